@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacity
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const taintUnregistered = "karpenter.sh/unregistered"
+
+// Classifier decides the capacity type of nodes by an ordered rule list. It is immutable and safe for concurrent use.
+type Classifier struct {
+	rules []Rule
+	keys  map[string]struct{}
+}
+
+// NewClassifier checks the rules and compiles them. Their order is kept: the first rule that matches a node decides.
+func NewClassifier(rules []Rule) (*Classifier, error) {
+	c := &Classifier{rules: make([]Rule, len(rules)), keys: make(map[string]struct{}, len(rules))}
+	names := make(map[string]int, len(rules))
+	for i, r := range rules {
+		if err := r.Validate(); err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i, err)
+		}
+		if first, taken := names[r.Name]; taken {
+			return nil, fmt.Errorf("rule %d: node rule %q: name %q: already used by rule %d", i, r.Name, r.Name, first)
+		}
+		names[r.Name] = i
+		r.Values = slices.Clone(r.Values)
+		c.rules[i] = r
+		c.keys[r.Key] = struct{}{}
+	}
+	return c, nil
+}
+
+// Classify returns the type of the node with the name of the rule that decided, or Unknown with an empty name.
+func (c *Classifier) Classify(node *corev1.Node) (Type, string) {
+	if node == nil || halfRegistered(node) {
+		return Unknown, ""
+	}
+	for i := range c.rules {
+		if r := &c.rules[i]; r.matches(node.Labels) {
+			return r.Type, r.Name
+		}
+	}
+	return Unknown, ""
+}
+
+// registrationTaints mark a node whose labels are not complete yet: Karpenter, the cloud controller and Cluster API add
+// theirs first and then remove the taint. Until then an Absent rule would read a late label as a statement.
+var registrationTaints = []string{
+	taintUnregistered,
+	"node.cloudprovider.kubernetes.io/uninitialized",
+	"node.cluster.x-k8s.io/uninitialized",
+}
+
+func halfRegistered(node *corev1.Node) bool {
+	for i := range node.Spec.Taints {
+		if slices.Contains(registrationTaints, node.Spec.Taints[i].Key) {
+			return true
+		}
+	}
+	return false
+}
+
+// Keys returns the label keys that the rules read as capacity labels, sorted. Requires keys are not among them: they
+// prove the provider and say nothing about the type.
+func (c *Classifier) Keys() []string {
+	keys := make([]string, 0, len(c.keys))
+	for k := range c.keys {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Pins reports whether the pod's own nodeSelector or required node affinity names a capacity label. The user has then
+// chosen the type, also with NotIn or in only one of several terms: such a pod is counted, not steered. Preferences are
+// no choice, they yield to the mix.
+//
+// It runs for every pod: linear in the pod's selectors, no allocation.
+func (c *Classifier) Pins(spec *corev1.PodSpec) bool {
+	if spec == nil {
+		return false
+	}
+	for key := range spec.NodeSelector {
+		if _, ok := c.keys[key]; ok {
+			return true
+		}
+	}
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
+		return false
+	}
+	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		return false
+	}
+	for i := range required.NodeSelectorTerms {
+		// matchFields is left out: it knows metadata.name only, never a label.
+		expressions := required.NodeSelectorTerms[i].MatchExpressions
+		for j := range expressions {
+			if _, ok := c.keys[expressions[j].Key]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A domain is the values joined by "/". A missing label is "?"; the three special bytes are escaped in values. Label
+// values contain none of them, so the text stays readable, and it stays unambiguous for any other string.
+const (
+	domainSeparator = "/"
+	domainMissing   = "?"
+	domainSpecial   = "%/?"
+)
+
+// Domain names the interruption domain of a node: two nodes share it exactly when they agree on every key, where a
+// missing label differs from an empty value. Compare only domains made with the same keys.
+func Domain(labels map[string]string, keys []string) string {
+	size := len(keys)
+	for _, k := range keys {
+		size += len(labels[k])
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for i, k := range keys {
+		if i > 0 {
+			b.WriteString(domainSeparator)
+		}
+		value, present := labels[k]
+		switch {
+		case !present:
+			b.WriteString(domainMissing)
+		case strings.ContainsAny(value, domainSpecial):
+			writeEscaped(&b, value)
+		default:
+			b.WriteString(value)
+		}
+	}
+	return b.String()
+}
+
+func writeEscaped(b *strings.Builder, value string) {
+	const hex = "0123456789ABCDEF"
+	for i := range len(value) {
+		ch := value[i]
+		if strings.IndexByte(domainSpecial, ch) < 0 {
+			b.WriteByte(ch)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(hex[ch>>4])
+		b.WriteByte(hex[ch&0xf])
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacity
+
+import "slices"
+
+// Labels that more than one rule reads.
+const (
+	karpenterCapacityType = "karpenter.sh/capacity-type"
+	castSpot              = "scheduling.cast.ai/spot"
+	gkeSpot               = "cloud.google.com/gke-spot"
+	aksScaleSetPriority   = "kubernetes.azure.com/scalesetpriority"
+)
+
+// DefaultRules returns the shipped rules as a fresh copy. docs/node-types.md is their description for users.
+func DefaultRules() []Rule {
+	return slices.Concat(provisionerRules(), cloudRules(), conventionRules(), absentRules())
+}
+
+// WithDefaults puts a user's rules before the shipped ones, except that Absent rules, the user's first, come after
+// every rule that reads a label: an Absent rule for one provider must never speak before another provider's explicit
+// label. A shipped rule whose name the user reuses is left out.
+func WithDefaults(rules []Rule) []Rule {
+	all := slices.Clone(rules)
+	for _, d := range DefaultRules() {
+		if !slices.ContainsFunc(rules, func(r Rule) bool { return r.Name == d.Name }) {
+			all = append(all, d)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Rule) int { return absentLast(a) - absentLast(b) })
+	return all
+}
+
+func absentLast(r Rule) int {
+	if r.Operator == Absent {
+		return 1
+	}
+	return 0
+}
+
+func in(name, key string, t Type, values ...string) Rule {
+	return Rule{Name: name, Key: key, Operator: In, Values: values, Type: t}
+}
+
+func exists(name, key string, t Type) Rule {
+	return Rule{Name: name, Key: key, Operator: Exists, Type: t}
+}
+
+func absent(name, key, requires string) Rule {
+	return Rule{Name: name, Key: key, Operator: Absent, Requires: requires, Type: OnDemand}
+}
+
+// provisionerRules: the tool that bought the machine knows best. Its nodes also carry the cloud's labels, and those can
+// be wrong there (the Azure provider of Karpenter has written scalesetpriority=regular on spot nodes), so they come later.
+func provisionerRules() []Rule {
+	const ocean = "spotinst.io/node-lifecycle"
+	return []Rule{
+		in("karpenter-spot", karpenterCapacityType, Spot, "spot"),
+		// Reserved capacity is paid for in advance and not reclaimed.
+		in("karpenter-on-demand", karpenterCapacityType, OnDemand, "on-demand", "reserved"),
+		// A fallback node is an on-demand machine that also carries the spot label, so that pods with a spot selector
+		// land on it: it must be recognised before that label is read. spot-backup is its name in older releases.
+		in("cast-spot-fallback", "scheduling.cast.ai/spot-fallback", OnDemand, "true"),
+		in("cast-spot-backup", "scheduling.cast.ai/spot-backup", OnDemand, "true"),
+		in("cast-spot", castSpot, Spot, "true"),
+		in("ocean-spot", ocean, Spot, "spot", "preemptible"),
+		in("ocean-on-demand", ocean, OnDemand, "od"),
+	}
+}
+
+// cloudRules: what the cloud or the platform writes on its own nodes. Spot before on-demand, so that a contradiction
+// inside one cloud never feeds an on-demand floor.
+func cloudRules() []Rule {
+	const (
+		eks       = "eks.amazonaws.com/capacityType"
+		gke       = "cloud.google.com/gke-provisioning"
+		aks       = "kubernetes.azure.com/priority" // the successor of scalesetpriority; nodes carry either or both
+		ackSpot   = "node.alibabacloud.com/spot-strategy"
+		ackCharge = "node.alibabacloud.com/instance-charge-type"
+	)
+	return []Rule{
+		in("eks-spot", eks, Spot, "SPOT"),
+		in("gke-spot", gkeSpot, Spot, "true"),
+		in("gke-preemptible", "cloud.google.com/gke-preemptible", Spot, "true"),
+		in("gke-provisioning-spot", gke, Spot, "spot", "preemptible"),
+		in("aks-spot", aksScaleSetPriority, Spot, "spot"),
+		in("aks-priority-spot", aks, Spot, "spot"),
+		in("alibaba-spot", ackSpot, Spot, "SpotWithPriceLimit", "SpotAsPriceGo"),
+		// Present with an empty value on the nodes of a spot MachineSet, a hosted spot NodePool, a Cluster API machine.
+		exists("openshift-spot", "machine.openshift.io/interruptible-instance", Spot),
+		exists("openshift-hosted-spot", "hypershift.openshift.io/interruptible-instance", Spot),
+		exists("cluster-api-interruptible", "cluster.x-k8s.io/interruptible", Spot),
+		in("oke-preemptible", "oci.oraclecloud.com/oke-is-preemptible", Spot, "true"),
+
+		// A capacity block ends on a date known at purchase; until then it is not reclaimed.
+		in("eks-on-demand", eks, OnDemand, "ON_DEMAND", "CAPACITY_BLOCK"),
+		in("gke-provisioning-standard", gke, OnDemand, "standard"),
+		in("aks-regular", aksScaleSetPriority, OnDemand, "regular"),
+		in("aks-priority-regular", aks, OnDemand, "regular"),
+		in("alibaba-no-spot", ackSpot, OnDemand, "NoSpot"),
+		// Subscription machines are never spot. PostPaid decides nothing: spot is billed that way too.
+		in("alibaba-prepaid", ackCharge, OnDemand, "PrePaid"),
+	}
+}
+
+// conventionRules: labels that people and installers put on nodes, so the cloud's word goes before theirs. Generic keys
+// are read by value only: a cluster may use a label called "lifecycle" for something else.
+func conventionRules() []Rule {
+	const kubernetes, bare, node = "node.kubernetes.io/lifecycle", "lifecycle", "node-lifecycle"
+	spot := []string{"spot", "Spot", "SPOT", "Ec2Spot"}
+	onDemand := []string{"on-demand", "OnDemand", "ON_DEMAND", "Ec2OnDemand", "od", "normal"}
+	return []Rule{
+		exists("kops-spot-worker", "node-role.kubernetes.io/spot-worker", Spot),
+		in("lifecycle-spot", kubernetes, Spot, spot...),
+		in("bare-lifecycle-spot", bare, Spot, spot...),
+		in("node-lifecycle-spot", node, Spot, spot...),
+		in("lifecycle-on-demand", kubernetes, OnDemand, onDemand...),
+		in("bare-lifecycle-on-demand", bare, OnDemand, onDemand...),
+		in("node-lifecycle-on-demand", node, OnDemand, onDemand...),
+	}
+}
+
+// absentRules: "no spot label means on-demand", only where the platform itself puts the evidence label on all its nodes
+// and the spot label on all its spot nodes. A wrong entry here feeds spot nodes to an on-demand floor; a missing one only
+// asks a user for one line. Left out on purpose, each with its opt-in line in docs/node-types.md:
+//   - Alibaba ACK: its controller writes NoSpot on every other node; no label means a controller before v2.10.2, which
+//     labels spot nodes no better.
+//   - OpenShift: node.openshift.io/os_id is also on user-provisioned nodes, whose machines nobody labels.
+//   - Oracle OKE: self-managed nodes look like the others and may be preemptible without the label.
+//   - EKS: managed node groups say ON_DEMAND themselves; a self-managed node says nothing either way.
+func absentRules() []Rule {
+	return []Rule{
+		// Reserved labels of CAST AI, written at node creation and overwritten when a user sets them.
+		absent("cast-not-spot", castSpot, "provisioner.cast.ai/managed-by"),
+		// GKE labels both Spot and preemptible pools; the preemptible ones were recognised above.
+		absent("gke-not-spot", gkeSpot, "cloud.google.com/gke-nodepool"),
+		// System labels that users cannot set; regular pools carry the priority label or none.
+		absent("aks-not-spot", aksScaleSetPriority, "kubernetes.azure.com/cluster"),
+	}
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacity
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	castDraining = "autoscaling.cast.ai/draining"
+
+	reasonDeleted = "node-deleted"
+)
+
+// A signal counts when a termination or a drain is under way. Advice that may come to nothing does not count: the pods
+// of a departing node give up their seats, and seats given up for a node that stays are a wrong mix.
+type signal struct {
+	key    string
+	value  string // the value that counts; empty means any
+	reason string // stable: shown to users and used as a metric label
+}
+
+// departingTaints match by key whatever the effect: the key states the fact, and the effect is often a setting of the
+// tool (aws-node-termination-handler has --taint-effect) that says only how hard it is enforced.
+//
+// Left out on purpose:
+//   - aws-node-termination-handler/rebalance-recommendation: elevated risk, often hours before or without an interruption;
+//     by default the handler only cordons on it. If it drains, the pods are Terminating, which frees their seats anyway,
+//     and the cordon keeps new pods away. So counting it gains nothing and costs seats when nothing comes of it.
+//   - DeletionCandidateOfClusterAutoscaler: soft, comes and goes while the autoscaler thinks.
+//   - node.kubernetes.io/unschedulable: a plain cordon. People cordon nodes to keep them.
+//   - node.kubernetes.io/not-ready, unreachable: a state, mostly passing; the eviction it leads to shows on the pods.
+var departingTaints = []signal{
+	{key: "aws-node-termination-handler/spot-itn", reason: "aws-spot-interruption"},
+	{key: "aws-node-termination-handler/scheduled-maintenance", reason: "aws-scheduled-maintenance"},
+	{key: "aws-node-termination-handler/asg-lifecycle-termination", reason: "aws-asg-termination"},
+	{key: "karpenter.sh/disrupted", reason: "karpenter-disrupted"},
+	// Karpenter before v1. Its design also had the value "candidate", which is no more than a plan.
+	{key: "karpenter.sh/disruption", value: "disrupting", reason: "karpenter-disrupted"},
+	{key: "ToBeDeletedByClusterAutoscaler", reason: "cluster-autoscaler-scale-down"},
+	{key: "cloud.google.com/impending-node-termination", reason: "gke-termination-notice"},
+	{key: "remediator.kubernetes.azure.com/unschedulable", reason: "aks-node-drain"},
+	{key: "remediator.aks.microsoft.com/unschedulable", reason: "aks-node-drain"},
+	{key: "node.cloudprovider.kubernetes.io/shutdown", reason: "cloud-shutdown"},
+	{key: castDraining, reason: "cast-draining"},
+	{key: corev1.TaintNodeOutOfService, reason: "out-of-service"},
+}
+
+// departingLabels leave out node.kubernetes.io/exclude-from-external-load-balancers=aws-node-termination-handler: the
+// handler sets it when it drains, but does not take it back from a node that comes through (its removal skips exactly
+// the value that it wrote), so the node would be departing for ever.
+var departingLabels = []signal{
+	{key: castDraining, reason: "cast-draining"},
+	{key: "cloud.google.com/active-node-maintenance", value: "ONGOING", reason: "gke-maintenance"},
+	// The one mark of a drain for a scheduled reboot when the handler runs without --taint-node. Removed after the reboot.
+	{key: "aws-node-termination-handler/action", value: "UncordonAfterReboot", reason: "aws-scheduled-maintenance"},
+}
+
+// Karpenter keeps this annotation on the NodeClaim and copies the claim's annotations to the node when it registers.
+var departingAnnotations = []signal{
+	{key: "karpenter.sh/nodeclaim-termination-timestamp", reason: "karpenter-termination"},
+}
+
+// departingConditions count with status True. Two of AKS are left out: VMEventScheduled is also True for a freeze of some
+// seconds and for a reboot, PreemptionScheduled also for mere advice. When AKS does drain, its remediator taint says so.
+var departingConditions = []signal{
+	// The termination handler of OpenShift, on AWS, Azure and GCP alike.
+	{key: "Terminating", reason: "openshift-terminating"},
+}
+
+// closedTaints keep nearly every pod away for now, so that a sample should not spend a place on the node. They count
+// with effect NoSchedule or NoExecute. memory-pressure is not among them: every pod but BestEffort tolerates it.
+var closedTaints = []string{
+	corev1.TaintNodeNotReady,
+	corev1.TaintNodeUnreachable,
+	corev1.TaintNodeUnschedulable,
+	corev1.TaintNodeNetworkUnavailable,
+	corev1.TaintNodeDiskPressure,
+	corev1.TaintNodePIDPressure,
+}
+
+// Departing reports whether the node is being terminated, drained for good or deleted, with a short stable reason that
+// names the signal. A plain cordon is not departing.
+func Departing(node *corev1.Node) (reason string, departing bool) {
+	if node == nil {
+		return "", false
+	}
+	if node.DeletionTimestamp != nil {
+		return reasonDeleted, true
+	}
+	if reason, ok := firstTaint(node.Spec.Taints); ok {
+		return reason, true
+	}
+	if reason, ok := firstPair(departingLabels, node.Labels); ok {
+		return reason, true
+	}
+	if reason, ok := firstPair(departingAnnotations, node.Annotations); ok {
+		return reason, true
+	}
+	return firstCondition(node.Status.Conditions)
+}
+
+func firstTaint(taints []corev1.Taint) (string, bool) {
+	for i := range departingTaints {
+		s := &departingTaints[i]
+		for j := range taints {
+			if t := &taints[j]; s.key == t.Key && s.accepts(t.Value) {
+				return s.reason, true
+			}
+		}
+	}
+	return "", false
+}
+
+func firstCondition(conditions []corev1.NodeCondition) (string, bool) {
+	for i := range departingConditions {
+		s := &departingConditions[i]
+		for j := range conditions {
+			if c := &conditions[j]; s.key == string(c.Type) && c.Status == corev1.ConditionTrue {
+				return s.reason, true
+			}
+		}
+	}
+	return "", false
+}
+
+func (s *signal) accepts(value string) bool {
+	return s.value == "" || s.value == value
+}
+
+func firstPair(signals []signal, have map[string]string) (string, bool) {
+	for i := range signals {
+		s := &signals[i]
+		if value, ok := have[s.key]; ok && s.accepts(value) {
+			return s.reason, true
+		}
+	}
+	return "", false
+}
+
+// Accepting reports whether the node is worth a place in a sample of candidates: not cordoned, not departing, up and
+// registered. It is a hint about cost, not a verdict: the taint filter stays the judge.
+func Accepting(node *corev1.Node) bool {
+	if node == nil || node.Spec.Unschedulable {
+		return false
+	}
+	for i := range node.Spec.Taints {
+		t := &node.Spec.Taints[i]
+		hard := t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+		if hard && slices.Contains(closedTaints, t.Key) {
+			return false
+		}
+	}
+	if halfRegistered(node) {
+		return false
+	}
+	_, departing := Departing(node)
+	return !departing
+}

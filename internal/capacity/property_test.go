@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacity
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+)
+
+// Few keys and values, so that rules and labels meet often.
+var (
+	someKeys   = []string{"a", "b", "c", "d"}
+	someValues = []string{"", "x", "y", "z"}
+)
+
+func genLabels() *rapid.Generator[map[string]string] {
+	return rapid.MapOf(rapid.SampledFrom(someKeys), rapid.SampledFrom(someValues))
+}
+
+func genRule() *rapid.Generator[Rule] {
+	return rapid.Custom(func(t *rapid.T) Rule {
+		r := Rule{
+			Key:      rapid.SampledFrom(someKeys).Draw(t, "key"),
+			Operator: rapid.SampledFrom([]Operator{In, Exists, Absent}).Draw(t, "operator"),
+			Requires: rapid.SampledFrom(append([]string{"", AnyNode}, someKeys...)).Draw(t, "requires"),
+			Type:     rapid.SampledFrom([]Type{Spot, OnDemand}).Draw(t, "type"),
+		}
+		if r.Operator == In {
+			r.Values = rapid.SliceOfNDistinct(rapid.SampledFrom(someValues), 1, 3, rapid.ID[string]).Draw(t, "values")
+		}
+		if r.Operator == Absent && (r.Requires == "" || r.Requires == r.Key) {
+			r.Requires = AnyNode
+		}
+		return r
+	})
+}
+
+func genRules() *rapid.Generator[[]Rule] {
+	return rapid.Custom(func(t *rapid.T) []Rule {
+		rules := rapid.SliceOfN(genRule(), 0, 6).Draw(t, "rules")
+		for i := range rules {
+			rules[i].Name = fmt.Sprintf("r%d", i)
+		}
+		return rules
+	})
+}
+
+func nodeWith(labels map[string]string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+}
+
+func mustClassifier(t require.TestingT, rules []Rule) *Classifier {
+	c, err := NewClassifier(rules)
+	require.NoError(t, err)
+	return c
+}
+
+// model is the specification of one rule, written without the production code's shape.
+func model(r Rule, labels map[string]string) bool {
+	_, evidence := labels[r.Requires]
+	if r.Requires != "" && r.Requires != "*" && !evidence {
+		return false
+	}
+	v, ok := labels[r.Key]
+	return r.Operator == Exists && ok || r.Operator == Absent && !ok || r.Operator == In && ok && slices.Index(r.Values, v) >= 0
+}
+
+func TestPropertyFirstMatchWins(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rules, labels := genRules().Draw(t, "rules"), genLabels().Draw(t, "labels")
+		want, wantRule := Unknown, ""
+		if i := slices.IndexFunc(rules, func(r Rule) bool { return model(r, labels) }); i >= 0 {
+			want, wantRule = rules[i].Type, rules[i].Name
+		}
+		got, rule := mustClassifier(t, rules).Classify(nodeWith(labels))
+		assert.Equal(t, want, got)
+		assert.Equal(t, wantRule, rule)
+	})
+}
+
+func TestPropertyPrependingARuleThatDoesNotMatchChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rules, labels := genRules().Draw(t, "rules"), genLabels().Draw(t, "labels")
+		first := genRule().Filter(func(r Rule) bool { return !model(r, labels) }).Draw(t, "first")
+		first.Name = "first"
+		wantType, wantRule := mustClassifier(t, rules).Classify(nodeWith(labels))
+		gotType, gotRule := mustClassifier(t, append([]Rule{first}, rules...)).Classify(nodeWith(labels))
+		assert.Equal(t, wantType, gotType)
+		assert.Equal(t, wantRule, gotRule)
+	})
+}
+
+func TestPropertyClassifyDependsOnNamedLabelsAndTaintsOnly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rules, labels := genRules().Draw(t, "rules"), genLabels().Draw(t, "labels")
+		c := mustClassifier(t, rules)
+		wantType, wantRule := c.Classify(nodeWith(labels))
+
+		other := nodeWith(map[string]string{})
+		for k, v := range labels {
+			other.Labels[k] = v
+		}
+		named := c.Keys()
+		for _, r := range rules {
+			named = append(named, r.Requires)
+		}
+		for k, v := range rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "noise") {
+			if !slices.Contains(named, k) {
+				other.Labels[k] = v
+			}
+		}
+		other.Name = rapid.String().Draw(t, "name")
+		other.Annotations = genLabels().Draw(t, "annotations")
+		other.Spec.Unschedulable = rapid.Bool().Draw(t, "cordoned")
+		key := rapid.OneOf(rapid.String(), rapid.SampledFrom(someKeys), rapid.Just("karpenter.sh/disrupted")).
+			Filter(func(s string) bool { return !slices.Contains(registrationTaints, s) }).Draw(t, "taint")
+		other.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoExecute}}
+
+		gotType, gotRule := c.Classify(other)
+		assert.Equal(t, wantType, gotType)
+		assert.Equal(t, wantRule, gotRule)
+
+		other.Spec.Taints = append(other.Spec.Taints, corev1.Taint{Key: rapid.SampledFrom(registrationTaints).Draw(t, "half")})
+		gotType, gotRule = c.Classify(other)
+		assert.Equal(t, Unknown, gotType)
+		assert.Empty(t, gotRule)
+	})
+}
+
+func TestPropertyWithDefaultsAlwaysCompilesWithAbsentRulesLast(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rules := genRules().Draw(t, "rules")
+		all := WithDefaults(rules)
+		mustClassifier(t, all)
+		assert.Len(t, all, len(rules)+len(DefaultRules()))
+		assert.True(t, slices.IsSortedFunc(all, func(a, b Rule) int { return absentLast(a) - absentLast(b) }))
+	})
+}
+
+func TestPropertyDomainIsInjectiveOverValueTuples(t *testing.T) {
+	// Values from the bytes that the encoding uses, so that ambiguities would show.
+	value := rapid.OneOf(rapid.StringMatching(`[/?%253Fa]{0,4}`), rapid.String())
+	labels := rapid.MapOf(rapid.SampledFrom(someKeys), value)
+	rapid.Check(t, func(t *rapid.T) {
+		keys := rapid.SliceOfNDistinct(rapid.SampledFrom(someKeys), 0, 4, rapid.ID[string]).Draw(t, "keys")
+		one, two := labels.Draw(t, "one"), labels.Draw(t, "two")
+		same := true
+		for _, k := range keys {
+			v1, ok1 := one[k]
+			v2, ok2 := two[k]
+			same = same && v1 == v2 && ok1 == ok2
+		}
+		assert.Equal(t, same, Domain(one, keys) == Domain(two, keys), "%q %q", Domain(one, keys), Domain(two, keys))
+		if len(keys) > 0 {
+			assert.Equal(t, len(keys)-1, strings.Count(Domain(one, keys), "/"))
+		}
+	})
+}
+
+func TestPropertyPinsIffAKeyIsNamed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := mustClassifier(t, genRules().Draw(t, "rules"))
+		keys := append([]string{"e", "f"}, someKeys...)
+		var named []string
+		draw := func(what string) []string {
+			return rapid.SliceOfN(rapid.SampledFrom(keys), 0, 3).Draw(t, what)
+		}
+		spec := preferring(term(expression(rapid.SampledFrom(keys).Draw(t, "preferred"), corev1.NodeSelectorOpExists)))
+		if selector := draw("selector"); len(selector) > 0 {
+			spec.NodeSelector = map[string]string{}
+			for _, k := range selector {
+				spec.NodeSelector[k] = "v"
+				named = append(named, k)
+			}
+		}
+		var terms []corev1.NodeSelectorTerm
+		for i := range rapid.IntRange(0, 2).Draw(t, "terms") {
+			var expressions []corev1.NodeSelectorRequirement
+			for _, k := range draw(fmt.Sprintf("term %d", i)) {
+				expressions = append(expressions, expression(k, corev1.NodeSelectorOpExists))
+				named = append(named, k)
+			}
+			terms = append(terms, term(expressions...))
+		}
+		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: terms}
+
+		want := slices.ContainsFunc(named, func(k string) bool { return slices.Contains(c.Keys(), k) })
+		assert.Equal(t, want, c.Pins(spec))
+	})
+}
