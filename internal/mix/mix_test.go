@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mix_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix"
+)
+
+// expected holds the published expected values; every row is also placed for
+// real by the integration tests.
+var expected = []struct {
+	replicas             int
+	percent, minOnDemand int32
+	wantSpot             int
+}{
+	{10, 70, 1, 7},
+	{10, 73, 1, 7},
+	{10, 90, 4, 6},
+	{10, 80, 3, 7},
+	{5, 80, 4, 1},
+	{3, 80, 2, 1},
+	{7, 50, 1, 3},
+	{5, 0, 1, 0},
+	{10, 0, 0, 0},
+	{10, 100, 0, 10},
+	{8, 75, 0, 6},
+	{8, 60, 1, 4},
+	// A floor above the size of the group clamps to nothing on spot; it never goes negative.
+	{1, 50, 3, 0},
+	{0, 70, 2, 0},
+	{2, 100, 2, 0},
+	{20, 70, 2, 14},
+}
+
+func TestSpotIsTheExpectedValue(t *testing.T) {
+	for _, row := range expected {
+		t.Run(fmt.Sprintf("%d replicas at %d%% with a floor of %d", row.replicas, row.percent, row.minOnDemand), func(t *testing.T) {
+			m := mix.New(row.percent, row.minOnDemand)
+			assert.Equal(t, row.wantSpot, m.Spot(row.replicas))
+			assert.Equal(t, row.replicas-row.wantSpot, m.OnDemand(row.replicas))
+		})
+	}
+}
+
+func TestMaxSpotBoundsTheNumberOfSpotReplicas(t *testing.T) {
+	m := mix.Mix{SpotPercent: 100, MaxSpot: 3}
+	assert.Equal(t, 2, m.Spot(2))
+	assert.Equal(t, 3, m.Spot(3))
+	assert.Equal(t, 3, m.Spot(1000))
+}
+
+func TestValidateNamesTheFieldAndTheValue(t *testing.T) {
+	require.NoError(t, mix.New(0, 0).Validate())
+	require.NoError(t, mix.New(100, 1<<30).Validate())
+	for want, m := range map[string]mix.Mix{
+		"spotPercent: 101 is not between 0 and 100": mix.New(101, 0),
+		"spotPercent: -1 is not between 0 and 100":  mix.New(-1, 0),
+		"minOnDemand: -2 is negative":               mix.New(50, -2),
+		"maxSpot: -3 is negative":                   {MaxSpot: -3},
+	} {
+		assert.EqualError(t, m.Validate(), want)
+	}
+}
+
+func TestStringReadsAsPeopleWriteIt(t *testing.T) {
+	assert.Equal(t, "70% spot, at least 2 on-demand", mix.New(70, 2).String())
+	assert.Equal(t, "100% spot, at least 0 on-demand, at most 3 spot", mix.Mix{SpotPercent: 100, MaxSpot: 3}.String())
+}
+
+func mixes() *rapid.Generator[mix.Mix] {
+	return rapid.Custom(func(t *rapid.T) mix.Mix {
+		m := mix.New(rapid.Int32Range(0, 100).Draw(t, "spotPercent"), rapid.Int32Range(0, 40).Draw(t, "minOnDemand"))
+		if rapid.Bool().Draw(t, "bounded") {
+			m.MaxSpot = rapid.Int32Range(0, 60).Draw(t, "maxSpot")
+		}
+		return m
+	})
+}
+
+func TestSplitIsMonotoneAndSumsToTheGroup(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, n := mixes().Draw(t, "mix"), rapid.IntRange(0, 2000).Draw(t, "n")
+		assert.Equal(t, n, m.Spot(n)+m.OnDemand(n), "the split sums to the group")
+		assert.Contains(t, []int{0, 1}, m.Spot(n+1)-m.Spot(n), "one more replica adds at most one to spot")
+		assert.Contains(t, []int{0, 1}, m.OnDemand(n+1)-m.OnDemand(n), "one more replica adds at most one to on-demand")
+	})
+}
+
+func TestSplitKeepsEveryBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, n := mixes().Draw(t, "mix"), rapid.IntRange(0, 2000).Draw(t, "n")
+		spot := m.Spot(n)
+		assert.LessOrEqual(t, spot*100, n*int(m.SpotPercent), "spot stays within its percentage")
+		assert.GreaterOrEqual(t, n-spot, min(n, int(m.MinOnDemand)), "the floor holds, or all that there is stands on it")
+		assert.LessOrEqual(t, spot, int(m.MaxSpot), "spot stays within its maximum")
+		if spot < n {
+			over := spot + 1
+			assert.True(t, over*100 > n*int(m.SpotPercent) || n-over < int(m.MinOnDemand) || over > int(m.MaxSpot),
+				"no larger number of spot replicas keeps every bound")
+		}
+	})
+}
+
+func TestEveryPrefixOfTheSlotsIsTheExactSplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := mixes().Draw(t, "mix")
+		n := rapid.IntRange(0, 500).Draw(t, "n")
+		spot := 0
+		for slot := range n {
+			assert.Equal(t, m.Spot(slot), spot)
+			if m.TypeOf(slot) == capacity.Spot {
+				spot++
+			}
+		}
+		assert.Equal(t, m.Spot(n), spot)
+	})
+}
+
+func TestSlotOfFindsTheSlotsOfATypeInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := mixes().Draw(t, "mix")
+		want := map[capacity.Type][]int{}
+		const n = 300
+		for slot := range n {
+			want[m.TypeOf(slot)] = append(want[m.TypeOf(slot)], slot)
+		}
+		for _, typ := range []capacity.Type{capacity.Spot, capacity.OnDemand} {
+			for k, slot := range want[typ] {
+				got, found := m.SlotOf(typ, k)
+				require.True(t, found, "%s slot %d of %s", typ, k, m)
+				require.Equal(t, slot, got, "%s slot %d of %s", typ, k, m)
+			}
+			if got, found := m.SlotOf(typ, len(want[typ])); found {
+				assert.GreaterOrEqual(t, got, n, "the next %s slot of %s lies beyond those seen", typ, m)
+			}
+		}
+	})
+}
+
+func TestSlotsIsASet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s mix.Slots
+		model := map[int]bool{}
+		slot := rapid.IntRange(0, 200)
+		t.Repeat(map[string]func(*rapid.T){
+			"take": func(t *rapid.T) {
+				k := slot.Draw(t, "slot")
+				assert.Equal(t, !model[k], s.Take(k))
+				model[k] = true
+			},
+			"take lowest": func(t *rapid.T) {
+				k := s.Lowest()
+				assert.True(t, s.Take(k))
+				model[k] = true
+			},
+			"release": func(t *rapid.T) {
+				k := slot.Draw(t, "slot")
+				assert.Equal(t, model[k], s.Release(k))
+				delete(model, k)
+			},
+			"": func(t *rapid.T) {
+				lowest := 0
+				for model[lowest] {
+					lowest++
+				}
+				assert.Equal(t, lowest, s.Lowest())
+				assert.Equal(t, len(model), s.Len())
+				var c mix.Slots
+				c.Take(999)
+				c.CopyFrom(&s)
+				assert.Equal(t, lowest, c.Lowest())
+				assert.False(t, c.Has(999))
+			},
+		})
+	})
+}
+
+func BenchmarkTypeOf(b *testing.B) {
+	m := mix.New(70, 2)
+	b.ReportAllocs()
+	for i := range b.N {
+		_ = m.TypeOf(i & 1023)
+	}
+}
