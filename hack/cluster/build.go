@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// kubeVersion is the version of the Kubernetes commands; controlplane/go.mod must require the same.
+const kubeVersion = "v1.34.10"
+
+// StockScheduler is the name of the unchanged kube-scheduler, for Binary.
+const StockScheduler = "kube-scheduler"
+
+// source says where a command comes from: a package, built in one of the nested modules beside this file.
+type source struct{ module, pkg string }
+
+var sources = map[string]source{
+	Etcd:              {"controlplane", "go.etcd.io/etcd/server/v3"},
+	APIServer:         {"controlplane", "k8s.io/kubernetes/cmd/kube-apiserver"},
+	ControllerManager: {"controlplane", "k8s.io/kubernetes/cmd/kube-controller-manager"},
+	StockScheduler:    {"controlplane", "k8s.io/kubernetes/cmd/kube-scheduler"},
+	KWOK:              {"kwok", "sigs.k8s.io/kwok/cmd/kwok"},
+}
+
+// Binary returns the path of a command (a component's name or StockScheduler), which it builds if need be.
+func Binary(ctx context.Context, out io.Writer, name string) (string, error) {
+	paths, err := binaries(ctx, out, name)
+	return paths[name], err
+}
+
+// binaries returns the paths of commands. Those found in KUBEBUILDER_ASSETS are taken from there, the others are built once
+// and kept in the cache.
+func binaries(ctx context.Context, out io.Writer, names ...string) (map[string]string, error) {
+	paths := map[string]string{}
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	for _, name := range names {
+		if path := filepath.Join(assets, name); assets != "" && exists(path) {
+			paths[name] = path
+			continue
+		}
+		path, err := built(ctx, out, name)
+		if err != nil {
+			return nil, err
+		}
+		paths[name] = path
+	}
+	return paths, nil
+}
+
+// built returns a command from the cache. A build waits for any other process that builds the same one.
+func built(ctx context.Context, out io.Writer, name string) (string, error) {
+	src, ok := sources[name]
+	if !ok {
+		return "", fmt.Errorf("build %s: not a command of the local cluster", name)
+	}
+	here, err := sourceDir()
+	if err != nil {
+		return "", err
+	}
+	module := filepath.Join(here, src.module)
+	key, err := moduleKey(module)
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", name, err)
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(cache, "controlplane", key, name)
+	if exists(path) {
+		return path, nil
+	}
+	lock, err := lockFile(ctx, path+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer lock.unlock()
+	if exists(path) {
+		return path, nil
+	}
+	partial := path + ".partial"
+	args := []string{"build", "-ldflags=" + ldflags(), "-o", partial, src.pkg}
+	if err := goCommand(ctx, out, name, module, []string{"CGO_ENABLED=0"}, args...); err != nil {
+		return "", err
+	}
+	return path, os.Rename(partial, path)
+}
+
+// BuildScheduler builds ./cmd/berth-scheduler of the repository into the cache and returns its path. It is quick when
+// nothing changed.
+func BuildScheduler(ctx context.Context, repoRoot string, out io.Writer, race bool) (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	root, err := filepath.Abs(repoRoot)
+	if err != nil {
+		return "", err
+	}
+	// Work trees have a binary each.
+	path := filepath.Join(cache, "bin", shortHash(root), "berth-scheduler")
+	args, env := []string{"build"}, []string{"CGO_ENABLED=0"}
+	if race {
+		path += "-race"
+		args, env = append(args, "-race"), []string{"CGO_ENABLED=1"}
+	}
+	lock, err := lockFile(ctx, path+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer lock.unlock()
+	// Straight to its place: the go command then sees that an unchanged one is up to date and does not link again.
+	return path, goCommand(ctx, out, filepath.Base(path), root, env, append(args, "-o", path, "./cmd/berth-scheduler")...)
+}
+
+// RepoRoot returns the root of the repository that this package was built from.
+func RepoRoot() (string, error) {
+	here, err := sourceDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Dir(filepath.Dir(here)), nil
+}
+
+// sourceDir finds this package's source: where it was compiled or, if that path is not here (-trimpath, a moved tree),
+// below the working directory or one above it.
+func sourceDir() (string, error) {
+	_, file, _, _ := runtime.Caller(0)
+	if dir := filepath.Dir(file); exists(filepath.Join(dir, "controlplane", "go.mod")) {
+		return dir, nil
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := wd; ; dir = filepath.Dir(dir) {
+		here := filepath.Join(dir, "hack", "cluster")
+		if exists(filepath.Join(here, "controlplane", "go.mod")) {
+			return here, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("find hack/cluster above %s: run this inside the Berth repository", wd)
+		}
+	}
+}
+
+// cacheDir returns $BERTH_CACHE, or berth in the user's cache directory.
+func cacheDir() (string, error) {
+	if dir := os.Getenv("BERTH_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "berth"), nil
+}
+
+// moduleKey names a set of builds: all versions (go.mod, go.sum), the Go version, the platform and the flags.
+func moduleKey(module string) (string, error) {
+	h := sha256.New()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		b, err := os.ReadFile(filepath.Join(module, name))
+		if err != nil {
+			return "", err
+		}
+		h.Write(b)
+	}
+	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, ldflags())
+	return filepath.Base(module) + "-" + hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
+
+// ldflags sets the version that the Kubernetes commands report; clients cannot parse the default. Linker flags leave the
+// build cache shared with plain builds.
+func ldflags() string {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(kubeVersion, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	values := []string{
+		"gitVersion=" + kubeVersion, "gitMajor=" + major, "gitMinor=" + minor,
+		"gitCommit=" + kubeVersion, "gitTreeState=clean", "buildDate=1970-01-01T00:00:00Z",
+	}
+	var flags []string
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, v := range values {
+			flags = append(flags, "-X="+pkg+"."+v)
+		}
+	}
+	return strings.Join(flags, " ")
+}
+
+// goCommand runs the go command and reports progress; its output is shown when it fails.
+func goCommand(ctx context.Context, out io.Writer, what, dir string, env []string, args ...string) error {
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
+	// A workspace file or a target platform around us must not reach these builds.
+	cmd.Env = append(os.Environ(), append(env, "GOWORK=off", "GOOS=", "GOARCH=")...)
+	done := reportProgress(out, what)
+	err := cmd.Run()
+	done(err)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return fmt.Errorf("build %s: %w\n%s", what, err, output.String())
+	}
+	return nil
+}
+
+func shortHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:6])
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"berth.dev/berth/hack/cluster"
+)
+
+// local is the one cluster of a work tree.
+type local struct {
+	root, dir string
+	out       io.Writer
+}
+
+type size struct {
+	spot, onDemand, pods int
+	cpu                  string
+}
+
+func (l local) say(format string, args ...any) { fmt.Fprintf(l.out, format+"\n", args...) }
+
+func (l local) kubeconfig() string { return filepath.Join(l.dir, "kubeconfig") }
+
+// complete is a file that says that up came to its end.
+func (l local) complete() string { return filepath.Join(l.dir, "complete") }
+
+// up starts the cluster unless it runs.
+func (l local) up(ctx context.Context, s size) error {
+	processes, err := cluster.Detached(l.dir)
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(l.complete())
+	switch dead := stopped(processes); {
+	case len(processes) > 0 && len(dead) == 0 && err == nil:
+		l.say("The local cluster is already running.")
+		l.hint()
+		return nil
+	case len(dead) < len(processes):
+		return fmt.Errorf("the local cluster runs only in part (%s): run `make cluster-down`, then `make cluster-up`",
+			whatIsMissing(dead))
+	}
+	// Nothing of a former cluster runs, after a restart of the machine for instance.
+	if err := os.RemoveAll(l.dir); err != nil {
+		return err
+	}
+	if err := l.start(ctx, s); err != nil {
+		// The logs stay for a look; the next up or down removes them.
+		if stopErr := cluster.StopDetached(l.dir); stopErr != nil {
+			err = errors.Join(err, stopErr)
+		}
+		return err
+	}
+	if err := os.WriteFile(l.complete(), nil, 0o600); err != nil {
+		return err
+	}
+	l.hint()
+	return nil
+}
+
+func whatIsMissing(dead []string) string {
+	if len(dead) == 0 {
+		return "its start was cut off"
+	}
+	return "ended: " + strings.Join(dead, ", ")
+}
+
+func (l local) start(ctx context.Context, s size) error {
+	scheduler, err := l.buildScheduler(ctx)
+	if err != nil {
+		return err
+	}
+	l.say("Starting the control plane …")
+	c, err := cluster.Start(ctx, cluster.Options{Dir: l.dir, Out: l.out, Detach: true})
+	if err != nil {
+		return err
+	}
+	change := func(n *cluster.NodeSpec) { n.CPU, n.Pods = s.cpu, s.pods }
+	nodes := append(cluster.Nodes("spot", s.spot, change), cluster.Nodes("on-demand", s.onDemand, change)...)
+	if err := c.AddNodes(ctx, nodes...); err != nil {
+		return err
+	}
+	l.say("Nodes: %d spot, %d on-demand.", s.spot, s.onDemand)
+	for _, dir := range []string{"manifests/crds", "manifests/rbac"} {
+		err := c.ApplyFiles(ctx, filepath.Join(l.root, dir))
+		if errors.Is(err, fs.ErrNotExist) {
+			l.say("%s does not exist: nothing installed from there.", dir)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		l.say("Installed %s.", dir)
+	}
+	return l.startScheduler(ctx, c, scheduler)
+}
+
+const schedulerConfig = "manifests/scheduler/second-scheduler.yaml"
+
+func (l local) hasSchedulerConfig() bool {
+	_, err := os.Stat(filepath.Join(l.root, schedulerConfig))
+	return err == nil
+}
+
+// buildScheduler comes before anything is started, because it is what fails in a tree that is being worked on.
+func (l local) buildScheduler(ctx context.Context) (string, error) {
+	if !l.hasSchedulerConfig() {
+		return "", nil
+	}
+	return cluster.BuildScheduler(ctx, l.root, l.out, false)
+}
+
+func (l local) startScheduler(ctx context.Context, c *cluster.Cluster, binary string) error {
+	if binary == "" {
+		l.say("%s does not exist: Berth's scheduler is not started.", schedulerConfig)
+		return nil
+	}
+	_, err := c.StartScheduler(ctx, cluster.SchedulerOptions{
+		Binary:     binary,
+		ConfigFile: filepath.Join(l.root, schedulerConfig),
+	})
+	if err != nil {
+		return err
+	}
+	l.say("Berth's scheduler is ready (schedulerName: berth-scheduler).")
+	return nil
+}
+
+func (l local) hint() {
+	l.say(`
+export KUBECONFIG=%s
+
+Try:
+  kubectl get nodes -L karpenter.sh/capacity-type -L topology.kubernetes.io/zone
+  kubectl create deployment web --image=web --replicas=10
+  make cluster-down    # when you are done`, l.kubeconfig())
+}
+
+// down stops the processes that up started and removes the directory.
+func (l local) down() error {
+	processes, err := cluster.Detached(l.dir)
+	if err != nil {
+		return err
+	}
+	if err := cluster.StopDetached(l.dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(l.dir); err != nil {
+		return err
+	}
+	if len(processes) == 0 {
+		l.say("No local cluster is running.")
+		return nil
+	}
+	l.say("The local cluster is stopped; .cluster/ is removed.")
+	return nil
+}
+
+// stopped names the processes that have ended.
+func stopped(processes []cluster.DetachedProcess) []string {
+	var names []string
+	for _, p := range processes {
+		if !p.Alive() {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}

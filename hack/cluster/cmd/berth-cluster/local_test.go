@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/hack/cluster"
+)
+
+func TestUpStaysAndDownLeavesNothing(t *testing.T) {
+	root := t.TempDir() // without manifests, as in a tree where they are not written yet
+	var out bytes.Buffer
+	l := local{root: root, dir: filepath.Join(root, ".cluster"), out: &out}
+	t.Cleanup(func() { _ = l.down() })
+
+	require.NoError(t, l.up(t.Context(), size{spot: 2, onDemand: 1, cpu: "4"}))
+	require.Contains(t, out.String(), "manifests/crds does not exist")
+	require.Contains(t, out.String(), "export KUBECONFIG="+l.kubeconfig())
+	require.FileExists(t, l.kubeconfig())
+	processes, err := cluster.Detached(l.dir)
+	require.NoError(t, err)
+	require.Len(t, processes, 4)
+
+	out.Reset()
+	require.NoError(t, l.up(t.Context(), size{}))
+	require.Contains(t, out.String(), "already running")
+
+	kwok := processes[3]
+	require.NoError(t, syscall.Kill(kwok.PID, syscall.SIGKILL))
+	require.Eventually(t, func() bool { return !kwok.Alive() }, 10*time.Second, 10*time.Millisecond)
+	require.ErrorContains(t, l.up(t.Context(), size{}), "ended: kwok")
+
+	require.NoError(t, l.down())
+	require.NoDirExists(t, l.dir)
+	for _, p := range processes {
+		require.False(t, p.Alive(), p.Name)
+	}
+
+	out.Reset()
+	require.NoError(t, l.down())
+	require.Contains(t, out.String(), "No local cluster is running.")
+}
+
+func TestDownSparesAProcessThatTookOverAPID(t *testing.T) {
+	dir := t.TempDir()
+	l := local{root: dir, dir: filepath.Join(dir, ".cluster"), out: &bytes.Buffer{}}
+	p, err := cluster.StartProcess(t.Context(), cluster.ProcessSpec{Name: "other", Path: "sleep", Args: []string{"60"}})
+	require.NoError(t, err)
+	t.Cleanup(p.Kill)
+	writeRecord(t, l.dir, p.PID(), "another start time")
+
+	require.NoError(t, l.down())
+	select {
+	case <-p.Done():
+		t.Fatal("a process was stopped that the cluster did not start")
+	default:
+	}
+}
+
+func writeRecord(t *testing.T, dir string, pid int, id string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	b, err := json.Marshal([]cluster.DetachedProcess{{Name: "etcd", PID: pid, ID: id}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "processes.json"), b, 0o600))
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command berth-cluster starts and stops a local cluster with Berth that stays: `make cluster-up`, `make cluster-down`.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"berth.dev/berth/hack/cluster"
+)
+
+const usage = `usage: berth-cluster up [--spot N] [--on-demand N] [--cpu CPUS] [--pods N]
+       berth-cluster down
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "berth-cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return fmt.Errorf("what to do is missing\n%s", usage)
+	}
+	root, err := cluster.RepoRoot()
+	if err != nil {
+		return err
+	}
+	l := local{root: root, dir: filepath.Join(root, ".cluster"), out: out}
+	// One command at a time. The lock is not in the directory, which both remove.
+	unlock, err := cluster.Lock(ctx, l.dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	switch args[0] {
+	case "up":
+		var size size
+		flags := flag.NewFlagSet("up", flag.ContinueOnError)
+		flags.IntVar(&size.spot, "spot", 6, "number of spot nodes")
+		flags.IntVar(&size.onDemand, "on-demand", 4, "number of on-demand nodes")
+		flags.StringVar(&size.cpu, "cpu", "", "CPUs of a node (default 16)")
+		flags.IntVar(&size.pods, "pods", 0, "pods a node takes (default 110)")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		return l.up(ctx, size)
+	case "down":
+		return l.down()
+	default:
+		return fmt.Errorf("unknown command %q\n%s", args[0], usage)
+	}
+}

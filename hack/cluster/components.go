@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"embed"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+)
+
+//go:embed audit-policy.yaml stages
+var files embed.FS
+
+var serviceIP = net.IPv4(10, 96, 0, 1)
+
+type ports struct {
+	etcd, etcdPeer, apiserver, controllerManager, kwok int
+}
+
+// pickPorts finds free loopback ports. They lie below the usual range of ephemeral ports, so that no outgoing connection
+// takes the port of a component that is down for a while.
+func pickPorts() (ports, error) {
+	var p ports
+	taken := map[int]bool{}
+	for _, dst := range []*int{&p.etcd, &p.etcdPeer, &p.apiserver, &p.controllerManager, &p.kwok} {
+		port, err := freePort(taken)
+		if err != nil {
+			return p, err
+		}
+		taken[port] = true
+		*dst = port
+	}
+	return p, nil
+}
+
+func freePort(taken map[int]bool) (int, error) {
+	const first, last, tries = 18000, 29999, 200
+	for range tries {
+		port := first + rand.IntN(last-first+1)
+		if taken[port] {
+			continue
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		l.Close()
+		return port, nil
+	}
+	return 0, fmt.Errorf("find a free port between %d and %d: none in %d tries", first, last, tries)
+}
+
+func (c *Cluster) auditPolicy() string { return filepath.Join(c.dir, "audit-policy.yaml") }
+
+func (c *Cluster) kwokConfig() string { return filepath.Join(c.dir, "kwok.yaml") }
+
+// writeComponentFiles writes the audit policy and KWOK's configuration with its stages.
+func (c *Cluster) writeComponentFiles() error {
+	policy, err := files.ReadFile("audit-policy.yaml")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.auditPolicy(), policy, 0o600); err != nil {
+		return err
+	}
+	stages, err := fs.Glob(files, "stages/*.yaml")
+	if err != nil {
+		return err
+	}
+	var docs [][]byte
+	for _, name := range stages {
+		b, err := files.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		docs = append(docs, b)
+	}
+	return os.WriteFile(c.kwokConfig(), bytes.Join(docs, []byte("\n---\n")), 0o600)
+}
+
+// args returns a component's command line.
+func (c *Cluster) args(name string) []string {
+	switch name {
+	case Etcd:
+		return c.etcdArgs()
+	case APIServer:
+		return append(c.apiserverArgs(), c.opts.APIServerArgs...)
+	case ControllerManager:
+		return append(c.controllerManagerArgs(), c.opts.ControllerManagerArgs...)
+	default:
+		return append(c.kwokArgs(), c.opts.KWOKArgs...)
+	}
+}
+
+func (c *Cluster) etcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcd) }
+
+func (c *Cluster) etcdArgs() []string {
+	peer := fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcdPeer)
+	return []string{
+		"--name=berth",
+		"--data-dir=" + filepath.Join(c.dir, "etcd"),
+		"--listen-client-urls=" + c.etcdURL(),
+		"--advertise-client-urls=" + c.etcdURL(),
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=berth=" + peer,
+		// Data outlives a killed process (the page cache does), not a power cut; that is enough here and much faster.
+		"--unsafe-no-fsync",
+		"--quota-backend-bytes=8589934592",
+		"--log-level=warn",
+	}
+}
+
+func (c *Cluster) apiserverArgs() []string {
+	args := []string{
+		"--etcd-servers=" + c.etcdURL(),
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", c.ports.apiserver),
+		"--advertise-address=127.0.0.1",
+		// A loopback address is no valid endpoint for the kubernetes service, so none is published.
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=" + serviceIP.String() + "/16",
+		"--tls-cert-file=" + c.pki.path("server.crt"),
+		"--tls-private-key-file=" + c.pki.path("server.key"),
+		"--client-ca-file=" + c.pki.path("ca.crt"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.pki.path("sa.key"),
+		"--service-account-signing-key-file=" + c.pki.path("sa.key"),
+		"--authorization-mode=RBAC",
+		"--allow-privileged=true",
+		"--max-requests-inflight=3000",
+		"--max-mutating-requests-inflight=1500",
+		"--audit-policy-file=" + c.auditPolicy(),
+		"--audit-log-path=" + c.AuditLogPath(),
+		// One file: a reader need not know about rotation.
+		"--audit-log-maxsize=100000",
+	}
+	if c.opts.NoControllerManager {
+		args = append(args, "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
+	}
+	return args
+}
+
+func (c *Cluster) controllerManagerArgs() []string {
+	kubeconfig := c.componentKubeconfig(ControllerManager)
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", c.ports.controllerManager),
+		"--tls-cert-file=" + c.pki.path("server.crt"),
+		"--tls-private-key-file=" + c.pki.path("server.key"),
+		"--leader-elect=false",
+		// The TTL controller annotates every node for a kubelet, again whenever the cluster passes 100, 500, 1000, … nodes.
+		"--controllers=*,-ttl-controller",
+		"--root-ca-file=" + c.pki.path("ca.crt"),
+		"--service-account-private-key-file=" + c.pki.path("sa.key"),
+		"--cluster-signing-cert-file=" + c.pki.path("ca.crt"),
+		"--cluster-signing-key-file=" + c.pki.path("ca.key"),
+		"--kube-api-qps=1000",
+		"--kube-api-burst=2000",
+		"--concurrent-deployment-syncs=20",
+		"--concurrent-replicaset-syncs=20",
+		"--concurrent-statefulset-syncs=20",
+		"--concurrent-job-syncs=20",
+		"--concurrent-gc-syncs=40",
+		"--concurrent-namespace-syncs=20",
+	}
+}
+
+func (c *Cluster) kwokArgs() []string {
+	return []string{
+		"--kubeconfig=" + c.componentKubeconfig(KWOK),
+		"--config=" + c.kwokConfig(),
+		"--manage-nodes-with-annotation-selector=" + kwokNodeAnnotation + "=fake",
+		fmt.Sprintf("--server-address=127.0.0.1:%d", c.ports.kwok),
+	}
+}
+
+// healthURL returns where a component says that it is ready.
+func (c *Cluster) healthURL(name string) string {
+	switch name {
+	case Etcd:
+		return c.etcdURL() + "/health"
+	case APIServer:
+		return c.URL() + "/readyz"
+	case ControllerManager:
+		return fmt.Sprintf("https://127.0.0.1:%d/healthz", c.ports.controllerManager)
+	default:
+		return fmt.Sprintf("http://127.0.0.1:%d/healthz", c.ports.kwok)
+	}
+}
+
+func (c *Cluster) waitReady(ctx context.Context, name string) error {
+	var client *http.Client
+	if name == Etcd || name == KWOK {
+		client = &http.Client{}
+	} else {
+		var err error
+		if client, err = rest.HTTPClientFor(c.Config()); err != nil {
+			return err
+		}
+	}
+	client.Timeout = 5 * time.Second
+	return waitHealthy(ctx, c.Component(name), client, c.healthURL(name))
+}
+
+// waitHealthy polls until one of the addresses answers 200 OK. It gives up early when the process ends.
+func waitHealthy(ctx context.Context, p *Process, client *http.Client, urls ...string) error {
+	last := "no answer"
+	ok := func(ctx context.Context) (bool, error) {
+		select {
+		case <-p.Done():
+			return false, p.exitedError()
+		default:
+		}
+		for _, url := range urls {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			if err != nil {
+				return false, err
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				last = err.Error()
+				continue
+			}
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return true, nil
+			}
+			last = resp.Status
+		}
+		return false, nil
+	}
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, ok)
+	if wait.Interrupted(err) {
+		return fmt.Errorf("wait for %s to be ready: %w (%s); its last lines:\n%s", p.Name, err, last, p.LogTail(20))
+	}
+	return err
+}
+
+// insecureClient is for the self-signed certificates that components on the loopback interface make for themselves.
+func (c *Cluster) insecureClient() (*http.Client, error) {
+	cert, err := tls.X509KeyPair(c.config.CertData, c.config.KeyData)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{
+		Timeout: 10 * time.Second,
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{Certificates: []tls.Certificate{cert}, InsecureSkipVerify: true}, //nolint:gosec // loopback
+		},
+	}, nil
+}
+
+// waitServiceAccount waits until pods can be created in a namespace: the API server asks for its default service account.
+func (c *Cluster) waitServiceAccount(ctx context.Context, namespace string) error {
+	client := c.Client().CoreV1().ServiceAccounts(namespace)
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+		_, err := client.Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the service account of namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// releaseNodeLeases deletes the leases of all nodes.
+func (c *Cluster) releaseNodeLeases(ctx context.Context) error {
+	leases := c.Client().CoordinationV1().Leases("kube-node-lease")
+	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("release node leases: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const stateFile = "processes.json"
+
+// DetachedProcess is a process of a cluster started with Options.Detach.
+type DetachedProcess struct {
+	Name string `json:"name"`
+	PID  int    `json:"pid"`
+	// ID tells it from a later process with the same pid.
+	ID string `json:"id"`
+}
+
+// Alive reports whether the process still runs.
+func (p DetachedProcess) Alive() bool { return alive(p.PID, p.ID) }
+
+// record writes down the processes of a detached cluster, after every start, so that none is ever forgotten.
+func (c *Cluster) record() error {
+	if !c.opts.Detach {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []DetachedProcess
+	for _, name := range startOrder {
+		if p := c.components[name]; p != nil {
+			all = append(all, DetachedProcess{p.Name, p.PID(), p.id})
+		}
+	}
+	for _, p := range c.others {
+		all = append(all, DetachedProcess{p.Name, p.PID(), p.id})
+	}
+	b, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.dir, stateFile)
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		return fmt.Errorf("record processes: %w", err)
+	}
+	return os.Rename(path+".new", path)
+}
+
+// Detached returns the processes of the detached cluster in a directory; none if there is no such cluster.
+func Detached(dir string) ([]DetachedProcess, error) {
+	b, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []DetachedProcess
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, fmt.Errorf("read %s: %w", stateFile, err)
+	}
+	return all, nil
+}
+
+// StopDetached ends the processes of the detached cluster in a directory, last started first, and waits until they are
+// gone. A process that took over a recorded pid is left alone. The directory stays.
+func StopDetached(dir string) error {
+	all, err := Detached(dir)
+	if err != nil {
+		return err
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if p := all[i]; p.Alive() {
+			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("stop %s: %w", p.Name, err)
+			}
+		}
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for _, p := range all {
+		for p.Alive() {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("stop %s: process %d does not end", p.Name, p.PID)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// certLifetime is long enough for any local cluster.
+const certLifetime = 365 * 24 * time.Hour
+
+// pki is the cluster's certificate authority, which signs server and client certificates alike, and the key pair for
+// service account tokens. It is new for every start.
+type pki struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	ca   []byte // PEM
+}
+
+func newPKI(dir string) (*pki, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := certTemplate("berth-cluster-ca")
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage |= x509.KeyUsageCertSign
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("create certificate authority: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	p := &pki{dir: dir, cert: cert, key: key, ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	return p, p.writeFiles()
+}
+
+// writeFiles writes what the components read from files.
+func (p *pki) writeFiles() error {
+	caKey, err := encodeKey(p.key)
+	if err != nil {
+		return err
+	}
+	server := certTemplate("kube-apiserver")
+	server.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	server.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+	server.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), serviceIP}
+	serverCert, serverKey, err := p.sign(server)
+	if err != nil {
+		return err
+	}
+	accounts, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	accountsKey, err := encodeKey(accounts)
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{
+		"ca.crt": p.ca, "ca.key": caKey, "server.crt": serverCert, "server.key": serverKey, "sa.key": accountsKey,
+	} {
+		if err := os.WriteFile(p.path(name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pki) path(name string) string { return filepath.Join(p.dir, name) }
+
+// client returns a client certificate and key for a user and its groups.
+func (p *pki) client(user string, groups ...string) (cert, key []byte, err error) {
+	template := certTemplate(user)
+	template.Subject.Organization = groups
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	return p.sign(template)
+}
+
+// sign makes a key and a certificate for it, both as PEM.
+func (p *pki) sign(template *x509.Certificate) (cert, key []byte, err error) {
+	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, p.cert, priv.Public(), p.key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sign certificate for %s: %w", template.Subject.CommonName, err)
+	}
+	key, err = encodeKey(priv)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key, err
+}
+
+func certTemplate(name string) *x509.Certificate {
+	now := time.Now()
+	// A positive number of at most 20 octets, as RFC 5280 asks; certificates of one authority need distinct ones.
+	serial := new(big.Int).SetBytes(append([]byte{1}, []byte(rand.Text())[:15]...))
+	return &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    now.Add(-time.Minute),
+		NotAfter:     now.Add(certLifetime),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+	}
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+}

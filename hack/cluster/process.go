@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// ProcessSpec says what to run.
+type ProcessSpec struct {
+	// Name is for messages and for the log file.
+	Name string
+	Path string
+	Args []string
+	// Env is added to this process's environment.
+	Env []string
+	// Dir is the working directory; empty means this process's.
+	Dir string
+	// Log receives standard output and error, appended. Empty means they are discarded.
+	Log string
+
+	detach bool
+}
+
+// Process is a running program. On Linux it dies with this process, however this one ends.
+type Process struct {
+	Name string
+
+	cmd  *exec.Cmd
+	log  string
+	id   string
+	done chan struct{}
+}
+
+// StartProcess starts a program in its own process group.
+func StartProcess(ctx context.Context, spec ProcessSpec) (*Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd.Dir = spec.Dir
+	cmd.Env = append(os.Environ(), spec.Env...)
+	cmd.SysProcAttr = sysProcAttr(spec.detach)
+	if spec.Log != "" {
+		f, err := os.OpenFile(spec.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+		}
+		defer f.Close() // the child has its own descriptor
+		cmd.Stdout, cmd.Stderr = f, f
+	}
+	if err := startOnImmortalThread(cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	p := &Process{Name: spec.Name, cmd: cmd, log: spec.Log, done: make(chan struct{})}
+	// Read before Wait can reap it; empty if it is gone already.
+	p.id, _ = processID(cmd.Process.Pid)
+	go func() {
+		_ = cmd.Wait() // the outcome is in cmd.ProcessState
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// PID returns the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Kill sends SIGKILL. It is no error if the process is gone.
+func (p *Process) Kill() { p.signal(syscall.SIGKILL) }
+
+// Terminate sends SIGTERM.
+func (p *Process) Terminate() { p.signal(syscall.SIGTERM) }
+
+// Pause sends SIGSTOP: the process freezes and keeps its connections.
+func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }
+
+// Resume sends SIGCONT.
+func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
+
+// signal goes through os.Process, which knows when the process was reaped and so never hits a reused pid.
+func (p *Process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait waits for the end of the process and returns its exit code.
+func (p *Process) Wait(ctx context.Context) (int, error) {
+	select {
+	case <-p.done:
+		return p.ExitCode(), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("wait for the end of %s: %w", p.Name, ctx.Err())
+	}
+}
+
+// ExitCode returns the exit code, or -1 while the process runs and when a signal ended it.
+func (p *Process) ExitCode() int {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	default:
+		return -1
+	}
+}
+
+// LogPath returns the log file, empty if the output is discarded.
+func (p *Process) LogPath() string { return p.log }
+
+// LogTail returns the last n lines of the log.
+func (p *Process) LogTail(n int) string { return fileTail(p.log, n) }
+
+func fileTail(path string, n int) string {
+	const most = 64 << 10
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() > most {
+		if _, err := f.Seek(-most, io.SeekEnd); err != nil {
+			return ""
+		}
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// exitedError says that a process ended when it should not have, with the end of its log.
+func (p *Process) exitedError() error {
+	return fmt.Errorf("%s ended (%s); its last lines:\n%s", p.Name, p.cmd.ProcessState, p.LogTail(20))
+}
+
+var spawner = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		for f := range work {
+			f()
+		}
+	}()
+	return work
+})
+
+// startOnImmortalThread starts the command from a thread that lives as long as this process does: the kernel ties the
+// parent-death signal to the parent thread, and the Go runtime ends idle or locked threads when it likes.
+func startOnImmortalThread(cmd *exec.Cmd) error {
+	result := make(chan error)
+	spawner() <- func() { result <- cmd.Start() }
+	return <-result
+}
+
+// alive reports whether the process with this pid is still the one that had this identity.
+func alive(pid int, id string) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	now, err := processID(pid)
+	return err == nil && now == id
+}

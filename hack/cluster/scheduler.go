@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// BerthSchedulerUser is the identity that the manifests' RBAC is written for.
+const BerthSchedulerUser = "system:serviceaccount:berth-system:berth-scheduler"
+
+// SchedulerOptions configures StartScheduler. Only Binary is required.
+type SchedulerOptions struct {
+	// Binary is a kube-scheduler of any make: BuildScheduler's result, or Binary(ctx, out, StockScheduler).
+	Binary string
+	// ConfigFile is a KubeSchedulerConfiguration. Nothing in it is changed but clientConnection.kubeconfig and what
+	// LeaderElection says. Empty means the defaults.
+	ConfigFile string
+	// Name is the replica's name: its log file, its data directory. Default: berth-scheduler.
+	Name string
+	// User and Groups are the identity it talks to the API server with. Default: BerthSchedulerUser.
+	User   string
+	Groups []string
+	// Kubeconfig is used instead of one for User, for instance one that goes through a proxy.
+	Kubeconfig string
+	// LeaderElection changes leader election; nil leaves it as the configuration says.
+	LeaderElection *LeaderElection
+	// Args are added to the command line. The last value of a flag wins.
+	Args []string
+	// Env is added to the environment.
+	Env []string
+	// NoWait returns at once; WaitReady waits later.
+	NoWait bool
+}
+
+// LeaderElection overrides fields of the configuration's leaderElection. Zero values change nothing.
+type LeaderElection struct {
+	Enabled                                   *bool
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+}
+
+// Scheduler is a running scheduler.
+type Scheduler struct {
+	*Process
+	// URL is the address of its secure port.
+	URL string
+
+	client *http.Client
+}
+
+// StartScheduler starts a scheduler and, unless told not to, waits until it is ready.
+func (c *Cluster) StartScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
+	o.Name = orDefault(o.Name, "berth-scheduler")
+	o.User = orDefault(o.User, BerthSchedulerUser)
+	dir := filepath.Join(c.dir, o.Name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("start %s: %w", o.Name, err)
+	}
+	if o.Kubeconfig == "" {
+		var err error
+		if o.Kubeconfig, err = c.Kubeconfig(o.User, o.Groups...); err != nil {
+			return nil, fmt.Errorf("start %s: %w", o.Name, err)
+		}
+	}
+	config := filepath.Join(dir, "config.yaml")
+	if err := writeSchedulerConfig(config, o); err != nil {
+		return nil, fmt.Errorf("start %s: %w", o.Name, err)
+	}
+	port, err := freePort(nil)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", o.Name, err)
+	}
+	client, err := c.insecureClient()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{
+		"--config=" + config,
+		"--authentication-kubeconfig=" + o.Kubeconfig,
+		"--authorization-kubeconfig=" + o.Kubeconfig,
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", port),
+		"--cert-dir=" + dir,
+	}
+	p, err := c.StartProcess(ctx, ProcessSpec{Name: o.Name, Path: o.Binary, Args: append(args, o.Args...), Env: o.Env})
+	if err != nil {
+		return nil, err
+	}
+	s := &Scheduler{Process: p, URL: fmt.Sprintf("https://127.0.0.1:%d", port), client: client}
+	if o.NoWait {
+		return s, nil
+	}
+	if err := s.WaitReady(ctx); err != nil {
+		s.Kill()
+		return nil, err
+	}
+	return s, nil
+}
+
+// WaitReady waits, for a bounded time, until the scheduler says that it is ready.
+func (s *Scheduler) WaitReady(ctx context.Context) error {
+	return waitHealthy(ctx, s.Process, s.client, s.URL+"/readyz", s.URL+"/healthz")
+}
+
+// Get reads a path of the scheduler's secure port, such as /metrics, as a cluster administrator.
+func (s *Scheduler) Get(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("get %s of %s: %w", path, s.Name, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("get %s of %s: %w", path, s.Name, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return body, fmt.Errorf("get %s of %s: %s: %s", path, s.Name, resp.Status, body)
+	}
+	return body, nil
+}
+
+// writeSchedulerConfig writes the configuration with the kubeconfig and the leader election overrides put in.
+func writeSchedulerConfig(path string, o SchedulerOptions) error {
+	config := map[string]any{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+	if o.ConfigFile != "" {
+		b, err := os.ReadFile(o.ConfigFile)
+		if err != nil {
+			return err
+		}
+		config = nil
+		if err := yaml.Unmarshal(b, &config); err != nil {
+			return fmt.Errorf("read %s: %w", o.ConfigFile, err)
+		}
+		if kind := config["kind"]; kind != "KubeSchedulerConfiguration" {
+			return fmt.Errorf("read %s: its kind is %v, not KubeSchedulerConfiguration", o.ConfigFile, kind)
+		}
+	}
+	values := map[string]any{"clientConnection.kubeconfig": o.Kubeconfig}
+	if le := o.LeaderElection; le != nil {
+		if le.Enabled != nil {
+			values["leaderElection.leaderElect"] = *le.Enabled
+		}
+		for field, d := range map[string]time.Duration{
+			"leaderElection.leaseDuration": le.LeaseDuration,
+			"leaderElection.renewDeadline": le.RenewDeadline,
+			"leaderElection.retryPeriod":   le.RetryPeriod,
+		} {
+			if d != 0 {
+				values[field] = d.String()
+			}
+		}
+	}
+	for field, value := range values {
+		if err := unstructured.SetNestedField(config, value, strings.Split(field, ".")...); err != nil {
+			return fmt.Errorf("set %s: %w", field, err)
+		}
+	}
+	b, err := yaml.Marshal(config)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o600)
+}
