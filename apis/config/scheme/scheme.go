@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scheme registers the arguments of Berth's scheduler plugins with the scheduler's own scheme.
+// It is imported for that effect: the scheduler then decodes the arguments strictly and fills in their defaults.
+package scheme
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+
+	"berth.dev/berth/apis/config"
+	configv1 "berth.dev/berth/apis/config/v1"
+)
+
+func init() {
+	AddToScheme(schedscheme.Scheme)
+}
+
+// AddToScheme adds the arguments in all versions to a scheme. It panics if the scheme has other types under their names.
+func AddToScheme(scheme *runtime.Scheme) {
+	utilruntime.Must(config.AddToScheme(scheme))
+	utilruntime.Must(configv1.AddToScheme(scheme))
+}

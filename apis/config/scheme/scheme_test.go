@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scheme_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2/ktesting"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/utils/ptr"
+	pluginsconfig "sigs.k8s.io/scheduler-plugins/apis/config"
+	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme" // shares the scheduler's scheme with ours in one binary
+
+	"berth.dev/berth/apis/config"
+	_ "berth.dev/berth/apis/config/scheme"
+	configv1 "berth.dev/berth/apis/config/v1"
+)
+
+// load reads a configuration with the function that kube-scheduler calls for --config.
+func load(t *testing.T, yaml string) (*schedconfig.KubeSchedulerConfiguration, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(yaml), 0o600))
+	logger, _ := ktesting.NewTestContext(t)
+
+	return options.LoadConfigFromFile(logger, file)
+}
+
+func withArgs(args string) string {
+	return `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: berth-scheduler
+  pluginConfig:
+  - name: CapacityMix
+    args:` + args
+}
+
+func pluginArgs(t *testing.T, cfg *schedconfig.KubeSchedulerConfiguration, plugin string) runtime.Object {
+	t.Helper()
+	for _, entry := range cfg.Profiles[0].PluginConfig {
+		if entry.Name == plugin {
+			return entry.Args
+		}
+	}
+	require.Fail(t, "no arguments for plugin "+plugin)
+
+	return nil
+}
+
+// everyField has every field of the arguments with another value than its default, in the form the encoder writes.
+const everyField = `
+      apiVersion: kubescheduler.config.k8s.io/v1
+      kind: CapacityMixArgs
+      annotationPrefixes: [spotalis.io, berth.dev]
+      builtinNodeRules: "Off"
+      defaultMix: {spotPercent: 70, minOnDemand: 2, maxSpot: 0, whenSpotUnavailable: Wait, spotWaitSeconds: 5, whenOnDemandUnavailable: Spot}
+      nodeRules:
+      - {name: pool, key: example.com/pool, operator: In, values: [cheap, cheaper], requires: example.com/cloud, capacityType: spot}
+      - {key: example.com/pool, operator: Absent, requires: "*", capacityType: on-demand}
+      nodeSampleSize: 0
+      spreadSpotOver: [rack]
+      syncTimeoutSeconds: 1
+`
+
+func TestArgumentsReachThePlugin(t *testing.T) {
+	t.Parallel()
+	defaults := config.CapacityMixArgs{
+		BuiltinNodeRules:   config.BuiltinNodeRulesAppend,
+		AnnotationPrefixes: []string{"berth.dev"},
+		SpreadSpotOver:     []string{"topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"},
+		NodeSampleSize:     100,
+		SyncTimeoutSeconds: 60,
+	}
+	defaultsWithMix := defaults
+	defaultsWithMix.DefaultMix = &config.MixSpec{
+		SpotPercent: 0, WhenSpotUnavailable: config.WhenSpotUnavailableOnDemand, WhenOnDemandUnavailable: config.WhenOnDemandUnavailableWait,
+	}
+
+	cases := map[string]struct {
+		args string
+		want config.CapacityMixArgs
+	}{
+		"no arguments give the defaults":      {args: " {}\n", want: defaults},
+		"null arguments give the defaults":    {args: "\n", want: defaults},
+		"a mix of 0 percent is a mix":         {args: "\n      defaultMix: {spotPercent: 0}\n", want: defaultsWithMix},
+		"an empty list of rules is no list":   {args: "\n      nodeRules: []\n", want: func() config.CapacityMixArgs { a := defaults; a.NodeRules = []config.NodeRule{}; return a }()},
+		"a null list of prefixes is no list":  {args: "\n      annotationPrefixes: null\n", want: defaults},
+		"every field arrives as it was given": {args: everyField, want: everyFieldArgs()},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := load(t, withArgs(tc.args))
+			require.NoError(t, err)
+			assert.Equal(t, &tc.want, pluginArgs(t, cfg, "CapacityMix"))
+		})
+	}
+}
+
+func everyFieldArgs() config.CapacityMixArgs {
+	return config.CapacityMixArgs{
+		NodeRules: []config.NodeRule{
+			{Name: "pool", Key: "example.com/pool", Operator: config.NodeRuleIn, Values: []string{"cheap", "cheaper"}, Requires: "example.com/cloud", CapacityType: config.CapacityTypeSpot},
+			{Key: "example.com/pool", Operator: config.NodeRuleAbsent, Requires: config.RequiresNothing, CapacityType: config.CapacityTypeOnDemand},
+		},
+		BuiltinNodeRules: config.BuiltinNodeRulesOff,
+		DefaultMix: &config.MixSpec{
+			SpotPercent: 70, MinOnDemand: 2, MaxSpot: ptr.To[int32](0), SpotWaitSeconds: 5,
+			WhenSpotUnavailable: config.WhenSpotUnavailableWait, WhenOnDemandUnavailable: config.WhenOnDemandUnavailableSpot,
+		},
+		AnnotationPrefixes: []string{"spotalis.io", "berth.dev"},
+		SpreadSpotOver:     []string{"rack"},
+		NodeSampleSize:     0,
+		SyncTimeoutSeconds: 1,
+	}
+}
+
+func TestWrongArgumentsStopTheSchedulerWithAMessage(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		args    string
+		wantErr string
+	}{
+		"an unknown field is named":            {"\n      nodeSampelSize: 100\n", `unknown field "nodeSampelSize"`},
+		"an unknown field in a rule is named":  {"\n      nodeRules: [{key: a, operator: Exists, capacityType: spot, value: b}]\n", `unknown field "nodeRules[0].value"`},
+		"an unknown field in a mix is named":   {"\n      defaultMix: {spotPercent: 70, spotPercentage: 70}\n", `unknown field "defaultMix.spotPercentage"`},
+		"a field in the wrong case is unknown": {"\n      nodesamplesize: 100\n", `unknown field "nodesamplesize"`},
+		"a text for a number is refused":       {"\n      nodeSampleSize: many\n", `cannot unmarshal string into Go struct field CapacityMixArgs.nodeSampleSize of type int32`},
+		"a number beyond int32 is refused":     {"\n      nodeSampleSize: 3000000000\n", `cannot unmarshal number 3000000000 into Go struct field CapacityMixArgs.nodeSampleSize of type int32`},
+		"a fraction of a percent is refused":   {"\n      defaultMix: {spotPercent: 70.5}\n", `cannot unmarshal number 70.5 into Go struct field MixSpec.defaultMix.spotPercent of type int32`},
+		"a text for a list is refused":         {"\n      spreadSpotOver: zone\n", `cannot unmarshal string into Go struct field CapacityMixArgs.spreadSpotOver of type []string`},
+		"a mix without a share is refused":     {"\n      defaultMix: {minOnDemand: 1}\n", `defaultMix.spotPercent: Required value: a mix needs a share of spot replicas, from 0 to 100`},
+		"a field given twice is refused":       {"\n      nodeSampleSize: 16\n      nodeSampleSize: 32\n", `key "nodeSampleSize" already set in map`},
+		"arguments of another kind are refused": {
+			"\n      apiVersion: kubescheduler.config.k8s.io/v1\n      kind: CoschedulingArgs\n",
+			`args for plugin CapacityMix were not of type CapacityMixArgs.kubescheduler.config.k8s.io, got CoschedulingArgs.kubescheduler.config.k8s.io`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := load(t, withArgs(tc.args))
+			assert.ErrorContains(t, err, tc.wantErr)
+		})
+	}
+}
+
+func TestArgumentsOfSchedulerPluginsWorkBesideOurs(t *testing.T) {
+	t.Parallel()
+	cfg, err := load(t, withArgs(` {defaultMix: {spotPercent: 50}}
+  - name: Coscheduling
+    args: {permitWaitingTimeSeconds: 7}
+`))
+	require.NoError(t, err)
+
+	ours, ok := pluginArgs(t, cfg, "CapacityMix").(*config.CapacityMixArgs)
+	require.True(t, ok)
+	assert.Equal(t, int32(50), ours.DefaultMix.SpotPercent)
+	theirs, ok := pluginArgs(t, cfg, "Coscheduling").(*pluginsconfig.CoschedulingArgs)
+	require.True(t, ok)
+	assert.Equal(t, int64(7), theirs.PermitWaitingTimeSeconds)
+}
+
+func TestWrittenConfigurationCanBeReadAgain(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string]string{"defaults": " {}\n", "every field": everyField} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := load(t, withArgs(args))
+			require.NoError(t, err)
+
+			again, err := load(t, string(encode(t, cfg)))
+			require.NoError(t, err)
+			assert.Equal(t, cfg, again)
+		})
+	}
+}
+
+// encode writes a configuration as kube-scheduler does for --write-config-to.
+func encode(t require.TestingT, object runtime.Object) []byte {
+	info, ok := runtime.SerializerInfoForMediaType(schedscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeYAML)
+	require.True(t, ok)
+	yaml, err := runtime.Encode(schedscheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion), object)
+	require.NoError(t, err)
+
+	return yaml
+}

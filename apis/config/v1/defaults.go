@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	defaultAnnotationPrefix   = "berth.dev"
+	defaultNodeSampleSize     = 100
+	defaultSyncTimeoutSeconds = 60
+)
+
+// SetDefaults_CapacityMixArgs sets the defaults of the CapacityMix plugin's arguments. Empty lists are left for
+// validation to refuse: a user who writes one means something else than the default.
+func SetDefaults_CapacityMixArgs(args *CapacityMixArgs) {
+	if args.BuiltinNodeRules == "" {
+		args.BuiltinNodeRules = BuiltinNodeRulesAppend
+	}
+	if args.AnnotationPrefixes == nil {
+		args.AnnotationPrefixes = []string{defaultAnnotationPrefix}
+	}
+	if args.SpreadSpotOver == nil {
+		args.SpreadSpotOver = []string{corev1.LabelTopologyZone, corev1.LabelInstanceTypeStable}
+	}
+	if args.NodeSampleSize == nil {
+		args.NodeSampleSize = ptr.To[int32](defaultNodeSampleSize)
+	}
+	if args.SyncTimeoutSeconds == nil {
+		args.SyncTimeoutSeconds = ptr.To[int32](defaultSyncTimeoutSeconds)
+	}
+}
+
+// SetDefaults_MixSpec sets the defaults of a mix. spotPercent has none.
+func SetDefaults_MixSpec(mix *MixSpec) {
+	if mix.MinOnDemand == nil {
+		mix.MinOnDemand = ptr.To[int32](0)
+	}
+	if mix.WhenSpotUnavailable == "" {
+		mix.WhenSpotUnavailable = WhenSpotUnavailableOnDemand
+	}
+	if mix.SpotWaitSeconds == nil {
+		mix.SpotWaitSeconds = ptr.To[int32](0)
+	}
+	if mix.WhenOnDemandUnavailable == "" {
+		mix.WhenOnDemandUnavailable = WhenOnDemandUnavailableWait
+	}
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"slices"
+
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"berth.dev/berth/apis/config"
+)
+
+const (
+	maxNodeRules           = 64
+	maxNodeRuleValues      = 64
+	maxNodeRuleNameLength  = 63
+	maxSpreadKeys          = 4
+	maxReplicas            = 1000000
+	maxSpotWaitSeconds     = 86400
+	minNodeSampleSize      = 16
+	maxNodeSampleSize      = 1000
+	maxSyncTimeoutSeconds  = 600
+	annotationPrefixOurs   = "berth.dev"
+	annotationPrefixOthers = "spotalis.io"
+)
+
+// ValidateCapacityMixArgs returns everything that is wrong with the arguments of the CapacityMix plugin after
+// defaulting. A nil path gives paths that start at the arguments.
+func ValidateCapacityMixArgs(path *field.Path, args *config.CapacityMixArgs) field.ErrorList {
+	errs := validateNodeRules(path.Child("nodeRules"), args.NodeRules)
+	errs = append(errs, validateBuiltinNodeRules(path.Child("builtinNodeRules"), args)...)
+	if args.DefaultMix != nil {
+		errs = append(errs, validateMixSpec(path.Child("defaultMix"), args.DefaultMix)...)
+	}
+	errs = append(errs, validateAnnotationPrefixes(path.Child("annotationPrefixes"), args.AnnotationPrefixes)...)
+	errs = append(errs, validateSpreadKeys(path.Child("spreadSpotOver"), args.SpreadSpotOver)...)
+	if args.NodeSampleSize != 0 && (args.NodeSampleSize < minNodeSampleSize || args.NodeSampleSize > maxNodeSampleSize) {
+		errs = append(errs, field.Invalid(path.Child("nodeSampleSize"), args.NodeSampleSize,
+			fmt.Sprintf("must be 0 (all nodes) or between %d and %d", minNodeSampleSize, maxNodeSampleSize)))
+	}
+	errs = append(errs, validateRange(path.Child("syncTimeoutSeconds"), args.SyncTimeoutSeconds, 1, maxSyncTimeoutSeconds)...)
+
+	return errs
+}
+
+func validateNodeRules(path *field.Path, rules []config.NodeRule) field.ErrorList {
+	var errs field.ErrorList
+	if len(rules) > maxNodeRules {
+		errs = append(errs, field.TooMany(path, len(rules), maxNodeRules))
+	}
+
+	names := sets.New[string]()
+	for i := range rules {
+		rulePath := path.Index(i)
+		errs = append(errs, validateNodeRule(rulePath, &rules[i])...)
+		if name := rules[i].Name; name != "" {
+			if names.Has(name) {
+				errs = append(errs, field.Duplicate(rulePath.Child("name"), name))
+			}
+			names.Insert(name)
+		}
+	}
+
+	return errs
+}
+
+func validateNodeRule(path *field.Path, rule *config.NodeRule) field.ErrorList {
+	var errs field.ErrorList
+	if len(rule.Name) > maxNodeRuleNameLength {
+		errs = append(errs, field.TooLong(path.Child("name"), rule.Name, maxNodeRuleNameLength))
+	}
+	errs = append(errs, validateLabelKey(path.Child("key"), rule.Key)...)
+	errs = append(errs, validateEnum(path.Child("operator"), rule.Operator,
+		config.NodeRuleIn, config.NodeRuleExists, config.NodeRuleAbsent)...)
+	errs = append(errs, validateNodeRuleValues(path.Child("values"), rule)...)
+	errs = append(errs, validateNodeRuleRequires(path.Child("requires"), rule)...)
+	errs = append(errs, validateEnum(path.Child("capacityType"), rule.CapacityType,
+		config.CapacityTypeSpot, config.CapacityTypeOnDemand)...)
+
+	return errs
+}
+
+func validateNodeRuleValues(path *field.Path, rule *config.NodeRule) field.ErrorList {
+	if rule.Operator != config.NodeRuleIn {
+		if len(rule.Values) > 0 {
+			return field.ErrorList{field.Invalid(path, rule.Values,
+				fmt.Sprintf("must be empty with operator %s, only In compares values", rule.Operator))}
+		}
+
+		return nil
+	}
+	if len(rule.Values) == 0 {
+		return field.ErrorList{field.Required(path, "operator In needs at least one value")}
+	}
+
+	var errs field.ErrorList
+	if len(rule.Values) > maxNodeRuleValues {
+		errs = append(errs, field.TooMany(path, len(rule.Values), maxNodeRuleValues))
+	}
+	for i, value := range rule.Values {
+		for _, message := range validation.IsValidLabelValue(value) {
+			errs = append(errs, field.Invalid(path.Index(i), value, message))
+		}
+		if slices.Contains(rule.Values[:i], value) {
+			errs = append(errs, field.Duplicate(path.Index(i), value))
+		}
+	}
+
+	return errs
+}
+
+func validateNodeRuleRequires(path *field.Path, rule *config.NodeRule) field.ErrorList {
+	absent := rule.Operator == config.NodeRuleAbsent
+	switch {
+	case rule.Requires == "" && absent:
+		return field.ErrorList{field.Required(path, fmt.Sprintf("operator Absent holds for most nodes: "+
+			"name a label that the nodes must have, or write %q to mean every node", config.RequiresNothing))}
+	case rule.Requires == "":
+		return nil
+	case rule.Requires == config.RequiresNothing && absent:
+		return nil
+	case rule.Requires == config.RequiresNothing:
+		return field.ErrorList{field.Invalid(path, rule.Requires, "is for operator Absent only, remove it")}
+	case rule.Requires == rule.Key && absent:
+		return field.ErrorList{field.Invalid(path, rule.Requires, "is the label that must be absent, so the rule never holds")}
+	default:
+		return validateLabelKey(path, rule.Requires)
+	}
+}
+
+func validateBuiltinNodeRules(path *field.Path, args *config.CapacityMixArgs) field.ErrorList {
+	errs := validateEnum(path, args.BuiltinNodeRules, config.BuiltinNodeRulesAppend, config.BuiltinNodeRulesOff)
+	if args.BuiltinNodeRules == config.BuiltinNodeRulesOff && len(args.NodeRules) == 0 {
+		errs = append(errs, field.Invalid(path, args.BuiltinNodeRules, "needs at least one rule in nodeRules, "+
+			"or no node has a capacity type"))
+	}
+
+	return errs
+}
+
+func validateMixSpec(path *field.Path, mix *config.MixSpec) field.ErrorList {
+	errs := validateRange(path.Child("spotPercent"), mix.SpotPercent, 0, 100)
+	errs = append(errs, validateRange(path.Child("minOnDemand"), mix.MinOnDemand, 0, maxReplicas)...)
+	if mix.MaxSpot != nil {
+		errs = append(errs, validateRange(path.Child("maxSpot"), *mix.MaxSpot, 0, maxReplicas)...)
+	}
+	errs = append(errs, validateEnum(path.Child("whenSpotUnavailable"), mix.WhenSpotUnavailable,
+		config.WhenSpotUnavailableOnDemand, config.WhenSpotUnavailableWait)...)
+
+	waitPath := path.Child("spotWaitSeconds")
+	errs = append(errs, validateRange(waitPath, mix.SpotWaitSeconds, 0, maxSpotWaitSeconds)...)
+	if mix.SpotWaitSeconds > 0 && mix.WhenSpotUnavailable == config.WhenSpotUnavailableWait {
+		errs = append(errs, field.Invalid(waitPath, mix.SpotWaitSeconds,
+			"has no effect with whenSpotUnavailable Wait: remove it or use OnDemand"))
+	}
+	errs = append(errs, validateEnum(path.Child("whenOnDemandUnavailable"), mix.WhenOnDemandUnavailable,
+		config.WhenOnDemandUnavailableWait, config.WhenOnDemandUnavailableSpot)...)
+
+	return errs
+}
+
+func validateAnnotationPrefixes(path *field.Path, prefixes []string) field.ErrorList {
+	if len(prefixes) == 0 {
+		return field.ErrorList{field.Required(path, "list at least one prefix, or remove the field to read "+annotationPrefixOurs)}
+	}
+
+	var errs field.ErrorList
+	for i, prefix := range prefixes {
+		errs = append(errs, validateEnum(path.Index(i), prefix, annotationPrefixOurs, annotationPrefixOthers)...)
+		if slices.Contains(prefixes[:i], prefix) {
+			errs = append(errs, field.Duplicate(path.Index(i), prefix))
+		}
+	}
+
+	return errs
+}
+
+func validateSpreadKeys(path *field.Path, keys []string) field.ErrorList {
+	if len(keys) == 0 {
+		return field.ErrorList{field.Required(path, "list at least one node label key, or remove the field for the default; "+
+			"to spread over nothing, disable the plugin at the score extension point")}
+	}
+
+	var errs field.ErrorList
+	if len(keys) > maxSpreadKeys {
+		errs = append(errs, field.TooMany(path, len(keys), maxSpreadKeys))
+	}
+	for i, key := range keys {
+		errs = append(errs, validateLabelKey(path.Index(i), key)...)
+		if slices.Contains(keys[:i], key) {
+			errs = append(errs, field.Duplicate(path.Index(i), key))
+		}
+	}
+
+	return errs
+}
+
+func validateLabelKey(path *field.Path, key string) field.ErrorList {
+	if key == "" {
+		return field.ErrorList{field.Required(path, "must be a node label key")}
+	}
+
+	return metav1validation.ValidateLabelName(key, path)
+}
+
+func validateRange(path *field.Path, value, low, high int32) field.ErrorList {
+	if value < low || value > high {
+		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("must be between %d and %d", low, high))}
+	}
+
+	return nil
+}
+
+func validateEnum[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
+	switch {
+	case slices.Contains(allowed, value):
+		return nil
+	case value == "":
+		return field.ErrorList{field.Required(path, fmt.Sprintf("must be one of %q", allowed))}
+	default:
+		return field.ErrorList{field.NotSupported(path, value, allowed)}
+	}
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"sigs.k8s.io/yaml"
+)
+
+// TestCRDsFollowTheAPIConventions looks at the generated CRDs, so that a type that is added later is held to the same rules.
+func TestCRDsFollowTheAPIConventions(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../manifests/crds/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			require.NoError(t, yaml.UnmarshalStrict(data, crd))
+
+			checkAcceptedByTheServer(t, crd)
+			assert.Equal(t, apiextensionsv1.NamespaceScoped, crd.Spec.Scope)
+			assert.NotEmpty(t, crd.Spec.Names.ShortNames)
+			assert.Equal(t, []string{"berth"}, crd.Spec.Names.Categories)
+			for i := range crd.Spec.Versions {
+				checkVersion(t, &crd.Spec.Versions[i])
+			}
+		})
+	}
+}
+
+// checkAcceptedByTheServer runs the server's own validation, which includes the cost budget of the CEL rules.
+func checkAcceptedByTheServer(t *testing.T, v1 *apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	v1 = v1.DeepCopy()
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(v1)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&v1.Spec)
+	v1.Status.StoredVersions = []string{v1.Spec.Versions[0].Name}
+	crd := &apiextensions.CustomResourceDefinition{}
+	require.NoError(t, apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(v1, crd, nil))
+	assert.Empty(t, validation.ValidateCustomResourceDefinition(t.Context(), crd))
+}
+
+func checkVersion(t *testing.T, version *apiextensionsv1.CustomResourceDefinitionVersion) {
+	t.Helper()
+	columns := version.AdditionalPrinterColumns
+	require.NotEmpty(t, columns)
+	assert.Equal(t, "Age", columns[len(columns)-1].Name)
+	require.NotNil(t, version.Subresources)
+	assert.NotNil(t, version.Subresources.Status)
+	root := version.Schema.OpenAPIV3Schema
+	assert.NotEmpty(t, root.Description)
+	assert.Contains(t, root.Required, "spec")
+	status := root.Properties["status"]
+	assert.Contains(t, status.Properties, "observedGeneration")
+	assert.Equal(t, []string{"type"}, status.Properties["conditions"].XListMapKeys)
+	for _, name := range []string{"spec", "status"} {
+		property := root.Properties[name]
+		checkSchema(t, name, name, &property)
+	}
+}
+
+// checkSchema checks a schema and everything below it. Field is the JSON name of the nearest property around it.
+func checkSchema(t *testing.T, path, field string, schema *apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	checkBounds(t, path, schema)
+	for _, rule := range schema.XValidations {
+		named := field
+		if rule.FieldPath != "" {
+			named = rule.FieldPath[strings.LastIndex(rule.FieldPath, ".")+1:]
+		}
+		assert.True(t, strings.HasPrefix(rule.Message, named+" "), "%s: message %q must start with the field's name, %s", path, rule.Message, named)
+	}
+	for name := range schema.Properties {
+		property := schema.Properties[name]
+		assert.True(t, strings.HasPrefix(property.Description, name+" "), "%s.%s: the description must start with the field's name: %q", path, name, property.Description)
+		checkSchema(t, path+"."+name, name, &property)
+	}
+	if schema.Items != nil {
+		checkSchema(t, path+"[]", field, schema.Items.Schema)
+	}
+	if schema.AdditionalProperties != nil {
+		checkSchema(t, path+"{}", field, schema.AdditionalProperties.Schema)
+	}
+}
+
+func checkBounds(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	assert.False(t, schema.XIntOrString, "%s: one type a field", path)
+	assert.Nil(t, schema.XPreserveUnknownFields, "%s: every field has a schema", path)
+	switch schema.Type {
+	case "string":
+		bounded := schema.MaxLength != nil || len(schema.Enum) > 0 || schema.Format == "date-time"
+		assert.True(t, bounded, "%s: a string needs maxLength", path)
+	case "array":
+		assert.NotNil(t, schema.MaxItems, "%s: a list needs maxItems", path)
+		if assert.NotNil(t, schema.XListType, "%s: a list needs a list type", path) && *schema.XListType == "map" {
+			assert.NotEmpty(t, schema.XListMapKeys, "%s: a list of type map needs keys", path)
+		}
+	case "integer":
+		assert.Contains(t, []string{"int32", "int64"}, schema.Format, path)
+		ours := slices.ContainsFunc(schema.XValidations, func(rule apiextensionsv1.ValidationRule) bool {
+			return strings.Contains(rule.Rule, "self <=")
+		})
+		generation := strings.HasSuffix(path, "observedGeneration")
+		assert.True(t, ours || schema.Maximum != nil || generation, "%s: an integer needs both bounds", path)
+	case "object":
+		if schema.AdditionalProperties != nil {
+			assert.NotNil(t, schema.MaxProperties, "%s: a map needs maxProperties", path)
+		}
+	case "boolean":
+	default:
+		assert.Fail(t, "type not allowed in an API", "%s: %q", path, schema.Type)
+	}
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Reasons of the events that Berth records. They are stable: alerts and scripts may match on them.
+const (
+	// EventReasonBorrowed (Normal, on the pod): the pod was placed on the other capacity type than its slot's,
+	// because its own had no room and the mix allows it.
+	EventReasonBorrowed = "Borrowed"
+
+	// EventReasonInvalidMixAnnotation (Warning, on the pod): an annotation that should give the pod's mix cannot be
+	// read. The message names key and value; the pod is scheduled as if the annotation were absent.
+	EventReasonInvalidMixAnnotation = "InvalidMixAnnotation"
+
+	// EventReasonInvalidCapacityMix (Warning, on the CapacityMix): the scheduler cannot use the object, which means
+	// that the validation rules of the CRD are older than the object or were removed. It governs no pod.
+	EventReasonInvalidCapacityMix = "InvalidCapacityMix"
+
+	// EventReasonCapacityMixConflict (Warning, on the CapacityMix that loses): an older CapacityMix selects the same
+	// pod, and governs it.
+	EventReasonCapacityMixConflict = "CapacityMixConflict"
+)
