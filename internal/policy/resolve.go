@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Controllers finds the object behind an owner reference: a ReplicaSet,
+// StatefulSet, Job, … It returns nil where the object, or its whole kind, is
+// not known; the pod is then governed without it.
+type Controllers interface {
+	Controller(namespace string, ref *metav1.OwnerReference) metav1.Object
+}
+
+// Resolver finds the policy of a pod. Its fields are set once; Resolve may be
+// called concurrently.
+type Resolver struct {
+	// Prefixes are the annotation families to read, in order.
+	Prefixes    []string
+	Mixes       *Store
+	Controllers Controllers
+	// Default governs pods that nothing else does; nil leaves them alone.
+	Default *Policy
+}
+
+// Resolve returns the policy that governs a pod, nil if none does. First match
+// wins: annotations on the pod, annotations on its controller, the oldest
+// CapacityMix that selects it, the default. Annotations that could not be read
+// are returned too and do not count.
+//
+// The result is shared and must not be changed.
+func (r *Resolver) Resolve(pod *corev1.Pod) (*Policy, []InvalidAnnotation) {
+	if !Governable(pod) {
+		return nil, nil
+	}
+	p, invalid := r.fromObject(pod, nil, SourcePod)
+	if p != nil {
+		return p, invalid
+	}
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		if owner := r.Controllers.Controller(pod.Namespace, ref); owner != nil {
+			p, bad := r.fromObject(owner, pod, SourceController)
+			invalid = append(invalid, bad...)
+			if p != nil {
+				return p, invalid
+			}
+		}
+	}
+	if p := r.Mixes.Match(pod.Namespace, pod.Labels); p != nil {
+		return p, invalid
+	}
+	return r.Default, invalid
+}
+
+// fromObject reads the annotation families from one object.
+func (r *Resolver) fromObject(object metav1.Object, pod *corev1.Pod, source string) (*Policy, []InvalidAnnotation) {
+	if len(object.GetAnnotations()) == 0 {
+		return nil, nil
+	}
+	var invalid []InvalidAnnotation
+	for _, prefix := range r.Prefixes {
+		f := families[prefix]
+		p, bad := f.fromAnnotations(object, source)
+		if (p != nil || bad != nil) && f.enabled != "" && !r.labelled(object, pod, f.enabled) {
+			continue
+		}
+		if bad != nil {
+			invalid = append(invalid, *bad)
+		}
+		if p != nil {
+			return p, invalid
+		}
+	}
+	return nil, invalid
+}
+
+// labelled reports whether the workload carries a label with the value "true":
+// the object itself, the pod, or the object's own controller. The last matters
+// for Deployments, which hand their annotations down to their ReplicaSets but
+// not their labels.
+func (r *Resolver) labelled(object metav1.Object, pod *corev1.Pod, label string) bool {
+	if object.GetLabels()[label] == "true" || pod != nil && pod.Labels[label] == "true" {
+		return true
+	}
+	ref := metav1.GetControllerOfNoCopy(object)
+	if ref == nil {
+		return false
+	}
+	parent := r.Controllers.Controller(object.GetNamespace(), ref)
+	return parent != nil && parent.GetLabels()[label] == "true"
+}
+
+// Governable reports whether a mix can apply to a pod at all. Pods of
+// DaemonSets and mirror pods belong to a node; no rule moves them.
+func Governable(pod *corev1.Pod) bool {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return false
+	}
+	ref := metav1.GetControllerOfNoCopy(pod)
+	return ref == nil || ref.Kind != "DaemonSet" && ref.Kind != "Node"
+}
