@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+)
+
+const (
+	benchNodes  = 5000
+	benchGroups = 1000
+	benchPods   = 20 // per group, bound
+)
+
+// benchFixture is a cluster of 5,000 nodes, one in five on-demand, and 1,000
+// groups of 20 bound pods each, with one pod each to place.
+func benchFixture(b *testing.B, sample int32) (*fixture, []*corev1.Pod) {
+	b.Helper()
+	nodes := make([]*corev1.Node, benchNodes)
+	for i := range nodes {
+		nodes[i] = testNode(nodeName("node", i), map[bool]string{true: "on-demand", false: "spot"}[i%5 == 0])
+		nodes[i].Labels[corev1.LabelTopologyZone] = fmt.Sprint("zone-", i%3)
+	}
+	pods := make([]*corev1.Pod, benchGroups)
+	known := make([]runtime.Object, benchGroups)
+	for g := range pods {
+		pods[g] = testPod(fmt.Sprint("app-", g), benchPods)
+		pods[g].Labels["tier"] = "all"
+		known[g] = pods[g]
+	}
+	args := defaultArgs()
+	args.NodeSampleSize = sample
+	f := newFixture(b, args, nodes, known...)
+	cm := capacityMix("all", 70, 2)
+	cm.Spec.Selector.MatchLabels = map[string]string{"tier": "all"}
+	if err := f.plugin.mixes.Set(cm); err != nil {
+		b.Fatal(err)
+	}
+	for g, pod := range pods {
+		key, _ := policy.GroupOf(pod, nil)
+		for i := range benchPods {
+			f.plugin.ledger.Observe(ledger.Bound{UID: testPod(fmt.Sprint("app-", g), i).UID, Group: key, Slot: i, Node: nodes[(g*benchPods+i)%benchNodes].Name})
+		}
+	}
+	return f, pods
+}
+
+func BenchmarkPreFilter(b *testing.B) {
+	for name, sample := range map[string]int32{"without sample": 0, "sample of 16": 16, "sample of 100": 100} {
+		b.Run(name, func(b *testing.B) {
+			f, pods := benchFixture(b, sample)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				state := framework.NewCycleState()
+				if _, status := f.plugin.PreFilter(f.ctx, state, pods[i%benchGroups], nil); !status.IsSuccess() {
+					b.Fatal(status)
+				}
+			}
+		})
+	}
+	b.Run("pod without a mix", func(b *testing.B) {
+		f, _ := benchFixture(b, 0)
+		bystander := testPod("bystander", 0)
+		state := framework.NewCycleState()
+		b.ReportAllocs()
+		b.ResetTimer()
+		for range b.N {
+			if _, status := f.plugin.PreFilter(f.ctx, state, bystander, nil); !status.IsSkip() {
+				b.Fatal(status)
+			}
+		}
+	})
+}
+
+func BenchmarkFilterAndScore(b *testing.B) {
+	f, pods := benchFixture(b, 0)
+	state := framework.NewCycleState()
+	pod := pods[0] // slot 20 of 70 %, floor 2
+	if _, status := f.plugin.PreFilter(f.ctx, state, pod, nil); !status.IsSuccess() {
+		b.Fatal(status)
+	}
+	wants := cycleOf(state).wants
+	accepted, rejected := f.infos[:0:0], f.infos[:0:0]
+	for _, info := range f.infos {
+		if typeOf(f, info.Node().Name) == wants {
+			accepted = append(accepted, info)
+		} else {
+			rejected = append(rejected, info)
+		}
+	}
+	b.Run("Filter accepts", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range b.N {
+			if status := f.plugin.Filter(f.ctx, state, pod, accepted[i%len(accepted)]); status != nil {
+				b.Fatal(status)
+			}
+		}
+	})
+	b.Run("Filter rejects", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range b.N {
+			if status := f.plugin.Filter(f.ctx, state, pod, rejected[i%len(rejected)]); status == nil {
+				b.Fatal("accepted")
+			}
+		}
+	})
+	b.Run("Filter, one node again and again", func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			if status := f.plugin.Filter(f.ctx, state, pod, accepted[0]); status != nil {
+				b.Fatal(status)
+			}
+		}
+	})
+	if status := f.plugin.PreScore(f.ctx, state, pod, accepted[:100]); !status.IsSuccess() && !status.IsSkip() {
+		b.Fatal(status)
+	}
+	b.Run("Score", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range b.N {
+			if _, status := f.plugin.Score(f.ctx, state, pod, accepted[i%100]); status != nil {
+				b.Fatal(status)
+			}
+		}
+	})
+	b.Run("PreScore of 100 nodes", func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			f.plugin.PreScore(f.ctx, state, pod, accepted[:100])
+		}
+	})
+}
+
+func BenchmarkReserveAndUnreserve(b *testing.B) {
+	f, pods := benchFixture(b, 0)
+	states := make([]*framework.CycleState, benchGroups)
+	for g, pod := range pods {
+		states[g] = framework.NewCycleState()
+		if _, status := f.plugin.PreFilter(f.ctx, states[g], pod, nil); !status.IsSuccess() {
+			b.Fatal(status)
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		g := i % benchGroups
+		if status := f.plugin.Reserve(f.ctx, states[g], pods[g], "node-1"); status != nil {
+			b.Fatal(status)
+		}
+		f.plugin.Unreserve(f.ctx, states[g], pods[g], "node-1")
+	}
+}
+
+// What a Filter or Score call may cost: nothing on the heap.
+func TestFilterAndScoreAllocateNothing(t *testing.T) {
+	pod := testPod("web", 0)
+	f := newFixture(t, defaultArgs(), twoNodes, pod)
+	f.mix(t, capacityMix("web", 100, 0))
+	state, _ := f.filter(t, pod)
+	f.plugin.PreScore(f.ctx, state, pod, f.infos)
+	if n := testing.AllocsPerRun(100, func() { f.plugin.Filter(f.ctx, state, pod, f.infos[0]) }); n != 0 {
+		t.Errorf("Filter of an accepted node: %v allocations, want 0", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { f.plugin.Score(f.ctx, state, pod, f.infos[0]) }); n != 0 {
+		t.Errorf("Score: %v allocations, want 0", n)
+	}
+}

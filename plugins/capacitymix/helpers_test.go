@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	"berth.dev/berth/internal/capacity"
+)
+
+func nodeName(prefix string, i int) string { return fmt.Sprintf("%s-%d", prefix, i) }
+
+// emptyReplicaSets is the lister of a cache that has seen nothing.
+func emptyReplicaSets() appslisters.ReplicaSetLister {
+	return appslisters.NewReplicaSetLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}))
+}
+
+// bindingOf is the Binding that an action created.
+func bindingOf(t *testing.T, action clienttesting.Action) *corev1.Binding {
+	t.Helper()
+	create, ok := action.(clienttesting.CreateAction)
+	require.True(t, ok)
+	return create.GetObject().(*corev1.Binding)
+}
+
+func typeOf(f *fixture, node string) capacity.Type {
+	n, _ := f.plugin.ledger.Node(node)
+	return n.Type
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/internal/capacity"
+)
+
+// EventsToRegister names the events after which a pod that this plugin rejected
+// can have a place. What the scheduler has no event for wakes pods through the
+// ledger instead: a sibling that starts to terminate, a changed mix, a wait
+// that is over.
+func (pl *CapacityMix) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeAnnotation | fwk.UpdateNodeCondition},
+			QueueingHintFn: pl.nodeChanged,
+		},
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete},
+			QueueingHintFn: pl.podDeleted,
+		},
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel},
+			QueueingHintFn: pl.podRelabelled,
+		},
+	}, nil
+}
+
+// nodeChanged wakes a pod when a node came to be one that could take it: of a
+// known type and staying, which it was not before. Which of the two types helps
+// is decided by the pod's slot in its next cycle; a pod that may borrow can use
+// either.
+func (pl *CapacityMix) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	node, ok := newObj.(*corev1.Node)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("want a node, got %T", newObj)
+	}
+	now := pl.ledger.Describe(node)
+	if now.Type == capacity.Unknown || now.Departing {
+		logger.V(5).Info("The node can take no pod with a slot", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type, "departing", now.Departing)
+		return fwk.QueueSkip, nil
+	}
+	if old, ok := oldObj.(*corev1.Node); ok && old != nil {
+		if before := pl.ledger.Describe(old); before.Type == now.Type && !before.Departing {
+			logger.V(5).Info("The node's type did not change", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type)
+			return fwk.QueueSkip, nil
+		}
+	}
+	logger.V(5).Info("The node may take the pod now", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type)
+	return fwk.Queue, nil
+}
+
+// podDeleted wakes a pod when a sibling went, whose slot may be a better one,
+// or the pod's own type of room came free.
+func (pl *CapacityMix) podDeleted(logger klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	gone, ok := oldObj.(*corev1.Pod)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("want a pod, got %T", oldObj)
+	}
+	if siblings(pod, gone) {
+		logger.V(5).Info("A sibling is gone", "pod", klog.KObj(pod), "sibling", klog.KObj(gone))
+		return fwk.Queue, nil
+	}
+	logger.V(5).Info("The pod that is gone is no sibling", "pod", klog.KObj(pod), "gone", klog.KObj(gone))
+	return fwk.QueueSkip, nil
+}
+
+// podRelabelled wakes a pod whose own labels changed: another mix may select it.
+func (pl *CapacityMix) podRelabelled(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
+	changed, ok := newObj.(*corev1.Pod)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("want a pod, got %T", newObj)
+	}
+	if changed.UID == pod.UID {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+// siblings reports whether two pods can be of one group.
+func siblings(a, b *corev1.Pod) bool {
+	if a.Namespace != b.Namespace {
+		return false
+	}
+	x, y := metav1.GetControllerOfNoCopy(a), metav1.GetControllerOfNoCopy(b)
+	if x == nil || y == nil {
+		return x == y
+	}
+	return x.UID == y.UID
+}

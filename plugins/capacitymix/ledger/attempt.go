@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import "time"
+
+// Stage says which nodes a pending pod is tried on. A pod that finds no room
+// moves on to the next stage at once.
+type Stage uint8
+
+const (
+	// StageSample tries a small sample of the nodes of the slot's type.
+	StageSample Stage = iota
+	// StageType tries all nodes of the slot's type.
+	StageType
+	// StageBorrow tries the nodes of both types.
+	StageBorrow
+	// StagePreempt tries all nodes of the slot's type again; where it fails,
+	// preemption has its turn, on nodes of that type only.
+	StagePreempt
+)
+
+// String is the name of the stage as it stands in logs and metrics.
+func (s Stage) String() string {
+	return [...]string{"sample", "type", "borrow", "preempt"}[s]
+}
+
+// Attempt is how far the search for a node has come for a pod on its slot. The
+// zero value is a search that has not begun.
+type Attempt struct {
+	Stage Stage
+	// NoRoomSince is when no node of the slot's type was first found to have
+	// room, zero if that has not been found.
+	NoRoomSince time.Time
+}

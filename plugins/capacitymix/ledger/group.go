@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/policy"
+)
+
+// noDomain marks a pod that is counted in no interruption domain.
+const noDomain = -1
+
+// group is the pods that one mix is kept for. Guarded by Ledger.mu.
+type group struct {
+	key     policy.GroupKey
+	members map[types.UID]*record
+	rule    mix.Mix
+
+	// held are the slots that pods hold as their own, and by whom.
+	held    mix.Slots
+	holders map[int]*record
+	// floating are bound pods without a slot of their own. They are seated
+	// anew on the remaining slots whenever something changed under them, so
+	// that their seats never depend on the order of events.
+	floating  map[types.UID]*record
+	taken     mix.Slots // held, and the seats of the floating pods
+	unsettled bool      // taken is out of date
+
+	// topPending is an upper bound of the slots that pending pods hold.
+	topPending int
+
+	keyset  *keyset
+	domains []int32 // spot pods per interruption domain of the keyset
+}
+
+func newGroup(key policy.GroupKey, ks *keyset) *group {
+	return &group{
+		key:        key,
+		members:    map[types.UID]*record{},
+		holders:    map[int]*record{},
+		floating:   map[types.UID]*record{},
+		keyset:     ks,
+		topPending: mix.NoSlot,
+	}
+}
+
+// lowest returns the lowest free slot.
+func (g *group) lowest() int {
+	if len(g.floating) == 0 {
+		return g.held.Lowest()
+	}
+	g.settle()
+	return g.taken.Lowest()
+}
+
+// settle seats the floating pods, as mix.Assign does.
+func (g *group) settle() {
+	if !g.unsettled {
+		return
+	}
+	g.unsettled = false
+	g.taken.CopyFrom(&g.held)
+	pods := make([]mix.Pod, 0, len(g.floating))
+	for _, r := range g.floating {
+		pods = append(pods, r.pod)
+	}
+	slices.SortFunc(pods, mix.Older)
+	g.rule.Float(&g.taken, pods, func(p mix.Pod, slot int) {
+		g.floating[types.UID(p.ID)].seat = slot
+	})
+}
+
+// take gives a free slot to a pod.
+func (g *group) take(r *record, slot int) {
+	r.pod.Slot = slot
+	g.held.Take(slot)
+	g.holders[slot] = r
+	// A slot that no floating pod chose is taken from none of them, so their
+	// seats stay as they are.
+	g.taken.Take(slot)
+}
+
+// seat gives a bound pod the slot that it brings. A pending pod has to give way,
+// of bound pods the oldest stays; the others float.
+func (g *group) seat(r *record, slot int) {
+	if slot == mix.NoSlot {
+		g.float(r, slot)
+		return
+	}
+	holder := g.holders[slot]
+	switch {
+	case holder == nil:
+		g.take(r, slot)
+		g.unsettled = true // a floating pod may have sat there
+	case holder.state == claimed:
+		holder.pod.Slot = mix.NoSlot
+		g.take(r, slot)
+	case mix.Older(r.pod, holder.pod) < 0:
+		g.take(r, slot)
+		g.float(holder, slot)
+	default:
+		g.float(r, slot)
+	}
+}
+
+// float makes a pod one without a slot of its own. It remembers the slot that
+// it brought, to take it when the holder leaves.
+func (g *group) float(r *record, brought int) {
+	r.floating, r.pod.Slot = true, brought
+	g.floating[r.uid] = r
+	g.unsettled = true
+}
+
+// release takes its slot from a pod.
+func (g *group) release(r *record) {
+	slot := r.pod.Slot
+	r.pod.Slot = mix.NoSlot
+	if r.floating {
+		r.floating = false
+		delete(g.floating, r.uid)
+		g.unsettled = true
+		return
+	}
+	if slot == mix.NoSlot || r.identity || g.holders[slot] != r {
+		return
+	}
+	g.held.Release(slot)
+	delete(g.holders, slot)
+	g.unsettled = true
+	if heir := g.heir(slot); heir != nil {
+		delete(g.floating, heir.uid)
+		heir.floating = false
+		g.take(heir, slot)
+	}
+}
+
+// heir returns the oldest floating pod that brought a slot, nil if none did.
+func (g *group) heir(slot int) *record {
+	var heir *record
+	for _, f := range g.floating {
+		if f.pod.Slot == slot && (heir == nil || mix.Older(f.pod, heir.pod) < 0) {
+			heir = f
+		}
+	}
+	return heir
+}
+
+// waiting notes that a pod holds its slot without being bound.
+func (g *group) waiting(r *record) {
+	g.topPending = max(g.topPending, r.pod.Slot)
+}
+
+// highestPendingAbove returns the pending pod with the highest slot, if that is
+// above the given one.
+func (g *group) highestPendingAbove(slot int) *corev1.Pod {
+	if slot == g.topPending {
+		g.topPending--
+	}
+	if slot >= g.topPending {
+		return nil
+	}
+	var top *record
+	for _, r := range g.members {
+		if r.state == claimed && r.pending != nil && !r.identity && (top == nil || r.pod.Slot > top.pod.Slot) {
+			top = r
+		}
+	}
+	if top == nil {
+		g.topPending = mix.NoSlot
+		return nil
+	}
+	g.topPending = top.pod.Slot
+	if top.pod.Slot <= slot {
+		return nil
+	}
+	return top.pending
+}
+
+// pending appends the members that wait to be bound.
+func (g *group) pending(pods []*corev1.Pod) []*corev1.Pod {
+	for _, r := range g.members {
+		if r.state == claimed && r.pending != nil {
+			pods = append(pods, r.pending)
+		}
+	}
+	return pods
+}
+
+// count adds a pod to an interruption domain.
+func (g *group) count(domain int32) {
+	for int(domain) >= len(g.domains) {
+		g.domains = append(g.domains, 0)
+	}
+	g.domains[domain]++
+}

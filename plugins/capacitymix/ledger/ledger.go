@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ledger keeps, in memory, which pod of which group holds which slot,
+// and which node is of which capacity type. It is fed by pod and node events
+// and by the scheduling cycle, and every update costs the same however large
+// the cluster is.
+//
+// It holds nothing of its own: bound pods carry their slot as an annotation, so
+// a restarted scheduler rebuilds the ledger from the API server. Only claims of
+// pods that are not bound yet live here alone, and a pod that lost its claim
+// claims again.
+package ledger
+
+import (
+	"errors"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/policy"
+)
+
+// ErrNoClaim says that a pod does not hold the slot it was scheduled for: it
+// was deleted, or another pod that is already bound turned out to hold the slot.
+var ErrNoClaim = errors.New("the pod does not hold this slot any more")
+
+// ErrGone says that a pod is no longer known to the API server.
+var ErrGone = errors.New("the pod is gone")
+
+// Ledger is safe for concurrent use. Node, alone, takes no lock.
+type Ledger struct {
+	classifier *capacity.Classifier
+	nodes      nodeTable
+
+	// mu guards all that follows, and writes to nodes.
+	mu     sync.Mutex
+	pods   map[types.UID]*record
+	groups map[policy.GroupKey]*group
+	// onNode finds the pods to count again when a node changes its labels.
+	onNode  map[string]map[*record]struct{}
+	keysets []*keyset
+	sides   [numTypes]side
+}
+
+// state of a pod in the ledger.
+type state uint8
+
+const (
+	claimed  state = iota // pending, holds a slot
+	reserved              // assumed on a node, its Binding is under way
+	bound                 // seen with a node name
+)
+
+// record is one pod. Its fields are guarded by Ledger.mu.
+type record struct {
+	pod   mix.Pod // Slot is the pod's own slot, NoSlot while it has none
+	uid   types.UID
+	group *group
+	state state
+	// identity: the slot follows from what the pod is; it is not exclusive.
+	identity bool
+	// floating: bound, without a slot of its own or beaten to it; see group.settle.
+	floating bool
+	seat     int // where a floating pod sits, once settled
+	node     string
+	// domain is the interruption domain in which the pod is counted, noDomain if in none.
+	domain  int32
+	pending *corev1.Pod // while claimed: whom to wake
+	attempt Attempt
+}
+
+// New returns an empty ledger. spreadOver are the node labels that name an
+// interruption domain for groups that do not name their own.
+func New(classifier *capacity.Classifier, spreadOver []string) *Ledger {
+	l := &Ledger{
+		classifier: classifier,
+		pods:       map[types.UID]*record{},
+		groups:     map[policy.GroupKey]*group{},
+		onNode:     map[string]map[*record]struct{}{},
+	}
+	l.keysetFor(append([]string{}, spreadOver...))
+	return l
+}
+
+// Claim asks for the slot of a pod that is about to be scheduled.
+type Claim struct {
+	Pod    *corev1.Pod
+	Group  policy.GroupKey
+	Policy *policy.Policy
+	// Slot is the pod's identity slot, mix.NoSlot if it has none.
+	Slot int
+	// Keep holds on to a slot claimed before even if a lower one is free: the
+	// pod has been promised a node of its type.
+	Keep bool
+	// Exists is asked once, when the pod is not in the ledger yet: does the
+	// API server know it? Otherwise a pod whose deletion has been handled
+	// already would hold a slot for ever.
+	Exists func() bool
+}
+
+// Hold is what a pod holds.
+type Hold struct {
+	Slot    int
+	Attempt Attempt
+}
+
+// Claim gives a pending pod the lowest free slot of its group, or confirms the
+// one it holds. A pod that has to wait moves down when a lower slot is free:
+// the slots that are held stay as close to 0, 1, 2, … as they can.
+func (l *Ledger) Claim(c Claim) (Hold, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[c.Pod.UID]
+	switch {
+	case r == nil:
+		if !c.Exists() {
+			return Hold{}, ErrGone
+		}
+		r = l.add(c.Pod.UID, c.Group, c.Pod.CreationTimestamp.UnixNano())
+	case r.group.key != c.Group:
+		l.remove(r)
+		r = l.add(c.Pod.UID, c.Group, c.Pod.CreationTimestamp.UnixNano())
+	}
+	g := r.group
+	l.govern(g, c.Policy)
+	if r.state != claimed {
+		return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
+	}
+	r.pending = c.Pod
+	before := r.pod.Slot
+	if c.Slot != mix.NoSlot {
+		g.release(r)
+		r.identity, r.pod.Slot = true, c.Slot
+	} else if before == mix.NoSlot || !c.Keep && g.lowest() < before {
+		g.release(r)
+		r.identity = false
+		g.take(r, g.lowest())
+	}
+	g.waiting(r)
+	if r.pod.Slot != before {
+		r.attempt = Attempt{}
+	}
+	return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
+}
+
+// Drop forgets a pending pod that no mix governs any more. It does nothing to
+// pods that are reserved or bound.
+func (l *Ledger) Drop(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.pods[uid]; r != nil && r.state == claimed {
+		l.remove(r)
+	}
+}
+
+// Reserve confirms that a pod still holds a slot and seats it on a node.
+func (l *Ledger) Reserve(uid types.UID, slot int, node string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	if r == nil || r.state != claimed || r.pod.Slot != slot {
+		return ErrNoClaim
+	}
+	r.state = reserved
+	l.place(r, node)
+	return nil
+}
+
+// Unreserve takes a pod from its node and leaves it its claim. It may be called
+// any number of times, also for pods that were never reserved.
+func (l *Ledger) Unreserve(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	if r == nil || r.state != reserved {
+		return
+	}
+	r.state = claimed
+	l.place(r, "")
+	if r.floating || r.group.heir(r.pod.Slot) != nil {
+		// Another pod was bound with the same slot meanwhile.
+		r.group.release(r)
+	}
+	r.group.waiting(r)
+}
+
+// Bound is a pod that runs on a node, or is about to.
+type Bound struct {
+	UID     types.UID
+	Group   policy.GroupKey
+	Created int64 // Unix time in nanoseconds
+	Node    string
+	// Slot is the slot on the pod's annotation or by its identity, mix.NoSlot if none.
+	Slot     int
+	Identity bool
+}
+
+// Observe records a bound pod. What the API server says wins over any claim. It
+// reports whether the pod held a claim of this scheduler until now.
+func (l *Ledger) Observe(b Bound) (claimedBefore bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[b.UID]
+	if r != nil && r.group.key != b.Group {
+		l.remove(r)
+		r = nil
+	}
+	if r == nil {
+		r = l.add(b.UID, b.Group, b.Created)
+	}
+	claimedBefore = r.state == reserved
+	r.state, r.pending, r.attempt = bound, nil, Attempt{}
+	l.place(r, b.Node)
+	switch {
+	case b.Identity:
+		r.group.release(r)
+		r.identity, r.pod.Slot = true, b.Slot
+	case r.floating && b.Slot == r.pod.Slot, r.pod.Slot == b.Slot && b.Slot != mix.NoSlot && !r.identity:
+		// Holds it, or waits for it, already.
+	default:
+		r.group.release(r)
+		r.identity = false
+		r.group.seat(r, b.Slot)
+	}
+	return claimedBefore
+}
+
+// Forget removes a pod that is terminating, finished or deleted. It returns a
+// pending pod that should be tried again because a lower slot than its own is
+// free now, or nil.
+func (l *Ledger) Forget(uid types.UID) *corev1.Pod {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	if r == nil {
+		return nil
+	}
+	g, slot := r.group, r.pod.Slot
+	if r.floating { // its seat, whichever it was, is free
+		slot = mix.NoSlot
+	}
+	l.remove(r)
+	if r.identity {
+		return nil
+	}
+	return g.highestPendingAbove(slot)
+}
+
+// Pending returns the pods of a namespace that hold a claim and are not bound,
+// for all namespaces if it is empty.
+func (l *Ledger) Pending(namespace string) []*corev1.Pod {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var pods []*corev1.Pod
+	for key, g := range l.groups {
+		if namespace == "" || key.Namespace == namespace {
+			pods = g.pending(pods)
+		}
+	}
+	return pods
+}
+
+// PendingOf returns the pods of a group that hold a claim and are not bound.
+func (l *Ledger) PendingOf(key policy.GroupKey) []*corev1.Pod {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g := l.groups[key]; g != nil {
+		return g.pending(nil)
+	}
+	return nil
+}
+
+// SetAttempt records how far the search of a pending pod has come. It is
+// ignored if the pod does not hold the slot any more.
+func (l *Ledger) SetAttempt(uid types.UID, slot int, a Attempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.pods[uid]; r != nil && r.state == claimed && r.pod.Slot == slot {
+		r.attempt = a
+	}
+}
+
+func (l *Ledger) add(uid types.UID, key policy.GroupKey, created int64) *record {
+	g := l.groups[key]
+	if g == nil {
+		g = newGroup(key, l.keysets[0])
+		l.groups[key] = g
+	}
+	r := &record{
+		pod:   mix.Pod{ID: string(uid), Created: created, Slot: mix.NoSlot},
+		uid:   uid,
+		group: g, domain: noDomain,
+	}
+	l.pods[uid] = r
+	g.members[uid] = r
+	return r
+}
+
+func (l *Ledger) remove(r *record) {
+	l.place(r, "")
+	r.group.release(r)
+	delete(l.pods, r.uid)
+	delete(r.group.members, r.uid)
+	if len(r.group.members) == 0 {
+		delete(l.groups, r.group.key)
+	}
+}
+
+// govern notes the policy under which a group was last seen. Slots keep their
+// numbers whatever the policy is; only pods without a slot of their own, and
+// the interruption domains, depend on it.
+func (l *Ledger) govern(g *group, p *policy.Policy) {
+	if g.rule != p.Mix {
+		g.rule, g.unsettled = p.Mix, true
+	}
+	if ks := l.keysetFor(p.SpreadSpotOver); ks != g.keyset {
+		g.keyset = ks
+		for _, r := range g.members {
+			l.place(r, r.node)
+		}
+	}
+}
+
+// place moves a pod to a node, "" for none, and counts it there.
+func (l *Ledger) place(r *record, node string) {
+	if r.domain != noDomain {
+		r.group.domains[r.domain]--
+		r.domain = noDomain
+	}
+	if r.node != node {
+		if on := l.onNode[r.node]; on != nil {
+			delete(on, r)
+			if len(on) == 0 {
+				delete(l.onNode, r.node)
+			}
+		}
+		r.node = node
+		if node != "" {
+			if l.onNode[node] == nil {
+				l.onNode[node] = map[*record]struct{}{}
+			}
+			l.onNode[node][r] = struct{}{}
+		}
+	}
+	n, _ := l.nodes.get(node) // of unknown type if it is not known
+	if r.pod.On != n.Type {
+		r.pod.On = n.Type
+		r.group.unsettled = r.group.unsettled || r.floating
+	}
+	if n.Type == capacity.Spot {
+		r.domain = n.in(r.group.keyset.index)
+		r.group.count(r.domain)
+	}
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+)
+
+var (
+	webKey    = policy.GroupKey{Namespace: "shop", ID: "web"}
+	webPolicy = &policy.Policy{Mix: mix.New(70, 2)}
+)
+
+func newLedger(tb testing.TB) *ledger.Ledger {
+	tb.Helper()
+	c, err := capacity.NewClassifier(capacity.DefaultRules())
+	require.NoError(tb, err)
+	return ledger.New(c, []string{corev1.LabelTopologyZone, corev1.LabelInstanceTypeStable})
+}
+
+func podNamed(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}}
+}
+
+func claimOf(name string) ledger.Claim {
+	return ledger.Claim{Pod: podNamed(name), Group: webKey, Policy: webPolicy, Slot: mix.NoSlot, Exists: func() bool { return true }}
+}
+
+func claim(t *testing.T, l *ledger.Ledger, name string) int {
+	t.Helper()
+	hold, err := l.Claim(claimOf(name))
+	require.NoError(t, err)
+	return hold.Slot
+}
+
+func TestPendingPodsHoldTheirClaims(t *testing.T) {
+	l := newLedger(t)
+	assert.Equal(t, 0, claim(t, l, "a"))
+	assert.Equal(t, 1, claim(t, l, "b"))
+	assert.Equal(t, 0, claim(t, l, "a"), "a claim is confirmed, not made twice")
+	assert.Equal(t, 2, claim(t, l, "c"))
+}
+
+func TestAPodThatIsGoneGetsNoClaim(t *testing.T) {
+	l := newLedger(t)
+	c := claimOf("a")
+	c.Exists = func() bool { return false }
+	_, err := l.Claim(c)
+	require.ErrorIs(t, err, ledger.ErrGone)
+	assert.Equal(t, 0, claim(t, l, "b"), "its slot is free")
+}
+
+func TestAWaitingPodMovesDownWhenALowerSlotIsFree(t *testing.T) {
+	l := newLedger(t)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		claim(t, l, name)
+	}
+	next := l.Forget("b")
+	require.NotNil(t, next, "somebody is to be woken")
+	assert.Equal(t, "d", next.Name, "the pod with the highest slot")
+	assert.Equal(t, 1, claim(t, l, "d"))
+	assert.Nil(t, l.Forget("c"), "nobody waits above slot 2")
+	next = l.Forget("a")
+	require.NotNil(t, next)
+	assert.Equal(t, "d", next.Name)
+	l.Observe(ledger.Bound{UID: "d", Group: webKey, Slot: 1, Node: "n"})
+	assert.Nil(t, l.Forget("d"), "nobody waits at all")
+}
+
+func TestANominatedPodKeepsItsClaim(t *testing.T) {
+	l := newLedger(t)
+	claim(t, l, "a")
+	claim(t, l, "b")
+	l.Forget("a")
+	c := claimOf("b")
+	c.Keep = true
+	hold, err := l.Claim(c)
+	require.NoError(t, err)
+	assert.Equal(t, 1, hold.Slot)
+}
+
+func TestReserveRefusesAPodThatLostItsSlot(t *testing.T) {
+	l := newLedger(t)
+	slot := claim(t, l, "a")
+	// A deposed leader bound another pod with the same slot.
+	l.Observe(ledger.Bound{UID: "x", Group: webKey, Slot: slot, Node: "n"})
+	require.ErrorIs(t, l.Reserve("a", slot, "n"), ledger.ErrNoClaim)
+	assert.Equal(t, 1, claim(t, l, "a"))
+	require.NoError(t, l.Reserve("a", 1, "n"))
+	require.ErrorIs(t, l.Reserve("a", 1, "n"), ledger.ErrNoClaim, "not twice")
+	require.ErrorIs(t, l.Reserve("unknown", 1, "n"), ledger.ErrNoClaim)
+}
+
+func TestUnreserveRestoresTheClaimAndIsIdempotent(t *testing.T) {
+	l := newLedger(t)
+	slot := claim(t, l, "a")
+	l.SetNode(node("n", "spot", "z"))
+	require.NoError(t, l.Reserve("a", slot, "n"))
+	assert.EqualValues(t, 1, l.DomainsOf(webKey).Most)
+	l.Unreserve("a")
+	l.Unreserve("a")
+	l.Unreserve("unknown")
+	assert.EqualValues(t, 0, l.DomainsOf(webKey).Most)
+	assert.Equal(t, slot, claim(t, l, "a"))
+	l.Observe(ledger.Bound{UID: "a", Group: webKey, Slot: slot, Node: "n"})
+	l.Unreserve("a")
+	assert.EqualValues(t, 1, l.DomainsOf(webKey).Most, "a bound pod stays where it is")
+}
+
+func TestAnAttemptBelongsToASlot(t *testing.T) {
+	l := newLedger(t)
+	claim(t, l, "a")
+	slot := claim(t, l, "b")
+	tried := ledger.Attempt{Stage: ledger.StageBorrow, NoRoomSince: time.Unix(7, 0)}
+	l.SetAttempt("b", slot, tried)
+	hold, err := l.Claim(claimOf("b"))
+	require.NoError(t, err)
+	assert.Equal(t, tried, hold.Attempt)
+	l.SetAttempt("b", slot+1, ledger.Attempt{})
+	l.Forget("a")
+	hold, err = l.Claim(claimOf("b"))
+	require.NoError(t, err)
+	assert.Equal(t, 0, hold.Slot)
+	assert.Equal(t, ledger.Attempt{}, hold.Attempt, "a new slot is a new search")
+}
+
+func TestIdentitySlotsAreNotExclusive(t *testing.T) {
+	l := newLedger(t)
+	c := claimOf("web-3")
+	c.Slot = 3
+	hold, err := l.Claim(c)
+	require.NoError(t, err)
+	assert.Equal(t, 3, hold.Slot)
+	c.Pod = podNamed("web-3-again")
+	hold, err = l.Claim(c)
+	require.NoError(t, err)
+	assert.Equal(t, 3, hold.Slot)
+	require.NoError(t, l.Reserve("web-3-again", 3, "n"))
+}
+
+func TestGroupsAndPodsLeaveNothingBehind(t *testing.T) {
+	l := newLedger(t)
+	for i := range 50 {
+		claim(t, l, fmt.Sprint(i))
+	}
+	l.Observe(ledger.Bound{UID: "foreign", Group: webKey, Slot: mix.NoSlot, Node: "n"})
+	for i := range 50 {
+		l.Forget(types.UID(strconv.Itoa(i)))
+	}
+	l.Forget("foreign")
+	groups, pods := l.Size()
+	assert.Zero(t, groups)
+	assert.Zero(t, pods)
+}
+
+func TestDropForgetsOnlyPendingPods(t *testing.T) {
+	l := newLedger(t)
+	claim(t, l, "a")
+	claim(t, l, "b")
+	require.NoError(t, l.Reserve("b", 1, "n"))
+	l.Drop("a")
+	l.Drop("b")
+	l.Drop("unknown")
+	_, pods := l.Size()
+	assert.Equal(t, 1, pods)
+	assert.Equal(t, 0, claim(t, l, "c"))
+}
+
+func node(name, capacityType, zone string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		typeLabel: capacityType, corev1.LabelTopologyZone: zone, corev1.LabelInstanceTypeStable: "m",
+	}}}
+}
+
+func TestSampleIsFairOverZonesAndGoesRound(t *testing.T) {
+	l := newLedger(t)
+	for i := range 30 {
+		l.SetNode(node(fmt.Sprintf("big-%d", i), "spot", "big"))
+	}
+	for i := range 5 {
+		l.SetNode(node(fmt.Sprintf("small-%d", i), "spot", "small"))
+		l.SetNode(node(fmt.Sprintf("od-%d", i), "on-demand", "small"))
+	}
+	cordoned := node("big-0", "spot", "big")
+	cordoned.Spec.Unschedulable = true
+	l.SetNode(cordoned)
+	l.DeleteNode("big-1")
+	require.Equal(t, 33, l.Side(capacity.Spot))
+
+	seen := map[string]int{}
+	for range 28 {
+		sample := l.Sample(capacity.Spot, 6)
+		require.Len(t, sample, 6)
+		zones := map[string]int{}
+		distinct := map[string]bool{}
+		for _, name := range sample {
+			zones[name[:3]]++
+			distinct[name] = true
+			seen[name]++
+		}
+		require.Len(t, distinct, 6, "no node twice in a sample")
+		require.Equal(t, map[string]int{"big": 3, "sma": 3}, zones)
+	}
+	for i := 2; i < 30; i++ {
+		assert.Equal(t, 3, seen[fmt.Sprintf("big-%d", i)], "84 turns over 28 nodes")
+	}
+	assert.Zero(t, seen["big-0"]+seen["big-1"])
+
+	assert.Len(t, l.Sample(capacity.OnDemand, 100), 5, "no more than there are")
+	assert.Empty(t, l.Sample(capacity.Unknown, 10))
+	whole := map[string]bool{}
+	for _, name := range l.Sample(capacity.Spot, 33) {
+		whole[name] = true
+	}
+	assert.Len(t, whole, 33, "when one zone has no more, the others fill up")
+}
+
+func BenchmarkLedger(b *testing.B) {
+	l := newLedger(b)
+	for i := range 5000 {
+		l.SetNode(node(fmt.Sprintf("node-%d", i), []string{"spot", "on-demand"}[i%2], fmt.Sprint("zone-", i%3)))
+	}
+	const groups = 1000
+	keys := make([]policy.GroupKey, groups)
+	pods := make([]*corev1.Pod, groups)
+	for g := range keys {
+		keys[g] = policy.GroupKey{Namespace: "shop", ID: fmt.Sprint("group-", g)}
+		pods[g] = podNamed(fmt.Sprint("pending-", g))
+		for i := range 20 {
+			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprintf("g%d-p%d", g, i)), Group: keys[g], Slot: i, Node: fmt.Sprintf("node-%d", (g*20+i)%5000)})
+		}
+	}
+	exists := func() bool { return true }
+	b.Run("claim, reserve, bind, forget", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range b.N {
+			g := i % groups
+			hold, err := l.Claim(ledger.Claim{Pod: pods[g], Group: keys[g], Policy: webPolicy, Slot: mix.NoSlot, Exists: exists})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := l.Reserve(pods[g].UID, hold.Slot, "node-7"); err != nil {
+				b.Fatal(err)
+			}
+			l.Observe(ledger.Bound{UID: pods[g].UID, Group: keys[g], Slot: hold.Slot, Node: "node-7"})
+			l.Forget(pods[g].UID)
+		}
+	})
+	b.Run("node lookup", func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			if _, known := l.Node("node-4321"); !known {
+				b.Fatal("no node")
+			}
+		}
+	})
+	b.Run("node update without a change", func(b *testing.B) {
+		n := node("node-4321", "on-demand", "zone-1")
+		l.SetNode(n)
+		b.ReportAllocs()
+		for range b.N {
+			l.SetNode(n)
+		}
+	})
+	b.Run("node relabelled", func(b *testing.B) {
+		n := []*corev1.Node{node("node-4321", "on-demand", "zone-1"), node("node-4321", "spot", "zone-1")}
+		b.ReportAllocs()
+		for i := range b.N {
+			l.SetNode(n[i%2])
+		}
+	})
+}

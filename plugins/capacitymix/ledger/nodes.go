@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"maps"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/internal/capacity"
+)
+
+// numTypes is the number of capacity types, Unknown included.
+const numTypes = 3
+
+// Node is what the scheduler needs to know of a node. It is small and a value:
+// Filter and Score read one per call, and every pointer that they need not
+// follow counts.
+type Node struct {
+	Type capacity.Type
+	// Departing says that the node is about to go.
+	Departing bool
+	// domain is the interruption domain in the configured keyset, the first.
+	domain int32
+	*details
+}
+
+// details are the parts that are read seldom. Immutable.
+type details struct {
+	name      string
+	accepting bool
+	zone      string
+	labels    map[string]string
+	// domains are the interruption domains in the further keysets, by keyset.index - 1.
+	domains []int32
+}
+
+// in returns the number of the node's interruption domain in a keyset.
+func (n Node) in(keyset int) int32 {
+	if keyset == 0 {
+		return n.domain
+	}
+	return n.domains[keyset-1]
+}
+
+// shards of the node table; a power of two.
+const shards = 256
+
+// nodeTable is a map that is read without a lock by every Filter and Score call
+// and written, rarely, under Ledger.mu. A write copies one shard.
+type nodeTable struct {
+	shards [shards]atomic.Pointer[map[string]Node]
+}
+
+// shardOf mixes the last bytes of a name, where node names differ.
+func shardOf(name string) uint8 {
+	var h uint8
+	for i := max(0, len(name)-4); i < len(name); i++ {
+		h = h*31 + name[i]
+	}
+	return h
+}
+
+func (t *nodeTable) get(name string) (Node, bool) {
+	m := t.shards[shardOf(name)].Load()
+	if m == nil {
+		return Node{}, false
+	}
+	n, known := (*m)[name]
+	return n, known
+}
+
+// change replaces the shard of a name by a changed copy.
+func (t *nodeTable) change(name string, f func(map[string]Node)) {
+	shard := &t.shards[shardOf(name)]
+	next := map[string]Node{}
+	if m := shard.Load(); m != nil {
+		next = maps.Clone(*m)
+	}
+	f(next)
+	shard.Store(&next)
+}
+
+// replaceAll maps every node of the table to another.
+func (t *nodeTable) replaceAll(f func(Node) Node) {
+	for i := range t.shards {
+		m := t.shards[i].Load()
+		if m == nil {
+			continue
+		}
+		next := make(map[string]Node, len(*m))
+		for name, n := range *m {
+			next[name] = f(n)
+		}
+		t.shards[i].Store(&next)
+	}
+}
+
+// Node returns what is known of a node, false if it has not been seen. No lock,
+// no allocation.
+func (l *Ledger) Node(name string) (Node, bool) { return l.nodes.get(name) }
+
+// Describe works out what the ledger keeps of a node, without keeping it.
+func (l *Ledger) Describe(node *corev1.Node) Node {
+	t, _ := l.classifier.Classify(node)
+	_, departing := capacity.Departing(node)
+	return Node{Type: t, Departing: departing, details: &details{
+		name:      node.Name,
+		accepting: !departing && capacity.Accepting(node),
+		zone:      node.Labels[corev1.LabelTopologyZone],
+		labels:    node.Labels,
+	}}
+}
+
+// SetNode adds a node or takes over its changes. It costs little when nothing
+// changed that the ledger keeps.
+func (l *Ledger) SetNode(node *corev1.Node) {
+	n := l.Describe(node)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, known := l.nodes.get(n.name); known {
+		if old.same(n) {
+			return
+		}
+		l.sides[old.Type].remove(old)
+	}
+	if n.accepting {
+		l.sides[n.Type].add(n)
+	}
+	n.domain = l.keysets[0].number(n.labels)
+	for _, ks := range l.keysets[1:] {
+		n.domains = append(n.domains, ks.number(n.labels))
+	}
+	l.nodes.change(n.name, func(m map[string]Node) { m[n.name] = n })
+	l.recount(n.name)
+}
+
+// DeleteNode forgets a node.
+func (l *Ledger) DeleteNode(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, known := l.nodes.get(name); known {
+		l.sides[old.Type].remove(old)
+	}
+	l.nodes.change(name, func(m map[string]Node) { delete(m, name) })
+	l.recount(name)
+}
+
+func (n Node) same(m Node) bool {
+	return n.Type == m.Type && n.Departing == m.Departing && n.accepting == m.accepting && maps.Equal(n.labels, m.labels)
+}
+
+// recount places the pods of a node again, after the node changed.
+func (l *Ledger) recount(name string) {
+	for r := range l.onNode[name] {
+		l.place(r, name)
+	}
+}

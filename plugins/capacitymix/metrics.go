@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+const metricsSubsystem = "berth_scheduler"
+
+// The plugin's metrics, on the scheduler's own /metrics. No label names a pod,
+// a node or a workload.
+var (
+	placements = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: metricsSubsystem, Name: "placements_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods bound with a slot, by the capacity type of the slot (wants) and of the node (on). They differ where a pod borrowed.",
+	}, []string{"wants", "on"})
+	stageTransitions = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: metricsSubsystem, Name: "stage_transitions_total", StabilityLevel: metrics.ALPHA,
+		Help: "Attempts that found no node, by the stage of the attempt (from) and of the next (to).",
+	}, []string{"from", "to"})
+	invalidPolicies = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: metricsSubsystem, Name: "invalid_policies_total", StabilityLevel: metrics.ALPHA,
+		Help: "Mixes that could not be read and were ignored, by kind: annotation or capacitymix.",
+	}, []string{"kind"})
+	ownerReads = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: metricsSubsystem, Name: "owner_reads_total", StabilityLevel: metrics.ALPHA,
+		Help: "Live reads of a pod's owner that the caches had not seen yet.",
+	})
+	unmarkedPods = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: metricsSubsystem, Name: "unmarked_pods_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods that held a slot and were bound without it: CapacityMix does not stand before DefaultBinder under bind.",
+	})
+)
+
+var registerMetrics = sync.OnceFunc(func() {
+	schedulermetrics.RegisterMetrics(placements, stageTransitions, invalidPolicies, ownerReads, unmarkedPods)
+})

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+
+	"berth.dev/berth/apis/config"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+)
+
+var twoNodes = []*corev1.Node{testNode("s", "spot"), testNode("o", "on-demand"), testNode("u", "")}
+
+// filter runs PreFilter and Filter of a pod on every node.
+func (f *fixture) filter(t *testing.T, pod *corev1.Pod) (fwk.CycleState, map[string]*fwk.Status) {
+	t.Helper()
+	state := framework.NewCycleState()
+	_, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
+	require.True(t, status.IsSuccess() || status.IsSkip(), "%v", status)
+	got := map[string]*fwk.Status{}
+	for _, info := range f.infos {
+		got[info.Node().Name] = f.plugin.Filter(f.ctx, state, pod, info)
+	}
+	return state, got
+}
+
+func TestFilterKeepsAPodToTheTypeOfItsSlot(t *testing.T) {
+	pods := []*corev1.Pod{testPod("web", 0), testPod("web", 1)}
+	f := newFixture(t, defaultArgs(), twoNodes, objects(pods...)...)
+	f.mix(t, capacityMix("web", 50, 0)) // slot 0 on-demand, slot 1 spot
+
+	_, got := f.filter(t, pods[0])
+	assert.Nil(t, got["o"])
+	assert.Equal(t, fwk.UnschedulableAndUnresolvable, got["s"].Code())
+	assert.Equal(t, "node(s) are spot, slot 0 needs on-demand", got["s"].Message())
+	assert.Equal(t, ErrReasonUnknownType, got["u"].Message())
+
+	_, got = f.filter(t, pods[1])
+	assert.Nil(t, got["s"])
+	assert.Equal(t, "node(s) are on-demand, slot 1 needs spot", got["o"].Message())
+	assert.NotSame(t, got["o"], f.plugin.Filter(f.ctx, framework.NewCycleState(), pods[1], f.infos[1]), "a status is never shared")
+}
+
+func TestFilterRefusesDepartingNodes(t *testing.T) {
+	leaving := testNode("o2", "on-demand")
+	leaving.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+	pod := testPod("web", 0)
+	f := newFixture(t, defaultArgs(), append(twoNodes[:2:2], leaving), pod)
+	f.mix(t, capacityMix("web", 50, 0))
+	_, got := f.filter(t, pod)
+	assert.Nil(t, got["o"])
+	assert.Equal(t, ErrReasonDeparting, got["o2"].Message())
+}
+
+func TestPodsWithoutAMixAreSkipped(t *testing.T) {
+	pinned := testPod("web", 0)
+	pinned.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"}
+	daemon := testPod("web", 1)
+	daemon.OwnerReferences[0] = metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: ptr.To(true)}
+	for name, pod := range map[string]*corev1.Pod{
+		"no mix selects it":               testPod("other", 0),
+		"it names a capacity type itself": pinned,
+		"it belongs to a DaemonSet":       daemon,
+		"it is a mirror pod":              mirror(testPod("web", 2)),
+		"it stands in another namespace":  inNamespace(testPod("web", 3), "elsewhere"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, defaultArgs(), twoNodes, pod)
+			f.mix(t, capacityMix("web", 50, 0))
+			state := framework.NewCycleState()
+			_, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
+			assert.True(t, status.IsSkip())
+			result, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
+			assert.Nil(t, result)
+			assert.Equal(t, fwk.Unschedulable, status.Code(), "preemption has its turn")
+			assert.Empty(t, status.Message())
+			assert.True(t, f.plugin.PreScore(f.ctx, state, pod, f.infos).IsSkip())
+			assert.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "s"))
+			f.plugin.Unreserve(f.ctx, state, pod, "s")
+			assert.True(t, f.plugin.Bind(f.ctx, state, pod, "s").IsSkip(), "left to DefaultBinder")
+			_, pods := f.plugin.ledger.Size()
+			assert.Zero(t, pods)
+		})
+	}
+}
+
+func mirror(p *corev1.Pod) *corev1.Pod {
+	p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+	return p
+}
+
+func inNamespace(p *corev1.Pod, namespace string) *corev1.Pod {
+	p.Namespace = namespace
+	return p
+}
+
+func TestReserveRefusesWhenTheMixChangedMeanwhile(t *testing.T) {
+	pod := testPod("web", 0)
+	f := newFixture(t, defaultArgs(), twoNodes, pod)
+	f.mix(t, capacityMix("web", 50, 0))
+	state, _ := f.filter(t, pod)
+	f.mix(t, capacityMix("web", 100, 0)) // slot 0 is spot now
+	status := f.plugin.Reserve(f.ctx, state, pod, "o")
+	assert.Equal(t, ErrReasonMixChanged, status.Message())
+	assert.Equal(t, 1, f.activated["shop/web-0"], "nothing else would wake it")
+	state, got := f.filter(t, pod)
+	assert.Nil(t, got["s"])
+	assert.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "s"))
+}
+
+func TestBindWritesTheSlotInTheBinding(t *testing.T) {
+	pod := testPod("web", 0)
+	own := testPod("web", 1)
+	own.Annotations = map[string]string{v1alpha1.PodDeletionCostAnnotation: "7"}
+	f := newFixture(t, defaultArgs(), twoNodes, pod, own)
+	f.mix(t, capacityMix("web", 50, 0))
+	bindings := map[string]map[string]string{}
+	for i, p := range []*corev1.Pod{pod, own} {
+		state, _ := f.filter(t, p)
+		require.Nil(t, f.plugin.Reserve(f.ctx, state, p, []string{"o", "s"}[i]))
+		require.Nil(t, f.plugin.Bind(f.ctx, state, p, []string{"o", "s"}[i]))
+	}
+	for _, action := range f.client.Actions() {
+		if action.GetSubresource() == "binding" {
+			b := bindingOf(t, action)
+			bindings[b.Name] = b.Annotations
+		}
+	}
+	assert.Equal(t, map[string]string{
+		v1alpha1.SlotAnnotation: "0", v1alpha1.CapacityTypeAnnotation: "on-demand",
+		v1alpha1.MixAnnotation: "capacitymix/web", v1alpha1.PodDeletionCostAnnotation: "-0",
+	}, bindings["web-0"])
+	assert.Equal(t, "1", bindings["web-1"][v1alpha1.SlotAnnotation])
+	assert.NotContains(t, bindings["web-1"], v1alpha1.PodDeletionCostAnnotation, "the user's own cost stays")
+	assert.Empty(t, f.recorder.Events, "no event on success")
+}
+
+func TestABorrowedPodGetsAnEvent(t *testing.T) {
+	pod := testPod("web", 0)
+	f := newFixture(t, defaultArgs(), twoNodes, pod)
+	f.mix(t, capacityMix("web", 100, 0))
+	state, _ := f.filter(t, pod)
+	require.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "o"))
+	require.Nil(t, f.plugin.Bind(f.ctx, state, pod, "o"))
+	require.Len(t, f.recorder.Events, 1)
+	assert.Equal(t, "Normal Borrowed Slot 0 is spot but no spot node had room: running on on-demand node o", <-f.recorder.Events)
+}
+
+// The stages as the scheduling loop runs them: every attempt fails.
+func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
+	now := time.Unix(1000, 0)
+	mayBorrow := &policy.Policy{BorrowOnDemand: true}
+	wait := &policy.Policy{BorrowOnDemand: true, SpotWait: 10 * time.Second}
+	never := &policy.Policy{}
+	at := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s} }
+	since := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s, NoRoomSince: now} }
+	tests := map[string]struct {
+		attempt ledger.Attempt
+		wants   capacity.Type
+		policy  *policy.Policy
+		now     time.Time
+		want    next
+	}{
+		"a sample without room is followed by all nodes": {
+			at(ledger.StageSample), capacity.Spot, mayBorrow, now, next{attempt: at(ledger.StageType), retry: true, message: "trying all spot nodes next"},
+		},
+		"all nodes without room are followed by borrowing": {
+			at(ledger.StageType), capacity.Spot, mayBorrow, now, next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
+		},
+		"not before the wait is over": {
+			since(ledger.StageType), capacity.Spot, wait, now.Add(9 * time.Second),
+			next{attempt: since(ledger.StageType), wake: now.Add(10 * time.Second), message: "waiting for spot, may borrow on-demand in 1s"},
+		},
+		"but then": {
+			since(ledger.StageType), capacity.Spot, wait, now.Add(10 * time.Second), next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
+		},
+		"a mix that does not let it borrow leaves it to preemption": {
+			at(ledger.StageType), capacity.Spot, never, now, next{attempt: since(ledger.StageType), preempt: true},
+		},
+		"on-demand does not borrow from spot unless told": {
+			at(ledger.StageType), capacity.OnDemand, mayBorrow, now, next{attempt: since(ledger.StageType), preempt: true},
+		},
+		"on-demand borrows from spot at once when told, spotWaitSeconds or not": {
+			at(ledger.StageType), capacity.OnDemand, &policy.Policy{BorrowSpot: true, SpotWait: time.Hour}, now, next{attempt: since(ledger.StageBorrow), retry: true, message: "trying spot nodes next"},
+		},
+		"no room to borrow either": {
+			since(ledger.StageBorrow), capacity.Spot, mayBorrow, now, next{attempt: since(ledger.StagePreempt), retry: true, message: "on-demand nodes have no room either"},
+		},
+		"preemption comes last, and the next attempt begins with all nodes": {
+			since(ledger.StagePreempt), capacity.Spot, mayBorrow, now, next{attempt: since(ledger.StageType), preempt: true},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			noRoomSince := tc.attempt.NoRoomSince
+			if noRoomSince.IsZero() {
+				noRoomSince = tc.now
+			}
+			assert.Equal(t, tc.want, after(tc.attempt, tc.wants, tc.policy, noRoomSince, tc.now))
+		})
+	}
+}
+
+func TestPostFilterLetsAPodBorrowInItsNextCycle(t *testing.T) {
+	pod := testPod("web", 0)
+	f := newFixture(t, defaultArgs(), twoNodes, pod)
+	f.mix(t, capacityMix("web", 100, 0))
+	state, got := f.filter(t, pod)
+	assert.NotNil(t, got["o"])
+	_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
+	assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code(), "no preemption while there may be room elsewhere")
+	assert.Equal(t, 1, f.activated["shop/web-0"])
+	state, got = f.filter(t, pod)
+	assert.Nil(t, got["o"])
+	assert.Nil(t, got["s"], "room that came meanwhile is taken")
+	assert.NotNil(t, got["u"], "unknown satisfies nothing")
+	score := func(node int) int64 {
+		s, status := f.plugin.Score(f.ctx, state, pod, f.infos[node])
+		require.Nil(t, status)
+		return s
+	}
+	require.Nil(t, f.plugin.PreScore(f.ctx, state, pod, f.infos))
+	assert.Greater(t, score(0), score(1), "its own type is preferred")
+	_, status = f.plugin.PostFilter(f.ctx, state, pod, nil)
+	assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
+	state, got = f.filter(t, pod)
+	assert.NotNil(t, got["o"], "preemption looks at the slot's type only")
+	_, status = f.plugin.PostFilter(f.ctx, state, pod, nil)
+	assert.Equal(t, fwk.Unschedulable, status.Code(), "now preemption has its turn")
+}
+
+func TestANominatedPodIsOnlyTriedOnItsType(t *testing.T) {
+	pod := testPod("web", 0)
+	pod.Status.NominatedNodeName = "s"
+	f := newFixture(t, defaultArgs(), twoNodes, pod)
+	f.mix(t, capacityMix("web", 100, 0))
+	state, got := f.filter(t, pod)
+	assert.Nil(t, got["s"])
+	assert.NotNil(t, got["o"])
+	_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
+	assert.Equal(t, fwk.Unschedulable, status.Code())
+}
+
+func TestScoreSpreadsSpotPodsOverInterruptionDomains(t *testing.T) {
+	var pods []*corev1.Pod
+	for i := range 4 {
+		pods = append(pods, testPod("web", i))
+	}
+	f := newFixture(t, defaultArgs(), []*corev1.Node{testNode("s1", "spot"), testNode("s2", "spot"), testNode("s3", "spot")}, objects(pods...)...)
+	f.mix(t, capacityMix("web", 100, 0))
+	for i, node := range []string{"s1", "s1", "s2"} {
+		state, _ := f.filter(t, pods[i])
+		require.Nil(t, f.plugin.Reserve(f.ctx, state, pods[i], node))
+	}
+	state, _ := f.filter(t, pods[3])
+	require.Nil(t, f.plugin.PreScore(f.ctx, state, pods[3], f.infos))
+	var got []int64
+	for _, info := range f.infos {
+		s, _ := f.plugin.Score(f.ctx, state, pods[3], info)
+		got = append(got, s)
+	}
+	assert.Equal(t, []int64{50, 75, 100}, got)
+}
+
+func TestOnDemandPodsAreNotScored(t *testing.T) {
+	pod := testPod("web", 0)
+	f := newFixture(t, defaultArgs(), twoNodes, pod)
+	f.mix(t, capacityMix("web", 0, 0))
+	state, _ := f.filter(t, pod)
+	assert.True(t, f.plugin.PreScore(f.ctx, state, pod, f.infos).IsSkip())
+}
+
+func TestSampleNarrowsLargeSidesOnly(t *testing.T) {
+	var nodes []*corev1.Node
+	for i := range 40 {
+		nodes = append(nodes, testNode(nodeName("s", i), "spot"))
+	}
+	for i := range 16 {
+		nodes = append(nodes, testNode(nodeName("o", i), "on-demand"))
+	}
+	args := defaultArgs()
+	args.NodeSampleSize = 16
+	onDemand, spot, picky := testPod("web", 0), testPod("web", 1), testPod("web", 2)
+	picky.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+	f := newFixture(t, args, nodes, onDemand, spot, picky)
+	f.mix(t, capacityMix("web", 99, 1))
+	preFilter := func(p *corev1.Pod) (*framework.PreFilterResult, fwk.CycleState) {
+		state := framework.NewCycleState()
+		result, status := f.plugin.PreFilter(f.ctx, state, p, f.infos)
+		require.True(t, status.IsSuccess())
+		return result, state
+	}
+	result, _ := preFilter(onDemand)
+	assert.True(t, result.AllNodes(), "16 nodes are no more than a sample")
+	result, state := preFilter(spot)
+	require.Len(t, result.NodeNames, 16)
+	for name := range result.NodeNames {
+		assert.Equal(t, capacity.Spot, typeOf(f, name))
+	}
+	_, status := f.plugin.PostFilter(f.ctx, state, spot, nil)
+	assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
+	result, _ = preFilter(spot)
+	assert.True(t, result.AllNodes(), "after the sample, all nodes of the type")
+	result, _ = preFilter(picky)
+	assert.True(t, result.AllNodes(), "a pod that asks for particular nodes is not narrowed")
+}
+
+func TestProfilesThatShareALedgerMustAgree(t *testing.T) {
+	f := newFixture(t, defaultArgs(), twoNodes)
+	other := defaultArgs()
+	other.NodeSampleSize = 0
+	other.DefaultMix = &config.MixSpec{SpotPercent: 10}
+	require.NoError(t, f.plugin.agree(other), "what concerns one profile only may differ")
+	other.SpreadSpotOver = []string{"rack"}
+	require.EqualError(t, f.plugin.agree(other), "pluginConfig.CapacityMix.args.spreadSpotOver: must be the same in all profiles of a scheduler")
+}
+
+func TestNewRefusesOtherArguments(t *testing.T) {
+	_, err := NewFactory()(context.Background(), &v1alpha1.CapacityMix{}, nil)
+	require.EqualError(t, err, "want args to be of type CapacityMixArgs, got *v1alpha1.CapacityMix")
+}
+
+func TestQueueingHints(t *testing.T) {
+	pod, sibling, stranger := testPod("web", 0), testPod("web", 1), testPod("other", 0)
+	f := newFixture(t, defaultArgs(), nil)
+	departing := testNode("s", "spot")
+	departing.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+	moved := testPod("web", 0)
+	moved.Labels = map[string]string{"app": "other"}
+	type hint = func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error)
+	for name, tc := range map[string]struct {
+		hint     hint
+		old, new any
+		want     fwk.QueueingHint
+	}{
+		"a node of a known type appears": {f.plugin.nodeChanged, nil, testNode("s", "spot"), fwk.Queue},
+		"a node of unknown type appears": {f.plugin.nodeChanged, nil, testNode("s", ""), fwk.QueueSkip},
+		"a departing node appears":       {f.plugin.nodeChanged, nil, departing, fwk.QueueSkip},
+		"a node changes its type":        {f.plugin.nodeChanged, testNode("s", "spot"), testNode("s", "on-demand"), fwk.Queue},
+		"a node gets its type":           {f.plugin.nodeChanged, testNode("s", ""), testNode("s", "spot"), fwk.Queue},
+		"a node stays what it was":       {f.plugin.nodeChanged, testNode("s", "spot"), testNode("s", "spot"), fwk.QueueSkip},
+		"a node is to stay after all":    {f.plugin.nodeChanged, departing, testNode("s", "spot"), fwk.Queue},
+		"a sibling is gone":              {f.plugin.podDeleted, sibling, nil, fwk.Queue},
+		"another workload's pod is gone": {f.plugin.podDeleted, stranger, nil, fwk.QueueSkip},
+		"the pod itself is relabelled":   {f.plugin.podRelabelled, pod, moved, fwk.Queue},
+		"another pod is relabelled":      {f.plugin.podRelabelled, stranger, stranger, fwk.QueueSkip},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := tc.hint(klog.Background(), pod, tc.old, tc.new)
+			require.NoError(t, err)
+			assert.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestMixOnAnOwnerThatTheCachesHaveNotSeenIsRead(t *testing.T) {
+	pod := testPod("web", 0)
+	pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "apps/v1", "ReplicaSet"
+	f := newFixture(t, defaultArgs(), twoNodes, pod)
+	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Annotations: map[string]string{v1alpha1.SpotPercentAnnotation: "100%"}}}
+	// In the API, not in the cache: the watch of this fake is stopped by then.
+	f.plugin.controllers.replicaSets = emptyReplicaSets()
+	require.NoError(t, f.client.Tracker().Add(rs))
+	for range 3 {
+		_, got := f.filter(t, pod)
+		assert.Nil(t, got["s"])
+		assert.NotNil(t, got["o"])
+	}
+	reads := 0
+	for _, a := range f.client.Actions() {
+		if a.GetVerb() == "get" && a.GetResource().Resource == "replicasets" {
+			reads++
+		}
+	}
+	assert.Equal(t, 1, reads, "once per owner")
+}

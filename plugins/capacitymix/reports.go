@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/policy"
+)
+
+// reports emits the plugin's events, each once.
+type reports struct {
+	recorder func() events.EventRecorder
+	seen     *lru.Cache // complaint -> nothing
+}
+
+// complaint identifies an event about something that stays wrong: said once per
+// object and value, not once per scheduling attempt.
+type complaint struct {
+	object     types.UID
+	key, value string
+}
+
+// complaintsRemembered bounds the memory for them; past it one may be repeated.
+const complaintsRemembered = 4096
+
+func newReports(recorder func() events.EventRecorder) *reports {
+	return &reports{recorder: recorder, seen: lru.New(complaintsRemembered)}
+}
+
+// invalidAnnotations warns on the object that carries a mix annotation which
+// could not be read.
+func (r *reports) invalidAnnotations(pod *corev1.Pod, invalid []policy.InvalidAnnotation) {
+	for _, i := range invalid {
+		if !r.first(complaint{i.Object.GetUID(), i.Key, i.Value}) {
+			continue
+		}
+		invalidPolicies.WithLabelValues("annotation").Inc()
+		object, ok := i.Object.(runtime.Object)
+		if !ok {
+			object = pod
+		}
+		r.recorder().Eventf(object, nil, corev1.EventTypeWarning, v1alpha1.EventReasonInvalidMixAnnotation, "Scheduling",
+			"Ignoring annotation %s: %q is invalid: %s", i.Key, i.Value, i.Problem)
+	}
+}
+
+// invalidCapacityMix warns on a CapacityMix that governs nothing because it
+// cannot be read; only objects stored before the rule existed get here.
+func (r *reports) invalidCapacityMix(cm *v1alpha1.CapacityMix, err error) {
+	if !r.first(complaint{cm.UID, fmt.Sprint(cm.Generation), err.Error()}) {
+		return
+	}
+	invalidPolicies.WithLabelValues("capacitymix").Inc()
+	cm = cm.DeepCopy() // the cache's copy has no kind, which the event needs
+	cm.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"))
+	r.recorder().Eventf(cm, nil, corev1.EventTypeWarning, v1alpha1.EventReasonInvalidCapacityMix, "Scheduling",
+		"Ignoring this CapacityMix: %v", err)
+}
+
+// borrowed tells that a pod runs on the other type than its slot's. It is the
+// only event on a successful placement, and rare.
+func (r *reports) borrowed(pod *corev1.Pod, c *cycle, on capacity.Type, node string) {
+	r.recorder().Eventf(pod, nil, corev1.EventTypeNormal, v1alpha1.EventReasonBorrowed, "Binding",
+		"Slot %d is %s but no %s node had room: running on %s node %s", c.slot, c.wants, c.wants, on, node)
+}
+
+func (r *reports) first(c complaint) bool {
+	if _, known := r.seen.Get(c); known {
+		return false
+	}
+	r.seen.Add(c, nil)
+	return true
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/apis/config"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+)
+
+// shared is what the profiles of one scheduler have in common.
+type shared struct {
+	args        *config.CapacityMixArgs
+	classifier  *capacity.Classifier
+	ledger      *ledger.Ledger
+	mixes       *policy.Store
+	controllers *controllers
+	pods        corelisters.PodLister
+	reports     *reports
+
+	// handlers are the event handlers that must have seen the first list
+	// before a pod may be placed.
+	handlers []cache.InformerSynced
+	synced   atomic.Bool
+}
+
+// schedulers finds the shared part of a scheduler by its informer factory, the
+// one thing that all its profiles get and no other scheduler does.
+type schedulers struct {
+	mu   sync.Mutex
+	byID map[informers.SharedInformerFactory]*shared
+}
+
+func newSchedulers() *schedulers {
+	return &schedulers{byID: map[informers.SharedInformerFactory]*shared{}}
+}
+
+// join returns the shared part for a profile, made for the scheduler's first.
+func (s *schedulers) join(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs) (*shared, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := handle.SharedInformerFactory()
+	if sh := s.byID[id]; sh != nil {
+		return sh, sh.agree(args)
+	}
+	sh, err := newShared(ctx, handle, args)
+	if err != nil {
+		return nil, err
+	}
+	s.byID[id] = sh
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.byID, id)
+	})
+	return sh, nil
+}
+
+// agree refuses a profile that would have nodes or groups judged differently
+// than another profile of the same scheduler: they share one ledger.
+func (sh *shared) agree(args *config.CapacityMixArgs) error {
+	for field, equal := range map[string]bool{
+		"nodeRules":          equality.Semantic.DeepEqual(sh.args.NodeRules, args.NodeRules),
+		"builtinNodeRules":   sh.args.BuiltinNodeRules == args.BuiltinNodeRules,
+		"spreadSpotOver":     slices.Equal(sh.args.SpreadSpotOver, args.SpreadSpotOver),
+		"annotationPrefixes": slices.Equal(sh.args.AnnotationPrefixes, args.AnnotationPrefixes),
+	} {
+		if !equal {
+			return fmt.Errorf("pluginConfig.%s.args.%s: must be the same in all profiles of a scheduler", Name, field)
+		}
+	}
+	return nil
+}
+
+func newShared(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs) (*shared, error) {
+	classifier, err := capacity.NewClassifier(nodeRules(args))
+	if err != nil {
+		return nil, fmt.Errorf("pluginConfig.%s.args.nodeRules: %w", Name, err)
+	}
+	factory := handle.SharedInformerFactory()
+	sh := &shared{
+		args:        args,
+		classifier:  classifier,
+		ledger:      ledger.New(classifier, args.SpreadSpotOver),
+		mixes:       policy.NewStore(),
+		controllers: newControllers(factory, handle.ClientSet(), args.AnnotationPrefixes),
+		pods:        factory.Core().V1().Pods().Lister(),
+		reports:     newReports(handle.EventRecorder),
+	}
+	w := &watcher{shared: sh, logger: klog.FromContext(ctx), activate: handle.Activate}
+	w.resolver = &policy.Resolver{Prefixes: args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers.listed(), Default: defaultPolicy(args.DefaultMix)}
+	if sh.handlers, err = w.watch(factory, handle.KubeConfig(), time.Duration(args.SyncTimeoutSeconds)*time.Second); err != nil {
+		return nil, err
+	}
+	return sh, nil
+}
+
+// nodeRules are the configured rules and, unless they are off, the shipped ones.
+func nodeRules(args *config.CapacityMixArgs) []capacity.Rule {
+	rules := make([]capacity.Rule, 0, len(args.NodeRules))
+	for i, r := range args.NodeRules {
+		t, _ := capacity.ParseType(string(r.CapacityType)) // validated
+		name := r.Name
+		if name == "" {
+			name = fmt.Sprintf("nodeRules[%d]", i)
+		}
+		rules = append(rules, capacity.Rule{Name: name, Key: r.Key, Operator: capacity.Operator(r.Operator), Values: r.Values, Requires: r.Requires, Type: t})
+	}
+	if args.BuiltinNodeRules == config.BuiltinNodeRulesOff {
+		return rules
+	}
+	return capacity.WithDefaults(rules)
+}
+
+// wait returns once the ledger has seen the first list of everything that it
+// is built from. After the first time it costs nothing.
+func (sh *shared) wait(ctx context.Context) error {
+	if sh.synced.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, handlerSyncTimeout)
+	defer cancel()
+	if !cache.WaitForCacheSync(ctx.Done(), sh.handlers...) {
+		return fmt.Errorf("the ledger of plugin %s has not seen all pods and nodes within %s", Name, handlerSyncTimeout)
+	}
+	sh.synced.Store(true)
+	return nil
+}
+
+// handlerSyncTimeout bounds the wait for event handlers. The scheduler starts
+// only after the caches behind them are complete, so they are behind by what is
+// in their queues.
+const handlerSyncTimeout = 30 * time.Second

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+)
+
+// watcher feeds the ledger from the scheduler's informers, and wakes pods for
+// which something changed that the scheduling queue has no event for.
+type watcher struct {
+	*shared
+	resolver *policy.Resolver
+	logger   klog.Logger
+	activate func(klog.Logger, map[string]*corev1.Pod)
+}
+
+// watch registers the event handlers and returns what tells that they have seen
+// the first list.
+func (w *watcher) watch(factory informers.SharedInformerFactory, kubeConfig *rest.Config, timeout time.Duration) ([]cache.InformerSynced, error) {
+	sources := []struct {
+		name     string
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{"nodes", factory.Core().V1().Nodes().Informer(), w.nodeHandler()},
+		{"pods", factory.Core().V1().Pods().Informer(), w.podHandler()},
+		{"replicasets", factory.Apps().V1().ReplicaSets().Informer(), w.ownerHandler()},
+		{"statefulsets", factory.Apps().V1().StatefulSets().Informer(), w.ownerHandler()},
+		{"jobs", factory.Batch().V1().Jobs().Informer(), w.ownerHandler()},
+	}
+	if kubeConfig != nil {
+		informer, err := mixInformer(factory, kubeConfig, w.logger, timeout)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, struct {
+			name     string
+			informer cache.SharedIndexInformer
+			handler  cache.ResourceEventHandler
+		}{"capacitymixes", informer, w.mixHandler()})
+	}
+	synced := make([]cache.InformerSynced, 0, len(sources))
+	for _, s := range sources {
+		registration, err := s.informer.AddEventHandler(s.handler)
+		if err != nil {
+			return nil, fmt.Errorf("watch %s: %w", s.name, err)
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	return synced, nil
+}
+
+func (w *watcher) nodeHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { w.ledger.SetNode(obj.(*corev1.Node)) },
+		UpdateFunc: func(_, obj any) { w.ledger.SetNode(obj.(*corev1.Node)) },
+		DeleteFunc: func(obj any) {
+			if node, ok := deleted(obj).(*corev1.Node); ok {
+				w.ledger.DeleteNode(node.Name)
+			}
+		},
+	}
+}
+
+func (w *watcher) podHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { w.pod(obj.(*corev1.Pod)) },
+		UpdateFunc: func(before, after any) {
+			old, pod := before.(*corev1.Pod), after.(*corev1.Pod)
+			if old.UID != pod.UID { // a deletion was missed
+				w.forget(old)
+			}
+			if !seatUnchanged(old, pod) {
+				w.pod(pod)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if pod, ok := deleted(obj).(*corev1.Pod); ok {
+				w.forget(pod)
+			}
+		},
+	}
+}
+
+// seatUnchanged reports whether an update, most of which are of the status,
+// leaves a pod where it is in the ledger.
+func seatUnchanged(old, pod *corev1.Pod) bool {
+	return old.UID == pod.UID &&
+		old.Spec.NodeName == pod.Spec.NodeName &&
+		live(old) == live(pod) &&
+		len(old.OwnerReferences) == len(pod.OwnerReferences) &&
+		maps.Equal(old.Annotations, pod.Annotations) &&
+		maps.Equal(old.Labels, pod.Labels)
+}
+
+// live reports whether a pod holds its slot: terminating and finished pods do not.
+func live(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// pod takes over what the API server says of a pod. A pod that is not bound yet
+// is none of the ledger's business until it is scheduled.
+func (w *watcher) pod(pod *corev1.Pod) {
+	switch {
+	case !live(pod):
+		w.forget(pod)
+	case pod.Spec.NodeName != "":
+		w.observe(pod)
+	}
+}
+
+func (w *watcher) observe(pod *corev1.Pod) {
+	if !policy.Governable(pod) {
+		return
+	}
+	var p *policy.Policy
+	if metav1.GetControllerOfNoCopy(pod) == nil {
+		p, _ = w.resolver.Resolve(pod)
+	}
+	group, ok := policy.GroupOf(pod, p)
+	if !ok {
+		w.forget(pod)
+		return
+	}
+	b := ledger.Bound{UID: pod.UID, Group: group, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName}
+	if b.Slot, b.Identity = policy.IdentitySlot(pod, w.resolver.Controllers); !b.Identity {
+		b.Slot, _ = policy.ClaimedSlot(pod)
+	}
+	if w.ledger.Observe(b) && b.Slot == mix.NoSlot {
+		unmarkedPods.Inc()
+		w.logger.Error(nil, "A pod was bound without the slot it held: does CapacityMix stand before DefaultBinder under bind?", "pod", klog.KObj(pod))
+	}
+}
+
+func (w *watcher) forget(pod *corev1.Pod) {
+	if next := w.ledger.Forget(pod.UID); next != nil {
+		w.activate(w.logger, podsToActivate(next))
+	}
+}
+
+// ownerHandler reacts to ReplicaSets, StatefulSets and Jobs that come to carry
+// another mix, and to StatefulSets that count their ordinals from elsewhere.
+func (w *watcher) ownerHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			owner := obj.(metav1.Object)
+			w.controllers.forget(owner.GetUID())
+			if ordinalStart(owner) != 0 {
+				w.reobserve(owner)
+			}
+		},
+		UpdateFunc: func(before, after any) {
+			old, owner := before.(metav1.Object), after.(metav1.Object)
+			if ordinalStart(old) != ordinalStart(owner) {
+				w.reobserve(owner)
+			}
+			if !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
+				w.activate(w.logger, podsToActivate(w.ledger.PendingOf(policy.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})...))
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if owner, ok := deleted(obj).(metav1.Object); ok {
+				w.controllers.forget(owner.GetUID())
+			}
+		},
+	}
+}
+
+func ordinalStart(owner metav1.Object) int32 {
+	if set, ok := owner.(*appsv1.StatefulSet); ok && set.Spec.Ordinals != nil {
+		return set.Spec.Ordinals.Start
+	}
+	return 0
+}
+
+// reobserve takes the pods of an owner into the ledger again.
+func (w *watcher) reobserve(owner metav1.Object) {
+	w.eachPod(owner.GetNamespace(), func(pod *corev1.Pod) {
+		if metav1.IsControlledBy(pod, owner) {
+			w.pod(pod)
+		}
+	})
+}
+
+func (w *watcher) eachPod(namespace string, f func(*corev1.Pod)) {
+	pods, err := w.pods.Pods(namespace).List(labels.Everything())
+	if err != nil { // reads a cache; cannot fail
+		w.logger.Error(err, "List pods", "namespace", namespace)
+		return
+	}
+	for _, pod := range pods {
+		f(pod)
+	}
+}
+
+func (w *watcher) mixHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { w.mixChanged(obj.(*v1alpha1.CapacityMix)) },
+		UpdateFunc: func(before, after any) {
+			old, cm := before.(*v1alpha1.CapacityMix), after.(*v1alpha1.CapacityMix)
+			if old.UID != cm.UID || old.Generation != cm.Generation {
+				w.mixChanged(cm)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if cm, ok := deleted(obj).(*v1alpha1.CapacityMix); ok {
+				w.mixes.Delete(cm.Namespace, cm.Name)
+				w.regroup(cm.Namespace)
+			}
+		},
+	}
+}
+
+func (w *watcher) mixChanged(cm *v1alpha1.CapacityMix) {
+	if err := w.mixes.Set(cm); err != nil {
+		w.reports.invalidCapacityMix(cm, err)
+	}
+	w.regroup(cm.Namespace)
+}
+
+// regroup follows a change of the mixes of a namespace. Slots keep their
+// numbers, so only pods without a controller, whose group is named by the mix,
+// and pods that wait are concerned.
+func (w *watcher) regroup(namespace string) {
+	w.eachPod(namespace, func(pod *corev1.Pod) {
+		if metav1.GetControllerOfNoCopy(pod) == nil {
+			w.pod(pod)
+		}
+	})
+	w.activate(w.logger, podsToActivate(w.ledger.Pending(namespace)...))
+}
+
+// deleted unwraps what an informer passes when it missed the deletion itself.
+func deleted(obj any) any {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return unknown.Obj
+	}
+	return obj
+}
