@@ -1,24 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command berth-scheduler is the stock kube-scheduler with Berth's plugins, and
+// the plugins of scheduler-plugins that Berth offers beside them, registered.
 package main
 
 import (
 	"os"
 
 	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client-go metrics, as in kube-scheduler
+	_ "k8s.io/component-base/metrics/prometheus/version"  // the version metric
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
-
 	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
-	_ "github.com/stretchr/testify/require"
-	_ "pgregory.net/rapid"
-	_ "sigs.k8s.io/controller-runtime/pkg/client"
+	// The plugins' arguments, so that a wrong field stops the scheduler at start.
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
+
+	_ "berth.dev/berth/apis/config/scheme"
+	"berth.dev/berth/plugins/capacitymix"
 )
 
 func main() {
 	command := app.NewSchedulerCommand(
-		app.WithPlugin(capacityscheduling.Name, capacityscheduling.New),
+		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory()),
 		app.WithPlugin(coscheduling.Name, coscheduling.New),
+		app.WithPlugin(capacityscheduling.Name, capacityscheduling.New),
 	)
+	command.Use = "berth-scheduler"
 	os.Exit(cli.Run(command))
 }
