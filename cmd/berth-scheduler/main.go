@@ -11,11 +11,10 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client-go metrics, as in kube-scheduler
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the version metric
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
-	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
-	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
-
 	// The plugins' arguments, so that a wrong field stops the scheduler at start.
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
+	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
+	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
 	_ "berth.dev/berth/apis/config/scheme"
 	"berth.dev/berth/plugins/capacitymix"

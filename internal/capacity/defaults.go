@@ -42,8 +42,8 @@ func in(name, key string, t Type, values ...string) Rule {
 	return Rule{Name: name, Key: key, Operator: In, Values: values, Type: t}
 }
 
-func exists(name, key string, t Type) Rule {
-	return Rule{Name: name, Key: key, Operator: Exists, Type: t}
+func spotIfPresent(name, key string) Rule {
+	return Rule{Name: name, Key: key, Operator: Exists, Type: Spot}
 }
 
 func absent(name, key, requires string) Rule {
@@ -87,9 +87,9 @@ func cloudRules() []Rule {
 		in("aks-priority-spot", aks, Spot, "spot"),
 		in("alibaba-spot", ackSpot, Spot, "SpotWithPriceLimit", "SpotAsPriceGo"),
 		// Present with an empty value on the nodes of a spot MachineSet, a hosted spot NodePool, a Cluster API machine.
-		exists("openshift-spot", "machine.openshift.io/interruptible-instance", Spot),
-		exists("openshift-hosted-spot", "hypershift.openshift.io/interruptible-instance", Spot),
-		exists("cluster-api-interruptible", "cluster.x-k8s.io/interruptible", Spot),
+		spotIfPresent("openshift-spot", "machine.openshift.io/interruptible-instance"),
+		spotIfPresent("openshift-hosted-spot", "hypershift.openshift.io/interruptible-instance"),
+		spotIfPresent("cluster-api-interruptible", "cluster.x-k8s.io/interruptible"),
 		in("oke-preemptible", "oci.oraclecloud.com/oke-is-preemptible", Spot, "true"),
 
 		// A capacity block ends on a date known at purchase; until then it is not reclaimed.
@@ -110,7 +110,7 @@ func conventionRules() []Rule {
 	spot := []string{"spot", "Spot", "SPOT", "Ec2Spot"}
 	onDemand := []string{"on-demand", "OnDemand", "ON_DEMAND", "Ec2OnDemand", "od", "normal"}
 	return []Rule{
-		exists("kops-spot-worker", "node-role.kubernetes.io/spot-worker", Spot),
+		spotIfPresent("kops-spot-worker", "node-role.kubernetes.io/spot-worker"),
 		in("lifecycle-spot", kubernetes, Spot, spot...),
 		in("bare-lifecycle-spot", bare, Spot, spot...),
 		in("node-lifecycle-spot", node, Spot, spot...),

@@ -4,6 +4,7 @@ package capacity
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -105,9 +106,7 @@ func TestPropertyClassifyDependsOnNamedLabelsAndTaintsOnly(t *testing.T) {
 		wantType, wantRule := c.Classify(nodeWith(labels))
 
 		other := nodeWith(map[string]string{})
-		for k, v := range labels {
-			other.Labels[k] = v
-		}
+		maps.Copy(other.Labels, labels)
 		named := c.Keys()
 		for _, r := range rules {
 			named = append(named, r.Requires)

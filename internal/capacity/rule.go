@@ -16,10 +16,11 @@ import (
 // cannot read as on-demand would break an on-demand floor silently.
 type Type uint8
 
+// The capacity types.
 const (
-	Unknown Type = iota
-	Spot
-	OnDemand
+	Unknown  Type = iota // the labels do not say
+	Spot                 // may be taken back at short notice
+	OnDemand             // stays until it is given back
 )
 
 const (

@@ -80,8 +80,8 @@ func TestAssignBorrowsWhereTheSequenceHasNoSlotOfTheType(t *testing.T) {
 	assert.True(t, seats[1].Borrowed())
 }
 
-func podsOf(t *rapid.T, max int) []mix.Pod {
-	n := rapid.IntRange(0, max).Draw(t, "pods")
+func podsOf(t *rapid.T, most int) []mix.Pod {
+	n := rapid.IntRange(0, most).Draw(t, "pods")
 	pods := make([]mix.Pod, n)
 	for i := range pods {
 		pods[i] = mix.Pod{

@@ -84,7 +84,7 @@ func (f family) fromAnnotations(object metav1.Object, source string) (*Policy, *
 
 // parse reads a whole number from 0 to highest.
 func parse(text string, highest int32) (value int32, problem string) {
-	n, err := strconv.ParseInt(text, 10, 64)
+	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 || n > int64(highest) {
 		if highest == math.MaxInt32 {
 			return 0, "it must be a whole number, 0 or more"

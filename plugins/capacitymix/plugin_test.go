@@ -71,7 +71,7 @@ func TestPodsWithoutAMixAreSkipped(t *testing.T) {
 	pinned := testPod("web", 0)
 	pinned.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"}
 	daemon := testPod("web", 1)
-	daemon.OwnerReferences[0] = metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: ptr.To(true)}
+	daemon.OwnerReferences[0] = metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}
 	for name, pod := range map[string]*corev1.Pod{
 		"no mix selects it":               testPod("other", 0),
 		"it names a capacity type itself": pinned,

@@ -21,7 +21,7 @@ func (ks *keyset) number(labels map[string]string) int32 {
 	name := capacity.Domain(labels, ks.keys)
 	d, known := ks.numbers[name]
 	if !known {
-		d = int32(len(ks.numbers))
+		d = int32(len(ks.numbers)) //nolint:gosec // as many as there are distinct label values
 		ks.numbers[name] = d
 	}
 	return d

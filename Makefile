@@ -1,0 +1,111 @@
+# Berth. Type `make` to see what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# One build cache for the control plane, the scheduler and the tests: what is
+# not built with the race detector is built without cgo.
+export CGO_ENABLED := 0
+export GOFLAGS := -mod=readonly
+# The pieces need no workspace of the caller's.
+export GOWORK := off
+
+KUBERNETES_VERSION := $(shell sed -n 's/^\tk8s.io\/kubernetes v//p' go.mod)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Without these the binaries say v0.0.0-master, and clients cannot parse it.
+VERSION_PACKAGE := k8s.io/component-base/version
+LDFLAGS := -X $(VERSION_PACKAGE).gitVersion=v$(KUBERNETES_VERSION) \
+	-X $(VERSION_PACKAGE).gitMajor=$(word 1,$(subst ., ,$(KUBERNETES_VERSION))) \
+	-X $(VERSION_PACKAGE).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION))) \
+	-X $(VERSION_PACKAGE).gitTreeState=clean
+
+# Size of the cluster of `make cluster-up`.
+SPOT ?= 6
+ON_DEMAND ?= 4
+CPU ?=
+PODS ?= 0
+
+FUZZTIME ?= 20s
+BENCHTIME ?= 1s
+
+##@ Start here
+
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*##/ {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Show it: a local control plane, a workload placed by its mix, scaled, rolled, drained
+	@go run ./hack/demo
+
+.PHONY: test
+test: lint verify test-unit test-race test-integration ## Everything a contributor must see green
+
+##@ Local cluster
+
+.PHONY: cluster-up
+cluster-up: ## Start a local cluster with Berth that stays (SPOT=6 ON_DEMAND=4 CPU= PODS=)
+	@go run ./hack/cluster/cmd/berth-cluster up --spot=$(SPOT) --on-demand=$(ON_DEMAND) --cpu=$(CPU) --pods=$(PODS)
+
+.PHONY: cluster-down
+cluster-down: ## Stop it and remove .cluster/
+	@go run ./hack/cluster/cmd/berth-cluster down
+
+##@ Build
+
+.PHONY: build
+build: ## Build the binaries into bin/
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+.PHONY: generate
+generate: ## Write the generated code and the CRDs
+	hack/codegen/generate.sh
+
+.PHONY: clean
+clean: ## Remove bin/ and what the tests left
+	rm -rf bin out
+	go clean -testcache
+
+##@ Test
+
+# Everything but the suites that start a control plane.
+UNIT := $(shell go list ./... | grep -v -e /test/integration/ -e /hack/cluster -e /hack/demo)
+
+.PHONY: test-unit
+test-unit: ## Unit and property tests
+	go vet ./...
+	go test $(UNIT)
+
+.PHONY: test-race
+test-race: ## The concurrent packages under the race detector
+	CGO_ENABLED=1 go test -race ./internal/... ./plugins/...
+
+.PHONY: test-integration
+test-integration: ## Tests on a real control plane, one suite after the other; the scheduler is built with -race
+	go test -p 1 -timeout 30m ./hack/cluster/... ./hack/demo/... ./test/integration/...
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME each
+	hack/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: ## Benchmarks of the hot path
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix ./internal/capacity ./plugins/...
+
+##@ Keep it well
+
+.PHONY: lint
+lint: ## Lint, with the pinned golangci-lint
+	hack/lint/run.sh run ./...
+
+.PHONY: lint-fix
+lint-fix: ## Lint and mend what can be mended
+	hack/lint/run.sh run --fix ./...
+
+.PHONY: fmt
+fmt: ## Format the code
+	hack/lint/run.sh fmt ./...
+
+.PHONY: verify
+verify: ## Prove that generated files and go.mod are up to date
+	hack/verify.sh

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Fails if a generated file is not what its generator writes, or go.mod is not
+# what `go mod tidy` makes of it. Leaves the tree as it was.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+cd "$root"
+copy="$(mktemp -d)"
+trap 'rm -rf "$copy"' EXIT
+
+generated="apis manifests/crds"
+cp -r --parents $generated go.mod go.sum "$copy"
+
+restore() {
+	rm -rf manifests/crds
+	cp -r "$copy/." .
+	rm -rf "$copy"
+}
+trap restore EXIT
+
+hack/codegen/generate.sh
+status=0
+for path in $generated; do
+	diff -ru "$copy/$path" "$path" || status=1
+done
+if [ $status -ne 0 ]; then
+	echo "generated files are not up to date: run 'make generate' and commit the result" >&2
+fi
+if ! go mod tidy -diff; then
+	echo "go.mod is not tidy: run 'go mod tidy'" >&2
+	status=1
+fi
+exit $status

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package layout_test holds the rules of who may import whom (docs/architecture.md).
+package layout_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "berth.dev/berth/"
+
+// imports is what `go list -json` says of a package.
+type imports struct {
+	ImportPath string
+	Imports    []string
+}
+
+// rule forbids imports. It returns why an import is not allowed, "" if it is.
+type rule func(from, to string) string
+
+var rules = map[string]rule{
+	"the pure packages import the standard library and Kubernetes API types only": func(from, to string) string {
+		pure := under(from, "internal/mix") || under(from, "internal/capacity")
+		switch {
+		case !pure, !strings.Contains(strings.SplitN(to, "/", 2)[0], "."),
+			strings.HasPrefix(to, "k8s.io/api/"), strings.HasPrefix(to, "k8s.io/apimachinery/"),
+			under(from, "internal/mix") && to == module+"internal/capacity":
+			return ""
+		}
+		return "the mix must stay a function that everything can share"
+	},
+	"apis imports nothing of ours": func(from, to string) string {
+		if under(from, "apis") && strings.HasPrefix(to, module) && !under(to, "apis") {
+			return "clients import apis without the rest of Berth"
+		}
+		return ""
+	},
+	"the scheduler side and the cluster side speak through API objects": func(from, to string) string {
+		for _, other := range []string{"controllers", "services"} {
+			if under(from, "plugins") && under(to, other) || under(from, other) && under(to, "plugins") {
+				return "plugins and " + other + " never import each other"
+			}
+		}
+		return ""
+	},
+	"internal imports neither side": func(from, to string) string {
+		for _, other := range []string{"plugins", "controllers", "services", "cmd", "hack", "test"} {
+			if under(from, "internal") && under(to, other) {
+				return "internal stands below " + other
+			}
+		}
+		return ""
+	},
+	"products do not import tools or tests": func(from, to string) string {
+		for _, product := range []string{"apis", "internal", "plugins", "controllers", "services", "cmd"} {
+			if under(from, product) && (under(to, "hack") || under(to, "test")) {
+				return "hack and test are not shipped"
+			}
+		}
+		return ""
+	},
+	"k8s.io/kubernetes is imported by the scheduler side only": func(from, to string) string {
+		if !strings.HasPrefix(to, "k8s.io/kubernetes/") {
+			return ""
+		}
+		for _, may := range []string{"plugins", "cmd/berth-scheduler", "apis/config", "internal/replay", "test"} {
+			if under(from, may) {
+				return ""
+			}
+		}
+		return "its API is not stable, and it makes every binary large"
+	},
+}
+
+func under(pkg, folder string) bool {
+	return pkg == module+folder || strings.HasPrefix(pkg, module+folder+"/")
+}
+
+func TestImportRules(t *testing.T) {
+	packages := list(t)
+	require.Greater(t, len(packages), 10)
+	for name, r := range rules {
+		t.Run(name, func(t *testing.T) {
+			for _, p := range packages {
+				for _, to := range p.Imports {
+					if why := r(p.ImportPath, to); why != "" {
+						t.Errorf("%s imports %s: %s", p.ImportPath, to, why)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Each rule refuses something: a rule that cannot fail is none.
+func TestEveryImportRuleCanFail(t *testing.T) {
+	for name, edge := range map[string][2]string{
+		"the pure packages import the standard library and Kubernetes API types only": {"internal/mix", "internal/policy"},
+		"apis imports nothing of ours":                                      {"apis/v1alpha1", "internal/mix"},
+		"the scheduler side and the cluster side speak through API objects": {"plugins/capacitymix", "controllers/rebalance"},
+		"internal imports neither side":                                     {"internal/policy", "plugins/capacitymix"},
+		"products do not import tools or tests":                             {"plugins/capacitymix", "hack/cluster"},
+	} {
+		assert.NotEmpty(t, rules[name](module+edge[0], module+edge[1]), name)
+	}
+	assert.NotEmpty(t, rules["k8s.io/kubernetes is imported by the scheduler side only"](module+"controllers/rebalance", "k8s.io/kubernetes/pkg/scheduler"))
+}
+
+func list(t *testing.T) []imports {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...")
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		t.Fatalf("go list: %s", exit.Stderr)
+	}
+	require.NoError(t, err)
+	var packages []imports
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p imports
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		require.NoError(t, err)
+		packages = append(packages, p)
+	}
+}
