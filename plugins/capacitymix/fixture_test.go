@@ -26,7 +26,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
-	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/config"
 	configv1 "berth.dev/berth/apis/config/v1"

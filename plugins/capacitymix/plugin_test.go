@@ -15,7 +15,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
@@ -170,39 +169,55 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 	at := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s} }
 	since := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s, NoRoomSince: now} }
 	tests := map[string]struct {
-		attempt ledger.Attempt
-		wants   capacity.Type
-		policy  *policy.Policy
-		now     time.Time
-		want    next
+		attempt   ledger.Attempt
+		wants     capacity.Type
+		policy    *policy.Policy
+		now       time.Time
+		want      next
+		growingTo int
 	}{
 		"a sample without room is followed by all nodes": {
-			at(ledger.StageSample), capacity.Spot, mayBorrow, now, next{attempt: at(ledger.StageType), retry: true, message: "trying all spot nodes next"},
+			attempt: at(ledger.StageSample), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: at(ledger.StageType), retry: true, message: "trying all spot nodes next"},
 		},
 		"all nodes without room are followed by borrowing": {
-			at(ledger.StageType), capacity.Spot, mayBorrow, now, next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
+			attempt: at(ledger.StageType), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
 		},
 		"not before the wait is over": {
-			since(ledger.StageType), capacity.Spot, wait, now.Add(9 * time.Second),
-			next{attempt: since(ledger.StageType), wake: now.Add(10 * time.Second), message: "waiting for spot, may borrow on-demand in 1s"},
+			attempt: since(ledger.StageType), wants: capacity.Spot, policy: wait, now: now.Add(9 * time.Second),
+			want: next{attempt: since(ledger.StageType), wake: now.Add(10 * time.Second), message: "waiting for spot, may borrow on-demand in 1s"},
 		},
 		"but then": {
-			since(ledger.StageType), capacity.Spot, wait, now.Add(10 * time.Second), next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
+			attempt: since(ledger.StageType), wants: capacity.Spot, policy: wait, now: now.Add(10 * time.Second), want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
 		},
 		"a mix that does not let it borrow leaves it to preemption": {
-			at(ledger.StageType), capacity.Spot, never, now, next{attempt: since(ledger.StageType), preempt: true},
+			attempt: at(ledger.StageType), wants: capacity.Spot, policy: never, now: now, want: next{attempt: since(ledger.StageType), preempt: true},
 		},
 		"on-demand does not borrow from spot unless told": {
-			at(ledger.StageType), capacity.OnDemand, mayBorrow, now, next{attempt: since(ledger.StageType), preempt: true},
+			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: mayBorrow, now: now, want: next{attempt: since(ledger.StageType), preempt: true},
 		},
 		"on-demand borrows from spot at once when told, spotWaitSeconds or not": {
-			at(ledger.StageType), capacity.OnDemand, &policy.Policy{BorrowSpot: true, SpotWait: time.Hour}, now, next{attempt: since(ledger.StageBorrow), retry: true, message: "trying spot nodes next"},
+			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: &policy.Policy{BorrowSpot: true, SpotWait: time.Hour}, now: now, want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying spot nodes next"},
+		},
+		"a revision that still grows takes a slot of the other type ahead of its turn": {
+			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: never, now: now, growingTo: 10,
+			want: next{
+				attempt: ledger.Attempt{Stage: ledger.StageAhead, NoRoomSince: now, Below: 10}, retry: true,
+				message: "the rollout is not complete: trying a later slot that is spot next",
+			},
+		},
+		"and where that has no room waits for its own": {
+			attempt: since(ledger.StageAhead), wants: capacity.Spot, policy: never, now: now,
+			want: next{attempt: since(ledger.StageType), preempt: true},
+		},
+		"or borrows for its own": {
+			attempt: since(ledger.StageAhead), wants: capacity.OnDemand, policy: mayBorrow, now: now,
+			want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
 		},
 		"no room to borrow either": {
-			since(ledger.StageBorrow), capacity.Spot, mayBorrow, now, next{attempt: since(ledger.StagePreempt), retry: true, message: "on-demand nodes have no room either"},
+			attempt: since(ledger.StageBorrow), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: since(ledger.StagePreempt), retry: true, message: "on-demand nodes have no room either"},
 		},
 		"preemption comes last, and the next attempt begins with all nodes": {
-			since(ledger.StagePreempt), capacity.Spot, mayBorrow, now, next{attempt: since(ledger.StageType), preempt: true},
+			attempt: since(ledger.StagePreempt), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: since(ledger.StageType), preempt: true},
 		},
 	}
 	for name, tc := range tests {
@@ -211,7 +226,8 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 			if noRoomSince.IsZero() {
 				noRoomSince = tc.now
 			}
-			assert.Equal(t, tc.want, after(tc.attempt, tc.wants, tc.policy, noRoomSince, tc.now))
+			got := after(failure{attempt: tc.attempt, wants: tc.wants, noRoomSince: noRoomSince, now: tc.now, growingTo: tc.growingTo}, tc.policy)
+			assert.Equal(t, tc.want, got)
 		})
 	}
 }

@@ -24,7 +24,11 @@ func (pl *CapacityMix) PostFilter(ctx context.Context, state fwk.CycleState, pod
 	}
 	logger := klog.FromContext(ctx)
 	now := pl.clock.Now()
-	n := after(c.attempt, c.wants, c.policy, noRoomSince(c, pod, now), now)
+	f := failure{attempt: c.attempt, wants: c.wants, noRoomSince: noRoomSince(c, pod, now), now: now}
+	if c.attempt.Stage == ledger.StageType {
+		f.growingTo = pl.growingTo(pod)
+	}
+	n := after(f, c.policy)
 	pl.ledger.SetAttempt(pod.UID, c.slot, n.attempt)
 	stageTransitions.WithLabelValues(c.attempt.Stage.String(), n.attempt.Stage.String()).Inc()
 	logger.V(4).Info("No node for the pod", "pod", klog.KObj(pod), "slot", c.slot, "type", c.wants, "stage", c.attempt.Stage, "next", n.attempt.Stage, "retry", n.retry)

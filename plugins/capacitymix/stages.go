@@ -22,37 +22,57 @@ type next struct {
 	message string
 }
 
-// after decides what follows when the attempt of a pod that wants type t found
-// no node. noRoomSince is when the pod was first found to have no room on its
-// type, now if that is this moment.
-func after(a ledger.Attempt, t capacity.Type, p *policy.Policy, noRoomSince, now time.Time) next {
-	switch a.Stage {
+// failure is an attempt that found no node.
+type failure struct {
+	attempt ledger.Attempt
+	wants   capacity.Type // the type of the slot that was tried
+	// noRoomSince is when the pod was first found to have no room on its type,
+	// now if that is this moment.
+	noRoomSince, now time.Time
+	// growingTo is the size to which a rollout grows the group, 0 if none does.
+	growingTo int
+}
+
+// after decides what follows when an attempt found no node.
+func after(f failure, p *policy.Policy) next {
+	t := f.wants
+	switch f.attempt.Stage {
 	case ledger.StageSample:
 		return next{attempt: ledger.Attempt{Stage: ledger.StageType}, retry: true, message: "trying all " + t.String() + " nodes next"}
 	case ledger.StageType:
-		return afterType(t, p, noRoomSince, now)
+		if f.growingTo > 0 {
+			return next{
+				attempt: ledger.Attempt{Stage: ledger.StageAhead, NoRoomSince: f.noRoomSince, Below: f.growingTo}, retry: true,
+				message: "the rollout is not complete: trying a later slot that is " + t.Other().String() + " next",
+			}
+		}
+		return afterType(f, p)
+	case ledger.StageAhead:
+		f.wants = t.Other() // what was tried is the slot of the other type
+		return afterType(f, p)
 	case ledger.StageBorrow:
 		return next{
-			attempt: ledger.Attempt{Stage: ledger.StagePreempt, NoRoomSince: noRoomSince}, retry: true,
+			attempt: ledger.Attempt{Stage: ledger.StagePreempt, NoRoomSince: f.noRoomSince}, retry: true,
 			message: t.Other().String() + " nodes have no room either",
 		}
 	default:
-		return next{attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: noRoomSince}, preempt: true}
+		return next{attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince}, preempt: true}
 	}
 }
 
 // afterType decides whether a pod that found no node of its type may borrow.
-func afterType(t capacity.Type, p *policy.Policy, noRoomSince, now time.Time) next {
-	stay := ledger.Attempt{Stage: ledger.StageType, NoRoomSince: noRoomSince}
+func afterType(f failure, p *policy.Policy) next {
+	t := f.wants
+	stay := ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince}
 	wait, allowed := p.MayBorrow(t)
 	if !allowed {
 		return next{attempt: stay, preempt: true}
 	}
-	if over := noRoomSince.Add(wait); now.Before(over) {
-		return next{attempt: stay, wake: over, message: "waiting for " + t.String() + ", may borrow " + t.Other().String() + " in " + over.Sub(now).Round(time.Second).String()}
+	if over := f.noRoomSince.Add(wait); f.now.Before(over) {
+		return next{attempt: stay, wake: over, message: "waiting for " + t.String() + ", may borrow " + t.Other().String() + " in " + over.Sub(f.now).Round(time.Second).String()}
 	}
 	return next{
-		attempt: ledger.Attempt{Stage: ledger.StageBorrow, NoRoomSince: noRoomSince}, retry: true,
+		attempt: ledger.Attempt{Stage: ledger.StageBorrow, NoRoomSince: f.noRoomSince}, retry: true,
 		message: "trying " + t.Other().String() + " nodes next",
 	}
 }

@@ -13,6 +13,9 @@ const (
 	StageSample Stage = iota
 	// StageType tries all nodes of the slot's type.
 	StageType
+	// StageAhead tries all nodes of the other type, for a slot of that type
+	// that the group will have once a rollout has grown it.
+	StageAhead
 	// StageBorrow tries the nodes of both types.
 	StageBorrow
 	// StagePreempt tries all nodes of the slot's type again; where it fails,
@@ -22,7 +25,7 @@ const (
 
 // String is the name of the stage as it stands in logs and metrics.
 func (s Stage) String() string {
-	return [...]string{"sample", "type", "borrow", "preempt"}[s]
+	return [...]string{"sample", "type", "ahead", "borrow", "preempt"}[s]
 }
 
 // Attempt is how far the search for a node has come for a pod on its slot. The
@@ -32,4 +35,6 @@ type Attempt struct {
 	// NoRoomSince is when no node of the slot's type was first found to have
 	// room, zero if that has not been found.
 	NoRoomSince time.Time
+	// Below bounds the slots of StageAhead: the size the group will have.
+	Below int
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
 )
@@ -56,6 +57,37 @@ func (g *group) lowest() int {
 	}
 	g.settle()
 	return g.taken.Lowest()
+}
+
+// ahead gives a pod the lowest free slot of the type that it does not seek. If
+// there is none, the pod goes on with its own.
+func (g *group) ahead(r *record) bool {
+	slot, found := g.lowestOf(r.seeks.Other(), r.attempt.Below)
+	if !found {
+		r.attempt.Stage = StageType
+		return false
+	}
+	g.release(r)
+	g.take(r, slot)
+	return true
+}
+
+// lowestOf returns the lowest free slot of a type below a bound.
+func (g *group) lowestOf(t capacity.Type, below int) (int, bool) {
+	taken := &g.held
+	if len(g.floating) > 0 {
+		g.settle()
+		taken = &g.taken
+	}
+	for k := 0; ; k++ {
+		slot, found := g.rule.SlotOf(t, k)
+		if !found || slot >= below {
+			return mix.NoSlot, false
+		}
+		if !taken.Has(slot) {
+			return slot, true
+		}
+	}
 }
 
 // settle seats the floating pods, as mix.Assign does.

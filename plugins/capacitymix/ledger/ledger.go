@@ -69,6 +69,9 @@ type record struct {
 	// domain is the interruption domain in which the pod is counted, noDomain if in none.
 	domain  int32
 	pending *corev1.Pod // while claimed: whom to wake
+	// seeks is the type that the pod's own slot is of; while it is tried ahead
+	// of its turn (StageAhead), the slot it holds is of the other type.
+	seeks   capacity.Type
 	attempt Attempt
 }
 
@@ -130,20 +133,29 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 		return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
 	}
 	r.pending = c.Pod
-	before := r.pod.Slot
-	if c.Slot != mix.NoSlot {
+	r.claim(c.Slot, c.Keep)
+	g.waiting(r)
+	return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
+}
+
+// claim gives a pending pod its slot. Its search for a node begins anew when
+// the slot is of another type than the one it searched for.
+func (r *record) claim(identity int, keep bool) {
+	g := r.group
+	switch {
+	case identity != mix.NoSlot:
 		g.release(r)
-		r.identity, r.pod.Slot = true, c.Slot
-	} else if before == mix.NoSlot || !c.Keep && g.lowest() < before {
+		r.identity, r.pod.Slot = true, identity
+	case r.attempt.Stage == StageAhead && g.ahead(r):
+		return
+	case r.pod.Slot == mix.NoSlot || !keep && g.lowest() < r.pod.Slot:
 		g.release(r)
 		r.identity = false
 		g.take(r, g.lowest())
 	}
-	g.waiting(r)
-	if r.pod.Slot != before {
-		r.attempt = Attempt{}
+	if t := g.rule.TypeOf(r.pod.Slot); t != r.seeks {
+		r.seeks, r.attempt = t, Attempt{}
 	}
-	return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
 }
 
 // Drop forgets a pending pod that no mix governs any more. It does nothing to

@@ -121,21 +121,45 @@ func TestUnreserveRestoresTheClaimAndIsIdempotent(t *testing.T) {
 	assert.EqualValues(t, 1, l.DomainsOf(webKey).Most, "a bound pod stays where it is")
 }
 
-func TestAnAttemptBelongsToASlot(t *testing.T) {
-	l := newLedger(t)
-	claim(t, l, "a")
-	slot := claim(t, l, "b")
+func TestASearchBeginsAnewWhenTheSlotIsOfAnotherType(t *testing.T) {
+	l := newLedger(t) // slots 0 and 1 are on-demand, 2 and 3 spot
+	for _, name := range []string{"a", "b", "c", "d"} {
+		claim(t, l, name)
+	}
 	tried := ledger.Attempt{Stage: ledger.StageBorrow, NoRoomSince: time.Unix(7, 0)}
-	l.SetAttempt("b", slot, tried)
-	hold, err := l.Claim(claimOf("b"))
+	l.SetAttempt("d", 3, tried)
+	l.SetAttempt("d", 0, ledger.Attempt{}) // of a slot that it does not hold
+	l.Forget("c")
+	hold, err := l.Claim(claimOf("d"))
 	require.NoError(t, err)
-	assert.Equal(t, tried, hold.Attempt)
-	l.SetAttempt("b", slot+1, ledger.Attempt{})
+	assert.Equal(t, ledger.Hold{Slot: 2, Attempt: tried}, hold, "a spot slot like the one before: it has waited for spot already")
 	l.Forget("a")
-	hold, err = l.Claim(claimOf("b"))
+	hold, err = l.Claim(claimOf("d"))
 	require.NoError(t, err)
-	assert.Equal(t, 0, hold.Slot)
-	assert.Equal(t, ledger.Attempt{}, hold.Attempt, "a new slot is a new search")
+	assert.Equal(t, ledger.Hold{Slot: 0}, hold, "now it looks for on-demand")
+}
+
+func TestAPodTriesASlotAheadOfItsTurnAndComesBack(t *testing.T) {
+	l := newLedger(t) // 70 %, floor 2: slots 0 and 1 are on-demand, 2 to 4 spot
+	claim(t, l, "a")
+	ahead := ledger.Attempt{Stage: ledger.StageAhead, NoRoomSince: time.Unix(7, 0), Below: 10}
+	l.SetAttempt("a", 0, ahead)
+	hold, err := l.Claim(claimOf("a"))
+	require.NoError(t, err)
+	assert.Equal(t, ledger.Hold{Slot: 2, Attempt: ahead}, hold)
+	assert.Equal(t, 0, claim(t, l, "b"), "its own slot is free for others meanwhile")
+
+	back := ledger.Attempt{Stage: ledger.StageType, NoRoomSince: time.Unix(7, 0)}
+	l.SetAttempt("a", 2, back)
+	hold, err = l.Claim(claimOf("a"))
+	require.NoError(t, err)
+	assert.Equal(t, ledger.Hold{Slot: 1, Attempt: back}, hold, "the search for on-demand goes on where it was")
+
+	l.SetAttempt("a", 1, ledger.Attempt{Stage: ledger.StageAhead, Below: 2})
+	hold, err = l.Claim(claimOf("a"))
+	require.NoError(t, err)
+	assert.Equal(t, 1, hold.Slot, "there is no spot slot below 2")
+	assert.Equal(t, ledger.StageType, hold.Attempt.Stage)
 }
 
 func TestIdentitySlotsAreNotExclusive(t *testing.T) {
