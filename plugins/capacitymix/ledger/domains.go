@@ -44,12 +44,12 @@ func (l *Ledger) keysetFor(keys []string) *keyset {
 	}
 	// Nodes are immutable to their readers: each is replaced by one that knows
 	// the new keyset as well. This happens once per distinct list of labels.
-	l.nodes.replaceAll(func(n Node) Node {
+	for name, n := range l.nodes.byName {
 		d := *n.details
 		d.domains = append(slices.Clone(n.domains), ks.number(n.labels))
 		n.details = &d
-		return n
-	})
+		l.nodes.set(name, n)
+	}
 	return ks
 }
 

@@ -84,6 +84,8 @@ func New(classifier *capacity.Classifier, spreadOver []string) *Ledger {
 		groups:     map[policy.GroupKey]*group{},
 		onNode:     map[string]map[*record]struct{}{},
 	}
+	l.nodes.byName = map[string]Node{}
+	l.nodes.flat.Store(newFlatTable(nil))
 	l.keysetFor(append([]string{}, spreadOver...))
 	return l
 }
@@ -357,7 +359,7 @@ func (l *Ledger) place(r *record, node string) {
 			l.onNode[node][r] = struct{}{}
 		}
 	}
-	n, _ := l.nodes.get(node) // of unknown type if it is not known
+	n := l.nodes.byName[node] // of unknown type if it is not known
 	if r.pod.On != n.Type {
 		r.pod.On = n.Type
 		r.group.unsettled = r.group.unsettled || r.floating

@@ -4,7 +4,6 @@ package ledger
 
 import (
 	"maps"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,63 +43,6 @@ func (n Node) in(keyset int) int32 {
 	return n.domains[keyset-1]
 }
 
-// shards of the node table; a power of two.
-const shards = 256
-
-// nodeTable is a map that is read without a lock by every Filter and Score call
-// and written, rarely, under Ledger.mu. A write copies one shard.
-type nodeTable struct {
-	shards [shards]atomic.Pointer[map[string]Node]
-}
-
-// shardOf mixes the last bytes of a name, where node names differ.
-func shardOf(name string) uint8 {
-	var h uint8
-	for i := max(0, len(name)-4); i < len(name); i++ {
-		h = h*31 + name[i]
-	}
-	return h
-}
-
-func (t *nodeTable) get(name string) (Node, bool) {
-	m := t.shards[shardOf(name)].Load()
-	if m == nil {
-		return Node{}, false
-	}
-	n, known := (*m)[name]
-	return n, known
-}
-
-// change replaces the shard of a name by a changed copy.
-func (t *nodeTable) change(name string, f func(map[string]Node)) {
-	shard := &t.shards[shardOf(name)]
-	next := map[string]Node{}
-	if m := shard.Load(); m != nil {
-		next = maps.Clone(*m)
-	}
-	f(next)
-	shard.Store(&next)
-}
-
-// replaceAll maps every node of the table to another.
-func (t *nodeTable) replaceAll(f func(Node) Node) {
-	for i := range t.shards {
-		m := t.shards[i].Load()
-		if m == nil {
-			continue
-		}
-		next := make(map[string]Node, len(*m))
-		for name, n := range *m {
-			next[name] = f(n)
-		}
-		t.shards[i].Store(&next)
-	}
-}
-
-// Node returns what is known of a node, false if it has not been seen. No lock,
-// no allocation.
-func (l *Ledger) Node(name string) (Node, bool) { return l.nodes.get(name) }
-
 // Describe works out what the ledger keeps of a node, without keeping it.
 func (l *Ledger) Describe(node *corev1.Node) Node {
 	t, _ := l.classifier.Classify(node)
@@ -119,7 +61,7 @@ func (l *Ledger) SetNode(node *corev1.Node) {
 	n := l.Describe(node)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if old, known := l.nodes.get(n.name); known {
+	if old, known := l.nodes.byName[n.name]; known {
 		if old.same(n) {
 			return
 		}
@@ -132,7 +74,7 @@ func (l *Ledger) SetNode(node *corev1.Node) {
 	for _, ks := range l.keysets[1:] {
 		n.domains = append(n.domains, ks.number(n.labels))
 	}
-	l.nodes.change(n.name, func(m map[string]Node) { m[n.name] = n })
+	l.nodes.set(n.name, n)
 	l.recount(n.name)
 }
 
@@ -140,10 +82,10 @@ func (l *Ledger) SetNode(node *corev1.Node) {
 func (l *Ledger) DeleteNode(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if old, known := l.nodes.get(name); known {
+	if old, known := l.nodes.byName[name]; known {
 		l.sides[old.Type].remove(old)
 	}
-	l.nodes.change(name, func(m map[string]Node) { delete(m, name) })
+	l.nodes.remove(name)
 	l.recount(name)
 }
 
