@@ -221,6 +221,12 @@ func TestWrongSideNamesBorrowedPodsFirst(t *testing.T) {
 	wrong := mix.WrongSide(m, seats)
 	require.Len(t, wrong, 1)
 	assert.Equal(t, "b", wrong[0].ID)
+
+	wrong = mix.WrongSide(mix.New(0, 0), mix.Assign(m, []mix.Pod{
+		pod("low", 1, 1, capacity.Spot), pod("high", 2, 3, capacity.Spot),
+	}))
+	require.Len(t, wrong, 2)
+	assert.Equal(t, "high", wrong[0].ID, "then the highest slots, as a scale-down would")
 }
 
 func FuzzAssign(f *testing.F) {

@@ -161,6 +161,13 @@ func TestSlotsIsASet(t *testing.T) {
 				assert.True(t, s.Take(k))
 				model[k] = true
 			},
+			"fill a word": func(*rapid.T) {
+				for range 70 {
+					k := s.Lowest()
+					s.Take(k)
+					model[k] = true
+				}
+			},
 			"release": func(t *rapid.T) {
 				k := slot.Draw(t, "slot")
 				assert.Equal(t, model[k], s.Release(k))
@@ -174,10 +181,10 @@ func TestSlotsIsASet(t *testing.T) {
 				assert.Equal(t, lowest, s.Lowest())
 				assert.Equal(t, len(model), s.Len())
 				var c mix.Slots
-				c.Take(999)
+				c.Take(mix.MaxSlot)
 				c.CopyFrom(&s)
 				assert.Equal(t, lowest, c.Lowest())
-				assert.False(t, c.Has(999))
+				assert.False(t, c.Has(mix.MaxSlot))
 			},
 		})
 	})
