@@ -405,3 +405,22 @@ func TestMixOnAnOwnerThatTheCachesHaveNotSeenIsRead(t *testing.T) {
 	}
 	assert.Equal(t, 1, reads, "once per owner")
 }
+
+func TestTheWaitBeginsWhenThePodWasFirstUnschedulable(t *testing.T) {
+	now := time.Unix(1000, 0)
+	pod := testPod("web", 0)
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
+	}}
+	for name, tc := range map[string]struct {
+		attempt ledger.Attempt
+		want    time.Time
+	}{
+		"the ledger knows":                         {ledger.Attempt{Stage: ledger.StageType, NoRoomSince: now.Add(-time.Second)}, now.Add(-time.Second)},
+		"after a restart the pod's condition does": {ledger.Attempt{Stage: ledger.StageType}, now.Add(-59 * time.Second)},
+		"but not for another type":                 {ledger.Attempt{Stage: ledger.StageType, Anew: true}, now},
+	} {
+		assert.Equal(t, tc.want, noRoomSince(&cycle{attempt: tc.attempt}, pod, now), name)
+	}
+	assert.Equal(t, now, noRoomSince(&cycle{attempt: ledger.Attempt{Stage: ledger.StageType}}, testPod("web", 1), now), "a pod that was never unschedulable")
+}

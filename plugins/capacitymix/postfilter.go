@@ -52,6 +52,9 @@ func noRoomSince(c *cycle, pod *corev1.Pod, now time.Time) time.Time {
 	if !c.attempt.NoRoomSince.IsZero() || c.attempt.Stage == ledger.StageSample {
 		return c.attempt.NoRoomSince
 	}
+	if c.attempt.Anew {
+		return now
+	}
 	for i := range pod.Status.Conditions {
 		cond := &pod.Status.Conditions[i]
 		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse && cond.Reason == corev1.PodReasonUnschedulable {

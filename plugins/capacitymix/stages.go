@@ -38,7 +38,7 @@ func after(f failure, p *policy.Policy) next {
 	t := f.wants
 	switch f.attempt.Stage {
 	case ledger.StageSample:
-		return next{attempt: ledger.Attempt{Stage: ledger.StageType}, retry: true, message: "trying all " + t.String() + " nodes next"}
+		return next{attempt: ledger.Attempt{Stage: ledger.StageType, Anew: f.attempt.Anew}, retry: true, message: "trying all " + t.String() + " nodes next"}
 	case ledger.StageType:
 		if f.growingTo > 0 {
 			return next{

@@ -35,6 +35,9 @@ type Attempt struct {
 	// NoRoomSince is when no node of the slot's type was first found to have
 	// room, zero if that has not been found.
 	NoRoomSince time.Time
+	// Anew says that the slot's type changed while the pod was waiting: what the
+	// pod's condition says of its wait is about the other type.
+	Anew bool
 	// Below bounds the slots of StageAhead: the size the group will have.
 	Below int
 }
