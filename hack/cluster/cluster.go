@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -176,8 +177,8 @@ func (c *Cluster) Stop() {
 	c.mu.Lock()
 	c.stopped = true
 	procs := append([]*Process{}, c.others...)
-	for i := len(startOrder) - 1; i >= 0; i-- {
-		if p := c.components[startOrder[i]]; p != nil {
+	for _, s := range slices.Backward(startOrder) {
+		if p := c.components[s]; p != nil {
 			procs = append(procs, p)
 		}
 	}

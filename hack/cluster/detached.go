@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -76,8 +77,8 @@ func StopDetached(dir string) error {
 	if err != nil {
 		return err
 	}
-	for i := len(all) - 1; i >= 0; i-- {
-		if p := all[i]; p.Alive() {
+	for _, a := range slices.Backward(all) {
+		if p := a; p.Alive() {
 			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return fmt.Errorf("stop %s: %w", p.Name, err)
 			}

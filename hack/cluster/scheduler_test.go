@@ -84,8 +84,10 @@ profiles:
 	args := config["profiles"].([]any)[0].(map[string]any)["pluginConfig"].([]any)[0].(map[string]any)["args"]
 	require.Equal(t, map[string]any{"sampleSize": 16.0, "defaultMix": map[string]any{"spotPercent": 70.0}}, args)
 
-	require.NoError(t, writeSchedulerConfig(out, SchedulerOptions{ConfigFile: in, Kubeconfig: "/k",
-		LeaderElection: &LeaderElection{Enabled: ptr.To(false), RetryPeriod: 500 * time.Millisecond}}))
+	require.NoError(t, writeSchedulerConfig(out, SchedulerOptions{
+		ConfigFile: in, Kubeconfig: "/k",
+		LeaderElection: &LeaderElection{Enabled: new(false), RetryPeriod: 500 * time.Millisecond},
+	}))
 	require.Equal(t, map[string]any{"leaderElect": false, "resourceName": "berth", "leaseDuration": "15s", "retryPeriod": "500ms"},
 		read()["leaderElection"])
 }
@@ -197,7 +199,7 @@ func TestApplyOrdersCRDsAndNamespacesFirst(t *testing.T) {
 }
 
 func TestDeploymentAndJobPodsLive(t *testing.T) {
-	_, err := startStockScheduler(t, SchedulerOptions{Name: "stock-workloads", LeaderElection: &LeaderElection{Enabled: ptr.To(false)}})
+	_, err := startStockScheduler(t, SchedulerOptions{Name: "stock-workloads", LeaderElection: &LeaderElection{Enabled: new(false)}})
 	require.NoError(t, err)
 	namespace := newNamespace(t)
 	t.Cleanup(func() {
