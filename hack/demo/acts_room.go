@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/test/builders"
+)
+
+// drainHalf: act 4.
+func (d *demo) drainHalf(ctx context.Context) error {
+	d.title("Act 4: half of the spot nodes go away")
+	d.say("The replacement of an evicted pod takes its slot, which is a spot slot, and so goes to spot. Only when no spot node has " +
+		"room it borrows on-demand (whenSpotUnavailable: OnDemand).")
+	pic, err := d.look(ctx)
+	if err != nil {
+		return err
+	}
+	var spot []string
+	for _, n := range pic.nodes {
+		if n.is == capacity.Spot {
+			spot = append(spot, n.name)
+		}
+	}
+	drained := spot[len(spot)/2:]
+	d.line("  %s", d.paint(faint, pad("", 24)+drainRow("evicted", "to spot", "borrow", "room on spot", "spot slots")))
+	for _, name := range drained {
+		if pic, err = d.drainOne(ctx, pic, name); err != nil {
+			return err
+		}
+	}
+	d.gap()
+	d.table(pic)
+	if err := d.explainBorrowed(ctx, pic); err != nil {
+		return err
+	}
+	return d.bringBack(ctx, drained)
+}
+
+// drainOne drains a node, waits for the replacements and says where they went.
+func (d *demo) drainOne(ctx context.Context, before picture, name string) (picture, error) {
+	evicted, err := d.drain(ctx, name)
+	if err != nil {
+		return picture{}, err
+	}
+	_, err = d.until(ctx, "the evicted pods are gone", func(pic picture) (bool, string) {
+		left := slices.ContainsFunc(pic.pods, func(p pod) bool {
+			return slices.ContainsFunc(evicted, func(e pod) bool { return e.uid == p.uid })
+		})
+		return !left, "some are left"
+	})
+	if err != nil {
+		return picture{}, err
+	}
+	pic, err := d.allReady(ctx)
+	if err != nil {
+		return picture{}, err
+	}
+	was, _ := d.borrowing(before)
+	now, differs := d.borrowing(pic)
+	ok := d.results.add(append(differs, borrowedBecauseFull(now, d.wantSpot(), pic)...))
+	room, _ := pic.rooms(capacity.Spot)
+	numbers := drainRow(len(evicted), len(evicted)-(now-was), now-was, room, d.wantSpot())
+	d.line("  %s %s%s%s", d.paint(faint, "$"), d.paint(bold, pad("kubectl drain "+name, 22)), numbers, d.verdict(ok, "ok"))
+	return pic, nil
+}
+
+func drainRow(evicted, toSpot, borrow, room, slots any) string {
+	return fmt.Sprintf("%-9v%-9v%-9v%-14v%-12v", evicted, toSpot, borrow, room, slots)
+}
+
+// wantSpot is how many spot slots web and db have.
+func (d *demo) wantSpot() int { return d.web.Spot(webReplicas) + d.db.Spot(dbReplicas) }
+
+// borrowing returns how many spot slots run on on-demand, and what else differs from the mix.
+func (d *demo) borrowing(pic picture) (int, []string) {
+	n := 0
+	var differs []string
+	for _, g := range d.groups() {
+		borrowing, more := borrowedOnly(g.app, g.mix, g.replicas, pic.of(g.app))
+		n, differs = n+borrowing, append(differs, more...)
+	}
+	return n, differs
+}
+
+// explainBorrowed says which pods borrow, and shows what the event of one of them says.
+func (d *demo) explainBorrowed(ctx context.Context, pic picture) error {
+	said := false
+	for _, g := range d.groups() {
+		pods := pic.of(g.app)
+		borrowers := slices.DeleteFunc(slices.Clone(pods), func(p pod) bool { return !p.borrows() })
+		verdict := d.paint(green, "exact")
+		if len(borrowers) > 0 {
+			verdict = d.paint(borrowed, fmt.Sprintf("%d borrowed", len(borrowers)))
+		}
+		d.line("  %s", d.summary(g.app, g.mix, pods, verdict))
+		for i := range borrowers {
+			text, err := d.eventOf(ctx, &borrowers[i], v1alpha1.EventReasonBorrowed)
+			if err != nil {
+				return err
+			}
+			if !said {
+				defer d.quote("%s: %s", v1alpha1.EventReasonBorrowed, text)
+				said = true
+			}
+		}
+	}
+	return nil
+}
+
+// bringBack makes room again and has the pods placed anew.
+func (d *demo) bringBack(ctx context.Context, drained []string) error {
+	d.say("So the mix is knowingly not exact now. Bringing it back when spot has room again is the job of the companion " +
+		"controller, which is not in this release. A restart does it by hand:")
+	before, err := d.look(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range drained {
+		if err := d.cordon(ctx, name, false); err != nil {
+			return err
+		}
+	}
+	if err := d.restart(ctx); err != nil {
+		return err
+	}
+	d.command("kubectl uncordon %s; kubectl rollout restart deployment/web statefulset/db", strings.Join(drained, " "))
+	_, err = d.until(ctx, "no pod from before the restart is left", func(pic picture) (bool, string) {
+		left := slices.ContainsFunc(pic.pods, func(p pod) bool {
+			return slices.ContainsFunc(before.pods, func(b pod) bool { return b.uid == p.uid })
+		})
+		return !left, "some are left"
+	})
+	if err != nil {
+		return err
+	}
+	pic, err := d.allReady(ctx)
+	if err != nil {
+		return err
+	}
+	for _, g := range d.groups() {
+		d.exactly(g.app, g.mix, g.replicas, pic.of(g.app))
+	}
+	return nil
+}
+
+// report is another team's workload: it chooses on-demand nodes itself.
+const report = "report"
+
+// noRoom: act 5.
+func (d *demo) noRoom(ctx context.Context) error {
+	const grown = 30
+	d.title("Act 5: no room on on-demand")
+	pic, err := d.look(ctx)
+	if err != nil {
+		return err
+	}
+	_, free := pic.rooms(capacity.OnDemand)
+	if err := d.client.Create(ctx, pinned(free)); err != nil {
+		return fmt.Errorf("create deployment %s: %w", report, err)
+	}
+	if _, err := d.untilBound(ctx, report, free); err != nil {
+		return err
+	}
+	d.say("Another team's Deployment, report, fills the on-demand nodes, which it names in its nodeSelector. Then web grows. Its " +
+		"on-demand slots wait (whenOnDemandUnavailable: Wait); the spot slots behind them do not.")
+	d.command("kubectl scale deployment report --replicas=%d", free)
+	if err := d.scale(ctx, web, grown); err != nil {
+		return err
+	}
+	d.command("kubectl scale deployment web --replicas=%d", grown)
+	d.gap()
+	wait := slotsOf(d.web, capacity.OnDemand, webReplicas, grown)
+	pic, err = d.until(ctx, "only on-demand slots of web wait", func(pic picture) (bool, string) {
+		pods := pic.of(web)
+		c, pending := count(pods)
+		return len(pods) == grown && pending == len(wait) && len(waiting(pods)) == pending, fmt.Sprintf("%d pods of web: %s, %d without a node", len(pods), split(c), pending)
+	})
+	if err != nil {
+		return err
+	}
+	d.table(pic)
+	pods := pic.of(web)
+	ok := d.results.add(onlyOnDemandWaits(web, d.web, grown, wait, pods))
+	d.line("  %s", d.summary(web, d.web, pods, d.verdict(ok, fmt.Sprintf("%d wait", len(wait)))))
+	for _, p := range waiting(pods)[:1] {
+		text, err := d.eventOf(ctx, &p, "FailedScheduling")
+		if err != nil {
+			return err
+		}
+		d.quote("FailedScheduling: %s", aboutNodes(text))
+	}
+	return d.nodeComes(ctx, wait, grown)
+}
+
+// pinned makes a Deployment that fills the on-demand nodes.
+func pinned(replicas int) *appsv1.Deployment {
+	d := builders.Deployment(report, int32(replicas), builders.CPU("500m"), builders.OnNodesWith(cluster.CapacityTypeLabel, capacity.OnDemand.String()))
+	d.Namespace = namespace
+	return d
+}
+
+// nodeComes adds an on-demand node and measures how long the waiting pods still wait.
+func (d *demo) nodeComes(ctx context.Context, waited []int, n int) error {
+	spec := fleet(capacity.OnDemand.String(), 5)[4]
+	began := time.Now()
+	var ready, placed time.Duration
+	var pic picture
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.cluster.AddNodes(gctx, spec) })
+	g.Go(func() (err error) {
+		pic, err = d.until(gctx, "the new node takes the pods that wait", func(pic picture) (bool, string) {
+			if ready == 0 && slices.ContainsFunc(pic.nodes, func(n node) bool { return n.name == spec.Name && n.accepts }) {
+				ready = time.Since(began)
+			}
+			placed = time.Since(began)
+			return bound(web, n)(pic)
+		})
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	d.gap()
+	d.say("An on-demand node joins, %s: Ready within %s, and slots %s run on it within %s of its coming.",
+		spec.Name, tenths(ready), numbers(waited), tenths(placed))
+	d.exactly(web, d.web, n, pic.of(web))
+	return nil
+}
+
+// tenths rounds up: what took 130 ms was done within 0.2 s.
+func tenths(d time.Duration) string {
+	return fmt.Sprintf("%.1f s", math.Ceil(d.Seconds()*10)/10)
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/policy"
+)
+
+const (
+	namespace = metav1.NamespaceDefault
+
+	// patience bounds every wait. What is waited for takes a moment.
+	patience = 30 * time.Second
+	interval = 40 * time.Millisecond
+)
+
+// look makes a picture of the cluster as it is now.
+func (d *demo) look(ctx context.Context) (picture, error) {
+	nodes, err := d.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return picture{}, fmt.Errorf("list nodes: %w", err)
+	}
+	pods, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return picture{}, fmt.Errorf("list pods: %w", err)
+	}
+	return take(nodes.Items, pods.Items, d.classifier), nil
+}
+
+// until looks until what it sees satisfies a condition, for a bounded time. The
+// condition says what it saw, which is part of the error.
+func (d *demo) until(ctx context.Context, what string, condition func(picture) (bool, string)) (picture, error) {
+	var pic picture
+	saw := ""
+	err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+		var err error
+		if pic, err = d.look(ctx); err != nil {
+			return false, err
+		}
+		var done bool
+		done, saw = condition(pic)
+		return done, nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return pic, ctx.Err()
+	case wait.Interrupted(err):
+		return pic, fmt.Errorf("not within %s: %s; last seen: %s", patience, what, saw)
+	}
+	return pic, err
+}
+
+// bound is the condition that an app has n pods and all have a node.
+func bound(app string, n int) func(picture) (bool, string) {
+	return func(pic picture) (bool, string) {
+		pods := pic.of(app)
+		c, pending := count(pods)
+		return len(pods) == n && pending == 0, fmt.Sprintf("%d pods of %s: %s, %d without a node", len(pods), app, split(c), pending)
+	}
+}
+
+// untilBound waits until an app has n pods and all have a node. What it returns
+// is the first sight of that, so a check of it allows no time to mend anything.
+func (d *demo) untilBound(ctx context.Context, app string, n int) (picture, error) {
+	return d.until(ctx, fmt.Sprintf("%s has %d pods, all with a node", app, n), bound(app, n))
+}
+
+// untilReady waits until the Deployment of an app has nothing more to do and all its pods are Ready.
+func (d *demo) untilReady(ctx context.Context, app string, n int) (picture, error) {
+	return d.until(ctx, fmt.Sprintf("%s has %d pods, all Ready", app, n), func(pic picture) (bool, string) {
+		pods := pic.of(app)
+		ready := 0
+		for i := range pods {
+			if pods[i].ready {
+				ready++
+			}
+		}
+		saw := fmt.Sprintf("%d pods of %s, %d Ready", len(pods), app, ready)
+		if len(pods) != n || ready != n || app == db {
+			return len(pods) == n && ready == n, saw
+		}
+		deployment, err := d.kube.AppsV1().Deployments(namespace).Get(ctx, app, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return settled(deployment, n), saw + "; the Deployment is not settled"
+	})
+}
+
+// settled reports whether the Deployment controller has seen n pods of the newest revision, all Ready.
+func settled(d *appsv1.Deployment, n int) bool {
+	st := d.Status
+	return st.ObservedGeneration == d.Generation && st.Replicas == int32(n) && st.UpdatedReplicas == int32(n) && st.ReadyReplicas == int32(n)
+}
+
+// mixOf reads the mix of a workload from the API server: from its CapacityMix
+// or, where there is none, from the annotations of the object that makes its pods.
+func (d *demo) mixOf(ctx context.Context, app string, annotated client.Object) (mix.Mix, error) {
+	if annotated == nil {
+		var cm v1alpha1.CapacityMix
+		if err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: app}, &cm); err != nil {
+			return mix.Mix{}, fmt.Errorf("read CapacityMix %s: %w", app, err)
+		}
+		p, _, err := policy.FromCapacityMix(&cm)
+		return p.Mix, err
+	}
+	if err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: app}, annotated); err != nil {
+		return mix.Mix{}, fmt.Errorf("read %s: %w", app, err)
+	}
+	// Annotations mean the same on a pod as on its controller.
+	resolver := policy.Resolver{Prefixes: []string{policy.PrefixBerth}, Mixes: policy.NewStore()}
+	p, invalid := resolver.Resolve(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotated.GetAnnotations()}})
+	if p == nil {
+		return mix.Mix{}, fmt.Errorf("%s has no mix: %v", app, invalid)
+	}
+	return p.Mix, nil
+}
+
+// eventOf waits for an event about a pod and returns its text.
+func (d *demo) eventOf(ctx context.Context, p *pod, reason string) (string, error) {
+	message := ""
+	err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+		list, err := d.kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + p.name + ",reason=" + reason})
+		if err != nil {
+			return false, err
+		}
+		for i := range list.Items {
+			if e := &list.Items[i]; e.InvolvedObject.UID == p.uid {
+				message = e.Message // the newest comes last
+			}
+		}
+		return message != "", nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return "", errors.Join(fmt.Errorf("pod %s has no event %s", p.name, reason), err)
+	}
+	return message, err
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command demo shows on a real control plane, which it starts itself, what
+// Berth does: `make demo`. Every number that it prints is counted from the API
+// server and compared with the mix; it fails if one differs.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix"
+)
+
+// demo is a run of it.
+type demo struct {
+	*screen
+	root       string
+	keep       bool
+	profile    string // the scheduler's configuration; empty: the shipped one
+	pause      func(context.Context) error
+	paused     time.Duration
+	cluster    *cluster.Cluster
+	kube       kubernetes.Interface
+	client     client.Client
+	classifier *capacity.Classifier
+	results    results
+	web, db    mix.Mix // as the API server has them, from act 1 on
+}
+
+// errDiffers is the end of a run in which a check did not pass.
+var errDiffers = errors.New("the pods are not where the mix says")
+
+func main() {
+	keep := flag.Bool("keep", false, "leave the cluster running at the end, and say how to reach and to stop it")
+	pause := flag.Bool("pause", false, "wait for Enter after each act")
+	noColour := flag.Bool("no-color", false, "no colours (also: NO_COLOR=1)")
+	flag.Parse()
+	silence()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	d := newDemo(newScreen(os.Stdout, *noColour))
+	d.keep = *keep
+	if *pause {
+		d.pause = d.enter(os.Stdin)
+	}
+	err := d.run(ctx)
+	interrupted := ctx.Err() != nil
+	stop()
+	switch {
+	case interrupted:
+		d.line("\nStopped. Everything is cleaned up.")
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, d.paint(red, "demo: "+err.Error()))
+		os.Exit(1)
+	}
+}
+
+func newDemo(s *screen) *demo {
+	return &demo{screen: s, pause: func(context.Context) error { return nil }}
+}
+
+// silence keeps what client libraries log off the screen.
+func silence() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	log.SetLogger(klog.Background())
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+}
+
+// enter waits for the Enter key, or for the end of the input.
+func (d *demo) enter(in io.Reader) func(context.Context) error {
+	lines := bufio.NewReader(in)
+	return func(ctx context.Context) error {
+		fmt.Fprint(d.out, d.paint(faint, "\n  Enter goes on … "))
+		pressed := make(chan struct{})
+		go func() {
+			_, _ = lines.ReadString('\n')
+			close(pressed)
+		}()
+		began := time.Now()
+		defer func() { d.paused += time.Since(began) }()
+		select {
+		case <-pressed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// run starts the cluster, shows the acts and cleans up.
+func (d *demo) run(ctx context.Context) (err error) {
+	scheduler, err := d.build(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	stop, err := d.launch(ctx, scheduler)
+	defer func() {
+		// A cluster whose checks failed is worth a look as well.
+		if d.keep && (err == nil || errors.Is(err, errDiffers)) {
+			d.kept()
+		} else {
+			stop()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	acts := []func(context.Context) error{d.nodeTypes, d.place, d.resize, d.roll, d.drainHalf, d.noRoom}
+	for _, act := range acts {
+		if err := d.pause(ctx); err != nil {
+			return err
+		}
+		if err := act(ctx); err != nil {
+			return err
+		}
+	}
+	return d.end(time.Since(began) - d.paused)
+}
+
+// end says how it went.
+func (d *demo) end(took time.Duration) error {
+	if n := len(d.results.differs); n > 0 {
+		d.title("The end: not as the mix says")
+		d.say("%d checks passed. This differed:", d.results.passed)
+		for _, what := range d.results.differs {
+			d.line("    %s", d.paint(red, what))
+		}
+		return errDiffers
+	}
+	d.title("The end")
+	d.say("%s, none failed; %.0f seconds after the build.", d.paint(green, fmt.Sprintf("%d checks passed", d.results.passed)), took.Seconds())
+	d.gap()
+	d.say("What to try next:")
+	for _, next := range [][2]string{
+		{"make cluster-up", "a cluster like this one that stays, for kubectl"},
+		{"kubectl apply -f manifests/samples/web.yaml", "there, the Deployment of act 1; more samples beside it"},
+		{"go run ./hack/demo --keep", "this demo; its cluster stays"},
+		{"less docs/node-types.md", "which labels are read on your provider"},
+	} {
+		d.offer(next[0], next[1])
+	}
+	return nil
+}
+
+// offer names a command that the user may want to type.
+func (d *demo) offer(command, what string) {
+	d.line("    %s%s", d.paint(bold, pad(command, 50)), what)
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/policy"
+)
+
+// podCPU is what every pod of the demo asks for, in thousandths of a CPU: the
+// room of a node is counted in pods.
+const podCPU = 500
+
+// picture is what the API server says at one moment.
+type picture struct {
+	nodes []node
+	pods  []pod // those that are neither terminating nor finished
+}
+
+type node struct {
+	name     string
+	labels   map[string]string
+	is       capacity.Type
+	rule     string // the rule that says so, "" if none does
+	room     int    // pods
+	cordoned bool
+	accepts  bool // ready, and not cordoned
+}
+
+type pod struct {
+	name, app, node string
+	uid             types.UID
+	revision        string
+	slot            int           // mix.NoSlot while it has none on its annotations
+	wants           capacity.Type // the type of its slot, by its annotation
+	on              capacity.Type // the type of its node
+	ready           bool
+	waits           string // why it is unschedulable, "" if it is not
+	annotations     map[string]string
+}
+
+func (p *pod) bound() bool { return p.node != "" }
+
+// borrows reports whether the pod runs on the other type than its slot's.
+func (p *pod) borrows() bool { return p.bound() && p.slot != mix.NoSlot && p.on != p.wants }
+
+// take makes a picture of API objects.
+func take(nodes []corev1.Node, pods []corev1.Pod, classifier *capacity.Classifier) picture {
+	var pic picture
+	on := map[string]capacity.Type{}
+	for i := range nodes {
+		n := &nodes[i]
+		is, rule := classifier.Classify(n)
+		on[n.Name] = is
+		pic.nodes = append(pic.nodes, node{
+			name: n.Name, labels: n.Labels, is: is, rule: rule,
+			room:     int(n.Status.Allocatable.Cpu().MilliValue() / podCPU),
+			cordoned: n.Spec.Unschedulable, accepts: capacity.Accepting(n),
+		})
+	}
+	slices.SortFunc(pic.nodes, func(a, b node) int {
+		return cmp.Or(cmp.Compare(order(a.is), order(b.is)), cmp.Compare(a.name, b.name))
+	})
+	for i := range pods {
+		if p := &pods[i]; p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			pic.pods = append(pic.pods, podOf(p, on[p.Spec.NodeName]))
+		}
+	}
+	slices.SortFunc(pic.pods, func(a, b pod) int {
+		return cmp.Or(cmp.Compare(a.app, b.app), cmp.Compare(a.slot, b.slot), cmp.Compare(a.name, b.name))
+	})
+	return pic
+}
+
+// order puts spot nodes first and nodes of no known type last.
+func order(t capacity.Type) int {
+	return map[capacity.Type]int{capacity.Spot: 0, capacity.OnDemand: 1, capacity.Unknown: 2}[t]
+}
+
+func podOf(p *corev1.Pod, on capacity.Type) pod {
+	out := pod{
+		name: p.Name, app: p.Labels["app"], node: p.Spec.NodeName, uid: p.UID, on: on,
+		revision: p.Labels["pod-template-hash"], slot: mix.NoSlot, annotations: p.Annotations,
+	}
+	if slot, ok := policy.ClaimedSlot(p); ok {
+		out.slot = slot
+	}
+	// What is no capacity type stays unknown, and then differs from the slot's.
+	out.wants, _ = capacity.ParseType(p.Annotations[v1alpha1.CapacityTypeAnnotation])
+	for _, c := range p.Status.Conditions {
+		switch {
+		case c.Type == corev1.PodReady:
+			out.ready = c.Status == corev1.ConditionTrue
+		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable:
+			out.waits = c.Message
+		}
+	}
+	return out
+}
+
+// of returns the pods of an app.
+func (pic picture) of(app string) []pod {
+	return slices.DeleteFunc(slices.Clone(pic.pods), func(p pod) bool { return p.app != app })
+}
+
+// on returns the pods on a node.
+func (pic picture) on(name string) []pod {
+	return slices.DeleteFunc(slices.Clone(pic.pods), func(p pod) bool { return p.node != name })
+}
+
+// rooms returns how many pods the nodes of a type that accept pods can hold,
+// and how many more they can take.
+func (pic picture) rooms(t capacity.Type) (room, free int) {
+	for _, n := range pic.nodes {
+		if n.is == t && n.accepts {
+			room += n.room
+			free += n.room - len(pic.on(n.name))
+		}
+	}
+	return room, free
+}
+
+// count says where pods are.
+func count(pods []pod) (c mix.Count, pending int) {
+	for i := range pods {
+		switch p := &pods[i]; {
+		case !p.bound():
+			pending++
+		case p.on == capacity.Spot:
+			c.Spot++
+		case p.on == capacity.OnDemand:
+			c.OnDemand++
+		default:
+			c.Unknown++
+		}
+	}
+	return c, pending
+}
+
+// aboutNodes is what a message of the scheduler says about nodes; what it says
+// about preemption comes after that.
+func aboutNodes(message string) string {
+	head, rest, _ := strings.Cut(message, ". ")
+	if rest == "" {
+		return message
+	}
+	return head + ". ..."
+}

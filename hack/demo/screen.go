@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// width is how many columns the demo uses.
+const width = 98
+
+// ink is how a piece of text looks in a terminal.
+type ink string
+
+const (
+	plain    ink = ""
+	bold     ink = "1"
+	faint    ink = "2"
+	green    ink = "32"
+	red      ink = "1;31"
+	spotInk  ink = "33"
+	demand   ink = "36"
+	borrowed ink = "1;35"
+)
+
+// screen writes for a person. Without colours it is plain ASCII that says the same.
+type screen struct {
+	out    io.Writer
+	colour bool
+}
+
+// newScreen uses colours where somebody can see them and has not said no.
+func newScreen(out *os.File, noColour bool) *screen {
+	return &screen{out: out, colour: !noColour && os.Getenv("NO_COLOR") == "" && isTerminal(out)}
+}
+
+func isTerminal(f *os.File) bool {
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && f.Name() != os.DevNull
+}
+
+func (s *screen) paint(i ink, text string) string {
+	if !s.colour || i == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(i) + "m" + text + "\x1b[0m"
+}
+
+// line writes one line as it is.
+func (s *screen) line(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
+
+// title opens an act.
+func (s *screen) title(text string) {
+	rule := strings.Repeat("=", max(3, width-utf8.RuneCountInString(text)-4))
+	s.line("\n%s %s %s", s.paint(faint, "=="), s.paint(bold, text), s.paint(faint, rule))
+}
+
+// say writes a paragraph.
+func (s *screen) say(format string, args ...any) {
+	for _, l := range wrap(fmt.Sprintf(format, args...), width-2) {
+		s.line("  %s", l)
+	}
+}
+
+// quote writes what the cluster said.
+func (s *screen) quote(format string, args ...any) {
+	for _, l := range wrap(fmt.Sprintf(format, args...), width-6) {
+		s.line("    %s", s.paint(faint, "| ")+l)
+	}
+}
+
+// command writes what a user would type.
+func (s *screen) command(format string, args ...any) {
+	s.line("  %s %s", s.paint(faint, "$"), s.paint(bold, fmt.Sprintf(format, args...)))
+}
+
+// gap writes an empty line.
+func (s *screen) gap() { s.line("") }
+
+// verdict is the word at the end of a line that was checked.
+func (s *screen) verdict(ok bool, good string) string {
+	if ok {
+		return s.paint(green, good)
+	}
+	return s.paint(red, "DIFFERS")
+}
+
+// wrap breaks a text into lines at spaces. A word that is too long gets a line of its own.
+func wrap(text string, columns int) []string {
+	var lines []string
+	current := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case current == "":
+			current = word
+		case utf8.RuneCountInString(current)+1+utf8.RuneCountInString(word) > columns:
+			lines, current = append(lines, current), word
+		default:
+			current += " " + word
+		}
+	}
+	return append(lines, current)
+}

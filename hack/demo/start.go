@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/capacity"
+)
+
+// shippedProfile is the scheduler configuration that the demo runs, unchanged.
+const shippedProfile = "manifests/scheduler/second-scheduler.yaml"
+
+// build makes the programs that are missing and returns the scheduler's path.
+func (d *demo) build(ctx context.Context) (scheduler string, err error) {
+	if d.root, err = cluster.RepoRoot(); err != nil {
+		return "", err
+	}
+	if d.profile == "" {
+		d.profile = filepath.Join(d.root, shippedProfile)
+	}
+	d.title("Berth: every replica on the capacity type that its mix says")
+	d.say("What follows happens on a real Kubernetes control plane on this machine. Only the nodes, and what runs in the pods, are " +
+		"simulated (by KWOK). Lines with $ are what you would type; the demo does the same through the API. Every number is " +
+		"counted from the API server and compared with the rule. (--pause stops after each act.)")
+	d.gap()
+	d.say("Building what is not built yet (the first time, some minutes) ...")
+	began := time.Now()
+	for _, name := range []string{cluster.Etcd, cluster.APIServer, cluster.ControllerManager, cluster.KWOK} {
+		if _, err := cluster.Binary(ctx, d.out, name); err != nil {
+			return "", err
+		}
+	}
+	if scheduler, err = cluster.BuildScheduler(ctx, d.root, d.out, false); err != nil {
+		return "", err
+	}
+	d.step("build", "etcd, kube-apiserver, kube-controller-manager, KWOK, berth-scheduler", began)
+	return scheduler, nil
+}
+
+// step is a line about something that is done.
+func (d *demo) step(name, what string, began time.Time) {
+	d.line("  %s%s%s", pad(name, 17), pad(what, 71), d.paint(faint, fmt.Sprintf("%5.1f s", time.Since(began).Seconds())))
+}
+
+// launch starts the control plane and installs Berth as a user would. Stop
+// ends everything and removes the files; it is never nil.
+func (d *demo) launch(ctx context.Context, scheduler string) (stop func(), err error) {
+	options, release, err := d.lasting(ctx)
+	if err != nil {
+		return func() {}, err
+	}
+	began := time.Now()
+	if d.cluster, err = cluster.Start(ctx, options); err != nil {
+		return release, err
+	}
+	stop = func() {
+		d.cluster.Stop()
+		release()
+	}
+	if err := d.connect(); err != nil {
+		return stop, err
+	}
+	version, err := d.kube.Discovery().ServerVersion()
+	if err != nil {
+		return stop, err
+	}
+	d.step("control plane", "Kubernetes "+version.GitVersion+" at "+d.cluster.URL(), began)
+
+	began = time.Now()
+	for _, dir := range []string{"manifests/crds", "manifests/rbac"} {
+		if err := d.cluster.ApplyFiles(ctx, filepath.Join(d.root, dir)); err != nil {
+			return stop, err
+		}
+	}
+	d.step("install", "manifests/crds, manifests/rbac", began)
+
+	began = time.Now()
+	_, err = d.cluster.StartScheduler(ctx, cluster.SchedulerOptions{Binary: scheduler, ConfigFile: d.profile})
+	if err != nil {
+		return stop, err
+	}
+	d.step("berth-scheduler", "as its own service account; profile "+filepath.Base(d.profile), began)
+	return stop, nil
+}
+
+func (d *demo) connect() error {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	var err error
+	if d.classifier, err = capacity.NewClassifier(capacity.DefaultRules()); err != nil {
+		return err
+	}
+	d.kube = d.cluster.Client()
+	d.client, err = client.New(d.cluster.Config(), client.Options{Scheme: scheme})
+	return err
+}
+
+// lasting says where the cluster lives: in a temporary directory or, when it is
+// to be kept, where `make cluster-down` finds it. Release gives that up again.
+func (d *demo) lasting(ctx context.Context) (o cluster.Options, release func(), err error) {
+	o.Out = d.out
+	if !d.keep {
+		return o, func() {}, nil
+	}
+	o.Dir, o.Detach = filepath.Join(d.root, ".cluster"), true
+	unlock, err := cluster.Lock(ctx, o.Dir)
+	if err != nil {
+		return o, nil, err
+	}
+	processes, err := cluster.Detached(o.Dir)
+	for _, p := range processes {
+		if p.Alive() {
+			err = errors.New("a local cluster is running already: stop it with `make cluster-down`, or leave out --keep")
+		}
+	}
+	if err == nil {
+		err = os.RemoveAll(o.Dir)
+	}
+	if err != nil {
+		unlock()
+		return o, nil, err
+	}
+	return o, func() {
+		_ = os.RemoveAll(o.Dir)
+		unlock()
+	}, nil
+}
+
+// kept says what the user has now.
+func (d *demo) kept() {
+	// berth-cluster knows a cluster that was started to its end by this file.
+	_ = os.WriteFile(filepath.Join(d.cluster.Dir(), "complete"), nil, 0o600)
+	d.gap()
+	d.say("The cluster stays (--keep), with the pods of the last act on it:")
+	d.line("\nexport KUBECONFIG=%s\n", d.cluster.KubeconfigPath())
+	d.offer("kubectl get capacitymix,deployment,pods -o wide", "look around")
+	d.offer("make cluster-down", "stop it")
+}

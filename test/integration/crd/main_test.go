@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+)
+
+const namespace = "crd-test"
+
+// server is the API server that every test of this package shares, with the CRDs installed.
+var server *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("skipped: these tests start an API server, which -short leaves out")
+
+		return
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx := context.Background()
+	var err error
+	server, err = cluster.Start(ctx, cluster.Options{NoKWOK: true, NoControllerManager: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the API server:", err)
+
+		return 1
+	}
+	defer server.Stop()
+
+	if err := install(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "install the CRDs:", err)
+
+		return 1
+	}
+
+	return m.Run()
+}
+
+func install(ctx context.Context) error {
+	root, err := cluster.RepoRoot()
+	if err != nil {
+		return err
+	}
+	if err := server.ApplyFiles(ctx, filepath.Join(root, "manifests", "crds")); err != nil {
+		return err
+	}
+
+	return server.CreateNamespace(ctx, namespace)
+}
+
+// mixes returns a client that sends what it is given, whatever the Go types would make of it.
+func mixes(t *testing.T) dynamic.ResourceInterface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(server.Config())
+	require.NoError(t, err)
+
+	return client.Resource(v1alpha1.SchemeGroupVersion.WithResource("capacitymixes")).Namespace(namespace)
+}
+
+// mix returns a CapacityMix with a spec given as YAML.
+func mix(t *testing.T, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	var fields map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(spec), &fields))
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": fields}}
+	object.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"))
+	object.SetName(name)
+
+	return object
+}
+
+// create sends a CapacityMix as a dry run, which passes every check of a real create, and strictly, as kubectl does.
+func create(t *testing.T, spec string) (*unstructured.Unstructured, error) {
+	t.Helper()
+
+	return mixes(t).Create(t.Context(), mix(t, "web", spec), metav1.CreateOptions{
+		DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
+	})
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// TestSchema has what the schema itself refuses, without a CEL rule.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	labels := func(n int) string {
+		pairs := make([]string, n)
+		for i := range pairs {
+			pairs[i] = fmt.Sprintf("l%d: v", i)
+		}
+
+		return strings.Join(pairs, ", ")
+	}
+	cases := map[string]struct{ spec, wantErr string }{
+		"a selector of 16 labels is accepted":    {"{selector: {matchLabels: {" + labels(16) + "}}, spotPercent: 50}", ""},
+		"a selector of 17 labels is refused":     {"{selector: {matchLabels: {" + labels(17) + "}}, spotPercent: 50}", "spec.selector.matchLabels: Too many: 17: must have at most 16 items"},
+		"a mix without a selector is refused":    {"{spotPercent: 50}", "spec.selector: Required value"},
+		"a mix without a share is refused":       {"{selector: {}}", "spec.spotPercent: Required value"},
+		"a share as text is refused":             {"{selector: {}, spotPercent: '70%'}", `spec.spotPercent: Invalid value: "string": spec.spotPercent in body must be of type integer: "string"`},
+		"half a percent is refused":              {"{selector: {}, spotPercent: 70.5}", `spec.spotPercent: Invalid value: "number": spec.spotPercent in body must be of type integer: "number"`},
+		"a misspelt field is refused":            {"{selector: {}, spotPercent: 50, spotPercentage: 50}", `strict decoding error: unknown field "spec.spotPercentage"`},
+		"an unknown operator is refused":         {"{selector: {matchExpressions: [{key: app, operator: Is}]}, spotPercent: 50}", `spec.selector.matchExpressions[0].operator: Unsupported value: "Is": supported values: "In", "NotIn", "Exists", "DoesNotExist"`},
+		"an unknown spot fallback is refused":    {"{selector: {}, spotPercent: 50, whenSpotUnavailable: Spot}", `spec.whenSpotUnavailable: Unsupported value: "Spot": supported values: "OnDemand", "Wait"`},
+		"an unknown other fallback is refused":   {"{selector: {}, spotPercent: 50, whenOnDemandUnavailable: OnDemand}", `spec.whenOnDemandUnavailable: Unsupported value: "OnDemand": supported values: "Wait", "Spot"`},
+		"a fifth spread key is refused":          {"{selector: {}, spotPercent: 50, spreadSpotOver: [a, b, c, d, e]}", "spec.spreadSpotOver: Too many: 5: must have at most 4 items"},
+		"an empty list of keys is refused":       {"{selector: {}, spotPercent: 50, spreadSpotOver: []}", "spec.spreadSpotOver: Invalid value: 0: spec.spreadSpotOver in body should have at least 1 items"},
+		"a label value of 64 letters is refused": {"{selector: {matchLabels: {app: a" + longestName + "}}, spotPercent: 50}", "spec.selector.matchLabels.app: Too long: may not be more than 63 bytes"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := create(t, tc.spec)
+			if tc.wantErr == "" {
+				assert.NoError(t, err)
+
+				return
+			}
+			require.Error(t, err)
+			assert.Contains(t, err.Error(), tc.wantErr)
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := create(t, "{selector: {}, spotPercent: 0}")
+	require.NoError(t, err)
+
+	assert.Equal(t, map[string]any{
+		"selector": map[string]any{}, "spotPercent": int64(0), "minOnDemand": int64(0),
+		"whenSpotUnavailable": "OnDemand", "spotWaitSeconds": int64(0), "whenOnDemandUnavailable": "Wait",
+	}, got.Object["spec"])
+}
+
+// typed returns a client for the Go types.
+func typed(t *testing.T) client.Client {
+	t.Helper()
+	s := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(s))
+	c, err := client.New(server.Config(), client.Options{Scheme: s})
+	require.NoError(t, err)
+
+	return c
+}
+
+func TestGoTypesKeepEveryField(t *testing.T) {
+	t.Parallel()
+	c := typed(t)
+	spec := v1alpha1.CapacityMixSpec{
+		Selector: v1alpha1.PodSelector{
+			MatchLabels: map[string]string{"app": "web"},
+			MatchExpressions: []v1alpha1.PodSelectorRequirement{
+				{Key: "tier", Operator: v1alpha1.PodSelectorOpNotIn, Values: []string{"", "batch"}},
+				{Key: "canary", Operator: v1alpha1.PodSelectorOpDoesNotExist},
+			},
+		},
+		SpotPercent: 70, MinOnDemand: 2, MaxSpot: ptr.To[int32](0), SpotWaitSeconds: 30,
+		WhenSpotUnavailable:     v1alpha1.WhenSpotUnavailableOnDemand,
+		WhenOnDemandUnavailable: v1alpha1.WhenOnDemandUnavailableSpot,
+		SpreadSpotOver:          []string{"topology.kubernetes.io/zone", "rack"},
+	}
+	sent := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Name: "typed", Namespace: namespace}, Spec: spec}
+	require.NoError(t, c.Create(t.Context(), sent))
+
+	got := &v1alpha1.CapacityMix{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(sent), got))
+	assert.Equal(t, spec, got.Spec)
+	assert.Equal(t, int64(1), got.Generation)
+}
+
+func TestStatusIsASubresource(t *testing.T) {
+	t.Parallel()
+	c := typed(t)
+	object := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Name: "status", Namespace: namespace}}
+	object.Status.ObservedGeneration = 7
+	require.NoError(t, c.Create(t.Context(), object))
+	assert.Zero(t, object.Status, "a create takes no status")
+
+	object.Spec.SpotPercent = 99
+	object.Status = v1alpha1.CapacityMixStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{{
+		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonConflict, LastTransitionTime: metav1.Now(),
+	}}}
+	require.NoError(t, c.Status().Update(t.Context(), object))
+
+	got := &v1alpha1.CapacityMix{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(object), got))
+	assert.Equal(t, v1alpha1.ReasonConflict, got.Status.Conditions[0].Reason)
+	assert.Zero(t, got.Spec.SpotPercent, "a status update changes no spec")
+	assert.Equal(t, int64(1), got.Generation)
+}
+
+func TestTableShowsTheMix(t *testing.T) {
+	t.Parallel()
+	object := mix(t, "table", "{selector: {}, spotPercent: 70, minOnDemand: 2, maxSpot: 9, whenSpotUnavailable: Wait}")
+	_, err := mixes(t).Create(t.Context(), object, metav1.CreateOptions{})
+	require.NoError(t, err)
+	cfg := rest.CopyConfig(server.Config())
+	cfg.GroupVersion, cfg.APIPath = &v1alpha1.SchemeGroupVersion, "/apis"
+	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	restClient, err := rest.RESTClientFor(cfg)
+	require.NoError(t, err)
+
+	data, err := restClient.Get().Namespace(namespace).Resource("capacitymixes").Name("table").
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+	require.NoError(t, err)
+	var table metav1.Table
+	require.NoError(t, json.Unmarshal(data, &table))
+
+	var normal, wide []string
+	for _, column := range table.ColumnDefinitions {
+		if column.Priority == 0 {
+			normal = append(normal, column.Name)
+		} else {
+			wide = append(wide, column.Name)
+		}
+	}
+	assert.Equal(t, []string{"Name", "Spot", "Min-On-Demand", "Age"}, normal)
+	assert.Equal(t, []string{"Max-Spot", "No-Spot", "No-On-Demand"}, wide)
+	require.Len(t, table.Rows, 1)
+	cells := table.Rows[0].Cells
+	assert.Equal(t, []any{"table", 70.0, 2.0, 9.0, "Wait", "Wait"}, cells[:6])
+	assert.NotEmpty(t, cells[6], "age")
+}
+
+func TestDiscoveryKnowsTheShortNameAndCategory(t *testing.T) {
+	t.Parallel()
+	c, err := discovery.NewDiscoveryClientForConfig(server.Config())
+	require.NoError(t, err)
+	list, err := c.ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+	require.NoError(t, err)
+
+	verbs := map[string]metav1.APIResource{}
+	for _, resource := range list.APIResources {
+		verbs[resource.Name] = resource
+	}
+	got := verbs["capacitymixes"]
+	assert.Equal(t, "CapacityMix", got.Kind)
+	assert.Equal(t, "capacitymix", got.SingularName)
+	assert.Equal(t, []string{"mix"}, got.ShortNames)
+	assert.Equal(t, []string{"berth"}, got.Categories)
+	assert.True(t, got.Namespaced)
+	assert.Contains(t, verbs, "capacitymixes/status")
+}
+
+func TestServerSideApply(t *testing.T) {
+	t.Parallel()
+	apply := func(owner, name, spec string, force bool) (*unstructured.Unstructured, error) {
+		return mixes(t).Apply(t.Context(), name, mix(t, name, spec), metav1.ApplyOptions{FieldManager: owner, Force: force})
+	}
+
+	_, err := apply("team", "applied", "{selector: {matchLabels: {app: web}}, spotPercent: 70, spreadSpotOver: [zone]}", false)
+	require.NoError(t, err)
+	_, err = apply("platform", "applied", "{selector: {matchLabels: {app: web}}, spotPercent: 70, minOnDemand: 1}", false)
+	require.NoError(t, err, "another owner may add a field, and agree on others")
+	_, err = apply("platform", "applied", "{selector: {matchLabels: {app: web}}, spotPercent: 50}", false)
+	assert.ErrorContains(t, err, `conflict with "team": .spec.spotPercent`)
+	_, err = apply("platform", "applied", "{selector: {matchLabels: {tier: front}}, spotPercent: 70}", false)
+	assert.ErrorContains(t, err, `conflict with "team": .spec.selector`, "a selector has one owner: two halves would be a third rule")
+	_, err = apply("team", "applied", "{selector: {}, spotPercent: 101}", true)
+	assert.ErrorContains(t, err, "spotPercent must be between 0 and 100")
+
+	got, err := apply("team", "applied", "{selector: {matchLabels: {app: web}}, spotPercent: 60}", true)
+	require.NoError(t, err)
+	_, found, err := unstructured.NestedStringSlice(got.Object, "spec", "spreadSpotOver")
+	require.NoError(t, err)
+	assert.False(t, found, "a field that its owner drops goes away")
+	minOnDemand, _, err := unstructured.NestedInt64(got.Object, "spec", "minOnDemand")
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), minOnDemand, "a field of another owner stays")
+}
+
+func TestPatchCannotBreakARule(t *testing.T) {
+	t.Parallel()
+	_, err := mixes(t).Create(t.Context(), mix(t, "patched", "{selector: {}, spotPercent: 70, spotWaitSeconds: 30}"), metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	_, err = mixes(t).Patch(t.Context(), "patched", types.MergePatchType, []byte(`{"spec":{"whenSpotUnavailable":"Wait"}}`), metav1.PatchOptions{})
+	assert.ErrorContains(t, err, "spotWaitSeconds has no effect with whenSpotUnavailable Wait")
+}

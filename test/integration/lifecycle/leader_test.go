@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/world"
+)
+
+// pair is two schedulers of which one leads.
+type pair struct {
+	w                *world.World
+	leader, follower *cluster.Scheduler
+	leaderID         string // as the lease names it
+	started          int
+}
+
+// newPair starts a scheduler that comes to lead, and then one that follows.
+func newPair(w *world.World) *pair {
+	w.T.Helper()
+	w.T.Cleanup(func() { // the next test need not wait for the lease to end
+		err := w.Kube.CoordinationV1().Leases("berth-system").Delete(w.Ctx, "berth-scheduler", metav1.DeleteOptions{})
+		require.NoError(w.T, err)
+	})
+	p := &pair{w: w}
+	p.leader = p.start()
+	w.Eventually("the first scheduler leads", func() (bool, string) { p.leaderID = p.holder(); return p.leaderID != "", "no holder" })
+	p.follower = p.start()
+	return p
+}
+
+func (p *pair) start() *cluster.Scheduler {
+	p.w.T.Helper()
+	o := world.SchedulerOptions(world.SecondScheduler)
+	o.LeaderElection = &cluster.LeaderElection{
+		Enabled: new(true), LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond,
+	}
+	p.started++
+	o.Name = fmt.Sprintf("replica-%d", p.started)
+	return p.w.RunScheduler(o)
+}
+
+// holder returns who holds the lease.
+func (p *pair) holder() string {
+	lease, err := p.w.Kube.CoordinationV1().Leases("berth-system").Get(p.w.Ctx, "berth-scheduler", metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, "")
+}
+
+// succeed waits until the follower leads, and starts a new follower.
+func (p *pair) succeed() {
+	p.w.T.Helper()
+	before := p.leaderID
+	p.w.Eventually("the follower leads", func() (bool, string) {
+		p.leaderID = p.holder()
+		return p.leaderID != "" && p.leaderID != before, p.leaderID
+	})
+	p.leader, p.follower = p.follower, p.start()
+}
+
+func TestTheMixIsExactAfterTheLeaderOfTwoSchedulersIsKilledOrTerminatedInTheMiddleOfABurst(t *testing.T) {
+	for name, end := range map[string]func(*cluster.Scheduler){
+		"killed":     func(s *cluster.Scheduler) { s.Kill() },
+		"terminated": func(s *cluster.Scheduler) { s.Terminate() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world.New(t, wide()...)
+			p := newPair(w)
+			bursts(w, 1, []int{60}, disturbance{
+				strike: func() {
+					end(p.leader)
+					<-p.leader.Done()
+				},
+				recover: p.succeed,
+			})
+		})
+	}
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/world"
+)
+
+// Published peers accept 5..9 of 10 and 14..18 of 20 here.
+func TestABurstIsExactTheMomentAllItsPodsAreBound(t *testing.T) {
+	w := world.New(t, world.Roomy()...)
+	for _, burst := range []struct{ replicas, percent, floor int32 }{
+		{10, 70, 1}, {10, 50, 0}, {20, 80, 1}, {20, 73, 7}, {200, 70, 5}, {200, 50, 120},
+	} {
+		t.Run(fmt.Sprintf("%d pods at %d%% floor %d", burst.replicas, burst.percent, burst.floor), func(t *testing.T) {
+			w := *w
+			w.T = t
+			app := fmt.Sprintf("burst-%d-%d", burst.replicas, burst.percent)
+			web := builders.Deployment(app, burst.replicas)
+			w.Create(builders.CapacityMix(app, burst.percent, burst.floor), web)
+			w.RequireExact(app, mix.New(burst.percent, burst.floor), int(burst.replicas))
+			w.Scale(web, 0)
+			w.WaitBound(app, 0)
+		})
+	}
+}
+
+// workload is a Deployment with the mix it is to have.
+type workload struct {
+	*appsv1.Deployment
+	mix mix.Mix
+}
+
+// createAtOnce creates objects without waiting for one before the next.
+func createAtOnce(w *world.World, objects ...client.Object) {
+	w.T.Helper()
+	var g errgroup.Group
+	for _, o := range objects {
+		o.SetNamespace(w.Namespace)
+		g.Go(func() error { return w.Client.Create(w.Ctx, o) })
+	}
+	require.NoError(w.T, g.Wait())
+}
+
+func TestThreeDeploymentsAtOnceAreExactEach(t *testing.T) {
+	w := world.New(t, world.Roomy()...)
+	var objects []client.Object
+	var workloads []workload
+	for _, d := range []struct {
+		app                      string
+		replicas, percent, floor int32
+	}{{"cart", 60, 70, 2}, {"shop", 45, 33, 0}, {"mail", 52, 90, 20}} {
+		w.Create(builders.CapacityMix(d.app, d.percent, d.floor))
+		deployment := builders.Deployment(d.app, d.replicas)
+		objects = append(objects, deployment)
+		workloads = append(workloads, workload{deployment, mix.New(d.percent, d.floor)})
+	}
+	createAtOnce(w, objects...)
+	for _, d := range workloads {
+		w.RequireExact(d.Name, d.mix, int(*d.Spec.Replicas))
+	}
+}
+
+// The ReplicaSet that carries the mix is as new as its pods: the scheduler may
+// see a pod before the owner it has the mix from. Many Deployments at once make
+// that likely.
+func TestAMixOnTheDeploymentHoldsFromItsVeryFirstPod(t *testing.T) {
+	w := world.New(t, world.Roomy()...)
+	for round := range 4 {
+		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
+			w := *w
+			w.T = t
+			var objects []client.Object
+			var workloads []workload
+			for i, d := range []struct {
+				replicas       int32
+				percent, floor int
+			}{{10, 70, 1}, {10, 0, 0}, {10, 100, 0}, {10, 80, 3}, {20, 50, 0}, {20, 20, 10}, {5, 80, 4}, {7, 50, 1}} {
+				deployment := builders.Deployment(fmt.Sprintf("at-once-%d-%d", round, i), d.replicas)
+				deployment.Annotations = builders.MixAnnotations(d.percent, d.floor)
+				objects = append(objects, deployment)
+				workloads = append(workloads, workload{deployment, mix.New(int32(d.percent), int32(d.floor))})
+			}
+			createAtOnce(&w, objects...)
+			for _, d := range workloads {
+				pods := w.RequireExact(d.Name, d.mix, int(*d.Spec.Replicas))
+				for _, p := range pods {
+					require.Equal(t, "annotations/controller", p.Annotations["berth.dev/mix"], "the source of the mix of pod %s", p.Name)
+				}
+			}
+			for _, d := range workloads {
+				w.Delete(d.Deployment)
+			}
+		})
+	}
+}
+
+func TestABurstOf200WithItsMixOnTheDeploymentIsExact(t *testing.T) {
+	w := world.New(t, world.Roomy()...)
+	for round := range 2 {
+		web := builders.Deployment(fmt.Sprintf("web-%d", round), 200)
+		web.Annotations = builders.MixAnnotations(65, 3)
+		w.Create(web)
+		w.RequireExact(web.Name, mix.New(65, 3), 200)
+		w.Delete(web)
+		w.WaitBound(web.Name, 0)
+	}
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package samples_test applies every file of manifests/samples to a real
+// control plane, as a user would, and looks at where the pods are.
+package samples_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/test/world"
+)
+
+func TestMain(m *testing.M) { os.Exit(world.Main(m, world.Options{})) }
+
+const dir = "manifests/samples"
+
+// sample is what the comments of a file promise.
+type sample struct {
+	app      string
+	mix      mix.Mix
+	replicas int
+	wantSpot int
+	// wantSource is what the pods say about where their mix comes from.
+	wantSource string
+}
+
+var samples = map[string]sample{
+	"web.yaml":              {app: "web", mix: mix.New(70, 2), replicas: 20, wantSpot: 14, wantSource: policy.SourceCapacityMix + "web"},
+	"db.yaml":               {app: "db", mix: mix.New(50, 2), replicas: 4, wantSpot: 2, wantSource: policy.SourceController},
+	"annotations-only.yaml": {app: "api", mix: mix.New(60, 1), replicas: 10, wantSpot: 6, wantSource: policy.SourceController},
+	"wait-for-spot.yaml":    {app: "thumbnails", mix: mix.New(100, 0), replicas: 8, wantSpot: 8, wantSource: policy.SourceCapacityMix + "thumbnails"},
+	"borrow-both-ways.yaml": {app: "search", mix: mix.Mix{SpotPercent: 80, MinOnDemand: 1, MaxSpot: 6}, replicas: 10, wantSpot: 6, wantSource: policy.SourceCapacityMix + "search"},
+	"job.yaml":              {app: "training", mix: mix.New(100, 2), replicas: 8, wantSpot: 6, wantSource: policy.SourceCapacityMix + "training"},
+}
+
+func TestEverySampleIsAcceptedAndPlacedAsItsCommentsSay(t *testing.T) {
+	for file, s := range samples {
+		t.Run(file, func(t *testing.T) {
+			w := world.New(t, world.Roomy()...)
+			apply(w, file)
+			pods := w.RequireExact(s.app, s.mix, s.replicas)
+			require.Equal(t, s.wantSpot, w.SplitOf(pods).Spot, "pods on spot nodes")
+			for slot, p := range w.Slots(pods) {
+				assert.Equal(t, s.mix.TypeOf(slot), w.Types()[p.Spec.NodeName], "the type that slot %d runs on", slot)
+				assert.Equal(t, s.wantSource, p.Annotations["berth.dev/mix"], "where the mix of %s comes from", p.Name)
+			}
+		})
+	}
+}
+
+func TestNoSampleIsLeftOut(t *testing.T) {
+	entries, err := os.ReadDir(world.Path(dir))
+	require.NoError(t, err)
+	var files []string
+	for _, e := range entries {
+		files = append(files, e.Name())
+	}
+	var tested []string
+	for file := range samples {
+		tested = append(tested, file)
+	}
+	require.ElementsMatch(t, files, tested)
+}
+
+// apply does what `kubectl apply --server-side --validate=strict` does: the API
+// server reads the text as it stands in the file, and refuses fields that it
+// does not know or finds twice.
+func apply(w *world.World, file string) {
+	w.T.Helper()
+	client, err := dynamic.NewForConfig(w.Cluster.Config())
+	require.NoError(w.T, err)
+	for _, text := range documents(w.T, filepath.Join(world.Path(dir), file)) {
+		object := &unstructured.Unstructured{}
+		require.NoError(w.T, yaml.Unmarshal(text, &object.Object), "%s", text)
+		kind := object.GroupVersionKind()
+		mapping, err := w.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+		require.NoError(w.T, err)
+		require.Equal(w.T, meta.RESTScopeNameNamespace, mapping.Scope.Name(), "%s: samples stay in one namespace", kind.Kind)
+		require.Empty(w.T, object.GetNamespace(), "samples go where the user is")
+		_, err = client.Resource(mapping.Resource).Namespace(w.Namespace).Patch(w.Ctx, object.GetName(), types.ApplyPatchType, text,
+			metav1.PatchOptions{FieldManager: "samples", FieldValidation: metav1.FieldValidationStrict, Force: new(false)})
+		require.NoError(w.T, err, "apply %s %s", kind.Kind, object.GetName())
+	}
+}
+
+// documents returns the YAML documents of a file, as text.
+func documents(t *testing.T, path string) [][]byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	reader := kyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(b)))
+	var texts [][]byte
+	for {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			require.NotEmpty(t, texts, "documents of %s", path)
+			return texts
+		}
+		require.NoError(t, err)
+		texts = append(texts, text)
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/hack/cluster"
+)
+
+// Request is one completed request of the audit log, as RBAC names it.
+type Request struct {
+	User, Verb, Group string
+	// Resource includes the subresource: pods/binding.
+	Resource             string
+	Namespace, Name, UID string
+	Code                 int
+}
+
+// OK reports whether the request succeeded.
+func (r Request) OK() bool { return r.Code >= 200 && r.Code < 300 }
+
+// Write reports whether the request was meant to change something.
+func (r Request) Write() bool {
+	switch r.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
+}
+
+func (r Request) String() string {
+	return fmt.Sprintf("%s %s %s/%s %s/%s: %d", r.User, r.Verb, r.Group, r.Resource, r.Namespace, r.Name, r.Code)
+}
+
+// Audit returns the completed requests for objects of the test's namespace that match.
+func (w *World) Audit(match func(Request) bool) []Request {
+	w.T.Helper()
+	return w.AuditAll(func(r Request) bool { return r.Namespace == w.Namespace && match(r) })
+}
+
+// AuditAll returns all completed requests since the control plane was started that match.
+func (w *World) AuditAll(match func(Request) bool) []Request {
+	w.T.Helper()
+	var requests []Request
+	_, err := w.Cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
+		// A watch is complete only when it ends; it counts from its start.
+		if e.Stage == "ResponseComplete" && e.Verb == "watch" && e.ResponseStatus.Code == 200 {
+			return false
+		}
+		r := request(e)
+		if match(r) {
+			requests = append(requests, r)
+		}
+		return false
+	})
+	require.NoError(w.T, err)
+	return requests
+}
+
+func request(e *cluster.AuditEvent) Request {
+	o := &e.ObjectRef
+	r := Request{
+		User: e.User.Username, Verb: e.Verb, Group: o.APIGroup, Resource: o.Resource,
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, Code: e.ResponseStatus.Code,
+	}
+	if o.Subresource != "" {
+		r.Resource += "/" + o.Subresource
+	}
+	return r
+}

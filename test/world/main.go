@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package world is the real control plane that Berth's integration tests run
+// against: one per test package, with a namespace and nodes of its own per test.
+package world
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+)
+
+// Profiles that Berth ships, relative to the repository.
+const (
+	SecondScheduler = "manifests/scheduler/second-scheduler.yaml"
+	ReplaceDefault  = "manifests/scheduler/replace-default.yaml"
+	GangsAndQuota   = "manifests/scheduler/gangs-and-quota.yaml"
+)
+
+// NoRaceEnv, when set, makes the tests run the scheduler without the race
+// detector: quicker to build, for work on a test.
+const NoRaceEnv = "BERTH_TEST_NO_RACE"
+
+// startTimeout covers a cold build of the control plane and of the scheduler.
+const startTimeout = 25 * time.Minute
+
+// shared is what all tests of a package run against; set once by Main.
+var shared struct {
+	cluster   *cluster.Cluster
+	client    client.WithWatch
+	scheduler *cluster.Scheduler
+	binary    string
+}
+
+// Options of a package's world.
+type Options struct {
+	// NoScheduler leaves it to the tests to start schedulers.
+	NoScheduler bool
+	// NoCRDs and NoRBAC leave the manifests to the tests.
+	NoCRDs, NoRBAC bool
+	// Profile is the scheduler's configuration; default SecondScheduler.
+	Profile string
+}
+
+// Main starts the control plane and the scheduler, built with the race detector
+// unless NoRaceEnv is set, runs the package's tests and stops everything. Call
+// it from TestMain: os.Exit(world.Main(m, world.Options{})).
+func Main(m *testing.M, o Options) int {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := start(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "start the test cluster:", err)
+		if shared.cluster != nil {
+			shared.cluster.Stop()
+		}
+		return 1
+	}
+	defer shared.cluster.Stop()
+	return m.Run()
+}
+
+func start(ctx context.Context, o Options) error {
+	var err error
+	if shared.cluster, err = cluster.Start(ctx, cluster.Options{Out: os.Stderr}); err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	if shared.client, err = client.NewWithWatch(shared.cluster.Config(), client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	if !o.NoCRDs {
+		if err := shared.cluster.ApplyFiles(ctx, Path("manifests/crds")); err != nil {
+			return err
+		}
+	}
+	if !o.NoRBAC {
+		if err := shared.cluster.ApplyFiles(ctx, Path("manifests/rbac")); err != nil {
+			return err
+		}
+	}
+	if shared.binary, err = cluster.BuildScheduler(ctx, Path("."), os.Stderr, os.Getenv(NoRaceEnv) == ""); err != nil {
+		return err
+	}
+	if o.NoScheduler {
+		return nil
+	}
+	profile := o.Profile
+	if profile == "" {
+		profile = SecondScheduler
+	}
+	shared.scheduler, err = shared.cluster.StartScheduler(ctx, SchedulerOptions(profile))
+	return err
+}
+
+// SchedulerOptions returns options that start Berth's scheduler with a profile,
+// without leader election, so that a restarted one need not wait out its own
+// dead lease.
+func SchedulerOptions(profile string) cluster.SchedulerOptions {
+	off := false
+	return cluster.SchedulerOptions{
+		Binary:         shared.binary,
+		ConfigFile:     Path(profile),
+		LeaderElection: &cluster.LeaderElection{Enabled: &off},
+		// A data race ends the scheduler, which fails the test.
+		Env: []string{"GORACE=halt_on_error=1"},
+	}
+}
+
+// Path returns the path of a file of the repository.
+func Path(relative string) string {
+	root, err := cluster.RepoRoot()
+	if err != nil {
+		panic(err)
+	}
+	return filepath.Join(root, relative)
+}
