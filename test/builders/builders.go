@@ -95,7 +95,7 @@ func Deployment(app string, replicas int32, template ...func(*corev1.PodTemplate
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: app, Annotations: map[string]string{}},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(replicas),
+			Replicas: new(replicas),
 			Selector: &metav1.LabelSelector{MatchLabels: Labels(app)},
 			Template: PodTemplate(app, template...),
 		},
@@ -107,7 +107,7 @@ func StatefulSet(app string, replicas int32, policy appsv1.PodManagementPolicyTy
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: app, Annotations: map[string]string{}},
 		Spec: appsv1.StatefulSetSpec{
-			Replicas:            ptr.To(replicas),
+			Replicas:            new(replicas),
 			ServiceName:         app,
 			PodManagementPolicy: policy,
 			Selector:            &metav1.LabelSelector{MatchLabels: Labels(app)},
@@ -121,7 +121,7 @@ func Job(app string, pods int32, mode batchv1.CompletionMode, template ...func(*
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: app, Annotations: map[string]string{}},
 		Spec: batchv1.JobSpec{
-			Parallelism: ptr.To(pods), Completions: ptr.To(pods), CompletionMode: ptr.To(mode),
+			Parallelism: new(pods), Completions: new(pods), CompletionMode: new(mode),
 			Template: PodTemplate(app, template...),
 		},
 	}
@@ -132,6 +132,6 @@ func Job(app string, pods int32, mode batchv1.CompletionMode, template ...func(*
 // Pod makes a bare pod of an app.
 func Pod(app, name string, template ...func(*corev1.PodTemplateSpec)) *corev1.Pod {
 	t := PodTemplate(app, template...)
-	t.ObjectMeta.Name = name
+	t.Name = name
 	return &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 }

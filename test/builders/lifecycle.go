@@ -16,7 +16,7 @@ import (
 func TerminatesFor(d time.Duration) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) {
 		t.Annotations[cluster.PodDeleteDelay] = d.String()
-		t.Spec.TerminationGracePeriodSeconds = ptr.To(int64(d.Seconds()) + 1)
+		t.Spec.TerminationGracePeriodSeconds = new(int64(d.Seconds()) + 1)
 	}
 }
 
@@ -32,6 +32,6 @@ func SucceedsAfter(d time.Duration) func(*corev1.PodTemplateSpec) {
 
 // OwnedBy makes an object the controller of a template's pods.
 func OwnedBy(owner metav1.OwnerReference) func(*corev1.PodTemplateSpec) {
-	owner.Controller = ptr.To(true)
+	owner.Controller = new(true)
 	return func(t *corev1.PodTemplateSpec) { t.OwnerReferences = []metav1.OwnerReference{owner} }
 }

@@ -27,7 +27,7 @@ const (
 	GangsAndQuota   = "manifests/scheduler/gangs-and-quota.yaml"
 )
 
-// NoRaceEnv, when set, makes the tests run the scheduler without the race
+// NoRaceEnv makes the tests, when it is set, run the scheduler without the race
 // detector: quicker to build, for work on a test.
 const NoRaceEnv = "BERTH_TEST_NO_RACE"
 

@@ -19,8 +19,18 @@ func TestMain(m *testing.M) { os.Exit(world.Main(m, world.Options{})) }
 func TestEveryExpectedValueIsExactTheMomentAllPodsAreBound(t *testing.T) {
 	w := world.New(t, world.Roomy()...)
 	for i, row := range []struct{ replicas, percent, floor, wantSpot int32 }{
-		{10, 70, 1, 7}, {10, 73, 1, 7}, {10, 90, 4, 6}, {10, 80, 3, 7}, {5, 80, 4, 1}, {3, 80, 2, 1},
-		{7, 50, 1, 3}, {5, 0, 1, 0}, {10, 0, 0, 0}, {10, 100, 0, 10}, {8, 75, 0, 6}, {8, 60, 1, 4},
+		{10, 70, 1, 7},
+		{10, 73, 1, 7},
+		{10, 90, 4, 6},
+		{10, 80, 3, 7},
+		{5, 80, 4, 1},
+		{3, 80, 2, 1},
+		{7, 50, 1, 3},
+		{5, 0, 1, 0},
+		{10, 0, 0, 0},
+		{10, 100, 0, 10},
+		{8, 75, 0, 6},
+		{8, 60, 1, 4},
 	} {
 		t.Run(fmt.Sprintf("%d replicas at %d%% floor %d", row.replicas, row.percent, row.floor), func(t *testing.T) {
 			w := *w

@@ -138,7 +138,7 @@ func TestTheJobsOfOneCronJobAreGroupsOfTheirOwn(t *testing.T) {
 	w := world.New(t, world.Roomy()...)
 	m := mix.New(50, 1)
 	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "nightly"}}
-	cron.Spec.Schedule, cron.Spec.Suspend = "0 3 * * *", ptr.To(true)
+	cron.Spec.Schedule, cron.Spec.Suspend = "0 3 * * *", new(true)
 	cron.Spec.JobTemplate.Spec = builders.Job("nightly", 3, batchv1.NonIndexedCompletion).Spec
 	w.Create(builders.CapacityMix("nightly", 50, 1), cron)
 	owner := metav1.NewControllerRef(cron, batchv1.SchemeGroupVersion.WithKind("CronJob"))
