@@ -50,8 +50,10 @@ func (s *screen) paint(i ink, text string) string {
 	return "\x1b[" + string(i) + "m" + text + "\x1b[0m"
 }
 
-// line writes one line as it is.
-func (s *screen) line(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
+// line writes one line, without the spaces at its end.
+func (s *screen) line(format string, args ...any) {
+	fmt.Fprintln(s.out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+}
 
 // title opens an act.
 func (s *screen) title(text string) {

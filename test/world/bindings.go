@@ -127,6 +127,6 @@ func (s *Sightings) WaitBound(app string, n int, within time.Duration) map[strin
 		bound = s.Bound(app)
 		return len(bound) >= n, fmt.Sprintf("%d bound", len(bound))
 	})
-	require.Len(s.w.T, bound, n, "pods of %s that were bound", app)
+	require.Equal(s.w.T, n, len(bound), "pods of %s that were bound", app)
 	return bound
 }

@@ -114,7 +114,7 @@ func TestTheWaitForSpotCountsFromItsBeginningWhateverHappensMeanwhile(t *testing
 	for i := range 3 { // nodes come that are too small, and wake the pods in vain
 		w.AddNodes(node(fmt.Sprintf("small-%d", i), spot, "500m"))
 	}
-	require.Empty(t, seen.Bound("web"), "no spot node has room")
+	require.Zero(t, len(seen.Bound("web")), "no spot node has room")
 	require.Less(t, time.Since(start), wait, "the small nodes came before the wait was over")
 	w.AddNodes(node("spot-0", spot, "1"))
 	for _, s := range seen.WaitBound("web", 1, wakeBound) {

@@ -93,7 +93,7 @@ func TestAChangeOfTheMixReleasesTheWaitingPodsWithinTwoSeconds(t *testing.T) {
 			w := *w
 			w.T = t
 			app := string(lane(i))
-			require.Empty(t, seen.Bound(app))
+			require.Zero(t, len(seen.Bound(app)))
 			start := time.Now()
 			c.change(&w, mixes[i], deployments[i])
 			w.Within(wakeBound, "they are released", func() (bool, string) {

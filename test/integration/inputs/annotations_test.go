@@ -112,7 +112,8 @@ func TestABadAnnotationIsReportedOncePerValueHoweverOftenThePodIsTried(t *testin
 	assert.Contains(t, said, `"101"`)
 	// A good value governs the pods that wait.
 	world.Patch(w, d, func(d *appsv1.Deployment) { d.Annotations[percent] = "50%" })
-	w.AddNodes(append(cluster.Nodes("spot", 1, big), cluster.Nodes("on-demand", 1, big)...)...)
+	w.AddNodes(cluster.Nodes("spot", 1, big)...) // first, so that nobody has to borrow
+	w.AddNodes(cluster.Nodes("on-demand", 1, big)...)
 	w.RequireExact("web", mix.New(50, 0), 2)
 	assert.Len(t, warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation), 2)
 }

@@ -88,9 +88,9 @@ func TestAHighPriorityPodPreemptsOnlyOnItsSlotsTypeAndOnlyWhereItCannotBorrow(t 
 			}
 			assert.Equal(t, c.wantOnSpot, on[lane(i).Name(spot)], "pods on spot")
 			assert.Equal(t, c.wantOnOnDemand, on[lane(i).Name(onDemand)], "pods on on-demand")
-			assert.Len(t, seen.Deleting("fill-"+lane(i).Name(spot)), c.wantVictimsSpot, "victims on spot")
-			assert.Len(t, seen.Deleting("fill-"+lane(i).Name(onDemand)), c.wantVictimsOnDemand, "victims on on-demand")
-			assert.Len(t, seen.Nominated(app), c.wantVictimsSpot+c.wantVictimsOnDemand, "nominated pods")
+			assert.Equal(t, c.wantVictimsSpot, len(seen.Deleting("fill-"+lane(i).Name(spot))), "victims on spot")
+			assert.Equal(t, c.wantVictimsOnDemand, len(seen.Deleting("fill-"+lane(i).Name(onDemand))), "victims on on-demand")
+			assert.Equal(t, c.wantVictimsSpot+c.wantVictimsOnDemand, len(seen.Nominated(app)), "nominated pods")
 			for name, s := range seen.Nominated(app) {
 				assert.Equal(t, s.Pod.Status.NominatedNodeName, bound[name].Pod.Spec.NodeName, "%s runs where it was nominated", name)
 			}
