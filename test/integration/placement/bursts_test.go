@@ -71,9 +71,6 @@ func TestThreeDeploymentsAtOnceAreExactEach(t *testing.T) {
 	}
 }
 
-// The ReplicaSet that carries the mix is as new as its pods: the scheduler may
-// see a pod before the owner it has the mix from. Many Deployments at once make
-// that likely.
 func TestAMixOnTheDeploymentHoldsFromItsVeryFirstPod(t *testing.T) {
 	w := world.New(t, world.Roomy()...)
 	for round := range 4 {
@@ -114,5 +111,29 @@ func TestABurstOf200WithItsMixOnTheDeploymentIsExact(t *testing.T) {
 		w.RequireExact(web.Name, mix.New(65, 3), 200)
 		w.Delete(web)
 		w.WaitBound(web.Name, 0)
+	}
+}
+
+// The scheduler sees pods and ReplicaSets by different watches. Here that of the
+// ReplicaSets is late, so every pod is there before the owner it has its mix from.
+func TestAMixOnTheDeploymentHoldsWhenItsPodsAreSeenBeforeTheirReplicaSet(t *testing.T) {
+	w := world.New(t, world.Roomy()...)
+	const late = "late-scheduler"
+	o := w.Variant(world.SecondScheduler, func(c world.Config) {
+		for _, profile := range c.Profiles() {
+			profile["schedulerName"] = late
+		}
+	})
+	o.Name, o.Kubeconfig = late, w.LaggingKubeconfig("replicasets", world.SettleTimeout)
+	s := w.StartScheduler(o)
+	t.Cleanup(func() { world.Kill(s) })
+	for i, d := range []struct {
+		replicas       int32
+		percent, floor int
+	}{{10, 70, 1}, {20, 50, 0}, {10, 0, 0}, {10, 100, 0}} {
+		web := builders.Deployment(fmt.Sprintf("web-%d", i), d.replicas, builders.SchedulerName(late))
+		web.Annotations = builders.MixAnnotations(d.percent, d.floor)
+		w.Create(web)
+		w.RequireExact(web.Name, mix.New(int32(d.percent), int32(d.floor)), int(d.replicas))
 	}
 }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"berth.dev/berth/hack/cluster"
+)
+
+// LaggingKubeconfig returns a kubeconfig of Berth's scheduler that goes through
+// a proxy: what it watches of a resource, such as replicasets, arrives that
+// much later. Nothing else is held up.
+func (w *World) LaggingKubeconfig(resource string, lag time.Duration) string {
+	w.T.Helper()
+	config, err := w.Cluster.ConfigFor(cluster.BerthSchedulerUser)
+	require.NoError(w.T, err)
+	transport, err := rest.TransportFor(config)
+	require.NoError(w.T, err)
+	target, err := url.Parse(config.Host)
+	require.NoError(w.T, err)
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1, // at once, as a watch needs it
+		ModifyResponse: func(r *http.Response) error {
+			if strings.HasSuffix(r.Request.URL.Path, "/"+resource) && r.Request.URL.Query().Has("watch") {
+				r.Body = &lagging{ReadCloser: r.Body, ctx: r.Request.Context(), lag: lag}
+			}
+			return nil
+		},
+	}
+	server := httptest.NewServer(proxy)
+	w.T.Cleanup(func() {
+		server.CloseClientConnections() // watches do not end by themselves
+		server.Close()
+	})
+	path := filepath.Join(w.T.TempDir(), "kubeconfig")
+	require.NoError(w.T, clientcmd.WriteToFile(api.Config{
+		Clusters:       map[string]*api.Cluster{"proxy": {Server: server.URL}},
+		Contexts:       map[string]*api.Context{"proxy": {Cluster: "proxy"}},
+		CurrentContext: "proxy",
+	}, path))
+	return path
+}
+
+// lagging is a response that is handed on late.
+type lagging struct {
+	io.ReadCloser
+	ctx context.Context
+	lag time.Duration
+}
+
+func (l *lagging) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p)
+	select {
+	case <-time.After(l.lag):
+		return n, err
+	case <-l.ctx.Done():
+		return 0, l.ctx.Err()
+	}
+}
