@@ -207,14 +207,18 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 		},
 		"and where that has no room waits for its own": {
 			attempt: since(ledger.StageAhead), wants: capacity.Spot, policy: never, now: now,
-			want: next{attempt: since(ledger.StageType), preempt: true},
+			want: next{attempt: since(ledger.StagePreempt), retry: true},
+		},
+		"which is tried again soon": {
+			attempt: since(ledger.StagePreempt), wants: capacity.OnDemand, policy: never, now: now, growingTo: 10,
+			want: next{attempt: since(ledger.StageType), preempt: true, wake: now.Add(aheadAgain)},
 		},
 		"or borrows for its own": {
 			attempt: since(ledger.StageAhead), wants: capacity.OnDemand, policy: mayBorrow, now: now,
 			want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
 		},
 		"no room to borrow either": {
-			attempt: since(ledger.StageBorrow), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: since(ledger.StagePreempt), retry: true, message: "on-demand nodes have no room either"},
+			attempt: since(ledger.StageBorrow), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: since(ledger.StageType), preempt: true},
 		},
 		"preemption comes last, and the next attempt begins with all nodes": {
 			attempt: since(ledger.StagePreempt), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: since(ledger.StageType), preempt: true},
@@ -252,12 +256,18 @@ func TestPostFilterLetsAPodBorrowInItsNextCycle(t *testing.T) {
 	}
 	require.Nil(t, f.plugin.PreScore(f.ctx, state, pod, f.infos))
 	assert.Greater(t, score(0), score(1), "its own type is preferred")
-	_, status = f.plugin.PostFilter(f.ctx, state, pod, nil)
-	assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
-	state, got = f.filter(t, pod)
-	assert.NotNil(t, got["o"], "preemption looks at the slot's type only")
-	_, status = f.plugin.PostFilter(f.ctx, state, pod, nil)
+	full := framework.NewDefaultNodeToStatus()
+	for _, node := range []string{"s", "o"} {
+		full.Set(node, fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu").WithPlugin("NodeResourcesFit"))
+	}
+	_, status = f.plugin.PostFilter(f.ctx, state, pod, full)
 	assert.Equal(t, fwk.Unschedulable, status.Code(), "now preemption has its turn")
+	assert.Empty(t, status.Reasons(), "it has nothing to add")
+	assert.Equal(t, fwk.Unschedulable, full.Get("s").Code(), "on the slot's type")
+	assert.Equal(t, fwk.UnschedulableAndUnresolvable, full.Get("o").Code(), "and on no other")
+	assert.Equal(t, []string{"Insufficient cpu"}, full.Get("o").Reasons())
+	_, got = f.filter(t, pod)
+	assert.NotNil(t, got["o"], "the next search begins with its own type")
 }
 
 func TestANominatedPodIsOnlyTriedOnItsType(t *testing.T) {

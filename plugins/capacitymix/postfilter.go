@@ -17,7 +17,7 @@ import (
 // PostFilter moves a pod that found no node to the next stage. It must stand
 // before DefaultPreemption: only in the last stage preemption has its turn, so
 // nothing is preempted while there is room elsewhere.
-func (pl *CapacityMix) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ framework.NodeToStatusReader) (*framework.PostFilterResult, *fwk.Status) {
+func (pl *CapacityMix) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses framework.NodeToStatusReader) (*framework.PostFilterResult, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -25,7 +25,7 @@ func (pl *CapacityMix) PostFilter(ctx context.Context, state fwk.CycleState, pod
 	logger := klog.FromContext(ctx)
 	now := pl.clock.Now()
 	f := failure{attempt: c.attempt, wants: c.wants, noRoomSince: noRoomSince(c, pod, now), now: now}
-	if c.attempt.Stage == ledger.StageType {
+	if c.attempt.Stage == ledger.StageType || c.attempt.Stage == ledger.StagePreempt {
 		f.growingTo = pl.growingTo(pod)
 	}
 	n := after(f, c.policy)
@@ -38,11 +38,34 @@ func (pl *CapacityMix) PostFilter(ctx context.Context, state fwk.CycleState, pod
 	if !n.wake.IsZero() {
 		pl.clock.AfterFunc(n.wake.Sub(now), func() { pl.handle.Activate(logger, podsToActivate(pod)) })
 	}
-	if n.preempt {
-		return nil, fwk.NewStatus(fwk.Unschedulable, n.message)
+	if n.preempt && pl.keepPreemptionTo(c, statuses) {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	// Keeps DefaultPreemption, which comes after, from running.
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.message)
+}
+
+// keepPreemptionTo keeps preemption to nodes of the slot's type and reports
+// whether it could.
+//
+// A pod that may borrow was tried on both types in one attempt, and it must be
+// the last one: only then does the queue know what the nodes of both types were
+// refused for, and wakes the pod for either. So the nodes of the other type are
+// taken from the candidates here, their reasons kept.
+func (pl *CapacityMix) keepPreemptionTo(c *cycle, statuses framework.NodeToStatusReader) bool {
+	if c.attempt.Stage != ledger.StageBorrow {
+		return true // Filter has refused the others already
+	}
+	all, ok := statuses.(*framework.NodeToStatus)
+	if !ok {
+		return false
+	}
+	all.ForEachExplicitNode(func(name string, status *fwk.Status) {
+		if n, _ := pl.ledger.Node(name); n.Type != c.wants && status.Code() == fwk.Unschedulable {
+			all.Set(name, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Reasons()...).WithPlugin(status.Plugin()))
+		}
+	})
+	return true
 }
 
 // noRoomSince returns since when the pod is known to find no room on its type.

@@ -17,7 +17,7 @@ type next struct {
 	retry bool
 	// wake: when to try again although nothing happened; zero for never.
 	wake time.Time
-	// preempt: DefaultPreemption may have its turn.
+	// preempt: DefaultPreemption may have its turn, on nodes of the slot's type.
 	preempt bool
 	message string
 }
@@ -49,16 +49,24 @@ func after(f failure, p *policy.Policy) next {
 		return afterType(f, p)
 	case ledger.StageAhead:
 		f.wants = t.Other() // what was tried is the slot of the other type
-		return afterType(f, p)
-	case ledger.StageBorrow:
-		return next{
-			attempt: ledger.Attempt{Stage: ledger.StagePreempt, NoRoomSince: f.noRoomSince}, retry: true,
-			message: t.Other().String() + " nodes have no room either",
+		n := afterType(f, p)
+		if n.preempt { // not here: the nodes that were tried are those of the other type
+			n.attempt.Stage, n.retry, n.preempt = ledger.StagePreempt, true, false
 		}
+		return n
 	default:
-		return next{attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince}, preempt: true}
+		n := next{attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince}, preempt: true}
+		if f.growingTo > 0 {
+			n.wake = f.now.Add(aheadAgain)
+		}
+		return n
 	}
 }
+
+// aheadAgain is when a pod of a growing revision that found no room on either
+// type is tried again. Its last attempt looked at one type only, so the queue
+// does not know of room that came on the other meanwhile.
+const aheadAgain = 2 * time.Second
 
 // afterType decides whether a pod that found no node of its type may borrow.
 func afterType(f failure, p *policy.Policy) next {

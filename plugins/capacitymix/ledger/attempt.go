@@ -16,9 +16,11 @@ const (
 	// StageAhead tries all nodes of the other type, for a slot of that type
 	// that the group will have once a rollout has grown it.
 	StageAhead
-	// StageBorrow tries the nodes of both types.
+	// StageBorrow tries the nodes of both types. Where it fails, preemption has
+	// its turn, on nodes of the slot's type only.
 	StageBorrow
-	// StagePreempt tries all nodes of the slot's type again; where it fails,
+	// StagePreempt tries all nodes of the slot's type, of a pod that was
+	// nominated to one or has no slot to take ahead of its turn; where it fails,
 	// preemption has its turn, on nodes of that type only.
 	StagePreempt
 )
