@@ -71,7 +71,8 @@ profiles:
 	require.NoError(t, d.place(t.Context()))
 	require.ErrorIs(t, d.end(0), errDiffers)
 	require.Contains(t, out.String(), "DIFFERS")
-	require.Contains(t, out.String(), "This differed:\n    web: pod web-")
+	require.Contains(t, out.String(), "This differed:\n    web: ")
+	require.Contains(t, out.String(), "runs without a slot")
 }
 
 func TestAnInterruptedDemoLeavesNothing(t *testing.T) {

@@ -151,8 +151,8 @@ func (d *demo) end(took time.Duration) error {
 	d.gap()
 	d.say("What to try next:")
 	for _, next := range [][2]string{
-		{"make cluster-up", "a cluster like this one that stays, for kubectl"},
-		{"kubectl apply -f manifests/samples/web.yaml", "there, the Deployment of act 1; more samples beside it"},
+		{"make cluster-up", "a cluster like this that stays, for kubectl"},
+		{"kubectl apply -f manifests/samples/web.yaml", "there, the workload of act 1"},
 		{"go run ./hack/demo --keep", "this demo; its cluster stays"},
 		{"less docs/node-types.md", "which labels are read on your provider"},
 	} {
