@@ -87,7 +87,7 @@ func (d *demo) nodeTypes(ctx context.Context) error {
 func (s *screen) typeTable(pic picture) []string {
 	rules := capacity.DefaultRules()
 	row := func(name, says string, i ink, is, rule, pods string) string {
-		return pad(name, 13) + pad(says, 44) + s.paint(i, pad(is, 11)) + pad(rule, 21) + pods
+		return pad(name, nameColumn) + pad(says, 44) + s.paint(i, pad(is, 11)) + pad(rule, 21) + pods
 	}
 	lines := []string{s.paint(faint, row("node", "what its labels say", plain, "type", "by the rule", "pods"))}
 	for _, p := range providers {

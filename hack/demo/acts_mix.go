@@ -76,11 +76,11 @@ func (d *demo) place(ctx context.Context) error {
 	d.exactly(db, d.db, dbReplicas, pic.of(db))
 	d.gap()
 	p := pic.of(web)[2]
-	d.say("A pod's slot is written on it in the same request as its node: nothing is lost with the scheduler, and a scale-down "+
-		"takes the highest slots first. For example on %s:", p.name)
+	d.say("A pod's slot is written on it in the same request as its node. A restarted scheduler knows it from there, and a "+
+		"scale-down takes the highest slots first. On %s, for example:", p.name)
 	shown := func(key string) string { return fmt.Sprintf("%s: %q", key, p.annotations[key]) }
-	d.line("      %s%s", pad(shown(v1alpha1.SlotAnnotation), 32), shown(v1alpha1.PodDeletionCostAnnotation))
-	d.line("      %s%s", pad(shown(v1alpha1.MixAnnotation), 32), shown(v1alpha1.CapacityTypeAnnotation))
+	d.line("      %s%s", pad(shown(v1alpha1.SlotAnnotation), 36), shown(v1alpha1.PodDeletionCostAnnotation))
+	d.line("      %s%s", pad(shown(v1alpha1.MixAnnotation), 36), shown(v1alpha1.CapacityTypeAnnotation))
 	return nil
 }
 
@@ -96,7 +96,8 @@ func (d *demo) allReady(ctx context.Context) (picture, error) {
 func (d *demo) resize(ctx context.Context) error {
 	d.title("Act 2: scaling up and down")
 	d.say("Each slot has one type for good, and the first n slots are the exact mix of n, for every n. So growing moves no pod, " +
-		"and shrinking, from the highest slot down, needs no eviction. A letter is a slot: S runs on spot, o on on-demand.")
+		"and shrinking, from the highest slot down, needs no eviction. Counted at the moment when all pods have a node. A letter " +
+		"is a slot: S runs on spot, o on on-demand.")
 	d.gap()
 	d.command("kubectl scale deployment web --replicas=...")
 	d.gap()
@@ -151,9 +152,9 @@ func (d *demo) roll(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(began)
-	d.line("  %s", d.paint(faint, pad("", 14)+pad("old revision", 32)+"new revision"))
+	d.line("  %s", d.paint(faint, pad("", 14)+pad("old revision", 36)+"new revision"))
 	for _, m := range spread(seen, rolloutLines) {
-		d.line("  %s%s%s", pad(fmt.Sprintf("after %.1f s", m.after.Seconds()), 14), pad(m.of(m.old), 32), m.of(m.new))
+		d.line("  %s%s%s", pad(fmt.Sprintf("after %.1f s", m.after.Seconds()), 14), pad(m.of(m.old), 36), m.of(m.new))
 	}
 	d.gap()
 	d.exactly(web, d.web, webReplicas, pic.of(web))

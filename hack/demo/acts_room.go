@@ -234,7 +234,7 @@ func (d *demo) nodeComes(ctx context.Context, waited []int, n int) error {
 		return err
 	}
 	d.gap()
-	d.say("An on-demand node joins, %s: Ready within %s, and slots %s run on it within %s of its coming.",
+	d.say("A new on-demand node joins, %s. It is Ready within %s; slots %s have their place within %s.",
 		spec.Name, tenths(ready), numbers(waited), tenths(placed))
 	d.exactly(web, d.web, n, pic.of(web))
 	return nil

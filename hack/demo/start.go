@@ -33,7 +33,7 @@ func (d *demo) build(ctx context.Context) (scheduler string, err error) {
 	d.title("Berth: every replica on the capacity type that its mix says")
 	d.say("What follows happens on a real Kubernetes control plane on this machine. Only the nodes, and what runs in the pods, are " +
 		"simulated (by KWOK). Lines with $ are what you would type; the demo does the same through the API. Every number is " +
-		"counted from the API server and compared with the rule. (--pause stops after each act.)")
+		"counted from the API server and compared with the rule. To stop after each act: go run ./hack/demo --pause")
 	d.gap()
 	d.say("Building what is not built yet (the first time, some minutes) ...")
 	began := time.Now()
