@@ -56,6 +56,9 @@ func (w *watcher) watch(factory informers.SharedInformerFactory, kubeConfig *res
 			handler  cache.ResourceEventHandler
 		}{"capacitymixes", informer, w.mixHandler()})
 	}
+	if err := indexByNamespace(factory.Core().V1().Pods().Informer()); err != nil {
+		return nil, err
+	}
 	synced := make([]cache.InformerSynced, 0, len(sources))
 	for _, s := range sources {
 		registration, err := s.informer.AddEventHandler(s.handler)
@@ -67,10 +70,28 @@ func (w *watcher) watch(factory informers.SharedInformerFactory, kubeConfig *res
 	return synced, nil
 }
 
+// indexByNamespace makes the pods of a namespace cheap to list, which the
+// scheduler's own informer does not.
+func indexByNamespace(pods cache.SharedIndexInformer) error {
+	if _, indexed := pods.GetIndexer().GetIndexers()[cache.NamespaceIndex]; indexed {
+		return nil
+	}
+	if err := pods.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}); err != nil {
+		return fmt.Errorf("index pods by namespace: %w", err)
+	}
+	return nil
+}
+
 func (w *watcher) nodeHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { w.ledger.SetNode(obj.(*corev1.Node)) },
-		UpdateFunc: func(_, obj any) { w.ledger.SetNode(obj.(*corev1.Node)) },
+		AddFunc: func(obj any) { w.ledger.SetNode(obj.(*corev1.Node)) },
+		UpdateFunc: func(_, obj any) {
+			// The scheduling queue hears of the change by a handler of its own
+			// and may try a pod before the ledger knows.
+			if w.ledger.SetNode(obj.(*corev1.Node)) {
+				w.activate(w.logger, podsToActivate(w.ledger.Pending("")...))
+			}
+		},
 		DeleteFunc: func(obj any) {
 			if node, ok := deleted(obj).(*corev1.Node); ok {
 				w.ledger.DeleteNode(node.Name)

@@ -114,6 +114,13 @@ func start(ctx context.Context, o Options) error {
 		if err := shared.cluster.ApplyFiles(ctx, Path("manifests/crds")); err != nil {
 			return err
 		}
+		// The API server makes the watch cache of a new kind with its first
+		// request; until then a mix can be seen long after its pods.
+		first, err := shared.client.Watch(ctx, &v1alpha1.CapacityMixList{})
+		if err != nil {
+			return fmt.Errorf("watch the CapacityMixes: %w", err)
+		}
+		first.Stop()
 	}
 	if !o.NoRBAC {
 		if err := shared.cluster.ApplyFiles(ctx, Path("manifests/rbac")); err != nil {

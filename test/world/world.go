@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,11 +77,11 @@ func (w *World) cleanUp() {
 	now := int64(0)
 	err = w.Kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
 	require.NoError(w.T, err)
-	w.Eventually("the namespace and the nodes are gone", func() (bool, string) {
+	w.Eventually("the pods and the nodes are gone", func() (bool, string) {
 		w.removeStuckPods(ctx)
-		_, err := w.Kube.CoreV1().Namespaces().Get(ctx, w.Namespace, metav1.GetOptions{})
+		pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
 		nodes, listErr := w.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		return apierrors.IsNotFound(err) && listErr == nil && len(nodes.Items) == 0, fmt.Sprint(err)
+		return err == nil && listErr == nil && len(pods.Items)+len(nodes.Items) == 0, fmt.Sprint(err, listErr)
 	})
 }
 

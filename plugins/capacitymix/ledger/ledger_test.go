@@ -253,6 +253,18 @@ func TestSampleIsFairOverZonesAndGoesRound(t *testing.T) {
 	assert.Len(t, whole, 33, "when one zone has no more, the others fill up")
 }
 
+func TestSetNodeTellsWhenAWaitingPodMayFindAnotherAnswer(t *testing.T) {
+	l := newLedger(t)
+	assert.False(t, l.SetNode(node("n", "spot", "z")), "a new node: the scheduling queue sees to that")
+	assert.False(t, l.SetNode(node("n", "spot", "z")))
+	assert.False(t, l.SetNode(node("n", "spot", "y")), "another zone")
+	assert.True(t, l.SetNode(node("n", "on-demand", "y")), "another type")
+	leaving := node("n", "on-demand", "y")
+	leaving.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+	assert.True(t, l.SetNode(leaving))
+	assert.True(t, l.SetNode(node("n", "on-demand", "y")), "it stays after all")
+}
+
 func BenchmarkLedger(b *testing.B) {
 	l := newLedger(b)
 	for i := range 5000 {

@@ -56,15 +56,17 @@ func (l *Ledger) Describe(node *corev1.Node) Node {
 }
 
 // SetNode adds a node or takes over its changes. It costs little when nothing
-// changed that the ledger keeps.
-func (l *Ledger) SetNode(node *corev1.Node) {
+// changed that the ledger keeps. It reports whether pods that the node was
+// refused to may find another answer: its type or departing changed.
+func (l *Ledger) SetNode(node *corev1.Node) (turned bool) {
 	n := l.Describe(node)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if old, known := l.nodes.byName[n.name]; known {
 		if old.same(n) {
-			return
+			return false
 		}
+		turned = old.Type != n.Type || old.Departing != n.Departing
 		l.sides[old.Type].remove(old)
 	}
 	if n.accepting {
@@ -76,6 +78,7 @@ func (l *Ledger) SetNode(node *corev1.Node) {
 	}
 	l.nodes.set(n.name, n)
 	l.recount(n.name)
+	return turned
 }
 
 // DeleteNode forgets a node.

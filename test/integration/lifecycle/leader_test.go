@@ -76,8 +76,18 @@ func TestTheMixIsExactAfterTheLeaderOfTwoSchedulersIsKilledOrTerminatedInTheMidd
 		t.Run(name, func(t *testing.T) {
 			w := world.New(t, wide()...)
 			p := newPair(w)
+			struck := 0 // a scheduler that is told to end goes on binding what it has begun
 			bursts(w, 1, []int{60}, disturbance{
+				count: func(string) int { return struck },
 				strike: func() {
+					pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{})
+					require.NoError(t, err)
+					struck = 0
+					for _, pod := range pods.Items {
+						if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+							struck++
+						}
+					}
 					end(p.leader)
 					<-p.leader.Done()
 				},
