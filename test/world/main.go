@@ -87,7 +87,7 @@ func races(logs string) []string {
 		if err != nil {
 			continue
 		}
-		for _, report := range strings.Split(string(text), "==================\n") {
+		for report := range strings.SplitSeq(string(text), "==================\n") {
 			if strings.HasPrefix(report, "WARNING: DATA RACE") && strings.Contains(report, "berth.dev/berth/") {
 				found = append(found, report)
 			}
@@ -111,16 +111,9 @@ func start(ctx context.Context, o Options) error {
 		return err
 	}
 	if !o.NoCRDs {
-		if err := shared.cluster.ApplyFiles(ctx, Path("manifests/crds")); err != nil {
+		if err := installCRDs(ctx); err != nil {
 			return err
 		}
-		// The API server makes the watch cache of a new kind with its first
-		// request; until then a mix can be seen long after its pods.
-		first, err := shared.client.Watch(ctx, &v1alpha1.CapacityMixList{})
-		if err != nil {
-			return fmt.Errorf("watch the CapacityMixes: %w", err)
-		}
-		first.Stop()
 	}
 	if !o.NoRBAC {
 		if err := shared.cluster.ApplyFiles(ctx, Path("manifests/rbac")); err != nil {
@@ -139,6 +132,20 @@ func start(ctx context.Context, o Options) error {
 	}
 	shared.scheduler, err = shared.cluster.StartScheduler(ctx, SchedulerOptions(profile))
 	return err
+}
+
+func installCRDs(ctx context.Context) error {
+	if err := shared.cluster.ApplyFiles(ctx, Path("manifests/crds")); err != nil {
+		return err
+	}
+	// The API server makes the watch cache of a new kind with its first
+	// request; until then a mix can be seen long after its pods.
+	first, err := shared.client.Watch(ctx, &v1alpha1.CapacityMixList{})
+	if err != nil {
+		return fmt.Errorf("watch the CapacityMixes: %w", err)
+	}
+	first.Stop()
+	return nil
 }
 
 // SchedulerOptions returns options that start Berth's scheduler with a profile,
