@@ -30,6 +30,10 @@ var (
 		Subsystem: metricsSubsystem, Name: "owner_reads_total", StabilityLevel: metrics.ALPHA,
 		Help: "Live reads of a pod's owner that the caches had not seen yet.",
 	})
+	mixInquiries = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: metricsSubsystem, Name: "mix_inquiries_total", StabilityLevel: metrics.ALPHA,
+		Help: "Live lists of a namespace's CapacityMixes for new workloads that none of the known ones governs.",
+	})
 	unmarkedPods = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: metricsSubsystem, Name: "unmarked_pods_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods that held a slot and were bound without it: CapacityMix does not stand before DefaultBinder under bind.",
@@ -37,5 +41,5 @@ var (
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	schedulermetrics.RegisterMetrics(placements, stageTransitions, invalidPolicies, ownerReads, unmarkedPods)
+	schedulermetrics.RegisterMetrics(placements, stageTransitions, invalidPolicies, ownerReads, mixInquiries, unmarkedPods)
 })

@@ -37,6 +37,7 @@ type CapacityMix struct {
 }
 
 var (
+	_ framework.PreEnqueuePlugin  = &CapacityMix{}
 	_ framework.PreFilterPlugin   = &CapacityMix{}
 	_ framework.FilterPlugin      = &CapacityMix{}
 	_ framework.PostFilterPlugin  = &CapacityMix{}

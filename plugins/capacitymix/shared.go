@@ -32,6 +32,10 @@ type shared struct {
 	controllers *controllers
 	pods        corelisters.PodLister
 	reports     *reports
+	// inquiry is nil where there is no API server to ask, in unit tests.
+	inquiry *inquiry
+	// unhurried resolves from the caches alone.
+	unhurried *policy.Resolver
 
 	// handlers are the event handlers that must have seen the first list
 	// before a pod may be placed.
@@ -103,7 +107,15 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 		reports:     newReports(handle.EventRecorder),
 	}
 	w := &watcher{shared: sh, logger: klog.FromContext(ctx), activate: handle.Activate}
-	w.resolver = &policy.Resolver{Prefixes: args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers.listed(), Default: defaultPolicy(args.DefaultMix)}
+	sh.unhurried = &policy.Resolver{Prefixes: args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers.listed(), Default: defaultPolicy(args.DefaultMix)}
+	w.resolver = sh.unhurried
+	if config := handle.KubeConfig(); config != nil {
+		client, err := mixClient(config)
+		if err != nil {
+			return nil, fmt.Errorf("client for %s: %w", crdName, err)
+		}
+		sh.inquiry = newInquiry(ctx, client, handle.Activate)
+	}
 	if sh.handlers, err = w.watch(factory, handle.KubeConfig(), time.Duration(args.SyncTimeoutSeconds)*time.Second); err != nil {
 		return nil, err
 	}
@@ -128,7 +140,7 @@ func nodeRules(args *config.CapacityMixArgs) []capacity.Rule {
 }
 
 // wait returns once the ledger has seen the first list of everything that it
-// is built from. After the first time it costs nothing.
+// is built from, and hears of new mixes. After the first time it costs nothing.
 func (sh *shared) wait(ctx context.Context) error {
 	if sh.synced.Load() {
 		return nil
@@ -136,7 +148,7 @@ func (sh *shared) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, handlerSyncTimeout)
 	defer cancel()
 	if !cache.WaitForCacheSync(ctx.Done(), sh.handlers...) {
-		return fmt.Errorf("the ledger of plugin %s has not seen all pods and nodes within %s", Name, handlerSyncTimeout)
+		return fmt.Errorf("the ledger of plugin %s has not seen all nodes, pods and CapacityMixes within %s", Name, handlerSyncTimeout)
 	}
 	sh.synced.Store(true)
 	return nil

@@ -32,7 +32,7 @@ type watcher struct {
 }
 
 // watch registers the event handlers and returns what tells that they have seen
-// the first list.
+// the first list, and that CapacityMixes are watched.
 func (w *watcher) watch(factory informers.SharedInformerFactory, kubeConfig *rest.Config, timeout time.Duration) ([]cache.InformerSynced, error) {
 	sources := []struct {
 		name     string
@@ -45,8 +45,9 @@ func (w *watcher) watch(factory informers.SharedInformerFactory, kubeConfig *res
 		{"statefulsets", factory.Apps().V1().StatefulSets().Informer(), w.ownerHandler()},
 		{"jobs", factory.Batch().V1().Jobs().Informer(), w.ownerHandler()},
 	}
+	var synced []cache.InformerSynced
 	if kubeConfig != nil {
-		informer, err := mixInformer(factory, kubeConfig, w.logger, timeout)
+		informer, watched, err := mixInformer(factory, kubeConfig, w.logger, timeout)
 		if err != nil {
 			return nil, err
 		}
@@ -55,11 +56,11 @@ func (w *watcher) watch(factory informers.SharedInformerFactory, kubeConfig *res
 			informer cache.SharedIndexInformer
 			handler  cache.ResourceEventHandler
 		}{"capacitymixes", informer, w.mixHandler()})
+		synced = append(synced, watched)
 	}
 	if err := indexByNamespace(factory.Core().V1().Pods().Informer()); err != nil {
 		return nil, err
 	}
-	synced := make([]cache.InformerSynced, 0, len(sources))
 	for _, s := range sources {
 		registration, err := s.informer.AddEventHandler(s.handler)
 		if err != nil {
@@ -244,6 +245,9 @@ func (w *watcher) mixHandler() cache.ResourceEventHandler {
 			if cm, ok := deleted(obj).(*v1alpha1.CapacityMix); ok {
 				w.mixes.Delete(cm.Namespace, cm.Name)
 				w.regroup(cm.Namespace)
+				if w.inquiry != nil {
+					w.inquiry.forget(cm)
+				}
 			}
 		},
 	}
@@ -254,6 +258,9 @@ func (w *watcher) mixChanged(cm *v1alpha1.CapacityMix) {
 		w.reports.invalidCapacityMix(cm, err)
 	}
 	w.regroup(cm.Namespace)
+	if w.inquiry != nil {
+		w.inquiry.hear(cm)
+	}
 }
 
 // regroup follows a change of the mixes of a namespace. Slots keep their

@@ -5,6 +5,7 @@ package placement_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -114,19 +115,25 @@ func TestABurstOf200WithItsMixOnTheDeploymentIsExact(t *testing.T) {
 	}
 }
 
-// The scheduler sees pods and ReplicaSets by different watches. Here that of the
-// ReplicaSets is late, so every pod is there before the owner it has its mix from.
-func TestAMixOnTheDeploymentHoldsWhenItsPodsAreSeenBeforeTheirReplicaSet(t *testing.T) {
-	w := world.New(t, world.Roomy()...)
+// lateScheduler starts a scheduler that hears of a resource that much later.
+func lateScheduler(w *world.World, resource string, lag time.Duration) (schedulerName string) {
 	const late = "late-scheduler"
 	o := w.Variant(world.SecondScheduler, func(c world.Config) {
 		for _, profile := range c.Profiles() {
 			profile["schedulerName"] = late
 		}
 	})
-	o.Name, o.Kubeconfig = late, w.LaggingKubeconfig("replicasets", world.SettleTimeout)
+	o.Name, o.Kubeconfig = late, w.LaggingKubeconfig(resource, lag)
 	s := w.StartScheduler(o)
-	t.Cleanup(func() { world.Kill(s) })
+	w.T.Cleanup(func() { world.Kill(s) })
+	return late
+}
+
+// The scheduler sees pods and ReplicaSets by different watches. Here that of the
+// ReplicaSets is late, so every pod is there before the owner it has its mix from.
+func TestAMixOnTheDeploymentHoldsWhenItsPodsAreSeenBeforeTheirReplicaSet(t *testing.T) {
+	w := world.New(t, world.Roomy()...)
+	late := lateScheduler(w, "replicasets", world.SettleTimeout)
 	for i, d := range []struct {
 		replicas       int32
 		percent, floor int
@@ -136,4 +143,21 @@ func TestAMixOnTheDeploymentHoldsWhenItsPodsAreSeenBeforeTheirReplicaSet(t *test
 		w.Create(web)
 		w.RequireExact(web.Name, mix.New(int32(d.percent), int32(d.floor)), int(d.replicas))
 	}
+}
+
+// The same for the CapacityMix, which `kubectl apply` of one file creates in the same moment: its watch is late, so all
+// pods are there before it.
+func TestACapacityMixHoldsWhenItsPodsAreSeenBeforeIt(t *testing.T) {
+	w := world.New(t, world.Roomy()...)
+	late := lateScheduler(w, "capacitymixes", 2*time.Second)
+	w.Create(builders.Deployment("bystander", 3, builders.SchedulerName(late)))
+	rows := []struct{ replicas, percent, floor int32 }{{10, 70, 1}, {20, 50, 0}, {10, 0, 0}, {10, 100, 0}}
+	for i, d := range rows {
+		name := fmt.Sprintf("web-%d", i)
+		w.Create(builders.CapacityMix(name, d.percent, d.floor), builders.Deployment(name, d.replicas, builders.SchedulerName(late)))
+	}
+	for i, d := range rows {
+		w.RequireExact(fmt.Sprintf("web-%d", i), mix.New(d.percent, d.floor), int(d.replicas))
+	}
+	w.WaitBound("bystander", 3)
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// An API server that is still filling its cache of a new custom resource lists
+// it and refuses to watch it, with Retry-After: 1.
+func TestTheMixesAreWatchedWithoutTheSecondOfPatienceThatTheServerAsksFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		refusals int
+		requests int
+		live     bool
+	}{
+		"at once":     {refusals: 0, requests: 1, live: true},
+		"when it can": {refusals: 5, requests: 6, live: true},
+		"and not for ever: then the informer's own, longer backoff begins": {refusals: 1000, requests: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				assert.Equal(t, "true", r.URL.Query().Get("watch"))
+				assert.Equal(t, "/apis/berth.dev/v1alpha1/capacitymixes", r.URL.Path)
+				if int(requests.Add(1)) <= test.refusals {
+					w.Header().Set("Retry-After", "1")
+					w.WriteHeader(http.StatusTooManyRequests)
+				}
+			}))
+			defer server.Close()
+			client, err := mixClient(&rest.Config{Host: server.URL})
+			require.NoError(t, err)
+			var live atomic.Bool
+			watch, err := eagerListWatch(client, &live).WatchFuncWithContext(t.Context(), metav1.ListOptions{})
+			if test.live {
+				require.NoError(t, err)
+				watch.Stop()
+			} else {
+				assert.True(t, apierrors.IsTooManyRequests(err), "%v", err)
+			}
+			assert.Equal(t, test.live, live.Load())
+			assert.EqualValues(t, test.requests, requests.Load())
+		})
+	}
+}
