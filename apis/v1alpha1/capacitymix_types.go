@@ -111,6 +111,12 @@ type CapacityMixSpec struct {
 	// +listType=atomic
 	// +optional
 	SpreadSpotOver []string `json:"spreadSpotOver,omitempty"`
+
+	// rebalance says how replicas that run on the wrong capacity type, after a fallback, a drain or a change of the mix,
+	// are brought back. Absent means the controller's defaults. Nothing is moved where no controller runs.
+	//
+	// +optional
+	Rebalance *RebalanceSpec `json:"rebalance,omitempty"`
 }
 
 // CapacityMixStatus is what the controller last saw of a CapacityMix.
@@ -120,13 +126,45 @@ type CapacityMixStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are the observations of this mix, one per type. Accepted says whether it governs pods.
+	// conditions are the observations of this mix, one per type: Accepted says whether it governs pods, Satisfied whether
+	// all its workloads have their mix, Rebalancing whether replicas are being moved, and why not.
 	//
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// desired is how the replicas of all governed workloads are to be divided.
+	//
+	// +optional
+	Desired *ReplicaSplit `json:"desired,omitempty"`
+
+	// actual is where they run.
+	//
+	// +optional
+	Actual *ReplicaSplit `json:"actual,omitempty"`
+
+	// workloadCount is how many workloads (each revision for itself) the mix governs.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	WorkloadCount int32 `json:"workloadCount,omitempty"`
+
+	// satisfiedCount is how many of them have exactly their mix.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	SatisfiedCount int32 `json:"satisfiedCount,omitempty"`
+
+	// workloads are the governed workloads, those out of their mix first, at most 50; workloadCount counts all.
+	//
+	// +kubebuilder:validation:MaxItems=50
+	// +listType=atomic
+	// +optional
+	Workloads []WorkloadMix `json:"workloads,omitempty"`
 }
 
 const (
@@ -141,6 +179,25 @@ const (
 
 	// ReasonInvalid is the reason of Accepted=False when the spec cannot be used.
 	ReasonInvalid = "Invalid"
+
+	// ConditionSatisfied is True when every governed workload has exactly its mix.
+	ConditionSatisfied = "Satisfied"
+
+	// ReasonExact is the reason of Satisfied=True.
+	ReasonExact = "Exact"
+
+	// ReasonNoWorkloads is the reason of Satisfied=True when the mix governs no workload.
+	ReasonNoWorkloads = "NoWorkloads"
+
+	// ReasonOutOfMix is the reason of Satisfied=False.
+	ReasonOutOfMix = "OutOfMix"
+
+	// ConditionRebalancing is True while a replica is on the move to its capacity type. While it is False and Satisfied
+	// is False too, the reason says what keeps replicas from being moved.
+	ConditionRebalancing = "Rebalancing"
+
+	// ReasonMoving is the reason of Rebalancing=True.
+	ReasonMoving = "Moving"
 )
 
 // CapacityMix says how the replicas of the selected pods' workloads are divided between spot and on-demand nodes.
@@ -151,6 +208,10 @@ const (
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Spot",type=integer,JSONPath=`.spec.spotPercent`,description="Percent of replicas on spot nodes"
 // +kubebuilder:printcolumn:name="Min-On-Demand",type=integer,JSONPath=`.spec.minOnDemand`,description="Replicas that stay on on-demand nodes"
+// +kubebuilder:printcolumn:name="On-Spot",type=integer,JSONPath=`.status.actual.spot`,description="Replicas that run on spot nodes"
+// +kubebuilder:printcolumn:name="On-On-Demand",type=integer,JSONPath=`.status.actual.onDemand`,description="Replicas that run on on-demand nodes"
+// +kubebuilder:printcolumn:name="Satisfied",type=string,JSONPath=`.status.conditions[?(@.type=="Satisfied")].status`,description="Whether every workload has its mix"
+// +kubebuilder:printcolumn:name="Blocked",type=string,JSONPath=`.status.conditions[?(@.type=="Rebalancing")].reason`,priority=1,description="What the rebalancer does, or waits for"
 // +kubebuilder:printcolumn:name="Max-Spot",type=integer,JSONPath=`.spec.maxSpot`,priority=1,description="Largest number of replicas on spot nodes"
 // +kubebuilder:printcolumn:name="No-Spot",type=string,JSONPath=`.spec.whenSpotUnavailable`,priority=1,description="What a spot pod does when no spot node has room"
 // +kubebuilder:printcolumn:name="No-On-Demand",type=string,JSONPath=`.spec.whenOnDemandUnavailable`,priority=1,description="What an on-demand pod does when no on-demand node has room"

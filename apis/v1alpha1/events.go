@@ -19,4 +19,15 @@ const (
 	// EventReasonCapacityMixConflict (Warning, on the CapacityMix that loses): an older CapacityMix selects the same
 	// pod, and governs it.
 	EventReasonCapacityMixConflict = "CapacityMixConflict"
+
+	// EventReasonMoved (Normal, on the workload): the controller evicted a replica that ran on the wrong capacity type,
+	// so that its replacement runs on the right one.
+	EventReasonMoved = "MovedReplica"
+
+	// EventReasonMoveFailed (Warning, on the workload): the replacement of a moved replica did not come to run on the
+	// right capacity type. The next move waits for the time that the message names.
+	EventReasonMoveFailed = "MoveFailed"
+
+	// EventReasonMoveBlocked (Normal, on the workload): a replica should move, and the message says why it does not.
+	EventReasonMoveBlocked = "MoveBlocked"
 )

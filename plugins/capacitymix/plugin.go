@@ -5,7 +5,6 @@ package capacitymix
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,6 +15,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
+	"berth.dev/berth/internal/arguments"
 	"berth.dev/berth/internal/policy"
 )
 
@@ -81,25 +81,9 @@ func build(ctx context.Context, obj runtime.Object, handle framework.Handle, sch
 			Prefixes:    args.AnnotationPrefixes,
 			Mixes:       s.mixes,
 			Controllers: s.controllers,
-			Default:     defaultPolicy(args.DefaultMix),
+			Default:     arguments.DefaultPolicy(args),
 		},
 		sampleSize: int(args.NodeSampleSize),
 		clock:      clock.RealClock{},
 	}, nil
-}
-
-// defaultPolicy translates the profile's default mix, nil if it has none.
-func defaultPolicy(spec *config.MixSpec) *policy.Policy {
-	if spec == nil {
-		return nil
-	}
-	p := &policy.Policy{
-		Source:         policy.SourceDefault,
-		BorrowOnDemand: spec.WhenSpotUnavailable != config.WhenSpotUnavailableWait,
-		SpotWait:       time.Duration(spec.SpotWaitSeconds) * time.Second,
-		BorrowSpot:     spec.WhenOnDemandUnavailable == config.WhenOnDemandUnavailableSpot,
-	}
-	p.Mix.SpotPercent, p.Mix.MinOnDemand = spec.SpotPercent, spec.MinOnDemand
-	p.Mix.MaxSpot = policy.MaxSpot(spec.MaxSpot)
-	return p
 }

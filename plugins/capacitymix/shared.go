@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/config"
+	"berth.dev/berth/internal/arguments"
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
@@ -92,9 +93,9 @@ func (sh *shared) agree(args *config.CapacityMixArgs) error {
 }
 
 func newShared(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs) (*shared, error) {
-	classifier, err := capacity.NewClassifier(nodeRules(args))
+	classifier, err := arguments.Classifier(args)
 	if err != nil {
-		return nil, fmt.Errorf("pluginConfig.%s.args.nodeRules: %w", Name, err)
+		return nil, fmt.Errorf("pluginConfig.%s.args.%w", Name, err)
 	}
 	factory := handle.SharedInformerFactory()
 	sh := &shared{
@@ -107,7 +108,7 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 		reports:     newReports(handle.EventRecorder),
 	}
 	w := &watcher{shared: sh, logger: klog.FromContext(ctx), activate: handle.Activate}
-	sh.unhurried = &policy.Resolver{Prefixes: args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers.listed(), Default: defaultPolicy(args.DefaultMix)}
+	sh.unhurried = &policy.Resolver{Prefixes: args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers.listed(), Default: arguments.DefaultPolicy(args)}
 	w.resolver = sh.unhurried
 	if config := handle.KubeConfig(); config != nil {
 		client, err := mixClient(config)
@@ -120,23 +121,6 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 		return nil, err
 	}
 	return sh, nil
-}
-
-// nodeRules are the configured rules and, unless they are off, the shipped ones.
-func nodeRules(args *config.CapacityMixArgs) []capacity.Rule {
-	rules := make([]capacity.Rule, 0, len(args.NodeRules))
-	for i, r := range args.NodeRules {
-		t, _ := capacity.ParseType(string(r.CapacityType)) // validated
-		name := r.Name
-		if name == "" {
-			name = fmt.Sprintf("nodeRules[%d]", i)
-		}
-		rules = append(rules, capacity.Rule{Name: name, Key: r.Key, Operator: capacity.Operator(r.Operator), Values: r.Values, Requires: r.Requires, Type: t})
-	}
-	if args.BuiltinNodeRules == config.BuiltinNodeRulesOff {
-		return rules
-	}
-	return capacity.WithDefaults(rules)
 }
 
 // wait returns once the ledger has seen the first list of everything that it

@@ -39,6 +39,40 @@ var ruleCases = map[string]struct {
 			{"{selector: {}, spotPercent: 50, minOnDemand: 3000000000}", outOfRange("minOnDemand", "3000000000", "less than or equal to 1000000", "minOnDemand must be between 0 and 1000000")},
 		},
 	},
+	"maxConcurrent must be between 1 and 100": {
+		accepted: []string{"{selector: {}, spotPercent: 50, rebalance: {maxConcurrent: 1}}", "{selector: {}, spotPercent: 50, rebalance: {maxConcurrent: 100}}"},
+		rejected: []rejected{
+			{"{selector: {}, spotPercent: 50, rebalance: {maxConcurrent: 0}}", outOfRange("rebalance.maxConcurrent", "0", "greater than or equal to 1", "maxConcurrent must be between 1 and 100")},
+			{"{selector: {}, spotPercent: 50, rebalance: {maxConcurrent: 101}}", outOfRange("rebalance.maxConcurrent", "101", "less than or equal to 100", "maxConcurrent must be between 1 and 100")},
+		},
+	},
+	"stabilizationSeconds must be between 0 and 86400": {
+		accepted: []string{"{selector: {}, spotPercent: 50, rebalance: {stabilizationSeconds: 0}}", "{selector: {}, spotPercent: 50, rebalance: {stabilizationSeconds: 86400}}"},
+		rejected: []rejected{
+			{"{selector: {}, spotPercent: 50, rebalance: {stabilizationSeconds: -1}}", outOfRange("rebalance.stabilizationSeconds", "-1", "greater than or equal to 0", "stabilizationSeconds must be between 0 and 86400")},
+			{"{selector: {}, spotPercent: 50, rebalance: {stabilizationSeconds: 86401}}", outOfRange("rebalance.stabilizationSeconds", "86401", "less than or equal to 86400", "stabilizationSeconds must be between 0 and 86400")},
+		},
+	},
+	"durationSeconds must be between 60 and 604800": {
+		accepted: []string{"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * *', durationSeconds: 60}]}}", "{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * *', durationSeconds: 604800}]}}"},
+		rejected: []rejected{
+			{"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * *', durationSeconds: 59}]}}", outOfRange("rebalance.windows[0].durationSeconds", "59", "greater than or equal to 60", "durationSeconds must be between 60 and 604800")},
+			{"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * *', durationSeconds: 604801}]}}", outOfRange("rebalance.windows[0].durationSeconds", "604801", "less than or equal to 604800", "durationSeconds must be between 60 and 604800")},
+		},
+	},
+	"schedule must have five fields separated by single spaces, as in cron: minute hour day-of-month month day-of-week": {
+		accepted: []string{"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * 1-5', durationSeconds: 3600, timeZone: Europe/Berlin}]}}"},
+		rejected: []rejected{
+			{
+				"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * * *', durationSeconds: 3600}]}}",
+				`spec.rebalance.windows[0].schedule: Invalid value: "string": schedule must have five fields separated by single spaces, as in cron, not '0 22 * * * *': minute hour day-of-month month day-of-week`,
+			},
+			{
+				"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '@midnight', durationSeconds: 3600}]}}",
+				`spec.rebalance.windows[0].schedule: Invalid value: "string": schedule must have five fields separated by single spaces, as in cron, not '@midnight': minute hour day-of-month month day-of-week`,
+			},
+		},
+	},
 	"maxSpot must be between 0 and 1000000": {
 		accepted: []string{"{selector: {}, spotPercent: 50, maxSpot: 0}", "{selector: {}, spotPercent: 50, maxSpot: 1000000}"},
 		rejected: []rejected{

@@ -157,12 +157,13 @@ func TestTableShowsTheMix(t *testing.T) {
 			wide = append(wide, column.Name)
 		}
 	}
-	assert.Equal(t, []string{"Name", "Spot", "Min-On-Demand", "Age"}, normal)
-	assert.Equal(t, []string{"Max-Spot", "No-Spot", "No-On-Demand"}, wide)
+	assert.Equal(t, []string{"Name", "Spot", "Min-On-Demand", "On-Spot", "On-On-Demand", "Satisfied", "Age"}, normal)
+	assert.Equal(t, []string{"Blocked", "Max-Spot", "No-Spot", "No-On-Demand"}, wide)
 	require.Len(t, table.Rows, 1)
 	cells := table.Rows[0].Cells
-	assert.Equal(t, []any{"table", 70.0, 2.0, 9.0, "Wait", "Wait"}, cells[:6])
-	assert.NotEmpty(t, cells[6], "age")
+	// No controller has written a status here.
+	assert.Equal(t, []any{"table", 70.0, 2.0, nil, nil, nil, nil, 9.0, "Wait", "Wait"}, cells[:10])
+	assert.NotEmpty(t, cells[10], "age")
 }
 
 func TestDiscoveryKnowsTheShortNameAndCategory(t *testing.T) {

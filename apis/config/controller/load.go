@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// Default returns what applies without a file.
+func Default() *Configuration {
+	return &Configuration{
+		TypeMeta:      metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind},
+		ResyncSeconds: 30,
+		LeaderElection: LeaderElection{
+			Enabled:              true,
+			Name:                 "berth-controller",
+			LeaseDurationSeconds: 15,
+			RenewDeadlineSeconds: 10,
+			RetryPeriodSeconds:   2,
+		},
+		Metrics:          Metrics{BindAddress: ":8443", Secure: true},
+		Health:           Health{BindAddress: ":8081"},
+		ClientConnection: ClientConnection{QPS: 50, Burst: 100},
+		Rebalance: Rebalance{
+			Mode:                 v1alpha1.RebalanceModeEvict,
+			MaxConcurrent:        1,
+			StabilizationSeconds: 60,
+			ClusterMaxConcurrent: 10,
+			StartupGraceSeconds:  60,
+			MoveTimeoutSeconds:   600,
+			BackoffSeconds:       30,
+			MaxBackoffSeconds:    1800,
+			Storm:                Storm{SharePercent: 20, MinNodes: 2, WindowSeconds: 60, QuietSeconds: 120},
+		},
+		AnnotationRepairsPerMinute: 60,
+	}
+}
+
+// Load reads a configuration file, as Parse does.
+func Load(path string) (*Configuration, error) {
+	data, err := os.ReadFile(filepath.Clean(path))
+	if err != nil {
+		return nil, fmt.Errorf("load configuration: %w", err)
+	}
+	c, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("load configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Parse decodes a configuration over the defaults. It refuses what it does not know, but does not judge the values:
+// Validate does, once the flags have had their say.
+func Parse(data []byte) (*Configuration, error) {
+	document, err := onlyDocument(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkType(document); err != nil {
+		return nil, err
+	}
+	c := Default()
+	// Unlike encoding/json this does not take dryrun for dryRun.
+	strict, err := kjson.UnmarshalStrict(document, c)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return nil, err
+	}
+	if len(c.Namespaces) == 0 {
+		c.Namespaces = nil // one form of all
+	}
+	return c, nil
+}
+
+// onlyDocument returns the one document of a YAML text as JSON.
+func onlyDocument(data []byte) ([]byte, error) {
+	var only []byte
+	for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		document, err = yaml.YAMLToJSONStrict(document)
+		switch {
+		case err != nil:
+			return nil, err
+		case string(document) == "null": // nothing but comments
+		case only != nil:
+			return nil, errors.New("there is more than one document")
+		default:
+			only = document
+		}
+	}
+	if only == nil {
+		return nil, errors.New("there is no document")
+	}
+	return only, nil
+}
+
+// checkType comes before the fields, which mean nothing in a file of another kind.
+func checkType(document []byte) error {
+	var t metav1.TypeMeta
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(document, &t); err != nil {
+		return err
+	}
+	if t.APIVersion != APIVersion {
+		return fmt.Errorf("apiVersion is %q, not %q", t.APIVersion, APIVersion)
+	}
+	if t.Kind != Kind {
+		return fmt.Errorf("kind is %q, not %q", t.Kind, Kind)
+	}
+	return nil
+}

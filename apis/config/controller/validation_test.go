@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDefaultsAreValid(t *testing.T) {
+	require.Empty(t, Default().Validate())
+}
+
+func TestValidate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Configuration)
+		want   string // empty: nothing is wrong
+	}{
+		"a resync of 5 s is the shortest": {func(c *Configuration) { c.ResyncSeconds = 5 }, ""},
+		"a resync of 4 s is too short": {
+			func(c *Configuration) { c.ResyncSeconds = 4 },
+			"resyncSeconds: Invalid value: 4: must be at least 5",
+		},
+		"a resync of more than an hour": {
+			func(c *Configuration) { c.ResyncSeconds = 3601 },
+			"resyncSeconds: Invalid value: 3601: must be at most 3600",
+		},
+		"no annotation repairs at all": {func(c *Configuration) { c.AnnotationRepairsPerMinute = 0 }, ""},
+		"namespaces":                   {func(c *Configuration) { c.Namespaces = []string{"shop", "bank"} }, ""},
+		"a namespace twice": {
+			func(c *Configuration) { c.Namespaces = []string{"shop", "shop"} },
+			`namespaces[1]: Duplicate value: "shop"`,
+		},
+		"a namespace that cannot be": {
+			func(c *Configuration) { c.Namespaces = []string{"Shop"} },
+			`namespaces[0]: Invalid value: "Shop"`,
+		},
+		"an unknown mode": {
+			func(c *Configuration) { c.Rebalance.Mode = "Maybe" },
+			`rebalance.mode: Unsupported value: "Maybe": supported values: "Evict", "Off", "Report"`,
+		},
+		"a renewal that outlasts the lease": {
+			func(c *Configuration) { c.LeaderElection.RenewDeadlineSeconds = 15 },
+			"leaderElection.renewDeadlineSeconds: Invalid value: 15: must be less than leaseDurationSeconds, 15",
+		},
+		"a retry that leaves no time to renew": {
+			func(c *Configuration) {
+				c.LeaderElection.RenewDeadlineSeconds, c.LeaderElection.RetryPeriodSeconds = 6, 5
+			},
+			"leaderElection.retryPeriodSeconds: Invalid value: 5: 1.2 times of it must be less than renewDeadlineSeconds, 6",
+		},
+		"a lease without a name":       {func(c *Configuration) { c.LeaderElection.Name = "" }, "leaderElection.name"},
+		"a burst below the rate":       {func(c *Configuration) { c.ClientConnection.Burst = 49 }, "clientConnection.burst: Invalid value: 49: must be at least 50"},
+		"a backoff that starts higher": {func(c *Configuration) { c.Rebalance.MaxBackoffSeconds = 29 }, "rebalance.maxBackoffSeconds: Invalid value: 29: must be at least 30"},
+		"certificates without TLS": {
+			func(c *Configuration) { c.Metrics.Secure, c.Metrics.CertDirectory = false, "/certs" },
+			"metrics.certDirectory: Forbidden: may be set only with secure",
+		},
+		"no metrics":             {func(c *Configuration) { c.Metrics.BindAddress = "0" }, ""},
+		"an IPv6 address":        {func(c *Configuration) { c.Metrics.BindAddress = "[::1]:8443" }, ""},
+		"a name":                 {func(c *Configuration) { c.Metrics.BindAddress = "localhost:8443" }, ""},
+		"an address left empty":  {func(c *Configuration) { c.Health.BindAddress = "" }, `health.bindAddress: Invalid value: "": must be host:port`},
+		"a port without a colon": {func(c *Configuration) { c.Health.BindAddress = "8081" }, "health.bindAddress"},
+		"a port out of range":    {func(c *Configuration) { c.Metrics.BindAddress = ":65536" }, "must be a number from 1 to 65535"},
+		"a port picked at random": {
+			func(c *Configuration) { c.Metrics.BindAddress = "127.0.0.1:0" },
+			"must be a number from 1 to 65535",
+		},
+		"a host that cannot be": {func(c *Configuration) { c.Metrics.BindAddress = "a b:1" }, "its host must be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Default()
+			tc.change(c)
+			errs := c.Validate()
+			if tc.want == "" {
+				require.Empty(t, errs)
+				return
+			}
+			require.Len(t, errs, 1)
+			require.ErrorContains(t, errs[0], tc.want)
+		})
+	}
+}
+
+// A number that somebody adds without bounds fails here.
+func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
+	c := Default()
+	checked := 0
+	visit(reflect.ValueOf(c).Elem(), "", func(path string, v reflect.Value) {
+		before := v.Int()
+		defer v.SetInt(before)
+		for _, extreme := range []int64{math.MinInt32, math.MaxInt32} {
+			v.SetInt(extreme)
+			require.ErrorContains(t, c.Validate().ToAggregate(), fmt.Sprintf("%s: Invalid value: %d", path, extreme))
+		}
+		checked++
+	})
+	require.Equal(t, 18, checked)
+}
+
+// visit calls f for every integer field.
+func visit(v reflect.Value, path string, f func(path string, v reflect.Value)) {
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		inner := strings.TrimPrefix(path+"."+name, ".")
+		switch field := v.Field(i); field.Kind() {
+		case reflect.Struct:
+			visit(field, inner, f)
+		case reflect.Int32:
+			f(inner, field)
+		}
+	}
+}
