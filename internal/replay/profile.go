@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	schedvalidation "k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	// The arguments of the plugins that the scheduler's binary offers beside ours.
+	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
+
+	"berth.dev/berth/apis/config"
+	// The arguments of our plugins.
+	_ "berth.dev/berth/apis/config/scheme"
+	configv1 "berth.dev/berth/apis/config/v1"
+	"berth.dev/berth/apis/config/validation"
+)
+
+// capacityMix is the name of the plugin, which this package must not import.
+const capacityMix = "CapacityMix"
+
+// defaultConfiguration is what a scheduler without a profile of its own runs.
+const defaultConfiguration = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: berth-scheduler
+  plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}
+`
+
+// Profile is what the replay, and the controller around it, must know of the
+// scheduler's configuration.
+type Profile struct {
+	// SchedulerNames are the profiles in which CapacityMix is enabled, in the
+	// order of the configuration.
+	SchedulerNames []string
+	// Args are the defaulted arguments of CapacityMix in the first of them.
+	Args *config.CapacityMixArgs
+	// ArgsOf are the arguments by scheduler name.
+	ArgsOf map[string]*config.CapacityMixArgs
+	// Skipped names, sorted, what may keep a pod from a node and cannot be
+	// replayed: out-of-tree plugins other than CapacityMix, and extenders.
+	Skipped []string
+
+	// replays is what to run, by scheduler name, of all profiles: a pod that is
+	// only counted by a mix may use one without CapacityMix.
+	replays map[string]replayed
+}
+
+// replayed is the part of a profile that can be replayed.
+type replayed struct {
+	profile schedconfig.KubeSchedulerProfile
+	skipped []string
+}
+
+// LoadProfile reads a file with a KubeSchedulerConfiguration, as strictly as the
+// scheduler itself does.
+func LoadProfile(path string) (*Profile, error) {
+	data, err := os.ReadFile(path) //nolint:gosec // the operator's own file, named on the command line
+	if err != nil {
+		return nil, fmt.Errorf("read the scheduler's configuration: %w", err)
+	}
+	p, err := ParseProfile(data)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler configuration %s: %w", path, err)
+	}
+	return p, nil
+}
+
+// ParseProfile reads a KubeSchedulerConfiguration.
+func ParseProfile(data []byte) (*Profile, error) {
+	object, kind, err := schedscheme.Codecs.UniversalDecoder().Decode(data, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	c, ok := object.(*schedconfig.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("kind: want KubeSchedulerConfiguration, got %s", kind)
+	}
+	// Decoding clears it, and validation wants it.
+	c.APIVersion = kind.GroupVersion().String()
+	if err := schedvalidation.ValidateKubeSchedulerConfiguration(c); err != nil {
+		return nil, err
+	}
+	return newProfile(c)
+}
+
+// DefaultProfile is the profile of a scheduler berth-scheduler with the in-tree
+// plugins and CapacityMix, all with their default arguments.
+func DefaultProfile() *Profile {
+	p, err := ParseProfile([]byte(defaultConfiguration))
+	if err != nil {
+		panic(err) // a constant, and a test parses it
+	}
+	return p
+}
+
+func newProfile(c *schedconfig.KubeSchedulerConfiguration) (*Profile, error) {
+	p := &Profile{ArgsOf: map[string]*config.CapacityMixArgs{}, replays: map[string]replayed{}}
+	for i := range c.Profiles {
+		if err := p.add(field.NewPath("profiles").Index(i), &c.Profiles[i], c.Extenders); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.SchedulerNames) == 0 {
+		return nil, errors.New("profiles: no profile enables the plugin " + capacityMix)
+	}
+	slices.Sort(p.Skipped)
+	p.Skipped = slices.Compact(p.Skipped)
+	return p, nil
+}
+
+func (p *Profile) add(path *field.Path, profile *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Extender) error {
+	r := replayable(profile, extenders)
+	p.replays[profile.SchedulerName] = r
+	p.Skipped = append(p.Skipped, r.skipped...)
+	if !enables(profile.Plugins, capacityMix) {
+		return nil
+	}
+	args, err := capacityMixArgs(path.Child("pluginConfig"), profile.PluginConfig)
+	if err != nil {
+		return err
+	}
+	if p.Args == nil {
+		p.Args = args
+	}
+	p.SchedulerNames = append(p.SchedulerNames, profile.SchedulerName)
+	p.ArgsOf[profile.SchedulerName] = args
+	return nil
+}
+
+// capacityMixArgs returns the plugin's arguments, the defaults if there are none.
+func capacityMixArgs(path *field.Path, configs []schedconfig.PluginConfig) (*config.CapacityMixArgs, error) {
+	for i := range configs {
+		if configs[i].Name != capacityMix {
+			continue
+		}
+		args, ok := configs[i].Args.(*config.CapacityMixArgs)
+		argsPath := path.Index(i).Child("args")
+		if !ok {
+			return nil, fmt.Errorf("%s: want CapacityMixArgs, got %T", argsPath, configs[i].Args)
+		}
+		return args, validation.ValidateCapacityMixArgs(argsPath, args).ToAggregate()
+	}
+	return defaultArgs()
+}
+
+func defaultArgs() (*config.CapacityMixArgs, error) {
+	scheme := schedscheme.Scheme
+	versioned, args := &configv1.CapacityMixArgs{}, &config.CapacityMixArgs{}
+	scheme.Default(runtime.Object(versioned))
+	return args, scheme.Convert(versioned, args, nil)
+}
