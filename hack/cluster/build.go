@@ -102,6 +102,15 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 // BuildScheduler builds ./cmd/berth-scheduler of the repository into the cache and returns its path. It is quick when
 // nothing changed.
 func BuildScheduler(ctx context.Context, repoRoot string, out io.Writer, race bool) (string, error) {
+	return buildCommand(ctx, repoRoot, out, "berth-scheduler", race)
+}
+
+// BuildController builds ./cmd/berth-controller, as BuildScheduler does the scheduler.
+func BuildController(ctx context.Context, repoRoot string, out io.Writer, race bool) (string, error) {
+	return buildCommand(ctx, repoRoot, out, "berth-controller", race)
+}
+
+func buildCommand(ctx context.Context, repoRoot string, out io.Writer, name string, race bool) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
@@ -111,7 +120,7 @@ func BuildScheduler(ctx context.Context, repoRoot string, out io.Writer, race bo
 		return "", err
 	}
 	// Work trees have a binary each.
-	path := filepath.Join(cache, "bin", shortHash(root), "berth-scheduler")
+	path := filepath.Join(cache, "bin", shortHash(root), name)
 	args, env := []string{"build"}, []string{"CGO_ENABLED=0"}
 	if race {
 		path += "-race"
@@ -123,7 +132,7 @@ func BuildScheduler(ctx context.Context, repoRoot string, out io.Writer, race bo
 	}
 	defer lock.unlock()
 	// Straight to its place: the go command then sees that an unchanged one is up to date and does not link again.
-	return path, goCommand(ctx, out, filepath.Base(path), root, env, append(args, "-o", path, "./cmd/berth-scheduler")...)
+	return path, goCommand(ctx, out, filepath.Base(path), root, env, append(args, "-o", path, "./cmd/"+name)...)
 }
 
 // RepoRoot returns the root of the repository that this package was built from.

@@ -8,12 +8,14 @@ import (
 	"crypto/tls"
 	"embed"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -137,6 +139,7 @@ func (c *Cluster) apiserverArgs() []string {
 		"--tls-cert-file=" + c.pki.path("server.crt"),
 		"--tls-private-key-file=" + c.pki.path("server.key"),
 		"--client-ca-file=" + c.pki.path("ca.crt"),
+		"--token-auth-file=" + c.pki.path("tokens.csv"),
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.pki.path("sa.key"),
 		"--service-account-signing-key-file=" + c.pki.path("sa.key"),
@@ -239,11 +242,12 @@ func waitHealthy(ctx context.Context, p *Process, client *http.Client, urls ...s
 				last = err.Error()
 				continue
 			}
+			why, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // as much of it as there is
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return true, nil
 			}
-			last = resp.Status
+			last = resp.Status + ": " + strings.TrimSpace(string(why))
 		}
 		return false, nil
 	}

@@ -21,12 +21,14 @@ import (
 const certLifetime = 365 * 24 * time.Hour
 
 // pki is the cluster's certificate authority, which signs server and client certificates alike, and the key pair for
-// service account tokens. It is new for every start.
+// service account tokens, and a token of its own for the administrator. It is new for every start.
 type pki struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	ca   []byte // PEM
+	// adminToken is the bearer token of a cluster administrator, for servers that take no client certificates.
+	adminToken string
 }
 
 func newPKI(dir string) (*pki, error) {
@@ -48,7 +50,7 @@ func newPKI(dir string) (*pki, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pki{dir: dir, cert: cert, key: key, ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	p := &pki{dir: dir, cert: cert, key: key, ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), adminToken: rand.Text()}
 	return p, p.writeFiles()
 }
 
@@ -76,6 +78,7 @@ func (p *pki) writeFiles() error {
 	}
 	for name, data := range map[string][]byte{
 		"ca.crt": p.ca, "ca.key": caKey, "server.crt": serverCert, "server.key": serverKey, "sa.key": accountsKey,
+		"tokens.csv": []byte(p.adminToken + ",kubernetes-admin,,system:masters\n"),
 	} {
 		if err := os.WriteFile(p.path(name), data, 0o600); err != nil {
 			return err

@@ -5,8 +5,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,87 +48,41 @@ type LeaderElection struct {
 }
 
 // Scheduler is a running scheduler.
-type Scheduler struct {
-	*Process
-	// URL is the address of its secure port.
-	URL string
-
-	client *http.Client
-}
+type Scheduler struct{ *server }
 
 // StartScheduler starts a scheduler and, unless told not to, waits until it is ready.
 func (c *Cluster) StartScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
-	o.Name = orDefault(o.Name, "berth-scheduler")
-	o.User = orDefault(o.User, BerthSchedulerUser)
-	dir := filepath.Join(c.dir, o.Name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("start %s: %w", o.Name, err)
+	p := &program{
+		name: orDefault(o.Name, "berth-scheduler"), binary: o.Binary, env: o.Env, noWait: o.NoWait,
+		user: orDefault(o.User, BerthSchedulerUser), groups: o.Groups, kubeconfig: o.Kubeconfig,
 	}
-	if o.Kubeconfig == "" {
-		var err error
-		if o.Kubeconfig, err = c.Kubeconfig(o.User, o.Groups...); err != nil {
-			return nil, fmt.Errorf("start %s: %w", o.Name, err)
-		}
+	if err := c.prepareProgram(p); err != nil {
+		return nil, err
 	}
-	config := filepath.Join(dir, "config.yaml")
+	o.Kubeconfig = p.kubeconfig
+	config := filepath.Join(p.dir, "config.yaml")
 	if err := writeSchedulerConfig(config, o); err != nil {
-		return nil, fmt.Errorf("start %s: %w", o.Name, err)
+		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}
 	port, err := freePort(nil)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", o.Name, err)
+		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}
-	client, err := c.insecureClient()
-	if err != nil {
-		return nil, err
-	}
-	args := []string{
+	p.args = append([]string{
 		"--config=" + config,
-		"--authentication-kubeconfig=" + o.Kubeconfig,
-		"--authorization-kubeconfig=" + o.Kubeconfig,
+		"--authentication-kubeconfig=" + p.kubeconfig,
+		"--authorization-kubeconfig=" + p.kubeconfig,
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", port),
-		"--cert-dir=" + dir,
-	}
-	p, err := c.StartProcess(ctx, ProcessSpec{Name: o.Name, Path: o.Binary, Args: append(args, o.Args...), Env: o.Env})
+		"--cert-dir=" + p.dir,
+	}, o.Args...)
+	p.url = fmt.Sprintf("https://127.0.0.1:%d", port)
+	p.ready = []string{p.url + "/readyz", p.url + "/healthz"}
+	s, err := c.startProgram(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	s := &Scheduler{Process: p, URL: fmt.Sprintf("https://127.0.0.1:%d", port), client: client}
-	if o.NoWait {
-		return s, nil
-	}
-	if err := s.WaitReady(ctx); err != nil {
-		s.Kill()
-		return nil, err
-	}
-	return s, nil
-}
-
-// WaitReady waits, for a bounded time, until the scheduler says that it is ready.
-func (s *Scheduler) WaitReady(ctx context.Context) error {
-	return waitHealthy(ctx, s.Process, s.client, s.URL+"/readyz", s.URL+"/healthz")
-}
-
-// Get reads a path of the scheduler's secure port, such as /metrics, as a cluster administrator.
-func (s *Scheduler) Get(ctx context.Context, path string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("get %s of %s: %w", path, s.Name, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, fmt.Errorf("get %s of %s: %w", path, s.Name, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return body, fmt.Errorf("get %s of %s: %s: %s", path, s.Name, resp.Status, body)
-	}
-	return body, nil
+	return &Scheduler{s}, nil
 }
 
 // writeSchedulerConfig writes the configuration with the kubeconfig and the leader election overrides put in.

@@ -10,6 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
 // IsOf reports whether an object carries the labels of an app.
@@ -86,4 +89,23 @@ func DaemonSet(app string, template ...func(*corev1.PodTemplateSpec)) *appsv1.Da
 			Template: PodTemplate(app, template...),
 		},
 	}
+}
+
+// PodDisruptionBudget selects an app's pods.
+func PodDisruptionBudget(app string, changes ...func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisruptionBudget {
+	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: app}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: Labels(app)}}}
+	for _, change := range changes {
+		change(b)
+	}
+	return b
+}
+
+// MinAvailable is a number or a percentage of pods.
+func MinAvailable(value string) func(*policyv1.PodDisruptionBudget) {
+	return func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = ptr.To(intstr.Parse(value)) }
+}
+
+// MaxUnavailable is a number or a percentage of pods.
+func MaxUnavailable(value string) func(*policyv1.PodDisruptionBudget) {
+	return func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = ptr.To(intstr.Parse(value)) }
 }

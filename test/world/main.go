@@ -41,6 +41,8 @@ var shared struct {
 	client    client.WithWatch
 	scheduler *cluster.Scheduler
 	binary    string
+	// controller is the binary of the controller; built when a test wants it.
+	controller string
 }
 
 // Options of a package's world.
@@ -111,7 +113,7 @@ func start(ctx context.Context, o Options) error {
 		return err
 	}
 	if !o.NoCRDs {
-		if err := installCRDs(ctx); err != nil {
+		if err := shared.cluster.ApplyFiles(ctx, Path("manifests/crds")); err != nil {
 			return err
 		}
 	}
@@ -132,20 +134,6 @@ func start(ctx context.Context, o Options) error {
 	}
 	shared.scheduler, err = shared.cluster.StartScheduler(ctx, SchedulerOptions(profile))
 	return err
-}
-
-func installCRDs(ctx context.Context) error {
-	if err := shared.cluster.ApplyFiles(ctx, Path("manifests/crds")); err != nil {
-		return err
-	}
-	// The API server makes the watch cache of a new kind with its first
-	// request; until then a mix can be seen long after its pods.
-	first, err := shared.client.Watch(ctx, &v1alpha1.CapacityMixList{})
-	if err != nil {
-		return fmt.Errorf("watch the CapacityMixes: %w", err)
-	}
-	first.Stop()
-	return nil
 }
 
 // SchedulerOptions returns options that start Berth's scheduler with a profile,

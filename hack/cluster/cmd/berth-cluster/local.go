@@ -75,7 +75,11 @@ func whatIsMissing(dead []string) string {
 }
 
 func (l local) start(ctx context.Context, s size) error {
-	scheduler, err := l.buildScheduler(ctx)
+	scheduler, err := l.build(ctx, schedulerConfig, cluster.BuildScheduler)
+	if err != nil {
+		return err
+	}
+	controller, err := l.build(ctx, controllerConfig, cluster.BuildController)
 	if err != nil {
 		return err
 	}
@@ -101,22 +105,26 @@ func (l local) start(ctx context.Context, s size) error {
 		}
 		l.say("Installed %s.", dir)
 	}
-	return l.startScheduler(ctx, c, scheduler)
+	if err := l.startScheduler(ctx, c, scheduler); err != nil {
+		return err
+	}
+	return l.startController(ctx, c, controller)
 }
 
-const schedulerConfig = "manifests/scheduler/second-scheduler.yaml"
+const (
+	schedulerConfig  = "manifests/scheduler/second-scheduler.yaml"
+	controllerConfig = "manifests/controller/config.yaml"
+)
 
-func (l local) hasSchedulerConfig() bool {
-	_, err := os.Stat(filepath.Join(l.root, schedulerConfig))
-	return err == nil
-}
-
-// buildScheduler comes before anything is started, because it is what fails in a tree that is being worked on.
-func (l local) buildScheduler(ctx context.Context) (string, error) {
-	if !l.hasSchedulerConfig() {
+// build returns the path of a program, empty if there is no configuration for it. It comes before anything is started,
+// because it is what fails in a tree that is being worked on.
+func (l local) build(
+	ctx context.Context, config string, build func(ctx context.Context, root string, out io.Writer, race bool) (string, error),
+) (string, error) {
+	if _, err := os.Stat(filepath.Join(l.root, config)); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return cluster.BuildScheduler(ctx, l.root, l.out, false)
+	return build(ctx, l.root, l.out, false)
 }
 
 func (l local) startScheduler(ctx context.Context, c *cluster.Cluster, binary string) error {
@@ -132,6 +140,23 @@ func (l local) startScheduler(ctx context.Context, c *cluster.Cluster, binary st
 		return err
 	}
 	l.say("Berth's scheduler is ready (schedulerName: berth-scheduler).")
+	return nil
+}
+
+func (l local) startController(ctx context.Context, c *cluster.Cluster, binary string) error {
+	if binary == "" {
+		l.say("%s does not exist: Berth's controller is not started.", controllerConfig)
+		return nil
+	}
+	_, err := c.StartController(ctx, cluster.ControllerOptions{
+		Binary:     binary,
+		ConfigFile: filepath.Join(l.root, controllerConfig),
+		Args:       []string{"--scheduler-config=" + filepath.Join(l.root, schedulerConfig)},
+	})
+	if err != nil {
+		return err
+	}
+	l.say("Berth's controller is ready.")
 	return nil
 }
 

@@ -24,6 +24,7 @@ func TestUpStaysAndDownLeavesNothing(t *testing.T) {
 
 	require.NoError(t, l.up(t.Context(), size{spot: 2, onDemand: 1, cpu: "4"}))
 	require.Contains(t, out.String(), "manifests/crds does not exist")
+	require.Contains(t, out.String(), "Berth's controller is not started")
 	require.Contains(t, out.String(), "export KUBECONFIG="+l.kubeconfig())
 	require.FileExists(t, l.kubeconfig())
 	processes, err := cluster.Detached(l.dir)

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/term"
+
+	"berth.dev/berth/apis/config/controller"
+)
+
+const about = `berth-controller keeps an eye on the mix of spot and on-demand of every workload.
+
+It reports in the status of each CapacityMix how its workloads stand, and brings back replicas that run on the
+wrong type of node: by evictions only, one after the other, where room for the replacement is proven.
+
+It takes a configuration file and flags; a flag wins over the file. Every field of the file is in
+manifests/controller/config.yaml. Start with --dry-run to see what it would do.`
+
+// newCommand returns the command, which hands the configuration that results from file and flags to run.
+func newCommand(run func(context.Context, *controller.Configuration) error) *cobra.Command {
+	o := newOptions()
+	cmd := &cobra.Command{
+		Use:     "berth-controller",
+		Long:    about,
+		Version: versionLine(),
+		Args:    cobra.NoArgs,
+		// main says once what went wrong; the usage would hide it.
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.logs.apply(cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			c, err := o.configuration(cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), c)
+		},
+	}
+	cmd.SetVersionTemplate("{{.Version}}\n")
+	var sections cliflag.NamedFlagSets
+	o.addFlags(&sections)
+	other := sections.FlagSet("other")
+	other.BoolP("help", "h", false, "Print this and exit.")
+	other.Bool("version", false, "Print the version and exit.")
+	for _, name := range sections.Order {
+		cmd.Flags().AddFlagSet(sections.FlagSets[name])
+	}
+	width, _, err := term.TerminalSize(cmd.OutOrStdout())
+	if err != nil {
+		width = 0 // not a terminal: nothing is wrapped
+	}
+	cliflag.SetUsageAndHelpFunc(cmd, sections, width)
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w (see berth-controller --help)", err)
+	})
+	return cmd
+}

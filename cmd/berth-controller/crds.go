@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+const (
+	crdPollInterval = 2 * time.Second
+	// probeTimeout bounds reading a probe's request, and ending the server of the probes.
+	probeTimeout = 5 * time.Second
+)
+
+// requiredCRDs are the resources without which there is nothing to do.
+var requiredCRDs = []schema.GroupVersionResource{v1alpha1.SchemeGroupVersion.WithResource("capacitymixes")}
+
+// resourceLister is the part of discovery that is needed.
+type resourceLister interface {
+	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// waitForCRDs returns once the API server serves all required CRDs, or the context ends. Until then it answers the
+// kubelet's probes, alive but not ready, and says what is missing: a manager that starts too early ends with a timeout.
+func waitForCRDs(ctx context.Context, api resourceLister, health controller.Health) error {
+	missing := missingCRDs(api)
+	if missing == nil {
+		return nil
+	}
+	log := ctrl.LoggerFrom(ctx)
+	log.Info("Waiting before anything is started", "missing", missing.Error())
+	var reason atomic.Value
+	reason.Store(missing.Error())
+	stop, err := serveNotReady(ctx, health.BindAddress, func() string { return reason.Load().(string) })
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(crdPollInterval)
+	defer ticker.Stop()
+	for missing != nil {
+		select {
+		case <-ctx.Done():
+			return stop()
+		case <-ticker.C:
+		}
+		if missing = missingCRDs(api); missing == nil {
+			break
+		}
+		if before := reason.Swap(missing.Error()); before != missing.Error() {
+			log.Info("Still waiting", "missing", missing.Error())
+		}
+	}
+	log.Info("What was missing is there")
+	return stop()
+}
+
+// missingCRDs returns an error that names what is missing, or why that is not known.
+func missingCRDs(api resourceLister) error {
+	var missing []error
+	for _, crd := range requiredCRDs {
+		list, err := api.ServerResourcesForGroupVersion(crd.GroupVersion().String())
+		switch {
+		case err == nil && serves(list, crd.Resource):
+		case err == nil, apierrors.IsNotFound(err):
+			missing = append(missing, fmt.Errorf("crd: %s is not installed", crd.GroupResource()))
+		default:
+			missing = append(missing, fmt.Errorf("crd: %s: ask the API server: %w", crd.GroupResource(), err))
+		}
+	}
+	return errors.Join(missing...)
+}
+
+func serves(list *metav1.APIResourceList, resource string) bool {
+	for i := range list.APIResources {
+		if list.APIResources[i].Name == resource {
+			return true
+		}
+	}
+	return false
+}
+
+// serveNotReady answers /healthz with OK and /readyz with the reason. The manager's server, which takes its place, keeps
+// reasons to itself.
+func serveNotReady(ctx context.Context, address string, reason func() string) (stop func() error, err error) {
+	if address == controller.Disabled {
+		return func() error { return nil }, nil
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "not ready: "+strings.ReplaceAll(reason(), "\n", "; "), http.StatusServiceUnavailable)
+	})
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("serve probes: %w", err)
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: probeTimeout}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+		defer cancel()
+		// The address must be free when the manager takes it.
+		if err := server.Shutdown(ctx); err != nil {
+			_ = server.Close()
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve probes: %w", err)
+		}
+		return nil
+	}, nil
+}

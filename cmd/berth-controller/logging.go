@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+const (
+	formatText = "text"
+	formatJSON = "json"
+	// mostVerbose is one more than what client-go has use for.
+	mostVerbose = 10
+)
+
+type logOptions struct {
+	format    string
+	verbosity int
+}
+
+func (o *logOptions) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.format, "log-format", o.format, "How log lines are written: text, as the scheduler does, or json.")
+	fs.IntVarP(&o.verbosity, "v", "v", o.verbosity,
+		"How much is logged, 0 to 10: 0 what an operator acts on, 2 every decision, 4 and more the nodes looked at. (default 0)")
+}
+
+// apply makes one logger of klog's, which client-go uses, and of controller-runtime's.
+func (o *logOptions) apply(out io.Writer) error {
+	logger, err := o.logger(out)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logger)
+	klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
+	// The calls of klog that know no logger have a threshold of their own.
+	var threshold klog.Level
+	return threshold.Set(strconv.Itoa(o.verbosity))
+}
+
+func (o *logOptions) logger(out io.Writer) (logr.Logger, error) {
+	if o.verbosity < 0 || o.verbosity > mostVerbose {
+		return logr.Logger{}, fmt.Errorf("-v is %d: it must be from 0 to %d", o.verbosity, mostVerbose)
+	}
+	switch o.format {
+	case formatText:
+		return textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out))), nil
+	case formatJSON:
+		// logr's V(n) is slog's level -n.
+		handler := slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.Level(-o.verbosity), ReplaceAttr: plainLevel})
+		return logr.FromSlogHandler(handler), nil
+	default:
+		return logr.Logger{}, fmt.Errorf("--log-format is %q: it must be %s or %s", o.format, formatText, formatJSON)
+	}
+}
+
+// plainLevel turns slog's names for our levels, such as DEBUG+2 for V(2), into info and error, which is what log
+// collectors know.
+func plainLevel(groups []string, a slog.Attr) slog.Attr {
+	level, ok := a.Value.Any().(slog.Level)
+	if !ok || len(groups) > 0 || a.Key != slog.LevelKey {
+		return a
+	}
+	if level >= slog.LevelError {
+		return slog.String(slog.LevelKey, "error")
+	}
+	return slog.String(slog.LevelKey, "info")
+}

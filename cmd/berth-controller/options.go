@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"berth.dev/berth/apis/config/controller"
+)
+
+// options is the command line.
+type options struct {
+	file string
+	logs logOptions
+	// flags holds what the flags say; only those that were given count.
+	flags *controller.Configuration
+}
+
+// newOptions shows the defaults of the file as those of the flags: there is one set of defaults.
+func newOptions() *options {
+	return &options{flags: controller.Default(), logs: logOptions{format: formatText}}
+}
+
+// overrides says what each flag changes in a configuration.
+var overrides = map[string]func(to, from *controller.Configuration){
+	"dry-run": func(to, from *controller.Configuration) { to.DryRun = from.DryRun },
+	"kubeconfig": func(to, from *controller.Configuration) {
+		to.ClientConnection.Kubeconfig = from.ClientConnection.Kubeconfig
+	},
+	"leader-elect":     func(to, from *controller.Configuration) { to.LeaderElection.Enabled = from.LeaderElection.Enabled },
+	"namespaces":       func(to, from *controller.Configuration) { to.Namespaces = from.Namespaces },
+	"metrics-secure":   func(to, from *controller.Configuration) { to.Metrics.Secure = from.Metrics.Secure },
+	"resync-interval":  func(to, from *controller.Configuration) { to.ResyncSeconds = from.ResyncSeconds },
+	"scheduler-config": func(to, from *controller.Configuration) { to.SchedulerConfig = from.SchedulerConfig },
+	"leader-elect-namespace": func(to, from *controller.Configuration) {
+		to.LeaderElection.Namespace = from.LeaderElection.Namespace
+	},
+	"metrics-bind-address": func(to, from *controller.Configuration) {
+		to.Metrics.BindAddress = from.Metrics.BindAddress
+	},
+	"health-probe-bind-address": func(to, from *controller.Configuration) {
+		to.Health.BindAddress = from.Health.BindAddress
+	},
+}
+
+func (o *options) addFlags(sections *cliflag.NamedFlagSets) {
+	c := o.flags
+	fs := sections.FlagSet("configuration")
+	fs.StringVar(&o.file, "config", "", "The configuration file. Without one the defaults apply.")
+	fs.StringVar(&c.SchedulerConfig, "scheduler-config", c.SchedulerConfig,
+		"The file that berth-scheduler runs with: scheduler names and rules for node types are taken from it. "+
+			"Without one the scheduler's defaults apply.")
+
+	fs = sections.FlagSet("workload")
+	fs.StringSliceVar(&c.Namespaces, "namespaces", c.Namespaces,
+		"Look after the workloads of these namespaces only, separated by commas. Without it: all.")
+	fs.Var((*seconds)(&c.ResyncSeconds), "resync-interval",
+		"How often every workload is looked at although nothing changed; at least 5s.")
+	fs.BoolVar(&c.DryRun, "dry-run", c.DryRun, "Decide and report as ever, but evict no pod and repair no annotation. (default false)")
+
+	fs = sections.FlagSet("leader election")
+	fs.BoolVar(&c.LeaderElection.Enabled, "leader-elect", c.LeaderElection.Enabled,
+		"Let all replicas but one stand by. Turn it off only if there is one replica.")
+	fs.StringVar(&c.LeaderElection.Namespace, "leader-elect-namespace", c.LeaderElection.Namespace,
+		"The namespace of the lease. Without it: the one that the controller runs in, else berth-system.")
+
+	fs = sections.FlagSet("serving")
+	fs.StringVar(&c.Metrics.BindAddress, "metrics-bind-address", c.Metrics.BindAddress, `Where /metrics is served; "0" is nowhere.`)
+	fs.BoolVar(&c.Metrics.Secure, "metrics-secure", c.Metrics.Secure,
+		"Serve /metrics over TLS, and only to those who may get it by the cluster's RBAC.")
+	fs.StringVar(&c.Health.BindAddress, "health-probe-bind-address", c.Health.BindAddress,
+		`Where /healthz and /readyz are served; "0" is nowhere.`)
+
+	fs = sections.FlagSet("API server")
+	fs.StringVar(&c.ClientConnection.Kubeconfig, "kubeconfig", c.ClientConnection.Kubeconfig,
+		"The kubeconfig to use. Without it: the pod's service account; outside of a cluster, what kubectl takes.")
+
+	o.logs.addFlags(sections.FlagSet("logging"))
+}
+
+// configuration returns the defaults, overridden by the file, overridden by the flags that were given.
+func (o *options) configuration(given func(flag string) bool) (*controller.Configuration, error) {
+	c := controller.Default()
+	if o.file != "" {
+		var err error
+		if c, err = controller.Load(o.file); err != nil {
+			return nil, err
+		}
+	}
+	for flag, override := range overrides {
+		if given(flag) {
+			override(c, o.flags)
+		}
+	}
+	if errs := c.Validate(); len(errs) > 0 {
+		var lines []string
+		for _, err := range errs {
+			lines = append(lines, err.Error())
+		}
+		return nil, fmt.Errorf("the configuration is not valid: %s", strings.Join(lines, "; "))
+	}
+	return c, nil
+}
+
+// seconds is a flag that takes a duration and keeps it as the file does.
+type seconds int32
+
+func (s *seconds) String() string { return (time.Duration(*s) * time.Second).String() }
+
+func (s *seconds) Type() string { return "duration" }
+
+func (s *seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return err
+	}
+	if d%time.Second != 0 || d/time.Second > math.MaxInt32 || d/time.Second < math.MinInt32 {
+		return fmt.Errorf("%s is not a whole number of seconds", d)
+	}
+	*s = seconds(d / time.Second)
+	return nil
+}

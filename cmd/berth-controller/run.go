@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+const (
+	defaultNamespace = "berth-system"
+	// shutdownTimeout is what work in hand has to come to its end. The lease is released after it, so it bounds how long
+	// nobody acts.
+	shutdownTimeout = 3 * time.Second
+	// cacheProbeTimeout bounds one look at whether the caches are filled.
+	cacheProbeTimeout = 100 * time.Millisecond
+)
+
+// namespaceFile is where a pod reads the namespace that it runs in.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// run runs the controllers until the context ends.
+func run(ctx context.Context, c *controller.Configuration) error {
+	log := ctrl.Log.WithName("berth-controller")
+	ctx = ctrl.LoggerInto(ctx, log)
+	log.Info("Starting", "version", version(), "dryRun", c.DryRun, "namespaces", c.Namespaces)
+	config, err := clientConfig(c.ClientConnection)
+	if err != nil {
+		return err
+	}
+	impatient := rest.CopyConfig(config)
+	impatient.Timeout = probeTimeout // discovery knows no context, and would outlast a pod's grace period
+	disco, err := discovery.NewDiscoveryClientForConfig(impatient)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	if err := waitForCRDs(ctx, disco, c.Health); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil // asked to stop while waiting
+	default:
+	}
+	o, err := managerOptions(c)
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, o)
+	if err != nil {
+		return fmt.Errorf("make the manager: %w", err)
+	}
+	if err := addProbes(mgr); err != nil {
+		return err
+	}
+	if err := addControllers(mgr, c); err != nil {
+		return fmt.Errorf("add the controllers: %w", err)
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run the controllers: %w", err)
+	}
+	return nil
+}
+
+func clientConfig(c controller.ClientConnection) (*rest.Config, error) {
+	var config *rest.Config
+	var err error
+	if c.Kubeconfig != "" {
+		config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	} else {
+		config, err = ctrl.GetConfig()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	config.QPS, config.Burst = float32(c.QPS), int(c.Burst)
+	config.UserAgent = "berth-controller/" + version()
+	return config, nil
+}
+
+func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return ctrl.Options{}, fmt.Errorf("make the scheme: %w", err)
+		}
+	}
+	metrics, err := metricsOptions(c.Metrics)
+	if err != nil {
+		return ctrl.Options{}, err
+	}
+	namespace, err := leaseNamespace(c.LeaderElection.Namespace, namespaceFile)
+	if err != nil {
+		return ctrl.Options{}, err
+	}
+	return ctrl.Options{
+		Scheme: scheme,
+		// All namespaces, whichever are looked after: pods of the others take room on the nodes too.
+		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                       metrics,
+		HealthProbeBindAddress:        c.Health.BindAddress,
+		LeaderElection:                c.LeaderElection.Enabled,
+		LeaderElectionID:              c.LeaderElection.Name,
+		LeaderElectionNamespace:       namespace,
+		LeaderElectionReleaseOnCancel: true, // nothing runs after Start
+		LeaseDuration:                 inSeconds(c.LeaderElection.LeaseDurationSeconds),
+		RenewDeadline:                 inSeconds(c.LeaderElection.RenewDeadlineSeconds),
+		RetryPeriod:                   inSeconds(c.LeaderElection.RetryPeriodSeconds),
+		GracefulShutdownTimeout:       new(shutdownTimeout),
+	}, nil
+}
+
+func inSeconds(n int32) *time.Duration { return new(time.Duration(n) * time.Second) }
+
+func metricsOptions(m controller.Metrics) (metricsserver.Options, error) {
+	o := metricsserver.Options{BindAddress: m.BindAddress, SecureServing: m.Secure, CertDir: m.CertDirectory}
+	if !m.Secure {
+		return o, nil
+	}
+	o.FilterProvider = filters.WithAuthenticationAndAuthorization
+	// HTTP/2 is of no use to a scraper, and costs a server more under attack.
+	o.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion, c.NextProtos = tls.VersionTLS12, []string{"http/1.1"}
+	}}
+	if m.CertDirectory == "" {
+		return o, nil
+	}
+	// Without this check a wrong directory would mean a self-signed certificate.
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		if _, err := os.Stat(filepath.Join(m.CertDirectory, name)); err != nil {
+			return o, fmt.Errorf("read metrics.certDirectory: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// leaseNamespace returns the configured namespace, else the one that file names, else berth-system.
+func leaseNamespace(configured, file string) (string, error) {
+	if configured != "" {
+		return configured, nil
+	}
+	own, err := os.ReadFile(filepath.Clean(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return defaultNamespace, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the namespace of the lease: %w", err)
+	}
+	return strings.TrimSpace(string(own)), nil
+}
+
+func addProbes(mgr ctrl.Manager) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("add the probes: %w", err)
+	}
+	// What a right is missing for is never filled: the log says which.
+	filled := func(r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), cacheProbeTimeout)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("the caches are not filled yet")
+		}
+		return nil
+	}
+	if err := mgr.AddReadyzCheck("caches", filled); err != nil {
+		return fmt.Errorf("add the probes: %w", err)
+	}
+	return nil
+}

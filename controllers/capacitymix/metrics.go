@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/board"
+)
+
+var (
+	statusWrites = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_mix_status_writes_total", Help: "Writes of the status of CapacityMixes.",
+	})
+	repairs = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_mix_annotation_repairs_total", Help: "Pods whose slot annotations were mended.",
+	})
+)
+
+func init() { metrics.Registry.MustRegister(statusWrites, repairs) }
+
+// Collector shows the board as metrics. What is gone from the board is gone
+// from the metrics. An empty mix label stands for workloads that have their mix
+// from annotations or by default. No label names a pod, a node or a workload.
+type Collector struct {
+	Board *board.Board
+	Clock clock.PassiveClock
+}
+
+var (
+	podsDesc = prometheus.NewDesc("berth_mix_pods",
+		"Replicas that have a node and are not going away, by the capacity type they run on: spot, on-demand or unknown.", []string{"namespace", "mix", "type"}, nil)
+	desiredDesc = prometheus.NewDesc("berth_mix_desired_pods",
+		"Replicas that the mix wants on a capacity type.", []string{"namespace", "mix", "type"}, nil)
+	pendingDesc = prometheus.NewDesc("berth_mix_pending_pods",
+		"Replicas without a node.", []string{"namespace", "mix"}, nil)
+	departingDesc = prometheus.NewDesc("berth_mix_departing_pods",
+		"Replicas on nodes that are going away.", []string{"namespace", "mix"}, nil)
+	deviationDesc = prometheus.NewDesc("berth_mix_deviation_pods",
+		"Replicas that would have to move for every workload to have its mix.", []string{"namespace", "mix"}, nil)
+	outDesc = prometheus.NewDesc("berth_mix_out_of_mix_seconds",
+		"How long the workload that is out of its mix for the longest time has been so; 0 if none is.", []string{"namespace", "mix"}, nil)
+	blockedDesc = prometheus.NewDesc("berth_rebalance_blocked_workloads",
+		"Workloads out of their mix of which no replica is moved, by reason.", []string{"namespace", "mix", "reason"}, nil)
+	movingDesc = prometheus.NewDesc("berth_rebalance_moving_pods",
+		"Replicas on the move: evicted, and their replacement not Ready yet.", []string{"namespace", "mix"}, nil)
+	stormDesc = prometheus.NewDesc("berth_rebalance_spot_storm",
+		"1 while many spot nodes are going away and nothing is moved.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (*Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{podsDesc, desiredDesc, pendingDesc, departingDesc, deviationDesc, outDesc, blockedDesc, movingDesc, stormDesc} {
+		ch <- d
+	}
+}
+
+// sums are the figures of one mix.
+type sums struct {
+	spot, onDemand, unknown, wantSpot, wantOnDemand int
+	pending, departing, deviation, moving           int
+	out                                             float64
+	blocked                                         map[string]int
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	byMix := map[[2]string]*sums{}
+	for _, e := range c.Board.All() {
+		k := [2]string{e.Group.Key.Namespace, e.Mix}
+		if byMix[k] == nil {
+			byMix[k] = &sums{blocked: map[string]int{}}
+		}
+		c.add(byMix[k], &e)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for k, s := range byMix {
+		ns, mix := k[0], k[1]
+		for t, n := range map[string][2]int{v1alpha1.CapacityTypeSpot: {s.spot, s.wantSpot}, v1alpha1.CapacityTypeOnDemand: {s.onDemand, s.wantOnDemand}} {
+			gauge(podsDesc, float64(n[0]), ns, mix, t)
+			gauge(desiredDesc, float64(n[1]), ns, mix, t)
+		}
+		gauge(podsDesc, float64(s.unknown), ns, mix, "unknown")
+		gauge(pendingDesc, float64(s.pending), ns, mix)
+		gauge(departingDesc, float64(s.departing), ns, mix)
+		gauge(deviationDesc, float64(s.deviation), ns, mix)
+		gauge(movingDesc, float64(s.moving), ns, mix)
+		gauge(outDesc, s.out, ns, mix)
+		for reason, n := range s.blocked {
+			gauge(blockedDesc, float64(n), ns, mix, reason)
+		}
+	}
+	storm := 0.0
+	if c.Board.Storm() {
+		storm = 1
+	}
+	gauge(stormDesc, storm)
+}
+
+func (c *Collector) add(s *sums, e *board.Entry) {
+	g := &e.Group
+	a, m := g.Actual(), g.Policy.Mix
+	pending, departing, _ := g.Counts()
+	s.spot, s.onDemand, s.unknown = s.spot+a.Spot, s.onDemand+a.OnDemand, s.unknown+a.Unknown
+	s.wantSpot, s.wantOnDemand = s.wantSpot+m.Spot(g.Replicas), s.wantOnDemand+m.OnDemand(g.Replicas)
+	s.pending, s.departing, s.moving = s.pending+pending, s.departing+departing, s.moving+len(e.Moves)
+	s.deviation += len(g.WrongSide())
+	if !e.WrongSince.IsZero() {
+		s.out = max(s.out, c.Clock.Since(e.WrongSince).Seconds())
+	}
+	if reason, _ := blocked(e); reason != "" {
+		s.blocked[string(reason)]++
+	}
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/board"
+	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/rebalance"
+)
+
+// compose returns the status of a mix from what is known of its namespace. It
+// is a pure function; times are those at which things were first seen, so the
+// same state gives the same status.
+func compose(cm *v1alpha1.CapacityMix, entries []board.Entry, now time.Time) v1alpha1.CapacityMixStatus {
+	s := v1alpha1.CapacityMixStatus{ObservedGeneration: cm.Generation, Conditions: slices.Clone(cm.Status.Conditions)}
+	var mine []board.Entry
+	for _, e := range entries {
+		if e.Mix == cm.Name {
+			mine = append(mine, e)
+		}
+	}
+	slices.SortFunc(mine, byNeed)
+	s.WorkloadCount = int32(len(mine))
+	desired, actual := &v1alpha1.ReplicaSplit{}, &v1alpha1.ReplicaSplit{}
+	for i := range mine {
+		w := workload(&mine[i])
+		if mine[i].Group.Satisfied() {
+			s.SatisfiedCount++
+		}
+		if len(s.Workloads) < v1alpha1.MaxStatusWorkloads {
+			s.Workloads = append(s.Workloads, w)
+		}
+		plus(desired, w.Desired)
+		plus(actual, w.Actual)
+	}
+	s.Desired, s.Actual = desired, actual
+	for _, c := range []metav1.Condition{accepted(cm, entries), satisfied(mine), rebalancing(mine)} {
+		c.ObservedGeneration = cm.Generation
+		c.LastTransitionTime = metav1.NewTime(now)
+		c.Message = shorten(c.Message, 1024)
+		meta.SetStatusCondition(&s.Conditions, c)
+	}
+	return s
+}
+
+// byNeed sorts those out of their mix first, then by name.
+func byNeed(a, b board.Entry) int {
+	needs := func(e *board.Entry) int {
+		if e.Group.Satisfied() && e.WrongSince.IsZero() {
+			return 1
+		}
+		return 0
+	}
+	v, w := a.Group.Workload, b.Group.Workload
+	return cmp.Or(cmp.Compare(needs(&a), needs(&b)), cmp.Compare(v.Kind, w.Kind), cmp.Compare(v.Name, w.Name), cmp.Compare(v.Revision, w.Revision), cmp.Compare(a.Group.Key.ID, b.Group.Key.ID))
+}
+
+func plus(sum *v1alpha1.ReplicaSplit, s v1alpha1.ReplicaSplit) {
+	sum.Spot += s.Spot
+	sum.OnDemand += s.OnDemand
+	sum.Unknown += s.Unknown
+}
+
+// workload says how one workload stands.
+func workload(e *board.Entry) v1alpha1.WorkloadMix {
+	g := &e.Group
+	m, c := g.Policy.Mix, g.Actual()
+	pending, departing, _ := g.Counts()
+	w := v1alpha1.WorkloadMix{
+		Kind: shorten(g.Workload.Kind, 63), Name: g.Workload.Name, Revision: g.Workload.Revision, Replicas: int32(g.Replicas),
+		Desired:  v1alpha1.ReplicaSplit{Spot: int32(m.Spot(g.Replicas)), OnDemand: int32(m.OnDemand(g.Replicas))},
+		Actual:   v1alpha1.ReplicaSplit{Spot: int32(c.Spot), OnDemand: int32(c.OnDemand), Unknown: int32(c.Unknown)},
+		Borrowed: int32(g.Borrowed()), Pending: int32(pending), Departing: int32(departing),
+		OutOfMixSince: timeOf(e.WrongSince), FailedMoves: e.Failures, RetryTime: timeOf(e.RetryAt),
+	}
+	if reason, message := blocked(e); reason != "" {
+		w.Blocked = &v1alpha1.BlockedMove{Reason: string(reason), Message: shorten(message, 1024)}
+	}
+	return w
+}
+
+// blocked is what keeps a workload from its mix, "" if nothing does.
+func blocked(e *board.Entry) (rebalance.Reason, string) {
+	switch {
+	case e.Verdict.Reason == rebalance.ReasonOnTarget || e.Verdict.Reason == rebalance.ReasonMove || e.Verdict.Reason == "":
+		return "", ""
+	case len(e.Moves) > 0:
+		return "", "" // it is not blocked, it is at work
+	}
+	return e.Verdict.Reason, e.Verdict.Message
+}
+
+// timeOf drops what a status does not keep, so that what was written compares equal.
+func timeOf(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	at := metav1.NewTime(t.Truncate(time.Second))
+	return &at
+}
+
+// accepted says whether the mix governs the pods that it selects.
+func accepted(cm *v1alpha1.CapacityMix, entries []board.Entry) metav1.Condition {
+	_, selector, err := policy.FromCapacityMix(cm)
+	if err != nil {
+		return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, Message: err.Error()}
+	}
+	others := map[string]bool{}
+	for _, e := range entries {
+		if e.Mix == "" || e.Mix == cm.Name || others[e.Mix] {
+			continue
+		}
+		for _, s := range e.Group.Seats {
+			if selector.Matches(labelSet(s.Pod.Labels)) {
+				others[e.Mix] = true
+				break
+			}
+		}
+	}
+	if len(others) > 0 {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonConflict,
+			Message: fmt.Sprintf("pods that this mix selects are governed by an older one: %s", names(others)),
+		}
+	}
+	return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: "the pods that this mix selects follow it"}
+}
+
+// satisfied says whether all workloads have exactly their mix.
+func satisfied(mine []board.Entry) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionSatisfied, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonExact, Message: fmt.Sprintf("all %d workloads have exactly their mix", len(mine))}
+	if len(mine) == 0 {
+		c.Reason, c.Message = v1alpha1.ReasonNoWorkloads, "the mix governs no pods"
+		return c
+	}
+	var out []string
+	for i := range mine {
+		g := &mine[i].Group
+		if g.Satisfied() {
+			continue
+		}
+		a, m := g.Actual(), g.Policy.Mix
+		text := fmt.Sprintf("%s has %d spot / %d on-demand, wants %d / %d", g.Workload, a.Spot, a.OnDemand, m.Spot(g.Replicas), m.OnDemand(g.Replicas))
+		if a.Unknown > 0 {
+			text += fmt.Sprintf(", %d on nodes of unknown type", a.Unknown)
+		}
+		out = append(out, text)
+	}
+	if len(out) > 0 {
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonOutOfMix
+		c.Message = fmt.Sprintf("%d of %d workloads: %s", len(out), len(mine), strings.Join(out[:min(len(out), 3)], "; "))
+	}
+	return c
+}
+
+// rebalancing says whether replicas are on the move, and if not, why.
+func rebalancing(mine []board.Entry) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse, Reason: string(rebalance.ReasonOnTarget), Message: "no replica has to move"}
+	var on []string
+	for _, e := range mine {
+		for _, m := range e.Moves {
+			on = append(on, m.Name)
+		}
+	}
+	if len(on) > 0 {
+		slices.Sort(on)
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonMoving
+		c.Message = fmt.Sprintf("%d on the move: %s", len(on), strings.Join(on[:min(len(on), 5)], ", "))
+		return c
+	}
+	for i := range mine {
+		if reason, message := blocked(&mine[i]); reason != "" {
+			c.Reason, c.Message = string(reason), fmt.Sprintf("%s: %s", mine[i].Group.Workload, message)
+			return c
+		}
+	}
+	return c
+}
+
+func names(set map[string]bool) string {
+	var list []string
+	for n := range set {
+		list = append(list, n)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// shorten cuts a text to the length that the API allows.
+func shorten(s string, length int) string {
+	if len(s) <= length {
+		return s
+	}
+	return strings.ToValidUTF8(s[:length-3], "") + "..."
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controllers puts the companion controller together: the feed that
+// knows the cluster, the rebalancer that decides and evicts, and the status of
+// CapacityMixes.
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/board"
+	"berth.dev/berth/controllers/capacitymix"
+	"berth.dev/berth/controllers/feed"
+	"berth.dev/berth/controllers/rebalance"
+	"berth.dev/berth/internal/arguments"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/policy"
+	decision "berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/replay"
+)
+
+// parts are what Add wires up.
+type parts struct {
+	mgr        ctrl.Manager
+	cfg        *controller.Configuration
+	profile    *replay.Profile
+	kube       kubernetes.Interface
+	store      *policy.Store
+	board      *board.Board
+	fleet      *fleet.Fleet
+	feed       *feed.Feed
+	status     *capacitymix.Reconciler
+	rebalancer *rebalance.Controller
+	// watched counts the kinds whose handlers have seen the first list.
+	watched atomic.Int32
+}
+
+// Add adds the controllers to a manager that is not started yet.
+func Add(mgr ctrl.Manager, cfg *controller.Configuration) error {
+	p := &parts{mgr: mgr, cfg: cfg, store: policy.NewStore(), board: board.New()}
+	for _, step := range []func() error{p.loadProfile, p.addStatus, p.addFleet, p.addRebalancer, p.addWatches, p.addProbe} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return metrics.Registry.Register(&capacitymix.Collector{Board: p.board, Clock: clock.RealClock{}})
+}
+
+func (p *parts) loadProfile() (err error) {
+	p.profile = replay.DefaultProfile()
+	if p.cfg.SchedulerConfig != "" {
+		if p.profile, err = replay.LoadProfile(p.cfg.SchedulerConfig); err != nil {
+			return err
+		}
+	}
+	if len(p.profile.Skipped) > 0 {
+		p.mgr.GetLogger().Info("Room is proven without these plugins of the scheduler's profile", "plugins", p.profile.Skipped)
+	}
+	p.kube, err = kubernetes.NewForConfig(p.mgr.GetConfig())
+	return err
+}
+
+func (p *parts) addStatus() error {
+	repairs := int(p.cfg.AnnotationRepairsPerMinute)
+	if p.cfg.DryRun {
+		repairs = 0
+	}
+	p.status = capacitymix.New(capacitymix.Options{
+		Client: p.mgr.GetClient(), Kube: p.kube, Board: p.board, Clock: clock.RealClock{}, RepairsPerMinute: repairs,
+	})
+	return p.status.Setup(p.mgr)
+}
+
+func (p *parts) addFleet() error {
+	classifier, err := arguments.Classifier(p.profile.Args)
+	if err != nil {
+		return err
+	}
+	defaults := map[string]*policy.Policy{}
+	for name, args := range p.profile.ArgsOf {
+		if d := arguments.DefaultPolicy(args); d != nil {
+			defaults[name] = d
+		}
+	}
+	p.fleet = fleet.New(fleet.Options{
+		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver, Prefixes: p.profile.Args.AnnotationPrefixes,
+		Mixes: p.store, Defaults: defaults,
+		Changed:  func(namespace string) { p.rebalancer.Changed(namespace) },
+		NodeLeft: func(name string, t capacity.Type) { p.rebalancer.NodeLeft(name, t) },
+	})
+	if p.feed, err = feed.New(p.mgr.GetConfig(), p.fleet, func(at time.Time) { p.rebalancer.Outage(at) }); err != nil {
+		return err
+	}
+	return p.mgr.Add(p.feed)
+}
+
+func (p *parts) addRebalancer() error {
+	r := p.cfg.Rebalance
+	seconds := func(n int32) time.Duration { return time.Duration(n) * time.Second }
+	p.rebalancer = rebalance.New(rebalance.Options{
+		Fleet: p.fleet, Board: p.board, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
+		Recorder: p.mgr.GetEventRecorderFor(capacitymix.FieldOwner), Clock: clock.RealClock{},
+		Synced: p.synced, Decided: p.status.Decided,
+		Namespaces: p.cfg.Namespaces, Resync: seconds(p.cfg.ResyncSeconds), DryRun: p.cfg.DryRun,
+		Defaults: decision.Settings{
+			Mode: decision.Mode(r.Mode), MaxConcurrent: int(r.MaxConcurrent), Stabilization: seconds(r.StabilizationSeconds),
+		},
+		ClusterMaxConcurrent: int(r.ClusterMaxConcurrent), Grace: seconds(r.StartupGraceSeconds),
+		Backoff: seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds), MoveTimeout: seconds(r.MoveTimeoutSeconds),
+		Storm: decision.StormSettings{
+			SharePercent: r.Storm.SharePercent, MinNodes: int(r.Storm.MinNodes), Window: seconds(r.Storm.WindowSeconds), Quiet: seconds(r.Storm.QuietSeconds),
+		},
+	})
+	return p.mgr.Add(p.rebalancer)
+}
+
+// addWatches keeps the store of mixes up to date, on every replica as the feed
+// does, and looks at a namespace again when its disruption budgets change.
+func (p *parts) addWatches() error {
+	return p.mgr.Add(everywhere(func(ctx context.Context) error {
+		if err := p.handle(ctx, &policyv1.PodDisruptionBudget{}, p.budgetHandler()); err != nil {
+			return err
+		}
+		return p.handle(ctx, &v1alpha1.CapacityMix{}, p.mixHandler())
+	}))
+}
+
+func (p *parts) handle(ctx context.Context, kind client.Object, handler toolscache.ResourceEventHandler) error {
+	informer, err := p.mgr.GetCache().GetInformer(ctx, kind)
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", kind, err)
+	}
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", kind, err)
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		return ctx.Err()
+	}
+	p.watched.Add(1)
+	return nil
+}
+
+// watchedKinds is how many kinds addWatches watches.
+const watchedKinds = 2
+
+// synced reports whether everything is known that a decision depends on.
+func (p *parts) synced() (waitingFor string, ok bool) {
+	if p.watched.Load() < watchedKinds {
+		return "capacitymixes, poddisruptionbudgets", false
+	}
+	return p.feed.Synced()
+}
+
+func (p *parts) mixHandler() toolscache.ResourceEventHandler {
+	set := func(o any) {
+		cm := o.(*v1alpha1.CapacityMix)
+		_ = p.store.Set(cm) // an invalid one governs nothing, and its status says so
+		p.rebalancer.Changed(cm.Namespace)
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: set,
+		UpdateFunc: func(before, after any) {
+			old, cm := before.(*v1alpha1.CapacityMix), after.(*v1alpha1.CapacityMix)
+			if old.UID != cm.UID || old.Generation != cm.Generation { // a change of the status alone is our own
+				set(cm)
+			}
+		},
+		DeleteFunc: func(o any) {
+			if cm, ok := deleted(o).(*v1alpha1.CapacityMix); ok {
+				p.store.Delete(cm.Namespace, cm.Name)
+				p.rebalancer.Changed(cm.Namespace)
+			}
+		},
+	}
+}
+
+func (p *parts) budgetHandler() toolscache.ResourceEventHandler {
+	changed := func(o any) {
+		if b, ok := deleted(o).(*policyv1.PodDisruptionBudget); ok {
+			p.rebalancer.Changed(b.Namespace)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    changed,
+		UpdateFunc: func(_, after any) { changed(after) },
+		DeleteFunc: changed,
+	}
+}
+
+// deleted unwraps what an informer passes when it missed the deletion itself.
+func deleted(o any) any {
+	if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		return unknown.Obj
+	}
+	return o
+}
+
+func (p *parts) addProbe() error {
+	return p.mgr.AddReadyzCheck("feed", func(*http.Request) error {
+		if waitingFor, ok := p.synced(); !ok {
+			return errors.New("not listed yet: " + waitingFor)
+		}
+		return nil
+	})
+}
+
+// everywhere is a runnable that does not wait to lead.
+type everywhere func(context.Context) error
+
+var _ manager.LeaderElectionRunnable = everywhere(nil)
+
+// Start implements manager.Runnable.
+func (e everywhere) Start(ctx context.Context) error {
+	if err := e(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everywhere) NeedLeaderElection() bool { return false }

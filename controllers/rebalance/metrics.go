@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"berth.dev/berth/controllers/board"
+)
+
+// Results of evictions.
+const (
+	resultEvicted     = "evicted"
+	resultBudget      = "disruption-budget"
+	resultOverlapping = "overlapping-disruption-budgets"
+	resultChanged     = "pod-changed"
+	resultError       = "error"
+)
+
+// Metrics of the controller. No label names a pod or a node.
+var (
+	evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_rebalance_evictions_total",
+		Help: "Evictions asked of the API server, by mix (empty: the mix is not from a CapacityMix) and result.",
+	}, []string{"namespace", "mix", "result"})
+	moves = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_rebalance_moves_total",
+		Help: "Moves that are over, by outcome: succeeded, failed (the replacement is on the wrong type again) or timed-out (it did not become Ready).",
+	}, []string{"outcome"})
+	storms = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_rebalance_spot_storms_total",
+		Help: "Times that so many spot nodes went away at once that all moves were stopped.",
+	})
+	replaySeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "berth_rebalance_replay_duration_seconds",
+		Help:    "Time to find out by the scheduler's filters whether a replacement has room.",
+		Buckets: prometheus.ExponentialBuckets(0.01, 2, 12),
+	})
+)
+
+func init() {
+	metrics.Registry.MustRegister(evictions, moves, storms, replaySeconds)
+	for _, o := range []outcome{succeeded, failed, timedOut} {
+		moves.WithLabelValues(string(o))
+	}
+}
+
+func (p *pass) count(e *board.Entry, result string) {
+	evictions.WithLabelValues(e.Group.Key.Namespace, e.Mix, result).Inc()
+}

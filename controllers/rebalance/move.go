@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/board"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/replay"
+)
+
+const (
+	// snapshotAge is how old a snapshot may be that proves room.
+	snapshotAge = 5 * time.Second
+	// holdNoRoom is how long a replica is left alone for which the filters found
+	// no room; holdRefused one whose eviction the API server refused.
+	holdNoRoom  = time.Minute
+	holdRefused = 30 * time.Second
+)
+
+// Reasons of holds that internal/rebalance does not know: they come of I/O.
+const (
+	// ReasonUnproven: whether there is room could not be found out.
+	ReasonUnproven rebalance.Reason = "RoomUnproven"
+	// ReasonChanged: the pod has changed since it was decided about.
+	ReasonChanged rebalance.Reason = "PodChanged"
+	// ReasonRefused: the API server refused the eviction for a reason of its own.
+	ReasonRefused rebalance.Reason = "EvictionRefused"
+)
+
+// hold leaves a replica alone for a while.
+func (p *pass) hold(v rebalance.Verdict, r rebalance.Reason, d time.Duration, format string, args ...any) *board.Hold {
+	v.Reason, v.Message = r, fmt.Sprintf(format, args...)
+	v.RetryAt = p.now.Add(d)
+	return &board.Hold{Verdict: v, Until: v.RetryAt}
+}
+
+// prove asks the scheduler's own filters whether the replacement of a replica
+// fits on a node of the type that it will want. It returns the node, or a hold.
+func (p *pass) prove(ctx context.Context, e *board.Entry, v rebalance.Verdict) (node string, hold *board.Hold) {
+	began := p.Clock.Now()
+	defer func() { replaySeconds.Observe(p.Clock.Since(began).Seconds()) }()
+	pod, err := p.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && !unchanged(pod, v):
+		return "", p.hold(v, ReasonChanged, debounce, "pod %s has changed", v.Pod.Name)
+	case err != nil:
+		return "", p.hold(v, ReasonUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
+	}
+	if err := p.takeSnapshot(ctx); err != nil {
+		return "", p.hold(v, ReasonUnproven, holdRefused, "%v", err)
+	}
+	answer, err := p.snapshot.Fits(ctx, replay.Question{Pod: pod, Gone: append(gone(e), pod.UID), Nodes: p.nodesOf(v.Target)})
+	if err != nil {
+		return "", p.hold(v, ReasonUnproven, holdRefused, "%v", err)
+	}
+	if !answer.Fits {
+		return "", p.hold(v, rebalance.ReasonNoRoom, holdNoRoom, "no %s node has room for the replacement of pod %s: %s", v.Target, v.Pod.Name, answer.Message())
+	}
+	return answer.Node, nil
+}
+
+// takeSnapshot makes sure that there is a snapshot, and a new one.
+func (p *pass) takeSnapshot(ctx context.Context) error {
+	if p.snapshot != nil && p.Clock.Since(p.taken) < snapshotAge {
+		return nil
+	}
+	p.close()
+	p.taken = p.Clock.Now()
+	snapshot, err := replay.Take(ctx, p.Config, p.Profile)
+	if err != nil {
+		return fmt.Errorf("find out about room: %w", err)
+	}
+	p.snapshot = snapshot
+	return nil
+}
+
+// nodesOf accepts the nodes of a type that take pods, as the scheduler does.
+func (p *pass) nodesOf(t capacity.Type) func(*corev1.Node) bool {
+	return func(n *corev1.Node) bool {
+		found, _ := p.Fleet.Classifier.Classify(n)
+		_, departing := capacity.Departing(n)
+		return found == t && !departing
+	}
+}
+
+func gone(e *board.Entry) (uids []types.UID) {
+	for _, m := range e.Moves {
+		uids = append(uids, m.UID)
+	}
+	return slices.Clip(uids)
+}
+
+// unchanged reports whether a pod is still what was decided about.
+func unchanged(pod *corev1.Pod, v rebalance.Verdict) bool {
+	return pod.UID == v.Pod.UID && pod.DeletionTimestamp == nil && pod.Spec.NodeName == v.Pod.Node
+}
+
+// evict moves a replica. It returns nil if it is on its way, else a hold.
+func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, node string) *board.Hold {
+	logger := log.FromContext(ctx).WithValues("pod", v.Pod.Name)
+	pod, err := p.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
+	if err != nil || !unchanged(pod, v) {
+		p.count(e, resultChanged)
+		return p.hold(v, ReasonChanged, debounce, "pod %s has changed", v.Pod.Name)
+	}
+	err = p.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}},
+	})
+	if hold := p.refusal(e, v, err); hold != nil {
+		logger.Info("Eviction refused", "reason", hold.Verdict.Reason, "message", hold.Verdict.Message)
+		return hold
+	}
+	p.count(e, resultEvicted)
+	wrong := len(e.Group.WrongSide())
+	e.Moves = append(slices.Clone(e.Moves), board.Move{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Started: p.Clock.Now(), Wrong: wrong})
+	e.Group = e.Group.Going(moved(e.Moves))
+	p.snapshot.Assume(pod, node)
+	logger.Info("Evicted a replica on the wrong capacity type", "from", pod.Spec.NodeName, "to", v.Target, "room", node, "message", v.Message)
+	p.Recorder.Eventf(workloadRef(e.Group.Workload), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
+		"Evicted pod %s from node %s: its replacement belongs on %s, where it has room (node %s)", pod.Name, pod.Spec.NodeName, v.Target, node)
+	return nil
+}
+
+// refusal turns the API server's answer into a hold; nil means that it agreed.
+func (p *pass) refusal(e *board.Entry, v rebalance.Verdict, err error) *board.Hold {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsTooManyRequests(err):
+		p.count(e, resultBudget)
+		return p.hold(v, rebalance.ReasonPDB, holdRefused, "the eviction of pod %s was refused: %v", v.Pod.Name, err)
+	case apierrors.IsInternalError(err):
+		// The API server's answer where more than one PodDisruptionBudget selects the pod.
+		p.count(e, resultOverlapping)
+		return p.hold(v, rebalance.ReasonOverlappingPDBs, holdRefused, "the eviction of pod %s was refused: %v", v.Pod.Name, err)
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		p.count(e, resultChanged)
+		return p.hold(v, ReasonChanged, debounce, "pod %s has changed", v.Pod.Name)
+	}
+	p.count(e, resultError)
+	return p.hold(v, ReasonRefused, holdRefused, "the eviction of pod %s failed: %v", v.Pod.Name, err)
+}
+
+// ended tells about a move that is over.
+func (p *pass) ended(ctx context.Context, e *board.Entry, o outcome) {
+	moves.WithLabelValues(string(o)).Inc()
+	logger := log.FromContext(ctx)
+	if o == succeeded {
+		logger.Info("A move is complete")
+		return
+	}
+	what := "its replacement runs on the wrong type again"
+	if o == timedOut {
+		what = fmt.Sprintf("its replacement was not Ready after %s", p.MoveTimeout)
+	}
+	logger.Info("A move failed", "outcome", string(o), "failures", e.Failures, "retryAt", e.RetryAt)
+	p.Recorder.Eventf(workloadRef(e.Group.Workload), corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
+		"A replica was moved, and %s. Failed moves in a row: %d; the next is tried at %s", what, e.Failures, e.RetryAt.UTC().Format(time.RFC3339))
+}
+
+// quietReasons pass by themselves within moments, or are how it should be: no
+// event is worth their while.
+var quietReasons = []rebalance.Reason{
+	rebalance.ReasonOnTarget, rebalance.ReasonMove, rebalance.ReasonStabilizing, rebalance.ReasonMixBudget, rebalance.ReasonClusterBudget,
+	rebalance.ReasonStartupGrace, rebalance.ReasonRollingOut, rebalance.ReasonOff, ReasonChanged,
+}
+
+// report records an event when what blocks a workload has changed.
+func (p *pass) report(e *board.Entry) {
+	r := e.Verdict.Reason
+	if r == e.Reported {
+		return
+	}
+	if slices.Contains(quietReasons, r) {
+		if r == rebalance.ReasonOnTarget {
+			e.Reported = r
+		}
+		return
+	}
+	e.Reported = r
+	p.Recorder.Eventf(workloadRef(e.Group.Workload), corev1.EventTypeNormal, v1alpha1.EventReasonMoveBlocked, "%s: %s", r, e.Verdict.Message)
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// BerthControllerUser is the identity that the manifests' RBAC is written for.
+const BerthControllerUser = "system:serviceaccount:berth-system:berth-controller"
+
+// ControllerOptions configures StartController. Only Binary is required.
+type ControllerOptions struct {
+	// Binary is BuildController's result.
+	Binary string
+	// ConfigFile is a ControllerConfiguration. Flags give it the kubeconfig and loopback addresses. Empty means the
+	// defaults.
+	ConfigFile string
+	// Name is the replica's name: its log file, its data directory. Default: berth-controller.
+	Name string
+	// User is the identity it talks to the API server with. Default: BerthControllerUser.
+	User string
+	// Kubeconfig is used instead of one for User, for instance one that goes through a proxy.
+	Kubeconfig string
+	// Args are added to the command line. The last value of a flag wins.
+	Args []string
+	// Env is added to the environment.
+	Env []string
+	// NoWait returns at once; WaitReady waits later.
+	NoWait bool
+}
+
+// Controller is a running controller.
+type Controller struct {
+	*server
+	// HealthURL is the address of /healthz and /readyz.
+	HealthURL string
+}
+
+// StartController starts a controller and, unless told not to, waits until it is ready. A replica that stands by is ready.
+func (c *Cluster) StartController(ctx context.Context, o ControllerOptions) (*Controller, error) {
+	p := &program{
+		name: orDefault(o.Name, "berth-controller"), binary: o.Binary, env: o.Env, noWait: o.NoWait,
+		user: orDefault(o.User, BerthControllerUser), kubeconfig: o.Kubeconfig,
+	}
+	if err := c.prepareProgram(p); err != nil {
+		return nil, err
+	}
+	taken := map[int]bool{}
+	var addresses [2]string // metrics, probes
+	for i := range addresses {
+		port, err := freePort(taken)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", p.name, err)
+		}
+		taken[port] = true
+		addresses[i] = fmt.Sprintf("127.0.0.1:%d", port)
+	}
+	if o.ConfigFile != "" {
+		p.args = append(p.args, "--config="+o.ConfigFile)
+	}
+	p.args = append(p.args,
+		"--kubeconfig="+p.kubeconfig,
+		"--metrics-bind-address="+addresses[0],
+		"--health-probe-bind-address="+addresses[1],
+	)
+	p.args = append(p.args, o.Args...)
+	healthURL := "http://" + addresses[1]
+	p.url, p.ready = "https://"+addresses[0], []string{healthURL + "/readyz"}
+	p.token = c.pki.adminToken // it takes no client certificates
+	s, err := c.startProgram(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return &Controller{s, healthURL}, nil
+}
+
+// Ready asks /readyz once and returns whether the controller is ready, and what it says.
+func (c *Controller) Ready(ctx context.Context) (bool, string, error) {
+	status, body, err := c.get(ctx, c.HealthURL+"/readyz", "")
+	return status == http.StatusOK, string(body), err
+}
+
+// Get reads a path of the secure port, such as /metrics, as a cluster administrator. That port may open a moment after the
+// controller is ready.
+func (c *Controller) Get(ctx context.Context, path string) (body []byte, err error) {
+	const moment = 10 * time.Second
+	pollErr := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, moment, true, func(ctx context.Context) (bool, error) {
+		body, err = c.server.Get(ctx, path)
+		return !errors.Is(err, syscall.ECONNREFUSED), nil
+	})
+	if err == nil {
+		err = pollErr
+	}
+	return body, err
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+)
+
+// program is what a scheduler and a controller are started with alike.
+type program struct {
+	name, binary, user, kubeconfig string
+	groups, args, env              []string
+	noWait                         bool
+
+	// dir is its data directory, once it is prepared.
+	dir string
+	// url is where its secure port will be, token what to send there; one of ready answers OK once it is ready.
+	url, token string
+	ready      []string
+}
+
+// prepareProgram makes the program's directory, and a kubeconfig for its user unless it was given one.
+func (c *Cluster) prepareProgram(p *program) error {
+	p.dir = filepath.Join(c.dir, p.name)
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	if p.kubeconfig != "" {
+		return nil
+	}
+	var err error
+	if p.kubeconfig, err = c.Kubeconfig(p.user, p.groups...); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// server is a running program with a secure port.
+type server struct {
+	*Process
+	// URL is the address of its secure port.
+	URL string
+
+	client *http.Client
+	// token goes with each request of Get; empty if the client's certificate is enough.
+	token string
+	ready []string
+}
+
+// startProgram starts a prepared program and, unless told not to, waits until it is ready.
+func (c *Cluster) startProgram(ctx context.Context, p *program) (*server, error) {
+	client, err := c.insecureClient()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.name, err)
+	}
+	process, err := c.StartProcess(ctx, ProcessSpec{Name: p.name, Path: p.binary, Args: p.args, Env: p.env})
+	if err != nil {
+		return nil, err
+	}
+	s := &server{Process: process, URL: p.url, client: client, token: p.token, ready: p.ready}
+	if p.noWait {
+		return s, nil
+	}
+	if err := s.WaitReady(ctx); err != nil {
+		s.Kill()
+		return nil, err
+	}
+	return s, nil
+}
+
+// WaitReady waits, for a bounded time, until the program says that it is ready.
+func (s *server) WaitReady(ctx context.Context) error {
+	return waitHealthy(ctx, s.Process, s.client, s.ready...)
+}
+
+// Get reads a path of the secure port, such as /metrics, as a cluster administrator.
+func (s *server) Get(ctx context.Context, path string) ([]byte, error) {
+	status, body, err := s.get(ctx, s.URL+path, s.token)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("get %s of %s: %d %s: %s", path, s.Name, status, http.StatusText(status), body)
+	}
+	return body, err
+}
+
+// get reads an address with a token, or without one if it is empty.
+func (s *server) get(ctx context.Context, url, token string) (status int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return 0, nil, fmt.Errorf("get %s of %s: %w", url, s.Name, err)
+	}
+	defer resp.Body.Close()
+	if body, err = io.ReadAll(resp.Body); err != nil {
+		return 0, nil, fmt.Errorf("get %s of %s: %w", url, s.Name, err)
+	}
+	return resp.StatusCode, body, nil
+}

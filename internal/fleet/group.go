@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/policy"
+)
+
+// Workload names what users call a workload.
+type Workload struct {
+	// Kind is Deployment, StatefulSet, Job, … ; Pod for the bare pods of a mix.
+	Kind, Namespace, Name string
+	// APIVersion of the kind, such as apps/v1.
+	APIVersion string
+	// Revision is the name of the ReplicaSet where a Deployment stands above it.
+	Revision string
+	// UID is that of the workload, "" for bare pods.
+	UID types.UID
+}
+
+// String is "Deployment web (web-7dd8c6474c)".
+func (w Workload) String() string {
+	if w.Revision == "" {
+		return w.Kind + " " + w.Name
+	}
+	return w.Kind + " " + w.Name + " (" + w.Revision + ")"
+}
+
+// Place is how a pod of a group stands.
+type Place int
+
+// A pod is settled on a node that stays, on a departing node, or has no node.
+const (
+	Settled Place = iota
+	Departing
+	Pending
+)
+
+// Seat is a live pod of a group on its slot.
+type Seat struct {
+	mix.Seat
+	Pod   *Pod
+	Place Place
+}
+
+// Group is one revision of a workload with its mix, at one moment. It is a
+// value: nothing in it changes afterwards.
+type Group struct {
+	Key      policy.GroupKey
+	Workload Workload
+	Policy   *policy.Policy
+	// Replicas is how many the revision is asked to have; where its controller
+	// does not say, how many live pods it has.
+	Replicas int
+	// Seats are the live pods, sorted by slot. A pod that is pending or on a
+	// departing node counts as being on the type of its slot: there it, or its
+	// replacement, goes next.
+	Seats   []Seat
+	Rollout Rollout
+	// SchedulerName is that of the pod template, or of the newest pod.
+	SchedulerName string
+	// Identity is set where slots come with the pods' names or indexes: a replacement has its predecessor's slot.
+	Identity bool
+	// Terminating pods hold no slot; they only show that something goes on.
+	Terminating int
+}
+
+// Actual counts the settled pods by the type that they run on.
+func (g *Group) Actual() mix.Count {
+	var c mix.Count
+	for _, s := range g.Seats {
+		if s.Place != Settled {
+			continue
+		}
+		switch s.On {
+		case capacity.Spot:
+			c.Spot++
+		case capacity.OnDemand:
+			c.OnDemand++
+		default:
+			c.Unknown++
+		}
+	}
+	return c
+}
+
+// Counts returns how many replicas have no node yet, or no pod, how many are on
+// departing nodes, and how many are settled.
+func (g *Group) Counts() (pending, departing, settled int) {
+	for _, s := range g.Seats {
+		switch s.Place {
+		case Pending:
+			pending++
+		case Departing:
+			departing++
+		default:
+			settled++
+		}
+	}
+	return pending + max(0, g.Replicas-len(g.Seats)), departing, settled
+}
+
+// Borrowed counts the settled pods that run on the other type than their slot's.
+func (g *Group) Borrowed() (n int) {
+	for _, s := range g.Seats {
+		if s.Place == Settled && s.Borrowed() {
+			n++
+		}
+	}
+	return n
+}
+
+// Satisfied reports whether the group has exactly its mix, with every replica in place.
+func (g *Group) Satisfied() bool {
+	c := g.Actual()
+	return c.Total() == g.Replicas && g.Policy.Mix.Exact(c)
+}
+
+// WrongSide returns the fewest settled pods that have to move for the group to
+// have its mix once nothing is pending or departing any more, in the order in
+// which they should.
+func (g *Group) WrongSide() []Seat {
+	seats := make([]mix.Seat, len(g.Seats))
+	byID := make(map[string]Seat, len(g.Seats))
+	for i, s := range g.Seats {
+		seats[i] = s.Seat
+		byID[s.ID] = s
+	}
+	var wrong []Seat
+	for _, s := range mix.WrongSide(g.Policy.Mix, seats) {
+		if seat := byID[s.ID]; seat.Place == Settled {
+			wrong = append(wrong, seat)
+		}
+	}
+	return wrong
+}
+
+// Going returns the group as it is once some of its pods have gone, by UID, and
+// their replacements are pending. It is for pods that were evicted when the
+// watch has not said so yet.
+func (g Group) Going(uids map[types.UID]bool) Group {
+	seats := slices.Clone(g.Seats)
+	for i, s := range seats {
+		if s.Place == Settled && uids[s.Pod.UID] {
+			seats[i].Place, seats[i].On = Pending, s.Wants
+		}
+	}
+	g.Seats = seats
+	return g
+}
+
+// Groups returns the groups of a namespace that a mix governs, sorted by
+// workload and revision.
+func (f *Fleet) Groups(namespace string) []Group {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	ns := f.namespaces[namespace]
+	if ns == nil {
+		return nil
+	}
+	var groups []Group
+	for uid, members := range ns.owned {
+		if g, ok := f.group(namespace, uid, members); ok {
+			groups = append(groups, g)
+		}
+	}
+	groups = append(groups, f.bareGroups(namespace, ns.bare)...)
+	slices.SortFunc(groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Workload.Kind, b.Workload.Kind), cmp.Compare(a.Workload.Name, b.Workload.Name), cmp.Compare(a.Workload.Revision, b.Workload.Revision), cmp.Compare(a.Key.ID, b.Key.ID))
+	})
+	return groups
+}
+
+// GroupOf returns the group of a pod; ok is false for a pod that no mix governs.
+func (f *Fleet) GroupOf(p *Pod) (g Group, ok bool) {
+	for _, g := range f.Groups(p.Namespace) {
+		for _, s := range g.Seats {
+			if s.Pod.UID == p.UID {
+				return g, true
+			}
+		}
+	}
+	return Group{}, false
+}
+
+// Resolve returns the policy that governs a pod, nil if none does, with the
+// annotations that could not be read.
+func (f *Fleet) Resolve(p *Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.policyOf(p)
+}
+
+// policyOf is Resolve with the lock held.
+func (f *Fleet) policyOf(p *Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+	found, invalid := f.resolver.Resolve(p.Object())
+	if found == nil && policy.Governable(p.Object()) {
+		found = f.Defaults[p.SchedulerName]
+	}
+	return found, invalid
+}
+
+// group builds the group of the pods of one controller. The newest live pod
+// says which mix they have: it was made by the controller's current template.
+func (f *Fleet) group(namespace string, uid types.UID, members map[*Pod]struct{}) (Group, bool) {
+	g := Group{Key: policy.GroupKey{Namespace: namespace, ID: string(uid)}}
+	live := make([]*Pod, 0, len(members))
+	for p := range members {
+		switch {
+		case p.Live():
+			live = append(live, p)
+		case p.Terminating && !p.Finished:
+			g.Terminating++
+		}
+	}
+	if len(live) == 0 {
+		return g, false
+	}
+	slices.SortFunc(live, older)
+	newest := live[len(live)-1]
+	if g.Policy, _ = f.policyOf(newest); g.Policy == nil {
+		return g, false
+	}
+	g.SchedulerName = newest.SchedulerName
+	g.Replicas = len(live)
+	owner := f.objects[uid]
+	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)
+	if owner != nil {
+		if n := askedOf(owner); n >= 0 {
+			g.Replicas = n
+		}
+	}
+	g.Seats = f.seats(g.Policy.Mix, live)
+	_, g.Identity = policy.IdentitySlot(newest.Object(), controllersOf{f})
+	return g, true
+}
+
+// bareGroups groups the pods without a controller by their policy.
+func (f *Fleet) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
+	byKey := map[policy.GroupKey][]*Pod{}
+	policies := map[policy.GroupKey]*policy.Policy{}
+	for p := range pods {
+		if !p.Live() {
+			continue
+		}
+		o := p.Object()
+		found, _ := f.policyOf(p)
+		key, ok := policy.GroupOf(o, found)
+		if found == nil || !ok {
+			continue
+		}
+		byKey[key], policies[key] = append(byKey[key], p), found
+	}
+	var groups []Group
+	for key, live := range byKey {
+		slices.SortFunc(live, older)
+		groups = append(groups, Group{
+			Key: key, Policy: policies[key], Replicas: len(live),
+			Workload:      Workload{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: key.ID},
+			SchedulerName: live[len(live)-1].SchedulerName,
+			Seats:         f.seats(policies[key].Mix, live),
+		})
+	}
+	return groups
+}
+
+// workload names what stands above a controller, and its rollout.
+func (f *Fleet) workload(namespace string, ref *metav1.OwnerReference, owner metav1.Object) (Workload, Rollout) {
+	w := Workload{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: namespace, Name: ref.Name, UID: ref.UID}
+	if owner == nil {
+		return w, Rollout{}
+	}
+	above := metav1.GetControllerOfNoCopy(owner)
+	if ref.Kind != "ReplicaSet" || above == nil {
+		return w, rolloutOf(owner)
+	}
+	w = Workload{APIVersion: above.APIVersion, Kind: above.Kind, Namespace: namespace, Name: above.Name, Revision: ref.Name, UID: above.UID}
+	if top := f.objects[above.UID]; top != nil {
+		return w, rolloutOf(top)
+	}
+	return w, Rollout{}
+}
+
+func older(a, b *Pod) int {
+	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.UID, b.UID))
+}
+
+// seats puts live pods, sorted by age, on their slots: those that have a node
+// as mix.Assign does, the others on the lowest slots that are then free, which
+// is where the scheduler puts them.
+func (f *Fleet) seats(m mix.Mix, live []*Pod) []Seat {
+	byID := make(map[string]*Pod, len(live))
+	bound := make([]mix.Pod, 0, len(live))
+	var taken mix.Slots
+	var seats []Seat
+	var waiting []*Pod
+	for _, p := range live {
+		byID[string(p.UID)] = p
+		o := p.Object()
+		slot, identity := policy.IdentitySlot(o, controllersOf{f})
+		switch {
+		case p.Bound():
+			if !identity {
+				slot, _ = policy.ClaimedSlot(o)
+			}
+			bound = append(bound, mix.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: f.typeOf(p.Node)})
+		case identity:
+			bound = append(bound, mix.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: m.TypeOf(slot)})
+		default:
+			waiting = append(waiting, p)
+		}
+	}
+	for _, s := range mix.Assign(m, bound) {
+		taken.Take(s.Slot)
+		seats = append(seats, f.seat(s, byID[s.ID]))
+	}
+	for _, p := range waiting {
+		slot := taken.Lowest()
+		taken.Take(slot)
+		t := m.TypeOf(slot)
+		seats = append(seats, Seat{Pod: p, Place: Pending, Seat: mix.Seat{Wants: t, Pod: mix.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: t}}})
+	}
+	slices.SortFunc(seats, func(a, b Seat) int { return cmp.Compare(a.Slot, b.Slot) })
+	return seats
+}
+
+func (f *Fleet) seat(s mix.Seat, p *Pod) Seat {
+	seat := Seat{Seat: s, Pod: p}
+	switch n := f.nodes[p.Node]; {
+	case !p.Bound():
+		seat.Place = Pending
+	case n != nil && n.Departing != "":
+		seat.Place = Departing
+	default:
+		return seat
+	}
+	seat.On = seat.Wants
+	return seat
+}
+
+func (f *Fleet) typeOf(node string) capacity.Type {
+	if n := f.nodes[node]; n != nil {
+		return n.Type
+	}
+	return capacity.Unknown
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// What pods have in common is kept once. These tables only grow while the pods
+// they serve come and go; sweep rebuilds them from what is still in use.
+
+type texts map[string]string
+
+func (t texts) one(s string) string {
+	if s == "" {
+		return ""
+	}
+	if known, ok := t[s]; ok {
+		return known
+	}
+	s = strings.Clone(s)
+	t[s] = s
+	return s
+}
+
+// sets keeps label and annotation sets by their canonical text.
+type sets struct {
+	texts texts
+	byKey map[string]map[string]string
+}
+
+func (s *sets) one(set map[string]string) map[string]string {
+	if len(set) == 0 {
+		return nil
+	}
+	key := canonical(set)
+	if known, ok := s.byKey[key]; ok {
+		return known
+	}
+	kept := make(map[string]string, len(set))
+	for k, v := range set {
+		kept[s.texts.one(k)] = s.texts.one(v)
+	}
+	s.byKey[key] = kept
+	return kept
+}
+
+// canonical is a text that two sets share exactly when they are equal.
+func canonical(set map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(set)) {
+		b.WriteString(k)
+		b.WriteByte(0)
+		b.WriteString(set[k])
+		b.WriteByte(0)
+	}
+	return b.String()
+}
+
+type owners struct {
+	texts texts
+	byUID map[types.UID]*metav1.OwnerReference
+}
+
+func (o *owners) one(ref *metav1.OwnerReference) *metav1.OwnerReference {
+	if known, ok := o.byUID[ref.UID]; ok {
+		return known
+	}
+	controller := true
+	kept := &metav1.OwnerReference{
+		APIVersion: o.texts.one(ref.APIVersion), Kind: o.texts.one(ref.Kind), Name: strings.Clone(ref.Name),
+		UID: types.UID(strings.Clone(string(ref.UID))), Controller: &controller,
+	}
+	o.byUID[kept.UID] = kept
+	return kept
+}
+
+// minSweep is how many label sets are kept before it is worth looking for unused ones.
+const minSweep = 4096
+
+// sweep drops what no pod uses any more, when the tables have doubled since the
+// last time. f.mu is held.
+func (f *Fleet) sweep() {
+	if len(f.sets.byKey)+len(f.owners.byUID) < f.sweepAt {
+		return
+	}
+	old := f.pods
+	f.texts = texts{}
+	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
+	f.owners = owners{texts: f.texts, byUID: map[types.UID]*metav1.OwnerReference{}}
+	for _, p := range old {
+		// Readers may hold the record, so its fields stay; only the tables are new.
+		f.sets.keep(p.Labels)
+		f.sets.keep(p.Annotations)
+		if p.Owner != nil {
+			f.owners.byUID[p.Owner.UID] = p.Owner
+		}
+	}
+	f.sweepAt = max(minSweep, 2*(len(f.sets.byKey)+len(f.owners.byUID)))
+}
+
+// keep puts a set that is in use into the table as it is.
+func (s *sets) keep(set map[string]string) {
+	if len(set) == 0 {
+		return
+	}
+	key := canonical(set)
+	s.byKey[key] = set
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fleet is the little that must be known of the pods, nodes and
+// workloads of a cluster to say how its workloads stand to their mixes. It is
+// filled by whoever watches or lists them, and reads no API itself.
+//
+// A pod takes some 300 bytes here, a twentieth of the object: strings and label
+// sets that pods share are kept once.
+package fleet
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
+)
+
+// Annotations of other tools by which users keep a pod where it is.
+const (
+	// DoNotDisrupt is Karpenter's: "true", or a duration from the pod's start.
+	DoNotDisrupt = "karpenter.sh/do-not-disrupt"
+	// SafeToEvict is the cluster-autoscaler's: "false" keeps the pod, "true" allows to evict it in spite of local data.
+	SafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	// PreferNoEviction is the descheduler's; its presence counts.
+	PreferNoEviction = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+	// SafeToEvictVolumes is the cluster-autoscaler's: names of volumes, by commas, that hold nothing of value.
+	SafeToEvictVolumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+)
+
+// Pod is a pod as far as mixes are concerned.
+type Pod struct {
+	Namespace, Name string
+	UID             types.UID
+	// Created is the pod's age, a Unix time in nanoseconds as the ledger has it.
+	Created int64
+	// Node is where it is bound, "" while it is pending.
+	Node string
+	// Labels are shared and must not be changed.
+	Labels map[string]string
+	// Annotations are those that Berth reads; shared, must not be changed.
+	Annotations map[string]string
+	// Owner is its controller, nil for a bare pod; shared.
+	Owner *metav1.OwnerReference
+	// SchedulerName is who placed it, or will.
+	SchedulerName string
+	// Terminating and Finished pods hold no slot.
+	Terminating, Finished bool
+	// Ready is the Ready condition; ReadySince its last change, a Unix time in seconds.
+	Ready      bool
+	ReadySince int64
+	// Pinned pods name a capacity type themselves: they are counted and not steered.
+	Pinned bool
+	// LocalData names a volume whose data is lost with the pod, "" if there is none.
+	LocalData string
+	// CPU in millicores and memory in bytes that the pod asks for: the greater of the sum of its containers and each init container.
+	CPU, Memory int64
+}
+
+// Live reports whether the pod holds a slot.
+func (p *Pod) Live() bool { return !p.Terminating && !p.Finished }
+
+// Bound reports whether the pod has a node.
+func (p *Pod) Bound() bool { return p.Node != "" }
+
+// Object returns a pod object with what internal/policy reads.
+func (p *Pod) Object() *corev1.Pod {
+	o := &corev1.Pod{}
+	o.Namespace, o.Name, o.UID = p.Namespace, p.Name, p.UID
+	o.Labels, o.Annotations = p.Labels, p.Annotations
+	if p.Owner != nil {
+		o.OwnerReferences = []metav1.OwnerReference{*p.Owner}
+	}
+	return o
+}
+
+// keepAnnotation reports whether Berth reads an annotation of pods or of their controllers.
+func keepAnnotation(key string) bool {
+	switch key {
+	case DoNotDisrupt, SafeToEvict, SafeToEvictVolumes, PreferNoEviction,
+		v1alpha1.PodDeletionCostAnnotation, corev1.MirrorPodAnnotationKey, batchv1.JobCompletionIndexAnnotation:
+		return true
+	}
+	prefix, _, ok := strings.Cut(key, "/")
+	return ok && (prefix == v1alpha1.AnnotationPrefix || prefix == "spotalis.io")
+}
+
+func keptAnnotations(all map[string]string) map[string]string {
+	var kept map[string]string
+	for k, v := range all {
+		if keepAnnotation(k) {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[k] = v
+		}
+	}
+	return kept
+}
+
+// podOf is the record of a pod.
+func (f *Fleet) podOf(o *corev1.Pod) *Pod {
+	p := &Pod{
+		Namespace:     f.texts.one(o.Namespace),
+		Name:          strings.Clone(o.Name),
+		UID:           types.UID(strings.Clone(string(o.UID))),
+		Created:       o.CreationTimestamp.UnixNano(),
+		Node:          f.texts.one(o.Spec.NodeName),
+		Labels:        f.sets.one(o.Labels),
+		Annotations:   f.sets.one(keptAnnotations(o.Annotations)),
+		SchedulerName: f.texts.one(o.Spec.SchedulerName),
+		Terminating:   o.DeletionTimestamp != nil,
+		Finished:      o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed,
+		Pinned:        f.classifier.Pins(&o.Spec),
+		LocalData:     f.texts.one(localData(o)),
+	}
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		p.Owner = f.owners.one(ref)
+	}
+	for i := range o.Status.Conditions {
+		if c := &o.Status.Conditions[i]; c.Type == corev1.PodReady {
+			p.Ready, p.ReadySince = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Unix()
+		}
+	}
+	p.CPU, p.Memory = requests(&o.Spec)
+	return p
+}
+
+// StripPod returns a copy of a pod with no more than SetPod reads.
+func StripPod(o *corev1.Pod) *corev1.Pod {
+	kept := &corev1.Pod{}
+	kept.Namespace, kept.Name, kept.UID = o.Namespace, o.Name, o.UID
+	kept.ResourceVersion, kept.CreationTimestamp, kept.DeletionTimestamp = o.ResourceVersion, o.CreationTimestamp, o.DeletionTimestamp
+	kept.Labels, kept.Annotations = maps.Clone(o.Labels), keptAnnotations(o.Annotations)
+	if ref := metav1.GetControllerOf(o); ref != nil {
+		kept.OwnerReferences = []metav1.OwnerReference{*ref}
+	}
+	kept.Status.Phase = o.Status.Phase
+	for i := range o.Status.Conditions {
+		if c := &o.Status.Conditions[i]; c.Type == corev1.PodReady {
+			kept.Status.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+		}
+	}
+	s := &kept.Spec
+	s.NodeName, s.SchedulerName, s.NodeSelector, s.Affinity = o.Spec.NodeName, o.Spec.SchedulerName, o.Spec.NodeSelector, o.Spec.Affinity
+	s.Overhead = o.Spec.Overhead
+	s.Containers, s.InitContainers = onlyRequests(o.Spec.Containers), onlyRequests(o.Spec.InitContainers)
+	for i := range o.Spec.Volumes {
+		if v := &o.Spec.Volumes[i]; v.HostPath != nil || v.EmptyDir != nil {
+			s.Volumes = append(s.Volumes, *v.DeepCopy())
+		}
+	}
+	return kept
+}
+
+func onlyRequests(containers []corev1.Container) []corev1.Container {
+	kept := make([]corev1.Container, len(containers))
+	for i := range containers {
+		kept[i].Resources.Requests = containers[i].Resources.Requests
+	}
+	return kept
+}
+
+// equal reports whether nothing changed that counts.
+func (p *Pod) equal(q *Pod) bool {
+	return p.UID == q.UID && p.Node == q.Node && p.Ready == q.Ready && p.ReadySince == q.ReadySince &&
+		p.Terminating == q.Terminating && p.Finished == q.Finished &&
+		maps.Equal(p.Labels, q.Labels) && maps.Equal(p.Annotations, q.Annotations) && sameOwner(p.Owner, q.Owner)
+}
+
+func sameOwner(a, b *metav1.OwnerReference) bool {
+	return a == b || a != nil && b != nil && a.UID == b.UID
+}
+
+// localData names the first volume of a pod whose content does not outlive it:
+// a directory of the node, or an emptyDir that is not in memory. Generic and
+// CSI ephemeral volumes are made anew with the pod by design.
+func localData(o *corev1.Pod) string {
+	if o.Annotations[SafeToEvict] == "true" {
+		return ""
+	}
+	safe := strings.Split(o.Annotations[SafeToEvictVolumes], ",")
+	for i := range o.Spec.Volumes {
+		v := &o.Spec.Volumes[i]
+		local := v.HostPath != nil || v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
+		if local && !contains(safe, v.Name) {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+func contains(list []string, name string) bool {
+	for _, s := range list {
+		if strings.TrimSpace(s) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// requests is what a pod needs of a node, close enough to tell that a node
+// cannot have room. That one has is for the scheduler's own filters to say.
+func requests(spec *corev1.PodSpec) (cpu, memory int64) {
+	for i := range spec.Containers {
+		r := spec.Containers[i].Resources.Requests
+		cpu, memory = cpu+r.Cpu().MilliValue(), memory+r.Memory().Value()
+	}
+	for i := range spec.InitContainers {
+		r := spec.InitContainers[i].Resources.Requests
+		cpu, memory = max(cpu, r.Cpu().MilliValue()), max(memory, r.Memory().Value())
+	}
+	return cpu + spec.Overhead.Cpu().MilliValue(), memory + spec.Overhead.Memory().Value()
+}
+
+// Keeps returns the annotation by which the pod's user forbids to evict it, "" if there is none.
+func (p *Pod) Keeps(now time.Time) string {
+	switch v := p.Annotations[DoNotDisrupt]; {
+	case v == "true":
+		return DoNotDisrupt
+	case v != "":
+		if d, err := time.ParseDuration(v); err == nil && now.Sub(time.Unix(0, p.Created)) < d {
+			return DoNotDisrupt
+		}
+	}
+	if p.Annotations[SafeToEvict] == "false" {
+		return SafeToEvict
+	}
+	if _, set := p.Annotations[PreferNoEviction]; set {
+		return PreferNoEviction
+	}
+	return ""
+}
+
+// Node is a node as far as mixes are concerned.
+type Node struct {
+	Name string
+	Type capacity.Type
+	// Rule is the name of the rule that decided the type, "" for an unknown one.
+	Rule string
+	// Domain is the interruption domain, by the configured labels.
+	Domain string
+	// Departing is why the node is going away, "" if it is not.
+	Departing string
+	// Accepting nodes take pods.
+	Accepting bool
+	// CPU in millicores, Memory in bytes and Pods that it has for pods.
+	CPU, Memory, Pods int64
+}
+
+func (f *Fleet) nodeOf(o *corev1.Node) Node {
+	n := Node{Name: f.texts.one(o.Name), Domain: f.texts.one(capacity.Domain(o.Labels, f.spread)), Accepting: capacity.Accepting(o)}
+	n.Type, n.Rule = f.classifier.Classify(o)
+	n.Departing, _ = capacity.Departing(o)
+	n.CPU, n.Memory, n.Pods = o.Status.Allocatable.Cpu().MilliValue(), o.Status.Allocatable.Memory().Value(), o.Status.Allocatable.Pods().Value()
+	return n
+}

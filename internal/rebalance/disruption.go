@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+const (
+	// ReasonPDB means that the one PodDisruptionBudget of the pod does not allow its eviction now.
+	ReasonPDB = "DisruptionBudget"
+	// ReasonOverlappingPDBs means that more than one PodDisruptionBudget selects the pod. The eviction API answers such
+	// an eviction with an error, so the pod cannot be moved until the budgets are changed.
+	ReasonOverlappingPDBs = "OverlappingDisruptionBudgets"
+)
+
+// maxNames is how many budgets a message names; a message ends up in a status, which is bounded.
+const maxNames = 3
+
+// DisruptionBudget is what a PodDisruptionBudget says about evictions. Build it with FromPDB.
+type DisruptionBudget struct {
+	// Name is the name of the PodDisruptionBudget, in the namespace of the pods.
+	Name string
+	// Selector selects the pods of the budget, in its namespace; nil selects none.
+	Selector labels.Selector
+	// Allowed is the number of pods that may be disrupted now.
+	Allowed int32
+	// Observed is whether the disruption controller has seen the present spec. If not, Allowed and the figures below
+	// are those of an older one.
+	Observed bool
+	// UnhealthyAlwaysAllow is whether pods that are not ready may go whatever the figures say
+	// (unhealthyPodEvictionPolicy: AlwaysAllow).
+	UnhealthyAlwaysAllow bool
+	// Healthy, Desired and Expected are numbers of pods: ready ones, ready ones that the budget asks for, and all that
+	// it selects. A pod that is not ready may go if Healthy is at least Desired. All three are 0 if not known.
+	Healthy, Desired, Expected int32
+}
+
+// FromPDB reads a PodDisruptionBudget as policy/v1 defines it: no selector selects no pod, an empty one every pod of the
+// namespace. The error is that of an invalid selector; the eviction API takes such a budget to select no pod.
+func FromPDB(pdb *policyv1.PodDisruptionBudget) (DisruptionBudget, error) {
+	selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+	if err != nil {
+		return DisruptionBudget{}, fmt.Errorf("selector of PodDisruptionBudget %s/%s: %w", pdb.Namespace, pdb.Name, err)
+	}
+	policy := pdb.Spec.UnhealthyPodEvictionPolicy
+	return DisruptionBudget{
+		Name:                 pdb.Name,
+		Selector:             selector,
+		Allowed:              pdb.Status.DisruptionsAllowed,
+		Observed:             pdb.Status.ObservedGeneration == pdb.Generation,
+		UnhealthyAlwaysAllow: policy != nil && *policy == policyv1.AlwaysAllow,
+		Healthy:              pdb.Status.CurrentHealthy,
+		Desired:              pdb.Status.DesiredHealthy,
+		Expected:             pdb.Status.ExpectedPods,
+	}, nil
+}
+
+// Disruptable tells whether the budgets of a pod's namespace allow its eviction now: by the rules of the eviction API
+// for a running pod, and never where that would refuse. If not, reason is one of the Reason constants, and message
+// names the budgets and their figures.
+//
+// The verdict is about one pod. Another one needs budgets that were read after the first was evicted.
+func Disruptable(budgets []DisruptionBudget, podLabels map[string]string, ready bool) (ok bool, reason, message string) {
+	var matching []DisruptionBudget
+	for _, b := range budgets {
+		if b.Selector != nil && b.Selector.Matches(labels.Set(podLabels)) {
+			matching = append(matching, b)
+		}
+	}
+	switch {
+	case len(matching) == 0:
+		return true, "", ""
+	case len(matching) > 1:
+		return false, ReasonOverlappingPDBs, fmt.Sprintf(
+			"%d PodDisruptionBudgets select the pod (%s), and the eviction API refuses pods of more than one",
+			len(matching), namesOf(matching))
+	case matching[0].allows(ready):
+		return true, "", ""
+	default:
+		return false, ReasonPDB, matching[0].refusal()
+	}
+}
+
+func (b DisruptionBudget) allows(ready bool) bool {
+	switch {
+	case !ready && b.UnhealthyAlwaysAllow:
+		return true
+	case !b.Observed:
+		return false
+	case !ready && b.Desired > 0 && b.Healthy >= b.Desired:
+		return true
+	default:
+		return b.Allowed > 0
+	}
+}
+
+func (b DisruptionBudget) refusal() string {
+	if !b.Observed {
+		return fmt.Sprintf("PodDisruptionBudget %q has changed, and its controller has not seen the change yet: "+
+			"%d disruptions allowed is an old figure", b.Name, b.Allowed)
+	}
+	message := fmt.Sprintf("PodDisruptionBudget %q allows %d disruptions", b.Name, b.Allowed)
+	if b.Expected > 0 {
+		message += fmt.Sprintf(": %d of %d pods are healthy and it needs %d", b.Healthy, b.Expected, b.Desired)
+	}
+	if b.Expected > 0 && b.Desired >= b.Expected {
+		message += ", which is all of them, so waiting does not help"
+	}
+	return message
+}
+
+func namesOf(budgets []DisruptionBudget) string {
+	names := make([]string, 0, len(budgets))
+	for _, b := range budgets {
+		names = append(names, b.Name)
+	}
+	slices.Sort(names)
+	if more := len(names) - maxNames; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import "time"
+
+// maxDepartures bounds the memory of a Storm: twice the nodes of the largest cluster that Kubernetes supports. Departures
+// beyond it postpone the end of a storm, but are not counted.
+const maxDepartures = 10_000
+
+// StormSettings say when departures of spot nodes are a storm. A Window or a Quiet of 0 means never.
+type StormSettings struct {
+	// SharePercent is the share of spot nodes, in percent, that must be exceeded: 30 means that 3 of 10 is not a storm
+	// and 4 of 10 is. 100 can not be exceeded, so it means never.
+	SharePercent int32
+	// MinNodes is the least number of nodes that makes a storm, whatever their share. In a small group every departure
+	// is a large share.
+	MinNodes int
+	// Window is the time in which departures count together. A departure counts until just before it is this old.
+	Window time.Duration
+	// Quiet is how long no node may leave for a storm to be over.
+	Quiet time.Duration
+}
+
+// Storm finds out when so many spot nodes leave at once that moving replicas is no help: it would add evictions to
+// losses, and the capacity that is there is needed for replicas that have lost their node.
+//
+// A storm begins when the nodes that left within Window are at least MinNodes, more than SharePercent of all spot nodes
+// (those that are there now and those that left within Window), and the last of them left less than Quiet ago. It ends
+// when no node left for Quiet. It begins when Active is asked, since that is when the number of nodes is known: ask at
+// least once per Window.
+//
+// A node that reports again and again counts once, and only the first report within a Window postpones the end of a
+// storm. So one node that flaps neither makes a storm nor holds one open.
+//
+// Not safe for concurrent use. It starts with no memory of departures.
+type Storm struct {
+	settings StormSettings
+	left     map[string]time.Time // the latest report of each node that left; pruned to Window by Active
+	oldest   time.Time            // no report in left is older; it tells when there can be something to prune
+	latest   time.Time            // when the last node left, zero if none has
+	active   bool
+	count    int
+}
+
+// NewStorm returns a Storm that has seen no departure.
+func NewStorm(settings StormSettings) *Storm {
+	return &Storm{settings: settings, left: map[string]time.Time{}}
+}
+
+// NodeLeft reports that a spot node began to depart, or that it vanished, at now. Both may be reported of one node.
+func (s *Storm) NodeLeft(name string, now time.Time) {
+	s.settle(now)
+	before, known := s.left[name]
+	if (!known || now.Sub(before) >= s.settings.Window) && now.After(s.latest) {
+		s.latest = now
+	}
+	if !known && len(s.left) >= maxDepartures {
+		s.forget(now)
+	}
+	if known && now.After(before) || !known && len(s.left) < maxDepartures {
+		if len(s.left) == 0 || now.Before(s.oldest) {
+			s.oldest = now
+		}
+		s.left[name] = now
+	}
+}
+
+// Active tells whether there is a storm at now, given the number of spot nodes that are there. A node that departs but
+// has not vanished is not one of them. Until is when the storm ends if no other node leaves, the zero time if there is
+// no storm.
+func (s *Storm) Active(now time.Time, spotNodes int) (active bool, until time.Time) {
+	s.settle(now)
+	s.forget(now)
+	if !s.active && !s.quiet(now) && s.tooMany(spotNodes) {
+		s.active = true
+		s.count++
+	}
+	if !s.active {
+		return false, time.Time{}
+	}
+	return true, s.latest.Add(s.settings.Quiet)
+}
+
+// Count returns how many storms have begun.
+func (s *Storm) Count() int {
+	return s.count
+}
+
+func (s *Storm) tooMany(spotNodes int) bool {
+	left := int64(len(s.left))
+	all := int64(max(spotNodes, 0)) + left
+	return left > 0 && left >= int64(s.settings.MinNodes) && left*100 > int64(s.settings.SharePercent)*all
+}
+
+func (s *Storm) quiet(now time.Time) bool {
+	return s.latest.IsZero() || now.Sub(s.latest) >= s.settings.Quiet
+}
+
+// settle ends a storm that is over. NodeLeft calls it too: a departure after the end is not part of the storm.
+func (s *Storm) settle(now time.Time) {
+	if s.quiet(now) {
+		s.active = false
+	}
+}
+
+// forget drops what no longer counts.
+func (s *Storm) forget(now time.Time) {
+	if now.Sub(s.oldest) < s.settings.Window {
+		return
+	}
+	s.oldest = now
+	for name, t := range s.left {
+		if now.Sub(t) >= s.settings.Window {
+			delete(s.left, name)
+		} else if t.Before(s.oldest) {
+			s.oldest = t
+		}
+	}
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+)
+
+var (
+	stormStart    = time.Date(2026, time.August, 1, 12, 0, 0, 0, time.UTC)
+	stormDefaults = StormSettings{SharePercent: 30, MinNodes: 3, Window: 5 * time.Minute, Quiet: 10 * time.Minute}
+)
+
+func after(d time.Duration) time.Time {
+	return stormStart.Add(d)
+}
+
+func TestStormBegins(t *testing.T) {
+	// each reports nodes 0, 1, … one every interval; node names repeat after distinct.
+	tests := map[string]struct {
+		reports, distinct int
+		every             time.Duration
+		settings          StormSettings
+		remaining         int
+		wantActive        bool
+	}{
+		"nothing left":                               {0, 1, time.Second, stormDefaults, 10, false},
+		"nothing left of nothing":                    {0, 1, time.Second, StormSettings{Window: time.Minute, Quiet: time.Minute}, 0, false},
+		"30 % of 10 is not more than 30 %":           {3, 3, time.Second, stormDefaults, 7, false},
+		"40 % of 10 is":                              {4, 4, time.Second, stormDefaults, 6, true},
+		"31 of 100 is more than 30 %":                {31, 31, time.Second, stormDefaults, 69, true},
+		"30 of 100 is not":                           {30, 30, time.Second, stormDefaults, 70, false},
+		"all of 10 within 10 s":                      {10, 10, time.Second, stormDefaults, 0, true},
+		"all of 2 are fewer than MinNodes":           {2, 2, time.Second, stormDefaults, 0, false},
+		"MinNodes is enough":                         {3, 3, time.Second, stormDefaults, 0, true},
+		"no MinNodes at all":                         {1, 1, time.Second, StormSettings{SharePercent: 30, Window: time.Minute, Quiet: time.Minute}, 1, true},
+		"one every 2 min: 3 of 10 count":             {4, 4, 2 * time.Minute, stormDefaults, 7, false},
+		"one of 10 flaps every 20 s: 1 of 11 counts": {30, 1, 20 * time.Second, stormDefaults, 10, false},
+		"one of 1 flaps: fewer than MinNodes":        {30, 1, 20 * time.Second, stormDefaults, 1, false},
+		"4 of 10 flap in turn: 4 of 14 is 28 %":      {30, 4, 20 * time.Second, stormDefaults, 10, false},
+		"5 of 10 flap in turn: 5 of 15 is 33 %":      {30, 5, 20 * time.Second, stormDefaults, 10, true},
+		"a share of 100 % can not be exceeded":       {10, 10, time.Second, StormSettings{SharePercent: 100, Window: time.Minute, Quiet: time.Minute}, 0, false},
+		"a share of 0 % is any node":                 {1, 1, time.Second, StormSettings{Window: time.Minute, Quiet: time.Minute}, 1000, true},
+		"no window, no storm":                        {10, 10, time.Second, StormSettings{SharePercent: 30, Quiet: time.Minute}, 0, false},
+		"no quiet, no storm":                         {10, 10, time.Second, StormSettings{SharePercent: 30, Window: time.Minute}, 0, false},
+		"a negative number of nodes is none":         {3, 3, time.Second, stormDefaults, -100, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, now := NewStorm(tc.settings), stormStart
+			for i := range tc.reports {
+				now = after(time.Duration(i) * tc.every)
+				s.NodeLeft(fmt.Sprint(i%tc.distinct), now)
+			}
+			active, until := s.Active(now, tc.remaining)
+			assert.Equal(t, tc.wantActive, active)
+			assert.Equal(t, tc.wantActive, s.Count() == 1)
+			assert.Equal(t, tc.wantActive, until.After(now))
+		})
+	}
+}
+
+// leave reports n new nodes that leave at once.
+func leave(s *Storm, n int, now time.Time) {
+	for i := range n {
+		s.NodeLeft(fmt.Sprint(now.Unix(), "-", i), now)
+	}
+}
+
+func TestStormEndsWhenItIsQuiet(t *testing.T) {
+	s := NewStorm(stormDefaults)
+	leave(s, 5, stormStart)
+	active, until := s.Active(after(time.Minute), 5)
+	assert.True(t, active)
+	assert.Equal(t, after(10*time.Minute), until)
+
+	s.NodeLeft("one more", after(6*time.Minute))
+	active, until = s.Active(after(16*time.Minute-1), 4)
+	assert.True(t, active, "one more departure postpones the end, though the share is long below the limit")
+	assert.Equal(t, after(16*time.Minute), until)
+
+	active, until = s.Active(after(16*time.Minute), 4)
+	assert.False(t, active)
+	assert.Zero(t, until)
+	assert.Equal(t, 1, s.Count())
+}
+
+func TestStormIsNotHeldOpenByANodeThatFlaps(t *testing.T) {
+	s := NewStorm(stormDefaults)
+	leave(s, 5, stormStart)
+	s.Active(stormStart, 5)
+	for d := time.Duration(0); d < 9*time.Minute; d += 20 * time.Second {
+		s.NodeLeft("flapping", after(d))
+	}
+	active, until := s.Active(after(9*time.Minute), 5)
+	assert.True(t, active)
+	assert.Equal(t, after(10*time.Minute), until)
+	s.NodeLeft("flapping", after(9*time.Minute+40*time.Second))
+	active, _ = s.Active(after(10*time.Minute), 5)
+	assert.False(t, active)
+}
+
+func TestStormDoesNotBeginAgainWithTheSameDepartures(t *testing.T) {
+	s := NewStorm(StormSettings{SharePercent: 30, MinNodes: 3, Window: 10 * time.Minute, Quiet: time.Minute})
+	leave(s, 5, stormStart)
+	active, _ := s.Active(stormStart, 5)
+	assert.True(t, active)
+	active, _ = s.Active(after(time.Minute), 5)
+	assert.False(t, active, "quiet, though all five still count")
+	active, _ = s.Active(after(2*time.Minute), 5)
+	assert.False(t, active)
+	assert.Equal(t, 1, s.Count())
+
+	s.NodeLeft("late", after(3*time.Minute))
+	active, _ = s.Active(after(3*time.Minute), 4)
+	assert.True(t, active, "six within ten minutes")
+	assert.Equal(t, 2, s.Count())
+}
+
+func TestStormThatEndedUnaskedIsNotTheNext(t *testing.T) {
+	s := NewStorm(stormDefaults)
+	leave(s, 5, stormStart)
+	s.Active(stormStart, 5)
+	s.NodeLeft("alone", after(10*time.Minute))
+	active, _ := s.Active(after(10*time.Minute), 4)
+	assert.False(t, active, "one node, and the first storm was over when it left")
+
+	leave(s, 5, after(30*time.Minute))
+	s.Active(after(30*time.Minute), 5)
+	assert.Equal(t, 2, s.Count())
+}
+
+func TestStormTakesReportsInAnyOrder(t *testing.T) {
+	s := NewStorm(stormDefaults)
+	s.NodeLeft("a", after(2*time.Minute))
+	s.NodeLeft("b", after(time.Minute))
+	s.NodeLeft("a", stormStart)
+	s.NodeLeft("c", stormStart)
+	active, until := s.Active(after(2*time.Minute), 0)
+	assert.True(t, active)
+	assert.Equal(t, after(12*time.Minute), until, "counted from the latest, which was reported first")
+
+	active, _ = s.Active(after(5*time.Minute), 0)
+	assert.True(t, active)
+	assert.Len(t, s.left, 2, "the older report of a did not replace the newer one, c is forgotten")
+}
+
+func TestStormForgets(t *testing.T) {
+	s := NewStorm(stormDefaults)
+	for i := range 3 * maxDepartures {
+		s.NodeLeft(fmt.Sprint("a", i), stormStart)
+	}
+	assert.Len(t, s.left, maxDepartures)
+	active, _ := s.Active(stormStart, 0)
+	assert.True(t, active)
+
+	s.NodeLeft("not counted", after(time.Minute))
+	_, until := s.Active(after(time.Minute), 0)
+	assert.Equal(t, after(11*time.Minute), until, "but it postpones the end")
+
+	s.NodeLeft("b", after(5*time.Minute))
+	assert.Len(t, s.left, 1, "full of what no longer counts")
+	s.Active(after(10*time.Minute), 0)
+	assert.Empty(t, s.left)
+}
+
+// stormModel recomputes everything from the whole history.
+type stormModel struct {
+	StormSettings
+	history []departure
+	active  bool
+	count   int
+}
+
+type departure struct {
+	name  string
+	now   time.Time
+	first bool // of its node within Window: no earlier report is less than Window older
+}
+
+func (m *stormModel) latest() (time.Time, bool) {
+	for _, h := range slices.Backward(m.history) {
+		if h.first {
+			return h.now, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (m *stormModel) nodeLeft(name string, now time.Time) {
+	if latest, found := m.latest(); found && now.Sub(latest) >= m.Quiet {
+		m.active = false
+	}
+	d := departure{name, now, true}
+	for _, h := range m.history {
+		if h.name == name && now.Sub(h.now) < m.Window {
+			d.first = false
+		}
+	}
+	m.history = append(m.history, d)
+}
+
+func (m *stormModel) ask(now time.Time, spotNodes int) (bool, time.Time) {
+	names := map[string]bool{}
+	for _, h := range m.history {
+		if now.Sub(h.now) < m.Window {
+			names[h.name] = true
+		}
+	}
+	latest, found := m.latest()
+	recent := found && now.Before(latest.Add(m.Quiet))
+	exceeds := len(names) > 0 && len(names)*100 > int(m.SharePercent)*(len(names)+spotNodes)
+	switch {
+	case !recent:
+		m.active = false
+	case !m.active && exceeds && len(names) >= m.MinNodes:
+		m.active = true
+		m.count++
+	}
+	if !m.active {
+		return false, time.Time{}
+	}
+	return true, latest.Add(m.Quiet)
+}
+
+func TestStormAgreesWithAModelOfItsHistory(t *testing.T) {
+	storms := 0
+	rapid.Check(t, func(t *rapid.T) {
+		settings := StormSettings{
+			SharePercent: rapid.Int32Range(0, 100).Draw(t, "share"),
+			MinNodes:     rapid.IntRange(0, 5).Draw(t, "minNodes"),
+			Window:       time.Duration(rapid.IntRange(0, 30).Draw(t, "window")) * time.Second,
+			Quiet:        time.Duration(rapid.IntRange(0, 30).Draw(t, "quiet")) * time.Second,
+		}
+		s, m, now := NewStorm(settings), &stormModel{StormSettings: settings}, stormStart
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 2, 5, 15, 30, 61}).Draw(t, "seconds")) * time.Second)
+			if rapid.Bool().Draw(t, "leaves") {
+				name := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "node"))
+				s.NodeLeft(name, now)
+				m.nodeLeft(name, now)
+				continue
+			}
+			spotNodes := rapid.IntRange(0, 12).Draw(t, "spotNodes")
+			active, until := s.Active(now, spotNodes)
+			wantActive, wantUntil := m.ask(now, spotNodes)
+			assert.Equal(t, wantActive, active)
+			assert.Equal(t, wantUntil, until)
+			assert.Equal(t, m.count, s.Count())
+			assert.LessOrEqual(t, len(s.left), 10)
+		}
+		storms += m.count
+	})
+	assert.Positive(t, storms, "the generator must produce storms")
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/capacity"
+)
+
+// Impatient makes the controller look every 5 seconds, the shortest interval
+// that there is, and act at once.
+func Impatient(c *controller.Configuration) {
+	c.ResyncSeconds = 5
+	c.Rebalance.StabilizationSeconds = 0
+	c.Rebalance.StartupGraceSeconds = 0
+	c.LeaderElection.LeaseDurationSeconds = 4
+	c.LeaderElection.RenewDeadlineSeconds = 3
+	c.LeaderElection.RetryPeriodSeconds = 1
+}
+
+// Controller starts the companion controller, waits until it leads, and ends it
+// with the test.
+func (w *World) Controller(changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	c := w.StartController("berth-controller", changes...)
+	w.Eventually("the controller leads", func() (bool, string) {
+		body, err := c.Get(w.Ctx, "/metrics")
+		return err == nil && leads(body), fmt.Sprint(err)
+	})
+	return c
+}
+
+// StartController starts a replica of the controller, which may stand by.
+func (w *World) StartController(name string, changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	if shared.controller == "" {
+		var err error
+		shared.controller, err = cluster.BuildController(context.WithoutCancel(w.Ctx), Path("."), os.Stderr, os.Getenv(NoRaceEnv) == "")
+		require.NoError(w.T, err)
+	}
+	config := controller.Default()
+	for _, change := range changes {
+		change(config)
+	}
+	b, err := json.Marshal(config)
+	require.NoError(w.T, err)
+	file := filepath.Join(w.T.TempDir(), "config.yaml")
+	require.NoError(w.T, os.WriteFile(file, b, 0o600))
+	c, err := w.Cluster.StartController(w.Ctx, cluster.ControllerOptions{Binary: shared.controller, ConfigFile: file, Name: name})
+	require.NoError(w.T, err)
+	w.T.Cleanup(func() {
+		if w.T.Failed() {
+			w.T.Log("end of the controller's log:\n" + c.LogTail(60))
+		}
+		c.Kill()
+		<-c.Done()
+	})
+	return c
+}
+
+// leads reports whether a controller's metrics say that it is the leader.
+func leads(metrics []byte) bool {
+	samples := parse(metrics)
+	for _, s := range samples["leader_election_master_status"] {
+		if s.Value == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// Mix reads a CapacityMix of the test.
+func (w *World) Mix(name string) *v1alpha1.CapacityMix {
+	w.T.Helper()
+	cm := &v1alpha1.CapacityMix{}
+	require.NoError(w.T, w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: name}, cm))
+	return cm
+}
+
+// WaitStatus waits until the status of a mix is as wanted.
+func (w *World) WaitStatus(mix, what string, ok func(*v1alpha1.CapacityMixStatus) bool) *v1alpha1.CapacityMix {
+	w.T.Helper()
+	var cm *v1alpha1.CapacityMix
+	w.Eventually("status of mix "+mix+": "+what, func() (bool, string) {
+		cm = w.Mix(mix)
+		b, _ := json.Marshal(cm.Status)
+		return cm.Status.ObservedGeneration == cm.Generation && ok(&cm.Status), string(b)
+	})
+	return cm
+}
+
+// Condition reports whether a status has a condition that is true or false, for a reason.
+func Condition(s *v1alpha1.CapacityMixStatus, name string, is bool, reason string) bool {
+	c := meta.FindStatusCondition(s.Conditions, name)
+	return c != nil && (c.Status == "True") == is && c.Reason == reason
+}
+
+// BlockedBy reports whether a status has a workload that is blocked for a reason.
+func BlockedBy(s *v1alpha1.CapacityMixStatus, reason string) bool {
+	return slices.ContainsFunc(s.Workloads, func(w v1alpha1.WorkloadMix) bool { return w.Blocked != nil && w.Blocked.Reason == reason })
+}
+
+// Evictions returns the evictions that the controller asked for in the test's namespace.
+func (w *World) Evictions() []Request {
+	w.T.Helper()
+	return w.Audit(func(r Request) bool { return r.User == cluster.BerthControllerUser && r.Resource == "pods/eviction" })
+}
+
+// StatusWrites returns the writes of the controller to the status of the test's mixes.
+func (w *World) StatusWrites() []Request {
+	w.T.Helper()
+	return w.Audit(func(r Request) bool {
+		return r.User == cluster.BerthControllerUser && r.Resource == "capacitymixes/status"
+	})
+}
+
+// FewestReady returns the lowest number of an app's Ready pods on a capacity
+// type, and of all, at any instant after the moment when all of them were first
+// Ready.
+func (r *Recording) FewestReady(t capacity.Type, replicas int) (onType, all int) {
+	r.w.T.Helper()
+	nodes := r.w.Types()
+	onType, all = replicas, replicas
+	began := false
+	r.Replay(func(running map[types.UID]*corev1.Pod) {
+		ready, here := 0, 0
+		for _, p := range running {
+			if !Ready(p) {
+				continue
+			}
+			ready++
+			if nodes[p.Spec.NodeName] == t {
+				here++
+			}
+		}
+		if began = began || ready == replicas; began {
+			onType, all = min(onType, here), min(all, ready)
+		}
+	})
+	return onType, all
+}
