@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/internal/cli/live"
+)
+
+const aboutDoctor = `Checks that Berth is installed, runs, and may do what it needs; and finds what keeps mixes from being kept: nodes of
+unknown type, pods that another scheduler places, mixes that conflict, disruption budgets that overlap.
+Ends with exit code 1 if a check fails. It asks the API server for access reviews, which are not stored.`
+
+// Level of a finding.
+type Level string
+
+// Levels.
+const (
+	OK   Level = "OK"
+	Warn Level = "WARN"
+	Fail Level = "FAIL"
+)
+
+// Finding is the result of one check.
+type Finding struct {
+	Level   Level  `json:"level"`
+	Check   string `json:"check"`
+	Message string `json:"message"`
+	// Next is what to do about it.
+	Next string `json:"next,omitempty"`
+}
+
+// Report is what `doctor` shows.
+type Report struct {
+	Findings []Finding `json:"findings"`
+}
+
+func (r *Report) add(level Level, check, next, format string, args ...any) {
+	f := Finding{Level: level, Check: check, Message: fmt.Sprintf(format, args...)}
+	if level != OK {
+		f.Next = next
+	}
+	r.Findings = append(r.Findings, f)
+}
+
+func (r *Report) failed() bool {
+	for _, f := range r.Findings {
+		if f.Level == Fail {
+			return true
+		}
+	}
+	return false
+}
+
+// patient is what the checks look at.
+type patient struct {
+	client    client.Client
+	kube      kubernetes.Interface
+	discovery discovery.DiscoveryInterface
+	settings  *live.Settings
+	// settingsErr is why the scheduler's configuration cannot be used.
+	settingsErr error
+	namespace   string
+	now         time.Time
+	// cluster is nil where the CRD is missing or the configuration is broken.
+	cluster *live.Cluster
+}
+
+func newDoctor(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Whether Berth is installed well and can do its work",
+		Long:  aboutDoctor + "\n\nWithout -n or with -A it looks at the workloads of all namespaces.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := o.patient(cmd)
+			if err != nil {
+				return err
+			}
+			r, err := p.examine(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := o.showReport(r); err != nil {
+				return err
+			}
+			if r.failed() {
+				return ErrFailed
+			}
+			return nil
+		},
+	}
+	o.allNamespacesFlag(cmd)
+	o.outputFlag(cmd, asJSON, asYAML)
+	return cmd
+}
+
+func (o *options) patient(cmd *cobra.Command) (*patient, error) {
+	p := &patient{now: o.now()}
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	if p.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	p.discovery = p.kube.Discovery() // not the cached one: it is asked what is there now
+	if p.client, err = o.client(); err != nil {
+		return nil, err
+	}
+	if given := cmd.Flags().Lookup("namespace"); given != nil && given.Changed {
+		if p.namespace, err = o.namespace(); err != nil {
+			return nil, err
+		}
+	}
+	p.settings, p.settingsErr = o.settings(cmd.Context(), p.client)
+	return p, nil
+}
+
+// examine runs all checks, those that others depend on first.
+func (p *patient) examine(ctx context.Context) (*Report, error) {
+	r := &Report{}
+	if err := p.version(r); err != nil {
+		return nil, err // nothing answers: all else would fail for the same reason
+	}
+	served := p.crd(ctx, r)
+	p.profile(r)
+	p.ownRights(ctx, r)
+	p.accountRights(ctx, r)
+	p.leases(ctx, r)
+	if !served || p.settings == nil {
+		return r, nil
+	}
+	cluster, err := live.Load(ctx, p.client, p.settings, p.namespace)
+	if err != nil {
+		return nil, err
+	}
+	p.cluster = cluster
+	for _, problem := range cluster.Problems {
+		r.add(Warn, "read "+problem.Resource, "ask for the right to list them, or name a namespace with -n", "%s", problem)
+	}
+	for _, check := range []func(*Report){p.nodes, p.mixes, p.conflicts, p.bypasses, p.budgets, p.reports} {
+		check(r)
+	}
+	return r, nil
+}
+
+func (o *options) showReport(r *Report) error {
+	if done, err := o.printed(r); done {
+		return err
+	}
+	t := &table{header: []string{"RESULT", "CHECK", "MESSAGE"}}
+	for _, f := range r.Findings {
+		message := f.Message
+		if f.Next != "" {
+			message += "; next: " + f.Next
+		}
+		t.add(string(f.Level), f.Check, message)
+	}
+	return t.write(o.Out, true)
+}
+
+// podName is a pod with its namespace.
+func podName(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }

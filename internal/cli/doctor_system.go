@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	authv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/live"
+)
+
+// The API servers that Berth is tested with.
+const (
+	oldestServer = "1.34"
+	newestServer = "1.37"
+)
+
+const (
+	crdName         = "capacitymixes.berth.dev"
+	controllerLease = "berth-controller"
+	rbacFiles       = "kubectl apply -f manifests/rbac"
+)
+
+func (p *patient) version(r *Report) error {
+	const check = "server version"
+	info, err := p.discovery.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	v, err := utilversion.ParseGeneric(info.GitVersion)
+	if err == nil {
+		v = utilversion.MajorMinor(v.Major(), v.Minor())
+	}
+	switch minor := v; {
+	case err != nil: // a warning, not a failure: all else can be looked at
+		r.add(Warn, check, "none", "the API server calls itself %q, which is no version", info.GitVersion)
+	case minor.LessThan(utilversion.MustParseGeneric(oldestServer)):
+		r.add(Fail, check, "update the control plane", "%s is older than %s, which the scheduler is built on", info.GitVersion, oldestServer)
+	case minor.GreaterThan(utilversion.MustParseGeneric(newestServer)):
+		r.add(Warn, check, "update Berth", "%s is newer than %s, the last that Berth is tested with", info.GitVersion, newestServer)
+	default:
+		r.add(OK, check, "", "%s", info.GitVersion)
+	}
+	return nil
+}
+
+// crd reports whether CapacityMix is served in the version that this CLI knows.
+func (p *patient) crd(ctx context.Context, r *Report) bool {
+	const check, install = "CapacityMix resource", "kubectl apply -f manifests/crds"
+	list, err := p.discovery.ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+	served := false
+	if err == nil {
+		for _, a := range list.APIResources {
+			served = served || a.Name == "capacitymixes"
+		}
+	}
+	if !served {
+		r.add(Fail, check, install, "%s is not served in version %s", crdName, v1alpha1.SchemeGroupVersion.Version)
+		return false
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	err = p.client.Get(ctx, client.ObjectKey{Name: crdName}, object)
+	switch {
+	case err != nil: // its fields cannot be compared, and it is served
+	case !knows(object, "spec", "rebalance") || !knows(object, "status", "workloads"):
+		r.add(Warn, check, install, "served, but from an older release: spec.rebalance or status.workloads is missing")
+		return true
+	}
+	r.add(OK, check, "", "served in version %s", v1alpha1.SchemeGroupVersion.Version)
+	return true
+}
+
+// knows reports whether a CRD has a field in the version that this CLI knows.
+func knows(crd *unstructured.Unstructured, path ...string) bool {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		version, ok := v.(map[string]any)
+		if !ok || version["name"] != v1alpha1.SchemeGroupVersion.Version {
+			continue
+		}
+		fields := []string{"schema", "openAPIV3Schema"}
+		for _, f := range path {
+			fields = append(fields, "properties", f)
+		}
+		_, found, _ := unstructured.NestedMap(version, fields...)
+		return found
+	}
+	return false
+}
+
+func (p *patient) profile(r *Report) {
+	const check = "scheduler profile"
+	switch s := p.settings; {
+	case p.settingsErr != nil:
+		r.add(Fail, check, "mend the configuration: a profile has to enable the plugin CapacityMix (manifests/scheduler)", "%v", p.settingsErr)
+	case s.Source == "the defaults":
+		r.add(Warn, check, "name the scheduler's file with --scheduler-config, or keep it in ConfigMap "+live.SystemNamespace+"/"+live.ConfigMapName,
+			"no configuration is readable: node rules and names are taken to be the defaults")
+	default:
+		r.add(OK, check, "", "CapacityMix is enabled for %s by %s", strings.Join(s.Profile.SchedulerNames, ", "), s.Source)
+	}
+}
+
+// right is something that somebody has to be allowed to do.
+type right struct{ verb, group, resource, subresource string }
+
+func (a right) String() string {
+	s := a.resource
+	if a.subresource != "" {
+		s += "/" + a.subresource
+	}
+	if a.group != "" {
+		s += "." + a.group
+	}
+	return a.verb + " " + s
+}
+
+// What this CLI reads, and the rights without which scheduler and controller do
+// nothing. The full lists are in manifests/rbac.
+var (
+	ownNeeds = []right{
+		{"list", "", "pods", ""},
+		{"list", "", "nodes", ""},
+		{"list", "berth.dev", "capacitymixes", ""},
+		{"list", "apps", "replicasets", ""},
+		{"list", "apps", "deployments", ""},
+		{"list", "apps", "statefulsets", ""},
+		{"list", "batch", "jobs", ""},
+		{"list", "policy", "poddisruptionbudgets", ""},
+	}
+	schedulerNeeds = []right{
+		{"list", "berth.dev", "capacitymixes", ""},
+		{"watch", "berth.dev", "capacitymixes", ""},
+		{"watch", "", "pods", ""},
+		{"watch", "", "nodes", ""},
+		{"watch", "apps", "replicasets", ""},
+		{"watch", "apps", "statefulsets", ""},
+		{"watch", "apps", "deployments", ""},
+		{"watch", "batch", "jobs", ""},
+		{"create", "", "pods", "binding"},
+		{"patch", "", "pods", "status"},
+		{"watch", "policy", "poddisruptionbudgets", ""},
+	}
+	controllerNeeds = []right{
+		{"watch", "berth.dev", "capacitymixes", ""},
+		{"patch", "berth.dev", "capacitymixes", "status"},
+		{"watch", "", "pods", ""},
+		{"watch", "", "nodes", ""},
+		{"create", "", "pods", "eviction"},
+		{"list", "policy", "poddisruptionbudgets", ""},
+		{"list", "apps", "replicasets", ""},
+	}
+)
+
+func (p *patient) ownRights(ctx context.Context, r *Report) {
+	const check = "your rights"
+	var missing []string
+	for _, a := range ownNeeds {
+		namespace := p.namespace
+		if a.resource == "nodes" {
+			namespace = ""
+		}
+		review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a.attributes(namespace)}}
+		got, err := p.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			r.add(Warn, check, "none", "the API server does not say: %v", err)
+			return
+		}
+		if !got.Status.Allowed {
+			missing = append(missing, a.String())
+		}
+	}
+	if len(missing) > 0 {
+		r.add(Warn, check, "bind ClusterRole view (with berth-view in it), and one that lists nodes", "not allowed: %s", strings.Join(missing, ", "))
+		return
+	}
+	r.add(OK, check, "", "you may read all that this plugin shows")
+}
+
+func (a right) attributes(namespace string) *authv1.ResourceAttributes {
+	return &authv1.ResourceAttributes{Verb: a.verb, Group: a.group, Resource: a.resource, Subresource: a.subresource, Namespace: namespace}
+}
+
+// accountRights asks about the service accounts of manifests/rbac. Whoever runs
+// Berth under another identity sees what these lack.
+func (p *patient) accountRights(ctx context.Context, r *Report) {
+	for _, account := range []struct {
+		name  string
+		needs []right
+		level Level
+	}{{"berth-scheduler", schedulerNeeds, Fail}, {"berth-controller", controllerNeeds, Warn}} {
+		check := "rights of " + account.name
+		var missing []string
+		var failure error
+		for _, a := range account.needs {
+			got, err := p.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{
+				ResourceAttributes: a.attributes(""), User: "system:serviceaccount:" + live.SystemNamespace + ":" + account.name,
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + live.SystemNamespace, "system:authenticated"},
+			}}, metav1.CreateOptions{})
+			if failure = err; err != nil {
+				break
+			}
+			if !got.Status.Allowed {
+				missing = append(missing, a.String())
+			}
+		}
+		switch {
+		case apierrors.IsForbidden(failure):
+			r.add(Warn, check, "ask somebody who may create subjectaccessreviews", "not allowed to ask")
+		case failure != nil:
+			r.add(Warn, check, "none", "%v", failure)
+		case len(missing) > 0:
+			r.add(account.level, check, rbacFiles, "not allowed: %s", strings.Join(missing, ", "))
+		default:
+			r.add(OK, check, "", "service account %s/%s may do its work", live.SystemNamespace, account.name)
+		}
+	}
+}
+
+func (p *patient) leases(ctx context.Context, r *Report) {
+	if s := p.settings; s != nil && s.Lease.Off {
+		r.add(Warn, "scheduler", "turn leaderElection on", "the configuration has no leader election, so nobody can tell whether it runs")
+	} else if s != nil {
+		p.lease(ctx, r, "scheduler", s.Lease.Namespace, s.Lease.Name, Fail, "start berth-scheduler: pods that ask for it stay pending")
+	}
+	p.lease(ctx, r, "controller", live.SystemNamespace, controllerLease, Warn, "start berth-controller: nothing is brought back, and mixes have no status")
+}
+
+// lease says whether a leader has renewed its lease in time.
+func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name string, level Level, next string) {
+	lease, err := p.kube.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		r.add(level, check, next, "there is no lease %s/%s: none has ever led", namespace, name)
+		return
+	case err != nil:
+		r.add(Warn, check, "ask for the right to get leases in namespace "+namespace, "lease %s/%s: %v", namespace, name, err)
+		return
+	}
+	holder, renewed, lasts := "", time.Time{}, 15*time.Second
+	if lease.Spec.HolderIdentity != nil {
+		holder = *lease.Spec.HolderIdentity
+	}
+	if lease.Spec.RenewTime != nil {
+		renewed = lease.Spec.RenewTime.Time
+	}
+	if s := lease.Spec.LeaseDurationSeconds; s != nil {
+		lasts = time.Duration(*s) * time.Second
+	}
+	switch {
+	case holder == "":
+		r.add(level, check, next, "nobody holds lease %s/%s", namespace, name)
+	case p.now.Sub(renewed) > lasts:
+		r.add(level, check, next, "lease %s/%s of %s was last renewed %s ago", namespace, name, holder, age(p.now, renewed))
+	default:
+		r.add(OK, check, "", "%s holds lease %s/%s", holder, namespace, name)
+	}
+}

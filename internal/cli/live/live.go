@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package live reads once from the API what internal/fleet needs to say how
+// workloads stand to their mixes. It only lists and gets.
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/rebalance"
+)
+
+// pageSize is the limit of a list request.
+const pageSize = 500
+
+// Problem is something that could not be read.
+type Problem struct {
+	Verb      string `json:"verb"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	Message   string `json:"message"`
+}
+
+// String is one line for people.
+func (p Problem) String() string { return p.Message }
+
+// Cluster is what was read.
+type Cluster struct {
+	*Settings
+	Fleet *fleet.Fleet
+	Store *policy.Store
+	// Pods and Nodes are as the API has them.
+	Pods  []*corev1.Pod
+	Nodes []*corev1.Node
+	// Mixes are sorted by namespace and name; Invalid has those that cannot be used.
+	Mixes   []*v1alpha1.CapacityMix
+	Invalid map[types.NamespacedName]error
+	Budgets map[string][]rebalance.DisruptionBudget
+	// Problems are the lists that are missing.
+	Problems []Problem
+	above    above
+}
+
+// Load reads a namespace, or all with "". What may not be read is a problem of
+// the result; any other failure is an error.
+func Load(ctx context.Context, c client.Client, s *Settings, namespace string) (*Cluster, error) {
+	l := &loader{ctx: ctx, client: c, namespace: namespace}
+	out := &Cluster{Settings: s}
+	pods := objects[*corev1.Pod](l, "pods", &corev1.PodList{})
+	nodes := objects[*corev1.Node](l.everywhere(), "nodes", &corev1.NodeList{})
+	mixes := objects[*v1alpha1.CapacityMix](l, "capacitymixes.berth.dev", &v1alpha1.CapacityMixList{})
+	owners := slices.Concat(
+		l.list("replicasets.apps", &appsv1.ReplicaSetList{}),
+		l.list("deployments.apps", &appsv1.DeploymentList{}),
+		l.list("statefulsets.apps", &appsv1.StatefulSetList{}),
+		l.list("jobs.batch", &batchv1.JobList{}))
+	budgets := objects[*policyv1.PodDisruptionBudget](l, "poddisruptionbudgets.policy", &policyv1.PodDisruptionBudgetList{})
+	if l.err != nil {
+		return nil, l.err
+	}
+	out.Problems = l.problems
+	out.fill(pods, nodes, mixes, owners, budgets)
+	return out, nil
+}
+
+// New makes a cluster of objects that were read before.
+func New(s *Settings, pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alpha1.CapacityMix, owners []client.Object, budgets []*policyv1.PodDisruptionBudget) *Cluster {
+	out := &Cluster{Settings: s}
+	out.fill(pods, nodes, mixes, owners, budgets)
+	return out
+}
+
+func (c *Cluster) fill(pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alpha1.CapacityMix, owners []client.Object, budgets []*policyv1.PodDisruptionBudget) {
+	c.Pods, c.Nodes, c.Mixes = pods, nodes, mixes
+	c.Store, c.Invalid = policy.NewStore(), map[types.NamespacedName]error{}
+	slices.SortFunc(c.Mixes, func(a, b *v1alpha1.CapacityMix) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, m := range c.Mixes {
+		if err := c.Store.Set(m); err != nil {
+			c.Invalid[client.ObjectKeyFromObject(m)] = err
+		}
+	}
+	args := c.Profile.Args
+	c.Fleet = fleet.New(fleet.Options{
+		Classifier: c.Classifier, SpreadSpotOver: args.SpreadSpotOver, Prefixes: args.AnnotationPrefixes,
+		Mixes: c.Store, Defaults: c.Defaults,
+	})
+	c.Fleet.ReplaceNodes(nodes)
+	c.above = aboveOf(owners)
+	for _, o := range owners {
+		c.Fleet.SetOwner(o)
+	}
+	c.Fleet.ReplacePods(pods)
+	c.Budgets = map[string][]rebalance.DisruptionBudget{}
+	for _, b := range budgets {
+		// The eviction API takes a budget with an invalid selector to select no pod.
+		if budget, err := rebalance.FromPDB(b); err == nil {
+			c.Budgets[b.Namespace] = append(c.Budgets[b.Namespace], budget)
+		}
+	}
+}
+
+// Namespaces are those that have pods or mixes, sorted.
+func (c *Cluster) Namespaces() []string {
+	all := c.Fleet.Namespaces()
+	for _, m := range c.Mixes {
+		all = append(all, m.Namespace)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Berths reports whether a scheduler places by the mix.
+func (c *Cluster) Berths(schedulerName string) bool {
+	return slices.Contains(c.Profile.SchedulerNames, schedulerName)
+}
+
+// Mix returns a CapacityMix, nil if there is none.
+func (c *Cluster) Mix(namespace, name string) *v1alpha1.CapacityMix {
+	for _, m := range c.Mixes {
+		if m.Namespace == namespace && m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// MixOf returns the CapacityMix that a policy comes from, nil for other sources.
+func (c *Cluster) MixOf(namespace string, p *policy.Policy) *v1alpha1.CapacityMix {
+	if name, ok := strings.CutPrefix(p.Source, policy.SourceCapacityMix); ok {
+		return c.Mix(namespace, name)
+	}
+	return nil
+}
+
+// Pod returns a pod as the API has it, nil if there is none.
+func (c *Cluster) Pod(namespace, name string) *corev1.Pod {
+	for _, p := range c.Pods {
+		if p.Namespace == namespace && p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Missing reports whether a list could not be read.
+func (c *Cluster) Missing(resource string) bool {
+	return slices.ContainsFunc(c.Problems, func(p Problem) bool { return p.Resource == resource })
+}
+
+// loader lists until something fails that is not a missing right.
+type loader struct {
+	ctx       context.Context
+	client    client.Client
+	namespace string
+	problems  []Problem
+	err       error
+	parent    *loader
+}
+
+// everywhere is a loader for kinds without a namespace, with the same result.
+func (l *loader) everywhere() *loader {
+	return &loader{ctx: l.ctx, client: l.client, parent: l, err: l.err}
+}
+
+// objects lists objects of one type.
+func objects[T client.Object](l *loader, resource string, list client.ObjectList) []T {
+	var out []T
+	for _, o := range l.list(resource, list) {
+		if t, ok := o.(T); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// list reads all pages of a list. A list whose pages expired is begun anew.
+func (l *loader) list(resource string, empty client.ObjectList) []client.Object {
+	if l.err != nil {
+		return nil
+	}
+	var all []client.Object
+	token, tries := "", 0
+	for {
+		// A new list for each page: decoding reuses the memory of an old one.
+		page, _ := empty.DeepCopyObject().(client.ObjectList)
+		err := l.client.List(l.ctx, page, client.InNamespace(l.namespace), client.Limit(pageSize), client.Continue(token))
+		if apierrors.IsResourceExpired(err) && tries < 3 {
+			all, token, tries = nil, "", tries+1
+			continue
+		}
+		if err != nil {
+			l.failed(resource, err)
+			return nil
+		}
+		_ = meta.EachListItem(page, func(o runtime.Object) error {
+			if object, ok := o.(client.Object); ok {
+				all = append(all, object)
+			}
+			return nil
+		})
+		if token = page.GetContinue(); token == "" {
+			return all
+		}
+	}
+}
+
+func (l *loader) failed(resource string, err error) {
+	target := l
+	if l.parent != nil {
+		target = l.parent
+	}
+	where := ""
+	if l.namespace != "" {
+		where = " in namespace " + l.namespace
+	}
+	problem := Problem{Verb: "list", Resource: resource, Namespace: l.namespace}
+	switch {
+	case apierrors.IsForbidden(err):
+		problem.Message = fmt.Sprintf("not allowed: list %s%s", resource, where)
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		problem.Message = fmt.Sprintf("the cluster does not know %s: is Berth installed?", resource)
+	default:
+		target.err = errors.Join(target.err, fmt.Errorf("list %s%s: %w", resource, where, err))
+		return
+	}
+	target.problems = append(target.problems, problem)
+}

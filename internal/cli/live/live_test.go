@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/rebalance"
+)
+
+func load(t *testing.T, list func(list client.ObjectList, o *client.ListOptions) error) (*live.Cluster, error) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+			o := &client.ListOptions{}
+			o.ApplyOptions(opts)
+			return list(l, o)
+		},
+	}).Build()
+	s, err := live.Defaults()
+	require.NoError(t, err)
+	return live.Load(t.Context(), c, s, "shop")
+}
+
+func podNamed(name string) corev1.Pod {
+	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+}
+
+func TestListsAreReadPageByPageAndBegunAnewWhenThePagesExpire(t *testing.T) {
+	var tokens []string
+	expired := false
+	c, err := load(t, func(l client.ObjectList, o *client.ListOptions) error {
+		pods, ok := l.(*corev1.PodList)
+		if !ok {
+			return nil
+		}
+		assert.EqualValues(t, 500, o.Limit)
+		assert.Equal(t, "shop", o.Namespace)
+		tokens = append(tokens, o.Continue)
+		switch {
+		case o.Continue == "":
+			pods.Items, pods.Continue = []corev1.Pod{podNamed("a")}, "next"
+		case !expired:
+			expired = true
+			return apierrors.NewResourceExpired("too old")
+		default:
+			pods.Items = []corev1.Pod{podNamed("b")}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"", "next", "", "next"}, tokens)
+	require.Len(t, c.Pods, 2)
+	assert.Equal(t, "a", c.Pods[0].Name, "a page does not overwrite the one before")
+	assert.NotNil(t, c.Fleet.Pod("shop", "b"))
+	assert.Empty(t, c.Problems)
+}
+
+func TestWhatMayNotBeListedIsAProblemAndNothingElseIs(t *testing.T) {
+	c, err := load(t, func(l client.ObjectList, _ *client.ListOptions) error {
+		if _, ok := l.(*corev1.NodeList); ok {
+			return apierrors.NewForbidden(corev1.Resource("nodes"), "", fmt.Errorf("no"))
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Len(t, c.Problems, 1)
+	assert.Equal(t, "not allowed: list nodes", c.Problems[0].String())
+	assert.True(t, c.Missing("nodes"))
+	assert.False(t, c.Missing("pods"))
+
+	_, err = load(t, func(client.ObjectList, *client.ListOptions) error {
+		return apierrors.NewInternalError(fmt.Errorf("down"))
+	})
+	require.ErrorContains(t, err, "list pods in namespace shop: ")
+}
+
+func TestSettingsAreThoseOfTheSchedulersFile(t *testing.T) {
+	for _, name := range []string{"second-scheduler.yaml", "replace-default.yaml"} {
+		s, err := live.FromFile(filepath.Join("..", "..", "..", "manifests", "scheduler", name))
+		require.NoError(t, err)
+		assert.NotEmpty(t, s.Rules)
+		want := live.Lease{Namespace: "berth-system", Name: "berth-scheduler"}
+		if name == "replace-default.yaml" {
+			want = live.Lease{Namespace: "kube-system", Name: "kube-scheduler"}
+		}
+		assert.Equal(t, want, s.Lease)
+	}
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+profiles:
+- schedulerName: mine
+  plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}
+  pluginConfig:
+  - name: CapacityMix
+    args:
+      nodeRules: [{name: pool, key: pool, operator: In, values: [cheap], capacityType: spot}]
+      defaultMix: {spotPercent: 30}
+`), 0o600))
+	s, err := live.FromFile(file)
+	require.NoError(t, err)
+	assert.True(t, s.Lease.Off)
+	rule, ok := s.Rule("pool")
+	assert.True(t, ok)
+	assert.Equal(t, "pool", rule.Key)
+	require.NotNil(t, s.Defaults["mine"])
+	assert.EqualValues(t, 30, s.Defaults["mine"].Mix.SpotPercent)
+
+	_, err = live.FromData([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"), "here")
+	require.ErrorContains(t, err, "scheduler configuration in here: ")
+}
+
+func TestRebalanceSettings(t *testing.T) {
+	s, err := live.RebalanceSettings(nil)
+	require.NoError(t, err)
+	assert.Equal(t, rebalance.Evict, s.Mode)
+
+	m := &v1alpha1.CapacityMix{}
+	m.Spec.Rebalance = &v1alpha1.RebalanceSpec{
+		Mode: v1alpha1.RebalanceModeReport, MaxConcurrent: new(int32(3)), StabilizationSeconds: new(int32(5)),
+		Windows: []v1alpha1.RebalanceWindow{{Schedule: "0 3 * * *", DurationSeconds: 3600}},
+	}
+	s, err = live.RebalanceSettings(m)
+	require.NoError(t, err)
+	assert.Equal(t, rebalance.Report, s.Mode)
+	assert.Equal(t, 3, s.MaxConcurrent)
+	assert.Equal(t, 5*time.Second, s.Stabilization)
+	open, _ := s.Windows.Open(time.Date(2026, 1, 1, 3, 30, 0, 0, time.UTC))
+	assert.True(t, open)
+
+	m.Spec.Rebalance.Windows[0].TimeZone = "Mars"
+	_, err = live.RebalanceSettings(m)
+	require.ErrorContains(t, err, "spec.rebalance.windows[0].timeZone")
+}

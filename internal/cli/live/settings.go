@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/arguments"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/replay"
+)
+
+// Where the scheduler's configuration is looked for in the cluster.
+const (
+	SystemNamespace = "berth-system"
+	ConfigMapName   = "berth-scheduler"
+	ConfigMapKey    = "config.yaml"
+)
+
+// Lease is the leader lease of the scheduler.
+type Lease struct {
+	Namespace, Name string
+	// Off is set where the configuration has no leader election.
+	Off bool
+}
+
+// Settings are what the scheduler's configuration says, as far as it decides
+// what a node is and which mix a pod has.
+type Settings struct {
+	// Source says where they come from, for people.
+	Source  string
+	Profile *replay.Profile
+	// Rules are the node rules in the order in which they are tried.
+	Rules      []capacity.Rule
+	Classifier *capacity.Classifier
+	// Defaults are the default mixes by scheduler name.
+	Defaults map[string]*policy.Policy
+	Lease    Lease
+}
+
+// FromFile reads a KubeSchedulerConfiguration.
+func FromFile(path string) (*Settings, error) {
+	data, err := os.ReadFile(path) //nolint:gosec // the user's own file, named on the command line
+	if err != nil {
+		return nil, fmt.Errorf("read the scheduler's configuration: %w", err)
+	}
+	return FromData(data, "file "+path)
+}
+
+// FromData reads a KubeSchedulerConfiguration that source names.
+func FromData(data []byte, source string) (*Settings, error) {
+	profile, err := replay.ParseProfile(data)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler configuration in %s: %w", source, err)
+	}
+	s, err := settings(profile, source)
+	if err != nil {
+		return nil, err
+	}
+	var election struct {
+		LeaderElection struct {
+			LeaderElect       *bool  `json:"leaderElect"`
+			ResourceName      string `json:"resourceName"`
+			ResourceNamespace string `json:"resourceNamespace"`
+		} `json:"leaderElection"`
+	}
+	if err := yaml.Unmarshal(data, &election); err != nil {
+		return nil, fmt.Errorf("scheduler configuration in %s: %w", source, err)
+	}
+	// The scheduler's own defaults, which are those of kube-scheduler.
+	s.Lease = Lease{Namespace: "kube-system", Name: "kube-scheduler"}
+	e := election.LeaderElection
+	if e.ResourceName != "" {
+		s.Lease.Name = e.ResourceName
+	}
+	if e.ResourceNamespace != "" {
+		s.Lease.Namespace = e.ResourceNamespace
+	}
+	s.Lease.Off = e.LeaderElect != nil && !*e.LeaderElect
+	return s, nil
+}
+
+// Defaults are the settings of manifests/scheduler/second-scheduler.yaml.
+func Defaults() (*Settings, error) {
+	s, err := settings(replay.DefaultProfile(), "the defaults")
+	if err != nil {
+		return nil, err
+	}
+	s.Lease = Lease{Namespace: SystemNamespace, Name: "berth-scheduler"}
+	return s, nil
+}
+
+func settings(p *replay.Profile, source string) (*Settings, error) {
+	s := &Settings{Source: source, Profile: p, Rules: arguments.NodeRules(p.Args), Defaults: map[string]*policy.Policy{}}
+	for name, args := range p.ArgsOf {
+		if d := arguments.DefaultPolicy(args); d != nil {
+			s.Defaults[name] = d
+		}
+	}
+	var err error
+	if s.Classifier, err = arguments.Classifier(p.Args); err != nil {
+		return nil, fmt.Errorf("scheduler configuration in %s: %w", source, err)
+	}
+	return s, nil
+}
+
+// Rule returns the rule of a name.
+func (s *Settings) Rule(name string) (capacity.Rule, bool) {
+	for _, r := range s.Rules {
+		if r.Name == name {
+			return r, true
+		}
+	}
+	return capacity.Rule{}, false
+}
+
+// RebalanceSettings are what a mix asks of the rebalancer, with the shipped
+// defaults of the controller for what it does not say. cm may be nil.
+func RebalanceSettings(cm *v1alpha1.CapacityMix) (rebalance.Settings, error) {
+	d := controller.Default().Rebalance
+	defaults := rebalance.Settings{
+		Mode: rebalance.Mode(d.Mode), MaxConcurrent: int(d.MaxConcurrent),
+		Stabilization: time.Duration(d.StabilizationSeconds) * time.Second,
+	}
+	return defaults.For(cm)
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/policy"
+)
+
+// Shift is a number of pods of a workload that come under another mix.
+type Shift struct {
+	Namespace, Workload string
+	Pods                int
+	// From and To are sources of a mix, "" for none.
+	From, To string
+}
+
+// Overruled is a number of pods that a mix selects and something else governs.
+type Overruled struct {
+	Namespace, Mix, Workload string
+	Pods                     int
+	// By is the source that governs them.
+	By string
+}
+
+// Result is what a change of mixes does.
+type Result struct {
+	Outcomes  []Outcome
+	Shifts    []Shift
+	Overruled []Overruled
+}
+
+// Change puts mixes into a cluster and plays the moves of every workload that
+// they govern, or governed before. The cluster's store has them afterwards.
+func Change(ctx context.Context, c *live.Cluster, mixes []*v1alpha1.CapacityMix, room Room, now time.Time) (*Result, error) {
+	namespaces, concerned := map[string]bool{}, map[string]bool{}
+	for _, m := range mixes {
+		namespaces[m.Namespace] = true
+		concerned[m.Namespace+"/"+policy.SourceCapacityMix+m.Name] = true
+	}
+	before := governed(c)
+	for _, m := range mixes {
+		if err := put(c, m); err != nil {
+			return nil, fmt.Errorf("CapacityMix %s/%s: %w", m.Namespace, m.Name, err)
+		}
+	}
+	out := &Result{Shifts: shifts(c, before), Overruled: Overrulings(c, mixes)}
+	moved := map[string]bool{} // workloads that change hands
+	for _, s := range out.Shifts {
+		moved[s.Namespace+"/"+s.Workload] = true
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		for _, g := range c.Fleet.Groups(namespace) {
+			if !concerned[namespace+"/"+g.Policy.Source] && !moved[namespace+"/"+name(g.Workload)] {
+				continue
+			}
+			settings, err := live.RebalanceSettings(c.MixOf(namespace, g.Policy))
+			if err != nil {
+				return nil, fmt.Errorf("CapacityMix of %s: %w", g.Workload, err)
+			}
+			in := Input(g, settings, c.Budgets[namespace], c.Profile.SchedulerNames, now)
+			outcome, err := Simulate(ctx, in, room)
+			if err != nil {
+				return nil, err
+			}
+			out.Outcomes = append(out.Outcomes, outcome)
+		}
+	}
+	return out, nil
+}
+
+// put replaces or adds a mix.
+func put(c *live.Cluster, m *v1alpha1.CapacityMix) error {
+	if err := c.Store.Set(m); err != nil {
+		return err
+	}
+	c.Mixes = slices.DeleteFunc(slices.Clone(c.Mixes), func(o *v1alpha1.CapacityMix) bool { return o.Namespace == m.Namespace && o.Name == m.Name })
+	c.Mixes = append(c.Mixes, m)
+	return nil
+}
+
+// governed says which source governs each live pod, by UID.
+func governed(c *live.Cluster) map[types.UID]string {
+	out := map[types.UID]string{}
+	for _, p := range livePods(c) {
+		if found, _ := c.Fleet.Resolve(p); found != nil {
+			out[p.UID] = found.Source
+		}
+	}
+	return out
+}
+
+func livePods(c *live.Cluster) []*fleet.Pod {
+	var out []*fleet.Pod
+	for _, o := range c.Pods {
+		if p := c.Fleet.Pod(o.Namespace, o.Name); p != nil && p.Live() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// shifts compares the sources with those of before, by workload.
+func shifts(c *live.Cluster, before map[types.UID]string) []Shift {
+	after := governed(c)
+	count := map[Shift]int{}
+	for _, p := range livePods(c) {
+		if from, to := before[p.UID], after[p.UID]; from != to {
+			count[Shift{Namespace: p.Namespace, Workload: ownerOf(c, p), From: from, To: to}]++
+		}
+	}
+	var out []Shift
+	for s, n := range count {
+		s.Pods = n
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b Shift) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	return out
+}
+
+// Overrulings finds the pods that a mix selects and does not get.
+func Overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []Overruled {
+	count := map[Overruled]int{}
+	for _, m := range mixes {
+		_, selector, err := policy.FromCapacityMix(m)
+		if err != nil {
+			continue
+		}
+		for _, p := range livePods(c) {
+			if p.Namespace != m.Namespace || !selector.Matches(labelSet(p.Labels)) {
+				continue
+			}
+			found, _ := c.Fleet.Resolve(p)
+			if found != nil && found.Source != policy.SourceCapacityMix+m.Name {
+				count[Overruled{Namespace: m.Namespace, Mix: m.Name, Workload: ownerOf(c, p), By: found.Source}]++
+			}
+		}
+	}
+	var out []Overruled
+	for o, n := range count {
+		o.Pods = n
+		out = append(out, o)
+	}
+	slices.SortFunc(out, func(a, b Overruled) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Mix, b.Mix), cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.By, b.By))
+	})
+	return out
+}

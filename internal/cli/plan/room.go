@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/replay"
+)
+
+// placed are the annotations that come with the binding.
+var placed = map[string]bool{
+	v1alpha1.SlotAnnotation: true, v1alpha1.CapacityTypeAnnotation: true, v1alpha1.MixAnnotation: true,
+}
+
+// Prover is the part of a replay.Snapshot that a plan asks.
+type Prover interface {
+	Fits(ctx context.Context, q replay.Question) (replay.Answer, error)
+	Assume(pod *corev1.Pod, node string)
+}
+
+// originals finds the pods that a simulation starts from: a replacement is
+// asked about by the pod that it stands for.
+type originals interface {
+	Pod(namespace, name string) *corev1.Pod
+}
+
+// Replayed is a Room that the scheduler's own filters judge. Every replacement
+// that fits takes its room, so that the next one is asked about what is left.
+type Replayed struct {
+	snapshot   Prover
+	pods       originals
+	classifier *capacity.Classifier
+	// gone are those that have made way.
+	gone []types.UID
+}
+
+// NewReplayed returns the room of a snapshot. pods finds the pods as the API has them.
+func NewReplayed(snapshot Prover, pods originals, classifier *capacity.Classifier) *Replayed {
+	return &Replayed{snapshot: snapshot, pods: pods, classifier: classifier}
+}
+
+// Prove implements Room.
+func (r *Replayed) Prove(ctx context.Context, p *fleet.Pod, t capacity.Type) (Proof, error) {
+	original := r.pods.Pod(p.Namespace, p.Name)
+	if original == nil {
+		return Proof{}, fmt.Errorf("pod %s/%s is gone", p.Namespace, p.Name)
+	}
+	answer, err := r.snapshot.Fits(ctx, replay.Question{
+		Pod: original, Gone: append(slices.Clone(r.gone), original.UID),
+		Nodes: func(n *corev1.Node) bool {
+			of, _ := r.classifier.Classify(n)
+			_, departing := capacity.Departing(n)
+			return of == t && !departing
+		},
+	})
+	switch {
+	case errors.Is(err, replay.ErrUnknownScheduler):
+		return Proof{Why: err.Error()}, nil
+	case err != nil:
+		return Proof{}, err
+	case !answer.Fits:
+		return Proof{Why: fmt.Sprintf("no %s node has room for the replacement of pod %s: %s", t, p.Name, answer.Message())}, nil
+	}
+	r.gone = append(r.gone, original.UID)
+	r.snapshot.Assume(original, answer.Node)
+	return Proof{Fits: true, Node: answer.Node}, nil
+}

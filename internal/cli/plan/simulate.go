@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan tells what a change of a mix would do, from values: it plays the
+// moves of the rebalancer one after the other until nothing is left to move.
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/rebalance"
+)
+
+// Room proves that the replacement of a replica finds a node of a type, and
+// keeps that room for it while the replica itself is taken as gone.
+type Room interface {
+	Prove(ctx context.Context, p *fleet.Pod, t capacity.Type) (Proof, error)
+}
+
+// Proof is the answer of a Room.
+type Proof struct {
+	Fits bool
+	// Node is one that fits; Why is what speaks against all of them.
+	Node, Why string
+}
+
+// Move is a replica that makes way for one on the other type.
+type Move struct {
+	Pod      *fleet.Pod
+	From, To capacity.Type
+	// Slot is the one that the replacement takes.
+	Slot int
+	// Node has room for the replacement.
+	Node string
+}
+
+// Blocked is a replica on the wrong side that stays there.
+type Blocked struct {
+	Pod     *fleet.Pod
+	On      capacity.Type
+	Reason  rebalance.Reason
+	Message string
+}
+
+// Outcome is what becomes of a group.
+type Outcome struct {
+	Before fleet.Group
+	// Wrong is how many replicas have to move.
+	Wrong   int
+	Moves   []Move
+	Blocked []Blocked
+	// Waits are the things that delay the moves and pass by themselves.
+	Waits []rebalance.Verdict
+	After fleet.Group
+}
+
+// passing are reasons that hold a workload up for a time only. What comes after
+// them is what a plan is about.
+var passing = map[rebalance.Reason]func(*rebalance.Input){
+	rebalance.ReasonRollingOut:    func(in *rebalance.Input) { in.Group.Rollout = fleet.Rollout{} },
+	rebalance.ReasonOutsideWindow: func(in *rebalance.Input) { in.Settings.Windows = rebalance.Windows{} },
+	rebalance.ReasonNotReady:      func(in *rebalance.Input) { in.Group = allReady(in.Group) },
+	rebalance.ReasonStabilizing:   func(in *rebalance.Input) { in.Settings.Stabilization = 0 },
+	rebalance.ReasonBackingOff:    func(in *rebalance.Input) { in.History.RetryAt = in.Cluster.Now },
+}
+
+// Input is a rebalance.Input for a plan: no move is under way, no budget spent,
+// and the room is for a Room to prove.
+func Input(g fleet.Group, s rebalance.Settings, budgets []rebalance.DisruptionBudget, schedulers []string, now time.Time) *rebalance.Input {
+	if s.MaxConcurrent < 1 {
+		s.MaxConcurrent = 1
+	}
+	return &rebalance.Input{
+		Group: g, Settings: s, Budgets: budgets,
+		Cluster: rebalance.Cluster{Now: now, Limit: 1, SchedulerNames: schedulers},
+		History: rebalance.History{WrongSince: now.Add(-s.Stabilization)},
+		MayFit:  func(capacity.Type, *fleet.Pod) bool { return true },
+	}
+}
+
+// Simulate plays the moves of a group to their end.
+func Simulate(ctx context.Context, given *rebalance.Input, room Room) (Outcome, error) {
+	in := *given
+	out := Outcome{Before: in.Group, Wrong: len(in.Group.WrongSide())}
+	out.Waits = pass(&in)
+	// No move is needed twice: more than this would be a fault here.
+	for range 2 * len(in.Group.Seats) {
+		moved, blocked, err := step(ctx, &in, room)
+		if err != nil {
+			return Outcome{}, err
+		}
+		out.Blocked = blocked
+		if moved == nil {
+			break
+		}
+		out.Moves = append(out.Moves, *moved)
+	}
+	out.After = in.Group
+	return out, nil
+}
+
+// pass takes what passes by itself out of the way, and returns it.
+func pass(in *rebalance.Input) []rebalance.Verdict {
+	var waits []rebalance.Verdict
+	for range len(passing) {
+		v := rebalance.Choose(in)
+		remove, ok := passing[v.Reason]
+		if !ok {
+			break
+		}
+		waits = append(waits, v)
+		remove(in)
+	}
+	return waits
+}
+
+// step makes the next move, as the rebalancer chooses it. Where there is none,
+// it says what keeps the replicas on the wrong side.
+func step(ctx context.Context, in *rebalance.Input, room Room) (*Move, []Blocked, error) {
+	noRoom := map[string]rebalance.Verdict{}
+	for {
+		asked := *in
+		asked.Skip = noRoom
+		v := rebalance.Choose(&asked)
+		if v.Reason != rebalance.ReasonMove {
+			return nil, blocked(&asked), nil
+		}
+		proof, err := room.Prove(ctx, v.Pod, v.Target)
+		if err != nil {
+			return nil, nil, err
+		}
+		if proof.Fits {
+			m := replace(&in.Group, v)
+			m.Node = proof.Node
+			return &m, nil, nil
+		}
+		v.Reason, v.Message = rebalance.ReasonNoRoom, proof.Why
+		noRoom[string(v.Pod.UID)] = v
+	}
+}
+
+// blocked says of each replica on the wrong side what keeps it there.
+func blocked(in *rebalance.Input) []Blocked {
+	var out []Blocked
+	for _, seat := range in.Group.WrongSide() {
+		v := About(in, seat)
+		out = append(out, Blocked{Pod: seat.Pod, On: seat.On, Reason: v.Reason, Message: v.Message})
+	}
+	return out
+}
+
+// About returns the verdict about one replica of WrongSide. Decide looks at
+// borrowed replicas first and stops at one that may move: so this one is made
+// the only borrowed one, and no other has room.
+func About(given *rebalance.Input, about fleet.Seat) rebalance.Verdict {
+	in := *given
+	in.Group.Seats = slices.Clone(in.Group.Seats)
+	for i := range in.Group.Seats {
+		s := &in.Group.Seats[i]
+		s.Wants = s.On
+		if s.ID == about.ID {
+			s.Wants = other(s.On)
+		}
+	}
+	mayFit := in.MayFit
+	in.MayFit = func(t capacity.Type, p *fleet.Pod) bool { return p.UID == about.Pod.UID && mayFit(t, p) }
+	return rebalance.Choose(&in)
+}
+
+// other is a type that differs, for unknown too.
+func other(t capacity.Type) capacity.Type {
+	if t == capacity.Spot {
+		return capacity.OnDemand
+	}
+	return capacity.Spot
+}
+
+// replace puts the replacement of a replica on its slot: a Ready one on the
+// type it was proven to have room on.
+func replace(g *fleet.Group, v rebalance.Verdict) Move {
+	var taken mix.Slots
+	var gone fleet.Seat
+	seats := make([]fleet.Seat, 0, len(g.Seats))
+	for _, s := range g.Seats {
+		if s.Pod.UID == v.Pod.UID {
+			gone = s
+			continue
+		}
+		taken.Take(s.Slot)
+		seats = append(seats, s)
+	}
+	slot := taken.Lowest()
+	if g.Identity {
+		slot = gone.Slot
+	}
+	p := *gone.Pod
+	p.UID, p.Ready, p.Node, p.Annotations = "replacement of "+p.UID, true, "", unplaced(p.Annotations)
+	seat := fleet.Seat{Pod: &p, Seat: mix.Seat{Wants: g.Policy.Mix.TypeOf(slot), Pod: mix.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target}}}
+	at, _ := slices.BinarySearchFunc(seats, slot, func(s fleet.Seat, slot int) int { return s.Slot - slot })
+	g.Seats = slices.Insert(seats, at, seat)
+	return Move{Pod: gone.Pod, From: gone.On, To: v.Target, Slot: slot}
+}
+
+// unplaced drops what came with the binding: a replacement starts without it.
+func unplaced(annotations map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range annotations {
+		if !placed[k] {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// allReady is the group once all its replicas are there and Ready, which moves wait for.
+func allReady(g fleet.Group) fleet.Group {
+	var taken mix.Slots
+	g.Seats = slices.Clone(g.Seats)
+	for i := range g.Seats {
+		p := *g.Seats[i].Pod
+		p.Ready = true
+		g.Seats[i].Pod = &p
+		taken.Take(g.Seats[i].Slot)
+	}
+	for len(g.Seats) < g.Replicas {
+		slot := taken.Lowest()
+		taken.Take(slot)
+		t, id := g.Policy.Mix.TypeOf(slot), fmt.Sprintf("not made yet: slot %d", slot)
+		g.Seats = append(g.Seats, fleet.Seat{
+			Place: fleet.Pending, Pod: &fleet.Pod{Namespace: g.Workload.Namespace, UID: types.UID(id)},
+			Seat: mix.Seat{Wants: t, Pod: mix.Pod{ID: id, Slot: slot, On: t}},
+		})
+	}
+	slices.SortFunc(g.Seats, func(a, b fleet.Seat) int { return a.Slot - b.Slot })
+	return g
+}
+
+// Ample is a Room that never ends; for what-if without a look at the nodes.
+type Ample struct{}
+
+// Prove implements Room.
+func (Ample) Prove(context.Context, *fleet.Pod, capacity.Type) (Proof, error) {
+	return Proof{Fits: true}, nil
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const aboutStatus = `Shows the mixes of a namespace and the workloads that they govern, also those that are governed by
+annotations or by the scheduler's default mix.
+
+Replicas are counted now, from pods and nodes. DESIRED and ACTUAL are spot/on-demand; "2?" after them are replicas on
+nodes whose type is not known. Only what berth-controller knows, why a replica is not moved, is taken from its last report.`
+
+// Status is what `status` shows.
+type Status struct {
+	Mixes     []MixStatus      `json:"mixes"`
+	Workloads []WorkloadStatus `json:"workloads"`
+	// Notes are for people.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// MixStatus is a CapacityMix with the sums of its workloads.
+type MixStatus struct {
+	Namespace   string      `json:"namespace"`
+	Name        string      `json:"name"`
+	SpotPercent int32       `json:"spotPercent"`
+	MinOnDemand int32       `json:"minOnDemand"`
+	MaxSpot     *int32      `json:"maxSpot,omitempty"`
+	Workloads   int         `json:"workloads"`
+	Desired     Split       `json:"desired"`
+	Actual      Split       `json:"actual"`
+	Borrowed    int         `json:"borrowed"`
+	Pending     int         `json:"pending"`
+	Departing   int         `json:"departing"`
+	Satisfied   bool        `json:"satisfied"`
+	Blocked     string      `json:"blocked,omitempty"`
+	Invalid     string      `json:"invalid,omitempty"`
+	Controller  reportState `json:"controller"`
+	Created     metav1.Time `json:"created"`
+	// counted is false where the pods could not be read.
+	counted bool
+}
+
+// WorkloadStatus is one revision of a workload.
+type WorkloadStatus struct {
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Revision  string `json:"revision,omitempty"`
+	// Source says where the mix comes from: capacitymix/<name>, annotations/pod, annotations/controller or default.
+	Source    string `json:"source"`
+	Rule      string `json:"rule"`
+	Replicas  int    `json:"replicas"`
+	Desired   Split  `json:"desired"`
+	Actual    Split  `json:"actual"`
+	Borrowed  int    `json:"borrowed"`
+	Pending   int    `json:"pending"`
+	Departing int    `json:"departing"`
+	Satisfied bool   `json:"satisfied"`
+	// State is one word, Message the same for people.
+	State       string       `json:"state"`
+	Message     string       `json:"message,omitempty"`
+	FailedMoves int32        `json:"failedMoves,omitempty"`
+	RetryTime   *metav1.Time `json:"retryTime,omitempty"`
+	bare        bool
+}
+
+// reportState says what a mix's status is worth.
+type reportState string
+
+const (
+	reportCurrent reportState = "Current"
+	reportStale   reportState = "Stale"
+	reportAbsent  reportState = "Absent"
+)
+
+func newStatus(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "status [MIX]",
+		Short:             "How mixes and workloads stand",
+		Long:              aboutStatus,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: o.completeMixes(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace, err := o.namespace()
+			if err != nil {
+				return err
+			}
+			_, cluster, err := o.load(cmd.Context(), namespace)
+			if err != nil {
+				return err
+			}
+			only := ""
+			if len(args) > 0 {
+				only = args[0]
+				if namespace == "" {
+					return fmt.Errorf("a mix is named in one namespace: use -n, not -A")
+				}
+				if cluster.Mix(namespace, only) == nil {
+					return fmt.Errorf("capacitymixes.berth.dev %q not found in namespace %s", only, namespace)
+				}
+			}
+			return o.showStatus(statusOf(cluster, only), namespace)
+		},
+	}
+	o.allNamespacesFlag(cmd)
+	o.outputFlag(cmd, asWide, asJSON, asYAML)
+	return cmd
+}
+
+func (o *options) showStatus(s *Status, namespace string) error {
+	if done, err := o.printed(s); done {
+		return err
+	}
+	if len(s.Mixes)+len(s.Workloads) == 0 {
+		where := "any namespace"
+		if namespace != "" {
+			where = "namespace " + namespace
+		}
+		fmt.Fprintf(o.ErrOut, "No mixes, and no workloads that a mix governs, found in %s.\n", where)
+	}
+	if len(s.Mixes) > 0 {
+		if err := o.mixTable(s.Mixes).write(o.Out, namespace == ""); err != nil {
+			return err
+		}
+	}
+	if len(s.Mixes) > 0 && len(s.Workloads) > 0 {
+		fmt.Fprintln(o.Out)
+	}
+	if len(s.Workloads) > 0 {
+		if err := o.workloadTable(s.Workloads).write(o.Out, namespace == ""); err != nil {
+			return err
+		}
+	}
+	for _, n := range s.Notes {
+		o.warn("%s", n)
+	}
+	return nil
+}
+
+func (o *options) mixTable(mixes []MixStatus) *table {
+	t := &table{header: []string{"NAMESPACE", "NAME", "SPOT%", "MIN-OD", "WORKLOADS", "DESIRED", "ACTUAL", "BORROWED", "PENDING", "SATISFIED", "BLOCKED", "AGE"}}
+	if o.output == asWide {
+		t.header = append(t.header, "MAX-SPOT", "DEPARTING", "CONTROLLER")
+	}
+	for _, m := range mixes {
+		row := []string{m.Namespace, m.Name, number(m.SpotPercent), number(m.MinOnDemand)}
+		if m.counted {
+			row = append(row, number(m.Workloads), m.Desired.String(), m.Actual.String(), number(m.Borrowed), number(m.Pending), satisfied(m))
+		} else {
+			row = append(row, "<unknown>", "<unknown>", "<unknown>", "<unknown>", "<unknown>", "<unknown>")
+		}
+		row = append(row, m.Blocked, age(o.now(), m.Created.Time))
+		maxSpot := ""
+		if m.MaxSpot != nil {
+			maxSpot = number(*m.MaxSpot)
+		}
+		t.add(append(row, maxSpot, number(m.Departing), string(m.Controller))...)
+	}
+	return t
+}
+
+func satisfied(m MixStatus) string {
+	switch {
+	case m.Invalid != "":
+		return "Invalid"
+	case m.Satisfied:
+		return "True"
+	}
+	return "False"
+}
+
+func (o *options) workloadTable(workloads []WorkloadStatus) *table {
+	t := &table{header: []string{"NAMESPACE", "WORKLOAD", "REVISION", "MIX", "REPLICAS", "DESIRED", "ACTUAL", "BORROWED", "PENDING", "DEPARTING", "STATE"}}
+	if o.output == asWide {
+		t.header = append(t.header, "RULE", "FAILED-MOVES", "RETRY", "MESSAGE")
+	}
+	for _, w := range workloads {
+		retry := ""
+		if w.RetryTime != nil {
+			retry = w.RetryTime.UTC().Format("15:04:05Z")
+		}
+		t.add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, w.Source, number(w.Replicas), w.Desired.String(), w.Actual.String(),
+			number(w.Borrowed), number(w.Pending), number(w.Departing), w.State, w.Rule, number(w.FailedMoves), retry, w.Message)
+	}
+	return t
+}
+
+// tableName is kind/name. Pods without a controller are one line for all those of a mix.
+func tableName(kind, name string, bare bool) string {
+	if bare {
+		name = "*"
+	}
+	return kind + "/" + name
+}
