@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package monitoring_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/component-base/metrics/legacyregistry"
+	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"berth.dev/berth/controllers/board"
+	"berth.dev/berth/controllers/capacitymix"
+	_ "berth.dev/berth/controllers/rebalance" // registers its metrics
+	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/rebalance"
+)
+
+const (
+	// root is where the paths of this package begin.
+	root = "../../"
+	// pluginFolder has the scheduler's metrics.
+	pluginFolder = "plugins"
+)
+
+// metric is one that a binary has.
+type metric struct {
+	labels    []string
+	histogram bool
+	// values are the values that a label may have, where the code fixes them.
+	values map[string][]string
+}
+
+// described are the metrics of a collector. Descriptions do not show their
+// fields but as text.
+func described(t *testing.T, c prometheus.Collector) map[string]*metric {
+	t.Helper()
+	ch := make(chan *prometheus.Desc)
+	go func() { c.Describe(ch); close(ch) }()
+	shape := regexp.MustCompile(
+		`^Desc\{fqName: "([a-z0-9_]+)", .*constLabels: \{\}, variableLabels: \{([a-z0-9_,]*)\}\}$`)
+	found := map[string]*metric{}
+	for d := range ch {
+		m := shape.FindStringSubmatch(d.String())
+		if strings.Contains(d.String(), `fqName: "berth_`) {
+			require.NotNil(t, m, "a metric with constant labels, or client_golang writes descriptions otherwise: %s", d)
+		}
+		if m != nil {
+			labels := strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' })
+			found[m[1]] = &metric{labels: labels, values: map[string][]string{}}
+		}
+	}
+	return found
+}
+
+// learn adds what samples tell: the values of labels whose values the code fixes.
+func learn(all map[string]*metric, families []*dto.MetricFamily, fixed ...string) {
+	for _, f := range families {
+		m := all[f.GetName()]
+		if m == nil {
+			continue
+		}
+		for _, s := range f.GetMetric() {
+			for _, l := range s.GetLabel() {
+				if slices.Contains(fixed, l.GetName()) && !slices.Contains(m.values[l.GetName()], l.GetValue()) {
+					m.values[l.GetName()] = append(m.values[l.GetName()], l.GetValue())
+				}
+			}
+		}
+	}
+}
+
+// ofController are all metrics of berth-controller's registry.
+func ofController(t *testing.T) map[string]*metric {
+	t.Helper()
+	all := described(t, metrics.Registry.(prometheus.Collector))
+	families, err := metrics.Registry.Gather()
+	require.NoError(t, err)
+	learn(all, families, "outcome")
+
+	// The collector that Add registers. A pedantic registry refuses what was not described.
+	b := board.New()
+	b.Put(board.Entry{
+		Group: fleet.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}, Policy: &policy.Policy{Mix: mix.New(70, 2)}, Replicas: 10},
+		Mix:   "web", Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom},
+	})
+	c := &capacitymix.Collector{Board: b, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))}
+	own := described(t, c)
+	r := prometheus.NewPedanticRegistry()
+	require.NoError(t, r.Register(c))
+	families, err = r.Gather()
+	require.NoError(t, err)
+	assert.Len(t, families, len(own), "the board does not show every metric that the collector describes")
+	learn(own, families, "type")
+	maps.Copy(all, own)
+	for name, m := range declared(t, "controllers") {
+		if all[name] != nil {
+			all[name].histogram = m.histogram // a description does not say so
+		}
+	}
+
+	for name, fixed := range map[string]struct {
+		label  string
+		values []string
+	}{
+		"berth_rebalance_evictions_total": {"result", constants(t, "controllers/rebalance", "result")},
+		"leader_election_master_status":   {"name", []string{leaseName(t)}},
+	} {
+		require.NotNil(t, all[name], "%s is not registered", name)
+		all[name].values[fixed.label] = fixed.values
+	}
+	return all
+}
+
+// ofScheduler are Berth's metrics in the scheduler, from the plugin's source:
+// its variables are its own.
+func ofScheduler(t *testing.T) map[string]*metric {
+	t.Helper()
+	return declared(t, pluginFolder)
+}
+
+// berth are the metrics that Berth's own code has, in both binaries.
+func berth(t *testing.T) map[string]*metric {
+	t.Helper()
+	all := declared(t, "cmd/berth-controller")
+	maps.Copy(all, ofScheduler(t))
+	for name, m := range ofController(t) {
+		if strings.HasPrefix(name, "berth_") {
+			all[name] = m
+		}
+	}
+	return all
+}
+
+// stock are the metrics of others that the kit reads.
+func stock(t *testing.T) map[string]*metric {
+	t.Helper()
+	return map[string]*metric{
+		// Prometheus itself, of every target.
+		"up": {},
+		// sigs.k8s.io/controller-runtime/pkg/metrics in the controller,
+		// k8s.io/component-base/metrics/prometheus/clientgo/leaderelection in the scheduler.
+		"leader_election_master_status": ofController(t)["leader_election_master_status"],
+		// k8s.io/kubernetes/pkg/scheduler/metrics
+		"scheduler_scheduling_attempt_duration_seconds": {labels: []string{"result", "profile"}, histogram: true},
+	}
+}
+
+func TestTheSchedulersStockMetricsAreAsListed(t *testing.T) {
+	schedulermetrics.Register()
+	schedulermetrics.PodScheduled("p", 0.1)
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	for name, want := range stock(t) {
+		if !strings.HasPrefix(name, "scheduler_") {
+			continue
+		}
+		i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name })
+		require.GreaterOrEqual(t, i, 0, name)
+		var labels []string
+		for _, l := range families[i].GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		assert.ElementsMatch(t, want.labels, labels, name)
+		assert.Equal(t, want.histogram, families[i].GetType() == dto.MetricType_HISTOGRAM, name)
+	}
+}
+
+// What the source declares is what the registries hold: nothing is forgotten.
+func TestEveryDeclaredMetricIsRegistered(t *testing.T) {
+	held := ofController(t)
+	source := declared(t, "controllers")
+	require.NotEmpty(t, source)
+	for name, m := range source {
+		if assert.NotNil(t, held[name], "%s is declared, and not registered", name) {
+			assert.ElementsMatch(t, m.labels, held[name].labels, name)
+		}
+	}
+	for name, m := range berth(t) {
+		assert.True(t, strings.HasPrefix(name, "berth_"), name)
+		for _, l := range m.labels {
+			assert.NotContains(t, []string{"pod", "node", "workload"}, l, "%s has a series for each", name)
+		}
+	}
+	assert.Empty(t, declared(t, "internal"), "metrics belong to the binaries: add the folder to berth()")
+}
+
+// constants are the values of a package's string constants with a prefix.
+func constants(t *testing.T, folder, prefix string) (values []string) {
+	t.Helper()
+	for name, value := range newSource(t, folder).consts {
+		if strings.HasPrefix(name, prefix) {
+			values = append(values, value)
+		}
+	}
+	require.NotEmpty(t, values, "%s: no constant %s…", folder, prefix)
+	return values
+}
+
+// source are the Go files below a folder, without tests.
+type source struct {
+	t      *testing.T
+	files  []*ast.File
+	consts map[string]string
+}
+
+func newSource(t *testing.T, folder string) *source {
+	t.Helper()
+	s := &source{t: t, consts: map[string]string{}}
+	require.NoError(t, filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		s.files = append(s.files, f)
+		return err
+	}))
+	for _, f := range s.files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if v, ok := n.(*ast.ValueSpec); ok {
+				for i, name := range v.Names {
+					if i < len(v.Values) {
+						if l, ok := v.Values[i].(*ast.BasicLit); ok && l.Kind == token.STRING {
+							s.consts[name.Name], _ = strconv.Unquote(l.Value)
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	return s
+}
+
+// text is the value of a string literal, or of a constant.
+func (s *source) text(e ast.Expr) string {
+	s.t.Helper()
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		v, err := strconv.Unquote(e.Value)
+		require.NoError(s.t, err)
+		return v
+	case *ast.Ident:
+		require.Contains(s.t, s.consts, e.Name, "the name of a metric must be a constant")
+		return s.consts[e.Name]
+	}
+	require.Fail(s.t, "the name of a metric must be a constant", "%T", e)
+	return ""
+}
+
+func (s *source) texts(e ast.Expr) (list []string) {
+	s.t.Helper()
+	if l, ok := e.(*ast.CompositeLit); ok {
+		for _, el := range l.Elts {
+			list = append(list, s.text(el))
+		}
+	}
+	return list
+}
+
+var constructor = regexp.MustCompile(`^New(Counter|Gauge|Histogram|Summary|TimingHistogram)(Vec|Func)?$`)
+
+// declared are the metrics that are made below a folder. Those of the scheduler
+// must be handed to RegisterMetrics too.
+func declared(t *testing.T, folder string) map[string]*metric {
+	t.Helper()
+	s := newSource(t, folder)
+	found, variable, registered := map[string]*metric{}, map[string]string{}, map[string]bool{}
+	for _, f := range s.files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				for i, v := range n.Values {
+					if name, _ := s.made(v); name != "" {
+						variable[n.Names[i].Name] = name
+					}
+				}
+			case *ast.CallExpr:
+				if name, m := s.made(n); name != "" {
+					found[name] = m
+				}
+				if called(n) == "RegisterMetrics" {
+					for _, a := range n.Args {
+						registered[a.(*ast.Ident).Name] = true
+					}
+				}
+			}
+			return true
+		})
+	}
+	if folder == pluginFolder {
+		for v, name := range variable {
+			assert.True(t, registered[v], "%s is not registered", name)
+		}
+	}
+	return found
+}
+
+func called(c *ast.CallExpr) string {
+	if f, ok := c.Fun.(*ast.SelectorExpr); ok {
+		return f.Sel.Name
+	}
+	return ""
+}
+
+// made is the metric that an expression makes, "" if it makes none.
+func (s *source) made(e ast.Expr) (string, *metric) {
+	s.t.Helper()
+	c, ok := e.(*ast.CallExpr)
+	if !ok || len(c.Args) == 0 {
+		return "", nil
+	}
+	m := &metric{values: map[string][]string{}}
+	if called(c) == "NewDesc" {
+		m.labels = s.texts(c.Args[2])
+		return s.text(c.Args[0]), m
+	}
+	kind := constructor.FindStringSubmatch(called(c))
+	if kind == nil {
+		return "", nil
+	}
+	m.histogram = strings.HasSuffix(kind[1], "Histogram")
+	if kind[2] == "Vec" {
+		m.labels = s.texts(c.Args[1])
+	}
+	opts := c.Args[0]
+	if u, ok := opts.(*ast.UnaryExpr); ok {
+		opts = u.X
+	}
+	literal, ok := opts.(*ast.CompositeLit)
+	require.True(s.t, ok, "the options of a metric must be literal")
+	part := map[string]string{}
+	for _, el := range literal.Elts {
+		kv := el.(*ast.KeyValueExpr)
+		if key := kv.Key.(*ast.Ident).Name; key == "Namespace" || key == "Subsystem" || key == "Name" {
+			part[key] = s.text(kv.Value)
+		}
+	}
+	return prometheus.BuildFQName(part["Namespace"], part["Subsystem"], part["Name"]), m
+}
