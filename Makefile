@@ -35,7 +35,7 @@ help: ## Show this
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*##/ {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## Show it: a local control plane, a workload placed by its mix, scaled, rolled, drained
+demo: ## Show it: a local control plane, a workload placed by its mix, scaled, rolled, drained, mended
 	@go run ./hack/demo
 
 .PHONY: test
@@ -69,7 +69,7 @@ clean: ## Remove bin/ and what the tests left
 ##@ Test
 
 # Everything but the suites that start a control plane.
-UNIT := $(shell go list ./... | grep -v -e /test/integration/ -e /hack/cluster -e /hack/demo)
+UNIT := $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /hack/cluster -e /hack/demo)
 
 .PHONY: test-unit
 test-unit: ## Unit and property tests
@@ -78,11 +78,15 @@ test-unit: ## Unit and property tests
 
 .PHONY: test-race
 test-race: ## The concurrent packages under the race detector
-	CGO_ENABLED=1 go test -race ./internal/... ./plugins/...
+	CGO_ENABLED=1 go test -race ./internal/... ./plugins/... ./controllers/...
 
 .PHONY: test-integration
-test-integration: ## Tests on a real control plane, one suite after the other; the scheduler is built with -race
+test-integration: ## Tests on a real control plane, one suite after the other; Berth is built with -race
 	go test -p 1 -timeout 30m ./hack/cluster/... ./hack/demo/... ./test/integration/...
+
+.PHONY: test-scale
+test-scale: ## 1,000 workloads with 10,000 pods on 500 nodes: memory and time of the controller (minutes; not in `make test`)
+	BERTH_TEST_NO_RACE=1 go test -timeout 60m -count=1 -v ./test/scale/...
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each
@@ -90,7 +94,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 
 .PHONY: bench
 bench: ## Benchmarks of the hot path
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix ./internal/capacity ./plugins/...
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix ./internal/capacity ./plugins/... ./test/perf/...
 
 ##@ Keep it well
 

@@ -6,6 +6,8 @@
 package board
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,8 +59,13 @@ type Hold struct {
 // Board holds the entries by group. Safe for concurrent use; entries are
 // values, and their slices and maps are replaced rather than changed.
 type Board struct {
-	mu      sync.RWMutex
-	entries map[policy.GroupKey]Entry
+	mu sync.RWMutex
+	// entries by namespace; moves counts the replicas on the move of all of them.
+	entries map[string]map[policy.GroupKey]Entry
+	moves   int
+	// lists are what Namespace returned, until something changes there: a
+	// namespace with many mixes asks once per mix.
+	lists map[string][]Entry
 	// storm is whether a spot storm is on.
 	storm bool
 	// complete is set once every namespace was looked at.
@@ -66,36 +73,42 @@ type Board struct {
 }
 
 // New returns an empty board.
-func New() *Board { return &Board{entries: map[policy.GroupKey]Entry{}} }
+func New() *Board {
+	return &Board{entries: map[string]map[policy.GroupKey]Entry{}, lists: map[string][]Entry{}}
+}
 
 // Get returns the entry of a group.
 func (b *Board) Get(key policy.GroupKey) (Entry, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	e, ok := b.entries[key]
+	e, ok := b.entries[key.Namespace][key]
 	return e, ok
 }
 
-// Namespace returns the entries of a namespace, in no order.
+// Namespace returns the entries of a namespace, in no order. The list is shared
+// and must not be changed.
 func (b *Board) Namespace(namespace string) []Entry {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	var all []Entry
-	for key, e := range b.entries {
-		if key.Namespace == namespace {
-			all = append(all, e)
-		}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if list, ok := b.lists[namespace]; ok {
+		return list
 	}
-	return all
+	list := slices.Collect(maps.Values(b.entries[namespace]))
+	if len(list) > 0 {
+		b.lists[namespace] = list
+	}
+	return list
 }
 
 // All returns every entry, in no order.
 func (b *Board) All() []Entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	all := make([]Entry, 0, len(b.entries))
-	for _, e := range b.entries {
-		all = append(all, e)
+	var all []Entry
+	for _, entries := range b.entries {
+		for _, e := range entries {
+			all = append(all, e)
+		}
 	}
 	return all
 }
@@ -104,17 +117,31 @@ func (b *Board) All() []Entry {
 func (b *Board) Put(e Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.entries[e.Group.Key] = e
+	key := e.Group.Key
+	entries := b.entries[key.Namespace]
+	if entries == nil {
+		entries = map[policy.GroupKey]Entry{}
+		b.entries[key.Namespace] = entries
+	}
+	delete(b.lists, key.Namespace)
+	b.moves += len(e.Moves) - len(entries[key].Moves)
+	entries[key] = e
 }
 
 // Retain drops the entries of a namespace that are not among those.
 func (b *Board) Retain(namespace string, keys map[policy.GroupKey]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for key := range b.entries {
-		if key.Namespace == namespace && !keys[key] {
-			delete(b.entries, key)
+	delete(b.lists, namespace)
+	entries := b.entries[namespace]
+	for key, e := range entries {
+		if !keys[key] {
+			b.moves -= len(e.Moves)
+			delete(entries, key)
 		}
+	}
+	if len(entries) == 0 {
+		delete(b.entries, namespace)
 	}
 }
 
@@ -122,13 +149,15 @@ func (b *Board) Retain(namespace string, keys map[policy.GroupKey]bool) {
 func (b *Board) InFlight(namespace, mix string) (cluster, ofMix int) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	for key, e := range b.entries {
-		cluster += len(e.Moves)
-		if mix != "" && key.Namespace == namespace && e.Mix == mix {
+	if mix == "" {
+		return b.moves, 0
+	}
+	for _, e := range b.entries[namespace] {
+		if e.Mix == mix {
 			ofMix += len(e.Moves)
 		}
 	}
-	return cluster, ofMix
+	return b.moves, ofMix
 }
 
 // SetStorm notes whether a spot storm is on.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -64,6 +65,8 @@ func New(o Options) *Reconciler {
 // Setup adds the reconciler to a manager.
 func (r *Reconciler) Setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("capacitymix").
+		// One write takes some milliseconds; a new leader of a large cluster has a thousand to make.
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 4}).
 		WatchesRawSource(source.Channel(r.decided, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }
@@ -112,8 +115,8 @@ func (r *Reconciler) write(ctx context.Context, cm *v1alpha1.CapacityMix, status
 	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"))
 	patch.SetNamespace(cm.Namespace)
 	patch.SetName(cm.Name)
-	patch.SetUID(cm.UID)                                                                                                            // a mix of the same name that was made meanwhile is another one
-	if err := r.Client.Status().Patch(ctx, patch, client.Apply, client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil { //nolint:staticcheck // the typed apply of controller-runtime 0.22 does not know the status subresource
+	patch.SetUID(cm.UID) // a mix of the same name that was made meanwhile is another one
+	if err := r.Client.Status().Patch(ctx, patch, client.Apply, client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("write the status of CapacityMix %s/%s: %w", cm.Namespace, cm.Name, err))
 	}
 	statusWrites.Inc()

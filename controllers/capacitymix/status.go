@@ -5,6 +5,7 @@ package capacitymix
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -24,13 +25,13 @@ import (
 func compose(cm *v1alpha1.CapacityMix, entries []board.Entry, now time.Time) v1alpha1.CapacityMixStatus {
 	s := v1alpha1.CapacityMixStatus{ObservedGeneration: cm.Generation, Conditions: slices.Clone(cm.Status.Conditions)}
 	var mine []board.Entry
-	for _, e := range entries {
-		if e.Mix == cm.Name {
-			mine = append(mine, e)
+	for i := range entries {
+		if entries[i].Mix == cm.Name {
+			mine = append(mine, entries[i])
 		}
 	}
 	slices.SortFunc(mine, byNeed)
-	s.WorkloadCount = int32(len(mine))
+	s.WorkloadCount = number(len(mine))
 	desired, actual := &v1alpha1.ReplicaSplit{}, &v1alpha1.ReplicaSplit{}
 	for i := range mine {
 		w := workload(&mine[i])
@@ -77,10 +78,10 @@ func workload(e *board.Entry) v1alpha1.WorkloadMix {
 	m, c := g.Policy.Mix, g.Actual()
 	pending, departing, _ := g.Counts()
 	w := v1alpha1.WorkloadMix{
-		Kind: shorten(g.Workload.Kind, 63), Name: g.Workload.Name, Revision: g.Workload.Revision, Replicas: int32(g.Replicas),
-		Desired:  v1alpha1.ReplicaSplit{Spot: int32(m.Spot(g.Replicas)), OnDemand: int32(m.OnDemand(g.Replicas))},
-		Actual:   v1alpha1.ReplicaSplit{Spot: int32(c.Spot), OnDemand: int32(c.OnDemand), Unknown: int32(c.Unknown)},
-		Borrowed: int32(g.Borrowed()), Pending: int32(pending), Departing: int32(departing),
+		Kind: shorten(g.Workload.Kind, 63), Name: g.Workload.Name, Revision: g.Workload.Revision, Replicas: number(g.Replicas),
+		Desired:  v1alpha1.ReplicaSplit{Spot: number(m.Spot(g.Replicas)), OnDemand: number(m.OnDemand(g.Replicas))},
+		Actual:   v1alpha1.ReplicaSplit{Spot: number(c.Spot), OnDemand: number(c.OnDemand), Unknown: number(c.Unknown)},
+		Borrowed: number(g.Borrowed()), Pending: number(pending), Departing: number(departing),
 		OutOfMixSince: timeOf(e.WrongSince), FailedMoves: e.Failures, RetryTime: timeOf(e.RetryAt),
 	}
 	if reason, message := blocked(e); reason != "" {
@@ -88,6 +89,9 @@ func workload(e *board.Entry) v1alpha1.WorkloadMix {
 	}
 	return w
 }
+
+// number is a count of replicas as the API has it.
+func number(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
 // blocked is what keeps a workload from its mix, "" if nothing does.
 func blocked(e *board.Entry) (rebalance.Reason, string) {
@@ -116,7 +120,8 @@ func accepted(cm *v1alpha1.CapacityMix, entries []board.Entry) metav1.Condition 
 		return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, Message: err.Error()}
 	}
 	others := map[string]bool{}
-	for _, e := range entries {
+	for i := range entries {
+		e := &entries[i]
 		if e.Mix == "" || e.Mix == cm.Name || others[e.Mix] {
 			continue
 		}

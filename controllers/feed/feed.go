@@ -44,6 +44,8 @@ type source struct {
 	object runtime.Object
 	list   func() runtime.Object
 	store  *store
+	// keep is what is left of an object of a list; nil means strip.
+	keep func(runtime.Object) runtime.Object
 }
 
 var (
@@ -52,7 +54,7 @@ var (
 )
 
 // New returns the feed of a fleet. Failed is called whenever the API server
-// could not be read: what the fleet shows may then be old.
+// could not be read, and when it can be again: what the fleet shows may then be old.
 func New(config *rest.Config, f *fleet.Fleet, failed func(time.Time)) (*Feed, error) {
 	feed := &Feed{fleet: f, failed: failed}
 	kube, err := kubernetes.NewForConfig(protobuf(config))
@@ -62,7 +64,7 @@ func New(config *rest.Config, f *fleet.Fleet, failed func(time.Time)) (*Feed, er
 	core, apps, batch := kube.CoreV1().RESTClient(), kube.AppsV1().RESTClient(), kube.BatchV1().RESTClient()
 	feed.sources = []source{
 		{name: "nodes", client: core, object: &corev1.Node{}, list: func() runtime.Object { return &corev1.NodeList{} }, store: feed.nodes()},
-		{name: "pods", client: core, object: &corev1.Pod{}, list: func() runtime.Object { return &corev1.PodList{} }, store: feed.pods()},
+		{name: "pods", client: core, object: &corev1.Pod{}, list: func() runtime.Object { return &corev1.PodList{} }, store: feed.pods(), keep: feed.keepPod},
 		{name: "deployments", client: apps, object: &appsv1.Deployment{}, list: func() runtime.Object { return &appsv1.DeploymentList{} }, store: feed.workloads()},
 		{name: "replicasets", client: apps, object: &appsv1.ReplicaSet{}, list: func() runtime.Object { return &appsv1.ReplicaSetList{} }, store: feed.workloads()},
 		{name: "statefulsets", client: apps, object: &appsv1.StatefulSet{}, list: func() runtime.Object { return &appsv1.StatefulSetList{} }, store: feed.workloads()},
@@ -108,7 +110,9 @@ func (s source) listWatch(failed func(time.Time)) *cache.ListWatch {
 		return s.client.Get().Resource(s.name).VersionedParams(&o, scheme.ParameterCodec)
 	}
 	note := func(err error) error {
-		if err != nil {
+		// The first answer after an outage counts as well: attempts back off to half a minute and more, so the last one
+		// that failed may have been long before.
+		if s.store.away.Swap(err != nil) || err != nil {
 			failed(time.Now())
 		}
 		return err
@@ -127,7 +131,7 @@ func (s source) listWatch(failed func(time.Time)) *cache.ListWatch {
 }
 
 func (s source) pages(ctx context.Context, request func(metav1.ListOptions) *rest.Request) (runtime.Object, error) {
-	all := &stripped{}
+	all := &stripped{keep: s.keep}
 	for next := ""; ; {
 		page := s.list()
 		if err := request(metav1.ListOptions{Limit: pageSize, Continue: next}).Do(ctx).Into(page); err != nil {
@@ -150,8 +154,23 @@ func (f *Feed) pods() *store {
 		remove: func(o metav1.Object) {
 			f.fleet.DeletePod(types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, o.GetUID())
 		},
-		replace: func(all []any) { f.fleet.ReplacePods(cast[*corev1.Pod](all)) },
+		replace: func(all []any) {
+			listed := make(map[types.NamespacedName]bool, len(all))
+			for _, o := range all {
+				m := o.(metav1.Object)
+				listed[types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}] = true
+			}
+			f.fleet.RetainPods(func(name types.NamespacedName) bool { return listed[name] })
+		},
 	}
+}
+
+// keepPod hands a pod of a list on at once and keeps its name: ten thousand
+// pods, even stripped, would be the most memory that the controller ever takes.
+func (f *Feed) keepPod(o runtime.Object) runtime.Object {
+	pod := o.(*corev1.Pod)
+	f.fleet.SetPod(pod)
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
 func (f *Feed) nodes() *store {

@@ -24,6 +24,8 @@ type store struct {
 	// listed is set once the first list has been handed on, relists counts those after it.
 	listed  atomic.Bool
 	relists atomic.Int32
+	// away is set while the API server cannot be read.
+	away atomic.Bool
 }
 
 var _ cache.ReflectorStore = &store{}
@@ -60,6 +62,7 @@ type stripped struct {
 	metav1.TypeMeta
 	metav1.ListMeta
 	Items []runtime.Object
+	keep  func(runtime.Object) runtime.Object
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -75,8 +78,12 @@ func (s *stripped) add(page runtime.Object) (metav1.ListInterface, error) {
 		return nil, err
 	}
 	s.ResourceVersion = m.GetResourceVersion()
+	keep := s.keep
+	if keep == nil {
+		keep = strip
+	}
 	err = meta.EachListItem(page, func(o runtime.Object) error {
-		if kept := strip(o); kept != nil {
+		if kept := keep(o); kept != nil {
 			s.Items = append(s.Items, kept)
 		}
 		return nil
@@ -88,7 +95,7 @@ func (s *stripped) add(page runtime.Object) (metav1.ListInterface, error) {
 // nothing of the object. The copy holds on to no memory of the page.
 func strip(o runtime.Object) runtime.Object {
 	switch o := o.(type) {
-	case *corev1.Pod:
+	case *corev1.Pod: // see Feed.keepPod
 		return fleet.StripPod(o)
 	case *corev1.Node:
 		kept := o.DeepCopy()

@@ -199,6 +199,11 @@ func (c *Controller) pass(ctx context.Context) map[string]time.Time {
 			c.Decided(namespace)
 		}
 	}
+	scope := "some"
+	if all {
+		scope = "all"
+	}
+	lookSeconds.WithLabelValues(scope).Observe(c.Clock.Since(p.now).Seconds())
 	if all && !c.Board.Complete() {
 		c.Board.SetComplete()
 		for _, namespace := range namespaces {

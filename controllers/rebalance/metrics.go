@@ -32,6 +32,11 @@ var (
 		Name: "berth_rebalance_spot_storms_total",
 		Help: "Times that so many spot nodes went away at once that all moves were stopped.",
 	})
+	lookSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "berth_rebalance_look_duration_seconds",
+		Help:    "Time to look at the workloads that changed (scope some) or at every one (scope all), moves included.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+	}, []string{"scope"})
 	replaySeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "berth_rebalance_replay_duration_seconds",
 		Help:    "Time to find out by the scheduler's filters whether a replacement has room.",
@@ -40,7 +45,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(evictions, moves, storms, replaySeconds)
+	metrics.Registry.MustRegister(evictions, moves, storms, lookSeconds, replaySeconds)
 	for _, o := range []outcome{succeeded, failed, timedOut} {
 		moves.WithLabelValues(string(o))
 	}

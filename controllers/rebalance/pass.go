@@ -5,6 +5,7 @@ package rebalance
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,7 +59,32 @@ func (p *pass) namespace(ctx context.Context, namespace string) {
 		seen[g.Key] = true
 		p.group(ctx, g, at)
 	}
+	for _, e := range p.Board.Namespace(namespace) {
+		if !seen[e.Group.Key] && p.comesBack(&e) {
+			seen[e.Group.Key] = true
+			p.Board.Put(e)
+		}
+	}
 	p.Board.Retain(namespace, seen)
+}
+
+// comesBack reports whether a group without a pod is about to have one again:
+// its only replica was moved, and the replacement is not there yet, as with a
+// StatefulSet until the old pod is gone. Were it forgotten, so would be that
+// the move failed, and it would be moved again without end.
+func (p *pass) comesBack(e *board.Entry) bool {
+	if len(e.Moves) == 0 || !p.Fleet.Follows(e.Group.Key) {
+		return false
+	}
+	e.Group.Seats = nil
+	for _, m := range e.Moves {
+		until := m.Started.Add(p.MoveTimeout)
+		if p.now.Before(until) {
+			p.dueAt(e.Group.Key.Namespace, until)
+			return true
+		}
+	}
+	return false
 }
 
 func (p *pass) placeOf(ctx context.Context, namespace string) (*place, error) {
@@ -99,8 +125,11 @@ func (p *pass) group(ctx context.Context, g fleet.Group, at *place) {
 	e, ended := observe(old, g, p.now, limits{backoff: p.Backoff, maxBackoff: p.MaxBackoff, timeout: p.MoveTimeout})
 	e.Mix = name
 	var bad error
-	if e.Settings, bad = p.settings(cm); bad != nil {
+	if e.Settings, bad = p.Defaults.For(cm); bad != nil {
 		e.Verdict = rebalance.Verdict{Reason: ReasonInvalidWindow, Message: bad.Error()}
+		if e.WrongSince.IsZero() { // nothing has to move, so nothing is blocked
+			e.Verdict = rebalance.Verdict{Reason: rebalance.ReasonOnTarget}
+		}
 	}
 	logger := log.FromContext(ctx).WithValues("mix", e.Mix, "workload", g.Workload.Name, "kind", g.Workload.Kind, "namespace", g.Key.Namespace)
 	ctx = log.IntoContext(ctx, logger)
@@ -135,15 +164,31 @@ func (p *pass) decide(ctx context.Context, e *board.Entry, at *place) {
 			}
 		}
 		if hold != nil {
-			e.Held = maps.Clone(e.Held)
-			if e.Held == nil {
-				e.Held = map[string]board.Hold{}
-			}
-			e.Held[string(v.Pod.UID)] = *hold
+			holdBack(e, v.Pod.UID, *hold)
 			p.dueAt(v.Pod.Namespace, hold.Until)
 		}
 		p.Board.Put(*e)
 	}
+}
+
+// ofOneReplica are the reasons of holds that say nothing about the other
+// replicas of a workload.
+var ofOneReplica = []rebalance.Reason{rebalance.ReasonNoRoom, rebalance.ReasonReport, rebalance.ReasonDryRun, ReasonChanged}
+
+// holdBack leaves a replica alone for a while. What the API server refused, or
+// could not say, for one replica it would for the next: then all are left alone.
+func holdBack(e *board.Entry, uid types.UID, hold board.Hold) {
+	held := maps.Clone(e.Held)
+	if held == nil {
+		held = map[string]board.Hold{}
+	}
+	held[string(uid)] = hold
+	if !slices.Contains(ofOneReplica, hold.Verdict.Reason) {
+		for _, s := range e.Group.Seats {
+			held[string(s.Pod.UID)] = hold
+		}
+	}
+	e.Held = held
 }
 
 func (p *pass) input(e *board.Entry, at *place) *rebalance.Input {
@@ -157,6 +202,9 @@ func (p *pass) input(e *board.Entry, at *place) *rebalance.Input {
 		in.History.InFlight = len(e.Moves)
 	}
 	for uid, h := range e.Held {
+		if h.Verdict.Reason == rebalance.ReasonReport && e.Settings.Mode != rebalance.Report {
+			continue // it was asked only to report, and is not any more
+		}
 		in.Skip[uid] = h.Verdict
 	}
 	return in
@@ -196,33 +244,8 @@ func remembered(w fleet.Workload, cm *v1alpha1.CapacityMix) (e board.Entry) {
 	return e
 }
 
-// ReasonInvalidWindow: spec.rebalance.windows cannot be read, so nothing is moved.
+// ReasonInvalidWindow means that spec.rebalance.windows cannot be read, so nothing is moved.
 const ReasonInvalidWindow rebalance.Reason = "InvalidWindow"
-
-// settings are those of a mix, and the defaults for what it does not say.
-func (p *pass) settings(cm *v1alpha1.CapacityMix) (rebalance.Settings, error) {
-	s := p.Defaults
-	if cm == nil || cm.Spec.Rebalance == nil {
-		return s, nil
-	}
-	r := cm.Spec.Rebalance
-	if r.Mode != "" {
-		s.Mode = rebalance.Mode(r.Mode)
-	}
-	if r.MaxConcurrent != nil {
-		s.MaxConcurrent = int(*r.MaxConcurrent)
-	}
-	if r.StabilizationSeconds != nil {
-		s.Stabilization = time.Duration(*r.StabilizationSeconds) * time.Second
-	}
-	var windows []rebalance.Window
-	for _, w := range r.Windows {
-		windows = append(windows, rebalance.Window{Schedule: w.Schedule, Duration: time.Duration(w.DurationSeconds) * time.Second, TimeZone: w.TimeZone})
-	}
-	var err error
-	s.Windows, err = rebalance.ParseWindows(windows)
-	return s, err
-}
 
 // workloadRef is what events about a workload are recorded on.
 func workloadRef(w fleet.Workload) *corev1.ObjectReference {

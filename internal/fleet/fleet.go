@@ -54,7 +54,7 @@ type Fleet struct {
 	objects    map[types.UID]metav1.Object
 }
 
-// namespace indexes the pods of one namespace.
+// namespace indexes the pods of one namespace that a mix may govern.
 type namespace struct {
 	owned map[types.UID]map[*Pod]struct{}
 	bare  map[*Pod]struct{}
@@ -126,10 +126,18 @@ func (f *Fleet) ReplacePods(all []*corev1.Pod) {
 		names[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = struct{}{}
 		f.SetPod(o)
 	}
+	f.RetainPods(func(name types.NamespacedName) bool {
+		_, there := names[name]
+		return there
+	})
+}
+
+// RetainPods forgets the pods that are not to be kept.
+func (f *Fleet) RetainPods(keep func(types.NamespacedName) bool) {
 	f.mu.RLock()
 	var gone []types.NamespacedName
 	for name := range f.pods {
-		if _, there := names[name]; !there {
+		if !keep(name) {
 			gone = append(gone, name)
 		}
 	}
@@ -142,24 +150,25 @@ func (f *Fleet) ReplacePods(all []*corev1.Pod) {
 // add and remove keep the indexes; f.mu is held.
 func (f *Fleet) add(p *Pod) {
 	f.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
+	f.use(p, 1)
+	if !policy.Governable(p.Object()) {
+		return
+	}
 	ns := f.namespaces[p.Namespace]
 	if ns == nil {
 		ns = &namespace{owned: map[types.UID]map[*Pod]struct{}{}, bare: map[*Pod]struct{}{}}
 		f.namespaces[p.Namespace] = ns
 	}
-	switch {
-	case !policy.Governable(p.Object()):
-	case p.Owner == nil:
+	if p.Owner == nil {
 		ns.bare[p] = struct{}{}
-	default:
-		members := ns.owned[p.Owner.UID]
-		if members == nil {
-			members = map[*Pod]struct{}{}
-			ns.owned[p.Owner.UID] = members
-		}
-		members[p] = struct{}{}
+		return
 	}
-	f.use(p, 1)
+	members := ns.owned[p.Owner.UID]
+	if members == nil {
+		members = map[*Pod]struct{}{}
+		ns.owned[p.Owner.UID] = members
+	}
+	members[p] = struct{}{}
 }
 
 func (f *Fleet) remove(p *Pod) {
@@ -167,7 +176,11 @@ func (f *Fleet) remove(p *Pod) {
 		return
 	}
 	delete(f.pods, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	f.use(p, -1)
 	ns := f.namespaces[p.Namespace]
+	if ns == nil { // it has only pods that nothing governs
+		return
+	}
 	delete(ns.bare, p)
 	if p.Owner != nil {
 		members := ns.owned[p.Owner.UID]
@@ -178,7 +191,6 @@ func (f *Fleet) remove(p *Pod) {
 	if len(ns.bare) == 0 && len(ns.owned) == 0 {
 		delete(f.namespaces, p.Namespace)
 	}
-	f.use(p, -1)
 }
 
 // use counts what a pod takes of its node.
@@ -297,12 +309,15 @@ func (f *Fleet) MayFit(t capacity.Type, p *Pod) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	for _, n := range f.nodes {
-		if n.known && n.Type == t && n.Accepting && n.pods < n.Pods && n.cpu+p.CPU <= n.CPU && n.memory+p.Memory <= n.Memory {
+		if n.known && n.Type == t && n.Accepting && n.pods < n.Pods && fits(p.CPU, n.CPU-n.cpu) && fits(p.Memory, n.Memory-n.memory) {
 			return true
 		}
 	}
 	return false
 }
+
+// fits is the scheduler's rule: who asks for nothing fits where less than nothing is left.
+func fits(ask, left int64) bool { return ask <= 0 || ask <= left }
 
 // Pod returns a pod by name, nil if there is none.
 func (f *Fleet) Pod(namespace, name string) *Pod {

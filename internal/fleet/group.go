@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -125,18 +126,28 @@ func (g *Group) Satisfied() bool {
 }
 
 // WrongSide returns the fewest settled pods that have to move for the group to
-// have its mix once nothing is pending or departing any more, in the order in
-// which they should.
+// have its mix once nothing is pending, missing or departing any more, in the
+// order in which they should.
 func (g *Group) WrongSide() []Seat {
-	seats := make([]mix.Seat, len(g.Seats))
+	seats := make([]mix.Seat, len(g.Seats), max(len(g.Seats), g.Replicas))
 	byID := make(map[string]Seat, len(g.Seats))
+	var taken mix.Slots
 	for i, s := range g.Seats {
 		seats[i] = s.Seat
 		byID[s.ID] = s
+		taken.Take(s.Slot)
+	}
+	// Replicas that nobody has made yet will claim the lowest free slots. Without
+	// them the group would be measured by the split of a smaller one.
+	for len(seats) < g.Replicas {
+		slot := taken.Lowest()
+		taken.Take(slot)
+		t := g.Policy.Mix.TypeOf(slot)
+		seats = append(seats, mix.Seat{Wants: t, Pod: mix.Pod{Slot: slot, On: t}})
 	}
 	var wrong []Seat
 	for _, s := range mix.WrongSide(g.Policy.Mix, seats) {
-		if seat := byID[s.ID]; seat.Place == Settled {
+		if seat, there := byID[s.ID]; there && seat.Place == Settled {
 			wrong = append(wrong, seat)
 		}
 	}
@@ -144,15 +155,31 @@ func (g *Group) WrongSide() []Seat {
 }
 
 // Going returns the group as it is once some of its pods have gone, by UID, and
-// their replacements are pending. It is for pods that were evicted when the
-// watch has not said so yet.
+// their replacements are pending: on the lowest slots that are then free, where
+// the scheduler puts them, or where slots come with identity on the same ones.
+// It is for pods that were evicted when the watch has not said so yet.
 func (g Group) Going(uids map[types.UID]bool) Group {
+	var taken mix.Slots
 	seats := slices.Clone(g.Seats)
-	for i, s := range seats {
-		if s.Place == Settled && uids[s.Pod.UID] {
-			seats[i].Place, seats[i].On = Pending, s.Wants
+	going := func(s *Seat) bool { return s.Place != Pending && uids[s.Pod.UID] }
+	for i := range seats {
+		if g.Identity || !going(&seats[i]) {
+			taken.Take(seats[i].Slot)
 		}
 	}
+	for i := range seats {
+		s := &seats[i]
+		if !going(s) {
+			continue
+		}
+		if !g.Identity {
+			s.Slot = taken.Lowest()
+			taken.Take(s.Slot)
+			s.Wants = g.Policy.Mix.TypeOf(s.Slot)
+		}
+		s.Place, s.On = Pending, s.Wants
+	}
+	slices.SortFunc(seats, func(a, b Seat) int { return cmp.Compare(a.Slot, b.Slot) })
 	g.Seats = seats
 	return g
 }
@@ -189,6 +216,14 @@ func (f *Fleet) GroupOf(p *Pod) (g Group, ok bool) {
 		}
 	}
 	return Group{}, false
+}
+
+// Follows reports whether the controller of a group is known and asks for pods.
+func (f *Fleet) Follows(key policy.GroupKey) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	o := f.objects[types.UID(key.ID)]
+	return o != nil && askedOf(o) != 0
 }
 
 // Resolve returns the policy that governs a pod, nil if none does, with the
@@ -302,9 +337,10 @@ func (f *Fleet) seats(m mix.Mix, live []*Pod) []Seat {
 	var taken mix.Slots
 	var seats []Seat
 	var waiting []*Pod
+	o := &corev1.Pod{}
 	for _, p := range live {
 		byID[string(p.UID)] = p
-		o := p.Object()
+		p.into(o)
 		slot, identity := policy.IdentitySlot(o, controllersOf{f})
 		switch {
 		case p.Bound():

@@ -5,6 +5,7 @@ package fleet
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,14 +51,19 @@ func (s *sets) one(set map[string]string) map[string]string {
 	return kept
 }
 
-// canonical is a text that two sets share exactly when they are equal.
+// canonical is a text that two sets share exactly when they are equal. Texts
+// come with their lengths: an annotation's value may hold any byte, and must
+// not pass for another pod's annotations.
 func canonical(set map[string]string) string {
 	var b strings.Builder
+	var length [20]byte
+	write := func(s string) {
+		b.Write(append(strconv.AppendInt(length[:0], int64(len(s)), 10), ':'))
+		b.WriteString(s)
+	}
 	for _, k := range slices.Sorted(maps.Keys(set)) {
-		b.WriteString(k)
-		b.WriteByte(0)
-		b.WriteString(set[k])
-		b.WriteByte(0)
+		write(k)
+		write(set[k])
 	}
 	return b.String()
 }
@@ -80,13 +86,13 @@ func (o *owners) one(ref *metav1.OwnerReference) *metav1.OwnerReference {
 	return kept
 }
 
-// minSweep is how many label sets are kept before it is worth looking for unused ones.
+// minSweep is how many texts and sets are kept before it is worth looking for unused ones.
 const minSweep = 4096
 
 // sweep drops what no pod uses any more, when the tables have doubled since the
 // last time. f.mu is held.
 func (f *Fleet) sweep() {
-	if len(f.sets.byKey)+len(f.owners.byUID) < f.sweepAt {
+	if f.tables() < f.sweepAt {
 		return
 	}
 	old := f.pods
@@ -101,8 +107,10 @@ func (f *Fleet) sweep() {
 			f.owners.byUID[p.Owner.UID] = p.Owner
 		}
 	}
-	f.sweepAt = max(minSweep, 2*(len(f.sets.byKey)+len(f.owners.byUID)))
+	f.sweepAt = max(minSweep, 2*f.tables())
 }
+
+func (f *Fleet) tables() int { return len(f.texts) + len(f.sets.byKey) + len(f.owners.byUID) }
 
 // keep puts a set that is in use into the table as it is.
 func (s *sets) keep(set map[string]string) {

@@ -20,7 +20,10 @@ func Strip(o metav1.Object) metav1.Object {
 		if o.Spec.Replicas != nil && *o.Spec.Replicas == 0 && o.Status.Replicas == 0 {
 			return nil
 		}
-		return &appsv1.ReplicaSet{ObjectMeta: stripMeta(o), Spec: appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Template: stripTemplate(&o.Spec.Template)}}
+		return &appsv1.ReplicaSet{
+			ObjectMeta: stripMeta(o), Spec: appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Template: stripTemplate(&o.Spec.Template)},
+			Status: appsv1.ReplicaSetStatus{Replicas: o.Status.Replicas},
+		}
 	case *appsv1.StatefulSet:
 		s := &appsv1.StatefulSet{ObjectMeta: stripMeta(o), Status: *o.Status.DeepCopy()}
 		s.Status.Conditions = nil
@@ -142,26 +145,35 @@ type Rollout struct {
 func rolloutOf(o metav1.Object) Rollout {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
-		r := Rollout{Rolling: o.Status.ObservedGeneration < o.Generation || o.Status.UpdatedReplicas < int32(replicas(o.Spec.Replicas)) || o.Status.Replicas > o.Status.UpdatedReplicas}
-		for _, c := range o.Status.Conditions {
-			if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {
-				r.Stuck = true
-			}
-		}
-		return r
+		return rolloutOfDeployment(o)
 	case *appsv1.StatefulSet:
-		s := &o.Status
-		if s.ObservedGeneration < o.Generation {
-			return Rollout{Rolling: true}
-		}
-		if o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType || s.CurrentRevision == s.UpdateRevision {
-			return Rollout{}
-		}
-		want := replicas(o.Spec.Replicas)
-		if u := o.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {
-			want -= int(*u.Partition) // a partition that stays is no rollout
-		}
-		return Rollout{Rolling: int(s.UpdatedReplicas) < want}
+		return rolloutOfStatefulSet(o)
 	}
 	return Rollout{}
+}
+
+func rolloutOfDeployment(o *appsv1.Deployment) Rollout {
+	s := &o.Status
+	r := Rollout{Rolling: s.ObservedGeneration < o.Generation || int(s.UpdatedReplicas) < replicas(o.Spec.Replicas) || s.Replicas > s.UpdatedReplicas}
+	for _, c := range s.Conditions {
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {
+			r.Stuck = true
+		}
+	}
+	return r
+}
+
+func rolloutOfStatefulSet(o *appsv1.StatefulSet) Rollout {
+	s := &o.Status
+	if s.ObservedGeneration < o.Generation {
+		return Rollout{Rolling: true}
+	}
+	if o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType || s.CurrentRevision == s.UpdateRevision {
+		return Rollout{}
+	}
+	want := replicas(o.Spec.Replicas)
+	if u := o.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {
+		want -= int(*u.Partition) // a partition that stays is no rollout
+	}
+	return Rollout{Rolling: int(s.UpdatedReplicas) < want}
 }

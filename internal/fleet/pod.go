@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
@@ -59,7 +60,7 @@ type Pod struct {
 	Pinned bool
 	// LocalData names a volume whose data is lost with the pod, "" if there is none.
 	LocalData string
-	// CPU in millicores and memory in bytes that the pod asks for: the greater of the sum of its containers and each init container.
+	// CPU in millicores and memory in bytes that the pod asks for, as the scheduler counts them.
 	CPU, Memory int64
 }
 
@@ -72,12 +73,18 @@ func (p *Pod) Bound() bool { return p.Node != "" }
 // Object returns a pod object with what internal/policy reads.
 func (p *Pod) Object() *corev1.Pod {
 	o := &corev1.Pod{}
+	p.into(o)
+	return o
+}
+
+// into is Object for an object that is used for one pod after the other.
+func (p *Pod) into(o *corev1.Pod) {
 	o.Namespace, o.Name, o.UID = p.Namespace, p.Name, p.UID
 	o.Labels, o.Annotations = p.Labels, p.Annotations
+	o.OwnerReferences = o.OwnerReferences[:0]
 	if p.Owner != nil {
-		o.OwnerReferences = []metav1.OwnerReference{*p.Owner}
+		o.OwnerReferences = append(o.OwnerReferences, *p.Owner)
 	}
-	return o
 }
 
 // keepAnnotation reports whether Berth reads an annotation of pods or of their controllers.
@@ -128,7 +135,7 @@ func (f *Fleet) podOf(o *corev1.Pod) *Pod {
 			p.Ready, p.ReadySince = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Unix()
 		}
 	}
-	p.CPU, p.Memory = requests(&o.Spec)
+	p.CPU, p.Memory = requests(o)
 	return p
 }
 
@@ -143,13 +150,22 @@ func StripPod(o *corev1.Pod) *corev1.Pod {
 	}
 	kept.Status.Phase = o.Status.Phase
 	for i := range o.Status.Conditions {
-		if c := &o.Status.Conditions[i]; c.Type == corev1.PodReady {
-			kept.Status.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+		switch c := &o.Status.Conditions[i]; c.Type {
+		case corev1.PodReady:
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+		case corev1.PodResizePending:
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Reason: c.Reason})
 		}
+	}
+	if resourcehelper.IsPodResizeInfeasible(o) {
+		kept.Status.ContainerStatuses, kept.Status.InitContainerStatuses = onlyResources(o.Status.ContainerStatuses), onlyResources(o.Status.InitContainerStatuses)
 	}
 	s := &kept.Spec
 	s.NodeName, s.SchedulerName, s.NodeSelector, s.Affinity = o.Spec.NodeName, o.Spec.SchedulerName, o.Spec.NodeSelector, o.Spec.Affinity
 	s.Overhead = o.Spec.Overhead
+	if o.Spec.Resources != nil {
+		s.Resources = &corev1.ResourceRequirements{Requests: o.Spec.Resources.Requests}
+	}
 	s.Containers, s.InitContainers = onlyRequests(o.Spec.Containers), onlyRequests(o.Spec.InitContainers)
 	for i := range o.Spec.Volumes {
 		if v := &o.Spec.Volumes[i]; v.HostPath != nil || v.EmptyDir != nil {
@@ -162,16 +178,33 @@ func StripPod(o *corev1.Pod) *corev1.Pod {
 func onlyRequests(containers []corev1.Container) []corev1.Container {
 	kept := make([]corev1.Container, len(containers))
 	for i := range containers {
+		kept[i].Name, kept[i].RestartPolicy = containers[i].Name, containers[i].RestartPolicy
 		kept[i].Resources.Requests = containers[i].Resources.Requests
+	}
+	return kept
+}
+
+func onlyResources(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	kept := make([]corev1.ContainerStatus, len(statuses))
+	for i := range statuses {
+		kept[i].Name, kept[i].AllocatedResources, kept[i].Resources = statuses[i].Name, statuses[i].AllocatedResources, statuses[i].Resources
 	}
 	return kept
 }
 
 // equal reports whether nothing changed that counts.
 func (p *Pod) equal(q *Pod) bool {
-	return p.UID == q.UID && p.Node == q.Node && p.Ready == q.Ready && p.ReadySince == q.ReadySince &&
-		p.Terminating == q.Terminating && p.Finished == q.Finished &&
-		maps.Equal(p.Labels, q.Labels) && maps.Equal(p.Annotations, q.Annotations) && sameOwner(p.Owner, q.Owner)
+	return p.sameState(q) && p.sameNeeds(q) && maps.Equal(p.Labels, q.Labels) && maps.Equal(p.Annotations, q.Annotations) && sameOwner(p.Owner, q.Owner)
+}
+
+func (p *Pod) sameState(q *Pod) bool {
+	return p.UID == q.UID && p.Created == q.Created && p.Node == q.Node &&
+		p.Ready == q.Ready && p.ReadySince == q.ReadySince && p.Terminating == q.Terminating && p.Finished == q.Finished
+}
+
+// sameNeeds: a gated pod may still get a nodeSelector, and a running one other requests.
+func (p *Pod) sameNeeds(q *Pod) bool {
+	return p.Pinned == q.Pinned && p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory && p.SchedulerName == q.SchedulerName
 }
 
 func sameOwner(a, b *metav1.OwnerReference) bool {
@@ -205,18 +238,17 @@ func contains(list []string, name string) bool {
 	return false
 }
 
-// requests is what a pod needs of a node, close enough to tell that a node
-// cannot have room. That one has is for the scheduler's own filters to say.
-func requests(spec *corev1.PodSpec) (cpu, memory int64) {
-	for i := range spec.Containers {
-		r := spec.Containers[i].Resources.Requests
-		cpu, memory = cpu+r.Cpu().MilliValue(), memory+r.Memory().Value()
+// requests is what the scheduler takes a pod to need of a node, never more, so
+// that "no node has room" is certain: the pod's own spec counts while a resize
+// in place goes on, and where it cannot be done what the pod has, if that is less.
+func requests(o *corev1.Pod) (cpu, memory int64) {
+	r := resourcehelper.PodRequests(o, resourcehelper.PodResourcesOptions{})
+	cpu, memory = r.Cpu().MilliValue(), r.Memory().Value()
+	if resourcehelper.IsPodResizeInfeasible(o) {
+		r = resourcehelper.PodRequests(o, resourcehelper.PodResourcesOptions{UseStatusResources: true})
+		cpu, memory = min(cpu, r.Cpu().MilliValue()), min(memory, r.Memory().Value())
 	}
-	for i := range spec.InitContainers {
-		r := spec.InitContainers[i].Resources.Requests
-		cpu, memory = max(cpu, r.Cpu().MilliValue()), max(memory, r.Memory().Value())
-	}
-	return cpu + spec.Overhead.Cpu().MilliValue(), memory + spec.Overhead.Memory().Value()
+	return cpu, memory
 }
 
 // Keeps returns the annotation by which the pod's user forbids to evict it, "" if there is none.

@@ -34,6 +34,7 @@ func TestBackoff(t *testing.T) {
 		"a base beyond the limit":            {time.Hour, time.Minute, 1, time.Minute},
 		"no base":                            {0, time.Minute, 5, 0},
 		"no limit":                           {time.Minute, 0, 5, 0},
+		"a negative limit":                   {time.Minute, -1, 5, 0},
 		"a negative base":                    {-time.Minute, time.Minute, 5, 0},
 	}
 	for name, tc := range tests {

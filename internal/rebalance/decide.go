@@ -14,6 +14,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/mix"
@@ -161,7 +163,7 @@ func Choose(in *Input) Verdict {
 		}
 	}
 	var first *Verdict
-	for _, seat := range wrong {
+	for _, seat := range append(wrong, stead(in.Group, wrong)...) {
 		v := decideReplica(in, seat)
 		if v.Reason == ReasonMove {
 			return v
@@ -171,6 +173,26 @@ func Choose(in *Input) Verdict {
 		}
 	}
 	return *first
+}
+
+// stead returns the replicas that may move in the stead of those on the wrong
+// side: borrowed ones below the lowest free slot. Where slots below the group's
+// size are free, the replacement of a replica with a high slot takes one of
+// them, and that may be of the type that is overfull already; the replacement
+// of one of these takes the slot that it leaves.
+func stead(g fleet.Group, wrong []fleet.Seat) (list []fleet.Seat) {
+	over := map[capacity.Type]bool{}
+	in := map[string]bool{}
+	for _, s := range wrong {
+		over[s.On], in[s.ID] = true, true
+	}
+	free := lowestFree(g, "")
+	for _, s := range slices.Backward(g.Seats) {
+		if s.Place == fleet.Settled && s.Borrowed() && s.Slot < free && over[s.On] && !in[s.ID] {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // Effect says what is done about a replica that may move.
@@ -247,8 +269,10 @@ func rollingOut(in *Input) (Verdict, bool) {
 	if !r.Rolling || r.Stuck {
 		return Verdict{}, false
 	}
-	until := in.History.RollingSince.Add(in.Cluster.RolloutDeadline)
-	if in.History.RollingSince.IsZero() || in.Cluster.Now.Before(until) {
+	if in.History.RollingSince.IsZero() {
+		return stop(ReasonRollingOut, time.Time{}, "a rollout is in progress")
+	}
+	if until := in.History.RollingSince.Add(in.Cluster.RolloutDeadline); in.Cluster.Now.Before(until) {
 		return stop(ReasonRollingOut, until, "a rollout is in progress")
 	}
 	return Verdict{}, false
@@ -291,6 +315,9 @@ func overBudget(in *Input) (Verdict, bool) {
 }
 
 func notReady(in *Input) (Verdict, bool) {
+	if have := len(in.Group.Seats); have < in.Group.Replicas {
+		return stop(ReasonNotReady, time.Time{}, "%d of %d replicas have no pod yet", in.Group.Replicas-have, in.Group.Replicas)
+	}
 	for _, s := range in.Group.Seats {
 		if s.Place == fleet.Settled && !s.Pod.Ready {
 			return stop(ReasonNotReady, time.Time{}, "pod %s is not Ready", s.Pod.Name)
@@ -340,9 +367,14 @@ func replacementSlot(g fleet.Group, victim fleet.Seat) int {
 	if g.Identity {
 		return victim.Slot
 	}
+	return lowestFree(g, victim.Pod.UID)
+}
+
+// lowestFree is the lowest slot of a group that nobody but one pod holds.
+func lowestFree(g fleet.Group, without types.UID) int {
 	var taken mix.Slots
 	for _, s := range g.Seats {
-		if s.Pod.UID != victim.Pod.UID {
+		if s.Pod.UID != without {
 			taken.Take(s.Slot)
 		}
 	}

@@ -10,7 +10,7 @@ const maxDepartures = 10_000
 
 // StormSettings say when departures of spot nodes are a storm. A Window or a Quiet of 0 means never.
 type StormSettings struct {
-	// SharePercent is the share of spot nodes, in percent, that must be exceeded: 30 means that 3 of 10 is not a storm
+	// SharePercent is the share of spot nodes, 0 to 100 percent, that must be exceeded: 30 means that 3 of 10 is not a storm
 	// and 4 of 10 is. 100 can not be exceeded, so it means never.
 	SharePercent int32
 	// MinNodes is the least number of nodes that makes a storm, whatever their share. In a small group every departure
@@ -30,8 +30,8 @@ type StormSettings struct {
 // when no node left for Quiet. It begins when Active is asked, since that is when the number of nodes is known: ask at
 // least once per Window.
 //
-// A node that reports again and again counts once, and only the first report within a Window postpones the end of a
-// storm. So one node that flaps neither makes a storm nor holds one open.
+// A node that reports again and again counts once, and postpones the end of a storm once, unless another one has
+// reported meanwhile. So one node that flaps neither makes a storm nor holds one open; several that flap do.
 //
 // Not safe for concurrent use. It starts with no memory of departures.
 type Storm struct {
@@ -39,6 +39,7 @@ type Storm struct {
 	left     map[string]time.Time // the latest report of each node that left; pruned to Window by Active
 	oldest   time.Time            // no report in left is older; it tells when there can be something to prune
 	latest   time.Time            // when the last node left, zero if none has
+	last     string               // which node reported last
 	active   bool
 	count    int
 }
@@ -52,9 +53,7 @@ func NewStorm(settings StormSettings) *Storm {
 func (s *Storm) NodeLeft(name string, now time.Time) {
 	s.settle(now)
 	before, known := s.left[name]
-	if (!known || now.Sub(before) >= s.settings.Window) && now.After(s.latest) {
-		s.latest = now
-	}
+	s.postpone(name, known && now.Sub(before) < s.settings.Window, now)
 	if !known && len(s.left) >= maxDepartures {
 		s.forget(now)
 	}
@@ -64,6 +63,14 @@ func (s *Storm) NodeLeft(name string, now time.Time) {
 		}
 		s.left[name] = now
 	}
+}
+
+// postpone moves the end of a storm, unless it is the node that reported last that reports again.
+func (s *Storm) postpone(name string, again bool, now time.Time) {
+	if (!again || name != s.last) && now.After(s.latest) {
+		s.latest = now
+	}
+	s.last = name
 }
 
 // Active tells whether there is a storm at now, given the number of spot nodes that are there. A node that departs but
@@ -89,8 +96,8 @@ func (s *Storm) Count() int {
 
 func (s *Storm) tooMany(spotNodes int) bool {
 	left := int64(len(s.left))
-	all := int64(max(spotNodes, 0)) + left
-	return left > 0 && left >= int64(s.settings.MinNodes) && left*100 > int64(s.settings.SharePercent)*all
+	all := int64(spotNodes) + left
+	return left >= int64(s.settings.MinNodes) && left*100 > int64(s.settings.SharePercent)*all
 }
 
 func (s *Storm) quiet(now time.Time) bool {

@@ -109,6 +109,7 @@ func TestWindowsFollowTheClockChange(t *testing.T) {
 		"autumn: two openings an hour apart join":            {window(berlin, "30 2 * * *", time.Hour), "2026-10-25T02:45:00+02:00", true, "2026-10-25T03:30:00+01:00"},
 		"autumn: 24 hours leave a gap of one in a long day":  {window(berlin, "0 3 * * *", 24*time.Hour), "2026-10-25T02:30:00+01:00", false, "2026-10-25T03:00:00+01:00"},
 		"autumn: and that gap is the end months before":      {window(berlin, "0 3 * * *", 24*time.Hour), "2026-06-01 12:00", true, "2026-10-25T02:00:00+01:00"},
+		"autumn: the gap of next year is too far away":       {window(berlin, "0 3 * * *", 24*time.Hour), "2026-10-26 12:00", true, ""},
 		"autumn: hourly windows follow each other":           {window(berlin, "0 1-4 * * *", time.Hour), "2026-10-25 01:30", true, "2026-10-25T05:00:00+01:00"},
 		"autumn: every second hour leaves a gap":             {window(berlin, "0 1-23/2 * * *", 2*time.Hour), "2026-10-25 01:30", true, "2026-10-25T02:00:00+01:00"},
 		"midnight does not exist: the day is not lost":       {window("Africa/Cairo", "0 9 * * 5", time.Hour), "2026-04-23 12:00", false, "2026-04-24T09:00:00+03:00"},

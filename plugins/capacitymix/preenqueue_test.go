@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/lru"
-	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -65,7 +64,7 @@ func (q *questions) next(t *testing.T) (names []string) {
 
 func ownedPod(name, owner string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: ptr.To(true)},
+		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: new(true)},
 	}}}
 }
 

@@ -7,12 +7,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 )
 
 // IsOf reports whether an object carries the labels of an app.
@@ -102,10 +101,50 @@ func PodDisruptionBudget(app string, changes ...func(*policyv1.PodDisruptionBudg
 
 // MinAvailable is a number or a percentage of pods.
 func MinAvailable(value string) func(*policyv1.PodDisruptionBudget) {
-	return func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = ptr.To(intstr.Parse(value)) }
+	return func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = new(intstr.Parse(value)) }
 }
 
 // MaxUnavailable is a number or a percentage of pods.
 func MaxUnavailable(value string) func(*policyv1.PodDisruptionBudget) {
-	return func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = ptr.To(intstr.Parse(value)) }
+	return func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = new(intstr.Parse(value)) }
+}
+
+// Rebalance changes how a mix is brought back.
+func Rebalance(change func(*v1alpha1.RebalanceSpec)) func(*v1alpha1.CapacityMix) {
+	return func(m *v1alpha1.CapacityMix) {
+		if m.Spec.Rebalance == nil {
+			m.Spec.Rebalance = &v1alpha1.RebalanceSpec{}
+		}
+		change(m.Spec.Rebalance)
+	}
+}
+
+// RebalanceMode sets what is done about replicas on the wrong type.
+func RebalanceMode(mode v1alpha1.RebalanceMode) func(*v1alpha1.CapacityMix) {
+	return Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Mode = mode })
+}
+
+// RebalanceWindow sets the one window in which replicas may be moved, a minute long.
+func RebalanceWindow(schedule string) func(*v1alpha1.CapacityMix) {
+	return Rebalance(func(r *v1alpha1.RebalanceSpec) {
+		r.Windows = []v1alpha1.RebalanceWindow{{Schedule: schedule, DurationSeconds: 60}}
+	})
+}
+
+// AwayFrom keeps a template's pods off the nodes that run pods of an app.
+func AwayFrom(app string) func(*corev1.PodTemplateSpec) {
+	return func(t *corev1.PodTemplateSpec) {
+		t.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				LabelSelector: &metav1.LabelSelector{MatchLabels: Labels(app)}, TopologyKey: corev1.LabelHostname,
+			}},
+		}}
+	}
+}
+
+// EmptyDir gives a template's pods a directory on their node.
+func EmptyDir(name string) func(*corev1.PodTemplateSpec) {
+	return func(t *corev1.PodTemplateSpec) {
+		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	}
 }

@@ -37,6 +37,14 @@ var rules = map[string]rule{
 		}
 		return "the mix must stay a function that everything can share"
 	},
+	"what decides reads no API": func(from, to string) string {
+		for _, pure := range []string{"internal/policy", "internal/fleet", "internal/rebalance", "internal/arguments"} {
+			if under(from, pure) && (strings.HasPrefix(to, "k8s.io/client-go") || strings.HasPrefix(to, "sigs.k8s.io/controller-runtime")) {
+				return "decisions are functions of values; I/O stands around them"
+			}
+		}
+		return ""
+	},
 	"apis imports nothing of ours": func(from, to string) string {
 		if under(from, "apis") && strings.HasPrefix(to, module) && !under(to, "apis") {
 			return "clients import apis without the rest of Berth"
@@ -111,6 +119,7 @@ func TestEveryImportRuleCanFail(t *testing.T) {
 	} {
 		assert.NotEmpty(t, rules[name](module+edge[0], module+edge[1]), name)
 	}
+	assert.NotEmpty(t, rules["what decides reads no API"](module+"internal/rebalance", "k8s.io/client-go/kubernetes"))
 	assert.NotEmpty(t, rules["k8s.io/kubernetes is imported by the scheduler side only"](module+"controllers/rebalance", "k8s.io/kubernetes/pkg/scheduler"))
 }
 

@@ -4,6 +4,7 @@ package world
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,6 +18,8 @@ type Request struct {
 	Resource             string
 	Namespace, Name, UID string
 	Code                 int
+	// At is when the API server received it.
+	At time.Time
 }
 
 // OK reports whether the request succeeded.
@@ -64,7 +67,7 @@ func request(e *cluster.AuditEvent) Request {
 	o := &e.ObjectRef
 	r := Request{
 		User: e.User.Username, Verb: e.Verb, Group: o.APIGroup, Resource: o.Resource,
-		Namespace: o.Namespace, Name: o.Name, UID: o.UID, Code: e.ResponseStatus.Code,
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, Code: e.ResponseStatus.Code, At: e.RequestReceived,
 	}
 	if o.Subresource != "" {
 		r.Resource += "/" + o.Subresource

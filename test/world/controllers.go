@@ -9,16 +9,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix"
 )
 
 // Impatient makes the controller look every 5 seconds, the shortest interval
@@ -66,8 +71,10 @@ func (w *World) StartController(name string, changes ...func(*controller.Configu
 		if w.T.Failed() {
 			w.T.Log("end of the controller's log:\n" + c.LogTail(60))
 		}
-		c.Kill()
-		<-c.Done()
+		End(c, true)
+		// The next test need not wait for the lease to end.
+		err := w.Kube.CoordinationV1().Leases("berth-system").Delete(context.WithoutCancel(w.Ctx), config.LeaderElection.Name, metav1.DeleteOptions{})
+		require.NoError(w.T, client.IgnoreNotFound(err))
 	})
 	return c
 }
@@ -89,6 +96,12 @@ func (w *World) Mix(name string) *v1alpha1.CapacityMix {
 	cm := &v1alpha1.CapacityMix{}
 	require.NoError(w.T, w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: name}, cm))
 	return cm
+}
+
+// ChangeMix changes a CapacityMix of the test.
+func (w *World) ChangeMix(name string, change func(*v1alpha1.CapacityMix)) {
+	w.T.Helper()
+	Patch(w, &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}}, change)
 }
 
 // WaitStatus waits until the status of a mix is as wanted.
@@ -118,6 +131,74 @@ func BlockedBy(s *v1alpha1.CapacityMixStatus, reason string) bool {
 func (w *World) Evictions() []Request {
 	w.T.Helper()
 	return w.Audit(func(r Request) bool { return r.User == cluster.BerthControllerUser && r.Resource == "pods/eviction" })
+}
+
+// EvictionsOf returns those of a workload's pods, whether they were granted or not.
+func (w *World) EvictionsOf(workload string) []Request {
+	w.T.Helper()
+	return slices.DeleteFunc(w.Evictions(), func(r Request) bool { return !strings.HasPrefix(r.Name, workload+"-") })
+}
+
+// PodPatches returns the writes of the controller to pods of the test.
+func (w *World) PodPatches() []Request {
+	w.T.Helper()
+	return w.Audit(func(r Request) bool {
+		return r.User == cluster.BerthControllerUser && r.Resource == "pods" && r.Write()
+	})
+}
+
+// WaitBlocked waits until the only workload of a mix that is blocked is so for a
+// reason, and the message has the words.
+func (w *World) WaitBlocked(mix, reason string, words ...string) string {
+	w.T.Helper()
+	message := ""
+	w.WaitStatus(mix, "blocked for reason "+reason+" with "+strings.Join(words, ", "), func(s *v1alpha1.CapacityMixStatus) bool {
+		for i := range s.Workloads {
+			if b := s.Workloads[i].Blocked; b != nil && b.Reason == reason && containsAll(b.Message, words) {
+				message = b.Message
+				return Condition(s, v1alpha1.ConditionRebalancing, false, reason) && Condition(s, v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonOutOfMix)
+			}
+		}
+		return false
+	})
+	return message
+}
+
+func containsAll(s string, words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
+}
+
+// WaitSatisfied waits until the status of a mix says that it is kept and that nothing moves.
+func (w *World) WaitSatisfied(mix string) *v1alpha1.CapacityMix {
+	w.T.Helper()
+	return w.WaitStatus(mix, "satisfied", func(s *v1alpha1.CapacityMixStatus) bool {
+		return Condition(s, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact) && Condition(s, v1alpha1.ConditionRebalancing, false, "OnTarget")
+	})
+}
+
+// WaitExact waits until an app has n pods, all Ready, in exactly their mix.
+func (w *World) WaitExact(app string, m mix.Mix, n int, within time.Duration) []corev1.Pod {
+	w.T.Helper()
+	var pods []corev1.Pod
+	w.Within(within, fmt.Sprintf("%s has %d Ready pods in the mix %s", app, n, m), func() (bool, string) {
+		pods = w.Live(app)
+		s := w.SplitOf(pods)
+		notReady := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return !Ready(&p) })
+		return len(pods) == n && !notReady && s.Spot == m.Spot(n) && s.OnDemand == m.OnDemand(n), s.String()
+	})
+	w.RequireExactPods(pods, m)
+	return pods
+}
+
+// End ends a program and waits until it is gone: killed with SIGKILL, or told to
+// with SIGTERM, which lets a controller give its lease back.
+func End(c *cluster.Controller, kill bool) {
+	if kill {
+		c.Kill()
+	} else {
+		c.Terminate()
+	}
+	<-c.Done()
 }
 
 // StatusWrites returns the writes of the controller to the status of the test's mixes.

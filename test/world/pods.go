@@ -10,7 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/capacity"
@@ -29,6 +32,18 @@ func (w *World) Live(app string) []corev1.Pod {
 	})
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return pods
+}
+
+// UIDs returns the names of the test's pods by UID: which ones they are.
+func (w *World) UIDs() map[types.UID]string {
+	w.T.Helper()
+	list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{})
+	require.NoError(w.T, err)
+	all := map[types.UID]string{}
+	for _, p := range list.Items {
+		all[p.UID] = p.Name
+	}
+	return all
 }
 
 // Types returns the capacity type of every node, by the test cluster's label.
@@ -163,4 +178,31 @@ func (w *World) Scale(d *appsv1.Deployment, replicas int32) {
 // Roomy returns nodes of both types with more room than a test needs.
 func Roomy() []cluster.NodeSpec {
 	return append(cluster.Nodes("spot", 6), cluster.Nodes("on-demand", 4)...)
+}
+
+// StatefulSet reads a StatefulSet of the test.
+func (w *World) StatefulSet(name string) *appsv1.StatefulSet {
+	w.T.Helper()
+	s, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Get(w.Ctx, name, metav1.GetOptions{})
+	require.NoError(w.T, err)
+	return s
+}
+
+// Quota sets how much of a resource the test's namespace may have, and waits
+// until that is in force.
+func (w *World) Quota(resourceName corev1.ResourceName, limit int64) {
+	w.T.Helper()
+	hard := corev1.ResourceList{resourceName: *resource.NewQuantity(limit, resource.DecimalSI)}
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "quota"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+	if err := w.Client.Create(w.Ctx, q); apierrors.IsAlreadyExists(err) {
+		Patch(w, q, func(q *corev1.ResourceQuota) { q.Spec.Hard = hard })
+	} else {
+		require.NoError(w.T, err)
+	}
+	w.Eventually("the quota is in force", func() (bool, string) {
+		q, err := w.Kube.CoreV1().ResourceQuotas(w.Namespace).Get(w.Ctx, q.Name, metav1.GetOptions{})
+		require.NoError(w.T, err)
+		now, known := q.Status.Hard[resourceName]
+		return known && now.Value() == limit, fmt.Sprint(q.Status.Hard)
+	})
 }

@@ -105,8 +105,13 @@ func (w *World) RequireStartFails(o cluster.SchedulerOptions) string {
 	return s.LogTail(40)
 }
 
-// Metric returns the sum of a scheduler's samples of a metric that have the labels.
-func (w *World) Metric(s *cluster.Scheduler, name string, labels map[string]string) int {
+// Measured is a program that serves metrics: a scheduler or a controller.
+type Measured interface {
+	Get(ctx context.Context, path string) ([]byte, error)
+}
+
+// Metric returns the sum of a program's samples of a metric that have the labels.
+func (w *World) Metric(s Measured, name string, labels map[string]string) int {
 	w.T.Helper()
 	var text []byte
 	// A scheduler that has just started may not know the tests' certificate yet.

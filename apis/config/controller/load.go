@@ -33,7 +33,7 @@ func Default() *Configuration {
 		},
 		Metrics:          Metrics{BindAddress: ":8443", Secure: true},
 		Health:           Health{BindAddress: ":8081"},
-		ClientConnection: ClientConnection{QPS: 50, Burst: 100},
+		ClientConnection: ClientConnection{QPS: 300, Burst: 600},
 		Rebalance: Rebalance{
 			Mode:                 v1alpha1.RebalanceModeEvict,
 			MaxConcurrent:        1,

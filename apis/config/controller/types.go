@@ -152,12 +152,12 @@ type ClientConnection struct {
 	// +optional
 	Kubeconfig string `json:"kubeconfig"`
 
-	// qps is the number of requests in a second that are sustained, from 1 to 10000. Default: 50.
+	// qps is the number of requests in a second that are sustained, from 1 to 10000. Default: 300.
 	//
 	// +optional
 	QPS int32 `json:"qps"`
 
-	// burst is the number of requests that may be sent at once, from qps to 20000. Default: 100.
+	// burst is the number of requests that may be sent at once, from qps to 20000. Default: 600.
 	//
 	// +optional
 	Burst int32 `json:"burst"`
@@ -218,10 +218,11 @@ type Rebalance struct {
 	Storm Storm `json:"storm"`
 }
 
-// Storm is when spot nodes go away in numbers: at least minNodes of them, and at least sharePercent of all spot nodes,
+// Storm is when spot nodes go away in numbers: at least minNodes of them, and more than sharePercent of all spot nodes,
 // within windowSeconds.
 type Storm struct {
-	// sharePercent is the share of the spot nodes that must go, from 1 to 100 percent. Default: 20.
+	// sharePercent is the share of the spot nodes that must be exceeded, from 1 to 100 percent; 100 means that nothing is a
+	// storm. Default: 20.
 	//
 	// +optional
 	SharePercent int32 `json:"sharePercent"`

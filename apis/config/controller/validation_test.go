@@ -55,7 +55,7 @@ func TestValidate(t *testing.T) {
 			"leaderElection.retryPeriodSeconds: Invalid value: 5: 1.2 times of it must be less than renewDeadlineSeconds, 6",
 		},
 		"a lease without a name":       {func(c *Configuration) { c.LeaderElection.Name = "" }, "leaderElection.name"},
-		"a burst below the rate":       {func(c *Configuration) { c.ClientConnection.Burst = 49 }, "clientConnection.burst: Invalid value: 49: must be at least 50"},
+		"a burst below the rate":       {func(c *Configuration) { c.ClientConnection.Burst = 49 }, "clientConnection.burst: Invalid value: 49: must be at least 300"},
 		"a backoff that starts higher": {func(c *Configuration) { c.Rebalance.MaxBackoffSeconds = 29 }, "rebalance.maxBackoffSeconds: Invalid value: 29: must be at least 30"},
 		"certificates without TLS": {
 			func(c *Configuration) { c.Metrics.Secure, c.Metrics.CertDirectory = false, "/certs" },

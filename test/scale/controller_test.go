@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scale_test runs Berth against many pods. It takes minutes and is not
+// part of `make test`: `make test-scale`.
+package scale_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/world"
+)
+
+func TestMain(m *testing.M) { os.Exit(world.Main(m, world.Options{})) }
+
+const (
+	namespaces = 20
+	workloads  = 50 // in each
+	replicas   = 10
+	spotNodes  = 300
+	otherNodes = 200
+	// patience bounds the placement of all pods.
+	patience = 15 * time.Minute
+	// maxRSS is the promise, in MB.
+	maxRSS = 100
+)
+
+// 1,000 workloads with 10,000 pods on 500 nodes.
+func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
+	w := world.New(t, append(cluster.Nodes("spot", spotNodes), cluster.Nodes("on-demand", otherNodes)...)...)
+	began := time.Now()
+	names := fill(t, w)
+	t.Logf("%d pods placed and Ready after %s", namespaces*workloads*replicas, time.Since(began).Round(time.Second))
+
+	c := w.Controller(func(c *controller.Configuration) {
+		c.Rebalance.StartupGraceSeconds = 0
+		c.Rebalance.StabilizationSeconds = 0
+	})
+	began = time.Now()
+	w.Within(patience, "every mix has its status", func() (bool, string) {
+		n := metric(t, w, c, "berth_mix_status_writes_total")
+		return n >= namespaces*workloads, fmt.Sprint(n)
+	})
+	t.Logf("all statuses written %s after the controller led", time.Since(began).Round(100*time.Millisecond))
+	all, satisfied := count(t, w, names)
+	require.Equal(t, namespaces*workloads, all)
+	require.Equal(t, all, satisfied, "mixes that are satisfied")
+	t.Logf("peak RSS after the start: %d MB", peakRSS(t, c.PID()))
+
+	// Moves need a snapshot of all pods.
+	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: names[0], Name: "app-0"}}
+	require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(cm), cm))
+	before := cm.DeepCopy()
+	cm.Spec.SpotPercent = 30
+	require.NoError(t, w.Client.Patch(w.Ctx, cm, client.MergeFrom(before)))
+	began = time.Now()
+	w.Within(patience, "the changed mix is satisfied", func() (bool, string) {
+		require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(cm), cm))
+		return cm.Status.ObservedGeneration == cm.Generation && cm.Status.SatisfiedCount == 1 && cm.Status.Desired.Spot == 3, fmt.Sprintf("%+v", cm.Status.Conditions)
+	})
+	t.Logf("4 replicas moved in %s", time.Since(began).Round(100*time.Millisecond))
+	w.Within(patience, "a look at everything", func() (bool, string) {
+		return looks(t, w, c) >= 2, ""
+	})
+	t.Log(text(t, w, c, `berth_rebalance_look_duration_seconds_(sum|count)\S*`), text(t, w, c, `berth_rebalance_replay_duration_seconds_(sum|count)`))
+	rss := peakRSS(t, c.PID())
+	t.Logf("peak RSS: %d MB", rss)
+	assert.Less(t, rss, maxRSS, "peak RSS in MB")
+}
+
+// fill makes the workloads and waits until they are Ready.
+func fill(t *testing.T, w *world.World) (names []string) {
+	t.Helper()
+	var g errgroup.Group
+	g.SetLimit(8)
+	for n := range namespaces {
+		name := fmt.Sprintf("scale-%d", n)
+		names = append(names, name)
+		require.NoError(t, w.Cluster.CreateNamespace(w.Ctx, name))
+		t.Cleanup(func() { _ = w.Kube.CoreV1().Namespaces().Delete(w.Ctx, name, metav1.DeleteOptions{}) })
+		for i := range workloads {
+			g.Go(func() error {
+				app := fmt.Sprintf("app-%d", i)
+				for _, o := range []client.Object{builders.CapacityMix(app, 70, 2), builders.Deployment(app, replicas)} {
+					o.SetNamespace(name)
+					if err := w.Client.Create(w.Ctx, o); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	}
+	require.NoError(t, g.Wait())
+	for _, name := range names {
+		w.Within(patience, "the pods of "+name+" are Ready", func() (bool, string) {
+			list, err := w.Kube.AppsV1().Deployments(name).List(w.Ctx, metav1.ListOptions{ResourceVersion: "0"})
+			if err != nil {
+				return false, err.Error()
+			}
+			ready := 0
+			for i := range list.Items {
+				ready += int(list.Items[i].Status.ReadyReplicas)
+			}
+			return ready == workloads*replicas, strconv.Itoa(ready)
+		})
+	}
+	return names
+}
+
+func count(t *testing.T, w *world.World, names []string) (all, satisfied int) {
+	t.Helper()
+	for _, name := range names {
+		var mixes v1alpha1.CapacityMixList
+		require.NoError(t, w.Client.List(w.Ctx, &mixes, client.InNamespace(name)))
+		for i := range mixes.Items {
+			all++
+			if world.Condition(&mixes.Items[i].Status, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact) {
+				satisfied++
+			}
+		}
+	}
+	return all, satisfied
+}
+
+// text returns the lines of /metrics that begin with a name.
+func text(t *testing.T, w *world.World, c *cluster.Controller, name string) string {
+	t.Helper()
+	body, err := c.Get(w.Ctx, "/metrics")
+	require.NoError(t, err)
+	out := ""
+	for _, line := range regexp.MustCompile(`(?m)^`+name+`.*$`).FindAll(body, -1) {
+		out += "\n" + string(line)
+	}
+	return out
+}
+
+func metric(t *testing.T, w *world.World, c *cluster.Controller, name string) int {
+	t.Helper()
+	m := regexp.MustCompile(` (\d+)$`).FindStringSubmatch(text(t, w, c, name))
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(m[1])
+	require.NoError(t, err)
+	return n
+}
+
+// looks is how often every workload was looked at.
+func looks(t *testing.T, w *world.World, c *cluster.Controller) int {
+	t.Helper()
+	return metric(t, w, c, `berth_rebalance_look_duration_seconds_count\{scope="all"\}`)
+}
+
+// peakRSS is the most memory that a process has had resident, in MB.
+func peakRSS(t *testing.T, pid int) int {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	require.NoError(t, err)
+	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(b)
+	require.NotNil(t, m)
+	kb, err := strconv.Atoi(string(m[1]))
+	require.NoError(t, err)
+	return kb / 1024
+}
