@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,10 +42,8 @@ func (d *demo) drainHalf(ctx context.Context) error {
 	}
 	d.gap()
 	d.table(pic)
-	if err := d.explainBorrowed(ctx, pic); err != nil {
-		return err
-	}
-	return d.bringBack(ctx, drained)
+	d.drained = drained
+	return d.explainBorrowed(ctx, pic)
 }
 
 // drainOne drains a node, waits for the replacements and says where they went.
@@ -120,49 +117,13 @@ func (d *demo) explainBorrowed(ctx context.Context, pic picture) error {
 	return nil
 }
 
-// bringBack makes room again and has the pods placed anew.
-func (d *demo) bringBack(ctx context.Context, drained []string) error {
-	d.say("So the mix is knowingly not exact now. Bringing it back when spot has room again is the job of the companion " +
-		"controller, which is not in this release. A restart does it by hand:")
-	before, err := d.look(ctx)
-	if err != nil {
-		return err
-	}
-	for _, name := range drained {
-		if err := d.cordon(ctx, name, false); err != nil {
-			return err
-		}
-	}
-	if err := d.restart(ctx); err != nil {
-		return err
-	}
-	d.command("kubectl uncordon %s; kubectl rollout restart deployment/web statefulset/db", strings.Join(drained, " "))
-	_, err = d.until(ctx, "no pod from before the restart is left", func(pic picture) (bool, string) {
-		left := slices.ContainsFunc(pic.pods, func(p pod) bool {
-			return slices.ContainsFunc(before.pods, func(b pod) bool { return b.uid == p.uid })
-		})
-		return !left, "some are left"
-	})
-	if err != nil {
-		return err
-	}
-	pic, err := d.allReady(ctx)
-	if err != nil {
-		return err
-	}
-	for _, g := range d.groups() {
-		d.exactly(g.app, g.mix, g.replicas, pic.of(g.app))
-	}
-	return nil
-}
-
 // report is another team's workload: it chooses on-demand nodes itself.
 const report = "report"
 
-// noRoom: act 5.
+// noRoom: act 6.
 func (d *demo) noRoom(ctx context.Context) error {
 	const grown = 30
-	d.title("Act 5: no room on on-demand")
+	d.title("Act 6: no room on on-demand")
 	pic, err := d.look(ctx)
 	if err != nil {
 		return err

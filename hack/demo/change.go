@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,18 +35,6 @@ func (d *demo) patch(ctx context.Context, deployment, change string) error {
 	_, err := d.kube.AppsV1().Deployments(namespace).Patch(ctx, deployment, types.StrategicMergePatchType, []byte(change), metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("patch deployment %s: %w", deployment, err)
-	}
-	return nil
-}
-
-// restart does to web and db what `kubectl rollout restart` does.
-func (d *demo) restart(ctx context.Context) error {
-	change := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339))
-	if err := d.patch(ctx, web, change); err != nil {
-		return err
-	}
-	if _, err := d.kube.AppsV1().StatefulSets(namespace).Patch(ctx, db, types.StrategicMergePatchType, []byte(change), metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("patch statefulset %s: %w", db, err)
 	}
 	return nil
 }

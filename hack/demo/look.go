@@ -106,15 +106,23 @@ func settled(d *appsv1.Deployment, n int) bool {
 	return st.ObservedGeneration == d.Generation && st.Replicas == int32(n) && st.UpdatedReplicas == int32(n) && st.ReadyReplicas == int32(n)
 }
 
+func (d *demo) capacityMix(ctx context.Context, name string) (*v1alpha1.CapacityMix, error) {
+	cm := &v1alpha1.CapacityMix{}
+	if err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cm); err != nil {
+		return nil, fmt.Errorf("read CapacityMix %s: %w", name, err)
+	}
+	return cm, nil
+}
+
 // mixOf reads the mix of a workload from the API server: from its CapacityMix
 // or, where there is none, from the annotations of the object that makes its pods.
 func (d *demo) mixOf(ctx context.Context, app string, annotated client.Object) (mix.Mix, error) {
 	if annotated == nil {
-		var cm v1alpha1.CapacityMix
-		if err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: app}, &cm); err != nil {
-			return mix.Mix{}, fmt.Errorf("read CapacityMix %s: %w", app, err)
+		cm, err := d.capacityMix(ctx, app)
+		if err != nil {
+			return mix.Mix{}, err
 		}
-		p, _, err := policy.FromCapacityMix(&cm)
+		p, _, err := policy.FromCapacityMix(cm)
 		return p.Mix, err
 	}
 	if err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: app}, annotated); err != nil {

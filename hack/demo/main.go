@@ -41,7 +41,8 @@ type demo struct {
 	client     client.Client
 	classifier *capacity.Classifier
 	results    results
-	web, db    mix.Mix // as the API server has them, from act 1 on
+	web, db    mix.Mix  // as the API server has them, from act 1 on
+	drained    []string // the nodes of act 4
 }
 
 // errDiffers is the end of a run in which a check did not pass.
@@ -107,12 +108,12 @@ func (d *demo) enter(in io.Reader) func(context.Context) error {
 
 // run starts the cluster, shows the acts and cleans up.
 func (d *demo) run(ctx context.Context) (err error) {
-	scheduler, err := d.build(ctx)
+	programs, err := d.build(ctx)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	stop, err := d.launch(ctx, scheduler)
+	stop, err := d.launch(ctx, programs)
 	defer func() {
 		// A cluster whose checks failed is worth a look as well.
 		if d.keep && (err == nil || errors.Is(err, errDiffers)) {
@@ -124,7 +125,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	acts := []func(context.Context) error{d.nodeTypes, d.place, d.resize, d.roll, d.drainHalf, d.noRoom}
+	acts := []func(context.Context) error{d.nodeTypes, d.place, d.resize, d.roll, d.drainHalf, d.comeBack, d.noRoom}
 	for _, act := range acts {
 		if err := d.pause(ctx); err != nil {
 			return err

@@ -81,6 +81,21 @@ func (s *screen) command(format string, args ...any) {
 }
 
 // gap writes an empty line.
+// output is a line that a command printed. A sentence is folded as a terminal
+// does, a row of a table stays as it is.
+func (s *screen) output(text string) {
+	if strings.Contains(text, "   ") || text == "" {
+		s.line("    %s", text)
+		return
+	}
+	for i, l := range wrap(text, width-6) {
+		if i > 0 {
+			l = "  " + l
+		}
+		s.line("    %s", l)
+	}
+}
+
 func (s *screen) gap() { s.line("") }
 
 // verdict is the word at the end of a line that was checked.

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/cli"
+)
+
+// comeBack: act 5.
+func (d *demo) comeBack(ctx context.Context) error {
+	d.title("Act 5: spot comes back")
+	before, err := d.look(ctx)
+	if err != nil {
+		return err
+	}
+	away, _ := d.borrowing(before)
+	d.say("The companion controller sees that %d replicas run on the wrong side, and that spot has no room for them. Evicting one "+
+		"now would only lose it, so it waits:", away)
+	if err := d.untilStatus(ctx, "NoRoom"); err != nil {
+		return err
+	}
+	if err := d.berth(ctx, "status"); err != nil {
+		return err
+	}
+	d.results.add(d.evictionsAre(0, "while spot had no room"))
+	began := time.Now()
+	for _, name := range d.drained {
+		if err := d.cordon(ctx, name, false); err != nil {
+			return err
+		}
+	}
+	d.gap()
+	d.command("kubectl uncordon %s", strings.Join(d.drained, " "))
+	_, err = d.until(ctx, "nothing is borrowed any more", func(pic picture) (bool, string) {
+		n, differs := d.borrowing(pic)
+		return n == 0 && len(differs) == 0, fmt.Sprintf("%d borrow; %s", n, strings.Join(differs, "; "))
+	})
+	if err != nil {
+		return err
+	}
+	pic, err := d.allReady(ctx)
+	if err != nil {
+		return err
+	}
+	d.say("One replica at a time, each as soon as the one before is Ready, %d evictions in %s: no more than had to move.", away, tenths(time.Since(began)))
+	d.results.add(d.evictionsAre(away, "until the mix was exact again"))
+	for _, g := range d.groups() {
+		d.exactly(g.app, g.mix, g.replicas, pic.of(g.app))
+	}
+	d.gap()
+	moved := slices.IndexFunc(pic.of(web), func(p pod) bool {
+		return !slices.ContainsFunc(before.of(web), func(b pod) bool { return b.uid == p.uid })
+	})
+	if moved < 0 {
+		return nil
+	}
+	return d.berth(ctx, "explain", pic.of(web)[moved].name)
+}
+
+// untilStatus waits until the controller says why it moves nothing of web.
+func (d *demo) untilStatus(ctx context.Context, reason string) error {
+	_, err := d.until(ctx, "the status of CapacityMix web says "+reason, func(picture) (bool, string) {
+		cm, err := d.capacityMix(ctx, web)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, w := range cm.Status.Workloads {
+			if w.Blocked != nil && w.Blocked.Reason == reason {
+				return true, ""
+			}
+		}
+		return false, fmt.Sprintf("%+v", cm.Status.Conditions)
+	})
+	return err
+}
+
+// berth runs `kubectl berth` and shows what it prints.
+func (d *demo) berth(ctx context.Context, args ...string) error {
+	var out, problems bytes.Buffer
+	c := cli.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &problems})
+	c.SetArgs(append([]string{"--kubeconfig", d.cluster.KubeconfigPath()}, args...))
+	d.command("kubectl berth %s", strings.Join(args, " "))
+	if err := c.ExecuteContext(ctx); err != nil {
+		return fmt.Errorf("kubectl berth %s: %w: %s", strings.Join(args, " "), err, problems.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		d.output(strings.TrimRight(line, " \n"))
+	}
+	return nil
+}
+
+// evictionsAre demands how many pods the controller has evicted since the start, by the audit log.
+func (d *demo) evictionsAre(want int, when string) []string {
+	n := 0
+	_, err := d.cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
+		if e.Stage == "ResponseComplete" && e.User.Username == cluster.BerthControllerUser && e.ObjectRef.Subresource == "eviction" {
+			n++
+		}
+		return false
+	})
+	switch {
+	case err != nil:
+		return []string{err.Error()}
+	case n != want:
+		return []string{fmt.Sprintf("the controller evicted %d pods %s; %d is right", n, when, want)}
+	}
+	return nil
+}
