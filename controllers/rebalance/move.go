@@ -29,6 +29,8 @@ const (
 	// no room; holdRefused one whose eviction the API server refused.
 	holdNoRoom  = time.Minute
 	holdRefused = 30 * time.Second
+	// evictTimeout bounds one eviction, for which all others wait.
+	evictTimeout = 5 * time.Second
 )
 
 // Reasons of holds that internal/rebalance does not know: they come of I/O.
@@ -117,7 +119,10 @@ func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, n
 		p.count(e, resultChanged)
 		return p.hold(v, ReasonChanged, debounce, "pod %s has changed", v.Pod.Name)
 	}
-	err = p.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+	// The client waits and asks again where the server says when; the next look does that as well.
+	call, cancel := context.WithTimeout(ctx, evictTimeout)
+	defer cancel()
+	err = p.Client.CoreV1().Pods(pod.Namespace).EvictV1(call, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}},
 	})

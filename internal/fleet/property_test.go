@@ -51,8 +51,11 @@ var (
 	propertyNodes      = []string{"n0", "n1", "n2", "n3"}
 	// The controllers of these tests; ds governs no pod.
 	propertyOwners = []struct{ apiVersion, kind, name string }{
-		{"apps/v1", "ReplicaSet", "rs"}, {"apps/v1", "StatefulSet", "set"}, {"batch/v1", "Job", "job"},
-		{"apps/v1", "DaemonSet", "ds"}, {"apps.kruise.io/v1alpha1", "CloneSet", "clone"},
+		{"apps/v1", "ReplicaSet", "rs"},
+		{"apps/v1", "StatefulSet", "set"},
+		{"batch/v1", "Job", "job"},
+		{"apps/v1", "DaemonSet", "ds"},
+		{"apps.kruise.io/v1alpha1", "CloneSet", "clone"},
 	}
 )
 
@@ -96,9 +99,15 @@ func drawPod(t *rapid.T) *corev1.Pod {
 
 func drawPodAnnotations(t *rapid.T, p *corev1.Pod) {
 	for _, a := range [][]string{
-		{v1alpha1.SlotAnnotation, "0", "1", "5", "x"}, {v1alpha1.SpotPercentAnnotation, "50", "100%", "bad"},
-		{batchv1.JobCompletionIndexAnnotation, "0", "2"}, {SafeToEvict, "true", "false"}, {SafeToEvictVolumes, "tmp", "tmp, host"},
-		{DoNotDisrupt, "true", "1h"}, {PreferNoEviction, ""}, {corev1.MirrorPodAnnotationKey, "x"}, {"example.com/other", "1", "2"},
+		{v1alpha1.SlotAnnotation, "0", "1", "5", "x"},
+		{v1alpha1.SpotPercentAnnotation, "50", "100%", "bad"},
+		{batchv1.JobCompletionIndexAnnotation, "0", "2"},
+		{SafeToEvict, "true", "false"},
+		{SafeToEvictVolumes, "tmp", "tmp, host"},
+		{DoNotDisrupt, "true", "1h"},
+		{PreferNoEviction, ""},
+		{corev1.MirrorPodAnnotationKey, "x"},
+		{"example.com/other", "1", "2"},
 	} {
 		if rapid.IntRange(0, 3).Draw(t, a[0]) == 0 {
 			annotated(a[0], drawText(t, a[0], a[1:]...))(p)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -94,6 +96,7 @@ func at[T any](list []T, i int) T { return list[i%len(list)] }
 
 func newCluster(tb testing.TB, s size) *cluster {
 	tb.Helper()
+	log.SetLogger(logr.Discard())
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(tb, err)
 	store := policy.NewStore()
