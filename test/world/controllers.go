@@ -133,6 +133,15 @@ func (w *World) Evictions() []Request {
 	return w.Audit(func(r Request) bool { return r.User == cluster.BerthControllerUser && r.Resource == "pods/eviction" })
 }
 
+// WaitEvictions waits until so many evictions were asked for.
+func (w *World) WaitEvictions(n int) {
+	w.T.Helper()
+	w.Eventually(fmt.Sprintf("%d pods are evicted", n), func() (bool, string) {
+		have := len(w.Evictions())
+		return have >= n, fmt.Sprint(have)
+	})
+}
+
 // EvictionsOf returns those of a workload's pods, whether they were granted or not.
 func (w *World) EvictionsOf(workload string) []Request {
 	w.T.Helper()

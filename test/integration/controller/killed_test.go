@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/test/world"
+)
+
+func TestAControllerThatIsKilledAfterEachOfItsFirstEvictionsMovesNoReplicaMoreThanMustBe(t *testing.T) {
+	w := stray(t, time.Second)
+	recording := w.Record("web")
+	const kills = 2
+	since := ""
+	for i := range kills {
+		c := w.Controller(world.Impatient)
+		w.WaitEvictions(len(w.Evictions()) + 1)
+		world.End(c, true)
+		now := outOfMixSince(w)
+		assert.True(t, i == 0 || now == since, "outOfMixSince after kill %d: %s, before: %s", i, now, since)
+		since = now
+	}
+	w.Controller(world.Impatient)
+	w.WaitExact("web", seventy, replicas, world.SettleTimeout)
+	w.WaitSatisfied("web")
+	assertEvicted(w, away)
+	_, ready := recording.FewestReady(capacity.OnDemand, replicas)
+	assert.GreaterOrEqual(t, ready, replicas-2, "Ready replicas at any instant: the budget is one, and one more for a kill")
+}
+
+func outOfMixSince(w *world.World) string {
+	w.T.Helper()
+	s := w.Mix("web").Status
+	require.Len(w.T, s.Workloads, 1)
+	require.NotNil(w.T, s.Workloads[0].OutOfMixSince)
+	return s.Workloads[0].OutOfMixSince.String()
+}
+
+func TestAReplicaThatStandsByTakesOverWhenTheLeaderIsKilledInTheMiddleOfAMove(t *testing.T) {
+	w := stray(t, time.Second)
+	recording := w.Record("web")
+	first := w.Controller(world.Impatient)
+	w.WaitEvictions(1)
+	second := w.StartController("berth-controller-2", world.Impatient)
+	require.Zero(t, w.Metric(second, "leader_election_master_status", nil), "the second stands by")
+	w.WaitEvictions(3)
+	world.End(first, true)
+	before := len(w.Evictions())
+	w.Within(15*time.Second, "the second leads", func() (bool, string) {
+		return w.Metric(second, "leader_election_master_status", nil) == 1, ""
+	})
+	w.WaitExact("web", seventy, replicas, world.SettleTimeout)
+	w.WaitSatisfied("web")
+	require.Less(t, before, away, "there was something left for the second to do")
+	assertEvicted(w, away)
+	_, ready := recording.FewestReady(capacity.OnDemand, replicas)
+	assert.GreaterOrEqual(t, ready, replicas-2, "Ready replicas at any instant: the budget is one, and one more for a kill")
+}
+
+func TestFailedMovesAreRememberedByTheNextLeader(t *testing.T) {
+	w := stray(t, 6*time.Second)
+	hasty := func(c *controller.Configuration) {
+		c.Rebalance.MoveTimeoutSeconds = 2
+		c.Rebalance.BackoffSeconds = 600
+	}
+	failed := func(s *v1alpha1.CapacityMixStatus) bool {
+		return len(s.Workloads) == 1 && s.Workloads[0].FailedMoves == 1 && s.Workloads[0].RetryTime != nil
+	}
+	c := w.Controller(world.Impatient, hasty)
+	before := w.WaitStatus("web", "a failed move", failed).Status.Workloads[0]
+	assert.WithinDuration(t, time.Now().Add(600*time.Second), before.RetryTime.Time, 30*time.Second, "the next move rests for the backoff")
+	world.End(c, true)
+	c = w.Controller(world.Impatient, hasty)
+	w.WaitBlocked("web", "BackingOff", "1 moves in a row failed")
+	w.Always(holds, "nothing more is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	after := w.Mix("web").Status.Workloads[0]
+	assert.Equal(t, before.RetryTime, after.RetryTime)
+	assert.Equal(t, before.OutOfMixSince, after.OutOfMixSince)
+	assert.Equal(t, int32(1), after.FailedMoves)
+	assert.Zero(t, w.Metric(c, "berth_rebalance_evictions_total", nil))
+}
