@@ -26,7 +26,8 @@ func TestAControllerThatIsKilledAfterEachOfItsFirstEvictionsMovesNoReplicaMoreTh
 		w.WaitEvictions(len(w.Evictions()) + 1)
 		world.End(c, true)
 		now := outOfMixSince(w)
-		assert.True(t, i == 0 || now == since, "outOfMixSince after kill %d: %s, before: %s", i, now, since)
+		// It may have been killed before it wrote a status at all.
+		assert.True(t, since == "" || now == since, "outOfMixSince after kill %d: %s, before: %s", i, now, since)
 		since = now
 	}
 	w.Controller(world.Impatient)
@@ -37,11 +38,13 @@ func TestAControllerThatIsKilledAfterEachOfItsFirstEvictionsMovesNoReplicaMoreTh
 	assert.GreaterOrEqual(t, ready, replicas-2, "Ready replicas at any instant: the budget is one, and one more for a kill")
 }
 
+// outOfMixSince is what the status says, "" if there is none.
 func outOfMixSince(w *world.World) string {
 	w.T.Helper()
 	s := w.Mix("web").Status
-	require.Len(w.T, s.Workloads, 1)
-	require.NotNil(w.T, s.Workloads[0].OutOfMixSince)
+	if len(s.Workloads) == 0 || s.Workloads[0].OutOfMixSince == nil {
+		return ""
+	}
 	return s.Workloads[0].OutOfMixSince.String()
 }
 
