@@ -12,7 +12,6 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -123,8 +122,6 @@ func (r *Reconciler) write(ctx context.Context, cm *v1alpha1.CapacityMix, status
 	log.FromContext(ctx).V(2).Info("Wrote the status", "mix", cm.Name, "namespace", cm.Namespace, "satisfied", status.SatisfiedCount, "workloads", status.WorkloadCount)
 	return nil
 }
-
-func labelSet(l map[string]string) labels.Set { return labels.Set(l) }
 
 // key is the name of a pod in logs.
 func key(namespace, name string) types.NamespacedName {

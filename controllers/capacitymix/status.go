@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/board"
@@ -126,7 +127,7 @@ func accepted(cm *v1alpha1.CapacityMix, entries []board.Entry) metav1.Condition 
 			continue
 		}
 		for _, s := range e.Group.Seats {
-			if selector.Matches(labelSet(s.Pod.Labels)) {
+			if selector.Matches(labels.Set(s.Pod.Labels)) {
 				others[e.Mix] = true
 				break
 			}

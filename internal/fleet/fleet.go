@@ -38,9 +38,7 @@ type Options struct {
 // Safe for concurrent use.
 type Fleet struct {
 	Options
-	classifier *capacity.Classifier
-	spread     []string
-	resolver   *policy.Resolver
+	resolver *policy.Resolver
 
 	mu      sync.RWMutex
 	texts   texts
@@ -70,8 +68,8 @@ type nodeState struct {
 // New returns an empty fleet.
 func New(o Options) *Fleet {
 	f := &Fleet{
-		Options: o, classifier: o.Classifier, spread: o.SpreadSpotOver,
-		texts: texts{}, sweepAt: minSweep,
+		Options: o,
+		texts:   texts{}, sweepAt: minSweep,
 		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{},
 		nodes: map[string]*nodeState{}, objects: map[types.UID]metav1.Object{},
 	}

@@ -78,16 +78,8 @@ type Group struct {
 func (g *Group) Actual() mix.Count {
 	var c mix.Count
 	for _, s := range g.Seats {
-		if s.Place != Settled {
-			continue
-		}
-		switch s.On {
-		case capacity.Spot:
-			c.Spot++
-		case capacity.OnDemand:
-			c.OnDemand++
-		default:
-			c.Unknown++
+		if s.Place == Settled {
+			c.Add(s.On)
 		}
 	}
 	return c

@@ -124,7 +124,7 @@ func (f *Fleet) podOf(o *corev1.Pod) *Pod {
 		SchedulerName: f.texts.one(o.Spec.SchedulerName),
 		Terminating:   o.DeletionTimestamp != nil,
 		Finished:      o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed,
-		Pinned:        f.classifier.Pins(&o.Spec),
+		Pinned:        f.Classifier.Pins(&o.Spec),
 		LocalData:     f.texts.one(localData(o)),
 	}
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
@@ -287,8 +287,8 @@ type Node struct {
 }
 
 func (f *Fleet) nodeOf(o *corev1.Node) Node {
-	n := Node{Name: f.texts.one(o.Name), Domain: f.texts.one(capacity.Domain(o.Labels, f.spread)), Accepting: capacity.Accepting(o)}
-	n.Type, n.Rule = f.classifier.Classify(o)
+	n := Node{Name: f.texts.one(o.Name), Domain: f.texts.one(capacity.Domain(o.Labels, f.SpreadSpotOver)), Accepting: capacity.Accepting(o)}
+	n.Type, n.Rule = f.Classifier.Classify(o)
 	n.Departing, _ = capacity.Departing(o)
 	n.CPU, n.Memory, n.Pods = o.Status.Allocatable.Cpu().MilliValue(), o.Status.Allocatable.Memory().Value(), o.Status.Allocatable.Pods().Value()
 	return n

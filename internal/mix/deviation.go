@@ -17,18 +17,23 @@ type Count struct {
 // Total is the size of the group.
 func (c Count) Total() int { return c.Spot + c.OnDemand + c.Unknown }
 
+// Add counts one replica more on a type.
+func (c *Count) Add(t capacity.Type) {
+	switch t {
+	case capacity.Spot:
+		c.Spot++
+	case capacity.OnDemand:
+		c.OnDemand++
+	default:
+		c.Unknown++
+	}
+}
+
 // CountOf counts the seats of a group by the type they run on.
 func CountOf(seats []Seat) Count {
 	var c Count
 	for _, s := range seats {
-		switch s.On {
-		case capacity.Spot:
-			c.Spot++
-		case capacity.OnDemand:
-			c.OnDemand++
-		default:
-			c.Unknown++
-		}
+		c.Add(s.On)
 	}
 	return c
 }

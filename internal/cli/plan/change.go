@@ -134,12 +134,13 @@ func shifts(c *live.Cluster, before map[types.UID]string) []Shift {
 // Overrulings finds the pods that a mix selects and does not get.
 func Overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []Overruled {
 	count := map[Overruled]int{}
+	pods := livePods(c)
 	for _, m := range mixes {
 		_, selector, err := policy.FromCapacityMix(m)
 		if err != nil {
 			continue
 		}
-		for _, p := range livePods(c) {
+		for _, p := range pods {
 			if p.Namespace != m.Namespace || !selector.Matches(labelSet(p.Labels)) {
 				continue
 			}

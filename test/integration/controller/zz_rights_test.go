@@ -3,7 +3,6 @@
 package controller_test
 
 import (
-	"crypto/tls"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,10 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -37,18 +33,18 @@ func TestEveryGrantedRightIsUsedOrExplainedAndNoneIsMissing(t *testing.T) {
 	w := stray(t, time.Second)
 	c := w.Controller(world.Impatient)
 	w.WaitEvictions(1)
-	readMetricsAsSomebody(w, c)
+	w.ReadMetricsAsSomebody(c.URL)
 	w.WaitExact("web", seventy, replicas, world.SettleTimeout)
 	young := w.Slots(w.Live("web"))[replicas-1]
 	world.Patch(w, young, func(p *corev1.Pod) { p.Annotations[v1alpha1.SlotAnnotation] = "0" })
 
-	granted := grants(w)
+	granted := w.Grants("berth-controller")
 	var used map[string]bool
 	missing := func() []string {
 		used = map[string]bool{}
 		refused := map[string]world.Request{}
 		for _, r := range w.AuditAll(func(r world.Request) bool { return r.User == cluster.BerthControllerUser }) {
-			right := r.Verb + " " + r.Group + "/" + r.Resource
+			right := r.Right()
 			if r.Code == http.StatusForbidden {
 				refused[right] = r
 			} else {
@@ -77,40 +73,4 @@ func TestEveryGrantedRightIsUsedOrExplainedAndNoneIsMissing(t *testing.T) {
 		assert.True(t, granted[right], "%s is explained but not granted", right)
 		assert.False(t, used[right], "%s is explained and used", right)
 	}
-}
-
-// grants returns what the controller's own roles grant, as verb group/resource.
-func grants(w *world.World) map[string]bool {
-	w.T.Helper()
-	role, err := w.Kube.RbacV1().ClusterRoles().Get(w.Ctx, "berth-controller", metav1.GetOptions{})
-	require.NoError(w.T, err)
-	lease, err := w.Kube.RbacV1().Roles("berth-system").Get(w.Ctx, "berth-controller", metav1.GetOptions{})
-	require.NoError(w.T, err)
-	granted := map[string]bool{}
-	for _, rule := range append(append([]rbacv1.PolicyRule{}, role.Rules...), lease.Rules...) {
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				for _, verb := range rule.Verbs {
-					granted[verb+" "+group+"/"+resource] = true
-				}
-			}
-		}
-	}
-	return granted
-}
-
-// readMetricsAsSomebody asks with a token, which the controller has to have
-// reviewed. Nobody may read metrics without being allowed to.
-func readMetricsAsSomebody(w *world.World, c *cluster.Controller) {
-	w.T.Helper()
-	token, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).CreateToken(w.Ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	require.NoError(w.T, err)
-	req, err := http.NewRequestWithContext(w.Ctx, http.MethodGet, c.URL+"/metrics", http.NoBody)
-	require.NoError(w.T, err)
-	req.Header.Set("Authorization", "Bearer "+token.Status.Token)
-	anyone := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	resp, err := anyone.Do(req)
-	require.NoError(w.T, err)
-	resp.Body.Close()
-	assert.Equal(w.T, http.StatusForbidden, resp.StatusCode, "a token that is known and has no rights")
 }

@@ -3,7 +3,6 @@
 package profiles_test
 
 import (
-	"crypto/tls"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,9 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -58,14 +55,14 @@ func TestEveryGrantedRightIsUsedOrExplainedAndNoneIsMissing(t *testing.T) {
 	w.RequireExact("web", mix.New(70, 2), 10)
 	preempt(w)
 	bindVolumes(w)
-	readMetricsAsSomebody(w, s)
+	w.ReadMetricsAsSomebody(s.URL)
 
-	granted := grants(w)
+	granted := w.Grants("berth-scheduler")
 	var used map[string]bool
 	missing := func() []string {
 		used = map[string]bool{}
 		for _, r := range w.AuditAll(func(r world.Request) bool { return r.User == cluster.BerthSchedulerUser }) {
-			used[r.Verb+" "+r.Group+"/"+r.Resource] = true
+			used[r.Right()] = true
 			require.NotEqual(t, http.StatusForbidden, r.Code, "a request that was refused: %s", r)
 		}
 		var missing []string
@@ -98,26 +95,6 @@ func readDeployments(w *world.World) {
 		})) > 0, "no watch"
 	})
 	world.Kill(s)
-}
-
-// grants returns what the scheduler's own roles grant, as verb group/resource.
-func grants(w *world.World) map[string]bool {
-	w.T.Helper()
-	role, err := w.Kube.RbacV1().ClusterRoles().Get(w.Ctx, "berth-scheduler", metav1.GetOptions{})
-	require.NoError(w.T, err)
-	lease, err := w.Kube.RbacV1().Roles("berth-system").Get(w.Ctx, "berth-scheduler", metav1.GetOptions{})
-	require.NoError(w.T, err)
-	granted := map[string]bool{}
-	for _, rule := range append(append([]rbacv1.PolicyRule{}, role.Rules...), lease.Rules...) {
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				for _, verb := range rule.Verbs {
-					granted[verb+" "+group+"/"+resource] = true
-				}
-			}
-		}
-	}
-	return granted
 }
 
 // preempt has a pod of high priority take the room of one without.
@@ -162,20 +139,4 @@ func bindVolumes(w *world.World) {
 	}
 	w.Create(builders.Pod("static", "static", uses("static")), builders.Pod("dynamic", "dynamic", uses("dynamic")))
 	w.WaitBound("static", 1)
-}
-
-// readMetricsAsSomebody asks with a token, which the scheduler has to have
-// reviewed. Nobody may read metrics without being allowed to.
-func readMetricsAsSomebody(w *world.World, s *cluster.Scheduler) {
-	w.T.Helper()
-	token, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).CreateToken(w.Ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	require.NoError(w.T, err)
-	req, err := http.NewRequestWithContext(w.Ctx, http.MethodGet, s.URL+"/metrics", http.NoBody)
-	require.NoError(w.T, err)
-	req.Header.Set("Authorization", "Bearer "+token.Status.Token)
-	anyone := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	resp, err := anyone.Do(req)
-	require.NoError(w.T, err)
-	resp.Body.Close()
-	assert.Equal(w.T, http.StatusForbidden, resp.StatusCode, "a token that is known and has no rights")
 }

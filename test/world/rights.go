@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"crypto/tls"
+	"net/http"
+	"slices"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Right is what RBAC has to grant for a request, as verb group/resource.
+func (r Request) Right() string { return r.Verb + " " + r.Group + "/" + r.Resource }
+
+// Grants returns what the roles of one of Berth's programs grant: its
+// ClusterRole, and its Role in berth-system, as verb group/resource.
+func (w *World) Grants(program string) map[string]bool {
+	w.T.Helper()
+	role, err := w.Kube.RbacV1().ClusterRoles().Get(w.Ctx, program, metav1.GetOptions{})
+	require.NoError(w.T, err)
+	lease, err := w.Kube.RbacV1().Roles("berth-system").Get(w.Ctx, program, metav1.GetOptions{})
+	require.NoError(w.T, err)
+	granted := map[string]bool{}
+	for _, rule := range slices.Concat(role.Rules, lease.Rules) {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					granted[Request{Verb: verb, Group: group, Resource: resource}.Right()] = true
+				}
+			}
+		}
+	}
+	return granted
+}
+
+// ReadMetricsAsSomebody asks a program at a URL for its metrics with a token,
+// which it has to have reviewed. Nobody may read them without being allowed to.
+func (w *World) ReadMetricsAsSomebody(url string) {
+	w.T.Helper()
+	token, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).CreateToken(w.Ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.NoError(w.T, err)
+	req, err := http.NewRequestWithContext(w.Ctx, http.MethodGet, url+"/metrics", http.NoBody)
+	require.NoError(w.T, err)
+	req.Header.Set("Authorization", "Bearer "+token.Status.Token)
+	anyone := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	resp, err := anyone.Do(req)
+	require.NoError(w.T, err)
+	resp.Body.Close()
+	assert.Equal(w.T, http.StatusForbidden, resp.StatusCode, "a token that is known and has no rights")
+}
