@@ -24,15 +24,21 @@ manifests/controller/config.yaml. Start with --dry-run to see what it would do.`
 // newCommand returns the command, which hands the configuration that results from file and flags to run.
 func newCommand(run func(context.Context, *controller.Configuration) error) *cobra.Command {
 	o := newOptions()
+	// Not cobra's Version: its template is text/template, which keeps the linker from leaving out methods that nobody
+	// calls, and they are a third of the program (hack/cluster.BuildTags).
+	var printVersion bool
 	cmd := &cobra.Command{
-		Use:     "berth-controller",
-		Long:    about,
-		Version: versionLine(),
-		Args:    cobra.NoArgs,
+		Use:  "berth-controller",
+		Long: about,
+		Args: cobra.NoArgs,
 		// main says once what went wrong; the usage would hide it.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if printVersion {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+				return err
+			}
 			if err := o.logs.apply(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
@@ -43,12 +49,11 @@ func newCommand(run func(context.Context, *controller.Configuration) error) *cob
 			return run(cmd.Context(), c)
 		},
 	}
-	cmd.SetVersionTemplate("{{.Version}}\n")
 	var sections cliflag.NamedFlagSets
 	o.addFlags(&sections)
 	other := sections.FlagSet("other")
 	other.BoolP("help", "h", false, "Print this and exit.")
-	other.Bool("version", false, "Print the version and exit.")
+	other.BoolVar(&printVersion, "version", false, "Print the version and exit.")
 	for _, name := range sections.Order {
 		cmd.Flags().AddFlagSet(sections.FlagSets[name])
 	}

@@ -99,6 +99,10 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 	return path, os.Rename(partial, path)
 }
 
+// BuildTags are what Berth's programs are built with. grpcnotrace leaves gRPC's trace pages out, and with them
+// html/template: a program in which a template can be executed keeps every method of every type.
+const BuildTags = "grpcnotrace"
+
 // BuildScheduler builds ./cmd/berth-scheduler of the repository into the cache and returns its path. It is quick when
 // nothing changed.
 func BuildScheduler(ctx context.Context, repoRoot string, out io.Writer, race bool) (string, error) {
@@ -121,7 +125,7 @@ func buildCommand(ctx context.Context, repoRoot string, out io.Writer, name stri
 	}
 	// Work trees have a binary each.
 	path := filepath.Join(cache, "bin", shortHash(root), name)
-	args, env := []string{"build"}, []string{"CGO_ENABLED=0"}
+	args, env := []string{"build", "-tags=" + BuildTags}, []string{"CGO_ENABLED=0"}
 	if race {
 		path += "-race"
 		args, env = append(args, "-race"), []string{"CGO_ENABLED=1"}

@@ -29,7 +29,7 @@ const (
 	benchNodes = 500
 	// heldBudget is the memory that a snapshot of that size may hold. The
 	// controller around it has 100 MB in all.
-	heldBudget = 40 << 20
+	heldBudget = 10 << 20
 )
 
 // large makes the pods of a cluster as their API objects are, 20 a workload.
@@ -49,7 +49,7 @@ func largePod(i int, onNode string) *corev1.Pod {
 	app := fmt.Sprintf("app-%d", i/20)
 	p := pod(fmt.Sprintf("%s-6d5f7c9b8d-%05d", app, i), onNode)
 	p.UID = types.UID(fmt.Sprintf("7b0c7c1e-5d3e-4b56-9a53-%012d", i))
-	p.Namespace = fmt.Sprintf("team-%d", i%50)
+	p.Namespace = fmt.Sprintf("team-%d", i/20%50)
 	p.Labels = map[string]string{"app": app, "pod-template-hash": "6d5f7c9b8d", "app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "shop"}
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: app, UID: types.UID(app), Controller: new(true)}}
 	p.Annotations = map[string]string{"a": string(make([]byte, 512))}
@@ -80,8 +80,8 @@ func takeLarge(t testing.TB) *Snapshot {
 	t.Helper()
 	nodes, each := large()
 	strip := newStripper()
-	pods := make([]*corev1.Pod, 0, benchPods)
-	each(func(p *corev1.Pod) { pods = append(pods, strip.pod(p)) })
+	pods := make([]seat, 0, benchPods)
+	each(func(p *corev1.Pod) { pods = append(pods, strip.seat(p)) })
 	s, err := newSnapshot(t.Context(), fake.NewClientset(), DefaultProfile(), nodes, pods)
 	require.NoError(t, err)
 	return s
@@ -111,7 +111,7 @@ func BenchmarkTake(b *testing.B) {
 		s, err := Take(b.Context(), &rest.Config{Host: server.URL}, profile)
 		require.NoError(b, err)
 		b.StopTimer()
-		require.Len(b, s.base.nodeOf, benchPods)
+		require.Len(b, s.base.placed, benchPods)
 		peak = max(peak, stop()-before)
 		held = heap() - before
 		s.Close()

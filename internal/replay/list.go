@@ -38,16 +38,16 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]*corev1.Node
 
 // listPods lists all pods that hold room or are nominated to it, stripped page
 // by page.
-func listPods(ctx context.Context, client kubernetes.Interface) ([]*corev1.Pod, error) {
+func listPods(ctx context.Context, client kubernetes.Interface) ([]seat, error) {
 	strip := newStripper()
-	return pages(metav1.ListOptions{FieldSelector: notTerminated}, "pods", func(o metav1.ListOptions, add func(*corev1.Pod)) (string, error) {
+	return pages(metav1.ListOptions{FieldSelector: notTerminated}, "pods", func(o metav1.ListOptions, add func(seat)) (string, error) {
 		page, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
 		if err != nil {
 			return "", err
 		}
 		for i := range page.Items {
 			if p := &page.Items[i]; p.Spec.NodeName != "" || p.Status.NominatedNodeName != "" {
-				add(strip.pod(p))
+				add(strip.seat(p))
 			}
 		}
 		return page.Continue, nil

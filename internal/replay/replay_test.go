@@ -60,9 +60,18 @@ func antiAffinity(key string) *corev1.Affinity {
 	}}
 }
 
+func seats(pods []*corev1.Pod) []seat {
+	strip := newStripper()
+	out := make([]seat, len(pods))
+	for i, p := range pods {
+		out[i] = strip.seat(p)
+	}
+	return out
+}
+
 func snapshot(t testing.TB, p *Profile, nodes []*corev1.Node, pods []*corev1.Pod, objects ...kruntime.Object) *Snapshot {
 	t.Helper()
-	s, err := newSnapshot(t.Context(), fake.NewClientset(objects...), p, nodes, pods)
+	s, err := newSnapshot(t.Context(), fake.NewClientset(objects...), p, nodes, seats(pods))
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
@@ -183,38 +192,45 @@ func TestCloseLeavesNothingRunning(t *testing.T) {
 		"%d goroutines before", before)
 }
 
-// The answer after removal is that of a snapshot which never had the pods.
+// The answer after removal is that of a snapshot which never had the pods, also
+// where pods of one owner share what they count for.
 func TestGonePodsLeaveNoTrace(t *testing.T) {
 	nodes := []*corev1.Node{node("n1", "8"), node("n2", "8"), node("n3", "8")}
 	var pods []*corev1.Pod
-	for i := range 12 {
+	for i := range 24 {
 		pods = append(pods, pod(fmt.Sprintf("p%d", i), nodes[i%3].Name, func(p *corev1.Pod) {
+			p.Labels = map[string]string{"kind": fmt.Sprint(i % 4)}
 			if i%2 == 0 {
 				p.Spec.Affinity = antiAffinity(corev1.LabelHostname)
 			}
+			if i >= 6 {
+				owned(p, fmt.Sprint("owner-", i%4))
+			}
 		}))
 	}
-	s := newState(nodes, pods)
+	s := newState(nodes, seats(pods))
 	for cut := range len(pods) {
-		gone := map[types.UID]bool{}
+		gone := map[types.UID]bool{"unknown": true}
 		for _, p := range pods[:cut] {
 			gone[p.UID] = true
 		}
-		got, want := s.without(gone), newState(nodes, pods[cut:])
+		got, want := s.without(gone), newState(nodes, seats(pods[cut:]))
 		assert.Len(t, got.affinity, len(want.affinity))
 		assert.Len(t, got.antiAffinity, len(want.antiAffinity))
 		for i := range want.nodes {
 			assert.Equal(t, want.nodes[i].GetRequested(), got.nodes[i].GetRequested())
-			assert.ElementsMatch(t, uids(want, i), uids(got, i))
+			assert.Len(t, got.nodes[i].GetPodsWithRequiredAntiAffinity(), len(want.nodes[i].GetPodsWithRequiredAntiAffinity()))
+			assert.Equal(t, kinds(want, i), kinds(got, i))
 		}
 	}
-	assert.Len(t, uids(s, 0), 4, "the state that it came from is as before")
+	assert.Len(t, kinds(s, 0), 8, "the state that it came from is as before")
 }
 
-func uids(s *state, node int) []types.UID {
-	var out []types.UID
+// kinds are the labels of a node's pods, sorted.
+func kinds(s *state, node int) []string {
+	var out []string
 	for _, p := range s.nodes[node].GetPods() {
-		out = append(out, p.GetPod().UID)
+		out = append(out, p.GetPod().Labels["kind"])
 	}
 	slices.Sort(out)
 	return out

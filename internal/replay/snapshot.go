@@ -23,7 +23,7 @@ import (
 )
 
 // Snapshot is the state of a cluster at one moment. Take it, ask, close it: it
-// holds a copy of every pod, and grows wrong by the second. It is safe for
+// holds what filters read of every pod, and grows wrong by the second. It is safe for
 // concurrent use; questions are answered one after the other.
 type Snapshot struct {
 	profile   *Profile
@@ -64,8 +64,8 @@ func take(ctx context.Context, client kubernetes.Interface, profile *Profile) (*
 	return newSnapshot(ctx, client, profile, nodes, pods)
 }
 
-// newSnapshot makes a snapshot of stripped nodes and pods; all else is listed.
-func newSnapshot(ctx context.Context, client kubernetes.Interface, profile *Profile, nodes []*corev1.Node, pods []*corev1.Pod) (*Snapshot, error) {
+// newSnapshot makes a snapshot of stripped nodes and of seats; all else is listed.
+func newSnapshot(ctx context.Context, client kubernetes.Interface, profile *Profile, nodes []*corev1.Node, pods []seat) (*Snapshot, error) {
 	metrics.Register() // the framework counts into them
 	// The plugins live as long as the snapshot, not as long as taking it.
 	running, stop := context.WithCancel(context.WithoutCancel(quiet(ctx)))
@@ -140,8 +140,8 @@ func (s *Snapshot) Close() {
 func (s *Snapshot) Assume(pod *corev1.Pod, node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	placed := newStripper().pod(replacement(pod))
-	placed.Spec.NodeName = node
+	placed := newStripper().seat(replacement(pod))
+	placed.node = node
 	s.base = s.base.with(placed)
 	s.view.state = s.base
 }

@@ -22,16 +22,22 @@ type state struct {
 	// affinity and antiAffinity are the nodes with pods that have such terms.
 	affinity, antiAffinity []fwk.NodeInfo
 	position               map[string]int // of a node, by name
-	nodeOf                 map[types.UID]int
-	nominated              map[string][]fwk.PodInfo // by node, pods without one
+	placed                 map[types.UID]placement
+	nominated              map[string][]seat // by node, pods without one
 }
 
-func newState(nodes []*corev1.Node, pods []*corev1.Pod) *state {
+// placement is a pod's node, by position, and what it counts for there.
+type placement struct {
+	node int
+	info fwk.PodInfo
+}
+
+func newState(nodes []*corev1.Node, pods []seat) *state {
 	s := &state{
 		nodes:     make([]fwk.NodeInfo, len(nodes)),
 		position:  make(map[string]int, len(nodes)),
-		nodeOf:    make(map[types.UID]int, len(pods)),
-		nominated: map[string][]fwk.PodInfo{},
+		placed:    make(map[types.UID]placement, len(pods)),
+		nominated: map[string][]seat{},
 	}
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -42,15 +48,13 @@ func newState(nodes []*corev1.Node, pods []*corev1.Pod) *state {
 		s.nodes[i] = info
 	}
 	for _, p := range pods {
-		// Terms that do not parse match nothing, for the scheduler as well.
-		info, _ := framework.NewPodInfo(p)
-		i, known := s.position[p.Spec.NodeName]
+		i, known := s.position[p.node]
 		switch {
 		case known:
-			s.nodes[i].AddPodInfo(info)
-			s.nodeOf[p.UID] = i
-		case p.Spec.NodeName == "" && p.Status.NominatedNodeName != "":
-			s.nominated[p.Status.NominatedNodeName] = append(s.nominated[p.Status.NominatedNodeName], info)
+			s.nodes[i].AddPodInfo(p.info)
+			s.placed[p.uid] = placement{i, p.info}
+		case p.node == "" && p.nominated != "":
+			s.nominated[p.nominated] = append(s.nominated[p.nominated], p)
 		}
 	}
 	s.index()
@@ -74,18 +78,15 @@ func (s *state) without(gone map[types.UID]bool) *state {
 	out := *s
 	changed := map[int]fwk.NodeInfo{}
 	for uid := range gone {
-		i, known := s.nodeOf[uid]
+		p, known := s.placed[uid]
 		if !known {
 			continue
 		}
-		if changed[i] == nil {
-			changed[i] = s.nodes[i].Snapshot()
+		if changed[p.node] == nil {
+			changed[p.node] = s.nodes[p.node].Snapshot()
 		}
-		for _, p := range s.nodes[i].GetPods() {
-			if p.GetPod().UID == uid {
-				_ = changed[i].RemovePod(klog.Logger{}, p.GetPod()) // fails for pods that are not there
-			}
-		}
+		// One that is like it goes if they share what they count for: which one, nobody can tell.
+		_ = changed[p.node].RemovePod(klog.Logger{}, p.info.GetPod()) // fails for pods that are not there
 	}
 	out.replace(changed)
 	if len(s.nominated) > 0 {
@@ -94,27 +95,26 @@ func (s *state) without(gone map[types.UID]bool) *state {
 	return &out
 }
 
-func withoutNominated(all map[string][]fwk.PodInfo, gone map[types.UID]bool) map[string][]fwk.PodInfo {
+func withoutNominated(all map[string][]seat, gone map[types.UID]bool) map[string][]seat {
 	out := maps.Clone(all)
 	for node, pods := range out {
-		out[node] = slices.DeleteFunc(slices.Clone(pods), func(p fwk.PodInfo) bool { return gone[p.GetPod().UID] })
+		out[node] = slices.DeleteFunc(slices.Clone(pods), func(p seat) bool { return gone[p.uid] })
 	}
 	return out
 }
 
 // with returns the state after a pod was placed on a node, if there is such one.
-func (s *state) with(p *corev1.Pod) *state {
-	i, known := s.position[p.Spec.NodeName]
+func (s *state) with(p seat) *state {
+	i, known := s.position[p.node]
 	if !known {
 		return s
 	}
 	out := *s
-	info, _ := framework.NewPodInfo(p)
 	node := s.nodes[i].Snapshot()
-	node.AddPodInfo(info)
+	node.AddPodInfo(p.info)
 	out.replace(map[int]fwk.NodeInfo{i: node})
-	out.nodeOf = maps.Clone(s.nodeOf)
-	out.nodeOf[p.UID] = i
+	out.placed = maps.Clone(s.placed)
+	out.placed[p.uid] = placement{i, p.info}
 	return &out
 }
 
@@ -170,7 +170,13 @@ func (v *view) IsPVCUsedByPods(key string) bool {
 
 // NominatedPodsForNode returns the pods that made room on a node by preemption.
 // Those of other schedulers count too: they will take it just the same.
-func (v *view) NominatedPodsForNode(node string) []fwk.PodInfo { return v.nominated[node] }
+func (v *view) NominatedPodsForNode(node string) []fwk.PodInfo {
+	var out []fwk.PodInfo
+	for _, p := range v.nominated[node] {
+		out = append(out, p.info)
+	}
+	return out
+}
 
 // AddNominatedPod is for schedulers: a replay nominates nobody.
 func (v *view) AddNominatedPod(klog.Logger, fwk.PodInfo, *framework.NominatingInfo) {}

@@ -9,44 +9,96 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// stripper makes the copies of pods that a snapshot holds: what NodeInfo counts
-// and filters read of a pod that has its node, and nothing else. Pods of one
-// owner share what is equal, which is nearly all of it.
-type stripper struct {
-	siblings map[types.UID]*corev1.Pod
+// seat is what a snapshot holds of a pod: where it is or means to be, and what
+// it counts for there.
+type seat struct {
+	uid types.UID
+	// node is the pod's node, nominated the one that it means to get.
+	node, nominated string
+	// info is shared by pods of one owner between which no filter can tell. Its
+	// pod has the name and the UID of one of them.
+	info fwk.PodInfo
 }
 
-func newStripper() *stripper { return &stripper{siblings: map[types.UID]*corev1.Pod{}} }
+// stripper makes seats: what NodeInfo counts and filters read of a pod that has
+// its node, and nothing else. Pods of one owner share what is equal, which is
+// nearly all of it, and mostly everything.
+type stripper struct {
+	siblings map[types.UID]fwk.PodInfo
+}
 
-func (s *stripper) pod(p *corev1.Pod) *corev1.Pod {
+func newStripper() *stripper { return &stripper{siblings: map[types.UID]fwk.PodInfo{}} }
+
+func (s *stripper) seat(p *corev1.Pod) seat {
+	out := seat{uid: p.UID, node: p.Spec.NodeName, nominated: p.Status.NominatedNodeName}
+	stripped := stripPod(p)
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner == nil {
+		out.info = infoOf(stripped)
+		return out
+	}
+	if sibling := s.siblings[owner.UID]; sibling != nil {
+		if interchangeable(stripped, sibling.GetPod()) {
+			out.info = sibling
+			return out
+		}
+		share(stripped, sibling.GetPod())
+	}
+	out.info = infoOf(stripped)
+	s.siblings[owner.UID] = out.info
+	return out
+}
+
+// infoOf leaves out terms that do not parse: they match nothing, for the
+// scheduler as well.
+func infoOf(p *corev1.Pod) fwk.PodInfo {
+	info, _ := framework.NewPodInfo(p)
+	return info
+}
+
+// terminating stands for every time at which a pod was told to go: filters ask
+// whether there is one.
+var terminating = &metav1.Time{}
+
+func stripPod(p *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: p.Name, Namespace: p.Namespace, UID: p.UID, Labels: p.Labels, DeletionTimestamp: p.DeletionTimestamp,
-		},
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, Labels: p.Labels},
 		Spec: corev1.PodSpec{
-			NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName, HostNetwork: p.Spec.HostNetwork,
+			SchedulerName: p.Spec.SchedulerName, HostNetwork: p.Spec.HostNetwork,
 			Priority: p.Spec.Priority, Overhead: p.Spec.Overhead, Resources: p.Spec.Resources,
 			NodeSelector: p.Spec.NodeSelector, Affinity: p.Spec.Affinity, Tolerations: p.Spec.Tolerations,
 			TopologySpreadConstraints: p.Spec.TopologySpreadConstraints, ResourceClaims: p.Spec.ResourceClaims,
 			Containers: stripContainers(p.Spec.Containers), InitContainers: stripContainers(p.Spec.InitContainers),
 			Volumes: stripVolumes(p.Spec.Volumes),
 		},
-		Status: corev1.PodStatus{Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName},
+		Status: corev1.PodStatus{Phase: p.Status.Phase},
+	}
+	if p.DeletionTimestamp != nil {
+		out.DeletionTimestamp = terminating
 	}
 	if resized(p) {
 		out.Status.Conditions = p.Status.Conditions
 		out.Status.ContainerStatuses = stripStatuses(p.Status.ContainerStatuses)
 		out.Status.InitContainerStatuses = stripStatuses(p.Status.InitContainerStatuses)
 	}
-	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
-		if sibling := s.siblings[owner.UID]; sibling != nil {
-			share(out, sibling)
-		}
-		s.siblings[owner.UID] = out
-	}
 	return out
+}
+
+// interchangeable reports whether two pods of one owner are the same to every
+// filter. Claims that are named after their pod make it unlike all others.
+func interchangeable(p, sibling *corev1.Pod) bool {
+	if hasOwnClaims(p) {
+		return false
+	}
+	name, uid := p.Name, p.UID
+	p.Name, p.UID = sibling.Name, sibling.UID
+	equal := equality.Semantic.DeepEqual(p, sibling)
+	p.Name, p.UID = name, uid
+	return equal
 }
 
 // share lets a pod use its sibling's copy of what is equal in both.

@@ -55,7 +55,7 @@ func TestStrippedPodsCountAsTheWholeOnes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := whole.DeepCopy()
 			change(p)
-			want, got := framework.NewNodeInfo(p), framework.NewNodeInfo(newStripper().pod(p))
+			want, got := framework.NewNodeInfo(p), framework.NewNodeInfo(newStripper().seat(p).info.GetPod())
 			assert.Equal(t, want.Requested, got.Requested)
 			assert.Equal(t, want.NonZeroRequested, got.NonZeroRequested)
 			assert.Equal(t, want.UsedPorts, got.UsedPorts)
@@ -66,7 +66,7 @@ func TestStrippedPodsCountAsTheWholeOnes(t *testing.T) {
 }
 
 func TestWhatNoFilterReadsIsNotHeld(t *testing.T) {
-	p := newStripper().pod(pod("a", "n", func(p *corev1.Pod) {
+	p := stripPod(pod("a", "n", func(p *corev1.Pod) {
 		p.Annotations, p.ManagedFields = map[string]string{"a": "b"}, []metav1.ManagedFieldsEntry{{}}
 		p.Spec.Containers[0].Env, p.Spec.Containers[0].Image = []corev1.EnvVar{{}}, "i"
 		p.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
@@ -96,13 +96,49 @@ func TestWhatNoFilterReadsIsNotHeld(t *testing.T) {
 
 func TestSiblingsShareWhatIsEqual(t *testing.T) {
 	s := newStripper()
-	first := s.pod(owned(pod("a", "n"), "x"))
-	second := s.pod(owned(pod("b", "n"), "x"))
-	assert.Same(t, &first.Spec.Containers[0], &second.Spec.Containers[0])
-	third := s.pod(owned(pod("c", "n", func(p *corev1.Pod) {
+	first := s.seat(owned(pod("a", "n"), "x"))
+	second := s.seat(owned(pod("b", "m"), "x"))
+	assert.Same(t, first.info, second.info, "no filter can tell them apart")
+	assert.Equal(t, []string{"n", "m"}, []string{first.node, second.node})
+	assert.NotEqual(t, first.uid, second.uid)
+
+	third := s.seat(owned(pod("c", "n", func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
 	}), "x"))
-	assert.NotSame(t, &first.Spec.Containers[0], &third.Spec.Containers[0])
-	assert.Equal(t, "2", third.Spec.Containers[0].Resources.Requests.Cpu().String())
-	assert.Equal(t, "1", first.Spec.Containers[0].Resources.Requests.Cpu().String())
+	assert.NotSame(t, first.info, third.info)
+	assert.Equal(t, "2", third.info.GetPod().Spec.Containers[0].Resources.Requests.Cpu().String())
+	assert.Equal(t, "1", first.info.GetPod().Spec.Containers[0].Resources.Requests.Cpu().String())
+
+	labelled := s.seat(owned(pod("d", "n", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
+		p.Labels = map[string]string{"ordinal": "3"}
+	}), "x"))
+	assert.NotSame(t, third.info, labelled.info, "selectors can tell them apart")
+	assert.Same(t, &third.info.GetPod().Spec.Containers[0], &labelled.info.GetPod().Spec.Containers[0])
+
+	assert.NotSame(t, first.info, s.seat(owned(pod("e", "n"), "y")).info, "of another owner")
+	assert.NotSame(t, s.seat(pod("f", "n")).info, s.seat(pod("g", "n")).info, "of no owner")
+}
+
+// A volume's claim is named after the pod, and the pod counts with it.
+func TestSiblingsWithClaimsOfTheirOwnAreNotTakenForOneAnother(t *testing.T) {
+	s := newStripper()
+	withClaim := func(name string) *corev1.Pod {
+		return owned(pod(name, "n", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+		}), "x")
+	}
+	first, second := s.seat(withClaim("a")), s.seat(withClaim("b"))
+	assert.NotSame(t, first.info, second.info)
+	assert.Equal(t, "b", second.info.GetPod().Name)
+}
+
+func TestATerminatingSiblingIsToldApart(t *testing.T) {
+	s := newStripper()
+	first := s.seat(owned(pod("a", "n"), "x"))
+	now := metav1.Now()
+	going := s.seat(owned(pod("b", "n", func(p *corev1.Pod) { p.DeletionTimestamp = &now }), "x"))
+	assert.NotSame(t, first.info, going.info)
+	assert.NotNil(t, going.info.GetPod().DeletionTimestamp)
+	assert.Same(t, going.info, s.seat(owned(pod("c", "n", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now.Add(1)} }), "x")).info)
 }
