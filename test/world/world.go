@@ -5,6 +5,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +162,14 @@ func (w *World) Within(bound time.Duration, what string, condition func() (bool,
 		case <-tick.C:
 		}
 	}
+}
+
+// Length returns how long a test that stands for minutes takes: short, or full in `make test-faults`.
+func Length(short, full time.Duration) time.Duration {
+	if os.Getenv("BERTH_TEST_LONG") != "" {
+		return full
+	}
+	return short
 }
 
 // Always checks for a while that a condition holds.

@@ -28,7 +28,7 @@ func TestSpotComesBackAfterAFallbackOneReplicaAtATime(t *testing.T) {
 	web := builders.Deployment("web", 10)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.PodDisruptionBudget("web", builders.MinAvailable("9")), web)
 	w.WaitReady("web", 10)
-	w.Controller(world.Impatient)
+	c := w.Controller(world.Impatient)
 	// All ten are on on-demand, and nothing may be done about it.
 	w.WaitStatus("web", "blocked for want of room", func(s *v1alpha1.CapacityMixStatus) bool {
 		return world.BlockedBy(s, "NoRoom") && s.Actual.OnDemand == 10 && s.Desired.Spot == 7 &&
@@ -48,7 +48,14 @@ func TestSpotComesBackAfterAFallbackOneReplicaAtATime(t *testing.T) {
 	assert.Len(t, w.Evictions(), 7, "one eviction per replica that had to move")
 
 	writes := len(w.StatusWrites())
-	w.Always(12*time.Second, "nothing more is evicted or written", func() (bool, string) {
-		return len(w.Evictions()) == 7 && len(w.StatusWrites()) == writes, ""
+	w.Always(world.Length(12*time.Second, 5*time.Minute), "the controller lives on", func() (bool, string) {
+		select {
+		case <-c.Done():
+			return false, c.LogTail(20)
+		default:
+			return true, ""
+		}
 	})
+	assert.Len(t, w.Evictions(), 7, "nothing more is evicted")
+	assert.Len(t, w.StatusWrites(), writes, "nothing more is written")
 }

@@ -36,9 +36,6 @@ const (
 	recovery = quiet + 90*time.Second
 )
 
-// long is set for the full length of what is otherwise shortened.
-var long = os.Getenv("BERTH_TEST_LONG") != ""
-
 // stormy shortens the time after a storm.
 func stormy(c *controller.Configuration) { c.Rebalance.Storm.QuietSeconds = int32(quiet.Seconds()) }
 
@@ -200,10 +197,7 @@ func (f *field) requireEachSlotOnce(recording *world.Recording) {
 // of spot come to be on on-demand, room on spot is there half of the time, and
 // a controller that took each chance would move them for nothing.
 func TestWhileSpotFlapsNothingIsMovedAndAfterwardsEachReplicaOnce(t *testing.T) {
-	period, length := 2*time.Second, 30*time.Second
-	if long {
-		period, length = 20*time.Second, 5*time.Minute
-	}
+	period, length := world.Length(2*time.Second, 20*time.Second), world.Length(30*time.Second, 5*time.Minute)
 	quietAtLeast := func(c *controller.Configuration) {
 		c.Rebalance.Storm.QuietSeconds = max(c.Rebalance.Storm.QuietSeconds, int32(3*period.Seconds()))
 	}
@@ -237,10 +231,7 @@ func (f *field) flap(nodes []cluster.NodeSpec, period, length time.Duration) {
 // One node of six that comes and goes is no storm, and is no reason to move
 // what runs elsewhere.
 func TestWhileOneNodeFlapsNothingIsMoved(t *testing.T) {
-	period, length := 2*time.Second, 20*time.Second
-	if long {
-		period, length = 20*time.Second, 5*time.Minute
-	}
+	period, length := world.Length(2*time.Second, 20*time.Second), world.Length(20*time.Second, 5*time.Minute)
 	// A workload that lost its node is out of its mix for as long as its replacement takes.
 	f := newField(t, func(c *controller.Configuration) { c.Rebalance.StabilizationSeconds = 2 })
 	f.flap(f.spot[:1], period, length)
