@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -126,7 +127,14 @@ func accepted(cm *v1alpha1.CapacityMix, entries []board.Entry) metav1.Condition 
 		if e.Mix == "" || e.Mix == cm.Name || others[e.Mix] {
 			continue
 		}
+		seen := uintptr(0)
 		for _, s := range e.Group.Seats {
+			// Replicas mostly share one set of labels, and a namespace can have a thousand mixes to ask.
+			set := reflect.ValueOf(s.Pod.Labels).Pointer()
+			if set == seen && seen != 0 {
+				continue
+			}
+			seen = set
 			if selector.Matches(labels.Set(s.Pod.Labels)) {
 				others[e.Mix] = true
 				break
