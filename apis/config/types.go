@@ -96,6 +96,20 @@ type CapacityMixArgs struct {
 	SyncTimeoutSeconds int32
 }
 
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ResourceLimitArgs are the arguments of the ResourceLimit plugin.
+type ResourceLimitArgs struct {
+	metav1.TypeMeta
+
+	// DefaultNamespace is where a ResourceLimit is looked for that a pod names and that its namespace has not.
+	// Empty looks nowhere else.
+	DefaultNamespace string
+
+	// SyncTimeoutSeconds bounds the wait for the plugin's caches at start.
+	SyncTimeoutSeconds int32
+}
+
 // NodeRule gives a capacity type to the nodes with certain labels.
 type NodeRule struct {
 	// Name is for messages, and may be empty.

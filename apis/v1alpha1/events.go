@@ -30,4 +30,12 @@ const (
 
 	// EventReasonMoveBlocked (Normal, on the workload): a replica should move, and the message says why it does not.
 	EventReasonMoveBlocked = "MoveBlocked"
+
+	// EventReasonDeletionBlocked (Warning, on the ResourceLimit): it is to be deleted, and waits for the pods and
+	// workloads that the message names. ForceDeleteAnnotation lets it go.
+	EventReasonDeletionBlocked = "DeletionBlocked"
+
+	// EventReasonDeletionForced (Warning, on the ResourceLimit): it was deleted, because of ForceDeleteAnnotation, while
+	// the pods and workloads that the message names had it.
+	EventReasonDeletionForced = "DeletionForced"
 )

@@ -36,6 +36,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&CapacityMix{},
 		&CapacityMixList{},
+		&ResourceLimit{},
+		&ResourceLimitList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 

@@ -34,6 +34,24 @@ const (
 	MinOnDemandAnnotation = AnnotationPrefix + "/min-on-demand"
 )
 
+// ResourceLimitLabel is the label by which a pod names its size: the name of a ResourceLimit in its namespace.
+const ResourceLimitLabel = AnnotationPrefix + "/resource-limit"
+
+// Annotations about sizes.
+const (
+	// ResolvedLimitAnnotation is put on a pod by the webhook when it applied a ResourceLimit: "<namespace>/<name>@<generation>".
+	ResolvedLimitAnnotation = AnnotationPrefix + "/resolved-resource-limit"
+
+	// ForceDeleteAnnotation on a ResourceLimit, with the value "true", lets it be deleted while pods or workloads have it.
+	ForceDeleteAnnotation = AnnotationPrefix + "/force-delete"
+)
+
+// ResourceLimitFinalizer keeps a ResourceLimit that pods or workloads have.
+const ResourceLimitFinalizer = AnnotationPrefix + "/resource-limit-in-use"
+
+// InjectLabel on a namespace, with the value "enabled", has the webhook look at the pods that are created in it.
+const InjectLabel = AnnotationPrefix + "/inject"
+
 // Values of CapacityTypeAnnotation.
 const (
 	// CapacityTypeSpot is capacity that the provider may take back at short notice.

@@ -18,11 +18,13 @@ import (
 
 	_ "berth.dev/berth/apis/config/scheme"
 	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/resourcelimit"
 )
 
 func main() {
 	command := app.NewSchedulerCommand(
 		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory()),
+		app.WithPlugin(resourcelimit.Name, resourcelimit.NewFactory()),
 		app.WithPlugin(coscheduling.Name, coscheduling.New),
 		app.WithPlugin(capacityscheduling.Name, capacityscheduling.New),
 	)

@@ -74,7 +74,7 @@ func newInquiry(ctx context.Context, client *rest.RESTClient, activate func(klog
 	return &inquiry{
 		ask: func(ctx context.Context, namespace string) ([]v1alpha1.CapacityMix, error) {
 			list := &v1alpha1.CapacityMixList{}
-			err := client.Get().Namespace(namespace).Resource(mixResource).MaxRetries(0).Do(ctx).Into(list)
+			err := client.Get().Namespace(namespace).Resource(mixResource.Name).MaxRetries(0).Do(ctx).Into(list)
 			return list.Items, err
 		},
 		activate: activate,

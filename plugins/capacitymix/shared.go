@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/crdinformer"
 )
 
 // shared is what the profiles of one scheduler have in common.
@@ -111,9 +112,9 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 	sh.unhurried = &policy.Resolver{Prefixes: args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers.listed(), Default: arguments.DefaultPolicy(args)}
 	w.resolver = sh.unhurried
 	if config := handle.KubeConfig(); config != nil {
-		client, err := mixClient(config)
+		client, err := crdinformer.NewClient(config)
 		if err != nil {
-			return nil, fmt.Errorf("client for %s: %w", crdName, err)
+			return nil, fmt.Errorf("client for %s: %w", mixResource.CRD(), err)
 		}
 		sh.inquiry = newInquiry(ctx, client, handle.Activate)
 	}

@@ -20,7 +20,11 @@ import (
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/crdinformer"
 )
+
+// mixResource is the resource that must be known before a pod is placed.
+var mixResource = crdinformer.Resource{Name: "capacitymixes", Object: &v1alpha1.CapacityMix{}}
 
 // watcher feeds the ledger from the scheduler's informers, and wakes pods for
 // which something changed that the scheduling queue has no event for.
@@ -47,7 +51,7 @@ func (w *watcher) watch(factory informers.SharedInformerFactory, kubeConfig *res
 	}
 	var synced []cache.InformerSynced
 	if kubeConfig != nil {
-		informer, watched, err := mixInformer(factory, kubeConfig, w.logger, timeout)
+		informer, watched, err := crdinformer.New(factory, kubeConfig, w.logger, mixResource, timeout)
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +59,7 @@ func (w *watcher) watch(factory informers.SharedInformerFactory, kubeConfig *res
 			name     string
 			informer cache.SharedIndexInformer
 			handler  cache.ResourceEventHandler
-		}{"capacitymixes", informer, w.mixHandler()})
+		}{mixResource.Name, informer, w.mixHandler()})
 		synced = append(synced, watched)
 	}
 	if err := indexByNamespace(factory.Core().V1().Pods().Informer()); err != nil {

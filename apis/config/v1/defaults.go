@@ -33,6 +33,13 @@ func SetDefaults_CapacityMixArgs(args *CapacityMixArgs) {
 	}
 }
 
+// SetDefaults_ResourceLimitArgs sets the defaults of the ResourceLimit plugin's arguments.
+func SetDefaults_ResourceLimitArgs(args *ResourceLimitArgs) {
+	if args.SyncTimeoutSeconds == nil {
+		args.SyncTimeoutSeconds = ptr.To[int32](defaultSyncTimeoutSeconds)
+	}
+}
+
 // SetDefaults_MixSpec sets the defaults of a mix. spotPercent has none.
 func SetDefaults_MixSpec(mix *MixSpec) {
 	if mix.MinOnDemand == nil {

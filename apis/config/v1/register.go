@@ -24,6 +24,7 @@ var (
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&CapacityMixArgs{},
+		&ResourceLimitArgs{},
 	)
 
 	return nil

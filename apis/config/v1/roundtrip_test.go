@@ -35,6 +35,22 @@ func TestConversionKeepsEveryField(t *testing.T) {
 	})
 }
 
+func TestConversionKeepsEveryFieldOfResourceLimitArgs(t *testing.T) {
+	t.Parallel()
+	arguments := rapid.Make[config.ResourceLimitArgs]()
+	rapid.Check(t, func(t *rapid.T) {
+		want := arguments.Draw(t, "args")
+		want.TypeMeta = metav1.TypeMeta{}
+
+		var versioned configv1.ResourceLimitArgs
+		require.NoError(t, schedscheme.Scheme.Convert(want.DeepCopy(), &versioned, nil))
+		var got config.ResourceLimitArgs
+		require.NoError(t, schedscheme.Scheme.Convert(&versioned, &got, nil))
+
+		require.Equal(t, want, got)
+	})
+}
+
 // TestValidArgumentsSurviveAFile checks that what validation accepts means the same after --write-config-to.
 func TestValidArgumentsSurviveAFile(t *testing.T) {
 	t.Parallel()

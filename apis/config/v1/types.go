@@ -120,6 +120,25 @@ type CapacityMixArgs struct {
 	SyncTimeoutSeconds *int32 `json:"syncTimeoutSeconds,omitempty"`
 }
 
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ResourceLimitArgs are the arguments of the ResourceLimit plugin.
+type ResourceLimitArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// defaultNamespace is the namespace in which a ResourceLimit is looked for that a pod names and that its own
+	// namespace has not. Absent means that it is looked for nowhere else.
+	//
+	// +optional
+	DefaultNamespace string `json:"defaultNamespace,omitempty"`
+
+	// syncTimeoutSeconds bounds the wait for the plugin's caches at start, from 1 to 600 seconds. The scheduler stops
+	// with a message when it is over. Absent means 60.
+	//
+	// +optional
+	SyncTimeoutSeconds *int32 `json:"syncTimeoutSeconds,omitempty"`
+}
+
 // NodeRule gives a capacity type to the nodes with certain labels.
 type NodeRule struct {
 	// name is used in messages, at most 63 characters; names must differ. Absent means the rule's place in the list.

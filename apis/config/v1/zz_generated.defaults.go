@@ -16,6 +16,7 @@ import (
 // All generated defaulters are covering - they call all nested defaulters.
 func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&CapacityMixArgs{}, func(obj interface{}) { SetObjectDefaults_CapacityMixArgs(obj.(*CapacityMixArgs)) })
+	scheme.AddTypeDefaultingFunc(&ResourceLimitArgs{}, func(obj interface{}) { SetObjectDefaults_ResourceLimitArgs(obj.(*ResourceLimitArgs)) })
 	return nil
 }
 
@@ -24,4 +25,8 @@ func SetObjectDefaults_CapacityMixArgs(in *CapacityMixArgs) {
 	if in.DefaultMix != nil {
 		SetDefaults_MixSpec(in.DefaultMix)
 	}
+}
+
+func SetObjectDefaults_ResourceLimitArgs(in *ResourceLimitArgs) {
+	SetDefaults_ResourceLimitArgs(in)
 }

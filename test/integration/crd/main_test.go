@@ -67,32 +67,43 @@ func install(ctx context.Context) error {
 	return server.CreateNamespace(ctx, namespace)
 }
 
-// mixes returns a client that sends what it is given, whatever the Go types would make of it.
-func mixes(t *testing.T) dynamic.ResourceInterface {
+// kind is one of Berth's kinds.
+type kind struct{ name, resource string }
+
+var (
+	capacityMix   = kind{"CapacityMix", "capacitymixes"}
+	resourceLimit = kind{"ResourceLimit", "resourcelimits"}
+)
+
+// objects returns a client that sends what it is given, whatever the Go types would make of it.
+func objects(t *testing.T, k kind) dynamic.ResourceInterface {
 	t.Helper()
 	client, err := dynamic.NewForConfig(server.Config())
 	require.NoError(t, err)
 
-	return client.Resource(v1alpha1.SchemeGroupVersion.WithResource("capacitymixes")).Namespace(namespace)
+	return client.Resource(v1alpha1.SchemeGroupVersion.WithResource(k.resource)).Namespace(namespace)
 }
 
-// mix returns a CapacityMix with a spec given as YAML.
-func mix(t *testing.T, name, spec string) *unstructured.Unstructured {
+// object returns an object with a spec given as YAML. Where the metadata matters, the YAML is that of a whole object.
+func object(t *testing.T, k kind, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	var fields map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(spec), &fields))
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": fields}}
-	object.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"))
 	object.SetName(name)
+	if _, whole := fields["metadata"]; whole {
+		object.Object = fields
+	}
+	object.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(k.name))
 
 	return object
 }
 
-// create sends a CapacityMix as a dry run, which passes every check of a real create, and strictly, as kubectl does.
-func create(t *testing.T, spec string) (*unstructured.Unstructured, error) {
+// create sends an object as a dry run, which passes every check of a real create, and strictly, as kubectl does.
+func create(t *testing.T, k kind, spec string) (*unstructured.Unstructured, error) {
 	t.Helper()
 
-	return mixes(t).Create(t.Context(), mix(t, "web", spec), metav1.CreateOptions{
+	return objects(t, k).Create(t.Context(), object(t, k, "web", spec), metav1.CreateOptions{
 		DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
 	})
 }

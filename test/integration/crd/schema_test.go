@@ -52,7 +52,7 @@ func TestSchema(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := create(t, tc.spec)
+			_, err := create(t, capacityMix, tc.spec)
 			if tc.wantErr == "" {
 				assert.NoError(t, err)
 
@@ -66,7 +66,7 @@ func TestSchema(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	got, err := create(t, "{selector: {}, spotPercent: 0}")
+	got, err := create(t, capacityMix, "{selector: {}, spotPercent: 0}")
 	require.NoError(t, err)
 
 	assert.Equal(t, map[string]any{
@@ -134,22 +134,30 @@ func TestStatusIsASubresource(t *testing.T) {
 
 func TestTableShowsTheMix(t *testing.T) {
 	t.Parallel()
-	object := mix(t, "table", "{selector: {}, spotPercent: 70, minOnDemand: 2, maxSpot: 9, whenSpotUnavailable: Wait}")
-	_, err := mixes(t).Create(t.Context(), object, metav1.CreateOptions{})
+	shown := object(t, capacityMix, "table", "{selector: {}, spotPercent: 70, minOnDemand: 2, maxSpot: 9, whenSpotUnavailable: Wait}")
+	_, err := objects(t, capacityMix).Create(t.Context(), shown, metav1.CreateOptions{})
 	require.NoError(t, err)
+	normal, wide, cells := tableOf(t, capacityMix, "table")
+	assert.Equal(t, []string{"Name", "Spot", "Min-On-Demand", "On-Spot", "On-On-Demand", "Satisfied", "Age"}, normal)
+	assert.Equal(t, []string{"Blocked", "Max-Spot", "No-Spot", "No-On-Demand"}, wide)
+	// No controller has written a status here.
+	assert.Equal(t, []any{"table", 70.0, 2.0, nil, nil, nil, nil, 9.0, "Wait", "Wait"}, cells[:10])
+	assert.NotEmpty(t, cells[10], "age")
+}
+
+// tableOf asks for an object as kubectl get does: the columns of the normal and of the wide table, and the cells of both.
+func tableOf(t *testing.T, k kind, name string) (normal, wide []string, cells []any) {
+	t.Helper()
 	cfg := rest.CopyConfig(server.Config())
 	cfg.GroupVersion, cfg.APIPath = &v1alpha1.SchemeGroupVersion, "/apis"
 	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	restClient, err := rest.RESTClientFor(cfg)
 	require.NoError(t, err)
-
-	data, err := restClient.Get().Namespace(namespace).Resource("capacitymixes").Name("table").
+	data, err := restClient.Get().Namespace(namespace).Resource(k.resource).Name(name).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
 	require.NoError(t, err)
 	var table metav1.Table
 	require.NoError(t, json.Unmarshal(data, &table))
-
-	var normal, wide []string
 	for _, column := range table.ColumnDefinitions {
 		if column.Priority == 0 {
 			normal = append(normal, column.Name)
@@ -157,13 +165,9 @@ func TestTableShowsTheMix(t *testing.T) {
 			wide = append(wide, column.Name)
 		}
 	}
-	assert.Equal(t, []string{"Name", "Spot", "Min-On-Demand", "On-Spot", "On-On-Demand", "Satisfied", "Age"}, normal)
-	assert.Equal(t, []string{"Blocked", "Max-Spot", "No-Spot", "No-On-Demand"}, wide)
 	require.Len(t, table.Rows, 1)
-	cells := table.Rows[0].Cells
-	// No controller has written a status here.
-	assert.Equal(t, []any{"table", 70.0, 2.0, nil, nil, nil, nil, 9.0, "Wait", "Wait"}, cells[:10])
-	assert.NotEmpty(t, cells[10], "age")
+
+	return normal, wide, table.Rows[0].Cells
 }
 
 func TestDiscoveryKnowsTheShortNameAndCategory(t *testing.T) {
@@ -177,19 +181,21 @@ func TestDiscoveryKnowsTheShortNameAndCategory(t *testing.T) {
 	for _, resource := range list.APIResources {
 		verbs[resource.Name] = resource
 	}
-	got := verbs["capacitymixes"]
-	assert.Equal(t, "CapacityMix", got.Kind)
-	assert.Equal(t, "capacitymix", got.SingularName)
-	assert.Equal(t, []string{"mix"}, got.ShortNames)
-	assert.Equal(t, []string{"berth"}, got.Categories)
-	assert.True(t, got.Namespaced)
-	assert.Contains(t, verbs, "capacitymixes/status")
+	for k, short := range map[kind]string{capacityMix: "mix", resourceLimit: "rlim"} {
+		got := verbs[k.resource]
+		assert.Equal(t, k.name, got.Kind)
+		assert.Equal(t, strings.ToLower(k.name), got.SingularName)
+		assert.Equal(t, []string{short}, got.ShortNames)
+		assert.Equal(t, []string{"berth"}, got.Categories)
+		assert.True(t, got.Namespaced)
+		assert.Contains(t, verbs, k.resource+"/status")
+	}
 }
 
 func TestServerSideApply(t *testing.T) {
 	t.Parallel()
 	apply := func(owner, name, spec string, force bool) (*unstructured.Unstructured, error) {
-		return mixes(t).Apply(t.Context(), name, mix(t, name, spec), metav1.ApplyOptions{FieldManager: owner, Force: force})
+		return objects(t, capacityMix).Apply(t.Context(), name, object(t, capacityMix, name, spec), metav1.ApplyOptions{FieldManager: owner, Force: force})
 	}
 
 	_, err := apply("team", "applied", "{selector: {matchLabels: {app: web}}, spotPercent: 70, spreadSpotOver: [zone]}", false)
@@ -215,9 +221,9 @@ func TestServerSideApply(t *testing.T) {
 
 func TestPatchCannotBreakARule(t *testing.T) {
 	t.Parallel()
-	_, err := mixes(t).Create(t.Context(), mix(t, "patched", "{selector: {}, spotPercent: 70, spotWaitSeconds: 30}"), metav1.CreateOptions{})
+	_, err := objects(t, capacityMix).Create(t.Context(), object(t, capacityMix, "patched", "{selector: {}, spotPercent: 70, spotWaitSeconds: 30}"), metav1.CreateOptions{})
 	require.NoError(t, err)
 
-	_, err = mixes(t).Patch(t.Context(), "patched", types.MergePatchType, []byte(`{"spec":{"whenSpotUnavailable":"Wait"}}`), metav1.PatchOptions{})
+	_, err = objects(t, capacityMix).Patch(t.Context(), "patched", types.MergePatchType, []byte(`{"spec":{"whenSpotUnavailable":"Wait"}}`), metav1.PatchOptions{})
 	assert.ErrorContains(t, err, "spotWaitSeconds has no effect with whenSpotUnavailable Wait")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,8 +24,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/world"
 )
 
@@ -66,6 +69,27 @@ func TestEverySampleIsAcceptedAndPlacedAsItsCommentsSay(t *testing.T) {
 	}
 }
 
+// sizeSample is the one sample that is about nodes and not about a mix.
+const sizeSample = "resource-limit.yaml"
+
+func TestTheSampleOfASizeIsPlacedAsItsCommentsSay(t *testing.T) {
+	node := func(name, os, arch string) cluster.NodeSpec {
+		return cluster.NodeSpec{Name: name, Labels: map[string]string{corev1.LabelOSStable: os, corev1.LabelArchStable: arch}}
+	}
+	w := world.New(t, node("windows", "windows", "amd64"), node("old", "linux", "arm"), node("arm64", "linux", "arm64"), node("amd64", "linux", "amd64"))
+	apply(w, sizeSample)
+	for _, p := range w.WaitBound("tool", 4) {
+		assert.Equal(t, "amd64", p.Spec.NodeName)
+	}
+	w.Cordon(true, "amd64")
+	w.Create(builders.Pod("second", "second", builders.OfSize("small")))
+	assert.Equal(t, "arm64", w.WaitBound("second", 1)[0].Spec.NodeName)
+	w.Cordon(true, "arm64")
+	w.Create(builders.Pod("third", "third", builders.OfSize("small")), builders.Pod("large", "large", builders.CPU("1100m"), builders.OfSize("small")))
+	assert.Contains(t, world.Unschedulable(&w.WaitUnschedulable("third", 1)[0]), `2 node(s) didn't match the node rules of ResourceLimit "`+w.Namespace+`/small"`)
+	assert.Contains(t, world.Unschedulable(&w.WaitUnschedulable("large", 1)[0]), "cpu request 1100m is above 1")
+}
+
 func TestNoSampleIsLeftOut(t *testing.T) {
 	entries, err := os.ReadDir(world.Path(dir))
 	require.NoError(t, err)
@@ -73,7 +97,7 @@ func TestNoSampleIsLeftOut(t *testing.T) {
 	for _, e := range entries {
 		files = append(files, e.Name())
 	}
-	var tested []string
+	tested := []string{sizeSample}
 	for file := range samples {
 		tested = append(tested, file)
 	}

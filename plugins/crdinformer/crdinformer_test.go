@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package capacitymix
+package crdinformer
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -17,7 +18,7 @@ import (
 
 // An API server that is still filling its cache of a new custom resource lists
 // it and refuses to watch it, with Retry-After: 1.
-func TestTheMixesAreWatchedWithoutTheSecondOfPatienceThatTheServerAsksFor(t *testing.T) {
+func TestTheSecondOfPatienceThatTheServerAsksForIsNotWaitedFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		refusals int
 		requests int
@@ -31,17 +32,17 @@ func TestTheMixesAreWatchedWithoutTheSecondOfPatienceThatTheServerAsksFor(t *tes
 			var requests atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				assert.Equal(t, "true", r.URL.Query().Get("watch"))
-				assert.Equal(t, "/apis/berth.dev/v1alpha1/capacitymixes", r.URL.Path)
+				assert.Equal(t, "/apis/berth.dev/v1alpha1/resourcelimits", r.URL.Path)
 				if int(requests.Add(1)) <= test.refusals {
 					w.Header().Set("Retry-After", "1")
 					w.WriteHeader(http.StatusTooManyRequests)
 				}
 			}))
 			defer server.Close()
-			client, err := mixClient(&rest.Config{Host: server.URL})
+			client, err := NewClient(&rest.Config{Host: server.URL})
 			require.NoError(t, err)
 			var live atomic.Bool
-			watch, err := eagerListWatch(client, &live).WatchFuncWithContext(t.Context(), metav1.ListOptions{})
+			watch, err := eagerListWatch(client, "resourcelimits", &live).WatchFuncWithContext(t.Context(), metav1.ListOptions{})
 			if test.live {
 				require.NoError(t, err)
 				watch.Stop()
@@ -52,4 +53,22 @@ func TestTheMixesAreWatchedWithoutTheSecondOfPatienceThatTheServerAsksFor(t *tes
 			assert.EqualValues(t, test.requests, requests.Load())
 		})
 	}
+}
+
+// The informer would take an answer that is neither a watch nor an error for a
+// watch, and crash: at the end of a scheduler whose API server ends with it.
+func TestAWatchThatIsCancelledWhileItIsAskedForIsAnError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	client, err := NewClient(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	var live atomic.Bool
+	watch, err := eagerListWatch(client, "resourcelimits", &live).WatchFuncWithContext(ctx, metav1.ListOptions{})
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Nil(t, watch)
+	assert.False(t, live.Load())
 }

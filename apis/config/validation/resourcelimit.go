@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"berth.dev/berth/apis/config"
+)
+
+// ValidateResourceLimitArgs returns everything that is wrong with the arguments of the ResourceLimit plugin after
+// defaulting. A nil path gives paths that start at the arguments.
+func ValidateResourceLimitArgs(path *field.Path, args *config.ResourceLimitArgs) field.ErrorList {
+	var errs field.ErrorList
+	if args.DefaultNamespace != "" {
+		for _, problem := range validation.IsDNS1123Label(args.DefaultNamespace) {
+			errs = append(errs, field.Invalid(path.Child("defaultNamespace"), args.DefaultNamespace, problem))
+		}
+	}
+
+	return append(errs, validateRange(path.Child("syncTimeoutSeconds"), args.SyncTimeoutSeconds, 1, maxSyncTimeoutSeconds)...)
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resourcelimit
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/internal/limits"
+)
+
+// cycle is the pod's size, found by PreFilter for the rest of the scheduling
+// cycle: one cycle sees one generation of a limit. It is only read.
+type cycle struct{ limit *limits.Compiled }
+
+// Clone returns the cycle itself: preemption, which clones, changes nothing in it.
+func (c *cycle) Clone() fwk.StateData { return c }
+
+// limitOf returns the size of the cycle's pod, nil for none.
+func limitOf(state fwk.CycleState) *limits.Compiled {
+	data, err := state.Read(preFilterStateKey)
+	if err != nil {
+		return nil
+	}
+	if c, ok := data.(*cycle); ok {
+		return c.limit
+	}
+	return nil
+}
+
+// PreFilter finds the pod's size and refuses a pod that is above it. No node and
+// no preemption can help such a pod; what can wakes it.
+func (pl *ResourceLimit) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*framework.PreFilterResult, *fwk.Status) {
+	if err := pl.wait(ctx); err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	size := pl.sizeOf(pod)
+	switch {
+	case size.Missing != "":
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, limits.MissingReason(size.Missing))
+	case size.Limit == nil:
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if excess := size.Limit.Exceeded(pod); len(excess) > 0 {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, size.Limit.ExcessReason(excess))
+	}
+	state.Write(preFilterStateKey, &cycle{limit: size.Limit})
+	if !size.Limit.Restricts() {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return nil, nil
+}
+
+// PreFilterExtensions returns nil: other pods change nothing about a pod's size.
+func (pl *ResourceLimit) PreFilterExtensions() framework.PreFilterExtensions { return nil }
+
+// Filter keeps the pod to the nodes of its size.
+func (pl *ResourceLimit) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+	limit := limitOf(state)
+	if limit == nil || limit.Matches(nodeInfo.Node()) {
+		return nil
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, limit.NodeReason())
+}

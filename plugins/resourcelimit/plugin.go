@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package resourcelimit is the scheduler plugin that holds every pod to the
+// ResourceLimit that it names or that selects it: its size and its nodes.
+//
+// What a limit means is decided in internal/limits. The plugin keeps the limits
+// of the cluster there, and wakes the pods that wait when one of them changes.
+package resourcelimit
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"berth.dev/berth/apis/config"
+	"berth.dev/berth/apis/config/validation"
+)
+
+// Name of the plugin in KubeSchedulerConfiguration profiles.
+const Name = "ResourceLimit"
+
+// preFilterStateKey finds the cycle in CycleState. An interface constant would
+// be boxed on every read.
+const preFilterStateKey fwk.StateKey = "PreFilter" + Name
+
+// ResourceLimit implements the extension points. It has no state of its own:
+// the limits and the pods that wait are shared by all profiles of a scheduler.
+type ResourceLimit struct{ *shared }
+
+var (
+	_ framework.PreFilterPlugin   = &ResourceLimit{}
+	_ framework.FilterPlugin      = &ResourceLimit{}
+	_ framework.PreScorePlugin    = &ResourceLimit{}
+	_ framework.ScorePlugin       = &ResourceLimit{}
+	_ framework.EnqueueExtensions = &ResourceLimit{}
+)
+
+// Name returns the plugin's name.
+func (pl *ResourceLimit) Name() string { return Name }
+
+// NewFactory returns a plugin factory for one scheduler binary. All profiles of
+// a scheduler share one watch; the factory remembers it per scheduler, so one
+// factory can serve several schedulers of a process, as tests run them.
+func NewFactory() frameworkruntime.PluginFactory {
+	schedulers := newSchedulers()
+	return func(ctx context.Context, obj runtime.Object, handle framework.Handle) (framework.Plugin, error) {
+		args, ok := obj.(*config.ResourceLimitArgs)
+		if !ok {
+			return nil, fmt.Errorf("want args to be of type ResourceLimitArgs, got %T", obj)
+		}
+		if err := validation.ValidateResourceLimitArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
+			return nil, err
+		}
+		s, err := schedulers.join(ctx, handle, args)
+		if err != nil {
+			return nil, err
+		}
+		return &ResourceLimit{shared: s}, nil
+	}
+}

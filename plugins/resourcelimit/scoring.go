@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resourcelimit
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// PreScore skips a pod whose size prefers no nodes, or whose own affinity has
+// those preferences: the webhook has put them there, and they count once.
+func (pl *ResourceLimit) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	limit := limitOf(state)
+	if limit == nil || !limit.Prefers() || pod.Annotations[v1alpha1.ResolvedLimitAnnotation] == limit.Version() {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	return nil
+}
+
+// Score returns the sum of the weights of the preferences that the node matches.
+func (pl *ResourceLimit) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
+	limit := limitOf(state)
+	if limit == nil {
+		return 0, nil
+	}
+	return limit.Score(nodeInfo.Node()), nil
+}
+
+// ScoreExtensions returns the plugin, which normalizes.
+func (pl *ResourceLimit) ScoreExtensions() framework.ScoreExtensions { return pl }
+
+// NormalizeScore gives the best node 100, as for a pod's own preferences.
+func (pl *ResourceLimit) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores framework.NodeScoreList) *fwk.Status {
+	return helper.DefaultNormalizeScore(framework.MaxNodeScore, false, scores)
+}

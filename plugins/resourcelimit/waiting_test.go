@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resourcelimit
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// try runs a pod through PreFilter.
+func (f *fixture) try(pods ...*corev1.Pod) {
+	for _, p := range pods {
+		_, _ = f.plugin.PreFilter(f.ctx, framework.NewCycleState(), p, nil)
+	}
+}
+
+// woken returns who was activated since the last call.
+func (f *fixture) woken() activated {
+	woken := activated{}
+	for name, n := range f.activated {
+		woken[name] = n
+		delete(f.activated, name)
+	}
+	return woken
+}
+
+func TestAChangedLimitWakesThePodsThatHaveIt(t *testing.T) {
+	t.Parallel()
+	missing, above, selected, other, none := pod("missing", "huge"), pod("above", "small"), pod("selected", ""), pod("other", "large"), pod("none", "")
+	selected.Labels = map[string]string{"app": "web"}
+	elsewhere := pod("elsewhere", "shared")
+	elsewhere.Namespace = "else"
+	f := newFixture(t, defaultArgs(), missing, above, selected, other, none, elsewhere)
+	small, web := limit("shop", "small", cpu("500m")), limit("shop", "web", cpu("500m"))
+	web.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+	for _, l := range []*v1alpha1.ResourceLimit{small, web, limit("shop", "large", cpu("2"))} {
+		f.set(l)
+	}
+	f.try(missing, above, selected, other, none, elsewhere)
+	require.Empty(t, f.woken())
+
+	f.set(limit("shop", "huge"))
+	assert.Equal(t, activated{"shop/missing": 1}, f.woken(), "the limit that it names appeared")
+	f.set(next(small, cpu("1")))
+	assert.Equal(t, activated{"shop/above": 1}, f.woken(), "the limit was raised; the other pod is on its way already")
+	f.try(missing, above)
+	status := next(small, cpu("1"))
+	status.Status.PodCount = 7
+	f.set(status)
+	assert.Empty(t, f.woken(), "a status is no change")
+	f.plugin.limitHandler().OnDelete(cache.DeletedFinalStateUnknown{Obj: web})
+	assert.Equal(t, activated{"shop/selected": 1}, f.woken(), "nothing selects it any more")
+	f.try(selected)
+	f.set(limit("sizes", "shared"))
+	assert.Equal(t, activated{"else/elsewhere": 1}, f.woken(), "the default namespace concerns all")
+	f.try(elsewhere)
+	f.set(limit("else", "shared"))
+	assert.Equal(t, activated{"else/elsewhere": 1}, f.woken(), "one of its own namespace goes before")
+}
+
+func TestPodsThatDoNotWaitAreForgotten(t *testing.T) {
+	t.Parallel()
+	bound, gone, replaced := pod("bound", "huge"), pod("gone", "huge"), pod("replaced", "huge")
+	f := newFixture(t, defaultArgs(), bound, gone, replaced)
+	f.try(bound, gone, replaced, pod("unknown", "huge"))
+	assert.Len(t, f.plugin.waiting.byNamespace["shop"], 3, "one that the cache does not have would never be forgotten")
+
+	h := f.plugin.podHandler()
+	onNode := bound.DeepCopy()
+	onNode.Spec.NodeName = "n"
+	h.OnUpdate(bound, onNode)
+	h.OnDelete(cache.DeletedFinalStateUnknown{Obj: gone})
+	anew := replaced.DeepCopy()
+	anew.UID = types.UID("anew")
+	h.OnUpdate(replaced, anew)
+
+	assert.Empty(t, f.plugin.waiting.byNamespace)
+	f.set(limit("shop", "huge"))
+	assert.Empty(t, f.woken())
+}
+
+func TestAPodIsWokenByItsAnnotation(t *testing.T) {
+	t.Parallel()
+	waits := pod("waits", "")
+	waits.Annotations = map[string]string{v1alpha1.ResourceLimitLabel: "huge"}
+	f := newFixture(t, defaultArgs(), waits)
+	f.try(waits)
+	changed := waits.DeepCopy()
+	changed.Annotations["example.com/x"] = "y"
+	f.plugin.podHandler().OnUpdate(waits, changed)
+	assert.Empty(t, f.woken())
+	changed.Annotations[v1alpha1.ResourceLimitLabel] = "large"
+	f.plugin.podHandler().OnUpdate(waits, changed)
+	assert.Equal(t, activated{"shop/waits": 1}, f.woken())
+}
+
+// The queue's object is older than the cache's where the wake-up came first.
+func TestTheNewestObjectSaysWhichSizeAPodHas(t *testing.T) {
+	t.Parallel()
+	known := pod("a", "large")
+	f := newFixture(t, defaultArgs(), known)
+	f.set(limit("shop", "large"))
+	stale := pod("a", "huge")
+	got := f.plugin.sizeOf(stale)
+	require.NotNil(t, got.Limit)
+	assert.Equal(t, "shop/large", got.Limit.Key)
+}

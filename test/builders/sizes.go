@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package builders
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// ResourceLimit makes a size that says nothing but its name.
+func ResourceLimit(name string, changes ...func(*v1alpha1.ResourceLimitSpec)) *v1alpha1.ResourceLimit {
+	l := &v1alpha1.ResourceLimit{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ResourceLimit"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+	}
+	for _, change := range changes {
+		change(&l.Spec)
+	}
+	return l
+}
+
+// SizeCPU sets what a pod of a size requests, and the most that it may.
+func SizeCPU(request, most string) func(*v1alpha1.ResourceLimitSpec) {
+	return func(s *v1alpha1.ResourceLimitSpec) {
+		s.CPU, s.CPULimit = new(resource.MustParse(request)), new(resource.MustParse(most))
+	}
+}
+
+// SizeOnNodesWith ties pods of a size to nodes with a label, by nodeSelector.
+func SizeOnNodesWith(key, value string) func(*v1alpha1.ResourceLimitSpec) {
+	return func(s *v1alpha1.ResourceLimitSpec) { s.NodeSelector = map[string]string{key: value} }
+}
+
+// SizeRequires ties pods of a size to nodes by required node affinity.
+func SizeRequires(key string, operator v1alpha1.NodeOperator, values ...string) func(*v1alpha1.ResourceLimitSpec) {
+	return func(s *v1alpha1.ResourceLimitSpec) {
+		s.NodeAffinity = &v1alpha1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1alpha1.NodeTerms{
+			NodeSelectorTerms: []v1alpha1.NodeTerm{{MatchExpressions: []v1alpha1.NodeRequirement{{Key: key, Operator: operator, Values: values}}}},
+		}}
+	}
+}
+
+// SizePrefers makes pods of a size prefer nodes with a label, as much as can be.
+func SizePrefers(key, value string) func(*v1alpha1.ResourceLimitSpec) {
+	return func(s *v1alpha1.ResourceLimitSpec) {
+		s.NodeAffinity = &v1alpha1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1alpha1.PreferredNodeTerm{{
+			Weight: 100, Preference: v1alpha1.NodeTerm{MatchExpressions: []v1alpha1.NodeRequirement{{Key: key, Operator: v1alpha1.NodeOpIn, Values: []string{value}}}},
+		}}}
+	}
+}
+
+// SizeSelects makes the pods of an app have a size without naming it.
+func SizeSelects(app string) func(*v1alpha1.ResourceLimitSpec) {
+	return func(s *v1alpha1.ResourceLimitSpec) { s.Selector = &v1alpha1.PodSelector{MatchLabels: Labels(app)} }
+}
+
+// OfSize gives a template's pods a size, by the label.
+func OfSize(name string) func(*corev1.PodTemplateSpec) {
+	return func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.ResourceLimitLabel] = name }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limits_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/world"
+)
+
+const (
+	crdFile = "manifests/crds/berth.dev_resourcelimits.yaml"
+	crdName = "resourcelimits.berth.dev"
+)
+
+// removeCRD removes the CustomResourceDefinition; it is back after the test.
+func removeCRD(w *world.World) {
+	w.T.Helper()
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	crd.SetName(crdName)
+	require.NoError(w.T, w.Client.Delete(w.Ctx, crd))
+	w.T.Cleanup(func() { w.ApplyFiles(crdFile) })
+	w.Eventually("nobody serves the resource", func() (bool, string) {
+		err := w.Client.List(w.Ctx, &v1alpha1.ResourceLimitList{})
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+}
+
+func TestWithoutTheCRDTheSchedulerIsNotReadyAndSaysWhatIsMissing(t *testing.T) {
+	w := world.New(t, four()...)
+	removeCRD(w)
+	o := world.SchedulerOptions(world.SecondScheduler)
+	o.Name, o.NoWait = "no-limits-crd", true
+	s := w.RunScheduler(o)
+	w.Create(builders.Deployment("web", 2))
+	w.Eventually("the log names what is missing", func() (bool, string) {
+		b, err := os.ReadFile(s.LogPath())
+		require.NoError(t, err)
+		return strings.Contains(string(b), "cannot list "+crdName), s.LogTail(3)
+	})
+	w.Always(world.Short, "it is not ready and binds nothing", func() (bool, string) {
+		_, err := s.Get(w.Ctx, "/readyz")
+		split := w.Split("web")
+		return err != nil && split.Pending == 2, fmt.Sprint(err, split)
+	})
+	w.ApplyFiles(crdFile)
+	require.NoError(t, s.WaitReady(w.Ctx))
+	w.WaitBound("web", 2)
+	// The watch of the resource is live from the first pod on.
+	w.Create(builders.Deployment("sized", 2, builders.OfSize("small")))
+	waitReason(w, "sized", 2, fmt.Sprintf("0/4 nodes are available: ResourceLimit %q does not exist.", w.Namespace+"/small"))
+	w.Create(builders.ResourceLimit("small"))
+	requireWoken(w, "sized", 2)
+}
+
+func TestWithoutTheCRDTheSchedulerGivesUpAfterTheSyncTimeout(t *testing.T) {
+	w := world.New(t)
+	removeCRD(w)
+	o := w.Variant(world.SecondScheduler, world.PluginArgs("ResourceLimit", map[string]any{"syncTimeoutSeconds": 2}))
+	o.Name = "gives-up"
+	started := time.Now()
+	said := w.RequireStartFails(o)
+	assert.Less(t, time.Since(started), 20*time.Second)
+	assert.Contains(t, said, "Giving up: "+crdName)
+}
