@@ -28,7 +28,7 @@ func replayable(p *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Ext
 		for _, pl := range set.Enabled {
 			_, known := inTree[pl.Name]
 			switch {
-			case !known && pl.Name != capacityMix:
+			case !known && pl.Name != capacityMix && pl.Name != resourceLimit:
 				r.skipped = append(r.skipped, pl.Name)
 			case known && !slices.Contains(withoutFilter, pl.Name):
 				kept.Enabled = append(kept.Enabled, pl)

@@ -32,7 +32,7 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
 - schedulerName: berth-scheduler
-  plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}
+  plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}
 `
 
 // Profile is what the replay, and the controller around it, must know of the
@@ -46,7 +46,7 @@ type Profile struct {
 	// ArgsOf are the arguments by scheduler name.
 	ArgsOf map[string]*config.CapacityMixArgs
 	// Skipped names, sorted, what may keep a pod from a node and cannot be
-	// replayed: out-of-tree plugins other than CapacityMix, and extenders.
+	// replayed: out-of-tree plugins other than Berth's, and extenders.
 	Skipped []string
 
 	// replays is what to run, by scheduler name, of all profiles: a pod that is
@@ -58,6 +58,8 @@ type Profile struct {
 type replayed struct {
 	profile schedconfig.KubeSchedulerProfile
 	skipped []string
+	// limits is nil for a profile without the plugin ResourceLimit.
+	limits *config.ResourceLimitArgs
 }
 
 // LoadProfile reads a file with a KubeSchedulerConfiguration, as strictly as the
@@ -93,7 +95,7 @@ func ParseProfile(data []byte) (*Profile, error) {
 }
 
 // DefaultProfile is the profile of a scheduler berth-scheduler with the in-tree
-// plugins and CapacityMix, all with their default arguments.
+// plugins and Berth's, all with their default arguments.
 func DefaultProfile() *Profile {
 	p, err := ParseProfile([]byte(defaultConfiguration))
 	if err != nil {
@@ -119,12 +121,20 @@ func newProfile(c *schedconfig.KubeSchedulerConfiguration) (*Profile, error) {
 
 func (p *Profile) add(path *field.Path, profile *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Extender) error {
 	r := replayable(profile, extenders)
+	configs := path.Child("pluginConfig")
+	if enables(profile.Plugins, resourceLimit) {
+		args, err := argsOf(configs, profile.PluginConfig, resourceLimit, &configv1.ResourceLimitArgs{}, &config.ResourceLimitArgs{}, validation.ValidateResourceLimitArgs)
+		if err != nil {
+			return err
+		}
+		r.limits = args
+	}
 	p.replays[profile.SchedulerName] = r
 	p.Skipped = append(p.Skipped, r.skipped...)
 	if !enables(profile.Plugins, capacityMix) {
 		return nil
 	}
-	args, err := capacityMixArgs(path.Child("pluginConfig"), profile.PluginConfig)
+	args, err := argsOf(configs, profile.PluginConfig, capacityMix, &configv1.CapacityMixArgs{}, &config.CapacityMixArgs{}, validation.ValidateCapacityMixArgs)
 	if err != nil {
 		return err
 	}
@@ -136,25 +146,21 @@ func (p *Profile) add(path *field.Path, profile *schedconfig.KubeSchedulerProfil
 	return nil
 }
 
-// capacityMixArgs returns the plugin's arguments, the defaults if there are none.
-func capacityMixArgs(path *field.Path, configs []schedconfig.PluginConfig) (*config.CapacityMixArgs, error) {
+// argsOf returns a plugin's arguments, the defaults if there are none.
+func argsOf[T runtime.Object](path *field.Path, configs []schedconfig.PluginConfig, plugin string, versioned runtime.Object, defaults T,
+	validate func(*field.Path, T) field.ErrorList,
+) (T, error) {
 	for i := range configs {
-		if configs[i].Name != capacityMix {
+		if configs[i].Name != plugin {
 			continue
 		}
-		args, ok := configs[i].Args.(*config.CapacityMixArgs)
+		args, ok := configs[i].Args.(T)
 		argsPath := path.Index(i).Child("args")
 		if !ok {
-			return nil, fmt.Errorf("%s: want CapacityMixArgs, got %T", argsPath, configs[i].Args)
+			return args, fmt.Errorf("%s: want %sArgs, got %T", argsPath, plugin, configs[i].Args)
 		}
-		return args, validation.ValidateCapacityMixArgs(argsPath, args).ToAggregate()
+		return args, validate(argsPath, args).ToAggregate()
 	}
-	return defaultArgs()
-}
-
-func defaultArgs() (*config.CapacityMixArgs, error) {
-	scheme := schedscheme.Scheme
-	versioned, args := &configv1.CapacityMixArgs{}, &config.CapacityMixArgs{}
-	scheme.Default(runtime.Object(versioned))
-	return args, scheme.Convert(versioned, args, nil)
+	schedscheme.Scheme.Default(versioned)
+	return defaults, schedscheme.Scheme.Convert(versioned, defaults, nil)
 }

@@ -68,6 +68,10 @@ func TestWrongConfigurationsAreRefusedByField(t *testing.T) {
 			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}, pluginConfig: [{name: CapacityMix, args: {nodeSampleSize: 3}}]}]\n",
 			want: "profiles[0].pluginConfig[0].args.nodeSampleSize",
 		},
+		"a wrong value of another plugin of ours": {
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}, pluginConfig: [{name: ResourceLimit, args: {defaultNamespace: A_B}}]}]\n",
+			want: "profiles[0].pluginConfig[0].args.defaultNamespace",
+		},
 		"a profile that the scheduler itself would refuse": {
 			text: head + "parallelism: -1\n", want: "parallelism",
 		},

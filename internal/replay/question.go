@@ -93,24 +93,27 @@ func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
 	s.view.state = s.base.without(gone)
 	defer func() { s.view.state = s.base }()
 	a := Answer{Reasons: map[string]int{}, Skipped: s.profile.replays[name].skipped}
-	if err := a.find(quiet(ctx), f, pod, s.view.candidates(q.Nodes)); err != nil {
+	if err := a.find(quiet(ctx), f, pod, s.size(pod), s.view.candidates(q.Nodes)); err != nil {
 		return Answer{}, fmt.Errorf("replay pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, err)
 	}
 	return a, nil
 }
 
 // find tries nodes until one fits.
-func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Pod, nodes []fwk.NodeInfo) error {
+func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Pod, size sized, nodes []fwk.NodeInfo) error {
 	a.Candidates = len(nodes)
-	if len(nodes) == 0 {
+	switch {
+	case len(nodes) == 0:
+		return nil
+	case size.rejected != "":
+		a.reject(size.rejected)
 		return nil
 	}
 	cycle := framework.NewCycleState()
 	narrowed, status, by := f.RunPreFilterPlugins(ctx, cycle, pod)
 	switch {
 	case status.IsRejected():
-		a.rejected = status.Message()
-		a.Reasons[a.rejected] = len(nodes)
+		a.reject(status.Message())
 		return nil
 	case !status.IsSuccess():
 		return status.AsError()
@@ -120,24 +123,36 @@ func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Po
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		name := node.Node().Name
-		if !narrowed.AllNodes() && !narrowed.NodeNames.Has(name) {
+		if !narrowed.AllNodes() && !narrowed.NodeNames.Has(node.Node().Name) {
 			a.Reasons[elsewhere]++
 			continue
 		}
-		status := f.RunFilterPluginsWithNominatedPods(ctx, cycle, pod, node)
-		switch {
-		case status.IsSuccess():
-			a.Fits, a.Node = true, name
-			return nil
-		case !status.IsRejected():
-			return fmt.Errorf("node %s: %w", name, status.AsError())
+		if size.limit != nil && !size.limit.Matches(node.Node()) {
+			a.Reasons[size.limit.NodeReason()]++
+			continue
 		}
-		for _, reason := range status.Reasons() {
-			a.Reasons[reason]++
+		if fits, err := a.try(ctx, f, cycle, pod, node); fits || err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// try runs the filters for one node.
+func (a *Answer) try(ctx context.Context, f framework.Framework, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (fits bool, err error) {
+	name := node.Node().Name
+	status := f.RunFilterPluginsWithNominatedPods(ctx, cycle, pod, node)
+	switch {
+	case status.IsSuccess():
+		a.Fits, a.Node = true, name
+		return true, nil
+	case !status.IsRejected():
+		return false, fmt.Errorf("node %s: %w", name, status.AsError())
+	}
+	for _, reason := range status.Reasons() {
+		a.Reasons[reason]++
+	}
+	return false, nil
 }
 
 // candidates returns the nodes that count, in name order.

@@ -20,6 +20,8 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+
+	"berth.dev/berth/internal/limits"
 )
 
 // Snapshot is the state of a cluster at one moment. Take it, ask, close it: it
@@ -34,6 +36,7 @@ type Snapshot struct {
 	base       *state
 	view       *view
 	frameworks map[string]framework.Framework // by scheduler name; nil once closed
+	limits     map[string]*limits.Registry    // by scheduler name, of profiles with the plugin ResourceLimit
 }
 
 // Take lists what the profile's filters read, each kind once. It needs the verb
@@ -41,14 +44,25 @@ type Snapshot struct {
 // persistentvolumeclaims; csidrivers, csinodes, csistoragecapacities,
 // storageclasses, volumeattachments; deviceclasses, resourceclaims,
 // resourceslices. A profile with hard default constraints for spreading pods
-// reads services, replicationcontrollers, replicasets and statefulsets too. A
-// list that fails is an error, for its kind's absence would be taken for room.
+// reads services, replicationcontrollers, replicasets and statefulsets too, and
+// one with the plugin ResourceLimit resourcelimits. A list that fails is an
+// error, for its kind's absence would be taken for room.
 func Take(ctx context.Context, cfg *rest.Config, profile *Profile) (*Snapshot, error) {
 	client, err := kubernetes.NewForConfig(listOnce(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	return take(ctx, client, profile)
+	s, err := take(ctx, client, profile)
+	if err != nil || !profile.readsLimits() {
+		return s, err
+	}
+	all, err := listLimits(ctx, cfg)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.setLimits(all)
+	return s, nil
 }
 
 func take(ctx context.Context, client kubernetes.Interface, profile *Profile) (*Snapshot, error) {

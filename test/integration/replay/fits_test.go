@@ -3,12 +3,14 @@
 package replay_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/world"
@@ -20,7 +22,7 @@ type row struct {
 	pods  []*corev1.Pod // the one named victim moves
 	// before is done once the nodes are there, and before the pods are.
 	before func(w *world.World)
-	// want is the node, "" if none fits; then because of reasons.
+	// want is the node, "" if none fits; then because of reasons, with {ns} for the namespace.
 	want    string
 	reasons map[string]int
 }
@@ -71,6 +73,23 @@ var rows = map[string]row{
 		nodes:   []cluster.NodeSpec{node("od", onDemand, "b", "4"), node("sp", spot, "a", "4")},
 		pods:    []*corev1.Pod{placed(victim, "od", builders.RequireNodeLabel(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "zone-b"))},
 		reasons: map[string]int{"node(s) didn't match Pod's node affinity/selector": 1},
+	},
+	"a node that the pod's ResourceLimit names": {
+		nodes:  []cluster.NodeSpec{node("od", onDemand, "b", "4"), node("sp-0", spot, "a", "4"), node("sp-1", spot, "b", "4")},
+		before: sizeInZoneB,
+		pods:   []*corev1.Pod{placed(victim, "od", ofSize("zonal"))},
+		want:   "sp-1",
+	},
+	"a ResourceLimit that no node matches": {
+		nodes:   []cluster.NodeSpec{node("od", onDemand, "b", "4"), node("sp", spot, "a", "4")},
+		before:  sizeInZoneB,
+		pods:    []*corev1.Pod{placed(victim, "od", ofSize("zonal"))},
+		reasons: map[string]int{`node(s) didn't match the node rules of ResourceLimit "{ns}/zonal"`: 1},
+	},
+	"a ResourceLimit that is gone": {
+		nodes:   []cluster.NodeSpec{node("od", onDemand, "b", "4"), node("sp", spot, "a", "4")},
+		pods:    []*corev1.Pod{placed(victim, "od", ofSize("gone"))},
+		reasons: map[string]int{`ResourceLimit "{ns}/gone" does not exist`: 1},
 	},
 	"a sibling with required anti-affinity blocks": {
 		nodes:   []cluster.NodeSpec{node("od", onDemand, "b", "4"), node("sp", spot, "a", "4")},
@@ -142,7 +161,11 @@ func TestTheReplaySaysWhatTheSchedulerDoes(t *testing.T) {
 			require.Equal(t, r.want, a.Node, a.Message())
 			require.Equal(t, r.want != "", a.Fits)
 			if !a.Fits {
-				require.Equal(t, r.reasons, a.Reasons)
+				reasons := map[string]int{}
+				for reason, n := range r.reasons {
+					reasons[strings.ReplaceAll(reason, "{ns}", w.Namespace)] = n
+				}
+				require.Equal(t, reasons, a.Reasons)
 			}
 			requireSameAsTheScheduler(w, a)
 		})
@@ -157,6 +180,17 @@ func tainted(key string) func(*cluster.NodeSpec) {
 	return func(n *cluster.NodeSpec) {
 		n.Taints = append(n.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
 	}
+}
+
+func ofSize(name string) func(*corev1.PodTemplateSpec) {
+	return func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.ResourceLimitLabel] = name }
+}
+
+func sizeInZoneB(w *world.World) {
+	w.Create(&v1alpha1.ResourceLimit{
+		ObjectMeta: metav1.ObjectMeta{Name: "zonal"},
+		Spec:       v1alpha1.ResourceLimitSpec{NodeSelector: map[string]string{corev1.LabelTopologyZone: "zone-b"}},
+	})
 }
 
 // apart keeps a workload's pods in zones of their own.

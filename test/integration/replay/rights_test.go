@@ -25,6 +25,7 @@ var needed = map[string][]string{
 	"":                {"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims"},
 	"storage.k8s.io":  {"csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"},
 	"resource.k8s.io": {"deviceclasses", "resourceclaims", "resourceslices"},
+	"berth.dev":       {"resourcelimits"},
 }
 
 // userWith makes a user who may list what is needed, but for one resource.
@@ -98,7 +99,7 @@ func TestListIsTheOnlyRightAndEachKindIsListedOnce(t *testing.T) {
 
 func TestAMissingRightIsAnErrorThatNamesIt(t *testing.T) {
 	w := world.New(t)
-	for _, resource := range []string{"pods", "nodes", "csinodes"} {
+	for _, resource := range []string{"pods", "nodes", "csinodes", "resourcelimits"} {
 		cfg := userWith(w, "replay-without-"+resource, resource)
 		w.Eventually("the one right that is missing is named", func() (bool, string) {
 			_, err := replay.Take(w.Ctx, cfg, replay.DefaultProfile())

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/limits"
+)
+
+// resourceLimit is the name of the plugin, which this package must not import.
+// The plugin asks internal/limits, and so does the replay.
+const resourceLimit = "ResourceLimit"
+
+// readsLimits reports whether a profile enables the plugin ResourceLimit.
+func (p *Profile) readsLimits() bool {
+	for _, r := range p.replays {
+		if r.limits != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// listLimits lists all ResourceLimits: none where the API server does not know
+// them.
+func listLimits(ctx context.Context, cfg *rest.Config) ([]*v1alpha1.ResourceLimit, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	cfg = listOnce(cfg)
+	cfg.GroupVersion, cfg.APIPath = &v1alpha1.SchemeGroupVersion, "/apis"
+	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // what custom resources have
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	all, err := pages(metav1.ListOptions{}, "resourcelimits", func(o metav1.ListOptions, add func(*v1alpha1.ResourceLimit)) (string, error) {
+		page := &v1alpha1.ResourceLimitList{}
+		err := client.Get().Resource("resourcelimits").VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(page)
+		for i := range page.Items {
+			stripMeta(&page.Items[i])
+			add(&page.Items[i])
+		}
+		return page.Continue, err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// setLimits gives the snapshot the ResourceLimits that its profiles look at.
+func (s *Snapshot) setLimits(all []*v1alpha1.ResourceLimit) {
+	s.limits = map[string]*limits.Registry{}
+	byNamespace := map[string]*limits.Registry{} // profiles with the same default namespace share one
+	for name, r := range s.profile.replays {
+		if r.limits == nil {
+			continue
+		}
+		in := r.limits.DefaultNamespace
+		if byNamespace[in] == nil {
+			registry := limits.NewRegistry(in)
+			for _, l := range all {
+				registry.Set(l)
+			}
+			byNamespace[in] = registry
+		}
+		s.limits[name] = byNamespace[in]
+	}
+}
+
+// sized is what a pod's ResourceLimit says to its replacement.
+type sized struct {
+	limit *limits.Compiled // nil: nothing
+	// rejected is why no node may take it, if that is so.
+	rejected string
+}
+
+// size finds out about a pod's ResourceLimit. A running pod keeps what it has
+// when a limit is deleted or changed; its replacement has to do with what there
+// is now.
+func (s *Snapshot) size(pod *corev1.Pod) sized {
+	registry := s.limits[pod.Spec.SchedulerName]
+	if registry == nil {
+		return sized{}
+	}
+	found := registry.For(pod)
+	switch {
+	case found.Missing != "":
+		return sized{rejected: limits.MissingReason(found.Missing)}
+	case found.Limit == nil:
+		return sized{}
+	}
+	if excess := found.Limit.Exceeded(pod); len(excess) > 0 {
+		return sized{rejected: found.Limit.ExcessReason(excess)}
+	}
+	return sized{limit: found.Limit}
+}
+
+// reject answers a question about a pod that no node may take.
+func (a *Answer) reject(reason string) {
+	a.rejected = reason
+	a.Reasons[reason] = a.Candidates
+}
