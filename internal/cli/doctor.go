@@ -17,7 +17,8 @@ import (
 )
 
 const aboutDoctor = `Checks that Berth is installed, runs, and may do what it needs; and finds what keeps mixes from being kept: nodes of
-unknown type, pods that another scheduler places, mixes that conflict, disruption budgets that overlap.
+unknown type, pods that another scheduler places, mixes that conflict, disruption budgets that overlap, pods whose ResourceLimit
+keeps them waiting.
 Ends with exit code 1 if a check fails. It asks the API server for access reviews, which are not stored.`
 
 // Level of a finding.
@@ -132,7 +133,7 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 	if err := p.version(r); err != nil {
 		return nil, err // nothing answers: all else would fail for the same reason
 	}
-	served := p.crd(ctx, r)
+	served := p.crds(ctx, r)
 	p.profile(r)
 	p.ownRights(ctx, r)
 	p.accountRights(ctx, r)
@@ -144,11 +145,14 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := cluster.LoadLimits(ctx, p.client, p.namespace); err != nil {
+		return nil, err
+	}
 	p.cluster = cluster
 	for _, problem := range cluster.Problems {
 		r.add(Warn, "read "+problem.Resource, "ask for the right to list them, or name a namespace with -n", "%s", problem)
 	}
-	for _, check := range []func(*Report){p.nodes, p.mixes, p.conflicts, p.bypasses, p.budgets, p.reports} {
+	for _, check := range []func(*Report){p.nodes, p.mixes, p.conflicts, p.bypasses, p.budgets, p.reports, p.limits} {
 		check(r)
 	}
 	return r, nil

@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,6 @@ const (
 )
 
 const (
-	crdName         = "capacitymixes.berth.dev"
 	controllerLease = "berth-controller"
 	rbacFiles       = "kubectl apply -f manifests/rbac"
 )
@@ -55,31 +55,45 @@ func (p *patient) version(r *Report) error {
 	return nil
 }
 
-// crd reports whether CapacityMix is served in the version that this CLI knows.
-func (p *patient) crd(ctx context.Context, r *Report) bool {
-	const check, install = "CapacityMix resource", "kubectl apply -f manifests/crds"
+// resources are Berth's kinds and the fields by which a CRD of an older release is known.
+var resources = []struct {
+	kind, plural string
+	fields       [][]string
+}{
+	{"CapacityMix", "capacitymixes", [][]string{{"spec", "rebalance"}, {"status", "workloads"}}},
+	{"ResourceLimit", "resourcelimits", [][]string{{"spec", "nodeAffinity"}, {"status", "workloads"}}},
+}
+
+// crds reports whether CapacityMix, which all else is about, is served in the version that this CLI knows. The other
+// kinds are looked at too.
+func (p *patient) crds(ctx context.Context, r *Report) bool {
 	list, err := p.discovery.ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
-	served := false
-	if err == nil {
-		for _, a := range list.APIResources {
-			served = served || a.Name == "capacitymixes"
-		}
+	mixes := false
+	for _, resource := range resources {
+		served := err == nil && slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == resource.plural })
+		p.crd(ctx, r, served, resource.kind+" resource", resource.plural+"."+v1alpha1.GroupName, resource.fields)
+		mixes = mixes || served && resource.kind == "CapacityMix"
 	}
+	return mixes
+}
+
+func (p *patient) crd(ctx context.Context, r *Report, served bool, check, name string, fields [][]string) {
+	const install = "kubectl apply -f manifests/crds"
 	if !served {
-		r.add(Fail, check, install, "%s is not served in version %s", crdName, v1alpha1.SchemeGroupVersion.Version)
-		return false
+		r.add(Fail, check, install, "%s is not served in version %s", name, v1alpha1.SchemeGroupVersion.Version)
+		return
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	err = p.client.Get(ctx, client.ObjectKey{Name: crdName}, object)
-	switch {
-	case err != nil: // its fields cannot be compared, and it is served
-	case !knows(object, "spec", "rebalance") || !knows(object, "status", "workloads"):
-		r.add(Warn, check, install, "served, but from an older release: spec.rebalance or status.workloads is missing")
-		return true
+	if err := p.client.Get(ctx, client.ObjectKey{Name: name}, object); err == nil { // else its fields cannot be compared, and it is served
+		for _, field := range fields {
+			if !knows(object, field...) {
+				r.add(Warn, check, install, "served, but from an older release: %s is missing", strings.Join(field, "."))
+				return
+			}
+		}
 	}
 	r.add(OK, check, "", "served in version %s", v1alpha1.SchemeGroupVersion.Version)
-	return true
 }
 
 // knows reports whether a CRD has a field in the version that this CLI knows.
@@ -134,6 +148,7 @@ var (
 		{"list", "", "pods", ""},
 		{"list", "", "nodes", ""},
 		{"list", "berth.dev", "capacitymixes", ""},
+		{"list", "berth.dev", "resourcelimits", ""},
 		{"list", "apps", "replicasets", ""},
 		{"list", "apps", "deployments", ""},
 		{"list", "apps", "statefulsets", ""},
@@ -143,6 +158,8 @@ var (
 	schedulerNeeds = []right{
 		{"list", "berth.dev", "capacitymixes", ""},
 		{"watch", "berth.dev", "capacitymixes", ""},
+		{"list", "berth.dev", "resourcelimits", ""},
+		{"watch", "berth.dev", "resourcelimits", ""},
 		{"watch", "", "pods", ""},
 		{"watch", "", "nodes", ""},
 		{"watch", "apps", "replicasets", ""},
@@ -156,6 +173,9 @@ var (
 	controllerNeeds = []right{
 		{"watch", "berth.dev", "capacitymixes", ""},
 		{"patch", "berth.dev", "capacitymixes", "status"},
+		{"watch", "berth.dev", "resourcelimits", ""},
+		{"patch", "berth.dev", "resourcelimits", ""},
+		{"patch", "berth.dev", "resourcelimits", "status"},
 		{"watch", "", "pods", ""},
 		{"watch", "", "nodes", ""},
 		{"create", "", "pods", "eviction"},

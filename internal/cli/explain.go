@@ -21,7 +21,8 @@ import (
 )
 
 const aboutExplain = `Says in plain sentences why a pod is where it is: which mix governs it, its slot and the type of that slot, what
-its node is and by which label, why it borrowed, what would move it, and when it is removed in a scale-down.`
+its node is and by which label, why it borrowed, what would move it, and when it is removed in a scale-down; which
+ResourceLimit it has and by what, whether it is within, and how many nodes the limit leaves a pending pod.`
 
 // Explanation is what `explain` shows.
 type Explanation struct {
@@ -37,6 +38,8 @@ type Explanation struct {
 	Borrowed *BorrowFacts   `json:"borrowed,omitempty"`
 	Pending  *PendingFacts  `json:"pending,omitempty"`
 	Move     *MoveFacts     `json:"move,omitempty"`
+	// Limit is the pod's ResourceLimit, nil if it has none.
+	Limit *LimitFacts `json:"limit,omitempty"`
 	// Deletion says when a scale-down removes the pod.
 	Deletion string `json:"deletion,omitempty"`
 }
@@ -136,6 +139,13 @@ func (o *options) explain(ctx context.Context, name string) error {
 			return fmt.Errorf("pods of namespace %s cannot be listed", namespace)
 		}
 		return apierrors.NewNotFound(corev1.Resource("pods"), name)
+	}
+	already := len(cluster.Problems)
+	if err := cluster.LoadLimits(ctx, c, namespace); err != nil {
+		return err
+	}
+	for _, p := range cluster.Problems[already:] {
+		o.warn("%s", p)
 	}
 	e := &explainer{cluster: cluster, pod: pod, record: cluster.Fleet.Pod(namespace, name), now: o.now()}
 	e.room = func() (plan.Room, func(), error) { return o.room(ctx, cluster) }

@@ -35,7 +35,7 @@ type explainer struct {
 }
 
 func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
-	out := &Explanation{Namespace: e.pod.Namespace, Pod: e.pod.Name}
+	out := &Explanation{Namespace: e.pod.Namespace, Pod: e.pod.Name, Limit: limitFacts(e.cluster, e.pod)}
 	p, invalid := e.cluster.Fleet.Resolve(e.record)
 	out.Node = e.node()
 	if p == nil {

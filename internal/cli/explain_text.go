@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ func (e *Explanation) sentences(now time.Time) []string {
 	if !e.Governed {
 		say("No mix governs pod %s/%s.", e.Namespace, e.Pod)
 		out = append(out, e.Why...)
-		return append(out, e.Node.sentences()...)
+		return slices.Concat(out, e.Node.sentences(), e.Limit.sentences())
 	}
 	say("Pod %s/%s is governed by %s: %s.", e.Namespace, e.Pod, sourceText(e.Mix.Source), e.Mix.Rule)
 	for _, i := range e.Mix.InvalidAnnotations {
@@ -35,7 +36,7 @@ func (e *Explanation) sentences(now time.Time) []string {
 	if s := e.Slot; s != nil {
 		say("It has slot %d, %s. That slot is %s.", s.Number, slotText(s.From), s.Type)
 	}
-	out = append(out, e.Node.sentences()...)
+	out = slices.Concat(out, e.Node.sentences(), e.Limit.sentences())
 	if p := e.Pending; p != nil {
 		out = append(out, p.sentences()...)
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cli is kubectl berth: it shows how workloads stand to their mixes,
-// why pods are where they are, and what a change would do. It writes nothing.
+// why pods are where they are, and what a change would do. Only import writes.
 package cli
 
 import (
@@ -28,7 +28,7 @@ import (
 )
 
 const about = `Shows how workloads stand to their mix of spot and on-demand nodes, why pods are where they are,
-and what a change of a mix would do. It reads the cluster and changes nothing.`
+and what a change of a mix would do. Only import changes anything; all else reads the cluster.`
 
 // options are what all commands share.
 type options struct {
@@ -62,7 +62,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	root.PersistentFlags().StringVar(&o.schedulerConfig, "scheduler-config", "",
 		"The KubeSchedulerConfiguration that berth-scheduler runs with. Without it: ConfigMap "+live.SystemNamespace+"/"+live.ConfigMapName+
 			", key "+live.ConfigMapKey+", where there is one and it may be read; else the defaults.")
-	root.AddCommand(newStatus(o), newExplain(o), newPlan(o), newNodes(o), newDoctor(o), newVersion(o))
+	root.AddCommand(newStatus(o), newExplain(o), newPlan(o), newNodes(o), newDoctor(o), newImport(o), newVersion(o))
 	complete := func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		return o.complete(&corev1.NamespaceList{}, "", toComplete)
 	}

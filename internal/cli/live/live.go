@@ -24,6 +24,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/limits"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/internal/rebalance"
 )
@@ -54,9 +55,13 @@ type Cluster struct {
 	Mixes   []*v1alpha1.CapacityMix
 	Invalid map[types.NamespacedName]error
 	Budgets map[string][]rebalance.DisruptionBudget
+	// Limits are the ResourceLimits that LoadLimits read.
+	Limits []*v1alpha1.ResourceLimit
 	// Problems are the lists that are missing.
 	Problems []Problem
 	above    above
+	// sizes are the limits by the default namespace that goes with them.
+	sizes map[string]*limits.Registry
 }
 
 // Load reads a namespace, or all with "". What may not be read is a problem of

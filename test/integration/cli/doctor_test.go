@@ -3,7 +3,6 @@
 package cli_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,9 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli"
@@ -139,21 +136,4 @@ func doctorOnRights(t *testing.T, w *world.World, me string) {
 		assert.Contains(t, found["your rights"].Message, "list nodes")
 		assert.Equal(t, "not allowed to ask", found["rights of berth-scheduler"].Message)
 	})
-}
-
-// The last test: the scheduler does not get over the loss of the resource.
-func TestZDoctorWithoutTheResource(t *testing.T) {
-	w := begin(t, cluster.Nodes("on-demand", 1)...)
-	me := user(w, "doctor", doctor)
-	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	crd.SetName("capacitymixes.berth.dev")
-	require.NoError(t, w.Client.Delete(context.Background(), crd))
-	w.Eventually("doctor says that the resource is not there", func() (bool, string) {
-		found, err := findings(w, me)
-		f := found["CapacityMix resource"]
-		return err != nil && f.Level == cli.Fail && strings.Contains(f.Next, "manifests/crds"), f.Message
-	})
-	r := kubectl(w, me, "", "status", "-n", w.Namespace).ok(t)
-	assert.Contains(t, r.errOut, "is Berth installed?")
 }

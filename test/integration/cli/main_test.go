@@ -50,7 +50,7 @@ var (
 	viewer = []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods", "nodes", "events", "configmaps", "namespaces", "persistentvolumes", "persistentvolumeclaims", "services", "replicationcontrollers"}, Verbs: []string{"get", "list"}},
 		{APIGroups: []string{"apps", "batch", "policy", "storage.k8s.io", "resource.k8s.io", "coordination.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}},
-		{APIGroups: []string{"berth.dev"}, Resources: []string{"capacitymixes"}, Verbs: []string{"get", "list"}},
+		{APIGroups: []string{"berth.dev"}, Resources: []string{"capacitymixes", "resourcelimits"}, Verbs: []string{"get", "list"}},
 	}
 	editor = append([]rbacv1.PolicyRule{{APIGroups: []string{"berth.dev"}, Resources: []string{"capacitymixes"}, Verbs: []string{"create", "update"}}}, viewer...)
 	doctor = append([]rbacv1.PolicyRule{

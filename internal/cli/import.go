@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/internal/cli/importer"
+)
+
+const aboutImport = `Makes ResourceLimits of the ConfigMaps in which the MCP orchestrator keeps its resource limits, in the form that its
+code writes as well as in the one of its plan. ConfigMaps are read from a namespace of the cluster, by the
+orchestrator's labels, or from a file. They stay as they are.
+
+Limits are created or changed by server-side apply; a second import changes nothing. A field that somebody else has
+set to another value since is a conflict, which is told and left alone unless --force-conflicts is given.
+
+What a ResourceLimit cannot hold is named on stderr, as is every ConfigMap that is skipped. Ends with exit code 1 if one
+of them could not be imported; the others are.`
+
+const importExamples = `  # What would come of the limits in namespace mcp-servers? Nothing is written.
+  kubectl berth import resource-limits -n mcp-servers --dry-run=server
+
+  # Import them into the namespace in which the workloads run
+  kubectl berth import resource-limits -n mcp-servers --to-namespace shop
+
+  # Make a file of a file, without a cluster
+  kubectl berth import resource-limits -f configmaps.yaml --dry-run=client -o yaml > limits.yaml`
+
+// Values of --dry-run.
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+// importFlags are the flags of import.
+type importFlags struct {
+	file, from, to, dryRun string
+	force                  bool
+}
+
+func newImport(o *options) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "import",
+		Short: "Take over what another system keeps",
+		Long:  "Takes over what another system keeps: resource-limits, from the ConfigMaps of the MCP orchestrator.",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	f := &importFlags{}
+	cmd := &cobra.Command{
+		Use:     "resource-limits [-f FILE | -n NAMESPACE] [--to-namespace NAMESPACE]",
+		Aliases: []string{"resourcelimits", "resource-limit", "rlim"},
+		Short:   "Make ResourceLimits of the MCP orchestrator's ConfigMaps",
+		Long:    aboutImport,
+		Example: importExamples,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.importLimits(cmd.Context(), f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "filename", "f", "", "A file, directory or URL with ConfigMaps instead of the cluster's; - is standard input.")
+	flags.StringVar(&f.from, "from-namespace", "", "The namespace of the ConfigMaps; default is that of -n or the kubeconfig.")
+	flags.StringVar(&f.to, "to-namespace", "", "The namespace of the ResourceLimits; default is that of each ConfigMap.")
+	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, `One of none, client (only convert, ask no API server to write), server (have the API server check everything and keep nothing).`)
+	flags.BoolVar(&f.force, "force-conflicts", false, "Take over fields that somebody else has set.")
+	cmd.MarkFlagsMutuallyExclusive("filename", "from-namespace")
+	complete := func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		return o.complete(&corev1.NamespaceList{}, "", toComplete)
+	}
+	_ = cmd.RegisterFlagCompletionFunc("from-namespace", complete) // fails for a flag that does not exist
+	_ = cmd.RegisterFlagCompletionFunc("to-namespace", complete)
+	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{dryRunNone, dryRunClient, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
+	o.outputFlag(cmd, asJSON, asYAML)
+	root.AddCommand(cmd)
+	return root
+}
+
+func (o *options) importLimits(ctx context.Context, f *importFlags) error {
+	switch f.dryRun {
+	case dryRunNone, dryRunClient, dryRunServer:
+	default:
+		return fmt.Errorf("--dry-run is %q: it must be none, client or server", f.dryRun)
+	}
+	in := &importing{options: o, dryRun: f.dryRun}
+	var c client.Client
+	var err error
+	if f.file == "" || f.dryRun != dryRunClient { // a file is converted without a cluster
+		if c, err = o.client(); err != nil {
+			return err
+		}
+		in.applier = importer.Applier{Client: c, DryRun: f.dryRun == dryRunServer, Force: f.force}
+	}
+	items, err := in.read(ctx, c, f)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		in.take(ctx, &items[i])
+	}
+	if err := in.print(); err != nil {
+		return err
+	}
+	if in.failed {
+		return ErrFailed
+	}
+	return nil
+}
+
+// importing is an import under way.
+type importing struct {
+	*options
+	applier importer.Applier
+	dryRun  string
+	done    []*unstructured.Unstructured
+	failed  bool
+}
+
+// read converts what there is in a file or a namespace.
+func (in *importing) read(ctx context.Context, c client.Client, f *importFlags) ([]importer.Item, error) {
+	namespace, err := in.namespace()
+	if err != nil {
+		return nil, err
+	}
+	if f.from != "" {
+		namespace = f.from
+	}
+	if f.file != "" {
+		maps, failed, err := in.configMapsOf(f.file, namespace)
+		if err != nil {
+			return nil, err
+		}
+		return append(importer.Convert(maps, f.to), failed...), nil
+	}
+	maps, err := importer.List(ctx, c, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if len(maps) == 0 {
+		fmt.Fprintf(in.ErrOut, "No resource limits of the MCP orchestrator found in namespace %s.\n", namespace)
+	}
+	return importer.Convert(maps, f.to), nil
+}
+
+// take imports one limit and says what came of it.
+func (in *importing) take(ctx context.Context, item *importer.Item) {
+	for _, note := range item.Notes {
+		in.warn("ConfigMap %s: %s", item.ConfigMap, note)
+	}
+	switch {
+	case item.Skipped != "":
+		fmt.Fprintf(in.ErrOut, "Skipped ConfigMap %s: %s\n", item.ConfigMap, item.Skipped)
+		return
+	case item.Err != nil:
+		in.fail(item.Err)
+		return
+	}
+	name := "resourcelimit.berth.dev/" + item.Limit.Name
+	if in.dryRun == dryRunClient {
+		object, err := importer.Object(item.Limit)
+		if err != nil {
+			in.fail(err)
+			return
+		}
+		in.did(object, "%s converted (dry run)", name)
+		return
+	}
+	object, change, err := in.applier.Apply(ctx, item.Limit)
+	if err != nil {
+		in.fail(ofConfigMap(item, err))
+		return
+	}
+	suffix := ""
+	if in.dryRun == dryRunServer {
+		suffix = " (server dry run)"
+	}
+	in.did(object, "%s %s%s", name, change, suffix)
+}
+
+// ofConfigMap says of which ConfigMap an error of the API server is, and what to do.
+func ofConfigMap(item *importer.Item, err error) error {
+	err = fmt.Errorf("resourcelimit.berth.dev/%s, of ConfigMap %s: %w", item.Limit.Name, item.ConfigMap, err)
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("%w\nNothing of it was changed: take the fields over with --force-conflicts, or take them out of the ConfigMap", err)
+	case noSuchKind(err):
+		return fmt.Errorf("%w: is Berth installed?", err)
+	}
+	return err
+}
+
+func (in *importing) fail(err error) {
+	in.failed = true
+	fmt.Fprintf(in.ErrOut, "error: %v\n", err)
+}
+
+func (in *importing) did(object *unstructured.Unstructured, format string, args ...any) {
+	in.done = append(in.done, object)
+	if in.output == "table" || in.output == "" {
+		_, err := fmt.Fprintf(in.Out, format+"\n", args...)
+		in.failed = in.failed || err != nil
+	}
+}
+
+// print writes the objects, where they and not the lines are wanted.
+func (in *importing) print() error {
+	for _, object := range in.done {
+		object.SetManagedFields(nil)
+	}
+	if in.output == asYAML {
+		var errs []error
+		for i, object := range in.done {
+			if i > 0 {
+				_, err := fmt.Fprintln(in.Out, "---")
+				errs = append(errs, err)
+			}
+			_, err := in.printed(object.Object)
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
+	items := make([]any, len(in.done))
+	for i, object := range in.done {
+		items[i] = object.Object
+	}
+	_, err := in.printed(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+	return err
+}

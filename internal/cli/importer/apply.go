@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package importer
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// FieldOwner is who sets the fields, as server-side apply knows it.
+const FieldOwner = "kubectl-berth-import"
+
+// Change is what an import did to a limit.
+type Change string
+
+// Changes, as kubectl calls them.
+const (
+	Created    Change = "created"
+	Configured Change = "configured"
+	Unchanged  Change = "unchanged"
+)
+
+// Applier writes limits by server-side apply.
+type Applier struct {
+	Client client.Client
+	// DryRun has the API server do everything but keep it.
+	DryRun bool
+	// Force takes fields over from other owners.
+	Force bool
+}
+
+// Apply creates or changes a limit. It returns what the API server has then, and in which way that differs from before. A
+// field that another owner has set to another value is an error, unless Force is set.
+func (a *Applier) Apply(ctx context.Context, limit *v1alpha1.ResourceLimit) (*unstructured.Unstructured, Change, error) {
+	wanted, err := Object(limit)
+	if err != nil {
+		return nil, "", err
+	}
+	before := &unstructured.Unstructured{}
+	before.SetGroupVersionKind(wanted.GroupVersionKind())
+	err = a.Client.Get(ctx, client.ObjectKeyFromObject(limit), before)
+	absent := apierrors.IsNotFound(err)
+	if err != nil && !absent {
+		return nil, "", err
+	}
+	options := []client.PatchOption{client.FieldOwner(FieldOwner)}
+	if a.DryRun {
+		options = append(options, client.DryRunAll)
+	}
+	if a.Force {
+		options = append(options, client.ForceOwnership)
+	}
+	if err := a.Client.Patch(ctx, wanted, client.Apply, options...); err != nil {
+		return nil, "", err
+	}
+	switch {
+	case absent:
+		return wanted, Created, nil
+	case equality.Semantic.DeepEqual(settled(before), settled(wanted)):
+		return wanted, Unchanged, nil
+	}
+	return wanted, Configured, nil
+}
+
+// settled is an object without what says only when it was written: a dry run has that of a write that is not made.
+func settled(u *unstructured.Unstructured) *unstructured.Unstructured {
+	out := u.DeepCopy()
+	out.SetResourceVersion("")
+	managed := out.GetManagedFields()
+	for i := range managed {
+		managed[i].Time = nil
+	}
+	out.SetManagedFields(managed)
+	return out
+}
+
+// Object is a limit with what is applied of it and no more.
+func Object(limit *v1alpha1.ResourceLimit) (*unstructured.Unstructured, error) {
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&limit.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("ResourceLimit %s/%s: %w", limit.Namespace, limit.Name, err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	u.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("ResourceLimit"))
+	u.SetNamespace(limit.Namespace)
+	u.SetName(limit.Name)
+	u.SetLabels(limit.Labels)
+	return u, nil
+}
