@@ -101,6 +101,10 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 bench: ## Benchmarks of the hot path
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix ./internal/capacity ./plugins/... ./test/perf/...
 
+.PHONY: bench-webhook
+bench-webhook: ## 100 admissions a second on a local control plane: what the webhook takes (minutes; not in `make bench`)
+	BERTH_BENCH_WEBHOOK=1 BERTH_TEST_NO_RACE=1 go test -timeout 30m -count=1 -v -run AHundredAdmissions ./test/perf/webhook
+
 ##@ Keep it well
 
 .PHONY: lint

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package controllers puts the companion controller together: the feed that
-// knows the cluster, the rebalancer that decides and evicts, and the status of
-// CapacityMixes.
+// knows the cluster, the rebalancer that decides and evicts, the status of
+// CapacityMixes and ResourceLimits, and the webhook.
 package controllers
 
 import (
@@ -28,9 +28,11 @@ import (
 	"berth.dev/berth/controllers/capacitymix"
 	"berth.dev/berth/controllers/feed"
 	"berth.dev/berth/controllers/rebalance"
+	"berth.dev/berth/controllers/resourcelimit"
 	"berth.dev/berth/internal/arguments"
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/limits"
 	"berth.dev/berth/internal/policy"
 	decision "berth.dev/berth/internal/rebalance"
 	"berth.dev/berth/internal/replay"
@@ -38,24 +40,30 @@ import (
 
 // parts are what Add wires up.
 type parts struct {
-	mgr        ctrl.Manager
-	cfg        *controller.Configuration
-	profile    *replay.Profile
-	kube       kubernetes.Interface
-	store      *policy.Store
-	board      *board.Board
-	fleet      *fleet.Fleet
-	feed       *feed.Feed
-	status     *capacitymix.Reconciler
+	mgr     ctrl.Manager
+	cfg     *controller.Configuration
+	profile *replay.Profile
+	kube    kubernetes.Interface
+	store   *policy.Store
+	board   *board.Board
+	fleet   *fleet.Fleet
+	feed    *feed.Feed
+	status  *capacitymix.Reconciler
+	// registry has the ResourceLimits, limits counts who has them.
+	registry   *limits.Registry
+	limits     *resourcelimit.Tracker
+	templates  *resourcelimit.Templates
 	rebalancer *rebalance.Controller
 	// watched counts the kinds whose handlers have seen the first list.
 	watched atomic.Int32
+	// limitsRead is set once the registry has the first list.
+	limitsRead atomic.Bool
 }
 
 // Add adds the controllers to a manager that is not started yet.
 func Add(mgr ctrl.Manager, cfg *controller.Configuration) error {
 	p := &parts{mgr: mgr, cfg: cfg, store: policy.NewStore(), board: board.New()}
-	for _, step := range []func() error{p.loadProfile, p.addStatus, p.addFleet, p.addRebalancer, p.addWatches, p.addProbe} {
+	for _, step := range []func() error{p.loadProfile, p.addStatus, p.addLimits, p.addFleet, p.addRebalancer, p.addWatches, p.addWebhook, p.addProbe} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -102,10 +110,15 @@ func (p *parts) addFleet() error {
 	p.fleet = fleet.New(fleet.Options{
 		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver, Prefixes: p.profile.Args.AnnotationPrefixes,
 		Mixes: p.store, Defaults: defaults,
-		Changed:  func(namespace string) { p.rebalancer.Changed(namespace) },
+		Changed: func(namespace string) {
+			p.rebalancer.Changed(namespace)
+			p.limits.Changed(namespace)
+		},
 		NodeLeft: func(name string, t capacity.Type) { p.rebalancer.NodeLeft(name, t) },
 	})
-	if p.feed, err = feed.New(p.mgr.GetConfig(), p.fleet, func(at time.Time) { p.rebalancer.Outage(at) }); err != nil {
+	p.limits.Pods = p.fleet
+	outage := func(at time.Time) { p.rebalancer.Outage(at) }
+	if p.feed, err = feed.New(p.mgr.GetConfig(), p.fleet, outage, feed.WithTemplates(p.templates)); err != nil {
 		return err
 	}
 	return p.mgr.Add(p.feed)
@@ -131,13 +144,17 @@ func (p *parts) addRebalancer() error {
 	return p.mgr.Add(p.rebalancer)
 }
 
-// addWatches keeps the store of mixes up to date, on every replica as the feed
+// addWatches keeps the store of mixes and the registry of limits up to date, on every replica as the feed
 // does, and looks at a namespace again when its disruption budgets change.
 func (p *parts) addWatches() error {
 	return p.mgr.Add(everywhere(func(ctx context.Context) error {
 		if err := p.handle(ctx, &policyv1.PodDisruptionBudget{}, p.budgetHandler()); err != nil {
 			return err
 		}
+		if err := p.handle(ctx, &v1alpha1.ResourceLimit{}, p.limitHandler()); err != nil {
+			return err
+		}
+		p.limitsRead.Store(true)
 		return p.handle(ctx, &v1alpha1.CapacityMix{}, p.mixHandler())
 	}))
 }
@@ -159,12 +176,12 @@ func (p *parts) handle(ctx context.Context, kind client.Object, handler toolscac
 }
 
 // watchedKinds is how many kinds addWatches watches.
-const watchedKinds = 2
+const watchedKinds = 3
 
 // synced reports whether everything is known that a decision depends on.
 func (p *parts) synced() (waitingFor string, ok bool) {
 	if p.watched.Load() < watchedKinds {
-		return "capacitymixes, poddisruptionbudgets", false
+		return "capacitymixes, poddisruptionbudgets, resourcelimits", false
 	}
 	return p.feed.Synced()
 }

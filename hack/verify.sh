@@ -10,7 +10,7 @@ cd "$root"
 copy="$(mktemp -d)"
 trap 'rm -rf "$copy"' EXIT
 
-generated="apis manifests/crds"
+generated="apis manifests/crds test/wire"
 cp -r --parents $generated go.mod go.sum "$copy"
 
 restore() {

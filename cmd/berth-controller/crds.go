@@ -28,7 +28,10 @@ const (
 )
 
 // requiredCRDs are the resources without which there is nothing to do.
-var requiredCRDs = []schema.GroupVersionResource{v1alpha1.SchemeGroupVersion.WithResource("capacitymixes")}
+var requiredCRDs = []schema.GroupVersionResource{
+	v1alpha1.SchemeGroupVersion.WithResource("capacitymixes"),
+	v1alpha1.SchemeGroupVersion.WithResource("resourcelimits"),
+}
 
 // resourceLister is the part of discovery that is needed.
 type resourceLister interface {

@@ -22,7 +22,9 @@ import (
 var (
 	errNoGroup = apierrors.NewNotFound(v1alpha1.Resource("capacitymixes"), "")
 	nothing    = &metav1.APIResourceList{}
-	complete   = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "capacitymixes"}, {Name: "capacitymixes/status"}}}
+	complete   = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "capacitymixes"}, {Name: "capacitymixes/status"}, {Name: "resourcelimits"}}}
+	older      = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "capacitymixes"}}}
+	both       = "crd: capacitymixes.berth.dev is not installed\ncrd: resourcelimits.berth.dev is not installed"
 )
 
 // api is a discovery whose answer can change.
@@ -51,9 +53,10 @@ func TestMissingCRDs(t *testing.T) {
 		want string
 	}{
 		"all there":                      {list: complete},
-		"the group is not known":         {err: errNoGroup, want: "crd: capacitymixes.berth.dev is not installed"},
-		"the group has other kinds":      {list: nothing, want: "crd: capacitymixes.berth.dev is not installed"},
-		"the API server cannot be asked": {err: errors.New("no route"), want: "crd: capacitymixes.berth.dev: ask the API server: no route"},
+		"the group is not known":         {err: errNoGroup, want: both},
+		"the group has other kinds":      {list: nothing, want: both},
+		"the CRDs are of an older Berth": {list: older, want: "crd: resourcelimits.berth.dev is not installed"},
+		"the API server cannot be asked": {err: errors.New("no route"), want: "crd: capacitymixes.berth.dev: ask the API server: no route\ncrd: resourcelimits.berth.dev: ask the API server: no route"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := missingCRDs(&api{list: tc.list, err: tc.err})

@@ -40,6 +40,8 @@ var overrides = map[string]func(to, from *controller.Configuration){
 	"leader-elect-namespace": func(to, from *controller.Configuration) {
 		to.LeaderElection.Namespace = from.LeaderElection.Namespace
 	},
+	"webhook":              func(to, from *controller.Configuration) { to.Webhook.Enabled = from.Webhook.Enabled },
+	"webhook-bind-address": func(to, from *controller.Configuration) { to.Webhook.BindAddress = from.Webhook.BindAddress },
 	"metrics-bind-address": func(to, from *controller.Configuration) {
 		to.Metrics.BindAddress = from.Metrics.BindAddress
 	},
@@ -75,6 +77,9 @@ func (o *options) addFlags(sections *cliflag.NamedFlagSets) {
 		"Serve /metrics over TLS, and only to those who may get it by the cluster's RBAC.")
 	fs.StringVar(&c.Health.BindAddress, "health-probe-bind-address", c.Health.BindAddress,
 		`Where /healthz and /readyz are served; "0" is nowhere.`)
+	fs.BoolVar(&c.Webhook.Enabled, "webhook", c.Webhook.Enabled,
+		"Serve the admission webhook that fills in new pods of namespaces labelled berth.dev/inject=enabled. (default false)")
+	fs.StringVar(&c.Webhook.BindAddress, "webhook-bind-address", c.Webhook.BindAddress, "Where the webhook is served, if it is.")
 
 	fs = sections.FlagSet("API server")
 	fs.StringVar(&c.ClientConnection.Kubeconfig, "kubeconfig", c.ClientConnection.Kubeconfig,

@@ -80,7 +80,7 @@ func TestEveryFlagHasItsEffect(t *testing.T) {
 	values := map[string]string{
 		"dry-run": "true", "kubeconfig": "/k", "leader-elect": "false", "leader-elect-namespace": "n", "namespaces": "n",
 		"metrics-bind-address": ":1", "metrics-secure": "false", "health-probe-bind-address": ":2", "resync-interval": "7s",
-		"scheduler-config": "/s",
+		"scheduler-config": "/s", "webhook": "true", "webhook-bind-address": ":3",
 	}
 	notConfiguration := map[string]bool{"config": true, "log-format": true, "v": true, "help": true, "version": true}
 	newCommand(nil).Flags().VisitAll(func(f *pflag.Flag) {

@@ -75,8 +75,14 @@ func run(ctx context.Context, c *controller.Configuration) error {
 	if err := addProbes(mgr); err != nil {
 		return err
 	}
+	if c.Webhook.Namespace, err = leaseNamespace(c.Webhook.Namespace, namespaceFile); err != nil {
+		return err
+	}
 	if err := addControllers(mgr, c); err != nil {
 		return fmt.Errorf("add the controllers: %w", err)
+	}
+	if err := addServices(mgr, c); err != nil {
+		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run the controllers: %w", err)
@@ -166,7 +172,7 @@ func leaseNamespace(configured, file string) (string, error) {
 		return defaultNamespace, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("find the namespace of the lease: %w", err)
+		return "", fmt.Errorf("find the namespace that this runs in: %w", err)
 	}
 	return strings.TrimSpace(string(own)), nil
 }

@@ -33,6 +33,7 @@ const pageSize = 500
 // that a new leader knows the cluster already.
 type Feed struct {
 	fleet   *fleet.Fleet
+	kube    kubernetes.Interface
 	sources []source
 	failed  func(time.Time)
 }
@@ -46,6 +47,8 @@ type source struct {
 	store  *store
 	// keep is what is left of an object of a list; nil means strip.
 	keep func(runtime.Object) runtime.Object
+	// begin is called before a list; nil for nothing.
+	begin func()
 }
 
 var (
@@ -55,12 +58,13 @@ var (
 
 // New returns the feed of a fleet. Failed is called whenever the API server
 // could not be read, and when it can be again: what the fleet shows may then be old.
-func New(config *rest.Config, f *fleet.Fleet, failed func(time.Time)) (*Feed, error) {
+func New(config *rest.Config, f *fleet.Fleet, failed func(time.Time), options ...func(*Feed)) (*Feed, error) {
 	feed := &Feed{fleet: f, failed: failed}
 	kube, err := kubernetes.NewForConfig(protobuf(config))
 	if err != nil {
 		return nil, fmt.Errorf("client of the feed: %w", err)
 	}
+	feed.kube = kube
 	core, apps, batch := kube.CoreV1().RESTClient(), kube.AppsV1().RESTClient(), kube.BatchV1().RESTClient()
 	feed.sources = []source{
 		{name: "nodes", client: core, object: &corev1.Node{}, list: func() runtime.Object { return &corev1.NodeList{} }, store: feed.nodes()},
@@ -69,6 +73,9 @@ func New(config *rest.Config, f *fleet.Fleet, failed func(time.Time)) (*Feed, er
 		{name: "replicasets", client: apps, object: &appsv1.ReplicaSet{}, list: func() runtime.Object { return &appsv1.ReplicaSetList{} }, store: feed.workloads()},
 		{name: "statefulsets", client: apps, object: &appsv1.StatefulSet{}, list: func() runtime.Object { return &appsv1.StatefulSetList{} }, store: feed.workloads()},
 		{name: "jobs", client: batch, object: &batchv1.Job{}, list: func() runtime.Object { return &batchv1.JobList{} }, store: feed.workloads()},
+	}
+	for _, option := range options {
+		option(feed)
 	}
 	return feed, nil
 }
@@ -132,6 +139,9 @@ func (s source) listWatch(failed func(time.Time)) *cache.ListWatch {
 
 func (s source) pages(ctx context.Context, request func(metav1.ListOptions) *rest.Request) (runtime.Object, error) {
 	all := &stripped{keep: s.keep}
+	if s.begin != nil {
+		s.begin()
+	}
 	for next := ""; ; {
 		page := s.list()
 		if err := request(metav1.ListOptions{Limit: pageSize, Continue: next}).Do(ctx).Into(page); err != nil {
@@ -184,11 +194,13 @@ func (f *Feed) nodes() *store {
 func (f *Feed) workloads() *store {
 	known := map[types.UID]metav1.Object{}
 	s := &store{}
-	s.set = func(o any) {
+	// A list's objects come here stripped, so the store's own set, which watches use, may do more.
+	set := func(o any) {
 		w := o.(metav1.Object)
 		known[w.GetUID()] = &metav1.ObjectMeta{Namespace: w.GetNamespace(), Name: w.GetName(), UID: w.GetUID()}
 		f.fleet.SetOwner(w)
 	}
+	s.set = set
 	s.remove = func(o metav1.Object) {
 		delete(known, o.GetUID())
 		f.fleet.DeleteOwner(o)
@@ -198,7 +210,7 @@ func (f *Feed) workloads() *store {
 		known = map[types.UID]metav1.Object{}
 		for _, o := range all {
 			delete(gone, o.(metav1.Object).GetUID())
-			s.set(o)
+			set(o)
 		}
 		for _, o := range gone {
 			f.fleet.DeleteOwner(o)

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const leading = `leader_election_master_status{name="berth-controller"} 1`
@@ -124,20 +125,22 @@ func TestSecondControllerStandsByAndTakesOver(t *testing.T) {
 func TestControllerWithoutItsCRDSaysSoAndWaits(t *testing.T) {
 	applyController(t)
 	crds := dynamic.NewForConfigOrDie(shared.Config()).Resource(crdResource)
-	eventually(t, "the CRD is gone", func(ctx context.Context) (bool, error) {
-		err := crds.Delete(ctx, "capacitymixes.berth.dev", metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) {
-			_, err = shared.Client().Discovery().ServerResourcesForGroupVersion("berth.dev/v1alpha1")
-			return apierrors.IsNotFound(err), nil
-		}
-		return false, err
+	for _, name := range []string{"capacitymixes.berth.dev", "resourcelimits.berth.dev"} {
+		eventually(t, "the CRD is gone", func(ctx context.Context) (bool, error) {
+			err := crds.Delete(ctx, name, metav1.DeleteOptions{})
+			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		})
+	}
+	eventually(t, "they are not served", func(context.Context) (bool, error) {
+		_, err := shared.Client().Discovery().ServerResourcesForGroupVersion("berth.dev/v1alpha1")
+		return apierrors.IsNotFound(err), nil
 	})
 	// A name of its own: logs are appended to, and this one is counted in.
 	c := startController(t, ControllerOptions{Name: "controller-early-" + strings.ToLower(rand.Text()[:8]), NoWait: true})
 	eventually(t, "it says what is missing", func(ctx context.Context) (bool, error) {
 		ready, text, _ := c.Ready(ctx) // an error: it does not listen yet
 		require.False(t, ready)
-		return strings.Contains(text, "crd: capacitymixes.berth.dev is not installed"), nil
+		return strings.Contains(text, "crd: capacitymixes.berth.dev is not installed; crd: resourcelimits.berth.dev is not installed"), nil
 	})
 	require.NoError(t, shared.ApplyFiles(t.Context(), manifest(t, "crds")))
 	require.NoError(t, c.WaitReady(t.Context()))

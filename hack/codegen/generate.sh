@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes every generated file of apis/ and manifests/crds/. The generators are pinned in hack/tools/go.mod and built by
+# Writes every generated file of apis/, manifests/crds/ and test/wire/. The generators are pinned in hack/tools/go.mod and built by
 # the go command, so this works offline once the modules are cached, and gives the same bytes every time.
 # Old output needs no removal first: the generators skip it by its build tag and write over it.
 set -euo pipefail
@@ -18,6 +18,9 @@ trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/bin" "$tmp/crds"
 
 (cd hack/tools && go build -buildvcs=false -o "$tmp/bin/" \
+	./protos \
+	google.golang.org/grpc/cmd/protoc-gen-go-grpc \
+	google.golang.org/protobuf/cmd/protoc-gen-go \
 	k8s.io/code-generator/cmd/conversion-gen \
 	k8s.io/code-generator/cmd/deepcopy-gen \
 	k8s.io/code-generator/cmd/defaulter-gen \
@@ -35,3 +38,7 @@ done
 mkdir -p manifests/crds
 rm -f manifests/crds/*.yaml
 cp "$tmp"/crds/*.yaml manifests/crds/
+
+"$tmp/bin/protos" -plugins "$tmp/bin" -import apis/proto \
+	mcp/orchestrator/v1/orchestrator.proto berth/mcp/v1/tolerant.proto
+"$tmp/bin/protos" -plugins "$tmp/bin" -import test/wire anyform/anyform.proto mapform/mapform.proto

@@ -48,6 +48,8 @@ type Fleet struct {
 	// pods by name; byGroup by controller UID, by namespace for bare pods.
 	pods       map[types.NamespacedName]*Pod
 	namespaces map[string]*namespace
+	// ungoverned are the pods that no mix may govern, by namespace.
+	ungoverned map[string]map[*Pod]struct{}
 	nodes      map[string]*nodeState
 	objects    map[types.UID]metav1.Object
 }
@@ -70,7 +72,7 @@ func New(o Options) *Fleet {
 	f := &Fleet{
 		Options: o,
 		texts:   texts{}, sweepAt: minSweep,
-		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{},
+		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{}, ungoverned: map[string]map[*Pod]struct{}{},
 		nodes: map[string]*nodeState{}, objects: map[types.UID]metav1.Object{},
 	}
 	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
@@ -150,6 +152,10 @@ func (f *Fleet) add(p *Pod) {
 	f.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
 	f.use(p, 1)
 	if !policy.Governable(p.Object()) {
+		if f.ungoverned[p.Namespace] == nil {
+			f.ungoverned[p.Namespace] = map[*Pod]struct{}{}
+		}
+		f.ungoverned[p.Namespace][p] = struct{}{}
 		return
 	}
 	ns := f.namespaces[p.Namespace]
@@ -175,6 +181,11 @@ func (f *Fleet) remove(p *Pod) {
 	}
 	delete(f.pods, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	f.use(p, -1)
+	if all := f.ungoverned[p.Namespace]; all != nil {
+		if delete(all, p); len(all) == 0 {
+			delete(f.ungoverned, p.Namespace)
+		}
+	}
 	ns := f.namespaces[p.Namespace]
 	if ns == nil { // it has only pods that nothing governs
 		return
@@ -340,6 +351,31 @@ func (f *Fleet) Pods(namespace string) []*Pod {
 	for _, members := range ns.owned {
 		for p := range members {
 			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// AllPods returns the pods of a namespace, those that belong to a node included,
+// in no order.
+func (f *Fleet) AllPods(namespace string) []*Pod {
+	all := f.Pods(namespace)
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for p := range f.ungoverned[namespace] {
+		all = append(all, p)
+	}
+	return all
+}
+
+// AllNamespaces returns the namespaces that have pods of any kind, in no order.
+func (f *Fleet) AllNamespaces() []string {
+	all := f.Namespaces()
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for name := range f.ungoverned {
+		if f.namespaces[name] == nil {
+			all = append(all, name)
 		}
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -191,4 +192,39 @@ func TestNamesOfGoneNodesAreForgotten(t *testing.T) {
 		f.DeleteNode(name)
 	}
 	assert.LessOrEqual(t, len(f.texts), 2*minSweep)
+}
+
+func TestPodsOfNodesAreThereWhenAskedFor(t *testing.T) {
+	rules, err := capacity.NewClassifier(capacity.DefaultRules())
+	require.NoError(t, err)
+	f := New(Options{Classifier: rules})
+	owned := func(name, kind, owner string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}}
+		if kind != "" {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner, UID: types.UID(owner), Controller: new(true)}}
+		}
+		return p
+	}
+	above := metav1.OwnerReference{Kind: "Deployment", Name: "web", UID: "web", Controller: new(true)}
+	f.SetOwner(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "web-1", OwnerReferences: []metav1.OwnerReference{above}}})
+	daemon := owned("d", "DaemonSet", "daemons")
+	daemon.Namespace = "system"
+	f.SetPod(daemon)
+	f.SetPod(owned("w", "ReplicaSet", "web-1"))
+	f.SetPod(owned("s", "StatefulSet", "db"))
+	f.SetPod(owned("b", "", ""))
+	assert.Empty(t, f.Pods("system"))
+	require.Len(t, f.AllPods("system"), 1)
+	assert.ElementsMatch(t, []string{"shop", "system"}, f.AllNamespaces())
+	got := map[string]string{}
+	for _, p := range append(f.AllPods("shop"), f.AllPods("system")...) {
+		w := f.Above(p)
+		got[p.Name] = w.Kind + " " + w.Namespace + "/" + w.Name
+	}
+	assert.Equal(t, map[string]string{
+		"d": "DaemonSet system/daemons", "w": "Deployment shop/web", "s": "StatefulSet shop/db", "b": "Pod shop/b",
+	}, got)
+	f.DeletePod(types.NamespacedName{Namespace: "system", Name: "d"}, "")
+	assert.Empty(t, f.AllPods("system"))
+	assert.Equal(t, []string{"shop"}, f.AllNamespaces())
 }

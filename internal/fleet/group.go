@@ -316,6 +316,23 @@ func (f *Fleet) workload(namespace string, ref *metav1.OwnerReference, owner met
 	return w, Rollout{}
 }
 
+// Above names what stands at the top of a pod's controllers: the Deployment of
+// its ReplicaSet, the CronJob of its Job, else its controller, else the pod.
+func (f *Fleet) Above(p *Pod) Workload {
+	if p.Owner == nil {
+		return Workload{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	ref := p.Owner
+	if owner := f.objects[ref.UID]; owner != nil {
+		if above := metav1.GetControllerOfNoCopy(owner); above != nil {
+			ref = above
+		}
+	}
+	return Workload{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: p.Namespace, Name: ref.Name, UID: ref.UID}
+}
+
 func older(a, b *Pod) int {
 	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.UID, b.UID))
 }

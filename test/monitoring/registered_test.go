@@ -27,11 +27,14 @@ import (
 
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/controllers/capacitymix"
-	_ "berth.dev/berth/controllers/rebalance" // registers its metrics
+	_ "berth.dev/berth/controllers/rebalance"     // registers its metrics
+	_ "berth.dev/berth/controllers/resourcelimit" // likewise
+	_ "berth.dev/berth/controllers/webhook"       // likewise
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/internal/rebalance"
+	_ "berth.dev/berth/services/server" // registers its metrics
 )
 
 const (
@@ -111,7 +114,7 @@ func ofController(t *testing.T) map[string]*metric {
 	assert.Len(t, families, len(own), "the board does not show every metric that the collector describes")
 	learn(own, families, "type")
 	maps.Copy(all, own)
-	for name, m := range declared(t, "controllers") {
+	for name, m := range ofSource(t) {
 		if all[name] != nil {
 			all[name].histogram = m.histogram // a description does not say so
 		}
@@ -127,6 +130,14 @@ func ofController(t *testing.T) map[string]*metric {
 		require.NotNil(t, all[name], "%s is not registered", name)
 		all[name].values[fixed.label] = fixed.values
 	}
+	return all
+}
+
+// ofSource are Berth's metrics in the controller, from the source.
+func ofSource(t *testing.T) map[string]*metric {
+	t.Helper()
+	all := declared(t, "controllers")
+	maps.Copy(all, declared(t, "services"))
 	return all
 }
 
@@ -187,7 +198,7 @@ func TestTheSchedulersStockMetricsAreAsListed(t *testing.T) {
 // What the source declares is what the registries hold: nothing is forgotten.
 func TestEveryDeclaredMetricIsRegistered(t *testing.T) {
 	held := ofController(t)
-	source := declared(t, "controllers")
+	source := ofSource(t)
 	require.NotEmpty(t, source)
 	for name, m := range source {
 		if assert.NotNil(t, held[name], "%s is declared, and not registered", name) {

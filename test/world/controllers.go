@@ -52,6 +52,18 @@ func (w *World) Controller(changes ...func(*controller.Configuration)) *cluster.
 // StartController starts a replica of the controller, which may stand by.
 func (w *World) StartController(name string, changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
+	return w.startController(cluster.ControllerOptions{Name: name}, changes...)
+}
+
+// StartUnready starts a replica of the controller that is not ready before the
+// test has done something about it.
+func (w *World) StartUnready(name string, changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	return w.startController(cluster.ControllerOptions{Name: name, NoWait: true}, changes...)
+}
+
+func (w *World) startController(o cluster.ControllerOptions, changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
 	if shared.controller == "" {
 		var err error
 		shared.controller, err = cluster.BuildController(context.WithoutCancel(w.Ctx), Path("."), os.Stderr, os.Getenv(NoRaceEnv) == "")
@@ -65,7 +77,8 @@ func (w *World) StartController(name string, changes ...func(*controller.Configu
 	require.NoError(w.T, err)
 	file := filepath.Join(w.T.TempDir(), "config.yaml")
 	require.NoError(w.T, os.WriteFile(file, b, 0o600))
-	c, err := w.Cluster.StartController(w.Ctx, cluster.ControllerOptions{Binary: shared.controller, ConfigFile: file, Name: name})
+	o.Binary, o.ConfigFile = shared.controller, file
+	c, err := w.Cluster.StartController(w.Ctx, o)
 	require.NoError(w.T, err)
 	w.T.Cleanup(func() {
 		if w.T.Failed() {

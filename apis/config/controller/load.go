@@ -46,6 +46,8 @@ func Default() *Configuration {
 			Storm:                Storm{SharePercent: 20, MinNodes: 2, WindowSeconds: 60, QuietSeconds: 120},
 		},
 		AnnotationRepairsPerMinute: 60,
+		Webhook:                    defaultWebhook(),
+		Services:                   defaultServices(),
 	}
 }
 

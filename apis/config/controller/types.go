@@ -79,6 +79,21 @@ type Configuration struct {
 	//
 	// +optional
 	AnnotationRepairsPerMinute int32 `json:"annotationRepairsPerMinute"`
+
+	// resourceLimits is how pods find their ResourceLimit.
+	//
+	// +optional
+	ResourceLimits ResourceLimits `json:"resourceLimits"`
+
+	// webhook is the admission webhook that fills pods in.
+	//
+	// +optional
+	Webhook Webhook `json:"webhook"`
+
+	// services says where gRPC and REST are served.
+	//
+	// +optional
+	Services Services `json:"services"`
 }
 
 // LeaderElection is how replicas agree on the one that acts.

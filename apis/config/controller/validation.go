@@ -23,6 +23,9 @@ func (c *Configuration) Validate() field.ErrorList {
 	all = append(all, c.Metrics.validate(field.NewPath("metrics"))...)
 	all = append(all, validateBindAddress(field.NewPath("health", "bindAddress"), c.Health.BindAddress)...)
 	all = append(all, c.ClientConnection.validate(field.NewPath("clientConnection"))...)
+	all = append(all, c.ResourceLimits.validate(field.NewPath("resourceLimits"))...)
+	all = append(all, c.Webhook.validate(field.NewPath("webhook"))...)
+	all = append(all, c.Services.validate(field.NewPath("services"))...)
 	return append(all, c.Rebalance.validate(field.NewPath("rebalance"))...)
 }
 

@@ -71,7 +71,25 @@ func TestValidate(t *testing.T) {
 			func(c *Configuration) { c.Metrics.BindAddress = "127.0.0.1:0" },
 			"must be a number from 1 to 65535",
 		},
-		"a host that cannot be": {func(c *Configuration) { c.Metrics.BindAddress = "a b:1" }, "its host must be"},
+		"a default namespace for limits": {func(c *Configuration) { c.ResourceLimits.DefaultNamespace = "sizes" }, ""},
+		"a default namespace for limits that cannot be": {
+			func(c *Configuration) { c.ResourceLimits.DefaultNamespace = "The Sizes" },
+			`resourceLimits.defaultNamespace: Invalid value: "The Sizes"`,
+		},
+		"a webhook that names no scheduler": {func(c *Configuration) { c.Webhook.SchedulerName = "" }, ""},
+		"a scheduler that cannot be":        {func(c *Configuration) { c.Webhook.SchedulerName = "a b" }, `webhook.schedulerName: Invalid value: "a b"`},
+		"a webhook that listens nowhere": {
+			func(c *Configuration) { c.Webhook.BindAddress = "0" },
+			`webhook.bindAddress: Invalid value: "0": must be host:port or :port`,
+		},
+		"a webhook's address without a port": {func(c *Configuration) { c.Webhook.BindAddress = "here" }, "webhook.bindAddress"},
+		"a webhook's namespace that cannot be": {
+			func(c *Configuration) { c.Webhook.Namespace = "a_b" }, `webhook.namespace: Invalid value: "a_b"`,
+		},
+		"a webhook without a service":       {func(c *Configuration) { c.Webhook.ServiceName = "1" }, `webhook.serviceName: Invalid value: "1"`},
+		"a webhook without a secret":        {func(c *Configuration) { c.Webhook.SecretName = "A" }, `webhook.secretName: Invalid value: "A"`},
+		"a webhook without a configuration": {func(c *Configuration) { c.Webhook.ConfigurationName = "A" }, `webhook.configurationName: Invalid value: "A"`},
+		"a host that cannot be":             {func(c *Configuration) { c.Metrics.BindAddress = "a b:1" }, "its host must be"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Default()
@@ -100,7 +118,7 @@ func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
 		}
 		checked++
 	})
-	require.Equal(t, 18, checked)
+	require.Equal(t, 22, checked)
 }
 
 // visit calls f for every integer field.

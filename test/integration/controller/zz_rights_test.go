@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -35,6 +36,8 @@ func TestEveryGrantedRightIsUsedOrExplainedAndNoneIsMissing(t *testing.T) {
 	w.WaitEvictions(1)
 	w.ReadMetricsAsSomebody(c.URL)
 	w.WaitExact("web", seventy, replicas, world.SettleTimeout)
+	size := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Name: "size"}} // it is given a finalizer and a status
+	w.Create(size)
 	young := w.Slots(w.Live("web"))[replicas-1]
 	world.Patch(w, young, func(p *corev1.Pod) { p.Annotations[v1alpha1.SlotAnnotation] = "0" })
 

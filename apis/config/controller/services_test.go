@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestServices(t *testing.T) {
+	tls := func(s *Services) { s.CertFile, s.KeyFile = "/tls.crt", "/tls.key" }
+	for name, tc := range map[string]struct {
+		change func(*Services)
+		want   string
+	}{
+		"nothing is served":                 {func(*Services) {}, ""},
+		"loopback needs no TLS":             {func(s *Services) { s.BindAddress = "127.0.0.1:3000" }, ""},
+		"loopback of IPv6":                  {func(s *Services) { s.BindAddress = "[::1]:3000" }, ""},
+		"localhost":                         {func(s *Services) { s.BindAddress = "localhost:3000" }, ""},
+		"all addresses need TLS":            {func(s *Services) { s.BindAddress = ":3000" }, `services.bindAddress: Invalid value: ":3000": others can reach it`},
+		"another address needs TLS":         {func(s *Services) { s.BindAddress = "10.0.0.1:3000" }, "others can reach it"},
+		"a name needs TLS":                  {func(s *Services) { s.BindAddress = "berth.example:3000" }, "others can reach it"},
+		"all addresses with TLS":            {func(s *Services) { tls(s); s.BindAddress = ":3000" }, ""},
+		"all addresses without, on purpose": {func(s *Services) { s.BindAddress, s.Insecure = ":3000", true }, ""},
+		"more addresses": {func(s *Services) {
+			tls(s)
+			s.BindAddress, s.ExtraBindAddresses = ":3000", []string{":8000", "127.0.0.1:7088"}
+		}, ""},
+		"one of more needs TLS": {func(s *Services) {
+			s.BindAddress, s.ExtraBindAddresses = "127.0.0.1:3000", []string{"127.0.0.1:3001", ":8000"}
+		}, `services.extraBindAddresses[1]: Invalid value: ":8000": others can reach it`},
+		"more addresses than none": {
+			func(s *Services) { s.ExtraBindAddresses = []string{"127.0.0.1:3001"} },
+			"services.extraBindAddresses[0]: Forbidden",
+		},
+		"an address twice": {func(s *Services) {
+			s.BindAddress, s.ExtraBindAddresses = "127.0.0.1:3000", []string{"127.0.0.1:3000"}
+		}, "services.extraBindAddresses[0]: Duplicate"},
+		"an extra address that is off": {func(s *Services) {
+			s.BindAddress, s.ExtraBindAddresses = "127.0.0.1:3000", []string{"0"}
+		}, "services.extraBindAddresses[0]: Invalid"},
+		"no port":                         {func(s *Services) { s.BindAddress = "localhost" }, "services.bindAddress"},
+		"a certificate without a key":     {func(s *Services) { s.CertFile = "/tls.crt" }, "services.keyFile: Required"},
+		"client certificates without TLS": {func(s *Services) { s.ClientCAFile = "/ca.crt" }, "services.clientCAFile: Forbidden"},
+		"client certificates":             {func(s *Services) { tls(s); s.ClientCAFile = "/ca.crt" }, ""},
+		"a default above the maximum":     {func(s *Services) { s.DefaultTimeoutSeconds = 61 }, "services.defaultTimeoutSeconds"},
+		"no namespace":                    {func(s *Services) { s.ResourceLimits.Namespace = "" }, "services.resourceLimits.namespace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Default()
+			tc.change(&c.Services)
+			errs := c.Validate()
+			if tc.want == "" {
+				require.Empty(t, errs)
+				return
+			}
+			require.Len(t, errs, 1)
+			require.ErrorContains(t, errs[0], tc.want)
+		})
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/resourcelimit"
+	"berth.dev/berth/controllers/webhook"
+	"berth.dev/berth/internal/limits"
+)
+
+// addLimits adds what looks after ResourceLimits. The fleet, which it counts
+// the pods of, comes after it.
+func (p *parts) addLimits() error {
+	p.registry = limits.NewRegistry(p.cfg.ResourceLimits.DefaultNamespace)
+	p.limits = resourcelimit.NewTracker()
+	p.templates = resourcelimit.NewTemplates(p.limits.Changed)
+	p.limits.Templates, p.limits.Limits, p.limits.List = p.templates, p.registry, p.limitsOf
+	p.limits.DefaultNamespace = p.cfg.ResourceLimits.DefaultNamespace
+	p.limits.Synced = func() bool {
+		_, ok := p.synced()
+		return ok
+	}
+	r := resourcelimit.New(resourcelimit.Options{
+		Client: p.mgr.GetClient(), Recorder: p.mgr.GetEventRecorderFor(resourcelimit.FieldOwner), Clock: clock.RealClock{},
+		Namespaces: p.cfg.Namespaces,
+	}, p.limits)
+	return r.Setup(p.mgr)
+}
+
+// limitsOf returns the limits of a namespace; they are shared and must not be changed.
+func (p *parts) limitsOf(ctx context.Context, namespace string) ([]*v1alpha1.ResourceLimit, error) {
+	var list v1alpha1.ResourceLimitList
+	if err := p.mgr.GetClient().List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the ResourceLimits of %s: %w", namespace, err)
+	}
+	all := make([]*v1alpha1.ResourceLimit, len(list.Items))
+	for i := range list.Items {
+		all[i] = &list.Items[i]
+	}
+	return all, nil
+}
+
+// limitHandler keeps the registry up to date.
+func (p *parts) limitHandler() toolscache.ResourceEventHandler {
+	set := func(o any) {
+		if l := o.(*v1alpha1.ResourceLimit); p.registry.Set(l) {
+			p.limits.LimitChanged(l.Namespace)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, after any) { set(after) },
+		DeleteFunc: func(o any) {
+			if l, ok := deleted(o).(*v1alpha1.ResourceLimit); ok {
+				p.registry.Delete(l.Namespace, l.Name)
+				p.limits.LimitChanged(l.Namespace)
+			}
+		},
+	}
+}
+
+// addWebhook adds the webhook if it is wanted. It serves on every replica.
+func (p *parts) addWebhook() error {
+	w := &p.cfg.Webhook
+	if !w.Enabled {
+		return nil
+	}
+	return webhook.Add(p.mgr, p.kube, w, w.Namespace, &webhook.Handler{
+		Limits: p.registry, Synced: p.limitsRead.Load, SchedulerName: w.SchedulerName,
+	})
+}

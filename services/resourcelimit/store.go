@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resourcelimit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+const (
+	plural = "resourcelimits"
+	// fieldManager owns what the services write.
+	fieldManager = "berth-services"
+)
+
+// store reads and writes ResourceLimits at the API server, without a cache: callers read what they wrote.
+type store struct{ client rest.Interface }
+
+func newStore(config *rest.Config) (*store, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // the Status of an error
+	c := rest.CopyConfig(config)
+	c.APIPath, c.GroupVersion = "/apis", &v1alpha1.SchemeGroupVersion
+	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	client, err := rest.RESTClientFor(c)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return &store{client}, nil
+}
+
+func (s *store) get(ctx context.Context, namespace, name string) (*object, error) {
+	return one(ctx, s.client.Get().Namespace(namespace).Resource(plural).Name(name))
+}
+
+func (s *store) create(ctx context.Context, o *object) (*object, error) {
+	return write(ctx, s.client.Post().Namespace(o.Namespace).Resource(plural), o)
+}
+
+// update replaces the version that o was read as, and no other.
+func (s *store) update(ctx context.Context, o *object) (*object, error) {
+	return write(ctx, s.client.Put().Namespace(o.Namespace).Resource(plural).Name(o.Name), o)
+}
+
+// allowDeletion lets the controller take its finalizer off although the limit is in use.
+func (s *store) allowDeletion(ctx context.Context, o *object) (*object, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": o.UID, "resourceVersion": o.ResourceVersion,
+		"annotations": map[string]string{v1alpha1.ForceDeleteAnnotation: "true"},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encode a patch: %w", err)
+	}
+	return one(ctx, s.client.Patch(types.MergePatchType).Namespace(o.Namespace).Resource(plural).Name(o.Name).
+		Param("fieldManager", fieldManager).Body(patch))
+}
+
+// remove deletes the version that o was read as, and no other.
+func (s *store) remove(ctx context.Context, o *object) error {
+	options, err := json.Marshal(metav1.DeleteOptions{
+		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: &metav1.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion},
+	})
+	if err != nil {
+		return fmt.Errorf("encode the options: %w", err)
+	}
+	result := s.client.Delete().Namespace(o.Namespace).Resource(plural).Name(o.Name).
+		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(options).Do(ctx)
+	return result.Error()
+}
+
+func (s *store) list(ctx context.Context, namespace, selector, after string, first int) (*list, error) {
+	var l list
+	r := s.client.Get().Namespace(namespace).Resource(plural).Param("limit", fmt.Sprint(first))
+	if selector != "" {
+		r = r.Param("labelSelector", selector)
+	}
+	if after != "" {
+		r = r.Param("continue", after)
+	}
+	return &l, do(ctx, r, &l)
+}
+
+func write(ctx context.Context, r *rest.Request, o *object) (*object, error) {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("encode a ResourceLimit: %w", err)
+	}
+	return one(ctx, r.SetHeader("Content-Type", runtime.ContentTypeJSON).
+		Param("fieldManager", fieldManager).Param("fieldValidation", metav1.FieldValidationStrict).Body(body))
+}
+
+func one(ctx context.Context, r *rest.Request) (*object, error) {
+	var o object
+	return &o, do(ctx, r, &o)
+}
+
+func do(ctx context.Context, r *rest.Request, into any) error {
+	result := r.Do(ctx)
+	// Unlike Raw this says what the API server said.
+	if err := result.Error(); err != nil {
+		return err
+	}
+	b, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("decode a ResourceLimit: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+)
+
+// reviewTimeout bounds one question to the API server about a caller.
+const reviewTimeout = 5 * time.Second
+
+// Access is one request to the API server, as RBAC names it.
+type Access struct {
+	Verb, Group, Version, Resource, Subresource, Namespace, Name string
+}
+
+// reviews asks the API server who a caller is and what they may do.
+type reviews struct {
+	authn authenticator.Request
+	authz authorizer.Authorizer
+}
+
+func newReviews(config *rest.Config, clients dynamiccertificates.CAContentProvider, tokenTTL time.Duration) (*reviews, error) {
+	authentication, err := authenticationv1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	authorization, err := authorizationv1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	again := &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
+	var r reviews
+	// It keeps its word on a token by a hash with a key that is new at every start, never by the token.
+	r.authn, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
+		TokenAccessReviewClient:            authentication,
+		TokenAccessReviewTimeout:           reviewTimeout,
+		WebhookRetryBackoff:                again,
+		CacheTTL:                           tokenTTL,
+		ClientCertificateCAContentProvider: clients,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("make the authenticator: %w", err)
+	}
+	// What somebody may do is not kept at all: a right that was taken away is gone at once.
+	r.authz, err = authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: authorization,
+		WebhookRetryBackoff:       again,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("make the authorizer: %w", err)
+	}
+	return &r, nil
+}
+
+// authenticate returns who calls. Nobody is not anybody: there are no anonymous callers.
+func (r *reviews) authenticate(ctx context.Context, header http.Header, state *tls.ConnectionState) (user.Info, error) {
+	// Only what says who calls: other headers have other ways to carry a token.
+	ask := (&http.Request{Header: http.Header{}, TLS: state}).WithContext(ctx)
+	for _, value := range header.Values("Authorization") {
+		ask.Header.Add("Authorization", value)
+	}
+	response, ok, err := r.authn.AuthenticateRequest(ask)
+	switch {
+	case ok:
+		return response.User, nil
+	case err == nil:
+		return nil, Refuse(codes.Unauthenticated, "who calls is not known: send a bearer token, or a client certificate")
+	case ctx.Err() != nil:
+		return nil, AsError(ctx.Err())
+	case ofRequest(err):
+		return nil, &unavailable{fmt.Errorf("review a caller: %w", err)}
+	}
+	// What is wrong with it is not said: that would help those who try.
+	return nil, Refuse(codes.Unauthenticated, "the bearer token or client certificate is not valid")
+}
+
+// ofRequest says whether an error is one of asking the API server, and not its answer. Each way to say who calls has an
+// error of its own.
+func ofRequest(err error) bool {
+	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
+		return slices.ContainsFunc(all.Errors(), ofRequest)
+	}
+	_, isStatus := errors.AsType[*apierrors.StatusError](err)
+	_, isNet := errors.AsType[net.Error](err)
+	return isStatus || isNet || errors.Is(err, context.DeadlineExceeded)
+}
+
+// authorize returns PERMISSION_DENIED unless the caller may make the request.
+func (r *reviews) authorize(ctx context.Context, caller user.Info, a Access) error {
+	decision, reason, err := r.authz.Authorize(ctx, authorizer.AttributesRecord{
+		User: caller, Verb: a.Verb, Namespace: a.Namespace, APIGroup: a.Group, APIVersion: a.Version,
+		Resource: a.Resource, Subresource: a.Subresource, Name: a.Name, ResourceRequest: true,
+	})
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && reason == "":
+		return &unavailable{fmt.Errorf("review an access: %w", err)}
+	}
+	what := fmt.Sprintf("%s %s", a.Verb, a.Resource)
+	if a.Group != "" {
+		what += "." + a.Group
+	}
+	if a.Name != "" {
+		what += fmt.Sprintf(" %q", a.Name)
+	}
+	return Refuse(codes.PermissionDenied, fmt.Sprintf("user %q may not %s in namespace %q", caller.GetName(), what, a.Namespace))
+}
+
+// unavailable is an error of the API server's that is no fault of the caller.
+type unavailable struct{ error }
+
+func (u *unavailable) Unwrap() []error {
+	return []error{u.error, Refuse(codes.Unavailable, "the API server cannot be asked about the caller now")}
+}
+
+// Authorize returns PERMISSION_DENIED unless the caller of ctx may make the request of the API server. A service asks it
+// for exactly what it is about to do.
+func (s *Server) Authorize(ctx context.Context, a Access) error {
+	caller := callOf(ctx).caller
+	if caller == nil {
+		return Refuse(codes.Unauthenticated, "who calls is not known")
+	}
+	return s.reviews.authorize(ctx, caller, a)
+}

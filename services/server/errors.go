@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"regexp"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// Violation is a field of a request, and what is wrong with it.
+type Violation struct {
+	Field       string `json:"field"`
+	Description string `json:"description"`
+}
+
+// Error is why a call was refused, for gRPC and REST alike.
+type Error struct {
+	Code       codes.Code
+	Message    string
+	Violations []Violation
+	// HTTPStatus overrides the HTTP status that goes with the code.
+	HTTPStatus int
+}
+
+// Error returns the code and the message.
+func (e *Error) Error() string { return codeName(e.Code) + ": " + e.Message }
+
+// GRPCStatus returns the error as gRPC shows it, with the fields as a google.rpc.BadRequest.
+func (e *Error) GRPCStatus() *status.Status {
+	s := status.New(e.Code, strings.ToValidUTF8(e.Message, "\uFFFD"))
+	if len(e.Violations) == 0 {
+		return s
+	}
+	var details errdetails.BadRequest
+	for _, v := range e.Violations {
+		details.FieldViolations = append(details.FieldViolations, &errdetails.BadRequest_FieldViolation{
+			Field: strings.ToValidUTF8(v.Field, "\uFFFD"), Description: strings.ToValidUTF8(v.Description, "\uFFFD"),
+		})
+	}
+	if with, err := s.WithDetails(&details); err == nil {
+		return with
+	}
+	return s
+}
+
+// Refuse makes an error without fields.
+func Refuse(code codes.Code, message string) *Error { return &Error{Code: code, Message: message} }
+
+// Invalid makes an INVALID_ARGUMENT, with the fields in the message too.
+func Invalid(violations ...Violation) *Error {
+	return &Error{Code: codes.InvalidArgument, Message: describe(violations), Violations: violations}
+}
+
+func describe(violations []Violation) string {
+	var parts []string
+	for _, v := range violations {
+		parts = append(parts, v.Field+": "+v.Description)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Renamed returns the error with its fields called by other names, as the caller knows them.
+func (e *Error) Renamed(name func(field string) string) *Error {
+	if len(e.Violations) == 0 {
+		return e
+	}
+	out := *e
+	before := describe(e.Violations)
+	out.Violations = make([]Violation, len(e.Violations))
+	for i, v := range e.Violations {
+		out.Violations[i] = Violation{Field: name(v.Field), Description: v.Description}
+	}
+	out.Message = strings.Replace(e.Message, before, describe(out.Violations), 1)
+	return &out
+}
+
+// AsError returns any error as one that a caller can be shown. What the API server says is translated; what is unknown is
+// INTERNAL. Nil stays nil.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if s, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return fromStatus(&s.ErrStatus)
+	}
+	if s, ok := status.FromError(err); ok {
+		return Refuse(s.Code(), s.Message())
+	}
+	_, isNet := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return Refuse(codes.DeadlineExceeded, "the call took longer than it may")
+	case errors.Is(err, context.Canceled):
+		return Refuse(codes.Canceled, "the caller gave up")
+	case isNet, utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err), utilnet.IsProbableEOF(err):
+		return Refuse(codes.Unavailable, "the API server cannot be reached now")
+	}
+	return Refuse(codes.Internal, "internal error: the log of berth-controller has it")
+}
+
+// ofReasons are the codes of the API server's reasons.
+var ofReasons = map[metav1.StatusReason]codes.Code{
+	metav1.StatusReasonNotFound:              codes.NotFound,
+	metav1.StatusReasonAlreadyExists:         codes.AlreadyExists,
+	metav1.StatusReasonConflict:              codes.Aborted,
+	metav1.StatusReasonInvalid:               codes.InvalidArgument,
+	metav1.StatusReasonBadRequest:            codes.InvalidArgument,
+	metav1.StatusReasonRequestEntityTooLarge: codes.InvalidArgument,
+	metav1.StatusReasonForbidden:             codes.PermissionDenied,
+	metav1.StatusReasonGone:                  codes.Aborted,
+	metav1.StatusReasonExpired:               codes.Aborted,
+	metav1.StatusReasonTooManyRequests:       codes.ResourceExhausted,
+	metav1.StatusReasonTimeout:               codes.DeadlineExceeded,
+	metav1.StatusReasonServerTimeout:         codes.Unavailable,
+	metav1.StatusReasonServiceUnavailable:    codes.Unavailable,
+	metav1.StatusReasonMethodNotAllowed:      codes.Unimplemented,
+}
+
+func fromStatus(s *metav1.Status) *Error {
+	code, known := ofReasons[s.Reason]
+	if !known {
+		code = codes.Internal
+	}
+	e := &Error{Code: code, Message: s.Message}
+	switch {
+	case s.Reason == metav1.StatusReasonUnauthorized:
+		return Refuse(codes.Internal, "berth-controller is not known to the API server")
+	case s.Reason == metav1.StatusReasonNotFound && (s.Details == nil || s.Details.Name == ""):
+		return Refuse(codes.Unavailable, "the API server does not serve this resource: a CRD of Berth is not installed")
+	case s.Details == nil:
+		return e
+	}
+	for _, cause := range s.Details.Causes {
+		if cause.Type == corev1NamespaceTerminating {
+			e.Code = codes.FailedPrecondition
+		}
+		if cause.Field != "" {
+			e.Violations = append(e.Violations, Violation{Field: cause.Field, Description: plain(cause.Message)})
+		}
+	}
+	// The same words, without the name of the kind before them.
+	if len(e.Violations) > 0 && code == codes.InvalidArgument {
+		e.Message = describe(e.Violations)
+	}
+	return e
+}
+
+// corev1NamespaceTerminating is the cause of a create in a namespace that is being deleted.
+const corev1NamespaceTerminating metav1.CauseType = "NamespaceTerminating"
+
+// typeForValue is how a rule of a CRD shows a value that it cannot: by the value's type.
+var typeForValue = regexp.MustCompile(`^Invalid value: "?(object|array|string|integer|boolean|number)"?: `)
+
+func plain(message string) string { return typeForValue.ReplaceAllString(message, "") }

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"log"
+	"strings"
+
+	"github.com/go-logr/logr"
+)
+
+// quiet is for what net/http has to say: mostly of peers that do not speak TLS.
+func quiet(l logr.Logger) *log.Logger { return log.New(lines{l}, "", 0) }
+
+type lines struct{ log logr.Logger }
+
+func (l lines) Write(p []byte) (int, error) {
+	l.log.V(2).Info("A connection did not work", "message", strings.TrimSpace(string(p)))
+	return len(p), nil
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	kjson "sigs.k8s.io/json"
+)
+
+const (
+	jsonType   = "application/json"
+	healthPath = "/health"
+)
+
+// Handler answers a REST call. An error becomes the answer, unless something was written.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// resource is a path of the REST API, and what can be done with it.
+type resource map[string]Handler
+
+// Route serves a path, a pattern of http.ServeMux without a method, by HTTP method.
+func (s *Server) Route(path string, byMethod map[string]Handler) {
+	s.routes[path] = byMethod
+	s.rest.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handle, ok := byMethod[r.Method]
+		if !ok {
+			w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(byMethod)), ", "))
+			writeError(w, &Error{
+				Code: codes.Unimplemented, HTTPStatus: http.StatusMethodNotAllowed,
+				Message: fmt.Sprintf("%s cannot be used here", r.Method),
+			})
+			return
+		}
+		if err := handle(w, r); err != nil {
+			s.note(r.Context(), err)
+			writeError(w, AsError(err))
+		}
+	}))
+}
+
+// WriteJSON answers with a value. Keys of maps are in order: equal values are equal bytes.
+func WriteJSON(w http.ResponseWriter, status int, value any) error {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", jsonType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // a caller that is gone hears nothing
+	return nil
+}
+
+// writeError answers with an error.
+func writeError(w http.ResponseWriter, e *Error) {
+	for rec := w; rec != nil; {
+		if r, ok := rec.(*recorder); ok {
+			r.failed = e
+			break
+		}
+		u, ok := rec.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		rec = u.Unwrap()
+	}
+	if e.Code == codes.Unauthenticated {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	_ = WriteJSON(w, e.httpStatus(), struct {
+		Code    string      `json:"code"`
+		Message string      `json:"message"`
+		Details []Violation `json:"details,omitempty"`
+	}{codeName(e.Code), e.Message, e.Violations})
+}
+
+// ReadJSON decodes the body of a request into a struct. Keys that it does not have, keys in another case and keys given
+// twice are refused.
+func ReadJSON(r *http.Request, into any) error {
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != jsonType {
+		return &Error{
+			Code: codes.InvalidArgument, HTTPStatus: http.StatusUnsupportedMediaType,
+			Message: fmt.Sprintf("the Content-Type is %q, and must be %s", r.Header.Get("Content-Type"), jsonType),
+		}
+	}
+	b, err := io.ReadAll(r.Body)
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		e := Invalid(Violation{Field: "body", Description: fmt.Sprintf("has more than %d bytes", large.Limit)})
+		e.HTTPStatus = http.StatusRequestEntityTooLarge
+		return e
+	}
+	if err != nil {
+		if r.Context().Err() != nil {
+			return r.Context().Err()
+		}
+		return Invalid(Violation{Field: "body", Description: "is cut off"})
+	}
+	return Unmarshal("", b, into)
+}
+
+// Unmarshal decodes JSON as ReadJSON does. Its errors name the fields, below a field of the caller's unless it is empty.
+func Unmarshal(below string, b []byte, into any) error {
+	strict, err := kjson.UnmarshalStrict(b, into)
+	if err != nil {
+		return Invalid(badJSON(below, err))
+	}
+	var violations []Violation
+	for _, err := range strict {
+		violations = append(violations, badKey(below, err))
+	}
+	if len(violations) > 0 {
+		return Invalid(violations...)
+	}
+	return nil
+}
+
+func badJSON(below string, err error) Violation {
+	field, text := "", err.Error()
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		field, text = wrong.Field, fmt.Sprintf("is of the JSON type %s, and must be %s", wrong.Value, wrong.Type)
+	} else if t, f, ok := wrongType(text); ok {
+		field, text = f, t
+	}
+	if field == "" {
+		return Violation{Field: orBody(below), Description: "is no such JSON: " + text}
+	}
+	return Violation{Field: join(below, field), Description: text}
+}
+
+// wrongType takes apart an error of the JSON library's, which has no type for it: json: cannot unmarshal number into Go
+// struct field limit.limits.cpu of type string.
+func wrongType(text string) (description, field string, ok bool) {
+	rest, ok := strings.CutPrefix(text, "json: cannot unmarshal ")
+	if !ok {
+		return "", "", false
+	}
+	have, rest, ok := strings.Cut(rest, " into Go struct field ")
+	if !ok {
+		return "", "", false
+	}
+	field, want, ok := strings.Cut(rest, " of type ")
+	if !ok {
+		return "", "", false
+	}
+	_, field, ok = strings.Cut(field, ".") // without the name of the Go type
+	return fmt.Sprintf("is of the JSON type %s, and must be %s", have, want), field, ok
+}
+
+// badKey takes the key from an error of the JSON library's: unknown field "a.b", duplicate field "a.b".
+func badKey(below string, err error) Violation {
+	what, key, ok := strings.Cut(err.Error(), ` field "`)
+	if !ok || key == `"` { // a key can be empty
+		return Violation{Field: orBody(below), Description: err.Error()}
+	}
+	return Violation{Field: join(below, strings.TrimSuffix(key, `"`)), Description: what + " field"}
+}
+
+func orBody(below string) string {
+	if below == "" {
+		return "body"
+	}
+	return below
+}
+
+func join(below, field string) string {
+	if below == "" {
+		return field
+	}
+	return below + "." + field
+}

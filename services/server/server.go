@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"berth.dev/berth/apis/config/controller"
+)
+
+const (
+	// drainTimeout is what calls in hand have to come to their end. The controller itself gives 3 seconds.
+	drainTimeout = 2500 * time.Millisecond
+	// headerTimeout bounds reading a request's header, idleTimeout a connection without a call.
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 5 * time.Minute
+	// A connection that is silent is asked whether it is alive, and has so long to say so.
+	pingAfter, pingTimeout = 30 * time.Second, 15 * time.Second
+	maxHeaderBytes         = 64 << 10
+	// maxStreams is how many calls a connection may have at a time.
+	maxStreams = 100
+
+	healthService = "grpc.health.v1.Health"
+)
+
+// Server serves gRPC and REST. Services are added to it before it is started.
+type Server struct {
+	config  controller.Services
+	log     logr.Logger
+	reviews *reviews
+
+	grpc    *grpc.Server
+	health  *health.Server
+	rest    *http.ServeMux
+	routes  map[string]resource
+	methods map[string]map[string]bool // service → method → is it streaming
+
+	certificate *certwatcher.CertWatcher // nil without TLS
+	clients     *dynamiccertificates.DynamicFileCAContent
+}
+
+// New returns a server that asks an API server about its callers. It reads the certificates, so that a wrong path is an
+// error at the start.
+func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, error) {
+	s := &Server{config: c, log: log, rest: http.NewServeMux(), routes: map[string]resource{}, methods: map[string]map[string]bool{}}
+	var err error
+	if c.CertFile != "" {
+		if s.certificate, err = certwatcher.New(c.CertFile, c.KeyFile); err != nil {
+			return nil, fmt.Errorf("read services.certFile and services.keyFile: %w", err)
+		}
+	}
+	var clients dynamiccertificates.CAContentProvider
+	if c.ClientCAFile != "" {
+		if s.clients, err = dynamiccertificates.NewDynamicCAContentFromFile("services-client-ca", c.ClientCAFile); err != nil {
+			return nil, fmt.Errorf("read services.clientCAFile: %w", err)
+		}
+		clients = s.clients
+	}
+	if s.reviews, err = newReviews(api, clients, time.Duration(c.TokenCacheSeconds)*time.Second); err != nil {
+		return nil, err
+	}
+	s.grpc = s.newGRPC()
+	s.Route(healthPath, map[string]Handler{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) error {
+		_, err := w.Write([]byte("OK"))
+		return err
+	}})
+	s.rest.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, Refuse(codes.NotFound, fmt.Sprintf("nothing is served at %q", r.URL.Path)))
+	}))
+	return s, nil
+}
+
+// Register adds a gRPC service. Before Start only.
+func (s *Server) Register(d *grpc.ServiceDesc, service any) { s.grpc.RegisterService(d, service) }
+
+// NeedLeaderElection says that every replica serves.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// identify names a call, by what is served only.
+func (s *Server) identify(r *http.Request) *call {
+	if !isGRPC(r) {
+		c := &call{service: restService, method: other}
+		_, path := s.rest.Handler(r)
+		if _, served := s.routes[path][r.Method]; served {
+			c.method = r.Method + " " + path
+		}
+		return c
+	}
+	c := &call{service: other, method: other, grpc: true}
+	service, method, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if methods, served := s.methods[service]; served {
+		c.service = service
+		if streaming, served := methods[method]; served {
+			c.method, c.streaming = method, streaming
+		}
+	}
+	return c
+}
+
+// Start serves until the context ends, and then lets calls in hand come to their end.
+func (s *Server) Start(ctx context.Context) error {
+	for name, info := range s.grpc.GetServiceInfo() {
+		s.methods[name] = map[string]bool{}
+		for _, m := range info.Methods {
+			s.methods[name][m.Name] = m.IsServerStream || m.IsClientStream
+		}
+		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
+	servers, ctx := errgroup.WithContext(ctx)
+	if s.certificate != nil {
+		servers.Go(func() error { return s.certificate.Start(ctx) })
+	}
+	if s.clients != nil {
+		go s.clients.Run(ctx, 1)
+	}
+	for _, address := range append([]string{s.config.BindAddress}, s.config.ExtraBindAddresses...) {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if err != nil {
+			servers.Go(func() error { return fmt.Errorf("serve gRPC and REST: %w", err) })
+			break
+		}
+		servers.Go(func() error { return s.serveOn(ctx, listener) })
+		s.log.Info("Serving gRPC and REST", "address", address, "tls", s.certificate != nil, "clientCertificates", s.clients != nil)
+	}
+	err := servers.Wait()
+	s.grpc.Stop()
+	return err
+}
+
+func (s *Server) serveOn(ctx context.Context, listener net.Listener) error {
+	server := s.httpServer()
+	ended := make(chan error, 1)
+	go func() {
+		if s.certificate != nil {
+			ended <- server.ServeTLS(listener, "", "")
+		} else {
+			ended <- server.Serve(listener)
+		}
+	}()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve gRPC and REST: %w", err)
+	case <-ctx.Done():
+	}
+	s.health.Shutdown() // says NOT_SERVING from here on
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		s.log.Info("Calls were cut off at the end", "address", listener.Addr().String())
+		_ = server.Close()
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve gRPC and REST: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) httpServer() *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(s.certificate == nil)
+	server := &http.Server{
+		Handler:           s,
+		Protocols:         &protocols,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          quiet(s.log),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+	}
+	if s.certificate != nil {
+		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate.GetCertificate}
+		if s.clients != nil {
+			// Asked for here, and looked at when it says who calls: a token may do that as well.
+			server.TLSConfig.ClientAuth = tls.RequestClientCert
+		}
+	}
+	return server
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/apis/config/controller"
+)
+
+type panicking struct{}
+
+func (panicking) call(context.Context, *emptypb.Empty) (*emptypb.Empty, error) { panic("of gRPC") }
+
+// A panic is an INTERNAL of that call, is counted and logged, and the server goes on.
+func TestAPanicEndsTheCallOnly(t *testing.T) {
+	var log bytes.Buffer
+	c := controller.Default().Services
+	s, err := New(c, &rest.Config{Host: "127.0.0.1:1"}, funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{}))
+	require.NoError(t, err)
+	s.reviews.authn = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "alice"}}, true, nil
+	})
+	s.Register(&grpc.ServiceDesc{
+		ServiceName: "test.Service", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{Unary("Call", panicking.call)},
+	}, panicking{})
+	s.Route("/panic", map[string]Handler{http.MethodGet: func(http.ResponseWriter, *http.Request) error { panic("of REST") }})
+	s.Route("/secret", map[string]Handler{http.MethodGet: func(http.ResponseWriter, *http.Request) error { return errors.New("the secret") }})
+
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	h := httptest.NewUnstartedServer(s)
+	h.Config.Protocols = &p
+	h.Start()
+	defer h.Close()
+	before := testutil.ToFloat64(panics)
+	get := func(path string) (int, string) {
+		resp, err := http.Get(h.URL + path)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		var e struct{ Code, Message string }
+		require.NoError(t, json.NewDecoder(resp.Body).Decode(&e))
+		return resp.StatusCode, e.Code + " " + e.Message
+	}
+	for range 2 {
+		code, text := get("/panic")
+		assert.Equal(t, http.StatusInternalServerError, code)
+		assert.Contains(t, text, "INTERNAL")
+		assert.NotContains(t, text, "of REST")
+	}
+	conn, err := grpc.NewClient(h.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	err = conn.Invoke(t.Context(), "/test.Service/Call", &emptypb.Empty{}, &emptypb.Empty{})
+	require.Equal(t, codes.Internal, status.Code(err), "%v", err)
+	assert.NotContains(t, err.Error(), "of gRPC")
+	assert.InDelta(t, before+3, testutil.ToFloat64(panics), 0)
+
+	code, text := get("/secret")
+	assert.Equal(t, http.StatusInternalServerError, code)
+	assert.NotContains(t, text, "secret", "callers are not told")
+	for _, logged := range []string{"of REST", "of gRPC", "the secret", `"code"="INTERNAL"`, `"caller"="alice"`} {
+		assert.Contains(t, log.String(), logged)
+	}
+}
+
+func TestErrorsOfTheAPIServer(t *testing.T) {
+	resource := schema.GroupResource{Group: "berth.dev", Resource: "resourcelimits"}
+	for name, tc := range map[string]struct {
+		err  error
+		code codes.Code
+		http int
+	}{
+		"not found":       {apierrors.NewNotFound(resource, "x"), codes.NotFound, 404},
+		"no such CRD":     {apierrors.NewGenericServerResponse(404, "get", resource, "", "", 0, true), codes.Unavailable, 503},
+		"exists":          {apierrors.NewAlreadyExists(resource, "x"), codes.AlreadyExists, 409},
+		"conflict":        {apierrors.NewConflict(resource, "x", errors.New("old")), codes.Aborted, 409},
+		"forbidden":       {apierrors.NewForbidden(resource, "x", errors.New("no")), codes.PermissionDenied, 403},
+		"unauthorized":    {apierrors.NewUnauthorized("no"), codes.Internal, 500},
+		"expired":         {apierrors.NewResourceExpired("old"), codes.Aborted, 409},
+		"bad request":     {apierrors.NewBadRequest("bad"), codes.InvalidArgument, 400},
+		"too many":        {apierrors.NewTooManyRequests("slow", 1), codes.ResourceExhausted, 429},
+		"timeout":         {apierrors.NewTimeoutError("slow", 1), codes.DeadlineExceeded, 504},
+		"unavailable":     {apierrors.NewServiceUnavailable("down"), codes.Unavailable, 503},
+		"internal":        {apierrors.NewInternalError(errors.New("oops")), codes.Internal, 500},
+		"wrapped":         {fmt.Errorf("get: %w", apierrors.NewNotFound(resource, "x")), codes.NotFound, 404},
+		"deadline":        {fmt.Errorf("get: %w", context.DeadlineExceeded), codes.DeadlineExceeded, 504},
+		"given up":        {context.Canceled, codes.Canceled, 499},
+		"a mistake":       {errors.New("the secret"), codes.Internal, 500},
+		"a gRPC status":   {status.Error(codes.ResourceExhausted, "large"), codes.ResourceExhausted, 429},
+		"the reviews are": {&unavailable{errors.New("refused")}, codes.Unavailable, 503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := AsError(tc.err)
+			assert.Equal(t, tc.code, e.Code)
+			assert.Equal(t, tc.http, e.httpStatus())
+			assert.NotContains(t, e.Message, "secret")
+		})
+	}
+	assert.Nil(t, AsError(nil))
+}
+
+// That the API server did not answer says nothing about the caller; every answer but a yes does.
+func TestWhatIsWrongWithACaller(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want codes.Code
+	}{
+		"nothing shown":            {nil, codes.Unauthenticated},
+		"a token that is no token": {errors.New("[invalid bearer token]"), codes.Unauthenticated},
+		"an issuer's word":         {utilerrors.NewAggregate([]error{errors.New("oidc: token is expired")}), codes.Unauthenticated},
+		"a stranger's certificate": {x509.UnknownAuthorityError{}, codes.Unauthenticated},
+		"no right to review": {
+			utilerrors.NewAggregate([]error{apierrors.NewForbidden(schema.GroupResource{Resource: "tokenreviews"}, "", errors.New("no"))}),
+			codes.Unavailable,
+		},
+		"no API server": {utilerrors.NewAggregate([]error{errors.New("x509"), &url.Error{Op: "Post", Err: errors.New("refused")}}), codes.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &reviews{authn: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, tc.err })}
+			_, err := r.authenticate(t.Context(), http.Header{}, nil)
+			assert.Equal(t, tc.want, AsError(err).Code)
+		})
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"1S": time.Second, "100m": 100 * time.Millisecond, "1n": time.Millisecond, "5M": 5 * time.Minute, "99999999H": 24 * time.Hour,
+	} {
+		got, err := parseTimeout(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "S", "1", "1s", "-1S", "123456789S", "1.5S"} {
+		_, err := parseTimeout(text)
+		assert.Error(t, err, text)
+	}
+}
+
+func FuzzTimeouts(f *testing.F) {
+	f.Add("1S")
+	f.Add("99999999H")
+	f.Fuzz(func(t *testing.T, text string) {
+		if d, err := parseTimeout(text); err == nil && (d < time.Millisecond || d > 24*time.Hour) {
+			t.Fatal(d)
+		}
+	})
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// wireTypes are the names of the types that a field can have on the wire.
+var wireTypes = map[protowire.Type]string{
+	protowire.VarintType: "a varint", protowire.Fixed32Type: "4 bytes", protowire.Fixed64Type: "8 bytes",
+	protowire.BytesType: "bytes", protowire.StartGroupType: "a group", protowire.EndGroupType: "the end of a group",
+}
+
+// Decode reads a message. Unlike the library alone it says which field is wrong, and it does not take a field of another
+// type than the message has for one that it does not know.
+func Decode(b []byte, m proto.Message) error {
+	if v := broken("", m.ProtoReflect().Descriptor(), b); v != nil {
+		return Invalid(*v)
+	}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return Invalid(Violation{Field: "request", Description: "is no message of this rpc"})
+	}
+	return nil
+}
+
+// broken finds the first field that cannot be read, nil if all can. A field without a name is called by its message.
+func broken(path string, of protoreflect.MessageDescriptor, b []byte) *Violation {
+	for len(b) > 0 {
+		number, have, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return at(path, "is cut off, or is no protobuf")
+		}
+		b = b[n:]
+		size := protowire.ConsumeFieldValue(number, have, b)
+		field := of.Fields().ByNumber(number)
+		if field == nil {
+			if size < 0 {
+				return at(path, fmt.Sprintf("is cut off, or is no protobuf, at field %d", number))
+			}
+			b = b[size:]
+			continue
+		}
+		name := string(field.Name())
+		switch {
+		case of.IsMapEntry():
+			name = path // key and value are no names that anybody gave
+		case path != "":
+			name = path + "." + name
+		}
+		if want := wireType(field.Kind()); have != want && (have != protowire.BytesType || !packable(field)) {
+			return at(name, fmt.Sprintf("is %s on the wire, and must be %s", wireTypes[have], wireTypes[want]))
+		}
+		if size < 0 {
+			return at(name, "is cut off")
+		}
+		if v := brokenValue(name, field, b[:size]); v != nil {
+			return v
+		}
+		b = b[size:]
+	}
+	return nil
+}
+
+func brokenValue(name string, field protoreflect.FieldDescriptor, b []byte) *Violation {
+	switch field.Kind() {
+	case protoreflect.StringKind:
+		if text, _ := protowire.ConsumeBytes(b); !utf8.Valid(text) {
+			return at(name, "is not UTF-8")
+		}
+	case protoreflect.MessageKind:
+		inner, _ := protowire.ConsumeBytes(b)
+		return broken(name, field.Message(), inner)
+	default:
+	}
+	return nil
+}
+
+func at(path, description string) *Violation {
+	if path == "" {
+		path = "request"
+	}
+	return &Violation{Field: path, Description: description}
+}
+
+func packable(f protoreflect.FieldDescriptor) bool {
+	return f.IsList() && wireType(f.Kind()) != protowire.BytesType
+}
+
+func wireType(k protoreflect.Kind) protowire.Type {
+	switch k {
+	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind:
+		return protowire.BytesType
+	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:
+		return protowire.Fixed32Type
+	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind, protoreflect.DoubleKind:
+		return protowire.Fixed64Type
+	case protoreflect.GroupKind:
+		return protowire.StartGroupType
+	default:
+		return protowire.VarintType
+	}
+}

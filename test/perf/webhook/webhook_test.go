@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhook_test measures the admission webhook on the local control
+// plane: what it takes itself, and what the creation of a pod takes with it and
+// without. docs/performance.md has the figures.
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/world"
+)
+
+// enable has it run: it starts a control plane, which `make bench` should not.
+const enable = "BERTH_BENCH_WEBHOOK"
+
+const (
+	perSecond = 100
+	during    = 30 * time.Second
+	// goal is what the webhook may take itself, for 99 of 100 pods.
+	goal = 20 * time.Millisecond
+	// limits are how many ResourceLimits there are.
+	limits = 100
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(enable) == "" {
+		os.Exit(m.Run())
+	}
+	os.Exit(world.Main(m, world.Options{NoScheduler: true}))
+}
+
+// paced calls something at the rate, each call beside the others, and returns
+// how long each took, in order.
+func paced(t *testing.T, call func(i int) error) []time.Duration {
+	t.Helper()
+	var mu sync.Mutex
+	var took []time.Duration
+	var failed error
+	var all sync.WaitGroup
+	tick := time.NewTicker(time.Second / perSecond)
+	defer tick.Stop()
+	for i := range int(during.Seconds()) * perSecond {
+		<-tick.C
+		all.Go(func() {
+			start := time.Now()
+			err := call(i)
+			d := time.Since(start)
+			mu.Lock()
+			defer mu.Unlock()
+			if took = append(took, d); err != nil {
+				failed = err
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, failed)
+	for k := 0; k+300 <= len(took); k += 300 {
+		win := slices.Clone(took[k : k+300])
+		slices.Sort(win)
+		t.Logf("window %d: p50 %s p90 %s max %s", k, win[150], win[270], win[299])
+	}
+	slices.Sort(took)
+	return took
+}
+
+func report(t *testing.T, what string, took []time.Duration) (p99 time.Duration) {
+	t.Helper()
+	at := func(permille int) time.Duration {
+		return took[min(len(took)*permille/1000, len(took)-1)].Round(10 * time.Microsecond)
+	}
+	t.Logf("%-45s p50 %s, p99 %s, most %s, n %d", what, at(500), at(990), at(1000), len(took))
+	return at(990)
+}
+
+// pod names one of the limits and runs nowhere.
+func pod(w *world.World, prefix string, i int) *corev1.Pod {
+	p := builders.Pod("web", fmt.Sprintf("%s-%d", prefix, i), builders.SchedulerName("nobody"), func(t *corev1.PodTemplateSpec) {
+		t.Labels[v1alpha1.ResourceLimitLabel] = fmt.Sprintf("size-%d", i%limits)
+		t.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	})
+	p.Namespace = w.Namespace
+	return p
+}
+
+func TestAHundredAdmissionsASecond(t *testing.T) {
+	if os.Getenv(enable) == "" {
+		t.Skip(enable + " is not set")
+	}
+	w := world.New(t)
+	for i := range limits {
+		w.Create(&v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("size-%d", i)}, Spec: v1alpha1.ResourceLimitSpec{
+			CPU: new(resource.MustParse("500m")), Memory: new(resource.MustParse("1Gi")), NodeSelector: map[string]string{"disk": "ssd"},
+		}})
+	}
+	var ctl *cluster.Controller
+	creation := func(what, prefix string) {
+		cpu := func() {
+			b, _ := ctl.Get(w.Ctx, "/metrics")
+			for l := range strings.SplitSeq(string(b), "\n") {
+				for _, p := range []string{"process_cpu_seconds_total", "go_gc_duration_seconds_count", "go_gc_duration_seconds_sum", "process_resident", "berth_resource_limit_status_writes_total", "controller_runtime_reconcile_total", "go_memstats_alloc_bytes_total"} {
+					if strings.HasPrefix(l, p) && !strings.HasSuffix(l, " 0") {
+						t.Log(l)
+					}
+				}
+			}
+			l, _ := os.ReadFile("/proc/loadavg")
+			t.Log("load ", string(l))
+		}
+		cpu()
+		report(t, what, paced(t, func(i int) error { return w.Client.Create(w.Ctx, pod(w, prefix, i)) }))
+		cpu()
+		require.NoError(t, w.Client.DeleteAllOf(w.Ctx, &corev1.Pod{}, client.InNamespace(w.Namespace), client.GracePeriodSeconds(0)))
+	}
+	address, err := cluster.FreeAddress()
+	require.NoError(t, err)
+	require.NoError(t, w.Cluster.ApplyWebhook(w.Ctx, world.Path("manifests/webhook/webhook.yaml"), address))
+	ctl = w.Controller(func(c *controller.Configuration) { c.Webhook.Enabled, c.Webhook.BindAddress = true, address })
+	creation("pod creation, the webhook is not asked", "without")
+
+	world.Patch(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}, func(n *corev1.Namespace) {
+		n.Labels[v1alpha1.InjectLabel] = "enabled"
+	})
+	w.Eventually("the webhook is asked", func() (bool, string) {
+		p := pod(w, "try", 0)
+		err := w.Client.Create(w.Ctx, p, client.DryRunAll)
+		return err == nil && p.Annotations[v1alpha1.ResolvedLimitAnnotation] != "", fmt.Sprint(err)
+	})
+	creation("pod creation, the webhook is asked", "with")
+	p99 := report(t, "the webhook itself, asked over HTTPS", paced(t, asking(w, address)))
+	require.Less(t, p99, goal)
+}
+
+// asking sends what the API server sends.
+func asking(w *world.World, address string) func(i int) error {
+	anyone := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: perSecond,
+	}}
+	return func(i int) error {
+		raw, err := json.Marshal(pod(w, "ask", i))
+		if err != nil {
+			return err
+		}
+		body, err := json.Marshal(&admissionv1.AdmissionReview{
+			TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+			Request: &admissionv1.AdmissionRequest{
+				UID: types.UID(fmt.Sprint(i)), Operation: admissionv1.Create, Namespace: w.Namespace,
+				Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, Object: runtime.RawExtension{Raw: raw},
+			},
+		})
+		if err != nil {
+			return err
+		}
+		req, err := http.NewRequestWithContext(context.WithoutCancel(w.Ctx), http.MethodPost, "https://"+address+"/mutate-pods", bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := anyone.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err == nil && !bytes.Contains(text, []byte(`"allowed":true`)) || !bytes.Contains(text, []byte(`"patch"`)) {
+			return fmt.Errorf("answer %d: %s", i, text)
+		}
+		return err
+	}
+}
