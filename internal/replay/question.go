@@ -127,11 +127,7 @@ func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Po
 			a.Reasons[elsewhere]++
 			continue
 		}
-		if size.limit != nil && !size.limit.Matches(node.Node()) {
-			a.Reasons[size.limit.NodeReason()]++
-			continue
-		}
-		if fits, err := a.try(ctx, f, cycle, pod, node); fits || err != nil {
+		if fits, err := a.try(ctx, f, cycle, pod, size, node); fits || err != nil {
 			return err
 		}
 	}
@@ -139,8 +135,12 @@ func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Po
 }
 
 // try runs the filters for one node.
-func (a *Answer) try(ctx context.Context, f framework.Framework, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (fits bool, err error) {
+func (a *Answer) try(ctx context.Context, f framework.Framework, cycle fwk.CycleState, pod *corev1.Pod, size sized, node fwk.NodeInfo) (fits bool, err error) {
 	name := node.Node().Name
+	if size.limit != nil && !size.limit.Matches(node.Node()) {
+		a.Reasons[size.limit.NodeReason()]++
+		return false, nil
+	}
 	status := f.RunFilterPluginsWithNominatedPods(ctx, cycle, pod, node)
 	switch {
 	case status.IsSuccess():

@@ -87,7 +87,8 @@ func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	_ = http.NewResponseController(w).SetReadDeadline(deadline)
+	// After the deadline: a connection that cannot be read any more counts as a caller who gave up.
+	_ = http.NewResponseController(w).SetReadDeadline(deadline.Add(time.Second))
 	r.Body = http.MaxBytesReader(w, r.Body, int64(s.config.MaxRequestBytes))
 	s.rest.ServeHTTP(w, r.WithContext(ctx))
 }

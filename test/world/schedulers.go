@@ -151,3 +151,10 @@ func (w *World) ApplyFiles(relative ...string) {
 		require.NoError(w.T, w.Cluster.ApplyFiles(w.Ctx, Path(r)), r)
 	}
 }
+
+// ApplyWebhook installs the webhook as users do, served at an address of this machine instead of behind a Service.
+func (w *World) ApplyWebhook(address string) {
+	w.T.Helper()
+	w.ApplyFiles("manifests/rbac/webhook")
+	require.NoError(w.T, w.Cluster.ApplyWebhook(w.Ctx, Path("manifests/webhook/webhook.yaml"), address))
+}

@@ -63,6 +63,7 @@ func serve(t *testing.T, changes ...func(*controller.Services)) *served {
 func serveWith(t *testing.T, configure func(*served) func(*controller.Services)) *served {
 	t.Helper()
 	s := &served{World: world.New(t)}
+	s.ApplyFiles("manifests/rbac/services")
 	s.editor = s.user("editor", "*")
 	s.viewer = s.user("viewer", "get", "list")
 	s.nobody = s.user("nobody")
@@ -74,6 +75,8 @@ func (s *served) start(name string, change func(*controller.Services)) {
 	s.T.Helper()
 	s.address = s.freeAddress()
 	s.process = s.StartController(name, world.Impatient, func(c *controller.Configuration) {
+		// An API server that is held up for some seconds costs no lease: a controller that lost it would end.
+		c.LeaderElection.LeaseDurationSeconds, c.LeaderElection.RenewDeadlineSeconds = 60, 50
 		c.Services.BindAddress = s.address
 		change(&c.Services)
 		if c.Services.CertFile != "" {

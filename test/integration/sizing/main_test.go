@@ -49,7 +49,7 @@ func webhook(w *world.World, changes ...func(*controller.Configuration)) *cluste
 	w.T.Helper()
 	address, err := cluster.FreeAddress()
 	require.NoError(w.T, err)
-	require.NoError(w.T, w.Cluster.ApplyWebhook(w.Ctx, world.Path("manifests/webhook/webhook.yaml"), address))
+	w.ApplyWebhook(address)
 	label(w, "enabled")
 	c := w.Controller(append([]func(*controller.Configuration){world.Impatient, at(address)}, changes...)...)
 	waitAsked(w)

@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -80,11 +79,6 @@ func paced(t *testing.T, call func(i int) error) []time.Duration {
 	}
 	all.Wait()
 	require.NoError(t, failed)
-	for k := 0; k+300 <= len(took); k += 300 {
-		win := slices.Clone(took[k : k+300])
-		slices.Sort(win)
-		t.Logf("window %d: p50 %s p90 %s max %s", k, win[150], win[270], win[299])
-	}
 	slices.Sort(took)
 	return took
 }
@@ -118,29 +112,14 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 			CPU: new(resource.MustParse("500m")), Memory: new(resource.MustParse("1Gi")), NodeSelector: map[string]string{"disk": "ssd"},
 		}})
 	}
-	var ctl *cluster.Controller
 	creation := func(what, prefix string) {
-		cpu := func() {
-			b, _ := ctl.Get(w.Ctx, "/metrics")
-			for l := range strings.SplitSeq(string(b), "\n") {
-				for _, p := range []string{"process_cpu_seconds_total", "go_gc_duration_seconds_count", "go_gc_duration_seconds_sum", "process_resident", "berth_resource_limit_status_writes_total", "controller_runtime_reconcile_total", "go_memstats_alloc_bytes_total"} {
-					if strings.HasPrefix(l, p) && !strings.HasSuffix(l, " 0") {
-						t.Log(l)
-					}
-				}
-			}
-			l, _ := os.ReadFile("/proc/loadavg")
-			t.Log("load ", string(l))
-		}
-		cpu()
 		report(t, what, paced(t, func(i int) error { return w.Client.Create(w.Ctx, pod(w, prefix, i)) }))
-		cpu()
 		require.NoError(t, w.Client.DeleteAllOf(w.Ctx, &corev1.Pod{}, client.InNamespace(w.Namespace), client.GracePeriodSeconds(0)))
 	}
 	address, err := cluster.FreeAddress()
 	require.NoError(t, err)
-	require.NoError(t, w.Cluster.ApplyWebhook(w.Ctx, world.Path("manifests/webhook/webhook.yaml"), address))
-	ctl = w.Controller(func(c *controller.Configuration) { c.Webhook.Enabled, c.Webhook.BindAddress = true, address })
+	w.ApplyWebhook(address)
+	w.Controller(func(c *controller.Configuration) { c.Webhook.Enabled, c.Webhook.BindAddress = true, address })
 	creation("pod creation, the webhook is not asked", "without")
 
 	world.Patch(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}, func(n *corev1.Namespace) {
