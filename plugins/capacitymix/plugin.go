@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/apis/config/validation"
 	"berth.dev/berth/internal/arguments"
 	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/plugins/perscheduler"
 )
 
 // Name of the plugin in KubeSchedulerConfiguration profiles.
@@ -55,13 +56,13 @@ func (pl *CapacityMix) Name() string { return Name }
 // a scheduler share one ledger; the factory remembers it per scheduler, so one
 // factory can serve several schedulers of a process, as tests run them.
 func NewFactory() frameworkruntime.PluginFactory {
-	schedulers := newSchedulers()
+	schedulers := &perscheduler.Parts[*shared]{}
 	return func(ctx context.Context, obj runtime.Object, handle framework.Handle) (framework.Plugin, error) {
 		return build(ctx, obj, handle, schedulers)
 	}
 }
 
-func build(ctx context.Context, obj runtime.Object, handle framework.Handle, schedulers *schedulers) (framework.Plugin, error) {
+func build(ctx context.Context, obj runtime.Object, handle framework.Handle, schedulers *perscheduler.Parts[*shared]) (framework.Plugin, error) {
 	args, ok := obj.(*config.CapacityMixArgs)
 	if !ok {
 		return nil, fmt.Errorf("want args to be of type CapacityMixArgs, got %T", obj)
@@ -69,7 +70,7 @@ func build(ctx context.Context, obj runtime.Object, handle framework.Handle, sch
 	if err := validation.ValidateCapacityMixArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
 		return nil, err
 	}
-	s, err := schedulers.join(ctx, handle, args)
+	s, err := join(ctx, schedulers, handle, args)
 	if err != nil {
 		return nil, err
 	}

@@ -6,14 +6,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -23,6 +19,7 @@ import (
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/crdinformer"
+	"berth.dev/berth/plugins/perscheduler"
 )
 
 // shared is what the profiles of one scheduler have in common.
@@ -39,42 +36,14 @@ type shared struct {
 	// unhurried resolves from the caches alone.
 	unhurried *policy.Resolver
 
-	// handlers are the event handlers that must have seen the first list
-	// before a pod may be placed.
-	handlers []cache.InformerSynced
-	synced   atomic.Bool
+	gate perscheduler.Gate
 }
 
-// schedulers finds the shared part of a scheduler by its informer factory, the
-// one thing that all its profiles get and no other scheduler does.
-type schedulers struct {
-	mu   sync.Mutex
-	byID map[informers.SharedInformerFactory]*shared
-}
-
-func newSchedulers() *schedulers {
-	return &schedulers{byID: map[informers.SharedInformerFactory]*shared{}}
-}
-
-// join returns the shared part for a profile, made for the scheduler's first.
-func (s *schedulers) join(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs) (*shared, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := handle.SharedInformerFactory()
-	if sh := s.byID[id]; sh != nil {
-		return sh, sh.agree(args)
-	}
-	sh, err := newShared(ctx, handle, args)
-	if err != nil {
-		return nil, err
-	}
-	s.byID[id] = sh
-	context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.byID, id)
-	})
-	return sh, nil
+// join returns the shared part for a profile.
+func join(ctx context.Context, parts *perscheduler.Parts[*shared], handle framework.Handle, args *config.CapacityMixArgs) (*shared, error) {
+	return parts.Join(ctx, handle,
+		func() (*shared, error) { return newShared(ctx, handle, args) },
+		func(sh *shared) error { return sh.agree(args) })
 }
 
 // agree refuses a profile that would have nodes or groups judged differently
@@ -118,28 +87,14 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 		}
 		sh.inquiry = newInquiry(ctx, client, handle.Activate)
 	}
-	if sh.handlers, err = w.watch(factory, handle.KubeConfig(), time.Duration(args.SyncTimeoutSeconds)*time.Second); err != nil {
+	if err = w.watch(factory, handle.KubeConfig(), time.Duration(args.SyncTimeoutSeconds)*time.Second); err != nil {
 		return nil, err
 	}
 	return sh, nil
 }
 
 // wait returns once the ledger has seen the first list of everything that it
-// is built from, and hears of new mixes. After the first time it costs nothing.
+// is built from, and hears of new mixes.
 func (sh *shared) wait(ctx context.Context) error {
-	if sh.synced.Load() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, handlerSyncTimeout)
-	defer cancel()
-	if !cache.WaitForCacheSync(ctx.Done(), sh.handlers...) {
-		return fmt.Errorf("the ledger of plugin %s has not seen all nodes, pods and CapacityMixes within %s", Name, handlerSyncTimeout)
-	}
-	sh.synced.Store(true)
-	return nil
+	return sh.gate.Wait(ctx, "the ledger of plugin "+Name+" has not seen all nodes, pods and CapacityMixes")
 }
-
-// handlerSyncTimeout bounds the wait for event handlers. The scheduler starts
-// only after the caches behind them are complete, so they are behind by what is
-// in their queues.
-const handlerSyncTimeout = 30 * time.Second

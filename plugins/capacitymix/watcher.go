@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/crdinformer"
+	"berth.dev/berth/plugins/perscheduler"
 )
 
 // mixResource is the resource that must be known before a pod is placed.
@@ -35,44 +36,38 @@ type watcher struct {
 	activate func(klog.Logger, map[string]*corev1.Pod)
 }
 
-// watch registers the event handlers and returns what tells that they have seen
-// the first list, and that CapacityMixes are watched.
-func (w *watcher) watch(factory informers.SharedInformerFactory, kubeConfig *rest.Config, timeout time.Duration) ([]cache.InformerSynced, error) {
-	sources := []struct {
+// watch registers the event handlers, which the gate then waits for, and for
+// the watch of CapacityMixes.
+func (w *watcher) watch(factory informers.SharedInformerFactory, kubeConfig *rest.Config, timeout time.Duration) error {
+	type source struct {
 		name     string
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
-	}{
+	}
+	sources := []source{
 		{"nodes", factory.Core().V1().Nodes().Informer(), w.nodeHandler()},
 		{"pods", factory.Core().V1().Pods().Informer(), w.podHandler()},
 		{"replicasets", factory.Apps().V1().ReplicaSets().Informer(), w.ownerHandler()},
 		{"statefulsets", factory.Apps().V1().StatefulSets().Informer(), w.ownerHandler()},
 		{"jobs", factory.Batch().V1().Jobs().Informer(), w.ownerHandler()},
 	}
-	var synced []cache.InformerSynced
 	if kubeConfig != nil {
 		informer, watched, err := crdinformer.New(factory, kubeConfig, w.logger, mixResource, timeout)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		sources = append(sources, struct {
-			name     string
-			informer cache.SharedIndexInformer
-			handler  cache.ResourceEventHandler
-		}{mixResource.Name, informer, w.mixHandler()})
-		synced = append(synced, watched)
+		w.gate.Add(watched)
+		sources = append(sources, source{mixResource.Name, informer, w.mixHandler()})
 	}
 	if err := indexByNamespace(factory.Core().V1().Pods().Informer()); err != nil {
-		return nil, err
+		return err
 	}
 	for _, s := range sources {
-		registration, err := s.informer.AddEventHandler(s.handler)
-		if err != nil {
-			return nil, fmt.Errorf("watch %s: %w", s.name, err)
+		if err := w.gate.Handle(s.name, s.informer, s.handler); err != nil {
+			return err
 		}
-		synced = append(synced, registration.HasSynced)
 	}
-	return synced, nil
+	return nil
 }
 
 // indexByNamespace makes the pods of a namespace cheap to list, which the
@@ -98,7 +93,7 @@ func (w *watcher) nodeHandler() cache.ResourceEventHandler {
 			}
 		},
 		DeleteFunc: func(obj any) {
-			if node, ok := deleted(obj).(*corev1.Node); ok {
+			if node, ok := perscheduler.Deleted(obj).(*corev1.Node); ok {
 				w.ledger.DeleteNode(node.Name)
 			}
 		},
@@ -118,7 +113,7 @@ func (w *watcher) podHandler() cache.ResourceEventHandler {
 			}
 		},
 		DeleteFunc: func(obj any) {
-			if pod, ok := deleted(obj).(*corev1.Pod); ok {
+			if pod, ok := perscheduler.Deleted(obj).(*corev1.Pod); ok {
 				w.forget(pod)
 			}
 		},
@@ -202,7 +197,7 @@ func (w *watcher) ownerHandler() cache.ResourceEventHandler {
 			}
 		},
 		DeleteFunc: func(obj any) {
-			if owner, ok := deleted(obj).(metav1.Object); ok {
+			if owner, ok := perscheduler.Deleted(obj).(metav1.Object); ok {
 				w.controllers.forget(owner.GetUID())
 			}
 		},
@@ -246,7 +241,7 @@ func (w *watcher) mixHandler() cache.ResourceEventHandler {
 			}
 		},
 		DeleteFunc: func(obj any) {
-			if cm, ok := deleted(obj).(*v1alpha1.CapacityMix); ok {
+			if cm, ok := perscheduler.Deleted(obj).(*v1alpha1.CapacityMix); ok {
 				w.mixes.Delete(cm.Namespace, cm.Name)
 				w.regroup(cm.Namespace)
 				if w.inquiry != nil {
@@ -277,12 +272,4 @@ func (w *watcher) regroup(namespace string) {
 		}
 	})
 	w.activate(w.logger, podsToActivate(w.ledger.Pending(namespace)...))
-}
-
-// deleted unwraps what an informer passes when it missed the deletion itself.
-func deleted(obj any) any {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		return unknown.Obj
-	}
-	return obj
 }

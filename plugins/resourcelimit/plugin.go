@@ -19,6 +19,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
+	"berth.dev/berth/plugins/perscheduler"
 )
 
 // Name of the plugin in KubeSchedulerConfiguration profiles.
@@ -47,7 +48,7 @@ func (pl *ResourceLimit) Name() string { return Name }
 // a scheduler share one watch; the factory remembers it per scheduler, so one
 // factory can serve several schedulers of a process, as tests run them.
 func NewFactory() frameworkruntime.PluginFactory {
-	schedulers := newSchedulers()
+	schedulers := &perscheduler.Parts[*shared]{}
 	return func(ctx context.Context, obj runtime.Object, handle framework.Handle) (framework.Plugin, error) {
 		args, ok := obj.(*config.ResourceLimitArgs)
 		if !ok {
@@ -56,7 +57,7 @@ func NewFactory() frameworkruntime.PluginFactory {
 		if err := validation.ValidateResourceLimitArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
 			return nil, err
 		}
-		s, err := schedulers.join(ctx, handle, args)
+		s, err := join(ctx, schedulers, handle, args)
 		if err != nil {
 			return nil, err
 		}

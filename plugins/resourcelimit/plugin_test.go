@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/plugins/perscheduler"
 )
 
 func TestPreFilter(t *testing.T) {
@@ -171,12 +172,12 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 func TestProfilesShareOneDefaultNamespace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, defaultArgs())
-	s := newSchedulers()
-	first, err := s.join(t.Context(), f.framework, defaultArgs())
+	s := &perscheduler.Parts[*shared]{}
+	first, err := join(t.Context(), s, f.framework, defaultArgs())
 	require.NoError(t, err)
-	second, err := s.join(t.Context(), f.framework, &config.ResourceLimitArgs{DefaultNamespace: "sizes", SyncTimeoutSeconds: 5})
+	second, err := join(t.Context(), s, f.framework, &config.ResourceLimitArgs{DefaultNamespace: "sizes", SyncTimeoutSeconds: 5})
 	require.NoError(t, err)
 	assert.Same(t, first, second)
-	_, err = s.join(t.Context(), f.framework, &config.ResourceLimitArgs{SyncTimeoutSeconds: 60})
+	_, err = join(t.Context(), s, f.framework, &config.ResourceLimitArgs{SyncTimeoutSeconds: 60})
 	require.EqualError(t, err, `pluginConfig.ResourceLimit.args.defaultNamespace: must be the same in all profiles of a scheduler, not "sizes" and ""`)
 }

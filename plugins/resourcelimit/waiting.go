@@ -11,6 +11,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/limits"
+	"berth.dev/berth/plugins/perscheduler"
 )
 
 // waiting are the pods with a size that were tried and are not known to be
@@ -127,7 +128,7 @@ func (sh *shared) limitHandler() cache.ResourceEventHandler {
 		AddFunc:    set,
 		UpdateFunc: func(_, obj any) { set(obj) },
 		DeleteFunc: func(obj any) {
-			if limit, ok := deleted(obj).(*v1alpha1.ResourceLimit); ok {
+			if limit, ok := perscheduler.Deleted(obj).(*v1alpha1.ResourceLimit); ok {
 				sh.limits.Delete(limit.Namespace, limit.Name)
 				sh.wake(limit.Namespace)
 			}
@@ -165,17 +166,9 @@ func (sh *shared) podHandler() cache.ResourceEventHandler {
 			}
 		},
 		DeleteFunc: func(obj any) {
-			if pod, ok := deleted(obj).(*corev1.Pod); ok {
+			if pod, ok := perscheduler.Deleted(obj).(*corev1.Pod); ok {
 				sh.waiting.forget(pod)
 			}
 		},
 	}
-}
-
-// deleted unwraps what an informer passes when it missed the deletion itself.
-func deleted(obj any) any {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		return unknown.Obj
-	}
-	return obj
 }

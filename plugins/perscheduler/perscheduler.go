@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package perscheduler keeps what the profiles of one scheduler share: a plugin
+// is made once per profile, and its caches are to be filled once per scheduler.
+package perscheduler
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Parts are the shared parts of a plugin, of kind P, of several schedulers.
+type Parts[P any] struct {
+	mu sync.Mutex
+	// A scheduler is known by its informer factory, the one thing that all its
+	// profiles get and no other scheduler does.
+	byFactory map[informers.SharedInformerFactory]P
+}
+
+// Join returns the shared part for a profile: made for the scheduler's first,
+// and for the others, which have to agree with it, that one. It is forgotten
+// when ctx, the scheduler's, ends.
+func (s *Parts[P]) Join(ctx context.Context, handle framework.Handle, create func() (P, error), agree func(P) error) (P, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := handle.SharedInformerFactory()
+	if part, ok := s.byFactory[id]; ok {
+		return part, agree(part)
+	}
+	part, err := create()
+	if err != nil {
+		return part, err
+	}
+	if s.byFactory == nil {
+		s.byFactory = map[informers.SharedInformerFactory]P{}
+	}
+	s.byFactory[id] = part
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.byFactory, id)
+	})
+	return part, nil
+}
