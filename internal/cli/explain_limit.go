@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
@@ -80,7 +79,9 @@ func limitFacts(c *live.Cluster, pod *corev1.Pod) *LimitFacts {
 	}
 	facts.ResourceLimit = found.Limit.Key
 	facts.Default = found.Limit.Limit.Namespace != pod.Namespace
-	facts.Bounds = boundsText(&found.Limit.Limit.Spec)
+	for _, b := range found.Limit.Bounds() {
+		facts.Bounds = append(facts.Bounds, b.String())
+	}
 	for _, e := range found.Limit.Exceeded(pod) {
 		facts.Above = append(facts.Above, e.String())
 	}
@@ -88,28 +89,6 @@ func limitFacts(c *live.Cluster, pod *corev1.Pod) *LimitFacts {
 		facts.nodes(found.Limit, c.Nodes, pod.Spec.NodeName)
 	}
 	return facts
-}
-
-// boundsText is the most of each resource.
-func boundsText(spec *v1alpha1.ResourceLimitSpec) []string {
-	var out []string
-	for _, b := range []struct {
-		name      corev1.ResourceName
-		most, own *resource.Quantity
-	}{
-		{corev1.ResourceCPU, spec.CPULimit, spec.CPU},
-		{corev1.ResourceMemory, spec.MemoryLimit, spec.Memory},
-		{corev1.ResourceEphemeralStorage, nil, spec.EphemeralStorage},
-	} {
-		most := b.most
-		if most == nil {
-			most = b.own
-		}
-		if most != nil {
-			out = append(out, fmt.Sprintf("%s %s", b.name, most))
-		}
-	}
-	return out
 }
 
 // nodes counts what the node rules match, together and each for itself.

@@ -29,7 +29,7 @@ type Compiled struct {
 	// cannot be parsed selects no pod, a node term matches no node.
 	Err error
 
-	bounds     []bound
+	bounds     []Bound
 	nodeReason string
 	// selector is nil for a limit that selects no pods.
 	selector labels.Selector

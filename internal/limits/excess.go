@@ -46,15 +46,23 @@ func Describe(excess []Excess) string {
 	return strings.Join(texts, ", ")
 }
 
-type bound struct {
-	resource corev1.ResourceName
-	most     resource.Quantity
+// Bound is the most that a pod may ask for of a resource.
+type Bound struct {
+	Resource corev1.ResourceName
+	Most     resource.Quantity
 }
+
+// String says both: "cpu 2".
+func (b Bound) String() string { return fmt.Sprintf("%s %s", b.Resource, b.Most.String()) }
+
+// Bounds returns what the limit bounds, in the order cpu, memory, ephemeral
+// storage. It is shared and must not be changed.
+func (c *Compiled) Bounds() []Bound { return c.bounds }
 
 // boundsOf returns the most that a pod may ask for, of the resources that the
 // limit bounds.
-func boundsOf(spec *v1alpha1.ResourceLimitSpec) []bound {
-	var bounds []bound
+func boundsOf(spec *v1alpha1.ResourceLimitSpec) []Bound {
+	var bounds []Bound
 	for _, b := range []struct {
 		resource  corev1.ResourceName
 		most, own *resource.Quantity
@@ -65,9 +73,9 @@ func boundsOf(spec *v1alpha1.ResourceLimitSpec) []bound {
 	} {
 		switch {
 		case b.most != nil:
-			bounds = append(bounds, bound{b.resource, b.most.DeepCopy()})
+			bounds = append(bounds, Bound{b.resource, b.most.DeepCopy()})
 		case b.own != nil:
-			bounds = append(bounds, bound{b.resource, b.own.DeepCopy()})
+			bounds = append(bounds, Bound{b.resource, b.own.DeepCopy()})
 		}
 	}
 	return bounds
@@ -85,11 +93,11 @@ func (c *Compiled) Exceeded(pod *corev1.Pod) []Excess {
 	var excess []Excess
 	for i := range c.bounds {
 		b := &c.bounds[i]
-		if asked, set := requests[b.resource]; set && asked.Cmp(b.most) > 0 {
-			excess = append(excess, Excess{Request, b.resource, asked, b.most})
+		if asked, set := requests[b.Resource]; set && asked.Cmp(b.Most) > 0 {
+			excess = append(excess, Excess{Request, b.Resource, asked, b.Most})
 		}
-		if asked, set := limits[b.resource]; set && asked.Cmp(b.most) > 0 {
-			excess = append(excess, Excess{Limit, b.resource, asked, b.most})
+		if asked, set := limits[b.Resource]; set && asked.Cmp(b.Most) > 0 {
+			excess = append(excess, Excess{Limit, b.Resource, asked, b.Most})
 		}
 	}
 	return excess

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
+	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/limits"
 )
@@ -20,6 +21,13 @@ import (
 // resourceLimit is the name of the plugin, which this package must not import.
 // The plugin asks internal/limits, and so does the replay.
 const resourceLimit = "ResourceLimit"
+
+// LimitArgs returns the arguments of the plugin ResourceLimit in the profile of a
+// scheduler name, false where that profile does not enable it or there is none.
+func (p *Profile) LimitArgs(schedulerName string) (*config.ResourceLimitArgs, bool) {
+	args := p.replays[schedulerName].limits
+	return args, args != nil
+}
 
 // readsLimits reports whether a profile enables the plugin ResourceLimit.
 func (p *Profile) readsLimits() bool {
@@ -61,26 +69,6 @@ func listLimits(ctx context.Context, cfg *rest.Config) ([]*v1alpha1.ResourceLimi
 	return all, err
 }
 
-// setLimits gives the snapshot the ResourceLimits that its profiles look at.
-func (s *Snapshot) setLimits(all []*v1alpha1.ResourceLimit) {
-	s.limits = map[string]*limits.Registry{}
-	byNamespace := map[string]*limits.Registry{} // profiles with the same default namespace share one
-	for name, r := range s.profile.replays {
-		if r.limits == nil {
-			continue
-		}
-		in := r.limits.DefaultNamespace
-		if byNamespace[in] == nil {
-			registry := limits.NewRegistry(in)
-			for _, l := range all {
-				registry.Set(l)
-			}
-			byNamespace[in] = registry
-		}
-		s.limits[name] = byNamespace[in]
-	}
-}
-
 // sized is what a pod's ResourceLimit says to its replacement.
 type sized struct {
 	limit *limits.Compiled // nil: nothing
@@ -92,11 +80,11 @@ type sized struct {
 // when a limit is deleted or changed; its replacement has to do with what there
 // is now.
 func (s *Snapshot) size(pod *corev1.Pod) sized {
-	registry := s.limits[pod.Spec.SchedulerName]
-	if registry == nil {
+	args, reads := s.profile.LimitArgs(pod.Spec.SchedulerName)
+	if !reads {
 		return sized{}
 	}
-	found := registry.For(pod)
+	found := s.limits.With(args.DefaultNamespace).For(pod)
 	switch {
 	case found.Missing != "":
 		return sized{rejected: limits.MissingReason(found.Missing)}

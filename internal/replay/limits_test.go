@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/limits"
 )
 
 const withDefaultNamespace = `
@@ -42,7 +43,7 @@ func TestAReplacementHasToDoWithItsResourceLimit(t *testing.T) {
 	require.Empty(t, p.Skipped)
 	s := snapshot(t, p, []*corev1.Node{node("n1", "8", inZone("a")), node("n2", "8", inZone("b")), node("n3", "8", inZone("b"))}, nil)
 	half := resource.MustParse("500m")
-	s.setLimits([]*v1alpha1.ResourceLimit{
+	s.limits = limits.NewRegistries([]*v1alpha1.ResourceLimit{
 		limit("sizes", "zonal", func(spec *v1alpha1.ResourceLimitSpec) {
 			spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "b"}
 		}),

@@ -36,7 +36,7 @@ type Snapshot struct {
 	base       *state
 	view       *view
 	frameworks map[string]framework.Framework // by scheduler name; nil once closed
-	limits     map[string]*limits.Registry    // by scheduler name, of profiles with the plugin ResourceLimit
+	limits     *limits.Registries             // of no limits unless a profile has the plugin ResourceLimit
 }
 
 // Take lists what the profile's filters read, each kind once. It needs the verb
@@ -61,7 +61,7 @@ func Take(ctx context.Context, cfg *rest.Config, profile *Profile) (*Snapshot, e
 		s.Close()
 		return nil, err
 	}
-	s.setLimits(all)
+	s.limits = limits.NewRegistries(all)
 	return s, nil
 }
 
@@ -87,6 +87,7 @@ func newSnapshot(ctx context.Context, client kubernetes.Interface, profile *Prof
 	s := &Snapshot{
 		profile: profile, informers: newFactory(client, nodes), stop: stop,
 		base: base, view: &view{base}, frameworks: map[string]framework.Framework{},
+		limits: limits.NewRegistries(nil),
 	}
 	if err := s.build(running, client); err != nil {
 		s.Close()

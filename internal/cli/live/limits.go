@@ -48,15 +48,7 @@ func (c *Cluster) LimitOf(pod *corev1.Pod) (found limits.Resolution, enforced bo
 		in = args.DefaultNamespace
 	}
 	if c.sizes == nil {
-		c.sizes = map[string]*limits.Registry{}
+		c.sizes = limits.NewRegistries(c.Limits)
 	}
-	registry := c.sizes[in]
-	if registry == nil {
-		registry = limits.NewRegistry(in)
-		for _, l := range c.Limits {
-			registry.Set(l)
-		}
-		c.sizes[in] = registry
-	}
-	return registry.For(pod), enforced
+	return c.sizes.With(in).For(pod), enforced
 }

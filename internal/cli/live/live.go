@@ -61,7 +61,7 @@ type Cluster struct {
 	Problems []Problem
 	above    above
 	// sizes are the limits by the default namespace that goes with them.
-	sizes map[string]*limits.Registry
+	sizes *limits.Registries
 }
 
 // Load reads a namespace, or all with "". What may not be read is a problem of
