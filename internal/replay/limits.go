@@ -9,12 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/apiclient"
 	"berth.dev/berth/internal/limits"
 )
 
@@ -42,15 +41,7 @@ func (p *Profile) readsLimits() bool {
 // listLimits lists all ResourceLimits: none where the API server does not know
 // them.
 func listLimits(ctx context.Context, cfg *rest.Config) ([]*v1alpha1.ResourceLimit, error) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	cfg = listOnce(cfg)
-	cfg.GroupVersion, cfg.APIPath = &v1alpha1.SchemeGroupVersion, "/apis"
-	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // what custom resources have
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(cfg)
+	client, err := apiclient.New(listOnce(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}

@@ -14,11 +14,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/config"
+	"berth.dev/berth/internal/apiclient"
 	"berth.dev/berth/internal/arguments"
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
-	"berth.dev/berth/plugins/crdinformer"
 	"berth.dev/berth/plugins/perscheduler"
 )
 
@@ -81,7 +81,7 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 	sh.unhurried = &policy.Resolver{Prefixes: args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers.listed(), Default: arguments.DefaultPolicy(args)}
 	w.resolver = sh.unhurried
 	if config := handle.KubeConfig(); config != nil {
-		client, err := crdinformer.NewClient(config)
+		client, err := apiclient.New(config)
 		if err != nil {
 			return nil, fmt.Errorf("client for %s: %w", mixResource.CRD(), err)
 		}

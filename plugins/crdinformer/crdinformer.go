@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/apiclient"
 )
 
 // Resource is a custom resource of Berth's group.
@@ -43,7 +43,7 @@ func (r Resource) CRD() string { return r.Name + "." + v1alpha1.GroupName }
 // the timeout, the scheduler ends with the reason. Watched reports whether the
 // watch has begun.
 func New(factory informers.SharedInformerFactory, kubeConfig *rest.Config, logger klog.Logger, r Resource, timeout time.Duration) (i cache.SharedIndexInformer, watched cache.InformerSynced, err error) {
-	client, err := NewClient(kubeConfig)
+	client, err := apiclient.New(kubeConfig)
 	if err != nil {
 		return nil, nil, fmt.Errorf("client for %s: %w", r.CRD(), err)
 	}
@@ -56,22 +56,6 @@ func New(factory informers.SharedInformerFactory, kubeConfig *rest.Config, logge
 		return nil, nil, fmt.Errorf("watch %s: %w", r.CRD(), err)
 	}
 	return informer, live.Load, nil
-}
-
-// NewClient returns a client for Berth's group, for what a plugin asks the API
-// server itself.
-func NewClient(kubeConfig *rest.Config) (*rest.RESTClient, error) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	cfg := rest.CopyConfig(kubeConfig)
-	cfg.APIPath = "/apis"
-	cfg.GroupVersion = &v1alpha1.SchemeGroupVersion
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	// The scheduler's client speaks protobuf, which custom resources do not have.
-	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	return rest.RESTClientFor(cfg)
 }
 
 // eagerListWatch lists and watches a resource, and sets live when a watch has

@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/internal/apiclient"
 )
 
 // An API server that is still filling its cache of a new custom resource lists
@@ -39,7 +41,7 @@ func TestTheSecondOfPatienceThatTheServerAsksForIsNotWaitedFor(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			client, err := NewClient(&rest.Config{Host: server.URL})
+			client, err := apiclient.New(&rest.Config{Host: server.URL})
 			require.NoError(t, err)
 			var live atomic.Bool
 			watch, err := eagerListWatch(client, "resourcelimits", &live).WatchFuncWithContext(t.Context(), metav1.ListOptions{})
@@ -64,7 +66,7 @@ func TestAWatchThatIsCancelledWhileItIsAskedForIsAnError(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	client, err := NewClient(&rest.Config{Host: server.URL})
+	client, err := apiclient.New(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
 	var live atomic.Bool
 	watch, err := eagerListWatch(client, "resourcelimits", &live).WatchFuncWithContext(ctx, metav1.ListOptions{})

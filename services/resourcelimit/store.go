@@ -9,12 +9,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/apiclient"
 )
 
 const (
@@ -27,13 +26,7 @@ const (
 type store struct{ client rest.Interface }
 
 func newStore(config *rest.Config) (*store, error) {
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // the Status of an error
-	c := rest.CopyConfig(config)
-	c.APIPath, c.GroupVersion = "/apis", &v1alpha1.SchemeGroupVersion
-	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	client, err := rest.RESTClientFor(c)
+	client, err := apiclient.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
