@@ -152,6 +152,14 @@ func (w *World) ApplyFiles(relative ...string) {
 	}
 }
 
+// FreeAddress returns a loopback address that nobody listens on.
+func (w *World) FreeAddress() string {
+	w.T.Helper()
+	address, err := cluster.FreeAddress()
+	require.NoError(w.T, err)
+	return address
+}
+
 // ApplyWebhook installs the webhook as users do, served at an address of this machine instead of behind a Service.
 func (w *World) ApplyWebhook(address string) {
 	w.T.Helper()

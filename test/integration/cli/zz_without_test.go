@@ -3,28 +3,15 @@
 package cli_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli"
-	"berth.dev/berth/test/world"
 )
-
-// forget removes a CRD.
-func forget(w *world.World, name string) {
-	w.T.Helper()
-	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	crd.SetName(name)
-	require.NoError(w.T, w.Client.Delete(context.Background(), crd))
-}
 
 // The last tests: the scheduler does not get over the loss of a resource.
 
@@ -33,7 +20,7 @@ func TestYDoctorWithoutResourceLimits(t *testing.T) {
 	me := user(w, "doctor", doctor)
 	found, _ := findings(w, me)
 	assert.Equal(t, cli.OK, found["ResourceLimit resource"].Level)
-	forget(w, "resourcelimits.berth.dev")
+	w.RemoveCRD("resourcelimits")
 	w.Eventually("doctor says that the resource is not there, and looks at all else", func() (bool, string) {
 		found, err := findings(w, me)
 		f := found["ResourceLimit resource"]
@@ -47,7 +34,7 @@ func TestYDoctorWithoutResourceLimits(t *testing.T) {
 func TestZDoctorWithoutTheResource(t *testing.T) {
 	w := begin(t, cluster.Nodes("on-demand", 1)...)
 	me := user(w, "doctor", doctor)
-	forget(w, "capacitymixes.berth.dev")
+	w.RemoveCRD("capacitymixes")
 	w.Eventually("doctor says that the resource is not there", func() (bool, string) {
 		found, err := findings(w, me)
 		f := found["CapacityMix resource"]

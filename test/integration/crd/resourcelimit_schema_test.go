@@ -33,7 +33,7 @@ func TestResourceLimitSchema(t *testing.T) {
 	term := func(requirement string) string {
 		return "{nodeAffinity: " + required.in("{matchExpressions: ["+requirement+"]}") + "}"
 	}
-	cases := map[string]struct{ spec, wantErr string }{
+	cases := map[string]schemaCase{
 		"a limit that says nothing is accepted":          {"{}", ""},
 		"eight volumes are accepted":                     {"{volumes: {" + many(8, "{size: 1Gi}") + "}}", ""},
 		"a ninth volume is refused":                      {"{volumes: {" + many(9, "{size: 1Gi}") + "}}", "spec.volumes: Too many: 9: must have at most 8 items"},
@@ -53,19 +53,7 @@ func TestResourceLimitSchema(t *testing.T) {
 		"upstream's spelling of a field is refused":      {"{cpu_limit: 2}", `strict decoding error: unknown field "spec.cpu_limit"`},
 		"a description of 1025 characters is refused":    {"{description: " + strings.Repeat("d", 1025) + "}", "spec.description: Too long: may not be more than 1024 bytes"},
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := create(t, resourceLimit, tc.spec)
-			if tc.wantErr == "" {
-				assert.NoError(t, err)
-
-				return
-			}
-			require.Error(t, err)
-			assert.Contains(t, err.Error(), tc.wantErr)
-		})
-	}
+	checkSchema(t, resourceLimit, cases)
 }
 
 // The schema fills in nothing: what a field means when it is absent is the controller's and the scheduler's to say.

@@ -34,7 +34,7 @@ func TestSchema(t *testing.T) {
 
 		return strings.Join(pairs, ", ")
 	}
-	cases := map[string]struct{ spec, wantErr string }{
+	cases := map[string]schemaCase{
 		"a selector of 16 labels is accepted":    {"{selector: {matchLabels: {" + labels(16) + "}}, spotPercent: 50}", ""},
 		"a selector of 17 labels is refused":     {"{selector: {matchLabels: {" + labels(17) + "}}, spotPercent: 50}", "spec.selector.matchLabels: Too many: 17: must have at most 16 items"},
 		"a mix without a selector is refused":    {"{spotPercent: 50}", "spec.selector: Required value"},
@@ -49,10 +49,18 @@ func TestSchema(t *testing.T) {
 		"an empty list of keys is refused":       {"{selector: {}, spotPercent: 50, spreadSpotOver: []}", "spec.spreadSpotOver: Invalid value: 0: spec.spreadSpotOver in body should have at least 1 items"},
 		"a label value of 64 letters is refused": {"{selector: {matchLabels: {app: a" + longestName + "}}, spotPercent: 50}", "spec.selector.matchLabels.app: Too long: may not be more than 63 bytes"},
 	}
+	checkSchema(t, capacityMix, cases)
+}
+
+// schemaCase is a spec, and what the server says of it: nothing if it accepts it.
+type schemaCase struct{ spec, wantErr string }
+
+func checkSchema(t *testing.T, k kind, cases map[string]schemaCase) {
+	t.Helper()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := create(t, capacityMix, tc.spec)
+			_, err := create(t, k, tc.spec)
 			if tc.wantErr == "" {
 				assert.NoError(t, err)
 

@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -93,15 +91,8 @@ func TestACapacityMixStoredBeforeARuleExistedGovernsNothingAndSaysSo(t *testing.
 // removeCRD removes the CustomResourceDefinition; it is back after the test.
 func removeCRD(w *world.World) {
 	w.T.Helper()
-	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	crd.SetName(crdName)
-	require.NoError(w.T, w.Client.Delete(w.Ctx, crd))
+	w.RemoveCRD("capacitymixes")
 	w.T.Cleanup(func() { w.ApplyFiles(crdFile) })
-	w.Eventually("nobody serves the resource", func() (bool, string) {
-		err := w.Client.List(w.Ctx, &v1alpha1.CapacityMixList{})
-		return apierrors.IsNotFound(err), fmt.Sprint(err)
-	})
 }
 
 func TestWithoutTheCRDTheSchedulerIsNotReadySaysWhyAndIsReadyOnceItIsInstalled(t *testing.T) {

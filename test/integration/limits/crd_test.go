@@ -11,11 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/world"
 )
@@ -28,15 +24,8 @@ const (
 // removeCRD removes the CustomResourceDefinition; it is back after the test.
 func removeCRD(w *world.World) {
 	w.T.Helper()
-	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	crd.SetName(crdName)
-	require.NoError(w.T, w.Client.Delete(w.Ctx, crd))
+	w.RemoveCRD("resourcelimits")
 	w.T.Cleanup(func() { w.ApplyFiles(crdFile) })
-	w.Eventually("nobody serves the resource", func() (bool, string) {
-		err := w.Client.List(w.Ctx, &v1alpha1.ResourceLimitList{})
-		return apierrors.IsNotFound(err), fmt.Sprint(err)
-	})
 }
 
 func TestWithoutTheCRDTheSchedulerIsNotReadyAndSaysWhatIsMissing(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
-	"net"
 	"testing"
 	"time"
 
@@ -21,14 +20,6 @@ import (
 )
 
 type protoreflectFile = protoreflect.FileDescriptor
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // assertPlan demands the fields of the plan's ResourceLimit.
 func assertPlan(t *testing.T, d protoreflect.Descriptor) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"os"
 	"testing"
 
@@ -73,7 +72,7 @@ func serveWith(t *testing.T, configure func(*served) func(*controller.Services))
 
 func (s *served) start(name string, change func(*controller.Services)) {
 	s.T.Helper()
-	s.address = s.freeAddress()
+	s.address = s.FreeAddress()
 	s.process = s.StartController(name, world.Impatient, func(c *controller.Configuration) {
 		// An API server that is held up for some seconds costs no lease: a controller that lost it would end.
 		c.LeaderElection.LeaseDurationSeconds, c.LeaderElection.RenewDeadlineSeconds = 60, 50
@@ -88,14 +87,6 @@ func (s *served) start(name string, change func(*controller.Services)) {
 		r, err := client.Check(s.Ctx, &healthpb.HealthCheckRequest{})
 		return err == nil && r.Status == healthpb.HealthCheckResponse_SERVING, fmt.Sprint(r, err)
 	})
-}
-
-func (s *served) freeAddress() string {
-	s.T.Helper()
-	l, err := (&net.ListenConfig{}).Listen(s.Ctx, "tcp", "127.0.0.1:0")
-	require.NoError(s.T, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // user makes a service account that may do something with the limits of the namespace, and returns a token of it.

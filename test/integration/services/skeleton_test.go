@@ -120,10 +120,11 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 }
 
 func TestExtraAddressesServeTheSame(t *testing.T) {
-	extra := freePort(t)
+	extra, err := cluster.FreeAddress()
+	require.NoError(t, err)
 	s := serve(t, func(c *controller.Services) { c.ExtraBindAddresses = []string{extra} })
 	s.address = extra
-	_, err := s.any().CreateResourceLimit(s.as(s.editor), small("x"))
+	_, err = s.any().CreateResourceLimit(s.as(s.editor), small("x"))
 	require.NoError(t, err)
 	assert.Equal(t, 200, s.rest(s.viewer, "GET", "/x", "").status)
 }

@@ -47,8 +47,7 @@ func slow() cluster.NodeSpec {
 // and waits until the API server asks it.
 func webhook(w *world.World, changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
-	address, err := cluster.FreeAddress()
-	require.NoError(w.T, err)
+	address := w.FreeAddress()
 	w.ApplyWebhook(address)
 	label(w, "enabled")
 	c := w.Controller(append([]func(*controller.Configuration){world.Impatient, at(address)}, changes...)...)

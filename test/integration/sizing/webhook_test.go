@@ -107,8 +107,7 @@ func TestEveryReplicaServes(t *testing.T) {
 // webhookBeside is webhook for a replica that stands by.
 func webhookBeside(w *world.World) *cluster.Controller {
 	w.T.Helper()
-	address, err := cluster.FreeAddress()
-	require.NoError(w.T, err)
+	address := w.FreeAddress()
 	w.ApplyWebhook(address)
 	label(w, "enabled")
 	c := w.StartController("berth-controller-beside", world.Impatient, at(address))
@@ -119,8 +118,7 @@ func webhookBeside(w *world.World) *cluster.Controller {
 // Without the Secret the controller does its other work, and says what is missing.
 func TestWithoutTheSecretTheControllerIsNotReadyAndSaysWhy(t *testing.T) {
 	w := world.New(t, fast())
-	address, err := cluster.FreeAddress()
-	require.NoError(t, err)
+	address := w.FreeAddress()
 	w.ApplyWebhook(address)
 	require.NoError(t, w.Kube.CoreV1().Secrets("berth-system").Delete(w.Ctx, "berth-webhook-certs", metav1.DeleteOptions{}))
 	c := w.StartUnready("berth-controller-early", world.Impatient, at(address))

@@ -30,7 +30,6 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/world"
 )
@@ -116,8 +115,7 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 		report(t, what, paced(t, func(i int) error { return w.Client.Create(w.Ctx, pod(w, prefix, i)) }))
 		require.NoError(t, w.Client.DeleteAllOf(w.Ctx, &corev1.Pod{}, client.InNamespace(w.Namespace), client.GracePeriodSeconds(0)))
 	}
-	address, err := cluster.FreeAddress()
-	require.NoError(t, err)
+	address := w.FreeAddress()
 	w.ApplyWebhook(address)
 	w.Controller(func(c *controller.Configuration) { c.Webhook.Enabled, c.Webhook.BindAddress = true, address })
 	creation("pod creation, the webhook is not asked", "without")
