@@ -7,19 +7,13 @@ package main
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 	_ "time/tzdata" // rebalance.windows name zones, and an image without a file system has none
 
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// gcPercent trades a little processor time, of which the controller needs next to none, for memory. GOGC overrides it.
-const gcPercent = 25
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	collectGarbage()
 	if err := newCommand(run).ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "berth-controller:", err)
 		os.Exit(1)

@@ -40,8 +40,8 @@ const (
 	// writeEvery is the least time between two writes of one status.
 	writeEvery = time.Second
 	// writesPerSecond and writesAtOnce bound the writes of all statuses together: a hundred sizes of a cluster that
-	// starts pods would otherwise cost a hundred writes a second, which the API server has better use for.
-	writesPerSecond, writesAtOnce = 20, 100
+	// starts pods would otherwise cost a hundred writes a second. Each takes the API server as much time as two pods.
+	writesPerSecond, writesAtOnce = 5, 100
 	// notYet is when a limit is looked at again while it is not known who has it.
 	notYet = 200 * time.Millisecond
 )

@@ -74,11 +74,12 @@ func tally(c census, resolve func(*corev1.Pod) limits.Resolution, above func(*fl
 		return all[key]
 	}
 	rivals := newRivals(c.limits)
+	o := &corev1.Pod{}
 	for _, p := range c.pods {
 		if p.Finished {
 			continue
 		}
-		o := p.Object()
+		p.Into(o)
 		r := resolve(o)
 		if r.Limit == nil {
 			continue

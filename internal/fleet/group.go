@@ -223,13 +223,13 @@ func (f *Fleet) Follows(key policy.GroupKey) bool {
 func (f *Fleet) Resolve(p *Pod) (*policy.Policy, []policy.InvalidAnnotation) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.policyOf(p)
+	return f.policyOf(p, p.Object())
 }
 
-// policyOf is Resolve with the lock held.
-func (f *Fleet) policyOf(p *Pod) (*policy.Policy, []policy.InvalidAnnotation) {
-	found, invalid := f.resolver.Resolve(p.Object())
-	if found == nil && policy.Governable(p.Object()) {
+// policyOf is Resolve with the lock held, for a pod and what it is as an object.
+func (f *Fleet) policyOf(p *Pod, o *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+	found, invalid := f.resolver.Resolve(o)
+	if found == nil && policy.Governable(o) {
 		found = f.Defaults[p.SchedulerName]
 	}
 	return found, invalid
@@ -253,7 +253,7 @@ func (f *Fleet) group(namespace string, uid types.UID, members map[*Pod]struct{}
 	}
 	slices.SortFunc(live, older)
 	newest := live[len(live)-1]
-	if g.Policy, _ = f.policyOf(newest); g.Policy == nil {
+	if g.Policy, _ = f.policyOf(newest, newest.Object()); g.Policy == nil {
 		return g, false
 	}
 	g.SchedulerName = newest.SchedulerName
@@ -274,12 +274,13 @@ func (f *Fleet) group(namespace string, uid types.UID, members map[*Pod]struct{}
 func (f *Fleet) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 	byKey := map[policy.GroupKey][]*Pod{}
 	policies := map[policy.GroupKey]*policy.Policy{}
+	o := &corev1.Pod{}
 	for p := range pods {
 		if !p.Live() {
 			continue
 		}
-		o := p.Object()
-		found, _ := f.policyOf(p)
+		p.Into(o)
+		found, _ := f.policyOf(p, o)
 		key, ok := policy.GroupOf(o, found)
 		if found == nil || !ok {
 			continue
@@ -349,7 +350,7 @@ func (f *Fleet) seats(m mix.Mix, live []*Pod) []Seat {
 	o := &corev1.Pod{}
 	for _, p := range live {
 		byID[string(p.UID)] = p
-		p.into(o)
+		p.Into(o)
 		slot, identity := policy.IdentitySlot(o, controllersOf{f})
 		switch {
 		case p.Bound():

@@ -73,12 +73,13 @@ func (p *Pod) Bound() bool { return p.Node != "" }
 // Object returns a pod object with what internal/policy reads.
 func (p *Pod) Object() *corev1.Pod {
 	o := &corev1.Pod{}
-	p.into(o)
+	p.Into(o)
 	return o
 }
 
-// into is Object for an object that is used for one pod after the other.
-func (p *Pod) into(o *corev1.Pod) {
+// Into is Object for an object that is used for one pod after the other, where
+// every pod of a namespace is asked about.
+func (p *Pod) Into(o *corev1.Pod) {
 	o.Namespace, o.Name, o.UID = p.Namespace, p.Name, p.UID
 	o.Labels, o.Annotations = p.Labels, p.Annotations
 	o.OwnerReferences = o.OwnerReferences[:0]
