@@ -94,6 +94,22 @@ type CapacityMixArgs struct {
 
 	// SyncTimeoutSeconds bounds the wait for the plugin's caches at start.
 	SyncTimeoutSeconds int32
+
+	// CapacityTypeLabel is the node label by which pods with a scheduling gate are limited to their capacity type. Nil
+	// means the one of the node rules.
+	CapacityTypeLabel *CapacityTypeLabel
+}
+
+// CapacityTypeLabel is a node label that says the capacity type. An empty value stands for nodes without the label.
+type CapacityTypeLabel struct {
+	// Key is the label's key.
+	Key string
+
+	// Spot is its value on spot nodes.
+	Spot string
+
+	// OnDemand is its value on on-demand nodes.
+	OnDemand string
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -146,8 +162,8 @@ type MixSpec struct {
 	// WhenSpotUnavailable says what a spot pod does when no spot node has room.
 	WhenSpotUnavailable WhenSpotUnavailable
 
-	// SpotWaitSeconds is how long a spot pod waits before it may borrow.
-	SpotWaitSeconds int32
+	// SpotWaitSeconds is how long a spot pod waits before it may borrow. Nil means 0, and 900 for pods with the gate.
+	SpotWaitSeconds *int32
 
 	// WhenOnDemandUnavailable says what an on-demand pod does when no on-demand node has room.
 	WhenOnDemandUnavailable WhenOnDemandUnavailable

@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -83,14 +84,14 @@ type CapacityMixSpec struct {
 
 	// spotWaitSeconds is how long a pod that belongs on a spot node waits for room there before it may run on an
 	// on-demand node, in seconds from 0 to 86400, counted from the moment no spot node had room. It may be other than 0
-	// only with whenSpotUnavailable OnDemand.
+	// only with whenSpotUnavailable OnDemand. Absent means 0, and 900 for pods with the scheduling gate
+	// berth.dev/capacity-mix: longer than an autoscaler takes to launch a node.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:validation:XValidation:rule=`self >= 0 && self <= 86400`,message=`spotWaitSeconds must be between 0 and 86400`
-	// +default=0
 	// +optional
-	SpotWaitSeconds int32 `json:"spotWaitSeconds,omitempty"`
+	SpotWaitSeconds *int32 `json:"spotWaitSeconds,omitempty"`
 
 	// whenOnDemandUnavailable says what a pod does that belongs on an on-demand node when none has room:
 	// Wait keeps it pending, Spot lets it run on a spot node, below minOnDemand if need be.
@@ -112,11 +113,73 @@ type CapacityMixSpec struct {
 	// +optional
 	SpreadSpotOver []string `json:"spreadSpotOver,omitempty"`
 
+	// tolerations are added to the pods of a capacity type, for providers that taint its nodes: by the scheduler when it
+	// opens the gate berth.dev/capacity-mix of a pod, or by the webhook when a pod without the gate is created.
+	//
+	// +optional
+	Tolerations *TolerationsByType `json:"tolerations,omitempty"`
+
 	// rebalance says how replicas that run on the wrong capacity type, after a fallback, a drain or a change of the mix,
 	// are brought back. Absent means the controller's defaults. Nothing is moved where no controller runs.
 	//
 	// +optional
 	Rebalance *RebalanceSpec `json:"rebalance,omitempty"`
+}
+
+// TolerationsByType are the tolerations that pods of each capacity type get.
+type TolerationsByType struct {
+	// spot are the tolerations of pods that belong on spot nodes, at most 8.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=atomic
+	// +optional
+	Spot []Toleration `json:"spot,omitempty"`
+
+	// onDemand are the tolerations of pods that belong on on-demand nodes, at most 8.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=atomic
+	// +optional
+	OnDemand []Toleration `json:"onDemand,omitempty"`
+}
+
+// Toleration is a toleration as in the spec of a pod.
+//
+// +kubebuilder:validation:XValidation:rule=`(has(self.key) && size(self.key) > 0) || (has(self.operator) && self.operator == 'Exists')`,message=`key may be empty with operator Exists only`,fieldPath=".key"
+// +kubebuilder:validation:XValidation:rule=`!has(self.operator) || self.operator != 'Exists' || !has(self.value) || size(self.value) == 0`,message=`value must be empty with operator Exists`,fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')`,message=`tolerationSeconds may be set with effect NoExecute only`,fieldPath=".tolerationSeconds"
+type Toleration struct {
+	// key is the key of the taint. It may be empty with operator Exists only, which tolerates every taint.
+	//
+	// +kubebuilder:validation:MaxLength=317
+	// +optional
+	Key string `json:"key,omitempty"`
+
+	// operator is Equal or Exists. Absent means Equal.
+	//
+	// +kubebuilder:validation:Enum=Equal;Exists
+	// +optional
+	Operator corev1.TolerationOperator `json:"operator,omitempty"`
+
+	// value is the value of the taint; it must be empty with operator Exists.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Value string `json:"value,omitempty"`
+
+	// effect is the effect of the taint: NoSchedule, PreferNoSchedule or NoExecute. Absent means all of them.
+	//
+	// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
+	// +optional
+	Effect corev1.TaintEffect `json:"effect,omitempty"`
+
+	// tolerationSeconds is how long a taint with effect NoExecute is tolerated, in seconds from 0 to 2147483647. Absent
+	// means for ever.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }
 
 // CapacityMixStatus is what the controller last saw of a CapacityMix.
@@ -191,6 +254,13 @@ const (
 
 	// ReasonOutOfMix is the reason of Satisfied=False.
 	ReasonOutOfMix = "OutOfMix"
+
+	// ConditionSpotAvailable is False while pods with the gate berth.dev/capacity-mix are limited to on-demand nodes in
+	// place of spot nodes, which did not come, and True or absent otherwise.
+	ConditionSpotAvailable = "SpotAvailable"
+
+	// ReasonFallback is the reason of SpotAvailable=False.
+	ReasonFallback = "Fallback"
 
 	// ConditionRebalancing is True while a replica is on the move to its capacity type. While it is False and Satisfied
 	// is False too, the reason says what keeps replicas from being moved.

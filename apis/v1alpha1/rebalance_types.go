@@ -22,6 +22,20 @@ const (
 	RebalanceModeOff RebalanceMode = "Off"
 )
 
+// Provisioning says where the room for the replacement of a replica that is to move comes from.
+//
+// +kubebuilder:validation:Enum=Wait;Placeholder
+type Provisioning string
+
+const (
+	// ProvisioningWait moves a replica only when a node that is there has room for its replacement.
+	ProvisioningWait Provisioning = "Wait"
+
+	// ProvisioningPlaceholder asks an autoscaler for the room first: a placeholder pod of low priority takes it, and the
+	// replica is moved once the placeholder runs.
+	ProvisioningPlaceholder Provisioning = "Placeholder"
+)
+
 // RebalanceSpec says how replicas that run on the wrong capacity type are brought back. Absent fields are taken from
 // the controller's configuration.
 type RebalanceSpec struct {
@@ -47,6 +61,12 @@ type RebalanceSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self >= 0 && self <= 86400`,message=`stabilizationSeconds must be between 0 and 86400`
 	// +optional
 	StabilizationSeconds *int32 `json:"stabilizationSeconds,omitempty"`
+
+	// provisioning is Wait or Placeholder: whether a replica moves only to nodes that are there, or room is asked of an
+	// autoscaler before, by a placeholder pod. Absent means the controller's default, which ships as Wait.
+	//
+	// +optional
+	Provisioning Provisioning `json:"provisioning,omitempty"`
 
 	// windows are the times in which replicas may be moved. A move that began in a window is finished after it.
 	// Absent means at any time.

@@ -25,6 +25,41 @@ const (
 	PodDeletionCostAnnotation = corev1.PodDeletionCost
 )
 
+// CapacityMixGate is the scheduling gate of pods that are given their slot before they are scheduled, so that every
+// autoscaler and every scheduler sees their capacity type: see docs/autoscalers.md. The leading berth-scheduler opens it.
+const CapacityMixGate = AnnotationPrefix + "/capacity-mix"
+
+// Annotations about the gate. They are put on a pod in the patch that opens it, together with SlotAnnotation,
+// CapacityTypeAnnotation, MixAnnotation and PodDeletionCostAnnotation.
+const (
+	// ClaimAnnotation says that the pod was given its slot before it had a node: "<UID of the pod>/<capacity type>", where
+	// the type is the one that the pod was limited to. It is the other one than that of its slot where it fell back. A
+	// value with another pod's UID was copied and says nothing.
+	ClaimAnnotation = AnnotationPrefix + "/claim"
+
+	// GateOpenedAnnotation says why a gate was opened without a slot: one of the GateOpened reasons.
+	GateOpenedAnnotation = AnnotationPrefix + "/gate-opened"
+
+	// FallbackAnnotation is on a pod with a spot slot that was limited to on-demand nodes, because spot nodes did not
+	// come: "<failures>/<when spot is tried again, RFC 3339>".
+	FallbackAnnotation = AnnotationPrefix + "/fallback"
+)
+
+// Reasons for which a gate is opened without a slot, the values of GateOpenedAnnotation.
+const (
+	// GateOpenedNoLeader: no scheduler led for a while, and the controller let the pod go.
+	GateOpenedNoLeader = "NoLeader"
+
+	// GateOpenedNoMix: no mix governs the pod.
+	GateOpenedNoMix = "NoMix"
+
+	// GateOpenedPinned: the pod names a capacity type itself.
+	GateOpenedPinned = "Pinned"
+)
+
+// PlaceholderLabel is on the pods that hold room for a replica that is to move: the UID of that replica.
+const PlaceholderLabel = AnnotationPrefix + "/placeholder"
+
 // Annotations that users write, on a pod or on its controller, to give a workload its mix without a CapacityMix.
 const (
 	// SpotPercentAnnotation is the share of replicas on spot nodes: an integer from 0 to 100, a trailing "%" is allowed.

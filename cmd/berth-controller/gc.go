@@ -25,7 +25,7 @@ func growth(live uint64) int {
 	if live == 0 {
 		return mostGrowth
 	}
-	return int(min(max(100*headroom/live, leastGrowth), mostGrowth)) //nolint:gosec // at most mostGrowth
+	return int(min(max(100*headroom/live, leastGrowth), mostGrowth))
 }
 
 // collectGarbage keeps the collector at that. GOGC in the environment overrides it.

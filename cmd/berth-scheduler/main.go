@@ -22,12 +22,12 @@ import (
 )
 
 func main() {
-	command := app.NewSchedulerCommand(
-		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory()),
+	leads := make(chan struct{})
+	command := newCommand(func() { close(leads) },
+		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory(capacitymix.OpenGates(leads))),
 		app.WithPlugin(resourcelimit.Name, resourcelimit.NewFactory()),
 		app.WithPlugin(coscheduling.Name, coscheduling.New),
 		app.WithPlugin(capacityscheduling.Name, capacityscheduling.New),
 	)
-	command.Use = "berth-scheduler"
 	os.Exit(cli.Run(command))
 }

@@ -7,10 +7,13 @@ package arguments
 
 import (
 	"fmt"
-	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/policy"
 )
 
@@ -41,6 +44,51 @@ func Classifier(args *config.CapacityMixArgs) (*capacity.Classifier, error) {
 	return c, nil
 }
 
+// CapacityTypeLabel is the node label by which pods with a scheduling gate are
+// limited to their capacity type. ok is false where neither the arguments nor
+// the node rules name one; then no pod can be limited in that way.
+func CapacityTypeLabel(args *config.CapacityMixArgs, c *capacity.Classifier) (label gates.Label, ok bool, err error) {
+	if l := args.CapacityTypeLabel; l != nil {
+		label = gates.Label{Key: l.Key, Spot: l.Spot, OnDemand: l.OnDemand}
+		return label, true, checkLabel(label, c)
+	}
+	rules := NodeRules(args)
+	for i, r := range rules[:len(args.NodeRules)] {
+		if r.Operator != capacity.In {
+			continue
+		}
+		for _, other := range rules[i+1 : len(args.NodeRules)] {
+			if other.Operator == capacity.In && other.Key == r.Key && other.Type != r.Type {
+				label = gates.Label{Key: r.Key, Spot: r.Values[0], OnDemand: other.Values[0]}
+				if r.Type == capacity.OnDemand {
+					label.Spot, label.OnDemand = label.OnDemand, label.Spot
+				}
+				return label, checkLabel(label, c) == nil, nil
+			}
+		}
+	}
+	label = gates.Label{Key: capacity.KarpenterCapacityType, Spot: capacity.Spot.String(), OnDemand: capacity.OnDemand.String()}
+	return label, checkLabel(label, c) == nil, nil
+}
+
+// checkLabel refuses values that the node rules judge otherwise. Whether nodes
+// without the label are of a type depends on their other labels.
+func checkLabel(l gates.Label, c *capacity.Classifier) error {
+	for _, v := range []struct {
+		field, value string
+		want         capacity.Type
+	}{{"spot", l.Spot, capacity.Spot}, {"onDemand", l.OnDemand, capacity.OnDemand}} {
+		if v.value == "" {
+			continue
+		}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{l.Key: v.value}}}
+		if t, _ := c.Classify(node); t != v.want {
+			return fmt.Errorf("capacityTypeLabel.%s %q: the node rules say that a node with %s=%s is %s", v.field, v.value, l.Key, v.value, t)
+		}
+	}
+	return nil
+}
+
 // DefaultPolicy is the mix of pods of a profile that nothing else governs, nil
 // if the profile has none.
 func DefaultPolicy(args *config.CapacityMixArgs) *policy.Policy {
@@ -48,10 +96,12 @@ func DefaultPolicy(args *config.CapacityMixArgs) *policy.Policy {
 	if spec == nil {
 		return nil
 	}
+	wait, gated := policy.SpotWaits(spec.SpotWaitSeconds)
 	p := &policy.Policy{
 		Source:         policy.SourceDefault,
 		BorrowOnDemand: spec.WhenSpotUnavailable != config.WhenSpotUnavailableWait,
-		SpotWait:       time.Duration(spec.SpotWaitSeconds) * time.Second,
+		SpotWait:       wait,
+		GatedSpotWait:  gated,
 		BorrowSpot:     spec.WhenOnDemandUnavailable == config.WhenOnDemandUnavailableSpot,
 	}
 	p.Mix.SpotPercent, p.Mix.MinOnDemand = spec.SpotPercent, spec.MinOnDemand

@@ -53,15 +53,15 @@ func TestDefaultPolicy(t *testing.T) {
 	}{
 		"what is not said": {
 			config.MixSpec{SpotPercent: 70, MinOnDemand: 2},
-			policy.Policy{Mix: mix.New(70, 2), BorrowOnDemand: true},
+			policy.Policy{Mix: mix.New(70, 2), BorrowOnDemand: true, GatedSpotWait: policy.DefaultGatedSpotWait},
 		},
 		"everything": {
-			config.MixSpec{SpotPercent: 50, MaxSpot: new(int32(9)), SpotWaitSeconds: 30, WhenSpotUnavailable: config.WhenSpotUnavailableOnDemand, WhenOnDemandUnavailable: config.WhenOnDemandUnavailableSpot},
-			policy.Policy{Mix: mix.Mix{SpotPercent: 50, MaxSpot: 9}, BorrowOnDemand: true, SpotWait: 30 * time.Second, BorrowSpot: true},
+			config.MixSpec{SpotPercent: 50, MaxSpot: new(int32(9)), SpotWaitSeconds: new(int32(30)), WhenSpotUnavailable: config.WhenSpotUnavailableOnDemand, WhenOnDemandUnavailable: config.WhenOnDemandUnavailableSpot},
+			policy.Policy{Mix: mix.Mix{SpotPercent: 50, MaxSpot: 9}, BorrowOnDemand: true, SpotWait: 30 * time.Second, GatedSpotWait: 30 * time.Second, BorrowSpot: true},
 		},
 		"no borrowing": {
 			config.MixSpec{WhenSpotUnavailable: config.WhenSpotUnavailableWait, WhenOnDemandUnavailable: config.WhenOnDemandUnavailableWait},
-			policy.Policy{Mix: mix.New(0, 0)},
+			policy.Policy{Mix: mix.New(0, 0), GatedSpotWait: policy.DefaultGatedSpotWait},
 		},
 	}
 	for name, tc := range tests {

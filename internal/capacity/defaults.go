@@ -6,7 +6,7 @@ import "slices"
 
 // Labels that more than one rule reads.
 const (
-	karpenterCapacityType = "karpenter.sh/capacity-type"
+	KarpenterCapacityType = "karpenter.sh/capacity-type"
 	castSpot              = "scheduling.cast.ai/spot"
 	gkeSpot               = "cloud.google.com/gke-spot"
 	aksScaleSetPriority   = "kubernetes.azure.com/scalesetpriority"
@@ -55,9 +55,9 @@ func absent(name, key, requires string) Rule {
 func provisionerRules() []Rule {
 	const ocean = "spotinst.io/node-lifecycle"
 	return []Rule{
-		in("karpenter-spot", karpenterCapacityType, Spot, "spot"),
+		in("karpenter-spot", KarpenterCapacityType, Spot, "spot"),
 		// Reserved capacity is paid for in advance and not reclaimed.
-		in("karpenter-on-demand", karpenterCapacityType, OnDemand, "on-demand", "reserved"),
+		in("karpenter-on-demand", KarpenterCapacityType, OnDemand, "on-demand", "reserved"),
 		// A fallback node is an on-demand machine that also carries the spot label, so that pods with a spot selector
 		// land on it: it must be recognised before that label is read. spot-backup is its name in older releases.
 		in("cast-spot-fallback", "scheduling.cast.ai/spot-fallback", OnDemand, "true"),

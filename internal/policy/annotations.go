@@ -67,7 +67,7 @@ func (f family) fromAnnotations(object metav1.Object, source string) (*Policy, *
 	if !hasPercent && !f.floorAlone {
 		return nil, &InvalidAnnotation{Object: object, Key: f.floor, Value: floorText, Problem: "it needs " + f.percent + " beside it"}
 	}
-	p := &Policy{Source: source, Mix: mix.New(0, 0), BorrowOnDemand: true}
+	p := &Policy{Source: source, Mix: mix.New(0, 0), BorrowOnDemand: true, GatedSpotWait: DefaultGatedSpotWait}
 	var problem string
 	if hasPercent {
 		if p.Mix.SpotPercent, problem = parse(strings.TrimSuffix(percentText, "%"), 100); problem != "" {

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/mix"
 )
 
@@ -37,17 +38,32 @@ func FromCapacityMix(cm *v1alpha1.CapacityMix) (Policy, labels.Selector, error) 
 	if err := m.Validate(); err != nil {
 		return Policy{}, nil, fmt.Errorf("spec.%w", err)
 	}
-	if cm.Spec.SpotWaitSeconds < 0 {
-		return Policy{}, nil, fmt.Errorf("spec.spotWaitSeconds: %d is negative", cm.Spec.SpotWaitSeconds)
+	if s := cm.Spec.SpotWaitSeconds; s != nil && *s < 0 {
+		return Policy{}, nil, fmt.Errorf("spec.spotWaitSeconds: %d is negative", *s)
+	}
+	wait, gated := SpotWaits(cm.Spec.SpotWaitSeconds)
+	var byType map[capacity.Type][]corev1.Toleration
+	if t := cm.Spec.Tolerations; t != nil {
+		byType = map[capacity.Type][]corev1.Toleration{capacity.Spot: tolerations(t.Spot), capacity.OnDemand: tolerations(t.OnDemand)}
 	}
 	return Policy{
 		Source:         SourceCapacityMix + cm.Name,
 		Mix:            m,
 		BorrowOnDemand: cm.Spec.WhenSpotUnavailable != v1alpha1.WhenSpotUnavailableWait,
-		SpotWait:       time.Duration(cm.Spec.SpotWaitSeconds) * time.Second,
+		SpotWait:       wait,
+		GatedSpotWait:  gated,
+		Tolerations:    byType,
 		BorrowSpot:     cm.Spec.WhenOnDemandUnavailable == v1alpha1.WhenOnDemandUnavailableSpot,
 		SpreadSpotOver: cm.Spec.SpreadSpotOver,
 	}, selector, nil
+}
+
+func tolerations(all []v1alpha1.Toleration) []corev1.Toleration {
+	var out []corev1.Toleration
+	for _, t := range all {
+		out = append(out, corev1.Toleration(t))
+	}
+	return out
 }
 
 // Store holds the CapacityMixes of a cluster, ready to be matched. Safe for

@@ -251,14 +251,14 @@ func TestClaimedSlot(t *testing.T) {
 
 func TestFromCapacityMix(t *testing.T) {
 	cm := mixNamed("web", 0, 70, nil)
-	cm.Spec.MinOnDemand, cm.Spec.MaxSpot, cm.Spec.SpotWaitSeconds = 2, ptr.To[int32](9), 30
+	cm.Spec.MinOnDemand, cm.Spec.MaxSpot, cm.Spec.SpotWaitSeconds = 2, ptr.To[int32](9), ptr.To[int32](30)
 	cm.Spec.WhenOnDemandUnavailable = v1alpha1.WhenOnDemandUnavailableSpot
 	cm.Spec.SpreadSpotOver = []string{"rack"}
 	p, _, err := policy.FromCapacityMix(cm)
 	require.NoError(t, err)
 	assert.Equal(t, policy.Policy{
 		Source: "capacitymix/web", Mix: mix.Mix{SpotPercent: 70, MinOnDemand: 2, MaxSpot: 9}, BorrowOnDemand: true,
-		SpotWait: 30 * time.Second, BorrowSpot: true, SpreadSpotOver: []string{"rack"},
+		SpotWait: 30 * time.Second, GatedSpotWait: 30 * time.Second, BorrowSpot: true, SpreadSpotOver: []string{"rack"},
 	}, p)
 
 	cm.Spec.WhenSpotUnavailable = v1alpha1.WhenSpotUnavailableWait
@@ -269,7 +269,7 @@ func TestFromCapacityMix(t *testing.T) {
 		"spec.spotPercent: 150 is not between 0 and 100": func(s *v1alpha1.CapacityMixSpec) { s.SpotPercent = 150 },
 		"spec.minOnDemand: -1 is negative":               func(s *v1alpha1.CapacityMixSpec) { s.MinOnDemand = -1 },
 		"spec.maxSpot: -1 is negative":                   func(s *v1alpha1.CapacityMixSpec) { s.MaxSpot = ptr.To[int32](-1) },
-		"spec.spotWaitSeconds: -1 is negative":           func(s *v1alpha1.CapacityMixSpec) { s.SpotWaitSeconds = -1 },
+		"spec.spotWaitSeconds: -1 is negative":           func(s *v1alpha1.CapacityMixSpec) { s.SpotWaitSeconds = new(int32(-1)) },
 	} {
 		bad := cm.DeepCopy()
 		spoil(&bad.Spec)

@@ -55,14 +55,28 @@ func (pl *CapacityMix) Name() string { return Name }
 // NewFactory returns a plugin factory for one scheduler binary. All profiles of
 // a scheduler share one ledger; the factory remembers it per scheduler, so one
 // factory can serve several schedulers of a process, as tests run them.
-func NewFactory() frameworkruntime.PluginFactory {
-	schedulers := &perscheduler.Parts[*shared]{}
-	return func(ctx context.Context, obj runtime.Object, handle framework.Handle) (framework.Plugin, error) {
-		return build(ctx, obj, handle, schedulers)
+func NewFactory(options ...Option) frameworkruntime.PluginFactory {
+	f := &factory{}
+	for _, option := range options {
+		option(f)
 	}
+	return f.build
 }
 
-func build(ctx context.Context, obj runtime.Object, handle framework.Handle, schedulers *perscheduler.Parts[*shared]) (framework.Plugin, error) {
+// Option changes what the plugin does in a process.
+type Option func(*factory)
+
+// OpenGates has the plugin open the scheduling gates of pods once the process
+// leads: from when the channel is closed. Without it no gate is opened.
+func OpenGates(leads <-chan struct{}) Option { return func(f *factory) { f.leads = leads } }
+
+// factory makes the plugins of one scheduler binary.
+type factory struct {
+	schedulers perscheduler.Parts[*shared]
+	leads      <-chan struct{}
+}
+
+func (f *factory) build(ctx context.Context, obj runtime.Object, handle framework.Handle) (framework.Plugin, error) {
 	args, ok := obj.(*config.CapacityMixArgs)
 	if !ok {
 		return nil, fmt.Errorf("want args to be of type CapacityMixArgs, got %T", obj)
@@ -70,7 +84,7 @@ func build(ctx context.Context, obj runtime.Object, handle framework.Handle, sch
 	if err := validation.ValidateCapacityMixArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
 		return nil, err
 	}
-	s, err := join(ctx, schedulers, handle, args)
+	s, err := join(ctx, &f.schedulers, handle, args)
 	if err != nil {
 		return nil, err
 	}

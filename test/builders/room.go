@@ -70,7 +70,7 @@ func PriorityClass(name string) func(*corev1.PodTemplateSpec) {
 // WhenSpotUnavailable sets what a mix does where spot has no room.
 func WhenSpotUnavailable(do v1alpha1.WhenSpotUnavailable, waitSeconds int32) func(*v1alpha1.CapacityMix) {
 	return func(m *v1alpha1.CapacityMix) {
-		m.Spec.WhenSpotUnavailable, m.Spec.SpotWaitSeconds = do, waitSeconds
+		m.Spec.WhenSpotUnavailable, m.Spec.SpotWaitSeconds = do, &waitSeconds
 	}
 }
 

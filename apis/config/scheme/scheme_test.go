@@ -114,7 +114,7 @@ func everyFieldArgs() config.CapacityMixArgs {
 		},
 		BuiltinNodeRules: config.BuiltinNodeRulesOff,
 		DefaultMix: &config.MixSpec{
-			SpotPercent: 70, MinOnDemand: 2, MaxSpot: ptr.To[int32](0), SpotWaitSeconds: 5,
+			SpotPercent: 70, MinOnDemand: 2, MaxSpot: ptr.To[int32](0), SpotWaitSeconds: new(int32(5)),
 			WhenSpotUnavailable: config.WhenSpotUnavailableWait, WhenOnDemandUnavailable: config.WhenOnDemandUnavailableSpot,
 		},
 		AnnotationPrefixes: []string{"spotalis.io", "berth.dev"},

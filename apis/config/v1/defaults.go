@@ -48,9 +48,6 @@ func SetDefaults_MixSpec(mix *MixSpec) {
 	if mix.WhenSpotUnavailable == "" {
 		mix.WhenSpotUnavailable = WhenSpotUnavailableOnDemand
 	}
-	if mix.SpotWaitSeconds == nil {
-		mix.SpotWaitSeconds = ptr.To[int32](0)
-	}
 	if mix.WhenOnDemandUnavailable == "" {
 		mix.WhenOnDemandUnavailable = WhenOnDemandUnavailableWait
 	}

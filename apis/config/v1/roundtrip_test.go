@@ -111,7 +111,7 @@ func drawValidMix(t *rapid.T) *config.MixSpec {
 		WhenOnDemandUnavailable: rapid.SampledFrom([]config.WhenOnDemandUnavailable{config.WhenOnDemandUnavailableWait, config.WhenOnDemandUnavailableSpot}).Draw(t, "noOnDemand"),
 	}
 	if mix.WhenSpotUnavailable == config.WhenSpotUnavailableOnDemand {
-		mix.SpotWaitSeconds = rapid.Int32Range(0, 86400).Draw(t, "wait")
+		mix.SpotWaitSeconds = new(rapid.Int32Range(0, 86400).Draw(t, "wait"))
 	}
 
 	return mix

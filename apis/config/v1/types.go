@@ -118,6 +118,34 @@ type CapacityMixArgs struct {
 	//
 	// +optional
 	SyncTimeoutSeconds *int32 `json:"syncTimeoutSeconds,omitempty"`
+
+	// capacityTypeLabel is the node label by which pods with the scheduling gate berth.dev/capacity-mix are limited to
+	// their capacity type, in a way that every scheduler and autoscaler understands. Its values must be ones that the
+	// node rules know. Absent means the key and first values of the first two nodeRules with operator In that have the
+	// same key and different types; else, unless builtinNodeRules is Off, karpenter.sh/capacity-type with the values spot
+	// and on-demand.
+	//
+	// +optional
+	CapacityTypeLabel *CapacityTypeLabel `json:"capacityTypeLabel,omitempty"`
+}
+
+// CapacityTypeLabel is a node label that says the capacity type. At most one of the two values may be empty, which
+// stands for the nodes without the label, as on GKE and AKS.
+type CapacityTypeLabel struct {
+	// key is the label's key.
+	//
+	// +required
+	Key string `json:"key"`
+
+	// spot is the label's value on spot nodes.
+	//
+	// +optional
+	Spot string `json:"spot,omitempty"`
+
+	// onDemand is the label's value on on-demand nodes.
+	//
+	// +optional
+	OnDemand string `json:"onDemand,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -199,7 +227,8 @@ type MixSpec struct {
 	WhenSpotUnavailable WhenSpotUnavailable `json:"whenSpotUnavailable,omitempty"`
 
 	// spotWaitSeconds is how long a spot pod waits before it may run on an on-demand node, from 0 to 86400 seconds.
-	// Absent means 0. It may be other than 0 only with whenSpotUnavailable OnDemand.
+	// Absent means 0, and 900 for pods with the scheduling gate berth.dev/capacity-mix. It may be other than 0 only with
+	// whenSpotUnavailable OnDemand.
 	//
 	// +optional
 	SpotWaitSeconds *int32 `json:"spotWaitSeconds,omitempty"`

@@ -43,6 +43,24 @@ func ValidateCapacityMixArgs(path *field.Path, args *config.CapacityMixArgs) fie
 			fmt.Sprintf("must be 0 (all nodes) or between %d and %d", minNodeSampleSize, maxNodeSampleSize)))
 	}
 	errs = append(errs, validateRange(path.Child("syncTimeoutSeconds"), args.SyncTimeoutSeconds, 1, maxSyncTimeoutSeconds)...)
+	if args.CapacityTypeLabel != nil {
+		errs = append(errs, validateCapacityTypeLabel(path.Child("capacityTypeLabel"), args.CapacityTypeLabel)...)
+	}
+
+	return errs
+}
+
+// validateCapacityTypeLabel leaves to the plugin whether the node rules know the values.
+func validateCapacityTypeLabel(path *field.Path, l *config.CapacityTypeLabel) field.ErrorList {
+	errs := validateLabelKey(path.Child("key"), l.Key)
+	for name, value := range map[string]string{"spot": l.Spot, "onDemand": l.OnDemand} {
+		for _, message := range validation.IsValidLabelValue(value) {
+			errs = append(errs, field.Invalid(path.Child(name), value, message))
+		}
+	}
+	if l.Spot == l.OnDemand {
+		errs = append(errs, field.Invalid(path.Child("onDemand"), l.OnDemand, "must differ from spot"))
+	}
 
 	return errs
 }
@@ -152,10 +170,12 @@ func validateMixSpec(path *field.Path, mix *config.MixSpec) field.ErrorList {
 		config.WhenSpotUnavailableOnDemand, config.WhenSpotUnavailableWait)...)
 
 	waitPath := path.Child("spotWaitSeconds")
-	errs = append(errs, validateRange(waitPath, mix.SpotWaitSeconds, 0, maxSpotWaitSeconds)...)
-	if mix.SpotWaitSeconds > 0 && mix.WhenSpotUnavailable == config.WhenSpotUnavailableWait {
-		errs = append(errs, field.Invalid(waitPath, mix.SpotWaitSeconds,
-			"has no effect with whenSpotUnavailable Wait: remove it or use OnDemand"))
+	if wait := mix.SpotWaitSeconds; wait != nil {
+		errs = append(errs, validateRange(waitPath, *wait, 0, maxSpotWaitSeconds)...)
+		if *wait > 0 && mix.WhenSpotUnavailable == config.WhenSpotUnavailableWait {
+			errs = append(errs, field.Invalid(waitPath, *wait,
+				"has no effect with whenSpotUnavailable Wait: remove it or use OnDemand"))
+		}
 	}
 	errs = append(errs, validateEnum(path.Child("whenOnDemandUnavailable"), mix.WhenOnDemandUnavailable,
 		config.WhenOnDemandUnavailableWait, config.WhenOnDemandUnavailableSpot)...)

@@ -27,7 +27,7 @@ func validArgs() *config.CapacityMixArgs {
 		BuiltinNodeRules: config.BuiltinNodeRulesOff,
 		DefaultMix: &config.MixSpec{
 			SpotPercent: 70, MinOnDemand: 2, MaxSpot: ptr.To[int32](10),
-			WhenSpotUnavailable: config.WhenSpotUnavailableOnDemand, SpotWaitSeconds: 30,
+			WhenSpotUnavailable: config.WhenSpotUnavailableOnDemand, SpotWaitSeconds: new(int32(30)),
 			WhenOnDemandUnavailable: config.WhenOnDemandUnavailableWait,
 		},
 		AnnotationPrefixes: []string{"berth.dev", "spotalis.io"},
@@ -175,13 +175,13 @@ func TestDefaultMix(t *testing.T) {
 		"no default mix is accepted":         {mutate: func(a *config.CapacityMixArgs) { a.DefaultMix = nil }},
 		"a mix without a bound is accepted":  {mutate: mix(func(m *config.MixSpec) { m.MaxSpot = nil })},
 		"all spot is accepted":               {mutate: mix(func(m *config.MixSpec) { m.SpotPercent, m.MinOnDemand = 100, 0 })},
-		"a mix that waits is accepted":       {mutate: mix(func(m *config.MixSpec) { m.WhenSpotUnavailable, m.SpotWaitSeconds = "Wait", 0 })},
+		"a mix that waits is accepted":       {mutate: mix(func(m *config.MixSpec) { m.WhenSpotUnavailable, m.SpotWaitSeconds = "Wait", new(int32(0)) })},
 		"more than every replica is refused": {mutate: mix(func(m *config.MixSpec) { m.SpotPercent = 101 }), wantErr: `args.defaultMix.spotPercent: Invalid value: 101: must be between 0 and 100`},
 		"a negative share is refused":        {mutate: mix(func(m *config.MixSpec) { m.SpotPercent = -1 }), wantErr: `args.defaultMix.spotPercent: Invalid value: -1: must be between 0 and 100`},
 		"a negative floor is refused":        {mutate: mix(func(m *config.MixSpec) { m.MinOnDemand = -1 }), wantErr: `args.defaultMix.minOnDemand: Invalid value: -1: must be between 0 and 1000000`},
 		"a negative ceiling is refused":      {mutate: mix(func(m *config.MixSpec) { m.MaxSpot = ptr.To[int32](-1) }), wantErr: `args.defaultMix.maxSpot: Invalid value: -1: must be between 0 and 1000000`},
 		"a wait of more than a day is refused": {
-			mutate:  mix(func(m *config.MixSpec) { m.SpotWaitSeconds = 86401 }),
+			mutate:  mix(func(m *config.MixSpec) { m.SpotWaitSeconds = new(int32(86401)) }),
 			wantErr: `args.defaultMix.spotWaitSeconds: Invalid value: 86401: must be between 0 and 86400`,
 		},
 		"a wait before something that never happens is refused": {

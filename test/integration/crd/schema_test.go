@@ -105,7 +105,7 @@ func TestGoTypesKeepEveryField(t *testing.T) {
 				{Key: "canary", Operator: v1alpha1.PodSelectorOpDoesNotExist},
 			},
 		},
-		SpotPercent: 70, MinOnDemand: 2, MaxSpot: ptr.To[int32](0), SpotWaitSeconds: 30,
+		SpotPercent: 70, MinOnDemand: 2, MaxSpot: ptr.To[int32](0), SpotWaitSeconds: new(int32(30)),
 		WhenSpotUnavailable:     v1alpha1.WhenSpotUnavailableOnDemand,
 		WhenOnDemandUnavailable: v1alpha1.WhenOnDemandUnavailableSpot,
 		SpreadSpotOver:          []string{"topology.kubernetes.io/zone", "rack"},

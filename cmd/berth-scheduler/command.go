@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/server"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// newCommand is kube-scheduler with the plugins of the options. It has the
+// flags, the set-up and the run of app.NewSchedulerCommand, which does not say
+// when the process comes to lead: leads is called then, once. A scheduler that
+// does not lead keeps its queue and its caches up to date as well, but takes
+// nothing from the queue.
+func newCommand(leads func(), plugins ...app.Option) *cobra.Command {
+	opts := options.NewOptions()
+	cmd := &cobra.Command{
+		Use: "berth-scheduler",
+		Long: `berth-scheduler is kube-scheduler with the plugins of Berth: CapacityMix keeps
+the mix of spot and on-demand nodes of a workload, ResourceLimit holds pods to
+their size. It runs beside the default scheduler, for pods with its
+schedulerName, or in its place. Flags and configuration are those of
+kube-scheduler; the arguments of the plugins are in docs/configuration.md.`,
+		Args:              cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, leads, plugins) },
+	}
+	verflag.AddFlags(opts.Flags.FlagSet("global"))
+	globalflag.AddGlobalFlags(opts.Flags.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, set := range opts.Flags.FlagSets {
+		cmd.Flags().AddFlagSet(set)
+	}
+	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
+	cliflag.SetUsageAndHelpFunc(cmd, *opts.Flags, columns)
+	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
+		klog.Background().Error(err, "Completion of --config")
+	}
+	return cmd
+}
+
+func run(cmd *cobra.Command, opts *options.Options, leads func(), plugins []app.Option) error {
+	verflag.PrintAndExitIfRequested()
+	features := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	if err := logsapi.ValidateAndApply(opts.Logs, features); err != nil {
+		return fmt.Errorf("logging: %w", err)
+	}
+	cliflag.PrintFlags(cmd.Flags())
+	ctx := server.SetupSignalContext()
+	config, scheduler, err := app.Setup(ctx, opts, plugins...)
+	if err != nil {
+		return err
+	}
+	if f, ok := features.(featuregate.MutableFeatureGate); ok {
+		f.AddMetrics()
+	}
+	opts.ComponentGlobalsRegistry.AddMetrics()
+	lead := sync.OnceFunc(leads)
+	next := scheduler.NextPod
+	scheduler.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+		lead()
+		return next(logger)
+	}
+	return app.Run(ctx, config, scheduler)
+}
