@@ -20,12 +20,24 @@ const (
 	// pod, and governs it.
 	EventReasonCapacityMixConflict = "CapacityMixConflict"
 
+	// EventReasonGateNotOpened (Warning, on the pod): the API server refuses the patch that opens the pod's scheduling
+	// gate. It is tried again; the message says why it was refused.
+	EventReasonGateNotOpened = "GateNotOpened"
+
+	// EventReasonGateFailedOpen (Warning, on the pod): no scheduler led for a while, and the controller opened the pod's
+	// scheduling gate without a slot.
+	EventReasonGateFailedOpen = "GateFailedOpen"
+
 	// EventReasonMoved (Normal, on the workload): the controller evicted a replica that ran on the wrong capacity type,
 	// so that its replacement runs on the right one.
 	EventReasonMoved = "MovedReplica"
 
+	// EventReasonProvisioning (Normal, on the workload): no node has room for the replacement of a replica on the wrong
+	// capacity type, and the controller created a placeholder pod that asks an autoscaler for it.
+	EventReasonProvisioning = "ProvisioningRoom"
+
 	// EventReasonMoveFailed (Warning, on the workload): the replacement of a moved replica did not come to run on the
-	// right capacity type. The next move waits for the time that the message names.
+	// right capacity type, or a placeholder pod did not come to hold the room for it. The next move waits for the time that the message names.
 	EventReasonMoveFailed = "MoveFailed"
 
 	// EventReasonMoveBlocked (Normal, on the workload): a replica should move, and the message says why it does not.

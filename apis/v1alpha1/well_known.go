@@ -53,6 +53,9 @@ const (
 	// GateOpenedNoMix: no mix governs the pod.
 	GateOpenedNoMix = "NoMix"
 
+	// GateOpenedNoLabel: there is no node label by which pods could be limited to a capacity type.
+	GateOpenedNoLabel = "NoLabel"
+
 	// GateOpenedPinned: the pod names a capacity type itself.
 	GateOpenedPinned = "Pinned"
 )

@@ -12,6 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/policy"
 )
 
 // Bind binds the pod and writes its slot on it. The API server merges the
@@ -55,11 +57,18 @@ func (pl *CapacityMix) bind(ctx context.Context, binding *corev1.Binding) error 
 
 // annotations are what the pod carries from its Binding on.
 func annotations(c *cycle, pod *corev1.Pod) map[string]string {
-	slot := strconv.Itoa(c.slot)
+	if c.settled {
+		return nil // they are there
+	}
+	return claimAnnotations(pod, c.slot, c.wants, c.policy)
+}
+
+func claimAnnotations(pod *corev1.Pod, number int, t capacity.Type, p *policy.Policy) map[string]string {
+	slot := strconv.Itoa(number)
 	a := map[string]string{
 		v1alpha1.SlotAnnotation:         slot,
-		v1alpha1.CapacityTypeAnnotation: c.wants.String(),
-		v1alpha1.MixAnnotation:          c.policy.Source,
+		v1alpha1.CapacityTypeAnnotation: t.String(),
+		v1alpha1.MixAnnotation:          p.Source,
 	}
 	// The ReplicaSet controller removes the lowest cost first, so the highest
 	// slot. A cost that the user set says more than ours.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
@@ -35,6 +36,8 @@ type cycle struct {
 	slot    int
 	wants   capacity.Type
 	attempt ledger.Attempt
+	// settled: slot and type were given to the pod before, by opening its gate.
+	settled bool
 	// wrongType is the reason that Filter gives for nodes of the other type.
 	wrongType string
 	// domains and least are set by PreScore: the spread of the group's spot
@@ -65,16 +68,22 @@ func (pl *CapacityMix) PreFilter(ctx context.Context, state fwk.CycleState, pod 
 	if len(invalid) > 0 {
 		pl.reports.invalidAnnotations(pod, invalid)
 	}
+	limited, opened := gates.Opened(pod)
 	// A pod that names a capacity type itself is counted once it runs, and not steered.
-	if p == nil || pl.classifier.Pins(&pod.Spec) {
+	if p == nil || !opened && pl.classifier.Pins(&pod.Spec) {
 		pl.ledger.Drop(pod.UID)
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	c, err := pl.claim(pod, p)
-	if errors.Is(err, ledger.ErrGone) {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonGone)
-	} else if err != nil {
-		return nil, fwk.AsStatus(err)
+	var c *cycle
+	if opened {
+		c = pl.settledCycle(pod, p, limited)
+	} else {
+		var err error
+		if c, err = pl.claim(pod, p); errors.Is(err, ledger.ErrGone) {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonGone)
+		} else if err != nil {
+			return nil, fwk.AsStatus(err)
+		}
 	}
 	names := pl.narrow(pod, c)
 	c.wrongType = wrongTypeReason(c.wants, c.slot)
@@ -87,20 +96,12 @@ func (pl *CapacityMix) PreFilter(ctx context.Context, state fwk.CycleState, pod 
 
 // claim takes or confirms the pod's slot.
 func (pl *CapacityMix) claim(pod *corev1.Pod, p *policy.Policy) (*cycle, error) {
-	group, _ := policy.GroupOf(pod, p)
-	slot, ok := policy.IdentitySlot(pod, pl.controllers)
-	if !ok {
-		slot = mix.NoSlot
-	}
 	nominated := pod.Status.NominatedNodeName != ""
-	hold, err := pl.ledger.Claim(ledger.Claim{
-		Pod: pod, Group: group, Policy: p, Slot: slot,
-		Keep:   nominated,
-		Exists: func() bool { return pl.exists(pod) },
-	})
+	hold, err := pl.hold(pod, p, nominated)
 	if err != nil {
 		return nil, err
 	}
+	group, _ := policy.GroupOf(pod, p)
 	c := &cycle{policy: p, group: group, slot: hold.Slot, wants: p.Mix.TypeOf(hold.Slot), attempt: hold.Attempt}
 	if nominated {
 		// Preemption makes room on a node of the slot's type; nothing else is looked for.
@@ -109,9 +110,33 @@ func (pl *CapacityMix) claim(pod *corev1.Pod, p *policy.Policy) (*cycle, error) 
 	return c, nil
 }
 
+// settledCycle is the cycle of a pod whose gate was opened: it has its slot and
+// its type already, and neither borrows nor takes another slot.
+func (pl *CapacityMix) settledCycle(pod *corev1.Pod, p *policy.Policy, limited capacity.Type) *cycle {
+	final := *p
+	final.BorrowOnDemand, final.BorrowSpot = false, false
+	c := &cycle{policy: &final, settled: true, wants: limited, attempt: pl.ledger.AttemptOf(pod.UID)}
+	c.group, _ = policy.GroupOf(pod, p)
+	c.slot, _ = policy.ClaimedSlot(pod)
+	if pod.Status.NominatedNodeName != "" {
+		c.attempt.Stage = ledger.StagePreempt
+	}
+	return c
+}
+
+// hold takes or confirms a pod's slot in the ledger.
+func (sh *shared) hold(pod *corev1.Pod, p *policy.Policy, keep bool) (ledger.Hold, error) {
+	group, _ := policy.GroupOf(pod, p)
+	slot, ok := policy.IdentitySlot(pod, sh.controllers)
+	if !ok {
+		slot = mix.NoSlot
+	}
+	return sh.ledger.Claim(ledger.Claim{Pod: pod, Group: group, Policy: p, Slot: slot, Keep: keep, Exists: func() bool { return sh.exists(pod) }})
+}
+
 // exists reports whether the API server is known to have the pod.
-func (pl *CapacityMix) exists(pod *corev1.Pod) bool {
-	known, err := pl.pods.Pods(pod.Namespace).Get(pod.Name)
+func (sh *shared) exists(pod *corev1.Pod) bool {
+	known, err := sh.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && known.UID == pod.UID
 }
 
@@ -121,7 +146,7 @@ func (pl *CapacityMix) narrow(pod *corev1.Pod, c *cycle) sets.Set[string] {
 	if c.attempt.Stage != ledger.StageSample {
 		return nil
 	}
-	if pl.sampleSize > 0 && pl.ledger.Side(c.wants) > pl.sampleSize && !particular(pod) {
+	if pl.sampleSize > 0 && pl.ledger.Side(c.wants) > pl.sampleSize && !particular(pod, pl.opener.label.Key) {
 		if names := pl.sample(pod, c.wants); len(names) > 0 {
 			return names
 		}

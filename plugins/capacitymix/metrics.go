@@ -34,6 +34,14 @@ var (
 		Subsystem: metricsSubsystem, Name: "mix_inquiries_total", StabilityLevel: metrics.ALPHA,
 		Help: "Live lists of a namespace's CapacityMixes for new workloads that none of the known ones governs.",
 	})
+	gatesOpened = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: metricsSubsystem, Name: "gates_opened_total", StabilityLevel: metrics.ALPHA,
+		Help: "Scheduling gates opened, by the capacity type that the pod was limited to: spot, on-demand, or none for a pod without a mix or with a type of its own.",
+	}, []string{"limited_to"})
+	gateFailures = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: metricsSubsystem, Name: "gate_failures_total", StabilityLevel: metrics.ALPHA,
+		Help: "Attempts to open a scheduling gate that the API server refused or did not answer; each is made again.",
+	})
 	unmarkedPods = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: metricsSubsystem, Name: "unmarked_pods_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods that held a slot and were bound without it: CapacityMix does not stand before DefaultBinder under bind.",
@@ -41,5 +49,5 @@ var (
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	schedulermetrics.RegisterMetrics(placements, stageTransitions, invalidPolicies, ownerReads, mixInquiries, unmarkedPods)
+	schedulermetrics.RegisterMetrics(placements, stageTransitions, invalidPolicies, ownerReads, mixInquiries, gatesOpened, gateFailures, unmarkedPods)
 })

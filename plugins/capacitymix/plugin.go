@@ -84,20 +84,24 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle framewor
 	if err := validation.ValidateCapacityMixArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
 		return nil, err
 	}
-	s, err := join(ctx, &f.schedulers, handle, args)
+	s, err := f.join(ctx, handle, args)
 	if err != nil {
 		return nil, err
 	}
 	registerMetrics()
+	resolver := &policy.Resolver{
+		Prefixes:    args.AnnotationPrefixes,
+		Mixes:       s.mixes,
+		Controllers: s.controllers,
+		Default:     arguments.DefaultPolicy(args),
+	}
+	if profile, ok := handle.(framework.Framework); ok {
+		s.opener.resolvers[profile.ProfileName()] = resolver
+	}
 	return &CapacityMix{
-		shared: s,
-		handle: handle,
-		resolver: &policy.Resolver{
-			Prefixes:    args.AnnotationPrefixes,
-			Mixes:       s.mixes,
-			Controllers: s.controllers,
-			Default:     arguments.DefaultPolicy(args),
-		},
+		shared:     s,
+		handle:     handle,
+		resolver:   resolver,
 		sampleSize: int(args.NodeSampleSize),
 		clock:      clock.RealClock{},
 	}, nil

@@ -25,7 +25,7 @@ func (pl *CapacityMix) PostFilter(ctx context.Context, state fwk.CycleState, pod
 	logger := klog.FromContext(ctx)
 	now := pl.clock.Now()
 	f := failure{attempt: c.attempt, wants: c.wants, noRoomSince: noRoomSince(c, pod, now), now: now}
-	if c.attempt.Stage == ledger.StageType || c.attempt.Stage == ledger.StagePreempt {
+	if !c.settled && (c.attempt.Stage == ledger.StageType || c.attempt.Stage == ledger.StagePreempt) {
 		f.growingTo = pl.growingTo(pod)
 	}
 	n := after(f, c.policy)

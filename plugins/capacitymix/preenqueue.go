@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/policy"
 )
 
@@ -28,18 +29,26 @@ const ErrReasonAsking = "asking whether a CapacityMix governs this new workload"
 // it is certain that nothing does (docs/decisions/0005). It is called under the
 // lock of the scheduling queue and reads caches only.
 func (pl *CapacityMix) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	if ref == nil || pl.inquiry == nil || pl.inquiry.answered(ref.UID) || !policy.Governable(pod) {
-		return nil
+	if gates.Has(pod) {
+		return nil // it is asked for when it is given its slot
 	}
-	if p, _ := pl.unhurried.Resolve(pod); p != nil && p.Source != policy.SourceDefault {
-		return nil
-	}
-	if pl.classifier.Pins(&pod.Spec) {
+	if !pl.uncertain(pod) {
 		return nil
 	}
 	pl.inquiry.hold(pod)
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonAsking)
+}
+
+// uncertain reports whether a pod seems to have no mix, and its workload was not asked for yet.
+func (sh *shared) uncertain(pod *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || sh.inquiry == nil || sh.inquiry.answered(ref.UID) || !policy.Governable(pod) || settled(pod) {
+		return false
+	}
+	if p, _ := sh.unhurried.Resolve(pod); p != nil && p.Source != policy.SourceDefault {
+		return false
+	}
+	return !sh.classifier.Pins(&pod.Spec)
 }
 
 // inquiry asks the API server which mixes a namespace has, and waits until the

@@ -66,6 +66,13 @@ func (r *reports) invalidCapacityMix(cm *v1alpha1.CapacityMix, err error) {
 		"Ignoring this CapacityMix: %v", err)
 }
 
+// closedGate warns on a pod whose gate cannot be opened.
+func (r *reports) closedGate(pod *corev1.Pod, why string) {
+	if r.first(complaint{pod.UID, v1alpha1.EventReasonGateNotOpened, why}) {
+		r.recorder().Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.EventReasonGateNotOpened, "Scheduling", "Cannot open the scheduling gate: %s", why)
+	}
+}
+
 // borrowed tells that a pod runs on the other type than its slot's. It is the
 // only event on a successful placement, and rare.
 func (r *reports) borrowed(pod *corev1.Pod, c *cycle, on capacity.Type, node string) {

@@ -23,6 +23,12 @@ func (pl *CapacityMix) Reserve(ctx context.Context, state fwk.CycleState, pod *c
 	if c == nil {
 		return nil
 	}
+	if c.settled {
+		// Its slot was taken when its gate was opened. The ledger may not have heard of that yet; then the
+		// pod is counted when it is seen bound.
+		_ = pl.ledger.Reserve(pod.UID, c.slot, nodeName)
+		return nil
+	}
 	if p, _ := pl.resolver.Resolve(pod); p == nil || p.Mix.TypeOf(c.slot) != c.wants {
 		return pl.again(ctx, pod, ErrReasonMixChanged)
 	}

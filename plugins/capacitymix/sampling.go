@@ -17,8 +17,9 @@ const sampleLooks = 4
 
 // particular reports whether a pod asks for particular nodes, which a sample
 // over all nodes of a type is likely to miss. Such pods are tried on all at once.
-func particular(pod *corev1.Pod) bool {
-	if len(pod.Spec.NodeSelector) > 0 {
+// The entry by which an opened pod is limited to its type does not count.
+func particular(pod *corev1.Pod, own string) bool {
+	if selects(pod, own) {
 		return true
 	}
 	if a := pod.Spec.Affinity; a != nil {
@@ -36,6 +37,15 @@ func particular(pod *corev1.Pod) bool {
 		}
 	}
 	return len(pod.Spec.ResourceClaims) > 0
+}
+
+// selects reports whether a pod has a nodeSelector, beside what limits it to its type.
+func selects(pod *corev1.Pod, own string) bool {
+	n := len(pod.Spec.NodeSelector)
+	if _, limited := pod.Spec.NodeSelector[own]; n == 1 && limited && settled(pod) {
+		return false
+	}
+	return n > 0
 }
 
 // sample returns up to sampleSize nodes of a type that seem to have room.

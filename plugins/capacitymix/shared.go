@@ -33,6 +33,8 @@ type shared struct {
 	reports     *reports
 	// inquiry is nil where there is no API server to ask, in unit tests.
 	inquiry *inquiry
+	// opener opens gates, in the process that leads.
+	opener *opener
 	// unhurried resolves from the caches alone.
 	unhurried *policy.Resolver
 
@@ -40,9 +42,9 @@ type shared struct {
 }
 
 // join returns the shared part for a profile.
-func join(ctx context.Context, parts *perscheduler.Parts[*shared], handle framework.Handle, args *config.CapacityMixArgs) (*shared, error) {
-	return parts.Join(ctx, handle,
-		func() (*shared, error) { return newShared(ctx, handle, args) },
+func (f *factory) join(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs) (*shared, error) {
+	return f.schedulers.Join(ctx, handle,
+		func() (*shared, error) { return newShared(ctx, handle, args, f.leads) },
 		func(sh *shared) error { return sh.agree(args) })
 }
 
@@ -54,6 +56,7 @@ func (sh *shared) agree(args *config.CapacityMixArgs) error {
 		"builtinNodeRules":   sh.args.BuiltinNodeRules == args.BuiltinNodeRules,
 		"spreadSpotOver":     slices.Equal(sh.args.SpreadSpotOver, args.SpreadSpotOver),
 		"annotationPrefixes": slices.Equal(sh.args.AnnotationPrefixes, args.AnnotationPrefixes),
+		"capacityTypeLabel":  equality.Semantic.DeepEqual(sh.args.CapacityTypeLabel, args.CapacityTypeLabel),
 	} {
 		if !equal {
 			return fmt.Errorf("pluginConfig.%s.args.%s: must be the same in all profiles of a scheduler", Name, field)
@@ -62,7 +65,7 @@ func (sh *shared) agree(args *config.CapacityMixArgs) error {
 	return nil
 }
 
-func newShared(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs) (*shared, error) {
+func newShared(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs, leads <-chan struct{}) (*shared, error) {
 	classifier, err := arguments.Classifier(args)
 	if err != nil {
 		return nil, fmt.Errorf("pluginConfig.%s.args.%w", Name, err)
@@ -77,7 +80,10 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 		pods:        factory.Core().V1().Pods().Lister(),
 		reports:     newReports(handle.EventRecorder),
 	}
-	w := &watcher{shared: sh, logger: klog.FromContext(ctx), activate: handle.Activate}
+	if sh.opener, err = newOpener(ctx, sh, handle, leads); err != nil {
+		return nil, fmt.Errorf("pluginConfig.%s.args.%w", Name, err)
+	}
+	w := &watcher{shared: sh, logger: klog.FromContext(ctx), activate: sh.opener.activate}
 	sh.unhurried = &policy.Resolver{Prefixes: args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers.listed(), Default: arguments.DefaultPolicy(args)}
 	w.resolver = sh.unhurried
 	if config := handle.KubeConfig(); config != nil {
@@ -85,7 +91,10 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 		if err != nil {
 			return nil, fmt.Errorf("client for %s: %w", mixResource.CRD(), err)
 		}
-		sh.inquiry = newInquiry(ctx, client, handle.Activate)
+		sh.inquiry = newInquiry(ctx, client, sh.opener.activate)
+	}
+	if leads != nil {
+		go sh.opener.run(ctx, leads)
 	}
 	if err = w.watch(factory, handle.KubeConfig(), time.Duration(args.SyncTimeoutSeconds)*time.Second); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
@@ -125,6 +126,7 @@ func (w *watcher) podHandler() cache.ResourceEventHandler {
 func seatUnchanged(old, pod *corev1.Pod) bool {
 	return old.UID == pod.UID &&
 		old.Spec.NodeName == pod.Spec.NodeName &&
+		len(old.Spec.SchedulingGates) == len(pod.Spec.SchedulingGates) &&
 		live(old) == live(pod) &&
 		len(old.OwnerReferences) == len(pod.OwnerReferences) &&
 		maps.Equal(old.Annotations, pod.Annotations) &&
@@ -137,14 +139,22 @@ func live(pod *corev1.Pod) bool {
 }
 
 // pod takes over what the API server says of a pod. A pod that is not bound yet
-// is none of the ledger's business until it is scheduled.
+// is none of the ledger's business until it is scheduled, or its gate was opened.
 func (w *watcher) pod(pod *corev1.Pod) {
 	switch {
 	case !live(pod):
 		w.forget(pod)
-	case pod.Spec.NodeName != "":
+	case pod.Spec.NodeName != "", settled(pod):
 		w.observe(pod)
+	case gates.Has(pod):
+		w.opener.Add(pod)
 	}
+}
+
+// settled reports whether a pod was given its slot and its type for good.
+func settled(pod *corev1.Pod) bool {
+	_, ok := gates.Opened(pod)
+	return ok
 }
 
 func (w *watcher) observe(pod *corev1.Pod) {
@@ -161,6 +171,7 @@ func (w *watcher) observe(pod *corev1.Pod) {
 		return
 	}
 	b := ledger.Bound{UID: pod.UID, Group: group, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName}
+	b.Limited, _ = gates.Opened(pod)
 	if b.Slot, b.Identity = policy.IdentitySlot(pod, w.resolver.Controllers); !b.Identity {
 		b.Slot, _ = policy.ClaimedSlot(pod)
 	}

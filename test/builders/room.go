@@ -67,6 +67,11 @@ func PriorityClass(name string) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) { t.Spec.PriorityClassName = name }
 }
 
+// Gated gives a template's pods the scheduling gate of Berth.
+func Gated(t *corev1.PodTemplateSpec) {
+	t.Spec.SchedulingGates = append(t.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: v1alpha1.CapacityMixGate})
+}
+
 // WhenSpotUnavailable sets what a mix does where spot has no room.
 func WhenSpotUnavailable(do v1alpha1.WhenSpotUnavailable, waitSeconds int32) func(*v1alpha1.CapacityMix) {
 	return func(m *v1alpha1.CapacityMix) {

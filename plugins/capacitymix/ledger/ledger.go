@@ -50,6 +50,7 @@ type state uint8
 
 const (
 	claimed  state = iota // pending, holds a slot
+	opened                // pending, but its slot and its type are settled: its gate was opened
 	reserved              // assumed on a node, its Binding is under way
 	bound                 // seen with a node name
 )
@@ -66,6 +67,8 @@ type record struct {
 	floating bool
 	seat     int // where a floating pod sits, once settled
 	node     string
+	// limited is the type that an opened pod was limited to; it keeps it to its end.
+	limited capacity.Type
 	// domain is the interruption domain in which the pod is counted, noDomain if in none.
 	domain  int32
 	pending *corev1.Pod // while claimed: whom to wake
@@ -175,7 +178,7 @@ func (l *Ledger) Reserve(uid types.UID, slot int, node string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.pods[uid]
-	if r == nil || r.state != claimed || r.pod.Slot != slot {
+	if r == nil || r.pod.Slot != slot || r.state != claimed && r.state != opened {
 		return ErrNoClaim
 	}
 	r.state = reserved
@@ -192,6 +195,11 @@ func (l *Ledger) Unreserve(uid types.UID) {
 	if r == nil || r.state != reserved {
 		return
 	}
+	if r.limited != capacity.Unknown {
+		r.state = opened
+		l.place(r, "")
+		return
+	}
 	r.state = claimed
 	l.place(r, "")
 	if r.floating || r.group.heir(r.pod.Slot) != nil {
@@ -201,18 +209,21 @@ func (l *Ledger) Unreserve(uid types.UID) {
 	r.group.waiting(r)
 }
 
-// Bound is a pod that runs on a node, or is about to.
+// Bound is a pod that runs on a node, or one whose slot and type are settled
+// before it has a node: its gate was opened.
 type Bound struct {
 	UID     types.UID
 	Group   policy.GroupKey
 	Created int64 // Unix time in nanoseconds
+	// Node is empty for an opened pod; Limited is the type that it was limited to.
 	Node    string
+	Limited capacity.Type
 	// Slot is the slot on the pod's annotation or by its identity, mix.NoSlot if none.
 	Slot     int
 	Identity bool
 }
 
-// Observe records a bound pod. What the API server says wins over any claim. It
+// Observe records a bound or opened pod. What the API server says wins over any claim. It
 // reports whether the pod held a claim of this scheduler until now.
 func (l *Ledger) Observe(b Bound) (claimedBefore bool) {
 	l.mu.Lock()
@@ -225,8 +236,17 @@ func (l *Ledger) Observe(b Bound) (claimedBefore bool) {
 	if r == nil {
 		r = l.add(b.UID, b.Group, b.Created)
 	}
-	claimedBefore = r.state == reserved
-	r.state, r.pending, r.attempt = bound, nil, Attempt{}
+	r.limited = b.Limited
+	switch {
+	case b.Node != "":
+		claimedBefore = r.state == reserved
+		r.state, r.attempt = bound, Attempt{}
+	case r.state == reserved:
+		return false // it is being bound
+	case r.state != opened:
+		r.state, r.attempt = opened, Attempt{}
+	}
+	r.pending = nil
 	l.place(r, b.Node)
 	switch {
 	case b.Identity:
@@ -292,9 +312,19 @@ func (l *Ledger) PendingOf(key policy.GroupKey) []*corev1.Pod {
 func (l *Ledger) SetAttempt(uid types.UID, slot int, a Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.pods[uid]; r != nil && r.state == claimed && r.pod.Slot == slot {
+	if r := l.pods[uid]; r != nil && (r.state == claimed || r.state == opened) && r.pod.Slot == slot {
 		r.attempt = a
 	}
+}
+
+// AttemptOf returns how far the search of an opened pod has come.
+func (l *Ledger) AttemptOf(uid types.UID) Attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.pods[uid]; r != nil {
+		return r.attempt
+	}
+	return Attempt{}
 }
 
 func (l *Ledger) add(uid types.UID, key policy.GroupKey, created int64) *record {
@@ -360,8 +390,12 @@ func (l *Ledger) place(r *record, node string) {
 		}
 	}
 	n := l.nodes.byName[node] // of unknown type if it is not known
-	if r.pod.On != n.Type {
-		r.pod.On = n.Type
+	on := n.Type
+	if node == "" {
+		on = r.limited
+	}
+	if r.pod.On != on {
+		r.pod.On = on
 		r.group.unsettled = r.group.unsettled || r.floating
 	}
 	if n.Type == capacity.Spot {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,6 +40,8 @@ func wide() []cluster.NodeSpec {
 type disturbance struct {
 	// strike makes it, recover makes good for it.
 	strike, recover func()
+	// pods changes the templates of the burst.
+	pods []func(*corev1.PodTemplateSpec)
 	// count returns how many pods of an app are bound after strike; nil asks the API server.
 	count func(app string) int
 }
@@ -58,7 +61,7 @@ func bursts(w *world.World, times int, when []int, d disturbance) {
 		require.Less(w.T, try, times+spareTries, "bursts until %d strikes met the middle; %d did", times, done)
 		app := fmt.Sprintf("burst-%d", try)
 		already := h.Bound()
-		w.Create(builders.CapacityMix(app, m.SpotPercent, m.MinOnDemand), builders.Deployment(app, burst))
+		w.Create(builders.CapacityMix(app, m.SpotPercent, m.MinOnDemand), builders.Deployment(app, burst, d.pods...))
 		for _, bound := range when {
 			await(w, h, already+max(5, bound-10*try)) // on a slow machine a strike comes late
 			d.strike()

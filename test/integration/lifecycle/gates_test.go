@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/world"
+)
+
+var gated = []func(*corev1.PodTemplateSpec){builders.Gated}
+
+func TestGatedPodsAreExactAfterTheSchedulerIsKilledTenTimesInTheMiddleOfBursts(t *testing.T) {
+	w := world.New(t, wide()...)
+	s := w.RunScheduler(world.SchedulerOptions(world.SecondScheduler))
+	bursts(w, 10, []int{fewest, 100}, disturbance{
+		pods:    gated,
+		strike:  func() { world.Kill(s) },
+		recover: func() { s = w.RunScheduler(world.SchedulerOptions(world.SecondScheduler)) },
+	})
+}
+
+func TestGatedPodsAreExactAfterTheLeaderOfTwoSchedulersIsKilledInTheMiddleOfABurst(t *testing.T) {
+	w := world.New(t, wide()...)
+	p := newPair(w)
+	bursts(w, 1, []int{60}, disturbance{
+		pods: gated,
+		strike: func() {
+			p.leader.Kill()
+			<-p.leader.Done()
+		},
+		recover: p.succeed,
+	})
+}
+
+func TestGatedPodsAreExactAfterTheAPIServerIsKilledInTheMiddleOfABurst(t *testing.T) {
+	w := world.New(t, wide()...)
+	w.RunScheduler(world.SchedulerOptions(world.SecondScheduler))
+	h := w.History()
+	bursts(w, 1, []int{80}, disturbance{
+		pods:    gated,
+		strike:  func() { require.NoError(t, w.Cluster.StopComponent(cluster.APIServer)) },
+		count:   func(string) int { return h.Bound() % burst },
+		recover: func() { require.NoError(t, w.Cluster.StartComponent(w.Ctx, cluster.APIServer)) },
+	})
+}
