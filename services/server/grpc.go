@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 
 	"google.golang.org/grpc"
@@ -20,13 +21,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
+// maxReceiveBytes is what is read of a message at all, from callers who are known. Up to it the answer can say that the
+// message is larger than the configuration allows; beyond, the library says RESOURCE_EXHAUSTED.
+const maxReceiveBytes = 32 << 20
+
 // maxSendBytes bounds an answer: a page of the largest objects that there can be is less.
 const maxSendBytes = 64 << 20
 
 func (s *Server) newGRPC() *grpc.Server {
 	g := grpc.NewServer(
-		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
-		grpc.MaxRecvMsgSize(int(s.config.MaxRequestBytes)),
+		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto"), int(s.config.MaxRequestBytes)}),
+		grpc.MaxRecvMsgSize(maxReceiveBytes),
 		grpc.MaxSendMsgSize(maxSendBytes),
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
@@ -86,6 +91,9 @@ func Unary[S any, Q any, Req interface {
 		}
 		// Decoding is part of the call: it may panic, and its errors have fields.
 		run := func(ctx context.Context, _ any) (any, error) {
+			if in.tooLarge != "" {
+				return nil, Invalid(Violation{Field: "request", Description: in.tooLarge})
+			}
 			req := Req(new(Q))
 			if err := Decode(in.bytes, req); err != nil {
 				return nil, err
@@ -97,12 +105,23 @@ func Unary[S any, Q any, Req interface {
 }
 
 // rawMessage is a request that is not decoded yet: the library would say INTERNAL of one that is malformed.
-type rawMessage struct{ bytes []byte }
+type rawMessage struct {
+	bytes []byte
+	// tooLarge says so, and by how much, of a message that is not kept.
+	tooLarge string
+}
 
-type codec struct{ encoding.CodecV2 }
+type codec struct {
+	encoding.CodecV2
+	most int
+}
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if m, ok := v.(*rawMessage); ok {
+		if n := data.Len(); n > c.most {
+			m.tooLarge = fmt.Sprintf("is %d bytes, more than the %d of maxRequestBytes", n, c.most)
+			return nil
+		}
 		m.bytes = data.Materialize()
 		return nil
 	}

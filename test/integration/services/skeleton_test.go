@@ -197,7 +197,7 @@ func TestMalformedMessagesAreRefusedByTheNameOfTheirField(t *testing.T) {
 	large := small("x")
 	large.Description = strings.Repeat("d", 5000)
 	_, err = s.any().CreateResourceLimit(s.as(s.editor), large)
-	refused(t, err, codes.ResourceExhausted, "", "5")
+	refused(t, err, codes.InvalidArgument, "request", "5")
 	assert.Zero(t, s.count())
 }
 
