@@ -70,7 +70,7 @@ clean: ## Remove bin/ and what the tests left
 ##@ Test
 
 # Everything but the suites that start a control plane.
-UNIT := $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /hack/cluster -e /hack/demo)
+UNIT := $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /test/karpenter -e /hack/cluster -e /hack/demo)
 
 .PHONY: test-unit
 test-unit: ## Unit and property tests
@@ -93,6 +93,10 @@ test-faults: ## Storms, flapping and outages at their full length (minutes; not 
 test-scale: ## 1,000 workloads with 10,000 pods on 500 nodes: memory and time of the controller (minutes; not in `make test`)
 	BERTH_TEST_NO_RACE=1 go test -timeout 60m -count=1 -v ./test/scale/...
 
+.PHONY: test-karpenter
+test-karpenter: ## Beside Karpenter and its KWOK provider: the mix with the gate, the livelock without (minutes; not in `make test`)
+	BERTH_TEST_NO_RACE=1 go test -timeout 60m -count=1 -v ./test/karpenter/...
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each
 	hack/fuzz.sh $(FUZZTIME)
@@ -100,6 +104,10 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 .PHONY: bench
 bench: ## Benchmarks of the hot path
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix ./internal/capacity ./plugins/... ./test/perf/...
+
+.PHONY: bench-limits
+bench-limits: ## Pods bound a second on a local control plane, with and without 5,000 ResourceLimits (minutes; not in `make bench`)
+	BERTH_BENCH_LIMITS=1 BERTH_TEST_NO_RACE=1 go test -timeout 30m -count=1 -v ./test/perf/throughput
 
 .PHONY: bench-webhook
 bench-webhook: ## 100 admissions a second on a local control plane: what the webhook takes (minutes; not in `make bench`)
