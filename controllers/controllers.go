@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package controllers puts the companion controller together: the feed that
-// knows the cluster, the rebalancer that decides and evicts, the status of
-// CapacityMixes and ResourceLimits, and the webhook.
+// knows the cluster, the rebalancer that decides and evicts, what opens gates
+// that no scheduler does, the status of CapacityMixes and ResourceLimits, and
+// the webhook.
 package controllers
 
 import (
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -27,6 +29,7 @@ import (
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/controllers/capacitymix"
 	"berth.dev/berth/controllers/feed"
+	"berth.dev/berth/controllers/gates"
 	"berth.dev/berth/controllers/rebalance"
 	"berth.dev/berth/controllers/resourcelimit"
 	"berth.dev/berth/internal/arguments"
@@ -63,7 +66,7 @@ type parts struct {
 // Add adds the controllers to a manager that is not started yet.
 func Add(mgr ctrl.Manager, cfg *controller.Configuration) error {
 	p := &parts{mgr: mgr, cfg: cfg, store: policy.NewStore(), board: board.New()}
-	for _, step := range []func() error{p.loadProfile, p.addStatus, p.addLimits, p.addFleet, p.addRebalancer, p.addWatches, p.addWebhook, p.addProbe} {
+	for _, step := range []func() error{p.loadProfile, p.addStatus, p.addLimits, p.addFleet, p.addRebalancer, p.addGates, p.addWatches, p.addWebhook, p.addProbe} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -142,6 +145,19 @@ func (p *parts) addRebalancer() error {
 		},
 	})
 	return p.mgr.Add(p.rebalancer)
+}
+
+// addGates adds what opens the scheduling gates of pods that no scheduler does.
+func (p *parts) addGates() error {
+	g := p.cfg.Gates
+	lease := types.NamespacedName(p.profile.Lease)
+	if g.SchedulerLease.Name != "" {
+		lease = types.NamespacedName(g.SchedulerLease)
+	}
+	return p.mgr.Add(gates.New(gates.Options{
+		Fleet: p.fleet, Kube: p.kube, Recorder: p.mgr.GetEventRecorderFor(capacitymix.FieldOwner), Clock: clock.RealClock{},
+		Lease: lease, FailOpen: time.Duration(g.FailOpenSeconds) * time.Second, Namespaces: p.cfg.Namespaces, DryRun: p.cfg.DryRun,
+	}))
 }
 
 // addWatches keeps the store of mixes and the registry of limits up to date, on every replica as the feed

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,6 +49,14 @@ func (p *parts) limitsOf(ctx context.Context, namespace string) ([]*v1alpha1.Res
 	return all, nil
 }
 
+// sizeOf returns the limit that a pod has, nil if it has none; it is shared and must not be changed.
+func (p *parts) sizeOf(pod *corev1.Pod) *v1alpha1.ResourceLimit {
+	if c := p.registry.For(pod).Limit; c != nil {
+		return c.Limit
+	}
+	return nil
+}
+
 // limitHandler keeps the registry up to date.
 func (p *parts) limitHandler() toolscache.ResourceEventHandler {
 	set := func(o any) {
@@ -73,7 +82,9 @@ func (p *parts) addWebhook() error {
 	if !w.Enabled {
 		return nil
 	}
-	return webhook.Add(p.mgr, p.kube, w, w.Namespace, &webhook.Handler{
-		Limits: p.registry, Synced: p.limitsRead.Load, SchedulerName: w.SchedulerName,
-	})
+	h := &webhook.Handler{Limits: p.registry, Synced: p.limitsRead.Load, SchedulerName: w.SchedulerName}
+	if err := p.addMixes(h); err != nil {
+		return err
+	}
+	return webhook.Add(p.mgr, p.kube, w, w.Namespace, h)
 }

@@ -152,6 +152,7 @@ type Toleration struct {
 	// key is the key of the taint. It may be empty with operator Exists only, which tolerates every taint.
 	//
 	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule=`self == '' || self.indexOf('/') <= 253 && self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')`,message=`key must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"key must be a label key, not '" + self + "': an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
 	// +optional
 	Key string `json:"key,omitempty"`
 
@@ -164,6 +165,7 @@ type Toleration struct {
 	// value is the value of the taint; it must be empty with operator Exists.
 	//
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')`,message=`value must be a label value: empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"value must be a label value, not '" + self + "': empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
 	// +optional
 	Value string `json:"value,omitempty"`
 
@@ -256,18 +258,25 @@ const (
 	ReasonOutOfMix = "OutOfMix"
 
 	// ConditionSpotAvailable is False while pods with the gate berth.dev/capacity-mix are limited to on-demand nodes in
-	// place of spot nodes, which did not come, and True or absent otherwise.
+	// place of spot nodes, which did not come, and True otherwise. It is absent where no pod has the gate.
 	ConditionSpotAvailable = "SpotAvailable"
 
 	// ReasonFallback is the reason of SpotAvailable=False.
 	ReasonFallback = "Fallback"
 
+	// ReasonNoFallback is the reason of SpotAvailable=True.
+	ReasonNoFallback = "NoFallback"
+
 	// ConditionRebalancing is True while a replica is on the move to its capacity type. While it is False and Satisfied
 	// is False too, the reason says what keeps replicas from being moved.
 	ConditionRebalancing = "Rebalancing"
 
-	// ReasonMoving is the reason of Rebalancing=True.
+	// ReasonMoving is the reason of Rebalancing=True when a replica was evicted and its replacement is not Ready yet.
 	ReasonMoving = "Moving"
+
+	// ReasonProvisioning is the reason of Rebalancing=True when a placeholder pod holds the room for a replacement, or
+	// waits for it, and no replica was evicted yet.
+	ReasonProvisioning = "Provisioning"
 )
 
 // CapacityMix says how the replicas of the selected pods' workloads are divided between spot and on-demand nodes.

@@ -19,7 +19,8 @@ import (
 )
 
 // stale returns the annotations of a pod that should say something else, with
-// what they should say. Only a pod that carries a slot of ours has any.
+// what they should say. Only a pod that carries a slot of ours has any, and one
+// that asked for a slot and was let go without.
 //
 // A slot is stale when an older pod holds the same one. The deletion cost is
 // mended only together with the slot, and only if it was "-<old slot>": any
@@ -27,14 +28,19 @@ import (
 func stale(g *fleet.Group, s fleet.Seat) map[string]string {
 	have := s.Pod.Annotations
 	old, marked := have[v1alpha1.SlotAnnotation]
-	if !marked || s.Place != fleet.Settled {
+	letGo := have[v1alpha1.GateOpenedAnnotation] == v1alpha1.GateOpenedNoLeader
+	if !marked && !letGo || s.Place != fleet.Settled {
 		return nil
 	}
 	want := map[string]string{}
 	slot := strconv.Itoa(s.Slot)
 	if old != slot {
 		want[v1alpha1.SlotAnnotation] = slot
-		if have[v1alpha1.PodDeletionCostAnnotation] == "-"+old {
+		ours := ""
+		if marked {
+			ours = "-" + old
+		}
+		if have[v1alpha1.PodDeletionCostAnnotation] == ours {
 			want[v1alpha1.PodDeletionCostAnnotation] = "-" + slot
 		}
 	}

@@ -32,15 +32,21 @@ const (
 	maxWarningLength = 256
 )
 
-// mutate makes a pod what it should be. The pod is changed in place; its
-// namespace must be set.
-func mutate(pod *corev1.Pod, schedulerName string, resolution limits.Resolution) (outcome string, warnings []string) {
-	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
-		return outcomeSkipped, nil // a kubelet runs it already
-	}
+// mirrors reports whether a kubelet runs a pod already.
+func mirrors(pod *corev1.Pod) bool {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror
+}
+
+// name gives a pod a scheduler that names none.
+func name(pod *corev1.Pod, schedulerName string) {
 	if own := pod.Spec.SchedulerName; schedulerName != "" && pod.Spec.NodeName == "" && (own == "" || own == corev1.DefaultSchedulerName) {
 		pod.Spec.SchedulerName = schedulerName
 	}
+}
+
+// size makes a pod what its limit says.
+func size(pod *corev1.Pod, resolution limits.Resolution) (outcome string, warnings []string) {
 	switch {
 	case resolution.Missing != "":
 		return outcomeMissing, []string{fmt.Sprintf("ResourceLimit %q does not exist: the pod waits until it does", resolution.Missing)}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package webhook is the admission webhook that fills new pods in: the
-// scheduler, and what their ResourceLimit says. It denies nothing: the
-// scheduler enforces, with the webhook and without.
+// scheduler, what their ResourceLimit says, and the gate or the tolerations of
+// their mix. It denies nothing: the scheduler enforces, with the webhook and
+// without.
 package webhook
 
 import (
@@ -12,10 +13,12 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
+	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/limits"
 )
 
@@ -34,6 +37,12 @@ type Handler struct {
 	Synced func() bool
 	// SchedulerName is what pods get that name no scheduler; empty for none.
 	SchedulerName string
+	// Mixes find the mix of a pod; nil leaves mixes to the scheduler.
+	Mixes *Mixes
+	// Pins reports whether a pod names a capacity type itself.
+	Pins func(*corev1.PodSpec) bool
+	// Gates gives pods that a mix governs the gate.
+	Gates bool
 }
 
 var _ admission.Handler = &Handler{}
@@ -65,7 +74,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) (response a
 	}
 	pod := before.DeepCopy()
 	pod.Namespace = req.Namespace
-	outcome, warnings := mutate(pod, h.SchedulerName, h.Limits.For(pod))
+	outcome, warnings := h.fill(ctx, pod)
 	pod.Namespace = before.Namespace
 	operations, err := patchOf(req.Object.Raw, before, pod)
 	if err != nil {
@@ -76,6 +85,49 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) (response a
 	response = admission.Allowed("")
 	response.Patches, response.Warnings = operations, bounded(warnings)
 	return response
+}
+
+// fill makes a pod what it should be. The pod is changed in place; its namespace
+// must be set.
+func (h *Handler) fill(ctx context.Context, pod *corev1.Pod) (outcome string, warnings []string) {
+	if mirrors(pod) {
+		return outcomeSkipped, nil
+	}
+	// The limit goes first: its node rules may name a capacity type.
+	outcome, warnings = size(pod, h.Limits.For(pod))
+	if h.Mixes != nil {
+		warnings = append(warnings, h.mix(ctx, pod)...)
+	}
+	// A gated pod stays with its scheduler, which will see its type and may be the
+	// only one that runs. But a limit is enforced by ours.
+	if !gates.Has(pod) || outcome != outcomeNone {
+		name(pod, h.SchedulerName)
+	}
+	return outcome, warnings
+}
+
+// mix gives a pod what its mix asks for.
+func (h *Handler) mix(ctx context.Context, pod *corev1.Pod) (warnings []string) {
+	if !h.Mixes.Synced() {
+		steered.WithLabelValues(outcomeUnknown).Inc()
+		return []string{"the CapacityMixes are not read yet: the pod gets nothing of them"}
+	}
+	found, invalid := h.Mixes.For(ctx, pod)
+	for _, i := range invalid {
+		if i.Object == metav1.Object(pod) { // of an owner's nobody would be told but its controller, pod by pod
+			warnings = append(warnings, i.String()+": it is ignored")
+		}
+	}
+	if found == nil {
+		found = h.Mixes.Default(pod)
+	}
+	if found == nil && !gates.Has(pod) {
+		// The scheduler that it gets may have a default for it.
+		name(pod, h.SchedulerName)
+		found = h.Mixes.Default(pod)
+	}
+	steered.WithLabelValues(steer(pod, found, h.Pins(&pod.Spec), h.Gates)).Inc()
+	return warnings
 }
 
 func unchanged(why string) admission.Response {

@@ -50,30 +50,51 @@ func Classifier(args *config.CapacityMixArgs) (*capacity.Classifier, error) {
 func CapacityTypeLabel(args *config.CapacityMixArgs, c *capacity.Classifier) (label gates.Label, ok bool, err error) {
 	if l := args.CapacityTypeLabel; l != nil {
 		label = gates.Label{Key: l.Key, Spot: l.Spot, OnDemand: l.OnDemand}
-		return label, true, checkLabel(label, c)
+		return label, true, checkLabel(label, args, c)
 	}
-	rules := NodeRules(args)
-	for i, r := range rules[:len(args.NodeRules)] {
-		if r.Operator != capacity.In {
-			continue
-		}
-		for _, other := range rules[i+1 : len(args.NodeRules)] {
-			if other.Operator == capacity.In && other.Key == r.Key && other.Type != r.Type {
-				label = gates.Label{Key: r.Key, Spot: r.Values[0], OnDemand: other.Values[0]}
-				if r.Type == capacity.OnDemand {
-					label.Spot, label.OnDemand = label.OnDemand, label.Spot
-				}
-				return label, checkLabel(label, c) == nil, nil
+	for i, r := range args.NodeRules {
+		for _, other := range args.NodeRules[i+1:] {
+			if other.Key != r.Key || other.CapacityType == r.CapacityType {
+				continue
 			}
+			first, second := named(r), named(other)
+			if first == "" || second == "" {
+				continue
+			}
+			label = gates.Label{Key: r.Key, Spot: first, OnDemand: second}
+			if r.CapacityType == config.CapacityTypeOnDemand {
+				label.Spot, label.OnDemand = label.OnDemand, label.Spot
+			}
+			return label, checkLabel(label, args, c) == nil, nil
 		}
 	}
 	label = gates.Label{Key: capacity.KarpenterCapacityType, Spot: capacity.Spot.String(), OnDemand: capacity.OnDemand.String()}
-	return label, checkLabel(label, c) == nil, nil
+	return label, checkLabel(label, args, c) == nil, nil
 }
 
-// checkLabel refuses values that the node rules judge otherwise. Whether nodes
-// without the label are of a type depends on their other labels.
-func checkLabel(l gates.Label, c *capacity.Classifier) error {
+// named is the first value of a rule with operator In that is not empty: nodes
+// cannot be told by an empty value from nodes without the label.
+func named(r config.NodeRule) string {
+	if r.Operator == config.NodeRuleIn {
+		for _, v := range r.Values {
+			if v != "" {
+				return v
+			}
+		}
+	}
+	return ""
+}
+
+// checkLabel refuses values that the node rules judge otherwise, on nodes that
+// have what rules about the label require. Whether nodes without the label are
+// of a type depends on their other labels.
+func checkLabel(l gates.Label, args *config.CapacityMixArgs, c *capacity.Classifier) error {
+	labels := map[string]string{}
+	for _, r := range args.NodeRules {
+		if r.Key == l.Key && r.Requires != "" && r.Requires != config.RequiresNothing {
+			labels[r.Requires] = ""
+		}
+	}
 	for _, v := range []struct {
 		field, value string
 		want         capacity.Type
@@ -81,7 +102,8 @@ func checkLabel(l gates.Label, c *capacity.Classifier) error {
 		if v.value == "" {
 			continue
 		}
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{l.Key: v.value}}}
+		labels[l.Key] = v.value
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
 		if t, _ := c.Classify(node); t != v.want {
 			return fmt.Errorf("capacityTypeLabel.%s %q: the node rules say that a node with %s=%s is %s", v.field, v.value, l.Key, v.value, t)
 		}

@@ -3,12 +3,15 @@
 package fleet
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/policy"
 )
@@ -50,6 +53,7 @@ type Fleet struct {
 	namespaces map[string]*namespace
 	// ungoverned are the pods that no mix may govern, by namespace.
 	ungoverned map[string]map[*Pod]struct{}
+	gated      map[*Pod]struct{}
 	nodes      map[string]*nodeState
 	objects    map[types.UID]metav1.Object
 }
@@ -73,7 +77,7 @@ func New(o Options) *Fleet {
 		Options: o,
 		texts:   texts{}, sweepAt: minSweep,
 		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{}, ungoverned: map[string]map[*Pod]struct{}{},
-		nodes: map[string]*nodeState{}, objects: map[types.UID]metav1.Object{},
+		gated: map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, objects: map[types.UID]metav1.Object{},
 	}
 	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
 	f.owners = owners{texts: f.texts, byUID: map[types.UID]*metav1.OwnerReference{}}
@@ -151,6 +155,9 @@ func (f *Fleet) RetainPods(keep func(types.NamespacedName) bool) {
 func (f *Fleet) add(p *Pod) {
 	f.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
 	f.use(p, 1)
+	if p.Gated {
+		f.gated[p] = struct{}{}
+	}
 	if !policy.Governable(p.Object()) {
 		if f.ungoverned[p.Namespace] == nil {
 			f.ungoverned[p.Namespace] = map[*Pod]struct{}{}
@@ -181,6 +188,7 @@ func (f *Fleet) remove(p *Pod) {
 	}
 	delete(f.pods, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	f.use(p, -1)
+	delete(f.gated, p)
 	if all := f.ungoverned[p.Namespace]; all != nil {
 		if delete(all, p); len(all) == 0 {
 			delete(f.ungoverned, p.Namespace)
@@ -333,6 +341,33 @@ func (f *Fleet) Pod(namespace, name string) *Pod {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.pods[types.NamespacedName{Namespace: namespace, Name: name}]
+}
+
+// Gated returns the pods of all namespaces that have the scheduling gate, the
+// oldest first, those that belong to a node included.
+func (f *Fleet) Gated() []*Pod {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return slices.SortedFunc(maps.Keys(f.gated), older)
+}
+
+// Placeholders returns the pods that hold room for replicas of a namespace that
+// are to move, "" for all namespaces; oldest first.
+func (f *Fleet) Placeholders(namespace string) (list []*Pod) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for n, pods := range f.ungoverned {
+		if namespace != "" && n != namespace {
+			continue
+		}
+		for p := range pods {
+			if _, holds := p.Labels[v1alpha1.PlaceholderLabel]; holds {
+				list = append(list, p)
+			}
+		}
+	}
+	slices.SortFunc(list, older)
+	return list
 }
 
 // Pods returns the pods of a namespace, in no order, without those that belong

@@ -63,11 +63,13 @@ type Group struct {
 	Replicas int
 	// Seats are the live pods, sorted by slot. A pod that is pending or on a
 	// departing node counts as being on the type of its slot: there it, or its
-	// replacement, goes next.
+	// replacement, goes next. One whose gate was opened goes where it was limited to.
 	Seats   []Seat
 	Rollout Rollout
 	// SchedulerName is that of the pod template, or of the newest pod.
 	SchedulerName string
+	// Gated is set where new pods have the scheduling gate, so that their place is kept whichever scheduler they name.
+	Gated bool
 	// Identity is set where slots come with the pods' names or indexes: a replacement has its predecessor's slot.
 	Identity bool
 	// Terminating pods hold no slot; they only show that something goes on.
@@ -99,6 +101,26 @@ func (g *Group) Counts() (pending, departing, settled int) {
 		}
 	}
 	return pending + max(0, g.Replicas-len(g.Seats)), departing, settled
+}
+
+// PendingByType counts the replicas without a node by the type that they wait
+// for: the one that their gate was opened to, else that of their slot. Those that
+// have no pod yet will take the lowest free slots.
+func (g *Group) PendingByType() mix.Count {
+	var c mix.Count
+	var taken mix.Slots
+	for _, s := range g.Seats {
+		taken.Take(s.Slot)
+		if s.Place == Pending {
+			c.Add(s.On)
+		}
+	}
+	for range g.Replicas - len(g.Seats) {
+		slot := taken.Lowest()
+		taken.Take(slot)
+		c.Add(g.Policy.Mix.TypeOf(slot))
+	}
+	return c
 }
 
 // Borrowed counts the settled pods that run on the other type than their slot's.
@@ -256,7 +278,7 @@ func (f *Fleet) group(namespace string, uid types.UID, members map[*Pod]struct{}
 	if g.Policy, _ = f.policyOf(newest, newest.Object()); g.Policy == nil {
 		return g, false
 	}
-	g.SchedulerName = newest.SchedulerName
+	g.SchedulerName, g.Gated = newest.SchedulerName, newest.UsesGate()
 	g.Replicas = len(live)
 	owner := f.objects[uid]
 	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)
@@ -293,8 +315,8 @@ func (f *Fleet) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 		groups = append(groups, Group{
 			Key: key, Policy: policies[key], Replicas: len(live),
 			Workload:      Workload{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: key.ID},
-			SchedulerName: live[len(live)-1].SchedulerName,
-			Seats:         f.seats(policies[key].Mix, live),
+			SchedulerName: live[len(live)-1].SchedulerName, Gated: live[len(live)-1].UsesGate(),
+			Seats: f.seats(policies[key].Mix, live),
 		})
 	}
 	return groups
@@ -338,9 +360,9 @@ func older(a, b *Pod) int {
 	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.UID, b.UID))
 }
 
-// seats puts live pods, sorted by age, on their slots: those that have a node
-// as mix.Assign does, the others on the lowest slots that are then free, which
-// is where the scheduler puts them.
+// seats puts live pods, sorted by age, on their slots: those that have a node,
+// or had their gate opened, as mix.Assign does; the others on the lowest slots
+// that are then free, which is where the scheduler puts them.
 func (f *Fleet) seats(m mix.Mix, live []*Pod) []Seat {
 	byID := make(map[string]*Pod, len(live))
 	bound := make([]mix.Pod, 0, len(live))
@@ -358,6 +380,11 @@ func (f *Fleet) seats(m mix.Mix, live []*Pod) []Seat {
 				slot, _ = policy.ClaimedSlot(o)
 			}
 			bound = append(bound, mix.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: f.typeOf(p.Node)})
+		case p.Opened != capacity.Unknown:
+			if !identity {
+				slot, _ = policy.ClaimedSlot(o)
+			}
+			bound = append(bound, mix.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: p.Opened})
 		case identity:
 			bound = append(bound, mix.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: m.TypeOf(slot)})
 		default:
@@ -382,7 +409,9 @@ func (f *Fleet) seat(s mix.Seat, p *Pod) Seat {
 	seat := Seat{Seat: s, Pod: p}
 	switch n := f.nodes[p.Node]; {
 	case !p.Bound():
-		seat.Place = Pending
+		if seat.Place = Pending; p.Opened != capacity.Unknown {
+			return seat // it is limited to a type, which is not its slot's after a fallback
+		}
 	case n != nil && n.Departing != "":
 		seat.Place = Departing
 	default:

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Strip returns a ReplicaSet, StatefulSet, Job or Deployment without what Berth
@@ -95,6 +96,14 @@ func (f *Fleet) DeleteOwner(o metav1.Object) {
 	if known {
 		f.changed(o.GetNamespace())
 	}
+}
+
+// Owner returns a controller that is known, nil for others. It is shared and
+// must not be changed.
+func (f *Fleet) Owner(uid types.UID) metav1.Object {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.objects[uid]
 }
 
 // sameState reports whether an update of a controller is none that counts.

@@ -21,6 +21,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/gates"
 )
 
 // Annotations of other tools by which users keep a pod where it is.
@@ -58,6 +59,13 @@ type Pod struct {
 	ReadySince int64
 	// Pinned pods name a capacity type themselves: they are counted and not steered.
 	Pinned bool
+	// Gated pods wait for their slot: they have Berth's scheduling gate.
+	Gated bool
+	// Opened is the type that the pod was limited to when its gate was opened, Unknown for all others. What limits it is
+	// not its own, so it is not Pinned.
+	Opened capacity.Type
+	// Running is the phase of a placeholder, which holds its room then. Of other pods it is not kept.
+	Running bool
 	// LocalData names a volume whose data is lost with the pod, "" if there is none.
 	LocalData string
 	// CPU in millicores and memory in bytes that the pod asks for, as the scheduler counts them.
@@ -69,6 +77,12 @@ func (p *Pod) Live() bool { return !p.Terminating && !p.Finished }
 
 // Bound reports whether the pod has a node.
 func (p *Pod) Bound() bool { return p.Node != "" }
+
+// UsesGate reports whether the pod was made with the scheduling gate. Its
+// successor will be as well, so it has its type whoever schedules it.
+func (p *Pod) UsesGate() bool {
+	return p.Gated || p.Opened != capacity.Unknown || p.Annotations[v1alpha1.GateOpenedAnnotation] == v1alpha1.GateOpenedNoLeader
+}
 
 // Object returns a pod object with what internal/policy reads.
 func (p *Pod) Object() *corev1.Pod {
@@ -112,6 +126,17 @@ func keptAnnotations(all map[string]string) map[string]string {
 	return kept
 }
 
+// sharedAnnotations are the annotations of a record. The claim is in Opened: it
+// has the pod's UID in it, and with it no two pods would share a set. The few
+// that fell back keep it: it proves that what they say is their own.
+func sharedAnnotations(o *corev1.Pod) map[string]string {
+	kept := keptAnnotations(o.Annotations)
+	if _, fellBack := kept[v1alpha1.FallbackAnnotation]; !fellBack {
+		delete(kept, v1alpha1.ClaimAnnotation)
+	}
+	return kept
+}
+
 // podOf is the record of a pod.
 func (f *Fleet) podOf(o *corev1.Pod) *Pod {
 	p := &Pod{
@@ -121,13 +146,20 @@ func (f *Fleet) podOf(o *corev1.Pod) *Pod {
 		Created:       o.CreationTimestamp.UnixNano(),
 		Node:          f.texts.one(o.Spec.NodeName),
 		Labels:        f.sets.one(o.Labels),
-		Annotations:   f.sets.one(keptAnnotations(o.Annotations)),
+		Annotations:   f.sets.one(sharedAnnotations(o)),
 		SchedulerName: f.texts.one(o.Spec.SchedulerName),
 		Terminating:   o.DeletionTimestamp != nil,
 		Finished:      o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed,
-		Pinned:        f.Classifier.Pins(&o.Spec),
+		Gated:         gates.Has(o),
 		LocalData:     f.texts.one(localData(o)),
 	}
+	if !p.Gated {
+		p.Opened, _ = gates.Opened(o)
+	}
+	if _, holds := o.Labels[v1alpha1.PlaceholderLabel]; holds {
+		p.Running = o.Status.Phase == corev1.PodRunning
+	}
+	p.Pinned = p.Opened == capacity.Unknown && f.Classifier.Pins(&o.Spec)
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		p.Owner = f.owners.one(ref)
 	}
@@ -163,6 +195,9 @@ func StripPod(o *corev1.Pod) *corev1.Pod {
 	}
 	s := &kept.Spec
 	s.NodeName, s.SchedulerName, s.NodeSelector, s.Affinity = o.Spec.NodeName, o.Spec.SchedulerName, o.Spec.NodeSelector, o.Spec.Affinity
+	if gates.Has(o) {
+		s.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
+	}
 	s.Overhead = o.Spec.Overhead
 	if o.Spec.Resources != nil {
 		s.Resources = &corev1.ResourceRequirements{Requests: o.Spec.Resources.Requests}
@@ -200,12 +235,13 @@ func (p *Pod) equal(q *Pod) bool {
 
 func (p *Pod) sameState(q *Pod) bool {
 	return p.UID == q.UID && p.Created == q.Created && p.Node == q.Node &&
-		p.Ready == q.Ready && p.ReadySince == q.ReadySince && p.Terminating == q.Terminating && p.Finished == q.Finished
+		p.Ready == q.Ready && p.ReadySince == q.ReadySince && p.Running == q.Running && p.Terminating == q.Terminating && p.Finished == q.Finished
 }
 
 // sameNeeds: a gated pod may still get a nodeSelector, and a running one other requests.
 func (p *Pod) sameNeeds(q *Pod) bool {
-	return p.Pinned == q.Pinned && p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory && p.SchedulerName == q.SchedulerName
+	return p.Pinned == q.Pinned && p.Gated == q.Gated && p.Opened == q.Opened &&
+		p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory && p.SchedulerName == q.SchedulerName
 }
 
 func sameOwner(a, b *metav1.OwnerReference) bool {

@@ -94,6 +94,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	drawPodAnnotations(t, p)
 	drawPodStatus(t, p)
 	drawPodSpec(t, p)
+	drawPodGate(t, p)
 	return p
 }
 
@@ -112,6 +113,25 @@ func drawPodAnnotations(t *rapid.T, p *corev1.Pod) {
 		if rapid.IntRange(0, 3).Draw(t, a[0]) == 0 {
 			annotated(a[0], drawText(t, a[0], a[1:]...))(p)
 		}
+	}
+}
+
+// drawPodGate draws what the gate made of a pod: nothing, one that waits, one
+// that was opened, one that carries what another pod was given, or one let go.
+func drawPodGate(t *rapid.T, p *corev1.Pod) {
+	limited := rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}).Draw(t, "limited to")
+	switch drawText(t, "gate", "", "", "waits", "another's", "opened", "opened", "copied", "let go") {
+	case "waits":
+		gated(p)
+	case "another's":
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+	case "opened":
+		opened(limited)(p)
+	case "copied":
+		opened(limited)(p)
+		annotated(v1alpha1.ClaimAnnotation, "somebody-else/spot")(p)
+	case "let go":
+		annotated(v1alpha1.GateOpenedAnnotation, v1alpha1.GateOpenedNoLeader)(p)
 	}
 }
 
@@ -212,6 +232,7 @@ func same(t *rapid.T, want, got *Fleet) {
 		byName := func(a, b *Pod) int { return cmp.Compare(a.Name, b.Name) }
 		require.Equal(t, slices.SortedFunc(slices.Values(want.Pods(ns)), byName), slices.SortedFunc(slices.Values(got.Pods(ns)), byName))
 	}
+	require.Equal(t, want.Gated(), got.Gated())
 	require.ElementsMatch(t, want.Namespaces(), got.Namespaces())
 	require.ElementsMatch(t, want.Nodes(), got.Nodes())
 	for name, n := range want.nodes {

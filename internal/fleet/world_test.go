@@ -15,6 +15,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
 )
@@ -89,6 +90,19 @@ func owned(o metav1.Object) a[*corev1.Pod] {
 func ownedBy(apiVersion, kind, name string, uid types.UID) a[*corev1.Pod] {
 	return func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}}
+	}
+}
+
+func gated(p *corev1.Pod) {
+	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}, {Name: v1alpha1.CapacityMixGate}}
+}
+
+// opened is what the scheduler's patch leaves of the gate.
+func opened(t capacity.Type) a[*corev1.Pod] {
+	return func(p *corev1.Pod) {
+		p.Spec.SchedulingGates = nil
+		annotated(v1alpha1.ClaimAnnotation, gates.ClaimOf(p, t))(p)
+		gates.Label{Key: "karpenter.sh/capacity-type", Spot: "spot", OnDemand: "on-demand"}.Limit(&p.Spec, t)
 	}
 }
 

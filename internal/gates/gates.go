@@ -20,6 +20,13 @@ func Has(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.CapacityMixGate })
 }
 
+// Made reports whether a pod was made with the gate, so that its successor will
+// be as well: it has the gate, was opened, or was let go for want of a leader.
+func Made(pod *corev1.Pod) bool {
+	_, opened := Opened(pod)
+	return opened || Has(pod) || pod.Annotations[v1alpha1.GateOpenedAnnotation] == v1alpha1.GateOpenedNoLeader
+}
+
 // Opened returns the capacity type that a pod was limited to when its gate was
 // opened. ok is false for a pod that was never gated, still is, was let go
 // without a slot, or carries a copy of what another pod was given.
@@ -56,7 +63,8 @@ func (l Label) value(t capacity.Type) string {
 
 // Limit limits a pod to nodes of a type. On a pod with a gate the API server
 // allows what it does: entries added to nodeSelector, and expressions added to
-// every term of the required node affinity.
+// every term of the required node affinity but those that are empty, which match
+// no node and must not come to match some.
 func (l Label) Limit(spec *corev1.PodSpec, t capacity.Type) {
 	if v := l.value(t); v != "" {
 		if spec.NodeSelector == nil {
@@ -71,15 +79,24 @@ func (l Label) Limit(spec *corev1.PodSpec, t capacity.Type) {
 	if spec.Affinity.NodeAffinity == nil {
 		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
+	absent := corev1.NodeSelectorRequirement{Key: l.Key, Operator: corev1.NodeSelectorOpDoesNotExist}
 	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	if required == nil {
-		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
-		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
+		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{absent}}},
+		}
+		return
 	}
 	for i := range required.NodeSelectorTerms {
-		term := &required.NodeSelectorTerms[i]
-		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: l.Key, Operator: corev1.NodeSelectorOpDoesNotExist})
+		if term := &required.NodeSelectorTerms[i]; !empty(term) {
+			term.MatchExpressions = append(term.MatchExpressions, absent)
+		}
 	}
+}
+
+// empty reports whether a term matches nothing because it says nothing.
+func empty(t *corev1.NodeSelectorTerm) bool {
+	return len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0
 }
 
 // Unlimit takes from a pod what Limit gave it: what its successor, which will
@@ -93,13 +110,14 @@ func (l Label) Unlimit(spec *corev1.PodSpec) {
 	if required == nil {
 		return
 	}
+	required.NodeSelectorTerms = slices.DeleteFunc(required.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+		return len(term.MatchFields) == 0 && len(term.MatchExpressions) > 0 &&
+			!slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return r.Key != l.Key })
+	})
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
 		term.MatchExpressions = slices.DeleteFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return r.Key == l.Key })
 	}
-	required.NodeSelectorTerms = slices.DeleteFunc(required.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
-		return len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0 // matches nothing
-	})
 	if len(required.NodeSelectorTerms) == 0 {
 		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
 	}

@@ -5,6 +5,8 @@ package policy
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 // Controllers finds the object behind an owner reference: a ReplicaSet,
@@ -93,8 +95,12 @@ func (r *Resolver) labelled(object metav1.Object, pod *corev1.Pod, label string)
 }
 
 // Governable reports whether a mix can apply to a pod at all. Pods of
-// DaemonSets and mirror pods belong to a node; no rule moves them.
+// DaemonSets and mirror pods belong to a node; no rule moves them. Placeholders
+// hold room on the type that they were made for.
 func Governable(pod *corev1.Pod) bool {
+	if _, holds := pod.Labels[v1alpha1.PlaceholderLabel]; holds {
+		return false
+	}
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -21,6 +22,8 @@ import (
 	_ "berth.dev/berth/apis/config/scheme"
 	configv1 "berth.dev/berth/apis/config/v1"
 	"berth.dev/berth/apis/config/validation"
+	"berth.dev/berth/internal/arguments"
+	"berth.dev/berth/internal/gates"
 )
 
 // capacityMix is the name of the plugin, which this package must not import.
@@ -30,10 +33,20 @@ const capacityMix = "CapacityMix"
 const defaultConfiguration = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true, resourceNamespace: berth-system, resourceName: berth-scheduler}
 profiles:
 - schedulerName: berth-scheduler
   plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}
 `
+
+// stockConfiguration is the stock scheduler's, as far as Berth knows it.
+const stockConfiguration = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+`
+
+// Lease is by which the schedulers agree on the one that leads.
+type Lease struct{ Namespace, Name string }
 
 // Profile is what the replay, and the controller around it, must know of the
 // scheduler's configuration.
@@ -48,7 +61,14 @@ type Profile struct {
 	// Skipped names, sorted, what may keep a pod from a node and cannot be
 	// replayed: out-of-tree plugins other than Berth's, and extenders.
 	Skipped []string
+	// Lease is the schedulers', the zero value where leader election is off.
+	Lease Lease
 
+	// label limits pods with the scheduling gate to their type; without a key none can be.
+	label gates.Label
+	// stock is set where the profile default-scheduler is not the configuration's: it stands for the stock scheduler, which
+	// places pods whose gate was opened if they ask for it.
+	stock bool
 	// replays is what to run, by scheduler name, of all profiles: a pod that is
 	// only counted by a mix may use one without CapacityMix.
 	replays map[string]replayed
@@ -78,6 +98,14 @@ func LoadProfile(path string) (*Profile, error) {
 
 // ParseProfile reads a KubeSchedulerConfiguration.
 func ParseProfile(data []byte) (*Profile, error) {
+	c, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
+	return newProfile(c)
+}
+
+func decode(data []byte) (*schedconfig.KubeSchedulerConfiguration, error) {
 	object, kind, err := schedscheme.Codecs.UniversalDecoder().Decode(data, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
@@ -91,7 +119,7 @@ func ParseProfile(data []byte) (*Profile, error) {
 	if err := schedvalidation.ValidateKubeSchedulerConfiguration(c); err != nil {
 		return nil, err
 	}
-	return newProfile(c)
+	return c, nil
 }
 
 // DefaultProfile is the profile of a scheduler berth-scheduler with the in-tree
@@ -116,7 +144,38 @@ func newProfile(c *schedconfig.KubeSchedulerConfiguration) (*Profile, error) {
 	}
 	slices.Sort(p.Skipped)
 	p.Skipped = slices.Compact(p.Skipped)
-	return p, nil
+	if e := c.LeaderElection; e.LeaderElect {
+		p.Lease = Lease{Namespace: e.ResourceNamespace, Name: e.ResourceName}
+	}
+	if err := p.addLabel(); err != nil {
+		return nil, err
+	}
+	return p, p.addStock()
+}
+
+func (p *Profile) addLabel() error {
+	classifier, err := arguments.Classifier(p.Args)
+	if err != nil {
+		return err
+	}
+	label, ok, err := arguments.CapacityTypeLabel(p.Args, classifier)
+	if ok {
+		p.label = label
+	}
+	return err
+}
+
+func (p *Profile) addStock() error {
+	if _, known := p.replays[corev1.DefaultSchedulerName]; known {
+		return nil
+	}
+	c, err := decode([]byte(stockConfiguration))
+	if err != nil {
+		return err
+	}
+	p.stock = true
+	p.replays[corev1.DefaultSchedulerName] = replayable(&c.Profiles[0], nil)
+	return nil
 }
 
 func (p *Profile) add(path *field.Path, profile *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Extender) error {

@@ -15,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/gates"
 )
 
 // ErrUnknownScheduler says that a pod's scheduler is none of the profiles.
@@ -31,6 +34,11 @@ type Question struct {
 	// Nodes says which nodes count, such as those of a capacity type. Nil
 	// means all. It sees nodes without images, addresses and the like.
 	Nodes func(*corev1.Node) bool
+	// Wants and Tolerations are what the replacement of a pod with the scheduling
+	// gate is limited to, and gets with it: the type of its slot, and the mix's
+	// tolerations for that type. For other pods they count for nothing.
+	Wants       capacity.Type
+	Tolerations []corev1.Toleration
 }
 
 // Answer says which node would take the pod, or why none would.
@@ -80,14 +88,14 @@ func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
 	}
 	name := q.Pod.Spec.SchedulerName
 	f, known := s.frameworks[name]
-	if !known {
+	if !known || s.profile.stock && name == corev1.DefaultSchedulerName && !gates.Made(q.Pod) {
 		return Answer{}, fmt.Errorf("pod %s/%s, scheduler %q: %w", q.Pod.Namespace, q.Pod.Name, name, ErrUnknownScheduler)
 	}
 	gone := make(map[types.UID]bool, len(q.Gone))
 	for _, uid := range q.Gone {
 		gone[uid] = true
 	}
-	pod := replacement(q.Pod)
+	pod := s.profile.replacement(q)
 	undo := s.replaceClaims(q.Pod, pod, gone)
 	defer undo()
 	s.view.state = s.base.without(gone)
@@ -166,6 +174,23 @@ func (v *view) candidates(counts func(*corev1.Node) bool) []fwk.NodeInfo {
 			out = append(out, n)
 		}
 	}
+	return out
+}
+
+// replacement is the pod that a question is about. That of a pod with the
+// scheduling gate has the gate again: what its opening put on the old pod is not
+// what the new one asks for. The tolerations of the old type cannot be told from
+// the pod's own, and stay: they keep no pod from a node.
+func (p *Profile) replacement(q Question) *corev1.Pod {
+	out := replacement(q.Pod)
+	if !gates.Made(q.Pod) || p.label.Key == "" || q.Wants == capacity.Unknown {
+		return out
+	}
+	if _, opened := gates.Opened(q.Pod); opened {
+		p.label.Unlimit(&out.Spec)
+	}
+	p.label.Limit(&out.Spec, q.Wants)
+	gates.Tolerate(&out.Spec, q.Tolerations)
 	return out
 }
 

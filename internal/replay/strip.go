@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/gates"
 )
 
 // seat is what a snapshot holds of a pod: where it is or means to be, and what
@@ -28,10 +31,17 @@ type seat struct {
 // its node, and nothing else. Pods of one owner share what is equal, which is
 // nearly all of it, and mostly everything.
 type stripper struct {
-	siblings map[types.UID]fwk.PodInfo
+	siblings map[family]fwk.PodInfo
 }
 
-func newStripper() *stripper { return &stripper{siblings: map[types.UID]fwk.PodInfo{}} }
+// family is an owner, and the type that its pods with the scheduling gate were
+// limited to: they differ by it, and come in any order.
+type family struct {
+	owner   types.UID
+	limited capacity.Type
+}
+
+func newStripper() *stripper { return &stripper{siblings: map[family]fwk.PodInfo{}} }
 
 func (s *stripper) seat(p *corev1.Pod) seat {
 	out := seat{uid: p.UID, node: p.Spec.NodeName, nominated: p.Status.NominatedNodeName}
@@ -41,7 +51,9 @@ func (s *stripper) seat(p *corev1.Pod) seat {
 		out.info = infoOf(stripped)
 		return out
 	}
-	if sibling := s.siblings[owner.UID]; sibling != nil {
+	key := family{owner: owner.UID}
+	key.limited, _ = gates.Opened(p)
+	if sibling := s.siblings[key]; sibling != nil {
 		if interchangeable(stripped, sibling.GetPod()) {
 			out.info = sibling
 			return out
@@ -49,7 +61,7 @@ func (s *stripper) seat(p *corev1.Pod) seat {
 		share(stripped, sibling.GetPod())
 	}
 	out.info = infoOf(stripped)
-	s.siblings[owner.UID] = out.info
+	s.siblings[key] = out.info
 	return out
 }
 

@@ -72,6 +72,9 @@ func Gated(t *corev1.PodTemplateSpec) {
 	t.Spec.SchedulingGates = append(t.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: v1alpha1.CapacityMixGate})
 }
 
+// ByDefault has a template's pods placed by the scheduler of those that name none.
+func ByDefault(t *corev1.PodTemplateSpec) { t.Spec.SchedulerName = corev1.DefaultSchedulerName }
+
 // WhenSpotUnavailable sets what a mix does where spot has no room.
 func WhenSpotUnavailable(do v1alpha1.WhenSpotUnavailable, waitSeconds int32) func(*v1alpha1.CapacityMix) {
 	return func(m *v1alpha1.CapacityMix) {

@@ -281,7 +281,7 @@ func TestAlertsReadWhatThereIs(t *testing.T) {
 	}
 	assert.ElementsMatch(t, []string{
 		"BerthMixOutOfBounds", "BerthSchedulerNotReady", "BerthPodsPending",
-		"BerthRebalancerThrashing", "BerthSpotStorm", "BerthControllerNotLeading",
+		"BerthRebalancerThrashing", "BerthSpotStorm", "BerthControllerNotLeading", "BerthGatesFailedOpen",
 	}, names)
 }
 

@@ -27,7 +27,8 @@ import (
 
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/controllers/capacitymix"
-	_ "berth.dev/berth/controllers/rebalance"     // registers its metrics
+	_ "berth.dev/berth/controllers/gates"         // registers its metrics
+	_ "berth.dev/berth/controllers/rebalance"     // likewise
 	_ "berth.dev/berth/controllers/resourcelimit" // likewise
 	_ "berth.dev/berth/controllers/webhook"       // likewise
 	"berth.dev/berth/internal/fleet"

@@ -33,6 +33,25 @@ func (w *World) RunScheduler(o cluster.SchedulerOptions) *cluster.Scheduler {
 	return s
 }
 
+// stock is the configuration of a scheduler without any plugin of Berth.
+const stock = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: 1000, burst: 2000}
+profiles:
+- schedulerName: default-scheduler
+`
+
+// StartStock starts the scheduler of pods that name none, with nothing of Berth
+// in its profile, and kills it at the end of the test.
+func (w *World) StartStock() {
+	w.T.Helper()
+	o := SchedulerOptions(SecondScheduler)
+	o.Name, o.ConfigFile = "stock", filepath.Join(w.T.TempDir(), "stock.yaml")
+	require.NoError(w.T, os.WriteFile(o.ConfigFile, []byte(stock), 0o600))
+	s := w.StartScheduler(o)
+	w.T.Cleanup(func() { Kill(s) })
+}
+
 // Kill ends a scheduler with SIGKILL and waits until it is gone.
 func Kill(s *cluster.Scheduler) {
 	s.Kill()
@@ -158,11 +177,4 @@ func (w *World) FreeAddress() string {
 	address, err := cluster.FreeAddress()
 	require.NoError(w.T, err)
 	return address
-}
-
-// ApplyWebhook installs the webhook as users do, served at an address of this machine instead of behind a Service.
-func (w *World) ApplyWebhook(address string) {
-	w.T.Helper()
-	w.ApplyFiles("manifests/rbac/webhook")
-	require.NoError(w.T, w.Cluster.ApplyWebhook(w.Ctx, Path("manifests/webhook/webhook.yaml"), address))
 }

@@ -38,6 +38,8 @@ func Default() *Configuration {
 			Mode:                 v1alpha1.RebalanceModeEvict,
 			MaxConcurrent:        1,
 			StabilizationSeconds: 60,
+			Provisioning:         v1alpha1.ProvisioningWait,
+			PlaceholderImage:     "registry.k8s.io/pause:3.10",
 			ClusterMaxConcurrent: 10,
 			StartupGraceSeconds:  60,
 			MoveTimeoutSeconds:   600,
@@ -46,6 +48,7 @@ func Default() *Configuration {
 			Storm:                Storm{SharePercent: 20, MinNodes: 2, WindowSeconds: 60, QuietSeconds: 120},
 		},
 		AnnotationRepairsPerMinute: 60,
+		Gates:                      Gates{FailOpenSeconds: 60},
 		Webhook:                    defaultWebhook(),
 		Services:                   defaultServices(),
 	}

@@ -80,6 +80,11 @@ type Configuration struct {
 	// +optional
 	AnnotationRepairsPerMinute int32 `json:"annotationRepairsPerMinute"`
 
+	// gates is what happens to pods whose scheduling gate nobody opens.
+	//
+	// +optional
+	Gates Gates `json:"gates"`
+
 	// resourceLimits is how pods find their ResourceLimit.
 	//
 	// +optional
@@ -178,7 +183,7 @@ type ClientConnection struct {
 	Burst int32 `json:"burst"`
 }
 
-// Rebalance is how replicas on the wrong capacity type are brought back. The first three fields are for the mixes that do
+// Rebalance is how replicas on the wrong capacity type are brought back. The first four fields are for the mixes that do
 // not say it themselves.
 type Rebalance struct {
 	// mode is Evict, Report (decide and say so, evict nothing) or Off, for mixes that do not say. Default: Evict.
@@ -198,6 +203,18 @@ type Rebalance struct {
 	// +optional
 	StabilizationSeconds int32 `json:"stabilizationSeconds"`
 
+	// provisioning is Wait (move a replica only to nodes that are there) or Placeholder (ask an autoscaler for the room
+	// first, by a placeholder pod), for mixes that do not say. Placeholder needs manifests/rbac/placeholders. Default: Wait.
+	//
+	// +optional
+	Provisioning v1alpha1.Provisioning `json:"provisioning"`
+
+	// placeholderImage is the image of placeholder pods, which has to run until it is stopped and nothing else. Default:
+	// registry.k8s.io/pause:3.10.
+	//
+	// +optional
+	PlaceholderImage string `json:"placeholderImage"`
+
 	// clusterMaxConcurrent is how many replicas of the whole cluster may be on the move at a time, from 1 to 1000.
 	// Default: 10.
 	//
@@ -211,7 +228,8 @@ type Rebalance struct {
 	StartupGraceSeconds int32 `json:"startupGraceSeconds"`
 
 	// moveTimeoutSeconds is how long the replacement of an evicted replica may take to be Ready before the move counts as
-	// failed, from 1 to 86400 seconds. Default: 600.
+	// failed, and how long a placeholder pod may take to run and its replica to be let go, from 1 to 86400 seconds.
+	// Default: 600.
 	//
 	// +optional
 	MoveTimeoutSeconds int32 `json:"moveTimeoutSeconds"`

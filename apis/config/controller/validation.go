@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -23,6 +24,7 @@ func (c *Configuration) Validate() field.ErrorList {
 	all = append(all, c.Metrics.validate(field.NewPath("metrics"))...)
 	all = append(all, validateBindAddress(field.NewPath("health", "bindAddress"), c.Health.BindAddress)...)
 	all = append(all, c.ClientConnection.validate(field.NewPath("clientConnection"))...)
+	all = append(all, c.Gates.validate(field.NewPath("gates"))...)
 	all = append(all, c.ResourceLimits.validate(field.NewPath("resourceLimits"))...)
 	all = append(all, c.Webhook.validate(field.NewPath("webhook"))...)
 	all = append(all, c.Services.validate(field.NewPath("services"))...)
@@ -69,6 +71,13 @@ func (r Rebalance) validate(path *field.Path) field.ErrorList {
 	modes := sets.New(v1alpha1.RebalanceModeEvict, v1alpha1.RebalanceModeReport, v1alpha1.RebalanceModeOff)
 	if !modes.Has(r.Mode) {
 		all = append(all, field.NotSupported(path.Child("mode"), r.Mode, sets.List(modes)))
+	}
+	provisioning := sets.New(v1alpha1.ProvisioningWait, v1alpha1.ProvisioningPlaceholder)
+	if !provisioning.Has(r.Provisioning) {
+		all = append(all, field.NotSupported(path.Child("provisioning"), r.Provisioning, sets.List(provisioning)))
+	}
+	if image := r.PlaceholderImage; image == "" || strings.TrimSpace(image) != image {
+		all = append(all, field.Invalid(path.Child("placeholderImage"), image, "must be an image, without blanks around it"))
 	}
 	storm := path.Child("storm")
 	for _, n := range []struct {

@@ -71,6 +71,32 @@ func TestValidate(t *testing.T) {
 			func(c *Configuration) { c.Metrics.BindAddress = "127.0.0.1:0" },
 			"must be a number from 1 to 65535",
 		},
+		"gates that nobody opens stay shut": {func(c *Configuration) { c.Gates.FailOpenSeconds = 0 }, ""},
+		"gates after more than an hour": {
+			func(c *Configuration) { c.Gates.FailOpenSeconds = 3601 },
+			"gates.failOpenSeconds: Invalid value: 3601: must be at most 3600",
+		},
+		"a lease of the schedulers": {
+			func(c *Configuration) {
+				c.Gates.SchedulerLease = SchedulerLease{Namespace: "kube-system", Name: "kube-scheduler"}
+			}, "",
+		},
+		"a lease without a name's namespace": {
+			func(c *Configuration) { c.Gates.SchedulerLease.Name = "kube-scheduler" },
+			"gates.schedulerLease.namespace: Required value: name is set",
+		},
+		"a lease of which only the namespace is said": {
+			func(c *Configuration) { c.Gates.SchedulerLease.Namespace = "kube-system" },
+			"gates.schedulerLease.name: Required value: namespace is set",
+		},
+		"a lease that cannot be": {
+			func(c *Configuration) { c.Gates.SchedulerLease = SchedulerLease{Namespace: "kube-system", Name: "A"} },
+			`gates.schedulerLease.name: Invalid value: "A"`,
+		},
+		"a lease's namespace that cannot be": {
+			func(c *Configuration) { c.Gates.SchedulerLease = SchedulerLease{Namespace: "a.b", Name: "a"} },
+			`gates.schedulerLease.namespace: Invalid value: "a.b"`,
+		},
 		"a default namespace for limits": {func(c *Configuration) { c.ResourceLimits.DefaultNamespace = "sizes" }, ""},
 		"a default namespace for limits that cannot be": {
 			func(c *Configuration) { c.ResourceLimits.DefaultNamespace = "The Sizes" },
@@ -78,6 +104,8 @@ func TestValidate(t *testing.T) {
 		},
 		"a webhook that names no scheduler": {func(c *Configuration) { c.Webhook.SchedulerName = "" }, ""},
 		"a scheduler that cannot be":        {func(c *Configuration) { c.Webhook.SchedulerName = "a b" }, `webhook.schedulerName: Invalid value: "a b"`},
+		"a webhook that gates":              {func(c *Configuration) { c.Webhook.Enabled, c.Webhook.Gates = true, true }, ""},
+		"gates without a webhook":           {func(c *Configuration) { c.Webhook.Gates = true }, `webhook.gates: Invalid value: true: has no effect without enabled`},
 		"a webhook that listens nowhere": {
 			func(c *Configuration) { c.Webhook.BindAddress = "0" },
 			`webhook.bindAddress: Invalid value: "0": must be host:port or :port`,
@@ -118,7 +146,7 @@ func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
 		}
 		checked++
 	})
-	require.Equal(t, 22, checked)
+	require.Equal(t, 23, checked)
 }
 
 // visit calls f for every integer field.

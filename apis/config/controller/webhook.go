@@ -16,7 +16,7 @@ type ResourceLimits struct {
 	DefaultNamespace string `json:"defaultNamespace"`
 }
 
-// Webhook is the admission webhook that fills new pods in with what their ResourceLimit says.
+// Webhook is the admission webhook that fills new pods in with what their ResourceLimit and their mix say.
 type Webhook struct {
 	// enabled serves it, on every replica. Default: false.
 	//
@@ -33,6 +33,13 @@ type Webhook struct {
 	//
 	// +optional
 	SchedulerName string `json:"schedulerName"`
+
+	// gates gives new pods that a mix governs the scheduling gate berth.dev/capacity-mix, so that every scheduler and
+	// autoscaler sees the capacity type that they get. It needs a berth-scheduler that leads, and enabled. Pods that it
+	// gates keep their scheduler, unless they have a ResourceLimit. Default: false.
+	//
+	// +optional
+	Gates bool `json:"gates"`
 
 	// namespace is where the Service and the Secret are. Default: empty, which means the namespace that the controller
 	// runs in, or berth-system outside of a cluster.
@@ -82,6 +89,9 @@ func (w Webhook) validate(path *field.Path) field.ErrorList {
 	all := validateBindAddress(path.Child("bindAddress"), w.BindAddress)
 	if w.BindAddress == Disabled {
 		all = append(all, field.Invalid(path.Child("bindAddress"), w.BindAddress, "must be host:port or :port; enabled turns the webhook off"))
+	}
+	if w.Gates && !w.Enabled {
+		all = append(all, field.Invalid(path.Child("gates"), w.Gates, "has no effect without enabled"))
 	}
 	if w.SchedulerName != "" {
 		all = append(all, named(path.Child("schedulerName"), w.SchedulerName, validation.IsDNS1123Subdomain)...)

@@ -98,6 +98,10 @@ func drawValidArgs(t *rapid.T) *config.CapacityMixArgs {
 	if rapid.Bool().Draw(t, "has a default mix") {
 		args.DefaultMix = drawValidMix(t)
 	}
+	if rapid.Bool().Draw(t, "has a label") {
+		values := rapid.SliceOfNDistinct(labelValue, 2, 2, rapid.ID).Draw(t, "values of the label")
+		args.CapacityTypeLabel = &config.CapacityTypeLabel{Key: labelKey.Draw(t, "label"), Spot: values[0], OnDemand: values[1]}
+	}
 
 	return args
 }
@@ -111,7 +115,7 @@ func drawValidMix(t *rapid.T) *config.MixSpec {
 		WhenOnDemandUnavailable: rapid.SampledFrom([]config.WhenOnDemandUnavailable{config.WhenOnDemandUnavailableWait, config.WhenOnDemandUnavailableSpot}).Draw(t, "noOnDemand"),
 	}
 	if mix.WhenSpotUnavailable == config.WhenSpotUnavailableOnDemand {
-		mix.SpotWaitSeconds = new(rapid.Int32Range(0, 86400).Draw(t, "wait"))
+		mix.SpotWaitSeconds = rapid.Ptr(rapid.Int32Range(0, 86400), true).Draw(t, "wait")
 	}
 
 	return mix
@@ -135,6 +139,7 @@ func FuzzArguments(f *testing.F) {
 		"", "nodeSampleSize: 0", "defaultMix: {spotPercent: 70}", "defaultMix: {}", "spreadSpotOver: []", "nodeRules: [{}]",
 		"nodeRules: [{key: a, operator: Absent, requires: \"*\", capacityType: spot}]\nbuiltinNodeRules: \"Off\"",
 		"annotationPrefixes: [spotalis.io]\nsyncTimeoutSeconds: 600", "defaultMix: null\nunknown: 1", "\x00", "- a",
+		"capacityTypeLabel: {key: a, spot: b}", "capacityTypeLabel: {}",
 	} {
 		f.Add([]byte(body))
 	}

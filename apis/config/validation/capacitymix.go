@@ -53,9 +53,9 @@ func ValidateCapacityMixArgs(path *field.Path, args *config.CapacityMixArgs) fie
 // validateCapacityTypeLabel leaves to the plugin whether the node rules know the values.
 func validateCapacityTypeLabel(path *field.Path, l *config.CapacityTypeLabel) field.ErrorList {
 	errs := validateLabelKey(path.Child("key"), l.Key)
-	for name, value := range map[string]string{"spot": l.Spot, "onDemand": l.OnDemand} {
-		for _, message := range validation.IsValidLabelValue(value) {
-			errs = append(errs, field.Invalid(path.Child(name), value, message))
+	for _, v := range []struct{ name, value string }{{"spot", l.Spot}, {"onDemand", l.OnDemand}} {
+		for _, message := range validation.IsValidLabelValue(v.value) {
+			errs = append(errs, field.Invalid(path.Child(v.name), v.value, message))
 		}
 	}
 	if l.Spot == l.OnDemand {

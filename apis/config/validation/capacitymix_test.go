@@ -34,6 +34,7 @@ func validArgs() *config.CapacityMixArgs {
 		SpreadSpotOver:     []string{"topology.kubernetes.io/zone", "rack"},
 		NodeSampleSize:     100,
 		SyncTimeoutSeconds: 60,
+		CapacityTypeLabel:  &config.CapacityTypeLabel{Key: "example.com/pool", Spot: "spot", OnDemand: "solid"},
 	}
 }
 
@@ -263,4 +264,25 @@ func TestEveryErrorIsReported(t *testing.T) {
 	assert.EqualError(t, err, `[nodeRules[0].key: Required value: must be a node label key, `+
 		`defaultMix.spotPercent: Invalid value: 101: must be between 0 and 100, `+
 		`syncTimeoutSeconds: Invalid value: 0: must be between 1 and 600]`)
+}
+
+func TestCapacityTypeLabel(t *testing.T) {
+	t.Parallel()
+	label := func(key, spot, onDemand string) func(*config.CapacityMixArgs) {
+		return func(a *config.CapacityMixArgs) {
+			a.CapacityTypeLabel = &config.CapacityTypeLabel{Key: key, Spot: spot, OnDemand: onDemand}
+		}
+	}
+	const syntax = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an ` +
+		`alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`
+	runValidationCases(t, map[string]validationCase{
+		"no label is accepted":                   {mutate: func(a *config.CapacityMixArgs) { a.CapacityTypeLabel = nil }},
+		"on-demand without the label":            {mutate: label("cloud.google.com/gke-spot", "true", "")},
+		"spot without the label":                 {mutate: label("stays", "", "yes")},
+		"a label without a key is refused":       {label("", "a", "b"), "args.capacityTypeLabel.key: Required value: must be a node label key"},
+		"a value that no label has is refused":   {label("pool", "a b", "c"), `args.capacityTypeLabel.spot: Invalid value: "a b": ` + syntax},
+		"the same for the other type is refused": {label("pool", "a", "-"), `args.capacityTypeLabel.onDemand: Invalid value: "-": ` + syntax},
+		"one value for both is refused":          {label("pool", "a", "a"), `args.capacityTypeLabel.onDemand: Invalid value: "a": must differ from spot`},
+		"no value for either is refused":         {label("pool", "", ""), `args.capacityTypeLabel.onDemand: Invalid value: "": must differ from spot`},
+	})
 }

@@ -47,7 +47,7 @@ func merged(all ...ruleCases) ruleCases {
 
 // rulesOf has the cases of every kind.
 var rulesOf = map[kind]ruleCases{
-	capacityMix: merged(capacityMixCases, selectorCases(func(selector string) string {
+	capacityMix: merged(capacityMixCases, tolerationCases("spot"), tolerationCases("onDemand"), selectorCases(func(selector string) string {
 		return "{selector: " + selector + ", spotPercent: 50}"
 	})),
 	resourceLimit: merged(resourceLimitCases, nodeTermCases(required), nodeTermCases(preferred), selectorCases(func(selector string) string {

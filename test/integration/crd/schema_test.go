@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -79,8 +80,8 @@ func TestDefaults(t *testing.T) {
 
 	assert.Equal(t, map[string]any{
 		"selector": map[string]any{}, "spotPercent": int64(0), "minOnDemand": int64(0),
-		"whenSpotUnavailable": "OnDemand", "spotWaitSeconds": int64(0), "whenOnDemandUnavailable": "Wait",
-	}, got.Object["spec"])
+		"whenSpotUnavailable": "OnDemand", "whenOnDemandUnavailable": "Wait",
+	}, got.Object["spec"], "spotWaitSeconds stays absent: what that means depends on the pod")
 }
 
 // typed returns a client for the Go types.
@@ -109,6 +110,11 @@ func TestGoTypesKeepEveryField(t *testing.T) {
 		WhenSpotUnavailable:     v1alpha1.WhenSpotUnavailableOnDemand,
 		WhenOnDemandUnavailable: v1alpha1.WhenOnDemandUnavailableSpot,
 		SpreadSpotOver:          []string{"topology.kubernetes.io/zone", "rack"},
+		Tolerations: &v1alpha1.TolerationsByType{
+			Spot:     []v1alpha1.Toleration{{Key: "spot", Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoSchedule}},
+			OnDemand: []v1alpha1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(0))}},
+		},
+		Rebalance: &v1alpha1.RebalanceSpec{Provisioning: v1alpha1.ProvisioningPlaceholder},
 	}
 	sent := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Name: "typed", Namespace: namespace}, Spec: spec}
 	require.NoError(t, c.Create(t.Context(), sent))

@@ -38,7 +38,7 @@ func requireOpened(w *world.World, pods []corev1.Pod) {
 func TestGatedPodsAreExactWithAnyScheduler(t *testing.T) {
 	w := newWorld(t, world.Roomy()...)
 	for name, scheduler := range map[string]func(*corev1.PodTemplateSpec){
-		"berth": builders.SchedulerName(builders.Scheduler), "stock": byDefault,
+		"berth": builders.SchedulerName(builders.Scheduler), "stock": builders.ByDefault,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := *w
@@ -104,7 +104,7 @@ func TestABurstOf500GatedPodsIsOpenedSoonWithOnePatchAndOneBindingEach(t *testin
 
 func TestAStatefulSetsGatedPodsHaveTheSlotsOfTheirOrdinals(t *testing.T) {
 	w := newWorld(t, world.Roomy()...)
-	w.Create(builders.CapacityMix("db", 50, 1), builders.StatefulSet("db", 6, appsv1.ParallelPodManagement, builders.Gated, byDefault))
+	w.Create(builders.CapacityMix("db", 50, 1), builders.StatefulSet("db", 6, appsv1.ParallelPodManagement, builders.Gated, builders.ByDefault))
 	pods := w.RequireExact("db", mix.New(50, 1), 6)
 	requireOpened(w, pods)
 	for slot, p := range w.Slots(pods) {
@@ -114,8 +114,8 @@ func TestAStatefulSetsGatedPodsHaveTheSlotsOfTheirOrdinals(t *testing.T) {
 
 func TestAPodThatNamesATypeOrHasNoMixIsLetGoAsItIs(t *testing.T) {
 	w := newWorld(t, world.Roomy()...)
-	w.Create(builders.CapacityMix("pinned", 0, 0), builders.Deployment("pinned", 2, builders.Gated, byDefault, builders.OnNodesWith(capacity.KarpenterCapacityType, "spot")))
-	w.Create(builders.Deployment("free", 2, builders.Gated, byDefault))
+	w.Create(builders.CapacityMix("pinned", 0, 0), builders.Deployment("pinned", 2, builders.Gated, builders.ByDefault, builders.OnNodesWith(capacity.KarpenterCapacityType, "spot")))
+	w.Create(builders.Deployment("free", 2, builders.Gated, builders.ByDefault))
 	for app, reason := range map[string]string{"pinned": v1alpha1.GateOpenedPinned, "free": v1alpha1.GateOpenedNoMix} {
 		for _, p := range w.WaitBound(app, 2) {
 			assert.Equal(t, reason, p.Annotations[v1alpha1.GateOpenedAnnotation], app)
@@ -132,7 +132,7 @@ func TestTolerationsOfTheTypeAreAddedAndWhatThePodAsksForStays(t *testing.T) {
 	w := newWorld(t, append(tainted, cluster.Nodes("on-demand", 2)...)...)
 	cm := builders.CapacityMix("web", 50, 0)
 	cm.Spec.Tolerations = &v1alpha1.TolerationsByType{Spot: []v1alpha1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}}
-	w.Create(cm, builders.Deployment("web", 4, builders.Gated, byDefault, builders.RequireNodeLabel(corev1.LabelOSStable, corev1.NodeSelectorOpNotIn, "windows"), func(t *corev1.PodTemplateSpec) {
+	w.Create(cm, builders.Deployment("web", 4, builders.Gated, builders.ByDefault, builders.RequireNodeLabel(corev1.LabelOSStable, corev1.NodeSelectorOpNotIn, "windows"), func(t *corev1.PodTemplateSpec) {
 		t.Spec.Tolerations = []corev1.Toleration{{Key: "mine", Operator: corev1.TolerationOpExists}}
 		t.Spec.SchedulingGates = append(t.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/other"})
 	}))
@@ -166,7 +166,7 @@ func TestAGatedPodSeenBeforeItsMixWaitsUntilItIsCertain(t *testing.T) {
 	w := newWorld(t, world.Roomy()...)
 	for round := range 5 {
 		app := fmt.Sprintf("web-%d", round)
-		w.Create(builders.CapacityMix(app, 50, 0), builders.Deployment(app, 10, builders.Gated, byDefault))
+		w.Create(builders.CapacityMix(app, 50, 0), builders.Deployment(app, 10, builders.Gated, builders.ByDefault))
 		requireOpened(w, w.RequireExact(app, mix.New(50, 0), 10))
 	}
 }
@@ -175,7 +175,7 @@ func TestAGatedPodSeenBeforeItsMixWaitsUntilItIsCertain(t *testing.T) {
 func TestAReplicaThatFindsNoNodeKeepsItsSlotAndItsTypeAndTheOthersGoOn(t *testing.T) {
 	w := newWorld(t, cluster.Nodes("spot", 4)...)
 	w.Create(builders.CapacityMix("web", 70, 2))
-	web := builders.Deployment("web", 20, builders.Gated, byDefault)
+	web := builders.Deployment("web", 20, builders.Gated, builders.ByDefault)
 	w.Create(web)
 	w.Eventually("the spot slots run, the on-demand ones wait", func() (bool, string) {
 		s := w.Split("web")

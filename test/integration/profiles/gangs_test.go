@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/world"
@@ -56,17 +57,23 @@ func member(gang string) func(*corev1.PodTemplateSpec) {
 }
 
 func TestAGangWithAMixIsPlacedAllOrNothingAndThenExactly(t *testing.T) {
+	for name, template := range map[string][]func(*corev1.PodTemplateSpec){"by Filter": nil, "by the gate": {builders.Gated}} {
+		t.Run(name, func(t *testing.T) { placesAGang(t, template...) })
+	}
+}
+
+func placesAGang(t *testing.T, template ...func(*corev1.PodTemplateSpec)) {
 	// Room for 7 spot pods and 2 of the 3 on-demand pods.
 	roomFor := func(pods int) func(*cluster.NodeSpec) { return func(n *cluster.NodeSpec) { n.CPU = fmt.Sprint(pods) } }
 	w := gangWorld(t, append(cluster.Nodes("spot", 1, roomFor(8)), cluster.Nodes("on-demand", 1, roomFor(2))...)...)
 	h := w.History()
 	gang := plugin("PodGroup", "gang", map[string]any{"minMember": int64(10), "scheduleTimeoutSeconds": int64(5)})
 	w.Create(gang)
-	w.Create(builders.CapacityMix("gang", 70, 1), builders.Deployment("gang", 10, member("gang"), builders.CPU("1")))
+	w.Create(builders.CapacityMix("gang", 70, 1), builders.Deployment("gang", 10, append(template, member("gang"), builders.CPU("1"))...))
 	w.Eventually("a member was refused", func() (bool, string) {
 		for _, p := range w.Live("gang") {
 			for _, c := range p.Status.Conditions {
-				if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
 					return true, ""
 				}
 			}
@@ -78,7 +85,10 @@ func TestAGangWithAMixIsPlacedAllOrNothingAndThenExactly(t *testing.T) {
 	// Coscheduling, with or without Berth, does not wake a gang for a new node,
 	// only for a new pod or a change of the PodGroup.
 	world.Patch(w, gang, func(g *unstructured.Unstructured) { g.SetAnnotations(map[string]string{"nudged": "true"}) })
-	w.RequireExact("gang", mix.New(70, 1), 10)
+	for _, p := range w.RequireExact("gang", mix.New(70, 1), 10) {
+		_, opened := gates.Opened(&p)
+		assert.Equal(t, len(template) > 0, opened, "%s had the gate", p.Name)
+	}
 }
 
 func TestAnElasticQuotaIsRespectedAndThePodsWithinItHaveTheExactMix(t *testing.T) {

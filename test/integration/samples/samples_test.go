@@ -24,7 +24,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/test/builders"
@@ -43,6 +45,8 @@ type sample struct {
 	wantSpot int
 	// wantSource is what the pods say about where their mix comes from.
 	wantSource string
+	// gated: the pods' slots come with the opening of their gates, for the scheduler of those that name none.
+	gated bool
 }
 
 var samples = map[string]sample{
@@ -51,19 +55,32 @@ var samples = map[string]sample{
 	"annotations-only.yaml": {app: "api", mix: mix.New(60, 1), replicas: 10, wantSpot: 6, wantSource: policy.SourceController},
 	"wait-for-spot.yaml":    {app: "thumbnails", mix: mix.New(100, 0), replicas: 8, wantSpot: 8, wantSource: policy.SourceCapacityMix + "thumbnails"},
 	"borrow-both-ways.yaml": {app: "search", mix: mix.Mix{SpotPercent: 80, MinOnDemand: 1, MaxSpot: 6}, replicas: 10, wantSpot: 6, wantSource: policy.SourceCapacityMix + "search"},
+	"gated.yaml":            {app: "orders", mix: mix.New(70, 2), replicas: 10, wantSpot: 7, wantSource: policy.SourceCapacityMix + "orders", gated: true},
+	byWebhook:               {app: "mail", mix: mix.New(60, 0), replicas: 10, wantSpot: 6, wantSource: policy.SourceCapacityMix + "mail", gated: true},
 	"job.yaml":              {app: "training", mix: mix.New(100, 2), replicas: 8, wantSpot: 6, wantSource: policy.SourceCapacityMix + "training"},
 }
+
+// byWebhook is the one sample that needs the webhook.
+const byWebhook = "gated-by-webhook.yaml"
 
 func TestEverySampleIsAcceptedAndPlacedAsItsCommentsSay(t *testing.T) {
 	for file, s := range samples {
 		t.Run(file, func(t *testing.T) {
 			w := world.New(t, world.Roomy()...)
+			if s.gated {
+				w.StartStock()
+			}
+			if file == byWebhook {
+				w.Webhook(func(c *controller.Configuration) { c.Webhook.Gates = true })
+			}
 			apply(w, file)
 			pods := w.RequireExact(s.app, s.mix, s.replicas)
 			require.Equal(t, s.wantSpot, w.SplitOf(pods).Spot, "pods on spot nodes")
 			for slot, p := range w.Slots(pods) {
 				assert.Equal(t, s.mix.TypeOf(slot), w.Types()[p.Spec.NodeName], "the type that slot %d runs on", slot)
 				assert.Equal(t, s.wantSource, p.Annotations["berth.dev/mix"], "where the mix of %s comes from", p.Name)
+				_, opened := gates.Opened(p)
+				assert.Equal(t, s.gated, opened, "whether %s had a gate", p.Name)
 			}
 		})
 	}

@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
@@ -41,41 +40,6 @@ func fast() cluster.NodeSpec {
 
 func slow() cluster.NodeSpec {
 	return cluster.NodeSpec{Name: "slow", Labels: map[string]string{disk: "hdd"}}
-}
-
-// webhook starts a controller that serves the webhook for the test's namespace,
-// and waits until the API server asks it.
-func webhook(w *world.World, changes ...func(*controller.Configuration)) *cluster.Controller {
-	w.T.Helper()
-	address := w.FreeAddress()
-	w.ApplyWebhook(address)
-	label(w, "enabled")
-	c := w.Controller(append([]func(*controller.Configuration){world.Impatient, at(address)}, changes...)...)
-	waitAsked(w)
-	return c
-}
-
-// at has the webhook served at an address.
-func at(address string) func(*controller.Configuration) {
-	return func(c *controller.Configuration) { c.Webhook.Enabled, c.Webhook.BindAddress = true, address }
-}
-
-// label sets the label of the test's namespace that has the webhook asked.
-func label(w *world.World, value string) {
-	w.T.Helper()
-	world.Patch(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}, func(n *corev1.Namespace) { n.Labels[v1alpha1.InjectLabel] = value })
-}
-
-// waitAsked waits until pods pass the webhook: the API server takes a moment to
-// see a new configuration.
-func waitAsked(w *world.World) {
-	w.T.Helper()
-	w.Eventually("the webhook is asked", func() (bool, string) {
-		p := bare("probe", "", builders.SchedulerName(""))
-		p.Namespace = w.Namespace
-		err := w.Client.Create(w.Ctx, p, client.DryRunAll)
-		return err == nil && p.Spec.SchedulerName == builders.Scheduler, fmt.Sprint(err, p.Spec.SchedulerName)
-	})
 }
 
 // bare is a pod that names a limit, "" for none, and sets no requests.

@@ -54,7 +54,7 @@ func created(w *world.World, p *corev1.Pod) *corev1.Pod {
 // RL-04, RL-05, RL-07, RL-08.
 func TestAPodIsFilledInAsItsLimitSays(t *testing.T) {
 	w := world.New(t, fast(), slow())
-	webhook(w)
+	w.Webhook()
 	affinity := &v1alpha1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1alpha1.NodeTerms{NodeSelectorTerms: []v1alpha1.NodeTerm{{
 		MatchExpressions: []v1alpha1.NodeRequirement{{Key: disk, Operator: v1alpha1.NodeOpNotIn, Values: []string{"hdd"}}},
 	}}}}
@@ -150,7 +150,7 @@ func orEmpty(m map[string]string) map[string]string {
 // RL-09: the claims are made by the real kube-controller-manager.
 func TestVolumesBecomeClaimsOfThePod(t *testing.T) {
 	w := world.New(t, fast())
-	webhook(w)
+	w.Webhook()
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}, Provisioner: "example.com/none",
 		VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
@@ -188,7 +188,7 @@ func TestVolumesBecomeClaimsOfThePod(t *testing.T) {
 // RL-10, RL-11.
 func TestAChangedLimitCountsForNewPods(t *testing.T) {
 	w := world.New(t, fast(), slow())
-	webhook(w)
+	w.Webhook()
 	w.Create(limit("size", figures("1", "1Gi"), onDisk("ssd")))
 	before := created(w, bare("before", "size"))
 	assert.Equal(t, "fast", waitNode(w, "before"))
@@ -220,7 +220,7 @@ func TestAChangedLimitCountsForNewPods(t *testing.T) {
 
 func TestWhoCreatesAPodIsWarnedAndNotRefused(t *testing.T) {
 	w := world.New(t)
-	webhook(w)
+	w.Webhook()
 	w.Create(limit("small", figures("1", "1Gi")))
 	created(w, bare("fits", "small"))
 	config := rest.CopyConfig(w.Cluster.Config())
@@ -244,7 +244,7 @@ func TestWhoCreatesAPodIsWarnedAndNotRefused(t *testing.T) {
 
 func TestPodsThatAreLeftAlone(t *testing.T) {
 	w := world.New(t, fast())
-	webhook(w, func(c *controller.Configuration) { c.ResourceLimits.DefaultNamespace = "default" })
+	w.Webhook(func(c *controller.Configuration) { c.ResourceLimits.DefaultNamespace = "default" })
 	w.Create(limit("size", figures("1", "1Gi")))
 	created(w, bare("yes", "size"))
 	no := bare("no", "size", builders.SchedulerName(""), func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.InjectLabel] = "disabled" })
@@ -254,7 +254,7 @@ func TestPodsThatAreLeftAlone(t *testing.T) {
 	other := bare("other", "size", builders.SchedulerName("mine"))
 	w.Create(other)
 	assert.Equal(t, "mine", other.Spec.SchedulerName, "a scheduler of its own choice")
-	label(w, "no")
+	w.Inject("no")
 	w.Eventually("the namespace is not asked about", func() (bool, string) {
 		p := bare("outside", "size")
 		p.Namespace = w.Namespace
@@ -270,7 +270,7 @@ func TestALimitOfTheDefaultNamespace(t *testing.T) {
 	shared := limit(name, figures("700m", "1Gi"))
 	shared.Namespace = "default"
 	require.NoError(t, w.Client.Create(w.Ctx, shared))
-	webhook(w, func(c *controller.Configuration) { c.ResourceLimits.DefaultNamespace = "default" })
+	w.Webhook(func(c *controller.Configuration) { c.ResourceLimits.DefaultNamespace = "default" })
 	p := created(w, bare("p", name))
 	assert.Equal(t, "700m", texts(p.Spec.Containers[0].Resources.Requests)["cpu"])
 	assert.Equal(t, "default/"+name+"@1", p.Annotations[v1alpha1.ResolvedLimitAnnotation])

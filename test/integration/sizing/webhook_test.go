@@ -36,7 +36,7 @@ func TestNodeRulesHoldWhateverTheWebhookDoes(t *testing.T) {
 	assert.Empty(t, absent.Spec.NodeSelector)
 	assert.Equal(t, "fast", waitNode(w, "absent"))
 
-	c := webhook(w)
+	c := w.Webhook()
 	present := created(w, bare("present", "size"))
 	assert.NotEmpty(t, present.Spec.NodeSelector)
 	assert.Equal(t, "fast", waitNode(w, "present"))
@@ -66,7 +66,7 @@ func secret(w *world.World) *corev1.Secret {
 
 func TestTheConfigurationHasTheAuthority(t *testing.T) {
 	w := world.New(t)
-	webhook(w)
+	w.Webhook()
 	first := secret(w).Data["ca.crt"]
 	require.NotEmpty(t, first)
 	assert.Equal(t, first, configuration(w).Webhooks[0].ClientConfig.CABundle)
@@ -79,7 +79,7 @@ func TestTheConfigurationHasTheAuthority(t *testing.T) {
 	w.Eventually("it is back", func() (bool, string) {
 		return bytes.Equal(first, configuration(w).Webhooks[0].ClientConfig.CABundle), "another one"
 	})
-	waitAsked(w)
+	w.WaitAsked()
 
 	// Somebody empties the Secret.
 	world.Patch(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-webhook-certs"}},
@@ -88,7 +88,7 @@ func TestTheConfigurationHasTheAuthority(t *testing.T) {
 		now := secret(w).Data["ca.crt"]
 		return len(now) > 0 && !bytes.Equal(now, first) && bytes.Equal(now, configuration(w).Webhooks[0].ClientConfig.CABundle), ""
 	})
-	waitAsked(w)
+	w.WaitAsked()
 }
 
 // A replica that does not lead serves as well, with the certificate of both.
@@ -109,9 +109,9 @@ func webhookBeside(w *world.World) *cluster.Controller {
 	w.T.Helper()
 	address := w.FreeAddress()
 	w.ApplyWebhook(address)
-	label(w, "enabled")
-	c := w.StartController("berth-controller-beside", world.Impatient, at(address))
-	waitAsked(w)
+	w.Inject("enabled")
+	c := w.StartController("berth-controller-beside", world.Impatient, world.WebhookAt(address))
+	w.WaitAsked()
 	return c
 }
 
@@ -121,7 +121,7 @@ func TestWithoutTheSecretTheControllerIsNotReadyAndSaysWhy(t *testing.T) {
 	address := w.FreeAddress()
 	w.ApplyWebhook(address)
 	require.NoError(t, w.Kube.CoreV1().Secrets("berth-system").Delete(w.Ctx, "berth-webhook-certs", metav1.DeleteOptions{}))
-	c := w.StartUnready("berth-controller-early", world.Impatient, at(address))
+	c := w.StartUnready("berth-controller-early", world.Impatient, world.WebhookAt(address))
 	w.Create(limit("size"))
 	waitLimit(w, "size", "the rest works", func(l *v1alpha1.ResourceLimit) bool { return inUse(l, v1alpha1.ReasonNotReferenced) })
 	ready, _, err := c.Ready(w.Ctx)
@@ -138,7 +138,7 @@ func TestWithoutTheSecretTheControllerIsNotReadyAndSaysWhy(t *testing.T) {
 // The last test of the package: it looks back at the whole run.
 func TestZEveryRightOfTheWebhookIsUsedAndNoneIsMissing(t *testing.T) {
 	w := world.New(t, fast())
-	webhook(w)
+	w.Webhook()
 	w.Create(limit("size", figures("1", "1Gi")))
 	created(w, builders.Pod("p", "p", sized("size")))
 	granted := w.Grants("berth-controller-webhook")

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/policy"
+)
+
+// MixesOptions are what Mixes know and whom they ask.
+type MixesOptions struct {
+	// Prefixes, Store and Defaults are those of the scheduler; Defaults by the scheduler's name.
+	Prefixes []string
+	Store    *policy.Store
+	Defaults map[string]*policy.Policy
+	// Owner returns a controller that was seen, nil for others.
+	Owner func(uid types.UID) metav1.Object
+	// Read returns an owner as the API server has it, nil if it has none of that UID.
+	Read func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error)
+	// List returns the mixes of a namespace as the API server has them.
+	List func(ctx context.Context, namespace string) ([]v1alpha1.CapacityMix, error)
+	// Synced reports whether the mixes and the owners are read.
+	Synced func() bool
+}
+
+// Mixes finds the mix of a pod that is being created. A pod comes moments after
+// its owner, and often after its mix, which the watches may not have brought:
+// what is missing is asked for, once for each owner, as the scheduler does
+// (docs/decisions/0004 and 0005). An answer counts for the pod that it was asked
+// for; the watches stay the only source for others.
+type Mixes struct {
+	MixesOptions
+	// read has owners by UID, nil for one that could not be had; asked has those that nothing governs.
+	read, asked *lru.Cache
+	// turns bounds how many questions are out.
+	turns chan struct{}
+}
+
+const (
+	// rememberedOwners is how many owners are remembered. A forgotten one is asked for again.
+	rememberedOwners = 4096
+	// questionsAtOnce is how many questions are out at a time.
+	questionsAtOnce = 8
+	// patience is how long a pod waits for answers: less than the API server waits for the webhook.
+	patience = time.Second
+)
+
+// NewMixes returns Mixes that have asked nothing yet.
+func NewMixes(o MixesOptions) *Mixes {
+	return &Mixes{
+		MixesOptions: o,
+		read:         lru.New(rememberedOwners), asked: lru.New(rememberedOwners), turns: make(chan struct{}, questionsAtOnce),
+	}
+}
+
+// For returns the mix that governs a pod besides the default of its scheduler,
+// and what could not be read of its annotations.
+func (m *Mixes) For(ctx context.Context, pod *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r := &policy.Resolver{Prefixes: m.Prefixes, Mixes: m.Store, Controllers: owners{ctx, m}}
+	found, invalid := r.Resolve(pod)
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if found != nil || ref == nil || !policy.Governable(pod) || m.isAsked(ref.UID) {
+		return found, invalid
+	}
+	return m.ask(ctx, pod, ref.UID), invalid
+}
+
+// Default returns the mix of pods of a scheduler that nothing else governs.
+func (m *Mixes) Default(pod *corev1.Pod) *policy.Policy {
+	if !policy.Governable(pod) {
+		return nil
+	}
+	name := pod.Spec.SchedulerName
+	if name == "" {
+		name = corev1.DefaultSchedulerName
+	}
+	return m.Defaults[name]
+}
+
+func (m *Mixes) isAsked(owner types.UID) bool {
+	_, known := m.asked.Get(owner)
+	return known
+}
+
+// ask matches a pod of an owner that nothing governs against the mixes that its
+// namespace has now.
+func (m *Mixes) ask(ctx context.Context, pod *corev1.Pod, owner types.UID) *policy.Policy {
+	if !m.turn(ctx) {
+		return nil
+	}
+	defer m.leave()
+	if found := m.Store.Match(pod.Namespace, pod.Labels); found != nil || m.isAsked(owner) {
+		return found // while it waited
+	}
+	mixes, err := m.List(ctx, pod.Namespace)
+	if err != nil {
+		log.FromContext(ctx).Info("Cannot ask for the CapacityMixes of a namespace: its new pods get what those say that are known", "namespace", pod.Namespace, "reason", err.Error())
+		return nil
+	}
+	now := policy.NewStore()
+	for i := range mixes {
+		_ = now.Set(&mixes[i]) // an invalid one governs nothing
+	}
+	found := now.Match(pod.Namespace, pod.Labels)
+	if found == nil {
+		m.asked.Add(owner, nil)
+	}
+	return found
+}
+
+// turn waits for a question to be allowed.
+func (m *Mixes) turn(ctx context.Context) bool {
+	select {
+	case m.turns <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (m *Mixes) leave() { <-m.turns }
+
+// owners are the controllers that are seen or can be read, for one admission.
+type owners struct {
+	ctx context.Context //nolint:containedctx // of the one admission that it lives for; policy.Controllers takes none
+	*Mixes
+}
+
+// Controller implements policy.Controllers.
+func (o owners) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
+	if seen := o.Owner(ref.UID); seen != nil || !readable(ref) {
+		return seen
+	}
+	if known, ok := o.read.Get(ref.UID); ok {
+		object, _ := known.(metav1.Object)
+		return object
+	}
+	if !o.turn(o.ctx) {
+		return nil
+	}
+	defer o.leave()
+	if known, ok := o.read.Get(ref.UID); ok { // while it waited
+		object, _ := known.(metav1.Object)
+		return object
+	}
+	object, err := o.Read(o.ctx, namespace, ref)
+	if err != nil {
+		log.FromContext(o.ctx).Info("Cannot read the owner of a new pod: it counts as one without annotations", "namespace", namespace, "kind", ref.Kind, "name", ref.Name, "reason", err.Error())
+		return nil
+	}
+	o.read.Add(ref.UID, object)
+	return object
+}
+
+// readable reports whether an owner is of a kind that may be read: one that
+// makes pods and is watched.
+func readable(ref *metav1.OwnerReference) bool {
+	group, _, _ := strings.Cut(ref.APIVersion, "/")
+	return group == appsv1.GroupName && (ref.Kind == "ReplicaSet" || ref.Kind == "StatefulSet") || group == batchv1.GroupName && ref.Kind == "Job"
+}
