@@ -28,6 +28,10 @@ const (
 	// scheduling gate without a slot.
 	EventReasonGateFailedOpen = "GateFailedOpen"
 
+	// EventReasonSpotUnavailable (Warning, on the pod's controller, or on a pod that is not deleted): a pod that was
+	// limited to spot by its scheduling gate found no node in the time that its mix allows.
+	EventReasonSpotUnavailable = "SpotUnavailable"
+
 	// EventReasonMoved (Normal, on the workload): the controller evicted a replica that ran on the wrong capacity type,
 	// so that its replacement runs on the right one.
 	EventReasonMoved = "MovedReplica"

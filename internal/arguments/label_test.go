@@ -36,7 +36,8 @@ func TestCapacityTypeLabel(t *testing.T) {
 		"by its own key": {config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: "cloud.google.com/gke-spot", Spot: "true"}}, gates.Label{Key: "cloud.google.com/gke-spot", Spot: "true"}, false, ""},
 		"said in spite of rules": {
 			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), in("pool", onDemand, "solid")}, CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "spot", OnDemand: "reserved"}},
-			gates.Label{Key: karpenter.Key, Spot: "spot", OnDemand: "reserved"}, false, "",
+			gates.Label{Key: karpenter.Key, Spot: "spot", OnDemand: "reserved"},
+			false, "",
 		},
 		"of two rules":                   {config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap", "other"), in("pool", onDemand, "solid")}}, pools, false, ""},
 		"of two rules, on-demand first":  {config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", onDemand, "solid"), in("pool", spot, "cheap")}}, pools, false, ""},
@@ -51,20 +52,27 @@ func TestCapacityTypeLabel(t *testing.T) {
 		"none without rules that know it":           {config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap")}, BuiltinNodeRules: config.BuiltinNodeRulesOff}, karpenter, true, ""},
 		"none where an earlier rule says otherwise": {config.CapacityMixArgs{NodeRules: []config.NodeRule{exists, in("pool", spot, "cheap"), in("pool", onDemand, "solid")}}, pools, true, ""},
 		"a value for the wrong type": {
-			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "on-demand", OnDemand: "spot"}}, gates.Label{}, false,
+			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "on-demand", OnDemand: "spot"}},
+			gates.Label{},
+			false,
 			`capacityTypeLabel.spot "on-demand": the node rules say that a node with karpenter.sh/capacity-type=on-demand is on-demand`,
 		},
 		"a value that no rule knows": {
-			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "spot", OnDemand: "solid"}}, gates.Label{}, false,
+			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "spot", OnDemand: "solid"}},
+			gates.Label{},
+			false,
 			`capacityTypeLabel.onDemand "solid": the node rules say that a node with karpenter.sh/capacity-type=solid is unknown`,
 		},
 		"a key that no rule knows": {
-			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: "pool", Spot: "cheap"}}, gates.Label{}, false,
+			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: "pool", Spot: "cheap"}},
+			gates.Label{},
+			false,
 			`capacityTypeLabel.spot "cheap": the node rules say that a node with pool=cheap is unknown`,
 		},
 		"a value that requires another label is known": {
 			config.CapacityMixArgs{NodeRules: []config.NodeRule{guarded(in("pool", spot, "cheap"))}, CapacityTypeLabel: &config.CapacityTypeLabel{Key: "pool", Spot: "cheap"}},
-			gates.Label{Key: "pool", Spot: "cheap"}, false, "",
+			gates.Label{Key: "pool", Spot: "cheap"},
+			false, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,7 @@ type Verdict struct {
 // State returns the pool's state.
 func (p *Pool) State(now time.Time, wait time.Duration) State {
 	switch quiet := p.mark.RetryAt.Add(mostWaits * atLeast(wait)); {
-	case p.mark.Failures < Threshold, !now.Before(quiet) && len(p.tries) == 0:
+	case p.mark.Failures < Threshold, !now.Before(quiet) && p.trying(now, wait) == 0:
 		return Closed
 	case now.Before(p.mark.RetryAt):
 		return Open
@@ -107,7 +107,7 @@ func (p *Pool) Choose(now time.Time, pod Pod) Verdict {
 	case Open:
 		return Verdict{Type: capacity.OnDemand, Mark: p.mark}
 	case HalfOpen:
-		if len(p.tries) >= p.allowed() {
+		if p.trying(now, pod.Wait) >= p.allowed() {
 			return Verdict{Type: capacity.OnDemand, Mark: p.mark}
 		}
 	case Closed:
@@ -126,6 +126,18 @@ func (p *Pool) Choose(now time.Time, pod Pod) Verdict {
 	}
 	p.Tries(now, pod)
 	return Verdict{Type: capacity.Spot}
+}
+
+// trying counts the attempts that run. Those that have for longer than spot is
+// ever left alone are held up by something else, such as another gate, and must
+// not keep all others from spot.
+func (p *Pool) trying(now time.Time, wait time.Duration) (n int) {
+	for _, t := range p.tries {
+		if now.Before(t.began.Add(mostWaits * atLeast(wait))) {
+			n++
+		}
+	}
+	return n
 }
 
 // allowed is how many attempts may run beside one another while half-open.

@@ -109,6 +109,7 @@ func TestFailuresOpenTheCircuitBreakerAndTimeHalfOpensIt(t *testing.T) {
 	p.Failed(retry.Add(time.Second), pod("e"), true)
 	require.Equal(t, Mark{3, retry}, p.Mark())
 
+	require.Equal(t, Open, p.State(retry.Add(-1), wait))
 	assert.Equal(t, capacity.OnDemand, p.Choose(retry.Add(-1), pod("f")).Type)
 	require.Equal(t, HalfOpen, p.State(retry, wait))
 	assert.Equal(t, []capacity.Type{capacity.Spot, capacity.OnDemand, capacity.OnDemand}, chosen(p, retry, "g", "h", "i"))
@@ -228,4 +229,50 @@ func TestAProcessThatComesToLeadTakesOverTheNewestMark(t *testing.T) {
 	after.Tries(start, pod("old"))
 	after.Failed(now, pod("old"), true)
 	assert.Equal(t, before.Mark(), after.Mark())
+}
+
+func TestWhatIsCountedCanAlwaysBeRead(t *testing.T) {
+	p := &Pool{}
+	now := start
+	for i := range mostFailures + 2 {
+		p.Tries(now, pod(fmt.Sprint(i)))
+		p.Failed(now, pod(fmt.Sprint(i)), false)
+		if now = p.Mark().RetryAt; i < Threshold {
+			now = start
+		}
+	}
+	require.Equal(t, mostFailures, p.Mark().Failures)
+	_, err := ParseMark(p.Mark().String())
+	assert.NoError(t, err)
+}
+
+func TestAPoolIsNotIdleWhileAPodTriesSpotOrTookACredit(t *testing.T) {
+	p := &Pool{}
+	assert.True(t, p.Idle(start, wait))
+	p.Choose(start, pod("a"))
+	assert.False(t, p.Idle(start, wait))
+	p.Failed(start, pod("a"), true)
+	p.Choose(start, pod("b"))
+	later := start.Add(100 * wait)
+	assert.False(t, p.Idle(later, wait))
+	p.Gone("b")
+	assert.True(t, p.Idle(later, wait))
+}
+
+func TestAPodThatIsBoundWhileSpotIsNotTriedTakesNoStep(t *testing.T) {
+	p := &Pool{}
+	require.Equal(t, capacity.Spot, p.Choose(start, pod("late")).Type)
+	now := fails(t, p, start, "a", "b", "c")
+	p.Succeeded(now, pod("late"))
+	assert.Equal(t, []capacity.Type{capacity.Spot, capacity.OnDemand}, chosen(p, p.Mark().RetryAt, "d", "e"))
+}
+
+// Another gate can hold a pod up for ever.
+func TestAPodThatNeitherFailsNorSucceedsKeepsTheOthersFromSpotOnlyForAWhile(t *testing.T) {
+	p := &Pool{}
+	fails(t, p, start, "a", "b", "c")
+	now := p.Mark().RetryAt
+	require.Equal(t, []capacity.Type{capacity.Spot, capacity.OnDemand}, chosen(p, now, "held", "d"))
+	assert.Equal(t, capacity.OnDemand, p.Choose(now.Add(mostWaits*wait-1), pod("e")).Type)
+	assert.Equal(t, capacity.Spot, p.Choose(now.Add(mostWaits*wait), pod("f")).Type)
 }

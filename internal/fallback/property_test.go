@@ -20,6 +20,7 @@ type model struct {
 	n    int
 	// trying are the pods limited to spot, with when they were.
 	trying map[string]Pod
+	since  map[string]time.Time
 	// owed are the pods that will be made in the place of others, by group.
 	owed map[string]int
 	// marks of the pods that fell back and are there still.
@@ -42,7 +43,12 @@ func (m *model) choose(t *rapid.T) {
 	m.n++
 	group := rapid.SampledFrom([]string{"web", "api"}).Draw(t, "group")
 	p := Pod{ID: fmt.Sprint(m.n), Group: group, Wait: wait}
-	state, tries := m.pool.State(m.now, wait), len(m.trying)
+	state, tries := m.pool.State(m.now, wait), 0
+	for id := range m.trying {
+		if m.now.Sub(m.since[id]) < mostWaits*wait {
+			tries++
+		}
+	}
 	v := m.pool.Choose(m.now, p)
 	if rapid.Bool().Draw(t, "asked twice") {
 		if again := m.pool.Choose(m.now, p); again != v {
@@ -51,7 +57,7 @@ func (m *model) choose(t *rapid.T) {
 	}
 	switch {
 	case v.Type == capacity.Spot:
-		m.trying[p.ID] = p
+		m.trying[p.ID], m.since[p.ID] = p, m.now
 		if state == Open {
 			t.Fatal("a pod tries spot while the circuit breaker is open")
 		}
@@ -110,7 +116,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				m.pool.Restore(mark)
 			}
 			for _, p := range m.trying {
-				m.pool.Tries(start, p)
+				m.pool.Tries(m.since[p.ID], p)
 			}
 			if after := m.pool.State(m.now, wait); before == Open && marked && (after != Open || m.pool.Mark() != mark) {
 				t.Fatalf("it was open with %v and is %s with %v", mark, after, m.pool.Mark())
@@ -135,7 +141,7 @@ func values(m map[string]Mark) (list []Mark) {
 }
 
 func newModel() *model {
-	return &model{pool: &Pool{}, now: start, trying: map[string]Pod{}, owed: map[string]int{}, marks: map[string]Mark{}}
+	return &model{pool: &Pool{}, now: start, trying: map[string]Pod{}, since: map[string]time.Time{}, owed: map[string]int{}, marks: map[string]Mark{}}
 }
 
 func TestThePoolKeepsItsPromisesWhateverHappens(t *testing.T) {

@@ -42,6 +42,18 @@ var (
 		Subsystem: metricsSubsystem, Name: "gate_failures_total", StabilityLevel: metrics.ALPHA,
 		Help: "Attempts to open a scheduling gate that the API server refused or did not answer; each is made again.",
 	})
+	spotFallbacks = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: metricsSubsystem, Name: "spot_fallbacks_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods with a scheduling gate and a spot slot that were limited to on-demand, by why: successor of a pod that waited for spot in vain, or circuit-breaker.",
+	}, []string{"because"})
+	spotPodsDeleted = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: metricsSubsystem, Name: "spot_pods_deleted_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods with a scheduling gate that found no spot node within the wait of their mix and were deleted, so that their successor runs on on-demand.",
+	})
+	spotBreakers = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Subsystem: metricsSubsystem, Name: "spot_circuit_breakers", StabilityLevel: metrics.ALPHA,
+		Help: "Mixes for whose pods with a scheduling gate spot is not tried (open), or by a few of them only (half-open). Of the scheduler that leads.",
+	}, []string{"state"})
 	unmarkedPods = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: metricsSubsystem, Name: "unmarked_pods_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods that held a slot and were bound without it: CapacityMix does not stand before DefaultBinder under bind.",
@@ -49,5 +61,5 @@ var (
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	schedulermetrics.RegisterMetrics(placements, stageTransitions, invalidPolicies, ownerReads, mixInquiries, gatesOpened, gateFailures, unmarkedPods)
+	schedulermetrics.RegisterMetrics(placements, stageTransitions, invalidPolicies, ownerReads, mixInquiries, gatesOpened, gateFailures, spotFallbacks, spotPodsDeleted, spotBreakers, unmarkedPods)
 })

@@ -49,6 +49,9 @@ type opener struct {
 	resolvers map[string]*policy.Resolver // by profile; written before the start only
 	foreign   *policy.Resolver            // for the pods of other schedulers
 
+	// fallbacks says which spot slots are opened to on-demand.
+	fallbacks *fallbacks
+
 	leading atomic.Bool
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
 }
@@ -59,6 +62,10 @@ func newOpener(ctx context.Context, sh *shared, handle framework.Handle, leads <
 		foreign: &policy.Resolver{Prefixes: sh.args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers},
 		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryFirst, retryMost)),
 	}
+	o.fallbacks = newFallbacks(sh, o.client, func(pod *corev1.Pod) *policy.Policy {
+		p, _ := o.resolver(pod).Resolve(pod)
+		return p
+	})
 	var err error
 	o.label, o.limits, err = arguments.CapacityTypeLabel(sh.args, sh.classifier)
 	if err == nil && !o.limits && leads != nil {
@@ -102,6 +109,7 @@ func (o *opener) run(ctx context.Context, leads <-chan struct{}) {
 		logger.Error(nil, "No gates are opened until nodes, pods and CapacityMixes are read", "plugin", Name)
 	}
 	context.AfterFunc(ctx, o.queue.ShutDown)
+	o.fallbacks.lead(ctx)
 	o.leading.Store(true)
 	o.begin(logger)
 	atOnce := make(chan struct{}, openAtOnce)
@@ -167,13 +175,17 @@ func (o *opener) decide(ctx context.Context, key types.NamespacedName) *opening 
 	return &opening{pod: pod, patch: patch, limitedTo: limitedTo}
 }
 
+// resolver is that of the pod's profile.
+func (o *opener) resolver(pod *corev1.Pod) *policy.Resolver {
+	if r := o.resolvers[pod.Spec.SchedulerName]; r != nil {
+		return r
+	}
+	return o.foreign
+}
+
 // change says what the patch makes of a pod.
 func (o *opener) change(pod *corev1.Pod) (change func(*corev1.Pod), limitedTo string, err error) {
-	resolver := o.resolvers[pod.Spec.SchedulerName]
-	if resolver == nil {
-		resolver = o.foreign
-	}
-	p, invalid := resolver.Resolve(pod)
+	p, invalid := o.resolver(pod).Resolve(pod)
 	if len(invalid) > 0 {
 		o.reports.invalidAnnotations(pod, invalid)
 	}
@@ -197,12 +209,17 @@ func (o *opener) change(pod *corev1.Pod) (change func(*corev1.Pod), limitedTo st
 		return nil, "", err
 	}
 	slotType := p.Mix.TypeOf(hold.Slot)
-	t := slotType
+	verdict := o.fallbacks.choose(pod, slotType, p)
+	t := verdict.Type
 	return func(after *corev1.Pod) {
 		o.label.Limit(&after.Spec, t)
 		gates.Tolerate(&after.Spec, p.Tolerations[t])
 		gates.Annotate(after, claimAnnotations(pod, hold.Slot, slotType, p))
 		gates.Annotate(after, map[string]string{v1alpha1.ClaimAnnotation: gates.ClaimOf(pod, t)})
+		delete(after.Annotations, v1alpha1.FallbackAnnotation) // a copy of another pod's
+		if t != slotType {
+			gates.Annotate(after, map[string]string{v1alpha1.FallbackAnnotation: verdict.Mark.String()})
+		}
 	}, t.String(), nil
 }
 

@@ -88,6 +88,23 @@ func TestThePatchOpensTheGateAndSaysWhichPodItIsFor(t *testing.T) {
 	}, after.Annotations)
 }
 
+// The scheduling queue may try a pod again before the ledger has heard that the node is registered.
+func TestANodeThatIsRegisteredWakesThePodsThatWereOpened(t *testing.T) {
+	f := newFixture(t, defaultArgs(), nil)
+	f.mix(t, capacityMix("web", 0, 0))
+	pod := gatedPod("web", 0)
+	f.known(t, pod)
+	f.open(t, pod)
+	node := testNode("new", "on-demand")
+	before := node.DeepCopy()
+	before.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
+	nodes := f.watcher().nodeHandler()
+	nodes.OnAdd(before, false)
+	assert.Empty(t, f.activated)
+	nodes.OnUpdate(before, node)
+	assert.Equal(t, activated{"shop/web-0": 1}, f.activated)
+}
+
 func TestPodsThatAreLetGoWithoutASlot(t *testing.T) {
 	args := defaultArgs()
 	f := newFixture(t, args, nil)

@@ -4,8 +4,10 @@ package capacitymix
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -71,6 +73,20 @@ func (r *reports) closedGate(pod *corev1.Pod, why string) {
 	if r.first(complaint{pod.UID, v1alpha1.EventReasonGateNotOpened, why}) {
 		r.recorder().Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.EventReasonGateNotOpened, "Scheduling", "Cannot open the scheduling gate: %s", why)
 	}
+}
+
+// spotUnavailable warns on a pod's controller that the pod was deleted, since it found no spot node.
+func (r *reports) spotUnavailable(pod *corev1.Pod, after time.Duration) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	owner := &corev1.ObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: pod.Namespace, Name: ref.Name, UID: ref.UID}
+	r.recorder().Eventf(owner, nil, corev1.EventTypeWarning, v1alpha1.EventReasonSpotUnavailable, "Scheduling",
+		"Pod %s found no spot node within %s and was deleted: its successor is limited to on-demand", pod.Name, after)
+}
+
+// waitsOn warns on a pod that finds no spot node, and cannot be replaced by one on on-demand.
+func (r *reports) waitsOn(pod *corev1.Pod, after time.Duration, why string) {
+	r.recorder().Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.EventReasonSpotUnavailable, "Scheduling",
+		"No spot node within %s. The pod is not deleted for one on on-demand, since %s: it waits on", after, why)
 }
 
 // borrowed tells that a pod runs on the other type than its slot's. It is the

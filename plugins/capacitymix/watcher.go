@@ -103,18 +103,24 @@ func (w *watcher) nodeHandler() cache.ResourceEventHandler {
 
 func (w *watcher) podHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { w.pod(obj.(*corev1.Pod)) },
+		AddFunc: func(obj any) {
+			w.fallback(obj.(*corev1.Pod))
+			w.pod(obj.(*corev1.Pod))
+		},
 		UpdateFunc: func(before, after any) {
 			old, pod := before.(*corev1.Pod), after.(*corev1.Pod)
 			if old.UID != pod.UID { // a deletion was missed
+				w.opener.fallbacks.gone(old.UID)
 				w.forget(old)
 			}
+			w.fallback(pod)
 			if !seatUnchanged(old, pod) {
 				w.pod(pod)
 			}
 		},
 		DeleteFunc: func(obj any) {
 			if pod, ok := perscheduler.Deleted(obj).(*corev1.Pod); ok {
+				w.opener.fallbacks.gone(pod.UID)
 				w.forget(pod)
 			}
 		},
@@ -136,6 +142,16 @@ func seatUnchanged(old, pod *corev1.Pod) bool {
 // live reports whether a pod holds its slot: terminating and finished pods do not.
 func live(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// fallback tells what became of a pod that may wait for spot. It comes before the ledger hears of it, which may
+// have the pod's successor opened.
+func (w *watcher) fallback(pod *corev1.Pod) {
+	if live(pod) {
+		w.opener.fallbacks.see(pod)
+	} else {
+		w.opener.fallbacks.gone(pod.UID)
+	}
 }
 
 // pod takes over what the API server says of a pod. A pod that is not bound yet
@@ -170,7 +186,7 @@ func (w *watcher) observe(pod *corev1.Pod) {
 		w.forget(pod)
 		return
 	}
-	b := ledger.Bound{UID: pod.UID, Group: group, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName}
+	b := ledger.Bound{UID: pod.UID, Group: group, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName, Pending: pod}
 	b.Limited, _ = gates.Opened(pod)
 	if b.Slot, b.Identity = policy.IdentitySlot(pod, w.resolver.Controllers); !b.Identity {
 		b.Slot, _ = policy.ClaimedSlot(pod)
@@ -278,6 +294,7 @@ func (w *watcher) mixChanged(cm *v1alpha1.CapacityMix) {
 // and pods that wait are concerned.
 func (w *watcher) regroup(namespace string) {
 	w.eachPod(namespace, func(pod *corev1.Pod) {
+		w.opener.fallbacks.recheck(pod)
 		if metav1.GetControllerOfNoCopy(pod) == nil {
 			w.pod(pod)
 		}

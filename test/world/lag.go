@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,32 @@ import (
 // much later. Nothing else is held up.
 func (w *World) LaggingKubeconfig(resource string, lag time.Duration) string {
 	w.T.Helper()
+	return w.proxied(resource, func() <-chan time.Time { return time.After(lag) })
+}
+
+// StallingKubeconfig is LaggingKubeconfig for a resource of which nothing
+// arrives while stalled is set, and everything afterwards.
+func (w *World) StallingKubeconfig(resource string) (path string, stalled *atomic.Bool) {
+	w.T.Helper()
+	stalled = &atomic.Bool{}
+	return w.proxied(resource, func() <-chan time.Time {
+		over := make(chan time.Time)
+		go func() {
+			defer close(over)
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			for stalled.Load() && w.Ctx.Err() == nil {
+				<-tick.C
+			}
+		}()
+		return over
+	}), stalled
+}
+
+// proxied returns a kubeconfig that goes through a proxy, which hands on what is
+// watched of a resource once the channel has something, or is closed.
+func (w *World) proxied(resource string, hold func() <-chan time.Time) string {
+	w.T.Helper()
 	config, err := w.Cluster.ConfigFor(cluster.BerthSchedulerUser)
 	require.NoError(w.T, err)
 	transport, err := rest.TransportFor(config)
@@ -38,7 +65,7 @@ func (w *World) LaggingKubeconfig(resource string, lag time.Duration) string {
 		FlushInterval: -1, // at once, as a watch needs it
 		ModifyResponse: func(r *http.Response) error {
 			if strings.HasSuffix(r.Request.URL.Path, "/"+resource) && r.Request.URL.Query().Has("watch") {
-				r.Body = &lagging{ReadCloser: r.Body, ctx: r.Request.Context(), lag: lag}
+				r.Body = &lagging{ReadCloser: r.Body, ctx: r.Request.Context(), hold: hold}
 			}
 			return nil
 		},
@@ -60,14 +87,14 @@ func (w *World) LaggingKubeconfig(resource string, lag time.Duration) string {
 // lagging is a response that is handed on late.
 type lagging struct {
 	io.ReadCloser
-	ctx context.Context
-	lag time.Duration
+	ctx  context.Context
+	hold func() <-chan time.Time
 }
 
 func (l *lagging) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	select {
-	case <-time.After(l.lag):
+	case <-l.hold():
 		return n, err
 	case <-l.ctx.Done():
 		return 0, l.ctx.Err()

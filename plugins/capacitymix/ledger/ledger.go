@@ -71,7 +71,7 @@ type record struct {
 	limited capacity.Type
 	// domain is the interruption domain in which the pod is counted, noDomain if in none.
 	domain  int32
-	pending *corev1.Pod // while claimed: whom to wake
+	pending *corev1.Pod // while claimed or opened: whom to wake
 	// seeks is the type that the pod's own slot is of; while it is tried ahead
 	// of its turn (StageAhead), the slot it holds is of the other type.
 	seeks   capacity.Type
@@ -215,9 +215,11 @@ type Bound struct {
 	UID     types.UID
 	Group   policy.GroupKey
 	Created int64 // Unix time in nanoseconds
-	// Node is empty for an opened pod; Limited is the type that it was limited to.
+	// Node is empty for an opened pod; Limited is the type that it was limited to,
+	// Pending the pod, to wake it.
 	Node    string
 	Limited capacity.Type
+	Pending *corev1.Pod
 	// Slot is the slot on the pod's annotation or by its identity, mix.NoSlot if none.
 	Slot     int
 	Identity bool
@@ -247,19 +249,27 @@ func (l *Ledger) Observe(b Bound) (claimedBefore bool) {
 		r.state, r.attempt = opened, Attempt{}
 	}
 	r.pending = nil
+	if r.state == opened {
+		r.pending = b.Pending
+	}
 	l.place(r, b.Node)
+	r.hold(b.Slot, b.Identity)
+	return claimedBefore
+}
+
+// hold gives a record the slot that its pod says it has, or comes with.
+func (r *record) hold(slot int, identity bool) {
 	switch {
-	case b.Identity:
+	case identity:
 		r.group.release(r)
-		r.identity, r.pod.Slot = true, b.Slot
-	case r.floating && b.Slot == r.pod.Slot, r.pod.Slot == b.Slot && b.Slot != mix.NoSlot && !r.identity:
+		r.identity, r.pod.Slot = true, slot
+	case r.floating && slot == r.pod.Slot, r.pod.Slot == slot && slot != mix.NoSlot && !r.identity:
 		// Holds it, or waits for it, already.
 	default:
 		r.group.release(r)
 		r.identity = false
-		r.group.seat(r, b.Slot)
+		r.group.seat(r, slot)
 	}
-	return claimedBefore
 }
 
 // Forget removes a pod that is terminating, finished or deleted. It returns a
@@ -283,8 +293,8 @@ func (l *Ledger) Forget(uid types.UID) *corev1.Pod {
 	return g.highestPendingAbove(slot)
 }
 
-// Pending returns the pods of a namespace that hold a claim and are not bound,
-// for all namespaces if it is empty.
+// Pending returns the pods of a namespace that hold a claim, or were opened, and
+// are not bound, for all namespaces if it is empty.
 func (l *Ledger) Pending(namespace string) []*corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -55,6 +55,29 @@ func TestPendingPodsHoldTheirClaims(t *testing.T) {
 	assert.Equal(t, 2, claim(t, l, "c"))
 }
 
+// A node that turns wakes all of them; a bound pod waits for nothing.
+func TestPodsThatWaitAreThoseWithAClaimAndThoseThatWereOpened(t *testing.T) {
+	l := newLedger(t)
+	claim(t, l, "claimed")
+	opened := ledger.Bound{UID: "opened", Group: webKey, Slot: 1, Limited: capacity.Spot, Pending: claimOf("opened").Pod}
+	l.Observe(opened)
+	assert.ElementsMatch(t, []string{"claimed", "opened"}, names(l.Pending("")))
+	require.NoError(t, l.Reserve("opened", 1, "n"))
+	assert.Equal(t, []string{"claimed"}, names(l.Pending("")))
+	l.Unreserve("opened")
+	assert.ElementsMatch(t, []string{"claimed", "opened"}, names(l.Pending("")), "its binding failed")
+	opened.Node = "n"
+	l.Observe(opened)
+	assert.Equal(t, []string{"claimed"}, names(l.Pending("")))
+}
+
+func names(pods []*corev1.Pod) (all []string) {
+	for _, p := range pods {
+		all = append(all, p.Name)
+	}
+	return all
+}
+
 func TestAPodThatIsGoneGetsNoClaim(t *testing.T) {
 	l := newLedger(t)
 	c := claimOf("a")
