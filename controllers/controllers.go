@@ -130,6 +130,13 @@ func (p *parts) addFleet() error {
 func (p *parts) addRebalancer() error {
 	r := p.cfg.Rebalance
 	seconds := func(n int32) time.Duration { return time.Duration(n) * time.Second }
+	label, ok, err := arguments.CapacityTypeLabel(p.profile.Args, p.fleet.Classifier)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		label.Key = "" // placeholders are refused, and say so
+	}
 	p.rebalancer = rebalance.New(rebalance.Options{
 		Fleet: p.fleet, Board: p.board, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: p.mgr.GetEventRecorderFor(capacitymix.FieldOwner), Clock: clock.RealClock{},
@@ -137,12 +144,14 @@ func (p *parts) addRebalancer() error {
 		Namespaces: p.cfg.Namespaces, Resync: seconds(p.cfg.ResyncSeconds), DryRun: p.cfg.DryRun,
 		Defaults: decision.Settings{
 			Mode: decision.Mode(r.Mode), MaxConcurrent: int(r.MaxConcurrent), Stabilization: seconds(r.StabilizationSeconds),
+			Provisioning: decision.Provisioning(r.Provisioning),
 		},
 		ClusterMaxConcurrent: int(r.ClusterMaxConcurrent), Grace: seconds(r.StartupGraceSeconds),
 		Backoff: seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds), MoveTimeout: seconds(r.MoveTimeoutSeconds),
 		Storm: decision.StormSettings{
 			SharePercent: r.Storm.SharePercent, MinNodes: int(r.Storm.MinNodes), Window: seconds(r.Storm.WindowSeconds), Quiet: seconds(r.Storm.QuietSeconds),
 		},
+		Placeholders: rebalance.Placeholders{Image: r.PlaceholderImage, Label: label, SizeOf: p.sizeOf},
 	})
 	return p.mgr.Add(p.rebalancer)
 }

@@ -25,6 +25,23 @@ type Move struct {
 	Started         time.Time
 	// Wrong is how many replicas of the workload were on the wrong side before.
 	Wrong int
+	// Placeholder is the UID of one that keeps the room until the replica is gone; "" if there is none, or no more.
+	Placeholder types.UID
+}
+
+// Placeholder is a pod that holds room for the replacement of a replica, or asks
+// for it. The replica is on the move, but not evicted yet.
+type Placeholder struct {
+	UID             types.UID
+	Namespace, Name string
+	// Replica is the UID of the replica, ReplicaName its name.
+	Replica     types.UID
+	ReplicaName string
+	// Waits says what keeps the replica from being moved besides room, "" if nothing does.
+	Waits string
+	// Seen is set once the watch has shown it.
+	Seen bool
+	rebalance.Holder
 }
 
 // Entry is what is remembered of one workload revision.
@@ -39,6 +56,8 @@ type Entry struct {
 	RetryAt  time.Time
 	// Moves are the replicas on the move.
 	Moves []Move
+	// Placeholders hold room for replicas that are to move next.
+	Placeholders []Placeholder
 	// Verdict is the last decision.
 	Verdict rebalance.Verdict
 	// Settings are what applied to it.
@@ -50,6 +69,9 @@ type Entry struct {
 	Reported rebalance.Reason
 }
 
+// inFlight is how many places in the budgets the workload takes.
+func (e *Entry) inFlight() int { return len(e.Moves) + len(e.Placeholders) }
+
 // Hold is a verdict that stands for a while.
 type Hold struct {
 	Verdict rebalance.Verdict
@@ -60,7 +82,7 @@ type Hold struct {
 // values, and their slices and maps are replaced rather than changed.
 type Board struct {
 	mu sync.RWMutex
-	// entries by namespace; moves counts the replicas on the move of all of them.
+	// entries by namespace; moves counts the replicas on the move of all of them, placeholders included.
 	entries map[string]map[policy.GroupKey]Entry
 	moves   int
 	// lists are what Namespace returned, until something changes there: a
@@ -124,7 +146,8 @@ func (b *Board) Put(e Entry) {
 		b.entries[key.Namespace] = entries
 	}
 	delete(b.lists, key.Namespace)
-	b.moves += len(e.Moves) - len(entries[key].Moves)
+	old := entries[key]
+	b.moves += e.inFlight() - old.inFlight()
 	entries[key] = e
 }
 
@@ -136,7 +159,7 @@ func (b *Board) Retain(namespace string, keys map[policy.GroupKey]bool) {
 	entries := b.entries[namespace]
 	for key, e := range entries {
 		if !keys[key] {
-			b.moves -= len(e.Moves)
+			b.moves -= e.inFlight()
 			delete(entries, key)
 		}
 	}
@@ -146,6 +169,7 @@ func (b *Board) Retain(namespace string, keys map[policy.GroupKey]bool) {
 }
 
 // InFlight counts the replicas on the move, of the whole cluster and of one mix.
+// One for which a placeholder asks for room is one of them.
 func (b *Board) InFlight(namespace, mix string) (cluster, ofMix int) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -154,7 +178,7 @@ func (b *Board) InFlight(namespace, mix string) (cluster, ofMix int) {
 	}
 	for _, e := range b.entries[namespace] {
 		if e.Mix == mix {
-			ofMix += len(e.Moves)
+			ofMix += e.inFlight()
 		}
 	}
 	return b.moves, ofMix

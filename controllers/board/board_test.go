@@ -25,6 +25,7 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 				var e board.Entry
 				e.Group.Key = policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
 				e.Mix, e.Moves = text("mix", mixes), make([]board.Move, rapid.IntRange(0, 3).Draw(t, "moves"))
+				e.Placeholders = make([]board.Placeholder, rapid.IntRange(0, 2).Draw(t, "placeholders"))
 				b.Put(e)
 				model[e.Group.Key] = e
 			},
@@ -45,7 +46,7 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 					got, ok := b.Get(key)
 					require.True(t, ok)
 					require.Equal(t, e, got)
-					cluster += len(e.Moves)
+					cluster += len(e.Moves) + len(e.Placeholders)
 					all = append(all, e)
 				}
 				require.ElementsMatch(t, all, b.All())
@@ -54,7 +55,7 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 						ofMix := 0
 						for key, e := range model {
 							if m != "" && key.Namespace == ns && e.Mix == m {
-								ofMix += len(e.Moves)
+								ofMix += len(e.Moves) + len(e.Placeholders)
 							}
 						}
 						total, mine := b.InFlight(ns, m)

@@ -47,13 +47,15 @@ var (
 		"Workloads out of their mix of which no replica is moved, by reason.", []string{"namespace", "mix", "reason"}, nil)
 	movingDesc = prometheus.NewDesc("berth_rebalance_moving_pods",
 		"Replicas on the move: evicted, and their replacement not Ready yet.", []string{"namespace", "mix"}, nil)
+	provisioningDesc = prometheus.NewDesc("berth_rebalance_placeholder_pods",
+		"Placeholder pods that hold room for replicas on the wrong capacity type, or ask for it.", []string{"namespace", "mix"}, nil)
 	stormDesc = prometheus.NewDesc("berth_rebalance_spot_storm",
 		"1 while many spot nodes are going away and nothing is moved.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (*Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{podsDesc, desiredDesc, pendingDesc, departingDesc, deviationDesc, outDesc, blockedDesc, movingDesc, stormDesc} {
+	for _, d := range []*prometheus.Desc{podsDesc, desiredDesc, pendingDesc, departingDesc, deviationDesc, outDesc, blockedDesc, movingDesc, provisioningDesc, stormDesc} {
 		ch <- d
 	}
 }
@@ -61,7 +63,7 @@ func (*Collector) Describe(ch chan<- *prometheus.Desc) {
 // sums are the figures of one mix.
 type sums struct {
 	spot, onDemand, unknown, wantSpot, wantOnDemand int
-	pending, departing, deviation, moving           int
+	pending, departing, deviation, moving, holding  int
 	out                                             float64
 	blocked                                         map[string]int
 }
@@ -90,6 +92,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(departingDesc, float64(s.departing), ns, mix)
 		gauge(deviationDesc, float64(s.deviation), ns, mix)
 		gauge(movingDesc, float64(s.moving), ns, mix)
+		gauge(provisioningDesc, float64(s.holding), ns, mix)
 		gauge(outDesc, s.out, ns, mix)
 		for reason, n := range s.blocked {
 			gauge(blockedDesc, float64(n), ns, mix, reason)
@@ -110,6 +113,7 @@ func (c *Collector) add(s *sums, e *board.Entry) {
 	s.wantSpot, s.wantOnDemand = s.wantSpot+m.Spot(g.Replicas), s.wantOnDemand+m.OnDemand(g.Replicas)
 	s.pending, s.departing, s.moving = s.pending+pending, s.departing+departing, s.moving+len(e.Moves)
 	s.deviation += len(g.WrongSide())
+	s.holding += len(e.Placeholders)
 	if !e.WrongSince.IsZero() {
 		s.out = max(s.out, c.Clock.Since(e.WrongSince).Seconds())
 	}

@@ -56,6 +56,27 @@ func TestStale(t *testing.T) {
 			func(have map[string]string, _ *fleet.Seat) { have[slotKey] = "1"; delete(have, costKey) },
 			map[string]string{slotKey: "2"},
 		},
+		"it was let go without a slot": {
+			func(have map[string]string, _ *fleet.Seat) {
+				clear(have)
+				have[v1alpha1.GateOpenedAnnotation] = v1alpha1.GateOpenedNoLeader
+			},
+			map[string]string{slotKey: "2", typeKey: "spot", mixKey: "capacitymix/web", costKey: "-2"},
+		},
+		"it was let go without a slot and the cost is the user's": {
+			func(have map[string]string, _ *fleet.Seat) {
+				clear(have)
+				have[v1alpha1.GateOpenedAnnotation], have[costKey] = v1alpha1.GateOpenedNoLeader, "7"
+			},
+			map[string]string{slotKey: "2", typeKey: "spot", mixKey: "capacitymix/web"},
+		},
+		"it was let go since it has no mix of its own": {
+			func(have map[string]string, _ *fleet.Seat) {
+				clear(have)
+				have[v1alpha1.GateOpenedAnnotation] = v1alpha1.GateOpenedPinned
+			},
+			nil,
+		},
 		"only the cost differs, so it is the user's": {func(have map[string]string, _ *fleet.Seat) { have[costKey] = "5" }, map[string]string{}},
 		"the mix changed the type of the slot":       {func(have map[string]string, _ *fleet.Seat) { have[typeKey] = "on-demand" }, map[string]string{typeKey: "spot"}},
 		"another mix governs by now":                 {func(have map[string]string, _ *fleet.Seat) { have[mixKey] = "default" }, map[string]string{mixKey: "capacitymix/web"}},
@@ -157,6 +178,7 @@ berth_rebalance_spot_storm `
 
 	moving := outOfMix("moving")
 	moving.Moves = make([]board.Move, 2)
+	moving.Placeholders = make([]board.Placeholder, 1)
 	other := entry("other", od, sp, capacity.Unknown)
 	other.Mix = ""
 	other.Group.Seats[0].Place, other.Group.Seats[1].Place = fleet.Departing, fleet.Pending
@@ -204,6 +226,10 @@ berth_rebalance_blocked_workloads{mix="web",namespace="shop",reason="NoRoom"} 1
 # TYPE berth_rebalance_moving_pods gauge
 berth_rebalance_moving_pods{mix="",namespace="shop"} 0
 berth_rebalance_moving_pods{mix="web",namespace="shop"} 2
+# HELP berth_rebalance_placeholder_pods Placeholder pods that hold room for replicas on the wrong capacity type, or ask for it.
+# TYPE berth_rebalance_placeholder_pods gauge
+berth_rebalance_placeholder_pods{mix="",namespace="shop"} 0
+berth_rebalance_placeholder_pods{mix="web",namespace="shop"} 1
 `+storm+"1\n")))
 
 	b.Retain("shop", map[policy.GroupKey]bool{other.Group.Key: true})

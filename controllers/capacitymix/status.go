@@ -17,6 +17,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/board"
+	"berth.dev/berth/internal/fallback"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/internal/rebalance"
 )
@@ -47,7 +48,13 @@ func compose(cm *v1alpha1.CapacityMix, entries []board.Entry, now time.Time) v1a
 		plus(actual, w.Actual)
 	}
 	s.Desired, s.Actual = desired, actual
-	for _, c := range []metav1.Condition{accepted(cm, entries), satisfied(mine), rebalancing(mine)} {
+	conditions := []metav1.Condition{accepted(cm, entries), satisfied(mine), rebalancing(mine)}
+	if c, ok := spotAvailable(mine); ok {
+		conditions = append(conditions, c)
+	} else {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionSpotAvailable)
+	}
+	for _, c := range conditions {
 		c.ObservedGeneration = cm.Generation
 		c.LastTransitionTime = metav1.NewTime(now)
 		c.Message = shorten(c.Message, 1024)
@@ -100,7 +107,7 @@ func blocked(e *board.Entry) (rebalance.Reason, string) {
 	switch {
 	case e.Verdict.Reason == rebalance.ReasonOnTarget || e.Verdict.Reason == rebalance.ReasonMove || e.Verdict.Reason == "":
 		return "", ""
-	case len(e.Moves) > 0:
+	case len(e.Moves)+len(e.Placeholders) > 0:
 		return "", "" // it is not blocked, it is at work
 	}
 	return e.Verdict.Reason, e.Verdict.Message
@@ -177,6 +184,30 @@ func satisfied(mine []board.Entry) metav1.Condition {
 	return c
 }
 
+// spotAvailable says whether replicas run on on-demand since spot nodes did not
+// come. ok is false where that cannot be: without the gate they borrow.
+func spotAvailable(mine []board.Entry) (c metav1.Condition, ok bool) {
+	newest, replicas := fallback.Mark{}, 0
+	for i := range mine {
+		m, n := rebalance.FellBack(&mine[i].Group)
+		if m.Later(newest) {
+			newest = m
+		}
+		replicas += n
+		ok = ok || n > 0 || mine[i].Group.Gated
+	}
+	if replicas == 0 {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionSpotAvailable, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNoFallback,
+			Message: "no replica is limited to on-demand for want of spot nodes",
+		}, ok
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionSpotAvailable, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFallback,
+		Message: fmt.Sprintf("spot nodes did not come; replicas limited to on-demand: %d; spot is tried again from %s on", replicas, newest.RetryAt.Format(time.RFC3339)),
+	}, ok
+}
+
 // rebalancing says whether replicas are on the move, and if not, why.
 func rebalancing(mine []board.Entry) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse, Reason: string(rebalance.ReasonOnTarget), Message: "no replica has to move"}
@@ -192,6 +223,11 @@ func rebalancing(mine []board.Entry) metav1.Condition {
 		c.Message = fmt.Sprintf("%d on the move: %s", len(on), strings.Join(on[:min(len(on), 5)], ", "))
 		return c
 	}
+	if next := provisioning(mine); len(next) > 0 {
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonProvisioning
+		c.Message = fmt.Sprintf("%d to move once a placeholder holds their room: %s", len(next), strings.Join(next[:min(len(next), 5)], ", "))
+		return c
+	}
 	for i := range mine {
 		if reason, message := blocked(&mine[i]); reason != "" {
 			c.Reason, c.Message = string(reason), fmt.Sprintf("%s: %s", mine[i].Group.Workload, message)
@@ -199,6 +235,24 @@ func rebalancing(mine []board.Entry) metav1.Condition {
 		}
 	}
 	return c
+}
+
+// provisioning names the replicas for which placeholders hold room or ask for it.
+func provisioning(mine []board.Entry) (list []string) {
+	for _, e := range mine {
+		for _, h := range e.Placeholders {
+			state := "waits for a node of type " + h.Target.String()
+			if h.Running {
+				state = "runs"
+			}
+			if h.Waits != "" {
+				state += "; " + h.Waits
+			}
+			list = append(list, fmt.Sprintf("%s (%s %s)", h.ReplicaName, h.Name, state))
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 func names(set map[string]bool) string {

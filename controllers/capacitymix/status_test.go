@@ -99,6 +99,10 @@ func TestConditions(t *testing.T) {
 	for i := range 6 {
 		moving.Moves = append(moving.Moves, board.Move{Name: fmt.Sprintf("web-%d", 6-i)})
 	}
+	asking := outOfMix("web")
+	asking.Placeholders = []board.Placeholder{
+		{Name: "holder-b", ReplicaName: "web-b", Waits: "DisruptionBudget: none allowed", Holder: rebalance.Holder{Target: sp, Running: true}}, {Name: "holder-a", ReplicaName: "web-a", Holder: rebalance.Holder{Target: od}},
+	}
 	unknown := entry("web", od, od, sp, sp, capacity.Unknown)
 	foreign := exact("web")
 	foreign.Mix = "older"
@@ -122,6 +126,8 @@ func TestConditions(t *testing.T) {
 		"three are named of many":                   {mixOf(), []board.Entry{outOfMix("d"), outOfMix("c"), outOfMix("b"), outOfMix("a")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonOutOfMix, "4 of 4 workloads: Deployment a (a-7d) has 2 spot / 3 on-demand, wants 3 / 2; Deployment b (b-7d) has 2 spot / 3 on-demand, wants 3 / 2; Deployment c (c-7d) has 2 spot / 3 on-demand, wants 3 / 2"}},
 		"what blocks is the reason":                 {mixOf(), []board.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "NoRoom", "Deployment b (b-7d): no room"}},
 		"replicas are on the move":                  {mixOf(), []board.Entry{outOfMix("a"), moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 on the move: web-1, web-2, web-3, web-4, web-5"}},
+		"room is asked for":                         {mixOf(), []board.Entry{outOfMix("a"), asking}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonProvisioning, "2 to move once a placeholder holds their room: web-a (holder-a waits for a node of type on-demand), web-b (holder-b runs; DisruptionBudget: none allowed)"}},
+		"a replica on the move is more than room":   {mixOf(), []board.Entry{asking, moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 on the move: web-1, web-2, web-3, web-4, web-5"}},
 		"older mixes govern its pods":               {mixOf(), []board.Entry{foreign, young}, v1alpha1.ConditionAccepted, want{"False", v1alpha1.ReasonConflict, "pods that this mix selects are governed by an older one: alder, older"}},
 		"another mix governs other pods":            {mixOf(func(cm *v1alpha1.CapacityMix) { cm.Spec.Selector.MatchLabels = map[string]string{"app": "db"} }), []board.Entry{foreign}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
 		"annotations take pods out without dispute": {mixOf(), []board.Entry{annotated}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
@@ -24,6 +26,7 @@ import (
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/rebalance"
 	"berth.dev/berth/internal/replay"
 )
@@ -53,6 +56,16 @@ type Options struct {
 	Backoff, MaxBackoff  time.Duration
 	MoveTimeout          time.Duration
 	Storm                rebalance.StormSettings
+	Placeholders         Placeholders
+}
+
+// Placeholders are how room is asked of an autoscaler.
+type Placeholders struct {
+	Image string
+	// Label limits pods to a capacity type. Without a key none can be, and no placeholder is created.
+	Label gates.Label
+	// SizeOf returns the ResourceLimit of a pod, nil if it has none.
+	SizeOf func(*corev1.Pod) *v1alpha1.ResourceLimit
 }
 
 // Controller is a manager.Runnable that works on the leader only. It looks at
@@ -60,6 +73,8 @@ type Options struct {
 type Controller struct {
 	Options
 	wake chan struct{}
+	// released are the placeholders that were deleted of late, and when. Only pass, of which one runs at a time, uses it.
+	released map[types.UID]time.Time
 
 	mu       sync.Mutex // guards what follows
 	dirty    map[string]bool
@@ -74,7 +89,7 @@ var (
 
 // New returns a controller that is not running yet.
 func New(o Options) *Controller {
-	return &Controller{Options: o, wake: make(chan struct{}, 1), dirty: map[string]bool{}, storm: rebalance.NewStorm(o.Storm)}
+	return &Controller{Options: o, wake: make(chan struct{}, 1), dirty: map[string]bool{}, released: map[types.UID]time.Time{}, storm: rebalance.NewStorm(o.Storm)}
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -188,6 +203,7 @@ func (c *Controller) wakeAt(ctx context.Context, due map[string]time.Time) {
 func (c *Controller) pass(ctx context.Context) map[string]time.Time {
 	p := &pass{Controller: c, now: c.Clock.Now(), due: map[string]time.Time{}}
 	defer p.close()
+	c.forgetReleased(p.now)
 	p.cluster = c.clusterNow(p.now)
 	namespaces, all := c.takeDirty(ctx)
 	for _, namespace := range namespaces {
@@ -252,10 +268,14 @@ func (c *Controller) takeDirty(ctx context.Context) (list []string, all bool) {
 	return list, all
 }
 
-// addAll adds every namespace that has pods, has had them, or has a mix.
+// addAll adds every namespace that has pods, has had them, or has a mix. One
+// that has nothing but a placeholder is among them.
 func (c *Controller) addAll(ctx context.Context, to map[string]bool) {
 	for _, n := range c.Fleet.Namespaces() {
 		to[n] = true
+	}
+	for _, h := range c.Fleet.Placeholders(allNamespaces) {
+		to[h.Namespace] = true
 	}
 	for _, e := range c.Board.All() {
 		to[e.Group.Key.Namespace] = true

@@ -30,8 +30,7 @@ func observe(old board.Entry, g fleet.Group, now time.Time, l limits) (e board.E
 			e.Failures, e.RetryAt = 0, time.Time{}
 			ended = append(ended, o)
 		default:
-			e.Failures++
-			e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
+			l.fail(&e, now)
 			ended = append(ended, o)
 		}
 	}
@@ -63,6 +62,12 @@ type limits struct {
 	backoff, maxBackoff, timeout time.Duration
 }
 
+// fail makes a workload rest after a move that failed.
+func (l limits) fail(e *board.Entry, now time.Time) {
+	e.Failures++
+	e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
+}
+
 // outcome is how a move ended.
 type outcome string
 
@@ -73,6 +78,8 @@ const (
 	failed outcome = "failed"
 	// timedOut: the replacement is not Ready.
 	timedOut outcome = "timed-out"
+	// notProvisioned: no placeholder came to hold the room, and nothing was evicted.
+	notProvisioned outcome = "not-provisioned"
 )
 
 // judge says how a move stands. It ends when the evicted pod is gone from its

@@ -18,6 +18,15 @@ const (
 	resultError       = "error"
 )
 
+// Results of placeholders.
+const (
+	holderCreated = "created"
+	holderRefused = "refused"
+	holderUsed    = "used"
+	holderDropped = "dropped"
+	holderExpired = "expired"
+)
+
 // Metrics of the controller. No label names a pod or a node.
 var (
 	evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -26,8 +35,12 @@ var (
 	}, []string{"namespace", "mix", "result"})
 	moves = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_rebalance_moves_total",
-		Help: "Moves that are over, by outcome: succeeded, failed (the replacement is on the wrong type again) or timed-out (it did not become Ready).",
+		Help: "Moves that are over, by outcome: succeeded, failed (the replacement is on the wrong type again), timed-out (it did not become Ready) or not-provisioned (nothing was evicted, since no placeholder came to hold the room).",
 	}, []string{"outcome"})
+	placeholders = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_rebalance_placeholders_total",
+		Help: "Placeholder pods that were created, refused by the API server, used (their replica was evicted), dropped (not needed any more), or expired (lost, or too late).",
+	}, []string{"result"})
 	storms = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_rebalance_spot_storms_total",
 		Help: "Times that so many spot nodes went away at once that all moves were stopped.",
@@ -45,9 +58,12 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(evictions, moves, storms, lookSeconds, replaySeconds)
-	for _, o := range []outcome{succeeded, failed, timedOut} {
+	metrics.Registry.MustRegister(evictions, moves, placeholders, storms, lookSeconds, replaySeconds)
+	for _, o := range []outcome{succeeded, failed, timedOut, notProvisioned} {
 		moves.WithLabelValues(string(o))
+	}
+	for _, r := range []string{holderCreated, holderRefused, holderUsed, holderDropped, holderExpired} {
+		placeholders.WithLabelValues(r)
 	}
 }
 

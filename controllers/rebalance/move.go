@@ -5,6 +5,7 @@ package rebalance
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -51,8 +52,9 @@ func (p *pass) hold(v rebalance.Verdict, r rebalance.Reason, d time.Duration, fo
 }
 
 // prove asks the scheduler's own filters whether the replacement of a replica
-// fits on a node of the type that it will want. It returns the node, or a hold.
-func (p *pass) prove(ctx context.Context, e *board.Entry, v rebalance.Verdict) (node string, hold *board.Hold) {
+// fits on a node of the type that it will want, once some pods are gone besides.
+// It returns the node, or a hold.
+func (p *pass) prove(ctx context.Context, e *board.Entry, v rebalance.Verdict, besides ...types.UID) (node string, hold *board.Hold) {
 	began := p.Clock.Now()
 	defer func() { replaySeconds.Observe(p.Clock.Since(began).Seconds()) }()
 	pod, err := p.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
@@ -65,7 +67,9 @@ func (p *pass) prove(ctx context.Context, e *board.Entry, v rebalance.Verdict) (
 	if err := p.takeSnapshot(ctx); err != nil {
 		return "", p.hold(v, ReasonUnproven, holdRefused, "%v", err)
 	}
-	answer, err := p.snapshot.Fits(ctx, replay.Question{Pod: pod, Gone: append(gone(e), pod.UID), Nodes: p.nodesOf(v.Target)})
+	answer, err := p.snapshot.Fits(ctx, replay.Question{
+		Pod: pod, Gone: slices.Concat(p.gone(e), besides, []types.UID{pod.UID}), Nodes: p.nodesOf(v.Target), Wants: v.Target, Tolerations: e.Group.Policy.Tolerations[v.Target],
+	})
 	if err != nil {
 		return "", p.hold(v, ReasonUnproven, holdRefused, "%v", err)
 	}
@@ -99,11 +103,12 @@ func (p *pass) nodesOf(t capacity.Type) func(*corev1.Node) bool {
 	}
 }
 
-func gone(e *board.Entry) (uids []types.UID) {
+// gone are the pods that a snapshot may still show.
+func (p *pass) gone(e *board.Entry) (uids []types.UID) {
 	for _, m := range e.Moves {
 		uids = append(uids, m.UID)
 	}
-	return slices.Clip(uids)
+	return slices.AppendSeq(uids, maps.Keys(p.released))
 }
 
 // unchanged reports whether a pod is still what was decided about.
@@ -169,20 +174,23 @@ func (p *pass) ended(ctx context.Context, e *board.Entry, o outcome) {
 		logger.Info("A move is complete")
 		return
 	}
-	what := "its replacement runs on the wrong type again"
-	if o == timedOut {
-		what = fmt.Sprintf("its replacement was not Ready after %s", p.MoveTimeout)
+	what := "A replica was moved, and its replacement runs on the wrong type again"
+	switch o {
+	case timedOut:
+		what = fmt.Sprintf("A replica was moved, and its replacement was not Ready after %s", p.MoveTimeout)
+	case notProvisioned:
+		what = "A placeholder was created, and did not come to hold the room for a move"
 	}
 	logger.Info("A move failed", "outcome", string(o), "failures", e.Failures, "retryAt", e.RetryAt)
 	p.Recorder.Eventf(workloadRef(e.Group.Workload), corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
-		"A replica was moved, and %s. Failed moves in a row: %d; the next is tried at %s", what, e.Failures, e.RetryAt.UTC().Format(time.RFC3339))
+		"%s. Failed moves in a row: %d; the next is tried at %s", what, e.Failures, e.RetryAt.UTC().Format(time.RFC3339))
 }
 
 // quietReasons pass by themselves within moments, or are how it should be: no
 // event is worth their while.
 var quietReasons = []rebalance.Reason{
 	rebalance.ReasonOnTarget, rebalance.ReasonMove, rebalance.ReasonStabilizing, rebalance.ReasonMixBudget, rebalance.ReasonClusterBudget,
-	rebalance.ReasonStartupGrace, rebalance.ReasonRollingOut, rebalance.ReasonOff, ReasonChanged,
+	rebalance.ReasonStartupGrace, rebalance.ReasonRollingOut, rebalance.ReasonOff, rebalance.ReasonProvisioning, ReasonChanged,
 }
 
 // report records an event when what blocks a workload has changed.

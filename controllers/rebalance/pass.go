@@ -4,6 +4,7 @@ package rebalance
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -45,6 +46,8 @@ func (p *pass) close() {
 type place struct {
 	mixes   map[string]*v1alpha1.CapacityMix
 	budgets []rebalance.DisruptionBudget
+	// holders are the placeholders.
+	holders []*fleet.Pod
 }
 
 // namespace looks at the groups of a namespace one after the other.
@@ -66,6 +69,7 @@ func (p *pass) namespace(ctx context.Context, namespace string) {
 		}
 	}
 	p.Board.Retain(namespace, seen)
+	p.sweep(ctx, namespace, at.holders)
 }
 
 // comesBack reports whether a group without a pod is about to have one again:
@@ -88,7 +92,7 @@ func (p *pass) comesBack(e *board.Entry) bool {
 }
 
 func (p *pass) placeOf(ctx context.Context, namespace string) (*place, error) {
-	at := &place{mixes: map[string]*v1alpha1.CapacityMix{}}
+	at := &place{mixes: map[string]*v1alpha1.CapacityMix{}, holders: p.placeholdersIn(namespace)}
 	var mixes v1alpha1.CapacityMixList
 	if err := p.Reader.List(ctx, &mixes, client.InNamespace(namespace)); err != nil {
 		return nil, err
@@ -122,7 +126,7 @@ func (p *pass) group(ctx context.Context, g fleet.Group, at *place) {
 		old = remembered(g.Workload, cm)
 	}
 	g = g.Going(moved(old.Moves))
-	e, ended := observe(old, g, p.now, limits{backoff: p.Backoff, maxBackoff: p.MaxBackoff, timeout: p.MoveTimeout})
+	e, ended := observe(old, g, p.now, p.limits())
 	e.Mix = name
 	var bad error
 	if e.Settings, bad = p.Defaults.For(cm); bad != nil {
@@ -136,9 +140,12 @@ func (p *pass) group(ctx context.Context, g fleet.Group, at *place) {
 	for _, o := range ended {
 		p.ended(ctx, &e, o)
 	}
+	e.Placeholders = adopt(&e, at.holders, p.now)
 	p.Board.Put(e) // so that the budgets are counted right
 	if bad == nil {
 		p.decide(ctx, &e, at)
+	} else {
+		p.releaseAll(ctx, &e)
 	}
 	p.report(&e)
 	p.Board.Put(e)
@@ -147,10 +154,15 @@ func (p *pass) group(ctx context.Context, g fleet.Group, at *place) {
 
 // decide asks for the next replica until none may move.
 func (p *pass) decide(ctx context.Context, e *board.Entry, at *place) {
+	p.advance(ctx, e, at)
 	for {
 		in := p.input(e, at)
 		v := rebalance.Choose(in)
 		if v.Reason != rebalance.ReasonMove {
+			if roomless, ok := rebalance.Provision(in); ok {
+				p.provision(ctx, e, roomless)
+				continue
+			}
 			e.Verdict = v
 			return
 		}
@@ -163,11 +175,16 @@ func (p *pass) decide(ctx context.Context, e *board.Entry, at *place) {
 				hold = &board.Hold{Verdict: would, Until: p.now.Add(holdNoRoom)}
 			}
 		}
-		if hold != nil {
-			holdBack(e, v.Pod.UID, *hold)
-			p.dueAt(v.Pod.Namespace, hold.Until)
-		}
+		p.holdBack(e, hold)
 		p.Board.Put(*e)
+	}
+}
+
+// holdBack leaves the replica of a hold alone, if there is one.
+func (p *pass) holdBack(e *board.Entry, hold *board.Hold) {
+	if hold != nil {
+		holdBack(e, hold.Verdict.Pod.UID, *hold)
+		p.dueAt(hold.Verdict.Pod.Namespace, hold.Until)
 	}
 }
 
@@ -199,13 +216,19 @@ func (p *pass) input(e *board.Entry, at *place) *rebalance.Input {
 	}
 	in.Cluster.InFlight, in.History.InFlight = p.Board.InFlight(e.Group.Key.Namespace, e.Mix)
 	if e.Mix == "" {
-		in.History.InFlight = len(e.Moves)
+		in.History.InFlight = len(e.Moves) + len(e.Placeholders)
 	}
 	for uid, h := range e.Held {
 		if h.Verdict.Reason == rebalance.ReasonReport && e.Settings.Mode != rebalance.Report {
 			continue // it was asked only to report, and is not any more
 		}
 		in.Skip[uid] = h.Verdict
+	}
+	for _, h := range e.Placeholders {
+		in.Skip[string(h.Replica)] = rebalance.Verdict{
+			Reason: rebalance.ReasonProvisioning, Target: h.Target,
+			Message: fmt.Sprintf("placeholder %s asks for room on %s for the replacement of pod %s", h.Name, h.Target, h.ReplicaName),
+		}
 	}
 	return in
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const aboutDoctor = `Checks that Berth is installed, runs, and may do what it needs; and finds what keeps mixes from being kept: nodes of
-unknown type, pods that another scheduler places, mixes that conflict, disruption budgets that overlap, pods whose ResourceLimit
+unknown type, pods that another scheduler places or that wait for their slot, mixes that conflict, disruption budgets that overlap, pods whose ResourceLimit
 keeps them waiting.
 Ends with exit code 1 if a check fails. It asks the API server for access reviews, which are not stored.`
 
@@ -72,6 +72,8 @@ type patient struct {
 	settingsErr error
 	namespace   string
 	now         time.Time
+	// leaderless is set where no scheduler was found to lead.
+	leaderless bool
 	// cluster is nil where the CRD is missing or the configuration is broken.
 	cluster *live.Cluster
 }
@@ -152,7 +154,7 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 	for _, problem := range cluster.Problems {
 		r.add(Warn, "read "+problem.Resource, "ask for the right to list them, or name a namespace with -n", "%s", problem)
 	}
-	for _, check := range []func(*Report){p.nodes, p.mixes, p.conflicts, p.bypasses, p.budgets, p.reports, p.limits} {
+	for _, check := range []func(*Report){p.nodes, p.mixes, p.conflicts, p.bypasses, p.gates, p.budgets, p.reports, p.limits} {
 		check(r)
 	}
 	return r, nil

@@ -253,21 +253,21 @@ func (p *patient) leases(ctx context.Context, r *Report) {
 	if s := p.settings; s != nil && s.Lease.Off {
 		r.add(Warn, "scheduler", "turn leaderElection on", "the configuration has no leader election, so nobody can tell whether it runs")
 	} else if s != nil {
-		p.lease(ctx, r, "scheduler", s.Lease.Namespace, s.Lease.Name, Fail, "start berth-scheduler: pods that ask for it stay pending")
+		p.leaderless = !p.lease(ctx, r, "scheduler", s.Lease.Namespace, s.Lease.Name, Fail, "start berth-scheduler: pods that ask for it stay pending")
 	}
 	p.lease(ctx, r, "controller", live.SystemNamespace, controllerLease, Warn, "start berth-controller: nothing is brought back, and mixes have no status")
 }
 
 // lease says whether a leader has renewed its lease in time.
-func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name string, level Level, next string) {
+func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name string, level Level, next string) (leads bool) {
 	lease, err := p.kube.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		r.add(level, check, next, "there is no lease %s/%s: none has ever led", namespace, name)
-		return
+		return false
 	case err != nil:
 		r.add(Warn, check, "ask for the right to get leases in namespace "+namespace, "lease %s/%s: %v", namespace, name, err)
-		return
+		return true // as far as one can tell
 	}
 	holder, renewed, lasts := "", time.Time{}, 15*time.Second
 	if lease.Spec.HolderIdentity != nil {
@@ -286,5 +286,7 @@ func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name s
 		r.add(level, check, next, "lease %s/%s of %s was last renewed %s ago", namespace, name, holder, age(p.now, renewed))
 	default:
 		r.add(OK, check, "", "%s holds lease %s/%s", holder, namespace, name)
+		return true
 	}
+	return false
 }

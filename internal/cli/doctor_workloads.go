@@ -110,7 +110,7 @@ func (p *patient) bypasses(r *Report) {
 	var bypass []string
 	for _, o := range p.cluster.Pods {
 		pod := p.cluster.Fleet.Pod(o.Namespace, o.Name)
-		if pod == nil || !pod.Live() || p.cluster.Berths(pod.SchedulerName) {
+		if pod == nil || !pod.Live() || pod.UsesGate() || p.cluster.Berths(pod.SchedulerName) {
 			continue
 		}
 		if found, _ := p.cluster.Fleet.Resolve(pod); found != nil {
@@ -118,7 +118,7 @@ func (p *patient) bypasses(r *Report) {
 		}
 	}
 	if len(bypass) == 0 {
-		r.add(OK, check, "", "every governed pod asks for a scheduler that places by the mix")
+		r.add(OK, check, "", "every governed pod has the scheduling gate, or asks for a scheduler that places by the mix")
 		return
 	}
 	slices.Sort(bypass)

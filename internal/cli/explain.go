@@ -33,11 +33,13 @@ type Explanation struct {
 	Why      []string       `json:"why,omitempty"`
 	Mix      *MixFacts      `json:"mix,omitempty"`
 	Workload *WorkloadFacts `json:"workload,omitempty"`
-	Slot     *SlotFacts     `json:"slot,omitempty"`
-	Node     *NodeFacts     `json:"node,omitempty"`
-	Borrowed *BorrowFacts   `json:"borrowed,omitempty"`
-	Pending  *PendingFacts  `json:"pending,omitempty"`
-	Move     *MoveFacts     `json:"move,omitempty"`
+	// Gate is what became of the pod's scheduling gate, nil for a pod that was made without it.
+	Gate     *GateFacts    `json:"gate,omitempty"`
+	Slot     *SlotFacts    `json:"slot,omitempty"`
+	Node     *NodeFacts    `json:"node,omitempty"`
+	Borrowed *BorrowFacts  `json:"borrowed,omitempty"`
+	Pending  *PendingFacts `json:"pending,omitempty"`
+	Move     *MoveFacts    `json:"move,omitempty"`
 	// Limit is the pod's ResourceLimit, nil if it has none.
 	Limit *LimitFacts `json:"limit,omitempty"`
 	// Deletion says when a scale-down removes the pod.
@@ -65,7 +67,7 @@ type WorkloadFacts struct {
 type SlotFacts struct {
 	Number int    `json:"number"`
 	Type   string `json:"type"`
-	// From says who gave the slot: annotation, identity or count.
+	// From says who gave the slot: annotation, identity or count; gate, who will.
 	From string `json:"from"`
 }
 

@@ -35,7 +35,7 @@ type explainer struct {
 }
 
 func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
-	out := &Explanation{Namespace: e.pod.Namespace, Pod: e.pod.Name, Limit: limitFacts(e.cluster, e.pod)}
+	out := &Explanation{Namespace: e.pod.Namespace, Pod: e.pod.Name, Limit: limitFacts(e.cluster, e.pod), Gate: gateFacts(e.pod)}
 	p, invalid := e.cluster.Fleet.Resolve(e.record)
 	out.Node = e.node()
 	if p == nil {
@@ -93,6 +93,9 @@ func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
 		if _, mirror := e.pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 			return []string{"It is the mirror of a static pod, which belongs to its node."}
 		}
+		if _, holds := e.pod.Labels[v1alpha1.PlaceholderLabel]; holds {
+			return []string{"It is a placeholder: it holds room for a replica that is to move, or asks an autoscaler for it."}
+		}
 		return []string{"It is a pod of a DaemonSet, which belongs to its node."}
 	}
 	var why []string
@@ -123,7 +126,7 @@ func (e *explainer) limits() []string {
 	if e.record.Pinned {
 		why = append(why, "It names a capacity type in its own nodeSelector or affinity: it is counted, but not steered.")
 	}
-	if s := e.pod.Spec.SchedulerName; !e.cluster.Berths(s) {
+	if s := e.pod.Spec.SchedulerName; !e.cluster.Berths(s) && !e.record.UsesGate() {
 		why = append(why, fmt.Sprintf("Its schedulerName is %s, which does not place by the mix: it is counted, but not steered.", s))
 	}
 	return why
@@ -154,6 +157,8 @@ func (e *explainer) slotFrom(g *fleet.Group, seat fleet.Seat) string {
 	switch {
 	case g.Identity:
 		return "identity"
+	case e.record.Gated:
+		return "gate"
 	case ok && claimed == seat.Slot:
 		return "annotation"
 	}
@@ -161,7 +166,7 @@ func (e *explainer) slotFrom(g *fleet.Group, seat fleet.Seat) string {
 }
 
 func pendingFacts(pod *corev1.Pod, seat fleet.Seat) *PendingFacts {
-	p := &PendingFacts{WaitsFor: seat.Wants.String()}
+	p := &PendingFacts{WaitsFor: seat.On.String()}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			p.Reason, p.Message = c.Reason, c.Message
@@ -182,7 +187,11 @@ func (e *explainer) borrowing(g *fleet.Group, seat fleet.Seat) *BorrowFacts {
 	switch {
 	case seat.On == capacity.Unknown:
 		b.Why = "the type of its node is not known, which satisfies no slot"
-	case !e.cluster.Berths(e.pod.Spec.SchedulerName):
+	case e.fellBack():
+		b.Why = fmt.Sprintf("%s nodes did not come, and it was limited to %s before it was scheduled", seat.Wants, seat.On)
+	case e.pod.Annotations[v1alpha1.GateOpenedAnnotation] == v1alpha1.GateOpenedNoLeader:
+		b.Why = "no scheduler led when it was made, and it was let go without a slot"
+	case !e.cluster.Berths(e.pod.Spec.SchedulerName) && !e.record.UsesGate():
 		b.Why = fmt.Sprintf("scheduler %s placed it, which does not know the mix", e.pod.Spec.SchedulerName)
 	case written == seat.On.String():
 		b.Why = fmt.Sprintf("the mix has changed since: when it was placed, its slot was %s", written)
@@ -223,13 +232,13 @@ func (e *explainer) move(ctx context.Context, g *fleet.Group, seat fleet.Seat) (
 		return out, nil
 	}
 	if v.Reason == rebalance.ReasonMove {
-		if err := e.prove(ctx, &v, out); err != nil {
+		if err := e.prove(ctx, in, &v, out); err != nil {
 			return nil, err
 		}
 	}
 	v = in.Effect(v)
 	out.Reason, out.Message = string(v.Reason), v.Message
-	if next && v.Reason == rebalance.ReasonNoRoom {
+	if next && (v.Reason == rebalance.ReasonNoRoom || v.Reason == rebalance.ReasonProvisioning) {
 		out.WorkloadReason, out.WorkloadMessage = out.Reason, out.Message // Decide had not asked for room
 	}
 	return out, nil
@@ -250,7 +259,7 @@ func remember(h *rebalance.History, report *v1alpha1.WorkloadMix) {
 }
 
 // prove asks the scheduler's filters whether the replacement would find a node.
-func (e *explainer) prove(ctx context.Context, v *rebalance.Verdict, out *MoveFacts) error {
+func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance.Verdict, out *MoveFacts) error {
 	room, done, err := e.room()
 	if apierrors.IsForbidden(err) {
 		v.Message += " (whether there is room could not be checked: " + err.Error() + ")"
@@ -265,7 +274,7 @@ func (e *explainer) prove(ctx context.Context, v *rebalance.Verdict, out *MoveFa
 		return err
 	}
 	if !proof.Fits {
-		v.Reason, v.Message = rebalance.ReasonNoRoom, proof.Why
+		*v = plan.NoRoom(in, *v, proof.Why)
 	}
 	out.Node = proof.Node
 	return nil

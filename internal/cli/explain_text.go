@@ -19,7 +19,7 @@ func (e *Explanation) sentences(now time.Time) []string {
 	if !e.Governed {
 		say("No mix governs pod %s/%s.", e.Namespace, e.Pod)
 		out = append(out, e.Why...)
-		return slices.Concat(out, e.Node.sentences(), e.Limit.sentences())
+		return slices.Concat(out, e.Gate.sentences(), e.Node.sentences(), e.Limit.sentences())
 	}
 	say("Pod %s/%s is governed by %s: %s.", e.Namespace, e.Pod, sourceText(e.Mix.Source), e.Mix.Rule)
 	for _, i := range e.Mix.InvalidAnnotations {
@@ -33,6 +33,7 @@ func (e *Explanation) sentences(now time.Time) []string {
 		}
 		say("It belongs to %s, %s: wanted are %s, there are %s; %s.", w.Name, count(w.Replicas, "replica"), w.Desired.words(), w.Actual.words(), state)
 	}
+	out = append(out, e.Gate.sentences()...)
 	if s := e.Slot; s != nil {
 		say("It has slot %d, %s. That slot is %s.", s.Number, slotText(s.From), s.Type)
 	}
@@ -72,6 +73,8 @@ func slotText(from string) string {
 	switch from {
 	case "identity":
 		return "which comes with its ordinal or index"
+	case "gate":
+		return "which the scheduler will give it if nothing else changes: the lowest that is free"
 	case "annotation":
 		return "which the scheduler wrote on it"
 	}

@@ -101,6 +101,11 @@ func actual(g *fleet.Group) Split {
 	return Split{Spot: c.Spot, OnDemand: c.OnDemand, Unknown: c.Unknown}
 }
 
+func pendingByType(g *fleet.Group) Split {
+	c := g.PendingByType()
+	return Split{Spot: c.Spot, OnDemand: c.OnDemand, Unknown: c.Unknown}
+}
+
 func desired(g *fleet.Group) Split {
 	return Split{Spot: g.Policy.Mix.Spot(g.Replicas), OnDemand: g.Policy.Mix.OnDemand(g.Replicas)}
 }

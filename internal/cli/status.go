@@ -12,8 +12,8 @@ import (
 const aboutStatus = `Shows the mixes of a namespace and the workloads that they govern, also those that are governed by
 annotations or by the scheduler's default mix.
 
-Replicas are counted now, from pods and nodes. DESIRED and ACTUAL are spot/on-demand; "2?" after them are replicas on
-nodes whose type is not known. Only what berth-controller knows, why a replica is not moved, is taken from its last report.`
+Replicas are counted now, from pods and nodes. DESIRED and ACTUAL are spot/on-demand, and PENDING-FOR (-o wide) is the
+same of the replicas without a node; "2?" after them are replicas on nodes whose type is not known. Only what berth-controller knows, why a replica is not moved, is taken from its last report.`
 
 // Status is what `status` shows.
 type Status struct {
@@ -25,22 +25,24 @@ type Status struct {
 
 // MixStatus is a CapacityMix with the sums of its workloads.
 type MixStatus struct {
-	Namespace   string      `json:"namespace"`
-	Name        string      `json:"name"`
-	SpotPercent int32       `json:"spotPercent"`
-	MinOnDemand int32       `json:"minOnDemand"`
-	MaxSpot     *int32      `json:"maxSpot,omitempty"`
-	Workloads   int         `json:"workloads"`
-	Desired     Split       `json:"desired"`
-	Actual      Split       `json:"actual"`
-	Borrowed    int         `json:"borrowed"`
-	Pending     int         `json:"pending"`
-	Departing   int         `json:"departing"`
-	Satisfied   bool        `json:"satisfied"`
-	Blocked     string      `json:"blocked,omitempty"`
-	Invalid     string      `json:"invalid,omitempty"`
-	Controller  reportState `json:"controller"`
-	Created     metav1.Time `json:"created"`
+	Namespace   string `json:"namespace"`
+	Name        string `json:"name"`
+	SpotPercent int32  `json:"spotPercent"`
+	MinOnDemand int32  `json:"minOnDemand"`
+	MaxSpot     *int32 `json:"maxSpot,omitempty"`
+	Workloads   int    `json:"workloads"`
+	Desired     Split  `json:"desired"`
+	Actual      Split  `json:"actual"`
+	Borrowed    int    `json:"borrowed"`
+	Pending     int    `json:"pending"`
+	// PendingByType are those by the type that they wait for.
+	PendingByType Split       `json:"pendingByType"`
+	Departing     int         `json:"departing"`
+	Satisfied     bool        `json:"satisfied"`
+	Blocked       string      `json:"blocked,omitempty"`
+	Invalid       string      `json:"invalid,omitempty"`
+	Controller    reportState `json:"controller"`
+	Created       metav1.Time `json:"created"`
 	// counted is false where the pods could not be read.
 	counted bool
 }
@@ -52,15 +54,17 @@ type WorkloadStatus struct {
 	Name      string `json:"name"`
 	Revision  string `json:"revision,omitempty"`
 	// Source says where the mix comes from: capacitymix/<name>, annotations/pod, annotations/controller or default.
-	Source    string `json:"source"`
-	Rule      string `json:"rule"`
-	Replicas  int    `json:"replicas"`
-	Desired   Split  `json:"desired"`
-	Actual    Split  `json:"actual"`
-	Borrowed  int    `json:"borrowed"`
-	Pending   int    `json:"pending"`
-	Departing int    `json:"departing"`
-	Satisfied bool   `json:"satisfied"`
+	Source   string `json:"source"`
+	Rule     string `json:"rule"`
+	Replicas int    `json:"replicas"`
+	Desired  Split  `json:"desired"`
+	Actual   Split  `json:"actual"`
+	Borrowed int    `json:"borrowed"`
+	Pending  int    `json:"pending"`
+	// PendingByType are those by the type that they wait for.
+	PendingByType Split `json:"pendingByType"`
+	Departing     int   `json:"departing"`
+	Satisfied     bool  `json:"satisfied"`
 	// State is one word, Message the same for people.
 	State       string       `json:"state"`
 	Message     string       `json:"message,omitempty"`
@@ -145,7 +149,7 @@ func (o *options) showStatus(s *Status, namespace string) error {
 func (o *options) mixTable(mixes []MixStatus) *table {
 	t := &table{header: []string{"NAMESPACE", "NAME", "SPOT%", "MIN-OD", "WORKLOADS", "DESIRED", "ACTUAL", "BORROWED", "PENDING", "SATISFIED", "BLOCKED", "AGE"}}
 	if o.output == asWide {
-		t.header = append(t.header, "MAX-SPOT", "DEPARTING", "CONTROLLER")
+		t.header = append(t.header, "MAX-SPOT", "PENDING-FOR", "DEPARTING", "CONTROLLER")
 	}
 	for _, m := range mixes {
 		row := []string{m.Namespace, m.Name, number(m.SpotPercent), number(m.MinOnDemand)}
@@ -159,7 +163,7 @@ func (o *options) mixTable(mixes []MixStatus) *table {
 		if m.MaxSpot != nil {
 			maxSpot = number(*m.MaxSpot)
 		}
-		t.add(append(row, maxSpot, number(m.Departing), string(m.Controller))...)
+		t.add(append(row, maxSpot, m.PendingByType.String(), number(m.Departing), string(m.Controller))...)
 	}
 	return t
 }
@@ -177,7 +181,7 @@ func satisfied(m MixStatus) string {
 func (o *options) workloadTable(workloads []WorkloadStatus) *table {
 	t := &table{header: []string{"NAMESPACE", "WORKLOAD", "REVISION", "MIX", "REPLICAS", "DESIRED", "ACTUAL", "BORROWED", "PENDING", "DEPARTING", "STATE"}}
 	if o.output == asWide {
-		t.header = append(t.header, "RULE", "FAILED-MOVES", "RETRY", "MESSAGE")
+		t.header = append(t.header, "RULE", "PENDING-FOR", "FAILED-MOVES", "RETRY", "MESSAGE")
 	}
 	for _, w := range workloads {
 		retry := ""
@@ -185,7 +189,7 @@ func (o *options) workloadTable(workloads []WorkloadStatus) *table {
 			retry = w.RetryTime.UTC().Format("15:04:05Z")
 		}
 		t.add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, w.Source, number(w.Replicas), w.Desired.String(), w.Actual.String(),
-			number(w.Borrowed), number(w.Pending), number(w.Departing), w.State, w.Rule, number(w.FailedMoves), retry, w.Message)
+			number(w.Borrowed), number(w.Pending), number(w.Departing), w.State, w.Rule, w.PendingByType.String(), number(w.FailedMoves), retry, w.Message)
 	}
 	return t
 }

@@ -81,6 +81,7 @@ func mixStatus(c *live.Cluster, m *v1alpha1.CapacityMix, groups []fleet.Group) M
 		s.Borrowed += g.Borrowed()
 		pending, departing, _ := g.Counts()
 		s.Pending, s.Departing = s.Pending+pending, s.Departing+departing
+		s.PendingByType = s.PendingByType.plus(pendingByType(g))
 		s.Satisfied = s.Satisfied && g.Satisfied()
 	}
 	if !s.Satisfied {
@@ -113,6 +114,7 @@ func workloadStatus(c *live.Cluster, g *fleet.Group) WorkloadStatus {
 		Borrowed: g.Borrowed(), Satisfied: g.Satisfied(), bare: g.Workload.UID == "",
 	}
 	w.Pending, w.Departing, _ = g.Counts()
+	w.PendingByType = pendingByType(g)
 	w.State, w.Message = stateOf(g)
 	if w.Satisfied {
 		return w

@@ -66,8 +66,12 @@ const (
 	ReasonNoGain Reason = "NoGain"
 	// ReasonFloor: too few Ready replicas would be left on on-demand.
 	ReasonFloor Reason = "OnDemandFloor"
+	// ReasonSpotUnavailable: replicas went to on-demand since spot nodes did not come, and spot is not tried yet.
+	ReasonSpotUnavailable Reason = "SpotUnavailable"
 	// ReasonNoRoom: no node of the type has room for the replacement.
 	ReasonNoRoom Reason = "NoRoom"
+	// ReasonProvisioning: a placeholder pod holds the room for the replacement, or waits for it.
+	ReasonProvisioning Reason = "Provisioning"
 )
 
 // Mode says what is done about a verdict to move.
@@ -88,6 +92,8 @@ type Settings struct {
 	// Stabilization is how long a workload must have been out of its mix.
 	Stabilization time.Duration
 	Windows       Windows
+	// Provisioning says where the room for a replacement comes from.
+	Provisioning Provisioning
 }
 
 // Cluster is what holds for all mixes at this moment.
@@ -153,18 +159,8 @@ func Decide(in *Input) Verdict {
 // Choose is Decide as if the mix had the mode Evict and the controller no
 // --dry-run: what would be moved is found out in the same way.
 func Choose(in *Input) Verdict {
-	wrong := in.Group.WrongSide()
-	if len(wrong) == 0 {
-		return Verdict{Reason: ReasonOnTarget}
-	}
-	for _, check := range workloadChecks {
-		if v, stop := check(in); stop {
-			return v
-		}
-	}
 	var first *Verdict
-	for _, seat := range append(wrong, stead(in.Group, wrong)...) {
-		v := decideReplica(in, seat)
+	for _, v := range in.each {
 		if v.Reason == ReasonMove {
 			return v
 		}
@@ -173,6 +169,27 @@ func Choose(in *Input) Verdict {
 		}
 	}
 	return *first
+}
+
+// each is a sequence of the verdicts about the replicas that may move, or of
+// one about the workload as a whole, without a seat.
+func (in *Input) each(yield func(fleet.Seat, Verdict) (more bool)) {
+	wrong := in.Group.WrongSide()
+	if len(wrong) == 0 {
+		yield(fleet.Seat{}, Verdict{Reason: ReasonOnTarget})
+		return
+	}
+	for _, check := range workloadChecks {
+		if v, stop := check(in); stop {
+			yield(fleet.Seat{}, v)
+			return
+		}
+	}
+	for _, seat := range append(wrong, stead(in.Group, wrong)...) {
+		if !yield(seat, decideReplica(in, seat)) {
+			return
+		}
+	}
 }
 
 // stead returns the replicas that may move in the stead of those on the wrong
@@ -244,7 +261,8 @@ func withoutController(in *Input) (Verdict, bool) {
 }
 
 func otherScheduler(in *Input) (Verdict, bool) {
-	if slices.Contains(in.Cluster.SchedulerNames, in.Group.SchedulerName) {
+	// With the gate, the leading berth-scheduler says the type, and whoever schedules the pod keeps to it.
+	if in.Group.Gated || slices.Contains(in.Cluster.SchedulerNames, in.Group.SchedulerName) {
 		return Verdict{}, false
 	}
 	return stop(ReasonOtherScheduler, time.Time{}, "schedulerName is %s, which does not place by the mix", in.Group.SchedulerName)
@@ -345,6 +363,11 @@ func decideReplica(in *Input, seat fleet.Seat) Verdict {
 	}
 	if v.Target == seat.On {
 		return refuse(ReasonNoGain, "the replacement of pod %s would take a free slot of type %s again", p.Name, seat.On)
+	}
+	if v.Target == capacity.Spot {
+		if v.Reason, v.RetryAt, v.Message = spotUnavailable(in); v.Reason != "" {
+			return v
+		}
 	}
 	if floor, ready := floorOf(in.Group), readyOnDemand(in.Group); seat.On == capacity.OnDemand && ready-1 < floor {
 		return refuse(ReasonFloor, "%d Ready replicas are on on-demand, and %d must stay there", ready, floor)

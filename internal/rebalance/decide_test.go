@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/mix"
@@ -155,6 +156,14 @@ var causes = []cause{
 			in.Group.Seats, in.Group.Replicas = []fleet.Seat{replica(m, 1, od), replica(m, 2, od), replica(m, 3, od)}, 3
 		},
 		want: rebalance.ReasonNoGain, message: "the replacement of pod web-3 would take a free slot of type on-demand again",
+	}, {
+		name: "spot nodes did not come", spoil: ofPods(func(p *fleet.Pod) {
+			if p.Annotations == nil {
+				p.Annotations = map[string]string{}
+			}
+			p.Annotations[v1alpha1.ClaimAnnotation], p.Annotations[v1alpha1.FallbackAnnotation] = string(p.UID)+"/on-demand", "3/2026-06-01T12:20:00Z"
+		}),
+		want: rebalance.ReasonSpotUnavailable, message: "spot nodes did not come; spot is tried again at 12:20:00Z", retryAt: noon.Add(20 * time.Minute),
 	}, {
 		name: "too few Ready replicas would stay on on-demand", spoil: func(in *rebalance.Input) {
 			for _, i := range []int{0, 1} { // two more are there, but on nodes that go away

@@ -26,6 +26,9 @@ func (s Settings) For(cm *v1alpha1.CapacityMix) (Settings, error) {
 	if r.StabilizationSeconds != nil {
 		s.Stabilization = time.Duration(*r.StabilizationSeconds) * time.Second
 	}
+	if r.Provisioning != "" {
+		s.Provisioning = Provisioning(r.Provisioning)
+	}
 	list := make([]Window, 0, len(r.Windows))
 	for _, w := range r.Windows {
 		list = append(list, Window{Schedule: w.Schedule, Duration: time.Duration(w.DurationSeconds) * time.Second, TimeZone: w.TimeZone})

@@ -281,7 +281,7 @@ func TestAlertsReadWhatThereIs(t *testing.T) {
 	}
 	assert.ElementsMatch(t, []string{
 		"BerthMixOutOfBounds", "BerthSchedulerNotReady", "BerthPodsPending",
-		"BerthRebalancerThrashing", "BerthSpotStorm", "BerthControllerNotLeading", "BerthGatesFailedOpen",
+		"BerthRebalancerThrashing", "BerthSpotStorm", "BerthControllerNotLeading", "BerthSpotUnavailable", "BerthGatesFailedOpen",
 	}, names)
 }
 
@@ -367,9 +367,10 @@ func TestRunbooksNameEveryReason(t *testing.T) {
 	all := ofController(t)
 	require.NotNil(t, all["berth_rebalance_moves_total"])
 	for head, want := range map[string][]string{
-		"reason":                  reasons,
-		"`result` of an eviction": all["berth_rebalance_evictions_total"].values["result"],
-		"`outcome` of a move":     all["berth_rebalance_moves_total"].values["outcome"],
+		"reason":                    reasons,
+		"`result` of an eviction":   all["berth_rebalance_evictions_total"].values["result"],
+		"`outcome` of a move":       all["berth_rebalance_moves_total"].values["outcome"],
+		"`result` of a placeholder": all["berth_rebalance_placeholders_total"].values["result"],
 	} {
 		_, table, found := strings.Cut(string(read(t, runbooks)), "\n| "+head+" | ")
 		require.True(t, found, head)

@@ -98,7 +98,7 @@ func ofController(t *testing.T) map[string]*metric {
 	all := described(t, metrics.Registry.(prometheus.Collector))
 	families, err := metrics.Registry.Gather()
 	require.NoError(t, err)
-	learn(all, families, "outcome")
+	learn(all, families, "outcome", "result")
 
 	// The collector that Add registers. A pedantic registry refuses what was not described.
 	b := board.New()

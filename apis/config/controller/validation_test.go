@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 func TestDefaultsAreValid(t *testing.T) {
@@ -43,6 +45,23 @@ func TestValidate(t *testing.T) {
 		"an unknown mode": {
 			func(c *Configuration) { c.Rebalance.Mode = "Maybe" },
 			`rebalance.mode: Unsupported value: "Maybe": supported values: "Evict", "Off", "Report"`,
+		},
+		"room from an autoscaler": {
+			func(c *Configuration) {
+				c.Rebalance.Provisioning, c.Rebalance.PlaceholderImage = v1alpha1.ProvisioningPlaceholder, "registry.example.com:5000/pause@sha256:1"
+			}, "",
+		},
+		"room from nowhere": {
+			func(c *Configuration) { c.Rebalance.Provisioning = "Hope" },
+			`rebalance.provisioning: Unsupported value: "Hope": supported values: "Placeholder", "Wait"`,
+		},
+		"a placeholder without an image": {
+			func(c *Configuration) { c.Rebalance.PlaceholderImage = "" },
+			`rebalance.placeholderImage: Invalid value: "": must be an image`,
+		},
+		"an image with blanks around it": {
+			func(c *Configuration) { c.Rebalance.PlaceholderImage = "pause " },
+			`rebalance.placeholderImage: Invalid value: "pause ": must be an image`,
 		},
 		"a renewal that outlasts the lease": {
 			func(c *Configuration) { c.LeaderElection.RenewDeadlineSeconds = 15 },

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/limits"
 	"berth.dev/berth/internal/policy"
@@ -165,6 +166,15 @@ func (c *Cluster) Pod(namespace, name string) *corev1.Pod {
 		}
 	}
 	return nil
+}
+
+// Tolerations are those that a pod's mix gives to its pods of a type.
+func (c *Cluster) Tolerations(p *fleet.Pod, t capacity.Type) []corev1.Toleration {
+	found, _ := c.Fleet.Resolve(p)
+	if found == nil {
+		return nil
+	}
+	return found.Tolerations[t]
 }
 
 // Missing reports whether a list could not be read.

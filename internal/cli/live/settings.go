@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/arguments"
@@ -65,27 +63,12 @@ func FromData(data []byte, source string) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	var election struct {
-		LeaderElection struct {
-			LeaderElect       *bool  `json:"leaderElect"`
-			ResourceName      string `json:"resourceName"`
-			ResourceNamespace string `json:"resourceNamespace"`
-		} `json:"leaderElection"`
-	}
-	if err := yaml.Unmarshal(data, &election); err != nil {
-		return nil, fmt.Errorf("scheduler configuration in %s: %w", source, err)
-	}
-	// The scheduler's own defaults, which are those of kube-scheduler.
-	s.Lease = Lease{Namespace: "kube-system", Name: "kube-scheduler"}
-	e := election.LeaderElection
-	if e.ResourceName != "" {
-		s.Lease.Name = e.ResourceName
-	}
-	if e.ResourceNamespace != "" {
-		s.Lease.Namespace = e.ResourceNamespace
-	}
-	s.Lease.Off = e.LeaderElect != nil && !*e.LeaderElect
+	s.Lease = leaseOf(profile)
 	return s, nil
+}
+
+func leaseOf(p *replay.Profile) Lease {
+	return Lease{Namespace: p.Lease.Namespace, Name: p.Lease.Name, Off: p.Lease.Name == ""}
 }
 
 // Defaults are the settings of manifests/scheduler/second-scheduler.yaml.
@@ -94,7 +77,7 @@ func Defaults() (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Lease = Lease{Namespace: SystemNamespace, Name: "berth-scheduler"}
+	s.Lease = leaseOf(s.Profile)
 	return s, nil
 }
 
@@ -129,6 +112,7 @@ func RebalanceSettings(cm *v1alpha1.CapacityMix) (rebalance.Settings, error) {
 	defaults := rebalance.Settings{
 		Mode: rebalance.Mode(d.Mode), MaxConcurrent: int(d.MaxConcurrent),
 		Stabilization: time.Duration(d.StabilizationSeconds) * time.Second,
+		Provisioning:  rebalance.Provisioning(d.Provisioning),
 	}
 	return defaults.For(cm)
 }

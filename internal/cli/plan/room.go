@@ -17,9 +17,10 @@ import (
 	"berth.dev/berth/internal/replay"
 )
 
-// placed are the annotations that come with the binding.
+// placed are the annotations that come with the binding, or the opening of the gate.
 var placed = map[string]bool{
 	v1alpha1.SlotAnnotation: true, v1alpha1.CapacityTypeAnnotation: true, v1alpha1.MixAnnotation: true,
+	v1alpha1.ClaimAnnotation: true, v1alpha1.FallbackAnnotation: true, v1alpha1.GateOpenedAnnotation: true,
 }
 
 // Prover is the part of a replay.Snapshot that a plan asks.
@@ -32,6 +33,8 @@ type Prover interface {
 // asked about by the pod that it stands for.
 type originals interface {
 	Pod(namespace, name string) *corev1.Pod
+	// Tolerations are those that a pod's mix gives to its pods of a type.
+	Tolerations(p *fleet.Pod, t capacity.Type) []corev1.Toleration
 }
 
 // Replayed is a Room that the scheduler's own filters judge. Every replacement
@@ -62,6 +65,7 @@ func (r *Replayed) Prove(ctx context.Context, p *fleet.Pod, t capacity.Type) (Pr
 			_, departing := capacity.Departing(n)
 			return of == t && !departing
 		},
+		Wants: t, Tolerations: r.pods.Tolerations(p, t),
 	})
 	switch {
 	case errors.Is(err, replay.ErrUnknownScheduler):

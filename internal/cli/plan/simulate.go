@@ -141,9 +141,18 @@ func step(ctx context.Context, in *rebalance.Input, room Room) (*Move, []Blocked
 			m.Node = proof.Node
 			return &m, nil, nil
 		}
-		v.Reason, v.Message = rebalance.ReasonNoRoom, proof.Why
+		v = NoRoom(&asked, v, proof.Why)
 		noRoom[string(v.Pod.UID)] = v
 	}
+}
+
+// NoRoom is the verdict about a replica whose replacement has no room now.
+func NoRoom(in *rebalance.Input, v rebalance.Verdict, why string) rebalance.Verdict {
+	v.Reason, v.Message = rebalance.ReasonNoRoom, why
+	if in.Provisions() {
+		v.Reason, v.Message = rebalance.ReasonProvisioning, why+"; a placeholder pod asks an autoscaler for it first"
+	}
+	return v
 }
 
 // blocked says of each replica on the wrong side what keeps it there.

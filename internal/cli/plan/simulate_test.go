@@ -159,6 +159,22 @@ func TestRoomIsTakenByTheMovesBefore(t *testing.T) {
 	assert.Equal(t, "roomy", out.Moves[0].Node)
 }
 
+func TestWhereRoomIsAskedForThePlanSaysSo(t *testing.T) {
+	in := input(placedBy(mix.New(70, 2), mix.New(30, 2), 10))
+	in.Settings.Provisioning = rebalance.Placeholder
+	out := simulate(t, in, &little{left: 3})
+	assert.Len(t, out.Moves, 3)
+	require.Len(t, out.Blocked, 1)
+	assert.Equal(t, rebalance.ReasonProvisioning, out.Blocked[0].Reason)
+	assert.Equal(t, "no on-demand node has room for web-4; a placeholder pod asks an autoscaler for it first", out.Blocked[0].Message)
+
+	in = input(placedBy(mix.New(70, 2), mix.New(30, 2), 10))
+	in.Settings.Provisioning, in.Settings.Mode = rebalance.Placeholder, rebalance.Report
+	out = simulate(t, in, &little{})
+	require.NotEmpty(t, out.Blocked)
+	assert.Equal(t, rebalance.ReasonNoRoom, out.Blocked[0].Reason, "nothing is asked for where nothing moves")
+}
+
 func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
 	to30 := func() fleet.Group { return placedBy(mix.New(70, 2), mix.New(30, 2), 10) }
 	budget := func(name string) rebalance.DisruptionBudget {
