@@ -24,18 +24,22 @@ const kubeVersion = "v1.34.10"
 // StockScheduler is the name of the unchanged kube-scheduler, for Binary.
 const StockScheduler = "kube-scheduler"
 
-// source says where a command comes from: a package, built in one of the nested modules beside this file.
-type source struct{ module, pkg string }
-
-var sources = map[string]source{
-	Etcd:              {"controlplane", "go.etcd.io/etcd/server/v3"},
-	APIServer:         {"controlplane", "k8s.io/kubernetes/cmd/kube-apiserver"},
-	ControllerManager: {"controlplane", "k8s.io/kubernetes/cmd/kube-controller-manager"},
-	StockScheduler:    {"controlplane", "k8s.io/kubernetes/cmd/kube-scheduler"},
-	KWOK:              {"kwok", "sigs.k8s.io/kwok/cmd/kwok"},
+// source says where a command comes from: a package, built in one of the nested modules beside this file, with edits.
+type source struct {
+	module, pkg string
+	edits       []edit
 }
 
-// Binary returns the path of a command (a component's name or StockScheduler), which it builds if need be.
+var sources = map[string]source{
+	Etcd:              {module: "controlplane", pkg: "go.etcd.io/etcd/server/v3"},
+	APIServer:         {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-apiserver"},
+	ControllerManager: {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager"},
+	StockScheduler:    {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-scheduler"},
+	KWOK:              {module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
+	KarpenterBinary:   {module: "karpenter", pkg: karpenterModule + "/kwok", edits: karpenterEdits},
+}
+
+// Binary returns the path of a command (a component's name, StockScheduler or KarpenterBinary), which it builds if need be.
 func Binary(ctx context.Context, out io.Writer, name string) (string, error) {
 	paths, err := binaries(ctx, out, name)
 	return paths[name], err
@@ -71,7 +75,7 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 		return "", err
 	}
 	module := filepath.Join(here, src.module)
-	key, err := moduleKey(module)
+	key, err := moduleKey(module, src.edits)
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", name, err)
 	}
@@ -92,7 +96,20 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 		return path, nil
 	}
 	partial := path + ".partial"
-	args := []string{"build", "-ldflags=" + ldflags(), "-o", partial, src.pkg}
+	args := []string{"build", "-ldflags=" + ldflags(), "-o", partial}
+	if len(src.edits) > 0 {
+		dir, err := os.MkdirTemp("", "berth-build-")
+		if err != nil {
+			return "", err
+		}
+		defer os.RemoveAll(dir)
+		flag, err := editedModules(ctx, module, dir, src.edits)
+		if err != nil {
+			return "", fmt.Errorf("build %s: %w", name, err)
+		}
+		args = append(args, flag)
+	}
+	args = append(args, src.pkg)
 	if err := goCommand(ctx, out, name, module, []string{"CGO_ENABLED=0"}, args...); err != nil {
 		return "", err
 	}
@@ -182,8 +199,8 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "berth"), nil
 }
 
-// moduleKey names a set of builds: all versions (go.mod, go.sum), the Go version, the platform and the flags.
-func moduleKey(module string) (string, error) {
+// moduleKey names a set of builds: all versions (go.mod, go.sum), the Go version, the platform, the flags and the edits.
+func moduleKey(module string, edits []edit) (string, error) {
 	h := sha256.New()
 	for _, name := range []string{"go.mod", "go.sum"} {
 		b, err := os.ReadFile(filepath.Join(module, name))
@@ -193,6 +210,9 @@ func moduleKey(module string) (string, error) {
 		h.Write(b)
 	}
 	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, ldflags())
+	for _, e := range edits {
+		fmt.Fprintf(h, "%q\n", e)
+	}
 	return filepath.Base(module) + "-" + hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 

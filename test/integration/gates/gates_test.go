@@ -77,16 +77,24 @@ func TestABurstOf500GatedPodsIsOpenedSoonWithOnePatchAndOneBindingEach(t *testin
 	w.Create(web)
 	pods := w.RequireExact("web", m, 500)
 	requireOpened(w, pods)
-	var created, opened time.Time
+	var created, last, opened time.Time
 	for _, r := range w.Audit(func(r world.Request) bool { return r.OK() && r.Resource == "pods" }) {
-		switch {
-		case r.Verb == "create" && (created.IsZero() || r.At.Before(created)):
-			created = r.At
-		case r.Verb == "patch" && r.At.After(opened):
-			opened = r.At
+		switch r.Verb {
+		case "create":
+			if created.IsZero() || r.At.Before(created) {
+				created = r.At
+			}
+			if r.At.After(last) {
+				last = r.At
+			}
+		case "patch":
+			if r.At.After(opened) {
+				opened = r.At
+			}
 		}
 	}
-	t.Logf("from the first pod created to the last gate opened: %s", opened.Sub(created).Round(time.Millisecond))
+	t.Logf("from the first pod created to the last: %s; to the last gate opened: %s",
+		last.Sub(created).Round(time.Millisecond), opened.Sub(created).Round(time.Millisecond))
 	patches, bindings := map[string]int{}, map[string]int{}
 	for _, r := range w.Audit(func(r world.Request) bool { return r.Write() && r.Name != "" }) {
 		switch {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+)
+
+const (
+	// KarpenterBinary is the name of Karpenter with its KWOK cloud provider, for Binary.
+	KarpenterBinary = "karpenter"
+	// KarpenterUser is the identity that Karpenter talks to the API server with.
+	KarpenterUser = "karpenter"
+
+	karpenterModule = "sigs.k8s.io/karpenter"
+)
+
+// karpenterEdits keep Karpenter's two servers on the loopback interface. It has no setting for their address.
+var karpenterEdits = []edit{
+	{karpenterModule, "pkg/operator/operator.go", `fmt.Sprintf(":%d", `, `fmt.Sprintf("127.0.0.1:%d", `},
+}
+
+// Karpenter is a running Karpenter. What it launches are KWOK nodes: they carry the annotation by which KWOK knows its own.
+type Karpenter struct{ *server }
+
+// StartKarpenter installs Karpenter's CRDs, starts Karpenter with its KWOK cloud provider and its generic instance types,
+// and waits until it is ready. It launches nothing before there is a NodePool. Killed, it leaves its nodes behind, with
+// finalizers: delete the NodePools first and let it end their nodes.
+func (c *Cluster) StartKarpenter(ctx context.Context, out io.Writer) (*Karpenter, error) {
+	binary, err := Binary(ctx, out, KarpenterBinary)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.applyKarpenterCRDs(ctx); err != nil {
+		return nil, err
+	}
+	p := &program{name: KarpenterBinary, binary: binary, user: KarpenterUser, groups: []string{"system:masters"}}
+	if err := c.prepareProgram(p); err != nil {
+		return nil, err
+	}
+	taken := map[int]bool{}
+	var ports [2]int // metrics, probes
+	for i := range ports {
+		if ports[i], err = freePort(taken); err != nil {
+			return nil, fmt.Errorf("start %s: %w", p.name, err)
+		}
+		taken[ports[i]] = true
+	}
+	p.env = []string{
+		"KUBECONFIG=" + p.kubeconfig,
+		"DISABLE_LEADER_ELECTION=true",
+		"SYSTEM_NAMESPACE=kube-system",
+		fmt.Sprintf("METRICS_PORT=%d", ports[0]),
+		fmt.Sprintf("HEALTH_PROBE_PORT=%d", ports[1]),
+		// Its defaults, named so that a caller's environment does not change them.
+		"FEATURE_GATES=NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false",
+		"INSTANCE_TYPES_FILE_PATH=",
+	}
+	p.url = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+	p.ready = []string{fmt.Sprintf("http://127.0.0.1:%d/readyz", ports[1])}
+	s, err := c.startProgram(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return &Karpenter{s}, nil
+}
+
+// applyKarpenterCRDs installs the CRDs of the version that is built.
+func (c *Cluster) applyKarpenterCRDs(ctx context.Context) error {
+	here, err := sourceDir()
+	if err != nil {
+		return err
+	}
+	root, err := moduleDir(ctx, filepath.Join(here, sources[KarpenterBinary].module), karpenterModule)
+	if err != nil {
+		return err
+	}
+	return c.ApplyFiles(ctx, filepath.Join(root, "pkg/apis/crds"), filepath.Join(root, "kwok/apis/crds"))
+}

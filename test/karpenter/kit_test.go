@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package karpenter_test runs Berth beside Karpenter, with its KWOK cloud
+// provider. It takes minutes and is not part of `make test`: `make test-karpenter`.
+package karpenter_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/test/world"
+)
+
+func TestMain(m *testing.M) { os.Exit(world.Main(m, world.Options{})) }
+
+const (
+	// defaultScheduler is the schedulerName of pods that name none.
+	defaultScheduler = "default-scheduler"
+	// poolLabel is on every node that Karpenter launched.
+	poolLabel = "karpenter.sh/nodepool"
+	// patience bounds what takes node launches.
+	patience = 4 * time.Minute
+	// cpu is what a replica asks for: three fit on a node.
+	cpu = "1"
+)
+
+// the mix of the tests: 14 of 20 on spot.
+var web = mix.New(70, 2)
+
+var (
+	nodePools  = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}
+	nodeClaims = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"}
+)
+
+// pool is a NodePool.
+type pool struct {
+	name string
+	// types are the capacity types that it may launch.
+	types []string
+	// cpus limits it; empty is no limit.
+	cpus string
+	// consolidateAfter is how long a node must have been left alone before Karpenter thinks about it.
+	consolidateAfter string
+}
+
+// both allows spot and on-demand, and nothing is consolidated.
+var both = pool{name: "both", types: []string{"spot", "on-demand"}, consolidateAfter: "Never"}
+
+func (p pool) manifest() string {
+	limits := ""
+	if p.cpus != "" {
+		limits = fmt.Sprintf("  limits: {cpu: %q}\n", p.cpus)
+	}
+	return fmt.Sprintf(`
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: %s}
+spec:
+%s  disruption:
+    consolidationPolicy: WhenEmptyOrUnderutilized
+    consolidateAfter: %s
+    budgets: [{nodes: "100%%"}]
+  template:
+    spec:
+      expireAfter: Never
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements:
+      - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+      - {key: kubernetes.io/os, operator: In, values: [linux]}
+      - {key: karpenter.kwok.sh/instance-cpu, operator: In, values: ["4"]}
+      - {key: karpenter.sh/capacity-type, operator: In, values: [%s]}
+`, p.name, limits, p.consolidateAfter, strings.Join(p.types, ", "))
+}
+
+const nodeClass = `
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: default}
+`
+
+// autoscaled is a world without nodes, in which Karpenter launches them.
+type autoscaled struct{ *world.World }
+
+// start starts Karpenter with NodePools. With the test Karpenter's nodes end, then Karpenter.
+func start(t *testing.T, pools ...pool) *autoscaled {
+	t.Helper()
+	w := &autoscaled{world.New(t)}
+	k, err := w.Cluster.StartKarpenter(w.Ctx, os.Stderr)
+	require.NoError(t, err)
+	t.Cleanup(func() { w.end(k) })
+	require.NoError(t, w.Cluster.Apply(w.Ctx, nodeClass))
+	for _, p := range pools {
+		require.NoError(t, w.Cluster.Apply(w.Ctx, p.manifest()))
+	}
+	return w
+}
+
+func (w *autoscaled) end(k *cluster.Karpenter) {
+	// The test's own context may have ended.
+	w.Ctx = context.WithoutCancel(w.Ctx)
+	if w.T.Failed() {
+		w.T.Log(w.Picture(w.Ctx))
+		for _, pod := range w.Live("web") {
+			if !world.Ready(&pod) {
+				w.T.Logf("not Ready: %s since %s: %+v", pod.Name, pod.CreationTimestamp, pod.Status.Conditions)
+			}
+		}
+		w.T.Log("end of Karpenter's log:\n" + k.LogTail(60))
+	}
+	defer func() {
+		k.Kill()
+		<-k.Done()
+	}()
+	background := metav1.DeletePropagationBackground
+	require.NoError(w.T, w.Kube.AppsV1().Deployments(w.Namespace).DeleteCollection(w.Ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{}))
+	for _, p := range w.list(nodePools) {
+		require.NoError(w.T, client.IgnoreNotFound(w.Client.Delete(w.Ctx, &p)))
+	}
+	w.Within(patience, "Karpenter has ended its nodes", func() (bool, string) {
+		claims, nodes := w.list(nodeClaims), w.nodes()
+		return len(claims)+len(nodes) == 0, fmt.Sprintf("%d NodeClaims, %d nodes", len(claims), len(nodes))
+	})
+}
+
+func (w *autoscaled) list(kind schema.GroupVersionKind) []unstructured.Unstructured {
+	w.T.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	require.NoError(w.T, w.Client.List(w.Ctx, list))
+	return list.Items
+}
+
+func (w *autoscaled) nodes() []corev1.Node {
+	w.T.Helper()
+	list, err := w.Kube.CoreV1().Nodes().List(w.Ctx, metav1.ListOptions{})
+	require.NoError(w.T, err)
+	return list.Items
+}
+
+// stockScheduler runs the unchanged kube-scheduler beside Berth's, for pods that name no scheduler.
+func (w *autoscaled) stockScheduler() {
+	w.T.Helper()
+	binary, err := cluster.Binary(w.Ctx, os.Stderr, cluster.StockScheduler)
+	require.NoError(w.T, err)
+	s := w.StartScheduler(cluster.SchedulerOptions{
+		Binary: binary, Name: "kube-scheduler", User: "system:kube-scheduler",
+		LeaderElection: &cluster.LeaderElection{Enabled: new(false)},
+	})
+	w.T.Cleanup(func() { world.Kill(s) })
+}
+
+// requireKarpentersNodes demands that Karpenter launched every node.
+func (w *autoscaled) requireKarpentersNodes() {
+	w.T.Helper()
+	nodes := w.nodes()
+	require.NotEmpty(w.T, nodes)
+	for i := range nodes {
+		require.Contains(w.T, nodes[i].Labels, poolLabel, "node %s", nodes[i].Name)
+	}
+}
+
+// launches are the nodes that Karpenter has asked for, now or before, by their capacity type.
+type launches map[types.UID]string
+
+// see adds what there is now.
+func (l launches) see(w *autoscaled) {
+	w.T.Helper()
+	claims := w.list(nodeClaims)
+	for i := range claims {
+		// A claim gets its type with its machine.
+		if t := claims[i].GetLabels()[cluster.CapacityTypeLabel]; t != "" || l[claims[i].GetUID()] == "" {
+			l[claims[i].GetUID()] = t
+		}
+	}
+}
+
+// since returns those that are not among earlier ones.
+func (l launches) since(earlier launches) launches {
+	later := launches{}
+	for uid, t := range l {
+		if _, known := earlier[uid]; !known {
+			later[uid] = t
+		}
+	}
+	return later
+}
+
+func (l launches) String() string {
+	n := map[string]int{}
+	for _, t := range l {
+		n[t]++
+	}
+	return fmt.Sprintf("%d launches: %v", len(l), n)
+}
