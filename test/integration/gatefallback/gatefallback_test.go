@@ -4,6 +4,7 @@ package gatefallback_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func TestWhereSpotDoesNotComeReplicasGoToOnDemandAndReturnInSteps(t *testing.T) 
 	w.WaitStatus("web", "spot is not available", func(s *v1alpha1.CapacityMixStatus) bool {
 		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionSpotAvailable)
 		return world.Condition(s, v1alpha1.ConditionSpotAvailable, false, v1alpha1.ReasonFallback) &&
-			c.Message[:len("14 replicas limited")] == "14 replicas limited"
+			strings.Contains(c.Message, "limited to on-demand: 14")
 	})
 	w.WaitBlocked("web", "SpotUnavailable", "spot is tried again at")
 	event := spotUnavailable(w, pods[0].OwnerReferences[0].Name)
