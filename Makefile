@@ -82,8 +82,8 @@ test-race: ## The concurrent packages under the race detector
 	CGO_ENABLED=1 go test -race ./internal/... ./plugins/... ./controllers/...
 
 .PHONY: test-integration
-test-integration: ## Tests on a real control plane, one suite after the other; Berth is built with -race
-	go test -p 1 -timeout 30m ./hack/cluster/... ./hack/demo/... ./test/integration/...
+test-integration: ## Tests on a real control plane, two suites beside one another: each waits half of its time; Berth is built with -race
+	go test -p 2 -timeout 30m ./hack/cluster/... ./hack/demo/... ./test/integration/...
 
 .PHONY: test-faults
 test-faults: ## Storms, flapping and outages at their full length (minutes; not in `make test`)

@@ -16,6 +16,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -138,9 +140,16 @@ func TestWithoutTheSecretTheControllerIsNotReadyAndSaysWhy(t *testing.T) {
 // The last test of the package: it looks back at the whole run.
 func TestZEveryRightOfTheWebhookIsUsedAndNoneIsMissing(t *testing.T) {
 	w := world.New(t, fast())
-	w.Webhook()
+	w.Webhook(withGates)
 	w.Create(limit("size", figures("1", "1Gi")))
 	created(w, builders.Pod("p", "p", sized("size")))
+	// Owners that no watch has shown are asked for.
+	for _, owner := range []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet"}, {APIVersion: "apps/v1", Kind: "StatefulSet"}, {APIVersion: "batch/v1", Kind: "Job"}} {
+		p := builders.Pod("owned", "owned")
+		owner.Name, owner.UID, owner.Controller = "unseen", types.UID("unseen "+owner.Kind), new(true)
+		p.Namespace, p.OwnerReferences = w.Namespace, []metav1.OwnerReference{owner}
+		require.NoError(t, w.Client.Create(w.Ctx, p, client.DryRunAll))
+	}
 	granted := w.Grants("berth-controller-webhook")
 	used := map[string]bool{}
 	for _, r := range w.AuditAll(func(r world.Request) bool { return r.User == cluster.BerthControllerUser }) {
