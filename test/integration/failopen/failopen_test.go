@@ -58,8 +58,10 @@ func TestPodsAreLetGoOnceEverySchedulerIsDeadAndTheMixIsMendedOnceOneIsBack(t *t
 		return n == 0, fmt.Sprint(n)
 	})
 
-	w.Cordon(false, spotNodes...)
+	dead := holder(w)
 	startScheduler(w, "replica-3")
+	w.Eventually("the third leads", func() (bool, string) { return holder(w) != dead, dead })
+	w.Cordon(false, spotNodes...) // now replicas can move, and who replaces them is opened by the third
 	w.Within(world.Length(world.SettleTimeout, 3*time.Minute), "the mix is mended, and those that were let go have their slots", func() (bool, string) {
 		pods, without := w.Live("web"), 0
 		for i := range pods {

@@ -105,6 +105,14 @@ func requireLetGo(w *world.World, pods []corev1.Pod) {
 	}
 }
 
+// holder is who has the schedulers' lease, or had it last.
+func holder(w *world.World) string {
+	w.T.Helper()
+	l, err := w.Kube.CoordinationV1().Leases(leaseNamespace).Get(w.Ctx, leaseName, metav1.GetOptions{})
+	require.NoError(w.T, err)
+	return *l.Spec.HolderIdentity
+}
+
 // hold holds the schedulers' lease as a scheduler would that does nothing, by
 // a clock that is years behind.
 func hold(w *world.World, lasts time.Duration) (renew func()) {
