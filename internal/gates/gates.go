@@ -13,6 +13,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/nodeselector"
 )
 
 // Has reports whether a pod has the gate: whether it waits for its slot.
@@ -88,15 +89,10 @@ func (l Label) Limit(spec *corev1.PodSpec, t capacity.Type) {
 		return
 	}
 	for i := range required.NodeSelectorTerms {
-		if term := &required.NodeSelectorTerms[i]; !empty(term) {
-			term.MatchExpressions = append(term.MatchExpressions, absent)
+		if term := &required.NodeSelectorTerms[i]; !nodeselector.Empty(term) {
+			term.MatchExpressions = append(slices.Clip(term.MatchExpressions), absent) // the array may be another's
 		}
 	}
-}
-
-// empty reports whether a term matches nothing because it says nothing.
-func empty(t *corev1.NodeSelectorTerm) bool {
-	return len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0
 }
 
 // Unlimit takes from a pod what Limit gave it: what its successor, which will

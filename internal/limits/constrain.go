@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/nodeselector"
 )
 
 // maxTerms bounds the required terms of a constrained pod: every scheduler and
@@ -39,9 +40,9 @@ func Constrain(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (conflict st
 	// In two steps: what is left out for its size must not depend on the first.
 	terms := own.RequiredDuringSchedulingIgnoredDuringExecution
 	if len(conflicting) > 0 {
-		terms, _ = product(terms, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: conflicting}}})
+		terms, _ = nodeselector.Both(terms, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: conflicting}}}, maxTerms)
 	}
-	if merged, fits := product(terms, required); fits {
+	if merged, fits := nodeselector.Both(terms, required, maxTerms); fits {
 		terms = merged
 	} else {
 		conflicts = append(conflicts, fmt.Sprintf("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution is left out: with the pod's own there would be more than %d nodeSelectorTerms", maxTerms))
@@ -79,84 +80,6 @@ func constrainSelector(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (con
 	return conflicting, conflicts
 }
 
-// product returns a selector that matches the nodes that both match; nil, which
-// matches all, if both are nil. It is false if that makes too many terms.
-func product(own, other *corev1.NodeSelector) (*corev1.NodeSelector, bool) {
-	if other == nil {
-		return own, true
-	}
-	var terms []corev1.NodeSelectorTerm
-	most := maxTerms
-	if own == nil {
-		terms = slices.DeleteFunc(slices.Clone(other.NodeSelectorTerms), func(t corev1.NodeSelectorTerm) bool { return empty(&t) })
-	} else {
-		most = max(most, len(own.NodeSelectorTerms))
-		for i := range own.NodeSelectorTerms {
-			if terms = append(terms, meet(&own.NodeSelectorTerms[i], other.NodeSelectorTerms)...); len(terms) > most {
-				break
-			}
-		}
-	}
-	if len(terms) == 0 { // no node; the API server refuses a list without a term
-		terms = []corev1.NodeSelectorTerm{{}}
-	}
-	return &corev1.NodeSelector{NodeSelectorTerms: terms}, len(terms) <= most
-}
-
-// meet returns terms for the nodes that match a term and one of several others.
-// A term that contains another already, as all do after the first time, stays.
-func meet(own *corev1.NodeSelectorTerm, others []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
-	if empty(own) {
-		return nil
-	}
-	for i := range others {
-		if !empty(&others[i]) && contains(own.MatchExpressions, others[i].MatchExpressions) && contains(own.MatchFields, others[i].MatchFields) {
-			return []corev1.NodeSelectorTerm{*own}
-		}
-	}
-	var out []corev1.NodeSelectorTerm
-	for i := range others {
-		if !empty(&others[i]) {
-			out = append(out, corev1.NodeSelectorTerm{
-				MatchExpressions: both(own.MatchExpressions, others[i].MatchExpressions),
-				MatchFields:      both(own.MatchFields, others[i].MatchFields),
-			})
-		}
-	}
-	return out
-}
-
-// both returns the conditions of two lists, those of the second that the first
-// has only once.
-func both(own, other []corev1.NodeSelectorRequirement) []corev1.NodeSelectorRequirement {
-	out := slices.Clone(own)
-	for i := range other {
-		if !contains(own, other[i:i+1]) {
-			out = append(out, other[i])
-		}
-	}
-	return out
-}
-
-// contains reports whether a list has all conditions of another.
-func contains(list, others []corev1.NodeSelectorRequirement) bool {
-	for i := range others {
-		if !slices.ContainsFunc(list, func(r corev1.NodeSelectorRequirement) bool { return sameRequirement(&r, &others[i]) }) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameRequirement(a, b *corev1.NodeSelectorRequirement) bool {
-	return a.Key == b.Key && a.Operator == b.Operator && slices.Equal(a.Values, b.Values)
-}
-
-// empty reports whether a term has no condition. Such a term matches no node.
-func empty(term *corev1.NodeSelectorTerm) bool {
-	return len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0
-}
-
 // union appends the preferences that are not there. One that the limit has
 // twice is there twice: weights add up.
 func union(own, others []corev1.PreferredSchedulingTerm) []corev1.PreferredSchedulingTerm {
@@ -174,7 +97,7 @@ func union(own, others []corev1.PreferredSchedulingTerm) []corev1.PreferredSched
 }
 
 func samePreference(a, b *corev1.PreferredSchedulingTerm) bool {
-	same := func(x, y corev1.NodeSelectorRequirement) bool { return sameRequirement(&x, &y) }
+	same := func(x, y corev1.NodeSelectorRequirement) bool { return nodeselector.Same(&x, &y) }
 	return a.Weight == b.Weight &&
 		slices.EqualFunc(a.Preference.MatchExpressions, b.Preference.MatchExpressions, same) &&
 		slices.EqualFunc(a.Preference.MatchFields, b.Preference.MatchFields, same)

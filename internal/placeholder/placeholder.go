@@ -7,6 +7,7 @@ package placeholder
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/limits"
+	"berth.dev/berth/internal/nodeselector"
 )
 
 const (
@@ -163,8 +165,7 @@ func selects(s *metav1.LabelSelector, key string) bool {
 	return there || slices.ContainsFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
-// attachable ties a pod to nodes by a selector besides its own: by every pair of
-// their terms.
+// attachable ties a pod to nodes by a selector besides its own.
 func attachable(spec *corev1.PodSpec, nodes *corev1.NodeSelector) {
 	if nodes == nil || len(nodes.NodeSelectorTerms) == 0 {
 		return
@@ -176,30 +177,7 @@ func attachable(spec *corev1.PodSpec, nodes *corev1.NodeSelector) {
 		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
 	required := &spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if *required == nil {
-		*required = nodes.DeepCopy()
-		return
-	}
-	var both []corev1.NodeSelectorTerm
-	for _, a := range (*required).NodeSelectorTerms {
-		for _, b := range nodes.NodeSelectorTerms {
-			if empty(a) || empty(b) {
-				continue
-			}
-			both = append(both, corev1.NodeSelectorTerm{
-				MatchExpressions: slices.Concat(a.MatchExpressions, b.MatchExpressions), MatchFields: slices.Concat(a.MatchFields, b.MatchFields),
-			})
-		}
-	}
-	if len(both) == 0 {
-		both = []corev1.NodeSelectorTerm{{}} // no node
-	}
-	*required = &corev1.NodeSelector{NodeSelectorTerms: both}
-}
-
-// empty reports whether a term says nothing. Such a term matches no node.
-func empty(t corev1.NodeSelectorTerm) bool {
-	return len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0
+	*required, _ = nodeselector.Both(*required, nodes, math.MaxInt)
 }
 
 // container asks for all that the replica asks for: init containers, sidecars
