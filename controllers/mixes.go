@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/webhook"
 	"berth.dev/berth/internal/arguments"
+	"berth.dev/berth/internal/owners"
 )
 
 // addMixes has the webhook give pods what their mix asks for.
@@ -21,7 +21,9 @@ func (p *parts) addMixes(h *webhook.Handler) error {
 	h.Gates, h.Pins = p.cfg.Webhook.Gates, p.fleet.Classifier.Pins
 	h.Mixes = webhook.NewMixes(webhook.MixesOptions{
 		Prefixes: p.fleet.Prefixes, Store: p.store, Defaults: p.fleet.Defaults,
-		Owner: p.fleet.Owner, Read: p.readOwner, List: p.listMixes,
+		Owner: p.fleet.Owner, Read: func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
+			return owners.Read(ctx, p.kube, namespace, ref)
+		}, List: p.listMixes,
 		Synced: func() bool {
 			_, ok := p.synced()
 			return ok
@@ -47,26 +49,4 @@ func (p *parts) listMixes(ctx context.Context, namespace string) ([]v1alpha1.Cap
 		return nil, err
 	}
 	return list.Items, nil
-}
-
-// readOwner returns a ReplicaSet, StatefulSet or Job as the API server has it,
-// nil if it is gone or another of that name.
-func (p *parts) readOwner(ctx context.Context, namespace string, ref *metav1.OwnerReference) (owner metav1.Object, err error) {
-	switch ref.Kind {
-	case "ReplicaSet":
-		owner, err = p.kube.AppsV1().ReplicaSets(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	case "StatefulSet":
-		owner, err = p.kube.AppsV1().StatefulSets(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	case "Job":
-		owner, err = p.kube.BatchV1().Jobs(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	default:
-		return nil, nil
-	}
-	switch {
-	case apierrors.IsNotFound(err), err == nil && owner.GetUID() != ref.UID:
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return owner, nil
 }

@@ -4,11 +4,8 @@ package webhook
 
 import (
 	"context"
-	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/owners"
 	"berth.dev/berth/internal/policy"
 )
 
@@ -70,7 +68,7 @@ func NewMixes(o MixesOptions) *Mixes {
 func (m *Mixes) For(ctx context.Context, pod *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r := &policy.Resolver{Prefixes: m.Prefixes, Mixes: m.Store, Controllers: owners{ctx, m}}
+	r := &policy.Resolver{Prefixes: m.Prefixes, Mixes: m.Store, Controllers: seenOrRead{ctx, m}}
 	found, invalid := r.Resolve(pod)
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if found != nil || ref == nil || !policy.Governable(pod) || m.isAsked(ref.UID) {
@@ -134,14 +132,14 @@ func (m *Mixes) turn(ctx context.Context) bool {
 
 func (m *Mixes) leave() { <-m.turns }
 
-// owners are the controllers that are seen or can be read, for one admission.
-type owners struct {
+// seenOrRead are the controllers that are seen or can be read, for one admission.
+type seenOrRead struct {
 	ctx context.Context //nolint:containedctx // of the one admission that it lives for; policy.Controllers takes none
 	*Mixes
 }
 
 // Controller implements policy.Controllers.
-func (o owners) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
+func (o seenOrRead) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
 	if seen := o.Owner(ref.UID); seen != nil || !readable(ref) {
 		return seen
 	}
@@ -169,6 +167,6 @@ func (o owners) Controller(namespace string, ref *metav1.OwnerReference) metav1.
 // readable reports whether an owner is of a kind that may be read: one that
 // makes pods and is watched.
 func readable(ref *metav1.OwnerReference) bool {
-	group, _, _ := strings.Cut(ref.APIVersion, "/")
-	return group == appsv1.GroupName && (ref.Kind == "ReplicaSet" || ref.Kind == "StatefulSet") || group == batchv1.GroupName && ref.Kind == "Job"
+	kind := owners.KindOf(ref)
+	return kind != "" && kind != owners.Deployment
 }

@@ -5,11 +5,8 @@ package capacitymix
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -18,6 +15,7 @@ import (
 	batchlisters "k8s.io/client-go/listers/batch/v1"
 	"k8s.io/utils/lru"
 
+	"berth.dev/berth/internal/owners"
 	"berth.dev/berth/internal/policy"
 )
 
@@ -87,11 +85,8 @@ func (c *controllers) Controller(namespace string, ref *metav1.OwnerReference) m
 
 // kind returns the owner's kind if it is one that is watched.
 func (c *controllers) kind(ref *metav1.OwnerReference) string {
-	group, _, _ := strings.Cut(ref.APIVersion, "/")
-	switch {
-	case group == appsv1.GroupName && (ref.Kind == "ReplicaSet" || ref.Kind == "StatefulSet" || ref.Kind == "Deployment" && c.deployments != nil),
-		group == batchv1.GroupName && ref.Kind == "Job":
-		return ref.Kind
+	if k := owners.KindOf(ref); k != owners.Deployment || c.deployments != nil {
+		return k
 	}
 	return ""
 }
@@ -109,13 +104,13 @@ func object[T any, P interface {
 
 func (c *controllers) cached(namespace string, ref *metav1.OwnerReference) metav1.Object {
 	switch c.kind(ref) {
-	case "ReplicaSet":
+	case owners.ReplicaSet:
 		return object(c.replicaSets.ReplicaSets(namespace).Get(ref.Name))
-	case "StatefulSet":
+	case owners.StatefulSet:
 		return object(c.statefulSets.StatefulSets(namespace).Get(ref.Name))
-	case "Job":
+	case owners.Job:
 		return object(c.jobs.Jobs(namespace).Get(ref.Name))
-	case "Deployment":
+	case owners.Deployment:
 		return object(c.deployments.Deployments(namespace).Get(ref.Name))
 	}
 	return nil
@@ -126,21 +121,8 @@ func (c *controllers) cached(namespace string, ref *metav1.OwnerReference) metav
 func (c *controllers) fetch(namespace string, ref *metav1.OwnerReference) metav1.Object {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
-	var owner metav1.Object
-	switch apps := c.client.AppsV1(); c.kind(ref) {
-	case "ReplicaSet":
-		owner = object(apps.ReplicaSets(namespace).Get(ctx, ref.Name, metav1.GetOptions{}))
-	case "StatefulSet":
-		owner = object(apps.StatefulSets(namespace).Get(ctx, ref.Name, metav1.GetOptions{}))
-	case "Deployment":
-		owner = object(apps.Deployments(namespace).Get(ctx, ref.Name, metav1.GetOptions{}))
-	case "Job":
-		owner = object(c.client.BatchV1().Jobs(namespace).Get(ctx, ref.Name, metav1.GetOptions{}))
-	}
+	owner, _ := owners.Read(ctx, c.client, namespace, ref) // one that cannot be had counts as one without annotations
 	ownerReads.Inc()
-	if owner == nil || owner.GetUID() != ref.UID {
-		return nil
-	}
 	return owner
 }
 
