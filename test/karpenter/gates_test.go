@@ -20,7 +20,7 @@ func TestWithTheGateKarpenterLaunchesTheMix(t *testing.T) {
 		t.Run(scheduler, func(t *testing.T) {
 			w := start(t, both)
 			if scheduler == defaultScheduler {
-				w.stockScheduler()
+				w.StartStock()
 			}
 			d := builders.Deployment("web", 20, builders.CPU(cpu), builders.Gated, builders.SchedulerName(scheduler))
 			w.Create(builders.CapacityMix("web", web.SpotPercent, web.MinOnDemand), d)

@@ -151,18 +151,6 @@ func (w *autoscaled) nodes() []corev1.Node {
 	return list.Items
 }
 
-// stockScheduler runs the unchanged kube-scheduler beside Berth's, for pods that name no scheduler.
-func (w *autoscaled) stockScheduler() {
-	w.T.Helper()
-	binary, err := cluster.Binary(w.Ctx, os.Stderr, cluster.StockScheduler)
-	require.NoError(w.T, err)
-	s := w.StartScheduler(cluster.SchedulerOptions{
-		Binary: binary, Name: "kube-scheduler", User: "system:kube-scheduler",
-		LeaderElection: &cluster.LeaderElection{Enabled: new(false)},
-	})
-	w.T.Cleanup(func() { world.Kill(s) })
-}
-
 // requireKarpentersNodes demands that Karpenter launched every node.
 func (w *autoscaled) requireKarpentersNodes() {
 	w.T.Helper()

@@ -33,7 +33,7 @@ func (w *World) RunScheduler(o cluster.SchedulerOptions) *cluster.Scheduler {
 	return s
 }
 
-// stock is the configuration of a scheduler without any plugin of Berth.
+// stock has the stock scheduler bind as fast as Berth's does in tests.
 const stock = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {qps: 1000, burst: 2000}
@@ -41,14 +41,18 @@ profiles:
 - schedulerName: default-scheduler
 `
 
-// StartStock starts the scheduler of pods that name none, with nothing of Berth
-// in its profile, and kills it at the end of the test.
+// StartStock starts the unchanged kube-scheduler, for pods that name no
+// scheduler, beside Berth's, and kills it at the end of the test.
 func (w *World) StartStock() {
 	w.T.Helper()
-	o := SchedulerOptions(SecondScheduler)
-	o.Name, o.ConfigFile = "stock", filepath.Join(w.T.TempDir(), "stock.yaml")
-	require.NoError(w.T, os.WriteFile(o.ConfigFile, []byte(stock), 0o600))
-	s := w.StartScheduler(o)
+	binary, err := cluster.Binary(w.Ctx, os.Stderr, cluster.StockScheduler)
+	require.NoError(w.T, err)
+	config := filepath.Join(w.T.TempDir(), "stock.yaml")
+	require.NoError(w.T, os.WriteFile(config, []byte(stock), 0o600))
+	s := w.StartScheduler(cluster.SchedulerOptions{
+		Binary: binary, Name: "stock", User: "system:kube-scheduler", ConfigFile: config,
+		LeaderElection: &cluster.LeaderElection{Enabled: new(false)},
+	})
 	w.T.Cleanup(func() { Kill(s) })
 }
 

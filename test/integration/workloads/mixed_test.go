@@ -4,32 +4,17 @@ package workloads_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/world"
 )
-
-// startStock starts the unchanged kube-scheduler beside Berth's, until the end of the test.
-func startStock(w *world.World) {
-	w.T.Helper()
-	binary, err := cluster.Binary(w.Ctx, os.Stderr, cluster.StockScheduler)
-	require.NoError(w.T, err)
-	off := false
-	stock := w.StartScheduler(cluster.SchedulerOptions{
-		Binary: binary, Name: "stock", User: "system:kube-scheduler",
-		LeaderElection: &cluster.LeaderElection{Enabled: &off},
-	})
-	w.T.Cleanup(func() { world.Kill(stock) })
-}
 
 // step is some pods of one group that are created and bound before the next.
 type step struct {
@@ -40,7 +25,7 @@ type step struct {
 
 func TestPodsThatTheDefaultSchedulerBoundCountInTheirGroup(t *testing.T) {
 	w := world.New(t, world.Roomy()...)
-	startStock(w)
+	w.StartStock()
 	for i, c := range []struct {
 		what           string
 		percent, floor int32
@@ -70,7 +55,7 @@ func TestPodsThatTheDefaultSchedulerBoundCountInTheirGroup(t *testing.T) {
 // With 8 of 10 on spot, where 3 belong, the best that is left is to put all others on on-demand.
 func TestPodsThatTheDefaultSchedulerBoundOnTheWrongTypeAreMadeUpForAsFarAsPossible(t *testing.T) {
 	w := world.New(t, world.Roomy()...)
-	startStock(w)
+	w.StartStock()
 	w.Create(builders.CapacityMix("fleet", 30, 1))
 	m := mix.New(30, 1)
 	owner := newFleet(w, "fleet")
