@@ -250,10 +250,12 @@ func (p *patient) accountRights(ctx context.Context, r *Report) {
 }
 
 func (p *patient) leases(ctx context.Context, r *Report) {
-	if s := p.settings; s != nil && s.Lease.Off {
+	switch s := p.settings; {
+	case s == nil:
+	case s.Profile.Lease.Name == "":
 		r.add(Warn, "scheduler", "turn leaderElection on", "the configuration has no leader election, so nobody can tell whether it runs")
-	} else if s != nil {
-		p.leaderless = !p.lease(ctx, r, "scheduler", s.Lease.Namespace, s.Lease.Name, Fail, "start berth-scheduler: pods that ask for it stay pending")
+	default:
+		p.leaderless = !p.lease(ctx, r, "scheduler", s.Profile.Lease.Namespace, s.Profile.Lease.Name, Fail, "start berth-scheduler: pods that ask for it stay pending")
 	}
 	p.lease(ctx, r, "controller", live.SystemNamespace, controllerLease, Warn, "start berth-controller: nothing is brought back, and mixes have no status")
 }

@@ -110,7 +110,7 @@ func (p *patient) bypasses(r *Report) {
 	var bypass []string
 	for _, o := range p.cluster.Pods {
 		pod := p.cluster.Fleet.Pod(o.Namespace, o.Name)
-		if pod == nil || !pod.Live() || pod.UsesGate() || p.cluster.Berths(pod.SchedulerName) {
+		if pod == nil || !pod.Live() || pod.UsesGate || p.cluster.Berths(pod.SchedulerName) {
 			continue
 		}
 		if found, _ := p.cluster.Fleet.Resolve(pod); found != nil {

@@ -126,7 +126,7 @@ func (e *explainer) limits() []string {
 	if e.record.Pinned {
 		why = append(why, "It names a capacity type in its own nodeSelector or affinity: it is counted, but not steered.")
 	}
-	if s := e.pod.Spec.SchedulerName; !e.cluster.Berths(s) && !e.record.UsesGate() {
+	if s := e.pod.Spec.SchedulerName; !e.cluster.Berths(s) && !e.record.UsesGate {
 		why = append(why, fmt.Sprintf("Its schedulerName is %s, which does not place by the mix: it is counted, but not steered.", s))
 	}
 	return why
@@ -191,7 +191,7 @@ func (e *explainer) borrowing(g *fleet.Group, seat fleet.Seat) *BorrowFacts {
 		b.Why = fmt.Sprintf("%s nodes did not come, and it was limited to %s before it was scheduled", seat.Wants, seat.On)
 	case e.pod.Annotations[v1alpha1.GateOpenedAnnotation] == v1alpha1.GateOpenedNoLeader:
 		b.Why = "no scheduler led when it was made, and it was let go without a slot"
-	case !e.cluster.Berths(e.pod.Spec.SchedulerName) && !e.record.UsesGate():
+	case !e.cluster.Berths(e.pod.Spec.SchedulerName) && !e.record.UsesGate:
 		b.Why = fmt.Sprintf("scheduler %s placed it, which does not know the mix", e.pod.Spec.SchedulerName)
 	case written == seat.On.String():
 		b.Why = fmt.Sprintf("the mix has changed since: when it was placed, its slot was %s", written)

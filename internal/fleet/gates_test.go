@@ -60,7 +60,7 @@ func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
 			assert.Equal(t, tc.wantOpened, p.Opened)
 			assert.Equal(t, tc.wantPinned, p.Pinned)
 			assert.Equal(t, tc.wantGated, p.Gated)
-			assert.Equal(t, tc.wantUses, p.UsesGate())
+			assert.Equal(t, tc.wantUses, p.UsesGate)
 		})
 	}
 }

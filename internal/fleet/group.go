@@ -278,7 +278,7 @@ func (f *Fleet) group(namespace string, uid types.UID, members map[*Pod]struct{}
 	if g.Policy, _ = f.policyOf(newest, newest.Object()); g.Policy == nil {
 		return g, false
 	}
-	g.SchedulerName, g.Gated = newest.SchedulerName, newest.UsesGate()
+	g.SchedulerName, g.Gated = newest.SchedulerName, newest.UsesGate
 	g.Replicas = len(live)
 	owner := f.objects[uid]
 	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)
@@ -315,7 +315,7 @@ func (f *Fleet) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 		groups = append(groups, Group{
 			Key: key, Policy: policies[key], Replicas: len(live),
 			Workload:      Workload{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: key.ID},
-			SchedulerName: live[len(live)-1].SchedulerName, Gated: live[len(live)-1].UsesGate(),
+			SchedulerName: live[len(live)-1].SchedulerName, Gated: live[len(live)-1].UsesGate,
 			Seats: f.seats(policies[key].Mix, live),
 		})
 	}
@@ -375,16 +375,15 @@ func (f *Fleet) seats(m mix.Mix, live []*Pod) []Seat {
 		p.Into(o)
 		slot, identity := policy.IdentitySlot(o, controllersOf{f})
 		switch {
-		case p.Bound():
+		case p.Bound(), p.Opened != capacity.Unknown:
 			if !identity {
 				slot, _ = policy.ClaimedSlot(o)
 			}
-			bound = append(bound, mix.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: f.typeOf(p.Node)})
-		case p.Opened != capacity.Unknown:
-			if !identity {
-				slot, _ = policy.ClaimedSlot(o)
+			on := p.Opened
+			if p.Bound() {
+				on = f.typeOf(p.Node)
 			}
-			bound = append(bound, mix.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: p.Opened})
+			bound = append(bound, mix.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: on})
 		case identity:
 			bound = append(bound, mix.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: m.TypeOf(slot)})
 		default:

@@ -64,6 +64,9 @@ type Pod struct {
 	// Opened is the type that the pod was limited to when its gate was opened, Unknown for all others. What limits it is
 	// not its own, so it is not Pinned.
 	Opened capacity.Type
+	// UsesGate is set where the pod was made with the scheduling gate. Its successor will be as well, so it has its type
+	// whoever schedules it.
+	UsesGate bool
 	// Running is the phase of a placeholder, which holds its room then. Of other pods it is not kept.
 	Running bool
 	// LocalData names a volume whose data is lost with the pod, "" if there is none.
@@ -77,12 +80,6 @@ func (p *Pod) Live() bool { return !p.Terminating && !p.Finished }
 
 // Bound reports whether the pod has a node.
 func (p *Pod) Bound() bool { return p.Node != "" }
-
-// UsesGate reports whether the pod was made with the scheduling gate. Its
-// successor will be as well, so it has its type whoever schedules it.
-func (p *Pod) UsesGate() bool {
-	return p.Gated || p.Opened != capacity.Unknown || p.Annotations[v1alpha1.GateOpenedAnnotation] == v1alpha1.GateOpenedNoLeader
-}
 
 // Object returns a pod object with what internal/policy reads.
 func (p *Pod) Object() *corev1.Pod {
@@ -151,6 +148,7 @@ func (f *Fleet) podOf(o *corev1.Pod) *Pod {
 		Terminating:   o.DeletionTimestamp != nil,
 		Finished:      o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed,
 		Gated:         gates.Has(o),
+		UsesGate:      gates.Made(o),
 		LocalData:     f.texts.one(localData(o)),
 	}
 	if !p.Gated {
@@ -240,7 +238,7 @@ func (p *Pod) sameState(q *Pod) bool {
 
 // sameNeeds: a gated pod may still get a nodeSelector, and a running one other requests.
 func (p *Pod) sameNeeds(q *Pod) bool {
-	return p.Pinned == q.Pinned && p.Gated == q.Gated && p.Opened == q.Opened &&
+	return p.Pinned == q.Pinned && p.Gated == q.Gated && p.Opened == q.Opened && p.UsesGate == q.UsesGate &&
 		p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory && p.SchedulerName == q.SchedulerName
 }
 

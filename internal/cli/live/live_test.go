@@ -24,6 +24,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/replay"
 )
 
 func load(t *testing.T, list func(list client.ObjectList, o *client.ListOptions) error) (*live.Cluster, error) {
@@ -101,11 +102,11 @@ func TestSettingsAreThoseOfTheSchedulersFile(t *testing.T) {
 		s, err := live.FromFile(filepath.Join("..", "..", "..", "manifests", "scheduler", name))
 		require.NoError(t, err)
 		assert.NotEmpty(t, s.Rules)
-		want := live.Lease{Namespace: "berth-system", Name: "berth-scheduler"}
+		want := replay.Lease{Namespace: "berth-system", Name: "berth-scheduler"}
 		if name == "replace-default.yaml" {
-			want = live.Lease{Namespace: "kube-system", Name: "kube-scheduler"}
+			want = replay.Lease{Namespace: "kube-system", Name: "kube-scheduler"}
 		}
-		assert.Equal(t, want, s.Lease)
+		assert.Equal(t, want, s.Profile.Lease)
 	}
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(`
@@ -123,7 +124,7 @@ profiles:
 `), 0o600))
 	s, err := live.FromFile(file)
 	require.NoError(t, err)
-	assert.True(t, s.Lease.Off)
+	assert.Zero(t, s.Profile.Lease, "there is none")
 	rule, ok := s.Rule("pool")
 	assert.True(t, ok)
 	assert.Equal(t, "pool", rule.Key)

@@ -23,13 +23,6 @@ const (
 	ConfigMapKey    = "config.yaml"
 )
 
-// Lease is the leader lease of the scheduler.
-type Lease struct {
-	Namespace, Name string
-	// Off is set where the configuration has no leader election.
-	Off bool
-}
-
 // Settings are what the scheduler's configuration says, as far as it decides
 // what a node is and which mix a pod has.
 type Settings struct {
@@ -41,7 +34,6 @@ type Settings struct {
 	Classifier *capacity.Classifier
 	// Defaults are the default mixes by scheduler name.
 	Defaults map[string]*policy.Policy
-	Lease    Lease
 }
 
 // FromFile reads a KubeSchedulerConfiguration.
@@ -59,26 +51,12 @@ func FromData(data []byte, source string) (*Settings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler configuration in %s: %w", source, err)
 	}
-	s, err := settings(profile, source)
-	if err != nil {
-		return nil, err
-	}
-	s.Lease = leaseOf(profile)
-	return s, nil
-}
-
-func leaseOf(p *replay.Profile) Lease {
-	return Lease{Namespace: p.Lease.Namespace, Name: p.Lease.Name, Off: p.Lease.Name == ""}
+	return settings(profile, source)
 }
 
 // Defaults are the settings of manifests/scheduler/second-scheduler.yaml.
 func Defaults() (*Settings, error) {
-	s, err := settings(replay.DefaultProfile(), "the defaults")
-	if err != nil {
-		return nil, err
-	}
-	s.Lease = leaseOf(s.Profile)
-	return s, nil
+	return settings(replay.DefaultProfile(), "the defaults")
 }
 
 func settings(p *replay.Profile, source string) (*Settings, error) {
