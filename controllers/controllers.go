@@ -130,13 +130,6 @@ func (p *parts) addFleet() error {
 func (p *parts) addRebalancer() error {
 	r := p.cfg.Rebalance
 	seconds := func(n int32) time.Duration { return time.Duration(n) * time.Second }
-	label, ok, err := arguments.CapacityTypeLabel(p.profile.Args, p.fleet.Classifier)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		label.Key = "" // placeholders are refused, and say so
-	}
 	p.rebalancer = rebalance.New(rebalance.Options{
 		Fleet: p.fleet, Board: p.board, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: p.mgr.GetEventRecorderFor(capacitymix.FieldOwner), Clock: clock.RealClock{},
@@ -151,7 +144,7 @@ func (p *parts) addRebalancer() error {
 		Storm: decision.StormSettings{
 			SharePercent: r.Storm.SharePercent, MinNodes: int(r.Storm.MinNodes), Window: seconds(r.Storm.WindowSeconds), Quiet: seconds(r.Storm.QuietSeconds),
 		},
-		Placeholders: rebalance.Placeholders{Image: r.PlaceholderImage, Label: label, SizeOf: p.sizeOf},
+		Placeholders: rebalance.Placeholders{Image: r.PlaceholderImage, SizeOf: p.sizeOf},
 	})
 	return p.mgr.Add(p.rebalancer)
 }

@@ -5,14 +5,12 @@ package controllers
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/webhook"
-	"berth.dev/berth/internal/arguments"
 	"berth.dev/berth/internal/owners"
 )
 
@@ -21,23 +19,17 @@ func (p *parts) addMixes(h *webhook.Handler) error {
 	h.Gates, h.Pins = p.cfg.Webhook.Gates, p.fleet.Classifier.Pins
 	h.Mixes = webhook.NewMixes(webhook.MixesOptions{
 		Prefixes: p.fleet.Prefixes, Store: p.store, Defaults: p.fleet.Defaults,
-		Owner: p.fleet.Owner, Read: func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
+		Owner: p.fleet.Owner, List: p.listMixes,
+		Read: func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
 			return owners.Read(ctx, p.kube, namespace, ref)
-		}, List: p.listMixes,
+		},
 		Synced: func() bool {
 			_, ok := p.synced()
 			return ok
 		},
 	})
-	if !h.Gates {
-		return nil
-	}
-	_, known, err := arguments.CapacityTypeLabel(p.profile.Args, p.fleet.Classifier)
-	if err == nil && !known {
-		err = errors.New("the scheduler's configuration has no capacityTypeLabel and no node rules that say one: no pod can be limited to its type")
-	}
-	if err != nil {
-		return fmt.Errorf("webhook.gates: %w", err)
+	if h.Gates && p.profile.Label.Key == "" {
+		return errors.New("webhook.gates: the scheduler's configuration has no capacityTypeLabel and no node rules that say one: no pod can be limited to its type")
 	}
 	return nil
 }

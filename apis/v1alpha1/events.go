@@ -41,7 +41,8 @@ const (
 	EventReasonProvisioning = "ProvisioningRoom"
 
 	// EventReasonMoveFailed (Warning, on the workload): the replacement of a moved replica did not come to run on the
-	// right capacity type, or a placeholder pod did not come to hold the room for it. The next move waits for the time that the message names.
+	// right capacity type, or a placeholder pod did not come to hold the room for it. The next move waits for the time
+	// that the message names.
 	EventReasonMoveFailed = "MoveFailed"
 
 	// EventReasonMoveBlocked (Normal, on the workload): a replica should move, and the message says why it does not.

@@ -26,7 +26,6 @@ import (
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/rebalance"
 	"berth.dev/berth/internal/replay"
 )
@@ -62,8 +61,6 @@ type Options struct {
 // Placeholders are how room is asked of an autoscaler.
 type Placeholders struct {
 	Image string
-	// Label limits pods to a capacity type. Without a key none can be, and no placeholder is created.
-	Label gates.Label
 	// SizeOf returns the ResourceLimit of a pod, nil if it has none.
 	SizeOf func(*corev1.Pod) *v1alpha1.ResourceLimit
 }

@@ -51,7 +51,7 @@ func (p *pass) provision(ctx context.Context, e *board.Entry, v rebalance.Verdic
 
 // placeholder makes the pod that is to be created.
 func (p *pass) placeholder(ctx context.Context, e *board.Entry, v rebalance.Verdict) (*corev1.Pod, *board.Hold) {
-	if p.Placeholders.Label.Key == "" {
+	if p.Profile.Label.Key == "" {
 		return nil, p.refused(v, "there is no node label by which a pod could be limited to %s (capacityTypeLabel)", v.Target)
 	}
 	replica, err := p.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
@@ -69,7 +69,7 @@ func (p *pass) placeholder(ctx context.Context, e *board.Entry, v rebalance.Verd
 		return nil, p.hold(v, ReasonUnproven, holdRefused, "%v", err)
 	}
 	return placeholder.Pod(placeholder.Seat{
-		Replica: replica, Type: v.Target, Label: p.Placeholders.Label, Tolerations: e.Group.Policy.Tolerations[v.Target],
+		Replica: replica, Type: v.Target, Label: p.Profile.Label, Tolerations: e.Group.Policy.Tolerations[v.Target],
 		Size: p.Placeholders.SizeOf(replica), Volumes: volumes,
 	}, p.Placeholders.Image), nil
 }

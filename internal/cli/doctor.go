@@ -17,8 +17,8 @@ import (
 )
 
 const aboutDoctor = `Checks that Berth is installed, runs, and may do what it needs; and finds what keeps mixes from being kept: nodes of
-unknown type, pods that another scheduler places or that wait for their slot, mixes that conflict, disruption budgets that overlap, pods whose ResourceLimit
-keeps them waiting.
+unknown type, pods that another scheduler places or that wait for their slot, mixes that conflict, disruption budgets
+that overlap, pods whose ResourceLimit keeps them waiting.
 Ends with exit code 1 if a check fails. It asks the API server for access reviews, which are not stored.`
 
 // Level of a finding.

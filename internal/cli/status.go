@@ -13,7 +13,8 @@ const aboutStatus = `Shows the mixes of a namespace and the workloads that they 
 annotations or by the scheduler's default mix.
 
 Replicas are counted now, from pods and nodes. DESIRED and ACTUAL are spot/on-demand, and PENDING-FOR (-o wide) is the
-same of the replicas without a node; "2?" after them are replicas on nodes whose type is not known. Only what berth-controller knows, why a replica is not moved, is taken from its last report.`
+same of the replicas without a node; "2?" after them are replicas on nodes whose type is not known. Only what
+berth-controller knows, why a replica is not moved, is taken from its last report.`
 
 // Status is what `status` shows.
 type Status struct {

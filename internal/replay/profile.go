@@ -63,9 +63,9 @@ type Profile struct {
 	Skipped []string
 	// Lease is the schedulers', the zero value where leader election is off.
 	Lease Lease
+	// Label limits pods with the scheduling gate, and placeholders, to a type. Without a key none can be.
+	Label gates.Label
 
-	// label limits pods with the scheduling gate to their type; without a key none can be.
-	label gates.Label
 	// stock is set where the profile default-scheduler is not the configuration's: it stands for the stock scheduler, which
 	// places pods whose gate was opened if they ask for it.
 	stock bool
@@ -160,7 +160,7 @@ func (p *Profile) addLabel() error {
 	}
 	label, ok, err := arguments.CapacityTypeLabel(p.Args, classifier)
 	if ok {
-		p.label = label
+		p.Label = label
 	}
 	return err
 }

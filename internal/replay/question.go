@@ -183,13 +183,13 @@ func (v *view) candidates(counts func(*corev1.Node) bool) []fwk.NodeInfo {
 // the pod's own, and stay: they keep no pod from a node.
 func (p *Profile) replacement(q Question) *corev1.Pod {
 	out := replacement(q.Pod)
-	if !gates.Made(q.Pod) || p.label.Key == "" || q.Wants == capacity.Unknown {
+	if !gates.Made(q.Pod) || p.Label.Key == "" || q.Wants == capacity.Unknown {
 		return out
 	}
 	if _, opened := gates.Opened(q.Pod); opened {
-		p.label.Unlimit(&out.Spec)
+		p.Label.Unlimit(&out.Spec)
 	}
-	p.label.Limit(&out.Spec, q.Wants)
+	p.Label.Limit(&out.Spec, q.Wants)
 	gates.Tolerate(&out.Spec, q.Tolerations)
 	return out
 }
