@@ -89,7 +89,7 @@ type CapacityMixArgs struct {
 	// SpreadSpotOver are the node label keys whose values together name an interruption domain, for mixes that list none.
 	SpreadSpotOver []string
 
-	// NodeSampleSize is the number of nodes that a pod is tried on first. 0 tries all nodes at once.
+	// NodeSampleSize is the number of nodes that are looked at for a pod first. 0 tries all nodes at once.
 	NodeSampleSize int32
 
 	// SyncTimeoutSeconds bounds the wait for the plugin's caches at start.

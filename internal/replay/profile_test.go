@@ -46,7 +46,7 @@ func TestTheDefaultProfileHasTheDefaultArguments(t *testing.T) {
 	p := DefaultProfile()
 	assert.Equal(t, []string{"berth-scheduler"}, p.SchedulerNames)
 	assert.Equal(t, config.BuiltinNodeRulesAppend, p.Args.BuiltinNodeRules)
-	assert.Equal(t, int32(100), p.Args.NodeSampleSize)
+	assert.Equal(t, int32(32), p.Args.NodeSampleSize)
 	assert.Empty(t, p.Skipped)
 }
 

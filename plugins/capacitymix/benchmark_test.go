@@ -54,7 +54,7 @@ func benchFixture(b *testing.B, sample int32) (*fixture, []*corev1.Pod) {
 }
 
 func BenchmarkPreFilter(b *testing.B) {
-	for name, sample := range map[string]int32{"without sample": 0, "sample of 16": 16, "sample of 100": 100} {
+	for name, sample := range map[string]int32{"without sample": 0, "sample of 16": 16, "sample of 32": 32, "sample of 100": 100} {
 		b.Run(name, func(b *testing.B) {
 			f, pods := benchFixture(b, sample)
 			b.ReportAllocs()

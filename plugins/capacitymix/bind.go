@@ -23,7 +23,7 @@ import (
 func (pl *CapacityMix) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := cycleOf(state)
 	if c == nil {
-		return fwk.NewStatus(fwk.Skip)
+		return skip
 	}
 	binding := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: annotations(c, pod)},

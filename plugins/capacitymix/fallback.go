@@ -120,7 +120,6 @@ func (f *fallbacks) lead(ctx context.Context) {
 			f.queue.Add(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 		}
 	}
-	context.AfterFunc(ctx, f.queue.ShutDown)
 	go f.work(ctx)
 	go wait.UntilWithContext(ctx, func(context.Context) { f.tend() }, tendAgain)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -38,13 +39,17 @@ type cycle struct {
 	attempt ledger.Attempt
 	// settled: slot and type were given to the pod before, by opening its gate.
 	settled bool
-	// wrongType is the reason that Filter gives for nodes of the other type.
-	wrongType string
-	// domains and least are set by PreScore: the spread of the group's spot
-	// pods, and the lowest count among the nodes to be scored.
-	domains ledger.Domains
-	least   int32
+	// wrongType is the reason that Filter gives for nodes of the other type, written when it is first needed.
+	wrongType atomic.Pointer[string]
+	// spread and least are set with the sample, or by PreScore: how the group's
+	// pods are spread, and the fewest around a node among those to be scored.
+	spread ledger.Spread
+	least  crowd
 }
+
+// skip is the answer to what is not this plugin's business. The framework does
+// not change a status that says so, and so it costs no pod without a mix an allocation.
+var skip = fwk.NewStatus(fwk.Skip)
 
 // Clone returns the cycle itself: preemption, which clones, changes nothing in it.
 func (c *cycle) Clone() fwk.StateData { return c }
@@ -72,7 +77,7 @@ func (pl *CapacityMix) PreFilter(ctx context.Context, state fwk.CycleState, pod 
 	// A pod that names a capacity type itself is counted once it runs, and not steered.
 	if p == nil || !opened && pl.classifier.Pins(&pod.Spec) {
 		pl.ledger.Drop(pod.UID)
-		return nil, fwk.NewStatus(fwk.Skip)
+		return nil, skip
 	}
 	var c *cycle
 	if opened {
@@ -86,7 +91,6 @@ func (pl *CapacityMix) PreFilter(ctx context.Context, state fwk.CycleState, pod 
 		}
 	}
 	names := pl.narrow(pod, c)
-	c.wrongType = wrongTypeReason(c.wants, c.slot)
 	state.Write(preFilterStateKey, c)
 	if names == nil {
 		return nil, nil
@@ -147,7 +151,7 @@ func (pl *CapacityMix) narrow(pod *corev1.Pod, c *cycle) sets.Set[string] {
 		return nil
 	}
 	if pl.sampleSize > 0 && pl.ledger.Side(c.wants) > pl.sampleSize && !particular(pod, pl.opener.label.Key) {
-		if names := pl.sample(pod, c.wants); len(names) > 0 {
+		if names := pl.sample(pod, c); len(names) > 0 {
 			return names
 		}
 	}
@@ -179,7 +183,7 @@ func (pl *CapacityMix) Filter(_ context.Context, state fwk.CycleState, _ *corev1
 	case c.attempt.Stage == ledger.StageBorrow:
 		return nil
 	}
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.wrongType)
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.wrongTypeReason())
 }
 
 // node returns what is known of a node. The node event can be behind the
@@ -192,6 +196,12 @@ func (pl *CapacityMix) node(nodeInfo fwk.NodeInfo) ledger.Node {
 	return pl.ledger.Describe(node)
 }
 
-func wrongTypeReason(wants capacity.Type, slot int) string {
-	return "node(s) are " + wants.Other().String() + ", slot " + strconv.Itoa(slot) + " needs " + wants.String()
+// wrongTypeReason is why nodes of the other type are refused. Filter is called for many nodes at once.
+func (c *cycle) wrongTypeReason() string {
+	if known := c.wrongType.Load(); known != nil {
+		return *known
+	}
+	reason := "node(s) are " + c.wants.Other().String() + ", slot " + strconv.Itoa(c.slot) + " needs " + c.wants.String()
+	c.wrongType.Store(&reason)
+	return reason
 }

@@ -66,6 +66,11 @@ func newOpener(ctx context.Context, sh *shared, handle framework.Handle, leads <
 		p, _ := o.resolver(pod).Resolve(pod)
 		return p
 	})
+	// The queues run from here on, also in a process that never leads.
+	context.AfterFunc(ctx, func() {
+		o.queue.ShutDown()
+		o.fallbacks.queue.ShutDown()
+	})
 	var err error
 	o.label, o.limits, err = arguments.CapacityTypeLabel(sh.args, sh.classifier)
 	if err == nil && !o.limits && leads != nil {
@@ -108,7 +113,6 @@ func (o *opener) run(ctx context.Context, leads <-chan struct{}) {
 		}
 		logger.Error(nil, "No gates are opened until nodes, pods and CapacityMixes are read", "plugin", Name)
 	}
-	context.AfterFunc(ctx, o.queue.ShutDown)
 	o.fallbacks.lead(ctx)
 	o.leading.Store(true)
 	o.begin(logger)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -60,6 +61,12 @@ func (f *fixture) open(tb rapidTB, pod *corev1.Pod) *corev1.Pod {
 	require.NoError(tb, json.Unmarshal(text, after))
 	f.watcher().pod(after)
 	return after
+}
+
+func TestTheQueuesOfAProcessThatNeverLedEndWithIt(t *testing.T) {
+	var o *opener
+	t.Run("process", func(t *testing.T) { o = newFixture(t, defaultArgs(), nil).plugin.opener })
+	require.Eventually(t, func() bool { return o.queue.ShuttingDown() && o.fallbacks.queue.ShuttingDown() }, 10*time.Second, 10*time.Millisecond)
 }
 
 func TestThePatchOpensTheGateAndSaysWhichPodItIsFor(t *testing.T) {

@@ -300,15 +300,29 @@ func TestScoreSpreadsSpotPodsOverInterruptionDomains(t *testing.T) {
 		s, _ := f.plugin.Score(f.ctx, state, pods[3], info)
 		got = append(got, s)
 	}
-	assert.Equal(t, []int64{50, 75, 100}, got)
+	assert.Equal(t, []int64{0, 40, 100}, got, "25 for the domain, 10 for the zone and 25 for the node, each time")
 }
 
-func TestOnDemandPodsAreNotScored(t *testing.T) {
-	pod := testPod("web", 0)
-	f := newFixture(t, defaultArgs(), twoNodes, pod)
+func TestOnDemandPodsAreSpreadOverZonesAndNodes(t *testing.T) {
+	pods := []*corev1.Pod{testPod("web", 0), testPod("web", 1)}
+	nodes := []*corev1.Node{testNode("a1", "on-demand"), testNode("a2", "on-demand"), testNode("b1", "on-demand")}
+	for i, zone := range []string{"a", "a", "b"} {
+		nodes[i].Labels[corev1.LabelTopologyZone] = zone
+		nodes[i].Labels[corev1.LabelInstanceTypeStable] = nodeName("type", i) // each is a domain: they do not count
+	}
+	f := newFixture(t, defaultArgs(), nodes, objects(pods...)...)
 	f.mix(t, capacityMix("web", 0, 0))
-	state, _ := f.filter(t, pod)
-	assert.True(t, f.plugin.PreScore(f.ctx, state, pod, f.infos).IsSkip())
+	state, _ := f.filter(t, pods[0])
+	require.Nil(t, f.plugin.Reserve(f.ctx, state, pods[0], "a1"))
+	state, _ = f.filter(t, pods[1])
+	require.Nil(t, f.plugin.PreScore(f.ctx, state, pods[1], f.infos))
+	var got []int64
+	for _, info := range f.infos {
+		s, status := f.plugin.Score(f.ctx, state, pods[1], info)
+		require.Nil(t, status)
+		got = append(got, s)
+	}
+	assert.Equal(t, []int64{65, 90, 100}, got)
 }
 
 func TestSampleNarrowsLargeSidesOnly(t *testing.T) {
@@ -334,7 +348,7 @@ func TestSampleNarrowsLargeSidesOnly(t *testing.T) {
 	result, _ := preFilter(onDemand)
 	assert.True(t, result.AllNodes(), "16 nodes are no more than a sample")
 	result, state := preFilter(spot)
-	require.Len(t, result.NodeNames, 16)
+	require.Len(t, result.NodeNames, 4, "the best of 16")
 	for name := range result.NodeNames {
 		assert.Equal(t, capacity.Spot, typeOf(f, name))
 	}

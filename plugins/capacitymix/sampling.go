@@ -3,17 +3,33 @@
 package capacitymix
 
 import (
+	"cmp"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	resourcehelper "k8s.io/component-helpers/resource"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
 )
 
 // sampleLooks bounds how many nodes are looked at per node of the sample: in a
 // full cluster it is cheaper to try all nodes than to search for a free one here.
 const sampleLooks = 4
+
+// Every node that the framework's plugins filter and score costs it some 4 µs
+// and ten allocations; to look at one here costs a hundredth. So the sample is
+// ranked here, by room and by how few siblings are around, and only the best of
+// it are handed on, an eighth of the sample but no fewer than this.
+const fewestFinalists = 4
+
+// rankOfSpread is what a point of Score counts for against one of room: the
+// plugin's weight in the profiles that Berth ships.
+const rankOfSpread = 3
 
 // particular reports whether a pod asks for particular nodes, which a sample
 // over all nodes of a type is likely to miss. Such pods are tried on all at once.
@@ -48,27 +64,146 @@ func selects(pod *corev1.Pod, own string) bool {
 	return n > 0
 }
 
-// sample returns up to sampleSize nodes of a type that seem to have room.
-func (pl *CapacityMix) sample(pod *corev1.Pod, t capacity.Type) sets.Set[string] {
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	cpu, memory := requests.Cpu().MilliValue(), requests.Memory().Value()
-	nodes := pl.handle.SnapshotSharedLister().NodeInfos()
-	names := make(sets.Set[string], pl.sampleSize)
-	for _, name := range pl.ledger.Sample(t, pl.sampleSize*sampleLooks) {
-		if info, err := nodes.Get(name); err == nil && hasRoom(info, cpu, memory) {
-			names.Insert(name)
-			if len(names) == pl.sampleSize {
-				break
+// choosy reports whether a pod says itself which of the nodes it can have are
+// better or worse, or has rules that are not looked at here: then the whole
+// sample is handed on, for the other plugins to choose from.
+func choosy(pod *corev1.Pod) bool {
+	if len(pod.Spec.TopologySpreadConstraints) > 0 || pod.Labels[v1alpha1.ResourceLimitLabel] != "" {
+		return true
+	}
+	if a := pod.Spec.Affinity; a != nil && (a.NodeAffinity != nil || a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+		return true
+	}
+	for i := range pod.Spec.Containers {
+		for _, port := range pod.Spec.Containers[i].Ports {
+			if port.HostPort > 0 {
+				return true
 			}
 		}
+	}
+	return false
+}
+
+// candidate is a node of the sample.
+type candidate struct {
+	name  string
+	crowd crowd
+	// free is how much of the node's CPU and memory the pod would leave free, in percent.
+	free int64
+	rank int64
+}
+
+// sample returns up to sampleSize nodes of a type that seem to have room, for a
+// pod that is not choosy the best of them. What it found out about the spread
+// stays in the cycle.
+func (pl *CapacityMix) sample(pod *corev1.Pod, c *cycle) sets.Set[string] {
+	all := pl.candidates(pod, c.wants)
+	if len(all) == 0 {
+		return nil
+	}
+	c.spread = pl.ledger.SpreadOf(c.group, func(yield func(string) bool) {
+		for i := range all {
+			if !yield(all[i].name) {
+				return
+			}
+		}
+	})
+	for i := range all {
+		n, _ := pl.ledger.Node(all[i].name)
+		all[i].crowd = c.crowdAt(n, all[i].name)
+		if i == 0 {
+			c.least = all[i].crowd
+		}
+		c.least = c.least.fewest(all[i].crowd)
+	}
+	if !choosy(pod) {
+		all = finalists(all, c.least)
+	}
+	names := make(sets.Set[string], len(all))
+	for i := range all {
+		names.Insert(all[i].name)
 	}
 	return names
 }
 
-// hasRoom is a rough, cheap form of the NodeResourcesFit filter, which still decides.
-func hasRoom(info fwk.NodeInfo, cpu, memory int64) bool {
+// finalists are the best of a sample; of equal ones those whose turn came first.
+func finalists(all []candidate, least crowd) []candidate {
+	n := max(fewestFinalists, len(all)/8)
+	if len(all) <= n {
+		return all
+	}
+	for i := range all {
+		all[i].rank = rankOfSpread*all[i].crowd.score(least) + all[i].free
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.rank, a.rank) })
+	return all[:n]
+}
+
+// candidates are up to sampleSize nodes of a type that seem to have room.
+func (pl *CapacityMix) candidates(pod *corev1.Pod, t capacity.Type) []candidate {
+	cpu, memory := requests(pod)
+	nodes := pl.handle.SnapshotSharedLister().NodeInfos()
+	all := make([]candidate, 0, pl.sampleSize)
+	for range sampleLooks {
+		for _, name := range pl.ledger.Sample(t, pl.sampleSize-len(all)) {
+			info, err := nodes.Get(name)
+			if err != nil || !tolerates(pod, info) {
+				continue
+			}
+			if free, fits := room(info, cpu, memory); fits {
+				all = append(all, candidate{name: name, free: free})
+			}
+		}
+		if len(all) == pl.sampleSize {
+			break
+		}
+	}
+	return all
+}
+
+// requests is what a pod asks for of CPU, in millicores, and of memory, in bytes.
+func requests(pod *corev1.Pod) (cpu, memory int64) {
+	s := &pod.Spec
+	if len(s.InitContainers) > 0 || len(s.Overhead) > 0 || s.Resources != nil {
+		r := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+		return r.Cpu().MilliValue(), r.Memory().Value()
+	}
+	for i := range s.Containers {
+		r := s.Containers[i].Resources.Requests
+		cpu += r.Cpu().MilliValue()
+		memory += r.Memory().Value()
+	}
+	return cpu, memory
+}
+
+// tolerates asks what the TaintToleration filter asks, so that the few nodes
+// that are handed on are not spent on those it refuses.
+func tolerates(pod *corev1.Pod, info fwk.NodeInfo) bool {
+	taints := info.Node().Spec.Taints
+	if len(taints) == 0 {
+		return true
+	}
+	_, refused := corev1helpers.FindMatchingUntoleratedTaint(taints, pod.Spec.Tolerations, keepsAway)
+	return !refused
+}
+
+func keepsAway(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
+
+// room is a rough, cheap form of the NodeResourcesFit filter, which still
+// decides, and of its score: how much would be left free, in percent.
+func room(info fwk.NodeInfo, cpu, memory int64) (free int64, fits bool) {
 	allocatable, requested := info.GetAllocatable(), info.GetRequested()
-	return requested.GetMilliCPU()+cpu <= allocatable.GetMilliCPU() &&
-		requested.GetMemory()+memory <= allocatable.GetMemory() &&
-		len(info.GetPods()) < allocatable.GetAllowedPodNumber()
+	leftCPU := allocatable.GetMilliCPU() - requested.GetMilliCPU() - cpu
+	leftMemory := allocatable.GetMemory() - requested.GetMemory() - memory
+	if leftCPU < 0 || leftMemory < 0 || len(info.GetPods()) >= allocatable.GetAllowedPodNumber() {
+		return 0, false
+	}
+	return (percent(leftCPU, allocatable.GetMilliCPU()) + percent(leftMemory, allocatable.GetMemory())) / 2, true
+}
+
+func percent(part, of int64) int64 {
+	if of == 0 {
+		return 0
+	}
+	return part * framework.MaxNodeScore / of
 }

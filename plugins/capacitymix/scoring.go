@@ -13,44 +13,84 @@ import (
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
-// domainStep is what one spot pod of the group more than in the emptiest
-// interruption domain costs a node. Four more cost it everything, so domains
-// stay even within a few pods however large the group is.
-const domainStep = framework.MaxNodeScore / 4
+// What a node loses of its score, of 100: for every spot pod of the group that
+// its interruption domain has more than the emptiest, for every pod of the group
+// that its zone has more, and for every one on the node itself. So domains and
+// zones stay even within a few pods however large the group is.
+const (
+	domainStep = framework.MaxNodeScore / 4
+	zoneStep   = framework.MaxNodeScore / 10
+	hostStep   = framework.MaxNodeScore / 4
+)
 
-// PreScore looks up how the group's spot pods are spread. There is nothing to
-// score for pods on on-demand slots.
+// crowd is how many pods of the group there are around a node.
+type crowd struct{ domain, zone, host int32 }
+
+func (c *cycle) crowdAt(n ledger.Node, name string) crowd {
+	k := crowd{zone: c.spread.Zone(n), host: c.spread.Host(name)}
+	if n.Type == capacity.Spot {
+		k.domain = c.spread.Domain(n)
+	}
+	return k
+}
+
+// fewest is the least of each in both.
+func (k crowd) fewest(o crowd) crowd {
+	return crowd{domain: min(k.domain, o.domain), zone: min(k.zone, o.zone), host: min(k.host, o.host)}
+}
+
+// score is what a crowd leaves of a node's score, where the least crowded have so many.
+func (k crowd) score(least crowd) int64 {
+	lost := int64(k.domain-least.domain)*domainStep + int64(k.zone-least.zone)*zoneStep + int64(k.host-least.host)*hostStep
+	return max(0, framework.MaxNodeScore-lost)
+}
+
+// PreScore finds the least crowded of the nodes that are to be scored. Of a
+// sample that is known already.
 func (pl *CapacityMix) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	c := cycleOf(state)
-	if c == nil || c.wants == capacity.OnDemand && c.attempt.Stage != ledger.StageBorrow {
-		return fwk.NewStatus(fwk.Skip)
+	if c == nil {
+		return skip
 	}
-	c.domains = pl.ledger.DomainsOf(c.group)
-	c.least = c.domains.Most
+	if c.attempt.Stage == ledger.StageSample {
+		return nil
+	}
+	c.spread = pl.ledger.SpreadOf(c.group, func(yield func(string) bool) {
+		for _, info := range nodes {
+			if !yield(info.Node().Name) {
+				return
+			}
+		}
+	})
+	found := false
 	for _, info := range nodes {
-		if n, _ := pl.ledger.Node(info.Node().Name); n.Type == capacity.Spot {
-			c.least = min(c.least, c.domains.Count(n))
+		name := info.Node().Name
+		n, _ := pl.ledger.Node(name)
+		if n.Type != c.wants {
+			continue
+		}
+		if k := c.crowdAt(n, name); found {
+			c.least = c.least.fewest(k)
+		} else {
+			c.least, found = k, true
 		}
 	}
 	return nil
 }
 
-// Score prefers the nodes of the slot's type and, among spot nodes, those in
-// interruption domains with few pods of the group.
+// Score prefers the nodes of the slot's type and, among these, those with few
+// pods of the group around them.
 func (pl *CapacityMix) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {
 		return 0, nil
 	}
-	n, _ := pl.ledger.Node(nodeInfo.Node().Name)
+	name := nodeInfo.Node().Name
+	n, _ := pl.ledger.Node(name)
 	if n.Type != c.wants {
 		return 0, nil
 	}
-	if n.Type == capacity.OnDemand {
-		return framework.MaxNodeScore, nil
-	}
-	over := int64(c.domains.Count(n) - c.least)
-	return max(0, framework.MaxNodeScore-over*domainStep), nil
+	return c.crowdAt(n, name).score(c.least), nil
 }
 
 // ScoreExtensions returns nil: scores are final.

@@ -77,7 +77,7 @@ func TestArgumentsReachThePlugin(t *testing.T) {
 		BuiltinNodeRules:   config.BuiltinNodeRulesAppend,
 		AnnotationPrefixes: []string{"berth.dev"},
 		SpreadSpotOver:     []string{"topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"},
-		NodeSampleSize:     100,
+		NodeSampleSize:     32,
 		SyncTimeoutSeconds: 60,
 	}
 	defaultsWithMix := defaults

@@ -9,7 +9,7 @@ import (
 
 const (
 	defaultAnnotationPrefix   = "berth.dev"
-	defaultNodeSampleSize     = 100
+	defaultNodeSampleSize     = 32
 	defaultSyncTimeoutSeconds = 60
 )
 

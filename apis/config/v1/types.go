@@ -106,9 +106,10 @@ type CapacityMixArgs struct {
 	// +listType=atomic
 	SpreadSpotOver []string `json:"spreadSpotOver,omitempty"`
 
-	// nodeSampleSize is the number of nodes of its capacity type that a pod is tried on first, from 16 to 1000, so that
-	// scheduling costs the same in a small and a large cluster. When none of them fits, all are tried.
-	// 0 tries all nodes at once. Absent means 100.
+	// nodeSampleSize is the number of nodes of its capacity type that are looked at for a pod first, from 16 to 1000, so
+	// that scheduling costs the same in a small and a large cluster. The best of them, an eighth but no fewer than 4, go
+	// through the filters and scores of all plugins; of a pod with preferences of its own the whole sample does. When none
+	// of them fits, all nodes are tried. 0 tries all nodes at once. Absent means 32.
 	//
 	// +optional
 	NodeSampleSize *int32 `json:"nodeSampleSize,omitempty"`

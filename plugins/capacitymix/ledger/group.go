@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/internal/policy"
 )
 
-// noDomain marks a pod that is counted in no interruption domain.
+// noDomain marks a pod that is counted in no interruption domain, or in no zone.
 const noDomain = -1
 
 // group is the pods that one mix is kept for. Guarded by Ledger.mu.
@@ -37,6 +37,8 @@ type group struct {
 
 	keyset  *keyset
 	domains []int32 // spot pods per interruption domain of the keyset
+	zones   []int32 // pods per zone
+	hosts   map[string]int32
 }
 
 func newGroup(key policy.GroupKey, ks *keyset) *group {
@@ -45,6 +47,7 @@ func newGroup(key policy.GroupKey, ks *keyset) *group {
 		members:    map[types.UID]*record{},
 		holders:    map[int]*record{},
 		floating:   map[types.UID]*record{},
+		hosts:      map[string]int32{},
 		keyset:     ks,
 		topPending: mix.NoSlot,
 	}
@@ -223,10 +226,21 @@ func (g *group) pending(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// count adds a pod to an interruption domain.
-func (g *group) count(domain int32) {
-	for int(domain) >= len(g.domains) {
-		g.domains = append(g.domains, 0)
+// oneMore adds one to the count of a domain or zone.
+func oneMore(counts []int32, number int32) []int32 {
+	for int(number) >= len(counts) {
+		counts = append(counts, 0)
 	}
-	g.domains[domain]++
+	counts[number]++
+	return counts
+}
+
+// onHost adds to the count of the pods on a node, "" for none.
+func (g *group) onHost(node string, by int32) {
+	if node == "" {
+		return
+	}
+	if g.hosts[node] += by; g.hosts[node] == 0 {
+		delete(g.hosts, node)
+	}
 }

@@ -42,6 +42,7 @@ type Ledger struct {
 	// onNode finds the pods to count again when a node changes its labels.
 	onNode  map[string]map[*record]struct{}
 	keysets []*keyset
+	zones   *keyset // the zone label alone
 	sides   [numTypes]side
 }
 
@@ -71,6 +72,7 @@ type record struct {
 	limited capacity.Type
 	// domain is the interruption domain in which the pod is counted, noDomain if in none.
 	domain  int32
+	zone    int32       // the same for its zone
 	pending *corev1.Pod // while claimed or opened: whom to wake
 	// seeks is the type that the pod's own slot is of; while it is tried ahead
 	// of its turn (StageAhead), the slot it holds is of the other type.
@@ -86,6 +88,7 @@ func New(classifier *capacity.Classifier, spreadOver []string) *Ledger {
 		pods:       map[types.UID]*record{},
 		groups:     map[policy.GroupKey]*group{},
 		onNode:     map[string]map[*record]struct{}{},
+		zones:      &keyset{keys: []string{corev1.LabelTopologyZone}, numbers: map[string]int32{}},
 	}
 	l.nodes.byName = map[string]Node{}
 	l.nodes.flat.Store(newFlatTable(nil))
@@ -346,7 +349,7 @@ func (l *Ledger) add(uid types.UID, key policy.GroupKey, created int64) *record 
 	r := &record{
 		pod:   mix.Pod{ID: string(uid), Created: created, Slot: mix.NoSlot},
 		uid:   uid,
-		group: g, domain: noDomain,
+		group: g, domain: noDomain, zone: noDomain,
 	}
 	l.pods[uid] = r
 	g.members[uid] = r
@@ -380,24 +383,9 @@ func (l *Ledger) govern(g *group, p *policy.Policy) {
 
 // place moves a pod to a node, "" for none, and counts it there.
 func (l *Ledger) place(r *record, node string) {
-	if r.domain != noDomain {
-		r.group.domains[r.domain]--
-		r.domain = noDomain
-	}
+	r.uncount()
 	if r.node != node {
-		if on := l.onNode[r.node]; on != nil {
-			delete(on, r)
-			if len(on) == 0 {
-				delete(l.onNode, r.node)
-			}
-		}
-		r.node = node
-		if node != "" {
-			if l.onNode[node] == nil {
-				l.onNode[node] = map[*record]struct{}{}
-			}
-			l.onNode[node][r] = struct{}{}
-		}
+		l.move(r, node)
 	}
 	n := l.nodes.byName[node] // of unknown type if it is not known
 	on := n.Type
@@ -408,8 +396,47 @@ func (l *Ledger) place(r *record, node string) {
 		r.pod.On = on
 		r.group.unsettled = r.group.unsettled || r.floating
 	}
+	r.count(n)
+}
+
+// move changes the node of a pod in the indexes.
+func (l *Ledger) move(r *record, node string) {
+	r.group.onHost(r.node, -1)
+	r.group.onHost(node, 1)
+	if on := l.onNode[r.node]; on != nil {
+		delete(on, r)
+		if len(on) == 0 {
+			delete(l.onNode, r.node)
+		}
+	}
+	r.node = node
+	if node != "" {
+		if l.onNode[node] == nil {
+			l.onNode[node] = map[*record]struct{}{}
+		}
+		l.onNode[node][r] = struct{}{}
+	}
+}
+
+// count counts a pod in the domain, if it is a spot node's, and in the zone of its node.
+func (r *record) count(n Node) {
 	if n.Type == capacity.Spot {
 		r.domain = n.in(r.group.keyset.index)
-		r.group.count(r.domain)
+		r.group.domains = oneMore(r.group.domains, r.domain)
+	}
+	if n.details != nil {
+		r.zone = n.zoneNumber
+		r.group.zones = oneMore(r.group.zones, r.zone)
+	}
+}
+
+func (r *record) uncount() {
+	if r.domain != noDomain {
+		r.group.domains[r.domain]--
+		r.domain = noDomain
+	}
+	if r.zone != noDomain {
+		r.group.zones[r.zone]--
+		r.zone = noDomain
 	}
 }

@@ -22,6 +22,8 @@ type Node struct {
 	Departing bool
 	// domain is the interruption domain in the configured keyset, the first.
 	domain int32
+	// zoneNumber is that of the node's zone.
+	zoneNumber int32
 	*details
 }
 
@@ -72,7 +74,7 @@ func (l *Ledger) SetNode(node *corev1.Node) (turned bool) {
 	if n.accepting {
 		l.sides[n.Type].add(n)
 	}
-	n.domain = l.keysets[0].number(n.labels)
+	n.domain, n.zoneNumber = l.keysets[0].number(n.labels), l.zones.number(n.labels)
 	for _, ks := range l.keysets[1:] {
 		n.domains = append(n.domains, ks.number(n.labels))
 	}

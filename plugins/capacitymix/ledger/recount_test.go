@@ -4,6 +4,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -257,26 +258,36 @@ func (m *machine) check() {
 			got[e.Slot] = e.UID
 		}
 		require.Equal(m.t, m.recount(key, anything), got, "group %s at %s", key.ID, p.Mix)
-		m.checkDomains(key, p)
+		m.checkSpread(key, p)
 	}
 }
 
-// checkDomains recounts the spot pods of a group per interruption domain.
-func (m *machine) checkDomains(key policy.GroupKey, p *policy.Policy) {
+// checkSpread recounts the spot pods of a group per interruption domain, and all its pods per zone and node.
+func (m *machine) checkSpread(key policy.GroupKey, p *policy.Policy) {
 	keys := p.SpreadSpotOver
 	if keys == nil {
 		keys = spreadOver
 	}
-	want := map[string]int32{}
+	domains, zones, hosts := map[string]int32{}, map[string]int32{}, map[string]int32{}
 	for _, pod := range m.pods {
-		if on := pod.node + pod.reserved; pod.group == key && m.typeOf(on) == capacity.Spot {
-			want[capacity.Domain(m.nodes[on].Labels, keys)]++
+		on := pod.node + pod.reserved
+		if pod.group != key || on == "" {
+			continue
+		}
+		hosts[on]++
+		if node := m.nodes[on]; node != nil {
+			zones[node.Labels[corev1.LabelTopologyZone]]++
+		}
+		if m.typeOf(on) == capacity.Spot {
+			domains[capacity.Domain(m.nodes[on].Labels, keys)]++
 		}
 	}
-	domains := m.ledger.DomainsOf(key)
+	spread := m.ledger.SpreadOf(key, maps.Keys(m.nodes))
 	for name, node := range m.nodes {
 		n, _ := m.ledger.Node(name)
-		require.Equal(m.t, want[capacity.Domain(node.Labels, keys)], domains.Count(n), "spot pods of group %s in the domain of %s", key.ID, name)
+		require.Equal(m.t, domains[capacity.Domain(node.Labels, keys)], spread.Domain(n), "spot pods of group %s in the domain of %s", key.ID, name)
+		require.Equal(m.t, zones[node.Labels[corev1.LabelTopologyZone]], spread.Zone(n), "pods of group %s in the zone of %s", key.ID, name)
+		require.Equal(m.t, hosts[name], spread.Host(name), "pods of group %s on %s", key.ID, name)
 	}
 }
 

@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"iter"
 	"slices"
 
 	"berth.dev/berth/internal/capacity"
@@ -53,34 +54,52 @@ func (l *Ledger) keysetFor(keys []string) *keyset {
 	return ks
 }
 
-// Domains is how many spot pods of a group run in each interruption domain, at
-// one moment. Immutable.
-type Domains struct {
-	keyset int
-	counts []int32
-	// Most is the highest count.
-	Most int32
+// Spread is how the pods of a group are spread, at one moment. Immutable.
+type Spread struct {
+	keyset  int
+	domains []int32
+	zones   []int32
+	hosts   map[string]int32
 }
 
-// Count returns the number of the group's spot pods in the domain of a node.
-func (d Domains) Count(n Node) int32 {
-	if i := n.in(d.keyset); int(i) < len(d.counts) {
-		return d.counts[i]
+// Domain returns the number of the group's spot pods in the interruption domain of a node.
+func (s *Spread) Domain(n Node) int32 { return at(s.domains, n.in(s.keyset)) }
+
+// Zone returns the number of the group's pods, of both types, in the zone of a node.
+func (s *Spread) Zone(n Node) int32 { return at(s.zones, n.zoneNumber) }
+
+// Host returns the number of the group's pods on a node; it must be one of those that the spread was asked for.
+func (s *Spread) Host(name string) int32 { return s.hosts[name] }
+
+func at(counts []int32, i int32) int32 {
+	if int(i) < len(counts) {
+		return counts[i]
 	}
 	return 0
 }
 
-// DomainsOf returns the spread of a group's spot pods.
-func (l *Ledger) DomainsOf(key policy.GroupKey) Domains {
+// SpreadOf returns how the pods of a group are spread over domains, zones and
+// the nodes of the given names.
+func (l *Ledger) SpreadOf(key policy.GroupKey, names iter.Seq[string]) Spread {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.groups[key]
 	if g == nil {
-		return Domains{}
+		return Spread{}
 	}
-	d := Domains{keyset: g.keyset.index, counts: slices.Clone(g.domains)}
-	if len(d.counts) > 0 {
-		d.Most = slices.Max(d.counts)
+	d := len(g.domains)
+	counts := append(append(make([]int32, 0, d+len(g.zones)), g.domains...), g.zones...)
+	s := Spread{keyset: g.keyset.index, domains: counts[:d:d], zones: counts[d:]}
+	if len(g.hosts) == 0 {
+		return s
 	}
-	return d
+	for name := range names {
+		if n := g.hosts[name]; n > 0 {
+			if s.hosts == nil {
+				s.hosts = map[string]int32{}
+			}
+			s.hosts[name] = n
+		}
+	}
+	return s
 }
