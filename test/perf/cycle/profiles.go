@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"berth.dev/berth/apis/config"
+	_ "berth.dev/berth/apis/config/scheme" // decodes the plugins' arguments
+	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/resourcelimit"
+	"berth.dev/berth/test/builders"
+)
+
+// manifest is the profile that Berth ships.
+const manifest = "manifests/scheduler/second-scheduler.yaml"
+
+// profileOf returns the profile that a peer schedules with.
+func profileOf(peer, root string, s Scenario) (*schedconfig.KubeSchedulerProfile, error) {
+	if size, ok := samples[peer]; ok {
+		return shipped(root, size)
+	}
+	defaults, err := latest.Default()
+	if err != nil {
+		return nil, err
+	}
+	p := &defaults.Profiles[0]
+	p.SchedulerName = builders.Scheduler
+	switch peer {
+	case FewNodes:
+		p.PercentageOfNodesToScore = new(int32(max(1, 10_000/s.Nodes)))
+	case Floor:
+		*p = schedconfig.KubeSchedulerProfile{SchedulerName: builders.Scheduler, Plugins: &schedconfig.Plugins{
+			QueueSort: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: queuesort.Name}}},
+			PreFilter: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: oneNodeName}}},
+			Bind:      schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
+		}}
+	}
+	return p, nil
+}
+
+// samples are the peers that are Berth, with their nodeSampleSize.
+var samples = map[string]int32{Berth16: 16, Berth32: 32, Berth100: 100, BerthAll: 0}
+
+// shipped is the profile of the manifest, with another nodeSampleSize.
+func shipped(root string, sampleSize int32) (*schedconfig.KubeSchedulerProfile, error) {
+	text, err := os.ReadFile(filepath.Join(root, manifest))
+	if err != nil {
+		return nil, err
+	}
+	o, _, err := schedscheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	c, ok := o.(*schedconfig.KubeSchedulerConfiguration)
+	if !ok || len(c.Profiles) != 1 {
+		return nil, fmt.Errorf("%s is a %T, not a configuration with one profile", manifest, o)
+	}
+	for _, pc := range c.Profiles[0].PluginConfig {
+		if args, ok := pc.Args.(*config.CapacityMixArgs); ok {
+			args.NodeSampleSize = sampleSize
+		}
+	}
+	return &c.Profiles[0], nil
+}
+
+func registry() frameworkruntime.Registry {
+	return frameworkruntime.Registry{
+		capacitymix.Name:   capacitymix.NewFactory(),
+		resourcelimit.Name: resourcelimit.NewFactory(),
+		oneNodeName:        newOneNode,
+	}
+}
+
+const oneNodeName = "OneNode"
+
+// oneNode names the node of each pod, one after the other: what is left of the
+// cycle is what every scheduler of this framework pays.
+type oneNode struct{ next int }
+
+func newOneNode(context.Context, runtime.Object, framework.Handle) (framework.Plugin, error) {
+	return &oneNode{}, nil
+}
+
+func (*oneNode) Name() string { return oneNodeName }
+
+func (p *oneNode) PreFilter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) (*framework.PreFilterResult, *fwk.Status) {
+	p.next++
+	return &framework.PreFilterResult{NodeNames: sets.New(nodes[p.next%len(nodes)].Node().Name)}, nil
+}
+
+func (*oneNode) PreFilterExtensions() framework.PreFilterExtensions { return nil }

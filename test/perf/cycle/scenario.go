@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle
+
+import "berth.dev/berth/internal/mix"
+
+// Scenario is the cluster and the pods that a peer has to place.
+type Scenario struct {
+	// Nodes of the cluster.
+	Nodes int `json:"nodes"`
+	// OnDemandPerMille of the nodes are on-demand, the others spot.
+	OnDemandPerMille int `json:"onDemandPerMille"`
+	// Groups are the workloads, each with pods of its own ReplicaSet.
+	Groups int `json:"groups"`
+	// Block places one group after the other, not one pod of each in turn.
+	Block bool `json:"block,omitempty"`
+	// Existing pods are bound before the first is placed.
+	Existing int `json:"existing,omitempty"`
+	// Pods are all that can be placed, over all turns.
+	Pods int `json:"pods"`
+	// Full leaves no room on on-demand nodes.
+	Full bool `json:"full,omitempty"`
+	// Ungoverned pods have no mix.
+	Ungoverned bool `json:"ungoverned,omitempty"`
+	// Limits is how many ResourceLimits there are, of which each pod names one.
+	Limits int `json:"limits,omitempty"`
+	// Replicated pods are those of a ReplicaSet, for which kube-scheduler counts all
+	// pods of the cluster to spread them over zones and nodes, its default. The
+	// others are those of a Job, for which it does not.
+	Replicated bool `json:"replicated,omitempty"`
+	// Varied pods ask for between 100m and 1 CPU, not all for the same.
+	Varied bool `json:"varied,omitempty"`
+}
+
+// rule is the mix of all groups. Its share is that of the nodes, so that a peer
+// without a mix has the same room.
+var rule = mix.New(80, 0)
+
+// Who takes part.
+const (
+	// Stock is kube-scheduler as it comes (P0).
+	Stock = "P0"
+	// HardSpread is kube-scheduler with a hard topology spread over five values of a label (P1).
+	HardSpread = "P1"
+	// SoftSpread is the same, preferred (P2).
+	SoftSpread = "P2"
+	// Affinity is kube-scheduler with the type in the node affinity of each pod, as an admission webhook writes it (P3).
+	Affinity = "P3"
+	// FewNodes is kube-scheduler that looks at 100 nodes, or 1 % of them, in place of its default (P5).
+	FewNodes = "P5"
+	// Floor is the same cycle with no plugin but one that names the node (L1).
+	Floor = "L1"
+	// Berth16 and the others are Berth with its profile as shipped and a sample of so many nodes.
+	Berth16  = "berth-16"
+	Berth32  = "berth-32"
+	Berth100 = "berth-100"
+	// BerthAll is Berth without a sample.
+	BerthAll = "berth-all"
+)

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/perf/bench"
+)
+
+// runner is a peer's scheduler in its cluster.
+type runner struct {
+	ctx       context.Context
+	cluster   *cluster
+	scheduler *scheduler.Scheduler
+	framework framework.Framework
+	// next pod to place.
+	next int
+	// placed are the nodes of the pods that were placed, by their number.
+	placed map[int]string
+}
+
+// newRunner starts a scheduler up to where it would take the first pod from its
+// queue: caches and the plugins' memories are filled. It ends with ctx.
+func newRunner(ctx context.Context, peer, root string, s Scenario) (*runner, error) {
+	schedulermetrics.Register()
+	ctx = klog.NewContext(ctx, klog.Logger{})
+	r := &runner{ctx: ctx, cluster: newCluster(s, peer), placed: map[int]string{}}
+	profile, err := profileOf(peer, root, s)
+	if err != nil {
+		return nil, err
+	}
+	factory := scheduler.NewInformerFactory(r.cluster.client(), 0)
+	r.scheduler, err = scheduler.New(ctx, r.cluster.client(), factory, nil, func(string) events.EventRecorder { return nobody{} },
+		scheduler.WithProfiles(*profile), scheduler.WithKubeConfig(serve(ctx, s)), scheduler.WithFrameworkOutOfTreeRegistry(registry()))
+	if err != nil {
+		return nil, err
+	}
+	factory.Start(ctx.Done())
+	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return nil, fmt.Errorf("%v: not listed", kind)
+		}
+	}
+	if err := r.scheduler.WaitForHandlersSync(ctx); err != nil {
+		return nil, err
+	}
+	r.framework = r.scheduler.Profiles[builders.Scheduler]
+	return r, nil
+}
+
+// nobody reads events.
+type nobody struct{}
+
+func (nobody) Eventf(kruntime.Object, kruntime.Object, string, string, string, string, ...any) {}
+
+// client answers the lists of the objects that matter, from memory and without
+// the object tracker of the fake, which is slow with many.
+func (c *cluster) client() *fake.Clientset {
+	client := fake.NewClientset()
+	list := func(resource string, l kruntime.Object) {
+		client.PrependReactor("list", resource, func(clienttesting.Action) (bool, kruntime.Object, error) { return true, l, nil })
+	}
+	list("nodes", &corev1.NodeList{Items: c.nodes})
+	list("replicasets", &appsv1.ReplicaSetList{Items: c.sets})
+	list("jobs", &batchv1.JobList{Items: c.jobs})
+	pods := make([]corev1.Pod, 0, len(c.existing)+len(c.pods))
+	list("pods", &corev1.PodList{Items: append(append(pods, c.existing...), c.pods...)})
+	return client
+}
+
+// serve is the API of Berth's own resources, which do not change.
+func serve(ctx context.Context, s Scenario) *rest.Config {
+	m, l := mixes(), s.limits()
+	m.Kind, m.APIVersion, m.ResourceVersion = "CapacityMixList", v1alpha1.SchemeGroupVersion.String(), "1"
+	l.Kind, l.APIVersion, l.ResourceVersion = "ResourceLimitList", v1alpha1.SchemeGroupVersion.String(), "1"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Query().Get("watch") != "":
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		case strings.HasSuffix(r.URL.Path, "/capacitymixes"):
+			_ = json.NewEncoder(w).Encode(&m)
+		default:
+			_ = json.NewEncoder(w).Encode(&l)
+		}
+	}))
+	context.AfterFunc(ctx, server.CloseClientConnections)
+	return &rest.Config{Host: server.URL}
+}
+
+// attempts bounds how often a pod is tried before it counts as waiting: Berth
+// moves a pod that found no node to its next stage, of which there are five.
+const attempts = 6
+
+// turn places up to so many pods, and no more than fit into the time.
+func (r *runner) turn(pods int, most time.Duration) (bench.Values, error) {
+	pods = min(pods, len(r.cluster.pods)-r.next)
+	if pods == 0 {
+		return nil, errors.New("no pods are left")
+	}
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began, used := time.Now(), bench.ProcessorTime()
+	done, waiting, tries := 0, 0, 0
+	for ; done < pods && time.Since(began) < most; done++ {
+		tried, node, err := r.place(&r.cluster.pods[r.next])
+		if err != nil {
+			return nil, err
+		}
+		if tries += tried; node == "" {
+			waiting++
+		} else {
+			r.placed[r.next] = node
+		}
+		r.next++
+	}
+	used, took := bench.ProcessorTime()-used, time.Since(began)
+	runtime.ReadMemStats(&after)
+	n := float64(done)
+	return bench.Values{
+		"cpu_us_per_pod":    float64(used.Nanoseconds()) / 1e3 / n,
+		"wall_us_per_pod":   float64(took.Nanoseconds()) / 1e3 / n,
+		"pods_per_s":        n / took.Seconds(),
+		"allocs_per_pod":    float64(after.Mallocs-before.Mallocs) / n,
+		"bytes_per_pod":     float64(after.TotalAlloc-before.TotalAlloc) / n,
+		"attempts_per_pod":  float64(tries) / n,
+		"pods_without_node": float64(waiting),
+		"pods":              n,
+	}, nil
+}
+
+// place does for one pod what Scheduler.ScheduleOne does up to the binding.
+func (r *runner) place(pod *corev1.Pod) (tried int, node string, err error) {
+	for tried = 1; tried <= attempts; tried++ {
+		state := framework.NewCycleState()
+		state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
+		result, err := r.scheduler.SchedulePod(r.ctx, r.framework, state, pod)
+		var unfit *framework.FitError
+		switch {
+		case errors.As(err, &unfit):
+			r.framework.RunPostFilterPlugins(r.ctx, state, pod, unfit.Diagnosis.NodeToStatus)
+			continue
+		case err != nil:
+			return tried, "", err
+		}
+		assumed := pod.DeepCopy()
+		assumed.Spec.NodeName = result.SuggestedHost
+		if err := r.scheduler.Cache.AssumePod(klog.Logger{}, assumed); err != nil {
+			return tried, "", err
+		}
+		if status := r.framework.RunReservePluginsReserve(r.ctx, state, assumed, result.SuggestedHost); !status.IsSuccess() {
+			return tried, "", status.AsError()
+		}
+		return tried, result.SuggestedHost, nil
+	}
+	return attempts, "", nil
+}

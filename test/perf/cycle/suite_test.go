@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/test/perf/bench"
+)
+
+func TestMain(m *testing.M) {
+	if job := os.Getenv(envPeer); job != "" {
+		if err := Serve(context.Background(), job, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// question is a case of the suite.
+type question struct {
+	name     string
+	at       map[string]float64
+	scenario Scenario
+	peers    []string
+	gate     bool
+}
+
+const (
+	// A turn is this long at most, and places no more than so many pods.
+	turnTime = 3 * time.Second
+	turnPods = 5_000
+	// warmUp pods are placed before the first round: the first snapshot is a full one.
+	warmUp = 200
+)
+
+var everybody = []string{Stock, HardSpread, SoftSpread, Affinity, FewNodes, Floor, Berth16, Berth32, Berth100, BerthAll}
+
+func questions() (list []question) {
+	add := func(q question) { list = append(list, q) }
+	for _, nodes := range []int{500, 5_000, 15_000} {
+		add(question{
+			name: fmt.Sprintf("basic/nodes=%d", nodes), at: map[string]float64{"nodes": float64(nodes)},
+			scenario: Scenario{Nodes: nodes, OnDemandPerMille: 200, Groups: 1}, peers: everybody, gate: true,
+		})
+	}
+	for _, order := range []string{"in turn", "in blocks"} {
+		for _, groups := range []int{1, 10, 100, 1000} {
+			add(question{
+				name: fmt.Sprintf("groups/%s/groups=%d", order, groups), at: map[string]float64{"groups": float64(groups)},
+				scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: groups, Block: order == "in blocks"},
+				peers:    []string{Stock, HardSpread, Berth16}, gate: groups != 10 && groups != 100 && order == "in turn",
+			})
+		}
+	}
+	for _, existing := range []int{10_000, 50_000, 100_000} {
+		add(question{
+			name: fmt.Sprintf("filled/existing=%d", existing), at: map[string]float64{"existing": float64(existing)},
+			scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Existing: existing},
+			peers:    []string{Stock, HardSpread, Berth16}, gate: existing != 50_000,
+		})
+	}
+	add(question{name: "scarce side", scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 10, Groups: 100}, peers: []string{Stock, HardSpread, Affinity, Berth16}})
+	add(question{name: "full side", scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Full: true}, peers: []string{Stock, HardSpread, Berth16}})
+	add(question{
+		name: "pods without a mix", scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Ungoverned: true},
+		peers: []string{Stock, Berth16}, gate: true,
+	})
+	for _, nodes := range []int{500, 5_000, 15_000} {
+		add(question{
+			name: fmt.Sprintf("replicated/nodes=%d", nodes), at: map[string]float64{"nodes": float64(nodes)},
+			scenario: Scenario{Nodes: nodes, OnDemandPerMille: 200, Groups: 100, Existing: 2 * nodes, Replicated: true},
+			peers:    []string{Stock, HardSpread, FewNodes, Berth16, Berth32}, gate: nodes == 5_000,
+		})
+	}
+	add(question{name: "with resource limits", scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Limits: 1000}, peers: []string{Stock, Berth16}})
+	return list
+}
+
+// TestCycles measures; `make bench` and `make bench-full` run it.
+func TestCycles(t *testing.T) {
+	depth := bench.Asked(t)
+	chosen := regexp.MustCompile(os.Getenv("BERTH_BENCH_CASES"))
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	suite := bench.NewSuite("cycle", "BERTH_BENCH="+string(depth)+" go test -count=1 -timeout 2h -v -run TestCycles ./test/perf/cycle")
+	defer bench.Keep(t, suite)
+	for _, q := range questions() {
+		if depth == bench.Gate && !q.gate || !chosen.MatchString(q.name) {
+			continue
+		}
+		r, err := measure(t.Context(), depth.Options(t), root, q)
+		require.NoError(t, err)
+		suite.Add(r)
+		for _, p := range r.Peers() {
+			t.Logf("%-32s %-10s %8.0f us/pod  %6.2f x P0  %7.0f allocs  %6.0f pods", q.name, p, r.Median(p, "cpu_us_per_pod"), r.Ratio(p, Stock, "cpu_us_per_pod"), r.Median(p, "allocs_per_pod"), r.Median(p, "pods"))
+		}
+	}
+}
+
+// measure starts a process for every peer and gives each its turns.
+func measure(ctx context.Context, o bench.Options, root string, q question) (bench.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	q.scenario.Pods = warmUp + (o.Rounds+o.Repeats)*turnPods
+	c := bench.Case{Name: q.name, At: q.at, Settings: map[string]string{
+		"parallelism": "16", "log level": "0", "percentageOfNodesToScore": "default (P5: 100 nodes or 1 %)", "GOGC": "100",
+	}}
+	for _, peer := range q.peers {
+		p, err := Start(ctx, root, peer, q.scenario)
+		if err != nil {
+			return bench.Result{}, fmt.Errorf("%s: %s: %w", q.name, peer, err)
+		}
+		defer func() { _ = p.Stop() }()
+		if _, err := p.Turn(warmUp, time.Minute); err != nil {
+			return bench.Result{}, err
+		}
+		c.Peers = append(c.Peers, bench.Peer{Name: peer, Run: func(context.Context) (bench.Values, error) {
+			v, err := p.Turn(turnPods, turnTime)
+			if err != nil {
+				return nil, err
+			}
+			good, err := p.Quality()
+			if err != nil {
+				return nil, err
+			}
+			if e, ok := good["mix_error_pods"]; ok {
+				v["mix_error_pods"] = e
+			}
+			v["peak_bytes"], err = p.Peak()
+			return v, err
+		}})
+	}
+	return o.Interleave(ctx, c)
+}
+
+// TestQuality fills clusters and compares where the pods came to be.
+func TestQuality(t *testing.T) {
+	depth := bench.Asked(t)
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	suite := bench.NewSuite("quality", "BERTH_BENCH="+string(depth)+" go test -count=1 -timeout 2h -v -run TestQuality ./test/perf/cycle")
+	defer bench.Keep(t, suite)
+	for _, size := range []struct{ nodes, pods int }{{500, 5_000}, {5_000, 20_000}} {
+		if depth == bench.Gate && size.nodes > 500 {
+			continue
+		}
+		for _, replicated := range []bool{false, true} {
+			owners := map[bool]string{false: "Jobs", true: "ReplicaSets"}[replicated]
+			r, err := place(t.Context(), root, fmt.Sprintf("%s/nodes=%d/pods=%d", owners, size.nodes, size.pods), Scenario{
+				Nodes: size.nodes, OnDemandPerMille: 200, Groups: 100, Pods: size.pods, Varied: true, Replicated: replicated,
+			})
+			require.NoError(t, err)
+			suite.Add(r)
+			for _, p := range r.Peers() {
+				t.Logf("%-36s %-10s mix error %3.0f pods, utilisation +- %.2f points, worst domain %.1f %%", r.Name, p,
+					r.Median(p, "mix_error_pods"), r.Median(p, "utilisation_stddev_points"), r.Median(p, "worst_domain_percent"))
+			}
+		}
+	}
+}
+
+// place has every peer place all pods of a scenario, from the first to the last.
+func place(ctx context.Context, root, name string, s Scenario) (bench.Result, error) {
+	c := bench.Case{Name: name, At: map[string]float64{"nodes": float64(s.Nodes), "pods": float64(s.Pods)}}
+	for _, peer := range []string{Stock, HardSpread, FewNodes, Berth16, Berth32, Berth100} {
+		c.Peers = append(c.Peers, bench.Peer{Name: peer, Run: func(ctx context.Context) (bench.Values, error) {
+			p, err := Start(ctx, root, peer, s)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = p.Stop() }()
+			if _, err := p.Turn(s.Pods, time.Hour); err != nil {
+				return nil, err
+			}
+			return p.Quality()
+		}})
+	}
+	return bench.Options{Rounds: 1, MaxForeign: 1}.Interleave(ctx, c) // it is not about time
+}
