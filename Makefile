@@ -76,6 +76,7 @@ UNIT := $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e 
 test-unit: ## Unit and property tests
 	go vet ./...
 	go test $(UNIT)
+	cd test/perf/upstream && go vet . && go test .
 
 .PHONY: test-race
 test-race: ## The concurrent packages under the race detector
@@ -101,9 +102,32 @@ test-karpenter: ## Beside Karpenter and its KWOK provider: the mix with the gate
 fuzz: ## Run every fuzz target for FUZZTIME each
 	hack/fuzz.sh $(FUZZTIME)
 
+# Where the suites leave what they measured, for bench-report.
+BENCH_OUT ?= out/bench
+BENCH := BERTH_BENCH_OUT=$(abspath $(BENCH_OUT)) BERTH_TEST_NO_RACE=1
+
 .PHONY: bench
-bench: ## Benchmarks of the hot path
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix ./internal/capacity ./plugins/... ./test/perf/...
+bench: ## Scheduling cycles against their peers, 3 minutes; ends with 1 if a goal is missed
+	BERTH_BENCH=gate $(BENCH) go test -count=1 -timeout 20m -v -run 'TestCycles|TestQuality' ./test/perf/cycle
+	go run ./test/perf/report -in $(BENCH_OUT) -gate
+
+.PHONY: bench-full
+bench-full: ## The whole table: cycles, quality, schedulers as processes, scheduler_perf, gRPC, shards (about three hours)
+	BERTH_BENCH=full $(BENCH) go test -count=1 -timeout 3h -p 1 -v ./test/perf/cycle ./test/perf/drain ./test/perf/services ./test/perf/sim
+	$(MAKE) bench-upstream
+	$(MAKE) bench-report
+
+.PHONY: bench-upstream
+bench-upstream: ## End to end on the Kubernetes scheduler's own benchmark (about 45 minutes; BERTH_BENCH_CASES, BERTH_BENCH_PEERS)
+	cd test/perf/upstream && BERTH_BENCH=$${BERTH_BENCH:-full} $(BENCH) go test -timeout 120m -count=1 -v -run TestMeasure .
+
+.PHONY: bench-report
+bench-report: ## Write docs/measurements from what was measured last
+	go run ./test/perf/report -in $(BENCH_OUT) -out docs/measurements
+
+.PHONY: bench-plugins
+bench-plugins: ## Go benchmarks of the hot path and of the controller
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix ./internal/capacity ./plugins/... ./test/perf/controller
 
 .PHONY: bench-limits
 bench-limits: ## Pods bound a second on a local control plane, with and without 5,000 ResourceLimits (minutes; not in `make bench`)

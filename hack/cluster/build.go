@@ -24,19 +24,21 @@ const kubeVersion = "v1.34.10"
 // StockScheduler is the name of the unchanged kube-scheduler, for Binary.
 const StockScheduler = "kube-scheduler"
 
-// source says where a command comes from: a package, built in one of the nested modules beside this file, with edits.
+// source says where a command comes from: a package, built in one of the nested modules beside this file, with build tags
+// and edits.
 type source struct {
-	module, pkg string
-	edits       []edit
+	module, pkg, tags string
+	edits             []edit
 }
 
 var sources = map[string]source{
 	Etcd:              {module: "controlplane", pkg: "go.etcd.io/etcd/server/v3"},
 	APIServer:         {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-apiserver"},
 	ControllerManager: {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager"},
-	StockScheduler:    {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-scheduler"},
-	KWOK:              {module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
-	KarpenterBinary:   {module: "karpenter", pkg: karpenterModule + "/kwok", edits: karpenterEdits},
+	// The tags of Berth's programs: memory is compared, and a larger program has more of it resident.
+	StockScheduler:  {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-scheduler", tags: BuildTags},
+	KWOK:            {module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
+	KarpenterBinary: {module: "karpenter", pkg: karpenterModule + "/kwok", edits: karpenterEdits},
 }
 
 // Binary returns the path of a command (a component's name, StockScheduler or KarpenterBinary), which it builds if need be.
@@ -75,7 +77,7 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 		return "", err
 	}
 	module := filepath.Join(here, src.module)
-	key, err := moduleKey(module, src.edits)
+	key, err := moduleKey(module, src.tags, src.edits)
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", name, err)
 	}
@@ -96,7 +98,8 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 		return path, nil
 	}
 	partial := path + ".partial"
-	args := []string{"build", "-ldflags=" + ldflags(), "-o", partial}
+	// Tags are given even if there are none: those of GOFLAGS are not for these builds.
+	args := []string{"build", "-tags=" + src.tags, "-ldflags=" + ldflags(), "-o", partial}
 	if len(src.edits) > 0 {
 		dir, err := os.MkdirTemp("", "berth-build-")
 		if err != nil {
@@ -199,8 +202,9 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "berth"), nil
 }
 
-// moduleKey names a set of builds: all versions (go.mod, go.sum), the Go version, the platform, the flags and the edits.
-func moduleKey(module string, edits []edit) (string, error) {
+// moduleKey names a set of builds: all versions (go.mod, go.sum), the Go version, the platform, the flags, the tags and the
+// edits.
+func moduleKey(module, tags string, edits []edit) (string, error) {
 	h := sha256.New()
 	for _, name := range []string{"go.mod", "go.sum"} {
 		b, err := os.ReadFile(filepath.Join(module, name))
@@ -210,6 +214,9 @@ func moduleKey(module string, edits []edit) (string, error) {
 		h.Write(b)
 	}
 	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, ldflags())
+	if tags != "" {
+		fmt.Fprintln(h, tags)
+	}
 	for _, e := range edits {
 		fmt.Fprintf(h, "%q\n", e)
 	}

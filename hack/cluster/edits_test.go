@@ -27,13 +27,16 @@ func TestAnEditOfATextThatIsNotThereIsAnError(t *testing.T) {
 	assert.Equal(t, "listen(loopback); listen(loopback)", string(b))
 }
 
-func TestADifferentEditIsADifferentBuild(t *testing.T) {
-	plain, err := moduleKey("karpenter", nil)
+func TestADifferentEditOrTagIsADifferentBuild(t *testing.T) {
+	plain, err := moduleKey("karpenter", "", nil)
 	require.NoError(t, err)
-	edited, err := moduleKey("karpenter", karpenterEdits)
+	edited, err := moduleKey("karpenter", "", karpenterEdits)
 	require.NoError(t, err)
-	again, err := moduleKey("karpenter", karpenterEdits)
+	again, err := moduleKey("karpenter", "", karpenterEdits)
 	require.NoError(t, err)
 	assert.NotEqual(t, plain, edited)
 	assert.Equal(t, edited, again)
+	tagged, err := moduleKey("karpenter", BuildTags, nil)
+	require.NoError(t, err)
+	assert.NotEqual(t, plain, tagged)
 }

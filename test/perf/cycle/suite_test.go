@@ -33,12 +33,14 @@ type question struct {
 	at       map[string]float64
 	scenario Scenario
 	peers    []string
-	gate     bool
+	// gate are the peers that goals compare; none if the case is for the whole table only.
+	gate []string
 }
 
 const (
 	// A turn is this long at most, and places no more than so many pods.
-	turnTime = 3 * time.Second
+	turnTime, gateTurnTime = 3 * time.Second, time.Second
+
 	turnPods = 5_000
 	// warmUp pods are placed before the first round: the first snapshot is a full one.
 	warmUp = 200
@@ -48,10 +50,16 @@ var everybody = []string{Stock, HardSpread, SoftSpread, Affinity, FewNodes, Floo
 
 func questions() (list []question) {
 	add := func(q question) { list = append(list, q) }
+	pair := func(gate bool) []string {
+		if gate {
+			return []string{Stock, Berth16}
+		}
+		return nil
+	}
 	for _, nodes := range []int{500, 5_000, 15_000} {
 		add(question{
 			name: fmt.Sprintf("basic/nodes=%d", nodes), at: map[string]float64{"nodes": float64(nodes)},
-			scenario: Scenario{Nodes: nodes, OnDemandPerMille: 200, Groups: 1}, peers: everybody, gate: true,
+			scenario: Scenario{Nodes: nodes, OnDemandPerMille: 200, Groups: 1}, peers: everybody, gate: []string{Stock, HardSpread, FewNodes, Floor, Berth16, Berth100},
 		})
 	}
 	for _, order := range []string{"in turn", "in blocks"} {
@@ -59,7 +67,7 @@ func questions() (list []question) {
 			add(question{
 				name: fmt.Sprintf("groups/%s/groups=%d", order, groups), at: map[string]float64{"groups": float64(groups)},
 				scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: groups, Block: order == "in blocks"},
-				peers:    []string{Stock, HardSpread, Berth16}, gate: groups != 10 && groups != 100 && order == "in turn",
+				peers:    []string{Stock, HardSpread, Berth16}, gate: pair(groups != 10 && groups != 100 && order == "in turn"),
 			})
 		}
 	}
@@ -67,20 +75,20 @@ func questions() (list []question) {
 		add(question{
 			name: fmt.Sprintf("filled/existing=%d", existing), at: map[string]float64{"existing": float64(existing)},
 			scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Existing: existing},
-			peers:    []string{Stock, HardSpread, Berth16}, gate: existing != 50_000,
+			peers:    []string{Stock, HardSpread, Berth16}, gate: pair(existing != 50_000),
 		})
 	}
 	add(question{name: "scarce side", scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 10, Groups: 100}, peers: []string{Stock, HardSpread, Affinity, Berth16}})
 	add(question{name: "full side", scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Full: true}, peers: []string{Stock, HardSpread, Berth16}})
 	add(question{
 		name: "pods without a mix", scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Ungoverned: true},
-		peers: []string{Stock, Berth16}, gate: true,
+		peers: []string{Stock, Berth16}, gate: pair(true),
 	})
 	for _, nodes := range []int{500, 5_000, 15_000} {
 		add(question{
 			name: fmt.Sprintf("replicated/nodes=%d", nodes), at: map[string]float64{"nodes": float64(nodes)},
 			scenario: Scenario{Nodes: nodes, OnDemandPerMille: 200, Groups: 100, Existing: 2 * nodes, Replicated: true},
-			peers:    []string{Stock, HardSpread, FewNodes, Berth16, Berth32}, gate: nodes == 5_000,
+			peers:    []string{Stock, HardSpread, FewNodes, Berth16, Berth32}, gate: pair(nodes == 5_000),
 		})
 	}
 	add(question{name: "with resource limits", scenario: Scenario{Nodes: 5_000, OnDemandPerMille: 200, Groups: 100, Limits: 1000}, peers: []string{Stock, Berth16}})
@@ -96,10 +104,14 @@ func TestCycles(t *testing.T) {
 	suite := bench.NewSuite("cycle", "BERTH_BENCH="+string(depth)+" go test -count=1 -timeout 2h -v -run TestCycles ./test/perf/cycle")
 	defer bench.Keep(t, suite)
 	for _, q := range questions() {
-		if depth == bench.Gate && !q.gate || !chosen.MatchString(q.name) {
+		turn := turnTime
+		if depth == bench.Gate {
+			turn, q.peers = gateTurnTime, q.gate
+		}
+		if len(q.peers) == 0 || !chosen.MatchString(q.name) {
 			continue
 		}
-		r, err := measure(t.Context(), depth.Options(t), root, q)
+		r, err := measure(t.Context(), depth.Options(t), root, q, turn)
 		require.NoError(t, err)
 		suite.Add(r)
 		for _, p := range r.Peers() {
@@ -109,7 +121,7 @@ func TestCycles(t *testing.T) {
 }
 
 // measure starts a process for every peer and gives each its turns.
-func measure(ctx context.Context, o bench.Options, root string, q question) (bench.Result, error) {
+func measure(ctx context.Context, o bench.Options, root string, q question, turn time.Duration) (bench.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	q.scenario.Pods = warmUp + (o.Rounds+o.Repeats)*turnPods
@@ -126,7 +138,7 @@ func measure(ctx context.Context, o bench.Options, root string, q question) (ben
 			return bench.Result{}, err
 		}
 		c.Peers = append(c.Peers, bench.Peer{Name: peer, Run: func(context.Context) (bench.Values, error) {
-			v, err := p.Turn(turnPods, turnTime)
+			v, err := p.Turn(turnPods, turn)
 			if err != nil {
 				return nil, err
 			}

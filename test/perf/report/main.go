@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command report turns what the suites measured (out/bench/*.json) into a page
+// with a table of goals, tables of all cases and plots, and ends with 1 if a
+// goal that was measured is missed and -gate is given.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"berth.dev/berth/test/perf/bench"
+)
+
+func main() {
+	in := flag.String("in", "out/bench", "folder with the results of the suites")
+	out := flag.String("out", "", "folder for report.md, results.json and the plots; by default nothing is written")
+	gate := flag.Bool("gate", false, "end with 1 if a goal is missed")
+	flag.Parse()
+	missed, err := run(os.Stdout, *in, *out)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(2)
+	}
+	if *gate && missed > 0 {
+		os.Exit(1)
+	}
+}
+
+func run(w io.Writer, in, out string) (missed int, err error) {
+	suites, err := bench.Load(in)
+	if err != nil {
+		return 0, err
+	}
+	if len(suites) == 0 {
+		return 0, fmt.Errorf("%s has no results: make bench, or make bench-full, measures", in)
+	}
+	verdicts := judge(suites)
+	for _, v := range verdicts {
+		if v.measured && !v.met {
+			missed++
+		}
+	}
+	if err := writeGoals(w, verdicts); err != nil {
+		return missed, err
+	}
+	if out == "" {
+		return missed, nil
+	}
+	return missed, writeAll(out, suites, verdicts)
+}
+
+// writeAll writes the page, its plots and the results for machines.
+func writeAll(out string, suites map[string]*bench.Suite, verdicts []verdict) error {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	page, err := os.Create(filepath.Join(out, "report.md"))
+	if err != nil {
+		return err
+	}
+	defer page.Close()
+	if err := writePage(page, suites, verdicts); err != nil {
+		return err
+	}
+	for _, p := range plots(suites) {
+		if err := os.WriteFile(filepath.Join(out, p.file), p.svg(), 0o644); err != nil {
+			return err
+		}
+	}
+	return writeJSON(filepath.Join(out, "results.json"), suites, verdicts)
+}

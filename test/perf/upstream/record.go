@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/test/perf/bench"
+)
+
+// binding is a pod that was bound.
+type binding struct {
+	Group string
+	// Governed pods are to have the mix; the others are bystanders.
+	Governed bool
+	Type     capacity.Type
+	// At is when it was heard of, since the first pod was created.
+	At time.Duration
+	// Revision orders the bindings as the API server took them.
+	Revision uint64
+	// Slot that Berth gave it; mix.NoSlot of other peers.
+	Slot int
+}
+
+// throughput is the pace from the first pod's creation to the last pod's
+// binding, and the median over its whole seconds. A pace that is creation's is
+// no lower for a faster scheduler, whoever the peer is.
+func throughput(bindings []binding) bench.Values {
+	if len(bindings) == 0 {
+		return bench.Values{}
+	}
+	last := slices.MaxFunc(bindings, func(a, b binding) int { return cmp.Compare(a.At, b.At) }).At
+	v := bench.Values{"bound_pods": float64(len(bindings)), "bound_s": last.Seconds()}
+	if last > 0 {
+		v["pods_per_s"] = float64(len(bindings)) / last.Seconds()
+	}
+	samples := make([]float64, int(last/time.Second))
+	for _, b := range bindings {
+		if second := int(b.At / time.Second); second < len(samples) {
+			samples[second]++
+		}
+	}
+	if len(samples) > 0 {
+		v["pods_per_s_median"] = bench.Median(samples)
+	}
+	return v
+}
+
+// exactness says how far the groups are from their mix, in pods, none if nothing
+// is governed:
+//
+//   - mix_error_pods: with all pods bound, of the worst group
+//   - mix_error_prefix_pods: at any moment, of the worst group and moment. Bindings
+//     are calls that run beside one another, and one that overtakes another
+//     counts here, whatever the scheduler decided.
+//   - mix_error_prefix_mean_pods: the same over all moments
+//   - mix_error_slots_pods: what Berth decided at any moment, whatever overtook
+//     what: the pods in the order of their slots
+func exactness(m mix.Mix, bindings []binding) bench.Values {
+	groups := map[string][]binding{}
+	for _, b := range bindings {
+		if b.Governed {
+			groups[b.Group] = append(groups[b.Group], b)
+		}
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	v := bench.Values{"mix_error_pods": 0, "mix_error_prefix_pods": 0, "mix_error_prefix_mean_pods": 0}
+	moments := 0
+	for _, group := range groups {
+		slices.SortFunc(group, func(a, b binding) int { return cmp.Compare(a.Revision, b.Revision) })
+		errors := prefixErrors(m, group)
+		v["mix_error_pods"] = max(v["mix_error_pods"], errors[len(errors)-1])
+		v["mix_error_prefix_pods"] = max(v["mix_error_prefix_pods"], slices.Max(errors))
+		for _, e := range errors {
+			v["mix_error_prefix_mean_pods"] += e
+		}
+		moments += len(errors)
+		if group[0].Slot != mix.NoSlot {
+			v["mix_error_slots_pods"] = max(v["mix_error_slots_pods"], slotError(m, group))
+		}
+	}
+	v["mix_error_prefix_mean_pods"] /= float64(moments)
+	return v
+}
+
+// prefixErrors are the deviations after each binding. A share that is no whole
+// number of pods may be rounded either way: peers do not round as Berth does.
+func prefixErrors(m mix.Mix, group []binding) []float64 {
+	errors := make([]float64, len(group))
+	spot := 0
+	for i, b := range group {
+		if b.Type == capacity.Spot {
+			spot++
+		}
+		share := (i + 1) * int(m.SpotPercent)
+		low, high := share/100, (share+99)/100
+		errors[i] = float64(max(low-spot, spot-high, 0))
+	}
+	return errors
+}
+
+// slotError is the greatest deviation, from Berth's own rounding, of any number
+// of pods in the order of their slots; a slot that is missing or there twice counts.
+func slotError(m mix.Mix, group []binding) float64 {
+	sorted := slices.SortedFunc(slices.Values(group), func(a, b binding) int { return cmp.Compare(a.Slot, b.Slot) })
+	worst, spot, astray := 0, 0, 0
+	for i, b := range sorted {
+		if b.Slot != i {
+			astray++
+		}
+		if b.Type == capacity.Spot {
+			spot++
+		}
+		want := m.Spot(i + 1)
+		worst = max(worst, want-spot, spot-want)
+	}
+	return float64(max(worst, astray))
+}

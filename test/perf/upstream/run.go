@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"berth.dev/berth/test/perf/bench"
+)
+
+// envSpec tells the benchmark, in the process of a peer, what to do.
+const envSpec = "BERTH_UPSTREAM_SPEC"
+
+// spec is what the process of a peer has to know beside the configuration.
+type spec struct {
+	// CRDs are the files of the definitions that the plugins watch.
+	CRDs []string
+	// Mixes are the namespaces with a CapacityMix, as prefixes with their number.
+	Mixes map[string]int
+	// Gangs is the number of PodGroups.
+	Gangs int
+	// Replaces: pods are deleted on the way.
+	Replaces bool
+	// Out is the file for what was recorded.
+	Out string
+}
+
+// runner runs peers.
+type runner struct {
+	// module is this module's folder, repository Berth's.
+	module, repository string
+	// etcd is the folder of the command, as scheduler_perf looks for it on PATH.
+	etcd string
+	// gangs is the definition of PodGroup.
+	gangs string
+}
+
+// run measures one peer with a workload, in a process of its own.
+func (r *runner) run(ctx context.Context, w workload, name string) (bench.Values, error) {
+	p := peers[name]
+	dir, err := os.MkdirTemp("", "berth-upstream-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := layOut(r.module, dir, p); err != nil {
+		return nil, err
+	}
+	s := r.spec(w, p, filepath.Join(dir, "recorded.json"))
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	items := filepath.Join(dir, "items")
+	began := time.Now()
+	out, err := r.benchmark(ctx, dir, w, []string{"-data-items-dir=" + items}, envSpec+"="+string(text))
+	if err != nil && !leavesOnly(out, p.leaves) {
+		return nil, fmt.Errorf("%s/%s: %w\n%s", w.test, w.size, err, tail(out, 60))
+	}
+	v, err := recorded(s.Out)
+	if err != nil {
+		return nil, err
+	}
+	if w.mixes == nil { // nobody was asked for a mix
+		maps.DeleteFunc(v, func(name string, _ float64) bool { return strings.HasPrefix(name, "mix_error") })
+	}
+	v["run_s"] = time.Since(began).Seconds()
+	return v, addItems(v, items)
+}
+
+// spec says what the process of a peer does with a workload.
+func (r *runner) spec(w workload, p peer, out string) spec {
+	s := spec{Replaces: w.replaces, Out: out}
+	switch {
+	case p.berth:
+		s.Mixes = w.mixes
+		s.CRDs = []string{
+			filepath.Join(r.repository, "manifests/crds/berth.dev_capacitymixes.yaml"),
+			filepath.Join(r.repository, "manifests/crds/berth.dev_resourcelimits.yaml"),
+		}
+	case p.gangs:
+		s.CRDs, s.Gangs = []string{r.gangs}, int(w.at["pods"])/podsPerGang
+	}
+	return s
+}
+
+// layOut puts a configuration together: what all peers share, and the profile and the pods of one.
+func layOut(module, dir string, p peer) error {
+	config := filepath.Join(module, "config")
+	for from, to := range map[string]string{
+		"performance-config.yaml":         "performance-config.yaml",
+		"templates":                       "templates",
+		"profiles/" + p.profile + ".yaml": "scheduler.yaml",
+		"pods/" + p.pod + ".yaml":         "pod.yaml",
+	} {
+		from = filepath.Join(config, from)
+		if _, err := os.Stat(from); err != nil {
+			return err
+		}
+		if err := os.Symlink(from, filepath.Join(dir, to)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) benchmark(ctx context.Context, dir string, w workload, args []string, env ...string) (output string, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	logs := filepath.Join(dir, "logs")
+	if err := os.Mkdir(logs, 0o700); err != nil {
+		return "", err
+	}
+	args = append([]string{"-test.run=^$", "-test.benchtime=1ns", "-test.timeout=25m", fmt.Sprintf("-test.bench=^BenchmarkScheduling$/^%s$/^%s$", w.test, w.size)}, args...)
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), append(env, "PATH="+r.etcd+string(os.PathListSeparator)+os.Getenv("PATH"), "ARTIFACTS="+logs, bench.EnvDepth+"=")...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	// A process that is told to go takes its etcd along.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	err = cmd.Run()
+	return out.String(), err
+}
+
+var leftGoroutine = regexp.MustCompile(`Goroutine \d+ in state .*`)
+
+// leavesOnly reports whether a run failed for nothing but goroutines that were
+// to be expected. A run that failed before its end has no results, which addItems finds.
+func leavesOnly(output, expected string) bool {
+	left := leftGoroutine.FindAllString(output, -1)
+	return expected != "" && len(left) > 0 && !slices.ContainsFunc(left, func(line string) bool { return !strings.Contains(line, expected) })
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+func recorded(file string) (bench.Values, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	v := bench.Values{}
+	return v, json.Unmarshal(text, &v)
+}
