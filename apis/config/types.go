@@ -67,6 +67,21 @@ const (
 	WhenOnDemandUnavailableSpot WhenOnDemandUnavailable = "Spot"
 )
 
+// RankSampleBy says which of the nodes that are looked at for a pod go on to the other plugins: "LeastAllocated",
+// "MostAllocated" or "Off". It is to be as the scoring strategy of NodeResourcesFit in the same profile.
+type RankSampleBy string
+
+const (
+	// RankSampleByLeastAllocated prefers nodes with much CPU and memory left.
+	RankSampleByLeastAllocated RankSampleBy = "LeastAllocated"
+
+	// RankSampleByMostAllocated prefers nodes with little left, so that others run empty.
+	RankSampleByMostAllocated RankSampleBy = "MostAllocated"
+
+	// RankSampleByOff hands all of them on.
+	RankSampleByOff RankSampleBy = "Off"
+)
+
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // CapacityMixArgs are the arguments of the CapacityMix plugin.
@@ -91,6 +106,9 @@ type CapacityMixArgs struct {
 
 	// NodeSampleSize is the number of nodes that are looked at for a pod first. 0 tries all nodes at once.
 	NodeSampleSize int32
+
+	// RankSampleBy says which of these nodes go on to the other plugins.
+	RankSampleBy RankSampleBy
 
 	// SyncTimeoutSeconds bounds the wait for the plugin's caches at start.
 	SyncTimeoutSeconds int32

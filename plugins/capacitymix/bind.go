@@ -31,7 +31,7 @@ func (pl *CapacityMix) Bind(ctx context.Context, state fwk.CycleState, pod *core
 	}
 	logger := klog.FromContext(ctx)
 	logger.V(3).Info("Attempting to bind pod to node", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName), "slot", c.slot)
-	if err := pl.bind(ctx, binding); err != nil {
+	if err := pl.underway.bind(ctx, func() error { return pl.bind(ctx, binding) }); err != nil {
 		return fwk.AsStatus(err)
 	}
 	n, _ := pl.ledger.Node(nodeName)

@@ -79,6 +79,7 @@ func (pl *CapacityMix) PreFilter(ctx context.Context, state fwk.CycleState, pod 
 		pl.ledger.Drop(pod.UID)
 		return nil, skip
 	}
+	pl.underway.wait(ctx)
 	var c *cycle
 	if opened {
 		c = pl.settledCycle(pod, p, limited)

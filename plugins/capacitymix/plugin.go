@@ -34,6 +34,7 @@ type CapacityMix struct {
 	handle     framework.Handle
 	resolver   *policy.Resolver
 	sampleSize int
+	rankBy     config.RankSampleBy
 	clock      clock.WithDelayedExecution
 }
 
@@ -103,6 +104,7 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle framewor
 		handle:     handle,
 		resolver:   resolver,
 		sampleSize: int(args.NodeSampleSize),
+		rankBy:     args.RankSampleBy,
 		clock:      clock.RealClock{},
 	}, nil
 }

@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
 )
@@ -116,8 +117,8 @@ func (pl *CapacityMix) sample(pod *corev1.Pod, c *cycle) sets.Set[string] {
 		}
 		c.least = c.least.fewest(all[i].crowd)
 	}
-	if !choosy(pod) {
-		all = finalists(all, c.least)
+	if pl.rankBy != config.RankSampleByOff && !choosy(pod) {
+		all = finalists(all, c.least, pl.rankBy)
 	}
 	names := make(sets.Set[string], len(all))
 	for i := range all {
@@ -127,13 +128,18 @@ func (pl *CapacityMix) sample(pod *corev1.Pod, c *cycle) sets.Set[string] {
 }
 
 // finalists are the best of a sample; of equal ones those whose turn came first.
-func finalists(all []candidate, least crowd) []candidate {
+func finalists(all []candidate, least crowd, by config.RankSampleBy) []candidate {
 	n := max(fewestFinalists, len(all)/8)
 	if len(all) <= n {
 		return all
 	}
 	for i := range all {
-		all[i].rank = rankOfSpread*all[i].crowd.score(least) + all[i].free
+		all[i].rank = rankOfSpread * all[i].crowd.score(least)
+		if by == config.RankSampleByMostAllocated {
+			all[i].rank -= all[i].free
+		} else {
+			all[i].rank += all[i].free
+		}
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.rank, a.rank) })
 	return all[:n]

@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
 
+	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/policy"
 )
@@ -119,6 +120,13 @@ func TestPodsThatChooseGetTheWholeSample(t *testing.T) {
 	}
 }
 
+func TestWithoutARankTheWholeSampleGoesOn(t *testing.T) {
+	pod := testPod("web", 0)
+	f, _ := sampled(t, pod, 40)
+	f.plugin.rankBy = config.RankSampleByOff
+	assert.Len(t, f.sampleFor(t, pod), 16)
+}
+
 // Every node has its turn: none is left out for good.
 func TestTheSampleGoesRound(t *testing.T) {
 	pod := testPod("web", 0)
@@ -142,8 +150,12 @@ func TestFinalistsAreTheHighestRankedAndTheFirstOfEqualOnes(t *testing.T) {
 			}
 			least = least.fewest(k)
 		}
-		value := func(c candidate) int64 { return 3*c.crowd.score(least) + c.free }
-		best := finalists(slices.Clone(all), least)
+		by, sign := config.RankSampleByLeastAllocated, int64(1)
+		if rapid.Bool().Draw(t, "pack") {
+			by, sign = config.RankSampleByMostAllocated, -1
+		}
+		value := func(c candidate) int64 { return 3*c.crowd.score(least) + sign*c.free }
+		best := finalists(slices.Clone(all), least, by)
 		require.Len(t, best, min(n, max(4, n/8)))
 		in := map[string]bool{}
 		worst := value(best[0])

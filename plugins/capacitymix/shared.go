@@ -31,6 +31,7 @@ type shared struct {
 	controllers *controllers
 	pods        corelisters.PodLister
 	reports     *reports
+	underway    *underway
 	// inquiry is nil where there is no API server to ask, in unit tests.
 	inquiry *inquiry
 	// opener opens gates, in the process that leads.
@@ -79,6 +80,7 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 		controllers: newControllers(factory, handle.ClientSet(), args.AnnotationPrefixes),
 		pods:        factory.Core().V1().Pods().Lister(),
 		reports:     newReports(handle.EventRecorder),
+		underway:    newUnderway(maxBindings, bindingPatience),
 	}
 	if sh.opener, err = newOpener(ctx, sh, handle, leads); err != nil {
 		return nil, fmt.Errorf("pluginConfig.%s.args.%w", Name, err)

@@ -67,6 +67,7 @@ const everyField = `
       - {name: pool, key: example.com/pool, operator: In, values: [cheap, cheaper], requires: example.com/cloud, capacityType: spot}
       - {key: example.com/pool, operator: Absent, requires: "*", capacityType: on-demand}
       nodeSampleSize: 0
+      rankSampleBy: MostAllocated
       spreadSpotOver: [rack]
       syncTimeoutSeconds: 1
 `
@@ -78,6 +79,7 @@ func TestArgumentsReachThePlugin(t *testing.T) {
 		AnnotationPrefixes: []string{"berth.dev"},
 		SpreadSpotOver:     []string{"topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"},
 		NodeSampleSize:     32,
+		RankSampleBy:       config.RankSampleByLeastAllocated,
 		SyncTimeoutSeconds: 60,
 	}
 	defaultsWithMix := defaults
@@ -120,6 +122,7 @@ func everyFieldArgs() config.CapacityMixArgs {
 		AnnotationPrefixes: []string{"spotalis.io", "berth.dev"},
 		SpreadSpotOver:     []string{"rack"},
 		NodeSampleSize:     0,
+		RankSampleBy:       config.RankSampleByMostAllocated,
 		SyncTimeoutSeconds: 1,
 	}
 }

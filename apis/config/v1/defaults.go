@@ -28,6 +28,9 @@ func SetDefaults_CapacityMixArgs(args *CapacityMixArgs) {
 	if args.NodeSampleSize == nil {
 		args.NodeSampleSize = ptr.To[int32](defaultNodeSampleSize)
 	}
+	if args.RankSampleBy == "" {
+		args.RankSampleBy = RankSampleByLeastAllocated
+	}
 	if args.SyncTimeoutSeconds == nil {
 		args.SyncTimeoutSeconds = ptr.To[int32](defaultSyncTimeoutSeconds)
 	}

@@ -88,6 +88,7 @@ func drawValidArgs(t *rapid.T) *config.CapacityMixArgs {
 		BuiltinNodeRules:   config.BuiltinNodeRulesAppend,
 		AnnotationPrefixes: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"berth.dev", "spotalis.io"}), 1, 2, rapid.ID).Draw(t, "prefixes"),
 		SpreadSpotOver:     rapid.SliceOfNDistinct(labelKey, 1, 4, rapid.ID).Draw(t, "spread"),
+		RankSampleBy:       rapid.SampledFrom([]config.RankSampleBy{config.RankSampleByLeastAllocated, config.RankSampleByMostAllocated, config.RankSampleByOff}).Draw(t, "rank"),
 		NodeSampleSize:     rapid.OneOf(rapid.Just[int32](0), rapid.Int32Range(16, 1000)).Draw(t, "sample"),
 		SyncTimeoutSeconds: rapid.Int32Range(1, 600).Draw(t, "timeout"),
 	}

@@ -65,6 +65,21 @@ const (
 	WhenOnDemandUnavailableSpot WhenOnDemandUnavailable = "Spot"
 )
 
+// RankSampleBy says which of the nodes that are looked at for a pod go on to the other plugins: "LeastAllocated",
+// "MostAllocated" or "Off". It is to be as the scoring strategy of NodeResourcesFit in the same profile.
+type RankSampleBy string
+
+const (
+	// RankSampleByLeastAllocated prefers nodes with much CPU and memory left.
+	RankSampleByLeastAllocated RankSampleBy = "LeastAllocated"
+
+	// RankSampleByMostAllocated prefers nodes with little left, so that others run empty.
+	RankSampleByMostAllocated RankSampleBy = "MostAllocated"
+
+	// RankSampleByOff hands all of them on.
+	RankSampleByOff RankSampleBy = "Off"
+)
+
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // CapacityMixArgs are the arguments of the CapacityMix plugin.
@@ -113,6 +128,13 @@ type CapacityMixArgs struct {
 	//
 	// +optional
 	NodeSampleSize *int32 `json:"nodeSampleSize,omitempty"`
+
+	// rankSampleBy says which of the nodes that are looked at go on: LeastAllocated (the default), MostAllocated for
+	// profiles whose NodeResourcesFit packs nodes full, or Off for all of them. Siblings of the pod around a node count
+	// against it in either case.
+	//
+	// +optional
+	RankSampleBy RankSampleBy `json:"rankSampleBy,omitempty"`
 
 	// syncTimeoutSeconds bounds the wait for the plugin's caches at start, from 1 to 600 seconds. The scheduler stops
 	// with a message when it is over. Absent means 60.

@@ -93,6 +93,7 @@ func autoConvert_v1_CapacityMixArgs_To_config_CapacityMixArgs(in *CapacityMixArg
 	if err := metav1.Convert_Pointer_int32_To_int32(&in.NodeSampleSize, &out.NodeSampleSize, s); err != nil {
 		return err
 	}
+	out.RankSampleBy = config.RankSampleBy(in.RankSampleBy)
 	if err := metav1.Convert_Pointer_int32_To_int32(&in.SyncTimeoutSeconds, &out.SyncTimeoutSeconds, s); err != nil {
 		return err
 	}
@@ -122,6 +123,7 @@ func autoConvert_config_CapacityMixArgs_To_v1_CapacityMixArgs(in *config.Capacit
 	if err := metav1.Convert_int32_To_Pointer_int32(&in.NodeSampleSize, &out.NodeSampleSize, s); err != nil {
 		return err
 	}
+	out.RankSampleBy = RankSampleBy(in.RankSampleBy)
 	if err := metav1.Convert_int32_To_Pointer_int32(&in.SyncTimeoutSeconds, &out.SyncTimeoutSeconds, s); err != nil {
 		return err
 	}

@@ -42,6 +42,8 @@ func ValidateCapacityMixArgs(path *field.Path, args *config.CapacityMixArgs) fie
 		errs = append(errs, field.Invalid(path.Child("nodeSampleSize"), args.NodeSampleSize,
 			fmt.Sprintf("must be 0 (all nodes) or between %d and %d", minNodeSampleSize, maxNodeSampleSize)))
 	}
+	errs = append(errs, validateEnum(path.Child("rankSampleBy"), args.RankSampleBy,
+		config.RankSampleByLeastAllocated, config.RankSampleByMostAllocated, config.RankSampleByOff)...)
 	errs = append(errs, validateRange(path.Child("syncTimeoutSeconds"), args.SyncTimeoutSeconds, 1, maxSyncTimeoutSeconds)...)
 	if args.CapacityTypeLabel != nil {
 		errs = append(errs, validateCapacityTypeLabel(path.Child("capacityTypeLabel"), args.CapacityTypeLabel)...)

@@ -33,6 +33,7 @@ func validArgs() *config.CapacityMixArgs {
 		AnnotationPrefixes: []string{"berth.dev", "spotalis.io"},
 		SpreadSpotOver:     []string{"topology.kubernetes.io/zone", "rack"},
 		NodeSampleSize:     100,
+		RankSampleBy:       config.RankSampleByMostAllocated,
 		SyncTimeoutSeconds: 60,
 		CapacityTypeLabel:  &config.CapacityTypeLabel{Key: "example.com/pool", Spot: "spot", OnDemand: "solid"},
 	}
@@ -225,6 +226,10 @@ var listAndBoundCases = map[string]validationCase{
 	"more than four spread keys are refused": {
 		mutate:  func(a *config.CapacityMixArgs) { a.SpreadSpotOver = []string{"a", "b", "c", "d", "e"} },
 		wantErr: `args.spreadSpotOver: Too many: 5: must have at most 4 items`,
+	},
+	"an unknown rank is refused": {
+		mutate:  func(a *config.CapacityMixArgs) { a.RankSampleBy = "Emptiest" },
+		wantErr: `args.rankSampleBy: Unsupported value: "Emptiest": supported values: "LeastAllocated", "MostAllocated", "Off"`,
 	},
 	"no sampling is accepted":         {mutate: func(a *config.CapacityMixArgs) { a.NodeSampleSize = 0 }},
 	"the smallest sample is accepted": {mutate: func(a *config.CapacityMixArgs) { a.NodeSampleSize = 16 }},
