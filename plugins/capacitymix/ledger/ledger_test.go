@@ -4,6 +4,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -350,4 +351,35 @@ func BenchmarkLedger(b *testing.B) {
 			l.SetNode(n[i%2])
 		}
 	})
+}
+
+// BenchmarkMemory fills a ledger with groups of 20 pods and reports what a pod takes.
+func BenchmarkMemory(b *testing.B) {
+	for _, pods := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
+			for b.Loop() {
+				l := newLedger(b)
+				for i := range 5_000 {
+					l.SetNode(node(fmt.Sprintf("node-%d", i), []string{"spot", "on-demand"}[i%2], fmt.Sprint("zone-", i%3)))
+				}
+				before := heap()
+				for i := range pods {
+					l.Observe(ledger.Bound{
+						UID: types.UID(fmt.Sprintf("%032d", i)), Slot: i % 20, Node: fmt.Sprintf("node-%d", i%5_000),
+						Group: policy.GroupKey{Namespace: "shop", ID: fmt.Sprintf("%032d", i/20)},
+					})
+				}
+				b.ReportMetric(float64(heap()-before)/float64(pods), "B/pod")
+				runtime.KeepAlive(l)
+			}
+		})
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

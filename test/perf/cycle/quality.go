@@ -3,7 +3,6 @@
 package cycle
 
 import (
-	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,14 +51,8 @@ func (r *runner) mixError() float64 {
 	})
 	worst := 0
 	for _, order := range orders {
-		spot := 0
-		for n, t := range order {
-			if t == capacity.Spot {
-				spot++
-			}
-			off := spot - rule.Spot(n+1)
-			worst = max(worst, off, -off)
-		}
+		most, _ := bench.MixError(rule, order)
+		worst = max(worst, most)
 	}
 	return float64(worst)
 }
@@ -78,18 +71,7 @@ func (r *runner) utilisation() float64 {
 		n := &r.cluster.nodes[i]
 		shares = append(shares, 100*asked[n.Name]/float64(n.Status.Allocatable.Cpu().MilliValue()))
 	}
-	return stddev(shares)
-}
-
-func stddev(of []float64) float64 {
-	var mean, sum float64
-	for _, x := range of {
-		mean += x / float64(len(of))
-	}
-	for _, x := range of {
-		sum += (x - mean) * (x - mean)
-	}
-	return math.Sqrt(sum / float64(len(of)))
+	return bench.Deviation(shares)
 }
 
 func (r *runner) worstDomain() float64 {

@@ -39,7 +39,7 @@ type question struct {
 
 const (
 	// A turn is this long at most, and places no more than so many pods.
-	turnTime, gateTurnTime = 3 * time.Second, time.Second
+	turnTime, gateTurnTime = 2 * time.Second, time.Second
 
 	turnPods = 5_000
 	// warmUp pods are placed before the first round: the first snapshot is a full one.

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package services_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/perf/bench"
+	"berth.dev/berth/test/world"
+)
+
+// served is a running controller that serves, and a caller who may do everything
+// with limits: through the service and at the API server itself.
+type served struct {
+	*world.World
+	process *cluster.Controller
+	conn    *grpc.ClientConn
+	token   string
+	direct  client.Client
+	// grown is a second namespace, of the limits that are created: those that are read and listed stay so many.
+	grown string
+}
+
+func serve(t *testing.T) *served {
+	t.Helper()
+	s := &served{World: world.New(t)}
+	s.ApplyFiles("manifests/rbac/services")
+	s.grown = s.Namespace + "-grown"
+	require.NoError(t, s.Cluster.CreateNamespace(s.Ctx, s.grown))
+	s.token = s.caller()
+	s.direct = s.asCaller()
+	address := s.FreeAddress()
+	s.process = s.StartController("berth-controller", func(c *controller.Configuration) { c.Services.BindAddress = address })
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	s.conn = conn
+	s.Eventually("the services are served", func() (bool, string) {
+		r, err := healthpb.NewHealthClient(conn).Check(s.Ctx, &healthpb.HealthCheckRequest{})
+		return err == nil && r.Status == healthpb.HealthCheckResponse_SERVING, fmt.Sprint(r, err)
+	})
+	return s
+}
+
+// caller makes a service account with every right on limits of both namespaces, and returns a token of it.
+func (s *served) caller() string {
+	const name = "caller"
+	s.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	for _, namespace := range []string{s.Namespace, s.grown} {
+		meta := metav1.ObjectMeta{Name: name, Namespace: namespace}
+		for _, o := range []client.Object{
+			&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{"berth.dev"}, Resources: []string{"resourcelimits"}, Verbs: []string{"*"}},
+			}},
+			&rbacv1.RoleBinding{
+				ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: s.Namespace}},
+			},
+		} {
+			require.NoError(s.T, s.Client.Create(s.Ctx, o))
+		}
+	}
+	token, err := s.Kube.CoreV1().ServiceAccounts(s.Namespace).CreateToken(s.Ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.NoError(s.T, err)
+	return token.Status.Token
+}
+
+// asCaller is a plain client with the caller's token, without a limit of its own.
+func (s *served) asCaller() client.Client {
+	c, err := client.New(&rest.Config{
+		Host: s.Cluster.URL(), BearerToken: s.token, QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{CAData: s.Cluster.Config().CAData},
+	}, client.Options{Scheme: s.Client.Scheme()})
+	require.NoError(s.T, err)
+	return c
+}
+
+// in is the context of a call in a namespace.
+func (s *served) in(namespace string) context.Context {
+	return metadata.NewOutgoingContext(s.Ctx, metadata.Pairs("berth-namespace", namespace, "authorization", "Bearer "+s.token))
+}
+
+// server is what the controller and the API server have used until a moment.
+type server struct {
+	controllerMS, apiMS, allocations, bytes float64
+}
+
+func (s *served) server() (u server, err error) {
+	p, err := bench.ReadProcess(s.process.PID())
+	if err != nil {
+		return u, err
+	}
+	u.controllerMS = float64(p.Processor.Milliseconds())
+	for _, name := range []string{cluster.APIServer, cluster.Etcd} {
+		if p, err = bench.ReadProcess(s.Cluster.Component(name).PID()); err != nil {
+			return u, err
+		}
+		u.apiMS += float64(p.Processor.Milliseconds())
+	}
+	u.allocations = float64(s.Metric(s.process, "go_memstats_mallocs_total", nil))
+	u.bytes = float64(s.Metric(s.process, "go_memstats_alloc_bytes_total", nil))
+	return u, nil
+}
+
+// idle waits until the controller has done what earlier turns gave it to do: it
+// looks at every limit that is written, whoever writes it. Its own pace bounds it.
+func (s *served) idle(ctx context.Context) error {
+	const every, busy, longest = 500 * time.Millisecond, 10 * time.Millisecond, 2 * time.Minute
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for last := time.Duration(-1); ; {
+		p, err := bench.ReadProcess(s.process.PID())
+		if err != nil {
+			return err
+		}
+		if last >= 0 && p.Processor-last <= busy {
+			return nil
+		}
+		last = p.Processor
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the controller is not idle: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
