@@ -113,9 +113,9 @@ func (p *parts) addFleet() error {
 	p.fleet = fleet.New(fleet.Options{
 		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver, Prefixes: p.profile.Args.AnnotationPrefixes,
 		Mixes: p.store, Defaults: defaults,
-		Changed: func(namespace string) {
-			p.rebalancer.Changed(namespace)
-			p.limits.Changed(namespace)
+		Changed: func(key policy.GroupKey) {
+			p.rebalancer.Changed(key)
+			p.limits.Changed(key.Namespace)
 		},
 		NodeLeft: func(name string, t capacity.Type) { p.rebalancer.NodeLeft(name, t) },
 	})
@@ -208,7 +208,7 @@ func (p *parts) mixHandler() toolscache.ResourceEventHandler {
 	set := func(o any) {
 		cm := o.(*v1alpha1.CapacityMix)
 		_ = p.store.Set(cm) // an invalid one governs nothing, and its status says so
-		p.rebalancer.Changed(cm.Namespace)
+		p.rebalancer.Changed(policy.GroupKey{Namespace: cm.Namespace})
 	}
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: set,
@@ -221,7 +221,7 @@ func (p *parts) mixHandler() toolscache.ResourceEventHandler {
 		DeleteFunc: func(o any) {
 			if cm, ok := deleted(o).(*v1alpha1.CapacityMix); ok {
 				p.store.Delete(cm.Namespace, cm.Name)
-				p.rebalancer.Changed(cm.Namespace)
+				p.rebalancer.Changed(policy.GroupKey{Namespace: cm.Namespace})
 			}
 		},
 	}
@@ -230,7 +230,7 @@ func (p *parts) mixHandler() toolscache.ResourceEventHandler {
 func (p *parts) budgetHandler() toolscache.ResourceEventHandler {
 	changed := func(o any) {
 		if b, ok := deleted(o).(*policyv1.PodDisruptionBudget); ok {
-			p.rebalancer.Changed(b.Namespace)
+			p.rebalancer.Changed(policy.GroupKey{Namespace: b.Namespace})
 		}
 	}
 	return toolscache.ResourceEventHandlerFuncs{

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/internal/rebalance"
@@ -47,8 +48,14 @@ type Placeholder struct {
 // Entry is what is remembered of one workload revision.
 type Entry struct {
 	Group fleet.Group
+	// Seen is the group as the fleet had it when it was last looked at, by address.
+	Seen *fleet.Group
 	// Mix is the name of its CapacityMix, "" if it has its mix from elsewhere.
 	Mix string
+	// Spec is which version of the CapacityMix the settings are from.
+	Spec Version
+	// Selecting are the names of all CapacityMixes that select one of its pods, sorted; they are replaced rather than changed.
+	Selecting []string
 	// WrongSince and RollingSince are when it was first seen out of its mix, or in a rollout; zero: it is not.
 	WrongSince, RollingSince time.Time
 	// Failures is how many moves failed in a row, RetryAt when the next may be tried.
@@ -69,8 +76,32 @@ type Entry struct {
 	Reported rebalance.Reason
 }
 
-// inFlight is how many places in the budgets the workload takes.
-func (e *Entry) inFlight() int { return len(e.Moves) + len(e.Placeholders) }
+// InFlight is how many places in the budgets the workload takes.
+func (e *Entry) InFlight() int { return len(e.Moves) + len(e.Placeholders) }
+
+// Settled reports whether nothing about the workload can change as long as its
+// group and its mix do not: not by time, nor by what happens to other workloads
+// or to nodes that it does not run on.
+func (e *Entry) Settled() bool {
+	return e.Verdict.Reason == rebalance.ReasonOnTarget && e.InFlight() == 0 && len(e.Held) == 0
+}
+
+// Version tells a CapacityMix from others, and its spec from former ones.
+type Version struct {
+	UID        types.UID
+	Generation int64
+}
+
+// Decision says what was looked at in a namespace.
+type Decision struct {
+	Namespace string
+	// All are all CapacityMixes of the namespace, nil where only some of it was looked at. They are the cache's.
+	All map[string]*v1alpha1.CapacityMix
+	// Mixes are the CapacityMixes whose status may be another one.
+	Mixes map[string]bool
+	// Groups are the workloads that were looked at.
+	Groups []policy.GroupKey
+}
 
 // Hold is a verdict that stands for a while.
 type Hold struct {
@@ -81,45 +112,113 @@ type Hold struct {
 // Board holds the entries by group. Safe for concurrent use; entries are
 // values, and their slices and maps are replaced rather than changed.
 type Board struct {
-	mu sync.RWMutex
-	// entries by namespace; moves counts the replicas on the move of all of them, placeholders included.
-	entries map[string]map[policy.GroupKey]Entry
-	moves   int
-	// lists are what Namespace returned, until something changes there: a
-	// namespace with many mixes asks once per mix.
-	lists map[string][]Entry
+	mu         sync.RWMutex
+	namespaces map[string]*shelf
+	// moves counts the replicas on the move of all entries, placeholders included.
+	moves int
 	// storm is whether a spot storm is on.
 	storm bool
 	// complete is set once every namespace was looked at.
 	complete bool
 }
 
-// New returns an empty board.
-func New() *Board {
-	return &Board{entries: map[string]map[policy.GroupKey]Entry{}, lists: map[string][]Entry{}}
+// shelf has the entries of a namespace, and who has which mix: a namespace may
+// have a thousand, and each is asked about alone.
+type shelf struct {
+	entries map[policy.GroupKey]*Entry
+	// governed and selected are the workloads that a mix governs, and those of which it selects a pod.
+	governed, selected map[string]map[policy.GroupKey]struct{}
+	// moves counts the replicas on the move by mix.
+	moves map[string]int
 }
+
+// New returns an empty board.
+func New() *Board { return &Board{namespaces: map[string]*shelf{}} }
 
 // Get returns the entry of a group.
-func (b *Board) Get(key policy.GroupKey) (Entry, bool) {
+func (b *Board) Get(key policy.GroupKey) (e Entry, ok bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	e, ok := b.entries[key.Namespace][key]
-	return e, ok
+	if s := b.namespaces[key.Namespace]; s != nil && s.entries[key] != nil {
+		return *s.entries[key], true
+	}
+	return e, false
 }
 
-// Namespace returns the entries of a namespace, in no order. The list is shared
-// and must not be changed.
-func (b *Board) Namespace(namespace string) []Entry {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if list, ok := b.lists[namespace]; ok {
-		return list
+// Settled reports whether a group is settled, and was last looked at as this
+// one, with that version of its mix.
+func (b *Board) Settled(g *fleet.Group, spec Version) bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	s := b.namespaces[g.Key.Namespace]
+	if s == nil {
+		return false
 	}
-	list := slices.Collect(maps.Values(b.entries[namespace]))
-	if len(list) > 0 {
-		b.lists[namespace] = list
+	e := s.entries[g.Key]
+	return e != nil && e.Seen == g && e.Spec == spec && e.Settled()
+}
+
+// Len returns how many entries a namespace has.
+func (b *Board) Len(namespace string) int {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if s := b.namespaces[namespace]; s != nil {
+		return len(s.entries)
+	}
+	return 0
+}
+
+// Namespace returns the entries of a namespace, in no order.
+func (b *Board) Namespace(namespace string) []Entry {
+	return b.pick(namespace, func(*Entry) bool { return true })
+}
+
+// Restless returns the entries of a namespace that are not settled, in no order.
+func (b *Board) Restless(namespace string) []Entry {
+	return b.pick(namespace, func(e *Entry) bool { return !e.Settled() })
+}
+
+func (b *Board) pick(namespace string, which func(*Entry) bool) (list []Entry) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if s := b.namespaces[namespace]; s != nil {
+		for _, e := range s.entries {
+			if which(e) {
+				list = append(list, *e)
+			}
+		}
 	}
 	return list
+}
+
+// OfMix returns the entries that a CapacityMix governs, in no order.
+func (b *Board) OfMix(namespace, mix string) (list []Entry) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if s := b.namespaces[namespace]; s != nil {
+		for key := range s.governed[mix] {
+			list = append(list, *s.entries[key])
+		}
+	}
+	return list
+}
+
+// Others returns the names of other CapacityMixes that govern pods which a mix
+// selects, sorted.
+func (b *Board) Others(namespace, mix string) (names []string) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	s := b.namespaces[namespace]
+	if s == nil {
+		return nil
+	}
+	for key := range s.selected[mix] {
+		if by := s.entries[key].Mix; by != "" && by != mix && !slices.Contains(names, by) {
+			names = append(names, by)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // All returns every entry, in no order.
@@ -127,12 +226,19 @@ func (b *Board) All() []Entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	var all []Entry
-	for _, entries := range b.entries {
-		for _, e := range entries {
-			all = append(all, e)
+	for _, s := range b.namespaces {
+		for _, e := range s.entries {
+			all = append(all, *e)
 		}
 	}
 	return all
+}
+
+// Namespaces returns the namespaces that have entries, in no order.
+func (b *Board) Namespaces() []string {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return slices.Collect(maps.Keys(b.namespaces))
 }
 
 // Put adds or replaces the entry of a group.
@@ -140,31 +246,76 @@ func (b *Board) Put(e Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := e.Group.Key
-	entries := b.entries[key.Namespace]
-	if entries == nil {
-		entries = map[policy.GroupKey]Entry{}
-		b.entries[key.Namespace] = entries
+	s := b.namespaces[key.Namespace]
+	if s == nil {
+		s = &shelf{
+			entries: map[policy.GroupKey]*Entry{}, moves: map[string]int{},
+			governed: map[string]map[policy.GroupKey]struct{}{}, selected: map[string]map[policy.GroupKey]struct{}{},
+		}
+		b.namespaces[key.Namespace] = s
 	}
-	delete(b.lists, key.Namespace)
-	old := entries[key]
-	b.moves += e.inFlight() - old.inFlight()
-	entries[key] = e
+	old := s.entries[key]
+	if old != nil && old.Mix == e.Mix && slices.Equal(old.Selecting, e.Selecting) {
+		b.count(s, old, -1)
+		*old = e
+		b.count(s, old, 1)
+		return
+	}
+	b.remove(s, old)
+	s.entries[key] = &e
+	b.count(s, &e, 1)
+	file(s.governed, e.Mix, key)
+	for _, m := range e.Selecting {
+		file(s.selected, m, key)
+	}
 }
 
-// Retain drops the entries of a namespace that are not among those.
-func (b *Board) Retain(namespace string, keys map[policy.GroupKey]bool) {
+// Drop forgets a group.
+func (b *Board) Drop(key policy.GroupKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.lists, namespace)
-	entries := b.entries[namespace]
-	for key, e := range entries {
-		if !keys[key] {
-			b.moves -= e.inFlight()
-			delete(entries, key)
-		}
+	s := b.namespaces[key.Namespace]
+	if s == nil {
+		return
 	}
-	if len(entries) == 0 {
-		delete(b.entries, namespace)
+	b.remove(s, s.entries[key])
+	if len(s.entries) == 0 {
+		delete(b.namespaces, key.Namespace)
+	}
+}
+
+// remove takes an entry off its shelf; nil is none.
+func (b *Board) remove(s *shelf, e *Entry) {
+	if e == nil {
+		return
+	}
+	key := e.Group.Key
+	b.count(s, e, -1)
+	delete(s.entries, key)
+	unfile(s.governed, e.Mix, key)
+	for _, m := range e.Selecting {
+		unfile(s.selected, m, key)
+	}
+}
+
+func (b *Board) count(s *shelf, e *Entry, sign int) {
+	n := sign * e.InFlight()
+	b.moves += n
+	if s.moves[e.Mix] += n; s.moves[e.Mix] == 0 {
+		delete(s.moves, e.Mix)
+	}
+}
+
+func file(index map[string]map[policy.GroupKey]struct{}, mix string, key policy.GroupKey) {
+	if index[mix] == nil {
+		index[mix] = map[policy.GroupKey]struct{}{}
+	}
+	index[mix][key] = struct{}{}
+}
+
+func unfile(index map[string]map[policy.GroupKey]struct{}, mix string, key policy.GroupKey) {
+	if delete(index[mix], key); len(index[mix]) == 0 {
+		delete(index, mix)
 	}
 }
 
@@ -173,13 +324,8 @@ func (b *Board) Retain(namespace string, keys map[policy.GroupKey]bool) {
 func (b *Board) InFlight(namespace, mix string) (cluster, ofMix int) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	if mix == "" {
-		return b.moves, 0
-	}
-	for _, e := range b.entries[namespace] {
-		if e.Mix == mix {
-			ofMix += e.inFlight()
-		}
+	if s := b.namespaces[namespace]; s != nil && mix != "" {
+		ofMix = s.moves[mix]
 	}
 	return b.moves, ofMix
 }

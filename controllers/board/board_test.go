@@ -4,6 +4,8 @@ package board_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,7 +13,9 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/controllers/board"
+	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/rebalance"
 )
 
 func TestTheBoardIsWhatWasPutThere(t *testing.T) {
@@ -26,18 +30,19 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 				e.Group.Key = policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
 				e.Mix, e.Moves = text("mix", mixes), make([]board.Move, rapid.IntRange(0, 3).Draw(t, "moves"))
 				e.Placeholders = make([]board.Placeholder, rapid.IntRange(0, 2).Draw(t, "placeholders"))
+				e.Verdict.Reason = rebalance.Reason(text("reason", []string{string(rebalance.ReasonOnTarget), string(rebalance.ReasonNotReady)}))
+				for _, m := range mixes[1:] {
+					if rapid.Bool().Draw(t, "selects") {
+						e.Selecting = append(e.Selecting, m)
+					}
+				}
 				b.Put(e)
 				model[e.Group.Key] = e
 			},
-			"retain": func(t *rapid.T) {
-				namespace, keep := text("namespace", namespaces), map[policy.GroupKey]bool{}
-				for i := range 5 {
-					key := policy.GroupKey{Namespace: namespace, ID: fmt.Sprint(i)}
-					if keep[key] = rapid.Bool().Draw(t, "keep"); !keep[key] {
-						delete(model, key)
-					}
-				}
-				b.Retain(namespace, keep)
+			"drop": func(t *rapid.T) {
+				key := policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
+				b.Drop(key)
+				delete(model, key)
 			},
 			"": func(t *rapid.T) {
 				cluster := 0
@@ -50,25 +55,42 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 					all = append(all, e)
 				}
 				require.ElementsMatch(t, all, b.All())
+				var there []string
 				for _, ns := range namespaces {
-					for _, m := range mixes {
-						ofMix := 0
+					of := func(which func(board.Entry) bool) (list []board.Entry) {
 						for key, e := range model {
-							if m != "" && key.Namespace == ns && e.Mix == m {
-								ofMix += len(e.Moves) + len(e.Placeholders)
+							if key.Namespace == ns && which(e) {
+								list = append(list, e)
 							}
 						}
-						total, mine := b.InFlight(ns, m)
-						require.Equal(t, []int{cluster, ofMix}, []int{total, mine})
+						return list
 					}
-					var there []board.Entry
-					for key, e := range model {
-						if key.Namespace == ns {
-							there = append(there, e)
+					for _, m := range mixes {
+						mine := of(func(e board.Entry) bool { return e.Mix == m })
+						require.ElementsMatch(t, mine, b.OfMix(ns, m))
+						ofMix := 0
+						for _, e := range mine {
+							if m != "" {
+								ofMix += e.InFlight()
+							}
 						}
+						total, counted := b.InFlight(ns, m)
+						require.Equal(t, []int{cluster, ofMix}, []int{total, counted})
+						others := map[string]bool{}
+						for _, e := range of(func(e board.Entry) bool { return e.Mix != "" && e.Mix != m && slices.Contains(e.Selecting, m) }) {
+							others[e.Mix] = true
+						}
+						require.Equal(t, slices.Sorted(maps.Keys(others)), b.Others(ns, m))
 					}
-					require.ElementsMatch(t, there, b.Namespace(ns))
+					all := of(func(board.Entry) bool { return true })
+					require.ElementsMatch(t, all, b.Namespace(ns))
+					require.Equal(t, len(all), b.Len(ns))
+					require.ElementsMatch(t, of(func(e board.Entry) bool { return !e.Settled() }), b.Restless(ns))
+					if len(all) > 0 {
+						there = append(there, ns)
+					}
 				}
+				require.ElementsMatch(t, there, b.Namespaces())
 			},
 		})
 	})
@@ -84,4 +106,34 @@ func TestFlagsStand(t *testing.T) {
 	assert.True(t, b.Complete())
 	b.SetStorm(false)
 	assert.False(t, b.Storm())
+}
+
+// What is not settled may change by itself.
+func TestSettledIsWhatOnlyItsOwnChangesUnsettle(t *testing.T) {
+	g := &fleet.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}}
+	spec := board.Version{UID: "mix", Generation: 1}
+	tests := map[string]struct {
+		change func(*board.Entry)
+		want   bool
+	}{
+		"it has its mix":                     {func(*board.Entry) {}, true},
+		"a replica has to move":              {func(e *board.Entry) { e.Verdict.Reason = rebalance.ReasonNoRoom }, false},
+		"nothing was decided":                {func(e *board.Entry) { e.Verdict.Reason = "" }, false},
+		"a replica is on the move":           {func(e *board.Entry) { e.Moves = make([]board.Move, 1) }, false},
+		"a placeholder asks for room":        {func(e *board.Entry) { e.Placeholders = make([]board.Placeholder, 1) }, false},
+		"a replica is held back for a while": {func(e *board.Entry) { e.Held = map[string]board.Hold{"uid": {}} }, false},
+		"the group is another":               {func(e *board.Entry) { e.Seen = &fleet.Group{} }, false},
+		"the mix is another":                 {func(e *board.Entry) { e.Spec.UID = "new" }, false},
+		"the mix was changed":                {func(e *board.Entry) { e.Spec.Generation = 0 }, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := board.New()
+			assert.False(t, b.Settled(g, spec))
+			e := board.Entry{Group: *g, Seen: g, Spec: spec, Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
+			tc.change(&e)
+			b.Put(e)
+			assert.Equal(t, tc.want, b.Settled(g, spec))
+		})
+	}
 }

@@ -7,10 +7,11 @@ package capacitymix
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/board"
+	"berth.dev/berth/internal/policy"
 )
 
 // FieldOwner is who writes the status, as server-side apply knows it.
@@ -48,6 +50,20 @@ type Reconciler struct {
 	Options
 	repairs *rate.Limiter
 	decided chan event.GenericEvent
+
+	mu sync.Mutex // guards what follows
+	// current are the versions of the mixes that have the status that they should have, as long as nothing else is decided.
+	current map[types.NamespacedName]string
+	// specs are those that were read last, with what is wrong with them.
+	specs map[types.NamespacedName]spec
+	// stale are the workloads of a namespace that have annotations to be mended.
+	stale map[string]map[policy.GroupKey]bool
+}
+
+// spec is one version of a mix, and why it cannot be used, nil if it can.
+type spec struct {
+	board.Version
+	invalid error
 }
 
 var _ reconcile.Reconciler = &Reconciler{}
@@ -58,6 +74,7 @@ func New(o Options) *Reconciler {
 		Options: o,
 		repairs: rate.NewLimiter(rate.Limit(float64(o.RepairsPerMinute)/60), max(1, o.RepairsPerMinute/10)),
 		decided: make(chan event.GenericEvent, 1024),
+		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{}, stale: map[string]map[policy.GroupKey]bool{},
 	}
 }
 
@@ -70,20 +87,45 @@ func (r *Reconciler) Setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Decided asks for the status of all mixes of a namespace to be brought up to date.
-func (r *Reconciler) Decided(namespace string) {
-	ask := func(name string) {
+// Decided asks for what has to be done after a decision.
+func (r *Reconciler) Decided(d board.Decision) {
+	for _, req := range r.Wanted(d) {
 		cm := &v1alpha1.CapacityMix{}
-		cm.Namespace, cm.Name = namespace, name
+		cm.Namespace, cm.Name = req.Namespace, req.Name
 		r.decided <- event.GenericEvent{Object: cm}
 	}
-	var mixes v1alpha1.CapacityMixList
-	if err := r.Client.List(context.Background(), &mixes, client.InNamespace(namespace)); err == nil { // reads a cache
-		for i := range mixes.Items {
-			ask(mixes.Items[i].Name)
+}
+
+// Wanted returns the requests that a decision makes: for the mixes that it
+// concerns, and after a look at everything also for those that somebody else
+// has written to.
+func (r *Reconciler) Wanted(d board.Decision) (list []reconcile.Request) {
+	ask := func(name string) { list = append(list, reconcile.Request{NamespacedName: key(d.Namespace, name)}) }
+	for name := range d.Mixes {
+		ask(name)
+	}
+	for name, cm := range d.All {
+		if !d.Mixes[name] && !r.isCurrent(cm) {
+			ask(name)
 		}
 	}
-	ask("")
+	if r.note(d) {
+		ask("")
+	}
+	return list
+}
+
+func (r *Reconciler) isCurrent(cm *v1alpha1.CapacityMix) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	version, known := r.current[key(cm.Namespace, cm.Name)]
+	return known && version == cm.ResourceVersion
+}
+
+func (r *Reconciler) setCurrent(name types.NamespacedName, version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.current[name] = version
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -92,18 +134,46 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: r.repair(ctx, req.Namespace)}, nil
 	}
 	cm := &v1alpha1.CapacityMix{}
-	if err := r.Client.Get(ctx, req.NamespacedName, cm); err != nil {
+	if err := r.Client.Get(ctx, req.NamespacedName, cm, client.UnsafeDisableDeepCopy); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if cm.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, r.write(ctx, cm, compose(cm, r.Board.Namespace(cm.Namespace), r.Clock.Now()))
+	mine, others := r.Board.OfMix(cm.Namespace, cm.Name), r.Board.Others(cm.Namespace, cm.Name)
+	return reconcile.Result{}, r.write(ctx, cm, compose(cm, r.invalid(cm), mine, others, r.Clock.Now()))
 }
 
-// write applies a status unless it is there already.
+func (r *Reconciler) forget(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.current, name)
+	delete(r.specs, name)
+}
+
+// invalid says why the spec of a mix cannot be used, nil if it can.
+func (r *Reconciler) invalid(cm *v1alpha1.CapacityMix) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name, version := client.ObjectKeyFromObject(cm), board.Version{UID: cm.UID, Generation: cm.Generation}
+	known, there := r.specs[name]
+	if !there || known.Version != version {
+		_, _, err := policy.FromCapacityMix(cm)
+		known = spec{version, err}
+		r.specs[name] = known
+	}
+	return known.invalid
+}
+
+// write applies a status unless it is there already. The mix is the cache's and
+// must not be changed.
 func (r *Reconciler) write(ctx context.Context, cm *v1alpha1.CapacityMix, status v1alpha1.CapacityMixStatus) error {
-	if equality.Semantic.DeepEqual(cm.Status, status) {
+	name := client.ObjectKeyFromObject(cm)
+	if sameStatus(&cm.Status, &status) {
+		r.setCurrent(name, cm.ResourceVersion)
 		return nil
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
@@ -118,6 +188,7 @@ func (r *Reconciler) write(ctx context.Context, cm *v1alpha1.CapacityMix, status
 	if err := r.Client.Status().Patch(ctx, patch, client.Apply, client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("write the status of CapacityMix %s/%s: %w", cm.Namespace, cm.Name, err))
 	}
+	r.setCurrent(name, patch.GetResourceVersion())
 	statusWrites.Inc()
 	log.FromContext(ctx).V(2).Info("Wrote the status", "mix", cm.Name, "namespace", cm.Namespace, "satisfied", status.SatisfiedCount, "workloads", status.WorkloadCount)
 	return nil

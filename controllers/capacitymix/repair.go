@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/policy"
 )
 
 // stale returns the annotations of a pod that should say something else, with
@@ -26,55 +30,109 @@ import (
 // mended only together with the slot, and only if it was "-<old slot>": any
 // other value is the user's.
 func stale(g *fleet.Group, s fleet.Seat) map[string]string {
-	have := s.Pod.Annotations
-	old, marked := have[v1alpha1.SlotAnnotation]
-	letGo := have[v1alpha1.GateOpenedAnnotation] == v1alpha1.GateOpenedNoLeader
+	have := func(key string) string {
+		v, _ := s.Pod.Annotation(key)
+		return v
+	}
+	old, marked := s.Pod.Annotation(v1alpha1.SlotAnnotation)
+	letGo := have(v1alpha1.GateOpenedAnnotation) == v1alpha1.GateOpenedNoLeader
 	if !marked && !letGo || s.Place != fleet.Settled {
 		return nil
 	}
-	want := map[string]string{}
+	var want map[string]string // made when there is something to say: it is asked of every replica that changes
+	set := func(key, value string) {
+		if want == nil {
+			want = map[string]string{}
+		}
+		want[key] = value
+	}
 	slot := strconv.Itoa(s.Slot)
 	if old != slot {
-		want[v1alpha1.SlotAnnotation] = slot
+		set(v1alpha1.SlotAnnotation, slot)
 		ours := ""
 		if marked {
 			ours = "-" + old
 		}
-		if have[v1alpha1.PodDeletionCostAnnotation] == ours {
-			want[v1alpha1.PodDeletionCostAnnotation] = "-" + slot
+		if have(v1alpha1.PodDeletionCostAnnotation) == ours {
+			set(v1alpha1.PodDeletionCostAnnotation, "-"+slot)
 		}
 	}
-	if t := g.Policy.Mix.TypeOf(s.Slot).String(); have[v1alpha1.CapacityTypeAnnotation] != t {
-		want[v1alpha1.CapacityTypeAnnotation] = t
+	if t := g.Policy.Mix.TypeOf(s.Slot).String(); have(v1alpha1.CapacityTypeAnnotation) != t {
+		set(v1alpha1.CapacityTypeAnnotation, t)
 	}
-	if have[v1alpha1.MixAnnotation] != g.Policy.Source {
-		want[v1alpha1.MixAnnotation] = g.Policy.Source
+	if have(v1alpha1.MixAnnotation) != g.Policy.Source {
+		set(v1alpha1.MixAnnotation, g.Policy.Source)
 	}
 	return want
+}
+
+// note remembers the workloads of a decision that have annotations to be mended,
+// and reports whether there are any.
+func (r *Reconciler) note(d board.Decision) (found bool) {
+	if r.RepairsPerMinute == 0 {
+		return false
+	}
+	for _, key := range d.Groups {
+		if e, known := r.Board.Get(key); known && slices.ContainsFunc(e.Group.Seats, func(s fleet.Seat) bool { return len(stale(&e.Group, s)) > 0 }) {
+			r.setStale(key, true)
+			found = true
+		}
+	}
+	return found
+}
+
+func (r *Reconciler) setStale(key policy.GroupKey, is bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.stale[key.Namespace]
+	switch {
+	case is && all == nil:
+		r.stale[key.Namespace] = map[policy.GroupKey]bool{key: true}
+	case is:
+		all[key] = true
+	default:
+		if delete(all, key); len(all) == 0 {
+			delete(r.stale, key.Namespace)
+		}
+	}
+}
+
+func (r *Reconciler) staleIn(namespace string) []policy.GroupKey {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.stale[namespace]))
 }
 
 // repair mends the annotations of a namespace's pods, and returns when the rest
 // may follow; 0 if nothing is left.
 func (r *Reconciler) repair(ctx context.Context, namespace string) time.Duration {
-	if r.RepairsPerMinute == 0 {
-		return 0
-	}
-	for _, e := range r.Board.Namespace(namespace) {
-		for _, s := range e.Group.Seats {
-			want := stale(&e.Group, s)
-			if len(want) == 0 {
-				continue
-			}
-			if !r.repairs.Allow() {
-				return soon
-			}
-			if err := r.annotate(ctx, s.Pod, want); err != nil {
-				log.FromContext(ctx).Error(err, "Cannot mend the annotations of a pod", "pod", key(s.Pod.Namespace, s.Pod.Name))
-				return soon
-			}
+	for _, key := range r.staleIn(namespace) {
+		r.setStale(key, false) // before it is read: what is decided meanwhile counts
+		e, _ := r.Board.Get(key)
+		if !r.mend(ctx, &e.Group) {
+			r.setStale(key, true)
+			return soon
 		}
 	}
 	return 0
+}
+
+// mend reports whether all of a workload's annotations were mended.
+func (r *Reconciler) mend(ctx context.Context, g *fleet.Group) bool {
+	for _, s := range g.Seats {
+		want := stale(g, s)
+		if len(want) == 0 {
+			continue
+		}
+		if !r.repairs.Allow() {
+			return false
+		}
+		if err := r.annotate(ctx, s.Pod, want); err != nil {
+			log.FromContext(ctx).Error(err, "Cannot mend the annotations of a pod", "pod", key(s.Pod.Namespace, s.Pod.Name))
+			return false
+		}
+	}
+	return true
 }
 
 // annotate patches a pod unless it is another one of the same name by now.

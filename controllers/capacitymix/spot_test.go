@@ -25,16 +25,16 @@ func TestTheStatusSaysThatSpotIsNotAvailable(t *testing.T) {
 	gated.Group.Gated = true
 
 	cm := mixOf()
-	cm.Status = compose(cm, []board.Entry{exact("web")}, noon)
+	cm.Status = composeOf(cm, []board.Entry{exact("web")}, noon)
 	assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionSpotAvailable), "pods without the gate borrow")
-	cm.Status = compose(cm, []board.Entry{gated}, noon)
+	cm.Status = composeOf(cm, []board.Entry{gated}, noon)
 	assert.True(t, meta.IsStatusConditionTrue(cm.Status.Conditions, v1alpha1.ConditionSpotAvailable))
-	cm.Status = compose(cm, []board.Entry{gated, one, other}, noon)
+	cm.Status = composeOf(cm, []board.Entry{gated, one, other}, noon)
 	c := meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionSpotAvailable)
 	require.NotNil(t, c)
 	assert.EqualValues(t, "False", c.Status)
 	assert.Equal(t, v1alpha1.ReasonFallback, c.Reason)
 	assert.Equal(t, "spot nodes did not come; replicas limited to on-demand: 3; spot is tried again from 2026-06-01T12:30:00Z on", c.Message)
-	cm.Status = compose(cm, []board.Entry{exact("web")}, noon)
+	cm.Status = composeOf(cm, []board.Entry{exact("web")}, noon)
 	assert.Nil(t, meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionSpotAvailable), "and it does not stay")
 }

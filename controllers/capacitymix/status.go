@@ -6,33 +6,25 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/internal/fallback"
-	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/internal/rebalance"
 )
 
-// compose returns the status of a mix from what is known of its namespace. It
-// is a pure function; times are those at which things were first seen, so the
-// same state gives the same status.
-func compose(cm *v1alpha1.CapacityMix, entries []board.Entry, now time.Time) v1alpha1.CapacityMixStatus {
+// compose returns the status of a mix from what is wrong with its spec, the
+// workloads that it governs, and the names of other mixes that govern pods which
+// it selects. It is a pure function; times are those at which things were first seen, so the same state
+// gives the same status.
+func compose(cm *v1alpha1.CapacityMix, invalid error, mine []board.Entry, others []string, now time.Time) v1alpha1.CapacityMixStatus {
 	s := v1alpha1.CapacityMixStatus{ObservedGeneration: cm.Generation, Conditions: slices.Clone(cm.Status.Conditions)}
-	var mine []board.Entry
-	for i := range entries {
-		if entries[i].Mix == cm.Name {
-			mine = append(mine, entries[i])
-		}
-	}
 	slices.SortFunc(mine, byNeed)
 	s.WorkloadCount = number(len(mine))
 	desired, actual := &v1alpha1.ReplicaSplit{}, &v1alpha1.ReplicaSplit{}
@@ -48,7 +40,7 @@ func compose(cm *v1alpha1.CapacityMix, entries []board.Entry, now time.Time) v1a
 		plus(actual, w.Actual)
 	}
 	s.Desired, s.Actual = desired, actual
-	conditions := []metav1.Condition{accepted(cm, entries), satisfied(mine), rebalancing(mine)}
+	conditions := []metav1.Condition{accepted(invalid, others), satisfied(mine), rebalancing(mine)}
 	if c, ok := spotAvailable(mine); ok {
 		conditions = append(conditions, c)
 	} else {
@@ -123,35 +115,14 @@ func timeOf(t time.Time) *metav1.Time {
 }
 
 // accepted says whether the mix governs the pods that it selects.
-func accepted(cm *v1alpha1.CapacityMix, entries []board.Entry) metav1.Condition {
-	_, selector, err := policy.FromCapacityMix(cm)
-	if err != nil {
-		return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, Message: err.Error()}
-	}
-	others := map[string]bool{}
-	for i := range entries {
-		e := &entries[i]
-		if e.Mix == "" || e.Mix == cm.Name || others[e.Mix] {
-			continue
-		}
-		seen := uintptr(0)
-		for _, s := range e.Group.Seats {
-			// Replicas mostly share one set of labels, and a namespace can have a thousand mixes to ask.
-			set := reflect.ValueOf(s.Pod.Labels).Pointer()
-			if set == seen && seen != 0 {
-				continue
-			}
-			seen = set
-			if selector.Matches(labels.Set(s.Pod.Labels)) {
-				others[e.Mix] = true
-				break
-			}
-		}
+func accepted(invalid error, others []string) metav1.Condition {
+	if invalid != nil {
+		return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, Message: invalid.Error()}
 	}
 	if len(others) > 0 {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonConflict,
-			Message: fmt.Sprintf("pods that this mix selects are governed by an older one: %s", names(others)),
+			Message: fmt.Sprintf("pods that this mix selects are governed by an older one: %s", strings.Join(others, ", ")),
 		}
 	}
 	return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: "the pods that this mix selects follow it"}
@@ -253,15 +224,6 @@ func provisioning(mine []board.Entry) (list []string) {
 	}
 	slices.Sort(list)
 	return list
-}
-
-func names(set map[string]bool) string {
-	var list []string
-	for n := range set {
-		list = append(list, n)
-	}
-	slices.Sort(list)
-	return strings.Join(list, ", ")
 }
 
 // shorten cuts a text to the length that the API allows.

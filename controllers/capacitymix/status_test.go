@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -54,6 +56,20 @@ func entry(name string, on ...capacity.Type) board.Entry {
 	return e
 }
 
+// composeOf is compose with what a board says of all workloads of the namespace.
+func composeOf(cm *v1alpha1.CapacityMix, entries []board.Entry, now time.Time) v1alpha1.CapacityMixStatus {
+	b := board.New()
+	_, selector, err := policy.FromCapacityMix(cm)
+	for _, e := range entries {
+		if err == nil && slices.ContainsFunc(e.Group.Seats, func(s fleet.Seat) bool { return selector.Matches(labels.Set(s.Pod.Labels)) }) {
+			e.Selecting = []string{cm.Name}
+		}
+		e.Group.Key.ID += e.Mix // some of these tests use one workload twice
+		b.Put(e)
+	}
+	return compose(cm, err, b.OfMix("shop", cm.Name), b.Others("shop", cm.Name), now)
+}
+
 func exact(name string) board.Entry { return entry(name, od, od, sp, sp, sp) }
 
 func outOfMix(name string) board.Entry {
@@ -77,7 +93,7 @@ func TestComposeSaysHowAWorkloadStands(t *testing.T) {
 	e.Failures, e.RetryAt = 2, noon.Add(time.Minute)
 	e.Group.Replicas = 6
 	e.Group.Seats[4].Place = fleet.Departing
-	s := compose(mixOf(), []board.Entry{e}, noon)
+	s := composeOf(mixOf(), []board.Entry{e}, noon)
 	since, retry := metav1.NewTime(time.Date(2026, 6, 1, 11, 59, 0, 0, time.UTC)), metav1.NewTime(time.Date(2026, 6, 1, 12, 1, 0, 0, time.UTC))
 	assert.Equal(t, []v1alpha1.WorkloadMix{{
 		Kind: "Deployment", Name: "web", Revision: "web-7d", Replicas: 6,
@@ -88,7 +104,7 @@ func TestComposeSaysHowAWorkloadStands(t *testing.T) {
 	assert.Equal(t, int64(7), s.ObservedGeneration)
 	assert.Equal(t, []int32{1, 0}, []int32{s.WorkloadCount, s.SatisfiedCount})
 
-	s = compose(mixOf(), []board.Entry{exact("a"), exact("b"), e}, noon)
+	s = composeOf(mixOf(), []board.Entry{exact("a"), exact("b"), e}, noon)
 	assert.Equal(t, v1alpha1.ReplicaSplit{Spot: 10, OnDemand: 6}, *s.Desired)
 	assert.Equal(t, v1alpha1.ReplicaSplit{Spot: 7, OnDemand: 7}, *s.Actual)
 	assert.Equal(t, []int32{3, 2}, []int32{s.WorkloadCount, s.SatisfiedCount})
@@ -135,7 +151,7 @@ func TestConditions(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := compose(tc.mix, tc.entries, noon)
+			s := composeOf(tc.mix, tc.entries, noon)
 			c := meta.FindStatusCondition(s.Conditions, tc.of)
 			require.NotNil(t, c)
 			assert.Equal(t, tc.want, want{string(c.Status), c.Reason, c.Message})
@@ -148,11 +164,11 @@ func TestConditions(t *testing.T) {
 func TestAMoveUnderWayIsNoBlock(t *testing.T) {
 	e := outOfMix("web")
 	e.Moves = []board.Move{{Name: "web-2"}}
-	assert.Nil(t, compose(mixOf(), []board.Entry{e}, noon).Workloads[0].Blocked)
+	assert.Nil(t, composeOf(mixOf(), []board.Entry{e}, noon).Workloads[0].Blocked)
 	for _, r := range []rebalance.Reason{"", rebalance.ReasonMove, rebalance.ReasonOnTarget} {
 		e = outOfMix("web")
 		e.Verdict.Reason = r
-		assert.Nil(t, compose(mixOf(), []board.Entry{e}, noon).Workloads[0].Blocked)
+		assert.Nil(t, composeOf(mixOf(), []board.Entry{e}, noon).Workloads[0].Blocked)
 	}
 }
 
@@ -194,9 +210,9 @@ func TestWhatWasWrittenComparesEqual(t *testing.T) {
 			entries = append(entries, drawEntry(t, i))
 		}
 		cm := mixOf()
-		first := compose(cm, entries, noon)
+		first := composeOf(cm, entries, noon)
 		cm.Status = stored(t, first)
-		later := compose(cm, rapid.Permutation(entries).Draw(t, "order"), noon.Add(time.Hour))
+		later := composeOf(cm, rapid.Permutation(entries).Draw(t, "order"), noon.Add(time.Hour))
 		require.True(t, equality.Semantic.DeepEqual(cm.Status, later), "stored %+v\nthen %+v", cm.Status, later)
 		require.Equal(t, stored(t, first), stored(t, later))
 		for _, c := range later.Conditions {
@@ -211,14 +227,14 @@ func TestWhatWasWrittenComparesEqual(t *testing.T) {
 
 func TestConditionsKeepTheTimeOfTheirLastChange(t *testing.T) {
 	cm := mixOf()
-	cm.Status = stored(t, compose(cm, []board.Entry{exact("a")}, noon))
+	cm.Status = stored(t, composeOf(cm, []board.Entry{exact("a")}, noon))
 	began := metav1.NewTime(noon.Truncate(time.Second))
-	later := compose(cm, []board.Entry{exact("a"), exact("b")}, noon.Add(time.Hour))
+	later := composeOf(cm, []board.Entry{exact("a"), exact("b")}, noon.Add(time.Hour))
 	for _, c := range later.Conditions {
 		assert.True(t, began.Equal(&c.LastTransitionTime), "%s: the status did not change, only the message", c.Type)
 	}
 	before := cm.DeepCopy()
-	later = compose(cm, []board.Entry{outOfMix("a")}, noon.Add(time.Hour))
+	later = composeOf(cm, []board.Entry{outOfMix("a")}, noon.Add(time.Hour))
 	assert.Equal(t, before, cm, "the object of the cache is not changed")
 	c := meta.FindStatusCondition(later.Conditions, v1alpha1.ConditionSatisfied)
 	assert.Equal(t, noon.Add(time.Hour), c.LastTransitionTime.Time)
@@ -235,7 +251,7 @@ func TestTheListIsBoundedAndThoseInNeedComeFirst(t *testing.T) {
 		}
 	}
 	rand.Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
-	s := compose(mixOf(), entries, noon)
+	s := composeOf(mixOf(), entries, noon)
 	require.Len(t, s.Workloads, v1alpha1.MaxStatusWorkloads)
 	var names []string
 	for _, w := range s.Workloads[:9] {

@@ -8,7 +8,6 @@ package rebalance
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +25,7 @@ import (
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/internal/rebalance"
 	"berth.dev/berth/internal/replay"
 )
@@ -42,8 +42,8 @@ type Options struct {
 	Clock    clock.WithTicker
 	// Synced reports whether the fleet has been filled.
 	Synced func() (waitingFor string, ok bool)
-	// Decided is called after the groups of a namespace were looked at.
-	Decided func(namespace string)
+	// Decided is called after groups of a namespace were looked at.
+	Decided func(board.Decision)
 
 	Namespaces []string // only these; empty: all
 	Resync     time.Duration
@@ -66,17 +66,32 @@ type Placeholders struct {
 }
 
 // Controller is a manager.Runnable that works on the leader only. It looks at
-// one namespace after the other in one goroutine, so that budgets need no lock.
+// one workload after the other in one goroutine, so that budgets need no lock.
 type Controller struct {
 	Options
 	wake chan struct{}
-	// released are the placeholders that were deleted of late, and when. Only pass, of which one runs at a time, uses it.
+	// These are for Look alone, of which one runs at a time.
+	// released are the placeholders that were deleted of late, and when.
 	released map[types.UID]time.Time
+	// due says when time alone will have changed something.
+	due *timetable
+	// roomless are the groups of which a replica could move if a type had room, room what the fleet said when they were asked about.
+	roomless map[policy.GroupKey]map[capacity.Type]bool
+	room     map[capacity.Type]uint64
+	// take takes a snapshot by which room is proven.
+	take func(context.Context) (snapshot, error)
 
 	mu       sync.Mutex // guards what follows
-	dirty    map[string]bool
+	dirty    *agenda
 	graceEnd time.Time
 	storm    *rebalance.Storm
+}
+
+// snapshot answers where pods fit; internal/replay has the real ones.
+type snapshot interface {
+	Fits(context.Context, replay.Question) (replay.Answer, error)
+	Assume(pod *corev1.Pod, node string)
+	Close()
 }
 
 var (
@@ -86,7 +101,11 @@ var (
 
 // New returns a controller that is not running yet.
 func New(o Options) *Controller {
-	return &Controller{Options: o, wake: make(chan struct{}, 1), dirty: map[string]bool{}, released: map[types.UID]time.Time{}, storm: rebalance.NewStorm(o.Storm)}
+	return &Controller{
+		Options: o, wake: make(chan struct{}, 1), dirty: newAgenda(), released: map[types.UID]time.Time{}, due: newTimetable(),
+		roomless: map[policy.GroupKey]map[capacity.Type]bool{}, room: map[capacity.Type]uint64{}, storm: rebalance.NewStorm(o.Storm),
+		take: func(ctx context.Context) (snapshot, error) { return replay.Take(ctx, o.Config, o.Profile) },
+	}
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -95,13 +114,14 @@ func (*Controller) NeedLeaderElection() bool { return true }
 // debounce lets changes that come together be looked at together.
 const debounce = 200 * time.Millisecond
 
-// allNamespaces in dirty stands for every namespace.
-const allNamespaces = ""
+// everything as a key asks for all groups of all namespaces.
+var everything = policy.GroupKey{}
 
-// Changed asks for a namespace to be looked at; "" means all. It never blocks.
-func (c *Controller) Changed(namespace string) {
+// Changed asks for a group to be looked at; an ID of "" means all of the
+// namespace, a namespace of "" all there is. It never blocks.
+func (c *Controller) Changed(key policy.GroupKey) {
 	c.mu.Lock()
-	c.dirty[namespace] = true
+	c.dirty.add(key)
 	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:
@@ -140,20 +160,34 @@ func (c *Controller) Start(ctx context.Context) error {
 	logger.Info("Looking after the mix of workloads", "resync", c.Resync, "dryRun", c.DryRun)
 	resync := c.Clock.NewTicker(c.Resync)
 	defer resync.Stop()
-	c.Changed(allNamespaces)
+	c.Changed(everything)
 	for {
+		due := c.timer()
 		select {
 		case <-ctx.Done():
+			due.Stop()
 			return nil
 		case <-resync.C():
-			c.Changed(allNamespaces)
+			c.Changed(everything)
+		case <-due.C():
+			c.Look(ctx)
 		case <-c.wake:
 			if !c.pause(ctx, debounce) {
 				return nil
 			}
-			c.wakeAt(ctx, c.pass(ctx))
+			c.Look(ctx)
 		}
+		due.Stop()
 	}
+}
+
+// timer fires when the next group is due; the resync comes before a late one.
+func (c *Controller) timer() clock.Timer {
+	wait := c.Resync
+	if next, ok := c.due.next(); ok {
+		wait = min(max(next.Sub(c.Clock.Now()), debounce), c.Resync)
+	}
+	return c.Clock.NewTimer(wait)
 }
 
 func (c *Controller) waitSynced(ctx context.Context) bool {
@@ -176,56 +210,6 @@ func (c *Controller) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// wakeAt looks at the namespaces again when time alone has changed something.
-func (c *Controller) wakeAt(ctx context.Context, due map[string]time.Time) {
-	for namespace, at := range due {
-		wait := at.Sub(c.Clock.Now())
-		if wait >= c.Resync {
-			continue // the resync comes first
-		}
-		timer := c.Clock.NewTimer(max(wait, debounce))
-		go func() {
-			defer timer.Stop()
-			select {
-			case <-ctx.Done():
-			case <-timer.C():
-				c.Changed(namespace)
-			}
-		}()
-	}
-}
-
-// pass looks at every namespace that changed, and returns when which of them
-// has to be looked at again.
-func (c *Controller) pass(ctx context.Context) map[string]time.Time {
-	p := &pass{Controller: c, now: c.Clock.Now(), due: map[string]time.Time{}}
-	defer p.close()
-	c.forgetReleased(p.now)
-	p.cluster = c.clusterNow(p.now)
-	namespaces, all := c.takeDirty(ctx)
-	for _, namespace := range namespaces {
-		if ctx.Err() != nil {
-			return nil
-		}
-		p.namespace(ctx, namespace)
-		if c.Board.Complete() {
-			c.Decided(namespace)
-		}
-	}
-	scope := "some"
-	if all {
-		scope = "all"
-	}
-	lookSeconds.WithLabelValues(scope).Observe(c.Clock.Since(p.now).Seconds())
-	if all && !c.Board.Complete() {
-		c.Board.SetComplete()
-		for _, namespace := range namespaces {
-			c.Decided(namespace)
-		}
-	}
-	return p.due
-}
-
 // clusterNow is what holds for all mixes.
 func (c *Controller) clusterNow(now time.Time) rebalance.Cluster {
 	spot := c.Fleet.Count(capacity.Spot)
@@ -244,52 +228,4 @@ func (c *Controller) clusterNow(now time.Time) rebalance.Cluster {
 		Now: now, GraceUntil: c.graceEnd, StormUntil: until, Limit: c.ClusterMaxConcurrent, DryRun: c.DryRun,
 		SchedulerNames: c.Profile.SchedulerNames, RolloutDeadline: c.MoveTimeout,
 	}
-}
-
-// takeDirty returns the namespaces to look at and forgets them. All is set if
-// those are all that there are.
-func (c *Controller) takeDirty(ctx context.Context) (list []string, all bool) {
-	c.mu.Lock()
-	dirty := c.dirty
-	c.dirty = map[string]bool{}
-	c.mu.Unlock()
-	if all = dirty[allNamespaces]; all {
-		c.addAll(ctx, dirty)
-	}
-	for n := range dirty {
-		if n != allNamespaces && c.cares(n) {
-			list = append(list, n)
-		}
-	}
-	slices.Sort(list)
-	return list, all
-}
-
-// addAll adds every namespace that has pods, has had them, or has a mix. One
-// that has nothing but a placeholder is among them.
-func (c *Controller) addAll(ctx context.Context, to map[string]bool) {
-	for _, n := range c.Fleet.Namespaces() {
-		to[n] = true
-	}
-	for _, h := range c.Fleet.Placeholders(allNamespaces) {
-		to[h.Namespace] = true
-	}
-	for _, e := range c.Board.All() {
-		to[e.Group.Key.Namespace] = true
-	}
-	var mixes v1alpha1.CapacityMixList
-	if err := c.Reader.List(ctx, &mixes); err != nil {
-		log.FromContext(ctx).Error(err, "Cannot list CapacityMixes")
-		return
-	}
-	for i := range mixes.Items {
-		to[mixes.Items[i].Namespace] = true
-	}
-}
-
-func (c *Controller) cares(namespace string) bool {
-	if len(c.Namespaces) == 0 {
-		return true
-	}
-	return slices.Contains(c.Namespaces, namespace)
 }

@@ -86,7 +86,7 @@ func (p *pass) takeSnapshot(ctx context.Context) error {
 	}
 	p.close()
 	p.taken = p.Clock.Now()
-	snapshot, err := replay.Take(ctx, p.Config, p.Profile)
+	snapshot, err := p.take(ctx)
 	if err != nil {
 		return fmt.Errorf("find out about room: %w", err)
 	}

@@ -3,36 +3,72 @@
 package rebalance
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/board"
+	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/internal/rebalance"
-	"berth.dev/berth/internal/replay"
 )
 
-// pass is one look at some namespaces. Its snapshot is shared by all questions
+// pass is one look at what has changed. Its snapshot is shared by all questions
 // about room, and dropped with it.
 type pass struct {
 	*Controller
 	now      time.Time
 	cluster  rebalance.Cluster
-	due      map[string]time.Time
-	snapshot *replay.Snapshot
+	snapshot snapshot
 	taken    time.Time
+	// work is what is looked at; sorted are its namespaces from the present one on.
+	work   *agenda
+	sorted []string
+	// turn has the groups of the present namespace that are still to come, after the present one, and present that.
+	turn    []*fleet.Group
+	present *fleet.Group
+	// next is when what is looked at will be due again, lacks the types that had no room for it.
+	next  time.Time
+	lacks map[capacity.Type]bool
+	// decided is told when the namespace is done.
+	decided board.Decision
+}
+
+// Look looks at every group that changed, or whose time has come.
+func (c *Controller) Look(ctx context.Context) {
+	p := &pass{Controller: c, now: c.Clock.Now()}
+	defer p.close()
+	c.forgetReleased(p.now)
+	p.cluster = c.clusterNow(p.now)
+	p.work = c.takeAgenda(ctx, p.now)
+	var first []board.Decision
+	for p.sorted = slices.Sorted(maps.Keys(p.work.namespaces)); len(p.sorted) > 0; p.sorted = p.sorted[1:] {
+		if ctx.Err() != nil {
+			return
+		}
+		p.namespace(ctx, p.sorted[0])
+		if c.Board.Complete() {
+			c.Decided(p.decided)
+		} else {
+			first = append(first, p.decided)
+		}
+	}
+	scope := "some"
+	if p.work.everything {
+		scope = "all"
+	}
+	lookSeconds.WithLabelValues(scope).Observe(c.Clock.Since(p.now).Seconds())
+	if p.work.everything && !c.Board.Complete() {
+		c.Board.SetComplete()
+		for _, d := range first {
+			c.Decided(d)
+		}
+	}
 }
 
 func (p *pass) close() {
@@ -42,34 +78,127 @@ func (p *pass) close() {
 	}
 }
 
-// place is what is known of a namespace besides its pods.
-type place struct {
-	mixes   map[string]*v1alpha1.CapacityMix
-	budgets []rebalance.DisruptionBudget
-	// holders are the placeholders.
-	holders []*fleet.Pod
-}
-
-// namespace looks at the groups of a namespace one after the other.
+// namespace looks at groups of a namespace one after the other: at all, but for
+// those about which nothing can have changed, or at some.
 func (p *pass) namespace(ctx context.Context, namespace string) {
-	at, err := p.placeOf(ctx, namespace)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Cannot read a namespace", "namespace", namespace)
-		return
+	t := p.work.namespaces[namespace]
+	at := &place{pass: p, namespace: namespace, holders: p.placeholdersIn(namespace)}
+	// Placeholders are few, and what happens to them concerns the workloads of their replicas.
+	all := t.all || len(at.holders) > 0
+	p.decided = board.Decision{Namespace: namespace, Mixes: map[string]bool{}}
+	if all {
+		if err := at.readMixes(ctx); err != nil {
+			log.FromContext(ctx).Error(err, "Cannot read a namespace", "namespace", namespace)
+			return
+		}
+		p.decided.All = at.mixes
+		p.turn = p.Fleet.Current(namespace)
+	} else {
+		p.turn = p.groupsOf(namespace, t)
 	}
-	seen := map[policy.GroupKey]bool{}
-	for _, g := range p.Fleet.Groups(namespace) {
-		seen[g.Key] = true
-		p.group(ctx, g, at)
-	}
-	for _, e := range p.Board.Namespace(namespace) {
-		if !seen[e.Group.Key] && p.comesBack(&e) {
-			seen[e.Group.Key] = true
-			p.Board.Put(e)
+	there := len(p.turn)
+	for len(p.turn) > 0 {
+		g := p.turn[0]
+		p.present, p.turn = g, p.turn[1:]
+		if !all || !p.unchanged(g, at) {
+			p.group(ctx, g, at)
 		}
 	}
-	p.Board.Retain(namespace, seen)
+	p.present = nil
+	switch {
+	case !all:
+		p.forget(namespace, t)
+	case p.Board.Len(namespace) != there: // every group that is there has an entry
+		p.forgetOthers(namespace)
+	}
 	p.sweep(ctx, namespace, at.holders)
+}
+
+// groupsOf returns the groups of some keys, in order.
+func (p *pass) groupsOf(namespace string, t *topics) (list []*fleet.Group) {
+	for id := range t.groups {
+		if g := p.Fleet.Group(policy.GroupKey{Namespace: namespace, ID: id}); g != nil {
+			list = append(list, g)
+		}
+	}
+	slices.SortFunc(list, fleet.ByWorkload)
+	return list
+}
+
+// also has a group looked at besides: in its turn, if that is still to come.
+func (p *pass) also(e *board.Entry) {
+	key := e.Group.Key
+	switch cmp.Compare(key.Namespace, p.sorted[0]) {
+	case 1:
+		p.work.add(key)
+		if i, there := slices.BinarySearch(p.sorted, key.Namespace); !there {
+			p.sorted = slices.Insert(p.sorted, i, key.Namespace)
+		}
+		return
+	case 0:
+		if p.present == nil || fleet.ByWorkload(&e.Group, p.present) <= 0 {
+			break
+		}
+		g := p.Fleet.Group(key)
+		if g == nil {
+			break
+		}
+		if i, there := slices.BinarySearchFunc(p.turn, g, fleet.ByWorkload); !there {
+			p.turn = slices.Insert(slices.Clone(p.turn), i, g)
+		}
+		return
+	}
+	p.Changed(key)
+}
+
+// unchanged reports whether a look at a group would find what the last one did.
+// That is so for one that is settled, as long as it is the same group under the
+// same mix and nobody has made a placeholder for one of its replicas.
+func (p *pass) unchanged(g *fleet.Group, at *place) bool {
+	if !p.Board.Complete() || !p.Board.Settled(g, versionOf(at.mixes[mixOf(g)])) {
+		return false
+	}
+	for _, h := range at.holders {
+		if slices.ContainsFunc(g.Seats, func(s fleet.Seat) bool { return s.Pod.UID == replicaOf(h) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// forgetOthers drops the entries of a namespace that have no group any more.
+func (p *pass) forgetOthers(namespace string) {
+	for _, e := range p.Board.Namespace(namespace) {
+		if p.Fleet.Group(e.Group.Key) == nil {
+			p.vanished(e)
+		}
+	}
+}
+
+// forget does so for some groups.
+func (p *pass) forget(namespace string, t *topics) {
+	for id := range t.groups {
+		key := policy.GroupKey{Namespace: namespace, ID: id}
+		if e, known := p.Board.Get(key); known && p.Fleet.Group(key) == nil {
+			p.vanished(e)
+		}
+	}
+}
+
+// vanished is for a group that has no pods, or no mix, any more.
+func (p *pass) vanished(e board.Entry) {
+	p.next, p.lacks = time.Time{}, nil
+	old := e
+	cluster, _ := p.Board.InFlight("", "")
+	p.changed(&old, nil)
+	if p.comesBack(&e) {
+		p.Board.Put(e)
+	} else {
+		p.Board.Drop(e.Group.Key)
+		e.Moves, e.Placeholders = nil, nil
+	}
+	p.noted(e.Group.Key)
+	p.inFlightChanged(&old, &e, cluster)
 }
 
 // comesBack reports whether a group without a pod is about to have one again:
@@ -80,197 +209,13 @@ func (p *pass) comesBack(e *board.Entry) bool {
 	if len(e.Moves) == 0 || !p.Fleet.Follows(e.Group.Key) {
 		return false
 	}
-	e.Group.Seats = nil
+	e.Group.Seats, e.Seen, e.Selecting = nil, nil, nil
 	for _, m := range e.Moves {
 		until := m.Started.Add(p.MoveTimeout)
 		if p.now.Before(until) {
-			p.dueAt(e.Group.Key.Namespace, until)
+			p.dueAt(until)
 			return true
 		}
 	}
 	return false
-}
-
-func (p *pass) placeOf(ctx context.Context, namespace string) (*place, error) {
-	at := &place{mixes: map[string]*v1alpha1.CapacityMix{}, holders: p.placeholdersIn(namespace)}
-	var mixes v1alpha1.CapacityMixList
-	if err := p.Reader.List(ctx, &mixes, client.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
-	for i := range mixes.Items {
-		at.mixes[mixes.Items[i].Name] = &mixes.Items[i]
-	}
-	var budgets policyv1.PodDisruptionBudgetList
-	if err := p.Reader.List(ctx, &budgets, client.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
-	for i := range budgets.Items {
-		b, err := rebalance.FromPDB(&budgets.Items[i])
-		if err != nil { // it selects no pod, as far as the eviction API is concerned
-			continue
-		}
-		at.budgets = append(at.budgets, b)
-	}
-	return at, nil
-}
-
-// group brings the entry of a group up to date, and moves what may be moved.
-func (p *pass) group(ctx context.Context, g fleet.Group, at *place) {
-	name, _ := strings.CutPrefix(g.Policy.Source, policy.SourceCapacityMix)
-	if name == g.Policy.Source {
-		name = ""
-	}
-	cm := at.mixes[name]
-	old, known := p.Board.Get(g.Key)
-	if !known {
-		old = remembered(g.Workload, cm)
-	}
-	g = g.Going(moved(old.Moves))
-	e, ended := observe(old, g, p.now, p.limits())
-	e.Mix = name
-	var bad error
-	if e.Settings, bad = p.Defaults.For(cm); bad != nil {
-		e.Verdict = rebalance.Verdict{Reason: ReasonInvalidWindow, Message: bad.Error()}
-		if e.WrongSince.IsZero() { // nothing has to move, so nothing is blocked
-			e.Verdict = rebalance.Verdict{Reason: rebalance.ReasonOnTarget}
-		}
-	}
-	logger := log.FromContext(ctx).WithValues("mix", e.Mix, "workload", g.Workload.Name, "kind", g.Workload.Kind, "namespace", g.Key.Namespace)
-	ctx = log.IntoContext(ctx, logger)
-	for _, o := range ended {
-		p.ended(ctx, &e, o)
-	}
-	e.Placeholders = adopt(&e, at.holders, p.now)
-	p.Board.Put(e) // so that the budgets are counted right
-	if bad == nil {
-		p.decide(ctx, &e, at)
-	} else {
-		p.releaseAll(ctx, &e)
-	}
-	p.report(&e)
-	p.Board.Put(e)
-	p.dueAt(g.Key.Namespace, e.Verdict.RetryAt)
-}
-
-// decide asks for the next replica until none may move.
-func (p *pass) decide(ctx context.Context, e *board.Entry, at *place) {
-	p.advance(ctx, e, at)
-	for {
-		in := p.input(e, at)
-		v := rebalance.Choose(in)
-		if v.Reason != rebalance.ReasonMove {
-			if roomless, ok := rebalance.Provision(in); ok {
-				p.provision(ctx, e, roomless)
-				continue
-			}
-			e.Verdict = v
-			return
-		}
-		node, hold := p.prove(ctx, e, v)
-		if hold == nil {
-			if would := in.Effect(v); would.Reason == rebalance.ReasonMove {
-				hold = p.evict(ctx, e, v, node)
-			} else {
-				// It stands for a while: room is not proven again and again for a move that is not made.
-				hold = &board.Hold{Verdict: would, Until: p.now.Add(holdNoRoom)}
-			}
-		}
-		p.holdBack(e, hold)
-		p.Board.Put(*e)
-	}
-}
-
-// holdBack leaves the replica of a hold alone, if there is one.
-func (p *pass) holdBack(e *board.Entry, hold *board.Hold) {
-	if hold != nil {
-		holdBack(e, hold.Verdict.Pod.UID, *hold)
-		p.dueAt(hold.Verdict.Pod.Namespace, hold.Until)
-	}
-}
-
-// ofOneReplica are the reasons of holds that say nothing about the other
-// replicas of a workload.
-var ofOneReplica = []rebalance.Reason{rebalance.ReasonNoRoom, rebalance.ReasonReport, rebalance.ReasonDryRun, ReasonChanged}
-
-// holdBack leaves a replica alone for a while. What the API server refused, or
-// could not say, for one replica it would for the next: then all are left alone.
-func holdBack(e *board.Entry, uid types.UID, hold board.Hold) {
-	held := maps.Clone(e.Held)
-	if held == nil {
-		held = map[string]board.Hold{}
-	}
-	held[string(uid)] = hold
-	if !slices.Contains(ofOneReplica, hold.Verdict.Reason) {
-		for _, s := range e.Group.Seats {
-			held[string(s.Pod.UID)] = hold
-		}
-	}
-	e.Held = held
-}
-
-func (p *pass) input(e *board.Entry, at *place) *rebalance.Input {
-	in := &rebalance.Input{
-		Cluster: p.cluster, Settings: e.Settings, Group: e.Group, Budgets: at.budgets, MayFit: p.Fleet.MayFit,
-		History: rebalance.History{WrongSince: e.WrongSince, RollingSince: e.RollingSince, Failures: e.Failures, RetryAt: e.RetryAt},
-		Skip:    map[string]rebalance.Verdict{},
-	}
-	in.Cluster.InFlight, in.History.InFlight = p.Board.InFlight(e.Group.Key.Namespace, e.Mix)
-	if e.Mix == "" {
-		in.History.InFlight = len(e.Moves) + len(e.Placeholders)
-	}
-	for uid, h := range e.Held {
-		if h.Verdict.Reason == rebalance.ReasonReport && e.Settings.Mode != rebalance.Report {
-			continue // it was asked only to report, and is not any more
-		}
-		in.Skip[uid] = h.Verdict
-	}
-	for _, h := range e.Placeholders {
-		in.Skip[string(h.Replica)] = rebalance.Verdict{
-			Reason: rebalance.ReasonProvisioning, Target: h.Target,
-			Message: fmt.Sprintf("placeholder %s asks for room on %s for the replacement of pod %s", h.Name, h.Target, h.ReplicaName),
-		}
-	}
-	return in
-}
-
-func (p *pass) dueAt(namespace string, at time.Time) {
-	if known, ok := p.due[namespace]; !at.IsZero() && (!ok || at.Before(known)) {
-		p.due[namespace] = at
-	}
-}
-
-func moved(moves []board.Move) map[types.UID]bool {
-	uids := make(map[types.UID]bool, len(moves))
-	for _, m := range moves {
-		uids[m.UID] = true
-	}
-	return uids
-}
-
-// remembered is what the status of a mix tells a new leader about a workload.
-func remembered(w fleet.Workload, cm *v1alpha1.CapacityMix) (e board.Entry) {
-	if cm == nil {
-		return e
-	}
-	for _, s := range cm.Status.Workloads {
-		if s.Kind != w.Kind || s.Name != w.Name || s.Revision != w.Revision {
-			continue
-		}
-		if s.OutOfMixSince != nil {
-			e.WrongSince = s.OutOfMixSince.Time
-		}
-		if s.RetryTime != nil {
-			e.RetryAt = s.RetryTime.Time
-		}
-		e.Failures = s.FailedMoves
-	}
-	return e
-}
-
-// ReasonInvalidWindow means that spec.rebalance.windows cannot be read, so nothing is moved.
-const ReasonInvalidWindow rebalance.Reason = "InvalidWindow"
-
-// workloadRef is what events about a workload are recorded on.
-func workloadRef(w fleet.Workload) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: w.APIVersion, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, UID: w.UID}
 }

@@ -4,6 +4,8 @@ package rebalance
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -53,7 +56,7 @@ func testPass(t *testing.T, objects ...client.Object) *pass {
 	c := New(Options{
 		Fleet: f, Board: board.New(), Clock: clocktesting.NewFakeClock(noon), Recorder: record.NewFakeRecorder(100),
 		Reader:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
-		Profile: &replay.Profile{SchedulerNames: []string{"berth-scheduler"}}, Decided: func(string) {},
+		Profile: &replay.Profile{SchedulerNames: []string{"berth-scheduler"}}, Decided: func(board.Decision) {},
 		Defaults:             rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1, Stabilization: time.Minute},
 		ClusterMaxConcurrent: 5, Backoff: time.Minute, MaxBackoff: 10 * time.Minute, MoveTimeout: 5 * time.Minute, Resync: time.Hour,
 	})
@@ -62,7 +65,14 @@ func testPass(t *testing.T, objects ...client.Object) *pass {
 
 func passAt(c *Controller, now time.Time) *pass {
 	c.Clock.(*clocktesting.FakeClock).SetTime(now)
-	return &pass{Controller: c, now: now, due: map[string]time.Time{}, cluster: c.clusterNow(now)}
+	return &pass{Controller: c, now: now, cluster: c.clusterNow(now)}
+}
+
+// lookAt looks at all groups of a namespace.
+func (p *pass) lookAt(t *testing.T, namespace string) {
+	t.Helper()
+	p.Changed(policy.GroupKey{Namespace: namespace})
+	p.Look(t.Context())
 }
 
 func capacityMix(change ...func(*v1alpha1.CapacityMix)) *v1alpha1.CapacityMix {
@@ -92,7 +102,7 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 	p := testPass(t, capacityMix())
 	p.Fleet.SetOwner(setOfOne())
 	p.Fleet.SetPod(podOfSet("old", "on-demand"))
-	p.namespace(t.Context(), "shop")
+	p.lookAt(t, "shop")
 	e, known := p.Board.Get(keyOfSet)
 	require.True(t, known)
 	assert.Equal(t, rebalance.ReasonStabilizing, e.Verdict.Reason)
@@ -101,18 +111,18 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 
 	p.Fleet.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
 	p = passAt(p.Controller, noon.Add(time.Minute))
-	p.namespace(t.Context(), "shop")
+	p.lookAt(t, "shop")
 	e, known = p.Board.Get(keyOfSet)
 	require.True(t, known, "the replacement is about to come")
 	assert.Len(t, e.Moves, 1)
 	assert.Empty(t, e.Group.Seats)
-	assert.Equal(t, noon.Add(5*time.Minute), p.due["shop"])
+	assert.Equal(t, noon.Add(5*time.Minute), p.due.at[keyOfSet])
 	cluster, _ := p.Board.InFlight("shop", "web")
 	assert.Equal(t, 1, cluster)
 
 	p.Fleet.SetPod(podOfSet("new", "on-demand")) // on the wrong type again
 	p = passAt(p.Controller, noon.Add(2*time.Minute))
-	p.namespace(t.Context(), "shop")
+	p.lookAt(t, "shop")
 	e, _ = p.Board.Get(keyOfSet)
 	assert.Empty(t, e.Moves)
 	assert.Equal(t, int32(1), e.Failures)
@@ -140,13 +150,13 @@ func TestAGroupThatDoesNotComeBackIsForgotten(t *testing.T) {
 			p := testPass(t, capacityMix())
 			p.Fleet.SetOwner(setOfOne())
 			p.Fleet.SetPod(podOfSet("old", "on-demand"))
-			p.namespace(t.Context(), "shop")
+			p.lookAt(t, "shop")
 			e, _ := p.Board.Get(keyOfSet)
 			e.Moves = []board.Move{{UID: "old", Started: noon}}
 			p.Board.Put(e)
 			p.Fleet.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
 			p = vanish(p)
-			p.namespace(t.Context(), "shop")
+			p.lookAt(t, "shop")
 			assert.Empty(t, p.Board.All())
 		})
 	}
@@ -157,13 +167,13 @@ func TestAWindowThatCannotBeReadIsAVerdict(t *testing.T) {
 		cm.Spec.Rebalance = &v1alpha1.RebalanceSpec{Windows: []v1alpha1.RebalanceWindow{{Schedule: "99 * * * *", DurationSeconds: 60}}}
 	}))
 	p.Fleet.SetPod(podOfSet("a", "on-demand"))
-	p.namespace(t.Context(), "shop")
+	p.lookAt(t, "shop")
 	e, _ := p.Board.Get(keyOfSet)
 	assert.Equal(t, ReasonInvalidWindow, e.Verdict.Reason)
 	assert.Contains(t, e.Verdict.Message, "windows[0].schedule")
 
 	p.Fleet.SetPod(podOfSet("a", "spot"))
-	p.namespace(t.Context(), "shop")
+	p.lookAt(t, "shop")
 	e, _ = p.Board.Get(keyOfSet)
 	assert.Equal(t, rebalance.ReasonOnTarget, e.Verdict.Reason, "nothing is blocked where nothing has to move")
 }
@@ -193,11 +203,11 @@ func TestANewLeaderGoesOnFromTheStatus(t *testing.T) {
 		cm.Status.Workloads = []v1alpha1.WorkloadMix{{Kind: "StatefulSet", Name: "db", OutOfMixSince: &since, RetryTime: &retry, FailedMoves: 2}}
 	}))
 	p.Fleet.SetPod(podOfSet("a", "on-demand"))
-	p.namespace(t.Context(), "shop")
+	p.lookAt(t, "shop")
 	e, _ := p.Board.Get(keyOfSet)
 	assert.Equal(t, rebalance.ReasonBackingOff, e.Verdict.Reason)
 	assert.True(t, since.Time.Equal(e.WrongSince))
-	assert.True(t, retry.Time.Equal(p.due["shop"]), "looked at again when it may be tried")
+	assert.True(t, retry.Time.Equal(p.due.at[keyOfSet]), "looked at again when it may be tried")
 }
 
 func TestSettings(t *testing.T) {
@@ -310,22 +320,59 @@ func TestEventsTellOnceWhatBlocks(t *testing.T) {
 	assert.Len(t, events, 1, "it is news again once it was over")
 }
 
-func TestTakeDirtyFindsEveryNamespace(t *testing.T) {
+func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
 	p := testPass(t, capacityMix(func(cm *v1alpha1.CapacityMix) { cm.Namespace = "has-a-mix" }))
 	p.Fleet.SetPod(podOfSet("a", "spot"))
 	gone := group(od)
 	gone.Key.Namespace = "had-pods"
 	p.Board.Put(board.Entry{Group: gone})
-	p.Changed("other")
-	list, all := p.takeDirty(t.Context())
+	take := func() (list []string, all bool) {
+		a := p.takeAgenda(t.Context(), noon)
+		return slices.Sorted(maps.Keys(a.namespaces)), a.everything
+	}
+	p.Changed(policy.GroupKey{Namespace: "other", ID: "web"})
+	list, all := take()
 	assert.Equal(t, []string{"other"}, list)
 	assert.False(t, all)
-	p.Changed(allNamespaces)
-	list, all = p.takeDirty(t.Context())
+	p.Changed(everything)
+	list, all = take()
 	assert.Equal(t, []string{"had-pods", "has-a-mix", "shop"}, list)
 	assert.True(t, all)
 	p.Namespaces = []string{"shop"}
-	p.Changed(allNamespaces)
-	list, _ = p.takeDirty(t.Context())
+	p.Changed(everything)
+	list, _ = take()
 	assert.Equal(t, []string{"shop"}, list)
+}
+
+func TestATimetableKeepsTheLatestTimeOfEach(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, model, now := newTimetable(), map[policy.GroupKey]time.Time{}, noon
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			key := policy.GroupKey{ID: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "key")}
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				table.set(key, time.Time{})
+				delete(model, key)
+			case 1:
+				now = now.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "seconds")) * time.Second)
+				var due []policy.GroupKey
+				for key, at := range model {
+					if !now.Before(at) {
+						due = append(due, key)
+						delete(model, key)
+					}
+				}
+				require.ElementsMatch(t, due, table.take(now))
+			default:
+				at := now.Add(time.Duration(rapid.IntRange(-1, 5).Draw(t, "wait")) * time.Second)
+				table.set(key, at)
+				model[key] = at
+			}
+			next, ok := table.next()
+			require.Equal(t, len(model) > 0, ok)
+			for _, at := range model {
+				require.False(t, at.Before(next))
+			}
+		}
+	})
 }

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/placeholder"
+	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/internal/rebalance"
 )
 
@@ -39,7 +40,11 @@ func (p *pass) placeholdersIn(namespace string) []*fleet.Pod {
 		return nil
 	}
 	return slices.DeleteFunc(p.Fleet.Placeholders(namespace), func(h *fleet.Pod) bool {
-		return h.Name != placeholder.Name(replicaOf(h)) || p.isReleased(h.UID)
+		if at, gone := p.released[h.UID]; gone {
+			p.lookAgain(namespace, at) // this look may have been for one that was deleted earlier
+			return true
+		}
+		return h.Name != placeholder.Name(replicaOf(h))
 	})
 }
 
@@ -47,6 +52,12 @@ func (p *pass) placeholdersIn(namespace string) []*fleet.Pod {
 func (c *Controller) isReleased(uid types.UID) bool {
 	_, gone := c.released[uid]
 	return gone
+}
+
+// lookAgain is for a placeholder that was deleted: if it is still shown once that
+// is forgotten, it has to be deleted again.
+func (c *Controller) lookAgain(namespace string, deleted time.Time) {
+	c.due.atLatest(policy.GroupKey{Namespace: namespace}, deleted.Add(unseen))
 }
 
 // forgetReleased forgets the placeholders that the watch must have shown to be gone.
@@ -97,11 +108,7 @@ func adopt(e *board.Entry, there []*fleet.Pod, now time.Time) []board.Placeholde
 // advance takes the next step with each placeholder of a workload.
 func (p *pass) advance(ctx context.Context, e *board.Entry, at *place) {
 	for _, h := range e.Placeholders {
-		in := p.input(e, at)
-		if held, there := e.Held[string(h.Replica)]; there {
-			in.Skip[string(h.Replica)] = held.Verdict
-		}
-		step, v := in.Next(h.Replica, h.Holder, p.MoveTimeout)
+		step, v := p.stepOf(e, at, h)
 		switch step {
 		case rebalance.StepMove:
 			p.holdBack(e, p.moveTo(ctx, e, v, h))
@@ -112,11 +119,29 @@ func (p *pass) advance(ctx context.Context, e *board.Entry, at *place) {
 			p.limits().fail(e, p.now)
 			p.ended(ctx, e, notProvisioned)
 		case rebalance.StepWait:
-			e.Placeholders = waiting(e.Placeholders, h.UID, v)
 		}
-		p.dueAt(h.Namespace, v.RetryAt)
-		p.dueAt(h.Namespace, h.Created.Add(p.MoveTimeout))
+		p.dueAt(v.RetryAt)
+		p.dueAt(h.Created.Add(p.MoveTimeout))
 		p.Board.Put(*e)
+	}
+}
+
+// stepOf is the next step with a placeholder, and the verdict about its replica.
+func (p *pass) stepOf(e *board.Entry, at *place, h board.Placeholder) (rebalance.Step, rebalance.Verdict) {
+	in := p.input(e, at)
+	if held, there := e.Held[string(h.Replica)]; there {
+		in.Skip[string(h.Replica)] = held.Verdict
+	}
+	return in.Next(h.Replica, h.Holder, p.MoveTimeout)
+}
+
+// explain notes what keeps the replicas of the placeholders of a workload. It
+// comes last: what this look held back counts, for there may be no other look
+// before the hold is over.
+func (p *pass) explain(e *board.Entry, at *place) {
+	for _, h := range e.Placeholders {
+		_, v := p.stepOf(e, at, h)
+		e.Placeholders = waiting(e.Placeholders, h.UID, v)
 	}
 }
 
@@ -190,10 +215,11 @@ func (p *pass) release(ctx context.Context, namespace, name string, uid types.UI
 	err := p.Client.CoreV1().Pods(namespace).Delete(call, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		log.FromContext(ctx).Error(err, "Cannot delete a placeholder", "placeholder", name)
-		p.dueAt(namespace, p.now.Add(holdSeat))
+		p.due.atLatest(policy.GroupKey{Namespace: namespace}, p.now.Add(holdSeat))
 		return false
 	}
 	p.released[uid] = p.now
+	p.lookAgain(namespace, p.now)
 	log.FromContext(ctx).Info("Deleted a placeholder", "placeholder", name, "why", why)
 	return true
 }

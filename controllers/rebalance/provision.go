@@ -41,7 +41,7 @@ func (p *pass) provision(ctx context.Context, e *board.Entry, v rebalance.Verdic
 	})
 	e.Held = maps.Clone(e.Held) // that there is no room is what the placeholder is for
 	delete(e.Held, string(v.Pod.UID))
-	p.dueAt(pod.Namespace, p.now.Add(p.MoveTimeout))
+	p.dueAt(p.now.Add(p.MoveTimeout))
 	p.Board.Put(*e)
 	placeholders.WithLabelValues(holderCreated).Inc()
 	log.FromContext(ctx).Info("Created a placeholder", "placeholder", pod.Name, "pod", v.Pod.Name, "type", v.Target, "message", v.Message)

@@ -297,7 +297,7 @@ func (e *explainer) deletion(g *fleet.Group) string {
 	mine := cost(e.pod.Annotations)
 	before := 0
 	for _, s := range g.Seats {
-		if s.Pod.Ready && cost(s.Pod.Annotations) < mine {
+		if s.Pod.Ready && cost(s.Pod.AllAnnotations()) < mine {
 			before++
 		}
 	}

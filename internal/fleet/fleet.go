@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/policy"
 )
@@ -29,9 +28,10 @@ type Options struct {
 	// Defaults govern pods that nothing else does, by the name of their scheduler.
 	Defaults map[string]*policy.Policy
 
-	// Changed is called, without locks held, when pods, owners or nodes of a
-	// namespace changed in a way that counts; "" means every namespace.
-	Changed func(namespace string)
+	// Changed is called, without locks held, when pods, owners or nodes changed in
+	// a way that counts. It names the group that they belong to. An ID of "" stands
+	// for whatever is in the namespace, a namespace of "" for everything.
+	Changed func(policy.GroupKey)
 	// NodeLeft is called, without locks held, when a node of a type began to
 	// depart or vanished.
 	NodeLeft func(name string, t capacity.Type)
@@ -44,6 +44,7 @@ type Fleet struct {
 	resolver *policy.Resolver
 
 	mu      sync.RWMutex
+	scratch corev1.Pod // for one pod after the other, while mu is locked to write
 	texts   texts
 	sets    sets
 	owners  owners
@@ -51,24 +52,25 @@ type Fleet struct {
 	// pods by name; byGroup by controller UID, by namespace for bare pods.
 	pods       map[types.NamespacedName]*Pod
 	namespaces map[string]*namespace
-	// ungoverned are the pods that no mix may govern, by namespace.
-	ungoverned map[string]map[*Pod]struct{}
-	gated      map[*Pod]struct{}
-	nodes      map[string]*nodeState
-	objects    map[types.UID]metav1.Object
-}
-
-// namespace indexes the pods of one namespace that a mix may govern.
-type namespace struct {
-	owned map[types.UID]map[*Pod]struct{}
-	bare  map[*Pod]struct{}
+	// ungoverned are the pods that no mix may govern, by namespace, and placeholders those of them that hold room.
+	ungoverned, placeholders map[string]map[*Pod]struct{}
+	gated                    map[*Pod]struct{}
+	nodes                    map[string]*nodeState
+	// staying counts, by type, the known nodes that are not departing.
+	staying map[capacity.Type]int
+	// room counts, by type, how often a node may have come to have more of it.
+	room    map[capacity.Type]uint64
+	objects map[types.UID]metav1.Object
+	// below are the controllers that another one controls, as a Deployment does its ReplicaSets.
+	below map[types.UID][]types.UID
 }
 
 // nodeState is a node with what its pods ask for.
 type nodeState struct {
 	Node
-	known             bool // the node object was seen, not only pods on it
-	cpu, memory, pods int64
+	known       bool // the node object was seen, not only pods on it
+	cpu, memory int64
+	pods        []*Pod // in no order
 }
 
 // New returns an empty fleet.
@@ -76,8 +78,10 @@ func New(o Options) *Fleet {
 	f := &Fleet{
 		Options: o,
 		texts:   texts{}, sweepAt: minSweep,
-		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{}, ungoverned: map[string]map[*Pod]struct{}{},
-		gated: map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, objects: map[types.UID]metav1.Object{},
+		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{},
+		ungoverned: map[string]map[*Pod]struct{}{}, placeholders: map[string]map[*Pod]struct{}{},
+		gated: map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, staying: map[capacity.Type]int{}, room: map[capacity.Type]uint64{},
+		objects: map[types.UID]metav1.Object{}, below: map[types.UID][]types.UID{},
 	}
 	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
 	f.owners = owners{texts: f.texts, byUID: map[types.UID]*metav1.OwnerReference{}}
@@ -85,29 +89,43 @@ func New(o Options) *Fleet {
 	return f
 }
 
-func (f *Fleet) changed(namespaces ...string) {
+func (f *Fleet) changed(keys ...policy.GroupKey) {
 	if f.Changed == nil {
 		return
 	}
-	for _, n := range namespaces {
-		f.Changed(n)
+	for _, k := range keys {
+		f.Changed(k)
 	}
+}
+
+// keyOf names what changes with a pod: its group, or where that cannot be said
+// without a look at the others, the namespace.
+func keyOf(p *Pod) policy.GroupKey {
+	if p.Owner == nil || p.holdsRoom() {
+		return policy.GroupKey{Namespace: p.Namespace}
+	}
+	return policy.GroupKey{Namespace: p.Namespace, ID: string(p.Owner.UID)}
 }
 
 // SetPod adds a pod or takes over what changed.
 func (f *Fleet) SetPod(o *corev1.Pod) {
 	f.mu.Lock()
-	p := f.podOf(o)
-	old := f.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
+	old := f.pods[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]
+	p := f.podOf(o, old)
 	if old != nil && old.equal(p) {
 		f.mu.Unlock()
 		return
 	}
 	f.remove(old)
 	f.add(p)
+	f.freed(old, p)
 	f.sweep()
 	f.mu.Unlock()
-	f.changed(p.Namespace)
+	key := keyOf(p)
+	f.changed(key)
+	if old != nil && keyOf(old) != key {
+		f.changed(keyOf(old))
+	}
 }
 
 // DeletePod forgets a pod. A UID that is not "" must be that of the pod.
@@ -119,8 +137,9 @@ func (f *Fleet) DeletePod(name types.NamespacedName, uid types.UID) {
 		return
 	}
 	f.remove(old)
+	f.freed(old, nil)
 	f.mu.Unlock()
-	f.changed(name.Namespace)
+	f.changed(keyOf(old))
 }
 
 // ReplacePods makes the pods exactly those: the first list, or one after a lost watch.
@@ -158,28 +177,19 @@ func (f *Fleet) add(p *Pod) {
 	if p.Gated {
 		f.gated[p] = struct{}{}
 	}
-	if !policy.Governable(p.Object()) {
-		if f.ungoverned[p.Namespace] == nil {
-			f.ungoverned[p.Namespace] = map[*Pod]struct{}{}
+	if p.Into(&f.scratch); !policy.Governable(&f.scratch) {
+		into(f.ungoverned, p)
+		if p.holdsRoom() {
+			into(f.placeholders, p)
 		}
-		f.ungoverned[p.Namespace][p] = struct{}{}
 		return
 	}
 	ns := f.namespaces[p.Namespace]
 	if ns == nil {
-		ns = &namespace{owned: map[types.UID]map[*Pod]struct{}{}, bare: map[*Pod]struct{}{}}
+		ns = newNamespace()
 		f.namespaces[p.Namespace] = ns
 	}
-	if p.Owner == nil {
-		ns.bare[p] = struct{}{}
-		return
-	}
-	members := ns.owned[p.Owner.UID]
-	if members == nil {
-		members = map[*Pod]struct{}{}
-		ns.owned[p.Owner.UID] = members
-	}
-	members[p] = struct{}{}
+	ns.add(p)
 }
 
 func (f *Fleet) remove(p *Pod) {
@@ -189,30 +199,31 @@ func (f *Fleet) remove(p *Pod) {
 	delete(f.pods, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	f.use(p, -1)
 	delete(f.gated, p)
-	if all := f.ungoverned[p.Namespace]; all != nil {
-		if delete(all, p); len(all) == 0 {
-			delete(f.ungoverned, p.Namespace)
-		}
-	}
-	ns := f.namespaces[p.Namespace]
-	if ns == nil { // it has only pods that nothing governs
-		return
-	}
-	delete(ns.bare, p)
-	if p.Owner != nil {
-		members := ns.owned[p.Owner.UID]
-		if delete(members, p); len(members) == 0 {
-			delete(ns.owned, p.Owner.UID)
-		}
-	}
-	if len(ns.bare) == 0 && len(ns.owned) == 0 {
+	outOf(f.ungoverned, p)
+	outOf(f.placeholders, p)
+	if ns := f.namespaces[p.Namespace]; ns != nil && ns.remove(p) {
 		delete(f.namespaces, p.Namespace)
+	}
+}
+
+func into(byNamespace map[string]map[*Pod]struct{}, p *Pod) {
+	if byNamespace[p.Namespace] == nil {
+		byNamespace[p.Namespace] = map[*Pod]struct{}{}
+	}
+	byNamespace[p.Namespace][p] = struct{}{}
+}
+
+func outOf(byNamespace map[string]map[*Pod]struct{}, p *Pod) {
+	if all := byNamespace[p.Namespace]; all != nil {
+		if delete(all, p); len(all) == 0 {
+			delete(byNamespace, p.Namespace)
+		}
 	}
 }
 
 // use counts what a pod takes of its node.
 func (f *Fleet) use(p *Pod, sign int64) {
-	if p.Node == "" || p.Finished {
+	if !p.takesRoom() {
 		return
 	}
 	n := f.nodes[p.Node]
@@ -222,10 +233,32 @@ func (f *Fleet) use(p *Pod, sign int64) {
 	}
 	n.cpu += sign * p.CPU
 	n.memory += sign * p.Memory
-	n.pods += sign
-	if !n.known && n.pods == 0 {
+	if sign > 0 {
+		n.pods = append(n.pods, p)
+	} else {
+		n.pods = without(n.pods, p)
+	}
+	if !n.known && len(n.pods) == 0 {
 		delete(f.nodes, p.Node)
 	}
+}
+
+// freed notes that a node has more room once a pod has changed, or gone.
+func (f *Fleet) freed(before, after *Pod) {
+	if before == nil || !before.takesRoom() {
+		return
+	}
+	if after != nil && after.takesRoom() && after.Node == before.Node && after.CPU >= before.CPU && after.Memory >= before.Memory {
+		return
+	}
+	f.room[f.typeOf(before.Node)]++
+}
+
+// Room changes whenever MayFit may have become true for a type.
+func (f *Fleet) Room(t capacity.Type) uint64 {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.room[t]
 }
 
 // SetNode adds a node or takes over what changed.
@@ -237,16 +270,29 @@ func (f *Fleet) SetNode(o *corev1.Node) {
 		f.nodes[f.texts.one(o.Name)] = n
 	}
 	before, known := n.Node, n.known
+	f.stay(n, -1)
 	n.Node, n.known = f.nodeOf(o), true
 	same := known && before == n.Node
 	left := known && before.Departing == "" && n.Departing != ""
 	t := n.Type
+	f.stay(n, 1)
+	f.moved(n, before)
+	if !same {
+		f.room[t]++
+	}
 	f.mu.Unlock()
 	if left && f.NodeLeft != nil {
 		f.NodeLeft(o.Name, t)
 	}
 	if !same {
-		f.changed("")
+		f.changed(policy.GroupKey{})
+	}
+}
+
+// stay counts a node if it is known and does not depart; f.mu is held.
+func (f *Fleet) stay(n *nodeState, sign int) {
+	if n.known && n.Departing == "" {
+		f.staying[n.Type] += sign
 	}
 }
 
@@ -258,16 +304,19 @@ func (f *Fleet) DeleteNode(name string) {
 		f.mu.Unlock()
 		return
 	}
+	before := n.Node
+	f.stay(n, -1)
 	left, t := n.Departing == "", n.Type
 	n.Node, n.known = Node{Name: n.Name}, false
-	if n.pods == 0 {
+	f.moved(n, before)
+	if len(n.pods) == 0 {
 		delete(f.nodes, name)
 	}
 	f.mu.Unlock()
 	if left && f.NodeLeft != nil {
 		f.NodeLeft(name, t)
 	}
-	f.changed("")
+	f.changed(policy.GroupKey{})
 }
 
 // ReplaceNodes makes the nodes exactly those.
@@ -311,12 +360,7 @@ func (f *Fleet) Nodes() []Node {
 func (f *Fleet) Count(t capacity.Type) (nodes int) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	for _, n := range f.nodes {
-		if n.known && n.Type == t && n.Departing == "" {
-			nodes++
-		}
-	}
-	return nodes
+	return f.staying[t]
 }
 
 // MayFit reports whether some node of a type that takes pods has as much CPU,
@@ -326,7 +370,7 @@ func (f *Fleet) MayFit(t capacity.Type, p *Pod) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	for _, n := range f.nodes {
-		if n.known && n.Type == t && n.Accepting && n.pods < n.Pods && fits(p.CPU, n.CPU-n.cpu) && fits(p.Memory, n.Memory-n.memory) {
+		if n.known && n.Type == t && n.Accepting && int64(len(n.pods)) < n.Pods && fits(p.CPU, n.CPU-n.cpu) && fits(p.Memory, n.Memory-n.memory) {
 			return true
 		}
 	}
@@ -356,14 +400,11 @@ func (f *Fleet) Gated() []*Pod {
 func (f *Fleet) Placeholders(namespace string) (list []*Pod) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	for n, pods := range f.ungoverned {
-		if namespace != "" && n != namespace {
-			continue
-		}
-		for p := range pods {
-			if _, holds := p.Labels[v1alpha1.PlaceholderLabel]; holds {
-				list = append(list, p)
-			}
+	if namespace != "" {
+		list = slices.AppendSeq(list, maps.Keys(f.placeholders[namespace]))
+	} else {
+		for _, pods := range f.placeholders {
+			list = slices.AppendSeq(list, maps.Keys(pods))
 		}
 	}
 	slices.SortFunc(list, older)
@@ -383,10 +424,8 @@ func (f *Fleet) Pods(namespace string) []*Pod {
 	for p := range ns.bare {
 		all = append(all, p)
 	}
-	for _, members := range ns.owned {
-		for p := range members {
-			all = append(all, p)
-		}
+	for _, m := range ns.owned {
+		all = append(all, m.pods...)
 	}
 	return all
 }

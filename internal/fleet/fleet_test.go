@@ -16,6 +16,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/policy"
 )
 
 func nameOf(o metav1.Object) types.NamespacedName {
@@ -61,20 +62,24 @@ func TestSetPodTakesOverWhatChanges(t *testing.T) {
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := fill(newFleet(), base())
-			calls := 0
-			f.Changed = func(ns string) { assert.Equal(t, namespaceName, ns); calls++ }
+			told := map[policy.GroupKey]int{}
+			f.Changed = func(key policy.GroupKey) { told[key]++ }
 			p := base()
 			change(p)
 			f.SetPod(p)
-			assert.Equal(t, newFleet().podOf(p), f.Pod(namespaceName, "p"))
-			assert.Equal(t, 1, calls)
+			assert.Equal(t, newFleet().podOf(p, nil), f.Pod(namespaceName, "p"))
+			want := map[policy.GroupKey]int{{Namespace: namespaceName}: 1} // the base has no controller
+			if len(p.OwnerReferences) > 0 {
+				want[policy.GroupKey{Namespace: namespaceName, ID: "uid-rs"}] = 1
+			}
+			assert.Equal(t, want, told)
 			f.SetPod(p.DeepCopy())
-			assert.Equal(t, 1, calls, "the same again is no change")
+			assert.Equal(t, want, told, "the same again is no change")
 		})
 	}
 	t.Run("an annotation that nobody reads is no change", func(t *testing.T) {
 		f := fill(newFleet(), base())
-		f.Changed = func(string) { t.Error("called") }
+		f.Changed = func(policy.GroupKey) { t.Error("called") }
 		f.SetPod(podNamed("p", asks("100m", "64Mi"), annotated("example.com/x", "y")))
 	})
 }
@@ -94,7 +99,7 @@ func TestNodesTellWhenTheyLeave(t *testing.T) {
 	var left []string
 	changes := 0
 	f.NodeLeft = func(name string, typ capacity.Type) { left = append(left, name+" "+typ.String()) }
-	f.Changed = func(ns string) { assert.Empty(t, ns); changes++ }
+	f.Changed = func(key policy.GroupKey) { assert.Empty(t, key); changes++ }
 	f.SetNode(nodeOf("a", capacity.Spot))
 	f.SetNode(nodeOf("a", capacity.Spot))
 	assert.Equal(t, 1, changes, "the same again is no change")
@@ -140,7 +145,7 @@ func TestMayFit(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := fill(newFleet(), tc.objects...)
-			assert.Equal(t, tc.want, f.MayFit(capacity.Spot, f.podOf(tc.asks)))
+			assert.Equal(t, tc.want, f.MayFit(capacity.Spot, f.podOf(tc.asks, nil)))
 		})
 	}
 }
@@ -176,7 +181,7 @@ func TestWhatGonePodsHadInCommonIsForgotten(t *testing.T) {
 	assert.Len(t, f.pods, 1)
 	assert.Len(t, f.nodes, 1)
 	assert.Same(t, record, f.Pod(namespaceName, "stays"), "readers may hold the record")
-	assert.Equal(t, "1", record.Annotations[v1alpha1.SlotAnnotation])
+	assert.Equal(t, "1", record.AllAnnotations()[v1alpha1.SlotAnnotation])
 	again := podNamed("again", slot(1), ownedBy("batch/v1", "Job", "j", "uid-stays"))
 	f.SetPod(again)
 	assert.Same(t, record.Owner, f.Pod(namespaceName, "again").Owner, "what is in use is still shared")

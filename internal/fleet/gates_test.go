@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/policy"
 )
 
 func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
@@ -56,7 +57,7 @@ func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := newFleet().podOf(tc.pod)
+			p := newFleet().podOf(tc.pod, nil)
 			assert.Equal(t, tc.wantOpened, p.Opened)
 			assert.Equal(t, tc.wantPinned, p.Pinned)
 			assert.Equal(t, tc.wantGated, p.Gated)
@@ -70,7 +71,7 @@ func TestTheOpeningOfAGateIsAChange(t *testing.T) {
 	f.SetPod(podNamed("p", gated))
 	require.Len(t, f.Gated(), 1)
 	changes := 0
-	f.Changed = func(string) { changes++ }
+	f.Changed = func(policy.GroupKey) { changes++ }
 	f.SetPod(podNamed("p", opened(capacity.Spot)))
 	assert.Equal(t, 1, changes)
 	assert.Empty(t, f.Gated())

@@ -143,6 +143,9 @@ func (g *Group) Satisfied() bool {
 // have its mix once nothing is pending, missing or departing any more, in the
 // order in which they should.
 func (g *Group) WrongSide() []Seat {
+	if g.right() {
+		return nil
+	}
 	seats := make([]mix.Seat, len(g.Seats), max(len(g.Seats), g.Replicas))
 	byID := make(map[string]Seat, len(g.Seats))
 	var taken mix.Slots
@@ -166,6 +169,18 @@ func (g *Group) WrongSide() []Seat {
 		}
 	}
 	return wrong
+}
+
+// right reports whether WrongSide has nothing to say, which is so of most groups.
+func (g *Group) right() bool {
+	if len(g.Seats) < g.Replicas {
+		return false // the others count as well
+	}
+	var c mix.Count
+	for i := range g.Seats {
+		c.Add(g.Seats[i].On)
+	}
+	return g.Policy.Mix.Exact(c)
 }
 
 // Going returns the group as it is once some of its pods have gone, by UID, and
@@ -198,34 +213,12 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 	return g
 }
 
-// Groups returns the groups of a namespace that a mix governs, sorted by
-// workload and revision.
-func (f *Fleet) Groups(namespace string) []Group {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	ns := f.namespaces[namespace]
-	if ns == nil {
-		return nil
-	}
-	var groups []Group
-	for uid, members := range ns.owned {
-		if g, ok := f.group(namespace, uid, members); ok {
-			groups = append(groups, g)
-		}
-	}
-	groups = append(groups, f.bareGroups(namespace, ns.bare)...)
-	slices.SortFunc(groups, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(a.Workload.Kind, b.Workload.Kind), cmp.Compare(a.Workload.Name, b.Workload.Name), cmp.Compare(a.Workload.Revision, b.Workload.Revision), cmp.Compare(a.Key.ID, b.Key.ID))
-	})
-	return groups
-}
-
 // GroupOf returns the group of a pod; ok is false for a pod that no mix governs.
 func (f *Fleet) GroupOf(p *Pod) (g Group, ok bool) {
-	for _, g := range f.Groups(p.Namespace) {
-		for _, s := range g.Seats {
-			if s.Pod.UID == p.UID {
-				return g, true
+	for _, g := range f.Current(p.Namespace) {
+		for i := range g.Seats {
+			if g.Seats[i].Pod.UID == p.UID {
+				return *g, true
 			}
 		}
 	}
@@ -236,7 +229,7 @@ func (f *Fleet) GroupOf(p *Pod) (g Group, ok bool) {
 func (f *Fleet) Follows(key policy.GroupKey) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	o := f.objects[types.UID(key.ID)]
+	o := f.object(key.Namespace, types.UID(key.ID))
 	return o != nil && askedOf(o) != 0
 }
 
@@ -257,12 +250,12 @@ func (f *Fleet) policyOf(p *Pod, o *corev1.Pod) (*policy.Policy, []policy.Invali
 	return found, invalid
 }
 
-// group builds the group of the pods of one controller. The newest live pod
+// group builds the group of the pods of one controller; f.mu is locked to write. The newest live pod
 // says which mix they have: it was made by the controller's current template.
-func (f *Fleet) group(namespace string, uid types.UID, members map[*Pod]struct{}) (Group, bool) {
+func (f *Fleet) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
 	g := Group{Key: policy.GroupKey{Namespace: namespace, ID: string(uid)}}
 	live := make([]*Pod, 0, len(members))
-	for p := range members {
+	for _, p := range members {
 		switch {
 		case p.Live():
 			live = append(live, p)
@@ -275,12 +268,14 @@ func (f *Fleet) group(namespace string, uid types.UID, members map[*Pod]struct{}
 	}
 	slices.SortFunc(live, older)
 	newest := live[len(live)-1]
-	if g.Policy, _ = f.policyOf(newest, newest.Object()); g.Policy == nil {
+	newest.Into(&f.scratch)
+	if g.Policy, _ = f.policyOf(newest, &f.scratch); g.Policy == nil {
 		return g, false
 	}
+	_, g.Identity = policy.IdentitySlot(&f.scratch, controllersOf{f})
 	g.SchedulerName, g.Gated = newest.SchedulerName, newest.UsesGate
 	g.Replicas = len(live)
-	owner := f.objects[uid]
+	owner := f.object(namespace, uid)
 	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)
 	if owner != nil {
 		if n := askedOf(owner); n >= 0 {
@@ -288,7 +283,6 @@ func (f *Fleet) group(namespace string, uid types.UID, members map[*Pod]struct{}
 		}
 	}
 	g.Seats = f.seats(g.Policy.Mix, live)
-	_, g.Identity = policy.IdentitySlot(newest.Object(), controllersOf{f})
 	return g, true
 }
 
@@ -296,7 +290,7 @@ func (f *Fleet) group(namespace string, uid types.UID, members map[*Pod]struct{}
 func (f *Fleet) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 	byKey := map[policy.GroupKey][]*Pod{}
 	policies := map[policy.GroupKey]*policy.Policy{}
-	o := &corev1.Pod{}
+	o := &f.scratch
 	for p := range pods {
 		if !p.Live() {
 			continue
@@ -333,7 +327,7 @@ func (f *Fleet) workload(namespace string, ref *metav1.OwnerReference, owner met
 		return w, rolloutOf(owner)
 	}
 	w = Workload{APIVersion: above.APIVersion, Kind: above.Kind, Namespace: namespace, Name: above.Name, Revision: ref.Name, UID: above.UID}
-	if top := f.objects[above.UID]; top != nil {
+	if top := f.object(namespace, above.UID); top != nil {
 		return w, rolloutOf(top)
 	}
 	return w, Rollout{}
@@ -348,9 +342,9 @@ func (f *Fleet) Above(p *Pod) Workload {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	ref := p.Owner
-	if owner := f.objects[ref.UID]; owner != nil {
-		if above := metav1.GetControllerOfNoCopy(owner); above != nil {
-			ref = above
+	if owner := f.object(p.Namespace, ref.UID); owner != nil {
+		if top := metav1.GetControllerOfNoCopy(owner); top != nil {
+			ref = top
 		}
 	}
 	return Workload{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: p.Namespace, Name: ref.Name, UID: ref.UID}
@@ -364,20 +358,17 @@ func older(a, b *Pod) int {
 // or had their gate opened, as mix.Assign does; the others on the lowest slots
 // that are then free, which is where the scheduler puts them.
 func (f *Fleet) seats(m mix.Mix, live []*Pod) []Seat {
-	byID := make(map[string]*Pod, len(live))
 	bound := make([]mix.Pod, 0, len(live))
 	var taken mix.Slots
-	var seats []Seat
 	var waiting []*Pod
-	o := &corev1.Pod{}
+	o := &f.scratch
 	for _, p := range live {
-		byID[string(p.UID)] = p
 		p.Into(o)
 		slot, identity := policy.IdentitySlot(o, controllersOf{f})
 		switch {
 		case p.Bound(), p.Opened != capacity.Unknown:
 			if !identity {
-				slot, _ = policy.ClaimedSlot(o)
+				slot = p.claimed(o)
 			}
 			on := p.Opened
 			if p.Bound() {
@@ -390,9 +381,13 @@ func (f *Fleet) seats(m mix.Mix, live []*Pod) []Seat {
 			waiting = append(waiting, p)
 		}
 	}
+	seats := make([]Seat, 0, len(live))
 	for _, s := range mix.Assign(m, bound) {
 		taken.Take(s.Slot)
-		seats = append(seats, f.seat(s, byID[s.ID]))
+		i, _ := slices.BinarySearchFunc(live, s.Pod, func(p *Pod, s mix.Pod) int {
+			return cmp.Or(cmp.Compare(p.Created, s.Created), cmp.Compare(string(p.UID), s.ID))
+		})
+		seats = append(seats, f.seat(s, live[i]))
 	}
 	for _, p := range waiting {
 		slot := taken.Lowest()

@@ -300,7 +300,7 @@ func TestRollouts(t *testing.T) {
 func TestOwnersTellWhatChanges(t *testing.T) {
 	f := newFleet()
 	calls, version := 0, 0
-	f.Changed = func(ns string) { assert.Equal(t, namespaceName, ns); calls++ }
+	f.Changed = func(key policy.GroupKey) { assert.Equal(t, namespaceName, key.Namespace); calls++ }
 	step := func(want int, why string, change func(*appsv1.Deployment)) {
 		d := deployment("web", 3)
 		version++
@@ -326,4 +326,23 @@ func TestOwnersTellWhatChanges(t *testing.T) {
 	rs.Status.Replicas = 2
 	f.SetOwner(Strip(rs)) // as a list does
 	assert.Len(t, f.objects, 1, "one that still has pods is")
+}
+
+// What stands above a controller counts for the groups below it, and is told of them.
+func TestAGroupChangesWithWhatStandsAboveItsController(t *testing.T) {
+	d, rs := deployment("web", 1), replicaSet("web-7d", 1)
+	under(d)(rs)
+	f := fill(newFleet(), d, rs, podNamed("a", owned(rs)))
+	key := policy.GroupKey{Namespace: namespaceName, ID: string(rs.UID)}
+	require.False(t, f.Group(key).Rollout.Rolling)
+	var told []policy.GroupKey
+	f.Changed = func(key policy.GroupKey) { told = append(told, key) }
+	d.Status.UpdatedReplicas = 0
+	f.SetOwner(d)
+	assert.True(t, f.Group(key).Rollout.Rolling)
+	assert.Contains(t, told, key)
+	told = nil
+	f.DeleteOwner(d)
+	assert.Equal(t, Rollout{}, f.Group(key).Rollout)
+	assert.Contains(t, told, key)
 }

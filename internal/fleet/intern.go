@@ -51,6 +51,14 @@ func (s *sets) one(set map[string]string) map[string]string {
 	return kept
 }
 
+// same is one for a set that is likely to be the same as before.
+func (s *sets) same(before, set map[string]string) map[string]string {
+	if before != nil && maps.Equal(before, set) {
+		return before
+	}
+	return s.one(set)
+}
+
 // canonical is a text that two sets share exactly when they are equal. Texts
 // come with their lengths: an annotation's value may hold any byte, and must
 // not pass for another pod's annotations.

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/policy"
 )
 
 // Strip returns a ReplicaSet, StatefulSet, Job or Deployment without what Berth
@@ -80,22 +82,55 @@ func (f *Fleet) SetOwner(o metav1.Object) {
 	}
 	f.mu.Lock()
 	old := f.objects[o.GetUID()]
+	same := old != nil && sameState(old, kept)
+	var keys []policy.GroupKey
+	if !same {
+		f.file(old, kept)
+		keys = f.staleBelow(kept)
+	}
 	f.objects[o.GetUID()] = kept
 	f.mu.Unlock()
-	if old == nil || !sameState(old, kept) {
-		f.changed(o.GetNamespace())
-	}
+	f.changed(keys...)
 }
 
 // DeleteOwner forgets a workload controller.
 func (f *Fleet) DeleteOwner(o metav1.Object) {
 	f.mu.Lock()
-	_, known := f.objects[o.GetUID()]
-	delete(f.objects, o.GetUID())
-	f.mu.Unlock()
-	if known {
-		f.changed(o.GetNamespace())
+	var keys []policy.GroupKey
+	if old := f.objects[o.GetUID()]; old != nil {
+		f.file(old, nil)
+		keys = f.staleBelow(old)
+		delete(f.objects, o.GetUID())
 	}
+	f.mu.Unlock()
+	f.changed(keys...)
+}
+
+// file keeps the index of who controls whom; f.mu is held.
+func (f *Fleet) file(before, after metav1.Object) {
+	was, is := above(before), above(after)
+	if was == is {
+		return
+	}
+	if was != "" {
+		if f.below[was] = without(f.below[was], before.GetUID()); len(f.below[was]) == 0 {
+			delete(f.below, was)
+		}
+	}
+	if is != "" {
+		f.below[is] = append(f.below[is], after.GetUID())
+	}
+}
+
+// above is the UID of a controller's own controller, "" if it has none.
+func above(o metav1.Object) types.UID {
+	if o == nil {
+		return ""
+	}
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		return ref.UID
+	}
+	return ""
 }
 
 // Owner returns a controller that is known, nil for others. It is shared and
@@ -108,17 +143,34 @@ func (f *Fleet) Owner(uid types.UID) metav1.Object {
 
 // sameState reports whether an update of a controller is none that counts.
 func sameState(a, b metav1.Object) bool {
-	return a.GetResourceVersion() == b.GetResourceVersion() ||
-		a.GetGeneration() == b.GetGeneration() && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) && maps.Equal(a.GetLabels(), b.GetLabels()) &&
-			askedOf(a) == askedOf(b) && rolloutOf(a) == rolloutOf(b)
+	return a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName() && above(a) == above(b) &&
+		maps.Equal(a.GetAnnotations(), b.GetAnnotations()) && maps.Equal(a.GetLabels(), b.GetLabels()) &&
+		a.GetGeneration() == b.GetGeneration() && askedOf(a) == askedOf(b) && firstOrdinal(a) == firstOrdinal(b) && rolloutOf(a) == rolloutOf(b)
+}
+
+// firstOrdinal is where the ordinals of a StatefulSet begin.
+func firstOrdinal(o metav1.Object) int32 {
+	if s, ok := o.(*appsv1.StatefulSet); ok && s.Spec.Ordinals != nil {
+		return s.Spec.Ordinals.Start
+	}
+	return 0
 }
 
 // controllersOf finds the controllers that the fleet knows. The lock must be held.
 type controllersOf struct{ *Fleet }
 
 // Controller implements policy.Controllers.
-func (c controllersOf) Controller(_ string, ref *metav1.OwnerReference) metav1.Object {
-	return c.objects[ref.UID]
+func (c controllersOf) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
+	return c.object(namespace, ref.UID)
+}
+
+// object returns a controller of a namespace. One of another namespace controls
+// nothing there, whatever a reference says; f.mu is held.
+func (f *Fleet) object(namespace string, uid types.UID) metav1.Object {
+	if o := f.objects[uid]; o != nil && o.GetNamespace() == namespace {
+		return o
+	}
+	return nil
 }
 
 // askedOf is how many replicas a controller asks for, -1 where it does not say.

@@ -23,6 +23,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/policy"
 )
 
 // surviving are the objects that a recount has to start from.
@@ -229,15 +230,23 @@ func drawOwner(t *rapid.T) metav1.Object {
 func same(t *rapid.T, want, got *Fleet) {
 	for _, ns := range propertyNamespaces {
 		require.Equal(t, policiesByValue(want.Groups(ns)), policiesByValue(got.Groups(ns)), "groups of %s", ns)
+		for i, g := range got.Current(ns) {
+			require.Same(t, g, got.Group(g.Key))
+			require.Same(t, g, got.Current(ns)[i], "what has not changed is not composed again")
+		}
 		byName := func(a, b *Pod) int { return cmp.Compare(a.Name, b.Name) }
 		require.Equal(t, slices.SortedFunc(slices.Values(want.Pods(ns)), byName), slices.SortedFunc(slices.Values(got.Pods(ns)), byName))
 	}
 	require.Equal(t, want.Gated(), got.Gated())
+	require.Equal(t, want.Placeholders(""), got.Placeholders(""))
 	require.ElementsMatch(t, want.Namespaces(), got.Namespaces())
 	require.ElementsMatch(t, want.Nodes(), got.Nodes())
 	for name, n := range want.nodes {
 		require.NotNil(t, got.nodes[name], "node %s", name)
-		require.Equal(t, *n, *got.nodes[name], "use of node %s", name)
+		w, g := *n, *got.nodes[name]
+		require.Len(t, g.pods, len(w.pods), "pods of node %s", name)
+		w.pods, g.pods = nil, nil
+		require.Equal(t, w, g, "use of node %s", name)
 	}
 	require.Len(t, got.nodes, len(want.nodes))
 	for _, p := range []*Pod{{}, {CPU: 1}, {CPU: 900, Memory: 1 << 30}, {CPU: 3500, Memory: 7 << 30}} {
@@ -258,10 +267,59 @@ func policiesByValue(groups []Group) []Group {
 	return out
 }
 
+// told is what a fleet says has changed since somebody looked.
+type told struct {
+	keys map[policy.GroupKey]bool
+	// seen are the groups and room that were there then.
+	seen map[policy.GroupKey]Group
+	room map[capacity.Type]uint64
+	fits map[string]bool
+}
+
+// check demands that whatever is otherwise than before was told.
+func (c *told) check(t *rapid.T, f *Fleet) {
+	now := map[policy.GroupKey]Group{}
+	for _, ns := range propertyNamespaces {
+		for _, g := range policiesByValue(f.Groups(ns)) {
+			now[g.Key] = g
+		}
+	}
+	known := func(key policy.GroupKey) bool {
+		return c.keys[key] || c.keys[policy.GroupKey{Namespace: key.Namespace}] || c.keys[policy.GroupKey{}]
+	}
+	for key, g := range now {
+		if !known(key) {
+			require.Equal(t, c.seen[key], g, "nobody was told of %s", key)
+		}
+	}
+	for key := range c.seen {
+		require.True(t, known(key) || now[key].Policy != nil, "nobody was told that %s is gone", key)
+	}
+	fits, room := map[string]bool{}, map[capacity.Type]uint64{}
+	for _, typ := range []capacity.Type{capacity.Spot, capacity.OnDemand, capacity.Unknown} {
+		room[typ] = f.Room(typ)
+		for i, p := range []*Pod{{}, {CPU: 900, Memory: 1 << 30}, {CPU: 3500, Memory: 7 << 30}} {
+			what := fmt.Sprint(typ, i)
+			fits[what] = f.MayFit(typ, p)
+			require.True(t, !fits[what] || c.fits[what] || room[typ] != c.room[typ], "nobody was told that %s has room", typ)
+		}
+	}
+	*c = told{keys: map[policy.GroupKey]bool{}, seen: now, room: room, fits: fits}
+}
+
+func drawMix(t *rapid.T) *v1alpha1.CapacityMix {
+	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: drawText(t, "namespace", propertyNamespaces...), Name: drawText(t, "mix", "m", "n")}}
+	cm.Spec.SpotPercent = rapid.Int32Range(0, 100).Draw(t, "percent")
+	cm.Spec.Selector.MatchLabels = map[string]string{"app": drawText(t, "app", "web", "db")}
+	return cm
+}
+
 func TestWhatTheFleetShowsIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := options()
 		f := New(o)
+		news := &told{keys: map[policy.GroupKey]bool{}}
+		f.Changed = func(key policy.GroupKey) { news.keys[key] = true }
 		f.sweepAt = 3 // so that it sweeps all the time
 		s := surviving{pods: map[types.NamespacedName]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, owners: map[types.UID]metav1.Object{}}
 		pod := func(t *rapid.T) {
@@ -325,7 +383,20 @@ func TestWhatTheFleetShowsIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 				f.DeleteOwner(owner)
 				delete(s.owners, owner.GetUID())
 			},
-			"": func(t *rapid.T) { same(t, s.recount(o), f) },
+			"a mix is added or changed": func(t *rapid.T) {
+				cm := drawMix(t)
+				require.NoError(t, o.Mixes.Set(cm))
+				news.keys[policy.GroupKey{Namespace: cm.Namespace}] = true // whoever fills the store says so
+			},
+			"a mix is deleted": func(t *rapid.T) {
+				cm := drawMix(t)
+				o.Mixes.Delete(cm.Namespace, cm.Name)
+				news.keys[policy.GroupKey{Namespace: cm.Namespace}] = true
+			},
+			"": func(t *rapid.T) {
+				same(t, s.recount(o), f)
+				news.check(t, f)
+			},
 		})
 	})
 }
@@ -335,7 +406,7 @@ func TestAStrippedPodIsTheSameToTheFleet(t *testing.T) {
 		p := drawPod(t)
 		before := p.DeepCopy()
 		kept := StripPod(p)
-		require.Equal(t, newFleet().podOf(p), newFleet().podOf(kept))
+		require.Equal(t, newFleet().podOf(p, nil), newFleet().podOf(kept, nil))
 		require.Equal(t, kept, StripPod(kept), "nothing more is lost the second time")
 		require.Equal(t, p.ResourceVersion, kept.ResourceVersion, "a watch goes on from there")
 		require.Equal(t, before, p, "the argument is not changed")
@@ -378,7 +449,7 @@ func TestOnlyEqualSetsShareARecord(t *testing.T) {
 func TestReadersMayLookWhileTheFleetChanges(t *testing.T) {
 	f := newFleet()
 	f.sweepAt = 5
-	f.Changed = func(ns string) { f.Groups(ns) } // called without locks held
+	f.Changed = func(key policy.GroupKey) { f.Group(key); f.Groups(key.Namespace) } // called without locks held
 	f.NodeLeft = func(name string, _ capacity.Type) { f.Node(name) }
 	rs := replicaSet("rs", 20)
 	var work sync.WaitGroup

@@ -3,10 +3,7 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,78 +61,6 @@ func tolerations(all []v1alpha1.Toleration) []corev1.Toleration {
 		out = append(out, corev1.Toleration(t))
 	}
 	return out
-}
-
-// Store holds the CapacityMixes of a cluster, ready to be matched. Safe for
-// concurrent use.
-type Store struct {
-	mu sync.RWMutex
-	// byNamespace lists are sorted oldest first and replaced, never changed in place.
-	byNamespace map[string][]*compiled
-}
-
-// NewStore returns an empty store.
-func NewStore() *Store {
-	return &Store{byNamespace: map[string][]*compiled{}}
-}
-
-// Set adds or replaces a CapacityMix. One that cannot be translated is removed
-// from the store and the reason returned: it governs nothing.
-func (s *Store) Set(cm *v1alpha1.CapacityMix) error {
-	p, selector, err := FromCapacityMix(cm)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := s.without(cm.Namespace, cm.Name)
-	if err == nil {
-		list = append(list, &compiled{name: cm.Name, uid: cm.UID, created: cm.CreationTimestamp, selector: selector, policy: p})
-		slices.SortFunc(list, func(a, b *compiled) int {
-			return cmp.Or(a.created.Compare(b.created.Time), cmp.Compare(a.name, b.name))
-		})
-	}
-	s.replace(cm.Namespace, list)
-	return err
-}
-
-// Delete removes a CapacityMix.
-func (s *Store) Delete(namespace, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.replace(namespace, s.without(namespace, name))
-}
-
-// without returns a copy of a namespace's list without one name.
-func (s *Store) without(namespace, name string) []*compiled {
-	old := s.byNamespace[namespace]
-	list := make([]*compiled, 0, len(old)+1)
-	for _, c := range old {
-		if c.name != name {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-func (s *Store) replace(namespace string, list []*compiled) {
-	if len(list) == 0 {
-		delete(s.byNamespace, namespace)
-		return
-	}
-	s.byNamespace[namespace] = list
-}
-
-// Match returns the policy of the oldest CapacityMix of the namespace that
-// selects the labels, ties by name; nil if there is none. The result is shared
-// and must not be changed.
-func (s *Store) Match(namespace string, podLabels map[string]string) *Policy {
-	s.mu.RLock()
-	list := s.byNamespace[namespace]
-	s.mu.RUnlock()
-	for _, c := range list {
-		if c.selector.Matches(labels.Set(podLabels)) {
-			return &c.policy
-		}
-	}
-	return nil
 }
 
 // MaxSpot translates an optional upper bound into Mix.MaxSpot.

@@ -210,7 +210,8 @@ func replace(g *fleet.Group, v rebalance.Verdict) Move {
 		slot = gone.Slot
 	}
 	p := *gone.Pod
-	p.UID, p.Ready, p.Node, p.Annotations = "replacement of "+p.UID, true, "", unplaced(p.Annotations)
+	p.UID, p.Ready, p.Node = "replacement of "+p.UID, true, ""
+	p.SetAnnotations(unplaced(p.AllAnnotations()))
 	seat := fleet.Seat{Pod: &p, Seat: mix.Seat{Wants: g.Policy.Mix.TypeOf(slot), Pod: mix.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target}}}
 	at, _ := slices.BinarySearchFunc(seats, slot, func(s fleet.Seat, slot int) int { return s.Slot - slot })
 	g.Seats = slices.Insert(seats, at, seat)
