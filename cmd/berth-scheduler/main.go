@@ -19,6 +19,7 @@ import (
 	_ "berth.dev/berth/apis/config/scheme"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/resourcelimit"
+	"berth.dev/berth/plugins/topologyspread"
 )
 
 func main() {
@@ -26,6 +27,7 @@ func main() {
 	command := newCommand(func() { close(leads) },
 		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory(capacitymix.OpenGates(leads))),
 		app.WithPlugin(resourcelimit.Name, resourcelimit.NewFactory()),
+		app.WithPlugin(topologyspread.Name, topologyspread.New),
 		app.WithPlugin(coscheduling.Name, coscheduling.New),
 		app.WithPlugin(capacityscheduling.Name, capacityscheduling.New),
 	)

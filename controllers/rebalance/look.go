@@ -63,6 +63,9 @@ func (p *pass) group(ctx context.Context, g *fleet.Group, at *place) {
 	p.schedule(&e)
 	p.noted(g.Key)
 	p.changed(&old, &e)
+	if !maps.EqualFunc(old.Held, e.Held, func(a, b board.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason }) {
+		p.Changed(g.Key) // what was held back in this look may change what is said of the others
+	}
 	p.inFlightChanged(&old, &e, cluster)
 }
 

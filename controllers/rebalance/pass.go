@@ -94,6 +94,10 @@ func (p *pass) namespace(ctx context.Context, namespace string) {
 		p.decided.All = at.mixes
 		p.turn = p.Fleet.Current(namespace)
 	} else {
+		// What is out of its mix may depend on anything in its namespace. Those are few, and looked at with the others.
+		for _, e := range p.Board.Restless(namespace) {
+			t.groups[e.Group.Key.ID] = true
+		}
 		p.turn = p.groupsOf(namespace, t)
 	}
 	there := len(p.turn)

@@ -93,5 +93,9 @@ func (pl *CapacityMix) Score(_ context.Context, state fwk.CycleState, _ *corev1.
 	return c.crowdAt(n, name).score(c.least), nil
 }
 
+// Spreads reports whether the pod of a scheduling cycle has a mix: then Score
+// prefers nodes with few of its siblings around.
+func Spreads(state fwk.CycleState) bool { return cycleOf(state) != nil }
+
 // ScoreExtensions returns nil: scores are final.
 func (pl *CapacityMix) ScoreExtensions() framework.ScoreExtensions { return nil }

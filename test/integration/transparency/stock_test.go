@@ -30,14 +30,20 @@ func tieFree(c world.Config) {
 			plugins = map[string]any{}
 			profile["plugins"] = plugins
 		}
+		// The shipped profiles have the scoring of PodTopologySpread by another name.
+		spread, score := "PodTopologySpread", map[string]any{}
+		if shipped, ok := plugins["score"].(map[string]any); ok {
+			spread, score["disabled"] = "TopologySpreadScore", shipped["disabled"]
+		}
 		enabled := []any{map[string]any{"name": "NodeAffinity", "weight": 1}}
 		for name, weight := range map[string]int{
-			"TaintToleration": 3, "NodeResourcesFit": 1, "PodTopologySpread": 2, "InterPodAffinity": 2,
+			"TaintToleration": 3, "NodeResourcesFit": 1, spread: 2, "InterPodAffinity": 2,
 			"NodeResourcesBalancedAllocation": 1, "ImageLocality": 1,
 		} {
 			enabled = append(enabled, map[string]any{"name": name, "weight": weight * 101})
 		}
-		plugins["score"] = map[string]any{"enabled": enabled}
+		score["enabled"] = enabled
+		plugins["score"] = score
 	}
 }
 

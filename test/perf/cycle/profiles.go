@@ -24,6 +24,7 @@ import (
 	_ "berth.dev/berth/apis/config/scheme" // decodes the plugins' arguments
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/resourcelimit"
+	"berth.dev/berth/plugins/topologyspread"
 	"berth.dev/berth/test/builders"
 )
 
@@ -81,9 +82,10 @@ func shipped(root string, sampleSize int32) (*schedconfig.KubeSchedulerProfile, 
 
 func registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
-		capacitymix.Name:   capacitymix.NewFactory(),
-		resourcelimit.Name: resourcelimit.NewFactory(),
-		oneNodeName:        newOneNode,
+		capacitymix.Name:    capacitymix.NewFactory(),
+		resourcelimit.Name:  resourcelimit.NewFactory(),
+		topologyspread.Name: topologyspread.New,
+		oneNodeName:         newOneNode,
 	}
 }
 

@@ -9,6 +9,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/plugins/topologyspread"
 )
 
 // What is measured is what it says: every peer places the pods, Berth by the mix.
@@ -45,5 +50,35 @@ func TestAPodOfAFullSideBorrows(t *testing.T) {
 		v, err := r.turn(20, time.Minute)
 		require.NoError(t, err)
 		assert.InDelta(t, waiting, v["pods_without_node"], 0, peer)
+	}
+}
+
+// The default constraints of PodTopologySpread are left out for pods with a mix, and for no others.
+func TestSiblingsOfPodsWithAMixAreNotLookedFor(t *testing.T) {
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	own := []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{}}}
+	for name, test := range map[string]struct {
+		ungoverned  bool
+		constraints []corev1.TopologySpreadConstraint
+		want        bool // left out
+	}{
+		"with a mix":                         {want: true},
+		"with a mix, and constraints":        {constraints: own},
+		"without a mix, as kube-scheduler":   {ungoverned: true},
+		"without a mix, but own constraints": {ungoverned: true, constraints: own},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := newRunner(t.Context(), Berth16, root, Scenario{Nodes: 250, OnDemandPerMille: 200, Groups: 1, Existing: 10, Pods: 1, Replicated: true, Ungoverned: test.ungoverned})
+			require.NoError(t, err)
+			pod := r.cluster.pods[0].DeepCopy()
+			pod.Spec.TopologySpreadConstraints = test.constraints
+			state := framework.NewCycleState()
+			_, err = r.scheduler.SchedulePod(r.ctx, r.framework, state, pod)
+			require.NoError(t, err)
+			require.False(t, state.GetSkipScorePlugins().Has("NodeResourcesFit"), "nodes were scored")
+			assert.Equal(t, test.want, state.GetSkipScorePlugins().Has(topologyspread.Name))
+			assert.False(t, state.GetSkipScorePlugins().Has("PodTopologySpread"), "it does not score")
+		})
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/resourcelimit"
+	"berth.dev/berth/plugins/topologyspread"
 )
 
 // podsPerGang is that of config/pods/gang.yaml.
@@ -41,10 +42,11 @@ var (
 // registry are the plugins that the profiles name. A plugin that is in no profile is not built.
 func registry(r *recorder, s spec) frameworkruntime.Registry {
 	return frameworkruntime.Registry{
-		recorderName:       r.build,
-		capacitymix.Name:   after(s.CRDs, capacitymix.NewFactory()),
-		resourcelimit.Name: after(s.CRDs, resourcelimit.NewFactory()),
-		coscheduling.Name:  after(s.CRDs, coscheduling.New),
+		recorderName:        r.build,
+		capacitymix.Name:    after(s.CRDs, capacitymix.NewFactory()),
+		resourcelimit.Name:  after(s.CRDs, resourcelimit.NewFactory()),
+		topologyspread.Name: topologyspread.New,
+		coscheduling.Name:   after(s.CRDs, coscheduling.New),
 	}
 }
 

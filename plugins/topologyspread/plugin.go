@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package topologyspread is the scoring of kube-scheduler's PodTopologySpread
+// for pods whose siblings nobody has counted yet.
+//
+// By default PodTopologySpread prefers zones and nodes with few pods of the same
+// ReplicaSet, StatefulSet or Service, and looks at every pod of the cluster for
+// every pod that it places. CapacityMix prefers them as well, from counts that
+// its ledger keeps. So in the profiles that Berth ships this plugin stands in
+// for the scoring of PodTopologySpread: it does the same, but for pods with a
+// mix that have no constraints of their own it does nothing.
+package topologyspread
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
+
+	"berth.dev/berth/plugins/capacitymix"
+)
+
+// Name of the plugin in KubeSchedulerConfiguration profiles.
+const Name = "TopologySpreadScore"
+
+// Plugin implements the extension points.
+type Plugin struct {
+	inTree *podtopologyspread.PodTopologySpread
+}
+
+var (
+	_ framework.PreScorePlugin    = &Plugin{}
+	_ framework.ScorePlugin       = &Plugin{}
+	_ framework.EnqueueExtensions = &Plugin{}
+)
+
+// New returns the plugin. It has no arguments: the constraints are those that
+// PodTopologySpread has by default. A profile with other default constraints
+// leaves this plugin out.
+func New(ctx context.Context, args runtime.Object, handle framework.Handle) (framework.Plugin, error) {
+	if args != nil {
+		return nil, fmt.Errorf("want no args, got %T", args)
+	}
+	pl, err := podtopologyspread.New(ctx, &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.SystemDefaulting}, handle,
+		feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+	if err != nil {
+		return nil, fmt.Errorf("PodTopologySpread: %w", err)
+	}
+	inTree, ok := pl.(*podtopologyspread.PodTopologySpread)
+	if !ok {
+		return nil, fmt.Errorf("PodTopologySpread is a %T", pl)
+	}
+	return &Plugin{inTree: inTree}, nil
+}
+
+// Name returns the plugin's name.
+func (*Plugin) Name() string { return Name }
+
+// EventsToRegister returns none: the plugin refuses no pod.
+func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return nil, nil
+}
+
+// skip is shared: the framework does not change a status that says so.
+var skip = fwk.NewStatus(fwk.Skip)
+
+// PreScore leaves pods to CapacityMix that it has counted, unless they say themselves how they are to be spread.
+func (pl *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	if len(pod.Spec.TopologySpreadConstraints) == 0 && capacitymix.Spreads(state) {
+		return skip
+	}
+	return pl.inTree.PreScore(ctx, state, pod, nodes)
+}
+
+// Score is that of PodTopologySpread.
+func (pl *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	return pl.inTree.Score(ctx, state, pod, node)
+}
+
+// ScoreExtensions normalises as PodTopologySpread does.
+func (pl *Plugin) ScoreExtensions() framework.ScoreExtensions {
+	return pl.inTree.ScoreExtensions()
+}
