@@ -31,6 +31,10 @@ func limitOf(state fwk.CycleState) *limits.Compiled {
 	return nil
 }
 
+// skip is shared: the framework does not change a status that says so, and so it
+// costs no pod without a size an allocation.
+var skip = fwk.NewStatus(fwk.Skip)
+
 // PreFilter finds the pod's size and refuses a pod that is above it. No node and
 // no preemption can help such a pod; what can wakes it.
 func (pl *ResourceLimit) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*framework.PreFilterResult, *fwk.Status) {
@@ -42,14 +46,14 @@ func (pl *ResourceLimit) PreFilter(ctx context.Context, state fwk.CycleState, po
 	case size.Missing != "":
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, limits.MissingReason(size.Missing))
 	case size.Limit == nil:
-		return nil, fwk.NewStatus(fwk.Skip)
+		return nil, skip
 	}
 	if excess := size.Limit.Exceeded(pod); len(excess) > 0 {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, size.Limit.ExcessReason(excess))
 	}
 	state.Write(preFilterStateKey, &cycle{limit: size.Limit})
 	if !size.Limit.Restricts() {
-		return nil, fwk.NewStatus(fwk.Skip)
+		return nil, skip
 	}
 	return nil, nil
 }

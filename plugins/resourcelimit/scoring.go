@@ -18,7 +18,7 @@ import (
 func (pl *ResourceLimit) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	limit := limitOf(state)
 	if limit == nil || !limit.Prefers() || pod.Annotations[v1alpha1.ResolvedLimitAnnotation] == limit.Version() {
-		return fwk.NewStatus(fwk.Skip)
+		return skip
 	}
 	return nil
 }
