@@ -136,8 +136,8 @@ func (p *pass) inFlightChanged(before, after *board.Entry, clusterBefore int) {
 }
 
 func sameInFlight(a, b *board.Entry) bool {
-	sameMoves := slices.Equal(a.Moves, b.Moves) // a placeholder that becomes a move takes the same place
-	return a.InFlight() == b.InFlight() && sameMoves && (b.InFlight() == 0 || a.Mix == b.Mix)
+	samePlaceholders := slices.EqualFunc(a.Placeholders, b.Placeholders, func(x, y board.Placeholder) bool { return x.UID == y.UID })
+	return samePlaceholders && slices.Equal(a.Moves, b.Moves) && (b.InFlight() == 0 || a.Mix == b.Mix)
 }
 
 // timetable says when which group has to be looked at again.

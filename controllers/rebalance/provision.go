@@ -42,9 +42,6 @@ func (p *pass) provision(ctx context.Context, e *board.Entry, v rebalance.Verdic
 	e.Held = maps.Clone(e.Held) // that there is no room is what the placeholder is for
 	delete(e.Held, string(v.Pod.UID))
 	p.dueAt(p.now.Add(p.MoveTimeout))
-	// It is checked as every placeholder at the next look, at once: a hold that said there is no room may be of a
-	// moment ago, when the replica was to go to the other type.
-	p.Changed(e.Group.Key)
 	p.Board.Put(*e)
 	placeholders.WithLabelValues(holderCreated).Inc()
 	log.FromContext(ctx).Info("Created a placeholder", "placeholder", pod.Name, "pod", v.Pod.Name, "type", v.Target, "message", v.Message)

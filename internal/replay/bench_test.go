@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"runtime/metrics"
 	"strconv"
 	"testing"
@@ -22,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/test/builders"
 )
 
 const (
@@ -67,15 +68,6 @@ func largePod(i int, onNode string) *corev1.Pod {
 	return p
 }
 
-// heap returns the bytes that are live.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 func takeLarge(t testing.TB) *Snapshot {
 	t.Helper()
 	nodes, each := large()
@@ -89,9 +81,9 @@ func takeLarge(t testing.TB) *Snapshot {
 
 func TestASnapshotOfALargeClusterStaysSmall(t *testing.T) {
 	takeLarge(t).Close() // what is made once per process
-	before := heap()
+	before := int64(builders.Heap())
 	s := takeLarge(t)
-	held := heap() - before
+	held := int64(builders.Heap()) - before
 	t.Logf("a snapshot of %d pods on %d nodes holds %.1f MiB", benchPods, benchNodes, float64(held)/(1<<20))
 	require.Less(t, held, int64(heldBudget))
 	s.Close()
@@ -103,7 +95,7 @@ func BenchmarkTake(b *testing.B) {
 	server := httptest.NewServer(largeServer(b))
 	defer server.Close()
 	profile := DefaultProfile()
-	before := heap()
+	before := int64(builders.Heap())
 	var held, peak int64
 	b.ReportAllocs()
 	for b.Loop() {
@@ -113,7 +105,7 @@ func BenchmarkTake(b *testing.B) {
 		b.StopTimer()
 		require.Len(b, s.base.placed, benchPods)
 		peak = max(peak, stop()-before)
-		held = heap() - before
+		held = int64(builders.Heap()) - before
 		s.Close()
 		b.StartTimer()
 	}

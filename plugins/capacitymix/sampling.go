@@ -109,12 +109,10 @@ func (pl *CapacityMix) sample(pod *corev1.Pod, c *cycle) sets.Set[string] {
 			}
 		}
 	})
+	c.least = crowded
 	for i := range all {
 		n, _ := pl.ledger.Node(all[i].name)
 		all[i].crowd = c.crowdAt(n, all[i].name)
-		if i == 0 {
-			c.least = all[i].crowd
-		}
 		c.least = c.least.fewest(all[i].crowd)
 	}
 	if pl.rankBy != config.RankSampleByOff && !choosy(pod) {

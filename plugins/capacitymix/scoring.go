@@ -4,6 +4,7 @@ package capacitymix
 
 import (
 	"context"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -34,6 +35,9 @@ func (c *cycle) crowdAt(n ledger.Node, name string) crowd {
 	return k
 }
 
+// crowded is more crowded than any node.
+var crowded = crowd{math.MaxInt32, math.MaxInt32, math.MaxInt32}
+
 // fewest is the least of each in both.
 func (k crowd) fewest(o crowd) crowd {
 	return crowd{domain: min(k.domain, o.domain), zone: min(k.zone, o.zone), host: min(k.host, o.host)}
@@ -62,17 +66,11 @@ func (pl *CapacityMix) PreScore(_ context.Context, state fwk.CycleState, _ *core
 			}
 		}
 	})
-	found := false
+	c.least = crowded
 	for _, info := range nodes {
 		name := info.Node().Name
-		n, _ := pl.ledger.Node(name)
-		if n.Type != c.wants {
-			continue
-		}
-		if k := c.crowdAt(n, name); found {
-			c.least = c.least.fewest(k)
-		} else {
-			c.least, found = k, true
+		if n, _ := pl.ledger.Node(name); n.Type == c.wants {
+			c.least = c.least.fewest(c.crowdAt(n, name))
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/test/builders"
 )
 
 var (
@@ -362,24 +363,16 @@ func BenchmarkMemory(b *testing.B) {
 				for i := range 5_000 {
 					l.SetNode(node(fmt.Sprintf("node-%d", i), []string{"spot", "on-demand"}[i%2], fmt.Sprint("zone-", i%3)))
 				}
-				before := heap()
+				before := builders.Heap()
 				for i := range pods {
 					l.Observe(ledger.Bound{
 						UID: types.UID(fmt.Sprintf("%032d", i)), Slot: i % 20, Node: fmt.Sprintf("node-%d", i%5_000),
 						Group: policy.GroupKey{Namespace: "shop", ID: fmt.Sprintf("%032d", i/20)},
 					})
 				}
-				b.ReportMetric(float64(heap()-before)/float64(pods), "B/pod")
+				b.ReportMetric(float64(builders.Heap()-before)/float64(pods), "B/pod")
 				runtime.KeepAlive(l)
 			}
 		})
 	}
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

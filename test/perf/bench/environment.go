@@ -55,7 +55,7 @@ func Keep(t testing.TB, s *Suite) {
 	t.Helper()
 	dir := os.Getenv(EnvOut)
 	if dir == "" {
-		root, err := moduleRoot()
+		root, err := Root()
 		require.NoError(t, err)
 		dir = filepath.Join(root, "out", "bench")
 	}
@@ -63,8 +63,8 @@ func Keep(t testing.TB, s *Suite) {
 	t.Logf("%d cases in %s", len(s.Results), filepath.Join(dir, s.Name+".json"))
 }
 
-// moduleRoot is the folder above with a Makefile: tests run in that of their package.
-func moduleRoot() (string, error) {
+// Root is the repository: the folder above with a Makefile. Tests run in that of their package.
+func Root() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil && dir != filepath.Dir(dir) {
 		if _, missing := os.Stat(filepath.Join(dir, "Makefile")); missing == nil {

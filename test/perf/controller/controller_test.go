@@ -293,11 +293,11 @@ func BenchmarkMemory(b *testing.B) {
 			pods := float64(s.workloads * podsPerWorkload)
 			for b.Loop() {
 				c := newCluster(b, s)
-				before := heap()
+				before := builders.Heap()
 				c.fill()
-				records := float64(heap() - before)
+				records := float64(builders.Heap() - before)
 				c.resync(b)
-				all := float64(heap() - before)
+				all := float64(builders.Heap() - before)
 				b.ReportMetric(records/pods, "B/pod")
 				b.ReportMetric(all/pods, "B/pod-decided")
 				b.ReportMetric(all/(1<<20), "MiB")
@@ -305,14 +305,6 @@ func BenchmarkMemory(b *testing.B) {
 			}
 		})
 	}
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // What the benchmarks measure is what happens.

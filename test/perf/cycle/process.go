@@ -25,7 +25,6 @@ const envProfile = "BERTH_CYCLE_PROFILES"
 // job is what a process is started for.
 type job struct {
 	Peer     string   `json:"peer"`
-	Root     string   `json:"root"`
 	Scenario Scenario `json:"scenario"`
 	Profile  string   `json:"profile,omitempty"`
 }
@@ -50,7 +49,7 @@ func Serve(ctx context.Context, text string, in io.Reader, out io.Writer) error 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := json.NewEncoder(out)
-	r, err := newRunner(ctx, j.Peer, j.Root, j.Scenario)
+	r, err := newRunner(ctx, j.Peer, j.Scenario)
 	if err != nil {
 		return answers.Encode(reply{Error: err.Error()})
 	}
@@ -94,8 +93,8 @@ type Process struct {
 }
 
 // Start starts a peer as a process of this binary and waits until its scheduler is ready.
-func Start(ctx context.Context, root, peer string, s Scenario) (*Process, error) {
-	j := job{Peer: peer, Root: root, Scenario: s}
+func Start(ctx context.Context, peer string, s Scenario) (*Process, error) {
+	j := job{Peer: peer, Scenario: s}
 	if dir := os.Getenv(envProfile); dir != "" {
 		j.Profile = fmt.Sprintf("%s/%s-%d.prof", dir, peer, s.Nodes)
 	}

@@ -26,15 +26,16 @@ import (
 	"berth.dev/berth/plugins/resourcelimit"
 	"berth.dev/berth/plugins/topologyspread"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/perf/bench"
 )
 
 // manifest is the profile that Berth ships.
 const manifest = "manifests/scheduler/second-scheduler.yaml"
 
 // profileOf returns the profile that a peer schedules with.
-func profileOf(peer, root string, s Scenario) (*schedconfig.KubeSchedulerProfile, error) {
+func profileOf(peer string, s Scenario) (*schedconfig.KubeSchedulerProfile, error) {
 	if size, ok := samples[peer]; ok {
-		return shipped(root, size)
+		return shipped(size)
 	}
 	defaults, err := latest.Default()
 	if err != nil {
@@ -59,7 +60,11 @@ func profileOf(peer, root string, s Scenario) (*schedconfig.KubeSchedulerProfile
 var samples = map[string]int32{Berth16: 16, Berth32: 32, Berth100: 100, BerthAll: 0}
 
 // shipped is the profile of the manifest, with another nodeSampleSize.
-func shipped(root string, sampleSize int32) (*schedconfig.KubeSchedulerProfile, error) {
+func shipped(sampleSize int32) (*schedconfig.KubeSchedulerProfile, error) {
+	root, err := bench.Root()
+	if err != nil {
+		return nil, err
+	}
 	text, err := os.ReadFile(filepath.Join(root, manifest))
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@
 package cycle
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,11 +17,9 @@ import (
 
 // What is measured is what it says: every peer places the pods, Berth by the mix.
 func TestEveryPeerPlacesThePods(t *testing.T) {
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
 	for _, peer := range everybody {
 		t.Run(peer, func(t *testing.T) {
-			r, err := newRunner(t.Context(), peer, root, Scenario{Nodes: 250, OnDemandPerMille: 200, Groups: 3, Existing: 30, Pods: 60, Replicated: true})
+			r, err := newRunner(t.Context(), peer, Scenario{Nodes: 250, OnDemandPerMille: 200, Groups: 3, Existing: 30, Pods: 60, Replicated: true})
 			require.NoError(t, err)
 			v, err := r.turn(60, time.Minute)
 			require.NoError(t, err)
@@ -42,10 +39,8 @@ func TestEveryPeerPlacesThePods(t *testing.T) {
 }
 
 func TestAPodOfAFullSideBorrows(t *testing.T) {
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
 	for peer, waiting := range map[string]float64{Berth16: 0, Affinity: 4} {
-		r, err := newRunner(t.Context(), peer, root, Scenario{Nodes: 250, OnDemandPerMille: 200, Groups: 1, Pods: 20, Full: true})
+		r, err := newRunner(t.Context(), peer, Scenario{Nodes: 250, OnDemandPerMille: 200, Groups: 1, Pods: 20, Full: true})
 		require.NoError(t, err)
 		v, err := r.turn(20, time.Minute)
 		require.NoError(t, err)
@@ -55,8 +50,6 @@ func TestAPodOfAFullSideBorrows(t *testing.T) {
 
 // The default constraints of PodTopologySpread are left out for pods with a mix, and for no others.
 func TestSiblingsOfPodsWithAMixAreNotLookedFor(t *testing.T) {
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
 	own := []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{}}}
 	for name, test := range map[string]struct {
 		ungoverned  bool
@@ -69,7 +62,7 @@ func TestSiblingsOfPodsWithAMixAreNotLookedFor(t *testing.T) {
 		"without a mix, but own constraints": {ungoverned: true, constraints: own},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := newRunner(t.Context(), Berth16, root, Scenario{Nodes: 250, OnDemandPerMille: 200, Groups: 1, Existing: 10, Pods: 1, Replicated: true, Ungoverned: test.ungoverned})
+			r, err := newRunner(t.Context(), Berth16, Scenario{Nodes: 250, OnDemandPerMille: 200, Groups: 1, Existing: 10, Pods: 1, Replicated: true, Ungoverned: test.ungoverned})
 			require.NoError(t, err)
 			pod := r.cluster.pods[0].DeepCopy()
 			pod.Spec.TopologySpreadConstraints = test.constraints

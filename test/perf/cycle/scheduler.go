@@ -45,11 +45,11 @@ type runner struct {
 
 // newRunner starts a scheduler up to where it would take the first pod from its
 // queue: caches and the plugins' memories are filled. It ends with ctx.
-func newRunner(ctx context.Context, peer, root string, s Scenario) (*runner, error) {
+func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
 	schedulermetrics.Register()
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	r := &runner{ctx: ctx, cluster: newCluster(s, peer), placed: map[int]string{}}
-	profile, err := profileOf(peer, root, s)
+	profile, err := profileOf(peer, s)
 	if err != nil {
 		return nil, err
 	}

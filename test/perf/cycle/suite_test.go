@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
 	"testing"
 	"time"
 
@@ -98,9 +96,6 @@ func questions() (list []question) {
 // TestCycles measures; `make bench` and `make bench-full` run it.
 func TestCycles(t *testing.T) {
 	depth := bench.Asked(t)
-	chosen := regexp.MustCompile(os.Getenv("BERTH_BENCH_CASES"))
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
 	suite := bench.NewSuite("cycle", "BERTH_BENCH="+string(depth)+" go test -count=1 -timeout 2h -v -run TestCycles ./test/perf/cycle")
 	defer bench.Keep(t, suite)
 	for _, q := range questions() {
@@ -108,10 +103,10 @@ func TestCycles(t *testing.T) {
 		if depth == bench.Gate {
 			turn, q.peers = gateTurnTime, q.gate
 		}
-		if len(q.peers) == 0 || !chosen.MatchString(q.name) {
+		if len(q.peers) == 0 || !bench.Chosen(t, q.name) {
 			continue
 		}
-		r, err := measure(t.Context(), depth.Options(t), root, q, turn)
+		r, err := measure(t.Context(), depth.Options(t), q, turn)
 		require.NoError(t, err)
 		suite.Add(r)
 		for _, p := range r.Peers() {
@@ -121,7 +116,7 @@ func TestCycles(t *testing.T) {
 }
 
 // measure starts a process for every peer and gives each its turns.
-func measure(ctx context.Context, o bench.Options, root string, q question, turn time.Duration) (bench.Result, error) {
+func measure(ctx context.Context, o bench.Options, q question, turn time.Duration) (bench.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	q.scenario.Pods = warmUp + (o.Rounds+o.Repeats)*turnPods
@@ -129,7 +124,7 @@ func measure(ctx context.Context, o bench.Options, root string, q question, turn
 		"parallelism": "16", "log level": "0", "percentageOfNodesToScore": "default (P5: 100 nodes or 1 %)", "GOGC": "100",
 	}}
 	for _, peer := range q.peers {
-		p, err := Start(ctx, root, peer, q.scenario)
+		p, err := Start(ctx, peer, q.scenario)
 		if err != nil {
 			return bench.Result{}, fmt.Errorf("%s: %s: %w", q.name, peer, err)
 		}
@@ -159,8 +154,6 @@ func measure(ctx context.Context, o bench.Options, root string, q question, turn
 // TestQuality fills clusters and compares where the pods came to be.
 func TestQuality(t *testing.T) {
 	depth := bench.Asked(t)
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
 	suite := bench.NewSuite("quality", "BERTH_BENCH="+string(depth)+" go test -count=1 -timeout 2h -v -run TestQuality ./test/perf/cycle")
 	defer bench.Keep(t, suite)
 	for _, size := range []struct{ nodes, pods int }{{500, 5_000}, {5_000, 20_000}} {
@@ -169,7 +162,7 @@ func TestQuality(t *testing.T) {
 		}
 		for _, replicated := range []bool{false, true} {
 			owners := map[bool]string{false: "Jobs", true: "ReplicaSets"}[replicated]
-			r, err := place(t.Context(), root, fmt.Sprintf("%s/nodes=%d/pods=%d", owners, size.nodes, size.pods), Scenario{
+			r, err := place(t.Context(), fmt.Sprintf("%s/nodes=%d/pods=%d", owners, size.nodes, size.pods), Scenario{
 				Nodes: size.nodes, OnDemandPerMille: 200, Groups: 100, Pods: size.pods, Varied: true, Replicated: replicated,
 			})
 			require.NoError(t, err)
@@ -183,11 +176,11 @@ func TestQuality(t *testing.T) {
 }
 
 // place has every peer place all pods of a scenario, from the first to the last.
-func place(ctx context.Context, root, name string, s Scenario) (bench.Result, error) {
+func place(ctx context.Context, name string, s Scenario) (bench.Result, error) {
 	c := bench.Case{Name: name, At: map[string]float64{"nodes": float64(s.Nodes), "pods": float64(s.Pods)}}
 	for _, peer := range []string{Stock, HardSpread, FewNodes, Berth16, Berth32, Berth100} {
 		c.Peers = append(c.Peers, bench.Peer{Name: peer, Run: func(ctx context.Context) (bench.Values, error) {
-			p, err := Start(ctx, root, peer, s)
+			p, err := Start(ctx, peer, s)
 			if err != nil {
 				return nil, err
 			}

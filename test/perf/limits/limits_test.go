@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -38,6 +36,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/plugins/resourcelimit"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/perf/bench"
 )
 
 const (
@@ -179,20 +178,13 @@ type pace struct{ clock, processor float64 }
 func (c *cycles) run(tb testing.TB, n, round int) pace {
 	tb.Helper()
 	from := round * perRound % pods
-	began, used := time.Now(), processorTime(tb)
+	began, used := time.Now(), bench.ProcessorTime()
 	for _, p := range c.sides[n].pods[from : from+perRound] {
 		if _, err := c.scheduler.SchedulePod(c.ctx, c.sides[n].framework, framework.NewCycleState(), p); err != nil {
 			require.NoError(tb, err)
 		}
 	}
-	return pace{clock: perRound / time.Since(began).Seconds(), processor: perRound / (processorTime(tb) - used).Seconds()}
-}
-
-func processorTime(tb testing.TB) time.Duration {
-	tb.Helper()
-	var u syscall.Rusage
-	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return pace{clock: perRound / time.Since(began).Seconds(), processor: perRound / (bench.ProcessorTime() - used).Seconds()}
 }
 
 // BenchmarkCycles finds nodes for 10,000 pods on each side, in turn and in small
@@ -232,17 +224,12 @@ func BenchmarkCycles(b *testing.B) {
 						clock = append(clock, now[1].clock/now[0].clock)
 						processor = append(processor, now[1].processor/now[0].processor)
 					}
-					b.ReportMetric(median(speeds[0]), "without/s")
-					b.ReportMetric(median(speeds[1]), "with/s")
-					b.ReportMetric(median(clock), "ratio")
-					b.ReportMetric(median(processor), "cpu-ratio")
+					b.ReportMetric(bench.Median(speeds[0]), "without/s")
+					b.ReportMetric(bench.Median(speeds[1]), "with/s")
+					b.ReportMetric(bench.Median(clock), "ratio")
+					b.ReportMetric(bench.Median(processor), "cpu-ratio")
 				}
 			})
 		}
 	}
-}
-
-func median(of []float64) float64 {
-	of = slices.Sorted(slices.Values(of))
-	return of[len(of)/2]
 }

@@ -13,6 +13,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"berth.dev/berth/test/perf/bench"
 )
 
 // Config is a cluster and its schedulers.
@@ -275,9 +277,9 @@ func (s *simulation) find(l *leader) int {
 }
 
 func (s *simulation) deviation() float64 {
-	mean, sum := float64(s.out.Placed)/float64(s.Nodes), 0.0
+	shares := make([]float64, 0, s.Nodes)
 	for _, u := range s.used {
-		sum += (float64(u) - mean) * (float64(u) - mean)
+		shares = append(shares, 100*float64(u)/float64(s.Capacity))
 	}
-	return 100 * math.Sqrt(sum/float64(s.Nodes)) / float64(s.Capacity)
+	return bench.Deviation(shares)
 }
