@@ -262,8 +262,9 @@ func (b *Board) Put(e Entry) {
 		return
 	}
 	b.remove(s, old)
-	s.entries[key] = &e
-	b.count(s, &e, 1)
+	kept := new(e) // not &e, which would be made for every call
+	s.entries[key] = kept
+	b.count(s, kept, 1)
 	file(s.governed, e.Mix, key)
 	for _, m := range e.Selecting {
 		file(s.selected, m, key)

@@ -43,7 +43,7 @@ func compose(cm *v1alpha1.CapacityMix, invalid error, mine []board.Entry, others
 	conditions := []metav1.Condition{accepted(invalid, others), satisfied(mine), rebalancing(mine)}
 	if c, ok := spotAvailable(mine); ok {
 		conditions = append(conditions, c)
-	} else {
+	} else if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionSpotAvailable) != nil { // removing copies the list, there or not
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionSpotAvailable)
 	}
 	for _, c := range conditions {

@@ -71,6 +71,9 @@ func replicaOf(h *fleet.Pod) types.UID { return types.UID(h.Labels[v1alpha1.Plac
 // adopt brings the placeholders of a workload up to what is there, and finds
 // those that an earlier leader created. It is a pure function.
 func adopt(e *board.Entry, there []*fleet.Pod, now time.Time) []board.Placeholder {
+	if len(e.Placeholders) == 0 && len(there) == 0 {
+		return nil
+	}
 	byUID := make(map[types.UID]*fleet.Pod, len(there))
 	for _, h := range there {
 		byUID[h.UID] = h

@@ -49,7 +49,10 @@ func Older(a, b Pod) int {
 // the lowest free slot of the type they run on, else the lowest free slot. The
 // result is sorted by slot and does not depend on the order of the pods.
 func Assign(m Mix, pods []Pod) []Seat {
-	sorted := slices.SortedFunc(slices.Values(pods), Older)
+	sorted := pods
+	if !slices.IsSortedFunc(pods, Older) {
+		sorted = slices.SortedFunc(slices.Values(pods), Older)
+	}
 	var taken Slots
 	seats := make([]Seat, 0, len(pods))
 	floating := sorted[:0:0]

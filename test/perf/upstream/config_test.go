@@ -105,7 +105,8 @@ func TestEveryCaseNamesAWorkloadAndItsPeers(t *testing.T) {
 func TestProfilesAreValidAndDifferInTheirPluginsOnly(t *testing.T) {
 	samples := map[string]int32{"berth-16": 16, "berth-100": 100}
 	for name, p := range peers {
-		text, err := os.ReadFile(filepath.Join("config", "profiles", p.profile+".yaml"))
+		dir, _ := laidOut(t, p)
+		text, err := os.ReadFile(filepath.Join(dir, "scheduler.yaml"))
 		require.NoError(t, err)
 		obj, _, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
 		require.NoError(t, err, name)

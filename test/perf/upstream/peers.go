@@ -13,11 +13,12 @@ const spotPercent = 80
 
 // peer is a way to place pods.
 type peer struct {
-	// profile is the scheduler's configuration, of config/profiles, and pod the
-	// template of the pods that are measured, of config/pods.
+	// profile is the scheduler's configuration, of config/profiles, "" for the
+	// one that Berth ships; pod is the template of the pods that are measured,
+	// of config/pods.
 	profile, pod string
-	// berth: the plugins of Berth are in the profile.
-	berth bool
+	// sample is the nodeSampleSize where it is Berth that places the pods, 0 for all others.
+	sample int
 	// gangs: the pods belong to PodGroups.
 	gangs bool
 	// leaves are goroutines that its plugins are known to leave behind, as the
@@ -36,8 +37,8 @@ var peers = map[string]peer{
 	"P3": {profile: "stock", pod: "affinity"},
 	// Coscheduling of scheduler-plugins: another plugin that keeps book of groups.
 	"P4":        {profile: "coscheduling", pod: "gang", gangs: true, leaves: "go-cache.(*janitor).Run on top"},
-	"berth-16":  {profile: "berth-16", pod: "plain", berth: true},
-	"berth-100": {profile: "berth-100", pod: "plain", berth: true},
+	"berth-16":  {pod: "plain", sample: 16},
+	"berth-100": {pod: "plain", sample: 100},
 }
 
 // workload is one that config/performance-config.yaml has.

@@ -83,7 +83,7 @@ func (r *runner) run(ctx context.Context, w workload, name string) (bench.Values
 func (r *runner) spec(w workload, p peer, out string) spec {
 	s := spec{Replaces: w.replaces, Out: out}
 	switch {
-	case p.berth:
+	case p.sample > 0:
 		s.Mixes = w.mixes
 		s.CRDs = []string{
 			filepath.Join(r.repository, "manifests/crds/berth.dev_capacitymixes.yaml"),
@@ -98,12 +98,19 @@ func (r *runner) spec(w workload, p peer, out string) spec {
 // layOut puts a configuration together: what all peers share, and the profile and the pods of one.
 func layOut(module, dir string, p peer) error {
 	config := filepath.Join(module, "config")
-	for from, to := range map[string]string{
-		"performance-config.yaml":         "performance-config.yaml",
-		"templates":                       "templates",
-		"profiles/" + p.profile + ".yaml": "scheduler.yaml",
-		"pods/" + p.pod + ".yaml":         "pod.yaml",
-	} {
+	files := map[string]string{
+		"performance-config.yaml": "performance-config.yaml",
+		"templates":               "templates",
+		"pods/" + p.pod + ".yaml": "pod.yaml",
+	}
+	if p.sample > 0 {
+		if err := writeShipped(module, filepath.Join(dir, "scheduler.yaml"), p.sample); err != nil {
+			return err
+		}
+	} else {
+		files["profiles/"+p.profile+".yaml"] = "scheduler.yaml"
+	}
+	for from, to := range files {
 		from = filepath.Join(config, from)
 		if _, err := os.Stat(from); err != nil {
 			return err
