@@ -45,6 +45,8 @@ type cycle struct {
 	// pods are spread, and the fewest around a node among those to be scored.
 	spread ledger.Spread
 	least  crowd
+	// finalists are the best of the sample, where only those are handed on.
+	finalists sets.Set[string]
 }
 
 // skip is the answer to what is not this plugin's business. The framework does

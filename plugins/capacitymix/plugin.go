@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
 	"berth.dev/berth/internal/arguments"
+	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/plugins/perscheduler"
 )
@@ -35,7 +36,9 @@ type CapacityMix struct {
 	resolver   *policy.Resolver
 	sampleSize int
 	rankBy     config.RankSampleBy
-	clock      clock.WithDelayedExecution
+	// known are nodes of each type that are worth another look.
+	known map[capacity.Type]*memory
+	clock clock.WithDelayedExecution
 }
 
 var (
@@ -105,6 +108,7 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle framewor
 		resolver:   resolver,
 		sampleSize: int(args.NodeSampleSize),
 		rankBy:     args.RankSampleBy,
+		known:      map[capacity.Type]*memory{capacity.Spot: {}, capacity.OnDemand: {}},
 		clock:      clock.RealClock{},
 	}, nil
 }

@@ -22,6 +22,9 @@ func (pl *CapacityMix) PostFilter(ctx context.Context, state fwk.CycleState, pod
 	if c == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
+	if len(c.finalists) > 0 {
+		pl.known[c.wants].refuse(c.finalists)
+	}
 	logger := klog.FromContext(ctx)
 	now := pl.clock.Now()
 	f := failure{attempt: c.attempt, wants: c.wants, noRoomSince: noRoomSince(c, pod, now), now: now}

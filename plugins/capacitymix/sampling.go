@@ -28,9 +28,9 @@ const sampleLooks = 4
 // it are handed on, an eighth of the sample but no fewer than this.
 const fewestFinalists = 4
 
-// rankOfSpread is what a point of Score counts for against one of room: the
-// plugin's weight in the profiles that Berth ships.
-const rankOfSpread = 3
+// rankOfSpread is what a point of Score counts for against a hundredth of a
+// percent of room: the plugin's weight in the profiles that Berth ships.
+const rankOfSpread = 3 * 100
 
 // particular reports whether a pod asks for particular nodes, which a sample
 // over all nodes of a type is likely to miss. Such pods are tried on all at once.
@@ -53,7 +53,23 @@ func particular(pod *corev1.Pod, own string) bool {
 			return true // volumes tie the pod to a zone or a node
 		}
 	}
-	return len(pod.Spec.ResourceClaims) > 0
+	return len(pod.Spec.ResourceClaims) > 0 || extended(pod)
+}
+
+// extended reports whether a pod asks for a resource that few nodes have, as a GPU.
+func extended(pod *corev1.Pod) bool {
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			for name := range containers[i].Resources.Requests {
+				switch name {
+				case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+				default:
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // selects reports whether a pod has a nodeSelector, beside what limits it to its type.
@@ -89,7 +105,8 @@ func choosy(pod *corev1.Pod) bool {
 type candidate struct {
 	name  string
 	crowd crowd
-	// free is how much of the node's CPU and memory the pod would leave free, in percent.
+	// free is how much of the node's CPU and memory the pod would leave free, in
+	// hundredths of a percent: whole percents make equal what is not.
 	free int64
 	rank int64
 }
@@ -115,12 +132,16 @@ func (pl *CapacityMix) sample(pod *corev1.Pod, c *cycle) sets.Set[string] {
 		all[i].crowd = c.crowdAt(n, all[i].name)
 		c.least = c.least.fewest(all[i].crowd)
 	}
-	if pl.rankBy != config.RankSampleByOff && !choosy(pod) {
+	ranked := pl.rankBy != config.RankSampleByOff && !choosy(pod)
+	if ranked {
 		all = finalists(all, c.least, pl.rankBy)
 	}
 	names := make(sets.Set[string], len(all))
 	for i := range all {
 		names.Insert(all[i].name)
+	}
+	if ranked {
+		c.finalists = names
 	}
 	return names
 }
@@ -143,24 +164,39 @@ func finalists(all []candidate, least crowd, by config.RankSampleBy) []candidate
 	return all[:n]
 }
 
-// candidates are up to sampleSize nodes of a type that seem to have room.
+// candidates are up to sampleSize nodes of a type that seem to have room: the
+// best of those that were looked at before, and nodes whose turn it is.
 func (pl *CapacityMix) candidates(pod *corev1.Pod, t capacity.Type) []candidate {
 	cpu, memory := requests(pod)
 	nodes := pl.handle.SnapshotSharedLister().NodeInfos()
 	all := make([]candidate, 0, pl.sampleSize)
+	look := func(name string) {
+		info, err := nodes.Get(name)
+		if err != nil || !tolerates(pod, info) {
+			return
+		}
+		if free, fits := room(info, cpu, memory); fits {
+			all = append(all, candidate{name: name, free: free})
+		}
+	}
+	known := pl.known[t]
+	for _, name := range known.best {
+		if n, there := pl.ledger.Node(name); there && n.Takes(t) {
+			look(name)
+		}
+	}
 	for range sampleLooks {
 		for _, name := range pl.ledger.Sample(t, pl.sampleSize-len(all)) {
-			info, err := nodes.Get(name)
-			if err != nil || !tolerates(pod, info) {
-				continue
-			}
-			if free, fits := room(info, cpu, memory); fits {
-				all = append(all, candidate{name: name, free: free})
+			if !slices.Contains(known.best, name) {
+				look(name)
 			}
 		}
 		if len(all) == pl.sampleSize {
 			break
 		}
+	}
+	if pl.rankBy != config.RankSampleByOff {
+		known.keep(all, pl.sampleSize/2, pl.rankBy)
 	}
 	return all
 }
@@ -194,7 +230,7 @@ func tolerates(pod *corev1.Pod, info fwk.NodeInfo) bool {
 func keepsAway(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
 
 // room is a rough, cheap form of the NodeResourcesFit filter, which still
-// decides, and of its score: how much would be left free, in percent.
+// decides, and of its score: how much would be left free, in hundredths of a percent.
 func room(info fwk.NodeInfo, cpu, memory int64) (free int64, fits bool) {
 	allocatable, requested := info.GetAllocatable(), info.GetRequested()
 	leftCPU := allocatable.GetMilliCPU() - requested.GetMilliCPU() - cpu
@@ -202,12 +238,13 @@ func room(info fwk.NodeInfo, cpu, memory int64) (free int64, fits bool) {
 	if leftCPU < 0 || leftMemory < 0 || len(info.GetPods()) >= allocatable.GetAllowedPodNumber() {
 		return 0, false
 	}
-	return (percent(leftCPU, allocatable.GetMilliCPU()) + percent(leftMemory, allocatable.GetMemory())) / 2, true
+	return (share(leftCPU, allocatable.GetMilliCPU()) + share(leftMemory, allocatable.GetMemory())) / 2, true
 }
 
-func percent(part, of int64) int64 {
+// share is a part of a whole in hundredths of a percent.
+func share(part, of int64) int64 {
 	if of == 0 {
 		return 0
 	}
-	return part * framework.MaxNodeScore / of
+	return part * 100 * framework.MaxNodeScore / of
 }

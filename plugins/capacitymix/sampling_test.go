@@ -145,7 +145,7 @@ func TestFinalistsAreTheHighestRankedAndTheFirstOfEqualOnes(t *testing.T) {
 		var least crowd
 		for i := range all {
 			k := crowd{domain: rapid.Int32Range(0, 3).Draw(t, "domain"), zone: rapid.Int32Range(0, 3).Draw(t, "zone"), host: rapid.Int32Range(0, 1).Draw(t, "host")}
-			if all[i] = (candidate{name: fmt.Sprint(i), crowd: k, free: rapid.Int64Range(0, 100).Draw(t, "free")}); i == 0 {
+			if all[i] = (candidate{name: fmt.Sprint(i), crowd: k, free: rapid.Int64Range(0, 10_000).Draw(t, "free")}); i == 0 {
 				least = k
 			}
 			least = least.fewest(k)
@@ -154,7 +154,7 @@ func TestFinalistsAreTheHighestRankedAndTheFirstOfEqualOnes(t *testing.T) {
 		if rapid.Bool().Draw(t, "pack") {
 			by, sign = config.RankSampleByMostAllocated, -1
 		}
-		value := func(c candidate) int64 { return 3*c.crowd.score(least) + sign*c.free }
+		value := func(c candidate) int64 { return 300*c.crowd.score(least) + sign*c.free }
 		best := finalists(slices.Clone(all), least, by)
 		require.Len(t, best, min(n, max(4, n/8)))
 		in := map[string]bool{}

@@ -37,6 +37,9 @@ type details struct {
 	domains []int32
 }
 
+// Takes reports whether the node is of a type and takes pods.
+func (n Node) Takes(t capacity.Type) bool { return n.Type == t && n.accepting }
+
 // in returns the number of the node's interruption domain in a keyset.
 func (n Node) in(keyset int) int32 {
 	if keyset == 0 {

@@ -4,12 +4,14 @@ package drain_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 )
 
 // envProfiles is a folder for a processor profile of each scheduler, of some
-// seconds after its first binding. To take one costs a few per cent: not for the figures.
+// seconds after its first binding, and one of its heap after that. To take them
+// costs a few per cent: not for the figures.
 const envProfiles = "BERTH_BENCH_PROFILES"
 
 // profile takes one if it is asked for, beside what is measured. wait ends with it.
@@ -20,11 +22,15 @@ func (d *decider) profile(ctx context.Context) (wait func() error) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		text, err := d.process.Get(ctx, "/debug/pprof/profile?seconds=8") // the client waits for 10
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, d.process.Name+".pprof"), text, 0o600)
+		var errs []error
+		for kind, path := range map[string]string{"pprof": "profile?seconds=8", "heap": "heap"} { // the client waits for 10
+			text, err := d.process.Get(ctx, "/debug/pprof/"+path)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, d.process.Name+"."+kind), text, 0o600)
+			}
+			errs = append(errs, err)
 		}
-		done <- err
+		done <- errors.Join(errs...)
 	}()
 	return func() error { return <-done }
 }
