@@ -121,6 +121,10 @@ bench-full: ## The whole table: cycles, quality, schedulers as processes, schedu
 bench-drain: ## Schedulers as processes of their own against the API server's floor (about 40 minutes; BERTH_BENCH_CASES, BERTH_BENCH_ROUNDS)
 	BERTH_BENCH=full $(BENCH) go test -count=1 -timeout 2h -v -run TestDrain ./test/perf/drain
 
+.PHONY: bench-services
+bench-services: ## The gRPC services under load, beside a plain client (about 10 minutes; BERTH_BENCH_CASES, BERTH_BENCH_ROUNDS)
+	BERTH_BENCH=full $(BENCH) go test -count=1 -timeout 1h -v -run TestServices ./test/perf/services
+
 .PHONY: bench-upstream
 bench-upstream: ## End to end on the Kubernetes scheduler's own benchmark (about 45 minutes; BERTH_BENCH_CASES, BERTH_BENCH_PEERS)
 	cd test/perf/upstream && BERTH_BENCH=$${BERTH_BENCH:-full} $(BENCH) go test -timeout 120m -count=1 -v -run TestMeasure .

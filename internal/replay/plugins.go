@@ -93,5 +93,14 @@ func enables(p *schedconfig.Plugins, name string) bool {
 	return false
 }
 
+// runsAt reports whether a profile runs a plugin at a point: it is enabled there,
+// or at all points and not disabled at this one.
+func runsAt(p *schedconfig.Plugins, at schedconfig.PluginSet, name string) bool {
+	in := func(list []schedconfig.Plugin, names ...string) bool {
+		return slices.ContainsFunc(list, func(pl schedconfig.Plugin) bool { return slices.Contains(names, pl.Name) })
+	}
+	return in(at.Enabled, name) || in(p.MultiPoint.Enabled, name) && !in(at.Disabled, name, "*")
+}
+
 // enabled reports whether the replay runs an in-tree plugin.
 func (r replayed) enabled(name string) bool { return enables(r.profile.Plugins, name) }

@@ -14,6 +14,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	schedvalidation "k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	// The arguments of the plugins that the scheduler's binary offers beside ours.
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
 
@@ -26,8 +27,11 @@ import (
 	"berth.dev/berth/internal/gates"
 )
 
-// capacityMix is the name of the plugin, which this package must not import.
-const capacityMix = "CapacityMix"
+// The names of plugins, which this package must not import.
+const (
+	capacityMix         = "CapacityMix"
+	topologySpreadScore = "TopologySpreadScore"
+)
 
 // defaultConfiguration is what a scheduler without a profile of its own runs.
 const defaultConfiguration = `
@@ -192,6 +196,13 @@ func (p *Profile) add(path *field.Path, profile *schedconfig.KubeSchedulerProfil
 	p.Skipped = append(p.Skipped, r.skipped...)
 	if !enables(profile.Plugins, capacityMix) {
 		return nil
+	}
+	// These score by what they prepared before, and give up without it. The profiles that Berth ships exchange one for the
+	// other under both points; it is easy to forget one, and then the scheduler starts, and no pod is placed.
+	for _, name := range []string{names.PodTopologySpread, topologySpreadScore} {
+		if runsAt(profile.Plugins, profile.Plugins.Score, name) && !runsAt(profile.Plugins, profile.Plugins.PreScore, name) {
+			return field.Invalid(path.Child("plugins", "preScore"), name, "is enabled under score and not here: every pod would fail")
+		}
 	}
 	args, err := argsOf(configs, profile.PluginConfig, capacityMix, &configv1.CapacityMixArgs{}, &config.CapacityMixArgs{}, validation.ValidateCapacityMixArgs)
 	if err != nil {

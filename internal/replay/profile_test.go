@@ -75,6 +75,14 @@ func TestWrongConfigurationsAreRefusedByField(t *testing.T) {
 		"a profile that the scheduler itself would refuse": {
 			text: head + "parallelism: -1\n", want: "parallelism",
 		},
+		"a plugin that scores by what it did not prepare": {
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}, preScore: {disabled: [{name: PodTopologySpread}]}}}]\n",
+			want: `profiles[0].plugins.preScore: Invalid value: "PodTopologySpread": is enabled under score and not here`,
+		},
+		"one of ours": {
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: TopologySpreadScore}]}, preScore: {disabled: [{name: '*'}], enabled: [{name: PodTopologySpread}]}}}]\n",
+			want: `profiles[0].plugins.preScore: Invalid value: "TopologySpreadScore"`,
+		},
 		"no profile with the plugin": {
 			text: head + "profiles: [{schedulerName: a}]\n", want: "profiles: no profile enables the plugin CapacityMix",
 		},
