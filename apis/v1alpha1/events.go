@@ -55,4 +55,26 @@ const (
 	// EventReasonDeletionForced (Warning, on the ResourceLimit): it was deleted, because of ForceDeleteAnnotation, while
 	// the pods and workloads that the message names had it.
 	EventReasonDeletionForced = "DeletionForced"
+
+	// EventReasonApplied (Normal, on the DeploymentRecord): objects were made or changed for it.
+	EventReasonApplied = "Applied"
+
+	// EventReasonPruned (Normal, on the DeploymentRecord): objects were deleted that it does not ask for any more.
+	EventReasonPruned = "Pruned"
+
+	// EventReasonProgressing (Normal, on the DeploymentRecord): it waits for replicas to become ready.
+	EventReasonProgressing = "Progressing"
+
+	// EventReasonAvailable (Normal, on the DeploymentRecord): all that was asked for answers.
+	EventReasonAvailable = "Available"
+
+	// EventReasonDegraded (Warning, on the DeploymentRecord): it cannot be deployed as asked. The message says why; what
+	// was there before stays.
+	EventReasonDegraded = "Degraded"
+
+	// EventReasonChildrenLeft (Warning, on the DeploymentRecord): it was deleted although some of its objects did not go.
+	EventReasonChildrenLeft = "ChildrenLeft"
+
+	// EventReasonNFRApplied (Normal, on the DeploymentRecord): a recommendation was applied.
+	EventReasonNFRApplied = "NFRApplied"
 )

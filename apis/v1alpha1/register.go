@@ -38,6 +38,10 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&CapacityMixList{},
 		&ResourceLimit{},
 		&ResourceLimitList{},
+		&DeploymentRecord{},
+		&DeploymentRecordList{},
+		&DeploymentTemplate{},
+		&DeploymentTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,15 @@ var requiredCRDs = []schema.GroupVersionResource{
 	v1alpha1.SchemeGroupVersion.WithResource("resourcelimits"),
 }
 
+// neededCRDs are those, and what else the configuration needs.
+func neededCRDs(c *controller.Configuration) []schema.GroupVersionResource {
+	needed := slices.Clone(requiredCRDs)
+	if c.Deployments.Enabled {
+		needed = append(needed, v1alpha1.SchemeGroupVersion.WithResource("deploymentrecords"), v1alpha1.SchemeGroupVersion.WithResource("deploymenttemplates"))
+	}
+	return needed
+}
+
 // resourceLister is the part of discovery that is needed.
 type resourceLister interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
@@ -40,8 +50,8 @@ type resourceLister interface {
 
 // waitForCRDs returns once the API server serves all required CRDs, or the context ends. Until then it answers the
 // kubelet's probes, alive but not ready, and says what is missing: a manager that starts too early ends with a timeout.
-func waitForCRDs(ctx context.Context, api resourceLister, health controller.Health) error {
-	missing := missingCRDs(api)
+func waitForCRDs(ctx context.Context, api resourceLister, needed []schema.GroupVersionResource, health controller.Health) error {
+	missing := missingCRDs(api, needed)
 	if missing == nil {
 		return nil
 	}
@@ -61,7 +71,7 @@ func waitForCRDs(ctx context.Context, api resourceLister, health controller.Heal
 			return stop()
 		case <-ticker.C:
 		}
-		if missing = missingCRDs(api); missing == nil {
+		if missing = missingCRDs(api, needed); missing == nil {
 			break
 		}
 		if before := reason.Swap(missing.Error()); before != missing.Error() {
@@ -73,9 +83,9 @@ func waitForCRDs(ctx context.Context, api resourceLister, health controller.Heal
 }
 
 // missingCRDs returns an error that names what is missing, or why that is not known.
-func missingCRDs(api resourceLister) error {
+func missingCRDs(api resourceLister, needed []schema.GroupVersionResource) error {
 	var missing []error
-	for _, crd := range requiredCRDs {
+	for _, crd := range needed {
 		list, err := api.ServerResourcesForGroupVersion(crd.GroupVersion().String())
 		switch {
 		case err == nil && serves(list, crd.Resource):

@@ -14,19 +14,23 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/deploymentrecord"
 )
 
 const (
@@ -56,7 +60,7 @@ func run(ctx context.Context, c *controller.Configuration) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	if err := waitForCRDs(ctx, disco, c.Health); err != nil {
+	if err := waitForCRDs(ctx, disco, neededCRDs(c), c.Health); err != nil {
 		return err
 	}
 	select {
@@ -75,7 +79,7 @@ func run(ctx context.Context, c *controller.Configuration) error {
 	if err := addProbes(mgr); err != nil {
 		return err
 	}
-	if c.Webhook.Namespace, err = leaseNamespace(c.Webhook.Namespace, namespaceFile); err != nil {
+	if err := ownNamespace(&c.Webhook.Namespace, &c.Deployments.TemplateNamespace); err != nil {
 		return err
 	}
 	if err := addControllers(mgr, c); err != nil {
@@ -124,7 +128,7 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 	return ctrl.Options{
 		Scheme: scheme,
 		// All namespaces, whichever are looked after: pods of the others take room on the nodes too.
-		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: childrenOnly()},
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        c.Health.BindAddress,
 		LeaderElection:                c.LeaderElection.Enabled,
@@ -136,6 +140,16 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 		RetryPeriod:                   inSeconds(c.LeaderElection.RetryPeriodSeconds),
 		GracefulShutdownTimeout:       new(shutdownTimeout),
 	}, nil
+}
+
+// childrenOnly keeps no more of some kinds in memory than what was made for DeploymentRecords.
+func childrenOnly() map[client.Object]cache.ByObject {
+	mine, _ := labels.NewRequirement(v1alpha1.OwnerLabel, selection.Exists, nil) // the label is a constant
+	kinds := map[client.Object]cache.ByObject{}
+	for _, kind := range deploymentrecord.Labelled() {
+		kinds[kind] = cache.ByObject{Label: labels.NewSelector().Add(*mine)}
+	}
+	return kinds
 }
 
 func inSeconds(n int32) *time.Duration { return new(time.Duration(n) * time.Second) }
@@ -175,6 +189,18 @@ func leaseNamespace(configured, file string) (string, error) {
 		return "", fmt.Errorf("find the namespace that this runs in: %w", err)
 	}
 	return strings.TrimSpace(string(own)), nil
+}
+
+// ownNamespace fills in the namespace that the controller runs in where none is configured.
+func ownNamespace(configured ...*string) error {
+	for _, c := range configured {
+		namespace, err := leaseNamespace(*c, namespaceFile)
+		if err != nil {
+			return err
+		}
+		*c = namespace
+	}
+	return nil
 }
 
 func addProbes(mgr ctrl.Manager) error {

@@ -27,10 +27,11 @@ import (
 
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/controllers/capacitymix"
-	_ "berth.dev/berth/controllers/gates"         // registers its metrics
-	_ "berth.dev/berth/controllers/rebalance"     // likewise
-	_ "berth.dev/berth/controllers/resourcelimit" // likewise
-	_ "berth.dev/berth/controllers/webhook"       // likewise
+	_ "berth.dev/berth/controllers/deploymentrecord" // registers its metrics
+	_ "berth.dev/berth/controllers/gates"            // likewise
+	_ "berth.dev/berth/controllers/rebalance"        // likewise
+	_ "berth.dev/berth/controllers/resourcelimit"    // likewise
+	_ "berth.dev/berth/controllers/webhook"          // likewise
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"

@@ -51,6 +51,7 @@ func Default() *Configuration {
 		Gates:                      Gates{FailOpenSeconds: 60},
 		Webhook:                    defaultWebhook(),
 		Services:                   defaultServices(),
+		Deployments:                defaultDeployments(),
 	}
 }
 

@@ -99,6 +99,11 @@ type Configuration struct {
 	//
 	// +optional
 	Services Services `json:"services"`
+
+	// deployments is how DeploymentRecords are rendered, and what is done for them.
+	//
+	// +optional
+	Deployments Deployments `json:"deployments"`
 }
 
 // LeaderElection is how replicas agree on the one that acts.

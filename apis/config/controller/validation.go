@@ -28,6 +28,7 @@ func (c *Configuration) Validate() field.ErrorList {
 	all = append(all, c.ResourceLimits.validate(field.NewPath("resourceLimits"))...)
 	all = append(all, c.Webhook.validate(field.NewPath("webhook"))...)
 	all = append(all, c.Services.validate(field.NewPath("services"))...)
+	all = append(all, c.Deployments.validate(field.NewPath("deployments"))...)
 	return append(all, c.Rebalance.validate(field.NewPath("rebalance"))...)
 }
 

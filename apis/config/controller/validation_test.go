@@ -165,7 +165,7 @@ func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
 		}
 		checked++
 	})
-	require.Equal(t, 23, checked)
+	require.Equal(t, 30, checked)
 }
 
 // visit calls f for every integer field.

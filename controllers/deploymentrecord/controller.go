@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package deploymentrecord renders DeploymentRecords with DeploymentTemplates,
+// keeps what was rendered in the cluster, and says in the status how it stands.
+// What is rendered is decided in internal/deployment.
+package deploymentrecord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/deployment"
+)
+
+const (
+	// FieldOwner is who applies the objects of a record and writes its status.
+	FieldOwner = "berth-deployments"
+	// resync is how often a record is looked at although nothing changed.
+	resync = 10 * time.Minute
+	// again is when a record is looked at next that could not be rendered: a template or an API may come.
+	again = 30 * time.Second
+	// notYet is when a record is looked at again while it is not known which APIs there are.
+	notYet = 200 * time.Millisecond
+	// leaving is how long children have to go before the record goes without them; they are collected as garbage then.
+	leaving = time.Minute
+)
+
+// Options configure the controller.
+type Options struct {
+	// Client reads from the cache and writes; Live reads from the API server.
+	Client   client.Client
+	Live     client.Reader
+	Recorder record.EventRecorder
+	Clock    clock.PassiveClock
+	// Settings and Environment are what is rendered with; Environment.Served is the controller's.
+	Settings    deployment.Settings
+	Environment deployment.Environment
+	Features    deployment.Features
+	// TemplateNamespace has the templates for records of all namespaces.
+	TemplateNamespace string
+	// Namespaces are the only ones whose records are looked after; empty means all.
+	Namespaces []string
+}
+
+// Reconciler looks after one record per request.
+type Reconciler struct {
+	Options
+	groups *groups
+}
+
+var _ reconcile.Reconciler = &Reconciler{}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	rec := &v1alpha1.DeploymentRecord{}
+	if err := r.Client.Get(ctx, req.NamespacedName, rec); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !r.groups.settled() {
+		return reconcile.Result{RequeueAfter: notYet}, nil
+	}
+	if id := rec.Annotations[v1alpha1.CorrelationIDAnnotation]; id != "" {
+		ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("correlationID", id))
+	}
+	if rec.DeletionTimestamp != nil {
+		return r.remove(ctx, rec)
+	}
+	if len(r.Namespaces) > 0 && !slices.Contains(r.Namespaces, rec.Namespace) {
+		return reconcile.Result{}, nil
+	}
+	if gone, err := r.guard(ctx, rec); gone || err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.deploy(ctx, rec)
+}
+
+// deploy has the cluster have what a record asks for, and says how it stands.
+func (r *Reconciler) deploy(ctx context.Context, rec *v1alpha1.DeploymentRecord) (reconcile.Result, error) {
+	rendered, template, err := r.render(ctx, rec)
+	var notes []note
+	var children []child
+	if err == nil {
+		children, notes, err = r.bring(ctx, rec, rendered)
+	}
+	if refused := refusal(err); refused != nil {
+		// What was there before stays as it is.
+		if children, err = r.children(ctx, rec); err != nil {
+			return reconcile.Result{}, err
+		}
+		return r.report(ctx, rec, view{template: template, children: children, refused: refused}, nil)
+	}
+	if errors.Is(err, errNamespaceEnds) {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.report(ctx, rec, view{template: template, rendered: rendered, children: children}, notes)
+}
+
+// note is an event that is recorded once the status is written.
+type note struct{ reason, message string }
+
+// render returns what the record asks for, and the name of its template.
+func (r *Reconciler) render(ctx context.Context, rec *v1alpha1.DeploymentRecord) (*deployment.Rendered, string, error) {
+	templates, err := r.templates(ctx, rec.Namespace)
+	if err != nil {
+		return nil, "", err
+	}
+	choice, err := deployment.ChooseTemplate(&rec.Spec, templates, r.place())
+	if err != nil {
+		return nil, "", err
+	}
+	if choice.UnknownHint != "" {
+		log.FromContext(ctx).Info("No template goes by the name that the record asks for, so one was chosen", "hint", choice.UnknownHint, "template", choice.Template.Name)
+	}
+	rendered, err := deployment.Render(rec, choice.Template, r.Settings)
+	return rendered, choice.Template.Name, err
+}
+
+func (r *Reconciler) place() deployment.Environment {
+	e := r.Environment
+	e.Served = func(group string) bool {
+		return (group != knativeGroup || r.Features.Knative) && r.groups.served(group)
+	}
+	return e
+}
+
+// templates are those of a namespace, and of the templates' own those that have no namesake there.
+func (r *Reconciler) templates(ctx context.Context, namespace string) (list []*v1alpha1.DeploymentTemplate, err error) {
+	seen := map[string]bool{}
+	for _, ns := range []string{namespace, r.TemplateNamespace} {
+		var some v1alpha1.DeploymentTemplateList
+		if err := r.Client.List(ctx, &some, client.InNamespace(ns), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list the DeploymentTemplates of %s: %w", ns, err)
+		}
+		for i := range some.Items {
+			if t := &some.Items[i]; !seen[t.Name] {
+				seen[t.Name] = true
+				list = append(list, t)
+			}
+		}
+	}
+	return list, nil
+}
+
+// guard puts the finalizer on a record before anything is made for it.
+func (r *Reconciler) guard(ctx context.Context, rec *v1alpha1.DeploymentRecord) (gone bool, err error) {
+	if controllerutil.ContainsFinalizer(rec, v1alpha1.RecordFinalizer) {
+		return false, nil
+	}
+	before := rec.DeepCopy()
+	controllerutil.AddFinalizer(rec, v1alpha1.RecordFinalizer)
+	err = r.Client.Patch(ctx, rec, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return true, nil // what the cache has yet to see brings it here again
+	}
+	if err != nil {
+		return false, fmt.Errorf("write the finalizer of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err)
+	}
+	return false, nil
+}
+
+// remove deletes the children of a record, and lets it go once they are gone, or
+// after a while without them: they are its dependents, and go with it.
+func (r *Reconciler) remove(ctx context.Context, rec *v1alpha1.DeploymentRecord) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(rec, v1alpha1.RecordFinalizer) {
+		return reconcile.Result{}, nil
+	}
+	children, err := r.children(ctx, rec)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var failed []error
+	for i := range children {
+		failed = append(failed, r.delete(ctx, &children[i]))
+	}
+	late := r.Clock.Since(rec.DeletionTimestamp.Time) > leaving
+	if len(children) > 0 && !late {
+		if _, err := r.report(ctx, rec, view{template: rec.Status.Template, children: children}, nil); err != nil {
+			failed = append(failed, err)
+		}
+		// Their end brings the record here again; should it be missed, the time does.
+		return reconcile.Result{RequeueAfter: leaving / 10}, errors.Join(failed...)
+	}
+	if late && len(children) > 0 {
+		r.Recorder.Eventf(rec, corev1.EventTypeWarning, v1alpha1.EventReasonChildrenLeft, "deleted although %d of its objects are still there: %s", len(children), names(children))
+	}
+	before := rec.DeepCopy()
+	controllerutil.RemoveFinalizer(rec, v1alpha1.RecordFinalizer)
+	err = r.Client.Patch(ctx, rec, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// refusal says why a record cannot be deployed as asked, nil if that is not what an error says.
+func refusal(err error) *deployment.Error {
+	if refused, ok := errors.AsType[*deployment.Error](err); ok {
+		return refused
+	}
+	if none, ok := errors.AsType[*deployment.NoTemplateError](err); ok {
+		return &deployment.Error{Reason: v1alpha1.ReasonNoTemplate, Err: none}
+	}
+	return nil
+}
