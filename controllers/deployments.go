@@ -3,11 +3,16 @@
 package controllers
 
 import (
+	"fmt"
+	"time"
+
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/controllers/deploymentrecord"
 	"berth.dev/berth/internal/deployment"
+	"berth.dev/berth/internal/nfr"
+	"berth.dev/berth/internal/prometheus"
 )
 
 // addDeployments adds what looks after DeploymentRecords, if it is wanted.
@@ -17,11 +22,12 @@ func (p *parts) addDeployments() error {
 		return nil
 	}
 	features := FeaturesOf(d)
-	_, err := deploymentrecord.Add(p.mgr, deploymentrecord.Options{
+	r, err := deploymentrecord.Add(p.mgr, deploymentrecord.Options{
 		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Clock: clock.RealClock{},
 		Recorder: p.mgr.GetEventRecorderFor(deploymentrecord.FieldOwner),
 		Settings: deployment.Settings{
 			DefaultFunctionImage: d.DefaultFunctionImage, ODGM: features.ODGM, ODGMImage: d.ODGMImage, SchedulerName: d.SchedulerName,
+			Enforce: features.NFREnforcement && features.Prometheus, HPA: features.HPA, MaxReplicas: d.NFR.MaxReplicas,
 			Reliability: deployment.Reliability{
 				OnDemand: deployment.Number(d.Reliability.OnDemandAvailability), InterruptionsPerHour: deployment.Number(d.Reliability.InterruptionsPerHour),
 				RecoveryMinutes: float64(d.Reliability.RecoveryMinutes),
@@ -30,7 +36,19 @@ func (p *parts) addDeployments() error {
 		Environment: deployment.Environment{Profile: d.Profile, Edge: d.Environment.Edge, Datacenter: d.Environment.Datacenter},
 		Features:    features, TemplateNamespace: d.TemplateNamespace, Namespaces: p.cfg.Namespaces,
 	})
-	return err
+	if err != nil || !features.Prometheus {
+		return err
+	}
+	c, err := prometheus.New(prometheus.Config{Address: d.Prometheus.URL, BearerTokenFile: d.Prometheus.BearerTokenFile, CAFile: d.Prometheus.CAFile})
+	if err != nil {
+		return fmt.Errorf("deployments.prometheus: %w", err)
+	}
+	seconds := func(n int32) time.Duration { return time.Duration(n) * time.Second }
+	n := &d.NFR
+	return p.mgr.Add(&deploymentrecord.Analyzer{Reconciler: r, Prometheus: c, Limits: nfr.Settings{
+		Stability: seconds(n.StabilitySeconds), Cooldown: seconds(n.CooldownSeconds), Interval: seconds(n.IntervalSeconds),
+		MaxReplicas: int64(n.MaxReplicas), MaxDeltaPercent: int64(n.MaxReplicaDeltaPercent), TolerancePercent: int64(n.TolerancePercent),
+	}})
 }
 
 // FeaturesOf returns the features of the configured profile.

@@ -362,9 +362,9 @@ type NFRDimension string
 const (
 	// DimensionReplicas is the number of replicas of a function.
 	DimensionReplicas NFRDimension = "replicas"
-	// DimensionCPU is what a replica requests of CPU, in millicores.
+	// DimensionCPU is the CPU that all replicas together should request, in millicores.
 	DimensionCPU NFRDimension = "cpu"
-	// DimensionMemory is what a replica requests of memory, in bytes.
+	// DimensionMemory is the memory that all replicas together should request, in bytes.
 	DimensionMemory NFRDimension = "memory"
 )
 
@@ -466,7 +466,7 @@ type ODGMConfig struct {
 	// nodeID is the ODGM's number among its peers.
 	//
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=9223372036854775807
+	// +kubebuilder:validation:Maximum=9223372036854774784
 	// +optional
 	NodeID *int64 `json:"nodeID,omitempty"`
 
@@ -487,7 +487,7 @@ type ODGMConfig struct {
 //
 // +kubebuilder:validation:MaxItems=64
 // +kubebuilder:validation:items:Minimum=0
-// +kubebuilder:validation:items:Maximum=9223372036854775807
+// +kubebuilder:validation:items:Maximum=9223372036854774784
 // +listType=atomic
 type NodeIDs []int64
 
@@ -502,7 +502,7 @@ type ShardAssignment struct {
 	// primary is the node that leads.
 	//
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=9223372036854775807
+	// +kubebuilder:validation:Maximum=9223372036854774784
 	// +optional
 	Primary *int64 `json:"primary,omitempty"`
 
@@ -794,7 +794,7 @@ type NFRRecommendation struct {
 	// target is the value: replicas, millicores or bytes.
 	//
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=9223372036854775807
+	// +kubebuilder:validation:Maximum=9223372036854774784
 	// +required
 	Target int64 `json:"target"`
 
@@ -828,7 +828,7 @@ type NFRWindow struct {
 	// target is the value that was recommended since then.
 	//
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=9223372036854775807
+	// +kubebuilder:validation:Maximum=9223372036854774784
 	// +required
 	Target int64 `json:"target"`
 
@@ -836,6 +836,11 @@ type NFRWindow struct {
 	//
 	// +required
 	Since metav1.Time `json:"since"`
+
+	// seen is when it was last recommended. Where that is too long ago, nobody has measured, and it begins anew.
+	//
+	// +required
+	Seen metav1.Time `json:"seen"`
 }
 
 // AppliedRecommendation is one that was applied.
@@ -845,7 +850,7 @@ type AppliedRecommendation struct {
 	// value is what was set: the target as far as bounds let it.
 	//
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=9223372036854775807
+	// +kubebuilder:validation:Maximum=9223372036854774784
 	// +required
 	Value int64 `json:"value"`
 

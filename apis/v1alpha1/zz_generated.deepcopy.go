@@ -806,6 +806,7 @@ func (in *NFRRequirements) DeepCopy() *NFRRequirements {
 func (in *NFRWindow) DeepCopyInto(out *NFRWindow) {
 	*out = *in
 	in.Since.DeepCopyInto(&out.Since)
+	in.Seen.DeepCopyInto(&out.Seen)
 	return
 }
 

@@ -129,6 +129,9 @@ func (r *Reconciler) bring(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 		}
 	}
 	for _, want := range missing {
+		if err := r.hold(ctx, want, rendered.Floating(want), find(there, want)); err != nil {
+			return nil, nil, err
+		}
 		if err := r.apply(ctx, want); err != nil {
 			return nil, nil, err
 		}
@@ -163,6 +166,8 @@ func (r *Reconciler) missing(ctx context.Context, rec *v1alpha1.DeploymentRecord
 				return nil, 0, err
 			}
 			made++
+		} else if path := rendered.Floating(want); path != nil {
+			unstructured.RemoveNestedField(want.Object, path...)
 		}
 		if have == nil || !r.covered(have, want) {
 			list = append(list, want)

@@ -46,19 +46,9 @@ func (r *Reconciler) report(ctx context.Context, rec *v1alpha1.DeploymentRecord,
 		result.RequeueAfter = again
 	}
 	if !sameStatus(&rec.Status, &status) {
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
-		if err != nil {
-			return reconcile.Result{}, fmt.Errorf("status of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err)
+		if err := applyStatus(ctx, r.Client, rec, &status, FieldOwner); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
-		patch := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
-		patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("DeploymentRecord"))
-		patch.SetNamespace(rec.Namespace)
-		patch.SetName(rec.Name)
-		patch.SetUID(rec.UID) // a record of the same name that was made meanwhile is another one
-		if err := r.Client.Status().Patch(ctx, patch, client.Apply, client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
-			return reconcile.Result{}, client.IgnoreNotFound(fmt.Errorf("write the status of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err))
-		}
-		statusWrites.Inc()
 		notes = append(notes, turned(&rec.Status, &status)...)
 	}
 	for _, n := range notes {
@@ -69,6 +59,24 @@ func (r *Reconciler) report(ctx context.Context, rec *v1alpha1.DeploymentRecord,
 		r.Recorder.Event(rec, kind, n.reason, n.message)
 	}
 	return result, nil
+}
+
+// applyStatus applies a part of a record's status.
+func applyStatus(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord, status *v1alpha1.DeploymentRecordStatus, owner string) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
+	if err != nil {
+		return fmt.Errorf("status of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err)
+	}
+	patch := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
+	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("DeploymentRecord"))
+	patch.SetNamespace(rec.Namespace)
+	patch.SetName(rec.Name)
+	patch.SetUID(rec.UID) // a record of the same name that was made meanwhile is another one
+	if err := c.Status().Patch(ctx, patch, client.Apply, client.FieldOwner(owner), client.ForceOwnership); err != nil {
+		return fmt.Errorf("write the status of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err)
+	}
+	statusWrites.Inc()
+	return nil
 }
 
 // turned are the events of a change of phase.

@@ -36,12 +36,14 @@ var sources = map[string]source{
 	APIServer:         {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-apiserver"},
 	ControllerManager: {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager"},
 	// The tags of Berth's programs: memory is compared, and a larger program has more of it resident.
-	StockScheduler:  {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-scheduler", tags: BuildTags},
-	KWOK:            {module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
-	KarpenterBinary: {module: "karpenter", pkg: karpenterModule + "/kwok", edits: karpenterEdits},
+	StockScheduler:   {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-scheduler", tags: BuildTags},
+	KWOK:             {module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
+	KarpenterBinary:  {module: "karpenter", pkg: karpenterModule + "/kwok", edits: karpenterEdits},
+	PrometheusBinary: {module: "prometheus", pkg: prometheusModule + "/cmd/prometheus", edits: prometheusEdits},
 }
 
-// Binary returns the path of a command (a component's name, StockScheduler or KarpenterBinary), which it builds if need be.
+// Binary returns the path of a command (a component's name, StockScheduler, KarpenterBinary or PrometheusBinary), which it
+// builds if need be.
 func Binary(ctx context.Context, out io.Writer, name string) (string, error) {
 	paths, err := binaries(ctx, out, name)
 	return paths[name], err

@@ -27,6 +27,10 @@ type Settings struct {
 	// SchedulerName places the pods, "" leaves it to the cluster.
 	SchedulerName string
 	Reliability   Reliability
+	// Enforce says that replicas may follow what is measured; HPA that a HorizontalPodAutoscaler is made for them, which
+	// goes to MaxReplicas where the function has no bound.
+	Enforce, HPA bool
+	MaxReplicas  int32
 	// Router is the address of a zenoh router, "" if there is none.
 	Router string
 }
@@ -62,6 +66,8 @@ type Rendered struct {
 	Functions []Function
 	// ODGM is the name of its workload, "" if there is none; ODGMAddress is where functions reach it.
 	ODGM, ODGMAddress string
+	// floating are the objects of which a field is only said when they are made: others set it from then on.
+	floating map[string]bool
 }
 
 // kinds are what manifests may make. Another kind would need rights that the controller does not have.
@@ -125,6 +131,7 @@ func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s
 			return nil, err
 		}
 	}
+	r.float(record, s)
 	r.place(record, s)
 	return r, nil
 }

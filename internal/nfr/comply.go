@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfr
+
+import (
+	"strconv"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+const (
+	// ThroughputPercent is the share of the throughput asked for that may not be missed.
+	ThroughputPercent = 80
+)
+
+// Comply says whether a component does what is asked of it. What is not asked for is absent; lastChecked is the caller's. It
+// is never better than what was measured shows:
+//
+// Throughput is Met from 80 % of minThroughputRPS on. Fewer requests alone are no violation, as nobody may have sent more. It
+// is Violated only if there are requests and they wait: the 99th percentile is above maxLatencyMS (250 ms if that is not
+// asked for). It is Met if they do not wait, as then all that was asked was answered; Unknown without requests or latency.
+//
+// Latency is Violated where the 99th percentile is above maxLatencyMS. Without requests it is Unknown.
+//
+// Availability is what Uptime says.
+func Comply(o Observed, up Availability, r *v1alpha1.NFRRequirements) v1alpha1.NFRCompliance {
+	if r == nil {
+		return v1alpha1.NFRCompliance{}
+	}
+	c := v1alpha1.NFRCompliance{Throughput: throughput(o, r), Latency: latency(o, r), Availability: availability(up, r)}
+	c.Overall = worst(c.Throughput, c.Latency, c.Availability)
+	return c
+}
+
+func throughput(o Observed, r *v1alpha1.NFRRequirements) v1alpha1.Compliance {
+	target := targetRPS(r)
+	switch rps := o.RPS.Value(); {
+	case target == 0:
+		return ""
+	case !o.RPS.Known():
+		return v1alpha1.ComplianceUnknown
+	case !exceeds(float64(target)*ThroughputPercent, rps*100):
+		return v1alpha1.ComplianceMet
+	case rps < IdleRPS, !o.P99Milliseconds.Known():
+		return v1alpha1.ComplianceUnknown
+	}
+	bound := float64(SlowMilliseconds)
+	if r.MaxLatencyMS != nil {
+		bound = float64(*r.MaxLatencyMS)
+	}
+	return met(!exceeds(o.P99Milliseconds.Value(), bound))
+}
+
+func latency(o Observed, r *v1alpha1.NFRRequirements) v1alpha1.Compliance {
+	switch {
+	case r.MaxLatencyMS == nil:
+		return ""
+	case !o.P99Milliseconds.Known():
+		return v1alpha1.ComplianceUnknown
+	}
+	return met(!exceeds(o.P99Milliseconds.Value(), float64(*r.MaxLatencyMS)))
+}
+
+func availability(up Availability, r *v1alpha1.NFRRequirements) v1alpha1.Compliance {
+	if r.Availability == nil {
+		return ""
+	}
+	target, err := strconv.ParseFloat(*r.Availability, 64)
+	if err != nil || !(target >= 0 && target <= 1) {
+		return v1alpha1.ComplianceUnknown // the CRD refuses these
+	}
+	return up.meets(target)
+}
+
+// Merge makes one compliance of those of the components: the worst of each.
+func Merge(components ...v1alpha1.NFRCompliance) v1alpha1.NFRCompliance {
+	var all v1alpha1.NFRCompliance
+	for _, c := range components {
+		all.Throughput = worst(all.Throughput, c.Throughput)
+		all.Latency = worst(all.Latency, c.Latency)
+		all.Availability = worst(all.Availability, c.Availability)
+	}
+	all.Overall = worst(all.Throughput, all.Latency, all.Availability)
+	return all
+}
+
+func met(yes bool) v1alpha1.Compliance {
+	if yes {
+		return v1alpha1.ComplianceMet
+	}
+	return v1alpha1.ComplianceViolated
+}
+
+// worst is Violated before Unknown before Met, and absent if all are.
+func worst(all ...v1alpha1.Compliance) v1alpha1.Compliance {
+	rank := map[v1alpha1.Compliance]int{v1alpha1.ComplianceMet: 1, v1alpha1.ComplianceUnknown: 2, v1alpha1.ComplianceViolated: 3}
+	var found v1alpha1.Compliance
+	for _, c := range all {
+		if rank[c] > rank[found] {
+			found = c
+		}
+	}
+	return found
+}

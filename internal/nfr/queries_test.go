@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfr
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// CR-21: the query strings of oprc-crm, with the record's and the workload's names, and the seventh that it has not.
+func TestTheQueries(t *testing.T) {
+	knative := QueriesFor(Component{Namespace: "shop", Record: "cart", Workload: "cart-fn-0", Knative: true})
+	other := QueriesFor(Component{Namespace: "shop", Record: "cart", Workload: "cart-fn-0"})
+	assert.Equal(t, Queries{
+		RPS: `sum(rate(activator_request_count{namespace_name="shop",configuration_name="cart-fn-0"}[1m]))`,
+		P99: `1000*max(histogram_quantile(0.99, sum(rate(activator_request_latencies_bucket` +
+			`{namespace_name="shop",configuration_name="cart-fn-0"}[1m])) by (revision_name, le)))`,
+		CPU:    `1000*sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"cart-fn-0-.*",container!=""}[5m]))`,
+		Memory: `sum(container_memory_working_set_bytes{namespace="shop",pod=~"cart-fn-0-.*",container!=""})`,
+	}, knative)
+	assert.Equal(t, Queries{
+		RPS:    `sum(rate(http_server_requests_seconds_count{oaas_owner="cart",namespace="shop"}[1m]))`,
+		P99:    `1000*histogram_quantile(0.99, sum(rate(http_server_requests_seconds_bucket{oaas_owner="cart",namespace="shop"}[5m])) by (le))`,
+		CPU:    knative.CPU,
+		Memory: knative.Memory,
+	}, other)
+}
+
+func TestANameInAPatternStandsForItself(t *testing.T) {
+	assert.Contains(t, QueriesFor(Component{Workload: "v1.web"}).CPU, `pod=~"v1\\.web-.*"`)
+}
+
+// FuzzQueries looks for a name that gets out of its string: what is left without the strings must be what is left of harmless
+// names, and the strings must be the names.
+func FuzzQueries(f *testing.F) {
+	for _, name := range []string{"", "cart", "v1.web", `"}) or vector(1`, `a\`, `\"`, "a\nb", "\xff", "`", "{{x}}", "$1", "é"} {
+		f.Add(name, name, name)
+	}
+	quoted := regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	f.Fuzz(func(t *testing.T, namespace, record, workload string) {
+		for _, knative := range []bool{true, false} {
+			got := QueriesFor(Component{Namespace: namespace, Record: record, Workload: workload, Knative: knative})
+			plain := QueriesFor(Component{Namespace: "n", Record: "r", Workload: "w", Knative: knative})
+			for i, q := range []string{got.RPS, got.P99, got.CPU, got.Memory} {
+				want := []string{plain.RPS, plain.P99, plain.CPU, plain.Memory}[i]
+				require.Equal(t, quoted.ReplaceAllString(want, ""), quoted.ReplaceAllString(q, ""))
+				require.NotContains(t, q, "\n")
+				for k, s := range quoted.FindAllString(q, -1) {
+					value, err := strconv.Unquote(s)
+					require.NoError(t, err)
+					wanted, err := strconv.Unquote(quoted.FindAllString(want, -1)[k])
+					require.NoError(t, err)
+					switch {
+					case wanted == "w-.*":
+						// Only names that are text: a pattern cannot be anything else.
+						if pattern, err := regexp.Compile("^(?s:" + value + ")$"); err == nil {
+							require.True(t, pattern.MatchString(workload+"-x"))
+							require.False(t, pattern.MatchString("x"+workload+"-x"))
+						} else {
+							require.NotEqual(t, workload, strings.ToValidUTF8(workload, "?"))
+						}
+					case wanted != "":
+						require.Equal(t, map[string]string{"n": namespace, "r": record, "w": workload}[wanted], value)
+					}
+				}
+			}
+		}
+	})
+}

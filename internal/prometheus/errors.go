@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+)
+
+// Reasons of the condition NfrObserved.
+const (
+	ReasonOK          = "PrometheusQueryOK"     // at least one figure is known, and every query was answered
+	ReasonUnreachable = "PrometheusUnreachable" // no answer came, or none in time
+	ReasonQueryFailed = "PrometheusQueryFailed" // the answer was an error, or none that makes sense
+	ReasonNoData      = "PrometheusNoData"      // every query was answered, none with a number
+)
+
+// maxDetail is the most of a server's own text that goes into an error.
+const maxDetail = 200
+
+// Error says why a figure is not known. Its text has nothing in it that differs from one try to the next, so that a condition
+// with it stays as it is.
+type Error struct {
+	// Reason is ReasonUnreachable, ReasonQueryFailed or ReasonNoData.
+	Reason string
+
+	err error
+}
+
+func (e *Error) Error() string { return e.err.Error() }
+
+func (e *Error) Unwrap() error { return e.err }
+
+// classify turns the error of a query into an *Error.
+func (c *Client) classify(err error) error {
+	if answer, ok := errors.AsType[*promv1.Error](err); ok {
+		return &Error{ReasonQueryFailed, errors.New(answerText(answer))}
+	}
+	var (
+		network, isNetwork = errors.AsType[net.Error](err)
+		op, isOp           = errors.AsType[*net.OpError](err)
+		_, noAnswer        = errors.AsType[*url.Error](err)
+	)
+	switch {
+	case errors.Is(err, errToken):
+		return &Error{ReasonQueryFailed, bare(err)}
+	case errors.Is(err, context.DeadlineExceeded), isNetwork && network.Timeout():
+		return &Error{ReasonUnreachable, fmt.Errorf("no answer within %s", c.timeout)}
+	case isOp:
+		// Without the addresses: that of this end is another one each time.
+		return &Error{ReasonUnreachable, fmt.Errorf("%s: %w", op.Op, op.Err)}
+	case noAnswer:
+		return &Error{ReasonUnreachable, bare(err)}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &Error{ReasonUnreachable, errors.New("the answer broke off")}
+	}
+	return &Error{ReasonQueryFailed, err}
+}
+
+// bare is an error without the URL around it.
+func bare(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// answerText is what an answer that is an error says, shortened. The server's text can be a whole page.
+func answerText(e *promv1.Error) string {
+	text := e.Msg
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	if len(text) > maxDetail {
+		text = strings.ToValidUTF8(text[:maxDetail], "") + "…"
+	}
+	return text
+}
+
+// rank orders reasons, the worst last.
+func rank(err error) int {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case !ok:
+		return 0
+	case e.Reason == ReasonNoData:
+		return 1
+	case e.Reason == ReasonQueryFailed:
+		return 2
+	}
+	return 3
+}
+
+// worse is the graver of two errors, the first if they are alike.
+func worse(a, b error) error {
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
