@@ -262,14 +262,14 @@ type NFRRequirements struct {
 
 	// availability is the share of time in which the class must answer, from 0 to 1: "0.999".
 	//
-	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0([.][0-9]+)?|1([.]0+)?)$')",message="availability must be a decimal number from 0 to 1, such as 0.999",messageExpression="\"availability must be a decimal number from 0 to 1, such as 0.999, not '\" + self + \"'\""
 	// +optional
 	Availability *string `json:"availability,omitempty"`
 
 	// cpuUtilizationTarget is the share of its CPU that a replica should use, from 0 to 1: "0.7".
 	//
-	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0([.][0-9]+)?|1([.]0+)?)$')",message="cpuUtilizationTarget must be a decimal number from 0 to 1, such as 0.7",messageExpression="\"cpuUtilizationTarget must be a decimal number from 0 to 1, such as 0.7, not '\" + self + \"'\""
 	// +optional
 	CPUUtilizationTarget *string `json:"cpuUtilizationTarget,omitempty"`
@@ -392,7 +392,7 @@ type Telemetry struct {
 
 	// samplingRate is the share of requests that are traced, from 0 to 1: "0.1".
 	//
-	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0([.][0-9]+)?|1([.]0+)?)$')",message="samplingRate must be a decimal number from 0 to 1, such as 0.1",messageExpression="\"samplingRate must be a decimal number from 0 to 1, such as 0.1, not '\" + self + \"'\""
 	// +optional
 	SamplingRate string `json:"samplingRate,omitempty"`

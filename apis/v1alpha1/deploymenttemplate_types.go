@@ -180,7 +180,7 @@ type ScoreBonus struct {
 
 	// availability matches records that ask for at least this share: "0.999".
 	//
-	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0([.][0-9]+)?|1([.]0+)?)$')",message="availability must be a decimal number from 0 to 1, such as 0.999",messageExpression="\"availability must be a decimal number from 0 to 1, such as 0.999, not '\" + self + \"'\""
 	// +optional
 	Availability string `json:"availability,omitempty"`

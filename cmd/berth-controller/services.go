@@ -3,11 +3,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
+	"google.golang.org/grpc/codes"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers"
+	internal "berth.dev/berth/internal/deployment"
+	"berth.dev/berth/services/deployment"
 	"berth.dev/berth/services/resourcelimit"
 	"berth.dev/berth/services/server"
 )
@@ -24,8 +30,26 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) error {
 	if err := resourcelimit.Add(s, mgr.GetConfig(), c.Services.ResourceLimits.Namespace); err != nil {
 		return fmt.Errorf("add the services: %w", err)
 	}
+	err = deployment.Add(s, mgr.GetConfig(), deployment.Options{
+		Namespace: c.Services.Deployments.Namespace, TemplateNamespace: c.Deployments.TemplateNamespace,
+		Version: version(), Nodes: mgr.GetCache(), Preconditions: deployable(c),
+	})
+	if err != nil {
+		return fmt.Errorf("add the services: %w", err)
+	}
 	if err := mgr.Add(s); err != nil {
 		return fmt.Errorf("add the services: %w", err)
 	}
 	return nil
+}
+
+// deployable says what a record asks for that is off here.
+func deployable(c *controller.Configuration) func(context.Context, *v1alpha1.DeploymentRecordSpec) error {
+	odgm := controllers.FeaturesOf(&c.Deployments).ODGM
+	return func(_ context.Context, spec *v1alpha1.DeploymentRecordSpec) error {
+		if internal.NeedsODGM(spec) && !odgm {
+			return server.Refuse(codes.FailedPrecondition, "the deployment asks for an ODGM, which is off: deployments.features.odgm of berth-controller's configuration")
+		}
+		return nil
+	}
 }

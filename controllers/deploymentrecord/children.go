@@ -119,12 +119,14 @@ func (r *Reconciler) bring(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 	if err != nil {
 		return nil, nil, err
 	}
-	missing, made, err := r.missing(ctx, rec, rendered, there)
-	if err != nil {
-		return nil, nil, err
-	}
+	missing := r.missing(rec, rendered, there)
+	made := 0
 	for _, want := range missing {
-		if err := r.apply(ctx, want.DeepCopy(), client.DryRunAll); err != nil {
+		fresh := find(there, want) == nil
+		if fresh {
+			made++
+		}
+		if err := r.try(ctx, rec, want, fresh); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -155,25 +157,32 @@ func (r *Reconciler) bring(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 	return kept, notes, nil
 }
 
-// missing returns the objects that the cluster has not, or not as they were
-// rendered, and how many of them are new.
-func (r *Reconciler) missing(ctx context.Context, rec *v1alpha1.DeploymentRecord, rendered *deployment.Rendered, there []child) (list []*unstructured.Unstructured, made int, err error) {
+// missing returns the objects that the cluster has not, or not as they were rendered.
+func (r *Reconciler) missing(rec *v1alpha1.DeploymentRecord, rendered *deployment.Rendered, there []child) (list []*unstructured.Unstructured) {
 	for _, want := range rendered.Objects {
 		own(rec, want)
 		have := find(there, want)
-		if have == nil {
-			if err := r.free(ctx, rec, want); err != nil {
-				return nil, 0, err
-			}
-			made++
-		} else if path := rendered.Floating(want); path != nil {
+		if path := rendered.Floating(want); have != nil && path != nil {
 			unstructured.RemoveNestedField(want.Object, path...)
 		}
 		if have == nil || !r.covered(have, want) {
 			list = append(list, want)
 		}
 	}
-	return list, made, nil
+	return list
+}
+
+// try applies an object without effect. One that is new to the record must not be
+// there: the answer then has a version, which one that would be made has not.
+func (r *Reconciler) try(ctx context.Context, rec *v1alpha1.DeploymentRecord, want *unstructured.Unstructured, fresh bool) error {
+	answer := want.DeepCopy()
+	err := r.apply(ctx, answer, client.DryRunAll)
+	if fresh && (err != nil || answer.GetResourceVersion() != "") {
+		if taken := r.free(ctx, rec, want); taken != nil {
+			return taken
+		}
+	}
+	return err
 }
 
 // prune deletes the children that were not rendered.

@@ -25,6 +25,8 @@ type call struct {
 	service, method string
 	grpc, streaming bool
 	caller          user.Info
+	// correlation is what the caller calls this call, "" if they have no name for it.
+	correlation string
 }
 
 type callKey struct{}
@@ -47,6 +49,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inFlight.Inc()
 	defer inFlight.Dec()
 	c := s.identify(r)
+	c.correlation = correlationOf(r)
+	if c.correlation != "" {
+		w.Header().Set(correlationHeader, c.correlation) // before all else: refusals have it too
+	}
 	rec := &recorder{ResponseWriter: w}
 	defer func() {
 		if p := recover(); p != nil {
@@ -95,7 +101,7 @@ func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 
 // open says what can be called by anybody: the probes of a kubelet have no token.
 func (s *Server) open(c *call) bool {
-	return c.service == healthService || c.method == http.MethodGet+" "+healthPath
+	return c.service == healthService || s.openServices[c.service] || c.method == http.MethodGet+" "+healthPath
 }
 
 // timeout returns how long the call may take, as the caller or the configuration says.
@@ -145,9 +151,17 @@ func (s *Server) refuse(w *recorder, c *call, e *Error) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/grpc")
+	if c.correlation != "" {
+		// An answer of trailers only would have no header for it.
+		h.Set("Trailer", "Grpc-Status, Grpc-Message")
+		w.WriteHeader(http.StatusOK)
+		w.Flush()
+	}
 	h.Set("Grpc-Status", strconv.Itoa(int(e.Code)))
 	h.Set("Grpc-Message", percentEncoded(e.Message))
-	w.WriteHeader(http.StatusOK)
+	if !w.wrote {
+		w.WriteHeader(http.StatusOK)
+	}
 }
 
 // percentEncoded writes a message as a header can have it.
@@ -177,7 +191,7 @@ func (s *Server) done(w *recorder, r *http.Request, c *call, took time.Duration)
 		level = 4 // probes come every few seconds
 	}
 	s.log.V(level).Info("Served a call", "service", c.service, "method", c.method, "code", codeName(code),
-		"caller", caller, "duration", took.String(), "peer", r.RemoteAddr)
+		"caller", caller, "duration", took.String(), "peer", r.RemoteAddr, "correlation", c.correlation)
 }
 
 // recorder remembers how a call was answered.

@@ -51,6 +51,8 @@ type Server struct {
 	rest    *http.ServeMux
 	routes  map[string]resource
 	methods map[string]map[string]bool // service → method → is it streaming
+	// openServices are those that anybody may call.
+	openServices map[string]bool
 
 	certificate *certwatcher.CertWatcher // nil without TLS
 	clients     *dynamiccertificates.DynamicFileCAContent
@@ -59,7 +61,7 @@ type Server struct {
 // New returns a server that asks an API server about its callers. It reads the certificates, so that a wrong path is an
 // error at the start.
 func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, error) {
-	s := &Server{config: c, log: log, rest: http.NewServeMux(), routes: map[string]resource{}, methods: map[string]map[string]bool{}}
+	s := &Server{config: c, log: log, rest: http.NewServeMux(), routes: map[string]resource{}, methods: map[string]map[string]bool{}, openServices: map[string]bool{}}
 	var err error
 	if c.CertFile != "" {
 		if s.certificate, err = certwatcher.New(c.CertFile, c.KeyFile); err != nil {
@@ -89,6 +91,15 @@ func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, err
 
 // Register adds a gRPC service. Before Start only.
 func (s *Server) Register(d *grpc.ServiceDesc, service any) { s.grpc.RegisterService(d, service) }
+
+// RegisterOpen adds a gRPC service that anybody may call, as a probe that has no token. Before Start only.
+func (s *Server) RegisterOpen(d *grpc.ServiceDesc, service any) {
+	s.openServices[d.ServiceName] = true
+	s.Register(d, service)
+}
+
+// Health says which services are served.
+func (s *Server) Health() healthpb.HealthServer { return s.health }
 
 // NeedLeaderElection says that every replica serves.
 func (s *Server) NeedLeaderElection() bool { return false }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -173,4 +175,79 @@ func FuzzTimeouts(f *testing.F) {
 			t.Fatal(d)
 		}
 	})
+}
+
+// What a caller calls a call comes back with every answer, and is in the log; what cannot be written down is not.
+func TestACallIsFoundAgainByItsCorrelation(t *testing.T) {
+	var log bytes.Buffer
+	s, err := New(controller.Default().Services, &rest.Config{Host: "127.0.0.1:1"}, funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{}))
+	require.NoError(t, err)
+	s.reviews.authn = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "alice"}}, r.Header.Get("Authorization") != "", nil
+	})
+	seen := ""
+	s.Register(&grpc.ServiceDesc{ServiceName: "test.Service", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
+		Unary("Works", func(_ panicking, ctx context.Context, _ *emptypb.Empty) (*emptypb.Empty, error) {
+			seen = Correlation(ctx)
+			return &emptypb.Empty{}, nil
+		}),
+		Unary("Fails", func(panicking, context.Context, *emptypb.Empty) (*emptypb.Empty, error) {
+			return nil, Refuse(codes.NotFound, "no")
+		}),
+		Unary("Panics", panicking.call),
+	}}, panicking{})
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	h := httptest.NewUnstartedServer(s)
+	h.Config.Protocols = &p
+	h.Start()
+	defer h.Close()
+	conn, err := grpc.NewClient(h.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	call := func(method, id, token string) (codes.Code, []string) {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-correlation-id", id)
+		if token != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "authorization", token)
+		}
+		var header metadata.MD
+		err := conn.Invoke(ctx, method, &emptypb.Empty{}, &emptypb.Empty{}, grpc.Header(&header))
+		return status.Code(err), header.Get("x-correlation-id")
+	}
+	for i, tc := range []struct {
+		method, token string
+		want          codes.Code
+	}{
+		{"/test.Service/Works", "t", codes.OK},
+		{"/test.Service/Fails", "t", codes.NotFound},
+		{"/test.Service/Panics", "t", codes.Internal},
+		{"/test.Service/Unknown", "t", codes.Unimplemented},
+		{"/no.Service/Unknown", "t", codes.Unimplemented},
+		{"/test.Service/Works", "", codes.Unauthenticated},
+	} {
+		id := fmt.Sprintf("id %d", i)
+		code, back := call(tc.method, id, tc.token)
+		assert.Equal(t, tc.want, code, tc.method)
+		assert.Equal(t, []string{id}, back, tc.method)
+		assert.Contains(t, log.String(), fmt.Sprintf(`"correlation"=%q`, id))
+	}
+	assert.Equal(t, "id 0", seen)
+	resp, err := h.Client().Do(func() *http.Request {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.URL+"/nothing", http.NoBody)
+		require.NoError(t, err)
+		r.Header.Set("X-Correlation-Id", "rest")
+		return r
+	}())
+	require.NoError(t, err)
+	resp.Body.Close()
+	assert.Equal(t, "rest", resp.Header.Get("X-Correlation-Id"))
+	for _, id := range []string{strings.Repeat("x", 257), "é"} {
+		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		r.Header.Set("X-Correlation-Id", id)
+		assert.Empty(t, correlationOf(r))
+		r.Header.Set("X-Correlation-Id", "a")
+		r.Header.Add("X-Correlation-Id", "b")
+		assert.Empty(t, correlationOf(r))
+	}
 }

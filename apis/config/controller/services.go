@@ -72,6 +72,20 @@ type Services struct {
 	//
 	// +optional
 	ResourceLimits ResourceLimitService `json:"resourceLimits"`
+
+	// deployments is what the service of DeploymentRecords needs to know.
+	//
+	// +optional
+	Deployments DeploymentService `json:"deployments"`
+}
+
+// DeploymentService is what the service of DeploymentRecords needs to know.
+type DeploymentService struct {
+	// namespace is where a gRPC call finds DeploymentRecords that does not name a namespace by the metadata
+	// berth-namespace. Default: "default".
+	//
+	// +optional
+	Namespace string `json:"namespace"`
 }
 
 // ResourceLimitService is what the service of ResourceLimits needs to know.
@@ -92,6 +106,7 @@ func defaultServices() Services {
 		MaxRequestBytes:       1 << 20,
 		TokenCacheSeconds:     10,
 		ResourceLimits:        ResourceLimitService{Namespace: "default"},
+		Deployments:           DeploymentService{Namespace: "default"},
 	}
 }
 
@@ -114,6 +129,7 @@ func (s *Services) validate(path *field.Path) field.ErrorList {
 	all = append(all, maximum...)
 	all = append(all, inRange(path.Child("maxRequestBytes"), s.MaxRequestBytes, 1<<10, 1<<24)...)
 	all = append(all, inRange(path.Child("tokenCacheSeconds"), s.TokenCacheSeconds, 1, 300)...)
+	all = append(all, named(path.Child("deployments", "namespace"), s.Deployments.Namespace, validation.IsDNS1123Label)...)
 	return append(all, named(path.Child("resourceLimits", "namespace"), s.ResourceLimits.Namespace, validation.IsDNS1123Label)...)
 }
 

@@ -46,6 +46,7 @@ func TestServices(t *testing.T) {
 		"client certificates":             {func(s *Services) { tls(s); s.ClientCAFile = "/ca.crt" }, ""},
 		"a default above the maximum":     {func(s *Services) { s.DefaultTimeoutSeconds = 61 }, "services.defaultTimeoutSeconds"},
 		"no namespace":                    {func(s *Services) { s.ResourceLimits.Namespace = "" }, "services.resourceLimits.namespace"},
+		"no namespace for deployments":    {func(s *Services) { s.Deployments.Namespace = "a/b" }, "services.deployments.namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Default()

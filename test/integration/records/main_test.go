@@ -143,12 +143,14 @@ func condition(r *v1alpha1.DeploymentRecord, name string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// reasons are those of the events of a record.
-func (s *scene) reasons(name string) (list []string) {
+// saw waits for events of a record, which are recorded after its status is written.
+func (s *scene) saw(name string, reasons ...string) {
 	s.T.Helper()
-	for _, e := range s.Events(name) {
-		list = append(list, e.Reason)
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	s.Eventually("events "+fmt.Sprint(reasons), func() (bool, string) {
+		var seen []string
+		for _, e := range s.Events(name) {
+			seen = append(seen, e.Reason)
+		}
+		return !slices.ContainsFunc(reasons, func(r string) bool { return !slices.Contains(seen, r) }), fmt.Sprint(seen)
+	})
 }

@@ -80,7 +80,7 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	})
 	applied := s.get("enforced").Status.LastApplied[0]
 	assert.Equal(t, []any{"enforced", v1alpha1.DimensionReplicas, int64(4), int32(60)}, []any{applied.Component, applied.Dimension, applied.Target, applied.ConfidencePercent})
-	assert.Contains(t, s.reasons("enforced"), v1alpha1.EventReasonNFRApplied)
+	s.saw("enforced", v1alpha1.EventReasonNFRApplied)
 
 	// The record is looked at again, and what was set stays.
 	s.change("enforced", func(r *v1alpha1.DeploymentRecord) {

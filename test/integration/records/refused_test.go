@@ -37,7 +37,7 @@ func TestRefusedRecordsLeaveNothingBehind(t *testing.T) {
 		c := condition(r, v1alpha1.ConditionDegraded)
 		assert.Equal(t, reason, c.Reason, c.Message)
 		assert.Equal(t, metav1.ConditionFalse, condition(r, v1alpha1.ConditionAvailable).Status)
-		assert.Contains(t, s.reasons(name), v1alpha1.EventReasonDegraded)
+		s.saw(name, v1alpha1.EventReasonDegraded)
 	}
 	noImage := record("no-image", "add")
 	noImage.Spec.DeploymentUnit.Functions[0].Image = ""

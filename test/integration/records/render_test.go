@@ -54,7 +54,7 @@ func TestARecordBecomesAvailable(t *testing.T) { // CR-12, CR-13
 	assert.Equal(t, "Deployment", r.Status.ResourceRefs[0].Kind)
 	assert.Equal(t, string(d.UID), r.Status.ResourceRefs[0].UID)
 	assert.Nil(t, r.Status.ODGM)
-	assert.Subset(t, s.reasons("cart"), []string{v1alpha1.EventReasonApplied, v1alpha1.EventReasonAvailable})
+	s.saw("cart", v1alpha1.EventReasonApplied, v1alpha1.EventReasonAvailable)
 	assert.Contains(t, s.process.LogTail(400), "abc-123", "the correlation id is in the log") // CR-08
 }
 
@@ -76,7 +76,7 @@ func TestFunctionsComeAndGo(t *testing.T) { // CR-14
 	assert.Equal(t, kept.UID, s.deployment("cart-fn-1").UID, "the other one was not touched")
 	assert.Equal(t, kept.Generation, s.deployment("cart-fn-1").Generation)
 	assert.Len(t, r.Status.ResourceRefs, 2)
-	assert.Contains(t, s.reasons("cart"), v1alpha1.EventReasonPruned)
+	s.saw("cart", v1alpha1.EventReasonPruned)
 }
 
 func TestTheODGMIsAWorkloadOfItsOwn(t *testing.T) { // CR-15

@@ -55,6 +55,8 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 	}
 	assert.ElementsMatch(t, []string{
 		upstreamName, contractName, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
+		// Of DeploymentRecords: test/integration/deploymentwire.
+		"oaas.deployment.DeploymentService", "deployment.DeploymentService", "oaas.health.HealthService", "oaas.health.CrmInfoService",
 	}, names)
 	files := ask(&reflectionv1.ServerReflectionRequest{
 		MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: upstreamName},

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scale_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/world"
+)
+
+const (
+	records           = 1_000
+	functionsInRecord = 3
+	// recordsIn bounds their first reconciliation, recordsRSS the controller's memory with them, in MB.
+	recordsIn  = 3 * time.Minute
+	recordsRSS = 150
+)
+
+// 1,000 records with 3 functions each, from empty. They have no replicas: it is
+// the records that are measured, not the scheduling of 3,000 pods.
+func TestAThousandRecordsAreRenderedAndThenLeftAlone(t *testing.T) {
+	w := world.New(t)
+	w.ApplyFiles("manifests/rbac/deployments", "manifests/templates")
+	create(t, w)
+	run := func(c *controller.Configuration) {
+		world.Impatient(c)
+		c.Deployments.Enabled = true
+	}
+	began := time.Now()
+	c := w.Controller(run)
+	w.Within(2*recordsIn, "every record is as asked", func() (bool, string) {
+		n := available(t, w)
+		return n == records, fmt.Sprint(n)
+	})
+	took := time.Since(began)
+	t.Logf("%d records, %d objects, in %s", records, records*functionsInRecord*2, took.Round(time.Second))
+	assert.Less(t, took, recordsIn)
+	rss := peakRSS(t, c.PID())
+	t.Logf("peak RSS: %d MB", rss)
+	assert.Less(t, rss, recordsRSS, "peak RSS in MB")
+	world.End(c, true)
+
+	writes := func() []world.Request {
+		return w.Audit(func(r world.Request) bool {
+			return r.Write() && strings.Contains(r.User, "berth-controller") && !strings.HasPrefix(r.Name, "last") && r.Resource != "events"
+		})
+	}
+	before := len(writes())
+	c = w.Controller(run)
+	last := recordOf("last")
+	w.Create(last) // it comes after all others in the queue
+	w.Within(recordsIn, "all have been looked at", func() (bool, string) {
+		require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(last), last))
+		return last.Status.Phase == v1alpha1.PhaseAvailable, string(last.Status.Phase)
+	})
+	assert.Empty(t, writes()[before:], "a controller that begins anew")
+	t.Logf("peak RSS of the second: %d MB", peakRSS(t, c.PID()))
+}
+
+func recordOf(name string) *v1alpha1.DeploymentRecord {
+	r := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	r.Spec.Addons = &[]v1alpha1.Addon{}
+	r.Spec.DeploymentUnit.ClassKey = "scale." + name
+	for i := range functionsInRecord {
+		r.Spec.DeploymentUnit.Functions = append(r.Spec.DeploymentUnit.Functions, v1alpha1.FunctionSpec{
+			FunctionKey: fmt.Sprint("f", i), Image: "registry.example/function:1", MinScale: new(int32(0)),
+			Config: map[string]v1alpha1.ConfigValue{"LOG_LEVEL": "info", "REGION": "eu-central-1"},
+		})
+	}
+	return r
+}
+
+func create(t *testing.T, w *world.World) {
+	t.Helper()
+	var g errgroup.Group
+	g.SetLimit(16)
+	for i := range records {
+		g.Go(func() error {
+			r := recordOf(fmt.Sprintf("record-%04d", i))
+			r.Namespace = w.Namespace
+			return w.Client.Create(w.Ctx, r)
+		})
+	}
+	require.NoError(t, g.Wait())
+}
+
+func available(t *testing.T, w *world.World) (n int) {
+	t.Helper()
+	var list v1alpha1.DeploymentRecordList
+	require.NoError(t, w.Client.List(w.Ctx, &list, client.InNamespace(w.Namespace)))
+	for i := range list.Items {
+		if s := &list.Items[i].Status; s.Phase == v1alpha1.PhaseAvailable && s.ObservedGeneration == list.Items[i].Generation {
+			n++
+		}
+	}
+	return n
+}
