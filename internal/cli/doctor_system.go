@@ -30,6 +30,7 @@ const (
 const (
 	controllerLease = "berth-controller"
 	rbacFiles       = "kubectl apply -f manifests/rbac"
+	installCRDs     = "kubectl apply -f manifests/crds"
 )
 
 func (p *patient) version(r *Report) error {
@@ -68,19 +69,22 @@ var resources = []struct {
 // kinds are looked at too.
 func (p *patient) crds(ctx context.Context, r *Report) bool {
 	list, err := p.discovery.ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+	serves := func(plural string) bool {
+		return err == nil && slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == plural })
+	}
 	mixes := false
 	for _, resource := range resources {
-		served := err == nil && slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == resource.plural })
+		served := serves(resource.plural)
 		p.crd(ctx, r, served, resource.kind+" resource", resource.plural+"."+v1alpha1.GroupName, resource.fields)
 		mixes = mixes || served && resource.kind == "CapacityMix"
 	}
+	p.records(ctx, r, serves)
 	return mixes
 }
 
 func (p *patient) crd(ctx context.Context, r *Report, served bool, check, name string, fields [][]string) {
-	const install = "kubectl apply -f manifests/crds"
 	if !served {
-		r.add(Fail, check, install, "%s is not served in version %s", name, v1alpha1.SchemeGroupVersion.Version)
+		r.add(Fail, check, installCRDs, "%s is not served in version %s", name, v1alpha1.SchemeGroupVersion.Version)
 		return
 	}
 	object := &unstructured.Unstructured{}
@@ -88,7 +92,7 @@ func (p *patient) crd(ctx context.Context, r *Report, served bool, check, name s
 	if err := p.client.Get(ctx, client.ObjectKey{Name: name}, object); err == nil { // else its fields cannot be compared, and it is served
 		for _, field := range fields {
 			if !knows(object, field...) {
-				r.add(Warn, check, install, "served, but from an older release: %s is missing", strings.Join(field, "."))
+				r.add(Warn, check, installCRDs, "served, but from an older release: %s is missing", strings.Join(field, "."))
 				return
 			}
 		}

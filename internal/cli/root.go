@@ -62,7 +62,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	root.PersistentFlags().StringVar(&o.schedulerConfig, "scheduler-config", "",
 		"The KubeSchedulerConfiguration that berth-scheduler runs with. Without it: ConfigMap "+live.SystemNamespace+"/"+live.ConfigMapName+
 			", key "+live.ConfigMapKey+", where there is one and it may be read; else the defaults.")
-	root.AddCommand(newStatus(o), newExplain(o), newPlan(o), newNodes(o), newDoctor(o), newImport(o), newVersion(o))
+	root.AddCommand(newStatus(o), newExplain(o), newPlan(o), newNodes(o), newDoctor(o), newRecords(o), newImport(o), newVersion(o))
 	complete := func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		return o.complete(&corev1.NamespaceList{}, "", toComplete)
 	}

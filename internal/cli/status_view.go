@@ -54,13 +54,18 @@ func statusOf(c *live.Cluster, only string) *Status {
 	return s
 }
 
-// reportOf says what the status of a mix is worth. A generation of 0 is that of
-// an object that no API server made.
+// reportOf says what the status of a mix is worth.
 func reportOf(m *v1alpha1.CapacityMix) reportState {
+	return reported(m.Status.ObservedGeneration, m.Generation)
+}
+
+// reported says what a status is worth that is about a generation. A generation
+// of 0 is that of an object that no API server made.
+func reported(observed, generation int64) reportState {
 	switch {
-	case m.Status.ObservedGeneration == 0:
+	case observed == 0:
 		return reportAbsent
-	case m.Status.ObservedGeneration < m.Generation:
+	case observed < generation:
 		return reportStale
 	}
 	return reportCurrent
