@@ -8,6 +8,7 @@ require (
 	berth.dev/berth v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.11.1
 	k8s.io/apiextensions-apiserver v0.34.10
+	k8s.io/kube-scheduler v0.34.10
 	k8s.io/kubernetes v1.34.10
 	sigs.k8s.io/scheduler-plugins v0.34.7
 	sigs.k8s.io/yaml v1.6.0
