@@ -125,12 +125,24 @@ func TestSecondControllerStandsByAndTakesOver(t *testing.T) {
 func TestControllerWithoutItsCRDSaysSoAndWaits(t *testing.T) {
 	applyController(t)
 	crds := dynamic.NewForConfigOrDie(shared.Config()).Resource(crdResource)
-	for _, name := range []string{"capacitymixes.berth.dev", "resourcelimits.berth.dev"} {
-		eventually(t, "the CRD is gone", func(ctx context.Context) (bool, error) {
-			err := crds.Delete(ctx, name, metav1.DeleteOptions{})
-			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-		})
-	}
+	// All of them: the group is served as long as one of its kinds is.
+	eventually(t, "the CRDs are gone", func(ctx context.Context) (bool, error) {
+		list, err := crds.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		gone := true
+		for _, crd := range list.Items {
+			if !strings.HasSuffix(crd.GetName(), ".berth.dev") {
+				continue
+			}
+			gone = false
+			if err := crds.Delete(ctx, crd.GetName(), metav1.DeleteOptions{}); client.IgnoreNotFound(err) != nil {
+				return false, err
+			}
+		}
+		return gone, nil
+	})
 	eventually(t, "they are not served", func(context.Context) (bool, error) {
 		_, err := shared.Client().Discovery().ServerResourcesForGroupVersion("berth.dev/v1alpha1")
 		return apierrors.IsNotFound(err), nil
