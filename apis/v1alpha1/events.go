@@ -77,4 +77,7 @@ const (
 
 	// EventReasonNFRApplied (Normal, on the DeploymentRecord): a recommendation was applied.
 	EventReasonNFRApplied = "NFRApplied"
+
+	// EventReasonInvalidTemplate (Warning, on the DeploymentTemplate): it cannot be rendered. The message names the field.
+	EventReasonInvalidTemplate = "InvalidTemplate"
 )

@@ -6,14 +6,11 @@ package capacitymix
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
@@ -27,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/internal/policy"
 )
@@ -176,19 +174,11 @@ func (r *Reconciler) write(ctx context.Context, cm *v1alpha1.CapacityMix, status
 		r.setCurrent(name, cm.ResourceVersion)
 		return nil
 	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
-	if err != nil {
-		return fmt.Errorf("status of CapacityMix %s/%s: %w", cm.Namespace, cm.Name, err)
+	version, err := apply.Status(ctx, r.Client, v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"), cm, &status, FieldOwner)
+	if version == "" {
+		return err
 	}
-	patch := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
-	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"))
-	patch.SetNamespace(cm.Namespace)
-	patch.SetName(cm.Name)
-	patch.SetUID(cm.UID) // a mix of the same name that was made meanwhile is another one
-	if err := r.Client.Status().Patch(ctx, patch, client.Apply, client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("write the status of CapacityMix %s/%s: %w", cm.Namespace, cm.Name, err))
-	}
-	r.setCurrent(name, patch.GetResourceVersion())
+	r.setCurrent(name, version)
 	statusWrites.Inc()
 	log.FromContext(ctx).V(2).Info("Wrote the status", "mix", cm.Name, "namespace", cm.Namespace, "satisfied", status.SatisfiedCount, "workloads", status.WorkloadCount)
 	return nil

@@ -4,6 +4,7 @@ package deploymentrecord
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -18,10 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/internal/deployment"
 	"berth.dev/berth/internal/nfr"
 	"berth.dev/berth/internal/prometheus"
@@ -48,7 +49,7 @@ func (a *Analyzer) Start(ctx context.Context) error {
 	ticker := time.NewTicker(a.Limits.Interval)
 	defer ticker.Stop()
 	for {
-		if a.groups.settled() {
+		if a.around.settled() {
 			a.round(ctx)
 		}
 		select {
@@ -122,6 +123,7 @@ func (a *Analyzer) measure(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 				down.Store(&c.outcome)
 			}
 		}
+		c.recommended = nfr.Recommend(c.Workload, c.observed, &c.nfr)
 		l.components = append(l.components, c)
 	}
 	if len(l.components) == 0 {
@@ -130,13 +132,12 @@ func (a *Analyzer) measure(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 	if err := ctx.Err(); err != nil { // then the outcomes say nothing about Prometheus
 		return err
 	}
-	status := l.status(a.Limits)
+	status := l.status()
+	var failed error
 	for i := range l.components {
-		if err := a.enforce(ctx, &l, &l.components[i], &status); err != nil {
-			return err
-		}
+		failed = errors.Join(failed, a.enforce(ctx, &l, &l.components[i], &status))
 	}
-	return a.write(ctx, rec, status, now)
+	return errors.Join(failed, a.write(ctx, rec, status, now)) // what was seen is true, whatever could be done about it
 }
 
 // component is a function that is measured.
@@ -147,11 +148,13 @@ type component struct {
 	up       nfr.Availability
 	observed nfr.Observed
 	outcome  prometheus.Outcome
+	// recommended is what the figures ask for.
+	recommended []v1alpha1.NFRRecommendation
 }
 
 func (a *Analyzer) component(rec *v1alpha1.DeploymentRecord, f *v1alpha1.FunctionSpec, s *v1alpha1.FunctionStatus, v view) component {
 	c := component{spec: f, nfr: deployment.RequirementsOf(&rec.Spec, f)}
-	c.Component = nfr.Component{Namespace: rec.Namespace, Record: rec.Name, Workload: s.Service, Knative: find(v.children, knative(s.Service)) != nil}
+	c.Component = nfr.Component{Namespace: rec.Namespace, Record: rec.Name, Workload: s.Service, Knative: find(v.children, knativeService.GroupKind(), s.Service) != nil}
 	w := v.workload(s.Service)
 	key := types.NamespacedName{Namespace: rec.Namespace, Name: s.Service}
 	now := a.Clock.Now()
@@ -189,18 +192,6 @@ func specOf(rec *v1alpha1.DeploymentRecord, key string) *v1alpha1.FunctionSpec {
 	return nil
 }
 
-func named(apiVersion, kind, name string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion(apiVersion)
-	o.SetKind(kind)
-	o.SetName(name)
-	return o
-}
-
-func knative(name string) *unstructured.Unstructured {
-	return named(knativeService.GroupVersion().String(), "Service", name)
-}
-
 // lever is the field by which the replicas of a function are set.
 type lever struct {
 	*child
@@ -215,7 +206,7 @@ type lever struct {
 
 // levers are those of a function, the best first.
 func levers(v view, name string) (list []lever) {
-	if c := find(v.children, named("autoscaling/v2", "HorizontalPodAutoscaler", name)); c != nil {
+	if c := find(v.children, scalerKind, name); c != nil {
 		if h, ok := c.Object.(*autoscalingv2.HorizontalPodAutoscaler); ok {
 			l := lever{child: c, path: []string{"spec", "minReplicas"}, current: 1, raise: true, high: int64(h.Spec.MaxReplicas)}
 			if h.Spec.MinReplicas != nil {
@@ -224,7 +215,7 @@ func levers(v view, name string) (list []lever) {
 			list = append(list, l)
 		}
 	}
-	if c := find(v.children, knative(name)); c != nil {
+	if c := find(v.children, knativeService.GroupKind(), name); c != nil {
 		if u, ok := c.Object.(*unstructured.Unstructured); ok {
 			path := []string{"spec", "template", "metadata", "annotations", deployment.MinScaleAnnotation}
 			text, _, _ := unstructured.NestedString(u.Object, path...)
@@ -232,7 +223,7 @@ func levers(v view, name string) (list []lever) {
 			list = append(list, lever{child: c, path: path, current: n, text: true})
 		}
 	}
-	if c := find(v.children, named("apps/v1", "Deployment", name)); c != nil {
+	if c := find(v.children, deploymentKind, name); c != nil {
 		if d, ok := c.Object.(*appsv1.Deployment); ok {
 			l := lever{child: c, path: []string{"spec", "replicas"}, current: 1}
 			if d.Spec.Replicas != nil {
@@ -263,9 +254,9 @@ func (a *Analyzer) enforce(ctx context.Context, l *look, c *component, status *v
 		l.keep(status, c, l.window(c)) // and again at the next measurement
 		return err
 	}
-	recommended := l.recommended(c)
+	recommended := c.replicas()
 	l.applied(status, v1alpha1.AppliedRecommendation{NFRRecommendation: *recommended, Value: verdict.Value, Time: metav1.NewTime(verdict.At)})
-	a.Recorder.Eventf(l.rec, corev1.EventTypeNormal, v1alpha1.EventReasonNFRApplied, "%s of %s from %d to %d, recommended %d: %s",
+	a.say(l.rec, corev1.EventTypeNormal, v1alpha1.EventReasonNFRApplied, "%s of %s from %d to %d, recommended %d: %s",
 		used.path[len(used.path)-1], used.child, used.current, verdict.Value, recommended.Target, recommended.Basis)
 	return nil
 }
@@ -279,7 +270,7 @@ func (a *Analyzer) pull(ctx context.Context, all []lever, value int64) (used lev
 		}
 		again := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 3}
 		err = wait.ExponentialBackoffWithContext(ctx, again, func(ctx context.Context) (bool, error) {
-			err = set(ctx, a.Client, l.kind, l.Object, l.path, v)
+			err = apply.Field(ctx, a.Client, l.kind, l.Object, l.path, v, FloatOwner)
 			if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 				return false, err
 			}
@@ -297,5 +288,5 @@ func (a *Analyzer) write(ctx context.Context, rec *v1alpha1.DeploymentRecord, st
 	if sameMeasured(&rec.Status, &status, now) {
 		return nil
 	}
-	return client.IgnoreNotFound(applyStatus(ctx, a.Client, rec, &status, FloatOwner))
+	return writeStatus(ctx, a.Client, rec, &status, FloatOwner)
 }

@@ -32,11 +32,13 @@ const (
 	resync = 10 * time.Minute
 	// again is when a record is looked at next that could not be rendered: a template or an API may come.
 	again = 30 * time.Second
-	// notYet is when a record is looked at again while it is not known which APIs there are.
+	// notYet is when a record is looked at again while it is not known what there is around it.
 	notYet = 200 * time.Millisecond
 	// leaving is how long children have to go before the record goes without them; they are collected as garbage then.
 	leaving = time.Minute
 )
+
+var recordKind = v1alpha1.SchemeGroupVersion.WithKind("DeploymentRecord")
 
 // Options configure the controller.
 type Options struct {
@@ -58,7 +60,8 @@ type Options struct {
 // Reconciler looks after one record per request.
 type Reconciler struct {
 	Options
-	groups *groups
+	around *surroundings
+	proven proven
 }
 
 var _ reconcile.Reconciler = &Reconciler{}
@@ -69,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, rec); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !r.groups.settled() {
+	if !r.around.settled() {
 		return reconcile.Result{RequeueAfter: notYet}, nil
 	}
 	if id := rec.Annotations[v1alpha1.CorrelationIDAnnotation]; id != "" {
@@ -78,13 +81,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if rec.DeletionTimestamp != nil {
 		return r.remove(ctx, rec)
 	}
-	if len(r.Namespaces) > 0 && !slices.Contains(r.Namespaces, rec.Namespace) {
+	if !r.mine(rec.Namespace) {
 		return reconcile.Result{}, nil
 	}
-	if gone, err := r.guard(ctx, rec); gone || err != nil {
+	if stale, err := r.guard(ctx, rec); stale || err != nil {
 		return reconcile.Result{}, err
 	}
 	return r.deploy(ctx, rec)
+}
+
+// mine reports whether the records of a namespace are looked after here.
+func (r *Reconciler) mine(namespace string) bool {
+	return len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, namespace)
 }
 
 // deploy has the cluster have what a record asks for, and says how it stands.
@@ -93,14 +101,13 @@ func (r *Reconciler) deploy(ctx context.Context, rec *v1alpha1.DeploymentRecord)
 	var notes []note
 	var children []child
 	if err == nil {
-		children, notes, err = r.bring(ctx, rec, rendered)
+		children, notes, err = r.bring(ctx, rec, rendered, template)
 	}
 	if refused := refusal(err); refused != nil {
-		// What was there before stays as it is.
-		if children, err = r.children(ctx, rec); err != nil {
-			return reconcile.Result{}, err
-		}
-		return r.report(ctx, rec, view{template: template, children: children, refused: refused}, nil)
+		return r.refuse(ctx, rec, nameOf(template), refused)
+	}
+	if errors.Is(err, errNotYet) {
+		return reconcile.Result{RequeueAfter: notYet}, nil
 	}
 	if errors.Is(err, errNamespaceEnds) {
 		return reconcile.Result{RequeueAfter: again}, nil
@@ -108,33 +115,82 @@ func (r *Reconciler) deploy(ctx context.Context, rec *v1alpha1.DeploymentRecord)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.report(ctx, rec, view{template: template, rendered: rendered, children: children}, notes)
+	return r.report(ctx, rec, view{template: nameOf(template), rendered: rendered, children: children}, notes)
+}
+
+func nameOf(t *v1alpha1.DeploymentTemplate) string {
+	if t == nil {
+		return ""
+	}
+	return t.Name
+}
+
+// refuse says why a record cannot be deployed as asked. What was deployed of it before stays as it is; of one that never
+// was, nothing stays.
+func (r *Reconciler) refuse(ctx context.Context, rec *v1alpha1.DeploymentRecord, template string, refused *deployment.Error) (reconcile.Result, error) {
+	children, err := r.children(ctx, rec)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !wasDeployed(rec) {
+		for i := range children {
+			if err := r.delete(ctx, &children[i]); err != nil {
+				return reconcile.Result{}, err
+			}
+		}
+		children = nil
+	}
+	return r.report(ctx, rec, view{template: template, children: children, refused: refused}, nil)
 }
 
 // note is an event that is recorded once the status is written.
 type note struct{ reason, message string }
 
-// render returns what the record asks for, and the name of its template.
-func (r *Reconciler) render(ctx context.Context, rec *v1alpha1.DeploymentRecord) (*deployment.Rendered, string, error) {
+// render returns what the record asks for, and its template.
+func (r *Reconciler) render(ctx context.Context, rec *v1alpha1.DeploymentRecord) (*deployment.Rendered, *v1alpha1.DeploymentTemplate, error) {
 	templates, err := r.templates(ctx, rec.Namespace)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	choice, err := deployment.ChooseTemplate(&rec.Spec, templates, r.place())
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	if choice.UnknownHint != "" {
 		log.FromContext(ctx).Info("No template goes by the name that the record asks for, so one was chosen", "hint", choice.UnknownHint, "template", choice.Template.Name)
 	}
-	rendered, err := deployment.Render(rec, choice.Template, r.Settings)
-	return rendered, choice.Template.Name, err
+	settings := r.Settings
+	settings.Router = r.around.routerAddress()
+	rendered, err := deployment.Render(rec, choice.Template, settings)
+	if err == nil {
+		err = r.possible(rendered)
+	}
+	return rendered, choice.Template, err
+}
+
+// errNotYet says that what is rendered could not be found again yet.
+var errNotYet = errors.New("the cache does not have this kind yet")
+
+// possible refuses what the API server does not serve. A template need not say that it requires it.
+func (r *Reconciler) possible(rendered *deployment.Rendered) error {
+	for _, o := range rendered.Objects {
+		if o.GroupVersionKind().Group != knativeGroup {
+			continue
+		}
+		if !r.around.served(knativeGroup) {
+			return &deployment.Error{Reason: v1alpha1.ReasonRefused, Err: fmt.Errorf("the API server does not serve %s of %s", o.GetKind(), o.GetAPIVersion())}
+		}
+		if !r.around.watched() {
+			return errNotYet
+		}
+	}
+	return nil
 }
 
 func (r *Reconciler) place() deployment.Environment {
 	e := r.Environment
 	e.Served = func(group string) bool {
-		return (group != knativeGroup || r.Features.Knative) && r.groups.served(group)
+		return (group != knativeGroup || r.Features.Knative) && r.around.served(group)
 	}
 	return e
 }
@@ -158,15 +214,21 @@ func (r *Reconciler) templates(ctx context.Context, namespace string) (list []*v
 }
 
 // guard puts the finalizer on a record before anything is made for it.
-func (r *Reconciler) guard(ctx context.Context, rec *v1alpha1.DeploymentRecord) (gone bool, err error) {
+func (r *Reconciler) guard(ctx context.Context, rec *v1alpha1.DeploymentRecord) (stale bool, err error) {
 	if controllerutil.ContainsFinalizer(rec, v1alpha1.RecordFinalizer) {
 		return false, nil
 	}
+	return r.setFinalizer(ctx, rec, controllerutil.AddFinalizer)
+}
+
+// setFinalizer puts the finalizer on a record, or takes it off, unless the record is another one by now: what the cache has
+// yet to see brings it here again.
+func (r *Reconciler) setFinalizer(ctx context.Context, rec *v1alpha1.DeploymentRecord, set func(client.Object, string) bool) (stale bool, err error) {
 	before := rec.DeepCopy()
-	controllerutil.AddFinalizer(rec, v1alpha1.RecordFinalizer)
+	set(rec, v1alpha1.RecordFinalizer)
 	err = r.Client.Patch(ctx, rec, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return true, nil // what the cache has yet to see brings it here again
+		return true, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("write the finalizer of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err)
@@ -197,14 +259,9 @@ func (r *Reconciler) remove(ctx context.Context, rec *v1alpha1.DeploymentRecord)
 		return reconcile.Result{RequeueAfter: leaving / 10}, errors.Join(failed...)
 	}
 	if late && len(children) > 0 {
-		r.Recorder.Eventf(rec, corev1.EventTypeWarning, v1alpha1.EventReasonChildrenLeft, "deleted although %d of its objects are still there: %s", len(children), names(children))
+		r.say(rec, corev1.EventTypeWarning, v1alpha1.EventReasonChildrenLeft, "deleted although %d of its objects are still there: %s", len(children), names(children))
 	}
-	before := rec.DeepCopy()
-	controllerutil.RemoveFinalizer(rec, v1alpha1.RecordFinalizer)
-	err = r.Client.Patch(ctx, rec, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil
-	}
+	_, err = r.setFinalizer(ctx, rec, controllerutil.RemoveFinalizer)
 	return reconcile.Result{}, err
 }
 

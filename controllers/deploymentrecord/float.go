@@ -7,8 +7,9 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/controllers/apply"
 )
 
 // FloatOwner is who sets the fields that follow what is measured.
@@ -29,21 +30,5 @@ func (r *Reconciler) hold(ctx context.Context, want *unstructured.Unstructured, 
 	if err != nil || !there {
 		return err
 	}
-	return set(ctx, r.Client, want.GroupVersionKind(), live, path, value)
-}
-
-// set applies one field of an object as FloatOwner.
-func set(ctx context.Context, c client.Client, kind schema.GroupVersionKind, o client.Object, path []string, value any) error {
-	patch := &unstructured.Unstructured{Object: map[string]any{}}
-	patch.SetGroupVersionKind(kind)
-	patch.SetNamespace(o.GetNamespace())
-	patch.SetName(o.GetName())
-	patch.SetUID(o.GetUID())
-	if err := unstructured.SetNestedField(patch.Object, value, path...); err != nil {
-		return fmt.Errorf("set %v: %w", path, err)
-	}
-	if err := c.Patch(ctx, patch, client.Apply, client.FieldOwner(FloatOwner), client.ForceOwnership); err != nil {
-		return fmt.Errorf("set %s of %s %s: %w", path[len(path)-1], kind.Kind, o.GetName(), err)
-	}
-	return nil
+	return apply.Field(ctx, r.Client, want.GroupVersionKind(), live, path, value, FloatOwner)
 }

@@ -27,14 +27,14 @@ type look struct {
 }
 
 // status returns the analyzer's part of the status, without what is enforced. It is a pure function.
-func (l *look) status(_ nfr.Settings) v1alpha1.DeploymentRecordStatus {
+func (l *look) status() v1alpha1.DeploymentRecordStatus {
 	s := v1alpha1.DeploymentRecordStatus{LastApplied: slices.Clone(l.rec.Status.LastApplied)}
 	var outcomes []prometheus.Outcome
 	var all []v1alpha1.NFRCompliance
 	for i := range l.components {
 		c := &l.components[i]
 		outcomes = append(outcomes, c.outcome)
-		s.NFRRecommendations = append(s.NFRRecommendations, nfr.Recommend(c.Workload, c.observed, &c.nfr)...)
+		s.NFRRecommendations = append(s.NFRRecommendations, c.recommended...)
 		all = append(all, nfr.Comply(c.observed, c.up, &c.nfr))
 	}
 	compliance := nfr.Merge(all...)
@@ -55,11 +55,11 @@ func (l *look) status(_ nfr.Settings) v1alpha1.DeploymentRecordStatus {
 	return s
 }
 
-// recommended is what the measurement asks for of a function's replicas, nil if nothing.
-func (l *look) recommended(c *component) *v1alpha1.NFRRecommendation {
-	for _, r := range nfr.Recommend(c.Workload, c.observed, &c.nfr) {
-		if r.Dimension == v1alpha1.DimensionReplicas {
-			return &r
+// replicas is what the measurement asks for of a function's replicas, nil if nothing.
+func (c *component) replicas() *v1alpha1.NFRRecommendation {
+	for i := range c.recommended {
+		if r := &c.recommended[i]; r.Dimension == v1alpha1.DimensionReplicas {
+			return r
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func (l *look) window(c *component) *nfr.Window {
 // input is what a decision about the replicas of a function depends on.
 func (l *look) input(c *component, by lever) nfr.Input {
 	in := nfr.Input{Mode: modeOf(l.rec), Current: by.current, Window: l.window(c), Now: l.now, High: by.high, RaiseOnly: by.raise}
-	if r := l.recommended(c); r != nil {
+	if r := c.replicas(); r != nil {
 		in.Target = &r.Target
 	}
 	for _, a := range l.rec.Status.LastApplied {

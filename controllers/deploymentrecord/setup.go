@@ -5,17 +5,22 @@ package deploymentrecord
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -24,11 +29,11 @@ import (
 
 const (
 	workers = 8
-	// lookForGroups is how often it is asked which API groups are served.
-	lookForGroups = 10 * time.Second
+	// lookAround is how often it is asked which API groups are served, and whether there is a zenoh router.
+	lookAround = 10 * time.Second
 )
 
-// Add adds the controller to a manager that is not started yet. The manager's
+// Add adds the controllers of records and templates to a manager that is not started yet. The manager's
 // cache must keep no others of the kinds of Labelled than those with OwnerLabel.
 func Add(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	disco, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
@@ -37,33 +42,78 @@ func Add(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	}
 	r := &Reconciler{Options: o}
 	all := make(chan event.GenericEvent, 1)
-	r.groups = &groups{list: disco.ServerGroups, every: lookForGroups, changed: func() {
+	r.around = &surroundings{groups: disco.ServerGroups, router: r.findRouter, every: lookAround, changed: func() {
 		all <- event.GenericEvent{Object: &v1alpha1.DeploymentTemplate{}}
 	}}
-	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.DeploymentRecord{}, handler.OnlyControllerOwner())
+	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return nil, err
+	}
+	owner := soon{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.DeploymentRecord{}, handler.OnlyControllerOwner())}
 	everything := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.everything(ctx) })
 	b := ctrl.NewControllerManagedBy(mgr).Named("deploymentrecord").
-		For(&v1alpha1.DeploymentRecord{}).
+		For(&v1alpha1.DeploymentRecord{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: asksForMore})).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: workers}).
 		Watches(&v1alpha1.DeploymentTemplate{}, everything).
 		WatchesRawSource(source.Channel(all, everything))
-	for _, kind := range append(Labelled(), &v1alpha1.CapacityMix{}, &v1alpha1.ResourceLimit{}) {
+	for _, kind := range watched() {
 		b = b.Watches(kind, owner)
 	}
 	c, err := b.Build(r)
 	if err != nil {
 		return nil, fmt.Errorf("add the controller of DeploymentRecords: %w", err)
 	}
-	r.groups.appeared = func() bool {
+	r.around.appeared = func() bool {
 		service := &unstructured.Unstructured{}
 		service.SetGroupVersionKind(knativeService)
-		if err := c.Watch(source.Kind(mgr.GetCache(), client.Object(service), owner)); err != nil {
+		if err := c.Watch(source.Kind(mgr.GetCache(), client.Object(service), handler.EventHandler(owner))); err != nil {
 			log.Log.Error(err, "Cannot watch Knative Services")
 			return false
 		}
 		return true
 	}
-	return r, mgr.Add(r.groups)
+	if err := addTemplates(mgr, r); err != nil {
+		return nil, err
+	}
+	return r, mgr.Add(r.around)
+}
+
+// asksForMore reports whether a change of a record is one of its spec or metadata. Its status and its finalizer are written
+// here: to look again at once would find a cache that has not seen the objects yet. What others write into the status is put
+// right at the next resync.
+func asksForMore(e event.UpdateEvent) bool {
+	a, b := e.ObjectOld, e.ObjectNew
+	return a.GetGeneration() != b.GetGeneration() || a.GetUID() != b.GetUID() || (a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
+		slices.Contains(a.GetFinalizers(), v1alpha1.RecordFinalizer) && !slices.Contains(b.GetFinalizers(), v1alpha1.RecordFinalizer) ||
+		!maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+}
+
+// gather is how long events of a record's objects are gathered before it is looked at: they come in bursts.
+const gather = 300 * time.Millisecond
+
+// soon is a handler whose requests wait for a moment.
+type soon struct{ handler.EventHandler }
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// waiting is a queue to which requests come after gather.
+type waiting struct{ queue }
+
+// Add implements workqueue.TypedInterface.
+func (w waiting) Add(r reconcile.Request) { w.AddAfter(r, gather) }
+
+// Create implements handler.EventHandler.
+func (h soon) Create(ctx context.Context, e event.CreateEvent, q queue) {
+	h.EventHandler.Create(ctx, e, waiting{q})
+}
+
+// Update implements handler.EventHandler.
+func (h soon) Update(ctx context.Context, e event.UpdateEvent, q queue) {
+	h.EventHandler.Update(ctx, e, waiting{q})
+}
+
+// Delete implements handler.EventHandler.
+func (h soon) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
+	h.EventHandler.Delete(ctx, e, waiting{q})
 }
 
 // everything are all records: a template or an API group has changed.

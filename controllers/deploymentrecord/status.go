@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/internal/deployment"
 )
 
@@ -46,8 +47,8 @@ func (r *Reconciler) report(ctx context.Context, rec *v1alpha1.DeploymentRecord,
 		result.RequeueAfter = again
 	}
 	if !sameStatus(&rec.Status, &status) {
-		if err := applyStatus(ctx, r.Client, rec, &status, FieldOwner); err != nil {
-			return reconcile.Result{}, client.IgnoreNotFound(err)
+		if err := writeStatus(ctx, r.Client, rec, &status, FieldOwner); err != nil {
+			return reconcile.Result{}, err
 		}
 		notes = append(notes, turned(&rec.Status, &status)...)
 	}
@@ -56,27 +57,27 @@ func (r *Reconciler) report(ctx context.Context, rec *v1alpha1.DeploymentRecord,
 		if n.reason == v1alpha1.EventReasonDegraded {
 			kind = corev1.EventTypeWarning
 		}
-		r.Recorder.Event(rec, kind, n.reason, n.message)
+		r.say(rec, kind, n.reason, "%s", n.message)
 	}
 	return result, nil
 }
 
-// applyStatus applies a part of a record's status.
-func applyStatus(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord, status *v1alpha1.DeploymentRecordStatus, owner string) error {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
-	if err != nil {
-		return fmt.Errorf("status of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err)
+// say records an event of a record, with the name of the call that last wrote it.
+func (r *Reconciler) say(rec *v1alpha1.DeploymentRecord, kind, reason, format string, args ...any) {
+	var annotations map[string]string
+	if id := rec.Annotations[v1alpha1.CorrelationIDAnnotation]; id != "" {
+		annotations = map[string]string{v1alpha1.CorrelationIDAnnotation: id}
 	}
-	patch := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
-	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("DeploymentRecord"))
-	patch.SetNamespace(rec.Namespace)
-	patch.SetName(rec.Name)
-	patch.SetUID(rec.UID) // a record of the same name that was made meanwhile is another one
-	if err := c.Status().Patch(ctx, patch, client.Apply, client.FieldOwner(owner), client.ForceOwnership); err != nil {
-		return fmt.Errorf("write the status of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err)
+	r.Recorder.AnnotatedEventf(rec, annotations, kind, reason, format, args...)
+}
+
+// writeStatus applies a part of a record's status.
+func writeStatus(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord, status *v1alpha1.DeploymentRecordStatus, owner client.FieldOwner) error {
+	version, err := apply.Status(ctx, c, recordKind, rec, status, owner)
+	if version != "" {
+		statusWrites.Inc()
 	}
-	statusWrites.Inc()
-	return nil
+	return err
 }
 
 // turned are the events of a change of phase.
@@ -187,17 +188,11 @@ type workload struct {
 
 // workload looks for the workload of a name among the children.
 func (v *view) workload(name string) workload {
-	for i := range v.children {
-		c := &v.children[i]
-		if c.GetName() != name {
-			continue
-		}
-		switch c.kind.GroupKind().String() {
-		case "Deployment.apps":
-			return ofDeployment(c.Object)
-		case "Service." + knativeGroup:
-			return ofKnative(c.Object)
-		}
+	if c := find(v.children, deploymentKind, name); c != nil {
+		return ofDeployment(c.Object)
+	}
+	if c := find(v.children, knativeService.GroupKind(), name); c != nil {
+		return ofKnative(c.Object)
 	}
 	return workload{reason: "Missing", message: "it is not there yet"}
 }

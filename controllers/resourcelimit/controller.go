@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -31,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/internal/limits"
 )
 
@@ -163,17 +162,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, limit *v1alpha1.ResourceLi
 	if wait := r.wait(key); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("status of ResourceLimit %s: %w", key, err)
-	}
-	patch := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
-	patch.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("ResourceLimit"))
-	patch.SetNamespace(limit.Namespace)
-	patch.SetName(limit.Name)
-	patch.SetUID(limit.UID) // a limit of the same name that was made meanwhile is another one
-	if err := r.Client.Status().Patch(ctx, patch, client.Apply, client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(fmt.Errorf("write the status of ResourceLimit %s: %w", key, err))
+	kind := v1alpha1.SchemeGroupVersion.WithKind("ResourceLimit")
+	if version, err := apply.Status(ctx, r.Client, kind, limit, &status, FieldOwner); version == "" {
+		return reconcile.Result{}, err
 	}
 	statusWrites.Inc()
 	log.FromContext(ctx).V(2).Info("Wrote the status", "pods", status.PodCount, "workloads", status.WorkloadCount)

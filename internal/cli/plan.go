@@ -64,11 +64,7 @@ func (o *options) plan(cmd *cobra.Command, f *planFlags, args []string) error {
 	if len(f.files) == 0 == (len(args) == 0) {
 		return errors.New("name either files with -f or one mix")
 	}
-	namespace, err := o.namespace()
-	if err != nil {
-		return err
-	}
-	c, err := o.client()
+	namespace, c, err := o.cluster()
 	if err != nil {
 		return err
 	}

@@ -68,11 +68,7 @@ func listRecords(o *options, use string) *cobra.Command {
 		Long:  aboutRecords,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			namespace, err := o.namespace()
-			if err != nil {
-				return err
-			}
-			c, err := o.client()
+			namespace, c, err := o.cluster()
 			if err != nil {
 				return err
 			}
@@ -97,11 +93,7 @@ func (o *options) aRecord(use, short, long string, run func(ctx context.Context,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: o.completeFirst(func() client.ObjectList { return &v1alpha1.DeploymentRecordList{} }),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			namespace, err := o.namespace()
-			if err != nil {
-				return err
-			}
-			c, err := o.client()
+			namespace, c, err := o.cluster()
 			if err != nil {
 				return err
 			}
@@ -166,24 +158,11 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 
 // recordNotes tell of records that nobody looks after.
 func recordNotes(records []RecordStatus) []string {
-	var out, absent, stale []string
+	var reports reports
 	for i := range records {
-		name := records[i].Namespace + "/" + records[i].Name
-		switch records[i].Controller {
-		case reportAbsent:
-			absent = append(absent, name)
-		case reportStale:
-			stale = append(stale, name)
-		}
+		reports.add(records[i].Namespace+"/"+records[i].Name, records[i].Controller)
 	}
-	const nobody = ": no controller seems to look after records (deployments.enabled of its configuration, see kubectl berth doctor)"
-	if len(absent) > 0 {
-		out = append(out, "no status in "+listed(absent)+nobody)
-	}
-	if len(stale) > 0 {
-		out = append(out, "the status is older than the spec in "+listed(stale)+nobody)
-	}
-	return out
+	return reports.notes("no controller seems to look after records (deployments.enabled of its configuration, see kubectl berth doctor)")
 }
 
 func (o *options) showRecords(r *Records, namespace string) error {

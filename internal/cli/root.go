@@ -97,6 +97,16 @@ func (o *options) namespace() (string, error) {
 	return namespace, err
 }
 
+// cluster returns the namespace that a command is about, and a client.
+func (o *options) cluster() (string, client.Client, error) {
+	namespace, err := o.namespace()
+	if err != nil {
+		return "", nil, err
+	}
+	c, err := o.client()
+	return namespace, c, err
+}
+
 // restConfig is how the API server is reached.
 func (o *options) restConfig() (*rest.Config, error) {
 	config, err := o.flags.ToRESTConfig()

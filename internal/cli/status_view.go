@@ -173,25 +173,37 @@ func stateOf(g *fleet.Group) (state, message string) {
 
 // notes tell of mixes whose controller is not there, and of mixes that do nothing.
 func notes(s *Status) []string {
-	var out, absent, stale []string
+	var out []string
+	var reports reports
 	for _, m := range s.Mixes {
 		name := m.Namespace + "/" + m.Name
 		if m.Invalid != "" {
 			out = append(out, fmt.Sprintf("CapacityMix %s governs nothing: %s", name, m.Invalid))
 		}
-		switch m.Controller {
-		case reportAbsent:
-			absent = append(absent, name)
-		case reportStale:
-			stale = append(stale, name)
-		}
+		reports.add(name, m.Controller)
 	}
-	const doctor = ": no controller seems to run, and no replica is brought back (see kubectl berth doctor)"
-	if len(absent) > 0 {
-		out = append(out, "no status in "+listed(absent)+doctor)
+	return append(out, reports.notes("no controller seems to run, and no replica is brought back (see kubectl berth doctor)")...)
+}
+
+// reports are the objects of which the controller says nothing, or nothing new.
+type reports struct{ absent, stale []string }
+
+func (r *reports) add(name string, state reportState) {
+	switch state {
+	case reportAbsent:
+		r.absent = append(r.absent, name)
+	case reportStale:
+		r.stale = append(r.stale, name)
 	}
-	if len(stale) > 0 {
-		out = append(out, "the status is older than the spec in "+listed(stale)+doctor)
+}
+
+// notes name them, and say what follows.
+func (r *reports) notes(so string) (out []string) {
+	if len(r.absent) > 0 {
+		out = append(out, "no status in "+listed(r.absent)+": "+so)
+	}
+	if len(r.stale) > 0 {
+		out = append(out, "the status is older than the spec in "+listed(r.stale)+": "+so)
 	}
 	return out
 }

@@ -46,7 +46,7 @@ func ChooseTemplate(spec *v1alpha1.DeploymentRecordSpec, templates []*v1alpha1.D
 	var c Choice
 	if hint := spec.TemplateHint; hint != "" {
 		for _, t := range templates {
-			if t.Name != hint && !slices.Contains(t.Spec.Aliases, hint) {
+			if !GoesBy(t, hint) {
 				continue
 			}
 			if group := missingGroup(t, env); group != "" {
@@ -71,6 +71,11 @@ func ChooseTemplate(spec *v1alpha1.DeploymentRecordSpec, templates []*v1alpha1.D
 		return c, &NoTemplateError{"there is no DeploymentTemplate"}
 	}
 	return c, &NoTemplateError{fmt.Sprintf("none of the %d DeploymentTemplates can be used here and do what is asked", len(templates))}
+}
+
+// GoesBy reports whether a template has a name, or an alias that is it.
+func GoesBy(t *v1alpha1.DeploymentTemplate, name string) bool {
+	return t.Name == name || slices.Contains(t.Spec.Aliases, name)
 }
 
 func missingGroup(t *v1alpha1.DeploymentTemplate, env Environment) string {

@@ -53,7 +53,7 @@ func (r *Rendered) placeFunction(record *v1alpha1.DeploymentRecord, f *Function,
 		onPods[v1alpha1.ResourceLimitLabel] = limit
 	}
 	if f.Spec.AvailableLocation != "" {
-		ensure(spec, "nodeSelector")[v1alpha1.LabelZone] = f.Spec.AvailableLocation
+		ensure(spec, "nodeSelector")[corev1.LabelTopologyZone] = f.Spec.AvailableLocation
 	}
 	unlessSaid(spec, "affinity", f.NFR.MaxLatencyMS != nil && r.ODGM != "", nearODGM(record))
 	unlessSaid(spec, "topologySpreadConstraints", f.NFR.Availability != nil && Number(*f.NFR.Availability) >= spreadFrom, overZones(labels))

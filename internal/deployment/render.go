@@ -31,7 +31,7 @@ type Settings struct {
 	// goes to MaxReplicas where the function has no bound.
 	Enforce, HPA bool
 	MaxReplicas  int32
-	// Router is the address of a zenoh router, "" if there is none.
+	// Router is where a zenoh router is reached, as a locator of zenoh (tcp/host:port), "" if there is none.
 	Router string
 }
 
@@ -70,8 +70,8 @@ type Rendered struct {
 	floating map[string]bool
 }
 
-// kinds are what manifests may make. Another kind would need rights that the controller does not have.
-var kinds = []schema.GroupKind{
+// Kinds are what manifests may make. Another kind would need rights that the controller does not have.
+var Kinds = []schema.GroupKind{
 	{Group: "apps", Kind: "Deployment"},
 	{Kind: "Service"},
 	{Kind: "ConfigMap"},
@@ -264,7 +264,7 @@ func check(path *field.Path, o *unstructured.Unstructured, namespace string) err
 	switch {
 	case o.GetAPIVersion() == "" || err != nil:
 		return field.Invalid(path.Child("apiVersion"), o.GetAPIVersion(), "must be a group and a version")
-	case !slices.Contains(kinds, schema.GroupKind{Group: gv.Group, Kind: o.GetKind()}):
+	case !slices.Contains(Kinds, schema.GroupKind{Group: gv.Group, Kind: o.GetKind()}):
 		return field.NotSupported(path.Child("kind"), strings.TrimPrefix(gv.Group+"/"+o.GetKind(), "/"), kindNames())
 	case o.GetNamespace() != "" && o.GetNamespace() != namespace:
 		return field.Invalid(path.Child("metadata", "namespace"), o.GetNamespace(), "must be that of the record, or absent")
@@ -280,8 +280,8 @@ func check(path *field.Path, o *unstructured.Unstructured, namespace string) err
 }
 
 func kindNames() []string {
-	names := make([]string, len(kinds))
-	for i, k := range kinds {
+	names := make([]string, len(Kinds))
+	for i, k := range Kinds {
 		names[i] = strings.TrimPrefix(k.Group+"/"+k.Kind, "/")
 	}
 	return names

@@ -140,10 +140,6 @@ func (c *core) check(ctx context.Context, namespace string, spec *v1alpha1.Deplo
 	return c.preconditions(ctx, spec)
 }
 
-func goesBy(t *v1alpha1.DeploymentTemplate, name string) bool {
-	return t.Name == name || slices.Contains(t.Spec.Aliases, name)
-}
-
 // get returns the record of an id.
 func (c *core) get(ctx context.Context, namespace, id string) (*record, error) {
 	return c.read(ctx, namespace, id, "get")

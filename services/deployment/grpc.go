@@ -6,7 +6,6 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 
 	tolerantv1 "berth.dev/berth/apis/proto/berth/oaas/v1"
 	oaasalias "berth.dev/berth/apis/proto/oaas/alias"
@@ -14,9 +13,6 @@ import (
 	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
 	"berth.dev/berth/services/server"
 )
-
-// namespaceKey is metadata that names the namespace of the records.
-const namespaceKey = "berth-namespace"
 
 // front is the gRPC side.
 type front struct {
@@ -144,20 +140,8 @@ func page(req *oaasdeployment.ListClassRuntimesRequest, records []*record) []*re
 
 // namespaceOf is the namespace that the metadata of a call names, else the configured one.
 func (f *front) namespaceOf(ctx context.Context) (string, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	switch values := md.Get(namespaceKey); len(values) {
-	case 0:
-		return f.namespace, nil
-	case 1:
-		return values[0], nil
-	}
-	return "", refused(namespaceKey, "is given more than once")
+	return server.Metadata(ctx, server.NamespaceKey, f.namespace)
 }
 
-// onWire has an error name fields as the proto does. It leaves alone what is no answer to the caller: the server logs it.
-func onWire(err error) error {
-	if e := server.AsError(err); len(e.Violations) > 0 {
-		return e.Renamed(wireField)
-	}
-	return err
-}
+// onWire has an error name fields as the proto does.
+func onWire(err error) error { return server.Rename(err, wireField) }

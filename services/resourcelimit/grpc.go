@@ -7,20 +7,14 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 
 	tolerantv1 "berth.dev/berth/apis/proto/berth/mcp/v1"
 	orchestratorv1 "berth.dev/berth/apis/proto/mcp/orchestrator/v1"
 	"berth.dev/berth/services/server"
 )
 
-// Metadata that a call can have.
-const (
-	// namespaceKey names the namespace of the limits.
-	namespaceKey = "berth-namespace"
-	// formKey has the answer in a wire form: any or map.
-	formKey = "berth-wire-form"
-)
+// formKey is metadata that has the answer in a wire form: any or map.
+const formKey = "berth-wire-form"
 
 // front is the gRPC side.
 type front struct {
@@ -129,15 +123,7 @@ func (f *front) remove(ctx context.Context, req *orchestratorv1.DeleteResourceLi
 
 // onWire has an error name fields as the proto does.
 func onWire(err error) error {
-	return rename(err, wireField)
-}
-
-// rename leaves alone what is no answer to the caller: the server logs it.
-func rename(err error, name func(string) string) error {
-	if e := server.AsError(err); len(e.Violations) > 0 {
-		return e.Renamed(name)
-	}
-	return err
+	return server.Rename(err, wireField)
 }
 
 // options are what the metadata of a call asks for.
@@ -147,23 +133,19 @@ type options struct {
 }
 
 func (f *front) options(ctx context.Context) (options, error) {
-	o := options{namespace: f.namespace}
-	md, _ := metadata.FromIncomingContext(ctx)
-	for _, key := range []string{namespaceKey, formKey} {
-		values := md.Get(key)
-		switch {
-		case len(values) == 0:
-		case len(values) > 1:
-			return o, refused(key, "is given more than once")
-		case key == namespaceKey:
-			o.namespace = values[0]
-		case values[0] == string(formAny), values[0] == string(formMap):
-			o.form = form(values[0])
-		default:
-			return o, refused(key, fmt.Sprintf("is %q, and must be any or map", values[0]))
-		}
+	namespace, err := server.Metadata(ctx, server.NamespaceKey, f.namespace)
+	if err != nil {
+		return options{}, err
 	}
-	return o, nil
+	asked, err := server.Metadata(ctx, formKey, "")
+	if err != nil {
+		return options{}, err
+	}
+	switch f := form(asked); f {
+	case "", formAny, formMap:
+		return options{namespace: namespace, form: f}, nil
+	}
+	return options{}, refused(formKey, fmt.Sprintf("is %q, and must be any or map", asked))
 }
 
 func (o options) answer(l *Limit) (*tolerantv1.ResourceLimitResponse, error) {

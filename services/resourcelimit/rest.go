@@ -117,7 +117,7 @@ func (f *web) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	namespace := r.PathValue("namespace")
 	if l, err = f.core.create(r.Context(), namespace, l); err != nil {
-		return rename(err, restField)
+		return server.Rename(err, restField)
 	}
 	w.Header().Set("Location", "/namespaces/"+url.PathEscape(namespace)+"/resource-limits/"+url.PathEscape(l.Name))
 	return server.WriteJSON(w, http.StatusCreated, toBody(l))
@@ -129,7 +129,7 @@ func (f *web) get(w http.ResponseWriter, r *http.Request) error {
 	}
 	l, err := f.core.get(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
 	if err != nil {
-		return rename(err, restField)
+		return server.Rename(err, restField)
 	}
 	return server.WriteJSON(w, http.StatusOK, toBody(l))
 }
@@ -140,7 +140,7 @@ func (f *web) update(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if l, err = f.core.update(r.Context(), r.PathValue("namespace"), l); err != nil {
-		return rename(err, restField)
+		return server.Rename(err, restField)
 	}
 	return server.WriteJSON(w, http.StatusOK, toBody(l))
 }
@@ -158,7 +158,7 @@ func (f *web) remove(w http.ResponseWriter, r *http.Request) error {
 	}
 	message, err := f.core.remove(r.Context(), r.PathValue("namespace"), r.PathValue("name"), force)
 	if err != nil {
-		return rename(err, restField)
+		return server.Rename(err, restField)
 	}
 	return server.WriteJSON(w, http.StatusOK, struct {
 		Success bool   `json:"success"`
@@ -173,7 +173,7 @@ func (f *web) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, err := f.core.list(r.Context(), r.PathValue("namespace"), q.selector, q.first, q.after)
 	if err != nil {
-		return rename(err, restField)
+		return server.Rename(err, restField)
 	}
 	out := struct {
 		Data        []*response `json:"data"`
@@ -197,7 +197,7 @@ func read(r *http.Request, inPath string) (*Limit, error) {
 	}
 	l, err := fromBody(&b, inPath)
 	if err != nil {
-		return nil, rename(err, restField)
+		return nil, server.Rename(err, restField)
 	}
 	return l, nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -61,16 +60,8 @@ func (s *store) allowDeletion(ctx context.Context, o *object) (*object, error) {
 
 // remove deletes the version that o was read as, and no other.
 func (s *store) remove(ctx context.Context, o *object) error {
-	options, err := json.Marshal(metav1.DeleteOptions{
-		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
-		Preconditions: &metav1.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion},
-	})
-	if err != nil {
-		return fmt.Errorf("encode the options: %w", err)
-	}
-	result := s.client.Delete().Namespace(o.Namespace).Resource(plural).Name(o.Name).
-		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(options).Do(ctx)
-	return result.Error()
+	return apiclient.Delete(ctx, s.client.Delete().Namespace(o.Namespace).Resource(plural).Name(o.Name),
+		metav1.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion})
 }
 
 func (s *store) list(ctx context.Context, namespace, selector, after string, first int) (*list, error) {
@@ -82,35 +73,15 @@ func (s *store) list(ctx context.Context, namespace, selector, after string, fir
 	if after != "" {
 		r = r.Param("continue", after)
 	}
-	return &l, do(ctx, r, &l)
+	return &l, apiclient.Do(ctx, r, &l)
 }
 
 func write(ctx context.Context, r *rest.Request, o *object) (*object, error) {
-	body, err := json.Marshal(o)
-	if err != nil {
-		return nil, fmt.Errorf("encode a ResourceLimit: %w", err)
-	}
-	return one(ctx, r.SetHeader("Content-Type", runtime.ContentTypeJSON).
-		Param("fieldManager", fieldManager).Param("fieldValidation", metav1.FieldValidationStrict).Body(body))
+	var out object
+	return &out, apiclient.Write(ctx, r, fieldManager, o, &out)
 }
 
 func one(ctx context.Context, r *rest.Request) (*object, error) {
 	var o object
-	return &o, do(ctx, r, &o)
-}
-
-func do(ctx context.Context, r *rest.Request, into any) error {
-	result := r.Do(ctx)
-	// Unlike Raw this says what the API server said.
-	if err := result.Error(); err != nil {
-		return err
-	}
-	b, err := result.Raw()
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("decode a ResourceLimit: %w", err)
-	}
-	return nil
+	return &o, apiclient.Do(ctx, r, &o)
 }

@@ -84,6 +84,15 @@ func (e *Error) Renamed(name func(field string) string) *Error {
 	return &out
 }
 
+// Rename returns an error with its fields called by other names. It leaves
+// alone what is no answer to the caller: the server logs that.
+func Rename(err error, name func(field string) string) error {
+	if e := AsError(err); len(e.Violations) > 0 {
+		return e.Renamed(name)
+	}
+	return err
+}
+
 // AsError returns any error as one that a caller can be shown. What the API server says is translated; what is unknown is
 // INTERNAL. Nil stays nil.
 func AsError(err error) *Error {

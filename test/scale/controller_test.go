@@ -29,22 +29,30 @@ import (
 func TestMain(m *testing.M) { os.Exit(world.Main(m, world.Options{})) }
 
 const (
-	namespaces = 20
-	workloads  = 50 // in each
-	replicas   = 10
-	spotNodes  = 300
-	otherNodes = 200
+	workloads = 50 // in each namespace
+	replicas  = 10
 	// patience bounds the placement of all pods.
 	patience = 15 * time.Minute
-	// maxRSS is the promise, in MB: at all times, with a move's snapshot too.
-	maxRSS = 100
+	// envSize multiplies namespaces and nodes: 10 is 100,000 pods, which takes most of an hour.
+	envSize = "BERTH_SCALE"
 )
+
+// size is how much there is, and what memory the controller may have resident, in MB: at all times, with a move's snapshot too.
+type size struct{ namespaces, spotNodes, otherNodes, maxRSS int }
+
+var sizes = map[string]size{
+	"":   {20, 300, 200, 100},
+	"10": {200, 3_000, 2_000, 400},
+}
 
 // 1,000 workloads with 10,000 pods on 500 nodes.
 func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
-	w := world.New(t, append(cluster.Nodes("spot", spotNodes), cluster.Nodes("on-demand", otherNodes)...)...)
+	s, known := sizes[os.Getenv(envSize)]
+	require.True(t, known, "%s=%s", envSize, os.Getenv(envSize))
+	namespaces, maxRSS := s.namespaces, s.maxRSS
+	w := world.New(t, append(cluster.Nodes("spot", s.spotNodes), cluster.Nodes("on-demand", s.otherNodes)...)...)
 	began := time.Now()
-	names := fill(t, w)
+	names := fill(t, w, namespaces)
 	t.Logf("%d pods placed and Ready after %s", namespaces*workloads*replicas, time.Since(began).Round(time.Second))
 
 	c := w.Controller(func(c *controller.Configuration) {
@@ -86,7 +94,7 @@ func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
 }
 
 // fill makes the workloads and waits until they are Ready.
-func fill(t *testing.T, w *world.World) (names []string) {
+func fill(t *testing.T, w *world.World, namespaces int) (names []string) {
 	t.Helper()
 	var g errgroup.Group
 	g.SetLimit(8)

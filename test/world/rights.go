@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -24,8 +25,13 @@ func (w *World) Grants(program string) map[string]bool {
 	require.NoError(w.T, err)
 	lease, err := w.Kube.RbacV1().Roles("berth-system").Get(w.Ctx, program, metav1.GetOptions{})
 	require.NoError(w.T, err)
+	return RightsOf(slices.Concat(role.Rules, lease.Rules))
+}
+
+// RightsOf returns what rules grant, as verb group/resource.
+func RightsOf(rules []rbacv1.PolicyRule) map[string]bool {
 	granted := map[string]bool{}
-	for _, rule := range slices.Concat(role.Rules, lease.Rules) {
+	for _, rule := range rules {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {

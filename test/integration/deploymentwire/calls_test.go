@@ -26,14 +26,15 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/served"
 	"berth.dev/berth/test/wire/oaashead"
 	"berth.dev/berth/test/wire/oaasplan"
 	"berth.dev/berth/test/world"
 )
 
 // every is one call of each rpc.
-func (s *served) every() map[string]func(context.Context, ...grpc.CallOption) error {
-	conn := s.conn()
+func (s *scene) every() map[string]func(context.Context, ...grpc.CallOption) error {
+	conn := s.Conn()
 	c, crm, health := oaashead.NewDeploymentServiceClient(conn), oaashead.NewCrmInfoServiceClient(conn), oaashead.NewHealthServiceClient(conn)
 	raw := func(method string, req, reply proto.Message) func(context.Context, ...grpc.CallOption) error {
 		return func(ctx context.Context, o ...grpc.CallOption) error {
@@ -86,28 +87,28 @@ func TestCR08ACallIsFoundAgainByItsCorrelation(t *testing.T) {
 		assert.Equal(t, want, status.Code(err), "%s: %v", rpc, err)
 		assert.Equal(t, []string{id}, header.Get("x-correlation-id"), "%s: %v", rpc, err)
 		if rpc != "Check" { // probes, which come every few seconds, are not logged
-			assert.Contains(t, s.process.LogTail(1000), id, rpc)
+			assert.Contains(t, s.Process.LogTail(1000), id, rpc)
 		}
 	}
 	for rpc, call := range s.every() {
 		if rpc != "Check" {
-			check(rpc, s.nobody, codes.PermissionDenied, call)
+			check(rpc, s.Nobody, codes.PermissionDenied, call)
 			check(rpc, "", codes.Unauthenticated, call)
 		}
 		if rpc != "DeleteDeployment" {
-			check(rpc, s.editor, codes.OK, call)
+			check(rpc, s.Editor, codes.OK, call)
 		}
 	}
-	check("DeleteDeployment", s.editor, codes.OK, s.every()["DeleteDeployment"])
+	check("DeleteDeployment", s.Editor, codes.OK, s.every()["DeleteDeployment"])
 	s.gone("known")
-	check("GetDeploymentStatus", s.editor, codes.NotFound, s.every()["GetDeploymentStatus"])
+	check("GetDeploymentStatus", s.Editor, codes.NotFound, s.every()["GetDeploymentStatus"])
 
 	// The annotation is that of the call that last changed something.
 	assert.Equal(t, "id-of-Deploy-OK", s.stored("every").Annotations[v1alpha1.CorrelationIDAnnotation])
 	again := func(class, id string) string {
 		u := headUnit("every")
 		u.ClassKey = class
-		_, err := s.head().Deploy(s.as(s.editor, "x-correlation-id", id), &oaashead.DeployRequest{DeploymentUnit: u})
+		_, err := s.head().Deploy(s.as(s.Editor, "x-correlation-id", id), &oaashead.DeployRequest{DeploymentUnit: u})
 		require.NoError(t, err)
 		return s.stored("every").Annotations[v1alpha1.CorrelationIDAnnotation]
 	}
@@ -121,12 +122,12 @@ func TestCR08ACallIsFoundAgainByItsCorrelation(t *testing.T) {
 
 // rawCall makes a call that has no deadline of its own: only the header that tells the server has one. It returns the status
 // and how long it took.
-func (s *served) rawCall(token, rpc, timeout string, req proto.Message) (codes.Code, time.Duration) {
+func (s *scene) rawCall(token, rpc, timeout string, req proto.Message) (codes.Code, time.Duration) {
 	s.T.Helper()
 	body, err := proto.Marshal(req)
 	require.NoError(s.T, err)
 	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body)))
-	r, err := http.NewRequestWithContext(s.Ctx, http.MethodPost, "http://"+s.address+"/"+serviceName+"/"+rpc, bytes.NewReader(append(frame, body...)))
+	r, err := http.NewRequestWithContext(s.Ctx, http.MethodPost, "http://"+s.Address+"/"+serviceName+"/"+rpc, bytes.NewReader(append(frame, body...)))
 	require.NoError(s.T, err)
 	for key, value := range map[string]string{
 		"Content-Type": "application/grpc", "Te": "trailers", "Grpc-Timeout": timeout, "Authorization": "Bearer " + token,
@@ -151,13 +152,13 @@ func (s *served) rawCall(token, rpc, timeout string, req proto.Message) (codes.C
 func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
 	s := serve(t, func(c *controller.Configuration) { c.Services.TokenCacheSeconds = 300 })
 	require.NoError(t, s.deploy(headUnit("known")))
-	_, err := s.head().GetClassRuntime(s.as(s.viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "known"})
+	_, err := s.head().GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "known"})
 	require.NoError(t, err)
 	api := s.Cluster.Component(cluster.APIServer)
 	api.Pause()
 	defer api.Resume()
 	const within = 100 * time.Millisecond
-	for _, token := range []string{s.editor, s.nobody} { // the second is not known yet
+	for _, token := range []string{s.Editor, s.Nobody} { // the second is not known yet
 		for rpc, req := range map[string]proto.Message{
 			"Deploy":              &oaashead.DeployRequest{DeploymentUnit: headUnit("known")},
 			"GetDeploymentStatus": &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"},
@@ -167,7 +168,7 @@ func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
 			for text, deadline := range map[string]time.Duration{"300m": 300 * time.Millisecond, "1S": time.Second} {
 				code, took := s.rawCall(token, rpc, text, req)
 				assert.Less(t, took, deadline+within, rpc)
-				if code == codes.Unavailable && token == s.nobody {
+				if code == codes.Unavailable && token == s.Nobody {
 					continue // calls share the review of a token, which is given up after 5 seconds
 				}
 				assert.Equal(t, codes.DeadlineExceeded, code, rpc)
@@ -176,11 +177,11 @@ func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
 		}
 	}
 	// And as a client sees it.
-	ctx, cancel := context.WithTimeout(s.as(s.editor), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.as(s.Editor), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	_, err = s.head().GetDeploymentStatus(ctx, &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"})
-	refused(t, err, codes.DeadlineExceeded, "")
+	served.Refused(t, err, codes.DeadlineExceeded, "")
 	assert.Less(t, time.Since(began), 300*time.Millisecond+within)
 }
 
@@ -194,14 +195,14 @@ func TestCR10AnAPIServerThatIsDownIsUnavailable(t *testing.T) {
 			continue
 		}
 		began := time.Now()
-		err := call(s.as(s.editor))
-		refused(t, err, codes.Unavailable, "")
+		err := call(s.as(s.Editor))
+		served.Refused(t, err, codes.Unavailable, "")
 		assert.Less(t, time.Since(began), time.Second, rpc)
 	}
 	require.NoError(t, s.Cluster.StartComponent(s.Ctx, cluster.APIServer))
 	for _, rpc := range []string{"Deploy", "GetDeploymentStatus", "ListClassRuntimes", "GetEnvHealth", "DeleteDeployment"} {
 		s.Eventually(rpc+" works again, without a restart", func() (bool, string) {
-			err := calls[rpc](s.as(s.editor))
+			err := calls[rpc](s.as(s.Editor))
 			return err == nil, status.Convert(err).Message()
 		})
 	}
@@ -211,7 +212,7 @@ func TestCR10WhatCannotBeDeployedIsRefused(t *testing.T) {
 	s := serve(t, func(c *controller.Configuration) { c.Deployments.TemplateNamespace = "berth-system" })
 	u := headUnit("x")
 	u.SelectedTemplate = new("mine")
-	refused(t, s.deploy(u), codes.FailedPrecondition, "", "selected_template", `"mine"`)
+	served.Refused(t, s.deploy(u), codes.FailedPrecondition, "", "selected_template", `"mine"`)
 	assert.Zero(t, s.count())
 	template := func(name string, aliases ...string) *v1alpha1.DeploymentTemplate {
 		return &v1alpha1.DeploymentTemplate{
@@ -231,7 +232,7 @@ func TestCR10WhatCannotBeDeployedIsRefused(t *testing.T) {
 	require.NoError(t, s.deploy(u), "of the controller's namespace")
 	s.Delete(own)
 	u.SelectedTemplate = new("own")
-	refused(t, s.deploy(u), codes.FailedPrecondition, "", "own")
+	served.Refused(t, s.deploy(u), codes.FailedPrecondition, "", "own")
 	assert.Equal(t, "of-all", s.stored("x").Spec.TemplateHint)
 }
 
@@ -263,16 +264,16 @@ func TestCR10WhatTheCRDRefusesIsRefusedByItsNameInTheProto(t *testing.T) {
 	} {
 		u := headUnit("x")
 		change(u)
-		refused(t, s.deploy(u), codes.InvalidArgument, field)
+		served.Refused(t, s.deploy(u), codes.InvalidArgument, field)
 	}
-	_, err := s.head().Deploy(s.as(s.editor), &oaashead.DeployRequest{})
-	refused(t, err, codes.InvalidArgument, "deployment_unit", "missing")
+	_, err := s.head().Deploy(s.as(s.Editor), &oaashead.DeployRequest{})
+	served.Refused(t, err, codes.InvalidArgument, "deployment_unit", "missing")
 	assert.Zero(t, s.count())
 	// All of these are right.
 	for id, f := range map[string]float64{"zero": 0, "one": 1, "usual": 0.99999} {
 		u := planUnit(id)
 		u.NfrRequirements.Availability = &f
-		_, err := s.plan().Deploy(s.as(s.editor), &oaasplan.DeployRequest{DeploymentUnit: u})
+		_, err := s.plan().Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: u})
 		require.NoError(t, err)
 	}
 }
@@ -288,7 +289,7 @@ func (rawCodec) Unmarshal([]byte, any) error   { return nil }
 // What field 7 of a unit may be, on the wire.
 func TestAFieldThatIsOfNoRevisionIsRefusedByItsName(t *testing.T) {
 	s := serve(t)
-	conn := s.dial(grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
+	conn := s.Dial(nil, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
 	unit := func(seven ...byte) rawBytes {
 		u := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "x")
 		return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), append(u, seven...))
@@ -300,11 +301,11 @@ func TestAFieldThatIsOfNoRevisionIsRefusedByItsName(t *testing.T) {
 		"deployment_unit.function_bindings[1].name":       unit(0x3A, 0x02, 0x0A, 0, 0x3A, 3, 0x0A, 1, 0xff),
 		"deployment_unit.nfr_requirements.availability":   unit(0x3A, 2, 0x19, 0),
 	} {
-		err := conn.Invoke(s.as(s.editor), "/"+serviceName+"/Deploy", body, nil)
-		refused(t, err, codes.InvalidArgument, field)
+		err := conn.Invoke(s.as(s.Editor), "/"+serviceName+"/Deploy", body, nil)
+		served.Refused(t, err, codes.InvalidArgument, field)
 	}
 	assert.Zero(t, s.count())
-	require.NoError(t, conn.Invoke(s.as(s.editor), "/"+serviceName+"/Deploy", unit(0x3A, 0), nil))
+	require.NoError(t, conn.Invoke(s.as(s.Editor), "/"+serviceName+"/Deploy", unit(0x3A, 0), nil))
 	assert.Equal(t, "plan", s.stored("x").Annotations[v1alpha1.WireRevisionAnnotation])
 }
 
@@ -313,17 +314,17 @@ func TestCR31TheNamespaceIsThatOfTheCallOrTheConfiguration(t *testing.T) {
 	other := world.New(t)
 	require.NoError(t, s.deploy(headUnit("x")))
 	assert.Equal(t, 1, s.count())
-	named := s.as(s.editor, "berth-namespace", other.Namespace)
+	named := s.as(s.Editor, "berth-namespace", other.Namespace)
 	_, err := s.head().Deploy(named, &oaashead.DeployRequest{DeploymentUnit: headUnit("x")})
-	refused(t, err, codes.PermissionDenied, "", other.Namespace)
+	served.Refused(t, err, codes.PermissionDenied, "", other.Namespace)
 	_, err = s.head().ListClassRuntimes(named, &oaashead.ListClassRuntimesRequest{})
-	refused(t, err, codes.PermissionDenied, "", other.Namespace)
-	_, err = s.head().ListClassRuntimes(s.as(s.viewer, "berth-namespace", s.Namespace), &oaashead.ListClassRuntimesRequest{})
+	served.Refused(t, err, codes.PermissionDenied, "", other.Namespace)
+	_, err = s.head().ListClassRuntimes(s.as(s.Viewer, "berth-namespace", s.Namespace), &oaashead.ListClassRuntimesRequest{})
 	require.NoError(t, err)
-	_, err = s.head().ListClassRuntimes(s.as(s.viewer, "berth-namespace", "a/b"), &oaashead.ListClassRuntimesRequest{})
-	refused(t, err, codes.InvalidArgument, "namespace")
-	_, err = s.head().ListClassRuntimes(s.as(s.viewer, "berth-namespace", "a", "berth-namespace", "b"), &oaashead.ListClassRuntimesRequest{})
-	refused(t, err, codes.InvalidArgument, "berth-namespace", "more than once")
+	_, err = s.head().ListClassRuntimes(s.as(s.Viewer, "berth-namespace", "a/b"), &oaashead.ListClassRuntimesRequest{})
+	served.Refused(t, err, codes.InvalidArgument, "namespace")
+	_, err = s.head().ListClassRuntimes(s.as(s.Viewer, "berth-namespace", "a", "berth-namespace", "b"), &oaashead.ListClassRuntimesRequest{})
+	served.Refused(t, err, codes.InvalidArgument, "berth-namespace", "more than once")
 }
 
 // Who may not, or is not known, changes nothing, and nothing is even asked of the API server.
@@ -342,17 +343,17 @@ func TestWhoMayNotChangesNothing(t *testing.T) {
 			continue
 		}
 		for _, token := range []string{"", "nonsense"} {
-			refused(t, call(s.as(token)), codes.Unauthenticated, "")
+			served.Refused(t, call(s.as(token)), codes.Unauthenticated, "")
 		}
-		refused(t, call(s.as(s.nobody)), codes.PermissionDenied, "", "may not")
+		served.Refused(t, call(s.as(s.Nobody)), codes.PermissionDenied, "", "may not")
 		if rpc == "Deploy" || rpc == "DeleteDeployment" {
-			refused(t, call(s.as(s.viewer)), codes.PermissionDenied, "", "viewer", "deploymentrecords.berth.dev")
+			served.Refused(t, call(s.as(s.Viewer)), codes.PermissionDenied, "", "viewer", "deploymentrecords.berth.dev")
 		}
 	}
 	assert.Equal(t, n, asked())
 	assert.Equal(t, before.ResourceVersion, s.stored("known").ResourceVersion)
 	// Who may only create may not change what there is, and cannot find out about it.
-	creator := s.user("creator", "create")
+	creator := s.User("creator", "create")
 	_, err := s.head().Deploy(s.as(creator), &oaashead.DeployRequest{DeploymentUnit: headUnit("known")})
-	refused(t, err, codes.PermissionDenied, "", `update deploymentrecords.berth.dev "known"`)
+	served.Refused(t, err, codes.PermissionDenied, "", `update deploymentrecords.berth.dev "known"`)
 }

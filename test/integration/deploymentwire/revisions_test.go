@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -18,16 +17,17 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/served"
 	"berth.dev/berth/test/wire"
 	"berth.dev/berth/test/wire/oaashead"
 	"berth.dev/berth/test/wire/oaasplan"
 )
 
 // gone waits until a status finds nothing any more.
-func (s *served) gone(id string) {
+func (s *scene) gone(id string) {
 	s.T.Helper()
 	s.Eventually(id+" is gone", func() (bool, string) {
-		_, err := s.plan().GetDeploymentStatus(s.as(s.viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: id})
+		_, err := s.plan().GetDeploymentStatus(s.as(s.Viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: id})
 		return status.Code(err) == codes.NotFound, fmt.Sprint(err)
 	})
 }
@@ -35,7 +35,7 @@ func (s *served) gone(id string) {
 func TestCR01AClientOfThePlansRevision(t *testing.T) {
 	s := serve(t)
 	c := s.plan()
-	deployed, err := c.Deploy(s.as(s.editor), &oaasplan.DeployRequest{DeploymentUnit: planUnit("Shop.Cart")})
+	deployed, err := c.Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: planUnit("Shop.Cart")})
 	require.NoError(t, err)
 	assert.Equal(t, oaasplan.StatusCode_OK, deployed.Status)
 	assert.Equal(t, "Shop.Cart", deployed.DeploymentId)
@@ -54,7 +54,7 @@ func TestCR01AClientOfThePlansRevision(t *testing.T) {
 	assert.Equal(t, "0.9995", *r.Spec.NFRRequirements.Availability)
 	assert.Empty(t, u.FunctionBindings)
 
-	got, err := c.GetDeploymentStatus(s.as(s.viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: "Shop.Cart"})
+	got, err := c.GetDeploymentStatus(s.as(s.Viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: "Shop.Cart"})
 	require.NoError(t, err)
 	assert.Equal(t, oaasplan.StatusCode_OK, got.Status)
 	assert.Equal(t, "found", got.GetMessage())
@@ -62,20 +62,20 @@ func TestCR01AClientOfThePlansRevision(t *testing.T) {
 		Key: "Shop.Cart", PackageName: "shop", ClassKey: "shop.cart", TargetEnv: "prod", CreatedAt: &oaasplan.Timestamp{Seconds: 1_700_000_000},
 	}, got.Deployment), "%v", got.Deployment)
 
-	deleted, err := c.DeleteDeployment(s.as(s.editor), &oaasplan.DeleteDeploymentRequest{DeploymentId: "Shop.Cart"})
+	deleted, err := c.DeleteDeployment(s.as(s.Editor), &oaasplan.DeleteDeploymentRequest{DeploymentId: "Shop.Cart"})
 	require.NoError(t, err)
 	assert.Equal(t, oaasplan.StatusCode_OK, deleted.Status)
 	assert.Equal(t, "deleted", deleted.GetMessage())
 	s.gone("Shop.Cart")
-	_, err = c.DeleteDeployment(s.as(s.editor), &oaasplan.DeleteDeploymentRequest{DeploymentId: "Shop.Cart"})
-	refused(t, err, codes.NotFound, "", "Shop.Cart")
+	_, err = c.DeleteDeployment(s.as(s.Editor), &oaasplan.DeleteDeploymentRequest{DeploymentId: "Shop.Cart"})
+	served.Refused(t, err, codes.NotFound, "", "Shop.Cart")
 }
 
 func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 	s := serve(t)
 	s.AddNodes(cluster.Nodes("", 3)...)
 	c := s.head()
-	deployed, err := c.Deploy(s.as(s.editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("cart-1")})
+	deployed, err := c.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("cart-1")})
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(&oaashead.DeployResponse{DeploymentId: "cart-1", Message: new("accepted")}, deployed), "%v", deployed)
 
@@ -105,7 +105,7 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 	references := []*oaashead.ResourceReference{
 		{Kind: "Deployment", Name: "cart-1", Namespace: &s.Namespace, Uid: new("u1")}, {Kind: "Service", Name: "cart-1", Namespace: &s.Namespace},
 	}
-	got, err := c.GetDeploymentStatus(s.as(s.viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "cart-1"})
+	got, err := c.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "cart-1"})
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(&oaashead.GetDeploymentStatusResponse{
 		Deployment: &oaashead.DeploymentUnit{
@@ -114,10 +114,10 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 		Message: new("Degraded (ImageMissing): add has no image"), StatusResourceRefs: references,
 	}, got), "%v", got)
 
-	list, err := c.ListClassRuntimes(s.as(s.viewer), &oaashead.ListClassRuntimesRequest{})
+	list, err := c.ListClassRuntimes(s.as(s.Viewer), &oaashead.ListClassRuntimesRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.Items, 1)
-	one, err := c.GetClassRuntime(s.as(s.viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"})
+	one, err := c.GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"})
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(list.Items[0], one.Deployment))
 	d := one.Deployment
@@ -140,24 +140,24 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 
 	// The names of 2025-08-15, with the same messages.
 	var old oaashead.ListClassRuntimesResponse
-	require.NoError(t, s.dial().Invoke(s.as(s.viewer), "/"+serviceName+"/ListDeploymentRecords", &oaashead.ListClassRuntimesRequest{}, &old))
+	require.NoError(t, s.Dial(nil).Invoke(s.as(s.Viewer), "/"+serviceName+"/ListDeploymentRecords", &oaashead.ListClassRuntimesRequest{}, &old))
 	assert.True(t, proto.Equal(list, &old))
 	var oldOne oaashead.GetClassRuntimeResponse
-	require.NoError(t, s.dial().Invoke(s.as(s.viewer), "/"+serviceName+"/GetDeploymentRecord", &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"}, &oldOne))
+	require.NoError(t, s.Dial(nil).Invoke(s.as(s.Viewer), "/"+serviceName+"/GetDeploymentRecord", &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"}, &oldOne))
 	assert.True(t, proto.Equal(one, &oldOne))
 
-	_, err = c.DeleteDeployment(s.as(s.editor), &oaashead.DeleteDeploymentRequest{DeploymentId: "cart-1"})
+	_, err = c.DeleteDeployment(s.as(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: "cart-1"})
 	require.NoError(t, err)
 	s.gone("cart-1")
-	_, err = c.GetClassRuntime(s.as(s.viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"})
-	refused(t, err, codes.NotFound, "")
+	_, err = c.GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"})
+	served.Refused(t, err, codes.NotFound, "")
 }
 
 func TestCR02HealthOfTheEnvironment(t *testing.T) {
 	s := serve(t)
-	crm := oaashead.NewCrmInfoServiceClient(s.conn())
+	crm := oaashead.NewCrmInfoServiceClient(s.Conn())
 	ask := func() *oaashead.CrmEnvHealth {
-		h, err := crm.GetEnvHealth(s.as(s.editor), &oaashead.CrmEnvRequest{Env: "prod"})
+		h, err := crm.GetEnvHealth(s.as(s.Editor), &oaashead.CrmEnvRequest{Env: "prod"})
 		require.NoError(t, err)
 		return h
 	}
@@ -177,38 +177,38 @@ func TestCR02HealthOfTheEnvironment(t *testing.T) {
 	assert.InDelta(t, 1, h.GetAvailability(), 0)
 	assert.Positive(t, h.GetLastSeen().GetSeconds())
 	var old oaashead.CrmEnvHealth
-	require.NoError(t, s.dial().Invoke(s.as(s.editor), "/oaas.health.CrmInfoService/GetClusterHealth", &oaashead.CrmEnvRequest{Env: "east"}, &old))
+	require.NoError(t, s.Dial(nil).Invoke(s.as(s.Editor), "/oaas.health.CrmInfoService/GetClusterHealth", &oaashead.CrmEnvRequest{Env: "east"}, &old))
 	assert.Equal(t, "east", old.EnvName)
 	assert.EqualValues(t, 3, old.GetNodeCount())
 
-	_, err := crm.GetEnvHealth(s.as(s.viewer), &oaashead.CrmEnvRequest{})
-	refused(t, err, codes.PermissionDenied, "", "list nodes")
+	_, err := crm.GetEnvHealth(s.as(s.Viewer), &oaashead.CrmEnvRequest{})
+	served.Refused(t, err, codes.PermissionDenied, "", "list nodes")
 	_, err = crm.GetEnvHealth(s.as(""), &oaashead.CrmEnvRequest{})
-	refused(t, err, codes.Unauthenticated, "")
+	served.Refused(t, err, codes.Unauthenticated, "")
 }
 
 // Clients of both revisions see each other's deployments.
 func TestCR03BothRevisionsAtOneServer(t *testing.T) {
 	s := serve(t)
-	conn := s.conn()
+	conn := s.Conn()
 	plan, head := oaasplan.NewDeploymentServiceClient(conn), oaashead.NewDeploymentServiceClient(conn)
-	_, err := plan.Deploy(s.as(s.editor), &oaasplan.DeployRequest{DeploymentUnit: planUnit("old")})
+	_, err := plan.Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: planUnit("old")})
 	require.NoError(t, err)
-	_, err = head.Deploy(s.as(s.editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("new")})
+	_, err = head.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("new")})
 	require.NoError(t, err)
-	list, err := head.ListClassRuntimes(s.as(s.viewer), &oaashead.ListClassRuntimesRequest{})
+	list, err := head.ListClassRuntimes(s.as(s.Viewer), &oaashead.ListClassRuntimesRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.Items, 2)
 	assert.Equal(t, "east", list.Items[1].GetClusterName())
-	ofOld, err := head.GetDeploymentStatus(s.as(s.viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
+	ofOld, err := head.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
 	require.NoError(t, err)
 	assert.Equal(t, "old", ofOld.Deployment.Id)
 	assert.Empty(t, ofOld.Deployment.TargetEnv, "it is under the number of the plan")
 
 	// A client that has changed its revision is answered in that one from then on, and keeps its requirements.
-	_, err = head.Deploy(s.as(s.editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("old")})
+	_, err = head.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("old")})
 	require.NoError(t, err)
-	ofOld, err = head.GetDeploymentStatus(s.as(s.viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
+	ofOld, err = head.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
 	require.NoError(t, err)
 	assert.Equal(t, "prod", ofOld.Deployment.TargetEnv)
 	assert.Equal(t, "0.9995", *s.stored("old").Spec.NFRRequirements.Availability)
@@ -216,21 +216,21 @@ func TestCR03BothRevisionsAtOneServer(t *testing.T) {
 
 func TestCR04TheAliasHealthAndReflection(t *testing.T) {
 	s := serve(t)
-	alias := oaashead.NewDeploymentServiceClient(wire.Conn{ClientConnInterface: renamed{s.dial()}})
-	_, err := alias.Deploy(s.as(s.editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("x")})
+	alias := oaashead.NewDeploymentServiceClient(wire.Conn{ClientConnInterface: renamed{s.Dial(nil)}})
+	_, err := alias.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("x")})
 	require.NoError(t, err)
-	got, err := alias.GetDeploymentStatus(s.as(s.viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "x"})
+	got, err := alias.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "x"})
 	require.NoError(t, err)
 	assert.Equal(t, "x", got.Deployment.Id)
-	list, err := alias.ListClassRuntimes(s.as(s.viewer), &oaashead.ListClassRuntimesRequest{})
+	list, err := alias.ListClassRuntimes(s.as(s.Viewer), &oaashead.ListClassRuntimesRequest{})
 	require.NoError(t, err)
 	assert.Len(t, list.Items, 1)
 
 	// Neither health service needs a token; that of oaas answers within the message.
 	names := []string{"", serviceName, aliasName, "oaas.health.HealthService", "oaas.health.CrmInfoService"}
-	old := oaashead.NewHealthServiceClient(s.conn())
+	old := oaashead.NewHealthServiceClient(s.Conn())
 	for _, name := range names {
-		r, err := healthpb.NewHealthClient(s.dial()).Check(s.Ctx, &healthpb.HealthCheckRequest{Service: name})
+		r, err := healthpb.NewHealthClient(s.Dial(nil)).Check(s.Ctx, &healthpb.HealthCheckRequest{Service: name})
 		require.NoError(t, err)
 		assert.Equal(t, healthpb.HealthCheckResponse_SERVING, r.Status)
 		o, err := old.Check(s.Ctx, &oaashead.HealthCheckRequest{Service: name})
@@ -241,32 +241,15 @@ func TestCR04TheAliasHealthAndReflection(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, oaashead.HealthCheckResponse_SERVICE_UNKNOWN, o.Status)
 
-	stream, err := reflectionv1.NewServerReflectionClient(s.dial()).ServerReflectionInfo(s.as(s.nobody))
-	require.NoError(t, err)
-	ask := func(r *reflectionv1.ServerReflectionRequest) *reflectionv1.ServerReflectionResponse {
-		require.NoError(t, stream.Send(r))
-		answer, err := stream.Recv()
-		require.NoError(t, err)
-		return answer
-	}
-	var listed []string
-	for _, service := range ask(&reflectionv1.ServerReflectionRequest{
-		MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{},
-	}).GetListServicesResponse().Service {
-		listed = append(listed, service.Name)
-	}
-	assert.Subset(t, listed, append(names[1:], "grpc.health.v1.Health"))
+	ask := served.Reflect(s.as(s.Nobody), t, s.Dial(nil))
+	assert.Subset(t, ask.Services(), append(names[1:], "grpc.health.v1.Health"))
 	file := func(symbol string) *descriptorpb.FileDescriptorProto {
-		files := ask(&reflectionv1.ServerReflectionRequest{
-			MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol},
-		}).GetFileDescriptorResponse().GetFileDescriptorProto()
+		files := ask.Files(symbol)
 		require.NotEmpty(t, files, symbol)
-		for _, b := range files {
-			var f descriptorpb.FileDescriptorProto
-			require.NoError(t, proto.Unmarshal(b, &f))
+		for _, f := range files {
 			for _, service := range f.Service {
 				if f.GetPackage()+"."+service.GetName() == symbol {
-					return &f
+					return f
 				}
 			}
 		}
@@ -288,7 +271,7 @@ func TestCR04TheAliasHealthAndReflection(t *testing.T) {
 	r, err := watch.Recv()
 	require.NoError(t, err)
 	require.Equal(t, oaashead.HealthCheckResponse_SERVING, r.Status)
-	s.process.Terminate()
+	s.Process.Terminate()
 	r, err = watch.Recv()
 	require.NoError(t, err)
 	assert.Equal(t, oaashead.HealthCheckResponse_NOT_SERVING, r.Status)
@@ -299,12 +282,12 @@ func TestCR32WhatIsAskedOfAnotherClusterIsKept(t *testing.T) {
 	s := serve(t)
 	u := planUnit("x")
 	u.TargetCluster, u.TargetEnv = "no such cluster", "no such environment"
-	_, err := s.plan().Deploy(s.as(s.editor), &oaasplan.DeployRequest{DeploymentUnit: u})
+	_, err := s.plan().Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: u})
 	require.NoError(t, err)
 	r := s.stored("x")
 	assert.Equal(t, "no such cluster", r.Spec.DeploymentUnit.TargetCluster)
 	assert.Equal(t, "no such environment", r.Spec.TargetEnvironment)
-	got, err := s.head().GetClassRuntime(s.as(s.viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "x"})
+	got, err := s.head().GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "x"})
 	require.NoError(t, err)
 	assert.Equal(t, "no such cluster", got.Deployment.GetClusterName())
 	assert.Equal(t, "no such environment", got.Deployment.TargetEnvironment)

@@ -29,11 +29,11 @@ func TestCR31TheServicesHaveTheRightsThatTheyUseAndNoOthers(t *testing.T) {
 	require.NoError(t, s.deploy(u))
 	for rpc, call := range s.every() {
 		if rpc != "DeleteDeployment" && !strings.HasPrefix(rpc, "GetDeployment") && rpc != "GetClassRuntime" {
-			require.NoError(t, call(s.as(s.editor)), rpc)
+			require.NoError(t, call(s.as(s.Editor)), rpc)
 		}
 	}
 	require.NoError(t, s.deploy(headUnit("known")))
-	require.NoError(t, s.every()["DeleteDeployment"](s.as(s.editor)))
+	require.NoError(t, s.every()["DeleteDeployment"](s.as(s.Editor)))
 
 	role, err := s.Kube.RbacV1().ClusterRoles().Get(s.Ctx, "berth-controller-services", metav1.GetOptions{})
 	require.NoError(t, err)

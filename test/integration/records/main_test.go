@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -33,6 +34,8 @@ const image = "registry.example/function:1"
 type scene struct {
 	*world.World
 	process *cluster.Controller
+	// prometheus is where one answers, if one was started.
+	prometheus string
 }
 
 func start(t *testing.T, changes ...func(*controller.Deployments)) *scene {
@@ -91,23 +94,17 @@ func (s *scene) settled(name string, phase v1alpha1.DeploymentPhase) *v1alpha1.D
 }
 
 // deployments are the names of those of the namespace, sorted.
-func (s *scene) deployments() (names []string) {
-	s.T.Helper()
-	list, err := s.Kube.AppsV1().Deployments(s.Namespace).List(s.Ctx, metav1.ListOptions{})
-	require.NoError(s.T, err)
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (s *scene) deployments() []string { return s.names(&appsv1.DeploymentList{}) }
 
-func (s *scene) services() (names []string) {
+func (s *scene) services() []string { return s.names(&corev1.ServiceList{}) }
+
+func (s *scene) names(list client.ObjectList) (names []string) {
 	s.T.Helper()
-	list, err := s.Kube.CoreV1().Services(s.Namespace).List(s.Ctx, metav1.ListOptions{})
+	require.NoError(s.T, s.Client.List(s.Ctx, list, client.InNamespace(s.Namespace)))
+	items, err := meta.ExtractList(list)
 	require.NoError(s.T, err)
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
+	for _, item := range items {
+		names = append(names, item.(client.Object).GetName())
 	}
 	slices.Sort(names)
 	return names

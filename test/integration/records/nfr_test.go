@@ -22,9 +22,9 @@ import (
 	"berth.dev/berth/test/world"
 )
 
-// measured starts a Prometheus server that sees two records of the namespace use
-// 1.75 cores each, and a controller that asks it.
-func measured(t *testing.T) *scene {
+// measured starts a Prometheus server that sees records of the namespace use 1.75
+// cores each, which is worth 4 replicas, and a controller that asks it.
+func measured(t *testing.T, records []string, changes ...func(*controller.Deployments)) *scene {
 	t.Helper()
 	// The ten minutes that are asked for, and the five before them, are there from the start: points with times of their own.
 	next := time.Now().Add(-17 * time.Minute).Truncate(time.Second)
@@ -32,7 +32,7 @@ func measured(t *testing.T) *scene {
 	var namespace string
 	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for ; next.Before(time.Now()); next = next.Add(5 * time.Second) {
-			for _, name := range []string{"enforced", "observed"} {
+			for _, name := range records {
 				fmt.Fprintf(w, "container_cpu_usage_seconds_total{namespace=%q,pod=%q,container=\"function\"} %v %d\n",
 					namespace, name+"-5d5f-abcde", 1000+1.75*next.Sub(began).Seconds(), next.UnixMilli())
 			}
@@ -44,18 +44,19 @@ func measured(t *testing.T) *scene {
 	p, err := cluster.StartPrometheus(t.Context(), os.Stderr, cluster.PrometheusOptions{Dir: t.TempDir(), Targets: []string{strings.TrimPrefix(source.URL, "http://")}})
 	require.NoError(t, err)
 	t.Cleanup(p.Kill)
+	s.prometheus = p.URL
 	s.ApplyFiles("manifests/rbac/deployments", "manifests/templates")
-	s.run(withoutHPA, func(d *controller.Deployments) {
+	s.run(append([]func(*controller.Deployments){func(d *controller.Deployments) {
 		d.Prometheus.URL = p.URL
 		d.NFR.IntervalSeconds, d.NFR.StabilitySeconds, d.NFR.CooldownSeconds, d.NFR.MaxReplicas = 5, 5, 5, 3
-	})
+	}}, changes...)...)
 	return s
 }
 
 // Recommendations stand in the status of every record, and are applied, step by
 // step, to those that ask for it. CR-21 to CR-24, CR-27
 func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
-	s := measured(t)
+	s := measured(t, []string{"enforced", "observed"}, withoutHPA)
 	observed := record("observed", "add")
 	s.Create(enforced("enforced", "add"), observed)
 	s.settled("observed", v1alpha1.PhaseAvailable)
@@ -99,4 +100,60 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 			r.At.After(s.deployment("observed").CreationTimestamp.Add(5*time.Second))
 	}))
 	assert.Equal(t, metav1.ConditionTrue, condition(s.get("observed"), v1alpha1.ConditionNFRObserved).Status)
+}
+
+// Where there is an autoscaler its least replicas are raised, where Knative scales its minScale. CR-25
+func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
+	s := measured(t, []string{"scaled", "kn"}, func(d *controller.Deployments) { d.Features.Knative = new(true) })
+	s.serveKnative()
+	scaled, kn := enforced("scaled", "add"), enforced("kn", "add")
+	scaled.Spec.TemplateHint, kn.Spec.TemplateHint = "k8s-deployment", "knative"
+	s.Create(scaled, kn)
+	s.Within(2*time.Minute, "both are at the most that may be", func() (bool, string) {
+		hpa, err := s.Kube.AutoscalingV2().HorizontalPodAutoscalers(s.Namespace).Get(s.Ctx, "scaled", metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		least := s.knativeAnnotations("kn")["autoscaling.knative.dev/minScale"]
+		return *hpa.Spec.MinReplicas == 3 && least == "3", fmt.Sprint(*hpa.Spec.MinReplicas, least, s.get("kn").Status)
+	})
+	for _, name := range []string{"scaled", "kn"} {
+		s.saw(name, v1alpha1.EventReasonNFRApplied)
+		s.Eventually("what was applied is in the status", func() (bool, string) {
+			applied := s.get(name).Status.LastApplied
+			return len(applied) == 1 && applied[0].Value == 3 && applied[0].Target == 4, fmt.Sprint(applied)
+		})
+	}
+}
+
+// How long a recommendation has stood outlives the controller. CR-24
+func TestARestartSkipsNoWindow(t *testing.T) {
+	const stability = 25 * time.Second
+	slow := func(d *controller.Deployments) {
+		// Two and a half times the interval is how long nobody may measure.
+		d.NFR.IntervalSeconds, d.NFR.StabilitySeconds = 10, int32(stability.Seconds())
+	}
+	s := measured(t, []string{"cart"}, withoutHPA, slow)
+	url := s.prometheus
+	s.Create(enforced("cart", "add"))
+	var since metav1.Time
+	s.Within(time.Minute, "a recommendation waits", func() (bool, string) {
+		w := s.get("cart").Status.NFRWindows
+		if len(w) == 1 {
+			since = w[0].Since
+		}
+		return len(w) == 1, fmt.Sprint(w)
+	})
+	world.End(s.process, true)
+	s.run(withoutHPA, func(d *controller.Deployments) { d.Prometheus.URL = url; d.NFR.MaxReplicas = 3 }, slow)
+	s.Within(2*time.Minute, "it is applied", func() (bool, string) {
+		r := s.get("cart")
+		for _, w := range r.Status.NFRWindows {
+			require.Equal(t, since.Unix(), w.Since.Unix(), "the window began anew")
+		}
+		return len(r.Status.LastApplied) == 1, fmt.Sprint(r.Status.NFRWindows)
+	})
+	applied := s.get("cart").Status.LastApplied[0]
+	assert.GreaterOrEqual(t, applied.Time.Sub(since.Time), stability)
+	assert.Equal(t, int32(2), *s.deployment("cart").Spec.Replicas)
 }

@@ -9,11 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/config/controller"
@@ -49,8 +46,7 @@ func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
 
 // Knative comes while the controller runs: what it can render better is rendered anew.
 func TestKnativeAppearsAtRunTime(t *testing.T) { // CR-20
-	on := true
-	s := start(t, func(d *controller.Deployments) { d.Features.Knative = &on })
+	s := start(t, func(d *controller.Deployments) { d.Features.Knative = new(true) })
 	r := record("cart", "add")
 	r.Spec.DeploymentUnit.Functions[0].MinScale = new(int32(2))
 	r.Spec.DeploymentUnit.Functions[0].MaxScale = new(int32(5))
@@ -58,29 +54,13 @@ func TestKnativeAppearsAtRunTime(t *testing.T) { // CR-20
 	r = s.settled("cart", v1alpha1.PhaseAvailable)
 	require.Equal(t, "edge", r.Status.Template)
 
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "services.serving.knative.dev"}}
-	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: "serving.knative.dev", Scope: apiextensionsv1.NamespaceScoped,
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "services", Singular: "service", Kind: "Service", ListKind: "ServiceList", ShortNames: []string{"ksvc"}},
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-			Name: "v1", Served: true, Storage: true, Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &on}},
-		}},
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
-	require.NoError(t, err)
-	o := &unstructured.Unstructured{Object: content}
-	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	require.NoError(t, s.Client.Create(s.Ctx, o))
-	t.Cleanup(func() { s.Delete(o) })
-
-	service := &unstructured.Unstructured{}
-	service.SetGroupVersionKind(schema.GroupVersionKind{Group: "serving.knative.dev", Version: "v1", Kind: "Service"})
+	s.serveKnative()
+	var service *unstructured.Unstructured
 	s.Eventually("there is a Knative Service, and no Deployment", func() (bool, string) {
-		err := s.Client.Get(s.Ctx, types.NamespacedName{Namespace: s.Namespace, Name: "cart"}, service)
-		return err == nil && len(s.deployments()) == 0, fmt.Sprint(err, s.deployments())
+		service = s.knative("cart")
+		return service != nil && len(s.deployments()) == 0, fmt.Sprint(s.deployments())
 	})
-	annotations, _, _ := unstructured.NestedStringMap(service.Object, "spec", "template", "metadata", "annotations")
+	annotations := s.knativeAnnotations("cart")
 	assert.Equal(t, []string{"2", "5"}, []string{annotations["autoscaling.knative.dev/minScale"], annotations["autoscaling.knative.dev/maxScale"]})
 	assert.Equal(t, "cluster-local", service.GetLabels()["networking.knative.dev/visibility"])
 	r = s.settled("cart", v1alpha1.PhaseProgressing)

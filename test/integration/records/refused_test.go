@@ -3,6 +3,8 @@
 package records_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/world"
 )
 
 // template makes one of the test's own, that others do not ask for.
@@ -51,6 +54,38 @@ func TestRefusedRecordsLeaveNothingBehind(t *testing.T) {
 	// What can be deployed again, is.
 	s.change("no-image", func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].Image = image })
 	s.settled("no-image", v1alpha1.PhaseAvailable)
+}
+
+// What is known of a template is not tried again. A value that the API server refuses is found when the rest is there, which
+// is deleted then.
+func TestARecordThatIsRefusedLateLeavesNothingBehind(t *testing.T) {
+	s := start(t)
+	s.template("known", "{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}, spec: {ports: [{port: 80}]}}",
+		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: \"${name}\"}, spec: {selector: {matchLabels: {app: \"${name}\"}}, "+
+			"template: {metadata: {labels: {app: \"${name}\"}}, spec: {containers: [{name: function, image: \"${image}\", resources: \"${resources}\"}]}}}}")
+	hinted := func(name, cpu string) *v1alpha1.DeploymentRecord {
+		r := record(name, "add")
+		r.Spec.TemplateHint = "known"
+		r.Spec.DeploymentUnit.Functions[0].Resources = &v1alpha1.ResourceAllocation{CPU: cpu, CPULimit: "1"}
+		return r
+	}
+	s.Create(hinted("good", "1"))
+	s.settled("good", v1alpha1.PhaseAvailable)
+	tried := func() int {
+		return len(s.Audit(func(r world.Request) bool {
+			return r.Name == "bad" && r.Resource == "services" && r.Verb == "patch" && r.OK()
+		}))
+	}
+	s.Create(hinted("bad", "2"))
+	r := s.settled("bad", v1alpha1.PhaseDegraded)
+	assert.Contains(t, condition(r, v1alpha1.ConditionDegraded).Message, "must be less than or equal to cpu limit")
+	assert.Empty(t, r.Status.ResourceRefs)
+	assert.Equal(t, 1, tried(), "the Service was applied at once")
+	s.Eventually("it is gone again", func() (bool, string) {
+		return slices.Equal(s.services(), []string{"good"}) && slices.Equal(s.deployments(), []string{"good"}), fmt.Sprint(s.services(), s.deployments())
+	})
+	s.change("bad", func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].Resources.CPU = "500m" })
+	s.settled("bad", v1alpha1.PhaseAvailable)
 }
 
 // What ran before goes on when a change of it is refused.

@@ -4,6 +4,7 @@ package records_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +57,11 @@ func TestARecordBecomesAvailable(t *testing.T) { // CR-12, CR-13
 	assert.Nil(t, r.Status.ODGM)
 	s.saw("cart", v1alpha1.EventReasonApplied, v1alpha1.EventReasonAvailable)
 	assert.Contains(t, s.process.LogTail(400), "abc-123", "the correlation id is in the log") // CR-08
+	for _, e := range s.Events("cart") {
+		if e.InvolvedObject.Kind == "DeploymentRecord" {
+			assert.Equal(t, "abc-123", e.Annotations[v1alpha1.CorrelationIDAnnotation], e.Reason)
+		}
+	}
 }
 
 func TestFunctionsComeAndGo(t *testing.T) { // CR-14
@@ -150,6 +156,21 @@ func TestWhatOthersAddStays(t *testing.T) { // CR-13
 	})
 	require.NoError(t, s.Kube.CoreV1().Services(s.Namespace).Delete(s.Ctx, "cart", metav1.DeleteOptions{}))
 	s.Eventually("the Service is back", func() (bool, string) { return len(s.services()) == 1, fmt.Sprint(s.services()) })
+
+	// What was ours and is not asked for any more goes, and nothing else does.
+	variables := func() (names []string) {
+		for _, e := range s.deployment("cart").Spec.Template.Spec.Containers[0].Env {
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	s.change("cart", func(r *v1alpha1.DeploymentRecord) {
+		r.Spec.DeploymentUnit.Functions[0].Config = map[string]v1alpha1.ConfigValue{"KEPT": "1", "LEAVING": "1"}
+	})
+	s.Eventually("both are there", func() (bool, string) { return len(variables()) == 2, fmt.Sprint(variables()) })
+	s.change("cart", func(r *v1alpha1.DeploymentRecord) { delete(r.Spec.DeploymentUnit.Functions[0].Config, "LEAVING") })
+	s.Eventually("one has gone", func() (bool, string) { return slices.Equal(variables(), []string{"KEPT"}), fmt.Sprint(variables()) })
+	assert.Len(t, s.deployment("cart").Spec.Template.Spec.Containers, 2)
 }
 
 // A controller that begins anew finds everything as it should be, and writes nothing.

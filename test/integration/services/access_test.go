@@ -17,6 +17,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/served"
 	"berth.dev/berth/test/wire/anyform"
 	"berth.dev/berth/test/world"
 )
@@ -50,7 +51,7 @@ func every(c anyform.McpOrchestratorServiceClient) map[string]func(context.Conte
 
 // calls are the services' requests about limits of the test's namespace. The controller of ResourceLimits, in the same
 // process, watches and patches.
-func (s *served) calls() []world.Request {
+func (s *scene) calls() []world.Request {
 	s.T.Helper()
 	return s.Audit(func(r world.Request) bool {
 		return r.User == cluster.BerthControllerUser && r.Resource == "resourcelimits" && r.Verb != "watch" && r.Verb != "patch"
@@ -60,12 +61,12 @@ func (s *served) calls() []world.Request {
 func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 	s := serve(t)
 	c := s.any()
-	_, err := c.CreateResourceLimit(s.as(s.editor), small("old"))
+	_, err := c.CreateResourceLimit(s.as(s.Editor), small("old"))
 	require.NoError(t, err)
 	before := s.stored("old")
 	asked := len(s.calls())
 
-	parts := strings.Split(s.editor, ".")
+	parts := strings.Split(s.Editor, ".")
 	forged := parts[0] + "." + parts[1] + "." + strings.Repeat("A", len(parts[2]))
 	for verb, call := range every(c) {
 		for name, ctx := range map[string]context.Context{
@@ -74,26 +75,26 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 			"a forged token": s.as(forged),
 			"another scheme": metadata.NewOutgoingContext(s.Ctx, metadata.Pairs("authorization", "Basic ZWRpdG9yOg==", "berth-namespace", s.Namespace)),
 		} {
-			refused(t, call(ctx), codes.Unauthenticated, "")
+			served.Refused(t, call(ctx), codes.Unauthenticated, "")
 			_ = name
 		}
-		refused(t, call(s.as(s.nobody)), codes.PermissionDenied, "", "nobody", "may not", s.Namespace)
+		served.Refused(t, call(s.as(s.Nobody)), codes.PermissionDenied, "", "nobody", "may not", s.Namespace)
 		if verb != "get" && verb != "list" {
-			refused(t, call(s.as(s.viewer)), codes.PermissionDenied, "", "viewer", "resourcelimits.berth.dev")
+			served.Refused(t, call(s.as(s.Viewer)), codes.PermissionDenied, "", "viewer", "resourcelimits.berth.dev")
 		}
 		// A right in one namespace is none in another.
-		refused(t, call(s.as(s.editor, "berth-namespace", "default")), codes.InvalidArgument, "berth-namespace", "more than once")
-		elsewhere := metadata.NewOutgoingContext(s.Ctx, metadata.Pairs("authorization", "Bearer "+s.editor))
-		refused(t, call(elsewhere), codes.PermissionDenied, "", `"default"`)
+		served.Refused(t, call(s.as(s.Editor, "berth-namespace", "default")), codes.InvalidArgument, "berth-namespace", "more than once")
+		elsewhere := metadata.NewOutgoingContext(s.Ctx, metadata.Pairs("authorization", "Bearer "+s.Editor))
+		served.Refused(t, call(elsewhere), codes.PermissionDenied, "", `"default"`)
 	}
 	for _, token := range []string{"", "nonsense", forged} {
 		a := s.rest(token, "DELETE", "/old", "")
 		a.refuses(t, http.StatusUnauthorized, "UNAUTHENTICATED", "")
 		assert.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
 	}
-	s.rest(s.viewer, "DELETE", "/old", "").refuses(t, http.StatusForbidden, "PERMISSION_DENIED", "")
-	s.rest(s.viewer, "PUT", "/old", `{"limits":{"cpu":"2"}}`).refuses(t, http.StatusForbidden, "PERMISSION_DENIED", "")
-	s.rest(s.nobody, "POST", "", `{"name":"new","limits":{}}`).refuses(t, http.StatusForbidden, "PERMISSION_DENIED", "")
+	s.rest(s.Viewer, "DELETE", "/old", "").refuses(t, http.StatusForbidden, "PERMISSION_DENIED", "")
+	s.rest(s.Viewer, "PUT", "/old", `{"limits":{"cpu":"2"}}`).refuses(t, http.StatusForbidden, "PERMISSION_DENIED", "")
+	s.rest(s.Nobody, "POST", "", `{"name":"new","limits":{}}`).refuses(t, http.StatusForbidden, "PERMISSION_DENIED", "")
 
 	assert.Equal(t, before.Generation, s.stored("old").Generation)
 	assert.Empty(t, s.stored("old").Annotations[v1alpha1.ForceDeleteAnnotation])
@@ -103,13 +104,13 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 	// A right that was taken away is gone at once.
 	require.NoError(t, s.Client.Delete(s.Ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "editor"}}))
 	s.Eventually("the right is gone", func() (bool, string) {
-		err := every(c)["update"](s.as(s.editor))
+		err := every(c)["update"](s.as(s.Editor))
 		return code(err) == codes.PermissionDenied, err.Error()
 	})
 	// Tokens and bodies are nobody's business.
-	log := s.process.LogTail(100000)
+	log := s.Process.LogTail(100000)
 	require.Contains(t, log, "Served a call")
-	for _, secret := range []string{s.editor, parts[2], "nonsense"} {
+	for _, secret := range []string{s.Editor, parts[2], "nonsense"} {
 		assert.NotContains(t, log, secret)
 	}
 }
@@ -118,7 +119,7 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 func TestWhatIsAskedIsWhatIsDone(t *testing.T) {
 	s := serve(t)
 	c := s.any()
-	_, err := c.CreateResourceLimit(s.as(s.editor), small("old"))
+	_, err := c.CreateResourceLimit(s.as(s.Editor), small("old"))
 	require.NoError(t, err)
 	s.Create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"berth.dev"}, Resources: []string{"resourcelimits"}, ResourceNames: []string{"old"}, Verbs: []string{"get", "delete"}},
@@ -127,14 +128,14 @@ func TestWhatIsAskedIsWhatIsDone(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "one"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "nobody", Namespace: s.Namespace}},
 	})
-	ctx := s.as(s.nobody)
+	ctx := s.as(s.Nobody)
 	s.Eventually("the right counts", func() (bool, string) {
 		err := every(c)["get"](ctx)
 		return err == nil, "refused"
 	})
 	_, err = c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "other"})
-	refused(t, err, codes.PermissionDenied, "", `get resourcelimits.berth.dev "other"`)
-	refused(t, every(c)["list"](ctx), codes.PermissionDenied, "")
-	refused(t, every(c)["force"](ctx), codes.PermissionDenied, "", "patch")
+	served.Refused(t, err, codes.PermissionDenied, "", `get resourcelimits.berth.dev "other"`)
+	served.Refused(t, every(c)["list"](ctx), codes.PermissionDenied, "")
+	served.Refused(t, every(c)["force"](ctx), codes.PermissionDenied, "", "patch")
 	require.NoError(t, every(c)["delete"](ctx))
 }

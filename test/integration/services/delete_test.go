@@ -16,6 +16,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/served"
 	"berth.dev/berth/test/wire/anyform"
 	"berth.dev/berth/test/world"
 )
@@ -25,7 +26,7 @@ func small(name string) *anyform.CreateResourceLimitRequest {
 }
 
 // inUse makes a workload that has a limit, and waits until the controller has seen it.
-func (s *served) inUse(name string) {
+func (s *scene) inUse(name string) {
 	s.T.Helper()
 	s.Create(builders.Deployment("web", 3, func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.ResourceLimitLabel] = name }))
 	s.Eventually("the limit is in use", func() (bool, string) {
@@ -34,7 +35,7 @@ func (s *served) inUse(name string) {
 	})
 }
 
-func (s *served) gone(ctx context.Context, name string) {
+func (s *scene) gone(ctx context.Context, name string) {
 	s.T.Helper()
 	s.Eventually(name+" is gone", func() (bool, string) {
 		_, err := s.any().GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: name})
@@ -45,7 +46,7 @@ func (s *served) gone(ctx context.Context, name string) {
 func TestRL12Deletion(t *testing.T) {
 	s := serve(t)
 	c := s.any()
-	ctx := s.as(s.editor)
+	ctx := s.as(s.Editor)
 	remove := func(name string, force bool) error {
 		r, err := c.DeleteResourceLimit(ctx, &anyform.DeleteResourceLimitRequest{Name: name, Force: force})
 		if err == nil {
@@ -58,21 +59,21 @@ func TestRL12Deletion(t *testing.T) {
 		_, err := c.CreateResourceLimit(ctx, small(name))
 		require.NoError(t, err)
 		_, err = c.CreateResourceLimit(ctx, small(name))
-		refused(t, err, codes.AlreadyExists, "", name)
+		served.Refused(t, err, codes.AlreadyExists, "", name)
 	}
-	refused(t, remove("unknown", false), codes.NotFound, "", "unknown")
-	refused(t, remove("unknown", true), codes.NotFound, "", "unknown")
+	served.Refused(t, remove("unknown", false), codes.NotFound, "", "unknown")
+	served.Refused(t, remove("unknown", true), codes.NotFound, "", "unknown")
 	require.NoError(t, remove("free", false))
 	s.gone(ctx, "free")
 
 	s.inUse("used")
 	before := s.stored("used")
-	refused(t, remove("used", false), codes.FailedPrecondition, "", "3 pods and 1 workload: Deployment "+s.Namespace+"/web", "force")
+	served.Refused(t, remove("used", false), codes.FailedPrecondition, "", "3 pods and 1 workload: Deployment "+s.Namespace+"/web", "force")
 	after := s.stored("used")
 	assert.Equal(t, before.Generation, after.Generation)
 	assert.Equal(t, before.Annotations, after.Annotations)
 	assert.Nil(t, after.DeletionTimestamp, "nothing is changed")
-	s.rest(s.editor, "DELETE", "/used", "").refuses(t, 409, "FAILED_PRECONDITION", "")
+	s.rest(s.Editor, "DELETE", "/used", "").refuses(t, 409, "FAILED_PRECONDITION", "")
 
 	require.NoError(t, remove("used", true))
 	s.gone(ctx, "used")
@@ -82,7 +83,7 @@ func TestRL12Deletion(t *testing.T) {
 func TestAForcedDeletionIsMarkedForTheGuard(t *testing.T) {
 	s := serve(t)
 	c := s.any()
-	ctx := s.as(s.editor)
+	ctx := s.as(s.Editor)
 	const finalizer = "test.berth.dev/hold"
 	held := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{finalizer}}}
 	s.Create(held)
@@ -107,7 +108,7 @@ func TestAForcedDeletionIsMarkedForTheGuard(t *testing.T) {
 func TestUpdateReplacesWhatCallersKnowAndNothingElse(t *testing.T) {
 	s := serve(t)
 	c := s.any()
-	ctx := s.as(s.editor)
+	ctx := s.as(s.Editor)
 	req := small("x")
 	req.Limits.Volumes = map[string]*anyform.VolumeLimit{"data": {Size: "1Gi"}}
 	_, err := c.CreateResourceLimit(ctx, req)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"berth.dev/berth/test/served"
 	"berth.dev/berth/test/wire/anyform"
 )
 
@@ -29,14 +30,14 @@ func TestRL13Lists(t *testing.T) {
 			req.Labels["even"] = "yes"
 		}
 		all = append(all, req.Name)
-		_, err := c.CreateResourceLimit(s.as(s.editor), req)
+		_, err := c.CreateResourceLimit(s.as(s.Editor), req)
 		require.NoError(t, err)
 	}
 	// walk reads all pages.
 	walk := func(first *int32, q *anyform.LabelQuery) (names []string, pages int) {
 		var after *string
 		for {
-			r, err := c.ListResourceLimits(s.as(s.viewer), &anyform.ListResourceLimitsRequest{First: first, After: after, Label: q})
+			r, err := c.ListResourceLimits(s.as(s.Viewer), &anyform.ListResourceLimitsRequest{First: first, After: after, Label: q})
 			require.NoError(t, err)
 			pages++
 			for _, l := range r.Data {
@@ -104,7 +105,7 @@ func TestRL13Lists(t *testing.T) {
 		"label.in[1]":              {Label: &anyform.LabelQuery{In: []*kvs{{Key: "a", Values: []string{"b"}}, {Key: "a"}}}},
 		"label.not_contain_key[0]": {Label: &anyform.LabelQuery{NotContainKey: []string{""}}},
 	} {
-		_, err := c.ListResourceLimits(s.as(s.viewer), req)
-		refused(t, err, codes.InvalidArgument, field)
+		_, err := c.ListResourceLimits(s.as(s.Viewer), req)
+		served.Refused(t, err, codes.InvalidArgument, field)
 	}
 }

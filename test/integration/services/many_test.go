@@ -33,7 +33,7 @@ func TestRL18FiveThousandLimits(t *testing.T) {
 	)
 	s := serve(t)
 	c := s.any()
-	ctx := s.as(s.editor)
+	ctx := s.as(s.Editor)
 	// measure makes calls from several callers at a time, and holds the 99th percentile to a ceiling.
 	measure := func(what string, n int, ceiling time.Duration, call func(i int) error) {
 		took := make([]time.Duration, n)

@@ -34,18 +34,18 @@ func httpClient(h2 bool) *http.Client {
 }
 
 // rest makes a REST call below the list of limits of the test's namespace.
-func (s *served) rest(token, method, path, body string, headers ...string) answer {
+func (s *scene) rest(token, method, path, body string, headers ...string) answer {
 	s.T.Helper()
 	return s.do(httpClient(false), token, method, "/namespaces/"+s.Namespace+"/resource-limits"+path, body, headers...)
 }
 
-func (s *served) do(c *http.Client, token, method, path, body string, headers ...string) answer {
+func (s *scene) do(c *http.Client, token, method, path, body string, headers ...string) answer {
 	s.T.Helper()
 	scheme := "http://"
-	if s.tls != nil {
+	if s.TLS != nil {
 		scheme = "https://"
 	}
-	req, err := http.NewRequestWithContext(s.Ctx, method, scheme+s.address+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(s.Ctx, method, scheme+s.Address+path, strings.NewReader(body))
 	require.NoError(s.T, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -97,29 +97,29 @@ func TestRL15RESTCreatesAndReadsWithAndWithoutTheInnerWrapper(t *testing.T) {
 	want := `"limits":{"cpu":"500m","memory":"1Gi","cpuLimit":"1","volumes":{"data":{"size":"1Gi","storageClass":"fast"}},` +
 		`"nodeSelector":{"disktype":"ssd"},"nodeAffinity":{` + rules + `}}`
 	for name, affinity := range map[string]string{"bare": "{" + rules + "}", "wrapped": `{"nodeAffinity":{` + rules + `}}`} {
-		created := s.rest(s.editor, http.MethodPost, "", limitJSON(name, affinity))
+		created := s.rest(s.Editor, http.MethodPost, "", limitJSON(name, affinity))
 		require.Equal(t, http.StatusCreated, created.status, created.body)
 		assert.Equal(t, "/namespaces/"+s.Namespace+"/resource-limits/"+name, created.header.Get("Location"))
 		assert.Equal(t, "application/json", created.header.Get("Content-Type"))
-		got := s.rest(s.viewer, http.MethodGet, "/"+name, "")
+		got := s.rest(s.Viewer, http.MethodGet, "/"+name, "")
 		require.Equal(t, http.StatusOK, got.status)
 		assert.Equal(t, created.body, got.body)
 		assert.Contains(t, got.body, want)
 		assert.Contains(t, got.body, `"createdAt":"2`)
 	}
 	// An answer can be sent back, changed.
-	got := s.rest(s.viewer, http.MethodGet, "/bare", "").body
-	changed := s.rest(s.editor, http.MethodPut, "/bare", strings.Replace(got, `"cpu":"500m"`, `"cpu":"600m"`, 1))
+	got := s.rest(s.Viewer, http.MethodGet, "/bare", "").body
+	changed := s.rest(s.Editor, http.MethodPut, "/bare", strings.Replace(got, `"cpu":"500m"`, `"cpu":"600m"`, 1))
 	require.Equal(t, http.StatusOK, changed.status, changed.body)
 	assert.Contains(t, changed.body, `"cpu":"600m"`)
 	assert.Equal(t, "600m", s.stored("bare").Spec.CPU.String())
 
 	// HTTP/2 serves the same, beside gRPC.
-	h2 := s.do(httpClient(true), s.viewer, http.MethodGet, "/namespaces/"+s.Namespace+"/resource-limits/wrapped", "")
+	h2 := s.do(httpClient(true), s.Viewer, http.MethodGet, "/namespaces/"+s.Namespace+"/resource-limits/wrapped", "")
 	assert.Equal(t, "HTTP/2.0", h2.proto)
 	assert.Equal(t, http.StatusOK, h2.status)
 
-	list := s.rest(s.viewer, http.MethodGet, "?first=1", "")
+	list := s.rest(s.Viewer, http.MethodGet, "?first=1", "")
 	var page struct {
 		Data        []struct{ Name string }
 		EndCursor   string
@@ -129,13 +129,13 @@ func TestRL15RESTCreatesAndReadsWithAndWithoutTheInnerWrapper(t *testing.T) {
 	require.Len(t, page.Data, 1)
 	assert.True(t, page.HasNextPage)
 	assert.Equal(t, "bare", page.Data[0].Name)
-	deleted := s.rest(s.editor, http.MethodDelete, "/bare", "")
+	deleted := s.rest(s.Editor, http.MethodDelete, "/bare", "")
 	assert.Equal(t, http.StatusOK, deleted.status, deleted.body)
 	s.Eventually("it is gone", func() (bool, string) {
-		a := s.rest(s.viewer, http.MethodGet, "/bare", "")
+		a := s.rest(s.Viewer, http.MethodGet, "/bare", "")
 		return a.status == http.StatusNotFound, a.body
 	})
-	s.rest(s.viewer, http.MethodGet, "/bare", "").refuses(t, http.StatusNotFound, "NOT_FOUND", "")
+	s.rest(s.Viewer, http.MethodGet, "/bare", "").refuses(t, http.StatusNotFound, "NOT_FOUND", "")
 }
 
 func TestRESTRefusesByName(t *testing.T) {
@@ -173,10 +173,10 @@ func TestRESTRefusesByName(t *testing.T) {
 		"a path that is not there":        {"GET", "/x/y", "", 404, "NOT_FOUND", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.rest(s.editor, tc.method, tc.path, tc.body).refuses(t, tc.status, tc.code, tc.field)
+			s.rest(s.Editor, tc.method, tc.path, tc.body).refuses(t, tc.status, tc.code, tc.field)
 		})
 	}
-	plain := s.rest(s.editor, "POST", "", `{"name":"x","limits":{}}`, "Content-Type", "text/plain")
+	plain := s.rest(s.Editor, "POST", "", `{"name":"x","limits":{}}`, "Content-Type", "text/plain")
 	plain.refuses(t, http.StatusUnsupportedMediaType, "INVALID_ARGUMENT", "")
 	assert.Zero(t, s.count())
 }

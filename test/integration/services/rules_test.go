@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"berth.dev/berth/test/served"
 	"berth.dev/berth/test/wire/anyform"
 	"berth.dev/berth/test/wire/mapform"
 )
@@ -150,17 +151,17 @@ func TestRL06EveryRuleAcceptsAndRefusesByTheFieldsPath(t *testing.T) {
 			}
 			tc.change(req)
 			if len(req.Name) > 63 {
-				_, err := c.CreateResourceLimit(s.as(s.editor), req)
-				refused(t, err, codes.InvalidArgument, "", "at most 63 characters")
+				_, err := c.CreateResourceLimit(s.as(s.Editor), req)
+				served.Refused(t, err, codes.InvalidArgument, "", "at most 63 characters")
 				return
 			}
 			before := s.count()
-			_, err := c.CreateResourceLimit(s.as(s.editor), req)
+			_, err := c.CreateResourceLimit(s.as(s.Editor), req)
 			if tc.field == "" {
 				require.NoError(t, err)
 				return
 			}
-			refused(t, err, codes.InvalidArgument, tc.field)
+			served.Refused(t, err, codes.InvalidArgument, tc.field)
 			assert.Equal(t, before, s.count())
 		})
 	}
@@ -171,7 +172,7 @@ func TestRL06EveryRuleAcceptsAndRefusesByTheFieldsPath(t *testing.T) {
 		"limits.node_affinity":             {NodeAffinity: new(`{"nodeAffinity":`)},
 		"limits.node_affinity.podAffinity": {NodeAffinity: new(`{"podAffinity":{}}`)},
 	} {
-		_, err := s.mapped().CreateResourceLimit(s.as(s.editor), &mapform.CreateResourceLimitRequest{Name: "mapped", Limits: limits})
-		refused(t, err, codes.InvalidArgument, field)
+		_, err := s.mapped().CreateResourceLimit(s.as(s.Editor), &mapform.CreateResourceLimitRequest{Name: "mapped", Limits: limits})
+		served.Refused(t, err, codes.InvalidArgument, field)
 	}
 }

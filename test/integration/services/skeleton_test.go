@@ -24,6 +24,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/served"
 	"berth.dev/berth/test/wire/anyform"
 	"berth.dev/berth/test/wire/mapform"
 )
@@ -37,36 +38,16 @@ const (
 
 func TestReflectionHealthAndMetrics(t *testing.T) {
 	s := serve(t)
-	conn := s.dial(nil)
+	conn := s.Dial(nil)
 
-	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(s.as(s.nobody))
-	require.NoError(t, err)
-	ask := func(r *reflectionv1.ServerReflectionRequest) *reflectionv1.ServerReflectionResponse {
-		require.NoError(t, stream.Send(r))
-		answer, err := stream.Recv()
-		require.NoError(t, err)
-		return answer
-	}
-	var names []string
-	for _, service := range ask(&reflectionv1.ServerReflectionRequest{
-		MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{},
-	}).GetListServicesResponse().Service {
-		names = append(names, service.Name)
-	}
+	ask := served.Reflect(s.as(s.Nobody), t, conn)
+	names := ask.Services()
 	assert.ElementsMatch(t, []string{
 		upstreamName, contractName, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
 		// Of DeploymentRecords: test/integration/deploymentwire.
 		"oaas.deployment.DeploymentService", "deployment.DeploymentService", "oaas.health.HealthService", "oaas.health.CrmInfoService",
 	}, names)
-	files := ask(&reflectionv1.ServerReflectionRequest{
-		MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: upstreamName},
-	}).GetFileDescriptorResponse().FileDescriptorProto
-	set := &descriptorpb.FileDescriptorSet{}
-	for _, b := range files {
-		var f descriptorpb.FileDescriptorProto
-		require.NoError(t, proto.Unmarshal(b, &f))
-		set.File = append([]*descriptorpb.FileDescriptorProto{&f}, set.File...)
-	}
+	set := &descriptorpb.FileDescriptorSet{File: ask.Files(upstreamName)}
 	if len(set.File) == 1 { // the other one comes when it is asked for
 		set.File = append([]*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(anyFile(t))}, set.File...)
 	}
@@ -76,7 +57,7 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 	require.NoError(t, err)
 	assertPlan(t, limit)
 
-	old, err := reflectionv1alpha.NewServerReflectionClient(conn).ServerReflectionInfo(s.as(s.nobody))
+	old, err := reflectionv1alpha.NewServerReflectionClient(conn).ServerReflectionInfo(s.as(s.Nobody))
 	require.NoError(t, err)
 	//nolint:staticcheck // old clients know no other version
 	require.NoError(t, old.Send(&reflectionv1alpha.ServerReflectionRequest{MessageRequest: &reflectionv1alpha.ServerReflectionRequest_ListServices{}}))
@@ -87,7 +68,7 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 	nobody, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(s.Ctx)
 	require.NoError(t, err)
 	_, err = nobody.Recv()
-	refused(t, err, codes.Unauthenticated, "")
+	served.Refused(t, err, codes.Unauthenticated, "")
 
 	// Probes have no token.
 	for _, service := range []string{"", upstreamName, contractName} {
@@ -96,18 +77,18 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 		assert.Equal(t, healthpb.HealthCheckResponse_SERVING, r.Status)
 	}
 	_, err = healthpb.NewHealthClient(conn).Check(s.Ctx, &healthpb.HealthCheckRequest{Service: "no.such.Service"})
-	refused(t, err, codes.NotFound, "")
+	served.Refused(t, err, codes.NotFound, "")
 	health := s.do(httpClient(false), "", "GET", "/health", "")
 	assert.Equal(t, 200, health.status)
 	assert.Equal(t, "OK", health.body)
 
 	// What is not served says so, to those who are known.
-	_, err = s.mapped().ListNamespaces(s.as(s.nobody), &mapform.GetResourceLimitRequest{})
-	refused(t, err, codes.Unimplemented, "")
-	err = conn.Invoke(s.as(s.nobody), "/no.such.Service/Call", &emptypb.Empty{}, &emptypb.Empty{})
-	refused(t, err, codes.Unimplemented, "")
+	_, err = s.mapped().ListNamespaces(s.as(s.Nobody), &mapform.GetResourceLimitRequest{})
+	served.Refused(t, err, codes.Unimplemented, "")
+	err = conn.Invoke(s.as(s.Nobody), "/no.such.Service/Call", &emptypb.Empty{}, &emptypb.Empty{})
+	served.Refused(t, err, codes.Unimplemented, "")
 
-	metrics, err := s.process.Get(s.Ctx, "/metrics")
+	metrics, err := s.Process.Get(s.Ctx, "/metrics")
 	require.NoError(t, err)
 	for _, series := range []string{
 		`berth_service_requests_total{code="NOT_FOUND",method="Check",service="grpc.health.v1.Health"} 1`,
@@ -125,37 +106,37 @@ func TestExtraAddressesServeTheSame(t *testing.T) {
 	extra, err := cluster.FreeAddress()
 	require.NoError(t, err)
 	s := serve(t, func(c *controller.Services) { c.ExtraBindAddresses = []string{extra} })
-	s.address = extra
-	_, err = s.any().CreateResourceLimit(s.as(s.editor), small("x"))
+	s.Address = extra
+	_, err = s.any().CreateResourceLimit(s.as(s.Editor), small("x"))
 	require.NoError(t, err)
-	assert.Equal(t, 200, s.rest(s.viewer, "GET", "/x", "").status)
+	assert.Equal(t, 200, s.rest(s.Viewer, "GET", "/x", "").status)
 }
 
 // A replica that stands by serves as well, and one that is told to stop ends in good order.
 func TestEveryReplicaServesAndStopsInGoodOrder(t *testing.T) {
 	s := serve(t)
-	first := s.process
+	first := s.Process
 	s.start("second", func(*controller.Services) {})
-	metrics, err := s.process.Get(s.Ctx, "/metrics")
+	metrics, err := s.Process.Get(s.Ctx, "/metrics")
 	require.NoError(t, err)
 	require.Contains(t, string(metrics), `leader_election_master_status{name="berth-controller"} 0`)
-	_, err = s.any().CreateResourceLimit(s.as(s.editor), small("x"))
+	_, err = s.any().CreateResourceLimit(s.as(s.Editor), small("x"))
 	require.NoError(t, err)
 
 	// A watch of the health, a call that does not end by itself, is told and cut off.
-	watch, err := healthpb.NewHealthClient(s.dial(nil)).Watch(s.Ctx, &healthpb.HealthCheckRequest{Service: upstreamName})
+	watch, err := healthpb.NewHealthClient(s.Dial(nil)).Watch(s.Ctx, &healthpb.HealthCheckRequest{Service: upstreamName})
 	require.NoError(t, err)
 	r, err := watch.Recv()
 	require.NoError(t, err)
 	require.Equal(t, healthpb.HealthCheckResponse_SERVING, r.Status)
-	s.process.Terminate()
+	s.Process.Terminate()
 	r, err = watch.Recv()
 	require.NoError(t, err)
 	assert.Equal(t, healthpb.HealthCheckResponse_NOT_SERVING, r.Status)
-	code, err := s.process.Wait(s.Ctx)
+	code, err := s.Process.Wait(s.Ctx)
 	require.NoError(t, err)
-	assert.Zero(t, code, s.process.LogTail(20))
-	assert.NotEqual(t, first.URL, s.process.URL)
+	assert.Zero(t, code, s.Process.LogTail(20))
+	assert.NotEqual(t, first.URL, s.Process.URL)
 }
 
 // raw sends bytes that are no message of the rpc.
@@ -169,7 +150,7 @@ func (rawCodec) Name() string                  { return "proto" }
 
 func TestMalformedMessagesAreRefusedByTheNameOfTheirField(t *testing.T) {
 	s := serve(t, smallRequests)
-	conn := s.dial(nil, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
+	conn := s.Dial(nil, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
 	good, err := proto.Marshal(anyLimit("x", "kubernetes.io/NodeSelector", "kubernetes.io/Affinity"))
 	require.NoError(t, err)
 	limits := func(b []byte) []byte {
@@ -192,24 +173,24 @@ func TestMalformedMessagesAreRefusedByTheNameOfTheirField(t *testing.T) {
 		"a group that never ends":   {limits(protowire.AppendTag(nil, 5, protowire.StartGroupType)), "limits.ephemeral_storage"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := conn.Invoke(s.as(s.editor), "/"+upstreamName+"/CreateResourceLimit", raw(tc.body), nil)
-			refused(t, err, codes.InvalidArgument, tc.field)
+			err := conn.Invoke(s.as(s.Editor), "/"+upstreamName+"/CreateResourceLimit", raw(tc.body), nil)
+			served.Refused(t, err, codes.InvalidArgument, tc.field)
 		})
 	}
 	large := small("x")
 	large.Description = strings.Repeat("d", 5000)
-	_, err = s.any().CreateResourceLimit(s.as(s.editor), large)
-	refused(t, err, codes.InvalidArgument, "request", "5")
+	_, err = s.any().CreateResourceLimit(s.as(s.Editor), large)
+	served.Refused(t, err, codes.InvalidArgument, "request", "5")
 	assert.Zero(t, s.count())
 }
 
 func TestNoCallOutlastsItsDeadline(t *testing.T) {
 	s := serve(t, func(c *controller.Services) { c.DefaultTimeoutSeconds, c.MaxTimeoutSeconds = 1, 2 })
 	c := s.any()
-	_, err := c.CreateResourceLimit(s.as(s.editor), small("old"))
+	_, err := c.CreateResourceLimit(s.as(s.Editor), small("old"))
 	require.NoError(t, err)
 	// Who the viewer is is known then: it is the call itself that waits, and not the review of its token.
-	require.NoError(t, every(c)["get"](s.as(s.viewer)))
+	require.NoError(t, every(c)["get"](s.as(s.Viewer)))
 	api := s.Cluster.Component(cluster.APIServer)
 	api.Pause()
 	defer api.Resume()
@@ -221,7 +202,7 @@ func TestNoCallOutlastsItsDeadline(t *testing.T) {
 		"a short one":      {300 * time.Millisecond, 300 * time.Millisecond, time.Second},
 		"one that is long": {time.Minute, 2 * time.Second, 6 * time.Second},
 	} {
-		ctx := s.as(s.viewer)
+		ctx := s.as(s.Viewer)
 		if tc.ask > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, tc.ask)
@@ -230,11 +211,11 @@ func TestNoCallOutlastsItsDeadline(t *testing.T) {
 		began := time.Now()
 		_, err := c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "old"})
 		took := time.Since(began)
-		refused(t, err, codes.DeadlineExceeded, "")
+		served.Refused(t, err, codes.DeadlineExceeded, "")
 		assert.GreaterOrEqual(t, took, tc.least-50*time.Millisecond, name)
 		assert.Less(t, took, tc.most, name)
 	}
-	for _, token := range []string{s.viewer, s.nobody} { // the second is not known yet
+	for _, token := range []string{s.Viewer, s.Nobody} { // the second is not known yet
 		a := s.rest(token, "GET", "/old", "")
 		a.refuses(t, 504, "DEADLINE_EXCEEDED", "")
 	}

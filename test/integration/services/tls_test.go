@@ -18,12 +18,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/test/served"
 	"berth.dev/berth/test/wire"
 	"berth.dev/berth/test/wire/anyform"
 )
 
 // clientCertificate makes one that the cluster's authority signed.
-func (s *served) clientCertificate(user string, groups ...string) tls.Certificate {
+func (s *scene) clientCertificate(user string, groups ...string) tls.Certificate {
 	s.T.Helper()
 	config, err := s.Cluster.ConfigFor(user, groups...)
 	require.NoError(s.T, err)
@@ -32,7 +33,7 @@ func (s *served) clientCertificate(user string, groups ...string) tls.Certificat
 	return pair
 }
 
-func (s *served) authority() []byte { return s.Cluster.Config().CAData }
+func (s *scene) authority() []byte { return s.Cluster.Config().CAData }
 
 // pair writes the cluster's server certificate into a directory, as a Secret is mounted.
 func pair(t *testing.T, dir string) (cert, key string) {
@@ -48,7 +49,7 @@ func pair(t *testing.T, dir string) (cert, key string) {
 
 func TestTLSAndClientCertificates(t *testing.T) {
 	var cert, key string
-	s := serveWith(t, func(w *served) func(*controller.Services) {
+	s := serveWith(t, func(w *scene) func(*controller.Services) {
 		cert, key = pair(t, w.Cluster.Dir())
 		ca := filepath.Join(t.TempDir(), "ca.crt")
 		require.NoError(t, os.WriteFile(ca, w.authority(), 0o600))
@@ -62,7 +63,7 @@ func TestTLSAndClientCertificates(t *testing.T) {
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(s.authority()))
 	with := func(pairs ...tls.Certificate) anyform.McpOrchestratorServiceClient {
-		return anyform.NewMcpOrchestratorServiceClient(wire.Conn{ClientConnInterface: s.dial(&tls.Config{
+		return anyform.NewMcpOrchestratorServiceClient(wire.Conn{ClientConnInterface: s.Dial(&tls.Config{
 			RootCAs: roots, ServerName: "localhost", Certificates: pairs,
 		})})
 	}
@@ -75,13 +76,13 @@ func TestTLSAndClientCertificates(t *testing.T) {
 	_, err = with(s.clientCertificate("bob", "ops")).CreateResourceLimit(s.as(""), small("of-a-group"))
 	require.NoError(t, err)
 	_, err = with(s.clientCertificate("bob")).CreateResourceLimit(s.as(""), small("of-bob"))
-	refused(t, err, codes.PermissionDenied, "", `"bob"`)
+	served.Refused(t, err, codes.PermissionDenied, "", `"bob"`)
 	_, err = with().CreateResourceLimit(s.as(""), small("of-nobody"))
-	refused(t, err, codes.Unauthenticated, "")
-	_, err = with().CreateResourceLimit(s.as(s.editor), small("by-token"))
+	served.Refused(t, err, codes.Unauthenticated, "")
+	_, err = with().CreateResourceLimit(s.as(s.Editor), small("by-token"))
 	require.NoError(t, err)
 	_, err = with(selfSigned(t, "alice")).CreateResourceLimit(s.as(""), small("of-a-stranger"))
-	refused(t, err, codes.Unauthenticated, "")
+	served.Refused(t, err, codes.Unauthenticated, "")
 	assert.Equal(t, 3, s.count())
 
 	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
@@ -93,11 +94,11 @@ func TestTLSAndClientCertificates(t *testing.T) {
 	assert.Equal(t, "HTTP/2.0", a.proto)
 
 	// Plain HTTP gets no answer from a service, and old TLS no connection.
-	resp, err := httpClient(false).Get("http://" + s.address + path)
+	resp, err := httpClient(false).Get("http://" + s.Address + path)
 	require.NoError(t, err)
 	resp.Body.Close()
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
-	_, err = (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}}).DialContext(s.Ctx, "tcp", s.address)
+	_, err = (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}}).DialContext(s.Ctx, "tcp", s.Address)
 	require.Error(t, err)
 
 	// A new certificate is served without a restart.
@@ -106,7 +107,7 @@ func TestTLSAndClientCertificates(t *testing.T) {
 	require.NoError(t, os.WriteFile(key, keyPEM, 0o600))
 	require.NoError(t, os.WriteFile(cert, certPEM, 0o600))
 	s.Eventually("the new certificate is served", func() (bool, string) {
-		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(s.Ctx, "tcp", s.address)
+		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(s.Ctx, "tcp", s.Address)
 		if err != nil {
 			return false, err.Error()
 		}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/test/served"
 	"berth.dev/berth/test/wire"
 	"berth.dev/berth/test/wire/anyform"
 	"berth.dev/berth/test/wire/mapform"
@@ -50,11 +51,11 @@ func TestRL01And02TheAnyFormComesBackAsItWasWritten(t *testing.T) {
 		},
 	} {
 		req := anyLimit(name, urls[0], urls[1])
-		created, err := s.any().CreateResourceLimit(s.as(s.editor), req)
+		created, err := s.any().CreateResourceLimit(s.as(s.Editor), req)
 		require.NoError(t, err)
 		// The other service name is the same service.
-		other := anyform.NewResourceLimitServiceClient(wire.Conn{ClientConnInterface: s.dial(nil)})
-		got, err := other.GetResourceLimit(s.as(s.viewer), &anyform.GetResourceLimitRequest{Name: name})
+		other := anyform.NewResourceLimitServiceClient(wire.Conn{ClientConnInterface: s.Dial(nil)})
+		got, err := other.GetResourceLimit(s.as(s.Viewer), &anyform.GetResourceLimitRequest{Name: name})
 		require.NoError(t, err)
 		assert.True(t, proto.Equal(created, got), "what a create answers is what a get does")
 		assert.Equal(t, name, got.Name)
@@ -85,8 +86,8 @@ func TestRL02AnUnknownTypeURLIsRefusedByTheNameOfItsField(t *testing.T) {
 	} {
 		req := anyLimit("x", "kubernetes.io/NodeSelector", "kubernetes.io/Affinity")
 		change(req.Limits)
-		_, err := s.any().CreateResourceLimit(s.as(s.editor), req)
-		refused(t, err, codes.InvalidArgument, field, "type URL")
+		_, err := s.any().CreateResourceLimit(s.as(s.Editor), req)
+		served.Refused(t, err, codes.InvalidArgument, field, "type URL")
 	}
 	assert.Zero(t, s.count())
 }
@@ -98,9 +99,9 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 		Cpu: "1", Memory: "1Gi", NodeSelector: map[string]string{"disktype": "ssd", "node-role.kubernetes.io/worker": "", "zone": "a"},
 		NodeAffinity: new(affinityText),
 	}}
-	_, err := s.mapped().CreateResourceLimit(s.as(s.editor), req)
+	_, err := s.mapped().CreateResourceLimit(s.as(s.Editor), req)
 	require.NoError(t, err)
-	got, err := s.mapped().GetResourceLimit(s.as(s.viewer), &mapform.GetResourceLimitRequest{Name: "mapped"})
+	got, err := s.mapped().GetResourceLimit(s.as(s.Viewer), &mapform.GetResourceLimitRequest{Name: "mapped"})
 	require.NoError(t, err)
 	assert.Equal(t, req.Limits.NodeSelector, got.Limits.NodeSelector)
 	assert.JSONEq(t, affinityText, got.Limits.GetNodeAffinity())
@@ -109,41 +110,41 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	one := &mapform.CreateResourceLimitRequest{Name: "one", Limits: &mapform.ResourceLimit{
 		Cpu: "1", Memory: "1Gi", NodeSelector: map[string]string{"node-role.kubernetes.io/worker": ""},
 	}}
-	_, err = s.mapped().CreateResourceLimit(s.as(s.editor), one)
+	_, err = s.mapped().CreateResourceLimit(s.as(s.Editor), one)
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"node-role.kubernetes.io/worker": ""}, s.stored("one").Spec.NodeSelector)
 
 	// Whoever asks for another form gets it; a list is in the form that each was written in, unless one is asked for.
-	asAny, err := s.any().GetResourceLimit(s.as(s.viewer, "berth-wire-form", "any"), &anyform.GetResourceLimitRequest{Name: "mapped"})
+	asAny, err := s.any().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", "any"), &anyform.GetResourceLimitRequest{Name: "mapped"})
 	require.NoError(t, err)
 	assert.Equal(t, "kubernetes.io/NodeSelector", asAny.Limits.NodeSelector.TypeUrl)
 	assert.JSONEq(t, affinityText, string(asAny.Limits.NodeAffinity.Value))
-	list, err := s.any().ListResourceLimits(s.as(s.viewer, "berth-wire-form", "any"), &anyform.ListResourceLimitsRequest{})
+	list, err := s.any().ListResourceLimits(s.as(s.Viewer, "berth-wire-form", "any"), &anyform.ListResourceLimitsRequest{})
 	require.NoError(t, err)
 	assert.Len(t, list.Data, 2)
 
 	// Written anew by a client of the other form, it comes back in that one.
 	update := &anyform.UpdateResourceLimitRequest{Name: "mapped", Limits: asAny.Limits}
-	_, err = s.any().UpdateResourceLimit(s.as(s.editor), update)
+	_, err = s.any().UpdateResourceLimit(s.as(s.Editor), update)
 	require.NoError(t, err)
-	again, err := s.any().GetResourceLimit(s.as(s.viewer), &anyform.GetResourceLimitRequest{Name: "mapped"})
+	again, err := s.any().GetResourceLimit(s.as(s.Viewer), &anyform.GetResourceLimitRequest{Name: "mapped"})
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(asAny.Limits, again.Limits))
-	back, err := s.mapped().GetResourceLimit(s.as(s.viewer, "berth-wire-form", "map"), &mapform.GetResourceLimitRequest{Name: "mapped"})
+	back, err := s.mapped().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", "map"), &mapform.GetResourceLimitRequest{Name: "mapped"})
 	require.NoError(t, err)
 	assert.Equal(t, req.Limits.NodeSelector, back.Limits.NodeSelector)
 	assert.JSONEq(t, affinityText, back.Limits.GetNodeAffinity())
 
-	_, err = s.any().GetResourceLimit(s.as(s.viewer, "berth-wire-form", "xml"), &anyform.GetResourceLimitRequest{Name: "mapped"})
-	refused(t, err, codes.InvalidArgument, "berth-wire-form", "any or map")
+	_, err = s.any().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", "xml"), &anyform.GetResourceLimitRequest{Name: "mapped"})
+	served.Refused(t, err, codes.InvalidArgument, "berth-wire-form", "any or map")
 }
 
 // RL-04, the half that Get shows, and RL-11.
 func TestRL04And11ALimitWithoutSchedulingHasNone(t *testing.T) {
 	s := serve(t)
-	_, err := s.any().CreateResourceLimit(s.as(s.editor), anyLimit("x", "kubernetes.io/NodeSelector", "kubernetes.io/Affinity"))
+	_, err := s.any().CreateResourceLimit(s.as(s.Editor), anyLimit("x", "kubernetes.io/NodeSelector", "kubernetes.io/Affinity"))
 	require.NoError(t, err)
-	got, err := s.any().UpdateResourceLimit(s.as(s.editor), &anyform.UpdateResourceLimitRequest{
+	got, err := s.any().UpdateResourceLimit(s.as(s.Editor), &anyform.UpdateResourceLimitRequest{
 		Name: "x", Limits: &anyform.ResourceLimit{Cpu: "1", Memory: "1Gi"},
 	})
 	require.NoError(t, err)
@@ -161,7 +162,7 @@ func TestRL04And11ALimitWithoutSchedulingHasNone(t *testing.T) {
 // Stable bytes: equal rules written in another order are equal when read.
 func TestRL19TheOrderOfASelectorDoesNotMatter(t *testing.T) {
 	s := serve(t)
-	ctx := s.as(s.editor)
+	ctx := s.as(s.Editor)
 	read := func() string {
 		got, err := s.any().GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "x"})
 		require.NoError(t, err)
@@ -183,7 +184,7 @@ func TestRL19TheOrderOfASelectorDoesNotMatter(t *testing.T) {
 		assert.Equal(t, first, read())
 	}
 	assert.Equal(t, generation, s.stored("x").Generation, "no spurious change")
-	rest := s.rest(s.editor, "GET", "/x", "").body
-	assert.Equal(t, rest, s.rest(s.editor, "GET", "/x", "").body)
+	rest := s.rest(s.Editor, "GET", "/x", "").body
+	assert.Equal(t, rest, s.rest(s.Editor, "GET", "/x", "").body)
 	assert.Contains(t, rest, `"nodeSelector":{"a":"1","b":"2","c":"3"}`)
 }

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deploymentrecord
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/deployment"
+)
+
+// bring has the cluster have what was rendered, and nothing else of the record.
+// Where one object is refused, the others stay as they were: see try and undo.
+func (r *Reconciler) bring(ctx context.Context, rec *v1alpha1.DeploymentRecord, rendered *deployment.Rendered, by *v1alpha1.DeploymentTemplate) ([]child, []note, error) {
+	there, err := r.children(ctx, rec)
+	if err != nil {
+		return nil, nil, err
+	}
+	missing := r.missing(rec, rendered, there)
+	first := !wasDeployed(rec) && len(there) == 0
+	if err := r.try(ctx, rec, missing, there, first && r.proven.has(by)); err != nil {
+		return nil, nil, err
+	}
+	if done, err := r.put(ctx, missing, rendered, there); err != nil {
+		if first && refusal(err) != nil {
+			err = errors.Join(err, r.undo(ctx, missing[:done]))
+		}
+		return nil, nil, err
+	}
+	r.proven.add(by)
+	kept, dropped, err := r.prune(ctx, rendered, there)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, o := range missing { // the cache has yet to see it
+		kept = slices.DeleteFunc(kept, func(c child) bool { return same(&c, o) })
+		kept = append(kept, child{o, o.GroupVersionKind()})
+	}
+	return kept, happened(ctx, missing, there, dropped), nil
+}
+
+// happened says what was changed.
+func happened(ctx context.Context, applied []*unstructured.Unstructured, there, dropped []child) (notes []note) {
+	if len(applied) > 0 {
+		made := 0
+		for _, o := range applied {
+			if of(there, o) == nil {
+				made++
+			}
+		}
+		notes = append(notes, note{v1alpha1.EventReasonApplied, fmt.Sprintf("applied %d objects, %d of them new", len(applied), made)})
+		log.FromContext(ctx).Info("Applied what was rendered", "objects", len(applied), "new", made)
+	}
+	if len(dropped) > 0 {
+		notes = append(notes, note{v1alpha1.EventReasonPruned, "deleted what is not asked for any more: " + names(dropped)})
+	}
+	return notes
+}
+
+// put applies objects in their order, and says how many it could.
+func (r *Reconciler) put(ctx context.Context, missing []*unstructured.Unstructured, rendered *deployment.Rendered, there []child) (done int, err error) {
+	for _, want := range missing {
+		if err := r.hold(ctx, want, rendered.Floating(want), of(there, want)); err != nil {
+			return done, err
+		}
+		if err := r.apply(ctx, want); err != nil {
+			return done, err
+		}
+		done++
+	}
+	return done, nil
+}
+
+// missing returns the objects that the cluster has not, or not as they were rendered.
+func (r *Reconciler) missing(rec *v1alpha1.DeploymentRecord, rendered *deployment.Rendered, there []child) (list []*unstructured.Unstructured) {
+	for _, want := range rendered.Objects {
+		path := rendered.Floating(want)
+		own(rec, want)
+		mark(want, path)
+		have := of(there, want)
+		if have != nil && path != nil {
+			unstructured.RemoveNestedField(want.Object, path...)
+		}
+		if have == nil || !r.covered(have, want) {
+			list = append(list, want)
+		}
+	}
+	return list
+}
+
+// try makes sure that objects can be applied: that none of them is somebody
+// else's, and that the API server refuses none. For that it is asked to apply
+// them without effect, unless nothing of the record is there yet and its template
+// is known to be good: then what was made is deleted again if one is refused.
+func (r *Reconciler) try(ctx context.Context, rec *v1alpha1.DeploymentRecord, missing []*unstructured.Unstructured, there []child, known bool) error {
+	for _, want := range missing {
+		var err error
+		fresh := of(there, want) == nil
+		if known {
+			err = r.free(ctx, rec, want)
+		} else {
+			err = r.tryOne(ctx, rec, want, fresh)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tryOne applies an object without effect. One that is new to the record must not be
+// there: the answer then has a version, which one that would be made has not.
+func (r *Reconciler) tryOne(ctx context.Context, rec *v1alpha1.DeploymentRecord, want *unstructured.Unstructured, fresh bool) error {
+	answer := want.DeepCopy()
+	err := r.apply(ctx, answer, client.DryRunAll)
+	if fresh && (err != nil || answer.GetResourceVersion() != "") {
+		if taken := r.free(ctx, rec, want); taken != nil {
+			return taken
+		}
+	}
+	return err
+}
+
+// undo deletes what was just made for a record that cannot be deployed.
+func (r *Reconciler) undo(ctx context.Context, made []*unstructured.Unstructured) error {
+	var failed []error
+	for _, o := range made {
+		failed = append(failed, r.delete(ctx, &child{o, o.GroupVersionKind()}))
+	}
+	return errors.Join(failed...)
+}
+
+// wasDeployed reports whether all objects of a record were there once.
+func wasDeployed(rec *v1alpha1.DeploymentRecord) bool { return len(rec.Status.ResourceRefs) > 0 }
+
+// prune deletes the children that were not rendered.
+func (r *Reconciler) prune(ctx context.Context, rendered *deployment.Rendered, there []child) (kept, dropped []child, err error) {
+	for i := range there {
+		c := &there[i]
+		if slices.ContainsFunc(rendered.Objects, func(o *unstructured.Unstructured) bool { return same(c, o) }) {
+			kept = append(kept, *c)
+			continue
+		}
+		if err := r.delete(ctx, c); err != nil {
+			return nil, nil, err
+		}
+		dropped = append(dropped, *c)
+	}
+	return kept, dropped, nil
+}
+
+// own makes the record the object's controller.
+func own(rec *v1alpha1.DeploymentRecord, o *unstructured.Unstructured) {
+	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(rec, recordKind)})
+}
+
+// mark notes on an object what was rendered of it, but for the field that others set. What is not rendered any more is known
+// by that: in the object itself it looks like what others have added.
+func mark(o *unstructured.Unstructured, floating []string) {
+	content := o.Object
+	if floating != nil {
+		content = o.DeepCopy().Object
+		unstructured.RemoveNestedField(content, floating...)
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		return // it could not be applied either, and the API server says so
+	}
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1alpha1.RenderedAnnotation] = deployment.Hash(string(text))
+	o.SetAnnotations(annotations)
+}
+
+// free refuses to take over an object that somebody else made.
+func (r *Reconciler) free(ctx context.Context, rec *v1alpha1.DeploymentRecord, want *unstructured.Unstructured) error {
+	have := &metav1.PartialObjectMetadata{}
+	have.SetGroupVersionKind(want.GroupVersionKind())
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for %s %s/%s: %w", want.GetKind(), want.GetNamespace(), want.GetName(), err)
+	case metav1.IsControlledBy(have, rec): // the cache has yet to see it
+		return nil
+	}
+	by := "nobody"
+	if c := metav1.GetControllerOf(have); c != nil {
+		by = c.Kind + " " + c.Name
+	}
+	return &deployment.Error{Reason: v1alpha1.ReasonNameTaken, Err: fmt.Errorf("there is a %s %s already, of %s", want.GetKind(), want.GetName(), by)}
+}
+
+// apply has the API server take over what is wanted of an object. What it refuses for what the object says is a refusal of the record.
+func (r *Reconciler) apply(ctx context.Context, o *unstructured.Unstructured, how ...client.PatchOption) error {
+	name := o.GetKind() + " " + o.GetName()
+	err := r.Client.Patch(ctx, o, client.Apply, append(how, client.FieldOwner(FieldOwner), client.ForceOwnership, strictly{})...)
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return errNamespaceEnds
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), untyped(err):
+		return &deployment.Error{Reason: v1alpha1.ReasonRefused, Err: fmt.Errorf("the API server refuses %s: %w", name, err)}
+	}
+	return fmt.Errorf("apply %s: %w", name, err)
+}
+
+// errNamespaceEnds says that nothing can be made any more; the record goes too.
+var errNamespaceEnds = errors.New("the namespace is being deleted")
+
+// untyped reports whether the API server could not read what was applied as an
+// object of its kind. It says so as an internal error.
+func untyped(err error) bool {
+	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed to create typed patch object")
+}
+
+// strictly has the API server refuse fields that it does not know, in place of dropping them.
+type strictly struct{}
+
+// ApplyToPatch implements client.PatchOption.
+func (strictly) ApplyToPatch(o *client.PatchOptions) {
+	if o.Raw == nil {
+		o.Raw = &metav1.PatchOptions{}
+	}
+	o.Raw.FieldValidation = metav1.FieldValidationStrict
+}
+
+// delete removes the object that was seen, and no other of its name.
+func (r *Reconciler) delete(ctx context.Context, c *child) error {
+	if c.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	uid := c.GetUID()
+	err := r.Client.Delete(ctx, c.Object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s: %w", c, err)
+	}
+	return nil
+}

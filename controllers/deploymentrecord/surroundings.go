@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deploymentrecord
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// surroundings are what the cluster has that changes what is rendered: the API
+// groups that are served, and a zenoh router. Both may come and go while this
+// runs, and nothing says so: they are asked for.
+type surroundings struct {
+	// groups and router ask the API server.
+	groups func() (*metav1.APIGroupList, error)
+	router func(context.Context) (string, error)
+	// appeared is called once Knative is served, until it returns true, and changed whenever something is another.
+	appeared func() bool
+	changed  func()
+	every    time.Duration
+
+	mu    sync.RWMutex
+	known map[string]bool
+	watch bool
+	// zenoh is the address of the router, "" if there is none; nil is not known yet.
+	zenoh *string
+}
+
+func (s *surroundings) served(group string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.known[group]
+}
+
+// watched reports whether Knative's Services are in the cache.
+func (s *surroundings) watched() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.watch
+}
+
+// routerAddress is where a zenoh router answers, "" if there is none.
+func (s *surroundings) routerAddress() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.zenoh == nil {
+		return ""
+	}
+	return *s.zenoh
+}
+
+// settled reports whether it is known what there is, and everything that is served
+// can be listed. A record that was looked at before would be rendered without it.
+func (s *surroundings) settled() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.known != nil && s.zenoh != nil && (s.watch || !s.known[knativeGroup])
+}
+
+// Start implements manager.Runnable.
+func (s *surroundings) Start(ctx context.Context) error {
+	ticker := time.NewTicker(s.every)
+	defer ticker.Stop()
+	for {
+		s.look(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// look asks once. What cannot be asked stays as it was.
+func (s *surroundings) look(ctx context.Context) {
+	knative, router := s.lookForGroups(ctx), s.lookForRouter(ctx)
+	if knative || router {
+		s.changed()
+	}
+}
+
+// lookForGroups reports whether Knative has come or gone.
+func (s *surroundings) lookForGroups(ctx context.Context) (changed bool) {
+	list, err := s.groups()
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Cannot ask which API groups are served")
+		return false
+	}
+	now := map[string]bool{}
+	for i := range list.Groups {
+		now[list.Groups[i].Name] = true
+	}
+	s.mu.Lock()
+	changed = s.known[knativeGroup] != now[knativeGroup]
+	s.known = now
+	watch := s.watch
+	s.mu.Unlock()
+	if now[knativeGroup] && !watch && s.appeared() {
+		s.mu.Lock()
+		s.watch = true
+		s.mu.Unlock()
+		changed = true
+	}
+	return changed
+}
+
+// lookForRouter reports whether the router is another one.
+func (s *surroundings) lookForRouter(ctx context.Context) (changed bool) {
+	address, err := s.router(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Cannot look for a zenoh router")
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed = s.zenoh != nil && *s.zenoh != address
+	s.zenoh = &address
+	return changed
+}
