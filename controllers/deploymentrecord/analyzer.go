@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -269,18 +270,19 @@ func (a *Analyzer) pull(ctx context.Context, all []lever, value int64) (used lev
 			v = strconv.FormatInt(value, 10)
 		}
 		again := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 3}
-		err = wait.ExponentialBackoffWithContext(ctx, again, func(ctx context.Context) (bool, error) {
-			err = apply.Field(ctx, a.Client, l.kind, l.Object, l.path, v, FloatOwner)
-			if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-				return false, err
-			}
-			return err == nil, nil
+		err = retry.OnError(again, worthRetrying, func() error {
+			return apply.Field(ctx, a.Client, l.kind, l.Object, l.path, v, FloatOwner)
 		})
 		if err == nil {
 			return l, nil
 		}
 	}
 	return used, fmt.Errorf("no way to set the replicas worked: %w", err)
+}
+
+// worthRetrying reports whether the same request may work a moment later.
+func worthRetrying(err error) bool {
+	return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !errors.Is(err, context.Canceled)
 }
 
 // write applies the part of a record's status that is the analyzer's, unless it is there already.

@@ -30,16 +30,17 @@ func (r *Reconciler) bring(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 	}
 	missing := r.missing(rec, rendered, there)
 	first := !wasDeployed(rec) && len(there) == 0
-	if err := r.try(ctx, rec, missing, there, first && r.proven.has(by)); err != nil {
+	if err := r.try(ctx, rec, missing, there, first && r.proven.trusts(by, rec)); err != nil {
 		return nil, nil, err
 	}
 	if done, err := r.put(ctx, missing, rendered, there); err != nil {
 		if first && refusal(err) != nil {
+			r.proven.failed(rec)
 			err = errors.Join(err, r.undo(ctx, missing[:done]))
 		}
 		return nil, nil, err
 	}
-	r.proven.add(by)
+	r.proven.worked(by, rec)
 	kept, dropped, err := r.prune(ctx, rendered, there)
 	if err != nil {
 		return nil, nil, err

@@ -32,7 +32,8 @@ const (
 	resync = 10 * time.Minute
 	// again is when a record is looked at next that could not be rendered: a template or an API may come.
 	again = 30 * time.Second
-	// notYet is when a record is looked at again while it is not known what there is around it.
+	// notYet is when a record is looked at again that the cache has not seen as it is, or of which it is not known what there
+	// is around it.
 	notYet = 200 * time.Millisecond
 	// leaving is how long children have to go before the record goes without them; they are collected as garbage then.
 	leaving = time.Minute
@@ -85,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	if stale, err := r.guard(ctx, rec); stale || err != nil {
-		return reconcile.Result{}, err
+		return onceMore(stale), err
 	}
 	return r.deploy(ctx, rec)
 }
@@ -93,6 +94,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // mine reports whether the records of a namespace are looked after here.
 func (r *Reconciler) mine(namespace string) bool {
 	return len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, namespace)
+}
+
+// onceMore asks for a record that was stale.
+func onceMore(stale bool) reconcile.Result {
+	if !stale {
+		return reconcile.Result{}
+	}
+	return reconcile.Result{RequeueAfter: notYet}
 }
 
 // deploy has the cluster have what a record asks for, and says how it stands.
@@ -221,14 +230,14 @@ func (r *Reconciler) guard(ctx context.Context, rec *v1alpha1.DeploymentRecord) 
 	return r.setFinalizer(ctx, rec, controllerutil.AddFinalizer)
 }
 
-// setFinalizer puts the finalizer on a record, or takes it off, unless the record is another one by now: what the cache has
-// yet to see brings it here again.
+// setFinalizer puts the finalizer on a record, or takes it off, unless the record is another one by now. It is stale then, and
+// has to be looked at again: that others have written its status wakes nobody.
 func (r *Reconciler) setFinalizer(ctx context.Context, rec *v1alpha1.DeploymentRecord, set func(client.Object, string) bool) (stale bool, err error) {
 	before := rec.DeepCopy()
 	set(rec, v1alpha1.RecordFinalizer)
 	err = r.Client.Patch(ctx, rec, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return true, nil
+		return true, nil // if it is gone, that is what is found
 	}
 	if err != nil {
 		return false, fmt.Errorf("write the finalizer of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err)
@@ -255,14 +264,18 @@ func (r *Reconciler) remove(ctx context.Context, rec *v1alpha1.DeploymentRecord)
 		if _, err := r.report(ctx, rec, view{template: rec.Status.Template, children: children}, nil); err != nil {
 			failed = append(failed, err)
 		}
+		if err := errors.Join(failed...); err != nil {
+			return reconcile.Result{}, err
+		}
 		// Their end brings the record here again; should it be missed, the time does.
-		return reconcile.Result{RequeueAfter: leaving / 10}, errors.Join(failed...)
+		return reconcile.Result{RequeueAfter: leaving / 10}, nil
 	}
 	if late && len(children) > 0 {
 		r.say(rec, corev1.EventTypeWarning, v1alpha1.EventReasonChildrenLeft, "deleted although %d of its objects are still there: %s", len(children), names(children))
 	}
-	_, err = r.setFinalizer(ctx, rec, controllerutil.RemoveFinalizer)
-	return reconcile.Result{}, err
+	r.proven.forget(rec)
+	stale, err := r.setFinalizer(ctx, rec, controllerutil.RemoveFinalizer)
+	return onceMore(stale), err
 }
 
 // refusal says why a record cannot be deployed as asked, nil if that is not what an error says.

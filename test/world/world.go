@@ -164,8 +164,9 @@ func (w *World) Within(bound time.Duration, what string, condition func() (bool,
 	}
 }
 
-// Length returns how long a test that stands for minutes takes: short, or full in `make test-faults`.
-func Length(short, full time.Duration) time.Duration {
+// Length returns how much a test does that stands for minutes, a time or a number of times: short, or full in
+// `make test-faults`.
+func Length[T time.Duration | int](short, full T) T {
 	if os.Getenv("BERTH_TEST_LONG") != "" {
 		return full
 	}

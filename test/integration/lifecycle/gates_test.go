@@ -15,10 +15,10 @@ import (
 
 var gated = []func(*corev1.PodTemplateSpec){builders.Gated}
 
-func TestGatedPodsAreExactAfterTheSchedulerIsKilledTenTimesInTheMiddleOfBursts(t *testing.T) {
+func TestGatedPodsAreExactAfterTheSchedulerIsKilledAgainAndAgainInTheMiddleOfBursts(t *testing.T) {
 	w := world.New(t, wide()...)
 	s := w.RunScheduler(world.SchedulerOptions(world.SecondScheduler))
-	bursts(w, 10, []int{fewest, 100}, disturbance{
+	bursts(w, world.Length(3, 10), []int{fewest, 100}, disturbance{
 		pods:    gated,
 		strike:  func() { world.Kill(s) },
 		recover: func() { s = w.RunScheduler(world.SchedulerOptions(world.SecondScheduler)) },

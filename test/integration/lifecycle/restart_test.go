@@ -11,10 +11,10 @@ import (
 	"berth.dev/berth/test/world"
 )
 
-func TestTheMixIsExactAfterTheSchedulerIsKilledTenTimesInTheMiddleOfBursts(t *testing.T) {
+func TestTheMixIsExactAfterTheSchedulerIsKilledAgainAndAgainInTheMiddleOfBursts(t *testing.T) {
 	w := world.New(t, wide()...)
 	s := w.RunScheduler(world.SchedulerOptions(world.SecondScheduler))
-	bursts(w, 10, []int{fewest, 100}, disturbance{
+	bursts(w, world.Length(5, 10), []int{fewest, 100}, disturbance{
 		strike:  func() { world.Kill(s) },
 		recover: func() { s = w.RunScheduler(world.SchedulerOptions(world.SecondScheduler)) },
 	})

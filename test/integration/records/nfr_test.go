@@ -104,7 +104,7 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 
 // Where there is an autoscaler its least replicas are raised, where Knative scales its minScale. CR-25
 func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
-	s := measured(t, []string{"scaled", "kn"}, func(d *controller.Deployments) { d.Features.Knative = new(true) })
+	s := measured(t, []string{"scaled", "kn"}, func(d *controller.Deployments) { d.Features.Knative, d.NFR.MaxReplicas = new(true), 2 })
 	s.serveKnative()
 	scaled, kn := enforced("scaled", "add"), enforced("kn", "add")
 	scaled.Spec.TemplateHint, kn.Spec.TemplateHint = "k8s-deployment", "knative"
@@ -115,13 +115,13 @@ func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
 			return false, err.Error()
 		}
 		least := s.knativeAnnotations("kn")["autoscaling.knative.dev/minScale"]
-		return *hpa.Spec.MinReplicas == 3 && least == "3", fmt.Sprint(*hpa.Spec.MinReplicas, least, s.get("kn").Status)
+		return *hpa.Spec.MinReplicas == 2 && least == "2", fmt.Sprint(*hpa.Spec.MinReplicas, least, s.get("kn").Status)
 	})
 	for _, name := range []string{"scaled", "kn"} {
 		s.saw(name, v1alpha1.EventReasonNFRApplied)
 		s.Eventually("what was applied is in the status", func() (bool, string) {
 			applied := s.get(name).Status.LastApplied
-			return len(applied) == 1 && applied[0].Value == 3 && applied[0].Target == 4, fmt.Sprint(applied)
+			return len(applied) == 1 && applied[0].Value == 2 && applied[0].Target == 4, fmt.Sprint(applied)
 		})
 	}
 }
