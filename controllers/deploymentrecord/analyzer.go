@@ -290,5 +290,6 @@ func (a *Analyzer) write(ctx context.Context, rec *v1alpha1.DeploymentRecord, st
 	if sameMeasured(&rec.Status, &status, now) {
 		return nil
 	}
-	return writeStatus(ctx, a.Client, rec, &status, FloatOwner)
+	_, err := writeStatus(ctx, a.Client, rec, &status, FloatOwner)
+	return err
 }

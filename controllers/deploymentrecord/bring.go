@@ -108,11 +108,10 @@ func (r *Reconciler) missing(rec *v1alpha1.DeploymentRecord, rendered *deploymen
 func (r *Reconciler) try(ctx context.Context, rec *v1alpha1.DeploymentRecord, missing []*unstructured.Unstructured, there []child, known bool) error {
 	for _, want := range missing {
 		var err error
-		fresh := of(there, want) == nil
 		if known {
 			err = r.free(ctx, rec, want)
 		} else {
-			err = r.tryOne(ctx, rec, want, fresh)
+			err = r.tryOne(ctx, rec, want, of(there, want) == nil)
 		}
 		if err != nil {
 			return err

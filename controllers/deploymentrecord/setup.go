@@ -53,7 +53,8 @@ func Add(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	b := ctrl.NewControllerManagedBy(mgr).Named("deploymentrecord").
 		For(&v1alpha1.DeploymentRecord{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: asksForMore})).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: workers}).
-		Watches(&v1alpha1.DeploymentTemplate{}, everything).
+		// Its status counts records: that one more is rendered concerns no other.
+		Watches(&v1alpha1.DeploymentTemplate{}, everything, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(all, everything))
 	for _, kind := range watched() {
 		b = b.Watches(kind, owner)

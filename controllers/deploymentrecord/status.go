@@ -47,7 +47,7 @@ func (r *Reconciler) report(ctx context.Context, rec *v1alpha1.DeploymentRecord,
 		result.RequeueAfter = again
 	}
 	if !sameStatus(&rec.Status, &status) {
-		if err := writeStatus(ctx, r.Client, rec, &status, FieldOwner); err != nil {
+		if written, err := writeStatus(ctx, r.Client, rec, &status, FieldOwner); !written {
 			return reconcile.Result{}, err
 		}
 		notes = append(notes, turned(&rec.Status, &status)...)
@@ -71,13 +71,13 @@ func (r *Reconciler) say(rec *v1alpha1.DeploymentRecord, kind, reason, format st
 	r.Recorder.AnnotatedEventf(rec, annotations, kind, reason, format, args...)
 }
 
-// writeStatus applies a part of a record's status.
-func writeStatus(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord, status *v1alpha1.DeploymentRecordStatus, owner client.FieldOwner) error {
+// writeStatus applies a part of a record's status. It is not written, without an error, if the record is gone.
+func writeStatus(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord, status *v1alpha1.DeploymentRecordStatus, owner client.FieldOwner) (written bool, err error) {
 	version, err := apply.Status(ctx, c, recordKind, rec, status, owner)
 	if version != "" {
 		statusWrites.Inc()
 	}
-	return err
+	return version != "", err
 }
 
 // turned are the events of a change of phase.

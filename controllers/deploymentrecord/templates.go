@@ -14,9 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -27,18 +29,19 @@ import (
 // countEvery is how often a template's records are counted while they change.
 const countEvery = 2 * time.Second
 
-// templates says of DeploymentTemplates whether they can be rendered, and how many records are.
-type templates struct{ *Reconciler }
+// templateReconciler says of DeploymentTemplates whether they can be rendered, and how many records are.
+type templateReconciler struct{ *Reconciler }
 
 func addTemplates(mgr ctrl.Manager, r *Reconciler) error {
-	t := templates{r}
+	t := templateReconciler{r}
+	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	err := ctrl.NewControllerManagedBy(mgr).Named("deploymenttemplate").
-		For(&v1alpha1.DeploymentTemplate{}).
+		For(&v1alpha1.DeploymentTemplate{}, changed).
 		Watches(&v1alpha1.DeploymentRecord{}, t.ofRecords()).
 		// One that comes or goes hides another, or does so no more.
 		Watches(&v1alpha1.DeploymentTemplate{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: t.TemplateNamespace, Name: o.GetName()}}}
-		})).
+		}), changed).
 		Complete(t)
 	if err != nil {
 		return fmt.Errorf("add the controller of DeploymentTemplates: %w", err)
@@ -47,7 +50,7 @@ func addTemplates(mgr ctrl.Manager, r *Reconciler) error {
 }
 
 // ofRecords asks for the templates of records that come, go or are rendered with another one.
-func (t templates) ofRecords() handler.EventHandler {
+func (t templateReconciler) ofRecords() handler.EventHandler {
 	ask := func(q queue, o client.Object) {
 		if rec, ok := o.(*v1alpha1.DeploymentRecord); ok && rec.Status.Template != "" {
 			for _, namespace := range slices.Compact([]string{rec.Namespace, t.TemplateNamespace}) {
@@ -74,7 +77,7 @@ func (t templates) ofRecords() handler.EventHandler {
 }
 
 // Reconcile implements reconcile.Reconciler.
-func (t templates) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (t templateReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	template := &v1alpha1.DeploymentTemplate{}
 	if err := t.Client.Get(ctx, req.NamespacedName, template); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -95,7 +98,7 @@ func (t templates) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	statusWrites.Inc()
-	before, now := meta.FindStatusCondition(template.Status.Conditions, v1alpha1.ConditionAccepted), &status.Conditions[0]
+	before, now := meta.FindStatusCondition(template.Status.Conditions, v1alpha1.ConditionAccepted), meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAccepted)
 	if now.Status == metav1.ConditionFalse && (before == nil || before.Message != now.Message) {
 		t.Recorder.Event(template, corev1.EventTypeWarning, v1alpha1.EventReasonInvalidTemplate, now.Message)
 	}
@@ -103,12 +106,12 @@ func (t templates) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 }
 
 // usable reports whether records that this controller looks after can be rendered with the templates of a namespace.
-func (t templates) usable(namespace string) bool {
+func (t templateReconciler) usable(namespace string) bool {
 	return namespace == t.TemplateNamespace || t.mine(namespace)
 }
 
 // count counts the records that are rendered with a template.
-func (t templates) count(ctx context.Context, template *v1alpha1.DeploymentTemplate) (n int32, err error) {
+func (t templateReconciler) count(ctx context.Context, template *v1alpha1.DeploymentTemplate) (n int32, err error) {
 	var records v1alpha1.DeploymentRecordList
 	var others v1alpha1.DeploymentTemplateList
 	var where []client.ListOption
@@ -142,9 +145,7 @@ func ofTemplate(template *v1alpha1.DeploymentTemplate, invalid error, records in
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, deployment.ReasonInvalidTemplate, shorten(invalid.Error())
 	}
 	c.ObservedGeneration, c.LastTransitionTime = template.Generation, metav1.NewTime(now.Truncate(time.Second))
-	if before := meta.FindStatusCondition(template.Status.Conditions, c.Type); before != nil && before.Status == c.Status {
-		c.LastTransitionTime = before.LastTransitionTime
-	}
-	s.Conditions = []metav1.Condition{c}
+	s.Conditions = slices.Clone(template.Status.Conditions)
+	meta.SetStatusCondition(&s.Conditions, c)
 	return s
 }

@@ -140,7 +140,7 @@ func page(req *oaasdeployment.ListClassRuntimesRequest, records []*record) []*re
 
 // namespaceOf is the namespace that the metadata of a call names, else the configured one.
 func (f *front) namespaceOf(ctx context.Context) (string, error) {
-	return server.Metadata(ctx, server.NamespaceKey, f.namespace)
+	return server.Namespace(ctx, f.namespace)
 }
 
 // onWire has an error name fields as the proto does.

@@ -133,19 +133,18 @@ type options struct {
 }
 
 func (f *front) options(ctx context.Context) (options, error) {
-	namespace, err := server.Metadata(ctx, server.NamespaceKey, f.namespace)
+	namespace, err := server.Namespace(ctx, f.namespace)
 	if err != nil {
 		return options{}, err
 	}
-	asked, err := server.Metadata(ctx, formKey, "")
+	asked, given, err := server.Metadata(ctx, formKey)
 	if err != nil {
 		return options{}, err
 	}
-	switch f := form(asked); f {
-	case "", formAny, formMap:
-		return options{namespace: namespace, form: f}, nil
+	if given && asked != string(formAny) && asked != string(formMap) {
+		return options{}, refused(formKey, fmt.Sprintf("is %q, and must be any or map", asked))
 	}
-	return options{}, refused(formKey, fmt.Sprintf("is %q, and must be any or map", asked))
+	return options{namespace: namespace, form: form(asked)}, nil
 }
 
 func (o options) answer(l *Limit) (*tolerantv1.ResourceLimitResponse, error) {

@@ -8,18 +8,28 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// NamespaceKey is metadata that names the namespace that a call is about.
-const NamespaceKey = "berth-namespace"
+// namespaceKey is metadata that names the namespace that a call is about.
+const namespaceKey = "berth-namespace"
 
-// Metadata returns what the metadata of a call says under a key, or otherwise
-// if it says nothing. To say two things is an error.
-func Metadata(ctx context.Context, key, otherwise string) (string, error) {
+// Metadata returns what the metadata of a call says under a key, and whether it
+// says anything. To say two things is an error.
+func Metadata(ctx context.Context, key string) (value string, given bool, err error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	switch values := md.Get(key); len(values) {
 	case 0:
-		return otherwise, nil
+		return "", false, nil
 	case 1:
-		return values[0], nil
+		return values[0], true, nil
 	}
-	return "", Invalid(Violation{Field: key, Description: "is given more than once"})
+	return "", true, Invalid(Violation{Field: key, Description: "is given more than once"})
+}
+
+// Namespace returns the namespace that the metadata of a call names, or the
+// configured one if it names none.
+func Namespace(ctx context.Context, configured string) (string, error) {
+	namespace, given, err := Metadata(ctx, namespaceKey)
+	if !given {
+		return configured, err
+	}
+	return namespace, err
 }

@@ -43,6 +43,32 @@ func RightsOf(rules []rbacv1.PolicyRule) map[string]bool {
 	return granted
 }
 
+// RightsUsedBy returns the rights that a user has used in the whole run, and of
+// those that it was refused the last request.
+func (w *World) RightsUsedBy(user string) (used map[string]bool, refused map[string]Request) {
+	w.T.Helper()
+	used, refused = map[string]bool{}, map[string]Request{}
+	for _, r := range w.AuditAll(func(r Request) bool { return r.User == user }) {
+		if r.Code == http.StatusForbidden {
+			refused[r.Right()] = r
+		} else {
+			used[r.Right()] = true
+		}
+	}
+	return used, refused
+}
+
+// Unused returns the granted rights that are neither used nor explained, in order.
+func Unused(granted, used map[string]bool, explained map[string]string) (rights []string) {
+	for right := range granted {
+		if !used[right] && explained[right] == "" {
+			rights = append(rights, right)
+		}
+	}
+	slices.Sort(rights)
+	return rights
+}
+
 // ReadMetricsAsSomebody asks a program at a URL for its metrics with a token,
 // which it has to have reviewed. Nobody may read them without being allowed to.
 func (w *World) ReadMetricsAsSomebody(url string) {

@@ -3,8 +3,6 @@
 package controller_test
 
 import (
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,29 +42,14 @@ func TestEveryGrantedRightIsUsedOrExplainedAndNoneIsMissing(t *testing.T) {
 	granted := w.Grants("berth-controller")
 	var used map[string]bool
 	missing := func() []string {
-		used = map[string]bool{}
-		refused := map[string]world.Request{}
-		for _, r := range w.AuditAll(func(r world.Request) bool { return r.User == cluster.BerthControllerUser }) {
-			right := r.Right()
-			if r.Code == http.StatusForbidden {
-				refused[right] = r
-			} else {
-				used[right] = true
-			}
-		}
+		var refused map[string]world.Request
+		used, refused = w.RightsUsedBy(cluster.BerthControllerUser)
 		// What was granted at another time was no want of rights: an API server that has just started knows no roles yet,
 		// and a namespace that is being removed takes no more events.
 		for right, r := range refused {
 			require.True(t, used[right], "a request that was refused, and never granted: %s", r)
 		}
-		var missing []string
-		for right := range granted {
-			if !used[right] && unused[right] == "" {
-				missing = append(missing, right)
-			}
-		}
-		slices.Sort(missing)
-		return missing
+		return world.Unused(granted, used, unused)
 	}
 	w.Eventually("every right that is granted is used, or stands in the list above", func() (bool, string) {
 		m := missing()

@@ -3,8 +3,6 @@
 package profiles_test
 
 import (
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -58,24 +56,10 @@ func TestEveryGrantedRightIsUsedOrExplainedAndNoneIsMissing(t *testing.T) {
 	w.ReadMetricsAsSomebody(s.URL)
 
 	granted := w.Grants("berth-scheduler")
-	var used map[string]bool
-	missing := func() []string {
-		used = map[string]bool{}
-		for _, r := range w.AuditAll(func(r world.Request) bool { return r.User == cluster.BerthSchedulerUser }) {
-			used[r.Right()] = true
-			require.NotEqual(t, http.StatusForbidden, r.Code, "a request that was refused: %s", r)
-		}
-		var missing []string
-		for right := range granted {
-			if !used[right] && unused[right] == "" {
-				missing = append(missing, right)
-			}
-		}
-		slices.Sort(missing)
-		return missing
-	}
 	w.Eventually("every right that is granted is used, or stands in the list above", func() (bool, string) {
-		m := missing()
+		used, refused := w.RightsUsedBy(cluster.BerthSchedulerUser)
+		require.Empty(t, refused, "requests that were refused")
+		m := world.Unused(granted, used, unused)
 		return len(m) == 0, strings.Join(m, ", ")
 	})
 	for right := range unused {

@@ -5,8 +5,6 @@ package records_test
 import (
 	"fmt"
 	"maps"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -84,19 +82,8 @@ func TestZZEveryKindCanBeMadeAndTheRightsAreThoseThatAreUsed(t *testing.T) {
 		return creates && granted["patch "+what]
 	})
 	s.Eventually("every right that is granted is used", func() (bool, string) {
-		used := map[string]bool{}
-		for _, r := range s.AuditAll(func(r world.Request) bool { return r.User == cluster.BerthControllerUser }) {
-			if r.Code != http.StatusForbidden {
-				used[r.Right()] = true
-			}
-		}
-		var missing []string
-		for right := range granted {
-			if !used[right] {
-				missing = append(missing, right)
-			}
-		}
-		slices.Sort(missing)
+		used, _ := s.RightsUsedBy(cluster.BerthControllerUser)
+		missing := world.Unused(granted, used, nil)
 		return len(missing) == 0, strings.Join(missing, ", ")
 	})
 	for right := range granted {

@@ -135,8 +135,10 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	assert.Equal(t, req.Limits.NodeSelector, back.Limits.NodeSelector)
 	assert.JSONEq(t, affinityText, back.Limits.GetNodeAffinity())
 
-	_, err = s.any().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", "xml"), &anyform.GetResourceLimitRequest{Name: "mapped"})
-	served.Refused(t, err, codes.InvalidArgument, "berth-wire-form", "any or map")
+	for _, form := range []string{"xml", ""} {
+		_, err = s.any().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", form), &anyform.GetResourceLimitRequest{Name: "mapped"})
+		served.Refused(t, err, codes.InvalidArgument, "berth-wire-form", "any or map")
+	}
 }
 
 // RL-04, the half that Get shows, and RL-11.
