@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -31,8 +32,10 @@ func TestMain(m *testing.M) { os.Exit(world.Main(m, world.Options{})) }
 const (
 	workloads = 50 // in each namespace
 	replicas  = 10
-	// patience bounds the placement of all pods.
+	// patience bounds whatever is waited for, of one wave of namespaces.
 	patience = 15 * time.Minute
+	// wave is how many namespaces are filled at a time: what piles up makes the API server slower for all.
+	wave = 20
 	// envSize multiplies namespaces and nodes: 10 is 100,000 pods, which takes most of an hour.
 	envSize = "BERTH_SCALE"
 )
@@ -93,44 +96,54 @@ func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
 	assert.Less(t, rss, maxRSS, "peak RSS in MB")
 }
 
-// fill makes the workloads and waits until they are Ready.
+// fill makes the workloads, wave by wave, and waits until they are Ready.
 func fill(t *testing.T, w *world.World, namespaces int) (names []string) {
 	t.Helper()
-	var g errgroup.Group
-	g.SetLimit(8)
 	for n := range namespaces {
-		name := fmt.Sprintf("scale-%d", n)
-		names = append(names, name)
-		require.NoError(t, w.Cluster.CreateNamespace(w.Ctx, name))
-		t.Cleanup(func() { _ = w.Kube.CoreV1().Namespaces().Delete(w.Ctx, name, metav1.DeleteOptions{}) })
-		for i := range workloads {
-			g.Go(func() error {
-				app := fmt.Sprintf("app-%d", i)
-				for _, o := range []client.Object{builders.CapacityMix(app, 70, 2), builders.Deployment(app, replicas)} {
-					o.SetNamespace(name)
-					if err := w.Client.Create(w.Ctx, o); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+		names = append(names, fmt.Sprintf("scale-%d", n))
+	}
+	for some := range slices.Chunk(names, wave) {
+		var g errgroup.Group
+		g.SetLimit(8)
+		for _, name := range some {
+			require.NoError(t, w.Cluster.CreateNamespace(w.Ctx, name))
+			t.Cleanup(func() { _ = w.Kube.CoreV1().Namespaces().Delete(w.Ctx, name, metav1.DeleteOptions{}) })
+			for i := range workloads {
+				g.Go(func() error { return createWorkload(w, name, fmt.Sprintf("app-%d", i)) })
+			}
+		}
+		require.NoError(t, g.Wait())
+		for _, name := range some {
+			waitReady(t, w, name)
 		}
 	}
-	require.NoError(t, g.Wait())
-	for _, name := range names {
-		w.Within(patience, "the pods of "+name+" are Ready", func() (bool, string) {
-			list, err := w.Kube.AppsV1().Deployments(name).List(w.Ctx, metav1.ListOptions{ResourceVersion: "0"})
-			if err != nil {
-				return false, err.Error()
-			}
-			ready := 0
-			for i := range list.Items {
-				ready += int(list.Items[i].Status.ReadyReplicas)
-			}
-			return ready == workloads*replicas, strconv.Itoa(ready)
-		})
-	}
 	return names
+}
+
+// createWorkload makes a workload with its mix.
+func createWorkload(w *world.World, namespace, app string) error {
+	for _, o := range []client.Object{builders.CapacityMix(app, 70, 2), builders.Deployment(app, replicas)} {
+		o.SetNamespace(namespace)
+		if err := w.Client.Create(w.Ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func waitReady(t *testing.T, w *world.World, namespace string) {
+	t.Helper()
+	w.Within(patience, "the pods of "+namespace+" are Ready", func() (bool, string) {
+		list, err := w.Kube.AppsV1().Deployments(namespace).List(w.Ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return false, err.Error()
+		}
+		ready := 0
+		for i := range list.Items {
+			ready += int(list.Items[i].Status.ReadyReplicas)
+		}
+		return ready == workloads*replicas, strconv.Itoa(ready)
+	})
 }
 
 func count(t *testing.T, w *world.World, names []string) (all, satisfied int) {

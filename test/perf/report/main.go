@@ -15,9 +15,12 @@ import (
 	"berth.dev/berth/test/perf/bench"
 )
 
+// results is the file for machines.
+const results = "results.json"
+
 func main() {
 	in := flag.String("in", "out/bench", "folder with the results of the suites")
-	out := flag.String("out", "", "folder for report.md, results.json and the plots; by default nothing is written")
+	out := flag.String("out", "", "folder for report.md, results.json and the plots; suites that were not measured again stay as they are there. By default nothing is written")
 	gate := flag.Bool("gate", false, "end with 1 if a goal is missed")
 	flag.Parse()
 	missed, err := run(os.Stdout, *in, *out)
@@ -37,6 +40,18 @@ func run(w io.Writer, in, out string) (missed int, err error) {
 	}
 	if len(suites) == 0 {
 		return 0, fmt.Errorf("%s has no results: make bench, or make bench-full, measures", in)
+	}
+	if out != "" {
+		// A machine that measures one suite has nothing of what others measured before.
+		before, err := lastWritten(filepath.Join(out, results))
+		if err != nil {
+			return 0, err
+		}
+		for name, suite := range before {
+			if suites[name] == nil {
+				suites[name] = suite
+			}
+		}
 	}
 	verdicts := judge(suites)
 	for _, v := range verdicts {
@@ -71,5 +86,5 @@ func writeAll(out string, suites map[string]*bench.Suite, verdicts []verdict) er
 			return err
 		}
 	}
-	return writeJSON(filepath.Join(out, "results.json"), suites, verdicts)
+	return writeJSON(filepath.Join(out, results), suites, verdicts)
 }

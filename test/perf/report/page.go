@@ -4,8 +4,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -154,27 +156,47 @@ func metricsOf(r *bench.Result) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// page is what results.json holds.
+type page struct {
+	Goals  []judged                `json:"goals"`
+	Suites map[string]*bench.Suite `json:"suites"`
+}
+
+type judged struct {
+	What  string   `json:"what"`
+	Goal  string   `json:"goal"`
+	Got   *float64 `json:"got,omitempty"`
+	State string   `json:"state"`
+}
+
+// lastWritten reads the suites of a file that writeJSON wrote; of none there are none.
+func lastWritten(file string) (map[string]*bench.Suite, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var p page
+	if err := json.Unmarshal(text, &p); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return p.Suites, nil
+}
+
 // writeJSON writes all results and verdicts for machines.
 func writeJSON(file string, suites map[string]*bench.Suite, verdicts []verdict) error {
-	type judged struct {
-		What  string   `json:"what"`
-		Goal  string   `json:"goal"`
-		Got   *float64 `json:"got,omitempty"`
-		State string   `json:"state"`
-	}
-	page := struct {
-		Goals  []judged                `json:"goals"`
-		Suites map[string]*bench.Suite `json:"suites"`
-	}{Suites: suites}
+	p := page{Suites: suites}
 	for i := range verdicts {
 		v := &verdicts[i]
 		j := judged{What: v.what, Goal: v.goalText(), State: strings.Trim(v.state(), "*")}
 		if v.measured {
 			j.Got = &v.got
 		}
-		page.Goals = append(page.Goals, j)
+		p.Goals = append(p.Goals, j)
 	}
-	text, err := json.MarshalIndent(page, "", " ")
+	text, err := json.MarshalIndent(p, "", " ")
 	if err != nil {
 		return err
 	}

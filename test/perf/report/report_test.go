@@ -79,6 +79,30 @@ func requireXML(t *testing.T, file string) {
 	}
 }
 
+func TestWhatIsNotMeasuredAgainStays(t *testing.T) {
+	out := t.TempDir()
+	first := t.TempDir()
+	require.NoError(t, measured(0.09).Save(first))
+	_, err := run(io.Discard, first, out)
+	require.NoError(t, err)
+
+	second, other := t.TempDir(), bench.NewSuite("other", "go test …")
+	other.Add(bench.Result{Name: "case", Rounds: []bench.Round{{Peers: map[string]bench.Values{"P0": {"pods_per_s": 1}}}}})
+	require.NoError(t, other.Save(second))
+	var b strings.Builder
+	_, err = run(&b, second, out)
+	require.NoError(t, err)
+	assert.Contains(t, b.String(), "| 0.090 | met |")
+	suites, err := lastWritten(filepath.Join(out, results))
+	require.NoError(t, err)
+	assert.Len(t, suites, 2)
+
+	require.NoError(t, measured(0.11).Save(second))
+	_, err = run(&b, second, out)
+	require.NoError(t, err)
+	assert.Contains(t, b.String(), "| 0.110 | **missed** |", "what is measured again takes its place")
+}
+
 func TestNothingMeasuredSaysWhatToDo(t *testing.T) {
 	_, err := run(io.Discard, t.TempDir(), "")
 	require.ErrorContains(t, err, "make bench")
