@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-base/term"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/internal/buildinfo"
 )
 
 const about = `berth-controller keeps an eye on the mix of spot and on-demand of every workload.
@@ -36,7 +37,7 @@ func newCommand(run func(context.Context, *controller.Configuration) error) *cob
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if printVersion {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), buildinfo.Line("berth-controller"))
 				return err
 			}
 			if err := o.logs.apply(cmd.ErrOrStderr()); err != nil {

@@ -31,6 +31,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/deploymentrecord"
+	"berth.dev/berth/internal/buildinfo"
 )
 
 const (
@@ -49,7 +50,7 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 func run(ctx context.Context, c *controller.Configuration) error {
 	log := ctrl.Log.WithName("berth-controller")
 	ctx = ctrl.LoggerInto(ctx, log)
-	log.Info("Starting", "version", version(), "dryRun", c.DryRun, "namespaces", c.Namespaces)
+	log.Info("Starting", "version", buildinfo.Version(), "dryRun", c.DryRun, "namespaces", c.Namespaces)
 	config, err := clientConfig(c.ClientConnection)
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func clientConfig(c controller.ClientConnection) (*rest.Config, error) {
 		return nil, fmt.Errorf("find the API server: %w", err)
 	}
 	config.QPS, config.Burst = float32(c.QPS), int(c.Burst)
-	config.UserAgent = "berth-controller/" + version()
+	config.UserAgent = "berth-controller/" + buildinfo.Version()
 	return config, nil
 }
 

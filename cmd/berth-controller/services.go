@@ -12,6 +12,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers"
+	"berth.dev/berth/internal/buildinfo"
 	internal "berth.dev/berth/internal/deployment"
 	"berth.dev/berth/services/deployment"
 	"berth.dev/berth/services/resourcelimit"
@@ -32,7 +33,7 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) error {
 	}
 	err = deployment.Add(s, mgr.GetConfig(), deployment.Options{
 		Namespace: c.Services.Deployments.Namespace, TemplateNamespace: c.Deployments.TemplateNamespace,
-		Version: version(), Nodes: mgr.GetCache(), Preconditions: deployable(c),
+		Version: buildinfo.Version(), Nodes: mgr.GetCache(), Preconditions: deployable(c),
 	})
 	if err != nil {
 		return fmt.Errorf("add the services: %w", err)

@@ -3,12 +3,12 @@
 package main
 
 import (
-	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"berth.dev/berth/internal/buildinfo"
 )
 
 func init() {
@@ -16,19 +16,6 @@ func init() {
 		Name: "berth_build_info",
 		Help: "1, with the version of berth-controller and of Go as labels.",
 	}, []string{"version", "go_version"})
-	build.WithLabelValues(version(), runtime.Version()).Set(1)
+	build.WithLabelValues(buildinfo.Version(), runtime.Version()).Set(1)
 	metrics.Registry.MustRegister(build)
-}
-
-// version is what the go command found out when it built this: a tag, or a pseudo-version with the commit.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
-}
-
-func versionLine() string {
-	return fmt.Sprintf("berth-controller %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

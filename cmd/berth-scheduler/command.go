@@ -54,6 +54,7 @@ kube-scheduler; the arguments of the plugins are in docs/configuration.md.`,
 }
 
 func run(cmd *cobra.Command, opts *options.Options, leads func(), plugins []app.Option) error {
+	printVersion(cmd.OutOrStdout(), cmd.Flags())
 	verflag.PrintAndExitIfRequested()
 	features := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, features); err != nil {

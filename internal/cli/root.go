@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/cli/live"
 )
 
@@ -115,7 +116,7 @@ func (o *options) restConfig() (*rest.Config, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 300
-	config.UserAgent = "kubectl-berth/" + version()
+	config.UserAgent = "kubectl-berth/" + buildinfo.Version()
 	return config, nil
 }
 

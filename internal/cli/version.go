@@ -5,21 +5,12 @@ package cli
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/buildinfo"
 )
-
-// version is what the go command found out when it built this: a tag, or a pseudo-version with the commit.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
-}
 
 // Version is what `version` prints.
 type Version struct {
@@ -37,11 +28,11 @@ func newVersion(o *options) *cobra.Command {
 		Short: "Print the version of this plugin",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := Version{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, API: v1alpha1.SchemeGroupVersion.String()}
+			v := Version{Version: buildinfo.Version(), Go: runtime.Version(), Platform: buildinfo.Platform(), API: v1alpha1.SchemeGroupVersion.String()}
 			if done, err := o.printed(v); done {
 				return err
 			}
-			_, err := fmt.Fprintf(o.Out, "kubectl-berth %s %s %s, API %s\n", v.Version, v.Go, v.Platform, v.API)
+			_, err := fmt.Fprintf(o.Out, "%s, API %s\n", buildinfo.Line("kubectl-berth"), v.API)
 			return err
 		},
 	}
