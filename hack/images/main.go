@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command images builds the container images of berth-scheduler and
+// berth-controller: one static program and the certificate authorities of the
+// web, no shell, no user but nonroot. It needs no container engine. The same
+// source, flags and Go version give the same digests.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// programs are the images, and the packages of their programs.
+var programs = []string{"berth-scheduler", "berth-controller"}
+
+type options struct {
+	// root is the repository.
+	root string
+	// out is where the tar files go.
+	out string
+	// registry is the first part of the images' names.
+	registry string
+	tag      string
+	// platforms are OS/ARCH. More than one is for pushing only: a tar file is of one.
+	platforms []string
+	ldflags   string
+	push      bool
+}
+
+func main() {
+	var o options
+	var platforms string
+	flag.StringVar(&o.root, "root", ".", "The `folder` of the repository.")
+	flag.StringVar(&o.out, "out", "out/images", "The `folder` for NAME.tar, which docker load, kind load image-archive and ctr images import take.")
+	flag.StringVar(&o.registry, "registry", "localhost", "The `registry` and, if any, the path in it: REGISTRY/berth-scheduler.")
+	flag.StringVar(&o.tag, "tag", "", "The images' `tag`.")
+	flag.StringVar(&platforms, "platform", "linux/amd64", "`OS/ARCH`; with -push several, separated by commas.")
+	flag.StringVar(&o.ldflags, "ldflags", "", "`Flags` for the linker, in addition to -s -w.")
+	flag.BoolVar(&o.push, "push", false, "Push the images to the registry, as the user that docker login has left.")
+	flag.Parse()
+	o.platforms = strings.Split(platforms, ",")
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options) error {
+	if o.tag == "" {
+		return errors.New("-tag is required")
+	}
+	if len(o.platforms) > 1 && !o.push {
+		return fmt.Errorf("-platform %s: a tar file holds one platform; use -push", strings.Join(o.platforms, ","))
+	}
+	for _, program := range programs {
+		// weak: localhost and registries with a port are names as good as any.
+		ref, err := name.NewTag(fmt.Sprintf("%s/%s:%s", o.registry, program, o.tag), name.WeakValidation)
+		if err != nil {
+			return err
+		}
+		images := map[string]v1.Image{}
+		for _, platform := range o.platforms {
+			if images[platform], err = build(o, program, platform); err != nil {
+				return fmt.Errorf("%s for %s: %w", program, platform, err)
+			}
+		}
+		if err := deliver(o, ref, images); err != nil {
+			return fmt.Errorf("%s: %w", ref, err)
+		}
+	}
+	return nil
+}
+
+// deliver pushes the images of the platforms under one name, or writes the only one to a file.
+func deliver(o options, ref name.Tag, images map[string]v1.Image) error {
+	if !o.push {
+		image := images[o.platforms[0]]
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return err
+		}
+		file := filepath.Join(o.out, filepath.Base(ref.RepositoryStr())+".tar")
+		if err := tarball.WriteToFile(file, ref, image); err != nil {
+			return err
+		}
+		return say(file, ref, image)
+	}
+	login := remote.WithAuthFromKeychain(authn.DefaultKeychain)
+	if len(o.platforms) == 1 {
+		image := images[o.platforms[0]]
+		if err := remote.Write(ref, image, login); err != nil {
+			return err
+		}
+		return say("pushed", ref, image)
+	}
+	var index v1.ImageIndex = empty.Index
+	for _, platform := range o.platforms {
+		p, err := v1.ParsePlatform(platform)
+		if err != nil {
+			return err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: images[platform], Descriptor: v1.Descriptor{Platform: p}})
+	}
+	if err := remote.WriteIndex(ref, index, login); err != nil {
+		return err
+	}
+	digest, err := index.Digest()
+	fmt.Printf("pushed  %s  %s  %s\n", ref, digest, strings.Join(o.platforms, ","))
+	return err
+}
+
+func say(where string, ref name.Tag, image v1.Image) error {
+	digest, err := image.Digest()
+	if err != nil {
+		return err
+	}
+	size, err := unpacked(image)
+	fmt.Printf("%s  %s  %s  %.1f MB\n", where, ref, digest, float64(size)/1e6)
+	return err
+}
+
+func unpacked(image v1.Image) (size int64, err error) {
+	layers, err := image.Layers()
+	for _, layer := range layers {
+		n, err := layer.Size()
+		if err != nil {
+			return 0, err
+		}
+		size += n
+	}
+	return size, err
+}
