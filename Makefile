@@ -58,8 +58,22 @@ cluster-down: ## Stop it and remove .cluster/
 build: ## Build the binaries into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
+# The images' registry and, if any, the path in it; PUSH=1 pushes them there.
+REGISTRY ?= localhost
+PUSH ?=
+PLATFORMS ?= linux/$(shell go env GOARCH)
+
+.PHONY: images
+images: ## Build the images into out/images, no container engine needed (REGISTRY=localhost VERSION= PLATFORMS= PUSH=1)
+	cd hack/images && go run . -root $(CURDIR) -out $(CURDIR)/out/images -registry $(REGISTRY) -tag $(VERSION) \
+		-platform $(PLATFORMS) -ldflags '$(LDFLAGS)' $(if $(PUSH),-push)
+
+.PHONY: chart
+chart: ## Package the Helm chart into out/
+	$$(go run ./hack/cluster/cmd/berth-cluster path helm) package manifests/chart --destination out
+
 .PHONY: generate
-generate: ## Write the generated code and the CRDs
+generate: ## Write the generated code, the CRDs, the chart's copies of manifests/ and install.yaml
 	hack/codegen/generate.sh
 
 .PHONY: clean
@@ -76,6 +90,7 @@ UNIT := $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e 
 test-unit: ## Unit and property tests
 	go vet ./...
 	go test $(UNIT)
+	cd hack/images && go test .
 	cd test/perf/upstream && go test -vet=off . # vet would look at all of the API server first
 
 .PHONY: test-race
@@ -97,6 +112,16 @@ test-scale: ## 1,000 workloads with 10,000 pods on 500 nodes: memory and time of
 .PHONY: test-karpenter
 test-karpenter: ## Beside Karpenter and its KWOK provider: the mix with the gate, the livelock without (minutes; not in `make test`)
 	BERTH_TEST_NO_RACE=1 go test -timeout 60m -count=1 -v ./test/karpenter/...
+
+# Newer API servers, and the suites that run against them.
+SERVERS ?= 1.36 1.37
+SERVER_SUITES ?= crd inputs placement scaling rollouts workloads preemption lifecycle gates fallback limits sizing profiles \
+	controller rebalance services records install
+
+.PHONY: test-servers
+test-servers: ## Against API servers and controller managers of newer versions (SERVERS="1.36 1.37"; half an hour each; not in `make test`)
+	for version in $(SERVERS); do BERTH_SERVER=$$version BERTH_TEST_NO_RACE=1 \
+		go test -p 2 -timeout 60m -count=1 $(SERVER_SUITES:%=./test/integration/%); done
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each
@@ -122,7 +147,7 @@ bench-drain: ## Schedulers as processes of their own against the API server's fl
 	BERTH_BENCH=full $(BENCH) go test -count=1 -timeout 2h -v -run TestDrain ./test/perf/drain
 
 .PHONY: bench-services
-bench-services: ## The gRPC services under load, beside a plain client (about 10 minutes; BERTH_BENCH_CASES, BERTH_BENCH_ROUNDS)
+bench-services: ## The gRPC services under load, beside a plain client (over an hour, for what was written has to come to rest; BERTH_BENCH_CASES, BERTH_BENCH_ROUNDS)
 	BERTH_BENCH=full $(BENCH) go test -count=1 -timeout 1h -v -run TestServices ./test/perf/services
 
 .PHONY: bench-upstream

@@ -10,11 +10,11 @@ cd "$root"
 copy="$(mktemp -d)"
 trap 'rm -rf "$copy"' EXIT
 
-generated="apis manifests/crds test/wire"
+generated="apis manifests/crds manifests/chart/files manifests/install.yaml test/wire"
 cp -r --parents $generated go.mod go.sum "$copy"
 
 restore() {
-	rm -rf manifests/crds
+	rm -rf manifests/crds manifests/chart/files
 	cp -r "$copy/." .
 	rm -rf "$copy"
 }

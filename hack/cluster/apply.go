@@ -29,13 +29,17 @@ import (
 // fieldManager owns what ApplyFiles and Apply write.
 const fieldManager = "berth-cluster"
 
+// kustomization is no object of the API.
+const kustomization = "kustomization.yaml"
+
 var (
 	crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	// applyFirst lists the kinds that others depend on.
 	applyFirst = []string{"Namespace", "CustomResourceDefinition"}
 )
 
-// ApplyFiles applies YAML files by server-side apply; a directory stands for the .yaml, .yml and .json files in it.
+// ApplyFiles applies YAML files by server-side apply; a directory stands for the .yaml, .yml and .json files in it, but for its
+// kustomization.yaml.
 // Namespaces and CRDs go first, whatever the order, and CRDs are waited for. A path that does not exist is an error that
 // wraps fs.ErrNotExist.
 func (c *Cluster) ApplyFiles(ctx context.Context, paths ...string) error {
@@ -83,7 +87,7 @@ func manifestFiles(path string) ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) && !e.IsDir() {
+		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) && !e.IsDir() && e.Name() != kustomization {
 			out = append(out, filepath.Join(path, e.Name()))
 		}
 	}

@@ -11,24 +11,57 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
 // kubeVersion is the version of the Kubernetes commands; controlplane/go.mod must require the same.
 const kubeVersion = "v1.34.10"
 
-// StockScheduler is the name of the unchanged kube-scheduler, for Binary.
-const StockScheduler = "kube-scheduler"
+// ServerEnv names a minor version of Kubernetes, "1.36" say, that the API server and the controller manager are of in place
+// of ours: users upgrade those first. etcd, kubectl, the stock scheduler and Berth stay what they are.
+const ServerEnv = "BERTH_SERVER"
+
+// servers are the versions that ServerEnv can name; server-<minor>/go.mod must require the same.
+var servers = map[string]string{"1.36": "v1.36.3", "1.37": "v1.37.1"}
+
+// Commands for Binary, beside the components.
+const (
+	// StockScheduler is the unchanged kube-scheduler.
+	StockScheduler = "kube-scheduler"
+	Kubectl        = "kubectl"
+	Helm           = "helm"
+	Kind           = "kind"
+)
 
 // source says where a command comes from: a package, built in one of the nested modules beside this file, with build tags
 // and edits.
 type source struct {
 	module, pkg, tags string
 	edits             []edit
+	// version of Kubernetes that the command says it is; default kubeVersion.
+	version string
+}
+
+// sourceOf returns where a command comes from.
+func sourceOf(name string) (source, error) {
+	src, ok := sources[name]
+	if !ok {
+		return source{}, fmt.Errorf("build %s: not a command of the local cluster", name)
+	}
+	src.version = kubeVersion
+	if minor := os.Getenv(ServerEnv); minor != "" && (name == APIServer || name == ControllerManager) {
+		if src.version, ok = servers[minor]; !ok {
+			return source{}, fmt.Errorf("%s=%s: not one of %s", ServerEnv, minor, strings.Join(slices.Sorted(maps.Keys(servers)), ", "))
+		}
+		src.module = "server-" + minor
+	}
+	return src, nil
 }
 
 var sources = map[string]source{
@@ -37,13 +70,16 @@ var sources = map[string]source{
 	ControllerManager: {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager"},
 	// The tags of Berth's programs: memory is compared, and a larger program has more of it resident.
 	StockScheduler:   {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kube-scheduler", tags: BuildTags},
+	Kubectl:          {module: "controlplane", pkg: "k8s.io/kubernetes/cmd/kubectl"},
+	Helm:             {module: "helm", pkg: "helm.sh/helm/v3/cmd/helm"},
+	Kind:             {module: "kind", pkg: "sigs.k8s.io/kind"},
 	KWOK:             {module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 	KarpenterBinary:  {module: "karpenter", pkg: karpenterModule + "/kwok", edits: karpenterEdits},
 	PrometheusBinary: {module: "prometheus", pkg: prometheusModule + "/cmd/prometheus", edits: prometheusEdits},
 }
 
-// Binary returns the path of a command (a component's name, StockScheduler, KarpenterBinary or PrometheusBinary), which it
-// builds if need be.
+// Binary returns the path of a command (a component's name, StockScheduler, Kubectl, Helm, Kind, KarpenterBinary or
+// PrometheusBinary), which it builds if need be.
 func Binary(ctx context.Context, out io.Writer, name string) (string, error) {
 	paths, err := binaries(ctx, out, name)
 	return paths[name], err
@@ -70,16 +106,16 @@ func binaries(ctx context.Context, out io.Writer, names ...string) (map[string]s
 
 // built returns a command from the cache. A build waits for any other process that builds the same one.
 func built(ctx context.Context, out io.Writer, name string) (string, error) {
-	src, ok := sources[name]
-	if !ok {
-		return "", fmt.Errorf("build %s: not a command of the local cluster", name)
+	src, err := sourceOf(name)
+	if err != nil {
+		return "", err
 	}
 	here, err := sourceDir()
 	if err != nil {
 		return "", err
 	}
 	module := filepath.Join(here, src.module)
-	key, err := moduleKey(module, src.tags, src.edits)
+	key, err := moduleKey(module, src)
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", name, err)
 	}
@@ -101,7 +137,7 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 	}
 	partial := path + ".partial"
 	// Tags are given even if there are none: those of GOFLAGS are not for these builds.
-	args := []string{"build", "-tags=" + src.tags, "-ldflags=" + ldflags(), "-o", partial}
+	args := []string{"build", "-tags=" + src.tags, "-ldflags=" + ldflags(src.version), "-o", partial}
 	if len(src.edits) > 0 {
 		dir, err := os.MkdirTemp("", "berth-build-")
 		if err != nil {
@@ -206,7 +242,7 @@ func cacheDir() (string, error) {
 
 // moduleKey names a set of builds: all versions (go.mod, go.sum), the Go version, the platform, the flags, the tags and the
 // edits.
-func moduleKey(module, tags string, edits []edit) (string, error) {
+func moduleKey(module string, src source) (string, error) {
 	h := sha256.New()
 	for _, name := range []string{"go.mod", "go.sum"} {
 		b, err := os.ReadFile(filepath.Join(module, name))
@@ -215,11 +251,11 @@ func moduleKey(module, tags string, edits []edit) (string, error) {
 		}
 		h.Write(b)
 	}
-	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, ldflags())
-	if tags != "" {
-		fmt.Fprintln(h, tags)
+	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, ldflags(src.version))
+	if src.tags != "" {
+		fmt.Fprintln(h, src.tags)
 	}
-	for _, e := range edits {
+	for _, e := range src.edits {
 		fmt.Fprintf(h, "%q\n", e)
 	}
 	return filepath.Base(module) + "-" + hex.EncodeToString(h.Sum(nil)[:8]), nil
@@ -227,12 +263,12 @@ func moduleKey(module, tags string, edits []edit) (string, error) {
 
 // ldflags sets the version that the Kubernetes commands report; clients cannot parse the default. Linker flags leave the
 // build cache shared with plain builds.
-func ldflags() string {
-	major, minor, _ := strings.Cut(strings.TrimPrefix(kubeVersion, "v"), ".")
+func ldflags(version string) string {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
 	values := []string{
-		"gitVersion=" + kubeVersion, "gitMajor=" + major, "gitMinor=" + minor,
-		"gitCommit=" + kubeVersion, "gitTreeState=clean", "buildDate=1970-01-01T00:00:00Z",
+		"gitVersion=" + version, "gitMajor=" + major, "gitMinor=" + minor,
+		"gitCommit=" + version, "gitTreeState=clean", "buildDate=1970-01-01T00:00:00Z",
 	}
 	var flags []string
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {

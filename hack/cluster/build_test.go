@@ -13,6 +13,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestAServerOfAnotherVersionIsAnotherBuild(t *testing.T) {
+	ours, err := sourceOf(APIServer)
+	require.NoError(t, err)
+	t.Setenv(ServerEnv, "1.36")
+	newer, err := sourceOf(APIServer)
+	require.NoError(t, err)
+	assert.Equal(t, "controlplane "+kubeVersion, ours.module+" "+ours.version)
+	assert.Equal(t, "server-1.36 "+servers["1.36"], newer.module+" "+newer.version)
+	stock, err := sourceOf(StockScheduler)
+	require.NoError(t, err)
+	assert.Equal(t, kubeVersion, stock.version)
+	t.Setenv(ServerEnv, "1.12")
+	_, err = sourceOf(APIServer)
+	require.ErrorContains(t, err, "1.36, 1.37")
+	_, err = sourceOf("kube-proxy")
+	require.ErrorContains(t, err, "kube-proxy")
+}
+
 // A template can call any method by its name. Where one can be executed, the linker keeps every method of every type:
 // a third of the program, and more memory than the controller may take.
 func TestTheProgramsCannotExecuteTemplates(t *testing.T) {

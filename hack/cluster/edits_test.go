@@ -28,15 +28,15 @@ func TestAnEditOfATextThatIsNotThereIsAnError(t *testing.T) {
 }
 
 func TestADifferentEditOrTagIsADifferentBuild(t *testing.T) {
-	plain, err := moduleKey("karpenter", "", nil)
+	plain, err := moduleKey("karpenter", source{})
 	require.NoError(t, err)
-	edited, err := moduleKey("karpenter", "", karpenterEdits)
+	edited, err := moduleKey("karpenter", source{edits: karpenterEdits})
 	require.NoError(t, err)
-	again, err := moduleKey("karpenter", "", karpenterEdits)
+	again, err := moduleKey("karpenter", source{edits: karpenterEdits})
 	require.NoError(t, err)
 	assert.NotEqual(t, plain, edited)
 	assert.Equal(t, edited, again)
-	tagged, err := moduleKey("karpenter", BuildTags, nil)
+	tagged, err := moduleKey("karpenter", source{tags: BuildTags})
 	require.NoError(t, err)
 	assert.NotEqual(t, plain, tagged)
 }

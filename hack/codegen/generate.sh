@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes every generated file of apis/, manifests/crds/ and test/wire/. The generators are pinned in hack/tools/go.mod and built by
+# Writes every generated file of apis/, manifests/ and test/wire/. The generators are pinned in hack/tools/go.mod and built by
 # the go command, so this works offline once the modules are cached, and gives the same bytes every time.
 # Old output needs no removal first: the generators skip it by its build tag and write over it.
 set -euo pipefail
@@ -24,7 +24,8 @@ mkdir "$tmp/bin" "$tmp/crds"
 	k8s.io/code-generator/cmd/conversion-gen \
 	k8s.io/code-generator/cmd/deepcopy-gen \
 	k8s.io/code-generator/cmd/defaulter-gen \
-	sigs.k8s.io/controller-tools/cmd/controller-gen)
+	sigs.k8s.io/controller-tools/cmd/controller-gen \
+	sigs.k8s.io/kustomize/kustomize/v5)
 
 "$tmp/bin/deepcopy-gen" --go-header-file "$header" --output-file zz_generated.deepcopy.go \
 	./apis/v1alpha1 ./apis/config ./apis/config/v1
@@ -36,7 +37,7 @@ for crd in "$tmp"/crds/*.yaml; do
 	sed -i '1i # SPDX-License-Identifier: Apache-2.0' "$crd"
 done
 mkdir -p manifests/crds
-rm -f manifests/crds/*.yaml
+rm -f manifests/crds/berth.dev_*.yaml
 cp "$tmp"/crds/*.yaml manifests/crds/
 
 "$tmp/bin/protos" -plugins "$tmp/bin" -import apis/proto \
@@ -45,3 +46,16 @@ cp "$tmp"/crds/*.yaml manifests/crds/
 	oaas/health/health.proto berth/oaas/v1/tolerant.proto
 "$tmp/bin/protos" -plugins "$tmp/bin" -import test/wire anyform/anyform.proto mapform/mapform.proto \
 	oaasplan/oaasplan.proto oaashead/deployment.proto oaashead/health.proto
+
+# The chart's copies of manifests/: Helm reads nothing outside of a chart.
+rm -rf manifests/chart/files
+mkdir manifests/chart/files
+(cd manifests && find crds rbac scheduler controller webhook services templates monitoring -type f \
+	! -name kustomization.yaml ! -name deployment.yaml ! -name namespace.yaml ! -path controller/config.yaml \
+	-exec cp --parents {} chart/files/ \;)
+
+{
+	echo "# SPDX-License-Identifier: Apache-2.0"
+	echo "# manifests/overlays/second-scheduler, rendered (make generate)."
+	"$tmp/bin/kustomize" build manifests/overlays/second-scheduler
+} >manifests/install.yaml

@@ -29,8 +29,8 @@ const (
 
 const (
 	controllerLease = "berth-controller"
-	rbacFiles       = "kubectl apply -f manifests/rbac"
-	installCRDs     = "kubectl apply -f manifests/crds"
+	rbacFiles       = "kubectl apply -k manifests/rbac"
+	installCRDs     = "kubectl apply -k manifests/crds"
 )
 
 func (p *patient) version(r *Report) error {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command berth-cluster starts and stops a local cluster with Berth that stays: `make cluster-up`, `make cluster-down`.
+// Command berth-cluster starts and stops a local cluster with Berth that stays: `make cluster-up`, `make cluster-down`. It also
+// builds the kubectl, the helm and the kind that the tests use.
 package main
 
 import (
@@ -11,6 +12,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"berth.dev/berth/hack/cluster"
@@ -18,6 +21,7 @@ import (
 
 const usage = `usage: berth-cluster up [--spot N] [--on-demand N] [--cpu CPUS] [--pods N]
        berth-cluster down
+       berth-cluster path kubectl|helm|kind
 `
 
 func main() {
@@ -33,6 +37,9 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return fmt.Errorf("what to do is missing\n%s", usage)
+	}
+	if args[0] == "path" {
+		return path(ctx, args[1:], out)
 	}
 	root, err := cluster.RepoRoot()
 	if err != nil {
@@ -62,4 +69,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	default:
 		return fmt.Errorf("unknown command %q\n%s", args[0], usage)
 	}
+}
+
+// path prints where a tool is, and builds it first if need be.
+func path(ctx context.Context, args []string, out io.Writer) error {
+	if tools := []string{cluster.Kubectl, cluster.Helm, cluster.Kind}; len(args) != 1 || !slices.Contains(tools, args[0]) {
+		return fmt.Errorf("path needs one of %s\n%s", strings.Join(tools, ", "), usage)
+	}
+	file, err := cluster.Binary(ctx, os.Stderr, args[0])
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, file)
+	return err
 }
