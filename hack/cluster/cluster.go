@@ -107,7 +107,7 @@ func (c *Cluster) waitServing(ctx context.Context) error {
 	if c.opts.NoControllerManager {
 		return nil
 	}
-	return c.waitServiceAccount(ctx, "default")
+	return waitServiceAccount(ctx, c.Client(), "default")
 }
 
 func (c *Cluster) wantedComponents() []string {

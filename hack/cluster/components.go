@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -274,10 +275,10 @@ func (c *Cluster) insecureClient() (*http.Client, error) {
 }
 
 // waitServiceAccount waits until pods can be created in a namespace: the API server asks for its default service account.
-func (c *Cluster) waitServiceAccount(ctx context.Context, namespace string) error {
-	client := c.Client().CoreV1().ServiceAccounts(namespace)
+func waitServiceAccount(ctx context.Context, client kubernetes.Interface, namespace string) error {
+	accounts := client.CoreV1().ServiceAccounts(namespace)
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
-		_, err := client.Get(ctx, "default", metav1.GetOptions{})
+		_, err := accounts.Get(ctx, "default", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}

@@ -269,12 +269,24 @@ func orDefault(s, other string) string {
 
 // CreateNamespace creates a namespace and waits until pods can be created in it.
 func (c *Cluster) CreateNamespace(ctx context.Context, name string) error {
+	if c.opts.NoControllerManager {
+		return createNamespace(ctx, c.Client(), name)
+	}
+	return CreateNamespace(ctx, c.Client(), name)
+}
+
+// CreateNamespace is Cluster.CreateNamespace for any cluster.
+func CreateNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
+	if err := createNamespace(ctx, client, name); err != nil {
+		return err
+	}
+	return waitServiceAccount(ctx, client, name)
+}
+
+func createNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := c.Client().CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
-	if c.opts.NoControllerManager {
-		return nil
-	}
-	return c.waitServiceAccount(ctx, name)
+	return nil
 }

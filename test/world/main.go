@@ -14,7 +14,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -38,6 +41,7 @@ const startTimeout = 25 * time.Minute
 // shared is what all tests of a package run against; set once by Main.
 var shared struct {
 	cluster   *cluster.Cluster
+	kube      kubernetes.Interface
 	client    client.WithWatch
 	scheduler *cluster.Scheduler
 	binary    string
@@ -53,6 +57,8 @@ type Options struct {
 	NoCRDs, NoRBAC bool
 	// Profile is the scheduler's configuration; default SecondScheduler.
 	Profile string
+	// ControllerManagerArgs are more flags of kube-controller-manager.
+	ControllerManagerArgs []string
 }
 
 // Main starts the control plane and the scheduler, built with the race detector
@@ -75,6 +81,39 @@ func Main(m *testing.M, o Options) int {
 		return 1
 	}
 	return code
+}
+
+// On runs the package's tests on a cluster that is there, with Berth installed: one of kind. Its nodes stay, and tests
+// start no programs.
+func On(m *testing.M, kubeconfig string) int {
+	if err := connect(kubeconfig); err != nil {
+		fmt.Fprintln(os.Stderr, "connect to the cluster:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+func connect(kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1 // no limit: tests poll
+	if shared.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	shared.client, err = newClient(config)
+	return err
+}
+
+func newClient(config *rest.Config) (client.WithWatch, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
 // races returns the reports of the race detector in the schedulers' logs that
@@ -100,16 +139,11 @@ func races(logs string) []string {
 
 func start(ctx context.Context, o Options) error {
 	var err error
-	if shared.cluster, err = cluster.Start(ctx, cluster.Options{Out: os.Stderr}); err != nil {
+	if shared.cluster, err = cluster.Start(ctx, cluster.Options{Out: os.Stderr, ControllerManagerArgs: o.ControllerManagerArgs}); err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return err
-		}
-	}
-	if shared.client, err = client.NewWithWatch(shared.cluster.Config(), client.Options{Scheme: scheme}); err != nil {
+	shared.kube = shared.cluster.Client()
+	if shared.client, err = newClient(shared.cluster.Config()); err != nil {
 		return err
 	}
 	if !o.NoCRDs {

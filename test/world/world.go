@@ -26,7 +26,8 @@ const SettleTimeout = 60 * time.Second
 type World struct {
 	T *testing.T
 	// Ctx ends with the test.
-	Ctx       context.Context
+	Ctx context.Context
+	// Cluster is nil in a world of On.
 	Cluster   *cluster.Cluster
 	Kube      kubernetes.Interface
 	Client    client.WithWatch
@@ -39,7 +40,7 @@ func New(t *testing.T, nodes ...cluster.NodeSpec) *World {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	w := &World{T: t, Ctx: ctx, Cluster: shared.cluster, Kube: shared.cluster.Client(), Client: shared.client}
+	w := &World{T: t, Ctx: ctx, Cluster: shared.cluster, Kube: shared.kube, Client: shared.client}
 	w.Namespace = w.namespace()
 	t.Cleanup(func() { w.cleanUp() })
 	if len(nodes) > 0 {
@@ -52,7 +53,7 @@ func New(t *testing.T, nodes ...cluster.NodeSpec) *World {
 func (w *World) namespace() string {
 	w.T.Helper()
 	name := fmt.Sprintf("test-%x", time.Now().UnixNano())
-	require.NoError(w.T, w.Cluster.CreateNamespace(w.Ctx, name))
+	require.NoError(w.T, cluster.CreateNamespace(w.Ctx, w.Kube, name))
 	return name
 }
 
@@ -75,12 +76,17 @@ func (w *World) cleanUp() {
 	w.Ctx = ctx
 	err := w.Kube.CoreV1().Namespaces().Delete(ctx, w.Namespace, metav1.DeleteOptions{})
 	require.NoError(w.T, client.IgnoreNotFound(err))
-	now := int64(0)
-	err = w.Kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
-	require.NoError(w.T, err)
+	if w.Cluster != nil {
+		now := int64(0)
+		err = w.Kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+		require.NoError(w.T, err)
+	}
 	w.Eventually("the pods and the nodes are gone", func() (bool, string) {
 		w.removeStuckPods(ctx)
 		pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
+		if w.Cluster == nil {
+			return err == nil && len(pods.Items) == 0, fmt.Sprint(err)
+		}
 		nodes, listErr := w.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		return err == nil && listErr == nil && len(pods.Items)+len(nodes.Items) == 0, fmt.Sprint(err, listErr)
 	})

@@ -10,17 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/specs"
 	"berth.dev/berth/test/world"
 )
 
@@ -34,69 +32,17 @@ func room(spot, onDemand int) []cluster.NodeSpec {
 	return append(cluster.Nodes("spot", 1, takes(spot)), cluster.Nodes("on-demand", 1, takes(onDemand))...)
 }
 
-// rollout is a Deployment in a world with room for exactly the on-demand pods of
-// one revision.
-type rollout struct {
-	*world.World
-	mix      mix.Mix
-	web      *appsv1.Deployment
-	replicas int
-	record   *world.Recording
+// startRollout is specs.StartRollout in a world with room for exactly the
+// on-demand pods of one revision.
+func startRollout(t *testing.T, replicas, percent, floor int32, change func(*appsv1.Deployment)) specs.Rollout {
+	t.Helper()
+	return specs.StartRollout(tight(t, replicas, percent, floor), replicas, percent, floor, change)
 }
 
-// surge is a quarter of the replicas, rounded up as Kubernetes does.
-func surge(replicas int) int { return (replicas + 3) / 4 }
-
-func startRollout(t *testing.T, replicas, percent, floor int32, change func(*appsv1.Deployment)) rollout {
+func tight(t *testing.T, replicas, percent, floor int32) *world.World {
 	t.Helper()
 	m, n := mix.New(percent, floor), int(replicas)
-	w := world.New(t, room(m.Spot(n)+surge(n), m.OnDemand(n))...)
-	web := builders.Deployment("web", replicas)
-	web.Spec.Strategy = appsv1.DeploymentStrategy{
-		Type: appsv1.RollingUpdateDeploymentStrategyType,
-		RollingUpdate: &appsv1.RollingUpdateDeployment{
-			MaxSurge: new(intstr.FromString("25%")), MaxUnavailable: new(intstr.FromString("25%")),
-		},
-	}
-	if change != nil {
-		change(web)
-	}
-	w.Create(builders.CapacityMix("web", percent, floor), web)
-	w.WaitReady("web", n)
-	w.RequireExact("web", m, n)
-	return rollout{World: w, mix: m, web: web, replicas: n, record: w.Record("web")}
-}
-
-// update gives the Deployment another image and so a new revision.
-func (r rollout) update(image string, changes ...func(*corev1.PodTemplateSpec)) {
-	r.T.Helper()
-	world.Patch(r.World, r.web, func(d *appsv1.Deployment) {
-		d.Spec.Template.Spec.Containers[0].Image = image
-		if d.Spec.Template.Annotations == nil { // empty ones are not kept by the API server
-			d.Spec.Template.Annotations = map[string]string{}
-		}
-		for _, change := range changes {
-			change(&d.Spec.Template)
-		}
-	})
-}
-
-// requireDone waits until all pods are Ready and of one image, and demands their exact mix.
-func (r rollout) requireDone(image string) {
-	r.T.Helper()
-	r.Eventually("the rollout to "+image+" is complete", func() (bool, string) {
-		d := &appsv1.Deployment{}
-		require.NoError(r.T, r.Client.Get(r.Ctx, client.ObjectKeyFromObject(r.web), d))
-		s, n := d.Status, int32(r.replicas)
-		return s.ObservedGeneration == d.Generation && s.Replicas == n && s.UpdatedReplicas == n && s.AvailableReplicas == n,
-			fmt.Sprintf("%d replicas, %d updated, %d available; %s", s.Replicas, s.UpdatedReplicas, s.AvailableReplicas, r.Revisions("web"))
-	})
-	pods := r.Live("web")
-	require.Len(r.T, pods, r.replicas)
-	for _, p := range pods {
-		require.Equal(r.T, image, p.Spec.Containers[0].Image, "the image of pod %s", p.Name)
-	}
-	r.RequireExactPods(pods, r.mix)
+	return world.New(t, room(m.Spot(n)+specs.Surge(n), m.OnDemand(n))...)
 }
 
 func TestARollingUpdateIsExactWithOnDemandRoomForTheOldRevisionOnly(t *testing.T) {
@@ -104,10 +50,7 @@ func TestARollingUpdateIsExactWithOnDemandRoomForTheOldRevisionOnly(t *testing.T
 		{10, 70, 3}, {100, 70, 30},
 	} {
 		t.Run(fmt.Sprintf("%d replicas at %d%% floor %d", c.replicas, c.percent, c.floor), func(t *testing.T) {
-			r := startRollout(t, c.replicas, c.percent, c.floor, nil)
-			r.update("example.com/app:2")
-			r.requireDone("example.com/app:2")
-			r.record.RequireOnTheirTypes(r.mix)
+			specs.ARollingUpdateIsExact(tight(t, c.replicas, c.percent, c.floor), c.replicas, c.percent, c.floor)
 		})
 	}
 }
@@ -120,10 +63,7 @@ func TestARollingUpdateWhoseWholeFirstStepIsOnDemandCompletes(t *testing.T) {
 		{10, 50, 5}, {100, 50, 50},
 	} {
 		t.Run(fmt.Sprintf("%d replicas at %d%% floor %d", c.replicas, c.percent, c.floor), func(t *testing.T) {
-			r := startRollout(t, c.replicas, c.percent, c.floor, nil)
-			r.update("example.com/app:2")
-			r.requireDone("example.com/app:2")
-			r.record.RequireOnTheirTypes(r.mix)
+			specs.ARollingUpdateIsExact(tight(t, c.replicas, c.percent, c.floor), c.replicas, c.percent, c.floor)
 		})
 	}
 }
@@ -132,9 +72,9 @@ func TestARecreatedDeploymentIsExactWithNoRoomToSpare(t *testing.T) {
 	r := startRollout(t, 30, 70, 3, func(d *appsv1.Deployment) {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	})
-	r.update("example.com/app:2")
-	r.requireDone("example.com/app:2")
-	r.record.RequireOnTheirTypes(r.mix)
+	r.Update(specs.Second)
+	r.RequireDone(specs.Second)
+	r.Record.RequireOnTheirTypes(r.Mix)
 }
 
 // neverReady makes a revision get stuck as soon as its first pods run.
@@ -145,37 +85,37 @@ func ready(t *corev1.PodTemplateSpec) { delete(t.Annotations, cluster.PodReadyDe
 func TestARollbackInTheMiddleOfARolloutIsExact(t *testing.T) {
 	t.Run("10 replicas, the new revision is stuck", func(t *testing.T) {
 		r := startRollout(t, 10, 70, 3, nil)
-		r.update("example.com/app:2", neverReady)
+		r.Update(specs.Second, neverReady)
 		r.Eventually("the rollout is stuck", func() (bool, string) {
 			pods := r.Live("web")
-			return len(pods) == 10+surge(10) && len(r.byRevision()) == 2, r.SplitOf(pods).String()
+			return len(pods) == 10+specs.Surge(10) && len(byRevision(r)) == 2, r.SplitOf(pods).String()
 		})
-		r.update("example.com/app:1", ready)
-		r.requireDone("example.com/app:1")
-		r.record.RequireOnTheirTypes(r.mix)
+		r.Update(specs.First, ready)
+		r.RequireDone(specs.First)
+		r.Record.RequireOnTheirTypes(r.Mix)
 	})
 	t.Run("100 replicas, the new revision is on its way", func(t *testing.T) {
 		r := startRollout(t, 100, 70, 3, func(d *appsv1.Deployment) {
 			builders.ReadyAfter(500 * time.Millisecond)(&d.Spec.Template)
 		})
-		r.update("example.com/app:2")
+		r.Update(specs.Second)
 		r.Eventually("a quarter of the new revision is Ready", func() (bool, string) {
 			n := 0
 			for _, p := range r.Live("web") {
-				if p.Spec.Containers[0].Image == "example.com/app:2" && world.Ready(&p) {
+				if p.Spec.Containers[0].Image == specs.Second && world.Ready(&p) {
 					n++
 				}
 			}
 			return n >= 25, fmt.Sprint(n)
 		})
-		r.update("example.com/app:1")
-		r.requireDone("example.com/app:1")
-		r.record.RequireOnTheirTypes(r.mix)
+		r.Update(specs.First)
+		r.RequireDone(specs.First)
+		r.Record.RequireOnTheirTypes(r.Mix)
 	})
 }
 
 // byRevision counts the live pods of each ReplicaSet.
-func (r rollout) byRevision() map[types.UID]int {
+func byRevision(r specs.Rollout) map[types.UID]int {
 	counts := map[types.UID]int{}
 	for _, p := range r.Live("web") {
 		if ref := metav1.GetControllerOf(&p); ref != nil {

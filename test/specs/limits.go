@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package specs
+
+import (
+	"github.com/stretchr/testify/assert"
+
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/world"
+)
+
+// ASizeIsEnforced has a pod within its size placed, and one above it wait and say so.
+func ASizeIsEnforced(w *world.World) {
+	w.T.Helper()
+	w.Create(
+		builders.ResourceLimit("small", builders.SizeCPU("100m", "200m")),
+		builders.Deployment("within", 1, builders.OfSize("small")),
+		builders.Deployment("above", 1, builders.CPU("300m"), builders.OfSize("small")),
+	)
+	w.WaitReady("within", 1)
+	assert.Contains(w.T, world.Unschedulable(&w.WaitUnschedulable("above", 1)[0]), "cpu request 300m is above 200m")
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package specs
+
+import (
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/world"
+)
+
+// SpotComesBack places 10 replicas while no spot node takes pods, and lets the controller, which must be impatient, bring
+// seven of them back when the nodes do: one at a time, and no other.
+func SpotComesBack(w *world.World, spotNodes ...string) {
+	w.T.Helper()
+	const app = "back"
+	w.Cordon(true, spotNodes...)
+	w.T.Cleanup(func() { w.Cordon(false, spotNodes...) })
+	w.Create(builders.CapacityMix(app, 70, 2), builders.PodDisruptionBudget(app, builders.MinAvailable("9")), builders.Deployment(app, 10))
+	w.WaitReady(app, 10)
+	// All ten are on on-demand, and nothing may be done about it.
+	w.WaitStatus(app, "blocked for want of room", func(s *v1alpha1.CapacityMixStatus) bool {
+		return world.BlockedBy(s, "NoRoom") && s.Actual.OnDemand == 10 && s.Desired.Spot == 7 &&
+			world.Condition(s, v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonOutOfMix) && world.Condition(s, v1alpha1.ConditionRebalancing, false, "NoRoom")
+	})
+	before := w.UIDs()
+
+	recording := w.Record(app)
+	w.Cordon(false, spotNodes...)
+	w.WaitSatisfied(app)
+	w.RequireExact(app, mix.New(70, 2), 10)
+	onDemand, all := recording.FewestReady(capacity.OnDemand, 10)
+	assert.GreaterOrEqual(w.T, onDemand, 2, "Ready replicas on on-demand at any instant")
+	assert.GreaterOrEqual(w.T, all, 9, "Ready replicas at any instant: one at a time")
+	replaced := 0
+	now := map[types.UID]bool{}
+	for _, p := range w.Live(app) {
+		now[p.UID] = true
+	}
+	for uid := range before {
+		if !now[uid] {
+			replaced++
+		}
+	}
+	assert.Equal(w.T, 7, replaced, "one new pod for each replica that had to move")
+}
