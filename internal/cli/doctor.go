@@ -71,7 +71,9 @@ type patient struct {
 	// settingsErr is why the scheduler's configuration cannot be used.
 	settingsErr error
 	namespace   string
-	now         time.Time
+	// systemNamespace is where Berth is installed.
+	systemNamespace string
+	now             time.Time
 	// leaderless is set where no scheduler was found to lead.
 	leaderless bool
 	// cluster is nil where the CRD is missing or the configuration is broken.
@@ -108,7 +110,7 @@ func newDoctor(o *options) *cobra.Command {
 }
 
 func (o *options) patient(cmd *cobra.Command) (*patient, error) {
-	p := &patient{now: o.now()}
+	p := &patient{now: o.now(), systemNamespace: o.systemNamespace}
 	config, err := o.restConfig()
 	if err != nil {
 		return nil, err

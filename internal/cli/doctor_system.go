@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/live"
 )
 
 // The API servers that Berth is tested with.
@@ -124,7 +123,7 @@ func (p *patient) profile(r *Report) {
 	case p.settingsErr != nil:
 		r.add(Fail, check, "mend the configuration: a profile has to enable the plugin CapacityMix (manifests/scheduler)", "%v", p.settingsErr)
 	case s.Source == "the defaults":
-		r.add(Warn, check, "name the scheduler's file with --scheduler-config, or keep it in ConfigMap "+live.SystemNamespace+"/"+live.ConfigMapName,
+		r.add(Warn, check, "name the namespace that Berth is installed in with --system-namespace, or the scheduler's file with --scheduler-config",
 			"no configuration is readable: node rules and names are taken to be the defaults")
 	default:
 		r.add(OK, check, "", "CapacityMix is enabled for %s by %s", strings.Join(s.Profile.SchedulerNames, ", "), s.Source)
@@ -230,8 +229,8 @@ func (p *patient) accountRights(ctx context.Context, r *Report) {
 		var failure error
 		for _, a := range account.needs {
 			got, err := p.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{
-				ResourceAttributes: a.attributes(""), User: "system:serviceaccount:" + live.SystemNamespace + ":" + account.name,
-				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + live.SystemNamespace, "system:authenticated"},
+				ResourceAttributes: a.attributes(""), User: "system:serviceaccount:" + p.systemNamespace + ":" + account.name,
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.systemNamespace, "system:authenticated"},
 			}}, metav1.CreateOptions{})
 			if failure = err; err != nil {
 				break
@@ -248,7 +247,7 @@ func (p *patient) accountRights(ctx context.Context, r *Report) {
 		case len(missing) > 0:
 			r.add(account.level, check, rbacFiles, "not allowed: %s", strings.Join(missing, ", "))
 		default:
-			r.add(OK, check, "", "service account %s/%s may do its work", live.SystemNamespace, account.name)
+			r.add(OK, check, "", "service account %s/%s may do its work", p.systemNamespace, account.name)
 		}
 	}
 }
@@ -261,7 +260,7 @@ func (p *patient) leases(ctx context.Context, r *Report) {
 	default:
 		p.leaderless = !p.lease(ctx, r, "scheduler", s.Profile.Lease.Namespace, s.Profile.Lease.Name, Fail, "start berth-scheduler: pods that ask for it stay pending")
 	}
-	p.lease(ctx, r, "controller", live.SystemNamespace, controllerLease, Warn, "start berth-controller: nothing is brought back, and mixes have no status")
+	p.lease(ctx, r, "controller", p.systemNamespace, controllerLease, Warn, "start berth-controller: nothing is brought back, and mixes have no status")
 }
 
 // lease says whether a leader has renewed its lease in time.

@@ -13,9 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -38,6 +36,7 @@ type options struct {
 	allNamespaces   bool
 	output          string
 	schedulerConfig string
+	systemNamespace string
 	now             func() time.Time
 }
 
@@ -61,8 +60,9 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetErr(streams.ErrOut)
 	o.flags.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&o.schedulerConfig, "scheduler-config", "",
-		"The KubeSchedulerConfiguration that berth-scheduler runs with. Without it: ConfigMap "+live.SystemNamespace+"/"+live.ConfigMapName+
-			", key "+live.ConfigMapKey+", where there is one and it may be read; else the defaults.")
+		"The KubeSchedulerConfiguration that berth-scheduler runs with. Without it: the ConfigMap that its Deployment mounts, "+
+			"where there is one and both may be read; else the defaults.")
+	root.PersistentFlags().StringVar(&o.systemNamespace, "system-namespace", "berth-system", "The namespace that Berth is installed in.")
 	root.AddCommand(newStatus(o), newExplain(o), newPlan(o), newNodes(o), newDoctor(o), newRecords(o), newImport(o), newVersion(o))
 	complete := func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		return o.complete(&corev1.NamespaceList{}, "", toComplete)
@@ -144,15 +144,7 @@ func (o *options) settings(ctx context.Context, c client.Client) (*live.Settings
 	if o.schedulerConfig != "" {
 		return live.FromFile(o.schedulerConfig)
 	}
-	var cm corev1.ConfigMap
-	err := c.Get(ctx, types.NamespacedName{Namespace: live.SystemNamespace, Name: live.ConfigMapName}, &cm)
-	switch {
-	case err == nil && cm.Data[live.ConfigMapKey] != "":
-		return live.FromData([]byte(cm.Data[live.ConfigMapKey]), "ConfigMap "+live.SystemNamespace+"/"+live.ConfigMapName)
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return live.Defaults()
-	}
-	return nil, fmt.Errorf("get ConfigMap %s/%s: %w", live.SystemNamespace, live.ConfigMapName, err)
+	return live.FromInstalled(ctx, c, o.systemNamespace)
 }
 
 // load reads a namespace, or all with "", and says on stderr what it could not read.

@@ -16,13 +16,6 @@ import (
 	"berth.dev/berth/internal/replay"
 )
 
-// Where the scheduler's configuration is looked for in the cluster.
-const (
-	SystemNamespace = "berth-system"
-	ConfigMapName   = "berth-scheduler"
-	ConfigMapKey    = "config.yaml"
-)
-
 // Settings are what the scheduler's configuration says, as far as it decides
 // what a node is and which mix a pod has.
 type Settings struct {

@@ -3,6 +3,8 @@
 package install_test
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,11 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/dynamic"
 
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/cli"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/specs"
 	"berth.dev/berth/test/world"
 )
 
@@ -41,8 +46,11 @@ func TestTheChartsLife(t *testing.T) {
 	})
 	requireRunning(w, "v0.1.0")
 
-	config := savedConfig(w)
-	w.RunScheduler(cluster.SchedulerOptions{Binary: schedulerBinary(w), ConfigFile: config})
+	w.RunScheduler(cluster.SchedulerOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
+	controller := w.Controller(world.Impatient)
+	specs.ExpectedValuesHold(w)
+	specs.ASizeIsEnforced(w)
+	specs.SpotComesBack(w, "spot-0", "spot-1", "spot-2", "spot-3", "spot-4", "spot-5")
 	web := builders.Deployment("web", 20)
 	w.Create(builders.CapacityMix("web", 70, 2), web)
 	w.RequireExact("web", mix.New(70, 2), 20)
@@ -50,8 +58,13 @@ func TestTheChartsLife(t *testing.T) {
 	w.RequireExact("web", mix.New(70, 2), 5)
 	claims := claimsOf(w)
 
-	_, refused := w.RightsUsedBy(cluster.BerthSchedulerUser)
-	assert.Empty(t, refused, "requests that the chart's rights do not cover")
+	for _, user := range []string{cluster.BerthSchedulerUser, cluster.BerthControllerUser} {
+		_, refused := w.RightsUsedBy(user)
+		assert.Empty(t, refused, "requests of %s that the chart's rights do not cover", user)
+	}
+	world.End(controller, false)
+
+	assert.Contains(t, doctor(w), "CapacityMix is enabled for berth-scheduler by ConfigMap berth-system/berth-scheduler-config, key second-scheduler.yaml")
 
 	next := nextChart(w)
 	tool(w, "helm", "upgrade", "berth", next, "--namespace", namespace, "--wait", "--timeout", "3m")
@@ -95,9 +108,23 @@ func TestInstallYAML(t *testing.T) {
 	for _, more := range []string{"placeholders", "gangs-and-quota"} {
 		tool(w, "kubectl", "apply", "--server-side", "--dry-run=server", "-k", "manifests/rbac/"+more)
 	}
+	assert.Regexp(t, `CapacityMix is enabled for berth-scheduler by ConfigMap berth-system/berth-scheduler-config-\w+, key second-scheduler.yaml`, doctor(w))
+
 	// Applied once more it changes nothing.
 	out := string(tool(w, "kubectl", "diff", "--server-side", "-f", rendered))
 	assert.Empty(t, out)
+}
+
+// doctor returns what kubectl berth doctor says.
+func doctor(w *world.World) string {
+	w.T.Helper()
+	var out bytes.Buffer
+	cmd := cli.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
+	cmd.SetArgs([]string{"doctor", "--kubeconfig", w.Cluster.KubeconfigPath()})
+	if err := cmd.ExecuteContext(w.Ctx); !errors.Is(err, cli.ErrFailed) { // nobody leads here
+		require.NoError(w.T, err)
+	}
+	return out.String()
 }
 
 // requireRunning demands that both programs are rolled out with a tag.
