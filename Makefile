@@ -84,7 +84,7 @@ clean: ## Remove bin/ and what the tests left
 ##@ Test
 
 # Everything but the suites that start a control plane.
-UNIT := $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /test/karpenter -e /hack/cluster -e /hack/demo)
+UNIT := $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /test/karpenter -e /test/kind -e /hack/cluster -e /hack/demo)
 
 .PHONY: test-unit
 test-unit: ## Unit and property tests
@@ -122,6 +122,18 @@ SERVER_SUITES ?= crd inputs placement scaling rollouts workloads preemption life
 test-servers: ## Against API servers and controller managers of newer versions (SERVERS="1.36 1.37"; half an hour each; not in `make test`)
 	for version in $(SERVERS); do BERTH_SERVER=$$version BERTH_TEST_NO_RACE=1 \
 		go test -p 2 -timeout 60m -count=1 $(SERVER_SUITES:%=./test/integration/%); done
+
+.PHONY: kind-up
+kind-up: ## Create a kind cluster with spot and on-demand nodes and install Berth in it (KIND_NODE_IMAGE=, else one is built: docs/kind.md)
+	hack/kind/up
+
+.PHONY: test-kind
+test-kind: ## On that cluster: containers, probes, drains, a node that vanishes, leaders that are replaced (minutes; not in `make test`)
+	go test -timeout 30m -count=1 -v ./test/kind
+
+.PHONY: kind-down
+kind-down: ## Delete it
+	hack/kind/down
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each

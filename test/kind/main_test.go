@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kind_test runs on a kind cluster, with Berth as its chart installs it: what the local control plane has no
+// kubelets for, and the promises of test/specs once more. `make kind-up test-kind`.
+package kind_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/world"
+)
+
+const berthNamespace = "berth-system"
+
+// startTimeout bounds the wait for what takes containers or nodes to start.
+const startTimeout = 3 * time.Minute
+
+func TestMain(m *testing.M) {
+	kubeconfig := world.Path(".kind/kubeconfig")
+	if _, err := os.Stat(kubeconfig); err != nil {
+		fmt.Fprintln(os.Stderr, "no kind cluster: make kind-up creates one")
+		os.Exit(1)
+	}
+	os.Exit(world.On(m, kubeconfig))
+}
+
+// kubectl runs kubectl on the cluster and returns what it prints.
+func kubectl(w *world.World, args ...string) string {
+	w.T.Helper()
+	binary, err := cluster.Binary(w.Ctx, os.Stderr, cluster.Kubectl)
+	require.NoError(w.T, err)
+	return command(w, binary, append([]string{"--kubeconfig", world.Path(".kind/kubeconfig")}, args...)...)
+}
+
+// docker runs docker on the machine that has the nodes.
+func docker(w *world.World, args ...string) string {
+	w.T.Helper()
+	return command(w, "docker", args...)
+}
+
+func command(w *world.World, name string, args ...string) string {
+	w.T.Helper()
+	cmd := exec.CommandContext(w.Ctx, name, args...)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	require.NoError(w.T, cmd.Run(), "%s %s: %s", name, strings.Join(args, " "), &said)
+	return out.String()
+}
+
+// nodesOf returns the names of the nodes of a capacity type.
+func nodesOf(w *world.World, capacityType string) (names []string) {
+	w.T.Helper()
+	nodes, err := w.Kube.CoreV1().Nodes().List(w.Ctx, metav1.ListOptions{LabelSelector: cluster.CapacityTypeLabel + "=" + capacityType})
+	require.NoError(w.T, err)
+	for _, n := range nodes.Items {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// probed gives a template's container a readiness probe.
+func probed(t *corev1.PodTemplateSpec) {
+	t.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8080)}},
+		PeriodSeconds: 1,
+	}
+}
+
+// berthPods returns the pods of one of Berth's programs.
+func berthPods(w *world.World, program string) []corev1.Pod {
+	w.T.Helper()
+	pods, err := w.Kube.CoreV1().Pods(berthNamespace).List(w.Ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + program})
+	require.NoError(w.T, err)
+	return pods.Items
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kind_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/world"
+)
+
+// A spot node is drained with kubectl, as people do before a reclaim: its
+// replicas go to the other one, and never fewer are Ready than the budget says.
+func TestASpotNodeIsDrained(t *testing.T) {
+	w := world.New(t)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.PodDisruptionBudget("web", builders.MinAvailable("9")), builders.Deployment("web", 10, probed))
+	w.WaitReady("web", 10)
+	w.RequireExact("web", mix.New(70, 2), 10)
+	node := nodesOf(w, "spot")[0]
+	record := w.Record("web")
+	t.Cleanup(func() { kubectl(w, "uncordon", node) })
+	kubectl(w, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s", "--pod-selector=app=web")
+	w.WaitReady("web", 10)
+	for _, p := range w.RequireExact("web", mix.New(70, 2), 10) {
+		assert.NotEqual(t, node, p.Spec.NodeName)
+	}
+	onDemand, all := record.FewestReady(capacity.OnDemand, 10)
+	assert.GreaterOrEqual(t, onDemand, 2, "Ready replicas on on-demand at any instant")
+	assert.GreaterOrEqual(t, all, 9, "Ready replicas at any instant")
+}
+
+// A spot node is gone without a word: what ran there is made anew on the other one.
+func TestASpotNodeVanishes(t *testing.T) {
+	w := world.New(t)
+	soon := func(pod *corev1.PodTemplateSpec) {
+		for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(2))})
+		}
+	}
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10, probed, soon))
+	w.WaitReady("web", 10)
+	w.RequireExact("web", mix.New(70, 2), 10)
+	node := nodesOf(w, "spot")[1]
+	t.Cleanup(func() {
+		docker(w, "start", node)
+		w.Within(startTimeout, "the node is back", func() (bool, string) {
+			n, err := w.Kube.CoreV1().Nodes().Get(w.Ctx, node, metav1.GetOptions{})
+			require.NoError(t, err)
+			return len(n.Spec.Taints) == 0, fmt.Sprint(n.Spec.Taints)
+		})
+	})
+	docker(w, "kill", node)
+	w.Within(startTimeout, "ten replicas are Ready, none where the node was", func() (bool, string) {
+		pods := w.Live("web")
+		away := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Spec.NodeName == node || !world.Ready(&p) })
+		return len(pods) == 10 && len(away) == 10, w.SplitOf(pods).String()
+	})
+	w.RequireExact("web", mix.New(70, 2), 10)
+}
+
+// The leaders are deleted in the middle of a burst: the others take over, and the mix is exact.
+func TestTheLeadersAreReplaced(t *testing.T) {
+	w := world.New(t)
+	web := builders.Deployment("web", 0)
+	w.Create(builders.CapacityMix("web", 50, 3), web)
+	for round := range 2 {
+		w.Scale(web, 12)
+		for _, program := range []string{"berth-scheduler", "berth-controller"} {
+			leader := leaderOf(w, program)
+			kubectl(w, "--namespace", berthNamespace, "delete", "pod", leader, "--wait=false")
+			w.Within(startTimeout, "another one leads", func() (bool, string) {
+				now := leaderOf(w, program)
+				return now != leader, now
+			})
+		}
+		w.WaitReady("web", 12)
+		w.RequireExact("web", mix.New(50, 3), 12)
+		w.Scale(web, int32(round))
+		w.WaitReady("web", round)
+	}
+	for _, program := range []string{"berth-scheduler", "berth-controller"} {
+		kubectl(w, "--namespace", berthNamespace, "rollout", "status", "deployment/"+program, "--timeout=2m")
+	}
+}
+
+// leaderOf returns the pod that leads, by the program's lease.
+func leaderOf(w *world.World, program string) string {
+	w.T.Helper()
+	lease, err := w.Kube.CoordinationV1().Leases(berthNamespace).Get(w.Ctx, program, metav1.GetOptions{})
+	require.NoError(w.T, err)
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	return pod
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kind_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/test/world"
+)
+
+// After all other tests: Berth's own containers are Ready by their probes, none ended by itself, and the API server refused
+// them nothing.
+func TestBerthItselfIsWell(t *testing.T) {
+	w := world.New(t)
+	for _, program := range []string{"berth-scheduler", "berth-controller"} {
+		kubectl(w, "--namespace", berthNamespace, "rollout", "status", "deployment/"+program, "--timeout=2m")
+		pods := berthPods(w, program)
+		require.Len(t, pods, 2)
+		for _, p := range pods {
+			assert.True(t, world.Ready(&p), p.Name)
+			if ended := p.Status.ContainerStatuses[0].LastTerminationState.Terminated; ended != nil {
+				// The one whose node vanished: nobody was there to see how it ended.
+				assert.Equal(t, "Unknown", ended.Reason, "how %s ended: %+v", p.Name, ended)
+			}
+			log := kubectl(w, "--namespace", berthNamespace, "logs", p.Name)
+			assert.NotContains(t, log, "forbidden", p.Name)
+			assert.NotContains(t, log, "panic", p.Name)
+		}
+	}
+}
