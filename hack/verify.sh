@@ -10,7 +10,7 @@ cd "$root"
 copy="$(mktemp -d)"
 trap 'rm -rf "$copy"' EXIT
 
-generated="apis manifests/crds manifests/chart/files manifests/install.yaml test/wire"
+generated="apis manifests/crds manifests/chart/files manifests/install.yaml docs/reference test/wire"
 cp -r --parents $generated go.mod go.sum "$copy"
 
 restore() {

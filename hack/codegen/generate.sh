@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes every generated file of apis/, manifests/ and test/wire/. The generators are pinned in hack/tools/go.mod and built by
+# Writes every generated file of apis/, manifests/, docs/reference/ and test/wire/. The generators are pinned in hack/tools/go.mod and built by
 # the go command, so this works offline once the modules are cached, and gives the same bytes every time.
 # Old output needs no removal first: the generators skip it by its build tag and write over it.
 set -euo pipefail
@@ -59,3 +59,16 @@ mkdir manifests/chart/files
 	echo "# manifests/overlays/second-scheduler, rendered (make generate)."
 	"$tmp/bin/kustomize" build manifests/overlays/second-scheduler
 } >manifests/install.yaml
+
+# docs/reference: what the types, the reasons of events and the commands say of themselves.
+(cd hack/tools/reference && go build -buildvcs=false -o "$tmp/bin/" github.com/elastic/crd-ref-docs)
+"$tmp/bin/crd-ref-docs" --source-path=apis --config=hack/codegen/api.yaml --renderer=markdown --max-depth=20 --log-level=ERROR \
+	--output-path="$tmp/api.md" >/dev/null
+{
+	echo "# API"
+	echo
+	echo "<!-- make generate, from the types -->"
+	# The type of this kind has another name, after its package.
+	sed -e 1,2d -e 's/| `kind` _string_ | `Configuration` |/| `kind` _string_ | `ControllerConfiguration` |/' "$tmp/api.md"
+} >docs/reference/api.md
+go run ./hack/codegen/reference

@@ -23,6 +23,8 @@ const (
 // the same when it is read again.
 
 // Configuration is what berth-controller is told by its file. What the file does not say has its default.
+//
+// +kubebuilder:object:root=true
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -81,6 +81,7 @@ const (
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
 
 // CapacityMixArgs are the arguments of the CapacityMix plugin.
 type CapacityMixArgs struct {
@@ -172,6 +173,7 @@ type CapacityTypeLabel struct {
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
 
 // ResourceLimitArgs are the arguments of the ResourceLimit plugin.
 type ResourceLimitArgs struct {

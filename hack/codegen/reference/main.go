@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command reference writes the pages of docs/reference that are made from the source: the events that Berth records,
+// what its commands say of themselves, and the picture of the slots. docs/reference/api.md is crd-ref-docs's (../generate.sh).
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"berth.dev/berth/internal/cli"
+)
+
+func main() {
+	if err := run("docs/reference"); err != nil {
+		fmt.Fprintln(os.Stderr, "reference:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out string) error {
+	events, err := eventsPage("apis/v1alpha1/events.go")
+	if err != nil {
+		return err
+	}
+	commands, err := commandsPage()
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(out, "events.md"), []byte(events), 0o644),
+		os.WriteFile(filepath.Join(out, "commands.md"), []byte(commands), 0o644),
+		os.WriteFile(filepath.Join(out, "slots.svg"), []byte(slotsPicture()), 0o644),
+	)
+}
+
+// aboutEvent is how the comment of a reason begins: its name, type and object.
+var aboutEvent = regexp.MustCompile(`^EventReason\w+ \((Normal|Warning), on (.+?)\): (?s:(.+))$`)
+
+// eventsPage is a table of the constants EventReason… of a file.
+func eventsPage(path string) (string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("# Events\n\n<!-- make generate, from " + path + " -->\n\n" +
+		"Reasons are stable: alerts and scripts may match on them. What a message says may change.\n\n" +
+		"| reason | type | on | when |\n|---|---|---|---|\n")
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "EventReason") || err != nil {
+			return true
+		}
+		about := aboutEvent.FindStringSubmatch(strings.Join(strings.Fields(spec.Doc.Text()), " "))
+		reason, unquoteErr := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if about == nil || unquoteErr != nil {
+			err = fmt.Errorf("%s: the comment of %s must begin with %s (Normal or Warning, on …): …", path, spec.Names[0], spec.Names[0])
+			return false
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", reason, about[1], about[2], strings.ReplaceAll(about[3], "|", `\|`))
+		return true
+	})
+	return b.String(), err
+}
+
+// commandsPage has what the commands print with --help.
+func commandsPage() (string, error) {
+	var b strings.Builder
+	b.WriteString("# Commands\n\n<!-- make generate, from --help -->\n\n" +
+		"`berth-scheduler` takes the flags of [kube-scheduler](https://kubernetes.io/docs/reference/command-line-tools-reference/kube-scheduler/) and no other.\n")
+	help, err := exec.Command("go", "run", "./cmd/berth-controller", "--help").Output()
+	if err != nil {
+		return "", fmt.Errorf("berth-controller --help: %w", err)
+	}
+	section(&b, "berth-controller", help)
+	// A default is in the home of whoever asks.
+	if err := os.Setenv("HOME", "/home/you"); err != nil {
+		return "", err
+	}
+	err = addHelp(&b, cli.New(genericiooptions.NewTestIOStreamsDiscard()))
+	return b.String(), err
+}
+
+// addHelp adds a command and those below it.
+func addHelp(b *strings.Builder, c *cobra.Command) error {
+	var text bytes.Buffer
+	c.SetOut(&text)
+	if err := c.Help(); err != nil {
+		return err
+	}
+	c.SetOut(nil)
+	section(b, c.CommandPath(), text.Bytes())
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			if err := addHelp(b, sub); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func section(b *strings.Builder, name string, text []byte) {
+	fmt.Fprintf(b, "\n## %s\n\n```text\n%s\n```\n", name, bytes.TrimSpace(text))
+}
