@@ -3,15 +3,9 @@
 package monitoring_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +26,7 @@ import (
 	_ "berth.dev/berth/controllers/rebalance"        // likewise
 	_ "berth.dev/berth/controllers/resourcelimit"    // likewise
 	_ "berth.dev/berth/controllers/webhook"          // likewise
+	"berth.dev/berth/hack/codegen/metricsource"
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
@@ -219,7 +214,7 @@ func TestEveryDeclaredMetricIsRegistered(t *testing.T) {
 // constants are the values of a package's string constants with a prefix.
 func constants(t *testing.T, folder, prefix string) (values []string) {
 	t.Helper()
-	for name, value := range newSource(t, folder).consts {
+	for name, value := range sourceOf(t, folder).Constants {
 		if strings.HasPrefix(name, prefix) {
 			values = append(values, value)
 		}
@@ -228,144 +223,27 @@ func constants(t *testing.T, folder, prefix string) (values []string) {
 	return values
 }
 
-// source are the Go files below a folder, without tests.
-type source struct {
-	t      *testing.T
-	files  []*ast.File
-	consts map[string]string
-}
-
-func newSource(t *testing.T, folder string) *source {
+func sourceOf(t *testing.T, folder string) *metricsource.Source {
 	t.Helper()
-	s := &source{t: t, consts: map[string]string{}}
-	require.NoError(t, filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		s.files = append(s.files, f)
-		return err
-	}))
-	for _, f := range s.files {
-		ast.Inspect(f, func(n ast.Node) bool {
-			if v, ok := n.(*ast.ValueSpec); ok {
-				for i, name := range v.Names {
-					if i < len(v.Values) {
-						if l, ok := v.Values[i].(*ast.BasicLit); ok && l.Kind == token.STRING {
-							s.consts[name.Name], _ = strconv.Unquote(l.Value)
-						}
-					}
-				}
-			}
-			return true
-		})
-	}
+	s, err := metricsource.Read(root + folder)
+	require.NoError(t, err)
 	return s
 }
-
-// text is the value of a string literal, or of a constant.
-func (s *source) text(e ast.Expr) string {
-	s.t.Helper()
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		v, err := strconv.Unquote(e.Value)
-		require.NoError(s.t, err)
-		return v
-	case *ast.Ident:
-		require.Contains(s.t, s.consts, e.Name, "the name of a metric must be a constant")
-		return s.consts[e.Name]
-	}
-	require.Fail(s.t, "the name of a metric must be a constant", "%T", e)
-	return ""
-}
-
-func (s *source) texts(e ast.Expr) (list []string) {
-	s.t.Helper()
-	if l, ok := e.(*ast.CompositeLit); ok {
-		for _, el := range l.Elts {
-			list = append(list, s.text(el))
-		}
-	}
-	return list
-}
-
-var constructor = regexp.MustCompile(`^New(Counter|Gauge|Histogram|Summary|TimingHistogram)(Vec|Func)?$`)
 
 // declared are the metrics that are made below a folder. Those of the scheduler
 // must be handed to RegisterMetrics too.
 func declared(t *testing.T, folder string) map[string]*metric {
 	t.Helper()
-	s := newSource(t, folder)
-	found, variable, registered := map[string]*metric{}, map[string]string{}, map[string]bool{}
-	for _, f := range s.files {
-		ast.Inspect(f, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.ValueSpec:
-				for i, v := range n.Values {
-					if name, _ := s.made(v); name != "" {
-						variable[n.Names[i].Name] = name
-					}
-				}
-			case *ast.CallExpr:
-				if name, m := s.made(n); name != "" {
-					found[name] = m
-				}
-				if called(n) == "RegisterMetrics" {
-					for _, a := range n.Args {
-						registered[a.(*ast.Ident).Name] = true
-					}
-				}
-			}
-			return true
-		})
+	s := sourceOf(t, folder)
+	found := map[string]*metric{}
+	for _, m := range s.Metrics {
+		assert.NotEmpty(t, m.Help, "%s says nothing of itself", m.Name)
+		found[m.Name] = &metric{labels: m.Labels, histogram: m.Kind == "histogram", values: map[string][]string{}}
 	}
 	if folder == pluginFolder {
-		for v, name := range variable {
-			assert.True(t, registered[v], "%s is not registered", name)
+		for v, name := range s.Variables {
+			assert.True(t, s.Registered[v], "%s is not registered", name)
 		}
 	}
 	return found
-}
-
-func called(c *ast.CallExpr) string {
-	if f, ok := c.Fun.(*ast.SelectorExpr); ok {
-		return f.Sel.Name
-	}
-	return ""
-}
-
-// made is the metric that an expression makes, "" if it makes none.
-func (s *source) made(e ast.Expr) (string, *metric) {
-	s.t.Helper()
-	c, ok := e.(*ast.CallExpr)
-	if !ok || len(c.Args) == 0 {
-		return "", nil
-	}
-	m := &metric{values: map[string][]string{}}
-	if called(c) == "NewDesc" {
-		m.labels = s.texts(c.Args[2])
-		return s.text(c.Args[0]), m
-	}
-	kind := constructor.FindStringSubmatch(called(c))
-	if kind == nil {
-		return "", nil
-	}
-	m.histogram = strings.HasSuffix(kind[1], "Histogram")
-	if kind[2] == "Vec" {
-		m.labels = s.texts(c.Args[1])
-	}
-	opts := c.Args[0]
-	if u, ok := opts.(*ast.UnaryExpr); ok {
-		opts = u.X
-	}
-	literal, ok := opts.(*ast.CompositeLit)
-	require.True(s.t, ok, "the options of a metric must be literal")
-	part := map[string]string{}
-	for _, el := range literal.Elts {
-		kv := el.(*ast.KeyValueExpr)
-		if key := kv.Key.(*ast.Ident).Name; key == "Namespace" || key == "Subsystem" || key == "Name" {
-			part[key] = s.text(kv.Value)
-		}
-	}
-	return prometheus.BuildFQName(part["Namespace"], part["Subsystem"], part["Name"]), m
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command reference writes the pages of docs/reference that are made from the source: the events that Berth records,
-// what its commands say of themselves, and the picture of the slots. docs/reference/api.md is crd-ref-docs's (../generate.sh).
+// Command reference writes the pages of docs/reference that are made from the source: the events that Berth records, its
+// metrics, what its commands say of themselves, and the picture of the slots. docs/reference/api.md is crd-ref-docs's (../generate.sh).
 package main
 
 import (
@@ -36,12 +36,17 @@ func run(out string) error {
 	if err != nil {
 		return err
 	}
+	metrics, err := metricsPage()
+	if err != nil {
+		return err
+	}
 	commands, err := commandsPage()
 	if err != nil {
 		return err
 	}
 	return errors.Join(
 		os.WriteFile(filepath.Join(out, "events.md"), []byte(events), 0o644),
+		os.WriteFile(filepath.Join(out, "metrics.md"), []byte(metrics), 0o644),
 		os.WriteFile(filepath.Join(out, "commands.md"), []byte(commands), 0o644),
 		os.WriteFile(filepath.Join(out, "slots.svg"), []byte(slotsPicture()), 0o644),
 	)
