@@ -5,6 +5,7 @@ package install_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli"
@@ -62,6 +64,17 @@ func TestTheChartsLife(t *testing.T) {
 		_, refused := w.RightsUsedBy(user)
 		assert.Empty(t, refused, "requests of %s that the chart's rights do not cover", user)
 	}
+	// The controller lets a size go that nobody has any more; without it the CRD could not be deleted in the end.
+	for _, name := range []string{"within", "above"} {
+		w.Delete(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}})
+	}
+	small := builders.ResourceLimit("small")
+	small.Namespace = w.Namespace
+	w.Delete(small)
+	w.Eventually("the size is let go", func() (bool, string) {
+		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(small), small)
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
 	world.End(controller, false)
 
 	assert.Contains(t, doctor(w), "CapacityMix is enabled for berth-scheduler by ConfigMap berth-system/berth-scheduler-config, key second-scheduler.yaml")
