@@ -43,7 +43,7 @@ func TestTheChartsLife(t *testing.T) {
 	tool(w, "helm", "install", "berth", chart, "--namespace", namespace, "--create-namespace", "--wait", "--timeout", "3m")
 	t.Cleanup(func() {
 		_, _ = try(w, "helm", "uninstall", "berth", "--namespace", namespace, "--wait")
-		_, err := try(w, "kubectl", "delete", "-k", "manifests/crds", "--wait", "--ignore-not-found")
+		_, err := try(w, "kubectl", "delete", "-k", "manifests/crds", "--wait", "--timeout=2m", "--ignore-not-found")
 		assert.NoError(t, err)
 	})
 	requireRunning(w, "v0.1.0")
@@ -105,7 +105,7 @@ func TestInstallYAML(t *testing.T) {
 	w.StartStock()
 	tool(w, "kubectl", "apply", "--server-side", "-f", rendered)
 	t.Cleanup(func() {
-		_, err := try(w, "kubectl", "delete", "-f", rendered, "--wait")
+		_, err := try(w, "kubectl", "delete", "-f", rendered, "--wait", "--timeout=2m")
 		assert.NoError(t, err)
 	})
 	tool(w, "kubectl", "--namespace", namespace, "rollout", "status", "--timeout=2m", "deployment/berth-scheduler")
