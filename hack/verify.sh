@@ -14,7 +14,7 @@ generated="apis manifests/crds manifests/chart/files manifests/install.yaml docs
 cp -r --parents $generated go.mod go.sum "$copy"
 
 restore() {
-	rm -rf manifests/crds manifests/chart/files
+	rm -rf manifests/crds manifests/chart/files docs/reference
 	cp -r "$copy/." .
 	rm -rf "$copy"
 }

@@ -61,6 +61,8 @@ mkdir manifests/chart/files
 } >manifests/install.yaml
 
 # docs/reference: what the types, the reasons of events and the commands say of themselves.
+rm -rf docs/reference
+mkdir docs/reference
 (cd hack/tools/reference && go build -buildvcs=false -o "$tmp/bin/" github.com/elastic/crd-ref-docs)
 "$tmp/bin/crd-ref-docs" --source-path=apis --config=hack/codegen/api.yaml --renderer=markdown --max-depth=20 --log-level=ERROR \
 	--output-path="$tmp/api.md" >/dev/null

@@ -24,7 +24,7 @@ func TestPodsRunWhereTheyArePlaced(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 60, 2), builders.Deployment("web", 5, probed))
 	w.WaitReady("web", 5)
 	for _, p := range w.RequireExact("web", mix.New(60, 2), 5) {
-		assert.Equal(t, p.Name+" serves on :8080\n", kubectl(w, "--namespace", w.Namespace, "logs", p.Name))
+		assert.Equal(t, p.Name+" serves on :8080\n", logs(w, w.Namespace, p.Name))
 	}
 }
 
@@ -85,7 +85,7 @@ func TestAContainerThatRestartsKeepsItsSlot(t *testing.T) {
 		}
 		return false, "it is gone"
 	})
-	assert.Contains(t, kubectl(w, "--namespace", w.Namespace, "logs", "--previous", victim.Name), "asked to exit")
+	assert.Contains(t, logs(w, w.Namespace, "--previous", victim.Name), "asked to exit")
 	assert.Equal(t, seats(w, before), seats(w, w.RequireExact("web", mix.New(60, 2), 5)))
 }
 
@@ -102,7 +102,7 @@ func seats(w *world.World, pods []corev1.Pod) map[string]string {
 // The webhook is called through its Service, with the certificate that the controller made for it.
 func TestTheWebhookFillsInASize(t *testing.T) {
 	w := world.New(t)
-	kubectl(w, "label", "namespace", w.Namespace, "berth.dev/inject=enabled")
+	w.Tool("kubectl", "label", "namespace", w.Namespace, "berth.dev/inject=enabled")
 	w.Create(builders.ResourceLimit("small", builders.SizeCPU("20m", "50m")))
 	pod := func(name string) *corev1.Pod {
 		return builders.Pod("web", name, builders.OfSize("small"), func(t *corev1.PodTemplateSpec) { t.Spec.Containers[0].Resources = corev1.ResourceRequirements{} })

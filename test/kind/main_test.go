@@ -5,11 +5,9 @@
 package kind_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +22,9 @@ import (
 
 const berthNamespace = "berth-system"
 
+// programs are Berth's Deployments.
+var programs = []string{"berth-scheduler", "berth-controller"}
+
 // startTimeout bounds the wait for what takes containers or nodes to start.
 const startTimeout = 3 * time.Minute
 
@@ -36,27 +37,11 @@ func TestMain(m *testing.M) {
 	os.Exit(world.On(m, kubeconfig))
 }
 
-// kubectl runs kubectl on the cluster and returns what it prints.
-func kubectl(w *world.World, args ...string) string {
-	w.T.Helper()
-	binary, err := cluster.Binary(w.Ctx, os.Stderr, cluster.Kubectl)
-	require.NoError(w.T, err)
-	return command(w, binary, append([]string{"--kubeconfig", world.Path(".kind/kubeconfig")}, args...)...)
-}
-
 // docker runs docker on the machine that has the nodes.
-func docker(w *world.World, args ...string) string {
+func docker(w *world.World, args ...string) {
 	w.T.Helper()
-	return command(w, "docker", args...)
-}
-
-func command(w *world.World, name string, args ...string) string {
-	w.T.Helper()
-	cmd := exec.CommandContext(w.Ctx, name, args...)
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
-	require.NoError(w.T, cmd.Run(), "%s %s: %s", name, strings.Join(args, " "), &said)
-	return out.String()
+	out, err := exec.CommandContext(w.Ctx, "docker", args...).CombinedOutput()
+	require.NoError(w.T, err, "docker %v: %s", args, out)
 }
 
 // nodesOf returns the names of the nodes of a capacity type.
@@ -84,4 +69,16 @@ func berthPods(w *world.World, program string) []corev1.Pod {
 	pods, err := w.Kube.CoreV1().Pods(berthNamespace).List(w.Ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + program})
 	require.NoError(w.T, err)
 	return pods.Items
+}
+
+// waitRolledOut waits until all pods of a program are there and Ready.
+func waitRolledOut(w *world.World, program string) {
+	w.T.Helper()
+	w.Tool("kubectl", "--namespace", berthNamespace, "rollout", "status", "deployment/"+program, "--timeout=2m")
+}
+
+// logs returns what a pod's container wrote.
+func logs(w *world.World, namespace string, args ...string) string {
+	w.T.Helper()
+	return string(w.Tool("kubectl", append([]string{"--namespace", namespace, "logs"}, args...)...))
 }

@@ -28,8 +28,8 @@ func TestASpotNodeIsDrained(t *testing.T) {
 	w.RequireExact("web", mix.New(70, 2), 10)
 	node := nodesOf(w, "spot")[0]
 	record := w.Record("web")
-	t.Cleanup(func() { kubectl(w, "uncordon", node) })
-	kubectl(w, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s", "--pod-selector=app=web")
+	t.Cleanup(func() { w.Tool("kubectl", "uncordon", node) })
+	w.Tool("kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s", "--pod-selector=app=web")
 	w.WaitReady("web", 10)
 	for _, p := range w.RequireExact("web", mix.New(70, 2), 10) {
 		assert.NotEqual(t, node, p.Spec.NodeName)
@@ -75,9 +75,9 @@ func TestTheLeadersAreReplaced(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 50, 3), web)
 	for round := range 2 {
 		w.Scale(web, 12)
-		for _, program := range []string{"berth-scheduler", "berth-controller"} {
+		for _, program := range programs {
 			leader := leaderOf(w, program)
-			kubectl(w, "--namespace", berthNamespace, "delete", "pod", leader, "--wait=false")
+			w.Tool("kubectl", "--namespace", berthNamespace, "delete", "pod", leader, "--wait=false")
 			w.Within(startTimeout, "another one leads", func() (bool, string) {
 				now := leaderOf(w, program)
 				return now != leader, now
@@ -88,8 +88,8 @@ func TestTheLeadersAreReplaced(t *testing.T) {
 		w.Scale(web, int32(round))
 		w.WaitReady("web", round)
 	}
-	for _, program := range []string{"berth-scheduler", "berth-controller"} {
-		kubectl(w, "--namespace", berthNamespace, "rollout", "status", "deployment/"+program, "--timeout=2m")
+	for _, program := range programs {
+		waitRolledOut(w, program)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // them nothing.
 func TestBerthItselfIsWell(t *testing.T) {
 	w := world.New(t)
-	for _, program := range []string{"berth-scheduler", "berth-controller"} {
-		kubectl(w, "--namespace", berthNamespace, "rollout", "status", "deployment/"+program, "--timeout=2m")
+	for _, program := range programs {
+		waitRolledOut(w, program)
 		pods := berthPods(w, program)
 		require.Len(t, pods, 2)
 		for _, p := range pods {
@@ -25,7 +25,7 @@ func TestBerthItselfIsWell(t *testing.T) {
 				// The one whose node vanished: nobody was there to see how it ended.
 				assert.Equal(t, "Unknown", ended.Reason, "how %s ended: %+v", p.Name, ended)
 			}
-			log := kubectl(w, "--namespace", berthNamespace, "logs", p.Name)
+			log := logs(w, berthNamespace, p.Name)
 			assert.NotContains(t, log, "forbidden", p.Name)
 			assert.NotContains(t, log, "panic", p.Name)
 		}

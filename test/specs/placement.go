@@ -65,8 +65,8 @@ func ScalingIsExactAfterEveryStep(w *world.World, most int32) {
 	for n := most - 1; n >= 0; n-- {
 		scale(n)
 	}
-	for _, part := range []int32{4, 12, 6, 0, 1, 8, 16, 2} { // of 16
-		scale(most * part / 16)
+	for _, twentieths := range []int32{5, 15, 8, 0, 1, 10, 20, 3} {
+		scale(most * twentieths / 20)
 	}
 }
 

@@ -29,6 +29,9 @@ func SpotComesBack(w *world.World, spotNodes ...string) {
 		return world.BlockedBy(s, "NoRoom") && s.Actual.OnDemand == 10 && s.Desired.Spot == 7 &&
 			world.Condition(s, v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonOutOfMix) && world.Condition(s, v1alpha1.ConditionRebalancing, false, "NoRoom")
 	})
+	if w.Cluster != nil { // its audit log is at hand
+		assert.Empty(w.T, w.Evictions())
+	}
 	before := w.Live(app)
 
 	recording := w.Record(app)

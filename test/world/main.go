@@ -40,11 +40,13 @@ const startTimeout = 25 * time.Minute
 
 // shared is what all tests of a package run against; set once by Main.
 var shared struct {
-	cluster   *cluster.Cluster
-	kube      kubernetes.Interface
-	client    client.WithWatch
-	scheduler *cluster.Scheduler
-	binary    string
+	cluster *cluster.Cluster
+	kube    kubernetes.Interface
+	client  client.WithWatch
+	// kubeconfig is the file of an administrator.
+	kubeconfig string
+	scheduler  *cluster.Scheduler
+	binary     string
 	// controller is the binary of the controller; built when a test wants it.
 	controller string
 }
@@ -102,6 +104,7 @@ func connect(kubeconfig string) error {
 	if shared.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
+	shared.kubeconfig = kubeconfig
 	shared.client, err = newClient(config)
 	return err
 }
@@ -142,7 +145,7 @@ func start(ctx context.Context, o Options) error {
 	if shared.cluster, err = cluster.Start(ctx, cluster.Options{Out: os.Stderr, ControllerManagerArgs: o.ControllerManagerArgs}); err != nil {
 		return err
 	}
-	shared.kube = shared.cluster.Client()
+	shared.kube, shared.kubeconfig = shared.cluster.Client(), shared.cluster.KubeconfigPath()
 	if shared.client, err = newClient(shared.cluster.Config()); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Module kind only pins kind; hack/cluster builds it, for make kind-up. hack/kind/node-image/build has the same version.
+// Module kind only pins kind; hack/cluster builds it, for make kind-up. hack/kind/node-image/build reads the version here.
 module berth.dev/berth/hack/cluster/kind
 
 go 1.26

@@ -83,25 +83,6 @@ kind: Pod
 metadata: {name: web-0, namespace: shop, labels: {app: web}}
 spec: {containers: [{name: main, image: "example.com/app:1"}]}
 ---
-# Of others: only that it is there.
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: servicemonitors.monitoring.coreos.com}
-spec:
-  group: monitoring.coreos.com
-  names: {kind: ServiceMonitor, plural: servicemonitors}
-  scope: Namespaced
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: prometheusrules.monitoring.coreos.com}
-spec:
-  group: monitoring.coreos.com
-  names: {kind: PrometheusRule, plural: prometheusrules}
-  scope: Namespaced
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
----
 apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata: {name: berth-scheduler, namespace: berth-system}
@@ -109,6 +90,18 @@ metadata: {name: berth-scheduler, namespace: berth-system}
 apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata: {name: berth-controller, namespace: berth-system}
+`
+
+// others are kinds of prometheus-operator: only that they are there.
+const others = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]ss.monitoring.coreos.com}
+spec:
+  group: monitoring.coreos.com
+  names: {kind: %[2]s, plural: %[1]ss}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
 // Every kubectl command of the pages, plugin included, does what it is for on a cluster with Berth.
@@ -119,6 +112,9 @@ func TestCommandsRun(t *testing.T) {
 	_, err := sh.run("kubectl apply --server-side -f manifests/install.yaml")
 	require.NoError(t, err)
 	require.NoError(t, w.Cluster.Apply(w.Ctx, objects))
+	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
+		require.NoError(t, w.Cluster.Apply(w.Ctx, fmt.Sprintf(others, strings.ToLower(kind), kind)))
+	}
 	t.Cleanup(func() {
 		_, err := sh.run("kubectl delete namespace shop mcp-servers; kubectl delete -f manifests/install.yaml --ignore-not-found")
 		assert.NoError(t, err)
@@ -142,7 +138,7 @@ func TestCommandsRun(t *testing.T) {
 	}
 	for _, c := range commandsOf(t) {
 		switch words := strings.Fields(c.text); {
-		case words[0] != "kubectl", isElsewhere(c, make([]bool, len(elsewhere))):
+		case words[0] != "kubectl", elsewhereOf(c) >= 0:
 		case strings.Contains(c.text, "jq ") && !installed("jq"): // a tool of the user's
 		case slices.Contains(words, "delete"):
 			last = append(last, c)

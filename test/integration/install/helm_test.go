@@ -40,10 +40,10 @@ var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "
 func TestTheChartsLife(t *testing.T) {
 	w := world.New(t, world.Roomy()...)
 	w.StartStock() // for Berth's own pods
-	tool(w, "helm", "install", "berth", chart, "--namespace", namespace, "--create-namespace", "--wait", "--timeout", "3m")
+	w.Tool("helm", "install", "berth", chart, "--namespace", namespace, "--create-namespace", "--wait", "--timeout", "3m")
 	t.Cleanup(func() {
-		_, _ = try(w, "helm", "uninstall", "berth", "--namespace", namespace, "--wait")
-		_, err := try(w, "kubectl", "delete", "-k", "manifests/crds", "--wait", "--timeout=2m", "--ignore-not-found")
+		_, _ = w.TryTool("helm", "uninstall", "berth", "--namespace", namespace, "--wait")
+		_, err := w.TryTool("kubectl", "delete", "-k", "manifests/crds", "--wait", "--timeout=2m", "--ignore-not-found")
 		assert.NoError(t, err)
 	})
 	requireRunning(w, "v0.1.0")
@@ -80,12 +80,12 @@ func TestTheChartsLife(t *testing.T) {
 	assert.Contains(t, doctor(w), "CapacityMix is enabled for berth-scheduler by ConfigMap berth-system/berth-scheduler-config, key second-scheduler.yaml")
 
 	next := nextChart(w)
-	tool(w, "helm", "upgrade", "berth", next, "--namespace", namespace, "--wait", "--timeout", "3m")
+	w.Tool("helm", "upgrade", "berth", next, "--namespace", namespace, "--wait", "--timeout", "3m")
 	requireRunning(w, "v0.2.0")
 	assert.Contains(t, crdDescription(w), "Next. ", "an upgrade of the chart upgrades the CRDs")
 	assert.Equal(t, claims, claimsOf(w), "after the upgrade")
 
-	tool(w, "helm", "rollback", "berth", "1", "--namespace", namespace, "--wait", "--timeout", "3m")
+	w.Tool("helm", "rollback", "berth", "1", "--namespace", namespace, "--wait", "--timeout", "3m")
 	requireRunning(w, "v0.1.0")
 	assert.NotContains(t, crdDescription(w), "Next. ")
 	assert.Equal(t, claims, claimsOf(w), "after the rollback")
@@ -93,7 +93,7 @@ func TestTheChartsLife(t *testing.T) {
 	w.RequireExact("web", mix.New(70, 2), 12)
 	claims = claimsOf(w)
 
-	tool(w, "helm", "uninstall", "berth", "--namespace", namespace, "--wait")
+	w.Tool("helm", "uninstall", "berth", "--namespace", namespace, "--wait")
 	assert.Equal(t, claims, claimsOf(w), "after it was uninstalled")
 	_, err := w.Kube.RbacV1().ClusterRoles().Get(w.Ctx, "berth-scheduler", metav1.GetOptions{})
 	assert.True(t, apierrors.IsNotFound(err), "its rights are gone: %v", err)
@@ -103,28 +103,28 @@ func TestTheChartsLife(t *testing.T) {
 func TestInstallYAML(t *testing.T) {
 	w := world.New(t, world.Roomy()...)
 	w.StartStock()
-	tool(w, "kubectl", "apply", "--server-side", "-f", rendered)
+	w.Tool("kubectl", "apply", "--server-side", "-f", rendered)
 	t.Cleanup(func() {
-		_, err := try(w, "kubectl", "delete", "-f", rendered, "--wait", "--timeout=2m")
+		_, err := w.TryTool("kubectl", "delete", "-f", rendered, "--wait", "--timeout=2m")
 		assert.NoError(t, err)
 	})
-	tool(w, "kubectl", "--namespace", namespace, "rollout", "status", "--timeout=2m", "deployment/berth-scheduler")
-	tool(w, "kubectl", "--namespace", namespace, "rollout", "status", "--timeout=2m", "deployment/berth-controller")
+	w.Tool("kubectl", "--namespace", namespace, "rollout", "status", "--timeout=2m", "deployment/berth-scheduler")
+	w.Tool("kubectl", "--namespace", namespace, "rollout", "status", "--timeout=2m", "deployment/berth-controller")
 
 	// With the CRDs and the namespace there, the API server can say whether it takes the rest.
 	for overlay, values := range variants {
-		tool(w, "kubectl", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", overlays+overlay)
+		w.Tool("kubectl", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", overlays+overlay)
 		manifest := filepath.Join(t.TempDir(), overlay+".yaml")
 		require.NoError(t, os.WriteFile(manifest, template(w, namespace, values...), 0o600))
-		tool(w, "kubectl", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", manifest)
+		w.Tool("kubectl", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", manifest)
 	}
 	for _, more := range []string{"placeholders", "gangs-and-quota"} {
-		tool(w, "kubectl", "apply", "--server-side", "--dry-run=server", "-k", "manifests/rbac/"+more)
+		w.Tool("kubectl", "apply", "--server-side", "--dry-run=server", "-k", "manifests/rbac/"+more)
 	}
 	assert.Regexp(t, `CapacityMix is enabled for berth-scheduler by ConfigMap berth-system/berth-scheduler-config-\w+, key second-scheduler.yaml`, doctor(w))
 
 	// Applied once more it changes nothing.
-	out := string(tool(w, "kubectl", "diff", "--server-side", "-f", rendered))
+	out := string(w.Tool("kubectl", "diff", "--server-side", "-f", rendered))
 	assert.Empty(t, out)
 }
 

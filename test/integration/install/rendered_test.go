@@ -38,7 +38,7 @@ func TestTheChartAndTheOverlaysSayTheSame(t *testing.T) {
 		t.Run(overlay, func(t *testing.T) {
 			w := *w
 			w.T = t
-			byKustomize := normalise(t, tool(&w, "kubectl", "kustomize", overlays+overlay))
+			byKustomize := normalise(t, w.Tool("kubectl", "kustomize", overlays+overlay))
 			byHelm := normalise(t, template(&w, namespace, variants[overlay]...))
 			requireSame(t, byKustomize, byHelm)
 		})
@@ -48,14 +48,14 @@ func TestTheChartAndTheOverlaysSayTheSame(t *testing.T) {
 		w.T = t
 		b, err := os.ReadFile(world.Path(rendered))
 		require.NoError(t, err)
-		requireSame(t, normalise(t, tool(&w, "kubectl", "kustomize", overlays+"second-scheduler")), normalise(t, b))
+		requireSame(t, normalise(t, w.Tool("kubectl", "kustomize", overlays+"second-scheduler")), normalise(t, b))
 	})
 }
 
 // The monitoring kit is no overlay: it goes beside each of them.
 func TestTheChartHasTheMonitoringKit(t *testing.T) {
 	w := world.New(t)
-	kit := normalise(t, tool(w, "kubectl", "kustomize", "manifests/monitoring"))
+	kit := normalise(t, w.Tool("kubectl", "kustomize", "manifests/monitoring"))
 	all := normalise(t, template(w, namespace, "monitoring.serviceMonitors=true", "monitoring.rules=true", "monitoring.dashboard=true", "monitoring.metricsReader=true"))
 	without := normalise(t, template(w, namespace))
 	maps.DeleteFunc(all, func(key string, _ map[string]any) bool { return without[key] != nil })
@@ -82,7 +82,7 @@ func TestTheChartRefusesWhatItDoesNotKnow(t *testing.T) {
 		"webhook.enabled=yes":              {"enabled", "boolean"},
 		"scheduler.serviceAccount.name=my": {"serviceAccount"},
 	} {
-		_, err := try(w, "helm", slices.Concat([]string{"template", "berth", chart}, set(value))...)
+		_, err := w.TryTool("helm", slices.Concat([]string{"template", "berth", chart}, set(value))...)
 		require.Error(t, err, value)
 		for _, word := range words {
 			assert.ErrorContains(t, err, word, value)
