@@ -3,6 +3,8 @@
 package deploymentrecord
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -86,8 +88,7 @@ func coversMap(have, want map[string]any) bool {
 }
 
 func coversList(have, want []any) bool {
-	key := keyOf(want)
-	if key == "" {
+	if !keyed(want) {
 		if len(have) != len(want) {
 			return false
 		}
@@ -98,23 +99,17 @@ func coversList(have, want []any) bool {
 		}
 		return true
 	}
+	// More than one may have the same key: a port number may be served by TCP and by UDP.
 	for _, item := range want {
-		found := false
-		for _, h := range have {
-			if m, ok := h.(map[string]any); ok && covers(m[key], item.(map[string]any)[key]) {
-				found = covers(h, item)
-				break
-			}
-		}
-		if !found {
+		if !slices.ContainsFunc(have, func(h any) bool { return covers(h, item) }) {
 			return false
 		}
 	}
 	return true
 }
 
-// keyOf returns the field by which the items of a list are told apart, "" if there is none.
-func keyOf(list []any) string {
+// keyed reports whether the items of a list are told apart by a field, not by their place.
+func keyed(list []any) bool {
 	for _, key := range listKeys {
 		all := len(list) > 0
 		for _, item := range list {
@@ -122,10 +117,10 @@ func keyOf(list []any) string {
 			all = all && ok && m[key] != nil
 		}
 		if all {
-			return key
+			return true
 		}
 	}
-	return ""
+	return false
 }
 
 // sameQuantity reports whether two texts are the same amount, as 0.5 and 500m.

@@ -27,6 +27,8 @@ func TestCovers(t *testing.T) {
 		{"{c: [{name: x, image: a, pull: Always}, {name: sidecar}]}", "{c: [{name: x, image: a}]}", true},
 		{"{c: [{name: sidecar}, {name: x, image: b}]}", "{c: [{name: x, image: a}]}", false},
 		{"{c: [{name: y}]}", "{c: [{name: x}]}", false},
+		{"{p: [{port: 53, protocol: TCP}, {port: 53, protocol: UDP}]}", "{p: [{port: 53, protocol: UDP}]}", true},
+		{"{p: [{port: 53, protocol: TCP}]}", "{p: [{port: 53, protocol: UDP}]}", false},
 		{"{args: [a, b]}", "{args: [a]}", false},
 		{"{args: [b, a]}", "{args: [a, b]}", false},
 		{"{args: [a, b]}", "{args: [a, b]}", true},
