@@ -4,6 +4,7 @@ package capacitymix
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -74,36 +75,68 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for _, e := range c.Board.All() {
 		k := [2]string{e.Group.Key.Namespace, e.Mix}
 		if byMix[k] == nil {
-			byMix[k] = &sums{blocked: map[string]int{}}
+			byMix[k] = &sums{}
 		}
 		c.add(byMix[k], &e)
 	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
 	for k, s := range byMix {
-		ns, mix := k[0], k[1]
-		for t, n := range map[string][2]int{v1alpha1.CapacityTypeSpot: {s.spot, s.wantSpot}, v1alpha1.CapacityTypeOnDemand: {s.onDemand, s.wantOnDemand}} {
-			gauge(podsDesc, float64(n[0]), ns, mix, t)
-			gauge(desiredDesc, float64(n[1]), ns, mix, t)
-		}
-		gauge(podsDesc, float64(s.unknown), ns, mix, "unknown")
-		gauge(pendingDesc, float64(s.pending), ns, mix)
-		gauge(departingDesc, float64(s.departing), ns, mix)
-		gauge(deviationDesc, float64(s.deviation), ns, mix)
-		gauge(movingDesc, float64(s.moving), ns, mix)
-		gauge(provisioningDesc, float64(s.holding), ns, mix)
-		gauge(outDesc, s.out, ns, mix)
-		for reason, n := range s.blocked {
-			gauge(blockedDesc, float64(n), ns, mix, reason)
-		}
+		s.collect(ch, k[0], k[1])
 	}
 	storm := 0.0
 	if c.Board.Storm() {
 		storm = 1
 	}
-	gauge(stormDesc, storm)
+	ch <- &gauge{desc: stormDesc, value: storm}
 }
+
+// Labels that many metrics have, made once.
+var (
+	ofSpot     = label("type", v1alpha1.CapacityTypeSpot)
+	ofOnDemand = label("type", v1alpha1.CapacityTypeOnDemand)
+	ofUnknown  = label("type", "unknown")
+)
+
+// collect shows the figures of one mix. Its metrics share their labels: with a
+// set for each, a scrape of 10,000 mixes took twice the memory.
+func (s *sums) collect(ch chan<- prometheus.Metric, namespace, mix string) {
+	name, in := label("mix", mix), label("namespace", namespace)
+	own := []*dto.LabelPair{name, in}
+	spot, onDemand, unknown := append(own[:2:2], ofSpot), append(own[:2:2], ofOnDemand), append(own[:2:2], ofUnknown)
+	gauges := [...]gauge{
+		{podsDesc, spot, float64(s.spot)}, {podsDesc, onDemand, float64(s.onDemand)}, {podsDesc, unknown, float64(s.unknown)},
+		{desiredDesc, spot, float64(s.wantSpot)}, {desiredDesc, onDemand, float64(s.wantOnDemand)},
+		{pendingDesc, own, float64(s.pending)},
+		{departingDesc, own, float64(s.departing)},
+		{deviationDesc, own, float64(s.deviation)},
+		{movingDesc, own, float64(s.moving)},
+		{provisioningDesc, own, float64(s.holding)},
+		{outDesc, own, s.out},
+	}
+	for i := range gauges {
+		ch <- &gauges[i]
+	}
+	for reason, n := range s.blocked {
+		ch <- &gauge{blockedDesc, []*dto.LabelPair{name, in, label("reason", reason)}, float64(n)}
+	}
+}
+
+// gauge is a metric with labels that are made already, in the order of their names.
+type gauge struct {
+	desc   *prometheus.Desc
+	labels []*dto.LabelPair
+	value  float64
+}
+
+// Desc implements prometheus.Metric.
+func (g *gauge) Desc() *prometheus.Desc { return g.desc }
+
+// Write implements prometheus.Metric.
+func (g *gauge) Write(out *dto.Metric) error {
+	out.Label, out.Gauge = g.labels, &dto.Gauge{Value: &g.value}
+	return nil
+}
+
+func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
 
 func (c *Collector) add(s *sums, e *board.Entry) {
 	g := &e.Group
@@ -118,6 +151,9 @@ func (c *Collector) add(s *sums, e *board.Entry) {
 		s.out = max(s.out, c.Clock.Since(e.WrongSince).Seconds())
 	}
 	if reason, _ := blocked(e); reason != "" {
+		if s.blocked == nil {
+			s.blocked = map[string]int{}
+		}
 		s.blocked[string(reason)]++
 	}
 }

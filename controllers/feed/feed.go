@@ -192,28 +192,29 @@ func (f *Feed) nodes() *store {
 }
 
 func (f *Feed) workloads() *store {
-	known := map[types.UID]metav1.Object{}
+	// A list names no kind: these are those of this one.
+	known := map[types.UID]struct{}{}
 	s := &store{}
 	// A list's objects come here stripped, so the store's own set, which watches use, may do more.
 	set := func(o any) {
 		w := o.(metav1.Object)
-		known[w.GetUID()] = &metav1.ObjectMeta{Namespace: w.GetNamespace(), Name: w.GetName(), UID: w.GetUID()}
+		known[w.GetUID()] = struct{}{}
 		f.fleet.SetOwner(w)
 	}
 	s.set = set
 	s.remove = func(o metav1.Object) {
 		delete(known, o.GetUID())
-		f.fleet.DeleteOwner(o)
+		f.fleet.DeleteOwner(o.GetUID())
 	}
 	s.replace = func(all []any) {
 		gone := known
-		known = map[types.UID]metav1.Object{}
+		known = make(map[types.UID]struct{}, len(all))
 		for _, o := range all {
 			delete(gone, o.(metav1.Object).GetUID())
 			set(o)
 		}
-		for _, o := range gone {
-			f.fleet.DeleteOwner(o)
+		for uid := range gone {
+			f.fleet.DeleteOwner(uid)
 		}
 	}
 	return s

@@ -102,8 +102,9 @@ func strip(o runtime.Object) runtime.Object {
 		kept.Status.Images, kept.ManagedFields = nil, nil
 		return kept
 	case metav1.Object:
-		kept, _ := fleet.Strip(o).(runtime.Object)
-		return kept
+		if kept := fleet.Strip(o); kept != nil {
+			return kept
+		}
 	}
 	return nil
 }

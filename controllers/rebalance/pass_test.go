@@ -131,7 +131,7 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 
 func TestAGroupThatDoesNotComeBackIsForgotten(t *testing.T) {
 	for name, vanish := range map[string]func(*pass) *pass{
-		"its controller is deleted": func(p *pass) *pass { p.Fleet.DeleteOwner(setOfOne()); return p },
+		"its controller is deleted": func(p *pass) *pass { p.Fleet.DeleteOwner(setOfOne().GetUID()); return p },
 		"it is scaled to nothing": func(p *pass) *pass {
 			s := setOfOne()
 			s.Spec.Replicas = new(int32(0))

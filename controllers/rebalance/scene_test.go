@@ -349,7 +349,7 @@ func (w *scene) setOwner(o metav1.Object) {
 func (w *scene) deleteOwner(t *rapid.T) {
 	o := drawOwner(t)
 	delete(w.owners, o.GetUID())
-	w.some.controller.Fleet.DeleteOwner(o)
+	w.some.controller.Fleet.DeleteOwner(o.GetUID())
 }
 
 // setMix does what the watch of mixes does.

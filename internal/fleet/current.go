@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/policy"
@@ -85,10 +84,10 @@ func (n *namespace) stale(uid types.UID) {
 
 // staleBelow has the groups that depend on a controller composed again: its own
 // and those of what it controls. It returns their keys; f.mu is held.
-func (f *Fleet) staleBelow(o metav1.Object) []policy.GroupKey {
-	name := o.GetNamespace()
+func (f *Fleet) staleBelow(o *Owner) []policy.GroupKey {
+	name := o.Namespace
 	keys := make([]policy.GroupKey, 0, 2)
-	for _, uid := range append([]types.UID{o.GetUID()}, f.below[o.GetUID()]...) {
+	for _, uid := range append([]types.UID{o.UID}, f.below[o.UID]...) {
 		keys = append(keys, policy.GroupKey{Namespace: name, ID: string(uid)})
 		if ns := f.namespaces[name]; ns != nil {
 			ns.stale(uid)

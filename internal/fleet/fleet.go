@@ -60,7 +60,7 @@ type Fleet struct {
 	staying map[capacity.Type]int
 	// room counts, by type, how often a node may have come to have more of it.
 	room    map[capacity.Type]uint64
-	objects map[types.UID]metav1.Object
+	objects map[types.UID]*Owner
 	// below are the controllers that another one controls, as a Deployment does its ReplicaSets.
 	below map[types.UID][]types.UID
 }
@@ -81,7 +81,7 @@ func New(o Options) *Fleet {
 		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{},
 		ungoverned: map[string]map[*Pod]struct{}{}, placeholders: map[string]map[*Pod]struct{}{},
 		gated: map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, staying: map[capacity.Type]int{}, room: map[capacity.Type]uint64{},
-		objects: map[types.UID]metav1.Object{}, below: map[types.UID][]types.UID{},
+		objects: map[types.UID]*Owner{}, below: map[types.UID][]types.UID{},
 	}
 	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
 	f.owners = owners{texts: f.texts, byUID: map[types.UID]*metav1.OwnerReference{}}

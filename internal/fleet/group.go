@@ -230,7 +230,7 @@ func (f *Fleet) Follows(key policy.GroupKey) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	o := f.object(key.Namespace, types.UID(key.ID))
-	return o != nil && askedOf(o) != 0
+	return o != nil && o.asked != 0
 }
 
 // Resolve returns the policy that governs a pod, nil if none does, with the
@@ -278,8 +278,8 @@ func (f *Fleet) group(namespace string, uid types.UID, members []*Pod) (Group, b
 	owner := f.object(namespace, uid)
 	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)
 	if owner != nil {
-		if n := askedOf(owner); n >= 0 {
-			g.Replicas = n
+		if owner.asked >= 0 {
+			g.Replicas = owner.asked
 		}
 	}
 	g.Seats = f.seats(g.Policy.Mix, live)
@@ -317,18 +317,18 @@ func (f *Fleet) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 }
 
 // workload names what stands above a controller, and its rollout.
-func (f *Fleet) workload(namespace string, ref *metav1.OwnerReference, owner metav1.Object) (Workload, Rollout) {
+func (f *Fleet) workload(namespace string, ref *metav1.OwnerReference, owner *Owner) (Workload, Rollout) {
 	w := Workload{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: namespace, Name: ref.Name, UID: ref.UID}
 	if owner == nil {
 		return w, Rollout{}
 	}
 	above := metav1.GetControllerOfNoCopy(owner)
 	if ref.Kind != "ReplicaSet" || above == nil {
-		return w, rolloutOf(owner)
+		return w, owner.rollout
 	}
 	w = Workload{APIVersion: above.APIVersion, Kind: above.Kind, Namespace: namespace, Name: above.Name, Revision: ref.Name, UID: above.UID}
 	if top := f.object(namespace, above.UID); top != nil {
-		return w, rolloutOf(top)
+		return w, top.rollout
 	}
 	return w, Rollout{}
 }

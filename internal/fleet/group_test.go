@@ -287,8 +287,7 @@ func TestRollouts(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tc.want, rolloutOf(tc.object))
-			assert.Equal(t, tc.want, rolloutOf(Strip(tc.object)))
+			assert.Equal(t, tc.want, Strip(tc.object).rollout)
 		})
 	}
 	dep, rs := deployment("web", 3), replicaSet("web-7d", 3)
@@ -317,8 +316,8 @@ func TestOwnersTellWhatChanges(t *testing.T) {
 		d.Annotations = map[string]string{v1alpha1.SpotPercentAnnotation: "5"}
 		d.Status.UpdatedReplicas = 1
 	})
-	f.DeleteOwner(deployment("web", 3))
-	f.DeleteOwner(deployment("web", 3))
+	f.DeleteOwner(deployment("web", 3).UID)
+	f.DeleteOwner(deployment("web", 3).UID)
 	assert.Equal(t, 4, calls, "deleted once")
 	f.SetOwner(replicaSet("old", 0))
 	assert.Empty(t, f.objects, "a ReplicaSet of an old revision is not kept")
@@ -342,7 +341,7 @@ func TestAGroupChangesWithWhatStandsAboveItsController(t *testing.T) {
 	assert.True(t, f.Group(key).Rollout.Rolling)
 	assert.Contains(t, told, key)
 	told = nil
-	f.DeleteOwner(d)
+	f.DeleteOwner(d.UID)
 	assert.Equal(t, Rollout{}, f.Group(key).Rollout)
 	assert.Contains(t, told, key)
 }

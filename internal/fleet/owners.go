@@ -9,49 +9,70 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/policy"
 )
 
-// Strip returns a ReplicaSet, StatefulSet, Job or Deployment without what Berth
-// does not read, or nil for a ReplicaSet of an old revision, which has no pods
-// and never will without a change. The argument is not changed.
-func Strip(o metav1.Object) metav1.Object {
+// Owner is what Berth reads of a ReplicaSet, StatefulSet, Job or Deployment: a
+// third of what the objects take that have everything else left empty.
+type Owner struct {
+	metav1.ObjectMeta
+	// asked is how many replicas it asks for, -1 where it does not say.
+	asked int
+	// ordinal is where the ordinals of a StatefulSet begin.
+	ordinal int
+	rollout Rollout
+}
+
+var _ runtime.Object = &Owner{}
+
+// GetObjectKind implements runtime.Object.
+func (*Owner) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object.
+func (o *Owner) DeepCopyObject() runtime.Object {
+	c := *o
+	o.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
+	return &c
+}
+
+// FirstOrdinal implements policy.Ordinals.
+func (o *Owner) FirstOrdinal() int { return o.ordinal }
+
+// Strip returns what Berth reads of a ReplicaSet, StatefulSet, Job or
+// Deployment, or nil for a ReplicaSet of an old revision, which has no pods and
+// never will without a change. The argument is not changed.
+func Strip(o metav1.Object) *Owner {
+	kept := &Owner{asked: -1}
 	switch o := o.(type) {
+	case *Owner:
+		return o
 	case *appsv1.ReplicaSet:
 		if o.Spec.Replicas != nil && *o.Spec.Replicas == 0 && o.Status.Replicas == 0 {
 			return nil
 		}
-		return &appsv1.ReplicaSet{
-			ObjectMeta: stripMeta(o), Spec: appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Template: stripTemplate(&o.Spec.Template)},
-			Status: appsv1.ReplicaSetStatus{Replicas: o.Status.Replicas},
-		}
+		kept.asked = replicas(o.Spec.Replicas)
 	case *appsv1.StatefulSet:
-		s := &appsv1.StatefulSet{ObjectMeta: stripMeta(o), Status: *o.Status.DeepCopy()}
-		s.Status.Conditions = nil
-		s.Spec.Replicas, s.Spec.Ordinals, s.Spec.UpdateStrategy = o.Spec.Replicas, o.Spec.Ordinals, o.Spec.UpdateStrategy
-		s.Spec.Template = stripTemplate(&o.Spec.Template)
-		return s
-	case *appsv1.Deployment:
-		d := &appsv1.Deployment{ObjectMeta: stripMeta(o), Status: *o.Status.DeepCopy()}
-		d.Spec.Replicas, d.Spec.Paused, d.Spec.ProgressDeadlineSeconds = o.Spec.Replicas, o.Spec.Paused, o.Spec.ProgressDeadlineSeconds
-		d.Spec.Strategy.Type = o.Spec.Strategy.Type
-		for i := range d.Status.Conditions {
-			c := &d.Status.Conditions[i]
-			c.Message, c.LastUpdateTime = "", metav1.Time{}
+		kept.asked, kept.rollout = replicas(o.Spec.Replicas), rolloutOfStatefulSet(o)
+		if o.Spec.Ordinals != nil {
+			kept.ordinal = int(o.Spec.Ordinals.Start)
 		}
-		return d
+	case *appsv1.Deployment:
+		kept.asked, kept.rollout = replicas(o.Spec.Replicas), rolloutOfDeployment(o)
 	case *batchv1.Job:
-		return &batchv1.Job{ObjectMeta: stripMeta(o), Spec: batchv1.JobSpec{Template: stripTemplate(&o.Spec.Template)}}
+	default:
+		return nil
 	}
-	return nil
+	kept.ObjectMeta = stripMeta(o)
+	return kept
 }
 
 func stripMeta(o metav1.Object) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{
-		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(),
-		CreationTimestamp: o.GetCreationTimestamp(), DeletionTimestamp: o.GetDeletionTimestamp(),
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Generation: o.GetGeneration(),
 		Annotations: keptAnnotations(o.GetAnnotations()),
 	}
 	if ref := metav1.GetControllerOf(o); ref != nil {
@@ -68,19 +89,20 @@ func stripMeta(o metav1.Object) metav1.ObjectMeta {
 	return m
 }
 
-func stripTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
-	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{SchedulerName: t.Spec.SchedulerName}}
-}
-
 // SetOwner adds a ReplicaSet, StatefulSet, Job or Deployment, stripped or not,
 // or takes over what changed.
 func (f *Fleet) SetOwner(o metav1.Object) {
 	kept := Strip(o)
 	if kept == nil {
-		f.DeleteOwner(o)
+		f.DeleteOwner(o.GetUID())
 		return
 	}
 	f.mu.Lock()
+	kept.Namespace = f.texts.one(kept.Namespace)
+	for i := range kept.OwnerReferences {
+		ref := &kept.OwnerReferences[i]
+		ref.APIVersion, ref.Kind = f.texts.one(ref.APIVersion), f.texts.one(ref.Kind)
+	}
 	old := f.objects[o.GetUID()]
 	same := old != nil && sameState(old, kept)
 	var keys []policy.GroupKey
@@ -94,20 +116,20 @@ func (f *Fleet) SetOwner(o metav1.Object) {
 }
 
 // DeleteOwner forgets a workload controller.
-func (f *Fleet) DeleteOwner(o metav1.Object) {
+func (f *Fleet) DeleteOwner(uid types.UID) {
 	f.mu.Lock()
 	var keys []policy.GroupKey
-	if old := f.objects[o.GetUID()]; old != nil {
+	if old := f.objects[uid]; old != nil {
 		f.file(old, nil)
 		keys = f.staleBelow(old)
-		delete(f.objects, o.GetUID())
+		delete(f.objects, uid)
 	}
 	f.mu.Unlock()
 	f.changed(keys...)
 }
 
 // file keeps the index of who controls whom; f.mu is held.
-func (f *Fleet) file(before, after metav1.Object) {
+func (f *Fleet) file(before, after *Owner) {
 	was, is := above(before), above(after)
 	if was == is {
 		return
@@ -123,7 +145,7 @@ func (f *Fleet) file(before, after metav1.Object) {
 }
 
 // above is the UID of a controller's own controller, "" if it has none.
-func above(o metav1.Object) types.UID {
+func above(o *Owner) types.UID {
 	if o == nil {
 		return ""
 	}
@@ -138,22 +160,17 @@ func above(o metav1.Object) types.UID {
 func (f *Fleet) Owner(uid types.UID) metav1.Object {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.objects[uid]
+	if o := f.objects[uid]; o != nil {
+		return o
+	}
+	return nil // and no *Owner that is nil
 }
 
 // sameState reports whether an update of a controller is none that counts.
-func sameState(a, b metav1.Object) bool {
-	return a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName() && above(a) == above(b) &&
-		maps.Equal(a.GetAnnotations(), b.GetAnnotations()) && maps.Equal(a.GetLabels(), b.GetLabels()) &&
-		a.GetGeneration() == b.GetGeneration() && askedOf(a) == askedOf(b) && firstOrdinal(a) == firstOrdinal(b) && rolloutOf(a) == rolloutOf(b)
-}
-
-// firstOrdinal is where the ordinals of a StatefulSet begin.
-func firstOrdinal(o metav1.Object) int32 {
-	if s, ok := o.(*appsv1.StatefulSet); ok && s.Spec.Ordinals != nil {
-		return s.Spec.Ordinals.Start
-	}
-	return 0
+func sameState(a, b *Owner) bool {
+	return a.Namespace == b.Namespace && a.Name == b.Name && above(a) == above(b) &&
+		maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Labels, b.Labels) &&
+		a.Generation == b.Generation && a.asked == b.asked && a.ordinal == b.ordinal && a.rollout == b.rollout
 }
 
 // controllersOf finds the controllers that the fleet knows. The lock must be held.
@@ -161,29 +178,19 @@ type controllersOf struct{ *Fleet }
 
 // Controller implements policy.Controllers.
 func (c controllersOf) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
-	return c.object(namespace, ref.UID)
+	if o := c.object(namespace, ref.UID); o != nil {
+		return o
+	}
+	return nil // and no *Owner that is nil
 }
 
 // object returns a controller of a namespace. One of another namespace controls
 // nothing there, whatever a reference says; f.mu is held.
-func (f *Fleet) object(namespace string, uid types.UID) metav1.Object {
-	if o := f.objects[uid]; o != nil && o.GetNamespace() == namespace {
+func (f *Fleet) object(namespace string, uid types.UID) *Owner {
+	if o := f.objects[uid]; o != nil && o.Namespace == namespace {
 		return o
 	}
 	return nil
-}
-
-// askedOf is how many replicas a controller asks for, -1 where it does not say.
-func askedOf(o metav1.Object) int {
-	switch o := o.(type) {
-	case *appsv1.ReplicaSet:
-		return replicas(o.Spec.Replicas)
-	case *appsv1.StatefulSet:
-		return replicas(o.Spec.Replicas)
-	case *appsv1.Deployment:
-		return replicas(o.Spec.Replicas)
-	}
-	return -1
 }
 
 // replicas defaults to 1, as the API does.
@@ -200,17 +207,6 @@ type Rollout struct {
 	Rolling bool
 	// Stuck is set when the workload's own controller has given up on progress.
 	Stuck bool
-}
-
-// rolloutOf reads the rollout of a Deployment or StatefulSet.
-func rolloutOf(o metav1.Object) Rollout {
-	switch o := o.(type) {
-	case *appsv1.Deployment:
-		return rolloutOfDeployment(o)
-	case *appsv1.StatefulSet:
-		return rolloutOfStatefulSet(o)
-	}
-	return Rollout{}
 }
 
 func rolloutOfDeployment(o *appsv1.Deployment) Rollout {

@@ -380,7 +380,7 @@ func TestWhatTheFleetShowsIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 			},
 			"a controller is deleted": func(t *rapid.T) {
 				owner := drawOwner(t)
-				f.DeleteOwner(owner)
+				f.DeleteOwner(owner.GetUID())
 				delete(s.owners, owner.GetUID())
 			},
 			"a mix is added or changed": func(t *rapid.T) {
@@ -413,23 +413,39 @@ func TestAStrippedPodIsTheSameToTheFleet(t *testing.T) {
 	})
 }
 
-func TestAStrippedControllerIsTheSameToTheFleet(t *testing.T) {
+// raw are controllers as the API server has them.
+type raw struct{ metav1.Object }
+
+func (r raw) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
+	if r.GetNamespace() == namespace && r.GetUID() == ref.UID {
+		return r.Object
+	}
+	return nil
+}
+
+func TestAStrippedControllerIsTheSameToThePolicy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOwner(t)
-		kept := Strip(o)
+		f := newFleet()
+		f.SetOwner(o)
+		kept := f.objects[o.GetUID()]
 		if rs, ok := o.(*appsv1.ReplicaSet); ok && *rs.Spec.Replicas == 0 && rs.Status.Replicas == 0 {
 			require.Nil(t, kept)
 			return
 		}
-		require.Equal(t, askedOf(o), askedOf(kept))
-		require.Equal(t, rolloutOf(o), rolloutOf(kept))
-		require.Equal(t, kept, Strip(kept))
-		plain, stripped := newFleet(), newFleet()
-		plain.objects[o.GetUID()] = o
-		stripped.SetOwner(o)
+		require.Same(t, kept, Strip(kept), "nothing more is lost the second time")
 		p := drawPod(t)
 		p.Namespace = o.GetNamespace()
-		require.Equal(t, fill(plain, p).Groups(p.Namespace), fill(stripped, p).Groups(p.Namespace))
+		resolver := *f.resolver
+		want, invalid := resolver.Resolve(p)
+		slot, identity := policy.IdentitySlot(p, resolver.Controllers)
+		resolver.Controllers = raw{o}
+		plain, plainInvalid := resolver.Resolve(p)
+		require.Equal(t, plain, want)
+		require.Equal(t, plainInvalid, invalid)
+		plainSlot, plainIdentity := policy.IdentitySlot(p, raw{o})
+		require.Equal(t, plainSlot, slot)
+		require.Equal(t, plainIdentity, identity)
 	})
 }
 

@@ -52,9 +52,7 @@ func IdentitySlot(pod *corev1.Pod, controllers Controllers) (slot int, ok bool) 
 	switch {
 	case ref.Kind == "StatefulSet" && strings.HasPrefix(ref.APIVersion, appsv1.GroupName+"/"):
 		slot, ok = ordinal(pod)
-		if set, known := controllers.Controller(pod.Namespace, ref).(*appsv1.StatefulSet); known && set.Spec.Ordinals != nil {
-			slot -= int(set.Spec.Ordinals.Start)
-		}
+		slot -= firstOrdinal(controllers.Controller(pod.Namespace, ref))
 	case ref.Kind == "Job" && strings.HasPrefix(ref.APIVersion, batchv1.GroupName+"/"):
 		index, indexed := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
 		if !indexed {
@@ -66,6 +64,25 @@ func IdentitySlot(pod *corev1.Pod, controllers Controllers) (slot int, ok bool) 
 		return mix.NoSlot, false
 	}
 	return slot, true
+}
+
+// Ordinals is a controller of which not everything is kept.
+type Ordinals interface {
+	// FirstOrdinal is where the ordinals of its pods begin.
+	FirstOrdinal() int
+}
+
+// firstOrdinal is 0 for a controller that is not known.
+func firstOrdinal(controller metav1.Object) int {
+	switch set := controller.(type) {
+	case *appsv1.StatefulSet:
+		if set.Spec.Ordinals != nil {
+			return int(set.Spec.Ordinals.Start)
+		}
+	case Ordinals:
+		return set.FirstOrdinal()
+	}
+	return 0
 }
 
 // ordinal is the number at the end of a StatefulSet pod's name. The

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,6 +49,8 @@ type cluster struct {
 	// looked counts the workloads that were looked at, composed the statuses, which took composing.
 	looked, composed int
 	composing        time.Duration
+	// owners is the heap that the Deployments and ReplicaSets take.
+	owners uint64
 }
 
 func newCluster(tb testing.TB, s size) *cluster {
@@ -75,14 +78,18 @@ func newCluster(tb testing.TB, s size) *cluster {
 	for i := range s.nodes {
 		c.fleet.SetNode(node(i))
 	}
+	before := builders.Heap()
+	for w := range s.workloads {
+		d, rs := controllersOf(s, w)
+		c.fleet.SetOwner(d)
+		c.fleet.SetOwner(rs)
+	}
+	c.owners = builders.Heap() - before
 	for w := range s.workloads {
 		cm := builders.CapacityMix(app(w), rule.SpotPercent, rule.MinOnDemand)
 		cm.Namespace, cm.UID, cm.Generation = s.namespace(w), uid(4, w, 0), 1
 		require.NoError(tb, c.store.Set(cm))
 		c.cache.Set(cm)
-		d, rs := controllersOf(s, w)
-		c.fleet.SetOwner(d)
-		c.fleet.SetOwner(rs)
 	}
 	return c
 }
@@ -315,7 +322,30 @@ func BenchmarkMemory(b *testing.B) {
 				b.ReportMetric(records/pods, "B/pod")
 				b.ReportMetric(all/pods, "B/pod-decided")
 				b.ReportMetric(all/(1<<20), "MiB")
+				b.ReportMetric(float64(c.owners)/float64(s.workloads), "B/workload")
 				runtime.KeepAlive(c)
+			}
+		})
+	}
+}
+
+// BenchmarkScrape gathers the metrics of all mixes, as whoever gets /metrics
+// does, and reports what is held until the answer is written.
+func BenchmarkScrape(b *testing.B) {
+	for _, s := range []size{small, large} {
+		b.Run(s.name, func(b *testing.B) {
+			c := running(b, s)
+			registry := prometheus.NewRegistry()
+			registry.MustRegister(&capacitymix.Collector{Board: c.board, Clock: c.clock})
+			before := builders.Heap()
+			b.ReportAllocs()
+			for b.Loop() {
+				families, err := registry.Gather()
+				require.NoError(b, err)
+				b.StopTimer()
+				b.ReportMetric(float64(builders.Heap()-before)/(1<<20), "MiB")
+				runtime.KeepAlive(families)
+				b.StartTimer()
 			}
 		})
 	}
