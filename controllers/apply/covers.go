@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package deploymentrecord
+package apply
 
 import (
 	"slices"
@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// covered reports whether an object has all that is wanted of it, so that there
+// Covered reports whether an object has all that is wanted of it, so that there
 // is nothing to write. What others have added does not count.
-func (r *Reconciler) covered(have *child, want *unstructured.Unstructured) bool {
-	if o, ok := have.Object.(*unstructured.Unstructured); ok {
+func Covered(have runtime.Object, want *unstructured.Unstructured) bool {
+	if o, ok := have.(*unstructured.Unstructured); ok {
 		return covers(o.Object, without(want.Object))
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(have.Object)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(have)
 	return err == nil && covers(content, without(want.Object))
 }
 

@@ -4,13 +4,10 @@ package deploymentrecord
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/internal/deployment"
 )
 
@@ -89,12 +87,12 @@ func (r *Reconciler) missing(rec *v1alpha1.DeploymentRecord, rendered *deploymen
 	for _, want := range rendered.Objects {
 		path := rendered.Floating(want)
 		own(rec, want)
-		mark(want, path)
+		apply.Mark(want, path)
 		have := of(there, want)
 		if have != nil && path != nil {
 			unstructured.RemoveNestedField(want.Object, path...)
 		}
-		if have == nil || !r.covered(have, want) {
+		if have == nil || !apply.Covered(have.Object, want) {
 			list = append(list, want)
 		}
 	}
@@ -137,7 +135,7 @@ func (r *Reconciler) tryOne(ctx context.Context, rec *v1alpha1.DeploymentRecord,
 func (r *Reconciler) undo(ctx context.Context, made []*unstructured.Unstructured) error {
 	var failed []error
 	for _, o := range made {
-		failed = append(failed, r.delete(ctx, &child{o, o.GroupVersionKind()}))
+		failed = append(failed, apply.Delete(ctx, r.Client, o))
 	}
 	return errors.Join(failed...)
 }
@@ -153,7 +151,7 @@ func (r *Reconciler) prune(ctx context.Context, rendered *deployment.Rendered, t
 			kept = append(kept, *c)
 			continue
 		}
-		if err := r.delete(ctx, c); err != nil {
+		if err := apply.Delete(ctx, r.Client, c.Object); err != nil {
 			return nil, nil, err
 		}
 		dropped = append(dropped, *c)
@@ -164,26 +162,6 @@ func (r *Reconciler) prune(ctx context.Context, rendered *deployment.Rendered, t
 // own makes the record the object's controller.
 func own(rec *v1alpha1.DeploymentRecord, o *unstructured.Unstructured) {
 	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(rec, recordKind)})
-}
-
-// mark notes on an object what was rendered of it, but for the field that others set. What is not rendered any more is known
-// by that: in the object itself it looks like what others have added.
-func mark(o *unstructured.Unstructured, floating []string) {
-	content := o.Object
-	if floating != nil {
-		content = o.DeepCopy().Object
-		unstructured.RemoveNestedField(content, floating...)
-	}
-	text, err := json.Marshal(content)
-	if err != nil {
-		return // it could not be applied either, and the API server says so
-	}
-	annotations := o.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[v1alpha1.RenderedAnnotation] = deployment.Hash(string(text))
-	o.SetAnnotations(annotations)
 }
 
 // free refuses to take over an object that somebody else made.
@@ -208,48 +186,9 @@ func (r *Reconciler) free(ctx context.Context, rec *v1alpha1.DeploymentRecord, w
 
 // apply has the API server take over what is wanted of an object. What it refuses for what the object says is a refusal of the record.
 func (r *Reconciler) apply(ctx context.Context, o *unstructured.Unstructured, how ...client.PatchOption) error {
-	name := o.GetKind() + " " + o.GetName()
-	err := r.Client.Patch(ctx, o, client.Apply, append(how, client.FieldOwner(FieldOwner), client.ForceOwnership, strictly{})...)
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return errNamespaceEnds
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), untyped(err):
-		return &deployment.Error{Reason: v1alpha1.ReasonRefused, Err: fmt.Errorf("the API server refuses %s: %w", name, err)}
+	err := apply.Object(ctx, r.Client, o, client.FieldOwner(FieldOwner), how...)
+	if _, refused := errors.AsType[*apply.RefusedError](err); refused {
+		return &deployment.Error{Reason: v1alpha1.ReasonRefused, Err: err}
 	}
-	return fmt.Errorf("apply %s: %w", name, err)
-}
-
-// errNamespaceEnds says that nothing can be made any more; the record goes too.
-var errNamespaceEnds = errors.New("the namespace is being deleted")
-
-// untyped reports whether the API server could not read what was applied as an
-// object of its kind. It says so as an internal error.
-func untyped(err error) bool {
-	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed to create typed patch object")
-}
-
-// strictly has the API server refuse fields that it does not know, in place of dropping them.
-type strictly struct{}
-
-// ApplyToPatch implements client.PatchOption.
-func (strictly) ApplyToPatch(o *client.PatchOptions) {
-	if o.Raw == nil {
-		o.Raw = &metav1.PatchOptions{}
-	}
-	o.Raw.FieldValidation = metav1.FieldValidationStrict
-}
-
-// delete removes the object that was seen, and no other of its name.
-func (r *Reconciler) delete(ctx context.Context, c *child) error {
-	if c.GetDeletionTimestamp() != nil {
-		return nil
-	}
-	uid := c.GetUID()
-	err := r.Client.Delete(ctx, c.Object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete %s: %w", c, err)
-	}
-	return nil
+	return err
 }

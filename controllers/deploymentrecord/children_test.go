@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/internal/deployment"
 )
 
@@ -33,7 +34,7 @@ func TestEveryKindThatCanBeRenderedIsLookedAfter(t *testing.T) {
 func TestWhatWasRenderedIsMarked(t *testing.T) {
 	of := func(replicas, port int64, path ...string) string {
 		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": replicas, "port": port}}}
-		mark(o, path)
+		apply.Mark(o, path)
 		n, _, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
 		require.NoError(t, err)
 		require.Equal(t, replicas, n, "the object itself keeps its field")

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/internal/deployment"
 )
 
@@ -118,7 +119,7 @@ func (r *Reconciler) deploy(ctx context.Context, rec *v1alpha1.DeploymentRecord)
 	if errors.Is(err, errNotYet) {
 		return reconcile.Result{RequeueAfter: notYet}, nil
 	}
-	if errors.Is(err, errNamespaceEnds) {
+	if errors.Is(err, apply.ErrNamespaceEnds) {
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	if err != nil {
@@ -143,7 +144,7 @@ func (r *Reconciler) refuse(ctx context.Context, rec *v1alpha1.DeploymentRecord,
 	}
 	if !wasDeployed(rec) {
 		for i := range children {
-			if err := r.delete(ctx, &children[i]); err != nil {
+			if err := apply.Delete(ctx, r.Client, children[i].Object); err != nil {
 				return reconcile.Result{}, err
 			}
 		}
@@ -257,7 +258,7 @@ func (r *Reconciler) remove(ctx context.Context, rec *v1alpha1.DeploymentRecord)
 	}
 	var failed []error
 	for i := range children {
-		failed = append(failed, r.delete(ctx, &children[i]))
+		failed = append(failed, apply.Delete(ctx, r.Client, children[i].Object))
 	}
 	late := r.Clock.Since(rec.DeletionTimestamp.Time) > leaving
 	if len(children) > 0 && !late {
