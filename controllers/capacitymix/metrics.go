@@ -101,10 +101,13 @@ var (
 func (s *sums) collect(ch chan<- prometheus.Metric, namespace, mix string) {
 	name, in := label("mix", mix), label("namespace", namespace)
 	own := []*dto.LabelPair{name, in}
-	spot, onDemand, unknown := append(own[:2:2], ofSpot), append(own[:2:2], ofOnDemand), append(own[:2:2], ofUnknown)
+	spot, onDemand, unknown := []*dto.LabelPair{name, in, ofSpot}, []*dto.LabelPair{name, in, ofOnDemand}, []*dto.LabelPair{name, in, ofUnknown}
 	gauges := [...]gauge{
-		{podsDesc, spot, float64(s.spot)}, {podsDesc, onDemand, float64(s.onDemand)}, {podsDesc, unknown, float64(s.unknown)},
-		{desiredDesc, spot, float64(s.wantSpot)}, {desiredDesc, onDemand, float64(s.wantOnDemand)},
+		{podsDesc, spot, float64(s.spot)},
+		{podsDesc, onDemand, float64(s.onDemand)},
+		{podsDesc, unknown, float64(s.unknown)},
+		{desiredDesc, spot, float64(s.wantSpot)},
+		{desiredDesc, onDemand, float64(s.wantOnDemand)},
 		{pendingDesc, own, float64(s.pending)},
 		{departingDesc, own, float64(s.departing)},
 		{deviationDesc, own, float64(s.deviation)},
