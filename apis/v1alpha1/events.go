@@ -80,4 +80,32 @@ const (
 
 	// EventReasonInvalidTemplate (Warning, on the DeploymentTemplate): it cannot be rendered. The message names the field.
 	EventReasonInvalidTemplate = "InvalidTemplate"
+
+	// EventReasonEnvironmentPending (Normal, on the Environment): nothing was made for it yet.
+	EventReasonEnvironmentPending = "EnvironmentPending"
+
+	// EventReasonEnvironmentCreating (Normal, on the Environment): it is being started.
+	EventReasonEnvironmentCreating = "EnvironmentCreating"
+
+	// EventReasonEnvironmentRunning (Normal, on the Environment): every component is ready.
+	EventReasonEnvironmentRunning = "EnvironmentRunning"
+
+	// EventReasonEnvironmentUpdating (Normal, on the Environment): components are being replaced.
+	EventReasonEnvironmentUpdating = "EnvironmentUpdating"
+
+	// EventReasonEnvironmentStopping (Normal, on the Environment): components are being stopped.
+	EventReasonEnvironmentStopping = "EnvironmentStopping"
+
+	// EventReasonEnvironmentStopped (Normal, on the Environment): no component runs.
+	EventReasonEnvironmentStopped = "EnvironmentStopped"
+
+	// EventReasonEnvironmentFailed (Warning, on the Environment): it cannot be run as asked, or did not start in time.
+	EventReasonEnvironmentFailed = "EnvironmentFailed"
+
+	// EventReasonEnvironmentDeleting (Normal, on the Environment): what was made for it is being removed.
+	EventReasonEnvironmentDeleting = "EnvironmentDeleting"
+
+	// EventReasonAudit (Normal, on the Environment, Warning where it was refused): somebody called the gRPC service to change it. The message says
+	// who, how, and what came of it.
+	EventReasonAudit = "Audit"
 )

@@ -42,6 +42,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&DeploymentRecordList{},
 		&DeploymentTemplate{},
 		&DeploymentTemplateList{},
+		&Environment{},
+		&EnvironmentList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 

@@ -43,7 +43,8 @@ cp "$tmp"/crds/*.yaml manifests/crds/
 "$tmp/bin/protos" -plugins "$tmp/bin" -import apis/proto \
 	mcp/orchestrator/v1/orchestrator.proto berth/mcp/v1/tolerant.proto \
 	oaas/common/common.proto oaas/runtime/runtime.proto oaas/deployment/deployment.proto oaas/alias/alias.proto \
-	oaas/health/health.proto berth/oaas/v1/tolerant.proto
+	oaas/health/health.proto berth/oaas/v1/tolerant.proto \
+	scheduler/v1/scheduler.proto
 "$tmp/bin/protos" -plugins "$tmp/bin" -import test/wire anyform/anyform.proto mapform/mapform.proto \
 	oaasplan/oaasplan.proto oaashead/deployment.proto oaashead/health.proto
 

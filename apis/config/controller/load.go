@@ -52,6 +52,7 @@ func Default() *Configuration {
 		Webhook:                    defaultWebhook(),
 		Services:                   defaultServices(),
 		Deployments:                defaultDeployments(),
+		Environments:               defaultEnvironments(),
 	}
 }
 

@@ -77,6 +77,26 @@ type Services struct {
 	//
 	// +optional
 	Deployments DeploymentService `json:"deployments"`
+
+	// environments is what the service of Environments needs to know.
+	//
+	// +optional
+	Environments EnvironmentService `json:"environments"`
+}
+
+// EnvironmentService is what the service of Environments needs to know.
+type EnvironmentService struct {
+	// namespace is where a gRPC call finds Environments that does not name a namespace by the metadata berth-namespace.
+	// Default: "default".
+	//
+	// +optional
+	Namespace string `json:"namespace"`
+
+	// kubeletSummary reads what containers have written to disk and sent from the kubelets. It needs the right to get
+	// nodes/proxy, with which everything on a node can be done. Default: false.
+	//
+	// +optional
+	KubeletSummary bool `json:"kubeletSummary"`
 }
 
 // DeploymentService is what the service of DeploymentRecords needs to know.
@@ -107,6 +127,7 @@ func defaultServices() Services {
 		TokenCacheSeconds:     10,
 		ResourceLimits:        ResourceLimitService{Namespace: "default"},
 		Deployments:           DeploymentService{Namespace: "default"},
+		Environments:          EnvironmentService{Namespace: "default"},
 	}
 }
 
@@ -130,6 +151,7 @@ func (s *Services) validate(path *field.Path) field.ErrorList {
 	all = append(all, inRange(path.Child("maxRequestBytes"), s.MaxRequestBytes, 1<<10, 1<<24)...)
 	all = append(all, inRange(path.Child("tokenCacheSeconds"), s.TokenCacheSeconds, 1, 300)...)
 	all = append(all, named(path.Child("deployments", "namespace"), s.Deployments.Namespace, validation.IsDNS1123Label)...)
+	all = append(all, named(path.Child("environments", "namespace"), s.Environments.Namespace, validation.IsDNS1123Label)...)
 	return append(all, named(path.Child("resourceLimits", "namespace"), s.ResourceLimits.Namespace, validation.IsDNS1123Label)...)
 }
 

@@ -106,6 +106,11 @@ type Configuration struct {
 	//
 	// +optional
 	Deployments Deployments `json:"deployments"`
+
+	// environments is how Environments are run.
+	//
+	// +optional
+	Environments Environments `json:"environments"`
 }
 
 // LeaderElection is how replicas agree on the one that acts.

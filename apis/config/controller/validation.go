@@ -29,6 +29,7 @@ func (c *Configuration) Validate() field.ErrorList {
 	all = append(all, c.Webhook.validate(field.NewPath("webhook"))...)
 	all = append(all, c.Services.validate(field.NewPath("services"))...)
 	all = append(all, c.Deployments.validate(field.NewPath("deployments"))...)
+	all = append(all, c.Environments.validate(field.NewPath("environments"))...)
 	return append(all, c.Rebalance.validate(field.NewPath("rebalance"))...)
 }
 

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Environments is how Environments are run.
+type Environments struct {
+	// enabled looks after them. It needs the Environment CRD and manifests/rbac/environments. Default: false.
+	//
+	// +optional
+	Enabled bool `json:"enabled"`
+
+	// namespacePerEnvironment makes a namespace for each of them. Otherwise an environment runs in the namespace of its object,
+	// which can have one environment then. Default: true.
+	//
+	// +optional
+	NamespacePerEnvironment bool `json:"namespacePerEnvironment"`
+
+	// namespacePrefix begins the names of those namespaces, at most 4 characters. Default: "env-".
+	//
+	// +optional
+	NamespacePrefix string `json:"namespacePrefix"`
+
+	// schedulerName schedules their pods. Empty leaves it to the cluster's default scheduler, and makes no mix and no sizes.
+	// Default: berth-scheduler.
+	//
+	// +optional
+	SchedulerName string `json:"schedulerName"`
+
+	// spotPercent is the share of the replicas of a component on spot nodes, from 0 to 100 percent, for environments that do
+	// not say. One replica of each stays on an on-demand node, and the database. Default: 50.
+	//
+	// +optional
+	SpotPercent int32 `json:"spotPercent"`
+
+	// exposure is how ports are reached from outside of the cluster: LoadBalancer, NodePort, HostPort or None. With HostPort
+	// two environments may have the same port, on different nodes. Default: LoadBalancer.
+	//
+	// +optional
+	Exposure string `json:"exposure"`
+
+	// firstPort and lastPort are the range of the ports that are allocated where none is asked for by number, from 1 to 65535.
+	// With NodePort it must be in that of the API server. Default: 30000 and 32767.
+	//
+	// +optional
+	FirstPort int32 `json:"firstPort"`
+
+	// lastPort is the end of that range.
+	//
+	// +optional
+	LastPort int32 `json:"lastPort"`
+
+	// hostPaths are the directories of nodes, and all in them, that volumes may be. A volume of another is a claim. Whoever
+	// may make an environment can read and write what is in them. Default: none.
+	//
+	// +optional
+	// +listType=set
+	HostPaths []string `json:"hostPaths"`
+
+	// storageClass makes the volumes. Default: empty, which means the cluster's.
+	//
+	// +optional
+	StorageClass string `json:"storageClass"`
+
+	// volumeSize is the size of volumes that say none. Default: 1Gi.
+	//
+	// +optional
+	VolumeSize string `json:"volumeSize"`
+
+	// ingressClass is the class of the Ingresses of domains. Default: empty, which means the cluster's.
+	//
+	// +optional
+	IngressClass string `json:"ingressClass"`
+
+	// runAsNonRoot refuses containers that run as root. Many images of databases and web servers start so. Default: false.
+	//
+	// +optional
+	RunAsNonRoot bool `json:"runAsNonRoot"`
+
+	// quota bounds what an environment with a namespace of its own may use, as spec.hard of a ResourceQuota. Default: none.
+	//
+	// +optional
+	Quota map[string]string `json:"quota"`
+
+	// defaultLimits are requests and limits of containers that say none, in a namespace of their own: cpu, memory. Default: none.
+	//
+	// +optional
+	DefaultLimits map[string]string `json:"defaultLimits"`
+
+	// startTimeoutSeconds is how long a start may take before the environment is Failed, from 10 to 86400 seconds. It goes on
+	// trying. Default: 600.
+	//
+	// +optional
+	StartTimeoutSeconds int32 `json:"startTimeoutSeconds"`
+
+	// cleanUpFailedSeconds is how long after that what was made for an environment that never ran is removed, from 0 to
+	// 604800 seconds; its object stays and says so. 0 leaves it. Default: 0.
+	//
+	// +optional
+	CleanUpFailedSeconds int32 `json:"cleanUpFailedSeconds"`
+
+	// historyLimit is how many specs of an environment are kept, from 1 to 100. Default: 10.
+	//
+	// +optional
+	HistoryLimit int32 `json:"historyLimit"`
+}
+
+// Exposures are the ways in which ports are reached from outside.
+var exposures = []string{"LoadBalancer", "NodePort", "HostPort", "None"}
+
+func defaultEnvironments() Environments {
+	return Environments{
+		NamespacePerEnvironment: true, NamespacePrefix: "env-", SchedulerName: "berth-scheduler", SpotPercent: 50,
+		Exposure: exposures[0], FirstPort: 30000, LastPort: 32767, HostPaths: []string{}, VolumeSize: "1Gi",
+		Quota: map[string]string{}, DefaultLimits: map[string]string{}, StartTimeoutSeconds: 600, HistoryLimit: 10,
+	}
+}
+
+func (e *Environments) validate(at *field.Path) field.ErrorList {
+	all := inRange(at.Child("spotPercent"), e.SpotPercent, 0, 100)
+	all = append(all, inRange(at.Child("startTimeoutSeconds"), e.StartTimeoutSeconds, 10, 86400)...)
+	all = append(all, inRange(at.Child("cleanUpFailedSeconds"), e.CleanUpFailedSeconds, 0, 604800)...)
+	all = append(all, inRange(at.Child("historyLimit"), e.HistoryLimit, 1, 100)...)
+	first := inRange(at.Child("firstPort"), e.FirstPort, 1, 65535)
+	if len(first) == 0 {
+		first = inRange(at.Child("lastPort"), e.LastPort, e.FirstPort, 65535)
+	}
+	all = append(all, first...)
+	const longest = 4 // of a name of 63, 52 are the environment's and 7 a hash
+	if len(e.NamespacePrefix) > longest {
+		all = append(all, field.TooLong(at.Child("namespacePrefix"), e.NamespacePrefix, longest))
+	} else {
+		all = append(all, named(at.Child("namespacePrefix"), e.NamespacePrefix, func(prefix string) []string { return validation.IsDNS1123Label(prefix + "x") })...)
+	}
+	if e.SchedulerName != "" {
+		all = append(all, named(at.Child("schedulerName"), e.SchedulerName, validation.IsDNS1123Subdomain)...)
+	}
+	for name, class := range map[string]string{"storageClass": e.StorageClass, "ingressClass": e.IngressClass} {
+		if class != "" {
+			all = append(all, named(at.Child(name), class, validation.IsDNS1123Subdomain)...)
+		}
+	}
+	if !slices.Contains(exposures, e.Exposure) {
+		all = append(all, field.NotSupported(at.Child("exposure"), e.Exposure, exposures))
+	}
+	for i, p := range e.HostPaths {
+		if !path.IsAbs(p) || strings.Contains(p, "..") {
+			all = append(all, field.Invalid(at.Child("hostPaths").Index(i), p, "must be an absolute path"))
+		}
+	}
+	all = append(all, amount(at.Child("volumeSize"), e.VolumeSize)...)
+	for name, list := range map[string]map[string]string{"quota": e.Quota, "defaultLimits": e.DefaultLimits} {
+		for key, value := range list {
+			all = append(all, amount(at.Child(name).Key(key), value)...)
+		}
+	}
+	return all
+}
+
+func amount(at *field.Path, value string) field.ErrorList {
+	if q, err := resource.ParseQuantity(value); err != nil || q.Sign() < 0 {
+		return field.ErrorList{field.Invalid(at, value, fmt.Sprintf("%q is no quantity such as 500m or 1Gi", value))}
+	}
+	return nil
+}
