@@ -66,7 +66,7 @@ type parts struct {
 // Add adds the controllers to a manager that is not started yet.
 func Add(mgr ctrl.Manager, cfg *controller.Configuration) error {
 	p := &parts{mgr: mgr, cfg: cfg, store: policy.NewStore(), board: board.New()}
-	for _, step := range []func() error{p.loadProfile, p.addStatus, p.addLimits, p.addFleet, p.addRebalancer, p.addGates, p.addWatches, p.addWebhook, p.addDeployments, p.addProbe} {
+	for _, step := range []func() error{p.loadProfile, p.addStatus, p.addLimits, p.addFleet, p.addRebalancer, p.addGates, p.addWatches, p.addWebhook, p.addDeployments, p.addEnvironments, p.addProbe} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -40,6 +40,9 @@ func neededCRDs(c *controller.Configuration) []schema.GroupVersionResource {
 	if c.Deployments.Enabled {
 		needed = append(needed, v1alpha1.SchemeGroupVersion.WithResource("deploymentrecords"), v1alpha1.SchemeGroupVersion.WithResource("deploymenttemplates"))
 	}
+	if c.Environments.Enabled {
+		needed = append(needed, v1alpha1.SchemeGroupVersion.WithResource("environments"))
+	}
 	return needed
 }
 

@@ -11,9 +11,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -31,6 +33,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/deploymentrecord"
+	"berth.dev/berth/controllers/environment"
 	"berth.dev/berth/internal/buildinfo"
 )
 
@@ -129,7 +132,7 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 	return ctrl.Options{
 		Scheme: scheme,
 		// All namespaces, whichever are looked after: pods of the others take room on the nodes too.
-		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: childrenOnly()},
+		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: childrenOnly(c)},
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        c.Health.BindAddress,
 		LeaderElection:                c.LeaderElection.Enabled,
@@ -143,14 +146,29 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 	}, nil
 }
 
-// childrenOnly keeps no more of some kinds in memory than what was made for DeploymentRecords.
-func childrenOnly() map[client.Object]cache.ByObject {
-	mine, _ := labels.NewRequirement(v1alpha1.OwnerLabel, selection.Exists, nil) // the label is a constant
-	kinds := map[client.Object]cache.ByObject{}
-	for _, kind := range deploymentrecord.Labelled() {
-		kinds[kind] = cache.ByObject{Label: labels.NewSelector().Add(*mine)}
+// childrenOnly keeps no more of some kinds in memory than what was made for DeploymentRecords and Environments.
+func childrenOnly(c *controller.Configuration) map[client.Object]cache.ByObject {
+	with := func(key string) cache.ByObject {
+		has, _ := labels.NewRequirement(key, selection.Exists, nil) // the keys are constants
+		return cache.ByObject{Label: labels.NewSelector().Add(*has)}
 	}
-	return kinds
+	kinds := map[reflect.Type]client.Object{}
+	for _, kind := range deploymentrecord.Labelled() {
+		kinds[reflect.TypeOf(kind)] = kind
+	}
+	if c.Environments.Enabled {
+		for _, kind := range append(environment.Labelled(), environment.History()) {
+			kinds[reflect.TypeOf(kind)] = kind
+		}
+	}
+	out := map[client.Object]cache.ByObject{}
+	for _, kind := range kinds {
+		out[kind] = with(v1alpha1.ComponentLabel)
+		if _, is := kind.(*corev1.Pod); is {
+			out[kind] = with(v1alpha1.EnvironmentLabel) // the pods of records are not asked for
+		}
+	}
+	return out
 }
 
 func inSeconds(n int32) *time.Duration { return new(time.Duration(n) * time.Second) }

@@ -22,10 +22,11 @@ import (
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/controllers/capacitymix"
 	_ "berth.dev/berth/controllers/deploymentrecord" // registers its metrics
-	_ "berth.dev/berth/controllers/gates"            // likewise
-	_ "berth.dev/berth/controllers/rebalance"        // likewise
-	_ "berth.dev/berth/controllers/resourcelimit"    // likewise
-	_ "berth.dev/berth/controllers/webhook"          // likewise
+	"berth.dev/berth/controllers/environment"
+	_ "berth.dev/berth/controllers/gates"         // likewise
+	_ "berth.dev/berth/controllers/rebalance"     // likewise
+	_ "berth.dev/berth/controllers/resourcelimit" // likewise
+	_ "berth.dev/berth/controllers/webhook"       // likewise
 	"berth.dev/berth/hack/codegen/metricsource"
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/mix"
@@ -111,6 +112,7 @@ func ofController(t *testing.T) map[string]*metric {
 	assert.Len(t, families, len(own), "the board does not show every metric that the collector describes")
 	learn(own, families, "type")
 	maps.Copy(all, own)
+	maps.Copy(all, described(t, &environment.Collector{}))
 	for name, m := range ofSource(t) {
 		if all[name] != nil {
 			all[name].histogram = m.histogram // a description does not say so

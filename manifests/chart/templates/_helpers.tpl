@@ -69,6 +69,9 @@ Arguments: root, file, and keep if uninstalling leaves them, labels for more lab
 {{- if .Values.deployments.enabled }}
 {{- $_ := set $config "deployments" (dict "enabled" true) }}
 {{- end }}
+{{- if .Values.environments.enabled }}
+{{- $_ := set $config "environments" (dict "enabled" true) }}
+{{- end }}
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.controller.config)) }}
 {{- end }}
 

@@ -29,7 +29,7 @@ var variants = map[string][]string{
 	"second-scheduler": nil,
 	"replace-default":  {"scheduler.profile=replace-default"},
 	"webhook":          {"webhook.enabled=true"},
-	"grpc":             {"services.enabled=true", "deployments.enabled=true"},
+	"grpc":             {"services.enabled=true", "deployments.enabled=true", "environments.enabled=true"},
 }
 
 func TestTheChartAndTheOverlaysSayTheSame(t *testing.T) {

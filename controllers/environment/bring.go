@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
+)
+
+// bring has the cluster have what it should, and nothing else of the environment but its volumes.
+func (r *Reconciler) bring(ctx context.Context, l *look) error {
+	missing := l.missing()
+	var refused error
+	for _, want := range missing {
+		switch err := r.apply(ctx, l.env, want); {
+		case err == nil:
+		case isRefusal(err):
+			// One component that cannot be leaves the others as they are.
+			refused = errors.Join(refused, err)
+		default:
+			return err
+		}
+	}
+	dropped, err := r.prune(ctx, l)
+	if err != nil {
+		return err
+	}
+	if l.env.Spec.ForceStop && l.env.Spec.RunPolicy == v1alpha1.RunPolicyStopped {
+		if err := r.endNow(ctx, l); err != nil {
+			return err
+		}
+	}
+	if len(missing) > 0 || len(dropped) > 0 {
+		log.FromContext(ctx).Info("Applied what was rendered", "objects", strings.Join(names(missing), ", "), "deleted", strings.Join(dropped, ", "))
+	}
+	if refused != nil {
+		return &refusal{v1alpha1.ReasonRefused, refused}
+	}
+	return nil
+}
+
+func names(objects []*unstructured.Unstructured) (list []string) {
+	for _, o := range objects {
+		list = append(list, o.GetKind()+" "+o.GetName())
+	}
+	return list
+}
+
+func isRefusal(err error) bool {
+	if _, is := errors.AsType[*apply.RefusedError](err); is {
+		return true
+	}
+	_, is := errors.AsType[*refusal](err)
+	return is
+}
+
+// apply has the API server take over an object, unless somebody else has one of its name.
+func (r *Reconciler) apply(ctx context.Context, env *v1alpha1.Environment, want *unstructured.Unstructured) error {
+	if !own(env) { // a namespace of its own has nothing of others
+		own := *metav1.NewControllerRef(env, environmentKind)
+		own.BlockOwnerDeletion = nil // whoever may delete an environment may not set finalizers on it
+		want.SetOwnerReferences([]metav1.OwnerReference{own})
+		if err := r.free(ctx, env, want); err != nil {
+			return err
+		}
+	}
+	return apply.Object(ctx, r.Client, want.DeepCopy(), FieldOwner)
+}
+
+// free refuses to take over what somebody else made.
+func (r *Reconciler) free(ctx context.Context, env *v1alpha1.Environment, want *unstructured.Unstructured) error {
+	have := &metav1.PartialObjectMetadata{}
+	have.SetGroupVersionKind(want.GroupVersionKind())
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for %s %s: %w", want.GetKind(), want.GetName(), err)
+	case have.Labels[v1alpha1.EnvironmentLabel] != env.Name || have.Labels[v1alpha1.EnvironmentNamespaceLabel] != env.Namespace:
+		return &refusal{v1alpha1.ReasonNameTaken, fmt.Errorf("there is a %s %s already that was not made for this environment", want.GetKind(), want.GetName())}
+	}
+	return nil
+}
+
+// prune deletes what was made for the environment and is not asked for any more. Volumes stay: a component that is taken out
+// by mistake finds its data again.
+func (r *Reconciler) prune(ctx context.Context, l *look) (dropped []string, err error) {
+	for i := range l.there {
+		c := &l.there[i]
+		asked := slices.ContainsFunc(l.wanted, func(w *unstructured.Unstructured) bool {
+			return w.GetKind() == c.kind && w.GetName() == c.GetName()
+		})
+		if asked || c.kind == claimKind && !l.abandoned {
+			continue
+		}
+		if err := apply.Delete(ctx, r.Client, c.Object); err != nil {
+			return nil, err
+		}
+		dropped = append(dropped, c.kind+" "+c.GetName())
+	}
+	return dropped, nil
+}
+
+const claimKind = "PersistentVolumeClaim"
+
+// endNow ends the pods that are left without giving them time.
+func (r *Reconciler) endNow(ctx context.Context, l *look) error {
+	for i := range l.pods {
+		p := &l.pods[i]
+		if p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0 {
+			continue
+		}
+		err := r.Client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}},
+			client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("end pod %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}

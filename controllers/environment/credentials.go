@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environment"
+)
+
+// postgresPassword is the key of the database's password in the Secret that its pod has.
+const postgresPassword = "POSTGRES_PASSWORD" //nolint:gosec // the name of a variable
+
+// secretComes is how long the Secret of a new environment may take to come: the gRPC service makes it after the environment,
+// which owns it.
+const secretComes = 10 * time.Second
+
+// errNotYet says that something is missing that is about to come.
+var errNotYet = errors.New("not there yet")
+
+// credentials reads what is secret. A database that was given no password has the one that was made up for it at first.
+func (r *Reconciler) credentials(ctx context.Context, env *v1alpha1.Environment) (*environment.Credentials, error) {
+	out := &environment.Credentials{APIKeys: map[string]string{}}
+	var versions []string
+	if d := env.Spec.Stack.Database; d != nil {
+		data, version, err := r.secret(ctx, env, d.SecretRef)
+		if err != nil {
+			return nil, err
+		}
+		versions = append(versions, version)
+		if out.Password = string(data[v1alpha1.DatabasePasswordKey]); out.Password == "" {
+			if out.Password, err = r.madeUp(ctx, env); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if b := env.Spec.Stack.Backend; b != nil {
+		data, version, err := r.secret(ctx, env, b.SecretRef)
+		if err != nil {
+			return nil, err
+		}
+		versions = append(versions, version)
+		out.ConnectionString = string(data[v1alpha1.DatabaseConnectionKey])
+		for key, value := range data {
+			if name, is := strings.CutPrefix(key, v1alpha1.APIKeyPrefix); is {
+				out.APIKeys[name] = string(value)
+			}
+		}
+	}
+	out.Version = strings.Trim(strings.Join(versions, "-"), "-")
+	return out, nil
+}
+
+// secret reads a Secret that a component names, and its version; nothing if it names none.
+func (r *Reconciler) secret(ctx context.Context, env *v1alpha1.Environment, ref *v1alpha1.EnvironmentSecret) (map[string][]byte, string, error) {
+	if ref == nil {
+		return nil, "", nil
+	}
+	s := &corev1.Secret{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: env.Namespace, Name: ref.Name}, s)
+	switch {
+	case apierrors.IsNotFound(err) && r.Clock.Since(env.CreationTimestamp.Time) < secretComes:
+		return nil, "", errNotYet
+	case apierrors.IsNotFound(err):
+		return nil, "", &refusal{ReasonNoSecret, fmt.Errorf("there is no Secret %s in namespace %s", ref.Name, env.Namespace)}
+	case err != nil:
+		return nil, "", fmt.Errorf("read Secret %s/%s: %w", env.Namespace, ref.Name, err)
+	}
+	return s.Data, s.ResourceVersion, nil
+}
+
+// madeUp is the password that the database has, or a new one.
+func (r *Reconciler) madeUp(ctx context.Context, env *v1alpha1.Environment) (string, error) {
+	s := &corev1.Secret{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: env.Status.Namespace, Name: environment.Database}, s)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read Secret %s/%s: %w", env.Status.Namespace, environment.Database, err)
+	}
+	if have := string(s.Data[postgresPassword]); have != "" && s.Labels[v1alpha1.EnvironmentLabel] == env.Name {
+		return have, nil
+	}
+	return rand.Text(), nil
+}

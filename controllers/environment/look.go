@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
+	"berth.dev/berth/internal/environment"
+)
+
+// look is what there is of an environment, and what there should be.
+type look struct {
+	env        *v1alpha1.Environment
+	components []environment.Component
+	input      environment.Input
+	// wanted are the objects that there should be, there those that are, pods those of the components.
+	wanted []*unstructured.Unstructured
+	there  []child
+	pods   []corev1.Pod
+	// situation is what is observed of the components.
+	situation environment.Situation
+	// abandoned says that it never came to run, and nothing of it should be there.
+	abandoned bool
+}
+
+// child is an object that was made for an environment.
+type child struct {
+	client.Object
+	kind string
+}
+
+// Labelled are the kinds of which nothing but what has ComponentLabel has to be kept in memory.
+func Labelled() []client.Object {
+	return []client.Object{
+		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &batchv1.Job{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{},
+		&networkingv1.Ingress{}, &networkingv1.NetworkPolicy{}, &corev1.ResourceQuota{}, &corev1.LimitRange{},
+	}
+}
+
+// made are the kinds that are made for an environment and may be listed; Secrets are not read but by their names.
+func made() []client.ObjectList {
+	return []client.ObjectList{
+		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{},
+		&networkingv1.IngressList{}, &networkingv1.NetworkPolicyList{}, &corev1.ResourceQuotaList{}, &corev1.LimitRangeList{},
+		&policyv1.PodDisruptionBudgetList{}, &v1alpha1.CapacityMixList{}, &v1alpha1.ResourceLimitList{},
+	}
+}
+
+// observe reads what there is of an environment from the cache.
+func (r *Reconciler) observe(ctx context.Context, l *look) error {
+	in, mine := client.InNamespace(l.env.Status.Namespace), client.MatchingLabels(environment.Labels(l.env))
+	for _, list := range made() {
+		if err := r.Client.List(ctx, list, in, mine, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list the objects of Environment %s/%s: %w", l.env.Namespace, l.env.Name, err)
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			o := item.(client.Object) //nolint:forcetypeassert // of the API
+			gvk, err := apiutil.GVKForObject(o, r.Client.Scheme())
+			l.there = append(l.there, child{o, gvk.Kind})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, in, client.MatchingLabels{v1alpha1.EnvironmentLabel: l.env.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the pods of Environment %s/%s: %w", l.env.Namespace, l.env.Name, err)
+	}
+	l.pods = pods.Items
+	return nil
+}
+
+// decide finds the objects that there should be. How far the environment is started follows from what there is, and what
+// there should be from how far it is started.
+func (l *look) decide(scheme *runtime.Scheme) error {
+	env := l.env
+	l.situation = environment.Situation{Environment: env, Components: l.components}
+	l.situation.Observed = l.observed(nil)
+	l.input.Restarts = l.situation.RestartOf()
+	for {
+		l.input.OpenStages = env.Status.OpenStages
+		if err := l.render(scheme); err != nil {
+			return err
+		}
+		l.situation.Observed = l.observed(l.wanted)
+		open := l.situation.OpenStages()
+		if open == env.Status.OpenStages {
+			return nil
+		}
+		env.Status.OpenStages = open
+	}
+}
+
+func (l *look) render(scheme *runtime.Scheme) error {
+	l.wanted = nil
+	for _, o := range environment.Render(&l.input) {
+		gvk, err := apiutil.GVKForObject(o, scheme)
+		if err != nil {
+			return err
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return fmt.Errorf("render %s: %w", gvk.Kind, err)
+		}
+		u := &unstructured.Unstructured{Object: content}
+		u.SetGroupVersionKind(gvk)
+		// Nobody wants a status, and a time that is not set is no time.
+		delete(u.Object, "status")
+		unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+		unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "creationTimestamp")
+		apply.Mark(u, nil)
+		l.wanted = append(l.wanted, u)
+	}
+	return nil
+}
+
+// find returns what there is of a kind and a name, nil for nothing.
+func (l *look) find(kind, name string) *child {
+	i := slices.IndexFunc(l.there, func(c child) bool { return c.kind == kind && c.GetName() == name })
+	if i < 0 {
+		return nil
+	}
+	return &l.there[i]
+}
+
+// missing are the objects that the cluster has not, or not as they should be.
+func (l *look) missing() (list []*unstructured.Unstructured) {
+	for _, want := range l.wanted {
+		if have := l.find(want.GetKind(), want.GetName()); have == nil || !apply.Covered(have.Object, want) {
+			list = append(list, want)
+		}
+	}
+	return list
+}

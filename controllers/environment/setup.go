@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+const (
+	workers = 4
+	// gather is how long events of an environment's objects are gathered before it is looked at: they come in bursts.
+	gather = 200 * time.Millisecond
+)
+
+// Add adds the controller to a manager that is not started yet. The manager's cache must keep no others of the kinds of
+// Labelled than those with ComponentLabel.
+func Add(mgr ctrl.Manager, o Options) error {
+	r := &Reconciler{Options: o}
+	b := ctrl.NewControllerManagedBy(mgr).Named("environment").
+		For(&v1alpha1.Environment{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: asksForMore})).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: workers})
+	for _, kind := range append(Labelled(), &policyv1.PodDisruptionBudget{}, &v1alpha1.CapacityMix{}, &v1alpha1.ResourceLimit{}) {
+		b = b.Watches(kind, toEnvironment{})
+	}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("add the controller of Environments: %w", err)
+	}
+	return metrics.Registry.Register(&Collector{Reader: mgr.GetClient()})
+}
+
+// History is the kind of which the cache keeps what has ComponentLabel too. It is not watched: nobody but the controller writes it.
+func History() client.Object { return &appsv1.ControllerRevision{} }
+
+// asksForMore reports whether a change of an environment is one of its spec or metadata: its status is written here.
+func asksForMore(e event.UpdateEvent) bool {
+	a, b := e.ObjectOld, e.ObjectNew
+	return a.GetGeneration() != b.GetGeneration() || a.GetUID() != b.GetUID() || (a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
+		len(a.GetFinalizers()) != len(b.GetFinalizers()) || !maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// toEnvironment asks for the environment that an object was made for, after a moment.
+type toEnvironment struct{}
+
+var _ handler.EventHandler = toEnvironment{}
+
+func (toEnvironment) ask(o client.Object, q queue) {
+	name, namespace := o.GetLabels()[v1alpha1.EnvironmentLabel], o.GetLabels()[v1alpha1.EnvironmentNamespaceLabel]
+	if name == "" || namespace == "" {
+		return
+	}
+	q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}, gather)
+}
+
+// Create implements handler.EventHandler.
+func (h toEnvironment) Create(_ context.Context, e event.CreateEvent, q queue) { h.ask(e.Object, q) }
+
+// Update implements handler.EventHandler.
+func (h toEnvironment) Update(_ context.Context, e event.UpdateEvent, q queue) { h.ask(e.ObjectNew, q) }
+
+// Delete implements handler.EventHandler.
+func (h toEnvironment) Delete(_ context.Context, e event.DeleteEvent, q queue) { h.ask(e.Object, q) }
+
+// Generic implements handler.EventHandler.
+func (h toEnvironment) Generic(_ context.Context, e event.GenericEvent, q queue) { h.ask(e.Object, q) }
+
+func compare(a, b client.ObjectKey) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/clock"
+
+	"berth.dev/berth/apis/config/controller"
+	envcontroller "berth.dev/berth/controllers/environment"
+	"berth.dev/berth/internal/environment"
+)
+
+// addEnvironments adds what runs Environments, if it is wanted.
+func (p *parts) addEnvironments() error {
+	e := &p.cfg.Environments
+	if !e.Enabled {
+		return nil
+	}
+	return envcontroller.Add(p.mgr, envcontroller.Options{
+		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Clock: clock.RealClock{},
+		Recorder: p.mgr.GetEventRecorderFor(envcontroller.FieldOwner), Settings: environmentSettings(e),
+		OwnNamespaces: e.NamespacePerEnvironment, Prefix: e.NamespacePrefix, Ports: environment.PortRange{First: e.FirstPort, Last: e.LastPort},
+		StartTimeout: time.Duration(e.StartTimeoutSeconds) * time.Second, CleanUp: time.Duration(e.CleanUpFailedSeconds) * time.Second,
+		History: int(e.HistoryLimit), Namespaces: p.cfg.Namespaces,
+	})
+}
+
+func environmentSettings(e *controller.Environments) environment.Settings {
+	amounts := func(from map[string]string) corev1.ResourceList {
+		list := corev1.ResourceList{}
+		for name, text := range from {
+			if q, err := resource.ParseQuantity(text); err == nil { // validated
+				list[corev1.ResourceName(name)] = q
+			}
+		}
+		return list
+	}
+	return environment.Settings{
+		SchedulerName: e.SchedulerName, SpotPercent: e.SpotPercent, Exposure: environment.Exposure(e.Exposure), HostPaths: e.HostPaths,
+		StorageClass: e.StorageClass, VolumeSize: e.VolumeSize, IngressClass: e.IngressClass, RunAsNonRoot: e.RunAsNonRoot,
+		Quota: amounts(e.Quota), DefaultLimits: amounts(e.DefaultLimits),
+	}
+}
