@@ -4,9 +4,11 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 
 	"google.golang.org/grpc/codes"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"berth.dev/berth/apis/config/controller"
@@ -14,7 +16,9 @@ import (
 	"berth.dev/berth/controllers"
 	"berth.dev/berth/internal/buildinfo"
 	internal "berth.dev/berth/internal/deployment"
+	internalenvironment "berth.dev/berth/internal/environment"
 	"berth.dev/berth/services/deployment"
+	"berth.dev/berth/services/environment"
 	"berth.dev/berth/services/resourcelimit"
 	"berth.dev/berth/services/server"
 )
@@ -38,10 +42,28 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) error {
 	if err != nil {
 		return fmt.Errorf("add the services: %w", err)
 	}
+	if c.Environments.Enabled {
+		err = environment.Add(s, mgr.GetConfig(), environment.Options{
+			Namespace: c.Services.Environments.Namespace, TokenKey: tokenKey(mgr.GetConfig()),
+			PortsPerNode:   internalenvironment.Exposure(c.Environments.Exposure) == internalenvironment.ExposeHostPort,
+			KubeletSummary: c.Services.Environments.KubeletSummary, Log: ctrl.Log.WithName("audit"),
+			Recorder: mgr.GetEventRecorderFor("berth-services"), Caller: server.Caller,
+		})
+		if err != nil {
+			return fmt.Errorf("add the services: %w", err)
+		}
+	}
 	if err := mgr.Add(s); err != nil {
 		return fmt.Errorf("add the services: %w", err)
 	}
 	return nil
+}
+
+// tokenKey is the same in all replicas and another in each cluster. It need not be secret: who makes up a token begins a page
+// where they like, of what they may list.
+func tokenKey(config *rest.Config) []byte {
+	sum := sha256.Sum256(append([]byte("berth page tokens "+config.Host+" "+config.CAFile), config.CAData...))
+	return sum[:]
 }
 
 // deployable says what a record asks for that is off here.

@@ -39,6 +39,14 @@ func callOf(ctx context.Context) *call {
 	return &call{}
 }
 
+// Caller returns the name of who makes the call of a context, "" if it is none.
+func Caller(ctx context.Context) string {
+	if c := callOf(ctx).caller; c != nil {
+		return c.GetName()
+	}
+	return ""
+}
+
 func isGRPC(r *http.Request) bool {
 	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
@@ -182,16 +190,12 @@ func (s *Server) done(w *recorder, r *http.Request, c *call, took time.Duration)
 	code := w.code(r, c)
 	requests.WithLabelValues(c.service, c.method, codeName(code)).Inc()
 	durations.WithLabelValues(c.service, c.method).Observe(took.Seconds())
-	caller := ""
-	if c.caller != nil {
-		caller = c.caller.GetName()
-	}
 	level := 0
 	if s.open(c) {
 		level = 4 // probes come every few seconds
 	}
 	s.log.V(level).Info("Served a call", "service", c.service, "method", c.method, "code", codeName(code),
-		"caller", caller, "duration", took.String(), "peer", r.RemoteAddr, "correlation", c.correlation)
+		"caller", Caller(context.WithValue(r.Context(), callKey{}, c)), "duration", took.String(), "peer", r.RemoteAddr, "correlation", c.correlation)
 }
 
 // recorder remembers how a call was answered.

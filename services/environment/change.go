@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	internal "berth.dev/berth/internal/environment"
+	"berth.dev/berth/services/server"
+)
+
+// change reads an environment and writes what one makes of it, until nobody else has written it in between. It returns the
+// environment as it was last seen, with an error too: what happened to it is written down.
+func (c *core) change(ctx context.Context, namespace, id string, once func(e *environment) (*environment, error)) (*environment, error) {
+	e, err := c.read(ctx, namespace, id, "update", "")
+	for try := 0; err == nil; try++ {
+		var written *environment
+		if written, err = once(e); err == nil {
+			return written, nil
+		}
+		switch {
+		case notFound(err):
+			return e, unknown(id) // deleted in between
+		case !apierrors.IsConflict(err):
+			return e, err
+		case try == attempts-1:
+			return e, server.Refuse(codes.Aborted, fmt.Sprintf("others write environment %q all the time", id))
+		}
+		e, err = c.find(ctx, namespace, id)
+	}
+	return nil, err
+}
+
+// allowed refuses what makes no sense as an environment is.
+func allowed(e *environment, verb internal.Verb) error {
+	if err := internal.Allowed(phaseOf(e), e.Spec.RunPolicy, verb); err != nil {
+		return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("environment %q: %s", e.Name, err))
+	}
+	return nil
+}
+
+// write replaces what an environment was read as by what was made of it. Touched says that its Secret was written too.
+func (c *core) write(ctx context.Context, before, after *environment, touched bool) (*environment, error) {
+	changed := !sameSpec(&before.Spec, &after.Spec)
+	if !changed && !touched {
+		return before, nil
+	}
+	c.sign(ctx, after)
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
+	}
+	generation := before.Generation
+	if changed {
+		generation++
+	}
+	after.Annotations[UpdatedAtAnnotation] = stamp(generation, c.now())
+	out, err := c.store.update(ctx, after)
+	if err != nil {
+		return nil, server.Rename(err, wireField(&after.Spec))
+	}
+	return out, nil
+}
+
+// update makes an environment what a request says, but for what the request leaves out.
+func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*environment, error) {
+	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
+		if err := rename(before, a.spec.DisplayName); err != nil {
+			return nil, err
+		}
+		if err := allowed(before, internal.VerbUpdate); err != nil {
+			return nil, err
+		}
+		after := before.DeepCopy()
+		after.Spec = *merge(&before.Spec, &a.spec)
+		a.credentials.refer(&after.Spec.Stack, secretName(id))
+		if err := c.check(ctx, after, &a.spec); err != nil {
+			return nil, err
+		}
+		if !a.credentials.empty() {
+			// A password must not change for an update that is refused then.
+			if err := c.store.wouldUpdate(ctx, after); err != nil {
+				return nil, server.Rename(err, wireField(&after.Spec))
+			}
+			if err := c.store.writeCredentials(ctx, before, &before.Spec, a.credentials); err != nil {
+				return nil, err
+			}
+		}
+		return c.write(ctx, before, after, !a.credentials.empty())
+	})
+}
+
+func (c *core) start(ctx context.Context, namespace, id string) (*environment, error) {
+	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
+		if err := allowed(before, internal.VerbStart); err != nil {
+			return nil, err
+		}
+		after := before.DeepCopy()
+		after.Spec.RunPolicy, after.Spec.ForceStop = v1alpha1.RunPolicyRunning, false
+		return c.write(ctx, before, after, false)
+	})
+}
+
+func (c *core) stop(ctx context.Context, namespace, id string, force bool) (*environment, error) {
+	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
+		// Who cannot wait for it to stop may say so while it does.
+		hurry := force && !before.Spec.ForceStop && before.Spec.RunPolicy == v1alpha1.RunPolicyStopped &&
+			phaseOf(before) != v1alpha1.EnvironmentStopped && phaseOf(before) != v1alpha1.EnvironmentDeleting
+		if err := allowed(before, internal.VerbStop); err != nil && !hurry {
+			return nil, err
+		}
+		after := before.DeepCopy()
+		after.Spec.RunPolicy, after.Spec.ForceStop = v1alpha1.RunPolicyStopped, force
+		return c.write(ctx, before, after, false)
+	})
+}
+
+func (c *core) restart(ctx context.Context, namespace, id string) (*environment, error) {
+	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
+		if err := allowed(before, internal.VerbRestart); err != nil {
+			return nil, err
+		}
+		after := before.DeepCopy()
+		at := metav1.NewTime(c.now().UTC().Truncate(time.Second))
+		// The API server keeps seconds, and the second restart within one is a restart too.
+		if last := before.Spec.RestartedAt; last != nil && !at.After(last.Time) {
+			at = metav1.NewTime(last.Add(time.Second))
+		}
+		after.Spec.RestartedAt = &at
+		return c.write(ctx, before, after, false)
+	})
+}
+
+// remove deletes an environment. One that is on its way already is no error.
+func (c *core) remove(ctx context.Context, namespace, id string) (*environment, error) {
+	e, err := c.read(ctx, namespace, id, "delete", "")
+	if err != nil || e.DeletionTimestamp != nil {
+		return e, err
+	}
+	if err := allowed(e, internal.VerbDelete); err != nil {
+		return e, err
+	}
+	if err := c.store.remove(ctx, e); err != nil && !apierrors.IsNotFound(err) {
+		return e, err
+	}
+	return e, nil
+}
