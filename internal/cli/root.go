@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cli is kubectl berth: it shows how workloads stand to their mixes,
-// why pods are where they are, and what a change would do. Only import writes.
+// why pods are where they are, and what a change would do. Only import and env
+// write.
 package cli
 
 import (
@@ -27,7 +28,7 @@ import (
 )
 
 const about = `Shows how workloads stand to their mix of spot and on-demand nodes, why pods are where they are,
-and what a change of a mix would do. Only import changes anything; all else reads the cluster.`
+and what a change of a mix would do. Only import and env change anything; all else reads the cluster.`
 
 // options are what all commands share.
 type options struct {
@@ -63,7 +64,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 		"The KubeSchedulerConfiguration that berth-scheduler runs with. Without it: the ConfigMap that its Deployment mounts, "+
 			"where there is one and both may be read; else the defaults.")
 	root.PersistentFlags().StringVar(&o.systemNamespace, "system-namespace", "berth-system", "The namespace that Berth is installed in.")
-	root.AddCommand(newStatus(o), newExplain(o), newPlan(o), newNodes(o), newDoctor(o), newRecords(o), newImport(o), newVersion(o))
+	root.AddCommand(newStatus(o), newExplain(o), newPlan(o), newNodes(o), newDoctor(o), newRecords(o), newEnv(o), newImport(o), newVersion(o))
 	complete := func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		return o.complete(&corev1.NamespaceList{}, "", toComplete)
 	}
