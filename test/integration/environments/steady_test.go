@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/world"
+)
+
+// An environment that is as it should be costs no write, by whichever controller looks.
+func TestWhatIsAsAskedIsNotWrittenAgain(t *testing.T) {
+	s := start(t)
+	e := environment("shop")
+	e.Spec.Network = &v1alpha1.EnvironmentNetwork{Isolated: true}
+	e.Spec.Stack.Frontend.Domains, e.Spec.Stack.Frontend.TLSEnabled = []string{"shop.example.com"}, true
+	e.Spec.Stack.Database.PersistentStorage = true
+	e.Spec.Stack.Backend.Replicas = new(int32(3))
+	e.Spec.Stack.Backend.Container.HealthCheck = &v1alpha1.EnvironmentHealthCheck{Command: []string{"true"}, StartPeriodSeconds: 10}
+	s.Create(e)
+	e = s.comes("shop", v1alpha1.EnvironmentRunning)
+	writes := func() (list []string) {
+		for _, r := range s.Audit(func(r world.Request) bool {
+			return r.Write() && strings.Contains(r.User, "berth-controller") && (r.Namespace == e.Status.Namespace || r.Namespace == s.Namespace) && r.Resource != "events"
+		}) {
+			list = append(list, fmt.Sprintf("%s %s %s", r.Verb, r.Resource, r.Name))
+		}
+		return list
+	}
+	quiet := writes()
+	s.Eventually("it is quiet", func() (bool, string) {
+		before := quiet
+		quiet = writes()
+		return len(before) == len(quiet) && len(quiet) > 0, strings.Join(quiet[len(before):], ", ")
+	})
+	for i := range 3 {
+		s.change("shop", func(e *v1alpha1.Environment) { e.Annotations = map[string]string{"look": fmt.Sprint(i)} })
+	}
+	world.End(s.process, false)
+	s.run()
+	last := environment("last")
+	last.Namespace = s.Namespace
+	last.Spec.Stack = v1alpha1.ApplicationStack{Frontend: stack().Frontend}
+	s.Create(last)
+	s.comes("last", v1alpha1.EnvironmentRunning)
+	after := slices.DeleteFunc(writes()[len(quiet):], func(w string) bool {
+		return strings.Contains(w, " last") || strings.Contains(w, "frontend") && strings.Contains(w, "env-last")
+	})
+	assert.Empty(t, after)
+	s.deleteAll()
+}
