@@ -35,7 +35,7 @@ func (*Owner) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind 
 // DeepCopyObject implements runtime.Object.
 func (o *Owner) DeepCopyObject() runtime.Object {
 	c := *o
-	c.ObjectMeta = *o.ObjectMeta.DeepCopy()
+	c.ObjectMeta = *o.DeepCopy()
 	return &c
 }
 
