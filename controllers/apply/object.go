@@ -4,8 +4,6 @@ package apply
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/digest"
 )
 
 // ErrNamespaceEnds says that nothing can be made any more, for its namespace is being deleted.
@@ -100,8 +99,6 @@ func Mark(o *unstructured.Unstructured, floating []string) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	sum := sha256.Sum256(text)
-	const enough = 20 // bytes, as in a label
-	annotations[v1alpha1.RenderedAnnotation] = hex.EncodeToString(sum[:enough])
+	annotations[v1alpha1.RenderedAnnotation] = digest.Of(text, digest.Label)
 	o.SetAnnotations(annotations)
 }

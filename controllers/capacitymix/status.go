@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/internal/fallback"
 	"berth.dev/berth/internal/rebalance"
@@ -49,7 +50,7 @@ func compose(cm *v1alpha1.CapacityMix, invalid error, mine []board.Entry, others
 	for _, c := range conditions {
 		c.ObservedGeneration = cm.Generation
 		c.LastTransitionTime = metav1.NewTime(now)
-		c.Message = shorten(c.Message, 1024)
+		c.Message = apply.Shorten(c.Message, 1024)
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 	return s
@@ -79,14 +80,14 @@ func workload(e *board.Entry) v1alpha1.WorkloadMix {
 	m, c := g.Policy.Mix, g.Actual()
 	pending, departing, _ := g.Counts()
 	w := v1alpha1.WorkloadMix{
-		Kind: shorten(g.Workload.Kind, 63), Name: g.Workload.Name, Revision: g.Workload.Revision, Replicas: number(g.Replicas),
+		Kind: apply.Shorten(g.Workload.Kind, 63), Name: g.Workload.Name, Revision: g.Workload.Revision, Replicas: number(g.Replicas),
 		Desired:  v1alpha1.ReplicaSplit{Spot: number(m.Spot(g.Replicas)), OnDemand: number(m.OnDemand(g.Replicas))},
 		Actual:   v1alpha1.ReplicaSplit{Spot: number(c.Spot), OnDemand: number(c.OnDemand), Unknown: number(c.Unknown)},
 		Borrowed: number(g.Borrowed()), Pending: number(pending), Departing: number(departing),
 		OutOfMixSince: timeOf(e.WrongSince), FailedMoves: e.Failures, RetryTime: timeOf(e.RetryAt),
 	}
 	if reason, message := blocked(e); reason != "" {
-		w.Blocked = &v1alpha1.BlockedMove{Reason: string(reason), Message: shorten(message, 1024)}
+		w.Blocked = &v1alpha1.BlockedMove{Reason: string(reason), Message: apply.Shorten(message, 1024)}
 	}
 	return w
 }
@@ -224,12 +225,4 @@ func provisioning(mine []board.Entry) (list []string) {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// shorten cuts a text to the length that the API allows.
-func shorten(s string, length int) string {
-	if len(s) <= length {
-		return s
-	}
-	return strings.ToValidUTF8(s[:length-3], "") + "..."
 }

@@ -262,11 +262,7 @@ func TestTheListIsBoundedAndThoseInNeedComeFirst(t *testing.T) {
 	assert.Equal(t, int32(7*2+63*3), s.Actual.Spot)
 }
 
-func TestShortenCutsBetweenCharacters(t *testing.T) {
-	assert.Equal(t, "short", shorten("short", 5))
-	assert.Equal(t, "sh...", shorten("shorts", 5))
-	cut := shorten(strings.Repeat("é", 10), 10)
-	assert.Equal(t, "ééé...", cut)
+func TestNumberStaysInTheRangeOfTheAPI(t *testing.T) {
 	assert.Equal(t, int32(0), number(-1))
 	assert.Equal(t, int32(1<<31-1), number(1<<40))
 }

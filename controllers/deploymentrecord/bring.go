@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -166,16 +165,9 @@ func own(rec *v1alpha1.DeploymentRecord, o *unstructured.Unstructured) {
 
 // free refuses to take over an object that somebody else made.
 func (r *Reconciler) free(ctx context.Context, rec *v1alpha1.DeploymentRecord, want *unstructured.Unstructured) error {
-	have := &metav1.PartialObjectMetadata{}
-	have.SetGroupVersionKind(want.GroupVersionKind())
-	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("look for %s %s/%s: %w", want.GetKind(), want.GetNamespace(), want.GetName(), err)
-	case metav1.IsControlledBy(have, rec): // the cache has yet to see it
-		return nil
+	have, err := apply.Metadata(ctx, r.Live, want)
+	if err != nil || have == nil || metav1.IsControlledBy(have, rec) { // the cache has yet to see it
+		return err
 	}
 	by := "nobody"
 	if c := metav1.GetControllerOf(have); c != nil {

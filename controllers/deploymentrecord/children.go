@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/internal/deployment"
 )
 
@@ -64,23 +65,6 @@ func index(ctx context.Context, cache client.FieldIndexer) error {
 	return nil
 }
 
-// listOf returns an empty list of a kind.
-func (r *Reconciler) listOf(kind client.Object) (client.ObjectList, error) {
-	gvk, err := apiutil.GVKForObject(kind, r.Client.Scheme())
-	if err != nil {
-		return nil, err
-	}
-	o, err := r.Client.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err != nil {
-		return nil, err
-	}
-	list, ok := o.(client.ObjectList)
-	if !ok {
-		return nil, fmt.Errorf("%T is no list", o)
-	}
-	return list, nil
-}
-
 // child is an object that was made for a record.
 type child struct {
 	client.Object
@@ -119,7 +103,7 @@ func (r *Reconciler) children(ctx context.Context, rec *v1alpha1.DeploymentRecor
 		})
 	}
 	for _, kind := range watched() {
-		list, err := r.listOf(kind)
+		list, err := apply.ListOf(kind, r.Client.Scheme())
 		if err != nil {
 			return nil, err
 		}

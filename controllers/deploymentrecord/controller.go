@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -236,14 +235,7 @@ func (r *Reconciler) guard(ctx context.Context, rec *v1alpha1.DeploymentRecord) 
 func (r *Reconciler) setFinalizer(ctx context.Context, rec *v1alpha1.DeploymentRecord, set func(client.Object, string) bool) (stale bool, err error) {
 	before := rec.DeepCopy()
 	set(rec, v1alpha1.RecordFinalizer)
-	err = r.Client.Patch(ctx, rec, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return true, nil // if it is gone, that is what is found
-	}
-	if err != nil {
-		return false, fmt.Errorf("write the finalizer of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err)
-	}
-	return false, nil
+	return apply.Finalizers(ctx, r.Client, before, rec)
 }
 
 // remove deletes the children of a record, and lets it go once they are gone, or

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/internal/nfr"
 	"berth.dev/berth/internal/prometheus"
 )
@@ -42,7 +43,7 @@ func (l *look) status() v1alpha1.DeploymentRecordStatus {
 	s.NFRCompliance = &compliance
 	o := prometheus.Merge(outcomes...)
 	c := metav1.Condition{
-		Type: v1alpha1.ConditionNFRObserved, Status: metav1.ConditionFalse, Reason: o.Reason, Message: shorten(o.Message),
+		Type: v1alpha1.ConditionNFRObserved, Status: metav1.ConditionFalse, Reason: o.Reason, Message: apply.Shorten(o.Message, maxMessage),
 		ObservedGeneration: l.rec.Generation, LastTransitionTime: metav1.NewTime(l.now.Truncate(time.Second)),
 	}
 	if o.OK() {

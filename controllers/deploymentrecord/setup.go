@@ -5,8 +5,6 @@ package deploymentrecord
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 )
 
 const (
@@ -51,7 +50,7 @@ func Add(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	owner := soon{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.DeploymentRecord{}, handler.OnlyControllerOwner())}
 	everything := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.everything(ctx) })
 	b := ctrl.NewControllerManagedBy(mgr).Named("deploymentrecord").
-		For(&v1alpha1.DeploymentRecord{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: asksForMore})).
+		For(&v1alpha1.DeploymentRecord{}, builder.WithPredicates(apply.AsksForMore(v1alpha1.RecordFinalizer))).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: workers}).
 		// Its status counts records: that one more is rendered concerns no other.
 		Watches(&v1alpha1.DeploymentTemplate{}, everything, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -76,16 +75,6 @@ func Add(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 		return nil, err
 	}
 	return r, mgr.Add(r.around)
-}
-
-// asksForMore reports whether a change of a record is one of its spec or metadata. Its status and its finalizer are written
-// here: to look again at once would find a cache that has not seen the objects yet. What others write into the status is put
-// right at the next resync.
-func asksForMore(e event.UpdateEvent) bool {
-	a, b := e.ObjectOld, e.ObjectNew
-	return a.GetGeneration() != b.GetGeneration() || a.GetUID() != b.GetUID() || (a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
-		slices.Contains(a.GetFinalizers(), v1alpha1.RecordFinalizer) && !slices.Contains(b.GetFinalizers(), v1alpha1.RecordFinalizer) ||
-		!maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
 // gather is how long events of a record's objects are gathered before it is looked at: they come in bursts.

@@ -136,9 +136,9 @@ func compose(rec *v1alpha1.DeploymentRecord, v view, now time.Time) v1alpha1.Dep
 	if rec.DeletionTimestamp != nil {
 		s.Phase, s.Message = v1alpha1.PhaseDeleting, fmt.Sprintf("%d objects are still there", len(v.children))
 	}
-	s.Message = shorten(s.Message)
+	s.Message = apply.Shorten(s.Message, maxMessage)
 	for _, c := range []metav1.Condition{available, progressing, degraded} {
-		c.ObservedGeneration, c.LastTransitionTime, c.Message = rec.Generation, metav1.NewTime(now), shorten(c.Message)
+		c.ObservedGeneration, c.LastTransitionTime, c.Message = rec.Generation, metav1.NewTime(now), apply.Shorten(c.Message, maxMessage)
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 	return s
@@ -157,7 +157,7 @@ func functions(rec *v1alpha1.DeploymentRecord, v view, now time.Time) []v1alpha1
 			s.Port = 80
 			w := v.workload(f.Name)
 			s.Replicas, s.ReadyReplicas = w.asked, w.ready
-			s.Ready, s.Reason, s.Message = w.ok, w.reason, shorten(w.message)
+			s.Ready, s.Reason, s.Message = w.ok, w.reason, apply.Shorten(w.message, maxMessage)
 		}
 		s.LastTransitionTime = new(metav1.NewTime(now.Truncate(time.Second)))
 		for _, before := range rec.Status.Functions {
@@ -283,11 +283,4 @@ func sameStatus(have, want *v1alpha1.DeploymentRecordStatus) bool {
 	h.NFRRecommendations, h.NFRCompliance, h.NFRWindows, h.LastApplied = nil, nil, nil, nil
 	h.Conditions = slices.DeleteFunc(slices.Clone(h.Conditions), func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionNFRObserved })
 	return equality.Semantic.DeepEqual(h, *want)
-}
-
-func shorten(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxMessage-3], "") + "..."
 }

@@ -142,7 +142,7 @@ func ofTemplate(template *v1alpha1.DeploymentTemplate, invalid error, records in
 	s := v1alpha1.DeploymentTemplateStatus{ObservedGeneration: template.Generation, RecordCount: records}
 	c := metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: "it can be rendered"}
 	if invalid != nil {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, deployment.ReasonInvalidTemplate, shorten(invalid.Error())
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, deployment.ReasonInvalidTemplate, apply.Shorten(invalid.Error(), maxMessage)
 	}
 	c.ObservedGeneration, c.LastTransitionTime = template.Generation, metav1.NewTime(now.Truncate(time.Second))
 	s.Conditions = slices.Clone(template.Status.Conditions)

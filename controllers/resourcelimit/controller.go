@@ -6,7 +6,6 @@ package resourcelimit
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -142,11 +140,9 @@ func (r *Reconciler) letGo(ctx context.Context, limit *v1alpha1.ResourceLimit) e
 func (r *Reconciler) setFinalizers(ctx context.Context, limit *v1alpha1.ResourceLimit, finalizers []string) error {
 	next := limit.DeepCopy()
 	next.Finalizers = finalizers
-	if err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(limit, client.MergeFromWithOptimisticLock{})); err != nil {
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil // the cache is behind: what it has yet to see brings the limit here again
-		}
-		return fmt.Errorf("write the finalizers of ResourceLimit %s/%s: %w", limit.Namespace, limit.Name, err)
+	// If the cache is behind, what it has yet to see brings the limit here again.
+	if stale, err := apply.Finalizers(ctx, r.Client, limit, next); stale || err != nil {
+		return err
 	}
 	log.FromContext(ctx).V(2).Info("Wrote the finalizers", "finalizers", finalizers)
 	return nil

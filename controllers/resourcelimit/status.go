@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 )
 
 const (
@@ -36,7 +37,7 @@ func compose(limit *v1alpha1.ResourceLimit, invalid error, u *Usage, now time.Ti
 	for _, c := range []metav1.Condition{accepted(invalid, u), inUse(limit, u, workloads)} {
 		c.ObservedGeneration, c.LastTransitionTime = limit.Generation, metav1.NewTime(now)
 		if len(c.Message) > maxMessage {
-			c.Message = strings.ToValidUTF8(c.Message[:maxMessage-3], "") + "..."
+			c.Message = apply.Shorten(c.Message, maxMessage)
 		}
 		meta.SetStatusCondition(&s.Conditions, c)
 	}

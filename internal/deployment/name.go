@@ -3,10 +3,10 @@
 package deployment
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"berth.dev/berth/internal/digest"
 )
 
 const (
@@ -42,8 +42,7 @@ func RecordName(id string) (string, error) {
 
 // Hash returns a text that a label can hold and that is another one for any other text.
 func Hash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:20])
+	return digest.Of(text, digest.Label)
 }
 
 // ChildName returns a name for an object of a record that Services can have

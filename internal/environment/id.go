@@ -3,9 +3,9 @@
 package environment
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
+
+	"berth.dev/berth/internal/digest"
 )
 
 const (
@@ -33,17 +33,11 @@ func ID(namespace, name string) string {
 	if readable == "" {
 		readable = "env"
 	}
-	return readable + "-" + hash(namespace+"/"+name, hashed)
+	return readable + "-" + digest.Of(namespace+"/"+name, hashed)
 }
 
 // NamespaceOf returns the namespace that an environment has for itself.
 func NamespaceOf(prefix, namespace, id string) string {
 	const digits = 6
-	return prefix + id + "-" + hash(namespace+"/"+id, digits)
-}
-
-// hash returns so many hexadecimal digits of a text's hash.
-func hash(text string, digits int) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])[:digits]
+	return prefix + id + "-" + digest.Of(namespace+"/"+id, digits)
 }

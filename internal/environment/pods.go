@@ -20,16 +20,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/digest"
 )
 
 // Environment variables, as PostgreSQL's image and most backends know them.
 const (
-	postgresDB       = "POSTGRES_DB"
-	postgresUser     = "POSTGRES_USER"
-	postgresPassword = "POSTGRES_PASSWORD" //nolint:gosec // the name of a variable
-	databaseURL      = "DATABASE_URL"
-	pgData           = "PGDATA"
+	postgresDB   = "POSTGRES_DB"
+	postgresUser = "POSTGRES_USER"
+	databaseURL  = "DATABASE_URL"
+	pgData       = "PGDATA"
 )
+
+// PostgresPassword is the variable, and the key in the Secret of Database, that has the database's password.
+const PostgresPassword = "POSTGRES_PASSWORD" //nolint:gosec // the name of a variable
 
 const (
 	postgresPort = 5432
@@ -107,7 +110,7 @@ func (in *Input) job(c *Component, template *corev1.PodTemplateSpec, suspend boo
 	text, _ := json.Marshal(spec) // of texts and numbers
 	spec.Suspend = &suspend
 	return &batchv1.Job{
-		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: in.meta(c.Name+"-"+hash(string(text), hashed), c.Name), Spec: spec,
+		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: in.meta(c.Name+"-"+digest.Of(string(text), hashed), c.Name), Spec: spec,
 	}
 }
 

@@ -157,7 +157,7 @@ func (in *Input) secrets(c *Component) map[string][]byte {
 	data := map[string][]byte{}
 	switch c.Name {
 	case Database:
-		data[postgresPassword] = []byte(in.Credentials.Password)
+		data[PostgresPassword] = []byte(in.Credentials.Password)
 	case Backend:
 		for name, key := range in.Credentials.APIKeys {
 			data[name] = []byte(key)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/digest"
 )
 
 // dataVolume is the name of a database's volume that nobody named.
@@ -80,7 +81,7 @@ func claimOf(component, volume string) string {
 	if len(name) <= validation.DNS1123LabelMaxLength {
 		return name
 	}
-	return strings.TrimRight(name[:validation.DNS1123LabelMaxLength-hashed-1], "-") + "-" + hash(name, hashed)
+	return strings.TrimRight(name[:validation.DNS1123LabelMaxLength-hashed-1], "-") + "-" + digest.Of(name, hashed)
 }
 
 // Allows reports whether a directory is one of those that are allowed, or in one of them.

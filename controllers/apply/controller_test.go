@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package deploymentrecord
+package apply
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-func TestWhichChangesOfARecordAreLookedAt(t *testing.T) {
+func TestWhichChangesAreLookedAt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.DeploymentRecord)
 		want   bool
@@ -29,10 +33,26 @@ func TestWhichChangesOfARecordAreLookedAt(t *testing.T) {
 		before := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{UID: "a", Generation: 1, Finalizers: []string{v1alpha1.RecordFinalizer}}}
 		after := before.DeepCopy()
 		tc.change(after)
-		assert.Equal(t, tc.want, asksForMore(event.UpdateEvent{ObjectOld: before, ObjectNew: after}), name)
+		assert.Equal(t, tc.want, AsksForMore(v1alpha1.RecordFinalizer).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}), name)
 	}
 	fresh := &v1alpha1.DeploymentRecord{}
 	guarded := fresh.DeepCopy()
 	guarded.Finalizers = []string{v1alpha1.RecordFinalizer}
-	assert.False(t, asksForMore(event.UpdateEvent{ObjectOld: fresh, ObjectNew: guarded}), "our own finalizer")
+	assert.False(t, AsksForMore(v1alpha1.RecordFinalizer).Update(event.UpdateEvent{ObjectOld: fresh, ObjectNew: guarded}), "our own finalizer")
+	assert.True(t, AsksForMore(v1alpha1.RecordFinalizer).Create(event.CreateEvent{Object: fresh}))
+	assert.True(t, AsksForMore(v1alpha1.RecordFinalizer).Delete(event.DeleteEvent{Object: fresh}))
+}
+
+func TestShortenCutsBetweenCharacters(t *testing.T) {
+	assert.Equal(t, "short", Shorten("short", 5))
+	assert.Equal(t, "sh...", Shorten("shorts", 5))
+	assert.Equal(t, "ééé...", Shorten(strings.Repeat("é", 10), 10))
+}
+
+func TestListOf(t *testing.T) {
+	list, err := ListOf(&corev1.Pod{}, clientgoscheme.Scheme)
+	require.NoError(t, err)
+	assert.IsType(t, &corev1.PodList{}, list)
+	_, err = ListOf(&v1alpha1.DeploymentRecord{}, clientgoscheme.Scheme)
+	assert.Error(t, err, "a kind that the scheme does not know")
 }
