@@ -116,6 +116,11 @@ func bindVolumes(w *world.World) {
 	}}
 	require.NoError(w.T, w.Client.Create(w.Ctx, volume))
 	w.T.Cleanup(func() { w.Delete(volume, client.GracePeriodSeconds(0)) })
+	// Its controller writes to it at first, and whoever binds it meanwhile tries again after a minute.
+	w.Eventually("the volume is available", func() (bool, string) {
+		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(volume), volume)
+		return err == nil && volume.Status.Phase == corev1.VolumeAvailable, string(volume.Status.Phase)
+	})
 	uses := func(claim string) func(*corev1.PodTemplateSpec) {
 		return func(t *corev1.PodTemplateSpec) {
 			t.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
