@@ -213,10 +213,14 @@ const (
 	RestartedAtAnnotation = AnnotationPrefix + "/restarted-at"
 	// ChangesAnnotation on a ControllerRevision of an Environment names what changed since the one before, a line each.
 	ChangesAnnotation = AnnotationPrefix + "/changes"
-	// RetainedLabel is on a namespace that stays because of the volumes in it, when its Environment is gone.
+	// RetainedLabel is on what stays when its Environment is gone, because of its volumes: on its namespace, or on each object
+	// in one that it shared.
 	RetainedLabel = AnnotationPrefix + "/retained"
 	// ActorAnnotation on an Environment is who last changed it, by the gRPC service or kubectl berth.
 	ActorAnnotation = AnnotationPrefix + "/actor"
+	// UpdatedAtAnnotation on an Environment is the generation that the gRPC service last made of it, and when:
+	// 3/2006-01-02T15:04:05Z. It is finer than the times of Kubernetes, and there before the controller has seen the change.
+	UpdatedAtAnnotation = AnnotationPrefix + "/updated-at"
 	// EnvironmentFinalizer keeps an Environment until what was made for it is gone.
 	EnvironmentFinalizer = AnnotationPrefix + "/environment"
 	// StageGate is the scheduling gate of pods whose stage is not open yet. No pod of an open stage has it.

@@ -23,16 +23,9 @@ import (
 // bring has the cluster have what it should, and nothing else of the environment but its volumes.
 func (r *Reconciler) bring(ctx context.Context, l *look) error {
 	missing := l.missing()
-	var refused error
-	for _, want := range missing {
-		switch err := r.apply(ctx, l.env, want); {
-		case err == nil:
-		case isRefusal(err):
-			// One component that cannot be leaves the others as they are.
-			refused = errors.Join(refused, err)
-		default:
-			return err
-		}
+	refused, err := r.add(ctx, l.env, missing)
+	if err != nil {
+		return err
 	}
 	dropped, err := r.prune(ctx, l)
 	if err != nil {
@@ -50,6 +43,25 @@ func (r *Reconciler) bring(ctx context.Context, l *look) error {
 		return &refusal{v1alpha1.ReasonRefused, refused}
 	}
 	return nil
+}
+
+// add has the API server take over what is missing. What it refuses, or somebody else has, leaves the others as they are.
+func (r *Reconciler) add(ctx context.Context, env *v1alpha1.Environment, missing []*unstructured.Unstructured) (refused, err error) {
+	if len(missing) > 0 && own(env) {
+		if err := r.namespace(ctx, env); err != nil {
+			return nil, err
+		}
+	}
+	for _, want := range missing {
+		switch err := r.apply(ctx, env, want); {
+		case err == nil:
+		case isRefusal(err):
+			refused = errors.Join(refused, err)
+		default:
+			return nil, err
+		}
+	}
+	return refused, nil
 }
 
 func names(objects []*unstructured.Unstructured) (list []string) {
@@ -70,9 +82,11 @@ func isRefusal(err error) bool {
 // apply has the API server take over an object, unless somebody else has one of its name.
 func (r *Reconciler) apply(ctx context.Context, env *v1alpha1.Environment, want *unstructured.Unstructured) error {
 	if !own(env) { // a namespace of its own has nothing of others
-		own := *metav1.NewControllerRef(env, environmentKind)
-		own.BlockOwnerDeletion = nil // whoever may delete an environment may not set finalizers on it
-		want.SetOwnerReferences([]metav1.OwnerReference{own})
+		if !(&child{want, want.GetKind()}).holdsData() { // which may outlive the environment
+			own := *metav1.NewControllerRef(env, environmentKind)
+			own.BlockOwnerDeletion = nil // whoever may delete an environment may not set finalizers on it
+			want.SetOwnerReferences([]metav1.OwnerReference{own})
+		}
 		if err := r.free(ctx, env, want); err != nil {
 			return err
 		}
@@ -82,29 +96,22 @@ func (r *Reconciler) apply(ctx context.Context, env *v1alpha1.Environment, want 
 
 // free refuses to take over what somebody else made.
 func (r *Reconciler) free(ctx context.Context, env *v1alpha1.Environment, want *unstructured.Unstructured) error {
-	have := &metav1.PartialObjectMetadata{}
-	have.SetGroupVersionKind(want.GroupVersionKind())
-	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("look for %s %s: %w", want.GetKind(), want.GetName(), err)
-	case have.Labels[v1alpha1.EnvironmentLabel] != env.Name || have.Labels[v1alpha1.EnvironmentNamespaceLabel] != env.Namespace:
-		return &refusal{v1alpha1.ReasonNameTaken, fmt.Errorf("there is a %s %s already that was not made for this environment", want.GetKind(), want.GetName())}
+	have, err := apply.Metadata(ctx, r.Live, want)
+	if err != nil || have == nil || madeFor(have, env) {
+		return err
 	}
-	return nil
+	return &refusal{v1alpha1.ReasonNameTaken, fmt.Errorf("there is a %s %s already that was not made for this environment", want.GetKind(), want.GetName())}
 }
 
-// prune deletes what was made for the environment and is not asked for any more. Volumes stay: a component that is taken out
-// by mistake finds its data again.
+// prune deletes what was made for the environment and is not asked for any more. What holds data stays: a component that is
+// taken out by mistake finds its volume again.
 func (r *Reconciler) prune(ctx context.Context, l *look) (dropped []string, err error) {
 	for i := range l.there {
 		c := &l.there[i]
 		asked := slices.ContainsFunc(l.wanted, func(w *unstructured.Unstructured) bool {
 			return w.GetKind() == c.kind && w.GetName() == c.GetName()
 		})
-		if asked || c.kind == claimKind && !l.abandoned {
+		if asked || c.holdsData() && l.hasClaims() && !l.abandoned {
 			continue
 		}
 		if err := apply.Delete(ctx, r.Client, c.Object); err != nil {
@@ -115,7 +122,10 @@ func (r *Reconciler) prune(ctx context.Context, l *look) (dropped []string, err 
 	return dropped, nil
 }
 
-const claimKind = "PersistentVolumeClaim"
+const (
+	claimKind  = "PersistentVolumeClaim"
+	secretKind = "Secret"
+)
 
 // endNow ends the pods that are left without giving them time.
 func (r *Reconciler) endNow(ctx context.Context, l *look) error {

@@ -30,10 +30,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		return // not filled yet
 	}
 	n := map[v1alpha1.EnvironmentPhase]int{}
-	for _, p := range []v1alpha1.EnvironmentPhase{
-		v1alpha1.EnvironmentPending, v1alpha1.EnvironmentCreating, v1alpha1.EnvironmentRunning, v1alpha1.EnvironmentUpdating,
-		v1alpha1.EnvironmentStopping, v1alpha1.EnvironmentStopped, v1alpha1.EnvironmentFailed, v1alpha1.EnvironmentDeleting,
-	} {
+	for p := range reasons {
 		n[p] = 0
 	}
 	for i := range all.Items {

@@ -102,6 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !controllerutil.ContainsFinalizer(env, v1alpha1.EnvironmentFinalizer) {
 		return r.setFinalizer(ctx, env, controllerutil.AddFinalizer)
 	}
+	before := env
 	env = env.DeepCopy()
 	if env.Status.Namespace == "" {
 		env.Status.Namespace = env.Namespace
@@ -109,14 +110,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			env.Status.Namespace = environment.NamespaceOf(r.Prefix, env.Namespace, env.Name)
 		}
 	}
-	return r.run(ctx, env)
+	return r.run(ctx, before, env)
 }
 
 // own reports whether an environment has its namespace for itself.
 func own(env *v1alpha1.Environment) bool { return env.Status.Namespace != env.Namespace }
 
-// run has the cluster have what an environment asks for, and says where it stands.
-func (r *Reconciler) run(ctx context.Context, env *v1alpha1.Environment) (reconcile.Result, error) {
+// run has the cluster have what an environment asks for, and says where it stands, if that is not what is said before.
+func (r *Reconciler) run(ctx context.Context, before, env *v1alpha1.Environment) (reconcile.Result, error) {
 	look, err := r.look(ctx, env)
 	if err == nil {
 		err = r.bring(ctx, look)
@@ -133,7 +134,7 @@ func (r *Reconciler) run(ctx context.Context, env *v1alpha1.Environment) (reconc
 	if err := r.remember(ctx, env); err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.report(ctx, look, refused)
+	return r.report(ctx, before, look, refused)
 }
 
 // look finds out what there is and what there should be. What it returns is never nil.
@@ -142,14 +143,12 @@ func (r *Reconciler) look(ctx context.Context, env *v1alpha1.Environment) (*look
 	if errs := environment.Validate(&env.Spec); len(errs) > 0 {
 		return l, &refusal{ReasonInvalid, errs.ToAggregate()}
 	}
-	if err := r.namespace(ctx, env); err != nil {
-		return l, err
+	if !own(env) {
+		if err := r.alone(ctx, env); err != nil {
+			return l, err
+		}
 	}
 	if err := r.allocate(ctx, env); err != nil {
-		return l, err
-	}
-	credentials, err := r.credentials(ctx, env)
-	if err != nil {
 		return l, err
 	}
 	if err := r.observe(ctx, l); err != nil {
@@ -158,6 +157,10 @@ func (r *Reconciler) look(ctx context.Context, env *v1alpha1.Environment) (*look
 	if r.abandoned(env) {
 		l.abandoned = true
 		return l, nil
+	}
+	credentials, err := r.credentials(ctx, l)
+	if err != nil {
+		return l, err
 	}
 	l.input = environment.Input{
 		Environment: env, Settings: r.Settings, Credentials: *credentials, Namespace: env.Status.Namespace, Own: own(env), Ports: env.Status.Ports,
@@ -172,12 +175,9 @@ func (r *Reconciler) abandoned(env *v1alpha1.Environment) bool {
 		s.Phase == v1alpha1.EnvironmentFailed && r.Clock.Since(s.StartedAt.Time) > r.StartTimeout+r.CleanUp
 }
 
-// namespace makes sure that the environment has a namespace, and no other has it.
+// namespace makes sure that the environment has its own namespace, and no other has it.
 func (r *Reconciler) namespace(ctx context.Context, env *v1alpha1.Environment) error {
 	name := env.Status.Namespace
-	if !own(env) {
-		return r.alone(ctx, env)
-	}
 	ns := &corev1.Namespace{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, ns)
 	if apierrors.IsNotFound(err) {
@@ -192,7 +192,7 @@ func (r *Reconciler) namespace(ctx context.Context, env *v1alpha1.Environment) e
 		return fmt.Errorf("namespace %s: %w", name, err)
 	case ns.DeletionTimestamp != nil:
 		return apply.ErrNamespaceEnds
-	case ns.Labels[v1alpha1.EnvironmentLabel] != env.Name || ns.Labels[v1alpha1.EnvironmentNamespaceLabel] != env.Namespace:
+	case !madeFor(ns, env):
 		return &refusal{v1alpha1.ReasonNameTaken, fmt.Errorf("there is a namespace %s already that was not made for this environment", name)}
 	}
 	return nil
@@ -223,14 +223,8 @@ func older(a, b *v1alpha1.Environment) bool {
 func (r *Reconciler) setFinalizer(ctx context.Context, env *v1alpha1.Environment, set func(client.Object, string) bool) (reconcile.Result, error) {
 	after := env.DeepCopy()
 	set(after, v1alpha1.EnvironmentFinalizer)
-	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(env, client.MergeFromWithOptimisticLock{}))
-	switch {
-	case apierrors.IsConflict(err):
-		return reconcile.Result{RequeueAfter: notYet}, nil
-	case apierrors.IsNotFound(err):
-		return reconcile.Result{}, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("write the finalizer of Environment %s/%s: %w", env.Namespace, env.Name, err)
+	if _, err := apply.Finalizers(ctx, r.Client, env, after); err != nil {
+		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: notYet}, nil
 }

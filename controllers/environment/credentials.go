@@ -3,6 +3,7 @@
 package environment
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,9 +19,6 @@ import (
 	"berth.dev/berth/internal/environment"
 )
 
-// postgresPassword is the key of the database's password in the Secret that its pod has.
-const postgresPassword = "POSTGRES_PASSWORD" //nolint:gosec // the name of a variable
-
 // secretComes is how long the Secret of a new environment may take to come: the gRPC service makes it after the environment,
 // which owns it.
 const secretComes = 10 * time.Second
@@ -29,7 +27,8 @@ const secretComes = 10 * time.Second
 var errNotYet = errors.New("not there yet")
 
 // credentials reads what is secret. A database that was given no password has the one that was made up for it at first.
-func (r *Reconciler) credentials(ctx context.Context, env *v1alpha1.Environment) (*environment.Credentials, error) {
+func (r *Reconciler) credentials(ctx context.Context, l *look) (*environment.Credentials, error) {
+	env := l.env
 	out := &environment.Credentials{APIKeys: map[string]string{}}
 	var versions []string
 	if d := env.Spec.Stack.Database; d != nil {
@@ -38,11 +37,7 @@ func (r *Reconciler) credentials(ctx context.Context, env *v1alpha1.Environment)
 			return nil, err
 		}
 		versions = append(versions, version)
-		if out.Password = string(data[v1alpha1.DatabasePasswordKey]); out.Password == "" {
-			if out.Password, err = r.madeUp(ctx, env); err != nil {
-				return nil, err
-			}
-		}
+		out.Password = cmp.Or(string(data[v1alpha1.DatabasePasswordKey]), l.password(), rand.Text())
 	}
 	if b := env.Spec.Stack.Backend; b != nil {
 		data, version, err := r.secret(ctx, env, b.SecretRef)
@@ -79,15 +74,11 @@ func (r *Reconciler) secret(ctx context.Context, env *v1alpha1.Environment, ref 
 	return s.Data, s.ResourceVersion, nil
 }
 
-// madeUp is the password that the database has, or a new one.
-func (r *Reconciler) madeUp(ctx context.Context, env *v1alpha1.Environment) (string, error) {
-	s := &corev1.Secret{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: env.Status.Namespace, Name: environment.Database}, s)
-	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("read Secret %s/%s: %w", env.Status.Namespace, environment.Database, err)
+// password is the one that the database has, "" for none.
+func (l *look) password() string {
+	have := l.find(secretKind, environment.Database)
+	if have == nil {
+		return ""
 	}
-	if have := string(s.Data[postgresPassword]); have != "" && s.Labels[v1alpha1.EnvironmentLabel] == env.Name {
-		return have, nil
-	}
-	return rand.Text(), nil
+	return string(have.Object.(*corev1.Secret).Data[environment.PostgresPassword]) //nolint:forcetypeassert // of that kind
 }

@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,31 +41,28 @@ type child struct {
 	kind string
 }
 
-// Labelled are the kinds of which nothing but what has ComponentLabel has to be kept in memory.
-func Labelled() []client.Object {
-	return []client.Object{
-		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &batchv1.Job{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{},
-		&networkingv1.Ingress{}, &networkingv1.NetworkPolicy{}, &corev1.ResourceQuota{}, &corev1.LimitRange{},
+// watched are the kinds that are made for an environment and may be listed: all but Secrets.
+func watched() (list []client.Object) {
+	for _, kind := range environment.Kinds() {
+		if _, is := kind.(*corev1.Secret); !is {
+			list = append(list, kind.(client.Object)) //nolint:forcetypeassert // of the API
+		}
 	}
+	return list
 }
 
-// made are the kinds that are made for an environment and may be listed; Secrets are not read but by their names.
-func made() []client.ObjectList {
-	return []client.ObjectList{
-		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{},
-		&networkingv1.IngressList{}, &networkingv1.NetworkPolicyList{}, &corev1.ResourceQuotaList{}, &corev1.LimitRangeList{},
-		&policyv1.PodDisruptionBudgetList{}, &v1alpha1.CapacityMixList{}, &v1alpha1.ResourceLimitList{},
-	}
-}
-
-// observe reads what there is of an environment from the cache.
+// observe reads what there is of an environment from the cache, and its Secrets from the API server.
 func (r *Reconciler) observe(ctx context.Context, l *look) error {
 	in, mine := client.InNamespace(l.env.Status.Namespace), client.MatchingLabels(environment.Labels(l.env))
-	for _, list := range made() {
+	for _, kind := range watched() {
+		list, err := apply.ListOf(kind, r.Client.Scheme())
+		if err != nil {
+			return err
+		}
 		if err := r.Client.List(ctx, list, in, mine, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list the objects of Environment %s/%s: %w", l.env.Namespace, l.env.Name, err)
 		}
-		err := meta.EachListItem(list, func(item runtime.Object) error {
+		err = meta.EachListItem(list, func(item runtime.Object) error {
 			o := item.(client.Object) //nolint:forcetypeassert // of the API
 			gvk, err := apiutil.GVKForObject(o, r.Client.Scheme())
 			l.there = append(l.there, child{o, gvk.Kind})
@@ -78,12 +72,36 @@ func (r *Reconciler) observe(ctx context.Context, l *look) error {
 			return err
 		}
 	}
+	if err := r.observeSecrets(ctx, l); err != nil {
+		return err
+	}
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, in, client.MatchingLabels{v1alpha1.EnvironmentLabel: l.env.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list the pods of Environment %s/%s: %w", l.env.Namespace, l.env.Name, err)
 	}
 	l.pods = pods.Items
 	return nil
+}
+
+// observeSecrets reads the Secrets that were made for an environment. They cannot be listed, but their names are known.
+func (r *Reconciler) observeSecrets(ctx context.Context, l *look) error {
+	for _, name := range []string{environment.Database, environment.Backend} {
+		s := &corev1.Secret{}
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: l.env.Status.Namespace, Name: name}, s)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return fmt.Errorf("read Secret %s/%s: %w", l.env.Status.Namespace, name, err)
+		case madeFor(s, l.env):
+			l.there = append(l.there, child{s, secretKind})
+		}
+	}
+	return nil
+}
+
+// madeFor reports whether an object was made for an environment.
+func madeFor(o client.Object, env *v1alpha1.Environment) bool {
+	return o.GetLabels()[v1alpha1.EnvironmentLabel] == env.Name && o.GetLabels()[v1alpha1.EnvironmentNamespaceLabel] == env.Namespace
 }
 
 // decide finds the objects that there should be. How far the environment is started follows from what there is, and what

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/apply"
@@ -74,7 +75,7 @@ func stateOf(have *child) environment.Observed {
 func ofDeployment(o *appsv1.Deployment) environment.Observed {
 	s := &o.Status
 	out := environment.Observed{
-		Current: s.ObservedGeneration >= o.Generation, Replicas: orOne(o.Spec.Replicas), Ready: s.ReadyReplicas,
+		Current: s.ObservedGeneration >= o.Generation, Replicas: ptr.Deref(o.Spec.Replicas, 1), Ready: s.ReadyReplicas,
 		Updated: min(s.UpdatedReplicas, s.AvailableReplicas), RestartedAt: o.Spec.Template.Annotations[v1alpha1.RestartedAtAnnotation],
 	}
 	if s.Replicas > s.UpdatedReplicas {
@@ -91,7 +92,7 @@ func ofDeployment(o *appsv1.Deployment) environment.Observed {
 func ofStatefulSet(o *appsv1.StatefulSet) environment.Observed {
 	s := &o.Status
 	out := environment.Observed{
-		Current: s.ObservedGeneration >= o.Generation, Replicas: orOne(o.Spec.Replicas), Ready: s.ReadyReplicas,
+		Current: s.ObservedGeneration >= o.Generation, Replicas: ptr.Deref(o.Spec.Replicas, 1), Ready: s.ReadyReplicas,
 		RestartedAt: o.Spec.Template.Annotations[v1alpha1.RestartedAtAnnotation],
 	}
 	if s.CurrentRevision == s.UpdateRevision || s.UpdatedReplicas >= s.Replicas {
@@ -102,7 +103,7 @@ func ofStatefulSet(o *appsv1.StatefulSet) environment.Observed {
 
 func ofJob(o *batchv1.Job) environment.Observed {
 	s := &o.Status
-	out := environment.Observed{Current: true, Replicas: orOne(o.Spec.Completions), RestartedAt: o.Spec.Template.Annotations[v1alpha1.RestartedAtAnnotation]}
+	out := environment.Observed{Current: true, Replicas: ptr.Deref(o.Spec.Completions, 1), RestartedAt: o.Spec.Template.Annotations[v1alpha1.RestartedAtAnnotation]}
 	if s.Ready != nil {
 		out.Ready = *s.Ready
 	}
@@ -149,11 +150,4 @@ func wrong(p *corev1.Pod) (reason, message string) {
 		}
 	}
 	return "", ""
-}
-
-func orOne(n *int32) int32 {
-	if n == nil {
-		return 1
-	}
-	return *n
 }

@@ -5,6 +5,7 @@ package environment
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,7 @@ func (r *Reconciler) remove(ctx context.Context, env *v1alpha1.Environment) (rec
 	if !controllerutil.ContainsFinalizer(env, v1alpha1.EnvironmentFinalizer) {
 		return reconcile.Result{}, nil
 	}
+	before := env
 	env = env.DeepCopy()
 	l := &look{env: env, components: environment.Components(&env.Spec.Stack)}
 	if env.Status.Namespace == "" { // nothing was made yet
@@ -36,7 +38,7 @@ func (r *Reconciler) remove(ctx context.Context, env *v1alpha1.Environment) (rec
 		return r.setFinalizer(ctx, env, controllerutil.RemoveFinalizer)
 	}
 	l.situation = environment.Situation{Environment: env, Components: l.components, Observed: map[string]environment.Observed{}}
-	if _, err := r.report(ctx, l, &refusal{v1alpha1.EventReasonChildrenLeft, fmt.Errorf("waits for %s to be gone", left)}); err != nil {
+	if _, err := r.report(ctx, before, l, &refusal{v1alpha1.EventReasonChildrenLeft, fmt.Errorf("waits for %s to be gone", left)}); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: leaving}, nil
@@ -47,53 +49,52 @@ func (r *Reconciler) removeAll(ctx context.Context, l *look) (left string, err e
 	if own(l.env) && l.env.Spec.VolumeRetention != v1alpha1.VolumeRetentionRetain {
 		return r.removeNamespace(ctx, l.env)
 	}
-	left, claims, err := r.removeObjects(ctx, l)
+	left, kept, err := r.removeObjects(ctx, l)
 	switch {
 	case err != nil:
 		return "", err
-	case left != "" || !own(l.env):
+	case left != "":
 		return left, nil
-	case claims > 0:
-		return "", r.keepNamespace(ctx, l.env)
+	case len(kept) > 0:
+		return "", r.retain(ctx, l.env, kept)
+	case !own(l.env):
+		return "", nil
 	}
 	return r.removeNamespace(ctx, l.env)
 }
 
-// removeObjects deletes one by one what was made for an environment, but for the claims that are retained, and says what is left.
-func (r *Reconciler) removeObjects(ctx context.Context, l *look) (left string, claims int, err error) {
+// removeObjects deletes one by one what was made for an environment, but for what is retained, and says what is left.
+func (r *Reconciler) removeObjects(ctx context.Context, l *look) (left string, kept []client.Object, err error) {
 	if err := r.observe(ctx, l); err != nil {
-		return "", 0, err
+		return "", nil, err
 	}
+	retain := l.env.Spec.VolumeRetention == v1alpha1.VolumeRetentionRetain && l.hasClaims()
 	for i := range l.there {
 		c := &l.there[i]
-		if c.kind == claimKind && l.env.Spec.VolumeRetention == v1alpha1.VolumeRetentionRetain {
-			claims++
+		if retain && c.holdsData() {
+			kept = append(kept, c.Object)
 			continue
 		}
 		if err := apply.Delete(ctx, r.Client, c.Object); err != nil {
-			return "", 0, err
+			return "", nil, err
 		}
 		left = c.kind + " " + c.GetName()
 	}
 	if left == "" && len(l.pods) > 0 {
 		left = "Pod " + l.pods[0].Name
 	}
-	return left, claims, r.removeSecrets(ctx, l)
+	return left, kept, nil
 }
 
-// removeSecrets deletes the Secrets of the components, which cannot be listed.
-func (r *Reconciler) removeSecrets(ctx context.Context, l *look) error {
-	for _, c := range l.components {
-		s := &corev1.Secret{}
-		err := r.Live.Get(ctx, client.ObjectKey{Namespace: l.env.Status.Namespace, Name: c.Name}, s)
-		if err == nil && s.Labels[v1alpha1.EnvironmentLabel] == l.env.Name {
-			err = apply.Delete(ctx, r.Client, s)
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete Secret %s: %w", c.Name, err)
-		}
-	}
-	return nil
+// hasClaims reports whether there are volumes that hold what components have written.
+func (l *look) hasClaims() bool {
+	return slices.ContainsFunc(l.there, func(c child) bool { return c.kind == claimKind })
+}
+
+// holdsData reports whether an object is a volume or what is needed to read it: a database keeps the password with which its
+// volume was first used, and nobody else may know it.
+func (c *child) holdsData() bool {
+	return c.kind == claimKind || c.kind == secretKind && c.GetName() == environment.Database
 }
 
 // removeNamespace deletes the namespace that was made for an environment, with all that is in it.
@@ -108,16 +109,21 @@ func (r *Reconciler) removeNamespace(ctx context.Context, env *v1alpha1.Environm
 	return "Namespace " + ns.Name, nil
 }
 
-// keepNamespace says on the namespace of an environment why it stays.
-func (r *Reconciler) keepNamespace(ctx context.Context, env *v1alpha1.Environment) error {
-	ns, err := r.namespaceOf(ctx, env)
-	if ns == nil || err != nil {
-		return err
+// retain says on what is retained of an environment why it is there: on its own namespace, or on each object in a shared one.
+func (r *Reconciler) retain(ctx context.Context, env *v1alpha1.Environment, kept []client.Object) error {
+	if own(env) {
+		ns, err := r.namespaceOf(ctx, env)
+		if ns == nil || err != nil {
+			return err
+		}
+		kept = []client.Object{ns}
 	}
-	before := ns.DeepCopy()
-	ns.Labels[v1alpha1.RetainedLabel] = "true"
-	if err := r.Client.Patch(ctx, ns, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
-		return fmt.Errorf("label namespace %s: %w", ns.Name, err)
+	for _, o := range kept {
+		after := o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy of one
+		after.GetLabels()[v1alpha1.RetainedLabel] = "true"
+		if err := r.Client.Patch(ctx, after, client.MergeFrom(o), client.FieldOwner(FieldOwner)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("label %T %s: %w", o, o.GetName(), err)
+		}
 	}
 	return nil
 }
@@ -131,7 +137,7 @@ func (r *Reconciler) namespaceOf(ctx context.Context, env *v1alpha1.Environment)
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("namespace %s: %w", env.Status.Namespace, err)
-	case ns.Labels[v1alpha1.EnvironmentLabel] != env.Name || ns.Labels[v1alpha1.EnvironmentNamespaceLabel] != env.Namespace:
+	case !madeFor(ns, env):
 		return nil, nil
 	}
 	return ns, nil

@@ -6,10 +6,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 )
 
 const (
@@ -31,14 +32,26 @@ const (
 	gather = 200 * time.Millisecond
 )
 
+// Labelled are the kinds of which nothing but what has ComponentLabel has to be kept in memory: all but those of which others
+// need all.
+func Labelled() []client.Object {
+	return append(slices.DeleteFunc(watched(), func(kind client.Object) bool {
+		switch kind.(type) {
+		case *policyv1.PodDisruptionBudget, *v1alpha1.CapacityMix, *v1alpha1.ResourceLimit:
+			return true
+		}
+		return false
+	}), &corev1.Pod{})
+}
+
 // Add adds the controller to a manager that is not started yet. The manager's cache must keep no others of the kinds of
 // Labelled than those with ComponentLabel.
 func Add(mgr ctrl.Manager, o Options) error {
 	r := &Reconciler{Options: o}
 	b := ctrl.NewControllerManagedBy(mgr).Named("environment").
-		For(&v1alpha1.Environment{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: asksForMore})).
+		For(&v1alpha1.Environment{}, builder.WithPredicates(apply.AsksForMore(v1alpha1.EnvironmentFinalizer))).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: workers})
-	for _, kind := range append(Labelled(), &policyv1.PodDisruptionBudget{}, &v1alpha1.CapacityMix{}, &v1alpha1.ResourceLimit{}) {
+	for _, kind := range append(watched(), &corev1.Pod{}) {
 		b = b.Watches(kind, toEnvironment{})
 	}
 	if err := b.Complete(r); err != nil {
@@ -49,13 +62,6 @@ func Add(mgr ctrl.Manager, o Options) error {
 
 // History is the kind of which the cache keeps what has ComponentLabel too. It is not watched: nobody but the controller writes it.
 func History() client.Object { return &appsv1.ControllerRevision{} }
-
-// asksForMore reports whether a change of an environment is one of its spec or metadata: its status is written here.
-func asksForMore(e event.UpdateEvent) bool {
-	a, b := e.ObjectOld, e.ObjectNew
-	return a.GetGeneration() != b.GetGeneration() || a.GetUID() != b.GetUID() || (a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
-		len(a.GetFinalizers()) != len(b.GetFinalizers()) || !maps.Equal(a.GetAnnotations(), b.GetAnnotations())
-}
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 

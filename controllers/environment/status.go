@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/internal/environment"
 )
 
@@ -44,13 +45,9 @@ var reasons = map[v1alpha1.EnvironmentPhase]string{
 	v1alpha1.EnvironmentFailed: v1alpha1.EventReasonEnvironmentFailed, v1alpha1.EnvironmentDeleting: v1alpha1.EventReasonEnvironmentDeleting,
 }
 
-// report writes where an environment stands, if that is another than what is written, and says when to look again.
-func (r *Reconciler) report(ctx context.Context, l *look, refused *refusal) (reconcile.Result, error) {
+// report writes where an environment stands, if that is another than what was written before, and says when to look again.
+func (r *Reconciler) report(ctx context.Context, before *v1alpha1.Environment, l *look, refused *refusal) (reconcile.Result, error) {
 	env := l.env
-	before := &v1alpha1.Environment{}
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(env), before); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
 	late := r.time(env, before)
 	l.situation.Environment, l.situation.Late = env, late
 	if refused != nil {
@@ -122,14 +119,14 @@ func (r *Reconciler) compose(l *look, refused *refusal) {
 		if !is {
 			c.Status, c.Reason, c.Message = metav1.ConditionFalse, no[0], no[1]
 		}
-		c.Message, c.LastTransitionTime = shorten(c.Message), metav1.NewTime(r.Clock.Now().Truncate(time.Second))
+		c.Message, c.LastTransitionTime = apply.Shorten(c.Message, maxMessage), metav1.NewTime(r.Clock.Now().Truncate(time.Second))
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 	if l.abandoned {
 		s.Phase, s.Message = v1alpha1.EnvironmentFailed, "did not come to run, and what was made for it was removed: change it to have it tried again"
 		refused = &refusal{ReasonCleanedUp, fmt.Errorf("%s", s.Message)}
 	}
-	s.Message = shorten(s.Message)
+	s.Message = apply.Shorten(s.Message, maxMessage)
 	set(v1alpha1.ConditionReady, ready == len(l.components) && refused == nil, [2]string{"AllReady", "every component is ready"}, [2]string{string(s.Phase), s.Message})
 	degraded, why := [2]string{"AsAsked", "run as asked"}, ""
 	if refused != nil {
@@ -158,11 +155,4 @@ func networkOf(env *v1alpha1.Environment) (why [2]string, asked bool) {
 		return [2]string{"Isolated", "NetworkPolicies let nobody else in, if the cluster's network enforces them"}, true
 	}
 	return [2]string{"AsAsked", "the cluster's network"}, true
-}
-
-func shorten(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxMessage-3], "") + "..."
 }

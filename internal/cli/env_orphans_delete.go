@@ -8,16 +8,16 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environment"
 )
 
 const (
@@ -26,30 +26,27 @@ const (
 )
 
 // madeKinds are the kinds of what is made for environments. What is made of these by others has an owner.
-var madeKinds = []schema.GroupVersionKind{
-	corev1.SchemeGroupVersion.WithKind(namespaceKind),
-	appsv1.SchemeGroupVersion.WithKind("Deployment"),
-	appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
-	appsv1.SchemeGroupVersion.WithKind("ControllerRevision"),
-	batchv1.SchemeGroupVersion.WithKind("Job"),
-	corev1.SchemeGroupVersion.WithKind("Service"),
-	corev1.SchemeGroupVersion.WithKind(claimKind),
-	corev1.SchemeGroupVersion.WithKind(secretKind),
-	corev1.SchemeGroupVersion.WithKind("Pod"),
-	corev1.SchemeGroupVersion.WithKind("ResourceQuota"),
-	corev1.SchemeGroupVersion.WithKind("LimitRange"),
-	networkingv1.SchemeGroupVersion.WithKind("Ingress"),
-	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
-	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
-	v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"),
-	v1alpha1.SchemeGroupVersion.WithKind("ResourceLimit"),
+func madeKinds(scheme *runtime.Scheme) (kinds []schema.GroupVersionKind, err error) {
+	objects := append([]runtime.Object{&corev1.Namespace{}, &appsv1.ControllerRevision{}, &corev1.Pod{}}, environment.Kinds()...)
+	for _, o := range objects {
+		kind, err := apiutil.GVKForObject(o, scheme)
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds, nil
 }
 
 // madeForEnvironments lists what has the labels of an environment, of all namespaces: metadata only, since what is in a
 // Secret is not needed. What may not be listed is told, and makes the list incomplete.
 func (o *options) madeForEnvironments(ctx context.Context, c client.Client) (made []metav1.PartialObjectMetadata, complete bool, err error) {
+	kinds, err := madeKinds(c.Scheme())
+	if err != nil {
+		return nil, false, err
+	}
 	complete = true
-	for _, kind := range madeKinds {
+	for _, kind := range kinds {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		err := c.List(ctx, list, client.HasLabels{v1alpha1.EnvironmentLabel, v1alpha1.EnvironmentNamespaceLabel})

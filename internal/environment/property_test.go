@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,6 +66,7 @@ func wellRendered(t assert.TestingT, in *Input) {
 		o := r.(object)
 		kind := r.GetObjectKind().GroupVersionKind().Kind
 		assert.NotEmpty(t, kind, "%T", o)
+		assert.True(t, slices.ContainsFunc(Kinds(), func(k runtime.Object) bool { return reflect.TypeOf(k) == reflect.TypeOf(r) }), "%T is not in Kinds", r)
 		assert.False(t, seen[kind+" "+o.GetName()], "%s %s is there twice", kind, o.GetName())
 		seen[kind+" "+o.GetName()] = true
 		assert.Empty(t, validation.IsDNS1123Label(o.GetName()), "%s %s", kind, o.GetName())

@@ -38,7 +38,7 @@ var rules = map[string]rule{
 		return "the mix must stay a function that everything can share"
 	},
 	"what decides reads no API": func(from, to string) string {
-		for _, pure := range []string{"internal/policy", "internal/fleet", "internal/rebalance", "internal/arguments", "internal/deployment", "internal/fallback", "internal/gates", "internal/limits", "internal/nfr", "internal/nodeselector", "internal/sizing", "internal/upstream"} {
+		for _, pure := range []string{"internal/policy", "internal/fleet", "internal/rebalance", "internal/arguments", "internal/deployment", "internal/environment", "internal/fallback", "internal/gates", "internal/limits", "internal/nfr", "internal/nodeselector", "internal/sizing", "internal/upstream"} {
 			if under(from, pure) && (strings.HasPrefix(to, "k8s.io/client-go") || strings.HasPrefix(to, "sigs.k8s.io/controller-runtime")) {
 				return "decisions are functions of values; I/O stands around them"
 			}

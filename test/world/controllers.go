@@ -106,9 +106,14 @@ func leads(metrics []byte) bool {
 // Mix reads a CapacityMix of the test.
 func (w *World) Mix(name string) *v1alpha1.CapacityMix {
 	w.T.Helper()
-	cm := &v1alpha1.CapacityMix{}
-	require.NoError(w.T, w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: name}, cm))
-	return cm
+	return Read(w, name, &v1alpha1.CapacityMix{})
+}
+
+// Read fills in an object of the test's namespace as it is now, and returns it.
+func Read[T client.Object](w *World, name string, into T) T {
+	w.T.Helper()
+	require.NoError(w.T, w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: name}, into))
+	return into
 }
 
 // ChangeMix changes a CapacityMix of the test.

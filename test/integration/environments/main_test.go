@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
@@ -106,9 +105,7 @@ func environment(name string) *v1alpha1.Environment {
 
 func (s *scene) get(name string) *v1alpha1.Environment {
 	s.T.Helper()
-	e := &v1alpha1.Environment{}
-	require.NoError(s.T, s.Client.Get(s.Ctx, types.NamespacedName{Namespace: s.Namespace, Name: name}, e))
-	return e
+	return world.Read(s.World, name, &v1alpha1.Environment{})
 }
 
 // change changes an environment.
@@ -158,6 +155,22 @@ func (s *scene) deployment(e *v1alpha1.Environment, name string) *appsv1.Deploym
 	d, err := s.Kube.AppsV1().Deployments(e.Status.Namespace).Get(s.Ctx, name, metav1.GetOptions{})
 	require.NoError(s.T, err)
 	return d
+}
+
+// password is the one that an environment's database has.
+func (s *scene) password(e *v1alpha1.Environment) string {
+	s.T.Helper()
+	secret, err := s.Kube.CoreV1().Secrets(e.Status.Namespace).Get(s.Ctx, "database", metav1.GetOptions{})
+	require.NoError(s.T, err)
+	return string(secret.Data["POSTGRES_PASSWORD"])
+}
+
+// claim is that of an environment's database.
+func (s *scene) claim(e *v1alpha1.Environment) *corev1.PersistentVolumeClaim {
+	s.T.Helper()
+	claim, err := s.Kube.CoreV1().PersistentVolumeClaims(e.Status.Namespace).Get(s.Ctx, "database-data", metav1.GetOptions{})
+	require.NoError(s.T, err)
+	return claim
 }
 
 // pods are those of a component that are not on their way out.

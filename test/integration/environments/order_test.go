@@ -202,16 +202,25 @@ func TestAPortBelongsToOneEnvironment(t *testing.T) {
 	s.comes("second", v1alpha1.EnvironmentRunning)
 }
 
-// ENV-34: volumes stay where they should, with their namespace.
+// ENV-34: volumes stay where they should, with their namespace and the password of what is in them: who comes back finds both.
 func TestVolumesAreRetained(t *testing.T) {
 	s := start(t)
-	e := environment("kept")
-	e.Spec.Stack.Database.PersistentStorage, e.Spec.VolumeRetention = true, v1alpha1.VolumeRetentionRetain
-	s.Create(e)
-	e = s.comes("kept", v1alpha1.EnvironmentRunning)
+	kept := environment("kept")
+	kept.Spec.Stack.Database.PersistentStorage, kept.Spec.VolumeRetention = true, v1alpha1.VolumeRetentionRetain
+	s.Create(kept.DeepCopy())
+	e := s.comes("kept", v1alpha1.EnvironmentRunning)
+	password := s.password(e)
+	claim := s.claim(e)
 	require.NoError(t, s.Client.Delete(s.Ctx, e))
 	s.gone(e)
 	assert.Equal(t, []string{"database-data"}, s.names(e, &corev1.PersistentVolumeClaimList{}))
+	assert.Equal(t, []string{"database"}, s.names(e, &corev1.SecretList{}))
+	s.Create(kept.DeepCopy())
+	e = s.comes("kept", v1alpha1.EnvironmentRunning)
+	assert.Equal(t, password, s.password(e))
+	assert.Equal(t, claim.UID, s.claim(e).UID)
+	require.NoError(t, s.Client.Delete(s.Ctx, e))
+	s.gone(e)
 	assert.Empty(t, s.names(e, &appsv1.DeploymentList{}))
 	ns, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, e.Status.Namespace, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -230,6 +239,13 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "look again" })
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
 	assert.Equal(t, s.Namespace, e.Status.Namespace)
+	s.change("shop", func(e *v1alpha1.Environment) {
+		e.Spec.Stack.Database.PersistentStorage, e.Spec.VolumeRetention = true, v1alpha1.VolumeRetentionRetain
+	})
+	s.Eventually("there is a volume", func() (bool, string) {
+		have := s.names(e, &corev1.PersistentVolumeClaimList{})
+		return len(have) == 1, fmt.Sprint(have)
+	})
 
 	s.Create(environment("second"))
 	second := s.comes("second", v1alpha1.EnvironmentFailed)
@@ -238,7 +254,17 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 		require.NoError(t, s.Client.Delete(s.Ctx, o))
 		s.gone(o)
 	}
-	assert.Empty(t, s.names(e, &appsv1.DeploymentList{}))
+	// What is retained is nobody's: were the environment its owner, the garbage collector would take it. It collects what
+	// has an owner, and the Services are gone by it or by us.
+	s.Eventually("all else is gone", func() (bool, string) {
+		have := append(s.names(e, &appsv1.DeploymentList{}), s.names(e, &corev1.ServiceList{})...)
+		return len(have) == 0, fmt.Sprint(have)
+	})
+	claim := s.claim(e)
+	assert.Empty(t, claim.OwnerReferences)
+	assert.Nil(t, claim.DeletionTimestamp)
+	assert.Equal(t, "true", claim.Labels[v1alpha1.RetainedLabel])
+	assert.NotEmpty(t, s.password(e))
 }
 
 // ENV-17: a restart replaces every component, each stage when the one before is ready again.

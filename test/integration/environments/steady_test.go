@@ -26,7 +26,7 @@ func TestWhatIsAsAskedIsNotWrittenAgain(t *testing.T) {
 	s.Create(e)
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
 	writes := func() (list []string) {
-		for _, r := range s.Audit(func(r world.Request) bool {
+		for _, r := range s.AuditAll(func(r world.Request) bool {
 			return r.Write() && strings.Contains(r.User, "berth-controller") && (r.Namespace == e.Status.Namespace || r.Namespace == s.Namespace) && r.Resource != "events"
 		}) {
 			list = append(list, fmt.Sprintf("%s %s %s", r.Verb, r.Resource, r.Name))

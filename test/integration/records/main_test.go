@@ -70,9 +70,7 @@ func record(name string, functions ...string) *v1alpha1.DeploymentRecord {
 
 func (s *scene) get(name string) *v1alpha1.DeploymentRecord {
 	s.T.Helper()
-	r := &v1alpha1.DeploymentRecord{}
-	require.NoError(s.T, s.Client.Get(s.Ctx, types.NamespacedName{Namespace: s.Namespace, Name: name}, r))
-	return r
+	return world.Read(s.World, name, &v1alpha1.DeploymentRecord{})
 }
 
 // change changes the spec of a record.
