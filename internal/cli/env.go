@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environment"
 )
 
 const aboutEnv = `Shows Environments, and changes them: whole applications, started and stopped as one. All of it goes through the Kubernetes
@@ -206,7 +207,7 @@ func environmentsOf(list []v1alpha1.Environment) *Environments {
 func environmentOf(e *v1alpha1.Environment) EnvironmentSummary {
 	s := EnvironmentSummary{
 		Namespace: e.Namespace, Name: e.Name, DisplayName: e.Spec.DisplayName, Stack: e.Spec.Stack.Name, Version: e.Spec.Stack.Version,
-		Phase: phaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy, v1alpha1.RunPolicyRunning),
+		Phase: environment.PhaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy, v1alpha1.RunPolicyRunning),
 		RunsIn: e.Status.Namespace, Revision: e.Status.Revision,
 		Controller: reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
 	}
@@ -217,14 +218,6 @@ func environmentOf(e *v1alpha1.Environment) EnvironmentSummary {
 		s.Labels[key] = string(value)
 	}
 	return s
-}
-
-// phaseOf is where an environment stands. That it is being deleted counts before the controller has seen it.
-func phaseOf(e *v1alpha1.Environment) v1alpha1.EnvironmentPhase {
-	if e.DeletionTimestamp != nil {
-		return v1alpha1.EnvironmentDeleting
-	}
-	return cmp.Or(e.Status.Phase, v1alpha1.EnvironmentPending)
 }
 
 // environmentNotes tell of environments that nobody looks after.

@@ -38,7 +38,7 @@ const (
 
 // Annotations that say who wrote an object and how, and are about no other.
 var writersAnnotations = []string{
-	v1alpha1.ActorAnnotation, v1alpha1.AnnotationPrefix + "/updated-at", corev1.LastAppliedConfigAnnotation,
+	v1alpha1.ActorAnnotation, v1alpha1.UpdatedAtAnnotation, corev1.LastAppliedConfigAnnotation,
 }
 
 func newEnvBackup(o *options) *cobra.Command {
@@ -103,11 +103,7 @@ func (o *options) backup(ctx context.Context, c client.Client, namespace string,
 		environments = append(environments, plain(u))
 	}
 	if len(environments) == 0 {
-		where := "any namespace"
-		if namespace != "" {
-			where = "namespace " + namespace
-		}
-		return fmt.Errorf("no environments found in %s", where)
+		return fmt.Errorf("no environments found in %s", inNamespace(namespace))
 	}
 	return writeStream(o.Out, append(secrets, environments...))
 }

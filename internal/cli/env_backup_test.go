@@ -39,7 +39,7 @@ func small(t *testing.T) *v1alpha1.Environment {
 	e, err := environmentOfStack("small", &envCreate{stack: "postgres"})
 	require.NoError(t, err)
 	e.Namespace, e.Labels, e.Annotations = "back", map[string]string{"cost": "1"}, map[string]string{
-		"note": "keep", corev1.LastAppliedConfigAnnotation: "{}", v1alpha1.AnnotationPrefix + "/updated-at": "3/x",
+		"note": "keep", corev1.LastAppliedConfigAnnotation: "{}", v1alpha1.UpdatedAtAnnotation: "3/x",
 	}
 	return e
 }

@@ -36,7 +36,7 @@ func changeEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Envir
 		if !asked {
 			who, asked = callerOf(ctx, c), true
 		}
-		sign(after, who)
+		environment.Sign(after, who)
 		// A patch leaves fields alone that this plugin does not know.
 		err := c.Patch(ctx, after, client.MergeFromWithOptions(env, client.MergeFromWithOptimisticLock{}), append(options, client.FieldOwner(envFieldOwner))...)
 		if apierrors.IsConflict(err) {
@@ -62,21 +62,4 @@ func callerOf(ctx context.Context, c client.Client) string {
 		return ""
 	}
 	return review.Status.UserInfo.Username
-}
-
-// sign has the history say who changed an environment. Whoever changed it before is not who does now.
-func sign(e *v1alpha1.Environment, who string) {
-	if who == "" {
-		delete(e.Annotations, v1alpha1.ActorAnnotation)
-		return
-	}
-	if e.Annotations == nil {
-		e.Annotations = map[string]string{}
-	}
-	e.Annotations[v1alpha1.ActorAnnotation] = who
-}
-
-// mayChange refuses what makes no sense as an environment is.
-func mayChange(e *v1alpha1.Environment, verb environment.Verb) error {
-	return environment.Allowed(phaseOf(e), e.Spec.RunPolicy, verb)
 }

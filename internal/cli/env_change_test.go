@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environment"
 )
 
 func TestARollbackBringsASpecBackAndLeavesAloneWhetherItRuns(t *testing.T) {
@@ -79,16 +80,6 @@ func TestAChangeIsMadeToWhatThereIs(t *testing.T) {
 	assert.Equal(t, "Sells more things.", now.Spec.Description)
 	assert.EqualValues(t, 5, *now.Spec.Stack.Backend.Replicas)
 	assert.Nil(t, now.Spec.Stack.Frontend.Replicas, "what is as asked already is not written")
-}
-
-// Who changed it before is not said to have changed it now, where the API server does not say who does.
-func TestNobodyIsSaidToHaveChangedWhatTheyDidNot(t *testing.T) {
-	e := store()
-	sign(e, "")
-	assert.NotContains(t, e.Annotations, v1alpha1.ActorAnnotation)
-	e.Annotations = nil
-	sign(e, "bob")
-	assert.Equal(t, "bob", e.Annotations[v1alpha1.ActorAnnotation])
 }
 
 func TestComponentsAreScaled(t *testing.T) {
@@ -162,7 +153,7 @@ func FuzzParseReplicas(f *testing.F) {
 		for _, r := range got {
 			require.NotEmpty(t, r.component)
 			require.NotContains(t, r.component, "=")
-			require.True(t, r.replicas >= 0 && r.replicas <= maxReplicas)
+			require.True(t, r.replicas >= 0 && r.replicas <= environment.MaxReplicas)
 			require.False(t, seen[r.component])
 			seen[r.component] = true
 			again = append(again, fmt.Sprintf("%s=%d", r.component, r.replicas))
@@ -171,58 +162,6 @@ func FuzzParseReplicas(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, got, twice)
 	})
-}
-
-func TestAnEnvironmentIsStartedStoppedAndRestarted(t *testing.T) {
-	stopped, running := v1alpha1.RunPolicyStopped, v1alpha1.RunPolicyRunning
-	for name, tc := range map[string]struct {
-		run   v1alpha1.RunPolicy
-		phase v1alpha1.EnvironmentPhase
-		force bool
-		do    func(*v1alpha1.Environment, *envRun, time.Time) error
-		flags envRun
-		want  v1alpha1.RunPolicy
-		hard  bool
-		err   string
-	}{
-		"start":                {stopped, v1alpha1.EnvironmentStopped, true, startEnvironment, envRun{}, running, false, ""},
-		"start while it stops": {stopped, v1alpha1.EnvironmentStopping, false, startEnvironment, envRun{}, running, false, ""},
-		"start what runs":      {running, v1alpha1.EnvironmentRunning, false, startEnvironment, envRun{}, "", false, "cannot start an environment that is Running"},
-		"stop":                 {running, v1alpha1.EnvironmentRunning, false, stopEnvironment, envRun{}, stopped, false, ""},
-		"stop at once":         {running, v1alpha1.EnvironmentCreating, false, stopEnvironment, envRun{force: true}, stopped, true, ""},
-		"hurry":                {stopped, v1alpha1.EnvironmentStopping, false, stopEnvironment, envRun{force: true}, stopped, true, ""},
-		"no need to hurry":     {stopped, v1alpha1.EnvironmentStopped, false, stopEnvironment, envRun{force: true}, "", false, "cannot stop an environment that is Stopped"},
-		"stop twice":           {stopped, v1alpha1.EnvironmentStopping, false, stopEnvironment, envRun{}, "", false, "cannot stop an environment that is Stopping"},
-		"restart":              {running, v1alpha1.EnvironmentRunning, false, restartEnvironment, envRun{}, running, false, ""},
-		"restart what stands":  {stopped, v1alpha1.EnvironmentStopped, false, restartEnvironment, envRun{}, "", false, "cannot restart an environment that is Stopped"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := store()
-			e.Spec.RunPolicy, e.Spec.ForceStop, e.Status.Phase = tc.run, tc.force, tc.phase
-			before := e.DeepCopy()
-			err := tc.do(e, &tc.flags, now)
-			if tc.err != "" {
-				require.EqualError(t, err, tc.err)
-				assert.Equal(t, before, e)
-				return
-			}
-			require.NoError(t, err)
-			assert.Equal(t, tc.want, e.Spec.RunPolicy)
-			assert.Equal(t, tc.hard, e.Spec.ForceStop)
-			e.DeletionTimestamp = new(ago(time.Second))
-			require.ErrorContains(t, tc.do(e, &tc.flags, now), "Deleting")
-		})
-	}
-}
-
-func TestEveryRestartIsAnother(t *testing.T) {
-	e := store()
-	require.NoError(t, restartEnvironment(e, nil, now))
-	assert.True(t, e.Spec.RestartedAt.Time.Equal(now))
-	require.NoError(t, restartEnvironment(e, nil, now.Add(time.Millisecond)))
-	assert.True(t, e.Spec.RestartedAt.Time.Equal(now.Add(time.Second)))
-	require.NoError(t, restartEnvironment(e, nil, now.Add(-time.Hour)))
-	assert.True(t, e.Spec.RestartedAt.Time.Equal(now.Add(2*time.Second)), "by a clock that is late too")
 }
 
 func TestWhereAnEnvironmentHasArrived(t *testing.T) {
@@ -277,11 +216,12 @@ func TestAStartIsWaitedFor(t *testing.T) {
 	}}, e)
 	o, out, _ := screen("table")
 	f := &envRun{wait: true, timeout: time.Minute, poll: time.Millisecond}
-	require.NoError(t, o.runEnvironment(t.Context(), c, reread(t, c), f, "started", startEnvironment))
+	start := func(e *v1alpha1.Environment, _ *envRun) error { return environment.Start(e) }
+	require.NoError(t, o.runEnvironment(t.Context(), c, reread(t, c), f, "started", start))
 	assert.Equal(t, "environment.berth.dev/store-1a2b started\nenvironment.berth.dev/store-1a2b is Running\n", out.String())
 	assert.Equal(t, 3, looks)
 
 	f.timeout = 20 * time.Millisecond
-	err := o.runEnvironment(t.Context(), envCluster(t, interceptor.Funcs{}, e), e, f, "started", startEnvironment)
+	err := o.runEnvironment(t.Context(), envCluster(t, interceptor.Funcs{}, e), e, f, "started", start)
 	require.ErrorContains(t, err, "environment.berth.dev/store-1a2b is Stopped after 20ms: redis-cache")
 }

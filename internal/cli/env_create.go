@@ -153,7 +153,7 @@ func (o *options) createEnvironment(ctx context.Context, c client.Client, env *v
 		options = append(options, client.DryRunAll)
 	}
 	kind := env.TypeMeta
-	sign(env, callerOf(ctx, c))
+	environment.Sign(env, callerOf(ctx, c))
 	err := c.Create(ctx, env, options...)
 	switch {
 	case apierrors.IsAlreadyExists(err):

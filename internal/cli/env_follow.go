@@ -3,8 +3,6 @@
 package cli
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/podlog"
 )
 
 // follower prints what containers write while they write it. One goroutine, that of the command, looks for containers and
@@ -39,9 +38,9 @@ type logTrack struct {
 	container string
 	// over says that it had ended before it was read, so that the end of its log is the end.
 	reading, over, done bool
-	// at is the time of the last line that was read.
-	at  time.Time
-	err error
+	// position is what was read of it.
+	position podlog.Position
+	err      error
 	// told is what was said of it last.
 	told string
 }
@@ -152,8 +151,8 @@ func (f *follower) begin(ctx context.Context, pod *corev1.Pod, readers *sync.Wai
 		t = &logTrack{component: component}
 		f.tracks[pod.UID] = t
 	}
-	if !t.at.IsZero() {
-		options.SinceTime = &metav1.Time{Time: t.at}
+	if !t.position.At.IsZero() {
+		options.SinceTime = &metav1.Time{Time: t.position.At}
 	}
 	t.container, t.over, t.reading, t.done = container, !running, true, false
 	readers.Go(func() {
@@ -165,19 +164,11 @@ func (f *follower) begin(ctx context.Context, pod *corev1.Pod, readers *sync.Wai
 	})
 }
 
-// startedContainer is the container of a pod that ran last, "" if none has run yet.
+// startedContainer is the container of a component that ran last in a pod, "" if none has run yet.
 func startedContainer(pod *corev1.Pod, component string) (id string, running bool) {
 	for i := range pod.Status.ContainerStatuses {
-		s := &pod.Status.ContainerStatuses[i]
-		if s.Name != component {
-			continue
-		}
-		// Until the runtime has told an id, how often it was started is as good.
-		switch {
-		case s.State.Running != nil, s.State.Terminated != nil:
-			return cmp.Or(s.ContainerID, fmt.Sprintf("restart %d", s.RestartCount)), s.State.Running != nil
-		case s.LastTerminationState.Terminated != nil:
-			return cmp.Or(s.LastTerminationState.Terminated.ContainerID, fmt.Sprintf("restart %d", s.RestartCount-1)), false
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == component {
+			return podlog.Started(s)
 		}
 	}
 	return "", false
@@ -190,20 +181,16 @@ func (f *follower) read(ctx context.Context, t *logTrack, pod *corev1.Pod, optio
 		return err
 	}
 	defer body.Close() //nolint:errcheck // it was read
-	s := &logStream{component: t.component, body: body, lines: bufio.NewReader(body)}
+	// The API server knows seconds: lines of the last one come again.
+	lines := t.position.Resume(body)
 	for {
-		if err := s.next(); err != nil {
+		line, err := lines.Next()
+		if err != nil {
 			return endOfLog(err)
 		}
-		// The API server knows seconds: lines of the last one come again.
-		if !s.at.IsZero() && !s.at.After(t.at) {
-			continue
-		}
-		if !s.at.IsZero() {
-			t.at = s.at
-		}
+		t.position.Note(line)
 		select {
-		case f.lines <- followedLine{t.component, s.text}:
+		case f.lines <- followedLine{t.component, line.Text}:
 		case <-ctx.Done():
 			return nil
 		}

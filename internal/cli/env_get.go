@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -169,7 +170,7 @@ func (d *EnvironmentDetail) about() string {
 		parts = append(parts, "asked to be stopped")
 	}
 	if len(d.Labels) > 0 {
-		parts = append(parts, "labels "+labelText(d.Labels))
+		parts = append(parts, "labels "+labels.Set(d.Labels).String())
 	}
 	return upper(strings.Join(parts, ", "))
 }

@@ -4,9 +4,8 @@ package cli
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -22,11 +21,7 @@ func (o *options) showEnvironments(e *Environments, namespace string) error {
 		return err
 	}
 	if len(e.Environments) == 0 {
-		where := "any namespace"
-		if namespace != "" {
-			where = "namespace " + namespace
-		}
-		fmt.Fprintf(o.ErrOut, "No environments found in %s.\n", where)
+		fmt.Fprintf(o.ErrOut, "No environments found in %s.\n", inNamespace(namespace))
 		return nil
 	}
 	t := &table{header: []string{"NAMESPACE", "NAME", "STACK", "VERSION", "PHASE", "READY", "AGE"}}
@@ -36,7 +31,7 @@ func (o *options) showEnvironments(e *Environments, namespace string) error {
 	for i := range e.Environments {
 		s := &e.Environments[i]
 		t.add(s.Namespace, s.Name, s.Stack, s.Version, string(s.Phase), s.Ready, age(o.now(), s.Created.Time),
-			s.DisplayName, s.RunsIn, number(s.Revision), labelText(s.Labels), string(s.Controller), s.Message)
+			s.DisplayName, s.RunsIn, number(s.Revision), labels.Set(s.Labels).String(), string(s.Controller), s.Message)
 	}
 	if err := t.write(o.Out, namespace == ""); err != nil {
 		return err
@@ -50,13 +45,4 @@ func (o *options) showEnvironments(e *Environments, namespace string) error {
 // environmentName is how kubectl names an environment.
 func environmentName(name string) string {
 	return "environment." + v1alpha1.GroupName + "/" + name
-}
-
-// labelText is "a=b,c=d".
-func labelText(labels map[string]string) string {
-	var parts []string
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		parts = append(parts, key+"="+labels[key])
-	}
-	return strings.Join(parts, ",")
 }

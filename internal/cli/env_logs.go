@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -20,6 +19,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/podlog"
 )
 
 const aboutEnvLogs = `Prints what the containers of an environment have written, of all components in the order of its time, each line with its
@@ -112,7 +112,7 @@ func (o *options) logs(ctx context.Context, c client.Client, env *v1alpha1.Envir
 		return err
 	}
 	if len(pods) == 0 {
-		fmt.Fprintf(o.ErrOut, "No pods found of environment %s/%s, which is %s.\n", env.Namespace, env.Name, phaseOf(env))
+		fmt.Fprintf(o.ErrOut, "No pods found of environment %s/%s, which is %s.\n", env.Namespace, env.Name, environment.PhaseOf(env))
 		return nil
 	}
 	return o.logsSoFar(ctx, pods, f)
@@ -141,29 +141,8 @@ func (f *envLogs) pods(ctx context.Context, c client.Client, env *v1alpha1.Envir
 type logStream struct {
 	component string
 	body      io.Closer
-	lines     *bufio.Reader
-	at        time.Time
-	text      string
-}
-
-// next reads a line. The end of the log is io.EOF; a last line without an end counts.
-func (s *logStream) next() error {
-	line, err := s.lines.ReadString('\n')
-	if line == "" {
-		return err
-	}
-	s.at, s.text = splitLine(strings.TrimSuffix(line, "\n"))
-	return nil
-}
-
-// splitLine takes the time from a line. One that has none is all text.
-func splitLine(line string) (time.Time, string) {
-	stamp, text, _ := strings.Cut(line, " ")
-	at, err := time.Parse(time.RFC3339Nano, stamp)
-	if err != nil {
-		return time.Time{}, line
-	}
-	return at, text
+	lines     *podlog.Reader
+	line      podlog.Line
 }
 
 // logsSoFar prints the lines of all pods in the order of their times. Of each one line at a time is held.
@@ -187,13 +166,13 @@ func (o *options) logsSoFar(ctx context.Context, pods []corev1.Pod, f *envLogs) 
 			o.warn("the log of %s: pod %s/%s: %v", component, pods[i].Namespace, pods[i].Name, err)
 			continue
 		}
-		streams = append(streams, &logStream{component: component, body: body, lines: bufio.NewReader(body)})
+		streams = append(streams, &logStream{component: component, body: body, lines: podlog.NewReader(body, time.Time{})})
 	}
 	waiting := slices.Clone(streams)
 	waiting = slices.DeleteFunc(waiting, func(s *logStream) bool { return !o.more(s, &failed) })
 	for len(waiting) > 0 {
-		first := slices.MinFunc(waiting, func(a, b *logStream) int { return a.at.Compare(b.at) })
-		if err := o.line(f, first.component, first.text); err != nil {
+		first := slices.MinFunc(waiting, func(a, b *logStream) int { return a.line.At.Compare(b.line.At) })
+		if err := o.line(f, first.component, first.line.Text); err != nil {
 			return err
 		}
 		if !o.more(first, &failed) {
@@ -208,7 +187,8 @@ func (o *options) logsSoFar(ctx context.Context, pods []corev1.Pod, f *envLogs) 
 
 // more reads the next line of a log, and says whether there is one.
 func (o *options) more(s *logStream, failed *bool) bool {
-	err := s.next()
+	line, err := s.lines.Next()
+	s.line = line
 	if err != nil && !errors.Is(err, io.EOF) {
 		*failed = true
 		o.warn("the log of %s ends early: %v", s.component, err)

@@ -116,20 +116,6 @@ func TestWhatOfALogIsWanted(t *testing.T) {
 	assert.Equal(t, "No pods found of environment shop/store-1a2b, which is Pending.\n", errOut.String())
 }
 
-func TestTheTimeOfALineIsTakenOff(t *testing.T) {
-	at, text := splitLine("2026-07-01T12:00:00.5Z two  words ")
-	assert.True(t, at.Equal(now.Add(500*time.Millisecond)))
-	assert.Equal(t, "two  words ", text)
-	for _, line := range []string{"", "no time", "2026-07-01 x"} {
-		at, text = splitLine(line)
-		assert.True(t, at.IsZero())
-		assert.Equal(t, line, text)
-	}
-	at, text = splitLine("2026-07-01T12:00:00Z")
-	assert.False(t, at.IsZero(), "an empty line")
-	assert.Empty(t, text)
-}
-
 func TestTheContainerOfALog(t *testing.T) {
 	id, running := startedContainer(storePod("p", "backend", 3), "backend")
 	assert.Equal(t, "c://p-3", id)

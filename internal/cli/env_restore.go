@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -81,13 +80,7 @@ func newEnvRestore(o *options) *cobra.Command {
 
 // backupOf reads the objects of a backup. Anything but Environments and Secrets is none.
 func (o *options) backupOf(file, namespace string) ([]*unstructured.Unstructured, error) {
-	b := resource.NewLocalBuilder().Unstructured().NamespaceParam(namespace).DefaultNamespace().Flatten()
-	if file == "-" {
-		b = b.Stream(o.In, "standard input")
-	} else {
-		b = b.FilenameParam(false, &resource.FilenameOptions{Filenames: []string{file}})
-	}
-	infos, err := b.Do().Infos()
+	infos, err := o.objectsOf(file, namespace).Do().Infos()
 	if err != nil {
 		return nil, err
 	}

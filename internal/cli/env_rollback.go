@@ -73,7 +73,7 @@ func (o *options) rollback(ctx context.Context, c client.Client, env *v1alpha1.E
 	}
 	var changes []string
 	once := func(e *v1alpha1.Environment) error {
-		if err := mayChange(e, environment.VerbUpdate); err != nil {
+		if err := environment.May(e, environment.VerbUpdate); err != nil {
 			return err
 		}
 		back := rolledBack(&e.Spec, &r.Spec)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,19 +33,22 @@ type envRun struct {
 }
 
 func newEnvStart(o *options) *cobra.Command {
-	return o.runCommand("start", "started", "Start an environment that is stopped", aboutEnvStart, "  kubectl berth env start shop --wait", startEnvironment)
+	return o.runCommand("start", "started", "Start an environment that is stopped", aboutEnvStart, "  kubectl berth env start shop --wait",
+		func(e *v1alpha1.Environment, _ *envRun) error { return environment.Start(e) })
 }
 
 func newEnvStop(o *options) *cobra.Command {
-	return o.runCommand("stop", "stopping", "Stop an environment", aboutEnvStop, "  kubectl berth env stop shop\n  kubectl berth env stop shop --force --wait", stopEnvironment)
+	return o.runCommand("stop", "stopping", "Stop an environment", aboutEnvStop, "  kubectl berth env stop shop\n  kubectl berth env stop shop --force --wait",
+		func(e *v1alpha1.Environment, f *envRun) error { return environment.Stop(e, f.force) })
 }
 
 func newEnvRestart(o *options) *cobra.Command {
-	return o.runCommand("restart", "restarting", "Replace all pods of an environment", aboutEnvRestart, "  kubectl berth env restart shop --wait --timeout 5m", restartEnvironment)
+	return o.runCommand("restart", "restarting", "Replace all pods of an environment", aboutEnvRestart, "  kubectl berth env restart shop --wait --timeout 5m",
+		func(e *v1alpha1.Environment, _ *envRun) error { return environment.Restart(e, o.now()) })
 }
 
 // runCommand is a command that says whether an environment runs.
-func (o *options) runCommand(verb, done, short, long, example string, once func(e *v1alpha1.Environment, f *envRun, now time.Time) error) *cobra.Command {
+func (o *options) runCommand(verb, done, short, long, example string, once func(e *v1alpha1.Environment, f *envRun) error) *cobra.Command {
 	f := &envRun{poll: envPoll}
 	cmd := o.anEnvironment(verb, short, long, example, func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 		return o.runEnvironment(ctx, c, env, f, done, once)
@@ -63,45 +65,13 @@ func (f *envRun) waitFlags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "With --wait: how long at most.")
 }
 
-func (o *options) runEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment, f *envRun, done string, once func(e *v1alpha1.Environment, f *envRun, now time.Time) error) error {
-	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) error { return once(e, f, o.now()) })
+func (o *options) runEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment, f *envRun, done string, once func(e *v1alpha1.Environment, f *envRun) error) error {
+	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) error { return once(e, f) })
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "%s %s\n", environmentName(env.Name), done)
 	return o.waitFor(ctx, c, after, f)
-}
-
-func startEnvironment(e *v1alpha1.Environment, _ *envRun, _ time.Time) error {
-	if err := mayChange(e, environment.VerbStart); err != nil {
-		return err
-	}
-	e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyRunning, false
-	return nil
-}
-
-func stopEnvironment(e *v1alpha1.Environment, f *envRun, _ time.Time) error {
-	// Who cannot wait for it to stop may say so while it does.
-	hurry := f.force && !e.Spec.ForceStop && e.Spec.RunPolicy == v1alpha1.RunPolicyStopped &&
-		phaseOf(e) != v1alpha1.EnvironmentStopped && phaseOf(e) != v1alpha1.EnvironmentDeleting
-	if err := mayChange(e, environment.VerbStop); err != nil && !hurry {
-		return err
-	}
-	e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyStopped, f.force
-	return nil
-}
-
-func restartEnvironment(e *v1alpha1.Environment, _ *envRun, now time.Time) error {
-	if err := mayChange(e, environment.VerbRestart); err != nil {
-		return err
-	}
-	at := metav1.NewTime(now.UTC().Truncate(time.Second))
-	// The API server keeps seconds, and the second restart within one is a restart too. So is one by a clock that is late.
-	if last := e.Spec.RestartedAt; last != nil && !at.After(last.Time) {
-		at = metav1.NewTime(last.Add(time.Second))
-	}
-	e.Spec.RestartedAt = &at
-	return nil
 }
 
 // waitFor waits until an environment is where its spec wants it, if that was asked for.
@@ -123,11 +93,11 @@ func (o *options) waitFor(ctx context.Context, c client.Client, env *v1alpha1.En
 	})
 	switch {
 	case wait.Interrupted(err) && ctx.Err() == nil:
-		return fmt.Errorf("%s is %s after %s: %s", environmentName(env.Name), phaseOf(last), f.timeout, last.Status.Message)
+		return fmt.Errorf("%s is %s after %s: %s", environmentName(env.Name), environment.PhaseOf(last), f.timeout, last.Status.Message)
 	case err != nil:
 		return fmt.Errorf("wait for %s: %w", environmentName(env.Name), err)
 	}
-	fmt.Fprintf(o.Out, "%s is %s\n", environmentName(env.Name), phaseOf(last))
+	fmt.Fprintf(o.Out, "%s is %s\n", environmentName(env.Name), environment.PhaseOf(last))
 	return nil
 }
 

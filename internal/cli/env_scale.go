@@ -23,9 +23,6 @@ cannot be scaled. All of them are changed, or none. A component of an environmen
 const envScaleExamples = `  kubectl berth env scale shop backend=3
   kubectl berth env scale shop backend=3 frontend=2 redis-cache=1 --wait`
 
-// maxReplicas is what the API allows.
-const maxReplicas = 1000
-
 // componentReplicas is how many replicas a component should have.
 type componentReplicas struct {
 	component string
@@ -106,8 +103,8 @@ func parseReplicas(words []string) ([]componentReplicas, error) {
 			return nil, fmt.Errorf("%q must be COMPONENT=REPLICAS, such as backend=3", word)
 		}
 		n, err := strconv.ParseUint(text, 10, 31)
-		if err != nil || n > maxReplicas {
-			return nil, fmt.Errorf("%s: REPLICAS is %q: it must be a number from 0 to %d", name, text, maxReplicas)
+		if err != nil || n > environment.MaxReplicas {
+			return nil, fmt.Errorf("%s: REPLICAS is %q: it must be a number from 0 to %d", name, text, environment.MaxReplicas)
 		}
 		if slices.ContainsFunc(out, func(r componentReplicas) bool { return r.component == name }) {
 			return nil, fmt.Errorf("%s is named twice", name)
@@ -168,7 +165,7 @@ func replicasAt(e *v1alpha1.Environment, name string) (**int32, error) {
 func (o *options) scaleEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas, f *envRun) error {
 	var did []string
 	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
-		if err := mayChange(e, environment.VerbUpdate); err != nil {
+		if err := environment.May(e, environment.VerbUpdate); err != nil {
 			return err
 		}
 		did, err = scaled(e, wanted)

@@ -19,13 +19,7 @@ import (
 // configMapsOf reads the ConfigMaps of a file: one or several documents, YAML or JSON, lists too. Other objects are passed
 // over. Those that are not as the API has them come back as failed.
 func (o *options) configMapsOf(file, namespace string) (maps []*corev1.ConfigMap, failed []importer.Item, err error) {
-	b := resource.NewLocalBuilder().Unstructured().ContinueOnError().NamespaceParam(namespace).DefaultNamespace().Flatten()
-	if file == "-" {
-		b = b.Stream(o.In, "standard input")
-	} else {
-		b = b.FilenameParam(false, &resource.FilenameOptions{Filenames: []string{file}})
-	}
-	infos, err := b.Do().Infos()
+	infos, err := o.objectsOf(file, namespace).ContinueOnError().Do().Infos()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,4 +50,13 @@ func noSuchKind(err error) bool {
 	var status apierrors.APIStatus
 	missing := errors.As(err, &status) && apierrors.IsNotFound(err) && (status.Status().Details == nil || status.Status().Details.Name == "")
 	return meta.IsNoMatchError(err) || missing
+}
+
+// objectsOf reads the objects in a file, a folder, what an address answers or standard input ("-").
+func (o *options) objectsOf(file, namespace string) *resource.Builder {
+	b := resource.NewLocalBuilder().Unstructured().NamespaceParam(namespace).DefaultNamespace().Flatten()
+	if file == "-" {
+		return b.Stream(o.In, "standard input")
+	}
+	return b.FilenameParam(false, &resource.FilenameOptions{Filenames: []string{file}})
 }

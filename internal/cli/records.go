@@ -176,11 +176,7 @@ func (o *options) showRecords(r *Records, namespace string) error {
 		return err
 	}
 	if len(r.Records) == 0 {
-		where := "any namespace"
-		if namespace != "" {
-			where = "namespace " + namespace
-		}
-		fmt.Fprintf(o.ErrOut, "No records found in %s.\n", where)
+		fmt.Fprintf(o.ErrOut, "No records found in %s.\n", inNamespace(namespace))
 		return nil
 	}
 	t := &table{header: []string{"NAMESPACE", "NAME", "CLASS", "TEMPLATE", "PHASE", "FUNCTIONS", "NFR", "AGE"}}

@@ -117,16 +117,20 @@ func newStatus(o *options) *cobra.Command {
 	return cmd
 }
 
+// inNamespace says in messages where it was looked: "" is everywhere.
+func inNamespace(namespace string) string {
+	if namespace == "" {
+		return "any namespace"
+	}
+	return "namespace " + namespace
+}
+
 func (o *options) showStatus(s *Status, namespace string) error {
 	if done, err := o.printed(s); done {
 		return err
 	}
 	if len(s.Mixes)+len(s.Workloads) == 0 {
-		where := "any namespace"
-		if namespace != "" {
-			where = "namespace " + namespace
-		}
-		fmt.Fprintf(o.ErrOut, "No mixes, and no workloads that a mix governs, found in %s.\n", where)
+		fmt.Fprintf(o.ErrOut, "No mixes, and no workloads that a mix governs, found in %s.\n", inNamespace(namespace))
 	}
 	if len(s.Mixes) > 0 {
 		if err := o.mixTable(s.Mixes).write(o.Out, namespace == ""); err != nil {

@@ -8,43 +8,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Verb is what somebody wants of an environment.
-type Verb string
-
-// Verbs.
-const (
-	VerbUpdate  Verb = "update"
-	VerbStart   Verb = "start"
-	VerbStop    Verb = "stop"
-	VerbRestart Verb = "restart"
-	VerbDelete  Verb = "delete"
-)
-
-// Allowed returns an error where a verb makes no sense in the state that an environment is in: what is running cannot be
-// started, what is stopped cannot be stopped or restarted, and nothing but deletion helps what is being deleted. A start that
-// is asked for while it stops, and the reverse, is one: it turns around.
-func Allowed(phase v1alpha1.EnvironmentPhase, run v1alpha1.RunPolicy, verb Verb) error {
-	stopped := run == v1alpha1.RunPolicyStopped
-	var allowed bool
-	switch verb {
-	case VerbDelete:
-		return nil
-	case VerbStart:
-		allowed = stopped
-	case VerbStop, VerbRestart:
-		allowed = !stopped
-	case VerbUpdate:
-		allowed = true
-	}
-	if allowed && phase != v1alpha1.EnvironmentDeleting {
-		return nil
-	}
-	if phase == "" {
-		phase = v1alpha1.EnvironmentPending
-	}
-	return fmt.Errorf("cannot %s an environment that is %s", verb, phase)
-}
-
 // Observed is what the cluster has of a component.
 type Observed struct {
 	// Current says that the workload is there as it was rendered last, and that its controller has seen it.

@@ -12,8 +12,8 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// mostReplicas is how many replicas a component may have.
-const mostReplicas = 1000
+// MaxReplicas is how many replicas a component may have.
+const MaxReplicas = 1000
 
 // validateDatabase takes what a database has besides its container.
 func validateDatabase(path *field.Path, d *v1alpha1.DatabaseComponent) field.ErrorList {
@@ -45,14 +45,14 @@ func validateSecret(path *field.Path, ref *v1alpha1.EnvironmentSecret) field.Err
 }
 
 func validateReplicas(path *field.Path, n *int32) field.ErrorList {
-	return validateNumber(path, n, mostReplicas)
+	return validateNumber(path, n, MaxReplicas)
 }
 
 func validatePlacement(path *field.Path, p *v1alpha1.EnvironmentPlacement) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	return append(validateNumber(path.Child("spotPercent"), p.SpotPercent, 100), validateNumber(path.Child("minOnDemand"), p.MinOnDemand, mostReplicas)...)
+	return append(validateNumber(path.Child("spotPercent"), p.SpotPercent, 100), validateNumber(path.Child("minOnDemand"), p.MinOnDemand, MaxReplicas)...)
 }
 
 func validateNumber(path *field.Path, n *int32, most int32) field.ErrorList {

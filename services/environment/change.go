@@ -5,11 +5,9 @@ package environment
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	internal "berth.dev/berth/internal/environment"
@@ -38,12 +36,9 @@ func (c *core) change(ctx context.Context, namespace, id string, once func(e *en
 	return nil, err
 }
 
-// allowed refuses what makes no sense as an environment is.
-func allowed(e *environment, verb internal.Verb) error {
-	if err := internal.Allowed(phaseOf(e), e.Spec.RunPolicy, verb); err != nil {
-		return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("environment %q: %s", e.Name, err))
-	}
-	return nil
+// illegal refuses what makes no sense as an environment is.
+func illegal(e *environment, err error) error {
+	return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("environment %q: %s", e.Name, err))
 }
 
 // write replaces what an environment was read as by what was made of it. Touched says that its Secret was written too.
@@ -52,7 +47,7 @@ func (c *core) write(ctx context.Context, before, after *environment, touched bo
 	if !changed && !touched {
 		return before, nil
 	}
-	c.sign(ctx, after)
+	internal.Sign(after, c.caller(ctx))
 	if after.Annotations == nil {
 		after.Annotations = map[string]string{}
 	}
@@ -60,7 +55,7 @@ func (c *core) write(ctx context.Context, before, after *environment, touched bo
 	if changed {
 		generation++
 	}
-	after.Annotations[UpdatedAtAnnotation] = stamp(generation, c.now())
+	after.Annotations[v1alpha1.UpdatedAtAnnotation] = stamp(generation, c.now())
 	out, err := c.store.update(ctx, after)
 	if err != nil {
 		return nil, server.Rename(err, wireField(&after.Spec))
@@ -74,8 +69,8 @@ func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*env
 		if err := rename(before, a.spec.DisplayName); err != nil {
 			return nil, err
 		}
-		if err := allowed(before, internal.VerbUpdate); err != nil {
-			return nil, err
+		if err := internal.May(before, internal.VerbUpdate); err != nil {
+			return nil, illegal(before, err)
 		}
 		after := before.DeepCopy()
 		after.Spec = *merge(&before.Spec, &a.spec)
@@ -96,43 +91,13 @@ func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*env
 	})
 }
 
-func (c *core) start(ctx context.Context, namespace, id string) (*environment, error) {
+// run changes whether an environment runs.
+func (c *core) run(ctx context.Context, namespace, id string, once func(*environment) error) (*environment, error) {
 	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
-		if err := allowed(before, internal.VerbStart); err != nil {
-			return nil, err
-		}
 		after := before.DeepCopy()
-		after.Spec.RunPolicy, after.Spec.ForceStop = v1alpha1.RunPolicyRunning, false
-		return c.write(ctx, before, after, false)
-	})
-}
-
-func (c *core) stop(ctx context.Context, namespace, id string, force bool) (*environment, error) {
-	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
-		// Who cannot wait for it to stop may say so while it does.
-		hurry := force && !before.Spec.ForceStop && before.Spec.RunPolicy == v1alpha1.RunPolicyStopped &&
-			phaseOf(before) != v1alpha1.EnvironmentStopped && phaseOf(before) != v1alpha1.EnvironmentDeleting
-		if err := allowed(before, internal.VerbStop); err != nil && !hurry {
-			return nil, err
+		if err := once(after); err != nil {
+			return nil, illegal(before, err)
 		}
-		after := before.DeepCopy()
-		after.Spec.RunPolicy, after.Spec.ForceStop = v1alpha1.RunPolicyStopped, force
-		return c.write(ctx, before, after, false)
-	})
-}
-
-func (c *core) restart(ctx context.Context, namespace, id string) (*environment, error) {
-	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
-		if err := allowed(before, internal.VerbRestart); err != nil {
-			return nil, err
-		}
-		after := before.DeepCopy()
-		at := metav1.NewTime(c.now().UTC().Truncate(time.Second))
-		// The API server keeps seconds, and the second restart within one is a restart too.
-		if last := before.Spec.RestartedAt; last != nil && !at.After(last.Time) {
-			at = metav1.NewTime(last.Add(time.Second))
-		}
-		after.Spec.RestartedAt = &at
 		return c.write(ctx, before, after, false)
 	})
 }
@@ -143,8 +108,8 @@ func (c *core) remove(ctx context.Context, namespace, id string) (*environment, 
 	if err != nil || e.DeletionTimestamp != nil {
 		return e, err
 	}
-	if err := allowed(e, internal.VerbDelete); err != nil {
-		return e, err
+	if err := internal.May(e, internal.VerbDelete); err != nil {
+		return e, illegal(e, err)
 	}
 	if err := c.store.remove(ctx, e); err != nil && !apierrors.IsNotFound(err) {
 		return e, err

@@ -107,7 +107,7 @@ func (c *core) create(ctx context.Context, namespace, id string, a *asked) (*env
 	e.Spec.RunPolicy, e.Spec.VolumeRetention = v1alpha1.RunPolicyRunning, v1alpha1.VolumeRetentionDelete
 	internal.Expand(&e.Spec.Stack)
 	a.credentials.refer(&e.Spec.Stack, secretName(id))
-	c.sign(ctx, e)
+	internal.Sign(e, c.caller(ctx))
 	if err := c.check(ctx, e, &e.Spec); err != nil {
 		return nil, err
 	}
@@ -179,18 +179,6 @@ func (c *core) check(ctx context.Context, e *environment, asked *v1alpha1.Enviro
 		return nil
 	}
 	return c.preconditions(ctx, &e.Spec)
-}
-
-// sign says on an environment who wrote it last.
-func (c *core) sign(ctx context.Context, e *environment) {
-	who := c.caller(ctx)
-	if who == "" {
-		return
-	}
-	if e.Annotations == nil {
-		e.Annotations = map[string]string{}
-	}
-	e.Annotations[v1alpha1.ActorAnnotation] = who
 }
 
 // list returns a page of the environments that match, in the order of their ids, and how many match in all.

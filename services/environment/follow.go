@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
+	"berth.dev/berth/internal/podlog"
 	"berth.dev/berth/services/server"
 )
 
@@ -56,10 +57,9 @@ type track struct {
 	done bool
 	// tail is how many lines were asked for from the end.
 	tail int64
-	// at is the time of the last line that was read, and seen is how many lines of that time were.
-	at   time.Time
-	seen int
-	err  error
+	// position is what was read of it.
+	position podlog.Position
+	err      error
 }
 
 // follow sends lines until the caller has enough, or the environment is gone.
@@ -179,7 +179,7 @@ func (t *track) begin(i *instance) {
 		if t.of != "" {
 			t.tail = 0 // all of the one that came after
 		}
-		t.of, t.at, t.seen = id, time.Time{}, 0
+		t.of, t.position = id, podlog.Position{}
 	}
 	t.reading, t.done, t.err = true, false, nil
 	t.over = i.status.State.Running == nil
@@ -198,38 +198,27 @@ func (f *follower) settle(t *track) error {
 
 // read hands over the lines of a container that were not handed over before, until its log ends.
 func (f *follower) read(ctx context.Context, t *track, i *instance) error {
-	from, tail, skip := f.wanted.since, t.tail, 0
-	if !t.at.IsZero() {
-		from, tail, skip = t.at, 0, t.seen
+	from, tail := f.wanted.since, t.tail
+	if !t.position.At.IsZero() {
+		from, tail = t.position.At, 0
 	}
-	s, err := f.core.store.logsOf(ctx, i, f.wanted.options(from, tail))
+	s, err := f.core.store.logsOf(ctx, i, f.wanted.options(from, tail), from)
 	if err != nil || s == nil {
 		return err
 	}
 	defer s.close()
-	s.from = from
+	if !t.position.At.IsZero() {
+		s.lines = t.position.Resume(s.body)
+	}
 	for {
 		if err := s.next(); err != nil {
 			return err
 		}
-		if skip > 0 && s.line.at.Equal(from) {
-			skip--
-			continue
-		}
-		t.note(s.line.at)
+		t.position.Note(s.line)
 		select {
 		case f.lines <- s.toWire():
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-}
-
-// note remembers a line by its time.
-func (t *track) note(at time.Time) {
-	if at.Equal(t.at) {
-		t.seen++
-		return
-	}
-	t.at, t.seen = at, 1
 }

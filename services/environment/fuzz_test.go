@@ -3,12 +3,7 @@
 package environment
 
 import (
-	"bufio"
-	"errors"
-	"io"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -90,32 +85,5 @@ func FuzzLevelOf(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		require.Contains(t, []string{levelInfo, levelWarn, levelError, levelDebug}, LevelOf(line))
-	})
-}
-
-// Whatever a log has, each line comes out once, in order, and can be sent.
-func FuzzLines(f *testing.F) {
-	f.Add("2025-01-02T03:04:05.123456789Z hello\n2025-01-02T03:04:06Z \n")
-	f.Add("no time\n\n\r\n\xff")
-	f.Add("2025-01-02T03:04:05Z")
-	f.Fuzz(func(t *testing.T, log string) {
-		s := &stream{reader: bufio.NewReaderSize(strings.NewReader(log), 16)}
-		n := 0
-		for {
-			err := s.next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			require.NoError(t, err)
-			n++
-			require.True(t, utf8.ValidString(s.line.text))
-			_, err = proto.Marshal(toLine("backend", &s.line))
-			require.NoError(t, err)
-		}
-		want := strings.Count(log, "\n")
-		if rest := strings.TrimRight(log[strings.LastIndex(log, "\n")+1:], "\r"); rest != "" {
-			want++
-		}
-		require.Equal(t, want, n)
 	})
 }

@@ -67,15 +67,7 @@ func (f *front) create(ctx context.Context, req *schedulerv1.CreateEnvironmentRe
 }
 
 func (f *front) get(ctx context.Context, req *schedulerv1.GetEnvironmentRequest) (*schedulerv1.GetEnvironmentResponse, error) {
-	namespace, err := f.namespaceOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	e, err := f.core.read(ctx, namespace, req.GetId(), "get", "")
-	if err != nil {
-		return nil, err
-	}
-	running, err := f.core.store.instances(ctx, e)
+	e, running, err := f.read(ctx, req.GetId())
 	if err != nil {
 		return nil, err
 	}
@@ -115,51 +107,62 @@ func (f *front) list(ctx context.Context, req *schedulerv1.ListEnvironmentsReque
 }
 
 func (f *front) start(ctx context.Context, req *schedulerv1.StartEnvironmentRequest) (*schedulerv1.StartEnvironmentResponse, error) {
-	e, err := f.audited(ctx, internal.VerbStart, req.GetId(), func(namespace string) (*environment, error) {
-		return f.core.start(ctx, namespace, req.GetId())
-	})
+	e, err := f.run(ctx, internal.VerbStart, req.GetId(), internal.Start)
 	if err != nil {
 		return nil, err
 	}
-	return &schedulerv1.StartEnvironmentResponse{Environment: f.answer(ctx, e)}, nil
+	return &schedulerv1.StartEnvironmentResponse{Environment: e}, nil
 }
 
 func (f *front) stop(ctx context.Context, req *schedulerv1.StopEnvironmentRequest) (*schedulerv1.StopEnvironmentResponse, error) {
-	e, err := f.audited(ctx, internal.VerbStop, req.GetId(), func(namespace string) (*environment, error) {
-		return f.core.stop(ctx, namespace, req.GetId(), req.GetForce())
-	})
+	e, err := f.run(ctx, internal.VerbStop, req.GetId(), func(e *environment) error { return internal.Stop(e, req.GetForce()) })
 	if err != nil {
 		return nil, err
 	}
-	return &schedulerv1.StopEnvironmentResponse{Environment: f.answer(ctx, e)}, nil
+	return &schedulerv1.StopEnvironmentResponse{Environment: e}, nil
 }
 
 func (f *front) restart(ctx context.Context, req *schedulerv1.RestartEnvironmentRequest) (*schedulerv1.RestartEnvironmentResponse, error) {
-	e, err := f.audited(ctx, internal.VerbRestart, req.GetId(), func(namespace string) (*environment, error) {
-		return f.core.restart(ctx, namespace, req.GetId())
-	})
+	e, err := f.run(ctx, internal.VerbRestart, req.GetId(), func(e *environment) error { return internal.Restart(e, f.core.now()) })
 	if err != nil {
 		return nil, err
 	}
-	return &schedulerv1.RestartEnvironmentResponse{Environment: f.answer(ctx, e)}, nil
+	return &schedulerv1.RestartEnvironmentResponse{Environment: e}, nil
 }
 
 func (f *front) status(ctx context.Context, req *schedulerv1.GetEnvironmentStatusRequest) (*schedulerv1.GetEnvironmentStatusResponse, error) {
-	namespace, err := f.namespaceOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	e, err := f.core.read(ctx, namespace, req.GetId(), "get", "")
-	if err != nil {
-		return nil, err
-	}
-	running, err := f.core.store.instances(ctx, e)
+	e, running, err := f.read(ctx, req.GetId())
 	if err != nil {
 		return nil, err
 	}
 	return &schedulerv1.GetEnvironmentStatusResponse{
 		Environment: withInstances(e, running), ContainerMetrics: f.core.metrics(ctx, e, running),
 	}, nil
+}
+
+// run changes whether the environment of an id runs, and shows what it is then.
+func (f *front) run(ctx context.Context, verb internal.Verb, id string, once func(*environment) error) (*schedulerv1.Environment, error) {
+	e, err := f.audited(ctx, verb, id, func(namespace string) (*environment, error) {
+		return f.core.run(ctx, namespace, id, once)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f.answer(ctx, e), nil
+}
+
+// read returns the environment of an id, and its containers.
+func (f *front) read(ctx context.Context, id string) (*environment, []instance, error) {
+	namespace, err := f.namespaceOf(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := f.core.read(ctx, namespace, id, "get", "")
+	if err != nil {
+		return nil, nil, err
+	}
+	running, err := f.core.store.instances(ctx, e)
+	return e, running, err
 }
 
 // audited writes down what came of a change of the environment of an id.

@@ -3,7 +3,6 @@
 package environment
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -22,6 +21,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	internal "berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/podlog"
 	"berth.dev/berth/services/server"
 )
 
@@ -105,16 +105,37 @@ func (w *wantedLogs) of(all []instance) []instance {
 
 // started is the id of the container that ran last in the place of this one, "" if none has run yet.
 func (i *instance) started() string {
-	switch {
-	case i.status == nil:
+	if i.status == nil {
 		return ""
-	case i.status.State.Running != nil, i.status.State.Terminated != nil:
-		// Until the runtime has told an id, its start is as good: another one starts later.
-		return cmp.Or(i.status.ContainerID, fmt.Sprintf("restart %d", i.status.RestartCount))
-	case i.status.LastTerminationState.Terminated != nil:
-		return cmp.Or(i.status.LastTerminationState.Terminated.ContainerID, fmt.Sprintf("restart %d", i.status.RestartCount-1))
 	}
-	return ""
+	id, _ := podlog.Started(i.status)
+	return id
+}
+
+// stream is the log of a container while it is read.
+type stream struct {
+	component, name string
+	body            io.ReadCloser
+	lines           *podlog.Reader
+	// line is the one that was read last.
+	line podlog.Line
+}
+
+func newStream(i *instance, body io.ReadCloser, from time.Time) *stream {
+	return &stream{component: i.component, name: i.component + "/" + i.pod.Name, body: body, lines: podlog.NewReader(body, from)}
+}
+
+// close ends a stream. Nil has ended.
+func (s *stream) close() {
+	if s != nil {
+		_ = s.body.Close() // it was only read
+	}
+}
+
+// next reads a line; io.EOF says that there is none.
+func (s *stream) next() (err error) {
+	s.line, err = s.lines.Next()
+	return err
 }
 
 // logsSoFar sends the lines of all containers in the order of their times. Each is read only as far as the order needs, so
@@ -161,9 +182,8 @@ func (s *store) open(ctx context.Context, wanted []instance, w *wantedLogs) (str
 	opens.SetLimit(opening)
 	for n := range wanted {
 		opens.Go(func() error {
-			log, err := s.logsOf(ctx, &wanted[n], w.options(w.since, w.tail))
+			log, err := s.logsOf(ctx, &wanted[n], w.options(w.since, w.tail), w.since)
 			if log != nil {
-				log.from = w.since
 				if err = log.next(); err != nil {
 					log.close()
 				}
@@ -197,7 +217,7 @@ type queue []*stream
 
 func (q queue) Len() int { return len(q) }
 func (q queue) Less(i, j int) bool {
-	if a, b := q[i].line.at, q[j].line.at; !a.Equal(b) {
+	if a, b := q[i].line.At, q[j].line.At; !a.Equal(b) {
 		return a.Before(b)
 	}
 	return q[i].name < q[j].name
@@ -226,8 +246,8 @@ func (w *wantedLogs) options(since time.Time, tail int64) *corev1.PodLogOptions 
 	return o
 }
 
-// logsOf begins to read the log of a container. A container that has none, or is gone by now, has no stream and no error.
-func (s *store) logsOf(ctx context.Context, i *instance, o *corev1.PodLogOptions) (*stream, error) {
+// logsOf begins to read the log of a container from a time on. A container that has none, or is gone by now, has no stream and no error.
+func (s *store) logsOf(ctx context.Context, i *instance, o *corev1.PodLogOptions, from time.Time) (*stream, error) {
 	o.Container = i.container.Name
 	body, err := s.core.Pods(i.pod.Namespace).GetLogs(i.pod.Name, o).Stream(ctx)
 	switch {
@@ -236,7 +256,7 @@ func (s *store) logsOf(ctx context.Context, i *instance, o *corev1.PodLogOptions
 	case err != nil:
 		return nil, cannotRead(ctx, i, err)
 	}
-	return newStream(i, body), nil
+	return newStream(i, body, from), nil
 }
 
 // cannotRead says whose log cannot be read. What the caller may not do, or nobody can, is said as it is; all else may work
@@ -257,10 +277,10 @@ func (s *stream) toWire() *schedulerv1.GetEnvironmentLogsResponse {
 	return toLine(s.component, &s.line)
 }
 
-func toLine(component string, l *line) *schedulerv1.GetEnvironmentLogsResponse {
-	out := &schedulerv1.GetEnvironmentLogsResponse{ContainerName: component, Message: l.text, Level: LevelOf(l.text)}
-	if !l.at.IsZero() {
-		out.Timestamp = timestamppb.New(l.at)
+func toLine(component string, l *podlog.Line) *schedulerv1.GetEnvironmentLogsResponse {
+	out := &schedulerv1.GetEnvironmentLogsResponse{ContainerName: component, Message: l.Text, Level: LevelOf(l.Text)}
+	if !l.At.IsZero() {
+		out.Timestamp = timestamppb.New(l.At)
 	}
 	return out
 }

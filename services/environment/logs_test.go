@@ -23,6 +23,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/podlog"
 	"berth.dev/berth/services/server"
 )
 
@@ -144,12 +145,12 @@ func TestALogThatCannotBeRead(t *testing.T) {
 func TestALineThatIsTooLong(t *testing.T) {
 	w, c := logging(t, running("backend", "b", "1", false))
 	w.log = func(rw http.ResponseWriter, _ *http.Request, _ string) {
-		fmt.Fprint(rw, at(1, strings.Repeat("ä", maxLine)), at(2, "next"))
+		fmt.Fprint(rw, at(1, strings.Repeat("ä", podlog.MaxLine)), at(2, "next"))
 	}
 	got, err := collect(t.Context(), c, &schedulerv1.GetEnvironmentLogsRequest{})
 	require.NoError(t, err)
 	require.Len(t, got, 2)
-	assert.Len(t, got[0], len("backend: ")+maxLine)
+	assert.Len(t, got[0], len("backend: ")+podlog.MaxLine)
 	assert.Equal(t, "backend: next", got[1])
 }
 

@@ -12,11 +12,8 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
+	internal "berth.dev/berth/internal/environment"
 )
-
-// UpdatedAtAnnotation on an Environment is the generation that the service last made of it, and when: 3/2006-01-02T15:04:05Z.
-// It is finer than the times of Kubernetes, and there before the controller has seen the change.
-const UpdatedAtAnnotation = v1alpha1.AnnotationPrefix + "/updated-at"
 
 var statuses = map[v1alpha1.EnvironmentPhase]schedulerv1.EnvironmentStatus{
 	"":                           schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_PENDING,
@@ -30,21 +27,10 @@ var statuses = map[v1alpha1.EnvironmentPhase]schedulerv1.EnvironmentStatus{
 	v1alpha1.EnvironmentDeleting: schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_STOPPING,
 }
 
-// phaseOf is where an environment stands. That it is being deleted counts before the controller has seen it.
-func phaseOf(e *environment) v1alpha1.EnvironmentPhase {
-	switch {
-	case e.DeletionTimestamp != nil:
-		return v1alpha1.EnvironmentDeleting
-	case e.Status.Phase == "":
-		return v1alpha1.EnvironmentPending
-	}
-	return e.Status.Phase
-}
-
 // statusOf is where an environment stands, or, until the controller has seen its last change, where that leads: who stops
 // an environment and then waits until it runs would otherwise find that it does.
 func statusOf(e *environment) schedulerv1.EnvironmentStatus {
-	phase := phaseOf(e)
+	phase := internal.PhaseOf(e)
 	if e.DeletionTimestamp == nil && e.Status.ObservedGeneration < e.Generation {
 		phase = ahead(phase, e.Spec.RunPolicy)
 	}
@@ -80,7 +66,7 @@ func stamp(generation int64, now time.Time) string {
 
 // updatedAt is when the spec was last changed: by the service, if the last change was, else as the controller saw it.
 func updatedAt(e *environment) *timestamppb.Timestamp {
-	generation, text, _ := strings.Cut(e.Annotations[UpdatedAtAnnotation], "/")
+	generation, text, _ := strings.Cut(e.Annotations[v1alpha1.UpdatedAtAnnotation], "/")
 	if n, err := strconv.ParseInt(generation, 10, 64); err == nil && n == e.Generation {
 		if at, err := time.Parse(time.RFC3339Nano, text); err == nil && at.Year() > 0 && at.Year() < 10000 {
 			return timestamppb.New(at)

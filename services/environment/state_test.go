@@ -66,7 +66,7 @@ func TestUpdatedAtIsThatOfTheLastChange(t *testing.T) {
 	e := &environment{}
 	e.CreationTimestamp, e.Generation = metav1.NewTime(made), 1
 	assert.Equal(t, made, updatedAt(e).AsTime())
-	e.Annotations = map[string]string{UpdatedAtAnnotation: stamp(2, now)}
+	e.Annotations = map[string]string{v1alpha1.UpdatedAtAnnotation: stamp(2, now)}
 	e.Generation = 2
 	assert.Equal(t, now, updatedAt(e).AsTime(), "within the same second")
 	e.Status.UpdatedAt = &metav1.Time{Time: time.Unix(101, 0)}
@@ -76,7 +76,7 @@ func TestUpdatedAtIsThatOfTheLastChange(t *testing.T) {
 	e.Status.UpdatedAt = &metav1.Time{Time: made.Add(-time.Second)}
 	assert.Equal(t, made, updatedAt(e).AsTime())
 	rapid.Check(t, func(t *rapid.T) {
-		e.Annotations[UpdatedAtAnnotation] = rapid.StringMatching(`3/.*|.*`).Draw(t, "annotation")
+		e.Annotations[v1alpha1.UpdatedAtAnnotation] = rapid.StringMatching(`3/.*|.*`).Draw(t, "annotation")
 		assert.NoError(t, updatedAt(e).CheckValid())
 	})
 }
