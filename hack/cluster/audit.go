@@ -47,23 +47,46 @@ func (c *Cluster) ReadAuditLog(match func(*AuditEvent) bool) ([]AuditEvent, erro
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
 	defer f.Close()
-	var out []AuditEvent
-	r := bufio.NewReaderSize(f, 1<<16)
+	return (&AuditTrail{r: bufio.NewReaderSize(f, 1<<16)}).Read(match)
+}
+
+// AuditTrail reads an audit log on and on.
+type AuditTrail struct {
+	r *bufio.Reader
+	// rest is what was read of a line that is still being written.
+	rest []byte
+}
+
+// FollowAuditLog follows the log from its end on. The function closes it.
+func (c *Cluster) FollowAuditLog() (*AuditTrail, func(), error) {
+	f, err := os.Open(c.AuditLogPath())
+	if err != nil {
+		return nil, nil, fmt.Errorf("follow audit log: %w", err)
+	}
+	end := func() { _ = f.Close() } // it was only read
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+		end()
+		return nil, nil, fmt.Errorf("follow audit log: %w", err)
+	}
+	return &AuditTrail{r: bufio.NewReaderSize(f, 1<<16)}, end, nil
+}
+
+// Read returns the entries that match of those that came since it was called last.
+func (t *AuditTrail) Read(match func(*AuditEvent) bool) (out []AuditEvent, err error) {
 	for {
-		line, err := r.ReadBytes('\n')
+		line, err := t.r.ReadBytes('\n')
+		t.rest = append(t.rest, line...)
 		if errors.Is(err, io.EOF) {
-			return out, nil // a line without its end is still being written
+			return out, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read audit log: %w", err)
 		}
 		var e AuditEvent
-		if err := json.Unmarshal(line, &e); err != nil {
-			// The API server was killed within this line.
-			continue
-		}
-		if match(&e) {
+		// Within a line that is none the API server was killed, or its file was begun anew.
+		if json.Unmarshal(t.rest, &e) == nil && match(&e) {
 			out = append(out, e)
 		}
+		t.rest = t.rest[:0]
 	}
 }

@@ -161,7 +161,7 @@ func orphanOf(m *metav1.PartialObjectMetadata) Orphan {
 	switch {
 	case m.DeletionTimestamp != nil:
 		out.State = OrphanTerminating
-	case m.Kind == claimKind:
+	case m.Kind == claimKind, m.Labels[v1alpha1.RetainedLabel] == "true":
 		// A controller that deletes an environment deletes its claims too, unless they should stay.
 		out.State = OrphanRetained
 	}

@@ -63,6 +63,22 @@ func (w *World) AuditAll(match func(Request) bool) []Request {
 	return requests
 }
 
+// Count counts the completed requests that match from now on: what it returns says how many there were.
+func (w *World) Count(match func(Request) bool) func() int {
+	w.T.Helper()
+	trail, end, err := w.Cluster.FollowAuditLog()
+	require.NoError(w.T, err)
+	w.T.Cleanup(end)
+	n := 0
+	return func() int {
+		w.T.Helper()
+		events, err := trail.Read(func(e *cluster.AuditEvent) bool { return match(request(e)) })
+		require.NoError(w.T, err)
+		n += len(events)
+		return n
+	}
+}
+
 func request(e *cluster.AuditEvent) Request {
 	o := &e.ObjectRef
 	r := Request{
