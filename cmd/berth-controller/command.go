@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -19,8 +20,9 @@ const about = `berth-controller keeps an eye on the mix of spot and on-demand of
 It reports in the status of each CapacityMix how its workloads stand, and brings back replicas that run on the
 wrong type of node: by evictions only, one after the other, where room for the replacement is proven.
 
-It takes a configuration file and flags; a flag wins over the file. Every field of the file is in
-manifests/controller/config.yaml. Start with --dry-run to see what it would do.`
+It takes a configuration file, environment variables and flags; a flag wins over its variable, and that over the
+file. The variable of --resync-interval is BERTH_CONTROLLER_RESYNC_INTERVAL. Every field of the file is in
+manifests/controller/config.yaml. "run" may be said, and is what it does without. Start with --dry-run to see what it would do.`
 
 // newCommand returns the command, which hands the configuration that results from file and flags to run.
 func newCommand(run func(context.Context, *controller.Configuration) error) *cobra.Command {
@@ -29,15 +31,19 @@ func newCommand(run func(context.Context, *controller.Configuration) error) *cob
 	// calls, and they are a third of the program (hack/cluster.BuildTags).
 	var printVersion bool
 	cmd := &cobra.Command{
-		Use:  "berth-controller",
-		Long: about,
-		Args: cobra.NoArgs,
+		Use:       "berth-controller [run]",
+		Long:      about,
+		ValidArgs: []string{"run"},
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		// main says once what went wrong; the usage would hide it.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if printVersion {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), buildinfo.Line("berth-controller"))
+				return err
+			}
+			if err := setFromEnviron(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
 			if err := o.logs.apply(cmd.ErrOrStderr()); err != nil {
