@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -62,23 +61,23 @@ func TestAControllerThatIsKilledAnywhereLeavesNothingBehind(t *testing.T) {
 		i := kills % len(life)
 		count := s.writes()
 		at := random.IntN(writes[i] + 1)
-		t.Run(fmt.Sprintf("%d after write %d of %s", kills, at, life[i].name), func(*testing.T) {
-			life[i].do()
-			seen, quiet := -1, 0
-			s.Eventually("the controller has written", func() (bool, string) {
-				n := count()
-				if quiet++; n != seen {
-					seen, quiet = n, 0
-				}
-				// How often it writes differs by what it sees at once: this time it may be done with fewer.
-				return n >= at || quiet == enough, fmt.Sprint(n)
-			})
-			world.End(s.process, true)
-			// The next need not wait for the lease to end: it would only make this longer.
-			require.NoError(t, s.Kube.CoordinationV1().Leases("berth-system").Delete(s.Ctx, "berth-controller", metav1.DeleteOptions{}))
-			s.run()
-			assert.Equal(t, want[i], life[i].done())
+		point := fmt.Sprintf("kill %d: after write %d of %s", kills+1, at, life[i].name)
+		t.Log(point)
+		life[i].do()
+		seen, quiet := -1, 0
+		s.Eventually("the controller has written", func() (bool, string) {
+			n := count()
+			if quiet++; n != seen {
+				seen, quiet = n, 0
+			}
+			// How often it writes differs by what it sees at once: this time it may be done with fewer.
+			return n >= at || quiet == enough, fmt.Sprint(n)
 		})
+		world.End(s.process, true)
+		// The next need not wait for the lease to end: it would only make this longer.
+		require.NoError(t, s.Kube.CoordinationV1().Leases("berth-system").Delete(s.Ctx, "berth-controller", metav1.DeleteOptions{}))
+		s.run()
+		require.Equal(t, want[i], life[i].done(), point)
 	}
 }
 
@@ -97,6 +96,7 @@ func (s *scene) life(name string) []step {
 	}
 	return []step{
 		{"create", func() {
+			s.volume()
 			e = environment(name)
 			e.Spec.Stack.Database.PersistentStorage = true
 			e.Spec.Stack.Backend.Replicas = new(int32(2))

@@ -49,16 +49,22 @@ func start(t *testing.T, changes ...func(*controller.Configuration)) *scene {
 // clean has environments go while there is a controller that lets them, and makes volumes for them: nothing here does.
 func (s *scene) clean() {
 	s.T.Helper()
-	for i := range 3 {
-		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", s.Namespace, i)}}
-		v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("20Gi")}
-		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-		v.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/tmp/" + v.Name}
-		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-		require.NoError(s.T, s.Client.Create(s.Ctx, v))
-		s.T.Cleanup(func() { _ = s.Client.Delete(context.WithoutCancel(s.Ctx), v) })
+	for range 3 {
+		s.volume()
 	}
 	s.T.Cleanup(s.deleteAll)
+}
+
+// volume makes a volume for a claim. None can be claimed twice.
+func (s *scene) volume() {
+	s.T.Helper()
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{GenerateName: s.Namespace + "-"}}
+	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("20Gi")}
+	v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	v.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/tmp/" + s.Namespace}
+	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	require.NoError(s.T, s.Client.Create(s.Ctx, v))
+	s.T.Cleanup(func() { _ = s.Client.Delete(context.WithoutCancel(s.Ctx), v) })
 }
 
 // deleteAll deletes all environments of the test's namespace, and waits until they are gone.
