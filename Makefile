@@ -103,7 +103,7 @@ test-integration: ## Tests on a real control plane, two suites beside one anothe
 
 .PHONY: test-faults
 test-faults: ## Storms, flapping, kills and outages at their full length (minutes; not in `make test`)
-	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/storms ./test/integration/controller ./test/integration/rebalance ./test/integration/failopen ./test/integration/lifecycle ./test/integration/environments
+	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/storms ./test/integration/controller ./test/integration/rebalance ./test/integration/failopen ./test/integration/lifecycle ./test/integration/environments ./services/environment
 
 .PHONY: test-scale
 test-scale: ## 1,000 workloads with 10,000 pods on 500 nodes: memory and time of the controller (minutes; not in `make test`)

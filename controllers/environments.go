@@ -3,10 +3,12 @@
 package controllers
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config/controller"
@@ -39,9 +41,11 @@ func environmentSettings(e *controller.Environments) environment.Settings {
 		}
 		return list
 	}
+	namespace, name, _ := strings.Cut(e.Gateway, "/")
 	return environment.Settings{
 		SchedulerName: e.SchedulerName, SpotPercent: e.SpotPercent, Exposure: environment.Exposure(e.Exposure), HostPaths: e.HostPaths,
 		StorageClass: e.StorageClass, VolumeSize: e.VolumeSize, IngressClass: e.IngressClass, RunAsNonRoot: e.RunAsNonRoot,
+		Gateway: types.NamespacedName{Namespace: namespace, Name: name}, TLSListener: e.GatewayTLSListener,
 		Quota: amounts(e.Quota), DefaultLimits: amounts(e.DefaultLimits),
 	}
 }

@@ -143,7 +143,8 @@ type FrontendComponent struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// domains are the host names under which it is reached from outside, at most 32. An Ingress is made of them.
+	// domains are the host names under which it is reached from outside, at most 32. An Ingress is made of them,
+	// or HTTPRoutes where the controller has a Gateway for them.
 	//
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=253
@@ -151,7 +152,8 @@ type FrontendComponent struct {
 	// +optional
 	Domains []string `json:"domains,omitempty"`
 
-	// tlsEnabled serves them over TLS, with the certificate of the Secret frontend-tls.
+	// tlsEnabled serves them over TLS: by an Ingress with the certificate of the Secret frontend-tls, by a Gateway at its listener
+	// for TLS alone.
 	//
 	// +optional
 	TLSEnabled bool `json:"tlsEnabled,omitempty"`

@@ -22,12 +22,11 @@ import (
 
 // bring has the cluster have what it should, and nothing else of the environment but its volumes.
 func (r *Reconciler) bring(ctx context.Context, l *look) error {
-	missing := l.missing()
-	refused, err := r.add(ctx, l.env, missing)
+	applied, refused, err := r.add(ctx, l.env, l.missing())
 	if err != nil {
 		return err
 	}
-	dropped, err := r.prune(ctx, l)
+	dropped, err := r.prune(ctx, l, refused != nil)
 	if err != nil {
 		return err
 	}
@@ -36,8 +35,8 @@ func (r *Reconciler) bring(ctx context.Context, l *look) error {
 			return err
 		}
 	}
-	if len(missing) > 0 || len(dropped) > 0 {
-		log.FromContext(ctx).Info("Applied what was rendered", "objects", strings.Join(names(missing), ", "), "deleted", strings.Join(dropped, ", "))
+	if len(applied) > 0 || len(dropped) > 0 {
+		log.FromContext(ctx).Info("Applied what was rendered", "objects", strings.Join(applied, ", "), "deleted", strings.Join(dropped, ", "))
 	}
 	if refused != nil {
 		return &refusal{v1alpha1.ReasonRefused, refused}
@@ -46,29 +45,23 @@ func (r *Reconciler) bring(ctx context.Context, l *look) error {
 }
 
 // add has the API server take over what is missing. What it refuses, or somebody else has, leaves the others as they are.
-func (r *Reconciler) add(ctx context.Context, env *v1alpha1.Environment, missing []*unstructured.Unstructured) (refused, err error) {
+func (r *Reconciler) add(ctx context.Context, env *v1alpha1.Environment, missing []*unstructured.Unstructured) (applied []string, refused, err error) {
 	if len(missing) > 0 && own(env) {
 		if err := r.namespace(ctx, env); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	for _, want := range missing {
-		switch err := r.apply(ctx, env, want); {
+		switch err := r.ofRoute(want, r.apply(ctx, env, want)); {
 		case err == nil:
+			applied = append(applied, want.GetKind()+" "+want.GetName())
 		case isRefusal(err):
 			refused = errors.Join(refused, err)
 		default:
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return refused, nil
-}
-
-func names(objects []*unstructured.Unstructured) (list []string) {
-	for _, o := range objects {
-		list = append(list, o.GetKind()+" "+o.GetName())
-	}
-	return list
+	return applied, refused, nil
 }
 
 func isRefusal(err error) bool {
@@ -104,14 +97,14 @@ func (r *Reconciler) free(ctx context.Context, env *v1alpha1.Environment, want *
 }
 
 // prune deletes what was made for the environment and is not asked for any more. What holds data stays: a component that is
-// taken out by mistake finds its volume again.
-func (r *Reconciler) prune(ctx context.Context, l *look) (dropped []string, err error) {
+// taken out by mistake finds its volume again. So does what leads domains to the frontend, while what takes its place may be refused.
+func (r *Reconciler) prune(ctx context.Context, l *look, refused bool) (dropped []string, err error) {
 	for i := range l.there {
 		c := &l.there[i]
 		asked := slices.ContainsFunc(l.wanted, func(w *unstructured.Unstructured) bool {
 			return w.GetKind() == c.kind && w.GetName() == c.GetName()
 		})
-		if asked || c.holdsData() && l.hasClaims() && !l.abandoned {
+		if asked || c.holdsData() && l.hasClaims() && !l.abandoned || refused && l.replaced(c) {
 			continue
 		}
 		if err := apply.Delete(ctx, r.Client, c.Object); err != nil {

@@ -69,6 +69,8 @@ type Reconciler struct {
 		sync.Mutex
 		given map[client.ObjectKey][]v1alpha1.AllocatedPort
 	}
+	// routeless are the environments, by their keys, that have no HTTPRoutes, where none are made.
+	routeless sync.Map
 }
 
 var _ reconcile.Reconciler = &Reconciler{}
@@ -89,6 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, env); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forgetPorts(req.NamespacedName)
+			r.routeless.Delete(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}

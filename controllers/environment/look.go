@@ -41,7 +41,7 @@ type child struct {
 	kind string
 }
 
-// watched are the kinds that are made for an environment and may be listed: all but Secrets.
+// watched are the kinds that are made for an environment, may be listed and are always served: no Secrets, and no HTTPRoutes.
 func watched() (list []client.Object) {
 	for _, kind := range environment.Kinds() {
 		if _, is := kind.(*corev1.Secret); !is {
@@ -73,6 +73,9 @@ func (r *Reconciler) observe(ctx context.Context, l *look) error {
 		}
 	}
 	if err := r.observeSecrets(ctx, l); err != nil {
+		return err
+	}
+	if err := r.observeRoutes(ctx, l); err != nil {
 		return err
 	}
 	var pods corev1.PodList

@@ -54,6 +54,13 @@ func Add(mgr ctrl.Manager, o Options) error {
 	for _, kind := range append(watched(), &corev1.Pod{}) {
 		b = b.Watches(kind, toEnvironment{})
 	}
+	if o.Settings.Gateway.Name != "" {
+		routes, err := watchRoutes(mgr)
+		if err != nil {
+			return err
+		}
+		b = b.WatchesRawSource(routes)
+	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("add the controller of Environments: %w", err)
 	}

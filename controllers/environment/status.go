@@ -87,12 +87,16 @@ func (r *Reconciler) next(l *look, refused *refusal) reconcile.Result {
 	case refused != nil && l.env.DeletionTimestamp == nil:
 		return reconcile.Result{RequeueAfter: again}
 	case s.Phase == v1alpha1.EnvironmentCreating && s.StartedAt != nil:
-		// When its time is over nothing else happens that would say so.
-		return reconcile.Result{RequeueAfter: max(min(r.StartTimeout-r.Clock.Since(s.StartedAt.Time)+time.Second, resync), time.Second)}
-	case s.Phase == v1alpha1.EnvironmentFailed && r.CleanUp > 0 && !l.abandoned:
-		return reconcile.Result{RequeueAfter: again}
+		return r.in(r.StartTimeout, s.StartedAt)
+	case s.Phase == v1alpha1.EnvironmentFailed && s.StartedAt != nil && r.CleanUp > 0 && !l.abandoned:
+		return r.in(r.StartTimeout+r.CleanUp, s.StartedAt)
 	}
 	return reconcile.Result{RequeueAfter: resync}
+}
+
+// in asks for a look when so much time is over since a start: nothing else happens then that would say so.
+func (r *Reconciler) in(most time.Duration, start *metav1.Time) reconcile.Result {
+	return reconcile.Result{RequeueAfter: max(min(most-r.Clock.Since(start.Time)+time.Second, resync), time.Second)}
 }
 
 // time notes when a start began, and reports whether it takes longer than it may.
@@ -138,6 +142,12 @@ func (r *Reconciler) compose(l *look, refused *refusal) {
 	set(v1alpha1.ConditionPortsAllocated, ports, [2]string{"Allocated", fmt.Sprintf("%d ports", len(s.Ports))}, degraded)
 	network, asked := networkOf(env)
 	set(v1alpha1.ConditionNetworkAsAsked, asked, network, network)
+	if domains, asked := r.domains(l); asked {
+		says := [2]string{domains.Reason, domains.Message}
+		set(ConditionDomainsAsAsked, domains.Accepted, says, says)
+	} else {
+		meta.RemoveStatusCondition(&s.Conditions, ConditionDomainsAsAsked)
+	}
 	volumes := environment.RefusedHostPaths(&env.Spec, r.Settings.HostPaths)
 	set(v1alpha1.ConditionVolumesAsAsked, len(volumes) == 0, [2]string{"AsAsked", "every volume is what was asked for"},
 		[2]string{"HostPathNotAllowed", "claims take the place of directories of the node, which environments.hostPaths does not allow: " + strings.Join(volumes, ", ")})

@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,7 +28,8 @@ const (
 
 // madeKinds are the kinds of what is made for environments. What is made of these by others has an owner.
 func madeKinds(scheme *runtime.Scheme) (kinds []schema.GroupVersionKind, err error) {
-	objects := append([]runtime.Object{&corev1.Namespace{}, &appsv1.ControllerRevision{}, &corev1.Pod{}}, environment.Kinds()...)
+	others := []runtime.Object{&corev1.Namespace{}, &appsv1.ControllerRevision{}, &corev1.Pod{}}
+	objects := slices.Concat(others, environment.Kinds(), environment.OptionalKinds())
 	for _, o := range objects {
 		kind, err := apiutil.GVKForObject(o, scheme)
 		if err != nil {
@@ -55,7 +57,7 @@ func (o *options) madeForEnvironments(ctx context.Context, c client.Client) (mad
 			o.warn("not allowed: list %s of all namespaces", kind.Kind)
 			complete = false
 		case err != nil && noSuchKind(err):
-			complete = false // who lists Environments next hears of it
+			complete = complete && kind == environment.RouteKind // who lists Environments next hears of the others
 		case err != nil:
 			return nil, false, fmt.Errorf("list %s of all namespaces: %w", kind.Kind, err)
 		}

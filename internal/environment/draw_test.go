@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -64,7 +65,7 @@ func drawStack(t *rapid.T) v1alpha1.ApplicationStack {
 	if maybe(t, "frontend") {
 		stack.Frontend = &v1alpha1.FrontendComponent{Container: drawContainer(t, &host), Replicas: number(t, "replicas", 3), TLSEnabled: maybe(t, "tls")}
 		if maybe(t, "domains") {
-			stack.Frontend.Domains = []string{"shop.example", "*.shop.example"}
+			stack.Frontend.Domains = append([]string{"shop.example", "*.shop.example"}, many(rapid.IntRange(0, 30).Draw(t, "more domains"))...)
 			stack.Frontend.Container.Ports = tcp(80)
 		}
 	}
@@ -124,6 +125,7 @@ func drawInput(t *rapid.T) *Input {
 		in.Settings.HostPaths = pick(t, "host paths", nil, []string{"/srv/allowed"}, []string{"/"})
 		in.Settings.StorageClass = pick(t, "class", "", "fast")
 		in.Settings.RunAsNonRoot = maybe(t, "non-root")
+		in.Settings.Gateway, in.Settings.TLSListener = pick(t, "gateway", types.NamespacedName{}, theGateway), "https"
 		if maybe(t, "connection") {
 			in.Credentials.ConnectionString = theURL
 		}

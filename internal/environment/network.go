@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// TLSSecret is the name of the Secret with the certificate of the frontend's domains.
+// TLSSecret is the name of the Secret with the certificate of the frontend's domains, for an Ingress.
 const TLSSecret = "frontend-tls" //nolint:gosec // a name
 
 // headless is the name of the Service that a StatefulSet names its pods by.
@@ -74,20 +74,30 @@ func (in *Input) outside(c *Component) *corev1.Service {
 	return s
 }
 
-// ingress leads the domains to the frontend.
-func (in *Input) ingress() []runtime.Object {
+// domains leads the domains to the frontend: by HTTPRoutes where there is a Gateway for them, else by an Ingress.
+func (in *Input) domains() []runtime.Object {
 	f := in.Environment.Spec.Stack.Frontend
-	if f == nil || len(f.Domains) == 0 {
+	switch {
+	case f == nil || len(f.Domains) == 0:
 		return nil
+	case in.Settings.Gateway.Name != "":
+		return in.routes(f)
 	}
-	var port int32
+	return []runtime.Object{in.ingress(f)}
+}
+
+// domainPort is the port of the frontend that domains lead to: the first that is TCP.
+func domainPort(f *v1alpha1.FrontendComponent) int32 {
 	for i := range f.Container.Ports {
 		if p := &f.Container.Ports[i]; protocolOf(p) == v1alpha1.ProtocolTCP {
-			port = p.ContainerPort
-			break
+			return p.ContainerPort
 		}
 	}
-	to := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: Frontend, Port: networkingv1.ServiceBackendPort{Number: port}}}
+	return 0
+}
+
+func (in *Input) ingress(f *v1alpha1.FrontendComponent) *networkingv1.Ingress {
+	to := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: Frontend, Port: networkingv1.ServiceBackendPort{Number: domainPort(f)}}}
 	i := &networkingv1.Ingress{TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"}, ObjectMeta: in.meta(Frontend, Frontend)}
 	if class := in.Settings.IngressClass; class != "" {
 		i.Spec.IngressClassName = &class
@@ -100,7 +110,7 @@ func (in *Input) ingress() []runtime.Object {
 	if f.TLSEnabled {
 		i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: f.Domains, SecretName: TLSSecret}}
 	}
-	return []runtime.Object{i}
+	return i
 }
 
 // networkPolicies let nobody in but the environment itself and, to the ports of the frontend, pods that are in no environment.

@@ -7,6 +7,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -42,6 +43,10 @@ type Settings struct {
 	VolumeSize string
 	// IngressClass is the class of Ingresses; "" means the cluster's default.
 	IngressClass string
+	// Gateway leads domains to the frontend by HTTPRoutes, in place of Ingresses; one without a name is none. TLSListener is
+	// the name of its listener that ends TLS.
+	Gateway     types.NamespacedName
+	TLSListener string
 	// RunAsNonRoot refuses containers that run as root. Images of databases and web servers often start so.
 	RunAsNonRoot bool
 	// Quota bounds what an environment with a namespace of its own may use, as in a ResourceQuota.
@@ -94,7 +99,7 @@ func Render(in *Input) []runtime.Object {
 		add(in.budget(c)...)
 		add(in.workload(c))
 	}
-	add(in.ingress()...)
+	add(in.domains()...)
 	return out
 }
 

@@ -87,7 +87,7 @@ func (c *core) deploy(ctx context.Context, namespace string, u *unit) error {
 
 func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) error {
 	before, err := c.store.get(ctx, namespace, name)
-	if apierrors.IsNotFound(err) {
+	if server.NotFound(err) {
 		r := newRecord(namespace, name, u)
 		r.mark(ctx, u)
 		if err := c.check(ctx, namespace, &r.Spec); err != nil {
@@ -156,7 +156,7 @@ func (c *core) read(ctx context.Context, namespace, id, verb string) (*record, e
 	}
 	r, err := c.store.get(ctx, namespace, name)
 	switch {
-	case apierrors.IsNotFound(err) && named(err), err == nil && idOf(r) != id:
+	case server.NotFound(err), err == nil && idOf(r) != id:
 		return nil, server.Refuse(codes.NotFound, fmt.Sprintf("there is no deployment %q", id))
 	case err != nil:
 		return nil, err
@@ -164,16 +164,13 @@ func (c *core) read(ctx context.Context, namespace, id, verb string) (*record, e
 	return r, nil
 }
 
-// named tells a record that is not there from a CRD that is not.
-func named(err error) bool { return server.AsError(err).Code == codes.NotFound }
-
 // remove deletes the record of an id. One that is on its way already is no error.
 func (c *core) remove(ctx context.Context, namespace, id string) error {
 	r, err := c.read(ctx, namespace, id, "delete")
 	if err != nil || r.DeletionTimestamp != nil {
 		return err
 	}
-	if err := c.store.remove(ctx, r); !apierrors.IsNotFound(err) {
+	if err := c.store.remove(ctx, r); !server.NotFound(err) {
 		return err
 	}
 	return nil

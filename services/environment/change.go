@@ -24,7 +24,7 @@ func (c *core) change(ctx context.Context, namespace, id string, once func(e *en
 			return written, nil
 		}
 		switch {
-		case notFound(err):
+		case server.NotFound(err):
 			return e, unknown(id) // deleted in between
 		case !apierrors.IsConflict(err):
 			return e, err
@@ -111,7 +111,7 @@ func (c *core) remove(ctx context.Context, namespace, id string) (*environment, 
 	if err := internal.May(e, internal.VerbDelete); err != nil {
 		return e, illegal(e, err)
 	}
-	if err := c.store.remove(ctx, e); err != nil && !apierrors.IsNotFound(err) {
+	if err := c.store.remove(ctx, e); err != nil && !server.NotFound(err) {
 		return e, err
 	}
 	return e, nil

@@ -78,7 +78,7 @@ func (c *core) find(ctx context.Context, namespace, id string) (*environment, er
 		return nil, unknown(id)
 	}
 	e, err := c.store.get(ctx, namespace, id)
-	if notFound(err) {
+	if server.NotFound(err) {
 		return nil, unknown(id)
 	}
 	if err != nil {
@@ -89,11 +89,6 @@ func (c *core) find(ctx context.Context, namespace, id string) (*environment, er
 
 func unknown(id string) error {
 	return server.Refuse(codes.NotFound, fmt.Sprintf("there is no environment %q", id))
-}
-
-// notFound tells an environment that is not there from a CRD that is not.
-func notFound(err error) bool {
-	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }
 
 // create makes an environment, and starts it.

@@ -122,7 +122,7 @@ func (s *store) clearFor(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.get(ctx, e.Namespace, e.Name); !notFound(err) {
+	if _, err := s.get(ctx, e.Namespace, e.Name); !server.NotFound(err) {
 		return err // one that is there keeps its own
 	}
 	return s.clear(ctx, e, found)

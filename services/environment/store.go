@@ -6,16 +6,13 @@ import (
 	"context"
 	"fmt"
 
-	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/apiclient"
-	"berth.dev/berth/services/server"
 )
 
 const (
@@ -51,12 +48,7 @@ func newStore(config *rest.Config) (*store, error) {
 
 func (s *store) get(ctx context.Context, namespace, name string) (*environment, error) {
 	var e environment
-	err := apiclient.Do(ctx, s.client.Get().Namespace(namespace).Resource(plural).Name(name), &e)
-	if apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err) {
-		// Without the CRD nothing is served there, which says nothing of the name.
-		return nil, server.Refuse(codes.Unavailable, "the API server does not serve Environments: the CRD is not installed")
-	}
-	return &e, err
+	return &e, apiclient.Do(ctx, s.client.Get().Namespace(namespace).Resource(plural).Name(name), &e)
 }
 
 func (s *store) create(ctx context.Context, e *environment) (*environment, error) {

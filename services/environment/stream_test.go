@@ -6,11 +6,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	"net"
 	"net/http"
-	"net/http/httptest"
-	"runtime"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,18 +28,25 @@ import (
 )
 
 // dial serves a world's environments with all that is between them and a client, and returns a context of a caller.
-func dial(t *testing.T, w *world) (*grpc.ClientConn, context.Context) {
-	s, err := server.New(controller.Default().Services, w.config, logr.Discard())
+func dial(t *testing.T, w *world, changes ...func(*controller.Services)) (*grpc.ClientConn, context.Context) {
+	t.Helper()
+	config := controller.Default().Services
+	for _, change := range changes {
+		change(&config)
+	}
+	s, err := server.New(config, w.config, logr.Discard())
 	require.NoError(t, err)
 	require.NoError(t, Add(s, w.config, Options{Namespace: "default", TokenKey: testKey}))
-	var p http.Protocols
-	p.SetHTTP1(true)
-	p.SetUnencryptedHTTP2(true)
-	h := httptest.NewUnstartedServer(s)
-	h.Config.Protocols = &p
-	h.Start()
-	t.Cleanup(h.Close)
-	conn, err := grpc.NewClient(h.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	serving, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(serving, listener) }()
+	t.Cleanup(func() {
+		stop()
+		assert.NoError(t, <-ended)
+	})
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer x"), time.Minute)
@@ -132,71 +136,5 @@ func TestARequestForLogsThatIsNoMessage(t *testing.T) {
 			assert.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
 			assert.Contains(t, err.Error(), tc.want)
 		})
-	}
-}
-
-// ENV-07: of 50 who follow and leave at any time nothing stays.
-func TestFollowersLeaveNothingBehind(t *testing.T) {
-	w, _ := logging(t, running("backend", "b", "1", false), running("frontend", "f", "2", false))
-	var mu sync.Mutex
-	open := 0
-	count := func(n int) {
-		mu.Lock()
-		defer mu.Unlock()
-		open += n
-	}
-	w.log = func(rw http.ResponseWriter, r *http.Request, _ string) {
-		count(1)
-		defer count(-1)
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for i := 0; ; i++ {
-			flush(rw, at(float64(i), "a line"))
-			select {
-			case <-r.Context().Done():
-				return
-			case <-tick.C:
-			}
-		}
-	}
-	conn, ctx := dial(t, w)
-	client := schedulerv1.NewSchedulerServiceClient(conn)
-	follow := func(lines int) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		logs, err := client.GetEnvironmentLogs(ctx, &schedulerv1.GetEnvironmentLogsRequest{Id: smokeID, Follow: true})
-		if !assert.NoError(t, err) {
-			return
-		}
-		for range lines {
-			if _, err := logs.Recv(); !assert.NoError(t, err) {
-				return
-			}
-		}
-	}
-	quiet := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return open == 0
-	}
-	follow(1) // what stays open between calls is there now
-	require.Eventually(t, quiet, 10*time.Second, 5*time.Millisecond)
-	w.config.Transport.(*http.Transport).CloseIdleConnections()
-	before := runtime.NumGoroutine()
-
-	var callers sync.WaitGroup
-	for range 50 {
-		lines := rand.IntN(100)
-		callers.Go(func() { follow(lines) })
-	}
-	callers.Wait()
-	require.Eventually(t, quiet, 10*time.Second, 5*time.Millisecond, "logs are read for nobody")
-	// Counted here, and not by Eventually, which counts from a goroutine of its own.
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for n := 0; runtime.NumGoroutine() > before; n++ {
-		require.Less(t, n, 1000, "%d goroutines, and %d before", runtime.NumGoroutine(), before)
-		w.config.Transport.(*http.Transport).CloseIdleConnections()
-		<-tick.C
 	}
 }

@@ -114,17 +114,20 @@ func (s *Server) open(c *call) bool {
 
 // timeout returns how long the call may take, as the caller or the configuration says.
 func (s *Server) timeout(r *http.Request, c *call) (time.Duration, error) {
-	most := time.Duration(s.config.MaxTimeoutSeconds) * time.Second
-	text := r.Header.Get("Grpc-Timeout")
-	switch {
-	case c.grpc && text != "":
-		asked, err := parseTimeout(text)
-		return min(asked, most), err
-	case c.streaming:
-		return most, nil
+	usual, most := seconds(s.config.DefaultTimeoutSeconds), seconds(s.config.MaxTimeoutSeconds)
+	if c.streaming {
+		most = seconds(s.config.MaxStreamSeconds)
+		usual = most
 	}
-	return time.Duration(s.config.DefaultTimeoutSeconds) * time.Second, nil
+	text := r.Header.Get("Grpc-Timeout")
+	if !c.grpc || text == "" {
+		return usual, nil
+	}
+	asked, err := parseTimeout(text)
+	return min(asked, most), err
 }
+
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
 var timeoutUnits = map[byte]time.Duration{
 	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,

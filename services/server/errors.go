@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -85,9 +86,9 @@ func (e *Error) Renamed(name func(field string) string) *Error {
 }
 
 // Rename returns an error with its fields called by other names. It leaves
-// alone what is no answer to the caller: the server logs that.
+// alone what is no answer to the caller: the server logs that. Nil stays nil.
 func Rename(err error, name func(field string) string) error {
-	if e := AsError(err); len(e.Violations) > 0 {
+	if e := AsError(err); e != nil && len(e.Violations) > 0 {
 		return e.Renamed(name)
 	}
 	return err
@@ -147,7 +148,7 @@ func fromStatus(s *metav1.Status) *Error {
 	switch {
 	case s.Reason == metav1.StatusReasonUnauthorized:
 		return Refuse(codes.Internal, "berth-controller is not known to the API server")
-	case s.Reason == metav1.StatusReasonNotFound && (s.Details == nil || s.Details.Name == ""):
+	case s.Reason == metav1.StatusReasonNotFound && !named(s):
 		return Refuse(codes.Unavailable, "the API server does not serve this resource: a CRD of Berth is not installed")
 	case s.Details == nil:
 		return e
@@ -165,6 +166,23 @@ func fromStatus(s *metav1.Status) *Error {
 		e.Message = describe(e.Violations)
 	}
 	return e
+}
+
+// NotFound says that an object is not there. That the API server does not serve its kind says nothing of the object.
+func NotFound(err error) bool {
+	s, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && s.ErrStatus.Reason == metav1.StatusReasonNotFound && named(&s.ErrStatus)
+}
+
+// named says of a status that something is not found that it is the API server's word on an object. Where no CRD is, there
+// is nobody who could say that: the client makes up a status of the name that it asked for.
+func named(s *metav1.Status) bool {
+	if s.Details == nil || s.Details.Name == "" {
+		return false
+	}
+	return !slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Type == metav1.CauseTypeUnexpectedServerResponse
+	})
 }
 
 // corev1NamespaceTerminating is the cause of a create in a namespace that is being deleted.

@@ -45,6 +45,7 @@ type Server struct {
 	config  controller.Services
 	log     logr.Logger
 	reviews *reviews
+	reach   *reach
 
 	grpc    *grpc.Server
 	health  *health.Server
@@ -76,6 +77,9 @@ func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, err
 		clients = s.clients
 	}
 	if s.reviews, err = newReviews(api, clients, time.Duration(c.TokenCacheSeconds)*time.Second); err != nil {
+		return nil, err
+	}
+	if s.reach, err = newReach(api); err != nil {
 		return nil, err
 	}
 	s.grpc = s.newGRPC()
@@ -125,15 +129,31 @@ func (s *Server) identify(r *http.Request) *call {
 	return c
 }
 
-// Start serves until the context ends, and then lets calls in hand come to their end.
+// Start serves on the configured addresses until the context ends, and then lets calls in hand come to their end.
 func (s *Server) Start(ctx context.Context) error {
+	var listeners []net.Listener
+	for _, address := range append([]string{s.config.BindAddress}, s.config.ExtraBindAddresses...) {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if err != nil {
+			for _, l := range listeners {
+				_ = l.Close() // nobody was served yet
+			}
+			return fmt.Errorf("serve gRPC and REST: %w", err)
+		}
+		listeners = append(listeners, listener)
+	}
+	return s.Serve(ctx, listeners...)
+}
+
+// Serve is Start, on listeners that it closes at the end.
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	for name, info := range s.grpc.GetServiceInfo() {
 		s.methods[name] = map[string]bool{}
 		for _, m := range info.Methods {
 			s.methods[name][m.Name] = m.IsServerStream || m.IsClientStream
 		}
-		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
+	s.served(true)
 	servers, ctx := errgroup.WithContext(ctx)
 	if s.certificate != nil {
 		servers.Go(func() error { return s.certificate.Start(ctx) })
@@ -141,14 +161,10 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.clients != nil {
 		go s.clients.Run(ctx, 1)
 	}
-	for _, address := range append([]string{s.config.BindAddress}, s.config.ExtraBindAddresses...) {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-		if err != nil {
-			servers.Go(func() error { return fmt.Errorf("serve gRPC and REST: %w", err) })
-			break
-		}
+	servers.Go(func() error { return s.watch(ctx) })
+	for _, listener := range listeners {
 		servers.Go(func() error { return s.serveOn(ctx, listener) })
-		s.log.Info("Serving gRPC and REST", "address", address, "tls", s.certificate != nil, "clientCertificates", s.clients != nil)
+		s.log.Info("Serving gRPC and REST", "address", listener.Addr().String(), "tls", s.certificate != nil, "clientCertificates", s.clients != nil)
 	}
 	err := servers.Wait()
 	s.grpc.Stop()

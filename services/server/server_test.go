@@ -102,6 +102,7 @@ func TestErrorsOfTheAPIServer(t *testing.T) {
 	}{
 		"not found":       {apierrors.NewNotFound(resource, "x"), codes.NotFound, 404},
 		"no such CRD":     {apierrors.NewGenericServerResponse(404, "get", resource, "", "", 0, true), codes.Unavailable, 503},
+		"no CRD, by name": {apierrors.NewGenericServerResponse(404, "get", resource, "x", "404 page not found", 0, true), codes.Unavailable, 503},
 		"exists":          {apierrors.NewAlreadyExists(resource, "x"), codes.AlreadyExists, 409},
 		"conflict":        {apierrors.NewConflict(resource, "x", errors.New("old")), codes.Aborted, 409},
 		"forbidden":       {apierrors.NewForbidden(resource, "x", errors.New("no")), codes.PermissionDenied, 403},

@@ -82,6 +82,19 @@ type Environments struct {
 	// +optional
 	IngressClass string `json:"ingressClass"`
 
+	// gateway is the Gateway, as namespace/name, that leads domains to frontends: by an HTTPRoute (gateway.networking.k8s.io/v1)
+	// in place of an Ingress. Its listeners must allow routes of the environments' namespaces. Default: empty, which means
+	// Ingresses.
+	//
+	// +optional
+	Gateway string `json:"gateway"`
+
+	// gatewayTLSListener is the name of the listener of that Gateway which ends TLS and has the certificates: an HTTPRoute of
+	// domains with TLS is of this listener alone, and so never served in the clear. Default: https.
+	//
+	// +optional
+	GatewayTLSListener string `json:"gatewayTLSListener"`
+
 	// runAsNonRoot refuses containers that run as root. Many images of databases and web servers start so. Default: false.
 	//
 	// +optional
@@ -122,7 +135,7 @@ func defaultEnvironments() Environments {
 	return Environments{
 		NamespacePerEnvironment: true, NamespacePrefix: "env-", SchedulerName: "berth-scheduler", SpotPercent: 50,
 		Exposure: exposures[0], FirstPort: 30000, LastPort: 32767, HostPaths: []string{}, VolumeSize: "1Gi",
-		Quota: map[string]string{}, DefaultLimits: map[string]string{}, StartTimeoutSeconds: 600, HistoryLimit: 10,
+		GatewayTLSListener: "https", Quota: map[string]string{}, DefaultLimits: map[string]string{}, StartTimeoutSeconds: 600, HistoryLimit: 10,
 	}
 }
 
@@ -150,6 +163,7 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 			all = append(all, named(at.Child(name), class, validation.IsDNS1123Subdomain)...)
 		}
 	}
+	all = append(all, e.validateGateway(at)...)
 	if !slices.Contains(exposures, e.Exposure) {
 		all = append(all, field.NotSupported(at.Child("exposure"), e.Exposure, exposures))
 	}
@@ -163,6 +177,22 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 		for key, value := range list {
 			all = append(all, amount(at.Child(name).Key(key), value)...)
 		}
+	}
+	return all
+}
+
+func (e *Environments) validateGateway(at *field.Path) field.ErrorList {
+	all := named(at.Child("gatewayTLSListener"), e.GatewayTLSListener, validation.IsDNS1123Subdomain)
+	if e.Gateway == "" {
+		return all
+	}
+	gateway := at.Child("gateway")
+	namespace, name, is := strings.Cut(e.Gateway, "/")
+	if !is {
+		return append(all, field.Invalid(gateway, e.Gateway, "must be namespace/name of a Gateway"))
+	}
+	for _, message := range append(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(name)...) {
+		all = append(all, field.Invalid(gateway, e.Gateway, "must be namespace/name of a Gateway: "+message))
 	}
 	return all
 }

@@ -52,10 +52,16 @@ type Services struct {
 	// +optional
 	DefaultTimeoutSeconds int32 `json:"defaultTimeoutSeconds"`
 
-	// maxTimeoutSeconds is how long any call may take, from 1 to 3600 seconds. Default: 60.
+	// maxTimeoutSeconds is how long any call may take but a streaming one, from 1 to 3600 seconds. Default: 60.
 	//
 	// +optional
 	MaxTimeoutSeconds int32 `json:"maxTimeoutSeconds"`
+
+	// maxStreamSeconds is how long a streaming call may take, and takes that does not say, from 1 to 86400 seconds. Who
+	// calls, and what they may do, is asked once, when it begins. Default: 3600.
+	//
+	// +optional
+	MaxStreamSeconds int32 `json:"maxStreamSeconds"`
 
 	// maxRequestBytes is how large a request may be, from 1024 to 16777216 bytes. Default: 1048576.
 	//
@@ -123,6 +129,7 @@ func defaultServices() Services {
 		ExtraBindAddresses:    []string{},
 		DefaultTimeoutSeconds: 10,
 		MaxTimeoutSeconds:     60,
+		MaxStreamSeconds:      3600,
 		MaxRequestBytes:       1 << 20,
 		TokenCacheSeconds:     10,
 		ResourceLimits:        ResourceLimitService{Namespace: "default"},
@@ -148,6 +155,7 @@ func (s *Services) validate(path *field.Path) field.ErrorList {
 		all = append(all, inRange(path.Child("defaultTimeoutSeconds"), s.DefaultTimeoutSeconds, 1, s.MaxTimeoutSeconds)...)
 	}
 	all = append(all, maximum...)
+	all = append(all, inRange(path.Child("maxStreamSeconds"), s.MaxStreamSeconds, 1, 86400)...)
 	all = append(all, inRange(path.Child("maxRequestBytes"), s.MaxRequestBytes, 1<<10, 1<<24)...)
 	all = append(all, inRange(path.Child("tokenCacheSeconds"), s.TokenCacheSeconds, 1, 300)...)
 	all = append(all, named(path.Child("deployments", "namespace"), s.Deployments.Namespace, validation.IsDNS1123Label)...)

@@ -45,6 +45,9 @@ func TestServices(t *testing.T) {
 		"client certificates without TLS": {func(s *Services) { s.ClientCAFile = "/ca.crt" }, "services.clientCAFile: Forbidden"},
 		"client certificates":             {func(s *Services) { tls(s); s.ClientCAFile = "/ca.crt" }, ""},
 		"a default above the maximum":     {func(s *Services) { s.DefaultTimeoutSeconds = 61 }, "services.defaultTimeoutSeconds"},
+		"a stream of a day":               {func(s *Services) { s.MaxStreamSeconds = 86400 }, ""},
+		"a stream of more than a day":     {func(s *Services) { s.MaxStreamSeconds = 86401 }, "services.maxStreamSeconds: Invalid value: 86401: must be at most 86400"},
+		"streams that are short":          {func(s *Services) { s.MaxStreamSeconds = 1 }, ""},
 		"no namespace":                    {func(s *Services) { s.ResourceLimits.Namespace = "" }, "services.resourceLimits.namespace"},
 		"no namespace for deployments":    {func(s *Services) { s.Deployments.Namespace = "a/b" }, "services.deployments.namespace"},
 	} {

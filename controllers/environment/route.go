@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environment"
+)
+
+// ConditionDomainsAsAsked is False while the Gateway does not lead the domains to the frontend. It is absent where there are
+// no domains, and where an Ingress is made of them, which says nothing of that.
+const ConditionDomainsAsAsked = "DomainsAsAsked"
+
+const ingressKind = "Ingress"
+
+// observeRoutes reads the HTTPRoutes that were made for an environment from the API server: the cluster may not serve them, or
+// not yet, and a cache would wait for that. Where there is no Gateway what is left of one is looked for, until nothing is.
+func (r *Reconciler) observeRoutes(ctx context.Context, l *look) error {
+	key, none := client.ObjectKeyFromObject(l.env), r.Settings.Gateway.Name == ""
+	if _, done := r.routeless.Load(key); none && done {
+		return nil
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(environment.RouteKind.GroupVersion().WithKind(environment.RouteKind.Kind + "List"))
+	err := r.Live.List(ctx, list, client.InNamespace(l.env.Status.Namespace), client.MatchingLabels(environment.Labels(l.env)))
+	// Where they may not be listed they may not be made either, and whoever asks for one hears of it then.
+	if err != nil && !unserved(err) && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("list the HTTPRoutes of Environment %s/%s: %w", l.env.Namespace, l.env.Name, err)
+	}
+	for i := range list.Items {
+		l.there = append(l.there, child{&list.Items[i], environment.RouteKind.Kind})
+	}
+	if none && len(list.Items) == 0 {
+		r.routeless.Store(key, true)
+	}
+	return nil
+}
+
+// unserved reports whether an error says that the cluster does not serve a kind.
+func unserved(err error) bool {
+	if meta.IsNoMatchError(err) {
+		return true
+	}
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	// A namespace may be gone as well, and says so.
+	return is && apierrors.IsNotFound(err) && (status.ErrStatus.Details == nil || status.ErrStatus.Details.Kind != "namespaces")
+}
+
+// ofRoute makes a refusal of an error that says that HTTPRoutes cannot be made in this cluster, as it is now: the rest of the
+// environment goes on.
+func (r *Reconciler) ofRoute(want *unstructured.Unstructured, err error) error {
+	switch {
+	case err == nil || want.GroupVersionKind() != environment.RouteKind:
+		return err
+	case unserved(err):
+		return &refusal{v1alpha1.ReasonRefused, fmt.Errorf("environments.gateway is %q, but the cluster serves no HTTPRoute of %s: the CRD %s is missing",
+			r.Settings.Gateway, environment.RouteKind.GroupVersion(), "httproutes."+environment.RouteKind.Group)}
+	case apierrors.IsForbidden(err):
+		return &refusal{v1alpha1.ReasonRefused, err}
+	}
+	return err
+}
+
+// leads reports whether a kind leads domains to the frontend.
+func leads(kind string) bool { return kind == ingressKind || kind == environment.RouteKind.Kind }
+
+// replaced reports whether a child leads domains to the frontend that are to be led there by another kind.
+func (l *look) replaced(c *child) bool {
+	return leads(c.kind) && slices.ContainsFunc(l.wanted, func(w *unstructured.Unstructured) bool { return leads(w.GetKind()) && w.GetKind() != c.kind })
+}
+
+// domains says whether the Gateway leads the domains to the frontend; asked is false where it need not.
+func (r *Reconciler) domains(l *look) (says environment.Acceptance, asked bool) {
+	f := l.env.Spec.Stack.Frontend
+	if r.Settings.Gateway.Name == "" || f == nil || len(f.Domains) == 0 || l.env.DeletionTimestamp != nil {
+		return environment.Acceptance{}, false
+	}
+	var wanted []string
+	for _, w := range l.wanted {
+		if w.GetKind() == environment.RouteKind.Kind {
+			wanted = append(wanted, w.GetName())
+		}
+	}
+	if len(wanted) == 0 { // the environment is refused as a whole
+		return environment.Acceptance{Reason: "NotApplied", Message: "no HTTPRoute is made of them"}, true
+	}
+	var routes []*unstructured.Unstructured
+	for i := range l.there {
+		if u, is := l.there[i].Object.(*unstructured.Unstructured); is {
+			routes = append(routes, u)
+		}
+	}
+	return r.Settings.Accepted(wanted, routes), true
+}
+
+// watchRoutes has environments looked at when their HTTPRoutes change. They have a cache of their own, of metadata: that of the
+// manager cannot be made for a kind that is not served.
+func watchRoutes(mgr ctrl.Manager) (source.Source, error) {
+	has, err := labels.NewRequirement(v1alpha1.EnvironmentLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	routes, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultLabelSelector: labels.NewSelector().Add(*has), DefaultTransform: cache.TransformStripManagedFields(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a cache of HTTPRoutes: %w", err)
+	}
+	if err := mgr.Add(routes); err != nil {
+		return nil, fmt.Errorf("add a cache of HTTPRoutes: %w", err)
+	}
+	return routesOf(routes), nil
+}
+
+// routesOf is a source that the start does not wait for: it asks again until HTTPRoutes are served.
+func routesOf(routes cache.Cache) source.Source {
+	kind := &metav1.PartialObjectMetadata{}
+	kind.SetGroupVersionKind(environment.RouteKind)
+	return source.Func(source.Kind(routes, client.Object(kind), handler.EventHandler(toEnvironment{})).Start)
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/world"
+)
+
+// unused are granted rights that the tests do not exercise, and why they are granted.
+var unused = map[string]string{}
+
+// The last test of the package: it looks back at all that the controller asked for in the whole run.
+func TestZZEveryRightForEnvironmentsIsUsedOrExplainedAndNoneIsMissing(t *testing.T) {
+	s := start(t)
+	granted := map[string]bool{}
+	for _, name := range []string{"berth-controller-environments", "berth-controller-environment-services"} {
+		role, err := s.Kube.RbacV1().ClusterRoles().Get(s.Ctx, name, metav1.GetOptions{})
+		require.NoError(t, err)
+		for right := range world.RightsOf(role.Rules) {
+			granted[right] = true
+		}
+	}
+	s.Eventually("every right that is granted is used, or stands in the list above", func() (bool, string) {
+		used, refused := s.RightsUsedBy(cluster.BerthControllerUser)
+		require.Empty(t, refused, "requests that were refused")
+		left := world.Unused(granted, used, unused)
+		return len(left) == 0, strings.Join(left, ", ")
+	})
+	for right := range unused {
+		assert.True(t, granted[right], "%s is explained but not granted", right)
+	}
+}
