@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	authv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,6 +77,9 @@ func (p *patient) crds(ctx context.Context, r *Report) bool {
 		mixes = mixes || served && resource.kind == "CapacityMix"
 	}
 	p.records(ctx, r, serves)
+	if serves("environments") { // off unless somebody wants them
+		p.crd(ctx, r, true, "Environment resource", environmentsResource, [][]string{{"spec", "forceStop"}, {"status", "openStages"}})
+	}
 	return mixes
 }
 
@@ -127,128 +129,6 @@ func (p *patient) profile(r *Report) {
 			"no configuration is readable: node rules and names are taken to be the defaults")
 	default:
 		r.add(OK, check, "", "CapacityMix is enabled for %s by %s", strings.Join(s.Profile.SchedulerNames, ", "), s.Source)
-	}
-}
-
-// right is something that somebody has to be allowed to do.
-type right struct{ verb, group, resource, subresource string }
-
-func (a right) String() string {
-	s := a.resource
-	if a.subresource != "" {
-		s += "/" + a.subresource
-	}
-	if a.group != "" {
-		s += "." + a.group
-	}
-	return a.verb + " " + s
-}
-
-// What this CLI reads, and the rights without which scheduler and controller do
-// nothing. The full lists are in manifests/rbac.
-var (
-	ownNeeds = []right{
-		{"list", "", "pods", ""},
-		{"list", "", "nodes", ""},
-		{"list", "berth.dev", "capacitymixes", ""},
-		{"list", "berth.dev", "resourcelimits", ""},
-		{"list", "apps", "replicasets", ""},
-		{"list", "apps", "deployments", ""},
-		{"list", "apps", "statefulsets", ""},
-		{"list", "batch", "jobs", ""},
-		{"list", "policy", "poddisruptionbudgets", ""},
-	}
-	schedulerNeeds = []right{
-		{"list", "berth.dev", "capacitymixes", ""},
-		{"watch", "berth.dev", "capacitymixes", ""},
-		{"list", "berth.dev", "resourcelimits", ""},
-		{"watch", "berth.dev", "resourcelimits", ""},
-		{"watch", "", "pods", ""},
-		{"watch", "", "nodes", ""},
-		{"watch", "apps", "replicasets", ""},
-		{"watch", "apps", "statefulsets", ""},
-		{"watch", "apps", "deployments", ""},
-		{"watch", "batch", "jobs", ""},
-		{"create", "", "pods", "binding"},
-		{"patch", "", "pods", "status"},
-		{"watch", "policy", "poddisruptionbudgets", ""},
-	}
-	controllerNeeds = []right{
-		{"watch", "berth.dev", "capacitymixes", ""},
-		{"patch", "berth.dev", "capacitymixes", "status"},
-		{"watch", "berth.dev", "resourcelimits", ""},
-		{"patch", "berth.dev", "resourcelimits", ""},
-		{"patch", "berth.dev", "resourcelimits", "status"},
-		{"watch", "", "pods", ""},
-		{"watch", "", "nodes", ""},
-		{"create", "", "pods", "eviction"},
-		{"list", "policy", "poddisruptionbudgets", ""},
-		{"list", "apps", "replicasets", ""},
-	}
-)
-
-func (p *patient) ownRights(ctx context.Context, r *Report) {
-	const check = "your rights"
-	var missing []string
-	for _, a := range ownNeeds {
-		namespace := p.namespace
-		if a.resource == "nodes" {
-			namespace = ""
-		}
-		review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a.attributes(namespace)}}
-		got, err := p.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		if err != nil {
-			r.add(Warn, check, "none", "the API server does not say: %v", err)
-			return
-		}
-		if !got.Status.Allowed {
-			missing = append(missing, a.String())
-		}
-	}
-	if len(missing) > 0 {
-		r.add(Warn, check, "bind ClusterRole view (with berth-view in it), and one that lists nodes", "not allowed: %s", strings.Join(missing, ", "))
-		return
-	}
-	r.add(OK, check, "", "you may read all that this plugin shows")
-}
-
-func (a right) attributes(namespace string) *authv1.ResourceAttributes {
-	return &authv1.ResourceAttributes{Verb: a.verb, Group: a.group, Resource: a.resource, Subresource: a.subresource, Namespace: namespace}
-}
-
-// accountRights asks about the service accounts of manifests/rbac. Whoever runs
-// Berth under another identity sees what these lack.
-func (p *patient) accountRights(ctx context.Context, r *Report) {
-	for _, account := range []struct {
-		name  string
-		needs []right
-		level Level
-	}{{"berth-scheduler", schedulerNeeds, Fail}, {"berth-controller", controllerNeeds, Warn}} {
-		check := "rights of " + account.name
-		var missing []string
-		var failure error
-		for _, a := range account.needs {
-			got, err := p.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{
-				ResourceAttributes: a.attributes(""), User: "system:serviceaccount:" + p.systemNamespace + ":" + account.name,
-				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.systemNamespace, "system:authenticated"},
-			}}, metav1.CreateOptions{})
-			if failure = err; err != nil {
-				break
-			}
-			if !got.Status.Allowed {
-				missing = append(missing, a.String())
-			}
-		}
-		switch {
-		case apierrors.IsForbidden(failure):
-			r.add(Warn, check, "ask somebody who may create subjectaccessreviews", "not allowed to ask")
-		case failure != nil:
-			r.add(Warn, check, "none", "%v", failure)
-		case len(missing) > 0:
-			r.add(account.level, check, rbacFiles, "not allowed: %s", strings.Join(missing, ", "))
-		default:
-			r.add(OK, check, "", "service account %s/%s may do its work", p.systemNamespace, account.name)
-		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli"
 	"berth.dev/berth/internal/mix"
@@ -136,4 +137,29 @@ func doctorOnRights(t *testing.T, w *world.World, me string) {
 		assert.Contains(t, found["your rights"].Message, "list nodes")
 		assert.Equal(t, "not allowed to ask", found["rights of berth-scheduler"].Message)
 	})
+}
+
+// What the controller needs for something that is off unless somebody wants it is asked about where that is used.
+func TestDoctorAsksForTheRightsOfWhatIsUsed(t *testing.T) {
+	w := begin(t, world.Roomy()...)
+	const check = "rights of berth-controller for Environments"
+	admin := w.Cluster.KubeconfigPath()
+	found, _ := findings(w, admin, "--scheduler-config", world.Path(world.SecondScheduler))
+	assert.NotContains(t, found, check)
+	assert.Equal(t, cli.OK, found["Environment resource"].Level, found["Environment resource"].Message)
+
+	w.Create(&v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: v1alpha1.EnvironmentSpec{Stack: v1alpha1.ApplicationStack{
+		Name: "shop", Frontend: &v1alpha1.FrontendComponent{Container: v1alpha1.EnvironmentContainer{Image: "nginx"}},
+	}}})
+	found, _ = findings(w, admin, "--scheduler-config", world.Path(world.SecondScheduler))
+	assert.Equal(t, cli.Warn, found[check].Level)
+	assert.Contains(t, found[check].Message, "create statefulsets.apps")
+	assert.Equal(t, "kubectl apply -k manifests/rbac/environments", found[check].Next)
+
+	w.ApplyFiles("manifests/rbac/environments")
+	w.Eventually("the rights are seen", func() (bool, string) {
+		found, _ = findings(w, admin, "--scheduler-config", world.Path(world.SecondScheduler))
+		return found[check].Level == cli.OK, found[check].Message
+	})
+	assert.NotContains(t, found, "rights of berth-controller for DeploymentRecords")
 }
