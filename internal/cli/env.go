@@ -74,6 +74,7 @@ func newEnv(o *options) *cobra.Command {
 	cmd.AddCommand(
 		listEnvironments(o, "list"), newEnvGet(o), newEnvLogs(o), newEnvHistory(o), newEnvRollback(o), newEnvStart(o), newEnvStop(o),
 		newEnvRestart(o), newEnvScale(o), newEnvStacks(o), newEnvCreate(o), newEnvBackup(o), newEnvRestore(o), newEnvOrphans(o),
+		newEnvBackupDatabase(o), newEnvDatabaseBackups(o), newEnvRestoreDatabase(o),
 	)
 	return cmd
 }

@@ -176,7 +176,9 @@ func TestWhatIsOnItsWayOutIsNotDeletedAgain(t *testing.T) {
 // The password of a volume that is retained is retained with it.
 func TestWhatIsLabelledRetainedIsRetained(t *testing.T) {
 	secret := madeFor(&corev1.Secret{}, "back", "database", "back", "store-1a2b")
-	state := func() OrphanState { return orphanOf(&metav1.PartialObjectMetadata{ObjectMeta: secret.ObjectMeta}).State }
+	state := func() OrphanState {
+		return orphanOf(&metav1.PartialObjectMetadata{ObjectMeta: secret.ObjectMeta}).State
+	}
 	assert.Equal(t, OrphanLeft, state())
 	secret.Labels[v1alpha1.RetainedLabel] = "true"
 	assert.Equal(t, OrphanRetained, state())

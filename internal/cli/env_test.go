@@ -281,6 +281,7 @@ func TestEveryEnvCommandHasHelp(t *testing.T) {
 	}
 	assert.ElementsMatch(t, []string{
 		"list", "get", "logs", "history", "rollback", "start", "stop", "restart", "scale", "stacks", "create", "backup", "restore", "orphans",
+		"backup-database", "database-backups", "restore-database",
 	}, names)
 }
 

@@ -113,7 +113,8 @@ func (in *Input) ingress(f *v1alpha1.FrontendComponent) *networkingv1.Ingress {
 	return i
 }
 
-// networkPolicies let nobody in but the environment itself and, to the ports of the frontend, pods that are in no environment.
+// networkPolicies let nobody in but the environment itself, to the ports of the frontend pods that are in no environment, and to
+// the database what backs it up.
 func (in *Input) networkPolicies(components []Component) []runtime.Object {
 	if n := in.Environment.Spec.Network; n == nil || !n.Isolated {
 		return nil
@@ -143,5 +144,5 @@ func (in *Input) networkPolicies(components []Component) []runtime.Object {
 		}
 		out = append(out, policy("isolated-frontend", in.selects(Frontend), rule))
 	}
-	return out
+	return append(out, in.backupPolicies()...)
 }

@@ -110,7 +110,7 @@ func TestIsolated(t *testing.T) {
 	list := Render(input(t, specOf(func(s *v1alpha1.EnvironmentSpec) {
 		s.Network, s.Stack.Frontend = &v1alpha1.EnvironmentNetwork{Isolated: true}, nil
 	})))
-	assert.Equal(t, []string{"isolated"}, names[*networkingv1.NetworkPolicy](list))
+	assert.Equal(t, []string{"isolated", "isolated-backups"}, names[*networkingv1.NetworkPolicy](list))
 }
 
 // lets says whether policies let somebody in, as a network does that enforces them.

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"berth.dev/berth/internal/environment"
+)
+
+// databaseTimeout is how long is waited if nobody says: a dump takes its time.
+const databaseTimeout = time.Hour
+
+// databaseWait are the flags of what is waited for.
+type databaseWait struct {
+	wait          bool
+	timeout, poll time.Duration
+}
+
+func (f *databaseWait) flags(cmd *cobra.Command, about string) {
+	cmd.Flags().BoolVar(&f.wait, "wait", false, about)
+	cmd.Flags().DurationVar(&f.timeout, "timeout", databaseTimeout, "How long at most is waited. What was begun goes on.")
+}
+
+// waitForDatabase waits until a backup, or the Job that restores one, is done, if that was asked for. A snapshot that has failed is
+// tried again by who makes it, so that it is waited for all the same.
+func (o *options) waitForDatabase(ctx context.Context, f *databaseWait, what string, look func(ctx context.Context) (environment.Backup, error)) error {
+	if !f.wait {
+		return nil
+	}
+	var last environment.Backup
+	err := wait.PollUntilContextTimeout(ctx, f.poll, f.timeout, true, func(ctx context.Context) (bool, error) {
+		now, err := look(ctx)
+		if err != nil {
+			return false, err
+		}
+		last = now
+		if last.State == environment.BackupFailed && last.Method == environment.BackupDump {
+			return false, fmt.Errorf("it is Failed: %s", last.Message)
+		}
+		return last.State == environment.BackupReady, nil
+	})
+	switch {
+	case wait.Interrupted(err) && ctx.Err() == nil:
+		return fmt.Errorf("%s is %s after %s: %s", what, last.State, f.timeout, last.Message)
+	case err != nil:
+		return fmt.Errorf("wait for %s: %w", what, err)
+	}
+	if o.output != asJSON && o.output != asYAML && o.output != asName {
+		fmt.Fprintf(o.Out, "%s is done\n", what)
+	}
+	return nil
+}
