@@ -57,7 +57,7 @@ func TestAControllerThatIsKilledAnywhereLeavesNothingBehind(t *testing.T) {
 	require.NotEqual(t, want[0], want[1])
 	require.Empty(t, want[len(life)-1], "what is gone leaves nothing")
 
-	for kills := range world.Length(6, 51) {
+	for kills := range world.Length(3, 51) {
 		i := kills % len(life)
 		count := s.writes()
 		at := random.IntN(writes[i] + 1)
