@@ -55,8 +55,10 @@ func TestDomainsByAGateway(t *testing.T) {
 	assert.Equal(t, []string{"shop.example.com"}, hosts)
 	assert.Empty(t, s.names(e, &networkingv1.IngressList{}))
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
-	c := condition(e, "DomainsAsAsked")
-	assert.Equal(t, "False Waiting", fmt.Sprint(c.Status, " ", c.Reason), c.Message)
+	s.Eventually("nobody has taken it", func() (bool, string) {
+		c := condition(s.get("shop"), "DomainsAsAsked")
+		return c.Status == "False" && c.Reason == "Waiting", c.Reason + ": " + c.Message
+	})
 
 	// What the controller of a Gateway writes.
 	require.NoError(t, unstructured.SetNestedSlice(route.Object, []any{map[string]any{
