@@ -30,6 +30,7 @@ var elsewhere = []place{
 	{regexp.MustCompile(`^(curl|grpcurl|TOKEN=)`), "test/integration/services and deploymentwire make the same calls; they need a cluster whose Services can be reached"},
 	{regexp.MustCompile(`^install `), "writes to a folder of the user's"},
 	{regexp.MustCompile(`^kubectl logs -n berth-system POD`), "needs kubelets: test/kind reads the logs of these pods"},
+	{regexp.MustCompile(`^kubectl berth env (backup|restore)-database `), "test/integration/environments runs them on a database; here none gets ready"},
 }
 
 // Targets of make, packages and tests of go test, and files: whatever a command names is there.

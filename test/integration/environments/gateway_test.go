@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -71,6 +72,13 @@ func TestDomainsByAGateway(t *testing.T) {
 	s.Eventually("it is told", func() (bool, string) {
 		c := condition(s.get("shop"), "DomainsAsAsked")
 		return c.Status == "True", c.Message
+	})
+
+	deleted := route.GetUID()
+	require.NoError(t, s.Client.Delete(s.Ctx, route))
+	s.Eventually("what somebody deletes comes back", func() (bool, string) {
+		err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(route), route)
+		return err == nil && route.GetUID() != deleted, fmt.Sprint(err)
 	})
 
 	world.End(s.process, false)

@@ -204,7 +204,9 @@ func TestAPortBelongsToOneEnvironment(t *testing.T) {
 
 // ENV-34: volumes stay where they should, with their namespace and the password of what is in them: who comes back finds both.
 func TestVolumesAreRetained(t *testing.T) {
-	s := start(t)
+	s := start(t, func(c *controller.Configuration) {
+		c.Environments.Quota, c.Environments.DefaultLimits = map[string]string{"pods": "20"}, map[string]string{"cpu": "1"}
+	})
 	kept := environment("kept")
 	kept.Spec.Stack.Database.PersistentStorage, kept.Spec.VolumeRetention = true, v1alpha1.VolumeRetentionRetain
 	s.Create(kept.DeepCopy())
@@ -239,8 +241,14 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "look again" })
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
 	assert.Equal(t, s.Namespace, e.Status.Namespace)
-	s.change("shop", func(e *v1alpha1.Environment) {
+	s.change("shop", func(e *v1alpha1.Environment) { // every kind that there is
 		e.Spec.Stack.Database.PersistentStorage, e.Spec.VolumeRetention = true, v1alpha1.VolumeRetentionRetain
+		e.Spec.Network = &v1alpha1.EnvironmentNetwork{Isolated: true}
+		e.Spec.Stack.Frontend.Domains = []string{"shop.example.com"}
+		e.Spec.Stack.Backend.Replicas = new(int32(2))
+		once := container("busybox:1", 8080)
+		once.RestartPolicy = v1alpha1.RestartNo
+		e.Spec.Stack.AdditionalServices = append(e.Spec.Stack.AdditionalServices, v1alpha1.AdditionalService{Name: "once", Container: once})
 	})
 	s.Eventually("there is a volume", func() (bool, string) {
 		have := s.names(e, &corev1.PersistentVolumeClaimList{})

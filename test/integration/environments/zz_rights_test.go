@@ -3,6 +3,7 @@
 package environments_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -15,7 +16,12 @@ import (
 )
 
 // unused are granted rights that the tests do not exercise, and why they are granted.
-var unused = map[string]string{}
+var unused = map[string]string{
+	"get gateway.networking.k8s.io/httproutes": "whether the name is taken, in the namespace of an environment's object and with a Gateway",
+
+	"update /secrets":                          "the Secret of credentials that an update changes: services/environment has tests of that",
+	"update berth.dev/environments/finalizers": "the admission plugin OwnerReferencesPermissionEnforcement asks for it, which is off here",
+}
 
 // The last test of the package: it looks back at all that the controller asked for in the whole run.
 func TestZZEveryRightForEnvironmentsIsUsedOrExplainedAndNoneIsMissing(t *testing.T) {
@@ -28,6 +34,11 @@ func TestZZEveryRightForEnvironmentsIsUsedOrExplainedAndNoneIsMissing(t *testing
 			granted[right] = true
 		}
 	}
+	// A server-side apply needs both where there is no object yet, and is a patch.
+	maps.DeleteFunc(granted, func(right string, _ bool) bool {
+		what, creates := strings.CutPrefix(right, "create ")
+		return creates && granted["patch "+what]
+	})
 	s.Eventually("every right that is granted is used, or stands in the list above", func() (bool, string) {
 		used, refused := s.RightsUsedBy(cluster.BerthControllerUser)
 		delete(refused, "create /events") // of what goes with its namespace: nothing is made in one that ends
