@@ -3,6 +3,7 @@
 package environments_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -47,6 +48,14 @@ func TestAnEnvironmentRunsAndGoesAgain(t *testing.T) {
 			assert.Equal(t, "berth-scheduler", p.Spec.SchedulerName)
 		}
 	}
+
+	// ENV-37
+	s.Eventually("the metrics show it", func() (bool, string) {
+		running := s.Metric(s.process, "berth_environments", map[string]string{"phase": "Running"})
+		came := s.Metric(s.process, "berth_environment_transitions_total", map[string]string{"phase": "Running"})
+		started := s.Metric(s.process, "berth_environment_start_duration_seconds_count", nil)
+		return running == 1 && came == 1 && started == 1, fmt.Sprint(running, came, started)
+	})
 
 	require.NoError(t, s.Client.Delete(s.Ctx, e))
 	s.gone(e)
