@@ -55,6 +55,10 @@ func watched() (list []client.Object) {
 func (r *Reconciler) observe(ctx context.Context, l *look) error {
 	in, mine := client.InNamespace(l.env.Status.Namespace), client.MatchingLabels(environment.Labels(l.env))
 	for _, kind := range watched() {
+		gvk, err := apiutil.GVKForObject(kind, r.Client.Scheme())
+		if err != nil {
+			return err
+		}
 		list, err := apply.ListOf(kind, r.Client.Scheme())
 		if err != nil {
 			return err
@@ -63,10 +67,8 @@ func (r *Reconciler) observe(ctx context.Context, l *look) error {
 			return fmt.Errorf("list the objects of Environment %s/%s: %w", l.env.Namespace, l.env.Name, err)
 		}
 		err = meta.EachListItem(list, func(item runtime.Object) error {
-			o := item.(client.Object) //nolint:forcetypeassert // of the API
-			gvk, err := apiutil.GVKForObject(o, r.Client.Scheme())
-			l.there = append(l.there, child{o, gvk.Kind})
-			return err
+			l.there = append(l.there, child{item.(client.Object), gvk.Kind}) //nolint:forcetypeassert // of the API
+			return nil
 		})
 		if err != nil {
 			return err

@@ -36,9 +36,7 @@ func compose(limit *v1alpha1.ResourceLimit, invalid error, u *Usage, now time.Ti
 	}
 	for _, c := range []metav1.Condition{accepted(invalid, u), inUse(limit, u, workloads)} {
 		c.ObservedGeneration, c.LastTransitionTime = limit.Generation, metav1.NewTime(now)
-		if len(c.Message) > maxMessage {
-			c.Message = apply.Shorten(c.Message, maxMessage)
-		}
+		c.Message = apply.Shorten(c.Message, maxMessage)
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 	return s

@@ -19,6 +19,15 @@ import (
 // envFieldOwner is who sets the fields of an environment that are set here.
 const envFieldOwner = "kubectl-berth-env"
 
+// creates are the options of making an object, for a --dry-run that is not client.
+func creates(dryRun string) []client.CreateOption {
+	options := []client.CreateOption{client.FieldOwner(envFieldOwner)}
+	if dryRun == dryRunServer {
+		options = append(options, client.DryRunAll)
+	}
+	return options
+}
+
 // changeEnvironment writes what one makes of an environment, of what others made of it too if they write in between. It
 // returns what the cluster has then. What comes out as it was is not written.
 func changeEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment, once func(e *v1alpha1.Environment) error, options ...client.PatchOption) (*v1alpha1.Environment, error) {

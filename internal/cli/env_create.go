@@ -148,13 +148,9 @@ func environmentOfStack(name string, f *envCreate) (*v1alpha1.Environment, error
 }
 
 func (o *options) createEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment, dryRun string) error {
-	options := []client.CreateOption{client.FieldOwner(envFieldOwner)}
-	if dryRun == dryRunServer {
-		options = append(options, client.DryRunAll)
-	}
 	kind := env.TypeMeta
 	environment.Sign(env, callerOf(ctx, c))
-	err := c.Create(ctx, env, options...)
+	err := c.Create(ctx, env, creates(dryRun)...)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("there is an environment %q in namespace %s already", env.Name, env.Namespace)

@@ -209,14 +209,10 @@ func (o *options) makeBackup(ctx context.Context, c client.Client, objects []*un
 
 // createObject makes an object, unless nothing should be written.
 func createObject(ctx context.Context, c client.Client, u *unstructured.Unstructured, dryRun string) error {
-	options := []client.CreateOption{client.FieldOwner(envFieldOwner)}
-	switch dryRun {
-	case dryRunClient:
+	if dryRun == dryRunClient {
 		return nil
-	case dryRunServer:
-		options = append(options, client.DryRunAll)
 	}
-	err := c.Create(ctx, u, options...)
+	err := c.Create(ctx, u, creates(dryRun)...)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("there is a %s already", keyOf(u))
@@ -228,5 +224,5 @@ func createObject(ctx context.Context, c client.Client, u *unstructured.Unstruct
 
 // resourceOf is how kubectl names an object.
 func resourceOf(u *unstructured.Unstructured) string {
-	return (&Orphan{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName()}).resource()
+	return resourceName(u.GroupVersionKind(), u.GetName())
 }

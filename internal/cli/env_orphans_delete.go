@@ -71,11 +71,16 @@ func (o *options) madeForEnvironments(ctx context.Context, c client.Client) (mad
 
 // resource is how kubectl names an orphan.
 func (a *Orphan) resource() string {
-	name := strings.ToLower(a.Kind)
-	if group := schema.FromAPIVersionAndKind(a.APIVersion, a.Kind).Group; group != "" {
-		name += "." + group
+	return resourceName(schema.FromAPIVersionAndKind(a.APIVersion, a.Kind), a.Name)
+}
+
+// resourceName is how kubectl names an object of a kind.
+func resourceName(kind schema.GroupVersionKind, name string) string {
+	resource := strings.ToLower(kind.Kind)
+	if kind.Group != "" {
+		resource += "." + kind.Group
 	}
-	return name + "/" + a.Name
+	return resource + "/" + name
 }
 
 // where is the same for messages.

@@ -44,15 +44,6 @@ func (r *restoring) did(u *unstructured.Unstructured, what string) {
 	fmt.Fprintf(r.Out, "%s %s%s\n", keyOf(u), what, dryRunText(r.dryRun))
 }
 
-// writes are the options of a write.
-func (r *restoring) writes() []client.CreateOption {
-	options := []client.CreateOption{client.FieldOwner(envFieldOwner)}
-	if r.dryRun == dryRunServer {
-		options = append(options, client.DryRunAll)
-	}
-	return options
-}
-
 // namespaceFor makes a namespace that is not there, if that was asked for. Who may not read namespaces is told by the API
 // server when one is missing.
 func (r *restoring) namespaceFor(ctx context.Context, name string) {
@@ -70,7 +61,7 @@ func (r *restoring) namespaceFor(ctx context.Context, name string) {
 		r.absent[name] = true
 	}
 	if r.dryRun != dryRunClient {
-		if err := r.client.Create(ctx, ns, r.writes()...); err != nil {
+		if err := r.client.Create(ctx, ns, creates(r.dryRun)...); err != nil {
 			r.absent[name] = true
 			r.fail("create Namespace %s: %v", name, err)
 			return
@@ -172,7 +163,7 @@ func same(a, b *unstructured.Unstructured, fields []string) bool {
 
 func (r *restoring) create(ctx context.Context, u *unstructured.Unstructured) bool {
 	if r.dryRun != dryRunClient {
-		if err := r.client.Create(ctx, u, r.writes()...); err != nil {
+		if err := r.client.Create(ctx, u, creates(r.dryRun)...); err != nil {
 			r.fail("create %s: %v", keyOf(u), err)
 			return false
 		}

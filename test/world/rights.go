@@ -4,8 +4,10 @@ package world
 
 import (
 	"crypto/tls"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -56,6 +58,15 @@ func (w *World) RightsUsedBy(user string) (used map[string]bool, refused map[str
 		}
 	}
 	return used, refused
+}
+
+// LeaveOutApplied takes the rights to create what may be patched too out of those that are granted: who applies what is not
+// there yet must be allowed to create it, and the request is a patch.
+func LeaveOutApplied(granted map[string]bool) {
+	maps.DeleteFunc(granted, func(right string, _ bool) bool {
+		what, creates := strings.CutPrefix(right, "create ")
+		return creates && granted["patch "+what]
+	})
 }
 
 // Unused returns the granted rights that are neither used nor explained, in order.

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,12 +67,7 @@ func TestADatabaseIsDumped(t *testing.T) {
 func TestADatabaseComesBackFromASnapshot(t *testing.T) {
 	s := start(t)
 	s.csiVolume()
-	s.ApplyFiles("test/integration/environments/testdata/snapshots.yaml")
-	for _, plural := range []string{"volumesnapshots", "volumesnapshotclasses"} {
-		crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: plural + "." + internal.SnapshotKind.Group}}
-		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-		t.Cleanup(func() { s.Delete(crd) })
-	}
+	s.serveKinds("snapshots.yaml", "volumesnapshots."+internal.SnapshotKind.Group, "volumesnapshotclasses."+internal.SnapshotKind.Group)
 	class := &unstructured.Unstructured{Object: map[string]any{"driver": driver, "deletionPolicy": "Delete"}}
 	class.SetGroupVersionKind(internal.SnapshotClassKind)
 	class.SetName("fast")

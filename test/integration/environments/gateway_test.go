@@ -9,9 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,12 +36,7 @@ func TestDomainsByAGateway(t *testing.T) {
 		return e.Status.Ready == "4/4", e.Status.Ready
 	})
 
-	s.ApplyFiles("test/integration/environments/testdata/httproutes.yaml")
-	t.Cleanup(func() {
-		crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "httproutes." + internal.RouteKind.Group}}
-		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-		s.Delete(crd)
-	})
+	s.serveKinds("httproutes.yaml", "httproutes."+internal.RouteKind.Group)
 	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "look again" })
 	route := &unstructured.Unstructured{}
 	route.SetGroupVersionKind(internal.RouteKind)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
@@ -65,6 +66,17 @@ func (s *scene) volume() {
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	require.NoError(s.T, s.Client.Create(s.Ctx, v))
 	s.T.Cleanup(func() { _ = s.Client.Delete(context.WithoutCancel(s.Ctx), v) })
+}
+
+// serveKinds has the API server know kinds of others until the test ends: the CRDs of a file in testdata.
+func (s *scene) serveKinds(file string, crds ...string) {
+	s.T.Helper()
+	s.ApplyFiles("test/integration/environments/testdata/" + file)
+	for _, name := range crds {
+		crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		s.T.Cleanup(func() { s.Delete(crd) })
+	}
 }
 
 // deleteAll deletes all environments of the test's namespace, and waits until they are gone.

@@ -3,7 +3,6 @@
 package environments_test
 
 import (
-	"maps"
 	"strings"
 	"testing"
 
@@ -34,11 +33,7 @@ func TestZZEveryRightForEnvironmentsIsUsedOrExplainedAndNoneIsMissing(t *testing
 			granted[right] = true
 		}
 	}
-	// A server-side apply needs both where there is no object yet, and is a patch.
-	maps.DeleteFunc(granted, func(right string, _ bool) bool {
-		what, creates := strings.CutPrefix(right, "create ")
-		return creates && granted["patch "+what]
-	})
+	world.LeaveOutApplied(granted)
 	s.Eventually("every right that is granted is used, or stands in the list above", func() (bool, string) {
 		used, refused := s.RightsUsedBy(cluster.BerthControllerUser)
 		delete(refused, "create /events") // of what goes with its namespace: nothing is made in one that ends
