@@ -19,8 +19,9 @@ import (
 	"berth.dev/berth/hack/cluster"
 )
 
-// SettleTimeout bounds the wait for a change to have its full effect.
-const SettleTimeout = 60 * time.Second
+// SettleTimeout bounds the wait for a change to have its full effect. After an
+// outage of the API server clients wait up to a minute before they ask again.
+const SettleTimeout = 2 * time.Minute
 
 // World is what one test runs in.
 type World struct {

@@ -104,10 +104,10 @@ func TestPodsBorrowOnlyWhereTheirTypeHasNoRoomAndOnlyWhenTheMixAllowsIt(t *testi
 // What disturbs the scheduler meanwhile must not start the wait anew, and a wait
 // that room ends early is none any more.
 func TestTheWaitForSpotCountsFromItsBeginningWhateverHappensMeanwhile(t *testing.T) {
-	const wait = 6 * time.Second
+	const wait = 10 * time.Second
 	w := world.New(t, node("on-demand-0", onDemand, "16"))
 	seen := w.WatchPods()
-	w.Create(builders.CapacityMix("web", 100, 0, spotWait(6)))
+	w.Create(builders.CapacityMix("web", 100, 0, spotWait(10)))
 	start := time.Now()
 	w.Create(builders.Deployment("web", 2, oneCPU))
 	w.WaitUnschedulable("web", 2)

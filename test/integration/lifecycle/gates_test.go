@@ -5,10 +5,8 @@ package lifecycle_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/world"
 )
@@ -39,13 +37,5 @@ func TestGatedPodsAreExactAfterTheLeaderOfTwoSchedulersIsKilledInTheMiddleOfABur
 }
 
 func TestGatedPodsAreExactAfterTheAPIServerIsKilledInTheMiddleOfABurst(t *testing.T) {
-	w := world.New(t, wide()...)
-	w.RunScheduler(world.SchedulerOptions(world.SecondScheduler))
-	h := w.History()
-	bursts(w, 1, []int{80}, disturbance{
-		pods:    gated,
-		strike:  func() { require.NoError(t, w.Cluster.StopComponent(cluster.APIServer)) },
-		count:   func(string) int { return h.Bound() % burst },
-		recover: func() { require.NoError(t, w.Cluster.StartComponent(w.Ctx, cluster.APIServer)) },
-	})
+	killTheAPIServer(t, gated...)
 }

@@ -44,6 +44,8 @@ type disturbance struct {
 	pods []func(*corev1.PodTemplateSpec)
 	// count returns how many pods of an app are bound after strike; nil asks the API server.
 	count func(app string) int
+	// schedule has the pods scheduled, once all of a burst are there; nil where the scheduler runs all the time.
+	schedule func()
 }
 
 // bursts creates Deployments of 200 pods, one after the other, strikes each
@@ -62,6 +64,10 @@ func bursts(w *world.World, times int, when []int, d disturbance) {
 		app := fmt.Sprintf("burst-%d", try)
 		already := h.Bound()
 		w.Create(builders.CapacityMix(app, m.SpotPercent, m.MinOnDemand), builders.Deployment(app, burst, d.pods...))
+		if d.schedule != nil {
+			w.Eventually("all pods of "+app+" are there", func() (bool, string) { n := len(w.Live(app)); return n == burst, fmt.Sprint(n) })
+			d.schedule()
+		}
 		for _, bound := range when {
 			await(w, h, already+max(5, bound-10*try)) // on a slow machine a strike comes late
 			d.strike()
