@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -257,32 +258,34 @@ func TestABackupIsWaitedFor(t *testing.T) {
 		"too late": {"", "connection refused", "job.batch/" + theBackup + " is Running after 20ms: connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			after := dumpOf(theBackup, tc.end, tc.said)
-			looks := 0
-			funcs := noSnapshots()
-			list := funcs.List
-			funcs.List = func(ctx context.Context, c client.WithWatch, objects client.ObjectList, opts ...client.ListOption) error {
-				if _, is := objects.(*batchv1.JobList); is {
-					if looks++; looks == 3 {
-						require.NoError(t, c.Status().Update(ctx, after[0]))
-						require.NoError(t, c.Create(ctx, after[1]))
+			synctest.Test(t, func(t *testing.T) {
+				after := dumpOf(theBackup, tc.end, tc.said)
+				looks := 0
+				funcs := noSnapshots()
+				list := funcs.List
+				funcs.List = func(ctx context.Context, c client.WithWatch, objects client.ObjectList, opts ...client.ListOption) error {
+					if _, is := objects.(*batchv1.JobList); is {
+						if looks++; looks == 3 {
+							require.NoError(t, c.Status().Update(ctx, after[0]))
+							require.NoError(t, c.Create(ctx, after[1]))
+						}
 					}
+					return list(ctx, c, objects, opts...)
 				}
-				return list(ctx, c, objects, opts...)
-			}
-			f := asAuto()
-			f.wait = true
-			if tc.end == "" {
-				f.timeout = 20 * time.Millisecond
-			}
-			out, _, err := backUp(t, envCluster(t, funcs, store()), f, "table")
-			if tc.err == "" {
-				require.NoError(t, err)
-				assert.Contains(t, out, "job.batch/"+theBackup+" is done\n")
-				assert.Equal(t, 3, looks)
-			} else {
-				require.EqualError(t, err, tc.err)
-			}
+				f := asAuto()
+				f.wait = true
+				if tc.end == "" {
+					f.timeout = 20 * time.Millisecond
+				}
+				out, _, err := backUp(t, envCluster(t, funcs, store()), f, "table")
+				if tc.err == "" {
+					require.NoError(t, err)
+					assert.Contains(t, out, "job.batch/"+theBackup+" is done\n")
+					assert.Equal(t, 3, looks)
+				} else {
+					require.EqualError(t, err, tc.err)
+				}
+			})
 		})
 	}
 }
