@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kind_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/world"
+)
+
+const newImage = "example.com/app:2"
+
+// app is a container of the image that hack/kind makes.
+func app() v1alpha1.EnvironmentContainer {
+	return v1alpha1.EnvironmentContainer{
+		Image: "example.com/app:1", Ports: []v1alpha1.EnvironmentPort{{ContainerPort: 8080}},
+		Resources:   &v1alpha1.EnvironmentResources{CPU: "50m", Memory: "32Mi"},
+		HealthCheck: &v1alpha1.EnvironmentHealthCheck{Command: []string{"/app", "-get", "http://localhost:8080/ready"}, IntervalSeconds: 2},
+	}
+}
+
+// postgres is that of a database, of the image of hack/kind/postgres.
+func postgres() v1alpha1.EnvironmentContainer {
+	return v1alpha1.EnvironmentContainer{
+		Image: "example.com/postgres:15", Ports: []v1alpha1.EnvironmentPort{{ContainerPort: 5432}},
+		Resources: &v1alpha1.EnvironmentResources{CPU: "200m", Memory: "256Mi"},
+	}
+}
+
+// created makes an environment, which is deleted at the end of the test, and waits until it has a namespace.
+func created(w *world.World, stack v1alpha1.ApplicationStack) *v1alpha1.Environment {
+	w.T.Helper()
+	stack.Name = shop
+	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: shop}, Spec: v1alpha1.EnvironmentSpec{Stack: stack}}
+	w.Create(e)
+	w.T.Cleanup(func() { w.Tool("kubectl", "--namespace", w.Namespace, "delete", "environment", shop, "--timeout=3m") })
+	w.Eventually("the environment has a namespace", func() (bool, string) {
+		e = world.Read(w, shop, &v1alpha1.Environment{})
+		return e.Status.Namespace != "", fmt.Sprintf("%+v", e.Status)
+	})
+	return e
+}
+
+// running makes an environment and waits until all of it is ready.
+func running(w *world.World, stack v1alpha1.ApplicationStack) *v1alpha1.Environment {
+	w.T.Helper()
+	e := created(w, stack)
+	w.Within(startTimeout, "the environment is running", func() (bool, string) {
+		e = world.Read(w, shop, &v1alpha1.Environment{})
+		b, _ := json.Marshal(e.Status)
+		return e.Status.Phase == v1alpha1.EnvironmentRunning, string(b)
+	})
+	return e
+}
+
+// podsOf are the pods of a component that are not on their way out.
+func podsOf(w *world.World, e *v1alpha1.Environment, component string) []corev1.Pod {
+	w.T.Helper()
+	list, err := w.Kube.CoreV1().Pods(e.Status.Namespace).List(w.Ctx, metav1.ListOptions{LabelSelector: v1alpha1.EnvironmentComponentLabel + "=" + component})
+	require.NoError(w.T, err)
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+}
+
+func restarts(pods []corev1.Pod) (n int32) {
+	for i := range pods {
+		for _, s := range pods[i].Status.ContainerStatuses {
+			n += s.RestartCount
+		}
+	}
+	return n
+}
+
+// seen says how pods stand.
+func seen(pods []corev1.Pod) string {
+	var all []string
+	for i := range pods {
+		p := &pods[i]
+		all = append(all, fmt.Sprintf("%s is %s, ready: %t, %d restarts", p.Name, p.Status.Phase, world.Ready(p), restarts(pods[i:i+1])))
+	}
+	return strings.Join(all, "; ")
+}
+
+func nodesBelow(pods []corev1.Pod) (nodes []string) {
+	for i := range pods {
+		nodes = append(nodes, pods[i].Spec.NodeName)
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// waitNode waits until a node that was restarted is Ready.
+func waitNode(w *world.World, name string) {
+	w.T.Helper()
+	w.Tool("kubectl", "wait", "--for=condition=Ready", "node/"+name, "--timeout=2m")
+}
+
+// ask is what a container of an app gets of a URL.
+func ask(w *world.World, e *v1alpha1.Environment, component, url string) string {
+	w.T.Helper()
+	return string(w.Tool("kubectl", "--namespace", e.Status.Namespace, "exec", "deployment/"+component, "--", "/app", "-get", url))
+}
+
+// memoryLimit is what a container may have, as the kernel knows it.
+func memoryLimit(w *world.World, e *v1alpha1.Environment, component string) string {
+	w.T.Helper()
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if out, err := w.TryTool("kubectl", "--namespace", e.Status.Namespace, "exec", "deployment/"+component, "--", "/app", "-get", "file://"+file); err == nil {
+			return string(out)
+		}
+	}
+	return ""
+}
+
+// field is a line of /proc/N/status.
+func field(t *testing.T, status, name string) string {
+	t.Helper()
+	for line := range strings.Lines(status) {
+		if key, value, _ := strings.Cut(line, ":"); key == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	require.Fail(t, "there is no line "+name, status)
+	return ""
+}
+
+// sql is what the database of an environment answers.
+func sql(w *world.World, e *v1alpha1.Environment, url, query string) string {
+	w.T.Helper()
+	out := w.Tool("kubectl", "--namespace", e.Status.Namespace, "exec", "database-0", "--", "psql", "--no-align", "--tuples-only", "-v", "ON_ERROR_STOP=1", "-c", query, url)
+	return strings.TrimSpace(string(out))
+}
+
+// volume makes a PersistentVolume on the first of some nodes that takes pods: nothing provisions them here.
+func volume(w *world.World, nodes []string) {
+	w.T.Helper()
+	node := nodes[slices.IndexFunc(nodes, func(name string) bool { return !strings.HasSuffix(name, "-control-plane") })]
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", w.Namespace, time.Now().UnixNano())}}
+	path := "/var/lib/volumes/" + v.Name
+	docker(w, "exec", node, "mkdir", "-p", path)
+	v.Spec = corev1.PersistentVolumeSpec{
+		Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("50Gi")},
+		AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		PersistentVolumeSource:        corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}},
+		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		StorageClassName:              "standard",
+		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+		}}}},
+	}
+	require.NoError(w.T, w.Client.Create(w.Ctx, v))
+	w.T.Cleanup(func() {
+		_ = w.Client.Delete(context.WithoutCancel(w.Ctx), v)
+		_ = exec.Command("docker", "exec", node, "rm", "-rf", path).Run()
+	})
+}
+
+// buildCLI has kubectl-berth built once.
+var buildCLI sync.Once
+
+// berth runs kubectl-berth in the test's namespace, and returns what it prints.
+func berth(w *world.World, args ...string) string {
+	w.T.Helper()
+	binary := world.Path("out/kind/kubectl-berth")
+	buildCLI.Do(func() {
+		build := exec.CommandContext(w.Ctx, "go", "build", "-o", binary, "./cmd/kubectl-berth")
+		build.Dir = world.Path(".")
+		out, err := build.CombinedOutput()
+		require.NoError(w.T, err, "%s", out)
+	})
+	cmd := exec.CommandContext(w.Ctx, binary, append(args, "--namespace", w.Namespace)...)
+	cmd.Env = append(os.Environ(), "HOME="+w.T.TempDir(), "KUBECONFIG="+world.Path(".kind/kubeconfig"))
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	require.NoError(w.T, err, "kubectl berth %v: %s", args, &said)
+	return string(out)
+}
