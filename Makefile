@@ -106,7 +106,7 @@ test-faults: ## Storms, flapping, kills and outages at their full length (minute
 	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/storms ./test/integration/controller ./test/integration/rebalance ./test/integration/failopen ./test/integration/lifecycle ./test/integration/environments ./services/environment
 
 .PHONY: test-scale
-test-scale: ## 1,000 workloads with 10,000 pods on 500 nodes: memory and time of the controller (minutes; not in `make test`)
+test-scale: ## 10,000 pods of 1,000 workloads, 1,000 records, 100 environments: memory and time of the controller (minutes; not in `make test`)
 	BERTH_TEST_NO_RACE=1 go test -timeout 60m -count=1 -v ./test/scale/...
 
 .PHONY: test-karpenter

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scale_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/world"
+)
+
+const (
+	environments = 100
+	// environmentsRSS bounds the controller's memory with them, in MB.
+	environmentsRSS = 150
+)
+
+// 100 environments of 4 components, in a namespace each, are created at once,
+// stopped, started, left alone by a controller that begins anew, and deleted.
+func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
+	w := world.New(t, append(cluster.Nodes("spot", 10), cluster.Nodes("on-demand", 10)...)...)
+	w.ApplyFiles("manifests/rbac/environments")
+	run := func(c *controller.Configuration) {
+		world.Impatient(c)
+		c.Environments.Enabled = true
+	}
+	c := w.Controller(run)
+	each := func(do func(*v1alpha1.Environment) error) {
+		var g errgroup.Group
+		g.SetLimit(16)
+		for i := range environments {
+			g.Go(func() error { return do(environmentOf(w, i)) })
+		}
+		require.NoError(t, g.Wait())
+	}
+	reached := func(phase v1alpha1.EnvironmentPhase) {
+		began := time.Now()
+		in, next := 0, time.Time{}
+		w.Within(patience, fmt.Sprintf("all environments are %s", phase), func() (bool, string) {
+			if time.Now().After(next) {
+				in, next = countEnvironments(t, w, phase), time.Now().Add(time.Second)
+			}
+			return in == environments, fmt.Sprint(in)
+		})
+		t.Logf("%d environments are %s after %s", environments, phase, time.Since(began).Round(100*time.Millisecond))
+	}
+	set := func(policy v1alpha1.RunPolicy) {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"runPolicy":"`+string(policy)+`"}}`))
+		each(func(e *v1alpha1.Environment) error { return w.Client.Patch(w.Ctx, e, patch) })
+	}
+
+	each(func(e *v1alpha1.Environment) error { return w.Client.Create(w.Ctx, e) })
+	reached(v1alpha1.EnvironmentRunning)
+	set(v1alpha1.RunPolicyStopped)
+	reached(v1alpha1.EnvironmentStopped)
+	set(v1alpha1.RunPolicyRunning)
+	reached(v1alpha1.EnvironmentRunning)
+	rss := peakRSS(t, c.PID())
+	t.Logf("peak RSS: %d MB", rss)
+	assert.Less(t, rss, environmentsRSS, "peak RSS in MB")
+	assertOwnPorts(t, w)
+
+	world.End(c, true)
+	writes := func() []world.Request {
+		return w.Audit(func(r world.Request) bool {
+			return r.Write() && strings.Contains(r.User, "berth-controller") && r.Resource != "events" && r.Resource != "leases"
+		})
+	}
+	before := len(writes())
+	c = w.Controller(run)
+	w.Within(patience, "all have been looked at", func() (bool, string) {
+		n := w.Metric(c, "controller_runtime_reconcile_total", map[string]string{"controller": "environment"})
+		return n >= environments, fmt.Sprint(n)
+	})
+	assert.Empty(t, writes()[before:], "a controller that begins anew")
+
+	each(func(e *v1alpha1.Environment) error { return w.Client.Delete(w.Ctx, e) })
+	began := time.Now()
+	w.Within(patience, "nothing is left", func() (bool, string) {
+		left := listEnvironments(t, w)
+		namespaces, err := w.Kube.CoreV1().Namespaces().List(w.Ctx, metav1.ListOptions{LabelSelector: v1alpha1.EnvironmentLabel})
+		require.NoError(t, err)
+		return len(left)+len(namespaces.Items) == 0, fmt.Sprintf("%d environments, %d namespaces", len(left), len(namespaces.Items))
+	})
+	t.Logf("all are gone after %s", time.Since(began).Round(100*time.Millisecond))
+}
+
+func environmentOf(w *world.World, i int) *v1alpha1.Environment {
+	container := func(port int32) v1alpha1.EnvironmentContainer {
+		return v1alpha1.EnvironmentContainer{
+			Image: "example.com/app:1", Ports: []v1alpha1.EnvironmentPort{{ContainerPort: port}},
+			Resources: &v1alpha1.EnvironmentResources{CPU: "50m", Memory: "32Mi"},
+		}
+	}
+	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: fmt.Sprintf("env-%03d", i)}}
+	e.Spec.Stack = v1alpha1.ApplicationStack{
+		Name:               "shop",
+		Database:           &v1alpha1.DatabaseComponent{Container: container(5432), DatabaseName: "shop", Username: "shop"},
+		AdditionalServices: []v1alpha1.AdditionalService{{Name: "cache", Container: container(6379)}},
+		Backend:            &v1alpha1.BackendComponent{Container: container(3000)},
+		Frontend:           &v1alpha1.FrontendComponent{Container: container(80)},
+	}
+	return e
+}
+
+// countEnvironments counts those that are in a phase as of their last change.
+func countEnvironments(t *testing.T, w *world.World, phase v1alpha1.EnvironmentPhase) (n int) {
+	t.Helper()
+	for _, e := range listEnvironments(t, w) {
+		if e.Status.ObservedGeneration == e.Generation && e.Status.Phase == phase {
+			n++
+		}
+	}
+	return n
+}
+
+func listEnvironments(t *testing.T, w *world.World) []v1alpha1.Environment {
+	t.Helper()
+	var list v1alpha1.EnvironmentList
+	require.NoError(t, w.Client.List(w.Ctx, &list, client.InNamespace(w.Namespace)))
+	return list.Items
+}
+
+// assertOwnPorts demands that every port of every environment was given once.
+func assertOwnPorts(t *testing.T, w *world.World) {
+	t.Helper()
+	var given []int32
+	for _, e := range listEnvironments(t, w) {
+		for _, p := range e.Status.Ports {
+			given = append(given, p.HostPort)
+		}
+	}
+	slices.Sort(given)
+	assert.Len(t, given, 4*environments)
+	assert.Len(t, slices.Compact(given), 4*environments, "ports that were given twice")
+}
