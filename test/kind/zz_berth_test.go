@@ -3,13 +3,13 @@
 package kind_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/test/world"
-	"strings"
 )
 
 // After all other tests: Berth's own containers are Ready by their probes, none ended by itself, and the API server refused
