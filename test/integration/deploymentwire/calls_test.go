@@ -157,7 +157,7 @@ func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
 	api := s.Cluster.Component(cluster.APIServer)
 	api.Pause()
 	defer api.Resume()
-	const within, tries = 100 * time.Millisecond, 5
+	const within = 100 * time.Millisecond
 	for _, token := range []string{s.Editor, s.Nobody} { // the second is not known yet
 		for rpc, req := range map[string]proto.Message{
 			"Deploy":              &oaashead.DeployRequest{DeploymentUnit: headUnit("known")},
@@ -167,9 +167,6 @@ func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
 		} {
 			for text, deadline := range map[string]time.Duration{"300m": 300 * time.Millisecond, "1S": time.Second} {
 				code, took := s.rawCall(token, rpc, text, req)
-				for try := 1; took >= deadline+within && try < tries; try++ { // the machine may have stalled
-					code, took = s.rawCall(token, rpc, text, req)
-				}
 				assert.Less(t, took, deadline+within, rpc)
 				if code == codes.Unavailable && token == s.Nobody {
 					continue // calls share the review of a token, which is given up after 5 seconds
@@ -185,7 +182,7 @@ func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
 	began := time.Now()
 	_, err = s.head().GetDeploymentStatus(ctx, &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"})
 	served.Refused(t, err, codes.DeadlineExceeded, "")
-	assert.Less(t, time.Since(began), 5*time.Second)
+	assert.Less(t, time.Since(began), 300*time.Millisecond+within)
 }
 
 func TestCR10AnAPIServerThatIsDownIsUnavailable(t *testing.T) {
@@ -200,7 +197,7 @@ func TestCR10AnAPIServerThatIsDownIsUnavailable(t *testing.T) {
 		began := time.Now()
 		err := call(s.as(s.Editor))
 		served.Refused(t, err, codes.Unavailable, "")
-		assert.Less(t, time.Since(began), 5*time.Second, rpc)
+		assert.Less(t, time.Since(began), time.Second, rpc)
 	}
 	require.NoError(t, s.Cluster.StartComponent(s.Ctx, cluster.APIServer))
 	for _, rpc := range []string{"Deploy", "GetDeploymentStatus", "ListClassRuntimes", "GetEnvHealth", "DeleteDeployment"} {

@@ -24,12 +24,10 @@ const (
 	spot     = v1alpha1.CapacityTypeSpot
 	onDemand = v1alpha1.CapacityTypeOnDemand
 
-	// wakeBound is from the moment a pod fits to its binding: 2 seconds are promised,
-	// and a pod that nothing wakes waits for 5 minutes. What is between leaves room
-	// for a machine that stalls.
-	wakeBound = 10 * time.Second
-	// borrowBound is the same from the moment a pod may borrow; 5 seconds are promised.
-	borrowBound = 15 * time.Second
+	// wakeBound is what the issue promises from the moment a pod fits to its binding.
+	wakeBound = 2 * time.Second
+	// borrowBound is what it promises from the moment a pod may borrow to its binding.
+	borrowBound = 5 * time.Second
 	// stays is how long something that must not happen is watched for.
 	stays = 2 * time.Second
 )

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -124,7 +125,9 @@ func TestWithoutTheCRDTheSchedulerGivesUpAfterTheSyncTimeout(t *testing.T) {
 	removeCRD(w)
 	o := w.Variant(world.SecondScheduler, world.PluginArgs("CapacityMix", map[string]any{"syncTimeoutSeconds": 2}))
 	o.Name = "gives-up"
+	started := time.Now()
 	said := w.RequireStartFails(o)
+	assert.Less(t, time.Since(started), 20*time.Second)
 	assert.Contains(t, said, "Giving up: "+crdName)
 	assert.Contains(t, said, "CustomResourceDefinition")
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -59,6 +60,8 @@ func TestWithoutTheCRDTheSchedulerGivesUpAfterTheSyncTimeout(t *testing.T) {
 	removeCRD(w)
 	o := w.Variant(world.SecondScheduler, world.PluginArgs("ResourceLimit", map[string]any{"syncTimeoutSeconds": 2}))
 	o.Name = "gives-up"
+	started := time.Now()
 	said := w.RequireStartFails(o)
+	assert.Less(t, time.Since(started), 20*time.Second)
 	assert.Contains(t, said, "Giving up: "+crdName)
 }

@@ -22,10 +22,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(world.Main(m, world.Options{NoScheduler: true})) }
 
-// wakeBound is from the moment a pod can be placed to its binding: 2 seconds are
-// promised, and a pod that nothing wakes waits for 5 minutes. What is between
-// leaves room for a machine that stalls.
-const wakeBound = 10 * time.Second
+// wakeBound is what is promised from the moment a pod can be placed to its binding.
+const wakeBound = 2 * time.Second
 
 const pool = "example.com/pool"
 

@@ -91,7 +91,7 @@ func TestASlowServer(t *testing.T) {
 	got, err := c.Measure(t.Context(), rising, shared.source.end)
 	require.NoError(t, err)
 	assert.InDelta(t, 1e6, got.Value(), 1e-6, "the range took too long, the instant did not")
-	assert.InDelta(t, nfr.QueryTimeout, time.Since(begin), float64(4*time.Second))
+	assert.InDelta(t, nfr.QueryTimeout, time.Since(begin), float64(2*time.Second))
 
 	f.set(silence, silence)
 	begin = time.Now()
@@ -101,14 +101,14 @@ func TestASlowServer(t *testing.T) {
 	}, outcome)
 	assert.Empty(t, observed)
 	assert.Equal(t, []string{"query_range", "query"}, f.wasAsked())
-	assert.InDelta(t, 2*nfr.QueryTimeout, time.Since(begin), float64(4*time.Second))
+	assert.InDelta(t, 2*nfr.QueryTimeout, time.Since(begin), float64(2*time.Second))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	begin = time.Now()
 	observed, _ = c.Observe(ctx, table[0].component(), shared.source.end)
 	assert.Empty(t, observed)
-	assert.Less(t, time.Since(begin), nfr.QueryTimeout, "who does not want to know any more does not wait")
+	assert.Less(t, time.Since(begin), time.Second, "who does not want to know any more does not wait")
 }
 
 func TestHTTP500OfAllQueries(t *testing.T) {
@@ -140,7 +140,7 @@ func TestAServerThatIsGone(t *testing.T) {
 		Reason: prometheus.ReasonUnreachable, Message: "Prometheus, asked for requests: dial: connect: connection refused",
 	}, outcome)
 	assert.Empty(t, observed)
-	assert.Less(t, time.Since(begin), nfr.QueryTimeout)
+	assert.Less(t, time.Since(begin), time.Second)
 
 	o.Port = server.Port
 	server, err = cluster.StartPrometheus(t.Context(), os.Stderr, o)
