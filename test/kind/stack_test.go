@@ -175,14 +175,9 @@ var buildCLI sync.Once
 // berth runs kubectl-berth in the test's namespace, and returns what it prints.
 func berth(w *world.World, args ...string) string {
 	w.T.Helper()
-	binary := world.Path("out/kind/kubectl-berth")
-	buildCLI.Do(func() {
-		build := exec.CommandContext(w.Ctx, "go", "build", "-o", binary, "./cmd/kubectl-berth")
-		build.Dir = world.Path(".")
-		out, err := build.CombinedOutput()
-		require.NoError(w.T, err, "%s", out)
-	})
-	cmd := exec.CommandContext(w.Ctx, binary, append(args, "--namespace", w.Namespace)...)
+	dir := world.Path("out/kind")
+	buildCLI.Do(func() { w.BuildCLI(dir) })
+	cmd := exec.CommandContext(w.Ctx, dir+"/kubectl-berth", append(args, "--namespace", w.Namespace)...)
 	cmd.Env = append(os.Environ(), "HOME="+w.T.TempDir(), "KUBECONFIG="+world.Path(".kind/kubeconfig"))
 	var said strings.Builder
 	cmd.Stderr = &said

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,12 +38,7 @@ func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
 	}
 	c := w.Controller(run)
 	each := func(do func(*v1alpha1.Environment) error) {
-		var g errgroup.Group
-		g.SetLimit(16)
-		for i := range environments {
-			g.Go(func() error { return do(environmentOf(w, i)) })
-		}
-		require.NoError(t, g.Wait())
+		together(t, environments, func(i int) error { return do(environmentOf(w, i)) })
 	}
 	reached := func(phase v1alpha1.EnvironmentPhase) {
 		began := time.Now()

@@ -91,14 +91,20 @@ func recordOf(name string) *v1alpha1.DeploymentRecord {
 
 func create(t *testing.T, w *world.World) {
 	t.Helper()
+	together(t, records, func(i int) error {
+		r := recordOf(fmt.Sprintf("record-%04d", i))
+		r.Namespace = w.Namespace
+		return w.Client.Create(w.Ctx, r)
+	})
+}
+
+// together does something n times, 16 at a time.
+func together(t *testing.T, n int, do func(i int) error) {
+	t.Helper()
 	var g errgroup.Group
 	g.SetLimit(16)
-	for i := range records {
-		g.Go(func() error {
-			r := recordOf(fmt.Sprintf("record-%04d", i))
-			r.Namespace = w.Namespace
-			return w.Client.Create(w.Ctx, r)
-		})
+	for i := range n {
+		g.Go(func() error { return do(i) })
 	}
 	require.NoError(t, g.Wait())
 }

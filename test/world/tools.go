@@ -38,3 +38,12 @@ func (w *World) TryTool(name string, args ...string) ([]byte, error) {
 	}
 	return out.Bytes(), nil
 }
+
+// BuildCLI builds kubectl-berth into a directory.
+func (w *World) BuildCLI(dir string) {
+	w.T.Helper()
+	build := exec.CommandContext(w.Ctx, "go", "build", "-o", dir+"/", "./cmd/kubectl-berth")
+	build.Dir = Path(".")
+	out, err := build.CombinedOutput()
+	require.NoError(w.T, err, "%s", out)
+}

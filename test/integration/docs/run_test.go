@@ -181,10 +181,7 @@ func newShell(w *world.World) *shell {
 	kubectl, err := cluster.Binary(w.Ctx, os.Stderr, cluster.Kubectl)
 	require.NoError(w.T, err)
 	require.NoError(w.T, os.Symlink(kubectl, filepath.Join(bin, "kubectl")))
-	build := exec.CommandContext(w.Ctx, "go", "build", "-o", bin, "./cmd/kubectl-berth")
-	build.Dir = world.Path(".")
-	out, err := build.CombinedOutput()
-	require.NoError(w.T, err, "%s", out)
+	w.BuildCLI(bin)
 	config, err := os.ReadFile(w.Cluster.KubeconfigPath())
 	require.NoError(w.T, err)
 	kubeconfig := filepath.Join(home, "kubeconfig") // the context's namespace is changed
