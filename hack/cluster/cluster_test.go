@@ -31,6 +31,10 @@ func TestMain(m *testing.M) {
 		actAsParent()
 		return
 	}
+	if os.Getenv(holderMode) != "" {
+		actAsHolder()
+		return
+	}
 	os.Exit(runTests(m))
 }
 

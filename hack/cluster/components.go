@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -29,43 +28,6 @@ import (
 var files embed.FS
 
 var serviceIP = net.IPv4(10, 96, 0, 1)
-
-type ports struct {
-	etcd, etcdPeer, apiserver, controllerManager, kwok int
-}
-
-// pickPorts finds free loopback ports. They lie below the usual range of ephemeral ports, so that no outgoing connection
-// takes the port of a component that is down for a while.
-func pickPorts() (ports, error) {
-	var p ports
-	taken := map[int]bool{}
-	for _, dst := range []*int{&p.etcd, &p.etcdPeer, &p.apiserver, &p.controllerManager, &p.kwok} {
-		port, err := freePort(taken)
-		if err != nil {
-			return p, err
-		}
-		taken[port] = true
-		*dst = port
-	}
-	return p, nil
-}
-
-func freePort(taken map[int]bool) (int, error) {
-	const first, last, tries = 18000, 29999, 200
-	for range tries {
-		port := first + rand.IntN(last-first+1)
-		if taken[port] {
-			continue
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		l.Close()
-		return port, nil
-	}
-	return 0, fmt.Errorf("find a free port between %d and %d: none in %d tries", first, last, tries)
-}
 
 func (c *Cluster) auditPolicy() string { return filepath.Join(c.dir, "audit-policy.yaml") }
 

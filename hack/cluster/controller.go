@@ -53,15 +53,12 @@ func (c *Cluster) StartController(ctx context.Context, o ControllerOptions) (*Co
 	if err := c.prepareProgram(p); err != nil {
 		return nil, err
 	}
-	taken := map[int]bool{}
 	var addresses [2]string // metrics, probes
 	for i := range addresses {
-		port, err := freePort(taken)
-		if err != nil {
+		var err error
+		if addresses[i], err = FreeAddress(); err != nil {
 			return nil, fmt.Errorf("start %s: %w", p.name, err)
 		}
-		taken[port] = true
-		addresses[i] = fmt.Sprintf("127.0.0.1:%d", port)
 	}
 	if o.ConfigFile != "" {
 		p.args = append(p.args, "--config="+o.ConfigFile)

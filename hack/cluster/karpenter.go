@@ -41,13 +41,11 @@ func (c *Cluster) StartKarpenter(ctx context.Context, out io.Writer) (*Karpenter
 	if err := c.prepareProgram(p); err != nil {
 		return nil, err
 	}
-	taken := map[int]bool{}
 	var ports [2]int // metrics, probes
 	for i := range ports {
-		if ports[i], err = freePort(taken); err != nil {
+		if ports[i], err = freePort(); err != nil {
 			return nil, fmt.Errorf("start %s: %w", p.name, err)
 		}
-		taken[ports[i]] = true
 	}
 	p.env = []string{
 		"KUBECONFIG=" + p.kubeconfig,

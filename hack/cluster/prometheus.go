@@ -55,7 +55,7 @@ func StartPrometheus(ctx context.Context, out io.Writer, o PrometheusOptions) (*
 		return nil, err
 	}
 	if o.Port == 0 {
-		if o.Port, err = freePort(nil); err != nil {
+		if o.Port, err = freePort(); err != nil {
 			return nil, fmt.Errorf("start %s: %w", PrometheusBinary, err)
 		}
 	}

@@ -64,7 +64,7 @@ func (c *Cluster) StartScheduler(ctx context.Context, o SchedulerOptions) (*Sche
 	if err := writeSchedulerConfig(config, o); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}
-	port, err := freePort(nil)
+	port, err := freePort()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}

@@ -10,15 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// FreeAddress returns a loopback address that nobody listens on, below the usual range of ephemeral ports.
-func FreeAddress() (string, error) {
-	port, err := freePort(map[int]bool{})
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("127.0.0.1:%d", port), nil
-}
-
 // ApplyWebhook applies a manifest with webhook configurations whose service is replaced by a URL at an address: there is
 // no network of Services here. The certificate authority is left to whoever serves.
 func (c *Cluster) ApplyWebhook(ctx context.Context, manifest, address string) error {
