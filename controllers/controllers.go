@@ -28,6 +28,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/controllers/capacitymix"
+	envcontroller "berth.dev/berth/controllers/environment"
 	"berth.dev/berth/controllers/feed"
 	"berth.dev/berth/controllers/gates"
 	"berth.dev/berth/controllers/rebalance"
@@ -57,21 +58,25 @@ type parts struct {
 	limits     *resourcelimit.Tracker
 	templates  *resourcelimit.Templates
 	rebalancer *rebalance.Controller
+	gates      *gates.Controller
+	// environments is nil where there are none.
+	environments *envcontroller.Reconciler
 	// watched counts the kinds whose handlers have seen the first list.
 	watched atomic.Int32
 	// limitsRead is set once the registry has the first list.
 	limitsRead atomic.Bool
 }
 
-// Add adds the controllers to a manager that is not started yet.
-func Add(mgr ctrl.Manager, cfg *controller.Configuration) error {
+// Add adds the controllers to a manager that is not started yet. What it returns has them go by another configuration from
+// then on, as far as reload.Fields are concerned.
+func Add(mgr ctrl.Manager, cfg *controller.Configuration) (retune func(*controller.Configuration), err error) {
 	p := &parts{mgr: mgr, cfg: cfg, store: policy.NewStore(), board: board.New()}
 	for _, step := range []func() error{p.loadProfile, p.addStatus, p.addLimits, p.addFleet, p.addRebalancer, p.addGates, p.addWatches, p.addWebhook, p.addDeployments, p.addEnvironments, p.addProbe} {
 		if err := step(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return metrics.Registry.Register(&capacitymix.Collector{Board: p.board, Clock: clock.RealClock{}})
+	return p.retune, metrics.Registry.Register(&capacitymix.Collector{Board: p.board, Clock: clock.RealClock{}})
 }
 
 func (p *parts) loadProfile() (err error) {
@@ -89,12 +94,8 @@ func (p *parts) loadProfile() (err error) {
 }
 
 func (p *parts) addStatus() error {
-	repairs := int(p.cfg.AnnotationRepairsPerMinute)
-	if p.cfg.DryRun {
-		repairs = 0
-	}
 	p.status = capacitymix.New(capacitymix.Options{
-		Client: p.mgr.GetClient(), Kube: p.kube, Board: p.board, Clock: clock.RealClock{}, RepairsPerMinute: repairs,
+		Client: p.mgr.GetClient(), Kube: p.kube, Board: p.board, Clock: clock.RealClock{}, RepairsPerMinute: repairsOf(p.cfg),
 	})
 	return p.status.Setup(p.mgr)
 }
@@ -129,18 +130,12 @@ func (p *parts) addFleet() error {
 
 func (p *parts) addRebalancer() error {
 	r := p.cfg.Rebalance
-	seconds := func(n int32) time.Duration { return time.Duration(n) * time.Second }
 	p.rebalancer = rebalance.New(rebalance.Options{
 		Fleet: p.fleet, Board: p.board, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: p.mgr.GetEventRecorderFor(capacitymix.FieldOwner), Clock: clock.RealClock{},
 		Synced: p.synced, Decided: p.status.Decided,
-		Namespaces: p.cfg.Namespaces, Resync: seconds(p.cfg.ResyncSeconds), DryRun: p.cfg.DryRun,
-		Defaults: decision.Settings{
-			Mode: decision.Mode(r.Mode), MaxConcurrent: int(r.MaxConcurrent), Stabilization: seconds(r.StabilizationSeconds),
-			Provisioning: decision.Provisioning(r.Provisioning),
-		},
-		ClusterMaxConcurrent: int(r.ClusterMaxConcurrent), Grace: seconds(r.StartupGraceSeconds),
-		Backoff: seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds), MoveTimeout: seconds(r.MoveTimeoutSeconds),
+		Namespaces: p.cfg.Namespaces, Resync: seconds(p.cfg.ResyncSeconds), Grace: seconds(r.StartupGraceSeconds),
+		Tuning: rebalanceTuning(p.cfg),
 		Storm: decision.StormSettings{
 			SharePercent: r.Storm.SharePercent, MinNodes: int(r.Storm.MinNodes), Window: seconds(r.Storm.WindowSeconds), Quiet: seconds(r.Storm.QuietSeconds),
 		},
@@ -156,10 +151,11 @@ func (p *parts) addGates() error {
 	if g.SchedulerLease.Name != "" {
 		lease = types.NamespacedName(g.SchedulerLease)
 	}
-	return p.mgr.Add(gates.New(gates.Options{
+	p.gates = gates.New(gates.Options{
 		Fleet: p.fleet, Kube: p.kube, Recorder: p.mgr.GetEventRecorderFor(capacitymix.FieldOwner), Clock: clock.RealClock{},
-		Lease: lease, FailOpen: time.Duration(g.FailOpenSeconds) * time.Second, Namespaces: p.cfg.Namespaces, DryRun: p.cfg.DryRun,
-	}))
+		Lease: lease, FailOpen: seconds(g.FailOpenSeconds), Namespaces: p.cfg.Namespaces, DryRun: p.cfg.DryRun,
+	})
+	return p.mgr.Add(p.gates)
 }
 
 // addWatches keeps the store of mixes and the registry of limits up to date, on every replica as the feed

@@ -4,7 +4,6 @@ package controllers
 
 import (
 	"fmt"
-	"time"
 
 	"k8s.io/utils/clock"
 
@@ -43,7 +42,6 @@ func (p *parts) addDeployments() error {
 	if err != nil {
 		return fmt.Errorf("deployments.prometheus: %w", err)
 	}
-	seconds := func(n int32) time.Duration { return time.Duration(n) * time.Second }
 	n := &d.NFR
 	return p.mgr.Add(&deploymentrecord.Analyzer{Reconciler: r, Prometheus: c, Limits: nfr.Settings{
 		Stability: seconds(n.StabilitySeconds), Cooldown: seconds(n.CooldownSeconds), Interval: seconds(n.IntervalSeconds),

@@ -4,7 +4,6 @@ package controllers
 
 import (
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,18 +16,18 @@ import (
 )
 
 // addEnvironments adds what runs Environments, if it is wanted.
-func (p *parts) addEnvironments() error {
+func (p *parts) addEnvironments() (err error) {
 	e := &p.cfg.Environments
 	if !e.Enabled {
 		return nil
 	}
-	return envcontroller.Add(p.mgr, envcontroller.Options{
+	p.environments, err = envcontroller.Add(p.mgr, envcontroller.Options{
 		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Clock: clock.RealClock{},
 		Recorder: p.mgr.GetEventRecorderFor(envcontroller.FieldOwner), Settings: environmentSettings(e),
 		OwnNamespaces: e.NamespacePerEnvironment, Prefix: e.NamespacePrefix, Ports: environment.PortRange{First: e.FirstPort, Last: e.LastPort},
-		StartTimeout: time.Duration(e.StartTimeoutSeconds) * time.Second, CleanUp: time.Duration(e.CleanUpFailedSeconds) * time.Second,
-		History: int(e.HistoryLimit), Namespaces: p.cfg.Namespaces,
+		Tuning: environmentTuning(e), Namespaces: p.cfg.Namespaces,
 	})
+	return err
 }
 
 func environmentSettings(e *controller.Environments) environment.Settings {

@@ -22,10 +22,11 @@ wrong type of node: by evictions only, one after the other, where room for the r
 
 It takes a configuration file, environment variables and flags; a flag wins over its variable, and that over the
 file. The variable of --resync-interval is BERTH_CONTROLLER_RESYNC_INTERVAL. Every field of the file is in
-manifests/controller/config.yaml. "run" may be said, and is what it does without. Start with --dry-run to see what it would do.`
+manifests/controller/config.yaml; some take effect when the file changes: docs/configuration.md. "run" may be said, and is what
+it does without. Start with --dry-run to see what it would do.`
 
-// newCommand returns the command, which hands the configuration that results from file and flags to run.
-func newCommand(run func(context.Context, *controller.Configuration) error) *cobra.Command {
+// newCommand returns the command, which hands the configuration that results from file and flags to run, and where it is from.
+func newCommand(run func(context.Context, *controller.Configuration, source) error) *cobra.Command {
 	o := newOptions()
 	// Not cobra's Version: its template is text/template, which keeps the linker from leaving out methods that nobody
 	// calls, and they are a third of the program (hack/cluster.BuildTags).
@@ -49,11 +50,12 @@ func newCommand(run func(context.Context, *controller.Configuration) error) *cob
 			if err := o.logs.apply(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			c, err := o.configuration(cmd.Flags().Changed)
+			src := source{file: o.file, load: func() (*controller.Configuration, error) { return o.configuration(cmd.Flags().Changed) }}
+			c, err := src.load()
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), c)
+			return run(cmd.Context(), c, src)
 		},
 	}
 	var sections cliflag.NamedFlagSets

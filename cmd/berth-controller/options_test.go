@@ -28,7 +28,7 @@ func configured(t *testing.T, file string, args ...string) (*controller.Configur
 		args = append([]string{"--config=" + path}, args...)
 	}
 	var got *controller.Configuration
-	cmd := newCommand(func(_ context.Context, c *controller.Configuration) error {
+	cmd := newCommand(func(_ context.Context, c *controller.Configuration, _ source) error {
 		got = c
 		return nil
 	})

@@ -50,7 +50,8 @@ const (
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // run runs the controllers until the context ends.
-func run(ctx context.Context, c *controller.Configuration) error {
+func run(ctx context.Context, c *controller.Configuration, src source) error {
+	asRead := *c // ownNamespace fills c in
 	log := ctrl.Log.WithName("berth-controller")
 	ctx = ctrl.LoggerInto(ctx, log)
 	log.Info("Starting", "version", buildinfo.Version(), "dryRun", c.DryRun, "namespaces", c.Namespaces)
@@ -86,16 +87,33 @@ func run(ctx context.Context, c *controller.Configuration) error {
 	if err := ownNamespace(&c.Webhook.Namespace, &c.Deployments.TemplateNamespace); err != nil {
 		return err
 	}
-	if err := addControllers(mgr, c); err != nil {
-		return fmt.Errorf("add the controllers: %w", err)
-	}
-	if err := addServices(mgr, c); err != nil {
+	if err := addAll(mgr, c, &reloader{source: src, running: &asRead, log: log}); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run the controllers: %w", err)
 	}
 	return nil
+}
+
+// addAll adds what the manager runs, and what changes it when the configuration file does.
+func addAll(mgr ctrl.Manager, c *controller.Configuration, r *reloader) error {
+	retuneControllers, err := addControllers(mgr, c)
+	if err != nil {
+		return fmt.Errorf("add the controllers: %w", err)
+	}
+	retuneServices, err := addServices(mgr, c)
+	if err != nil {
+		return err
+	}
+	if r.file == "" {
+		return nil
+	}
+	r.apply = func(c *controller.Configuration) {
+		retuneControllers(c)
+		retuneServices(c)
+	}
+	return mgr.Add(r)
 }
 
 func clientConfig(c controller.ClientConnection) (*rest.Config, error) {

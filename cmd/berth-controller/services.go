@@ -23,24 +23,25 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// addServices adds the gRPC and REST services to a manager that is not started yet, if they are wanted.
-func addServices(mgr ctrl.Manager, c *controller.Configuration) error {
+// addServices adds the gRPC and REST services to a manager that is not started yet, if they are wanted. What it returns has
+// them go by another configuration from then on, as far as reload.Fields are concerned.
+func addServices(mgr ctrl.Manager, c *controller.Configuration) (retune func(*controller.Configuration), err error) {
 	if !c.Services.Enabled() {
-		return nil
+		return func(*controller.Configuration) {}, nil
 	}
 	s, err := server.New(c.Services, mgr.GetConfig(), ctrl.Log.WithName("services"))
 	if err != nil {
-		return fmt.Errorf("add the services: %w", err)
+		return nil, fmt.Errorf("add the services: %w", err)
 	}
 	if err := resourcelimit.Add(s, mgr.GetConfig(), c.Services.ResourceLimits.Namespace); err != nil {
-		return fmt.Errorf("add the services: %w", err)
+		return nil, fmt.Errorf("add the services: %w", err)
 	}
 	err = deployment.Add(s, mgr.GetConfig(), deployment.Options{
 		Namespace: c.Services.Deployments.Namespace, TemplateNamespace: c.Deployments.TemplateNamespace,
 		Version: buildinfo.Version(), Nodes: mgr.GetCache(), Preconditions: deployable(c),
 	})
 	if err != nil {
-		return fmt.Errorf("add the services: %w", err)
+		return nil, fmt.Errorf("add the services: %w", err)
 	}
 	if c.Environments.Enabled {
 		err = environment.Add(s, mgr.GetConfig(), environment.Options{
@@ -50,13 +51,13 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) error {
 			Recorder: mgr.GetEventRecorderFor("berth-services"), Caller: server.Caller,
 		})
 		if err != nil {
-			return fmt.Errorf("add the services: %w", err)
+			return nil, fmt.Errorf("add the services: %w", err)
 		}
 	}
 	if err := mgr.Add(s); err != nil {
-		return fmt.Errorf("add the services: %w", err)
+		return nil, fmt.Errorf("add the services: %w", err)
 	}
-	return nil
+	return func(c *controller.Configuration) { s.SetTimeouts(&c.Services) }, nil
 }
 
 // tokenKey is the same in all replicas and another in each cluster. It need not be secret: who makes up a token begins a page

@@ -38,7 +38,7 @@ type Options struct {
 	Kube   kubernetes.Interface
 	Board  *board.Board
 	Clock  clock.PassiveClock
-	// RepairsPerMinute bounds how many pods are patched; 0 mends none.
+	// RepairsPerMinute bounds how many pods are patched; 0 mends none. SetRepairs changes it.
 	RepairsPerMinute int
 }
 
@@ -46,7 +46,7 @@ type Options struct {
 // is for the annotations of the pods of the namespace.
 type Reconciler struct {
 	Options
-	repairs *rate.Limiter
+	repairs *rate.Limiter // with a limit of 0 nothing is mended
 	decided chan event.GenericEvent
 
 	mu sync.Mutex // guards what follows
@@ -70,10 +70,22 @@ var _ reconcile.Reconciler = &Reconciler{}
 func New(o Options) *Reconciler {
 	return &Reconciler{
 		Options: o,
-		repairs: rate.NewLimiter(rate.Limit(float64(o.RepairsPerMinute)/60), max(1, o.RepairsPerMinute/10)),
+		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)),
 		decided: make(chan event.GenericEvent, 1024),
 		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{}, stale: map[string]map[policy.GroupKey]bool{},
 	}
+}
+
+// SetRepairs bounds how many pods are patched in a minute from now on; 0 mends none. What a decision finds stale while it is
+// 0 is mended after the next decision about it.
+func (r *Reconciler) SetRepairs(perMinute int) {
+	limit, burst := pace(perMinute)
+	r.repairs.SetLimit(limit)
+	r.repairs.SetBurst(burst)
+}
+
+func pace(perMinute int) (rate.Limit, int) {
+	return rate.Limit(float64(perMinute) / 60), max(1, perMinute/10)
 }
 
 // Setup adds the reconciler to a manager.

@@ -69,7 +69,7 @@ func stale(g *fleet.Group, s fleet.Seat) map[string]string {
 // note remembers the workloads of a decision that have annotations to be mended,
 // and reports whether there are any.
 func (r *Reconciler) note(d board.Decision) (found bool) {
-	if r.RepairsPerMinute == 0 {
+	if r.repairs.Limit() == 0 {
 		return false
 	}
 	for _, key := range d.Groups {
@@ -106,6 +106,9 @@ func (r *Reconciler) staleIn(namespace string) []policy.GroupKey {
 // repair mends the annotations of a namespace's pods, and returns when the rest
 // may follow; 0 if nothing is left.
 func (r *Reconciler) repair(ctx context.Context, namespace string) time.Duration {
+	if r.repairs.Limit() == 0 {
+		return 0
+	}
 	for _, key := range r.staleIn(namespace) {
 		r.setStale(key, false) // before it is read: what is decided meanwhile counts
 		e, _ := r.Board.Get(key)

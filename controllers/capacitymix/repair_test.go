@@ -143,6 +143,20 @@ func TestRepairMendsByPatchOfThePodThatItKnows(t *testing.T) {
 	assert.Len(t, patches(kube), 3)
 }
 
+func TestRepairsAreTurnedOffAndOnAgain(t *testing.T) {
+	r, kube := reconciler(1000)
+	r.SetRepairs(0)
+	assert.Zero(t, r.repair(t.Context(), "shop"), "nothing is asked for again")
+	assert.Empty(t, patches(kube))
+	decided := board.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
+	assert.False(t, r.note(decided))
+
+	r.SetRepairs(1000)
+	assert.True(t, r.note(decided))
+	r.repair(t.Context(), "shop")
+	assert.NotEmpty(t, patches(kube))
+}
+
 func TestRepairIsBounded(t *testing.T) {
 	r, kube := reconciler(0)
 	assert.Zero(t, r.repair(t.Context(), "shop"))

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -53,17 +55,26 @@ type Options struct {
 	OwnNamespaces bool
 	Prefix        string
 	Ports         environment.PortRange
+	// Tuning is what it starts with; Retune changes it.
+	Tuning Tuning
+	// Namespaces are the only ones whose environments are looked after; empty means all.
+	Namespaces []string
+}
+
+// Tuning is what can be changed while the controller runs.
+type Tuning struct {
 	// StartTimeout is how long a start may take; CleanUp is how long after that what never ran is removed, 0 for never.
 	StartTimeout, CleanUp time.Duration
 	// History is how many specs are kept.
 	History int
-	// Namespaces are the only ones whose environments are looked after; empty means all.
-	Namespaces []string
 }
 
 // Reconciler looks after one environment per request.
 type Reconciler struct {
 	Options
+	tuning atomic.Pointer[Tuning]
+	// retuned asks for a look at all environments.
+	retuned chan event.GenericEvent
 	// ports has what was allocated and the cache has not seen yet. One environment is given ports at a time.
 	ports struct {
 		sync.Mutex
@@ -174,8 +185,9 @@ func (r *Reconciler) look(ctx context.Context, env *v1alpha1.Environment) (*look
 // abandoned reports whether an environment never came to run in the time that it has, and that after it.
 func (r *Reconciler) abandoned(env *v1alpha1.Environment) bool {
 	s := &env.Status
-	return r.CleanUp > 0 && s.OpenStages < environment.Stages && s.ObservedGeneration == env.Generation && s.StartedAt != nil &&
-		s.Phase == v1alpha1.EnvironmentFailed && r.Clock.Since(s.StartedAt.Time) > r.StartTimeout+r.CleanUp
+	t := r.tuning.Load()
+	return t.CleanUp > 0 && s.OpenStages < environment.Stages && s.ObservedGeneration == env.Generation && s.StartedAt != nil &&
+		s.Phase == v1alpha1.EnvironmentFailed && r.Clock.Since(s.StartedAt.Time) > t.StartTimeout+t.CleanUp
 }
 
 // namespace makes sure that the environment has its own namespace, and no other has it.

@@ -46,7 +46,7 @@ func (r *Reconciler) remember(ctx context.Context, env *v1alpha1.Environment) er
 		env.Status.UpdatedAt = &now
 	}
 	env.Status.Revision = next
-	for i := 0; i < len(all)+1-r.History; i++ {
+	for i := 0; i < len(all)+1-r.tuning.Load().History; i++ {
 		if err := apply.Delete(ctx, r.Client, &all[i]); err != nil {
 			return err
 		}

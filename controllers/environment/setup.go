@@ -19,8 +19,10 @@ import (
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/apply"
@@ -46,8 +48,9 @@ func Labelled() []client.Object {
 
 // Add adds the controller to a manager that is not started yet. The manager's cache must keep no others of the kinds of
 // Labelled than those with ComponentLabel.
-func Add(mgr ctrl.Manager, o Options) error {
-	r := &Reconciler{Options: o}
+func Add(mgr ctrl.Manager, o Options) (*Reconciler, error) {
+	r := &Reconciler{Options: o, retuned: make(chan event.GenericEvent, 1)}
+	r.tuning.Store(&o.Tuning)
 	b := ctrl.NewControllerManagedBy(mgr).Named("environment").
 		For(&v1alpha1.Environment{}, builder.WithPredicates(apply.AsksForMore(v1alpha1.EnvironmentFinalizer))).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: workers})
@@ -57,14 +60,36 @@ func Add(mgr ctrl.Manager, o Options) error {
 	if o.Settings.Gateway.Name != "" {
 		routes, err := watchRoutes(mgr)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b = b.WatchesRawSource(routes)
 	}
+	b = b.WatchesRawSource(source.Channel(r.retuned, handler.EnqueueRequestsFromMapFunc(r.all)))
 	if err := b.Complete(r); err != nil {
-		return fmt.Errorf("add the controller of Environments: %w", err)
+		return nil, fmt.Errorf("add the controller of Environments: %w", err)
 	}
-	return metrics.Registry.Register(&Collector{Reader: mgr.GetClient()})
+	return r, metrics.Registry.Register(&Collector{Reader: mgr.GetClient()})
+}
+
+// Retune has all environments looked at by another tuning. It never blocks.
+func (r *Reconciler) Retune(t Tuning) {
+	r.tuning.Store(&t)
+	select {
+	case r.retuned <- event.GenericEvent{Object: &v1alpha1.Environment{}}:
+	default: // a look at all is asked for already
+	}
+}
+
+// all asks for a look at every environment, whatever it is asked about.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var list v1alpha1.EnvironmentList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Cannot list Environments: the new configuration takes effect at their next look")
+	}
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
 }
 
 // History is the kind of which the cache keeps what has ComponentLabel too. It is not watched: nobody but the controller writes it.

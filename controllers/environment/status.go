@@ -82,14 +82,14 @@ func (r *Reconciler) report(ctx context.Context, before *v1alpha1.Environment, l
 
 // next says when an environment is looked at again by itself.
 func (r *Reconciler) next(l *look, refused *refusal) reconcile.Result {
-	s := &l.env.Status
+	s, t := &l.env.Status, r.tuning.Load()
 	switch {
 	case refused != nil && l.env.DeletionTimestamp == nil:
 		return reconcile.Result{RequeueAfter: again}
 	case s.Phase == v1alpha1.EnvironmentCreating && s.StartedAt != nil:
-		return r.in(r.StartTimeout, s.StartedAt)
-	case s.Phase == v1alpha1.EnvironmentFailed && s.StartedAt != nil && r.CleanUp > 0 && !l.abandoned:
-		return r.in(r.StartTimeout+r.CleanUp, s.StartedAt)
+		return r.in(t.StartTimeout, s.StartedAt)
+	case s.Phase == v1alpha1.EnvironmentFailed && s.StartedAt != nil && t.CleanUp > 0 && !l.abandoned:
+		return r.in(t.StartTimeout+t.CleanUp, s.StartedAt)
 	}
 	return reconcile.Result{RequeueAfter: resync}
 }
@@ -107,7 +107,7 @@ func (r *Reconciler) time(env, before *v1alpha1.Environment) (late bool) {
 		now := metav1.NewTime(r.Clock.Now().Truncate(time.Second))
 		s.StartedAt = &now
 	}
-	return running && r.Clock.Since(s.StartedAt.Time) > r.StartTimeout
+	return running && r.Clock.Since(s.StartedAt.Time) > r.tuning.Load().StartTimeout
 }
 
 // compose fills in the status.

@@ -9,6 +9,7 @@ package gates
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,7 +52,7 @@ type Options struct {
 	FailOpen time.Duration
 	// Namespaces are the only ones to look after; empty means all.
 	Namespaces []string
-	// DryRun opens nothing.
+	// DryRun opens nothing. SetDryRun changes it.
 	DryRun bool
 }
 
@@ -60,6 +61,7 @@ type Controller struct {
 	Options
 	watch   watch
 	waiting waiting
+	dryRun  atomic.Bool
 	// said is what was logged last about the lease.
 	said string
 }
@@ -69,10 +71,14 @@ var _ manager.Runnable = &Controller{}
 // New returns a controller that is not started.
 func New(o Options) *Controller {
 	c := &Controller{Options: o, waiting: waiting{}}
+	c.dryRun.Store(o.DryRun)
 	// A look may wait for the API server, and be late.
 	c.watch = watch{patience: o.FailOpen, gap: 2*c.period() + callTimeout}
 	return c
 }
+
+// SetDryRun says whether gates are left closed from now on.
+func (c *Controller) SetDryRun(is bool) { c.dryRun.Store(is) }
 
 // period is the time between two looks.
 func (c *Controller) period() time.Duration { return min(max(c.FailOpen/12, fastest), slowest) }
@@ -121,7 +127,7 @@ func (c *Controller) look(ctx context.Context) (more bool) {
 		return false
 	}
 	logger := log.FromContext(ctx)
-	if c.DryRun {
+	if c.dryRun.Load() {
 		logger.V(2).Info("Dry run: pods stay gated that no scheduler opens", "pods", len(due))
 		return false
 	}
@@ -197,7 +203,7 @@ func (c *Controller) say(ctx context.Context, message string, err error) {
 		return
 	}
 	c.said = message
-	logger := log.FromContext(ctx).WithValues("lease", c.Lease.String(), "dryRun", c.DryRun)
+	logger := log.FromContext(ctx).WithValues("lease", c.Lease.String(), "dryRun", c.dryRun.Load())
 	if err != nil {
 		logger.Error(err, message)
 		return

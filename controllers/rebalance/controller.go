@@ -45,17 +45,12 @@ type Options struct {
 	// Decided is called after groups of a namespace were looked at.
 	Decided func(board.Decision)
 
-	Namespaces []string // only these; empty: all
-	Resync     time.Duration
-	DryRun     bool
-	// Defaults are for mixes that do not say.
-	Defaults             rebalance.Settings
-	ClusterMaxConcurrent int
-	Grace                time.Duration
-	Backoff, MaxBackoff  time.Duration
-	MoveTimeout          time.Duration
-	Storm                rebalance.StormSettings
-	Placeholders         Placeholders
+	Namespaces   []string // only these; empty: all
+	Resync       time.Duration
+	Tuning       // what it starts with; read in a look only
+	Grace        time.Duration
+	Storm        rebalance.StormSettings
+	Placeholders Placeholders
 }
 
 // Placeholders are how room is asked of an autoscaler.
@@ -84,6 +79,7 @@ type Controller struct {
 	mu       sync.Mutex // guards what follows
 	dirty    *agenda
 	graceEnd time.Time
+	retuned  *Tuning // nil if nothing was changed since the last look
 	storm    *rebalance.Storm
 }
 
@@ -157,7 +153,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	if !c.waitSynced(ctx) {
 		return nil
 	}
-	logger.Info("Looking after the mix of workloads", "resync", c.Resync, "dryRun", c.DryRun)
+	logger.Info("Looking after the mix of workloads", "resync", c.Resync)
 	resync := c.Clock.NewTicker(c.Resync)
 	defer resync.Stop()
 	c.Changed(everything)

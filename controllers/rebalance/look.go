@@ -48,7 +48,11 @@ func (p *pass) group(ctx context.Context, g *fleet.Group, at *place) {
 	for _, o := range ended {
 		p.ended(ctx, &e, o)
 	}
-	e.Placeholders = adopt(&e, at.holders, p.now)
+	if p.DryRun {
+		e.Placeholders = nil // those of before it are left alone, and not taken for lost
+	} else {
+		e.Placeholders = adopt(&e, at.holders, p.now)
+	}
 	p.Board.Put(e) // so that the budgets are counted right
 	if readable {
 		p.decide(ctx, &e, at)

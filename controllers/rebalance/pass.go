@@ -22,7 +22,9 @@ import (
 // about room, and dropped with it.
 type pass struct {
 	*Controller
-	now      time.Time
+	now time.Time
+	// retuned looks at what has not changed too: the tuning has.
+	retuned  bool
 	cluster  rebalance.Cluster
 	snapshot snapshot
 	taken    time.Time
@@ -44,6 +46,7 @@ func (c *Controller) Look(ctx context.Context) {
 	p := &pass{Controller: c, now: c.Clock.Now()}
 	defer p.close()
 	c.forgetReleased(p.now)
+	p.retuned = c.takeTuning()
 	p.cluster = c.clusterNow(p.now)
 	p.work = c.takeAgenda(ctx, p.now)
 	var first []board.Decision
@@ -157,9 +160,10 @@ func (p *pass) also(e *board.Entry) {
 
 // unchanged reports whether a look at a group would find what the last one did.
 // That is so for one that is settled, as long as it is the same group under the
-// same mix and nobody has made a placeholder for one of its replicas.
+// same mix and the same tuning, and nobody has made a placeholder for one of its
+// replicas.
 func (p *pass) unchanged(g *fleet.Group, at *place) bool {
-	if !p.Board.Complete() || !p.Board.Settled(g, versionOf(at.mixes[mixOf(g)])) {
+	if p.retuned || !p.Board.Complete() || !p.Board.Settled(g, versionOf(at.mixes[mixOf(g)])) {
 		return false
 	}
 	for _, h := range at.holders {

@@ -57,8 +57,11 @@ func testPass(t *testing.T, objects ...client.Object) *pass {
 		Fleet: f, Board: board.New(), Clock: clocktesting.NewFakeClock(noon), Recorder: record.NewFakeRecorder(100),
 		Reader:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
 		Profile: &replay.Profile{SchedulerNames: []string{"berth-scheduler"}}, Decided: func(board.Decision) {},
-		Defaults:             rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1, Stabilization: time.Minute},
-		ClusterMaxConcurrent: 5, Backoff: time.Minute, MaxBackoff: 10 * time.Minute, MoveTimeout: 5 * time.Minute, Resync: time.Hour,
+		Tuning: Tuning{
+			Defaults:             rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1, Stabilization: time.Minute},
+			ClusterMaxConcurrent: 5, Backoff: time.Minute, MaxBackoff: 10 * time.Minute, MoveTimeout: 5 * time.Minute,
+		},
+		Resync: time.Hour,
 	})
 	return passAt(c, noon)
 }

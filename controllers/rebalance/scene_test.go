@@ -145,9 +145,12 @@ func (w *scene) newSide(limit int) *side {
 	s := &side{scene: w, cache: mixtest.NewCache(), recorder: record.NewFakeRecorder(1000), created: map[string]*corev1.Pod{}}
 	s.controller = New(Options{
 		Board: board.New(), Clock: w.clock, Recorder: s.recorder, Reader: s.cache, Client: s.client(),
-		Profile:              &replay.Profile{SchedulerNames: []string{"berth-scheduler"}, Label: gates.Label{Key: "karpenter.sh/capacity-type", Spot: "spot", OnDemand: "on-demand"}},
-		Defaults:             rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1, Stabilization: time.Minute},
-		ClusterMaxConcurrent: limit, Backoff: time.Minute, MaxBackoff: 10 * time.Minute, MoveTimeout: 2 * time.Minute, Resync: time.Hour,
+		Profile: &replay.Profile{SchedulerNames: []string{"berth-scheduler"}, Label: gates.Label{Key: "karpenter.sh/capacity-type", Spot: "spot", OnDemand: "on-demand"}},
+		Tuning: Tuning{
+			Defaults:             rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1, Stabilization: time.Minute},
+			ClusterMaxConcurrent: limit, Backoff: time.Minute, MaxBackoff: 10 * time.Minute, MoveTimeout: 2 * time.Minute,
+		},
+		Resync:       time.Hour,
 		Storm:        rebalance.StormSettings{SharePercent: 50, MinNodes: 2, Window: time.Minute, Quiet: time.Minute},
 		Placeholders: Placeholders{SizeOf: func(*corev1.Pod) *v1alpha1.ResourceLimit { return nil }}, Decided: func(board.Decision) {},
 	})

@@ -42,6 +42,8 @@ type Controller struct {
 	*server
 	// HealthURL is the address of /healthz and /readyz.
 	HealthURL string
+	// ConfigFile is what it was started with.
+	ConfigFile string
 }
 
 // StartController starts a controller and, unless told not to, waits until it is ready. A replica that stands by is ready.
@@ -76,7 +78,7 @@ func (c *Cluster) StartController(ctx context.Context, o ControllerOptions) (*Co
 	if err != nil {
 		return nil, err
 	}
-	return &Controller{s, healthURL}, nil
+	return &Controller{s, healthURL, o.ConfigFile}, nil
 }
 
 // Ready asks /readyz once and returns whether the controller is ready, and what it says.

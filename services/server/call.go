@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"berth.dev/berth/apis/config/controller"
 )
 
 // restService is the label and log value of all REST calls. gRPC calls have the name of their service.
@@ -114,10 +116,10 @@ func (s *Server) open(c *call) bool {
 
 // timeout returns how long the call may take, as the caller or the configuration says.
 func (s *Server) timeout(r *http.Request, c *call) (time.Duration, error) {
-	usual, most := seconds(s.config.DefaultTimeoutSeconds), seconds(s.config.MaxTimeoutSeconds)
+	t := s.timeouts.Load()
+	usual, most := t.usual, t.most
 	if c.streaming {
-		most = seconds(s.config.MaxStreamSeconds)
-		usual = most
+		usual, most = t.stream, t.stream
 	}
 	text := r.Header.Get("Grpc-Timeout")
 	if !c.grpc || text == "" {
@@ -127,7 +129,14 @@ func (s *Server) timeout(r *http.Request, c *call) (time.Duration, error) {
 	return min(asked, most), err
 }
 
-func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
+// timeouts are how long calls may take: those that do not say, the others, and streams.
+type timeouts struct{ usual, most, stream time.Duration }
+
+// SetTimeouts has calls that begin from now on go by the timeouts of a configuration.
+func (s *Server) SetTimeouts(c *controller.Services) {
+	seconds := func(n int32) time.Duration { return time.Duration(n) * time.Second }
+	s.timeouts.Store(&timeouts{usual: seconds(c.DefaultTimeoutSeconds), most: seconds(c.MaxTimeoutSeconds), stream: seconds(c.MaxStreamSeconds)})
+}
 
 var timeoutUnits = map[byte]time.Duration{
 	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -42,10 +43,12 @@ const (
 
 // Server serves gRPC and REST. Services are added to it before it is started.
 type Server struct {
-	config  controller.Services
-	log     logr.Logger
-	reviews *reviews
-	reach   *reach
+	config controller.Services
+	// timeouts are those of config, until they are changed.
+	timeouts atomic.Pointer[timeouts]
+	log      logr.Logger
+	reviews  *reviews
+	reach    *reach
 
 	grpc    *grpc.Server
 	health  *health.Server
@@ -63,6 +66,7 @@ type Server struct {
 // error at the start.
 func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, error) {
 	s := &Server{config: c, log: log, rest: http.NewServeMux(), routes: map[string]resource{}, methods: map[string]map[string]bool{}, openServices: map[string]bool{}}
+	s.SetTimeouts(&c)
 	var err error
 	if c.CertFile != "" {
 		if s.certificate, err = certwatcher.New(c.CertFile, c.KeyFile); err != nil {

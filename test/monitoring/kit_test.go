@@ -282,6 +282,7 @@ func TestAlertsReadWhatThereIs(t *testing.T) {
 	assert.ElementsMatch(t, []string{
 		"BerthMixOutOfBounds", "BerthSchedulerNotReady", "BerthPodsPending",
 		"BerthRebalancerThrashing", "BerthSpotStorm", "BerthControllerNotLeading", "BerthSpotUnavailable", "BerthGatesFailedOpen",
+		"BerthConfigurationNotInForce",
 	}, names)
 }
 

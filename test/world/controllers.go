@@ -73,10 +73,8 @@ func (w *World) startController(o cluster.ControllerOptions, changes ...func(*co
 	for _, change := range changes {
 		change(config)
 	}
-	b, err := json.Marshal(config)
-	require.NoError(w.T, err)
 	file := filepath.Join(w.T.TempDir(), "config.yaml")
-	require.NoError(w.T, os.WriteFile(file, b, 0o600))
+	w.writeConfiguration(file, config)
 	o.Binary, o.ConfigFile = shared.controller, file
 	c, err := w.Cluster.StartController(w.Ctx, o)
 	require.NoError(w.T, err)
@@ -90,6 +88,34 @@ func (w *World) startController(o cluster.ControllerOptions, changes ...func(*co
 		require.NoError(w.T, client.IgnoreNotFound(err))
 	})
 	return c
+}
+
+// Reconfigure changes the configuration file of a running controller, and waits
+// until the controller has taken it over.
+func (w *World) Reconfigure(c *cluster.Controller, change func(*controller.Configuration)) {
+	w.T.Helper()
+	config, err := controller.Load(c.ConfigFile)
+	require.NoError(w.T, err)
+	change(config)
+	said := w.changesTold(c)
+	w.writeConfiguration(c.ConfigFile, config)
+	w.Eventually("the controller goes by its changed configuration", func() (bool, string) { return w.changesTold(c) > said, c.LogTail(3) })
+}
+
+// changesTold counts the fields that a controller says were changed.
+func (w *World) changesTold(c *cluster.Controller) int {
+	w.T.Helper()
+	log, err := os.ReadFile(c.LogPath())
+	require.NoError(w.T, err)
+	return strings.Count(string(log), "The configuration was changed")
+}
+
+func (w *World) writeConfiguration(file string, config *controller.Configuration) {
+	w.T.Helper()
+	b, err := json.Marshal(config)
+	require.NoError(w.T, err)
+	require.NoError(w.T, os.WriteFile(file+".new", b, 0o600))
+	require.NoError(w.T, os.Rename(file+".new", file)) // nobody reads half of it
 }
 
 // leads reports whether a controller's metrics say that it is the leader.

@@ -99,14 +99,23 @@ func TestOrphansAreFoundAndDeleted(t *testing.T) {
 }
 
 // ENV-44: what never came to run is removed after a while, if that is configured, and tried again when it is changed.
+// ENV-51: it need not be configured at the start.
 func TestAStartThatFailsIsCleanedUp(t *testing.T) {
 	s := start(t, func(c *controller.Configuration) {
-		c.Environments.StartTimeoutSeconds, c.Environments.CleanUpFailedSeconds = 10, 1
+		c.Environments.StartTimeoutSeconds, c.Environments.CleanUpFailedSeconds = 600, 0
 	})
 	e := environment("stuck")
 	e.Spec.Stack.Database.PersistentStorage = true
 	e.Spec.Stack.Database.Container.Resources = &v1alpha1.EnvironmentResources{CPU: "1000"} // no node has that
 	s.Create(e)
+	s.comes("stuck", v1alpha1.EnvironmentCreating)
+	s.Reconfigure(s.process, func(c *controller.Configuration) { c.Environments.StartTimeoutSeconds = 10 })
+	s.comes("stuck", v1alpha1.EnvironmentFailed)
+	s.Always(world.Short, "nothing is removed", func() (bool, string) {
+		have := s.everything(e)
+		return len(have) > 2, strings.Join(have, "\n")
+	})
+	s.Reconfigure(s.process, func(c *controller.Configuration) { c.Environments.CleanUpFailedSeconds = 1 })
 	s.Eventually("it is cleaned up", func() (bool, string) {
 		e = s.get("stuck")
 		c := condition(e, v1alpha1.ConditionDegraded)

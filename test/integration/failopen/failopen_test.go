@@ -164,6 +164,10 @@ func TestWhatIsNoProofOpensNothing(t *testing.T) {
 			log, err := os.ReadFile(c.LogPath())
 			require.NoError(t, err)
 			assert.Contains(t, string(log), tc.says)
+			if tc.name == "dry-run" {
+				w.Reconfigure(c, func(c *controller.Configuration) { c.DryRun = false })
+				requireLetGo(&w, w.WaitBound(tc.name, 1))
+			}
 			w.Delete(&w.Live(tc.name)[0])
 		})
 	}

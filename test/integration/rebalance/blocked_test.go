@@ -248,12 +248,11 @@ func TestWhatKeepsAReplicaWhereItIsIsSaidAndNothingIsEvictedUntilItIsGone(t *tes
 	c := w.Controller(world.Impatient, func(c *controller.Configuration) { c.DryRun = true })
 	w.WaitBlocked("plain", "DryRun", "--dry-run", "pod plain-", "from on-demand to spot")
 	w.WaitBlocked("switched-off", "Off")
-	world.End(c, false)
 	assert.Equal(t, before, w.UIDs(), "a dry run moves nothing")
 	assert.Empty(t, w.Evictions(), "a dry run evicts nothing")
 	assert.Empty(t, w.PodPatches(), "a dry run mends nothing")
 
-	c = w.Controller(world.Impatient)
+	w.Reconfigure(c, func(c *controller.Configuration) { c.DryRun = false })
 	for _, s := range all {
 		message := w.WaitBlocked(s.name(), s.reason, s.words...)
 		t.Logf("%s: %s: %s", s.lane, s.reason, message)

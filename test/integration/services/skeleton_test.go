@@ -185,7 +185,10 @@ func TestMalformedMessagesAreRefusedByTheNameOfTheirField(t *testing.T) {
 }
 
 func TestNoCallOutlastsItsDeadline(t *testing.T) {
-	s := serve(t, func(c *controller.Services) { c.DefaultTimeoutSeconds, c.MaxTimeoutSeconds = 1, 2 })
+	s := serve(t)
+	s.Reconfigure(s.Process, func(c *controller.Configuration) {
+		c.Services.DefaultTimeoutSeconds, c.Services.MaxTimeoutSeconds = 1, 2
+	})
 	c := s.any()
 	_, err := c.CreateResourceLimit(s.as(s.Editor), small("old"))
 	require.NoError(t, err)

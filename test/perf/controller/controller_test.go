@@ -72,8 +72,10 @@ func newCluster(tb testing.TB, s size) *cluster {
 		Profile: &replay.Profile{SchedulerNames: []string{builders.Scheduler}}, Resync: 30 * time.Second,
 		Decided: func(d board.Decision) { c.decided(tb, d) },
 		// Replicas would move, and stay where they are: a move is I/O, which this does not measure.
-		Defaults:             decision.Settings{Mode: decision.Evict, MaxConcurrent: 1, Stabilization: 365 * 24 * time.Hour},
-		ClusterMaxConcurrent: 5, MoveTimeout: 10 * time.Minute, Backoff: time.Minute, MaxBackoff: time.Hour,
+		Tuning: rebalance.Tuning{
+			Defaults:             decision.Settings{Mode: decision.Evict, MaxConcurrent: 1, Stabilization: 365 * 24 * time.Hour},
+			ClusterMaxConcurrent: 5, MoveTimeout: 10 * time.Minute, Backoff: time.Minute, MaxBackoff: time.Hour,
+		},
 	})
 	for i := range s.nodes {
 		c.fleet.SetNode(node(i))
