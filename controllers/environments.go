@@ -43,7 +43,7 @@ func environmentSettings(e *controller.Environments) environment.Settings {
 	namespace, name, _ := strings.Cut(e.Gateway, "/")
 	return environment.Settings{
 		SchedulerName: e.SchedulerName, SpotPercent: e.SpotPercent, Exposure: environment.Exposure(e.Exposure), HostPaths: e.HostPaths,
-		StorageClass: e.StorageClass, VolumeSize: e.VolumeSize, IngressClass: e.IngressClass, RunAsNonRoot: e.RunAsNonRoot,
+		StorageClass: e.StorageClass, VolumeSize: e.VolumeSize, IngressClass: e.IngressClass, OutsideNetworks: e.OutsideNetworks, RunAsNonRoot: e.RunAsNonRoot,
 		Gateway: types.NamespacedName{Namespace: namespace, Name: name}, TLSListener: e.GatewayTLSListener,
 		Quota: amounts(e.Quota), DefaultLimits: amounts(e.DefaultLimits),
 	}

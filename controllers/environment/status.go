@@ -140,7 +140,8 @@ func (r *Reconciler) compose(l *look, refused *refusal) {
 	set(v1alpha1.ConditionDegraded, refused != nil, degraded, degraded)
 	ports := refused == nil || refused.reason != ReasonPortTaken && refused.reason != ReasonNoPorts
 	set(v1alpha1.ConditionPortsAllocated, ports, [2]string{"Allocated", fmt.Sprintf("%d ports", len(s.Ports))}, degraded)
-	network, asked := networkOf(env)
+	asked, reason, message := environment.NetworkAsAsked(&env.Spec, &r.Settings)
+	network := [2]string{reason, message}
 	set(v1alpha1.ConditionNetworkAsAsked, asked, network, network)
 	if domains, asked := r.domains(l); asked {
 		says := [2]string{domains.Reason, domains.Message}
@@ -151,18 +152,4 @@ func (r *Reconciler) compose(l *look, refused *refusal) {
 	volumes := environment.RefusedHostPaths(&env.Spec, r.Settings.HostPaths)
 	set(v1alpha1.ConditionVolumesAsAsked, len(volumes) == 0, [2]string{"AsAsked", "every volume is what was asked for"},
 		[2]string{"HostPathNotAllowed", "claims take the place of directories of the node, which environments.hostPaths does not allow: " + strings.Join(volumes, ", ")})
-}
-
-// networkOf says whether the network is as it was asked for.
-func networkOf(env *v1alpha1.Environment) (why [2]string, asked bool) {
-	n := env.Spec.Network
-	switch {
-	case n == nil:
-		return [2]string{"AsAsked", "nothing was asked for"}, true
-	case n.Subnet != "" || n.Gateway != "":
-		return [2]string{"NotApplicable", "the cluster has one network: an environment has no subnet and no gateway of its own"}, false
-	case n.Isolated:
-		return [2]string{"Isolated", "NetworkPolicies let nobody else in, if the cluster's network enforces them"}, true
-	}
-	return [2]string{"AsAsked", "the cluster's network"}, true
 }

@@ -113,8 +113,24 @@ func (in *Input) ingress(f *v1alpha1.FrontendComponent) *networkingv1.Ingress {
 	return i
 }
 
-// networkPolicies let nobody in but the environment itself, to the ports of the frontend pods that are in no environment, and to
-// the database what backs it up.
+// NetworkAsAsked says whether the network is as an environment asks for it: whether it is so, a reason in one word, and more.
+func NetworkAsAsked(spec *v1alpha1.EnvironmentSpec, s *Settings) (asked bool, reason, message string) {
+	n := spec.Network
+	switch {
+	case n == nil:
+		return true, "AsAsked", "nothing was asked for"
+	case n.Subnet != "" || n.Gateway != "":
+		return false, "NotApplicable", "the cluster has one network: an environment has no subnet and no gateway of its own"
+	case n.Isolated && len(s.OutsideNetworks) > 0:
+		return true, "Isolated", "NetworkPolicies let nobody else of the cluster in, if its network enforces them, and to the ports from outside only environments.outsideNetworks"
+	case n.Isolated:
+		return true, "Isolated", "NetworkPolicies let nobody else in, if the cluster's network enforces them; nor anybody from outside of the cluster: environments.outsideNetworks names nobody"
+	}
+	return true, "AsAsked", "the cluster's network"
+}
+
+// networkPolicies let nobody in but the environment itself, to the ports of the frontend pods that are in no environment, to
+// those that are published who is outside of the cluster, and to the database what backs it up.
 func (in *Input) networkPolicies(components []Component) []runtime.Object {
 	if n := in.Environment.Spec.Network; n == nil || !n.Isolated {
 		return nil
@@ -135,14 +151,31 @@ func (in *Input) networkPolicies(components []Component) []runtime.Object {
 	if f := find(components, Frontend); f != nil && len(f.Container.Ports) > 0 {
 		// An environment has a namespace of its own, or shares one: what has the label on neither is in none.
 		none := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: v1alpha1.EnvironmentLabel, Operator: metav1.LabelSelectorOpDoesNotExist}}}
-		rule := networkingv1.NetworkPolicyIngressRule{From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: none, PodSelector: none}}}
-		for i := range f.Container.Ports {
-			p := &f.Container.Ports[i]
-			rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{
-				Protocol: new(corev1.Protocol(protocolOf(p))), Port: new(intstr.FromInt32(p.ContainerPort)),
-			})
+		out = append(out, policy("isolated-frontend", in.selects(Frontend), networkingv1.NetworkPolicyIngressRule{
+			From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: none, PodSelector: none}}, Ports: policyPorts(f),
+		}))
+	}
+	for i := range components {
+		if c := &components[i]; len(c.Container.Ports) > 0 && (in.Settings.Exposure != ExposeNone || c.Name == Frontend) && len(in.Settings.OutsideNetworks) > 0 {
+			out = append(out, policy(outside(c.Name), in.selects(c.Name), in.fromOutside(c)))
 		}
-		out = append(out, policy("isolated-frontend", in.selects(Frontend), rule))
 	}
 	return append(out, in.backupPolicies()...)
+}
+
+// fromOutside lets who is outside of the cluster in to the ports of a component.
+func (in *Input) fromOutside(c *Component) networkingv1.NetworkPolicyIngressRule {
+	rule := networkingv1.NetworkPolicyIngressRule{Ports: policyPorts(c)}
+	for _, network := range in.Settings.OutsideNetworks {
+		rule.From = append(rule.From, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: network}})
+	}
+	return rule
+}
+
+func policyPorts(c *Component) (ports []networkingv1.NetworkPolicyPort) {
+	for i := range c.Container.Ports {
+		p := &c.Container.Ports[i]
+		ports = append(ports, networkingv1.NetworkPolicyPort{Protocol: new(corev1.Protocol(protocolOf(p))), Port: new(intstr.FromInt32(p.ContainerPort))})
+	}
+	return ports
 }

@@ -3,6 +3,7 @@
 package environment
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -113,6 +114,62 @@ func TestIsolated(t *testing.T) {
 	assert.Equal(t, []string{"isolated", "isolated-backups"}, names[*networkingv1.NetworkPolicy](list))
 }
 
+// ENV-11: an isolated environment is reached from outside where that is said, at the ports that are published.
+func TestIsolatedAndReachedFromOutside(t *testing.T) {
+	networks := []string{"10.1.0.0/16", "2001:db8::/32"}
+	isolated := specOf(func(s *v1alpha1.EnvironmentSpec) { s.Network = &v1alpha1.EnvironmentNetwork{Isolated: true} })
+	for exposure, want := range map[Exposure][]string{
+		ExposeLoadBalancer: {"backend-outside", "database-outside", "frontend-outside", "redis-cache-outside"},
+		ExposeHostPort:     {"backend-outside", "database-outside", "frontend-outside", "redis-cache-outside"},
+		ExposeNone:         {"frontend-outside"}, // of Ingresses, whose controllers may have the addresses of nodes
+	} {
+		in := input(t, isolated, func(in *Input) { in.Settings.Exposure, in.Settings.OutsideNetworks = exposure, networks })
+		var got []string
+		for _, p := range of[*networkingv1.NetworkPolicy](Render(in)) {
+			component, is := strings.CutSuffix(p.Name, "-outside")
+			if !is {
+				continue
+			}
+			got = append(got, p.Name)
+			assert.Equal(t, in.selects(component), p.Spec.PodSelector.MatchLabels)
+			require.Len(t, p.Spec.Ingress, 1)
+			assert.Equal(t, []networkingv1.NetworkPolicyPeer{
+				{IPBlock: &networkingv1.IPBlock{CIDR: networks[0]}}, {IPBlock: &networkingv1.IPBlock{CIDR: networks[1]}},
+			}, p.Spec.Ingress[0].From)
+			c := find(Components(&in.Environment.Spec.Stack), component)
+			require.Len(t, p.Spec.Ingress[0].Ports, len(c.Container.Ports), "no port but its own")
+			for i, port := range p.Spec.Ingress[0].Ports {
+				assert.Equal(t, c.Container.Ports[i].ContainerPort, port.Port.IntVal)
+			}
+		}
+		assert.ElementsMatch(t, want, got, exposure)
+	}
+	open := input(t, func(in *Input) { in.Settings.OutsideNetworks = networks })
+	assert.Empty(t, of[*networkingv1.NetworkPolicy](Render(open)), "nobody is kept out of it")
+}
+
+func TestNetworkAsAsked(t *testing.T) {
+	for _, c := range []struct {
+		network *v1alpha1.EnvironmentNetwork
+		outside []string
+		asked   bool
+		reason  string
+		says    string
+	}{
+		{nil, nil, true, "AsAsked", "nothing was asked for"},
+		{&v1alpha1.EnvironmentNetwork{Name: "x"}, nil, true, "AsAsked", "the cluster's network"},
+		{&v1alpha1.EnvironmentNetwork{Subnet: "172.20.0.0/16", Isolated: true}, nil, false, "NotApplicable", "no subnet"},
+		{&v1alpha1.EnvironmentNetwork{Gateway: "172.20.0.1"}, nil, false, "NotApplicable", "no gateway"},
+		{&v1alpha1.EnvironmentNetwork{Isolated: true}, nil, true, "Isolated", "nor anybody from outside of the cluster"},
+		{&v1alpha1.EnvironmentNetwork{Isolated: true}, []string{"10.1.0.0/16"}, true, "Isolated", "from outside only environments.outsideNetworks"},
+	} {
+		asked, reason, message := NetworkAsAsked(&v1alpha1.EnvironmentSpec{Network: c.network}, &Settings{OutsideNetworks: c.outside})
+		assert.Equal(t, c.asked, asked, "%+v", c)
+		assert.Equal(t, c.reason, reason, "%+v", c)
+		assert.Contains(t, message, c.says)
+	}
+}
+
 // lets says whether policies let somebody in, as a network does that enforces them.
 func lets(t *testing.T, policies []*networkingv1.NetworkPolicy, to map[string]string, port int32, from, namespace map[string]string, same bool) bool {
 	t.Helper()
@@ -134,6 +191,9 @@ func lets(t *testing.T, policies []*networkingv1.NetworkPolicy, to map[string]st
 				open = open || r.Port.IntVal == port && *r.Protocol == corev1.ProtocolTCP
 			}
 			for _, peer := range rule.From {
+				if peer.IPBlock != nil {
+					continue // whoever is asked about is a pod
+				}
 				in := same
 				if peer.NamespaceSelector != nil {
 					in = selects(peer.NamespaceSelector, namespace)

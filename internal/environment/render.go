@@ -47,6 +47,8 @@ type Settings struct {
 	// the name of its listener that ends TLS.
 	Gateway     types.NamespacedName
 	TLSListener string
+	// OutsideNetworks are the CIDRs from which isolated environments are reached from outside of the cluster. None: nobody.
+	OutsideNetworks []string
 	// RunAsNonRoot refuses containers that run as root. Images of databases and web servers often start so.
 	RunAsNonRoot bool
 	// Quota bounds what an environment with a namespace of its own may use, as in a ResourceQuota.

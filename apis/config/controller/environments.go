@@ -95,6 +95,14 @@ type Environments struct {
 	// +optional
 	GatewayTLSListener string `json:"gatewayTLSListener"`
 
+	// outsideNetworks are the networks from which isolated environments are reached from outside of the cluster, at the ports
+	// that exposure leads to and at those of frontends: of clients, load balancers and nodes, as CIDRs. The network of the
+	// pods must not be in them: others of these pods would come in too. Default: none, which means that nobody does.
+	//
+	// +optional
+	// +listType=set
+	OutsideNetworks []string `json:"outsideNetworks"`
+
 	// runAsNonRoot refuses containers that run as root. Many images of databases and web servers start so. Default: false.
 	//
 	// +optional
@@ -134,7 +142,7 @@ var exposures = []string{"LoadBalancer", "NodePort", "HostPort", "None"}
 func defaultEnvironments() Environments {
 	return Environments{
 		NamespacePerEnvironment: true, NamespacePrefix: "env-", SchedulerName: "berth-scheduler", SpotPercent: 50,
-		Exposure: exposures[0], FirstPort: 30000, LastPort: 32767, HostPaths: []string{}, VolumeSize: "1Gi",
+		Exposure: exposures[0], FirstPort: 30000, LastPort: 32767, HostPaths: []string{}, OutsideNetworks: []string{}, VolumeSize: "1Gi",
 		GatewayTLSListener: "https", Quota: map[string]string{}, DefaultLimits: map[string]string{}, StartTimeoutSeconds: 600, HistoryLimit: 10,
 	}
 }
@@ -164,9 +172,7 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 		}
 	}
 	all = append(all, e.validateGateway(at)...)
-	if !slices.Contains(exposures, e.Exposure) {
-		all = append(all, field.NotSupported(at.Child("exposure"), e.Exposure, exposures))
-	}
+	all = append(all, e.validateOutside(at)...)
 	for i, p := range e.HostPaths {
 		if !path.IsAbs(p) || strings.Contains(p, "..") {
 			all = append(all, field.Invalid(at.Child("hostPaths").Index(i), p, "must be an absolute path"))
@@ -177,6 +183,17 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 		for key, value := range list {
 			all = append(all, amount(at.Child(name).Key(key), value)...)
 		}
+	}
+	return all
+}
+
+func (e *Environments) validateOutside(at *field.Path) (all field.ErrorList) {
+	if !slices.Contains(exposures, e.Exposure) {
+		all = append(all, field.NotSupported(at.Child("exposure"), e.Exposure, exposures))
+	}
+	for i, n := range e.OutsideNetworks {
+		// As the API server has it in a NetworkPolicy.
+		all = append(all, validation.IsValidCIDR(at.Child("outsideNetworks").Index(i), n)...)
 	}
 	return all
 }

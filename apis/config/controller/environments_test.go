@@ -40,3 +40,12 @@ func TestGateways(t *testing.T) {
 		})
 	}
 }
+
+// ENV-11
+func TestOutsideNetworks(t *testing.T) {
+	c := Default()
+	c.Environments.OutsideNetworks = []string{"10.1.0.0/16", "2001:db8::/32"}
+	require.Empty(t, c.Validate())
+	c.Environments.OutsideNetworks = []string{"10.1.0.0/16", "10.1.0.0"}
+	require.ErrorContains(t, c.Validate().ToAggregate(), `environments.outsideNetworks[1]: Invalid value: "10.1.0.0"`)
+}
