@@ -23,10 +23,12 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -35,6 +37,7 @@ import (
 	"berth.dev/berth/controllers/deploymentrecord"
 	"berth.dev/berth/controllers/environment"
 	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/fence"
 )
 
 const (
@@ -59,6 +62,8 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 	if err != nil {
 		return err
 	}
+	guard := fence.New(clock.RealClock{})
+	config.Wrap(guard.Wrap)
 	impatient := rest.CopyConfig(config)
 	impatient.Timeout = probeTimeout // discovery knows no context, and would outlast a pod's grace period
 	disco, err := discovery.NewDiscoveryClientForConfig(impatient)
@@ -90,6 +95,9 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 	if err := addAll(mgr, c, &reloader{source: src, running: &asRead, log: log}); err != nil {
 		return err
 	}
+	if err := addFence(mgr, guard, c.LeaderElection); err != nil {
+		return err
+	}
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run the controllers: %w", err)
 	}
@@ -114,6 +122,16 @@ func addAll(mgr ctrl.Manager, c *controller.Configuration, r *reloader) error {
 		retuneServices(c)
 	}
 	return mgr.Add(r)
+}
+
+// addFence has the fence see that the process runs, from when it leads, and the process end when it was stopped for too long.
+func addFence(mgr ctrl.Manager, guard *fence.Fence, election controller.LeaderElection) error {
+	if !election.Enabled {
+		return nil
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		return guard.Run(ctx, *inSeconds(election.RenewDeadlineSeconds))
+	}))
 }
 
 func clientConfig(c controller.ClientConnection) (*rest.Config, error) {

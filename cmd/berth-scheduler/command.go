@@ -20,14 +20,17 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/internal/fence"
 )
 
 // newCommand is kube-scheduler with the plugins of the options. It has the
 // flags, the set-up and the run of app.NewSchedulerCommand, which does not say
 // when the process comes to lead: leads is called then, once. A scheduler that
 // does not lead keeps its queue and its caches up to date as well, but takes
-// nothing from the queue.
-func newCommand(leads func(), plugins ...app.Option) *cobra.Command {
+// nothing from the queue. One that led and was stopped for longer than its
+// renew deadline takes nothing from it either: the fence is shut then.
+func newCommand(leads func(), guard *fence.Fence, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
 		Use: "berth-scheduler",
@@ -38,7 +41,7 @@ schedulerName, or in its place. Flags and configuration are those of
 kube-scheduler; the arguments of the plugins are in docs/configuration.md.`,
 		Args:              cobra.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, leads, plugins) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, leads, guard, plugins) },
 	}
 	verflag.AddFlags(opts.Flags.FlagSet("global"))
 	globalflag.AddGlobalFlags(opts.Flags.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
@@ -53,7 +56,7 @@ kube-scheduler; the arguments of the plugins are in docs/configuration.md.`,
 	return cmd
 }
 
-func run(cmd *cobra.Command, opts *options.Options, leads func(), plugins []app.Option) error {
+func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *fence.Fence, plugins []app.Option) error {
 	printVersion(cmd.OutOrStdout(), cmd.Flags())
 	verflag.PrintAndExitIfRequested()
 	features := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
@@ -70,11 +73,27 @@ func run(cmd *cobra.Command, opts *options.Options, leads func(), plugins []app.
 		f.AddMetrics()
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
-	lead := sync.OnceFunc(leads)
+	lead := sync.OnceFunc(func() {
+		leads()
+		if election := config.ComponentConfig.LeaderElection; election.LeaderElect {
+			go func() {
+				if err := guard.Run(ctx, election.RenewDeadline.Duration); err != nil {
+					klog.FromContext(ctx).Error(err, "Ending")
+					klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+				}
+			}()
+		}
+	})
 	next := scheduler.NextPod
 	scheduler.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 		lead()
-		return next(logger)
+		pod, err := next(logger)
+		if guard.Shut() {
+			logger.Error(fence.ErrShut, "No more pods are scheduled")
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return pod, err
 	}
 	return app.Run(ctx, config, scheduler)
 }

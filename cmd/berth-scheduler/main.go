@@ -11,12 +11,14 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client-go metrics, as in kube-scheduler
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the version metric
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/utils/clock"
 	// The plugins' arguments, so that a wrong field stops the scheduler at start.
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
 	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
 	_ "berth.dev/berth/apis/config/scheme"
+	"berth.dev/berth/internal/fence"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/resourcelimit"
 	"berth.dev/berth/plugins/topologyspread"
@@ -24,8 +26,9 @@ import (
 
 func main() {
 	leads := make(chan struct{})
-	command := newCommand(func() { close(leads) },
-		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory(capacitymix.OpenGates(leads))),
+	guard := fence.New(clock.RealClock{})
+	command := newCommand(func() { close(leads) }, guard,
+		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory(capacitymix.OpenGates(leads), capacitymix.FencedBy(guard.Shut))),
 		app.WithPlugin(resourcelimit.Name, resourcelimit.NewFactory()),
 		app.WithPlugin(topologyspread.Name, topologyspread.New),
 		app.WithPlugin(coscheduling.Name, coscheduling.New),

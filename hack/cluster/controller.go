@@ -27,6 +27,8 @@ type ControllerOptions struct {
 	Name string
 	// User is the identity it talks to the API server with. Default: BerthControllerUser.
 	User string
+	// Groups are the identity's.
+	Groups []string
 	// Kubeconfig is used instead of one for User, for instance one that goes through a proxy.
 	Kubeconfig string
 	// Args are added to the command line. The last value of a flag wins.
@@ -50,7 +52,7 @@ type Controller struct {
 func (c *Cluster) StartController(ctx context.Context, o ControllerOptions) (*Controller, error) {
 	p := &program{
 		name: orDefault(o.Name, "berth-controller"), binary: o.Binary, env: o.Env, noWait: o.NoWait,
-		user: orDefault(o.User, BerthControllerUser), kubeconfig: o.Kubeconfig,
+		user: orDefault(o.User, BerthControllerUser), groups: o.Groups, kubeconfig: o.Kubeconfig,
 	}
 	if err := c.prepareProgram(p); err != nil {
 		return nil, err

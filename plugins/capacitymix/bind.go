@@ -44,6 +44,9 @@ func (pl *CapacityMix) Bind(ctx context.Context, state fwk.CycleState, pod *core
 
 // bind makes the call as DefaultBinder does.
 func (pl *CapacityMix) bind(ctx context.Context, binding *corev1.Binding) error {
+	if err := pl.fenced(ctx); err != nil {
+		return err
+	}
 	cacher := pl.handle.APICacher()
 	if cacher == nil {
 		return pl.handle.ClientSet().CoreV1().Pods(binding.Namespace).Bind(ctx, binding, metav1.CreateOptions{})

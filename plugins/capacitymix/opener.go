@@ -231,6 +231,9 @@ func (o *opener) change(pod *corev1.Pod) (change func(*corev1.Pod), limitedTo st
 // then the pod keeps its claim, so that an answer that got lost changes nothing.
 func (o *opener) send(ctx context.Context, key types.NamespacedName, next *opening) {
 	defer o.queue.Done(key)
+	if o.fenced(ctx) != nil {
+		return
+	}
 	logger := klog.FromContext(ctx)
 	timed, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

@@ -74,10 +74,15 @@ type Option func(*factory)
 // leads: from when the channel is closed. Without it no gate is opened.
 func OpenGates(leads <-chan struct{}) Option { return func(f *factory) { f.leads = leads } }
 
+// FencedBy has the plugin write nothing more once shut says that the process
+// was stopped for so long that another one may lead.
+func FencedBy(shut func() bool) Option { return func(f *factory) { f.shut = shut } }
+
 // factory makes the plugins of one scheduler binary.
 type factory struct {
 	schedulers perscheduler.Parts[*shared]
 	leads      <-chan struct{}
+	shut       func() bool
 }
 
 func (f *factory) build(ctx context.Context, obj runtime.Object, handle framework.Handle) (framework.Plugin, error) {

@@ -38,6 +38,8 @@ type shared struct {
 	opener *opener
 	// unhurried resolves from the caches alone.
 	unhurried *policy.Resolver
+	// shut is FencedBy's; nil where nothing is fenced.
+	shut func() bool
 
 	gate perscheduler.Gate
 }
@@ -45,7 +47,7 @@ type shared struct {
 // join returns the shared part for a profile.
 func (f *factory) join(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs) (*shared, error) {
 	return f.schedulers.Join(ctx, handle,
-		func() (*shared, error) { return newShared(ctx, handle, args, f.leads) },
+		func() (*shared, error) { return newShared(ctx, handle, args, f.leads, f.shut) },
 		func(sh *shared) error { return sh.agree(args) })
 }
 
@@ -66,7 +68,7 @@ func (sh *shared) agree(args *config.CapacityMixArgs) error {
 	return nil
 }
 
-func newShared(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs, leads <-chan struct{}) (*shared, error) {
+func newShared(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs, leads <-chan struct{}, shut func() bool) (*shared, error) {
 	classifier, err := arguments.Classifier(args)
 	if err != nil {
 		return nil, fmt.Errorf("pluginConfig.%s.args.%w", Name, err)
@@ -81,6 +83,7 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 		pods:        factory.Core().V1().Pods().Lister(),
 		reports:     newReports(handle.EventRecorder),
 		underway:    newUnderway(maxBindings, bindingPatience),
+		shut:        shut,
 	}
 	if sh.opener, err = newOpener(ctx, sh, handle, leads); err != nil {
 		return nil, fmt.Errorf("pluginConfig.%s.args.%w", Name, err)
@@ -102,6 +105,17 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 		return nil, err
 	}
 	return sh, nil
+}
+
+// fenced comes before every write. In a process that must not write any more it
+// waits for the end, which is near: an error would have the scheduler write that
+// the pod could not be scheduled.
+func (sh *shared) fenced(ctx context.Context) error {
+	if sh.shut == nil || !sh.shut() {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // wait returns once the ledger has seen the first list of everything that it

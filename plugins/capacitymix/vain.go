@@ -107,6 +107,9 @@ func (f *fallbacks) due(pod *corev1.Pod, p *policy.Policy) (again time.Duration,
 // have been bound. An answer that got lost changes nothing: the watch says
 // whether the pod is gone.
 func (f *fallbacks) delete(ctx context.Context, key types.NamespacedName, pod *corev1.Pod, p *policy.Policy) {
+	if f.fenced(ctx) != nil {
+		return
+	}
 	f.mark(pod.UID, func(w *waiting) { w.inVain = true })
 	timed, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

@@ -4,6 +4,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,21 @@ type Request struct {
 	Code                 int
 	// At is when the API server received it.
 	At time.Time
+}
+
+// WritesOf returns what a replica of a program, which has its name as a group, asked to have written since a moment, but for
+// leases.
+func (w *World) WritesOf(replica string, since time.Time) (list []string) {
+	w.T.Helper()
+	entries, err := w.Cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
+		return slices.Contains(e.User.Groups, replica) && e.RequestReceived.After(since) && e.ObjectRef.Resource != "leases" && Request{Verb: e.Verb}.Write()
+	})
+	require.NoError(w.T, err)
+	for _, e := range entries {
+		o := e.ObjectRef
+		list = append(list, fmt.Sprintf("%s %s/%s %s/%s: %d", e.Verb, o.Resource, o.Subresource, o.Namespace, o.Name, e.ResponseStatus.Code))
+	}
+	return list
 }
 
 // OK reports whether the request succeeded.

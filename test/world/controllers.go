@@ -75,7 +75,7 @@ func (w *World) startController(o cluster.ControllerOptions, changes ...func(*co
 	}
 	file := filepath.Join(w.T.TempDir(), "config.yaml")
 	w.writeConfiguration(file, config)
-	o.Binary, o.ConfigFile = shared.controller, file
+	o.Binary, o.ConfigFile, o.Groups = shared.controller, file, []string{o.Name}
 	c, err := w.Cluster.StartController(w.Ctx, o)
 	require.NoError(w.T, err)
 	w.T.Cleanup(func() {
@@ -252,6 +252,22 @@ func End(c *cluster.Controller, kill bool) {
 		c.Terminate()
 	}
 	<-c.Done()
+}
+
+// program is a scheduler or a controller.
+type program interface {
+	Done() <-chan struct{}
+	LogTail(lines int) string
+}
+
+// WaitEnded waits until a program has ended by itself.
+func (w *World) WaitEnded(p program) {
+	w.T.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(SettleTimeout):
+		require.FailNow(w.T, "it does not end", p.LogTail(20))
+	}
 }
 
 // StatusWrites returns the writes of the controller to the status of the test's mixes.

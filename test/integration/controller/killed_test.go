@@ -13,6 +13,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/test/world"
 )
 
@@ -67,6 +68,31 @@ func TestAReplicaThatStandsByTakesOverWhenTheLeaderIsKilledInTheMiddleOfAMove(t 
 	assertEvicted(w, away)
 	_, ready := recording.FewestReady(capacity.OnDemand, replicas)
 	assert.GreaterOrEqual(t, ready, replicas-2, "Ready replicas at any instant: the budget is one, and one more for a kill")
+}
+
+// I10: a leader that is stopped until another one has taken over, and then goes on, writes nothing and ends.
+func TestALeaderThatGoesOnAfterAnotherOneTookOverWritesNothing(t *testing.T) {
+	w := stray(t, time.Second)
+	first := w.Controller(world.Impatient)
+	w.WaitEvictions(1)
+	first.Pause()
+	defer first.Resume()
+	second := w.StartController("berth-controller-2", world.Impatient)
+	w.Eventually("the second leads", func() (bool, string) {
+		return w.Metric(second, "leader_election_master_status", nil) == 1, second.LogTail(3)
+	})
+	w.WaitExact("web", seventy, replicas, world.SettleTimeout)
+	w.WaitSatisfied("web")
+
+	// What the first finds when it goes on asks for evictions, and for a status.
+	w.ChangeMix("web", func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 0 })
+	w.WaitEvictions(len(w.Evictions()) + 1)
+	resumed := time.Now()
+	first.Resume()
+	w.WaitEnded(first)
+	w.WaitExact("web", mix.New(0, 2), replicas, world.SettleTimeout)
+	assert.Empty(t, w.WritesOf("berth-controller", resumed))
+	assert.NotEmpty(t, w.WritesOf("berth-controller-2", resumed), "which is how the other one is seen")
 }
 
 func TestFailedMovesAreRememberedByTheNextLeader(t *testing.T) {

@@ -7,11 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/world"
 )
 
@@ -45,6 +48,7 @@ func (p *pair) start() *cluster.Scheduler {
 	}
 	p.started++
 	o.Name = fmt.Sprintf("replica-%d", p.started)
+	o.Groups = []string{o.Name} // by which the audit log tells them apart
 	return p.w.RunScheduler(o)
 }
 
@@ -95,4 +99,31 @@ func TestTheMixIsExactAfterTheLeaderOfTwoSchedulersIsKilledOrTerminatedInTheMidd
 			})
 		})
 	}
+}
+
+// I10, F4: a leader that is stopped until another one has taken over, and then goes on, writes nothing and ends.
+func TestALeaderThatGoesOnAfterAnotherOneTookOverWritesNothing(t *testing.T) {
+	w := world.New(t, wide()...)
+	p := newPair(w)
+	h := w.History()
+	m := mix.New(70, 7)
+	create := func(app string) {
+		w.Create(builders.CapacityMix(app, m.SpotPercent, m.MinOnDemand), builders.Deployment(app, burst))
+	}
+	create("first")
+	await(w, h, 40)
+	old, name := p.leader, "replica-1"
+	old.Pause()
+	defer old.Resume()
+	p.succeed()
+	w.RequireExact("first", m, burst)
+
+	create("second")
+	await(w, h, burst+20) // there is work for both
+	resumed := time.Now()
+	old.Resume()
+	w.WaitEnded(old)
+	w.RequireExact("second", m, burst)
+	w.AssertBoundOnce(h)
+	assert.Empty(t, w.WritesOf(name, resumed))
 }
