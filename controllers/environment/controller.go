@@ -73,8 +73,8 @@ type Tuning struct {
 type Reconciler struct {
 	Options
 	tuning atomic.Pointer[Tuning]
-	// retuned asks for a look at all environments.
-	retuned chan event.GenericEvent
+	// everything asks for a look at all environments.
+	everything chan event.GenericEvent
 	// ports has what was allocated and the cache has not seen yet. One environment is given ports at a time.
 	ports struct {
 		sync.Mutex

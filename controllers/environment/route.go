@@ -112,7 +112,7 @@ func (r *Reconciler) domains(l *look) (says environment.Acceptance, asked bool) 
 
 // watchRoutes has environments looked at when their HTTPRoutes change. They have a cache of their own, of metadata: that of the
 // manager cannot be made for a kind that is not served.
-func watchRoutes(mgr ctrl.Manager) (source.Source, error) {
+func watchRoutes(mgr ctrl.Manager, synced func()) (source.Source, error) {
 	has, err := labels.NewRequirement(v1alpha1.EnvironmentLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, err
@@ -127,12 +127,24 @@ func watchRoutes(mgr ctrl.Manager) (source.Source, error) {
 	if err := mgr.Add(routes); err != nil {
 		return nil, fmt.Errorf("add a cache of HTTPRoutes: %w", err)
 	}
-	return routesOf(routes), nil
+	return routesOf(routes, synced), nil
 }
 
-// routesOf is a source that the start does not wait for: it asks again until HTTPRoutes are served.
-func routesOf(routes cache.Cache) source.Source {
+// routesOf is a source that the start does not wait for: it asks again until HTTPRoutes are served. Then it calls synced: of one
+// that was deleted before it heard of none.
+func routesOf(routes cache.Cache, synced func()) source.Source {
 	kind := &metav1.PartialObjectMetadata{}
 	kind.SetGroupVersionKind(environment.RouteKind)
-	return source.Func(source.Kind(routes, client.Object(kind), handler.EventHandler(toEnvironment{})).Start)
+	of := source.Kind(routes, client.Object(kind), handler.EventHandler(toEnvironment{}))
+	return source.Func(func(ctx context.Context, q queue) error {
+		if err := of.Start(ctx, q); err != nil {
+			return err
+		}
+		go func() {
+			if of.WaitForSync(ctx) == nil && ctx.Err() == nil {
+				synced()
+			}
+		}()
+		return nil
+	})
 }

@@ -304,10 +304,18 @@ func TestTheConditionOfDomains(t *testing.T) {
 	assert.Empty(t, reasonOf(t, public, none))
 }
 
-// A start waits for every source that says when it is filled: one of a kind that is not served never is.
+// A start waits for every source that says when it is filled: one of a kind that is not served never is. Once it is filled all are
+// looked at, since a route may have been deleted before.
 func TestTheStartDoesNotWaitForRoutes(t *testing.T) {
-	routes := routesOf(&informertest.FakeInformers{})
+	synced, scheme := make(chan struct{}), runtime.NewScheme()
+	scheme.AddKnownTypeWithName(environment.RouteKind, &metav1.PartialObjectMetadata{})
+	routes := routesOf(&informertest.FakeInformers{Scheme: scheme, Synced: new(true)}, func() { close(synced) })
 	_, waits := routes.(source.SyncingSource)
 	assert.False(t, waits)
 	require.NoError(t, routes.Start(t.Context(), nil))
+	select {
+	case <-synced:
+	case <-time.After(time.Minute):
+		require.Fail(t, "nobody is told that they are read")
+	}
 }

@@ -49,7 +49,7 @@ func Labelled() []client.Object {
 // Add adds the controller to a manager that is not started yet. The manager's cache must keep no others of the kinds of
 // Labelled than those with ComponentLabel.
 func Add(mgr ctrl.Manager, o Options) (*Reconciler, error) {
-	r := &Reconciler{Options: o, retuned: make(chan event.GenericEvent, 1)}
+	r := &Reconciler{Options: o, everything: make(chan event.GenericEvent, 1)}
 	r.tuning.Store(&o.Tuning)
 	b := ctrl.NewControllerManagedBy(mgr).Named("environment").
 		For(&v1alpha1.Environment{}, builder.WithPredicates(apply.AsksForMore(v1alpha1.EnvironmentFinalizer))).
@@ -58,13 +58,13 @@ func Add(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 		b = b.Watches(kind, toEnvironment{})
 	}
 	if o.Settings.Gateway.Name != "" {
-		routes, err := watchRoutes(mgr)
+		routes, err := watchRoutes(mgr, r.lookAtAll)
 		if err != nil {
 			return nil, err
 		}
 		b = b.WatchesRawSource(routes)
 	}
-	b = b.WatchesRawSource(source.Channel(r.retuned, handler.EnqueueRequestsFromMapFunc(r.all)))
+	b = b.WatchesRawSource(source.Channel(r.everything, handler.EnqueueRequestsFromMapFunc(r.all)))
 	if err := b.Complete(r); err != nil {
 		return nil, fmt.Errorf("add the controller of Environments: %w", err)
 	}
@@ -74,9 +74,13 @@ func Add(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 // Retune has all environments looked at by another tuning. It never blocks.
 func (r *Reconciler) Retune(t Tuning) {
 	r.tuning.Store(&t)
+	r.lookAtAll()
+}
+
+func (r *Reconciler) lookAtAll() {
 	select {
-	case r.retuned <- event.GenericEvent{Object: &v1alpha1.Environment{}}:
-	default: // a look at all is asked for already
+	case r.everything <- event.GenericEvent{Object: &v1alpha1.Environment{}}:
+	default: // it is asked for already
 	}
 }
 
@@ -84,7 +88,7 @@ func (r *Reconciler) Retune(t Tuning) {
 func (r *Reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list v1alpha1.EnvironmentList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Cannot list Environments: the new configuration takes effect at their next look")
+		log.FromContext(ctx).Error(err, "Cannot list Environments: they are looked at when their time comes")
 	}
 	for i := range list.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
