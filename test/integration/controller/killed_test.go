@@ -4,6 +4,7 @@ package controller_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,15 +75,18 @@ func TestAReplicaThatStandsByTakesOverWhenTheLeaderIsKilledInTheMiddleOfAMove(t 
 func TestALeaderThatGoesOnAfterAnotherOneTookOverWritesNothing(t *testing.T) {
 	w := stray(t, time.Second)
 	first := w.Controller(world.Impatient)
-	w.WaitEvictions(1)
+	w.WaitExact("web", seventy, replicas, world.SettleTimeout)
+	w.WaitSatisfied("web")
+	w.Eventually("no request is under way", func() (bool, string) { // which could not be taken back
+		writes := w.WritesOf("berth-controller", time.Now().Add(-world.Short))
+		return len(writes) == 0, strings.Join(writes, ", ")
+	})
 	first.Pause()
 	defer first.Resume()
 	second := w.StartController("berth-controller-2", world.Impatient)
 	w.Eventually("the second leads", func() (bool, string) {
 		return w.Metric(second, "leader_election_master_status", nil) == 1, second.LogTail(3)
 	})
-	w.WaitExact("web", seventy, replicas, world.SettleTimeout)
-	w.WaitSatisfied("web")
 
 	// What the first finds when it goes on asks for evictions, and for a status.
 	w.ChangeMix("web", func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 0 })
