@@ -149,15 +149,6 @@ func (c *Cluster) controllerManagerArgs() []string {
 	}
 }
 
-func (c *Cluster) kwokArgs() []string {
-	return []string{
-		"--kubeconfig=" + c.componentKubeconfig(KWOK),
-		"--config=" + c.kwokConfig(),
-		"--manage-nodes-with-annotation-selector=" + kwokNodeAnnotation + "=fake",
-		fmt.Sprintf("--server-address=127.0.0.1:%d", c.ports.kwok),
-	}
-}
-
 // healthURL returns where a component says that it is ready.
 func (c *Cluster) healthURL(name string) string {
 	switch name {
@@ -248,15 +239,6 @@ func waitServiceAccount(ctx context.Context, client kubernetes.Interface, namesp
 	})
 	if err != nil {
 		return fmt.Errorf("wait for the service account of namespace %s: %w", namespace, err)
-	}
-	return nil
-}
-
-// releaseNodeLeases deletes the leases of all nodes.
-func (c *Cluster) releaseNodeLeases(ctx context.Context) error {
-	leases := c.Client().CoordinationV1().Leases("kube-node-lease")
-	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return fmt.Errorf("release node leases: %w", err)
 	}
 	return nil
 }
