@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,9 +48,6 @@ func (r *Reconciler) remove(ctx context.Context, env *v1alpha1.Environment) (rec
 
 // removeAll deletes what is there, and says what is left of it, "" for nothing.
 func (r *Reconciler) removeAll(ctx context.Context, l *look) (left string, err error) {
-	if own(l.env) && l.env.Spec.VolumeRetention != v1alpha1.VolumeRetentionRetain {
-		return r.removeNamespace(ctx, l.env)
-	}
 	left, kept, err := r.removeObjects(ctx, l)
 	switch {
 	case err != nil:
@@ -63,27 +62,44 @@ func (r *Reconciler) removeAll(ctx context.Context, l *look) (left string, err e
 	return r.removeNamespace(ctx, l.env)
 }
 
-// removeObjects deletes one by one what was made for an environment, but for what is retained, and says what is left.
+// removeObjects deletes what was made for an environment, but for what is retained, and says what is left. What runs pods goes
+// first, and they: what keeps others away from them lasts as long as they do. A namespace that is deleted with all that in it stays
+// longer: its controller looks again after half of the pods' grace period, and after seconds where something has a finalizer.
 func (r *Reconciler) removeObjects(ctx context.Context, l *look) (left string, kept []client.Object, err error) {
 	if err := r.observe(ctx, l); err != nil {
 		return "", nil, err
 	}
-	retain := l.env.Spec.VolumeRetention == v1alpha1.VolumeRetentionRetain && l.hasClaims()
-	for i := range l.there {
-		c := &l.there[i]
-		if retain && c.holdsData() {
-			kept = append(kept, c.Object)
-			continue
-		}
-		if err := apply.Delete(ctx, r.Client, c.Object); err != nil {
-			return "", nil, err
-		}
-		left = c.kind + " " + c.GetName()
-	}
+	left, err = r.removeEach(ctx, l, (*child).runsPods)
 	if left == "" && len(l.pods) > 0 {
 		left = "Pod " + l.pods[0].Name
 	}
-	return left, kept, nil
+	if left != "" || err != nil {
+		return left, nil, err
+	}
+	retain := l.env.Spec.VolumeRetention == v1alpha1.VolumeRetentionRetain && l.hasClaims()
+	left, err = r.removeEach(ctx, l, func(c *child) bool {
+		if retain && c.holdsData() {
+			kept = append(kept, c.Object)
+			return false
+		}
+		return true
+	})
+	return left, kept, err
+}
+
+// removeEach deletes the objects that are there and match, and says which is left.
+func (r *Reconciler) removeEach(ctx context.Context, l *look, match func(*child) bool) (left string, err error) {
+	for i := range l.there {
+		c := &l.there[i]
+		if !match(c) {
+			continue
+		}
+		if err := apply.Delete(ctx, r.Client, c.Object); err != nil {
+			return "", err
+		}
+		left = c.kind + " " + c.GetName()
+	}
+	return left, nil
 }
 
 // hasClaims reports whether there are volumes that hold what components have written.
@@ -95,6 +111,15 @@ func (l *look) hasClaims() bool {
 // volume was first used, and nobody else may know it.
 func (c *child) holdsData() bool {
 	return c.kind == claimKind || c.kind == secretKind && c.GetName() == environment.Database
+}
+
+// runsPods reports whether an object is what a component runs as.
+func (c *child) runsPods() bool {
+	switch c.Object.(type) {
+	case *appsv1.Deployment, *appsv1.StatefulSet, *batchv1.Job:
+		return true
+	}
+	return false
 }
 
 // removeNamespace deletes the namespace that was made for an environment, with all that is in it.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/world"
 )
 
 // ENV-04, ENV-05, ENV-10, ENV-18, ENV-21, ENV-22
@@ -63,4 +64,17 @@ func TestAnEnvironmentRunsAndGoesAgain(t *testing.T) {
 		_, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, e.Status.Namespace, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), ""
 	})
+	// Its pods went first, then what was around them, then the namespace.
+	requests := s.AuditAll(func(r world.Request) bool { return r.Verb == "delete" && r.OK() && r.Namespace == e.Status.Namespace })
+	slices.SortStableFunc(requests, func(a, b world.Request) int { return a.At.Compare(b.At) })
+	var deleted []string
+	for _, r := range requests {
+		deleted = append(deleted, r.Resource)
+	}
+	pods, around, end := slices.Index(deleted, "pods"), slices.Index(deleted, "services"), slices.Index(deleted, "namespaces")
+	require.GreaterOrEqual(t, pods, 0, deleted)
+	require.Greater(t, around, pods, deleted)
+	assert.NotContains(t, deleted[around:], "pods", deleted)
+	require.Greater(t, end, around, deleted)
+	assert.NotContains(t, deleted[end:], "services", deleted)
 }
