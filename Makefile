@@ -97,9 +97,10 @@ test-unit: ## Unit and property tests
 test-race: ## The concurrent packages under the race detector
 	CGO_ENABLED=1 go test -race ./internal/... ./plugins/... ./controllers/...
 
+# Control planes and programs that live for a minute or two collect garbage for an eighth of their CPU time: less of it then.
 .PHONY: test-integration
 test-integration: ## Tests on a real control plane, two suites beside one another: each waits half of its time; Berth is built with -race
-	go test -p 2 -timeout 30m ./hack/cluster/... ./hack/demo/... ./test/integration/...
+	GOGC=400 GOMEMLIMIT=1GiB go test -p 2 -timeout 30m ./hack/cluster/... ./hack/demo/... ./test/integration/...
 
 .PHONY: test-faults
 test-faults: ## Storms, flapping, kills and outages at their full length (minutes; not in `make test`)

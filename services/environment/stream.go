@@ -17,28 +17,29 @@ import (
 // serveLogs answers GetEnvironmentLogs.
 func serveLogs(srv any, stream grpc.ServerStream) error {
 	f := srv.(*front)
-	err := f.logs(stream)
+	id, err := f.logs(stream)
 	if err == nil {
 		return nil
 	}
 	e := server.AsError(err)
 	if _, ours := errors.AsType[*server.Error](err); !ours && e.Code == codes.Internal {
-		f.core.log.Error(err, "A call did not work", "method", "GetEnvironmentLogs")
+		f.core.log.Error(err, "A call did not work", "method", "GetEnvironmentLogs", "environment", id)
 	}
 	return e.GRPCStatus().Err()
 }
 
-func (f *front) logs(stream grpc.ServerStream) error {
+// logs returns the id of the environment too, once it is known.
+func (f *front) logs(stream grpc.ServerStream) (id string, err error) {
 	ctx := stream.Context()
 	namespace, err := f.namespaceOf(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var req schedulerv1.GetEnvironmentLogsRequest
 	if err := receive(stream, &req); err != nil {
-		return err
+		return "", err
 	}
-	return f.core.logs(ctx, namespace, &req, func(m *schedulerv1.GetEnvironmentLogsResponse) error { return stream.SendMsg(m) })
+	return req.GetId(), f.core.logs(ctx, namespace, &req, func(m *schedulerv1.GetEnvironmentLogsResponse) error { return stream.SendMsg(m) })
 }
 
 // maxLogsRequest bounds a request for logs, in bytes: it has an id and the name of a component.

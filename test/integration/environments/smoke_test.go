@@ -5,9 +5,12 @@ package environments_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,7 +105,7 @@ func golden() *schedulerv1.EnvironmentSpecification {
 	}
 }
 
-// ENV-02, ENV-12, ENV-13, ENV-14, ENV-15, ENV-17, ENV-18, ENV-21, ENV-30, ENV-31, ENV-35, ENV-47, ENV-54
+// ENV-02, ENV-12, ENV-13, ENV-14, ENV-15, ENV-17, ENV-18, ENV-21, ENV-30, ENV-31, ENV-35, ENV-36, ENV-47, ENV-54
 func TestTheSmokeClientSucceedsInSequence(t *testing.T) {
 	w := serve(t)
 	c, ctx := w.client(), w.as(w.served.Editor)
@@ -199,6 +202,22 @@ func TestTheSmokeClientSucceedsInSequence(t *testing.T) {
 	w.gone(stored)
 	_, err = c.GetEnvironment(ctx, &schedulerv1.GetEnvironmentRequest{Id: id})
 	served.Refused(t, err, codes.NotFound, "", id)
+	w.logsSay(id)
+}
+
+// logsSay demands that every line that a controller logs about an environment has its id.
+func (s *scene) logsSay(id string) {
+	s.T.Helper()
+	log, err := os.ReadFile(s.process.LogPath())
+	require.NoError(s.T, err)
+	about := 0
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, s.Namespace) && (strings.Contains(line, ` controllerKind="Environment" `) || strings.Contains(line, `] "Audit" `)) {
+			about++
+			assert.Contains(s.T, line, fmt.Sprintf(" environment=%q", id))
+		}
+	}
+	assert.Greater(s.T, about, 5)
 }
 
 // templates are the pod templates of the components, as the API server counts their changes.
