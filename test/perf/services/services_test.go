@@ -26,6 +26,8 @@ const (
 	paced     = 6 * time.Second
 	// workers have a request under way each, until so many are answered.
 	workers, saturated = 16, 1_000
+	// created at most of them: the status of a new limit is written when its turn comes, five a second, and a turn waits for all.
+	created = 500
 )
 
 func TestMain(m *testing.M) {
@@ -68,7 +70,10 @@ func TestServices(t *testing.T) {
 type load func(call func(i int) error) (took []time.Duration, all time.Duration, err error)
 
 func (s *served) cases(op operation) []bench.Case {
-	n := perSecond * int(paced.Seconds())
+	n, answered := perSecond*int(paced.Seconds()), saturated
+	if op.name == "create" {
+		answered = created
+	}
 	settings := map[string]string{
 		"limits": fmt.Sprintf("%d; a list is a page of %d", kept, page), "caller": "one service account, one connection, plaintext to the service",
 		"update": "read and replace, in both ways", "service": "asks the API server for every call whether the caller may",
@@ -85,7 +90,7 @@ func (s *served) cases(op operation) []bench.Case {
 			return took, time.Since(began), err
 		}),
 		one(fmt.Sprintf("workers=%d", workers), map[string]float64{"workers": workers}, func(call func(int) error) ([]time.Duration, time.Duration, error) {
-			return bench.Saturated(workers, saturated, call)
+			return bench.Saturated(workers, answered, call)
 		}),
 	}
 }
