@@ -63,7 +63,7 @@ func (r *Reconciler) removeAll(ctx context.Context, l *look) (left string, err e
 }
 
 // removeObjects deletes what was made for an environment, but for what is retained, and says what is left. What runs pods goes
-// first, and they: what keeps others away from them lasts as long as they do. A namespace that is deleted with all that in it stays
+// first, and they: what keeps others away from them lasts as long as they do. A namespace that is deleted with all that is in it stays
 // longer: its controller looks again after half of the pods' grace period, and after seconds where something has a finalizer.
 func (r *Reconciler) removeObjects(ctx context.Context, l *look) (left string, kept []client.Object, err error) {
 	if err := r.observe(ctx, l); err != nil {

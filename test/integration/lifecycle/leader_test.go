@@ -126,8 +126,15 @@ func TestALeaderThatGoesOnAfterAnotherOneTookOverBindsNothing(t *testing.T) {
 	w.WaitEnded(old)
 	w.RequireExact("second", m, burst)
 	w.AssertBoundOnce(h)
+	// What was under way when it was stopped may be refused, and events of what it had done may follow. One that goes by what it
+	// knew before tries a hundred pods and more before leader election ends it.
+	const underWay = 20
+	tried := 0
 	for _, write := range w.WritesOf(name, resumed) {
-		// What was under way may be refused, and events of what it had done may follow.
-		assert.False(t, strings.HasPrefix(write, "create pods/binding") && strings.HasSuffix(write, ": 201"), write)
+		if strings.HasPrefix(write, "create pods/binding") {
+			tried++
+			assert.False(t, strings.HasSuffix(write, ": 201"), write)
+		}
 	}
+	assert.LessOrEqual(t, tried, underWay, "bindings tried")
 }
