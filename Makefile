@@ -160,7 +160,7 @@ bench-drain: ## Schedulers as processes of their own against the API server's fl
 	BERTH_BENCH=full $(BENCH) go test -count=1 -timeout 2h -v -run TestDrain ./test/perf/drain
 
 .PHONY: bench-services
-bench-services: ## The gRPC services under load, beside a plain client (about an hour, for what was written has to come to rest; BERTH_BENCH_CASES, BERTH_BENCH_ROUNDS)
+bench-services: ## The gRPC services under load, beside a plain client (over an hour, for what was written has to come to rest; BERTH_BENCH_CASES, BERTH_BENCH_ROUNDS)
 	BERTH_BENCH=full $(BENCH) go test -count=1 -timeout 1h -v -run TestServices ./test/perf/services
 
 .PHONY: bench-upstream

@@ -22,6 +22,8 @@ import (
 const (
 	// kept is how many limits there are to read, page how many a list has.
 	kept, page = 500, 50
+	// created is how many are created at most in a turn: the statuses of new ones are written five a second, and a turn waits for all.
+	created = 500
 )
 
 func keptName(i int) string { return fmt.Sprintf("limit-%03d", i%kept) }
@@ -30,6 +32,8 @@ func keptName(i int) string { return fmt.Sprintf("limit-%03d", i%kept) }
 type operation struct {
 	name         string
 	grpc, direct func(i int) error
+	// most is how many are done in a turn without a pace; 0 for saturated.
+	most int
 }
 
 // selector is what every limit says of nodes.
@@ -58,7 +62,7 @@ func (s *served) operations() []operation {
 	newName := func() string { return fmt.Sprintf("made-%d", made.Add(1)) }
 	return []operation{
 		{
-			name: "create",
+			name: "create", most: created,
 			grpc: func(int) error {
 				_, err := c.CreateResourceLimit(grown, &anyform.CreateResourceLimitRequest{Name: newName(), Limits: message()})
 				return err
