@@ -26,7 +26,7 @@ func (p *parts) addDeployments() error {
 		Recorder: p.mgr.GetEventRecorderFor(deploymentrecord.FieldOwner),
 		Settings: deployment.Settings{
 			DefaultFunctionImage: d.DefaultFunctionImage, ODGM: features.ODGM, ODGMImage: d.ODGMImage, SchedulerName: d.SchedulerName,
-			Enforce: features.NFREnforcement && features.Prometheus, HPA: features.HPA, MaxReplicas: d.NFR.MaxReplicas,
+			Router: d.RouterAddress(), Enforce: features.NFREnforcement && features.Prometheus, HPA: features.HPA, MaxReplicas: d.NFR.MaxReplicas,
 			Reliability: deployment.Reliability{
 				OnDemand: deployment.Number(d.Reliability.OnDemandAvailability), InterruptionsPerHour: deployment.Number(d.Reliability.InterruptionsPerHour),
 				RecoveryMinutes: float64(d.Reliability.RecoveryMinutes),

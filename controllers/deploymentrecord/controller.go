@@ -168,9 +168,7 @@ func (r *Reconciler) render(ctx context.Context, rec *v1alpha1.DeploymentRecord)
 	if choice.UnknownHint != "" {
 		log.FromContext(ctx).Info("No template goes by the name that the record asks for, so one was chosen", "hint", choice.UnknownHint, "template", choice.Template.Name)
 	}
-	settings := r.Settings
-	settings.Router = r.around.routerAddress()
-	rendered, err := deployment.Render(rec, choice.Template, settings)
+	rendered, err := deployment.Render(rec, choice.Template, r.Settings)
 	if err == nil {
 		err = r.possible(rendered)
 	}

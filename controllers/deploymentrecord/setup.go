@@ -28,7 +28,7 @@ import (
 
 const (
 	workers = 8
-	// lookAround is how often it is asked which API groups are served, and whether there is a zenoh router.
+	// lookAround is how often the served API groups are read.
 	lookAround = 10 * time.Second
 )
 
@@ -41,7 +41,7 @@ func Add(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	}
 	r := &Reconciler{Options: o}
 	all := make(chan event.GenericEvent, 1)
-	r.around = &surroundings{groups: disco.ServerGroups, router: r.findRouter, every: lookAround, changed: func() {
+	r.around = &surroundings{groups: disco.ServerGroups, every: lookAround, changed: func() {
 		all <- event.GenericEvent{Object: &v1alpha1.DeploymentTemplate{}}
 	}}
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {

@@ -11,13 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// surroundings are what the cluster has that changes what is rendered: the API
-// groups that are served, and a zenoh router. Both may come and go while this
-// runs, and nothing says so: they are asked for.
+// surroundings are the API groups that the cluster serves: they change what is
+// rendered. No watch reports them, so they are polled.
 type surroundings struct {
-	// groups and router ask the API server.
 	groups func() (*metav1.APIGroupList, error)
-	router func(context.Context) (string, error)
 	// appeared is called once Knative is served, until it returns true, and changed whenever something is another.
 	appeared func() bool
 	changed  func()
@@ -26,8 +23,6 @@ type surroundings struct {
 	mu    sync.RWMutex
 	known map[string]bool
 	watch bool
-	// zenoh is the address of the router, "" if there is none; nil is not known yet.
-	zenoh *string
 }
 
 func (s *surroundings) served(group string) bool {
@@ -43,22 +38,12 @@ func (s *surroundings) watched() bool {
 	return s.watch
 }
 
-// routerAddress is where a zenoh router answers, "" if there is none.
-func (s *surroundings) routerAddress() string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.zenoh == nil {
-		return ""
-	}
-	return *s.zenoh
-}
-
 // settled reports whether it is known what there is, and everything that is served
 // can be listed. A record that was looked at before would be rendered without it.
 func (s *surroundings) settled() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.known != nil && s.zenoh != nil && (s.watch || !s.known[knativeGroup])
+	return s.known != nil && (s.watch || !s.known[knativeGroup])
 }
 
 // Start implements manager.Runnable.
@@ -77,8 +62,7 @@ func (s *surroundings) Start(ctx context.Context) error {
 
 // look asks once. What cannot be asked stays as it was.
 func (s *surroundings) look(ctx context.Context) {
-	knative, router := s.lookForGroups(ctx), s.lookForRouter(ctx)
-	if knative || router {
+	if s.lookForGroups(ctx) {
 		s.changed()
 	}
 }
@@ -105,19 +89,5 @@ func (s *surroundings) lookForGroups(ctx context.Context) (changed bool) {
 		s.mu.Unlock()
 		changed = true
 	}
-	return changed
-}
-
-// lookForRouter reports whether the router is another one.
-func (s *surroundings) lookForRouter(ctx context.Context) (changed bool) {
-	address, err := s.router(ctx)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Cannot look for a zenoh router")
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	changed = s.zenoh != nil && *s.zenoh != address
-	s.zenoh = &address
 	return changed
 }

@@ -3,8 +3,10 @@
 package controller
 
 import (
+	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -55,6 +57,12 @@ type Deployments struct {
 	//
 	// +optional
 	ODGMImage string `json:"odgmImage"`
+
+	// router is the Service of the zenoh router that functions and object data grid managers connect to, as namespace/name or
+	// namespace/name:port. Without a port it is 17447. Default: empty, which means none.
+	//
+	// +optional
+	Router string `json:"router"`
 
 	// reliability is what is known of the nodes: how much of a record may be on spot follows from it.
 	//
@@ -194,6 +202,43 @@ func defaultDeployments() Deployments {
 	}
 }
 
+// zenohPort is where zenoh routers listen by default.
+const zenohPort = "17447"
+
+// RouterAddress is the locator of the zenoh router, "" if there is none.
+func (d *Deployments) RouterAddress() string {
+	if d.Router == "" {
+		return ""
+	}
+	namespace, name, port := d.router()
+	return fmt.Sprintf("tcp/%s.%s.svc.cluster.local:%s", name, namespace, port)
+}
+
+func (d *Deployments) router() (namespace, name, port string) {
+	namespace, name, _ = strings.Cut(d.Router, "/")
+	name, port, is := strings.Cut(name, ":")
+	if !is {
+		port = zenohPort
+	}
+	return namespace, name, port
+}
+
+func (d *Deployments) validateRouter(path *field.Path) field.ErrorList {
+	if d.Router == "" {
+		return nil
+	}
+	namespace, name, port := d.router()
+	problems := append(validation.IsDNS1123Label(namespace), validation.IsDNS1035Label(name)...)
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		problems = append(problems, "its port must be a number from 1 to 65535")
+	}
+	var all field.ErrorList
+	for _, problem := range problems {
+		all = append(all, field.Invalid(path, d.Router, "must be namespace/name or namespace/name:port of a Service: "+problem))
+	}
+	return all
+}
+
 func (d *Deployments) validate(path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	if d.TemplateNamespace != "" {
@@ -202,6 +247,7 @@ func (d *Deployments) validate(path *field.Path) field.ErrorList {
 	if d.SchedulerName != "" {
 		all = append(all, named(path.Child("schedulerName"), d.SchedulerName, validation.IsDNS1123Subdomain)...)
 	}
+	all = append(all, d.validateRouter(path.Child("router"))...)
 	all = append(all, d.Reliability.validate(path.Child("reliability"))...)
 	all = append(all, d.Prometheus.validate(path.Child("prometheus"))...)
 	return append(all, d.NFR.validate(path.Child("nfr"))...)

@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/world"
 )
 
 func TestTemplatesSayWhetherTheyCanBeRenderedAndByHowManyRecords(t *testing.T) {
@@ -69,29 +71,39 @@ func TestTemplatesSayWhetherTheyCanBeRenderedAndByHowManyRecords(t *testing.T) {
 	is(s.Namespace, s.Namespace, metav1.ConditionTrue, 1)
 }
 
-// A zenoh router may come and go, and nobody restarts the controller.
-func TestFunctionsAreToldOfAZenohRouter(t *testing.T) {
+// peers are the zenoh variables of the function of a record.
+func (s *scene) peers(name string) (peers, mode string) {
+	s.T.Helper()
+	for _, e := range s.deployment(name).Spec.Template.Spec.Containers[0].Env {
+		switch e.Name {
+		case "OPRC_ZENOH_PEERS":
+			peers = e.Value
+		case "OPRC_ZENOH_MODE":
+			mode = e.Value
+		}
+	}
+	return peers, mode
+}
+
+// A Service of another tenant must not redirect the data plane of records.
+func TestAServiceThatLooksLikeAZenohRouterIsNotOne(t *testing.T) {
 	s := start(t)
+	router := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "router", Labels: map[string]string{"app": "router", "platform": "oaas"}}}
+	router.Spec.Ports = []corev1.ServicePort{{Name: "zenoh", Port: 7447}}
+	s.Create(router)
+	world.End(s.process, false)
+	s.run() // all that a controller reads of the cluster, it has read before the first record
 	s.Create(record("cart", "add"))
 	s.settled("cart", v1alpha1.PhaseAvailable)
-	env := func() map[string]string {
-		m := map[string]string{}
-		for _, e := range s.deployment("cart").Spec.Template.Spec.Containers[0].Env {
-			m[e.Name] = e.Value
-		}
-		return m
-	}
-	require.NotContains(t, env(), "OPRC_ZENOH_PEERS")
-	router := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "router", Labels: map[string]string{"app": "router", "platform": "oaas"}}}
-	router.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "zenoh", Port: 7447}}
-	s.Create(router)
-	s.Eventually("the function is told", func() (bool, string) {
-		got := env()
-		return got["OPRC_ZENOH_PEERS"] == "tcp/router."+s.Namespace+".svc.cluster.local:7447" && got["OPRC_ZENOH_MODE"] == "client", fmt.Sprint(got)
-	})
-	s.Delete(router)
-	s.Eventually("the function is told no more", func() (bool, string) {
-		_, told := env()["OPRC_ZENOH_PEERS"]
-		return !told, fmt.Sprint(env())
-	})
+	peers, mode := s.peers("cart")
+	require.Empty(t, peers+mode)
+}
+
+func TestFunctionsConnectToTheConfiguredZenohRouter(t *testing.T) {
+	s := start(t, func(d *controller.Deployments) { d.Router = "mesh/router:7447" })
+	s.Create(record("cart", "add"))
+	s.settled("cart", v1alpha1.PhaseAvailable)
+	peers, mode := s.peers("cart")
+	require.Equal(t, "tcp/router.mesh.svc.cluster.local:7447", peers)
+	require.Equal(t, "client", mode)
 }
