@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policies_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
+)
+
+var ofEnvironment = map[string]string{v1alpha1.EnvironmentLabel: "shop", v1alpha1.EnvironmentNamespaceLabel: "team"}
+
+func TestTheControllerWritesOnlySecretsOfEnvironments(t *testing.T) {
+	s := start(t)
+	secret := func(change func(*corev1.Secret)) *corev1.Secret {
+		o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "new", Labels: ofEnvironment}, Type: corev1.SecretTypeOpaque}
+		change(o)
+		return o
+	}
+	owned := []metav1.OwnerReference{{APIVersion: "berth.dev/v1alpha1", Kind: "Environment", Name: "shop", UID: "1", Controller: new(true)}}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Secret)
+		want   string
+	}{
+		"of an environment": {func(*corev1.Secret) {}, ""},
+		"owned by one":      {func(o *corev1.Secret) { o.Labels, o.OwnerReferences = nil, owned }, ""},
+		"of nobody":         {func(o *corev1.Secret) { o.Labels = nil }, "metadata.labels:"},
+		"owned by something else": {func(o *corev1.Secret) {
+			o.Labels, o.OwnerReferences = nil, owned
+			o.OwnerReferences[0].APIVersion = "v1"
+		}, "metadata.labels:"},
+		"of kube-system": {func(o *corev1.Secret) { o.Namespace = "kube-system" }, "metadata.namespace:"},
+		"of kube-public": {func(o *corev1.Secret) { o.Namespace = "kube-public" }, "metadata.namespace:"},
+		"of Berth":       {func(o *corev1.Secret) { o.Namespace = "berth-system" }, "metadata.namespace:"},
+		"the token of an account": {func(o *corev1.Secret) {
+			o.Type = corev1.SecretTypeServiceAccountToken
+			o.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
+		}, "type:"},
+		"a certificate of its own": {func(o *corev1.Secret) { o.Namespace, o.Name, o.Labels = "berth-system", "berth-webhook-certs", nil }, "metadata.labels:"},
+	} {
+		owned[0].APIVersion = "berth.dev/v1alpha1"
+		t.Run(name, func(t *testing.T) {
+			s.judge(t, s.controller.Create(s.Ctx, secret(tc.change), client.DryRunAll), tc.want)
+		})
+	}
+
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Data: map[string][]byte{"a": []byte("b")}}
+	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine", Labels: ofEnvironment}}
+	s.Create(theirs, mine)
+	for _, o := range []*corev1.Secret{theirs, mine} {
+		want := ""
+		if o == theirs {
+			want = "metadata.labels:"
+		}
+		after := o.DeepCopy()
+		after.Labels = ofEnvironment
+		after.Data = map[string][]byte{"a": []byte("c")}
+		s.judge(t, s.controller.Patch(s.Ctx, after, client.MergeFrom(o), client.DryRunAll), want)
+		s.judge(t, s.controller.Delete(s.Ctx, o, client.DryRunAll), want)
+	}
+	certs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-webhook-certs"}}
+	require.NoError(t, client.IgnoreAlreadyExists(s.Client.Create(s.Ctx, certs)))
+	require.NoError(t, s.Client.Get(s.Ctx, client.ObjectKeyFromObject(certs), certs))
+	certs.Data = map[string][]byte{"tls.key": []byte("x")}
+	require.NoError(t, s.controller.Update(s.Ctx, certs, client.DryRunAll), "its own certificates")
+}
+
+func TestTheControllerWritesOnlyNamespacesOfEnvironments(t *testing.T) {
+	s := start(t)
+	create := func(name string, labels map[string]string) error {
+		return s.controller.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, client.DryRunAll)
+	}
+	s.judge(t, create("env-shop", ofEnvironment), "")
+	s.judge(t, create("env-shop", map[string]string{v1alpha1.EnvironmentLabel: "shop"}), "metadata.labels:")
+	s.judge(t, create("kube-shop", ofEnvironment), "metadata.name:")
+
+	mine := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "env-", Labels: ofEnvironment}}
+	require.NoError(t, s.Client.Create(s.Ctx, mine))
+	t.Cleanup(func() { s.Delete(mine) })
+	for name, want := range map[string]string{
+		mine.Name: "", s.Namespace: "metadata.labels:", "kube-system": "metadata.labels:", "default": "metadata.labels:", "kube-node-lease": "metadata.labels:",
+	} {
+		ns := &corev1.Namespace{}
+		require.NoError(t, s.Client.Get(s.Ctx, client.ObjectKey{Name: name}, ns))
+		after := ns.DeepCopy()
+		after.Labels[v1alpha1.EnvironmentLabel], after.Labels[v1alpha1.EnvironmentNamespaceLabel] = "shop", "team"
+		after.Labels[v1alpha1.RetainedLabel] = "true"
+		s.judge(t, s.controller.Patch(s.Ctx, after, client.MergeFrom(ns), client.DryRunAll), want)
+		if name != "default" && name != "kube-system" { // those nobody may delete
+			s.judge(t, s.controller.Delete(s.Ctx, ns, client.DryRunAll), want)
+		}
+	}
+}
+
+func TestTheControllerWritesOnlyWorkloadsOfRecordsAndEnvironments(t *testing.T) {
+	s := start(t)
+	deployment := func(namespace string, labels map[string]string) *appsv1.Deployment {
+		d := builders.Deployment("stolen", 1)
+		d.Namespace, d.Labels = namespace, labels
+		return d
+	}
+	ofRecord := map[string]string{v1alpha1.OwnerLabel: "cart"}
+	for name, tc := range map[string]struct {
+		object client.Object
+		want   string
+	}{
+		"of a record":            {deployment(s.Namespace, ofRecord), ""},
+		"of an environment":      {deployment(s.Namespace, ofEnvironment), ""},
+		"of nobody":              {deployment(s.Namespace, nil), "metadata.labels:"},
+		"in kube-system":         {deployment("kube-system", ofRecord), "metadata.namespace:"},
+		"in Berth's namespace":   {deployment("berth-system", ofRecord), "metadata.namespace:"},
+		"a Service":              {&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, "metadata.labels:"},
+		"a Service of a record":  {&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, ""},
+		"a ConfigMap in kube-*":  {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "x", Labels: ofRecord}}, "metadata.namespace:"},
+		"a ConfigMap of nobody":  {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}}, "metadata.labels:"},
+		"a ConfigMap of records": {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) { s.judge(t, s.controller.Create(s.Ctx, tc.object, client.DryRunAll), tc.want) })
+	}
+	theirs := builders.Deployment("theirs", 0)
+	s.Create(theirs)
+	after := theirs.DeepCopy()
+	after.Labels = ofRecord
+	s.judge(t, s.controller.Patch(s.Ctx, after, client.MergeFrom(theirs), client.DryRunAll), "metadata.labels:")
+	s.judge(t, s.controller.Delete(s.Ctx, theirs, client.DryRunAll), "metadata.labels:")
+}
