@@ -227,6 +227,14 @@ const (
 	StageGate = AnnotationPrefix + "/stage"
 )
 
+// Reasons of conditions of Environments.
+const (
+	// ReasonDomainNotAllowed: the controller's configuration does not allow a domain for the namespace of the Environment.
+	ReasonDomainNotAllowed = "DomainNotAllowed"
+	// ReasonSecretNotAllowed: a Secret that the spec names belongs to another Environment.
+	ReasonSecretNotAllowed = "SecretNotAllowed"
+)
+
 // Keys of the Secret of an Environment's components.
 const (
 	// DatabasePasswordKey is the key of the database's password.

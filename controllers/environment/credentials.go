@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -70,8 +71,20 @@ func (r *Reconciler) secret(ctx context.Context, env *v1alpha1.Environment, ref 
 		return nil, "", &refusal{ReasonNoSecret, fmt.Errorf("there is no Secret %s in namespace %s", ref.Name, env.Namespace)}
 	case err != nil:
 		return nil, "", fmt.Errorf("read Secret %s/%s: %w", env.Namespace, ref.Name, err)
+	case ofAnother(s, env):
+		return nil, "", &refusal{v1alpha1.ReasonSecretNotAllowed, fmt.Errorf("Secret %s belongs to another Environment", ref.Name)}
 	}
 	return s.Data, s.ResourceVersion, nil
+}
+
+// ofAnother reports whether a Secret was made for another environment. The API server has checked at admission that the author
+// may read the Secret, where manifests/rbac/environments/policies.yaml is installed. This holds everywhere.
+func ofAnother(s *corev1.Secret, env *v1alpha1.Environment) bool {
+	if o := metav1.GetControllerOf(s); o != nil && o.Kind == environmentKind.Kind && strings.HasPrefix(o.APIVersion, environmentKind.Group+"/") {
+		return o.UID != env.UID
+	}
+	_, made := s.Labels[v1alpha1.EnvironmentLabel]
+	return made && !madeFor(s, env)
 }
 
 // password is the one that the database has, "" for none.

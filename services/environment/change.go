@@ -83,12 +83,24 @@ func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*env
 			if err := c.store.wouldUpdate(ctx, after); err != nil {
 				return nil, server.Rename(err, wireField(&after.Spec))
 			}
+			if err := c.mayTakeAlong(ctx, before, a.credentials); err != nil {
+				return nil, err
+			}
 			if err := c.store.writeCredentials(ctx, before, &before.Spec, a.credentials); err != nil {
 				return nil, err
 			}
 		}
 		return c.write(ctx, before, after, !a.credentials.empty())
 	})
+}
+
+// mayTakeAlong refuses a caller that may not get the Secret of somebody else whose keys an update would copy.
+func (c *core) mayTakeAlong(ctx context.Context, before *environment, given credentials) error {
+	from := foreign(before.Name, &before.Spec)
+	if from == "" || len(given.backend) == 0 {
+		return nil
+	}
+	return c.access.Authorize(ctx, server.Access{Verb: "get", Version: "v1", Resource: "secrets", Namespace: before.Namespace, Name: from})
 }
 
 // run changes whether an environment runs.

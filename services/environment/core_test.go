@@ -257,6 +257,11 @@ func TestAnUpdateTakesOverTheKeysOfAnotherSecret(t *testing.T) {
 	w.secrets["default/mine"] = mine
 	spec := withoutSecrets(smoke())
 	spec.ApplicationStack.Backend.DatabaseConnectionString = "new"
+	w.denied["get"] = true
+	_, err = update(t, c, spec)
+	requireCode(t, codes.PermissionDenied, err)
+	assert.NotContains(t, w.secrets, "default/"+smokeID+"-credentials", "a caller who may not get the Secret gets no copy of it")
+	w.denied["get"] = false
 	_, err = update(t, c, spec)
 	require.NoError(t, err)
 	assert.Equal(t, map[string][]byte{"apiKeys.A": []byte("a"), "databaseConnectionString": []byte("new")}, w.secrets["default/"+smokeID+"-credentials"].Data)
