@@ -25,7 +25,7 @@ func (p *parts) addEnvironments() (err error) {
 		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Clock: clock.RealClock{},
 		Recorder: p.mgr.GetEventRecorderFor(envcontroller.FieldOwner), Settings: environmentSettings(e),
 		OwnNamespaces: e.NamespacePerEnvironment, Prefix: e.NamespacePrefix, Ports: environment.PortRange{First: e.FirstPort, Last: e.LastPort},
-		Tuning: environmentTuning(e), Namespaces: p.cfg.Namespaces,
+		NamespaceLabels: e.NamespaceLabels, CopiedLabels: e.CopiedLabels, Tuning: environmentTuning(e), Namespaces: p.cfg.Namespaces,
 	})
 	return err
 }
@@ -45,6 +45,6 @@ func environmentSettings(e *controller.Environments) environment.Settings {
 		SchedulerName: e.SchedulerName, SpotPercent: e.SpotPercent, Exposure: environment.Exposure(e.Exposure), HostPaths: e.HostPaths,
 		StorageClass: e.StorageClass, VolumeSize: e.VolumeSize, IngressClass: e.IngressClass, OutsideNetworks: e.OutsideNetworks, RunAsNonRoot: e.RunAsNonRoot,
 		Gateway: types.NamespacedName{Namespace: namespace, Name: name}, TLSListener: e.GatewayTLSListener,
-		Quota: amounts(e.Quota), DefaultLimits: amounts(e.DefaultLimits),
+		Domains: environment.Domains(e.Domains), Quota: amounts(e.Quota), DefaultLimits: amounts(e.DefaultLimits),
 	}
 }

@@ -55,6 +55,8 @@ func (r *Reconciler) add(ctx context.Context, env *v1alpha1.Environment, missing
 		switch err := r.ofRoute(want, r.apply(ctx, env, want)); {
 		case err == nil:
 			applied = append(applied, want.GetKind()+" "+want.GetName())
+		case uncounted(err):
+			return nil, nil, errNotYet
 		case isRefusal(err):
 			refused = errors.Join(refused, err)
 		default:
@@ -62,6 +64,12 @@ func (r *Reconciler) add(ctx context.Context, env *v1alpha1.Environment, missing
 		}
 	}
 	return applied, refused, nil
+}
+
+// uncounted reports whether the API server refuses an object because the ResourceQuota of the namespace, which was created a
+// moment ago, has no usage yet.
+func uncounted(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "status unknown for quota")
 }
 
 func isRefusal(err error) bool {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -54,7 +55,11 @@ type Options struct {
 	// OwnNamespaces has each environment have a namespace of its own, whose name begins with Prefix.
 	OwnNamespaces bool
 	Prefix        string
-	Ports         environment.PortRange
+	// NamespaceLabels are labels of those namespaces. CopiedLabels are the keys of labels that they have from the namespace of
+	// the Environment, which override them.
+	NamespaceLabels map[string]string
+	CopiedLabels    []string
+	Ports           environment.PortRange
 	// Tuning is what it starts with; Retune changes it.
 	Tuning Tuning
 	// Namespaces are the only ones whose environments are looked after; empty means all.
@@ -196,7 +201,9 @@ func (r *Reconciler) namespace(ctx context.Context, env *v1alpha1.Environment) e
 	ns := &corev1.Namespace{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, ns)
 	if apierrors.IsNotFound(err) {
-		ns = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: environment.Labels(env)}}
+		if ns, err = r.newNamespace(ctx, env); err != nil {
+			return err
+		}
 		if err = r.Client.Create(ctx, ns, client.FieldOwner(FieldOwner)); err == nil {
 			log.FromContext(ctx).Info("Created the namespace of an environment", "namespace", name)
 			return nil
@@ -211,6 +218,27 @@ func (r *Reconciler) namespace(ctx context.Context, env *v1alpha1.Environment) e
 		return &refusal{v1alpha1.ReasonNameTaken, fmt.Errorf("there is a namespace %s already that was not made for this environment", name)}
 	}
 	return nil
+}
+
+// newNamespace is the namespace to create for an environment. What is enforced in that of its author is enforced there.
+func (r *Reconciler) newNamespace(ctx context.Context, env *v1alpha1.Environment) (*corev1.Namespace, error) {
+	labels := maps.Clone(r.NamespaceLabels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if len(r.CopiedLabels) > 0 {
+		author := &corev1.Namespace{}
+		if err := r.Live.Get(ctx, client.ObjectKey{Name: env.Namespace}, author); err != nil {
+			return nil, fmt.Errorf("namespace %s: %w", env.Namespace, err)
+		}
+		for _, key := range r.CopiedLabels {
+			if value, has := author.Labels[key]; has {
+				labels[key] = value
+			}
+		}
+	}
+	maps.Copy(labels, environment.Labels(env))
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Status.Namespace, Labels: labels}}, nil
 }
 
 // alone refuses a second environment in a namespace that it shares with its object: both would have a Service backend.

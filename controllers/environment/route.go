@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,8 +25,8 @@ import (
 	"berth.dev/berth/internal/environment"
 )
 
-// ConditionDomainsAsAsked is False while the Gateway does not lead the domains to the frontend. It is absent where there are
-// no domains, and where an Ingress is made of them, which says nothing of that.
+// ConditionDomainsAsAsked is False while the Gateway does not lead the domains to the frontend, and where a domain is not
+// allowed. It is absent where there are no domains, and where an Ingress is made of all of them, which has no such status.
 const ConditionDomainsAsAsked = "DomainsAsAsked"
 
 const ingressKind = "Ingress"
@@ -88,8 +89,14 @@ func (l *look) replaced(c *child) bool {
 
 // domains says whether the Gateway leads the domains to the frontend; asked is false where it need not.
 func (r *Reconciler) domains(l *look) (says environment.Acceptance, asked bool) {
-	f := l.env.Spec.Stack.Frontend
-	if r.Settings.Gateway.Name == "" || f == nil || len(f.Domains) == 0 || l.env.DeletionTimestamp != nil {
+	allowed, refused := r.Settings.Domains.Split(l.env.Namespace, l.env.Spec.Stack.Frontend)
+	switch {
+	case l.env.DeletionTimestamp != nil:
+		return environment.Acceptance{}, false
+	case len(refused) > 0:
+		return environment.Acceptance{Reason: v1alpha1.ReasonDomainNotAllowed, Message: fmt.Sprintf("environments.domains does not allow namespace %s: %s",
+			l.env.Namespace, strings.Join(refused, ", "))}, true
+	case r.Settings.Gateway.Name == "" || len(allowed) == 0:
 		return environment.Acceptance{}, false
 	}
 	var wanted []string

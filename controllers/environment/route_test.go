@@ -70,7 +70,7 @@ func reconciler(t *testing.T, gateway types.NamespacedName, funcs interceptor.Fu
 	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(objects...).Build()
 	return &Reconciler{Options: Options{
 		Client: c, Live: c, Clock: testclock.NewFakePassiveClock(time.Unix(1_700_000_000, 0)),
-		Settings: environment.Settings{Gateway: gateway, TLSListener: "https", Exposure: environment.ExposeNone, VolumeSize: "1Gi"},
+		Settings: environment.Settings{Gateway: gateway, TLSListener: "https", Exposure: environment.ExposeNone, VolumeSize: "1Gi", Domains: environment.Domains{"*": {"*"}}},
 	}}
 }
 

@@ -77,13 +77,14 @@ func (in *Input) outside(c *Component) *corev1.Service {
 // domains leads the domains to the frontend: by HTTPRoutes where there is a Gateway for them, else by an Ingress.
 func (in *Input) domains() []runtime.Object {
 	f := in.Environment.Spec.Stack.Frontend
+	names, _ := in.Settings.Domains.Split(in.Environment.Namespace, f)
 	switch {
-	case f == nil || len(f.Domains) == 0:
+	case len(names) == 0:
 		return nil
 	case in.Settings.Gateway.Name != "":
-		return in.routes(f)
+		return in.routes(f, names)
 	}
-	return []runtime.Object{in.ingress(f)}
+	return []runtime.Object{in.ingress(f, names)}
 }
 
 // domainPort is the port of the frontend that domains lead to: the first that is TCP.
@@ -96,19 +97,19 @@ func domainPort(f *v1alpha1.FrontendComponent) int32 {
 	return 0
 }
 
-func (in *Input) ingress(f *v1alpha1.FrontendComponent) *networkingv1.Ingress {
+func (in *Input) ingress(f *v1alpha1.FrontendComponent, names []string) *networkingv1.Ingress {
 	to := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: Frontend, Port: networkingv1.ServiceBackendPort{Number: domainPort(f)}}}
 	i := &networkingv1.Ingress{TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"}, ObjectMeta: in.meta(Frontend, Frontend)}
 	if class := in.Settings.IngressClass; class != "" {
 		i.Spec.IngressClassName = &class
 	}
-	for _, domain := range f.Domains {
+	for _, domain := range names {
 		i.Spec.Rules = append(i.Spec.Rules, networkingv1.IngressRule{Host: domain, IngressRuleValue: networkingv1.IngressRuleValue{
 			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: to}}},
 		}})
 	}
 	if f.TLSEnabled {
-		i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: f.Domains, SecretName: TLSSecret}}
+		i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: names, SecretName: TLSSecret}}
 	}
 	return i
 }

@@ -49,6 +49,8 @@ type Settings struct {
 	TLSListener string
 	// OutsideNetworks are the CIDRs from which isolated environments are reached from outside of the cluster. None: nobody.
 	OutsideNetworks []string
+	// Domains are the host names that frontends may have.
+	Domains Domains
 	// RunAsNonRoot refuses containers that run as root. Images of databases and web servers often start so.
 	RunAsNonRoot bool
 	// Quota bounds what an environment with a namespace of its own may use, as in a ResourceQuota.

@@ -22,8 +22,8 @@ var RouteKind = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Vers
 const hostnamesPerRoute = 16
 
 // routes lead the domains to the frontend from the Gateway. What the API server would fill in is said.
-func (in *Input) routes(f *v1alpha1.FrontendComponent) (out []runtime.Object) {
-	for domains := range slices.Chunk(f.Domains, hostnamesPerRoute) {
+func (in *Input) routes(f *v1alpha1.FrontendComponent, all []string) (out []runtime.Object) {
+	for domains := range slices.Chunk(all, hostnamesPerRoute) {
 		name := Frontend
 		if n := len(out); n > 0 {
 			name = fmt.Sprintf("%s-%d", Frontend, n+1)

@@ -3,14 +3,18 @@
 package controller
 
 import (
+	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 // Environments is how Environments are run.
@@ -43,8 +47,9 @@ type Environments struct {
 	// +optional
 	SpotPercent int32 `json:"spotPercent"`
 
-	// exposure is how ports are reached from outside of the cluster: LoadBalancer, NodePort, HostPort or None. With HostPort
-	// two environments may have the same port, on different nodes. Default: LoadBalancer.
+	// exposure is how ports are reached from outside of the cluster: LoadBalancer, NodePort, HostPort or None. It exposes the
+	// ports of all components, databases included. With HostPort two environments may have the same port, on different nodes.
+	// Default: None.
 	//
 	// +optional
 	Exposure string `json:"exposure"`
@@ -77,6 +82,13 @@ type Environments struct {
 	// +optional
 	VolumeSize string `json:"volumeSize"`
 
+	// domains are the host names that frontends may have, by the namespace of their Environment; those of "*" are for all
+	// namespaces. "*.example.com" is every name below example.com, "*" is every name. A frontend is not reached by another
+	// domain, and the condition DomainsAsAsked lists it. Default: none.
+	//
+	// +optional
+	Domains map[string][]string `json:"domains"`
+
 	// ingressClass is the class of the Ingresses of domains. Default: empty, which means the cluster's.
 	//
 	// +optional
@@ -108,10 +120,24 @@ type Environments struct {
 	// +optional
 	RunAsNonRoot bool `json:"runAsNonRoot"`
 
-	// quota bounds what an environment with a namespace of its own may use, as spec.hard of a ResourceQuota. Default: none.
+	// namespaceLabels are labels of the namespaces that are created for environments. pod-security.kubernetes.io/enforce must be
+	// privileged with hostPaths and with exposure HostPort. Default: pod-security.kubernetes.io/enforce: baseline.
 	//
 	// +optional
-	Quota map[string]string `json:"quota"`
+	NamespaceLabels Texts `json:"namespaceLabels"`
+
+	// copiedLabels are the keys of labels that such a namespace has from the namespace of the Environment. They override
+	// namespaceLabels. Default: pod-security.kubernetes.io/enforce and pod-security.kubernetes.io/enforce-version.
+	//
+	// +optional
+	// +listType=set
+	CopiedLabels []string `json:"copiedLabels"`
+
+	// quota bounds what an environment with a namespace of its own may use, as spec.hard of a ResourceQuota. Default: 100 pods,
+	// 50 persistentvolumeclaims, 1Ti of requests.storage.
+	//
+	// +optional
+	Quota Texts `json:"quota"`
 
 	// defaultLimits are requests and limits of containers that say none, in a namespace of their own: cpu, memory. Default: none.
 	//
@@ -137,13 +163,38 @@ type Environments struct {
 }
 
 // Exposures are the ways in which ports are reached from outside.
-var exposures = []string{"LoadBalancer", "NodePort", "HostPort", "None"}
+var exposures = []string{"LoadBalancer", "NodePort", exposeHostPort, exposeNone}
+
+const (
+	exposeNone     = "None"
+	exposeHostPort = "HostPort"
+	// enforceLabel is the label of a namespace by which Pod Security refuses pods above a level, privileged is the level that
+	// allows all.
+	enforceLabel = "pod-security.kubernetes.io/enforce"
+	privileged   = "privileged"
+)
+
+// AnyNamespace is the key of the domains that are for all namespaces.
+const AnyNamespace = "*"
+
+// Texts are labels or amounts. Those of a file replace those of the default. Without a type of its own, the keys of the default would stay.
+type Texts map[string]string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Texts) UnmarshalJSON(b []byte) error {
+	var m map[string]string
+	err := json.Unmarshal(b, &m)
+	*t = m
+	return err
+}
 
 func defaultEnvironments() Environments {
 	return Environments{
 		NamespacePerEnvironment: true, NamespacePrefix: "env-", SchedulerName: "berth-scheduler", SpotPercent: 50,
-		Exposure: exposures[0], FirstPort: 30000, LastPort: 32767, HostPaths: []string{}, OutsideNetworks: []string{}, VolumeSize: "1Gi",
-		GatewayTLSListener: "https", Quota: map[string]string{}, DefaultLimits: map[string]string{}, StartTimeoutSeconds: 600, HistoryLimit: 10,
+		Exposure: exposeNone, Domains: map[string][]string{}, FirstPort: 30000, LastPort: 32767, HostPaths: []string{}, OutsideNetworks: []string{}, VolumeSize: "1Gi",
+		GatewayTLSListener: "https", NamespaceLabels: map[string]string{enforceLabel: "baseline"},
+		CopiedLabels: []string{enforceLabel, enforceLabel + "-version"},
+		Quota:        map[string]string{"pods": "100", "persistentvolumeclaims": "50", "requests.storage": "1Ti"}, DefaultLimits: map[string]string{}, StartTimeoutSeconds: 600, HistoryLimit: 10,
 	}
 }
 
@@ -173,6 +224,8 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 	}
 	all = append(all, e.validateGateway(at)...)
 	all = append(all, e.validateOutside(at)...)
+	all = append(all, e.validateDomains(at.Child("domains"))...)
+	all = append(all, e.validateLabels(at)...)
 	for i, p := range e.HostPaths {
 		if !path.IsAbs(p) || strings.Contains(p, "..") {
 			all = append(all, field.Invalid(at.Child("hostPaths").Index(i), p, "must be an absolute path"))
@@ -196,6 +249,50 @@ func (e *Environments) validateOutside(at *field.Path) (all field.ErrorList) {
 		all = append(all, validation.IsValidCIDR(at.Child("outsideNetworks").Index(i), n)...)
 	}
 	return all
+}
+
+func (e *Environments) validateDomains(at *field.Path) (all field.ErrorList) {
+	for namespace, domains := range e.Domains {
+		if namespace != AnyNamespace {
+			all = append(all, named(at.Key(namespace), namespace, validation.IsDNS1123Label)...)
+		}
+		for i, d := range domains {
+			switch {
+			case d == "*":
+			case strings.HasPrefix(d, "*."):
+				all = append(all, named(at.Key(namespace).Index(i), d, validation.IsWildcardDNS1123Subdomain)...)
+			default:
+				all = append(all, named(at.Key(namespace).Index(i), d, validation.IsDNS1123Subdomain)...)
+			}
+		}
+	}
+	return all
+}
+
+func (e *Environments) validateLabels(at *field.Path) (all field.ErrorList) {
+	labels := at.Child("namespaceLabels")
+	all = metavalidation.ValidateLabels(e.NamespaceLabels, labels)
+	for key := range e.NamespaceLabels {
+		all = append(all, notOfBerth(labels.Key(key), key)...)
+	}
+	for i, key := range e.CopiedLabels {
+		all = append(all, metavalidation.ValidateLabelName(key, at.Child("copiedLabels").Index(i))...)
+		all = append(all, notOfBerth(at.Child("copiedLabels").Index(i), key)...)
+	}
+	level := e.NamespaceLabels[enforceLabel]
+	if e.NamespacePerEnvironment && level != "" && level != privileged && (len(e.HostPaths) > 0 || e.Exposure == exposeHostPort) {
+		all = append(all, field.Invalid(labels.Key(enforceLabel), level,
+			"must be privileged with hostPaths and with exposure HostPort: Pod Security refuses such pods otherwise"))
+	}
+	return all
+}
+
+// notOfBerth refuses labels by which Berth finds what it made.
+func notOfBerth(at *field.Path, key string) field.ErrorList {
+	if !strings.HasPrefix(key, v1alpha1.AnnotationPrefix+"/") {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, key, "must not begin with "+v1alpha1.AnnotationPrefix+"/")}
 }
 
 func (e *Environments) validateGateway(at *field.Path) field.ErrorList {

@@ -49,3 +49,50 @@ func TestOutsideNetworks(t *testing.T) {
 	c.Environments.OutsideNetworks = []string{"10.1.0.0/16", "10.1.0.0"}
 	require.ErrorContains(t, c.Validate().ToAggregate(), `environments.outsideNetworks[1]: Invalid value: "10.1.0.0"`)
 }
+
+func TestDomainsAndLabelsOfNamespaces(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Environments)
+		want   string // empty: nothing is wrong
+	}{
+		"names and wildcards": {func(e *Environments) {
+			e.Domains = map[string][]string{"shop": {"a.example", "*.b.example"}, "*": {"*"}}
+		}, ""},
+		"a namespace of two parts": {func(e *Environments) { e.Domains = map[string][]string{"a.b": {"a.example"}} }, "environments.domains[a.b]"},
+		"an address":               {func(e *Environments) { e.Domains = map[string][]string{"shop": {"https://a.example"}} }, "environments.domains[shop][0]"},
+		"a wildcard in between":    {func(e *Environments) { e.Domains = map[string][]string{"shop": {"a.*.example"}} }, "environments.domains[shop][0]"},
+		"a wildcard of half":       {func(e *Environments) { e.Domains = map[string][]string{"shop": {"*example"}} }, "environments.domains[shop][0]"},
+		"no labels":                {func(e *Environments) { e.NamespaceLabels, e.CopiedLabels = nil, nil }, ""},
+		"a label that cannot be":   {func(e *Environments) { e.NamespaceLabels = Texts{"a b": "c"} }, "environments.namespaceLabels"},
+		"a label of Berth":         {func(e *Environments) { e.NamespaceLabels = Texts{"berth.dev/environment": "x"} }, "environments.namespaceLabels[berth.dev/environment]"},
+		"a copy that cannot be":    {func(e *Environments) { e.CopiedLabels = []string{""} }, "environments.copiedLabels[0]"},
+		"a copy of Berth's":        {func(e *Environments) { e.CopiedLabels = []string{"berth.dev/inject"} }, "environments.copiedLabels[0]"},
+		"directories of nodes":     {func(e *Environments) { e.HostPaths = []string{"/data"} }, "environments.namespaceLabels[pod-security.kubernetes.io/enforce]"},
+		"ports of nodes":           {func(e *Environments) { e.Exposure = "HostPort" }, "environments.namespaceLabels[pod-security.kubernetes.io/enforce]"},
+		"directories, privileged": {func(e *Environments) {
+			e.HostPaths, e.NamespaceLabels = []string{"/data"}, Texts{"pod-security.kubernetes.io/enforce": "privileged"}
+		}, ""},
+		"ports of nodes in the namespace of the object": {func(e *Environments) { e.Exposure, e.NamespacePerEnvironment = "HostPort", false }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Default()
+			tc.change(&c.Environments)
+			errs := c.Validate()
+			if tc.want == "" {
+				require.Empty(t, errs)
+				return
+			}
+			require.NotEmpty(t, errs)
+			require.ErrorContains(t, errs[0], tc.want)
+		})
+	}
+}
+
+// A file must be able to take a default away.
+func TestLabelsAndAmountsOfAFileReplaceTheDefaults(t *testing.T) {
+	c, err := Parse([]byte(header + `environments: {quota: {pods: "3"}, namespaceLabels: {}}` + "\n"))
+	require.NoError(t, err)
+	require.Equal(t, Texts{"pods": "3"}, c.Environments.Quota)
+	require.Empty(t, c.Environments.NamespaceLabels)
+	require.Equal(t, "None", c.Environments.Exposure)
+}

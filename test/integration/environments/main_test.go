@@ -94,7 +94,10 @@ func (s *scene) deleteAll() {
 
 func (s *scene) run(changes ...func(*controller.Configuration)) {
 	s.T.Helper()
-	s.process = s.Controller(append([]func(*controller.Configuration){world.Impatient, func(c *controller.Configuration) { c.Environments.Enabled = true }}, changes...)...)
+	s.process = s.Controller(append([]func(*controller.Configuration){world.Impatient, func(c *controller.Configuration) {
+		c.Environments.Enabled, c.Environments.Exposure = true, "LoadBalancer"
+		c.Environments.Domains = map[string][]string{controller.AnyNamespace: {"*.example.com"}}
+	}}, changes...)...)
 }
 
 func container(image string, port int32) v1alpha1.EnvironmentContainer {
