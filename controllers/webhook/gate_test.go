@@ -94,7 +94,7 @@ func ownedBy(kind, uid string) func(*corev1.PodTemplateSpec) {
 }
 
 func replicaSet(uid string, annotations map[string]string) map[types.UID]metav1.Object {
-	return map[types.UID]metav1.Object{types.UID(uid): &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "owner", UID: types.UID(uid), Annotations: annotations}}}
+	return map[types.UID]metav1.Object{types.UID(uid): &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "owner", UID: types.UID(uid), Annotations: annotations}}}
 }
 
 // became is what the API server makes of a pod with the answer; asked again, the webhook changes nothing.

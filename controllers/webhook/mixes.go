@@ -8,11 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/digest"
 	"berth.dev/berth/internal/owners"
 	"berth.dev/berth/internal/policy"
 )
@@ -40,17 +42,31 @@ type MixesOptions struct {
 // for; the watches stay the only source for others.
 type Mixes struct {
 	MixesOptions
-	// read has owners by UID, nil for one that could not be had; asked has those that nothing governs.
+	// read has owners by ownerKey, nil for one that could not be had; asked has the podKeys that no mix matches.
 	read, asked *lru.Cache
-	// turns bounds how many questions are out.
-	turns chan struct{}
+	turns       *turns
+}
+
+// ownerKey is an owner as a pod names it. A UID alone may be another's: a review can name any.
+type ownerKey struct {
+	namespace, kind, name string
+	uid                   types.UID
+}
+
+// podKey are the pods of an owner that a mix matches alike.
+type podKey struct {
+	namespace string
+	owner     types.UID
+	labels    string
+}
+
+func podKeyOf(pod *corev1.Pod, owner types.UID) podKey {
+	return podKey{pod.Namespace, owner, digest.Of(labels.Set(pod.Labels).String(), digest.Label)}
 }
 
 const (
 	// rememberedOwners is how many owners are remembered. A forgotten one is asked for again.
 	rememberedOwners = 4096
-	// questionsAtOnce is how many questions are out at a time.
-	questionsAtOnce = 8
 	// patience is how long a pod waits for answers: less than the API server waits for the webhook.
 	patience = time.Second
 )
@@ -59,7 +75,7 @@ const (
 func NewMixes(o MixesOptions) *Mixes {
 	return &Mixes{
 		MixesOptions: o,
-		read:         lru.New(rememberedOwners), asked: lru.New(rememberedOwners), turns: make(chan struct{}, questionsAtOnce),
+		read:         lru.New(rememberedOwners), asked: lru.New(rememberedOwners), turns: newTurns(),
 	}
 }
 
@@ -71,10 +87,14 @@ func (m *Mixes) For(ctx context.Context, pod *corev1.Pod) (*policy.Policy, []pol
 	r := &policy.Resolver{Prefixes: m.Prefixes, Mixes: m.Store, Controllers: seenOrRead{ctx, m}}
 	found, invalid := r.Resolve(pod)
 	ref := metav1.GetControllerOfNoCopy(pod)
-	if found != nil || ref == nil || !policy.Governable(pod) || m.isAsked(ref.UID) {
+	if found != nil || ref == nil || !policy.Governable(pod) {
 		return found, invalid
 	}
-	return m.ask(ctx, pod, ref.UID), invalid
+	key := podKeyOf(pod, ref.UID)
+	if m.isAsked(key) {
+		return nil, invalid
+	}
+	return m.ask(ctx, pod, key), invalid
 }
 
 // Default returns the mix of pods of a scheduler that nothing else governs.
@@ -89,19 +109,19 @@ func (m *Mixes) Default(pod *corev1.Pod) *policy.Policy {
 	return m.Defaults[name]
 }
 
-func (m *Mixes) isAsked(owner types.UID) bool {
-	_, known := m.asked.Get(owner)
+func (m *Mixes) isAsked(key podKey) bool {
+	_, known := m.asked.Get(key)
 	return known
 }
 
 // ask matches a pod of an owner that nothing governs against the mixes that its
 // namespace has now.
-func (m *Mixes) ask(ctx context.Context, pod *corev1.Pod, owner types.UID) *policy.Policy {
-	if !m.turn(ctx) {
+func (m *Mixes) ask(ctx context.Context, pod *corev1.Pod, key podKey) *policy.Policy {
+	if !m.turns.enter(ctx, pod.Namespace) {
 		return nil
 	}
-	defer m.leave()
-	if found := m.Store.Match(pod.Namespace, pod.Labels); found != nil || m.isAsked(owner) {
+	defer m.turns.leave(pod.Namespace)
+	if found := m.Store.Match(pod.Namespace, pod.Labels); found != nil || m.isAsked(key) {
 		return found // while it waited
 	}
 	mixes, err := m.List(ctx, pod.Namespace)
@@ -115,22 +135,10 @@ func (m *Mixes) ask(ctx context.Context, pod *corev1.Pod, owner types.UID) *poli
 	}
 	found := now.Match(pod.Namespace, pod.Labels)
 	if found == nil {
-		m.asked.Add(owner, nil)
+		m.asked.Add(key, nil)
 	}
 	return found
 }
-
-// turn waits for a question to be allowed.
-func (m *Mixes) turn(ctx context.Context) bool {
-	select {
-	case m.turns <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (m *Mixes) leave() { <-m.turns }
 
 // seenOrRead are the controllers that are seen or can be read, for one admission.
 type seenOrRead struct {
@@ -140,18 +148,23 @@ type seenOrRead struct {
 
 // Controller implements policy.Controllers.
 func (o seenOrRead) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
-	if seen := o.Owner(ref.UID); seen != nil || !readable(ref) {
+	seen := o.Owner(ref.UID)
+	if seen != nil && seen.GetNamespace() != namespace { // owners are of the namespace of their pods
+		seen = nil
+	}
+	if seen != nil || !readable(ref) {
 		return seen
 	}
-	if known, ok := o.read.Get(ref.UID); ok {
+	key := ownerKey{namespace, ref.Kind, ref.Name, ref.UID}
+	if known, ok := o.read.Get(key); ok {
 		object, _ := known.(metav1.Object)
 		return object
 	}
-	if !o.turn(o.ctx) {
+	if !o.turns.enter(o.ctx, namespace) {
 		return nil
 	}
-	defer o.leave()
-	if known, ok := o.read.Get(ref.UID); ok { // while it waited
+	defer o.turns.leave(namespace)
+	if known, ok := o.read.Get(key); ok { // while it waited
 		object, _ := known.(metav1.Object)
 		return object
 	}
@@ -160,7 +173,7 @@ func (o seenOrRead) Controller(namespace string, ref *metav1.OwnerReference) met
 		log.FromContext(o.ctx).Info("Cannot read the owner of a new pod: it counts as one without annotations", "namespace", namespace, "kind", ref.Kind, "name", ref.Name, "reason", err.Error())
 		return nil
 	}
-	o.read.Add(ref.UID, object)
+	o.read.Add(key, object)
 	return object
 }
 

@@ -80,8 +80,8 @@ func TestWithoutAnswersThePodIsAsItsKnownMixesSay(t *testing.T) {
 	assert.Less(t, time.Since(start), 2*patience, "the API server waits 3 s in all")
 
 	full := gating(t, &world{there: replicaSet("a", builders.MixAnnotations(70, 2))})
-	for range questionsAtOnce {
-		full.Mixes.turns <- struct{}{}
+	for range readsAtOnce {
+		full.Mixes.turns.all <- struct{}{}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -109,4 +109,33 @@ func TestAnAnnotationThatCannotBeReadIsSaid(t *testing.T) {
 	require.Len(t, r.Warnings, 1)
 	assert.Contains(t, r.Warnings[0], `berth.dev/spot-percent: "many" is invalid`)
 	assert.Empty(t, ask(h, pod(t, "api", ownedBy("ReplicaSet", "a"))).Warnings)
+}
+
+// A client that reaches the port can send reviews with any owner. They hide no owner from the pods that have it.
+func TestAForgedReviewHidesNoOwner(t *testing.T) {
+	w := &world{}
+	h := gating(t, w)
+	assert.False(t, gated(t, h, pod(t, "api", ownedBy("StatefulSet", "new"))))
+	w.there = replicaSet("new", builders.MixAnnotations(70, 2))
+	assert.True(t, gated(t, h, pod(t, "api", ownedBy("ReplicaSet", "new"))), "another kind is another owner")
+
+	w = &world{mixes: []v1alpha1.CapacityMix{*tolerant("late")}, seen: replicaSet("a", nil)}
+	h = gating(t, w)
+	assert.False(t, gated(t, h, pod(t, "none", ownedBy("ReplicaSet", "a"))))
+	assert.True(t, gated(t, h, pod(t, "late", ownedBy("ReplicaSet", "a"))), "pods with other labels may have a mix")
+}
+
+// The UID of an owner does not lead into another namespace.
+func TestAnOwnerIsOfTheNamespaceOfItsPod(t *testing.T) {
+	w := &world{seen: replicaSet("a", builders.MixAnnotations(70, 2))}
+	h := gating(t, w)
+	of := func(namespace string) *corev1.Pod {
+		p := &corev1.Pod{}
+		p.Namespace, p.OwnerReferences = namespace, []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", UID: "a", Controller: new(true)}}
+		return p
+	}
+	found, _ := h.Mixes.For(t.Context(), of("shop"))
+	assert.NotNil(t, found)
+	found, _ = h.Mixes.For(t.Context(), of("thief"))
+	assert.Nil(t, found)
 }

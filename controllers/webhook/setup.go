@@ -51,7 +51,7 @@ func Add(mgr ctrl.Manager, kube kubernetes.Interface, cfg *controller.Webhook, n
 		return err
 	}
 	server := webhook.NewServer(o)
-	server.Register(Path, &admission.Webhook{Handler: h})
+	server.Register(Path, boundedReviews(&admission.Webhook{Handler: h}))
 	if err := mgr.Add(server); err != nil {
 		return err
 	}
