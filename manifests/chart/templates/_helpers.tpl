@@ -35,6 +35,78 @@ Arguments: root, file, and keep if uninstalling leaves them, labels for more lab
 {{- end }}
 {{- end }}
 
+{{/*
+The rights of a file, as berth.file has them, but what is written, and Secrets and logs, only in some namespaces: for each
+ClusterRole one more, NAME-namespaced, that RoleBindings grant there. Lists and watches stay: what other pods take of a node counts
+wherever they are. Without namespaces it is berth.file.
+Arguments: those of berth.file, and namespaces.
+*/}}
+{{- define "berth.rights" -}}
+{{- if not .namespaces }}
+{{ include "berth.file" . }}
+{{- else }}
+{{- $root := .root }}
+{{- $namespaces := .namespaces }}
+{{- range $document := regexSplit "(?m)^---\\s*$" (include "berth.file" .) -1 }}
+{{- $object := fromYaml $document }}
+{{- if eq ($object.kind | default "") "ClusterRole" }}
+{{- $stay := list }}
+{{- $narrow := list }}
+{{- range $rule := $object.rules }}
+{{- if or (has "secrets" $rule.resources) (has "pods/log" $rule.resources) }}
+{{- $narrow = append $narrow $rule }}
+{{- else if include "berth.clusterWide" $rule }}
+{{- $stay = append $stay $rule }}
+{{- else }}
+{{- $reads := list }}
+{{- $writes := list }}
+{{- range $verb := $rule.verbs }}
+{{- if has $verb (list "get" "list" "watch") }}{{- $reads = append $reads $verb }}{{- else }}{{- $writes = append $writes $verb }}{{- end }}
+{{- end }}
+{{- if $reads }}{{- $stay = append $stay (merge (dict "verbs" $reads) (omit $rule "verbs")) }}{{- end }}
+{{- if $writes }}{{- $narrow = append $narrow (merge (dict "verbs" $writes) (omit $rule "verbs")) }}{{- end }}
+{{- end }}
+{{- end }}
+---
+{{ toYaml (set $object "rules" $stay) }}
+{{- if $narrow }}
+{{- $name := printf "%s-namespaced" $object.metadata.name }}
+---
+{{ toYaml (merge (dict "metadata" (dict "name" $name "labels" $object.metadata.labels) "rules" $narrow) (omit $object "metadata" "rules")) }}
+{{- range $namespace := $namespaces }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ $name }}
+  namespace: {{ $namespace }}
+  labels: {{- toYaml $object.metadata.labels | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ $name }}
+subjects:
+- kind: ServiceAccount
+  name: {{ if hasPrefix "berth-scheduler" $name }}berth-scheduler{{ else }}berth-controller{{ end }}
+  namespace: {{ $root.Release.Namespace }}
+{{- end }}
+{{- end }}
+{{- else if $object.kind }}
+---
+{{ toYaml $object }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Not empty for a rule of what is in no namespace, of events, or of the status of Berth's own resources. */}}
+{{- define "berth.clusterWide" -}}
+{{- range .resources }}
+{{- if or (has . (list "namespaces" "nodes" "persistentvolumes" "events" "tokenreviews" "subjectaccessreviews" "mutatingwebhookconfigurations"))
+  (and (hasSuffix "/status" .) (has "berth.dev" $.apiGroups)) }}yes{{ end }}
+{{- end }}
+{{- end }}
+
 {{- define "berth.image" -}}
 {{ .root.Values.image.registry }}/{{ .name }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
 {{- end }}
