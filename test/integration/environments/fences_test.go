@@ -23,7 +23,7 @@ import (
 
 const enforce = "pod-security.kubernetes.io/enforce"
 
-// What holds for an environment whose administrator has configured nothing: nobody outside reaches it, its pods meet the baseline
+// What holds for an environment whose administrator has configured nothing: nothing outside of the cluster reaches it, its pods meet the baseline
 // of Pod Security, and a quota bounds it.
 func TestAnEnvironmentHasFencesByDefault(t *testing.T) {
 	s := start(t, func(c *controller.Configuration) {

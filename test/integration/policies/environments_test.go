@@ -64,7 +64,7 @@ func TestAnEnvironmentNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 		})
 	}
 
-	// What somebody else set stays as it is, and may be taken out.
+	// A reference that another user set may stay, and may be removed.
 	e := env("", "victim-credentials")
 	require.NoError(t, s.Client.Create(s.Ctx, e))
 	change := func(what func(*v1alpha1.Environment)) error {

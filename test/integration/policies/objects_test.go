@@ -31,7 +31,7 @@ func TestTheControllerWritesOnlySecretsOfEnvironments(t *testing.T) {
 	}{
 		"of an environment": {func(*corev1.Secret) {}, ""},
 		"owned by one":      {func(o *corev1.Secret) { o.Labels, o.OwnerReferences = nil, owned }, ""},
-		"of nobody":         {func(o *corev1.Secret) { o.Labels = nil }, "metadata.labels:"},
+		"without a label":   {func(o *corev1.Secret) { o.Labels = nil }, "metadata.labels:"},
 		"owned by something else": {func(o *corev1.Secret) {
 			o.Labels, o.OwnerReferences = nil, owned
 			o.OwnerReferences[0].APIVersion = "v1"
@@ -93,7 +93,7 @@ func TestTheControllerWritesOnlyNamespacesOfEnvironments(t *testing.T) {
 		after.Labels[v1alpha1.EnvironmentLabel], after.Labels[v1alpha1.EnvironmentNamespaceLabel] = "shop", "team"
 		after.Labels[v1alpha1.RetainedLabel] = "true"
 		s.judge(t, s.controller.Patch(s.Ctx, after, client.MergeFrom(ns), client.DryRunAll), want)
-		if name != "default" && name != "kube-system" { // those nobody may delete
+		if name != "default" && name != "kube-system" { // no user may delete these
 			s.judge(t, s.controller.Delete(s.Ctx, ns, client.DryRunAll), want)
 		}
 	}
@@ -113,13 +113,13 @@ func TestTheControllerWritesOnlyWorkloadsOfRecordsAndEnvironments(t *testing.T) 
 	}{
 		"of a record":            {deployment(s.Namespace, ofRecord), ""},
 		"of an environment":      {deployment(s.Namespace, ofEnvironment), ""},
-		"of nobody":              {deployment(s.Namespace, nil), "metadata.labels:"},
+		"without a label":        {deployment(s.Namespace, nil), "metadata.labels:"},
 		"in kube-system":         {deployment("kube-system", ofRecord), "metadata.namespace:"},
 		"in Berth's namespace":   {deployment("berth-system", ofRecord), "metadata.namespace:"},
 		"a Service":              {&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, "metadata.labels:"},
 		"a Service of a record":  {&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, ""},
 		"a ConfigMap in kube-*":  {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "x", Labels: ofRecord}}, "metadata.namespace:"},
-		"a ConfigMap of nobody":  {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}}, "metadata.labels:"},
+		"a ConfigMap without":    {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}}, "metadata.labels:"},
 		"a ConfigMap of records": {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) { s.judge(t, s.controller.Create(s.Ctx, tc.object, client.DryRunAll), tc.want) })

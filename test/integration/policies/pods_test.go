@@ -3,6 +3,7 @@
 package policies_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/world"
 )
 
 func contains(err error, words ...string) bool {
@@ -161,30 +163,39 @@ func TestPodDeletions(t *testing.T) {
 		victim bool
 		want   string
 	}{
-		"a pod":                    {s.scheduler, []func(*corev1.Pod){bound}, false, "spec.nodeName:"},
-		"a victim":                 {s.scheduler, []func(*corev1.Pod){bound}, true, ""},
-		"a claim without a node":   {s.scheduler, []func(*corev1.Pod){unbound, claimed}, false, ""},
-		"a claim with a node":      {s.scheduler, []func(*corev1.Pod){bound, claimed}, false, "spec.nodeName:"},
-		"no claim and no node":     {s.scheduler, []func(*corev1.Pod){unbound}, false, "spec.nodeName:"},
-		"what a node cannot lack":  {s.scheduler, []func(*corev1.Pod){bound, func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }}, true, "spec.priority:"},
-		"an environment's":         {s.controller, []func(*corev1.Pod){bound, labelled(v1alpha1.EnvironmentLabel)}, false, ""},
-		"a placeholder":            {s.controller, []func(*corev1.Pod){bound, labelled(v1alpha1.PlaceholderLabel)}, false, ""},
-		"somebody else's":          {s.controller, []func(*corev1.Pod){bound}, false, "metadata.labels:"},
-		"somebody else's, claimed": {s.controller, []func(*corev1.Pod){unbound, claimed}, false, "metadata.labels:"},
+		"a pod":                   {s.scheduler, []func(*corev1.Pod){bound}, false, "spec.nodeName:"},
+		"a victim":                {s.scheduler, []func(*corev1.Pod){bound}, true, ""},
+		"a claim without a node":  {s.scheduler, []func(*corev1.Pod){unbound, claimed}, false, ""},
+		"a claim with a node":     {s.scheduler, []func(*corev1.Pod){bound, claimed}, false, "spec.nodeName:"},
+		"no claim and no node":    {s.scheduler, []func(*corev1.Pod){unbound}, false, "spec.nodeName:"},
+		"what a node cannot lack": {s.scheduler, []func(*corev1.Pod){bound, func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }}, true, "spec.priority:"},
+		"an environment's":        {s.controller, []func(*corev1.Pod){bound, labelled(v1alpha1.EnvironmentLabel)}, false, ""},
+		"a placeholder":           {s.controller, []func(*corev1.Pod){bound, labelled(v1alpha1.PlaceholderLabel)}, false, ""},
+		"another pod":             {s.controller, []func(*corev1.Pod){bound}, false, "metadata.labels:"},
+		"another pod, claimed":    {s.controller, []func(*corev1.Pod){unbound, claimed}, false, "metadata.labels:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.T = t
 			p := s.pod("p-"+strings.ToLower(strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(name)), tc.change...)
 			if tc.victim {
-				s.Eventually("it runs", func() (bool, string) { // what plays the kubelet writes no conditions after that
-					err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(p), p)
-					return err == nil && p.Status.Phase == corev1.PodRunning, string(p.Status.Phase)
-				})
-				before := p.DeepCopy()
-				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler})
-				require.NoError(t, s.scheduler.Status().Patch(s.Ctx, p, client.StrategicMergeFrom(before)), "as kube-scheduler does before it deletes")
+				s.preempt(p)
 			}
 			s.judge(t, tc.by.Delete(s.Ctx, p, client.DryRunAll, client.GracePeriodSeconds(0)), tc.want)
 		})
 	}
+}
+
+// preempt writes to a pod what kube-scheduler does before it deletes it. A condition that is old is withdrawn by the disruption
+// controller.
+func (s *scene) preempt(p *corev1.Pod) {
+	s.T.Helper()
+	s.Eventually("it runs", func() (bool, string) { // KWOK, which plays the kubelet, replaces the conditions of a pod that it starts
+		err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(p), p)
+		return err == nil && world.Ready(p), fmt.Sprint(err)
+	})
+	before := p.DeepCopy()
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler, LastTransitionTime: metav1.Now(),
+	})
+	require.NoError(s.T, s.scheduler.Status().Patch(s.Ctx, p, client.StrategicMergeFrom(before)))
 }
