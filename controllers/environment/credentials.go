@@ -72,7 +72,7 @@ func (r *Reconciler) secret(ctx context.Context, env *v1alpha1.Environment, ref 
 	case err != nil:
 		return nil, "", fmt.Errorf("read Secret %s/%s: %w", env.Namespace, ref.Name, err)
 	case ofAnother(s, env):
-		return nil, "", &refusal{v1alpha1.ReasonSecretNotAllowed, fmt.Errorf("Secret %s belongs to another Environment", ref.Name)}
+		return nil, "", &refusal{v1alpha1.ReasonSecretNotAllowed, fmt.Errorf("the Secret %s belongs to another Environment", ref.Name)}
 	}
 	return s.Data, s.ResourceVersion, nil
 }

@@ -164,11 +164,23 @@ func TestNamespacesNarrowTheRights(t *testing.T) {
 		return review.Status.Allowed
 	}
 	for _, right := range [][4]string{
-		{"patch", "", "pods", ""}, {"delete", "", "pods", ""}, {"create", "", "pods", ""}, {"create", "", "pods", "eviction"}, {"get", "", "pods", "log"},
-		{"get", "", "secrets", ""}, {"create", "", "secrets", ""}, {"patch", "", "secrets", ""}, {"delete", "", "secrets", ""},
-		{"create", "apps", "deployments", ""}, {"patch", "apps", "deployments", ""}, {"delete", "apps", "statefulsets", ""},
-		{"create", "", "services", ""}, {"delete", "", "persistentvolumeclaims", ""}, {"update", "berth.dev", "environments", ""},
-		{"delete", "berth.dev", "deploymentrecords", ""}, {"create", "berth.dev", "resourcelimits", ""},
+		{"patch", "", "pods", ""},
+		{"delete", "", "pods", ""},
+		{"create", "", "pods", ""},
+		{"create", "", "pods", "eviction"},
+		{"get", "", "pods", "log"},
+		{"get", "", "secrets", ""},
+		{"create", "", "secrets", ""},
+		{"patch", "", "secrets", ""},
+		{"delete", "", "secrets", ""},
+		{"create", "apps", "deployments", ""},
+		{"patch", "apps", "deployments", ""},
+		{"delete", "apps", "statefulsets", ""},
+		{"create", "", "services", ""},
+		{"delete", "", "persistentvolumeclaims", ""},
+		{"update", "berth.dev", "environments", ""},
+		{"delete", "berth.dev", "deploymentrecords", ""},
+		{"create", "berth.dev", "resourcelimits", ""},
 	} {
 		for _, ns := range []string{w.Namespace, second.Name} {
 			assert.True(t, may(ns, right[0], right[1], right[2], right[3]), "%v in %s", right, ns)
