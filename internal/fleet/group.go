@@ -61,6 +61,10 @@ type Group struct {
 	// Replicas is how many the revision is asked to have; where its controller
 	// does not say, how many live pods it has.
 	Replicas int
+	// Counted is set where the owner tells Replicas; otherwise it is the number of live pods.
+	Counted bool
+	// Ended is set where the owner makes no more pods.
+	Ended bool
 	// Seats are the live pods, sorted by slot. A pod that is pending or on a
 	// departing node counts as being on the type of its slot: there it, or its
 	// replacement, goes next. One whose gate was opened goes where it was limited to.
@@ -279,7 +283,7 @@ func (f *Fleet) group(namespace string, uid types.UID, members []*Pod) (Group, b
 	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)
 	if owner != nil {
 		if owner.asked >= 0 {
-			g.Replicas = owner.asked
+			g.Replicas, g.Counted, g.Ended = owner.asked, true, owner.asked == 0
 		}
 	}
 	g.Seats = f.seats(g.Policy.Mix, live)
