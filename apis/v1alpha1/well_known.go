@@ -72,6 +72,10 @@ const (
 	MinOnDemandAnnotation = AnnotationPrefix + "/min-on-demand"
 )
 
+// AcceptedReplicasAnnotation is written by users on a pod of a workload whose owner does not tell its replicas, after they
+// scaled it down: an integer from 0. So many Ready pods are enough for the next move, however many there were before.
+const AcceptedReplicasAnnotation = AnnotationPrefix + "/accepted-replicas"
+
 // ResourceLimitLabel is the label by which a pod names its size: the name of a ResourceLimit in its namespace.
 const ResourceLimitLabel = AnnotationPrefix + "/resource-limit"
 

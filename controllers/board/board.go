@@ -26,6 +26,9 @@ type Move struct {
 	Started         time.Time
 	// Wrong is how many replicas of the workload were on the wrong side before.
 	Wrong int
+	// DoubtUntil is set where it is not known whether the API server carried the eviction out: its answer was lost, or an
+	// earlier leader ended before it. A pod that lives on until then was not evicted.
+	DoubtUntil time.Time
 	// Placeholder is the UID of one that keeps the room until the replica is gone; "" if there is none, or no more.
 	Placeholder types.UID
 }
@@ -63,6 +66,9 @@ type Entry struct {
 	RetryAt  time.Time
 	// Moves are the replicas on the move.
 	Moves []Move
+	// Had is how many live pods there were before the first of the moves since when not all of them have been Ready, 0 if
+	// all are. Where the owner does not tell its replicas, nothing more moves until so many are Ready again.
+	Had int
 	// Placeholders hold room for replicas that are to move next.
 	Placeholders []Placeholder
 	// Verdict is the last decision.
@@ -83,7 +89,7 @@ func (e *Entry) InFlight() int { return len(e.Moves) + len(e.Placeholders) }
 // group and its mix do not: not by time, nor by what happens to other workloads
 // or to nodes that it does not run on.
 func (e *Entry) Settled() bool {
-	return e.Verdict.Reason == rebalance.ReasonOnTarget && e.InFlight() == 0 && len(e.Held) == 0
+	return e.Verdict.Reason == rebalance.ReasonOnTarget && e.InFlight() == 0 && e.Had == 0 && len(e.Held) == 0
 }
 
 // Version tells a CapacityMix from others, and its spec from former ones.

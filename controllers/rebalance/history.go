@@ -10,9 +10,17 @@ import (
 	"berth.dev/berth/internal/rebalance"
 )
 
+// ending is a move that is over.
+type ending struct {
+	move    board.Move
+	outcome outcome
+	// ready of want replicas were Ready then.
+	ready, want int
+}
+
 // observe brings an entry up to what its group is now. It is a pure function:
 // the entry that it returns shares nothing with the old one that changes.
-func observe(old board.Entry, g fleet.Group, now time.Time, l limits) (e board.Entry, ended []outcome) {
+func observe(old board.Entry, g fleet.Group, now time.Time, l limits) (e board.Entry, ended []ending) {
 	e = old
 	e.Group = g
 	wrong := len(g.WrongSide())
@@ -21,18 +29,26 @@ func observe(old board.Entry, g fleet.Group, now time.Time, l limits) (e board.E
 	if wrong == 0 && len(old.Moves) == 0 {
 		e.Failures, e.RetryAt = 0, time.Time{}
 	}
+	e.Had = rebalance.MustBeBack(&g, old.Had)
+	want, ready := max(g.Replicas, e.Had), rebalance.Ready(&g)
 	e.Moves = nil
 	for _, m := range old.Moves {
-		switch o := judge(m, g, wrong, now, l); o {
+		switch o := judge(m, g, wrong, want, now, l); o {
 		case moving:
 			e.Moves = append(e.Moves, m)
+			continue
 		case succeeded:
 			e.Failures, e.RetryAt = 0, time.Time{}
-			ended = append(ended, o)
-		default:
+			ended = append(ended, ending{m, o, ready, want})
+		case failed, timedOut:
 			l.fail(&e, now)
-			ended = append(ended, o)
+			ended = append(ended, ending{m, o, ready, want})
+		default:
+			ended = append(ended, ending{m, o, ready, want})
 		}
+	}
+	if len(e.Moves) == 0 && ready >= want {
+		e.Had = 0
 	}
 	e.Held = nil
 	for uid, h := range old.Held {
@@ -74,25 +90,35 @@ type outcome string
 const (
 	moving    outcome = ""
 	succeeded outcome = "succeeded"
-	// failed: the replacement is Ready, and as many replicas as before are on the wrong side.
+	// failed: every replica is Ready again, and as many as before are on the wrong side.
 	failed outcome = "failed"
-	// timedOut: the replacement is not Ready.
+	// timedOut: not every replica is Ready again.
 	timedOut outcome = "timed-out"
+	// abandoned: the owner makes no more pods.
+	abandoned outcome = "abandoned"
+	// notEvicted: the API server did not carry the eviction out.
+	notEvicted outcome = "not-evicted"
 	// notProvisioned: no placeholder came to hold the room, and nothing was evicted.
 	notProvisioned outcome = "not-provisioned"
 )
 
 // judge says how a move stands. It ends when the evicted pod is gone from its
-// group and the group is whole again, with every replica Ready.
-func judge(m board.Move, g fleet.Group, wrong int, now time.Time, l limits) outcome {
-	whole := len(g.Seats) >= g.Replicas && g.Terminating == 0
+// group and the group is whole again: as many replicas as wanted, all Ready.
+// Pods that still terminate do not count: their replacements do.
+func judge(m board.Move, g fleet.Group, wrong, want int, now time.Time, l limits) outcome {
+	whole, there := len(g.Seats) >= want, false
 	for _, s := range g.Seats {
-		whole = whole && s.Place == fleet.Settled && s.Pod.Ready && s.Pod.UID != m.UID
+		there = there || s.Pod.UID == m.UID
+		whole = whole && s.Place == fleet.Settled && s.Pod.Ready
 	}
 	switch {
-	case whole && wrong < m.Wrong:
+	case g.Ended:
+		return abandoned
+	case there && !m.DoubtUntil.IsZero() && !now.Before(m.DoubtUntil):
+		return notEvicted
+	case whole && !there && wrong < m.Wrong:
 		return succeeded
-	case whole:
+	case whole && !there:
 		return failed
 	case now.Sub(m.Started) >= l.timeout:
 		return timedOut

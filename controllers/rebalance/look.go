@@ -94,6 +94,7 @@ func (p *pass) schedule(e *board.Entry) {
 	}
 	for _, m := range e.Moves {
 		p.dueAt(m.Started.Add(p.MoveTimeout))
+		p.dueAt(m.DoubtUntil)
 	}
 	for _, h := range e.Placeholders {
 		if !h.Seen {
@@ -240,7 +241,7 @@ func holdBack(e *board.Entry, uid types.UID, hold board.Hold) {
 func (p *pass) input(e *board.Entry, at *place) *rebalance.Input {
 	in := &rebalance.Input{
 		Cluster: p.cluster, Settings: e.Settings, Group: e.Group, Budgets: at.budgets, MayFit: p.mayFit,
-		History: rebalance.History{WrongSince: e.WrongSince, RollingSince: e.RollingSince, Failures: e.Failures, RetryAt: e.RetryAt},
+		History: rebalance.History{WrongSince: e.WrongSince, RollingSince: e.RollingSince, Failures: e.Failures, RetryAt: e.RetryAt, Had: e.Had, Moving: len(e.Moves)},
 		Skip:    map[string]rebalance.Verdict{},
 	}
 	in.Cluster.InFlight, in.History.InFlight = p.Board.InFlight(e.Group.Key.Namespace, e.Mix)

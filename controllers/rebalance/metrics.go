@@ -35,7 +35,7 @@ var (
 	}, []string{"namespace", "mix", "result"})
 	moves = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_rebalance_moves_total",
-		Help: "Moves that are over, by outcome: succeeded, failed (the replacement is on the wrong type again), timed-out (it did not become Ready) or not-provisioned (nothing was evicted, since no placeholder came to hold the room).",
+		Help: "Moves that are over, by outcome: succeeded, failed (all replicas are Ready again, and as many as before are on the wrong type), timed-out (not all replicas became Ready), abandoned (the owner ended), not-evicted (the API server did not carry the eviction out) or not-provisioned (nothing was evicted, since no placeholder came to hold the room).",
 	}, []string{"outcome"})
 	placeholders = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_rebalance_placeholders_total",
@@ -59,7 +59,7 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(evictions, moves, placeholders, storms, lookSeconds, replaySeconds)
-	for _, o := range []outcome{succeeded, failed, timedOut, notProvisioned} {
+	for _, o := range []outcome{succeeded, failed, timedOut, abandoned, notEvicted, notProvisioned} {
 		moves.WithLabelValues(string(o))
 	}
 	for _, r := range []string{holderCreated, holderRefused, holderUsed, holderDropped, holderExpired} {

@@ -136,14 +136,21 @@ func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, n
 		return hold
 	}
 	p.count(e, resultEvicted)
-	wrong := len(e.Group.WrongSide())
-	e.Moves = append(slices.Clone(e.Moves), board.Move{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Started: p.Clock.Now(), Wrong: wrong})
-	e.Group = e.Group.Going(moved(e.Moves))
+	p.begin(e, board.Move{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Started: p.Clock.Now(), Wrong: len(e.Group.WrongSide())})
 	p.snapshot.Assume(pod, node)
 	logger.Info("Evicted a replica on the wrong capacity type", "from", pod.Spec.NodeName, "to", v.Target, "room", node, "message", v.Message)
 	p.Recorder.Eventf(workloadRef(e.Group.Workload), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
 		"Evicted pod %s from node %s: its replacement belongs on %s, where it has room (node %s)", pod.Name, pod.Spec.NodeName, v.Target, node)
 	return nil
+}
+
+// begin notes that a replica is on the move.
+func (p *pass) begin(e *board.Entry, m board.Move) {
+	if e.Had == 0 {
+		e.Had = len(e.Group.Seats)
+	}
+	e.Moves = append(slices.Clone(e.Moves), m)
+	e.Group = e.Group.Going(moved(e.Moves))
 }
 
 // refusal turns the API server's answer into a hold; nil means that it agreed.
@@ -167,21 +174,22 @@ func (p *pass) refusal(e *board.Entry, v rebalance.Verdict, err error) *board.Ho
 }
 
 // ended tells about a move that is over.
-func (p *pass) ended(ctx context.Context, e *board.Entry, o outcome) {
-	moves.WithLabelValues(string(o)).Inc()
-	logger := log.FromContext(ctx)
-	if o == succeeded {
-		logger.Info("A move is complete")
-		return
-	}
-	what := "A replica was moved, and its replacement runs on the wrong type again"
-	switch o {
+func (p *pass) ended(ctx context.Context, e *board.Entry, end ending) {
+	moves.WithLabelValues(string(end.outcome)).Inc()
+	logger := log.FromContext(ctx).WithValues("pod", end.move.Name)
+	what := ""
+	switch end.outcome {
+	case failed:
+		what = fmt.Sprintf("Pod %s was evicted, all replicas are Ready again, and as many as before run on the wrong capacity type", end.move.Name)
 	case timedOut:
-		what = fmt.Sprintf("A replica was moved, and its replacement was not Ready after %s", p.MoveTimeout)
+		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are Ready", end.move.Name, p.MoveTimeout, end.ready, end.want)
 	case notProvisioned:
 		what = "A placeholder was created, and did not come to hold the room for a move"
+	default:
+		logger.Info("A move is over", "outcome", string(end.outcome))
+		return
 	}
-	logger.Info("A move failed", "outcome", string(o), "failures", e.Failures, "retryAt", e.RetryAt)
+	logger.Info("A move failed", "outcome", string(end.outcome), "failures", e.Failures, "retryAt", e.RetryAt)
 	p.Recorder.Eventf(workloadRef(e.Group.Workload), corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
 		"%s. Failed moves in a row: %d; the next is tried at %s", what, e.Failures, e.RetryAt.UTC().Format(time.RFC3339))
 }

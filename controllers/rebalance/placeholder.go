@@ -120,7 +120,7 @@ func (p *pass) advance(ctx context.Context, e *board.Entry, at *place) {
 		case rebalance.StepFail:
 			p.end(ctx, e, h, holderExpired)
 			p.limits().fail(e, p.now)
-			p.ended(ctx, e, notProvisioned)
+			p.ended(ctx, e, ending{outcome: notProvisioned})
 		case rebalance.StepWait:
 		}
 		p.dueAt(v.RetryAt)

@@ -123,6 +123,9 @@ type History struct {
 	// Failures is how many moves failed in a row; RetryAt when the next may be tried.
 	Failures int32
 	RetryAt  time.Time
+	// Had is how many live pods the workload had before its last moves, 0 if all replicas have been Ready since; Moving how
+	// many of its replicas are on the move.
+	Had, Moving int
 }
 
 // Input is all that a decision depends on.
@@ -239,6 +242,7 @@ var workloadChecks = []func(*Input) (Verdict, bool){
 	backingOff,
 	outsideWindow,
 	overBudget,
+	replicasMissing,
 	notReady,
 }
 
