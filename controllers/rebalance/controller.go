@@ -97,10 +97,15 @@ var (
 
 // New returns a controller that is not running yet.
 func New(o Options) *Controller {
+	config := o.Config
+	if config != nil { // tests of what is decided have none
+		config = rest.CopyConfig(config)
+		config.Timeout = callTimeout
+	}
 	return &Controller{
 		Options: o, wake: make(chan struct{}, 1), dirty: newAgenda(), released: map[types.UID]time.Time{}, due: newTimetable(),
 		roomless: map[policy.GroupKey]map[capacity.Type]bool{}, room: map[capacity.Type]uint64{}, storm: rebalance.NewStorm(o.Storm),
-		take: func(ctx context.Context) (snapshot, error) { return replay.Take(ctx, o.Config, o.Profile) },
+		take: func(ctx context.Context) (snapshot, error) { return replay.Take(ctx, config, o.Profile) },
 	}
 }
 

@@ -199,7 +199,7 @@ func (p *pass) decide(ctx context.Context, e *board.Entry, at *place) {
 		node, hold := p.prove(ctx, e, v)
 		if hold == nil {
 			if would := in.Effect(v); would.Reason == rebalance.ReasonMove {
-				hold = p.evict(ctx, e, v, node)
+				hold = p.evict(ctx, e, v, node, func() rebalance.Verdict { return p.input(e, at).Of(v.Pod.UID) })
 			} else {
 				// It stands for a while: room is not proven again and again for a move that is not made.
 				hold = &board.Hold{Verdict: would, Until: p.now.Add(holdNoRoom)}

@@ -30,8 +30,6 @@ const (
 	// no room; holdRefused one whose eviction the API server refused.
 	holdNoRoom  = time.Minute
 	holdRefused = 30 * time.Second
-	// evictTimeout bounds one eviction, for which all others wait.
-	evictTimeout = 5 * time.Second
 )
 
 // Reasons of holds that internal/rebalance does not know: they come of I/O.
@@ -57,7 +55,7 @@ func (p *pass) hold(v rebalance.Verdict, r rebalance.Reason, d time.Duration, fo
 func (p *pass) prove(ctx context.Context, e *board.Entry, v rebalance.Verdict, besides ...types.UID) (node string, hold *board.Hold) {
 	began := p.Clock.Now()
 	defer func() { replaySeconds.Observe(p.Clock.Since(began).Seconds()) }()
-	pod, err := p.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
+	pod, err := p.readPod(ctx, v.Pod)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && !unchanged(pod, v):
 		return "", p.hold(v, ReasonChanged, debounce, "pod %s has changed", v.Pod.Name)
@@ -65,6 +63,7 @@ func (p *pass) prove(ctx context.Context, e *board.Entry, v rebalance.Verdict, b
 		return "", p.hold(v, ReasonUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
 	}
 	if err := p.takeSnapshot(ctx); err != nil {
+		p.noteOutage(err)
 		return "", p.hold(v, ReasonUnproven, holdRefused, "%v", err)
 	}
 	answer, err := p.snapshot.Fits(ctx, replay.Question{
@@ -116,27 +115,34 @@ func unchanged(pod *corev1.Pod, v rebalance.Verdict) bool {
 	return pod.UID == v.Pod.UID && pod.DeletionTimestamp == nil && pod.Spec.NodeName == v.Pod.Node
 }
 
-// evict moves a replica. It returns nil if it is on its way, else a hold.
-func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, node string) *board.Hold {
+// evict moves a replica, if the decision still stands by what the API server has now. It returns nil if it is on its way,
+// else a hold.
+func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, node string, again func() rebalance.Verdict) *board.Hold {
 	logger := log.FromContext(ctx).WithValues("pod", v.Pod.Name)
-	pod, err := p.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
-	if err != nil || !unchanged(pod, v) {
+	pod, hold := p.confirm(ctx, e, v, again)
+	if hold != nil {
 		p.count(e, resultChanged)
-		return p.hold(v, ReasonChanged, debounce, "pod %s has changed", v.Pod.Name)
+		return hold
 	}
+	wrong := len(e.Group.WrongSide())
 	// The client waits and asks again where the server says when; the next look does that as well.
-	call, cancel := context.WithTimeout(ctx, evictTimeout)
-	defer cancel()
-	err = p.Client.CoreV1().Pods(pod.Namespace).EvictV1(call, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}},
+	err := p.bounded(ctx, func(ctx context.Context) error {
+		return p.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}},
+		})
 	})
+	m := board.Move{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Started: p.Clock.Now(), Wrong: wrong}
 	if hold := p.refusal(e, v, err); hold != nil {
 		logger.Info("Eviction refused", "reason", hold.Verdict.Reason, "message", hold.Verdict.Message)
+		if unanswered(err) {
+			m.DoubtUntil = m.Started.Add(unseen)
+			p.begin(e, m)
+		}
 		return hold
 	}
 	p.count(e, resultEvicted)
-	p.begin(e, board.Move{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Started: p.Clock.Now(), Wrong: len(e.Group.WrongSide())})
+	p.begin(e, m)
 	p.snapshot.Assume(pod, node)
 	logger.Info("Evicted a replica on the wrong capacity type", "from", pod.Spec.NodeName, "to", v.Target, "room", node, "message", v.Message)
 	p.Recorder.Eventf(workloadRef(e.Group.Workload), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
@@ -198,7 +204,7 @@ func (p *pass) ended(ctx context.Context, e *board.Entry, end ending) {
 // event is worth their while.
 var quietReasons = []rebalance.Reason{
 	rebalance.ReasonOnTarget, rebalance.ReasonMove, rebalance.ReasonStabilizing, rebalance.ReasonMixBudget, rebalance.ReasonClusterBudget,
-	rebalance.ReasonStartupGrace, rebalance.ReasonRollingOut, rebalance.ReasonOff, rebalance.ReasonProvisioning, ReasonChanged,
+	rebalance.ReasonStartupGrace, rebalance.ReasonRollingOut, rebalance.ReasonOff, rebalance.ReasonProvisioning, rebalance.ReasonStaleView, ReasonChanged,
 }
 
 // report records an event when what blocks a workload has changed.

@@ -114,7 +114,7 @@ func (p *pass) advance(ctx context.Context, e *board.Entry, at *place) {
 		step, v := p.stepOf(e, at, h)
 		switch step {
 		case rebalance.StepMove:
-			p.holdBack(e, p.moveTo(ctx, e, v, h))
+			p.holdBack(e, p.moveTo(ctx, e, at, v, h))
 		case rebalance.StepDrop:
 			p.end(ctx, e, h, holderDropped)
 		case rebalance.StepFail:
@@ -150,7 +150,7 @@ func (p *pass) explain(e *board.Entry, at *place) {
 
 // moveTo evicts a replica whose placeholder runs, if the replacement fits in the
 // placeholder's stead. It returns nil if it is on its way, else a hold.
-func (p *pass) moveTo(ctx context.Context, e *board.Entry, v rebalance.Verdict, h board.Placeholder) *board.Hold {
+func (p *pass) moveTo(ctx context.Context, e *board.Entry, at *place, v rebalance.Verdict, h board.Placeholder) *board.Hold {
 	node, hold := p.prove(ctx, e, v, h.UID)
 	if hold != nil {
 		if hold.Verdict.Reason == rebalance.ReasonNoRoom {
@@ -160,10 +160,16 @@ func (p *pass) moveTo(ctx context.Context, e *board.Entry, v rebalance.Verdict, 
 		return hold
 	}
 	when := rebalance.HandoverOf(&e.Group, h.Target)
-	if when == rebalance.BeforeEviction && !p.end(ctx, e, h, holderUsed) {
-		return p.hold(v, ReasonUnproven, holdSeat, "placeholder %s could not be deleted", h.Name)
+	again := func() rebalance.Verdict { _, v := p.stepOf(e, at, h); return v }
+	if when == rebalance.BeforeEviction {
+		if _, hold = p.confirm(ctx, e, v, again); hold != nil {
+			return hold
+		}
+		if !p.end(ctx, e, h, holderUsed) {
+			return p.hold(v, ReasonUnproven, holdSeat, "placeholder %s could not be deleted", h.Name)
+		}
 	}
-	if hold = p.evict(ctx, e, v, node); hold != nil {
+	if hold = p.evict(ctx, e, v, node, again); hold != nil {
 		return hold
 	}
 	switch when {
@@ -213,9 +219,9 @@ func (p *pass) releaseAll(ctx context.Context, e *board.Entry) {
 
 // release deletes a placeholder. Where that fails, the next look sees it again.
 func (p *pass) release(ctx context.Context, namespace, name string, uid types.UID, why string) bool {
-	call, cancel := context.WithTimeout(ctx, evictTimeout)
-	defer cancel()
-	err := p.Client.CoreV1().Pods(namespace).Delete(call, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err := p.bounded(ctx, func(ctx context.Context) error {
+		return p.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		log.FromContext(ctx).Error(err, "Cannot delete a placeholder", "placeholder", name)
 		p.due.atLatest(policy.GroupKey{Namespace: namespace}, p.now.Add(holdSeat))

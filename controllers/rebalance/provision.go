@@ -54,7 +54,7 @@ func (p *pass) placeholder(ctx context.Context, e *board.Entry, v rebalance.Verd
 	if p.Profile.Label.Key == "" {
 		return nil, p.refused(v, "there is no node label by which a pod could be limited to %s (capacityTypeLabel)", v.Target)
 	}
-	replica, err := p.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
+	replica, err := p.readPod(ctx, v.Pod)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && !unchanged(replica, v):
 		return nil, p.hold(v, ReasonChanged, debounce, "pod %s has changed", v.Pod.Name)
@@ -64,7 +64,8 @@ func (p *pass) placeholder(ctx context.Context, e *board.Entry, v rebalance.Verd
 	if what := placeholder.Unable(replica); what != "" {
 		return nil, p.refused(v, "pod %s uses %s, which a placeholder cannot hold", v.Pod.Name, what)
 	}
-	volumes, err := p.volumesOf(ctx, replica)
+	var volumes []*corev1.NodeSelector
+	err = p.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = p.volumesOf(ctx, replica); return err })
 	if err != nil {
 		return nil, p.hold(v, ReasonUnproven, holdRefused, "%v", err)
 	}
@@ -77,7 +78,7 @@ func (p *pass) placeholder(ctx context.Context, e *board.Entry, v rebalance.Verd
 // create creates a placeholder, or finds the one that there is: of an earlier
 // leader, or of a call whose answer was lost.
 func (p *pass) create(ctx context.Context, v rebalance.Verdict, pod *corev1.Pod) (*corev1.Pod, *board.Hold) {
-	call, cancel := context.WithTimeout(ctx, evictTimeout)
+	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	created, err := p.Client.CoreV1().Pods(pod.Namespace).Create(call, pod, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {

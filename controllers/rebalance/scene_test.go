@@ -184,6 +184,15 @@ func (s *side) client() *fake.Clientset {
 		}
 		return true, nil, apierrors.NewNotFound(corev1.Resource("pods"), name.Name)
 	})
+	c.AddReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		list := &corev1.PodList{}
+		for name, p := range s.scene.pods {
+			if name.Namespace == a.GetNamespace() {
+				list.Items = append(list.Items, *p)
+			}
+		}
+		return true, list, nil
+	})
 	c.AddReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if e, is := a.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction); is {
 			name := types.NamespacedName{Namespace: e.Namespace, Name: e.Name}

@@ -140,7 +140,12 @@ func (in *Input) about(replica types.UID) Verdict {
 		alone.Skip = maps.Clone(alone.Skip)
 		delete(alone.Skip, string(replica))
 	}
-	for s, v := range alone.each {
+	return alone.Of(replica)
+}
+
+// Of is the verdict about one replica, or about the workload where that holds for all of them.
+func (in *Input) Of(replica types.UID) Verdict {
+	for s, v := range in.each {
 		if s.Pod == nil || s.Pod.UID == replica {
 			return v
 		}
