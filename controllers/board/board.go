@@ -29,6 +29,8 @@ type Move struct {
 	// DoubtUntil is set where it is not known whether the API server carried the eviction out: its answer was lost, or an
 	// earlier leader ended before it. A pod that lives on until then was not evicted.
 	DoubtUntil time.Time
+	// Slow is set once it has taken so long that it does not count for other namespaces.
+	Slow bool
 	// Placeholder is the UID of one that keeps the room until the replica is gone; "" if there is none, or no more.
 	Placeholder types.UID
 }
@@ -45,6 +47,8 @@ type Placeholder struct {
 	Waits string
 	// Seen is set once the watch has shown it.
 	Seen bool
+	// Slow is that of a Move.
+	Slow bool
 	rebalance.Holder
 }
 
@@ -85,6 +89,25 @@ type Entry struct {
 // InFlight is how many places in the budgets the workload takes.
 func (e *Entry) InFlight() int { return len(e.Moves) + len(e.Placeholders) }
 
+// standing counts what the workload takes of the budget of the cluster.
+func (e *Entry) standing() (s rebalance.Standing) {
+	for i := range e.Moves {
+		add(&s, e.Moves[i].Slow)
+	}
+	for i := range e.Placeholders {
+		add(&s, e.Placeholders[i].Slow)
+	}
+	return s
+}
+
+func add(s *rebalance.Standing, slow bool) {
+	if slow {
+		s.Slow++
+	} else {
+		s.Fresh++
+	}
+}
+
 // Settled reports whether nothing about the workload can change as long as its
 // group and its mix do not: not by time, nor by what happens to other workloads
 // or to nodes that it does not run on.
@@ -120,8 +143,12 @@ type Hold struct {
 type Board struct {
 	mu         sync.RWMutex
 	namespaces map[string]*shelf
-	// moves counts the replicas on the move of all entries, placeholders included.
-	moves int
+	// total and waiting are the sums of those of the shelves, served counts the moves that began.
+	total   rebalance.Standing
+	waiting int
+	served  uint64
+	// busy are the namespaces that other ones have to consider: with moves, or workloads that wait.
+	busy map[string]*shelf
 	// storm is whether a spot storm is on.
 	storm bool
 	// complete is set once every namespace was looked at.
@@ -134,12 +161,15 @@ type shelf struct {
 	entries map[policy.GroupKey]*Entry
 	// governed and selected are the workloads that a mix governs, and those of which it selects a pod.
 	governed, selected map[string]map[policy.GroupKey]struct{}
-	// moves counts the replicas on the move by mix.
+	// moves counts the replicas on the move by mix, placeholders included.
 	moves map[string]int
+	// standing is what it has of the budget of the cluster, waiting how many entries wait for that.
+	standing rebalance.Standing
+	waiting  int
 }
 
 // New returns an empty board.
-func New() *Board { return &Board{namespaces: map[string]*shelf{}} }
+func New() *Board { return &Board{namespaces: map[string]*shelf{}, busy: map[string]*shelf{}} }
 
 // Get returns the entry of a group.
 func (b *Board) Get(key policy.GroupKey) (e Entry, ok bool) {
@@ -306,8 +336,17 @@ func (b *Board) remove(s *shelf, e *Entry) {
 }
 
 func (b *Board) count(s *shelf, e *Entry, sign int) {
-	n := sign * e.InFlight()
-	b.moves += n
+	n, of := sign*e.InFlight(), e.standing()
+	s.standing.Fresh, s.standing.Slow = s.standing.Fresh+sign*of.Fresh, s.standing.Slow+sign*of.Slow
+	b.total.Fresh, b.total.Slow = b.total.Fresh+sign*of.Fresh, b.total.Slow+sign*of.Slow
+	if e.Verdict.Reason == rebalance.ReasonClusterBudget {
+		s.waiting, b.waiting = s.waiting+sign, b.waiting+sign
+	}
+	if name := e.Group.Key.Namespace; s.waiting > 0 || s.standing.Fresh > 0 {
+		b.busy[name] = s
+	} else {
+		delete(b.busy, name)
+	}
 	if s.moves[e.Mix] += n; s.moves[e.Mix] == 0 {
 		delete(s.moves, e.Mix)
 	}
@@ -326,15 +365,55 @@ func unfile(index map[string]map[policy.GroupKey]struct{}, mix string, key polic
 	}
 }
 
-// InFlight counts the replicas on the move, of the whole cluster and of one mix.
-// One for which a placeholder asks for room is one of them.
-func (b *Board) InFlight(namespace, mix string) (cluster, ofMix int) {
+// InFlight counts the replicas on the move of one mix. One for which a
+// placeholder asks for room is one of them.
+func (b *Board) InFlight(namespace, mix string) int {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if s := b.namespaces[namespace]; s != nil && mix != "" {
-		ofMix = s.moves[mix]
+		return s.moves[mix]
 	}
-	return b.moves, ofMix
+	return 0
+}
+
+// Contention says how many replicas of the cluster are on the move, and how many
+// workloads of a namespace, and of the cluster, wait for its budget.
+func (b *Board) Contention(namespace string) (inFlight, waitHere, wait int) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if s := b.namespaces[namespace]; s != nil {
+		waitHere = s.waiting
+	}
+	return b.total.Fresh + b.total.Slow, waitHere, b.waiting
+}
+
+// Share is rebalance.Share of a namespace.
+func (b *Board) Share(namespace string) (inFlight, reserved int) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	mine := rebalance.Standing{Namespace: namespace}
+	if s := b.namespaces[namespace]; s != nil {
+		mine.Fresh, mine.Slow, mine.Served = s.standing.Fresh, s.standing.Slow, s.standing.Served
+	}
+	others := make([]rebalance.Standing, 0, len(b.busy))
+	for name, s := range b.busy {
+		if name != namespace {
+			of := s.standing
+			of.Namespace, of.Waits = name, s.waiting > 0
+			others = append(others, of)
+		}
+	}
+	return rebalance.Share(mine, others)
+}
+
+// Served notes that a namespace began a move.
+func (b *Board) Served(namespace string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.namespaces[namespace]; s != nil {
+		b.served++
+		s.standing.Served = b.served
+	}
 }
 
 // SetStorm notes whether a spot storm is on.

@@ -30,7 +30,10 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 				e.Group.Key = policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
 				e.Mix, e.Moves = text("mix", mixes), make([]board.Move, rapid.IntRange(0, 3).Draw(t, "moves"))
 				e.Placeholders = make([]board.Placeholder, rapid.IntRange(0, 2).Draw(t, "placeholders"))
-				e.Verdict.Reason = rebalance.Reason(text("reason", []string{string(rebalance.ReasonOnTarget), string(rebalance.ReasonNotReady)}))
+				e.Verdict.Reason = rebalance.Reason(text("reason", []string{string(rebalance.ReasonOnTarget), string(rebalance.ReasonNotReady), string(rebalance.ReasonClusterBudget)}))
+				for i := range e.Moves {
+					e.Moves[i].Slow = rapid.Bool().Draw(t, "slow")
+				}
 				for _, m := range mixes[1:] {
 					if rapid.Bool().Draw(t, "selects") {
 						e.Selecting = append(e.Selecting, m)
@@ -45,7 +48,7 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 				delete(model, key)
 			},
 			"": func(t *rapid.T) {
-				cluster := 0
+				cluster, fresh := 0, 0
 				var all []board.Entry
 				for key, e := range model {
 					got, ok := b.Get(key)
@@ -53,8 +56,15 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 					require.Equal(t, e, got)
 					cluster += len(e.Moves) + len(e.Placeholders)
 					all = append(all, e)
+					fresh += len(e.Placeholders)
+					for _, m := range e.Moves {
+						if !m.Slow {
+							fresh++
+						}
+					}
 				}
 				require.ElementsMatch(t, all, b.All())
+				waits := 0
 				var there []string
 				for _, ns := range namespaces {
 					of := func(which func(board.Entry) bool) (list []board.Entry) {
@@ -74,14 +84,28 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 								ofMix += e.InFlight()
 							}
 						}
-						total, counted := b.InFlight(ns, m)
-						require.Equal(t, []int{cluster, ofMix}, []int{total, counted})
+						require.Equal(t, ofMix, b.InFlight(ns, m))
 						others := map[string]bool{}
 						for _, e := range of(func(e board.Entry) bool { return e.Mix != "" && e.Mix != m && slices.Contains(e.Selecting, m) }) {
 							others[e.Mix] = true
 						}
 						require.Equal(t, slices.Sorted(maps.Keys(others)), b.Others(ns, m))
 					}
+					counts := of(func(e board.Entry) bool { return e.Verdict.Reason == rebalance.ReasonClusterBudget })
+					total, here, wait := b.Contention(ns)
+					require.Equal(t, []int{cluster, len(counts)}, []int{total, here})
+					waits += here
+					require.GreaterOrEqual(t, wait, waits)
+					slow := 0
+					for _, e := range of(func(board.Entry) bool { return true }) {
+						for _, m := range e.Moves {
+							if m.Slow {
+								slow++
+							}
+						}
+					}
+					counted, _ := b.Share(ns)
+					require.Equal(t, fresh+slow, counted)
 					all := of(func(board.Entry) bool { return true })
 					require.ElementsMatch(t, all, b.Namespace(ns))
 					require.Equal(t, len(all), b.Len(ns))

@@ -109,20 +109,35 @@ func (c *Controller) addAll(ctx context.Context, a *agenda) {
 	}
 }
 
+// contention is how much the budget of the cluster is in demand: how many
+// replicas are on the move, and whether workloads of a namespace, or of any, wait.
+type contention struct {
+	inFlight       int
+	waitHere, wait bool
+}
+
+func (p *pass) contention(namespace string) contention {
+	inFlight, here, wait := p.Board.Contention(namespace)
+	return contention{inFlight, here > 0, wait > 0}
+}
+
 // inFlightChanged has the workloads looked at to which it matters that a move of one began
 // or ended: itself, since it was observed before; those of the mix; and all where
-// the limit of the cluster is, or was, reached. Those that come later in the
-// order of this look are part of it, as they would be if it were one at
-// everything.
-func (p *pass) inFlightChanged(before, after *board.Entry, clusterBefore int) {
-	if sameInFlight(before, after) {
+// the limit of the cluster is, or was, reached, or where namespaces wait for their
+// turn. Those that come later in the order of this look are part of it, as they
+// would be if it were one at everything.
+func (p *pass) inFlightChanged(before, after *board.Entry, was contention) {
+	is := p.contention(after.Group.Key.Namespace)
+	same := sameInFlight(before, after)
+	if same && was.waitHere == is.waitHere {
 		return
 	}
-	cluster, _ := p.Board.InFlight("", "")
-	p.Changed(after.Group.Key)
 	namespaces := []string{after.Group.Key.Namespace}
 	concerned := func(e *board.Entry) bool { return e.Mix != "" && (e.Mix == after.Mix || e.Mix == before.Mix) }
-	if max(cluster, clusterBefore) >= p.ClusterMaxConcurrent && cluster != clusterBefore {
+	if !same {
+		p.Changed(after.Group.Key)
+	}
+	if max(was.inFlight, is.inFlight) >= p.ClusterMaxConcurrent || was.wait || is.wait {
 		namespaces = p.Board.Namespaces()
 		concerned = func(*board.Entry) bool { return true }
 	}
@@ -136,7 +151,7 @@ func (p *pass) inFlightChanged(before, after *board.Entry, clusterBefore int) {
 }
 
 func sameInFlight(a, b *board.Entry) bool {
-	samePlaceholders := slices.EqualFunc(a.Placeholders, b.Placeholders, func(x, y board.Placeholder) bool { return x.UID == y.UID })
+	samePlaceholders := slices.EqualFunc(a.Placeholders, b.Placeholders, func(x, y board.Placeholder) bool { return x.UID == y.UID && x.Slow == y.Slow })
 	return samePlaceholders && slices.Equal(a.Moves, b.Moves) && (b.InFlight() == 0 || a.Mix == b.Mix)
 }
 

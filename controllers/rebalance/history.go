@@ -35,6 +35,7 @@ func observe(old board.Entry, g fleet.Group, now time.Time, l limits) (e board.E
 	for _, m := range old.Moves {
 		switch o := judge(m, g, wrong, want, now, l); o {
 		case moving:
+			m.Slow = now.Sub(m.Started) >= rebalance.SlowAfter
 			e.Moves = append(e.Moves, m)
 			continue
 		case succeeded:

@@ -37,7 +37,7 @@ func (p *pass) group(ctx context.Context, g *fleet.Group, at *place) {
 		log.FromContext(ctx).Error(err, "Cannot read what a decision needs", "workload", g.Workload.Name, "namespace", g.Key.Namespace)
 		return
 	}
-	cluster, _ := p.Board.InFlight("", "")
+	before := p.contention(g.Key.Namespace)
 	e.Mix, e.Seen, e.Spec = name, g, versionOf(cm)
 	e.Selecting = p.selecting(&old, g)
 	readable := p.settle(&e, cm)
@@ -70,7 +70,7 @@ func (p *pass) group(ctx context.Context, g *fleet.Group, at *place) {
 	if !maps.EqualFunc(old.Held, e.Held, func(a, b board.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason }) {
 		p.Changed(g.Key) // what was held back in this look may change what is said of the others
 	}
-	p.inFlightChanged(&old, &e, cluster)
+	p.inFlightChanged(&old, &e, before)
 }
 
 // settle finds the settings of a workload. Where they cannot be read, nothing is decided.
@@ -92,13 +92,25 @@ func (p *pass) schedule(e *board.Entry) {
 	for _, h := range e.Held {
 		p.dueAt(h.Until)
 	}
-	for _, m := range e.Moves {
-		p.dueAt(m.Started.Add(p.MoveTimeout))
-		p.dueAt(m.DoubtUntil)
-	}
+	p.scheduleMoves(e)
 	for _, h := range e.Placeholders {
 		if !h.Seen {
 			p.dueAt(h.Created.Add(unseen))
+		}
+		if !h.Slow {
+			p.dueAt(h.Created.Add(rebalance.SlowAfter))
+		}
+	}
+}
+
+func (p *pass) scheduleMoves(e *board.Entry) {
+	for _, m := range e.Moves {
+		p.dueAt(m.Started.Add(p.MoveTimeout))
+		if !m.Slow {
+			p.dueAt(m.Started.Add(rebalance.SlowAfter))
+		}
+		if m.DoubtUntil.After(p.now) {
+			p.dueAt(m.DoubtUntil)
 		}
 	}
 }
@@ -244,7 +256,8 @@ func (p *pass) input(e *board.Entry, at *place) *rebalance.Input {
 		History: rebalance.History{WrongSince: e.WrongSince, RollingSince: e.RollingSince, Failures: e.Failures, RetryAt: e.RetryAt, Had: e.Had, Moving: len(e.Moves)},
 		Skip:    map[string]rebalance.Verdict{},
 	}
-	in.Cluster.InFlight, in.History.InFlight = p.Board.InFlight(e.Group.Key.Namespace, e.Mix)
+	in.Cluster.InFlight, in.Cluster.Reserved = p.Board.Share(e.Group.Key.Namespace)
+	in.History.InFlight = p.Board.InFlight(e.Group.Key.Namespace, e.Mix)
 	if e.Mix == "" {
 		in.History.InFlight = len(e.Moves) + len(e.Placeholders)
 	}

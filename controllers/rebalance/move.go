@@ -155,6 +155,7 @@ func (p *pass) begin(e *board.Entry, m board.Move) {
 	if e.Had == 0 {
 		e.Had = len(e.Group.Seats)
 	}
+	p.Board.Served(e.Group.Key.Namespace)
 	e.Moves = append(slices.Clone(e.Moves), m)
 	e.Group = e.Group.Going(moved(e.Moves))
 }

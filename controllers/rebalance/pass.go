@@ -197,7 +197,7 @@ func (p *pass) forget(namespace string, t *topics) {
 func (p *pass) vanished(e board.Entry) {
 	p.next, p.lacks = time.Time{}, nil
 	old := e
-	cluster, _ := p.Board.InFlight("", "")
+	before := p.contention(e.Group.Key.Namespace)
 	p.changed(&old, nil)
 	if p.comesBack(&e) {
 		p.Board.Put(e)
@@ -206,7 +206,7 @@ func (p *pass) vanished(e board.Entry) {
 		e.Moves, e.Placeholders = nil, nil
 	}
 	p.noted(e.Group.Key)
-	p.inFlightChanged(&old, &e, cluster)
+	p.inFlightChanged(&old, &e, before)
 }
 
 // comesBack reports whether a group without a pod is about to have one again:
@@ -218,12 +218,15 @@ func (p *pass) comesBack(e *board.Entry) bool {
 		return false
 	}
 	e.Group.Seats, e.Seen, e.Selecting = nil, nil, nil
-	for _, m := range e.Moves {
-		until := m.Started.Add(p.MoveTimeout)
-		if p.now.Before(until) {
-			p.dueAt(until)
-			return true
-		}
+	back := false
+	e.Moves = slices.Clone(e.Moves)
+	for i := range e.Moves {
+		m := &e.Moves[i]
+		m.Slow = p.now.Sub(m.Started) >= rebalance.SlowAfter
+		back = back || p.now.Before(m.Started.Add(p.MoveTimeout))
 	}
-	return false
+	if back {
+		p.scheduleMoves(e)
+	}
+	return back
 }

@@ -119,8 +119,8 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 	require.True(t, known, "the replacement is about to come")
 	assert.Len(t, e.Moves, 1)
 	assert.Empty(t, e.Group.Seats)
-	assert.Equal(t, noon.Add(5*time.Minute), p.due.at[keyOfSet])
-	cluster, _ := p.Board.InFlight("shop", "web")
+	assert.Equal(t, noon.Add(rebalance.SlowAfter), p.due.at[keyOfSet])
+	cluster, _ := p.Board.Share("shop")
 	assert.Equal(t, 1, cluster)
 
 	p.Fleet.SetPod(podOfSet("new", "on-demand")) // on the wrong type again

@@ -86,6 +86,7 @@ func adopt(e *board.Entry, there []*fleet.Pod, now time.Time) []board.Placeholde
 		} else {
 			h.Lost = h.Seen || now.Sub(h.Created) >= unseen
 		}
+		h.Slow = now.Sub(h.Created) >= rebalance.SlowAfter
 		known[h.Replica] = true
 		list = append(list, h)
 	}
@@ -100,9 +101,10 @@ func adopt(e *board.Entry, there []*fleet.Pod, now time.Time) []board.Placeholde
 			continue
 		}
 		target, _ := capacity.ParseType(h.Annotations[v1alpha1.CapacityTypeAnnotation]) // Unknown is wanted by nobody
+		created := time.Unix(0, h.Created)
 		list = append(list, board.Placeholder{
-			UID: h.UID, Namespace: h.Namespace, Name: h.Name, Replica: replica, ReplicaName: name, Seen: true,
-			Holder: rebalance.Holder{Target: target, Created: time.Unix(0, h.Created), Running: h.Running, Lost: !h.Live()},
+			UID: h.UID, Namespace: h.Namespace, Name: h.Name, Replica: replica, ReplicaName: name, Seen: true, Slow: now.Sub(created) >= rebalance.SlowAfter,
+			Holder: rebalance.Holder{Target: target, Created: created, Running: h.Running, Lost: !h.Live()},
 		})
 	}
 	return list

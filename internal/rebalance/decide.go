@@ -103,9 +103,9 @@ type Cluster struct {
 	GraceUntil time.Time
 	// StormUntil is when a spot storm ends if no more nodes go; zero: there is none.
 	StormUntil time.Time
-	// InFlight of at most Limit replicas are on the move.
-	InFlight, Limit int
-	DryRun          bool
+	// InFlight of at most Limit replicas are on the move. Reserved places are for namespaces that have their turn before.
+	InFlight, Reserved, Limit int
+	DryRun                    bool
 	// SchedulerNames are those of the profiles that place by the mix.
 	SchedulerNames []string
 	// RolloutDeadline is after how long a rollout whose own controller names no deadline counts as stuck.
@@ -234,6 +234,7 @@ func (in *Input) Effect(v Verdict) Verdict {
 var workloadChecks = []func(*Input) (Verdict, bool){
 	switchedOff,
 	withoutController,
+	ownerEnded,
 	otherScheduler,
 	startupGrace,
 	storm,
@@ -332,6 +333,9 @@ func overBudget(in *Input) (Verdict, bool) {
 	}
 	if in.Cluster.InFlight >= in.Cluster.Limit {
 		return stop(ReasonClusterBudget, time.Time{}, "%d of at most %d replicas of the cluster are on the move", in.Cluster.InFlight, in.Cluster.Limit)
+	}
+	if in.Cluster.InFlight+in.Cluster.Reserved >= in.Cluster.Limit {
+		return stop(ReasonClusterBudget, time.Time{}, "%d of at most %d replicas of the cluster are on the move, and other namespaces have their turn first", in.Cluster.InFlight, in.Cluster.Limit)
 	}
 	return Verdict{}, false
 }

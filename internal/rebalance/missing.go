@@ -14,6 +14,16 @@ import (
 // many it wants.
 const ReasonReplicasMissing Reason = "ReplicasMissing"
 
+// ReasonOwnerEnded: the owner finished, failed, was suspended or deleted, or wants no pods: it makes no replacement.
+const ReasonOwnerEnded Reason = "OwnerEnded"
+
+func ownerEnded(in *Input) (Verdict, bool) {
+	if in.Group.Ended {
+		return stop(ReasonOwnerEnded, time.Time{}, "the owner makes no more pods: it finished, failed, was suspended or deleted, or wants none")
+	}
+	return Verdict{}, false
+}
+
 // Ready counts the replicas that are Ready, on nodes that stay.
 func Ready(g *fleet.Group) (n int) {
 	for i := range g.Seats {

@@ -104,7 +104,7 @@ const (
 // noUse are reasons that do not pass within moments: a node that runs for them
 // in the meantime is paid for nothing.
 var noUse = []Reason{
-	ReasonOnTarget, ReasonOff, ReasonNoController, ReasonOtherScheduler, ReasonRollingOut, ReasonOutsideWindow,
+	ReasonOnTarget, ReasonOff, ReasonNoController, ReasonOwnerEnded, ReasonOtherScheduler, ReasonRollingOut, ReasonOutsideWindow,
 	ReasonPinned, ReasonDoNotDisrupt, ReasonLocalStorage, ReasonNoGain, ReasonSpotUnavailable,
 }
 
@@ -134,7 +134,7 @@ func (in *Input) settled(replica types.UID) bool {
 // about is the verdict about one replica that has a placeholder.
 func (in *Input) about(replica types.UID) Verdict {
 	alone := *in
-	alone.History.InFlight, alone.Cluster.InFlight = 0, 0
+	alone.History.InFlight, alone.Cluster.InFlight, alone.Cluster.Reserved = 0, 0, 0
 	alone.MayFit = func(capacity.Type, *fleet.Pod) bool { return true }
 	if alone.Skip[string(replica)].Reason == ReasonProvisioning {
 		alone.Skip = maps.Clone(alone.Skip)
