@@ -134,6 +134,7 @@ func (p *parts) addRebalancer() error {
 		Fleet: p.fleet, Board: p.board, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: p.mgr.GetEventRecorderFor(capacitymix.FieldOwner), Clock: clock.RealClock{},
 		Synced: p.synced, Decided: p.status.Decided,
+		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaderElection.Name + "-moves"},
 		Namespaces: p.cfg.Namespaces, Resync: seconds(p.cfg.ResyncSeconds), Grace: seconds(r.StartupGraceSeconds),
 		Tuning: rebalanceTuning(p.cfg),
 		Storm: decision.StormSettings{

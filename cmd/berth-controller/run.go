@@ -89,7 +89,7 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 	if err := addProbes(mgr); err != nil {
 		return err
 	}
-	if err := ownNamespace(&c.Webhook.Namespace, &c.Deployments.TemplateNamespace); err != nil {
+	if err := ownNamespace(&c.LeaderElection.Namespace, &c.Webhook.Namespace, &c.Deployments.TemplateNamespace); err != nil {
 		return err
 	}
 	if err := addAll(mgr, c, &reloader{source: src, running: &asRead, log: log}); err != nil {

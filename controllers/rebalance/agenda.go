@@ -122,7 +122,7 @@ func (p *pass) contention(namespace string) contention {
 }
 
 // inFlightChanged has the workloads looked at to which it matters that a move of one began
-// or ended: itself, since it was observed before; those of the mix; and all where
+// or ended: those of the mix; and all where
 // the limit of the cluster is, or was, reached, or where namespaces wait for their
 // turn. Those that come later in the order of this look are part of it, as they
 // would be if it were one at everything.
@@ -134,9 +134,6 @@ func (p *pass) inFlightChanged(before, after *board.Entry, was contention) {
 	}
 	namespaces := []string{after.Group.Key.Namespace}
 	concerned := func(e *board.Entry) bool { return e.Mix != "" && (e.Mix == after.Mix || e.Mix == before.Mix) }
-	if !same {
-		p.Changed(after.Group.Key)
-	}
 	if max(was.inFlight, is.inFlight) >= p.ClusterMaxConcurrent || was.wait || is.wait {
 		namespaces = p.Board.Namespaces()
 		concerned = func(*board.Entry) bool { return true }

@@ -33,6 +33,15 @@ type server struct {
 	// on is called before a request is answered, by its verb; what it returns is the answer if it is not nil.
 	on      map[string]func() error
 	evicted []string
+	quotas  []corev1.ResourceQuota
+}
+
+// allowAll has a fake API server have no quotas and no limit ranges.
+func allowAll(c *fake.Clientset) {
+	c.AddReactor("list", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &corev1.ResourceQuotaList{}, nil
+	})
+	c.AddReactor("list", "limitranges", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.LimitRangeList{}, nil })
 }
 
 // roomy has room for every pod.
@@ -69,6 +78,10 @@ var strayKey = policy.GroupKey{Namespace: "shop", ID: "shop-web"}
 
 func (s *server) client() *fake.Clientset {
 	c := &fake.Clientset{}
+	c.AddReactor("list", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &corev1.ResourceQuotaList{Items: s.quotas}, nil
+	})
+	allowAll(c)
 	answer := func(verb string, of func(clienttesting.Action) (runtime.Object, error)) clienttesting.ReactionFunc {
 		return func(a clienttesting.Action) (bool, runtime.Object, error) {
 			if on := s.on[verb]; on != nil {
@@ -205,6 +218,23 @@ func TestAnEvictionWithoutAnAnswerIsOnTheMoveUntilItIsKnown(t *testing.T) {
 	e, _ = p.Board.Get(strayKey)
 	assert.Zero(t, e.Failures, "the pod lives, so nothing was moved")
 	assert.Len(t, e.Moves, 1, "the next attempt")
+}
+
+// L6: a quota that was lowered below what runs.
+func TestNothingIsEvictedThatAQuotaWouldNotLetComeBack(t *testing.T) {
+	p, s := strayPass(t, 4)
+	q := corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "small"}}
+	q.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: cpu("3")}
+	q.Status.Used = corev1.ResourceList{corev1.ResourcePods: cpu("4")}
+	s.quotas = []corev1.ResourceQuota{q}
+	p.lookAt(t, "shop")
+	assert.Empty(t, s.evicted)
+	assert.Equal(t, rebalance.ReasonQuota, p.reasonOf(t, ""))
+
+	s.quotas[0].Spec.Hard[corev1.ResourcePods] = cpu("4")
+	p.Clock.(*clocktesting.FakeClock).Step(holdRefused)
+	p.lookAt(t, "shop")
+	assert.Len(t, s.evicted, 4)
 }
 
 func TestUnanswered(t *testing.T) {

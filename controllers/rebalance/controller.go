@@ -30,7 +30,7 @@ import (
 	"berth.dev/berth/internal/replay"
 )
 
-// Options configure the controller. Every field is required.
+// Options configure the controller. Every field is required, but for the Journal.
 type Options struct {
 	Fleet    *fleet.Fleet
 	Board    *board.Board
@@ -44,6 +44,9 @@ type Options struct {
 	Synced func() (waitingFor string, ok bool)
 	// Decided is called after groups of a namespace were looked at.
 	Decided func(board.Decision)
+
+	// Journal is the ConfigMap in which a new leader finds what it has to know of moves; without a name there is none.
+	Journal types.NamespacedName
 
 	Namespaces   []string // only these; empty: all
 	Resync       time.Duration
@@ -73,6 +76,7 @@ type Controller struct {
 	// roomless are the groups of which a replica could move if a type had room, room what the fleet said when they were asked about.
 	roomless map[policy.GroupKey]map[capacity.Type]bool
 	room     map[capacity.Type]uint64
+	journal  *journal
 	// take takes a snapshot by which room is proven.
 	take func(context.Context) (snapshot, error)
 
@@ -104,7 +108,7 @@ func New(o Options) *Controller {
 	}
 	return &Controller{
 		Options: o, wake: make(chan struct{}, 1), dirty: newAgenda(), released: map[types.UID]time.Time{}, due: newTimetable(),
-		roomless: map[policy.GroupKey]map[capacity.Type]bool{}, room: map[capacity.Type]uint64{}, storm: rebalance.NewStorm(o.Storm),
+		journal: newJournal(), roomless: map[policy.GroupKey]map[capacity.Type]bool{}, room: map[capacity.Type]uint64{}, storm: rebalance.NewStorm(o.Storm),
 		take: func(ctx context.Context) (snapshot, error) { return replay.Take(ctx, config, o.Profile) },
 	}
 }

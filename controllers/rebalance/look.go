@@ -29,8 +29,9 @@ func (p *pass) group(ctx context.Context, g *fleet.Group, at *place) {
 	name := mixOf(g)
 	cm, err := at.mix(ctx, name)
 	old, known := p.Board.Get(g.Key)
-	if !known {
-		old = remembered(g.Workload, cm)
+	shown := old // what the others know of it
+	if !known || old.Restored {
+		old = p.remembered(old, g, cm)
 	}
 	e, ended := observe(old, going(g, old.Moves), p.now, p.limits())
 	if err = errors.Join(err, at.readBudgets(ctx, &e)); err != nil {
@@ -60,17 +61,19 @@ func (p *pass) group(ctx context.Context, g *fleet.Group, at *place) {
 		p.releaseAll(ctx, &e)
 	}
 	p.report(&e)
-	if !sameInFlight(&old, &e) {
+	if !sameInFlight(&shown, &e) || !sameInFlight(&old, &e) {
 		e.Seen = nil // it was observed as of before, so a resync must not leave it out
+		p.Changed(g.Key)
 	}
 	p.Board.Put(e)
+	p.journal.note(&e, p.now)
 	p.schedule(&e)
 	p.noted(g.Key)
 	p.changed(&old, &e)
 	if !maps.EqualFunc(old.Held, e.Held, func(a, b board.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason }) {
 		p.Changed(g.Key) // what was held back in this look may change what is said of the others
 	}
-	p.inFlightChanged(&old, &e, before)
+	p.inFlightChanged(&shown, &e, before)
 }
 
 // settle finds the settings of a workload. Where they cannot be read, nothing is decided.
@@ -290,8 +293,29 @@ func moved(moves []board.Move) map[types.UID]bool {
 	return uids
 }
 
-// remembered is what the status of a mix tells a new leader about a workload.
-func remembered(w fleet.Workload, cm *v1alpha1.CapacityMix) (e board.Entry) {
+// remembered is what a new leader knows of a workload: from the board, if the
+// journal was read, from the record of one that had no pods meanwhile, and from
+// the status of its mix.
+func (p *pass) remembered(e board.Entry, g *fleet.Group, cm *v1alpha1.CapacityMix) board.Entry {
+	said := fromStatus(g.Workload, cm, p.now, p.MaxBackoff)
+	if !e.Restored {
+		e = board.Entry{}
+		if r, recorded := p.journal.records[g.Key]; recorded {
+			e = recall(e, r, p.now)
+		}
+	}
+	e.Restored = false
+	e.WrongSince, e.Failures = said.WrongSince, max(e.Failures, said.Failures)
+	if said.RetryAt.After(e.RetryAt) {
+		e.RetryAt = said.RetryAt
+	}
+	return e
+}
+
+// fromStatus is what the status of a mix tells about a workload. Another clock
+// wrote it, or somebody else: no time holds the workload for longer than this
+// controller would.
+func fromStatus(w fleet.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e board.Entry) {
 	if cm == nil {
 		return e
 	}
@@ -300,12 +324,12 @@ func remembered(w fleet.Workload, cm *v1alpha1.CapacityMix) (e board.Entry) {
 			continue
 		}
 		if s.OutOfMixSince != nil {
-			e.WrongSince = s.OutOfMixSince.Time
+			e.WrongSince = rebalance.Clamp(s.OutOfMixSince.Time, now)
 		}
 		if s.RetryTime != nil {
-			e.RetryAt = s.RetryTime.Time
+			e.RetryAt = rebalance.Clamp(s.RetryTime.Time, now.Add(maxBackoff))
 		}
-		e.Failures = s.FailedMoves
+		e.Failures = rebalance.ClampFailures(s.FailedMoves)
 	}
 	return e
 }

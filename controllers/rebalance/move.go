@@ -75,7 +75,31 @@ func (p *pass) prove(ctx context.Context, e *board.Entry, v rebalance.Verdict, b
 	if !answer.Fits {
 		return "", p.hold(v, rebalance.ReasonNoRoom, holdNoRoom, "no %s node has room for the replacement of pod %s: %s", v.Target, v.Pod.Name, answer.Message())
 	}
+	if hold := p.creatable(ctx, v, pod); hold != nil {
+		return "", hold
+	}
 	return answer.Node, nil
+}
+
+// creatable returns a hold if the API server would not admit the replacement of a pod.
+func (p *pass) creatable(ctx context.Context, v rebalance.Verdict, pod *corev1.Pod) *board.Hold {
+	var quotas *corev1.ResourceQuotaList
+	var ranges *corev1.LimitRangeList
+	core, all := p.Client.CoreV1(), metav1.ListOptions{Limit: pageSize}
+	err := p.bounded(ctx, func(ctx context.Context) (err error) {
+		if quotas, err = core.ResourceQuotas(pod.Namespace).List(ctx, all); err != nil {
+			return err
+		}
+		ranges, err = core.LimitRanges(pod.Namespace).List(ctx, all)
+		return err
+	})
+	if err != nil {
+		return p.hold(v, ReasonUnproven, holdRefused, "read the quotas and limit ranges of the namespace: %v", err)
+	}
+	if ok, reason, message := rebalance.Creatable(pod, quotas.Items, ranges.Items); !ok {
+		return p.hold(v, reason, holdRefused, "%s", message)
+	}
+	return nil
 }
 
 // takeSnapshot makes sure that there is a snapshot, and a new one.
@@ -119,12 +143,15 @@ func unchanged(pod *corev1.Pod, v rebalance.Verdict) bool {
 // else a hold.
 func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, node string, again func() rebalance.Verdict) *board.Hold {
 	logger := log.FromContext(ctx).WithValues("pod", v.Pod.Name)
+	m := board.Move{UID: v.Pod.UID, Namespace: v.Pod.Namespace, Name: v.Pod.Name, Started: p.Clock.Now(), Wrong: len(e.Group.WrongSide())}
+	if hold := p.recordMove(ctx, e, v, m); hold != nil {
+		return hold
+	}
 	pod, hold := p.confirm(ctx, e, v, again)
 	if hold != nil {
 		p.count(e, resultChanged)
 		return hold
 	}
-	wrong := len(e.Group.WrongSide())
 	// The client waits and asks again where the server says when; the next look does that as well.
 	err := p.bounded(ctx, func(ctx context.Context) error {
 		return p.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
@@ -132,7 +159,6 @@ func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, n
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}},
 		})
 	})
-	m := board.Move{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Started: p.Clock.Now(), Wrong: wrong}
 	if hold := p.refusal(e, v, err); hold != nil {
 		logger.Info("Eviction refused", "reason", hold.Verdict.Reason, "message", hold.Verdict.Message)
 		if unanswered(err) {

@@ -48,6 +48,7 @@ func (c *Controller) Look(ctx context.Context) {
 	c.forgetReleased(p.now)
 	p.retuned = c.takeTuning()
 	p.cluster = c.clusterNow(p.now)
+	p.loadJournal(ctx)
 	p.work = c.takeAgenda(ctx, p.now)
 	var first []board.Decision
 	for p.sorted = slices.Sorted(maps.Keys(p.work.namespaces)); len(p.sorted) > 0; p.sorted = p.sorted[1:] {
@@ -61,6 +62,7 @@ func (c *Controller) Look(ctx context.Context) {
 			first = append(first, p.decided)
 		}
 	}
+	_ = p.writeJournal(ctx) // it is logged, and tried again before the next move
 	scope := "some"
 	if p.work.everything {
 		scope = "all"
@@ -201,8 +203,12 @@ func (p *pass) vanished(e board.Entry) {
 	p.changed(&old, nil)
 	if p.comesBack(&e) {
 		p.Board.Put(e)
+		p.journal.note(&e, p.now)
 	} else {
 		p.Board.Drop(e.Group.Key)
+		if (e.Group.Counted || e.Group.Ended) && !p.Fleet.Follows(e.Group.Key) {
+			p.journal.forget(e.Group.Key) // its owner wants no more pods; another one may yet replace them
+		}
 		e.Moves, e.Placeholders = nil, nil
 	}
 	p.noted(e.Group.Key)

@@ -191,12 +191,28 @@ func TestRemembered(t *testing.T) {
 		}
 	})
 	w := group().Workload
-	assert.Equal(t, board.Entry{WrongSince: since.Time, RetryAt: retry.Time, Failures: 3}, remembered(w, cm))
+	of := func(cm *v1alpha1.CapacityMix) board.Entry { return fromStatus(w, cm, noon, 10*time.Minute) }
+	assert.Equal(t, board.Entry{WrongSince: since.Time, RetryAt: retry.Time, Failures: 3}, of(cm))
 	w.Revision = "web-old"
-	assert.Equal(t, board.Entry{}, remembered(w, cm))
+	assert.Equal(t, board.Entry{}, of(cm))
 	w.Name = "other"
-	assert.Equal(t, board.Entry{}, remembered(w, cm))
-	assert.Equal(t, board.Entry{}, remembered(w, nil))
+	assert.Equal(t, board.Entry{}, of(cm))
+	assert.Equal(t, board.Entry{}, of(nil))
+}
+
+// D17: a leader whose clock is wrong wrote it, or somebody forged it.
+func TestTimesOfAStatusHoldNothingForLongerThanABackOff(t *testing.T) {
+	future := metav1.NewTime(noon.Add(48 * time.Hour))
+	for _, forged := range []int32{-1, 1 << 30} {
+		cm := capacityMix(func(cm *v1alpha1.CapacityMix) {
+			cm.Status.Workloads = []v1alpha1.WorkloadMix{{Kind: "Deployment", Name: "web", Revision: "web-7d", OutOfMixSince: &future, RetryTime: &future, FailedMoves: forged}}
+		})
+		e := fromStatus(group().Workload, cm, noon, 10*time.Minute)
+		assert.Equal(t, noon, e.WrongSince)
+		assert.Equal(t, noon.Add(10*time.Minute), e.RetryAt)
+		assert.LessOrEqual(t, e.Failures, int32(1000))
+		assert.GreaterOrEqual(t, e.Failures, int32(0))
+	}
 }
 
 func TestANewLeaderGoesOnFromTheStatus(t *testing.T) {

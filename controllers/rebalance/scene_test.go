@@ -152,6 +152,7 @@ func (w *scene) newSide(limit int) *side {
 		},
 		Resync:       time.Hour,
 		Storm:        rebalance.StormSettings{SharePercent: 50, MinNodes: 2, Window: time.Minute, Quiet: time.Minute},
+		Journal:      types.NamespacedName{Namespace: "berth-system", Name: "moves"},
 		Placeholders: Placeholders{SizeOf: func(*corev1.Pod) *v1alpha1.ResourceLimit { return nil }}, Decided: func(board.Decision) {},
 	})
 	s.controller.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
@@ -193,6 +194,8 @@ func (s *side) client() *fake.Clientset {
 		}
 		return true, list, nil
 	})
+	keepJournal(c)
+	allowAll(c)
 	c.AddReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if e, is := a.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction); is {
 			name := types.NamespacedName{Namespace: e.Namespace, Name: e.Name}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// Reasons why the API server would not admit the replacement of a replica.
+const (
+	// ReasonQuota: more is used than a ResourceQuota allows, so nothing is created even in the place of what goes.
+	ReasonQuota Reason = "QuotaExceeded"
+	// ReasonLimitRange: a LimitRange forbids pods like it.
+	ReasonLimitRange Reason = "LimitRange"
+)
+
+// limitRangerAnnotation is written by the API server where it set resources from a LimitRange.
+const limitRangerAnnotation = "kubernetes.io/limit-ranger"
+
+// Creatable tells whether the quotas and limit ranges of a namespace allow a pod like one that goes. The replacement needs
+// no more than that one frees, so a quota forbids it only where more is used already than it allows. If not, message names
+// the object, the resource and its figures.
+func Creatable(pod *corev1.Pod, quotas []corev1.ResourceQuota, ranges []corev1.LimitRange) (ok bool, reason Reason, message string) {
+	for i := range quotas {
+		if text := exceeded(pod, &quotas[i]); text != "" {
+			return false, ReasonQuota, text
+		}
+	}
+	for i := range ranges {
+		for j := range ranges[i].Spec.Limits {
+			if text := outside(pod, &ranges[i].Spec.Limits[j]); text != "" {
+				return false, ReasonLimitRange, fmt.Sprintf("LimitRange %q forbids a pod like %s: %s", ranges[i].Name, pod.Name, text)
+			}
+		}
+	}
+	return true, "", ""
+}
+
+func exceeded(pod *corev1.Pod, q *corev1.ResourceQuota) string {
+	if !covers(q, pod) {
+		return ""
+	}
+	requests, limits := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
+	for _, name := range slices.Sorted(maps.Keys(q.Spec.Hard)) {
+		hard, used := q.Spec.Hard[name], q.Status.Used[name]
+		if takes(name, requests, limits) && used.Cmp(hard) > 0 {
+			return fmt.Sprintf("ResourceQuota %q allows %s of %s, and %s is used: a replacement of pod %s would be refused", q.Name, hard.String(), name, used.String(), pod.Name)
+		}
+	}
+	return ""
+}
+
+// takes reports whether a pod with these requests and limits counts for a resource of a quota.
+func takes(name corev1.ResourceName, requests, limits corev1.ResourceList) bool {
+	of := func(list corev1.ResourceList, name string) bool {
+		q, there := list[corev1.ResourceName(name)]
+		return there && q.Sign() > 0
+	}
+	switch kind, what, cut := strings.Cut(string(name), "."); {
+	case name == corev1.ResourcePods, name == "count/pods":
+		return true
+	case cut && kind == "requests":
+		return of(requests, what)
+	case cut && kind == "limits":
+		return of(limits, what)
+	}
+	return of(requests, string(name))
+}
+
+// covers reports whether a quota counts a pod, by its scopes.
+func covers(q *corev1.ResourceQuota, pod *corev1.Pod) bool {
+	for _, scope := range q.Spec.Scopes {
+		if !inScope(pod, corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists}) {
+			return false
+		}
+	}
+	if q.Spec.ScopeSelector != nil {
+		for _, r := range q.Spec.ScopeSelector.MatchExpressions {
+			if !inScope(pod, r) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func inScope(pod *corev1.Pod, r corev1.ScopedResourceSelectorRequirement) bool {
+	switch r.ScopeName {
+	case corev1.ResourceQuotaScopeTerminating:
+		return pod.Spec.ActiveDeadlineSeconds != nil
+	case corev1.ResourceQuotaScopeNotTerminating:
+		return pod.Spec.ActiveDeadlineSeconds == nil
+	case corev1.ResourceQuotaScopeBestEffort:
+		return bestEffort(pod)
+	case corev1.ResourceQuotaScopeNotBestEffort:
+		return !bestEffort(pod)
+	case corev1.ResourceQuotaScopePriorityClass:
+		return inClass(pod.Spec.PriorityClassName, r)
+	case corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
+		return crossesNamespaces(pod)
+	}
+	return false // of claims, or not known
+}
+
+func bestEffort(pod *corev1.Pod) bool {
+	for _, list := range []corev1.ResourceList{
+		resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}), resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}),
+	} {
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			if q, there := list[name]; there && q.Sign() > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func inClass(class string, r corev1.ScopedResourceSelectorRequirement) bool {
+	switch r.Operator {
+	case corev1.ScopeSelectorOpIn:
+		return slices.Contains(r.Values, class)
+	case corev1.ScopeSelectorOpNotIn:
+		return !slices.Contains(r.Values, class)
+	case corev1.ScopeSelectorOpDoesNotExist:
+		return class == ""
+	}
+	return class != ""
+}
+
+func crossesNamespaces(pod *corev1.Pod) bool {
+	a := pod.Spec.Affinity
+	if a == nil {
+		return false
+	}
+	var terms []corev1.PodAffinityTerm
+	add := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+		terms = append(terms, required...)
+		for i := range preferred {
+			terms = append(terms, preferred[i].PodAffinityTerm)
+		}
+	}
+	if p := a.PodAffinity; p != nil {
+		add(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if p := a.PodAntiAffinity; p != nil {
+		add(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	return slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil })
+}
+
+// outside says how a pod breaks a limit, "" if it does not.
+func outside(pod *corev1.Pod, limit *corev1.LimitRangeItem) string {
+	switch limit.Type {
+	case corev1.LimitTypePod:
+		return breaks(limit, resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}))
+	case corev1.LimitTypeContainer:
+		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+			// What the API server set for it came of a limit range of then; a replacement has the defaults of now.
+			if strings.Contains(pod.Annotations[limitRangerAnnotation], "container "+c.Name) {
+				continue
+			}
+			requests, limits := withDefaults(c.Resources, limit)
+			if text := breaks(limit, requests, limits); text != "" {
+				return "container " + c.Name + ": " + text
+			}
+		}
+	}
+	return ""
+}
+
+// withDefaults are the resources that a container is created with.
+func withDefaults(r corev1.ResourceRequirements, limit *corev1.LimitRangeItem) (requests, limits corev1.ResourceList) {
+	requests, limits = corev1.ResourceList{}, corev1.ResourceList{}
+	for _, from := range []corev1.ResourceList{limit.DefaultRequest, r.Limits, r.Requests} {
+		maps.Copy(requests, from)
+	}
+	maps.Copy(limits, limit.Default)
+	maps.Copy(limits, r.Limits)
+	return requests, limits
+}
+
+func breaks(limit *corev1.LimitRangeItem, requests, limits corev1.ResourceList) string {
+	for _, name := range slices.Sorted(maps.Keys(limit.Min)) {
+		least, request := limit.Min[name], requests[name]
+		if request.Cmp(least) < 0 {
+			return fmt.Sprintf("it requests %s of %s, and the minimum is %s", request.String(), name, least.String())
+		}
+		if l, there := limits[name]; there && l.Cmp(least) < 0 {
+			return fmt.Sprintf("its limit of %s is %s, and the minimum is %s", name, l.String(), least.String())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(limit.Max)) {
+		most, request := limit.Max[name], requests[name]
+		l, there := limits[name]
+		switch {
+		case !there:
+			return fmt.Sprintf("it has no limit of %s, and the maximum is %s", name, most.String())
+		case l.Cmp(most) > 0:
+			return fmt.Sprintf("its limit of %s is %s, and the maximum is %s", name, l.String(), most.String())
+		case request.Cmp(most) > 0:
+			return fmt.Sprintf("it requests %s of %s, and the maximum is %s", request.String(), name, most.String())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(limit.MaxLimitRequestRatio)) {
+		request, l, ratio := requests[name], limits[name], limit.MaxLimitRequestRatio[name]
+		if request.Sign() <= 0 || l.Sign() <= 0 || above(l, request, ratio) {
+			return fmt.Sprintf("its limit of %s is %s and it requests %s, and the limit may be %s times the request at most", name, l.String(), request.String(), ratio.String())
+		}
+	}
+	return ""
+}
+
+// above reports whether limit/request is more than ratio, which may be a fraction.
+func above(limit, request, ratio resource.Quantity) bool {
+	request = request.DeepCopy() // what is multiplied below may be shared
+	allowed := request.AsDec()
+	allowed.Mul(allowed, ratio.AsDec())
+	return limit.AsDec().Cmp(allowed) > 0
+}

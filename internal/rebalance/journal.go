@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Bounds of what is recorded. They keep the object far below the limit of the API server, whatever tenants do.
+const (
+	maxRecords      = 1000
+	maxMoves        = 100
+	maxJournalBytes = 512 << 10
+	maxName         = 253
+	maxUID          = 128
+	maxFailures     = 1000
+	maxReplicas     = 1 << 20
+)
+
+// Record is what a new leader has to know of a workload so that it hurts it no more than this one would: the moves that are
+// under way, how many pods must be back, and when the next move may be tried.
+type Record struct {
+	Namespace string `json:"namespace"`
+	// ID is that of the group: the UID of the pods' controller.
+	ID       string         `json:"id"`
+	Kind     string         `json:"kind,omitempty"`
+	Name     string         `json:"name,omitempty"`
+	Revision string         `json:"revision,omitempty"`
+	Mix      string         `json:"mix,omitempty"`
+	Had      int            `json:"had,omitempty"`
+	Failures int32          `json:"failures,omitempty"`
+	RetryAt  int64          `json:"retryAt,omitempty"` // seconds since 1970, as all times here
+	Moves    []RecordedMove `json:"moves,omitempty"`
+	// Updated is when it was changed last.
+	Updated int64 `json:"updated"`
+}
+
+// RecordedMove is a replica that is evicted, or may have been.
+type RecordedMove struct {
+	UID     string `json:"uid"`
+	Name    string `json:"name"`
+	Started int64  `json:"started"`
+	Wrong   int    `json:"wrong"`
+}
+
+// Worth reports whether a record says anything.
+func (r *Record) Worth() bool { return r.Had > 0 || r.Failures > 0 || len(r.Moves) > 0 }
+
+// Same reports whether two records say the same, whenever they were written.
+func (r *Record) Same(o *Record) bool {
+	return r.Kind == o.Kind && r.Name == o.Name && r.Revision == o.Revision && r.Mix == o.Mix && r.Had == o.Had &&
+		r.Failures == o.Failures && r.RetryAt == o.RetryAt && slices.Equal(r.Moves, o.Moves)
+}
+
+// EncodeJournal returns the text of some records. Where there are too many, the oldest are left out: those without a move
+// first, and of the namespace that has the most, so that one tenant's do not push out those of the others.
+func EncodeJournal(records []Record) (string, error) {
+	records = slices.Clone(records)
+	slices.SortFunc(records, func(a, b Record) int { return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID)) })
+	for {
+		text, err := json.Marshal(records)
+		if err != nil {
+			return "", fmt.Errorf("write the journal: %w", err)
+		}
+		over := len(records) - maxRecords
+		if len(text) > maxJournalBytes {
+			over = max(over, len(records)/8, 1)
+		}
+		if over <= 0 {
+			return string(text), nil
+		}
+		records = leaveOut(records, over)
+	}
+}
+
+func leaveOut(records []Record, n int) []Record {
+	count := map[string]int{}
+	for i := range records {
+		count[records[i].Namespace]++
+	}
+	worse := func(a, b *Record) bool {
+		return cmp.Or(cmp.Compare(min(len(a.Moves), 1), min(len(b.Moves), 1)), cmp.Compare(count[b.Namespace], count[a.Namespace]), cmp.Compare(a.Updated, b.Updated)) < 0
+	}
+	for range min(n, len(records)) {
+		worst := 0
+		for i := range records {
+			if worse(&records[i], &records[worst]) {
+				worst = i
+			}
+		}
+		count[records[worst].Namespace]--
+		records = slices.Delete(records, worst, worst+1)
+	}
+	return records
+}
+
+// DecodeJournal reads records. Whoever may write the object may have written anything: what cannot be is left out, and no
+// number or time holds a workload for longer than this controller would.
+func DecodeJournal(text string, now time.Time, maxBackoff time.Duration) ([]Record, error) {
+	if len(text) > maxJournalBytes {
+		return nil, fmt.Errorf("read the journal: it has %d bytes, and at most %d are read", len(text), maxJournalBytes)
+	}
+	if text == "" {
+		return nil, nil
+	}
+	var all []Record
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	var records []Record
+	seen := map[[2]string]bool{}
+	for _, r := range all[:min(len(all), maxRecords)] {
+		key := [2]string{r.Namespace, r.ID}
+		if !r.possible() || seen[key] {
+			continue
+		}
+		seen[key] = true
+		r.Had, r.Failures = min(max(r.Had, 0), maxReplicas), min(max(r.Failures, 0), maxFailures)
+		r.RetryAt = Clamp(time.Unix(r.RetryAt, 0), now.Add(maxBackoff)).Unix()
+		r.Updated = min(r.Updated, now.Unix())
+		for i := range r.Moves {
+			m := &r.Moves[i]
+			m.Started, m.Wrong = min(m.Started, now.Unix()), min(max(m.Wrong, 0), maxReplicas)
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+// possible reports whether the names of a record can be those of objects.
+func (r *Record) possible() bool {
+	for _, name := range []string{r.Kind, r.Name, r.Revision, r.Mix} {
+		if len(name) > maxName {
+			return false
+		}
+	}
+	return r.Namespace != "" && len(r.Namespace) <= maxName && r.ID != "" && len(r.ID) <= maxUID && len(r.Moves) <= maxMoves &&
+		!slices.ContainsFunc(r.Moves, func(m RecordedMove) bool {
+			return m.UID == "" || len(m.UID) > maxUID || len(m.Name) > maxName
+		})
+}
+
+// Clamp bounds a time that another process wrote: its clock may be wrong.
+func Clamp(t, latest time.Time) time.Time {
+	if t.After(latest) {
+		return latest
+	}
+	return t
+}
+
+// ClampFailures bounds a count that another process wrote.
+func ClampFailures(n int32) int32 { return min(max(n, 0), maxFailures) }
