@@ -36,11 +36,14 @@ func (p *pass) bounded(ctx context.Context, call func(context.Context) error) er
 	return err
 }
 
+// noteOutage notes a call without an answer, and the first one after it that has one.
 func (p *pass) noteOutage(err error) {
-	if unanswered(err) {
+	lost := unanswered(err)
+	if lost || p.away {
 		p.Outage(p.Clock.Now())
 		p.cluster = p.clusterNow(p.Clock.Now()) // the workloads after this one are part of the same look
 	}
+	p.away = lost
 }
 
 // unanswered reports whether an error means that the API server did not answer, so that it may have carried the call out.

@@ -176,6 +176,14 @@ func TestACallThatIsNotAnsweredStartsTheGraceAgain(t *testing.T) {
 			assert.Empty(t, s.evicted)
 			e, _ := p.Board.Get(strayKey)
 			assert.Equal(t, rebalance.ReasonStartupGrace, e.Verdict.Reason)
+
+			p.Clock.(*clocktesting.FakeClock).Step(time.Second)
+			p.lookAt(t, "shop")
+			p.Look(t.Context()) // a pod that was not evicted is a replica again
+			assert.Empty(t, s.evicted, "the first answer starts it once more: the API server may be back since this moment only")
+			p.Clock.(*clocktesting.FakeClock).Step(p.Grace)
+			p.lookAt(t, "shop")
+			assert.NotEmpty(t, s.evicted)
 		})
 	}
 }

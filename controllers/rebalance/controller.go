@@ -77,6 +77,8 @@ type Controller struct {
 	roomless map[policy.GroupKey]map[capacity.Type]bool
 	room     map[capacity.Type]uint64
 	journal  *journal
+	// away is set while the last call to the API server had no answer.
+	away bool
 	// take takes a snapshot by which room is proven.
 	take func(context.Context) (snapshot, error)
 

@@ -62,6 +62,12 @@ func (w *World) StartUnready(name string, changes ...func(*controller.Configurat
 	return w.startController(cluster.ControllerOptions{Name: name, NoWait: true}, changes...)
 }
 
+// StartControllerBy starts a replica of the controller that reaches the API server by a kubeconfig.
+func (w *World) StartControllerBy(kubeconfig string, changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	return w.startController(cluster.ControllerOptions{Name: "berth-controller", Kubeconfig: kubeconfig}, changes...)
+}
+
 func (w *World) startController(o cluster.ControllerOptions, changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
 	if shared.controller == "" {

@@ -27,15 +27,21 @@ import (
 // much later. Nothing else is held up.
 func (w *World) LaggingKubeconfig(resource string, lag time.Duration) string {
 	w.T.Helper()
-	return w.proxied(resource, func() <-chan time.Time { return time.After(lag) })
+	return w.proxied(cluster.BerthSchedulerUser, resource, func() <-chan time.Time { return time.After(lag) })
 }
 
 // StallingKubeconfig is LaggingKubeconfig for a resource of which nothing
 // arrives while stalled is set, and everything afterwards.
 func (w *World) StallingKubeconfig(resource string) (path string, stalled *atomic.Bool) {
 	w.T.Helper()
+	return w.StallingKubeconfigOf(cluster.BerthSchedulerUser, resource)
+}
+
+// StallingKubeconfigOf is StallingKubeconfig of another user.
+func (w *World) StallingKubeconfigOf(user, resource string) (path string, stalled *atomic.Bool) {
+	w.T.Helper()
 	stalled = &atomic.Bool{}
-	return w.proxied(resource, func() <-chan time.Time {
+	return w.proxied(user, resource, func() <-chan time.Time {
 		over := make(chan time.Time)
 		go func() {
 			defer close(over)
@@ -51,9 +57,9 @@ func (w *World) StallingKubeconfig(resource string) (path string, stalled *atomi
 
 // proxied returns a kubeconfig that goes through a proxy, which hands on what is
 // watched of a resource once the channel has something, or is closed.
-func (w *World) proxied(resource string, hold func() <-chan time.Time) string {
+func (w *World) proxied(user, resource string, hold func() <-chan time.Time) string {
 	w.T.Helper()
-	config, err := w.Cluster.ConfigFor(cluster.BerthSchedulerUser)
+	config, err := w.Cluster.ConfigFor(user)
 	require.NoError(w.T, err)
 	transport, err := rest.TransportFor(config)
 	require.NoError(w.T, err)

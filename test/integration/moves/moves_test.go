@@ -159,14 +159,26 @@ func TestAnEvictionThatIsRefusedIsNotTriedAgainAndAgainNorOnTheNextReplica(t *te
 // of their names, and waits until it does. It returns what ends that.
 func forbidEvictions(w *world.World, prefix string) (allow func()) {
 	w.T.Helper()
+	return forbid(w, prefix, "pods/eviction", func() error {
+		pod := w.Live(strings.TrimSuffix(prefix, "-"))[0]
+		return w.Kube.PolicyV1().Evictions(w.Namespace).Evict(w.Ctx, &policyv1.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: pod.Name}, DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
+		})
+	})
+}
+
+// forbid makes the API server refuse to create a resource of pods by a prefix of
+// their names, and waits until an attempt is refused. It returns what ends that.
+func forbid(w *world.World, prefix, resource string, try func() error) (allow func()) {
+	w.T.Helper()
 	name := w.Namespace
 	match := &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 		Operations: []admissionv1.OperationType{admissionv1.Create},
-		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/eviction"}},
+		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}},
 	}}}}
 	p := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: match,
-		Validations:      []admissionv1.Validation{{Expression: fmt.Sprintf("!request.name.startsWith(%q)", prefix), Message: "not now"}},
+		Validations:      []admissionv1.Validation{{Expression: fmt.Sprintf("request.namespace != %q || !request.name.startsWith(%q)", w.Namespace, prefix), Message: "not now"}},
 	}}
 	b := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
@@ -178,31 +190,45 @@ func forbidEvictions(w *world.World, prefix string) (allow func()) {
 		_ = w.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(w.Ctx, name, metav1.DeleteOptions{})
 	}
 	w.T.Cleanup(remove)
-	try := func() error {
-		pod := w.Live(strings.TrimSuffix(prefix, "-"))[0]
-		return w.Kube.PolicyV1().Evictions(w.Namespace).Evict(w.Ctx, &policyv1.Eviction{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: pod.Name}, DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
-		})
-	}
-	w.Eventually("evictions are refused", func() (bool, string) {
+	w.Eventually("requests are refused", func() (bool, string) {
 		err := try()
 		return err != nil && strings.Contains(err.Error(), "not now"), fmt.Sprint(err)
 	})
 	return func() {
 		w.T.Helper()
 		remove()
-		w.Eventually("evictions are allowed", func() (bool, string) { err := try(); return err == nil, fmt.Sprint(err) })
+		w.Eventually("requests are allowed", func() (bool, string) { err := try(); return err == nil, fmt.Sprint(err) })
 	}
 }
 
-// A namespace whose quota is full makes no replacements: each further eviction
-// would cost a replica for good.
+// L6: a namespace whose quota was lowered below what runs makes no replacements.
+func TestNothingIsEvictedThatAQuotaWouldNotLetComeBack(t *testing.T) {
+	w := world.New(t, cluster.Nodes(onDemand, 4)...)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.WaitReady("web", 10)
+	w.AddNodes(cluster.Nodes(spot, 4)...)
+	w.Quota("pods", 9)
+	w.Controller(world.Impatient)
+	w.WaitBlocked("web", "QuotaExceeded", `ResourceQuota "quota" allows 9 of pods, and 10 is used`)
+	w.Always(holds, "no replica is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 0, fmt.Sprint(n) })
+	w.Quota("pods", 100)
+	w.WaitExact("web", mix.New(70, 2), 10, 2*world.SettleTimeout)
+	w.WaitSatisfied("web")
+	assert.Len(t, w.Evictions(), 7)
+}
+
+// A policy forbids the replacement, in a way that the controller cannot foresee: each further eviction would cost a replica
+// for good.
 func TestAWorkloadThatMissesReplicasLosesNoOther(t *testing.T) {
 	w := world.New(t, cluster.Nodes(onDemand, 4)...)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
 	w.WaitReady("web", 10)
 	w.AddNodes(cluster.Nodes(spot, 4)...)
-	w.Quota("pods", 0)
+	allow := forbid(w, "web-", "pods", func() error {
+		pod := builders.Pod("other", "web-try")
+		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(w.Ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
 	c := w.Controller(world.Impatient, func(c *controller.Configuration) {
 		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds = 3, 1
 	})
@@ -212,7 +238,7 @@ func TestAWorkloadThatMissesReplicasLosesNoOther(t *testing.T) {
 	})
 	w.WaitBlocked("web", "NotReady", "1 of 10 replicas")
 	w.Always(holds, "no other replica is lost", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
-	w.Quota("pods", 100)
+	allow()
 	w.WaitExact("web", mix.New(70, 2), 10, 2*world.SettleTimeout)
 	w.WaitSatisfied("web")
 	assert.Len(t, w.Evictions(), 7)
