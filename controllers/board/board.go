@@ -35,6 +35,9 @@ type Move struct {
 	Placeholder types.UID
 }
 
+// Doubtful reports whether it is not known that the pod was evicted.
+func (m *Move) Doubtful() bool { return !m.DoubtUntil.IsZero() }
+
 // Placeholder is a pod that holds room for the replacement of a replica, or asks
 // for it. The replica is on the move, but not evicted yet.
 type Placeholder struct {

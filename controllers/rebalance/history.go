@@ -3,6 +3,7 @@
 package rebalance
 
 import (
+	"slices"
 	"time"
 
 	"berth.dev/berth/controllers/board"
@@ -107,19 +108,16 @@ const (
 // group and the group is whole again: as many replicas as wanted, all Ready.
 // Pods that still terminate do not count: their replacements do.
 func judge(m board.Move, g fleet.Group, wrong, want int, now time.Time, l limits) outcome {
-	whole, there := len(g.Seats) >= want, false
-	for _, s := range g.Seats {
-		there = there || s.Pod.UID == m.UID
-		whole = whole && s.Place == fleet.Settled && s.Pod.Ready
-	}
+	there := slices.ContainsFunc(g.Seats, func(s fleet.Seat) bool { return s.Pod.UID == m.UID })
+	whole := !there && len(g.Seats) >= want && rebalance.Ready(&g) == len(g.Seats)
 	switch {
 	case g.Ended:
 		return abandoned
-	case there && !m.DoubtUntil.IsZero() && !now.Before(m.DoubtUntil):
+	case there && m.Doubtful() && !now.Before(m.DoubtUntil):
 		return notEvicted
-	case whole && !there && wrong < m.Wrong:
+	case whole && wrong < m.Wrong:
 		return succeeded
-	case whole && !there:
+	case whole:
 		return failed
 	case now.Sub(m.Started) >= l.timeout:
 		return timedOut

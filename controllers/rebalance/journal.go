@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// ReasonUnrecorded: the move could not be recorded for the next leader, so it is not begun.
+	// ReasonUnrecorded means that the move could not be recorded for the next leader, so it is not begun.
 	ReasonUnrecorded rebalance.Reason = "MoveUnrecorded"
 
 	journalKey   = "moves"

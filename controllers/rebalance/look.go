@@ -65,15 +65,22 @@ func (p *pass) group(ctx context.Context, g *fleet.Group, at *place) {
 		e.Seen = nil // it was observed as of before, so a resync must not leave it out
 		p.Changed(g.Key)
 	}
-	p.Board.Put(e)
-	p.journal.note(&e, p.now)
-	p.schedule(&e)
-	p.noted(g.Key)
-	p.changed(&old, &e)
+	p.keep(&old, &shown, &e, before)
+}
+
+// keep notes what a look at a group has come to. Old is what was known of it
+// before, shown what the board had of that.
+func (p *pass) keep(old, shown, e *board.Entry, before contention) {
+	key := e.Group.Key
+	p.Board.Put(*e)
+	p.journal.note(e, p.now)
+	p.schedule(e)
+	p.noted(key)
+	p.changed(old, e)
 	if !maps.EqualFunc(old.Held, e.Held, func(a, b board.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason }) {
-		p.Changed(g.Key) // what was held back in this look may change what is said of the others
+		p.Changed(key) // what was held back in this look may change what is said of the others
 	}
-	p.inFlightChanged(&shown, &e, before)
+	p.inFlightChanged(shown, e, before)
 }
 
 // settle finds the settings of a workload. Where they cannot be read, nothing is decided.

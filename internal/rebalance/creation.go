@@ -3,6 +3,7 @@
 package rebalance
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -187,8 +188,12 @@ func withDefaults(r corev1.ResourceRequirements, limit *corev1.LimitRangeItem) (
 }
 
 func breaks(limit *corev1.LimitRangeItem, requests, limits corev1.ResourceList) string {
-	for _, name := range slices.Sorted(maps.Keys(limit.Min)) {
-		least, request := limit.Min[name], requests[name]
+	return cmp.Or(belowMin(limit.Min, requests, limits), aboveMax(limit.Max, requests, limits), aboveRatio(limit.MaxLimitRequestRatio, requests, limits))
+}
+
+func belowMin(bounds, requests, limits corev1.ResourceList) string {
+	for _, name := range slices.Sorted(maps.Keys(bounds)) {
+		least, request := bounds[name], requests[name]
 		if request.Cmp(least) < 0 {
 			return fmt.Sprintf("it requests %s of %s, and the minimum is %s", request.String(), name, least.String())
 		}
@@ -196,8 +201,12 @@ func breaks(limit *corev1.LimitRangeItem, requests, limits corev1.ResourceList) 
 			return fmt.Sprintf("its limit of %s is %s, and the minimum is %s", name, l.String(), least.String())
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(limit.Max)) {
-		most, request := limit.Max[name], requests[name]
+	return ""
+}
+
+func aboveMax(bounds, requests, limits corev1.ResourceList) string {
+	for _, name := range slices.Sorted(maps.Keys(bounds)) {
+		most, request := bounds[name], requests[name]
 		l, there := limits[name]
 		switch {
 		case !there:
@@ -208,8 +217,12 @@ func breaks(limit *corev1.LimitRangeItem, requests, limits corev1.ResourceList) 
 			return fmt.Sprintf("it requests %s of %s, and the maximum is %s", request.String(), name, most.String())
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(limit.MaxLimitRequestRatio)) {
-		request, l, ratio := requests[name], limits[name], limit.MaxLimitRequestRatio[name]
+	return ""
+}
+
+func aboveRatio(bounds, requests, limits corev1.ResourceList) string {
+	for _, name := range slices.Sorted(maps.Keys(bounds)) {
+		request, l, ratio := requests[name], limits[name], bounds[name]
 		if request.Sign() <= 0 || l.Sign() <= 0 || above(l, request, ratio) {
 			return fmt.Sprintf("its limit of %s is %s and it requests %s, and the limit may be %s times the request at most", name, l.String(), request.String(), ratio.String())
 		}

@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/internal/fleet"
 )
 
-// ReasonStaleView: the API server has other pods of the workload than the watch has shown yet.
+// ReasonStaleView means that the API server has other pods of the workload than the watch has shown yet.
 const ReasonStaleView Reason = "StaleView"
 
 // maxRequirements bounds a selector, which is part of a URL.
@@ -52,33 +52,37 @@ func Mine(g *fleet.Group, pod *corev1.Pod) bool {
 func Differs(g *fleet.Group, moving map[types.UID]bool, live []corev1.Pod) string {
 	there := make(map[types.UID]*corev1.Pod, len(live))
 	for i := range live {
-		if p := &live[i]; p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if p := &live[i]; p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && !moving[p.UID] {
 			there[p.UID] = p
 		}
 	}
 	for i := range g.Seats {
 		known := g.Seats[i].Pod
-		p := there[known.UID]
-		delete(there, known.UID)
-		switch {
-		case moving[known.UID]:
-		case p == nil:
-			return fmt.Sprintf("pod %s is gone", known.Name)
-		case p.Spec.NodeName != known.Node:
-			return fmt.Sprintf("pod %s has the node %q", known.Name, p.Spec.NodeName)
-		case known.Ready && !isReady(p):
-			return fmt.Sprintf("pod %s is not Ready", known.Name)
-		}
-	}
-	replacements := 0
-	for _, uid := range slices.Sorted(maps.Keys(there)) {
-		p := there[uid]
-		if moving[uid] {
+		if moving[known.UID] {
 			continue
 		}
-		if replacements++; p.Spec.NodeName != "" || replacements > len(moving) {
+		if what := changedSince(known, there[known.UID]); what != "" {
+			return what
+		}
+		delete(there, known.UID)
+	}
+	for i, uid := range slices.Sorted(maps.Keys(there)) {
+		if p := there[uid]; p.Spec.NodeName != "" || i >= len(moving) {
 			return fmt.Sprintf("pod %s is new", p.Name)
 		}
+	}
+	return ""
+}
+
+// changedSince says how a replica stands otherwise than it is known; now is nil where it is gone.
+func changedSince(known *fleet.Pod, now *corev1.Pod) string {
+	switch {
+	case now == nil:
+		return fmt.Sprintf("pod %s is gone", known.Name)
+	case now.Spec.NodeName != known.Node:
+		return fmt.Sprintf("pod %s has the node %q", known.Name, now.Spec.NodeName)
+	case known.Ready && !isReady(now):
+		return fmt.Sprintf("pod %s is not Ready", known.Name)
 	}
 	return ""
 }

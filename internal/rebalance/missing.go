@@ -10,11 +10,11 @@ import (
 	"berth.dev/berth/internal/fleet"
 )
 
-// ReasonReplicasMissing: pods that the workload had before its last moves are not back, and its owner does not tell how
+// ReasonReplicasMissing means that pods that the workload had before its last moves are not back, and its owner does not tell how
 // many it wants.
 const ReasonReplicasMissing Reason = "ReplicasMissing"
 
-// ReasonOwnerEnded: the owner finished, failed, was suspended or deleted, or wants no pods: it makes no replacement.
+// ReasonOwnerEnded means that the owner finished, failed, was suspended or deleted, or wants no pods: it makes no replacement.
 const ReasonOwnerEnded Reason = "OwnerEnded"
 
 func ownerEnded(in *Input) (Verdict, bool) {
