@@ -115,12 +115,10 @@ func (p *pass) schedule(e *board.Entry) {
 
 func (p *pass) scheduleMoves(e *board.Entry) {
 	for _, m := range e.Moves {
-		p.dueAt(m.Started.Add(p.MoveTimeout))
-		if !m.Slow {
-			p.dueAt(m.Started.Add(rebalance.SlowAfter))
-		}
-		if m.DoubtUntil.After(p.now) {
-			p.dueAt(m.DoubtUntil)
+		for _, at := range []time.Time{m.Started.Add(p.MoveTimeout), m.Started.Add(rebalance.SlowAfter), m.DoubtUntil} {
+			if at.After(p.now) {
+				p.dueAt(at)
+			}
 		}
 	}
 }

@@ -162,7 +162,7 @@ func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, n
 	if hold := p.refusal(e, v, err); hold != nil {
 		logger.Info("Eviction refused", "reason", hold.Verdict.Reason, "message", hold.Verdict.Message)
 		if unanswered(err) {
-			m.DoubtUntil = m.Started.Add(unseen)
+			m.DoubtUntil = p.Clock.Now().Add(unseen)
 			p.begin(e, m)
 		}
 		return hold

@@ -48,7 +48,7 @@ func Mine(g *fleet.Group, pod *corev1.Pod) bool {
 
 // Differs says how the pods of a group, which a watch has shown, differ from its live ones in what a decision depends on:
 // every replica that counts must be there, on its node and as Ready as before, and every pod that is there must be known.
-// Pods on the move do not count, and as many new ones without a node may be their replacements. It returns "" for nothing.
+// Pods on the move do not count, and as many new ones may be their replacements. It returns "" for nothing.
 func Differs(g *fleet.Group, moving map[types.UID]bool, live []corev1.Pod) string {
 	there := make(map[types.UID]*corev1.Pod, len(live))
 	for i := range live {
@@ -67,8 +67,8 @@ func Differs(g *fleet.Group, moving map[types.UID]bool, live []corev1.Pod) strin
 		delete(there, known.UID)
 	}
 	for i, uid := range slices.Sorted(maps.Keys(there)) {
-		if p := there[uid]; p.Spec.NodeName != "" || i >= len(moving) {
-			return fmt.Sprintf("pod %s is new", p.Name)
+		if i >= len(moving) {
+			return fmt.Sprintf("pod %s is new", there[uid].Name)
 		}
 	}
 	return ""
