@@ -145,51 +145,6 @@ func TestSlotOfFindsTheSlotsOfATypeInOrder(t *testing.T) {
 	})
 }
 
-func TestSlotsIsASet(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var s mix.Slots
-		model := map[int]bool{}
-		slot := rapid.IntRange(0, 200)
-		t.Repeat(map[string]func(*rapid.T){
-			"take": func(t *rapid.T) {
-				k := slot.Draw(t, "slot")
-				assert.Equal(t, !model[k], s.Take(k))
-				model[k] = true
-			},
-			"take lowest": func(t *rapid.T) {
-				k := s.Lowest()
-				assert.True(t, s.Take(k))
-				model[k] = true
-			},
-			"fill a word": func(*rapid.T) {
-				for range 70 {
-					k := s.Lowest()
-					s.Take(k)
-					model[k] = true
-				}
-			},
-			"release": func(t *rapid.T) {
-				k := slot.Draw(t, "slot")
-				assert.Equal(t, model[k], s.Release(k))
-				delete(model, k)
-			},
-			"": func(t *rapid.T) {
-				lowest := 0
-				for model[lowest] {
-					lowest++
-				}
-				assert.Equal(t, lowest, s.Lowest())
-				assert.Equal(t, len(model), s.Len())
-				var c mix.Slots
-				c.Take(mix.MaxSlot)
-				c.CopyFrom(&s)
-				assert.Equal(t, lowest, c.Lowest())
-				assert.False(t, c.Has(mix.MaxSlot))
-			},
-		})
-	})
-}
-
 func BenchmarkTypeOf(b *testing.B) {
 	m := mix.New(70, 2)
 	b.ReportAllocs()
