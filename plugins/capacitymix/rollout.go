@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"berth.dev/berth/internal/mix"
 )
 
 // Annotations that the Deployment controller keeps on its ReplicaSets; it does
@@ -19,7 +21,8 @@ const (
 )
 
 // growingTo returns the size to which a rollout is growing the pod's revision,
-// 0 if the pod is not of a revision that a rollout is growing.
+// 0 if the pod is not of a revision that a rollout is growing. Anyone who may
+// create a ReplicaSet writes that size, so it is bounded by the slots there are.
 //
 // A rollout makes the new revision a few pods at a time, and the first slots
 // are the on-demand ones. Where the old revision fills the on-demand nodes,
@@ -39,7 +42,7 @@ func (pl *CapacityMix) growingTo(pod *corev1.Pod) int {
 	if err != nil || desired <= int(*rs.Spec.Replicas) || !pl.newest(rs) {
 		return 0
 	}
-	return desired
+	return min(desired, mix.MaxSlot+1)
 }
 
 // newest reports whether a ReplicaSet is the newest revision of its Deployment.

@@ -84,7 +84,7 @@ func (g *group) lowestOf(t capacity.Type, below int) (int, bool) {
 	}
 	for k := 0; ; k++ {
 		slot, found := g.rule.SlotOf(t, k)
-		if !found || slot >= below {
+		if !found || slot >= below || slot > mix.MaxSlot {
 			return mix.NoSlot, false
 		}
 		if !taken.Has(slot) {

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/test/builders"
+)
+
+// Bounds of what one hostile object may cost: heap, and time in one call, which holds the lock throughout. The time is
+// that of the worst call with a wide margin for a busy machine; BenchmarkHostile has the figures.
+const (
+	hostileHeap = 10 << 20
+	hostileTime = time.Second
+)
+
+// bounded runs f and fails where it takes more than a hostile object may.
+func bounded(t *testing.T, f func()) {
+	t.Helper()
+	before := builders.Heap()
+	start := time.Now()
+	f()
+	took := time.Since(start)
+	grown := int64(builders.Heap()) - int64(before) //nolint:gosec // the heap is far below 2^63
+	assert.Less(t, grown, int64(hostileHeap), "heap")
+	assert.Less(t, took, hostileTime, "time")
+}
+
+// A rollout that announces more replicas than there can be, under a floor as high: the first slot of the
+// other type is out of range.
+func TestASlotAheadIsOneThatASetCanHold(t *testing.T) {
+	for _, below := range []int{math.MaxInt32, math.MaxInt, -1, math.MinInt} {
+		for _, floor := range []int32{0, 1_000_000, math.MaxInt32} {
+			t.Run(fmt.Sprintf("below %d, floor %d", below, floor), func(t *testing.T) {
+				l := newLedger(t)
+				c := claimOf("a")
+				c.Policy = &policy.Policy{Mix: mix.New(100, floor)}
+				hold, err := l.Claim(c)
+				require.NoError(t, err)
+				l.SetAttempt("a", hold.Slot, ledger.Attempt{Stage: ledger.StageAhead, Below: below})
+				bounded(t, func() { hold, err = l.Claim(c) })
+				require.NoError(t, err)
+				assert.LessOrEqual(t, hold.Slot, mix.MaxSlot)
+				require.NoError(t, l.Reserve("a", hold.Slot, "n"), "the pod holds the slot")
+				l.Unreserve("a")
+				l.Forget("a")
+				requireEmpty(t, l)
+			})
+		}
+	}
+}
+
+// Pods that carry the highest slot, each a group of its own.
+func TestHighSlotsOfManyGroupsCostLittle(t *testing.T) {
+	l := newLedger(t)
+	bounded(t, func() {
+		for i := range 500 {
+			key := policy.GroupKey{Namespace: "ns", ID: fmt.Sprint(i)}
+			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("a", i)), Group: key, Slot: mix.MaxSlot, Node: "n"})
+			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("b", i)), Group: key, Slot: mix.NoSlot, Node: "n"})
+			c := claimOf(fmt.Sprint("c", i))
+			c.Group = key
+			_, err := l.Claim(c)
+			require.NoError(t, err)
+		}
+	})
+	groups, pods := l.Size()
+	assert.Equal(t, 500, groups)
+	assert.Equal(t, 1500, pods)
+}
+
+func requireEmpty(t require.TestingT, l *ledger.Ledger) {
+	groups, pods := l.Size()
+	require.Zero(t, groups)
+	require.Zero(t, pods)
+}
