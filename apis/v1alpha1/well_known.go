@@ -68,7 +68,7 @@ const (
 	// SpotPercentAnnotation is the share of replicas on spot nodes: an integer from 0 to 100, a trailing "%" is allowed.
 	SpotPercentAnnotation = AnnotationPrefix + "/spot-percent"
 
-	// MinOnDemandAnnotation is the number of replicas that stay on on-demand nodes: an integer from 0.
+	// MinOnDemandAnnotation is the number of replicas that stay on on-demand nodes: an integer from 0 to 1000000.
 	MinOnDemandAnnotation = AnnotationPrefix + "/min-on-demand"
 )
 

@@ -20,15 +20,19 @@ import (
 // NoMax as Mix.MaxSpot means that the number of spot replicas has no absolute bound.
 const NoMax = math.MaxInt32
 
+// MaxBound is the highest number of replicas that a rule can name, as its floor
+// or as its bound on spot.
+const MaxBound = 1_000_000
+
 // Mix is the rule of one group. Build it with New, or fill every field: the
 // zero value means "no spot at all".
 type Mix struct {
 	// SpotPercent is the share of replicas that may run on spot, 0 to 100.
 	// It is rounded down, so on-demand takes the remainder.
 	SpotPercent int32
-	// MinOnDemand is the number of replicas that always run on on-demand, 0 or more.
+	// MinOnDemand is the number of replicas that always run on on-demand, 0 to MaxBound.
 	MinOnDemand int32
-	// MaxSpot is the highest number of replicas on spot, 0 or more; NoMax for no bound.
+	// MaxSpot is the highest number of replicas on spot, 0 to MaxBound; NoMax for no bound.
 	MaxSpot int32
 }
 
@@ -42,10 +46,10 @@ func (m Mix) Validate() error {
 	switch {
 	case m.SpotPercent < 0 || m.SpotPercent > 100:
 		return fmt.Errorf("spotPercent: %d is not between 0 and 100", m.SpotPercent)
-	case m.MinOnDemand < 0:
-		return fmt.Errorf("minOnDemand: %d is negative", m.MinOnDemand)
-	case m.MaxSpot < 0:
-		return fmt.Errorf("maxSpot: %d is negative", m.MaxSpot)
+	case m.MinOnDemand < 0 || m.MinOnDemand > MaxBound:
+		return fmt.Errorf("minOnDemand: %d is not between 0 and %d", m.MinOnDemand, MaxBound)
+	case m.MaxSpot < 0 || m.MaxSpot > MaxBound && m.MaxSpot != NoMax:
+		return fmt.Errorf("maxSpot: %d is not between 0 and %d", m.MaxSpot, MaxBound)
 	}
 	return nil
 }

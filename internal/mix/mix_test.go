@@ -59,12 +59,14 @@ func TestMaxSpotBoundsTheNumberOfSpotReplicas(t *testing.T) {
 
 func TestValidateNamesTheFieldAndTheValue(t *testing.T) {
 	require.NoError(t, mix.New(0, 0).Validate())
-	require.NoError(t, mix.New(100, 1<<30).Validate())
+	require.NoError(t, mix.New(100, mix.MaxBound).Validate())
 	for want, m := range map[string]mix.Mix{
-		"spotPercent: 101 is not between 0 and 100": mix.New(101, 0),
-		"spotPercent: -1 is not between 0 and 100":  mix.New(-1, 0),
-		"minOnDemand: -2 is negative":               mix.New(50, -2),
-		"maxSpot: -3 is negative":                   {MaxSpot: -3},
+		"spotPercent: 101 is not between 0 and 100":         mix.New(101, 0),
+		"spotPercent: -1 is not between 0 and 100":          mix.New(-1, 0),
+		"minOnDemand: -2 is not between 0 and 1000000":      mix.New(50, -2),
+		"minOnDemand: 1000001 is not between 0 and 1000000": mix.New(50, mix.MaxBound+1),
+		"maxSpot: -3 is not between 0 and 1000000":          {MaxSpot: -3},
+		"maxSpot: 2147483646 is not between 0 and 1000000":  {MaxSpot: mix.NoMax - 1},
 	} {
 		assert.EqualError(t, m.Validate(), want)
 	}

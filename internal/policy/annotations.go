@@ -4,7 +4,6 @@ package policy
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -46,7 +45,8 @@ type InvalidAnnotation struct {
 	// Object carries the annotation: the pod or its controller.
 	Object metav1.Object
 	Key    string
-	Value  string
+	// Value is shortened: an annotation may have 256 kB.
+	Value string
 	// Problem completes the sentence "value is invalid: …".
 	Problem string
 }
@@ -65,31 +65,45 @@ func (f family) fromAnnotations(object metav1.Object, source string) (*Policy, *
 		return nil, nil
 	}
 	if !hasPercent && !f.floorAlone {
-		return nil, &InvalidAnnotation{Object: object, Key: f.floor, Value: floorText, Problem: "it needs " + f.percent + " beside it"}
+		return nil, &InvalidAnnotation{Object: object, Key: f.floor, Value: shortened(floorText), Problem: "it needs " + f.percent + " beside it"}
 	}
 	p := &Policy{Source: source, Mix: mix.New(0, 0), BorrowOnDemand: true, GatedSpotWait: DefaultGatedSpotWait}
 	var problem string
 	if hasPercent {
 		if p.Mix.SpotPercent, problem = parse(strings.TrimSuffix(percentText, "%"), 100); problem != "" {
-			return nil, &InvalidAnnotation{Object: object, Key: f.percent, Value: percentText, Problem: problem}
+			return nil, &InvalidAnnotation{Object: object, Key: f.percent, Value: shortened(percentText), Problem: problem}
 		}
 	}
 	if hasFloor {
-		if p.Mix.MinOnDemand, problem = parse(floorText, math.MaxInt32); problem != "" {
-			return nil, &InvalidAnnotation{Object: object, Key: f.floor, Value: floorText, Problem: problem}
+		if p.Mix.MinOnDemand, problem = parse(floorText, mix.MaxBound); problem != "" {
+			return nil, &InvalidAnnotation{Object: object, Key: f.floor, Value: shortened(floorText), Problem: problem}
 		}
 	}
 	return p, nil
 }
 
+// maxDigits is more than any number has that an annotation can hold. Longer
+// text is not parsed, since errors of strconv copy it.
+const maxDigits = 10
+
 // parse reads a whole number from 0 to highest.
 func parse(text string, highest int32) (value int32, problem string) {
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < 0 || n > int64(highest) {
-		if highest == math.MaxInt32 {
-			return 0, "it must be a whole number, 0 or more"
+	if len(text) <= maxDigits {
+		if n, err := strconv.ParseInt(text, 10, 32); err == nil && n >= 0 && n <= int64(highest) {
+			return int32(n), ""
 		}
-		return 0, fmt.Sprintf("it must be a whole number from 0 to %d", highest)
 	}
-	return int32(n), ""
+	return 0, fmt.Sprintf("it must be a whole number from 0 to %d", highest)
+}
+
+// shownBytes is how much of an invalid value is kept, and shown.
+const shownBytes = 64
+
+// shortened returns the beginning of a value that is long. It does not keep the
+// whole value in memory.
+func shortened(text string) string {
+	if len(text) <= shownBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:shownBytes], "") + "…"
 }

@@ -24,6 +24,9 @@ type compiled struct {
 	policy   Policy
 }
 
+// maxSpreadKeys is how many node labels may name an interruption domain.
+const maxSpreadKeys = 4
+
 // FromCapacityMix translates a CapacityMix. The API server's validation refuses
 // what this refuses; objects stored under older rules still arrive here.
 func FromCapacityMix(cm *v1alpha1.CapacityMix) (Policy, labels.Selector, error) {
@@ -37,6 +40,9 @@ func FromCapacityMix(cm *v1alpha1.CapacityMix) (Policy, labels.Selector, error) 
 	}
 	if s := cm.Spec.SpotWaitSeconds; s != nil && *s < 0 {
 		return Policy{}, nil, fmt.Errorf("spec.spotWaitSeconds: %d is negative", *s)
+	}
+	if n := len(cm.Spec.SpreadSpotOver); n > maxSpreadKeys {
+		return Policy{}, nil, fmt.Errorf("spec.spreadSpotOver: %d label keys are more than %d", n, maxSpreadKeys)
 	}
 	wait, gated := SpotWaits(cm.Spec.SpotWaitSeconds)
 	var byType map[capacity.Type][]corev1.Toleration

@@ -28,7 +28,7 @@ type GroupKey struct {
 // ok is false for a pod that belongs to no group.
 func GroupOf(pod *corev1.Pod, p *Policy) (key GroupKey, ok bool) {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		return GroupKey{Namespace: pod.Namespace, ID: string(ref.UID)}, true
+		return GroupKey{Namespace: pod.Namespace, ID: bounded(string(ref.UID))}, true
 	}
 	if p == nil {
 		return GroupKey{}, false
@@ -38,6 +38,19 @@ func GroupOf(pod *corev1.Pod, p *Policy) (key GroupKey, ok bool) {
 		return GroupKey{Namespace: pod.Namespace, ID: SourcePod + "/" + p.Mix.String()}, true
 	}
 	return GroupKey{Namespace: pod.Namespace, ID: p.Source}, true
+}
+
+// maxUID is longer than any UID that an API server gives.
+const maxUID = 64
+
+// bounded cuts a UID that no API server gave: the UID in an owner reference may
+// be any text. Such pods have no controller, and at worst share a group with
+// others of their namespace.
+func bounded(uid string) string {
+	if len(uid) <= maxUID {
+		return uid
+	}
+	return strings.Clone(uid[:maxUID])
 }
 
 // IdentitySlot returns the slot that a pod has by what it is, whenever it is
@@ -111,6 +124,9 @@ func ClaimedSlot(pod *corev1.Pod) (slot int, ok bool) {
 
 // number reads a plain decimal number that is not negative.
 func number(text string) (int, bool) {
+	if len(text) > maxDigits {
+		return 0, false
+	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	return int(n), err == nil
 }

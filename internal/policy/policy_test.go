@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -128,14 +129,18 @@ func TestInvalidAnnotationsNameKeyValueAndProblem(t *testing.T) {
 		annotations map[string]string
 		want        string
 	}{
-		"no number":          {map[string]string{percent: "abc"}, `annotation berth.dev/spot-percent: "abc" is invalid: ` + whole},
-		"negative":           {map[string]string{percent: "-1"}, `annotation berth.dev/spot-percent: "-1" is invalid: ` + whole},
-		"above 100":          {map[string]string{percent: "101"}, `annotation berth.dev/spot-percent: "101" is invalid: ` + whole},
-		"empty":              {map[string]string{percent: ""}, `annotation berth.dev/spot-percent: "" is invalid: ` + whole},
-		"a fraction":         {map[string]string{percent: "0.7"}, `annotation berth.dev/spot-percent: "0.7" is invalid: ` + whole},
-		"floor negative":     {map[string]string{percent: "7", floor: "-2"}, `annotation berth.dev/min-on-demand: "-2" is invalid: it must be a whole number, 0 or more`},
-		"floor past integer": {map[string]string{percent: "7", floor: "99999999999"}, `annotation berth.dev/min-on-demand: "99999999999" is invalid: it must be a whole number, 0 or more`},
-		"floor alone":        {map[string]string{floor: "2"}, `annotation berth.dev/min-on-demand: "2" is invalid: it needs berth.dev/spot-percent beside it`},
+		"no number":                       {map[string]string{percent: "abc"}, `annotation berth.dev/spot-percent: "abc" is invalid: ` + whole},
+		"negative":                        {map[string]string{percent: "-1"}, `annotation berth.dev/spot-percent: "-1" is invalid: ` + whole},
+		"above 100":                       {map[string]string{percent: "101"}, `annotation berth.dev/spot-percent: "101" is invalid: ` + whole},
+		"empty":                           {map[string]string{percent: ""}, `annotation berth.dev/spot-percent: "" is invalid: ` + whole},
+		"a fraction":                      {map[string]string{percent: "0.7"}, `annotation berth.dev/spot-percent: "0.7" is invalid: ` + whole},
+		"floor negative":                  {map[string]string{percent: "7", floor: "-2"}, `annotation berth.dev/min-on-demand: "-2" is invalid: it must be a whole number from 0 to 1000000`},
+		"floor past integer":              {map[string]string{percent: "7", floor: "99999999999"}, `annotation berth.dev/min-on-demand: "99999999999" is invalid: it must be a whole number from 0 to 1000000`},
+		"floor past bound":                {map[string]string{percent: "7", floor: "1000001"}, `annotation berth.dev/min-on-demand: "1000001" is invalid: it must be a whole number from 0 to 1000000`},
+		"zeros without end":               {map[string]string{percent: "7", floor: strings.Repeat("0", 256<<10)}, `annotation berth.dev/min-on-demand: "` + strings.Repeat("0", 64) + `…" is invalid: it must be a whole number from 0 to 1000000`},
+		"a long text":                     {map[string]string{percent: strings.Repeat("ü", 128<<10)}, `annotation berth.dev/spot-percent: "` + strings.Repeat("ü", 32) + `…" is invalid: ` + whole},
+		"a long text, cut in a character": {map[string]string{percent: "x" + strings.Repeat("ü", 128<<10)}, `annotation berth.dev/spot-percent: "x` + strings.Repeat("ü", 31) + `…" is invalid: ` + whole},
+		"floor alone":                     {map[string]string{floor: "2"}, `annotation berth.dev/min-on-demand: "2" is invalid: it needs berth.dev/spot-percent beside it`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, invalid := resolver(t, nil).Resolve(pod(tc.annotations))
@@ -266,10 +271,12 @@ func TestFromCapacityMix(t *testing.T) {
 	assert.False(t, p.BorrowOnDemand)
 
 	for name, spoil := range map[string]func(*v1alpha1.CapacityMixSpec){
-		"spec.spotPercent: 150 is not between 0 and 100": func(s *v1alpha1.CapacityMixSpec) { s.SpotPercent = 150 },
-		"spec.minOnDemand: -1 is negative":               func(s *v1alpha1.CapacityMixSpec) { s.MinOnDemand = -1 },
-		"spec.maxSpot: -1 is negative":                   func(s *v1alpha1.CapacityMixSpec) { s.MaxSpot = ptr.To[int32](-1) },
-		"spec.spotWaitSeconds: -1 is negative":           func(s *v1alpha1.CapacityMixSpec) { s.SpotWaitSeconds = new(int32(-1)) },
+		"spec.spotPercent: 150 is not between 0 and 100":         func(s *v1alpha1.CapacityMixSpec) { s.SpotPercent = 150 },
+		"spec.minOnDemand: -1 is not between 0 and 1000000":      func(s *v1alpha1.CapacityMixSpec) { s.MinOnDemand = -1 },
+		"spec.minOnDemand: 1000001 is not between 0 and 1000000": func(s *v1alpha1.CapacityMixSpec) { s.MinOnDemand = 1_000_001 },
+		"spec.spreadSpotOver: 5 label keys are more than 4":      func(s *v1alpha1.CapacityMixSpec) { s.SpreadSpotOver = strings.Split("a b c d e", " ") },
+		"spec.maxSpot: -1 is not between 0 and 1000000":          func(s *v1alpha1.CapacityMixSpec) { s.MaxSpot = ptr.To[int32](-1) },
+		"spec.spotWaitSeconds: -1 is negative":                   func(s *v1alpha1.CapacityMixSpec) { s.SpotWaitSeconds = new(int32(-1)) },
 	} {
 		bad := cm.DeepCopy()
 		spoil(&bad.Spec)
@@ -293,6 +300,17 @@ func TestMayBorrow(t *testing.T) {
 	wait, allowed = p.MayBorrow(capacity.OnDemand)
 	assert.True(t, allowed)
 	assert.Zero(t, wait, "spotWaitSeconds is the wait for spot")
+}
+
+// The UID in an owner reference is what somebody wrote there.
+func TestAnOwnerUIDOfAnyLengthIsAShortKey(t *testing.T) {
+	long := strings.Repeat("u", 1<<20)
+	key, ok := policy.GroupOf(pod(nil, ownedBy("Job", "batch/v1", long)...), nil)
+	require.True(t, ok)
+	assert.LessOrEqual(t, len(key.ID), 64)
+	const uid = "5e3d4d4e-1f53-4d6c-a1a3-9d3e3c7f0a11"
+	key, _ = policy.GroupOf(pod(nil, ownedBy("Job", "batch/v1", uid)...), nil)
+	assert.Equal(t, uid, key.ID)
 }
 
 func FuzzAnnotations(f *testing.F) {
