@@ -28,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -62,8 +61,6 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 	if err != nil {
 		return err
 	}
-	guard := fence.New(clock.RealClock{})
-	config.Wrap(guard.Wrap)
 	impatient := rest.CopyConfig(config)
 	impatient.Timeout = probeTimeout // discovery knows no context, and would outlast a pod's grace period
 	disco, err := discovery.NewDiscoveryClientForConfig(impatient)
@@ -82,7 +79,7 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(config, o)
+	mgr, err := newManager(config, o, fence.New(clock.RealClock{}))
 	if err != nil {
 		return fmt.Errorf("make the manager: %w", err)
 	}
@@ -93,9 +90,6 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 		return err
 	}
 	if err := addAll(mgr, c, &reloader{source: src, running: &asRead, log: log}); err != nil {
-		return err
-	}
-	if err := addFence(mgr, guard, c.LeaderElection); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -122,16 +116,6 @@ func addAll(mgr ctrl.Manager, c *controller.Configuration, r *reloader) error {
 		retuneServices(c)
 	}
 	return mgr.Add(r)
-}
-
-// addFence has the fence see that the process runs, from when it leads, and the process end when it was stopped for too long.
-func addFence(mgr ctrl.Manager, guard *fence.Fence, election controller.LeaderElection) error {
-	if !election.Enabled {
-		return nil
-	}
-	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return guard.Run(ctx, *inSeconds(election.RenewDeadlineSeconds))
-	}))
 }
 
 func clientConfig(c controller.ClientConnection) (*rest.Config, error) {

@@ -28,8 +28,8 @@ import (
 // flags, the set-up and the run of app.NewSchedulerCommand, which does not say
 // when the process comes to lead: leads is called then, once. A scheduler that
 // does not lead keeps its queue and its caches up to date as well, but takes
-// nothing from the queue. One that led and was stopped for longer than its
-// renew deadline takes nothing from it either: the fence is shut then.
+// nothing from the queue. One that led and may have lost its lease takes
+// nothing from it either: the fence is shut then.
 func newCommand(leads func(), guard *fence.Fence, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
@@ -73,23 +73,23 @@ func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *fence.F
 		f.AddMetrics()
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
-	lead := sync.OnceFunc(func() {
-		leads()
-		if election := config.ComponentConfig.LeaderElection; election.LeaderElect {
-			go func() {
-				if err := guard.Run(ctx, election.RenewDeadline.Duration); err != nil {
-					klog.FromContext(ctx).Error(err, "Ending")
-					klog.FlushAndExit(klog.ExitFlushTimeout, 1)
-				}
-			}()
-		}
-	})
+	if election := config.LeaderElection; election != nil {
+		limits := fence.Limits{Lease: election.LeaseDuration, RenewDeadline: election.RenewDeadline}
+		election.Lock = guard.Lock(election.Lock, limits)
+		go func() {
+			if err := guard.Run(ctx, limits); err != nil {
+				klog.FromContext(ctx).Error(err, "Exiting")
+				klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+			}
+		}()
+	}
+	lead := sync.OnceFunc(leads)
 	next := scheduler.NextPod
 	scheduler.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 		lead()
 		pod, err := next(logger)
 		if guard.Shut() {
-			logger.Error(fence.ErrShut, "No more pods are scheduled")
+			logger.V(2).Info("No more pods are scheduled", "reason", fence.ErrShut)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}

@@ -1,96 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fence keeps a leader that was stopped, by a signal, a debugger or a machine without CPU time, from going on where it
-// was when another one may lead. Leader election notices it too, but a moment after everything else has gone on.
+// Package fence keeps a leader from writing once another replica may lead: when its lease was not renewed in time, or when the
+// process was stopped, by a signal, a debugger or a machine without CPU time. Leader election detects both, but a moment after
+// everything else has continued.
 package fence
 
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strings"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 )
 
-// ErrShut is what a write gets behind a fence that is shut.
-var ErrShut = errors.New("this process was stopped for so long that another one may lead: it writes nothing more, and ends")
+// ErrShut is the error of a write behind a fence that is shut.
+var ErrShut = errors.New("another replica may lead: the lease was not renewed in time, or this process was stopped for too long; it writes nothing more, and ends")
 
-// Fence is shut for good once a process that leads has been stopped for longer than it may; the process has to end then, even
-// if nobody took its lease. The time for which a whole machine
-// is suspended does not count: the clock of leader election does not see it either.
+// Fence is shut for good once another replica may lead. The process has to end then, even if no other replica took the lease. The
+// fence of a process that never led is open.
 type Fence struct {
 	clock clock.WithTicker
+	began time.Time
+	shut  chan struct{} // closed with the fence
 
-	mu    sync.Mutex
-	limit time.Duration // 0 while it does not lead
-	seen  time.Time
-	shut  bool
+	mu      sync.Mutex
+	elapsed elapsed
+	term    term
 }
 
 // New returns a fence that is open.
-func New(c clock.WithTicker) *Fence { return &Fence{clock: c} }
+func New(c clock.WithTicker) *Fence {
+	began := c.Now()
+	return &Fence{clock: c, began: began, shut: make(chan struct{}), elapsed: elapsed{wall: time.Duration(began.UnixNano())}}
+}
 
-// Run notes that the process runs, from the moment on that it leads, until the context ends. The limit is the renew deadline of
-// leader election, after which a lease that was not renewed is given up. It returns ErrShut if the process has to end.
-func (f *Fence) Run(ctx context.Context, limit time.Duration) error {
-	f.lead(limit)
-	tick := f.clock.NewTicker(limit / 10)
+// Run observes the process until the context ends. It returns ErrShut if the process has to end.
+func (f *Fence) Run(ctx context.Context, limits Limits) error {
+	tick := f.clock.NewTicker(limits.RenewDeadline / 10)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-f.shut:
+			return ErrShut
 		case <-tick.C():
-			if f.Shut() {
-				return ErrShut
-			}
+			f.Shut()
 		}
 	}
 }
 
-func (f *Fence) lead(limit time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.limit, f.seen = limit, f.clock.Now()
-}
-
-// Shut reports whether the process was stopped for too long since it leads. Whoever asks first finds out.
+// Shut reports whether another replica may lead. It must be called before every write.
 func (f *Fence) Shut() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.limit == 0 {
+	f.update(func(t *term, now time.Duration) { t.observe(now) })
+	select {
+	case <-f.shut:
+		return true
+	default:
 		return false
 	}
-	now := f.clock.Now()
-	f.shut = f.shut || now.Sub(f.seen) > f.limit
-	f.seen = now
-	return f.shut
 }
 
-// Wrap has a client refuse to write when the fence is shut. Leases are left to leader election, which knows better.
-func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper { return &transport{f, next} }
-
-type transport struct {
-	fence *Fence
-	next  http.RoundTripper
-}
-
-var _ net.RoundTripperWrapper = &transport{}
-
-// RoundTrip implements http.RoundTripper.
-func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead && !strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/") && t.fence.Shut() {
-		if r.Body != nil {
-			_ = r.Body.Close() // a RoundTripper has to
-		}
-		return nil, ErrShut
+func (f *Fence) update(change func(t *term, now time.Duration)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was, now := f.term.over, f.clock.Now()
+	change(&f.term, f.elapsed.read(now.Sub(f.began), time.Duration(now.UnixNano())))
+	if f.term.over && !was {
+		close(f.shut)
 	}
-	return t.next.RoundTrip(r)
 }
 
-// WrappedRoundTripper implements net.RoundTripperWrapper.
-func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+// Lock has the fence observe what leader election does with its lease. The fence is armed by the renewal that acquires it.
+func (f *Fence) Lock(next resourcelock.Interface, limits Limits) resourcelock.Interface {
+	return &lock{next, f, limits}
+}
+
+type lock struct {
+	resourcelock.Interface
+	fence  *Fence
+	limits Limits
+}
+
+// Create implements resourcelock.Interface.
+func (l *lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, r, l.Interface.Create)
+}
+
+// Update implements resourcelock.Interface.
+func (l *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, r, l.Interface.Update)
+}
+
+func (l *lock) write(ctx context.Context, r resourcelock.LeaderElectionRecord, send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	if r.HolderIdentity != l.Identity() { // before it is sent: another replica may lead as soon as it arrives
+		l.fence.update(func(t *term, _ time.Duration) { t.release() })
+		return send(ctx, r)
+	}
+	var sent time.Duration
+	l.fence.update(func(_ *term, now time.Duration) { sent = now })
+	err := send(ctx, r)
+	if err == nil {
+		l.fence.update(func(t *term, now time.Duration) { t.renew(sent, now, l.limits) })
+	}
+	return err
+}
