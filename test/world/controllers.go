@@ -55,6 +55,12 @@ func (w *World) StartController(name string, changes ...func(*controller.Configu
 	return w.startController(cluster.ControllerOptions{Name: name}, changes...)
 }
 
+// StartControllerVia starts a replica of the controller that reaches the API server by a kubeconfig.
+func (w *World) StartControllerVia(kubeconfig, name string, changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	return w.startController(cluster.ControllerOptions{Name: name, Kubeconfig: kubeconfig}, changes...)
+}
+
 // StartUnready starts a replica of the controller that is not ready before the
 // test has done something about it.
 func (w *World) StartUnready(name string, changes ...func(*controller.Configuration)) *cluster.Controller {

@@ -27,7 +27,7 @@ import (
 // much later. Nothing else is held up.
 func (w *World) LaggingKubeconfig(resource string, lag time.Duration) string {
 	w.T.Helper()
-	return w.proxied(cluster.BerthSchedulerUser, resource, func() <-chan time.Time { return time.After(lag) })
+	return w.proxied(late(resource, func() <-chan time.Time { return time.After(lag) }), nil, cluster.BerthSchedulerUser)
 }
 
 // StallingKubeconfig is LaggingKubeconfig for a resource of which nothing
@@ -41,7 +41,7 @@ func (w *World) StallingKubeconfig(resource string) (path string, stalled *atomi
 func (w *World) StallingKubeconfigOf(user, resource string) (path string, stalled *atomic.Bool) {
 	w.T.Helper()
 	stalled = &atomic.Bool{}
-	return w.proxied(user, resource, func() <-chan time.Time {
+	return w.proxied(late(resource, func() <-chan time.Time {
 		over := make(chan time.Time)
 		go func() {
 			defer close(over)
@@ -52,31 +52,53 @@ func (w *World) StallingKubeconfigOf(user, resource string) (path string, stalle
 			}
 		}()
 		return over
-	}), stalled
+	}), nil, user), stalled
 }
 
-// proxied returns a kubeconfig that goes through a proxy, which hands on what is
-// watched of a resource once the channel has something, or is closed.
-func (w *World) proxied(user, resource string, hold func() <-chan time.Time) string {
+// LeaselessKubeconfig returns a kubeconfig of a user that goes through a proxy,
+// which refuses all requests for leases while cut is set.
+func (w *World) LeaselessKubeconfig(user string, groups ...string) (path string, cut *atomic.Bool) {
 	w.T.Helper()
-	config, err := w.Cluster.ConfigFor(user)
+	cut = &atomic.Bool{}
+	refuse := func(r *http.Request) bool {
+		return cut.Load() && strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/")
+	}
+	return w.proxied(nil, refuse, user, groups...), cut
+}
+
+// late has a proxy hand on what is watched of a resource once the channel has
+// something, or is closed.
+func late(resource string, hold func() <-chan time.Time) func(*http.Response) error {
+	return func(r *http.Response) error {
+		if strings.HasSuffix(r.Request.URL.Path, "/"+resource) && r.Request.URL.Query().Has("watch") {
+			r.Body = &lagging{ReadCloser: r.Body, ctx: r.Request.Context(), hold: hold}
+		}
+		return nil
+	}
+}
+
+// proxied returns a kubeconfig of a user that goes through a proxy.
+func (w *World) proxied(modify func(*http.Response) error, refuse func(*http.Request) bool, user string, groups ...string) string {
+	w.T.Helper()
+	config, err := w.Cluster.ConfigFor(user, groups...)
 	require.NoError(w.T, err)
 	transport, err := rest.TransportFor(config)
 	require.NoError(w.T, err)
 	target, err := url.Parse(config.Host)
 	require.NoError(w.T, err)
 	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:     transport,
-		FlushInterval: -1, // at once, as a watch needs it
-		ModifyResponse: func(r *http.Response) error {
-			if strings.HasSuffix(r.Request.URL.Path, "/"+resource) && r.Request.URL.Query().Has("watch") {
-				r.Body = &lagging{ReadCloser: r.Body, ctx: r.Request.Context(), hold: hold}
-			}
-			return nil
-		},
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:      transport,
+		FlushInterval:  -1, // at once, as a watch needs it
+		ModifyResponse: modify,
 	}
-	server := httptest.NewServer(proxy)
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if refuse != nil && refuse(r) {
+			http.Error(out, "the test cut it", http.StatusServiceUnavailable)
+			return
+		}
+		proxy.ServeHTTP(out, r)
+	}))
 	w.T.Cleanup(func() {
 		server.CloseClientConnections() // watches do not end by themselves
 		server.Close()

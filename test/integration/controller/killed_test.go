@@ -13,6 +13,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/test/world"
@@ -97,6 +98,29 @@ func TestALeaderThatGoesOnAfterAnotherOneTookOverWritesNothing(t *testing.T) {
 	w.WaitExact("web", mix.New(0, 2), replicas, world.SettleTimeout)
 	assert.Empty(t, w.WritesOf("berth-controller", resumed))
 	assert.NotEmpty(t, w.WritesOf("berth-controller-2", resumed), "which is how the other one is seen")
+}
+
+// I10, D12: no stop is as long as the renew deadline, but the lease is not renewed through several of them.
+func TestALeaderOfManyShortStopsWithoutRenewalsWritesNothingOnceAnotherOneLeads(t *testing.T) {
+	slowLease := func(c *controller.Configuration) { // as impatient as a stop of two seconds allows
+		c.LeaderElection.LeaseDurationSeconds, c.LeaderElection.RenewDeadlineSeconds = 6, 5
+	}
+	w := stray(t, time.Second)
+	kubeconfig, cut := w.LeaselessKubeconfig(cluster.BerthControllerUser, "berth-controller")
+	first := w.StartControllerVia(kubeconfig, "berth-controller", world.Impatient, slowLease)
+	defer first.Resume()
+	w.WaitExact("web", seventy, replicas, world.SettleTimeout)
+	w.WaitSatisfied("web")
+	second := w.StartController("berth-controller-2", world.Impatient, slowLease)
+	cut.Store(true)
+	first.Pause()
+	w.ChangeMix("web", func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 0 }) // there is work for both
+	w.ShortStops(first, 2*time.Second, func() bool { return w.Metric(second, "leader_election_master_status", nil) == 1 })
+	taken := w.AcquiredAt("berth-controller")
+	w.WaitEnded(first)
+	w.WaitExact("web", mix.New(0, 2), replicas, world.SettleTimeout)
+	assert.Empty(t, w.WritesOf("berth-controller", taken))
+	assert.NotEmpty(t, w.WritesOf("berth-controller-2", taken), "which is how the other one is seen")
 }
 
 func TestFailedMovesAreRememberedByTheNextLeader(t *testing.T) {

@@ -5,6 +5,7 @@ package lifecycle_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,12 +31,18 @@ type pair struct {
 // newPair starts a scheduler that comes to lead, and then one that follows.
 func newPair(w *world.World) *pair {
 	w.T.Helper()
+	return newPairOf(w, func(o cluster.SchedulerOptions) cluster.SchedulerOptions { return o })
+}
+
+// newPairOf is newPair with other options for the one that leads.
+func newPairOf(w *world.World, change func(cluster.SchedulerOptions) cluster.SchedulerOptions) *pair {
+	w.T.Helper()
 	w.T.Cleanup(func() { // the next test need not wait for the lease to end
 		err := w.Kube.CoordinationV1().Leases("berth-system").Delete(w.Ctx, "berth-scheduler", metav1.DeleteOptions{})
 		require.NoError(w.T, err)
 	})
 	p := &pair{w: w}
-	p.leader = p.start()
+	p.leader = w.RunScheduler(change(p.options()))
 	w.Eventually("the first scheduler leads", func() (bool, string) { p.leaderID = p.holder(); return p.leaderID != "", "no holder" })
 	p.follower = p.start()
 	return p
@@ -43,6 +50,10 @@ func newPair(w *world.World) *pair {
 
 func (p *pair) start() *cluster.Scheduler {
 	p.w.T.Helper()
+	return p.w.RunScheduler(p.options())
+}
+
+func (p *pair) options() cluster.SchedulerOptions {
 	o := world.SchedulerOptions(world.SecondScheduler)
 	o.LeaderElection = &cluster.LeaderElection{
 		Enabled: new(true), LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond,
@@ -50,7 +61,7 @@ func (p *pair) start() *cluster.Scheduler {
 	p.started++
 	o.Name = fmt.Sprintf("replica-%d", p.started)
 	o.Groups = []string{o.Name} // by which the audit log tells them apart
-	return p.w.RunScheduler(o)
+	return o
 }
 
 // holder returns who holds the lease.
@@ -137,4 +148,29 @@ func TestALeaderThatGoesOnAfterAnotherOneTookOverBindsNothing(t *testing.T) {
 		}
 	}
 	assert.LessOrEqual(t, tried, underWay, "bindings tried")
+}
+
+// I10, D12: no stop is as long as the renew deadline, but the lease is not renewed through several of them.
+func TestALeaderOfManyShortStopsWithoutRenewalsBindsNothingOnceAnotherOneLeads(t *testing.T) {
+	w := world.New(t, wide()...)
+	var cut *atomic.Bool
+	p := newPairOf(w, func(o cluster.SchedulerOptions) cluster.SchedulerOptions {
+		o.Kubeconfig, cut = w.LeaselessKubeconfig(cluster.BerthSchedulerUser, o.Groups...)
+		return o
+	})
+	old, before := p.leader, p.leaderID
+	defer old.Resume()
+	h := w.History()
+	m := mix.New(70, 7)
+	cut.Store(true)
+	old.Pause()
+	w.Create(builders.CapacityMix("web", m.SpotPercent, m.MinOnDemand), builders.Deployment("web", burst)) // there is work for both
+	w.ShortStops(old, time.Second, func() bool { now := p.holder(); return now != "" && now != before })
+	taken := w.AcquiredAt("berth-scheduler")
+	w.WaitEnded(old)
+	w.RequireExact("web", m, burst)
+	w.AssertBoundOnce(h)
+	for _, write := range w.WritesOf("replica-1", taken) {
+		assert.False(t, strings.HasPrefix(write, "create pods/binding") && strings.HasSuffix(write, ": 201"), write)
+	}
 }
