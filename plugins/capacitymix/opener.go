@@ -249,7 +249,7 @@ func (o *opener) send(ctx context.Context, key types.NamespacedName, next *openi
 		gateFailures.Inc()
 		o.queue.AddRateLimited(key)
 		if !apierrors.IsConflict(err) {
-			logger.Error(err, "Open the gate of a pod", "pod", klog.KObj(next.pod))
+			logger.Error(nil, "Open the gate of a pod", "pod", klog.KObj(next.pod), "err", shortened(err.Error(), maxNote)) // it may quote the whole spec
 		}
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			o.reports.closedGate(next.pod, fmt.Sprint(err))

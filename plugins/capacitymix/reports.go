@@ -4,6 +4,8 @@ package capacitymix
 
 import (
 	"fmt"
+	"hash/maphash"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,21 +23,42 @@ import (
 // reports emits the plugin's events, each once.
 type reports struct {
 	recorder func() events.EventRecorder
-	seen     *lru.Cache // complaint -> nothing
+	seen     *lru.Cache // hash of a complaint -> nothing
+	seed     maphash.Seed
 }
 
-// complaint identifies an event about something that stays wrong: said once per
-// object and value, not once per scheduling attempt.
+// complaint identifies an event about something that stays wrong: it is emitted
+// once per object and value, not once per scheduling attempt. Only its hash is
+// kept, since a value may be as large as an annotation.
 type complaint struct {
 	object     types.UID
 	key, value string
 }
 
-// complaintsRemembered bounds the memory for them; past it one may be repeated.
-const complaintsRemembered = 4096
+const (
+	// complaintsRemembered bounds the memory for them; past it one may be repeated.
+	complaintsRemembered = 4096
+	// maxNote is the length that events.k8s.io allows for the note of an event.
+	maxNote = 1024
+	// maxValue is how much of a value that a tenant wrote is shown.
+	maxValue = 64
+)
 
 func newReports(recorder func() events.EventRecorder) *reports {
-	return &reports{recorder: recorder, seen: lru.New(complaintsRemembered)}
+	return &reports{recorder: recorder, seen: lru.New(complaintsRemembered), seed: maphash.MakeSeed()}
+}
+
+// emit sends an event. The API server refuses one with a note that is too long.
+func (r *reports) emit(on runtime.Object, eventType, reason, action, format string, args ...any) {
+	r.recorder().Eventf(on, nil, eventType, reason, action, "%s", shortened(fmt.Sprintf(format, args...), maxNote))
+}
+
+// shortened cuts a text that a tenant may have written. The result does not keep the whole text in memory.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }
 
 // invalidAnnotations warns on the object that carries a mix annotation which
@@ -50,8 +73,8 @@ func (r *reports) invalidAnnotations(pod *corev1.Pod, invalid []policy.InvalidAn
 		if !ok {
 			object = pod
 		}
-		r.recorder().Eventf(object, nil, corev1.EventTypeWarning, v1alpha1.EventReasonInvalidMixAnnotation, "Scheduling",
-			"Ignoring annotation %s: %q is invalid: %s", i.Key, i.Value, i.Problem)
+		r.emit(object, corev1.EventTypeWarning, v1alpha1.EventReasonInvalidMixAnnotation, "Scheduling",
+			"Ignoring annotation %s: %q is invalid: %s", i.Key, shortened(i.Value, maxValue), i.Problem)
 	}
 }
 
@@ -64,14 +87,14 @@ func (r *reports) invalidCapacityMix(cm *v1alpha1.CapacityMix, err error) {
 	invalidPolicies.WithLabelValues("capacitymix").Inc()
 	cm = cm.DeepCopy() // the cache's copy has no kind, which the event needs
 	cm.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"))
-	r.recorder().Eventf(cm, nil, corev1.EventTypeWarning, v1alpha1.EventReasonInvalidCapacityMix, "Scheduling",
+	r.emit(cm, corev1.EventTypeWarning, v1alpha1.EventReasonInvalidCapacityMix, "Scheduling",
 		"Ignoring this CapacityMix: %v", err)
 }
 
 // closedGate warns on a pod whose gate cannot be opened.
 func (r *reports) closedGate(pod *corev1.Pod, why string) {
 	if r.first(complaint{pod.UID, v1alpha1.EventReasonGateNotOpened, why}) {
-		r.recorder().Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.EventReasonGateNotOpened, "Scheduling", "Cannot open the scheduling gate: %s", why)
+		r.emit(pod, corev1.EventTypeWarning, v1alpha1.EventReasonGateNotOpened, "Scheduling", "Cannot open the scheduling gate: %s", why)
 	}
 }
 
@@ -79,27 +102,28 @@ func (r *reports) closedGate(pod *corev1.Pod, why string) {
 func (r *reports) spotUnavailable(pod *corev1.Pod, after time.Duration) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	owner := &corev1.ObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: pod.Namespace, Name: ref.Name, UID: ref.UID}
-	r.recorder().Eventf(owner, nil, corev1.EventTypeWarning, v1alpha1.EventReasonSpotUnavailable, "Scheduling",
+	r.emit(owner, corev1.EventTypeWarning, v1alpha1.EventReasonSpotUnavailable, "Scheduling",
 		"Pod %s found no spot node within %s and was deleted: its successor is limited to on-demand", pod.Name, after)
 }
 
 // waitsOn warns on a pod that finds no spot node, and cannot be replaced by one on on-demand.
 func (r *reports) waitsOn(pod *corev1.Pod, after time.Duration, why string) {
-	r.recorder().Eventf(pod, nil, corev1.EventTypeWarning, v1alpha1.EventReasonSpotUnavailable, "Scheduling",
+	r.emit(pod, corev1.EventTypeWarning, v1alpha1.EventReasonSpotUnavailable, "Scheduling",
 		"No spot node within %s. The pod is not deleted for one on on-demand, since %s: it waits on", after, why)
 }
 
 // borrowed tells that a pod runs on the other type than its slot's. It is the
 // only event on a successful placement, and rare.
 func (r *reports) borrowed(pod *corev1.Pod, c *cycle, on capacity.Type, node string) {
-	r.recorder().Eventf(pod, nil, corev1.EventTypeNormal, v1alpha1.EventReasonBorrowed, "Binding",
+	r.emit(pod, corev1.EventTypeNormal, v1alpha1.EventReasonBorrowed, "Binding",
 		"Slot %d is %s but no %s node had room: running on %s node %s", c.slot, c.wants, c.wants, on, node)
 }
 
 func (r *reports) first(c complaint) bool {
-	if _, known := r.seen.Get(c); known {
+	hash := maphash.Comparable(r.seed, c)
+	if _, known := r.seen.Get(hash); known {
 		return false
 	}
-	r.seen.Add(c, nil)
+	r.seen.Add(hash, nil)
 	return true
 }
