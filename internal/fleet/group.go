@@ -112,18 +112,15 @@ func (g *Group) Counts() (pending, departing, settled int) {
 // have no pod yet will take the lowest free slots.
 func (g *Group) PendingByType() mix.Count {
 	var c mix.Count
-	var taken mix.Slots
-	for _, s := range g.Seats {
-		taken.Take(s.Slot)
-		if s.Place == Pending {
+	slots := make([]int, len(g.Seats))
+	for i := range g.Seats {
+		s := &g.Seats[i]
+		if slots[i] = s.Slot; s.Place == Pending {
 			c.Add(s.On)
 		}
 	}
-	for range g.Replicas - len(g.Seats) {
-		slot := taken.Lowest()
-		taken.Take(slot)
-		c.Add(g.Policy.Mix.TypeOf(slot))
-	}
+	missing := g.Policy.Mix.Missing(g.Replicas-len(g.Seats), slots)
+	c.Spot, c.OnDemand = c.Spot+missing.Spot, c.OnDemand+missing.OnDemand
 	return c
 }
 
@@ -150,24 +147,15 @@ func (g *Group) WrongSide() []Seat {
 	if g.right() {
 		return nil
 	}
-	seats := make([]mix.Seat, len(g.Seats), max(len(g.Seats), g.Replicas))
+	seats := make([]mix.Seat, len(g.Seats))
 	byID := make(map[string]Seat, len(g.Seats))
-	var taken mix.Slots
 	for i, s := range g.Seats {
 		seats[i] = s.Seat
 		byID[s.ID] = s
-		taken.Take(s.Slot)
 	}
-	// Replicas that nobody has made yet will claim the lowest free slots. Without
-	// them the group would be measured by the split of a smaller one.
-	for len(seats) < g.Replicas {
-		slot := taken.Lowest()
-		taken.Take(slot)
-		t := g.Policy.Mix.TypeOf(slot)
-		seats = append(seats, mix.Seat{Wants: t, Pod: mix.Pod{Slot: slot, On: t}})
-	}
+	// Without the replicas that have no pod yet, the group would be measured by the split of a smaller one.
 	var wrong []Seat
-	for _, s := range mix.WrongSide(g.Policy.Mix, seats) {
+	for _, s := range mix.WrongSide(g.Policy.Mix, seats, g.Replicas-len(g.Seats)) {
 		if seat, there := byID[s.ID]; there && seat.Place == Settled {
 			wrong = append(wrong, seat)
 		}

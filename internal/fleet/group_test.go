@@ -135,7 +135,7 @@ func TestPodsStandOnTheSlotsThatMixAssignSays(t *testing.T) {
 		}
 		require.Equal(t, mix.Assign(g.Policy.Mix, pods), got)
 		wrong := map[string]bool{}
-		for _, s := range mix.WrongSide(g.Policy.Mix, got) {
+		for _, s := range mix.WrongSide(g.Policy.Mix, got, 0) {
 			wrong[s.ID] = true
 		}
 		require.Len(t, g.WrongSide(), len(wrong))

@@ -148,7 +148,7 @@ func TestGrowthIsExactAtEverySizeAndNeverMoves(t *testing.T) {
 			pods = append(pods, pod(fmt.Sprint(i), int64(i), slot, m.TypeOf(slot)))
 			seats := mix.Assign(m, pods)
 			assert.True(t, m.Exact(mix.CountOf(seats)))
-			assert.Empty(t, mix.WrongSide(m, seats))
+			assert.Empty(t, mix.WrongSide(m, seats, 0))
 			for _, s := range seats {
 				assert.Equal(t, fmt.Sprint(s.Slot), s.ID, "nobody moved")
 			}
@@ -184,7 +184,7 @@ func TestWrongSideIsTheFewestMovesToTheExactSplit(t *testing.T) {
 		m, pods := mixes().Draw(t, "mix"), podsOf(t, 25)
 		seats := mix.Assign(m, pods)
 		before := mix.CountOf(seats)
-		wrong := mix.WrongSide(m, seats)
+		wrong := mix.WrongSide(m, seats, 0)
 		// At the least every pod on an unknown node moves, and every pod above either share.
 		want := before.Unknown + max(0, before.Spot-m.Spot(before.Total())) + max(0, before.OnDemand-m.OnDemand(before.Total()))
 		assert.Len(t, wrong, want)
@@ -218,13 +218,13 @@ func TestWrongSideNamesBorrowedPodsFirst(t *testing.T) {
 		pod("a", 1, 0, capacity.OnDemand), pod("b", 2, 1, capacity.OnDemand),
 		pod("c", 3, 2, capacity.OnDemand), pod("d", 4, 3, capacity.Spot),
 	})
-	wrong := mix.WrongSide(m, seats)
+	wrong := mix.WrongSide(m, seats, 0)
 	require.Len(t, wrong, 1)
 	assert.Equal(t, "b", wrong[0].ID)
 
 	wrong = mix.WrongSide(mix.New(0, 0), mix.Assign(m, []mix.Pod{
 		pod("low", 1, 1, capacity.Spot), pod("high", 2, 3, capacity.Spot),
-	}))
+	}), 0)
 	require.Len(t, wrong, 2)
 	assert.Equal(t, "high", wrong[0].ID, "then the highest slots, as a scale-down would")
 }
@@ -253,7 +253,7 @@ func FuzzAssign(f *testing.F) {
 			}
 			seen[s.Slot] = true
 		}
-		mix.WrongSide(m, seats)
+		mix.WrongSide(m, seats, 0)
 	})
 }
 

@@ -45,12 +45,21 @@ func (m Mix) Exact(c Count) bool {
 
 // WrongSide returns the fewest seats that would have to move to the other type
 // (or, from a node of unknown type, to a known one) for the group to have its
-// exact split. Borrowed seats go first, then the highest slots: the order in
-// which a scale-down would remove them.
-func WrongSide(m Mix, seats []Seat) []Seat {
+// exact split once n more replicas, which have no pod yet, are on the lowest free
+// slots. Borrowed seats go first, then the highest slots: the order in which a
+// scale-down would remove them. It costs the same whatever n is.
+func WrongSide(m Mix, seats []Seat, n int) []Seat {
+	slots := make([]int, len(seats))
+	for i, s := range seats {
+		slots[i] = s.Slot
+	}
+	missing := absentOf(m, n, slots)
 	c := CountOf(seats)
-	spareSpot := c.Spot - m.Spot(c.Total())
-	spareOnDemand := c.OnDemand - m.OnDemand(c.Total())
+	total := c.Total() + max(n, 0)
+	spare := map[capacity.Type]int{
+		capacity.Spot:     c.Spot + missing.from(0, capacity.Spot) - m.Spot(total),
+		capacity.OnDemand: c.OnDemand + missing.from(0, capacity.OnDemand) - m.OnDemand(total),
+	}
 	order := slices.SortedFunc(slices.Values(seats), func(a, b Seat) int {
 		if a.Borrowed() != b.Borrowed() {
 			if a.Borrowed() {
@@ -62,14 +71,16 @@ func WrongSide(m Mix, seats []Seat) []Seat {
 	})
 	var wrong []Seat
 	for _, s := range order {
+		left, known := spare[s.On]
+		if known && !s.Borrowed() && left > 0 {
+			// A missing replica on a higher slot goes to another slot first.
+			left -= missing.from(s.Slot+1, s.On)
+		}
 		switch {
-		case s.On == capacity.Unknown:
+		case !known:
 			wrong = append(wrong, s)
-		case s.On == capacity.Spot && spareSpot > 0:
-			spareSpot--
-			wrong = append(wrong, s)
-		case s.On == capacity.OnDemand && spareOnDemand > 0:
-			spareOnDemand--
+		case left > 0:
+			spare[s.On]--
 			wrong = append(wrong, s)
 		}
 	}
