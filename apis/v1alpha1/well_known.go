@@ -76,6 +76,10 @@ const (
 // scaled it down: an integer from 0. So many Ready pods are enough for the next move, however many there were before.
 const AcceptedReplicasAnnotation = AnnotationPrefix + "/accepted-replicas"
 
+// EvictJobPodsAnnotation is written by users on a Job: "true" lets the controller evict its pods, provided that the Job's
+// podFailurePolicy ignores disruptions. Without it, pods of Jobs are never evicted, since a Job counts them as failed.
+const EvictJobPodsAnnotation = AnnotationPrefix + "/evict-job-pods"
+
 // ResourceLimitLabel is the label by which a pod names its size: the name of a ResourceLimit in its namespace.
 const ResourceLimitLabel = AnnotationPrefix + "/resource-limit"
 

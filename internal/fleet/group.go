@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,11 +66,17 @@ type Group struct {
 	Counted bool
 	// Ended is set where the owner makes no more pods.
 	Ended bool
+	// CountsFailures is set where the owner counts an evicted pod as failed, as a Job does.
+	CountsFailures bool
+	// FixedNode is the nodeName of the owner's pod template, "" for none: no scheduler places a replacement.
+	FixedNode string
 	// Seats are the live pods, sorted by slot. A pod that is pending or on a
 	// departing node counts as being on the type of its slot: there it, or its
 	// replacement, goes next. One whose gate was opened goes where it was limited to.
 	Seats   []Seat
 	Rollout Rollout
+	// Taken are slots that other live pods of the same owner hold, which this mix does not govern.
+	Taken []int
 	// SchedulerName is that of the pod template, or of the newest pod.
 	SchedulerName string
 	// Gated is set where new pods have the scheduling gate, so that their place is kept whichever scheduler they name.
@@ -217,12 +224,12 @@ func (f *Fleet) GroupOf(p *Pod) (g Group, ok bool) {
 	return Group{}, false
 }
 
-// Follows reports whether the controller of a group is known and asks for pods.
+// Follows reports whether the controller of a group is known and makes pods.
 func (f *Fleet) Follows(key policy.GroupKey) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	o := f.object(key.Namespace, types.UID(key.ID))
-	return o != nil && o.asked != 0
+	return o != nil && !o.ended && o.asked != 0
 }
 
 // Resolve returns the policy that governs a pod, nil if none does, with the
@@ -242,8 +249,7 @@ func (f *Fleet) policyOf(p *Pod, o *corev1.Pod) (*policy.Policy, []policy.Invali
 	return found, invalid
 }
 
-// group builds the group of the pods of one controller; f.mu is locked to write. The newest live pod
-// says which mix they have: it was made by the controller's current template.
+// group builds the group of the pods of one controller that a mix governs; f.mu is locked to write.
 func (f *Fleet) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
 	g := Group{Key: policy.GroupKey{Namespace: namespace, ID: string(uid)}}
 	live := make([]*Pod, 0, len(members))
@@ -255,27 +261,99 @@ func (f *Fleet) group(namespace string, uid types.UID, members []*Pod) (Group, b
 			g.Terminating++
 		}
 	}
-	if len(live) == 0 {
-		return g, false
-	}
 	slices.SortFunc(live, older)
-	newest := live[len(live)-1]
-	newest.Into(&f.scratch)
-	if g.Policy, _ = f.policyOf(newest, &f.scratch); g.Policy == nil {
+	var governed []*Pod
+	if governed, g.Policy = f.governed(live); g.Policy == nil {
 		return g, false
 	}
+	others := len(live) - len(governed)
+	if others > 0 {
+		g.Taken = f.slotsOf(live, governed)
+	}
+	newest := governed[len(governed)-1]
+	newest.Into(&f.scratch)
 	_, g.Identity = policy.IdentitySlot(&f.scratch, controllersOf{f})
 	g.SchedulerName, g.Gated = newest.SchedulerName, newest.UsesGate
-	g.Replicas = len(live)
+	g.Replicas = len(governed)
 	owner := f.object(namespace, uid)
 	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)
+	g.CountsFailures = slices.ContainsFunc(live, func(p *Pod) bool { return p.RunsOnce })
 	if owner != nil {
+		g.Ended, g.FixedNode = owner.ended || owner.asked == 0, owner.node
+		g.CountsFailures = g.CountsFailures && !owner.toleratesEvictions
 		if owner.asked >= 0 {
-			g.Replicas, g.Counted, g.Ended = owner.asked, true, owner.asked == 0
+			g.Replicas, g.Counted = max(0, owner.asked-others), true
 		}
 	}
-	g.Seats = f.seats(g.Policy.Mix, live)
+	g.Seats = f.seats(g.Policy.Mix, governed)
 	return g, true
+}
+
+// rule tells the policies of an owner's pods apart.
+type rule struct {
+	source string
+	mix    mix.Mix
+}
+
+// governed returns the policy that governs most of an owner's live pods, sorted by age, and the pods that it governs. Each pod
+// is resolved by itself, as the scheduler does, so that the labels of one never decide for the others. Of policies with
+// equally many pods, that of the newest pod counts. f.mu is locked to write.
+func (f *Fleet) governed(live []*Pod) ([]*Pod, *policy.Policy) {
+	policies := make([]*policy.Policy, len(live))
+	count := map[rule]int{}
+	var best *policy.Policy
+	var most int
+	for i, p := range live {
+		if i > 0 && sameRule(live[i-1], p) {
+			policies[i] = policies[i-1]
+		} else {
+			p.Into(&f.scratch)
+			policies[i], _ = f.policyOf(p, &f.scratch)
+		}
+		if found := policies[i]; found != nil {
+			key := rule{found.Source, found.Mix}
+			if count[key]++; count[key] >= most {
+				best, most = found, count[key]
+			}
+		}
+	}
+	if best == nil || most == len(live) {
+		return live, best
+	}
+	governed := make([]*Pod, 0, most)
+	for i, found := range policies {
+		if found != nil && found.Source == best.Source && found.Mix == best.Mix {
+			governed = append(governed, live[i])
+		}
+	}
+	return governed, best
+}
+
+// sameRule reports whether the same policy governs two pods of one owner for certain: pods share sets that are equal.
+func sameRule(a, b *Pod) bool {
+	return a.SchedulerName == b.SchedulerName && sameSet(a.Labels, b.Labels) && sameSet(a.Annotations, b.Annotations)
+}
+
+func sameSet(a, b map[string]string) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}
+
+// slotsOf returns the slots that live pods hold which are not among the governed ones.
+func (f *Fleet) slotsOf(live, governed []*Pod) (slots []int) {
+	for _, p := range live {
+		if slices.Contains(governed, p) {
+			continue
+		}
+		p.Into(&f.scratch)
+		slot, identity := policy.IdentitySlot(&f.scratch, controllersOf{f})
+		if !identity {
+			slot = p.claimed(&f.scratch)
+		}
+		if slot != mix.NoSlot {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
 }
 
 // bareGroups groups the pods without a controller by their policy.

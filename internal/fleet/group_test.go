@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -226,17 +227,47 @@ func TestWorkloadsAreNamedAsUsersDo(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// The newest pod was made from the present template.
-func TestTheNewestPodSaysWhichMixAGroupHas(t *testing.T) {
-	rs := replicaSet("rs", 2)
+// With equally many pods, the newest counts: it was made from the present template.
+func TestTheLabelsOfOnePodNeverDecideForTheOthers(t *testing.T) {
+	rs := replicaSet("rs", 4)
+	unsteered := func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }
 	f := fill(newFleet(), rs,
-		podNamed("old", owned(rs), annotated(v1alpha1.SpotPercentAnnotation, "10"), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }),
+		podNamed("old", owned(rs), annotated(v1alpha1.SpotPercentAnnotation, "10"), unsteered),
 		podNamed("new", owned(rs), made(5), annotated(v1alpha1.SpotPercentAnnotation, "90")))
 	g := one(t, f)
 	assert.Equal(t, int32(90), g.Policy.Mix.SpotPercent)
 	assert.Equal(t, scheduler, g.SchedulerName)
-	f.SetPod(podNamed("newest", owned(rs), made(9), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }))
-	assert.Empty(t, f.Groups(namespaceName), "nothing governs it: another scheduler, no mix")
+
+	f.SetPod(podNamed("lost", owned(rs), made(9), slot(7), unsteered))
+	f.SetPod(podNamed("third", owned(rs), made(6), annotated(v1alpha1.SpotPercentAnnotation, "90")))
+	g = one(t, f)
+	assert.Equal(t, int32(90), g.Policy.Mix.SpotPercent)
+	assert.Equal(t, 2, len(g.Seats), "pods that the mix does not govern have no seat, so none of them is evicted")
+	assert.Equal(t, 2, g.Replicas, "4 requested, 2 are other pods")
+	assert.Equal(t, []int{7}, g.Taken)
+}
+
+func TestAPodThatNoMixSelectsHasNoSeat(t *testing.T) {
+	set := statefulSet("db", 3)
+	mine := ownedBy("apps/v1", "StatefulSet", "db", "uid-db")
+	unsteered := func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }
+	f := fill(newFleet(), set, podNamed("db-0", mine, unsteered), podNamed("db-1", mine, made(1), unsteered),
+		podNamed("db-2", mine, made(2), annotated(v1alpha1.SpotPercentAnnotation, "90")))
+	g := one(t, f)
+	assert.Equal(t, []string{"2 db-2 on spot, pending"}, lines(g))
+	assert.Equal(t, 1, g.Replicas)
+}
+
+func TestTwoBillionReplicasMakeNoSeats(t *testing.T) {
+	rs := replicaSet("rs", math.MaxInt32)
+	g := one(t, fill(newFleet(), rs, podNamed("a", owned(rs))))
+	allocated := testing.AllocsPerRun(5, func() {
+		g.WrongSide()
+		g.PendingByType()
+	})
+	assert.Less(t, allocated, 100.0)
+	pending, _, _ := g.Counts()
+	assert.Equal(t, math.MaxInt32, pending)
 }
 
 func TestRollouts(t *testing.T) {

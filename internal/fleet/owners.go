@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"maps"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,6 +23,12 @@ type Owner struct {
 	metav1.ObjectMeta
 	// asked is how many replicas it asks for, -1 where it does not say.
 	asked int
+	// ended is set where it makes no more pods: it is being deleted, or a Job that finished, failed or was suspended.
+	ended bool
+	// toleratesEvictions is set for a Job that ignores disruptions and whose owner opted in.
+	toleratesEvictions bool
+	// node is the nodeName of its pod template, "" for none.
+	node string
 	// ordinal is where the ordinals of a StatefulSet begin.
 	ordinal int
 	rollout Rollout
@@ -54,18 +61,23 @@ func Strip(o metav1.Object) *Owner {
 		if o.Spec.Replicas != nil && *o.Spec.Replicas == 0 && o.Status.Replicas == 0 {
 			return nil
 		}
-		kept.asked = replicas(o.Spec.Replicas)
+		kept.asked, kept.node = replicas(o.Spec.Replicas), strings.Clone(o.Spec.Template.Spec.NodeName)
 	case *appsv1.StatefulSet:
-		kept.asked, kept.rollout = replicas(o.Spec.Replicas), rolloutOfStatefulSet(o)
+		kept.asked, kept.rollout, kept.node = replicas(o.Spec.Replicas), rolloutOfStatefulSet(o), strings.Clone(o.Spec.Template.Spec.NodeName)
 		if o.Spec.Ordinals != nil {
 			kept.ordinal = int(o.Spec.Ordinals.Start)
 		}
 	case *appsv1.Deployment:
 		kept.asked, kept.rollout = replicas(o.Spec.Replicas), rolloutOfDeployment(o)
 	case *batchv1.Job:
+		kept.ended, kept.node = jobEnded(o), strings.Clone(o.Spec.Template.Spec.NodeName)
+		if kept.toleratesEvictions = toleratesEvictions(o); kept.toleratesEvictions {
+			kept.asked = jobReplicas(o)
+		}
 	default:
 		return nil
 	}
+	kept.ended = kept.ended || o.GetDeletionTimestamp() != nil
 	kept.ObjectMeta = stripMeta(o)
 	return kept
 }
@@ -170,7 +182,8 @@ func (f *Fleet) Owner(uid types.UID) metav1.Object {
 func sameState(a, b *Owner) bool {
 	return a.Namespace == b.Namespace && a.Name == b.Name && above(a) == above(b) &&
 		maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Labels, b.Labels) &&
-		a.Generation == b.Generation && a.asked == b.asked && a.ordinal == b.ordinal && a.rollout == b.rollout
+		a.Generation == b.Generation && a.asked == b.asked && a.ordinal == b.ordinal && a.rollout == b.rollout &&
+		a.ended == b.ended && a.toleratesEvictions == b.toleratesEvictions && a.node == b.node
 }
 
 // controllersOf finds the controllers that the fleet knows. The lock must be held.

@@ -70,6 +70,8 @@ type Pod struct {
 	// UsesGate is set where the pod was made with the scheduling gate. Its successor will be as well, so it has its type
 	// whoever schedules it.
 	UsesGate bool
+	// RunsOnce is set where restartPolicy is not Always: whatever controls the pod counts its end as success or failure.
+	RunsOnce bool
 	// Running is the phase of a placeholder, which holds its room then. Of other pods it is not kept.
 	Running bool
 	// LocalData names a volume whose data is lost with the pod, "" if there is none.
@@ -226,6 +228,7 @@ func (f *Fleet) podOf(o *corev1.Pod, old *Pod) *Pod {
 		Gated:         gates.Has(o),
 		UsesGate:      gates.Made(o),
 		LocalData:     f.texts.one(localData(o)),
+		RunsOnce:      o.Spec.RestartPolicy == corev1.RestartPolicyNever || o.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
 	}
 	kept := sharedAnnotations(o)
 	p.takeSlot(kept)
@@ -271,6 +274,7 @@ func StripPod(o *corev1.Pod) *corev1.Pod {
 		kept.Status.ContainerStatuses, kept.Status.InitContainerStatuses = onlyResources(o.Status.ContainerStatuses), onlyResources(o.Status.InitContainerStatuses)
 	}
 	s := &kept.Spec
+	s.RestartPolicy = o.Spec.RestartPolicy
 	s.NodeName, s.SchedulerName, s.NodeSelector, s.Affinity = o.Spec.NodeName, o.Spec.SchedulerName, o.Spec.NodeSelector, o.Spec.Affinity
 	if gates.Has(o) {
 		s.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}

@@ -235,6 +235,8 @@ var workloadChecks = []func(*Input) (Verdict, bool){
 	switchedOff,
 	withoutController,
 	ownerEnded,
+	countsAsFailure,
+	fixedNode,
 	otherScheduler,
 	startupGrace,
 	storm,
@@ -404,6 +406,9 @@ func replacementSlot(g fleet.Group, victim fleet.Seat) int {
 // lowestFree is the lowest slot of a group that nobody but one pod holds.
 func lowestFree(g fleet.Group, without types.UID) int {
 	var taken mix.Slots
+	for _, slot := range g.Taken {
+		taken.Take(slot)
+	}
 	for _, s := range g.Seats {
 		if s.Pod.UID != without {
 			taken.Take(s.Slot)

@@ -104,7 +104,7 @@ const (
 // noUse are reasons that do not pass within moments: a node that runs for them
 // in the meantime is paid for nothing.
 var noUse = []Reason{
-	ReasonOnTarget, ReasonOff, ReasonNoController, ReasonOwnerEnded, ReasonOtherScheduler, ReasonRollingOut, ReasonOutsideWindow,
+	ReasonOnTarget, ReasonOff, ReasonNoController, ReasonOwnerEnded, ReasonCountsAsFailure, ReasonFixedNode, ReasonOtherScheduler, ReasonRollingOut, ReasonOutsideWindow,
 	ReasonPinned, ReasonDoNotDisrupt, ReasonLocalStorage, ReasonNoGain, ReasonSpotUnavailable,
 }
 
