@@ -40,9 +40,9 @@ const (
 	// capacity type, and the controller created a placeholder pod that asks an autoscaler for it.
 	EventReasonProvisioning = "ProvisioningRoom"
 
-	// EventReasonMoveFailed (Warning, on the workload): the replacement of a moved replica did not come to run on the
-	// right capacity type, or a placeholder pod did not come to hold the room for it. The next move waits for the time
-	// that the message names.
+	// EventReasonMoveFailed (Warning, on the workload): after an eviction not all replicas became Ready in time, or as many
+	// as before run on the wrong capacity type, or a placeholder pod did not come to hold the room for a move. The next move
+	// waits for the time that the message names.
 	EventReasonMoveFailed = "MoveFailed"
 
 	// EventReasonMoveBlocked (Normal, on the workload): a replica should move, and the message says why it does not.
