@@ -82,6 +82,9 @@ type Pod struct {
 	// annotations they would be a set of its own for every pod.
 	slot   int32
 	costly bool
+	// CostByOthers is set where the deletion cost is the user's. slotByOthers is set where the slot is not what Berth wrote: it
+	// gives no right to a slot.
+	CostByOthers, slotByOthers bool
 }
 
 // Annotation returns the value of an annotation that Berth reads.
@@ -115,6 +118,9 @@ func (p *Pod) SetAnnotations(all map[string]string) {
 
 // claimed is the slot that the scheduler wrote on the pod, NoSlot for none.
 func (p *Pod) claimed(o *corev1.Pod) int {
+	if p.slotByOthers {
+		return mix.NoSlot
+	}
 	if p.slot > 0 {
 		return int(p.slot) - 1
 	}
@@ -229,6 +235,8 @@ func (f *Fleet) podOf(o *corev1.Pod, old *Pod) *Pod {
 		UsesGate:      gates.Made(o),
 		LocalData:     f.texts.one(localData(o)),
 		RunsOnce:      o.Spec.RestartPolicy == corev1.RestartPolicyNever || o.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
+		CostByOthers:  CostByOthers(o),
+		slotByOthers:  slotByOthers(o),
 	}
 	kept := sharedAnnotations(o)
 	p.takeSlot(kept)
@@ -258,6 +266,7 @@ func StripPod(o *corev1.Pod) *corev1.Pod {
 	kept.Namespace, kept.Name, kept.UID = o.Namespace, o.Name, o.UID
 	kept.ResourceVersion, kept.CreationTimestamp, kept.DeletionTimestamp = o.ResourceVersion, o.CreationTimestamp, o.DeletionTimestamp
 	kept.Labels, kept.Annotations = maps.Clone(o.Labels), keptAnnotations(o.Annotations)
+	kept.ManagedFields = strippedFields(o)
 	if ref := metav1.GetControllerOf(o); ref != nil {
 		kept.OwnerReferences = []metav1.OwnerReference{*ref}
 	}
@@ -315,7 +324,7 @@ func (p *Pod) equal(q *Pod) bool {
 }
 
 func (p *Pod) sameState(q *Pod) bool {
-	return p.UID == q.UID && p.slot == q.slot && p.costly == q.costly && p.Created == q.Created && p.Node == q.Node &&
+	return p.UID == q.UID && p.slot == q.slot && p.costly == q.costly && p.CostByOthers == q.CostByOthers && p.slotByOthers == q.slotByOthers && p.Created == q.Created && p.Node == q.Node &&
 		p.Ready == q.Ready && p.ReadySince == q.ReadySince && p.Running == q.Running && p.Terminating == q.Terminating && p.Finished == q.Finished
 }
 

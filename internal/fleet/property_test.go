@@ -102,6 +102,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 func drawPodAnnotations(t *rapid.T, p *corev1.Pod) {
 	for _, a := range [][]string{
 		{v1alpha1.SlotAnnotation, "0", "1", "5", "x"},
+		{v1alpha1.PodDeletionCostAnnotation, "-0", "-1", "7"},
 		{v1alpha1.SpotPercentAnnotation, "50", "100%", "bad"},
 		{batchv1.JobCompletionIndexAnnotation, "0", "2"},
 		{SafeToEvict, "true", "false"},
@@ -114,6 +115,11 @@ func drawPodAnnotations(t *rapid.T, p *corev1.Pod) {
 		if rapid.IntRange(0, 3).Draw(t, a[0]) == 0 {
 			annotated(a[0], drawText(t, a[0], a[1:]...))(p)
 		}
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "managers") {
+		manager := drawText(t, "manager", "kubectl-annotate", schedulerManager, controllerManager)
+		fields := drawText(t, "fields", string(costField), string(slotField), string(slotField)+string(createdField), "other")
+		managedBy(manager, fields)(p)
 	}
 }
 
