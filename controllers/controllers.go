@@ -130,9 +130,13 @@ func (p *parts) addFleet() error {
 
 func (p *parts) addRebalancer() error {
 	r := p.cfg.Rebalance
+	recorder, err := p.moveRecorder()
+	if err != nil {
+		return err
+	}
 	p.rebalancer = rebalance.New(rebalance.Options{
 		Fleet: p.fleet, Board: p.board, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
-		Recorder: p.mgr.GetEventRecorderFor(capacitymix.FieldOwner), Clock: clock.RealClock{},
+		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: p.status.Decided,
 		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaderElection.Name + "-moves"},
 		Namespaces: p.cfg.Namespaces, Resync: seconds(p.cfg.ResyncSeconds), Grace: seconds(r.StartupGraceSeconds),
@@ -153,7 +157,7 @@ func (p *parts) addGates() error {
 		lease = types.NamespacedName(g.SchedulerLease)
 	}
 	p.gates = gates.New(gates.Options{
-		Fleet: p.fleet, Kube: p.kube, Recorder: p.mgr.GetEventRecorderFor(capacitymix.FieldOwner), Clock: clock.RealClock{},
+		Fleet: p.fleet, Kube: p.kube, Recorder: p.recorder(capacitymix.FieldOwner), Clock: clock.RealClock{},
 		Lease: lease, FailOpen: seconds(g.FailOpenSeconds), Namespaces: p.cfg.Namespaces, DryRun: p.cfg.DryRun,
 	})
 	return p.mgr.Add(p.gates)

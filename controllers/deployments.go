@@ -23,7 +23,7 @@ func (p *parts) addDeployments() error {
 	features := FeaturesOf(d)
 	r, err := deploymentrecord.Add(p.mgr, deploymentrecord.Options{
 		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Clock: clock.RealClock{},
-		Recorder: p.mgr.GetEventRecorderFor(deploymentrecord.FieldOwner),
+		Recorder: p.recorder(deploymentrecord.FieldOwner),
 		Settings: deployment.Settings{
 			DefaultFunctionImage: d.DefaultFunctionImage, ODGM: features.ODGM, ODGMImage: d.ODGMImage, SchedulerName: d.SchedulerName,
 			Router: d.RouterAddress(), Enforce: features.NFREnforcement && features.Prometheus, HPA: features.HPA, MaxReplicas: d.NFR.MaxReplicas,

@@ -23,7 +23,7 @@ func (p *parts) addEnvironments() (err error) {
 	}
 	p.environments, err = envcontroller.Add(p.mgr, envcontroller.Options{
 		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Clock: clock.RealClock{},
-		Recorder: p.mgr.GetEventRecorderFor(envcontroller.FieldOwner), Settings: environmentSettings(e),
+		Recorder: p.recorder(envcontroller.FieldOwner), Settings: environmentSettings(e),
 		OwnNamespaces: e.NamespacePerEnvironment, Prefix: e.NamespacePrefix, Ports: environment.PortRange{First: e.FirstPort, Last: e.LastPort},
 		NamespaceLabels: e.NamespaceLabels, CopiedLabels: e.CopiedLabels, Tuning: environmentTuning(e), Namespaces: p.cfg.Namespaces,
 	})

@@ -30,7 +30,7 @@ func (p *parts) addLimits() error {
 		return ok
 	}
 	r := resourcelimit.New(resourcelimit.Options{
-		Client: p.mgr.GetClient(), Recorder: p.mgr.GetEventRecorderFor(resourcelimit.FieldOwner), Clock: clock.RealClock{},
+		Client: p.mgr.GetClient(), Recorder: p.recorder(resourcelimit.FieldOwner), Clock: clock.RealClock{},
 		Namespaces: p.cfg.Namespaces,
 	}, p.limits)
 	return r.Setup(p.mgr)

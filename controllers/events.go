@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
+	"berth.dev/berth/controllers/capacitymix"
+)
+
+const (
+	// maxEvent is the length that events.k8s.io allows a message. Messages hold names and values that tenants write.
+	maxEvent = 1024
+	// movesAtOnce and movesPerSecond are above the pace at which the rebalancer evicts pods of one workload.
+	movesAtOnce, movesPerSecond = 1000, 10
+	// rememberedEvents is how many workloads the correlation of events about moves knows, the last ones.
+	rememberedEvents = 1024
+)
+
+// recorder returns a recorder that bounds the length of what it records.
+func (p *parts) recorder(name string) record.EventRecorder {
+	return bounded{p.mgr.GetEventRecorderFor(name)}
+}
+
+// moveRecorder returns the recorder of the rebalancer. By default client-go
+// drops the events about an object after 25 of them, and a workload that is
+// governed by annotations has no other record of its moves. So the events about
+// moves, whose pace the rebalancer bounds, have a correlator of their own: the
+// first nine of ten minutes are single events, the others become one, with a
+// count and the last message.
+func (p *parts) moveRecorder() (record.EventRecorder, error) {
+	caster := record.NewBroadcaster(record.WithCorrelatorOptions(record.CorrelatorOptions{
+		LRUCacheSize: rememberedEvents, BurstSize: movesAtOnce, QPS: movesPerSecond,
+	}))
+	moves := caster.NewRecorder(p.mgr.GetScheme(), corev1.EventSource{Component: capacitymix.FieldOwner})
+	err := p.mgr.Add(everywhere(func(ctx context.Context) error {
+		caster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: p.kube.CoreV1().Events("")})
+		context.AfterFunc(ctx, caster.Shutdown)
+		return nil
+	}))
+	return byReason{moves: bounded{moves}, rest: p.recorder(capacitymix.FieldOwner)}, err
+}
+
+// byReason has the events about moves recorded apart from the others.
+type byReason struct{ moves, rest record.EventRecorder }
+
+var _ record.EventRecorder = byReason{}
+
+func (r byReason) of(reason string) record.EventRecorder {
+	switch reason {
+	case v1alpha1.EventReasonMoved, v1alpha1.EventReasonProvisioning, v1alpha1.EventReasonMoveFailed:
+		return r.moves
+	}
+	return r.rest
+}
+
+// Event implements record.EventRecorder.
+func (r byReason) Event(object runtime.Object, kind, reason, message string) {
+	r.of(reason).Event(object, kind, reason, message)
+}
+
+// Eventf implements record.EventRecorder.
+func (r byReason) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
+	r.of(reason).Eventf(object, kind, reason, format, args...)
+}
+
+// AnnotatedEventf implements record.EventRecorder.
+func (r byReason) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
+	r.of(reason).AnnotatedEventf(object, annotations, kind, reason, format, args...)
+}
+
+// bounded shortens messages.
+type bounded struct{ record.EventRecorder }
+
+// Event implements record.EventRecorder.
+func (b bounded) Event(object runtime.Object, kind, reason, message string) {
+	b.EventRecorder.Event(object, kind, reason, apply.Shorten(message, maxEvent))
+}
+
+// Eventf implements record.EventRecorder.
+func (b bounded) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
+	b.Event(object, kind, reason, fmt.Sprintf(format, args...))
+}
+
+// AnnotatedEventf implements record.EventRecorder.
+func (b bounded) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
+	b.EventRecorder.AnnotatedEventf(object, annotations, kind, reason, "%s", apply.Shorten(fmt.Sprintf(format, args...), maxEvent))
+}
