@@ -95,7 +95,8 @@ func (p *parts) loadProfile() (err error) {
 
 func (p *parts) addStatus() error {
 	p.status = capacitymix.New(capacitymix.Options{
-		Client: p.mgr.GetClient(), Kube: p.kube, Board: p.board, Clock: clock.RealClock{}, RepairsPerMinute: repairsOf(p.cfg),
+		Client: p.mgr.GetClient(), Kube: p.kube, Board: p.board, Clock: clock.RealClock{},
+		Recorder: p.recorder(capacitymix.FieldOwner), SchedulerNames: p.profile.SchedulerNames, RepairsPerMinute: repairsOf(p.cfg),
 	})
 	return p.status.Setup(p.mgr)
 }

@@ -48,6 +48,10 @@ const (
 	// EventReasonMoveBlocked (Normal, on the workload): a replica should move, and the message says why it does not.
 	EventReasonMoveBlocked = "MoveBlocked"
 
+	// EventReasonAnnotationConflict (Warning, on the workload): another client changes the slot, capacity type, mix or
+	// deletion cost that Berth keeps on the workload's pods again and again. Berth restores them less and less often.
+	EventReasonAnnotationConflict = "AnnotationConflict"
+
 	// EventReasonDeletionBlocked (Warning, on the ResourceLimit): it is to be deleted, and waits for the pods and
 	// workloads that the message names. ForceDeleteAnnotation lets it go.
 	EventReasonDeletionBlocked = "DeletionBlocked"

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package capacitymix writes the status of CapacityMixes, and mends slot
-// annotations that no longer say what is.
+// Package capacitymix writes the status of CapacityMixes, and repairs the slot
+// annotations of pods.
 package capacitymix
 
 import (
 	"context"
 	"sync"
-	"time"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
@@ -34,11 +35,14 @@ const FieldOwner = "berth-controller"
 
 // Options configure the controller. Every field is required.
 type Options struct {
-	Client client.Client
-	Kube   kubernetes.Interface
-	Board  *board.Board
-	Clock  clock.PassiveClock
-	// RepairsPerMinute bounds how many pods are patched; 0 mends none. SetRepairs changes it.
+	Client   client.Client
+	Kube     kubernetes.Interface
+	Board    *board.Board
+	Recorder record.EventRecorder
+	Clock    clock.PassiveClock
+	// SchedulerNames are the scheduler profiles that place by the mix.
+	SchedulerNames []string
+	// RepairsPerMinute bounds how many pods are patched; 0 repairs none. SetRepairs changes it.
 	RepairsPerMinute int
 }
 
@@ -46,16 +50,19 @@ type Options struct {
 // is for the annotations of the pods of the namespace.
 type Reconciler struct {
 	Options
-	repairs *rate.Limiter // with a limit of 0 nothing is mended
-	decided chan event.GenericEvent
+	repairs *rate.Limiter // with a limit of 0 nothing is repaired
+	contest contest
+	// reported are the workloads about whose contested annotations an event was recorded.
+	reported *lru.Cache
+	decided  chan event.GenericEvent
 
 	mu sync.Mutex // guards what follows
 	// current are the versions of the mixes that have the status that they should have, as long as nothing else is decided.
 	current map[types.NamespacedName]string
 	// specs are those that were read last, with what is wrong with them.
 	specs map[types.NamespacedName]spec
-	// stale are the workloads of a namespace that have annotations to be mended.
-	stale map[string]map[policy.GroupKey]bool
+	// staleGroups are the workloads of a namespace that have annotations to be repaired.
+	staleGroups map[string]map[policy.GroupKey]bool
 }
 
 // spec is one version of a mix, and why it cannot be used, nil if it can.
@@ -70,14 +77,14 @@ var _ reconcile.Reconciler = &Reconciler{}
 func New(o Options) *Reconciler {
 	return &Reconciler{
 		Options: o,
-		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)),
+		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(), reported: lru.New(remembered),
 		decided: make(chan event.GenericEvent, 1024),
-		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{}, stale: map[string]map[policy.GroupKey]bool{},
+		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{}, staleGroups: map[string]map[policy.GroupKey]bool{},
 	}
 }
 
-// SetRepairs bounds how many pods are patched in a minute from now on; 0 mends none. What a decision finds stale while it is
-// 0 is mended after the next decision about it.
+// SetRepairs bounds how many pods are patched in a minute from now on; 0 repairs none. What a decision finds stale while it
+// is 0 is repaired after the next decision about it.
 func (r *Reconciler) SetRepairs(perMinute int) {
 	limit, burst := pace(perMinute)
 	r.repairs.SetLimit(limit)
@@ -200,6 +207,3 @@ func (r *Reconciler) write(ctx context.Context, cm *v1alpha1.CapacityMix, status
 func key(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
-
-// soon is when repairs that had to wait are tried again.
-const soon = 10 * time.Second

@@ -17,11 +17,14 @@ var (
 		Name: "berth_mix_status_writes_total", Help: "Writes of the status of CapacityMixes.",
 	})
 	repairs = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "berth_mix_annotation_repairs_total", Help: "Pods whose slot annotations were mended.",
+		Name: "berth_mix_annotation_repairs_total", Help: "Repairs of a pod's slot annotations.",
+	})
+	undoneRepairs = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_mix_annotation_conflicts_total", Help: "Repairs of slot annotations that another client had undone. Each waits longer than the one before.",
 	})
 )
 
-func init() { metrics.Registry.MustRegister(statusWrites, repairs) }
+func init() { metrics.Registry.MustRegister(statusWrites, repairs, undoneRepairs) }
 
 // Collector shows the board as metrics. What is gone from the board is gone
 // from the metrics. An empty mix label stands for workloads that have their mix

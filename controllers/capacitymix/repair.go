@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,58 +22,21 @@ import (
 	"berth.dev/berth/internal/policy"
 )
 
-// stale returns the annotations of a pod that should say something else, with
-// what they should say. Only a pod that carries a slot of ours has any, and one
-// that asked for a slot and was let go without.
-//
-// A slot is stale when an older pod holds the same one. The deletion cost is
-// mended only together with the slot, and only if it was "-<old slot>": any
-// other value is the user's.
-func stale(g *fleet.Group, s fleet.Seat) map[string]string {
-	have := func(key string) string {
-		v, _ := s.Pod.Annotation(key)
-		return v
-	}
-	old, marked := s.Pod.Annotation(v1alpha1.SlotAnnotation)
-	letGo := have(v1alpha1.GateOpenedAnnotation) == v1alpha1.GateOpenedNoLeader
-	if !marked && !letGo || s.Place != fleet.Settled {
-		return nil
-	}
-	var want map[string]string // made when there is something to say: it is asked of every replica that changes
-	set := func(key, value string) {
-		if want == nil {
-			want = map[string]string{}
-		}
-		want[key] = value
-	}
-	slot := strconv.Itoa(s.Slot)
-	if old != slot {
-		set(v1alpha1.SlotAnnotation, slot)
-		ours := ""
-		if marked {
-			ours = "-" + old
-		}
-		if have(v1alpha1.PodDeletionCostAnnotation) == ours {
-			set(v1alpha1.PodDeletionCostAnnotation, "-"+slot)
-		}
-	}
-	if t := g.Policy.Mix.TypeOf(s.Slot).String(); have(v1alpha1.CapacityTypeAnnotation) != t {
-		set(v1alpha1.CapacityTypeAnnotation, t)
-	}
-	if have(v1alpha1.MixAnnotation) != g.Policy.Source {
-		set(v1alpha1.MixAnnotation, g.Policy.Source)
-	}
-	return want
-}
+const (
+	// soon is when repairs that exceed the rate, or have failed, are tried again.
+	soon = 10 * time.Second
+	// repairTimeout bounds the calls of one repair.
+	repairTimeout = 5 * time.Second
+)
 
-// note remembers the workloads of a decision that have annotations to be mended,
-// and reports whether there are any.
+// note remembers the workloads of a decision that have annotations to be
+// repaired, and reports whether there are any.
 func (r *Reconciler) note(d board.Decision) (found bool) {
 	if r.repairs.Limit() == 0 {
 		return false
 	}
 	for _, key := range d.Groups {
-		if e, known := r.Board.Get(key); known && slices.ContainsFunc(e.Group.Seats, func(s fleet.Seat) bool { return len(stale(&e.Group, s)) > 0 }) {
+		if e, known := r.Board.Get(key); known && slices.ContainsFunc(e.Group.Seats, func(s fleet.Seat) bool { return len(r.stale(&e.Group, s)) > 0 }) {
 			r.setStale(key, true)
 			found = true
 		}
@@ -84,15 +47,15 @@ func (r *Reconciler) note(d board.Decision) (found bool) {
 func (r *Reconciler) setStale(key policy.GroupKey, is bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.stale[key.Namespace]
+	all := r.staleGroups[key.Namespace]
 	switch {
 	case is && all == nil:
-		r.stale[key.Namespace] = map[policy.GroupKey]bool{key: true}
+		r.staleGroups[key.Namespace] = map[policy.GroupKey]bool{key: true}
 	case is:
 		all[key] = true
 	default:
 		if delete(all, key); len(all) == 0 {
-			delete(r.stale, key.Namespace)
+			delete(r.staleGroups, key.Namespace)
 		}
 	}
 }
@@ -100,58 +63,114 @@ func (r *Reconciler) setStale(key policy.GroupKey, is bool) {
 func (r *Reconciler) staleIn(namespace string) []policy.GroupKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Collect(maps.Keys(r.stale[namespace]))
+	return slices.Collect(maps.Keys(r.staleGroups[namespace]))
 }
 
-// repair mends the annotations of a namespace's pods, and returns when the rest
-// may follow; 0 if nothing is left.
-func (r *Reconciler) repair(ctx context.Context, namespace string) time.Duration {
+// repair repairs the annotations of a namespace's pods, and returns when the
+// rest may follow; 0 if nothing is left.
+func (r *Reconciler) repair(ctx context.Context, namespace string) (wait time.Duration) {
 	if r.repairs.Limit() == 0 {
 		return 0
 	}
 	for _, key := range r.staleIn(namespace) {
 		r.setStale(key, false) // before it is read: what is decided meanwhile counts
 		e, _ := r.Board.Get(key)
-		if !r.mend(ctx, &e.Group) {
+		if w := r.repairGroup(ctx, &e.Group); w > 0 {
 			r.setStale(key, true)
-			return soon
+			wait = earliest(wait, w)
 		}
 	}
-	return 0
+	return wait
 }
 
-// mend reports whether all of a workload's annotations were mended.
-func (r *Reconciler) mend(ctx context.Context, g *fleet.Group) bool {
+// earliest is the shorter of two waits, of which 0 is none.
+func earliest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// repairGroup returns when the rest of a workload's pods may follow; 0 if nothing is left.
+func (r *Reconciler) repairGroup(ctx context.Context, g *fleet.Group) (wait time.Duration) {
 	for _, s := range g.Seats {
-		want := stale(g, s)
+		want := r.stale(g, s)
 		if len(want) == 0 {
 			continue
 		}
-		if !r.repairs.Allow() {
-			return false
+		now := r.Clock.Now()
+		at, undone := r.contest.allow(s.Pod.UID, want, now)
+		if at.After(now) {
+			wait = earliest(wait, at.Sub(now))
+			continue
 		}
-		if err := r.annotate(ctx, s.Pod, want); err != nil {
-			log.FromContext(ctx).Error(err, "Cannot mend the annotations of a pod", "pod", key(s.Pod.Namespace, s.Pod.Name))
-			return false
+		if !r.repairs.Allow() {
+			return earliest(wait, soon)
+		}
+		if err := r.repairPod(ctx, g, s, undone); err != nil {
+			log.FromContext(ctx).Error(err, "Cannot repair the annotations of a pod", "pod", key(s.Pod.Namespace, s.Pod.Name))
+			return earliest(wait, soon)
 		}
 	}
-	return true
+	return wait
 }
 
-// annotate patches a pod unless it is another one of the same name by now.
-func (r *Reconciler) annotate(ctx context.Context, p *fleet.Pod, want map[string]string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "annotations": want}})
+// repairPod patches a pod as it is now, and only if it has not changed since it was read.
+func (r *Reconciler) repairPod(ctx context.Context, g *fleet.Group, s fleet.Seat, undone int) error {
+	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
+	defer cancel()
+	pods := r.Kube.CoreV1().Pods(s.Pod.Namespace)
+	pod, err := pods.Get(ctx, s.Pod.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && !unchanged(pod, s.Pod) {
+		return nil // the watch will show it
+	}
+	if err != nil {
+		return fmt.Errorf("read pod %s/%s: %w", s.Pod.Namespace, s.Pod.Name, err)
+	}
+	want := differing(live{pod}, fleet.CostByOthers(pod), s.Slot, g.Policy)
+	if len(want) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": want}})
 	if err != nil {
 		return err
 	}
-	_, err = r.Kube.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldOwner})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // gone, or another pod: the watch will tell
+	_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldOwner})
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("patch pod %s/%s: %w", p.Namespace, p.Name, err)
+		return fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	repairs.Inc()
-	log.FromContext(ctx).Info("Mended the annotations of a pod", "pod", key(p.Namespace, p.Name), "annotations", want)
+	r.contest.note(pod.UID, want, undone, r.Clock.Now())
+	log.FromContext(ctx).Info("Repaired the annotations of a pod", "pod", key(pod.Namespace, pod.Name), "annotations", want)
+	r.reportUndone(g, pod, undone)
 	return nil
+}
+
+// unchanged reports whether a pod still is where its record has it.
+func unchanged(pod *corev1.Pod, record *fleet.Pod) bool {
+	return pod.UID == record.UID && pod.Spec.NodeName == record.Node && pod.DeletionTimestamp == nil
+}
+
+// reportUndone counts the repairs that another client has undone, and records an
+// event about the first pod of a workload where it does so again and again.
+func (r *Reconciler) reportUndone(g *fleet.Group, pod *corev1.Pod, undone int) {
+	if undone == 0 {
+		return
+	}
+	undoneRepairs.Inc()
+	if undone != contestedAfter || r.isReported(g.Key) {
+		return
+	}
+	r.Recorder.Eventf(g.Workload.Reference(), corev1.EventTypeWarning, v1alpha1.EventReasonAnnotationConflict,
+		"Another client changes the slot annotations of pod %s again and again; Berth restores them less and less often", pod.Name)
+}
+
+// isReported reports whether an event about a workload was recorded, and notes that it is now.
+func (r *Reconciler) isReported(key policy.GroupKey) bool {
+	_, before := r.reported.Get(key)
+	r.reported.Add(key, nil)
+	return before
 }

@@ -4,6 +4,8 @@ package capacitymix
 
 import (
 	"encoding/json"
+	"maps"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,13 +21,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/test/builders"
 )
 
 const (
@@ -39,72 +45,140 @@ func TestStale(t *testing.T) {
 	good := func() map[string]string {
 		return map[string]string{slotKey: "2", typeKey: "spot", mixKey: "capacitymix/web", costKey: "-2"}
 	}
+	all := good()
+	without := func(keys ...string) map[string]string {
+		some := good()
+		for _, key := range keys {
+			delete(some, key)
+		}
+		return some
+	}
 	tests := map[string]struct {
 		change func(have map[string]string, s *fleet.Seat)
 		want   map[string]string
 	}{
-		"all is well": {func(map[string]string, *fleet.Seat) {}, map[string]string{}},
+		"all is well": {func(map[string]string, *fleet.Seat) {}, nil},
 		"an older pod holds the same slot": {
 			func(have map[string]string, _ *fleet.Seat) { have[slotKey], have[costKey] = "1", "-1" },
 			map[string]string{slotKey: "2", costKey: "-2"},
 		},
+		"the slot was edited and the cost follows the slot that it had": {
+			func(have map[string]string, _ *fleet.Seat) { have[slotKey], have[costKey] = "1048575", "-9" },
+			map[string]string{slotKey: "2", costKey: "-2"},
+		},
 		"the slot is wrong and the cost is the user's": {
-			func(have map[string]string, _ *fleet.Seat) { have[slotKey], have[costKey] = "1", "-100" },
+			func(have map[string]string, s *fleet.Seat) {
+				have[slotKey], have[costKey], s.Pod.CostByOthers = "1", "-1", true
+			},
 			map[string]string{slotKey: "2"},
 		},
 		"the slot is wrong and there is no cost": {
 			func(have map[string]string, _ *fleet.Seat) { have[slotKey] = "1"; delete(have, costKey) },
-			map[string]string{slotKey: "2"},
+			map[string]string{slotKey: "2", costKey: "-2"},
 		},
-		"it was let go without a slot": {
-			func(have map[string]string, _ *fleet.Seat) {
+		"the cost was removed":                       {func(have map[string]string, _ *fleet.Seat) { delete(have, costKey) }, map[string]string{costKey: "-2"}},
+		"only the cost differs":                      {func(have map[string]string, _ *fleet.Seat) { have[costKey] = "5" }, map[string]string{costKey: "-2"}},
+		"only the cost differs and it is the user's": {func(have map[string]string, s *fleet.Seat) { have[costKey], s.Pod.CostByOthers = "5", true }, nil},
+		"the workload is older than its mix":         {func(have map[string]string, _ *fleet.Seat) { clear(have) }, all},
+		"the same, and the cost is the user's": {
+			func(have map[string]string, s *fleet.Seat) {
+				clear(have)
+				have[costKey], s.Pod.CostByOthers = "7", true
+			}, without(costKey),
+		},
+		"the gate was opened without a slot, whichever scheduler placed it": {
+			func(have map[string]string, s *fleet.Seat) {
 				clear(have)
 				have[v1alpha1.GateOpenedAnnotation] = v1alpha1.GateOpenedNoLeader
+				s.Pod.SchedulerName, s.Pod.UsesGate = "default-scheduler", true
 			},
-			map[string]string{slotKey: "2", typeKey: "spot", mixKey: "capacitymix/web", costKey: "-2"},
+			all,
 		},
-		"it was let go without a slot and the cost is the user's": {
-			func(have map[string]string, _ *fleet.Seat) {
-				clear(have)
-				have[v1alpha1.GateOpenedAnnotation], have[costKey] = v1alpha1.GateOpenedNoLeader, "7"
-			},
-			map[string]string{slotKey: "2", typeKey: "spot", mixKey: "capacitymix/web"},
-		},
-		"it was let go since it has no mix of its own": {
-			func(have map[string]string, _ *fleet.Seat) {
-				clear(have)
-				have[v1alpha1.GateOpenedAnnotation] = v1alpha1.GateOpenedPinned
-			},
-			nil,
-		},
-		"only the cost differs, so it is the user's": {func(have map[string]string, _ *fleet.Seat) { have[costKey] = "5" }, map[string]string{}},
-		"the mix changed the type of the slot":       {func(have map[string]string, _ *fleet.Seat) { have[typeKey] = "on-demand" }, map[string]string{typeKey: "spot"}},
-		"another mix governs by now":                 {func(have map[string]string, _ *fleet.Seat) { have[mixKey] = "default" }, map[string]string{mixKey: "capacitymix/web"}},
-		"the pod carries no slot of ours":            {func(have map[string]string, _ *fleet.Seat) { clear(have); have[costKey] = "-1" }, nil},
-		"the pod is about to go":                     {func(have map[string]string, s *fleet.Seat) { have[slotKey] = "9"; s.Place = fleet.Departing }, nil},
-		"the pod has no node yet":                    {func(have map[string]string, s *fleet.Seat) { have[slotKey] = "9"; s.Place = fleet.Pending }, nil},
+		"the pod names a capacity type itself": {func(have map[string]string, s *fleet.Seat) { clear(have); s.Pod.Pinned = true }, nil},
+		"another scheduler placed the pod":     {func(have map[string]string, s *fleet.Seat) { clear(have); s.Pod.SchedulerName = "default-scheduler" }, nil},
+		"the mix changed the type of the slot": {func(have map[string]string, _ *fleet.Seat) { have[typeKey] = "on-demand" }, map[string]string{typeKey: "spot"}},
+		"another mix governs by now":           {func(have map[string]string, _ *fleet.Seat) { have[mixKey] = "default" }, map[string]string{mixKey: "capacitymix/web"}},
+		"the pod is about to go":               {func(have map[string]string, s *fleet.Seat) { have[slotKey] = "9"; s.Place = fleet.Departing }, nil},
+		"the pod has no node yet":              {func(have map[string]string, s *fleet.Seat) { have[slotKey] = "9"; s.Place = fleet.Pending }, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
+			r, _ := reconciler(1000)
 			e := exact("web")
+			s := &e.Group.Seats[2]
 			have := good()
-			e.Group.Seats[2].Pod.Annotations = have
-			tc.change(have, &e.Group.Seats[2])
-			if got := stale(&e.Group, e.Group.Seats[2]); len(tc.want) > 0 {
-				assert.Equal(t, tc.want, got)
-			} else {
-				assert.Empty(t, got)
-			}
+			s.Pod.Annotations, s.Pod.SchedulerName = have, builders.Scheduler
+			tc.change(have, s)
+			assert.Equal(t, tc.want, r.stale(&e.Group, *s))
 		})
 	}
+}
+
+func TestARepairIsCompleteAndLeavesTheUsersCostAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pod := &corev1.Pod{}
+		pod.Annotations = map[string]string{"example.com/other": "1"}
+		for _, key := range []string{slotKey, typeKey, mixKey, costKey} {
+			if rapid.Bool().Draw(t, key) {
+				pod.Annotations[key] = rapid.OneOf(rapid.SampledFrom([]string{"", "0", "-0", "5", "-5", "1048575", "spot"}), rapid.String()).Draw(t, "value of "+key)
+			}
+		}
+		users, slot := rapid.Bool().Draw(t, "the cost is the user's"), rapid.IntRange(0, mix.MaxSlot).Draw(t, "slot")
+		p := &policy.Policy{Source: "capacitymix/web", Mix: mix.New(rapid.Int32Range(0, 100).Draw(t, "percent"), rapid.Int32Range(0, 5).Draw(t, "min"))}
+		before := maps.Clone(pod.Annotations)
+		want := differing(live{pod}, users, slot, p)
+		require.Equal(t, before, pod.Annotations)
+		maps.Copy(pod.Annotations, want)
+		require.Empty(t, differing(live{pod}, users, slot, p), "one write is enough")
+		require.Equal(t, strconv.Itoa(slot), pod.Annotations[slotKey])
+		if users {
+			require.Equal(t, before[costKey], pod.Annotations[costKey])
+		} else {
+			require.Equal(t, "-"+strconv.Itoa(slot), pod.Annotations[costKey])
+		}
+		require.Equal(t, "1", pod.Annotations["example.com/other"])
+	})
+}
+
+// A client that undoes every repair at once has Berth write less and less.
+func TestRepairsThatAreUndoneBecomeRare(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, now, wrote := newContest(), noon, 0
+		for end := noon.Add(24 * time.Hour); now.Before(end); {
+			want := map[string]string{costKey: "-2"}
+			if rapid.Bool().Draw(t, "more") {
+				want[slotKey] = "2"
+			}
+			at, undone := c.allow("uid", want, now)
+			if at.After(now) {
+				now = at
+				continue
+			}
+			c.note("uid", want, undone, now)
+			wrote++
+		}
+		require.LessOrEqual(t, wrote, 33)
+	})
+}
+
+func TestARepairOfSomethingElseDoesNotWait(t *testing.T) {
+	c := newContest()
+	c.note("uid", map[string]string{slotKey: "2", typeKey: "spot"}, 0, noon)
+	at, undone := c.allow("uid", map[string]string{typeKey: "on-demand"}, noon)
+	assert.Equal(t, []any{noon, 0}, []any{at, undone}, "the mix has changed")
+	at, undone = c.allow("uid", map[string]string{slotKey: "2"}, noon)
+	assert.Equal(t, []any{noon.Add(firstDelay), 1}, []any{at, undone})
+	at, undone = c.allow("uid", map[string]string{slotKey: "2"}, noon.Add(3*time.Hour))
+	assert.Equal(t, []any{noon.Add(3 * time.Hour), 0}, []any{at, undone}, "that was another time")
 }
 
 func staleEntry() board.Entry {
 	e := exact("web")
 	for i, s := range e.Group.Seats {
 		s.Pod.Annotations = map[string]string{slotKey: "9", typeKey: s.Wants.String(), mixKey: "capacitymix/web", costKey: "-9"}
+		s.Pod.SchedulerName = builders.Scheduler
 		if i > 2 {
-			s.Pod.Annotations = nil
+			s.Pod.SchedulerName, s.Pod.Annotations = "default-scheduler", nil
 		}
 	}
 	return e
@@ -113,11 +187,14 @@ func staleEntry() board.Entry {
 func reconciler(perMinute int) (*Reconciler, *fake.Clientset) {
 	kube := fake.NewClientset()
 	for _, s := range staleEntry().Group.Seats {
-		_ = kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID}})
+		_ = kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, ResourceVersion: "7", Annotations: s.Pod.Annotations}})
 	}
 	b := board.New()
 	b.Put(staleEntry())
-	r := New(Options{Kube: kube, Board: b, RepairsPerMinute: perMinute, Clock: clocktesting.NewFakePassiveClock(noon)})
+	r := New(Options{
+		Kube: kube, Board: b, Recorder: record.NewFakeRecorder(10), RepairsPerMinute: perMinute, Clock: clocktesting.NewFakePassiveClock(noon),
+		SchedulerNames: []string{builders.Scheduler},
+	})
 	r.note(board.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key, exact("fine").Group.Key}})
 	return r, kube
 }
@@ -133,12 +210,12 @@ func patches(kube *fake.Clientset) (list []map[string]any) {
 	return list
 }
 
-func TestRepairMendsByPatchOfThePodThatItKnows(t *testing.T) {
+func TestARepairPatchesThePodAsItWasRead(t *testing.T) {
 	r, kube := reconciler(1000)
 	assert.Zero(t, r.repair(t.Context(), "shop"))
 	got := patches(kube)
 	require.Len(t, got, 3)
-	assert.Equal(t, map[string]any{"metadata": map[string]any{"uid": "web-0", "annotations": map[string]any{slotKey: "0", costKey: "-0"}}}, got[0])
+	assert.Equal(t, map[string]any{"metadata": map[string]any{"uid": "web-0", "resourceVersion": "7", "annotations": map[string]any{slotKey: "0", costKey: "-0"}}}, got[0])
 	assert.Zero(t, r.repair(t.Context(), "elsewhere"))
 	assert.Len(t, patches(kube), 3)
 }
@@ -174,7 +251,7 @@ func TestRepairLeavesAPodThatIsGoneAlone(t *testing.T) {
 		want time.Duration
 	}{
 		"it is gone":              {apierrors.NewNotFound(pods, "x"), 0},
-		"it is another one":       {apierrors.NewConflict(pods, "x", nil), 0},
+		"it has changed":          {apierrors.NewConflict(pods, "x", nil), soon},
 		"the API server is away":  {apierrors.NewInternalError(assert.AnError), soon},
 		"the controller must not": {apierrors.NewForbidden(pods, "x", nil), soon},
 	} {
@@ -184,6 +261,58 @@ func TestRepairLeavesAPodThatIsGoneAlone(t *testing.T) {
 			assert.Equal(t, tc.want, r.repair(t.Context(), "shop"))
 		})
 	}
+}
+
+func TestARepairReadsThePodFirst(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Pod){
+		"it is another pod of the same name": func(p *corev1.Pod) { p.UID = "another" },
+		"it is terminating":                  func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(noon)) },
+		"it has a node by now":               func(p *corev1.Pod) { p.Spec.NodeName = "n" },
+		"it was repaired":                    func(p *corev1.Pod) { p.Annotations[slotKey], p.Annotations[costKey] = "0", "-0" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, kube := reconciler(1000)
+			kube.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				e := staleEntry()
+				for _, s := range e.Group.Seats {
+					if s.Pod.Name == a.(clienttesting.GetAction).GetName() && s.Pod.Name == "web-0" {
+						pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, Annotations: s.Pod.Annotations}}
+						change(pod)
+						return true, pod, nil
+					}
+				}
+				return false, nil, nil
+			})
+			assert.Zero(t, r.repair(t.Context(), "shop"))
+			assert.Len(t, patches(kube), 2, "web-0 is left alone")
+		})
+	}
+}
+
+func TestAnotherWriterIsReportedOnce(t *testing.T) {
+	r, kube := reconciler(6000)
+	events := r.Recorder.(*record.FakeRecorder).Events
+	fake := clocktesting.NewFakePassiveClock(noon)
+	r.Clock = fake
+	decided := board.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
+	undo := func() { // the board still shows what was there before, as do the pods
+		for _, s := range staleEntry().Group.Seats {
+			require.NoError(t, kube.Tracker().Update(schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, Annotations: s.Pod.Annotations}}, "shop"))
+		}
+	}
+	wait := r.repair(t.Context(), "shop")
+	require.Zero(t, wait)
+	for range 6 {
+		undo()
+		r.note(decided)
+		wait = r.repair(t.Context(), "shop")
+		require.Positive(t, wait)
+		fake.SetTime(fake.Now().Add(wait))
+		require.Zero(t, r.repair(t.Context(), "shop"))
+	}
+	require.Len(t, events, 1)
+	assert.Contains(t, <-events, "Warning AnnotationConflict Another client changes the slot annotations of pod web-0")
 }
 
 func TestMetricsShowTheBoard(t *testing.T) {

@@ -344,5 +344,5 @@ const ReasonInvalidWindow rebalance.Reason = "InvalidWindow"
 
 // workloadRef is what events about a workload are recorded on.
 func workloadRef(w fleet.Workload) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: w.APIVersion, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, UID: w.UID}
+	return w.Reference()
 }

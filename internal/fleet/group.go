@@ -36,6 +36,11 @@ func (w Workload) String() string {
 	return w.Kind + " " + w.Name + " (" + w.Revision + ")"
 }
 
+// Reference is what events about the workload name.
+func (w Workload) Reference() *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: w.APIVersion, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, UID: w.UID}
+}
+
 // Place is how a pod of a group stands.
 type Place int
 
