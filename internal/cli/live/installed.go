@@ -18,16 +18,27 @@ import (
 // schedulerDeployment is what every way of installing Berth calls its scheduler's Deployment.
 const schedulerDeployment = "berth-scheduler"
 
+// schedulerConfigMap and schedulerConfigKey name the configuration of a scheduler that runs as a process, without a Deployment, as
+// in a local cluster (hack/cluster). They are what manifests/scheduler calls its own.
+const (
+	schedulerConfigMap = "berth-scheduler-config"
+	schedulerConfigKey = "second-scheduler.yaml"
+)
+
 // FromInstalled reads the configuration that the scheduler runs with in the namespace where Berth is installed: the
-// ConfigMap that its Deployment mounts. Where there is none, or neither may be read, it returns Defaults.
+// ConfigMap that its Deployment mounts, without a Deployment schedulerConfigMap. Where there is none, or neither may be read, it
+// returns Defaults.
 func FromInstalled(ctx context.Context, c client.Reader, namespace string) (*Settings, error) {
+	name, key := schedulerConfigMap, schedulerConfigKey
 	var d appsv1.Deployment
-	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: schedulerDeployment}, &d); err != nil {
+	switch err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: schedulerDeployment}, &d); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
 		return orDefaults(err, "get Deployment %s/%s", namespace, schedulerDeployment)
-	}
-	name, key := mountedConfig(&d.Spec.Template.Spec)
-	if name == "" {
-		return Defaults()
+	default:
+		if name, key = mountedConfig(&d.Spec.Template.Spec); name == "" {
+			return Defaults()
+		}
 	}
 	var cm corev1.ConfigMap
 	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &cm); err != nil {

@@ -3,6 +3,7 @@
 package cli_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -60,6 +62,28 @@ func TestDoctorPassesOnAGoodCluster(t *testing.T) {
 
 	// With a controller, status has nothing to complain of.
 	assert.Empty(t, kubectl(w, me, "", "status", "-n", w.Namespace).ok(t).errOut)
+}
+
+// A local cluster runs the scheduler as a process, and has its configuration in a ConfigMap as the manifests do.
+func TestDoctorReadsTheProfileOfASchedulerWithoutADeployment(t *testing.T) {
+	w := begin(t, world.Roomy()...)
+	me := user(w, "doctor", doctor)
+	found, err := findings(w, me)
+	require.NoError(t, err)
+	assert.Equal(t, cli.Warn, found["scheduler profile"].Level, "there is no ConfigMap")
+
+	config, err := os.ReadFile(world.Path(world.SecondScheduler))
+	require.NoError(t, err)
+	stored := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-scheduler-config"},
+		Data:       map[string]string{filepath.Base(world.SecondScheduler): string(config)},
+	}
+	require.NoError(t, w.Client.Create(w.Ctx, stored))
+	t.Cleanup(func() { require.NoError(t, w.Client.Delete(context.WithoutCancel(w.Ctx), stored)) })
+	found, err = findings(w, me)
+	require.NoError(t, err)
+	assert.Equal(t, cli.OK, found["scheduler profile"].Level, found["scheduler profile"].Message)
+	assert.Contains(t, found["scheduler profile"].Message, "ConfigMap berth-system/berth-scheduler-config")
 }
 
 func TestDoctorNamesWhatIsBroken(t *testing.T) {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -114,6 +115,8 @@ func (l local) start(ctx context.Context, s size) error {
 const (
 	schedulerConfig  = "manifests/scheduler/second-scheduler.yaml"
 	controllerConfig = "manifests/controller/config.yaml"
+	// schedulerConfigMap is what manifests/scheduler calls it.
+	schedulerConfigMap = "berth-scheduler-config"
 )
 
 // build returns the path of a program, empty if there is no configuration for it. It comes before anything is started,
@@ -132,15 +135,32 @@ func (l local) startScheduler(ctx context.Context, c *cluster.Cluster, binary st
 		l.say("%s does not exist: Berth's scheduler is not started.", schedulerConfig)
 		return nil
 	}
-	_, err := c.StartScheduler(ctx, cluster.SchedulerOptions{
-		Binary:     binary,
-		ConfigFile: filepath.Join(l.root, schedulerConfig),
-	})
-	if err != nil {
+	file := filepath.Join(l.root, schedulerConfig)
+	if _, err := c.StartScheduler(ctx, cluster.SchedulerOptions{Binary: binary, ConfigFile: file}); err != nil {
+		return err
+	}
+	if err := publish(ctx, c, file); err != nil {
 		return err
 	}
 	l.say("Berth's scheduler is ready (schedulerName: berth-scheduler).")
 	return nil
+}
+
+// publish stores the scheduler's configuration where kubectl berth finds it, as the manifests do.
+func publish(ctx context.Context, c *cluster.Cluster, file string) error {
+	config, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		return fmt.Errorf("publish the scheduler's configuration: %w", err)
+	}
+	object, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": schedulerConfigMap, "namespace": "berth-system"},
+		"data":     map[string]any{filepath.Base(file): string(config)},
+	})
+	if err != nil {
+		return fmt.Errorf("publish the scheduler's configuration: %w", err)
+	}
+	return c.Apply(ctx, string(object))
 }
 
 func (l local) startController(ctx context.Context, c *cluster.Cluster, binary string) error {
