@@ -277,6 +277,13 @@ const (
 	// ReasonProvisioning is the reason of Rebalancing=True when a placeholder pod holds the room for a replacement, or
 	// waits for it, and no replica was evicted yet.
 	ReasonProvisioning = "Provisioning"
+
+	// ReasonPodsPending is the reason of Rebalancing=False when no replica has to move and some have no node.
+	ReasonPodsPending = "PodsPending"
+
+	// ReasonWaiting is the reason of Rebalancing=False when a workload is not complete: its replicas are being created,
+	// replaced or evaluated.
+	ReasonWaiting = "Waiting"
 )
 
 // CapacityMix says how the replicas of the selected pods' workloads are divided between spot and on-demand nodes.

@@ -182,7 +182,7 @@ func spotAvailable(mine []board.Entry) (c metav1.Condition, ok bool) {
 
 // rebalancing says whether replicas are on the move, and if not, why.
 func rebalancing(mine []board.Entry) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse, Reason: string(rebalance.ReasonOnTarget), Message: "no replica has to move"}
+	c := metav1.Condition{Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse}
 	var on []string
 	for _, e := range mine {
 		for _, m := range e.Moves {
@@ -206,6 +206,7 @@ func rebalancing(mine []board.Entry) metav1.Condition {
 			return c
 		}
 	}
+	c.Reason, c.Message = idle(mine)
 	return c
 }
 

@@ -56,6 +56,14 @@ func entry(name string, on ...capacity.Type) board.Entry {
 	return e
 }
 
+// waiting is a workload whose last replicas are in a place.
+func waiting(e board.Entry, place fleet.Place, n int) board.Entry {
+	for i := range n {
+		e.Group.Seats[len(e.Group.Seats)-1-i].Place = place
+	}
+	return e
+}
+
 // composeOf is compose with what a board says of all workloads of the namespace.
 func composeOf(cm *v1alpha1.CapacityMix, entries []board.Entry, now time.Time) v1alpha1.CapacityMixStatus {
 	b := board.New()
@@ -135,6 +143,9 @@ func TestConditions(t *testing.T) {
 	}{
 		"a mix that governs nothing is satisfied":   {mixOf(), nil, v1alpha1.ConditionSatisfied, want{"True", v1alpha1.ReasonNoWorkloads, "the mix governs no pods"}},
 		"a mix that governs nothing moves nothing":  {mixOf(), nil, v1alpha1.ConditionRebalancing, want{"False", "OnTarget", "no replica has to move"}},
+		"pods that have no node":                    {mixOf(), []board.Entry{exact("a"), waiting(exact("b"), fleet.Pending, 3)}, v1alpha1.ConditionRebalancing, want{"False", v1alpha1.ReasonPodsPending, "no replica is being moved; replicas without a node: 3"}},
+		"pods that go":                              {mixOf(), []board.Entry{waiting(exact("b"), fleet.Departing, 1)}, v1alpha1.ConditionRebalancing, want{"False", v1alpha1.ReasonWaiting, "no replica is being moved; workloads that are not complete: 1"}},
+		"what blocks goes before pods without node": {mixOf(), []board.Entry{waiting(exact("a"), fleet.Pending, 1), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "NoRoom", "Deployment b (b-7d): no room"}},
 		"a mix is accepted":                         {mixOf(), nil, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
 		"all is as it should be":                    {mixOf(), []board.Entry{exact("a"), exact("b")}, v1alpha1.ConditionSatisfied, want{"True", v1alpha1.ReasonExact, "all 2 workloads have exactly their mix"}},
 		"a workload is out of its mix":              {mixOf(), []board.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonOutOfMix, "1 of 2 workloads: Deployment b (b-7d) has 2 spot / 3 on-demand, wants 3 / 2"}},

@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/internal/cli/plan"
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/rebalance"
 )
 
 // States of a workload that follow from its pods alone. Other states are the
@@ -101,7 +102,7 @@ func blockedBy(m *v1alpha1.CapacityMix) string {
 		return ""
 	}
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionRebalancing)
-	if c != nil && c.Status == metav1.ConditionFalse {
+	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != string(rebalance.ReasonOnTarget) { // an older status
 		return c.Reason
 	}
 	for _, w := range m.Status.Workloads {
