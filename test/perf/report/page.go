@@ -52,15 +52,7 @@ func (v *verdict) goalText() string {
 	return fmt.Sprintf("%s %s %s", sign, number(v.limit), v.unit)
 }
 
-func (v *verdict) state() string {
-	switch {
-	case !v.measured:
-		return "not measured"
-	case v.met:
-		return "met"
-	}
-	return "**missed**"
-}
+func (v *verdict) state() string { return string(v.outcome) }
 
 func writeGoals(out io.Writer, verdicts []verdict) error {
 	w := &writer{Writer: out}
@@ -191,7 +183,7 @@ func writeJSON(file string, suites map[string]*bench.Suite, verdicts []verdict) 
 	for i := range verdicts {
 		v := &verdicts[i]
 		j := judged{What: v.what, Goal: v.goalText(), State: strings.Trim(v.state(), "*")}
-		if v.measured {
+		if v.outcome != notMeasured {
 			j.Got = &v.got
 		}
 		p.Goals = append(p.Goals, j)

@@ -34,22 +34,23 @@ func measured(berthTakes float64) *bench.Suite {
 
 func TestAReportNamesGoalsMetAndMissed(t *testing.T) {
 	for name, test := range map[string]struct {
-		takes  float64
-		state  string
-		missed int
+		takes       float64
+		state       string
+		regressions int
 	}{
 		"met":    {0.09, "| against kube-scheduler with no ratio at all (P0), 5,000 nodes | ≤ 0.100 x | 0.090 | met |", 1}, // not at 15,000
-		"missed": {0.11, "| against kube-scheduler with no ratio at all (P0), 5,000 nodes | ≤ 0.100 x | 0.110 | **missed** |", 2},
+		"known":  {0.11, "| against kube-scheduler with no ratio at all (P0), 5,000 nodes | ≤ 0.100 x | 0.110 | missed, a known miss within its bound |", 1},
+		"missed": {0.13, "| against kube-scheduler with no ratio at all (P0), 5,000 nodes | ≤ 0.100 x | 0.130 | **missed** |", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, out := t.TempDir(), t.TempDir()
 			require.NoError(t, measured(test.takes).Save(in))
 			var b strings.Builder
-			missed, err := run(&b, in, out)
+			regressions, err := run(&b, in, out)
 			require.NoError(t, err)
 			assert.Contains(t, b.String(), test.state)
 			assert.Contains(t, b.String(), "| not measured |")
-			assert.Equal(t, test.missed, missed)
+			assert.Equal(t, test.regressions, regressions)
 			page, err := os.ReadFile(filepath.Join(out, "report.md"))
 			require.NoError(t, err)
 			assert.Contains(t, string(page), "### basic/nodes=5000")
@@ -97,10 +98,10 @@ func TestWhatIsNotMeasuredAgainStays(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, suites, 2)
 
-	require.NoError(t, measured(0.11).Save(second))
+	require.NoError(t, measured(0.13).Save(second))
 	_, err = run(&b, second, out)
 	require.NoError(t, err)
-	assert.Contains(t, b.String(), "| 0.110 | **missed** |", "what is measured again takes its place")
+	assert.Contains(t, b.String(), "| 0.130 | **missed** |", "what is measured again takes its place")
 }
 
 func TestNothingMeasuredSaysWhatToDo(t *testing.T) {
