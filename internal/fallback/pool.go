@@ -228,7 +228,12 @@ func (p *Pool) fail(now time.Time, wait time.Duration) {
 }
 
 // Restore takes over the mark of a pod, as a process does that comes to lead.
-func (p *Pool) Restore(m Mark) {
+// The mark may be of a process whose clock was wrong, or forged: it keeps pods
+// from spot for no longer than any failure does.
+func (p *Pool) Restore(now time.Time, wait time.Duration, m Mark) {
+	if latest := wholeSecond(now.Add(mostWaits * atLeast(wait))); m.RetryAt.After(latest) {
+		m.RetryAt = latest
+	}
 	if m.Later(p.mark) {
 		p.mark = m
 	}

@@ -217,11 +217,11 @@ func TestAProcessThatComesToLeadTakesOverTheNewestMark(t *testing.T) {
 		marks = append(marks, before.Choose(now, pod(id)).Mark)
 	}
 	after := &Pool{}
-	after.Restore(Mark{2, now.Add(-wait)})
+	after.Restore(now, wait, Mark{2, now.Add(-wait)})
 	for _, m := range marks {
 		read, err := ParseMark(m.String())
 		require.NoError(t, err)
-		after.Restore(read)
+		after.Restore(now, wait, read)
 	}
 	assert.Equal(t, before.Mark(), after.Mark())
 	assert.Equal(t, Open, after.State(now, wait))
@@ -229,6 +229,18 @@ func TestAProcessThatComesToLeadTakesOverTheNewestMark(t *testing.T) {
 	after.Tries(start, pod("old"))
 	after.Failed(now, pod("old"), true)
 	assert.Equal(t, before.Mark(), after.Mark())
+}
+
+// The mark of a process whose clock is two days ahead, or one that was forged.
+func TestAMarkKeepsPodsFromSpotForNoLongerThanFailuresDo(t *testing.T) {
+	p := &Pool{}
+	p.Restore(start, wait, Mark{Failures: mostFailures, RetryAt: start.Add(48 * time.Hour)})
+	assert.Equal(t, Open, p.State(start, wait))
+	assert.Equal(t, HalfOpen, p.State(start.Add(mostWaits*wait+time.Second), wait))
+	earlier := Mark{Failures: 3, RetryAt: start.Add(wait)}
+	other := &Pool{}
+	other.Restore(start, wait, earlier)
+	assert.Equal(t, earlier, other.Mark(), "one that is not too late stays what it is")
 }
 
 func TestWhatIsCountedCanAlwaysBeRead(t *testing.T) {

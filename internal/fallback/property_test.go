@@ -113,7 +113,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			marked := slices.Contains(values(m.marks), mark)
 			m.pool, m.owed = &Pool{}, map[string]int{}
 			for _, mark := range m.marks {
-				m.pool.Restore(mark)
+				m.pool.Restore(m.now, wait, mark)
 			}
 			for _, p := range m.trying {
 				m.pool.Tries(m.since[p.ID], p)

@@ -29,9 +29,10 @@ const (
 	// leaderGrace is how long a pod that was opened by another process is left alone after this one came to lead: nodes
 	// may have come meanwhile.
 	leaderGrace = 30 * time.Second
-	// nominatedAgain is when a pod that waits for its preempted victims is looked at again, changedAgain one that changed
-	// while it was to be deleted.
-	nominatedAgain, changedAgain = 10 * time.Second, time.Second
+	// nominatedWait is how much longer a pod with a nominated node waits at least.
+	nominatedWait = time.Minute
+	// changedAgain is when a pod is looked at again that changed while it was to be deleted.
+	changedAgain = time.Second
 	// tendAgain is how often it is made up for what no event says: what time and other mixes change.
 	tendAgain = 5 * time.Second
 	// failuresFirst is when a deletion that the API server did not answer is tried again.
@@ -112,7 +113,7 @@ func (f *fallbacks) lead(ctx context.Context) {
 		if mark, ok := fallback.MarkOf(pod.Annotations, string(pod.UID)); ok {
 			if p := f.policyOf(pod); p != nil {
 				f.mu.Lock()
-				f.poolOf(poolKey{pod.Namespace, p.Source}, p.GatedSpotWait).Restore(mark)
+				f.poolOf(poolKey{pod.Namespace, p.Source}, p.GatedSpotWait).Restore(f.clock.Now(), p.GatedSpotWait, mark)
 				f.mu.Unlock()
 			}
 		}
