@@ -192,7 +192,6 @@ func TestWhoIsNotDeletedHoweverLongItWaits(t *testing.T) {
 		"it has a node":                       func(p *corev1.Pod) { p.Spec.NodeName = "node" },
 		"another gate keeps it":               func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated },
 		"no scheduler looked at it yet":       func(p *corev1.Pod) { p.Status.Conditions = nil },
-		"it waits for its victims":            func(p *corev1.Pod) { p.Status.NominatedNodeName = "node" },
 		"it is deleted already":               func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(noon)) },
 		"it has no controller":                func(p *corev1.Pod) { p.OwnerReferences = nil },
 		"its Job would count it as failed":    func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "batch/v1", "Job" },
@@ -220,6 +219,21 @@ func TestWhoIsNotDeletedHoweverLongItWaits(t *testing.T) {
 		}
 		assert.Empty(t, f.deleted)
 	})
+}
+
+// Its victims terminate, or an autoscaler makes the node. Who writes a node there again and again must not keep it from on-demand.
+func TestANominatedPodWaitsForAsLongAgain(t *testing.T) {
+	f := newFallbackFixture(t)
+	pod, _ := f.opened(0)
+	pod = f.waits(pod)
+	pod.Status.NominatedNodeName = "node"
+	f.tell(pod)
+	f.clock.SetTime(noon.Add(spotWait + max(spotWait, nominatedWait) - time.Second))
+	f.look(pod)
+	assert.Empty(t, f.deleted)
+	f.clock.SetTime(f.clock.Now().Add(time.Second))
+	f.look(pod)
+	assert.Len(t, f.deleted, 1)
 }
 
 // The others need not wait for as long, but nobody is made in its place.

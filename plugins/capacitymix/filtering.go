@@ -39,6 +39,8 @@ type cycle struct {
 	attempt ledger.Attempt
 	// settled: slot and type were given to the pod before, by opening its gate.
 	settled bool
+	// nominated: preemption makes room for the pod on a node of its type.
+	nominated bool
 	// wrongType is the reason that Filter gives for nodes of the other type, written when it is first needed.
 	wrongType atomic.Pointer[string]
 	// spread and least are set with the sample, or by PreScore: how the group's
@@ -103,15 +105,14 @@ func (pl *CapacityMix) PreFilter(ctx context.Context, state fwk.CycleState, pod 
 
 // claim takes or confirms the pod's slot.
 func (pl *CapacityMix) claim(pod *corev1.Pod, p *policy.Policy) (*cycle, error) {
-	nominated := pod.Status.NominatedNodeName != ""
+	nominated := pl.nominated(pod)
 	hold, err := pl.hold(pod, p, nominated)
 	if err != nil {
 		return nil, err
 	}
 	group, _ := policy.GroupOf(pod, p)
-	c := &cycle{policy: p, group: group, slot: hold.Slot, wants: p.Mix.TypeOf(hold.Slot), attempt: hold.Attempt}
-	if nominated {
-		// Preemption makes room on a node of the slot's type; nothing else is looked for.
+	c := &cycle{policy: p, group: group, slot: hold.Slot, wants: p.Mix.TypeOf(hold.Slot), attempt: hold.Attempt, nominated: nominated}
+	if nominated { // nothing else is looked for
 		c.attempt.Stage = ledger.StagePreempt
 	}
 	return c, nil
@@ -125,7 +126,7 @@ func (pl *CapacityMix) settledCycle(pod *corev1.Pod, p *policy.Policy, limited c
 	c := &cycle{policy: &final, settled: true, wants: limited, attempt: pl.ledger.AttemptOf(pod.UID)}
 	c.group, _ = policy.GroupOf(pod, p)
 	c.slot, _ = policy.ClaimedSlot(pod)
-	if pod.Status.NominatedNodeName != "" {
+	if c.nominated = pl.nominated(pod); c.nominated {
 		c.attempt.Stage = ledger.StagePreempt
 	}
 	return c

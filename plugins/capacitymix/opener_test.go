@@ -44,7 +44,7 @@ type rapidTB interface {
 }
 
 func (f *fixture) watcher() *watcher {
-	return &watcher{shared: f.plugin.shared, resolver: f.plugin.unhurried, logger: klog.Background(), activate: f.activated.Activate}
+	return newWatcher(f.plugin.shared, klog.Background(), f.activated.Activate)
 }
 
 // open gives a pod its slot as the opener does, and returns the pod as the API server then has it.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
@@ -168,6 +169,7 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 	never := &policy.Policy{}
 	at := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s} }
 	since := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s, NoRoomSince: now} }
+	handed := ledger.Attempt{Stage: ledger.StageType, NoRoomSince: now, Preempting: true}
 	tests := map[string]struct {
 		attempt   ledger.Attempt
 		wants     capacity.Type
@@ -175,6 +177,8 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 		now       time.Time
 		want      next
 		growingTo int
+
+		nominated, terminating bool
 	}{
 		"a sample without room is followed by all nodes": {
 			attempt: at(ledger.StageSample), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: at(ledger.StageType), retry: true, message: "trying all spot nodes next"},
@@ -184,16 +188,16 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 		},
 		"not before the wait is over": {
 			attempt: since(ledger.StageType), wants: capacity.Spot, policy: wait, now: now.Add(9 * time.Second),
-			want: next{attempt: since(ledger.StageType), wake: now.Add(10 * time.Second), message: "waiting for spot, may borrow on-demand in 1s"},
+			want: next{attempt: since(ledger.StageType), wake: now.Add(10 * time.Second), message: "spot has had no capacity for this pod since 1970-01-01T00:16:40Z, on-demand is allowed from 1970-01-01T00:16:50Z"},
 		},
 		"but then": {
 			attempt: since(ledger.StageType), wants: capacity.Spot, policy: wait, now: now.Add(10 * time.Second), want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
 		},
 		"a mix that does not let it borrow leaves it to preemption": {
-			attempt: at(ledger.StageType), wants: capacity.Spot, policy: never, now: now, want: next{attempt: since(ledger.StageType), preempt: true},
+			attempt: at(ledger.StageType), wants: capacity.Spot, policy: never, now: now, want: next{attempt: handed, preempt: true},
 		},
 		"on-demand does not borrow from spot unless told": {
-			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: mayBorrow, now: now, want: next{attempt: since(ledger.StageType), preempt: true},
+			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: mayBorrow, now: now, want: next{attempt: handed, preempt: true},
 		},
 		"on-demand borrows from spot at once when told, spotWaitSeconds or not": {
 			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: &policy.Policy{BorrowSpot: true, SpotWait: time.Hour}, now: now, want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying spot nodes next"},
@@ -211,17 +215,27 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 		},
 		"which is tried again soon": {
 			attempt: since(ledger.StagePreempt), wants: capacity.OnDemand, policy: never, now: now, growingTo: 10,
-			want: next{attempt: since(ledger.StageType), preempt: true, wake: now.Add(aheadAgain)},
+			want: next{attempt: handed, preempt: true, wake: now.Add(2 * time.Second)},
 		},
 		"or borrows for its own": {
 			attempt: since(ledger.StageAhead), wants: capacity.OnDemand, policy: mayBorrow, now: now,
 			want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
 		},
 		"no room to borrow either": {
-			attempt: since(ledger.StageBorrow), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: since(ledger.StageType), preempt: true},
+			attempt: since(ledger.StageBorrow), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: handed, preempt: true},
+		},
+		"a pod that waited says since when it does": {
+			attempt: since(ledger.StageBorrow), wants: capacity.Spot, policy: wait, now: now.Add(time.Minute),
+			want: next{attempt: handed, preempt: true, message: "spot has had no capacity for this pod since 1970-01-01T00:16:40Z"},
+		},
+		"a nominated pod is not nominated any more when its victims are gone": {
+			attempt: since(ledger.StagePreempt), wants: capacity.Spot, policy: mayBorrow, now: now, nominated: true, want: next{attempt: since(ledger.StageType), preempt: true},
+		},
+		"and is while they terminate": {
+			attempt: since(ledger.StagePreempt), wants: capacity.Spot, policy: mayBorrow, now: now, nominated: true, terminating: true, want: next{attempt: handed, preempt: true},
 		},
 		"preemption comes last, and the next attempt begins with all nodes": {
-			attempt: since(ledger.StagePreempt), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: since(ledger.StageType), preempt: true},
+			attempt: since(ledger.StagePreempt), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: handed, preempt: true},
 		},
 	}
 	for name, tc := range tests {
@@ -230,7 +244,7 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 			if noRoomSince.IsZero() {
 				noRoomSince = tc.now
 			}
-			got := after(failure{attempt: tc.attempt, wants: tc.wants, noRoomSince: noRoomSince, now: tc.now, growingTo: tc.growingTo}, tc.policy)
+			got := after(failure{attempt: tc.attempt, wants: tc.wants, noRoomSince: noRoomSince, now: tc.now, growingTo: tc.growingTo, nominated: tc.nominated, terminating: tc.terminating}, tc.policy)
 			assert.Equal(t, tc.want, got)
 		})
 	}
@@ -272,14 +286,64 @@ func TestPostFilterLetsAPodBorrowInItsNextCycle(t *testing.T) {
 
 func TestANominatedPodIsOnlyTriedOnItsType(t *testing.T) {
 	pod := testPod("web", 0)
-	pod.Status.NominatedNodeName = "s"
 	f := newFixture(t, defaultArgs(), twoNodes, pod)
 	f.mix(t, capacityMix("web", 100, 0))
+	for range 2 { // on its type, then on both
+		state, _ := f.filter(t, pod)
+		f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
+	}
+	pod.Status.NominatedNodeName = "s" // by DefaultPreemption, which came next
 	state, got := f.filter(t, pod)
 	assert.Nil(t, got["s"])
 	assert.NotNil(t, got["o"])
 	_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
 	assert.Equal(t, fwk.Unschedulable, status.Code())
+}
+
+func TestAPodThatOthersNominateBorrowsAllTheSame(t *testing.T) {
+	for name, nominated := range map[string]string{"a node of its type": "s", "one of the other type": "o", "one that is not there": "new"} {
+		t.Run(name, func(t *testing.T) {
+			pod := testPod("web", 0)
+			f := newFixture(t, defaultArgs(), twoNodes, pod)
+			f.mix(t, capacityMix("web", 100, 0))
+			borrows := 0
+			for range 9 { // someone writes the status before every attempt
+				pod.Status.NominatedNodeName = nominated
+				state, got := f.filter(t, pod)
+				if got["o"] == nil {
+					borrows++
+				}
+				f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
+			}
+			assert.Equal(t, 3, borrows, "on its type, on both, preemption has its turn")
+		})
+	}
+}
+
+func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {
+	pod, victim, own := testPod("web", 0), testPod("victim", 0), testPod("own", 0)
+	pod.Spec.Priority = new(int32(10))
+	pod.Status.NominatedNodeName = "s"
+	own.Spec.Priority = new(int32(10))
+	own.DeletionTimestamp = new(metav1.NewTime(noon))
+	f := newFixture(t, defaultArgs(), twoNodes, pod)
+	f.mix(t, capacityMix("web", 100, 0))
+	info := f.infos[0].(*framework.NodeInfo)
+	info.AddPod(victim)
+	info.AddPod(own)
+	p, _ := f.plugin.resolver.Resolve(pod)
+	c, err := f.plugin.claim(pod, p)
+	require.NoError(t, err)
+	assert.False(t, c.nominated, "no pod of a lower priority terminates")
+	victim.DeletionTimestamp = new(metav1.NewTime(noon))
+	for range 3 {
+		c, err = f.plugin.claim(pod, p)
+		require.NoError(t, err)
+		assert.True(t, c.nominated, "also in a scheduler that has just started")
+		state := framework.NewCycleState()
+		state.Write(preFilterStateKey, c)
+		f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
+	}
 }
 
 func TestScoreSpreadsSpotPodsOverInterruptionDomains(t *testing.T) {
@@ -430,21 +494,70 @@ func TestMixOnAnOwnerThatTheCachesHaveNotSeenIsRead(t *testing.T) {
 	assert.Equal(t, 1, reads, "once per owner")
 }
 
-func TestTheWaitBeginsWhenThePodWasFirstUnschedulable(t *testing.T) {
-	now := time.Unix(1000, 0)
-	pod := testPod("web", 0)
-	pod.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
-	}}
+func TestTheWaitBeginsWhenNoNodeOfTheTypeHadCapacity(t *testing.T) {
+	now := time.Unix(1000, 0).UTC()
 	for name, tc := range map[string]struct {
 		attempt ledger.Attempt
+		message string
 		want    time.Time
 	}{
-		"the ledger knows":                         {ledger.Attempt{Stage: ledger.StageType, NoRoomSince: now.Add(-time.Second)}, now.Add(-time.Second)},
-		"after a restart the pod's condition does": {ledger.Attempt{Stage: ledger.StageType}, now.Add(-59 * time.Second)},
-		"but not for another type":                 {ledger.Attempt{Stage: ledger.StageType, Anew: true}, now},
+		"the ledger knows":                         {ledger.Attempt{Stage: ledger.StageType, NoRoomSince: now.Add(-time.Second)}, "", now.Add(-time.Second)},
+		"after a restart the pod's condition does": {ledger.Attempt{Stage: ledger.StageType}, "0/3 nodes are available: 3 Insufficient cpu. " + noCapacity(capacity.Spot, now.Add(-30*time.Second)) + ", and more", now.Add(-30 * time.Second)},
+		"but not for another type":                 {ledger.Attempt{Stage: ledger.StageType, Anew: true}, noCapacity(capacity.Spot, now.Add(-30*time.Second)), now},
+		"nor what it says of another type":         {ledger.Attempt{Stage: ledger.StageType}, noCapacity(capacity.OnDemand, now.Add(-30*time.Second)), now},
+		"unschedulable for another reason":         {ledger.Attempt{Stage: ledger.StageType}, `persistentvolumeclaim "data" not found`, now},
+		"a time to come":                           {ledger.Attempt{Stage: ledger.StageType}, noCapacity(capacity.Spot, now.Add(time.Hour)), now},
+		"a time before the pod was unschedulable":  {ledger.Attempt{Stage: ledger.StageType}, noCapacity(capacity.Spot, now.Add(-time.Hour)), now},
+		"no time": {ledger.Attempt{Stage: ledger.StageType}, "spot" + hadNoCapacity + "long", now},
 	} {
-		assert.Equal(t, tc.want, noRoomSince(&cycle{attempt: tc.attempt}, pod, now), name)
+		pod := testPod("web", 0)
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: tc.message, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
+		}}
+		assert.Equal(t, tc.want, noRoomSince(&cycle{attempt: tc.attempt, wants: capacity.Spot}, pod, now), name)
 	}
 	assert.Equal(t, now, noRoomSince(&cycle{attempt: ledger.Attempt{Stage: ledger.StageType}}, testPod("web", 1), now), "a pod that was never unschedulable")
+}
+
+// The symptom: a pod whose claim did not exist for twenty minutes borrowed in its first attempt.
+func TestAPodThatWasUnschedulableForAnotherReasonStillWaitsForSpot(t *testing.T) {
+	pod := testPod("web", 0)
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		Message: `persistentvolumeclaim "data" not found`, LastTransitionTime: metav1.NewTime(time.Now().Add(-20 * time.Minute)),
+	}}
+	f := newFixture(t, defaultArgs(), twoNodes, pod)
+	f.mix(t, capacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(600)) }))
+	state, _ := f.filter(t, pod)
+	_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
+	assert.Contains(t, status.Message(), "on-demand is allowed from")
+}
+
+// A message that changes is a write of the pod's status, and an event, for every attempt.
+func TestTheMessageOfAWaitingPodDoesNotChange(t *testing.T) {
+	pod := testPod("web", 0)
+	waits := func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(86400)) }
+	now := time.Now()
+	attempt := func(f *fixture, at time.Time) string {
+		f.plugin.clock = testingclock.NewFakeClock(at)
+		state, _ := f.filter(t, pod)
+		_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
+		return status.Message()
+	}
+	f := newFixture(t, defaultArgs(), twoNodes, pod)
+	f.mix(t, capacityMix("web", 100, 0, waits))
+	first := attempt(f, now)
+	for i := range 1000 {
+		require.Equal(t, first, attempt(f, now.Add(time.Duration(i)*7*time.Second)))
+	}
+	assert.Len(t, f.plugin.wakeups.timers, 1)
+	f.watcher().forget(pod)
+	assert.Empty(t, f.plugin.wakeups.timers)
+
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: first, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
+	}}
+	again := newFixture(t, defaultArgs(), twoNodes, pod)
+	again.mix(t, capacityMix("web", 100, 0, waits))
+	assert.Equal(t, first, attempt(again, now.Add(time.Hour)), "nor when the scheduler is restarted")
 }

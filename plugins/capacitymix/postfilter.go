@@ -4,9 +4,11 @@ package capacitymix
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -27,7 +29,8 @@ func (pl *CapacityMix) PostFilter(ctx context.Context, state fwk.CycleState, pod
 	}
 	logger := klog.FromContext(ctx)
 	now := pl.clock.Now()
-	f := failure{attempt: c.attempt, wants: c.wants, noRoomSince: noRoomSince(c, pod, now), now: now}
+	f := failure{attempt: c.attempt, wants: c.wants, noRoomSince: noRoomSince(c, pod, now), now: now, nominated: c.nominated}
+	f.terminating = c.nominated && pl.preempting(pod)
 	if !c.settled && (c.attempt.Stage == ledger.StageType || c.attempt.Stage == ledger.StagePreempt) {
 		f.growingTo = pl.growingTo(pod)
 	}
@@ -39,10 +42,13 @@ func (pl *CapacityMix) PostFilter(ctx context.Context, state fwk.CycleState, pod
 		pl.handle.Activate(logger, podsToActivate(pod))
 	}
 	if !n.wake.IsZero() {
-		pl.clock.AfterFunc(n.wake.Sub(now), func() { pl.handle.Activate(logger, podsToActivate(pod)) })
+		pl.wakeups.set(pod, n.wake, n.wake.Sub(now))
 	}
 	if n.preempt && pl.keepPreemptionTo(c, statuses) {
-		return nil, fwk.NewStatus(fwk.Unschedulable)
+		if n.message == "" {
+			return nil, fwk.NewStatus(fwk.Unschedulable)
+		}
+		return nil, fwk.NewStatus(fwk.Unschedulable, n.message)
 	}
 	// Keeps DefaultPreemption, which comes after, from running.
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.message)
@@ -71,9 +77,31 @@ func (pl *CapacityMix) keepPreemptionTo(c *cycle, statuses framework.NodeToStatu
 	return true
 }
 
+// nominated reports whether preemption in this scheduler makes room for a pod on
+// the node that its status names. Others may name a node there too: such a pod
+// is tried like every other one.
+func (pl *CapacityMix) nominated(pod *corev1.Pod) bool {
+	return pod.Status.NominatedNodeName != "" && (pl.ledger.AttemptOf(pod.UID).Preempting || pl.preempting(pod))
+}
+
+// preempting reports whether pods that can have been preempted for a pod are
+// terminating on its nominated node, as DefaultPreemption judges it.
+func (pl *CapacityMix) preempting(pod *corev1.Pod) bool {
+	node, err := pl.handle.SnapshotSharedLister().NodeInfos().Get(pod.Status.NominatedNodeName)
+	if err != nil {
+		return false
+	}
+	priority := corev1helpers.PodPriority(pod)
+	return slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool {
+		other := p.GetPod()
+		return other.DeletionTimestamp != nil && corev1helpers.PodPriority(other) < priority
+	})
+}
+
 // noRoomSince returns since when the pod is known to find no room on its type.
-// The ledger knows unless the scheduler was restarted in between; the pod's
-// condition, which has seconds only, then says when it was first unschedulable.
+// The ledger knows unless the scheduler was restarted in between; then the pod's
+// condition has it, if this plugin wrote it: a pod can have been unschedulable
+// for another reason for long.
 func noRoomSince(c *cycle, pod *corev1.Pod, now time.Time) time.Time {
 	if !c.attempt.NoRoomSince.IsZero() || c.attempt.Stage == ledger.StageSample {
 		return c.attempt.NoRoomSince
@@ -83,10 +111,12 @@ func noRoomSince(c *cycle, pod *corev1.Pod, now time.Time) time.Time {
 	}
 	for i := range pod.Status.Conditions {
 		cond := &pod.Status.Conditions[i]
-		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse && cond.Reason == corev1.PodReasonUnschedulable {
-			if since := cond.LastTransitionTime.Add(time.Second); since.Before(now) {
-				return since
-			}
+		if cond.Type != corev1.PodScheduled || cond.Status != corev1.ConditionFalse || cond.Reason != corev1.PodReasonUnschedulable {
+			continue
+		}
+		since, found := noCapacitySince(cond.Message, c.wants)
+		if found && since.Before(now) && !since.Before(cond.LastTransitionTime.Time) {
+			return since
 		}
 	}
 	return now

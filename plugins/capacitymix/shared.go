@@ -32,6 +32,7 @@ type shared struct {
 	pods        corelisters.PodLister
 	reports     *reports
 	underway    *underway
+	wakeups     *wakeups
 	// inquiry is nil where there is no API server to ask, in unit tests.
 	inquiry *inquiry
 	// opener opens gates, in the process that leads.
@@ -85,12 +86,12 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 		underway:    newUnderway(maxBindings, bindingPatience),
 		shut:        shut,
 	}
+	sh.wakeups = newWakeups(sh.pods, handle.Activate, klog.FromContext(ctx))
 	if sh.opener, err = newOpener(ctx, sh, handle, leads); err != nil {
 		return nil, fmt.Errorf("pluginConfig.%s.args.%w", Name, err)
 	}
-	w := &watcher{shared: sh, logger: klog.FromContext(ctx), activate: sh.opener.activate}
 	sh.unhurried = &policy.Resolver{Prefixes: args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers.listed(), Default: arguments.DefaultPolicy(args)}
-	w.resolver = sh.unhurried
+	w := newWatcher(sh, klog.FromContext(ctx), sh.opener.activate)
 	if config := handle.KubeConfig(); config != nil {
 		client, err := apiclient.New(config)
 		if err != nil {

@@ -3,6 +3,7 @@
 package capacitymix
 
 import (
+	"strings"
 	"time"
 
 	"berth.dev/berth/internal/capacity"
@@ -31,6 +32,9 @@ type failure struct {
 	noRoomSince, now time.Time
 	// growingTo is the size to which a rollout grows the group, 0 if none does.
 	growingTo int
+	// nominated: the pod was tried on the nodes of its type only, since preemption
+	// had chosen one for it; terminating: pods that it preempted are not gone yet.
+	nominated, terminating bool
 }
 
 // after decides what follows when an attempt found no node.
@@ -51,36 +55,78 @@ func after(f failure, p *policy.Policy) next {
 		f.wants = t.Other() // what was tried is the slot of the other type
 		n := afterType(f, p)
 		if n.preempt { // not here: the nodes that were tried are those of the other type
-			n.attempt.Stage, n.retry, n.preempt = ledger.StagePreempt, true, false
+			n = next{attempt: ledger.Attempt{Stage: ledger.StagePreempt, NoRoomSince: f.noRoomSince}, retry: true}
 		}
 		return n
 	default:
-		n := next{attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince}, preempt: true}
+		n := handed(f, p)
+		n.attempt.Preempting = !f.nominated || f.terminating
 		if f.growingTo > 0 {
-			n.wake = f.now.Add(aheadAgain)
+			n.wake = f.now.Add(aheadAgain(f.now.Sub(f.noRoomSince)))
 		}
 		return n
 	}
 }
 
+// handed hands a pod to preemption. What its condition says then is read back by
+// a scheduler that starts, if it matters: by a pod that has to wait.
+func handed(f failure, p *policy.Policy) next {
+	n := next{attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince, Preempting: true}, preempt: true}
+	if wait, allowed := p.MayBorrow(f.wants); allowed && wait > 0 {
+		n.message = noCapacity(f.wants, f.noRoomSince)
+	}
+	return n
+}
+
 // aheadAgain is when a pod of a growing revision that found no room on either
 // type is tried again. Its last attempt looked at one type only, so the queue
-// does not know of room that came on the other meanwhile.
-const aheadAgain = 2 * time.Second
+// does not know of room that came on the other meanwhile. Who waits for long is
+// tried as often as by the back-off of the queue.
+func aheadAgain(waited time.Duration) time.Duration {
+	return min(max(waited/4, 2*time.Second), maxPause)
+}
 
 // afterType decides whether a pod that found no node of its type may borrow.
 func afterType(f failure, p *policy.Policy) next {
 	t := f.wants
-	stay := ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince}
 	wait, allowed := p.MayBorrow(t)
 	if !allowed {
-		return next{attempt: stay, preempt: true}
+		return handed(f, p)
 	}
 	if over := f.noRoomSince.Add(wait); f.now.Before(over) {
-		return next{attempt: stay, wake: over, message: "waiting for " + t.String() + ", may borrow " + t.Other().String() + " in " + over.Sub(f.now).Round(time.Second).String()}
+		return next{
+			attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince}, wake: over,
+			message: noCapacity(t, f.noRoomSince) + ", " + t.Other().String() + " is allowed from " + wholeSecond(over).Format(time.RFC3339),
+		}
 	}
 	return next{
 		attempt: ledger.Attempt{Stage: ledger.StageBorrow, NoRoomSince: f.noRoomSince}, retry: true,
 		message: "trying " + t.Other().String() + " nodes next",
 	}
+}
+
+// hadNoCapacity stands in the condition of a pod that waits for a capacity type,
+// between the type and a time. A scheduler that starts, also of a later version,
+// finds the time by it: the text must not change.
+const hadNoCapacity = " has had no capacity for this pod since "
+
+func noCapacity(t capacity.Type, since time.Time) string {
+	return t.String() + hadNoCapacity + wholeSecond(since).Format(time.RFC3339)
+}
+
+// noCapacitySince finds the time in the message of a condition that noCapacity has written.
+func noCapacitySince(message string, t capacity.Type) (since time.Time, found bool) {
+	begin := t.String() + hadNoCapacity
+	at := strings.LastIndex(message, begin)
+	if at < 0 {
+		return time.Time{}, false
+	}
+	text := message[at+len(begin):]
+	since, err := time.Parse(time.RFC3339, text[:min(len(text), len("2006-01-02T15:04:05Z"))])
+	return since, err == nil
+}
+
+// wholeSecond rounds up: no wait becomes shorter.
+func wholeSecond(t time.Time) time.Time {
+	return t.UTC().Add(time.Second - 1).Truncate(time.Second)
 }

@@ -48,14 +48,10 @@ func (f *fallbacks) look(ctx context.Context, key types.NamespacedName) {
 	if p == nil || !p.BorrowOnDemand {
 		return // a change of its mix comes here again
 	}
-	switch again, due := f.due(pod, p); {
-	case !due:
+	if again, due := f.due(pod, p); !due {
 		if again > 0 {
 			f.queue.AddAfter(key, again)
 		}
-		return
-	case pod.Status.NominatedNodeName != "":
-		f.queue.AddAfter(key, nominatedAgain)
 		return
 	}
 	if why := withoutSuccessor(pod); why != "" {
@@ -82,7 +78,11 @@ func (f *fallbacks) due(pod *corev1.Pod, p *policy.Policy) (again time.Duration,
 		}
 		began := now
 		if since != nil {
-			began, w.since = since.Time, since.Time
+			w.since = since.Time
+			if now.Before(w.since) { // by another process's clock
+				w.since = now
+			}
+			began = w.since
 		}
 		w.notBefore = f.ledSince.Add(min(leaderGrace, p.GatedSpotWait))
 		w.wait = p.GatedSpotWait
@@ -97,6 +97,10 @@ func (f *fallbacks) due(pod *corev1.Pod, p *policy.Policy) (again time.Duration,
 		w.since = now
 	}
 	at := w.since.Add(w.wait)
+	if pod.Status.NominatedNodeName != "" {
+		// The pods that it preempted are terminating, or an autoscaler makes a node for it. That must not last.
+		at = at.Add(max(w.wait, nominatedWait))
+	}
 	if at.Before(w.notBefore) {
 		at = w.notBefore
 	}

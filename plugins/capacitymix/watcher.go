@@ -35,6 +35,13 @@ type watcher struct {
 	resolver *policy.Resolver
 	logger   klog.Logger
 	activate func(klog.Logger, map[string]*corev1.Pod)
+	pacer    *pacer
+}
+
+func newWatcher(sh *shared, logger klog.Logger, activate func(klog.Logger, map[string]*corev1.Pod)) *watcher {
+	w := &watcher{shared: sh, resolver: sh.unhurried, logger: logger, activate: activate}
+	w.pacer = newPacer(w.activateChanged)
+	return w
 }
 
 // watch registers the event handlers, which the gate then waits for, and for
@@ -157,6 +164,9 @@ func (w *watcher) fallback(pod *corev1.Pod) {
 // pod takes over what the API server says of a pod. A pod that is not bound yet
 // is none of the ledger's business until it is scheduled, or its gate was opened.
 func (w *watcher) pod(pod *corev1.Pod) {
+	if pod.Spec.NodeName != "" {
+		w.wakeups.stop(pod.UID)
+	}
 	switch {
 	case !live(pod):
 		w.forget(pod)
@@ -198,6 +208,7 @@ func (w *watcher) observe(pod *corev1.Pod) {
 }
 
 func (w *watcher) forget(pod *corev1.Pod) {
+	w.wakeups.stop(pod.UID)
 	if next := w.ledger.Forget(pod.UID); next != nil {
 		w.activate(w.logger, podsToActivate(next))
 	}
@@ -220,7 +231,7 @@ func (w *watcher) ownerHandler() cache.ResourceEventHandler {
 				w.reobserve(owner)
 			}
 			if !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
-				w.activate(w.logger, podsToActivate(w.ledger.PendingOf(policy.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})...))
+				w.pacer.groupChanged(policy.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -299,5 +310,18 @@ func (w *watcher) regroup(namespace string) {
 			w.pod(pod)
 		}
 	})
-	w.activate(w.logger, podsToActivate(w.ledger.Pending(namespace)...))
+	w.pacer.namespaceChanged(namespace)
+}
+
+// activateChanged wakes the pods that wait of what changed in a namespace.
+func (w *watcher) activateChanged(namespace string, of changes) int {
+	var pods []*corev1.Pod
+	if of.everything {
+		pods = w.ledger.Pending(namespace)
+	}
+	for key := range of.groups {
+		pods = append(pods, w.ledger.PendingOf(key)...)
+	}
+	w.activate(w.logger, podsToActivate(pods...))
+	return len(pods)
 }

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/internal/policy"
+)
+
+func TestAChangeWakesAtOnceAndMoreOfThemAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		woken := map[string]int{}
+		p := newPacer(func(namespace string, _ changes) int {
+			woken[namespace]++
+			return 5000
+		})
+		for range 600 { // ten times a second, for a minute
+			p.namespaceChanged("shop")
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, 6, woken["shop"])
+		p.namespaceChanged("other")
+		assert.Equal(t, 1, woken["other"], "another namespace does not pause")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, map[string]int{"shop": 7, "other": 1}, woken, "the last change is not lost")
+		assert.Empty(t, p.pausing)
+		p.namespaceChanged("shop")
+		assert.Equal(t, 8, woken["shop"], "at once again")
+		time.Sleep(time.Minute)
+	})
+}
+
+// Whatever the order of changes, each one is followed by a wake-up of what it
+// concerns, within the pause, and no namespace is woken for more than it may be.
+func TestNoWakeUpIsLost(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		synctest.Test(t, func(*testing.T) {
+			pods := rapid.IntRange(0, 1000).Draw(rt, "pods")
+			changed, woken := map[policy.GroupKey]time.Time{}, map[policy.GroupKey]time.Time{}
+			groups := []policy.GroupKey{{Namespace: "a", ID: "1"}, {Namespace: "a", ID: "2"}, {Namespace: "b", ID: "1"}}
+			begun, calls := time.Now(), map[string]int{}
+			p := newPacer(func(namespace string, of changes) int {
+				calls[namespace]++
+				for _, key := range groups {
+					if _, has := of.groups[key]; key.Namespace == namespace && (of.everything || has) {
+						woken[key] = time.Now()
+					}
+				}
+				return pods
+			})
+			for range rapid.IntRange(1, 50).Draw(rt, "changes") {
+				key := rapid.SampledFrom(groups).Draw(rt, "group")
+				if rapid.Bool().Draw(rt, "all") {
+					p.namespaceChanged(key.Namespace)
+					for _, k := range groups {
+						if k.Namespace == key.Namespace {
+							changed[k] = time.Now()
+						}
+					}
+				} else {
+					p.groupChanged(key)
+					changed[key] = time.Now()
+				}
+				time.Sleep(time.Duration(rapid.IntRange(0, 3000).Draw(rt, "ms")) * time.Millisecond)
+			}
+			lasted := time.Since(begun)
+			time.Sleep(maxPause)
+			synctest.Wait()
+			for key, at := range changed {
+				assert.False(rt, woken[key].Before(at), "%v", key)
+			}
+			if pause := min(time.Duration(pods)*pausePerPod, maxPause); pause > 0 {
+				for namespace, n := range calls {
+					assert.LessOrEqual(rt, n, int(lasted/pause)+2, namespace)
+				}
+			}
+			time.Sleep(2 * maxPause)
+			synctest.Wait()
+			assert.Empty(rt, p.pausing, fmt.Sprint(groups))
+		})
+	})
+}
