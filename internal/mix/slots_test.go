@@ -98,7 +98,7 @@ func TestSlotsWithHighNumbersStaySmall(t *testing.T) {
 		sets[i].Take(mix.MaxSlot - i)
 		sets[i].Take(0)
 	}
-	assert.Less(t, int64(builders.Heap()-before), int64(1<<20), "heap for 500 sets of 2 slots") //nolint:gosec // the difference is small
+	assert.Less(t, int64(builders.Heap()-before), int64(1<<20), "heap for 500 sets of 2 slots")
 	runtime.KeepAlive(sets)
 }
 
