@@ -30,6 +30,8 @@ var elsewhere = []place{
 	{regexp.MustCompile(`^(curl|grpcurl|TOKEN=)`), "test/integration/services and deploymentwire make the same calls; they need a cluster whose Services can be reached"},
 	{regexp.MustCompile(`^install `), "writes to a folder of the user's"},
 	{regexp.MustCompile(`^kubectl logs -n berth-system POD`), "needs kubelets: test/kind reads the logs of these pods"},
+	{regexp.MustCompile(`^kubectl annotate pod -n shop cache-3 `), "needs a workload of a custom kind: test/integration/moves writes the same annotation"},
+	{regexp.MustCompile(`^kubectl annotate (deployment web|replicaset -l app=web) berth.dev/spot-percent-`), "needs a Deployment with annotations; it is kubectl's own command"},
 	{regexp.MustCompile(`^kubectl berth env (backup|restore)-database `), "test/integration/environments runs them on a database; here none gets ready"},
 }
 
