@@ -20,7 +20,9 @@ const (
 	withinBound outcome = "missed, a known miss within its bound"
 	// withinNoise is a median that is worse by less than the rounds of the run differ.
 	withinNoise outcome = "missed, within the noise of the run"
-	regression  outcome = "**missed**"
+	// disturbed is a median that is worse only with rounds in which others took the processors.
+	disturbed  outcome = "missed, in disturbed rounds"
+	regression outcome = "**missed**"
 )
 
 // known is a bound of a goal that is missed, or not met in every run. Beyond it the gate fails.
@@ -44,17 +46,41 @@ type verdict struct {
 func judge(suites map[string]*bench.Suite) []verdict {
 	var list []verdict
 	for _, g := range goals() {
-		v := verdict{goal: g, got: math.NaN()}
-		if s := suites[g.suite]; s != nil {
-			v.got = g.value(s)
-			if g.rounds != nil {
-				v.spread = halfRange(g.rounds(s))
+		v := g.judge(suites[g.suite])
+		if v.outcome == regression {
+			switch quiet := g.judge(quiet(suites[g.suite])); {
+			case g.rounds == nil: // it is not about time
+			case quiet.outcome == notMeasured:
+				v.outcome = disturbed
+			case quiet.outcome != regression:
+				v = quiet
 			}
 		}
-		v.outcome = v.decide()
 		list = append(list, v)
 	}
 	return list
+}
+
+func (g goal) judge(s *bench.Suite) verdict {
+	v := verdict{goal: g, got: math.NaN()}
+	if s != nil {
+		v.got = g.value(s)
+		if g.rounds != nil {
+			v.spread = halfRange(g.rounds(s))
+		}
+	}
+	v.outcome = v.decide()
+	return v
+}
+
+// quiet is a suite without the rounds that were disturbed.
+func quiet(s *bench.Suite) *bench.Suite {
+	out := *s
+	out.Results = slices.Clone(s.Results)
+	for i := range out.Results {
+		out.Results[i].Rounds = slices.DeleteFunc(slices.Clone(out.Results[i].Rounds), func(r bench.Round) bool { return r.Disturbed })
+	}
+	return &out
 }
 
 func halfRange(of []float64) float64 {
@@ -119,6 +145,8 @@ func writeGate(out io.Writer, verdicts []verdict) (regressions int, err error) {
 			w.printf("known miss: %s: %s, within %s: %s\n", v.what, text, number(v.known.bound), v.known.why)
 		case withinNoise:
 			w.printf("noise: %s: %s, the bound is %s\n", v.what, text, number(v.bound()))
+		case disturbed:
+			w.printf("disturbed: %s: %s, the bound is %s: measure it again with nothing else on the machine\n", v.what, text, number(v.bound()))
 		}
 		if v.loose() {
 			w.printf("hint: %s: %s, its bound of %s can be tightened (test/perf/report/goals.go)\n", v.what, text, number(v.known.bound))

@@ -55,6 +55,35 @@ func TestTheGateFailsForRegressionsOnly(t *testing.T) {
 	}
 }
 
+func TestDisturbedRoundsAloneAreNoRegression(t *testing.T) {
+	const what = "the same, 15,000 nodes"
+	for name, tc := range map[string]struct {
+		disturbed int // of three rounds
+		quietTake float64
+		want      outcome
+	}{
+		"all rounds":                  {disturbed: 3, want: disturbed},
+		"the quiet one is met":        {disturbed: 2, quietTake: 0.01, want: met},
+		"the quiet one is missed too": {disturbed: 2, quietTake: 0.5, want: regression},
+		"none":                        {want: regression, quietTake: 0.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := measured(0.5)
+			r := s.Result("basic/nodes=15000")
+			for i := range r.Rounds {
+				if r.Rounds[i].Disturbed = i < tc.disturbed; !r.Rounds[i].Disturbed {
+					r.Rounds[i].Peers["berth-16"][cpu] = 1000 * tc.quietTake
+				}
+			}
+			for _, v := range judge(map[string]*bench.Suite{"cycle": s}) {
+				if v.what == what && v.limit == 0.08 {
+					assert.Equal(t, tc.want, v.outcome)
+				}
+			}
+		})
+	}
+}
+
 func TestBoundsOfKnownMissesAreWiderThanTheirGoals(t *testing.T) {
 	for _, g := range goals() {
 		if g.known == nil {
