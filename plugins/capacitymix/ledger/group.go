@@ -191,7 +191,7 @@ func (g *group) waiting(r *record) {
 }
 
 // highestPendingAbove returns the pending pod with the highest slot, if that is
-// above the given one.
+// above the given one, of those that were not woken yet.
 func (g *group) highestPendingAbove(slot int) *corev1.Pod {
 	if slot == g.topPending {
 		g.topPending--
@@ -201,7 +201,7 @@ func (g *group) highestPendingAbove(slot int) *corev1.Pod {
 	}
 	var top *record
 	for _, r := range g.members {
-		if r.state == claimed && r.pending != nil && !r.identity && (top == nil || r.pod.Slot > top.pod.Slot) {
+		if r.state == claimed && r.pending != nil && !r.identity && !r.woken && (top == nil || r.pod.Slot > top.pod.Slot) {
 			top = r
 		}
 	}
@@ -213,6 +213,7 @@ func (g *group) highestPendingAbove(slot int) *corev1.Pod {
 	if top.pod.Slot <= slot {
 		return nil
 	}
+	top.woken = true
 	return top.pending
 }
 

@@ -74,6 +74,8 @@ type record struct {
 	domain  int32
 	zone    int32       // the same for its zone
 	pending *corev1.Pod // while claimed or opened: whom to wake
+	// woken: the pod was returned by Forget, and has not claimed since.
+	woken bool
 	// seeks is the type that the pod's own slot is of; while it is tried ahead
 	// of its turn (StageAhead), the slot it holds is of the other type.
 	seeks   capacity.Type
@@ -140,7 +142,7 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 	if r.state != claimed {
 		return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
 	}
-	r.pending = c.Pod
+	r.pending, r.woken = c.Pod, false
 	r.claim(c.Slot, c.Keep)
 	g.waiting(r)
 	return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
@@ -277,7 +279,8 @@ func (r *record) hold(slot int, identity bool) {
 
 // Forget removes a pod that is terminating, finished or deleted. It returns a
 // pending pod that should be tried again because a lower slot than its own is
-// free now, or nil.
+// free now, or nil. A pod is returned once until it claims again: two slots that
+// come free are for two pods.
 func (l *Ledger) Forget(uid types.UID) *corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -286,7 +289,7 @@ func (l *Ledger) Forget(uid types.UID) *corev1.Pod {
 		return nil
 	}
 	g, slot := r.group, r.pod.Slot
-	if r.floating { // its seat, whichever it was, is free
+	if r.floating || r.woken { // its seat, whichever it was, is free; or the slot that it was woken for
 		slot = mix.NoSlot
 	}
 	l.remove(r)

@@ -107,6 +107,29 @@ func TestAWaitingPodMovesDownWhenALowerSlotIsFree(t *testing.T) {
 	assert.Nil(t, l.Forget("d"), "nobody waits at all")
 }
 
+// The symptom: of two pods that wait, one was woken twice, and the other one not.
+func TestEveryFreedSlotWakesAPodOfItsOwn(t *testing.T) {
+	l := newLedger(t)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		claim(t, l, name)
+	}
+	for i, name := range []string{"a", "b"} {
+		require.NoError(t, l.Reserve(types.UID(name), i, "n"))
+	}
+	assert.Equal(t, "d", l.Forget("a").Name)
+	assert.Equal(t, "c", l.Forget("b").Name, "d is on its way")
+	assert.Equal(t, 0, claim(t, l, "d"))
+	assert.Equal(t, 1, claim(t, l, "c"))
+
+	for _, name := range []string{"e", "f"} {
+		claim(t, l, name)
+	}
+	require.NoError(t, l.Reserve("d", 0, "n"))
+	assert.Equal(t, "f", l.Forget("d").Name)
+	assert.Equal(t, "e", l.Forget("f").Name, "who was woken for a slot is gone: another one is")
+	assert.Equal(t, 0, claim(t, l, "e"))
+}
+
 func TestANominatedPodKeepsItsClaim(t *testing.T) {
 	l := newLedger(t)
 	claim(t, l, "a")
