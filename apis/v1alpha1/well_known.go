@@ -33,8 +33,9 @@ const CapacityMixGate = AnnotationPrefix + "/capacity-mix"
 // CapacityTypeAnnotation, MixAnnotation and PodDeletionCostAnnotation.
 const (
 	// ClaimAnnotation says that the pod was given its slot before it had a node: "<UID of the pod>/<capacity type>", where
-	// the type is the one that the pod was limited to. It is the other one than that of its slot where it fell back. A
-	// value with another pod's UID was copied and says nothing.
+	// the type is the one that the pod was limited to. It is the other one than that of its slot where it fell back. On a
+	// pod that got no slot since no scheduler led, GateOpenedNoLeader stands for the type. A value with another pod's UID
+	// was copied and says nothing.
 	ClaimAnnotation = AnnotationPrefix + "/claim"
 
 	// GateOpenedAnnotation says why a gate was opened without a slot: one of the GateOpened reasons.

@@ -35,9 +35,7 @@ func (c *Controller) open(ctx context.Context, p *fleet.Pod) error {
 	case pod.UID != p.UID || pod.DeletionTimestamp != nil || !gates.Has(pod):
 		return nil
 	}
-	patch, err := gates.Patch(pod, func(p *corev1.Pod) {
-		gates.Annotate(p, map[string]string{v1alpha1.GateOpenedAnnotation: v1alpha1.GateOpenedNoLeader})
-	})
+	patch, err := gates.Patch(pod, gates.Release)
 	if err != nil {
 		return fmt.Errorf("open the gate of pod %s/%s: %w", p.Namespace, p.Name, err)
 	}

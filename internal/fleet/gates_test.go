@@ -49,7 +49,7 @@ func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
 			pod: podNamed("p", opened(capacity.Spot), gated), wantGated: true, wantUses: true, wantPinned: true,
 		},
 		"one that was let go for want of a leader": {
-			pod: podNamed("p", annotated(v1alpha1.GateOpenedAnnotation, v1alpha1.GateOpenedNoLeader)), wantUses: true,
+			pod: podNamed("p", gates.Release), wantUses: true,
 		},
 		"one that was let go because it names its type": {
 			pod: podNamed("p", onSpot, annotated(v1alpha1.GateOpenedAnnotation, v1alpha1.GateOpenedPinned)), wantPinned: true,

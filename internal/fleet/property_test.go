@@ -23,6 +23,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/gates"
 	"berth.dev/berth/internal/policy"
 )
 
@@ -138,7 +139,7 @@ func drawPodGate(t *rapid.T, p *corev1.Pod) {
 		opened(limited)(p)
 		annotated(v1alpha1.ClaimAnnotation, "somebody-else/spot")(p)
 	case "let go":
-		annotated(v1alpha1.GateOpenedAnnotation, v1alpha1.GateOpenedNoLeader)(p)
+		gates.Release(p)
 	}
 }
 

@@ -22,10 +22,20 @@ func Has(pod *corev1.Pod) bool {
 }
 
 // Made reports whether a pod was made with the gate, so that its successor will
-// be as well: it has the gate, was opened, or was let go for want of a leader.
+// be as well: it has the gate, was opened, or was released without a slot. What
+// a template says of that does not count: it has no UID.
 func Made(pod *corev1.Pod) bool {
 	_, opened := Opened(pod)
-	return opened || Has(pod) || pod.Annotations[v1alpha1.GateOpenedAnnotation] == v1alpha1.GateOpenedNoLeader
+	return opened || Has(pod) || pod.UID != "" && pod.Annotations[v1alpha1.ClaimAnnotation] == string(pod.UID)+"/"+v1alpha1.GateOpenedNoLeader
+}
+
+// Release has a change of a pod say that its gate is opened without a slot,
+// since no scheduler leads.
+func Release(pod *corev1.Pod) {
+	Annotate(pod, map[string]string{
+		v1alpha1.GateOpenedAnnotation: v1alpha1.GateOpenedNoLeader,
+		v1alpha1.ClaimAnnotation:      string(pod.UID) + "/" + v1alpha1.GateOpenedNoLeader,
+	})
 }
 
 // Opened returns the capacity type that a pod was limited to when its gate was

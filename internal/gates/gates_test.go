@@ -157,3 +157,15 @@ func FuzzOpenedAs(f *testing.F) {
 		}
 	})
 }
+
+// A template can have any annotation, and no UID.
+func TestWhatATemplateSaysDoesNotMakeAPodOneWithTheGate(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p", Annotations: map[string]string{v1alpha1.GateOpenedAnnotation: v1alpha1.GateOpenedNoLeader}}}
+	assert.False(t, gates.Made(pod))
+	pod.Annotations[v1alpha1.ClaimAnnotation] = "other/" + v1alpha1.GateOpenedNoLeader
+	assert.False(t, gates.Made(pod))
+	gates.Release(pod)
+	assert.True(t, gates.Made(pod))
+	_, opened := gates.Opened(pod)
+	assert.False(t, opened, "it has no slot")
+}

@@ -148,7 +148,7 @@ func TestAPlaceholderToleratesWhatTheReplacementWill(t *testing.T) {
 	assert.False(t, tolerates(func(*corev1.Pod) {}), "nobody adds it where there is no gate")
 	assert.True(t, tolerates(func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, od) }), "its own, or the webhook's")
 	assert.True(t, tolerates(func(p *corev1.Pod) { p.Annotations[v1alpha1.ClaimAnnotation] = gates.ClaimOf(p, capacity.Spot) }), "with the gate")
-	assert.True(t, tolerates(func(p *corev1.Pod) { p.Annotations[v1alpha1.GateOpenedAnnotation] = v1alpha1.GateOpenedNoLeader }), "its successor will have the gate again")
+	assert.True(t, tolerates(gates.Release), "its successor will have the gate again")
 }
 
 func TestDevicesByClaimCannotBeHeld(t *testing.T) {
