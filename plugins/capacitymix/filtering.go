@@ -73,7 +73,13 @@ func (pl *CapacityMix) PreFilter(ctx context.Context, state fwk.CycleState, pod 
 	if err := pl.wait(ctx); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
+	misses := pl.controllers.misses.Load()
 	p, invalid := pl.resolver.Resolve(pod)
+	if pl.controllers.misses.Load() != misses && pl.unread(pod) {
+		// Its owner was known when it was queued, and is not any more.
+		pl.inquiry.hold(pod)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonAsking)
+	}
 	if len(invalid) > 0 {
 		pl.reports.invalidAnnotations(pod, invalid)
 	}

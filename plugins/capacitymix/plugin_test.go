@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -470,28 +469,6 @@ func TestQueueingHints(t *testing.T) {
 			assert.Equal(t, tc.want, got)
 		})
 	}
-}
-
-func TestMixOnAnOwnerThatTheCachesHaveNotSeenIsRead(t *testing.T) {
-	pod := testPod("web", 0)
-	pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "apps/v1", "ReplicaSet"
-	f := newFixture(t, defaultArgs(), twoNodes, pod)
-	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Annotations: map[string]string{v1alpha1.SpotPercentAnnotation: "100%"}}}
-	// In the API, not in the cache: the watch of this fake is stopped by then.
-	f.plugin.controllers.replicaSets = emptyReplicaSets()
-	require.NoError(t, f.client.Tracker().Add(rs))
-	for range 3 {
-		_, got := f.filter(t, pod)
-		assert.Nil(t, got["s"])
-		assert.NotNil(t, got["o"])
-	}
-	reads := 0
-	for _, a := range f.client.Actions() {
-		if a.GetVerb() == "get" && a.GetResource().Resource == "replicasets" {
-			reads++
-		}
-	}
-	assert.Equal(t, 1, reads, "once per owner")
 }
 
 func TestTheWaitBeginsWhenNoNodeOfTheTypeHadCapacity(t *testing.T) {

@@ -11,11 +11,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/lru"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -24,28 +27,29 @@ import (
 type questions struct {
 	*inquiry
 	asked    chan string
-	answers  chan []v1alpha1.CapacityMix
+	answers  chan []listed
 	fail     error
 	released chan map[string]*corev1.Pod
 }
 
 func newQuestions(t *testing.T) *questions {
-	q := &questions{asked: make(chan string, 100), answers: make(chan []v1alpha1.CapacityMix, 100), released: make(chan map[string]*corev1.Pod, 100)}
-	q.inquiry = &inquiry{
-		ask: func(ctx context.Context, namespace string) ([]v1alpha1.CapacityMix, error) {
-			q.asked <- namespace
-			select {
-			case a := <-q.answers:
-				return a, q.fail
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		},
-		activate: func(_ klog.Logger, pods map[string]*corev1.Pod) { q.released <- pods },
-		ctx:      t.Context(), owners: lru.New(10),
-		waiting: map[string]map[types.UID]*corev1.Pod{}, heard: map[types.NamespacedName]int64{},
+	q := &questions{asked: make(chan string, 100), answers: make(chan []listed, 100), released: make(chan map[string]*corev1.Pod, 100)}
+	q.inquiry = newInquiry(t.Context(), noControllers(), fake.NewClientset(), func(_ klog.Logger, pods map[string]*corev1.Pod) { q.released <- pods })
+	q.list = func(ctx context.Context, namespace string) ([]listed, error) {
+		q.asked <- namespace
+		select {
+		case a := <-q.answers:
+			return a, q.fail
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	return q
+}
+
+// noControllers are caches that have seen nothing.
+func noControllers() *controllers {
+	return newControllers(informers.NewSharedInformerFactory(fake.NewClientset(), 0), nil)
 }
 
 // next returns the names of the pods that are released next.
@@ -79,30 +83,45 @@ func TestPodsOfANamespaceShareAQuestionThatBeganAfterThem(t *testing.T) {
 	}
 	q.answers <- nil
 	assert.Equal(t, []string{"shop/a"}, q.next(t))
-	assert.True(t, q.answered("first"))
-	assert.False(t, q.answered("second"))
+	assert.True(t, q.answered("shop", "first"))
+	assert.False(t, q.answered("shop", "second"))
 	<-q.asked
 	q.answers <- nil
 	assert.Len(t, q.next(t), 20)
-	assert.True(t, q.answered("second"))
+	assert.True(t, q.answered("shop", "second"))
 	assert.Empty(t, q.asked, "two questions for 21 pods")
 }
 
 func TestPodsAreHeldUntilTheWatchBringsTheMixesThatExist(t *testing.T) {
 	q := newQuestions(t)
-	cm := v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 2}}
+	cm := v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Generation: 2}}
+	list := []listed{{name: "web", uid: "web", generation: 2}}
 	old := cm
 	old.Generation = 1
 	q.hear(&old)
 	q.hold(ownedPod("a", "first"))
-	q.answers <- []v1alpha1.CapacityMix{cm}
+	q.answers <- list
 	<-q.asked
-	assert.False(t, q.hasHeard([]v1alpha1.CapacityMix{cm}))
+	assert.False(t, q.hasHeard("shop", list))
 	assert.Empty(t, q.released)
 	q.hear(&cm)
 	assert.Equal(t, []string{"shop/a"}, q.next(t))
+	require.Eventually(t, func() bool { q.mu.Lock(); defer q.mu.Unlock(); return len(q.waiting) == 0 }, 10*time.Second, time.Millisecond)
 	q.forget(&cm)
-	assert.False(t, q.hasHeard([]v1alpha1.CapacityMix{cm}))
+	assert.False(t, q.hasHeard("shop", list))
+}
+
+// It was listed, and deleted before the watch was looked at: nobody waits half a minute for it.
+func TestPodsAreNotHeldForAMixThatIsDeletedDuringTheRound(t *testing.T) {
+	q := newQuestions(t)
+	cm := v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Generation: 1}}
+	q.hold(ownedPod("a", "first"))
+	<-q.asked
+	q.hear(&cm)
+	q.forget(&cm)
+	assert.False(t, q.hasHeard("shop", []listed{{name: "web", uid: "its successor", generation: 1}}))
+	q.answers <- []listed{{name: "web", uid: "web", generation: 1}}
+	assert.Equal(t, []string{"shop/a"}, q.next(t))
 }
 
 func TestPodsAreReleasedWhenNobodyAnswers(t *testing.T) {
@@ -111,12 +130,17 @@ func TestPodsAreReleasedWhenNobodyAnswers(t *testing.T) {
 	q.answers <- nil
 	q.hold(ownedPod("a", "first"))
 	assert.Equal(t, []string{"shop/a"}, q.next(t))
-	assert.True(t, q.answered("first"))
+	assert.True(t, q.answered("shop", "first"))
 }
 
 func TestOnlyTheFirstPodsOfAWorkloadThatNothingGovernsAreHeld(t *testing.T) {
-	f := newFixture(t, defaultArgs(), twoNodes)
+	var known []runtime.Object
+	for _, owner := range []types.UID{"g", "an", "stranger"} {
+		known = append(known, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(owner), UID: owner}})
+	}
+	f := newFixture(t, defaultArgs(), twoNodes, known...)
 	q := newQuestions(t)
+	q.controllers = f.plugin.controllers
 	f.plugin.inquiry = q.inquiry
 	f.mix(t, capacityMix("governed", 50, 0))
 	gate := func(pod *corev1.Pod) bool { return f.plugin.PreEnqueue(t.Context(), pod).IsRejected() }

@@ -33,11 +33,10 @@ type shared struct {
 	reports     *reports
 	underway    *underway
 	wakeups     *wakeups
-	// inquiry is nil where there is no API server to ask, in unit tests.
-	inquiry *inquiry
+	inquiry     *inquiry
 	// opener opens gates, in the process that leads.
 	opener *opener
-	// unhurried resolves from the caches alone.
+	// unhurried resolves for what belongs to no profile, with the default of the first one.
 	unhurried *policy.Resolver
 	// shut is FencedBy's; nil where nothing is fenced.
 	shut func() bool
@@ -80,7 +79,7 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 		classifier:  classifier,
 		ledger:      ledger.New(classifier, args.SpreadSpotOver),
 		mixes:       policy.NewStore(),
-		controllers: newControllers(factory, handle.ClientSet(), args.AnnotationPrefixes),
+		controllers: newControllers(factory, args.AnnotationPrefixes),
 		pods:        factory.Core().V1().Pods().Lister(),
 		reports:     newReports(handle.EventRecorder),
 		underway:    newUnderway(maxBindings, bindingPatience),
@@ -90,14 +89,17 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 	if sh.opener, err = newOpener(ctx, sh, handle, leads); err != nil {
 		return nil, fmt.Errorf("pluginConfig.%s.args.%w", Name, err)
 	}
-	sh.unhurried = &policy.Resolver{Prefixes: args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers.listed(), Default: arguments.DefaultPolicy(args)}
+	sh.unhurried = &policy.Resolver{Prefixes: args.AnnotationPrefixes, Mixes: sh.mixes, Controllers: sh.controllers, Default: arguments.DefaultPolicy(args)}
 	w := newWatcher(sh, klog.FromContext(ctx), sh.opener.activate)
-	if config := handle.KubeConfig(); config != nil {
+	sh.inquiry = newInquiry(ctx, sh.controllers, handle.ClientSet(), sh.opener.activate)
+	if config := handle.KubeConfig(); config != nil { // there is no API server in unit tests
 		client, err := apiclient.New(config)
 		if err != nil {
 			return nil, fmt.Errorf("client for %s: %w", mixResource.CRD(), err)
 		}
-		sh.inquiry = newInquiry(ctx, client, sh.opener.activate)
+		sh.inquiry.list = func(ctx context.Context, namespace string) ([]listed, error) {
+			return listMixes(ctx, client, namespace)
+		}
 	}
 	if leads != nil {
 		go sh.opener.run(ctx, leads)

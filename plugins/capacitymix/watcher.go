@@ -220,7 +220,7 @@ func (w *watcher) ownerHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			owner := obj.(metav1.Object)
-			w.controllers.forget(owner.GetUID())
+			w.controllers.forget(owner)
 			if ordinalStart(owner) != 0 {
 				w.reobserve(owner)
 			}
@@ -236,7 +236,7 @@ func (w *watcher) ownerHandler() cache.ResourceEventHandler {
 		},
 		DeleteFunc: func(obj any) {
 			if owner, ok := perscheduler.Deleted(obj).(metav1.Object); ok {
-				w.controllers.forget(owner.GetUID())
+				w.controllers.forget(owner)
 			}
 		},
 	}
@@ -282,9 +282,7 @@ func (w *watcher) mixHandler() cache.ResourceEventHandler {
 			if cm, ok := perscheduler.Deleted(obj).(*v1alpha1.CapacityMix); ok {
 				w.mixes.Delete(cm.Namespace, cm.Name)
 				w.regroup(cm.Namespace)
-				if w.inquiry != nil {
-					w.inquiry.forget(cm)
-				}
+				w.inquiry.forget(cm)
 			}
 		},
 	}
@@ -295,9 +293,7 @@ func (w *watcher) mixChanged(cm *v1alpha1.CapacityMix) {
 		w.reports.invalidCapacityMix(cm, err)
 	}
 	w.regroup(cm.Namespace)
-	if w.inquiry != nil {
-		w.inquiry.hear(cm)
-	}
+	w.inquiry.hear(cm)
 }
 
 // regroup follows a change of the mixes of a namespace. Slots keep their
