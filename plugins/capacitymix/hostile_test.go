@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
+)
+
+// What one input may take: far above what it takes on a busy machine, and far
+// below what an unbounded number or text takes.
+const (
+	hostileTime = 2 * time.Second
+	hostileHeap = 16 << 20
+)
+
+var (
+	hostileNumbers = rapid.OneOf(
+		rapid.SampledFrom([]string{"", "0", "-1", "-0", "007", "1e9", "NaN", "50%", "1048575", "1048576", "2147483647", "2147483648", "9223372036854775808", strings.Repeat("9", 300)}),
+		rapid.Map(rapid.Int(), strconv.Itoa),
+	)
+	hostileTexts = rapid.OneOf(
+		rapid.SampledFrom([]string{"", "web", "a/b", "\x00", "\xff\xfe", "uid/spot", strings.Repeat("x", 300), strings.Repeat("ä", 128<<10)}),
+		rapid.String(),
+	)
+	hostileValues = rapid.OneOf(hostileNumbers, hostileTexts)
+	hostileInts   = rapid.OneOf(rapid.SampledFrom([]int32{0, 1, -1, 50, 100, 101, math.MaxInt32, math.MinInt32}), rapid.Int32())
+)
+
+// hostilePod is a pod in which everything that a tenant writes is anything.
+func hostilePod(t *rapid.T, i int) *corev1.Pod {
+	pod := testPod("web", i)
+	pod.ResourceVersion = rapid.SampledFrom([]string{"", "1", "x", "18446744073709551616"}).Draw(t, "version")
+	pod.OwnerReferences[0] = metav1.OwnerReference{
+		APIVersion: rapid.SampledFrom([]string{"apps/v1", "batch/v1", "v1", "", "a/b/c", "example.com/v1"}).Draw(t, "api"),
+		Kind:       rapid.SampledFrom([]string{"ReplicaSet", "StatefulSet", "Job", "Deployment", "DaemonSet", "Node", "Set", ""}).Draw(t, "kind"),
+		Name:       hostileTexts.Draw(t, "owner"), UID: types.UID(hostileTexts.Draw(t, "uid")), Controller: new(rapid.Bool().Draw(t, "controller")),
+	}
+	pod.Annotations = map[string]string{}
+	for _, key := range []string{
+		v1alpha1.SpotPercentAnnotation, v1alpha1.MinOnDemandAnnotation, v1alpha1.SlotAnnotation, v1alpha1.ClaimAnnotation, v1alpha1.FallbackAnnotation,
+		v1alpha1.GateOpenedAnnotation, v1alpha1.PodDeletionCostAnnotation, batchv1.JobCompletionIndexAnnotation, desiredReplicasAnnotation,
+	} {
+		if rapid.IntRange(0, 3).Draw(t, "has") == 0 {
+			pod.Annotations[key] = hostileValues.Draw(t, key)
+		}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "claimed") == 0 {
+		pod.Annotations[v1alpha1.ClaimAnnotation] = string(pod.UID) + "/" + rapid.SampledFrom([]string{"spot", "on-demand", "x"}).Draw(t, "type")
+	}
+	for name := range pod.Spec.Containers[0].Resources.Requests {
+		pod.Spec.Containers[0].Resources.Requests[name] = *resource.NewQuantity(rapid.Int64Range(0, math.MaxInt64).Draw(t, "request"), resource.DecimalSI)
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "selectors") {
+		if pod.Spec.NodeSelector == nil {
+			pod.Spec.NodeSelector = map[string]string{}
+		}
+		pod.Spec.NodeSelector[rapid.SampledFrom([]string{"karpenter.sh/capacity-type", "disk", ""}).Draw(t, "key")] = hostileTexts.Draw(t, "value")
+	}
+	pod.Status.NominatedNodeName = rapid.SampledFrom([]string{"", "", "s", "o", "none"}).Draw(t, "nominated")
+	if rapid.Bool().Draw(t, "condition") {
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message:            hostileTexts.Draw(t, "before") + "spot" + hadNoCapacity + hostileTexts.Draw(t, "time"),
+			LastTransitionTime: metav1.Unix(rapid.Int64Range(-1<<40, 1<<40).Draw(t, "since"), 0),
+		}}
+	}
+	return pod
+}
+
+func hostileMix(t *rapid.T) *v1alpha1.CapacityMix {
+	return capacityMix("web", hostileInts.Draw(t, "percent"), hostileInts.Draw(t, "floor"), func(cm *v1alpha1.CapacityMix) {
+		cm.Generation = rapid.Int64().Draw(t, "generation")
+		cm.Spec.MaxSpot = rapid.Ptr(hostileInts, true).Draw(t, "maxSpot")
+		cm.Spec.SpotWaitSeconds = rapid.Ptr(hostileInts, true).Draw(t, "wait")
+		cm.Spec.WhenSpotUnavailable = v1alpha1.WhenSpotUnavailable(rapid.SampledFrom([]string{"", "Wait", "OnDemand", "x"}).Draw(t, "unavailable"))
+	})
+}
+
+// hostileCluster is the plugin that all inputs are given to, one after the other.
+func hostileCluster(t testing.TB) *fixture {
+	f := newFixture(t, defaultArgs(), twoNodes)
+	f.plugin.reports.recorder = func() events.EventRecorder { return &events.FakeRecorder{} }
+	f.plugin.inquiry.activate = func(klog.Logger, map[string]*corev1.Pod) {}
+	return f
+}
+
+// schedule runs a pod through everything that it runs through until it is deleted.
+func (f *fixture) schedule(pod *corev1.Pod, w *watcher) {
+	w.pod(pod)
+	f.plugin.PreEnqueue(f.ctx, pod)
+	for range 6 {
+		state := framework.NewCycleState()
+		if _, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos); !status.IsSuccess() {
+			continue
+		}
+		for _, info := range f.infos {
+			f.plugin.Filter(f.ctx, state, pod, info)
+		}
+		f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
+		f.plugin.PreScore(f.ctx, state, pod, f.infos)
+		f.plugin.Reserve(f.ctx, state, pod, "s")
+		f.plugin.Unreserve(f.ctx, state, pod, "s")
+	}
+	gated := pod.DeepCopy()
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
+	_, _, _ = f.plugin.opener.change(gated)
+	bound := pod.DeepCopy()
+	bound.Spec.NodeName = "s"
+	w.pod(bound)
+}
+
+func (f *fixture) survives(t *rapid.T) {
+	f.known(t)
+	w := f.watcher()
+	w.pacer = newPacer(func(string, changes) int { return 0 })
+	before, began := heap(), time.Now()
+	w.mixChanged(hostileMix(t))
+	var pods []*corev1.Pod
+	for i := range rapid.IntRange(1, 4).Draw(t, "pods") {
+		pod := hostilePod(t, i)
+		f.known(t, pod)
+		pods = append(pods, pod)
+		f.schedule(pod, w)
+	}
+	took := time.Since(began)
+	assert.Less(t, took, hostileTime)
+	assert.Less(t, heap()-before, int64(hostileHeap))
+	for _, pod := range pods {
+		require.NoError(t, f.framework.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(pod))
+		f.plugin.opener.fallbacks.gone(pod.UID)
+		w.forget(pod)
+	}
+	groups, records := f.plugin.ledger.Size()
+	assert.Zero(t, groups+records, "nothing stays of pods that are gone")
+	assert.Empty(t, f.plugin.wakeups.timers)
+}
+
+func TestNoPodAndNoMixTakesMuchTimeOrMemory(t *testing.T) {
+	f := hostileCluster(t)
+	rapid.Check(t, f.survives)
+}
+
+func FuzzHostilePods(f *testing.F) {
+	cluster := hostileCluster(f)
+	f.Fuzz(rapid.MakeFuzz(cluster.survives))
+}
+
+// The condition of a pod is written by whoever may write its status.
+func FuzzNoCapacitySince(f *testing.F) {
+	f.Add("0/3 nodes are available. spot" + hadNoCapacity + "2026-01-01T00:00:00Z, on-demand is allowed")
+	f.Fuzz(func(t *testing.T, message string) {
+		since, found := noCapacitySince(message, capacity.Spot)
+		if found && !strings.Contains(message, since.Format("2006-01-02T15:04")) {
+			t.Errorf("%q holds no %s", message, fmt.Sprint(since))
+		}
+	})
+}
