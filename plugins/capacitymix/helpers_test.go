@@ -8,19 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 
 	"berth.dev/berth/internal/capacity"
 )
 
 func nodeName(prefix string, i int) string { return fmt.Sprintf("%s-%d", prefix, i) }
-
-// emptyReplicaSets is the lister of a cache that has seen nothing.
-func emptyReplicaSets() appslisters.ReplicaSetLister {
-	return appslisters.NewReplicaSetLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}))
-}
 
 // bindingOf is the Binding that an action created.
 func bindingOf(t *testing.T, action clienttesting.Action) *corev1.Binding {

@@ -39,7 +39,7 @@ type reads struct {
 func newReads(t *testing.T, pods ...*corev1.Pod) *reads {
 	t.Helper()
 	r := &reads{fixture: newFixture(t, defaultArgs(), twoNodes, objects(pods...)...), questions: newQuestions(t), owners: map[types.UID]metav1.Object{}}
-	r.plugin.inquiry, r.inquiry.controllers = r.inquiry, r.plugin.controllers
+	r.plugin.inquiry, r.controllers = r.inquiry, r.plugin.controllers
 	r.list = nil
 	r.read = func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
 		r.count.Add(1)
@@ -54,7 +54,7 @@ func newReads(t *testing.T, pods ...*corev1.Pod) *reads {
 
 func (r *reads) preFilter(pod *corev1.Pod) (*cycle, string) {
 	state := framework.NewCycleState()
-	_, status := r.plugin.PreFilter(r.fixture.ctx, state, pod, r.infos)
+	_, status := r.plugin.PreFilter(r.ctx, state, pod, r.infos)
 	return cycleOf(state), status.Message()
 }
 

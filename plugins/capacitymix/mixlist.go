@@ -33,7 +33,7 @@ func listMixes(ctx context.Context, client rest.Interface, namespace string) (mi
 			return nil, err
 		}
 		mixes, next, err = decodeMixes(page, mixes)
-		page.Close() //nolint:errcheck // it was read
+		_ = page.Close() // it was read
 		if err != nil {
 			return nil, fmt.Errorf("decode a list of %s: %w", mixResource.Name, err)
 		}

@@ -43,10 +43,13 @@ func (sh *shared) uncertain(pod *corev1.Pod) bool {
 	if sh.controllers.misses.Load() != misses && sh.unread(pod) {
 		return true
 	}
-	if p != nil && p.Source != policy.SourceDefault || tried(pod) || sh.inquiry.covers(pod) {
-		return false
-	}
-	return sh.inquiry.list != nil && !sh.classifier.Pins(&pod.Spec)
+	return (p == nil || p.Source == policy.SourceDefault) && sh.unlisted(pod)
+}
+
+// unlisted reports whether the mixes of a namespace must be listed before a pod
+// that a mix may steer is tried for the first time.
+func (sh *shared) unlisted(pod *corev1.Pod) bool {
+	return sh.inquiry.list != nil && !tried(pod) && !sh.inquiry.covers(pod) && !sh.classifier.Pins(&pod.Spec)
 }
 
 // unread reports whether the owner of a pod that a mix may steer must be read
