@@ -3,6 +3,8 @@
 package capacitymix
 
 import (
+	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,11 +22,19 @@ func TestAPodHasOneTimerHoweverOftenItIsTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		woken := map[string]int{}
+		var mu sync.Mutex
 		w := newWakeups(corelisters.NewPodLister(pods), func(_ klog.Logger, pods map[string]*corev1.Pod) {
+			mu.Lock()
+			defer mu.Unlock()
 			for name := range pods {
 				woken[name]++
 			}
 		}, klog.Background())
+		seen := func() map[string]int {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(woken)
+		}
 		set := func(pod *corev1.Pod, in time.Duration) { w.set(pod, time.Now().Add(in), in) }
 		stays, leaves, another, unknown := testPod("web", 0), testPod("web", 1), testPod("web", 2), testPod("web", 3)
 		for _, pod := range []*corev1.Pod{stays, leaves, another} {
@@ -45,10 +55,10 @@ func TestAPodHasOneTimerHoweverOftenItIsTried(t *testing.T) {
 
 		time.Sleep(time.Hour - 2*time.Second)
 		synctest.Wait()
-		assert.Empty(t, woken)
+		assert.Empty(t, seen())
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, map[string]int{"shop/web-0": 1}, woken)
+		assert.Equal(t, map[string]int{"shop/web-0": 1}, seen())
 		assert.Empty(t, w.timers)
 
 		set(stays, time.Hour)
@@ -57,6 +67,6 @@ func TestAPodHasOneTimerHoweverOftenItIsTried(t *testing.T) {
 		require.NoError(t, pods.Update(ends))
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		assert.Equal(t, map[string]int{"shop/web-0": 1}, woken, "a pod that is being deleted is not tried")
+		assert.Equal(t, map[string]int{"shop/web-0": 1}, seen(), "a pod that is being deleted is not tried")
 	})
 }
