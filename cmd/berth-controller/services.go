@@ -57,7 +57,7 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) (retune func(*co
 	if err := mgr.Add(s); err != nil {
 		return nil, fmt.Errorf("add the services: %w", err)
 	}
-	return func(c *controller.Configuration) { s.SetTimeouts(&c.Services) }, nil
+	return func(c *controller.Configuration) { s.Retune(&c.Services) }, nil
 }
 
 // tokenKey is the same in all replicas and another in each cluster. It need not be secret: who makes up a token begins a page

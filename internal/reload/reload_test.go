@@ -32,6 +32,7 @@ func TestWhatTakesEffectIsTakenOverAndTheRestIsNamed(t *testing.T) {
 	running.Namespaces, running.Environments.Quota = []string{"shop"}, map[string]string{"cpu": "4"}
 	read.Namespaces, read.Environments.Quota = []string{"shop", "bank"}, map[string]string{"cpu": "4", "memory": "8Gi"}
 	read.DryRun, read.Rebalance.Mode, read.Services.MaxTimeoutSeconds = true, v1alpha1.RebalanceModeOff, 90
+	read.Services.Limits.CallsPerCaller = 7
 	read.Deployments.Features.HPA = new(bool)
 	asItWas := *running
 
@@ -40,6 +41,7 @@ func TestWhatTakesEffectIsTakenOverAndTheRestIsNamed(t *testing.T) {
 	assert.Equal(t, []Change{
 		{"dryRun", false, true},
 		{"rebalance.mode", "Evict", "Off"},
+		{"services.limits.callsPerCaller", int64(100), int64(7)},
 		{"services.maxTimeoutSeconds", int64(60), int64(90)},
 	}, r.TakeEffect)
 	assert.Equal(t, []Change{
@@ -49,6 +51,7 @@ func TestWhatTakesEffectIsTakenOverAndTheRestIsNamed(t *testing.T) {
 	}, r.NeedRestart)
 	want := asItWas
 	want.DryRun, want.Rebalance.Mode, want.Services.MaxTimeoutSeconds = true, v1alpha1.RebalanceModeOff, 90
+	want.Services.Limits.CallsPerCaller = 7
 	assert.Equal(t, &want, r.Configuration)
 	assert.Equal(t, &asItWas, running, "it is not changed itself")
 }

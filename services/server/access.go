@@ -30,6 +30,9 @@ import (
 // reviewTimeout bounds one question to the API server about a caller.
 const reviewTimeout = 5 * time.Second
 
+// reviewAgain is for how long the authentication of a call counts.
+const reviewAgain = 50 * time.Second
+
 // Access is one request to the API server, as RBAC names it.
 type Access struct {
 	Verb, Group, Version, Resource, Subresource, Namespace, Name string
@@ -86,14 +89,15 @@ func (r *reviews) authenticate(ctx context.Context, header http.Header, state *t
 	case ok:
 		return response.User, nil
 	case err == nil:
-		return nil, Refuse(codes.Unauthenticated, "who calls is not known: send a bearer token, or a client certificate")
+		e := Refuse(codes.Unauthenticated, "missing credentials: send a bearer token, or a client certificate")
+		e.cheap = true
+		return nil, e
 	case ctx.Err() != nil:
 		return nil, AsError(ctx.Err())
 	case ofRequest(err):
 		return nil, &unavailable{fmt.Errorf("review a caller: %w", err)}
 	}
-	// What is wrong with it is not said: that would help those who try.
-	return nil, Refuse(codes.Unauthenticated, "the bearer token or client certificate is not valid")
+	return nil, errInvalidCaller()
 }
 
 // ofRequest says whether an error is one of asking the API server, and not its answer. Each way to say who calls has an
@@ -138,12 +142,66 @@ func (u *unavailable) Unwrap() []error {
 	return []error{u.error, Refuse(codes.Unavailable, "the API server cannot be asked about the caller now")}
 }
 
-// Authorize returns PERMISSION_DENIED unless the caller of ctx may make the request of the API server. A service asks it
-// for exactly what it is about to do.
-func (s *Server) Authorize(ctx context.Context, a Access) error {
-	caller := callOf(ctx).caller
-	if caller == nil {
-		return Refuse(codes.Unauthenticated, "who calls is not known")
+// credentials are what a caller is authenticated by.
+type credentials struct {
+	header  http.Header
+	tls     *tls.ConnectionState
+	address string
+}
+
+// authenticate returns the caller by the credentials of a call, within the limits on tokens that are not known.
+func (s *Server) authenticate(ctx context.Context, c *call) (user.Info, error) {
+	key, done := c.credentials.address, func(bool, bool) {}
+	if token := bearer(c.credentials.header); token != "" {
+		d := s.tokens.digest(token)
+		var err error
+		if done, err = s.tokens.begin(d, key); err != nil {
+			return nil, err
+		}
+		key = string(d[:])
 	}
-	return s.reviews.authorize(ctx, caller, a)
+	if err := s.limits.reviewing.Take(key, 1); err != nil {
+		done(false, false)
+		return nil, err
+	}
+	defer s.limits.reviewing.Free(key, 1)
+	caller, err := s.reviews.authenticate(ctx, c.credentials.header, c.credentials.tls)
+	done(err == nil, err == nil || AsError(err).Code == codes.Unauthenticated)
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.authenticated = time.Now()
+	}
+	return caller, err
+}
+
+// stillValid authenticates the caller of a long stream again.
+func (s *Server) stillValid(ctx context.Context, c *call) error {
+	c.mu.Lock()
+	fresh := time.Since(c.authenticated) < reviewAgain
+	c.mu.Unlock()
+	if fresh || c.credentials == nil {
+		return nil
+	}
+	caller, err := s.authenticate(ctx, c)
+	if err != nil {
+		return err
+	}
+	if caller.GetName() != c.caller.GetName() {
+		return errInvalidCaller()
+	}
+	return nil
+}
+
+// Authorize returns PERMISSION_DENIED unless the caller of ctx may make the request of the API server. A service checks
+// exactly what it is about to do. For a call that takes long the credentials are reviewed again.
+func (s *Server) Authorize(ctx context.Context, a Access) error {
+	c := callOf(ctx)
+	if c.caller == nil {
+		return Refuse(codes.Unauthenticated, "missing credentials")
+	}
+	if err := s.stillValid(ctx, c); err != nil {
+		return err
+	}
+	return s.reviews.authorize(ctx, c.caller, a)
 }

@@ -31,6 +31,8 @@ type Error struct {
 	Violations []Violation
 	// HTTPStatus overrides the HTTP status that goes with the code.
 	HTTPStatus int
+	// cheap is a refusal for which nothing was requested of the API server: only some of them are logged.
+	cheap bool
 }
 
 // Error returns the code and the message.

@@ -5,7 +5,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime/debug"
 
 	"google.golang.org/grpc"
@@ -21,17 +20,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxReceiveBytes is what is read of a message at all, from callers who are known. Up to it the answer can say that the
-// message is larger than the configuration allows; beyond, the library says RESOURCE_EXHAUSTED.
-const maxReceiveBytes = 32 << 20
-
 // maxSendBytes bounds an answer: a page of the largest objects that there can be is less.
 const maxSendBytes = 64 << 20
 
 func (s *Server) newGRPC() *grpc.Server {
 	g := grpc.NewServer(
-		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto"), int(s.config.MaxRequestBytes)}),
-		grpc.MaxRecvMsgSize(maxReceiveBytes),
+		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
+		grpc.MaxRecvMsgSize(max(int(s.config.MaxRequestBytes), openBody)),
 		grpc.MaxSendMsgSize(maxSendBytes),
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
@@ -56,8 +51,20 @@ func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, ha
 
 func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	defer func() { s.recovered(stream.Context(), recover(), &err) }()
-	return handle(srv, stream)
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	callOf(ctx).onFailure(cancel)
+	return handle(srv, endable{stream, ctx})
 }
+
+// endable is a stream that can be ended before its caller or its time does.
+type endable struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // the interface has a method for it
+}
+
+// Context returns that of the stream.
+func (e endable) Context() context.Context { return e.ctx }
 
 // recovered makes a panic an error of this call. The program goes on: other calls, and the controllers, have no part in it.
 func (s *Server) recovered(ctx context.Context, panicked any, err *error) {
@@ -91,9 +98,6 @@ func Unary[S any, Q any, Req interface {
 		}
 		// Decoding is part of the call: it may panic, and its errors have fields.
 		run := func(ctx context.Context, _ any) (any, error) {
-			if in.tooLarge != "" {
-				return nil, Invalid(Violation{Field: "request", Description: in.tooLarge})
-			}
 			req := Req(new(Q))
 			if err := Decode(in.bytes, req); err != nil {
 				return nil, err
@@ -104,24 +108,13 @@ func Unary[S any, Q any, Req interface {
 	}}
 }
 
-// rawMessage is a request that is not decoded yet: the library would say INTERNAL of one that is malformed.
-type rawMessage struct {
-	bytes []byte
-	// tooLarge says so, and by how much, of a message that is not kept.
-	tooLarge string
-}
+// rawMessage is a request that is not decoded yet: the library would return INTERNAL for one that is malformed.
+type rawMessage struct{ bytes []byte }
 
-type codec struct {
-	encoding.CodecV2
-	most int
-}
+type codec struct{ encoding.CodecV2 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if m, ok := v.(*rawMessage); ok {
-		if n := data.Len(); n > c.most {
-			m.tooLarge = fmt.Sprintf("is %d bytes, more than the %d of maxRequestBytes", n, c.most)
-			return nil
-		}
 		m.bytes = data.Materialize()
 		return nil
 	}

@@ -33,6 +33,18 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "panics_total",
 		Help: "Calls that panicked.",
 	})
+
+	refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "refusals_total",
+		Help: "Calls that were refused, and connections that were closed for a new one, by the limit that was reached.",
+	}, []string{"limit"})
+
+	openConnections = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "connections",
+		Help: "Connections that are open.",
+	})
 )
 
-func init() { metrics.Registry.MustRegister(requests, durations, inFlight, panics) }
+func init() {
+	metrics.Registry.MustRegister(requests, durations, inFlight, panics, refusals, openConnections)
+}

@@ -20,6 +20,8 @@ import (
 const (
 	jsonType   = "application/json"
 	healthPath = "/health"
+	// retryAfter is when a call that met a limit can be tried again, for gRPC as metadata.
+	retryAfter, retrySeconds = "Retry-After", "1"
 )
 
 // Handler answers a REST call. An error becomes the answer, unless something was written.
@@ -78,6 +80,9 @@ func writeError(w http.ResponseWriter, e *Error) {
 	if e.Code == codes.Unauthenticated {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
+	if e.Code == codes.ResourceExhausted {
+		w.Header().Set(retryAfter, retrySeconds)
+	}
 	_ = WriteJSON(w, e.httpStatus(), struct {
 		Code    string      `json:"code"`
 		Message string      `json:"message"`
@@ -99,6 +104,9 @@ func ReadJSON(r *http.Request, into any) error {
 		e := Invalid(Violation{Field: "body", Description: fmt.Sprintf("has more than %d bytes", large.Limit)})
 		e.HTTPStatus = http.StatusRequestEntityTooLarge
 		return e
+	}
+	if limited, ok := errors.AsType[*Error](err); ok {
+		return limited
 	}
 	if err != nil {
 		if r.Context().Err() != nil {

@@ -21,6 +21,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"berth.dev/berth/apis/config/controller"
@@ -37,6 +38,9 @@ const (
 	maxHeaderBytes         = 64 << 10
 	// maxStreams is how many calls a connection may have at a time.
 	maxStreams = 100
+	// frameBytes is the largest frame, for which a connection has a buffer as soon as it is announced; streamBuffer and
+	// connectionBuffer are what is received of bodies before it is read.
+	frameBytes, streamBuffer, connectionBuffer = 16 << 10, 64 << 10, 512 << 10
 
 	healthService = "grpc.health.v1.Health"
 )
@@ -48,13 +52,17 @@ type Server struct {
 	timeouts atomic.Pointer[timeouts]
 	log      logr.Logger
 	reviews  *reviews
-	reach    *reach
+	tokens   *tokens
+	limits   *limits
+	// connections are those of all addresses.
+	connections *connections
+	reach       *reach
 
 	grpc    *grpc.Server
 	health  *health.Server
 	rest    *http.ServeMux
 	routes  map[string]resource
-	methods map[string]map[string]bool // service → method → is it streaming
+	methods map[string]map[string]method // by service and name
 	// openServices are those that anybody may call.
 	openServices map[string]bool
 
@@ -65,8 +73,10 @@ type Server struct {
 // New returns a server that asks an API server about its callers. It reads the certificates, so that a wrong path is an
 // error at the start.
 func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, error) {
-	s := &Server{config: c, log: log, rest: http.NewServeMux(), routes: map[string]resource{}, methods: map[string]map[string]bool{}, openServices: map[string]bool{}}
-	s.SetTimeouts(&c)
+	s := &Server{config: c, log: log, rest: http.NewServeMux(), routes: map[string]resource{}, methods: map[string]map[string]method{}, openServices: map[string]bool{}}
+	s.tokens, s.limits = newTokens(&c, clock.RealClock{}), newLimits(&c)
+	s.connections = &connections{most: s.limits.connections}
+	s.setTimeouts(&c)
 	var err error
 	if c.CertFile != "" {
 		if s.certificate, err = certwatcher.New(c.CertFile, c.KeyFile); err != nil {
@@ -126,8 +136,8 @@ func (s *Server) identify(r *http.Request) *call {
 	service, method, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if methods, served := s.methods[service]; served {
 		c.service = service
-		if streaming, served := methods[method]; served {
-			c.method, c.streaming = method, streaming
+		if how, served := methods[method]; served {
+			c.method, c.streaming, c.clientStream = method, how.streaming, how.clientStream
 		}
 	}
 	return c
@@ -152,9 +162,9 @@ func (s *Server) Start(ctx context.Context) error {
 // Serve is Start, on listeners that it closes at the end.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	for name, info := range s.grpc.GetServiceInfo() {
-		s.methods[name] = map[string]bool{}
+		s.methods[name] = map[string]method{}
 		for _, m := range info.Methods {
-			s.methods[name][m.Name] = m.IsServerStream || m.IsClientStream
+			s.methods[name][m.Name] = method{m.IsServerStream || m.IsClientStream, m.IsClientStream}
 		}
 	}
 	s.served(true)
@@ -175,8 +185,8 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	return err
 }
 
-func (s *Server) serveOn(ctx context.Context, listener net.Listener) error {
-	server := s.httpServer()
+func (s *Server) serveOn(ctx context.Context, accepting net.Listener) error {
+	server, listener := s.httpServer(), &listener{accepting, s.connections}
 	ended := make(chan error, 1)
 	go func() {
 		if s.certificate != nil {
@@ -215,7 +225,11 @@ func (s *Server) httpServer() *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          quiet(s.log),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		ConnContext:       withConnection,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: answerTimeout,
+			MaxReadFrameSize: frameBytes, MaxReceiveBufferPerStream: streamBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
+		},
 	}
 	if s.certificate != nil {
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate.GetCertificate}

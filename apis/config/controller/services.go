@@ -57,8 +57,9 @@ type Services struct {
 	// +optional
 	MaxTimeoutSeconds int32 `json:"maxTimeoutSeconds"`
 
-	// maxStreamSeconds is how long a streaming call may take, and takes that does not say, from 1 to 86400 seconds. Who
-	// calls, and what they may do, is asked once, when it begins. Default: 3600.
+	// maxStreamSeconds is how long a streaming call may take, and takes that sets no deadline, from 1 to 86400 seconds. A
+	// stream of logs checks the caller and their rights again every minute. A stream of health, which needs no
+	// authentication, takes 600 seconds at most. Default: 3600.
 	//
 	// +optional
 	MaxStreamSeconds int32 `json:"maxStreamSeconds"`
@@ -73,6 +74,11 @@ type Services struct {
 	//
 	// +optional
 	TokenCacheSeconds int32 `json:"tokenCacheSeconds"`
+
+	// limits bounds what callers hold at a time.
+	//
+	// +optional
+	Limits ServiceLimits `json:"limits"`
 
 	// resourceLimits is what the service of ResourceLimits needs to know.
 	//
@@ -132,6 +138,7 @@ func defaultServices() Services {
 		MaxStreamSeconds:      3600,
 		MaxRequestBytes:       1 << 20,
 		TokenCacheSeconds:     10,
+		Limits:                defaultServiceLimits(),
 		ResourceLimits:        ResourceLimitService{Namespace: "default"},
 		Deployments:           DeploymentService{Namespace: "default"},
 		Environments:          EnvironmentService{Namespace: "default"},
@@ -158,6 +165,7 @@ func (s *Services) validate(path *field.Path) field.ErrorList {
 	all = append(all, inRange(path.Child("maxStreamSeconds"), s.MaxStreamSeconds, 1, 86400)...)
 	all = append(all, inRange(path.Child("maxRequestBytes"), s.MaxRequestBytes, 1<<10, 1<<24)...)
 	all = append(all, inRange(path.Child("tokenCacheSeconds"), s.TokenCacheSeconds, 1, 300)...)
+	all = append(all, s.Limits.validate(path.Child("limits"))...)
 	all = append(all, named(path.Child("deployments", "namespace"), s.Deployments.Namespace, validation.IsDNS1123Label)...)
 	all = append(all, named(path.Child("environments", "namespace"), s.Environments.Namespace, validation.IsDNS1123Label)...)
 	return append(all, named(path.Child("resourceLimits", "namespace"), s.ResourceLimits.Namespace, validation.IsDNS1123Label)...)

@@ -165,7 +165,7 @@ func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
 		}
 		checked++
 	})
-	require.Equal(t, 37, checked)
+	require.Equal(t, 46, checked)
 }
 
 // visit calls f for every integer field.

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"net"
+	"strconv"
+	"sync"
+)
+
+// connections bounds how many connections are open. A connection that would be one too many closes another on which no
+// authenticated call is in flight, and only if there is none is it closed itself: whoever opens many keeps out nobody.
+type connections struct {
+	most *Limit
+
+	mu     sync.Mutex // guards the rest, and the fields of all connections
+	opened uint64
+	open   int
+	// unknown are the connections that never had an authenticated call, and idle those that had one; the oldest are first.
+	unknown, idle list.List
+}
+
+// connection is an open connection.
+type connection struct {
+	net.Conn
+	all *connections
+	id  string
+	// inFlight is how many authenticated calls it has.
+	inFlight int
+	closed   bool
+	// in and at are the place in unknown or idle, nil while there are calls.
+	in *list.List
+	at *list.Element
+}
+
+// listener admits the connections of another one.
+type listener struct {
+	net.Listener
+	all *connections
+}
+
+// Accept waits for a connection, and admits it.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if admitted := l.all.admit(c); admitted != nil {
+			return admitted, nil
+		}
+		_ = c.Close() // nothing was written
+	}
+}
+
+// admit adds a connection. It returns nil if all others have authenticated calls in flight.
+func (a *connections) admit(c net.Conn) *connection {
+	a.mu.Lock()
+	var victim *connection
+	if a.open >= int(a.most.most.Load()) {
+		refusals.WithLabelValues(a.most.Name).Inc()
+		if victim = a.oldest(); victim == nil {
+			a.mu.Unlock()
+			return nil
+		}
+		victim.remove()
+	}
+	a.open++
+	a.opened++
+	added := &connection{Conn: c, all: a, id: strconv.FormatUint(a.opened, 36)}
+	added.into(&a.unknown)
+	openConnections.Set(float64(a.open))
+	a.mu.Unlock()
+	if victim != nil {
+		_ = victim.Conn.Close() // the peer is not owed anything
+	}
+	return added
+}
+
+func (a *connections) oldest() *connection {
+	for _, l := range []*list.List{&a.unknown, &a.idle} {
+		if front := l.Front(); front != nil {
+			return front.Value.(*connection)
+		}
+	}
+	return nil
+}
+
+// into places a connection at the end of a list, nil is in none.
+func (c *connection) into(l *list.List) {
+	if c.in != nil {
+		c.in.Remove(c.at)
+	}
+	if c.in, c.at = l, nil; l != nil {
+		c.at = l.PushBack(c)
+	}
+}
+
+// remove takes a connection out of the account.
+func (c *connection) remove() {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.into(nil)
+	c.all.open--
+	openConnections.Set(float64(c.all.open))
+}
+
+// Close closes the connection.
+func (c *connection) Close() error {
+	c.all.mu.Lock()
+	c.remove()
+	c.all.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// hold keeps a connection open while an authenticated call is in flight. The result ends that. Nil is a connection that
+// nothing bounds.
+func (c *connection) hold() (release func()) {
+	if c == nil {
+		return func() {}
+	}
+	c.count(1)
+	return func() { c.count(-1) }
+}
+
+func (c *connection) count(n int) {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	c.inFlight += n
+	switch {
+	case c.closed:
+	case c.inFlight > 0:
+		c.into(nil)
+	default:
+		c.into(&c.all.idle)
+	}
+}
+
+type connectionKey struct{}
+
+// withConnection is the ConnContext of the HTTP server.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+func connectionOf(ctx context.Context) *connection {
+	c, _ := ctx.Value(connectionKey{}).(*connection)
+	return c
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+
+	"berth.dev/berth/apis/config/controller"
+)
+
+const (
+	// openBody bounds the body of a call without authentication: the request of health has the name of a service.
+	openBody = 4 << 10
+	// openTimeout bounds such a call, openStreamTimeout such a stream.
+	openTimeout, openStreamTimeout = 5 * time.Second, 10 * time.Minute
+	// answerTimeout bounds writing a refusal, and sendTimeout a message of a stream, to a caller that does not read.
+	answerTimeout, sendTimeout = 5 * time.Second, 30 * time.Second
+	// callerBodies is how many of the largest bodies, and at least callerBytes, are kept for a caller at a time, and
+	// allBodies how many times that for all callers.
+	callerBodies, callerBytes, allBodies = 2, 8 << 20, 4
+	// answersPerConnection is how many refusals are written to a connection at a time, and answers to all. What is beyond
+	// is reset without an answer: it belongs to a peer that does not read.
+	answersPerConnection, answers = 32, 1024
+	// logsPerSecond is how many refusals that cost nothing are logged.
+	logsPerSecond = 10
+)
+
+// limits are what callers are held to. The fields of the configuration can change while the server runs.
+type limits struct {
+	connections *Limit
+	// calls and streams in flight by user, and open calls by address.
+	calls, streams, open *Pool
+	// reviewing are the calls whose caller is being authenticated, by token or address.
+	reviewing *Pool
+	// bytes are those of bodies that are kept, by user or address.
+	bytes *Pool
+	// answers are the refusals that are being written, by connection.
+	answers *Pool
+	// logged bounds the lines about calls that cost nothing.
+	logged *rate.Limiter
+}
+
+func newLimits(c *controller.Services) *limits {
+	field := func(name string) *Limit { return NewLimit("services.limits."+name, 0) }
+	perCaller := max(callerBytes, callerBodies*int(c.MaxRequestBytes))
+	l := &limits{
+		connections: field("connections"),
+		calls:       NewPool("calls in flight", field("calls"), field("callsPerCaller")),
+		streams:     NewPool("streams in flight", field("streams"), field("streamsPerCaller")),
+		open:        NewPool("calls in flight without authentication", field("openCalls"), field("openCallsPerAddress")),
+		bytes:       NewPool("bytes of requests in flight", NewLimit("bytes", allBodies*perCaller), NewLimit("bytesPerCaller", perCaller)),
+		answers:     NewPool("refusals in flight", NewLimit("refusals", answers), NewLimit("refusalsPerConnection", answersPerConnection)),
+		logged:      rate.NewLimiter(logsPerSecond, 10*logsPerSecond),
+	}
+	l.reviewing = NewPool("calls in authentication", l.calls.total, l.calls.perKey)
+	l.set(&c.Limits)
+	return l
+}
+
+func (l *limits) set(c *controller.ServiceLimits) {
+	l.connections.most.Store(int64(c.Connections))
+	l.calls.total.most.Store(int64(c.Calls))
+	l.calls.perKey.most.Store(int64(c.CallsPerCaller))
+	l.streams.total.most.Store(int64(c.Streams))
+	l.streams.perKey.most.Store(int64(c.StreamsPerCaller))
+	l.open.total.most.Store(int64(c.OpenCalls))
+	l.open.perKey.most.Store(int64(c.OpenCallsPerAddress))
+}
+
+// addressOf is the source address that a request counts for: of IPv6 the network of 64 bits, which one host can have.
+func addressOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	ip = ip.Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	network, _ := ip.Prefix(64) // every IPv6 address has one
+	return network.String()
+}
+
+// admit takes what a call holds while it is in flight. The result gives it back.
+func (s *Server) admit(c *call, address string) (leave func(), err error) {
+	pool, key := s.limits.calls, address
+	switch {
+	case s.open(c):
+		pool = s.limits.open
+	case c.streaming:
+		pool = s.limits.streams
+	}
+	if c.caller != nil {
+		key = c.caller.GetName()
+	}
+	if err := pool.Take(key, 1); err != nil {
+		return nil, err
+	}
+	c.bytes = &account{pool: s.limits.bytes, key: key}
+	return func() {
+		pool.Free(key, 1)
+		c.bytes.close()
+	}, nil
+}
+
+// tooLarge refuses a body.
+func tooLarge(description string) *Error {
+	return &Error{
+		Code: codes.InvalidArgument, HTTPStatus: http.StatusRequestEntityTooLarge, Message: "request: " + description,
+		Violations: []Violation{{Field: "request", Description: description}},
+	}
+}

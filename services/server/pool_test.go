@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/http/httptest"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	testingclock "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/config/controller"
+)
+
+func TestAPoolNeverHoldsMoreThanItsLimits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total, perKey := rapid.IntRange(1, 10).Draw(t, "total"), rapid.IntRange(1, 10).Draw(t, "perKey")
+		p := NewPool("things", NewLimit("all", total), NewLimit("each", perKey))
+		held, all := map[string]int{}, 0
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			key, n := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"), rapid.IntRange(1, 4).Draw(t, "n")
+			if rapid.Bool().Draw(t, "take") {
+				fits := all+n <= total && held[key]+n <= perKey
+				err := p.Take(key, n)
+				require.Equal(t, fits, err == nil)
+				if fits {
+					held[key], all = held[key]+n, all+n
+				} else {
+					require.Equal(t, codes.ResourceExhausted, AsError(err).Code)
+				}
+			} else if n <= held[key] {
+				p.Free(key, n)
+				held[key], all = held[key]-n, all-n
+			}
+		}
+		for key, n := range held {
+			p.Free(key, n)
+		}
+		require.Zero(t, p.used)
+		require.Empty(t, p.by, "keys that hold nothing are not kept")
+	})
+}
+
+// pipe is a connection of which the test sees whether it was closed.
+type pipe struct {
+	net.Conn
+	closed bool
+}
+
+func (p *pipe) Close() error {
+	p.closed = true
+	return nil
+}
+
+func TestANewConnectionClosesTheOldestWithoutACall(t *testing.T) {
+	all := &connections{most: NewLimit("connections", 3)}
+	var pipes []*pipe
+	open := func() *connection {
+		p := &pipe{}
+		pipes = append(pipes, p)
+		return all.admit(p)
+	}
+	known, idle, stranger := open(), open(), open()
+	release := known.hold()
+	idle.hold()()
+	require.NotNil(t, open(), "a fourth")
+	assert.Equal(t, []bool{false, false, true, false}, closedOf(pipes), "the stranger goes first")
+	require.NoError(t, stranger.Close(), "closing it again changes nothing")
+	assert.Equal(t, 3, all.open)
+	busy := open()
+	assert.Equal(t, []bool{false, false, true, true, false}, closedOf(pipes), "the other stranger is next")
+	busy.hold()
+	last := open()
+	assert.True(t, pipes[1].closed, "then the one that is idle")
+	last.hold()
+	assert.Nil(t, open(), "all have calls in flight")
+	release()
+	require.NotNil(t, open())
+	assert.True(t, pipes[0].closed)
+	assert.Equal(t, 3, all.open)
+	assert.False(t, pipes[4].closed)
+}
+
+func closedOf(pipes []*pipe) (closed []bool) {
+	for _, p := range pipes {
+		closed = append(closed, p.closed)
+	}
+	return closed
+}
+
+// Whatever connections do, no more are open than may be, and none with a call is closed for another.
+func TestConnectionsStayWithinTheirLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := &connections{most: NewLimit("connections", 4)}
+		type held struct {
+			*connection
+			pipe  *pipe
+			calls []func()
+		}
+		var conns []*held
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			switch step := rapid.IntRange(0, 4).Draw(t, "step"); {
+			case step < 2 || len(conns) == 0:
+				p := &pipe{}
+				if c := all.admit(p); c != nil {
+					conns = append(conns, &held{connection: c, pipe: p})
+				}
+			default:
+				c := rapid.SampledFrom(conns).Draw(t, "connection")
+				switch {
+				case step == 2:
+					c.calls = append(c.calls, c.hold())
+				case step == 3 && len(c.calls) > 0:
+					c.calls[0]()
+					c.calls = c.calls[1:]
+				case step == 4 && len(c.calls) == 0:
+					require.NoError(t, c.Close())
+				}
+			}
+			open := 0
+			for _, c := range conns {
+				if !c.pipe.closed {
+					open++
+				}
+			}
+			require.Equal(t, open, all.open)
+			require.LessOrEqual(t, open, 4)
+		}
+	})
+}
+
+func TestUnknownTokensAreReviewedOnlySoOften(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Unix(1e9, 0))
+	c := controller.Default().Services
+	c.Limits.UnknownTokensPerSecond, c.Limits.UnknownTokensPerSecondPerAddress = 4, 2
+	tk := newTokens(&c, clock)
+	n := 0
+	fresh := func() digest { n++; return tk.digest(string(rune('a' + n))) }
+
+	good := fresh()
+	done, err := tk.begin(good, "10.0.0.1")
+	require.NoError(t, err)
+	again, err := tk.begin(good, "10.0.0.1")
+	require.NoError(t, err, "the same token under review costs nothing more")
+	done(true, true)
+	again(true, true)
+
+	bad := fresh()
+	done, err = tk.begin(bad, "10.0.0.1")
+	require.NoError(t, err)
+	done(false, true)
+	_, err = tk.begin(bad, "10.0.0.1")
+	assert.Equal(t, codes.Unauthenticated, AsError(err).Code, "it is not reviewed again")
+	for range 2 {
+		_, err = tk.begin(fresh(), "10.0.0.1")
+		require.NoError(t, err)
+	}
+	_, err = tk.begin(fresh(), "10.0.0.1")
+	require.ErrorContains(t, err, "services.limits.unknownTokensPerSecondPerAddress is 2")
+	for range 4 {
+		_, err = tk.begin(fresh(), "10.0.0.2")
+		require.NoError(t, err, "another address has tokens of its own")
+	}
+	_, err = tk.begin(fresh(), "10.0.0.3")
+	require.ErrorContains(t, err, "services.limits.unknownTokensPerSecond is 4")
+	for range 100 {
+		_, err = tk.begin(good, "10.0.0.1")
+		require.NoError(t, err, "a token that was valid is always reviewed")
+	}
+	clock.SetTime(clock.Now().Add(11 * time.Second))
+	_, err = tk.begin(bad, "10.0.0.1")
+	require.NoError(t, err, "the answer on a token counts for tokenCacheSeconds")
+
+	// A token that is no longer valid is one of the unknown.
+	done, err = tk.begin(good, "10.0.0.1")
+	require.NoError(t, err)
+	done(false, true)
+	_, err = tk.begin(good, "10.0.0.1")
+	assert.Equal(t, codes.Unauthenticated, AsError(err).Code)
+	// An API server that did not answer has said nothing.
+	other := fresh()
+	done, err = tk.begin(other, "10.0.0.4")
+	require.NoError(t, err)
+	done(false, false)
+	_, err = tk.begin(other, "10.0.0.4")
+	require.NoError(t, err)
+}
+
+func TestAddresses(t *testing.T) {
+	for remote, want := range map[string]string{
+		"10.0.0.1:3000": "10.0.0.1", "[::ffff:10.0.0.1]:3000": "10.0.0.1", "[2001:db8::1:2:3:4]:1": "2001:db8::/64",
+		"[fe80::1%eth0]:1": "fe80::/64", "@": "@", "name:1": "name",
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = remote
+		assert.Equal(t, want, addressOf(r), remote)
+	}
+}
+
+// However the bytes of messages arrive, they are read whole, in as few buffers as they fill, and within their bounds.
+func TestMessagesAreReadWhole(t *testing.T) {
+	const buffer, most = 64, 200
+	rapid.Check(t, func(t *rapid.T) {
+		var sent []byte
+		buffers := 0
+		all := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, most/4), 0, 4).Draw(t, "messages")
+		for _, m := range all {
+			sent = append(binary.BigEndian.AppendUint32(append(sent, 0), uint32(len(m))), m...)
+			buffers += (messageHeader + len(m) + buffer - 1) / buffer
+		}
+		bytesPool := NewPool("bytes", NewLimit("all", 1<<20), NewLimit("each", 1<<20))
+		c := &call{bytes: &account{pool: bytesPool, key: "a"}}
+		m := &messages{body: io.NopCloser(iotest.OneByteReader(bytes.NewReader(sent))), call: c, most: most, total: most, left: 4}
+		var got []byte
+		for {
+			p := make([]byte, buffer)
+			n, err := m.Read(p)
+			got = append(got, p[:n]...)
+			if err != nil {
+				require.ErrorIs(t, err, io.EOF)
+				break
+			}
+			buffers--
+		}
+		require.Equal(t, sent, got)
+		require.Zero(t, buffers)
+		c.bytes.close()
+		require.Empty(t, bytesPool.by)
+		require.ErrorIs(t, c.bytes.take(1), io.ErrClosedPipe)
+	})
+}
+
+func TestMessagesAreBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		sent  string
+		words string
+	}{
+		"a message that is too large": {"\x00\x00\x00\x00\x0b", "is 11 bytes, more than the 10 of calls without authentication"},
+		"too many":                    {"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "more messages than the method takes"},
+		"too much in total":           {"\x00\x00\x00\x00\x06123456\x00\x00\x00\x00\x06", "in total"},
+		"more than all may have":      {"\x00\x00\x00\x00\x0a1234567890", "the limit each is 8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := 1
+			if name == "too much in total" {
+				left = 2
+			}
+			most := 1 << 20
+			if name == "more than all may have" {
+				most = 8
+			}
+			c := &call{bytes: &account{pool: NewPool("bytes", NewLimit("all", most), NewLimit("each", most)), key: "a"}}
+			ended := false
+			c.onFailure(func() { ended = true })
+			m := &messages{body: io.NopCloser(bytes.NewReader([]byte(tc.sent))), call: c, most: 10, total: 10, left: left}
+			_, err := io.ReadAll(io.MultiReader(m))
+			require.ErrorContains(t, err, tc.words)
+			require.True(t, errors.Is(err, c.failed()) && ended)
+			_, more := m.Read(make([]byte, 64))
+			require.Equal(t, err, more, "nothing more is read")
+		})
+	}
+	_, err := (&messages{body: io.NopCloser(bytes.NewReader([]byte("\x00\x00\x00\x00\x05123"))), call: &call{bytes: &account{pool: NewPool("", NewLimit("", 99), NewLimit("", 99))}}, most: 9, total: 9, left: 1}).Read(make([]byte, 64))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "a message that is cut off")
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
+
+	"berth.dev/berth/apis/config/controller"
+)
+
+const (
+	// knownTokens is how many tokens that were valid, and tokens that were not, are remembered by their hashes.
+	knownTokens, invalidTokens = 4096, 8192
+	// tokenAddresses is for how many source addresses unknown tokens are counted.
+	tokenAddresses = 4096
+)
+
+// digest stands for a token: its hash with a key that is new at every start.
+type digest [sha256.Size]byte
+
+// tokens bounds the reviews of tokens that the API server has not called valid before, so that whoever sends random tokens
+// takes no capacity from callers who are known.
+type tokens struct {
+	key   [32]byte
+	clock clock.PassiveClock
+	ttl   time.Duration
+	// known has the digests of tokens that were valid, invalid those that were not, until a time.
+	known, invalid *lru.Cache
+	// fieldAll and fieldAddress are the limits' names.
+	fieldAll, fieldAddress *Limit
+
+	mu sync.Mutex // guards the rest
+	// addresses has the limiters of source addresses.
+	addresses *lru.Cache
+	all       *rate.Limiter
+	// underReview counts the calls of each unknown token that is being reviewed: one review serves them all.
+	underReview map[digest]int
+}
+
+func newTokens(c *controller.Services, clock clock.PassiveClock) *tokens {
+	t := &tokens{
+		clock: clock, ttl: time.Duration(c.TokenCacheSeconds) * time.Second,
+		known: lru.New(knownTokens), invalid: lru.New(invalidTokens), addresses: lru.New(tokenAddresses),
+		fieldAll:     NewLimit("services.limits.unknownTokensPerSecond", 0),
+		fieldAddress: NewLimit("services.limits.unknownTokensPerSecondPerAddress", 0),
+		underReview:  map[digest]int{},
+	}
+	_, _ = rand.Read(t.key[:]) // never fails
+	t.set(&c.Limits)
+	return t
+}
+
+func (t *tokens) set(c *controller.ServiceLimits) {
+	t.fieldAll.most.Store(int64(c.UnknownTokensPerSecond))
+	t.fieldAddress.most.Store(int64(c.UnknownTokensPerSecondPerAddress))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = t.fieldAll.limiter()
+	t.addresses.Clear()
+}
+
+// limiter admits so many a second, and twice as many at once.
+func (l *Limit) limiter() *rate.Limiter {
+	most := l.most.Load()
+	return rate.NewLimiter(rate.Limit(most), int(2*most))
+}
+
+// bearer returns the token of a request as the authenticator reads it, "" if it has none.
+func bearer(header http.Header) string {
+	parts := strings.SplitN(strings.TrimSpace(header.Get("Authorization")), " ", 3)
+	if len(parts) < 2 || !strings.EqualFold(parts[0], "bearer") {
+		return ""
+	}
+	return parts[1]
+}
+
+func (t *tokens) digest(token string) (d digest) {
+	mac := hmac.New(sha256.New, t.key[:])
+	_, _ = mac.Write([]byte(token)) // never fails
+	mac.Sum(d[:0])
+	return d
+}
+
+// errInvalidCaller does not tell what is wrong: that would help those who try.
+func errInvalidCaller() *Error {
+	return Refuse(codes.Unauthenticated, "the bearer token or client certificate is not valid")
+}
+
+// begin decides whether a token may be reviewed. Done must be called with what came of it, and is nil with an error.
+func (t *tokens) begin(d digest, address string) (done func(valid, answered bool), err error) {
+	if _, known := t.known.Get(d); !known {
+		if until, is := t.invalid.Get(d); is && t.clock.Now().Before(until.(time.Time)) {
+			e := errInvalidCaller()
+			e.cheap = true // nothing was asked of the API server
+			return nil, e
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.underReview[d] == 0 {
+			if err := t.charge(address); err != nil {
+				return nil, err
+			}
+		}
+		t.underReview[d]++
+		return func(valid, answered bool) {
+			t.note(d, valid, answered)
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if t.underReview[d]--; t.underReview[d] == 0 {
+				delete(t.underReview, d)
+			}
+		}, nil
+	}
+	return func(valid, answered bool) { t.note(d, valid, answered) }, nil
+}
+
+// note remembers what the API server answered, if it did.
+func (t *tokens) note(d digest, valid, answered bool) {
+	switch {
+	case valid:
+		t.known.Add(d, nil)
+	case answered:
+		t.known.Remove(d)
+		t.invalid.Add(d, t.clock.Now().Add(t.ttl))
+	}
+}
+
+// charge counts a review of an unknown token: for its address first, so that one address does not use up what all have.
+func (t *tokens) charge(address string) error {
+	now := t.clock.Now()
+	var limiter *rate.Limiter
+	if l, there := t.addresses.Get(address); there {
+		limiter = l.(*rate.Limiter)
+	} else {
+		limiter = t.fieldAddress.limiter()
+		t.addresses.Add(address, limiter)
+	}
+	if !limiter.AllowN(now, 1) {
+		return t.fieldAddress.refuse(fmt.Sprintf("unknown bearer tokens from address %s", address))
+	}
+	if !t.all.AllowN(now, 1) {
+		return t.fieldAll.refuse("unknown bearer tokens")
+	}
+	return nil
+}
