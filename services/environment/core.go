@@ -48,7 +48,10 @@ type core struct {
 	summary bool
 	now     func() time.Time
 	// poll is how often those who follow logs look for new containers.
-	poll time.Duration
+	poll  time.Duration
+	looks *sharedLooks
+	// logPool counts the containers whose logs are read.
+	logPool *server.Pool
 }
 
 func (c *core) authorize(ctx context.Context, namespace, name, verb, subresource string) error {

@@ -72,6 +72,7 @@ func newWorld(t testing.TB) (*world, *core) {
 	})
 	require.NoError(t, err)
 	c.poll = 5 * time.Millisecond
+	c.looks = newSharedLooks(c.poll)
 	return w, c
 }
 

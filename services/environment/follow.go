@@ -39,6 +39,8 @@ type follower struct {
 	lines    chan *schedulerv1.GetEnvironmentLogsResponse
 	ended    chan *track
 	failures int
+	// caller is whom the containers count for that are read.
+	caller string
 }
 
 type trackKey struct {
@@ -64,12 +66,17 @@ type track struct {
 
 // follow sends lines until the caller has enough, or the environment is gone.
 func (c *core) follow(ctx context.Context, e *environment, w *wantedLogs, send sender) error {
+	defer c.looks.join(e.UID)()
 	var readers sync.WaitGroup
-	defer readers.Wait()
+	var f *follower
+	defer func() {
+		readers.Wait()
+		c.logPool.Free(f.caller, f.reading)
+	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // before the wait
-	f := &follower{
-		core: c, env: e, wanted: w, tracks: map[trackKey]*track{},
+	f = &follower{
+		core: c, env: e, wanted: w, caller: c.caller(ctx), tracks: map[trackKey]*track{},
 		lines: make(chan *schedulerv1.GetEnvironmentLogsResponse, waitingLines), ended: make(chan *track),
 	}
 	if err := f.look(ctx, &readers, w.tail); err != nil {
@@ -135,7 +142,7 @@ func (f *follower) look(ctx context.Context, readers *sync.WaitGroup, tail int64
 			t = &track{tail: tail}
 			f.tracks[key] = t
 		}
-		if !t.reading && (!t.done || t.of != i.started()) && f.reading < maxStreams {
+		if !t.reading && (!t.done || t.of != i.started()) && f.reading < maxStreams && f.core.logPool.Take(f.caller, 1) == nil {
 			f.begin(ctx, readers, t, &i)
 		}
 	}
@@ -145,19 +152,19 @@ func (f *follower) look(ctx context.Context, readers *sync.WaitGroup, tail int64
 
 // there are the containers that an environment has now.
 func (f *follower) there(ctx context.Context) ([]instance, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	e, err := f.core.find(ctx, f.env.Namespace, f.env.Name)
-	if err != nil {
-		if server.AsError(err).Code == codes.NotFound {
-			err = io.EOF
+	return f.core.looks.there(ctx, f.env.UID, func(ctx context.Context) ([]instance, error) {
+		e, err := f.core.find(ctx, f.env.Namespace, f.env.Name)
+		if err != nil {
+			if server.AsError(err).Code == codes.NotFound {
+				err = io.EOF
+			}
+			return nil, err
 		}
-		return nil, err
-	}
-	if e.UID != f.env.UID {
-		return nil, io.EOF // another one of the same name
-	}
-	return f.core.store.instances(ctx, e)
+		if e.UID != f.env.UID {
+			return nil, io.EOF // another one of the same name
+		}
+		return f.core.store.instances(ctx, e)
+	})
 }
 
 // begin reads a container in a goroutine of its own.
@@ -189,6 +196,7 @@ func (t *track) begin(i *instance) {
 func (f *follower) settle(t *track) error {
 	t.reading = false
 	f.reading--
+	f.core.logPool.Free(f.caller, 1)
 	t.done = t.over && errors.Is(t.err, io.EOF)
 	if e := server.AsError(t.err); e != nil && e.Code == codes.PermissionDenied {
 		return t.err

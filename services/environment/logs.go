@@ -32,6 +32,11 @@ const (
 	maxStreams = 256
 	// opening is how many of them are begun at a time.
 	opening = 8
+	// callerLogs and allLogs are how many containers' logs are read at a time for one caller and for all.
+	callerLogs, allLogs = 512, 1024
+	// recheck is for how long a caller may read logs without being checked again, and maxUnchecked how many times that
+	// while the API server cannot be asked.
+	recheck, maxUnchecked = time.Minute, 5
 )
 
 // wantedLogs is what a call asks for.
@@ -86,10 +91,36 @@ func (c *core) logs(ctx context.Context, namespace string, req *schedulerv1.GetE
 	if err := w.checkComponent(e); err != nil {
 		return err
 	}
+	send = c.whileAllowed(ctx, e, send)
 	if w.follow {
 		return c.follow(ctx, e, w, send)
 	}
 	return c.logsSoFar(ctx, e, w, send)
+}
+
+// whileAllowed sends as long as the caller may read the logs, which is checked again from time to time. An API server that
+// does not answer changes nothing for a while.
+func (c *core) whileAllowed(ctx context.Context, e *environment, send sender) sender {
+	checked, allowed := c.now(), c.now()
+	return func(m *schedulerv1.GetEnvironmentLogsResponse) error {
+		now := c.now()
+		if now.Sub(checked) < recheck {
+			return send(m)
+		}
+		within, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		err := c.authorize(within, e.Namespace, e.Name, "get", "log")
+		if err != nil {
+			code := server.AsError(err).Code
+			if code == codes.PermissionDenied || code == codes.Unauthenticated || now.Sub(allowed) >= maxUnchecked*recheck {
+				return err
+			}
+		}
+		if checked = now; err == nil {
+			allowed = now
+		}
+		return send(m)
+	}
 }
 
 // of are the containers that a call wants the logs of and that have any.
@@ -152,6 +183,11 @@ func (c *core) logsSoFar(ctx context.Context, e *environment, w *wantedLogs, sen
 		return server.Refuse(codes.ResourceExhausted, fmt.Sprintf(
 			"environment %q has %d containers, and the logs of %d can be read at a time: name one in container_name", e.Name, len(wanted), maxStreams))
 	}
+	caller := c.caller(ctx)
+	if err := c.logPool.Take(caller, len(wanted)); err != nil {
+		return err
+	}
+	defer c.logPool.Free(caller, len(wanted))
 	streams, failed := c.store.open(ctx, wanted, w)
 	defer func() {
 		for _, s := range streams {
