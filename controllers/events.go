@@ -19,6 +19,8 @@ import (
 const (
 	// maxEvent is the length that events.k8s.io allows a message. Messages hold names and values that tenants write.
 	maxEvent = 1024
+	// maxName is the length of the longest name of an object.
+	maxName = 253
 	// movesAtOnce and movesPerSecond are above the pace at which the rebalancer evicts pods of one workload.
 	movesAtOnce, movesPerSecond = 1000, 10
 	// rememberedEvents is how many workloads the correlation of events about moves knows, the last ones.
@@ -77,12 +79,20 @@ func (r byReason) AnnotatedEventf(object runtime.Object, annotations map[string]
 	r.of(reason).AnnotatedEventf(object, annotations, kind, reason, format, args...)
 }
 
-// bounded shortens messages.
+// bounded shortens messages, and records nothing about objects that cannot exist:
+// the owner references of pods hold names of any length.
 type bounded struct{ record.EventRecorder }
+
+func exists(object runtime.Object) bool {
+	ref, is := object.(*corev1.ObjectReference)
+	return !is || len(ref.Name) <= maxName && len(ref.Kind) <= maxName && len(ref.APIVersion) <= maxName
+}
 
 // Event implements record.EventRecorder.
 func (b bounded) Event(object runtime.Object, kind, reason, message string) {
-	b.EventRecorder.Event(object, kind, reason, apply.Shorten(message, maxEvent))
+	if exists(object) {
+		b.EventRecorder.Event(object, kind, reason, apply.Shorten(message, maxEvent))
+	}
 }
 
 // Eventf implements record.EventRecorder.

@@ -78,7 +78,7 @@ func Metadata(ctx context.Context, c client.Reader, of *unstructured.Unstructure
 // Shorten cuts a text to so many bytes, as the API allows it, and says by three dots that it did.
 func Shorten(text string, length int) string {
 	if len(text) <= length {
-		return text
+		return strings.ToValidUTF8(text, "")
 	}
 	return strings.ToValidUTF8(text[:length-3], "") + "..."
 }

@@ -150,7 +150,7 @@ func (c *Collector) add(s *sums, e *board.Entry) {
 	pending, departing, _ := g.Counts()
 	s.spot, s.onDemand, s.unknown = s.spot+a.Spot, s.onDemand+a.OnDemand, s.unknown+a.Unknown
 	s.wantSpot, s.wantOnDemand = s.wantSpot+m.Spot(g.Replicas), s.wantOnDemand+m.OnDemand(g.Replicas)
-	s.pending, s.departing, s.moving = s.pending+pending, s.departing+departing, s.moving+len(e.Moves)
+	s.pending, s.departing, s.moving = s.pending+pending, s.departing+departing, s.moving+moving(e)
 	s.deviation += len(g.WrongSide())
 	s.holding += len(e.Placeholders)
 	if !e.WrongSince.IsZero() {

@@ -17,7 +17,15 @@ import (
 	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/controllers/board"
 	"berth.dev/berth/internal/fallback"
+	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/rebalance"
+)
+
+// What a status holds of the names that tenants write. The owner references of pods hold names and kinds of any length.
+const (
+	maxKind, maxName, maxMessage = 63, 253, 1024
+	// listed is how many names a message has, and named how many workloads the message of Satisfied describes.
+	listed, named = 5, 3
 )
 
 // compose returns the status of a mix from what is wrong with its spec, the
@@ -50,7 +58,7 @@ func compose(cm *v1alpha1.CapacityMix, invalid error, mine []board.Entry, others
 	for _, c := range conditions {
 		c.ObservedGeneration = cm.Generation
 		c.LastTransitionTime = metav1.NewTime(now)
-		c.Message = apply.Shorten(c.Message, 1024)
+		c.Message = apply.Shorten(c.Message, maxMessage)
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 	return s
@@ -69,9 +77,9 @@ func byNeed(a, b board.Entry) int {
 }
 
 func plus(sum *v1alpha1.ReplicaSplit, s v1alpha1.ReplicaSplit) {
-	sum.Spot += s.Spot
-	sum.OnDemand += s.OnDemand
-	sum.Unknown += s.Unknown
+	sum.Spot = number(int(sum.Spot) + int(s.Spot))
+	sum.OnDemand = number(int(sum.OnDemand) + int(s.OnDemand))
+	sum.Unknown = number(int(sum.Unknown) + int(s.Unknown))
 }
 
 // workload says how one workload stands.
@@ -80,16 +88,33 @@ func workload(e *board.Entry) v1alpha1.WorkloadMix {
 	m, c := g.Policy.Mix, g.Actual()
 	pending, departing, _ := g.Counts()
 	w := v1alpha1.WorkloadMix{
-		Kind: apply.Shorten(g.Workload.Kind, 63), Name: g.Workload.Name, Revision: g.Workload.Revision, Replicas: number(g.Replicas),
+		Kind: apply.Shorten(g.Workload.Kind, maxKind), Name: apply.Shorten(g.Workload.Name, maxName), Revision: apply.Shorten(g.Workload.Revision, maxName),
+		Replicas: number(g.Replicas),
 		Desired:  v1alpha1.ReplicaSplit{Spot: number(m.Spot(g.Replicas)), OnDemand: number(m.OnDemand(g.Replicas))},
 		Actual:   v1alpha1.ReplicaSplit{Spot: number(c.Spot), OnDemand: number(c.OnDemand), Unknown: number(c.Unknown)},
 		Borrowed: number(g.Borrowed()), Pending: number(pending), Departing: number(departing),
 		OutOfMixSince: timeOf(e.WrongSince), FailedMoves: e.Failures, RetryTime: timeOf(e.RetryAt),
 	}
 	if reason, message := blocked(e); reason != "" {
-		w.Blocked = &v1alpha1.BlockedMove{Reason: string(reason), Message: apply.Shorten(message, 1024)}
+		w.Blocked = &v1alpha1.BlockedMove{Reason: string(reason), Message: apply.Shorten(message, maxMessage)}
 	}
 	return w
+}
+
+// nameOf names a workload in a message.
+func nameOf(g *fleet.Group) string {
+	w := g.Workload
+	w.Kind, w.Name, w.Revision = apply.Shorten(w.Kind, maxKind), apply.Shorten(w.Name, maxName), apply.Shorten(w.Revision, maxName)
+	return w.String()
+}
+
+// some joins the first names of a list, and counts the others.
+func some(names []string) string {
+	text := strings.Join(names[:min(len(names), listed)], ", ")
+	if more := len(names) - listed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // number is a count of replicas as the API has it.
@@ -100,10 +125,19 @@ func blocked(e *board.Entry) (rebalance.Reason, string) {
 	switch {
 	case e.Verdict.Reason == rebalance.ReasonOnTarget || e.Verdict.Reason == rebalance.ReasonMove || e.Verdict.Reason == "":
 		return "", ""
-	case len(e.Moves)+len(e.Placeholders) > 0:
+	case moving(e)+len(e.Placeholders) > 0:
 		return "", "" // it is not blocked, it is at work
 	}
 	return e.Verdict.Reason, e.Verdict.Message
+}
+
+// moving counts the replicas of a workload that were evicted and are about to be
+// replaced: an owner that has ended replaces none.
+func moving(e *board.Entry) int {
+	if e.Group.Ended {
+		return 0
+	}
+	return len(e.Moves)
 }
 
 // timeOf drops what a status does not keep, so that what was written compares equal.
@@ -123,7 +157,7 @@ func accepted(invalid error, others []string) metav1.Condition {
 	if len(others) > 0 {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonConflict,
-			Message: fmt.Sprintf("pods that this mix selects are governed by an older one: %s", strings.Join(others, ", ")),
+			Message: fmt.Sprintf("pods that this mix selects are governed by an older one: %s", some(others)),
 		}
 	}
 	return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: "the pods that this mix selects follow it"}
@@ -136,22 +170,26 @@ func satisfied(mine []board.Entry) metav1.Condition {
 		c.Reason, c.Message = v1alpha1.ReasonNoWorkloads, "the mix governs no pods"
 		return c
 	}
-	var out []string
+	var text []string
+	out := 0
 	for i := range mine {
 		g := &mine[i].Group
 		if g.Satisfied() {
 			continue
 		}
-		a, m := g.Actual(), g.Policy.Mix
-		text := fmt.Sprintf("%s has %d spot / %d on-demand, wants %d / %d", g.Workload, a.Spot, a.OnDemand, m.Spot(g.Replicas), m.OnDemand(g.Replicas))
-		if a.Unknown > 0 {
-			text += fmt.Sprintf(", %d on nodes of unknown type", a.Unknown)
+		if out++; out > named {
+			continue
 		}
-		out = append(out, text)
+		a, m := g.Actual(), g.Policy.Mix
+		one := fmt.Sprintf("%s has %d spot / %d on-demand, wants %d / %d", nameOf(g), a.Spot, a.OnDemand, m.Spot(g.Replicas), m.OnDemand(g.Replicas))
+		if a.Unknown > 0 {
+			one += fmt.Sprintf(", %d on nodes of unknown type", a.Unknown)
+		}
+		text = append(text, one)
 	}
-	if len(out) > 0 {
+	if out > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonOutOfMix
-		c.Message = fmt.Sprintf("%d of %d workloads: %s", len(out), len(mine), strings.Join(out[:min(len(out), 3)], "; "))
+		c.Message = fmt.Sprintf("%d of %d workloads: %s", out, len(mine), strings.Join(text, "; "))
 	}
 	return c
 }
@@ -180,29 +218,29 @@ func spotAvailable(mine []board.Entry) (c metav1.Condition, ok bool) {
 	}, ok
 }
 
-// rebalancing says whether replicas are on the move, and if not, why.
+// rebalancing says whether replicas are being moved, and if not, why.
 func rebalancing(mine []board.Entry) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse}
 	var on []string
-	for _, e := range mine {
-		for _, m := range e.Moves {
+	for i := range mine {
+		for _, m := range mine[i].Moves[:moving(&mine[i])] {
 			on = append(on, m.Name)
 		}
 	}
 	if len(on) > 0 {
 		slices.Sort(on)
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonMoving
-		c.Message = fmt.Sprintf("%d on the move: %s", len(on), strings.Join(on[:min(len(on), 5)], ", "))
+		c.Message = fmt.Sprintf("%d on the move: %s", len(on), some(on))
 		return c
 	}
 	if next := provisioning(mine); len(next) > 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonProvisioning
-		c.Message = fmt.Sprintf("%d to move once a placeholder holds their room: %s", len(next), strings.Join(next[:min(len(next), 5)], ", "))
+		c.Message = fmt.Sprintf("%d to move once a placeholder holds their room: %s", len(next), some(next))
 		return c
 	}
 	for i := range mine {
 		if reason, message := blocked(&mine[i]); reason != "" {
-			c.Reason, c.Message = string(reason), fmt.Sprintf("%s: %s", mine[i].Group.Workload, message)
+			c.Reason, c.Message = string(reason), fmt.Sprintf("%s: %s", nameOf(&mine[i].Group), message)
 			return c
 		}
 	}

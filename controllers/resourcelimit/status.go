@@ -24,6 +24,8 @@ const (
 	named = 5
 	// maxMessage is the length that the API allows a condition's message.
 	maxMessage = 1024
+	// maxKind and maxName are the lengths that kinds and names have. The owner references of pods hold any length.
+	maxKind, maxName = 63, 253
 )
 
 // compose returns the status of a limit from who has it; invalid is what of it

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/apply"
 	"berth.dev/berth/internal/fleet"
 	"berth.dev/berth/internal/limits"
 )
@@ -87,7 +88,7 @@ func tally(c census, resolve func(*corev1.Pod) limits.Resolution, above func(*fl
 		u := of(r.Limit.Limit)
 		u.Pods++
 		w := above(p)
-		u.Workloads[v1alpha1.WorkloadReference{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}] = struct{}{}
+		u.Workloads[v1alpha1.WorkloadReference{Kind: apply.Shorten(w.Kind, maxKind), Namespace: w.Namespace, Name: apply.Shorten(w.Name, maxName)}] = struct{}{}
 		if limits.Named(o) != "" {
 			continue // it chose
 		}
