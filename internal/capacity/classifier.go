@@ -114,47 +114,42 @@ func (c *Classifier) Pins(spec *corev1.PodSpec) bool {
 // A domain is the values joined by "/". A missing label is "?"; the three special bytes are escaped in values. Label
 // values contain none of them, so the text stays readable, and it stays unambiguous for any other string.
 const (
-	domainSeparator = "/"
-	domainMissing   = "?"
+	domainSeparator = '/'
+	domainMissing   = '?'
 	domainSpecial   = "%/?"
 )
 
 // Domain names the interruption domain of a node: two nodes share it exactly when they agree on every key, where a
 // missing label differs from an empty value. Compare only domains made with the same keys.
 func Domain(labels map[string]string, keys []string) string {
-	size := len(keys)
-	for _, k := range keys {
-		size += len(labels[k])
-	}
-	var b strings.Builder
-	b.Grow(size)
-	for i, k := range keys {
-		if i > 0 {
-			b.WriteString(domainSeparator)
-		}
-		value, present := labels[k]
-		switch {
-		case !present:
-			b.WriteString(domainMissing)
-		case strings.ContainsAny(value, domainSpecial):
-			writeEscaped(&b, value)
-		default:
-			b.WriteString(value)
-		}
-	}
-	return b.String()
+	var buffer [64]byte
+	return string(AppendDomain(buffer[:0], labels, keys))
 }
 
-func writeEscaped(b *strings.Builder, value string) {
+// AppendDomain appends what Domain returns.
+func AppendDomain(b []byte, labels map[string]string, keys []string) []byte {
+	for i, k := range keys {
+		if i > 0 {
+			b = append(b, domainSeparator)
+		}
+		value, present := labels[k]
+		if !present {
+			b = append(b, domainMissing)
+		}
+		b = appendEscaped(b, value)
+	}
+	return b
+}
+
+func appendEscaped(b []byte, value string) []byte {
 	const hex = "0123456789ABCDEF"
 	for i := range len(value) {
 		ch := value[i]
 		if strings.IndexByte(domainSpecial, ch) < 0 {
-			b.WriteByte(ch)
+			b = append(b, ch)
 			continue
 		}
-		b.WriteByte('%')
-		b.WriteByte(hex[ch>>4])
-		b.WriteByte(hex[ch&0xf])
+		b = append(b, '%', hex[ch>>4], hex[ch&0xf])
 	}
+	return b
 }

@@ -35,20 +35,19 @@ type group struct {
 	// topPending is an upper bound of the slots that pending pods hold.
 	topPending int
 
-	keyset  *keyset
-	domains []int32 // spot pods per interruption domain of the keyset
-	zones   []int32 // pods per zone
+	domains []int32     // spot pods per interruption domain by the configured labels
+	own     *ownDomains // in place of domains, for a group that names labels of its own
+	zones   []int32     // pods per zone
 	hosts   map[string]int32
 }
 
-func newGroup(key policy.GroupKey, ks *keyset) *group {
+func newGroup(key policy.GroupKey) *group {
 	return &group{
 		key:        key,
 		members:    map[types.UID]*record{},
 		holders:    map[int]*record{},
 		floating:   map[types.UID]*record{},
 		hosts:      map[string]int32{},
-		keyset:     ks,
 		topPending: mix.NoSlot,
 	}
 }

@@ -10,8 +10,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/mix"
 	"berth.dev/berth/internal/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
@@ -80,8 +82,54 @@ func TestHighSlotsOfManyGroupsCostLittle(t *testing.T) {
 	assert.Equal(t, 1500, pods)
 }
 
+// A mix whose list of labels changes again and again costs as much as its last list.
+func TestListsOfSpreadLabelsLeaveNothingBehind(t *testing.T) {
+	l := newLedger(t)
+	for i := range 1000 {
+		l.SetNode(node(fmt.Sprint("node-", i), "spot", fmt.Sprint("zone-", i%3)))
+	}
+	l.Observe(ledger.Bound{UID: "bound", Group: webKey, Slot: 0, Node: "node-0"})
+	c := claimOf("pending")
+	bounded(t, func() {
+		for i := range 2000 {
+			c.Policy = &policy.Policy{Mix: webPolicy.Mix, SpreadSpotOver: []string{fmt.Sprint("a.example/", i)}}
+			_, err := l.Claim(c)
+			require.NoError(t, err)
+		}
+	})
+	assert.EqualValues(t, 1, domainOf(l, "node-0"))
+}
+
+// Nodes come and go, each with a host name of its own.
+func TestLabelValuesOfDeletedNodesLeaveNothingBehind(t *testing.T) {
+	c, err := capacity.NewClassifier(capacity.DefaultRules())
+	require.NoError(t, err)
+	l := ledger.New(c, []string{corev1.LabelHostname})
+	own := claimOf("pending")
+	own.Group.ID, own.Policy = "own", &policy.Policy{Mix: webPolicy.Mix, SpreadSpotOver: []string{corev1.LabelHostname, corev1.LabelTopologyZone}}
+	_, err = l.Claim(own)
+	require.NoError(t, err)
+	bounded(t, func() {
+		for i := range 50_000 {
+			n := node(fmt.Sprintf("node-%d", i), "spot", fmt.Sprintf("zone-%d", i))
+			n.Labels[corev1.LabelHostname] = n.Name
+			l.SetNode(n)
+			l.Observe(ledger.Bound{UID: "bound", Group: webKey, Slot: 0, Node: n.Name})
+			l.Observe(ledger.Bound{UID: "own", Group: own.Group, Slot: 0, Node: n.Name})
+			l.DeleteNode(fmt.Sprintf("node-%d", i-1))
+		}
+	})
+	assert.EqualValues(t, 1, domainOf(l, "node-49999"))
+	for name, size := range l.Sizes() {
+		assert.LessOrEqual(t, size, 4, name)
+	}
+	for _, uid := range []types.UID{"bound", "own", "pending"} {
+		l.Forget(uid)
+	}
+	l.DeleteNode("node-49999")
+	requireEmpty(t, l)
+}
+
 func requireEmpty(t require.TestingT, l *ledger.Ledger) {
-	groups, pods := l.Size()
-	require.Zero(t, groups)
-	require.Zero(t, pods)
+	require.Empty(t, l.Sizes(), "what is left")
 }

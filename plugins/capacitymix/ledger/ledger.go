@@ -41,8 +41,8 @@ type Ledger struct {
 	groups map[policy.GroupKey]*group
 	// onNode finds the pods to count again when a node changes its labels.
 	onNode  map[string]map[*record]struct{}
-	keysets []*keyset
-	zones   *keyset // the zone label alone
+	domains keyset // the configured labels
+	zones   keyset // the zone label alone
 	sides   [numTypes]side
 }
 
@@ -70,7 +70,8 @@ type record struct {
 	node     string
 	// limited is the type that an opened pod was limited to; it keeps it to its end.
 	limited capacity.Type
-	// domain is the interruption domain in which the pod is counted, noDomain if in none.
+	// domain is the interruption domain in which the pod is counted, noDomain if
+	// in none, or if its group has domains of its own.
 	domain  int32
 	zone    int32       // the same for its zone
 	pending *corev1.Pod // while claimed or opened: whom to wake
@@ -90,11 +91,11 @@ func New(classifier *capacity.Classifier, spreadOver []string) *Ledger {
 		pods:       map[types.UID]*record{},
 		groups:     map[policy.GroupKey]*group{},
 		onNode:     map[string]map[*record]struct{}{},
-		zones:      &keyset{keys: []string{corev1.LabelTopologyZone}, numbers: map[string]int32{}},
+		domains:    newKeyset(spreadOver...),
+		zones:      newKeyset(corev1.LabelTopologyZone),
 	}
 	l.nodes.byName = map[string]Node{}
 	l.nodes.flat.Store(newFlatTable(nil))
-	l.keysetFor(append([]string{}, spreadOver...))
 	return l
 }
 
@@ -346,7 +347,7 @@ func (l *Ledger) AttemptOf(uid types.UID) Attempt {
 func (l *Ledger) add(uid types.UID, key policy.GroupKey, created int64) *record {
 	g := l.groups[key]
 	if g == nil {
-		g = newGroup(key, l.keysets[0])
+		g = newGroup(key)
 		l.groups[key] = g
 	}
 	r := &record{
@@ -376,12 +377,7 @@ func (l *Ledger) govern(g *group, p *policy.Policy) {
 	if g.rule != p.Mix {
 		g.rule, g.unsettled = p.Mix, true
 	}
-	if ks := l.keysetFor(p.SpreadSpotOver); ks != g.keyset {
-		g.keyset = ks
-		for _, r := range g.members {
-			l.place(r, r.node)
-		}
-	}
+	l.spread(g, p.SpreadSpotOver)
 }
 
 // place moves a pod to a node, "" for none, and counts it there.
@@ -423,8 +419,12 @@ func (l *Ledger) move(r *record, node string) {
 
 // count counts a pod in the domain, if it is a spot node's, and in the zone of its node.
 func (r *record) count(n Node) {
-	if n.Type == capacity.Spot {
-		r.domain = n.in(r.group.keyset.index)
+	switch {
+	case n.Type != capacity.Spot:
+	case r.group.own != nil:
+		r.group.own.add(r, n.labels)
+	default:
+		r.domain = n.domain
 		r.group.domains = oneMore(r.group.domains, r.domain)
 	}
 	if n.details != nil {
@@ -434,6 +434,9 @@ func (r *record) count(n Node) {
 }
 
 func (r *record) uncount() {
+	if r.group.own != nil {
+		r.group.own.remove(r)
+	}
 	if r.domain != noDomain {
 		r.group.domains[r.domain]--
 		r.domain = noDomain

@@ -377,6 +377,44 @@ func BenchmarkLedger(b *testing.B) {
 	})
 }
 
+// BenchmarkSpreadOf reads the spread of a group of 500 pods, which wander, over the nodes of a sample and over many.
+func BenchmarkSpreadOf(b *testing.B) {
+	for name, over := range map[string][]string{"configured labels": nil, "own labels": {corev1.LabelTopologyZone, corev1.LabelHostname}} {
+		for _, nodes := range []int{16, 500} {
+			b.Run(fmt.Sprintf("%s, %d nodes", name, nodes), func(b *testing.B) {
+				l := newLedger(b)
+				names := make([]string, 5000)
+				for i := range names {
+					n := node(fmt.Sprintf("node-%d", i), []string{"spot", "on-demand"}[i%2], fmt.Sprint("zone-", i%3))
+					n.Labels[corev1.LabelHostname] = n.Name
+					names[i] = n.Name
+					l.SetNode(n)
+				}
+				p := &policy.Policy{Mix: mix.New(100, 0), SpreadSpotOver: over}
+				c := claimOf("pending")
+				c.Policy = p
+				if _, err := l.Claim(c); err != nil {
+					b.Fatal(err)
+				}
+				for i := range 500 {
+					l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("p", i)), Group: webKey, Slot: i, Node: names[i*7%5000]})
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := l.Claim(c); err != nil {
+						b.Fatal(err)
+					}
+					spread := l.SpreadOf(webKey, slices.Values(names[:nodes]))
+					for _, name := range names[:nodes] {
+						n, _ := l.Node(name)
+						_ = spread.Domain(n)
+					}
+				}
+			})
+		}
+	}
+}
+
 // BenchmarkMemory fills a ledger with groups of 20 pods and reports what a pod takes.
 func BenchmarkMemory(b *testing.B) {
 	for _, pods := range []int{10_000, 100_000} {

@@ -20,7 +20,7 @@ type Node struct {
 	Type capacity.Type
 	// Departing says that the node is about to go.
 	Departing bool
-	// domain is the interruption domain in the configured keyset, the first.
+	// domain is the interruption domain by the configured labels.
 	domain int32
 	// zoneNumber is that of the node's zone.
 	zoneNumber int32
@@ -33,20 +33,10 @@ type details struct {
 	accepting bool
 	zone      string
 	labels    map[string]string
-	// domains are the interruption domains in the further keysets, by keyset.index - 1.
-	domains []int32
 }
 
 // Takes reports whether the node is of a type and takes pods.
 func (n Node) Takes(t capacity.Type) bool { return n.Type == t && n.accepting }
-
-// in returns the number of the node's interruption domain in a keyset.
-func (n Node) in(keyset int) int32 {
-	if keyset == 0 {
-		return n.domain
-	}
-	return n.domains[keyset-1]
-}
 
 // Describe works out what the ledger keeps of a node, without keeping it.
 func (l *Ledger) Describe(node *corev1.Node) Node {
@@ -67,7 +57,8 @@ func (l *Ledger) SetNode(node *corev1.Node) (turned bool) {
 	n := l.Describe(node)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if old, known := l.nodes.byName[n.name]; known {
+	old, known := l.nodes.byName[n.name]
+	if known {
 		if old.same(n) {
 			return false
 		}
@@ -77,12 +68,12 @@ func (l *Ledger) SetNode(node *corev1.Node) (turned bool) {
 	if n.accepting {
 		l.sides[n.Type].add(n)
 	}
-	n.domain, n.zoneNumber = l.keysets[0].number(n.labels), l.zones.number(n.labels)
-	for _, ks := range l.keysets[1:] {
-		n.domains = append(n.domains, ks.number(n.labels))
-	}
+	n.domain, n.zoneNumber = l.domains.enter(n.labels), l.zones.enter(n.labels)
 	l.nodes.set(n.name, n)
 	l.recount(n.name)
+	if known {
+		l.leave(old)
+	}
 	return turned
 }
 
@@ -90,11 +81,21 @@ func (l *Ledger) SetNode(node *corev1.Node) (turned bool) {
 func (l *Ledger) DeleteNode(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if old, known := l.nodes.byName[name]; known {
-		l.sides[old.Type].remove(old)
+	old, known := l.nodes.byName[name]
+	if !known {
+		return
 	}
+	l.sides[old.Type].remove(old)
 	l.nodes.remove(name)
 	l.recount(name)
+	l.leave(old)
+}
+
+// leave gives up the numbers of a node's domain and zone. No pod is counted
+// there on account of this node any more.
+func (l *Ledger) leave(n Node) {
+	l.domains.leave(n.domain)
+	l.zones.leave(n.zoneNumber)
 }
 
 func (n Node) same(m Node) bool {

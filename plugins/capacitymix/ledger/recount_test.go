@@ -48,6 +48,9 @@ type machine struct {
 
 var spreadOver = []string{corev1.LabelTopologyZone}
 
+// spreadLists are the lists of labels of mixes; that of the configuration is one of them.
+var spreadLists = [][]string{nil, {corev1.LabelHostname}, {corev1.LabelTopologyZone}, {corev1.LabelTopologyZone, corev1.LabelHostname}, {"not.there"}}
+
 func newMachine(t require.TestingT, pick func(int) int) *machine {
 	m := &machine{t: t, pick: pick, nodes: map[string]*corev1.Node{}, mixes: map[policy.GroupKey]*policy.Policy{}}
 	m.ledger = m.empty()
@@ -76,7 +79,7 @@ func (m *machine) groups() []policy.GroupKey {
 }
 
 func (m *machine) setNode(name string) {
-	labels := map[string]string{corev1.LabelTopologyZone: fmt.Sprint("zone-", m.pick(3))}
+	labels := map[string]string{corev1.LabelTopologyZone: fmt.Sprint("zone-", m.pick(3)), corev1.LabelHostname: fmt.Sprint("host-", m.pick(4))}
 	if t := []string{"spot", "on-demand", ""}[m.pick(3)]; t != "" {
 		labels[typeLabel] = t
 	}
@@ -205,7 +208,7 @@ func (m *machine) actions() []func() {
 		func() { n := m.someNode(); m.ledger.DeleteNode(n); delete(m.nodes, n) },
 		func() {
 			keys := m.groups()
-			m.mixes[keys[m.pick(len(keys))]] = &policy.Policy{Mix: mix.New(int32(m.pick(101)), int32(m.pick(4))), SpreadSpotOver: [][]string{nil, {corev1.LabelHostname}}[m.pick(2)]}
+			m.mixes[keys[m.pick(len(keys))]] = &policy.Policy{Mix: mix.New(int32(m.pick(101)), int32(m.pick(4))), SpreadSpotOver: spreadLists[m.pick(len(spreadLists))]}
 		},
 		m.restart,
 	}

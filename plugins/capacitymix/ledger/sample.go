@@ -2,7 +2,11 @@
 
 package ledger
 
-import "berth.dev/berth/internal/capacity"
+import (
+	"slices"
+
+	"berth.dev/berth/internal/capacity"
+)
 
 // side is the nodes of one capacity type that take pods, by zone, in an order
 // that can be walked round and round. Guarded by Ledger.mu.
@@ -13,8 +17,7 @@ type side struct {
 	turn int
 }
 
-// zone is the nodes of a side in one zone. A zone that ran empty stays: it
-// costs one look per sample, and zones come back.
+// zone is the nodes of a side in one zone; there is none without nodes.
 type zone struct {
 	name  string
 	nodes []string
@@ -49,7 +52,7 @@ func (s *side) zoneNamed(name string) *zone {
 	return z
 }
 
-// remove fills the gap with the zone's last node.
+// remove fills the gap with the zone's last node, and drops a zone that ran empty.
 func (s *side) remove(n Node) {
 	at, known := s.where[n.name]
 	if !known {
@@ -62,6 +65,9 @@ func (s *side) remove(n Node) {
 	s.where[moved] = at
 	z.nodes = z.nodes[:last]
 	delete(s.where, n.name)
+	if len(z.nodes) == 0 {
+		s.zones = slices.DeleteFunc(s.zones, func(o *zone) bool { return o == z })
+	}
 }
 
 // Side returns how many nodes of a type take pods.

@@ -10,60 +10,134 @@ import (
 	"berth.dev/berth/internal/policy"
 )
 
-// keyset is a list of node labels whose values together name an interruption
-// domain. Domains are numbered as they are met. Guarded by Ledger.mu.
+// keyset is a list of node labels whose values together name a domain. The
+// domains that nodes are in have small numbers, by which pods are counted; the
+// number of a domain that its last node left goes to the next new one. Guarded
+// by Ledger.mu.
 type keyset struct {
-	index   int
 	keys    []string
 	numbers map[string]int32
+	domains []domain // by number
+	free    []int32
 }
 
-func (ks *keyset) number(labels map[string]string) int32 {
-	name := capacity.Domain(labels, ks.keys)
-	d, known := ks.numbers[name]
+// domain is where a number of nodes, or of pods, are.
+type domain struct {
+	name  string
+	count int32
+}
+
+func newKeyset(keys ...string) keyset {
+	return keyset{keys: slices.Clone(keys), numbers: map[string]int32{}}
+}
+
+// enter returns the number of the domain of a node, which is in it from now on.
+func (ks *keyset) enter(labels map[string]string) int32 {
+	var buffer [64]byte
+	name := capacity.AppendDomain(buffer[:0], labels, ks.keys)
+	number, known := ks.numbers[string(name)]
 	if !known {
-		d = int32(len(ks.numbers)) //nolint:gosec // as many as there are distinct label values
-		ks.numbers[name] = d
+		if last := len(ks.free) - 1; last >= 0 {
+			number, ks.free = ks.free[last], ks.free[:last]
+		} else {
+			number = int32(len(ks.domains)) //nolint:gosec // there are not that many nodes
+			ks.domains = append(ks.domains, domain{})
+		}
+		ks.domains[number].name = string(name)
+		ks.numbers[ks.domains[number].name] = number
 	}
-	return d
+	ks.domains[number].count++
+	return number
 }
 
-// keysetFor returns the keyset of a list of labels; nil means the configured one.
-func (l *Ledger) keysetFor(keys []string) *keyset {
-	if keys == nil && len(l.keysets) > 0 {
-		return l.keysets[0]
+// leave takes a node from its domain.
+func (ks *keyset) leave(number int32) {
+	d := &ks.domains[number]
+	if d.count--; d.count == 0 {
+		delete(ks.numbers, d.name)
+		d.name = ""
+		ks.free = append(ks.free, number)
 	}
-	for _, ks := range l.keysets {
-		if slices.Equal(ks.keys, keys) {
-			return ks
-		}
+}
+
+// ownDomains counts the spot pods of one group by labels that its mix names. It
+// has no entry for what no pod is in, so a tenant's lists cost by the pods that
+// they are for: neither nodes nor other groups know of them.
+type ownDomains struct {
+	keys   []string
+	byName map[string]*domain
+	of     map[*record]*domain
+}
+
+func (o *ownDomains) add(r *record, labels map[string]string) {
+	d := o.at(labels)
+	if d == nil {
+		d = &domain{name: capacity.Domain(labels, o.keys)}
+		o.byName[d.name] = d
 	}
-	ks := &keyset{index: len(l.keysets), keys: slices.Clone(keys), numbers: map[string]int32{}}
-	l.keysets = append(l.keysets, ks)
-	if ks.index == 0 {
-		return ks // the configured one, before there are nodes
+	d.count++
+	o.of[r] = d
+}
+
+func (o *ownDomains) remove(r *record) {
+	d := o.of[r]
+	if d == nil {
+		return
 	}
-	// Nodes are immutable to their readers: each is replaced by one that knows
-	// the new keyset as well. This happens once per distinct list of labels.
-	for name, n := range l.nodes.byName {
-		d := *n.details
-		d.domains = append(slices.Clone(n.domains), ks.number(n.labels))
-		n.details = &d
-		l.nodes.set(name, n)
+	delete(o.of, r)
+	if d.count--; d.count == 0 {
+		delete(o.byName, d.name)
 	}
-	return ks
+}
+
+// at returns the domain of a node, nil if no pod is in it.
+func (o *ownDomains) at(labels map[string]string) *domain {
+	var buffer [64]byte
+	return o.byName[string(capacity.AppendDomain(buffer[:0], labels, o.keys))]
+}
+
+// spread has the pods of a group counted by a list of labels; an empty one means
+// those that are configured.
+func (l *Ledger) spread(g *group, keys []string) {
+	if len(keys) == 0 {
+		keys = l.domains.keys
+	}
+	counted := l.domains.keys
+	if g.own != nil {
+		counted = g.own.keys
+	}
+	if slices.Equal(keys, counted) {
+		return
+	}
+	for _, r := range g.members {
+		r.uncount()
+	}
+	g.domains, g.own = nil, nil
+	if !slices.Equal(keys, l.domains.keys) {
+		g.own = &ownDomains{keys: slices.Clone(keys), byName: map[string]*domain{}, of: map[*record]*domain{}}
+	}
+	for _, r := range g.members {
+		l.place(r, r.node)
+	}
 }
 
 // Spread is how the pods of a group are spread, at one moment. Immutable.
 type Spread struct {
-	keyset  int
 	domains []int32
 	zones   []int32
 	hosts   map[string]int32
+	// own has, by node, the spot pods in its domain, for a group that names labels of its own.
+	own map[string]int32
 }
 
-// Domain returns the number of the group's spot pods in the interruption domain of a node.
-func (s *Spread) Domain(n Node) int32 { return at(s.domains, n.in(s.keyset)) }
+// Domain returns the number of the group's spot pods in the interruption domain
+// of a node, which must be one of those that the spread was asked for.
+func (s *Spread) Domain(n Node) int32 {
+	if s.own != nil && n.details != nil {
+		return s.own[n.name]
+	}
+	return at(s.domains, n.domain)
+}
 
 // Zone returns the number of the group's pods, of both types, in the zone of a node.
 func (s *Spread) Zone(n Node) int32 { return at(s.zones, n.zoneNumber) }
@@ -89,7 +163,7 @@ func (l *Ledger) SpreadOf(key policy.GroupKey, names iter.Seq[string]) Spread {
 	}
 	d := len(g.domains)
 	counts := append(append(make([]int32, 0, d+len(g.zones)), g.domains...), g.zones...)
-	s := Spread{keyset: g.keyset.index, domains: counts[:d:d], zones: counts[d:]}
+	s := Spread{domains: counts[:d:d], zones: counts[d:]}
 	if len(g.hosts) == 0 {
 		return s
 	}
@@ -100,6 +174,23 @@ func (l *Ledger) SpreadOf(key policy.GroupKey, names iter.Seq[string]) Spread {
 			}
 			s.hosts[name] = n
 		}
+		if g.own != nil {
+			l.spreadAt(&s, g, name)
+		}
 	}
 	return s
+}
+
+// spreadAt adds the domain of a node to the spread of a group that has its own.
+func (l *Ledger) spreadAt(s *Spread, g *group, name string) {
+	n, known := l.nodes.byName[name]
+	if !known {
+		return
+	}
+	if d := g.own.at(n.labels); d != nil {
+		if s.own == nil {
+			s.own = map[string]int32{}
+		}
+		s.own[name] = d.count
+	}
 }
