@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/internal/capacity"
@@ -84,7 +83,7 @@ func New(o Options) *Fleet {
 		objects: map[types.UID]*Owner{}, below: map[types.UID][]types.UID{},
 	}
 	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
-	f.owners = owners{texts: f.texts, byUID: map[types.UID]*metav1.OwnerReference{}}
+	f.owners = newOwners(f.texts)
 	f.resolver = &policy.Resolver{Prefixes: o.Prefixes, Mixes: o.Mixes, Controllers: controllersOf{f}}
 	return f
 }

@@ -76,13 +76,28 @@ func canonical(set map[string]string) string {
 	return b.String()
 }
 
+// owners are references to controllers. Pods share one only where all of it is equal: a UID alone may be that of a
+// controller in another namespace, in a reference that a tenant made up.
 type owners struct {
 	texts texts
-	byUID map[types.UID]*metav1.OwnerReference
+	byRef map[ownerRef]*metav1.OwnerReference
+}
+
+type ownerRef struct {
+	apiVersion, kind, name string
+	uid                    types.UID
+}
+
+func refOf(ref *metav1.OwnerReference) ownerRef {
+	return ownerRef{ref.APIVersion, ref.Kind, ref.Name, ref.UID}
+}
+
+func newOwners(t texts) owners {
+	return owners{texts: t, byRef: map[ownerRef]*metav1.OwnerReference{}}
 }
 
 func (o *owners) one(ref *metav1.OwnerReference) *metav1.OwnerReference {
-	if known, ok := o.byUID[ref.UID]; ok {
+	if known, ok := o.byRef[refOf(ref)]; ok {
 		return known
 	}
 	controller := true
@@ -90,7 +105,7 @@ func (o *owners) one(ref *metav1.OwnerReference) *metav1.OwnerReference {
 		APIVersion: o.texts.one(ref.APIVersion), Kind: o.texts.one(ref.Kind), Name: strings.Clone(ref.Name),
 		UID: types.UID(strings.Clone(string(ref.UID))), Controller: &controller,
 	}
-	o.byUID[kept.UID] = kept
+	o.byRef[refOf(kept)] = kept
 	return kept
 }
 
@@ -106,19 +121,19 @@ func (f *Fleet) sweep() {
 	old := f.pods
 	f.texts = texts{}
 	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
-	f.owners = owners{texts: f.texts, byUID: map[types.UID]*metav1.OwnerReference{}}
+	f.owners = newOwners(f.texts)
 	for _, p := range old {
 		// Readers may hold the record, so its fields stay; only the tables are new.
 		f.sets.keep(p.Labels)
 		f.sets.keep(p.Annotations)
 		if p.Owner != nil {
-			f.owners.byUID[p.Owner.UID] = p.Owner
+			f.owners.byRef[refOf(p.Owner)] = p.Owner
 		}
 	}
 	f.sweepAt = max(minSweep, 2*f.tables())
 }
 
-func (f *Fleet) tables() int { return len(f.texts) + len(f.sets.byKey) + len(f.owners.byUID) }
+func (f *Fleet) tables() int { return len(f.texts) + len(f.sets.byKey) + len(f.owners.byRef) }
 
 // keep puts a set that is in use into the table as it is.
 func (s *sets) keep(set map[string]string) {

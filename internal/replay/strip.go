@@ -35,10 +35,12 @@ type stripper struct {
 }
 
 // family is an owner, and the type that its pods with the scheduling gate were
-// limited to: they differ by it, and come in any order.
+// limited to: they differ by it, and come in any order. References to an owner
+// of another namespace may be made up, so pods share within theirs.
 type family struct {
-	owner   types.UID
-	limited capacity.Type
+	namespace string
+	owner     types.UID
+	limited   capacity.Type
 }
 
 func newStripper() *stripper { return &stripper{siblings: map[family]fwk.PodInfo{}} }
@@ -51,7 +53,7 @@ func (s *stripper) seat(p *corev1.Pod) seat {
 		out.info = infoOf(stripped)
 		return out
 	}
-	key := family{owner: owner.UID}
+	key := family{namespace: p.Namespace, owner: owner.UID}
 	key.limited, _ = gates.Opened(p)
 	if sibling := s.siblings[key]; sibling != nil {
 		if interchangeable(stripped, sibling.GetPod()) {

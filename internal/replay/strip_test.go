@@ -120,6 +120,18 @@ func TestSiblingsShareWhatIsEqual(t *testing.T) {
 	assert.NotSame(t, s.seat(pod("f", "n")).info, s.seat(pod("g", "n")).info, "of no owner")
 }
 
+// A pod may refer to a controller of another namespace; it is still judged in its own.
+func TestSiblingsAreOfOneNamespace(t *testing.T) {
+	s := newStripper()
+	elsewhere := func(p *corev1.Pod) { p.Namespace = "elsewhere" }
+	forged := s.seat(owned(pod("a", "n", elsewhere), "x"))
+	for _, name := range []string{"b", "c"} {
+		victim := s.seat(owned(pod(name, "n", func(p *corev1.Pod) { p.Labels = map[string]string{"name": name} }), "x"))
+		assert.Equal(t, pod("b", "n").Namespace, victim.info.GetPod().Namespace)
+		assert.NotSame(t, forged.info, victim.info)
+	}
+}
+
 // A volume's claim is named after the pod, and the pod counts with it.
 func TestSiblingsWithClaimsOfTheirOwnAreNotTakenForOneAnother(t *testing.T) {
 	s := newStripper()
