@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -258,6 +259,24 @@ func TestAPodThatNoMixSelectsHasNoSeat(t *testing.T) {
 	assert.Equal(t, 1, g.Replicas)
 }
 
+// References are what tenants write: a pod with the UID of another's controller takes nothing from that one's pods.
+func TestAForgedReferenceChangesNoOtherPod(t *testing.T) {
+	rs := replicaSet("rs", 2)
+	forged := func(p *corev1.Pod) { p.Namespace = "aaa" }
+	f := fill(newFleet(), rs,
+		podNamed("forged", ownedBy("apps/v1", "DaemonSet", "d", rs.UID), forged),
+		podNamed("also", ownedBy("batch/v1", "Job", "rs", rs.UID), forged),
+		podNamed("web-1", owned(rs)), podNamed("web-2", owned(rs), made(1)))
+	g := one(t, f)
+	assert.Equal(t, "ReplicaSet rs", g.Workload.String())
+	assert.Len(t, g.Seats, 2)
+	for name, kind := range map[string]string{"forged": "DaemonSet", "also": "Job"} {
+		p := f.Pod("aaa", name)
+		require.NotNil(t, p, name)
+		assert.Equal(t, kind, p.Owner.Kind)
+	}
+}
+
 func TestTwoBillionReplicasMakeNoSeats(t *testing.T) {
 	rs := replicaSet("rs", math.MaxInt32)
 	g := one(t, fill(newFleet(), rs, podNamed("a", owned(rs))))
@@ -273,7 +292,7 @@ func TestTwoBillionReplicasMakeNoSeats(t *testing.T) {
 func TestRollouts(t *testing.T) {
 	d := func(change func(*appsv1.Deployment)) metav1.Object {
 		o := deployment("web", 5)
-		o.Generation, o.Status.ObservedGeneration = 3, 3
+		o.Generation, o.Status.ObservedGeneration, o.Status.AvailableReplicas = 3, 3, 5
 		change(o)
 		return o
 	}
@@ -303,6 +322,16 @@ func TestRollouts(t *testing.T) {
 			o.Status.UpdatedReplicas = 4
 			o.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse}}
 		}), Rollout{Rolling: true, Stuck: true}},
+		"a Deployment with replicas that are not available": {d(func(o *appsv1.Deployment) {
+			share := intstr.FromString("50%")
+			o.Status.UpdatedReplicas, o.Status.AvailableReplicas = 4, 2
+			o.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: &share}
+		}), Rollout{Rolling: true, Unavailable: 3, MaxUnavailable: 2}},
+		"a Deployment whose share cannot be read": {d(func(o *appsv1.Deployment) {
+			share := intstr.FromString("half")
+			o.Status.UpdatedReplicas, o.Status.AvailableReplicas = 4, 2
+			o.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: &share}
+		}), Rollout{Rolling: true, Unavailable: 3}},
 		"a Deployment that goes on": {d(func(o *appsv1.Deployment) {
 			o.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue}, {Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse}}
 		}), Rollout{}},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/internal/policy"
 )
@@ -220,6 +221,9 @@ type Rollout struct {
 	Rolling bool
 	// Stuck is set when the workload's own controller has given up on progress.
 	Stuck bool
+	// Unavailable is how many replicas of all revisions are not available while a Deployment is rolling, MaxUnavailable how
+	// many its strategy allows.
+	Unavailable, MaxUnavailable int
 }
 
 func rolloutOfDeployment(o *appsv1.Deployment) Rollout {
@@ -230,7 +234,23 @@ func rolloutOfDeployment(o *appsv1.Deployment) Rollout {
 			r.Stuck = true
 		}
 	}
+	if r.Rolling {
+		want := replicas(o.Spec.Replicas)
+		r.Unavailable, r.MaxUnavailable = max(0, want-int(s.AvailableReplicas)), maxUnavailable(o.Spec.Strategy.RollingUpdate, want)
+	}
 	return r
+}
+
+// maxUnavailable rounds down, as the Deployment controller does. What cannot be read allows nothing.
+func maxUnavailable(u *appsv1.RollingUpdateDeployment, replicas int) int {
+	if u == nil || u.MaxUnavailable == nil {
+		return 0
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(u.MaxUnavailable, replicas, false)
+	if err != nil {
+		return 0
+	}
+	return max(0, n)
 }
 
 func rolloutOfStatefulSet(o *appsv1.StatefulSet) Rollout {

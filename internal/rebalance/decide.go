@@ -246,6 +246,7 @@ var workloadChecks = []func(*Input) (Verdict, bool){
 	outsideWindow,
 	overBudget,
 	replicasMissing,
+	atMaxUnavailable,
 	notReady,
 }
 

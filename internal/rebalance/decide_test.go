@@ -370,3 +370,20 @@ func TestAReplicaOnANodeOfUnknownTypeGoesToTheTypeOfItsSlot(t *testing.T) {
 	assert.Equal(t, capacity.OnDemand, v.Target)
 	assert.Equal(t, "pod web-1 moves from unknown to on-demand", v.Message)
 }
+
+// Pods of a rollout that are not available do not stand in the group of the old revision.
+func TestNothingIsEvictedFromARolloutAtItsMaxUnavailable(t *testing.T) {
+	for _, tc := range []struct {
+		rollout fleet.Rollout
+		want    rebalance.Reason
+	}{
+		{fleet.Rollout{Rolling: true, Stuck: true, Unavailable: 1, MaxUnavailable: 1}, rebalance.ReasonMaxUnavailable},
+		{fleet.Rollout{Rolling: true, Stuck: true, Unavailable: 1}, rebalance.ReasonMaxUnavailable},
+		{fleet.Rollout{Rolling: true, Stuck: true, Unavailable: 1, MaxUnavailable: 2}, rebalance.ReasonMove},
+		{fleet.Rollout{Rolling: true, Stuck: true}, rebalance.ReasonMove},
+	} {
+		in := outOfMix()
+		in.Group.Rollout = tc.rollout
+		assert.Equal(t, tc.want, rebalance.Decide(in).Reason, "%+v", tc.rollout)
+	}
+}

@@ -112,7 +112,7 @@ func pass(in *rebalance.Input) []rebalance.Verdict {
 	for range len(passing) {
 		v := rebalance.Choose(in)
 		remove, ok := passing[v.Reason]
-		if !ok {
+		if !ok || slices.ContainsFunc(waits, func(w rebalance.Verdict) bool { return w.Reason == v.Reason }) {
 			break
 		}
 		waits = append(waits, v)
@@ -194,7 +194,7 @@ func other(t capacity.Type) capacity.Type {
 // replace puts the replacement of a replica on its slot: a Ready one on the
 // type it was proven to have room on.
 func replace(g *fleet.Group, v rebalance.Verdict) Move {
-	var taken mix.Slots
+	taken := takenBy(g)
 	var gone fleet.Seat
 	seats := make([]fleet.Seat, 0, len(g.Seats))
 	for _, s := range g.Seats {
@@ -229,9 +229,20 @@ func unplaced(annotations map[string]string) map[string]string {
 	return out
 }
 
+// takenBy are the slots that pods of the same owner hold, which the mix does not govern.
+func takenBy(g *fleet.Group) (taken mix.Slots) {
+	for _, slot := range g.Taken {
+		taken.Take(slot)
+	}
+	return taken
+}
+
+// mostMissing is how many replicas without a pod a plan counts on. Where more are missing, it plans no move.
+const mostMissing = 10_000
+
 // allReady is the group once all its replicas are there and Ready, which moves wait for.
-func allReady(g fleet.Group) fleet.Group {
-	var taken mix.Slots
+func allReady(given fleet.Group) fleet.Group {
+	g, taken := given, takenBy(&given)
 	g.Seats = slices.Clone(g.Seats)
 	for i := range g.Seats {
 		p := *g.Seats[i].Pod
@@ -239,7 +250,7 @@ func allReady(g fleet.Group) fleet.Group {
 		g.Seats[i].Pod = &p
 		taken.Take(g.Seats[i].Slot)
 	}
-	for len(g.Seats) < g.Replicas {
+	for g.Replicas-len(given.Seats) <= mostMissing && len(g.Seats) < g.Replicas {
 		slot := taken.Lowest()
 		taken.Take(slot)
 		t, id := g.Policy.Mix.TypeOf(slot), fmt.Sprintf("not made yet: slot %d", slot)

@@ -5,6 +5,7 @@ package plan_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -285,4 +286,14 @@ func TestReplicasThatAreNotMadeYetCount(t *testing.T) {
 	assert.Len(t, out.Moves, out.Wrong)
 	assert.Empty(t, out.Blocked)
 	assert.Len(t, out.After.Seats, 10)
+}
+
+func TestAPlanCountsOnNoMillionsOfReplicas(t *testing.T) {
+	g := placedBy(mix.New(70, 2), mix.New(30, 2), 9)
+	g.Replicas = math.MaxInt32
+	out := simulate(t, input(g), plan.Ample{})
+	require.Len(t, out.Waits, 1)
+	assert.Equal(t, rebalance.ReasonNotReady, out.Waits[0].Reason)
+	assert.Empty(t, out.Moves)
+	assert.Len(t, out.After.Seats, 9)
 }
