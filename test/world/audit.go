@@ -4,6 +4,7 @@ package world
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -23,12 +24,14 @@ type Request struct {
 	At time.Time
 }
 
-// WritesOf returns what a replica of a program, which has its name as a group, asked to have written since a moment, but for
-// leases.
+// WritesOf returns what a replica of a program, which has its name as a group, requested to write since a moment, but for
+// leases. A request whose client ended before the answer is left out: a fence that shuts cancels the requests under way
+// (docs/decisions/0014).
 func (w *World) WritesOf(replica string, since time.Time) (list []string) {
 	w.T.Helper()
 	entries, err := w.Cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
-		return slices.Contains(e.User.Groups, replica) && e.RequestReceived.After(since) && e.ObjectRef.Resource != "leases" && Request{Verb: e.Verb}.Write()
+		return slices.Contains(e.User.Groups, replica) && e.RequestReceived.After(since) && e.ObjectRef.Resource != "leases" && Request{Verb: e.Verb}.Write() &&
+			e.ResponseStatus.Code != http.StatusGatewayTimeout
 	})
 	require.NoError(w.T, err)
 	for _, e := range entries {

@@ -32,8 +32,9 @@ func Impatient(c *controller.Configuration) {
 	c.ResyncSeconds = 5
 	c.Rebalance.StabilizationSeconds = 0
 	c.Rebalance.StartupGraceSeconds = 0
-	c.LeaderElection.LeaseDurationSeconds = 4
-	c.LeaderElection.RenewDeadlineSeconds = 3
+	// A leader that cannot renew for so long ends; on a busy machine three seconds are not enough.
+	c.LeaderElection.LeaseDurationSeconds = 7
+	c.LeaderElection.RenewDeadlineSeconds = 6
 	c.LeaderElection.RetryPeriodSeconds = 1
 }
 
