@@ -186,6 +186,10 @@ func reasonsOfPods() []*strayed {
 			}},
 			reason: "OtherScheduler", words: []string{"schedulerName is default-scheduler"},
 		},
+		{
+			lane: "fixed", template: []func(*corev1.PodTemplateSpec){func(t *corev1.PodTemplateSpec) { t.Spec.NodeName = world.Lane("fixed").Name(onDemand) }},
+			reason: "FixedNode", words: []string{"the pod template names node fixed-on-demand"},
+		},
 		{lane: "bare", bare: true, reason: "NoController", words: []string{"pods without a controller"}},
 		{lane: "unready", unready: true, reason: "NotReady", words: []string{"pod unready-", "is not Ready"}},
 	}
