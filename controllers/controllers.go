@@ -135,7 +135,7 @@ func (p *parts) addRebalancer() error {
 	if err != nil {
 		return err
 	}
-	p.rebalancer = rebalance.New(rebalance.Options{
+	p.rebalancer, err = rebalance.New(rebalance.Options{
 		Fleet: p.fleet, Board: p.board, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: p.status.Decided,
@@ -147,6 +147,9 @@ func (p *parts) addRebalancer() error {
 		},
 		Placeholders: rebalance.Placeholders{Image: r.PlaceholderImage, SizeOf: p.sizeOf},
 	})
+	if err != nil {
+		return err
+	}
 	return p.mgr.Add(p.rebalancer)
 }
 

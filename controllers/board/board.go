@@ -76,6 +76,8 @@ type Entry struct {
 	// Had is how many live pods there were before the first of the moves since when not all of them have been Ready, 0 if
 	// all are. Where the owner does not tell its replicas, nothing more moves until so many are Ready again.
 	Had int
+	// Scaled is set where Had follows the scale subresource of the owner.
+	Scaled bool
 	// Restored is set where it is what an earlier leader recorded, and nothing was looked at yet.
 	Restored bool
 	// Placeholders hold room for replicas that are to move next.

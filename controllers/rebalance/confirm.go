@@ -71,6 +71,9 @@ func (p *pass) readPod(ctx context.Context, of *fleet.Pod) (pod *corev1.Pod, err
 // and by the grace, the storms and the budgets of this moment, since the proof of room may have taken long. It returns the
 // replica as it is now, or a hold.
 func (p *pass) confirm(ctx context.Context, e *board.Entry, v rebalance.Verdict, again func() rebalance.Verdict) (*corev1.Pod, *board.Hold) {
+	if hold := p.belowScale(ctx, e, v); hold != nil {
+		return nil, hold
+	}
 	live, err := p.livePods(ctx, &e.Group)
 	p.cluster = p.clusterNow(p.Clock.Now())
 	if err != nil {

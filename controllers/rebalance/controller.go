@@ -81,6 +81,8 @@ type Controller struct {
 	away bool
 	// take takes a snapshot by which room is proven.
 	take func(context.Context) (snapshot, error)
+	// scales may be nil: then no owner is read.
+	scales scales
 
 	mu       sync.Mutex // guards what follows
 	dirty    *agenda
@@ -101,18 +103,23 @@ var (
 	_ manager.LeaderElectionRunnable = &Controller{}
 )
 
-// New returns a controller that is not running yet.
-func New(o Options) *Controller {
-	config := o.Config
+// New returns a controller that is not running yet. The error is that of a Config that is invalid.
+func New(o Options) (*Controller, error) {
+	config, scales := o.Config, scales(nil)
 	if config != nil { // tests of what is decided have none
 		config = rest.CopyConfig(config)
 		config.Timeout = callTimeout
+		var err error
+		if scales, err = readScales(config); err != nil {
+			return nil, err
+		}
 	}
 	return &Controller{
 		Options: o, wake: make(chan struct{}, 1), dirty: newAgenda(), released: map[types.UID]time.Time{}, due: newTimetable(),
 		journal: newJournal(), roomless: map[policy.GroupKey]map[capacity.Type]bool{}, room: map[capacity.Type]uint64{}, storm: rebalance.NewStorm(o.Storm),
-		take: func(ctx context.Context) (snapshot, error) { return replay.Take(ctx, config, o.Profile) },
-	}
+		take:   func(ctx context.Context) (snapshot, error) { return replay.Take(ctx, config, o.Profile) },
+		scales: scales,
+	}, nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.

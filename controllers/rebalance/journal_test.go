@@ -76,7 +76,8 @@ func successor(t *testing.T, of *pass) *pass {
 	t.Helper()
 	o := of.Options
 	o.Board = board.New()
-	c := New(o)
+	c, err := New(o)
+	require.NoError(t, err)
 	c.take, c.storm = of.take, of.storm
 	o.Fleet.Changed = c.Changed
 	return passAt(c, of.Clock.Now())

@@ -33,6 +33,7 @@ func (p *pass) group(ctx context.Context, g *fleet.Group, at *place) {
 	if !known || old.Restored {
 		old = p.remembered(old, g, cm)
 	}
+	old = p.followScale(ctx, old, g)
 	e, ended := observe(old, going(g, old.Moves), p.now, p.limits())
 	if err = errors.Join(err, at.readBudgets(ctx, &e)); err != nil {
 		log.FromContext(ctx).Error(err, "Cannot read what a decision needs", "workload", g.Workload.Name, "namespace", g.Key.Namespace)

@@ -53,7 +53,7 @@ func testPass(t *testing.T, objects ...client.Object) *pass {
 	for _, typ := range []capacity.Type{sp, od} {
 		f.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: typ.String(), Labels: map[string]string{"karpenter.sh/capacity-type": typ.String()}}})
 	}
-	c := New(Options{
+	c, err := New(Options{
 		Fleet: f, Board: board.New(), Clock: clocktesting.NewFakeClock(noon), Recorder: record.NewFakeRecorder(100),
 		Reader:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
 		Profile: &replay.Profile{SchedulerNames: []string{"berth-scheduler"}}, Decided: func(board.Decision) {},
@@ -63,6 +63,7 @@ func testPass(t *testing.T, objects ...client.Object) *pass {
 		},
 		Resync: time.Hour,
 	})
+	require.NoError(t, err)
 	return passAt(c, noon)
 }
 

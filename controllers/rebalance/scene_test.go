@@ -143,7 +143,7 @@ func (w *scene) newFleet() *fleet.Fleet {
 
 func (w *scene) newSide(limit int) *side {
 	s := &side{scene: w, cache: mixtest.NewCache(), recorder: record.NewFakeRecorder(1000), created: map[string]*corev1.Pod{}}
-	s.controller = New(Options{
+	c, err := New(Options{
 		Board: board.New(), Clock: w.clock, Recorder: s.recorder, Reader: s.cache, Client: s.client(),
 		Profile: &replay.Profile{SchedulerNames: []string{"berth-scheduler"}, Label: gates.Label{Key: "karpenter.sh/capacity-type", Spot: "spot", OnDemand: "on-demand"}},
 		Tuning: Tuning{
@@ -155,6 +155,10 @@ func (w *scene) newSide(limit int) *side {
 		Journal:      types.NamespacedName{Namespace: "berth-system", Name: "moves"},
 		Placeholders: Placeholders{SizeOf: func(*corev1.Pod) *v1alpha1.ResourceLimit { return nil }}, Decided: func(board.Decision) {},
 	})
+	if err != nil {
+		panic(err)
+	}
+	s.controller = c
 	s.controller.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
 	s.status = capacitymix.New(capacitymix.Options{Client: s.cache, Board: s.controller.Board, Clock: w.clock})
 	return s

@@ -56,6 +56,15 @@ func MustBeBack(g *fleet.Group, had int) int {
 	return had
 }
 
+// FollowScale returns how many pods have to be back where the owner's scale requests n, and whether that number follows the
+// scale from now on: it does once both were equal. A scale may count other things than pods.
+func FollowScale(had int, follows bool, n int) (back int, follow bool) {
+	if n = min(n, maxReplicas); follows {
+		return n, true
+	}
+	return had, n == had
+}
+
 // replicasMissing holds a workload whose owner does not tell its replicas: its group shrinks with every eviction, so only
 // what it had before tells that pods are missing. Every one that is has to be one of those that are on the move now.
 func replicasMissing(in *Input) (Verdict, bool) {

@@ -19,6 +19,7 @@ import (
 func TestTheSchedulerWritesEachLineAsJSONIfItIsConfiguredTo(t *testing.T) {
 	w := world.New(t, wide()...)
 	o := world.SchedulerOptions(world.SecondScheduler)
+	o.Name = "berth-scheduler-json" // with a log of its own
 	o.Args = []string{"--logging-format=json", "-v=4"}
 	s := w.RunScheduler(o)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 5))

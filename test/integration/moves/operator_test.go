@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/config/controller"
@@ -158,6 +159,63 @@ func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 	world.Patch(w, &w.Live("set")[0], func(p *corev1.Pod) {
 		p.Annotations = map[string]string{v1alpha1.AcceptedReplicasAnnotation: "3"}
 	})
+	w.WaitEvictions(2)
+}
+
+const setCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: sets.test.example.com}
+spec:
+  group: test.example.com
+  scope: Namespaced
+  names: {kind: Set, listKind: SetList, plural: sets, singular: set}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources:
+      scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {replicas: {type: integer}}}
+          status: {type: object, properties: {replicas: {type: integer}}}
+`
+
+// The scale subresource of an owner of an unknown kind tells how many pods there must be, before and after a move.
+func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
+	w := world.New(t, world.Roomy()...)
+	require.NoError(t, w.Cluster.Apply(w.Ctx, setCRD))
+	owner := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(5)}}}
+	owner.SetAPIVersion("test.example.com/v1")
+	owner.SetKind("Set")
+	owner.SetName("set")
+	w.Create(builders.CapacityMix("set", 100, 0), owner)
+	ref := *metav1.NewControllerRef(owner, owner.GroupVersionKind())
+	for i := range 4 {
+		w.Create(builders.Pod("set", fmt.Sprint("set-", i), builders.OwnedBy(ref)))
+	}
+	w.WaitExact("set", mix.New(100, 0), 4, world.SettleTimeout)
+	w.Controller(world.Impatient, func(c *controller.Configuration) {
+		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds = 2, 1
+	})
+	w.WaitSatisfied("set")
+	w.ChangeMix("set", spotPercent(0))
+	w.WaitBlocked("set", "ReplicasMissing", "the owner has 4 pods, and its scale requests 5")
+	require.Empty(t, w.Evictions())
+
+	scale := func(n int64) {
+		world.Patch(w, owner, func(o *unstructured.Unstructured) {
+			require.NoError(t, unstructured.SetNestedField(o.Object, n, "spec", "replicas"))
+		})
+	}
+	scale(4) // Berth looks again in its own time, and nothing replaces the pod that it evicts
+	w.WaitEvictions(1)
+	w.WaitBlocked("set", "ReplicasMissing", "3 of 4 pods that it had before the last move are Ready")
+	w.Always(holds, "nothing more is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	scale(3)
 	w.WaitEvictions(2)
 }
 

@@ -112,9 +112,6 @@ func TestADuplicateSlotIsMendedWithItsDeletionCostAndNothingElseIsPatched(t *tes
 		slot := oldest.Annotations[v1alpha1.SlotAnnotation]
 		world.Patch(w, youngest, func(p *corev1.Pod) {
 			p.Annotations[v1alpha1.SlotAnnotation] = slot
-			if app == "ours" {
-				p.Annotations[v1alpha1.PodDeletionCostAnnotation] = "-" + slot
-			}
 		})
 		w.Eventually("the slots of "+app+" are mended", func() (bool, string) {
 			seen := map[string]string{}

@@ -67,7 +67,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 	o.Changed = func(key policy.GroupKey) { c.rebalan.Changed(key) }
 	o.NodeLeft = func(name string, t capacity.Type) { c.rebalan.NodeLeft(name, t) }
 	c.fleet = fleet.New(o)
-	c.rebalan = rebalance.New(rebalance.Options{
+	c.rebalan, err = rebalance.New(rebalance.Options{
 		Fleet: c.fleet, Board: c.board, Reader: c.cache, Client: c.requests, Clock: c.clock, Recorder: &record.FakeRecorder{},
 		Profile: &replay.Profile{SchedulerNames: []string{builders.Scheduler}}, Resync: 30 * time.Second,
 		Decided: func(d board.Decision) { c.decided(tb, d) },
@@ -77,6 +77,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 			ClusterMaxConcurrent: 5, MoveTimeout: 10 * time.Minute, Backoff: time.Minute, MaxBackoff: time.Hour,
 		},
 	})
+	require.NoError(tb, err)
 	for i := range s.nodes {
 		c.fleet.SetNode(node(i))
 	}
