@@ -93,7 +93,7 @@ func requireLetGo(w *world.World, pods []corev1.Pod) {
 	for i := range pods {
 		p := &pods[i]
 		require.Equal(w.T, v1alpha1.GateOpenedNoLeader, p.Annotations[v1alpha1.GateOpenedAnnotation], p.Name)
-		require.NotContains(w.T, p.Annotations, v1alpha1.ClaimAnnotation, p.Name)
+		require.Equal(w.T, string(p.UID)+"/"+v1alpha1.GateOpenedNoLeader, p.Annotations[v1alpha1.ClaimAnnotation], "it names the pod, so that no template can have it")
 		w.Eventually("an event on pod "+p.Name, func() (bool, string) {
 			for _, e := range w.Events(p.Name) {
 				if e.Reason == v1alpha1.EventReasonGateFailedOpen {
