@@ -44,9 +44,8 @@ func (r *Reconciler) allocate(ctx context.Context, env *v1alpha1.Environment) er
 
 // taken are the ports of other environments, and who has them; none where each node has its own.
 func (r *Reconciler) taken(ctx context.Context, env *v1alpha1.Environment) (map[environment.PortKey]string, error) {
-	taken := map[environment.PortKey]string{}
 	if r.Settings.Exposure == environment.ExposeHostPort {
-		return taken, nil
+		return nil, nil
 	}
 	var all v1alpha1.EnvironmentList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -65,13 +64,25 @@ func (r *Reconciler) taken(ctx context.Context, env *v1alpha1.Environment) (map[
 			}
 		}
 	}
-	delete(have, client.ObjectKeyFromObject(env))
+	self := client.ObjectKeyFromObject(env)
+	delete(have, self)
+	return holders(self.Namespace, have), nil
+}
+
+// holders returns who has each port. Environments of other namespaces have no name: who reads the status may not be able to
+// read them.
+func holders(namespace string, have map[client.ObjectKey][]v1alpha1.AllocatedPort) map[environment.PortKey]string {
+	taken := map[environment.PortKey]string{}
 	for _, key := range slices.SortedFunc(maps.Keys(have), compare) {
+		name := ""
+		if key.Namespace == namespace {
+			name = key.Name
+		}
 		for _, p := range have[key] {
-			taken[environment.PortKey{HostPort: p.HostPort, Protocol: p.Protocol}] = key.Name
+			taken[environment.PortKey{HostPort: p.HostPort, Protocol: p.Protocol}] = name
 		}
 	}
-	return taken, nil
+	return taken
 }
 
 // forgetPorts frees the ports of an environment that is gone.

@@ -23,13 +23,17 @@ type PortRange struct{ First, Last int32 }
 // PortTakenError says that a port belongs to another environment.
 type PortTakenError struct {
 	PortKey
-	// Component asked for it, Holder has it.
+	// Component requested it. Holder has it, "" if it must not be named.
 	Component, Holder string
 }
 
 // Error returns the message.
 func (e *PortTakenError) Error() string {
-	return fmt.Sprintf("%s: host port %d/%s belongs to environment %s", e.Component, e.HostPort, e.Protocol, e.Holder)
+	message := fmt.Sprintf("%s: host port %d/%s is already allocated", e.Component, e.HostPort, e.Protocol)
+	if e.Holder != "" {
+		message += " to environment " + e.Holder
+	}
+	return message
 }
 
 // NoPortsError says that the range has no free port.
@@ -42,7 +46,7 @@ func (e *NoPortsError) Error() string {
 
 // AllocatePorts returns the ports from outside of a stack. A port that was asked for by number is that one; one that was
 // not keeps what was allocated for it before, else gets the lowest that is free. Taken has those of other environments, and
-// who has them. The result is in the order of the components.
+// who has them, "" if they must not be named. The result is in the order of the components.
 func AllocatePorts(stack *v1alpha1.ApplicationStack, before []v1alpha1.AllocatedPort, taken map[PortKey]string, r PortRange) ([]v1alpha1.AllocatedPort, error) {
 	a := &allocation{stack: stack, before: before, taken: taken, own: map[PortKey]bool{}, within: r}
 	for _, p := range explicit(stack) {

@@ -63,7 +63,9 @@ func TestAPortThatIsTaken(t *testing.T) {
 	taken, is := errors.AsType[*PortTakenError](err)
 	require.True(t, is, "%v", err)
 	assert.Equal(t, PortTakenError{PortKey{8080, v1alpha1.ProtocolTCP}, Backend, "shop-1"}, *taken)
-	assert.Equal(t, "backend: host port 8080/TCP belongs to environment shop-1", err.Error())
+	assert.Equal(t, "backend: host port 8080/TCP is already allocated to environment shop-1", err.Error())
+	taken.Holder = ""
+	assert.Equal(t, "backend: host port 8080/TCP is already allocated", taken.Error())
 }
 
 // ENV-08: when none is left, the range is named; a single one that is left is found.

@@ -107,28 +107,33 @@ func protocolOf(p v1alpha1.EnvironmentProtocol) v1alpha1.EnvironmentProtocol {
 	return p
 }
 
-// taken says who of others has a port from outside that a spec asks for.
-func taken(spec *v1alpha1.EnvironmentSpec, others []*environment) error {
+// taken refuses ports from outside that other environments have. Only those of the same namespace are named: the caller may
+// not be able to read the others.
+func taken(e *environment, others []*environment) error {
 	holders := map[outside]*environment{}
-	for _, e := range others {
-		for _, p := range internal.HostPorts(e) {
-			holders[outside{p.HostPort, protocolOf(p.Protocol)}] = e
+	for _, o := range others {
+		for _, p := range internal.HostPorts(o) {
+			holders[outside{p.HostPort, protocolOf(p.Protocol)}] = o
 		}
 	}
 	var held []server.Violation
-	explicit(spec, func(at *field.Path, o outside) {
-		if holder := holders[o]; holder != nil {
-			held = append(held, server.Violation{
-				Field: wireField(spec)(at.String()), Description: fmt.Sprintf("port %d is that of environment %q", o.port, holder.Name),
-			})
+	explicit(&e.Spec, func(at *field.Path, o outside) {
+		holder := holders[o]
+		if holder == nil {
+			return
 		}
+		description := fmt.Sprintf("port %d is already allocated", o.port)
+		if holder.Namespace == e.Namespace {
+			description += fmt.Sprintf(" to environment %q", holder.Name)
+		}
+		held = append(held, server.Violation{Field: wireField(&e.Spec)(at.String()), Description: description})
 	})
 	if len(held) == 0 {
 		return nil
 	}
-	e := server.Invalid(held...)
-	e.Code = codes.AlreadyExists
-	return e
+	refused := server.Invalid(held...)
+	refused.Code = codes.AlreadyExists
+	return refused
 }
 
 // asksForPorts says whether a spec asks for a port from outside by its number.

@@ -169,7 +169,7 @@ func (c *core) check(ctx context.Context, e *environment, asked *v1alpha1.Enviro
 		if err != nil {
 			return err
 		}
-		if err := taken(&e.Spec, others); err != nil {
+		if err := taken(e, others); err != nil {
 			return err
 		}
 	}

@@ -465,12 +465,20 @@ func TestAccess(t *testing.T) {
 func TestAPortOfAnotherEnvironment(t *testing.T) {
 	w, c := newWorld(t)
 	other := &environment{}
-	other.Namespace, other.Name = "elsewhere", "shop-1"
+	other.Namespace, other.Name = "default", "shop-1"
 	other.Status.Ports = []v1alpha1.AllocatedPort{{Component: "frontend", ContainerPort: 80, HostPort: 8080, Protocol: "TCP"}}
-	w.environments["elsewhere/shop-1"] = other
+	w.environments["default/shop-1"] = other
 	_, err := create(t, c, smoke())
+	assert.Contains(t, requireCode(t, codes.AlreadyExists, err), `"shop-1"`)
+	delete(w.environments, "default/shop-1")
+
+	// The caller cannot read the environments of another namespace: their names stay there.
+	other.Namespace = "elsewhere"
+	w.environments["elsewhere/shop-1"] = other
+	_, err = create(t, c, smoke())
 	message := requireCode(t, codes.AlreadyExists, err)
-	assert.Contains(t, message, `"shop-1"`)
+	assert.NotContains(t, message, "shop-1")
+	assert.NotContains(t, message, "elsewhere")
 	assert.Contains(t, message, "spec.application_stack.frontend.container.ports[0].host_port")
 	assert.Empty(t, w.writes)
 

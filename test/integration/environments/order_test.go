@@ -195,7 +195,7 @@ func TestAPortBelongsToOneEnvironment(t *testing.T) {
 	second = s.comes("second", v1alpha1.EnvironmentFailed)
 	c := condition(second, v1alpha1.ConditionPortsAllocated)
 	assert.Equal(t, "PortTaken", c.Reason)
-	assert.Contains(t, c.Message, "frontend: host port 8080/TCP belongs to environment first")
+	assert.Contains(t, c.Message, "frontend: host port 8080/TCP is already allocated to environment first")
 	require.NoError(t, s.Client.Delete(s.Ctx, first))
 	s.gone(first)
 	s.change("second", func(e *v1alpha1.Environment) { e.Spec.Description = "look again" })
