@@ -67,12 +67,15 @@ func tokenKey(config *rest.Config) []byte {
 	return sum[:]
 }
 
-// deployable says what a record asks for that is off here.
+// deployable refuses records that need what the configuration does not have.
 func deployable(c *controller.Configuration) func(context.Context, *v1alpha1.DeploymentRecordSpec) error {
 	odgm := controllers.FeaturesOf(&c.Deployments).ODGM
 	return func(_ context.Context, spec *v1alpha1.DeploymentRecordSpec) error {
 		if internal.NeedsODGM(spec) && !odgm {
 			return server.Refuse(codes.FailedPrecondition, "the deployment asks for an ODGM, which is off: deployments.features.odgm of berth-controller's configuration")
+		}
+		if internal.HasODGM(spec, odgm) && c.Deployments.ODGMImage == "" {
+			return server.Refuse(codes.FailedPrecondition, internal.ErrNoODGMImage.Error())
 		}
 		return nil
 	}

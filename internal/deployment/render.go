@@ -4,6 +4,7 @@ package deployment
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ import (
 type Settings struct {
 	// DefaultFunctionImage is the image of functions that name none, "" if there is none.
 	DefaultFunctionImage string
-	// ODGM says that it is on; ODGMImage is its image.
+	// ODGM says that it is on; ODGMImage is its image, "" if there is none.
 	ODGM      bool
 	ODGMImage string
 	// SchedulerName places the pods, "" leaves it to the cluster.
@@ -102,11 +103,18 @@ const (
 	ReasonInvalidTemplate = "InvalidTemplate"
 )
 
+// ErrNoODGMImage is why a record with an ODGM cannot be rendered while no image is configured.
+var ErrNoODGMImage = errors.New("the record has an ODGM, and deployments.odgmImage of berth-controller's configuration is empty: " +
+	"set that field to an image, or spec.addons of the record to a list without odgm")
+
 // Render returns what a record asks the API server for, with a template.
 func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings) (*Rendered, error) {
 	r := &Rendered{}
-	odgm := wantsODGM(&record.Spec, s)
+	odgm := HasODGM(&record.Spec, s.ODGM)
 	if odgm {
+		if s.ODGMImage == "" {
+			return nil, &Error{ReasonImageMissing, ErrNoODGMImage}
+		}
 		r.ODGM = ChildName(record.Name, "-odgm")
 		r.ODGMAddress = fmt.Sprintf("%s:%d", ODGMService(record.Name), ODGMPort)
 	}
@@ -136,9 +144,9 @@ func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s
 	return r, nil
 }
 
-// wantsODGM reports whether a record has an ODGM: it is on, and the record names it or no addons at all.
-func wantsODGM(spec *v1alpha1.DeploymentRecordSpec, s Settings) bool {
-	return s.ODGM && (spec.Addons == nil || slices.Contains(*spec.Addons, v1alpha1.AddonODGM))
+// HasODGM reports whether a record has an ODGM: it is on, and the record names it or no addons at all.
+func HasODGM(spec *v1alpha1.DeploymentRecordSpec, on bool) bool {
+	return on && (spec.Addons == nil || slices.Contains(*spec.Addons, v1alpha1.AddonODGM))
 }
 
 // NeedsODGM reports whether a record cannot do without an ODGM: it names the addon, or has a function that runs in it.

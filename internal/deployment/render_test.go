@@ -139,6 +139,8 @@ func TestWhatCannotBeRendered(t *testing.T) {
 	odgm.Spec.Addons = &[]v1alpha1.Addon{v1alpha1.AddonODGM}
 	wasm := recordOf("a")
 	wasm.Spec.DeploymentUnit.Functions[0].WASMModuleURL = "https://x"
+	noODGMImage := recordOf("a")
+	noODGMImage.Spec.Addons = nil
 	noImage := recordOf("a", "b")
 	noImage.Spec.DeploymentUnit.Functions[1].Image = ""
 	manifest := func(text string) *v1alpha1.DeploymentTemplate {
@@ -151,18 +153,19 @@ func TestWhatCannotBeRendered(t *testing.T) {
 		template     *v1alpha1.DeploymentTemplate
 		reason, want string
 	}{
-		"no image":      {noImage, good, ReasonImageMissing, `spec.deploymentUnit.functions[b].image: Required value`},
-		"ODGM is off":   {odgm, good, ReasonODGMOff, "deployments.features.odgm"},
-		"wasm, no ODGM": {wasm, good, ReasonODGMOff, "deployments.features.odgm"},
-		"garbage":       {recordOf("a"), manifest("{"), ReasonInvalidTemplate, "spec.functionManifests[2]"},
-		"a kind":        {recordOf("a"), manifest("{apiVersion: v1, kind: Secret, metadata: {name: a}}"), ReasonInvalidTemplate, `spec.functionManifests[2].kind: Unsupported value: "Secret"`},
-		"no kind":       {recordOf("a"), manifest("{apiVersion: v1}"), ReasonInvalidTemplate, "functionManifests[2].kind"},
-		"no version":    {recordOf("a"), manifest("{kind: Service}"), ReasonInvalidTemplate, "functionManifests[2].apiVersion"},
-		"a namespace":   {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, namespace: kube-system}}"), ReasonInvalidTemplate, "metadata.namespace"},
-		"finalizers":    {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, finalizers: [x/y]}}"), ReasonInvalidTemplate, "metadata.finalizers"},
-		"owners":        {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}"), ReasonInvalidTemplate, "metadata.ownerReferences"},
-		"a name twice":  {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}}"), ReasonInvalidTemplate, "Duplicate"},
-		"an unfit name": {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${deploymentID}\"}}"), ReasonInvalidTemplate, `metadata.name: Invalid value: "Web!"`},
+		"no image of the ODGM": {noODGMImage, good, ReasonImageMissing, "deployments.odgmImage"},
+		"no image":             {noImage, good, ReasonImageMissing, `spec.deploymentUnit.functions[b].image: Required value`},
+		"ODGM is off":          {odgm, good, ReasonODGMOff, "deployments.features.odgm"},
+		"wasm, no ODGM":        {wasm, good, ReasonODGMOff, "deployments.features.odgm"},
+		"garbage":              {recordOf("a"), manifest("{"), ReasonInvalidTemplate, "spec.functionManifests[2]"},
+		"a kind":               {recordOf("a"), manifest("{apiVersion: v1, kind: Secret, metadata: {name: a}}"), ReasonInvalidTemplate, `spec.functionManifests[2].kind: Unsupported value: "Secret"`},
+		"no kind":              {recordOf("a"), manifest("{apiVersion: v1}"), ReasonInvalidTemplate, "functionManifests[2].kind"},
+		"no version":           {recordOf("a"), manifest("{kind: Service}"), ReasonInvalidTemplate, "functionManifests[2].apiVersion"},
+		"a namespace":          {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, namespace: kube-system}}"), ReasonInvalidTemplate, "metadata.namespace"},
+		"finalizers":           {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, finalizers: [x/y]}}"), ReasonInvalidTemplate, "metadata.finalizers"},
+		"owners":               {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}"), ReasonInvalidTemplate, "metadata.ownerReferences"},
+		"a name twice":         {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}}"), ReasonInvalidTemplate, "Duplicate"},
+		"an unfit name":        {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${deploymentID}\"}}"), ReasonInvalidTemplate, `metadata.name: Invalid value: "Web!"`},
 		"no such Service": {func() *v1alpha1.DeploymentRecord { r := recordOf("a"); r.Spec.Addons = nil; return r }(), func() *v1alpha1.DeploymentTemplate {
 			c := good.DeepCopy()
 			c.Spec.ODGMManifests = []string{"{apiVersion: v1, kind: Service, metadata: {name: other}}"}
@@ -170,7 +173,9 @@ func TestWhatCannotBeRendered(t *testing.T) {
 		}(), ReasonInvalidTemplate, "web-odgm-svc"},
 	} {
 		s := settings
-		s.ODGM = c.record.Spec.Addons == nil
+		if s.ODGM = c.record.Spec.Addons == nil; c.record == noODGMImage {
+			s.ODGMImage = ""
+		}
 		_, err := Render(c.record, c.template, s)
 		refused, ok := errors.AsType[*Error](err)
 		require.True(t, ok, "%s: %v", name, err)

@@ -53,7 +53,8 @@ type Deployments struct {
 	// +optional
 	DefaultFunctionImage string `json:"defaultFunctionImage"`
 
-	// odgmImage is the image of the object data grid manager. Default: ghcr.io/pawissanutt/oaas-rs/odgm:latest.
+	// odgmImage is the image of the object data grid manager. Default: empty, which means that a record that has one is
+	// Degraded.
 	//
 	// +optional
 	ODGMImage string `json:"odgmImage"`
@@ -193,7 +194,6 @@ func defaultDeployments() Deployments {
 	return Deployments{
 		Profile:       "full",
 		SchedulerName: "berth-scheduler",
-		ODGMImage:     "ghcr.io/pawissanutt/oaas-rs/odgm:latest",
 		Reliability:   Reliability{OnDemandAvailability: "0.99", InterruptionsPerHour: "0.05", RecoveryMinutes: 5},
 		NFR: NFR{
 			IntervalSeconds: 60, StabilitySeconds: 180, CooldownSeconds: 120,

@@ -28,7 +28,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(world.Main(m, world.Options{})) }
 
-const image = "registry.example/function:1"
+const (
+	image = "registry.example/function:1"
+	// odgmImage is that of the object data grid manager.
+	odgmImage = "registry.example/odgm:1"
+)
 
 // scene is a world with a controller that looks after records.
 type scene struct {
@@ -50,7 +54,7 @@ func start(t *testing.T, changes ...func(*controller.Deployments)) *scene {
 func (s *scene) run(changes ...func(*controller.Deployments)) {
 	s.T.Helper()
 	s.process = s.Controller(world.Impatient, func(c *controller.Configuration) {
-		c.Deployments.Enabled = true
+		c.Deployments.Enabled, c.Deployments.ODGMImage = true, odgmImage
 		for _, change := range changes {
 			change(&c.Deployments)
 		}

@@ -115,6 +115,19 @@ func TestTheODGMIsAWorkloadOfItsOwn(t *testing.T) { // CR-15
 	assert.Equal(t, map[string]string{"ODGM_ENABLED": "true", "ODGM_SERVICE": "cart-odgm-svc:8081", "ODGM_COLLECTIONS": "carts"}, env)
 }
 
+// No image of a third party is run by default: the condition names the field.
+func TestTheODGMNeedsAnImage(t *testing.T) {
+	s := start(t, func(d *controller.Deployments) { d.ODGMImage = "" })
+	r := record("cart", "add")
+	r.Spec.Addons = nil
+	s.Create(r, record("plain", "add"))
+	c := condition(s.settled("cart", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded)
+	assert.Equal(t, "ImageMissing", c.Reason)
+	assert.Contains(t, c.Message, "deployments.odgmImage")
+	s.settled("plain", v1alpha1.PhaseAvailable)
+	assert.Equal(t, []string{"plain"}, s.deployments())
+}
+
 func TestTheODGMIsOffByProfile(t *testing.T) { // CR-16, CR-17
 	s := start(t, func(d *controller.Deployments) { d.Profile = "dev" })
 	r := record("cart", "add")
