@@ -10,9 +10,12 @@ import (
 	_ "time/tzdata" // rebalance.windows name zones, and an image without a file system has none
 
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"berth.dev/berth/internal/memorylimit"
 )
 
 func main() {
+	memorylimit.Apply()
 	collectGarbage()
 	if err := newCommand(run).ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "berth-controller:", err)

@@ -20,12 +20,14 @@ import (
 
 	_ "berth.dev/berth/apis/config/scheme"
 	"berth.dev/berth/internal/fence"
+	"berth.dev/berth/internal/memorylimit"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/resourcelimit"
 	"berth.dev/berth/plugins/topologyspread"
 )
 
 func main() {
+	memorylimit.Apply()
 	leads := make(chan struct{})
 	guard := fence.New(clock.RealClock{})
 	command := newCommand(func() { close(leads) }, guard,

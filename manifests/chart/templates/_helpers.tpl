@@ -107,8 +107,10 @@ subjects:
 {{- end }}
 {{- end }}
 
+{{/* The image of a program, by digest if there is one. Arguments: root, name, values. */}}
 {{- define "berth.image" -}}
-{{ .root.Values.image.registry }}/{{ .name }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{ .root.Values.image.registry }}/{{ .name }}
+{{- with dig "image" "digest" "" .values }}@{{ . }}{{ else }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{/* KubeSchedulerConfiguration: the shipped profile, with the arguments of the values. */}}
@@ -218,7 +220,8 @@ name: {{ .name }}
 image: {{ include "berth.image" . }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 env:
-- name: GOMEMLIMIT
+# The program keeps below it: docs/install.md.
+- name: BERTH_MEMORY_LIMIT
   valueFrom: {resourceFieldRef: {resource: limits.memory}}
 resources: {{- toYaml .values.resources | nindent 2 }}
 securityContext:

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/internal/memorylimit"
 	"berth.dev/berth/test/world"
 )
 
@@ -77,6 +78,7 @@ func TestTheChartRefusesWhatItDoesNotKnow(t *testing.T) {
 		"scheduler.replicas=0":             {"replicas", "1"},
 		"scheduler.profile=fastest":        {"profile", "second-scheduler"},
 		"image.pullPolicy=Sometimes":       {"pullPolicy", "IfNotPresent"},
+		"scheduler.image.digest=v9":        {"digest", "sha256"},
 		"controller.extraArgs[0]=dry-run":  {"extraArgs"},
 		"monitoring.serviceMonitor=true":   {"serviceMonitor"},
 		"webhook.enabled=yes":              {"enabled", "boolean"},
@@ -111,14 +113,49 @@ func TestValuesReachThePrograms(t *testing.T) {
 
 	spec, _, _ := unstructured.NestedMap(objects["Deployment/berth-scheduler"], "spec", "template", "spec")
 	require.NotEmpty(t, spec)
-	container := spec["containers"].([]any)[0].(map[string]any)
-	assert.Equal(t, "registry.example/berth/berth-scheduler:v9", container["image"])
-	assert.Contains(t, container["args"], "--v=4")
+	scheduler := container(t, objects, "berth-scheduler")
+	assert.Equal(t, "registry.example/berth/berth-scheduler:v9", scheduler["image"])
+	assert.Contains(t, scheduler["args"], "--v=4")
 	assert.NotContains(t, spec, "priorityClassName")
 	for key := range objects {
 		kind, _, _ := strings.Cut(key, "/")
 		assert.NotContains(t, []string{"NetworkPolicy", "PodDisruptionBudget", "CustomResourceDefinition"}, kind)
 	}
+}
+
+const digest = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+func TestAnImageByDigest(t *testing.T) {
+	w := world.New(t)
+	objects := normalise(t, template(w, namespace, "image.registry=registry.example/berth", "image.tag=v9", "controller.image.digest="+digest))
+	assert.Equal(t, "registry.example/berth/berth-controller@"+digest, container(t, objects, "berth-controller")["image"])
+	assert.Equal(t, "registry.example/berth/berth-scheduler:v9", container(t, objects, "berth-scheduler")["image"])
+	objects = normalise(t, template(w, namespace, "image.registry=registry.example/berth", "scheduler.image.digest="+digest))
+	assert.Equal(t, "registry.example/berth/berth-scheduler@"+digest, container(t, objects, "berth-scheduler")["image"])
+	// helm upgrade --reuse-values of a release that was made before the value existed.
+	objects = normalise(t, template(w, namespace, "image.tag=v9", "scheduler.image=null"))
+	assert.Equal(t, "localhost/berth-scheduler:v9", container(t, objects, "berth-scheduler")["image"])
+}
+
+// A container of no bound takes the memory of the node's other pods. A limit on processor time would only delay a scheduler.
+func TestThePodsHaveAMemoryLimit(t *testing.T) {
+	w := world.New(t)
+	objects := normalise(t, template(w, namespace, "controller.resources.limits.memory=3Gi"))
+	for name, memory := range map[string]string{"berth-scheduler": "2Gi", "berth-controller": "3Gi"} {
+		c := container(t, objects, name)
+		assert.Equal(t, map[string]any{"memory": memory}, c["resources"].(map[string]any)["limits"], name)
+		assert.Contains(t, c["env"], map[string]any{
+			"name": memorylimit.Env, "valueFrom": map[string]any{"resourceFieldRef": map[string]any{"resource": "limits.memory"}},
+		}, name)
+	}
+}
+
+// container returns the container of a Deployment.
+func container(t *testing.T, objects map[string]map[string]any, name string) map[string]any {
+	t.Helper()
+	list, _, _ := unstructured.NestedSlice(objects["Deployment/"+name], "spec", "template", "spec", "containers")
+	require.Len(t, list, 1)
+	return list[0].(map[string]any)
 }
 
 func requireSame(t *testing.T, want, got map[string]map[string]any) {
