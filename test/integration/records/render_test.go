@@ -128,6 +128,24 @@ func TestTheODGMNeedsAnImage(t *testing.T) {
 	assert.Equal(t, []string{"plain"}, s.deployments())
 }
 
+// An ODGM that runs with an image which the configuration has no more is not removed: it has data.
+func TestAnODGMStaysWithoutItsImage(t *testing.T) {
+	s := start(t)
+	r := record("cart", "add")
+	r.Spec.Addons = nil
+	s.Create(r)
+	s.settled("cart", v1alpha1.PhaseAvailable)
+	before := s.deployment("cart-odgm")
+
+	world.End(s.process, true)
+	s.run(func(d *controller.Deployments) { d.ODGMImage = "" })
+	assert.Equal(t, "ImageMissing", condition(s.settled("cart", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded).Reason)
+	assert.Equal(t, []string{"cart", "cart-odgm"}, s.deployments())
+	after := s.deployment("cart-odgm")
+	assert.Equal(t, before.UID, after.UID)
+	assert.Equal(t, before.Generation, after.Generation)
+}
+
 func TestTheODGMIsOffByProfile(t *testing.T) { // CR-16, CR-17
 	s := start(t, func(d *controller.Deployments) { d.Profile = "dev" })
 	r := record("cart", "add")
