@@ -7,12 +7,15 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 )
 
 // connections bounds how many connections are open. A connection that would be one too many closes another on which no
-// authenticated call is in flight, and only if there is none is it closed itself: whoever opens many keeps out nobody.
+// authenticated call is in flight, and only if there is none is it closed itself: whoever opens many keeps out nobody. Half of
+// the connections are for those that never had an authenticated call, so that a new caller has time for the first one; only
+// beyond that are they closed before idle ones.
 type connections struct {
 	most *Limit
 
@@ -80,8 +83,13 @@ func (a *connections) admit(c net.Conn) *connection {
 	return added
 }
 
+// oldest returns the connection to close for another one, nil if all have calls in flight.
 func (a *connections) oldest() *connection {
-	for _, l := range []*list.List{&a.unknown, &a.idle} {
+	order := []*list.List{&a.idle, &a.unknown}
+	if a.unknown.Len() >= int(a.most.most.Load()+1)/2 {
+		slices.Reverse(order)
+	}
+	for _, l := range order {
 		if front := l.Front(); front != nil {
 			return front.Value.(*connection)
 		}

@@ -63,32 +63,48 @@ func (p *pipe) Close() error {
 }
 
 func TestANewConnectionClosesTheOldestWithoutACall(t *testing.T) {
-	all := &connections{most: NewLimit("connections", 3)}
+	all := &connections{most: NewLimit("connections", 4)}
 	var pipes []*pipe
 	open := func() *connection {
 		p := &pipe{}
 		pipes = append(pipes, p)
 		return all.admit(p)
 	}
-	known, idle, stranger := open(), open(), open()
+	known, idle, stranger, other := open(), open(), open(), open()
 	release := known.hold()
 	idle.hold()()
-	require.NotNil(t, open(), "a fourth")
-	assert.Equal(t, []bool{false, false, true, false}, closedOf(pipes), "the stranger goes first")
+	require.NotNil(t, open(), "a fifth")
+	assert.Equal(t, []bool{false, false, true, false, false}, closedOf(pipes), "strangers have their half, so the oldest of them goes first")
 	require.NoError(t, stranger.Close(), "closing it again changes nothing")
-	assert.Equal(t, 3, all.open)
-	busy := open()
-	assert.Equal(t, []bool{false, false, true, true, false}, closedOf(pipes), "the other stranger is next")
-	busy.hold()
-	last := open()
-	assert.True(t, pipes[1].closed, "then the one that is idle")
-	last.hold()
+	assert.Equal(t, 4, all.open)
+	other.hold()
+	require.NotNil(t, open(), "a sixth")
+	assert.True(t, pipes[1].closed, "one stranger alone is left in peace, and the idle one goes")
+	for range 2 {
+		c := open()
+		require.NotNil(t, c)
+		c.hold()
+	}
+	assert.Equal(t, []bool{false, true, true, false, true, true, false, false}, closedOf(pipes))
 	assert.Nil(t, open(), "all have calls in flight")
 	release()
 	require.NotNil(t, open())
 	assert.True(t, pipes[0].closed)
-	assert.Equal(t, 3, all.open)
-	assert.False(t, pipes[4].closed)
+	assert.Equal(t, 4, all.open)
+}
+
+// Callers who come while many idle connections are open get their first call through.
+func TestNewCallersDoNotCloseOneAnothersConnections(t *testing.T) {
+	all := &connections{most: NewLimit("connections", 16)}
+	for range 16 {
+		all.admit(&pipe{}).hold()()
+	}
+	var pipes []*pipe
+	for range 8 {
+		pipes = append(pipes, &pipe{})
+		require.NotNil(t, all.admit(pipes[len(pipes)-1]))
+	}
+	assert.NotContains(t, closedOf(pipes), true)
 }
 
 func closedOf(pipes []*pipe) (closed []bool) {
