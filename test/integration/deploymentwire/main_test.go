@@ -59,7 +59,9 @@ func serveWith(t *testing.T, manifests []string, changes ...func(*controller.Con
 		require.NoError(t, s.Client.Create(s.Ctx, o))
 		t.Cleanup(func() { _ = s.Client.Delete(context.WithoutCancel(s.Ctx), o) })
 	}
-	here := func(c *controller.Configuration) { c.Services.Deployments.Namespace = s.Namespace }
+	here := func(c *controller.Configuration) {
+		c.Services.Deployments.Namespace, c.Deployments.ODGMImage = s.Namespace, "registry.example/odgm:1"
+	}
 	s.Start("berth-controller", append([]func(*controller.Configuration){here}, changes...)...)
 	return s
 }
