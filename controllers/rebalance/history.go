@@ -52,7 +52,6 @@ func observe(old board.Entry, g fleet.Group, now time.Time, l limits) (e board.E
 	if len(e.Moves) == 0 && ready >= want {
 		e.Had = 0
 	}
-	e.Scaled = e.Scaled && e.Had > 0
 	e.Held = nil
 	for uid, h := range old.Held {
 		if now.Before(h.Until) {

@@ -53,6 +53,7 @@ func readScales(config *rest.Config) (scales, error) {
 // meanwhile. Where it cannot be read, what was there before the move counts.
 func (p *pass) followScale(ctx context.Context, e board.Entry, g *fleet.Group) board.Entry {
 	if e.Had == 0 || g.Ended {
+		e.Scaled = false
 		return e
 	}
 	if n, known, err := p.scaleOf(ctx, g); err == nil && known {
