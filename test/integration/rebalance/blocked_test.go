@@ -15,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
@@ -318,24 +319,29 @@ func update(w *world.World, name string, change func(*corev1.PodTemplateSpec)) {
 
 func TestARolloutFreezesMovesAndAStuckOneDoesNotFreezeTheOldRevisionForEver(t *testing.T) {
 	w := world.New(t)
-	rolling, stuck := world.Lane("rolling"), world.Lane("stuck")
+	rolling, stuck, exhausted := world.Lane("rolling"), world.Lane("stuck"), world.Lane("exhausted")
+	lanes := []world.Lane{rolling, stuck, exhausted}
 	var later []cluster.NodeSpec
-	for _, lane := range []world.Lane{rolling, stuck} {
+	for _, lane := range lanes {
 		w.AddNodes(lane.Node(onDemand, onDemand, "16"))
 		later = append(later, lane.Node(spot, spot, "16"))
 		d := builders.Deployment(string(lane), 8, lane.Pods)
-		if lane == stuck {
+		if lane != rolling {
 			d.Spec.ProgressDeadlineSeconds = new(int32(2))
+		}
+		if lane == stuck { // its old revision stays whole
+			none, more := intstr.FromInt32(0), intstr.FromInt32(2)
+			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: &none, MaxSurge: &more}
 		}
 		w.Create(builders.CapacityMix(string(lane), 50, 1), d)
 	}
 	old := map[world.Lane]string{}
-	for _, lane := range []world.Lane{rolling, stuck} {
+	for _, lane := range lanes {
 		old[lane] = w.WaitReady(string(lane), 8)[0].Labels["pod-template-hash"]
 	}
-	for _, lane := range []world.Lane{rolling, stuck} {
+	for _, lane := range lanes {
 		update(w, string(lane), neverReady)
-		w.WaitBound(string(lane), 10) // a quarter more, and a quarter less of the old
+		w.WaitBound(string(lane), 10) // a quarter more, and but for one a quarter less of the old
 	}
 	w.AddNodes(later...)
 	w.Controller(world.Impatient)
@@ -347,12 +353,13 @@ func TestARolloutFreezesMovesAndAStuckOneDoesNotFreezeTheOldRevisionForEver(t *t
 	}
 	w.Eventually("the old revision of the stuck rollout has its mix", func() (bool, string) {
 		s := w.SplitOf(ofOld())
-		return s.Spot == m.Spot(6) && s.OnDemand == m.OnDemand(6), s.String()
+		return s.Spot == m.Spot(8) && s.OnDemand == m.OnDemand(8), s.String()
 	})
+	w.WaitBlocked("exhausted", "MaxUnavailable", "2 replicas are unavailable in a rollout, and its maxUnavailable is 2")
 	w.WaitStatus("stuck", "its new revision is left alone", func(s *v1alpha1.CapacityMixStatus) bool { return world.BlockedBy(s, "NotReady") })
 	w.Always(holds, "nothing else is evicted", func() (bool, string) {
 		n := len(w.Evictions())
-		return n == m.Spot(6), fmt.Sprint(n)
+		return n == m.Spot(8), fmt.Sprint(n)
 	})
 	for _, e := range w.Evictions() {
 		assert.Contains(t, e.Name, "stuck-"+old[stuck]+"-", "only replicas of the old revision of the stuck rollout moved")
