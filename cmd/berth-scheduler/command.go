@@ -69,6 +69,9 @@ func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *fence.F
 	if err != nil {
 		return err
 	}
+	if err := boundInformers(config.InformerFactory); err != nil {
+		return err
+	}
 	if f, ok := features.(featuregate.MutableFeatureGate); ok {
 		f.AddMetrics()
 	}

@@ -190,7 +190,7 @@ func keepAnnotation(key string) bool {
 
 func keptAnnotations(all map[string]string) map[string]string {
 	var kept map[string]string
-	for k, v := range all {
+	for k, v := range policy.Bounded(all) {
 		if keepAnnotation(k) {
 			if kept == nil {
 				kept = map[string]string{}

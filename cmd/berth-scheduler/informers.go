@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"berth.dev/berth/internal/policy"
+)
+
+// boundInformers has the caches keep no more of an object's annotations than somebody reads there: those of pods and of their
+// controllers are written by tenants, up to 256 KiB each, and all of them are in memory. It has to come before the start.
+func boundInformers(factory informers.SharedInformerFactory) error {
+	for _, informer := range []cache.SharedIndexInformer{
+		factory.Core().V1().Pods().Informer(), factory.Apps().V1().ReplicaSets().Informer(), factory.Apps().V1().StatefulSets().Informer(),
+	} {
+		if err := informer.SetTransform(boundObject); err != nil {
+			return fmt.Errorf("bound what informers keep: %w", err)
+		}
+	}
+	return nil
+}
+
+// boundObject drops managed fields as well, as kube-scheduler does of pods.
+func boundObject(object any) (any, error) {
+	if o, err := meta.Accessor(object); err == nil {
+		o.SetManagedFields(nil)
+		o.SetAnnotations(policy.Bounded(o.GetAnnotations()))
+	}
+	return object, nil
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// mostAnnotations is how many bytes of an object's annotations both programs keep, mostValue of one of them if the object has
+// more. The API server takes 256 KiB, and a program keeps the objects of all tenants. What Berth reads is far shorter.
+const mostAnnotations, mostValue = 16 << 10, 4 << 10
+
+// Bounded returns annotations as both programs keep them: all of them, unless they are very long. Then long values are cut and
+// marked, so that no cut value is a valid one, and the longest annotations are dropped.
+func Bounded(all map[string]string) map[string]string {
+	size := 0
+	for k, v := range all {
+		size += len(k) + len(v)
+	}
+	if size <= mostAnnotations {
+		return all
+	}
+	type annotation struct{ key, value string }
+	list := make([]annotation, 0, len(all))
+	for k, v := range all {
+		if len(v) > mostValue {
+			v = strings.ToValidUTF8(v[:mostValue], "") + "…"
+		}
+		list = append(list, annotation{k, v})
+	}
+	slices.SortFunc(list, func(a, b annotation) int {
+		return cmp.Or(cmp.Compare(len(a.key)+len(a.value), len(b.key)+len(b.value)), cmp.Compare(a.key, b.key))
+	})
+	kept, left := map[string]string{}, mostAnnotations
+	for _, a := range list {
+		if left -= len(a.key) + len(a.value); left < 0 {
+			break
+		}
+		kept[a.key] = a.value
+	}
+	return kept
+}

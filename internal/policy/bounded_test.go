@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestAnnotationsAreKeptUnlessTheyAreVeryLong(t *testing.T) {
+	usual := map[string]string{PrefixBerth + "/spot-percent": "50", "kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("{", 12<<10)}
+	assert.Equal(t, usual, Bounded(usual))
+
+	long := map[string]string{PrefixBerth + "/spot-percent": "50", PrefixBerth + "/min-on-demand": "1" + strings.Repeat(" ", 250_000)}
+	bounded := Bounded(long)
+	assert.Equal(t, "50", bounded[PrefixBerth+"/spot-percent"])
+	assert.True(t, strings.HasSuffix(bounded[PrefixBerth+"/min-on-demand"], "…"), "a value that was cut is not valid")
+
+	many := map[string]string{}
+	for i := range 10_000 {
+		many[fmt.Sprint("example.com/", i)] = "x"
+	}
+	assert.Less(t, len(Bounded(many)), len(many))
+}
+
+func TestBoundedAnnotationsTakeFewBytes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := map[string]string{}
+		for range rapid.IntRange(0, 40).Draw(t, "annotations") {
+			all[rapid.String().Draw(t, "key")] = strings.Repeat(rapid.StringN(1, 9, -1).Draw(t, "value"), rapid.IntRange(0, 3000).Draw(t, "times"))
+		}
+		bounded, size := Bounded(all), 0
+		for k, v := range bounded {
+			require.Contains(t, all, k)
+			if v != all[k] {
+				require.True(t, strings.HasPrefix(all[k], strings.TrimSuffix(strings.ToValidUTF8(v, ""), "…")))
+			}
+			size += len(k) + len(v)
+		}
+		require.LessOrEqual(t, size, mostAnnotations)
+		require.Equal(t, bounded, Bounded(bounded), "what is bounded stays as it is")
+	})
+}
