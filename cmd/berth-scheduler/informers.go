@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
@@ -17,19 +16,11 @@ import (
 func boundInformers(factory informers.SharedInformerFactory) error {
 	for _, informer := range []cache.SharedIndexInformer{
 		factory.Core().V1().Pods().Informer(), factory.Apps().V1().ReplicaSets().Informer(), factory.Apps().V1().StatefulSets().Informer(),
+		factory.Batch().V1().Jobs().Informer(),
 	} {
-		if err := informer.SetTransform(boundObject); err != nil {
+		if err := informer.SetTransform(policy.BoundObject); err != nil {
 			return fmt.Errorf("bound what informers keep: %w", err)
 		}
 	}
 	return nil
-}
-
-// boundObject drops managed fields as well, as kube-scheduler does of pods.
-func boundObject(object any) (any, error) {
-	if o, err := meta.Accessor(object); err == nil {
-		o.SetManagedFields(nil)
-		o.SetAnnotations(policy.Bounded(o.GetAnnotations()))
-	}
-	return object, nil
 }

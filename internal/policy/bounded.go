@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 )
 
 // mostAnnotations is how many bytes of an object's annotations both programs keep, mostValue of one of them if the object has
@@ -41,4 +43,13 @@ func Bounded(all map[string]string) map[string]string {
 		kept[a.key] = a.value
 	}
 	return kept
+}
+
+// BoundObject is a cache.TransformFunc for objects that tenants write: it keeps Bounded annotations, and drops managed fields.
+func BoundObject(object any) (any, error) {
+	if o, err := meta.Accessor(object); err == nil {
+		o.SetManagedFields(nil)
+		o.SetAnnotations(Bounded(o.GetAnnotations()))
+	}
+	return object, nil
 }

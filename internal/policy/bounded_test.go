@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 )
 
@@ -45,4 +47,18 @@ func TestBoundedAnnotationsTakeFewBytes(t *testing.T) {
 		require.LessOrEqual(t, size, mostAnnotations)
 		require.Equal(t, bounded, Bounded(bounded), "what is bounded stays as it is")
 	})
+}
+
+func TestBoundObjectDropsManagedFields(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{"a": strings.Repeat("x", 250_000), PrefixBerth + "/spot-percent": "50"}, ManagedFields: []metav1.ManagedFieldsEntry{{}},
+	}}
+	object, err := BoundObject(pod)
+	require.NoError(t, err)
+	assert.Same(t, pod, object)
+	assert.Empty(t, pod.ManagedFields)
+	assert.Less(t, len(pod.Annotations["a"]), 5<<10)
+	assert.Equal(t, "50", pod.Annotations[PrefixBerth+"/spot-percent"])
+	_, err = BoundObject("a tombstone")
+	assert.NoError(t, err)
 }

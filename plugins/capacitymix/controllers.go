@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/informers"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	batchlisters "k8s.io/client-go/listers/batch/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/lru"
 
 	"berth.dev/berth/internal/owners"
@@ -59,7 +60,11 @@ func newControllers(factory informers.SharedInformerFactory, prefixes []string) 
 		read:         newOwnerMemory(readOwners),
 	}
 	if slices.Contains(prefixes, policy.PrefixSpotalis) {
-		c.deployments = factory.Apps().V1().Deployments().Lister()
+		deployments := factory.Apps().V1().Deployments()
+		if err := deployments.Informer().SetTransform(policy.BoundObject); err != nil { // it was started before
+			klog.Background().Error(err, "Annotations of Deployments are kept whole")
+		}
+		c.deployments = deployments.Lister()
 	}
 	return c
 }
@@ -138,6 +143,7 @@ func (c *controllers) remember(namespace string, ref *metav1.OwnerReference, own
 	}
 	if owner != nil {
 		owner.SetManagedFields(nil)
+		owner.SetAnnotations(policy.Bounded(owner.GetAnnotations()))
 	}
 	c.read.set(namespace, ref.UID, f)
 }
