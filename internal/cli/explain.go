@@ -67,7 +67,7 @@ type WorkloadFacts struct {
 type SlotFacts struct {
 	Number int    `json:"number"`
 	Type   string `json:"type"`
-	// From says who gave the slot: annotation, identity or count; gate, who will.
+	// From says who gave the slot: annotation, identity, scheduler (the slot that it tried last) or count; gate, who will.
 	From string `json:"from"`
 }
 

@@ -58,10 +58,11 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	}
 	out.Mix.Source, out.Mix.Rule = g.Policy.Source, g.Policy.Mix.String()
 	out.Workload = &WorkloadFacts{Name: workloadText(g.Workload), Replicas: g.Replicas, Desired: desired(&g), Actual: actual(&g), Satisfied: g.Satisfied()}
-	out.Slot = &SlotFacts{Number: seat.Slot, Type: seat.Wants.String(), From: e.slotFrom(&g, seat)}
+	slot := e.slotOf(&g, seat)
+	out.Slot = &slot
 	switch seat.Place {
 	case fleet.Pending:
-		out.Pending = pendingFacts(e.pod, seat)
+		out.Pending = pendingFacts(e.pod, slot.waitsFor(seat))
 	case fleet.Settled:
 		if seat.Borrowed() {
 			out.Borrowed = e.borrowing(&g, seat)
@@ -165,8 +166,8 @@ func (e *explainer) slotFrom(g *fleet.Group, seat fleet.Seat) string {
 	return "count"
 }
 
-func pendingFacts(pod *corev1.Pod, seat fleet.Seat) *PendingFacts {
-	p := &PendingFacts{WaitsFor: seat.On.String()}
+func pendingFacts(pod *corev1.Pod, waitsFor string) *PendingFacts {
+	p := &PendingFacts{WaitsFor: waitsFor}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			p.Reason, p.Message = c.Reason, c.Message

@@ -77,6 +77,8 @@ func slotText(from string) string {
 		return "which the scheduler will give it if nothing else changes: the lowest that is free"
 	case "annotation":
 		return "which the scheduler wrote on it"
+	case "scheduler":
+		return "which the scheduler tried last"
 	}
 	return "by its age among the pods of its group: the scheduler has written none on it"
 }
