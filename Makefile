@@ -103,8 +103,8 @@ test-integration: ## Tests on a real control plane, two suites beside one anothe
 	GOGC=400 GOMEMLIMIT=1GiB go test -p 2 -timeout 30m ./hack/cluster/... ./hack/demo/... ./test/integration/...
 
 .PHONY: test-faults
-test-faults: ## Storms, flapping, kills and outages at their full length (minutes; not in `make test`)
-	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/storms ./test/integration/controller ./test/integration/rebalance ./test/integration/failopen ./test/integration/lifecycle ./test/integration/environments ./services/environment
+test-faults: ## Storms, flapping, kills and outages at their full length, hostile objects within their bound of time (an hour; not in `make test`)
+	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/storms ./test/integration/hostile ./test/integration/controller ./test/integration/rebalance ./test/integration/failopen ./test/integration/lifecycle ./test/integration/environments ./services/environment
 
 .PHONY: test-scale
 test-scale: ## 10,000 pods of 1,000 workloads, 1,000 records, 100 environments: memory and time of the controller (minutes; not in `make test`)

@@ -6,6 +6,7 @@ package world
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,6 +62,9 @@ type Options struct {
 	Profile string
 	// ControllerManagerArgs are more flags of kube-controller-manager.
 	ControllerManagerArgs []string
+	// MeasuresMemory is set where tests bound the memory of Berth's programs. They are built without the race detector, which
+	// takes many times that memory, and collect garbage as they do by default, whatever the tests' own environment has.
+	MeasuresMemory bool
 }
 
 // Main starts the control plane and the scheduler, built with the race detector
@@ -69,6 +73,12 @@ type Options struct {
 func Main(m *testing.M, o Options) int {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
+	if o.MeasuresMemory {
+		if err := measureMemory(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	if err := start(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "start the test cluster:", err)
 		if shared.cluster != nil {
@@ -83,6 +93,11 @@ func Main(m *testing.M, o Options) int {
 		return 1
 	}
 	return code
+}
+
+// measureMemory sets the environment in which programs are built and started.
+func measureMemory() error {
+	return errors.Join(os.Setenv(NoRaceEnv, "1"), os.Unsetenv("GOGC"), os.Unsetenv("GOMEMLIMIT"))
 }
 
 // On runs the package's tests on a cluster that is there, with Berth installed: one of kind. Its nodes stay, and tests

@@ -206,6 +206,9 @@ func (w *World) Events(name string) []corev1.Event {
 	return list.Items
 }
 
+// mostShown is how many pods Picture shows whatever they do: of more, the running ones would bury the cause of a failure.
+const mostShown = 50
+
 // Picture describes the pods of the namespace, for a failed test.
 func (w *World) Picture(ctx context.Context) string {
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
@@ -214,13 +217,21 @@ func (w *World) Picture(ctx context.Context) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "pods of %s:\n", w.Namespace)
+	shown := 0
 	for _, p := range pods.Items {
+		if len(pods.Items) > mostShown && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			continue
+		}
+		shown++
 		fmt.Fprintf(&b, "  %-40s %-10s deleting=%-5t node=%-14s slot=%s\n", p.Name, p.Status.Phase, p.DeletionTimestamp != nil, p.Spec.NodeName, p.Annotations["berth.dev/slot"])
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 				fmt.Fprintf(&b, "      %s\n", c.Message)
 			}
 		}
+	}
+	if rest := len(pods.Items) - shown; rest > 0 {
+		fmt.Fprintf(&b, "  and %d that run\n", rest)
 	}
 	return b.String()
 }

@@ -12,6 +12,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Setenv(world.NoRaceEnv, "1") // the race detector takes many times the memory that this suite bounds
-	os.Exit(world.Main(m, world.Options{}))
+	os.Exit(world.Main(m, world.Options{MeasuresMemory: true}))
 }
