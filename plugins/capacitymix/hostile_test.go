@@ -29,7 +29,7 @@ import (
 // What one input may take: far above what it takes on a busy machine, and far
 // below what an unbounded number or text takes.
 const (
-	hostileTime = 2 * time.Second
+	hostileTime = 5 * time.Second
 	hostileHeap = 16 << 20
 )
 

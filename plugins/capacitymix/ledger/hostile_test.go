@@ -24,7 +24,7 @@ import (
 // that of the worst call with a wide margin for a busy machine; BenchmarkHostile has the figures.
 const (
 	hostileHeap = 10 << 20
-	hostileTime = time.Second
+	hostileTime = 5 * time.Second
 )
 
 // bounded runs f and fails where it takes more than a hostile object may.
