@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -109,6 +110,7 @@ func TestSchedulingReadsNoOwnersAndOtherNamespacesDoNotWaitForThoseOfOne(t *test
 		assert.Nil(t, c)
 		assert.Equal(t, ErrReasonAsking, message)
 	}
+	require.Eventually(t, func() bool { return r.count.Load() == 1 }, time.Minute, time.Millisecond, "the read that gets no answer begins")
 	require.True(t, r.plugin.PreEnqueue(t.Context(), neighbour).IsRejected())
 	assert.Equal(t, []string{"other/neighbour"}, r.next(t))
 	assert.Nil(t, r.plugin.PreEnqueue(t.Context(), neighbour))
