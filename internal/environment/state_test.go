@@ -100,6 +100,7 @@ func TestPhase(t *testing.T) {
 		"it is changed":                    {[]func(*Situation){failing(Backend), changed}, v1alpha1.EnvironmentUpdating, "backend"},
 		"it was changed, and is not ready": {[]func(*Situation){failing(Backend), in(v1alpha1.EnvironmentUpdating)}, v1alpha1.EnvironmentUpdating, "backend"},
 		"it was changed, and is ready":     {[]func(*Situation){in(v1alpha1.EnvironmentUpdating)}, v1alpha1.EnvironmentRunning, "every"},
+		"it is changed while it starts":    {[]func(*Situation){failing(Backend), starting(Stages), changed}, v1alpha1.EnvironmentCreating, "backend"},
 		"it is changed, and nothing rolls": {[]func(*Situation){changed}, v1alpha1.EnvironmentRunning, "every"},
 		"it was refused, and no more":      {[]func(*Situation){failing(Backend), in(v1alpha1.EnvironmentFailed)}, v1alpha1.EnvironmentUpdating, "backend"},
 		"it is refused":                    {[]func(*Situation){func(s *Situation) { s.Refused = "port 80 belongs to x" }}, v1alpha1.EnvironmentFailed, "port 80"},
