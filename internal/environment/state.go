@@ -110,10 +110,15 @@ func (s *Situation) Phase() (v1alpha1.EnvironmentPhase, string) {
 		}
 		return v1alpha1.EnvironmentStopped, "no component runs"
 	}
-	waiting := s.waiting()
-	if waiting == "" {
-		return v1alpha1.EnvironmentRunning, "every component is ready"
+	if waiting := s.waiting(); waiting != "" {
+		return s.phaseUntilReady(waiting)
 	}
+	return v1alpha1.EnvironmentRunning, "every component is ready"
+}
+
+// phaseUntilReady is Phase for an environment that waits for a component.
+func (s *Situation) phaseUntilReady(waiting string) (v1alpha1.EnvironmentPhase, string) {
+	e := s.Environment
 	started := e.Status.OpenStages >= Stages
 	changed := e.Status.ObservedGeneration != e.Generation
 	switch before := e.Status.Phase; {
