@@ -59,12 +59,11 @@ func differing(have marked, costByOthers bool, slot int, p *policy.Policy) map[s
 		}
 		want[key] = value
 	}
-	number := strconv.Itoa(slot)
-	set(v1alpha1.SlotAnnotation, number)
+	set(v1alpha1.SlotAnnotation, strconv.Itoa(slot))
 	set(v1alpha1.CapacityTypeAnnotation, p.Mix.TypeOf(slot).String())
 	set(v1alpha1.MixAnnotation, p.Source)
 	if !costByOthers {
-		set(v1alpha1.PodDeletionCostAnnotation, "-"+number)
+		set(v1alpha1.PodDeletionCostAnnotation, policy.DeletionCost(slot))
 	}
 	return want
 }

@@ -304,6 +304,16 @@ type rule struct {
 // is resolved by itself, as the scheduler does, so that the labels of one never decide for the others. Of policies with
 // equally many pods, that of the newest pod counts. f.mu is locked to write.
 func (f *Fleet) governed(live []*Pod) ([]*Pod, *policy.Policy) {
+	if len(live) == 0 || !alike(live) {
+		return f.governedByMost(live)
+	}
+	live[0].Into(&f.scratch)
+	found, _ := f.policyOf(live[0], &f.scratch)
+	return live, found
+}
+
+// governedByMost is governed for pods that differ.
+func (f *Fleet) governedByMost(live []*Pod) ([]*Pod, *policy.Policy) {
 	policies := make([]*policy.Policy, len(live))
 	count := map[rule]int{}
 	var best *policy.Policy
@@ -332,6 +342,11 @@ func (f *Fleet) governed(live []*Pod) ([]*Pod, *policy.Policy) {
 		}
 	}
 	return governed, best
+}
+
+// alike reports whether the same policy governs all pods of one owner for certain.
+func alike(pods []*Pod) bool {
+	return !slices.ContainsFunc(pods, func(p *Pod) bool { return !sameRule(pods[0], p) })
 }
 
 // sameRule reports whether the same policy governs two pods of one owner for certain: pods share sets that are equal.

@@ -93,7 +93,7 @@ func (p *Pod) Annotation(key string) (value string, found bool) {
 	case key == v1alpha1.SlotAnnotation && p.slot > 0:
 		return strconv.Itoa(int(p.slot) - 1), true
 	case key == v1alpha1.PodDeletionCostAnnotation && p.costly:
-		return "-" + strconv.Itoa(int(p.slot)-1), true
+		return policy.DeletionCost(int(p.slot) - 1), true
 	}
 	value, found = p.Annotations[key]
 	return value, found

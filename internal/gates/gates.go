@@ -26,7 +26,7 @@ func Has(pod *corev1.Pod) bool {
 // a template says of that does not count: it has no UID.
 func Made(pod *corev1.Pod) bool {
 	_, opened := Opened(pod)
-	return opened || Has(pod) || pod.UID != "" && pod.Annotations[v1alpha1.ClaimAnnotation] == string(pod.UID)+"/"+v1alpha1.GateOpenedNoLeader
+	return opened || Has(pod) || claim(pod.Annotations, string(pod.UID)) == v1alpha1.GateOpenedNoLeader
 }
 
 // Release has a change of a pod say that its gate is opened without a slot,
@@ -47,12 +47,23 @@ func Opened(pod *corev1.Pod) (t capacity.Type, ok bool) {
 
 // OpenedAs is Opened for the annotations of a pod with a UID.
 func OpenedAs(annotations map[string]string, uid string) (t capacity.Type, ok bool) {
-	text, found := strings.CutPrefix(annotations[v1alpha1.ClaimAnnotation], uid+"/")
-	if !found || uid == "" {
+	text := claim(annotations, uid)
+	if text == "" { // most pods
 		return capacity.Unknown, false
 	}
 	t, err := capacity.ParseType(text)
 	return t, err == nil
+}
+
+// claim returns what the claim annotation has for the pod with a UID, "" if it
+// has nothing: it is a copy of another pod's, or a template's, which has no UID.
+func claim(annotations map[string]string, uid string) string {
+	text, ofPod := strings.CutPrefix(annotations[v1alpha1.ClaimAnnotation], uid)
+	text, whole := strings.CutPrefix(text, "/")
+	if uid == "" || !ofPod || !whole {
+		return ""
+	}
+	return text
 }
 
 // ClaimOf is the value of the claim annotation of a pod that is limited to a type.

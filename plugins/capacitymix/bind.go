@@ -67,16 +67,15 @@ func annotations(c *cycle, pod *corev1.Pod) map[string]string {
 }
 
 func claimAnnotations(pod *corev1.Pod, number int, t capacity.Type, p *policy.Policy) map[string]string {
-	slot := strconv.Itoa(number)
 	a := map[string]string{
-		v1alpha1.SlotAnnotation:         slot,
+		v1alpha1.SlotAnnotation:         strconv.Itoa(number),
 		v1alpha1.CapacityTypeAnnotation: t.String(),
 		v1alpha1.MixAnnotation:          p.Source,
 	}
 	// The ReplicaSet controller removes the lowest cost first, so the highest
 	// slot. A cost that the user set says more than ours.
 	if _, own := pod.Annotations[v1alpha1.PodDeletionCostAnnotation]; !own {
-		a[v1alpha1.PodDeletionCostAnnotation] = "-" + slot
+		a[v1alpha1.PodDeletionCostAnnotation] = policy.DeletionCost(number)
 	}
 	return a
 }
