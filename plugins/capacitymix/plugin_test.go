@@ -168,7 +168,11 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 	never := &policy.Policy{}
 	at := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s} }
 	since := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s, NoRoomSince: now} }
-	handed := ledger.Attempt{Stage: ledger.StageType, NoRoomSince: now, Preempting: true}
+	handedAt := func(at time.Time) ledger.Attempt {
+		return ledger.Attempt{Stage: ledger.StageType, NoRoomSince: now, HandedAt: at}
+	}
+	handed := handedAt(now)
+	promised := ledger.Attempt{Stage: ledger.StagePreempt, NoRoomSince: now, HandedAt: now}
 	tests := map[string]struct {
 		attempt   ledger.Attempt
 		wants     capacity.Type
@@ -225,13 +229,26 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 		},
 		"a pod that waited says since when it does": {
 			attempt: since(ledger.StageBorrow), wants: capacity.Spot, policy: wait, now: now.Add(time.Minute),
-			want: next{attempt: handed, preempt: true, message: "spot has had no capacity for this pod since 1970-01-01T00:16:40Z"},
+			want: next{attempt: handedAt(now.Add(time.Minute)), preempt: true, message: "spot has had no capacity for this pod since 1970-01-01T00:16:40Z"},
 		},
-		"a nominated pod is not nominated any more when its victims are gone": {
-			attempt: since(ledger.StagePreempt), wants: capacity.Spot, policy: mayBorrow, now: now, nominated: true, want: next{attempt: since(ledger.StageType), preempt: true},
+		"preemption has no second turn before its victims are seen to terminate": {
+			attempt: promised, wants: capacity.Spot, policy: mayBorrow, now: now.Add(victimsTerminateWithin - 1), nominated: true,
+			want: next{attempt: handed, wake: now.Add(victimsTerminateWithin), message: "preemption makes room on the nominated node"},
 		},
-		"and is while they terminate": {
-			attempt: since(ledger.StagePreempt), wants: capacity.Spot, policy: mayBorrow, now: now, nominated: true, terminating: true, want: next{attempt: handed, preempt: true},
+		"of which a pod that waited says since when it does": {
+			attempt: promised, wants: capacity.Spot, policy: wait, now: now.Add(time.Second), nominated: true,
+			want: next{
+				attempt: handed, wake: now.Add(victimsTerminateWithin),
+				message: "preemption makes room on the nominated node, spot has had no capacity for this pod since 1970-01-01T00:16:40Z",
+			},
+		},
+		"a pod without victims is tried like every other one": {
+			attempt: promised, wants: capacity.Spot, policy: mayBorrow, now: now.Add(victimsTerminateWithin), nominated: true,
+			want: next{attempt: since(ledger.StageType), retry: true, message: "trying all spot nodes next"},
+		},
+		"a pod is nominated for as long as its victims terminate": {
+			attempt: promised, wants: capacity.Spot, policy: mayBorrow, now: now.Add(time.Hour), nominated: true, terminating: true,
+			want: next{attempt: handedAt(now.Add(time.Hour)), preempt: true},
 		},
 		"preemption comes last, and the next attempt begins with all nodes": {
 			attempt: since(ledger.StagePreempt), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: handed, preempt: true},
@@ -296,7 +313,50 @@ func TestANominatedPodIsOnlyTriedOnItsType(t *testing.T) {
 	assert.Nil(t, got["s"])
 	assert.NotNil(t, got["o"])
 	_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
-	assert.Equal(t, fwk.Unschedulable, status.Code())
+	assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code(), "preemption has no second turn at once")
+	_, got = f.filter(t, pod)
+	assert.NotNil(t, got["o"], "its victims are about to terminate")
+}
+
+// Preemption deletes in the background, and a sibling that leaves wakes the pod
+// at once.
+func TestANominatedPodKeepsItsSlotBeforeItsVictimsAreSeenToTerminate(t *testing.T) {
+	pod, sibling := testPod("web", 1), testPod("web", 0)
+	f := newFixture(t, defaultArgs(), twoNodes, pod, sibling)
+	f.mix(t, capacityMix("web", 100, 0))
+	clock := testingclock.NewFakeClock(noon)
+	f.plugin.clock = clock
+	p, _ := f.plugin.resolver.Resolve(pod)
+	slot := func(pod *corev1.Pod) (*cycle, int) {
+		c, err := f.plugin.claim(pod, p)
+		require.NoError(t, err)
+		return c, c.slot
+	}
+	fail := func(c *cycle) {
+		state := framework.NewCycleState()
+		state.Write(preFilterStateKey, c)
+		f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
+	}
+	_, lower := slot(sibling)
+	for range 2 { // on its type, then on both
+		c, _ := slot(pod)
+		fail(c)
+	}
+	pod.Status.NominatedNodeName = "s" // by DefaultPreemption, which came next
+	c, own := slot(pod)
+	require.Less(t, lower, own)
+	fail(c)
+	f.plugin.ledger.Forget(sibling.UID)
+	for range 3 {
+		c, got := slot(pod)
+		assert.Equal(t, own, got, "a lower slot is free")
+		fail(c)
+	}
+	clock.Step(victimsTerminateWithin)
+	c, _ = slot(pod)
+	fail(c)
+	_, got := slot(pod)
+	assert.Equal(t, lower, got, "the nomination came to nothing")
 }
 
 func TestAPodThatOthersNominateBorrowsAllTheSame(t *testing.T) {
@@ -305,8 +365,11 @@ func TestAPodThatOthersNominateBorrowsAllTheSame(t *testing.T) {
 			pod := testPod("web", 0)
 			f := newFixture(t, defaultArgs(), twoNodes, pod)
 			f.mix(t, capacityMix("web", 100, 0))
+			clock := testingclock.NewFakeClock(noon)
+			f.plugin.clock = clock
 			borrows := 0
 			for range 9 { // someone writes the status before every attempt
+				clock.Step(victimsTerminateWithin)
 				pod.Status.NominatedNodeName = nominated
 				state, got := f.filter(t, pod)
 				if got["o"] == nil {

@@ -81,7 +81,7 @@ func (pl *CapacityMix) keepPreemptionTo(c *cycle, statuses framework.NodeToStatu
 // the node that its status names. Others may name a node there too: such a pod
 // is tried like every other one.
 func (pl *CapacityMix) nominated(pod *corev1.Pod) bool {
-	return pod.Status.NominatedNodeName != "" && (pl.ledger.AttemptOf(pod.UID).Preempting || pl.preempting(pod))
+	return pod.Status.NominatedNodeName != "" && (!pl.ledger.AttemptOf(pod.UID).HandedAt.IsZero() || pl.preempting(pod))
 }
 
 // preempting reports whether pods that can have been preempted for a pod are

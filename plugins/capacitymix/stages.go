@@ -37,6 +37,10 @@ type failure struct {
 	nominated, terminating bool
 }
 
+// victimsTerminateWithin bounds the time from the turn of preemption until the
+// pods that it chose are seen to terminate: it deletes them in the background.
+const victimsTerminateWithin = 5 * time.Second
+
 // after decides what follows when an attempt found no node.
 func after(f failure, p *policy.Policy) next {
 	t := f.wants
@@ -59,8 +63,10 @@ func after(f failure, p *policy.Policy) next {
 		}
 		return n
 	default:
+		if f.nominated && !f.terminating {
+			return withoutVictims(f, p)
+		}
 		n := handed(f, p)
-		n.attempt.Preempting = !f.nominated || f.terminating
 		if f.growingTo > 0 {
 			n.wake = f.now.Add(aheadAgain(f.now.Sub(f.noRoomSince)))
 		}
@@ -71,10 +77,28 @@ func after(f failure, p *policy.Policy) next {
 // handed hands a pod to preemption. What its condition says then is read back by
 // a scheduler that starts, if it matters: by a pod that has to wait.
 func handed(f failure, p *policy.Policy) next {
-	n := next{attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince, Preempting: true}, preempt: true}
+	n := next{attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince, HandedAt: f.now}, preempt: true}
 	if wait, allowed := p.MayBorrow(f.wants); allowed && wait > 0 {
 		n.message = noCapacity(f.wants, f.noRoomSince)
 	}
+	return n
+}
+
+// withoutVictims decides what follows when a nominated pod found no room and no
+// pod terminates for it. Preemption has no second turn while its first can still
+// be under way: it could choose other pods. After that the nomination came to
+// nothing, or is not of preemption, and the pod is tried like every other one.
+func withoutVictims(f failure, p *policy.Policy) next {
+	over := f.attempt.HandedAt.Add(victimsTerminateWithin)
+	if !f.now.Before(over) {
+		return next{
+			attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince}, retry: true,
+			message: "trying all " + f.wants.String() + " nodes next",
+		}
+	}
+	n := handed(f, p)
+	n.attempt.HandedAt, n.preempt, n.wake = f.attempt.HandedAt, false, over
+	n.message = strings.TrimSuffix("preemption makes room on the nominated node, "+n.message, ", ")
 	return n
 }
 

@@ -40,9 +40,9 @@ type Attempt struct {
 	// Anew says that the slot's type changed while the pod was waiting: what the
 	// pod's condition says of its wait is about the other type.
 	Anew bool
-	// Preempting says that the last attempt was handed to preemption, or that the
-	// pods which preemption chose were still terminating.
-	Preempting bool
+	// HandedAt is when preemption had its turn and may have chosen a node for the
+	// pod, zero if it had no turn since the search began.
+	HandedAt time.Time
 	// Below bounds the slots of StageAhead: the size the group will have.
 	Below int
 }
