@@ -114,7 +114,8 @@ func TestTheSchedulerWritesOnlyItsPartOfAPodsStatus(t *testing.T) {
 		require.NoError(t, s.Client.Get(s.Ctx, client.ObjectKeyFromObject(p), before))
 		after := before.DeepCopy()
 		change(after)
-		return s.scheduler.Status().Patch(s.Ctx, after, client.MergeFrom(before), client.DryRunAll)
+		// As kube-scheduler does: a JSON merge patch would take back the conditions that the kubelet writes meanwhile.
+		return s.scheduler.Status().Patch(s.Ctx, after, client.StrategicMergeFrom(before), client.DryRunAll)
 	}
 	condition := func(kind corev1.PodConditionType) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
