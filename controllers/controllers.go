@@ -161,7 +161,8 @@ func (p *parts) addGates() error {
 		lease = types.NamespacedName(g.SchedulerLease)
 	}
 	p.gates = gates.New(gates.Options{
-		Fleet: p.fleet, Kube: p.kube, Recorder: p.recorder(capacitymix.FieldOwner), Clock: clock.RealClock{},
+		Fleet: p.fleet, Listed: func() bool { return p.feed.Listed("pods") },
+		Kube: p.kube, Recorder: p.recorder(capacitymix.FieldOwner), Clock: clock.RealClock{},
 		Lease: lease, FailOpen: seconds(g.FailOpenSeconds), Namespaces: p.cfg.Namespaces, DryRun: p.cfg.DryRun,
 	})
 	return p.mgr.Add(p.gates)

@@ -7,6 +7,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -109,6 +110,11 @@ func (f *Feed) Synced() (waitingFor string, ok bool) {
 		}
 	}
 	return "", true
+}
+
+// Listed reports whether a kind, named as in a URL, has been listed once.
+func (f *Feed) Listed(resource string) bool {
+	return slices.ContainsFunc(f.sources, func(s source) bool { return s.name == resource && s.store.listed.Load() })
 }
 
 // listWatch lists page by page, and strips each page before it asks for the next.

@@ -267,10 +267,13 @@ func TestSyncedNamesWhatIsMissing(t *testing.T) {
 		waiting, ok := f.Synced()
 		assert.False(t, ok)
 		assert.Equal(t, s.name, waiting)
+		assert.False(t, f.Listed(s.name))
 		require.NoError(t, s.store.Replace(nil, ""))
+		assert.True(t, f.Listed(s.name))
 	}
 	_, ok := f.Synced()
 	assert.True(t, ok)
+	assert.False(t, f.Listed("cronjobs"), "which it does not read")
 	assert.False(t, f.NeedLeaderElection(), "a new leader knows the cluster already")
 }
 

@@ -42,7 +42,9 @@ const (
 
 // Options configure a Controller.
 type Options struct {
-	Fleet    *fleet.Fleet
+	Fleet *fleet.Fleet
+	// Listed reports whether the fleet has all pods: until then the oldest are not known.
+	Listed   func() bool
 	Kube     kubernetes.Interface
 	Recorder record.EventRecorder
 	Clock    clock.Clock
@@ -113,7 +115,7 @@ func (c *Controller) Start(ctx context.Context) error {
 func (c *Controller) look(ctx context.Context) (more bool) {
 	all := within(c.Fleet.Gated(), c.Namespaces)
 	waitingPods.Set(float64(len(all)))
-	if c.FailOpen <= 0 {
+	if c.FailOpen <= 0 || !c.Listed() {
 		return false
 	}
 	if len(all) == 0 { // the lease is looked at for as long as pods wait, which is long enough

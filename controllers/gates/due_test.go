@@ -8,10 +8,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/policy"
 )
 
 func pods(names ...string) []*fleet.Pod {
@@ -77,6 +83,25 @@ func TestWhichPodsMayBeLetGo(t *testing.T) {
 	assert.Equal(t, []string{"a", "c"}, names(within(all, nil)))
 	assert.Equal(t, []string{"c"}, names(within(all, []string{"bank"})))
 	assert.Equal(t, []string{"a", "b", "c"}, names(all), "the argument stays as it is")
+}
+
+// Pods that a first look missed would be let go after younger ones.
+func TestNoPodBeginsToWaitBeforeAllAreListed(t *testing.T) {
+	listed := false
+	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
+	require.NoError(t, err)
+	c := New(Options{
+		Fleet: fleet.New(fleet.Options{Classifier: classifier, Mixes: policy.NewStore()}), Listed: func() bool { return listed },
+		Clock: testingclock.NewFakeClock(at(0)), FailOpen: time.Minute,
+	})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "a"}}
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
+	c.Fleet.SetPod(pod)
+	c.look(t.Context())
+	assert.Empty(t, c.waiting)
+	listed = true
+	c.look(t.Context())
+	assert.Len(t, c.waiting, 1)
 }
 
 // Between two looks that are as far apart as they are meant to be, and late by a
