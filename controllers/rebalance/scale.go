@@ -63,7 +63,8 @@ func (p *pass) followScale(ctx context.Context, e board.Entry, g *fleet.Group) b
 }
 
 // belowScale returns a hold for the first move of a workload with fewer pods than the scale of its owner requests: pods that
-// were missing before are known to nothing else. For the moves after it, Had tells.
+// were missing before are known to nothing else. For the moves after it, Had tells, which follows the scale from here on where
+// both are equal.
 func (p *pass) belowScale(ctx context.Context, e *board.Entry, v rebalance.Verdict) *board.Hold {
 	n, known, err := p.scaleOf(ctx, &e.Group)
 	have := len(e.Group.Seats) + len(e.Group.Taken)
@@ -72,6 +73,8 @@ func (p *pass) belowScale(ctx context.Context, e *board.Entry, v rebalance.Verdi
 		return p.hold(v, ReasonUnproven, holdRefused, "%v", err)
 	case known && e.Had == 0 && have < n:
 		return p.hold(v, rebalance.ReasonReplicasMissing, holdRefused, "the owner has %d pods, and its scale requests %d", have, n)
+	case known && e.Had == 0:
+		_, e.Scaled = rebalance.FollowScale(len(e.Group.Seats), false, n)
 	}
 	return nil
 }

@@ -74,6 +74,16 @@ func TestHowManyPodsMustBeBackFollowsTheScale(t *testing.T) {
 	}
 }
 
+// The user does not wait until Berth looks again.
+func TestTheScaleIsFollowedFromTheMoveOn(t *testing.T) {
+	p, s, replicas := scaledPass(t, 4)
+	p.lookAt(t, "shop")
+	assert.NotEmpty(t, s.evicted)
+	*replicas = 3
+	p.again(t, time.Second)
+	assert.Equal(t, 3, p.had())
+}
+
 // An owner may count something else than pods: then what was there before the move has to be back.
 func TestAScaleThatNeverWasTheNumberOfPodsTellsNothing(t *testing.T) {
 	p, s, replicas := scaledPass(t, 4)
