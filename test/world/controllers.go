@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,10 +185,13 @@ func BlockedBy(s *v1alpha1.CapacityMixStatus, reason string) bool {
 	return slices.ContainsFunc(s.Workloads, func(w v1alpha1.WorkloadMix) bool { return w.Blocked != nil && w.Blocked.Reason == reason })
 }
 
-// Evictions returns the evictions that the controller asked for in the test's namespace.
+// Evictions returns the evictions that the controller requested in the test's namespace, but for those of pods that changed
+// after they were read: each is refused with 409, changes nothing, and is requested again.
 func (w *World) Evictions() []Request {
 	w.T.Helper()
-	return w.Audit(func(r Request) bool { return r.User == cluster.BerthControllerUser && r.Resource == "pods/eviction" })
+	return w.Audit(func(r Request) bool {
+		return r.User == cluster.BerthControllerUser && r.Resource == "pods/eviction" && r.Code != http.StatusConflict
+	})
 }
 
 // WaitEvictions waits until so many evictions were asked for.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 )
 
@@ -209,7 +210,7 @@ func (w *World) Events(name string) []corev1.Event {
 // mostShown is how many pods Picture shows whatever they do: of more, the running ones would bury the cause of a failure.
 const mostShown = 50
 
-// Picture describes the pods of the namespace, for a failed test.
+// Picture describes the pods and the mixes of the namespace, for a failed test.
 func (w *World) Picture(ctx context.Context) string {
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -233,5 +234,18 @@ func (w *World) Picture(ctx context.Context) string {
 	if rest := len(pods.Items) - shown; rest > 0 {
 		fmt.Fprintf(&b, "  and %d that run\n", rest)
 	}
+	w.describeMixes(ctx, &b)
 	return b.String()
+}
+
+func (w *World) describeMixes(ctx context.Context, b *strings.Builder) {
+	var mixes v1alpha1.CapacityMixList
+	if err := w.Client.List(ctx, &mixes, client.InNamespace(w.Namespace)); err != nil {
+		fmt.Fprintln(b, err)
+	}
+	for _, cm := range mixes.Items {
+		for _, c := range cm.Status.Conditions {
+			fmt.Fprintf(b, "mix %s: %s=%s since %s, %s: %s\n", cm.Name, c.Type, c.Status, c.LastTransitionTime.Format(time.TimeOnly), c.Reason, c.Message)
+		}
+	}
 }

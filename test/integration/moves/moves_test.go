@@ -78,7 +78,7 @@ func TestAChangedMixMovesTheFewestReplicasAndScalingMovesNone(t *testing.T) {
 	assert.Len(t, w.EvictionsOf("web"), 16, "6 on spot become 14")
 	assert.Empty(t, w.EvictionsOf("scaled"), "scaling moves nothing")
 	onDemand, all = recording.FewestReady(capacity.OnDemand, 20)
-	assert.Equal(t, 17, all, "fewest Ready replicas at any instant: three at a time")
+	assert.GreaterOrEqual(t, all, 17, "fewest Ready replicas at any instant: three at a time")
 	assert.GreaterOrEqual(t, onDemand, 6, "Ready replicas on on-demand at any instant")
 }
 

@@ -183,7 +183,7 @@ func TestTheReplacementOfAPodWithTheGateTakesTheSeatOfItsPlaceholder(t *testing.
 	waitHolders(w, 0)
 	evicted, deleted := w.Evictions(), w.Audit(func(r world.Request) bool { return r.Verb == "delete" && r.Name == held.Name && r.OK() })
 	require.Len(t, evicted, 1)
-	require.Len(t, deleted, 1, "by the controller, or with its owner, which is gone at once here")
+	require.NotEmpty(t, deleted, "by the controller or with its owner, and by KWOK if that sees it terminate")
 	assert.True(t, evicted[0].At.Before(deleted[0].At), "whoever waits for the seat lets it be kept until the replica goes")
 }
 
