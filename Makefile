@@ -104,7 +104,7 @@ test-integration: ## Tests on a real control plane, two suites beside one anothe
 
 .PHONY: test-faults
 test-faults: ## Storms, flapping, kills and outages at their full length, hostile objects within their bound of time (an hour; not in `make test`)
-	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/storms ./test/integration/hostile ./test/integration/controller ./test/integration/rebalance ./test/integration/failopen ./test/integration/lifecycle ./test/integration/environments ./services/environment
+	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/mix/storms ./test/integration/platform/hostile ./test/integration/mix/controller ./test/integration/mix/rebalance ./test/integration/mix/failopen ./test/integration/platform/lifecycle ./test/integration/environments/lifecycle ./services/environments
 
 .PHONY: test-scale
 test-scale: ## 10,000 pods of 1,000 workloads, 1,000 records, 100 environments: memory and time of the controller (minutes; not in `make test`)
@@ -116,13 +116,13 @@ test-karpenter: ## Beside Karpenter and its KWOK provider: the mix with the gate
 
 # Newer API servers, and the suites that run against them.
 SERVERS ?= 1.36 1.37
-SERVER_SUITES ?= crd inputs placement scaling rollouts workloads preemption lifecycle gates fallback limits sizing profiles \
-	controller rebalance services records install
+SERVER_SUITES ?= mix/{placement,scaling,rollouts,workloads,preemption,gates,fallback,controller,rebalance} limits/{scheduling,defaulting} \
+	records/lifecycle environments/services platform/{crd,inputs,lifecycle,profiles,install}
 
 .PHONY: test-servers
 test-servers: ## Against API servers and controller managers of newer versions (SERVERS="1.36 1.37"; half an hour each; not in `make test`)
 	for version in $(SERVERS); do BERTH_SERVER=$$version BERTH_TEST_NO_RACE=1 \
-		go test -p 2 -timeout 60m -count=1 $(SERVER_SUITES:%=./test/integration/%); done
+		go test -p 2 -timeout 60m -count=1 $(foreach s,$(SERVER_SUITES),./test/integration/$(s)); done
 
 .PHONY: kind-up
 kind-up: ## Create a kind cluster with spot and on-demand nodes and install Berth in it (KIND_NODE_IMAGE=, else one is built: docs/kind.md)
@@ -173,7 +173,7 @@ bench-report: ## Write docs/measurements from what was measured last
 
 .PHONY: bench-plugins
 bench-plugins: ## Go benchmarks of the hot path and of the controller
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix ./internal/capacity ./plugins/... ./test/perf/controller
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix/split ./internal/mix/capacity ./plugins/... ./test/perf/controller
 
 .PHONY: bench-limits
 bench-limits: ## Pods bound a second on a local control plane, with and without 5,000 ResourceLimits (minutes; not in `make bench`)

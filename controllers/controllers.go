@@ -26,39 +26,39 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/board"
-	"berth.dev/berth/controllers/capacitymix"
-	envcontroller "berth.dev/berth/controllers/environment"
-	"berth.dev/berth/controllers/feed"
-	"berth.dev/berth/controllers/gates"
-	"berth.dev/berth/controllers/rebalance"
-	"berth.dev/berth/controllers/resourcelimit"
-	"berth.dev/berth/internal/arguments"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/limits"
-	"berth.dev/berth/internal/policy"
-	decision "berth.dev/berth/internal/rebalance"
-	"berth.dev/berth/internal/replay"
+	envcontroller "berth.dev/berth/controllers/environments"
+	"berth.dev/berth/controllers/limits"
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/gatefailopen"
+	"berth.dev/berth/controllers/mix/rebalance"
+	"berth.dev/berth/controllers/mix/status"
+	"berth.dev/berth/controllers/state"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/internal/mix/arguments"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	decision "berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/simulation"
 )
 
 // parts are what Add wires up.
 type parts struct {
 	mgr     ctrl.Manager
 	cfg     *controller.Configuration
-	profile *replay.Profile
+	profile *simulation.Profile
 	kube    kubernetes.Interface
 	store   *policy.Store
 	board   *board.Board
-	fleet   *fleet.Fleet
-	feed    *feed.Feed
-	status  *capacitymix.Reconciler
+	fleet   *clusterstate.Fleet
+	feed    *state.Feed
+	status  *status.Reconciler
 	// registry has the ResourceLimits, limits counts who has them.
-	registry   *limits.Registry
-	limits     *resourcelimit.Tracker
-	templates  *resourcelimit.Templates
+	registry   *registry.Registry
+	limits     *limits.Tracker
+	templates  *limits.Templates
 	rebalancer *rebalance.Controller
-	gates      *gates.Controller
+	gates      *gatefailopen.Controller
 	// environments is nil where there are none.
 	environments *envcontroller.Reconciler
 	// watched counts the kinds whose handlers have seen the first list.
@@ -76,13 +76,13 @@ func Add(mgr ctrl.Manager, cfg *controller.Configuration) (retune func(*controll
 			return nil, err
 		}
 	}
-	return p.retune, metrics.Registry.Register(&capacitymix.Collector{Board: p.board, Clock: clock.RealClock{}})
+	return p.retune, metrics.Registry.Register(&status.Collector{Board: p.board, Clock: clock.RealClock{}})
 }
 
 func (p *parts) loadProfile() (err error) {
-	p.profile = replay.DefaultProfile()
+	p.profile = simulation.DefaultProfile()
 	if p.cfg.SchedulerConfig != "" {
-		if p.profile, err = replay.LoadProfile(p.cfg.SchedulerConfig); err != nil {
+		if p.profile, err = simulation.LoadProfile(p.cfg.SchedulerConfig); err != nil {
 			return err
 		}
 	}
@@ -94,9 +94,9 @@ func (p *parts) loadProfile() (err error) {
 }
 
 func (p *parts) addStatus() error {
-	p.status = capacitymix.New(capacitymix.Options{
+	p.status = status.New(status.Options{
 		Client: p.mgr.GetClient(), Kube: p.kube, Board: p.board, Clock: clock.RealClock{},
-		Recorder: p.recorder(capacitymix.FieldOwner), SchedulerNames: p.profile.SchedulerNames, RepairsPerMinute: repairsOf(p.cfg),
+		Recorder: p.recorder(status.FieldOwner), SchedulerNames: p.profile.SchedulerNames, RepairsPerMinute: repairsOf(p.cfg),
 	})
 	return p.status.Setup(p.mgr)
 }
@@ -112,7 +112,7 @@ func (p *parts) addFleet() error {
 			defaults[name] = d
 		}
 	}
-	p.fleet = fleet.New(fleet.Options{
+	p.fleet = clusterstate.New(clusterstate.Options{
 		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver, Prefixes: p.profile.Args.AnnotationPrefixes,
 		Mixes: p.store, Defaults: defaults,
 		Changed: func(key policy.GroupKey) {
@@ -123,7 +123,7 @@ func (p *parts) addFleet() error {
 	})
 	p.limits.Pods = p.fleet
 	outage := func(at time.Time) { p.rebalancer.Outage(at) }
-	if p.feed, err = feed.New(p.mgr.GetConfig(), p.fleet, outage, feed.WithTemplates(p.templates)); err != nil {
+	if p.feed, err = state.New(p.mgr.GetConfig(), p.fleet, outage, state.WithTemplates(p.templates)); err != nil {
 		return err
 	}
 	return p.mgr.Add(p.feed)
@@ -160,9 +160,9 @@ func (p *parts) addGates() error {
 	if g.SchedulerLease.Name != "" {
 		lease = types.NamespacedName(g.SchedulerLease)
 	}
-	p.gates = gates.New(gates.Options{
+	p.gates = gatefailopen.New(gatefailopen.Options{
 		Fleet: p.fleet, Listed: func() bool { return p.feed.Listed("pods") },
-		Kube: p.kube, Recorder: p.recorder(capacitymix.FieldOwner), Clock: clock.RealClock{},
+		Kube: p.kube, Recorder: p.recorder(status.FieldOwner), Clock: clock.RealClock{},
 		Lease: lease, FailOpen: seconds(g.FailOpenSeconds), Namespaces: p.cfg.Namespaces, DryRun: p.cfg.DryRun,
 	})
 	return p.mgr.Add(p.gates)

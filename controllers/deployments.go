@@ -8,10 +8,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/controllers/deploymentrecord"
-	"berth.dev/berth/internal/deployment"
-	"berth.dev/berth/internal/nfr"
-	"berth.dev/berth/internal/prometheus"
+	"berth.dev/berth/controllers/records"
+	"berth.dev/berth/internal/records/nfr"
+	"berth.dev/berth/internal/records/prometheus"
+	"berth.dev/berth/internal/records/render"
 )
 
 // addDeployments adds what looks after DeploymentRecords, if it is wanted.
@@ -21,18 +21,18 @@ func (p *parts) addDeployments() error {
 		return nil
 	}
 	features := FeaturesOf(d)
-	r, err := deploymentrecord.Add(p.mgr, deploymentrecord.Options{
+	r, err := records.Add(p.mgr, records.Options{
 		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Clock: clock.RealClock{},
-		Recorder: p.recorder(deploymentrecord.FieldOwner),
-		Settings: deployment.Settings{
+		Recorder: p.recorder(records.FieldOwner),
+		Settings: render.Settings{
 			DefaultFunctionImage: d.DefaultFunctionImage, ODGM: features.ODGM, ODGMImage: d.ODGMImage, SchedulerName: d.SchedulerName,
 			Router: d.RouterAddress(), Enforce: features.NFREnforcement && features.Prometheus, HPA: features.HPA, MaxReplicas: d.NFR.MaxReplicas,
-			Reliability: deployment.Reliability{
-				OnDemand: deployment.Number(d.Reliability.OnDemandAvailability), InterruptionsPerHour: deployment.Number(d.Reliability.InterruptionsPerHour),
+			Reliability: render.Reliability{
+				OnDemand: render.Number(d.Reliability.OnDemandAvailability), InterruptionsPerHour: render.Number(d.Reliability.InterruptionsPerHour),
 				RecoveryMinutes: float64(d.Reliability.RecoveryMinutes),
 			},
 		},
-		Environment: deployment.Environment{Profile: d.Profile, Edge: d.Environment.Edge, Datacenter: d.Environment.Datacenter},
+		Environment: render.Environment{Profile: d.Profile, Edge: d.Environment.Edge, Datacenter: d.Environment.Datacenter},
 		Features:    features, TemplateNamespace: d.TemplateNamespace, Namespaces: p.cfg.Namespaces,
 	})
 	if err != nil || !features.Prometheus {
@@ -43,17 +43,17 @@ func (p *parts) addDeployments() error {
 		return fmt.Errorf("deployments.prometheus: %w", err)
 	}
 	n := &d.NFR
-	return p.mgr.Add(&deploymentrecord.Analyzer{Reconciler: r, Prometheus: c, Limits: nfr.Settings{
+	return p.mgr.Add(&records.Analyzer{Reconciler: r, Prometheus: c, Limits: nfr.Settings{
 		Stability: seconds(n.StabilitySeconds), Cooldown: seconds(n.CooldownSeconds), Interval: seconds(n.IntervalSeconds),
 		MaxReplicas: int64(n.MaxReplicas), MaxDeltaPercent: int64(n.MaxReplicaDeltaPercent), TolerancePercent: int64(n.TolerancePercent),
 	}})
 }
 
 // FeaturesOf returns the features of the configured profile.
-func FeaturesOf(d *controller.Deployments) deployment.Features {
+func FeaturesOf(d *controller.Deployments) render.Features {
 	measured := d.Prometheus.URL != ""
 	f := &d.Features
-	return deployment.FeaturesOf(d.Profile, deployment.Overrides{
+	return render.FeaturesOf(d.Profile, render.Overrides{
 		NFREnforcement: f.NFREnforcement, HPA: f.HPA, Knative: f.Knative, ODGM: f.ODGM, Prometheus: &measured,
 	})
 }

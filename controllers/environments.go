@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config/controller"
-	envcontroller "berth.dev/berth/controllers/environment"
-	"berth.dev/berth/internal/environment"
+	envcontroller "berth.dev/berth/controllers/environments"
+	"berth.dev/berth/internal/environments/render"
 )
 
 // addEnvironments adds what runs Environments, if it is wanted.
@@ -24,13 +24,13 @@ func (p *parts) addEnvironments() (err error) {
 	p.environments, err = envcontroller.Add(p.mgr, envcontroller.Options{
 		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Clock: clock.RealClock{},
 		Recorder: p.recorder(envcontroller.FieldOwner), Settings: environmentSettings(e),
-		OwnNamespaces: e.NamespacePerEnvironment, Prefix: e.NamespacePrefix, Ports: environment.PortRange{First: e.FirstPort, Last: e.LastPort},
+		OwnNamespaces: e.NamespacePerEnvironment, Prefix: e.NamespacePrefix, Ports: render.PortRange{First: e.FirstPort, Last: e.LastPort},
 		NamespaceLabels: e.NamespaceLabels, CopiedLabels: e.CopiedLabels, Tuning: environmentTuning(e), Namespaces: p.cfg.Namespaces,
 	})
 	return err
 }
 
-func environmentSettings(e *controller.Environments) environment.Settings {
+func environmentSettings(e *controller.Environments) render.Settings {
 	amounts := func(from map[string]string) corev1.ResourceList {
 		list := corev1.ResourceList{}
 		for name, text := range from {
@@ -41,10 +41,10 @@ func environmentSettings(e *controller.Environments) environment.Settings {
 		return list
 	}
 	namespace, name, _ := strings.Cut(e.Gateway, "/")
-	return environment.Settings{
-		SchedulerName: e.SchedulerName, SpotPercent: e.SpotPercent, Exposure: environment.Exposure(e.Exposure), HostPaths: e.HostPaths,
+	return render.Settings{
+		SchedulerName: e.SchedulerName, SpotPercent: e.SpotPercent, Exposure: render.Exposure(e.Exposure), HostPaths: e.HostPaths,
 		StorageClass: e.StorageClass, VolumeSize: e.VolumeSize, IngressClass: e.IngressClass, OutsideNetworks: e.OutsideNetworks, RunAsNonRoot: e.RunAsNonRoot,
 		Gateway: types.NamespacedName{Namespace: namespace, Name: name}, TLSListener: e.GatewayTLSListener,
-		Domains: environment.Domains(e.Domains), Quota: amounts(e.Quota), DefaultLimits: amounts(e.DefaultLimits),
+		Domains: render.Domains(e.Domains), Quota: amounts(e.Quota), DefaultLimits: amounts(e.DefaultLimits),
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/apply"
-	"berth.dev/berth/controllers/capacitymix"
+	"berth.dev/berth/controllers/mix/status"
+	"berth.dev/berth/internal/kube/applyset"
 )
 
 const (
@@ -42,13 +42,13 @@ func (p *parts) moveRecorder() (record.EventRecorder, error) {
 	caster := record.NewBroadcaster(record.WithCorrelatorOptions(record.CorrelatorOptions{
 		LRUCacheSize: rememberedEvents, BurstSize: movesAtOnce, QPS: movesPerSecond,
 	}))
-	moves := caster.NewRecorder(p.mgr.GetScheme(), corev1.EventSource{Component: capacitymix.FieldOwner})
+	moves := caster.NewRecorder(p.mgr.GetScheme(), corev1.EventSource{Component: status.FieldOwner})
 	err := p.mgr.Add(everywhere(func(ctx context.Context) error {
 		caster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: p.kube.CoreV1().Events("")})
 		context.AfterFunc(ctx, caster.Shutdown)
 		return nil
 	}))
-	return byReason{moves: bounded{moves}, rest: p.recorder(capacitymix.FieldOwner)}, err
+	return byReason{moves: bounded{moves}, rest: p.recorder(status.FieldOwner)}, err
 }
 
 // byReason has the events about moves recorded apart from the others.
@@ -91,7 +91,7 @@ func exists(object runtime.Object) bool {
 // Event implements record.EventRecorder.
 func (b bounded) Event(object runtime.Object, kind, reason, message string) {
 	if exists(object) {
-		b.EventRecorder.Event(object, kind, reason, apply.Shorten(message, maxEvent))
+		b.EventRecorder.Event(object, kind, reason, applyset.Shorten(message, maxEvent))
 	}
 }
 
@@ -102,5 +102,5 @@ func (b bounded) Eventf(object runtime.Object, kind, reason, format string, args
 
 // AnnotatedEventf implements record.EventRecorder.
 func (b bounded) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
-	b.EventRecorder.AnnotatedEventf(object, annotations, kind, reason, "%s", apply.Shorten(fmt.Sprintf(format, args...), maxEvent))
+	b.EventRecorder.AnnotatedEventf(object, annotations, kind, reason, "%s", applyset.Shorten(fmt.Sprintf(format, args...), maxEvent))
 }

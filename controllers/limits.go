@@ -12,25 +12,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/resourcelimit"
-	"berth.dev/berth/controllers/webhook"
-	"berth.dev/berth/internal/limits"
+	"berth.dev/berth/controllers/limits"
+	"berth.dev/berth/controllers/podwebhook"
+	"berth.dev/berth/internal/limits/registry"
 )
 
 // addLimits adds what looks after ResourceLimits. The fleet, which it counts
 // the pods of, comes after it.
 func (p *parts) addLimits() error {
-	p.registry = limits.NewRegistry(p.cfg.ResourceLimits.DefaultNamespace)
-	p.limits = resourcelimit.NewTracker()
-	p.templates = resourcelimit.NewTemplates(p.limits.Changed)
+	p.registry = registry.NewRegistry(p.cfg.ResourceLimits.DefaultNamespace)
+	p.limits = limits.NewTracker()
+	p.templates = limits.NewTemplates(p.limits.Changed)
 	p.limits.Templates, p.limits.Limits, p.limits.List = p.templates, p.registry, p.limitsOf
 	p.limits.DefaultNamespace = p.cfg.ResourceLimits.DefaultNamespace
 	p.limits.Synced = func() bool {
 		_, ok := p.synced()
 		return ok
 	}
-	r := resourcelimit.New(resourcelimit.Options{
-		Client: p.mgr.GetClient(), Recorder: p.recorder(resourcelimit.FieldOwner), Clock: clock.RealClock{},
+	r := limits.New(limits.Options{
+		Client: p.mgr.GetClient(), Recorder: p.recorder(limits.FieldOwner), Clock: clock.RealClock{},
 		Namespaces: p.cfg.Namespaces,
 	}, p.limits)
 	return r.Setup(p.mgr)
@@ -82,9 +82,9 @@ func (p *parts) addWebhook() error {
 	if !w.Enabled {
 		return nil
 	}
-	h := &webhook.Handler{Limits: p.registry, Synced: p.limitsRead.Load, SchedulerName: w.SchedulerName}
+	h := &podwebhook.Handler{Limits: p.registry, Synced: p.limitsRead.Load, SchedulerName: w.SchedulerName}
 	if err := p.addMixes(h); err != nil {
 		return err
 	}
-	return webhook.Add(p.mgr, p.kube, w, w.Namespace, h)
+	return podwebhook.Add(p.mgr, p.kube, w, w.Namespace, h)
 }

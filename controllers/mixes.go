@@ -10,18 +10,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/webhook"
-	"berth.dev/berth/internal/owners"
+	"berth.dev/berth/controllers/podwebhook"
+	"berth.dev/berth/internal/kube/controllerref"
 )
 
 // addMixes has the webhook give pods what their mix asks for.
-func (p *parts) addMixes(h *webhook.Handler) error {
+func (p *parts) addMixes(h *podwebhook.Handler) error {
 	h.Gates, h.Pins = p.cfg.Webhook.Gates, p.fleet.Classifier.Pins
-	h.Mixes = webhook.NewMixes(webhook.MixesOptions{
+	h.Mixes = podwebhook.NewMixes(podwebhook.MixesOptions{
 		Prefixes: p.fleet.Prefixes, Store: p.store, Defaults: p.fleet.Defaults,
 		Owner: p.fleet.Owner, List: p.listMixes,
 		Read: func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
-			return owners.Read(ctx, p.kube, namespace, ref)
+			return controllerref.Read(ctx, p.kube, namespace, ref)
 		},
 		Synced: func() bool {
 			_, ok := p.synced()

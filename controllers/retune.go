@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"berth.dev/berth/apis/config/controller"
-	envcontroller "berth.dev/berth/controllers/environment"
-	"berth.dev/berth/controllers/rebalance"
-	decision "berth.dev/berth/internal/rebalance"
+	envcontroller "berth.dev/berth/controllers/environments"
+	"berth.dev/berth/controllers/mix/rebalance"
+	decision "berth.dev/berth/internal/mix/rebalance"
 )
 
 // retune has the controllers go by a configuration, as far as reload.Fields are concerned.

@@ -254,8 +254,8 @@ const (
 	// ReasonNoWorkloads is the reason of Satisfied=True when the mix governs no workload.
 	ReasonNoWorkloads = "NoWorkloads"
 
-	// ReasonOutOfMix is the reason of Satisfied=False.
-	ReasonOutOfMix = "OutOfMix"
+	// ReasonMixNotSatisfied is the reason of Satisfied=False.
+	ReasonMixNotSatisfied = "MixNotSatisfied"
 
 	// ConditionSpotAvailable is False while pods with the gate berth.dev/capacity-mix are limited to on-demand nodes in
 	// place of spot nodes, which did not come, and True otherwise. It is absent where no pod has the gate.

@@ -210,7 +210,7 @@ const (
 	ConditionNFRObserved = "NfrObserved"
 )
 
-// Reasons of the condition Degraded, besides those of internal/deployment.
+// Reasons of the condition Degraded, besides those of internal/records/render.
 const (
 	// ReasonNoTemplate: no DeploymentTemplate can be used.
 	ReasonNoTemplate = "NoTemplate"

@@ -141,7 +141,7 @@ type EnvironmentVolume struct {
 	MountPath string `json:"mountPath"`
 
 	// hostPath is the node's directory that the client asked for. Where the configuration does not allow it, the volume is a
-	// claim, and the condition VolumesAsAsked says so.
+	// claim, and the condition VolumesProvisioned says so.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional

@@ -35,7 +35,7 @@ type EnvironmentStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Degraded, NetworkAsAsked, VolumesAsAsked and PortsAllocated.
+	// conditions are Ready, Degraded, NetworkConfigured, VolumesProvisioned and PortsAllocated.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
@@ -193,10 +193,10 @@ type AllocatedPort struct {
 const (
 	// ConditionReady is True while every component is ready.
 	ConditionReady = "Ready"
-	// ConditionNetworkAsAsked is False where the cluster cannot give the network that was asked for.
-	ConditionNetworkAsAsked = "NetworkAsAsked"
-	// ConditionVolumesAsAsked is False where a directory of the node was asked for and is not allowed.
-	ConditionVolumesAsAsked = "VolumesAsAsked"
+	// ConditionNetworkConfigured is False where the cluster cannot give the network that was asked for.
+	ConditionNetworkConfigured = "NetworkConfigured"
+	// ConditionVolumesProvisioned is False where a directory of the node was asked for and is not allowed.
+	ConditionVolumesProvisioned = "VolumesProvisioned"
 	// ConditionPortsAllocated is False while a port that was asked for belongs to another environment.
 	ConditionPortsAllocated = "PortsAllocated"
 )

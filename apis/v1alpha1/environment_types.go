@@ -256,7 +256,7 @@ type EnvironmentSecret struct {
 // EnvironmentNetwork says who may talk to an environment.
 type EnvironmentNetwork struct {
 	// name is kept and shown, as subnet and gateway are. The cluster has one network, in which an environment cannot choose its
-	// addresses: the condition NetworkAsAsked says so.
+	// addresses: the condition NetworkConfigured says so.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional

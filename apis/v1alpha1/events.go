@@ -20,9 +20,9 @@ const (
 	// pod, and governs it.
 	EventReasonCapacityMixConflict = "CapacityMixConflict"
 
-	// EventReasonGateNotOpened (Warning, on the pod): the API server refuses the patch that opens the pod's scheduling
+	// EventReasonUngateFailed (Warning, on the pod): the API server refuses the patch that opens the pod's scheduling
 	// gate. It is tried again; the message says why it was refused.
-	EventReasonGateNotOpened = "GateNotOpened"
+	EventReasonUngateFailed = "UngateFailed"
 
 	// EventReasonGateFailedOpen (Warning, on the pod): no scheduler led for a while, and the controller opened the pod's
 	// scheduling gate without a slot.
@@ -34,11 +34,11 @@ const (
 
 	// EventReasonMoved (Normal, on the workload): the controller evicted a replica that ran on the wrong capacity type,
 	// so that its replacement runs on the right one.
-	EventReasonMoved = "MovedReplica"
+	EventReasonMoved = "ReplicaMoved"
 
 	// EventReasonProvisioning (Normal, on the workload): no node has room for the replacement of a replica on the wrong
 	// capacity type, and the controller created a placeholder pod that asks an autoscaler for it.
-	EventReasonProvisioning = "ProvisioningRoom"
+	EventReasonProvisioning = "PlaceholderCreated"
 
 	// EventReasonMoveFailed (Warning, on the workload): after an eviction not all replicas became Ready in time, or as many
 	// as before run on the wrong capacity type, or a placeholder pod did not come to hold the room for a move. The next move
@@ -76,8 +76,8 @@ const (
 	// was there before stays.
 	EventReasonDegraded = "Degraded"
 
-	// EventReasonChildrenLeft (Warning, on the DeploymentRecord): it was deleted although some of its objects did not go.
-	EventReasonChildrenLeft = "ChildrenLeft"
+	// EventReasonOrphanedResources (Warning, on the DeploymentRecord): it was deleted although some of its objects did not go.
+	EventReasonOrphanedResources = "OrphanedResources"
 
 	// EventReasonNFRApplied (Normal, on the DeploymentRecord): a recommendation was applied.
 	EventReasonNFRApplied = "NFRApplied"

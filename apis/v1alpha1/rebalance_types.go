@@ -190,7 +190,7 @@ type WorkloadMix struct {
 	// outOfMixSince is when actual was first seen to differ from the mix. Absent while it does not.
 	//
 	// +optional
-	OutOfMixSince *metav1.Time `json:"outOfMixSince,omitempty"`
+	MixNotSatisfiedSince *metav1.Time `json:"outOfMixSince,omitempty"`
 
 	// blocked says why no replica is moved although the mix is not kept. Absent while it is kept, or a move is under way.
 	//

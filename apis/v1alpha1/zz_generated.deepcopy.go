@@ -2115,8 +2115,8 @@ func (in *WorkloadMix) DeepCopyInto(out *WorkloadMix) {
 	*out = *in
 	out.Desired = in.Desired
 	out.Actual = in.Actual
-	if in.OutOfMixSince != nil {
-		in, out := &in.OutOfMixSince, &out.OutOfMixSince
+	if in.MixNotSatisfiedSince != nil {
+		in, out := &in.MixNotSatisfiedSince, &out.MixNotSatisfiedSince
 		*out = (*in).DeepCopy()
 	}
 	if in.Blocked != nil {

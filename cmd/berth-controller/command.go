@@ -12,7 +12,7 @@ import (
 	"k8s.io/component-base/term"
 
 	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/config/buildinfo"
 )
 
 const about = `berth-controller keeps an eye on the mix of spot and on-demand of every workload.

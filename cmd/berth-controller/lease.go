@@ -12,16 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"berth.dev/berth/internal/fence"
+	"berth.dev/berth/internal/kube/leaderguard"
 )
 
 // newManager returns a manager whose writes end with its lease. Without leader election the fence stays open.
-func newManager(config *rest.Config, o ctrl.Options, guard *fence.Fence) (ctrl.Manager, error) {
+func newManager(config *rest.Config, o ctrl.Options, guard *leaderguard.Fence) (ctrl.Manager, error) {
 	config.Wrap(guard.Wrap)
 	if !o.LeaderElection {
 		return ctrl.NewManager(config, o)
 	}
-	limits := fence.Limits{Lease: *o.LeaseDuration, RenewDeadline: *o.RenewDeadline}
+	limits := leaderguard.Limits{Lease: *o.LeaseDuration, RenewDeadline: *o.RenewDeadline}
 	events := &leaseEvents{}
 	lock, err := leaderelection.NewResourceLock(config, events, leaderelection.Options{
 		LeaderElection:          true,

@@ -11,7 +11,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"berth.dev/berth/internal/memorylimit"
+	"berth.dev/berth/internal/config/memorylimit"
 )
 
 func main() {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/internal/reload"
+	"berth.dev/berth/internal/config/reload"
 )
 
 // rereadPeriod is how often the file is read. It is not watched: a kubelet changes it by renaming folders, and is a minute late

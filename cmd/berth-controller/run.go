@@ -33,10 +33,10 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/deploymentrecord"
-	"berth.dev/berth/controllers/environment"
-	"berth.dev/berth/internal/buildinfo"
-	"berth.dev/berth/internal/fence"
+	"berth.dev/berth/controllers/environments"
+	"berth.dev/berth/controllers/records"
+	"berth.dev/berth/internal/config/buildinfo"
+	"berth.dev/berth/internal/kube/leaderguard"
 )
 
 const (
@@ -79,7 +79,7 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(config, o, fence.New(clock.RealClock{}))
+	mgr, err := newManager(config, o, leaderguard.New(clock.RealClock{}))
 	if err != nil {
 		return fmt.Errorf("make the manager: %w", err)
 	}
@@ -173,11 +173,11 @@ func childrenOnly(c *controller.Configuration) map[client.Object]cache.ByObject 
 		return cache.ByObject{Label: labels.NewSelector().Add(*has)}
 	}
 	kinds := map[reflect.Type]client.Object{}
-	for _, kind := range deploymentrecord.Labelled() {
+	for _, kind := range records.Labelled() {
 		kinds[reflect.TypeOf(kind)] = kind
 	}
 	if c.Environments.Enabled {
-		for _, kind := range append(environment.Labelled(), environment.History()) {
+		for _, kind := range append(environments.Labelled(), environments.History()) {
 			kinds[reflect.TypeOf(kind)] = kind
 		}
 	}

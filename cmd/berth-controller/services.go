@@ -14,12 +14,12 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers"
-	"berth.dev/berth/internal/buildinfo"
-	internal "berth.dev/berth/internal/deployment"
-	internalenvironment "berth.dev/berth/internal/environment"
-	"berth.dev/berth/services/deployment"
-	"berth.dev/berth/services/environment"
-	"berth.dev/berth/services/resourcelimit"
+	"berth.dev/berth/internal/config/buildinfo"
+	internalenvironment "berth.dev/berth/internal/environments/render"
+	internal "berth.dev/berth/internal/records/render"
+	"berth.dev/berth/services/environments"
+	"berth.dev/berth/services/limits"
+	"berth.dev/berth/services/records"
 	"berth.dev/berth/services/server"
 )
 
@@ -33,10 +33,10 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) (retune func(*co
 	if err != nil {
 		return nil, fmt.Errorf("add the services: %w", err)
 	}
-	if err := resourcelimit.Add(s, mgr.GetConfig(), c.Services.ResourceLimits.Namespace); err != nil {
+	if err := limits.Add(s, mgr.GetConfig(), c.Services.ResourceLimits.Namespace); err != nil {
 		return nil, fmt.Errorf("add the services: %w", err)
 	}
-	err = deployment.Add(s, mgr.GetConfig(), deployment.Options{
+	err = records.Add(s, mgr.GetConfig(), records.Options{
 		Namespace: c.Services.Deployments.Namespace, TemplateNamespace: c.Deployments.TemplateNamespace,
 		Version: buildinfo.Version(), Nodes: mgr.GetCache(), Preconditions: deployable(c),
 	})
@@ -44,7 +44,7 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) (retune func(*co
 		return nil, fmt.Errorf("add the services: %w", err)
 	}
 	if c.Environments.Enabled {
-		err = environment.Add(s, mgr.GetConfig(), environment.Options{
+		err = environments.Add(s, mgr.GetConfig(), environments.Options{
 			Namespace: c.Services.Environments.Namespace, TokenKey: tokenKey(mgr.GetConfig()),
 			PortsPerNode:   internalenvironment.Exposure(c.Environments.Exposure) == internalenvironment.ExposeHostPort,
 			KubeletSummary: c.Services.Environments.KubeletSummary, Log: ctrl.Log.WithName("audit"),

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/config/buildinfo"
 )
 
 func init() {

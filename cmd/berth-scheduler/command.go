@@ -21,7 +21,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"berth.dev/berth/internal/fence"
+	"berth.dev/berth/internal/kube/leaderguard"
 )
 
 // newCommand is kube-scheduler with the plugins of the options. It has the
@@ -30,7 +30,7 @@ import (
 // does not lead keeps its queue and its caches up to date as well, but takes
 // nothing from the queue. One that led and may have lost its lease takes
 // nothing from it either: the fence is shut then.
-func newCommand(leads func(), guard *fence.Fence, plugins ...app.Option) *cobra.Command {
+func newCommand(leads func(), guard *leaderguard.Fence, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
 		Use: "berth-scheduler",
@@ -56,7 +56,7 @@ kube-scheduler; the arguments of the plugins are in docs/configuration.md.`,
 	return cmd
 }
 
-func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *fence.Fence, plugins []app.Option) error {
+func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *leaderguard.Fence, plugins []app.Option) error {
 	printVersion(cmd.OutOrStdout(), cmd.Flags())
 	verflag.PrintAndExitIfRequested()
 	features := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
@@ -77,7 +77,7 @@ func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *fence.F
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	if election := config.LeaderElection; election != nil {
-		limits := fence.Limits{Lease: election.LeaseDuration, RenewDeadline: election.RenewDeadline}
+		limits := leaderguard.Limits{Lease: election.LeaseDuration, RenewDeadline: election.RenewDeadline}
 		election.Lock = guard.Lock(election.Lock, limits)
 		go func() {
 			if err := guard.Run(ctx, limits); err != nil {
@@ -92,7 +92,7 @@ func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *fence.F
 		lead()
 		pod, err := next(logger)
 		if guard.Shut() {
-			logger.V(2).Info("No more pods are scheduled", "reason", fence.ErrShut)
+			logger.V(2).Info("No more pods are scheduled", "reason", leaderguard.ErrShut)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}

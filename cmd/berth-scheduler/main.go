@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
 	_ "berth.dev/berth/apis/config/scheme"
-	"berth.dev/berth/internal/fence"
-	"berth.dev/berth/internal/memorylimit"
+	"berth.dev/berth/internal/config/memorylimit"
+	"berth.dev/berth/internal/kube/leaderguard"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/resourcelimit"
 	"berth.dev/berth/plugins/topologyspread"
@@ -29,7 +29,7 @@ import (
 func main() {
 	memorylimit.Apply()
 	leads := make(chan struct{})
-	guard := fence.New(clock.RealClock{})
+	guard := leaderguard.New(clock.RealClock{})
 	command := newCommand(func() { close(leads) }, guard,
 		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory(capacitymix.OpenGates(leads), capacitymix.FencedBy(guard.Shut))),
 		app.WithPlugin(resourcelimit.Name, resourcelimit.NewFactory()),

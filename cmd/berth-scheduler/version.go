@@ -11,7 +11,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/config/buildinfo"
 )
 
 func init() {

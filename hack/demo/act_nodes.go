@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/test/builders"
 )
 
@@ -60,7 +60,7 @@ func (d *demo) nodeTypes(ctx context.Context) error {
 	pic, err := d.until(ctx, "one pod of "+probe+" waits, the others have a node", func(pic picture) (bool, string) {
 		pods := pic.of(probe)
 		c, pending := count(pods)
-		return pending == 1 && len(pods) == replicas && len(waiting(pods)) == 1, fmt.Sprintf("%s, %d without a node", split(c), pending)
+		return pending == 1 && len(pods) == replicas && len(waiting(pods)) == 1, fmt.Sprintf("%s, %d without a node", countText(c), pending)
 	})
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/split"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 // group is a workload with a mix, as it is outside act 2 and act 5.
 type group struct {
 	app      string
-	mix      mix.Mix
+	mix      split.Mix
 	replicas int
 }
 
@@ -39,7 +39,7 @@ func (d *demo) table(pic picture) {
 }
 
 // exactly checks a group and writes its summary.
-func (d *demo) exactly(app string, m mix.Mix, n int, pods []pod) {
+func (d *demo) exactly(app string, m split.Mix, n int, pods []pod) {
 	ok := d.results.add(exact(app, m, n, pods))
 	d.line("  %s", d.summary(app, m, pods, d.verdict(ok, "exact")))
 }
@@ -170,12 +170,12 @@ const rolloutLines = 7
 // moment is how far a rollout has come.
 type moment struct {
 	after    time.Duration
-	old, new mix.Count
+	old, new split.Count
 	waits    int // pods without a node
 }
 
 // of is a revision at this moment.
-func (m *moment) of(c mix.Count) string {
+func (m *moment) of(c split.Count) string {
 	return fmt.Sprintf("%2d pods: %2d spot / %2d on-demand", c.Total(), c.Spot, c.OnDemand)
 }
 

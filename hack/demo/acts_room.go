@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/test/builders"
 )
 
@@ -147,7 +147,7 @@ func (d *demo) noRoom(ctx context.Context) error {
 	pic, err = d.until(ctx, "only on-demand slots of web wait", func(pic picture) (bool, string) {
 		pods := pic.of(web)
 		c, pending := count(pods)
-		return len(pods) == grown && pending == len(wait) && len(waiting(pods)) == pending, fmt.Sprintf("%d pods of web: %s, %d without a node", len(pods), split(c), pending)
+		return len(pods) == grown && pending == len(wait) && len(waiting(pods)) == pending, fmt.Sprintf("%d pods of web: %s, %d without a node", len(pods), countText(c), pending)
 	})
 	if err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // The checks are functions of a picture. They return what differs from the mix,
@@ -16,7 +16,7 @@ import (
 
 // exact demands that n pods of a group have the exact split of their mix: every
 // slot from 0 to n-1 held once, by a pod on a node of the slot's type.
-func exact(app string, m mix.Mix, n int, pods []pod) []string {
+func exact(app string, m split.Mix, n int, pods []pod) []string {
 	differs := size(app, n, pods)
 	c, pending := count(pods)
 	if pending > 0 {
@@ -24,7 +24,7 @@ func exact(app string, m mix.Mix, n int, pods []pod) []string {
 	}
 	if c.Spot != m.Spot(n) || c.OnDemand != m.OnDemand(n) || c.Unknown != 0 {
 		differs = append(differs, fmt.Sprintf("%s: %s run, the mix (%s) says %d spot / %d on-demand for %d replicas",
-			app, split(c), m, m.Spot(n), m.OnDemand(n), n))
+			app, countText(c), m, m.Spot(n), m.OnDemand(n), n))
 	}
 	differs = append(differs, slotsOnce(app, m, n, pods)...)
 	for i := range pods {
@@ -37,7 +37,7 @@ func exact(app string, m mix.Mix, n int, pods []pod) []string {
 
 // borrowedOnly demands that n pods hold their slots and differ from their mix
 // only by spot slots that run on on-demand nodes. It returns how many do.
-func borrowedOnly(app string, m mix.Mix, n int, pods []pod) (borrowing int, differs []string) {
+func borrowedOnly(app string, m split.Mix, n int, pods []pod) (borrowing int, differs []string) {
 	differs = append(size(app, n, pods), slotsOnce(app, m, n, pods)...)
 	for i := range pods {
 		switch p := &pods[i]; {
@@ -65,7 +65,7 @@ func borrowedBecauseFull(borrowing, wanted int, pic picture) []string {
 
 // onlyOnDemandWaits demands that of n pods exactly the given on-demand slots
 // have no node, and that all others run on the type of their slot.
-func onlyOnDemandWaits(app string, m mix.Mix, n int, waiting []int, pods []pod) []string {
+func onlyOnDemandWaits(app string, m split.Mix, n int, waiting []int, pods []pod) []string {
 	differs := append(size(app, n, pods), slotsOnce(app, m, n, pods)...)
 	c, pending := count(pods)
 	if c.Spot != m.Spot(n) {
@@ -91,7 +91,7 @@ func onlyOnDemandWaits(app string, m mix.Mix, n int, waiting []int, pods []pod) 
 }
 
 // slotsOf returns the slots of a type from slot a to b-1.
-func slotsOf(m mix.Mix, t capacity.Type, a, b int) []int {
+func slotsOf(m split.Mix, t capacity.Type, a, b int) []int {
 	var slots []int
 	for slot := a; slot < b; slot++ {
 		if m.TypeOf(slot) == t {
@@ -110,13 +110,13 @@ func size(app string, n int, pods []pod) []string {
 
 // slotsOnce demands that the pods hold the slots 0 to n-1, each once, and that
 // each pod's annotation gives its slot the type that the mix gives it.
-func slotsOnce(app string, m mix.Mix, n int, pods []pod) []string {
+func slotsOnce(app string, m split.Mix, n int, pods []pod) []string {
 	var differs []string
 	holder := map[int]string{}
 	held := 0
 	for i := range pods {
 		p := &pods[i]
-		if p.slot == mix.NoSlot {
+		if p.slot == split.NoSlot {
 			if p.bound() {
 				differs = append(differs, fmt.Sprintf("%s: pod %s runs without a slot", app, p.name))
 			}
@@ -142,8 +142,8 @@ func slotsOnce(app string, m mix.Mix, n int, pods []pod) []string {
 	return differs
 }
 
-// split is a count as people read it.
-func split(c mix.Count) string {
+// countText is a count as people read it.
+func countText(c split.Count) string {
 	text := fmt.Sprintf("%d spot / %d on-demand", c.Spot, c.OnDemand)
 	if c.Unknown > 0 {
 		text += fmt.Sprintf(" / %d of unknown type", c.Unknown)

@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 )
 
-var webMix = mix.New(70, 2)
+var webMix = split.New(70, 2)
 
 // placed returns n pods of web, each on a node of its slot's type.
-func placed(m mix.Mix, n int) []pod {
+func placed(m split.Mix, n int) []pod {
 	pods := make([]pod, n)
 	for slot := range pods {
 		t := m.TypeOf(slot)
@@ -36,7 +36,7 @@ func move(slot int, t capacity.Type) func([]pod) []pod {
 func unbind(slot int, why string) func([]pod) []pod {
 	return func(pods []pod) []pod {
 		p := &pods[slot]
-		p.node, p.on, p.slot, p.wants, p.waits = "", capacity.Unknown, mix.NoSlot, capacity.Unknown, why
+		p.node, p.on, p.slot, p.wants, p.waits = "", capacity.Unknown, split.NoSlot, capacity.Unknown, why
 		return pods
 	}
 }
@@ -87,7 +87,7 @@ func TestExactNamesWhatDiffers(t *testing.T) {
 			want:   "web: slot 3 is not held",
 		},
 		"a pod without a slot": {
-			doctor: func(pods []pod) []pod { pods[3].slot = mix.NoSlot; return pods },
+			doctor: func(pods []pod) []pod { pods[3].slot = split.NoSlot; return pods },
 			want:   "web: pod web-d runs without a slot",
 		},
 		"a slot marked as of the other type": {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 )
 
 const (
@@ -68,7 +68,7 @@ func bound(app string, n int) func(picture) (bool, string) {
 	return func(pic picture) (bool, string) {
 		pods := pic.of(app)
 		c, pending := count(pods)
-		return len(pods) == n && pending == 0, fmt.Sprintf("%d pods of %s: %s, %d without a node", len(pods), app, split(c), pending)
+		return len(pods) == n && pending == 0, fmt.Sprintf("%d pods of %s: %s, %d without a node", len(pods), app, countText(c), pending)
 	}
 }
 
@@ -116,23 +116,23 @@ func (d *demo) capacityMix(ctx context.Context, name string) (*v1alpha1.Capacity
 
 // mixOf reads the mix of a workload from the API server: from its CapacityMix
 // or, where there is none, from the annotations of the object that makes its pods.
-func (d *demo) mixOf(ctx context.Context, app string, annotated client.Object) (mix.Mix, error) {
+func (d *demo) mixOf(ctx context.Context, app string, annotated client.Object) (split.Mix, error) {
 	if annotated == nil {
 		cm, err := d.capacityMix(ctx, app)
 		if err != nil {
-			return mix.Mix{}, err
+			return split.Mix{}, err
 		}
 		p, _, err := policy.FromCapacityMix(cm)
 		return p.Mix, err
 	}
 	if err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: app}, annotated); err != nil {
-		return mix.Mix{}, fmt.Errorf("read %s: %w", app, err)
+		return split.Mix{}, fmt.Errorf("read %s: %w", app, err)
 	}
 	// Annotations mean the same on a pod as on its controller.
 	resolver := policy.Resolver{Prefixes: []string{policy.PrefixBerth}, Mixes: policy.NewStore()}
 	p, invalid := resolver.Resolve(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotated.GetAnnotations()}})
 	if p == nil {
-		return mix.Mix{}, fmt.Errorf("%s has no mix: %v", app, invalid)
+		return split.Mix{}, fmt.Errorf("%s has no mix: %v", app, invalid)
 	}
 	return p.Mix, nil
 }

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // demo is a run of it.
@@ -41,8 +41,8 @@ type demo struct {
 	client     client.Client
 	classifier *capacity.Classifier
 	results    results
-	web, db    mix.Mix  // as the API server has them, from act 1 on
-	drained    []string // the nodes of act 4
+	web, db    split.Mix // as the API server has them, from act 1 on
+	drained    []string  // the nodes of act 4
 }
 
 // errDiffers is the end of a run in which a check did not pass.

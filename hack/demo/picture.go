@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // podCPU is what every pod of the demo asks for, in thousandths of a CPU: the
@@ -51,7 +51,7 @@ type pod struct {
 func (p *pod) bound() bool { return p.node != "" }
 
 // borrows reports whether the pod runs on the other type than its slot's.
-func (p *pod) borrows() bool { return p.bound() && p.slot != mix.NoSlot && p.on != p.wants }
+func (p *pod) borrows() bool { return p.bound() && p.slot != split.NoSlot && p.on != p.wants }
 
 // take makes a picture of API objects.
 func take(nodes []corev1.Node, pods []corev1.Pod, classifier *capacity.Classifier) picture {
@@ -89,7 +89,7 @@ func order(t capacity.Type) int {
 func podOf(p *corev1.Pod, on capacity.Type) pod {
 	out := pod{
 		name: p.Name, app: p.Labels["app"], node: p.Spec.NodeName, uid: p.UID, on: on,
-		revision: p.Labels["pod-template-hash"], slot: mix.NoSlot, annotations: p.Annotations,
+		revision: p.Labels["pod-template-hash"], slot: split.NoSlot, annotations: p.Annotations,
 	}
 	if slot, ok := policy.ClaimedSlot(p); ok {
 		out.slot = slot
@@ -130,7 +130,7 @@ func (pic picture) rooms(t capacity.Type) (room, free int) {
 }
 
 // count says where pods are.
-func count(pods []pod) (c mix.Count, pending int) {
+func count(pods []pod) (c split.Count, pending int) {
 	for i := range pods {
 		switch p := &pods[i]; {
 		case !p.bound():

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 )
 
 func apiNode(name, capacityType string, unschedulable bool) corev1.Node {
@@ -53,12 +53,12 @@ func TestAPictureSaysWhatTheAPIServerSays(t *testing.T) {
 	require.Equal(t, []string{"spot-0", "spot-1", "on-demand-0", "what"}, nodes)
 	pods := pic.of(web)
 	require.Len(t, pods, 3, "a terminating pod is no replica any more")
-	require.Equal(t, mix.NoSlot, pods[0].slot)
+	require.Equal(t, split.NoSlot, pods[0].slot)
 	require.Equal(t, "no room", pods[0].waits)
 	require.False(t, pods[1].borrows())
 	require.True(t, pods[2].borrows(), "slot 4 is spot and runs on on-demand")
 	c, pending := count(pods)
-	require.Equal(t, mix.Count{Spot: 1, OnDemand: 1}, c)
+	require.Equal(t, split.Count{Spot: 1, OnDemand: 1}, c)
 	require.Equal(t, 1, pending)
 	room, free := pic.rooms(capacity.Spot)
 	require.Equal(t, []int{4, 3}, []int{room, free}, "a cordoned node has no room")

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 )
 
 func small() picture {
@@ -26,10 +26,10 @@ func small() picture {
 		},
 		pods: []pod{
 			{app: db, node: "on-demand-0", slot: 0, wants: capacity.OnDemand, on: capacity.OnDemand},
-			{app: "report", node: "on-demand-0", slot: mix.NoSlot, on: capacity.OnDemand},
+			{app: "report", node: "on-demand-0", slot: split.NoSlot, on: capacity.OnDemand},
 			{app: web, node: "spot-0", slot: 2, wants: capacity.Spot, on: capacity.Spot},
 			{app: web, node: "on-demand-0", slot: 14, wants: capacity.Spot, on: capacity.OnDemand},
-			{app: web, slot: mix.NoSlot},
+			{app: web, slot: split.NoSlot},
 		},
 	}
 }
@@ -58,20 +58,20 @@ func TestTheLegendExplainsWhatIsThere(t *testing.T) {
 
 func TestTheRuleStandsThereWithItsNumbers(t *testing.T) {
 	for want, c := range map[string]struct {
-		m mix.Mix
+		m split.Mix
 		n int
 	}{
-		"min(70 % of 20, 20 - 2) = 14":           {mix.New(70, 2), 20},
-		"min(70 % of 1, 0) = 0":                  {mix.New(70, 2), 1},
-		"70 % of 5 = 3":                          {mix.New(70, 0), 5},
-		"min(80 % of 100, 100 - 1, max 60) = 60": {mix.Mix{SpotPercent: 80, MinOnDemand: 1, MaxSpot: 60}, 100},
+		"min(70 % of 20, 20 - 2) = 14":           {split.New(70, 2), 20},
+		"min(70 % of 1, 0) = 0":                  {split.New(70, 2), 1},
+		"70 % of 5 = 3":                          {split.New(70, 0), 5},
+		"min(80 % of 100, 100 - 1, max 60) = 60": {split.Mix{SpotPercent: 80, MinOnDemand: 1, MaxSpot: 60}, 100},
 	} {
 		require.Equal(t, want, ruleText(c.m, c.n))
 	}
 }
 
 func TestASummaryFitsItsLine(t *testing.T) {
-	line := (&screen{}).summary(web, mix.New(70, 2), placed(mix.New(70, 2), 30), "DIFFERS")
+	line := (&screen{}).summary(web, split.New(70, 2), placed(split.New(70, 2), 30), "DIFFERS")
 	require.Equal(t, "web  30 replicas: 21 spot /  9 on-demand   rule: min(70 % of 30, 30 - 2) = 21 spot   DIFFERS", line)
 	require.LessOrEqual(t, len(line), width)
 }

@@ -16,7 +16,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 // shippedProfile is the scheduler configuration that the demo runs, unchanged.

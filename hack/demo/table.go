@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // Names of the workloads, as in manifests/samples.
@@ -66,7 +66,7 @@ func (s *screen) nodeTable(pic picture) []string {
 func (s *screen) cell(p *pod) string {
 	text, i := p.app, plain
 	switch {
-	case p.slot == mix.NoSlot: // no mix governs it
+	case p.slot == split.NoSlot: // no mix governs it
 	case p.app == web:
 		text, i = fmt.Sprint(p.slot), inkOf(p.on)
 	default:
@@ -92,7 +92,7 @@ func legend(pic picture) string {
 
 // ruleText is the rule of the mix with the numbers of n replicas put in:
 // "min(70 % of 20, 20 - 2) = 14".
-func ruleText(m mix.Mix, n int) string {
+func ruleText(m split.Mix, n int) string {
 	terms := []string{fmt.Sprintf("%d %% of %d", m.SpotPercent, n)}
 	switch {
 	case int(m.MinOnDemand) > n:
@@ -100,7 +100,7 @@ func ruleText(m mix.Mix, n int) string {
 	case m.MinOnDemand > 0:
 		terms = append(terms, fmt.Sprintf("%d - %d", n, m.MinOnDemand))
 	}
-	if m.MaxSpot != mix.NoMax {
+	if m.MaxSpot != split.NoMax {
 		terms = append(terms, fmt.Sprintf("max %d", m.MaxSpot))
 	}
 	text := strings.Join(terms, ", ")
@@ -111,7 +111,7 @@ func ruleText(m mix.Mix, n int) string {
 }
 
 // summary is the line under a table that says what a group has and what its rule is.
-func (s *screen) summary(app string, m mix.Mix, pods []pod, verdict string) string {
+func (s *screen) summary(app string, m split.Mix, pods []pod, verdict string) string {
 	c, _ := count(pods)
 	have := fmt.Sprintf("%s %2d replicas: %2d spot / %2d on-demand", pad(app, 4), len(pods), c.Spot, c.OnDemand)
 	return fmt.Sprintf("%s rule: %s %s", pad(have, 42), pad(ruleText(m, len(pods))+" spot", 35), verdict)

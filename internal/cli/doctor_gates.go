@@ -56,7 +56,7 @@ func (p *patient) gates(r *Report) {
 	case len(g.waiting) > 0 && p.leaderless:
 		say(Fail, "start berth-scheduler; the controller lets them go without a slot after gates.failOpenSeconds", "no scheduler leads, and no slot comes for %s: %s", count(len(g.waiting), "gated pod"), listed(g.waiting))
 	case len(g.long) > 0:
-		say(Warn, "look at the pods' events GateNotOpened, and at the log of berth-scheduler", "no slot has come for more than a minute, although a scheduler leads, for %s: %s", count(len(g.long), "gated pod"), listed(g.long))
+		say(Warn, "look at the pods' events UngateFailed, and at the log of berth-scheduler", "no slot has come for more than a minute, although a scheduler leads, for %s: %s", count(len(g.long), "gated pod"), listed(g.long))
 	}
 	if len(g.without) > 0 && !p.cluster.Missing("capacitymixes.berth.dev") {
 		say(Warn, "give them a mix, or take the gate "+v1alpha1.CapacityMixGate+" from the pod template", "no mix governs %s: %s", count(len(g.without), "gated pod"), listed(g.without))

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/limits"
+	"berth.dev/berth/internal/limits/registry"
 )
 
 // limits finds ResourceLimits that cannot be used, and pods that theirs keeps waiting.
@@ -20,7 +20,7 @@ func (p *patient) limits(r *Report) {
 	}
 	var broken, waiting []string
 	for _, l := range p.cluster.Limits {
-		if err := limits.Compile(l).Err; err != nil {
+		if err := registry.Compile(l).Err; err != nil {
 			broken = append(broken, l.Namespace+"/"+l.Name+": "+err.Error())
 		}
 	}
@@ -52,7 +52,7 @@ func (p *patient) waitsForSize(pod *corev1.Pod) string {
 	switch {
 	case !enforced:
 	case found.Missing != "":
-		return limits.MissingReason(found.Missing)
+		return registry.MissingReason(found.Missing)
 	case found.Limit != nil:
 		if excess := found.Limit.Exceeded(pod); len(excess) > 0 {
 			return found.Limit.ExcessReason(excess)

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/policy"
-	"berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 func (p *patient) nodes(r *Report) {

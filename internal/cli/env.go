@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutEnv = `Shows Environments, and changes them: whole applications, started and stopped as one. All of it goes through the Kubernetes
@@ -208,7 +208,7 @@ func environmentsOf(list []v1alpha1.Environment) *Environments {
 func environmentOf(e *v1alpha1.Environment) EnvironmentSummary {
 	s := EnvironmentSummary{
 		Namespace: e.Namespace, Name: e.Name, DisplayName: e.Spec.DisplayName, Stack: e.Spec.Stack.Name, Version: e.Spec.Stack.Version,
-		Phase: environment.PhaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy, v1alpha1.RunPolicyRunning),
+		Phase: render.PhaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy, v1alpha1.RunPolicyRunning),
 		RunsIn: e.Status.Namespace, Revision: e.Status.Revision,
 		Controller: reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
 	}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 // envFieldOwner is who sets the fields of an environment that are set here.
@@ -45,7 +45,7 @@ func changeEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Envir
 		if !asked {
 			who, asked = callerOf(ctx, c), true
 		}
-		environment.Sign(after, who)
+		render.Sign(after, who)
 		// A patch leaves fields alone that this plugin does not know.
 		err := c.Patch(ctx, after, client.MergeFromWithOptions(env, client.MergeFromWithOptimisticLock{}), append(options, client.FieldOwner(envFieldOwner))...)
 		if apierrors.IsConflict(err) {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 func TestARollbackBringsASpecBackAndLeavesAloneWhetherItRuns(t *testing.T) {
@@ -153,7 +153,7 @@ func FuzzParseReplicas(f *testing.F) {
 		for _, r := range got {
 			require.NotEmpty(t, r.component)
 			require.NotContains(t, r.component, "=")
-			require.True(t, r.replicas >= 0 && r.replicas <= environment.MaxReplicas)
+			require.True(t, r.replicas >= 0 && r.replicas <= render.MaxReplicas)
 			require.False(t, seen[r.component])
 			seen[r.component] = true
 			again = append(again, fmt.Sprintf("%s=%d", r.component, r.replicas))
@@ -216,7 +216,7 @@ func TestAStartIsWaitedFor(t *testing.T) {
 	}}, e)
 	o, out, _ := screen("table")
 	f := &envRun{wait: true, timeout: time.Minute, poll: time.Millisecond}
-	start := func(e *v1alpha1.Environment, _ *envRun) error { return environment.Start(e) }
+	start := func(e *v1alpha1.Environment, _ *envRun) error { return render.Start(e) }
 	require.NoError(t, o.runEnvironment(t.Context(), c, reread(t, c), f, "started", start))
 	assert.Equal(t, "environment.berth.dev/store-1a2b started\nenvironment.berth.dev/store-1a2b is Running\n", out.String())
 	assert.Equal(t, 3, looks)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutEnvCreate = `Makes an environment of a stack that is there to be used by its name (see kubectl berth env stacks). All that the stack says
@@ -45,13 +45,13 @@ func newEnvStacks(o *options) *cobra.Command {
 		Long:    "Shows the precomposed stacks that this plugin knows. -o yaml shows all that is in them. It needs no cluster.",
 		Example: "  kubectl berth env stacks\n  kubectl berth env stacks -o yaml",
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return o.showStacks(stacksOf(environment.Stacks())) },
+		RunE:    func(*cobra.Command, []string) error { return o.showStacks(stacksOf(render.Stacks())) },
 	}
 	o.outputFlag(cmd, asWide, asJSON, asYAML, asName)
 	return cmd
 }
 
-func stacksOf(list []environment.Stack) *EnvironmentStacks {
+func stacksOf(list []render.Stack) *EnvironmentStacks {
 	out := &EnvironmentStacks{Stacks: make([]EnvironmentStack, 0, len(list))}
 	for _, s := range list {
 		out.Stacks = append(out.Stacks, EnvironmentStack{Name: s.Name, Version: s.Version, Description: s.Description, Stack: s.Stack})
@@ -75,7 +75,7 @@ func (o *options) showStacks(s *EnvironmentStacks) error {
 	}
 	for i := range s.Stacks {
 		var names, images []string
-		for _, c := range environment.Components(&s.Stacks[i].Stack) {
+		for _, c := range render.Components(&s.Stacks[i].Stack) {
 			names, images = append(names, c.Name), append(images, c.Container.Image)
 		}
 		t.add(s.Stacks[i].Name, s.Stacks[i].Version, strings.Join(names, ","), s.Stacks[i].Description, strings.Join(images, ","))
@@ -128,7 +128,7 @@ func newEnvCreate(o *options) *cobra.Command {
 }
 
 func stackNames() (names []string) {
-	for _, s := range environment.Stacks() {
+	for _, s := range render.Stacks() {
 		names = append(names, s.Name)
 	}
 	return names
@@ -136,7 +136,7 @@ func stackNames() (names []string) {
 
 // environmentOfStack makes an environment of a stack that is known by its name.
 func environmentOfStack(name string, f *envCreate) (*v1alpha1.Environment, error) {
-	stack, ok := environment.FindStack(f.stack)
+	stack, ok := render.FindStack(f.stack)
 	if !ok {
 		return nil, fmt.Errorf("--stack is %q: there are %s", f.stack, strings.Join(stackNames(), ", "))
 	}
@@ -149,7 +149,7 @@ func environmentOfStack(name string, f *envCreate) (*v1alpha1.Environment, error
 
 func (o *options) createEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment, dryRun string) error {
 	kind := env.TypeMeta
-	environment.Sign(env, callerOf(ctx, c))
+	render.Sign(env, callerOf(ctx, c))
 	err := c.Create(ctx, env, creates(dryRun)...)
 	switch {
 	case apierrors.IsAlreadyExists(err):

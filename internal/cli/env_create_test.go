@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 func TestStacksAreShown(t *testing.T) {
 	for name, output := range map[string]string{"env-stacks.txt": "table", "env-stacks-wide.txt": asWide, "env-stacks.yaml": asYAML, "env-stacks.names": asName} {
 		o, out, _ := screen(output)
-		require.NoError(t, o.showStacks(stacksOf(environment.Stacks())))
+		require.NoError(t, o.showStacks(stacksOf(render.Stacks())))
 		golden(t, name, out.String())
 	}
 }
@@ -29,7 +29,7 @@ func TestAnEnvironmentIsPrintedWithoutACluster(t *testing.T) {
 	golden(t, "env-create.yaml", out)
 	env := &v1alpha1.Environment{}
 	require.NoError(t, yaml.UnmarshalStrict([]byte(out), env))
-	assert.Empty(t, environment.Validate(&env.Spec))
+	assert.Empty(t, render.Validate(&env.Spec))
 	out, err = run(t, "env", "create", "store", "--stack", "postgres", "--dry-run=client")
 	require.NoError(t, err)
 	assert.Equal(t, "environment.berth.dev/store created (dry run)\n", out)
@@ -49,7 +49,7 @@ func TestAnEnvironmentIsMadeOnce(t *testing.T) {
 		require.NoError(t, o.createEnvironment(t.Context(), c, env, dryRunNone))
 		have := &v1alpha1.Environment{}
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(env), have))
-		found, _ := environment.FindStack(stack)
+		found, _ := render.FindStack(stack)
 		assert.Equal(t, found.Stack, have.Spec.Stack)
 		assert.Equal(t, "bob", have.Annotations[v1alpha1.ActorAnnotation])
 		again, _ := environmentOfStack("of-"+stack, &envCreate{stack: stack})

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutEnvDatabaseBackups = `Shows the backups of an environment's database, the newest last. What can be restored is Ready. A dump is shown as long as its Job
@@ -31,8 +31,8 @@ type DatabaseBackups struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// RunsIn is the namespace of the backups.
-	RunsIn  string               `json:"runsIn"`
-	Backups []environment.Backup `json:"backups"`
+	RunsIn  string          `json:"runsIn"`
+	Backups []render.Backup `json:"backups"`
 }
 
 func newEnvDatabaseBackups(o *options) *cobra.Command {
@@ -50,7 +50,7 @@ func newEnvDatabaseBackups(o *options) *cobra.Command {
 
 // mayBackUp returns an error where an environment has no database that could be backed up.
 func mayBackUp(env *v1alpha1.Environment) error {
-	if err := environment.May(env, environment.VerbUpdate); err != nil {
+	if err := render.May(env, render.VerbUpdate); err != nil {
 		return fmt.Errorf("%s: %w", environmentName(env.Name), err)
 	}
 	switch {
@@ -70,32 +70,32 @@ func databaseServes(env *v1alpha1.Environment) error {
 	}
 	for i := range env.Status.Components {
 		switch s := &env.Status.Components[i]; {
-		case s.Name != environment.Database:
+		case s.Name != render.Database:
 		case s.Ready:
 			return nil
 		default:
 			return fmt.Errorf("a dump needs a database that is ready, and status.components has database that is not: %s", strings.Trim(s.Reason+": "+s.Message, ": "))
 		}
 	}
-	return fmt.Errorf("a dump needs a database that is ready, and status.phase is %s", environment.PhaseOf(env))
+	return fmt.Errorf("a dump needs a database that is ready, and status.phase is %s", render.PhaseOf(env))
 }
 
 // readBackups reads the backups of an environment's database, the newest last. A cluster that has no API of snapshots has none.
 func (o *options) readBackups(ctx context.Context, c client.Client, env *v1alpha1.Environment) (*DatabaseBackups, error) {
-	list := &DatabaseBackups{Namespace: env.Namespace, Name: env.Name, RunsIn: env.Status.Namespace, Backups: []environment.Backup{}}
+	list := &DatabaseBackups{Namespace: env.Namespace, Name: env.Name, RunsIn: env.Status.Namespace, Backups: []render.Backup{}}
 	if env.Status.Namespace == "" {
 		return list, nil
 	}
-	in, mine := client.InNamespace(env.Status.Namespace), client.MatchingLabels{environment.BackupOfLabel: env.Name}
+	in, mine := client.InNamespace(env.Status.Namespace), client.MatchingLabels{render.BackupOfLabel: env.Name}
 	jobs, snapshots := &batchv1.JobList{}, &unstructured.UnstructuredList{}
-	snapshots.SetGroupVersionKind(environment.SnapshotKind.GroupVersion().WithKind(environment.SnapshotKind.Kind + "List"))
+	snapshots.SetGroupVersionKind(render.SnapshotKind.GroupVersion().WithKind(render.SnapshotKind.Kind + "List"))
 	if err := c.List(ctx, jobs, in, mine); err != nil {
 		return nil, fmt.Errorf("list Jobs of namespace %s: %w", env.Status.Namespace, err)
 	}
 	pods := o.backupPods(ctx, c, in, mine)
 	for i := range jobs.Items {
-		if jobs.Items[i].Labels[environment.RestoredFromLabel] == "" {
-			list.Backups = append(list.Backups, environment.BackupOfJob(&jobs.Items[i], pods))
+		if jobs.Items[i].Labels[render.RestoredFromLabel] == "" {
+			list.Backups = append(list.Backups, render.BackupOfJob(&jobs.Items[i], pods))
 		}
 	}
 	switch err := c.List(ctx, snapshots, in, mine); {
@@ -106,9 +106,9 @@ func (o *options) readBackups(ctx context.Context, c client.Client, env *v1alpha
 		return nil, fmt.Errorf("list VolumeSnapshots of namespace %s: %w", env.Status.Namespace, err)
 	}
 	for i := range snapshots.Items {
-		list.Backups = append(list.Backups, environment.BackupOfSnapshot(&snapshots.Items[i]))
+		list.Backups = append(list.Backups, render.BackupOfSnapshot(&snapshots.Items[i]))
 	}
-	slices.SortFunc(list.Backups, func(a, b environment.Backup) int {
+	slices.SortFunc(list.Backups, func(a, b render.Backup) int {
 		return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return list, nil
@@ -124,7 +124,7 @@ func (o *options) backupPods(ctx context.Context, c client.Client, options ...cl
 }
 
 // find returns the backup that is named, as `database-backups -o name` prints it too.
-func (l *DatabaseBackups) find(name string) (*environment.Backup, error) {
+func (l *DatabaseBackups) find(name string) (*render.Backup, error) {
 	var known []string
 	for i := range l.Backups {
 		b := &l.Backups[i]
@@ -140,9 +140,9 @@ func (l *DatabaseBackups) find(name string) (*environment.Backup, error) {
 }
 
 // backupResource is how kubectl names a backup.
-func backupResource(method environment.BackupMethod, name string) string {
-	if method == environment.BackupSnapshot {
-		return "volumesnapshot." + environment.SnapshotKind.Group + "/" + name
+func backupResource(method render.BackupMethod, name string) string {
+	if method == render.BackupSnapshot {
+		return "volumesnapshot." + render.SnapshotKind.Group + "/" + name
 	}
 	return jobResource(name)
 }

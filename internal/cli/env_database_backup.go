@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutEnvBackupDatabase = `Backs up the data of an environment's database, where the environment runs, and says how. "snapshot" is a VolumeSnapshot of its
@@ -45,7 +45,7 @@ type envBackupDatabase struct {
 
 func newEnvBackupDatabase(o *options) *cobra.Command {
 	f := &envBackupDatabase{databaseWait: databaseWait{poll: envPoll}}
-	methods := []string{string(environment.BackupAuto), string(environment.BackupSnapshot), string(environment.BackupDump)}
+	methods := []string{string(render.BackupAuto), string(render.BackupSnapshot), string(render.BackupDump)}
 	cmd := o.anEnvironment("backup-database", "Back up the data of an environment's database", aboutEnvBackupDatabase, envBackupDatabaseExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 			return o.backupDatabase(ctx, c, env, f)
@@ -73,8 +73,8 @@ func (f *envBackupDatabase) check(methods []string) error {
 	if err := knownDryRun(f.dryRun); err != nil {
 		return err
 	}
-	switch environment.BackupMethod(f.method) {
-	case environment.BackupAuto, environment.BackupSnapshot, environment.BackupDump:
+	switch render.BackupMethod(f.method) {
+	case render.BackupAuto, render.BackupSnapshot, render.BackupDump:
 	default:
 		return fmt.Errorf("--method is %q: it must be one of %s", f.method, strings.Join(methods, ", "))
 	}
@@ -88,7 +88,7 @@ func (o *options) backupDatabase(ctx context.Context, c client.Client, env *v1al
 	if err := mayBackUp(env); err != nil {
 		return err
 	}
-	name := environment.BackupName(o.now())
+	name := render.BackupName(o.now())
 	method, objects, err := o.plannedBackup(ctx, c, env, name, f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", environmentName(env.Name), err)
@@ -99,31 +99,31 @@ func (o *options) backupDatabase(ctx context.Context, c client.Client, env *v1al
 	if f.dryRun != dryRunNone {
 		return nil
 	}
-	return o.waitForDatabase(ctx, &f.databaseWait, backupResource(method, name), func(ctx context.Context) (environment.Backup, error) {
+	return o.waitForDatabase(ctx, &f.databaseWait, backupResource(method, name), func(ctx context.Context) (render.Backup, error) {
 		list, err := o.readBackups(ctx, c, env)
 		if err != nil {
-			return environment.Backup{}, err
+			return render.Backup{}, err
 		}
 		b, err := list.find(backupResource(method, name))
 		if err != nil {
-			return environment.Backup{}, err
+			return render.Backup{}, err
 		}
 		return *b, nil
 	})
 }
 
 // plannedBackup are the objects that make a backup, the backup itself last. It says how and why.
-func (o *options) plannedBackup(ctx context.Context, c client.Client, env *v1alpha1.Environment, name string, f *envBackupDatabase) (environment.BackupMethod, []*unstructured.Unstructured, error) {
+func (o *options) plannedBackup(ctx context.Context, c client.Client, env *v1alpha1.Environment, name string, f *envBackupDatabase) (render.BackupMethod, []*unstructured.Unstructured, error) {
 	why := "as asked"
-	if f.method != string(environment.BackupDump) {
+	if f.method != string(render.BackupDump) {
 		source, reason, err := o.snapshotSource(ctx, c, env)
 		switch {
 		case err != nil:
 			return "", nil, err
 		case reason == "":
 			fmt.Fprintf(o.ErrOut, "Backs up by snapshot: claim %s is of driver %s, which has VolumeSnapshotClass %s.\n", source.claim, source.driver, source.class)
-			return environment.BackupSnapshot, []*unstructured.Unstructured{environment.Snapshot(env, name, source.claim, source.class)}, nil
-		case f.method == string(environment.BackupSnapshot):
+			return render.BackupSnapshot, []*unstructured.Unstructured{render.Snapshot(env, name, source.claim, source.class)}, nil
+		case f.method == string(render.BackupSnapshot):
 			return "", nil, fmt.Errorf("--method is snapshot, and there can be none: %s", reason)
 		}
 		why = "there can be no snapshot, since " + reason
@@ -135,13 +135,13 @@ func (o *options) plannedBackup(ctx context.Context, c client.Client, env *v1alp
 	if err == nil {
 		fmt.Fprintf(o.ErrOut, "Backs up by dump: %s.\n", why)
 	}
-	return environment.BackupDump, objects, err
+	return render.BackupDump, objects, err
 }
 
 // dumpObjects are the objects that make a dump: the Job, and the claim if it is not there.
 func (o *options) dumpObjects(ctx context.Context, c client.Client, env *v1alpha1.Environment, name string, f *envBackupDatabase) (list []*unstructured.Unstructured, err error) {
 	claim := &corev1.PersistentVolumeClaim{}
-	key := client.ObjectKey{Namespace: env.Status.Namespace, Name: environment.BackupsClaim}
+	key := client.ObjectKey{Namespace: env.Status.Namespace, Name: render.BackupsClaim}
 	var made []runtime.Object
 	switch err := c.Get(ctx, key, claim); {
 	case apierrors.IsNotFound(err):
@@ -149,17 +149,17 @@ func (o *options) dumpObjects(ctx context.Context, c client.Client, env *v1alpha
 		if err != nil {
 			return nil, fmt.Errorf("--size is %q: %w", f.size, err)
 		}
-		made = append(made, environment.ClaimOfBackups(env, size, f.class))
+		made = append(made, render.ClaimOfBackups(env, size, f.class))
 	case err != nil:
 		return nil, fmt.Errorf("read PersistentVolumeClaim %s: %w", key, err)
-	case claim.Labels[environment.BackupOfLabel] != env.Name:
-		return nil, fmt.Errorf("PersistentVolumeClaim %s is there and not for backups: its label %s is %q, not %q", key, environment.BackupOfLabel, claim.Labels[environment.BackupOfLabel], env.Name)
+	case claim.Labels[render.BackupOfLabel] != env.Name:
+		return nil, fmt.Errorf("PersistentVolumeClaim %s is there and not for backups: its label %s is %q, not %q", key, render.BackupOfLabel, claim.Labels[render.BackupOfLabel], env.Name)
 	case claim.DeletionTimestamp != nil:
 		return nil, fmt.Errorf("PersistentVolumeClaim %s is being deleted", key)
 	case f.sized:
 		o.warn("PersistentVolumeClaim %s is there already: --size and --storage-class are of no use", key)
 	}
-	for _, object := range append(made, environment.DumpJob(env, name)) {
+	for _, object := range append(made, render.DumpJob(env, name)) {
 		u, err := asUnstructured(object)
 		if err != nil {
 			return nil, err

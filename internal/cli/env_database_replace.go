@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 // restoreSnapshot puts a claim that is made of a snapshot in the place of another one.
@@ -25,9 +25,9 @@ func (o *options) restoreSnapshot(ctx context.Context, c client.Client, env *v1a
 	case wait.Interrupted(err) && ctx.Err() == nil:
 		return fmt.Errorf("PersistentVolumeClaim %s is not yet made anew after %s: run the command again to go on", key, f.timeout)
 	case err != nil:
-		return fmt.Errorf("PersistentVolumeClaim %s of %s: %w", key, backupResource(environment.BackupSnapshot, snapshot), err)
+		return fmt.Errorf("PersistentVolumeClaim %s of %s: %w", key, backupResource(render.BackupSnapshot, snapshot), err)
 	}
-	fmt.Fprintf(o.Out, "persistentvolumeclaim/%s made anew of %s\n", old.Name, backupResource(environment.BackupSnapshot, snapshot))
+	fmt.Fprintf(o.Out, "persistentvolumeclaim/%s made anew of %s\n", old.Name, backupResource(render.BackupSnapshot, snapshot))
 	fmt.Fprintf(o.ErrOut, "Start the environment with: kubectl berth env start %s -n %s --wait\n", env.Name, env.Namespace)
 	return nil
 }
@@ -39,7 +39,7 @@ func replacedClaim(ctx context.Context, c client.Client, old *corev1.PersistentV
 	err = c.Get(ctx, client.ObjectKeyFromObject(old), have)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = c.Create(ctx, environment.ClaimFrom(old, snapshot), client.FieldOwner(envFieldOwner))
+		err = c.Create(ctx, render.ClaimFrom(old, snapshot), client.FieldOwner(envFieldOwner))
 		if apierrors.IsAlreadyExists(err) {
 			return false, nil
 		}
@@ -48,7 +48,7 @@ func replacedClaim(ctx context.Context, c client.Client, old *corev1.PersistentV
 		return false, err
 	case have.DeletionTimestamp != nil:
 		return false, nil
-	case have.UID != old.UID && environment.MadeFrom(have, snapshot):
+	case have.UID != old.UID && render.MadeFrom(have, snapshot):
 		return true, nil
 	}
 	err = c.Delete(ctx, have, client.Preconditions{UID: &have.UID})

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutEnvRestoreDatabase = `Puts a backup back in the place of what the database of an environment has. What was written since the backup is lost, so it does
@@ -98,11 +98,11 @@ func (o *options) restoreDatabase(ctx context.Context, c client.Client, env *v1a
 	if err != nil {
 		return err
 	}
-	if b.State != environment.BackupReady {
+	if b.State != render.BackupReady {
 		return fmt.Errorf("backup %s is %s, not Ready: %s", b.Name, b.State, b.Message)
 	}
 	var claim *corev1.PersistentVolumeClaim
-	if b.Method == environment.BackupSnapshot {
+	if b.Method == render.BackupSnapshot {
 		claim, err = claimToReplace(ctx, c, env, b)
 	} else {
 		err = databaseServes(env)
@@ -125,11 +125,11 @@ func replacedText(env *v1alpha1.Environment, claim *corev1.PersistentVolumeClaim
 	if claim != nil {
 		return fmt.Sprintf("claim %s with all databases", claim.Name)
 	}
-	return fmt.Sprintf("database %q", environment.DatabaseName(env.Spec.Stack.Database))
+	return fmt.Sprintf("database %q", render.DatabaseName(env.Spec.Stack.Database))
 }
 
 func (o *options) restoreDump(ctx context.Context, c client.Client, env *v1alpha1.Environment, backup string, f *envRestoreDatabase) error {
-	job := environment.RestoreJob(env, environment.RestoreName(o.now()), backup)
+	job := render.RestoreJob(env, render.RestoreName(o.now()), backup)
 	u, err := asUnstructured(job)
 	if err != nil {
 		return err
@@ -137,20 +137,20 @@ func (o *options) restoreDump(ctx context.Context, c client.Client, env *v1alpha
 	if err := o.makeBackup(ctx, c, []*unstructured.Unstructured{u}, dryRunNone); err != nil {
 		return err
 	}
-	key, mine := client.ObjectKeyFromObject(job), client.MatchingLabels{environment.BackupOfLabel: env.Name}
-	return o.waitForDatabase(ctx, &f.databaseWait, jobResource(job.Name), func(ctx context.Context) (environment.Backup, error) {
+	key, mine := client.ObjectKeyFromObject(job), client.MatchingLabels{render.BackupOfLabel: env.Name}
+	return o.waitForDatabase(ctx, &f.databaseWait, jobResource(job.Name), func(ctx context.Context) (render.Backup, error) {
 		now := &batchv1.Job{}
 		if err := c.Get(ctx, key, now); err != nil {
-			return environment.Backup{}, err
+			return render.Backup{}, err
 		}
-		return environment.BackupOfJob(now, o.backupPods(ctx, c, client.InNamespace(key.Namespace), mine)), nil
+		return render.BackupOfJob(now, o.backupPods(ctx, c, client.InNamespace(key.Namespace), mine)), nil
 	})
 }
 
 // claimToReplace is the claim that a snapshot takes the place of, or an error if it may not be deleted: a deletion that has begun
 // cannot be taken back.
-func claimToReplace(ctx context.Context, c client.Client, env *v1alpha1.Environment, b *environment.Backup) (*corev1.PersistentVolumeClaim, error) {
-	phase := environment.PhaseOf(env)
+func claimToReplace(ctx context.Context, c client.Client, env *v1alpha1.Environment, b *render.Backup) (*corev1.PersistentVolumeClaim, error) {
+	phase := render.PhaseOf(env)
 	if env.Spec.RunPolicy != v1alpha1.RunPolicyStopped || phase != v1alpha1.EnvironmentStopped || env.Status.ObservedGeneration < env.Generation {
 		return nil, fmt.Errorf("status.phase is %s: a snapshot can be restored only while the environment is Stopped (kubectl berth env stop %s --wait)", phase, env.Name)
 	}

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const theSnapshot = "database-20260701-100000"
@@ -128,7 +128,7 @@ func TestASnapshotIsPutBack(t *testing.T) {
 			assert.Equal(t, "Start the environment with: kubectl berth env start store-1a2b -n shop --wait\n", errOut)
 			assert.Equal(t, empties+1, deleted)
 			claim := dataOf(t, c)
-			assert.True(t, environment.MadeFrom(claim, theSnapshot))
+			assert.True(t, render.MadeFrom(claim, theSnapshot))
 			assert.Equal(t, old.Labels, claim.Labels)
 			assert.Equal(t, map[string]string{v1alpha1.RenderedAnnotation: "x"}, claim.Annotations)
 			assert.Equal(t, old.Spec.Resources, claim.Spec.Resources)
@@ -161,12 +161,12 @@ func TestAClaimThatDoesNotGoIsWaitedForNoLongerThanAsked(t *testing.T) {
 	f.timeout = 20 * time.Millisecond
 	_, _, err := putBack(t, c, f)
 	require.EqualError(t, err, "PersistentVolumeClaim env-store/database-data is not yet made anew after 20ms: run the command again to go on")
-	assert.False(t, environment.MadeFrom(dataOf(t, c), theSnapshot))
+	assert.False(t, render.MadeFrom(dataOf(t, c), theSnapshot))
 
 	f.timeout, ends = time.Minute, looks+5
 	_, _, err = putBack(t, c, f)
 	require.NoError(t, err)
-	assert.True(t, environment.MadeFrom(dataOf(t, c), theSnapshot))
+	assert.True(t, render.MadeFrom(dataOf(t, c), theSnapshot))
 }
 
 // A snapshot can be put back twice, and the controller may be quicker between two looks.
@@ -174,7 +174,7 @@ func TestAClaimOfTheSameSnapshotIsMadeAnewToo(t *testing.T) {
 	objects := stopped(t, readyOf("1Gi"))
 	for i, o := range objects {
 		if claim, is := o.(*corev1.PersistentVolumeClaim); is {
-			again := environment.ClaimFrom(claim, theSnapshot)
+			again := render.ClaimFrom(claim, theSnapshot)
 			again.UID = "old"
 			objects[i] = again
 		}

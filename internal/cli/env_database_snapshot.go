@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 // snapshotSource is what a snapshot is made of, and with.
@@ -39,12 +39,12 @@ func (o *options) snapshotSource(ctx context.Context, c client.Client, env *v1al
 		return nil, fmt.Sprintf("PersistentVolume %s is of no CSI driver", volume.Name), nil
 	}
 	classes := &unstructured.UnstructuredList{}
-	kind := environment.SnapshotClassKind
+	kind := render.SnapshotClassKind
 	classes.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if reason, err := unusable(c.List(ctx, classes), kind.Kind+"es"); reason != "" || err != nil {
 		return nil, reason, err
 	}
-	class := environment.SnapshotClass(classes.Items, volume.Spec.CSI.Driver)
+	class := render.SnapshotClass(classes.Items, volume.Spec.CSI.Driver)
 	if class == "" {
 		return nil, fmt.Sprintf("there is no %s of driver %s", kind.Kind, volume.Spec.CSI.Driver), nil
 	}
@@ -54,17 +54,17 @@ func (o *options) snapshotSource(ctx context.Context, c client.Client, env *v1al
 // dataClaim is the claim that the database of an environment has its data on; reason says why there is none.
 func dataClaim(ctx context.Context, c client.Client, env *v1alpha1.Environment) (claim *corev1.PersistentVolumeClaim, reason string, err error) {
 	set := &appsv1.StatefulSet{}
-	key := client.ObjectKey{Namespace: env.Status.Namespace, Name: environment.Database}
+	key := client.ObjectKey{Namespace: env.Status.Namespace, Name: render.Database}
 	err = c.Get(ctx, key, set)
 	if reason, err := unusable(err, "StatefulSet "+key.String()); reason != "" || err != nil {
 		return nil, reason, err
 	}
-	for label, want := range environment.Labels(env) {
+	for label, want := range render.Labels(env) {
 		if have := set.Labels[label]; have != want {
 			return nil, fmt.Sprintf("StatefulSet %s is of another environment: its label %s is %q", key, label, have), nil
 		}
 	}
-	if key.Name = environment.DataClaim(set); key.Name == "" {
+	if key.Name = render.DataClaim(set); key.Name == "" {
 		return nil, "the data of the database is on no claim", nil
 	}
 	claim = &corev1.PersistentVolumeClaim{}
@@ -79,7 +79,7 @@ func unusable(err error, what string) (reason string, _ error) {
 	case err == nil:
 		return "", nil
 	case noSuchKind(err):
-		return "the cluster does not serve " + environment.SnapshotKind.GroupVersion().String(), nil
+		return "the cluster does not serve " + render.SnapshotKind.GroupVersion().String(), nil
 	case apierrors.IsNotFound(err):
 		return what + " is not there", nil
 	case apierrors.IsForbidden(err):

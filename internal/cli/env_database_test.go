@@ -23,15 +23,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 // databaseOfStore is what the controller has made of the store's database, on a volume of a CSI driver.
 func databaseOfStore(t *testing.T) []client.Object {
 	t.Helper()
 	var out []client.Object
-	in := &environment.Input{Environment: store(), Settings: environment.Settings{VolumeSize: "1Gi"}, Namespace: "env-store", Own: true, OpenStages: environment.Stages}
-	for _, o := range environment.Render(in) {
+	in := &render.Input{Environment: store(), Settings: render.Settings{VolumeSize: "1Gi"}, Namespace: "env-store", Own: true, OpenStages: render.Stages}
+	for _, o := range render.Render(in) {
 		switch o := o.(type) {
 		case *appsv1.StatefulSet:
 			out = append(out, o)
@@ -49,7 +49,7 @@ func databaseOfStore(t *testing.T) []client.Object {
 
 func snapshotClass(name, driver string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"driver": driver}}
-	u.SetGroupVersionKind(environment.SnapshotClassKind)
+	u.SetGroupVersionKind(render.SnapshotClassKind)
 	u.SetName(name)
 	return u
 }
@@ -57,7 +57,7 @@ func snapshotClass(name, driver string) *unstructured.Unstructured {
 // snapshotOf is a VolumeSnapshot of the store that stands so.
 func snapshotOf(name string, status map[string]any) *unstructured.Unstructured {
 	e := store()
-	u := environment.Snapshot(e, name, "database-data", "fast")
+	u := render.Snapshot(e, name, "database-data", "fast")
 	u.Object["status"] = status
 	u.SetCreationTimestamp(ago(2 * time.Hour))
 	return u
@@ -65,10 +65,10 @@ func snapshotOf(name string, status map[string]any) *unstructured.Unstructured {
 
 // dumpOf is the Job of a dump of the store, and its pod, which said something at its end.
 func dumpOf(name string, end batchv1.JobConditionType, said string) []client.Object {
-	job := environment.DumpJob(store(), name)
+	job := render.DumpJob(store(), name)
 	job.CreationTimestamp = ago(time.Hour)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: name + "-x", Labels: map[string]string{
-		batchv1.JobNameLabel: name, environment.BackupOfLabel: "store-1a2b",
+		batchv1.JobNameLabel: name, render.BackupOfLabel: "store-1a2b",
 	}}}
 	code := int32(1)
 	if end == batchv1.JobComplete {
@@ -84,7 +84,7 @@ func dumpOf(name string, end batchv1.JobConditionType, said string) []client.Obj
 // noSnapshots is a cluster that does not serve their API.
 func noSnapshots() interceptor.Funcs {
 	return interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-		if kind := list.GetObjectKind().GroupVersionKind(); kind.Group == environment.SnapshotKind.Group {
+		if kind := list.GetObjectKind().GroupVersionKind(); kind.Group == render.SnapshotKind.Group {
 			return &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{"v1"}}
 		}
 		return c.List(ctx, list, opts...)
@@ -120,10 +120,10 @@ func TestADatabaseIsSnapshottedWhereItCanBe(t *testing.T) {
 	assert.Equal(t, "volumesnapshot.snapshot.storage.k8s.io/"+theBackup+" created\n", out)
 	assert.Equal(t, "Backs up by snapshot: claim database-data is of driver disk.csi.example, which has VolumeSnapshotClass fast.\n", errOut)
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(environment.SnapshotKind)
+	u.SetGroupVersionKind(render.SnapshotKind)
 	require.True(t, there(t, c, u, theBackup))
 	assert.Equal(t, map[string]any{"source": map[string]any{"persistentVolumeClaimName": "database-data"}, "volumeSnapshotClassName": "fast"}, u.Object["spec"])
-	assert.Equal(t, "store-1a2b", u.GetLabels()[environment.BackupOfLabel])
+	assert.Equal(t, "store-1a2b", u.GetLabels()[render.BackupOfLabel])
 	assert.False(t, there(t, c, &batchv1.Job{}, theBackup))
 
 	_, _, err = backUp(t, c, asAuto(), "table")
@@ -167,7 +167,7 @@ func TestADatabaseIsDumpedWhereThereAreNoSnapshots(t *testing.T) {
 			assert.Contains(t, errOut, "Backs up by dump: there can be no snapshot, since "+why)
 			job, claim := &batchv1.Job{}, &corev1.PersistentVolumeClaim{}
 			require.True(t, there(t, c, job, theBackup))
-			require.True(t, there(t, c, claim, environment.BackupsClaim))
+			require.True(t, there(t, c, claim, render.BackupsClaim))
 			assert.Equal(t, "10Gi", claim.Spec.Resources.Requests.Storage().String())
 			assert.Nil(t, claim.Spec.StorageClassName)
 
@@ -215,16 +215,16 @@ func TestTheClaimOfDumpsIsMadeOnce(t *testing.T) {
 	assert.Equal(t, "job.batch/"+theBackup+"\n", out, "what --from takes")
 	assert.Equal(t, "Backs up by dump: as asked.\n", errOut)
 	claim := &corev1.PersistentVolumeClaim{}
-	require.True(t, there(t, c, claim, environment.BackupsClaim))
+	require.True(t, there(t, c, claim, render.BackupsClaim))
 	assert.Equal(t, "50Gi fast", claim.Spec.Resources.Requests.Storage().String()+" "+*claim.Spec.StorageClassName)
 
-	require.NoError(t, c.Delete(t.Context(), environment.DumpJob(store(), theBackup)))
+	require.NoError(t, c.Delete(t.Context(), render.DumpJob(store(), theBackup)))
 	out, errOut, err = backUp(t, c, f, "table")
 	require.NoError(t, err)
 	assert.Equal(t, "job.batch/"+theBackup+" created\n", out)
 	assert.Contains(t, errOut, "Warning: PersistentVolumeClaim env-store/database-backups is there already: --size and --storage-class are of no use\n")
 
-	claim.Labels[environment.BackupOfLabel] = "other"
+	claim.Labels[render.BackupOfLabel] = "other"
 	require.NoError(t, c.Update(t.Context(), claim))
 	_, _, err = backUp(t, c, f, "table")
 	require.EqualError(t, err, "environment.berth.dev/store-1a2b: PersistentVolumeClaim env-store/database-backups is there and not for backups: "+
@@ -240,7 +240,7 @@ func TestADryRunOfABackupKeepsNothing(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "persistentvolumeclaim/database-backups created"+dryRunText(dryRun)+"\njob.batch/"+theBackup+" created"+dryRunText(dryRun)+"\n", out)
 		assert.False(t, there(t, c, &batchv1.Job{}, theBackup))
-		assert.False(t, there(t, c, &corev1.PersistentVolumeClaim{}, environment.BackupsClaim))
+		assert.False(t, there(t, c, &corev1.PersistentVolumeClaim{}, render.BackupsClaim))
 		out, _, err = backUp(t, c, f, asYAML)
 		require.NoError(t, err)
 		golden(t, "env-backup-database.yaml", out)
@@ -333,15 +333,15 @@ func TestADatabaseThatCannotBeBackedUp(t *testing.T) {
 		out, _, err := backUp(t, c, asAuto(), "table")
 		require.EqualError(t, err, want)
 		assert.Empty(t, out)
-		assert.False(t, there(t, c, &corev1.PersistentVolumeClaim{}, environment.BackupsClaim))
+		assert.False(t, there(t, c, &corev1.PersistentVolumeClaim{}, render.BackupsClaim))
 	}
 }
 
 func TestBackupsOfADatabaseAreListed(t *testing.T) {
 	objects := append(dumpOf("database-20260701-110000", batchv1.JobComplete, "12345678\n"), dumpOf("database-20260701-111000", batchv1.JobFailed, "pg_dump: error: connection refused\n")...)
-	restore := environment.RestoreJob(store(), "database-restore-20260701-113000", "database-20260701-110000")
-	others := environment.DumpJob(store(), "database-20260701-000000")
-	others.Labels[environment.BackupOfLabel] = "other"
+	restore := render.RestoreJob(store(), "database-restore-20260701-113000", "database-20260701-110000")
+	others := render.DumpJob(store(), "database-20260701-000000")
+	others.Labels[render.BackupOfLabel] = "other"
 	objects = append(objects, restore, others, store(),
 		snapshotOf("database-20260701-100000", map[string]any{"readyToUse": true, "restoreSize": "10Gi"}), snapshotOf("database-20260701-100001", nil))
 	c := envCluster(t, interceptor.Funcs{}, objects...)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 // databaseTimeout is how long is waited if nobody says: a dump takes its time.
@@ -29,21 +29,21 @@ func (f *databaseWait) flags(cmd *cobra.Command, about string) {
 
 // waitForDatabase waits until a backup, or the Job that restores one, is done, if that was asked for. A snapshot that has failed is
 // tried again by who makes it, so that it is waited for all the same.
-func (o *options) waitForDatabase(ctx context.Context, f *databaseWait, what string, look func(ctx context.Context) (environment.Backup, error)) error {
+func (o *options) waitForDatabase(ctx context.Context, f *databaseWait, what string, look func(ctx context.Context) (render.Backup, error)) error {
 	if !f.wait {
 		return nil
 	}
-	var last environment.Backup
+	var last render.Backup
 	err := wait.PollUntilContextTimeout(ctx, f.poll, f.timeout, true, func(ctx context.Context) (bool, error) {
 		now, err := look(ctx)
 		if err != nil {
 			return false, err
 		}
 		last = now
-		if last.State == environment.BackupFailed && last.Method == environment.BackupDump {
+		if last.State == render.BackupFailed && last.Method == render.BackupDump {
 			return false, fmt.Errorf("it is Failed: %s", last.Message)
 		}
-		return last.State == environment.BackupReady, nil
+		return last.State == render.BackupReady, nil
 	})
 	switch {
 	case wait.Interrupted(err) && ctx.Err() == nil:

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/podlog"
+	"berth.dev/berth/internal/environments/podlogs"
 )
 
 // follower prints what containers write while they write it. One goroutine, that of the command, looks for containers and
@@ -39,7 +39,7 @@ type logTrack struct {
 	// over says that it had ended before it was read, so that the end of its log is the end.
 	reading, over, done bool
 	// position is what was read of it.
-	position podlog.Position
+	position podlogs.Position
 	err      error
 	// told is what was said of it last.
 	told string
@@ -168,7 +168,7 @@ func (f *follower) begin(ctx context.Context, pod *corev1.Pod, readers *sync.Wai
 func startedContainer(pod *corev1.Pod, component string) (id string, running bool) {
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.Name == component {
-			return podlog.Started(s)
+			return podlogs.Started(s)
 		}
 	}
 	return "", false

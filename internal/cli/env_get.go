@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutEnvGet = `Shows how an environment stands: its components in the order in which they start, stage by stage, the ports that lead to
@@ -72,7 +72,7 @@ func environmentDetailOf(e *v1alpha1.Environment) *EnvironmentDetail {
 func environmentComponents(e *v1alpha1.Environment) []EnvironmentComponent {
 	out := []EnvironmentComponent{}
 	known := map[string]bool{}
-	for _, c := range environment.Components(&e.Spec.Stack) {
+	for _, c := range render.Components(&e.Spec.Stack) {
 		known[c.Name] = true
 		one := EnvironmentComponent{Image: c.Container.Image}
 		one.Name, one.Stage, one.Replicas = c.Name, c.Stage, c.Replicas

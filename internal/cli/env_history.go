@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutEnvHistory = `Shows the revisions of an environment that are kept, the newest last: when each was made, by whom, and what it changed. The
@@ -75,7 +75,7 @@ func newEnvHistory(o *options) *cobra.Command {
 // readHistory reads the revisions of an environment.
 func readHistory(ctx context.Context, c client.Client, env *v1alpha1.Environment) (*EnvironmentHistory, error) {
 	var list appsv1.ControllerRevisionList
-	if err := c.List(ctx, &list, client.InNamespace(env.Namespace), client.MatchingLabels(environment.Labels(env))); err != nil {
+	if err := c.List(ctx, &list, client.InNamespace(env.Namespace), client.MatchingLabels(render.Labels(env))); err != nil {
 		return nil, fmt.Errorf("list the revisions of %s: %w", environmentName(env.Name), err)
 	}
 	return environmentHistoryOf(env, list.Items)

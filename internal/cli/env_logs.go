@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
-	"berth.dev/berth/internal/podlog"
+	"berth.dev/berth/internal/environments/podlogs"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutEnvLogs = `Prints what the containers of an environment have written, of all components in the order of its time, each line with its
@@ -112,7 +112,7 @@ func (o *options) logs(ctx context.Context, c client.Client, env *v1alpha1.Envir
 		return err
 	}
 	if len(pods) == 0 {
-		fmt.Fprintf(o.ErrOut, "No pods found of environment %s/%s, which is %s.\n", env.Namespace, env.Name, environment.PhaseOf(env))
+		fmt.Fprintf(o.ErrOut, "No pods found of environment %s/%s, which is %s.\n", env.Namespace, env.Name, render.PhaseOf(env))
 		return nil
 	}
 	return o.logsSoFar(ctx, pods, f)
@@ -124,7 +124,7 @@ func (f *envLogs) pods(ctx context.Context, c client.Client, env *v1alpha1.Envir
 		return nil, nil
 	}
 	var list corev1.PodList
-	if err := c.List(ctx, &list, client.InNamespace(env.Status.Namespace), client.MatchingLabels(environment.Labels(env))); err != nil {
+	if err := c.List(ctx, &list, client.InNamespace(env.Status.Namespace), client.MatchingLabels(render.Labels(env))); err != nil {
 		return nil, fmt.Errorf("list the pods of %s in namespace %s: %w", environmentName(env.Name), env.Status.Namespace, err)
 	}
 	names := componentNames(env)
@@ -141,8 +141,8 @@ func (f *envLogs) pods(ctx context.Context, c client.Client, env *v1alpha1.Envir
 type logStream struct {
 	component string
 	body      io.Closer
-	lines     *podlog.Reader
-	line      podlog.Line
+	lines     *podlogs.Reader
+	line      podlogs.Line
 }
 
 // logsSoFar prints the lines of all pods in the order of their times. Of each one line at a time is held.
@@ -166,7 +166,7 @@ func (o *options) logsSoFar(ctx context.Context, pods []corev1.Pod, f *envLogs) 
 			o.warn("the log of %s: pod %s/%s: %v", component, pods[i].Namespace, pods[i].Name, err)
 			continue
 		}
-		streams = append(streams, &logStream{component: component, body: body, lines: podlog.NewReader(body, time.Time{})})
+		streams = append(streams, &logStream{component: component, body: body, lines: podlogs.NewReader(body, time.Time{})})
 	}
 	waiting := slices.Clone(streams)
 	waiting = slices.DeleteFunc(waiting, func(s *logStream) bool { return !o.more(s, &failed) })

@@ -21,12 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 // storePod is a pod of a component, whose container was started so often; below 0 is never.
 func storePod(name, component string, restarts int32) *corev1.Pod {
-	labels := environment.Labels(store())
+	labels := render.Labels(store())
 	labels[v1alpha1.EnvironmentComponentLabel] = component
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "env-store", Name: name, UID: types.UID(name), Labels: labels}}
 	if restarts >= 0 {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutEnvOrphans = `Finds what was made for environments that are not there any more: namespaces, and objects in other namespaces, by their
@@ -174,7 +174,7 @@ func namespaceState(m *metav1.PartialObjectMetadata) OrphanState {
 	switch {
 	case m.DeletionTimestamp != nil:
 		return OrphanTerminating
-	case !strings.HasSuffix(m.Name, environment.NamespaceOf("", home, id)):
+	case !strings.HasSuffix(m.Name, render.NamespaceOf("", home, id)):
 		return OrphanForeign
 	case m.Labels[v1alpha1.RetainedLabel] == "true":
 		return OrphanRetained

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 // madeKinds are the kinds of what is made for environments. What is made of these by others has an owner.
 func madeKinds(scheme *runtime.Scheme) (kinds []schema.GroupVersionKind, err error) {
 	others := []runtime.Object{&corev1.Namespace{}, &appsv1.ControllerRevision{}, &corev1.Pod{}}
-	objects := slices.Concat(others, environment.Kinds(), environment.OptionalKinds())
+	objects := slices.Concat(others, render.Kinds(), render.OptionalKinds())
 	for _, o := range objects {
 		kind, err := apiutil.GVKForObject(o, scheme)
 		if err != nil {
@@ -57,7 +57,7 @@ func (o *options) madeForEnvironments(ctx context.Context, c client.Client) (mad
 			o.warn("not allowed: list %s of all namespaces", kind.Kind)
 			complete = false
 		case err != nil && noSuchKind(err):
-			complete = complete && kind == environment.RouteKind // who lists Environments next hears of the others
+			complete = complete && kind == render.RouteKind // who lists Environments next hears of the others
 		case err != nil:
 			return nil, false, fmt.Errorf("list %s of all namespaces: %w", kind.Kind, err)
 		}

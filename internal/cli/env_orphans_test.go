@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 // madeFor marks an object as that of an environment.
@@ -32,7 +32,7 @@ func madeFor[T client.Object](object T, in, name, home, id string) T {
 	return object
 }
 
-func spaceOf(home, id string) string { return environment.NamespaceOf("env-", home, id) }
+func spaceOf(home, id string) string { return render.NamespaceOf("env-", home, id) }
 
 // litter is what is there of an environment that exists, and of some that do not.
 func litter() []client.Object {

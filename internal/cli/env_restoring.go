@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 // restoring is a restore under way.
@@ -119,7 +119,7 @@ func (r *restoring) sign(ctx context.Context, u *unstructured.Unstructured) {
 	if !r.asked {
 		r.who, r.asked = callerOf(ctx, r.client), true
 	}
-	environment.Sign(u, r.who)
+	render.Sign(u, r.who)
 }
 
 // bring makes an object be there as the backup has it, as far as the fields go, and says whether it is or would be.

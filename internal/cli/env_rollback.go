@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutEnvRollback = `Gives an environment the spec that it had in a revision, and says what that changes. Whether it runs stays as it is now: a
@@ -73,11 +73,11 @@ func (o *options) rollback(ctx context.Context, c client.Client, env *v1alpha1.E
 	}
 	var changes []string
 	once := func(e *v1alpha1.Environment) error {
-		if err := environment.May(e, environment.VerbUpdate); err != nil {
+		if err := render.May(e, render.VerbUpdate); err != nil {
 			return err
 		}
 		back := rolledBack(&e.Spec, &r.Spec)
-		changes = environment.Diff(&e.Spec, back)
+		changes = render.Diff(&e.Spec, back)
 		e.Spec = *back
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const (
@@ -34,17 +34,17 @@ type envRun struct {
 
 func newEnvStart(o *options) *cobra.Command {
 	return o.runCommand("start", "started", "Start an environment that is stopped", aboutEnvStart, "  kubectl berth env start shop --wait",
-		func(e *v1alpha1.Environment, _ *envRun) error { return environment.Start(e) })
+		func(e *v1alpha1.Environment, _ *envRun) error { return render.Start(e) })
 }
 
 func newEnvStop(o *options) *cobra.Command {
 	return o.runCommand("stop", "stopping", "Stop an environment", aboutEnvStop, "  kubectl berth env stop shop\n  kubectl berth env stop shop --force --wait",
-		func(e *v1alpha1.Environment, f *envRun) error { return environment.Stop(e, f.force) })
+		func(e *v1alpha1.Environment, f *envRun) error { return render.Stop(e, f.force) })
 }
 
 func newEnvRestart(o *options) *cobra.Command {
 	return o.runCommand("restart", "restarting", "Replace all pods of an environment", aboutEnvRestart, "  kubectl berth env restart shop --wait --timeout 5m",
-		func(e *v1alpha1.Environment, _ *envRun) error { return environment.Restart(e, o.now()) })
+		func(e *v1alpha1.Environment, _ *envRun) error { return render.Restart(e, o.now()) })
 }
 
 // runCommand is a command that says whether an environment runs.
@@ -93,11 +93,11 @@ func (o *options) waitFor(ctx context.Context, c client.Client, env *v1alpha1.En
 	})
 	switch {
 	case wait.Interrupted(err) && ctx.Err() == nil:
-		return fmt.Errorf("%s is %s after %s: %s", environmentName(env.Name), environment.PhaseOf(last), f.timeout, last.Status.Message)
+		return fmt.Errorf("%s is %s after %s: %s", environmentName(env.Name), render.PhaseOf(last), f.timeout, last.Status.Message)
 	case err != nil:
 		return fmt.Errorf("wait for %s: %w", environmentName(env.Name), err)
 	}
-	fmt.Fprintf(o.Out, "%s is %s\n", environmentName(env.Name), environment.PhaseOf(last))
+	fmt.Fprintf(o.Out, "%s is %s\n", environmentName(env.Name), render.PhaseOf(last))
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 const aboutEnvScale = `Sets how many replicas components have: frontend, backend, or additional services by their names. A database has one, and
@@ -67,7 +67,7 @@ func (o *options) completeScale(cmd *cobra.Command, args []string, toComplete st
 	for i := range names {
 		names[i] += "="
 	}
-	return slices.DeleteFunc(names, func(n string) bool { return n == environment.Database+"=" }), directive | cobra.ShellCompDirectiveNoSpace
+	return slices.DeleteFunc(names, func(n string) bool { return n == render.Database+"=" }), directive | cobra.ShellCompDirectiveNoSpace
 }
 
 // completeComponents completes the name of a component of an environment.
@@ -88,7 +88,7 @@ func (o *options) completeComponents(name, prefix string) ([]string, cobra.Shell
 
 // componentNames are the components of an environment, in the order in which they start.
 func componentNames(e *v1alpha1.Environment) (names []string) {
-	for _, c := range environment.Components(&e.Spec.Stack) {
+	for _, c := range render.Components(&e.Spec.Stack) {
 		names = append(names, c.Name)
 	}
 	return names
@@ -103,8 +103,8 @@ func parseReplicas(words []string) ([]componentReplicas, error) {
 			return nil, fmt.Errorf("%q must be COMPONENT=REPLICAS, such as backend=3", word)
 		}
 		n, err := strconv.ParseUint(text, 10, 31)
-		if err != nil || n > environment.MaxReplicas {
-			return nil, fmt.Errorf("%s: REPLICAS is %q: it must be a number from 0 to %d", name, text, environment.MaxReplicas)
+		if err != nil || n > render.MaxReplicas {
+			return nil, fmt.Errorf("%s: REPLICAS is %q: it must be a number from 0 to %d", name, text, render.MaxReplicas)
 		}
 		if slices.ContainsFunc(out, func(r componentReplicas) bool { return r.component == name }) {
 			return nil, fmt.Errorf("%s is named twice", name)
@@ -147,11 +147,11 @@ func replicaText(n int32) string {
 func replicasAt(e *v1alpha1.Environment, name string) (**int32, error) {
 	stack := &e.Spec.Stack
 	switch {
-	case name == environment.Database && stack.Database != nil:
+	case name == render.Database && stack.Database != nil:
 		return nil, errors.New("database cannot be scaled: it has one replica")
-	case name == environment.Backend && stack.Backend != nil:
+	case name == render.Backend && stack.Backend != nil:
 		return &stack.Backend.Replicas, nil
-	case name == environment.Frontend && stack.Frontend != nil:
+	case name == render.Frontend && stack.Frontend != nil:
 		return &stack.Frontend.Replicas, nil
 	}
 	for i := range stack.AdditionalServices {
@@ -165,7 +165,7 @@ func replicasAt(e *v1alpha1.Environment, name string) (**int32, error) {
 func (o *options) scaleEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas, f *envRun) error {
 	var did []string
 	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
-		if err := environment.May(e, environment.VerbUpdate); err != nil {
+		if err := render.May(e, render.VerbUpdate); err != nil {
 			return err
 		}
 		did, err = scaled(e, wanted)

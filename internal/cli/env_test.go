@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/environment"
+	"berth.dev/berth/internal/environments/render"
 )
 
 // store is an environment of which everything is ready but a cache that crashes.
@@ -35,7 +35,7 @@ func store() *v1alpha1.Environment {
 		Namespace: "shop", Name: "store-1a2b", UID: "store", Generation: 4, CreationTimestamp: ago(3 * time.Hour),
 		Annotations: map[string]string{v1alpha1.ActorAnnotation: "alice"},
 	}}
-	stack, _ := environment.FindStack("web-postgres-redis")
+	stack, _ := render.FindStack("web-postgres-redis")
 	e.Spec = v1alpha1.EnvironmentSpec{
 		DisplayName: "The Store", Description: "Sells things.", RunPolicy: v1alpha1.RunPolicyRunning, VolumeRetention: v1alpha1.VolumeRetentionDelete,
 		Labels: map[string]v1alpha1.AttributeValue{"team": "shop", "environment": "staging"}, Stack: stack.Stack,
@@ -64,9 +64,9 @@ func store() *v1alpha1.Environment {
 	}
 	condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "CrashLoopBackOff", "redis-cache: back-off")
 	condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, "CrashLoopBackOff", "redis-cache: back-off")
-	condition(v1alpha1.ConditionNetworkAsAsked, metav1.ConditionTrue, "AsAsked", "as asked")
-	condition(v1alpha1.ConditionVolumesAsAsked, metav1.ConditionFalse, "HostPathRefused", "/data is a claim")
-	condition(v1alpha1.ConditionPortsAllocated, metav1.ConditionTrue, "AsAsked", "as asked")
+	condition(v1alpha1.ConditionNetworkConfigured, metav1.ConditionTrue, "Configured", "as asked")
+	condition(v1alpha1.ConditionVolumesProvisioned, metav1.ConditionFalse, "HostPathRefused", "/data is a claim")
+	condition(v1alpha1.ConditionPortsAllocated, metav1.ConditionTrue, "Configured", "as asked")
 	return e
 }
 
@@ -171,7 +171,7 @@ func TestAStoppedEnvironmentIsAsAsked(t *testing.T) {
 		return list
 	}
 	e := store()
-	assert.Equal(t, []string{v1alpha1.ConditionDegraded, v1alpha1.ConditionReady, v1alpha1.ConditionVolumesAsAsked}, types(e))
+	assert.Equal(t, []string{v1alpha1.ConditionDegraded, v1alpha1.ConditionReady, v1alpha1.ConditionVolumesProvisioned}, types(e))
 	e.Spec.RunPolicy, e.Status.Phase = v1alpha1.RunPolicyStopped, v1alpha1.EnvironmentStopping
 	assert.Contains(t, types(e), v1alpha1.ConditionReady)
 	e.Status.Phase = v1alpha1.EnvironmentStopped
@@ -200,7 +200,7 @@ func revision(t *testing.T, e *v1alpha1.Environment, number int64, actor, change
 	require.NoError(t, err)
 	r := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: e.Namespace, Name: fmt.Sprintf("%s-%d", e.Name, number), Labels: environment.Labels(e), Annotations: map[string]string{},
+			Namespace: e.Namespace, Name: fmt.Sprintf("%s-%d", e.Name, number), Labels: render.Labels(e), Annotations: map[string]string{},
 			CreationTimestamp: ago(time.Duration(4-number) * time.Hour),
 			OwnerReferences:   []metav1.OwnerReference{{APIVersion: "berth.dev/v1alpha1", Kind: "Environment", Name: e.Name, UID: e.UID, Controller: new(true)}},
 		},

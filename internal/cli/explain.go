@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/plan"
-	"berth.dev/berth/internal/replay"
+	"berth.dev/berth/internal/mix/simulation"
 )
 
 const aboutExplain = `Says in plain sentences why a pod is where it is: which mix governs it, its slot and the type of that slot, what
@@ -171,7 +171,7 @@ func (o *options) room(ctx context.Context, cluster *live.Cluster) (plan.Room, f
 	if err != nil {
 		return nil, nil, err
 	}
-	snapshot, err := replay.Take(ctx, config, cluster.Profile)
+	snapshot, err := simulation.Take(ctx, config, cluster.Profile)
 	if err != nil {
 		return nil, nil, err
 	}

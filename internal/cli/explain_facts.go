@@ -15,19 +15,19 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/plan"
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/policy"
-	"berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // explainer gathers the facts about one pod.
 type explainer struct {
 	cluster  *live.Cluster
 	pod      *corev1.Pod
-	record   *fleet.Pod
+	record   *clusterstate.Pod
 	borrowed *corev1.Event
 	now      time.Time
 	// room is asked for only where it matters.
@@ -61,9 +61,9 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	slot := e.slotOf(&g, seat)
 	out.Slot = &slot
 	switch seat.Place {
-	case fleet.Pending:
+	case clusterstate.Pending:
 		out.Pending = pendingFacts(e.pod, slot.waitsFor(seat))
-	case fleet.Settled:
+	case clusterstate.Settled:
 		if seat.Borrowed() {
 			out.Borrowed = e.borrowing(&g, seat)
 		}
@@ -77,7 +77,7 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	return out, nil
 }
 
-func (e *explainer) seat() (fleet.Group, fleet.Seat, bool) {
+func (e *explainer) seat() (clusterstate.Group, clusterstate.Seat, bool) {
 	for _, g := range e.cluster.Fleet.Groups(e.pod.Namespace) {
 		for _, s := range g.Seats {
 			if s.Pod.UID == e.pod.UID {
@@ -85,7 +85,7 @@ func (e *explainer) seat() (fleet.Group, fleet.Seat, bool) {
 			}
 		}
 	}
-	return fleet.Group{}, fleet.Seat{}, false
+	return clusterstate.Group{}, clusterstate.Seat{}, false
 }
 
 // ungoverned says why no mix governs the pod.
@@ -153,7 +153,7 @@ func (e *explainer) node() *NodeFacts {
 }
 
 // slotFrom says who gave a seat its slot.
-func (e *explainer) slotFrom(g *fleet.Group, seat fleet.Seat) string {
+func (e *explainer) slotFrom(g *clusterstate.Group, seat clusterstate.Seat) string {
 	claimed, ok := policy.ClaimedSlot(e.pod)
 	switch {
 	case g.Identity:
@@ -176,7 +176,7 @@ func pendingFacts(pod *corev1.Pod, waitsFor string) *PendingFacts {
 	return p
 }
 
-func (e *explainer) borrowing(g *fleet.Group, seat fleet.Seat) *BorrowFacts {
+func (e *explainer) borrowing(g *clusterstate.Group, seat clusterstate.Seat) *BorrowFacts {
 	if e.borrowed != nil {
 		return &BorrowFacts{Since: eventTime(e.borrowed), By: "Event", Why: e.borrowed.Message}
 	}
@@ -208,7 +208,7 @@ func (e *explainer) borrowing(g *fleet.Group, seat fleet.Seat) *BorrowFacts {
 }
 
 // move asks the rebalancer, with what the controller reported of the workload.
-func (e *explainer) move(ctx context.Context, g *fleet.Group, seat fleet.Seat) (*MoveFacts, error) {
+func (e *explainer) move(ctx context.Context, g *clusterstate.Group, seat clusterstate.Seat) (*MoveFacts, error) {
 	m := e.cluster.MixOf(e.pod.Namespace, g.Policy)
 	settings, err := live.RebalanceSettings(m)
 	if err != nil {
@@ -222,7 +222,7 @@ func (e *explainer) move(ctx context.Context, g *fleet.Group, seat fleet.Seat) (
 		out.Controller = reportOf(m)
 	}
 	next := whole.Reason == rebalance.ReasonMove && whole.Pod.UID == e.pod.UID
-	out.WrongSide = slices.ContainsFunc(g.WrongSide(), func(s fleet.Seat) bool { return s.ID == seat.ID })
+	out.WrongSide = slices.ContainsFunc(g.WrongSide(), func(s clusterstate.Seat) bool { return s.ID == seat.ID })
 	v := whole
 	switch {
 	case next: // also in the stead of one on the wrong side
@@ -251,8 +251,8 @@ func remember(h *rebalance.History, report *v1alpha1.WorkloadMix) {
 		return
 	}
 	h.Failures = report.FailedMoves
-	if report.OutOfMixSince != nil {
-		h.WrongSince = report.OutOfMixSince.Time
+	if report.MixNotSatisfiedSince != nil {
+		h.WrongSince = report.MixNotSatisfiedSince.Time
 	}
 	if report.RetryTime != nil {
 		h.RetryAt = report.RetryTime.Time
@@ -282,7 +282,7 @@ func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance
 }
 
 // deletion says when a scale-down removes the pod.
-func (e *explainer) deletion(g *fleet.Group) string {
+func (e *explainer) deletion(g *clusterstate.Group) string {
 	ref := metav1.GetControllerOf(e.pod)
 	switch {
 	case ref == nil:

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/fallback"
-	"berth.dev/berth/internal/gates"
+	"berth.dev/berth/internal/mix/fallback"
+	"berth.dev/berth/internal/mix/gate"
 )
 
 // GateFacts are what became of a pod's scheduling gate.
@@ -38,10 +38,10 @@ const (
 
 // gateFacts reads them from a pod, nil if it never had the gate.
 func gateFacts(pod *corev1.Pod) *GateFacts {
-	if gates.Has(pod) {
+	if gate.Has(pod) {
 		return &GateFacts{State: gateWaiting}
 	}
-	if limited, ok := gates.Opened(pod); ok {
+	if limited, ok := gate.Opened(pod); ok {
 		f := &GateFacts{State: gateOpened, LimitedTo: limited.String()}
 		if m, fell := fallback.MarkOf(pod.Annotations, string(pod.UID)); fell {
 			f.State, f.Failures, f.RetryTime = gateFellBack, m.Failures, new(metav1.NewTime(m.RetryAt))

@@ -12,7 +12,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/limits"
+	"berth.dev/berth/internal/limits/registry"
 )
 
 // How a pod comes to its size.
@@ -61,7 +61,7 @@ func limitFacts(c *live.Cluster, pod *corev1.Pod) *LimitFacts {
 		return nil // whether it has none cannot be told
 	}
 	facts := &LimitFacts{By: bySelector, Resolved: pod.Annotations[v1alpha1.ResolvedLimitAnnotation], pending: pod.Spec.NodeName == ""}
-	if name := limits.Named(pod); name != "" {
+	if name := registry.Named(pod); name != "" {
 		facts.By = byAnnotation
 		if pod.Labels[v1alpha1.ResourceLimitLabel] == name {
 			facts.By = byLabel
@@ -92,12 +92,12 @@ func limitFacts(c *live.Cluster, pod *corev1.Pod) *LimitFacts {
 }
 
 // nodes counts what the node rules match, together and each for itself.
-func (f *LimitFacts) nodes(limit *limits.Compiled, nodes []*corev1.Node, on string) {
+func (f *LimitFacts) nodes(limit *registry.Compiled, nodes []*corev1.Node, on string) {
 	all := matching("", limit, nodes)
 	f.Nodes = &all
 	spec := &limit.Limit.Spec
 	alone := func(rule string, spec v1alpha1.ResourceLimitSpec) {
-		f.Rules = append(f.Rules, matching(rule, limits.Compile(&v1alpha1.ResourceLimit{Spec: spec}), nodes))
+		f.Rules = append(f.Rules, matching(rule, registry.Compile(&v1alpha1.ResourceLimit{Spec: spec}), nodes))
 	}
 	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
 		value := spec.NodeSelector[key]
@@ -111,7 +111,7 @@ func (f *LimitFacts) nodes(limit *limits.Compiled, nodes []*corev1.Node, on stri
 	}
 }
 
-func matching(rule string, limit *limits.Compiled, nodes []*corev1.Node) RuleFacts {
+func matching(rule string, limit *registry.Compiled, nodes []*corev1.Node) RuleFacts {
 	facts := RuleFacts{Rule: rule, All: len(nodes)}
 	for _, n := range nodes {
 		if limit.Matches(n) {

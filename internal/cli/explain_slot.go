@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/clusterstate"
 )
 
 // triedSlot is what the scheduler writes about nodes of the wrong type (plugins/capacitymix.ErrReasonWrongType).
@@ -16,9 +16,9 @@ var triedSlot = regexp.MustCompile(`\bslot (\d{1,7}) needs (spot|on-demand)\b`)
 
 // slotOf is the slot of a seat and who gave it. A pending pod without a slot of its own has the one that the scheduler tried last:
 // the ledger of the scheduler knows which pods wait, and by age alone another one may come out.
-func (e *explainer) slotOf(g *fleet.Group, seat fleet.Seat) SlotFacts {
+func (e *explainer) slotOf(g *clusterstate.Group, seat clusterstate.Seat) SlotFacts {
 	s := SlotFacts{Number: seat.Slot, Type: seat.Wants.String(), From: e.slotFrom(g, seat)}
-	if s.From != "count" || seat.Place != fleet.Pending {
+	if s.From != "count" || seat.Place != clusterstate.Pending {
 		return s
 	}
 	for _, c := range e.pod.Status.Conditions {
@@ -37,7 +37,7 @@ func (e *explainer) slotOf(g *fleet.Group, seat fleet.Seat) SlotFacts {
 }
 
 // waitsFor is the type of node that a pending pod needs.
-func (s SlotFacts) waitsFor(seat fleet.Seat) string {
+func (s SlotFacts) waitsFor(seat clusterstate.Seat) string {
 	if s.From == "scheduler" {
 		return s.Type
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // L9: explain named slot 4 of a pod of which the scheduler wrote that slot 2 needs on-demand.
 func TestAPendingPodHasTheSlotThatTheSchedulerTried(t *testing.T) {
-	m := mix.New(50, 1)
-	g := &fleet.Group{Policy: &policy.Policy{Mix: m}}
-	seat := fleet.Seat{Place: fleet.Pending, Seat: mix.Seat{Wants: m.TypeOf(4), Pod: mix.Pod{Slot: 4, On: m.TypeOf(4)}}}
+	m := split.New(50, 1)
+	g := &clusterstate.Group{Policy: &policy.Policy{Mix: m}}
+	seat := clusterstate.Seat{Place: clusterstate.Pending, Seat: split.Seat{Wants: m.TypeOf(4), Pod: split.Pod{Slot: 4, On: m.TypeOf(4)}}}
 	counted := SlotFacts{Number: 4, Type: m.TypeOf(4).String(), From: "count"}
 	two := m.TypeOf(2).String()
 	other := m.TypeOf(2).Other().String()
@@ -30,13 +30,13 @@ func TestAPendingPodHasTheSlotThatTheSchedulerTried(t *testing.T) {
 	} {
 		pod := &corev1.Pod{}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}}
-		e := &explainer{pod: pod, record: &fleet.Pod{}}
+		e := &explainer{pod: pod, record: &clusterstate.Pod{}}
 		got := e.slotOf(g, seat)
 		assert.Equal(t, want, got, message)
 		assert.Equal(t, want.Type, got.waitsFor(seat), message)
 	}
 	settled := seat
-	settled.Place = fleet.Settled
-	e := &explainer{pod: &corev1.Pod{}, record: &fleet.Pod{}}
+	settled.Place = clusterstate.Settled
+	e := &explainer{pod: &corev1.Pod{}, record: &clusterstate.Pod{}}
 	assert.Equal(t, counted, e.slotOf(g, settled))
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // sentences are the explanation in plain words, one fact a line.
@@ -132,7 +132,7 @@ func (m *MoveFacts) sentences() []string {
 }
 
 // workloadText names a workload in a sentence.
-func workloadText(w fleet.Workload) string {
+func workloadText(w clusterstate.Workload) string {
 	if w.UID == "" {
 		return "the pods of " + sourceText(w.Name) + " that have no controller"
 	}

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/gates"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
 )
 
 // gatedShop has a pod in every state of the gate: 0 waits, 1 was opened, 2 fell
@@ -31,8 +31,8 @@ func gatedShop() *shop {
 	wait(s.pods[0])
 	wait(s.pods[4])
 	opened := func(p *corev1.Pod, t capacity.Type) {
-		gates.Annotate(p, map[string]string{v1alpha1.ClaimAnnotation: gates.ClaimOf(p, t), v1alpha1.CapacityTypeAnnotation: "spot"})
-		gates.Label{Key: capacity.KarpenterCapacityType, Spot: "spot", OnDemand: "on-demand"}.Limit(&p.Spec, t)
+		gate.Annotate(p, map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(p, t), v1alpha1.CapacityTypeAnnotation: "spot"})
+		gate.Label{Key: capacity.KarpenterCapacityType, Spot: "spot", OnDemand: "on-demand"}.Limit(&p.Spec, t)
 	}
 	opened(s.pods[1], capacity.Spot)
 	opened(s.pods[2], capacity.OnDemand)

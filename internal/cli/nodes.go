@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 const aboutNodes = `Shows what Berth takes each node for, and by which rule. PODS are those that a mix governs, of all namespaces:

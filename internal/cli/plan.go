@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/plan"
-	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/clusterstate"
 )
 
 const aboutPlan = `Says what applying a CapacityMix would do: which replicas would move, in which order, what keeps others where they
@@ -147,19 +147,19 @@ func before(c *live.Cluster, wanted []*wantedMix) map[string]Split {
 }
 
 // groupName is unique among the groups of all namespaces.
-func groupName(g *fleet.Group) string {
+func groupName(g *clusterstate.Group) string {
 	return g.Key.Namespace + "/" + g.Key.ID
 }
 
 // moveLine and blockedLine are the parts of an outcome for output.
-func moveLine(i int, g *fleet.Group, m plan.Move) PlannedMove {
+func moveLine(i int, g *clusterstate.Group, m plan.Move) PlannedMove {
 	return PlannedMove{
 		Order: i + 1, Namespace: g.Workload.Namespace, Workload: tableName(g.Workload.Kind, g.Workload.Name, g.Workload.UID == ""),
 		Pod: m.Pod.Name, From: m.From.String(), To: m.To.String(), Slot: m.Slot, Node: m.Node,
 	}
 }
 
-func blockedLine(g *fleet.Group, b plan.Blocked) BlockedPod {
+func blockedLine(g *clusterstate.Group, b plan.Blocked) BlockedPod {
 	return BlockedPod{
 		Namespace: g.Workload.Namespace, Workload: tableName(g.Workload.Kind, g.Workload.Name, g.Workload.UID == ""),
 		Pod: b.Pod.Name, On: b.On.String(), Reason: string(b.Reason), Message: b.Message,

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 // wantedMix is a CapacityMix as it would be.

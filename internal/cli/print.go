@@ -14,8 +14,8 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 // Formats of -o.
@@ -96,17 +96,17 @@ func (s Split) plus(t Split) Split {
 	return Split{Spot: s.Spot + t.Spot, OnDemand: s.OnDemand + t.OnDemand, Unknown: s.Unknown + t.Unknown}
 }
 
-func actual(g *fleet.Group) Split {
+func actual(g *clusterstate.Group) Split {
 	c := g.Actual()
 	return Split{Spot: c.Spot, OnDemand: c.OnDemand, Unknown: c.Unknown}
 }
 
-func pendingByType(g *fleet.Group) Split {
+func pendingByType(g *clusterstate.Group) Split {
 	c := g.PendingByType()
 	return Split{Spot: c.Spot, OnDemand: c.OnDemand, Unknown: c.Unknown}
 }
 
-func desired(g *fleet.Group) Split {
+func desired(g *clusterstate.Group) Split {
 	return Split{Spot: g.Policy.Mix.Spot(g.Replicas), OnDemand: g.Policy.Mix.OnDemand(g.Replicas)}
 }
 
@@ -130,8 +130,8 @@ func count(n int, thing string) string {
 var typeNames = []capacity.Type{capacity.Spot, capacity.OnDemand, capacity.Unknown}
 
 type (
-	fleetNode = fleet.Node
-	fleetPod  = fleet.Pod
+	fleetNode = clusterstate.Node
+	fleetPod  = clusterstate.Pod
 )
 
 // upper begins a sentence.

@@ -23,7 +23,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/deployment"
+	"berth.dev/berth/internal/records/render"
 )
 
 const knativeServing = "serving.knative.dev"
@@ -76,7 +76,7 @@ func (o *options) parts(ctx context.Context, c client.Client, rec *v1alpha1.Depl
 	byName := func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) }
 	for _, kind := range slices.SortedFunc(maps.Keys(lists), byName) {
 		list := lists[kind]
-		err := c.List(ctx, list, client.InNamespace(rec.Namespace), client.MatchingLabels{v1alpha1.OwnerLabel: deployment.LabelValue(rec.Name)})
+		err := c.List(ctx, list, client.InNamespace(rec.Namespace), client.MatchingLabels{v1alpha1.OwnerLabel: render.LabelValue(rec.Name)})
 		switch {
 		case apierrors.IsForbidden(err):
 			o.warn("not allowed: list %s of group %q in namespace %s", plural(kind.Kind), kind.Group, rec.Namespace)
@@ -133,7 +133,7 @@ func (p *recordParts) podsRead() bool {
 // podsLike are the live pods of the workload that has the labels.
 func (p *recordParts) podsLike(labels map[string]string) (pods []*fleetPod) {
 	for _, pod := range p.cluster.Fleet.AllPods(p.rec.Namespace) {
-		if pod.Live() && pod.Labels[v1alpha1.OwnerLabel] == deployment.LabelValue(p.rec.Name) &&
+		if pod.Live() && pod.Labels[v1alpha1.OwnerLabel] == render.LabelValue(p.rec.Name) &&
 			pod.Labels[v1alpha1.ComponentLabel] == labels[v1alpha1.ComponentLabel] && pod.Labels[v1alpha1.FunctionLabel] == labels[v1alpha1.FunctionLabel] {
 			pods = append(pods, pod)
 		}
@@ -149,11 +149,11 @@ type component struct {
 
 // component says by the labels of an object what of the record it is for.
 func (p *recordParts) component(labels map[string]string) component {
-	if labels[v1alpha1.ComponentLabel] == deployment.ComponentODGM {
+	if labels[v1alpha1.ComponentLabel] == render.ComponentODGM {
 		return component{odgm: true}
 	}
 	for i := range p.rec.Status.Functions {
-		if key := p.rec.Status.Functions[i].FunctionKey; deployment.Hash(key) == labels[v1alpha1.FunctionLabel] {
+		if key := p.rec.Status.Functions[i].FunctionKey; render.Hash(key) == labels[v1alpha1.FunctionLabel] {
 			return component{function: key}
 		}
 	}

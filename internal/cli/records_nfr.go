@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/deployment"
-	"berth.dev/berth/internal/nfr"
+	"berth.dev/berth/internal/records/nfr"
+	"berth.dev/berth/internal/records/render"
 )
 
 const aboutRecommendations = `Shows what the last measurement recommends for the functions of a record, what there is now, how long a recommendation
@@ -139,7 +139,7 @@ func (p *recordParts) current(name string, d v1alpha1.NFRDimension) (now, floor 
 		return nil, floor
 	}
 	var replicas, cpu, memory int64
-	function := map[string]string{v1alpha1.ComponentLabel: deployment.ComponentFunction, v1alpha1.FunctionLabel: deployment.Hash(p.rec.Status.Functions[i].FunctionKey)}
+	function := map[string]string{v1alpha1.ComponentLabel: render.ComponentFunction, v1alpha1.FunctionLabel: render.Hash(p.rec.Status.Functions[i].FunctionKey)}
 	for _, pod := range p.podsLike(function) {
 		replicas, cpu, memory = replicas+1, cpu+pod.CPU, memory+pod.Memory
 	}

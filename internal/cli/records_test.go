@@ -19,8 +19,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/deployment"
-	"berth.dev/berth/internal/nfr"
+	"berth.dev/berth/internal/records/nfr"
+	"berth.dev/berth/internal/records/render"
 )
 
 // cart is a record with a function that is well, one that waits, one that runs
@@ -45,7 +45,7 @@ func cart() *v1alpha1.DeploymentRecord {
 	}
 	condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, "Waiting", s.Message)
 	condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "NotReady", s.Message)
-	condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "AsAsked", "deployed as asked")
+	condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "Configured", "deployed as asked")
 	condition(v1alpha1.ConditionNFRObserved, metav1.ConditionTrue, "PrometheusQueryOK", "measured")
 	s.ResourceRefs = []v1alpha1.ResourceRef{
 		{APIVersion: "berth.dev/v1alpha1", Kind: "CapacityMix", Name: "cart-fn-0"},
@@ -85,9 +85,9 @@ func parts(t *testing.T) *recordParts {
 	s.node("o1", "on-demand")
 	s.node("x", "")
 	labels := func(function string) map[string]string {
-		m := map[string]string{v1alpha1.OwnerLabel: "cart", v1alpha1.ComponentLabel: deployment.ComponentODGM}
+		m := map[string]string{v1alpha1.OwnerLabel: "cart", v1alpha1.ComponentLabel: render.ComponentODGM}
 		if function != "" {
-			m[v1alpha1.ComponentLabel], m[v1alpha1.FunctionLabel] = deployment.ComponentFunction, deployment.Hash(function)
+			m[v1alpha1.ComponentLabel], m[v1alpha1.FunctionLabel] = render.ComponentFunction, render.Hash(function)
 		}
 		return m
 	}
@@ -104,7 +104,7 @@ func parts(t *testing.T) *recordParts {
 	pod("r-1", "remove", "x")
 	pod("r-2", "remove", "")
 	pod("g-1", "", "o1")
-	s.pod("other", "other", "s1").Labels = map[string]string{v1alpha1.OwnerLabel: "another", v1alpha1.ComponentLabel: deployment.ComponentFunction, v1alpha1.FunctionLabel: deployment.Hash("add")}
+	s.pod("other", "other", "s1").Labels = map[string]string{v1alpha1.OwnerLabel: "another", v1alpha1.ComponentLabel: render.ComponentFunction, v1alpha1.FunctionLabel: render.Hash("add")}
 	p := &recordParts{rec: rec, cluster: s.cluster(t), objects: map[objectKey]client.Object{}, read: map[schema.GroupKind]bool{}}
 	keep := func(kind schema.GroupVersionKind, name, function string, o client.Object) {
 		o.SetName(name)

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // RecordNode is an object that was made of a record, or a function or the ODGM with its objects below.
@@ -135,7 +135,7 @@ func (p *recordParts) parent(kind schema.GroupKind, name string, object client.O
 func (p *recordParts) describe(n *RecordNode, object client.Object) {
 	switch o := object.(type) {
 	case *v1alpha1.CapacityMix:
-		m := mix.New(o.Spec.SpotPercent, o.Spec.MinOnDemand)
+		m := split.New(o.Spec.SpotPercent, o.Spec.MinOnDemand)
 		if o.Spec.MaxSpot != nil {
 			m.MaxSpot = *o.Spec.MaxSpot
 		}

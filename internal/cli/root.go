@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/config/buildinfo"
 )
 
 const about = `Shows how workloads stand to their mix of spot and on-demand nodes, why pods are where they are,

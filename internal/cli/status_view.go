@@ -14,27 +14,27 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/plan"
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/policy"
-	"berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // States of a workload that follow from its pods alone. Other states are the
 // controller's reasons.
 const (
-	stateExact      = "Exact"
-	stateMoving     = "Moving"
-	stateOutOfMix   = "OutOfMix"
-	statePending    = "Pending"
-	stateDeparting  = "Departing"
-	stateRollingOut = "RollingOut"
-	stateScaling    = "Scaling"
+	stateExact           = "Exact"
+	stateMoving          = "Moving"
+	stateMixNotSatisfied = "MixNotSatisfied"
+	statePending         = "Pending"
+	stateDeparting       = "Departing"
+	stateRollingOut      = "RollingOut"
+	stateScaling         = "Scaling"
 )
 
 // statusOf counts a cluster, or one mix of it.
 func statusOf(c *live.Cluster, only string) *Status {
 	s := &Status{Mixes: []MixStatus{}, Workloads: []WorkloadStatus{}}
-	groups := map[string][]fleet.Group{} // by namespace/source
+	groups := map[string][]clusterstate.Group{} // by namespace/source
 	for _, namespace := range c.Namespaces() {
 		for _, g := range c.Fleet.Groups(namespace) {
 			if only != "" && g.Policy.Source != policy.SourceCapacityMix+only {
@@ -72,7 +72,7 @@ func reported(observed, generation int64) reportState {
 	return reportCurrent
 }
 
-func mixStatus(c *live.Cluster, m *v1alpha1.CapacityMix, groups []fleet.Group) MixStatus {
+func mixStatus(c *live.Cluster, m *v1alpha1.CapacityMix, groups []clusterstate.Group) MixStatus {
 	s := MixStatus{
 		Namespace: m.Namespace, Name: m.Name, SpotPercent: m.Spec.SpotPercent, MinOnDemand: m.Spec.MinOnDemand, MaxSpot: m.Spec.MaxSpot,
 		Workloads: len(groups), Satisfied: true, Controller: reportOf(m), Created: m.CreationTimestamp,
@@ -113,7 +113,7 @@ func blockedBy(m *v1alpha1.CapacityMix) string {
 	return ""
 }
 
-func workloadStatus(c *live.Cluster, g *fleet.Group) WorkloadStatus {
+func workloadStatus(c *live.Cluster, g *clusterstate.Group) WorkloadStatus {
 	w := WorkloadStatus{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
 		Source: g.Policy.Source, Rule: g.Policy.Mix.String(), Replicas: g.Replicas, Desired: desired(g), Actual: actual(g),
@@ -134,14 +134,14 @@ func workloadStatus(c *live.Cluster, g *fleet.Group) WorkloadStatus {
 	switch {
 	case report.Blocked != nil:
 		w.State, w.Message = report.Blocked.Reason, report.Blocked.Message
-	case w.State == stateOutOfMix && meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionRebalancing):
+	case w.State == stateMixNotSatisfied && meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionRebalancing):
 		w.State = stateMoving
 	}
 	return w
 }
 
 // reportFor is the controller's line about a workload, nil if there is none that counts.
-func reportFor(m *v1alpha1.CapacityMix, g *fleet.Group) *v1alpha1.WorkloadMix {
+func reportFor(m *v1alpha1.CapacityMix, g *clusterstate.Group) *v1alpha1.WorkloadMix {
 	if m == nil || reportOf(m) != reportCurrent {
 		return nil
 	}
@@ -155,13 +155,13 @@ func reportFor(m *v1alpha1.CapacityMix, g *fleet.Group) *v1alpha1.WorkloadMix {
 }
 
 // stateOf says how a group stands by its pods alone.
-func stateOf(g *fleet.Group) (state, message string) {
+func stateOf(g *clusterstate.Group) (state, message string) {
 	pending, departing, settled := g.Counts()
 	switch wrong := len(g.WrongSide()); {
 	case g.Satisfied():
 		return stateExact, ""
 	case wrong > 0:
-		return stateOutOfMix, count(wrong, "replica") + " on the wrong type"
+		return stateMixNotSatisfied, count(wrong, "replica") + " on the wrong type"
 	case g.Rollout.Rolling:
 		return stateRollingOut, fmt.Sprintf("%d of %d replicas of this revision", settled, g.Replicas)
 	case pending > 0:

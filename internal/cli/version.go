@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/config/buildinfo"
 )
 
 // Version is what `version` prints.

@@ -19,8 +19,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/lru"
 
-	"berth.dev/berth/internal/owners"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/kube/controllerref"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 // controllers finds the ReplicaSet, StatefulSet or Job that owns a pod, and the
@@ -150,7 +150,7 @@ func (c *controllers) remember(namespace string, ref *metav1.OwnerReference, own
 
 // kind returns the owner's kind if it is one that is watched.
 func (c *controllers) kind(ref *metav1.OwnerReference) string {
-	if k := owners.KindOf(ref); len(ref.UID) <= maxUID && (k != owners.Deployment || c.deployments != nil) {
+	if k := controllerref.KindOf(ref); len(ref.UID) <= maxUID && (k != controllerref.Deployment || c.deployments != nil) {
 		return k
 	}
 	return ""
@@ -169,13 +169,13 @@ func object[T any, P interface {
 
 func (c *controllers) cached(namespace string, ref *metav1.OwnerReference) metav1.Object {
 	switch c.kind(ref) {
-	case owners.ReplicaSet:
+	case controllerref.ReplicaSet:
 		return object(c.replicaSets.ReplicaSets(namespace).Get(ref.Name))
-	case owners.StatefulSet:
+	case controllerref.StatefulSet:
 		return object(c.statefulSets.StatefulSets(namespace).Get(ref.Name))
-	case owners.Job:
+	case controllerref.Job:
 		return object(c.jobs.Jobs(namespace).Get(ref.Name))
-	case owners.Deployment:
+	case controllerref.Deployment:
 		return object(c.deployments.Deployments(namespace).Get(ref.Name))
 	}
 	return nil

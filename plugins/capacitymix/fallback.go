@@ -17,10 +17,10 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/fallback"
-	"berth.dev/berth/internal/gates"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/fallback"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 const (
@@ -42,7 +42,7 @@ const (
 // fallbacks sends pods with a spot slot to on-demand nodes where spot nodes do
 // not come. The type of a pod cannot change after its gate was opened, so the
 // pod that waited in vain is deleted, and its successor, which has a gate again,
-// goes to on-demand. internal/fallback decides; here are its facts and effects.
+// goes to on-demand. internal/mix/fallback decides; here are its facts and effects.
 //
 // What it knows is lost with the process, but for the marks on the pods that
 // fell back: from these a new leader learns that spot was not available.
@@ -138,7 +138,7 @@ func (f *fallbacks) work(ctx context.Context) {
 
 // waitsForSpot reports whether a pod was limited to spot and has no node yet.
 func waitsForSpot(pod *corev1.Pod) bool {
-	t, opened := gates.Opened(pod)
+	t, opened := gate.Opened(pod)
 	return opened && t == capacity.Spot && pod.Spec.NodeName == "" && live(pod)
 }
 
@@ -184,7 +184,7 @@ func (f *fallbacks) drop(uid types.UID) {
 
 // see takes over what the API server says of a live pod.
 func (f *fallbacks) see(pod *corev1.Pod) {
-	t, opened := gates.Opened(pod)
+	t, opened := gate.Opened(pod)
 	if !opened {
 		return
 	}
@@ -270,7 +270,7 @@ func (f *fallbacks) tend() {
 			f.gone(uid)
 		case waitsForSpot(pod):
 			f.queue.Add(name)
-		case !gates.Has(pod):
+		case !gate.Has(pod):
 			f.see(pod)
 		}
 	}

@@ -21,9 +21,9 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/fallback"
-	"berth.dev/berth/internal/gates"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/fallback"
+	"berth.dev/berth/internal/mix/gate"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -68,7 +68,7 @@ func (f *fallbackFixture) opened(i int, changes ...func(*corev1.Pod)) (*corev1.P
 	f.known(f.t, pod)
 	pod = f.open(f.t, pod)
 	f.tell(pod)
-	t, ok := gates.Opened(pod)
+	t, ok := gate.Opened(pod)
 	require.True(f.t, ok)
 	return pod, t
 }

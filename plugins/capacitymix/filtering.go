@@ -13,10 +13,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/gates"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
@@ -83,7 +83,7 @@ func (pl *CapacityMix) PreFilter(ctx context.Context, state fwk.CycleState, pod 
 	if len(invalid) > 0 {
 		pl.reports.invalidAnnotations(pod, invalid)
 	}
-	limited, opened := gates.Opened(pod)
+	limited, opened := gate.Opened(pod)
 	// A pod that names a capacity type itself is counted once it runs, and not steered.
 	if p == nil || !opened && pl.classifier.Pins(&pod.Spec) {
 		pl.ledger.Drop(pod.UID)
@@ -143,7 +143,7 @@ func (sh *shared) hold(pod *corev1.Pod, p *policy.Policy, keep bool) (ledger.Hol
 	group, _ := policy.GroupOf(pod, p)
 	slot, ok := policy.IdentitySlot(pod, sh.controllers)
 	if !ok {
-		slot = mix.NoSlot
+		slot = split.NoSlot
 	}
 	return sh.ledger.Claim(ledger.Claim{Pod: pod, Group: group, Policy: p, Slot: slot, Keep: keep, Exists: func() bool { return sh.exists(pod) }})
 }

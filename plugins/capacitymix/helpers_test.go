@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 
-	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 func nodeName(prefix string, i int) string { return fmt.Sprintf("%s-%d", prefix, i) }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/owners"
+	"berth.dev/berth/internal/kube/controllerref"
 )
 
 // inquiry finds out what the caches may not have yet of new workloads: it reads
@@ -76,7 +76,7 @@ const (
 func newInquiry(ctx context.Context, controllers *controllers, client clientset.Interface, activate func(klog.Logger, map[string]*corev1.Pod)) *inquiry {
 	return &inquiry{
 		read: func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
-			return owners.Read(ctx, client, namespace, ref)
+			return controllerref.Read(ctx, client, namespace, ref)
 		},
 		controllers: controllers,
 		activate:    activate,

@@ -23,7 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/apiclient"
+	"berth.dev/berth/internal/kube/client"
 )
 
 // reads is a plugin whose reads of owners the test answers.
@@ -236,7 +236,7 @@ func TestAListOfMixesIsReadPageByPageAndOneByOne(t *testing.T) {
 		worst = max(worst, heap()-before)
 	}))
 	defer server.Close()
-	client, err := apiclient.New(&rest.Config{Host: server.URL})
+	client, err := client.New(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
 	mixes, err := listMixes(t.Context(), client, "shop")
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ var (
 	placements = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: metricsSubsystem, Name: "placements_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods bound with a slot, by the capacity type of the slot (wants) and of the node (on). They differ where a pod borrowed.",
-	}, []string{"wants", "on"})
+	}, []string{"slot_type", "node_type"})
 	stageTransitions = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: metricsSubsystem, Name: "stage_transitions_total", StabilityLevel: metrics.ALPHA,
 		Help: "Attempts that found no node, by the stage of the attempt (from) and of the next (to).",
@@ -27,25 +27,25 @@ var (
 		Help: "Mixes that could not be read and were ignored, by kind: annotation or capacitymix.",
 	}, []string{"kind"})
 	ownerReads = metrics.NewCounter(&metrics.CounterOpts{
-		Subsystem: metricsSubsystem, Name: "owner_reads_total", StabilityLevel: metrics.ALPHA,
+		Subsystem: metricsSubsystem, Name: "owner_live_reads_total", StabilityLevel: metrics.ALPHA,
 		Help: "Live reads of a pod's owner that the caches had not seen yet.",
 	})
 	mixInquiries = metrics.NewCounter(&metrics.CounterOpts{
-		Subsystem: metricsSubsystem, Name: "mix_inquiries_total", StabilityLevel: metrics.ALPHA,
+		Subsystem: metricsSubsystem, Name: "mix_live_lists_total", StabilityLevel: metrics.ALPHA,
 		Help: "Live lists of a namespace's CapacityMixes for new workloads that none of the known ones governs.",
 	})
 	gatesOpened = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem: metricsSubsystem, Name: "gates_opened_total", StabilityLevel: metrics.ALPHA,
+		Subsystem: metricsSubsystem, Name: "ungated_pods_total", StabilityLevel: metrics.ALPHA,
 		Help: "Scheduling gates opened, by the capacity type that the pod was limited to: spot, on-demand, or none for a pod without a mix or with a type of its own.",
-	}, []string{"limited_to"})
+	}, []string{"capacity_type"})
 	gateFailures = metrics.NewCounter(&metrics.CounterOpts{
-		Subsystem: metricsSubsystem, Name: "gate_failures_total", StabilityLevel: metrics.ALPHA,
+		Subsystem: metricsSubsystem, Name: "ungate_failures_total", StabilityLevel: metrics.ALPHA,
 		Help: "Attempts to open a scheduling gate that the API server refused or did not answer; each is made again.",
 	})
 	spotFallbacks = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: metricsSubsystem, Name: "spot_fallbacks_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods with a scheduling gate and a spot slot that were limited to on-demand, by why: successor of a pod that waited for spot in vain, or circuit-breaker.",
-	}, []string{"because"})
+	}, []string{"reason"})
 	spotPodsDeleted = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: metricsSubsystem, Name: "spot_pods_deleted_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods with a scheduling gate that found no spot node within the wait of their mix and were deleted, so that their successor runs on on-demand.",
@@ -55,7 +55,7 @@ var (
 		Help: "Mixes for whose pods with a scheduling gate spot is not tried (open), or by a few of them only (half-open). Of the scheduler that leads.",
 	}, []string{"state"})
 	unmarkedPods = metrics.NewCounter(&metrics.CounterOpts{
-		Subsystem: metricsSubsystem, Name: "unmarked_pods_total", StabilityLevel: metrics.ALPHA,
+		Subsystem: metricsSubsystem, Name: "pods_bound_without_slot_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods that held a slot and were bound without it: CapacityMix does not stand before DefaultBinder under bind.",
 	})
 )

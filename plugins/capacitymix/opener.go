@@ -20,9 +20,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/arguments"
-	"berth.dev/berth/internal/gates"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/arguments"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 const (
@@ -40,7 +40,7 @@ const (
 // another. Only the process that leads has a queue.
 type opener struct {
 	*shared
-	label gates.Label
+	label gate.Label
 	// limits: the cluster has a label to limit pods by.
 	limits bool
 	client clientset.Interface
@@ -89,7 +89,7 @@ func (o *opener) Add(pod *corev1.Pod) {
 // activate has pods looked at again: by the scheduling queue, or here.
 func (o *opener) activate(logger klog.Logger, pods map[string]*corev1.Pod) {
 	for name, pod := range pods {
-		if gates.Has(pod) {
+		if gate.Has(pod) {
 			o.Add(pod)
 			delete(pods, name)
 		}
@@ -141,7 +141,7 @@ func (o *opener) begin(logger klog.Logger) {
 	if err != nil { // reads a cache; cannot fail
 		logger.Error(err, "List pods")
 	}
-	pods = slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return !gates.Has(p) })
+	pods = slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return !gate.Has(p) })
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for _, pod := range pods {
 		o.Add(pod)
@@ -159,7 +159,7 @@ type opening struct {
 // decide claims the slot of a pod; nil if there is nothing to open, or not yet.
 func (o *opener) decide(ctx context.Context, key types.NamespacedName) *opening {
 	pod, err := o.pods.Pods(key.Namespace).Get(key.Name)
-	if err != nil || !live(pod) || !gates.Has(pod) {
+	if err != nil || !live(pod) || !gate.Has(pod) {
 		o.queue.Forget(key)
 		return nil
 	}
@@ -171,7 +171,7 @@ func (o *opener) decide(ctx context.Context, key types.NamespacedName) *opening 
 	if err != nil {
 		return nil // it is gone
 	}
-	patch, err := gates.Patch(pod, change)
+	patch, err := gate.Patch(pod, change)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Make the patch that opens a gate", "pod", klog.KObj(pod))
 		return nil
@@ -195,7 +195,7 @@ func (o *opener) change(pod *corev1.Pod) (change func(*corev1.Pod), limitedTo st
 	}
 	as := func(reason string) func(*corev1.Pod) {
 		return func(after *corev1.Pod) {
-			gates.Annotate(after, map[string]string{v1alpha1.GateOpenedAnnotation: reason})
+			gate.Annotate(after, map[string]string{v1alpha1.GateOpenedAnnotation: reason})
 		}
 	}
 	switch {
@@ -217,12 +217,12 @@ func (o *opener) change(pod *corev1.Pod) (change func(*corev1.Pod), limitedTo st
 	t := verdict.Type
 	return func(after *corev1.Pod) {
 		o.label.Limit(&after.Spec, t)
-		gates.Tolerate(&after.Spec, p.Tolerations[t])
-		gates.Annotate(after, claimAnnotations(pod, hold.Slot, slotType, p))
-		gates.Annotate(after, map[string]string{v1alpha1.ClaimAnnotation: gates.ClaimOf(pod, t)})
+		gate.Tolerate(&after.Spec, p.Tolerations[t])
+		gate.Annotate(after, claimAnnotations(pod, hold.Slot, slotType, p))
+		gate.Annotate(after, map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(pod, t)})
 		delete(after.Annotations, v1alpha1.FallbackAnnotation) // a copy of another pod's
 		if t != slotType {
-			gates.Annotate(after, map[string]string{v1alpha1.FallbackAnnotation: verdict.Mark.String()})
+			gate.Annotate(after, map[string]string{v1alpha1.FallbackAnnotation: verdict.Mark.String()})
 		}
 	}, t.String(), nil
 }

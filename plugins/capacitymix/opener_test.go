@@ -17,9 +17,9 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/gates"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
@@ -51,7 +51,7 @@ func (f *fixture) watcher() *watcher {
 func (f *fixture) open(tb rapidTB, pod *corev1.Pod) *corev1.Pod {
 	change, _, err := f.plugin.opener.change(pod)
 	require.NoError(tb, err)
-	patch, err := gates.Patch(pod, change)
+	patch, err := gate.Patch(pod, change)
 	require.NoError(tb, err)
 	before, err := json.Marshal(pod)
 	require.NoError(tb, err)
@@ -78,7 +78,7 @@ func TestThePatchOpensTheGateAndSaysWhichPodItIsFor(t *testing.T) {
 	change, limitedTo, err := f.plugin.opener.change(pod)
 	require.NoError(t, err)
 	assert.Equal(t, "on-demand", limitedTo)
-	patch, err := gates.Patch(pod, change)
+	patch, err := gate.Patch(pod, change)
 	require.NoError(t, err)
 	var sent struct {
 		Metadata struct{ UID, ResourceVersion string }
@@ -163,7 +163,7 @@ func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
 			one.Annotations, one.Spec.NodeName = annotations(c, one), "node"
 			filtered.watcher().pod(one)
 			after := opened.open(rt, other)
-			limited, ok := gates.Opened(after)
+			limited, ok := gate.Opened(after)
 			require.True(rt, ok)
 			assert.Equal(rt, c.wants, limited, "pod %d", i)
 			if rapid.Bool().Draw(rt, "bound") { // it may be bound soon or never
@@ -172,7 +172,7 @@ func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
 			}
 			delete(after.Annotations, v1alpha1.ClaimAnnotation)
 			assert.Equal(rt, one.Annotations, after.Annotations, "pod %d", i)
-			after.Annotations[v1alpha1.ClaimAnnotation] = gates.ClaimOf(after, limited)
+			after.Annotations[v1alpha1.ClaimAnnotation] = gate.ClaimOf(after, limited)
 			here[i] = [2]*corev1.Pod{one, after}
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 // What a tenant changes, a mix or an annotation of an owner, wakes the pods that

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 func TestAChangeWakesAtOnceAndMoreOfThemAfterAPause(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
-	"berth.dev/berth/internal/arguments"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/policy"
-	"berth.dev/berth/plugins/perscheduler"
+	"berth.dev/berth/internal/mix/arguments"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // Name of the plugin in KubeSchedulerConfiguration profiles.

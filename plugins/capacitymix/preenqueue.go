@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/internal/gates"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 // ErrReasonAsking stands in the log while a pod is held back by PreEnqueue. The
@@ -21,7 +21,7 @@ const ErrReasonAsking = "checking whether a mix governs this new workload"
 // mix governs them, or that none does (docs/decisions/0005). It is called under
 // the lock of the scheduling queue and reads caches only.
 func (pl *CapacityMix) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	if gates.Has(pod) {
+	if gate.Has(pod) {
 		return nil // it is held when it is given its slot
 	}
 	if !pl.uncertain(pod) {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/utils/lru"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 // reports emits the plugin's events, each once.
@@ -93,8 +93,8 @@ func (r *reports) invalidCapacityMix(cm *v1alpha1.CapacityMix, err error) {
 
 // closedGate warns on a pod whose gate cannot be opened.
 func (r *reports) closedGate(pod *corev1.Pod, why string) {
-	if r.first(complaint{pod.UID, v1alpha1.EventReasonGateNotOpened, why}) {
-		r.emit(pod, corev1.EventTypeWarning, v1alpha1.EventReasonGateNotOpened, "Scheduling", "Cannot open the scheduling gate: %s", why)
+	if r.first(complaint{pod.UID, v1alpha1.EventReasonUngateFailed, why}) {
+		r.emit(pod, corev1.EventTypeWarning, v1alpha1.EventReasonUngateFailed, "Scheduling", "Cannot open the scheduling gate: %s", why)
 	}
 }
 

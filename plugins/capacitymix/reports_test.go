@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 // heap is the size of the live heap.

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // Annotations that the Deployment controller keeps on its ReplicaSets; it does
@@ -42,7 +42,7 @@ func (pl *CapacityMix) growingTo(pod *corev1.Pod) int {
 	if err != nil || desired <= int(*rs.Spec.Replicas) || !pl.newest(rs) {
 		return 0
 	}
-	return min(desired, mix.MaxSlot+1)
+	return min(desired, split.MaxSlot+1)
 }
 
 // newest reports whether a ReplicaSet is the newest revision of its Deployment.

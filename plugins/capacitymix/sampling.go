@@ -15,7 +15,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 // sampleLooks bounds how many nodes are looked at per node of the sample: in a

@@ -19,7 +19,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 // sampled returns the nodes that a pod is tried on first, of so many spot nodes in two zones.

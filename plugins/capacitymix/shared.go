@@ -14,12 +14,12 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/config"
-	"berth.dev/berth/internal/apiclient"
-	"berth.dev/berth/internal/arguments"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/mix/arguments"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
-	"berth.dev/berth/plugins/perscheduler"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // shared is what the profiles of one scheduler have in common.
@@ -93,7 +93,7 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Capaci
 	w := newWatcher(sh, klog.FromContext(ctx), sh.opener.activate)
 	sh.inquiry = newInquiry(ctx, sh.controllers, handle.ClientSet(), sh.opener.activate)
 	if config := handle.KubeConfig(); config != nil { // there is no API server in unit tests
-		client, err := apiclient.New(config)
+		client, err := client.New(config)
 		if err != nil {
 			return nil, fmt.Errorf("client for %s: %w", mixResource.CRD(), err)
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
@@ -46,7 +46,7 @@ func after(f failure, p *policy.Policy) next {
 	t := f.wants
 	switch f.attempt.Stage {
 	case ledger.StageSample:
-		return next{attempt: ledger.Attempt{Stage: ledger.StageType, Anew: f.attempt.Anew}, retry: true, message: "trying all " + t.String() + " nodes next"}
+		return allNext(ledger.Attempt{Stage: ledger.StageType, Anew: f.attempt.Anew}, t)
 	case ledger.StageType:
 		if f.growingTo > 0 {
 			return next{
@@ -78,10 +78,22 @@ func after(f failure, p *policy.Policy) next {
 // a scheduler that starts, if it matters: by a pod that has to wait.
 func handed(f failure, p *policy.Policy) next {
 	n := next{attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince, HandedAt: f.now}, preempt: true}
-	if wait, allowed := p.MayBorrow(f.wants); allowed && wait > 0 {
+	if waits(f, p) {
 		n.message = noCapacity(f.wants, f.noRoomSince)
 	}
 	return n
+}
+
+// waits reports whether a pod may borrow after a wait, so that the time since
+// which it waits has to be found again.
+func waits(f failure, p *policy.Policy) bool {
+	wait, allowed := p.MayBorrow(f.wants)
+	return allowed && wait > 0
+}
+
+// allNext tries all nodes of the slot's type at once.
+func allNext(a ledger.Attempt, t capacity.Type) next {
+	return next{attempt: a, retry: true, message: "trying all " + t.String() + " nodes next"}
 }
 
 // withoutVictims decides what follows when a nominated pod found no room and no
@@ -89,16 +101,16 @@ func handed(f failure, p *policy.Policy) next {
 // be under way: it could choose other pods. After that the nomination came to
 // nothing, or is not of preemption, and the pod is tried like every other one.
 func withoutVictims(f failure, p *policy.Policy) next {
+	attempt := ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince}
 	over := f.attempt.HandedAt.Add(victimsTerminateWithin)
 	if !f.now.Before(over) {
-		return next{
-			attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.noRoomSince}, retry: true,
-			message: "trying all " + f.wants.String() + " nodes next",
-		}
+		return allNext(attempt, f.wants)
 	}
-	n := handed(f, p)
-	n.attempt.HandedAt, n.preempt, n.wake = f.attempt.HandedAt, false, over
-	n.message = strings.TrimSuffix("preemption makes room on the nominated node, "+n.message, ", ")
+	attempt.HandedAt = f.attempt.HandedAt
+	n := next{attempt: attempt, wake: over, message: "preemption makes room on the nominated node"}
+	if waits(f, p) {
+		n.message += ", " + noCapacity(f.wants, f.noRoomSince)
+	}
 	return n
 }
 

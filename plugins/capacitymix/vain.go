@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/fallback"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/fallback"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 // unschedulableSince returns the time from which the scheduler says that a pod

@@ -17,12 +17,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/gates"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
-	"berth.dev/berth/plugins/crdinformer"
-	"berth.dev/berth/plugins/perscheduler"
+	"berth.dev/berth/plugins/internal/crdinformer"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // mixResource is the resource that must be known before a pod is placed.
@@ -172,14 +172,14 @@ func (w *watcher) pod(pod *corev1.Pod) {
 		w.forget(pod)
 	case pod.Spec.NodeName != "", settled(pod):
 		w.observe(pod)
-	case gates.Has(pod):
+	case gate.Has(pod):
 		w.opener.Add(pod)
 	}
 }
 
 // settled reports whether a pod was given its slot and its type for good.
 func settled(pod *corev1.Pod) bool {
-	_, ok := gates.Opened(pod)
+	_, ok := gate.Opened(pod)
 	return ok
 }
 
@@ -197,11 +197,11 @@ func (w *watcher) observe(pod *corev1.Pod) {
 		return
 	}
 	b := ledger.Bound{UID: pod.UID, Group: group, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName, Pending: pod}
-	b.Limited, _ = gates.Opened(pod)
+	b.Limited, _ = gate.Opened(pod)
 	if b.Slot, b.Identity = policy.IdentitySlot(pod, w.resolver.Controllers); !b.Identity {
 		b.Slot, _ = policy.ClaimedSlot(pod)
 	}
-	if w.ledger.Observe(b) && b.Slot == mix.NoSlot {
+	if w.ledger.Observe(b) && b.Slot == split.NoSlot {
 		unmarkedPods.Inc()
 		w.logger.Error(nil, "A pod was bound without the slot it held: does CapacityMix stand before DefaultBinder under bind?", "pod", klog.KObj(pod))
 	}

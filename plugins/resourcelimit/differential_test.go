@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/test/draw"
+	"berth.dev/berth/test/generators"
 )
 
 // fits runs PreFilter and Filter of a plugin as the scheduler does.
@@ -45,7 +45,7 @@ func TestFilterAgreesWithNodeAffinity(t *testing.T) {
 	agree, matched := 0, 0
 	generation := int64(0)
 	check := func(t *rapid.T) {
-		l := draw.ResourceLimit(t, "shop", "drawn")
+		l := generators.ResourceLimit(t, "shop", "drawn")
 		generation++
 		l.Generation = generation
 		f.set(l)
@@ -58,7 +58,7 @@ func TestFilterAgreesWithNodeAffinity(t *testing.T) {
 		sized.Spec.NodeSelector, sized.Spec.Affinity = nil, nil
 		sized.Labels = map[string]string{v1alpha1.ResourceLimitLabel: "drawn"}
 		for range 3 {
-			n := draw.Node(t)
+			n := generators.Node(t)
 			want := fits(t, f, inTree, plain, n)
 			require.Equal(t, want, fits(t, f, f.plugin, sized, n), "node %s with labels %v", n.Name, n.Labels)
 			agree++

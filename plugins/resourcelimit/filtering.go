@@ -9,18 +9,18 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"berth.dev/berth/internal/limits"
+	"berth.dev/berth/internal/limits/registry"
 )
 
 // cycle is the pod's size, found by PreFilter for the rest of the scheduling
 // cycle: one cycle sees one generation of a limit. It is only read.
-type cycle struct{ limit *limits.Compiled }
+type cycle struct{ limit *registry.Compiled }
 
 // Clone returns the cycle itself: preemption, which clones, changes nothing in it.
 func (c *cycle) Clone() fwk.StateData { return c }
 
 // limitOf returns the size of the cycle's pod, nil for none.
-func limitOf(state fwk.CycleState) *limits.Compiled {
+func limitOf(state fwk.CycleState) *registry.Compiled {
 	data, err := state.Read(preFilterStateKey)
 	if err != nil {
 		return nil
@@ -44,7 +44,7 @@ func (pl *ResourceLimit) PreFilter(ctx context.Context, state fwk.CycleState, po
 	size := pl.sizeOf(pod)
 	switch {
 	case size.Missing != "":
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, limits.MissingReason(size.Missing))
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, registry.MissingReason(size.Missing))
 	case size.Limit == nil:
 		return nil, skip
 	}

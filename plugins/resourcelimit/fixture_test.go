@@ -31,7 +31,7 @@ import (
 
 // fixture is the plugin in a real scheduling framework, with another plugin to
 // compare it with. The API behind it is a fake: nothing here depends on how an
-// API server behaves. What does is tested in test/integration/limits.
+// API server behaves. What does is tested in test/integration/limits/scheduling.
 type fixture struct {
 	ctx       context.Context
 	plugin    *ResourceLimit

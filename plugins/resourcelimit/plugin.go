@@ -19,7 +19,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
-	"berth.dev/berth/plugins/perscheduler"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // Name of the plugin in KubeSchedulerConfiguration profiles.

@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/plugins/perscheduler"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 func TestPreFilter(t *testing.T) {

@@ -14,15 +14,15 @@ import (
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/limits"
-	"berth.dev/berth/plugins/crdinformer"
-	"berth.dev/berth/plugins/perscheduler"
+	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/plugins/internal/crdinformer"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // shared is what the profiles of one scheduler have in common.
 type shared struct {
 	args     *config.ResourceLimitArgs
-	limits   *limits.Registry
+	limits   *registry.Registry
 	waiting  *waiting
 	pods     corelisters.PodLister
 	logger   klog.Logger
@@ -51,7 +51,7 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Resour
 	factory := handle.SharedInformerFactory()
 	sh := &shared{
 		args:     args,
-		limits:   limits.NewRegistry(args.DefaultNamespace),
+		limits:   registry.NewRegistry(args.DefaultNamespace),
 		waiting:  newWaiting(),
 		pods:     factory.Core().V1().Pods().Lister(),
 		logger:   klog.FromContext(ctx),

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/limits"
-	"berth.dev/berth/plugins/perscheduler"
+	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // waiting are the pods with a size that were tried and are not known to be
@@ -28,13 +28,13 @@ type waiting struct {
 
 type tried struct {
 	pod  *corev1.Pod
-	with limits.Resolution
+	with registry.Resolution
 }
 
 func newWaiting() *waiting { return &waiting{byNamespace: map[string]map[types.UID]tried{}} }
 
 // put notes what a pod is tried with.
-func (w *waiting) put(pod *corev1.Pod, with limits.Resolution) {
+func (w *waiting) put(pod *corev1.Pod, with registry.Resolution) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	pods := w.byNamespace[pod.Namespace]
@@ -60,7 +60,7 @@ func (w *waiting) forget(pod *corev1.Pod) bool {
 // takeChanged removes and returns the pods that were tried with another size than
 // they have now, by "namespace/name". They come back when they are tried again.
 // An empty namespace stands for all.
-func (w *waiting) takeChanged(namespace string, now func(*corev1.Pod) limits.Resolution) map[string]*corev1.Pod {
+func (w *waiting) takeChanged(namespace string, now func(*corev1.Pod) registry.Resolution) map[string]*corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changed := map[string]*corev1.Pod{}
@@ -87,9 +87,9 @@ func (w *waiting) takeChanged(namespace string, now func(*corev1.Pod) limits.Res
 // A limit that changes is put into the registry before the pods are looked
 // through that wait, and here the pod is put there before the registry is asked
 // a second time: one of the two notices.
-func (sh *shared) sizeOf(pod *corev1.Pod) limits.Resolution {
+func (sh *shared) sizeOf(pod *corev1.Pod) registry.Resolution {
 	size := sh.limits.For(pod)
-	if size == (limits.Resolution{}) {
+	if size == (registry.Resolution{}) {
 		return size // a limit that comes to govern it gives it no more room
 	}
 	for {

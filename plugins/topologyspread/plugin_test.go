@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/apis/config"
 )
 
-// What it does about pods is in test/perf/cycle, in a whole scheduler, and in test/integration/transparency.
+// What it does about pods is in test/perf/cycle, in a whole scheduler, and in test/integration/mix/transparency.
 func TestItHasNoArguments(t *testing.T) {
 	_, err := New(t.Context(), &config.CapacityMixArgs{}, nil)
 	require.EqualError(t, err, "want no args, got *config.CapacityMixArgs")

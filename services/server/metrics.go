@@ -35,7 +35,7 @@ var (
 	})
 
 	refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "refusals_total",
+		Namespace: namespace, Subsystem: subsystem, Name: "rejections_total",
 		Help: "Calls that were refused, and connections that were closed for a new one, by the limit that was reached.",
 	}, []string{"limit"})
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // Karpenter consolidates and Berth's controller moves, both as eagerly as they can. Once the nodes are packed, nobody
@@ -20,7 +20,7 @@ func TestConsolidationAndTheMixDoNotPlayPingPong(t *testing.T) {
 	p := both
 	p.consolidateAfter = "5s"
 	w := start(t, p)
-	w.Controller(world.Impatient)
+	w.Controller(testenv.Impatient)
 	d := builders.Deployment("web", 20, builders.CPU(cpu), builders.Gated)
 	w.Create(builders.CapacityMix("web", web.SpotPercent, web.MinOnDemand), d)
 	w.waitMix(20)
@@ -33,7 +33,7 @@ func TestConsolidationAndTheMixDoNotPlayPingPong(t *testing.T) {
 	w.quiet(seen, packed)
 	before, evictions := maps.Clone(seen), w.evictions()
 	t.Logf("until it was quiet: %s, %d evictions, %d nodes", before, evictions, len(w.nodes()))
-	w.Always(world.Length(time.Minute, 10*time.Minute), "the mix is exact", func() (bool, string) {
+	w.Always(testenv.Length(time.Minute, 10*time.Minute), "the mix is exact", func() (bool, string) {
 		seen.see(w)
 		s := w.Split("web")
 		return s.Spot == web.Spot(11) && s.OnDemand == web.OnDemand(11) && s.Pending == 0, s.String()
@@ -64,5 +64,5 @@ func (w *autoscaled) quiet(seen launches, nodes int) {
 // evictions is how many pods were evicted so far, by whomever.
 func (w *autoscaled) evictions() int {
 	w.T.Helper()
-	return len(w.Audit(func(r world.Request) bool { return r.Resource == "pods/eviction" && r.OK() }))
+	return len(w.Audit(func(r testenv.Request) bool { return r.Resource == "pods/eviction" && r.OK() }))
 }

@@ -11,7 +11,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // spotWait is how long the replicas wait for spot here: longer than Karpenter takes to launch a node, by far less than
@@ -24,7 +24,7 @@ func TestWhereKarpenterGetsNoSpotReplicasFallBackToOnDemandAndReturn(t *testing.
 	spot := pool{name: "spot", types: []string{"spot"}, cpus: "8", consolidateAfter: "Never"}
 	w := start(t, spot, pool{name: "on-demand", types: []string{"on-demand"}, consolidateAfter: "Never"})
 	w.ApplyFiles("manifests/rbac/placeholders")
-	w.Controller(world.Impatient)
+	w.Controller(testenv.Impatient)
 	w.Create(
 		builders.CapacityMix("web", web.SpotPercent, web.MinOnDemand,
 			builders.WhenSpotUnavailable(v1alpha1.WhenSpotUnavailableOnDemand, spotWait),
@@ -36,7 +36,7 @@ func TestWhereKarpenterGetsNoSpotReplicasFallBackToOnDemandAndReturn(t *testing.
 		pods := w.Live("web")
 		ready := 0
 		for i := range pods {
-			if world.Ready(&pods[i]) {
+			if testenv.Ready(&pods[i]) {
 				ready++
 			}
 		}

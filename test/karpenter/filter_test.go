@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // Why there is a gate. Karpenter does not know the rule in Berth's Filter: for pods that wait for an on-demand node it
@@ -34,7 +34,7 @@ func TestWithoutTheGateKarpenterLaunchesSpotNodesForPodsThatWaitForOnDemand(t *t
 		return s.Spot == 14 && s.OnDemand == 0 && s.Pending == 6, s.String() + "; " + seen.String()
 	}
 	w.Within(patience, "14 pods run on spot, 6 wait", stuck)
-	w.Always(world.Length(time.Minute, 5*time.Minute), "14 pods run on spot, 6 wait, nodes are empty", func() (bool, string) {
+	w.Always(testenv.Length(time.Minute, 5*time.Minute), "14 pods run on spot, 6 wait, nodes are empty", func() (bool, string) {
 		ok, saw := stuck()
 		empty := w.empty()
 		return ok && len(empty) > 0, fmt.Sprintf("%s; empty: %s", saw, empty)

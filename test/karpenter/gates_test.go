@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // The same workload with the gate, on a cluster without nodes, whichever scheduler binds its pods.
@@ -31,7 +31,7 @@ func TestWithTheGateKarpenterLaunchesTheMix(t *testing.T) {
 				w.Scale(d, replicas)
 				w.waitMix(int(replicas))
 			}
-			world.Patch(w.World, d, func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"revision": "2"} })
+			testenv.Patch(w.World, d, func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"revision": "2"} })
 			w.waitRollout(d)
 			w.waitMix(20)
 			w.requireKarpentersNodes()

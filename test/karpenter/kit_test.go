@@ -21,11 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(world.Main(m, world.Options{})) }
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
 
 const (
 	// defaultScheduler is the schedulerName of pods that name none.
@@ -39,7 +39,7 @@ const (
 )
 
 // the mix of the tests: 14 of 20 on spot.
-var web = mix.New(70, 2)
+var web = split.New(70, 2)
 
 var (
 	nodePools  = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}
@@ -93,12 +93,12 @@ metadata: {name: default}
 `
 
 // autoscaled is a world without nodes, in which Karpenter launches them.
-type autoscaled struct{ *world.World }
+type autoscaled struct{ *testenv.World }
 
 // start starts Karpenter with NodePools. With the test Karpenter's nodes end, then Karpenter.
 func start(t *testing.T, pools ...pool) *autoscaled {
 	t.Helper()
-	w := &autoscaled{world.New(t)}
+	w := &autoscaled{testenv.New(t)}
 	k, err := w.Cluster.StartKarpenter(w.Ctx, os.Stderr)
 	require.NoError(t, err)
 	t.Cleanup(func() { w.end(k) })
@@ -115,7 +115,7 @@ func (w *autoscaled) end(k *cluster.Karpenter) {
 	if w.T.Failed() {
 		w.T.Log(w.Picture(w.Ctx))
 		for _, pod := range w.Live("web") {
-			if !world.Ready(&pod) {
+			if !testenv.Ready(&pod) {
 				w.T.Logf("not Ready: %s since %s: %+v", pod.Name, pod.CreationTimestamp, pod.Status.Conditions)
 			}
 		}

@@ -11,17 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // Replicas that run make no autoscaler launch a node. A placeholder does, and only then a replica is evicted.
 func TestKarpenterLaunchesNodesForPlaceholdersAndReplicasMoveThere(t *testing.T) {
 	w := start(t, both)
 	w.ApplyFiles("manifests/rbac/placeholders")
-	w.Controller(world.Impatient)
+	w.Controller(testenv.Impatient)
 	w.Create(
 		builders.CapacityMix("web", web.SpotPercent, web.MinOnDemand, builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Provisioning = v1alpha1.ProvisioningPlaceholder })),
 		builders.Deployment("web", 20, builders.CPU(cpu), builders.Gated),
@@ -33,7 +33,7 @@ func TestKarpenterLaunchesNodesForPlaceholdersAndReplicasMoveThere(t *testing.T)
 
 	const fewer = 30
 	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = fewer })
-	w.WaitExact("web", mix.New(fewer, web.MinOnDemand), 20, patience)
+	w.WaitExact("web", split.New(fewer, web.MinOnDemand), 20, patience)
 	_, least := ready.FewestReady(capacity.Spot, 20)
 	assert.GreaterOrEqual(t, least, 20-1, "Ready replicas at any time")
 	w.Within(patience, "no placeholder is left", func() (bool, string) {
@@ -62,7 +62,7 @@ func TestReplicasMoveToANodeThatKarpenterLaunchesForAPlaceholder(t *testing.T) {
 		s := w.Split("web")
 		return s.Spot == 4, s.String()
 	})
-	w.Controller(world.Impatient)
-	w.WaitExact("web", mix.New(50, 1), 4, patience)
+	w.Controller(testenv.Impatient)
+	w.WaitExact("web", split.New(50, 1), 4, patience)
 	w.requireKarpentersNodes()
 }

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // ENV-51: the kubelet brings a changed ConfigMap into the running pods, and every replica goes by it.
 func TestAChangedConfigMapTakesEffectWithoutARestart(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	waitRolledOut(w, "berth-controller")
 	before := starts(w)
 	require.Len(t, before, 2)
@@ -33,7 +33,7 @@ func TestAChangedConfigMapTakesEffectWithoutARestart(t *testing.T) {
 }
 
 // starts are the restarts of the controller's containers, by pod.
-func starts(w *world.World) map[types.UID]int32 {
+func starts(w *testenv.World) map[types.UID]int32 {
 	w.T.Helper()
 	of := map[types.UID]int32{}
 	for _, p := range berthPods(w, "berth-controller") {
@@ -42,10 +42,10 @@ func starts(w *world.World) map[types.UID]int32 {
 	return of
 }
 
-func setDryRun(w *world.World, is bool) {
+func setDryRun(w *testenv.World, is bool) {
 	w.T.Helper()
 	const file = "config.yaml"
-	world.Patch(w, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: berthNamespace, Name: "berth-controller-config"}}, func(c *corev1.ConfigMap) {
+	testenv.Patch(w, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: berthNamespace, Name: "berth-controller-config"}}, func(c *corev1.ConfigMap) {
 		config := map[string]any{}
 		require.NoError(w.T, yaml.Unmarshal([]byte(c.Data[file]), &config))
 		config["dryRun"] = is
@@ -56,7 +56,7 @@ func setDryRun(w *world.World, is bool) {
 }
 
 // waitTold waits until every replica says that dryRun was changed.
-func waitTold(w *world.World, change string) {
+func waitTold(w *testenv.World, change string) {
 	w.T.Helper()
 	w.Within(startTimeout, "every replica goes by the changed dryRun, "+change, func() (bool, string) {
 		told := 0

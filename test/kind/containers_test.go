@@ -12,18 +12,18 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/specs"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // What Berth places runs: its containers write logs and answer their probes.
 func TestPodsRunWhereTheyArePlaced(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	w.Create(builders.CapacityMix("web", 60, 2), builders.Deployment("web", 5, probed))
 	w.WaitReady("web", 5)
-	for _, p := range w.RequireExact("web", mix.New(60, 2), 5) {
+	for _, p := range w.RequireExact("web", split.New(60, 2), 5) {
 		assert.Equal(t, p.Name+" serves on :8080\n", logs(w, w.Namespace, p.Name))
 	}
 }
@@ -31,7 +31,7 @@ func TestPodsRunWhereTheyArePlaced(t *testing.T) {
 // A revision whose probe fails gets stuck; what is Ready keeps running, and the way back is exact.
 func TestARevisionThatNeverBecomesReadyIsRolledBack(t *testing.T) {
 	stuck(t, specs.First, func(pod *corev1.PodTemplateSpec) { pod.Spec.Containers[0].Args = []string{"-unready"} }, func(p *corev1.Pod) bool {
-		return p.Status.Phase == corev1.PodRunning && !world.Ready(p)
+		return p.Status.Phase == corev1.PodRunning && !testenv.Ready(p)
 	})
 }
 
@@ -46,7 +46,7 @@ func TestARevisionWhoseImageCannotBePulledIsRolledBack(t *testing.T) {
 // stuck rolls out a revision that fails in a way, sees that the old one stays and is in the mix, and rolls back.
 func stuck(t *testing.T, image string, change func(*corev1.PodTemplateSpec), failed func(*corev1.Pod) bool) {
 	t.Helper()
-	r := specs.StartRollout(world.New(t), 8, 50, 2, func(d *appsv1.Deployment) { probed(&d.Spec.Template) })
+	r := specs.StartRollout(testenv.New(t), 8, 50, 2, func(d *appsv1.Deployment) { probed(&d.Spec.Template) })
 	before := r.Web.Spec.Template.DeepCopy()
 	// A quarter of 8 is taken away, and a quarter is made more: four pods are new.
 	r.Update(image, change)
@@ -59,19 +59,19 @@ func stuck(t *testing.T, image string, change func(*corev1.PodTemplateSpec), fai
 		}
 		return n == 4, fmt.Sprint(n)
 	})
-	ready := slices.DeleteFunc(r.Live("web"), func(p corev1.Pod) bool { return !world.Ready(&p) })
+	ready := slices.DeleteFunc(r.Live("web"), func(p corev1.Pod) bool { return !testenv.Ready(&p) })
 	assert.Len(t, ready, 6, "Ready pods of the old revision")
-	world.Patch(r.World, r.Web, func(d *appsv1.Deployment) { d.Spec.Template = *before })
+	testenv.Patch(r.World, r.Web, func(d *appsv1.Deployment) { d.Spec.Template = *before })
 	r.RequireDone(specs.First)
 	r.Record.RequireOnTheirTypes(r.Mix)
 }
 
 // A container that ends is started again where it was: no slot moves.
 func TestAContainerThatRestartsKeepsItsSlot(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	w.Create(builders.CapacityMix("web", 60, 2), builders.Deployment("web", 5, probed))
 	w.WaitReady("web", 5)
-	before := w.RequireExact("web", mix.New(60, 2), 5)
+	before := w.RequireExact("web", split.New(60, 2), 5)
 	victim := before[0]
 	// The answer is the end of the connection.
 	_, err := w.Kube.CoreV1().Pods(w.Namespace).ProxyGet("http", victim.Name, "8080", "exit", nil).DoRaw(w.Ctx)
@@ -80,17 +80,17 @@ func TestAContainerThatRestartsKeepsItsSlot(t *testing.T) {
 		for _, p := range w.Live("web") {
 			if p.UID == victim.UID {
 				s := p.Status.ContainerStatuses[0]
-				return s.RestartCount == 1 && world.Ready(&p), fmt.Sprintf("%+v", s)
+				return s.RestartCount == 1 && testenv.Ready(&p), fmt.Sprintf("%+v", s)
 			}
 		}
 		return false, "it is gone"
 	})
 	assert.Contains(t, logs(w, w.Namespace, "--previous", victim.Name), "asked to exit")
-	assert.Equal(t, seats(w, before), seats(w, w.RequireExact("web", mix.New(60, 2), 5)))
+	assert.Equal(t, seats(w, before), seats(w, w.RequireExact("web", split.New(60, 2), 5)))
 }
 
 // seats is which pod has which slot on which node.
-func seats(w *world.World, pods []corev1.Pod) map[string]string {
+func seats(w *testenv.World, pods []corev1.Pod) map[string]string {
 	w.T.Helper()
 	seats := map[string]string{}
 	for slot, p := range w.Slots(pods) {
@@ -101,7 +101,7 @@ func seats(w *world.World, pods []corev1.Pod) map[string]string {
 
 // The webhook is called through its Service, with the certificate that the controller made for it.
 func TestTheWebhookFillsInASize(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	w.Tool("kubectl", "label", "namespace", w.Namespace, "berth.dev/inject=enabled")
 	w.Create(builders.ResourceLimit("small", builders.SizeCPU("20m", "50m")))
 	pod := func(name string) *corev1.Pod {

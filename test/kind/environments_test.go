@@ -17,7 +17,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // shop is the environment of a test, and its database.
@@ -25,7 +25,7 @@ const shop = "shop"
 
 // What the containers of an environment have is what its spec says: names, credentials, logs, limits.
 func TestTheContainersOfAnEnvironment(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	e := running(w, v1alpha1.ApplicationStack{
 		Database:           &v1alpha1.DatabaseComponent{Container: postgres(), DatabaseName: shop, Username: shop},
 		AdditionalServices: []v1alpha1.AdditionalService{{Name: "cache", Container: app()}},
@@ -64,7 +64,7 @@ func TestTheContainersOfAnEnvironment(t *testing.T) {
 
 // ENV-24: a new image is rolled out while somebody keeps asking.
 func TestARolloutOfAnEnvironmentFailsNoRequest(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	e := running(w, v1alpha1.ApplicationStack{
 		Backend:  &v1alpha1.BackendComponent{Container: app(), Replicas: new(int32(2))},
 		Frontend: &v1alpha1.FrontendComponent{Container: app()},
@@ -90,12 +90,12 @@ func TestARolloutOfAnEnvironmentFailsNoRequest(t *testing.T) {
 			end <- string(out)
 		}()
 	}
-	world.Patch(w, e, func(e *v1alpha1.Environment) {
+	testenv.Patch(w, e, func(e *v1alpha1.Environment) {
 		e.Spec.Stack.Backend.Container.Image, e.Spec.Stack.Frontend.Container.Image = newImage, newImage
 	})
 	w.Within(startTimeout, "all runs the new image, and nothing the old one", func() (bool, string) {
 		all := append(podsOf(w, e, "backend"), podsOf(w, e, "frontend")...)
-		fresh := slices.DeleteFunc(slices.Clone(all), func(p corev1.Pod) bool { return p.Spec.Containers[0].Image != newImage || !world.Ready(&p) })
+		fresh := slices.DeleteFunc(slices.Clone(all), func(p corev1.Pod) bool { return p.Spec.Containers[0].Image != newImage || !testenv.Ready(&p) })
 		return len(all) == 3 && len(fresh) == 3, fmt.Sprintf("%d pods, %d of them new", len(all), len(fresh))
 	})
 	for name, end := range said {
@@ -112,7 +112,7 @@ func TestARolloutOfAnEnvironmentFailsNoRequest(t *testing.T) {
 
 // ENV-27: who ends may stay so, or is started again; what ran before a node was restarted runs afterwards, but not what was stopped.
 func TestTheRestartPoliciesOfAnEnvironment(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	policy := func(c v1alpha1.EnvironmentContainer, p v1alpha1.EnvironmentRestartPolicy) v1alpha1.EnvironmentContainer {
 		c.RestartPolicy = p
 		return c
@@ -132,7 +132,7 @@ func TestTheRestartPoliciesOfAnEnvironment(t *testing.T) {
 		pods := podsOf(w, e, "frontend")
 		return len(pods) == 1 && restarts(pods) == 0, seen(pods)
 	}
-	w.Always(world.Short, "the frontend is not started again", stays)
+	w.Always(testenv.Short, "the frontend is not started again", stays)
 
 	before := append(podsOf(w, e, "backend"), podsOf(w, e, "cache")...)
 	require.Len(t, before, 2)
@@ -146,12 +146,12 @@ func TestTheRestartPoliciesOfAnEnvironment(t *testing.T) {
 			return false, seen(now)
 		}
 		same := now[0].UID == before[0].UID && now[1].UID == before[1].UID
-		return same && world.Ready(&now[0]) && world.Ready(&now[1]) && restarts(now) >= 2, seen(now)
+		return same && testenv.Ready(&now[0]) && testenv.Ready(&now[1]) && restarts(now) >= 2, seen(now)
 	})
 	holds, saw := stays()
 	assert.True(t, holds, saw)
 
-	world.Patch(w, e, func(e *v1alpha1.Environment) {
+	testenv.Patch(w, e, func(e *v1alpha1.Environment) {
 		e.Spec.Stack.Frontend.Container.RestartPolicy = v1alpha1.RestartOnFailure
 	})
 	w.Within(startTimeout, "the frontend is started again and again", func() (bool, string) {
@@ -162,7 +162,7 @@ func TestTheRestartPoliciesOfAnEnvironment(t *testing.T) {
 	berth(w, "env", "stop", shop, "--wait", "--timeout=3m")
 	docker(w, "restart", before[0].Spec.NodeName)
 	waitNode(w, before[0].Spec.NodeName)
-	w.Always(world.Short, "nothing runs", func() (bool, string) {
+	w.Always(testenv.Short, "nothing runs", func() (bool, string) {
 		pods := slices.Concat(podsOf(w, e, "backend"), podsOf(w, e, "cache"))
 		return len(pods) == 0, seen(pods)
 	})
@@ -170,7 +170,7 @@ func TestTheRestartPoliciesOfAnEnvironment(t *testing.T) {
 
 // ENV-33: what was in the database when it was dumped is in it again after it was restored.
 func TestTheDatabaseOfAnEnvironmentIsDumpedAndRestored(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	for range 2 { // its data, and the dumps
 		volume(w, nodesOf(w, "on-demand"))
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 const berthNamespace = "berth-system"
@@ -29,23 +29,23 @@ var programs = []string{"berth-scheduler", "berth-controller"}
 const startTimeout = 3 * time.Minute
 
 func TestMain(m *testing.M) {
-	kubeconfig := world.Path(".kind/kubeconfig")
+	kubeconfig := testenv.Path(".kind/kubeconfig")
 	if _, err := os.Stat(kubeconfig); err != nil {
 		fmt.Fprintln(os.Stderr, "no kind cluster: make kind-up creates one")
 		os.Exit(1)
 	}
-	os.Exit(world.On(m, kubeconfig))
+	os.Exit(testenv.On(m, kubeconfig))
 }
 
 // docker runs docker on the machine that has the nodes.
-func docker(w *world.World, args ...string) {
+func docker(w *testenv.World, args ...string) {
 	w.T.Helper()
 	out, err := exec.CommandContext(w.Ctx, "docker", args...).CombinedOutput()
 	require.NoError(w.T, err, "docker %v: %s", args, out)
 }
 
 // nodesOf returns the names of the nodes of a capacity type.
-func nodesOf(w *world.World, capacityType string) (names []string) {
+func nodesOf(w *testenv.World, capacityType string) (names []string) {
 	w.T.Helper()
 	nodes, err := w.Kube.CoreV1().Nodes().List(w.Ctx, metav1.ListOptions{LabelSelector: cluster.CapacityTypeLabel + "=" + capacityType})
 	require.NoError(w.T, err)
@@ -64,7 +64,7 @@ func probed(t *corev1.PodTemplateSpec) {
 }
 
 // berthPods returns the pods of one of Berth's programs.
-func berthPods(w *world.World, program string) []corev1.Pod {
+func berthPods(w *testenv.World, program string) []corev1.Pod {
 	w.T.Helper()
 	pods, err := w.Kube.CoreV1().Pods(berthNamespace).List(w.Ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + program})
 	require.NoError(w.T, err)
@@ -72,13 +72,13 @@ func berthPods(w *world.World, program string) []corev1.Pod {
 }
 
 // waitRolledOut waits until all pods of a program are there and Ready.
-func waitRolledOut(w *world.World, program string) {
+func waitRolledOut(w *testenv.World, program string) {
 	w.T.Helper()
 	w.Tool("kubectl", "--namespace", berthNamespace, "rollout", "status", "deployment/"+program, "--timeout=2m")
 }
 
 // logs returns what a pod's container wrote.
-func logs(w *world.World, namespace string, args ...string) string {
+func logs(w *testenv.World, namespace string, args ...string) string {
 	w.T.Helper()
 	return string(w.Tool("kubectl", append([]string{"--namespace", namespace, "logs"}, args...)...))
 }

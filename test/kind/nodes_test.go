@@ -13,25 +13,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // A spot node is drained with kubectl, as people do before a reclaim: its
 // replicas go to the other one, and never fewer are Ready than the budget says.
 func TestASpotNodeIsDrained(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.PodDisruptionBudget("web", builders.MinAvailable("9")), builders.Deployment("web", 10, probed))
 	w.WaitReady("web", 10)
-	w.RequireExact("web", mix.New(70, 2), 10)
+	w.RequireExact("web", split.New(70, 2), 10)
 	node := nodesOf(w, "spot")[0]
 	record := w.Record("web")
 	t.Cleanup(func() { w.Tool("kubectl", "uncordon", node) })
 	w.Tool("kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s", "--pod-selector=app=web")
 	w.WaitReady("web", 10)
-	for _, p := range w.RequireExact("web", mix.New(70, 2), 10) {
+	for _, p := range w.RequireExact("web", split.New(70, 2), 10) {
 		assert.NotEqual(t, node, p.Spec.NodeName)
 	}
 	onDemand, all := record.FewestReady(capacity.OnDemand, 10)
@@ -41,7 +41,7 @@ func TestASpotNodeIsDrained(t *testing.T) {
 
 // A spot node is gone without a word: what ran there is made anew on the other one.
 func TestASpotNodeVanishes(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	soon := func(pod *corev1.PodTemplateSpec) {
 		for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(2))})
@@ -49,7 +49,7 @@ func TestASpotNodeVanishes(t *testing.T) {
 	}
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10, probed, soon))
 	w.WaitReady("web", 10)
-	w.RequireExact("web", mix.New(70, 2), 10)
+	w.RequireExact("web", split.New(70, 2), 10)
 	node := nodesOf(w, "spot")[1]
 	t.Cleanup(func() {
 		docker(w, "start", node)
@@ -62,15 +62,15 @@ func TestASpotNodeVanishes(t *testing.T) {
 	docker(w, "kill", node)
 	w.Within(startTimeout, "ten replicas are Ready, none where the node was", func() (bool, string) {
 		pods := w.Live("web")
-		away := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Spec.NodeName == node || !world.Ready(&p) })
+		away := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Spec.NodeName == node || !testenv.Ready(&p) })
 		return len(pods) == 10 && len(away) == 10, w.SplitOf(pods).String()
 	})
-	w.RequireExact("web", mix.New(70, 2), 10)
+	w.RequireExact("web", split.New(70, 2), 10)
 }
 
 // The leaders are deleted in the middle of a burst: the others take over, and the mix is exact.
 func TestTheLeadersAreReplaced(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	web := builders.Deployment("web", 0)
 	w.Create(builders.CapacityMix("web", 50, 3), web)
 	for round := range 2 {
@@ -84,7 +84,7 @@ func TestTheLeadersAreReplaced(t *testing.T) {
 			})
 		}
 		w.WaitReady("web", 12)
-		w.RequireExact("web", mix.New(50, 3), 12)
+		w.RequireExact("web", split.New(50, 3), 12)
 		w.Scale(web, int32(round))
 		w.WaitReady("web", round)
 	}
@@ -94,7 +94,7 @@ func TestTheLeadersAreReplaced(t *testing.T) {
 }
 
 // leaderOf returns the pod that leads, by the program's lease.
-func leaderOf(w *world.World, program string) string {
+func leaderOf(w *testenv.World, program string) string {
 	w.T.Helper()
 	lease, err := w.Kube.CoordinationV1().Leases(berthNamespace).Get(w.Ctx, program, metav1.GetOptions{})
 	require.NoError(w.T, err)

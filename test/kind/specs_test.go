@@ -6,22 +6,24 @@ import (
 	"testing"
 
 	"berth.dev/berth/test/specs"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
-func TestEveryExpectedValueIsExact(t *testing.T) { specs.ExpectedValuesHold(world.New(t)) }
+func TestEveryExpectedValueIsExact(t *testing.T) { specs.ExpectedValuesHold(testenv.New(t)) }
 
 func TestScalingIsExactAfterEveryStep(t *testing.T) {
-	specs.ScalingIsExactAfterEveryStep(world.New(t), 8)
+	specs.ScalingIsExactAfterEveryStep(testenv.New(t), 8)
 }
 
-func TestAMixInAnnotationsNeedsNoOtherObject(t *testing.T) { specs.AnnotationsAreEnough(world.New(t)) }
+func TestAMixInAnnotationsNeedsNoOtherObject(t *testing.T) {
+	specs.AnnotationsAreEnough(testenv.New(t))
+}
 
-func TestARollingUpdateIsExact(t *testing.T) { specs.ARollingUpdateIsExact(world.New(t), 10, 70, 3) }
+func TestARollingUpdateIsExact(t *testing.T) { specs.ARollingUpdateIsExact(testenv.New(t), 10, 70, 3) }
 
 func TestSpotComesBack(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	specs.SpotComesBack(w, nodesOf(w, "spot")...)
 }
 
-func TestASizeIsEnforced(t *testing.T) { specs.ASizeIsEnforced(world.New(t)) }
+func TestASizeIsEnforced(t *testing.T) { specs.ASizeIsEnforced(testenv.New(t)) }

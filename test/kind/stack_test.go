@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 const newImage = "example.com/app:2"
@@ -43,25 +43,25 @@ func postgres() v1alpha1.EnvironmentContainer {
 }
 
 // created makes an environment, which is deleted at the end of the test, and waits until it has a namespace.
-func created(w *world.World, stack v1alpha1.ApplicationStack) *v1alpha1.Environment {
+func created(w *testenv.World, stack v1alpha1.ApplicationStack) *v1alpha1.Environment {
 	w.T.Helper()
 	stack.Name = shop
 	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: shop}, Spec: v1alpha1.EnvironmentSpec{Stack: stack}}
 	w.Create(e)
 	w.T.Cleanup(func() { w.Tool("kubectl", "--namespace", w.Namespace, "delete", "environment", shop, "--timeout=3m") })
 	w.Eventually("the environment has a namespace", func() (bool, string) {
-		e = world.Read(w, shop, &v1alpha1.Environment{})
+		e = testenv.Read(w, shop, &v1alpha1.Environment{})
 		return e.Status.Namespace != "", fmt.Sprintf("%+v", e.Status)
 	})
 	return e
 }
 
 // running makes an environment and waits until all of it is ready.
-func running(w *world.World, stack v1alpha1.ApplicationStack) *v1alpha1.Environment {
+func running(w *testenv.World, stack v1alpha1.ApplicationStack) *v1alpha1.Environment {
 	w.T.Helper()
 	e := created(w, stack)
 	w.Within(startTimeout, "the environment is running", func() (bool, string) {
-		e = world.Read(w, shop, &v1alpha1.Environment{})
+		e = testenv.Read(w, shop, &v1alpha1.Environment{})
 		b, _ := json.Marshal(e.Status)
 		return e.Status.Phase == v1alpha1.EnvironmentRunning, string(b)
 	})
@@ -69,7 +69,7 @@ func running(w *world.World, stack v1alpha1.ApplicationStack) *v1alpha1.Environm
 }
 
 // podsOf are the pods of a component that are not on their way out.
-func podsOf(w *world.World, e *v1alpha1.Environment, component string) []corev1.Pod {
+func podsOf(w *testenv.World, e *v1alpha1.Environment, component string) []corev1.Pod {
 	w.T.Helper()
 	list, err := w.Kube.CoreV1().Pods(e.Status.Namespace).List(w.Ctx, metav1.ListOptions{LabelSelector: v1alpha1.EnvironmentComponentLabel + "=" + component})
 	require.NoError(w.T, err)
@@ -90,7 +90,7 @@ func seen(pods []corev1.Pod) string {
 	var all []string
 	for i := range pods {
 		p := &pods[i]
-		all = append(all, fmt.Sprintf("%s is %s, ready: %t, %d restarts", p.Name, p.Status.Phase, world.Ready(p), restarts(pods[i:i+1])))
+		all = append(all, fmt.Sprintf("%s is %s, ready: %t, %d restarts", p.Name, p.Status.Phase, testenv.Ready(p), restarts(pods[i:i+1])))
 	}
 	return strings.Join(all, "; ")
 }
@@ -104,19 +104,19 @@ func nodesBelow(pods []corev1.Pod) (nodes []string) {
 }
 
 // waitNode waits until a node that was restarted is Ready.
-func waitNode(w *world.World, name string) {
+func waitNode(w *testenv.World, name string) {
 	w.T.Helper()
 	w.Tool("kubectl", "wait", "--for=condition=Ready", "node/"+name, "--timeout=2m")
 }
 
 // ask is what a container of an app gets of a URL.
-func ask(w *world.World, e *v1alpha1.Environment, component, url string) string {
+func ask(w *testenv.World, e *v1alpha1.Environment, component, url string) string {
 	w.T.Helper()
 	return string(w.Tool("kubectl", "--namespace", e.Status.Namespace, "exec", "deployment/"+component, "--", "/app", "-get", url))
 }
 
 // memoryLimit is what a container may have, as the kernel knows it.
-func memoryLimit(w *world.World, e *v1alpha1.Environment, component string) string {
+func memoryLimit(w *testenv.World, e *v1alpha1.Environment, component string) string {
 	w.T.Helper()
 	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
 		if out, err := w.TryTool("kubectl", "--namespace", e.Status.Namespace, "exec", "deployment/"+component, "--", "/app", "-get", "file://"+file); err == nil {
@@ -139,14 +139,14 @@ func field(t *testing.T, status, name string) string {
 }
 
 // sql is what the database of an environment answers.
-func sql(w *world.World, e *v1alpha1.Environment, url, query string) string {
+func sql(w *testenv.World, e *v1alpha1.Environment, url, query string) string {
 	w.T.Helper()
 	out := w.Tool("kubectl", "--namespace", e.Status.Namespace, "exec", "database-0", "--", "psql", "--no-align", "--tuples-only", "-v", "ON_ERROR_STOP=1", "-c", query, url)
 	return strings.TrimSpace(string(out))
 }
 
 // volume makes a PersistentVolume on the first of some nodes that takes pods: nothing provisions them here.
-func volume(w *world.World, nodes []string) {
+func volume(w *testenv.World, nodes []string) {
 	w.T.Helper()
 	node := nodes[slices.IndexFunc(nodes, func(name string) bool { return !strings.HasSuffix(name, "-control-plane") })]
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", w.Namespace, time.Now().UnixNano())}}
@@ -173,12 +173,12 @@ func volume(w *world.World, nodes []string) {
 var buildCLI sync.Once
 
 // berth runs kubectl-berth in the test's namespace, and returns what it prints.
-func berth(w *world.World, args ...string) string {
+func berth(w *testenv.World, args ...string) string {
 	w.T.Helper()
-	dir := world.Path("out/kind")
+	dir := testenv.Path("out/kind")
 	buildCLI.Do(func() { w.BuildCLI(dir) })
 	cmd := exec.CommandContext(w.Ctx, dir+"/kubectl-berth", append(args, "--namespace", w.Namespace)...)
-	cmd.Env = append(os.Environ(), "HOME="+w.T.TempDir(), "KUBECONFIG="+world.Path(".kind/kubeconfig"))
+	cmd.Env = append(os.Environ(), "HOME="+w.T.TempDir(), "KUBECONFIG="+testenv.Path(".kind/kubeconfig"))
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.Output()

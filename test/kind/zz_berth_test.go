@@ -9,19 +9,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // After all other tests: Berth's own containers are Ready by their probes, none ended by itself, and the API server refused
 // them nothing.
 func TestBerthItselfIsWell(t *testing.T) {
-	w := world.New(t)
+	w := testenv.New(t)
 	for _, program := range programs {
 		waitRolledOut(w, program)
 		pods := berthPods(w, program)
 		require.Len(t, pods, 2)
 		for _, p := range pods {
-			assert.True(t, world.Ready(&p), p.Name)
+			assert.True(t, testenv.Ready(&p), p.Name)
 			if ended := p.Status.ContainerStatuses[0].LastTerminationState.Terminated; ended != nil {
 				// The one whose node vanished: nobody was there to see how it ended.
 				assert.Equal(t, "Unknown", ended.Reason, "how %s ended: %+v", p.Name, ended)

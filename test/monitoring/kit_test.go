@@ -228,23 +228,23 @@ func (c *catalogue) find(series string) (*metric, []string) {
 func TestTheCatalogueRefuses(t *testing.T) {
 	c := newCatalogue(t)
 	for expr, want := range map[string]string{
-		"berth_mix_pods_total":                                      "no metric berth_mix_pods_total",
-		"rate(berth_rebalance_replay_duration_seconds[5m])":         "no metric berth_rebalance_replay_duration_seconds",
-		"berth_mix_pods_bucket":                                     "no metric berth_mix_pods_bucket",
-		`berth_mix_pods{workload="web"}`:                            "berth_mix_pods has no label workload",
-		`berth_mix_pods{type="Spot"}`:                               `type of berth_mix_pods is never "Spot"`,
-		`berth_rebalance_moves_total{outcome=~"failed|lost"}`:       `outcome of berth_rebalance_moves_total is never "lost"`,
-		`berth_rebalance_evictions_total{result="done"}`:            `result of berth_rebalance_evictions_total is never "done"`,
-		`up{job="berth"}`:                                           `job of up is never "berth"`,
-		`leader_election_master_status{name="other"}`:               `name of leader_election_master_status is never "other"`,
-		"sum by (type) (berth_mix_pending_pods)":                    "no metric of it has the label type",
-		"sum by (le) (berth_rebalance_replay_duration_seconds_sum)": "no metric of it has the label le",
-		"sum by (wants) (berth_scheduler_placements_total)":         "its result has no label on",
-		"sum(berth_scheduler_placements":                            `["("] is not closed in "sum(berth_scheduler_placements"`,
+		"berth_mix_pods_total":                                    "no metric berth_mix_pods_total",
+		"rate(berth_mix_simulation_duration_seconds[5m])":         "no metric berth_mix_simulation_duration_seconds",
+		"berth_mix_pods_bucket":                                   "no metric berth_mix_pods_bucket",
+		`berth_mix_pods{workload="web"}`:                          "berth_mix_pods has no label workload",
+		`berth_mix_pods{type="Spot"}`:                             `type of berth_mix_pods is never "Spot"`,
+		`berth_mix_moves_total{outcome=~"failed|lost"}`:           `outcome of berth_mix_moves_total is never "lost"`,
+		`berth_mix_evictions_total{result="done"}`:                `result of berth_mix_evictions_total is never "done"`,
+		`up{job="berth"}`:                                         `job of up is never "berth"`,
+		`leader_election_master_status{name="other"}`:             `name of leader_election_master_status is never "other"`,
+		"sum by (type) (berth_mix_pending_pods)":                  "no metric of it has the label type",
+		"sum by (le) (berth_mix_simulation_duration_seconds_sum)": "no metric of it has the label le",
+		"sum by (slot_type) (berth_scheduler_placements_total)":   "its result has no label node_type",
+		"sum(berth_scheduler_placements":                          `["("] is not closed in "sum(berth_scheduler_placements"`,
 	} {
 		var shown []string
 		if strings.Contains(want, "result has") {
-			shown = []string{"on"}
+			shown = []string{"node_type"}
 		}
 		assert.Contains(t, c.problems(expr, shown), want, expr)
 	}
@@ -363,15 +363,15 @@ func TestDocsNameEveryMetricWithItsLabels(t *testing.T) {
 // Whoever is called at night finds every reason in the runbook, and every
 // result and outcome.
 func TestRunbooksNameEveryReason(t *testing.T) {
-	reasons := append(constants(t, "internal/rebalance", "Reason"), constants(t, "controllers/rebalance", "Reason")...)
+	reasons := append(constants(t, "internal/mix/rebalance", "Reason"), constants(t, "controllers/mix/rebalance", "Reason")...)
 	reasons = slices.DeleteFunc(reasons, func(r string) bool { return r == "Move" || r == "OnTarget" }) // nothing is wrong
 	all := ofController(t)
-	require.NotNil(t, all["berth_rebalance_moves_total"])
+	require.NotNil(t, all["berth_mix_moves_total"])
 	for head, want := range map[string][]string{
 		"reason":                    reasons,
-		"`result` of an eviction":   all["berth_rebalance_evictions_total"].values["result"],
-		"`outcome` of a move":       all["berth_rebalance_moves_total"].values["outcome"],
-		"`result` of a placeholder": all["berth_rebalance_placeholders_total"].values["result"],
+		"`result` of an eviction":   all["berth_mix_evictions_total"].values["result"],
+		"`outcome` of a move":       all["berth_mix_moves_total"].values["outcome"],
+		"`result` of a placeholder": all["berth_mix_placeholders_total"].values["result"],
 	} {
 		_, table, found := strings.Cut(string(read(t, runbooks)), "\n| "+head+" | ")
 		require.True(t, found, head)

@@ -19,19 +19,19 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"berth.dev/berth/controllers/board"
-	"berth.dev/berth/controllers/capacitymix"
-	_ "berth.dev/berth/controllers/deploymentrecord" // registers its metrics
-	"berth.dev/berth/controllers/environment"
-	_ "berth.dev/berth/controllers/gates"         // likewise
-	_ "berth.dev/berth/controllers/rebalance"     // likewise
-	_ "berth.dev/berth/controllers/resourcelimit" // likewise
-	_ "berth.dev/berth/controllers/webhook"       // likewise
+	"berth.dev/berth/controllers/environments"
+	_ "berth.dev/berth/controllers/limits" // likewise
+	"berth.dev/berth/controllers/mix/board"
+	_ "berth.dev/berth/controllers/mix/gatefailopen" // likewise
+	_ "berth.dev/berth/controllers/mix/rebalance"    // likewise
+	"berth.dev/berth/controllers/mix/status"
+	_ "berth.dev/berth/controllers/podwebhook" // likewise
+	_ "berth.dev/berth/controllers/records"    // registers its metrics
 	"berth.dev/berth/hack/codegen/metricsource"
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
-	"berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/split"
 	_ "berth.dev/berth/services/server" // registers its metrics
 )
 
@@ -100,10 +100,10 @@ func ofController(t *testing.T) map[string]*metric {
 	// The collector that Add registers. A pedantic registry refuses what was not described.
 	b := board.New()
 	b.Put(board.Entry{
-		Group: fleet.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}, Policy: &policy.Policy{Mix: mix.New(70, 2)}, Replicas: 10},
+		Group: clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}, Policy: &policy.Policy{Mix: split.New(70, 2)}, Replicas: 10},
 		Mix:   "web", Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom},
 	})
-	c := &capacitymix.Collector{Board: b, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))}
+	c := &status.Collector{Board: b, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))}
 	own := described(t, c)
 	r := prometheus.NewPedanticRegistry()
 	require.NoError(t, r.Register(c))
@@ -112,7 +112,7 @@ func ofController(t *testing.T) map[string]*metric {
 	assert.Len(t, families, len(own), "the board does not show every metric that the collector describes")
 	learn(own, families, "type")
 	maps.Copy(all, own)
-	maps.Copy(all, described(t, &environment.Collector{}))
+	maps.Copy(all, described(t, &environments.Collector{}))
 	for name, m := range ofSource(t) {
 		if all[name] != nil {
 			all[name].histogram = m.histogram // a description does not say so
@@ -123,8 +123,8 @@ func ofController(t *testing.T) map[string]*metric {
 		label  string
 		values []string
 	}{
-		"berth_rebalance_evictions_total": {"result", constants(t, "controllers/rebalance", "result")},
-		"leader_election_master_status":   {"name", []string{leaseName(t)}},
+		"berth_mix_evictions_total":     {"result", constants(t, "controllers/mix/rebalance", "result")},
+		"leader_election_master_status": {"name", []string{leaseName(t)}},
 	} {
 		require.NotNil(t, all[name], "%s is not registered", name)
 		all[name].values[fixed.label] = fixed.values

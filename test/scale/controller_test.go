@@ -24,13 +24,13 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // A busy machine is late with heartbeats. Pods of a node that was NotReady are not Ready any more, and KWOK, other than a
 // kubelet, leaves them so.
 func TestMain(m *testing.M) {
-	os.Exit(world.Main(m, world.Options{ControllerManagerArgs: []string{"--node-monitor-grace-period=10m"}}))
+	os.Exit(testenv.Main(m, testenv.Options{ControllerManagerArgs: []string{"--node-monitor-grace-period=10m"}}))
 }
 
 const (
@@ -58,7 +58,7 @@ func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
 	s, known := sizes[os.Getenv(envSize)]
 	require.True(t, known, "%s=%s", envSize, os.Getenv(envSize))
 	namespaces, maxRSS := s.namespaces, s.maxRSS
-	w := world.New(t, append(cluster.Nodes("spot", s.spotNodes), cluster.Nodes("on-demand", s.otherNodes)...)...)
+	w := testenv.New(t, append(cluster.Nodes("spot", s.spotNodes), cluster.Nodes("on-demand", s.otherNodes)...)...)
 	began := time.Now()
 	names := fill(t, w, namespaces)
 	t.Logf("%d pods placed and Ready after %s", namespaces*workloads*replicas, time.Since(began).Round(time.Second))
@@ -95,14 +95,14 @@ func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
 	w.Within(patience, "a look at everything", func() (bool, string) {
 		return looks(t, w, c) >= 2, ""
 	})
-	t.Log(text(t, w, c, `berth_rebalance_look_duration_seconds_(sum|count)\S*`), text(t, w, c, `berth_rebalance_replay_duration_seconds_(sum|count)`))
+	t.Log(text(t, w, c, `berth_mix_reconcile_duration_seconds_(sum|count)\S*`), text(t, w, c, `berth_mix_simulation_duration_seconds_(sum|count)`))
 	rss = peakRSS(t, c.PID())
 	t.Logf("peak RSS with moves: %d MB", rss)
 	assert.Less(t, rss, maxRSS, "peak RSS in MB")
 }
 
 // fill makes the workloads, wave by wave, and waits until they are Ready.
-func fill(t *testing.T, w *world.World, namespaces int) (names []string) {
+func fill(t *testing.T, w *testenv.World, namespaces int) (names []string) {
 	t.Helper()
 	for n := range namespaces {
 		names = append(names, fmt.Sprintf("scale-%d", n))
@@ -126,7 +126,7 @@ func fill(t *testing.T, w *world.World, namespaces int) (names []string) {
 }
 
 // createWorkload makes a workload with its mix.
-func createWorkload(w *world.World, namespace, app string) error {
+func createWorkload(w *testenv.World, namespace, app string) error {
 	for _, o := range []client.Object{builders.CapacityMix(app, 70, 2), builders.Deployment(app, replicas)} {
 		o.SetNamespace(namespace)
 		if err := w.Client.Create(w.Ctx, o); err != nil {
@@ -136,7 +136,7 @@ func createWorkload(w *world.World, namespace, app string) error {
 	return nil
 }
 
-func waitReady(t *testing.T, w *world.World, namespace string) {
+func waitReady(t *testing.T, w *testenv.World, namespace string) {
 	t.Helper()
 	var asked time.Time
 	ready := 0
@@ -157,14 +157,14 @@ func waitReady(t *testing.T, w *world.World, namespace string) {
 	})
 }
 
-func count(t *testing.T, w *world.World, names []string) (all, satisfied int) {
+func count(t *testing.T, w *testenv.World, names []string) (all, satisfied int) {
 	t.Helper()
 	for _, name := range names {
 		var mixes v1alpha1.CapacityMixList
 		require.NoError(t, w.Client.List(w.Ctx, &mixes, client.InNamespace(name)))
 		for i := range mixes.Items {
 			all++
-			if world.Condition(&mixes.Items[i].Status, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact) {
+			if testenv.Condition(&mixes.Items[i].Status, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact) {
 				satisfied++
 			}
 		}
@@ -173,7 +173,7 @@ func count(t *testing.T, w *world.World, names []string) (all, satisfied int) {
 }
 
 // text returns the lines of /metrics that begin with a name.
-func text(t *testing.T, w *world.World, c *cluster.Controller, name string) string {
+func text(t *testing.T, w *testenv.World, c *cluster.Controller, name string) string {
 	t.Helper()
 	body, err := c.Get(w.Ctx, "/metrics")
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func text(t *testing.T, w *world.World, c *cluster.Controller, name string) stri
 	return out
 }
 
-func metric(t *testing.T, w *world.World, c *cluster.Controller, name string) int {
+func metric(t *testing.T, w *testenv.World, c *cluster.Controller, name string) int {
 	t.Helper()
 	m := regexp.MustCompile(` (\d+)$`).FindStringSubmatch(text(t, w, c, name))
 	if m == nil {
@@ -196,9 +196,9 @@ func metric(t *testing.T, w *world.World, c *cluster.Controller, name string) in
 }
 
 // looks is how often every workload was looked at.
-func looks(t *testing.T, w *world.World, c *cluster.Controller) int {
+func looks(t *testing.T, w *testenv.World, c *cluster.Controller) int {
 	t.Helper()
-	return metric(t, w, c, `berth_rebalance_look_duration_seconds_count\{scope="all"\}`)
+	return metric(t, w, c, `berth_mix_reconcile_duration_seconds_count\{scope="all"\}`)
 }
 
 // peakRSS is the most memory that a process has had resident, in MB.

@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 const (
@@ -30,10 +30,10 @@ const (
 // 100 environments of 4 components, in a namespace each, are created at once,
 // stopped, started, left alone by a controller that begins anew, and deleted.
 func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
-	w := world.New(t, append(cluster.Nodes("spot", 10), cluster.Nodes("on-demand", 10)...)...)
+	w := testenv.New(t, append(cluster.Nodes("spot", 10), cluster.Nodes("on-demand", 10)...)...)
 	w.ApplyFiles("manifests/rbac/environments")
 	run := func(c *controller.Configuration) {
-		world.Impatient(c)
+		testenv.Impatient(c)
 		c.Environments.Enabled = true
 	}
 	c := w.Controller(run)
@@ -67,9 +67,9 @@ func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
 	assert.Less(t, rss, environmentsRSS, "peak RSS in MB")
 	assertOwnPorts(t, w)
 
-	world.End(c, true)
-	writes := func() []world.Request {
-		return w.Audit(func(r world.Request) bool {
+	testenv.End(c, true)
+	writes := func() []testenv.Request {
+		return w.Audit(func(r testenv.Request) bool {
 			return r.Write() && strings.Contains(r.User, "berth-controller") && r.Resource != "events" && r.Resource != "leases"
 		})
 	}
@@ -92,7 +92,7 @@ func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
 	t.Logf("all are gone after %s", time.Since(began).Round(100*time.Millisecond))
 }
 
-func environmentOf(w *world.World, i int) *v1alpha1.Environment {
+func environmentOf(w *testenv.World, i int) *v1alpha1.Environment {
 	container := func(port int32) v1alpha1.EnvironmentContainer {
 		return v1alpha1.EnvironmentContainer{
 			Image: "example.com/app:1", Ports: []v1alpha1.EnvironmentPort{{ContainerPort: port}},
@@ -111,7 +111,7 @@ func environmentOf(w *world.World, i int) *v1alpha1.Environment {
 }
 
 // countEnvironments counts those that are in a phase as of their last change.
-func countEnvironments(t *testing.T, w *world.World, phase v1alpha1.EnvironmentPhase) (n int) {
+func countEnvironments(t *testing.T, w *testenv.World, phase v1alpha1.EnvironmentPhase) (n int) {
 	t.Helper()
 	for _, e := range listEnvironments(t, w) {
 		if e.Status.ObservedGeneration == e.Generation && e.Status.Phase == phase {
@@ -121,7 +121,7 @@ func countEnvironments(t *testing.T, w *world.World, phase v1alpha1.EnvironmentP
 	return n
 }
 
-func listEnvironments(t *testing.T, w *world.World) []v1alpha1.Environment {
+func listEnvironments(t *testing.T, w *testenv.World) []v1alpha1.Environment {
 	t.Helper()
 	var list v1alpha1.EnvironmentList
 	require.NoError(t, w.Client.List(w.Ctx, &list, client.InNamespace(w.Namespace)))
@@ -129,7 +129,7 @@ func listEnvironments(t *testing.T, w *world.World) []v1alpha1.Environment {
 }
 
 // assertOwnPorts demands that every port of every environment was given once.
-func assertOwnPorts(t *testing.T, w *world.World) {
+func assertOwnPorts(t *testing.T, w *testenv.World) {
 	t.Helper()
 	var given []int32
 	for _, e := range listEnvironments(t, w) {

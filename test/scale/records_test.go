@@ -16,7 +16,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 const (
@@ -30,11 +30,11 @@ const (
 // 1,000 records with 3 functions each, from empty. They have no replicas: it is
 // the records that are measured, not the scheduling of 3,000 pods.
 func TestAThousandRecordsAreRenderedAndThenLeftAlone(t *testing.T) {
-	w := world.New(t)
-	w.ApplyFiles("manifests/rbac/deployments", "manifests/templates")
+	w := testenv.New(t)
+	w.ApplyFiles("manifests/rbac/records", "manifests/templates")
 	create(t, w)
 	run := func(c *controller.Configuration) {
-		world.Impatient(c)
+		testenv.Impatient(c)
 		c.Deployments.Enabled = true
 	}
 	began := time.Now()
@@ -57,10 +57,10 @@ func TestAThousandRecordsAreRenderedAndThenLeftAlone(t *testing.T) {
 	rss := peakRSS(t, c.PID())
 	t.Logf("peak RSS: %d MB", rss)
 	assert.Less(t, rss, recordsRSS, "peak RSS in MB")
-	world.End(c, true)
+	testenv.End(c, true)
 
-	writes := func() []world.Request {
-		return w.Audit(func(r world.Request) bool {
+	writes := func() []testenv.Request {
+		return w.Audit(func(r testenv.Request) bool {
 			return r.Write() && strings.Contains(r.User, "berth-controller") && !strings.HasPrefix(r.Name, "last") && r.Resource != "events"
 		})
 	}
@@ -89,7 +89,7 @@ func recordOf(name string) *v1alpha1.DeploymentRecord {
 	return r
 }
 
-func create(t *testing.T, w *world.World) {
+func create(t *testing.T, w *testenv.World) {
 	t.Helper()
 	together(t, records, func(i int) error {
 		r := recordOf(fmt.Sprintf("record-%04d", i))
@@ -110,7 +110,7 @@ func together(t *testing.T, n int, do func(i int) error) {
 }
 
 // countRecords counts the records whose status, as of their last change, is as asked.
-func countRecords(t *testing.T, w *world.World, is func(*v1alpha1.DeploymentRecordStatus) bool) (n int) {
+func countRecords(t *testing.T, w *testenv.World, is func(*v1alpha1.DeploymentRecordStatus) bool) (n int) {
 	t.Helper()
 	var list v1alpha1.DeploymentRecordList
 	require.NoError(t, w.Client.List(w.Ctx, &list, client.InNamespace(w.Namespace)))

@@ -6,11 +6,11 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // ASizeIsEnforced has a pod within its size placed, and one above it wait and say so.
-func ASizeIsEnforced(w *world.World) {
+func ASizeIsEnforced(w *testenv.World) {
 	w.T.Helper()
 	w.Create(
 		builders.ResourceLimit("small", builders.SizeCPU("100m", "200m")),
@@ -18,5 +18,5 @@ func ASizeIsEnforced(w *world.World) {
 		builders.Deployment("above", 1, builders.CPU("300m"), builders.OfSize("small")),
 	)
 	w.WaitReady("within", 1)
-	assert.Contains(w.T, world.Unschedulable(&w.WaitUnschedulable("above", 1)[0]), "cpu request 300m is above 200m")
+	assert.Contains(w.T, testenv.Unschedulable(&w.WaitUnschedulable("above", 1)[0]), "cpu request 300m is above 200m")
 }

@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // ExpectedValuesHold places the published expected values, each as a Deployment of at most 10 replicas.
-func ExpectedValuesHold(w *world.World) {
+func ExpectedValuesHold(w *testenv.World) {
 	for i, row := range []struct{ replicas, percent, floor, wantSpot int32 }{
 		{10, 70, 1, 7},
 		{10, 73, 1, 7},
@@ -37,7 +37,7 @@ func ExpectedValuesHold(w *world.World) {
 			app := fmt.Sprintf("row-%d", i)
 			deployment := builders.Deployment(app, row.replicas)
 			w.Create(builders.CapacityMix(app, row.percent, row.floor), deployment)
-			pods := w.RequireExact(app, mix.New(row.percent, row.floor), int(row.replicas))
+			pods := w.RequireExact(app, split.New(row.percent, row.floor), int(row.replicas))
 			require.Equal(t, int(row.wantSpot), w.SplitOf(pods).Spot, "pods on spot")
 			// The next one needs the room.
 			w.Delete(deployment)
@@ -47,9 +47,9 @@ func ExpectedValuesHold(w *world.World) {
 }
 
 // ScalingIsExactAfterEveryStep scales a Deployment to most replicas and to none, one by one, and then in jumps.
-func ScalingIsExactAfterEveryStep(w *world.World, most int32) {
+func ScalingIsExactAfterEveryStep(w *testenv.World, most int32) {
 	w.T.Helper()
-	m := mix.New(70, 2)
+	m := split.New(70, 2)
 	w.Create(builders.CapacityMix("web", 70, 2))
 	web := builders.Deployment("web", 0)
 	w.Create(web)
@@ -71,12 +71,12 @@ func ScalingIsExactAfterEveryStep(w *world.World, most int32) {
 }
 
 // AnnotationsAreEnough gives a Deployment its mix by annotations and creates nothing else.
-func AnnotationsAreEnough(w *world.World) {
+func AnnotationsAreEnough(w *testenv.World) {
 	w.T.Helper()
 	web := builders.Deployment("web", 8)
 	web.Annotations = builders.MixAnnotations(60, 1)
 	w.Create(web)
-	for _, p := range w.RequireExact("web", mix.New(60, 1), 8) {
+	for _, p := range w.RequireExact("web", split.New(60, 1), 8) {
 		require.Equal(w.T, "annotations/controller", p.Annotations["berth.dev/mix"], "the source of the mix of pod %s", p.Name)
 	}
 }

@@ -9,15 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // SpotComesBack places 10 replicas while no spot node takes pods, and lets the controller, which must be impatient, bring
 // seven of them back when the nodes do: one at a time, and no other.
-func SpotComesBack(w *world.World, spotNodes ...string) {
+func SpotComesBack(w *testenv.World, spotNodes ...string) {
 	w.T.Helper()
 	const app = "back"
 	w.Cordon(true, spotNodes...)
@@ -26,8 +26,8 @@ func SpotComesBack(w *world.World, spotNodes ...string) {
 	w.WaitReady(app, 10)
 	// All ten are on on-demand, and nothing may be done about it.
 	w.WaitStatus(app, "blocked for want of room", func(s *v1alpha1.CapacityMixStatus) bool {
-		return world.BlockedBy(s, "NoRoom") && s.Actual.OnDemand == 10 && s.Desired.Spot == 7 &&
-			world.Condition(s, v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonOutOfMix) && world.Condition(s, v1alpha1.ConditionRebalancing, false, "NoRoom")
+		return testenv.BlockedBy(s, "NoRoom") && s.Actual.OnDemand == 10 && s.Desired.Spot == 7 &&
+			testenv.Condition(s, v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonMixNotSatisfied) && testenv.Condition(s, v1alpha1.ConditionRebalancing, false, "NoRoom")
 	})
 	if w.Cluster != nil { // its audit log is at hand
 		assert.Empty(w.T, w.Evictions())
@@ -37,7 +37,7 @@ func SpotComesBack(w *world.World, spotNodes ...string) {
 	recording := w.Record(app)
 	w.Cordon(false, spotNodes...)
 	w.WaitSatisfied(app)
-	w.RequireExact(app, mix.New(70, 2), 10)
+	w.RequireExact(app, split.New(70, 2), 10)
 	onDemand, all := recording.FewestReady(capacity.OnDemand, 10)
 	assert.GreaterOrEqual(w.T, onDemand, 2, "Ready replicas on on-demand at any instant")
 	assert.GreaterOrEqual(w.T, all, 9, "Ready replicas at any instant: one at a time")

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // Images of a first and of a second revision.
@@ -24,16 +24,16 @@ const (
 
 // Rollout is a Deployment, web, that is in its mix and gets new revisions, a quarter at a time.
 type Rollout struct {
-	*world.World
-	Mix    mix.Mix
+	*testenv.World
+	Mix    split.Mix
 	Web    *appsv1.Deployment
-	Record *world.Recording
+	Record *testenv.Recording
 }
 
 // StartRollout creates the Deployment, changed if need be, and waits until it is in its mix.
-func StartRollout(w *world.World, replicas, percent, floor int32, change func(*appsv1.Deployment)) Rollout {
+func StartRollout(w *testenv.World, replicas, percent, floor int32, change func(*appsv1.Deployment)) Rollout {
 	w.T.Helper()
-	m, n := mix.New(percent, floor), int(replicas)
+	m, n := split.New(percent, floor), int(replicas)
 	web := builders.Deployment("web", replicas)
 	web.Spec.Strategy = appsv1.DeploymentStrategy{
 		Type: appsv1.RollingUpdateDeploymentStrategyType,
@@ -53,7 +53,7 @@ func StartRollout(w *world.World, replicas, percent, floor int32, change func(*a
 // Update gives the Deployment another image and so a new revision.
 func (r Rollout) Update(image string, changes ...func(*corev1.PodTemplateSpec)) {
 	r.T.Helper()
-	world.Patch(r.World, r.Web, func(d *appsv1.Deployment) {
+	testenv.Patch(r.World, r.Web, func(d *appsv1.Deployment) {
 		d.Spec.Template.Spec.Containers[0].Image = image
 		if d.Spec.Template.Annotations == nil { // empty ones are not kept by the API server
 			d.Spec.Template.Annotations = map[string]string{}
@@ -88,7 +88,7 @@ func Surge(replicas int) int { return (replicas + 3) / 4 }
 
 // ARollingUpdateIsExact replaces all pods of a Deployment: it ends in its mix, and on the way every pod runs on the type of
 // its slot.
-func ARollingUpdateIsExact(w *world.World, replicas, percent, floor int32) {
+func ARollingUpdateIsExact(w *testenv.World, replicas, percent, floor int32) {
 	w.T.Helper()
 	r := StartRollout(w, replicas, percent, floor, nil)
 	r.Update(Second)

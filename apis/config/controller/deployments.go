@@ -14,7 +14,7 @@ import (
 
 // Deployments is how DeploymentRecords are rendered, and what is done for them.
 type Deployments struct {
-	// enabled has DeploymentRecords looked after. It needs their CRDs, and the rights of manifests/rbac/deployments.
+	// enabled has DeploymentRecords looked after. It needs their CRDs, and the rights of manifests/rbac/records.
 	// Default: false.
 	//
 	// +optional

@@ -84,7 +84,7 @@ type Environments struct {
 
 	// domains are the host names that frontends may have, by the namespace of their Environment; those of "*" are for all
 	// namespaces. "*.example.com" is every name below example.com, "*" is every name. A frontend is not reached by another
-	// domain, and the condition DomainsAsAsked lists it. Default: none.
+	// domain, and the condition RoutesAccepted lists it. Default: none.
 	//
 	// +optional
 	Domains map[string][]string `json:"domains"`

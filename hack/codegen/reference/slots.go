@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // Sizes of the picture, in pixels.
@@ -22,7 +22,7 @@ var colours = map[capacity.Type]string{capacity.OnDemand: "#3b6fb6", capacity.Sp
 
 // slotsPicture shows how a mix grows: a row for each size, a box for each slot.
 func slotsPicture() string {
-	m := mix.New(70, 2)
+	m := split.New(70, 2)
 	var b strings.Builder
 	width, height := left+most*box+170, top+most*box+48
 	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"13\">\n", width, height)

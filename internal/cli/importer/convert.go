@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/upstream"
+	"berth.dev/berth/internal/limits/mcpimport"
 )
 
 // Item is what becomes of one ConfigMap: a limit, or a reason to skip it, or an error.
@@ -56,15 +56,15 @@ func Convert(configMaps []*corev1.ConfigMap, namespace string) []Item {
 
 func convert(cm *corev1.ConfigMap) Item {
 	item := Item{ConfigMap: cm.Namespace + "/" + cm.Name}
-	_, ok := upstream.FormOf(cm)
+	_, ok := mcpimport.FormOf(cm)
 	switch {
 	case !ok:
 		item.Skipped = fmt.Sprintf("it is no resource limit: it has neither the labels %s nor %s",
-			text(upstream.FormQuoted), text(upstream.FormPlain))
+			text(mcpimport.FormQuoted), text(mcpimport.FormPlain))
 	case cm.DeletionTimestamp != nil:
 		item.Skipped = "it is being deleted"
 	default:
-		item.Limit, item.Notes, item.Err = upstream.Parse(cm)
+		item.Limit, item.Notes, item.Err = mcpimport.Parse(cm)
 	}
 	return item
 }
@@ -82,4 +82,4 @@ func (i *Item) repeats(first *Item) {
 }
 
 // text is the labels of a form as kubectl takes them.
-func text(f upstream.Form) string { return f.Selector().String() }
+func text(f mcpimport.Form) string { return f.Selector().String() }

@@ -11,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/internal/upstream"
+	"berth.dev/berth/internal/limits/mcpimport"
 )
 
 // configMap is one of a form.
-func configMap(form upstream.Form, namespace, name, cpu string) *corev1.ConfigMap {
+func configMap(form mcpimport.Form, namespace, name, cpu string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: form.Selector()},
 		Data:       map[string]string{"cpu": cpu},
@@ -24,15 +24,15 @@ func configMap(form upstream.Form, namespace, name, cpu string) *corev1.ConfigMa
 
 func TestConvertGivesEveryConfigMapAnAnswer(t *testing.T) {
 	t.Parallel()
-	gone := configMap(upstream.FormQuoted, "a", "rl-gone", "1")
+	gone := configMap(mcpimport.FormQuoted, "a", "rl-gone", "1")
 	gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	settings := configMap(upstream.FormQuoted, "a", "settings", "1")
+	settings := configMap(mcpimport.FormQuoted, "a", "settings", "1")
 	settings.Labels = nil
 	maps := []*corev1.ConfigMap{
-		configMap(upstream.FormQuoted, "b", "rl-small", `"1"`), gone, settings,
-		configMap(upstream.FormPlain, "a", "resource-limit-rl-small", "1"),
-		configMap(upstream.FormQuoted, "a", "rl-small", `"2"`),
-		configMap(upstream.FormQuoted, "a", "rl-bad", "lots"),
+		configMap(mcpimport.FormQuoted, "b", "rl-small", `"1"`), gone, settings,
+		configMap(mcpimport.FormPlain, "a", "resource-limit-rl-small", "1"),
+		configMap(mcpimport.FormQuoted, "a", "rl-small", `"2"`),
+		configMap(mcpimport.FormQuoted, "a", "rl-bad", "lots"),
 	}
 	var got []string
 	for _, item := range Convert(maps, "") {
@@ -65,7 +65,7 @@ func TestConvertGivesEveryConfigMapAnAnswer(t *testing.T) {
 // What is applied is the spec and the labels: no status, no timestamps, nothing that others own.
 func TestObjectHasNothingThatTheImportDoesNotSet(t *testing.T) {
 	t.Parallel()
-	item := Convert([]*corev1.ConfigMap{configMap(upstream.FormQuoted, "a", "rl-small", `"1"`)}, "")[0]
+	item := Convert([]*corev1.ConfigMap{configMap(mcpimport.FormQuoted, "a", "rl-small", `"1"`)}, "")[0]
 	object, err := Object(item.Limit)
 	require.NoError(t, err)
 	assert.Equal(t, map[string]any{

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/internal/upstream"
+	"berth.dev/berth/internal/limits/mcpimport"
 )
 
 // pageSize is the limit of a list request.
@@ -20,7 +20,7 @@ const pageSize = 500
 func List(ctx context.Context, c client.Client, namespace string) ([]*corev1.ConfigMap, error) {
 	var found []*corev1.ConfigMap
 	seen := map[types.UID]bool{}
-	for _, form := range upstream.Forms() {
+	for _, form := range mcpimport.Forms() {
 		token := ""
 		for {
 			var page corev1.ConfigMapList

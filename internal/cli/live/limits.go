@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/limits"
+	"berth.dev/berth/internal/limits/registry"
 )
 
 // LimitsResource is how problems call the lists of ResourceLimits.
@@ -41,14 +41,14 @@ func (c *Cluster) LoadLimits(ctx context.Context, cl client.Client, namespace st
 
 // LimitOf returns a pod's size as its scheduler sees it, and whether that
 // scheduler enforces it.
-func (c *Cluster) LimitOf(pod *corev1.Pod) (found limits.Resolution, enforced bool) {
+func (c *Cluster) LimitOf(pod *corev1.Pod) (found registry.Resolution, enforced bool) {
 	in := ""
 	args, enforced := c.Profile.LimitArgs(pod.Spec.SchedulerName)
 	if enforced {
 		in = args.DefaultNamespace
 	}
 	if c.sizes == nil {
-		c.sizes = limits.NewRegistries(c.Limits)
+		c.sizes = registry.NewRegistries(c.Limits)
 	}
 	return c.sizes.With(in).For(pod), enforced
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live reads once from the API what internal/fleet needs to say how
+// Package live reads once from the API what internal/clusterstate needs to say how
 // workloads stand to their mixes. It only lists and gets.
 package live
 
@@ -23,11 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/limits"
-	"berth.dev/berth/internal/policy"
-	"berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // pageSize is the limit of a list request.
@@ -47,7 +47,7 @@ func (p Problem) String() string { return p.Message }
 // Cluster is what was read.
 type Cluster struct {
 	*Settings
-	Fleet *fleet.Fleet
+	Fleet *clusterstate.Fleet
 	Store *policy.Store
 	// Pods and Nodes are as the API has them.
 	Pods  []*corev1.Pod
@@ -62,7 +62,7 @@ type Cluster struct {
 	Problems []Problem
 	above    above
 	// sizes are the limits by the default namespace that goes with them.
-	sizes *limits.Registries
+	sizes *registry.Registries
 }
 
 // Load reads a namespace, or all with "". What may not be read is a problem of
@@ -106,7 +106,7 @@ func (c *Cluster) fill(pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alph
 		}
 	}
 	args := c.Profile.Args
-	c.Fleet = fleet.New(fleet.Options{
+	c.Fleet = clusterstate.New(clusterstate.Options{
 		Classifier: c.Classifier, SpreadSpotOver: args.SpreadSpotOver, Prefixes: args.AnnotationPrefixes,
 		Mixes: c.Store, Defaults: c.Defaults,
 	})
@@ -169,7 +169,7 @@ func (c *Cluster) Pod(namespace, name string) *corev1.Pod {
 }
 
 // Tolerations are those that a pod's mix gives to its pods of a type.
-func (c *Cluster) Tolerations(p *fleet.Pod, t capacity.Type) []corev1.Toleration {
+func (c *Cluster) Tolerations(p *clusterstate.Pod, t capacity.Type) []corev1.Toleration {
 	found, _ := c.Fleet.Resolve(p)
 	if found == nil {
 		return nil

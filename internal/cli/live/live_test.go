@@ -23,8 +23,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/rebalance"
-	"berth.dev/berth/internal/replay"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/simulation"
 )
 
 func load(t *testing.T, list func(list client.ObjectList, o *client.ListOptions) error) (*live.Cluster, error) {
@@ -102,9 +102,9 @@ func TestSettingsAreThoseOfTheSchedulersFile(t *testing.T) {
 		s, err := live.FromFile(filepath.Join("..", "..", "..", "manifests", "scheduler", name))
 		require.NoError(t, err)
 		assert.NotEmpty(t, s.Rules)
-		want := replay.Lease{Namespace: "berth-system", Name: "berth-scheduler"}
+		want := simulation.Lease{Namespace: "berth-system", Name: "berth-scheduler"}
 		if name == "replace-default.yaml" {
-			want = replay.Lease{Namespace: "kube-system", Name: "kube-scheduler"}
+			want = simulation.Lease{Namespace: "kube-system", Name: "kube-scheduler"}
 		}
 		assert.Equal(t, want, s.Profile.Lease)
 	}

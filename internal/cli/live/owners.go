@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/clusterstate"
 )
 
 // above is what stands above ReplicaSets, by their UID.
@@ -25,8 +25,8 @@ func aboveOf(owners []client.Object) above {
 
 // WorkloadOf names the workload of a pod that has a controller, whether or not
 // a mix governs it.
-func (c *Cluster) WorkloadOf(p *fleet.Pod) fleet.Workload {
-	w := fleet.Workload{Kind: p.Owner.Kind, Namespace: p.Namespace, Name: p.Owner.Name, UID: p.Owner.UID}
+func (c *Cluster) WorkloadOf(p *clusterstate.Pod) clusterstate.Workload {
+	w := clusterstate.Workload{Kind: p.Owner.Kind, Namespace: p.Namespace, Name: p.Owner.Name, UID: p.Owner.UID}
 	if ref := c.above[p.Owner.UID]; ref != nil && p.Owner.Kind == "ReplicaSet" {
 		w.Kind, w.Name, w.UID, w.Revision = ref.Kind, ref.Name, ref.UID, p.Owner.Name
 	}

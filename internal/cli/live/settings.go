@@ -9,11 +9,11 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/arguments"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/policy"
-	"berth.dev/berth/internal/rebalance"
-	"berth.dev/berth/internal/replay"
+	"berth.dev/berth/internal/mix/arguments"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/simulation"
 )
 
 // Settings are what the scheduler's configuration says, as far as it decides
@@ -21,7 +21,7 @@ import (
 type Settings struct {
 	// Source says where they come from, for people.
 	Source  string
-	Profile *replay.Profile
+	Profile *simulation.Profile
 	// Rules are the node rules in the order in which they are tried.
 	Rules      []capacity.Rule
 	Classifier *capacity.Classifier
@@ -40,7 +40,7 @@ func FromFile(path string) (*Settings, error) {
 
 // FromData reads a KubeSchedulerConfiguration that source names.
 func FromData(data []byte, source string) (*Settings, error) {
-	profile, err := replay.ParseProfile(data)
+	profile, err := simulation.ParseProfile(data)
 	if err != nil {
 		return nil, fmt.Errorf("scheduler configuration in %s: %w", source, err)
 	}
@@ -49,10 +49,10 @@ func FromData(data []byte, source string) (*Settings, error) {
 
 // Defaults are the settings of manifests/scheduler/second-scheduler.yaml.
 func Defaults() (*Settings, error) {
-	return settings(replay.DefaultProfile(), "the defaults")
+	return settings(simulation.DefaultProfile(), "the defaults")
 }
 
-func settings(p *replay.Profile, source string) (*Settings, error) {
+func settings(p *simulation.Profile, source string) (*Settings, error) {
 	s := &Settings{Source: source, Profile: p, Rules: arguments.NodeRules(p.Args), Defaults: map[string]*policy.Policy{}}
 	for name, args := range p.ArgsOf {
 		if d := arguments.DefaultPolicy(args); d != nil {

@@ -14,8 +14,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 // Shift is a number of pods of a workload that come under another mix.
@@ -101,8 +101,8 @@ func governed(c *live.Cluster) map[types.UID]string {
 	return out
 }
 
-func livePods(c *live.Cluster) []*fleet.Pod {
-	var out []*fleet.Pod
+func livePods(c *live.Cluster) []*clusterstate.Pod {
+	var out []*clusterstate.Pod
 	for _, o := range c.Pods {
 		if p := c.Fleet.Pod(o.Namespace, o.Name); p != nil && p.Live() {
 			out = append(out, p)

@@ -6,17 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/fleet"
+	"berth.dev/berth/internal/clusterstate"
 )
 
 type labelSet = labels.Set
 
 // name is what kubectl calls a workload.
-func name(w fleet.Workload) string { return w.Kind + "/" + w.Name }
+func name(w clusterstate.Workload) string { return w.Kind + "/" + w.Name }
 
 // ownerOf is the workload of a pod, whether or not a mix governs it. The
 // workload above a ReplicaSet is known only where the ReplicaSet could be read.
-func ownerOf(c *live.Cluster, p *fleet.Pod) string {
+func ownerOf(c *live.Cluster, p *clusterstate.Pod) string {
 	if p.Owner == nil {
 		return "Pod/" + p.Name
 	}

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/replay"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/simulation"
 )
 
 // placed are the annotations that come with the binding, or the opening of the gate.
@@ -25,7 +25,7 @@ var placed = map[string]bool{
 
 // Prover is the part of a replay.Snapshot that a plan asks.
 type Prover interface {
-	Fits(ctx context.Context, q replay.Question) (replay.Answer, error)
+	Fits(ctx context.Context, q simulation.Question) (simulation.Answer, error)
 	Assume(pod *corev1.Pod, node string)
 }
 
@@ -34,7 +34,7 @@ type Prover interface {
 type originals interface {
 	Pod(namespace, name string) *corev1.Pod
 	// Tolerations are those that a pod's mix gives to its pods of a type.
-	Tolerations(p *fleet.Pod, t capacity.Type) []corev1.Toleration
+	Tolerations(p *clusterstate.Pod, t capacity.Type) []corev1.Toleration
 }
 
 // Replayed is a Room that the scheduler's own filters judge. Every replacement
@@ -53,12 +53,12 @@ func NewReplayed(snapshot Prover, pods originals, classifier *capacity.Classifie
 }
 
 // Prove implements Room.
-func (r *Replayed) Prove(ctx context.Context, p *fleet.Pod, t capacity.Type) (Proof, error) {
+func (r *Replayed) Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Type) (Proof, error) {
 	original := r.pods.Pod(p.Namespace, p.Name)
 	if original == nil {
 		return Proof{}, fmt.Errorf("pod %s/%s is gone", p.Namespace, p.Name)
 	}
-	answer, err := r.snapshot.Fits(ctx, replay.Question{
+	answer, err := r.snapshot.Fits(ctx, simulation.Question{
 		Pod: original, Gone: append(slices.Clone(r.gone), original.UID),
 		Nodes: func(n *corev1.Node) bool {
 			of, _ := r.classifier.Classify(n)
@@ -68,7 +68,7 @@ func (r *Replayed) Prove(ctx context.Context, p *fleet.Pod, t capacity.Type) (Pr
 		Wants: t, Tolerations: r.pods.Tolerations(p, t),
 	})
 	switch {
-	case errors.Is(err, replay.ErrUnknownScheduler):
+	case errors.Is(err, simulation.ErrUnknownScheduler):
 		return Proof{Why: err.Error()}, nil
 	case err != nil:
 		return Proof{}, err

@@ -12,16 +12,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // Room proves that the replacement of a replica finds a node of a type, and
 // keeps that room for it while the replica itself is taken as gone.
 type Room interface {
-	Prove(ctx context.Context, p *fleet.Pod, t capacity.Type) (Proof, error)
+	Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Type) (Proof, error)
 }
 
 // Proof is the answer of a Room.
@@ -33,7 +33,7 @@ type Proof struct {
 
 // Move is a replica that makes way for one on the other type.
 type Move struct {
-	Pod      *fleet.Pod
+	Pod      *clusterstate.Pod
 	From, To capacity.Type
 	// Slot is the one that the replacement takes.
 	Slot int
@@ -43,7 +43,7 @@ type Move struct {
 
 // Blocked is a replica on the wrong side that stays there.
 type Blocked struct {
-	Pod     *fleet.Pod
+	Pod     *clusterstate.Pod
 	On      capacity.Type
 	Reason  rebalance.Reason
 	Message string
@@ -51,20 +51,20 @@ type Blocked struct {
 
 // Outcome is what becomes of a group.
 type Outcome struct {
-	Before fleet.Group
+	Before clusterstate.Group
 	// Wrong is how many replicas have to move.
 	Wrong   int
 	Moves   []Move
 	Blocked []Blocked
 	// Waits are the things that delay the moves and pass by themselves.
 	Waits []rebalance.Verdict
-	After fleet.Group
+	After clusterstate.Group
 }
 
 // passing are reasons that hold a workload up for a time only. What comes after
 // them is what a plan is about.
 var passing = map[rebalance.Reason]func(*rebalance.Input){
-	rebalance.ReasonRollingOut:    func(in *rebalance.Input) { in.Group.Rollout = fleet.Rollout{} },
+	rebalance.ReasonRollingOut:    func(in *rebalance.Input) { in.Group.Rollout = clusterstate.Rollout{} },
 	rebalance.ReasonOutsideWindow: func(in *rebalance.Input) { in.Settings.Windows = rebalance.Windows{} },
 	rebalance.ReasonNotReady:      func(in *rebalance.Input) { in.Group = allReady(in.Group) },
 	rebalance.ReasonStabilizing:   func(in *rebalance.Input) { in.Settings.Stabilization = 0 },
@@ -73,7 +73,7 @@ var passing = map[rebalance.Reason]func(*rebalance.Input){
 
 // Input is a rebalance.Input for a plan: no move is under way, no budget spent,
 // and the room is for a Room to prove.
-func Input(g fleet.Group, s rebalance.Settings, budgets []rebalance.DisruptionBudget, schedulers []string, now time.Time) *rebalance.Input {
+func Input(g clusterstate.Group, s rebalance.Settings, budgets []rebalance.DisruptionBudget, schedulers []string, now time.Time) *rebalance.Input {
 	if s.MaxConcurrent < 1 {
 		s.MaxConcurrent = 1
 	}
@@ -81,7 +81,7 @@ func Input(g fleet.Group, s rebalance.Settings, budgets []rebalance.DisruptionBu
 		Group: g, Settings: s, Budgets: budgets,
 		Cluster: rebalance.Cluster{Now: now, Limit: 1, SchedulerNames: schedulers},
 		History: rebalance.History{WrongSince: now.Add(-s.Stabilization)},
-		MayFit:  func(capacity.Type, *fleet.Pod) bool { return true },
+		MayFit:  func(capacity.Type, *clusterstate.Pod) bool { return true },
 	}
 }
 
@@ -168,7 +168,7 @@ func blocked(in *rebalance.Input) []Blocked {
 // About returns the verdict about one replica of WrongSide. Decide looks at
 // borrowed replicas first and stops at one that may move: so this one is made
 // the only borrowed one, and no other has room.
-func About(given *rebalance.Input, about fleet.Seat) rebalance.Verdict {
+func About(given *rebalance.Input, about clusterstate.Seat) rebalance.Verdict {
 	in := *given
 	in.Group.Seats = slices.Clone(in.Group.Seats)
 	for i := range in.Group.Seats {
@@ -179,7 +179,7 @@ func About(given *rebalance.Input, about fleet.Seat) rebalance.Verdict {
 		}
 	}
 	mayFit := in.MayFit
-	in.MayFit = func(t capacity.Type, p *fleet.Pod) bool { return p.UID == about.Pod.UID && mayFit(t, p) }
+	in.MayFit = func(t capacity.Type, p *clusterstate.Pod) bool { return p.UID == about.Pod.UID && mayFit(t, p) }
 	return rebalance.Choose(&in)
 }
 
@@ -193,10 +193,10 @@ func other(t capacity.Type) capacity.Type {
 
 // replace puts the replacement of a replica on its slot: a Ready one on the
 // type it was proven to have room on.
-func replace(g *fleet.Group, v rebalance.Verdict) Move {
+func replace(g *clusterstate.Group, v rebalance.Verdict) Move {
 	taken := takenBy(g)
-	var gone fleet.Seat
-	seats := make([]fleet.Seat, 0, len(g.Seats))
+	var gone clusterstate.Seat
+	seats := make([]clusterstate.Seat, 0, len(g.Seats))
 	for _, s := range g.Seats {
 		if s.Pod.UID == v.Pod.UID {
 			gone = s
@@ -212,8 +212,8 @@ func replace(g *fleet.Group, v rebalance.Verdict) Move {
 	p := *gone.Pod
 	p.UID, p.Ready, p.Node = "replacement of "+p.UID, true, ""
 	p.SetAnnotations(unplaced(p.AllAnnotations()))
-	seat := fleet.Seat{Pod: &p, Seat: mix.Seat{Wants: g.Policy.Mix.TypeOf(slot), Pod: mix.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target}}}
-	at, _ := slices.BinarySearchFunc(seats, slot, func(s fleet.Seat, slot int) int { return s.Slot - slot })
+	seat := clusterstate.Seat{Pod: &p, Seat: split.Seat{Wants: g.Policy.Mix.TypeOf(slot), Pod: split.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target}}}
+	at, _ := slices.BinarySearchFunc(seats, slot, func(s clusterstate.Seat, slot int) int { return s.Slot - slot })
 	g.Seats = slices.Insert(seats, at, seat)
 	return Move{Pod: gone.Pod, From: gone.On, To: v.Target, Slot: slot}
 }
@@ -230,7 +230,7 @@ func unplaced(annotations map[string]string) map[string]string {
 }
 
 // takenBy are the slots that pods of the same owner hold, which the mix does not govern.
-func takenBy(g *fleet.Group) (taken mix.Slots) {
+func takenBy(g *clusterstate.Group) (taken split.Slots) {
 	for _, slot := range g.Taken {
 		taken.Take(slot)
 	}
@@ -241,7 +241,7 @@ func takenBy(g *fleet.Group) (taken mix.Slots) {
 const mostMissing = 10_000
 
 // allReady is the group once all its replicas are there and Ready, which moves wait for.
-func allReady(given fleet.Group) fleet.Group {
+func allReady(given clusterstate.Group) clusterstate.Group {
 	g, taken := given, takenBy(&given)
 	g.Seats = slices.Clone(g.Seats)
 	for i := range g.Seats {
@@ -254,12 +254,12 @@ func allReady(given fleet.Group) fleet.Group {
 		slot := taken.Lowest()
 		taken.Take(slot)
 		t, id := g.Policy.Mix.TypeOf(slot), fmt.Sprintf("not made yet: slot %d", slot)
-		g.Seats = append(g.Seats, fleet.Seat{
-			Place: fleet.Pending, Pod: &fleet.Pod{Namespace: g.Workload.Namespace, UID: types.UID(id)},
-			Seat: mix.Seat{Wants: t, Pod: mix.Pod{ID: id, Slot: slot, On: t}},
+		g.Seats = append(g.Seats, clusterstate.Seat{
+			Place: clusterstate.Pending, Pod: &clusterstate.Pod{Namespace: g.Workload.Namespace, UID: types.UID(id)},
+			Seat: split.Seat{Wants: t, Pod: split.Pod{ID: id, Slot: slot, On: t}},
 		})
 	}
-	slices.SortFunc(g.Seats, func(a, b fleet.Seat) int { return a.Slot - b.Slot })
+	slices.SortFunc(g.Seats, func(a, b clusterstate.Seat) int { return a.Slot - b.Slot })
 	return g
 }
 
@@ -267,6 +267,6 @@ func allReady(given fleet.Group) fleet.Group {
 type Ample struct{}
 
 // Prove implements Room.
-func (Ample) Prove(context.Context, *fleet.Pod, capacity.Type) (Proof, error) {
+func (Ample) Prove(context.Context, *clusterstate.Pod, capacity.Type) (Proof, error) {
 	return Proof{Fits: true}, nil
 }

@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"berth.dev/berth/internal/capacity"
 	"berth.dev/berth/internal/cli/plan"
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
-	"berth.dev/berth/internal/rebalance"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/split"
 )
 
 var now = time.Unix(1_800_000_000, 0)
@@ -28,21 +28,21 @@ var now = time.Unix(1_800_000_000, 0)
 const scheduler = "berth-scheduler"
 
 // group makes a group of Ready pods; on[k] is where the pod of slot k runs.
-func group(m mix.Mix, on ...capacity.Type) fleet.Group {
-	g := fleet.Group{
-		Workload: fleet.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "web"},
+func group(m split.Mix, on ...capacity.Type) clusterstate.Group {
+	g := clusterstate.Group{
+		Workload: clusterstate.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "web"},
 		Policy:   &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on), SchedulerName: scheduler,
 	}
 	for slot, t := range on {
 		id := fmt.Sprintf("web-%d", slot)
-		p := &fleet.Pod{Namespace: "shop", Name: id, UID: types.UID(id), Node: "n", Ready: true, SchedulerName: scheduler, Labels: map[string]string{"app": "web"}}
-		g.Seats = append(g.Seats, fleet.Seat{Pod: p, Seat: mix.Seat{Wants: m.TypeOf(slot), Pod: mix.Pod{ID: id, Slot: slot, On: t}}})
+		p := &clusterstate.Pod{Namespace: "shop", Name: id, UID: types.UID(id), Node: "n", Ready: true, SchedulerName: scheduler, Labels: map[string]string{"app": "web"}}
+		g.Seats = append(g.Seats, clusterstate.Seat{Pod: p, Seat: split.Seat{Wants: m.TypeOf(slot), Pod: split.Pod{ID: id, Slot: slot, On: t}}})
 	}
 	return g
 }
 
 // placedBy is the group of n pods that a mix placed, now under another mix.
-func placedBy(old, m mix.Mix, n int) fleet.Group {
+func placedBy(old, m split.Mix, n int) clusterstate.Group {
 	var on []capacity.Type
 	for slot := range n {
 		on = append(on, old.TypeOf(slot))
@@ -50,7 +50,7 @@ func placedBy(old, m mix.Mix, n int) fleet.Group {
 	return group(m, on...)
 }
 
-func input(g fleet.Group, budgets ...rebalance.DisruptionBudget) *rebalance.Input {
+func input(g clusterstate.Group, budgets ...rebalance.DisruptionBudget) *rebalance.Input {
 	return plan.Input(g, rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1}, budgets, []string{scheduler}, now)
 }
 
@@ -60,7 +60,7 @@ func simulate(t require.TestingT, in *rebalance.Input, room plan.Room) plan.Outc
 	return out
 }
 
-func onDemand(g *fleet.Group) (n int) {
+func onDemand(g *clusterstate.Group) (n int) {
 	for _, s := range g.Seats {
 		if s.On == capacity.OnDemand {
 			n++
@@ -69,8 +69,8 @@ func onDemand(g *fleet.Group) (n int) {
 	return n
 }
 
-var aMix = rapid.Custom(func(t *rapid.T) mix.Mix {
-	m := mix.New(rapid.Int32Range(0, 100).Draw(t, "spotPercent"), rapid.Int32Range(0, 12).Draw(t, "minOnDemand"))
+var aMix = rapid.Custom(func(t *rapid.T) split.Mix {
+	m := split.New(rapid.Int32Range(0, 100).Draw(t, "spotPercent"), rapid.Int32Range(0, 12).Draw(t, "minOnDemand"))
 	if rapid.Bool().Draw(t, "bounded") {
 		m.MaxSpot = rapid.Int32Range(0, 20).Draw(t, "maxSpot")
 	}
@@ -80,11 +80,11 @@ var aMix = rapid.Custom(func(t *rapid.T) mix.Mix {
 // stepwise is a Room that never ends and looks at every state on the way.
 type stepwise struct {
 	t     *rapid.T
-	group fleet.Group
+	group clusterstate.Group
 	floor int
 }
 
-func (s *stepwise) Prove(_ context.Context, p *fleet.Pod, to capacity.Type) (plan.Proof, error) {
+func (s *stepwise) Prove(_ context.Context, p *clusterstate.Pod, to capacity.Type) (plan.Proof, error) {
 	for i := range s.group.Seats {
 		seat := &s.group.Seats[i]
 		if seat.Pod.UID != p.UID {
@@ -129,7 +129,7 @@ func TestAPlanWithRoomEndsExactInTheFewestMovesAndKeepsTheFloor(t *testing.T) {
 // little is room for a number of replacements.
 type little struct{ left int }
 
-func (l *little) Prove(_ context.Context, p *fleet.Pod, t capacity.Type) (plan.Proof, error) {
+func (l *little) Prove(_ context.Context, p *clusterstate.Pod, t capacity.Type) (plan.Proof, error) {
 	if l.left == 0 {
 		return plan.Proof{Why: fmt.Sprintf("no %s node has room for %s", t, p.Name)}, nil
 	}
@@ -145,14 +145,14 @@ func names(moves []plan.Move) (out []string) {
 }
 
 func TestBorrowedReplicasMoveFromTheHighestSlotDown(t *testing.T) {
-	out := simulate(t, input(placedBy(mix.New(70, 2), mix.New(30, 2), 10)), plan.Ample{})
+	out := simulate(t, input(placedBy(split.New(70, 2), split.New(30, 2), 10)), plan.Ample{})
 	assert.Equal(t, []string{
 		"web-8 spot>on-demand slot 8", "web-7 spot>on-demand slot 7", "web-5 spot>on-demand slot 5", "web-4 spot>on-demand slot 4",
 	}, names(out.Moves))
 }
 
 func TestRoomIsTakenByTheMovesBefore(t *testing.T) {
-	out := simulate(t, input(placedBy(mix.New(70, 2), mix.New(30, 2), 10)), &little{left: 2})
+	out := simulate(t, input(placedBy(split.New(70, 2), split.New(30, 2), 10)), &little{left: 2})
 	assert.Len(t, out.Moves, 2)
 	require.Len(t, out.Blocked, 2)
 	assert.Equal(t, rebalance.ReasonNoRoom, out.Blocked[0].Reason)
@@ -161,7 +161,7 @@ func TestRoomIsTakenByTheMovesBefore(t *testing.T) {
 }
 
 func TestWhereRoomIsAskedForThePlanSaysSo(t *testing.T) {
-	in := input(placedBy(mix.New(70, 2), mix.New(30, 2), 10))
+	in := input(placedBy(split.New(70, 2), split.New(30, 2), 10))
 	in.Settings.Provisioning = rebalance.Placeholder
 	out := simulate(t, in, &little{left: 3})
 	assert.Len(t, out.Moves, 3)
@@ -169,7 +169,7 @@ func TestWhereRoomIsAskedForThePlanSaysSo(t *testing.T) {
 	assert.Equal(t, rebalance.ReasonProvisioning, out.Blocked[0].Reason)
 	assert.Equal(t, "no on-demand node has room for web-4; a placeholder pod asks an autoscaler for it first", out.Blocked[0].Message)
 
-	in = input(placedBy(mix.New(70, 2), mix.New(30, 2), 10))
+	in = input(placedBy(split.New(70, 2), split.New(30, 2), 10))
 	in.Settings.Provisioning, in.Settings.Mode = rebalance.Placeholder, rebalance.Report
 	out = simulate(t, in, &little{})
 	require.NotEmpty(t, out.Blocked)
@@ -177,7 +177,7 @@ func TestWhereRoomIsAskedForThePlanSaysSo(t *testing.T) {
 }
 
 func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
-	to30 := func() fleet.Group { return placedBy(mix.New(70, 2), mix.New(30, 2), 10) }
+	to30 := func() clusterstate.Group { return placedBy(split.New(70, 2), split.New(30, 2), 10) }
 	budget := func(name string) rebalance.DisruptionBudget {
 		return rebalance.DisruptionBudget{Name: name, Selector: labels.Everything(), Observed: true}
 	}
@@ -186,12 +186,12 @@ func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
 		moves   int
 		reasons []rebalance.Reason
 	}{
-		"one pod that must stay":    {func(in *rebalance.Input) { annotate(in, 7, fleet.DoNotDisrupt, "true") }, 4, nil},
+		"one pod that must stay":    {func(in *rebalance.Input) { annotate(in, 7, clusterstate.DoNotDisrupt, "true") }, 4, nil},
 		"a budget that allows none": {func(in *rebalance.Input) { in.Budgets = []rebalance.DisruptionBudget{budget("tight")} }, 0, repeat(rebalance.ReasonPDB, 4)},
 		"two budgets":               {func(in *rebalance.Input) { in.Budgets = []rebalance.DisruptionBudget{budget("a"), budget("b")} }, 0, repeat(rebalance.ReasonOverlappingPDBs, 4)},
 		"two pods that must stay, and one goes in the stead": {func(in *rebalance.Input) {
-			annotate(in, 7, fleet.DoNotDisrupt, "true")
-			annotate(in, 8, fleet.DoNotDisrupt, "true")
+			annotate(in, 7, clusterstate.DoNotDisrupt, "true")
+			annotate(in, 8, clusterstate.DoNotDisrupt, "true")
 		}, 3, repeat(rebalance.ReasonDoNotDisrupt, 1)},
 		"two pods with local data": {func(in *rebalance.Input) {
 			in.Group.Seats[8].Pod.LocalData, in.Group.Seats[7].Pod.LocalData = "cache", "cache"
@@ -228,8 +228,8 @@ func annotate(in *rebalance.Input, slot int, key, value string) {
 }
 
 func TestWhatPassesByItselfOnlyDelays(t *testing.T) {
-	g := placedBy(mix.New(70, 2), mix.New(30, 2), 10)
-	g.Rollout = fleet.Rollout{Rolling: true}
+	g := placedBy(split.New(70, 2), split.New(30, 2), 10)
+	g.Rollout = clusterstate.Rollout{Rolling: true}
 	g.Seats[0].Pod.Ready = false
 	out := simulate(t, input(g), plan.Ample{})
 	assert.Len(t, out.Moves, 4)
@@ -242,7 +242,7 @@ func TestWhatPassesByItselfOnlyDelays(t *testing.T) {
 }
 
 func TestAStatefulReplacementHasTheSlotOfItsPredecessor(t *testing.T) {
-	m := mix.New(50, 0)
+	m := split.New(50, 0)
 	g := group(m, capacity.OnDemand, capacity.OnDemand, capacity.OnDemand, capacity.OnDemand)
 	g.Identity = true
 	out := simulate(t, input(g), plan.Ample{})
@@ -252,8 +252,8 @@ func TestAStatefulReplacementHasTheSlotOfItsPredecessor(t *testing.T) {
 // The verdict about one replica is that of the rebalancer, whichever replica it
 // would look at first.
 func TestAboutIsTheVerdictAboutThatReplica(t *testing.T) {
-	in := input(placedBy(mix.New(70, 2), mix.New(30, 2), 10))
-	annotate(in, 8, fleet.SafeToEvict, "false")
+	in := input(placedBy(split.New(70, 2), split.New(30, 2), 10))
+	annotate(in, 8, clusterstate.SafeToEvict, "false")
 	for _, seat := range in.Group.WrongSide() {
 		v := plan.About(in, seat)
 		require.NotNil(t, v.Pod)
@@ -269,7 +269,7 @@ func TestAboutIsTheVerdictAboutThatReplica(t *testing.T) {
 // Where low slots are free, the replacement of the highest would take one of
 // the type that is overfull: another goes in its stead.
 func TestAGapIsWorkedAround(t *testing.T) {
-	g := group(mix.New(50, 0), capacity.OnDemand, capacity.OnDemand, capacity.OnDemand, capacity.OnDemand)
+	g := group(split.New(50, 0), capacity.OnDemand, capacity.OnDemand, capacity.OnDemand, capacity.OnDemand)
 	g.Seats = append(g.Seats[:2], g.Seats[3]) // slot 2, on-demand, is free
 	g.Replicas = 3
 	out := simulate(t, input(g), plan.Ample{})
@@ -278,7 +278,7 @@ func TestAGapIsWorkedAround(t *testing.T) {
 }
 
 func TestReplicasThatAreNotMadeYetCount(t *testing.T) {
-	g := placedBy(mix.New(70, 2), mix.New(30, 2), 9)
+	g := placedBy(split.New(70, 2), split.New(30, 2), 9)
 	g.Replicas = 10
 	out := simulate(t, input(g), plan.Ample{})
 	require.Len(t, out.Waits, 1)
@@ -289,7 +289,7 @@ func TestReplicasThatAreNotMadeYetCount(t *testing.T) {
 }
 
 func TestAPlanCountsOnNoMillionsOfReplicas(t *testing.T) {
-	g := placedBy(mix.New(70, 2), mix.New(30, 2), 9)
+	g := placedBy(split.New(70, 2), split.New(30, 2), 9)
 	g.Replicas = math.MaxInt32
 	out := simulate(t, input(g), plan.Ample{})
 	require.Len(t, out.Waits, 1)

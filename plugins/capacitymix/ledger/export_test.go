@@ -2,7 +2,7 @@
 
 package ledger
 
-import "berth.dev/berth/internal/capacity"
+import "berth.dev/berth/internal/mix/capacity"
 
 // Sizes returns the sizes of everything that the ledger keeps per pod, node,
 // group or label value, those that are empty left out.

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // noDomain marks a pod that is counted in no interruption domain, or in no zone.
@@ -20,17 +20,17 @@ const noDomain = -1
 type group struct {
 	key     policy.GroupKey
 	members map[types.UID]*record
-	rule    mix.Mix
+	rule    split.Mix
 
 	// held are the slots that pods hold as their own, and by whom.
-	held    mix.Slots
+	held    split.Slots
 	holders map[int]*record
 	// floating are bound pods without a slot of their own. They are seated
 	// anew on the remaining slots whenever something changed under them, so
 	// that their seats never depend on the order of events.
 	floating  map[types.UID]*record
-	taken     mix.Slots // held, and the seats of the floating pods
-	unsettled bool      // taken is out of date
+	taken     split.Slots // held, and the seats of the floating pods
+	unsettled bool        // taken is out of date
 
 	// topPending is an upper bound of the slots that pending pods hold.
 	topPending int
@@ -48,7 +48,7 @@ func newGroup(key policy.GroupKey) *group {
 		holders:    map[int]*record{},
 		floating:   map[types.UID]*record{},
 		hosts:      map[string]int32{},
-		topPending: mix.NoSlot,
+		topPending: split.NoSlot,
 	}
 }
 
@@ -83,8 +83,8 @@ func (g *group) lowestOf(t capacity.Type, below int) (int, bool) {
 	}
 	for k := 0; ; k++ {
 		slot, found := g.rule.SlotOf(t, k)
-		if !found || slot >= below || slot > mix.MaxSlot {
-			return mix.NoSlot, false
+		if !found || slot >= below || slot > split.MaxSlot {
+			return split.NoSlot, false
 		}
 		if !taken.Has(slot) {
 			return slot, true
@@ -99,12 +99,12 @@ func (g *group) settle() {
 	}
 	g.unsettled = false
 	g.taken.CopyFrom(&g.held)
-	pods := make([]mix.Pod, 0, len(g.floating))
+	pods := make([]split.Pod, 0, len(g.floating))
 	for _, r := range g.floating {
 		pods = append(pods, r.pod)
 	}
-	slices.SortFunc(pods, mix.Older)
-	g.rule.Float(&g.taken, pods, func(p mix.Pod, slot int) {
+	slices.SortFunc(pods, split.Older)
+	g.rule.Float(&g.taken, pods, func(p split.Pod, slot int) {
 		g.floating[types.UID(p.ID)].seat = slot
 	})
 }
@@ -122,7 +122,7 @@ func (g *group) take(r *record, slot int) {
 // seat gives a bound pod the slot that it brings. A pending pod has to give way,
 // of bound pods the oldest stays; the others float.
 func (g *group) seat(r *record, slot int) {
-	if slot == mix.NoSlot {
+	if slot == split.NoSlot {
 		g.float(r, slot)
 		return
 	}
@@ -132,9 +132,9 @@ func (g *group) seat(r *record, slot int) {
 		g.take(r, slot)
 		g.unsettled = true // a floating pod may have sat there
 	case holder.state == claimed:
-		holder.pod.Slot = mix.NoSlot
+		holder.pod.Slot = split.NoSlot
 		g.take(r, slot)
-	case mix.Older(r.pod, holder.pod) < 0:
+	case split.Older(r.pod, holder.pod) < 0:
 		g.take(r, slot)
 		g.float(holder, slot)
 	default:
@@ -153,14 +153,14 @@ func (g *group) float(r *record, brought int) {
 // release takes its slot from a pod.
 func (g *group) release(r *record) {
 	slot := r.pod.Slot
-	r.pod.Slot = mix.NoSlot
+	r.pod.Slot = split.NoSlot
 	if r.floating {
 		r.floating = false
 		delete(g.floating, r.uid)
 		g.unsettled = true
 		return
 	}
-	if slot == mix.NoSlot || r.identity || g.holders[slot] != r {
+	if slot == split.NoSlot || r.identity || g.holders[slot] != r {
 		return
 	}
 	g.held.Release(slot)
@@ -177,7 +177,7 @@ func (g *group) release(r *record) {
 func (g *group) heir(slot int) *record {
 	var heir *record
 	for _, f := range g.floating {
-		if f.pod.Slot == slot && (heir == nil || mix.Older(f.pod, heir.pod) < 0) {
+		if f.pod.Slot == slot && (heir == nil || split.Older(f.pod, heir.pod) < 0) {
 			heir = f
 		}
 	}
@@ -205,7 +205,7 @@ func (g *group) highestPendingAbove(slot int) *corev1.Pod {
 		}
 	}
 	if top == nil {
-		g.topPending = mix.NoSlot
+		g.topPending = split.NoSlot
 		return nil
 	}
 	g.topPending = top.pod.Slot

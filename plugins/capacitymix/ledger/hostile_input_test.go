@@ -20,16 +20,16 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/test/builders"
 )
 
 // hostileValues are what a tenant may write where a number is expected.
 var hostileValues = map[string]string{
-	"empty": "", "zero": "0", "minus one": "-1", "2^31-1": "2147483647", "2^63": "9223372036854775808", "highest slot": strconv.Itoa(mix.MaxSlot),
-	"past the highest slot": strconv.Itoa(mix.MaxSlot + 1), "floor of the CRD": "1000000", "zeros": strings.Repeat("0", 256<<10), "nines": strings.Repeat("9", 256<<10),
+	"empty": "", "zero": "0", "minus one": "-1", "2^31-1": "2147483647", "2^63": "9223372036854775808", "highest slot": strconv.Itoa(split.MaxSlot),
+	"past the highest slot": strconv.Itoa(split.MaxSlot + 1), "floor of the CRD": "1000000", "zeros": strings.Repeat("0", 256<<10), "nines": strings.Repeat("9", 256<<10),
 	"text": strings.Repeat("x", 256<<10), "signed": "+7", "percent": "100%",
 }
 
@@ -326,7 +326,7 @@ func TestHostileOperationsLeaveNothingBehind(t *testing.T) {
 // The memory of a ledger does not grow from round to round of coming and going.
 func TestTenThousandHostileOperationsGoBackToTheBaseline(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
-	h := newHostile(t, random.IntN, func() string { return fmt.Sprint(random.IntN(mix.MaxSlot)) })
+	h := newHostile(t, random.IntN, func() string { return fmt.Sprint(random.IntN(split.MaxSlot)) })
 	h.round()
 	before := builders.Heap()
 	for range 10 {
@@ -369,7 +369,7 @@ func FuzzLedger(f *testing.F) {
 			}
 			return int(steps[at-1]) % n
 		}
-		texts := []string{one, other, "0", "1", one + other, strconv.Itoa(mix.MaxSlot)}
+		texts := []string{one, other, "0", "1", one + other, strconv.Itoa(split.MaxSlot)}
 		h := newHostile(t, pick, func() string { return texts[pick(len(texts))] })
 		var before, after runtime.MemStats
 		for range len(steps)/4 + 1 {
@@ -380,10 +380,10 @@ func FuzzLedger(f *testing.F) {
 		}
 		require.Less(t, h.slowest, fuzzTime, "the slowest call")
 		for uid := range h.pods {
-			p := &policy.Policy{Mix: mix.New(50, 1)}
+			p := &policy.Policy{Mix: split.New(50, 1)}
 			for _, key := range h.ledger.Groups() {
 				for _, e := range h.ledger.Entries(key, p) {
-					require.LessOrEqual(t, e.Slot, mix.MaxSlot, "pod %s, with %s", e.UID, uid)
+					require.LessOrEqual(t, e.Slot, split.MaxSlot, "pod %s, with %s", e.UID, uid)
 				}
 			}
 		}
@@ -397,13 +397,13 @@ func BenchmarkHostile(b *testing.B) {
 	b.Run("slot ahead of a floor", func(b *testing.B) {
 		l := newLedger(b)
 		c := claimOf("a")
-		c.Policy = &policy.Policy{Mix: mix.New(100, mix.MaxBound)}
+		c.Policy = &policy.Policy{Mix: split.New(100, split.MaxBound)}
 		for b.Loop() {
 			hold, err := l.Claim(c)
 			if err != nil {
 				b.Fatal(err)
 			}
-			l.SetAttempt("a", hold.Slot, ledger.Attempt{Stage: ledger.StageAhead, Below: mix.MaxSlot})
+			l.SetAttempt("a", hold.Slot, ledger.Attempt{Stage: ledger.StageAhead, Below: split.MaxSlot})
 		}
 	})
 	b.Run("list of spread labels of 5000 nodes changed", func(b *testing.B) {
@@ -428,7 +428,7 @@ func BenchmarkHostile(b *testing.B) {
 		l := newLedger(b)
 		b.ReportAllocs()
 		for b.Loop() {
-			l.Observe(ledger.Bound{UID: "a", Group: webKey, Slot: mix.MaxSlot, Node: "n"})
+			l.Observe(ledger.Bound{UID: "a", Group: webKey, Slot: split.MaxSlot, Node: "n"})
 			l.Forget("a")
 		}
 	})

@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/test/builders"
 )
@@ -47,13 +47,13 @@ func TestASlotAheadIsOneThatASetCanHold(t *testing.T) {
 			t.Run(fmt.Sprintf("below %d, floor %d", below, floor), func(t *testing.T) {
 				l := newLedger(t)
 				c := claimOf("a")
-				c.Policy = &policy.Policy{Mix: mix.New(100, floor)}
+				c.Policy = &policy.Policy{Mix: split.New(100, floor)}
 				hold, err := l.Claim(c)
 				require.NoError(t, err)
 				l.SetAttempt("a", hold.Slot, ledger.Attempt{Stage: ledger.StageAhead, Below: below})
 				bounded(t, func() { hold, err = l.Claim(c) })
 				require.NoError(t, err)
-				assert.LessOrEqual(t, hold.Slot, mix.MaxSlot)
+				assert.LessOrEqual(t, hold.Slot, split.MaxSlot)
 				require.NoError(t, l.Reserve("a", hold.Slot, "n"), "the pod holds the slot")
 				l.Unreserve("a")
 				l.Forget("a")
@@ -69,8 +69,8 @@ func TestHighSlotsOfManyGroupsCostLittle(t *testing.T) {
 	bounded(t, func() {
 		for i := range 500 {
 			key := policy.GroupKey{Namespace: "ns", ID: fmt.Sprint(i)}
-			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("a", i)), Group: key, Slot: mix.MaxSlot, Node: "n"})
-			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("b", i)), Group: key, Slot: mix.NoSlot, Node: "n"})
+			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("a", i)), Group: key, Slot: split.MaxSlot, Node: "n"})
+			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("b", i)), Group: key, Slot: split.NoSlot, Node: "n"})
 			c := claimOf(fmt.Sprint("c", i))
 			c.Group = key
 			_, err := l.Claim(c)

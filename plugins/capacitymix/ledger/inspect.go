@@ -6,8 +6,8 @@ import (
 	"cmp"
 	"slices"
 
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // Entry is one pod of the ledger.
@@ -36,7 +36,7 @@ func (l *Ledger) Entries(key policy.GroupKey, p *policy.Policy) []Entry {
 		if r.floating {
 			slot = r.seat
 		}
-		if slot != mix.NoSlot { // a pending pod can have lost its claim
+		if slot != split.NoSlot { // a pending pod can have lost its claim
 			entries = append(entries, Entry{UID: string(uid), Slot: slot, Node: r.node, Pending: r.state != bound})
 		}
 	}

@@ -18,9 +18,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // ErrNoClaim says that a pod does not hold the slot it was scheduled for: it
@@ -58,7 +58,7 @@ const (
 
 // record is one pod. Its fields are guarded by Ledger.mu.
 type record struct {
-	pod   mix.Pod // Slot is the pod's own slot, NoSlot while it has none
+	pod   split.Pod // Slot is the pod's own slot, NoSlot while it has none
 	uid   types.UID
 	group *group
 	state state
@@ -154,12 +154,12 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 func (r *record) claim(identity int, keep bool) {
 	g := r.group
 	switch {
-	case identity != mix.NoSlot:
+	case identity != split.NoSlot:
 		g.release(r)
 		r.identity, r.pod.Slot = true, identity
 	case r.attempt.Stage == StageAhead && g.ahead(r):
 		return
-	case r.pod.Slot == mix.NoSlot || !keep && g.lowest() < r.pod.Slot:
+	case r.pod.Slot == split.NoSlot || !keep && g.lowest() < r.pod.Slot:
 		g.release(r)
 		r.identity = false
 		g.take(r, g.lowest())
@@ -269,7 +269,7 @@ func (r *record) hold(slot int, identity bool) {
 	case identity:
 		r.group.release(r)
 		r.identity, r.pod.Slot = true, slot
-	case r.floating && slot == r.pod.Slot, r.pod.Slot == slot && slot != mix.NoSlot && !r.identity:
+	case r.floating && slot == r.pod.Slot, r.pod.Slot == slot && slot != split.NoSlot && !r.identity:
 		// Holds it, or waits for it, already.
 	default:
 		r.group.release(r)
@@ -291,7 +291,7 @@ func (l *Ledger) Forget(uid types.UID) *corev1.Pod {
 	}
 	g, slot := r.group, r.pod.Slot
 	if r.floating || r.woken { // its seat, whichever it was, is free; or the slot that it was woken for
-		slot = mix.NoSlot
+		slot = split.NoSlot
 	}
 	l.remove(r)
 	if r.identity {
@@ -351,7 +351,7 @@ func (l *Ledger) add(uid types.UID, key policy.GroupKey, created int64) *record 
 		l.groups[key] = g
 	}
 	r := &record{
-		pod:   mix.Pod{ID: string(uid), Created: created, Slot: mix.NoSlot},
+		pod:   split.Pod{ID: string(uid), Created: created, Slot: split.NoSlot},
 		uid:   uid,
 		group: g, domain: noDomain, zone: noDomain,
 	}

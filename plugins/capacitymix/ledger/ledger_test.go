@@ -16,16 +16,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/test/builders"
 )
 
 var (
 	webKey    = policy.GroupKey{Namespace: "shop", ID: "web"}
-	webPolicy = &policy.Policy{Mix: mix.New(70, 2)}
+	webPolicy = &policy.Policy{Mix: split.New(70, 2)}
 )
 
 func newLedger(tb testing.TB) *ledger.Ledger {
@@ -40,7 +40,7 @@ func podNamed(name string) *corev1.Pod {
 }
 
 func claimOf(name string) ledger.Claim {
-	return ledger.Claim{Pod: podNamed(name), Group: webKey, Policy: webPolicy, Slot: mix.NoSlot, Exists: func() bool { return true }}
+	return ledger.Claim{Pod: podNamed(name), Group: webKey, Policy: webPolicy, Slot: split.NoSlot, Exists: func() bool { return true }}
 }
 
 func claim(t *testing.T, l *ledger.Ledger, name string) int {
@@ -237,7 +237,7 @@ func TestGroupsAndPodsLeaveNothingBehind(t *testing.T) {
 	for i := range 50 {
 		claim(t, l, fmt.Sprint(i))
 	}
-	l.Observe(ledger.Bound{UID: "foreign", Group: webKey, Slot: mix.NoSlot, Node: "n"})
+	l.Observe(ledger.Bound{UID: "foreign", Group: webKey, Slot: split.NoSlot, Node: "n"})
 	for i := range 50 {
 		l.Forget(types.UID(strconv.Itoa(i)))
 	}
@@ -341,7 +341,7 @@ func BenchmarkLedger(b *testing.B) {
 		b.ReportAllocs()
 		for i := range b.N {
 			g := i % groups
-			hold, err := l.Claim(ledger.Claim{Pod: pods[g], Group: keys[g], Policy: webPolicy, Slot: mix.NoSlot, Exists: exists})
+			hold, err := l.Claim(ledger.Claim{Pod: pods[g], Group: keys[g], Policy: webPolicy, Slot: split.NoSlot, Exists: exists})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -390,7 +390,7 @@ func BenchmarkSpreadOf(b *testing.B) {
 					names[i] = n.Name
 					l.SetNode(n)
 				}
-				p := &policy.Policy{Mix: mix.New(100, 0), SpreadSpotOver: over}
+				p := &policy.Policy{Mix: split.New(100, 0), SpreadSpotOver: over}
 				c := claimOf("pending")
 				c.Policy = p
 				if _, err := l.Claim(c); err != nil {

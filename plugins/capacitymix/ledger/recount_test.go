@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
@@ -55,7 +55,7 @@ func newMachine(t require.TestingT, pick func(int) int) *machine {
 	m := &machine{t: t, pick: pick, nodes: map[string]*corev1.Node{}, mixes: map[policy.GroupKey]*policy.Policy{}}
 	m.ledger = m.empty()
 	for i := range 3 {
-		m.mixes[policy.GroupKey{Namespace: "ns", ID: fmt.Sprint(i)}] = &policy.Policy{Mix: mix.New(int32(30*i+20), int32(i))}
+		m.mixes[policy.GroupKey{Namespace: "ns", ID: fmt.Sprint(i)}] = &policy.Policy{Mix: split.New(int32(30*i+20), int32(i))}
 	}
 	for i := range 6 {
 		m.setNode(fmt.Sprintf("node-%d", i))
@@ -112,7 +112,7 @@ func (m *machine) some(f func(*apiPod) bool) *apiPod {
 
 func pending(p *apiPod) bool        { return p.node == "" && p.reserved == "" }
 func assumed(p *apiPod) bool        { return p.node == "" && p.reserved != "" }
-func holding(p *apiPod) bool        { return pending(p) && p.slot != mix.NoSlot }
+func holding(p *apiPod) bool        { return pending(p) && p.slot != split.NoSlot }
 func anything(*apiPod) bool         { return true }
 func (m *machine) someNode() string { return fmt.Sprintf("node-%d", m.pick(6)) }
 
@@ -121,7 +121,7 @@ func (m *machine) add() *apiPod {
 	keys := m.groups()
 	p := &apiPod{
 		group: keys[m.pick(len(keys))],
-		slot:  mix.NoSlot,
+		slot:  split.NoSlot,
 		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprint("pod-", m.serial), UID: types.UID(fmt.Sprintf("uid-%05d", m.serial)),
 			CreationTimestamp: metav1.Unix(int64(m.serial/3), 0), // ties happen
@@ -133,12 +133,12 @@ func (m *machine) add() *apiPod {
 
 func (m *machine) claim(p *apiPod) {
 	hold, err := m.ledger.Claim(ledger.Claim{
-		Pod: p.pod, Group: p.group, Policy: m.mixes[p.group], Slot: mix.NoSlot, Exists: func() bool { return true },
+		Pod: p.pod, Group: p.group, Policy: m.mixes[p.group], Slot: split.NoSlot, Exists: func() bool { return true },
 	})
 	require.NoError(m.t, err)
 	// A pod keeps its claim unless a lower slot is free, and then takes the
 	// lowest that is once it let go of its own.
-	if lowest := lowestFree(m.recount(p.group, anything)); p.slot == mix.NoSlot || lowest < p.slot {
+	if lowest := lowestFree(m.recount(p.group, anything)); p.slot == split.NoSlot || lowest < p.slot {
 		p.slot = lowestFree(m.recount(p.group, func(o *apiPod) bool { return o != p }))
 	}
 	require.Equal(m.t, p.slot, hold.Slot, "the lowest free slot")
@@ -154,12 +154,12 @@ func lowestFree(slots map[int]string) int {
 
 func (m *machine) bound(p *apiPod) {
 	m.ledger.Observe(ledger.Bound{UID: p.pod.UID, Group: p.group, Created: p.pod.CreationTimestamp.UnixNano(), Node: p.node, Slot: p.slot})
-	if p.slot == mix.NoSlot {
+	if p.slot == split.NoSlot {
 		return
 	}
 	for _, o := range m.pods { // a pending pod gives way to a bound one
 		if o != p && o.group == p.group && pending(o) && o.slot == p.slot {
-			o.slot = mix.NoSlot
+			o.slot = split.NoSlot
 		}
 	}
 }
@@ -193,7 +193,7 @@ func (m *machine) actions() []func() {
 				p.reserved = ""
 				for _, o := range m.pods { // beaten to it by a bound pod while it was reserved
 					if o != p && o.group == p.group && o.node != "" && o.slot == p.slot {
-						p.slot = mix.NoSlot
+						p.slot = split.NoSlot
 					}
 				}
 			})
@@ -201,14 +201,16 @@ func (m *machine) actions() []func() {
 		func() { on(m.some(assumed), func(p *apiPod) { p.node, p.reserved = p.reserved, ""; m.bound(p) }) },
 		func() { p := m.add(); p.node = m.someNode(); m.bound(p) },                    // by another scheduler
 		func() { p := m.add(); p.node, p.slot = m.someNode(), m.pick(8); m.bound(p) }, // by a deposed leader
-		func() { on(m.some(pending), func(p *apiPod) { p.node, p.slot = m.someNode(), mix.NoSlot; m.bound(p) }) },
+		func() {
+			on(m.some(pending), func(p *apiPod) { p.node, p.slot = m.someNode(), split.NoSlot; m.bound(p) })
+		},
 		func() { on(m.some(anything), m.remove) },
 		func() { on(m.some(anything), m.remove) },
 		func() { m.setNode(m.someNode()) },
 		func() { n := m.someNode(); m.ledger.DeleteNode(n); delete(m.nodes, n) },
 		func() {
 			keys := m.groups()
-			m.mixes[keys[m.pick(len(keys))]] = &policy.Policy{Mix: mix.New(int32(m.pick(101)), int32(m.pick(4))), SpreadSpotOver: spreadLists[m.pick(len(spreadLists))]}
+			m.mixes[keys[m.pick(len(keys))]] = &policy.Policy{Mix: split.New(int32(m.pick(101)), int32(m.pick(4))), SpreadSpotOver: spreadLists[m.pick(len(spreadLists))]}
 		},
 		m.restart,
 	}
@@ -227,7 +229,7 @@ func (m *machine) restart() {
 			p = m.pods[i]
 		}
 		if p.node == "" {
-			p.slot, p.reserved = mix.NoSlot, ""
+			p.slot, p.reserved = split.NoSlot, ""
 		} else {
 			m.bound(p)
 		}
@@ -239,15 +241,15 @@ func (m *machine) restart() {
 
 // recount assigns the slots of a group anew from the API's pods and the claims.
 func (m *machine) recount(key policy.GroupKey, include func(*apiPod) bool) map[int]string {
-	var pods []mix.Pod
+	var pods []split.Pod
 	for _, p := range m.pods {
-		if p.group != key || !include(p) || p.node == "" && p.slot == mix.NoSlot {
+		if p.group != key || !include(p) || p.node == "" && p.slot == split.NoSlot {
 			continue
 		}
-		pods = append(pods, mix.Pod{ID: string(p.pod.UID), Created: p.pod.CreationTimestamp.UnixNano(), Slot: p.slot, On: m.typeOf(p.node + p.reserved)})
+		pods = append(pods, split.Pod{ID: string(p.pod.UID), Created: p.pod.CreationTimestamp.UnixNano(), Slot: p.slot, On: m.typeOf(p.node + p.reserved)})
 	}
 	slots := map[int]string{}
-	for _, s := range mix.Assign(m.mixes[key].Mix, pods) {
+	for _, s := range split.Assign(m.mixes[key].Mix, pods) {
 		slots[s.Slot] = s.ID
 	}
 	return slots

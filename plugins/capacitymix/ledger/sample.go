@@ -5,7 +5,7 @@ package ledger
 import (
 	"slices"
 
-	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 // side is the nodes of one capacity type that take pods, by zone, in an order

@@ -6,8 +6,8 @@ import (
 	"iter"
 	"slices"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
 )
 
 // keyset is a list of node labels whose values together name a domain. The

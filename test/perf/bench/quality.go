@@ -5,14 +5,14 @@ package bench
 import (
 	"math"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 )
 
 // MixError says how far a group was from its mix while its pods were bound one
 // after the other: of all prefixes of the order, the largest and the mean
 // |spot − m.Spot(n)|, in pods. Of no pods both are 0.
-func MixError(m mix.Mix, order []capacity.Type) (most int, mean float64) {
+func MixError(m split.Mix, order []capacity.Type) (most int, mean float64) {
 	spot, sum := 0, 0
 	for i, t := range order {
 		if t == capacity.Spot {

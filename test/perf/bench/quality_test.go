@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/perf/bench"
 )
 
 func TestMixError(t *testing.T) {
 	const s, o = capacity.Spot, capacity.OnDemand
-	half := mix.New(50, 0) // on-demand, spot, on-demand, …
+	half := split.New(50, 0) // on-demand, spot, on-demand, …
 	tests := map[string]struct {
 		order []capacity.Type
 		most  int
@@ -38,8 +38,8 @@ func TestMixError(t *testing.T) {
 	}
 }
 
-func mixes(t *rapid.T) mix.Mix {
-	m := mix.New(rapid.Int32Range(0, 100).Draw(t, "percent"), rapid.Int32Range(0, 5).Draw(t, "floor"))
+func mixes(t *rapid.T) split.Mix {
+	m := split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), rapid.Int32Range(0, 5).Draw(t, "floor"))
 	if rapid.Bool().Draw(t, "bounded") {
 		m.MaxSpot = rapid.Int32Range(0, 20).Draw(t, "most spot")
 	}
@@ -66,7 +66,7 @@ func TestMixErrorIsThatOfEachPrefix(t *testing.T) {
 		order := rapid.SliceOfN(rapid.SampledFrom([]capacity.Type{capacity.Unknown, capacity.Spot, capacity.OnDemand}), 1, 60).Draw(t, "order")
 		most, sum := 0, 0
 		for n := 1; n <= len(order); n++ {
-			var c mix.Count
+			var c split.Count
 			for _, on := range order[:n] {
 				c.Add(on)
 			}

@@ -23,15 +23,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/board"
-	"berth.dev/berth/controllers/capacitymix"
-	"berth.dev/berth/controllers/capacitymix/mixtest"
-	"berth.dev/berth/controllers/rebalance"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/fleet"
-	"berth.dev/berth/internal/policy"
-	decision "berth.dev/berth/internal/rebalance"
-	"berth.dev/berth/internal/replay"
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/rebalance"
+	"berth.dev/berth/controllers/mix/status"
+	"berth.dev/berth/controllers/mix/status/mixtest"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	decision "berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/simulation"
 	"berth.dev/berth/test/builders"
 )
 
@@ -39,11 +39,11 @@ import (
 type cluster struct {
 	size
 	clock    *clocktesting.FakeClock
-	fleet    *fleet.Fleet
+	fleet    *clusterstate.Fleet
 	board    *board.Board
 	cache    *mixtest.Cache
 	store    *policy.Store
-	status   *capacitymix.Reconciler
+	status   *status.Reconciler
 	rebalan  *rebalance.Controller
 	requests *fake.Clientset
 	// looked counts the workloads that were looked at, composed the statuses, which took composing.
@@ -62,14 +62,14 @@ func newCluster(tb testing.TB, s size) *cluster {
 		size: s, board: board.New(), cache: mixtest.NewCache(), store: policy.NewStore(),
 		clock: clocktesting.NewFakeClock(began.Add(time.Hour)), requests: &fake.Clientset{},
 	}
-	c.status = capacitymix.New(capacitymix.Options{Client: c.cache, Board: c.board, Clock: c.clock, RepairsPerMinute: 60, Kube: c.requests})
-	o := fleet.Options{Classifier: classifier, Prefixes: []string{policy.PrefixBerth}, Mixes: c.store}
+	c.status = status.New(status.Options{Client: c.cache, Board: c.board, Clock: c.clock, RepairsPerMinute: 60, Kube: c.requests})
+	o := clusterstate.Options{Classifier: classifier, Prefixes: []string{policy.PrefixBerth}, Mixes: c.store}
 	o.Changed = func(key policy.GroupKey) { c.rebalan.Changed(key) }
 	o.NodeLeft = func(name string, t capacity.Type) { c.rebalan.NodeLeft(name, t) }
-	c.fleet = fleet.New(o)
+	c.fleet = clusterstate.New(o)
 	c.rebalan, err = rebalance.New(rebalance.Options{
 		Fleet: c.fleet, Board: c.board, Reader: c.cache, Client: c.requests, Clock: c.clock, Recorder: &record.FakeRecorder{},
-		Profile: &replay.Profile{SchedulerNames: []string{builders.Scheduler}}, Resync: 30 * time.Second,
+		Profile: &simulation.Profile{SchedulerNames: []string{builders.Scheduler}}, Resync: 30 * time.Second,
 		Decided: func(d board.Decision) { c.decided(tb, d) },
 		// Replicas would move, and stay where they are: a move is I/O, which this does not measure.
 		Tuning: rebalance.Tuning{
@@ -339,7 +339,7 @@ func BenchmarkScrape(b *testing.B) {
 		b.Run(s.name, func(b *testing.B) {
 			c := running(b, s)
 			registry := prometheus.NewRegistry()
-			registry.MustRegister(&capacitymix.Collector{Board: c.board, Clock: c.clock})
+			registry.MustRegister(&status.Collector{Board: c.board, Clock: c.clock})
 			before := builders.Heap()
 			b.ReportAllocs()
 			for b.Loop() {

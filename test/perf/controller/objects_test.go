@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 )
 
@@ -23,7 +23,7 @@ const podsPerWorkload = 10
 
 var (
 	began = time.Unix(1_750_000_000, 0)
-	rule  = mix.New(70, 2)
+	rule  = split.New(70, 2)
 )
 
 // size is a cluster: every workload has 10 pods and a CapacityMix of its own.

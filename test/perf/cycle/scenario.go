@@ -2,7 +2,7 @@
 
 package cycle
 
-import "berth.dev/berth/internal/mix"
+import "berth.dev/berth/internal/mix/split"
 
 // Scenario is the cluster and the pods that a peer has to place.
 type Scenario struct {
@@ -34,7 +34,7 @@ type Scenario struct {
 
 // rule is the mix of all groups. Its share is that of the nodes, so that a peer
 // without a mix has the same room.
-var rule = mix.New(80, 0)
+var rule = split.New(80, 0)
 
 // Who takes part.
 const (

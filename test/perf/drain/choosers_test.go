@@ -20,7 +20,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/test/builders"
 )
 

@@ -50,7 +50,7 @@ func TestDrain(t *testing.T) {
 	suite := bench.NewSuite("drain", command)
 	t.Cleanup(func() { bench.Keep(t, suite) })
 
-	states := map[string]shape{"plain": plain, "spread": spread, "split": split}
+	states := map[string]shape{"plain": plain, "spread": spread, "split": typed}
 	made := map[string]bool{}
 	turn := func(state string, start func(context.Context) (*decider, error)) func(context.Context) (bench.Values, error) {
 		return func(ctx context.Context) (bench.Values, error) {

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix"
-	"berth.dev/berth/internal/policy"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/perf/bench"
 )
 
@@ -189,7 +189,7 @@ func (p *plane) judge(ctx context.Context, s size, v bench.Values) error {
 		}
 		slot, claimed := policy.ClaimedSlot(o)
 		if !claimed {
-			slot = mix.NoSlot
+			slot = split.NoSlot
 		}
 		placed = append(placed, placement{pod: o.Name, node: o.Spec.NodeName, committed: version, received: w.received[o.Name], slot: slot})
 	}

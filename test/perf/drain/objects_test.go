@@ -17,8 +17,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/perf/bench"
 )
@@ -33,7 +33,7 @@ const (
 )
 
 // rule is the mix of every workload. One node in five is on-demand.
-var rule = mix.New(80, 0)
+var rule = split.New(80, 0)
 
 // size is how much there is to schedule.
 type size struct{ nodes, pods int }
@@ -117,8 +117,8 @@ func spread(t *corev1.PodTemplateSpec, group, _ int) {
 	}}
 }
 
-// split pods require the type that their place in the workload has, as if an admission webhook had written it.
-func split(t *corev1.PodTemplateSpec, _, i int) {
+// typed pods require the type that their place in the workload has, as if an admission webhook had written it.
+func typed(t *corev1.PodTemplateSpec, _, i int) {
 	builders.RequireNodeLabel(cluster.CapacityTypeLabel, corev1.NodeSelectorOpIn, rule.TypeOf(i).String())(t)
 }
 

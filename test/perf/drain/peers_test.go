@@ -18,7 +18,7 @@ import (
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/perf/bench"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 const (
@@ -37,7 +37,7 @@ profiles:
 `
 
 // equal sets what all schedulers have in common, and has them place the pods that name no scheduler.
-func equal(c world.Config) {
+func equal(c testenv.Config) {
 	c["clientConnection"] = map[string]any{"qps": qps, "burst": qps}
 	c["leaderElection"] = map[string]any{"leaderElect": false}
 	c["parallelism"] = parallelism
@@ -60,7 +60,7 @@ func (p *plane) schedulers(ctx context.Context) (*schedulers, error) {
 		return nil, err
 	}
 	if s.paths.berth = os.Getenv(envBinary); s.paths.berth == "" {
-		s.paths.berth, err = cluster.BuildScheduler(ctx, world.Path("."), os.Stderr, false)
+		s.paths.berth, err = cluster.BuildScheduler(ctx, testenv.Path("."), os.Stderr, false)
 	}
 	return s, err
 }
@@ -74,7 +74,7 @@ func (s *schedulers) stock(ctx context.Context) (*decider, error) {
 // workload that have none: they are off in the profile that Berth ships, and
 // most of what a cycle of the stock scheduler costs in a large cluster.
 func (s *schedulers) stockUnspread(ctx context.Context) (*decider, error) {
-	return s.start(ctx, "stock-unspread", s.paths.stock, []byte(stockConfig), func(c world.Config) {
+	return s.start(ctx, "stock-unspread", s.paths.stock, []byte(stockConfig), func(c testenv.Config) {
 		for _, profile := range c.Profiles() {
 			profile["pluginConfig"] = []any{map[string]any{"name": "PodTopologySpread", "args": map[string]any{"defaultingType": "List"}}}
 		}
@@ -84,19 +84,19 @@ func (s *schedulers) stockUnspread(ctx context.Context) (*decider, error) {
 // berth starts Berth's with the profile that it ships, and a sample of so many nodes.
 func (s *schedulers) berth(sample int) func(context.Context) (*decider, error) {
 	return func(ctx context.Context) (*decider, error) {
-		profile, err := os.ReadFile(world.Path(world.SecondScheduler))
+		profile, err := os.ReadFile(testenv.Path(testenv.SecondScheduler))
 		if err != nil {
 			return nil, err
 		}
 		return s.start(ctx, fmt.Sprintf("berth-%d", sample), s.paths.berth, profile,
-			world.PluginArgs("CapacityMix", map[string]any{"nodeSampleSize": sample}))
+			testenv.PluginArgs("CapacityMix", map[string]any{"nodeSampleSize": sample}))
 	}
 }
 
 // start starts a scheduler as the same user as any other: the API server's
 // priorities and its rights are the same for all.
-func (s *schedulers) start(ctx context.Context, name, binary string, config []byte, changes ...func(world.Config)) (*decider, error) {
-	c := world.Config{}
+func (s *schedulers) start(ctx context.Context, name, binary string, config []byte, changes ...func(testenv.Config)) (*decider, error) {
+	c := testenv.Config{}
 	if err := yaml.Unmarshal(config, &c); err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *schedulers) start(ctx context.Context, name, binary string, config []by
 	if err != nil {
 		return nil, err
 	}
-	return &decider{process: process, stop: func() { world.Kill(process) }}, nil
+	return &decider{process: process, stop: func() { testenv.Kill(process) }}, nil
 }
 
 // floor binds every pod that waits and records the Event that a scheduler does,

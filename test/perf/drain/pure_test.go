@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/perf/bench"
 )
 
@@ -85,7 +85,7 @@ func TestQualityTellsTheOrderOfDecisionFromThatOfTheBindings(t *testing.T) {
 	assert.Zero(t, v["mix_error_end_pods"])
 	assert.Zero(t, v["balance_deviation_pods"])
 
-	placed[0].slot = mix.NoSlot
+	placed[0].slot = split.NoSlot
 	v = bench.Values{}
 	quality(placed, 10, v)
 	assert.NotContains(t, v, "mix_error_decided_pods", "not known of a scheduler without slots")
@@ -136,7 +136,7 @@ func TestObjectsAreWhatTheCaseSays(t *testing.T) {
 	}
 	assert.Equal(t, map[capacity.Type]int{capacity.Spot: 40, capacity.OnDemand: 10}, types)
 	assert.Equal(t, map[string]int{"on-demand": 10, "spot-0": 10, "spot-1": 10, "spot-2": 10, "spot-3": 10}, values)
-	for _, as := range []shape{plain, spread, split} {
+	for _, as := range []shape{plain, spread, typed} {
 		p := makePod(metav1.OwnerReference{Name: app(7)}, 7, 12, as)
 		require.Equal(t, app(7), groupOf(p.Name))
 		assert.Equal(t, "default-scheduler", p.Spec.SchedulerName)

@@ -8,8 +8,8 @@ import (
 	"math"
 	"slices"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/perf/bench"
 )
 
@@ -34,7 +34,7 @@ func quality(placed []placement, nodes int, v bench.Values) {
 	received := func(a, b placement) int { return cmp.Or(cmp.Compare(a.received, b.received), committed(a, b)) }
 	v["mix_error_pods"], v["mix_error_mean_pods"] = mixError(placed, committed)
 	v["mix_error_received_pods"], v["mix_error_received_mean_pods"] = mixError(placed, received)
-	if !slices.ContainsFunc(placed, func(p placement) bool { return p.slot == mix.NoSlot }) {
+	if !slices.ContainsFunc(placed, func(p placement) bool { return p.slot == split.NoSlot }) {
 		decided := func(a, b placement) int { return cmp.Compare(a.slot, b.slot) }
 		v["mix_error_decided_pods"], v["mix_error_decided_mean_pods"] = mixError(placed, decided)
 	}
@@ -57,11 +57,11 @@ func mixError(placed []placement, order func(a, b placement) int) (most, mean fl
 
 // endError is the largest error of any workload once all is bound.
 func endError(placed []placement) (most float64) {
-	counts := map[string]*mix.Count{}
+	counts := map[string]*split.Count{}
 	for _, p := range placed {
 		g := groupOf(p.pod)
 		if counts[g] == nil {
-			counts[g] = &mix.Count{}
+			counts[g] = &split.Count{}
 		}
 		counts[g].Add(typeOf(p.node))
 	}

@@ -23,13 +23,13 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/perf/bench"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // served is a running controller that serves, and a caller who may do everything
 // with limits: through the service and at the API server itself.
 type served struct {
-	*world.World
+	*testenv.World
 	process *cluster.Controller
 	conn    *grpc.ClientConn
 	token   string
@@ -40,7 +40,7 @@ type served struct {
 
 func serve(t *testing.T) *served {
 	t.Helper()
-	s := &served{World: world.New(t)}
+	s := &served{World: testenv.New(t)}
 	s.ApplyFiles("manifests/rbac/services")
 	s.grown = s.Namespace + "-grown"
 	require.NoError(t, s.Cluster.CreateNamespace(s.Ctx, s.grown))

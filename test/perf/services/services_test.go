@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/test/perf/bench"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 const (
@@ -34,10 +34,10 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	// The race detector would be measured.
-	if err := os.Setenv(world.NoRaceEnv, "1"); err != nil {
+	if err := os.Setenv(testenv.NoRaceEnv, "1"); err != nil {
 		panic(err)
 	}
-	os.Exit(world.Main(m, world.Options{NoScheduler: true}))
+	os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true}))
 }
 
 func TestServices(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/perf/bench"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // enable has it run: it starts a control plane, which `make bench` should not.
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(enable) == "" {
 		os.Exit(m.Run())
 	}
-	os.Exit(world.Main(m, world.Options{}))
+	os.Exit(testenv.Main(m, testenv.Options{}))
 }
 
 // TestLimitsDoNotSlowSchedulingDown has the scheduler bind 10,000 pods in
@@ -52,7 +52,7 @@ func TestLimitsDoNotSlowSchedulingDown(t *testing.T) {
 	if os.Getenv(enable) == "" {
 		t.Skip(enable + " is not set")
 	}
-	w := world.New(t, append(cluster.Nodes("spot", nodes/2), cluster.Nodes("on-demand", nodes/2)...)...)
+	w := testenv.New(t, append(cluster.Nodes("spot", nodes/2), cluster.Nodes("on-demand", nodes/2)...)...)
 	inParallel(t, limits, func(i int) error {
 		l := builders.ResourceLimit(fmt.Sprintf("size-%d", i), builders.SizeCPU("100m", "2"))
 		l.Namespace = w.Namespace
@@ -97,7 +97,7 @@ func inParallel(t *testing.T, n int, do func(i int) error) {
 }
 
 // bind returns how many of a round's pods are bound a second.
-func bind(w *world.World, app string, sized bool, round int) float64 {
+func bind(w *testenv.World, app string, sized bool, round int) float64 {
 	w.T.Helper()
 	// The lease is off: a scheduler that is stopped for seconds loses nothing.
 	w.Scheduler().Pause()
@@ -117,7 +117,7 @@ func bind(w *world.World, app string, sized bool, round int) float64 {
 	// When the last was bound stands in the audit log. A watch would be dropped at this pace, and lists cost on both sides.
 	waitBound(w, app)
 	last := began
-	for _, r := range w.Audit(func(r world.Request) bool {
+	for _, r := range w.Audit(func(r testenv.Request) bool {
 		return r.Resource == "pods/binding" && strings.HasPrefix(r.Name, app+"-")
 	}) {
 		if r.At.After(last) {
@@ -127,9 +127,9 @@ func bind(w *world.World, app string, sized bool, round int) float64 {
 	return perRound / last.Sub(began).Seconds()
 }
 
-func waitBound(w *world.World, app string) {
+func waitBound(w *testenv.World, app string) {
 	w.T.Helper()
-	w.Within(world.SettleTimeout, "the pods are bound", func() (bool, string) {
+	w.Within(testenv.SettleTimeout, "the pods are bound", func() (bool, string) {
 		waiting, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{
 			LabelSelector: "app=" + app, FieldSelector: "spec.nodeName=", ResourceVersion: "0",
 		})

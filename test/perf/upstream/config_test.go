@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/config"
-	"berth.dev/berth/internal/capacity"
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 // laidOut is the configuration as a peer gets it, read.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/perf/bench"
 )
 
@@ -60,7 +60,7 @@ func throughput(bindings []binding) bench.Values {
 //   - mix_error_prefix_mean_pods: the same over all moments
 //   - mix_error_slots_pods: what Berth decided at any moment, whatever overtook
 //     what: the pods in the order of their slots
-func exactness(m mix.Mix, bindings []binding) bench.Values {
+func exactness(m split.Mix, bindings []binding) bench.Values {
 	groups := map[string][]binding{}
 	for _, b := range bindings {
 		if b.Governed {
@@ -81,7 +81,7 @@ func exactness(m mix.Mix, bindings []binding) bench.Values {
 			v["mix_error_prefix_mean_pods"] += e
 		}
 		moments += len(errors)
-		if group[0].Slot != mix.NoSlot {
+		if group[0].Slot != split.NoSlot {
 			v["mix_error_slots_pods"] = max(v["mix_error_slots_pods"], slotError(m, group))
 		}
 	}
@@ -91,7 +91,7 @@ func exactness(m mix.Mix, bindings []binding) bench.Values {
 
 // prefixErrors are the deviations after each binding. A share that is no whole
 // number of pods may be rounded either way: peers do not round as Berth does.
-func prefixErrors(m mix.Mix, group []binding) []float64 {
+func prefixErrors(m split.Mix, group []binding) []float64 {
 	errors := make([]float64, len(group))
 	spot := 0
 	for i, b := range group {
@@ -107,7 +107,7 @@ func prefixErrors(m mix.Mix, group []binding) []float64 {
 
 // slotError is the greatest deviation, from Berth's own rounding, of any number
 // of pods in the order of their slots; a slot that is missing or there twice counts.
-func slotError(m mix.Mix, group []binding) float64 {
+func slotError(m split.Mix, group []binding) float64 {
 	sorted := slices.SortedFunc(slices.Values(group), func(a, b binding) int { return cmp.Compare(a.Slot, b.Slot) })
 	worst, spot, astray := 0, 0, 0
 	for i, b := range sorted {

@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/perf/bench"
 )
 
 // bound are pods of one group, bound in turn, on nodes of the types s(pot) and o(n-demand).
 func bound(types string, slots ...int) (list []binding) {
 	for i, t := range types {
-		b := binding{Group: "group-0", Governed: true, Type: capacity.Spot, At: time.Duration(i+1) * 100 * time.Millisecond, Revision: uint64(10 + i), Slot: mix.NoSlot}
+		b := binding{Group: "group-0", Governed: true, Type: capacity.Spot, At: time.Duration(i+1) * 100 * time.Millisecond, Revision: uint64(10 + i), Slot: split.NoSlot}
 		if t == 'o' {
 			b.Type = capacity.OnDemand
 		}
@@ -29,7 +29,7 @@ func bound(types string, slots ...int) (list []binding) {
 }
 
 func TestExactness(t *testing.T) {
-	m := mix.New(80, 0)
+	m := split.New(80, 0)
 	for name, tc := range map[string]struct {
 		bindings []binding
 		want     bench.Values
@@ -67,7 +67,7 @@ func TestExactness(t *testing.T) {
 func TestWhatComesLateIsPutInTheOrderOfItsVersion(t *testing.T) {
 	list := bound("ooossssssssssss")
 	list[0], list[9] = list[9], list[0]
-	assert.InDelta(t, 2, exactness(mix.New(80, 0), list)["mix_error_prefix_pods"], 0)
+	assert.InDelta(t, 2, exactness(split.New(80, 0), list)["mix_error_prefix_pods"], 0)
 }
 
 func TestBystandersAreCountedAndHaveNoMix(t *testing.T) {
@@ -75,7 +75,7 @@ func TestBystandersAreCountedAndHaveNoMix(t *testing.T) {
 	for i := range list {
 		list[i].Governed = false
 	}
-	assert.Empty(t, exactness(mix.New(80, 0), list))
+	assert.Empty(t, exactness(split.New(80, 0), list))
 	assert.InDelta(t, 10, throughput(list)["pods_per_s"], 1e-9)
 }
 

@@ -17,8 +17,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/capacity"
-	"berth.dev/berth/internal/mix"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/perf/bench"
 )
 
@@ -116,7 +116,7 @@ func (r *recorder) pod(before, pod *corev1.Pod) {
 	// The update in which a pod first has a node is that of its binding, so its
 	// version tells in which order the API server took the bindings.
 	revision, _ := strconv.ParseUint(pod.ResourceVersion, 10, 64)
-	b := binding{Group: pod.Namespace, Governed: governed, Type: r.types[pod.Spec.NodeName], At: time.Since(r.began), Revision: revision, Slot: mix.NoSlot}
+	b := binding{Group: pod.Namespace, Governed: governed, Type: r.types[pod.Spec.NodeName], At: time.Since(r.began), Revision: revision, Slot: split.NoSlot}
 	if slot, err := strconv.Atoi(pod.Annotations[v1alpha1.SlotAnnotation]); err == nil {
 		b.Slot = slot
 	}
@@ -149,7 +149,7 @@ func (r *recorder) values(replaces bool) bench.Values {
 		v["events_per_pod"] = r.writes.events / r.writes.created
 	}
 	if !replaces {
-		maps.Copy(v, exactness(mix.New(spotPercent, 0), r.bindings))
+		maps.Copy(v, exactness(split.New(spotPercent, 0), r.bindings))
 	}
 	return v
 }

@@ -34,7 +34,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/perf/bench"
-	"berth.dev/berth/test/world"
+	"berth.dev/berth/test/testenv"
 )
 
 // enable has it run: it starts a control plane, which `make bench` should not.
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(enable) == "" {
 		os.Exit(m.Run())
 	}
-	os.Exit(world.Main(m, world.Options{NoScheduler: true}))
+	os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true}))
 }
 
 // paced calls something at the rate, and returns how long each call took in milliseconds.
@@ -87,7 +87,7 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 	if os.Getenv(enable) == "" {
 		t.Skip(enable + " is not set")
 	}
-	w := world.New(t)
+	w := testenv.New(t)
 	sizes(w, w.Namespace)
 	ways := []struct{ what, namespace string }{
 		{"pod creation, no webhook is asked", namespace(w, "without", nil)},
@@ -98,7 +98,7 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 	address := w.FreeAddress()
 	w.ApplyWebhook(address)
 	w.Controller(func(c *controller.Configuration) { c.Webhook.Enabled, c.Webhook.BindAddress = true, address })
-	world.Patch(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}, func(n *corev1.Namespace) {
+	testenv.Patch(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}, func(n *corev1.Namespace) {
 		n.Labels[v1alpha1.InjectLabel] = "enabled"
 	})
 	w.Eventually("the webhook is asked", func() (bool, string) {
@@ -124,14 +124,14 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 const idleLabel = "example.com/idle-webhook"
 
 // namespace makes one, with the limits in it.
-func namespace(w *world.World, name string, labels map[string]string) string {
+func namespace(w *testenv.World, name string, labels map[string]string) string {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace + "-" + name, Labels: labels}}
 	w.Create(ns)
 	sizes(w, ns.Name)
 	return ns.Name
 }
 
-func sizes(w *world.World, namespace string) {
+func sizes(w *testenv.World, namespace string) {
 	for i := range limits {
 		require.NoError(w.T, w.Client.Create(w.Ctx, &v1alpha1.ResourceLimit{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("size-%d", i)},
@@ -144,7 +144,7 @@ func sizes(w *world.World, namespace string) {
 
 // idle serves a webhook that allows every pod at once: what any webhook costs a
 // pod on this machine.
-func idle(w *world.World) {
+func idle(w *testenv.World) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		var review struct {
 			Request struct{ UID types.UID }
@@ -178,7 +178,7 @@ func idle(w *world.World) {
 }
 
 // asking sends what the API server sends.
-func asking(w *world.World, address string) func(i int) error {
+func asking(w *testenv.World, address string) func(i int) error {
 	anyone := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: perSecond,
 	}}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/kube/applyset"
+)
+
+// remember keeps the spec of an environment as a numbered revision, if it is another than the last, and drops the oldest ones
+// of too many.
+func (r *Reconciler) remember(ctx context.Context, env *v1alpha1.Environment) error {
+	if env.Status.ObservedGeneration == env.Generation && env.Status.Revision > 0 {
+		return nil
+	}
+	var list appsv1.ControllerRevisionList
+	err := r.Client.List(ctx, &list, client.InNamespace(env.Namespace), client.MatchingLabels(render.Labels(env)))
+	if err != nil {
+		return fmt.Errorf("list the history of Environment %s/%s: %w", env.Namespace, env.Name, err)
+	}
+	all := slices.DeleteFunc(list.Items, func(c appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&c, env) })
+	slices.SortFunc(all, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	next, changes, err := nextRevision(env, all)
+	if err != nil || next == env.Status.Revision {
+		return err
+	}
+	if len(all) == 0 || all[len(all)-1].Revision < next {
+		if err := r.keep(ctx, env, next, changes); err != nil {
+			return err
+		}
+		now := metav1.NewTime(r.Clock.Now().Truncate(1e9))
+		env.Status.UpdatedAt = &now
+	}
+	env.Status.Revision = next
+	for i := 0; i < len(all)+1-r.tuning.Load().History; i++ {
+		if err := applyset.Delete(ctx, r.Client, &all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextRevision is the number of the spec, and what changed since the last that is kept.
+func nextRevision(env *v1alpha1.Environment, all []appsv1.ControllerRevision) (int64, []string, error) {
+	if len(all) == 0 {
+		return env.Status.Revision + 1, nil, nil
+	}
+	last := &all[len(all)-1]
+	var before v1alpha1.EnvironmentSpec
+	if err := json.Unmarshal(last.Data.Raw, &before); err != nil {
+		return 0, nil, fmt.Errorf("read ControllerRevision %s/%s: %w", last.Namespace, last.Name, err)
+	}
+	changes := render.Diff(&before, &env.Spec)
+	if len(changes) == 0 {
+		return last.Revision, nil, nil
+	}
+	return last.Revision + 1, changes, nil
+}
+
+// keep writes a revision down, with who asked for it.
+func (r *Reconciler) keep(ctx context.Context, env *v1alpha1.Environment, number int64, changes []string) error {
+	text, err := json.Marshal(&env.Spec)
+	if err != nil {
+		return fmt.Errorf("write down the spec of Environment %s/%s: %w", env.Namespace, env.Name, err)
+	}
+	owner := *metav1.NewControllerRef(env, environmentKind)
+	owner.BlockOwnerDeletion = nil
+	c := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: env.Namespace, Name: fmt.Sprintf("%s-%d", env.Name, number), OwnerReferences: []metav1.OwnerReference{owner},
+			Labels: render.Labels(env), Annotations: map[string]string{},
+		},
+		Data: runtime.RawExtension{Raw: text}, Revision: number,
+	}
+	c.Labels[v1alpha1.ComponentLabel] = render.ManagedComponent
+	if actor := env.Annotations[v1alpha1.ActorAnnotation]; actor != "" {
+		c.Annotations[v1alpha1.ActorAnnotation] = actor
+	}
+	if len(changes) > 0 {
+		c.Annotations[v1alpha1.ChangesAnnotation] = strings.Join(changes, "\n")
+	}
+	if err := r.Client.Create(ctx, c, client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("write down the spec of Environment %s/%s: %w", env.Namespace, env.Name, err)
+	}
+	return nil
+}

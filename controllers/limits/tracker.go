@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limits
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/limits/registry"
+)
+
+const (
+	// together is how long changes of a namespace are collected before it is counted anew.
+	together = 500 * time.Millisecond
+	// syncedEvery is how often it is asked whether everything is known.
+	syncedEvery = 100 * time.Millisecond
+)
+
+// Pods is what a tracker asks a fleet.
+type Pods interface {
+	AllPods(namespace string) []*clusterstate.Pod
+	AllNamespaces() []string
+	Above(p *clusterstate.Pod) clusterstate.Workload
+}
+
+// Limits is what a tracker asks for the limits themselves.
+type Limits interface {
+	For(pod *corev1.Pod) registry.Resolution
+}
+
+// Tracker knows who has which limit. It counts on the replica that leads only.
+type Tracker struct {
+	Pods      Pods
+	Templates *Templates
+	Limits    Limits
+	// List returns the limits of a namespace, all for "".
+	List func(ctx context.Context, namespace string) ([]*v1alpha1.ResourceLimit, error)
+	// DefaultNamespace is where names are looked for that are not in a pod's own namespace; "" for nowhere.
+	DefaultNamespace string
+	// Synced says when everything is known that is counted.
+	Synced func() bool
+	// Differs is called with a limit whose usage became another.
+	Differs func(types.NamespacedName)
+
+	queue workqueue.TypedRateLimitingInterface[string]
+
+	mu sync.Mutex
+	// counted is who has what in each namespace that was counted.
+	counted map[string]map[types.NamespacedName]*Usage
+	// started is set once every namespace was counted.
+	started bool
+}
+
+// Start counts until the context ends. It implements manager.Runnable.
+func (t *Tracker) Start(ctx context.Context) error {
+	if err := t.first(ctx); err != nil {
+		return nil //nolint:nilerr // the context has ended, which is no failure
+	}
+	go func() {
+		<-ctx.Done()
+		t.queue.ShutDown()
+	}()
+	for {
+		namespace, end := t.queue.Get()
+		if end {
+			return nil
+		}
+		if err := t.count(ctx, namespace); err != nil {
+			t.queue.AddRateLimited(namespace)
+		} else {
+			t.queue.Forget(namespace)
+		}
+		t.queue.Done(namespace)
+	}
+}
+
+// NewTracker returns a tracker whose fields are still to be set.
+func NewTracker() *Tracker {
+	return &Tracker{
+		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		counted: map[string]map[types.NamespacedName]*Usage{},
+	}
+}
+
+// first counts every namespace, once everything is known.
+func (t *Tracker) first(ctx context.Context) error {
+	ticker := clock.RealClock{}.NewTicker(syncedEvery)
+	defer ticker.Stop()
+	for !t.Synced() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C():
+		}
+	}
+	for _, namespace := range t.namespaces() {
+		if err := t.count(ctx, namespace); err != nil {
+			t.Changed(namespace)
+		}
+	}
+	t.mu.Lock()
+	t.started = true
+	t.mu.Unlock()
+	return nil
+}
+
+// namespaces are those in which anybody can have a limit.
+func (t *Tracker) namespaces() []string {
+	all := sets.New(t.Pods.AllNamespaces()...).Insert(t.Templates.Namespaces()...)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return sets.List(all.Union(sets.KeySet(t.counted)))
+}
+
+// Changed has a namespace counted again, soon.
+func (t *Tracker) Changed(namespace string) {
+	if namespace != "" { // nodes
+		t.queue.AddAfter(namespace, together)
+	}
+}
+
+// LimitChanged has those counted again who may have the limits of a namespace.
+func (t *Tracker) LimitChanged(namespace string) {
+	t.Changed(namespace)
+	if namespace != t.DefaultNamespace {
+		return
+	}
+	for _, other := range t.namespaces() {
+		t.Changed(other)
+	}
+}
+
+// count counts a namespace and says which limits that makes a difference to.
+func (t *Tracker) count(ctx context.Context, namespace string) error {
+	all, err := t.List(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	now := tally(census{
+		namespace: namespace, pods: t.Pods.AllPods(namespace), templates: t.Templates.In(namespace), limits: all,
+	}, t.Limits.For, t.Pods.Above)
+	t.mu.Lock()
+	before := t.counted[namespace]
+	if len(now) == 0 {
+		delete(t.counted, namespace)
+	} else {
+		t.counted[namespace] = now
+	}
+	t.mu.Unlock()
+	for key := range sets.KeySet(before).Union(sets.KeySet(now)) {
+		if !before[key].equal(now[key]) {
+			t.Differs(key)
+		}
+	}
+	return nil
+}
+
+// Usage returns who has a limit; false while that is not known yet. A fresh one
+// counts what changed a moment ago as well.
+func (t *Tracker) Usage(ctx context.Context, key types.NamespacedName, fresh bool) (*Usage, bool, error) {
+	t.mu.Lock()
+	started := t.started
+	t.mu.Unlock()
+	if !started {
+		return nil, false, nil
+	}
+	if fresh {
+		all := []string{key.Namespace}
+		if key.Namespace == t.DefaultNamespace {
+			all = t.namespaces()
+		}
+		for _, namespace := range all {
+			if err := t.count(ctx, namespace); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	sum := newUsage()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, in := range t.counted {
+		if u := in[key]; u != nil {
+			sum.add(u)
+		}
+	}
+	return sum, true, nil
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package board_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+func TestTheBoardIsWhatWasPutThere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := board.New()
+		model := map[policy.GroupKey]board.Entry{}
+		namespaces, mixes := []string{"a", "b"}, []string{"", "m", "n"}
+		text := func(label string, of []string) string { return rapid.SampledFrom(of).Draw(t, label) }
+		t.Repeat(map[string]func(*rapid.T){
+			"put": func(t *rapid.T) {
+				var e board.Entry
+				e.Group.Key = policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
+				e.Mix, e.Moves = text("mix", mixes), make([]board.Move, rapid.IntRange(0, 3).Draw(t, "moves"))
+				e.Placeholders = make([]board.Placeholder, rapid.IntRange(0, 2).Draw(t, "placeholders"))
+				e.Verdict.Reason = rebalance.Reason(text("reason", []string{string(rebalance.ReasonOnTarget), string(rebalance.ReasonNotReady), string(rebalance.ReasonClusterBudget)}))
+				for i := range e.Moves {
+					e.Moves[i].Slow = rapid.Bool().Draw(t, "slow")
+				}
+				for _, m := range mixes[1:] {
+					if rapid.Bool().Draw(t, "selects") {
+						e.Selecting = append(e.Selecting, m)
+					}
+				}
+				b.Put(e)
+				model[e.Group.Key] = e
+			},
+			"drop": func(t *rapid.T) {
+				key := policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
+				b.Drop(key)
+				delete(model, key)
+			},
+			"": func(t *rapid.T) {
+				cluster, fresh := 0, 0
+				var all []board.Entry
+				for key, e := range model {
+					got, ok := b.Get(key)
+					require.True(t, ok)
+					require.Equal(t, e, got)
+					cluster += len(e.Moves) + len(e.Placeholders)
+					all = append(all, e)
+					fresh += len(e.Placeholders)
+					for _, m := range e.Moves {
+						if !m.Slow {
+							fresh++
+						}
+					}
+				}
+				require.ElementsMatch(t, all, b.All())
+				waits := 0
+				var there []string
+				for _, ns := range namespaces {
+					of := func(which func(board.Entry) bool) (list []board.Entry) {
+						for key, e := range model {
+							if key.Namespace == ns && which(e) {
+								list = append(list, e)
+							}
+						}
+						return list
+					}
+					for _, m := range mixes {
+						mine := of(func(e board.Entry) bool { return e.Mix == m })
+						require.ElementsMatch(t, mine, b.OfMix(ns, m))
+						ofMix := 0
+						for _, e := range mine {
+							if m != "" {
+								ofMix += e.InFlight()
+							}
+						}
+						require.Equal(t, ofMix, b.InFlight(ns, m))
+						others := map[string]bool{}
+						for _, e := range of(func(e board.Entry) bool { return e.Mix != "" && e.Mix != m && slices.Contains(e.Selecting, m) }) {
+							others[e.Mix] = true
+						}
+						require.Equal(t, slices.Sorted(maps.Keys(others)), b.Others(ns, m))
+					}
+					counts := of(func(e board.Entry) bool { return e.Verdict.Reason == rebalance.ReasonClusterBudget })
+					total, here, wait := b.Contention(ns)
+					require.Equal(t, []int{cluster, len(counts)}, []int{total, here})
+					waits += here
+					require.GreaterOrEqual(t, wait, waits)
+					slow := 0
+					for _, e := range of(func(board.Entry) bool { return true }) {
+						for _, m := range e.Moves {
+							if m.Slow {
+								slow++
+							}
+						}
+					}
+					counted, _ := b.Share(ns)
+					require.Equal(t, fresh+slow, counted)
+					all := of(func(board.Entry) bool { return true })
+					require.ElementsMatch(t, all, b.Namespace(ns))
+					require.Equal(t, len(all), b.Len(ns))
+					require.ElementsMatch(t, of(func(e board.Entry) bool { return !e.Settled() }), b.Restless(ns))
+					if len(all) > 0 {
+						there = append(there, ns)
+					}
+				}
+				require.ElementsMatch(t, there, b.Namespaces())
+			},
+		})
+	})
+}
+
+func TestFlagsStand(t *testing.T) {
+	b := board.New()
+	assert.False(t, b.Storm())
+	assert.False(t, b.Complete())
+	b.SetStorm(true)
+	b.SetComplete()
+	assert.True(t, b.Storm())
+	assert.True(t, b.Complete())
+	b.SetStorm(false)
+	assert.False(t, b.Storm())
+}
+
+// What is not settled may change by itself.
+func TestSettledIsWhatOnlyItsOwnChangesUnsettle(t *testing.T) {
+	g := &clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}}
+	spec := board.Version{UID: "mix", Generation: 1}
+	tests := map[string]struct {
+		change func(*board.Entry)
+		want   bool
+	}{
+		"it has its mix":                     {func(*board.Entry) {}, true},
+		"a replica has to move":              {func(e *board.Entry) { e.Verdict.Reason = rebalance.ReasonNoRoom }, false},
+		"nothing was decided":                {func(e *board.Entry) { e.Verdict.Reason = "" }, false},
+		"a replica is on the move":           {func(e *board.Entry) { e.Moves = make([]board.Move, 1) }, false},
+		"a placeholder asks for room":        {func(e *board.Entry) { e.Placeholders = make([]board.Placeholder, 1) }, false},
+		"a replica is held back for a while": {func(e *board.Entry) { e.Held = map[string]board.Hold{"uid": {}} }, false},
+		"the group is another":               {func(e *board.Entry) { e.Seen = &clusterstate.Group{} }, false},
+		"the mix is another":                 {func(e *board.Entry) { e.Spec.UID = "new" }, false},
+		"the mix was changed":                {func(e *board.Entry) { e.Spec.Generation = 0 }, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := board.New()
+			assert.False(t, b.Settled(g, spec))
+			e := board.Entry{Group: *g, Seen: g, Spec: spec, Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
+			tc.change(&e)
+			b.Put(e)
+			assert.Equal(t, tc.want, b.Settled(g, spec))
+		})
+	}
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gatefailopen sees to it that no pod waits for ever for its scheduling gate to
+// be opened: when no scheduler leads, it opens the gate without a slot. Such a
+// pod is placed by whoever schedules it; the rebalancer then seats it as one
+// that another scheduler bound, and repairs the mix.
+package gatefailopen
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"berth.dev/berth/internal/clusterstate"
+)
+
+const (
+	// slowest and fastest bound the time between two looks at the lease.
+	slowest = 5 * time.Second
+	fastest = 500 * time.Millisecond
+	// hurry is the time until the next look while pods are left to be let go.
+	hurry = time.Second
+	// batch is how many pods one look lets go: after it the lease is looked at again, and whoever schedules these pods is
+	// not given all at once.
+	batch = 100
+	// callTimeout bounds one call of the API server.
+	callTimeout = 5 * time.Second
+	// withoutLease is added to the patience where there is no lease to tell whether a scheduler runs.
+	withoutLease = 120 * time.Second
+)
+
+// Options configure a Controller.
+type Options struct {
+	Fleet *clusterstate.Fleet
+	// Listed reports whether the fleet has all pods: until then the oldest are not known.
+	Listed   func() bool
+	Kube     kubernetes.Interface
+	Recorder record.EventRecorder
+	Clock    clock.Clock
+	// Lease is the schedulers'. Without a name they run without leader election.
+	Lease types.NamespacedName
+	// FailOpen is how long nobody must have led, and a pod have waited; 0: for ever.
+	FailOpen time.Duration
+	// Namespaces are the only ones to look after; empty means all.
+	Namespaces []string
+	// DryRun opens nothing. SetDryRun changes it.
+	DryRun bool
+}
+
+// Controller is a manager.Runnable that runs on the leader.
+type Controller struct {
+	Options
+	watch   watch
+	waiting waiting
+	dryRun  atomic.Bool
+	// said is what was logged last about the lease.
+	said string
+}
+
+var _ manager.Runnable = &Controller{}
+
+// New returns a controller that is not started.
+func New(o Options) *Controller {
+	c := &Controller{Options: o, waiting: waiting{}}
+	c.dryRun.Store(o.DryRun)
+	// A look may wait for the API server, and be late.
+	c.watch = watch{patience: o.FailOpen, gap: 2*c.period() + callTimeout}
+	return c
+}
+
+// SetDryRun says whether gates are left closed from now on.
+func (c *Controller) SetDryRun(is bool) { c.dryRun.Store(is) }
+
+// period is the time between two looks.
+func (c *Controller) period() time.Duration { return min(max(c.FailOpen/12, fastest), slowest) }
+
+// patience is how long a pod must have waited.
+func (c *Controller) patience() time.Duration {
+	if c.Lease.Name == "" {
+		return c.FailOpen + withoutLease
+	}
+	return c.FailOpen
+}
+
+// Start looks until the context ends.
+func (c *Controller) Start(ctx context.Context) error {
+	defer waitingPods.Set(0) // another replica counts them
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("gates"))
+	for {
+		next := c.period()
+		if c.look(ctx) {
+			next = min(next, hurry)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.Clock.After(next):
+		}
+	}
+}
+
+// look lets the pods go that have waited for too long, and reports whether some
+// are left.
+func (c *Controller) look(ctx context.Context) (more bool) {
+	all := within(c.Fleet.Gated(), c.Namespaces)
+	waitingPods.Set(float64(len(all)))
+	if c.FailOpen <= 0 || !c.Listed() {
+		return false
+	}
+	if len(all) == 0 { // the lease is looked at for as long as pods wait, which is long enough
+		c.watch.blind()
+		clear(c.waiting)
+		return false
+	}
+	leaderless := c.leaderless(ctx)
+	due := c.waiting.due(all, c.Clock.Now(), c.patience())
+	if !leaderless || len(due) == 0 {
+		return false
+	}
+	logger := log.FromContext(ctx)
+	if c.dryRun.Load() {
+		logger.V(2).Info("Dry run: pods stay gated that no scheduler opens", "pods", len(due))
+		return false
+	}
+	for i, p := range due {
+		if i == batch || ctx.Err() != nil {
+			return true
+		}
+		if err := c.open(ctx, p); err != nil {
+			c.waiting[p.UID] = c.Clock.Now() // it waits once more, and the others have their turn
+			logger.Error(err, "Cannot open a scheduling gate", "pod", p.Namespace+"/"+p.Name)
+		}
+	}
+	return false
+}
+
+// leaderless looks at the lease, and reports whether nobody has led for long
+// enough. Where there is no lease, nobody can tell, and the pods' wait counts
+// alone.
+func (c *Controller) leaderless(ctx context.Context) bool {
+	if c.Lease.Name == "" {
+		return true
+	}
+	seen, err := c.see(ctx)
+	now := c.Clock.Now()
+	if err != nil {
+		c.watch.blind()
+		c.say(ctx, saidBlind, err)
+		return false
+	}
+	c.watch.saw(seen, now)
+	if !c.watch.leaderless(now) {
+		c.said = ""
+		return false
+	}
+	c.say(ctx, saidGone, nil)
+	return true
+}
+
+// see reads the lease. One that may not be read is an error, not one that is
+// missing.
+func (c *Controller) see(ctx context.Context) (sighting, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	l, err := c.Kube.CoordinationV1().Leases(c.Lease.Namespace).Get(ctx, c.Lease.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return sighting{}, nil
+	}
+	if err != nil {
+		return sighting{}, fmt.Errorf("read lease %s: %w", c.Lease, err)
+	}
+	var s sighting
+	if l.Spec.HolderIdentity != nil {
+		s.holder = *l.Spec.HolderIdentity
+	}
+	if l.Spec.RenewTime != nil {
+		s.renewed = l.Spec.RenewTime.Time
+	}
+	if l.Spec.LeaseDurationSeconds != nil {
+		s.lasts = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
+	}
+	return s, nil
+}
+
+// What is said about the lease.
+const (
+	saidBlind = "Cannot see whether a scheduler leads: no gate is opened meanwhile"
+	saidGone  = "No scheduler leads: gates are opened without a slot"
+)
+
+// say logs what is new.
+func (c *Controller) say(ctx context.Context, message string, err error) {
+	if c.said == message {
+		return
+	}
+	c.said = message
+	logger := log.FromContext(ctx).WithValues("lease", c.Lease.String(), "dryRun", c.dryRun.Load())
+	if err != nil {
+		logger.Error(err, message)
+		return
+	}
+	logger.Info(message)
+}
+
+// reference is what an event about a pod is recorded on.
+func reference(p *corev1.Pod) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+}

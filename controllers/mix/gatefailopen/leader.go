@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gatefailopen
+
+import "time"
+
+// sighting is what one look at the schedulers' lease saw. The zero value is a
+// lease that is not there.
+type sighting struct {
+	holder string
+	// renewed is only ever compared for equality: it is by the holder's clock.
+	renewed time.Time
+	// lasts is for how long the holder may lead without renewing.
+	lasts time.Duration
+}
+
+// watch tells from sightings for how long nobody has led, by the clock of this
+// process alone: a time during which it did not look counts for nothing.
+type watch struct {
+	// patience is how long nobody must have led.
+	patience time.Duration
+	// gap is the time between two looks that makes them two watches.
+	gap time.Duration
+
+	last sighting
+	// since is when last was seen first, zero while nothing is known.
+	since, looked time.Time
+}
+
+// saw takes in what a look saw.
+func (w *watch) saw(s sighting, now time.Time) {
+	same := s.holder == w.last.holder && s.renewed.Equal(w.last.renewed) && s.lasts == w.last.lasts
+	if w.since.IsZero() || !same || now.Sub(w.looked) > w.gap {
+		w.last, w.since = s, now
+	}
+	w.looked = now
+}
+
+// blind takes in that a look failed. A scheduler that cannot reach the API
+// server either is not gone: the watch begins anew.
+func (w *watch) blind() { w.since = time.Time{} }
+
+// leaderless reports whether nobody has led for long enough.
+func (w *watch) leaderless(now time.Time) bool {
+	if w.since.IsZero() {
+		return false
+	}
+	enough := w.patience
+	if w.last.holder != "" {
+		enough = max(enough, w.last.lasts)
+	}
+	return now.Sub(w.since) >= enough
+}

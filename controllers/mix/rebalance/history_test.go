@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/split"
+)
+
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+const (
+	sp = capacity.Spot
+	od = capacity.OnDemand
+)
+
+// group has a Ready pod on slot i on the i-th type, by a mix whose slots 0 and 1
+// are on-demand and 2 to 4 spot.
+func group(on ...capacity.Type) clusterstate.Group {
+	m := split.New(70, 2)
+	g := clusterstate.Group{
+		Key: policy.GroupKey{Namespace: "shop", ID: "rs"}, Policy: &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on),
+		Workload: clusterstate.Workload{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web", Revision: "web-7d", UID: "web"},
+	}
+	for i, t := range on {
+		name := fmt.Sprintf("web-%d", i)
+		p := &clusterstate.Pod{Namespace: "shop", Name: name, UID: types.UID(name), Node: "node-" + name, Ready: true}
+		g.Seats = append(g.Seats, clusterstate.Seat{Pod: p, Seat: split.Seat{Wants: m.TypeOf(i), Pod: split.Pod{ID: name, Slot: i, On: t}}})
+	}
+	return g
+}
+
+func moveOf(uid types.UID, wrong int, ago time.Duration) board.Move {
+	return board.Move{UID: uid, Namespace: "shop", Name: string(uid), Started: noon.Add(-ago), Wrong: wrong}
+}
+
+// doubted is a move of which it is not known for so long whether the pod was evicted.
+func doubted(m board.Move, left time.Duration) board.Move {
+	m.DoubtUntil = noon.Add(left)
+	return m
+}
+
+// outcomes are how some moves ended.
+func outcomes(ended []ending) (list []outcome) {
+	for _, end := range ended {
+		list = append(list, end.outcome)
+	}
+	return list
+}
+
+var testLimits = limits{backoff: time.Minute, maxBackoff: 10 * time.Minute, timeout: 5 * time.Minute}
+
+func TestJudge(t *testing.T) {
+	change := func(g clusterstate.Group, of func(*clusterstate.Group)) clusterstate.Group {
+		of(&g)
+		return g
+	}
+	tests := map[string]struct {
+		move  board.Move
+		group clusterstate.Group
+		want  outcome
+	}{
+		"fewer are on the wrong side than before":         {moveOf("gone", 1, time.Minute), group(od, od, sp, sp, sp), succeeded},
+		"as many are on the wrong side as before":         {moveOf("gone", 1, time.Minute), group(od, od, sp, sp, od), failed},
+		"more are on the wrong side than before":          {moveOf("gone", 1, time.Minute), group(od, od, od, sp, od), failed},
+		"the pod is still there":                          {moveOf("web-4", 2, time.Minute), group(od, od, sp, sp, sp), moving},
+		"a replacement is not there yet":                  {moveOf("gone", 1, time.Minute), change(group(od, od, sp, sp), func(g *clusterstate.Group) { g.Replicas = 5 }), moving},
+		"the old pod, or one before it, still terminates": {moveOf("gone", 1, time.Hour), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Terminating = 2 }), succeeded},
+		"the owner ended":                                 {moveOf("gone", 1, time.Minute), change(group(od, od, sp, sp), func(g *clusterstate.Group) { g.Replicas, g.Ended = 5, true }), abandoned},
+		"it may not have been evicted, and lives":         {doubted(moveOf("web-4", 1, time.Minute), 0), group(od, od, sp, sp, sp), notEvicted},
+		"it may not have been evicted, and still lives":   {doubted(moveOf("web-4", 1, time.Minute), 1), group(od, od, sp, sp, sp), moving},
+		"it may not have been evicted, and is gone":       {doubted(moveOf("gone", 1, time.Minute), 0), group(od, od, sp, sp, sp), succeeded},
+		"the replacement is pending":                      {moveOf("gone", 1, time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Seats[4].Place = clusterstate.Pending }), moving},
+		"the replacement's node departs":                  {moveOf("gone", 1, time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Seats[4].Place = clusterstate.Departing }), moving},
+		"the replacement is not Ready, just in time":      {moveOf("gone", 1, 5*time.Minute-1), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Seats[4].Pod.Ready = false }), moving},
+		"the replacement is not Ready, past the time":     {moveOf("gone", 1, 5*time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Seats[4].Pod.Ready = false }), timedOut},
+		"it is complete past the time":                    {moveOf("gone", 1, time.Hour), group(od, od, sp, sp, sp), succeeded},
+		"a surplus pod of a surge does not keep it open":  {moveOf("gone", 1, time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Replicas = 4 }), succeeded},
+		"the workload was scaled to nothing in the midst": {moveOf("gone", 1, time.Minute), clusterstate.Group{Policy: &policy.Policy{Mix: split.New(70, 2)}}, succeeded},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tc.want, judge(tc.move, tc.group, len(tc.group.WrongSide()), tc.group.Replicas, noon, testLimits))
+		})
+	}
+}
+
+func TestObserveKeepsSinceWhenAWorkloadIsOutOfItsMix(t *testing.T) {
+	e, _ := observe(board.Entry{}, group(od, od, sp, sp, od), noon, testLimits)
+	assert.Equal(t, noon, e.WrongSince)
+	e, _ = observe(e, group(od, od, sp, sp, od), noon.Add(time.Minute), testLimits)
+	assert.Equal(t, noon, e.WrongSince, "not again and again")
+	rolling := group(od, od, sp, sp, od)
+	rolling.Rollout.Rolling = true
+	e, _ = observe(e, rolling, noon.Add(2*time.Minute), testLimits)
+	assert.Equal(t, noon.Add(2*time.Minute), e.RollingSince)
+	e, _ = observe(e, group(od, od, sp, sp, sp), noon.Add(3*time.Minute), testLimits)
+	assert.Zero(t, e.WrongSince)
+	assert.Zero(t, e.RollingSince)
+}
+
+func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
+	e := board.Entry{Moves: []board.Move{moveOf("a", 1, time.Minute)}}
+	wrong := group(od, od, sp, sp, od)
+	e, ended := observe(e, wrong, noon, testLimits)
+	assert.Equal(t, []outcome{failed}, outcomes(ended))
+	assert.Empty(t, e.Moves)
+	assert.Equal(t, int32(1), e.Failures)
+	assert.Equal(t, noon.Add(time.Minute), e.RetryAt)
+
+	e.Moves = []board.Move{moveOf("b", 1, 0)}
+	wrong.Seats[0].Pod.Ready = false
+	e, ended = observe(e, wrong, noon.Add(6*time.Minute), testLimits)
+	assert.Equal(t, []outcome{timedOut}, outcomes(ended))
+	assert.Equal(t, int32(2), e.Failures)
+	assert.Equal(t, noon.Add(8*time.Minute), e.RetryAt, "twice as long")
+
+	e.Moves = []board.Move{moveOf("c", 2, 0)}
+	e, ended = observe(e, group(od, od, sp, sp, od), noon.Add(9*time.Minute), testLimits)
+	assert.Equal(t, []outcome{succeeded}, outcomes(ended))
+	assert.Zero(t, e.Failures)
+	assert.Zero(t, e.RetryAt)
+}
+
+func TestObserveForgetsFailuresOnceTheMixIsThere(t *testing.T) {
+	old := board.Entry{Failures: 3, RetryAt: noon.Add(time.Hour)}
+	e, ended := observe(old, group(od, od, sp, sp, sp), noon, testLimits)
+	assert.Empty(t, ended)
+	assert.Zero(t, e.Failures)
+	assert.Zero(t, e.RetryAt)
+	old.Moves = []board.Move{moveOf("web-4", 1, time.Minute)}
+	e, _ = observe(old, group(od, od, sp, sp, sp), noon, testLimits)
+	assert.Equal(t, int32(3), e.Failures, "not while the move is under way")
+}
+
+func TestObserveJudgesSeveralMovesEachByItself(t *testing.T) {
+	// Three were wrong; two were evicted, and one of the two came back to the wrong type.
+	old := board.Entry{Moves: []board.Move{moveOf("a", 3, time.Minute), moveOf("b", 2, time.Minute)}}
+	g := group(od, od, od, sp, od)
+	require.Len(t, g.WrongSide(), 2)
+	e, ended := observe(old, g, noon, testLimits)
+	assert.Equal(t, []outcome{succeeded, failed}, outcomes(ended))
+	assert.Equal(t, int32(1), e.Failures)
+	assert.Len(t, old.Moves, 2, "the old entry stays as it is")
+
+	// One has no replacement yet, one has run out of time.
+	g.Replicas = 6
+	e, ended = observe(board.Entry{Moves: []board.Move{moveOf("a", 3, 10*time.Minute), moveOf("b", 2, time.Minute)}}, g, noon, testLimits)
+	assert.Equal(t, []outcome{timedOut}, outcomes(ended))
+	assert.Equal(t, []board.Move{moveOf("b", 2, time.Minute)}, e.Moves)
+}
+
+func TestObserveDropsHoldsThatAreOver(t *testing.T) {
+	old := board.Entry{Held: map[string]board.Hold{"a": {Until: noon}, "b": {Until: noon.Add(time.Second), Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom}}}}
+	e, _ := observe(old, group(od), noon, testLimits)
+	assert.Equal(t, map[string]board.Hold{"b": old.Held["b"]}, e.Held)
+	assert.Len(t, old.Held, 2)
+	e, _ = observe(e, group(od), noon.Add(time.Minute), testLimits)
+	assert.Nil(t, e.Held)
+}
+
+// An operator of a kind that nobody knows replaces pods late: its group shrinks with each of them.
+func TestAWorkloadWhoseOwnerTellsNoReplicasKeepsHowManyItHad(t *testing.T) {
+	five := group(od, od, sp, sp, od)
+	old := board.Entry{Moves: []board.Move{moveOf("gone", 1, time.Minute)}, Had: 6}
+	e, ended := observe(old, five, noon, testLimits)
+	assert.Empty(t, ended, "one of six is missing")
+	assert.Equal(t, 6, e.Had)
+
+	e, ended = observe(e, five, noon.Add(time.Hour), testLimits)
+	assert.Equal(t, []ending{{old.Moves[0], timedOut, 5, 6}}, ended)
+	assert.Equal(t, 6, e.Had, "it is remembered however late the replacement is")
+	e, _ = observe(e, five, noon.Add(24*time.Hour), testLimits)
+	assert.Equal(t, 6, e.Had)
+
+	six := group(od, od, sp, sp, od, sp)
+	six.Seats[5].Pod.Ready = false
+	e, _ = observe(e, six, noon.Add(24*time.Hour), testLimits)
+	assert.Equal(t, 6, e.Had, "it is back, and not Ready")
+	six.Seats[5].Pod.Ready = true
+	e, _ = observe(e, six, noon.Add(24*time.Hour), testLimits)
+	assert.Zero(t, e.Had)
+}
+
+func TestAMoveOfAnOwnerThatEndedIsNoFailure(t *testing.T) {
+	g := group(od, od, sp)
+	g.Ended = true
+	old := board.Entry{Moves: []board.Move{moveOf("a", 1, time.Minute), moveOf("b", 1, time.Hour)}, Had: 9}
+	e, ended := observe(old, g, noon, testLimits)
+	assert.Equal(t, []outcome{abandoned, abandoned}, outcomes(ended))
+	assert.Zero(t, e.Failures)
+	assert.Zero(t, e.Had)
+	assert.Empty(t, e.Moves)
+}
+
+func TestEventsTellOfAFailedMoveWhatIsTrue(t *testing.T) {
+	for want, end := range map[string]ending{
+		"Pod web-4 was evicted, and 5m0s later 9 of 10 replicas are Ready. ":                                          {moveOf("web-4", 1, time.Hour), timedOut, 9, 10},
+		"Pod web-4 was evicted, all replicas are Ready again, and as many as before run on the wrong capacity type. ": {moveOf("web-4", 1, time.Minute), failed, 10, 10},
+		"A placeholder was created, and did not come to hold the room for a move. ":                                   {outcome: notProvisioned},
+	} {
+		p := testPass(t)
+		p.ended(t.Context(), &board.Entry{Group: group(od), Failures: 1, RetryAt: noon.Add(time.Minute)}, end)
+		assert.Equal(t, "Warning MoveFailed "+want+"Failed moves in a row: 1; the next is tried at 2026-06-01T12:01:00Z", <-p.Recorder.(*record.FakeRecorder).Events)
+	}
+	for _, o := range []outcome{succeeded, abandoned, notEvicted} {
+		p := testPass(t)
+		p.ended(t.Context(), &board.Entry{Group: group(od)}, ending{outcome: o})
+		assert.Empty(t, p.Recorder.(*record.FakeRecorder).Events, "%s is no failure", o)
+	}
+}
+
+func TestObserveLosesNoMove(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var old board.Entry
+		for i := range rapid.IntRange(0, 4).Draw(t, "moves") {
+			old.Moves = append(old.Moves, moveOf(types.UID(fmt.Sprintf("web-%d", rapid.IntRange(0, 9).Draw(t, "uid"))), i+1, time.Duration(rapid.IntRange(0, 10).Draw(t, "minutes"))*time.Minute))
+		}
+		old.Failures = rapid.Int32Range(0, 40).Draw(t, "failures")
+		g := group(rapid.SliceOfN(rapid.SampledFrom([]capacity.Type{sp, od, capacity.Unknown}), 0, 6).Draw(t, "on")...)
+		g.Terminating = rapid.IntRange(0, 1).Draw(t, "terminating")
+		e, ended := observe(old, g, noon, testLimits)
+		require.Len(t, old.Moves, len(e.Moves)+len(ended))
+		require.LessOrEqual(t, e.RetryAt.Sub(noon), testLimits.maxBackoff)
+		require.Equal(t, len(g.WrongSide()) > 0, !e.WrongSince.IsZero())
+	})
+}

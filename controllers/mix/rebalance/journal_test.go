@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+// kept is the ConfigMap of a fake API server, and what it answers instead if that is not nil.
+type kept struct {
+	object  *corev1.ConfigMap
+	version int
+	refuse  error
+}
+
+// keepJournal has a fake API server keep one ConfigMap.
+func keepJournal(c *fake.Clientset) *kept {
+	k := &kept{}
+	c.AddReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		switch {
+		case k.refuse != nil:
+			return true, nil, k.refuse
+		case k.object == nil:
+			return true, nil, apierrors.NewNotFound(corev1.Resource("configmaps"), "moves")
+		}
+		return true, k.object.DeepCopy(), nil
+	})
+	c.AddReactor("patch", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if k.refuse != nil {
+			return true, nil, k.refuse
+		}
+		var o corev1.ConfigMap
+		if err := json.Unmarshal(a.(clienttesting.PatchAction).GetPatch(), &o); err != nil {
+			return true, nil, err
+		}
+		if o.ResourceVersion != "" && (k.object == nil || o.ResourceVersion != k.object.ResourceVersion) {
+			return true, nil, apierrors.NewConflict(corev1.Resource("configmaps"), "moves", nil)
+		}
+		k.version++
+		o.ResourceVersion = fmt.Sprint(k.version)
+		k.object = &o
+		return true, o.DeepCopy(), nil
+	})
+	return k
+}
+
+// journaled is strayPass with a journal.
+func journaled(t *testing.T, pods int) (*pass, *server, *kept) {
+	t.Helper()
+	p, s := strayPass(t, pods)
+	k := keepJournal(p.Client.(*fake.Clientset))
+	p.Journal = types.NamespacedName{Namespace: "berth-system", Name: "moves"}
+	p.Defaults.Stabilization = 0
+	return p, s, k
+}
+
+// successor is a new leader of the same cluster.
+func successor(t *testing.T, of *pass) *pass {
+	t.Helper()
+	o := of.Options
+	o.Board = board.New()
+	c, err := New(o)
+	require.NoError(t, err)
+	c.take, c.storm = of.take, of.storm
+	o.Fleet.Changed = c.Changed
+	return passAt(c, of.Clock.Now())
+}
+
+// byAnnotation takes the CapacityMix away: the pods have their mix by annotations, and no status keeps anything.
+func byAnnotation(p *pass, s *server) {
+	p.Fleet.Mixes.Delete("shop", "web")
+	for name, pod := range s.pods {
+		pod = pod.DeepCopy()
+		pod.Annotations[v1alpha1.SpotPercentAnnotation] = "100"
+		s.pods[name] = pod
+		p.Fleet.SetPod(pod)
+	}
+}
+
+// S2, L2: the replacement of the evicted pod does not come, and leader follows leader.
+func TestLeadersThatFollowEachOtherEvictOnePod(t *testing.T) {
+	p, s, _ := journaled(t, 4)
+	byAnnotation(p, s)
+	for range 6 {
+		p.lookAt(t, "shop")
+		for _, name := range s.evicted {
+			delete(s.pods, name)
+			p.Fleet.DeletePod(types.NamespacedName{Namespace: "shop", Name: name}, "")
+		}
+		p.Clock.(*clocktesting.FakeClock).Step(3 * time.Minute)
+		p = successor(t, p)
+	}
+	p.lookAt(t, "shop")
+	assert.Len(t, s.evicted, 1)
+	e, _ := p.Board.Get(strayKey)
+	assert.Equal(t, 4, e.Had)
+	assert.Equal(t, int32(1), e.Failures, "it timed out once")
+	assert.Equal(t, rebalance.ReasonReplicasMissing, e.Verdict.Reason)
+}
+
+func TestANewLeaderCountsTheMovesOfTheLastOne(t *testing.T) {
+	p, s, _ := journaled(t, 4)
+	byAnnotation(p, s)
+	p.lookAt(t, "shop")
+	require.Len(t, s.evicted, 1)
+	next := successor(t, p)
+	next.ClusterMaxConcurrent = 1
+	next.Changed(strayKey)
+	next.Look(t.Context())
+	e, _ := next.Board.Get(strayKey)
+	require.Len(t, e.Moves, 1)
+	assert.Equal(t, types.UID("shop-"+s.evicted[0]+"-0"), e.Moves[0].UID)
+	inFlight, _ := next.Board.Share("other")
+	assert.Equal(t, 1, inFlight)
+	assert.False(t, e.Restored)
+}
+
+func TestNothingIsEvictedThatIsNotRecorded(t *testing.T) {
+	for name, refuse := range map[string]error{
+		"the right is missing":           apierrors.NewForbidden(corev1.Resource("configmaps"), "moves", nil),
+		"the API server does not answer": apierrors.NewTimeoutError("slow", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, s, k := journaled(t, 4)
+			p.Grace = 0
+			k.refuse = refuse
+			p.lookAt(t, "shop")
+			assert.Empty(t, s.evicted)
+			assert.Equal(t, ReasonUnrecorded, p.reasonOf(t, ""))
+			e, _ := p.Board.Get(strayKey)
+			for _, h := range e.Held {
+				assert.Contains(t, h.Verdict.Message, "journal of moves")
+			}
+			k.refuse = nil
+			p.Clock.(*clocktesting.FakeClock).Step(holdRefused)
+			p.lookAt(t, "shop")
+			assert.NotEmpty(t, s.evicted)
+		})
+	}
+}
+
+// A leader that another one has followed, and that does not know it.
+func TestALeaderThatWasFollowedEvictsNothing(t *testing.T) {
+	p, s, k := journaled(t, 4)
+	p.lookAt(t, "shop") // it has written
+	require.NotEmpty(t, s.evicted)
+	n := len(s.evicted)
+	next := successor(t, p)
+	next.Look(t.Context())
+	k.version++
+	k.object.ResourceVersion, k.object.Data[writerKey] = fmt.Sprint(k.version), next.journal.writer
+
+	for i := range 3 {
+		pod := podOf("shop", sceneOwner{"clone.example/v1", "CloneSet", "late"}, i, 0)
+		pod.Spec.NodeName = "on-demand"
+		s.pods[pod.Name] = pod
+		p.Fleet.SetPod(pod)
+	}
+	for range 3 {
+		p.lookAt(t, "shop")
+		p.Clock.(*clocktesting.FakeClock).Step(holdRefused)
+	}
+	assert.Len(t, s.evicted, n)
+}
+
+func TestAJournalThatWasDeletedIsWrittenAgain(t *testing.T) {
+	p, s, k := journaled(t, 2)
+	p.lookAt(t, "shop")
+	require.NotEmpty(t, s.evicted)
+	k.object = nil
+	e, _ := p.Board.Get(strayKey)
+	e.Failures++
+	p.Board.Put(e)
+	p.journal.note(&e, p.now)
+	for range 3 {
+		p.Look(t.Context())
+	}
+	require.NotNil(t, k.object)
+	assert.Contains(t, k.object.Data[journalKey], `"failures":1`)
+}
+
+func TestTheRecordOfAWorkloadThatIsGoneIsForgotten(t *testing.T) {
+	p, _, k := journaled(t, 1)
+	p.lookAt(t, "shop")
+	p.Fleet.DeletePod(types.NamespacedName{Namespace: "shop", Name: "web-0"}, "")
+	p.Clock.(*clocktesting.FakeClock).Step(forgetAfter / 2)
+	p.lookAt(t, "shop")
+	p.lookAt(t, "shop")
+	assert.Contains(t, k.object.Data[journalKey], strayKey.ID, "its pods may come back")
+	p.Clock.(*clocktesting.FakeClock).Step(forgetAfter)
+	p.journal.dirty = true
+	p.Look(t.Context())
+	assert.NotContains(t, k.object.Data[journalKey], strayKey.ID)
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"berth.dev/berth/controllers/mix/board"
+)
+
+// Results of evictions.
+const (
+	resultEvicted     = "evicted"
+	resultBudget      = "disruption-budget"
+	resultOverlapping = "overlapping-disruption-budgets"
+	resultChanged     = "pod-changed"
+	resultError       = "error"
+)
+
+// Results of placeholders.
+const (
+	holderCreated = "created"
+	holderRefused = "refused"
+	holderUsed    = "used"
+	holderDropped = "dropped"
+	holderExpired = "expired"
+)
+
+// Metrics of the controller. No label names a pod or a node.
+var (
+	evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_mix_evictions_total",
+		Help: "Evictions asked of the API server, by mix (empty: the mix is not from a CapacityMix) and result.",
+	}, []string{"namespace", "mix", "result"})
+	moves = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_mix_moves_total",
+		Help: "Moves that are over, by outcome: succeeded, failed (all replicas are Ready again, and as many as before are on the wrong type), timed-out (not all replicas became Ready), abandoned (the owner ended), not-evicted (the API server did not carry the eviction out) or not-provisioned (nothing was evicted, since no placeholder came to hold the room).",
+	}, []string{"outcome"})
+	placeholders = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_mix_placeholders_total",
+		Help: "Placeholder pods that were created, refused by the API server, used (their replica was evicted), dropped (not needed any more), or expired (lost, or too late).",
+	}, []string{"result"})
+	storms = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_mix_spot_storms_total",
+		Help: "Times that so many spot nodes went away at once that all moves were stopped.",
+	})
+	lookSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "berth_mix_reconcile_duration_seconds",
+		Help:    "Time to look at the workloads that changed (scope partial) or at every one (scope all), moves included.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+	}, []string{"scope"})
+	replaySeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "berth_mix_simulation_duration_seconds",
+		Help:    "Time to find out by the scheduler's filters whether a replacement has room.",
+		Buckets: prometheus.ExponentialBuckets(0.01, 2, 12),
+	})
+)
+
+func init() {
+	metrics.Registry.MustRegister(evictions, moves, placeholders, storms, lookSeconds, replaySeconds)
+	for _, o := range []outcome{succeeded, failed, timedOut, abandoned, notEvicted, notProvisioned} {
+		moves.WithLabelValues(string(o))
+	}
+	for _, r := range []string{holderCreated, holderRefused, holderUsed, holderDropped, holderExpired} {
+		placeholders.WithLabelValues(r)
+	}
+}
+
+func (p *pass) count(e *board.Entry, result string) {
+	evictions.WithLabelValues(e.Group.Key.Namespace, e.Mix, result).Inc()
+}

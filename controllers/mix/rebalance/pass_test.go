@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/simulation"
+)
+
+// testPass looks at a fleet with a spot and an on-demand node. It cannot prove
+// room, so it evicts nothing.
+func testPass(t *testing.T, objects ...client.Object) *pass {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	require.NoError(t, policyv1.AddToScheme(scheme))
+	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
+	require.NoError(t, err)
+	mixes := policy.NewStore()
+	for _, o := range objects {
+		if cm, ok := o.(*v1alpha1.CapacityMix); ok {
+			_ = mixes.Set(cm)
+		}
+	}
+	f := clusterstate.New(clusterstate.Options{Classifier: classifier, Prefixes: []string{policy.PrefixBerth}, Mixes: mixes})
+	for _, typ := range []capacity.Type{sp, od} {
+		f.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: typ.String(), Labels: map[string]string{"karpenter.sh/capacity-type": typ.String()}}})
+	}
+	c, err := New(Options{
+		Fleet: f, Board: board.New(), Clock: clocktesting.NewFakeClock(noon), Recorder: record.NewFakeRecorder(100),
+		Reader:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		Profile: &simulation.Profile{SchedulerNames: []string{"berth-scheduler"}}, Decided: func(board.Decision) {},
+		Tuning: Tuning{
+			Defaults:             rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1, Stabilization: time.Minute},
+			ClusterMaxConcurrent: 5, Backoff: time.Minute, MaxBackoff: 10 * time.Minute, MoveTimeout: 5 * time.Minute,
+		},
+		Resync: time.Hour,
+	})
+	require.NoError(t, err)
+	return passAt(c, noon)
+}
+
+func passAt(c *Controller, now time.Time) *pass {
+	c.Clock.(*clocktesting.FakeClock).SetTime(now)
+	return &pass{Controller: c, now: now, cluster: c.clusterNow(now)}
+}
+
+// lookAt looks at all groups of a namespace.
+func (p *pass) lookAt(t *testing.T, namespace string) {
+	t.Helper()
+	p.Changed(policy.GroupKey{Namespace: namespace})
+	p.Look(t.Context())
+}
+
+func capacityMix(change ...func(*v1alpha1.CapacityMix)) *v1alpha1.CapacityMix {
+	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: v1alpha1.CapacityMixSpec{SpotPercent: 100}}
+	for _, c := range change {
+		c(cm)
+	}
+	return cm
+}
+
+func setOfOne() *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "db", Generation: 1}, Status: appsv1.StatefulSetStatus{ObservedGeneration: 1}}
+}
+
+func podOfSet(uid types.UID, node string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: uid, OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "db", Controller: new(true)},
+	}}}
+	p.Spec.NodeName, p.Spec.SchedulerName = node, "berth-scheduler"
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return p
+}
+
+var keyOfSet = policy.GroupKey{Namespace: "shop", ID: "db"}
+
+func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
+	p := testPass(t, capacityMix())
+	p.Fleet.SetOwner(setOfOne())
+	p.Fleet.SetPod(podOfSet("old", "on-demand"))
+	p.lookAt(t, "shop")
+	e, known := p.Board.Get(keyOfSet)
+	require.True(t, known)
+	assert.Equal(t, rebalance.ReasonStabilizing, e.Verdict.Reason)
+	e.Moves = []board.Move{{UID: "old", Namespace: "shop", Name: "db-0", Started: noon, Wrong: 1}}
+	p.Board.Put(e)
+
+	p.Fleet.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
+	p = passAt(p.Controller, noon.Add(time.Minute))
+	p.lookAt(t, "shop")
+	e, known = p.Board.Get(keyOfSet)
+	require.True(t, known, "the replacement is about to come")
+	assert.Len(t, e.Moves, 1)
+	assert.Empty(t, e.Group.Seats)
+	assert.Equal(t, noon.Add(rebalance.SlowAfter), p.due.at[keyOfSet])
+	cluster, _ := p.Board.Share("shop")
+	assert.Equal(t, 1, cluster)
+
+	p.Fleet.SetPod(podOfSet("new", "on-demand")) // on the wrong type again
+	p = passAt(p.Controller, noon.Add(2*time.Minute))
+	p.lookAt(t, "shop")
+	e, _ = p.Board.Get(keyOfSet)
+	assert.Empty(t, e.Moves)
+	assert.Equal(t, int32(1), e.Failures)
+	assert.Equal(t, rebalance.ReasonBackingOff, e.Verdict.Reason, "and not moved again at once")
+}
+
+func TestAGroupThatDoesNotComeBackIsForgotten(t *testing.T) {
+	for name, vanish := range map[string]func(*pass) *pass{
+		"its controller is deleted": func(p *pass) *pass { p.Fleet.DeleteOwner(setOfOne().GetUID()); return p },
+		"it is scaled to nothing": func(p *pass) *pass {
+			s := setOfOne()
+			s.Spec.Replicas = new(int32(0))
+			p.Fleet.SetOwner(s)
+			return p
+		},
+		"no replacement has come in time": func(p *pass) *pass { return passAt(p.Controller, noon.Add(5*time.Minute)) },
+		"nothing was on the move": func(p *pass) *pass {
+			e, _ := p.Board.Get(keyOfSet)
+			e.Moves = nil
+			p.Board.Put(e)
+			return p
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := testPass(t, capacityMix())
+			p.Fleet.SetOwner(setOfOne())
+			p.Fleet.SetPod(podOfSet("old", "on-demand"))
+			p.lookAt(t, "shop")
+			e, _ := p.Board.Get(keyOfSet)
+			e.Moves = []board.Move{{UID: "old", Started: noon}}
+			p.Board.Put(e)
+			p.Fleet.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
+			p = vanish(p)
+			p.lookAt(t, "shop")
+			assert.Empty(t, p.Board.All())
+		})
+	}
+}
+
+func TestAWindowThatCannotBeReadIsAVerdict(t *testing.T) {
+	p := testPass(t, capacityMix(func(cm *v1alpha1.CapacityMix) {
+		cm.Spec.Rebalance = &v1alpha1.RebalanceSpec{Windows: []v1alpha1.RebalanceWindow{{Schedule: "99 * * * *", DurationSeconds: 60}}}
+	}))
+	p.Fleet.SetPod(podOfSet("a", "on-demand"))
+	p.lookAt(t, "shop")
+	e, _ := p.Board.Get(keyOfSet)
+	assert.Equal(t, ReasonInvalidWindow, e.Verdict.Reason)
+	assert.Contains(t, e.Verdict.Message, "windows[0].schedule")
+
+	p.Fleet.SetPod(podOfSet("a", "spot"))
+	p.lookAt(t, "shop")
+	e, _ = p.Board.Get(keyOfSet)
+	assert.Equal(t, rebalance.ReasonOnTarget, e.Verdict.Reason, "nothing is blocked where nothing has to move")
+}
+
+func TestRemembered(t *testing.T) {
+	since, retry := metav1.NewTime(noon.Add(-time.Hour)), metav1.NewTime(noon.Add(time.Minute))
+	cm := capacityMix(func(cm *v1alpha1.CapacityMix) {
+		cm.Status.Workloads = []v1alpha1.WorkloadMix{
+			{Kind: "Deployment", Name: "web", Revision: "web-old"},
+			{Kind: "Deployment", Name: "web", Revision: "web-7d", MixNotSatisfiedSince: &since, RetryTime: &retry, FailedMoves: 3},
+			{Kind: "StatefulSet", Name: "web", Revision: "web-7d", FailedMoves: 9},
+		}
+	})
+	w := group().Workload
+	of := func(cm *v1alpha1.CapacityMix) board.Entry { return fromStatus(w, cm, noon, 10*time.Minute) }
+	assert.Equal(t, board.Entry{WrongSince: since.Time, RetryAt: retry.Time, Failures: 3}, of(cm))
+	w.Revision = "web-old"
+	assert.Equal(t, board.Entry{}, of(cm))
+	w.Name = "other"
+	assert.Equal(t, board.Entry{}, of(cm))
+	assert.Equal(t, board.Entry{}, of(nil))
+}
+
+// D17: a leader whose clock is wrong wrote it, or somebody forged it.
+func TestTimesOfAStatusHoldNothingForLongerThanABackOff(t *testing.T) {
+	future := metav1.NewTime(noon.Add(48 * time.Hour))
+	for _, forged := range []int32{-1, 1 << 30} {
+		cm := capacityMix(func(cm *v1alpha1.CapacityMix) {
+			cm.Status.Workloads = []v1alpha1.WorkloadMix{{Kind: "Deployment", Name: "web", Revision: "web-7d", MixNotSatisfiedSince: &future, RetryTime: &future, FailedMoves: forged}}
+		})
+		e := fromStatus(group().Workload, cm, noon, 10*time.Minute)
+		assert.Equal(t, noon, e.WrongSince)
+		assert.Equal(t, noon.Add(10*time.Minute), e.RetryAt)
+		assert.LessOrEqual(t, e.Failures, int32(1000))
+		assert.GreaterOrEqual(t, e.Failures, int32(0))
+	}
+}
+
+func TestANewLeaderGoesOnFromTheStatus(t *testing.T) {
+	retry := metav1.NewTime(noon.Add(3 * time.Minute))
+	since := metav1.NewTime(noon.Add(-time.Hour))
+	p := testPass(t, capacityMix(func(cm *v1alpha1.CapacityMix) {
+		cm.Status.Workloads = []v1alpha1.WorkloadMix{{Kind: "StatefulSet", Name: "db", MixNotSatisfiedSince: &since, RetryTime: &retry, FailedMoves: 2}}
+	}))
+	p.Fleet.SetPod(podOfSet("a", "on-demand"))
+	p.lookAt(t, "shop")
+	e, _ := p.Board.Get(keyOfSet)
+	assert.Equal(t, rebalance.ReasonBackingOff, e.Verdict.Reason)
+	assert.True(t, since.Time.Equal(e.WrongSince))
+	assert.True(t, retry.Time.Equal(p.due.at[keyOfSet]), "looked at again when it may be tried")
+}
+
+func TestSettings(t *testing.T) {
+	p := testPass(t)
+	p.Defaults = rebalance.Settings{Mode: rebalance.Report, MaxConcurrent: 3, Stabilization: time.Minute}
+	merge := func(r *v1alpha1.RebalanceSpec) rebalance.Settings {
+		s, err := p.Defaults.For(capacityMix(func(cm *v1alpha1.CapacityMix) { cm.Spec.Rebalance = r }))
+		require.NoError(t, err)
+		return s
+	}
+	assert.Equal(t, p.Defaults, merge(nil))
+	s, err := p.Defaults.For(nil)
+	require.NoError(t, err)
+	assert.Equal(t, p.Defaults, s)
+	same := func(want, got rebalance.Settings) {
+		t.Helper()
+		open, _ := got.Windows.Open(noon)
+		assert.True(t, open, "absent windows mean any time")
+		want.Windows, got.Windows = rebalance.Windows{}, rebalance.Windows{}
+		assert.Equal(t, want, got)
+	}
+	same(p.Defaults, merge(&v1alpha1.RebalanceSpec{}))
+	same(rebalance.Settings{Mode: rebalance.Off, MaxConcurrent: 3, Stabilization: time.Minute}, merge(&v1alpha1.RebalanceSpec{Mode: v1alpha1.RebalanceModeOff}))
+	same(rebalance.Settings{Mode: rebalance.Report, MaxConcurrent: 7}, merge(&v1alpha1.RebalanceSpec{MaxConcurrent: new(int32(7)), StabilizationSeconds: new(int32(0))}))
+
+	s = merge(&v1alpha1.RebalanceSpec{Windows: []v1alpha1.RebalanceWindow{{Schedule: "0 14 * * *", DurationSeconds: 3600, TimeZone: "Europe/Berlin"}}})
+	open, until := s.Windows.Open(noon) // 14:00 in Berlin
+	assert.True(t, open)
+	assert.Equal(t, noon.Add(time.Hour), until)
+	_, err = p.Defaults.For(capacityMix(func(cm *v1alpha1.CapacityMix) {
+		cm.Spec.Rebalance = &v1alpha1.RebalanceSpec{Windows: []v1alpha1.RebalanceWindow{{Schedule: "0 3 * * *", DurationSeconds: 60}, {Schedule: "0 3 30 2 *", DurationSeconds: 60}}}
+	}))
+	require.ErrorContains(t, err, "windows[1].schedule")
+}
+
+func TestRefusal(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	tests := map[string]struct {
+		err  error
+		want rebalance.Reason
+		hold time.Duration
+	}{
+		"a budget allows no disruption":  {apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0), rebalance.ReasonPDB, holdRefused},
+		"two budgets select the pod":     {apierrors.NewInternalError(errors.New("this pod has more than one PodDisruptionBudget")), rebalance.ReasonOverlappingPDBs, holdRefused},
+		"the pod is gone":                {apierrors.NewNotFound(pods, "web-0"), ReasonChanged, debounce},
+		"the pod is another one by now":  {apierrors.NewConflict(pods, "web-0", errors.New("UID")), ReasonChanged, debounce},
+		"the controller may not evict":   {apierrors.NewForbidden(pods, "web-0", errors.New("no")), ReasonRefused, holdRefused},
+		"the API server cannot be found": {errors.New("connection refused"), ReasonRefused, holdRefused},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := testPass(t)
+			v := rebalance.Verdict{Reason: rebalance.ReasonMove, Target: sp, Pod: &clusterstate.Pod{Name: "web-0", UID: "uid"}}
+			h := p.refusal(&board.Entry{}, v, tc.err)
+			require.NotNil(t, h)
+			assert.Equal(t, tc.want, h.Verdict.Reason)
+			assert.Contains(t, h.Verdict.Message, "web-0")
+			assert.Equal(t, noon.Add(tc.hold), h.Until)
+			assert.Equal(t, h.Until, h.Verdict.RetryAt)
+			assert.Equal(t, v.Pod, h.Verdict.Pod)
+		})
+	}
+	assert.Nil(t, testPass(t).refusal(&board.Entry{}, rebalance.Verdict{}, nil))
+}
+
+func TestUnchanged(t *testing.T) {
+	v := rebalance.Verdict{Pod: &clusterstate.Pod{UID: "old", Node: "spot"}}
+	assert.True(t, unchanged(podOfSet("old", "spot"), v))
+	assert.False(t, unchanged(podOfSet("new", "spot"), v))
+	assert.False(t, unchanged(podOfSet("old", "on-demand"), v))
+	terminating := podOfSet("old", "spot")
+	terminating.DeletionTimestamp = &metav1.Time{Time: noon}
+	assert.False(t, unchanged(terminating, v))
+}
+
+func TestInputCountsWhatIsOnTheMove(t *testing.T) {
+	p := testPass(t)
+	put := func(id, mixName string, moves int) board.Entry {
+		e := board.Entry{Mix: mixName, Moves: make([]board.Move, moves)}
+		e.Group = group(od)
+		e.Group.Key.ID = id
+		p.Board.Put(e)
+		return e
+	}
+	a, b := put("a", "web", 2), put("b", "", 1)
+	put("c", "web", 1)
+	a.Held = map[string]board.Hold{"uid": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom}}}
+	in := p.input(&a, &place{})
+	assert.Equal(t, []int{3, 4}, []int{in.History.InFlight, in.Cluster.InFlight})
+	assert.Equal(t, rebalance.ReasonNoRoom, in.Skip["uid"].Reason)
+	in = p.input(&b, &place{})
+	assert.Equal(t, []int{1, 4}, []int{in.History.InFlight, in.Cluster.InFlight}, "a workload without a CapacityMix counts for itself")
+}
+
+func TestEventsTellOnceWhatBlocks(t *testing.T) {
+	p := testPass(t)
+	events := p.Recorder.(*record.FakeRecorder).Events
+	e := &board.Entry{Group: group(od)}
+	say := func(r rebalance.Reason) { e.Verdict = rebalance.Verdict{Reason: r, Message: "why"}; p.report(e) }
+	say(rebalance.ReasonNoRoom)
+	say(rebalance.ReasonNoRoom)
+	say(rebalance.ReasonMixBudget)
+	say(rebalance.ReasonNoRoom)
+	require.Len(t, events, 1)
+	assert.Equal(t, "Normal MoveBlocked NoRoom: why", <-events)
+	say(rebalance.ReasonFloor)
+	assert.Equal(t, "Normal MoveBlocked OnDemandFloor: why", <-events)
+	say(rebalance.ReasonOnTarget)
+	say(rebalance.ReasonFloor)
+	assert.Len(t, events, 1, "it is news again once it was over")
+}
+
+func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
+	p := testPass(t, capacityMix(func(cm *v1alpha1.CapacityMix) { cm.Namespace = "has-a-mix" }))
+	p.Fleet.SetPod(podOfSet("a", "spot"))
+	gone := group(od)
+	gone.Key.Namespace = "had-pods"
+	p.Board.Put(board.Entry{Group: gone})
+	take := func() (list []string, all bool) {
+		a := p.takeAgenda(t.Context(), noon)
+		return slices.Sorted(maps.Keys(a.namespaces)), a.everything
+	}
+	p.Changed(policy.GroupKey{Namespace: "other", ID: "web"})
+	list, all := take()
+	assert.Equal(t, []string{"other"}, list)
+	assert.False(t, all)
+	p.Changed(everything)
+	list, all = take()
+	assert.Equal(t, []string{"had-pods", "has-a-mix", "shop"}, list)
+	assert.True(t, all)
+	p.Namespaces = []string{"shop"}
+	p.Changed(everything)
+	list, _ = take()
+	assert.Equal(t, []string{"shop"}, list)
+}
+
+func TestATimetableKeepsTheLatestTimeOfEach(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, model, now := newTimetable(), map[policy.GroupKey]time.Time{}, noon
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			key := policy.GroupKey{ID: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "key")}
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				table.set(key, time.Time{})
+				delete(model, key)
+			case 1:
+				now = now.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "seconds")) * time.Second)
+				var due []policy.GroupKey
+				for key, at := range model {
+					if !now.Before(at) {
+						due = append(due, key)
+						delete(model, key)
+					}
+				}
+				require.ElementsMatch(t, due, table.take(now))
+			default:
+				at := now.Add(time.Duration(rapid.IntRange(-1, 5).Draw(t, "wait")) * time.Second)
+				table.set(key, at)
+				model[key] = at
+			}
+			next, ok := table.next()
+			require.Equal(t, len(model) > 0, ok)
+			for _, at := range model {
+				require.False(t, at.Before(next))
+			}
+		}
+	})
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/placeholder"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+// holderFor is a placeholder as the watch shows it.
+func holderFor(replica types.UID, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: placeholder.Name(replica), UID: "holder-of-" + replica, CreationTimestamp: metav1.NewTime(noon.Add(-time.Minute)),
+		Labels: map[string]string{v1alpha1.PlaceholderLabel: string(replica)}, Annotations: map[string]string{v1alpha1.CapacityTypeAnnotation: "spot"},
+	}}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func runs(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "spot", corev1.PodRunning }
+
+// shown are the records of placeholders.
+func shown(t *testing.T, pods ...*corev1.Pod) []*clusterstate.Pod {
+	t.Helper()
+	p := testPass(t)
+	for _, o := range pods {
+		p.Fleet.SetPod(o)
+	}
+	return p.placeholdersIn("shop")
+}
+
+func TestPlaceholdersAreFollowedAndThoseOfAnEarlierLeaderTakenOver(t *testing.T) {
+	known := board.Placeholder{
+		UID: "holder-of-web-2", Namespace: "shop", Name: placeholder.Name("web-2"), Replica: "web-2", ReplicaName: "web-2",
+		Holder: rebalance.Holder{Target: sp, Created: noon.Add(-unseen)},
+	}
+	changed := func(change func(*board.Placeholder)) board.Placeholder {
+		h := known
+		change(&h)
+		return h
+	}
+	found := changed(func(h *board.Placeholder) { h.Seen, h.Created = true, noon.Add(-time.Minute) })
+	tests := map[string]struct {
+		known *board.Placeholder
+		moves []board.Move
+		there []*corev1.Pod
+		want  []board.Placeholder
+	}{
+		"none": {},
+		"it is pending": {
+			known: &known, there: []*corev1.Pod{holderFor("web-2")},
+			want: []board.Placeholder{changed(func(h *board.Placeholder) { h.Seen = true })},
+		},
+		"it runs": {
+			known: &known, there: []*corev1.Pod{holderFor("web-2", runs)},
+			want: []board.Placeholder{changed(func(h *board.Placeholder) { h.Seen, h.Running = true, true })},
+		},
+		"it failed": {
+			known: &known, there: []*corev1.Pod{holderFor("web-2", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })},
+			want: []board.Placeholder{changed(func(h *board.Placeholder) { h.Seen, h.Lost = true, true })},
+		},
+		"it is about to go": {
+			known: &known, there: []*corev1.Pod{holderFor("web-2", runs, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })},
+			want: []board.Placeholder{changed(func(h *board.Placeholder) { h.Seen, h.Running, h.Lost = true, true, true })},
+		},
+		"it was seen, and is gone": {
+			known: new(changed(func(h *board.Placeholder) { h.Seen, h.Created = true, noon })),
+			want:  []board.Placeholder{changed(func(h *board.Placeholder) { h.Seen, h.Lost, h.Created = true, true, noon })},
+		},
+		"the watch has not shown it yet": {
+			known: new(changed(func(h *board.Placeholder) { h.Created = noon.Add(-unseen + 1) })),
+			want:  []board.Placeholder{changed(func(h *board.Placeholder) { h.Created = noon.Add(-unseen + 1) })},
+		},
+		"the watch never showed it": {known: &known, want: []board.Placeholder{changed(func(h *board.Placeholder) { h.Lost = true })}},
+		"an earlier leader's":       {there: []*corev1.Pod{holderFor("web-2")}, want: []board.Placeholder{found}},
+		"an earlier leader's runs": {
+			there: []*corev1.Pod{holderFor("web-2", runs)},
+			want:  []board.Placeholder{func() board.Placeholder { h := found; h.Running = true; return h }()},
+		},
+		"an earlier leader's goes": {there: []*corev1.Pod{holderFor("web-2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })}},
+		"another workload's":       {there: []*corev1.Pod{holderFor("db-0")}},
+		"that of a replica which was evicted": {
+			moves: []board.Move{moveOf("web-2", 1, time.Second)}, there: []*corev1.Pod{holderFor("web-2")},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := board.Entry{Group: group(od, od, od, sp, sp), Moves: tc.moves}
+			if tc.known != nil {
+				e.Placeholders = []board.Placeholder{*tc.known}
+			}
+			got := adopt(&e, shown(t, tc.there...), noon)
+			for i := range got {
+				got[i].Created = got[i].Created.UTC()
+			}
+			assert.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestAPodThatOnlyHasTheLabelIsNoPlaceholder(t *testing.T) {
+	assert.Empty(t, shown(t, holderFor("web-2", func(p *corev1.Pod) { p.Name = "mine" })))
+	assert.Len(t, shown(t, holderFor("web-2")), 1)
+}
+
+// The watch may show a placeholder for a while that was deleted: it must not be
+// taken for one of an earlier leader, and its end not for a failure.
+func TestAPlaceholderThatWasDeletedIsNotFoundAgain(t *testing.T) {
+	p := testPass(t)
+	held := holderFor("web-2", runs)
+	p.Client = fake.NewClientset(held)
+	p.Fleet.SetPod(held)
+	require.Len(t, p.placeholdersIn("shop"), 1)
+	require.True(t, p.release(t.Context(), "shop", held.Name, held.UID, holderUsed))
+	later := passAt(p.Controller, noon.Add(unseen-1))
+	later.forgetReleased(later.now)
+	assert.Empty(t, later.placeholdersIn("shop"))
+	later = passAt(p.Controller, noon.Add(unseen))
+	later.forgetReleased(later.now)
+	assert.Len(t, later.placeholdersIn("shop"), 1, "the memory has an end")
+}
+
+func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
+	p := testPass(t)
+	client := fake.NewClientset()
+	p.Client = client
+	for _, replica := range []types.UID{"web-2", "evicted", "gone", "left-behind"} {
+		held := holderFor(replica, runs)
+		p.Fleet.SetPod(held)
+		require.NoError(t, client.Tracker().Add(held))
+	}
+	old := podOfSet("evicted", "on-demand") // still terminates
+	p.Fleet.SetPod(old)
+	p.Board.Put(board.Entry{
+		Group:        group(od, od, od, sp, sp),
+		Placeholders: []board.Placeholder{{UID: "holder-of-web-2"}},
+		Moves: []board.Move{
+			{UID: "evicted", Namespace: "shop", Name: old.Name, Placeholder: "holder-of-evicted"},
+			{UID: "gone", Namespace: "shop", Name: "db-1", Placeholder: "holder-of-gone"},
+		},
+	})
+	p.sweep(t.Context(), "shop", p.placeholdersIn("shop"))
+	left, err := client.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	var names []string
+	for _, held := range left.Items {
+		names = append(names, held.Name)
+	}
+	assert.ElementsMatch(t, []string{placeholder.Name("web-2"), placeholder.Name("evicted")}, names)
+}
+
+func TestWhatKeepsAReplicaWithAPlaceholderIsNoted(t *testing.T) {
+	list := []board.Placeholder{{UID: "a"}, {UID: "b"}}
+	noted := waiting(list, "b", rebalance.Verdict{Reason: rebalance.ReasonPDB, Message: "none allowed"})
+	assert.Equal(t, []board.Placeholder{{UID: "a"}, {UID: "b", Waits: "DisruptionBudget: none allowed"}}, noted)
+	assert.Equal(t, []board.Placeholder{{UID: "a"}, {UID: "b"}}, list, "what is on the board does not change")
+	assert.Equal(t, list, waiting(noted, "b", rebalance.Verdict{Reason: rebalance.ReasonMove, Message: "pod b moves"}))
+}
+
+func TestADryRunLeavesPlaceholdersAlone(t *testing.T) {
+	p := testPass(t)
+	p.Fleet.SetPod(holderFor("left-behind"))
+	p.DryRun = true
+	assert.Empty(t, p.placeholdersIn("shop"))
+}

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/status"
+	"berth.dev/berth/controllers/mix/status/mixtest"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/placeholder"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/simulation"
+)
+
+// scene is a cluster with two controllers: some looks at what changed, all at everything.
+type scene struct {
+	pods   map[types.NamespacedName]*corev1.Pod
+	nodes  map[string]*corev1.Node
+	owners map[types.UID]metav1.Object
+	mixes  *policy.Store
+	clock  *clocktesting.FakeClock
+	some   *side
+	all    *side
+	// byTheClock has things in it that change with time alone, and are found out by the resync: then that comes whenever time passes.
+	byTheClock bool
+	keeps      string // the value of do-not-disrupt
+	generation int64
+	lives      int
+}
+
+// side is one controller with all that it sees and does.
+type side struct {
+	scene      *scene
+	controller *Controller
+	cache      *mixtest.Cache
+	status     *status.Reconciler
+	recorder   *record.FakeRecorder
+	// asked are the requests to the API server that change something, evicted and created those pods that no event has told of.
+	asked   []string
+	evicted []types.NamespacedName
+	created map[string]*corev1.Pod
+}
+
+func newScene(t *rapid.T) *scene {
+	w := &scene{
+		pods: map[types.NamespacedName]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, owners: map[types.UID]metav1.Object{},
+		mixes: policy.NewStore(), clock: clocktesting.NewFakeClock(noon), byTheClock: rapid.Bool().Draw(t, "by the clock"), keeps: "true",
+	}
+	if w.byTheClock {
+		w.keeps = "90s"
+	}
+	limit := rapid.IntRange(1, 2).Draw(t, "cluster limit")
+	w.some, w.all = w.newSide(limit), w.newSide(limit)
+	w.some.controller.Fleet = w.newFleet()
+	w.some.controller.Fleet.Changed = w.some.controller.Changed
+	w.some.controller.Fleet.NodeLeft = func(name string, typ capacity.Type) {
+		w.some.controller.NodeLeft(name, typ)
+		w.all.controller.NodeLeft(name, typ)
+	}
+	w.some.controller.Decided = func(d board.Decision) {
+		for _, req := range w.some.status.Wanted(d) {
+			w.some.reconcile(req)
+		}
+	}
+	for _, ns := range sceneNamespaces { // otherwise they are seldom there with a pod
+		for _, name := range []string{"deployment", "rs"} {
+			w.setOwner(ownerOf(metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(ns + "-" + name), Generation: 1}, 3, 3))
+		}
+	}
+	size := pick(t, "size of nodes", "4", "2")
+	for i, name := range sceneNodes {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"karpenter.sh/capacity-type": []string{"spot", "on-demand"}[i%2]}}}
+		n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: cpu(size), corev1.ResourceMemory: cpu("8Gi"), corev1.ResourcePods: cpu("10")}
+		w.setNode(n)
+	}
+	for _, ns := range sceneNamespaces {
+		cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "m"}}
+		cm.Spec.SpotPercent, cm.Spec.Rebalance = 50, &v1alpha1.RebalanceSpec{StabilizationSeconds: new(int32(0))}
+		w.setMix(cm)
+	}
+	w.some.controller.Changed(everything)
+	if rapid.Bool().Draw(t, "crowded") {
+		w.crowd(t)
+	}
+	return w
+}
+
+// crowd has workloads that are out of their mixes, so that they come into each
+// other's way: what one does to the budgets and to the room, others wait for.
+func (w *scene) crowd(t *rapid.T) {
+	for _, ns := range sceneNamespaces {
+		cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "m"}}
+		cm.Spec.SpotPercent = pick[int32](t, "percent", 0, 50, 100)
+		cm.Spec.Rebalance = &v1alpha1.RebalanceSpec{
+			StabilizationSeconds: new(int32(0)), MaxConcurrent: new(rapid.Int32Range(1, 2).Draw(t, "concurrent")),
+			Provisioning: pick(t, "provisioning", v1alpha1.ProvisioningWait, v1alpha1.ProvisioningPlaceholder),
+		}
+		w.setMix(cm)
+		for _, o := range sceneOwners[:3] {
+			for ordinal := range rapid.IntRange(0, 3).Draw(t, "replicas") {
+				p := podOf(ns, o, ordinal, 0)
+				p.Spec.NodeName = pick(t, "node", sceneNodes...)
+				w.setPod(p)
+			}
+		}
+	}
+}
+
+func (w *scene) newFleet() *clusterstate.Fleet {
+	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
+	if err != nil {
+		panic(err)
+	}
+	return clusterstate.New(clusterstate.Options{Classifier: classifier, Prefixes: []string{policy.PrefixBerth}, Mixes: w.mixes})
+}
+
+func (w *scene) newSide(limit int) *side {
+	s := &side{scene: w, cache: mixtest.NewCache(), recorder: record.NewFakeRecorder(1000), created: map[string]*corev1.Pod{}}
+	c, err := New(Options{
+		Board: board.New(), Clock: w.clock, Recorder: s.recorder, Reader: s.cache, Client: s.client(),
+		Profile: &simulation.Profile{SchedulerNames: []string{"berth-scheduler"}, Label: gate.Label{Key: "karpenter.sh/capacity-type", Spot: "spot", OnDemand: "on-demand"}},
+		Tuning: Tuning{
+			Defaults:             rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1, Stabilization: time.Minute},
+			ClusterMaxConcurrent: limit, Backoff: time.Minute, MaxBackoff: 10 * time.Minute, MoveTimeout: 2 * time.Minute,
+		},
+		Resync:       time.Hour,
+		Storm:        rebalance.StormSettings{SharePercent: 50, MinNodes: 2, Window: time.Minute, Quiet: time.Minute},
+		Journal:      types.NamespacedName{Namespace: "berth-system", Name: "moves"},
+		Placeholders: Placeholders{SizeOf: func(*corev1.Pod) *v1alpha1.ResourceLimit { return nil }}, Decided: func(board.Decision) {},
+	})
+	if err != nil {
+		panic(err)
+	}
+	s.controller = c
+	s.controller.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
+	s.status = status.New(status.Options{Client: s.cache, Board: s.controller.Board, Clock: w.clock})
+	return s
+}
+
+// roomByChance has room for two pods in three.
+type roomByChance struct{}
+
+func (roomByChance) Fits(_ context.Context, q simulation.Question) (simulation.Answer, error) {
+	return simulation.Answer{Fits: chance(q.Pod.UID, 3) > 0, Node: "n0"}, nil
+}
+func (roomByChance) Assume(*corev1.Pod, string) {}
+func (roomByChance) Close()                     {}
+
+func chance(uid types.UID, n uint32) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(uid))
+	return h.Sum32() % n
+}
+
+// client is an API server that has the pods of the scene. It refuses every fifth eviction.
+func (s *side) client() *fake.Clientset {
+	c := &fake.Clientset{}
+	c.AddReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		name := types.NamespacedName{Namespace: a.GetNamespace(), Name: a.(clienttesting.GetAction).GetName()}
+		if p := s.scene.pods[name]; p != nil {
+			return true, p.DeepCopy(), nil
+		}
+		return true, nil, apierrors.NewNotFound(corev1.Resource("pods"), name.Name)
+	})
+	c.AddReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		list := &corev1.PodList{}
+		for name, p := range s.scene.pods {
+			if name.Namespace == a.GetNamespace() {
+				list.Items = append(list.Items, *p)
+			}
+		}
+		return true, list, nil
+	})
+	keepJournal(c)
+	allowAll(c)
+	c.AddReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if e, is := a.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction); is {
+			name := types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
+			s.asked = append(s.asked, "evict "+name.String())
+			if chance(s.scene.pods[name].UID, 5) == 0 {
+				return true, nil, apierrors.NewTooManyRequests("not now", 0)
+			}
+			s.evicted = append(s.evicted, name)
+			return true, nil, nil
+		}
+		p := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).DeepCopy()
+		s.asked = append(s.asked, "create "+p.Namespace+"/"+p.Name)
+		p.UID, p.CreationTimestamp = types.UID("uid-"+p.Name), metav1.NewTime(s.scene.clock.Now())
+		s.created[p.Name] = p
+		return true, p, nil
+	})
+	c.AddReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		name := a.(clienttesting.DeleteAction).GetName()
+		s.asked = append(s.asked, "delete "+a.GetNamespace()+"/"+name)
+		delete(s.created, name)
+		return true, nil, nil
+	})
+	return c
+}
+
+func (s *side) reconcile(req reconcile.Request) {
+	if req.Name == "" {
+		return
+	}
+	if _, err := s.status.Reconcile(context.Background(), req); err != nil {
+		panic(err)
+	}
+}
+
+func (s *side) events() (list []string) {
+	for len(s.recorder.Events) > 0 {
+		list = append(list, <-s.recorder.Events)
+	}
+	return list
+}
+
+func (s *side) busy() bool {
+	c := s.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dirty.everything || len(c.dirty.namespaces) > 0
+}
+
+// look has both look until there is nothing more to be done.
+func (w *scene) look(t *rapid.T) {
+	const enough = 50
+	n := 0
+	for w.some.controller.Look(context.Background()); w.some.busy(); w.some.controller.Look(context.Background()) {
+		if n++; n > enough {
+			t.Fatal("what changed is never done")
+		}
+		if n == 1 && oneIn(t, 4, "resync meanwhile") {
+			w.some.controller.Changed(everything)
+		}
+	}
+	w.all.controller.Changed(everything)
+	for n = 0; w.all.busy(); n++ {
+		if n > enough {
+			t.Fatal("everything is never done")
+		}
+		w.refill()
+		w.all.controller.Changed(everything)
+		w.all.controller.Look(context.Background())
+		for _, cm := range w.all.cache.Mixes() {
+			w.all.reconcile(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: cm.Namespace, Name: cm.Name}})
+		}
+	}
+}
+
+// refill fills a fleet anew, so that no group is one that was looked at before.
+func (w *scene) refill() {
+	f := w.newFleet()
+	for _, n := range w.nodes {
+		f.SetNode(n)
+	}
+	for _, o := range w.owners {
+		f.SetOwner(o)
+	}
+	for _, p := range w.pods {
+		f.SetPod(p)
+	}
+	w.all.controller.Fleet = f
+}
+
+func (w *scene) setPod(p *corev1.Pod) {
+	w.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
+	w.some.controller.Fleet.SetPod(p)
+}
+
+func (w *scene) removePod(name types.NamespacedName) {
+	delete(w.pods, name)
+	w.some.controller.Fleet.DeletePod(name, "")
+}
+
+func byName(a, b types.NamespacedName) int {
+	if a.String() < b.String() {
+		return -1
+	}
+	return 1
+}
+
+func (w *scene) anyPod(t *rapid.T) *corev1.Pod {
+	if len(w.pods) == 0 {
+		t.Skip("no pods")
+	}
+	return w.pods[rapid.SampledFrom(slices.SortedFunc(maps.Keys(w.pods), byName)).Draw(t, "pod")]
+}
+
+func (w *scene) flip(t *rapid.T) {
+	p := w.anyPod(t).DeepCopy()
+	if len(p.Status.Conditions) == 0 { // a placeholder
+		t.Skip("it is never Ready")
+	}
+	c := &p.Status.Conditions[0]
+	if c.Status = corev1.ConditionFalse; oneIn(t, 2, "ready") {
+		c.Status = corev1.ConditionTrue
+	}
+	w.setPod(p)
+}
+
+func (w *scene) deletePod(t *rapid.T) {
+	p := w.anyPod(t)
+	w.removePod(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+}
+
+func (w *scene) setNode(n *corev1.Node) {
+	w.nodes[n.Name] = n
+	w.some.controller.Fleet.SetNode(n)
+}
+
+func (w *scene) deleteNode(t *rapid.T) {
+	name := pick(t, "node", sceneNodes...)
+	delete(w.nodes, name)
+	w.some.controller.Fleet.DeleteNode(name)
+}
+
+func ownerOf(meta metav1.ObjectMeta, replicas, updated int32) metav1.Object {
+	switch meta.Name {
+	case "set":
+		s := &appsv1.StatefulSet{ObjectMeta: meta}
+		s.Spec.Replicas, s.Status.ObservedGeneration, s.Status.UpdatedReplicas = &replicas, 1, updated
+		return s
+	case "deployment":
+		d := &appsv1.Deployment{ObjectMeta: meta}
+		d.Spec.Replicas, d.Status.ObservedGeneration, d.Status.UpdatedReplicas = &replicas, 2, updated
+		return d
+	}
+	rs := &appsv1.ReplicaSet{ObjectMeta: meta}
+	rs.Spec.Replicas, rs.Status.Replicas = &replicas, replicas
+	if meta.Name == "rs" {
+		rs.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "deployment", UID: types.UID(meta.Namespace + "-deployment"), Controller: new(true)}}
+	}
+	return rs
+}
+
+func (w *scene) setOwner(o metav1.Object) {
+	w.owners[o.GetUID()] = o
+	w.some.controller.Fleet.SetOwner(o)
+}
+
+func (w *scene) deleteOwner(t *rapid.T) {
+	o := drawOwner(t)
+	delete(w.owners, o.GetUID())
+	w.some.controller.Fleet.DeleteOwner(o.GetUID())
+}
+
+// setMix does what the watch of mixes does.
+func (w *scene) setMix(cm *v1alpha1.CapacityMix) {
+	w.generation++
+	cm.UID, cm.Generation = types.UID("uid-"+cm.Name), w.generation
+	_ = w.mixes.Set(cm)
+	for _, s := range []*side{w.some, w.all} {
+		o := cm.DeepCopy()
+		if old := s.cache.Mix(cm.Namespace, cm.Name); old != nil {
+			o.Status = *old.Status.DeepCopy()
+		}
+		s.cache.Set(o)
+	}
+	w.some.controller.Changed(policy.GroupKey{Namespace: cm.Namespace})
+}
+
+func (w *scene) deleteMix(t *rapid.T) {
+	cm := w.drawMix(t)
+	w.mixes.Delete(cm.Namespace, cm.Name)
+	w.some.cache.Remove(cm)
+	w.all.cache.Remove(cm)
+	w.some.controller.Changed(policy.GroupKey{Namespace: cm.Namespace})
+}
+
+func (w *scene) changeBudget(b *policyv1.PodDisruptionBudget, gone bool) {
+	for _, s := range []*side{w.some, w.all} {
+		if gone {
+			s.cache.Remove(b)
+		} else {
+			s.cache.Set(b.DeepCopy())
+		}
+	}
+	w.some.controller.Changed(policy.GroupKey{Namespace: b.Namespace})
+}
+
+func (w *scene) deleteBudget(t *rapid.T) {
+	w.changeBudget(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", sceneNamespaces...), Name: pick(t, "budget", "x", "y")}}, true)
+}
+
+// passTime wakes nobody: what is due is looked at.
+func (w *scene) passTime(t *rapid.T) {
+	w.clock.Step(time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
+	if w.byTheClock || oneIn(t, 3, "resync") {
+		w.some.controller.Changed(everything)
+	}
+}
+
+// completeMove has a pod that was evicted go, and perhaps its replacement come.
+func (w *scene) completeMove(t *rapid.T) {
+	require.Equal(t, w.all.evicted, w.some.evicted)
+	if len(w.some.evicted) == 0 {
+		t.Skip("nothing was evicted")
+	}
+	name := w.some.evicted[0]
+	w.some.evicted, w.all.evicted = w.some.evicted[1:], w.all.evicted[1:]
+	p := w.pods[name]
+	if p == nil {
+		return
+	}
+	w.removePod(name)
+	if oneIn(t, 4, "no replacement") {
+		return
+	}
+	w.lives++
+	p = p.DeepCopy()
+	p.UID = types.UID(fmt.Sprintf("replacement-%d", w.lives))
+	p.Spec.NodeName = pick(t, "node", sceneNodes...)
+	w.setPod(p)
+}
+
+// showPlaceholders has the watch show what was created, and what was deleted.
+func (w *scene) showPlaceholders(t *rapid.T) {
+	require.Equal(t, slices.Sorted(maps.Keys(w.all.created)), slices.Sorted(maps.Keys(w.some.created)))
+	for _, name := range slices.SortedFunc(maps.Keys(w.pods), byName) {
+		if _, holds := w.pods[name].Labels[v1alpha1.PlaceholderLabel]; holds && w.some.created[name.Name] == nil {
+			w.removePod(name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.some.created)) {
+		p := w.some.created[name].DeepCopy()
+		if p.Status.Phase = corev1.PodPending; oneIn(t, 2, "runs") {
+			p.Spec.NodeName, p.Status.Phase = pick(t, "node", sceneNodes...), corev1.PodRunning
+		}
+		w.setPod(p)
+	}
+}
+
+// leaveBehind shows a placeholder that an earlier leader made for some pod.
+func (w *scene) leaveBehind(t *rapid.T) {
+	replica := w.anyPod(t)
+	if _, holds := replica.Labels[v1alpha1.PlaceholderLabel]; holds {
+		t.Skip("a placeholder has none")
+	}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: replica.Namespace, Name: placeholder.Name(replica.UID), UID: "left-for-" + replica.UID, CreationTimestamp: metav1.NewTime(w.clock.Now()),
+		Labels: map[string]string{v1alpha1.PlaceholderLabel: string(replica.UID)}, Annotations: map[string]string{v1alpha1.CapacityTypeAnnotation: "spot"},
+	}}
+	w.setPod(p)
+}
+
+// tamper writes to a status what is not so; the resync mends it.
+func (w *scene) tamper(t *rapid.T) {
+	all := w.some.cache.Mixes()
+	if len(all) == 0 {
+		t.Skip("no mixes")
+	}
+	slices.SortFunc(all, func(a, b *v1alpha1.CapacityMix) int { return byName(nameOf(a), nameOf(b)) })
+	cm := rapid.SampledFrom(all).Draw(t, "mix").DeepCopy()
+	cm.Status.WorkloadCount += 7
+	w.some.cache.Set(cm)
+	w.some.controller.Changed(everything)
+}
+
+func nameOf(cm *v1alpha1.CapacityMix) types.NamespacedName {
+	return types.NamespacedName{Namespace: cm.Namespace, Name: cm.Name}
+}
+
+func cpu(s string) resource.Quantity { return resource.MustParse(s) }

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package status writes the status of CapacityMixes, and repairs the slot
+// annotations of pods.
+package status
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/mix/policy"
+)
+
+// FieldOwner is who writes the status, as server-side apply knows it.
+const FieldOwner = "berth-controller"
+
+// Options configure the controller. Every field is required.
+type Options struct {
+	Client   client.Client
+	Kube     kubernetes.Interface
+	Board    *board.Board
+	Recorder record.EventRecorder
+	Clock    clock.PassiveClock
+	// SchedulerNames are the scheduler profiles that place by the mix.
+	SchedulerNames []string
+	// RepairsPerMinute bounds how many pods are patched; 0 repairs none. SetRepairs changes it.
+	RepairsPerMinute int
+}
+
+// Reconciler writes the status of one mix per request. A request without a name
+// is for the annotations of the pods of the namespace.
+type Reconciler struct {
+	Options
+	repairs *rate.Limiter // with a limit of 0 nothing is repaired
+	contest contest
+	// reported are the workloads about whose contested annotations an event was recorded.
+	reported *lru.Cache
+	decided  chan event.GenericEvent
+
+	mu sync.Mutex // guards what follows
+	// current are the versions of the mixes that have the status that they should have, as long as nothing else is decided.
+	current map[types.NamespacedName]string
+	// specs are those that were read last, with what is wrong with them.
+	specs map[types.NamespacedName]spec
+	// staleGroups are the workloads of a namespace that have annotations to be repaired.
+	staleGroups map[string]map[policy.GroupKey]bool
+}
+
+// spec is one version of a mix, and why it cannot be used, nil if it can.
+type spec struct {
+	board.Version
+	invalid error
+}
+
+var _ reconcile.Reconciler = &Reconciler{}
+
+// New returns a reconciler; Setup adds it to a manager.
+func New(o Options) *Reconciler {
+	return &Reconciler{
+		Options: o,
+		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(), reported: lru.New(remembered),
+		decided: make(chan event.GenericEvent, 1024),
+		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{}, staleGroups: map[string]map[policy.GroupKey]bool{},
+	}
+}
+
+// SetRepairs bounds how many pods are patched in a minute from now on; 0 repairs none. What a decision finds stale while it
+// is 0 is repaired after the next decision about it.
+func (r *Reconciler) SetRepairs(perMinute int) {
+	limit, burst := pace(perMinute)
+	r.repairs.SetLimit(limit)
+	r.repairs.SetBurst(burst)
+}
+
+func pace(perMinute int) (rate.Limit, int) {
+	return rate.Limit(float64(perMinute) / 60), max(1, perMinute/10)
+}
+
+// Setup adds the reconciler to a manager.
+func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("capacitymix").
+		// One write takes some milliseconds; a new leader of a large cluster has a thousand to make.
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 4}).
+		WatchesRawSource(source.Channel(r.decided, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+}
+
+// Decided asks for what has to be done after a decision.
+func (r *Reconciler) Decided(d board.Decision) {
+	for _, req := range r.Wanted(d) {
+		cm := &v1alpha1.CapacityMix{}
+		cm.Namespace, cm.Name = req.Namespace, req.Name
+		r.decided <- event.GenericEvent{Object: cm}
+	}
+}
+
+// Wanted returns the requests that a decision makes: for the mixes that it
+// concerns, and after a look at everything also for those that somebody else
+// has written to.
+func (r *Reconciler) Wanted(d board.Decision) (list []reconcile.Request) {
+	ask := func(name string) { list = append(list, reconcile.Request{NamespacedName: key(d.Namespace, name)}) }
+	for name := range d.Mixes {
+		ask(name)
+	}
+	for name, cm := range d.All {
+		if !d.Mixes[name] && !r.isCurrent(cm) {
+			ask(name)
+		}
+	}
+	if r.note(d) {
+		ask("")
+	}
+	return list
+}
+
+func (r *Reconciler) isCurrent(cm *v1alpha1.CapacityMix) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	version, known := r.current[key(cm.Namespace, cm.Name)]
+	return known && version == cm.ResourceVersion
+}
+
+func (r *Reconciler) setCurrent(name types.NamespacedName, version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.current[name] = version
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if req.Name == "" {
+		return reconcile.Result{RequeueAfter: r.repair(ctx, req.Namespace)}, nil
+	}
+	cm := &v1alpha1.CapacityMix{}
+	if err := r.Client.Get(ctx, req.NamespacedName, cm, client.UnsafeDisableDeepCopy); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if cm.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	mine, others := r.Board.OfMix(cm.Namespace, cm.Name), r.Board.Others(cm.Namespace, cm.Name)
+	return reconcile.Result{}, r.write(ctx, cm, compose(cm, r.invalid(cm), mine, others, r.Clock.Now()))
+}
+
+func (r *Reconciler) forget(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.current, name)
+	delete(r.specs, name)
+}
+
+// invalid says why the spec of a mix cannot be used, nil if it can.
+func (r *Reconciler) invalid(cm *v1alpha1.CapacityMix) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name, version := client.ObjectKeyFromObject(cm), board.Version{UID: cm.UID, Generation: cm.Generation}
+	known, there := r.specs[name]
+	if !there || known.Version != version {
+		_, _, err := policy.FromCapacityMix(cm)
+		known = spec{version, err}
+		r.specs[name] = known
+	}
+	return known.invalid
+}
+
+// write applies a status unless it is there already. The mix is the cache's and
+// must not be changed.
+func (r *Reconciler) write(ctx context.Context, cm *v1alpha1.CapacityMix, status v1alpha1.CapacityMixStatus) error {
+	name := client.ObjectKeyFromObject(cm)
+	if sameStatus(&cm.Status, &status) {
+		r.setCurrent(name, cm.ResourceVersion)
+		return nil
+	}
+	version, err := applyset.Status(ctx, r.Client, v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"), cm, &status, FieldOwner)
+	if version == "" {
+		return err
+	}
+	r.setCurrent(name, version)
+	statusWrites.Inc()
+	log.FromContext(ctx).V(2).Info("Wrote the status", "mix", cm.Name, "namespace", cm.Namespace, "satisfied", status.SatisfiedCount, "workloads", status.WorkloadCount)
+	return nil
+}
+
+// key is the name of a pod in logs.
+func key(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}

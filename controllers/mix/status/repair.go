@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+)
+
+const (
+	// soon is when repairs that exceed the rate, or have failed, are tried again.
+	soon = 10 * time.Second
+	// repairTimeout bounds the calls of one repair.
+	repairTimeout = 5 * time.Second
+)
+
+// note remembers the workloads of a decision that have annotations to be
+// repaired, and reports whether there are any.
+func (r *Reconciler) note(d board.Decision) (found bool) {
+	if r.repairs.Limit() == 0 {
+		return false
+	}
+	for _, key := range d.Groups {
+		if e, known := r.Board.Get(key); known && slices.ContainsFunc(e.Group.Seats, func(s clusterstate.Seat) bool { return len(r.stale(&e.Group, s)) > 0 }) {
+			r.setStale(key, true)
+			found = true
+		}
+	}
+	return found
+}
+
+func (r *Reconciler) setStale(key policy.GroupKey, is bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.staleGroups[key.Namespace]
+	switch {
+	case is && all == nil:
+		r.staleGroups[key.Namespace] = map[policy.GroupKey]bool{key: true}
+	case is:
+		all[key] = true
+	default:
+		if delete(all, key); len(all) == 0 {
+			delete(r.staleGroups, key.Namespace)
+		}
+	}
+}
+
+func (r *Reconciler) staleIn(namespace string) []policy.GroupKey {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.staleGroups[namespace]))
+}
+
+// repair repairs the annotations of a namespace's pods, and returns when the
+// rest may follow; 0 if nothing is left.
+func (r *Reconciler) repair(ctx context.Context, namespace string) (wait time.Duration) {
+	if r.repairs.Limit() == 0 {
+		return 0
+	}
+	for _, key := range r.staleIn(namespace) {
+		r.setStale(key, false) // before it is read: what is decided meanwhile counts
+		e, _ := r.Board.Get(key)
+		if w := r.repairGroup(ctx, &e.Group); w > 0 {
+			r.setStale(key, true)
+			wait = earliest(wait, w)
+		}
+	}
+	return wait
+}
+
+// earliest is the shorter of two waits, of which 0 is none.
+func earliest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// repairGroup returns when the rest of a workload's pods may follow; 0 if nothing is left.
+func (r *Reconciler) repairGroup(ctx context.Context, g *clusterstate.Group) (wait time.Duration) {
+	for _, s := range g.Seats {
+		want := r.stale(g, s)
+		if len(want) == 0 {
+			continue
+		}
+		now := r.Clock.Now()
+		at, undone := r.contest.allow(s.Pod.UID, want, now)
+		if at.After(now) {
+			wait = earliest(wait, at.Sub(now))
+			continue
+		}
+		if !r.repairs.Allow() {
+			return earliest(wait, soon)
+		}
+		if err := r.repairPod(ctx, g, s, undone); err != nil {
+			log.FromContext(ctx).Error(err, "Cannot repair the annotations of a pod", "pod", key(s.Pod.Namespace, s.Pod.Name))
+			return earliest(wait, soon)
+		}
+	}
+	return wait
+}
+
+// repairPod patches a pod as it is now, and only if it has not changed since it was read.
+func (r *Reconciler) repairPod(ctx context.Context, g *clusterstate.Group, s clusterstate.Seat, undone int) error {
+	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
+	defer cancel()
+	pods := r.Kube.CoreV1().Pods(s.Pod.Namespace)
+	pod, err := pods.Get(ctx, s.Pod.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && !unchanged(pod, s.Pod) {
+		return nil // the watch will show it
+	}
+	if err != nil {
+		return fmt.Errorf("read pod %s/%s: %w", s.Pod.Namespace, s.Pod.Name, err)
+	}
+	want := differing(live{pod}, clusterstate.CostByOthers(pod), s.Slot, g.Policy)
+	if len(want) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": want}})
+	if err != nil {
+		return err
+	}
+	_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldOwner})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	repairs.Inc()
+	r.contest.note(pod.UID, want, undone, r.Clock.Now())
+	log.FromContext(ctx).Info("Repaired the annotations of a pod", "pod", key(pod.Namespace, pod.Name), "annotations", want)
+	r.reportUndone(g, pod, undone)
+	return nil
+}
+
+// unchanged reports whether a pod still is where its record has it.
+func unchanged(pod *corev1.Pod, record *clusterstate.Pod) bool {
+	return pod.UID == record.UID && pod.Spec.NodeName == record.Node && pod.DeletionTimestamp == nil
+}
+
+// reportUndone counts the repairs that another client has undone, and records an
+// event about the first pod of a workload where it does so again and again.
+func (r *Reconciler) reportUndone(g *clusterstate.Group, pod *corev1.Pod, undone int) {
+	if undone == 0 {
+		return
+	}
+	undoneRepairs.Inc()
+	if undone != contestedAfter || r.isReported(g.Key) {
+		return
+	}
+	r.Recorder.Eventf(g.Workload.Reference(), corev1.EventTypeWarning, v1alpha1.EventReasonAnnotationConflict,
+		"Another client changes the slot annotations of pod %s again and again; Berth restores them less and less often", pod.Name)
+}
+
+// isReported reports whether an event about a workload was recorded, and notes that it is now.
+func (r *Reconciler) isReported(key policy.GroupKey) bool {
+	_, before := r.reported.Get(key)
+	r.reported.Add(key, nil)
+	return before
+}

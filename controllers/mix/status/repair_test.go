@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"encoding/json"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+)
+
+const (
+	slotKey = v1alpha1.SlotAnnotation
+	typeKey = v1alpha1.CapacityTypeAnnotation
+	mixKey  = v1alpha1.MixAnnotation
+	costKey = v1alpha1.PodDeletionCostAnnotation
+)
+
+func TestStale(t *testing.T) {
+	good := func() map[string]string {
+		return map[string]string{slotKey: "2", typeKey: "spot", mixKey: "capacitymix/web", costKey: "-2"}
+	}
+	all := good()
+	without := func(keys ...string) map[string]string {
+		some := good()
+		for _, key := range keys {
+			delete(some, key)
+		}
+		return some
+	}
+	tests := map[string]struct {
+		change func(have map[string]string, s *clusterstate.Seat)
+		want   map[string]string
+	}{
+		"all is well": {func(map[string]string, *clusterstate.Seat) {}, nil},
+		"an older pod holds the same slot": {
+			func(have map[string]string, _ *clusterstate.Seat) { have[slotKey], have[costKey] = "1", "-1" },
+			map[string]string{slotKey: "2", costKey: "-2"},
+		},
+		"the slot was edited and the cost follows the slot that it had": {
+			func(have map[string]string, _ *clusterstate.Seat) { have[slotKey], have[costKey] = "1048575", "-9" },
+			map[string]string{slotKey: "2", costKey: "-2"},
+		},
+		"the slot is wrong and the cost is the user's": {
+			func(have map[string]string, s *clusterstate.Seat) {
+				have[slotKey], have[costKey], s.Pod.CostByOthers = "1", "-1", true
+			},
+			map[string]string{slotKey: "2"},
+		},
+		"the slot is wrong and there is no cost": {
+			func(have map[string]string, _ *clusterstate.Seat) { have[slotKey] = "1"; delete(have, costKey) },
+			map[string]string{slotKey: "2", costKey: "-2"},
+		},
+		"the cost was removed":                       {func(have map[string]string, _ *clusterstate.Seat) { delete(have, costKey) }, map[string]string{costKey: "-2"}},
+		"only the cost differs":                      {func(have map[string]string, _ *clusterstate.Seat) { have[costKey] = "5" }, map[string]string{costKey: "-2"}},
+		"only the cost differs and it is the user's": {func(have map[string]string, s *clusterstate.Seat) { have[costKey], s.Pod.CostByOthers = "5", true }, nil},
+		"the workload is older than its mix":         {func(have map[string]string, _ *clusterstate.Seat) { clear(have) }, all},
+		"the same, and the cost is the user's": {
+			func(have map[string]string, s *clusterstate.Seat) {
+				clear(have)
+				have[costKey], s.Pod.CostByOthers = "7", true
+			}, without(costKey),
+		},
+		"the gate was opened without a slot, whichever scheduler placed it": {
+			func(have map[string]string, s *clusterstate.Seat) {
+				clear(have)
+				have[v1alpha1.GateOpenedAnnotation] = v1alpha1.GateOpenedNoLeader
+				s.Pod.SchedulerName, s.Pod.UsesGate = "default-scheduler", true
+			},
+			all,
+		},
+		"the pod names a capacity type itself": {func(have map[string]string, s *clusterstate.Seat) { clear(have); s.Pod.Pinned = true }, nil},
+		"another scheduler placed the pod": {func(have map[string]string, s *clusterstate.Seat) {
+			clear(have)
+			s.Pod.SchedulerName = "default-scheduler"
+		}, nil},
+		"the mix changed the type of the slot": {func(have map[string]string, _ *clusterstate.Seat) { have[typeKey] = "on-demand" }, map[string]string{typeKey: "spot"}},
+		"another mix governs by now":           {func(have map[string]string, _ *clusterstate.Seat) { have[mixKey] = "default" }, map[string]string{mixKey: "capacitymix/web"}},
+		"the pod is about to go": {func(have map[string]string, s *clusterstate.Seat) {
+			have[slotKey] = "9"
+			s.Place = clusterstate.Departing
+		}, nil},
+		"the pod has no node yet": {func(have map[string]string, s *clusterstate.Seat) {
+			have[slotKey] = "9"
+			s.Place = clusterstate.Pending
+		}, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r, _ := reconciler(1000)
+			e := exact("web")
+			s := &e.Group.Seats[2]
+			have := good()
+			s.Pod.Annotations, s.Pod.SchedulerName = have, builders.Scheduler
+			tc.change(have, s)
+			assert.Equal(t, tc.want, r.stale(&e.Group, *s))
+		})
+	}
+}
+
+func TestARepairIsCompleteAndLeavesTheUsersCostAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pod := &corev1.Pod{}
+		pod.Annotations = map[string]string{"example.com/other": "1"}
+		for _, key := range []string{slotKey, typeKey, mixKey, costKey} {
+			if rapid.Bool().Draw(t, key) {
+				pod.Annotations[key] = rapid.OneOf(rapid.SampledFrom([]string{"", "0", "-0", "5", "-5", "1048575", "spot"}), rapid.String()).Draw(t, "value of "+key)
+			}
+		}
+		users, slot := rapid.Bool().Draw(t, "the cost is the user's"), rapid.IntRange(0, split.MaxSlot).Draw(t, "slot")
+		p := &policy.Policy{Source: "capacitymix/web", Mix: split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), rapid.Int32Range(0, 5).Draw(t, "min"))}
+		before := maps.Clone(pod.Annotations)
+		want := differing(live{pod}, users, slot, p)
+		require.Equal(t, before, pod.Annotations)
+		maps.Copy(pod.Annotations, want)
+		require.Empty(t, differing(live{pod}, users, slot, p), "one write is enough")
+		require.Equal(t, strconv.Itoa(slot), pod.Annotations[slotKey])
+		if users {
+			require.Equal(t, before[costKey], pod.Annotations[costKey])
+		} else {
+			require.Equal(t, "-"+strconv.Itoa(slot), pod.Annotations[costKey])
+		}
+		require.Equal(t, "1", pod.Annotations["example.com/other"])
+	})
+}
+
+// A client that undoes every repair at once has Berth write less and less.
+func TestRepairsThatAreUndoneBecomeRare(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, now, wrote := newContest(), noon, 0
+		for end := noon.Add(24 * time.Hour); now.Before(end); {
+			want := map[string]string{costKey: "-2"}
+			if rapid.Bool().Draw(t, "more") {
+				want[slotKey] = "2"
+			}
+			at, undone := c.allow("uid", want, now)
+			if at.After(now) {
+				now = at
+				continue
+			}
+			c.note("uid", want, undone, now)
+			wrote++
+		}
+		require.LessOrEqual(t, wrote, 33)
+	})
+}
+
+func TestARepairOfSomethingElseDoesNotWait(t *testing.T) {
+	c := newContest()
+	c.note("uid", map[string]string{slotKey: "2", typeKey: "spot"}, 0, noon)
+	at, undone := c.allow("uid", map[string]string{typeKey: "on-demand"}, noon)
+	assert.Equal(t, []any{noon, 0}, []any{at, undone}, "the mix has changed")
+	at, undone = c.allow("uid", map[string]string{slotKey: "2"}, noon)
+	assert.Equal(t, []any{noon.Add(firstDelay), 1}, []any{at, undone})
+	at, undone = c.allow("uid", map[string]string{slotKey: "2"}, noon.Add(3*time.Hour))
+	assert.Equal(t, []any{noon.Add(3 * time.Hour), 0}, []any{at, undone}, "that was another time")
+}
+
+func staleEntry() board.Entry {
+	e := exact("web")
+	for i, s := range e.Group.Seats {
+		s.Pod.Annotations = map[string]string{slotKey: "9", typeKey: s.Wants.String(), mixKey: "capacitymix/web", costKey: "-9"}
+		s.Pod.SchedulerName = builders.Scheduler
+		if i > 2 {
+			s.Pod.SchedulerName, s.Pod.Annotations = "default-scheduler", nil
+		}
+	}
+	return e
+}
+
+func reconciler(perMinute int) (*Reconciler, *fake.Clientset) {
+	kube := fake.NewClientset()
+	for _, s := range staleEntry().Group.Seats {
+		_ = kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, ResourceVersion: "7", Annotations: s.Pod.Annotations}})
+	}
+	b := board.New()
+	b.Put(staleEntry())
+	r := New(Options{
+		Kube: kube, Board: b, Recorder: record.NewFakeRecorder(10), RepairsPerMinute: perMinute, Clock: clocktesting.NewFakePassiveClock(noon),
+		SchedulerNames: []string{builders.Scheduler},
+	})
+	r.note(board.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key, exact("fine").Group.Key}})
+	return r, kube
+}
+
+func patches(kube *fake.Clientset) (list []map[string]any) {
+	for _, a := range kube.Actions() {
+		if p, ok := a.(clienttesting.PatchAction); ok {
+			var body map[string]any
+			_ = json.Unmarshal(p.GetPatch(), &body)
+			list = append(list, body)
+		}
+	}
+	return list
+}
+
+func TestARepairPatchesThePodAsItWasRead(t *testing.T) {
+	r, kube := reconciler(1000)
+	assert.Zero(t, r.repair(t.Context(), "shop"))
+	got := patches(kube)
+	require.Len(t, got, 3)
+	assert.Equal(t, map[string]any{"metadata": map[string]any{"uid": "web-0", "resourceVersion": "7", "annotations": map[string]any{slotKey: "0", costKey: "-0"}}}, got[0])
+	assert.Zero(t, r.repair(t.Context(), "elsewhere"))
+	assert.Len(t, patches(kube), 3)
+}
+
+func TestRepairsAreTurnedOffAndOnAgain(t *testing.T) {
+	r, kube := reconciler(1000)
+	r.SetRepairs(0)
+	assert.Zero(t, r.repair(t.Context(), "shop"), "nothing is asked for again")
+	assert.Empty(t, patches(kube))
+	decided := board.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
+	assert.False(t, r.note(decided))
+
+	r.SetRepairs(1000)
+	assert.True(t, r.note(decided))
+	r.repair(t.Context(), "shop")
+	assert.NotEmpty(t, patches(kube))
+}
+
+func TestRepairIsBounded(t *testing.T) {
+	r, kube := reconciler(0)
+	assert.Zero(t, r.repair(t.Context(), "shop"))
+	assert.Empty(t, patches(kube))
+	r, kube = reconciler(10)
+	assert.Equal(t, soon, r.repair(t.Context(), "shop"), "the rest follows")
+	assert.Len(t, patches(kube), 1)
+	assert.Equal(t, soon, r.repair(t.Context(), "shop"), "it is not forgotten")
+}
+
+func TestRepairLeavesAPodThatIsGoneAlone(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, tc := range map[string]struct {
+		err  error
+		want time.Duration
+	}{
+		"it is gone":              {apierrors.NewNotFound(pods, "x"), 0},
+		"it has changed":          {apierrors.NewConflict(pods, "x", nil), soon},
+		"the API server is away":  {apierrors.NewInternalError(assert.AnError), soon},
+		"the controller must not": {apierrors.NewForbidden(pods, "x", nil), soon},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, kube := reconciler(1000)
+			kube.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.err })
+			assert.Equal(t, tc.want, r.repair(t.Context(), "shop"))
+		})
+	}
+}
+
+func TestARepairReadsThePodFirst(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Pod){
+		"it is another pod of the same name": func(p *corev1.Pod) { p.UID = "another" },
+		"it is terminating":                  func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(noon)) },
+		"it has a node by now":               func(p *corev1.Pod) { p.Spec.NodeName = "n" },
+		"it was repaired":                    func(p *corev1.Pod) { p.Annotations[slotKey], p.Annotations[costKey] = "0", "-0" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, kube := reconciler(1000)
+			kube.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				e := staleEntry()
+				for _, s := range e.Group.Seats {
+					if s.Pod.Name == a.(clienttesting.GetAction).GetName() && s.Pod.Name == "web-0" {
+						pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, Annotations: s.Pod.Annotations}}
+						change(pod)
+						return true, pod, nil
+					}
+				}
+				return false, nil, nil
+			})
+			assert.Zero(t, r.repair(t.Context(), "shop"))
+			assert.Len(t, patches(kube), 2, "web-0 is left alone")
+		})
+	}
+}
+
+func TestAnotherWriterIsReportedOnce(t *testing.T) {
+	r, kube := reconciler(6000)
+	events := r.Recorder.(*record.FakeRecorder).Events
+	fake := clocktesting.NewFakePassiveClock(noon)
+	r.Clock = fake
+	decided := board.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
+	undo := func() { // the board still shows what was there before, as do the pods
+		for _, s := range staleEntry().Group.Seats {
+			require.NoError(t, kube.Tracker().Update(schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, Annotations: s.Pod.Annotations}}, "shop"))
+		}
+	}
+	wait := r.repair(t.Context(), "shop")
+	require.Zero(t, wait)
+	for range 6 {
+		undo()
+		r.note(decided)
+		wait = r.repair(t.Context(), "shop")
+		require.Positive(t, wait)
+		fake.SetTime(fake.Now().Add(wait))
+		require.Zero(t, r.repair(t.Context(), "shop"))
+	}
+	require.Len(t, events, 1)
+	assert.Contains(t, <-events, "Warning AnnotationConflict Another client changes the slot annotations of pod web-0")
+}
+
+func TestMetricsShowTheBoard(t *testing.T) {
+	b := board.New()
+	c := &Collector{Board: b, Clock: clocktesting.NewFakePassiveClock(noon)}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c)
+	const storm = `
+# HELP berth_mix_spot_storm 1 while many spot nodes are going away and nothing is moved.
+# TYPE berth_mix_spot_storm gauge
+berth_mix_spot_storm `
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(storm+"0\n")), "nothing else")
+
+	moving := outOfMix("moving")
+	moving.Moves = make([]board.Move, 2)
+	moving.Placeholders = make([]board.Placeholder, 1)
+	other := entry("other", od, sp, capacity.Unknown)
+	other.Mix = ""
+	other.Group.Seats[0].Place, other.Group.Seats[1].Place = clusterstate.Departing, clusterstate.Pending
+	other.Group.Policy = &policy.Policy{Source: policy.SourceDefault, Mix: other.Group.Policy.Mix}
+	b.Put(exact("a"))
+	b.Put(outOfMix("b"))
+	b.Put(moving)
+	b.Put(other)
+	b.SetStorm(true)
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP berth_mix_pods Replicas that have a node and are not going away, by the capacity type they run on: spot, on-demand or unknown.
+# TYPE berth_mix_pods gauge
+berth_mix_pods{mix="",namespace="shop",type="on-demand"} 0
+berth_mix_pods{mix="",namespace="shop",type="spot"} 0
+berth_mix_pods{mix="",namespace="shop",type="unknown"} 1
+berth_mix_pods{mix="web",namespace="shop",type="on-demand"} 8
+berth_mix_pods{mix="web",namespace="shop",type="spot"} 7
+berth_mix_pods{mix="web",namespace="shop",type="unknown"} 0
+# HELP berth_mix_desired_pods Replicas that the mix wants on a capacity type.
+# TYPE berth_mix_desired_pods gauge
+berth_mix_desired_pods{mix="",namespace="shop",type="on-demand"} 2
+berth_mix_desired_pods{mix="",namespace="shop",type="spot"} 1
+berth_mix_desired_pods{mix="web",namespace="shop",type="on-demand"} 6
+berth_mix_desired_pods{mix="web",namespace="shop",type="spot"} 9
+# HELP berth_mix_pending_pods Replicas without a node.
+# TYPE berth_mix_pending_pods gauge
+berth_mix_pending_pods{mix="",namespace="shop"} 1
+berth_mix_pending_pods{mix="web",namespace="shop"} 0
+# HELP berth_mix_departing_pods Replicas on nodes that are going away.
+# TYPE berth_mix_departing_pods gauge
+berth_mix_departing_pods{mix="",namespace="shop"} 1
+berth_mix_departing_pods{mix="web",namespace="shop"} 0
+# HELP berth_mix_deviation_pods Replicas that would have to move for every workload to have its mix.
+# TYPE berth_mix_deviation_pods gauge
+berth_mix_deviation_pods{mix="",namespace="shop"} 1
+berth_mix_deviation_pods{mix="web",namespace="shop"} 2
+# HELP berth_mix_unsatisfied_seconds How long the workload that is out of its mix for the longest time has been so; 0 if none is.
+# TYPE berth_mix_unsatisfied_seconds gauge
+berth_mix_unsatisfied_seconds{mix="",namespace="shop"} 0
+berth_mix_unsatisfied_seconds{mix="web",namespace="shop"} 60
+# HELP berth_mix_blocked_workloads Workloads out of their mix of which no replica is moved, by reason.
+# TYPE berth_mix_blocked_workloads gauge
+berth_mix_blocked_workloads{mix="web",namespace="shop",reason="NoRoom"} 1
+# HELP berth_mix_moving_pods Replicas on the move: evicted, and their replacement not Ready yet.
+# TYPE berth_mix_moving_pods gauge
+berth_mix_moving_pods{mix="",namespace="shop"} 0
+berth_mix_moving_pods{mix="web",namespace="shop"} 2
+# HELP berth_mix_placeholder_pods Placeholder pods that hold room for replicas on the wrong capacity type, or ask for it.
+# TYPE berth_mix_placeholder_pods gauge
+berth_mix_placeholder_pods{mix="",namespace="shop"} 0
+berth_mix_placeholder_pods{mix="web",namespace="shop"} 1
+`+storm+"1\n")))
+
+	for _, e := range b.All() {
+		if e.Group.Key != other.Group.Key {
+			b.Drop(e.Group.Key)
+		}
+	}
+	n, err := testutil.GatherAndCount(registry, "berth_mix_pods")
+	require.NoError(t, err)
+	assert.Equal(t, 3, n, "the series of what is gone are gone")
+	problems, err := testutil.GatherAndLint(registry)
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+}

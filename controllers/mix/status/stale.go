@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+)
+
+// marked is a pod that carries annotations: a record of the fleet, or a pod as the API server has it.
+type marked interface {
+	Annotation(key string) (value string, found bool)
+}
+
+// live is a pod as the API server has it.
+type live struct{ *corev1.Pod }
+
+// Annotation implements marked.
+func (l live) Annotation(key string) (value string, found bool) {
+	value, found = l.Annotations[key]
+	return value, found
+}
+
+// stale returns the annotations of a replica that differ from what they should be, with what they should be.
+func (r *Reconciler) stale(g *clusterstate.Group, s clusterstate.Seat) map[string]string {
+	if s.Place != clusterstate.Settled || !r.steers(s.Pod) {
+		return nil
+	}
+	return differing(s.Pod, s.Pod.CostByOthers, s.Slot, g.Policy)
+}
+
+// steers reports whether the mix gives a replica its slot: a replica of another
+// scheduler, or one that names a capacity type itself, is only counted. One that
+// carries a slot was given it by the mix.
+func (r *Reconciler) steers(p *clusterstate.Pod) bool {
+	if _, has := p.Annotation(v1alpha1.SlotAnnotation); has {
+		return true
+	}
+	return !p.Pinned && (p.UsesGate || slices.Contains(r.SchedulerNames, p.SchedulerName))
+}
+
+// differing returns what has to be written on a replica for it to carry its
+// slot. It is a pure function. The deletion cost follows the slot unless it is
+// the user's, whatever its value is.
+func differing(have marked, costByOthers bool, slot int, p *policy.Policy) map[string]string {
+	var want map[string]string // made when something differs: every replica that changes comes here
+	set := func(key, value string) {
+		if found, has := have.Annotation(key); has && found == value {
+			return
+		}
+		if want == nil {
+			want = map[string]string{}
+		}
+		want[key] = value
+	}
+	set(v1alpha1.SlotAnnotation, strconv.Itoa(slot))
+	set(v1alpha1.CapacityTypeAnnotation, p.Mix.TypeOf(slot).String())
+	set(v1alpha1.MixAnnotation, p.Source)
+	if !costByOthers {
+		set(v1alpha1.PodDeletionCostAnnotation, policy.DeletionCost(slot))
+	}
+	return want
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// noon has a fraction of a second, which a status does not keep.
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 123456789, time.UTC)
+
+const (
+	sp = capacity.Spot
+	od = capacity.OnDemand
+)
+
+// entry is a workload with a pod on slot i on the i-th type; slots 0 and 1 are
+// on-demand, 2 to 4 spot.
+func entry(name string, on ...capacity.Type) board.Entry {
+	m := split.New(70, 2)
+	e := board.Entry{Mix: "web", Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
+	e.Group = clusterstate.Group{
+		Key: policy.GroupKey{Namespace: "shop", ID: "uid-" + name}, Policy: &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on),
+		Workload: clusterstate.Workload{Kind: "Deployment", Namespace: "shop", Name: name, Revision: name + "-7d", UID: types.UID(name)},
+	}
+	for i, t := range on {
+		id := fmt.Sprintf("%s-%d", name, i)
+		p := &clusterstate.Pod{Namespace: "shop", Name: id, UID: types.UID(id), Ready: true, Labels: map[string]string{"app": name}}
+		e.Group.Seats = append(e.Group.Seats, clusterstate.Seat{Pod: p, Seat: split.Seat{Wants: m.TypeOf(i), Pod: split.Pod{ID: id, Slot: i, On: t}}})
+	}
+	return e
+}
+
+// waiting is a workload whose last replicas are in a place.
+func waiting(e board.Entry, place clusterstate.Place, n int) board.Entry {
+	for i := range n {
+		e.Group.Seats[len(e.Group.Seats)-1-i].Place = place
+	}
+	return e
+}
+
+// composeOf is compose with what a board says of all workloads of the namespace.
+func composeOf(cm *v1alpha1.CapacityMix, entries []board.Entry, now time.Time) v1alpha1.CapacityMixStatus {
+	b := board.New()
+	_, selector, err := policy.FromCapacityMix(cm)
+	for _, e := range entries {
+		if err == nil && slices.ContainsFunc(e.Group.Seats, func(s clusterstate.Seat) bool { return selector.Matches(labels.Set(s.Pod.Labels)) }) {
+			e.Selecting = []string{cm.Name}
+		}
+		e.Group.Key.ID += e.Mix // some of these tests use one workload twice
+		b.Put(e)
+	}
+	return compose(cm, err, b.OfMix("shop", cm.Name), b.Others("shop", cm.Name), now)
+}
+
+func exact(name string) board.Entry { return entry(name, od, od, sp, sp, sp) }
+
+func outOfMix(name string) board.Entry {
+	e := entry(name, od, od, od, sp, sp)
+	e.WrongSince = noon.Add(-time.Minute)
+	e.Verdict = rebalance.Verdict{Reason: rebalance.ReasonNoRoom, Message: "no room"}
+	return e
+}
+
+func mixOf(change ...func(*v1alpha1.CapacityMix)) *v1alpha1.CapacityMix {
+	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 7}}
+	cm.Spec.SpotPercent, cm.Spec.MinOnDemand = 70, 2
+	for _, c := range change {
+		c(cm)
+	}
+	return cm
+}
+
+func TestComposeSaysHowAWorkloadStands(t *testing.T) {
+	e := outOfMix("web")
+	e.Failures, e.RetryAt = 2, noon.Add(time.Minute)
+	e.Group.Replicas = 6
+	e.Group.Seats[4].Place = clusterstate.Departing
+	s := composeOf(mixOf(), []board.Entry{e}, noon)
+	since, retry := metav1.NewTime(time.Date(2026, 6, 1, 11, 59, 0, 0, time.UTC)), metav1.NewTime(time.Date(2026, 6, 1, 12, 1, 0, 0, time.UTC))
+	assert.Equal(t, []v1alpha1.WorkloadMix{{
+		Kind: "Deployment", Name: "web", Revision: "web-7d", Replicas: 6,
+		Desired: v1alpha1.ReplicaSplit{Spot: 4, OnDemand: 2}, Actual: v1alpha1.ReplicaSplit{Spot: 1, OnDemand: 3},
+		Borrowed: 1, Pending: 1, Departing: 1, MixNotSatisfiedSince: &since, FailedMoves: 2, RetryTime: &retry,
+		Blocked: &v1alpha1.BlockedMove{Reason: "NoRoom", Message: "no room"},
+	}}, s.Workloads)
+	assert.Equal(t, int64(7), s.ObservedGeneration)
+	assert.Equal(t, []int32{1, 0}, []int32{s.WorkloadCount, s.SatisfiedCount})
+
+	s = composeOf(mixOf(), []board.Entry{exact("a"), exact("b"), e}, noon)
+	assert.Equal(t, v1alpha1.ReplicaSplit{Spot: 10, OnDemand: 6}, *s.Desired)
+	assert.Equal(t, v1alpha1.ReplicaSplit{Spot: 7, OnDemand: 7}, *s.Actual)
+	assert.Equal(t, []int32{3, 2}, []int32{s.WorkloadCount, s.SatisfiedCount})
+}
+
+func TestConditions(t *testing.T) {
+	moving := outOfMix("web")
+	for i := range 6 {
+		moving.Moves = append(moving.Moves, board.Move{Name: fmt.Sprintf("web-%d", 6-i)})
+	}
+	asking := outOfMix("web")
+	asking.Placeholders = []board.Placeholder{
+		{Name: "holder-b", ReplicaName: "web-b", Waits: "DisruptionBudget: none allowed", Holder: rebalance.Holder{Target: sp, Running: true}}, {Name: "holder-a", ReplicaName: "web-a", Holder: rebalance.Holder{Target: od}},
+	}
+	unknown := entry("web", od, od, sp, sp, capacity.Unknown)
+	foreign := exact("web")
+	foreign.Mix = "older"
+	young := exact("web")
+	young.Mix = "alder"
+	annotated := exact("web")
+	annotated.Mix = ""
+	type want struct{ status, reason, message string }
+	tests := map[string]struct {
+		mix     *v1alpha1.CapacityMix
+		entries []board.Entry
+		of      string
+		want    want
+	}{
+		"a mix that governs nothing is satisfied":   {mixOf(), nil, v1alpha1.ConditionSatisfied, want{"True", v1alpha1.ReasonNoWorkloads, "the mix governs no pods"}},
+		"a mix that governs nothing moves nothing":  {mixOf(), nil, v1alpha1.ConditionRebalancing, want{"False", "OnTarget", "no replica has to move"}},
+		"pods that have no node":                    {mixOf(), []board.Entry{exact("a"), waiting(exact("b"), clusterstate.Pending, 3)}, v1alpha1.ConditionRebalancing, want{"False", v1alpha1.ReasonPodsPending, "no replica is being moved; replicas without a node: 3"}},
+		"pods that go":                              {mixOf(), []board.Entry{waiting(exact("b"), clusterstate.Departing, 1)}, v1alpha1.ConditionRebalancing, want{"False", v1alpha1.ReasonWaiting, "no replica is being moved; workloads that are not complete: 1"}},
+		"what blocks goes before pods without node": {mixOf(), []board.Entry{waiting(exact("a"), clusterstate.Pending, 1), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "NoRoom", "Deployment b (b-7d): no room"}},
+		"a mix is accepted":                         {mixOf(), nil, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
+		"all is as it should be":                    {mixOf(), []board.Entry{exact("a"), exact("b")}, v1alpha1.ConditionSatisfied, want{"True", v1alpha1.ReasonExact, "all 2 workloads have exactly their mix"}},
+		"a workload is out of its mix":              {mixOf(), []board.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "1 of 2 workloads: Deployment b (b-7d) has 2 spot / 3 on-demand, wants 3 / 2"}},
+		"a node is of unknown type":                 {mixOf(), []board.Entry{unknown}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "1 of 1 workloads: Deployment web (web-7d) has 2 spot / 2 on-demand, wants 3 / 2, 1 on nodes of unknown type"}},
+		"three are named of many":                   {mixOf(), []board.Entry{outOfMix("d"), outOfMix("c"), outOfMix("b"), outOfMix("a")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "4 of 4 workloads: Deployment a (a-7d) has 2 spot / 3 on-demand, wants 3 / 2; Deployment b (b-7d) has 2 spot / 3 on-demand, wants 3 / 2; Deployment c (c-7d) has 2 spot / 3 on-demand, wants 3 / 2"}},
+		"what blocks is the reason":                 {mixOf(), []board.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "NoRoom", "Deployment b (b-7d): no room"}},
+		"replicas are on the move":                  {mixOf(), []board.Entry{outOfMix("a"), moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 on the move: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
+		"room is asked for":                         {mixOf(), []board.Entry{outOfMix("a"), asking}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonProvisioning, "2 to move once a placeholder holds their room: web-a (holder-a waits for a node of type on-demand), web-b (holder-b runs; DisruptionBudget: none allowed)"}},
+		"a replica on the move is more than room":   {mixOf(), []board.Entry{asking, moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 on the move: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
+		"older mixes govern its pods":               {mixOf(), []board.Entry{foreign, young}, v1alpha1.ConditionAccepted, want{"False", v1alpha1.ReasonConflict, "pods that this mix selects are governed by an older one: alder, older"}},
+		"another mix governs other pods":            {mixOf(func(cm *v1alpha1.CapacityMix) { cm.Spec.Selector.MatchLabels = map[string]string{"app": "db"} }), []board.Entry{foreign}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
+		"annotations take pods out without dispute": {mixOf(), []board.Entry{annotated}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
+		"a spec that cannot be used":                {mixOf(func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 150 }), nil, v1alpha1.ConditionAccepted, want{"False", v1alpha1.ReasonInvalid, "spec.spotPercent: 150 is not between 0 and 100"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := composeOf(tc.mix, tc.entries, noon)
+			c := meta.FindStatusCondition(s.Conditions, tc.of)
+			require.NotNil(t, c)
+			assert.Equal(t, tc.want, want{string(c.Status), c.Reason, c.Message})
+			assert.Equal(t, int64(7), c.ObservedGeneration)
+			assert.Len(t, s.Conditions, 3)
+		})
+	}
+}
+
+func TestAMoveUnderWayIsNoBlock(t *testing.T) {
+	e := outOfMix("web")
+	e.Moves = []board.Move{{Name: "web-2"}}
+	assert.Nil(t, composeOf(mixOf(), []board.Entry{e}, noon).Workloads[0].Blocked)
+	for _, r := range []rebalance.Reason{"", rebalance.ReasonMove, rebalance.ReasonOnTarget} {
+		e = outOfMix("web")
+		e.Verdict.Reason = r
+		assert.Nil(t, composeOf(mixOf(), []board.Entry{e}, noon).Workloads[0].Blocked)
+	}
+}
+
+// stored is a status as the API server gives it back.
+func stored(t require.TestingT, s v1alpha1.CapacityMixStatus) v1alpha1.CapacityMixStatus {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s)
+	require.NoError(t, err)
+	text, err := json.Marshal(fields)
+	require.NoError(t, err)
+	var back v1alpha1.CapacityMixStatus
+	require.NoError(t, json.Unmarshal(text, &back))
+	return back
+}
+
+func drawEntry(t *rapid.T, i int) board.Entry {
+	e := entry(fmt.Sprintf("w%d", rapid.IntRange(0, 3).Draw(t, "name")), rapid.SliceOfN(rapid.SampledFrom([]capacity.Type{sp, od, capacity.Unknown}), 0, 6).Draw(t, "on")...)
+	e.Group.Key.ID = fmt.Sprint(i)
+	e.Mix = rapid.SampledFrom([]string{"web", "web", "web", "other", ""}).Draw(t, "mix")
+	e.Group.Replicas += rapid.IntRange(0, 2).Draw(t, "missing")
+	for j := range e.Group.Seats {
+		e.Group.Seats[j].Place = clusterstate.Place(rapid.IntRange(0, 2).Draw(t, "place"))
+	}
+	if rapid.Bool().Draw(t, "wrong") {
+		e.WrongSince = noon.Add(-time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "since")))
+		e.RetryAt = noon.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "retry")))
+		e.Verdict = rebalance.Verdict{Reason: "NoRoom", Message: strings.Repeat("é", rapid.IntRange(0, 900).Draw(t, "length"))}
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "moves") {
+		e.Moves = append(e.Moves, board.Move{Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "moved")})
+	}
+	return e
+}
+
+// Otherwise the controller would write for ever what is there already.
+func TestWhatWasWrittenComparesEqual(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var entries []board.Entry
+		for i := range rapid.IntRange(0, 8).Draw(t, "entries") {
+			entries = append(entries, drawEntry(t, i))
+		}
+		cm := mixOf()
+		first := composeOf(cm, entries, noon)
+		cm.Status = stored(t, first)
+		later := composeOf(cm, rapid.Permutation(entries).Draw(t, "order"), noon.Add(time.Hour))
+		require.True(t, equality.Semantic.DeepEqual(cm.Status, later), "stored %+v\nthen %+v", cm.Status, later)
+		require.Equal(t, stored(t, first), stored(t, later))
+		for _, c := range later.Conditions {
+			require.LessOrEqual(t, len(c.Message), 1024)
+			require.True(t, utf8.ValidString(c.Message))
+		}
+		for _, w := range later.Workloads {
+			require.True(t, w.Blocked == nil || len(w.Blocked.Message) <= 1024 && utf8.ValidString(w.Blocked.Message))
+		}
+	})
+}
+
+func TestConditionsKeepTheTimeOfTheirLastChange(t *testing.T) {
+	cm := mixOf()
+	cm.Status = stored(t, composeOf(cm, []board.Entry{exact("a")}, noon))
+	began := metav1.NewTime(noon.Truncate(time.Second))
+	later := composeOf(cm, []board.Entry{exact("a"), exact("b")}, noon.Add(time.Hour))
+	for _, c := range later.Conditions {
+		assert.True(t, began.Equal(&c.LastTransitionTime), "%s: the status did not change, only the message", c.Type)
+	}
+	before := cm.DeepCopy()
+	later = composeOf(cm, []board.Entry{outOfMix("a")}, noon.Add(time.Hour))
+	assert.Equal(t, before, cm, "the object of the cache is not changed")
+	c := meta.FindStatusCondition(later.Conditions, v1alpha1.ConditionSatisfied)
+	assert.Equal(t, noon.Add(time.Hour), c.LastTransitionTime.Time)
+}
+
+func TestTheListIsBoundedAndThoseInNeedComeFirst(t *testing.T) {
+	var entries []board.Entry
+	for i := range 70 {
+		name := fmt.Sprintf("w%02d", i)
+		if i%10 == 9 {
+			entries = append(entries, outOfMix(name))
+		} else {
+			entries = append(entries, exact(name))
+		}
+	}
+	rand.Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
+	s := composeOf(mixOf(), entries, noon)
+	require.Len(t, s.Workloads, v1alpha1.MaxStatusWorkloads)
+	var names []string
+	for _, w := range s.Workloads[:9] {
+		names = append(names, w.Name)
+	}
+	assert.Equal(t, []string{"w09", "w19", "w29", "w39", "w49", "w59", "w69", "w00", "w01"}, names)
+	assert.Equal(t, []int32{70, 63}, []int32{s.WorkloadCount, s.SatisfiedCount}, "all are counted")
+	assert.Equal(t, int32(7*2+63*3), s.Actual.Spot)
+}
+
+func TestNumberStaysInTheRangeOfTheAPI(t *testing.T) {
+	assert.Equal(t, int32(0), number(-1))
+	assert.Equal(t, int32(1<<31-1), number(1<<40))
+}

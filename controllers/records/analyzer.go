@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/records/nfr"
+	"berth.dev/berth/internal/records/prometheus"
+	"berth.dev/berth/internal/records/render"
+)
+
+// measuredAtOnce is how many records are measured at a time.
+const measuredAtOnce = 8
+
+// Analyzer measures the records, writes what that asks for into their status, and
+// applies it where the record says so. It waits to lead.
+type Analyzer struct {
+	*Reconciler
+	Prometheus *prometheus.Client
+	Limits     nfr.Settings
+
+	mu sync.Mutex
+	// up is how long the components have answered. A new leader begins anew.
+	up map[types.NamespacedName]nfr.Uptime
+}
+
+// Start implements manager.Runnable.
+func (a *Analyzer) Start(ctx context.Context) error {
+	a.up = map[types.NamespacedName]nfr.Uptime{}
+	ticker := time.NewTicker(a.Limits.Interval)
+	defer ticker.Stop()
+	for {
+		if a.around.settled() {
+			a.round(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// round measures every record once.
+func (a *Analyzer) round(ctx context.Context) {
+	var list v1alpha1.DeploymentRecordList
+	if err := a.Client.List(ctx, &list); err != nil {
+		log.FromContext(ctx).Error(err, "Cannot list DeploymentRecords")
+		return
+	}
+	var down atomic.Pointer[prometheus.Outcome] // who does not answer is not asked for all the others
+	records := make(chan *v1alpha1.DeploymentRecord)
+	var workers sync.WaitGroup
+	for range measuredAtOnce {
+		workers.Go(func() {
+			for rec := range records {
+				if err := a.measure(ctx, rec, &down); err != nil && ctx.Err() == nil {
+					log.FromContext(ctx).Error(err, "Cannot measure a record", "record", rec.Name, "namespace", rec.Namespace)
+				}
+			}
+		})
+	}
+	for i := range list.Items {
+		if rec := &list.Items[i]; a.wanted(rec) {
+			records <- rec
+		}
+	}
+	close(records)
+	workers.Wait()
+	a.forget(list.Items)
+}
+
+func (a *Analyzer) wanted(rec *v1alpha1.DeploymentRecord) bool {
+	return rec.DeletionTimestamp == nil && len(rec.Status.Functions) > 0 && modeOf(rec) != v1alpha1.EnforcementOff
+}
+
+func modeOf(rec *v1alpha1.DeploymentRecord) v1alpha1.EnforcementMode {
+	if e := rec.Spec.Enforcement; e != nil && e.Mode != "" {
+		return e.Mode
+	}
+	return v1alpha1.EnforcementObserve
+}
+
+// measure measures the functions of a record, decides about each, and writes the status.
+func (a *Analyzer) measure(ctx context.Context, rec *v1alpha1.DeploymentRecord, down *atomic.Pointer[prometheus.Outcome]) error {
+	children, err := a.children(ctx, rec)
+	if err != nil {
+		return err
+	}
+	now := a.Clock.Now()
+	l := look{now: now, rec: rec, v: view{children: children}}
+	for i := range rec.Status.Functions {
+		s := &rec.Status.Functions[i]
+		f := specOf(rec, s.FunctionKey)
+		if f == nil || s.Service == "" {
+			continue
+		}
+		c := a.component(rec, f, s, l.v)
+		if o := down.Load(); o != nil {
+			c.outcome = *o
+		} else {
+			c.observed, c.outcome = a.Prometheus.Observe(ctx, c.Component, now)
+			if c.outcome.Reason == prometheus.ReasonUnreachable {
+				down.Store(&c.outcome)
+			}
+		}
+		c.recommended = nfr.Recommend(c.Workload, c.observed, &c.nfr)
+		l.components = append(l.components, c)
+	}
+	if len(l.components) == 0 {
+		return nil
+	}
+	if err := ctx.Err(); err != nil { // then the outcomes say nothing about Prometheus
+		return err
+	}
+	status := l.status()
+	var failed error
+	for i := range l.components {
+		failed = errors.Join(failed, a.enforce(ctx, &l, &l.components[i], &status))
+	}
+	return errors.Join(failed, a.write(ctx, rec, status, now)) // what was seen is true, whatever could be done about it
+}
+
+// component is a function that is measured.
+type component struct {
+	nfr.Component
+	spec     *v1alpha1.FunctionSpec
+	nfr      v1alpha1.NFRRequirements
+	up       nfr.Availability
+	observed nfr.Observed
+	outcome  prometheus.Outcome
+	// recommended is what the figures ask for.
+	recommended []v1alpha1.NFRRecommendation
+}
+
+func (a *Analyzer) component(rec *v1alpha1.DeploymentRecord, f *v1alpha1.FunctionSpec, s *v1alpha1.FunctionStatus, v view) component {
+	c := component{spec: f, nfr: render.RequirementsOf(&rec.Spec, f)}
+	c.Component = nfr.Component{Namespace: rec.Namespace, Record: rec.Name, Workload: s.Service, Knative: find(v.children, knativeService.GroupKind(), s.Service) != nil}
+	w := v.workload(s.Service)
+	key := types.NamespacedName{Namespace: rec.Namespace, Name: s.Service}
+	now := a.Clock.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	up := a.up[key].Next(now, w.ready > 0 || w.asked == 0 || w.ok, a.Limits.Gap())
+	a.up[key] = up
+	c.up = up.Availability(now)
+	return c
+}
+
+// forget drops what is known of records that are gone.
+func (a *Analyzer) forget(records []v1alpha1.DeploymentRecord) {
+	there := map[types.NamespacedName]bool{}
+	for i := range records {
+		for _, f := range records[i].Status.Functions {
+			there[types.NamespacedName{Namespace: records[i].Namespace, Name: f.Service}] = true
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key := range a.up {
+		if !there[key] {
+			delete(a.up, key)
+		}
+	}
+}
+
+func specOf(rec *v1alpha1.DeploymentRecord, key string) *v1alpha1.FunctionSpec {
+	for i := range rec.Spec.DeploymentUnit.Functions {
+		if f := &rec.Spec.DeploymentUnit.Functions[i]; f.FunctionKey == key {
+			return f
+		}
+	}
+	return nil
+}
+
+// lever is the field by which the replicas of a function are set.
+type lever struct {
+	*child
+	path    []string
+	current int64
+	// text says that the field is a text.
+	text bool
+	// raise says that it is never lowered; high is its own bound, 0 if it has none.
+	raise bool
+	high  int64
+}
+
+// levers are those of a function, the best first.
+func levers(v view, name string) (list []lever) {
+	if c := find(v.children, scalerKind, name); c != nil {
+		if h, ok := c.Object.(*autoscalingv2.HorizontalPodAutoscaler); ok {
+			l := lever{child: c, path: []string{"spec", "minReplicas"}, current: 1, raise: true, high: int64(h.Spec.MaxReplicas)}
+			if h.Spec.MinReplicas != nil {
+				l.current = int64(*h.Spec.MinReplicas)
+			}
+			list = append(list, l)
+		}
+	}
+	if c := find(v.children, knativeService.GroupKind(), name); c != nil {
+		if u, ok := c.Object.(*unstructured.Unstructured); ok {
+			path := []string{"spec", "template", "metadata", "annotations", render.MinScaleAnnotation}
+			text, _, _ := unstructured.NestedString(u.Object, path...)
+			n, _ := strconv.ParseInt(text, 10, 64)
+			list = append(list, lever{child: c, path: path, current: n, text: true})
+		}
+	}
+	if c := find(v.children, deploymentKind, name); c != nil {
+		if d, ok := c.Object.(*appsv1.Deployment); ok {
+			l := lever{child: c, path: []string{"spec", "replicas"}, current: 1}
+			if d.Spec.Replicas != nil {
+				l.current = int64(*d.Spec.Replicas)
+			}
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// enforce takes the next step for the replicas of a function, and notes it in the status.
+func (a *Analyzer) enforce(ctx context.Context, l *look, c *component, status *v1alpha1.DeploymentRecordStatus) error {
+	if !render.Enforces(&l.rec.Spec, a.Settings) {
+		return nil
+	}
+	all := levers(l.v, c.Workload)
+	if len(all) == 0 {
+		return nil
+	}
+	verdict := nfr.Step(l.input(c, all[0]), a.Limits)
+	if verdict.Reason != nfr.ReasonApply {
+		l.keep(status, c, verdict.Window)
+		return nil
+	}
+	used, err := a.pull(ctx, all, verdict.Value)
+	if err != nil {
+		l.keep(status, c, l.window(c)) // and again at the next measurement
+		return err
+	}
+	recommended := c.replicas()
+	l.applied(status, v1alpha1.AppliedRecommendation{NFRRecommendation: *recommended, Value: verdict.Value, Time: metav1.NewTime(verdict.At)})
+	a.say(l.rec, corev1.EventTypeNormal, v1alpha1.EventReasonNFRApplied, "%s of %s from %d to %d, recommended %d: %s",
+		used.path[len(used.path)-1], used.child, used.current, verdict.Value, recommended.Target, recommended.Basis)
+	return nil
+}
+
+// pull sets the replicas by the first lever that works.
+func (a *Analyzer) pull(ctx context.Context, all []lever, value int64) (used lever, err error) {
+	for _, l := range all {
+		var v any = value
+		if l.text {
+			v = strconv.FormatInt(value, 10)
+		}
+		again := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 3}
+		err = retry.OnError(again, worthRetrying, func() error {
+			return applyset.Field(ctx, a.Client, l.kind, l.Object, l.path, v, FloatOwner)
+		})
+		if err == nil {
+			return l, nil
+		}
+	}
+	return used, fmt.Errorf("no way to set the replicas worked: %w", err)
+}
+
+// worthRetrying reports whether the same request may work a moment later.
+func worthRetrying(err error) bool {
+	return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !errors.Is(err, context.Canceled)
+}
+
+// write applies the part of a record's status that is the analyzer's, unless it is there already.
+func (a *Analyzer) write(ctx context.Context, rec *v1alpha1.DeploymentRecord, status v1alpha1.DeploymentRecordStatus, now time.Time) error {
+	if sameMeasured(&rec.Status, &status, now) {
+		return nil
+	}
+	_, err := writeStatus(ctx, a.Client, rec, &status, FloatOwner)
+	return err
+}

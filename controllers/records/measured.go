@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/records/nfr"
+	"berth.dev/berth/internal/records/prometheus"
+)
+
+// checkedEvery is how often lastChecked is written when nothing else changed.
+const checkedEvery = 10 * time.Minute
+
+// look is one measurement of a record.
+type look struct {
+	now        time.Time
+	rec        *v1alpha1.DeploymentRecord
+	v          view
+	components []component
+}
+
+// status returns the analyzer's part of the status, without what is enforced. It is a pure function.
+func (l *look) status() v1alpha1.DeploymentRecordStatus {
+	s := v1alpha1.DeploymentRecordStatus{LastApplied: slices.Clone(l.rec.Status.LastApplied)}
+	var outcomes []prometheus.Outcome
+	var all []v1alpha1.NFRCompliance
+	for i := range l.components {
+		c := &l.components[i]
+		outcomes = append(outcomes, c.outcome)
+		s.NFRRecommendations = append(s.NFRRecommendations, c.recommended...)
+		all = append(all, nfr.Comply(c.observed, c.up, &c.nfr))
+	}
+	compliance := nfr.Merge(all...)
+	compliance.LastChecked = new(metav1.NewTime(l.now.Truncate(time.Second)))
+	s.NFRCompliance = &compliance
+	o := prometheus.Merge(outcomes...)
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionNFRObserved, Status: metav1.ConditionFalse, Reason: o.Reason, Message: applyset.Shorten(o.Message, maxMessage),
+		ObservedGeneration: l.rec.Generation, LastTransitionTime: metav1.NewTime(l.now.Truncate(time.Second)),
+	}
+	if o.OK() {
+		c.Status = metav1.ConditionTrue
+	}
+	if before := meta.FindStatusCondition(l.rec.Status.Conditions, c.Type); before != nil && before.Status == c.Status {
+		c.LastTransitionTime = before.LastTransitionTime
+	}
+	s.Conditions = []metav1.Condition{c}
+	return s
+}
+
+// replicas is what the measurement asks for of a function's replicas, nil if nothing.
+func (c *component) replicas() *v1alpha1.NFRRecommendation {
+	for i := range c.recommended {
+		if r := &c.recommended[i]; r.Dimension == v1alpha1.DimensionReplicas {
+			return r
+		}
+	}
+	return nil
+}
+
+// window is what the status has kept for a function.
+func (l *look) window(c *component) *nfr.Window {
+	for _, w := range l.rec.Status.NFRWindows {
+		if w.Component == c.Workload && w.Dimension == v1alpha1.DimensionReplicas {
+			return &nfr.Window{Target: w.Target, Since: w.Since.Time, Seen: w.Seen.Time}
+		}
+	}
+	return nil
+}
+
+// input is what a decision about the replicas of a function depends on.
+func (l *look) input(c *component, by lever) nfr.Input {
+	in := nfr.Input{Mode: modeOf(l.rec), Current: by.current, Window: l.window(c), Now: l.now, High: by.high, RaiseOnly: by.raise}
+	if r := c.replicas(); r != nil {
+		in.Target = &r.Target
+	}
+	for _, a := range l.rec.Status.LastApplied {
+		if a.Component == c.Workload && a.Dimension == v1alpha1.DimensionReplicas {
+			in.LastApplied = a.Time.Time
+		}
+	}
+	if n := c.spec.MinScale; n != nil {
+		in.Low = int64(*n)
+	}
+	if n := c.spec.MaxScale; n != nil && *n > 0 && (in.High == 0 || int64(*n) < in.High) {
+		in.High = int64(*n)
+	}
+	return in
+}
+
+// keep notes the window of a function.
+func (l *look) keep(s *v1alpha1.DeploymentRecordStatus, c *component, w *nfr.Window) {
+	if w != nil {
+		s.NFRWindows = append(s.NFRWindows, v1alpha1.NFRWindow{
+			Component: c.Workload, Dimension: v1alpha1.DimensionReplicas, Target: w.Target,
+			Since: metav1.NewTime(w.Since), Seen: metav1.NewTime(w.Seen.Truncate(time.Second)),
+		})
+	}
+}
+
+// applied notes what was applied.
+func (l *look) applied(s *v1alpha1.DeploymentRecordStatus, a v1alpha1.AppliedRecommendation) {
+	s.LastApplied = slices.DeleteFunc(s.LastApplied, func(b v1alpha1.AppliedRecommendation) bool {
+		return b.Component == a.Component && b.Dimension == a.Dimension
+	})
+	s.LastApplied = append(s.LastApplied, a)
+}
+
+// sameMeasured compares the analyzer's part of two statuses; that it was checked again is written now and then only.
+func sameMeasured(have, want *v1alpha1.DeploymentRecordStatus, now time.Time) bool {
+	if have.NFRCompliance == nil || have.NFRCompliance.LastChecked == nil || now.Sub(have.NFRCompliance.LastChecked.Time) >= checkedEvery {
+		return false
+	}
+	compliance := *want.NFRCompliance
+	compliance.LastChecked = have.NFRCompliance.LastChecked
+	before := meta.FindStatusCondition(have.Conditions, v1alpha1.ConditionNFRObserved)
+	return before != nil && equality.Semantic.DeepEqual(*before, want.Conditions[0]) &&
+		equality.Semantic.DeepEqual(*have.NFRCompliance, compliance) &&
+		equality.Semantic.DeepEqual(have.NFRRecommendations, want.NFRRecommendations) &&
+		equality.Semantic.DeepEqual(have.NFRWindows, want.NFRWindows) &&
+		equality.Semantic.DeepEqual(have.LastApplied, want.LastApplied)
+}

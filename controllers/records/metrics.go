@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+var statusWrites = prometheus.NewCounter(prometheus.CounterOpts{
+	Name: "berth_records_status_writes_total",
+	Help: "Writes of the status of DeploymentRecords.",
+})
+
+func init() { metrics.Registry.MustRegister(statusWrites) }

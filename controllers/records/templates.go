@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/records/render"
+)
+
+// countEvery is how often a template's records are counted while they change.
+const countEvery = 2 * time.Second
+
+// templateReconciler says of DeploymentTemplates whether they can be rendered, and how many records are.
+type templateReconciler struct{ *Reconciler }
+
+func addTemplates(mgr ctrl.Manager, r *Reconciler) error {
+	t := templateReconciler{r}
+	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	err := ctrl.NewControllerManagedBy(mgr).Named("deploymenttemplate").
+		For(&v1alpha1.DeploymentTemplate{}, changed).
+		Watches(&v1alpha1.DeploymentRecord{}, t.ofRecords()).
+		// One that comes or goes hides another, or does so no more.
+		Watches(&v1alpha1.DeploymentTemplate{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: t.TemplateNamespace, Name: o.GetName()}}}
+		}), changed).
+		Complete(t)
+	if err != nil {
+		return fmt.Errorf("add the controller of DeploymentTemplates: %w", err)
+	}
+	return nil
+}
+
+// ofRecords asks for the templates of records that come, go or are rendered with another one.
+func (t templateReconciler) ofRecords() handler.EventHandler {
+	ask := func(q queue, o client.Object) {
+		if rec, ok := o.(*v1alpha1.DeploymentRecord); ok && rec.Status.Template != "" {
+			for _, namespace := range slices.Compact([]string{rec.Namespace, t.TemplateNamespace}) {
+				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: rec.Status.Template}}, countEvery)
+			}
+		}
+	}
+	templateOf := func(o client.Object) string {
+		if rec, ok := o.(*v1alpha1.DeploymentRecord); ok {
+			return rec.Status.Template
+		}
+		return ""
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { ask(q, e.Object) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { ask(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			if templateOf(e.ObjectOld) != templateOf(e.ObjectNew) {
+				ask(q, e.ObjectOld)
+				ask(q, e.ObjectNew)
+			}
+		},
+	}
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (t templateReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	template := &v1alpha1.DeploymentTemplate{}
+	if err := t.Client.Get(ctx, req.NamespacedName, template); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if template.DeletionTimestamp != nil || !t.usable(template.Namespace) {
+		return reconcile.Result{}, nil
+	}
+	n, err := t.count(ctx, template)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	status := ofTemplate(template, render.CheckTemplate(template, t.Settings), n, t.Clock.Now())
+	if equality.Semantic.DeepEqual(template.Status, status) {
+		return reconcile.Result{}, nil
+	}
+	version, err := applyset.Status(ctx, t.Client, v1alpha1.SchemeGroupVersion.WithKind("DeploymentTemplate"), template, &status, FieldOwner)
+	if version == "" {
+		return reconcile.Result{}, err
+	}
+	statusWrites.Inc()
+	before, now := meta.FindStatusCondition(template.Status.Conditions, v1alpha1.ConditionAccepted), meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAccepted)
+	if now.Status == metav1.ConditionFalse && (before == nil || before.Message != now.Message) {
+		t.Recorder.Event(template, corev1.EventTypeWarning, v1alpha1.EventReasonInvalidTemplate, now.Message)
+	}
+	return reconcile.Result{}, nil
+}
+
+// usable reports whether records that this controller looks after can be rendered with the templates of a namespace.
+func (t templateReconciler) usable(namespace string) bool {
+	return namespace == t.TemplateNamespace || t.mine(namespace)
+}
+
+// count counts the records that are rendered with a template.
+func (t templateReconciler) count(ctx context.Context, template *v1alpha1.DeploymentTemplate) (n int32, err error) {
+	var records v1alpha1.DeploymentRecordList
+	var others v1alpha1.DeploymentTemplateList
+	var where []client.ListOption
+	if template.Namespace != t.TemplateNamespace {
+		where = append(where, client.InNamespace(template.Namespace))
+	}
+	if err := t.Client.List(ctx, &records, append(where, client.UnsafeDisableDeepCopy)...); err != nil {
+		return 0, fmt.Errorf("list DeploymentRecords: %w", err)
+	}
+	if err := t.Client.List(ctx, &others, append(where, client.UnsafeDisableDeepCopy)...); err != nil {
+		return 0, fmt.Errorf("list DeploymentTemplates: %w", err)
+	}
+	hidden := map[string]bool{} // by one of the same name in the record's own namespace
+	for i := range others.Items {
+		o := &others.Items[i]
+		hidden[o.Namespace] = hidden[o.Namespace] || o.Name == template.Name && o.Namespace != template.Namespace
+	}
+	for i := range records.Items {
+		if rec := &records.Items[i]; rec.Status.Template == template.Name && !hidden[rec.Namespace] && t.mine(rec.Namespace) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// ofTemplate composes the status of a template. It is a pure function.
+func ofTemplate(template *v1alpha1.DeploymentTemplate, invalid error, records int32, now time.Time) v1alpha1.DeploymentTemplateStatus {
+	s := v1alpha1.DeploymentTemplateStatus{ObservedGeneration: template.Generation, RecordCount: records}
+	c := metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: "it can be rendered"}
+	if invalid != nil {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, render.ReasonInvalidTemplate, applyset.Shorten(invalid.Error(), maxMessage)
+	}
+	c.ObservedGeneration, c.LastTransitionTime = template.Generation, metav1.NewTime(now.Truncate(time.Second))
+	s.Conditions = slices.Clone(template.Status.Conditions)
+	meta.SetStatusCondition(&s.Conditions, c)
+	return s
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package state keeps a fleet up to date: it watches pods, nodes and workload
+// controllers, and keeps of each object only what the fleet keeps.
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"berth.dev/berth/internal/clusterstate"
+)
+
+// pageSize bounds what a list holds in memory at a time: full pods take 6 KB
+// and more, and they are dropped page by page.
+const pageSize = 500
+
+// Feed is a manager.Runnable. It runs on every replica of the controller, so
+// that a new leader knows the cluster already.
+type Feed struct {
+	fleet   *clusterstate.Fleet
+	kube    kubernetes.Interface
+	sources []source
+	failed  func(time.Time)
+}
+
+// source is one kind of objects.
+type source struct {
+	name   string
+	client rest.Interface
+	object runtime.Object
+	list   func() runtime.Object
+	store  *store
+	// keep is what is left of an object of a list; nil means strip.
+	keep func(runtime.Object) runtime.Object
+	// begin is called before a list; nil for nothing.
+	begin func()
+}
+
+var (
+	_ manager.Runnable               = &Feed{}
+	_ manager.LeaderElectionRunnable = &Feed{}
+)
+
+// New returns the feed of a fleet. Failed is called whenever the API server
+// could not be read, and when it can be again: what the fleet shows may then be old.
+func New(config *rest.Config, f *clusterstate.Fleet, failed func(time.Time), options ...func(*Feed)) (*Feed, error) {
+	feed := &Feed{fleet: f, failed: failed}
+	kube, err := kubernetes.NewForConfig(protobuf(config))
+	if err != nil {
+		return nil, fmt.Errorf("client of the feed: %w", err)
+	}
+	feed.kube = kube
+	core, apps, batch := kube.CoreV1().RESTClient(), kube.AppsV1().RESTClient(), kube.BatchV1().RESTClient()
+	feed.sources = []source{
+		{name: "nodes", client: core, object: &corev1.Node{}, list: func() runtime.Object { return &corev1.NodeList{} }, store: feed.nodes()},
+		{name: "pods", client: core, object: &corev1.Pod{}, list: func() runtime.Object { return &corev1.PodList{} }, store: feed.pods(), keep: feed.keepPod},
+		{name: "deployments", client: apps, object: &appsv1.Deployment{}, list: func() runtime.Object { return &appsv1.DeploymentList{} }, store: feed.workloads()},
+		{name: "replicasets", client: apps, object: &appsv1.ReplicaSet{}, list: func() runtime.Object { return &appsv1.ReplicaSetList{} }, store: feed.workloads()},
+		{name: "statefulsets", client: apps, object: &appsv1.StatefulSet{}, list: func() runtime.Object { return &appsv1.StatefulSetList{} }, store: feed.workloads()},
+		{name: "jobs", client: batch, object: &batchv1.Job{}, list: func() runtime.Object { return &batchv1.JobList{} }, store: feed.workloads()},
+	}
+	for _, option := range options {
+		option(feed)
+	}
+	return feed, nil
+}
+
+// protobuf asks for the encoding that takes the least of both sides; what has none comes as JSON.
+func protobuf(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.ContentType = runtime.ContentTypeProtobuf
+	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return c
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*Feed) NeedLeaderElection() bool { return false }
+
+// Start watches until the context ends.
+func (f *Feed) Start(ctx context.Context) error {
+	for _, s := range f.sources {
+		r := cache.NewReflectorWithOptions(s.listWatch(f.failed), s.object, s.store, cache.ReflectorOptions{Name: "berth/" + s.name})
+		go r.RunWithContext(ctx)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// Synced reports whether every kind has been listed once, and names one that has not.
+func (f *Feed) Synced() (waitingFor string, ok bool) {
+	for _, s := range f.sources {
+		if !s.store.listed.Load() {
+			return s.name, false
+		}
+	}
+	return "", true
+}
+
+// Listed reports whether a kind, named as in a URL, has been listed once.
+func (f *Feed) Listed(resource string) bool {
+	return slices.ContainsFunc(f.sources, func(s source) bool { return s.name == resource && s.store.listed.Load() })
+}
+
+// listWatch lists page by page, and strips each page before it asks for the next.
+func (s source) listWatch(failed func(time.Time)) *cache.ListWatch {
+	request := func(o metav1.ListOptions) *rest.Request {
+		return s.client.Get().Resource(s.name).VersionedParams(&o, scheme.ParameterCodec)
+	}
+	note := func(err error) error {
+		// The first answer after an outage counts as well: attempts back off to half a minute and more, so the last one
+		// that failed may have been long before.
+		if s.store.away.Swap(err != nil) || err != nil {
+			failed(time.Now())
+		}
+		return err
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			list, err := s.pages(ctx, request)
+			return list, note(err)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.Watch = true
+			w, err := request(o).Watch(ctx)
+			return w, note(err)
+		},
+	}
+}
+
+func (s source) pages(ctx context.Context, request func(metav1.ListOptions) *rest.Request) (runtime.Object, error) {
+	all := &stripped{keep: s.keep}
+	if s.begin != nil {
+		s.begin()
+	}
+	for next := ""; ; {
+		page := s.list()
+		if err := request(metav1.ListOptions{Limit: pageSize, Continue: next}).Do(ctx).Into(page); err != nil {
+			return nil, fmt.Errorf("list %s: %w", s.name, err)
+		}
+		meta, err := all.add(page)
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", s.name, err)
+		}
+		if next = meta.GetContinue(); next == "" {
+			return all, nil
+		}
+	}
+}
+
+// pods, nodes and workloads are the stores that hand objects on to the fleet.
+func (f *Feed) pods() *store {
+	return &store{
+		set: func(o any) { f.fleet.SetPod(o.(*corev1.Pod)) },
+		remove: func(o metav1.Object) {
+			f.fleet.DeletePod(types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, o.GetUID())
+		},
+		replace: func(all []any) {
+			listed := make(map[types.NamespacedName]bool, len(all))
+			for _, o := range all {
+				m := o.(metav1.Object)
+				listed[types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}] = true
+			}
+			f.fleet.RetainPods(func(name types.NamespacedName) bool { return listed[name] })
+		},
+	}
+}
+
+// keepPod hands a pod of a list on at once and keeps its name: ten thousand
+// pods, even stripped, would be the most memory that the controller ever takes.
+func (f *Feed) keepPod(o runtime.Object) runtime.Object {
+	pod := o.(*corev1.Pod)
+	f.fleet.SetPod(pod)
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+}
+
+func (f *Feed) nodes() *store {
+	return &store{
+		set:     func(o any) { f.fleet.SetNode(o.(*corev1.Node)) },
+		remove:  func(o metav1.Object) { f.fleet.DeleteNode(o.GetName()) },
+		replace: func(all []any) { f.fleet.ReplaceNodes(cast[*corev1.Node](all)) },
+	}
+}
+
+func (f *Feed) workloads() *store {
+	// A list names no kind: these are those of this one.
+	known := map[types.UID]struct{}{}
+	s := &store{}
+	// A list's objects come here stripped, so the store's own set, which watches use, may do more.
+	set := func(o any) {
+		w := o.(metav1.Object)
+		known[w.GetUID()] = struct{}{}
+		f.fleet.SetOwner(w)
+	}
+	s.set = set
+	s.remove = func(o metav1.Object) {
+		delete(known, o.GetUID())
+		f.fleet.DeleteOwner(o.GetUID())
+	}
+	s.replace = func(all []any) {
+		gone := known
+		known = make(map[types.UID]struct{}, len(all))
+		for _, o := range all {
+			delete(gone, o.(metav1.Object).GetUID())
+			set(o)
+		}
+		for uid := range gone {
+			f.fleet.DeleteOwner(uid)
+		}
+	}
+	return s
+}
+
+func cast[T any](all []any) []T {
+	typed := make([]T, len(all))
+	for i, o := range all {
+		typed[i] = o.(T)
+	}
+	return typed
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstate
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/mix/policy"
+)
+
+// What a group is follows from its pods, the nodes that they are on, their
+// controller and what stands above it, and the mixes of the namespace. Once
+// composed it is kept until one of these changes: whoever changes one says so by
+// stale, staleBelow or moved, and changed mixes are noticed by their version.
+
+// namespace has the pods of one namespace that a mix may govern, and the groups
+// that they make.
+type namespace struct {
+	owned map[types.UID]*members
+	bare  map[*Pod]struct{}
+	// bareGroups are those of the bare pods, nil if they have to be composed.
+	bareGroups []*Group
+	bareKnown  bool
+	// sorted are all groups, nil if they have to be put in order.
+	sorted []*Group
+	// mixes is the version that the groups were composed with.
+	mixes uint64
+}
+
+// members are the pods of one controller, in no order.
+type members struct {
+	pods []*Pod
+	// group is what they make, nil for nothing; known is set once it is composed.
+	group *Group
+	known bool
+}
+
+func newNamespace() *namespace {
+	return &namespace{owned: map[types.UID]*members{}, bare: map[*Pod]struct{}{}}
+}
+
+func (n *namespace) add(p *Pod) {
+	if p.Owner == nil {
+		n.bare[p] = struct{}{}
+		n.stale("")
+		return
+	}
+	m := n.owned[p.Owner.UID]
+	if m == nil {
+		m = &members{}
+		n.owned[p.Owner.UID] = m
+	}
+	m.pods = append(m.pods, p)
+	n.stale(p.Owner.UID)
+}
+
+// remove reports whether the namespace has no pods any more.
+func (n *namespace) remove(p *Pod) (empty bool) {
+	if p.Owner == nil {
+		delete(n.bare, p)
+		n.stale("")
+	} else if m := n.owned[p.Owner.UID]; m != nil {
+		m.pods = without(m.pods, p)
+		n.stale(p.Owner.UID)
+		if len(m.pods) == 0 {
+			delete(n.owned, p.Owner.UID)
+		}
+	}
+	return len(n.bare) == 0 && len(n.owned) == 0
+}
+
+// stale has the group of a controller composed again, "" for those of bare pods.
+func (n *namespace) stale(uid types.UID) {
+	n.sorted = nil
+	if uid == "" {
+		n.bareGroups, n.bareKnown = nil, false
+	} else if m := n.owned[uid]; m != nil {
+		m.group, m.known = nil, false
+	}
+}
+
+// staleBelow has the groups that depend on a controller composed again: its own
+// and those of what it controls. It returns their keys; f.mu is held.
+func (f *Fleet) staleBelow(o *Owner) []policy.GroupKey {
+	name := o.Namespace
+	keys := make([]policy.GroupKey, 0, 2)
+	for _, uid := range append([]types.UID{o.UID}, f.below[o.UID]...) {
+		keys = append(keys, policy.GroupKey{Namespace: name, ID: string(uid)})
+		if ns := f.namespaces[name]; ns != nil {
+			ns.stale(uid)
+		}
+	}
+	return keys
+}
+
+// moved has the groups of a node's pods composed again if they stand otherwise
+// than before; f.mu is held.
+func (f *Fleet) moved(n *nodeState, before Node) {
+	if n.Type == before.Type && n.Departing == before.Departing {
+		return
+	}
+	for _, p := range n.pods {
+		ns := f.namespaces[p.Namespace]
+		switch {
+		case ns == nil:
+		case p.Owner == nil:
+			ns.stale("")
+		default:
+			ns.stale(p.Owner.UID)
+		}
+	}
+}
+
+// Groups returns the groups of a namespace that a mix governs, sorted by
+// workload and revision.
+func (f *Fleet) Groups(namespace string) []Group {
+	var groups []Group
+	for _, g := range f.Current(namespace) {
+		groups = append(groups, *g)
+	}
+	return groups
+}
+
+// Current is Groups without copies: the groups are shared and must not be
+// changed. A group that is the same as before has the same address.
+func (f *Fleet) Current(namespace string) []*Group {
+	f.mu.RLock()
+	ns := f.namespaces[namespace]
+	if ns == nil {
+		f.mu.RUnlock()
+		return nil
+	}
+	if sorted := ns.sorted; sorted != nil && ns.mixes == f.Mixes.Version(namespace) {
+		f.mu.RUnlock()
+		return sorted
+	}
+	f.mu.RUnlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.compose(namespace)
+}
+
+// Group returns a group as Current does, nil if there is none.
+func (f *Fleet) Group(key policy.GroupKey) *Group {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ns := f.fresh(key.Namespace)
+	if ns == nil {
+		return nil
+	}
+	if m := ns.owned[types.UID(key.ID)]; m != nil {
+		return f.groupOf(key.Namespace, types.UID(key.ID), m)
+	}
+	for _, g := range f.bareOf(key.Namespace, ns) {
+		if g.Key == key {
+			return g
+		}
+	}
+	return nil
+}
+
+// compose composes what is not known of a namespace; f.mu is held.
+func (f *Fleet) compose(namespace string) []*Group {
+	ns := f.fresh(namespace)
+	if ns == nil {
+		return nil
+	}
+	if ns.sorted == nil {
+		ns.sorted = make([]*Group, 0, len(ns.owned))
+		for uid, m := range ns.owned {
+			if g := f.groupOf(namespace, uid, m); g != nil {
+				ns.sorted = append(ns.sorted, g)
+			}
+		}
+		ns.sorted = append(ns.sorted, f.bareOf(namespace, ns)...)
+		slices.SortFunc(ns.sorted, ByWorkload)
+	}
+	return ns.sorted
+}
+
+// fresh returns a namespace without what was composed with other mixes.
+func (f *Fleet) fresh(namespace string) *namespace {
+	ns := f.namespaces[namespace]
+	if ns == nil {
+		return nil
+	}
+	if v := f.Mixes.Version(namespace); v != ns.mixes {
+		ns.mixes = v
+		ns.stale("")
+		for uid := range ns.owned {
+			ns.stale(uid)
+		}
+	}
+	return ns
+}
+
+func (f *Fleet) groupOf(namespace string, uid types.UID, m *members) *Group {
+	if !m.known {
+		if g, ok := f.group(namespace, uid, m.pods); ok {
+			m.group = &g
+		}
+		m.known = true
+	}
+	return m.group
+}
+
+func (f *Fleet) bareOf(namespace string, ns *namespace) []*Group {
+	if !ns.bareKnown {
+		for _, g := range f.bareGroups(namespace, ns.bare) {
+			ns.bareGroups = append(ns.bareGroups, &g)
+		}
+		ns.bareKnown = true
+	}
+	return ns.bareGroups
+}
+
+// ByWorkload is the order of groups.
+func ByWorkload(a, b *Group) int {
+	return cmp.Or(cmp.Compare(a.Workload.Kind, b.Workload.Kind), cmp.Compare(a.Workload.Name, b.Workload.Name), cmp.Compare(a.Workload.Revision, b.Workload.Revision), cmp.Compare(a.Key.ID, b.Key.ID))
+}
+
+// without removes an element from a list in no order.
+func without[T comparable](list []T, gone T) []T {
+	i := slices.Index(list, gone)
+	if i < 0 {
+		return list
+	}
+	last := len(list) - 1
+	var zero T
+	list[i], list[last] = list[last], zero
+	return list[:last]
+}

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstate
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+)
+
+// Options configure a Fleet. They must be those of the scheduler, or the two
+// would disagree about the same pods.
+type Options struct {
+	Classifier *capacity.Classifier
+	// SpreadSpotOver are the labels that name an interruption domain.
+	SpreadSpotOver []string
+	// Prefixes are the annotation families to read for mixes.
+	Prefixes []string
+	// Mixes are the CapacityMixes; whoever fills the fleet keeps them up to date.
+	Mixes *policy.Store
+	// Defaults govern pods that nothing else does, by the name of their scheduler.
+	Defaults map[string]*policy.Policy
+
+	// Changed is called, without locks held, when pods, owners or nodes changed in
+	// a way that counts. It names the group that they belong to. An ID of "" stands
+	// for whatever is in the namespace, a namespace of "" for everything.
+	Changed func(policy.GroupKey)
+	// NodeLeft is called, without locks held, when a node of a type began to
+	// depart or vanished.
+	NodeLeft func(name string, t capacity.Type)
+}
+
+// Fleet holds the pods, nodes and workload controllers of a cluster in brief.
+// Safe for concurrent use.
+type Fleet struct {
+	Options
+	resolver *policy.Resolver
+
+	mu      sync.RWMutex
+	scratch corev1.Pod // for one pod after the other, while mu is locked to write
+	texts   texts
+	sets    sets
+	owners  owners
+	sweepAt int
+	// pods by name; byGroup by controller UID, by namespace for bare pods.
+	pods       map[types.NamespacedName]*Pod
+	namespaces map[string]*namespace
+	// ungoverned are the pods that no mix may govern, by namespace, and placeholders those of them that hold room.
+	ungoverned, placeholders map[string]map[*Pod]struct{}
+	gated                    map[*Pod]struct{}
+	nodes                    map[string]*nodeState
+	// staying counts, by type, the known nodes that are not departing.
+	staying map[capacity.Type]int
+	// room counts, by type, how often a node may have come to have more of it.
+	room    map[capacity.Type]uint64
+	objects map[types.UID]*Owner
+	// below are the controllers that another one controls, as a Deployment does its ReplicaSets.
+	below map[types.UID][]types.UID
+}
+
+// nodeState is a node with what its pods ask for.
+type nodeState struct {
+	Node
+	known       bool // the node object was seen, not only pods on it
+	cpu, memory int64
+	pods        []*Pod // in no order
+}
+
+// New returns an empty fleet.
+func New(o Options) *Fleet {
+	f := &Fleet{
+		Options: o,
+		texts:   texts{}, sweepAt: minSweep,
+		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{},
+		ungoverned: map[string]map[*Pod]struct{}{}, placeholders: map[string]map[*Pod]struct{}{},
+		gated: map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, staying: map[capacity.Type]int{}, room: map[capacity.Type]uint64{},
+		objects: map[types.UID]*Owner{}, below: map[types.UID][]types.UID{},
+	}
+	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
+	f.owners = newOwners(f.texts)
+	f.resolver = &policy.Resolver{Prefixes: o.Prefixes, Mixes: o.Mixes, Controllers: controllersOf{f}}
+	return f
+}
+
+func (f *Fleet) changed(keys ...policy.GroupKey) {
+	if f.Changed == nil {
+		return
+	}
+	for _, k := range keys {
+		f.Changed(k)
+	}
+}
+
+// keyOf names what changes with a pod: its group, or where that cannot be said
+// without a look at the others, the namespace.
+func keyOf(p *Pod) policy.GroupKey {
+	if p.Owner == nil || p.holdsRoom() {
+		return policy.GroupKey{Namespace: p.Namespace}
+	}
+	return policy.GroupKey{Namespace: p.Namespace, ID: string(p.Owner.UID)}
+}
+
+// SetPod adds a pod or takes over what changed.
+func (f *Fleet) SetPod(o *corev1.Pod) {
+	f.mu.Lock()
+	old := f.pods[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]
+	p := f.podOf(o, old)
+	if old != nil && old.equal(p) {
+		f.mu.Unlock()
+		return
+	}
+	f.remove(old)
+	f.add(p)
+	f.freed(old, p)
+	f.sweep()
+	f.mu.Unlock()
+	key := keyOf(p)
+	f.changed(key)
+	if old != nil && keyOf(old) != key {
+		f.changed(keyOf(old))
+	}
+}
+
+// DeletePod forgets a pod. A UID that is not "" must be that of the pod.
+func (f *Fleet) DeletePod(name types.NamespacedName, uid types.UID) {
+	f.mu.Lock()
+	old := f.pods[name]
+	if old == nil || uid != "" && old.UID != uid {
+		f.mu.Unlock()
+		return
+	}
+	f.remove(old)
+	f.freed(old, nil)
+	f.mu.Unlock()
+	f.changed(keyOf(old))
+}
+
+// ReplacePods makes the pods exactly those: the first list, or one after a lost watch.
+func (f *Fleet) ReplacePods(all []*corev1.Pod) {
+	names := make(map[types.NamespacedName]struct{}, len(all))
+	for _, o := range all {
+		names[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = struct{}{}
+		f.SetPod(o)
+	}
+	f.RetainPods(func(name types.NamespacedName) bool {
+		_, there := names[name]
+		return there
+	})
+}
+
+// RetainPods forgets the pods that are not to be kept.
+func (f *Fleet) RetainPods(keep func(types.NamespacedName) bool) {
+	f.mu.RLock()
+	var gone []types.NamespacedName
+	for name := range f.pods {
+		if !keep(name) {
+			gone = append(gone, name)
+		}
+	}
+	f.mu.RUnlock()
+	for _, name := range gone {
+		f.DeletePod(name, "")
+	}
+}
+
+// add and remove keep the indexes; f.mu is held.
+func (f *Fleet) add(p *Pod) {
+	f.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
+	f.use(p, 1)
+	if p.Gated {
+		f.gated[p] = struct{}{}
+	}
+	if p.Into(&f.scratch); !policy.Governable(&f.scratch) {
+		into(f.ungoverned, p)
+		if p.holdsRoom() {
+			into(f.placeholders, p)
+		}
+		return
+	}
+	ns := f.namespaces[p.Namespace]
+	if ns == nil {
+		ns = newNamespace()
+		f.namespaces[p.Namespace] = ns
+	}
+	ns.add(p)
+}
+
+func (f *Fleet) remove(p *Pod) {
+	if p == nil {
+		return
+	}
+	delete(f.pods, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	f.use(p, -1)
+	delete(f.gated, p)
+	outOf(f.ungoverned, p)
+	outOf(f.placeholders, p)
+	if ns := f.namespaces[p.Namespace]; ns != nil && ns.remove(p) {
+		delete(f.namespaces, p.Namespace)
+	}
+}
+
+func into(byNamespace map[string]map[*Pod]struct{}, p *Pod) {
+	if byNamespace[p.Namespace] == nil {
+		byNamespace[p.Namespace] = map[*Pod]struct{}{}
+	}
+	byNamespace[p.Namespace][p] = struct{}{}
+}
+
+func outOf(byNamespace map[string]map[*Pod]struct{}, p *Pod) {
+	if all := byNamespace[p.Namespace]; all != nil {
+		if delete(all, p); len(all) == 0 {
+			delete(byNamespace, p.Namespace)
+		}
+	}
+}
+
+// use counts what a pod takes of its node.
+func (f *Fleet) use(p *Pod, sign int64) {
+	if !p.takesRoom() {
+		return
+	}
+	n := f.nodes[p.Node]
+	if n == nil {
+		n = &nodeState{Node: Node{Name: p.Node}}
+		f.nodes[p.Node] = n
+	}
+	n.cpu += sign * p.CPU
+	n.memory += sign * p.Memory
+	if sign > 0 {
+		n.pods = append(n.pods, p)
+	} else {
+		n.pods = without(n.pods, p)
+	}
+	if !n.known && len(n.pods) == 0 {
+		delete(f.nodes, p.Node)
+	}
+}
+
+// freed notes that a node has more room once a pod has changed, or gone.
+func (f *Fleet) freed(before, after *Pod) {
+	if before == nil || !before.takesRoom() {
+		return
+	}
+	if after != nil && after.takesRoom() && after.Node == before.Node && after.CPU >= before.CPU && after.Memory >= before.Memory {
+		return
+	}
+	f.room[f.typeOf(before.Node)]++
+}
+
+// Room changes whenever MayFit may have become true for a type.
+func (f *Fleet) Room(t capacity.Type) uint64 {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.room[t]
+}
+
+// SetNode adds a node or takes over what changed.
+func (f *Fleet) SetNode(o *corev1.Node) {
+	f.mu.Lock()
+	n := f.nodes[o.Name]
+	if n == nil {
+		n = &nodeState{}
+		f.nodes[f.texts.one(o.Name)] = n
+	}
+	before, known := n.Node, n.known
+	f.stay(n, -1)
+	n.Node, n.known = f.nodeOf(o), true
+	same := known && before == n.Node
+	left := known && before.Departing == "" && n.Departing != ""
+	t := n.Type
+	f.stay(n, 1)
+	f.moved(n, before)
+	if !same {
+		f.room[t]++
+	}
+	f.mu.Unlock()
+	if left && f.NodeLeft != nil {
+		f.NodeLeft(o.Name, t)
+	}
+	if !same {
+		f.changed(policy.GroupKey{})
+	}
+}
+
+// stay counts a node if it is known and does not depart; f.mu is held.
+func (f *Fleet) stay(n *nodeState, sign int) {
+	if n.known && n.Departing == "" {
+		f.staying[n.Type] += sign
+	}
+}
+
+// DeleteNode forgets a node. Pods that are still bound to it are on a node of unknown type.
+func (f *Fleet) DeleteNode(name string) {
+	f.mu.Lock()
+	n := f.nodes[name]
+	if n == nil || !n.known {
+		f.mu.Unlock()
+		return
+	}
+	before := n.Node
+	f.stay(n, -1)
+	left, t := n.Departing == "", n.Type
+	n.Node, n.known = Node{Name: n.Name}, false
+	f.moved(n, before)
+	if len(n.pods) == 0 {
+		delete(f.nodes, name)
+	}
+	f.mu.Unlock()
+	if left && f.NodeLeft != nil {
+		f.NodeLeft(name, t)
+	}
+	f.changed(policy.GroupKey{})
+}
+
+// ReplaceNodes makes the nodes exactly those.
+func (f *Fleet) ReplaceNodes(all []*corev1.Node) {
+	names := make(map[string]struct{}, len(all))
+	for _, o := range all {
+		names[o.Name] = struct{}{}
+		f.SetNode(o)
+	}
+	for _, n := range f.Nodes() {
+		if _, there := names[n.Name]; !there {
+			f.DeleteNode(n.Name)
+		}
+	}
+}
+
+// Node returns a node; of one that is not known only the name is set.
+func (f *Fleet) Node(name string) Node {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if n := f.nodes[name]; n != nil {
+		return n.Node
+	}
+	return Node{Name: name}
+}
+
+// Nodes returns the known nodes, in no order.
+func (f *Fleet) Nodes() []Node {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	all := make([]Node, 0, len(f.nodes))
+	for _, n := range f.nodes {
+		if n.known {
+			all = append(all, n.Node)
+		}
+	}
+	return all
+}
+
+// Count returns how many nodes of a type there are that are not departing.
+func (f *Fleet) Count(t capacity.Type) (nodes int) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.staying[t]
+}
+
+// MayFit reports whether some node of a type that takes pods has as much CPU,
+// memory and pod slots left as the pod asks for. False is certain; true is for
+// the scheduler's filters to confirm.
+func (f *Fleet) MayFit(t capacity.Type, p *Pod) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for _, n := range f.nodes {
+		if n.known && n.Type == t && n.Accepting && int64(len(n.pods)) < n.Pods && fits(p.CPU, n.CPU-n.cpu) && fits(p.Memory, n.Memory-n.memory) {
+			return true
+		}
+	}
+	return false
+}
+
+// fits is the scheduler's rule: who asks for nothing fits where less than nothing is left.
+func fits(ask, left int64) bool { return ask <= 0 || ask <= left }
+
+// Pod returns a pod by name, nil if there is none.
+func (f *Fleet) Pod(namespace, name string) *Pod {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.pods[types.NamespacedName{Namespace: namespace, Name: name}]
+}
+
+// Gated returns the pods of all namespaces that have the scheduling gate, the
+// oldest first, those that belong to a node included.
+func (f *Fleet) Gated() []*Pod {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return slices.SortedFunc(maps.Keys(f.gated), older)
+}
+
+// Placeholders returns the pods that hold room for replicas of a namespace that
+// are to move, "" for all namespaces; oldest first.
+func (f *Fleet) Placeholders(namespace string) (list []*Pod) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if namespace != "" {
+		list = slices.AppendSeq(list, maps.Keys(f.placeholders[namespace]))
+	} else {
+		for _, pods := range f.placeholders {
+			list = slices.AppendSeq(list, maps.Keys(pods))
+		}
+	}
+	slices.SortFunc(list, older)
+	return list
+}
+
+// Pods returns the pods of a namespace, in no order, without those that belong
+// to a node.
+func (f *Fleet) Pods(namespace string) []*Pod {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	ns := f.namespaces[namespace]
+	if ns == nil {
+		return nil
+	}
+	var all []*Pod
+	for p := range ns.bare {
+		all = append(all, p)
+	}
+	for _, m := range ns.owned {
+		all = append(all, m.pods...)
+	}
+	return all
+}
+
+// AllPods returns the pods of a namespace, those that belong to a node included,
+// in no order.
+func (f *Fleet) AllPods(namespace string) []*Pod {
+	all := f.Pods(namespace)
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for p := range f.ungoverned[namespace] {
+		all = append(all, p)
+	}
+	return all
+}
+
+// AllNamespaces returns the namespaces that have pods of any kind, in no order.
+func (f *Fleet) AllNamespaces() []string {
+	all := f.Namespaces()
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for name := range f.ungoverned {
+		if f.namespaces[name] == nil {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// Namespaces returns the namespaces that have pods, in no order.
+func (f *Fleet) Namespaces() []string {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	all := make([]string, 0, len(f.namespaces))
+	for name := range f.namespaces {
+		all = append(all, name)
+	}
+	return all
+}

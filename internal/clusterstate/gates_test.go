@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstate
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+)
+
+func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
+	onSpot := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"} }
+	tests := map[string]struct {
+		pod        *corev1.Pod
+		wantOpened capacity.Type
+		wantPinned bool
+		wantGated  bool
+		wantUses   bool
+	}{
+		"a pod like any other": {pod: podNamed("p")},
+		"one that names its type": {
+			pod: podNamed("p", onSpot), wantPinned: true,
+		},
+		"one that waits for its slot": {
+			pod: podNamed("p", gated), wantGated: true, wantUses: true,
+		},
+		"one that names its type and waits": {
+			pod: podNamed("p", gated, onSpot), wantGated: true, wantUses: true, wantPinned: true,
+		},
+		"one that was opened": {
+			pod: podNamed("p", opened(capacity.OnDemand)), wantOpened: capacity.OnDemand, wantUses: true,
+		},
+		"one with a copy of another's claim": {
+			pod:        podNamed("p", opened(capacity.Spot), annotated(v1alpha1.ClaimAnnotation, "uid-q/spot")),
+			wantPinned: true,
+		},
+		"one with a claim and a gate, which no patch of ours leaves": {
+			pod: podNamed("p", opened(capacity.Spot), gated), wantGated: true, wantUses: true, wantPinned: true,
+		},
+		"one that was let go for want of a leader": {
+			pod: podNamed("p", gate.Release), wantUses: true,
+		},
+		"one that was let go because it names its type": {
+			pod: podNamed("p", onSpot, annotated(v1alpha1.GateOpenedAnnotation, v1alpha1.GateOpenedPinned)), wantPinned: true,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := newFleet().podOf(tc.pod, nil)
+			assert.Equal(t, tc.wantOpened, p.Opened)
+			assert.Equal(t, tc.wantPinned, p.Pinned)
+			assert.Equal(t, tc.wantGated, p.Gated)
+			assert.Equal(t, tc.wantUses, p.UsesGate)
+		})
+	}
+}
+
+func TestTheOpeningOfAGateIsAChange(t *testing.T) {
+	f := newFleet()
+	f.SetPod(podNamed("p", gated))
+	require.Len(t, f.Gated(), 1)
+	changes := 0
+	f.Changed = func(policy.GroupKey) { changes++ }
+	f.SetPod(podNamed("p", opened(capacity.Spot)))
+	assert.Equal(t, 1, changes)
+	assert.Empty(t, f.Gated())
+	f.SetPod(podNamed("p", opened(capacity.OnDemand)))
+	assert.Equal(t, 2, changes, "another type")
+}
+
+func TestPodsOfANodeMayBeGatedToo(t *testing.T) {
+	f := fill(newFleet(),
+		podNamed("young", made(2), gated),
+		podNamed("daemon", made(1), gated, ownedBy("apps/v1", "DaemonSet", "ds", "uid-ds")),
+		podNamed("free"))
+	var names []string
+	for _, p := range f.Gated() {
+		names = append(names, p.Name)
+	}
+	assert.Equal(t, []string{"daemon", "young"}, names, "the oldest first")
+	f.DeletePod(types.NamespacedName{Namespace: namespaceName, Name: "daemon"}, "")
+	assert.Len(t, f.Gated(), 1)
+}
+
+// Of ten replicas, 70 % spot and a floor of 2: the slots that are on-demand.
+func TestAnOpenedPodSitsOnItsSlot(t *testing.T) {
+	rs := replicaSet("rs", 4)
+	f := fill(newFleet(), rs, nodeOf("od", capacity.OnDemand),
+		podNamed("bound", owned(rs), slot(0), on("od")),
+		// Older than the other, and on a higher slot: a lowest free one would be 1.
+		podNamed("opened", owned(rs), made(1), slot(5), opened(capacity.Spot)),
+		podNamed("waits", owned(rs), made(2), gated),
+		podNamed("fell-back", owned(rs), made(3), slot(4), opened(capacity.OnDemand), annotated(v1alpha1.FallbackAnnotation, "1/2026-01-01T00:00:00Z")))
+	groups := f.Groups(namespaceName)
+	require.Len(t, groups, 1)
+	g := groups[0]
+	var got []string
+	for _, s := range g.Seats {
+		got = append(got, fmt.Sprintf("%s %d wants %s on %s pending %t", s.Pod.Name, s.Slot, s.Wants, s.On, s.Place == Pending))
+	}
+	assert.Equal(t, []string{
+		"bound 0 wants on-demand on on-demand pending false",
+		"waits 1 wants on-demand on on-demand pending true",
+		"fell-back 4 wants spot on on-demand pending true",
+		"opened 5 wants spot on spot pending true",
+	}, got)
+	assert.True(t, g.Gated)
+	assert.Empty(t, g.WrongSide(), "a pod without a node cannot move")
+	fellBack := g.Seats[2].Pod
+	assert.Equal(t, "1/2026-01-01T00:00:00Z", fellBack.Annotations[v1alpha1.FallbackAnnotation])
+	limited, ok := gate.OpenedAs(fellBack.Annotations, string(fellBack.UID))
+	assert.True(t, ok, "what it says of the fallback is its own")
+	assert.Equal(t, capacity.OnDemand, limited)
+}
+
+func TestTheSlotOfAnOpenedPodThatSaysNoneGoesByItsType(t *testing.T) {
+	rs := replicaSet("rs", 1)
+	f := fill(newFleet(), rs, podNamed("p", owned(rs), opened(capacity.Spot)))
+	s := f.Groups(namespaceName)[0].Seats[0]
+	assert.Equal(t, capacity.Spot, s.Wants)
+	assert.Equal(t, capacity.Spot, s.On)
+}
+
+func TestAStatefulSetsOpenedPodKeepsItsOrdinal(t *testing.T) {
+	set := statefulSet("db", 6)
+	f := fill(newFleet(), set, podNamed("db-5", owned(set), slot(2), opened(capacity.OnDemand)))
+	s := f.Groups(namespaceName)[0].Seats[0]
+	assert.Equal(t, 5, s.Slot, "whatever is written on it")
+	assert.Equal(t, capacity.OnDemand, s.On)
+}
+
+// The records of replicas share their annotations, whatever the gate wrote.
+func TestTheClaimIsNotKeptForEachPod(t *testing.T) {
+	f := newFleet()
+	f.SetPod(podNamed("a", slot(3), opened(capacity.Spot)))
+	before := f.tables()
+	for i := range 100 {
+		f.SetPod(podNamed(fmt.Sprintf("b-%d", i), slot(3), opened(capacity.Spot)))
+	}
+	assert.Equal(t, before, f.tables())
+	assert.NotContains(t, f.Pod(namespaceName, "a").Annotations, v1alpha1.ClaimAnnotation)
+}
+
+// A slot that a gate was opened for stays the pod's own, and its type as well,
+// whatever else comes and goes: to the fleet it is as if it were bound.
+func TestOpenedPodsKeepTheirSlotsWhateverElseIsThere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rs := replicaSet("rs", 20)
+		f := fill(newFleet(), rs, nodeOf("od", capacity.OnDemand), nodeOf("sp", capacity.Spot))
+		slots := rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}).Draw(t, "slots")
+		mine := map[types.UID]split.Pod{}
+		for i, n := range slots {
+			p := podNamed(fmt.Sprintf("p-%d", i), owned(rs), made(rapid.IntRange(0, 5).Draw(t, "age")))
+			switch drawText(t, "state", "waits", "bare", "opened", "bound") {
+			case "waits":
+				gated(p)
+			case "opened":
+				limited := rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}).Draw(t, "type")
+				slot(n)(p)
+				opened(limited)(p)
+				mine[p.UID] = split.Pod{Slot: n, On: limited}
+			case "bound":
+				slot(n)(p)
+				on(drawText(t, "node", "od", "sp"))(p)
+			}
+			f.SetPod(p)
+		}
+		taken := map[int]bool{}
+		for _, s := range f.Groups(namespaceName)[0].Seats {
+			require.False(t, taken[s.Slot], "slot %d twice", s.Slot)
+			taken[s.Slot] = true
+			if want, opened := mine[s.Pod.UID]; opened {
+				require.Equal(t, want.Slot, s.Slot)
+				require.Equal(t, want.On, s.On)
+				require.Equal(t, Pending, s.Place)
+			}
+		}
+	})
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstate
+
+import (
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// Resolve returns the policy that governs a pod, nil if none does, with the
+// annotations that could not be read.
+func (f *Fleet) Resolve(p *Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.policyOf(p, p.Object())
+}
+
+// policyOf is Resolve with the lock held, for a pod and what it is as an object.
+func (f *Fleet) policyOf(p *Pod, o *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+	found, invalid := f.resolver.Resolve(o)
+	if found == nil && policy.Governable(o) {
+		found = f.Defaults[p.SchedulerName]
+	}
+	return found, invalid
+}
+
+// rule tells the policies of an owner's pods apart.
+type rule struct {
+	source string
+	mix    split.Mix
+}
+
+// governed returns the policy that governs most of an owner's live pods, sorted by age, and the pods that it governs. Each pod
+// is resolved by itself, as the scheduler does, so that the labels of one never decide for the others. Of policies with
+// equally many pods, that of the newest pod counts. f.mu is locked to write.
+func (f *Fleet) governed(live []*Pod) ([]*Pod, *policy.Policy) {
+	if len(live) == 0 || !alike(live) {
+		return f.governedByMost(live)
+	}
+	live[0].Into(&f.scratch)
+	found, _ := f.policyOf(live[0], &f.scratch)
+	return live, found
+}
+
+// governedByMost is governed for pods that differ.
+func (f *Fleet) governedByMost(live []*Pod) ([]*Pod, *policy.Policy) {
+	policies := make([]*policy.Policy, len(live))
+	count := map[rule]int{}
+	var best *policy.Policy
+	var most int
+	for i, p := range live {
+		if i > 0 && sameRule(live[i-1], p) {
+			policies[i] = policies[i-1]
+		} else {
+			p.Into(&f.scratch)
+			policies[i], _ = f.policyOf(p, &f.scratch)
+		}
+		if found := policies[i]; found != nil {
+			key := rule{found.Source, found.Mix}
+			if count[key]++; count[key] >= most {
+				best, most = found, count[key]
+			}
+		}
+	}
+	if best == nil || most == len(live) {
+		return live, best
+	}
+	governed := make([]*Pod, 0, most)
+	for i, found := range policies {
+		if found != nil && found.Source == best.Source && found.Mix == best.Mix {
+			governed = append(governed, live[i])
+		}
+	}
+	return governed, best
+}
+
+// alike reports whether the same policy governs all pods of one owner for certain.
+func alike(pods []*Pod) bool {
+	return !slices.ContainsFunc(pods, func(p *Pod) bool { return !sameRule(pods[0], p) })
+}
+
+// sameRule reports whether the same policy governs two pods of one owner for certain: pods share sets that are equal.
+func sameRule(a, b *Pod) bool {
+	return a.SchedulerName == b.SchedulerName && sameSet(a.Labels, b.Labels) && sameSet(a.Annotations, b.Annotations)
+}
+
+func sameSet(a, b map[string]string) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstate
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// Workload names what users call a workload.
+type Workload struct {
+	// Kind is Deployment, StatefulSet, Job, … ; Pod for the bare pods of a mix.
+	Kind, Namespace, Name string
+	// APIVersion of the kind, such as apps/v1.
+	APIVersion string
+	// Revision is the name of the ReplicaSet where a Deployment stands above it.
+	Revision string
+	// UID is that of the workload, "" for bare pods.
+	UID types.UID
+}
+
+// String is "Deployment web (web-7dd8c6474c)".
+func (w Workload) String() string {
+	if w.Revision == "" {
+		return w.Kind + " " + w.Name
+	}
+	return w.Kind + " " + w.Name + " (" + w.Revision + ")"
+}
+
+// Reference is what events about the workload name.
+func (w Workload) Reference() *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: w.APIVersion, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, UID: w.UID}
+}
+
+// Place is how a pod of a group stands.
+type Place int
+
+// A pod is settled on a node that stays, on a departing node, or has no node.
+const (
+	Settled Place = iota
+	Departing
+	Pending
+)
+
+// Seat is a live pod of a group on its slot.
+type Seat struct {
+	split.Seat
+	Pod   *Pod
+	Place Place
+}
+
+// Group is one revision of a workload with its mix, at one moment. It is a
+// value: nothing in it changes afterwards.
+type Group struct {
+	Key      policy.GroupKey
+	Workload Workload
+	Policy   *policy.Policy
+	// Replicas is how many the revision is asked to have; where its controller
+	// does not say, how many live pods it has.
+	Replicas int
+	// Counted is set where the owner tells Replicas; otherwise it is the number of live pods.
+	Counted bool
+	// Ended is set where the owner makes no more pods.
+	Ended bool
+	// CountsFailures is set where the owner counts an evicted pod as failed, as a Job does.
+	CountsFailures bool
+	// FixedNode is the nodeName of the owner's pod template, "" for none: no scheduler places a replacement.
+	FixedNode string
+	// Seats are the live pods, sorted by slot. A pod that is pending or on a
+	// departing node counts as being on the type of its slot: there it, or its
+	// replacement, goes next. One whose gate was opened goes where it was limited to.
+	Seats   []Seat
+	Rollout Rollout
+	// Taken are slots that other live pods of the same owner hold, which this mix does not govern.
+	Taken []int
+	// SchedulerName is that of the pod template, or of the newest pod.
+	SchedulerName string
+	// Gated is set where new pods have the scheduling gate, so that their place is kept whichever scheduler they name.
+	Gated bool
+	// Identity is set where slots come with the pods' names or indexes: a replacement has its predecessor's slot.
+	Identity bool
+	// Terminating pods hold no slot; they only show that something goes on.
+	Terminating int
+}
+
+// Actual counts the settled pods by the type that they run on.
+func (g *Group) Actual() split.Count {
+	var c split.Count
+	for _, s := range g.Seats {
+		if s.Place == Settled {
+			c.Add(s.On)
+		}
+	}
+	return c
+}
+
+// Counts returns how many replicas have no node yet, or no pod, how many are on
+// departing nodes, and how many are settled.
+func (g *Group) Counts() (pending, departing, settled int) {
+	for _, s := range g.Seats {
+		switch s.Place {
+		case Pending:
+			pending++
+		case Departing:
+			departing++
+		default:
+			settled++
+		}
+	}
+	return pending + max(0, g.Replicas-len(g.Seats)), departing, settled
+}
+
+// PendingByType counts the replicas without a node by the type that they wait
+// for: the one that their gate was opened to, else that of their slot. Those that
+// have no pod yet will take the lowest free slots.
+func (g *Group) PendingByType() split.Count {
+	var c split.Count
+	slots := make([]int, len(g.Seats))
+	for i := range g.Seats {
+		s := &g.Seats[i]
+		if slots[i] = s.Slot; s.Place == Pending {
+			c.Add(s.On)
+		}
+	}
+	missing := g.Policy.Mix.Missing(g.Replicas-len(g.Seats), slots)
+	c.Spot, c.OnDemand = c.Spot+missing.Spot, c.OnDemand+missing.OnDemand
+	return c
+}
+
+// Borrowed counts the settled pods that run on the other type than their slot's.
+func (g *Group) Borrowed() (n int) {
+	for _, s := range g.Seats {
+		if s.Place == Settled && s.Borrowed() {
+			n++
+		}
+	}
+	return n
+}
+
+// Satisfied reports whether the group has exactly its mix, with every replica in place.
+func (g *Group) Satisfied() bool {
+	c := g.Actual()
+	return c.Total() == g.Replicas && g.Policy.Mix.Exact(c)
+}
+
+// WrongSide returns the fewest settled pods that have to move for the group to
+// have its mix once nothing is pending, missing or departing any more, in the
+// order in which they should.
+func (g *Group) WrongSide() []Seat {
+	if g.right() {
+		return nil
+	}
+	seats := make([]split.Seat, len(g.Seats))
+	byID := make(map[string]Seat, len(g.Seats))
+	for i, s := range g.Seats {
+		seats[i] = s.Seat
+		byID[s.ID] = s
+	}
+	// Without the replicas that have no pod yet, the group would be measured by the split of a smaller one.
+	var wrong []Seat
+	for _, s := range split.WrongSide(g.Policy.Mix, seats, g.Replicas-len(g.Seats)) {
+		if seat, there := byID[s.ID]; there && seat.Place == Settled {
+			wrong = append(wrong, seat)
+		}
+	}
+	return wrong
+}
+
+// right reports whether WrongSide has nothing to say, which is so of most groups.
+func (g *Group) right() bool {
+	if len(g.Seats) < g.Replicas {
+		return false // the others count as well
+	}
+	var c split.Count
+	for i := range g.Seats {
+		c.Add(g.Seats[i].On)
+	}
+	return g.Policy.Mix.Exact(c)
+}
+
+// Going returns the group as it is once some of its pods have gone, by UID, and
+// their replacements are pending: on the lowest slots that are then free, where
+// the scheduler puts them, or where slots come with identity on the same ones.
+// It is for pods that were evicted when the watch has not said so yet.
+func (g Group) Going(uids map[types.UID]bool) Group {
+	var taken split.Slots
+	seats := slices.Clone(g.Seats)
+	going := func(s *Seat) bool { return s.Place != Pending && uids[s.Pod.UID] }
+	for i := range seats {
+		if g.Identity || !going(&seats[i]) {
+			taken.Take(seats[i].Slot)
+		}
+	}
+	for i := range seats {
+		s := &seats[i]
+		if !going(s) {
+			continue
+		}
+		if !g.Identity {
+			s.Slot = taken.Lowest()
+			taken.Take(s.Slot)
+			s.Wants = g.Policy.Mix.TypeOf(s.Slot)
+		}
+		s.Place, s.On = Pending, s.Wants
+	}
+	slices.SortFunc(seats, func(a, b Seat) int { return cmp.Compare(a.Slot, b.Slot) })
+	g.Seats = seats
+	return g
+}
+
+// GroupOf returns the group of a pod; ok is false for a pod that no mix governs.
+func (f *Fleet) GroupOf(p *Pod) (g Group, ok bool) {
+	for _, g := range f.Current(p.Namespace) {
+		for i := range g.Seats {
+			if g.Seats[i].Pod.UID == p.UID {
+				return *g, true
+			}
+		}
+	}
+	return Group{}, false
+}
+
+// Follows reports whether the controller of a group is known and makes pods.
+func (f *Fleet) Follows(key policy.GroupKey) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	o := f.object(key.Namespace, types.UID(key.ID))
+	return o != nil && !o.ended && o.asked != 0
+}
+
+// group builds the group of the pods of one controller that a mix governs; f.mu is locked to write.
+func (f *Fleet) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
+	g := Group{Key: policy.GroupKey{Namespace: namespace, ID: string(uid)}}
+	live := make([]*Pod, 0, len(members))
+	for _, p := range members {
+		switch {
+		case p.Live():
+			live = append(live, p)
+		case p.Terminating && !p.Finished:
+			g.Terminating++
+		}
+	}
+	slices.SortFunc(live, older)
+	var governed []*Pod
+	if governed, g.Policy = f.governed(live); g.Policy == nil {
+		return g, false
+	}
+	others := len(live) - len(governed)
+	if others > 0 {
+		g.Taken = f.slotsOf(live, governed)
+	}
+	newest := governed[len(governed)-1]
+	newest.Into(&f.scratch)
+	_, g.Identity = policy.IdentitySlot(&f.scratch, controllersOf{f})
+	g.SchedulerName, g.Gated = newest.SchedulerName, newest.UsesGate
+	g.Replicas = len(governed)
+	owner := f.object(namespace, uid)
+	g.Workload, g.Rollout = f.workload(namespace, newest.Owner, owner)
+	g.CountsFailures = slices.ContainsFunc(live, func(p *Pod) bool { return p.RunsOnce })
+	if owner != nil {
+		g.Ended, g.FixedNode = owner.ended || owner.asked == 0, owner.node
+		g.CountsFailures = g.CountsFailures && !owner.toleratesEvictions
+		if owner.asked >= 0 {
+			g.Replicas, g.Counted = max(0, owner.asked-others), true
+		}
+	}
+	g.Seats = f.seats(g.Policy.Mix, governed)
+	return g, true
+}
+
+// bareGroups groups the pods without a controller by their policy.
+func (f *Fleet) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
+	byKey := map[policy.GroupKey][]*Pod{}
+	policies := map[policy.GroupKey]*policy.Policy{}
+	o := &f.scratch
+	for p := range pods {
+		if !p.Live() {
+			continue
+		}
+		p.Into(o)
+		found, _ := f.policyOf(p, o)
+		key, ok := policy.GroupOf(o, found)
+		if found == nil || !ok {
+			continue
+		}
+		byKey[key], policies[key] = append(byKey[key], p), found
+	}
+	var groups []Group
+	for key, live := range byKey {
+		slices.SortFunc(live, older)
+		groups = append(groups, Group{
+			Key: key, Policy: policies[key], Replicas: len(live),
+			Workload:      Workload{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: key.ID},
+			SchedulerName: live[len(live)-1].SchedulerName, Gated: live[len(live)-1].UsesGate,
+			Seats: f.seats(policies[key].Mix, live),
+		})
+	}
+	return groups
+}
+
+// workload names what stands above a controller, and its rollout.
+func (f *Fleet) workload(namespace string, ref *metav1.OwnerReference, owner *Owner) (Workload, Rollout) {
+	w := Workload{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: namespace, Name: ref.Name, UID: ref.UID}
+	if owner == nil {
+		return w, Rollout{}
+	}
+	above := metav1.GetControllerOfNoCopy(owner)
+	if ref.Kind != "ReplicaSet" || above == nil {
+		return w, owner.rollout
+	}
+	w = Workload{APIVersion: above.APIVersion, Kind: above.Kind, Namespace: namespace, Name: above.Name, Revision: ref.Name, UID: above.UID}
+	if top := f.object(namespace, above.UID); top != nil {
+		return w, top.rollout
+	}
+	return w, Rollout{}
+}
+
+// Above names what stands at the top of a pod's controllers: the Deployment of
+// its ReplicaSet, the CronJob of its Job, else its controller, else the pod.
+func (f *Fleet) Above(p *Pod) Workload {
+	if p.Owner == nil {
+		return Workload{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	ref := p.Owner
+	if owner := f.object(p.Namespace, ref.UID); owner != nil {
+		if top := metav1.GetControllerOfNoCopy(owner); top != nil {
+			ref = top
+		}
+	}
+	return Workload{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: p.Namespace, Name: ref.Name, UID: ref.UID}
+}
+
+func older(a, b *Pod) int {
+	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.UID, b.UID))
+}

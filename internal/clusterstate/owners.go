@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstate
+
+import (
+	"maps"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"berth.dev/berth/internal/mix/policy"
+)
+
+// Owner is what Berth reads of a ReplicaSet, StatefulSet, Job or Deployment: a
+// third of what the objects take that have everything else left empty.
+type Owner struct {
+	metav1.ObjectMeta
+	// asked is how many replicas it asks for, -1 where it does not say.
+	asked int
+	// ended is set where it makes no more pods: it is being deleted, or a Job that finished, failed or was suspended.
+	ended bool
+	// toleratesEvictions is set for a Job that ignores disruptions and whose owner opted in.
+	toleratesEvictions bool
+	// node is the nodeName of its pod template, "" for none.
+	node string
+	// ordinal is where the ordinals of a StatefulSet begin.
+	ordinal int
+	rollout Rollout
+}
+
+var _ runtime.Object = &Owner{}
+
+// GetObjectKind implements runtime.Object.
+func (*Owner) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object.
+func (o *Owner) DeepCopyObject() runtime.Object {
+	c := *o
+	c.ObjectMeta = *o.DeepCopy()
+	return &c
+}
+
+// FirstOrdinal implements policy.Ordinals.
+func (o *Owner) FirstOrdinal() int { return o.ordinal }
+
+// Strip returns what Berth reads of a ReplicaSet, StatefulSet, Job or
+// Deployment, or nil for a ReplicaSet of an old revision, which has no pods and
+// never will without a change. The argument is not changed.
+func Strip(o metav1.Object) *Owner {
+	kept := &Owner{asked: -1}
+	switch o := o.(type) {
+	case *Owner:
+		return o
+	case *appsv1.ReplicaSet:
+		if o.Spec.Replicas != nil && *o.Spec.Replicas == 0 && o.Status.Replicas == 0 {
+			return nil
+		}
+		kept.asked, kept.node = replicas(o.Spec.Replicas), strings.Clone(o.Spec.Template.Spec.NodeName)
+	case *appsv1.StatefulSet:
+		kept.asked, kept.rollout, kept.node = replicas(o.Spec.Replicas), rolloutOfStatefulSet(o), strings.Clone(o.Spec.Template.Spec.NodeName)
+		if o.Spec.Ordinals != nil {
+			kept.ordinal = int(o.Spec.Ordinals.Start)
+		}
+	case *appsv1.Deployment:
+		kept.asked, kept.rollout = replicas(o.Spec.Replicas), rolloutOfDeployment(o)
+	case *batchv1.Job:
+		kept.ended, kept.node = jobEnded(o), strings.Clone(o.Spec.Template.Spec.NodeName)
+		if kept.toleratesEvictions = toleratesEvictions(o); kept.toleratesEvictions {
+			kept.asked = jobReplicas(o)
+		}
+	default:
+		return nil
+	}
+	kept.ended = kept.ended || o.GetDeletionTimestamp() != nil
+	kept.ObjectMeta = stripMeta(o)
+	return kept
+}
+
+func stripMeta(o metav1.Object) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Generation: o.GetGeneration(),
+		Annotations: keptAnnotations(o.GetAnnotations()),
+	}
+	if ref := metav1.GetControllerOf(o); ref != nil {
+		m.OwnerReferences = []metav1.OwnerReference{*ref}
+	}
+	for k, v := range o.GetLabels() {
+		if keepAnnotation(k) { // Spotalis switches workloads on by a label
+			if m.Labels == nil {
+				m.Labels = map[string]string{}
+			}
+			m.Labels[k] = v
+		}
+	}
+	return m
+}
+
+// SetOwner adds a ReplicaSet, StatefulSet, Job or Deployment, stripped or not,
+// or takes over what changed.
+func (f *Fleet) SetOwner(o metav1.Object) {
+	kept := Strip(o)
+	if kept == nil {
+		f.DeleteOwner(o.GetUID())
+		return
+	}
+	f.mu.Lock()
+	kept.Namespace = f.texts.one(kept.Namespace)
+	for i := range kept.OwnerReferences {
+		ref := &kept.OwnerReferences[i]
+		ref.APIVersion, ref.Kind = f.texts.one(ref.APIVersion), f.texts.one(ref.Kind)
+	}
+	old := f.objects[o.GetUID()]
+	same := old != nil && sameState(old, kept)
+	var keys []policy.GroupKey
+	if !same {
+		f.file(old, kept)
+		keys = f.staleBelow(kept)
+	}
+	f.objects[o.GetUID()] = kept
+	f.mu.Unlock()
+	f.changed(keys...)
+}
+
+// DeleteOwner forgets a workload controller.
+func (f *Fleet) DeleteOwner(uid types.UID) {
+	f.mu.Lock()
+	var keys []policy.GroupKey
+	if old := f.objects[uid]; old != nil {
+		f.file(old, nil)
+		keys = f.staleBelow(old)
+		delete(f.objects, uid)
+	}
+	f.mu.Unlock()
+	f.changed(keys...)
+}
+
+// file keeps the index of who controls whom; f.mu is held.
+func (f *Fleet) file(before, after *Owner) {
+	was, is := above(before), above(after)
+	if was == is {
+		return
+	}
+	if was != "" {
+		if f.below[was] = without(f.below[was], before.GetUID()); len(f.below[was]) == 0 {
+			delete(f.below, was)
+		}
+	}
+	if is != "" {
+		f.below[is] = append(f.below[is], after.GetUID())
+	}
+}
+
+// above is the UID of a controller's own controller, "" if it has none.
+func above(o *Owner) types.UID {
+	if o == nil {
+		return ""
+	}
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		return ref.UID
+	}
+	return ""
+}
+
+// Owner returns a controller that is known, nil for others. It is shared and
+// must not be changed.
+func (f *Fleet) Owner(uid types.UID) metav1.Object {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if o := f.objects[uid]; o != nil {
+		return o
+	}
+	return nil // and no *Owner that is nil
+}
+
+// sameState reports whether an update of a controller is none that counts.
+func sameState(a, b *Owner) bool {
+	return a.Namespace == b.Namespace && a.Name == b.Name && above(a) == above(b) &&
+		maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Labels, b.Labels) &&
+		a.Generation == b.Generation && a.asked == b.asked && a.ordinal == b.ordinal && a.rollout == b.rollout &&
+		a.ended == b.ended && a.toleratesEvictions == b.toleratesEvictions && a.node == b.node
+}
+
+// controllersOf finds the controllers that the fleet knows. The lock must be held.
+type controllersOf struct{ *Fleet }
+
+// Controller implements policy.Controllers.
+func (c controllersOf) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
+	if o := c.object(namespace, ref.UID); o != nil {
+		return o
+	}
+	return nil // and no *Owner that is nil
+}
+
+// object returns a controller of a namespace. One of another namespace controls
+// nothing there, whatever a reference says; f.mu is held.
+func (f *Fleet) object(namespace string, uid types.UID) *Owner {
+	if o := f.objects[uid]; o != nil && o.Namespace == namespace {
+		return o
+	}
+	return nil
+}
+
+// replicas defaults to 1, as the API does.
+func replicas(n *int32) int {
+	if n == nil {
+		return 1
+	}
+	return int(*n)
+}
+
+// Rollout is where a workload is in the change from one revision to the next.
+type Rollout struct {
+	// Rolling is set while pods of more than one revision are wanted or left.
+	Rolling bool
+	// Stuck is set when the workload's own controller has given up on progress.
+	Stuck bool
+	// Unavailable is how many replicas of all revisions are not available while a Deployment is rolling, MaxUnavailable how
+	// many its strategy allows.
+	Unavailable, MaxUnavailable int
+}
+
+func rolloutOfDeployment(o *appsv1.Deployment) Rollout {
+	s := &o.Status
+	r := Rollout{Rolling: s.ObservedGeneration < o.Generation || int(s.UpdatedReplicas) < replicas(o.Spec.Replicas) || s.Replicas > s.UpdatedReplicas}
+	for _, c := range s.Conditions {
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {
+			r.Stuck = true
+		}
+	}
+	if r.Rolling {
+		want := replicas(o.Spec.Replicas)
+		r.Unavailable, r.MaxUnavailable = max(0, want-int(s.AvailableReplicas)), maxUnavailable(o.Spec.Strategy.RollingUpdate, want)
+	}
+	return r
+}
+
+// maxUnavailable rounds down, as the Deployment controller does. What cannot be read allows nothing.
+func maxUnavailable(u *appsv1.RollingUpdateDeployment, replicas int) int {
+	if u == nil || u.MaxUnavailable == nil {
+		return 0
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(u.MaxUnavailable, replicas, false)
+	if err != nil {
+		return 0
+	}
+	return max(0, n)
+}
+
+func rolloutOfStatefulSet(o *appsv1.StatefulSet) Rollout {
+	s := &o.Status
+	if s.ObservedGeneration < o.Generation {
+		return Rollout{Rolling: true}
+	}
+	if o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType || s.CurrentRevision == s.UpdateRevision {
+		return Rollout{}
+	}
+	want := replicas(o.Spec.Replicas)
+	if u := o.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {
+		want -= int(*u.Partition) // a partition that stays is no rollout
+	}
+	return Rollout{Rolling: int(s.UpdatedReplicas) < want}
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clusterstate is the little that must be known of the pods, nodes and
+// workloads of a cluster to say how its workloads stand to their mixes. It is
+// filled by whoever watches or lists them, and reads no API itself.
+//
+// A pod takes some 0.5 KB here, a tenth of the object: strings and label
+// sets that pods share are kept once.
+package clusterstate
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// Annotations of other tools by which users keep a pod where it is.
+const (
+	// DoNotDisrupt is Karpenter's: "true", or a duration from the pod's start.
+	DoNotDisrupt = "karpenter.sh/do-not-disrupt"
+	// SafeToEvict is the cluster-autoscaler's: "false" keeps the pod, "true" allows to evict it in spite of local data.
+	SafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	// PreferNoEviction is the descheduler's; its presence counts.
+	PreferNoEviction = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+	// SafeToEvictVolumes is the cluster-autoscaler's: names of volumes, by commas, that hold nothing of value.
+	SafeToEvictVolumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+)
+
+// Pod is a pod as far as mixes are concerned.
+type Pod struct {
+	Namespace, Name string
+	UID             types.UID
+	// Created is the pod's age, a Unix time in nanoseconds as the ledger has it.
+	Created int64
+	// Node is where it is bound, "" while it is pending.
+	Node string
+	// Labels are shared and must not be changed.
+	Labels map[string]string
+	// Annotations are those that Berth reads; shared, must not be changed. Annotation knows of two more.
+	Annotations map[string]string
+	// Owner is its controller, nil for a bare pod; shared.
+	Owner *metav1.OwnerReference
+	// SchedulerName is who placed it, or will.
+	SchedulerName string
+	// Terminating and Finished pods hold no slot.
+	Terminating, Finished bool
+	// Ready is the Ready condition; ReadySince its last change, a Unix time in seconds.
+	Ready      bool
+	ReadySince int64
+	// Pinned pods name a capacity type themselves: they are counted and not steered.
+	Pinned bool
+	// Gated pods wait for their slot: they have Berth's scheduling gate.
+	Gated bool
+	// Opened is the type that the pod was limited to when its gate was opened, Unknown for all others. What limits it is
+	// not its own, so it is not Pinned.
+	Opened capacity.Type
+	// UsesGate is set where the pod was made with the scheduling gate. Its successor will be as well, so it has its type
+	// whoever schedules it.
+	UsesGate bool
+	// RunsOnce is set where restartPolicy is not Always: whatever controls the pod counts its end as success or failure.
+	RunsOnce bool
+	// Running is the phase of a placeholder, which holds its room then. Of other pods it is not kept.
+	Running bool
+	// LocalData names a volume whose data is lost with the pod, "" if there is none.
+	LocalData string
+	// CPU in millicores and memory in bytes that the pod asks for, as the scheduler counts them.
+	CPU, Memory int64
+	// slot is the value of the slot annotation plus 1, and costly is set where the deletion cost is minus the slot: as
+	// annotations they would be a set of its own for every pod.
+	slot   int32
+	costly bool
+	// CostByOthers is set where the deletion cost is the user's. slotByOthers is set where the slot is not what Berth wrote: it
+	// gives no right to a slot.
+	CostByOthers, slotByOthers bool
+}
+
+// Annotation returns the value of an annotation that Berth reads.
+func (p *Pod) Annotation(key string) (value string, found bool) {
+	switch {
+	case key == v1alpha1.SlotAnnotation && p.slot > 0:
+		return strconv.Itoa(int(p.slot) - 1), true
+	case key == v1alpha1.PodDeletionCostAnnotation && p.costly:
+		return policy.DeletionCost(int(p.slot) - 1), true
+	}
+	value, found = p.Annotations[key]
+	return value, found
+}
+
+// AllAnnotations returns all that Annotation knows.
+func (p *Pod) AllAnnotations() map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, p.Annotations)
+	for _, key := range []string{v1alpha1.SlotAnnotation, v1alpha1.PodDeletionCostAnnotation} {
+		if v, found := p.Annotation(key); found {
+			all[key] = v
+		}
+	}
+	return all
+}
+
+// SetAnnotations replaces the annotations of a copy of a record.
+func (p *Pod) SetAnnotations(all map[string]string) {
+	p.Annotations, p.slot, p.costly = all, 0, false
+}
+
+// claimed is the slot that the scheduler wrote on the pod, NoSlot for none.
+func (p *Pod) claimed(o *corev1.Pod) int {
+	if p.slotByOthers {
+		return split.NoSlot
+	}
+	if p.slot > 0 {
+		return int(p.slot) - 1
+	}
+	slot, _ := policy.ClaimedSlot(o)
+	return slot
+}
+
+// takeSlot moves what differs from replica to replica from annotations to the
+// record, unless somebody has written it in another way than Berth does.
+func (p *Pod) takeSlot(kept map[string]string) {
+	text := kept[v1alpha1.SlotAnnotation]
+	slot, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || slot < 0 || slot > split.MaxSlot || strconv.FormatInt(slot, 10) != text {
+		return
+	}
+	p.slot = int32(slot) + 1
+	delete(kept, v1alpha1.SlotAnnotation)
+	if cost := kept[v1alpha1.PodDeletionCostAnnotation]; len(cost) == len(text)+1 && cost[0] == '-' && cost[1:] == text {
+		p.costly = true
+		delete(kept, v1alpha1.PodDeletionCostAnnotation)
+	}
+}
+
+// Live reports whether the pod holds a slot.
+func (p *Pod) Live() bool { return !p.Terminating && !p.Finished }
+
+// takesRoom reports whether the pod uses resources of a node.
+func (p *Pod) takesRoom() bool { return p.Node != "" && !p.Finished }
+
+// holdsRoom reports whether the pod is a placeholder.
+func (p *Pod) holdsRoom() bool {
+	_, holds := p.Labels[v1alpha1.PlaceholderLabel]
+	return holds
+}
+
+// Bound reports whether the pod has a node.
+func (p *Pod) Bound() bool { return p.Node != "" }
+
+// Object returns a pod object with what internal/mix/policy reads.
+func (p *Pod) Object() *corev1.Pod {
+	o := &corev1.Pod{}
+	p.Into(o)
+	return o
+}
+
+// Into is Object for an object that is used for one pod after the other, where
+// every pod of a namespace is asked about.
+func (p *Pod) Into(o *corev1.Pod) {
+	o.Namespace, o.Name, o.UID = p.Namespace, p.Name, p.UID
+	o.Labels, o.Annotations = p.Labels, p.Annotations
+	o.OwnerReferences = o.OwnerReferences[:0]
+	if p.Owner != nil {
+		o.OwnerReferences = append(o.OwnerReferences, *p.Owner)
+	}
+}
+
+// keepAnnotation reports whether Berth reads an annotation of pods or of their controllers.
+func keepAnnotation(key string) bool {
+	switch key {
+	case DoNotDisrupt, SafeToEvict, SafeToEvictVolumes, PreferNoEviction,
+		v1alpha1.PodDeletionCostAnnotation, corev1.MirrorPodAnnotationKey, batchv1.JobCompletionIndexAnnotation:
+		return true
+	}
+	prefix, _, ok := strings.Cut(key, "/")
+	return ok && (prefix == v1alpha1.AnnotationPrefix || prefix == "spotalis.io")
+}
+
+func keptAnnotations(all map[string]string) map[string]string {
+	var kept map[string]string
+	for k, v := range policy.Bounded(all) {
+		if keepAnnotation(k) {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[k] = v
+		}
+	}
+	return kept
+}
+
+// sharedAnnotations are the annotations of a record. The claim is in Opened: it
+// has the pod's UID in it, and with it no two pods would share a set. The few
+// that fell back keep it: it proves that what they say is their own.
+func sharedAnnotations(o *corev1.Pod) map[string]string {
+	kept := keptAnnotations(o.Annotations)
+	if _, fellBack := kept[v1alpha1.FallbackAnnotation]; !fellBack {
+		delete(kept, v1alpha1.ClaimAnnotation)
+	}
+	return kept
+}
+
+// podOf is the record of a pod. What is as in the record that there was of it,
+// if there was one, is shared with that.
+func (f *Fleet) podOf(o *corev1.Pod, old *Pod) *Pod {
+	if old == nil {
+		names := strings.Clone(o.Name + string(o.UID)) // one piece of memory for both
+		old = &Pod{Namespace: f.texts.one(o.Namespace), Name: names[:len(o.Name)], UID: types.UID(names[len(o.Name):])}
+	} else if old.UID != o.UID {
+		return f.podOf(o, nil)
+	}
+	p := &Pod{
+		Namespace:     old.Namespace,
+		Name:          old.Name,
+		UID:           old.UID,
+		Created:       o.CreationTimestamp.UnixNano(),
+		Node:          f.texts.one(o.Spec.NodeName),
+		Labels:        f.sets.same(old.Labels, o.Labels),
+		SchedulerName: f.texts.one(o.Spec.SchedulerName),
+		Terminating:   o.DeletionTimestamp != nil,
+		Finished:      o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed,
+		Gated:         gate.Has(o),
+		UsesGate:      gate.Made(o),
+		LocalData:     f.texts.one(localData(o)),
+		RunsOnce:      o.Spec.RestartPolicy == corev1.RestartPolicyNever || o.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
+		CostByOthers:  CostByOthers(o),
+		slotByOthers:  slotByOthers(o),
+	}
+	kept := sharedAnnotations(o)
+	p.takeSlot(kept)
+	p.Annotations = f.sets.same(old.Annotations, kept)
+	if !p.Gated {
+		p.Opened, _ = gate.Opened(o)
+	}
+	if _, holds := o.Labels[v1alpha1.PlaceholderLabel]; holds {
+		p.Running = o.Status.Phase == corev1.PodRunning
+	}
+	p.Pinned = p.Opened == capacity.Unknown && f.Classifier.Pins(&o.Spec)
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		p.Owner = f.owners.one(ref)
+	}
+	for i := range o.Status.Conditions {
+		if c := &o.Status.Conditions[i]; c.Type == corev1.PodReady {
+			p.Ready, p.ReadySince = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Unix()
+		}
+	}
+	p.CPU, p.Memory = requests(o)
+	return p
+}
+
+// StripPod returns a copy of a pod with no more than SetPod reads.
+func StripPod(o *corev1.Pod) *corev1.Pod {
+	kept := &corev1.Pod{}
+	kept.Namespace, kept.Name, kept.UID = o.Namespace, o.Name, o.UID
+	kept.ResourceVersion, kept.CreationTimestamp, kept.DeletionTimestamp = o.ResourceVersion, o.CreationTimestamp, o.DeletionTimestamp
+	kept.Labels, kept.Annotations = maps.Clone(o.Labels), keptAnnotations(o.Annotations)
+	kept.ManagedFields = strippedFields(o)
+	if ref := metav1.GetControllerOf(o); ref != nil {
+		kept.OwnerReferences = []metav1.OwnerReference{*ref}
+	}
+	kept.Status.Phase = o.Status.Phase
+	for i := range o.Status.Conditions {
+		switch c := &o.Status.Conditions[i]; c.Type {
+		case corev1.PodReady:
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+		case corev1.PodResizePending:
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Reason: c.Reason})
+		}
+	}
+	if resourcehelper.IsPodResizeInfeasible(o) {
+		kept.Status.ContainerStatuses, kept.Status.InitContainerStatuses = onlyResources(o.Status.ContainerStatuses), onlyResources(o.Status.InitContainerStatuses)
+	}
+	s := &kept.Spec
+	s.RestartPolicy = o.Spec.RestartPolicy
+	s.NodeName, s.SchedulerName, s.NodeSelector, s.Affinity = o.Spec.NodeName, o.Spec.SchedulerName, o.Spec.NodeSelector, o.Spec.Affinity
+	if gate.Has(o) {
+		s.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
+	}
+	s.Overhead = o.Spec.Overhead
+	if o.Spec.Resources != nil {
+		s.Resources = &corev1.ResourceRequirements{Requests: o.Spec.Resources.Requests}
+	}
+	s.Containers, s.InitContainers = onlyRequests(o.Spec.Containers), onlyRequests(o.Spec.InitContainers)
+	for i := range o.Spec.Volumes {
+		if v := &o.Spec.Volumes[i]; v.HostPath != nil || v.EmptyDir != nil {
+			s.Volumes = append(s.Volumes, *v.DeepCopy())
+		}
+	}
+	return kept
+}
+
+func onlyRequests(containers []corev1.Container) []corev1.Container {
+	kept := make([]corev1.Container, len(containers))
+	for i := range containers {
+		kept[i].Name, kept[i].RestartPolicy = containers[i].Name, containers[i].RestartPolicy
+		kept[i].Resources.Requests = containers[i].Resources.Requests
+	}
+	return kept
+}
+
+func onlyResources(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	kept := make([]corev1.ContainerStatus, len(statuses))
+	for i := range statuses {
+		kept[i].Name, kept[i].AllocatedResources, kept[i].Resources = statuses[i].Name, statuses[i].AllocatedResources, statuses[i].Resources
+	}
+	return kept
+}
+
+// equal reports whether nothing changed that counts.
+func (p *Pod) equal(q *Pod) bool {
+	return p.sameState(q) && p.sameNeeds(q) && maps.Equal(p.Labels, q.Labels) && maps.Equal(p.Annotations, q.Annotations) && sameOwner(p.Owner, q.Owner)
+}
+
+func (p *Pod) sameState(q *Pod) bool {
+	return p.UID == q.UID && p.slot == q.slot && p.costly == q.costly && p.CostByOthers == q.CostByOthers && p.slotByOthers == q.slotByOthers && p.Created == q.Created && p.Node == q.Node &&
+		p.Ready == q.Ready && p.ReadySince == q.ReadySince && p.Running == q.Running && p.Terminating == q.Terminating && p.Finished == q.Finished
+}
+
+// sameNeeds: a gated pod may still get a nodeSelector, and a running one other requests.
+func (p *Pod) sameNeeds(q *Pod) bool {
+	return p.Pinned == q.Pinned && p.Gated == q.Gated && p.Opened == q.Opened && p.UsesGate == q.UsesGate &&
+		p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory && p.SchedulerName == q.SchedulerName
+}
+
+func sameOwner(a, b *metav1.OwnerReference) bool {
+	return a == b || a != nil && b != nil && a.UID == b.UID
+}
+
+// localData names the first volume of a pod whose content does not outlive it:
+// a directory of the node, or an emptyDir that is not in memory. Generic and
+// CSI ephemeral volumes are made anew with the pod by design.
+func localData(o *corev1.Pod) string {
+	if o.Annotations[SafeToEvict] == "true" {
+		return ""
+	}
+	safe := strings.Split(o.Annotations[SafeToEvictVolumes], ",")
+	for i := range o.Spec.Volumes {
+		v := &o.Spec.Volumes[i]
+		local := v.HostPath != nil || v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
+		if local && !contains(safe, v.Name) {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+func contains(list []string, name string) bool {
+	for _, s := range list {
+		if strings.TrimSpace(s) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// requests is what the scheduler takes a pod to need of a node, never more, so
+// that "no node has room" is certain: the pod's own spec counts while a resize
+// in place goes on, and where it cannot be done what the pod has, if that is less.
+func requests(o *corev1.Pod) (cpu, memory int64) {
+	r := resourcehelper.PodRequests(o, resourcehelper.PodResourcesOptions{})
+	cpu, memory = r.Cpu().MilliValue(), r.Memory().Value()
+	if resourcehelper.IsPodResizeInfeasible(o) {
+		r = resourcehelper.PodRequests(o, resourcehelper.PodResourcesOptions{UseStatusResources: true})
+		cpu, memory = min(cpu, r.Cpu().MilliValue()), min(memory, r.Memory().Value())
+	}
+	return cpu, memory
+}
+
+// Keeps returns the annotation by which the pod's user forbids to evict it, "" if there is none.
+func (p *Pod) Keeps(now time.Time) string {
+	switch v := p.Annotations[DoNotDisrupt]; {
+	case v == "true":
+		return DoNotDisrupt
+	case v != "":
+		if d, err := time.ParseDuration(v); err == nil && now.Sub(time.Unix(0, p.Created)) < d {
+			return DoNotDisrupt
+		}
+	}
+	if p.Annotations[SafeToEvict] == "false" {
+		return SafeToEvict
+	}
+	if _, set := p.Annotations[PreferNoEviction]; set {
+		return PreferNoEviction
+	}
+	return ""
+}
+
+// Node is a node as far as mixes are concerned.
+type Node struct {
+	Name string
+	Type capacity.Type
+	// Rule is the name of the rule that decided the type, "" for an unknown one.
+	Rule string
+	// Domain is the interruption domain, by the configured labels.
+	Domain string
+	// Departing is why the node is going away, "" if it is not.
+	Departing string
+	// Accepting nodes take pods.
+	Accepting bool
+	// CPU in millicores, Memory in bytes and Pods that it has for pods.
+	CPU, Memory, Pods int64
+}
+
+func (f *Fleet) nodeOf(o *corev1.Node) Node {
+	n := Node{Name: f.texts.one(o.Name), Domain: f.texts.one(capacity.Domain(o.Labels, f.SpreadSpotOver)), Accepting: capacity.Accepting(o)}
+	n.Type, n.Rule = f.Classifier.Classify(o)
+	n.Departing, _ = capacity.Departing(o)
+	n.CPU, n.Memory, n.Pods = o.Status.Allocatable.Cpu().MilliValue(), o.Status.Allocatable.Memory().Value(), o.Status.Allocatable.Pods().Value()
+	return n
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	"pgregory.net/rapid"
+)
+
+func volume(name string, source corev1.VolumeSource) a[*corev1.Pod] {
+	return func(p *corev1.Pod) {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
+	}
+}
+
+func TestLocalData(t *testing.T) {
+	empty := volume("tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+	memory := volume("shm", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}})
+	host := volume("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}})
+	tests := map[string]struct {
+		changes []a[*corev1.Pod]
+		want    string
+	}{
+		"no volume":               {nil, ""},
+		"an emptyDir":             {[]a[*corev1.Pod]{empty}, "tmp"},
+		"an emptyDir in memory":   {[]a[*corev1.Pod]{memory}, ""},
+		"a directory of the node": {[]a[*corev1.Pod]{memory, host}, "host"},
+		"what comes with the pod": {[]a[*corev1.Pod]{
+			volume("config", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}),
+			volume("claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}),
+			volume("generic", corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}),
+			volume("csi", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}),
+		}, ""},
+		"the pod is safe to evict":               {[]a[*corev1.Pod]{empty, host, annotated(SafeToEvict, "true")}, ""},
+		"the pod is not safe to evict":           {[]a[*corev1.Pod]{empty, annotated(SafeToEvict, "false")}, "tmp"},
+		"the volume holds nothing of value":      {[]a[*corev1.Pod]{empty, annotated(SafeToEvictVolumes, "other, tmp")}, ""},
+		"another volume holds nothing of value":  {[]a[*corev1.Pod]{empty, host, annotated(SafeToEvictVolumes, "tmp")}, "host"},
+		"a name that only begins like the other": {[]a[*corev1.Pod]{empty, annotated(SafeToEvictVolumes, "tmp2")}, "tmp"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := podNamed("p", tc.changes...)
+			assert.Equal(t, tc.want, newFleet().podOf(p, nil).LocalData)
+			assert.Equal(t, tc.want, newFleet().podOf(StripPod(p), nil).LocalData)
+		})
+	}
+}
+
+func TestKeeps(t *testing.T) {
+	tests := map[string]struct {
+		annotations map[string]string
+		after       time.Duration
+		want        string
+	}{
+		"nothing":                                     {nil, 0, ""},
+		"do-not-disrupt true":                         {map[string]string{DoNotDisrupt: "true"}, 1000 * time.Hour, DoNotDisrupt},
+		"do-not-disrupt false":                        {map[string]string{DoNotDisrupt: "false"}, 0, ""},
+		"do-not-disrupt for a time, within it":        {map[string]string{DoNotDisrupt: "1h30m"}, 90*time.Minute - time.Second, DoNotDisrupt},
+		"do-not-disrupt for a time, after it":         {map[string]string{DoNotDisrupt: "1h30m"}, 90 * time.Minute, ""},
+		"do-not-disrupt that is no time":              {map[string]string{DoNotDisrupt: "soon"}, 0, ""},
+		"safe-to-evict false":                         {map[string]string{SafeToEvict: "false"}, 0, SafeToEvict},
+		"safe-to-evict true":                          {map[string]string{SafeToEvict: "true"}, 0, ""},
+		"prefer-no-eviction counts by being there":    {map[string]string{PreferNoEviction: ""}, 0, PreferNoEviction},
+		"a time that is over leaves it to the others": {map[string]string{DoNotDisrupt: "1s", SafeToEvict: "false"}, time.Minute, SafeToEvict},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := podNamed("p")
+			p.Annotations = tc.annotations
+			assert.Equal(t, tc.want, newFleet().podOf(p, nil).Keeps(epoch.Add(tc.after)))
+		})
+	}
+}
+
+func container(cpu, memory string) corev1.Container {
+	return corev1.Container{Name: cpu + memory, Resources: corev1.ResourceRequirements{Requests: requestsOf(cpu, memory)}}
+}
+
+func sidecar(cpu, memory string) corev1.Container {
+	c := container(cpu, memory)
+	c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	return c
+}
+
+func TestRequests(t *testing.T) {
+	const mi = 1 << 20
+	tests := map[string]struct {
+		spec        corev1.PodSpec
+		cpu, memory int64
+	}{
+		"nothing": {corev1.PodSpec{Containers: []corev1.Container{{}}}, 0, 0},
+		"containers are summed": {
+			corev1.PodSpec{Containers: []corev1.Container{container("100m", "64Mi"), container("1", "1Mi")}}, 1100, 65 * mi,
+		},
+		"an init container counts where it is greater, by resource": {
+			corev1.PodSpec{Containers: []corev1.Container{container("100m", "64Mi")}, InitContainers: []corev1.Container{container("2", "1Mi"), container("1", "1Mi")}}, 2000, 64 * mi,
+		},
+		"a sidecar is summed": {
+			corev1.PodSpec{Containers: []corev1.Container{container("100m", "64Mi")}, InitContainers: []corev1.Container{sidecar("50m", "10Mi"), sidecar("50m", "6Mi")}}, 200, 80 * mi,
+		},
+		"an init container runs beside the sidecars before it": {
+			corev1.PodSpec{Containers: []corev1.Container{container("100m", "1Mi")}, InitContainers: []corev1.Container{sidecar("50m", "1Mi"), container("400m", "1Mi"), sidecar("500m", "1Mi")}}, 650, 3 * mi,
+		},
+		"overhead is added": {
+			corev1.PodSpec{Containers: []corev1.Container{container("100m", "1Mi")}, Overhead: requestsOf("10m", "2Mi")}, 110, 3 * mi,
+		},
+		"the pod's own requests stand for those of its containers": {
+			corev1.PodSpec{Containers: []corev1.Container{container("100m", "1Mi")}, Resources: &corev1.ResourceRequirements{Requests: requestsOf("3", "5Mi")}}, 3000, 5 * mi,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := podNamed("p")
+			p.Spec = tc.spec
+			for _, o := range []*corev1.Pod{p, StripPod(p)} {
+				cpu, memory := requests(o)
+				assert.Equal(t, tc.cpu, cpu)
+				assert.Equal(t, tc.memory, memory)
+			}
+		})
+	}
+}
+
+// "No node has room" must be certain: what a pod is taken to ask for, and to
+// use, is never more than the scheduler takes it to.
+func TestAPodNeverAsksForMoreThanTheSchedulerTakesItTo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPod(t)
+		cpu, memory := requests(p)
+		for _, o := range []resourcehelper.PodResourcesOptions{{}, {UseStatusResources: true}} {
+			theirs := resourcehelper.PodRequests(p, o)
+			require.LessOrEqual(t, cpu, theirs.Cpu().MilliValue())
+			require.LessOrEqual(t, memory, theirs.Memory().Value())
+		}
+	})
+}

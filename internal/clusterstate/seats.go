@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstate
+
+import (
+	"cmp"
+	"slices"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// seats puts live pods, sorted by age, on their slots: those that have a node,
+// or had their gate opened, as mix.Assign does; the others on the lowest slots
+// that are then free, which is where the scheduler puts them.
+func (f *Fleet) seats(m split.Mix, live []*Pod) []Seat {
+	bound := make([]split.Pod, 0, len(live))
+	var taken split.Slots
+	var waiting []*Pod
+	o := &f.scratch
+	for _, p := range live {
+		p.Into(o)
+		slot, identity := policy.IdentitySlot(o, controllersOf{f})
+		switch {
+		case p.Bound(), p.Opened != capacity.Unknown:
+			if !identity {
+				slot = p.claimed(o)
+			}
+			on := p.Opened
+			if p.Bound() {
+				on = f.typeOf(p.Node)
+			}
+			bound = append(bound, split.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: on})
+		case identity:
+			bound = append(bound, split.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: m.TypeOf(slot)})
+		default:
+			waiting = append(waiting, p)
+		}
+	}
+	seats := make([]Seat, 0, len(live))
+	for _, s := range split.Assign(m, bound) {
+		taken.Take(s.Slot)
+		i, _ := slices.BinarySearchFunc(live, s.Pod, func(p *Pod, s split.Pod) int {
+			return cmp.Or(cmp.Compare(p.Created, s.Created), cmp.Compare(string(p.UID), s.ID))
+		})
+		seats = append(seats, f.seat(s, live[i]))
+	}
+	for _, p := range waiting {
+		slot := taken.Lowest()
+		taken.Take(slot)
+		t := m.TypeOf(slot)
+		seats = append(seats, Seat{Pod: p, Place: Pending, Seat: split.Seat{Wants: t, Pod: split.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: t}}})
+	}
+	slices.SortFunc(seats, func(a, b Seat) int { return cmp.Compare(a.Slot, b.Slot) })
+	return seats
+}
+
+func (f *Fleet) seat(s split.Seat, p *Pod) Seat {
+	seat := Seat{Seat: s, Pod: p}
+	switch n := f.nodes[p.Node]; {
+	case !p.Bound():
+		if seat.Place = Pending; p.Opened != capacity.Unknown {
+			return seat // it is limited to a type, which is not its slot's after a fallback
+		}
+	case n != nil && n.Departing != "":
+		seat.Place = Departing
+	default:
+		return seat
+	}
+	seat.On = seat.Wants
+	return seat
+}
+
+func (f *Fleet) typeOf(node string) capacity.Type {
+	if n := f.nodes[node]; n != nil {
+		return n.Type
+	}
+	return capacity.Unknown
+}
+
+// slotsOf returns the slots that live pods hold which are not among the governed ones.
+func (f *Fleet) slotsOf(live, governed []*Pod) (slots []int) {
+	for _, p := range live {
+		if slices.Contains(governed, p) {
+			continue
+		}
+		p.Into(&f.scratch)
+		slot, identity := policy.IdentitySlot(&f.scratch, controllersOf{f})
+		if !identity {
+			slot = p.claimed(&f.scratch)
+		}
+		if slot != split.NoSlot {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}

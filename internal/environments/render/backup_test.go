@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	shell "os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// someBackups are all objects that are made to back up the database of an environment, or to restore it, and the two Jobs.
+func someBackups(e *v1alpha1.Environment, at time.Time) (list []runtime.Object, jobs []*batchv1.Job) {
+	name := BackupName(at)
+	jobs = []*batchv1.Job{DumpJob(e, name), RestoreJob(e, RestoreName(at), name)}
+	return []runtime.Object{ClaimOfBackups(e, resource.MustParse("10Gi"), "fast"), Snapshot(e, name, "database-data", "fast"), jobs[0], jobs[1]}, jobs
+}
+
+// withDatabase draws an environment that has a database.
+func withDatabase(t *rapid.T) *Input {
+	in := drawInput(t)
+	if in.Environment.Spec.Stack.Database == nil {
+		t.Skip("no database")
+	}
+	in.Environment.Status.Namespace = in.Namespace
+	return in
+}
+
+// ENV-33: whatever the environment is, a dump asks the server that is rendered for the database that is rendered, as its user,
+// with the tools of its image, and reaches it; the password is nowhere but in the Secret that is rendered.
+func TestADumpIsOfTheDatabaseThatIsRendered(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := withDatabase(t)
+		rendered := Render(in)
+		server := &one[*appsv1.StatefulSet](t, rendered, Database).Spec.Template.Spec.Containers[0]
+		ready := server.ReadinessProbe.Exec.Command // is asked with the names that the controller knows
+		list, jobs := someBackups(in.Environment, time.Unix(1_700_000_000, 0))
+		for _, job := range jobs {
+			tool := &job.Spec.Template.Spec.Containers[0]
+			plain, secret := envOf(tool)
+			require.Equal(t, server.Image, tool.Image)
+			require.Equal(t, []string{"pg_isready", "-U", plain["PGUSER"], "-d", plain["PGDATABASE"], "-h", "localhost", "-p", plain["PGPORT"]}, ready)
+			variables, _ := envOf(server)
+			require.Equal(t, variables[postgresUser], plain["PGUSER"])
+			if name := variables[postgresDB]; name != "" {
+				require.Equal(t, name, plain["PGDATABASE"])
+			}
+			require.Equal(t, one[*corev1.Service](t, rendered, Database).Name, plain["PGHOST"])
+			require.Equal(t, map[string]string{"PGPASSWORD": Database + "/" + PostgresPassword}, secret)
+			require.Contains(t, one[*corev1.Secret](t, rendered, Database).Data, PostgresPassword)
+		}
+		require.NotContains(t, text(t, list), thePassword)
+		require.NotContains(t, text(t, list), `"PGPASSWORD","value"`)
+	})
+}
+
+// The controller deletes what has both labels of an environment and is not rendered; Services, mixes and the pods of a
+// component are selected by one of them.
+func TestBackupsAreNotTakenForWhatIsRendered(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := withDatabase(t)
+		at := time.Unix(rapid.Int64Range(0, 250_000_000_000).Draw(t, "time"), 0)
+		names := map[string]bool{}
+		for _, r := range Render(in) {
+			names[fmt.Sprintf("%T %s", r, r.(object).GetName())] = true
+		}
+		list, jobs := someBackups(in.Environment, at)
+		all := []map[string]string{jobs[0].Spec.Template.Labels, jobs[1].Spec.Template.Labels}
+		for _, r := range list {
+			o := r.(object)
+			all = append(all, o.GetLabels())
+			require.Empty(t, validation.IsDNS1123Label(o.GetName()))
+			require.Equal(t, in.Namespace, o.GetNamespace())
+			require.False(t, names[fmt.Sprintf("%T %s", r, o.GetName())], "%s is rendered", o.GetName())
+			require.NotEmpty(t, r.GetObjectKind().GroupVersionKind().Kind)
+		}
+		for _, l := range all {
+			require.Equal(t, in.Environment.Name, l[BackupOfLabel])
+			for _, key := range []string{v1alpha1.EnvironmentLabel, v1alpha1.EnvironmentNamespaceLabel, v1alpha1.EnvironmentComponentLabel, v1alpha1.ComponentLabel} {
+				require.NotContains(t, l, key)
+			}
+			for key, value := range l {
+				require.Empty(t, validation.IsQualifiedName(key))
+				require.Empty(t, validation.IsValidLabelValue(value), "%s", key)
+			}
+		}
+	})
+}
+
+func TestNamesOfBackupsSortByTheirTime(t *testing.T) {
+	at := time.Date(2026, 11, 22, 9, 5, 7, 0, time.FixedZone("east", 3600))
+	assert.Equal(t, "database-20261122-080507", BackupName(at))
+	assert.Equal(t, "database-restore-20261122-080507", RestoreName(at))
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Int64Range(0, 250_000_000_000).Draw(t, "a"), rapid.Int64Range(0, 250_000_000_000).Draw(t, "b")
+		require.Equal(t, a < b, BackupName(time.Unix(a, 0)) < BackupName(time.Unix(b, 0)))
+	})
+}
+
+// ENV-48: what runs for a backup may do no more than it has to, and its pods fit in a namespace with a quota.
+func TestABackupRunsWithFewRights(t *testing.T) {
+	in := input(t)
+	in.Environment.Status.Namespace = in.Namespace
+	_, jobs := someBackups(in.Environment, time.Unix(0, 0))
+	for i, job := range jobs {
+		pod, c := &job.Spec.Template.Spec, &job.Spec.Template.Spec.Containers[0]
+		assert.Equal(t, corev1.RestartPolicyNever, pod.RestartPolicy)
+		assert.Empty(t, pod.SchedulerName, "the cluster's own")
+		assert.Empty(t, pod.ServiceAccountName)
+		assert.False(t, *pod.AutomountServiceAccountToken)
+		assert.True(t, *pod.SecurityContext.RunAsNonRoot)
+		assert.NotZero(t, *pod.SecurityContext.RunAsUser)
+		assert.Equal(t, *pod.SecurityContext.RunAsGroup, *pod.SecurityContext.FSGroup)
+		assert.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type)
+		assert.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
+		assert.True(t, *c.SecurityContext.ReadOnlyRootFilesystem)
+		assert.Equal(t, []corev1.Capability{"ALL"}, c.SecurityContext.Capabilities.Drop)
+		assert.Equal(t, c.Resources.Requests, c.Resources.Limits)
+		assert.Len(t, c.Resources.Limits, 2)
+		assert.Equal(t, BackupsClaim, pod.Volumes[0].PersistentVolumeClaim.ClaimName)
+		assert.Equal(t, []corev1.VolumeMount{{Name: pod.Volumes[0].Name, MountPath: "/backups", ReadOnly: i == 1}}, c.VolumeMounts)
+		assert.EqualValues(t, []int32{2, 0}[i], *job.Spec.BackoffLimit)
+		assert.Positive(t, *job.Spec.ActiveDeadlineSeconds)
+		assert.Nil(t, job.Spec.TTLSecondsAfterFinished, "it is the record of the backup")
+		assert.Equal(t, "database-19700101-000000", c.Env[0].Value)
+		assert.Equal(t, []string{"", "database-19700101-000000"}[i], job.Labels[RestoredFromLabel])
+	}
+	assert.Contains(t, jobs[0].Spec.Template.Spec.Containers[0].Command[2], "pg_dump --format=custom --no-owner ")
+	assert.Contains(t, jobs[1].Spec.Template.Spec.Containers[0].Command[2], "pg_restore --clean --if-exists --no-owner --single-transaction --exit-on-error ")
+}
+
+// scripted runs a script with stand-ins for the tools, and returns what it says, its error and what is in the claim then.
+func scripted(t *testing.T, script, tools string) (said, files string, err error) {
+	t.Helper()
+	sh, lookErr := shell.LookPath("sh")
+	if lookErr != nil {
+		t.Skip("there is no sh")
+	}
+	require.NoError(t, shell.CommandContext(t.Context(), sh, "-n", "-c", script).Run())
+	assert.NotRegexp(t, `\$[$(]`, script, "Kubernetes would make something else of it")
+	directory := t.TempDir()
+	script = strings.NewReplacer(backupsPath+"/", directory+"/", "/dev/termination-log", directory+"/said").Replace(script)
+	cmd := shell.CommandContext(t.Context(), sh, "-c", tools+script)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", backupEnv + "=b", "PGAPPNAME=x", "DIRECTORY=" + directory}
+	out, err := cmd.CombinedOutput()
+	list, listErr := shell.CommandContext(t.Context(), sh, "-c", `cd "$1" && for f in *; do [ -e "$f" ] && echo "$f: $(cat "$f")"; done; true`, "sh", directory).Output()
+	require.NoError(t, listErr)
+	return strings.TrimSpace(strings.ReplaceAll(string(out), directory, "/backups")), string(list), err
+}
+
+const (
+	dumpWrites  = `pg_dump() { for a; do case "$a" in --file=*) echo half >"${a#--file=}";; esac; done; %s; }` + "\n"
+	restoreSays = `pg_restore() { echo "$*"; %s; }` + "\n"
+)
+
+// Half a dump has never the name of one, and does not stay.
+func TestADumpHasItsNameOnceItIsWhole(t *testing.T) {
+	_, files, err := scripted(t, dumpScript, fmt.Sprintf(dumpWrites+restoreSays, "true", "true"))
+	require.NoError(t, err)
+	assert.Equal(t, "b.dump: half\nsaid: 5\n", files)
+	for name, tools := range map[string]string{
+		"pg_dump fails":    fmt.Sprintf(dumpWrites+restoreSays, "false", "true"),
+		"it is unreadable": fmt.Sprintf(dumpWrites+restoreSays, "true", "false"),
+	} {
+		_, files, err = scripted(t, dumpScript, tools)
+		require.Error(t, err, name)
+		assert.Empty(t, files, name)
+	}
+}
+
+func TestARestoreSaysThatThereIsNoDump(t *testing.T) {
+	said, _, err := scripted(t, restoreScript, fmt.Sprintf(restoreSays, "true"))
+	require.Error(t, err)
+	assert.Equal(t, "there is no /backups/b.dump in the claim database-backups", said)
+	said, _, err = scripted(t, restoreScript, `: >"$DIRECTORY/b.dump"`+"\n"+fmt.Sprintf(restoreSays, "true"))
+	require.NoError(t, err)
+	assert.Equal(t, "--clean --if-exists --no-owner --single-transaction --exit-on-error --no-password --dbname=application_name=x /backups/b.dump", said)
+	_, _, err = scripted(t, restoreScript, `: >"$DIRECTORY/b.dump"`+"\n"+fmt.Sprintf(restoreSays, "false"))
+	require.Error(t, err)
+}
+
+// ENV-11: the Jobs reach the database of an isolated environment, and nothing else of it.
+func TestBackupsReachAnIsolatedDatabase(t *testing.T) {
+	in := input(t)
+	in.Environment.Status.Namespace = in.Namespace
+	assert.Empty(t, in.backupPolicies(), "a policy isolates what it selects")
+	in.Environment.Spec.Network = &v1alpha1.EnvironmentNetwork{}
+	assert.Empty(t, in.backupPolicies(), "a policy isolates what it selects")
+	in.Environment.Spec.Network = &v1alpha1.EnvironmentNetwork{Isolated: true}
+	policy := one[*networkingv1.NetworkPolicy](t, in.backupPolicies(), "isolated-backups")
+	labelled(t, in, policy.Labels)
+	assert.Equal(t, in.selects(Database), policy.Spec.PodSelector.MatchLabels)
+	rule := policy.Spec.Ingress[0]
+	assert.EqualValues(t, 5432, rule.Ports[0].Port.IntVal)
+	_, jobs := someBackups(in.Environment, time.Unix(0, 0))
+	for _, job := range jobs {
+		for _, peer := range rule.From {
+			selector, err := metav1.LabelSelectorAsSelector(peer.PodSelector)
+			require.NoError(t, err)
+			assert.True(t, selector.Matches(labels.Set(job.Spec.Template.Labels)))
+			assert.False(t, selector.Matches(labels.Set(in.selects(Backend))))
+			assert.Nil(t, peer.NamespaceSelector)
+		}
+	}
+	in.Environment.Spec.Stack.Database = nil
+	assert.Empty(t, in.backupPolicies())
+}
+
+// What the database writes to is the volume that is snapshotted, wherever its data is.
+func TestTheClaimOfADatabasesData(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.DatabaseComponent)
+		want   string
+	}{
+		"as usual":      {func(*v1alpha1.DatabaseComponent) {}, "database-data"},
+		"does not last": {func(d *v1alpha1.DatabaseComponent) { d.PersistentStorage = false }, ""},
+		"another volume": {func(d *v1alpha1.DatabaseComponent) {
+			d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "mine", MountPath: defaultPath}}
+		}, "database-mine"},
+		"a volume in it": {func(d *v1alpha1.DatabaseComponent) {
+			d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "inner", MountPath: defaultPath + "/pgdata"}, {Name: "log", MountPath: "/var/log"}}
+		}, "database-inner"},
+		"said by PGDATA": {func(d *v1alpha1.DatabaseComponent) {
+			d.Container.Env = map[string]v1alpha1.ConfigValue{pgData: "/elsewhere/x/"}
+			d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "mine", MountPath: "/elsewhere"}}
+		}, "database-mine"},
+		"in no volume": {func(d *v1alpha1.DatabaseComponent) {
+			d.Container.Env = map[string]v1alpha1.ConfigValue{pgData: "/var/lib/postgresql/data2"}
+		}, ""},
+		"on the node": {func(d *v1alpha1.DatabaseComponent) {
+			d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "mine", MountPath: defaultPath, HostPath: "/srv/allowed/x"}}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(t, database(c.change), func(in *Input) { in.Settings.HostPaths = []string{"/srv/allowed"} })
+			assert.Equal(t, c.want, DataClaim(one[*appsv1.StatefulSet](t, Render(in), Database)))
+		})
+	}
+	assert.Empty(t, DataClaim(&appsv1.StatefulSet{}))
+}
+
+func snapshotClass(name, driver string, isDefault bool) unstructured.Unstructured {
+	u := unstructured.Unstructured{Object: map[string]any{"driver": driver}}
+	u.SetName(name)
+	if isDefault {
+		u.SetAnnotations(map[string]string{defaultSnapshotClass: "true"})
+	}
+	return u
+}
+
+func TestTheClassOfASnapshotIsOfTheDriver(t *testing.T) {
+	list := []unstructured.Unstructured{
+		snapshotClass("b", "disk", false), snapshotClass("a", "disk", false), snapshotClass("0", "other", true), snapshotClass("z", "disk", true),
+	}
+	assert.Equal(t, "z", SnapshotClass(list, "disk"))
+	assert.Equal(t, "a", SnapshotClass(list[:3], "disk"))
+	assert.Empty(t, SnapshotClass(list, "none"))
+}
+
+// The claim that is made anew has all that the controller has rendered, and nothing of how the old one was bound.
+func TestAClaimIsMadeAnewFromASnapshot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := withDatabase(t)
+		in.Environment.Spec.Stack.Database.PersistentStorage = true
+		claims := of[*corev1.PersistentVolumeClaim](Render(in))
+		if len(claims) == 0 {
+			t.Skip("no claim")
+		}
+		old := claims[0].DeepCopy()
+		old.UID, old.ResourceVersion, old.Spec.VolumeName, old.Status.Phase = "old", "7", "pv-1", corev1.ClaimBound
+		old.Finalizers, old.DeletionTimestamp = []string{"kubernetes.io/pvc-protection"}, new(metav1.Now())
+		old.Annotations = map[string]string{
+			v1alpha1.RenderedAnnotation: "x", "note": "y", "pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/selected-node": "n1",
+			"volume.kubernetes.io/storage-provisioner": "disk", "volume.beta.kubernetes.io/storage-provisioner": "disk",
+		}
+		before := text(t, old)
+		claim := ClaimFrom(old, "database-1")
+		require.Equal(t, before, text(t, old))
+		require.True(t, MadeFrom(claim, "database-1"))
+		require.False(t, MadeFrom(claim, "database-2"))
+		require.False(t, MadeFrom(old, "database-1"))
+		require.Equal(t, map[string]string{v1alpha1.RenderedAnnotation: "x", "note": "y"}, claim.Annotations)
+		claim.Spec.DataSource, claim.Annotations = nil, nil
+		require.Equal(t, text(t, claims[0]), text(t, claim))
+	})
+}

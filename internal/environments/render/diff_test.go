@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// ENV-30
+func TestDiff(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.EnvironmentSpec)
+		want   []string
+	}{
+		"nothing": {func(*v1alpha1.EnvironmentSpec) {}, nil},
+		"a value": {
+			func(s *v1alpha1.EnvironmentSpec) { s.Stack.Backend.Container.Image = "node:24" },
+			[]string{"spec.stack.backend.container.image: node:22 -> node:24"},
+		},
+		"a value of a list": {
+			func(s *v1alpha1.EnvironmentSpec) { s.Stack.Frontend.Container.Ports[0].HostPort = 65535 },
+			[]string{"spec.stack.frontend.container.ports[0].hostPort: 8080 -> 65535"},
+		},
+		"what was not there": {
+			func(s *v1alpha1.EnvironmentSpec) { s.Stack.Backend.Replicas = new(int32(3)) },
+			[]string{"spec.stack.backend.replicas: absent -> 3"},
+		},
+		"a component that goes": {
+			func(s *v1alpha1.EnvironmentSpec) { s.Stack.Frontend = nil },
+			[]string{"spec.stack.frontend: ... -> absent"},
+		},
+		"a list of another length": {
+			func(s *v1alpha1.EnvironmentSpec) { s.Stack.Backend.Container.Args = []string{"server.js"} },
+			[]string{"spec.stack.backend.container.args: ... -> ..."},
+		},
+		"the keys of a map, by name": {
+			func(s *v1alpha1.EnvironmentSpec) {
+				s.Stack.Backend.Container.Env = map[string]v1alpha1.ConfigValue{"A": "1", "NODE_ENV": "test", "LOG": "info"}
+			},
+			[]string{"spec.stack.backend.container.env.A: absent -> 1", "spec.stack.backend.container.env.NODE_ENV: production -> test"},
+		},
+		"a long value": {
+			func(s *v1alpha1.EnvironmentSpec) { s.Description = strings.Repeat("é", 100) },
+			[]string{"spec.description: absent -> " + strings.Repeat("é", 60) + "..."},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := complete()
+			c.change(&after.Spec)
+			assert.Equal(t, c.want, Diff(&complete().Spec, &after.Spec))
+		})
+	}
+}
+
+// ENV-30: a diff is bounded, and says by how much.
+func TestDiffIsBounded(t *testing.T) {
+	after := complete()
+	for i := range 40 {
+		after.Spec.Stack.Backend.Container.Env[fmt.Sprintf("V%02d", i)] = "x"
+	}
+	list := Diff(&complete().Spec, &after.Spec)
+	require.Len(t, list, 33)
+	assert.Contains(t, list[31], "V31")
+	assert.Equal(t, "and 8 more", list[32])
+}
+
+// ENV-30: what differs is named, and what does not is not; the reverse change has as many lines.
+func TestDiffNamesWhatDiffers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawSpec(t), drawSpec(t)
+		assert.Empty(t, Diff(a, a.DeepCopy()))
+		forth, back := Diff(a, b), Diff(b, a)
+		assert.Equal(t, text(t, a) == text(t, b), len(forth) == 0)
+		assert.Len(t, back, len(forth))
+		for _, line := range forth {
+			assert.Regexp(t, `^(spec\.|and \d+ more)`, line)
+		}
+	})
+}

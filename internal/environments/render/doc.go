@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package render decides what an Environment is made of: its components
+// and their order, the objects that they are rendered to, their ports, and
+// where the whole stands. It reads and writes nothing.
+package render

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// TLSSecret is the name of the Secret with the certificate of the frontend's domains, for an Ingress.
+const TLSSecret = "frontend-tls" //nolint:gosec // a name
+
+// headless is the name of the Service that a StatefulSet names its pods by.
+func headless(component string) string { return component + "-pods" }
+
+// outside is the name of the Service by which a component is reached from outside.
+func outside(component string) string { return component + "-outside" }
+
+// services are the Service by whose name the component is found, that of its pods if they have names of their own, and that
+// of its ports from outside.
+func (in *Input) services(c *Component) []runtime.Object {
+	inside := in.service(c.Name, c)
+	for i := range c.Container.Ports {
+		p := &c.Container.Ports[i]
+		inside.Spec.Ports = append(inside.Spec.Ports, corev1.ServicePort{
+			Name: portName(p), Port: p.ContainerPort, TargetPort: intstr.FromInt32(p.ContainerPort), Protocol: corev1.Protocol(protocolOf(p)),
+		})
+	}
+	if len(inside.Spec.Ports) == 0 {
+		inside.Spec.ClusterIP = corev1.ClusterIPNone // its name is that of the pods then
+	}
+	out := []runtime.Object{inside}
+	if c.Workload == OfStatefulSet {
+		pods := in.service(headless(c.Name), c)
+		pods.Spec.ClusterIP, pods.Spec.PublishNotReadyAddresses = corev1.ClusterIPNone, true
+		out = append(out, pods)
+	}
+	if s := in.outside(c); s != nil {
+		out = append(out, s)
+	}
+	return out
+}
+
+func (in *Input) service(name string, c *Component) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: in.meta(name, c.Name),
+		Spec: corev1.ServiceSpec{Selector: in.selects(c.Name)},
+	}
+}
+
+// outside is the Service of a component's ports from outside, nil if it needs none.
+func (in *Input) outside(c *Component) *corev1.Service {
+	exposure := in.Settings.Exposure
+	if len(c.Container.Ports) == 0 || exposure != ExposeLoadBalancer && exposure != ExposeNodePort {
+		return nil
+	}
+	s := in.service(outside(c.Name), c)
+	s.Spec.Type = corev1.ServiceType(exposure)
+	for i := range c.Container.Ports {
+		p := &c.Container.Ports[i]
+		port := corev1.ServicePort{Name: portName(p), TargetPort: intstr.FromInt32(p.ContainerPort), Protocol: corev1.Protocol(protocolOf(p))}
+		if host := in.hostPort(c.Name, p); exposure == ExposeNodePort {
+			port.Port, port.NodePort = p.ContainerPort, host
+		} else {
+			port.Port = host
+		}
+		s.Spec.Ports = append(s.Spec.Ports, port)
+	}
+	return s
+}
+
+// domains leads the domains to the frontend: by HTTPRoutes where there is a Gateway for them, else by an Ingress.
+func (in *Input) domains() []runtime.Object {
+	f := in.Environment.Spec.Stack.Frontend
+	names, _ := in.Settings.Domains.Split(in.Environment.Namespace, f)
+	switch {
+	case len(names) == 0:
+		return nil
+	case in.Settings.Gateway.Name != "":
+		return in.routes(f, names)
+	}
+	return []runtime.Object{in.ingress(f, names)}
+}
+
+// domainPort is the port of the frontend that domains lead to: the first that is TCP.
+func domainPort(f *v1alpha1.FrontendComponent) int32 {
+	for i := range f.Container.Ports {
+		if p := &f.Container.Ports[i]; protocolOf(p) == v1alpha1.ProtocolTCP {
+			return p.ContainerPort
+		}
+	}
+	return 0
+}
+
+func (in *Input) ingress(f *v1alpha1.FrontendComponent, names []string) *networkingv1.Ingress {
+	to := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: Frontend, Port: networkingv1.ServiceBackendPort{Number: domainPort(f)}}}
+	i := &networkingv1.Ingress{TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"}, ObjectMeta: in.meta(Frontend, Frontend)}
+	if class := in.Settings.IngressClass; class != "" {
+		i.Spec.IngressClassName = &class
+	}
+	for _, domain := range names {
+		i.Spec.Rules = append(i.Spec.Rules, networkingv1.IngressRule{Host: domain, IngressRuleValue: networkingv1.IngressRuleValue{
+			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: to}}},
+		}})
+	}
+	if f.TLSEnabled {
+		i.Spec.TLS = []networkingv1.IngressTLS{{Hosts: names, SecretName: TLSSecret}}
+	}
+	return i
+}
+
+// NetworkConfigured says whether the network is as an environment asks for it: whether it is so, a reason in one word, and more.
+func NetworkConfigured(spec *v1alpha1.EnvironmentSpec, s *Settings) (asked bool, reason, message string) {
+	n := spec.Network
+	switch {
+	case n == nil:
+		return true, "Configured", "nothing was asked for"
+	case n.Subnet != "" || n.Gateway != "":
+		return false, "NotApplicable", "the cluster has one network: an environment has no subnet and no gateway of its own"
+	case n.Isolated && len(s.OutsideNetworks) > 0:
+		return true, "Isolated", "NetworkPolicies let nobody else of the cluster in, if its network enforces them, and to the ports from outside only environments.outsideNetworks"
+	case n.Isolated:
+		return true, "Isolated", "NetworkPolicies let nobody else in, if the cluster's network enforces them; nor anybody from outside of the cluster: environments.outsideNetworks names nobody"
+	}
+	return true, "Configured", "the cluster's network"
+}
+
+// networkPolicies let nobody in but the environment itself, to the ports of the frontend pods that are in no environment, to
+// those that are published who is outside of the cluster, and to the database what backs it up.
+func (in *Input) networkPolicies(components []Component) []runtime.Object {
+	if n := in.Environment.Spec.Network; n == nil || !n.Isolated {
+		return nil
+	}
+	policy := func(name string, pods map[string]string, rule networkingv1.NetworkPolicyIngressRule) *networkingv1.NetworkPolicy {
+		return &networkingv1.NetworkPolicy{
+			TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: in.meta(name, ""),
+			Spec: networkingv1.NetworkPolicySpec{
+				PodSelector: metav1.LabelSelector{MatchLabels: pods}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+				Ingress: []networkingv1.NetworkPolicyIngressRule{rule},
+			},
+		}
+	}
+	own := map[string]string{v1alpha1.EnvironmentLabel: in.Environment.Name}
+	out := []runtime.Object{policy("isolated", own, networkingv1.NetworkPolicyIngressRule{
+		From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: own}}},
+	})}
+	if f := find(components, Frontend); f != nil && len(f.Container.Ports) > 0 {
+		// An environment has a namespace of its own, or shares one: what has the label on neither is in none.
+		none := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: v1alpha1.EnvironmentLabel, Operator: metav1.LabelSelectorOpDoesNotExist}}}
+		out = append(out, policy("isolated-frontend", in.selects(Frontend), networkingv1.NetworkPolicyIngressRule{
+			From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: none, PodSelector: none}}, Ports: policyPorts(f),
+		}))
+	}
+	for i := range components {
+		if c := &components[i]; len(c.Container.Ports) > 0 && (in.Settings.Exposure != ExposeNone || c.Name == Frontend) && len(in.Settings.OutsideNetworks) > 0 {
+			out = append(out, policy(outside(c.Name), in.selects(c.Name), in.fromOutside(c)))
+		}
+	}
+	return append(out, in.backupPolicies()...)
+}
+
+// fromOutside lets who is outside of the cluster in to the ports of a component.
+func (in *Input) fromOutside(c *Component) networkingv1.NetworkPolicyIngressRule {
+	rule := networkingv1.NetworkPolicyIngressRule{Ports: policyPorts(c)}
+	for _, network := range in.Settings.OutsideNetworks {
+		rule.From = append(rule.From, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: network}})
+	}
+	return rule
+}
+
+func policyPorts(c *Component) (ports []networkingv1.NetworkPolicyPort) {
+	for i := range c.Container.Ports {
+		p := &c.Container.Ports[i]
+		ports = append(ports, networkingv1.NetworkPolicyPort{Protocol: new(corev1.Protocol(protocolOf(p))), Port: new(intstr.FromInt32(p.ContainerPort))})
+	}
+	return ports
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// defaultMinOnDemand keeps one replica of each component where it is safe.
+const defaultMinOnDemand = 1
+
+// mixes say on which capacity type the pods run: the database on on-demand nodes unless it is let go, the rest by the mix of
+// the environment, each component by itself.
+func (in *Input) mixes(components []Component) (out []runtime.Object) {
+	if in.Settings.SchedulerName == "" {
+		return nil
+	}
+	percent, least, free := in.Settings.SpotPercent, int32(defaultMinOnDemand), false
+	if p := in.Environment.Spec.Placement; p != nil {
+		if p.SpotPercent != nil {
+			percent = *p.SpotPercent
+		}
+		if p.MinOnDemand != nil {
+			least = *p.MinOnDemand
+		}
+		free = p.DatabaseOnSpot
+	}
+	rest := in.mix("environment", percent, least)
+	if find(components, Database) != nil && !free {
+		safe := in.mix(Database, 0, 1)
+		safe.Spec.Selector.MatchLabels = in.selects(Database)
+		out = append(out, safe)
+		rest.Spec.Selector.MatchExpressions = []v1alpha1.PodSelectorRequirement{
+			{Key: v1alpha1.EnvironmentComponentLabel, Operator: v1alpha1.PodSelectorOpNotIn, Values: []string{Database}},
+		}
+	}
+	return append(out, rest)
+}
+
+func (in *Input) mix(name string, percent, least int32) *v1alpha1.CapacityMix {
+	return &v1alpha1.CapacityMix{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "CapacityMix"}, ObjectMeta: in.meta(name, ""),
+		Spec: v1alpha1.CapacityMixSpec{
+			Selector:    v1alpha1.PodSelector{MatchLabels: map[string]string{v1alpha1.EnvironmentLabel: in.Environment.Name}},
+			SpotPercent: percent, MinOnDemand: least,
+		},
+	}
+}
+
+// size is the ResourceLimit of a component that says what it uses.
+func (in *Input) size(c *Component) []runtime.Object {
+	if in.Settings.SchedulerName == "" {
+		return nil
+	}
+	list := asked(c, in)
+	if len(list) == 0 {
+		return nil
+	}
+	limit := &v1alpha1.ResourceLimit{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ResourceLimit"}, ObjectMeta: in.meta(c.Name, c.Name),
+		Spec: v1alpha1.ResourceLimitSpec{Description: "the component " + c.Name + " of environment " + in.Environment.Name},
+	}
+	for name, to := range map[corev1.ResourceName]**resource.Quantity{
+		corev1.ResourceCPU: &limit.Spec.CPU, corev1.ResourceMemory: &limit.Spec.Memory, corev1.ResourceEphemeralStorage: &limit.Spec.EphemeralStorage,
+	} {
+		if q, err := resource.ParseQuantity(list[name]); err == nil {
+			*to = &q
+		}
+	}
+	return []runtime.Object{limit}
+}

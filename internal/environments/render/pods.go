@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/hash"
+)
+
+// Environment variables, as PostgreSQL's image and most backends know them.
+const (
+	postgresDB   = "POSTGRES_DB"
+	postgresUser = "POSTGRES_USER"
+	databaseURL  = "DATABASE_URL"
+	pgData       = "PGDATA"
+)
+
+// PostgresPassword is the variable, and the key in the Secret of Database, that has the database's password.
+const PostgresPassword = "POSTGRES_PASSWORD" //nolint:gosec // the name of a variable
+
+const (
+	postgresPort = 5432
+	defaultUser  = "postgres"
+	defaultPath  = "/var/lib/postgresql/data"
+	// drain is how long a container that serves goes on after it was told to end, in seconds: until then requests come to it
+	// from those who have not heard yet.
+	drain = 5
+	// alwaysTried is how often a Job is tried that should come to its end.
+	alwaysTried = 1_000_000
+)
+
+// CredentialsAnnotation on a pod template is the version of the credentials that its pods have.
+const CredentialsAnnotation = v1alpha1.AnnotationPrefix + "/credentials-version"
+
+// workload is what a component runs as.
+func (in *Input) workload(c *Component) runtime.Object {
+	spec := &in.Environment.Spec
+	replicas := c.Replicas
+	if !Runs(spec.RunPolicy, spec.ForceStop, in.OpenStages, c.Stage) {
+		replicas = 0
+	}
+	template := in.template(c)
+	selector := &metav1.LabelSelector{MatchLabels: in.selects(c.Name)}
+	switch c.Workload {
+	case OfStatefulSet:
+		return &appsv1.StatefulSet{
+			TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}, ObjectMeta: in.meta(c.Name, c.Name),
+			Spec: appsv1.StatefulSetSpec{
+				Replicas: &replicas, Selector: selector, Template: template, ServiceName: headless(c.Name),
+				// Otherwise a pod that never becomes ready is never replaced by one of a template that would be.
+				PodManagementPolicy: appsv1.ParallelPodManagement,
+			},
+		}
+	case OfJob:
+		return in.job(c, &template, replicas == 0)
+	default:
+		return &appsv1.Deployment{
+			TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: in.meta(c.Name, c.Name),
+			Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: template, Strategy: in.strategy(c)},
+		}
+	}
+}
+
+// strategy has a new pod be Ready before an old one goes, but where both cannot be at once: two pods cannot have the same
+// port of a node, or one volume that a single node may have.
+func (in *Input) strategy(c *Component) appsv1.DeploymentStrategy {
+	if len(in.claims(c)) > 0 {
+		return appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	}
+	surge, unavailable := intstr.FromInt32(1), intstr.FromInt32(0)
+	if in.Settings.Exposure == ExposeHostPort && len(c.Container.Ports) > 0 {
+		surge, unavailable = unavailable, surge
+	}
+	return appsv1.DeploymentStrategy{
+		Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &unavailable},
+	}
+}
+
+// job is a component that may end. The template of a Job cannot be changed, nor how often
+// it is to end, so its name tells one from the next.
+func (in *Input) job(c *Component, template *corev1.PodTemplateSpec, suspend bool) runtime.Object {
+	retries := int32(alwaysTried)
+	template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	if c.Container.RestartPolicy == v1alpha1.RestartNo {
+		retries = 0
+		template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+	// A Job's pods are made when its stage is open, so that its template need not change then.
+	suspend = suspend || Gated(in.Environment.Spec.RunPolicy, in.OpenStages, c.Stage)
+	template.Spec.SchedulingGates = nil
+	spec := batchv1.JobSpec{
+		Template: *template, BackoffLimit: &retries, Parallelism: new(max(c.Replicas, 1)), Completions: new(max(c.Replicas, 1)),
+	}
+	text, _ := json.Marshal(spec) // of texts and numbers
+	spec.Suspend = &suspend
+	return &batchv1.Job{
+		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: in.meta(c.Name+"-"+hash.Of(string(text), hashed), c.Name), Spec: spec,
+	}
+}
+
+func (in *Input) template(c *Component) corev1.PodTemplateSpec {
+	e := in.Environment
+	labels := in.meta("", c.Name).Labels
+	if len(in.size(c)) > 0 {
+		labels[v1alpha1.ResourceLimitLabel] = c.Name
+	}
+	t := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{}}}
+	if at := in.Restarts[c.Name]; at != "" {
+		t.Annotations[v1alpha1.RestartedAtAnnotation] = at
+	}
+	if v := in.Credentials.Version; v != "" && len(in.secrets(c)) > 0 {
+		t.Annotations[CredentialsAnnotation] = v
+	}
+	t.Spec = corev1.PodSpec{
+		SchedulerName: in.Settings.SchedulerName,
+		// What runs here is no client of the API server.
+		AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+		SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		Containers:      []corev1.Container{in.container(c)},
+		Volumes:         in.volumes(c),
+	}
+	if in.Settings.RunAsNonRoot {
+		t.Spec.SecurityContext.RunAsNonRoot = new(true)
+	}
+	if Gated(e.Spec.RunPolicy, in.OpenStages, c.Stage) {
+		t.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.StageGate}}
+	}
+	return t
+}
+
+func (in *Input) container(c *Component) corev1.Container {
+	from := c.Container
+	out := corev1.Container{
+		Name: c.Name, Image: from.Image, Command: from.Command, Args: from.Args,
+		Env: in.env(c), VolumeMounts: in.mounts(c), Resources: resources(c, in),
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"NET_RAW"}},
+		},
+	}
+	for i := range from.Ports {
+		p := &from.Ports[i]
+		port := corev1.ContainerPort{Name: portName(p), ContainerPort: p.ContainerPort, Protocol: corev1.Protocol(protocolOf(p))}
+		if in.Settings.Exposure == ExposeHostPort {
+			port.HostPort = in.hostPort(c.Name, p)
+		}
+		out.Ports = append(out.Ports, port)
+	}
+	if c.Workload == OfDeployment && len(from.Ports) > 0 {
+		out.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: drain}}}
+	}
+	in.probes(c, &out)
+	return out
+}
+
+// env are the variables of a container. What the client gives comes last, and wins, but for what is secret.
+func (in *Input) env(c *Component) (list []corev1.EnvVar) {
+	plain := map[string]string{}
+	if c.isDatabase() {
+		d := in.Environment.Spec.Stack.Database
+		plain[postgresUser] = userOf(d)
+		if d.DatabaseName != "" {
+			plain[postgresDB] = d.DatabaseName
+		}
+		// The root of a volume has a lost+found, with which the database would not start.
+		plain[pgData] = path.Join(pathOf(d), "pgdata")
+	}
+	for name, value := range c.Container.Env {
+		plain[name] = string(value)
+	}
+	secret := in.secrets(c)
+	for _, name := range sorted(plain) {
+		if _, is := secret[name]; !is {
+			list = append(list, corev1.EnvVar{Name: name, Value: plain[name]})
+		}
+	}
+	for _, name := range sorted(secret) {
+		list = append(list, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: c.Name}, Key: name,
+		}}})
+	}
+	return list
+}
+
+// databaseURL is where the backend finds its database, "" if there is none.
+func (in *Input) databaseURL() string {
+	if in.Credentials.ConnectionString != "" {
+		return in.Credentials.ConnectionString
+	}
+	d := in.Environment.Spec.Stack.Database
+	if d == nil {
+		return ""
+	}
+	u := url.URL{
+		Scheme: "postgresql", User: url.UserPassword(userOf(d), in.Credentials.Password),
+		Host: net.JoinHostPort(Database, fmt.Sprint(portOf(d))), Path: "/" + databaseOf(d),
+	}
+	return u.String()
+}
+
+// userOf is whom the database knows: what its variable says, if the client gave one.
+func userOf(d *v1alpha1.DatabaseComponent) string {
+	return cmp.Or(string(d.Container.Env[postgresUser]), d.Username, defaultUser)
+}
+
+// databaseOf is the database that is made, by default that of its user, as the image does.
+func databaseOf(d *v1alpha1.DatabaseComponent) string {
+	return cmp.Or(string(d.Container.Env[postgresDB]), d.DatabaseName, userOf(d))
+}
+
+// portOf is where the database listens: the usual port if it is among its ports, else the first.
+func portOf(d *v1alpha1.DatabaseComponent) int32 {
+	first := int32(0)
+	for i := range d.Container.Ports {
+		switch p := &d.Container.Ports[i]; {
+		case protocolOf(p) != v1alpha1.ProtocolTCP:
+		case p.ContainerPort == postgresPort:
+			return postgresPort
+		case first == 0:
+			first = p.ContainerPort
+		}
+	}
+	return cmp.Or(first, postgresPort)
+}
+
+func pathOf(d *v1alpha1.DatabaseComponent) string {
+	if d.StoragePath == "" {
+		return defaultPath
+	}
+	return path.Clean(d.StoragePath)
+}
+
+// resources request what they limit: what an environment is given is there for it.
+func resources(c *Component, in *Input) corev1.ResourceRequirements {
+	list := corev1.ResourceList{}
+	for name, text := range asked(c, in) {
+		if q, err := resource.ParseQuantity(text); err == nil { // validated
+			list[name] = q
+		}
+	}
+	if len(list) == 0 {
+		return corev1.ResourceRequirements{}
+	}
+	return corev1.ResourceRequirements{Requests: list, Limits: list}
+}
+
+// asked is what a component asks for that is of its node.
+func asked(c *Component, in *Input) map[corev1.ResourceName]string {
+	r := c.Container.Resources
+	if r == nil {
+		return nil
+	}
+	out := map[corev1.ResourceName]string{}
+	for name, text := range map[corev1.ResourceName]string{corev1.ResourceCPU: r.CPU, corev1.ResourceMemory: r.Memory, corev1.ResourceEphemeralStorage: r.Disk} {
+		if text != "" {
+			out[name] = text
+		}
+	}
+	if c.isDatabase() && in.Environment.Spec.Stack.Database.PersistentStorage {
+		delete(out, corev1.ResourceEphemeralStorage) // it is the size of the volume
+	}
+	return out
+}
+
+func portName(p *v1alpha1.EnvironmentPort) string {
+	return strings.ToLower(fmt.Sprintf("%s-%d", protocolOf(p), p.ContainerPort))
+}
+
+func (in *Input) hostPort(component string, p *v1alpha1.EnvironmentPort) int32 {
+	return had(in.Ports, &v1alpha1.AllocatedPort{Component: component, ContainerPort: p.ContainerPort, Protocol: protocolOf(p)})
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// PortKey is a port from outside.
+type PortKey struct {
+	HostPort int32
+	Protocol v1alpha1.EnvironmentProtocol
+}
+
+// PortRange is where ports are allocated that nobody asked for by number, both ends included.
+type PortRange struct{ First, Last int32 }
+
+// PortTakenError says that a port belongs to another environment.
+type PortTakenError struct {
+	PortKey
+	// Component requested it. Holder has it, "" if it must not be named.
+	Component, Holder string
+}
+
+// Error returns the message.
+func (e *PortTakenError) Error() string {
+	message := fmt.Sprintf("%s: host port %d/%s is already allocated", e.Component, e.HostPort, e.Protocol)
+	if e.Holder != "" {
+		message += " to environment " + e.Holder
+	}
+	return message
+}
+
+// NoPortsError says that the range has no free port.
+type NoPortsError struct{ PortRange }
+
+// Error returns the message.
+func (e *NoPortsError) Error() string {
+	return fmt.Sprintf("no port from %d to %d is free", e.First, e.Last)
+}
+
+// AllocatePorts returns the ports from outside of a stack. A port that was asked for by number is that one; one that was
+// not keeps what was allocated for it before, else gets the lowest that is free. Taken has those of other environments, and
+// who has them, "" if they must not be named. The result is in the order of the components.
+func AllocatePorts(stack *v1alpha1.ApplicationStack, before []v1alpha1.AllocatedPort, taken map[PortKey]string, r PortRange) ([]v1alpha1.AllocatedPort, error) {
+	a := &allocation{stack: stack, before: before, taken: taken, own: map[PortKey]bool{}, within: r}
+	for _, p := range explicit(stack) {
+		k := PortKey{p.HostPort, p.Protocol}
+		if holder, is := taken[k]; is {
+			return nil, &PortTakenError{k, p.Component, holder}
+		}
+		a.own[k] = true
+	}
+	var out []v1alpha1.AllocatedPort
+	for _, c := range Components(stack) {
+		for i := range c.Container.Ports {
+			p := &c.Container.Ports[i]
+			given := v1alpha1.AllocatedPort{Component: c.Name, ContainerPort: p.ContainerPort, HostPort: p.HostPort, Protocol: protocolOf(p)}
+			if given.HostPort == 0 {
+				given.HostPort = a.number(&given)
+			}
+			if given.HostPort == 0 {
+				return nil, &NoPortsError{r}
+			}
+			a.own[PortKey{given.HostPort, given.Protocol}] = true
+			out = append(out, given)
+		}
+	}
+	return out, nil
+}
+
+// allocation is what decides which port the next one gets.
+type allocation struct {
+	stack  *v1alpha1.ApplicationStack
+	before []v1alpha1.AllocatedPort
+	taken  map[PortKey]string
+	// own are those of the stack: what is asked for by number, and what was given until now.
+	own    map[PortKey]bool
+	within PortRange
+}
+
+// number is what a port gets that nobody asked for by number, 0 if none is free.
+func (a *allocation) number(p *v1alpha1.AllocatedPort) int32 {
+	if n := had(a.before, p); n > 0 && n >= a.within.First && n <= a.within.Last && a.free(n, p.Protocol) {
+		return n
+	}
+	candidate := *p
+	for n := a.within.First; n <= a.within.Last; n++ {
+		candidate.HostPort = n
+		if a.free(n, p.Protocol) && !kept(a.stack, a.before, candidate) {
+			return n
+		}
+	}
+	return 0
+}
+
+func (a *allocation) free(n int32, protocol v1alpha1.EnvironmentProtocol) bool {
+	k := PortKey{n, protocol}
+	_, is := a.taken[k]
+	return !is && !a.own[k]
+}
+
+// explicit are the ports that are asked for by number.
+func explicit(stack *v1alpha1.ApplicationStack) (out []v1alpha1.AllocatedPort) {
+	for _, c := range Components(stack) {
+		for i := range c.Container.Ports {
+			if p := &c.Container.Ports[i]; p.HostPort > 0 {
+				out = append(out, v1alpha1.AllocatedPort{Component: c.Name, ContainerPort: p.ContainerPort, HostPort: p.HostPort, Protocol: protocolOf(p)})
+			}
+		}
+	}
+	return out
+}
+
+// had is the port that was allocated for another one before, 0 if none was.
+func had(before []v1alpha1.AllocatedPort, p *v1alpha1.AllocatedPort) int32 {
+	for _, b := range before {
+		if b.Component == p.Component && b.ContainerPort == p.ContainerPort && b.Protocol == p.Protocol {
+			return b.HostPort
+		}
+	}
+	return 0
+}
+
+// kept reports whether a port will be taken by another of the same stack that keeps its own.
+func kept(stack *v1alpha1.ApplicationStack, before []v1alpha1.AllocatedPort, a v1alpha1.AllocatedPort) bool {
+	return slices.ContainsFunc(before, func(b v1alpha1.AllocatedPort) bool {
+		if b.HostPort != a.HostPort || b.Protocol != a.Protocol || b.Component == a.Component && b.ContainerPort == a.ContainerPort {
+			return false
+		}
+		c := find(Components(stack), b.Component)
+		return c != nil && slices.ContainsFunc(c.Container.Ports, func(p v1alpha1.EnvironmentPort) bool {
+			return p.HostPort == 0 && p.ContainerPort == b.ContainerPort && protocolOf(&p) == b.Protocol
+		})
+	})
+}
+
+// HostPorts returns the ports from outside that an environment has or asks for by number.
+func HostPorts(e *v1alpha1.Environment) []v1alpha1.AllocatedPort {
+	all := map[PortKey]v1alpha1.AllocatedPort{}
+	for _, p := range append(slices.Clone(e.Status.Ports), explicit(&e.Spec.Stack)...) {
+		all[PortKey{p.HostPort, p.Protocol}] = p
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b v1alpha1.AllocatedPort) int {
+		return cmp.Or(cmp.Compare(a.HostPort, b.HostPort), cmp.Compare(a.Protocol, b.Protocol))
+	})
+}
+
+func protocolOf(p *v1alpha1.EnvironmentPort) v1alpha1.EnvironmentProtocol {
+	if p.Protocol == "" {
+		return v1alpha1.ProtocolTCP
+	}
+	return p.Protocol
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

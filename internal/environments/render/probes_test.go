@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+func exec(interval, timeout, failures int32, command ...string) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: command}},
+		PeriodSeconds: interval, TimeoutSeconds: timeout, FailureThreshold: failures, SuccessThreshold: 1,
+	}
+}
+
+// ENV-04
+func TestProbes(t *testing.T) {
+	type check = v1alpha1.EnvironmentHealthCheck
+	timed := func(interval, timeout, retries, start int32, command ...string) *check {
+		return &check{Command: command, IntervalSeconds: interval, TimeoutSeconds: timeout, Retries: retries, StartPeriodSeconds: start}
+	}
+	for name, c := range map[string]struct {
+		check                        *check
+		liveness, readiness, startup *corev1.Probe
+	}{
+		"no check":         {},
+		"none, said so":    {check: &check{Command: []string{"NONE"}, IntervalSeconds: 3}},
+		"what it says":     {timed(30, 7, 4, 0, "curl", "-f", "x"), exec(30, 7, 4, "curl", "-f", "x"), exec(5, 7, 4, "curl", "-f", "x"), nil},
+		"the defaults":     {&check{Command: []string{"a"}}, exec(30, 5, 3, "a"), exec(5, 5, 3, "a"), nil},
+		"as Docker has it": {&check{Command: []string{"CMD", "a", "b"}}, exec(30, 5, 3, "a", "b"), exec(5, 5, 3, "a", "b"), nil},
+		"in a shell": {
+			&check{Command: []string{"CMD-SHELL", "a || b"}},
+			exec(30, 5, 3, "/bin/sh", "-c", "a || b"), exec(5, 5, 3, "/bin/sh", "-c", "a || b"), nil,
+		},
+		"more often than others": {&check{Command: []string{"a"}, IntervalSeconds: 2}, exec(2, 5, 3, "a"), exec(2, 5, 3, "a"), nil},
+		// 60 s in which nothing counts are 12 tries, and then there are those that do.
+		"time to start":         {timed(30, 5, 3, 60, "a"), exec(30, 5, 3, "a"), exec(5, 5, 3, "a"), exec(5, 5, 15, "a")},
+		"time that is no tries": {timed(30, 5, 3, 61, "a"), exec(30, 5, 3, "a"), exec(5, 5, 3, "a"), exec(5, 5, 16, "a")},
+		"often, time to start":  {timed(2, 1, 1, 9, "a"), exec(2, 1, 1, "a"), exec(2, 1, 1, "a"), exec(2, 1, 6, "a")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(t, specOf(backend(func(b *v1alpha1.EnvironmentContainer) { b.HealthCheck = c.check })))
+			got := templatesOf(Render(in))[Backend].Spec.Containers[0]
+			assert.Equal(t, c.liveness, got.LivenessProbe)
+			assert.Equal(t, c.readiness, got.ReadinessProbe)
+			assert.Equal(t, c.startup, got.StartupProbe)
+		})
+	}
+}
+
+// ENV-21: a database is ready when it takes connections over the network, whatever its own check says.
+func TestProbesOfADatabase(t *testing.T) {
+	probes := func(change func(*v1alpha1.DatabaseComponent)) *corev1.Container {
+		in := input(t, database(change))
+		require.Empty(t, Validate(&in.Environment.Spec))
+		return &templatesOf(Render(in))[Database].Spec.Containers[0]
+	}
+	got := probes(func(*v1alpha1.DatabaseComponent) {})
+	assert.Equal(t, exec(5, 5, 3, "pg_isready", "-U", "owner", "-d", "shop", "-h", "localhost", "-p", "5432"), got.ReadinessProbe)
+	assert.Nil(t, got.LivenessProbe)
+
+	got = probes(func(d *v1alpha1.DatabaseComponent) {
+		d.DatabaseName, d.Username = "", ""
+		d.Container.Ports = append(tcp(9187), tcp(6432)...)
+		d.Container.HealthCheck = &v1alpha1.EnvironmentHealthCheck{Command: []string{"check"}, StartPeriodSeconds: 5}
+	})
+	assert.Equal(t, []string{"pg_isready", "-U", "postgres", "-d", "postgres", "-h", "localhost", "-p", "9187"}, got.ReadinessProbe.Exec.Command)
+	assert.Equal(t, exec(30, 5, 3, "check"), got.LivenessProbe)
+	assert.Equal(t, exec(5, 5, 4, "check"), got.StartupProbe)
+}
+
+// ENV-27: what may end is not asked whether it is well.
+func TestAJobHasNoProbes(t *testing.T) {
+	in := input(t, specOf(backend(func(b *v1alpha1.EnvironmentContainer) { b.RestartPolicy = v1alpha1.RestartNo })))
+	got := templatesOf(Render(in))[Backend].Spec.Containers[0]
+	assert.Nil(t, got.LivenessProbe)
+	assert.Nil(t, got.ReadinessProbe)
+	assert.Nil(t, got.Lifecycle)
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// ENV-04, ENV-21, ENV-48: whatever a valid spec is, what is rendered holds together. See wellRendered.
+func TestWhatIsRenderedHoldsTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { wellRendered(t, drawInput(t)) })
+}
+
+// ENV-28: the same is rendered each time, in the same order: nothing is applied again for nothing. What it is rendered from stays.
+func TestRenderIsDeterministic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		before := text(t, in)
+		first := text(t, Render(in))
+		assert.Equal(t, first, text(t, Render(in)))
+		assert.Equal(t, before, text(t, in))
+	})
+}
+
+// ENV-05: what is rendered changes with the stages that are open only in replicas and gates: a stage that opens makes no
+// object, and rolls none that runs.
+func TestStagesChangeNoObjects(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		list := func(open int32) (out []string) {
+			in.OpenStages = open
+			for _, o := range Render(in) {
+				out = append(out, fmt.Sprintf("%T %s", o, o.(object).GetName()))
+			}
+			return out
+		}
+		want := list(Stages)
+		for open := range Stages {
+			assert.Equal(t, want, list(open), "Jobs too, whose pods would be made anew")
+		}
+	})
+}
+
+// wellRendered fails unless every object has the environment's labels and a name that is a DNS label and its own, every
+// mount a volume and every claim an object, every key of a Secret is there, no secret is anywhere else, and every Service
+// finds pods.
+func wellRendered(t assert.TestingT, in *Input) {
+	list := Render(in)
+	secrets, claims, seen := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, r := range list {
+		o := r.(object)
+		kind := r.GetObjectKind().GroupVersionKind().Kind
+		assert.NotEmpty(t, kind, "%T", o)
+		assert.True(t, slices.ContainsFunc(slices.Concat(Kinds(), OptionalKinds()), func(k runtime.Object) bool {
+			is := k.GetObjectKind().GroupVersionKind() // of what has no type
+			return reflect.TypeOf(k) == reflect.TypeOf(r) && (is.Empty() || is == r.GetObjectKind().GroupVersionKind())
+		}), "%T is not in Kinds", r)
+		assert.False(t, seen[kind+" "+o.GetName()], "%s %s is there twice", kind, o.GetName())
+		seen[kind+" "+o.GetName()] = true
+		assert.Empty(t, validation.IsDNS1123Label(o.GetName()), "%s %s", kind, o.GetName())
+		assert.Equal(t, in.Namespace, o.GetNamespace())
+		labelled(t, in, o.GetLabels())
+		switch o := r.(type) {
+		case *corev1.Secret:
+			for key := range o.Data {
+				secrets[o.Name+"/"+key] = true
+				assert.Empty(t, validation.IsConfigMapKey(key))
+			}
+		case *corev1.PersistentVolumeClaim:
+			claims[o.Name] = true
+		}
+	}
+	components := Components(&in.Environment.Spec.Stack)
+	templates := templatesOf(list)
+	assert.Len(t, templates, len(components))
+	for i := range components {
+		c := &components[i]
+		template, is := templates[c.Name]
+		if !assert.True(t, is, "%s runs", c.Name) {
+			continue
+		}
+		labelled(t, in, template.Labels)
+		wellFormed(t, template, secrets, claims)
+		for _, s := range of[*corev1.Service](list) {
+			if s.Labels[v1alpha1.EnvironmentComponentLabel] != c.Name {
+				continue
+			}
+			for key, value := range s.Spec.Selector {
+				assert.Equal(t, value, template.Labels[key], "Service %s finds its pods", s.Name)
+			}
+			assert.Empty(t, validation.IsDNS1035Label(s.Name))
+		}
+		assert.True(t, seen["Service "+c.Name], "%s answers by its name", c.Name)
+	}
+	for _, o := range list {
+		if _, is := o.(*corev1.Secret); !is {
+			hidden(t, o, in)
+		}
+	}
+}
+
+func labelled(t assert.TestingT, in *Input, labels map[string]string) {
+	assert.Equal(t, in.Environment.Name, labels[v1alpha1.EnvironmentLabel])
+	assert.Equal(t, in.Environment.Namespace, labels[v1alpha1.EnvironmentNamespaceLabel])
+	assert.Equal(t, ManagedComponent, labels[v1alpha1.ComponentLabel])
+	for _, value := range labels {
+		assert.Empty(t, validation.IsValidLabelValue(value))
+	}
+}
+
+// templatesOf are the pod templates by the component.
+func templatesOf(list []runtime.Object) map[string]*corev1.PodTemplateSpec {
+	out := map[string]*corev1.PodTemplateSpec{}
+	for _, o := range list {
+		switch o := o.(type) {
+		case *appsv1.Deployment:
+			out[o.Labels[v1alpha1.EnvironmentComponentLabel]] = &o.Spec.Template
+		case *appsv1.StatefulSet:
+			out[o.Labels[v1alpha1.EnvironmentComponentLabel]] = &o.Spec.Template
+		case *batchv1.Job:
+			out[o.Labels[v1alpha1.EnvironmentComponentLabel]] = &o.Spec.Template
+		}
+	}
+	return out
+}
+
+func wellFormed(t assert.TestingT, template *corev1.PodTemplateSpec, secrets, claims map[string]bool) {
+	volumes := map[string]bool{}
+	for i := range template.Spec.Volumes {
+		v := &template.Spec.Volumes[i]
+		assert.False(t, volumes[v.Name], "volume %s is there twice", v.Name)
+		volumes[v.Name] = true
+		assert.Empty(t, validation.IsDNS1123Label(v.Name))
+		if v.PersistentVolumeClaim != nil {
+			assert.True(t, claims[v.PersistentVolumeClaim.ClaimName], "claim %s", v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	c := &template.Spec.Containers[0]
+	assert.Empty(t, validation.IsDNS1123Label(c.Name))
+	assert.Len(t, c.VolumeMounts, len(volumes), "no volume for nothing")
+	paths, variables, ports := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, m := range c.VolumeMounts {
+		assert.True(t, volumes[m.Name], "mount %s has a volume", m.Name)
+		assert.False(t, paths[m.MountPath], "two volumes at %s", m.MountPath)
+		paths[m.MountPath] = true
+	}
+	for _, v := range c.Env {
+		assert.False(t, variables[v.Name], "variable %s is there twice", v.Name)
+		variables[v.Name] = true
+		if v.ValueFrom != nil {
+			assert.True(t, secrets[v.ValueFrom.SecretKeyRef.Name+"/"+v.ValueFrom.SecretKeyRef.Key], "key of %s", v.Name)
+		}
+	}
+	for _, p := range c.Ports {
+		assert.Empty(t, validation.IsValidPortName(p.Name))
+		assert.False(t, ports[p.Name])
+		ports[p.Name] = true
+	}
+	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if probe != nil {
+			assert.NotEmpty(t, probe.Exec.Command)
+			assert.True(t, probe.PeriodSeconds > 0 && probe.TimeoutSeconds > 0 && probe.FailureThreshold > 0, "%v", probe)
+		}
+	}
+	if grace := template.Spec.TerminationGracePeriodSeconds; grace != nil && c.Lifecycle != nil {
+		assert.LessOrEqual(t, c.Lifecycle.PreStop.Sleep.Seconds, *grace, "the API server refuses a longer one")
+	}
+	assert.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
+	assert.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, template.Spec.SecurityContext.SeccompProfile.Type)
+}
+
+// hidden fails if a secret is in an object, as it is or in one of its usual disguises.
+func hidden(t assert.TestingT, o runtime.Object, in *Input) {
+	content, err := json.Marshal(o)
+	assert.NoError(t, err)
+	for _, secret := range []string{in.Credentials.Password, in.Credentials.ConnectionString, theKey} {
+		if secret != "" {
+			assert.NotContains(t, string(content), secret)
+			assert.NotContains(t, string(content), base64.StdEncoding.EncodeToString([]byte(secret)))
+		}
+	}
+}

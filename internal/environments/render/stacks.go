@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"slices"
+	"strings"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// Stack is a stack that is there to be used by its name.
+type Stack struct {
+	Name, Version, Description string
+	Stack                      v1alpha1.ApplicationStack
+}
+
+// Stacks returns the precomposed stacks, by name. Each is made anew and may be changed.
+func Stacks() []Stack {
+	list := []Stack{webPostgres(), webPostgresRedis(), postgres()}
+	slices.SortFunc(list, func(a, b Stack) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// FindStack returns the precomposed stack of a name.
+func FindStack(name string) (*Stack, bool) {
+	for _, s := range Stacks() {
+		if s.Name == name {
+			return &s, true
+		}
+	}
+	return nil, false
+}
+
+// Expand makes a stack that has no component, but the name of a precomposed one, be that one. A version that it has stays:
+// it is the version of whoever asks.
+func Expand(stack *v1alpha1.ApplicationStack) bool {
+	found, ok := FindStack(stack.Name)
+	if !ok || len(Components(stack)) > 0 {
+		return false
+	}
+	version := stack.Version
+	*stack = found.Stack
+	if version != "" {
+		stack.Version = version
+	}
+	return true
+}
+
+func webPostgres() Stack {
+	return Stack{
+		Name: "web-postgres", Version: "1", Description: "nginx before a Node.js backend with a PostgreSQL database",
+		Stack: v1alpha1.ApplicationStack{
+			Name: "web-postgres", Version: "1",
+			Database: postgresDatabase(),
+			Backend: &v1alpha1.BackendComponent{Container: v1alpha1.EnvironmentContainer{
+				Image: "node:22-alpine", Command: []string{"node", "-e", "require('http').createServer((_, r) => r.end('ok')).listen(3000)"},
+				Ports: tcp(3000), Resources: sized("500m", "512Mi", ""), RestartPolicy: v1alpha1.RestartUnlessStopped,
+			}},
+			Frontend: &v1alpha1.FrontendComponent{Container: v1alpha1.EnvironmentContainer{
+				Image: "nginx:1.29-alpine", Ports: tcp(80), Resources: sized("250m", "128Mi", ""), RestartPolicy: v1alpha1.RestartUnlessStopped,
+			}},
+		},
+	}
+}
+
+func webPostgresRedis() Stack {
+	s := webPostgres()
+	s.Name, s.Description = "web-postgres-redis", "web-postgres with a Redis cache that answers as redis-cache"
+	s.Stack.Name = s.Name
+	s.Stack.AdditionalServices = []v1alpha1.AdditionalService{{Name: "redis-cache", Container: v1alpha1.EnvironmentContainer{
+		Image: "redis:8-alpine", Ports: tcp(6379), Resources: sized("250m", "256Mi", ""), RestartPolicy: v1alpha1.RestartUnlessStopped,
+		HealthCheck: &v1alpha1.EnvironmentHealthCheck{Command: []string{"redis-cli", "ping"}, IntervalSeconds: 30, TimeoutSeconds: 5, Retries: 3},
+	}}}
+	return s
+}
+
+func postgres() Stack {
+	return Stack{
+		Name: "postgres", Version: "1", Description: "a PostgreSQL database alone",
+		Stack: v1alpha1.ApplicationStack{Name: "postgres", Version: "1", Database: postgresDatabase()},
+	}
+}
+
+func postgresDatabase() *v1alpha1.DatabaseComponent {
+	return &v1alpha1.DatabaseComponent{
+		DatabaseName: "app", Username: "app", PersistentStorage: true,
+		Container: v1alpha1.EnvironmentContainer{
+			Image: "postgres:17-alpine", Ports: tcp(postgresPort), Resources: sized("500m", "512Mi", "10Gi"), RestartPolicy: v1alpha1.RestartUnlessStopped,
+		},
+	}
+}
+
+func tcp(port int32) []v1alpha1.EnvironmentPort {
+	return []v1alpha1.EnvironmentPort{{ContainerPort: port, Protocol: v1alpha1.ProtocolTCP}}
+}
+
+func sized(cpu, memory, disk string) *v1alpha1.EnvironmentResources {
+	return &v1alpha1.EnvironmentResources{CPU: cpu, Memory: memory, Disk: disk}
+}

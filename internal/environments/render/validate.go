@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	pathpkg "path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// maxService is how long the name of an additional service may be: names of its objects are made of it.
+const maxService = 52
+
+// Validate returns everything that is wrong with a spec, as far as it can be told without the cluster. What the CRD's own
+// rules refuse is in it too, but for lengths and numbers of entries, so that callers hear of all at once.
+func Validate(spec *v1alpha1.EnvironmentSpec) field.ErrorList {
+	path := field.NewPath("spec", "stack")
+	stack := &spec.Stack
+	var all field.ErrorList
+	if len(Components(stack)) == 0 {
+		all = append(all, field.Required(path, "must have a component: frontend, backend, database or one of additionalServices"))
+	}
+	if d := stack.Database; d != nil {
+		at := path.Child("database")
+		all = append(all, validateContainer(at.Child("container"), &d.Container)...)
+		all = append(all, validateDatabase(at, d)...)
+	}
+	if b := stack.Backend; b != nil {
+		at := path.Child("backend")
+		all = append(all, validateContainer(at.Child("container"), &b.Container)...)
+		all = append(all, validateReplicas(at.Child("replicas"), b.Replicas)...)
+		all = append(all, validateSecret(at.Child("secretRef"), b.SecretRef)...)
+	}
+	if f := stack.Frontend; f != nil {
+		at := path.Child("frontend")
+		all = append(all, validateContainer(at.Child("container"), &f.Container)...)
+		all = append(all, validateReplicas(at.Child("replicas"), f.Replicas)...)
+		all = append(all, validateDomains(at.Child("domains"), f.Domains)...)
+		if len(f.Domains) > 0 && !slices.ContainsFunc(f.Container.Ports, func(p v1alpha1.EnvironmentPort) bool { return p.Protocol != v1alpha1.ProtocolUDP }) {
+			all = append(all, field.Required(at.Child("container", "ports"), "domains need a TCP port to lead to"))
+		}
+	}
+	all = append(all, validateAdditional(path.Child("additionalServices"), stack.AdditionalServices)...)
+	all = append(all, validateHostPorts(path, stack)...)
+	all = append(all, validateClashes(path, spec)...)
+	return append(all, validatePlacement(field.NewPath("spec", "placement"), spec.Placement)...)
+}
+
+func validateAdditional(path *field.Path, list []v1alpha1.AdditionalService) field.ErrorList {
+	var all field.ErrorList
+	seen := map[string]bool{}
+	for i := range list {
+		s := &list[i]
+		at := path.Index(i)
+		switch {
+		case seen[s.Name]:
+			all = append(all, field.Duplicate(at.Child("name"), s.Name))
+		case s.Name == Frontend || s.Name == Backend || s.Name == Database:
+			all = append(all, field.Invalid(at.Child("name"), s.Name, "is the name of a component that every stack may have"))
+		case len(s.Name) > maxService:
+			all = append(all, field.TooLong(at.Child("name"), s.Name, maxService))
+		default:
+			for _, message := range validation.IsDNS1035Label(s.Name) { // as the name of a Service
+				all = append(all, field.Invalid(at.Child("name"), s.Name, message))
+			}
+		}
+		seen[s.Name] = true
+		all = append(all, validateContainer(at.Child("container"), &s.Container)...)
+		all = append(all, validateReplicas(at.Child("replicas"), s.Replicas)...)
+	}
+	return all
+}
+
+func validateDomains(path *field.Path, domains []string) field.ErrorList {
+	var all field.ErrorList
+	seen := map[string]bool{}
+	for i, d := range domains {
+		if seen[d] {
+			all = append(all, field.Duplicate(path.Index(i), d))
+		}
+		seen[d] = true
+		check := validation.IsDNS1123Subdomain
+		if strings.HasPrefix(d, "*.") {
+			check = validation.IsWildcardDNS1123Subdomain
+		}
+		for _, message := range check(d) {
+			all = append(all, field.Invalid(path.Index(i), d, message))
+		}
+	}
+	return all
+}
+
+func validateContainer(path *field.Path, c *v1alpha1.EnvironmentContainer) field.ErrorList {
+	var all field.ErrorList
+	switch {
+	case c.Image == "":
+		all = append(all, field.Required(path.Child("image"), "must name an image"))
+	case strings.ContainsFunc(c.Image, func(r rune) bool { return r <= ' ' }):
+		all = append(all, field.Invalid(path.Child("image"), c.Image, "must not have blanks"))
+	}
+	all = append(all, validatePorts(path.Child("ports"), c.Ports)...)
+	all = append(all, validateVolumes(path.Child("volumes"), c.Volumes)...)
+	for _, name := range sorted(c.Env) {
+		for _, message := range validation.IsEnvVarName(name) {
+			all = append(all, field.Invalid(path.Child("env").Key(name), name, message))
+		}
+		if strings.ContainsRune(string(c.Env[name]), 0) {
+			all = append(all, field.Invalid(path.Child("env").Key(name), c.Env[name], "must not have a zero byte"))
+		}
+	}
+	if r := c.Resources; r != nil {
+		for _, q := range []struct{ name, value string }{{"cpu", r.CPU}, {"memory", r.Memory}, {"disk", r.Disk}} {
+			all = append(all, validateQuantity(path.Child("resources", q.name), q.value)...)
+		}
+	}
+	if h := c.HealthCheck; h != nil {
+		all = append(all, validateHealthCheck(path.Child("healthCheck"), h)...)
+	}
+	policies := []v1alpha1.EnvironmentRestartPolicy{v1alpha1.RestartAlways, v1alpha1.RestartNo, v1alpha1.RestartOnFailure, v1alpha1.RestartUnlessStopped}
+	if c.RestartPolicy != "" && !slices.Contains(policies, c.RestartPolicy) {
+		all = append(all, field.NotSupported(path.Child("restartPolicy"), c.RestartPolicy, policies))
+	}
+	return all
+}
+
+func validatePorts(path *field.Path, ports []v1alpha1.EnvironmentPort) field.ErrorList {
+	var all field.ErrorList
+	const most = 65535
+	type key struct {
+		port     int32
+		protocol v1alpha1.EnvironmentProtocol
+	}
+	seen := map[key]bool{}
+	for i := range ports {
+		p, at := &ports[i], path.Index(i)
+		if p.ContainerPort < 1 || p.ContainerPort > most {
+			all = append(all, field.Invalid(at.Child("containerPort"), p.ContainerPort, "must be from 1 to 65535"))
+		}
+		if p.HostPort < 0 || p.HostPort > most {
+			all = append(all, field.Invalid(at.Child("hostPort"), p.HostPort, "must be from 1 to 65535, or 0 to have one allocated"))
+		}
+		protocol := protocolOf(p)
+		if protocol != v1alpha1.ProtocolTCP && protocol != v1alpha1.ProtocolUDP {
+			all = append(all, field.NotSupported(at.Child("protocol"), p.Protocol, []v1alpha1.EnvironmentProtocol{v1alpha1.ProtocolTCP, v1alpha1.ProtocolUDP}))
+		}
+		k := key{p.ContainerPort, protocol}
+		if seen[k] {
+			all = append(all, field.Duplicate(at.Child("containerPort"), p.ContainerPort))
+		}
+		seen[k] = true
+	}
+	return all
+}
+
+// validateHostPorts refuses a port from outside that is asked for twice within the environment.
+func validateHostPorts(path *field.Path, stack *v1alpha1.ApplicationStack) field.ErrorList {
+	var all field.ErrorList
+	type key struct {
+		port     int32
+		protocol v1alpha1.EnvironmentProtocol
+	}
+	seen := map[key]bool{}
+	for _, c := range Components(stack) {
+		at := containerPath(path, stack, c.Name)
+		for i := range c.Container.Ports {
+			p := &c.Container.Ports[i]
+			k := key{p.HostPort, protocolOf(p)}
+			if p.HostPort > 0 && seen[k] {
+				all = append(all, field.Duplicate(at.Child("ports").Index(i).Child("hostPort"), p.HostPort))
+			}
+			seen[k] = true
+		}
+	}
+	return all
+}
+
+// containerPath is where the container of a component stands in the spec.
+func containerPath(path *field.Path, stack *v1alpha1.ApplicationStack, name string) *field.Path {
+	for i := range stack.AdditionalServices {
+		if stack.AdditionalServices[i].Name == name {
+			return path.Child("additionalServices").Index(i).Child("container")
+		}
+	}
+	return path.Child(name, "container")
+}
+
+var volumeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
+
+func validateVolumes(path *field.Path, volumes []v1alpha1.EnvironmentVolume) field.ErrorList {
+	var all field.ErrorList
+	paths, names := map[string]bool{}, map[string]bool{}
+	for i := range volumes {
+		v, at := &volumes[i], path.Index(i)
+		if v.MountPath == "" {
+			all = append(all, field.Required(at.Child("mountPath"), "must say where the container sees it"))
+		} else {
+			all = append(all, validatePath(at.Child("mountPath"), v.MountPath)...)
+		}
+		mountPath := pathpkg.Clean(v.MountPath) // "/a" and "/a/" are one
+		if v.MountPath != "" && paths[mountPath] {
+			all = append(all, field.Duplicate(at.Child("mountPath"), v.MountPath))
+		}
+		if v.Name != "" && !volumeName.MatchString(v.Name) {
+			all = append(all, field.Invalid(at.Child("name"), v.Name, "must be at most 40 lower-case letters, digits and '-' that begin and end with a letter or digit"))
+		}
+		if v.Name != "" && names[v.Name] {
+			all = append(all, field.Duplicate(at.Child("name"), v.Name))
+		}
+		if v.HostPath != "" {
+			all = append(all, validatePath(at.Child("hostPath"), v.HostPath)...)
+		}
+		paths[mountPath], names[v.Name] = true, true
+	}
+	return all
+}
+
+// validatePath takes absolute paths that do not climb.
+func validatePath(path *field.Path, value string) field.ErrorList {
+	if !strings.HasPrefix(value, "/") || pathpkg.Clean(value) == "/" || strings.Contains(value, ":") || slices.Contains(strings.Split(value, "/"), "..") {
+		return field.ErrorList{field.Invalid(path, value, "must be an absolute path without ':' and '..'")}
+	}
+	return nil
+}
+
+func validateQuantity(path *field.Path, value string) field.ErrorList {
+	if value == "" {
+		return nil
+	}
+	q, err := resource.ParseQuantity(value)
+	if err != nil || q.Sign() <= 0 {
+		return field.ErrorList{field.Invalid(path, value, "must be a quantity above 0")}
+	}
+	return nil
+}
+
+func validateHealthCheck(path *field.Path, h *v1alpha1.EnvironmentHealthCheck) field.ErrorList {
+	var all field.ErrorList
+	if len(h.Command) == 0 {
+		all = append(all, field.Required(path.Child("command"), "must have at least one word"))
+	}
+	if len(h.Command) > 0 && h.Command[0] == "CMD-SHELL" && len(h.Command) != 2 || len(h.Command) == 1 && h.Command[0] == "CMD" {
+		all = append(all, field.Invalid(path.Child("command"), h.Command, "must have a command after "+h.Command[0]))
+	}
+	for _, n := range []struct {
+		name  string
+		value int32
+		most  int32
+	}{
+		{"intervalSeconds", h.IntervalSeconds, 86400},
+		{"timeoutSeconds", h.TimeoutSeconds, 86400},
+		{"retries", h.Retries, 1000},
+		{"startPeriodSeconds", h.StartPeriodSeconds, 86400},
+	} {
+		if n.value < 0 || n.value > n.most {
+			all = append(all, field.Invalid(path.Child(n.name), n.value, fmt.Sprintf("must be from 0 to %d", n.most)))
+		}
+	}
+	return all
+}

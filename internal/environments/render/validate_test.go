@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// wrong is a change that makes a valid spec invalid: where, and a word of what is said about it.
+type wrong struct {
+	change      func(*v1alpha1.EnvironmentSpec)
+	field, word string
+}
+
+func refuses(t *testing.T, cases map[string]wrong) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			spec := &complete().Spec
+			c.change(spec)
+			all := Validate(spec)
+			require.Len(t, all, 1, "%v", all)
+			assert.Equal(t, c.field, all[0].Field)
+			assert.Contains(t, all[0].Error(), c.word)
+		})
+	}
+}
+
+func backend(change func(*v1alpha1.EnvironmentContainer)) func(*v1alpha1.EnvironmentSpec) {
+	return func(s *v1alpha1.EnvironmentSpec) { change(&s.Stack.Backend.Container) }
+}
+
+// ENV-16
+func TestValidateStack(t *testing.T) {
+	type spec = v1alpha1.EnvironmentSpec
+	service := func(name string) func(*spec) { return func(s *spec) { s.Stack.AdditionalServices[0].Name = name } }
+	refuses(t, map[string]wrong{
+		"no stack":                       {func(s *spec) { s.Stack = v1alpha1.ApplicationStack{Name: "web"} }, "spec.stack", "must have a component"},
+		"a service without a name":       {service(""), "spec.stack.additionalServices[0].name", "must"},
+		"a service with capitals":        {service("Redis"), "spec.stack.additionalServices[0].name", "lower case"},
+		"a service that begins so":       {service("7up"), "spec.stack.additionalServices[0].name", "alphabetic"},
+		"a service with a long name":     {service(strings.Repeat("a", 53)), "spec.stack.additionalServices[0].name", "52"},
+		"a service called as a part":     {service("backend"), "spec.stack.additionalServices[0].name", "every stack"},
+		"a service called as another's":  {service("frontend-outside"), "spec.stack.additionalServices[0].name", "Service of frontend"},
+		"a service called as those pods": {service("database-pods"), "spec.stack.additionalServices[0].name", "Service of database"},
+		"two services of a name": {func(s *spec) {
+			s.Stack.AdditionalServices = append(s.Stack.AdditionalServices, v1alpha1.AdditionalService{Name: "redis-cache", Container: v1alpha1.EnvironmentContainer{Image: "redis"}})
+		}, "spec.stack.additionalServices[1].name", "Duplicate"},
+		"negative replicas":               {func(s *spec) { s.Stack.Backend.Replicas = new(int32(-1)) }, "spec.stack.backend.replicas", "from 0 to 1000"},
+		"too many replicas":               {func(s *spec) { s.Stack.Frontend.Replicas = new(int32(1001)) }, "spec.stack.frontend.replicas", "from 0 to 1000"},
+		"negative replicas of a service":  {func(s *spec) { s.Stack.AdditionalServices[0].Replicas = new(int32(-1)) }, "spec.stack.additionalServices[0].replicas", "from 0"},
+		"a bad domain":                    {func(s *spec) { s.Stack.Frontend.Domains[1] = "Not A Domain" }, "spec.stack.frontend.domains[1]", "subdomain"},
+		"a bad wildcard":                  {func(s *spec) { s.Stack.Frontend.Domains[1] = "*.a.*" }, "spec.stack.frontend.domains[1]", "wildcard"},
+		"a domain twice":                  {func(s *spec) { s.Stack.Frontend.Domains[1] = "shop.example" }, "spec.stack.frontend.domains[1]", "Duplicate"},
+		"domains that lead nowhere":       {func(s *spec) { s.Stack.Frontend.Container.Ports[0].Protocol = v1alpha1.ProtocolUDP }, "spec.stack.frontend.container.ports", "TCP"},
+		"a database that ends":            {func(s *spec) { s.Stack.Database.Container.RestartPolicy = v1alpha1.RestartNo }, "spec.stack.database.container.restartPolicy", "UnlessStopped"},
+		"a storage path that climbs":      {func(s *spec) { s.Stack.Database.StoragePath = "/a/../b" }, "spec.stack.database.storagePath", "absolute"},
+		"a storage path that is the root": {func(s *spec) { s.Stack.Database.StoragePath = "//" }, "spec.stack.database.storagePath", "absolute"},
+		"a zero byte":                     {func(s *spec) { s.Stack.Database.Username = "a\x00b" }, "spec.stack.database.username", "zero byte"},
+		"a Secret of another namespace":   {func(s *spec) { s.Stack.Database.SecretRef = &v1alpha1.EnvironmentSecret{Name: "../other"} }, "spec.stack.database.secretRef.name", "subdomain"},
+		"a Secret without a name":         {func(s *spec) { s.Stack.Backend.SecretRef = &v1alpha1.EnvironmentSecret{} }, "spec.stack.backend.secretRef.name", "subdomain"},
+		"more than all on spot":           {func(s *spec) { s.Placement = &v1alpha1.EnvironmentPlacement{SpotPercent: new(int32(101))} }, "spec.placement.spotPercent", "from 0 to 100"},
+		"less than none on demand":        {func(s *spec) { s.Placement = &v1alpha1.EnvironmentPlacement{MinOnDemand: new(int32(-1))} }, "spec.placement.minOnDemand", "from 0 to 1000"},
+		"a host port twice":               {func(s *spec) { s.Stack.Backend.Container.Ports[0].HostPort = 8080 }, "spec.stack.frontend.container.ports[0].hostPort", "Duplicate"},
+		"a host port that a service has":  {func(s *spec) { s.Stack.AdditionalServices[0].Container.Ports[0].HostPort = 8080 }, "spec.stack.frontend.container.ports[0].hostPort", "Duplicate"},
+		"a missing image of the database": {func(s *spec) { s.Stack.Database.Container.Image = "" }, "spec.stack.database.container.image", "Required"},
+		"a missing image of the frontend": {func(s *spec) { s.Stack.Frontend.Container.Image = "" }, "spec.stack.frontend.container.image", "Required"},
+		"a missing image of a service":    {func(s *spec) { s.Stack.AdditionalServices[0].Container.Image = "" }, "spec.stack.additionalServices[0].container.image", "Required"},
+		"a claim of two components": {func(s *spec) {
+			s.Stack.AdditionalServices[0].Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "data", MountPath: "/data"}}
+			s.Stack.AdditionalServices = append(s.Stack.AdditionalServices, v1alpha1.AdditionalService{Name: "redis", Container: v1alpha1.EnvironmentContainer{
+				Image: "redis", Volumes: []v1alpha1.EnvironmentVolume{{MountPath: "/own"}, {Name: "cache-data", MountPath: "/data"}},
+			}})
+		}, "spec.stack.additionalServices[1].container.volumes[1].name", "redis-cache"},
+	})
+}
+
+// ENV-16
+func TestValidateContainer(t *testing.T) {
+	type container = v1alpha1.EnvironmentContainer
+	const at = "spec.stack.backend.container."
+	volume := func(v v1alpha1.EnvironmentVolume) func(*v1alpha1.EnvironmentSpec) {
+		return backend(func(c *container) { c.Volumes = []v1alpha1.EnvironmentVolume{{Name: "a", MountPath: "/a"}, v} })
+	}
+	check := func(change func(*v1alpha1.EnvironmentHealthCheck)) func(*v1alpha1.EnvironmentSpec) {
+		return backend(func(c *container) { change(c.HealthCheck) })
+	}
+	port := func(p v1alpha1.EnvironmentPort) func(*v1alpha1.EnvironmentSpec) {
+		return backend(func(c *container) { c.Ports = append(c.Ports, p) })
+	}
+	refuses(t, map[string]wrong{
+		"no image":                    {backend(func(c *container) { c.Image = "" }), at + "image", "Required"},
+		"an image with a blank":       {backend(func(c *container) { c.Image = "node: 22" }), at + "image", "blanks"},
+		"port 0":                      {port(v1alpha1.EnvironmentPort{}), at + "ports[1].containerPort", "from 1 to 65535"},
+		"a negative port":             {port(v1alpha1.EnvironmentPort{ContainerPort: -1}), at + "ports[1].containerPort", "from 1 to 65535"},
+		"a port above all":            {port(v1alpha1.EnvironmentPort{ContainerPort: 65536}), at + "ports[1].containerPort", "from 1 to 65535"},
+		"a host port above all":       {port(v1alpha1.EnvironmentPort{ContainerPort: 1, HostPort: 65536}), at + "ports[1].hostPort", "65535"},
+		"a negative host port":        {port(v1alpha1.EnvironmentPort{ContainerPort: 1, HostPort: -1}), at + "ports[1].hostPort", "0 to have one allocated"},
+		"a port twice":                {port(v1alpha1.EnvironmentPort{ContainerPort: 3000}), at + "ports[1].containerPort", "Duplicate"},
+		"a bad protocol":              {port(v1alpha1.EnvironmentPort{ContainerPort: 1, Protocol: "SCTP"}), at + "ports[1].protocol", `"TCP", "UDP"`},
+		"a protocol in small letters": {port(v1alpha1.EnvironmentPort{ContainerPort: 1, Protocol: "tcp"}), at + "ports[1].protocol", `"TCP", "UDP"`},
+		"negative processors":         {backend(func(c *container) { c.Resources.CPU = "-1" }), at + "resources.cpu", "above 0"},
+		"negative memory":             {backend(func(c *container) { c.Resources.Memory = "-1Mi" }), at + "resources.memory", "above 0"},
+		"a disk that is no quantity":  {backend(func(c *container) { c.Resources.Disk = "much" }), at + "resources.disk", "quantity"},
+		"no memory":                   {backend(func(c *container) { c.Resources.Memory = "0" }), at + "resources.memory", "above 0"},
+		"a bad variable":              {backend(func(c *container) { c.Env["A=B"] = "" }), at + "env[A=B]", "environment variable"},
+		"a variable with a zero byte": {backend(func(c *container) { c.Env["A"] = "\x00" }), at + "env[A]", "zero byte"},
+		"a bad restart policy":        {backend(func(c *container) { c.RestartPolicy = "Sometimes" }), at + "restartPolicy", "OnFailure"},
+		"a volume nowhere":            {volume(v1alpha1.EnvironmentVolume{}), at + "volumes[1].mountPath", "Required"},
+		"a relative volume":           {volume(v1alpha1.EnvironmentVolume{MountPath: "b"}), at + "volumes[1].mountPath", "absolute"},
+		"a volume with a colon":       {volume(v1alpha1.EnvironmentVolume{MountPath: "/b:c"}), at + "volumes[1].mountPath", "without ':'"},
+		"a volume that is the root":   {volume(v1alpha1.EnvironmentVolume{MountPath: "/./"}), at + "volumes[1].mountPath", "absolute"},
+		"two volumes in a place":      {volume(v1alpha1.EnvironmentVolume{MountPath: "/a/"}), at + "volumes[1].mountPath", "Duplicate"},
+		"two volumes of a name":       {volume(v1alpha1.EnvironmentVolume{Name: "a", MountPath: "/b"}), at + "volumes[1].name", "Duplicate"},
+		"a bad name of a volume":      {volume(v1alpha1.EnvironmentVolume{Name: "-b", MountPath: "/b"}), at + "volumes[1].name", "40"},
+		"a long name of a volume":     {volume(v1alpha1.EnvironmentVolume{Name: strings.Repeat("b", 41), MountPath: "/b"}), at + "volumes[1].name", "40"},
+		"a directory that climbs":     {volume(v1alpha1.EnvironmentVolume{MountPath: "/b", HostPath: "/srv/../etc"}), at + "volumes[1].hostPath", "'..'"},
+		"a check of nothing":          {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Command = nil }), at + "healthCheck.command", "Required"},
+		"a check of CMD alone":        {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Command = []string{"CMD"} }), at + "healthCheck.command", "after CMD"},
+		"a check of the shell alone":  {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Command = []string{"CMD-SHELL"} }), at + "healthCheck.command", "after CMD-SHELL"},
+		"two commands for the shell":  {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Command = []string{"CMD-SHELL", "a", "b"} }), at + "healthCheck.command", "CMD-SHELL"},
+		"a negative interval":         {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.IntervalSeconds = -1 }), at + "healthCheck.intervalSeconds", "from 0 to 86400"},
+		"a long timeout":              {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.TimeoutSeconds = 86401 }), at + "healthCheck.timeoutSeconds", "from 0 to 86400"},
+		"many retries":                {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.Retries = 1001 }), at + "healthCheck.retries", "from 0 to 1000"},
+		"a negative start":            {check(func(h *v1alpha1.EnvironmentHealthCheck) { h.StartPeriodSeconds = -1 }), at + "healthCheck.startPeriodSeconds", "from 0 to 86400"},
+	})
+}
+
+// ENV-16: what is next to a limit is within it.
+func TestValidateAccepts(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.EnvironmentSpec){
+		"the same port of two protocols": func(s *v1alpha1.EnvironmentSpec) {
+			s.Stack.Frontend.Container.Ports = append(s.Stack.Frontend.Container.Ports, v1alpha1.EnvironmentPort{ContainerPort: 80, HostPort: 8080, Protocol: v1alpha1.ProtocolUDP})
+		},
+		"ports that are allocated": func(s *v1alpha1.EnvironmentSpec) {
+			s.Stack.Frontend.Container.Ports[0].HostPort = 0
+		},
+		"the last port": backend(func(c *v1alpha1.EnvironmentContainer) {
+			c.Ports = []v1alpha1.EnvironmentPort{{ContainerPort: 65535, HostPort: 65535}}
+		}),
+		"the longest name of a service": func(s *v1alpha1.EnvironmentSpec) { s.Stack.AdditionalServices[0].Name = strings.Repeat("a", 52) },
+		"the longest name of a volume": backend(func(c *v1alpha1.EnvironmentContainer) {
+			c.Volumes = []v1alpha1.EnvironmentVolume{{Name: strings.Repeat("b", 40), MountPath: "/b"}}
+		}),
+		"a service beside the database's pods that are not there": func(s *v1alpha1.EnvironmentSpec) {
+			s.Stack.Database, s.Stack.AdditionalServices[0].Name = nil, "database-pods"
+		},
+		"the limits of numbers": func(s *v1alpha1.EnvironmentSpec) {
+			s.Stack.Backend.Replicas, s.Stack.Frontend.Replicas = new(int32(0)), new(int32(1000))
+			s.Placement = &v1alpha1.EnvironmentPlacement{SpotPercent: new(int32(100)), MinOnDemand: new(int32(0))}
+			s.Stack.Backend.Container.HealthCheck.IntervalSeconds = 86400
+		},
+		"a check of nothing, said so": backend(func(c *v1alpha1.EnvironmentContainer) { c.HealthCheck.Command = []string{"NONE"} }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := &complete().Spec
+			change(spec)
+			assert.Empty(t, Validate(spec))
+		})
+	}
+}
+
+// ENV-16: all that is wrong is said at once.
+func TestValidateSaysAll(t *testing.T) {
+	spec := &complete().Spec
+	spec.Stack.Backend.Container.Image = ""
+	spec.Stack.Frontend.Container.Ports[0].ContainerPort = 0
+	spec.Stack.AdditionalServices[0].Container.Resources = sized("-1", "-1", "-1")
+	var fields []string
+	for _, e := range Validate(spec) {
+		fields = append(fields, e.Field)
+	}
+	assert.ElementsMatch(t, []string{
+		"spec.stack.backend.container.image", "spec.stack.frontend.container.ports[0].containerPort",
+		"spec.stack.additionalServices[0].container.resources.cpu", "spec.stack.additionalServices[0].container.resources.memory",
+		"spec.stack.additionalServices[0].container.resources.disk",
+	}, fields)
+}
+
+// ENV-16: a spec of any JSON is refused by a field of it, or renders. Nothing panics.
+func FuzzSpec(f *testing.F) {
+	seed := func(spec *v1alpha1.EnvironmentSpec) { f.Add(text(f, spec), Stages, string(ExposeLoadBalancer)) }
+	seed(&complete().Spec)
+	for _, s := range Stacks() {
+		seed(&v1alpha1.EnvironmentSpec{Stack: s.Stack})
+	}
+	f.Add(`{"stack":{"additionalServices":[{"name":"database","container":{"image":"x"}},{"name":"frontend"},{"name":"frontend"}]}}`, int32(0), "HostPort")
+	f.Add(`{"stack":{"database":{"container":{"image":"x","volumes":[{"mountPath":"/a"},{"name":"data","mountPath":"/b"},{"name":"volume-1","mountPath":"/c"}]}}}}`, int32(1), "NodePort")
+	f.Add(`{"stack":{"backend":{"container":{"image":"x","ports":[{"containerPort":-1,"protocol":"x"}],"healthCheck":{"command":[]}}},"frontend":{"container":{},"domains":["x"]}}}`, int32(2), "")
+	f.Fuzz(func(t *testing.T, content string, open int32, exposure string) {
+		var spec v1alpha1.EnvironmentSpec
+		if json.Unmarshal([]byte(content), &spec) != nil {
+			t.Skip()
+		}
+		for _, secret := range []string{thePassword, theKey} {
+			if strings.Contains(content, secret) {
+				t.Skip()
+			}
+		}
+		all := Validate(&spec)
+		in := &Input{
+			Environment: complete(), Namespace: "env-shop", Own: true, OpenStages: open,
+			Settings:    Settings{SchedulerName: "berth-scheduler", Exposure: Exposure(exposure), VolumeSize: "1Gi"},
+			Credentials: Credentials{Password: thePassword, APIKeys: map[string]string{"PAYMENT_KEY": theKey}},
+		}
+		in.Environment.Spec = spec
+		in.Ports, _ = AllocatePorts(&spec.Stack, nil, nil, PortRange{30000, 32767})
+		Render(in)
+		if len(all) == 0 {
+			wellRendered(t, in)
+		}
+		for _, e := range all {
+			assert.Regexp(t, `^spec\.`, e.Field)
+			assert.NotEqual(t, field.ErrorTypeInternal, e.Type)
+		}
+	})
+}
+
+// ENV-16: a spec is looked at, and not changed; what is said of it is the same each time.
+func TestValidateIsStable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := &v1alpha1.EnvironmentSpec{Stack: drawStack(t)}
+		before := spec.DeepCopy()
+		all := Validate(spec)
+		assert.Equal(t, before, spec)
+		assert.Equal(t, all, Validate(spec))
+	})
+}

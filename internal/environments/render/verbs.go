@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// Verb is what somebody wants of an environment.
+type Verb string
+
+// Verbs.
+const (
+	VerbUpdate  Verb = "update"
+	VerbStart   Verb = "start"
+	VerbStop    Verb = "stop"
+	VerbRestart Verb = "restart"
+	VerbDelete  Verb = "delete"
+)
+
+// Allowed returns an error where a verb makes no sense in the state that an environment is in: what is running cannot be
+// started, what is stopped cannot be stopped or restarted, and nothing but deletion helps what is being deleted. A start that
+// is asked for while it stops, and the reverse, is one: it turns around.
+func Allowed(phase v1alpha1.EnvironmentPhase, run v1alpha1.RunPolicy, verb Verb) error {
+	stopped := run == v1alpha1.RunPolicyStopped
+	var allowed bool
+	switch verb {
+	case VerbDelete:
+		return nil
+	case VerbStart:
+		allowed = stopped
+	case VerbStop, VerbRestart:
+		allowed = !stopped
+	case VerbUpdate:
+		allowed = true
+	}
+	if allowed && phase != v1alpha1.EnvironmentDeleting {
+		return nil
+	}
+	if phase == "" {
+		phase = v1alpha1.EnvironmentPending
+	}
+	return fmt.Errorf("cannot %s an environment that is %s", verb, phase)
+}
+
+// PhaseOf is where an environment stands. That it is being deleted counts before the controller has seen it.
+func PhaseOf(e *v1alpha1.Environment) v1alpha1.EnvironmentPhase {
+	switch {
+	case e.DeletionTimestamp != nil:
+		return v1alpha1.EnvironmentDeleting
+	case e.Status.Phase == "":
+		return v1alpha1.EnvironmentPending
+	}
+	return e.Status.Phase
+}
+
+// May returns an error where a verb makes no sense as an environment is: see Allowed.
+func May(e *v1alpha1.Environment, verb Verb) error {
+	return Allowed(PhaseOf(e), e.Spec.RunPolicy, verb)
+}
+
+// Start has an environment run. The error says why that makes no sense.
+func Start(e *v1alpha1.Environment) error {
+	if err := May(e, VerbStart); err != nil {
+		return err
+	}
+	e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyRunning, false
+	return nil
+}
+
+// Stop has an environment stop, by force without the time that containers otherwise have. The error says why that makes no
+// sense. Who cannot wait for it to stop may ask for force while it does.
+func Stop(e *v1alpha1.Environment, force bool) error {
+	phase := PhaseOf(e)
+	hurry := force && !e.Spec.ForceStop && e.Spec.RunPolicy == v1alpha1.RunPolicyStopped &&
+		phase != v1alpha1.EnvironmentStopped && phase != v1alpha1.EnvironmentDeleting
+	if err := May(e, VerbStop); err != nil && !hurry {
+		return err
+	}
+	e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyStopped, force
+	return nil
+}
+
+// Restart has an environment replace all its pods. The error says why that makes no sense.
+func Restart(e *v1alpha1.Environment, now time.Time) error {
+	if err := May(e, VerbRestart); err != nil {
+		return err
+	}
+	at := metav1.NewTime(now.UTC().Truncate(time.Second))
+	// The API server keeps seconds, and the second restart within one is a restart too. So is one by a clock that is late.
+	if last := e.Spec.RestartedAt; last != nil && !at.After(last.Time) {
+		at = metav1.NewTime(last.Add(time.Second))
+	}
+	e.Spec.RestartedAt = &at
+	return nil
+}
+
+// Sign has the history say who changed an environment. Whoever changed it before is not who does now, so that nobody known
+// ("") is nobody.
+func Sign(e metav1.Object, who string) {
+	annotations := e.GetAnnotations()
+	delete(annotations, v1alpha1.ActorAnnotation)
+	if who != "" {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[v1alpha1.ActorAnnotation] = who
+	}
+	e.SetAnnotations(annotations)
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/hash"
+)
+
+// dataVolume is the name of a database's volume that nobody named.
+const dataVolume = "data"
+
+// volume is a volume of a component.
+type volume struct {
+	name, mountPath, hostPath string
+	readOnly                  bool
+	// size is "" for one of the default size.
+	size string
+	// lost says that it goes with the pod.
+	lost bool
+}
+
+// volumesOf are the volumes of a component, that of the database's data too.
+func (in *Input) volumesOf(c *Component) (list []volume) {
+	names := map[string]bool{}
+	for i := range c.Container.Volumes {
+		names[c.Container.Volumes[i].Name] = true
+	}
+	d := in.Environment.Spec.Stack.Database
+	for i := range c.Container.Volumes {
+		v := &c.Container.Volumes[i]
+		out := volume{name: v.Name, mountPath: path.Clean(v.MountPath), hostPath: v.HostPath, readOnly: v.ReadOnly}
+		if out.name == "" {
+			out.name = unused(names, fmt.Sprintf("volume-%d", i+1))
+		}
+		// Where a directory of the node was asked for, the claim that takes its place keeps the data as it would.
+		out.lost = c.isDatabase() && !d.PersistentStorage && out.hostPath == ""
+		if out.hostPath != "" && !Allows(in.Settings.HostPaths, out.hostPath) {
+			out.hostPath = ""
+		}
+		list = append(list, out)
+	}
+	if !c.isDatabase() {
+		return list
+	}
+	data, size := pathOf(d), ""
+	if r := c.Container.Resources; r != nil {
+		size = r.Disk
+	}
+	if i := slices.IndexFunc(list, func(v volume) bool { return v.mountPath == data }); i >= 0 {
+		list[i].size = size
+		return list
+	}
+	return append(list, volume{name: unused(names, dataVolume), mountPath: data, size: size, lost: !d.PersistentStorage})
+}
+
+// unused is a name, or one made of it if it is used already. It is used then.
+func unused(names map[string]bool, name string) string {
+	out := name
+	for n := 2; names[out]; n++ {
+		out = fmt.Sprintf("%s-%d", name, n)
+	}
+	names[out] = true
+	return out
+}
+
+// claimOf is the name of a volume's claim.
+func claimOf(component, volume string) string {
+	name := component + "-" + volume
+	if len(name) <= validation.DNS1123LabelMaxLength {
+		return name
+	}
+	return strings.TrimRight(name[:validation.DNS1123LabelMaxLength-hashed-1], "-") + "-" + hash.Of(name, hashed)
+}
+
+// Allows reports whether a directory is one of those that are allowed, or in one of them.
+func Allows(allowed []string, directory string) bool {
+	directory = path.Clean(directory)
+	for _, a := range allowed {
+		if a = path.Clean(a); a == directory || a == "/" || strings.HasPrefix(directory, a+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// RefusedHostPaths are the directories of nodes that an environment asks for and does not get, by component.
+func RefusedHostPaths(spec *v1alpha1.EnvironmentSpec, allowed []string) (list []string) {
+	for _, c := range Components(&spec.Stack) {
+		for i := range c.Container.Volumes {
+			if v := &c.Container.Volumes[i]; v.HostPath != "" && !Allows(allowed, v.HostPath) {
+				list = append(list, c.Name+" "+v.HostPath)
+			}
+		}
+	}
+	return list
+}
+
+// claims are those of the volumes that outlive the pod.
+func (in *Input) claims(c *Component) (out []runtime.Object) {
+	for _, v := range in.volumesOf(c) {
+		if v.lost || v.hostPath != "" {
+			continue
+		}
+		size := v.size
+		if size == "" {
+			size = in.Settings.VolumeSize
+		}
+		q, err := resource.ParseQuantity(size)
+		if err != nil {
+			continue // validated, as the settings are
+		}
+		claim := &corev1.PersistentVolumeClaim{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, ObjectMeta: in.meta(claimOf(c.Name, v.name), c.Name),
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: q}},
+			},
+		}
+		if class := in.Settings.StorageClass; class != "" {
+			claim.Spec.StorageClassName = &class
+		}
+		out = append(out, claim)
+	}
+	return out
+}
+
+// volumes are those of the pod.
+func (in *Input) volumes(c *Component) (out []corev1.Volume) {
+	for _, v := range in.volumesOf(c) {
+		pod := corev1.Volume{Name: v.name}
+		switch {
+		case v.hostPath != "":
+			pod.HostPath = &corev1.HostPathVolumeSource{Path: v.hostPath, Type: new(corev1.HostPathDirectoryOrCreate)}
+		case v.lost:
+			pod.EmptyDir = &corev1.EmptyDirVolumeSource{}
+			if q, err := resource.ParseQuantity(v.size); v.size != "" && err == nil {
+				pod.EmptyDir.SizeLimit = &q
+			}
+		default:
+			pod.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimOf(c.Name, v.name)}
+		}
+		out = append(out, pod)
+	}
+	return out
+}
+
+// mounts are where the container sees them.
+func (in *Input) mounts(c *Component) (out []corev1.VolumeMount) {
+	for _, v := range in.volumesOf(c) {
+		out = append(out, corev1.VolumeMount{Name: v.name, MountPath: v.mountPath, ReadOnly: v.readOnly})
+	}
+	return out
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+func database(change func(*v1alpha1.DatabaseComponent)) func(*Input) {
+	return func(in *Input) { change(in.Environment.Spec.Stack.Database) }
+}
+
+// volumesOf says of each volume of a component's pod what it is, and where.
+func volumesOf(t *testing.T, in *Input, component string) map[string]string {
+	t.Helper()
+	list := Render(in)
+	wellRendered(t, in)
+	template := templatesOf(list)[component]
+	require.NotNil(t, template)
+	what := map[string]string{}
+	for i := range template.Spec.Volumes {
+		switch v := &template.Spec.Volumes[i]; {
+		case v.HostPath != nil:
+			what[v.Name] = "directory " + v.HostPath.Path
+		case v.EmptyDir != nil:
+			what[v.Name] = "lost"
+			if v.EmptyDir.SizeLimit != nil {
+				what[v.Name] += " " + v.EmptyDir.SizeLimit.String()
+			}
+		default:
+			claim := one[*corev1.PersistentVolumeClaim](t, list, v.PersistentVolumeClaim.ClaimName)
+			what[v.Name] = "claim " + claim.Name + " " + claim.Spec.Resources.Requests.Storage().String()
+			assert.Equal(t, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, claim.Spec.AccessModes)
+		}
+	}
+	out := map[string]string{}
+	for _, m := range template.Spec.Containers[0].VolumeMounts {
+		out[m.MountPath] = what[m.Name]
+		if m.ReadOnly {
+			out[m.MountPath] += " read-only"
+		}
+	}
+	return out
+}
+
+// ENV-32: a database that is to keep its data has a claim of the size that its disk says, one that is not has a volume that
+// goes with its pod.
+func TestVolumesOfADatabase(t *testing.T) {
+	const data = "/var/lib/postgresql/data"
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.DatabaseComponent)
+		want   map[string]string
+	}{
+		"it keeps its data": {func(*v1alpha1.DatabaseComponent) {}, map[string]string{data: "claim database-data 10Gi"}},
+		"of the default size": {
+			func(d *v1alpha1.DatabaseComponent) { d.Container.Resources = nil },
+			map[string]string{data: "claim database-data 1Gi"},
+		},
+		"elsewhere": {
+			func(d *v1alpha1.DatabaseComponent) { d.StoragePath = "/data/" },
+			map[string]string{"/data": "claim database-data 10Gi"},
+		},
+		"it does not": {
+			func(d *v1alpha1.DatabaseComponent) { d.PersistentStorage = false },
+			map[string]string{data: "lost 10Gi"},
+		},
+		"it does not, of no size": {
+			func(d *v1alpha1.DatabaseComponent) { d.PersistentStorage, d.Container.Resources = false, nil },
+			map[string]string{data: "lost"},
+		},
+		"its volume is said": {
+			func(d *v1alpha1.DatabaseComponent) {
+				d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "pg", MountPath: data + "/"}, {MountPath: "/logs"}}
+			},
+			map[string]string{data: "claim database-pg 10Gi", "/logs": "claim database-volume-2 1Gi"},
+		},
+		"its volumes are said, and lost": {
+			func(d *v1alpha1.DatabaseComponent) {
+				d.PersistentStorage = false
+				d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "pg", MountPath: data}, {MountPath: "/logs"}}
+			},
+			map[string]string{data: "lost 10Gi", "/logs": "lost"},
+		},
+		"another one has the name of its volume": {
+			func(d *v1alpha1.DatabaseComponent) {
+				d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "data", MountPath: "/more"}}
+			},
+			map[string]string{"/more": "claim database-data 1Gi", data: "claim database-data-2 10Gi"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.want, volumesOf(t, input(t, database(c.change)), Database))
+		})
+	}
+}
+
+// ENV-32: stopped, it keeps its claim.
+func TestAClaimOutlivesAStop(t *testing.T) {
+	in := input(t, specOf(func(s *v1alpha1.EnvironmentSpec) { s.RunPolicy = v1alpha1.RunPolicyStopped }), func(in *Input) { in.OpenStages = 0 })
+	assert.Equal(t, []string{"database-data"}, names[*corev1.PersistentVolumeClaim](Render(in)))
+	assert.Zero(t, *one[*appsv1.StatefulSet](t, Render(in), Database).Spec.Replicas)
+}
+
+// ENV-35: a directory of the node is that where it is allowed, and a claim of the same name where it is not.
+func TestHostPaths(t *testing.T) {
+	volumes := []v1alpha1.EnvironmentVolume{
+		{Name: "code", MountPath: "/app", HostPath: "/srv/shop/code", ReadOnly: true},
+		{Name: "etc", MountPath: "/x", HostPath: "/etc"},
+		{MountPath: "/beside", HostPath: "/srv/shop-of-others"},
+		{Name: "volume-3", MountPath: "/own"},
+	}
+	at := func(allowed ...string) func(*Input) {
+		return func(in *Input) {
+			in.Settings.HostPaths = allowed
+			in.Environment.Spec.Stack.Backend.Container.Volumes = volumes
+		}
+	}
+	in := input(t, at("/srv/shop"))
+	assert.Equal(t, map[string]string{
+		"/app": "directory /srv/shop/code read-only", "/x": "claim backend-etc 1Gi",
+		"/beside": "claim backend-volume-3-2 1Gi", "/own": "claim backend-volume-3 1Gi",
+	}, volumesOf(t, in, Backend))
+	assert.Equal(t, []string{"backend /etc", "backend /srv/shop-of-others"}, RefusedHostPaths(&in.Environment.Spec, in.Settings.HostPaths))
+
+	in = input(t, at())
+	assert.Equal(t, "claim backend-code 1Gi read-only", volumesOf(t, in, Backend)["/app"])
+	assert.Len(t, RefusedHostPaths(&in.Environment.Spec, nil), 3)
+
+	// A database that keeps nothing by itself keeps what was to be on the node.
+	in = input(t, database(func(d *v1alpha1.DatabaseComponent) {
+		d.PersistentStorage = false
+		d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "pg", MountPath: "/var/lib/postgresql/data", HostPath: "/srv/pg"}}
+	}))
+	assert.Equal(t, map[string]string{"/var/lib/postgresql/data": "claim database-pg 10Gi"}, volumesOf(t, in, Database))
+	in.Settings.HostPaths = []string{"/srv"}
+	assert.Equal(t, map[string]string{"/var/lib/postgresql/data": "directory /srv/pg"}, volumesOf(t, in, Database))
+}
+
+// ENV-35
+func TestAllows(t *testing.T) {
+	for _, c := range []struct {
+		allowed   []string
+		directory string
+		want      bool
+	}{
+		{nil, "/srv", false},
+		{[]string{"/srv"}, "/srv", true},
+		{[]string{"/srv/"}, "/srv/a//b", true},
+		{[]string{"/srv"}, "/srv2", false},
+		{[]string{"/srv/a"}, "/srv", false},
+		{[]string{"/srv"}, "/srv/../etc", false},
+		{[]string{"/x", "/"}, "/etc", true},
+		{[]string{"srv"}, "/srv", false},
+	} {
+		assert.Equal(t, c.want, Allows(c.allowed, c.directory), "%v %s", c.allowed, c.directory)
+	}
+}
+
+// ENV-35: nothing outside is reached by a directory within, and none that is asked for is neither there nor refused.
+func TestHostPathsAreNeverIgnored(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		asked, got := 0, 0
+		for _, c := range Components(&in.Environment.Spec.Stack) {
+			for _, v := range c.Container.Volumes {
+				if v.HostPath != "" {
+					asked++
+				}
+			}
+		}
+		for _, template := range templatesOf(Render(in)) {
+			for i := range template.Spec.Volumes {
+				if h := template.Spec.Volumes[i].HostPath; h != nil {
+					got++
+					assert.True(t, Allows(in.Settings.HostPaths, h.Path))
+				}
+			}
+		}
+		assert.Equal(t, asked, got+len(RefusedHostPaths(&in.Environment.Spec, in.Settings.HostPaths)))
+	})
+}
+
+// ENV-32: the claims of an environment are told apart, and long names are made short.
+func TestClaimOf(t *testing.T) {
+	assert.Equal(t, "database-data", claimOf(Database, "data"))
+	long := strings.Repeat("a", 52)
+	assert.Len(t, claimOf(long, "0123456789"), 63, "as it is")
+	assert.Regexp(t, `^a{52}-0{1}-[0-9a-f]{8}$`, claimOf(long, "0-"+strings.Repeat("b", 30)))
+	assert.NotEqual(t, claimOf(long, strings.Repeat("b", 39)+"1"), claimOf(long, strings.Repeat("b", 39)+"2"))
+}
+
+// ENV-32: claims are of the class that is configured, else of the cluster's.
+func TestStorageClass(t *testing.T) {
+	assert.Nil(t, one[*corev1.PersistentVolumeClaim](t, Render(input(t)), "database-data").Spec.StorageClassName)
+	in := input(t, func(in *Input) { in.Settings.StorageClass = "fast" })
+	assert.Equal(t, "fast", *one[*corev1.PersistentVolumeClaim](t, Render(in), "database-data").Spec.StorageClassName)
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcpimport
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+var (
+	dnsName    = rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?`)
+	labelName  = rapid.StringMatching(`[A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?`)
+	labelKey   = rapid.StringMatching(`([a-z0-9]{1,10}[.][a-z]{2,5}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?`)
+	labelValue = rapid.StringMatching(`([A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?)?`)
+)
+
+func anyQuantity(t *rapid.T, label string) resource.Quantity {
+	n := rapid.Int64Range(1, 1<<40).Draw(t, label)
+	unit := rapid.SampledFrom([]string{"", "m", "k", "M", "Ki", "Mi", "Gi"}).Draw(t, label+" unit")
+	return resource.MustParse(strconv.FormatInt(n, 10) + unit)
+}
+
+func optionalQuantity(t *rapid.T, label string) *resource.Quantity {
+	if !rapid.Bool().Draw(t, label+" given") {
+		return nil
+	}
+	q := anyQuantity(t, label)
+	return &q
+}
+
+func anyTerm(t *rapid.T) v1alpha1.NodeTerm {
+	operators := []v1alpha1.NodeOperator{v1alpha1.NodeOpIn, v1alpha1.NodeOpNotIn, v1alpha1.NodeOpExists, v1alpha1.NodeOpDoesNotExist, v1alpha1.NodeOpGt}
+	term := v1alpha1.NodeTerm{}
+	for range rapid.IntRange(0, 3).Draw(t, "expressions") {
+		r := v1alpha1.NodeRequirement{Key: labelKey.Draw(t, "key"), Operator: rapid.SampledFrom(operators).Draw(t, "operator")}
+		for range rapid.IntRange(0, 3).Draw(t, "values") {
+			r.Values = append(r.Values, labelValue.Draw(t, "value"))
+		}
+		term.MatchExpressions = append(term.MatchExpressions, r)
+	}
+	if rapid.Bool().Draw(t, "fields") {
+		term.MatchFields = []v1alpha1.NodeFieldRequirement{{Key: "metadata.name", Operator: v1alpha1.NodeFieldOpNotIn, Values: []string{dnsName.Draw(t, "node")}}}
+	}
+	return term
+}
+
+func anyAffinity(t *rapid.T) *v1alpha1.NodeAffinity {
+	a := &v1alpha1.NodeAffinity{}
+	for range rapid.IntRange(0, 3).Draw(t, "required") {
+		if a.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+			a.RequiredDuringSchedulingIgnoredDuringExecution = &v1alpha1.NodeTerms{}
+		}
+		terms := &a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+		*terms = append(*terms, anyTerm(t))
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "preferred") {
+		a.PreferredDuringSchedulingIgnoredDuringExecution = append(a.PreferredDuringSchedulingIgnoredDuringExecution,
+			v1alpha1.PreferredNodeTerm{Weight: rapid.Int32Range(1, 100).Draw(t, "weight"), Preference: anyTerm(t)})
+	}
+	if a.RequiredDuringSchedulingIgnoredDuringExecution == nil && a.PreferredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	return a
+}
+
+// anyLimit is a limit that upstream can hold.
+func anyLimit(t *rapid.T) *v1alpha1.ResourceLimit {
+	limit := &v1alpha1.ResourceLimit{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ResourceLimit"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: dnsName.Draw(t, "namespace"), Name: dnsName.Draw(t, "name")},
+		Spec: v1alpha1.ResourceLimitSpec{
+			Description: rapid.String().Draw(t, "description"),
+			CPU:         optionalQuantity(t, "cpu"), CPULimit: optionalQuantity(t, "cpuLimit"),
+			Memory: optionalQuantity(t, "memory"), MemoryLimit: optionalQuantity(t, "memoryLimit"),
+			EphemeralStorage: optionalQuantity(t, "ephemeralStorage"),
+			NodeAffinity:     anyAffinity(t),
+		},
+	}
+	if labels := rapid.MapOfN(labelName, labelValue, 0, 3).Draw(t, "labels"); len(labels) > 0 {
+		limit.Labels = labels
+	}
+	if selector := rapid.MapOfN(labelKey, labelValue, 0, 3).Draw(t, "selector"); len(selector) > 0 {
+		limit.Spec.NodeSelector = selector
+	}
+	for _, name := range rapid.SliceOfNDistinct(dnsName, 0, 3, rapid.ID).Draw(t, "volumes") {
+		if limit.Spec.Volumes == nil {
+			limit.Spec.Volumes = map[string]v1alpha1.VolumeLimit{}
+		}
+		volume := v1alpha1.VolumeLimit{Size: anyQuantity(t, "size")}
+		if rapid.Bool().Draw(t, "class given") {
+			volume.StorageClass = new(dnsName.Draw(t, "class"))
+		}
+		limit.Spec.Volumes[name] = volume
+	}
+	return limit
+}
+
+func TestWhatIsWrittenIsReadAgain(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limit := anyLimit(t)
+		for _, form := range Forms() {
+			cm, left := Write(limit, form)
+			again, _ := Write(limit, form)
+			require.Equal(t, cm, again, "the same bytes each time")
+			require.Empty(t, left)
+			got, notes, err := Parse(cm)
+			require.NoError(t, err)
+			require.Empty(t, notes)
+			require.Equal(t, asJSON(t, limit), asJSON(t, got), form)
+			known, ok := FormOf(cm)
+			require.True(t, ok)
+			require.Equal(t, form, known)
+		}
+	})
+}
+
+// FuzzParse: whatever a ConfigMap holds, nothing panics, an error names the ConfigMap, and what was read can be written in
+// both forms and read again as the same.
+func FuzzParse(f *testing.F) {
+	for _, form := range Forms() {
+		cm, _ := Write(sizeOn(), form)
+		f.Add(cm.Name, cm.Data[keyCPU], cm.Data[keyMemoryLimit], cm.Data[keyVolumes], cm.Data[keyNodeSelector], cm.Data[keyNodeAffinity])
+	}
+	f.Add("rl-a", "null", `""`, "{}", `"null"`, unwrapped)
+	f.Add("rl-a", "1e-30", "-5", `{"a":{"size":"1","storageClass":"x","storage_class":""}}`, `{"a":"b","a":"c"}`, `{"nodeAffinity":[]}`)
+	f.Add("resource-limit-rl-a", "９", `"\ud800"`, `{"":null}`, `{"\u0000":""}`, `"{\"podAffinity\":1}"`)
+	f.Fuzz(func(t *testing.T, name, cpu, memoryLimit, volumes, nodeSelector, nodeAffinity string) {
+		cm := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "mcp", Name: name, Labels: map[string]string{customPrefix + "team": "a"}},
+			Data: map[string]string{
+				keyCPU: cpu, keyMemoryLimit: memoryLimit, keyVolumes: volumes, keyNodeSelector: nodeSelector, keyNodeAffinity: nodeAffinity,
+			},
+		}
+		limit, _, err := Parse(cm)
+		if err != nil {
+			assert.Nil(t, limit)
+			assert.ErrorContains(t, err, "ConfigMap mcp/"+name+": ")
+			return
+		}
+		for _, form := range Forms() {
+			written, left := Write(limit, form)
+			require.Empty(t, left)
+			got, notes, err := Parse(written)
+			require.NoError(t, err)
+			require.Empty(t, notes)
+			require.Equal(t, asJSON(t, limit), asJSON(t, got))
+		}
+	})
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package registry decides which ResourceLimit a pod has, and what it means for
+// the pod and for nodes. Its decisions are functions of the objects passed in;
+// it reads no API.
+package registry
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// Resolution is what a pod's size is. The zero value: the pod has none.
+type Resolution struct {
+	// Limit is the pod's size. It is shared and must not be changed.
+	Limit *Compiled
+	// Missing is the "namespace/name" that the pod names and that does not exist.
+	Missing string
+}
+
+// Registry holds the ResourceLimits of a cluster, ready to be asked for pods.
+// Safe for concurrent use.
+type Registry struct {
+	// defaultNamespace is where a name is looked for that is not in the pod's
+	// own namespace; "" for nowhere.
+	defaultNamespace string
+
+	mu     sync.RWMutex
+	byName map[types.NamespacedName]*Compiled
+	// selecting are the limits with a selector by namespace, oldest first.
+	selecting map[string][]*Compiled
+}
+
+// NewRegistry returns an empty registry. The namespace is the cluster's default
+// one for limits, "" for none.
+func NewRegistry(defaultNamespace string) *Registry {
+	return &Registry{
+		defaultNamespace: defaultNamespace,
+		byName:           map[types.NamespacedName]*Compiled{},
+		selecting:        map[string][]*Compiled{},
+	}
+}
+
+// Set adds or replaces a limit, which must not be changed afterwards. It reports
+// whether that makes a difference to any pod: a limit is compiled once per
+// generation, so a new status or label does not.
+func (r *Registry) Set(limit *v1alpha1.ResourceLimit) (changed bool) {
+	key := types.NamespacedName{Namespace: limit.Namespace, Name: limit.Name}
+	r.mu.RLock()
+	known := r.byName[key]
+	r.mu.RUnlock()
+	if known != nil && limit.Generation > 0 && known.Limit.Generation == limit.Generation && known.Limit.UID == limit.UID {
+		return false
+	}
+	compiled := Compile(limit)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.remove(key)
+	r.byName[key] = compiled
+	if compiled.selector != nil {
+		list := r.selecting[key.Namespace]
+		at, _ := slices.BinarySearchFunc(list, compiled, byAge)
+		r.selecting[key.Namespace] = slices.Insert(list, at, compiled)
+	}
+	return true
+}
+
+// Delete removes a limit.
+func (r *Registry) Delete(namespace, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.remove(types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+func (r *Registry) remove(key types.NamespacedName) {
+	old := r.byName[key]
+	if old == nil {
+		return
+	}
+	delete(r.byName, key)
+	if old.selector == nil {
+		return
+	}
+	list := r.selecting[key.Namespace]
+	if at, found := slices.BinarySearchFunc(list, old, byAge); found {
+		list = slices.Delete(list, at, at+1)
+	}
+	if len(list) == 0 {
+		delete(r.selecting, key.Namespace)
+		return
+	}
+	r.selecting[key.Namespace] = list
+}
+
+// byAge orders the limits of a namespace: oldest first, ties by name.
+func byAge(a, b *Compiled) int {
+	return cmp.Or(a.Limit.CreationTimestamp.Compare(b.Limit.CreationTimestamp.Time), cmp.Compare(a.Limit.Name, b.Limit.Name))
+}
+
+// For returns a pod's size: the limit that it names in its own namespace, else
+// in the default one; without a name, the oldest of its namespace that selects
+// it. Mirror pods have none: no scheduler decides about them.
+func (r *Registry) For(pod *corev1.Pod) Resolution {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return Resolution{}
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if name := Named(pod); name != "" {
+		return r.named(pod.Namespace, name)
+	}
+	for _, c := range r.selecting[pod.Namespace] {
+		if c.selector.Matches(labels.Set(pod.Labels)) {
+			return Resolution{Limit: c}
+		}
+	}
+	return Resolution{}
+}
+
+func (r *Registry) named(namespace, name string) Resolution {
+	if c := r.byName[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil {
+		return Resolution{Limit: c}
+	}
+	if r.defaultNamespace != "" {
+		if c := r.byName[types.NamespacedName{Namespace: r.defaultNamespace, Name: name}]; c != nil {
+			return Resolution{Limit: c}
+		}
+	}
+	return Resolution{Missing: namespace + "/" + name}
+}
+
+// Named returns the name of the size that a pod asks for by its label or, for
+// names that are set where labels cannot be, its annotation; "" if by neither.
+func Named(pod *corev1.Pod) string {
+	if name := pod.Labels[v1alpha1.ResourceLimitLabel]; name != "" {
+		return name
+	}
+	return pod.Annotations[v1alpha1.ResourceLimitLabel]
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacity
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func nodeTypesPage(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/node-types.md")
+	require.NoError(t, err)
+	return string(page)
+}
+
+func TestDocsNameEveryShippedRuleAndSignal(t *testing.T) {
+	page := nodeTypesPage(t)
+	for _, r := range DefaultRules() {
+		assert.True(t, strings.Contains(page, "`"+r.Key), "rule %s, key %s", r.Name, r.Key)
+		for _, v := range r.Values {
+			assert.True(t, strings.Contains(page, "`"+v+"`") || strings.Contains(page, "="+v+"`"), "rule %s, value %s", r.Name, v)
+		}
+		if r.Requires != "" {
+			assert.True(t, strings.Contains(page, "`"+r.Requires+"`"), "rule %s, requires %s", r.Name, r.Requires)
+		}
+	}
+	assert.True(t, strings.Contains(page, "| `"+reasonDeleted+"` |"))
+	for _, table := range [][]signal{departingTaints, departingLabels, departingAnnotations, departingConditions} {
+		for _, s := range table {
+			assert.True(t, strings.Contains(page, "| `"+s.reason+"` |"), "reason %s", s.reason)
+			assert.True(t, strings.Contains(page, "`"+s.key), "signal %s", s.key)
+		}
+	}
+	for _, key := range registrationTaints {
+		assert.True(t, strings.Contains(page, "`"+key+"`"), "taint %s", key)
+	}
+}
+
+// The snippets of the page are what users paste: each must compile behind the shipped rules and do what it says.
+func TestDocsOptInLinesWork(t *testing.T) {
+	nodes := map[string]*corev1.Node{
+		"openshift-not-spot":            labelled("node.openshift.io/os_id", "rhcos"),
+		"openshift-hosted-not-spot":     labelled("hypershift.openshift.io/nodePool", "p"),
+		"oke-not-preemptible":           labelled("oci.oraclecloud.com/fault-domain", "FAULT-DOMAIN-1"),
+		"kops-not-spot":                 labelled("kops.k8s.io/instancegroup", "nodes"),
+		"cluster-api-not-interruptible": labelled(),
+		"our-spot":                      labelled("example.com/pool", "cheap"),
+		"our-on-demand":                 labelled("example.com/pool", "solid"),
+	}
+	for line := range strings.Lines(nodeTypesPage(t)) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "- {name:") {
+			continue
+		}
+		var parsed []struct {
+			Name, Key, Operator, Requires, CapacityType string
+			Values                                      []string
+		}
+		require.NoError(t, yaml.UnmarshalStrict([]byte(line), &parsed), line)
+		p := parsed[0]
+		typ, err := ParseType(p.CapacityType)
+		require.NoError(t, err)
+		c, err := NewClassifier(WithDefaults([]Rule{{
+			Name: p.Name, Key: p.Key, Operator: Operator(p.Operator), Values: p.Values, Requires: p.Requires, Type: typ,
+		}}))
+		require.NoError(t, err)
+
+		require.Contains(t, nodes, p.Name)
+		assertType(t, c, typ, p.Name, nodes[p.Name])
+		assertType(t, defaults(t), Unknown, "", nodes[p.Name])
+		assertType(t, c, Spot, "karpenter-spot", labelled("karpenter.sh/capacity-type", "spot"))
+		delete(nodes, p.Name)
+	}
+	assert.Empty(t, nodes, "lines that the page no longer has")
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fallback decides when pods that are limited to spot nodes before they
+// are scheduled go to on-demand nodes instead, because spot nodes do not come.
+// It is a circuit breaker. It is pure: it reads no API and no clock.
+package fallback
+
+import (
+	"time"
+
+	"berth.dev/berth/internal/mix/capacity"
+)
+
+const (
+	// Threshold is how many attempts fail in a row before spot is not tried any more.
+	Threshold = 3
+	// mostAllowed is how many attempts may run beside one another before spot is trusted again.
+	mostAllowed = 8
+	// mostWaits bounds the time until spot is tried again, in waits for one pod.
+	mostWaits = 8
+	// leastWait stands for shorter waits where failures are counted.
+	leastWait = 5 * time.Second
+)
+
+// State of a pool.
+type State string
+
+// States.
+const (
+	// Closed: pods with a spot slot are limited to spot, but for the successors of those that waited in vain.
+	Closed State = "closed"
+	// Open: all pods are limited to on-demand until spot is tried again.
+	Open State = "open"
+	// HalfOpen: some pods may try spot.
+	HalfOpen State = "half-open"
+)
+
+// Pool is the spot nodes of some workloads, as they come or do not come for
+// their pods. The zero value is one about which nothing is known. Not safe for
+// concurrent use.
+type Pool struct {
+	mark Mark
+	// opened is when the circuit breaker last opened: failures of attempts that
+	// began before say nothing new.
+	opened time.Time
+	// succeeded attempts since spot is tried again. One attempt is allowed at
+	// first, and one more for each that succeeded: twice as many per round.
+	succeeded int
+	// tries are the pods that were limited to spot and have no node yet, by ID.
+	tries map[string]try
+	// credits are for the successors of pods that waited in vain, by group.
+	credits map[string]credit
+	// given are pods limited to on-demand that took a credit, until they are seen so.
+	given map[string]string
+}
+
+type try struct {
+	began time.Time
+}
+
+// credit lets some pods of a group go to on-demand until a time.
+type credit struct {
+	pods  int
+	until time.Time
+}
+
+// Pod is a pod with a spot slot.
+type Pod struct {
+	ID, Group string
+	// Wait is how long it may wait for a spot node.
+	Wait time.Duration
+}
+
+// Verdict is the type that a pod with a spot slot is limited to.
+type Verdict struct {
+	Type capacity.Type
+	// Mark, of a pod that falls back.
+	Mark Mark
+	// Successor: it falls back since a pod waited in vain, not since the circuit breaker is open.
+	Successor bool
+}
+
+// State returns the pool's state.
+func (p *Pool) State(now time.Time, wait time.Duration) State {
+	switch quiet := p.mark.RetryAt.Add(mostWaits * atLeast(wait)); {
+	case p.mark.Failures < Threshold, !now.Before(quiet) && p.trying(now, wait) == 0:
+		return Closed
+	case now.Before(p.mark.RetryAt):
+		return Open
+	}
+	return HalfOpen
+}
+
+// Mark returns what the pool was last found to be like.
+func (p *Pool) Mark() Mark { return p.mark }
+
+// Idle reports whether nothing would be lost if the pool were forgotten.
+func (p *Pool) Idle(now time.Time, wait time.Duration) bool {
+	return len(p.tries)+len(p.given) == 0 && !now.Before(p.mark.RetryAt.Add(mostWaits*atLeast(wait)))
+}
+
+// Choose decides about a pod whose gate is about to be opened. It may be asked
+// again for the same pod: then the answer before did not count.
+func (p *Pool) Choose(now time.Time, pod Pod) Verdict {
+	p.withdraw(now, pod.ID)
+	switch p.State(now, pod.Wait) {
+	case Open:
+		return Verdict{Type: capacity.OnDemand, Mark: p.mark}
+	case HalfOpen:
+		if p.trying(now, pod.Wait) >= p.allowed() {
+			return Verdict{Type: capacity.OnDemand, Mark: p.mark}
+		}
+	case Closed:
+		if p.mark.Failures >= Threshold { // it was quiet for so long
+			p.close()
+		}
+	}
+	if c := p.credits[pod.Group]; c.pods > 0 && now.Before(c.until) {
+		c.pods--
+		p.setCredit(pod.Group, c)
+		if p.given == nil {
+			p.given = map[string]string{}
+		}
+		p.given[pod.ID] = pod.Group
+		return Verdict{Type: capacity.OnDemand, Mark: p.mark, Successor: true}
+	}
+	p.Tries(now, pod)
+	return Verdict{Type: capacity.Spot}
+}
+
+// trying counts the attempts that run. Those that have for longer than spot is
+// ever left alone are held up by something else, such as another gate, and must
+// not keep all others from spot.
+func (p *Pool) trying(now time.Time, wait time.Duration) (n int) {
+	for _, t := range p.tries {
+		if now.Before(t.began.Add(mostWaits * atLeast(wait))) {
+			n++
+		}
+	}
+	return n
+}
+
+// allowed is how many attempts may run beside one another while half-open.
+func (p *Pool) allowed() int { return p.succeeded + 1 }
+
+// withdraw takes back what was decided about a pod.
+func (p *Pool) withdraw(now time.Time, id string) {
+	delete(p.tries, id)
+	if group, ok := p.given[id]; ok {
+		delete(p.given, id)
+		if c := p.credits[group]; now.Before(p.mark.RetryAt) {
+			c.pods++
+			c.until = p.mark.RetryAt
+			p.setCredit(group, c)
+		}
+	}
+}
+
+// Tries notes a pod that is limited to spot since a time and has no node yet.
+func (p *Pool) Tries(began time.Time, pod Pod) {
+	if p.tries == nil {
+		p.tries = map[string]try{}
+	}
+	p.tries[pod.ID] = try{began: began}
+}
+
+// Gone notes that a pod is no more, or is limited to on-demand for good.
+func (p *Pool) Gone(id string) {
+	delete(p.tries, id)
+	delete(p.given, id)
+}
+
+// Succeeded notes that a pod which was limited to spot has a node.
+func (p *Pool) Succeeded(now time.Time, pod Pod) {
+	_, tried := p.tries[pod.ID]
+	halfOpen := p.State(now, pod.Wait) == HalfOpen
+	delete(p.tries, pod.ID)
+	if !tried || !halfOpen {
+		return
+	}
+	if p.succeeded++; p.succeeded >= mostAllowed {
+		p.close()
+	}
+}
+
+func (p *Pool) close() { p.mark.Failures, p.succeeded = 0, 0 }
+
+// Failed notes that a pod which was limited to spot waited in vain. successor
+// says that a pod will be made in its place, which may go to on-demand.
+func (p *Pool) Failed(now time.Time, pod Pod, successor bool) {
+	t, tried := p.tries[pod.ID]
+	if !tried {
+		return
+	}
+	state, wait := p.State(now, pod.Wait), atLeast(pod.Wait)
+	delete(p.tries, pod.ID)
+	switch {
+	case state == Closed:
+		if p.mark.Failures >= Threshold || !now.Before(p.mark.RetryAt.Add(wait)) {
+			p.mark.Failures = 0 // what failed before was long ago
+		}
+		p.fail(now, wait)
+	case state == HalfOpen && !t.began.Before(p.opened):
+		p.fail(now, wait)
+	}
+	if successor {
+		c := p.credits[pod.Group]
+		if !now.Before(c.until) {
+			c.pods = 0
+		}
+		c.pods++
+		c.until = p.mark.RetryAt
+		p.setCredit(pod.Group, c)
+	}
+}
+
+// fail counts a failure, and opens the circuit breaker where there were enough.
+func (p *Pool) fail(now time.Time, wait time.Duration) {
+	p.mark.Failures = min(p.mark.Failures+1, mostFailures)
+	pause := wait
+	for n := Threshold; n < p.mark.Failures && pause < mostWaits*wait; n++ {
+		pause *= 2
+	}
+	p.mark.RetryAt = wholeSecond(now.Add(pause))
+	if p.mark.Failures >= Threshold {
+		p.opened, p.succeeded = now, 0
+	}
+}
+
+// Restore takes over the mark of a pod, as a process does that comes to lead.
+// The mark may be of a process whose clock was wrong, or forged: it keeps pods
+// from spot for no longer than any failure does.
+func (p *Pool) Restore(now time.Time, wait time.Duration, m Mark) {
+	if latest := wholeSecond(now.Add(mostWaits * atLeast(wait))); m.RetryAt.After(latest) {
+		m.RetryAt = latest
+	}
+	if m.Later(p.mark) {
+		p.mark = m
+	}
+}
+
+func (p *Pool) setCredit(group string, c credit) {
+	if c.pods == 0 {
+		delete(p.credits, group)
+		return
+	}
+	if p.credits == nil {
+		p.credits = map[string]credit{}
+	}
+	p.credits[group] = c
+}
+
+func atLeast(wait time.Duration) time.Duration { return max(wait, leastWait) }
+
+// wholeSecond rounds up: the mark that says when spot is tried again has no fractions.
+func wholeSecond(t time.Time) time.Time {
+	if s := t.UTC().Truncate(time.Second); !s.Before(t) {
+		return s
+	}
+	return t.UTC().Truncate(time.Second).Add(time.Second)
+}

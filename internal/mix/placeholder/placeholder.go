@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package placeholder makes the pod that holds room for a replica before the
+// replica moves: it asks for what the replica asks for, on nodes of the other
+// capacity type, and does nothing. It is pure.
+package placeholder
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/kube/nodeselector"
+	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+)
+
+const (
+	// PriorityClass has a priority below that of every workload, so that whoever needs the room takes it, and is not
+	// below -10, which is where the cluster-autoscaler stops to launch nodes. manifests/rbac/placeholders has it.
+	PriorityClass = "berth-placeholder"
+
+	// Never is a readiness gate that nobody opens: a placeholder is never Ready, so no Service sends to it and no
+	// PodDisruptionBudget counts it as healthy, whatever they select.
+	Never = v1alpha1.AnnotationPrefix + "/never-ready"
+)
+
+// Seat is what a placeholder holds.
+type Seat struct {
+	// Replica is the live pod that is to move.
+	Replica *corev1.Pod
+	// Type is where its replacement belongs, Label how nodes tell it, and Tolerations what the mix adds to gated pods of it.
+	Type        capacity.Type
+	Label       gate.Label
+	Tolerations []corev1.Toleration
+	// Size is the replica's ResourceLimit, nil if it has none: the placeholder has the same.
+	Size *v1alpha1.ResourceLimit
+	// Volumes are the nodes that the replica's volumes can be attached to, volume by volume.
+	Volumes []*corev1.NodeSelector
+}
+
+// Name is the placeholder's name for a replica: there is at most one.
+func Name(replica types.UID) string { return "berth-placeholder-" + string(replica) }
+
+// Unable says what of a pod a placeholder cannot hold room for, "" if nothing.
+func Unable(p *corev1.Pod) string {
+	if len(p.Spec.ResourceClaims) > 0 {
+		return "devices by resource claim"
+	}
+	return ""
+}
+
+// Pod makes the placeholder. It is owned by the replica, so it does not outlive
+// it, but not as by a controller: disruption budgets would ask for its scale.
+func Pod(seat Seat, image string) *corev1.Pod {
+	replica := seat.Replica
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: replica.Namespace, Name: Name(replica.UID),
+			Labels: map[string]string{
+				v1alpha1.PlaceholderLabel: string(replica.UID),
+				v1alpha1.InjectLabel:      "disabled",
+				"sidecar.istio.io/inject": "false",
+			},
+			Annotations: map[string]string{
+				v1alpha1.CapacityTypeAnnotation: seat.Type.String(),
+				"linkerd.io/inject":             "disabled",
+				clusterstate.DoNotDisrupt:       "true",
+				clusterstate.SafeToEvict:        "false",
+			},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: replica.Name, UID: replica.UID}},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName:                 replica.Spec.SchedulerName,
+			PriorityClassName:             PriorityClass,
+			TerminationGracePeriodSeconds: new(int64(0)),
+			AutomountServiceAccountToken:  new(false),
+			EnableServiceLinks:            new(false),
+			ImagePullSecrets:              slices.Clone(replica.Spec.ImagePullSecrets),
+			ReadinessGates:                []corev1.PodReadinessGate{{ConditionType: Never}},
+			Containers:                    []corev1.Container{container(replica, image)},
+		},
+	}
+	if seat.Size != nil {
+		p.Labels[v1alpha1.ResourceLimitLabel] = seat.Size.Name
+	}
+	place(&p.Spec, seat)
+	secure(&p.Spec, replica.Spec.OS)
+	return p
+}
+
+// place ties the placeholder to the nodes that its replica may run on, of the
+// wanted type.
+func place(spec *corev1.PodSpec, seat Seat) {
+	own := seat.Replica.Spec.DeepCopy()
+	spec.NodeSelector, spec.Affinity, spec.Tolerations = own.NodeSelector, settled(own.Affinity), own.Tolerations
+	spec.TopologySpreadConstraints = settledSpread(own.TopologySpreadConstraints, seat.Replica.Labels)
+	if _, opened := gate.Opened(seat.Replica); opened {
+		seat.Label.Unlimit(spec)
+	}
+	if seat.Size != nil {
+		registry.Constrain(spec, seat.Size)
+	}
+	for _, v := range seat.Volumes {
+		attachable(spec, v)
+	}
+	seat.Label.Limit(spec, seat.Type)
+	if gate.Made(seat.Replica) { // so will be the replacement, and get them as well
+		gate.Tolerate(spec, seat.Tolerations)
+	}
+}
+
+// settled drops the label keys of terms: the API server has put the pod's own
+// values into the selectors when the replica was created.
+func settled(a *corev1.Affinity) *corev1.Affinity {
+	if a == nil {
+		return nil
+	}
+	drop := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+		for i := range required {
+			required[i].MatchLabelKeys, required[i].MismatchLabelKeys = nil, nil
+		}
+		for i := range preferred {
+			preferred[i].PodAffinityTerm.MatchLabelKeys, preferred[i].PodAffinityTerm.MismatchLabelKeys = nil, nil
+		}
+	}
+	if p := a.PodAffinity; p != nil {
+		drop(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if p := a.PodAntiAffinity; p != nil {
+		drop(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	return a
+}
+
+// settledSpread writes the replica's values of label keys into the selectors,
+// where the API server has not: the placeholder has none of these labels.
+func settledSpread(constraints []corev1.TopologySpreadConstraint, own map[string]string) []corev1.TopologySpreadConstraint {
+	for i := range constraints {
+		c := &constraints[i]
+		for _, key := range c.MatchLabelKeys {
+			value, there := own[key]
+			if !there || c.LabelSelector == nil || selects(c.LabelSelector, key) {
+				continue
+			}
+			c.LabelSelector.MatchExpressions = append(c.LabelSelector.MatchExpressions,
+				metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
+		}
+		c.MatchLabelKeys = nil
+	}
+	return constraints
+}
+
+func selects(s *metav1.LabelSelector, key string) bool {
+	_, there := s.MatchLabels[key]
+	return there || slices.ContainsFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
+}
+
+// attachable ties a pod to nodes by a selector besides its own.
+func attachable(spec *corev1.PodSpec, nodes *corev1.NodeSelector) {
+	if nodes == nil || len(nodes.NodeSelectorTerms) == 0 {
+		return
+	}
+	if spec.Affinity == nil {
+		spec.Affinity = &corev1.Affinity{}
+	}
+	if spec.Affinity.NodeAffinity == nil {
+		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	required := &spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	*required, _ = nodeselector.Both(*required, nodes, math.MaxInt)
+}
+
+// container asks for all that the replica asks for: init containers, sidecars
+// and overhead included.
+func container(replica *corev1.Pod, image string) corev1.Container {
+	c := corev1.Container{Name: "placeholder", Image: image}
+	requests := resourcehelper.PodRequests(replica, resourcehelper.PodResourcesOptions{})
+	most := resourcehelper.PodLimits(replica, resourcehelper.PodResourcesOptions{})
+	maps.DeleteFunc(requests, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.IsZero() })
+	if len(requests) > 0 {
+		c.Resources.Requests, c.Resources.Limits = requests, corev1.ResourceList{}
+	}
+	for name, q := range requests {
+		limit, there := most[name]
+		switch {
+		case !overcommits(name):
+			c.Resources.Limits[name] = q // the API server wants them equal
+		case there && limit.Cmp(q) >= 0:
+			c.Resources.Limits[name] = limit // a quota may ask for it
+		}
+	}
+	for _, own := range slices.Concat(replica.Spec.InitContainers, replica.Spec.Containers) {
+		for _, port := range own.Ports {
+			if port.HostPort > 0 {
+				port.Name = ""
+				c.Ports = append(c.Ports, port)
+			}
+		}
+	}
+	return c
+}
+
+// overcommits reports whether the limit of a resource may be above its request.
+func overcommits(name corev1.ResourceName) bool {
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage
+}
+
+// secure is the standard "restricted" of pod security. The user is the image's:
+// some clusters give each namespace users of its own.
+func secure(spec *corev1.PodSpec, os *corev1.PodOS) {
+	if os != nil {
+		spec.OS = os.DeepCopy()
+	}
+	spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(true)}
+	if os != nil && os.Name == corev1.Windows {
+		return // what follows is refused there
+	}
+	spec.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	spec.Containers[0].SecurityContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// compiled is a CapacityMix with its selector parsed.
+type compiled struct {
+	name     string
+	uid      types.UID
+	created  metav1.Time
+	selector labels.Selector
+	policy   Policy
+}
+
+// maxSpreadKeys is how many node labels may name an interruption domain.
+const maxSpreadKeys = 4
+
+// FromCapacityMix translates a CapacityMix. The API server's validation refuses
+// what this refuses; objects stored under older rules still arrive here.
+func FromCapacityMix(cm *v1alpha1.CapacityMix) (Policy, labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(cm.Spec.Selector.AsLabelSelector())
+	if err != nil {
+		return Policy{}, nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	m := split.Mix{SpotPercent: cm.Spec.SpotPercent, MinOnDemand: cm.Spec.MinOnDemand, MaxSpot: MaxSpot(cm.Spec.MaxSpot)}
+	if err := m.Validate(); err != nil {
+		return Policy{}, nil, fmt.Errorf("spec.%w", err)
+	}
+	if s := cm.Spec.SpotWaitSeconds; s != nil && *s < 0 {
+		return Policy{}, nil, fmt.Errorf("spec.spotWaitSeconds: %d is negative", *s)
+	}
+	if n := len(cm.Spec.SpreadSpotOver); n > maxSpreadKeys {
+		return Policy{}, nil, fmt.Errorf("spec.spreadSpotOver: %d label keys are more than %d", n, maxSpreadKeys)
+	}
+	wait, gated := SpotWaits(cm.Spec.SpotWaitSeconds)
+	var byType map[capacity.Type][]corev1.Toleration
+	if t := cm.Spec.Tolerations; t != nil {
+		byType = map[capacity.Type][]corev1.Toleration{capacity.Spot: tolerations(t.Spot), capacity.OnDemand: tolerations(t.OnDemand)}
+	}
+	return Policy{
+		Source:         SourceCapacityMix + cm.Name,
+		Mix:            m,
+		BorrowOnDemand: cm.Spec.WhenSpotUnavailable != v1alpha1.WhenSpotUnavailableWait,
+		SpotWait:       wait,
+		GatedSpotWait:  gated,
+		Tolerations:    byType,
+		BorrowSpot:     cm.Spec.WhenOnDemandUnavailable == v1alpha1.WhenOnDemandUnavailableSpot,
+		SpreadSpotOver: cm.Spec.SpreadSpotOver,
+	}, selector, nil
+}
+
+func tolerations(all []v1alpha1.Toleration) []corev1.Toleration {
+	var out []corev1.Toleration
+	for _, t := range all {
+		out = append(out, corev1.Toleration(t))
+	}
+	return out
+}
+
+// MaxSpot translates an optional upper bound into Mix.MaxSpot.
+func MaxSpot(bound *int32) int32 {
+	if bound == nil {
+		return split.NoMax
+	}
+	return *bound
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// GroupKey identifies the pods that one mix is kept for.
+type GroupKey struct {
+	Namespace string
+	// ID is the UID of the pods' controller; for pods without one, the source
+	// of their policy, so that all bare pods of a CapacityMix are one group.
+	ID string
+}
+
+// GroupOf returns the group of a pod that is governed by a policy. p may be nil
+// for a pod that has a controller: its group does not depend on the policy.
+// ok is false for a pod that belongs to no group.
+func GroupOf(pod *corev1.Pod, p *Policy) (key GroupKey, ok bool) {
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		return GroupKey{Namespace: pod.Namespace, ID: bounded(string(ref.UID))}, true
+	}
+	if p == nil {
+		return GroupKey{}, false
+	}
+	if p.Source == SourcePod {
+		// Bare pods with annotations of their own are one group per rule.
+		return GroupKey{Namespace: pod.Namespace, ID: SourcePod + "/" + p.Mix.String()}, true
+	}
+	return GroupKey{Namespace: pod.Namespace, ID: p.Source}, true
+}
+
+// maxUID is longer than any UID that an API server gives.
+const maxUID = 64
+
+// bounded cuts a UID that no API server gave: the UID in an owner reference may
+// be any text. Such pods have no controller, and at worst share a group with
+// others of their namespace.
+func bounded(uid string) string {
+	if len(uid) <= maxUID {
+		return uid
+	}
+	return strings.Clone(uid[:maxUID])
+}
+
+// IdentitySlot returns the slot that a pod has by what it is, whenever it is
+// created: the ordinal of a StatefulSet's pod counted from ordinals.start, the
+// completion index of an Indexed Job's. ok is false for all other pods, and
+// below ordinals.start, where a pod is about to be removed.
+func IdentitySlot(pod *corev1.Pod, controllers Controllers) (slot int, ok bool) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return split.NoSlot, false
+	}
+	switch {
+	case ref.Kind == "StatefulSet" && strings.HasPrefix(ref.APIVersion, appsv1.GroupName+"/"):
+		slot, ok = ordinal(pod)
+		slot -= firstOrdinal(controllers.Controller(pod.Namespace, ref))
+	case ref.Kind == "Job" && strings.HasPrefix(ref.APIVersion, batchv1.GroupName+"/"):
+		index, indexed := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
+		if !indexed {
+			return split.NoSlot, false
+		}
+		slot, ok = number(index)
+	}
+	if !ok || slot < 0 || slot > split.MaxSlot {
+		return split.NoSlot, false
+	}
+	return slot, true
+}
+
+// Ordinals is a controller of which not everything is kept.
+type Ordinals interface {
+	// FirstOrdinal is where the ordinals of its pods begin.
+	FirstOrdinal() int
+}
+
+// firstOrdinal is 0 for a controller that is not known.
+func firstOrdinal(controller metav1.Object) int {
+	switch set := controller.(type) {
+	case *appsv1.StatefulSet:
+		if set.Spec.Ordinals != nil {
+			return int(set.Spec.Ordinals.Start)
+		}
+	case Ordinals:
+		return set.FirstOrdinal()
+	}
+	return 0
+}
+
+// ordinal is the number at the end of a StatefulSet pod's name. The
+// apps.kubernetes.io/pod-index label says the same but may be missing on pods
+// made before Kubernetes 1.28.
+func ordinal(pod *corev1.Pod) (int, bool) {
+	dash := strings.LastIndexByte(pod.Name, '-')
+	if dash < 0 {
+		return 0, false
+	}
+	return number(pod.Name[dash+1:])
+}
+
+// ClaimedSlot returns the slot that the scheduler wrote on a pod when it bound it.
+func ClaimedSlot(pod *corev1.Pod) (slot int, ok bool) {
+	text, found := pod.Annotations[v1alpha1.SlotAnnotation]
+	if !found {
+		return split.NoSlot, false
+	}
+	slot, ok = number(text)
+	if !ok || slot > split.MaxSlot {
+		return split.NoSlot, false
+	}
+	return slot, true
+}
+
+// number reads a plain decimal number that is not negative.
+func number(text string) (int, bool) {
+	if len(text) > maxDigits {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err == nil
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/policy"
+)
+
+func drawSelector(t *rapid.T) (s v1alpha1.PodSelector) {
+	key, value := rapid.SampledFrom([]string{"app", "team"}), rapid.SampledFrom([]string{"a", "b", "c"})
+	s.MatchLabels = rapid.MapOfN(key, value, 0, 2).Draw(t, "labels")
+	for range rapid.IntRange(0, 2).Draw(t, "expressions") {
+		r := v1alpha1.PodSelectorRequirement{Key: key.Draw(t, "key"), Operator: v1alpha1.PodSelectorOperator(rapid.SampledFrom([]string{"In", "NotIn", "Exists", "DoesNotExist"}).Draw(t, "operator"))}
+		if r.Operator == "In" || r.Operator == "NotIn" {
+			r.Values = rapid.SliceOfN(value, 1, 3).Draw(t, "values")
+		}
+		s.MatchExpressions = append(s.MatchExpressions, r)
+	}
+	return s
+}
+
+// The index leaves out only what does not match.
+func TestTheStoreAnswersAsIfItAskedEveryMix(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		store, model := policy.NewStore(), map[string]*v1alpha1.CapacityMix{}
+		versions := map[uint64]bool{0: true}
+		last := uint64(0)
+		t.Repeat(map[string]func(*rapid.T){
+			"set": func(t *rapid.T) {
+				cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "name"))}}
+				cm.CreationTimestamp = metav1.NewTime(time.Unix(rapid.Int64Range(0, 2).Draw(t, "age"), 0))
+				cm.Spec.Selector = drawSelector(t)
+				require.NoError(t, store.Set(cm))
+				model[cm.Name] = cm
+				last = store.Version("shop")
+				require.False(t, versions[last], "the version is a new one")
+				versions[last] = true
+			},
+			"delete": func(t *rapid.T) {
+				name := fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "name"))
+				store.Delete("shop", name)
+				delete(model, name)
+				if last = store.Version("shop"); len(model) == 0 {
+					require.Zero(t, last)
+				}
+			},
+			"": func(t *rapid.T) {
+				require.Equal(t, last, store.Version("shop"), "only a change is one")
+				for _, app := range []string{"", "a", "b", "c"} {
+					for _, team := range []string{"", "a", "b", "c"} {
+						set := labels.Set{}
+						if app != "" {
+							set["app"] = app
+						}
+						if team != "" {
+							set["team"] = team
+						}
+						var selecting []string
+						var oldest *v1alpha1.CapacityMix
+						for name, cm := range model {
+							_, selector, err := policy.FromCapacityMix(cm)
+							require.NoError(t, err)
+							if !selector.Matches(set) {
+								continue
+							}
+							selecting = append(selecting, name)
+							if oldest == nil || cm.CreationTimestamp.Before(&oldest.CreationTimestamp) || cm.CreationTimestamp.Equal(&oldest.CreationTimestamp) && name < oldest.Name {
+								oldest = cm
+							}
+						}
+						require.ElementsMatch(t, selecting, store.Selecting(nil, "shop", set))
+						require.Empty(t, store.Selecting(nil, "other", set))
+						found := store.Match("shop", set)
+						if oldest == nil {
+							require.Nil(t, found)
+						} else {
+							require.NotNil(t, found)
+							require.Equal(t, policy.SourceCapacityMix+oldest.Name, found.Source)
+						}
+					}
+				}
+			},
+		})
+	})
+}

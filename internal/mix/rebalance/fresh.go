@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/clusterstate"
+)
+
+// ReasonStaleView means that the API server has other pods of the workload than the watch has shown yet.
+const ReasonStaleView Reason = "StaleView"
+
+// maxRequirements bounds a selector, which is part of a URL.
+const maxRequirements = 8
+
+// SelectorOf returns labels that all pods of a group have: who lists by them finds every pod that the group knows.
+func SelectorOf(g *clusterstate.Group) labels.Selector {
+	if len(g.Seats) == 0 {
+		return labels.Everything()
+	}
+	common := maps.Clone(g.Seats[0].Pod.Labels)
+	for i := range g.Seats {
+		of := g.Seats[i].Pod.Labels
+		maps.DeleteFunc(common, func(k, v string) bool { other, there := of[k]; return !there || other != v })
+	}
+	chosen := labels.Set{}
+	for _, k := range slices.Sorted(maps.Keys(common)) {
+		if chosen[k] = common[k]; len(chosen) == maxRequirements {
+			break
+		}
+	}
+	return chosen.AsSelector()
+}
+
+// Mine reports whether a pod belongs to a group of a controller.
+func Mine(g *clusterstate.Group, pod *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	return ref != nil && string(ref.UID) == g.Key.ID
+}
+
+// Differs says how the pods of a group, which a watch has shown, differ from its live ones in what a decision depends on:
+// every replica that counts must be there, on its node and as Ready as before, and every pod that is there must be known.
+// Pods on the move do not count, and as many new ones may be their replacements. It returns "" for nothing.
+func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod) string {
+	there := make(map[types.UID]*corev1.Pod, len(live))
+	for i := range live {
+		if p := &live[i]; p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && !moving[p.UID] {
+			there[p.UID] = p
+		}
+	}
+	for i := range g.Seats {
+		known := g.Seats[i].Pod
+		if moving[known.UID] {
+			continue
+		}
+		if what := changedSince(known, there[known.UID]); what != "" {
+			return what
+		}
+		delete(there, known.UID)
+	}
+	for i, uid := range slices.Sorted(maps.Keys(there)) {
+		if i >= len(moving) {
+			return fmt.Sprintf("pod %s is new", there[uid].Name)
+		}
+	}
+	return ""
+}
+
+// changedSince says how a replica stands otherwise than it is known; now is nil where it is gone.
+func changedSince(known *clusterstate.Pod, now *corev1.Pod) string {
+	switch {
+	case now == nil:
+		return fmt.Sprintf("pod %s is gone", known.Name)
+	case now.Spec.NodeName != known.Node:
+		return fmt.Sprintf("pod %s has the node %q", known.Name, now.Spec.NodeName)
+	case known.Ready && !isReady(now):
+		return fmt.Sprintf("pod %s is not Ready", known.Name)
+	}
+	return ""
+}
+
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+)
+
+// Provisioning says where the room for a replacement comes from.
+type Provisioning string
+
+// Where room comes from, as in CapacityMix.
+const (
+	// Wait for a node that is there to have it.
+	Wait Provisioning = "Wait"
+	// Placeholder: a pod of low priority asks for it and holds it until the replica is evicted.
+	Placeholder Provisioning = "Placeholder"
+)
+
+// Provision returns the replica for whose replacement a placeholder may be
+// created: the first that could move if its type had room. There are never more
+// placeholders than replicas that have to move; Input.Skip names the replicas
+// that have one, with ReasonProvisioning.
+func Provision(in *Input) (v Verdict, ok bool) {
+	if !in.Provisions() {
+		return Verdict{}, false
+	}
+	left := len(in.Group.WrongSide())
+	for _, one := range in.each {
+		switch {
+		case one.Reason == ReasonProvisioning:
+			left--
+		case one.Reason == ReasonNoRoom && !ok:
+			v, ok = one, true
+		}
+	}
+	return v, ok && left > 0
+}
+
+// Handover is when a placeholder gives its seat to the replacement.
+type Handover string
+
+const (
+	// BeforeEviction is for a replacement that goes to the other type at once where it finds the room taken.
+	BeforeEviction Handover = "BeforeEviction"
+	// AfterEviction is for a replacement that waits for the room, and is made at the moment of the eviction.
+	AfterEviction Handover = "AfterEviction"
+	// OnceGone is for a replacement that waits for the room, and is made when the replica is gone, which takes its grace period.
+	OnceGone Handover = "OnceGone"
+)
+
+// HandoverOf says when the placeholder of a group's replica gives its seat away.
+func HandoverOf(g *clusterstate.Group, target capacity.Type) Handover {
+	borrows := g.Policy.BorrowSpot
+	if target == capacity.Spot {
+		borrows = g.Policy.BorrowOnDemand && g.Policy.SpotWait == 0
+	}
+	switch {
+	case borrows && !g.Gated:
+		return BeforeEviction
+	case g.Identity:
+		return OnceGone
+	}
+	return AfterEviction
+}
+
+// Provisions reports whether placeholders are created for the workload at all.
+func (in *Input) Provisions() bool {
+	return in.Settings.Provisioning == Placeholder && in.Effect(Verdict{Reason: ReasonMove}).Reason == ReasonMove
+}
+
+// Holder is how the placeholder of a replica stands.
+type Holder struct {
+	// Target is the type of the node that it asks for.
+	Target  capacity.Type
+	Created time.Time
+	// Running ones hold the room.
+	Running bool
+	// Lost ones ended, or were taken away by somebody else.
+	Lost bool
+}
+
+// Step is what is done next about a placeholder.
+type Step string
+
+const (
+	// StepWait is to wait for the placeholder to run, or for what holds its replica up.
+	StepWait Step = "Wait"
+	// StepMove is to evict its replica, once the replay has proven that the replacement fits in its place.
+	StepMove Step = "Move"
+	// StepDrop is to delete it: nobody needs it any more.
+	StepDrop Step = "Drop"
+	// StepFail is to delete it and to rest: it was lost, or has not led to a move in time.
+	StepFail Step = "Fail"
+)
+
+// noUse are reasons that do not pass within moments: a node that runs for them
+// in the meantime is paid for nothing.
+var noUse = []Reason{
+	ReasonOnTarget, ReasonOff, ReasonNoController, ReasonOwnerEnded, ReasonCountsAsFailure, ReasonFixedNode, ReasonOtherScheduler, ReasonRollingOut, ReasonOutsideWindow,
+	ReasonPinned, ReasonDoNotDisrupt, ReasonLocalStorage, ReasonNoGain, ReasonSpotUnavailable,
+}
+
+// Next returns what is done about the placeholder of a replica, and the verdict
+// about that replica: every check is made again, but for the budgets, in which
+// it has its place already, and for room by plain numbers, which it takes itself.
+func (in *Input) Next(replica types.UID, h Holder, timeout time.Duration) (Step, Verdict) {
+	v := in.about(replica)
+	switch {
+	case !in.Provisions(), !in.settled(replica), slices.Contains(noUse, v.Reason), v.Pod != nil && v.Target != h.Target:
+		return StepDrop, v
+	case h.Lost:
+		return StepFail, v
+	case h.Running && v.Reason == ReasonMove:
+		return StepMove, v
+	case in.Cluster.Now.Sub(h.Created) >= timeout:
+		return StepFail, v
+	}
+	return StepWait, v
+}
+
+// settled reports whether a replica is there, on a node that stays.
+func (in *Input) settled(replica types.UID) bool {
+	return slices.ContainsFunc(in.Group.Seats, func(s clusterstate.Seat) bool { return s.Pod.UID == replica && s.Place == clusterstate.Settled })
+}
+
+// about is the verdict about one replica that has a placeholder.
+func (in *Input) about(replica types.UID) Verdict {
+	alone := *in
+	alone.History.InFlight, alone.Cluster.InFlight, alone.Cluster.Reserved = 0, 0, 0
+	alone.MayFit = func(capacity.Type, *clusterstate.Pod) bool { return true }
+	if alone.Skip[string(replica)].Reason == ReasonProvisioning {
+		alone.Skip = maps.Clone(alone.Skip)
+		delete(alone.Skip, string(replica))
+	}
+	return alone.Of(replica)
+}
+
+// Of is the verdict about one replica, or about the workload where that holds for all of them.
+func (in *Input) Of(replica types.UID) Verdict {
+	for s, v := range in.each {
+		if s.Pod == nil || s.Pod.UID == replica {
+			return v
+		}
+	}
+	return Verdict{Reason: ReasonOnTarget}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/fallback"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// fellBack makes a replica say that it fell back.
+func fellBack(s *clusterstate.Seat, mark string) {
+	s.Pod.Annotations = map[string]string{v1alpha1.ClaimAnnotation: string(s.Pod.UID) + "/on-demand", v1alpha1.FallbackAnnotation: mark}
+}
+
+// Spot was tried again, and did not come: what older replicas say is over.
+func TestTheNewestOfWhatReplicasSayCounts(t *testing.T) {
+	in := outOfMix()
+	fellBack(&in.Group.Seats[4], "3/2026-06-01T11:00:00Z")
+	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason)
+	fellBack(&in.Group.Seats[2], "4/2026-06-01T12:00:01Z")
+	v := rebalance.Decide(in)
+	assert.Equal(t, rebalance.ReasonSpotUnavailable, v.Reason)
+	mark, n := rebalance.FellBack(&in.Group)
+	assert.Equal(t, fallback.Mark{Failures: 4, RetryAt: noon.Add(1e9)}, mark)
+	assert.Equal(t, 2, n)
+	copied := maps.Clone(in.Group.Seats[2].Pod.Annotations)
+	in.Group.Seats[2].Pod.Annotations = nil
+	in.Group.Seats[3].Pod.Annotations = copied
+	in.Group.Seats[3].Pod.UID = types.UID("another")
+	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason, "the copy of an annotation says nothing")
+}
+
+func TestThatSpotDoesNotComeKeepsNoReplicaFromOnDemand(t *testing.T) {
+	in := outOfMix()
+	in.Group = groupOn(split.New(70, 2), sp, sp, sp, sp, od)
+	fellBack(&in.Group.Seats[4], "3/2026-06-01T12:20:00Z")
+	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason)
+}
+
+// As many at once as the circuit breaker lets try: the others would fall back again.
+func TestReplicasReturnToSpotInStepsThatDouble(t *testing.T) {
+	in := outOfMix()
+	in.Settings.MaxConcurrent, in.Cluster.Limit = 8, 8
+	on := []capacity.Type{od, od}
+	for range 14 {
+		on = append(on, od)
+	}
+	in.Group = groupOn(split.New(100, 2), on...)
+	for i := range in.Group.Seats {
+		fellBack(&in.Group.Seats[i], "3/2026-06-01T11:00:00Z")
+	}
+	next := 2 // slots 0 and 1 are on-demand
+	for _, allowed := range []int{1, 2, 4, 7} {
+		for in.History.InFlight = range allowed {
+			require.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason, "%d of %d", in.History.InFlight, allowed)
+		}
+		if in.History.InFlight = allowed; allowed < 7 {
+			v := rebalance.Decide(in)
+			require.Equal(t, rebalance.ReasonMixBudget, v.Reason)
+			require.Contains(t, v.Message, fmt.Sprintf("%d of at most %d replicas try them again", allowed, allowed))
+		}
+		for range min(allowed, 16-next) {
+			in.Group.Seats[next] = replica(in.Group.Policy.Mix, next, sp)
+			in.Group.Seats[next].Pod.Created = noon.Add(-time.Minute).UnixNano()
+			next++
+		}
+	}
+}
+
+// Where the circuit breaker was closed all along, nothing holds the others back.
+func TestAfterASingleFailureReplicasReturnAsTheMixAllows(t *testing.T) {
+	in := outOfMix()
+	in.History.InFlight = 1
+	fellBack(&in.Group.Seats[4], "2/2026-06-01T11:00:00Z")
+	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason)
+	fellBack(&in.Group.Seats[4], "3/2026-06-01T11:00:00Z")
+	assert.Equal(t, rebalance.ReasonMixBudget, rebalance.Decide(in).Reason)
+	in.Group.Seats[2].Pod.Created = noon.UnixNano()
+	assert.Equal(t, rebalance.ReasonMixBudget, rebalance.Decide(in).Reason, "one that was made since, on on-demand")
+	in.Group.Seats[3].Pod.Created = noon.Add(-59 * time.Minute).UnixNano()
+	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason, "one runs on spot since")
+}

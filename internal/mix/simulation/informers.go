@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/apps"
+	"k8s.io/client-go/informers/core"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/informers/policy"
+	"k8s.io/client-go/informers/resource"
+	"k8s.io/client-go/informers/storage"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// syncPoll is how often the informers are asked whether they have their list.
+const syncPoll = 5 * time.Millisecond
+
+// factory hands out informers that are filled once, by fill, and stand still
+// from then on: no goroutine, and every event handler has seen every object
+// before the first question. Informers of client-go deliver to their handlers
+// some time after they have synced, and plugins give no way to wait for that.
+type factory struct {
+	// SharedInformerFactory has the API groups that no in-tree filter reads.
+	informers.SharedInformerFactory
+	client kubernetes.Interface
+	kinds  map[reflect.Type]*informer
+}
+
+func newFactory(client kubernetes.Interface, nodes []*corev1.Node) *factory {
+	f := &factory{
+		SharedInformerFactory: informers.NewSharedInformerFactory(client, 0),
+		client:                client,
+		kinds:                 map[reflect.Type]*informer{},
+	}
+	// What plugins know of pods and nodes in their filters comes from the
+	// shared lister. The informers are asked for in passing, to bind volumes.
+	f.Core().V1().Pods().Informer().(*informer).given = true
+	given := f.Core().V1().Nodes().Informer().(*informer)
+	given.given = true
+	for _, n := range nodes {
+		_ = given.GetIndexer().Add(n) // fails for objects without metadata only
+	}
+	return f
+}
+
+// InformerFor returns the informer of a kind.
+func (f *factory) InformerFor(object runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	kind := reflect.TypeOf(object)
+	if i, ok := f.kinds[kind]; ok {
+		return i
+	}
+	i := &informer{SharedIndexInformer: newFunc(f.client, 0), kind: kind.Elem().Name()}
+	f.kinds[kind] = i
+	return i
+}
+
+// Core returns the group with our informers.
+func (f *factory) Core() core.Interface { return core.New(f, "", nil) }
+
+// Apps returns the group with our informers.
+func (f *factory) Apps() apps.Interface { return apps.New(f, "", nil) }
+
+// Storage returns the group with our informers.
+func (f *factory) Storage() storage.Interface { return storage.New(f, "", nil) }
+
+// Policy returns the group with our informers.
+func (f *factory) Policy() policy.Interface { return policy.New(f, "", nil) }
+
+// Resource returns the group with our informers.
+func (f *factory) Resource() resource.Interface { return resource.New(f, "", nil) }
+
+// fill lists every kind that was asked for, once, and returns the first error.
+func (f *factory) fill(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel(nil)
+	for _, i := range f.kinds {
+		if i.given {
+			continue
+		}
+		if err := i.prepare(cancel); err != nil {
+			return err
+		}
+		running.Go(func() { i.RunWithContext(ctx) })
+	}
+	f.Start(ctx.Done())
+	var waitsFor string
+	err := wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) {
+		for _, i := range f.kinds {
+			if !i.listed() {
+				waitsFor = i.kind
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if cause := context.Cause(ctx); errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, context.Canceled) {
+		return fmt.Errorf("wait for the list of kind %s: %w", waitsFor, cause)
+	} else if err != nil {
+		return cause
+	}
+	f.WaitForCacheSync(ctx.Done())
+	cancel(nil)
+	running.Wait()
+	f.Shutdown()
+	for _, i := range f.kinds {
+		i.deliver()
+	}
+	return nil
+}
+
+// informer keeps its handlers to itself until its store is filled.
+type informer struct {
+	cache.SharedIndexInformer
+	kind string
+	// given means that the store was filled by hand.
+	given bool
+	// absent means that the API server does not know the kind: there is none.
+	absent    atomic.Bool
+	delivered bool
+	handlers  []cache.ResourceEventHandler
+}
+
+func (i *informer) prepare(fail context.CancelCauseFunc) error {
+	err := i.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		if apierrors.IsNotFound(err) {
+			i.absent.Store(true)
+			return
+		}
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+			err = errors.New(status.Status().Message) // names the resource, unlike what is around it
+		}
+		fail(fmt.Errorf("list kind %s: %w", i.kind, err))
+	})
+	return errors.Join(err, i.SetTransform(stripObject))
+}
+
+func (i *informer) listed() bool {
+	return i.given || i.absent.Load() || i.SharedIndexInformer.HasSynced()
+}
+
+func (i *informer) deliver() {
+	i.delivered = true
+	for _, object := range i.GetStore().List() {
+		for _, h := range i.handlers {
+			h.OnAdd(object, true)
+		}
+	}
+}
+
+// put adds an object that the cluster does not have.
+func (i *informer) put(object any) {
+	_ = i.GetIndexer().Add(object) // fails for objects without metadata only
+	for _, h := range i.handlers {
+		h.OnAdd(object, false)
+	}
+}
+
+// drop takes an object away.
+func (i *informer) drop(object any) {
+	_ = i.GetIndexer().Delete(object) // fails for objects without metadata only
+	for _, h := range i.handlers {
+		h.OnDelete(object)
+	}
+}
+
+// HasSynced reports whether the store and all handlers have every object.
+func (i *informer) HasSynced() bool { return i.delivered }
+
+// AddEventHandler registers a handler.
+func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	i.handlers = append(i.handlers, h)
+	return i, nil
+}
+
+// AddEventHandlerWithResyncPeriod is AddEventHandler: nothing ever changes.
+func (i *informer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(h)
+}
+
+// AddEventHandlerWithOptions is AddEventHandler.
+func (i *informer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(h)
+}

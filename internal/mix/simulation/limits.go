@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/apis/config"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/limits/registry"
+)
+
+// resourceLimit is the name of the plugin, which this package must not import.
+// The plugin asks internal/limits, and so does the replay.
+const resourceLimit = "ResourceLimit"
+
+// LimitArgs returns the arguments of the plugin ResourceLimit in the profile of a
+// scheduler name, false where that profile does not enable it or there is none.
+func (p *Profile) LimitArgs(schedulerName string) (*config.ResourceLimitArgs, bool) {
+	args := p.replays[schedulerName].limits
+	return args, args != nil
+}
+
+// readsLimits reports whether a profile enables the plugin ResourceLimit.
+func (p *Profile) readsLimits() bool {
+	for _, r := range p.replays {
+		if r.limits != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// listLimits lists all ResourceLimits: none where the API server does not know
+// them.
+func listLimits(ctx context.Context, cfg *rest.Config) ([]*v1alpha1.ResourceLimit, error) {
+	client, err := client.New(listOnce(cfg))
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	all, err := pages(metav1.ListOptions{}, "resourcelimits", func(o metav1.ListOptions, add func(*v1alpha1.ResourceLimit)) (string, error) {
+		page := &v1alpha1.ResourceLimitList{}
+		err := client.Get().Resource("resourcelimits").VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(page)
+		for i := range page.Items {
+			stripMeta(&page.Items[i])
+			add(&page.Items[i])
+		}
+		return page.Continue, err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// sized is what a pod's ResourceLimit says to its replacement.
+type sized struct {
+	limit *registry.Compiled // nil: nothing
+	// rejected is why no node may take it, if that is so.
+	rejected string
+}
+
+// size finds out about a pod's ResourceLimit. A running pod keeps what it has
+// when a limit is deleted or changed; its replacement has to do with what there
+// is now.
+func (s *Snapshot) size(pod *corev1.Pod) sized {
+	args, reads := s.profile.LimitArgs(pod.Spec.SchedulerName)
+	if !reads {
+		return sized{}
+	}
+	found := s.limits.With(args.DefaultNamespace).For(pod)
+	switch {
+	case found.Missing != "":
+		return sized{rejected: registry.MissingReason(found.Missing)}
+	case found.Limit == nil:
+		return sized{}
+	}
+	if excess := found.Limit.Exceeded(pod); len(excess) > 0 {
+		return sized{rejected: found.Limit.ExcessReason(excess)}
+	}
+	return sized{limit: found.Limit}
+}
+
+// reject answers a question about a pod that no node may take.
+func (a *Answer) reject(reason string) {
+	a.rejected = reason
+	a.Reasons[reason] = a.Candidates
+}

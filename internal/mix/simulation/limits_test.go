@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/limits/registry"
+)
+
+const withDefaultNamespace = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: berth-scheduler
+  plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}
+  pluginConfig: [{name: ResourceLimit, args: {defaultNamespace: sizes}}]
+- schedulerName: plain
+  plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}
+`
+
+func limit(namespace, name string, change func(*v1alpha1.ResourceLimitSpec)) *v1alpha1.ResourceLimit {
+	l := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Generation: 1}}
+	change(&l.Spec)
+	return l
+}
+
+func sizedPod(name string) *corev1.Pod {
+	return pod("a", "n2", func(p *corev1.Pod) { p.Labels[v1alpha1.ResourceLimitLabel] = name })
+}
+
+func TestAReplacementHasToDoWithItsResourceLimit(t *testing.T) {
+	p, err := ParseProfile([]byte(withDefaultNamespace))
+	require.NoError(t, err)
+	require.True(t, p.readsLimits())
+	require.Empty(t, p.Skipped)
+	s := snapshot(t, p, []*corev1.Node{node("n1", "8", inZone("a")), node("n2", "8", inZone("b")), node("n3", "8", inZone("b"))}, nil)
+	half := resource.MustParse("500m")
+	s.limits = registry.NewRegistries([]*v1alpha1.ResourceLimit{
+		limit("sizes", "zonal", func(spec *v1alpha1.ResourceLimitSpec) {
+			spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "b"}
+		}),
+		limit("ns", "nowhere", func(spec *v1alpha1.ResourceLimitSpec) {
+			spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "c"}
+		}),
+		limit("ns", "small", func(spec *v1alpha1.ResourceLimitSpec) { spec.CPU = &half }),
+	})
+
+	assert.Equal(t, "n1", ask(t, s, Question{Pod: pod("a", "")}).Node, "a pod without a size")
+	assert.Equal(t, "n2", ask(t, s, Question{Pod: sizedPod("zonal")}).Node, "of the default namespace")
+	assert.Equal(t, `0/3 nodes are available: 3 node(s) didn't match the node rules of ResourceLimit "ns/nowhere".`, ask(t, s, Question{Pod: sizedPod("nowhere")}).Message())
+	assert.Equal(t, `0/3 nodes are available: pod is above ResourceLimit "ns/small": cpu request 1 is above 500m.`, ask(t, s, Question{Pod: sizedPod("small")}).Message())
+	assert.Equal(t, `0/3 nodes are available: ResourceLimit "ns/gone" does not exist.`, ask(t, s, Question{Pod: sizedPod("gone")}).Message())
+
+	elsewhere := sizedPod("gone")
+	elsewhere.Spec.SchedulerName = "plain"
+	assert.True(t, ask(t, s, Question{Pod: elsewhere}).Fits, "a profile without the plugin does not look at it")
+}

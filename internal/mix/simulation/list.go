@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	// pageSize bounds what is held of pods that are not stripped yet.
+	pageSize = 500
+	// listAttempts bounds how often a list is begun anew because it outlived
+	// the server's history.
+	listAttempts = 3
+	// notTerminated is what the scheduler's own informer selects.
+	notTerminated = "status.phase!=Succeeded,status.phase!=Failed"
+)
+
+// listNodes lists all nodes, stripped page by page.
+func listNodes(ctx context.Context, client kubernetes.Interface) ([]*corev1.Node, error) {
+	return pages(metav1.ListOptions{}, "nodes", func(o metav1.ListOptions, add func(*corev1.Node)) (string, error) {
+		page, err := client.CoreV1().Nodes().List(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		for i := range page.Items {
+			add(stripNode(&page.Items[i]))
+		}
+		return page.Continue, nil
+	})
+}
+
+// listPods lists all pods that hold room or are nominated to it, stripped page
+// by page.
+func listPods(ctx context.Context, client kubernetes.Interface) ([]seat, error) {
+	strip := newStripper()
+	return pages(metav1.ListOptions{FieldSelector: notTerminated}, "pods", func(o metav1.ListOptions, add func(seat)) (string, error) {
+		page, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		for i := range page.Items {
+			if p := &page.Items[i]; p.Spec.NodeName != "" || p.Status.NominatedNodeName != "" {
+				add(strip.seat(p))
+			}
+		}
+		return page.Continue, nil
+	})
+}
+
+// pages collects a list. No resource version is sent: the first page is as of
+// now, and the others as of the first.
+func pages[T any](o metav1.ListOptions, what string, next func(metav1.ListOptions, func(T)) (string, error)) ([]T, error) {
+	var all []T
+	o.Limit = pageSize
+	for attempt := 1; ; {
+		more, err := next(o, func(item T) { all = append(all, item) })
+		switch {
+		case apierrors.IsResourceExpired(err) && attempt < listAttempts:
+			attempt++
+			all, o.Continue = nil, ""
+		case err != nil:
+			return nil, fmt.Errorf("list %s: %w", what, err)
+		case more == "":
+			return all, nil
+		default:
+			o.Continue = more
+		}
+	}
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+// withoutFilter are the in-tree plugins that keep no pod from a node. Left out,
+// they need not list what only they read, such as disruption budgets.
+var withoutFilter = []string{
+	names.PrioritySort, names.SchedulingGates, names.DefaultPreemption, names.DefaultBinder,
+	names.ImageLocality, names.NodeResourcesBalancedAllocation,
+}
+
+// replayable keeps of a profile what filters nodes and is in-tree. The plugins'
+// order is kept: it decides which reason a node is refused for.
+func replayable(p *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Extender) replayed {
+	inTree := plugins.NewInTreeRegistry()
+	r := replayed{}
+	keep := func(set schedconfig.PluginSet) schedconfig.PluginSet {
+		kept := schedconfig.PluginSet{Disabled: set.Disabled}
+		for _, pl := range set.Enabled {
+			_, known := inTree[pl.Name]
+			switch {
+			case !known && pl.Name != capacityMix && pl.Name != resourceLimit:
+				r.skipped = append(r.skipped, pl.Name)
+			case known && !slices.Contains(withoutFilter, pl.Name):
+				kept.Enabled = append(kept.Enabled, pl)
+			}
+		}
+		return kept
+	}
+	off := schedconfig.PluginSet{Disabled: []schedconfig.Plugin{{Name: "*"}}}
+	// The framework is not built without these two; they are never run.
+	only := func(name string) schedconfig.PluginSet {
+		return schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: name}}, Disabled: off.Disabled}
+	}
+	r.profile = schedconfig.KubeSchedulerProfile{SchedulerName: p.SchedulerName, Plugins: &schedconfig.Plugins{
+		MultiPoint: keep(p.Plugins.MultiPoint), PreFilter: keep(p.Plugins.PreFilter), Filter: keep(p.Plugins.Filter),
+		PreEnqueue: off, PostFilter: off, PreScore: off, Score: off, Reserve: off, Permit: off, PreBind: off, PostBind: off,
+		QueueSort: only(names.PrioritySort), Bind: only(names.DefaultBinder),
+	}}
+	for _, c := range p.PluginConfig {
+		if _, known := inTree[c.Name]; known {
+			r.profile.PluginConfig = append(r.profile.PluginConfig, forFilter(c))
+		}
+	}
+	for i := range extenders {
+		if extenders[i].FilterVerb != "" {
+			r.skipped = append(r.skipped, "extender "+extenders[i].URLPrefix)
+		}
+	}
+	slices.Sort(r.skipped)
+	r.skipped = slices.Compact(r.skipped)
+	return r
+}
+
+// forFilter takes from a plugin's arguments what only scoring uses. The default
+// constraints of PodTopologySpread are such, and with any it lists all
+// ReplicaSets, StatefulSets and Services to find out what to apply them to.
+func forFilter(c schedconfig.PluginConfig) schedconfig.PluginConfig {
+	args, ok := c.Args.(*schedconfig.PodTopologySpreadArgs)
+	if !ok {
+		return c
+	}
+	hard := &schedconfig.PodTopologySpreadArgs{TypeMeta: args.TypeMeta, DefaultingType: schedconfig.ListDefaulting}
+	if args.DefaultingType == schedconfig.ListDefaulting {
+		for _, constraint := range args.DefaultConstraints {
+			if constraint.WhenUnsatisfiable == corev1.DoNotSchedule {
+				hard.DefaultConstraints = append(hard.DefaultConstraints, constraint)
+			}
+		}
+	}
+	return schedconfig.PluginConfig{Name: c.Name, Args: hard}
+}
+
+// enables reports whether a profile enables a plugin at any point.
+func enables(p *schedconfig.Plugins, name string) bool {
+	for _, set := range []schedconfig.PluginSet{
+		p.MultiPoint, p.PreEnqueue, p.QueueSort, p.PreFilter, p.Filter, p.PostFilter, p.PreScore, p.Score,
+		p.Reserve, p.Permit, p.PreBind, p.Bind, p.PostBind,
+	} {
+		if slices.ContainsFunc(set.Enabled, func(pl schedconfig.Plugin) bool { return pl.Name == name }) {
+			return true
+		}
+	}
+	return false
+}
+
+// runsAt reports whether a profile runs a plugin at a point: it is enabled there,
+// or at all points and not disabled at this one.
+func runsAt(p *schedconfig.Plugins, at schedconfig.PluginSet, name string) bool {
+	in := func(list []schedconfig.Plugin, names ...string) bool {
+		return slices.ContainsFunc(list, func(pl schedconfig.Plugin) bool { return slices.Contains(names, pl.Name) })
+	}
+	return in(at.Enabled, name) || in(p.MultiPoint.Enabled, name) && !in(at.Disabled, name, "*")
+}
+
+// enabled reports whether the replay runs an in-tree plugin.
+func (r replayed) enabled(name string) bool { return enables(r.profile.Plugins, name) }

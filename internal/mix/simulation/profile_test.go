@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"berth.dev/berth/apis/config"
+)
+
+const shipped = "../../../manifests/scheduler"
+
+func TestShippedProfiles(t *testing.T) {
+	for file, want := range map[string]struct{ schedulers, skipped []string }{
+		"second-scheduler.yaml": {schedulers: []string{"berth-scheduler"}},
+		"replace-default.yaml":  {schedulers: []string{"default-scheduler", "berth-scheduler"}},
+		"gangs-and-quota.yaml":  {schedulers: []string{"berth-scheduler"}, skipped: []string{"CapacityScheduling", "Coscheduling"}},
+	} {
+		t.Run(file, func(t *testing.T) {
+			p, err := LoadProfile(filepath.Join(shipped, file))
+			require.NoError(t, err)
+			assert.Equal(t, want.schedulers, p.SchedulerNames)
+			assert.Equal(t, want.skipped, p.Skipped)
+			assert.Equal(t, []string{"berth.dev"}, p.Args.AnnotationPrefixes, "defaulted")
+			assert.Len(t, p.ArgsOf, len(want.schedulers))
+			assert.Same(t, p.Args, p.ArgsOf[want.schedulers[0]])
+			s := snapshot(t, p, nil, nil)
+			for _, name := range want.schedulers {
+				assert.Contains(t, s.frameworks, name)
+			}
+		})
+	}
+	files, err := filepath.Glob(filepath.Join(shipped, "*.yaml"))
+	require.NoError(t, err)
+	var profiles int
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		require.NoError(t, err)
+		if strings.Contains(string(text), "\nkind: KubeSchedulerConfiguration\n") {
+			profiles++
+		}
+	}
+	assert.Equal(t, 3, profiles, "every shipped profile is replayed")
+}
+
+func TestTheDefaultProfileHasTheDefaultArguments(t *testing.T) {
+	p := DefaultProfile()
+	assert.Equal(t, []string{"berth-scheduler"}, p.SchedulerNames)
+	assert.Equal(t, config.BuiltinNodeRulesAppend, p.Args.BuiltinNodeRules)
+	assert.Equal(t, int32(32), p.Args.NodeSampleSize)
+	assert.Empty(t, p.Skipped)
+}
+
+func TestWrongConfigurationsAreRefusedByField(t *testing.T) {
+	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"an unknown field of the configuration": {
+			text: head + "profilez: []\n", want: `unknown field "profilez"`,
+		},
+		"an unknown field of a plugin's arguments": {
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}, pluginConfig: [{name: CapacityMix, args: {nodeRulez: []}}]}]\n",
+			want: `unknown field "nodeRulez"`,
+		},
+		"an unknown field of another plugin's arguments": {
+			text: head + "profiles: [{schedulerName: a, pluginConfig: [{name: Coscheduling, args: {permitWaiting: 1}}]}]\n",
+			want: `unknown field "permitWaiting"`,
+		},
+		"a wrong value of a plugin's arguments": {
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}, pluginConfig: [{name: CapacityMix, args: {nodeSampleSize: 3}}]}]\n",
+			want: "profiles[0].pluginConfig[0].args.nodeSampleSize",
+		},
+		"a wrong value of another plugin of ours": {
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}, pluginConfig: [{name: ResourceLimit, args: {defaultNamespace: A_B}}]}]\n",
+			want: "profiles[0].pluginConfig[0].args.defaultNamespace",
+		},
+		"a profile that the scheduler itself would refuse": {
+			text: head + "parallelism: -1\n", want: "parallelism",
+		},
+		"a plugin that scores by what it did not prepare": {
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}, preScore: {disabled: [{name: PodTopologySpread}]}}}]\n",
+			want: `profiles[0].plugins.preScore: Invalid value: "PodTopologySpread": is enabled under score and not here`,
+		},
+		"one of ours": {
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: TopologySpreadScore}]}, preScore: {disabled: [{name: '*'}], enabled: [{name: PodTopologySpread}]}}}]\n",
+			want: `profiles[0].plugins.preScore: Invalid value: "TopologySpreadScore"`,
+		},
+		"no profile with the plugin": {
+			text: head + "profiles: [{schedulerName: a}]\n", want: "profiles: no profile enables the plugin CapacityMix",
+		},
+		"another kind":   {text: "apiVersion: kubescheduler.config.k8s.io/v1\nkind: CapacityMixArgs\n", want: "kind: want KubeSchedulerConfiguration"},
+		"not YAML":       {text: "{", want: "decode"},
+		"nothing at all": {text: "", want: "decode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "scheduler.yaml")
+			require.NoError(t, os.WriteFile(file, []byte(c.text), 0o600))
+			_, err := LoadProfile(file)
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, file)
+		})
+	}
+	_, err := LoadProfile(filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestWhatCannotBeReplayedIsNamed(t *testing.T) {
+	p, err := ParseProfile([]byte(`
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: a
+  plugins:
+    bind: {enabled: [{name: CapacityMix}]}
+    filter: {enabled: [{name: Zebra}]}
+    score: {enabled: [{name: ScoresOnly}]}
+- schedulerName: b
+  plugins: {preFilter: {enabled: [{name: Ant}, {name: CapacityMix}]}}
+- schedulerName: c
+extenders: [{urlPrefix: "http://scores", prioritizeVerb: p, weight: 1}, {urlPrefix: "http://filters", filterVerb: f}]
+`))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a", "b"}, p.SchedulerNames)
+	assert.Equal(t, []string{"Ant", "Zebra", "extender http://filters"}, p.Skipped)
+	assert.Equal(t, []string{"Ant", "extender http://filters"}, p.replays["b"].skipped)
+}
+
+func TestOnlyHardSpreadDefaultsAreKept(t *testing.T) {
+	p, err := ParseProfile([]byte(`
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: hard
+  plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}
+  pluginConfig:
+  - name: PodTopologySpread
+    args:
+      defaultingType: List
+      defaultConstraints:
+      - {maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule}
+      - {maxSkew: 1, topologyKey: b, whenUnsatisfiable: ScheduleAnyway}
+- schedulerName: default
+`))
+	require.NoError(t, err)
+	hard, system := spreadArgs(t, p, "hard"), spreadArgs(t, p, "default")
+	require.Len(t, hard.DefaultConstraints, 1)
+	assert.Equal(t, "a", hard.DefaultConstraints[0].TopologyKey)
+	assert.Empty(t, system.DefaultConstraints)
+	assert.Equal(t, schedconfig.ListDefaulting, system.DefaultingType)
+}
+
+func spreadArgs(t *testing.T, p *Profile, scheduler string) *schedconfig.PodTopologySpreadArgs {
+	t.Helper()
+	for _, c := range p.replays[scheduler].profile.PluginConfig {
+		if c.Name == names.PodTopologySpread {
+			return c.Args.(*schedconfig.PodTopologySpreadArgs)
+		}
+	}
+	require.Fail(t, "no arguments")
+	return nil
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+)
+
+// ErrUnknownScheduler says that a pod's scheduler is none of the profiles.
+var ErrUnknownScheduler = errors.New("no profile for the pod's scheduler")
+
+// Question asks whether the replacement of a pod would find a node.
+type Question struct {
+	// Pod is the live pod whose replacement is looked for. What its placement
+	// and its life put on it is not carried over.
+	Pod *corev1.Pod
+	// Gone are the pods that are taken as gone: Pod itself if it makes way
+	// first, and other moves that are under way.
+	Gone []types.UID
+	// Nodes says which nodes count, such as those of a capacity type. Nil
+	// means all. It sees nodes without images, addresses and the like.
+	Nodes func(*corev1.Node) bool
+	// Wants and Tolerations are what the replacement of a pod with the scheduling
+	// gate is limited to, and gets with it: the type of its slot, and the mix's
+	// tolerations for that type. For other pods they count for nothing.
+	Wants       capacity.Type
+	Tolerations []corev1.Toleration
+}
+
+// Answer says which node would take the pod, or why none would.
+type Answer struct {
+	// Fits is true if there is a node.
+	Fits bool
+	// Node is the first, by name, that fits.
+	Node string
+	// Candidates is the number of nodes that counted.
+	Candidates int
+	// Reasons counts the candidates by what speaks against them, in the
+	// scheduler's words. A node can have several. If one fits, it has those
+	// that were tried before.
+	Reasons map[string]int
+	// Skipped names what the scheduler would ask as well and a replay cannot.
+	Skipped []string
+
+	// rejected is the reason for which the pod as a whole was refused, if it was.
+	rejected string
+}
+
+// Message says the answer in one line, as the scheduler would in the pod's
+// events.
+func (a Answer) Message() string {
+	switch {
+	case a.Fits:
+		return "node " + a.Node + " fits."
+	case a.Candidates == 0:
+		return "no node is a candidate."
+	case a.rejected != "":
+		return fmt.Sprintf("0/%d nodes are available: %s.", a.Candidates, a.rejected)
+	}
+	reasons := make([]string, 0, len(a.Reasons))
+	for reason, nodes := range a.Reasons {
+		reasons = append(reasons, fmt.Sprintf("%d %s", nodes, reason))
+	}
+	slices.Sort(reasons)
+	return fmt.Sprintf("0/%d nodes are available: %s.", a.Candidates, strings.Join(reasons, ", "))
+}
+
+// Fits answers a question. Nothing is changed by it.
+func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.frameworks == nil {
+		return Answer{}, errors.New("the snapshot is closed")
+	}
+	name := q.Pod.Spec.SchedulerName
+	f, known := s.frameworks[name]
+	if !known || s.profile.stock && name == corev1.DefaultSchedulerName && !gate.Made(q.Pod) {
+		return Answer{}, fmt.Errorf("pod %s/%s, scheduler %q: %w", q.Pod.Namespace, q.Pod.Name, name, ErrUnknownScheduler)
+	}
+	gone := make(map[types.UID]bool, len(q.Gone))
+	for _, uid := range q.Gone {
+		gone[uid] = true
+	}
+	pod := s.profile.replacement(q)
+	undo := s.replaceClaims(q.Pod, pod, gone)
+	defer undo()
+	s.view.state = s.base.without(gone)
+	defer func() { s.view.state = s.base }()
+	a := Answer{Reasons: map[string]int{}, Skipped: s.profile.replays[name].skipped}
+	if err := a.find(quiet(ctx), f, pod, s.size(pod), s.view.candidates(q.Nodes)); err != nil {
+		return Answer{}, fmt.Errorf("replay pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, err)
+	}
+	return a, nil
+}
+
+// find tries nodes until one fits.
+func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Pod, size sized, nodes []fwk.NodeInfo) error {
+	a.Candidates = len(nodes)
+	switch {
+	case len(nodes) == 0:
+		return nil
+	case size.rejected != "":
+		a.reject(size.rejected)
+		return nil
+	}
+	cycle := framework.NewCycleState()
+	narrowed, status, by := f.RunPreFilterPlugins(ctx, cycle, pod)
+	switch {
+	case status.IsRejected():
+		a.reject(status.Message())
+		return nil
+	case !status.IsSuccess():
+		return status.AsError()
+	}
+	elsewhere := fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by))
+	for _, node := range nodes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !narrowed.AllNodes() && !narrowed.NodeNames.Has(node.Node().Name) {
+			a.Reasons[elsewhere]++
+			continue
+		}
+		if fits, err := a.try(ctx, f, cycle, pod, size, node); fits || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// try runs the filters for one node.
+func (a *Answer) try(ctx context.Context, f framework.Framework, cycle fwk.CycleState, pod *corev1.Pod, size sized, node fwk.NodeInfo) (fits bool, err error) {
+	name := node.Node().Name
+	if size.limit != nil && !size.limit.Matches(node.Node()) {
+		a.Reasons[size.limit.NodeReason()]++
+		return false, nil
+	}
+	status := f.RunFilterPluginsWithNominatedPods(ctx, cycle, pod, node)
+	switch {
+	case status.IsSuccess():
+		a.Fits, a.Node = true, name
+		return true, nil
+	case !status.IsRejected():
+		return false, fmt.Errorf("node %s: %w", name, status.AsError())
+	}
+	for _, reason := range status.Reasons() {
+		a.Reasons[reason]++
+	}
+	return false, nil
+}
+
+// candidates returns the nodes that count, in name order.
+func (v *view) candidates(counts func(*corev1.Node) bool) []fwk.NodeInfo {
+	if counts == nil {
+		return v.nodes
+	}
+	var out []fwk.NodeInfo
+	for _, n := range v.nodes {
+		if counts(n.Node()) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// replacement is the pod that a question is about. That of a pod with the
+// scheduling gate has the gate again: what its opening put on the old pod is not
+// what the new one asks for. The tolerations of the old type cannot be told from
+// the pod's own, and stay: they keep no pod from a node.
+func (p *Profile) replacement(q Question) *corev1.Pod {
+	out := replacement(q.Pod)
+	if !gate.Made(q.Pod) || p.Label.Key == "" || q.Wants == capacity.Unknown {
+		return out
+	}
+	if _, opened := gate.Opened(q.Pod); opened {
+		p.Label.Unlimit(&out.Spec)
+	}
+	p.Label.Limit(&out.Spec, q.Wants)
+	gate.Tolerate(&out.Spec, q.Tolerations)
+	return out
+}
+
+// replacement is the pod as its controller makes it anew. Claims that its spec
+// names, as a StatefulSet's does, are kept; its own name no filter reads.
+func replacement(p *corev1.Pod) *corev1.Pod {
+	out := p.DeepCopy()
+	out.UID = uuid.NewUUID()
+	out.ResourceVersion, out.DeletionTimestamp, out.DeletionGracePeriodSeconds = "", nil, nil
+	out.ManagedFields = nil
+	out.Spec.NodeName = ""
+	out.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	return out
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// state is the nodes with their pods, in the form that plugins read. It is not
+// changed once made: without and with return another that shares the rest.
+type state struct {
+	nodes []fwk.NodeInfo // in name order
+	// affinity and antiAffinity are the nodes with pods that have such terms.
+	affinity, antiAffinity []fwk.NodeInfo
+	position               map[string]int // of a node, by name
+	placed                 map[types.UID]placement
+	nominated              map[string][]seat // by node, pods without one
+}
+
+// placement is a pod's node, by position, and what it counts for there.
+type placement struct {
+	node int
+	info fwk.PodInfo
+}
+
+func newState(nodes []*corev1.Node, pods []seat) *state {
+	s := &state{
+		nodes:     make([]fwk.NodeInfo, len(nodes)),
+		position:  make(map[string]int, len(nodes)),
+		placed:    make(map[types.UID]placement, len(pods)),
+		nominated: map[string][]seat{},
+	}
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	for i, n := range nodes {
+		s.position[n.Name] = i
+		info := framework.NewNodeInfo()
+		info.SetNode(n)
+		s.nodes[i] = info
+	}
+	for _, p := range pods {
+		i, known := s.position[p.node]
+		switch {
+		case known:
+			s.nodes[i].AddPodInfo(p.info)
+			s.placed[p.uid] = placement{i, p.info}
+		case p.node == "" && p.nominated != "":
+			s.nominated[p.nominated] = append(s.nominated[p.nominated], p)
+		}
+	}
+	s.index()
+	return s
+}
+
+func (s *state) index() {
+	s.affinity, s.antiAffinity = nil, nil
+	for _, n := range s.nodes {
+		if len(n.GetPodsWithAffinity()) > 0 {
+			s.affinity = append(s.affinity, n)
+		}
+		if len(n.GetPodsWithRequiredAntiAffinity()) > 0 {
+			s.antiAffinity = append(s.antiAffinity, n)
+		}
+	}
+}
+
+// without returns the state after some pods are gone.
+func (s *state) without(gone map[types.UID]bool) *state {
+	out := *s
+	changed := map[int]fwk.NodeInfo{}
+	for uid := range gone {
+		p, known := s.placed[uid]
+		if !known {
+			continue
+		}
+		if changed[p.node] == nil {
+			changed[p.node] = s.nodes[p.node].Snapshot()
+		}
+		// One that is like it goes if they share what they count for: which one, nobody can tell.
+		_ = changed[p.node].RemovePod(klog.Logger{}, p.info.GetPod()) // fails for pods that are not there
+	}
+	out.replace(changed)
+	if len(s.nominated) > 0 {
+		out.nominated = withoutNominated(s.nominated, gone)
+	}
+	return &out
+}
+
+func withoutNominated(all map[string][]seat, gone map[types.UID]bool) map[string][]seat {
+	out := maps.Clone(all)
+	for node, pods := range out {
+		out[node] = slices.DeleteFunc(slices.Clone(pods), func(p seat) bool { return gone[p.uid] })
+	}
+	return out
+}
+
+// with returns the state after a pod was placed on a node, if there is such one.
+func (s *state) with(p seat) *state {
+	i, known := s.position[p.node]
+	if !known {
+		return s
+	}
+	out := *s
+	node := s.nodes[i].Snapshot()
+	node.AddPodInfo(p.info)
+	out.replace(map[int]fwk.NodeInfo{i: node})
+	out.placed = maps.Clone(s.placed)
+	out.placed[p.uid] = placement{i, p.info}
+	return &out
+}
+
+func (s *state) replace(changed map[int]fwk.NodeInfo) {
+	if len(changed) == 0 {
+		return
+	}
+	s.nodes = slices.Clone(s.nodes)
+	for i, n := range changed {
+		s.nodes[i] = n
+	}
+	s.index()
+}
+
+// view is what the plugins hold: it shows one state at a time.
+type view struct{ *state }
+
+var (
+	_ framework.SharedLister = &view{}
+	_ framework.PodNominator = &view{}
+)
+
+// NodeInfos returns the nodes.
+func (v *view) NodeInfos() framework.NodeInfoLister { return v }
+
+// StorageInfos returns who uses which claim.
+func (v *view) StorageInfos() framework.StorageInfoLister { return v }
+
+// List returns all nodes.
+func (v *view) List() ([]fwk.NodeInfo, error) { return v.nodes, nil }
+
+// HavePodsWithAffinityList returns the nodes of pods with affinity or anti-affinity terms.
+func (v *view) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) { return v.affinity, nil }
+
+// HavePodsWithRequiredAntiAffinityList returns the nodes of pods with required anti-affinity terms.
+func (v *view) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
+	return v.antiAffinity, nil
+}
+
+// Get returns a node.
+func (v *view) Get(name string) (fwk.NodeInfo, error) {
+	if i, known := v.position[name]; known {
+		return v.nodes[i], nil
+	}
+	return nil, fmt.Errorf("no node %q in the snapshot", name)
+}
+
+// IsPVCUsedByPods is asked for ReadWriteOncePod claims only, so it may look at
+// every node instead of keeping a set for each state.
+func (v *view) IsPVCUsedByPods(key string) bool {
+	return slices.ContainsFunc(v.nodes, func(n fwk.NodeInfo) bool { return n.GetPVCRefCounts()[key] > 0 })
+}
+
+// NominatedPodsForNode returns the pods that made room on a node by preemption.
+// Those of other schedulers count too: they will take it just the same.
+func (v *view) NominatedPodsForNode(node string) []fwk.PodInfo {
+	var out []fwk.PodInfo
+	for _, p := range v.nominated[node] {
+		out = append(out, p.info)
+	}
+	return out
+}
+
+// AddNominatedPod is for schedulers: a replay nominates nobody.
+func (v *view) AddNominatedPod(klog.Logger, fwk.PodInfo, *framework.NominatingInfo) {}
+
+// DeleteNominatedPodIfExists is for schedulers.
+func (v *view) DeleteNominatedPodIfExists(*corev1.Pod) {}
+
+// UpdateNominatedPod is for schedulers.
+func (v *view) UpdateNominatedPod(klog.Logger, *corev1.Pod, fwk.PodInfo) {}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+)
+
+// seat is what a snapshot holds of a pod: where it is or means to be, and what
+// it counts for there.
+type seat struct {
+	uid types.UID
+	// node is the pod's node, nominated the one that it means to get.
+	node, nominated string
+	// info is shared by pods of one owner between which no filter can tell. Its
+	// pod has the name and the UID of one of them.
+	info fwk.PodInfo
+}
+
+// stripper makes seats: what NodeInfo counts and filters read of a pod that has
+// its node, and nothing else. Pods of one owner share what is equal, which is
+// nearly all of it, and mostly everything.
+type stripper struct {
+	siblings map[family]fwk.PodInfo
+}
+
+// family is an owner, and the type that its pods with the scheduling gate were
+// limited to: they differ by it, and come in any order. References to an owner
+// of another namespace may be made up, so pods share within theirs.
+type family struct {
+	namespace string
+	owner     types.UID
+	limited   capacity.Type
+}
+
+func newStripper() *stripper { return &stripper{siblings: map[family]fwk.PodInfo{}} }
+
+func (s *stripper) seat(p *corev1.Pod) seat {
+	out := seat{uid: p.UID, node: p.Spec.NodeName, nominated: p.Status.NominatedNodeName}
+	stripped := stripPod(p)
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner == nil {
+		out.info = infoOf(stripped)
+		return out
+	}
+	key := family{namespace: p.Namespace, owner: owner.UID}
+	key.limited, _ = gate.Opened(p)
+	if sibling := s.siblings[key]; sibling != nil {
+		if interchangeable(stripped, sibling.GetPod()) {
+			out.info = sibling
+			return out
+		}
+		share(stripped, sibling.GetPod())
+	}
+	out.info = infoOf(stripped)
+	s.siblings[key] = out.info
+	return out
+}
+
+// infoOf leaves out terms that do not parse: they match nothing, for the
+// scheduler as well.
+func infoOf(p *corev1.Pod) fwk.PodInfo {
+	info, _ := framework.NewPodInfo(p)
+	return info
+}
+
+// terminating stands for every time at which a pod was told to go: filters ask
+// whether there is one.
+var terminating = &metav1.Time{}
+
+func stripPod(p *corev1.Pod) *corev1.Pod {
+	out := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, Labels: p.Labels},
+		Spec: corev1.PodSpec{
+			SchedulerName: p.Spec.SchedulerName, HostNetwork: p.Spec.HostNetwork,
+			Priority: p.Spec.Priority, Overhead: p.Spec.Overhead, Resources: p.Spec.Resources,
+			NodeSelector: p.Spec.NodeSelector, Affinity: p.Spec.Affinity, Tolerations: p.Spec.Tolerations,
+			TopologySpreadConstraints: p.Spec.TopologySpreadConstraints, ResourceClaims: p.Spec.ResourceClaims,
+			Containers: stripContainers(p.Spec.Containers), InitContainers: stripContainers(p.Spec.InitContainers),
+			Volumes: stripVolumes(p.Spec.Volumes),
+		},
+		Status: corev1.PodStatus{Phase: p.Status.Phase},
+	}
+	if p.DeletionTimestamp != nil {
+		out.DeletionTimestamp = terminating
+	}
+	if resized(p) {
+		out.Status.Conditions = p.Status.Conditions
+		out.Status.ContainerStatuses = stripStatuses(p.Status.ContainerStatuses)
+		out.Status.InitContainerStatuses = stripStatuses(p.Status.InitContainerStatuses)
+	}
+	return out
+}
+
+// interchangeable reports whether two pods of one owner are the same to every
+// filter. Claims that are named after their pod make it unlike all others.
+func interchangeable(p, sibling *corev1.Pod) bool {
+	if hasOwnClaims(p) {
+		return false
+	}
+	name, uid := p.Name, p.UID
+	p.Name, p.UID = sibling.Name, sibling.UID
+	equal := equality.Semantic.DeepEqual(p, sibling)
+	p.Name, p.UID = name, uid
+	return equal
+}
+
+// share lets a pod use its sibling's copy of what is equal in both.
+func share(p, sibling *corev1.Pod) {
+	p.Namespace = sibling.Namespace
+	shared(&p.Labels, sibling.Labels)
+	to, from := &p.Spec, &sibling.Spec
+	shared(&to.SchedulerName, from.SchedulerName)
+	shared(&to.Priority, from.Priority)
+	shared(&to.Overhead, from.Overhead)
+	shared(&to.Resources, from.Resources)
+	shared(&to.NodeSelector, from.NodeSelector)
+	shared(&to.Affinity, from.Affinity)
+	shared(&to.Tolerations, from.Tolerations)
+	shared(&to.TopologySpreadConstraints, from.TopologySpreadConstraints)
+	shared(&to.ResourceClaims, from.ResourceClaims)
+	shared(&to.Containers, from.Containers)
+	shared(&to.InitContainers, from.InitContainers)
+	shared(&to.Volumes, from.Volumes)
+}
+
+func shared[T any](to *T, from T) {
+	if equality.Semantic.DeepEqual(*to, from) {
+		*to = from
+	}
+}
+
+func stripContainers(containers []corev1.Container) []corev1.Container {
+	if len(containers) == 0 {
+		return nil
+	}
+	out := make([]corev1.Container, len(containers))
+	for i := range containers {
+		c := &containers[i]
+		out[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		for _, port := range c.Ports {
+			if port.HostPort > 0 {
+				out[i].Ports = append(out[i].Ports, port)
+			}
+		}
+	}
+	return out
+}
+
+// stripVolumes leaves out the volumes that no filter looks at. The one with the
+// service account's token is among them, and its name differs from pod to pod.
+func stripVolumes(volumes []corev1.Volume) []corev1.Volume {
+	var out []corev1.Volume
+	for _, v := range volumes {
+		if v.Projected == nil && v.Secret == nil && v.ConfigMap == nil && v.EmptyDir == nil && v.DownwardAPI == nil && v.HostPath == nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// resized reports whether a pod's status says other resources than its spec, as
+// while it is resized in place: it then counts with the larger. The kubelet
+// repeats the resources of every pod there, so mostly nothing needs to be kept.
+func resized(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodResizePending {
+			return true
+		}
+	}
+	return differs(p.Spec.Containers, p.Status.ContainerStatuses) || differs(p.Spec.InitContainers, p.Status.InitContainerStatuses)
+}
+
+func differs(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
+	for i := range statuses {
+		s := &statuses[i]
+		if s.Resources == nil {
+			continue
+		}
+		for j := range containers {
+			spec := containers[j].Resources.Requests
+			if containers[j].Name != s.Name {
+				continue
+			}
+			if !equality.Semantic.DeepEqual(spec, s.Resources.Requests) {
+				return true
+			}
+			if len(s.AllocatedResources) > 0 && !equality.Semantic.DeepEqual(spec, s.AllocatedResources) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func stripStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	out := make([]corev1.ContainerStatus, len(statuses))
+	for i := range statuses {
+		s := &statuses[i]
+		out[i] = corev1.ContainerStatus{Name: s.Name, Resources: s.Resources, AllocatedResources: s.AllocatedResources}
+	}
+	return out
+}
+
+// stripNode leaves out what is large and what neither a filter nor the question
+// whether the node counts reads.
+func stripNode(n *corev1.Node) *corev1.Node {
+	out := &corev1.Node{ObjectMeta: n.ObjectMeta, Spec: n.Spec}
+	out.Status.Capacity, out.Status.Allocatable = n.Status.Capacity, n.Status.Allocatable
+	out.Status.Phase, out.Status.Conditions = n.Status.Phase, n.Status.Conditions
+	out.Status.RuntimeHandlers, out.Status.Features = n.Status.RuntimeHandlers, n.Status.Features
+	stripMeta(out)
+	return out
+}
+
+// stripObject does the same for the kinds that plugins ask for.
+func stripObject(object any) (any, error) {
+	if o, err := meta.Accessor(object); err == nil {
+		stripMeta(o)
+	}
+	switch o := object.(type) {
+	case *appsv1.ReplicaSet:
+		o.Spec.Template, o.Status = corev1.PodTemplateSpec{}, appsv1.ReplicaSetStatus{}
+	case *appsv1.StatefulSet:
+		o.Spec = appsv1.StatefulSetSpec{Selector: o.Spec.Selector}
+		o.Status = appsv1.StatefulSetStatus{}
+	case *corev1.ReplicationController:
+		o.Spec.Template, o.Status = nil, corev1.ReplicationControllerStatus{}
+	case *corev1.Service:
+		o.Spec, o.Status = corev1.ServiceSpec{Selector: o.Spec.Selector}, corev1.ServiceStatus{}
+	}
+	return object, nil
+}
+
+func stripMeta(o metav1.Object) {
+	o.SetManagedFields(nil)
+	if annotations := o.GetAnnotations(); annotations != nil {
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+	}
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package split
+
+import (
+	"cmp"
+	"slices"
+
+	"berth.dev/berth/internal/mix/capacity"
+)
+
+// Count is how many replicas of a group run on each type.
+type Count struct {
+	Spot, OnDemand, Unknown int
+}
+
+// Total is the size of the group.
+func (c Count) Total() int { return c.Spot + c.OnDemand + c.Unknown }
+
+// Add counts one replica more on a type.
+func (c *Count) Add(t capacity.Type) {
+	switch t {
+	case capacity.Spot:
+		c.Spot++
+	case capacity.OnDemand:
+		c.OnDemand++
+	default:
+		c.Unknown++
+	}
+}
+
+// CountOf counts the seats of a group by the type they run on.
+func CountOf(seats []Seat) Count {
+	var c Count
+	for _, s := range seats {
+		c.Add(s.On)
+	}
+	return c
+}
+
+// Exact reports whether the counts are the split for their total.
+func (m Mix) Exact(c Count) bool {
+	return c.Unknown == 0 && c.Spot == m.Spot(c.Total())
+}
+
+// WrongSide returns the fewest seats that would have to move to the other type
+// (or, from a node of unknown type, to a known one) for the group to have its
+// exact split once n more replicas, which have no pod yet, are on the lowest free
+// slots. Borrowed seats go first, then the highest slots: the order in which a
+// scale-down would remove them. It costs the same whatever n is.
+func WrongSide(m Mix, seats []Seat, n int) []Seat {
+	slots := make([]int, len(seats))
+	for i, s := range seats {
+		slots[i] = s.Slot
+	}
+	missing := absentOf(m, n, slots)
+	c := CountOf(seats)
+	total := c.Total() + max(n, 0)
+	spare := map[capacity.Type]int{
+		capacity.Spot:     c.Spot + missing.from(0, capacity.Spot) - m.Spot(total),
+		capacity.OnDemand: c.OnDemand + missing.from(0, capacity.OnDemand) - m.OnDemand(total),
+	}
+	order := slices.SortedFunc(slices.Values(seats), func(a, b Seat) int {
+		if a.Borrowed() != b.Borrowed() {
+			if a.Borrowed() {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(b.Slot, a.Slot)
+	})
+	var wrong []Seat
+	for _, s := range order {
+		left, known := spare[s.On]
+		if known && !s.Borrowed() && left > 0 {
+			// A missing replica on a higher slot goes to another slot first.
+			left -= missing.from(s.Slot+1, s.On)
+		}
+		switch {
+		case !known:
+			wrong = append(wrong, s)
+		case left > 0:
+			spare[s.On]--
+			wrong = append(wrong, s)
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package split_test
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// listed makes a seat for each of n replicas that have no pod yet: the reference for what is counted without a list.
+func listed(m split.Mix, seats []split.Seat, n int) (missing []split.Seat) {
+	var taken split.Slots
+	for _, s := range seats {
+		taken.Take(s.Slot)
+	}
+	for range n {
+		slot := taken.Lowest()
+		taken.Take(slot)
+		missing = append(missing, split.Seat{Wants: m.TypeOf(slot), Pod: split.Pod{Slot: slot, On: m.TypeOf(slot)}})
+	}
+	return missing
+}
+
+// wrongOf is mix.WrongSide with all seats in one list.
+func wrongOf(m split.Mix, all []split.Seat) (ids []string) {
+	c := split.CountOf(all)
+	spare := map[capacity.Type]int{
+		capacity.Spot: c.Spot - m.Spot(c.Total()), capacity.OnDemand: c.OnDemand - m.OnDemand(c.Total()), capacity.Unknown: math.MaxInt,
+	}
+	slices.SortFunc(all, func(a, b split.Seat) int {
+		if a.Borrowed() != b.Borrowed() {
+			return map[bool]int{true: -1, false: 1}[a.Borrowed()]
+		}
+		return cmp.Compare(b.Slot, a.Slot)
+	})
+	for _, s := range all {
+		if spare[s.On] <= 0 {
+			continue
+		}
+		if spare[s.On]--; s.ID != "" {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
+func anyMix(t *rapid.T) split.Mix {
+	m := split.New(rapid.Int32Range(0, 100).Draw(t, "percent"), rapid.Int32Range(0, 12).Draw(t, "floor"))
+	if rapid.Bool().Draw(t, "bounded") {
+		m.MaxSpot = rapid.Int32Range(0, 12).Draw(t, "max")
+	}
+	return m
+}
+
+func TestMissingReplicasCountAsIfTheyWereListed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := anyMix(t)
+		seats := split.Assign(anyMix(t), podsOf(t, 20))
+		for i := range seats {
+			seats[i].Wants = m.TypeOf(seats[i].Slot)
+		}
+		n := rapid.IntRange(-3, 200).Draw(t, "missing")
+		missing := listed(m, seats, n)
+		slots := make([]int, len(seats))
+		for i, s := range seats {
+			slots[i] = s.Slot
+		}
+		require.Equal(t, split.CountOf(missing), m.Missing(n, slots))
+		var got []string
+		for _, s := range split.WrongSide(m, seats, n) {
+			got = append(got, s.ID)
+		}
+		require.Equal(t, wrongOf(m, slices.Concat(seats, missing)), got)
+	})
+}
+
+func TestTwoBillionMissingReplicasCostNoMemory(t *testing.T) {
+	m := split.New(50, 2)
+	seats := split.Assign(m, []split.Pod{pod("a", 1, 0, capacity.Spot), pod("b", 2, 1, capacity.OnDemand)})
+	allocated := testing.AllocsPerRun(10, func() {
+		split.WrongSide(m, seats, math.MaxInt32)
+		m.Missing(math.MaxInt32, []int{0, 1, 2, 7})
+	})
+	assert.Less(t, allocated, 50.0)
+	c := m.Missing(math.MaxInt32, []int{0, 1})
+	assert.Equal(t, math.MaxInt32, c.Total())
+	assert.Equal(t, m.Spot(math.MaxInt32+2)-m.Spot(2), c.Spot)
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prometheus
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/internal/records/nfr"
+)
+
+// The real server is asked in test/integration/records/prometheus; here is what it cannot be made to do.
+
+const seven = `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1800000000,"7"]}]}}`
+
+func serve(t *testing.T, handle http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(handle)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func measure(t *testing.T, c Config) (nfr.Figure, error) {
+	t.Helper()
+	client, err := New(c)
+	require.NoError(t, err)
+	return client.Measure(t.Context(), "up", time.Unix(1_800_000_000, 0))
+}
+
+func TestWhatIsWrongWithAConfiguration(t *testing.T) {
+	notPEM := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(notPEM, []byte("no certificate"), 0o600))
+	for name, x := range map[string]struct {
+		config Config
+		want   string
+	}{
+		"no address":           {Config{}, "address: must begin with http:// or https://"},
+		"no scheme":            {Config{Address: "prometheus:9090"}, "address: must begin with http:// or https://"},
+		"another scheme":       {Config{Address: "ftp://prometheus"}, "address: must begin with http:// or https://"},
+		"no host":              {Config{Address: "http:///x"}, "address: must name a host"},
+		"a query":              {Config{Address: "http://prometheus?x=y"}, "address: must have no query and no fragment"},
+		"no URL, but a secret": {Config{Address: "http://me:secret\x7f@prometheus"}, "address: must be a URL"},
+		"no such CA":           {Config{Address: "https://prometheus", CAFile: filepath.Join(t.TempDir(), "none")}, "read caFile: open "},
+		"a CA that is none":    {Config{Address: "https://prometheus", CAFile: notPEM}, "no certificate in it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(x.config)
+			require.ErrorContains(t, err, x.want)
+			assert.NotContains(t, err.Error(), "secret")
+		})
+	}
+}
+
+func TestTheTokenIsReadForEachRequest(t *testing.T) {
+	var got []string
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Authorization"))
+		_, _ = io.WriteString(w, seven)
+	})
+	file := filepath.Join(t.TempDir(), "token")
+	client, err := New(Config{Address: url, BearerTokenFile: file})
+	require.NoError(t, err)
+	for _, token := range []string{"one\n", "two"} {
+		require.NoError(t, os.WriteFile(file, []byte(token), 0o600))
+		_, err := client.Measure(t.Context(), "up", time.Now())
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{"Bearer one", "Bearer two"}, got)
+
+	require.NoError(t, os.Remove(file))
+	_, err = client.Measure(t.Context(), "up", time.Now())
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, ReasonQueryFailed, e.Reason)
+	assert.Contains(t, err.Error(), "read bearerTokenFile: open ")
+	assert.Len(t, got, 2, "nothing is sent without it")
+}
+
+func TestTheTokenGoesNowhereElse(t *testing.T) {
+	asked := 0
+	other := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		_, _ = io.WriteString(w, seven)
+	})
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other, http.StatusTemporaryRedirect) })
+	_, err := measure(t, Config{Address: url})
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, ReasonQueryFailed, e.Reason)
+	assert.Zero(t, asked)
+}
+
+func TestTLS(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, seven) }))
+	s.Config.ErrorLog = nil
+	defer s.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
+	for name, x := range map[string]struct {
+		config Config
+		ok     bool
+	}{
+		"a CA that nobody knows":    {Config{}, false},
+		"the CA":                    {Config{CAFile: ca}, true},
+		"any certificate, as asked": {Config{InsecureSkipVerify: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x.config.Address = s.URL
+			got, err := measure(t, x.config)
+			assert.Equal(t, x.ok, got.Known())
+			if !x.ok {
+				var e *Error
+				require.ErrorAs(t, err, &e)
+				assert.Equal(t, ReasonUnreachable, e.Reason)
+				assert.NotContains(t, err.Error(), s.URL)
+			}
+		})
+	}
+}
+
+func TestAnAnswerWithoutEnd(t *testing.T) {
+	for name, begin := range map[string]string{"success": `{"status":"success","data":"`, "error": ""} {
+		t.Run(name, func(t *testing.T) {
+			url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				if begin == "" {
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+				_, _ = io.WriteString(w, begin)
+				for part := []byte(strings.Repeat("x", 1<<16)); ; {
+					if _, err := w.Write(part); err != nil {
+						return
+					}
+				}
+			})
+			begun := time.Now()
+			_, err := measure(t, Config{Address: url})
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, ReasonQueryFailed, e.Reason)
+			assert.Contains(t, err.Error(), "longer than 1048576 bytes")
+			assert.Less(t, time.Since(begun), nfr.QueryTimeout)
+		})
+	}
+}
+
+func TestAnAnswerThatBreaksOff(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, `{"status":`)
+	})
+	_, err := measure(t, Config{Address: url})
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, Error{ReasonUnreachable, e.err}, *e)
+	assert.EqualError(t, err, "the answer broke off")
+}
+
+func TestAnAddressWithAPath(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/behind/a/proxy/api/v1/query") {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, seven)
+	})
+	got, err := measure(t, Config{Address: url + "/behind/a/proxy/"})
+	require.NoError(t, err)
+	assert.InDelta(t, 7, got.Value(), 0)
+}
+
+// Some gateways take no POST.
+func TestAServerThatOnlyTakesGET(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		_, _ = io.WriteString(w, seven)
+	})
+	got, err := measure(t, Config{Address: url})
+	require.NoError(t, err)
+	assert.InDelta(t, 7, got.Value(), 0)
+}
+
+func TestTheErrorIsTheSameEachTime(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			c.Close()
+		}
+	}))
+	defer s.Close()
+	_, first := measure(t, Config{Address: s.URL})
+	_, second := measure(t, Config{Address: s.URL})
+	require.Error(t, first)
+	assert.Equal(t, first.Error(), second.Error())
+	assert.NotContains(t, first.Error(), "127.0.0.1")
+}
+
+func TestTimeoutAndCancel(t *testing.T) {
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		<-r.Context().Done()
+	})
+	_, err := measure(t, Config{Address: url, Timeout: 50 * time.Millisecond})
+	require.EqualError(t, err, "no answer within 50ms")
+
+	client, err := New(Config{Address: url})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	client.Observe(ctx, nfr.Component{}, time.Now())
+	assert.Less(t, time.Since(begun), nfr.QueryTimeout, "the caller's own end goes before ours")
+}
+
+func TestMerge(t *testing.T) {
+	ok, part, empty := Outcome{ReasonOK, measured}, Outcome{ReasonOK, "Prometheus has no data about its CPU"}, Outcome{ReasonNoData, noData}
+	failed, away := Outcome{ReasonQueryFailed, "no"}, Outcome{ReasonUnreachable, "away"}
+	for name, x := range map[string]struct {
+		all  []Outcome
+		want Outcome
+	}{
+		"nothing":         {nil, Outcome{ReasonNoData, "There is nothing to measure"}},
+		"all":             {[]Outcome{ok, ok}, ok},
+		"in part":         {[]Outcome{ok, part}, part},
+		"none of one":     {[]Outcome{part, empty, ok}, Outcome{ReasonOK, "Prometheus has no data about 1 of 3 workloads"}},
+		"none of any":     {[]Outcome{empty, empty}, empty},
+		"a failure":       {[]Outcome{ok, failed, empty}, failed},
+		"the worst":       {[]Outcome{failed, away, ok}, away},
+		"the first of it": {[]Outcome{{ReasonUnreachable, "first"}, away}, Outcome{ReasonUnreachable, "first"}},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, x.want, Merge(x.all...)) })
+	}
+}
+
+// FuzzAnswer looks for an answer that the client does not survive, or takes for what it is not.
+func FuzzAnswer(f *testing.F) {
+	for _, body := range []string{
+		"", seven, "null", "[]", `{"status":"success"}`, `{"status":"success","data":{"resultType":"matrix","result":null}}`,
+		`{"status":"success","data":{"resultType":"vector","result":[{"value":[1,"NaN"]},{"value":[1,"-1"]}]}}`,
+		`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1,"1e400"]]},{"histograms":[]}]}}`,
+		`{"status":"error","errorType":"bad_data","error":"\u0000\ud800"}`,
+	} {
+		for _, status := range []int{200, 204, 400, 422, 500} {
+			f.Add(status, []byte(body))
+		}
+	}
+	var status int
+	var body []byte
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write(body)
+	}))
+	f.Cleanup(s.Close)
+	client, err := New(Config{Address: s.URL})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, code int, b []byte) {
+		status, body = 200+max(0, code)%400, b
+		got, err := client.Measure(t.Context(), "up", time.Unix(1_800_000_000, 0))
+		require.Equal(t, err == nil, got.Known(), fmt.Sprint(err))
+		require.False(t, got.Known() && status/100 != 2 && status != 400 && status != 422, "%d", status)
+		require.GreaterOrEqual(t, got.Value(), 0.0)
+		if err != nil {
+			require.Less(t, len(err.Error()), 1000)
+		}
+	})
+}

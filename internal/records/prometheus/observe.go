@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"berth.dev/berth/internal/records/nfr"
+)
+
+const (
+	measured = "Everything was measured"
+	noData   = "Prometheus has no data about it"
+)
+
+// Outcome is how a measurement went, for the condition NfrObserved.
+type Outcome struct {
+	// Reason is one of the Reason constants.
+	Reason string
+	// Message says it to people; it has no names and no figures in it.
+	Message string
+}
+
+// OK says whether something was measured.
+func (o Outcome) OK() bool { return o.Reason == ReasonOK }
+
+// Observe measures a component at a time. What could not be measured is unknown; formulas take it for 0. Where one query was
+// not answered at all, the rest is not asked, so that a component takes two time-outs at most: callers do well to leave out
+// the other components of the same round too. When ctx ended, the outcome says nothing about Prometheus.
+func (c *Client) Observe(ctx context.Context, component nfr.Component, at time.Time) (nfr.Observed, Outcome) {
+	var (
+		observed nfr.Observed
+		queries  = nfr.QueriesFor(component)
+		round    = []struct {
+			what, query string
+			into        *nfr.Figure
+		}{
+			{"requests", queries.RPS, &observed.RPS},
+			{"latency", queries.P99, &observed.P99Milliseconds},
+			{"CPU", queries.CPU, &observed.CPUMillicores},
+			{"memory", queries.Memory, &observed.MemoryBytes},
+		}
+		missing []string
+		failure error
+		known   int
+	)
+	for _, r := range round {
+		figure, err := c.Measure(ctx, r.query, at)
+		*r.into = figure
+		if err == nil {
+			known++
+			continue
+		}
+		e, _ := errors.AsType[*Error](err)
+		if e != nil && e.Reason == ReasonNoData {
+			missing = append(missing, r.what)
+			continue
+		}
+		failure = worse(failure, fmt.Errorf("%s: %w", r.what, err))
+		if e != nil && e.Reason == ReasonUnreachable {
+			break
+		}
+	}
+	return observed, outcome(failure, missing, known)
+}
+
+func outcome(failure error, missing []string, known int) Outcome {
+	e, _ := errors.AsType[*Error](failure)
+	switch {
+	case e != nil:
+		return Outcome{e.Reason, "Prometheus, asked for " + failure.Error()}
+	case known == 0:
+		return Outcome{ReasonNoData, noData}
+	case len(missing) > 0:
+		return Outcome{ReasonOK, "Prometheus has no data about its " + strings.Join(missing, ", ")}
+	}
+	return Outcome{ReasonOK, measured}
+}
+
+// Merge makes one outcome of those of the components: the worst failure, the first of those that are alike; if none failed,
+// ReasonOK where something is known of any.
+func Merge(outcomes ...Outcome) Outcome {
+	order := map[string]int{ReasonQueryFailed: 1, ReasonUnreachable: 2}
+	var failure, incomplete Outcome
+	known, unknown := 0, 0
+	for _, o := range outcomes {
+		switch {
+		case order[o.Reason] > order[failure.Reason]:
+			failure = o
+		case o.Reason == ReasonNoData:
+			unknown++
+		case o.OK():
+			known++
+			if incomplete.Message == "" && o.Message != measured {
+				incomplete = o
+			}
+		}
+	}
+	switch {
+	case failure.Reason != "":
+		return failure
+	case len(outcomes) == 0:
+		return Outcome{ReasonNoData, "There is nothing to measure"}
+	case known == 0:
+		return Outcome{ReasonNoData, noData}
+	case unknown > 0:
+		return Outcome{ReasonOK, fmt.Sprintf("Prometheus has no data about %d of %d workloads", unknown, len(outcomes))}
+	case incomplete.Message != "":
+		return incomplete
+	}
+	return Outcome{ReasonOK, measured}
+}

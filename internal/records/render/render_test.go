@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+var settings = Settings{ODGM: true, ODGMImage: "odgm:1", SchedulerName: "berth-scheduler", Reliability: DefaultReliability}
+
+func recordOf(functions ...string) *v1alpha1.DeploymentRecord {
+	r := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	r.Spec.DeploymentUnit = v1alpha1.DeploymentUnit{ID: "Web!", ClassKey: "shop.Cart"}
+	r.Spec.Addons = &[]v1alpha1.Addon{}
+	for _, f := range functions {
+		r.Spec.DeploymentUnit.Functions = append(r.Spec.DeploymentUnit.Functions, v1alpha1.FunctionSpec{FunctionKey: f, Image: "img/" + f})
+	}
+	return r
+}
+
+func rendered(t *testing.T, r *v1alpha1.DeploymentRecord, change ...func(*Settings)) *Rendered {
+	t.Helper()
+	s := settings
+	for _, c := range change {
+		c(&s)
+	}
+	out, err := Render(r, shipped(t)["k8s-deployment"], s)
+	require.NoError(t, err)
+	return out
+}
+
+func deployment(t *testing.T, r *Rendered, name string) *appsv1.Deployment {
+	t.Helper()
+	for _, o := range r.Objects {
+		if o.GetKind() == "Deployment" && o.GetName() == name {
+			d := &appsv1.Deployment{}
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, d, true))
+			return d
+		}
+	}
+	t.Fatalf("no Deployment %s, only %v", name, r.Names("Deployment"))
+	return nil
+}
+
+func envOf(d *appsv1.Deployment) map[string]string {
+	m := map[string]string{}
+	for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+		m[e.Name] = e.Value
+	}
+	return m
+}
+
+func TestNames(t *testing.T) { // CR-13
+	one := rendered(t, recordOf("a"))
+	assert.Equal(t, []string{"web"}, one.Names("Deployment"))
+	assert.Equal(t, []string{"web"}, one.Names("Service"))
+	r := recordOf("a", "b", "c")
+	several := rendered(t, r)
+	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-fn-2"}, several.Names("Deployment"))
+
+	// A function keeps its name while others go and come.
+	for _, f := range several.Functions {
+		r.Status.Functions = append(r.Status.Functions, v1alpha1.FunctionStatus{FunctionKey: f.Spec.FunctionKey, Service: f.Name})
+	}
+	r.Spec.DeploymentUnit.Functions = append(r.Spec.DeploymentUnit.Functions[1:], v1alpha1.FunctionSpec{FunctionKey: "d", Image: "d"})
+	names := map[string]string{}
+	for _, f := range rendered(t, r).Functions {
+		names[f.Spec.FunctionKey] = f.Name
+	}
+	assert.Equal(t, map[string]string{"b": "web-fn-1", "c": "web-fn-2", "d": "web-fn-0"}, names)
+}
+
+func TestODGM(t *testing.T) { // CR-15, CR-16
+	r := recordOf("a", "b")
+	r.Spec.Addons = nil
+	r.Spec.ODGMConfig = &v1alpha1.ODGMConfig{Collections: []string{"x", "y"}, PartitionCount: new(int32(4)), NodeIDs: map[string]v1alpha1.NodeIDs{"p": {7, 3}, "q": {3}}}
+	out := rendered(t, r)
+	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-odgm"}, out.Names("Deployment"))
+	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-odgm-svc"}, out.Names("Service"))
+	odgm := envOf(deployment(t, out, "web-odgm"))
+	assert.Equal(t, "x,y", odgm["ODGM_COLLECTIONS"])
+	assert.Equal(t, "3,7", odgm["ODGM_MEMBERS"])
+	assert.Equal(t, "Web!", odgm["OPRC_DEPLOYMENT_ID"])
+	var collections []struct {
+		Name           string `json:"name"`
+		PartitionCount int    `json:"partition_count"`
+		ReplicaCount   int    `json:"replica_count"`
+		ShardType      string `json:"shard_type"`
+		Invocations    struct {
+			FnRoutes map[string]struct{ URL string } `json:"fn_routes"`
+		} `json:"invocations"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(odgm["ODGM_COLLECTION"]), &collections))
+	require.Len(t, collections, 2)
+	assert.Equal(t, []any{"x", 4, 1, "none"}, []any{collections[0].Name, collections[0].PartitionCount, collections[0].ReplicaCount, collections[0].ShardType})
+	assert.Equal(t, "http://web-fn-1.shop.svc.cluster.local/", collections[0].Invocations.FnRoutes["b"].URL)
+	for _, name := range []string{"web-fn-0", "web-fn-1"} {
+		d := deployment(t, out, name)
+		assert.Len(t, d.Spec.Template.Spec.Containers, 1, "never a sidecar")
+		e := envOf(d)
+		assert.Equal(t, []string{"true", "web-odgm-svc:8081", "x,y"}, []string{e["ODGM_ENABLED"], e["ODGM_SERVICE"], e["ODGM_COLLECTIONS"]})
+	}
+	for _, o := range out.Objects {
+		if o.GetKind() == "Service" && o.GetName() == "web-odgm-svc" {
+			s := &corev1.Service{}
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, s))
+			ports := map[int32]int32{}
+			for _, p := range s.Spec.Ports {
+				ports[p.Port] = p.TargetPort.IntVal
+			}
+			assert.Equal(t, map[int32]int32{80: 8081, 8081: 8081}, ports, "the advertised address is one of the Service's")
+		}
+	}
+
+	for name, off := range map[string]func() *Rendered{
+		"the feature is off": func() *Rendered { return rendered(t, r, func(s *Settings) { s.ODGM = false }) },
+		"no addons":          func() *Rendered { r.Spec.Addons = &[]v1alpha1.Addon{}; return rendered(t, r) },
+	} {
+		out := off()
+		assert.Equal(t, []string{"web-fn-0", "web-fn-1"}, out.Names("Deployment"), name)
+		assert.NotContains(t, envOf(deployment(t, out, "web-fn-0")), "ODGM_ENABLED", name)
+	}
+}
+
+func TestWhatCannotBeRendered(t *testing.T) {
+	good := shipped(t)["dev"]
+	odgm := recordOf("a")
+	odgm.Spec.Addons = &[]v1alpha1.Addon{v1alpha1.AddonODGM}
+	wasm := recordOf("a")
+	wasm.Spec.DeploymentUnit.Functions[0].WASMModuleURL = "https://x"
+	noODGMImage := recordOf("a")
+	noODGMImage.Spec.Addons = nil
+	noImage := recordOf("a", "b")
+	noImage.Spec.DeploymentUnit.Functions[1].Image = ""
+	manifest := func(text string) *v1alpha1.DeploymentTemplate {
+		c := good.DeepCopy()
+		c.Spec.FunctionManifests = append(c.Spec.FunctionManifests, text)
+		return c
+	}
+	for name, c := range map[string]struct {
+		record       *v1alpha1.DeploymentRecord
+		template     *v1alpha1.DeploymentTemplate
+		reason, want string
+	}{
+		"no image of the ODGM": {noODGMImage, good, ReasonImageMissing, "deployments.odgmImage"},
+		"no image":             {noImage, good, ReasonImageMissing, `spec.deploymentUnit.functions[b].image: Required value`},
+		"ODGM is off":          {odgm, good, ReasonODGMOff, "deployments.features.odgm"},
+		"wasm, no ODGM":        {wasm, good, ReasonODGMOff, "deployments.features.odgm"},
+		"garbage":              {recordOf("a"), manifest("{"), ReasonInvalidTemplate, "spec.functionManifests[2]"},
+		"a kind":               {recordOf("a"), manifest("{apiVersion: v1, kind: Secret, metadata: {name: a}}"), ReasonInvalidTemplate, `spec.functionManifests[2].kind: Unsupported value: "Secret"`},
+		"no kind":              {recordOf("a"), manifest("{apiVersion: v1}"), ReasonInvalidTemplate, "functionManifests[2].kind"},
+		"no version":           {recordOf("a"), manifest("{kind: Service}"), ReasonInvalidTemplate, "functionManifests[2].apiVersion"},
+		"a namespace":          {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, namespace: kube-system}}"), ReasonInvalidTemplate, "metadata.namespace"},
+		"finalizers":           {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, finalizers: [x/y]}}"), ReasonInvalidTemplate, "metadata.finalizers"},
+		"owners":               {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}"), ReasonInvalidTemplate, "metadata.ownerReferences"},
+		"a name twice":         {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}}"), ReasonInvalidTemplate, "Duplicate"},
+		"an unfit name":        {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${deploymentID}\"}}"), ReasonInvalidTemplate, `metadata.name: Invalid value: "Web!"`},
+		"no such Service": {func() *v1alpha1.DeploymentRecord { r := recordOf("a"); r.Spec.Addons = nil; return r }(), func() *v1alpha1.DeploymentTemplate {
+			c := good.DeepCopy()
+			c.Spec.ODGMManifests = []string{"{apiVersion: v1, kind: Service, metadata: {name: other}}"}
+			return c
+		}(), ReasonInvalidTemplate, "web-odgm-svc"},
+	} {
+		s := settings
+		if s.ODGM = c.record.Spec.Addons == nil; c.record == noODGMImage {
+			s.ODGMImage = ""
+		}
+		_, err := Render(c.record, c.template, s)
+		refused, ok := errors.AsType[*Error](err)
+		require.True(t, ok, "%s: %v", name, err)
+		assert.Equal(t, c.reason, refused.Reason, name)
+		assert.ErrorContains(t, err, c.want, name)
+	}
+	noImage.Spec.DeploymentUnit.Functions[1].Image = ""
+	out := rendered(t, noImage, func(s *Settings) { s.DefaultFunctionImage = "default:1" })
+	assert.Equal(t, "default:1", deployment(t, out, "web-fn-1").Spec.Template.Spec.Containers[0].Image)
+}
+
+func TestWhereThePodsMayRun(t *testing.T) {
+	r := recordOf("a", "b", "c")
+	r.Spec.Addons = nil
+	r.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: new("0.999")}
+	r.Spec.ResourceAllocation = &v1alpha1.ResourceAllocation{CPU: "500m", Memory: "256Mi", MemoryLimit: "512Mi"}
+	f := r.Spec.DeploymentUnit.Functions
+	f[1].NFRRequirements = &v1alpha1.NFRRequirements{MaxLatencyMS: new(int32(20)), Availability: new("0.5")}
+	f[1].Resources = &v1alpha1.ResourceAllocation{CPU: "2"}
+	f[1].AvailableLocation = "eu-1a"
+	f[2].MinScale = new(int32(7))
+	out := rendered(t, r)
+	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-fn-2", "web-odgm"}, out.Names("CapacityMix"))
+	assert.Equal(t, []string{"web"}, out.Names("ResourceLimit"))
+	mixes := map[string]*v1alpha1.CapacityMix{}
+	for _, o := range out.Objects {
+		switch o.GetKind() {
+		case "CapacityMix":
+			m := &v1alpha1.CapacityMix{}
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, m, true))
+			mixes[o.GetName()] = m
+		case "ResourceLimit":
+			l := &v1alpha1.ResourceLimit{}
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, l, true))
+			assert.Equal(t, "512Mi", l.Spec.MemoryLimit.String())
+		}
+	}
+	split := func(name string) []int32 {
+		return []int32{mixes[name].Spec.SpotPercent, mixes[name].Spec.MinOnDemand}
+	}
+	assert.Equal(t, []int32{24, 2}, split("web-fn-0"))
+	assert.Equal(t, []int32{100, 1}, split("web-fn-1"), "the function's own says more")
+	assert.Equal(t, []int32{0, 1}, split("web-odgm"), "it keeps data")
+
+	a, b, c := deployment(t, out, "web-fn-0"), deployment(t, out, "web-fn-1"), deployment(t, out, "web-fn-2")
+	assert.Equal(t, []int32{3, 1, 7}, []int32{*a.Spec.Replicas, *b.Spec.Replicas, *c.Spec.Replicas})
+	for _, d := range []*appsv1.Deployment{a, b, c} {
+		assert.Equal(t, "berth-scheduler", d.Spec.Template.Spec.SchedulerName)
+		selector, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchLabels: d.Spec.Template.Labels})
+		require.NoError(t, err)
+		require.False(t, selector.Empty())
+		for name, m := range mixes {
+			got := true
+			for k, v := range m.Spec.Selector.MatchLabels {
+				got = got && d.Spec.Template.Labels[k] == v
+			}
+			assert.Equal(t, name == d.Name, got, "mix %s and pods of %s", name, d.Name)
+		}
+	}
+	assert.Len(t, a.Spec.Template.Spec.TopologySpreadConstraints, 1)
+	assert.Empty(t, b.Spec.Template.Spec.TopologySpreadConstraints)
+	assert.Nil(t, a.Spec.Template.Spec.Affinity)
+	assert.Len(t, b.Spec.Template.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 2)
+	assert.Equal(t, map[string]string{corev1.LabelTopologyZone: "eu-1a"}, b.Spec.Template.Spec.NodeSelector)
+	assert.Equal(t, "web", a.Spec.Template.Labels[v1alpha1.ResourceLimitLabel])
+	assert.NotContains(t, b.Spec.Template.Labels, v1alpha1.ResourceLimitLabel, "it has a size of its own")
+	assert.Equal(t, "500m", a.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String())
+	assert.Equal(t, "2", b.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String())
+}
+
+func TestWithoutRequirementsNobodyIsSteered(t *testing.T) {
+	out := rendered(t, recordOf("a"))
+	assert.Empty(t, out.Names("CapacityMix"))
+	assert.Empty(t, out.Names("ResourceLimit"))
+}
+
+func TestAllTemplatesCanBeRendered(t *testing.T) {
+	r := recordOf("a", "b")
+	r.Spec.Addons = nil
+	r.Spec.DeploymentUnit.Functions[0].HTTP2 = true
+	r.Spec.DeploymentUnit.Functions[0].MaxScale = new(int32(4))
+	r.Spec.DeploymentUnit.Functions[0].MinScale = new(int32(2))
+	for name, tpl := range shipped(t) {
+		out, err := Render(r, tpl, settings)
+		require.NoError(t, err, name)
+		require.NotEmpty(t, out.Objects)
+		if name == "knative" {
+			o := out.Objects[len(out.Objects)-2]
+			require.Equal(t, "serving.knative.dev/v1", o.GetAPIVersion())
+			tm, _ := child(o.Object, "spec", "template")
+			annotations, _ := child(tm, "metadata", "annotations")
+			assert.Equal(t, map[string]any{
+				"autoscaling.knative.dev/minScale": "2", "autoscaling.knative.dev/maxScale": "4", "prometheus.io/scrape": "true", "prometheus.io/port": "8080",
+			}, annotations)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crdinformer gives a scheduler plugin the informer of a custom
+// resource that must be known before the first pod is placed.
+package crdinformer
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/client"
+)
+
+// Resource is a custom resource of Berth's group.
+type Resource struct {
+	// Name is the plural in the URL, such as "resourcelimits".
+	Name string
+	// Object is an empty object of its kind.
+	Object runtime.Object
+}
+
+// CRD is the name of the resource's CustomResourceDefinition.
+func (r Resource) CRD() string { return r.Name + "." + v1alpha1.GroupName }
+
+// New returns the informer of a resource, which the scheduler's own factory
+// starts and waits for: one watch for all profiles, no pod placed before the
+// objects are known, and not ready until then. If they cannot be listed within
+// the timeout, the scheduler ends with the reason. Watched reports whether the
+// watch has begun.
+func New(factory informers.SharedInformerFactory, kubeConfig *rest.Config, logger klog.Logger, r Resource, timeout time.Duration) (i cache.SharedIndexInformer, watched cache.InformerSynced, err error) {
+	client, err := client.New(kubeConfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("client for %s: %w", r.CRD(), err)
+	}
+	var live atomic.Bool
+	informer := factory.InformerFor(r.Object, func(_ clientset.Interface, resync time.Duration) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(eagerListWatch(client, r.Name, &live), r.Object, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	})
+	guard := &startGuard{logger: logger, crd: r.CRD(), timeout: timeout, synced: informer.HasSynced, exit: func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }}
+	if err := informer.SetWatchErrorHandlerWithContext(guard.watchFailed); err != nil {
+		return nil, nil, fmt.Errorf("watch %s: %w", r.CRD(), err)
+	}
+	return informer, live.Load, nil
+}
+
+// eagerListWatch lists and watches a resource, and sets live when a watch has
+// begun for the first time.
+//
+// An API server that fills its cache of a custom resource, as it does after the
+// definition was created or changed, lists the resource, answers 429 to a watch
+// and asks for a second of patience. The informer counts as synced by then, and
+// pods would be placed without what is created in that second. So it is not
+// waited for, at first.
+func eagerListWatch(client cache.Getter, resource string, live *atomic.Bool) *cache.ListWatch {
+	request := func(options metav1.ListOptions) *rest.Request {
+		return client.Get().Resource(resource).VersionedParams(&options, metav1.ParameterCodec)
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return request(options).Do(ctx).Get()
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (w watch.Interface, err error) {
+			options.Watch = true
+			backoff := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 8} // about a second
+			// OnError's own result is not used: it is nil for a request that was cancelled.
+			_ = retry.OnError(backoff, apierrors.IsTooManyRequests, func() error {
+				w, err = request(options).MaxRetries(0).Watch(ctx)
+				return err
+			})
+			if err == nil {
+				live.Store(true)
+			}
+			return w, err
+		},
+	}
+}

@@ -1,5 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-// Package environment serves Environments over gRPC as scheduler.v1. The API server is the only store: what it refuses is
-// refused here, and a server that starts anew has lost nothing.
-package environment

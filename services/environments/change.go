@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"berth.dev/berth/apis/v1alpha1"
+	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/services/server"
+)
+
+// change reads an environment and writes what one makes of it, until nobody else has written it in between. It returns the
+// environment as it was last seen, with an error too: what happened to it is written down.
+func (c *core) change(ctx context.Context, namespace, id string, once func(e *environment) (*environment, error)) (*environment, error) {
+	e, err := c.read(ctx, namespace, id, "update", "")
+	for try := 0; err == nil; try++ {
+		var written *environment
+		if written, err = once(e); err == nil {
+			return written, nil
+		}
+		switch {
+		case server.NotFound(err):
+			return e, unknown(id) // deleted in between
+		case !apierrors.IsConflict(err):
+			return e, err
+		case try == attempts-1:
+			return e, server.Refuse(codes.Aborted, fmt.Sprintf("others write environment %q all the time", id))
+		}
+		e, err = c.find(ctx, namespace, id)
+	}
+	return nil, err
+}
+
+// illegal refuses what makes no sense as an environment is.
+func illegal(e *environment, err error) error {
+	return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("environment %q: %s", e.Name, err))
+}
+
+// write replaces what an environment was read as by what was made of it. Touched says that its Secret was written too.
+func (c *core) write(ctx context.Context, before, after *environment, touched bool) (*environment, error) {
+	changed := !sameSpec(&before.Spec, &after.Spec)
+	if !changed && !touched {
+		return before, nil
+	}
+	internal.Sign(after, c.caller(ctx))
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
+	}
+	generation := before.Generation
+	if changed {
+		generation++
+	}
+	after.Annotations[v1alpha1.UpdatedAtAnnotation] = stamp(generation, c.now())
+	out, err := c.store.update(ctx, after)
+	if err != nil {
+		return nil, server.Rename(err, wireField(&after.Spec))
+	}
+	return out, nil
+}
+
+// update makes an environment what a request says, but for what the request leaves out.
+func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*environment, error) {
+	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
+		if err := rename(before, a.spec.DisplayName); err != nil {
+			return nil, err
+		}
+		if err := internal.May(before, internal.VerbUpdate); err != nil {
+			return nil, illegal(before, err)
+		}
+		after := before.DeepCopy()
+		after.Spec = *merge(&before.Spec, &a.spec)
+		a.credentials.refer(&after.Spec.Stack, secretName(id))
+		if err := c.check(ctx, after, &a.spec); err != nil {
+			return nil, err
+		}
+		if !a.credentials.empty() {
+			// A password must not change for an update that is refused then.
+			if err := c.store.wouldUpdate(ctx, after); err != nil {
+				return nil, server.Rename(err, wireField(&after.Spec))
+			}
+			if err := c.mayTakeAlong(ctx, before, a.credentials); err != nil {
+				return nil, err
+			}
+			if err := c.store.writeCredentials(ctx, before, &before.Spec, a.credentials); err != nil {
+				return nil, err
+			}
+		}
+		return c.write(ctx, before, after, !a.credentials.empty())
+	})
+}
+
+// mayTakeAlong refuses a caller that may not get the Secret of somebody else whose keys an update would copy.
+func (c *core) mayTakeAlong(ctx context.Context, before *environment, given credentials) error {
+	from := foreign(before.Name, &before.Spec)
+	if from == "" || len(given.backend) == 0 {
+		return nil
+	}
+	return c.access.Authorize(ctx, server.Access{Verb: "get", Version: "v1", Resource: "secrets", Namespace: before.Namespace, Name: from})
+}
+
+// run changes whether an environment runs.
+func (c *core) run(ctx context.Context, namespace, id string, once func(*environment) error) (*environment, error) {
+	return c.change(ctx, namespace, id, func(before *environment) (*environment, error) {
+		after := before.DeepCopy()
+		if err := once(after); err != nil {
+			return nil, illegal(before, err)
+		}
+		return c.write(ctx, before, after, false)
+	})
+}
+
+// remove deletes an environment. One that is on its way already is no error.
+func (c *core) remove(ctx context.Context, namespace, id string) (*environment, error) {
+	e, err := c.read(ctx, namespace, id, "delete", "")
+	if err != nil || e.DeletionTimestamp != nil {
+		return e, err
+	}
+	if err := internal.May(e, internal.VerbDelete); err != nil {
+		return e, illegal(e, err)
+	}
+	if err := c.store.remove(ctx, e); err != nil && !server.NotFound(err) {
+		return e, err
+	}
+	return e, nil
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"berth.dev/berth/apis/v1alpha1"
+	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/services/server"
+)
+
+const (
+	// maxName is how long an environment's name may be, in characters.
+	maxName = 63
+	// maxID is how long an id is at most.
+	maxID = 52
+)
+
+// idOf is the id of a new environment.
+func idOf(namespace, name string) (string, error) {
+	n := utf8.RuneCountInString(name)
+	switch {
+	case name == "":
+		return "", refused("spec.name", "is missing")
+	case n > maxName:
+		return "", refused("spec.name", fmt.Sprintf("has %d characters, and may have %d", n, maxName))
+	case strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }), strings.TrimSpace(name) != name:
+		return "", refused("spec.name", fmt.Sprintf("is %q, and must have no control characters, and no spaces around it", name))
+	case !strings.ContainsFunc(name, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }):
+		return "", refused("spec.name", fmt.Sprintf("is %q, and must have a letter or a digit", name))
+	}
+	id := internal.ID(namespace, name)
+	if len(id) > maxID || len(validation.IsDNS1123Label(id)) > 0 {
+		return "", refused("spec.name", fmt.Sprintf("is %q, of which no id can be made", name))
+	}
+	return id, nil
+}
+
+// check says what is wrong with a spec as a whole. Fields are called as the proto does.
+func check(spec *v1alpha1.EnvironmentSpec) error {
+	if !hasComponent(&spec.Stack) {
+		var names []string
+		for _, s := range internal.Stacks() {
+			names = append(names, s.Name)
+		}
+		return refused("spec.application_stack", fmt.Sprintf(
+			"has no component, and its name %q is that of none of the stacks that are known: %s", spec.Stack.Name, strings.Join(names, ", ")))
+	}
+	var violations []server.Violation
+	name := wireField(spec)
+	for _, problem := range internal.Validate(spec) {
+		violations = append(violations, server.Violation{Field: name(problem.Field), Description: problem.ErrorBody()})
+	}
+	if len(violations) > 0 {
+		return server.Invalid(violations...)
+	}
+	return nil
+}
+
+func hasComponent(s *v1alpha1.ApplicationStack) bool {
+	return s.Frontend != nil || s.Backend != nil || s.Database != nil || len(s.AdditionalServices) > 0
+}
+
+// outside is a port from outside, of which there is one.
+type outside struct {
+	port     int32
+	protocol v1alpha1.EnvironmentProtocol
+}
+
+// explicit calls yield for each port from outside that a spec asks for by its number, with the place of the container.
+func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, o outside)) {
+	stack := field.NewPath("spec", "stack")
+	each := func(at *field.Path, c *v1alpha1.EnvironmentContainer) {
+		for i, p := range c.Ports {
+			if p.HostPort != 0 {
+				yield(at.Child("container", "ports").Index(i).Child("hostPort"), outside{p.HostPort, protocolOf(p.Protocol)})
+			}
+		}
+	}
+	if f := spec.Stack.Frontend; f != nil {
+		each(stack.Child(internal.Frontend), &f.Container)
+	}
+	if b := spec.Stack.Backend; b != nil {
+		each(stack.Child(internal.Backend), &b.Container)
+	}
+	if d := spec.Stack.Database; d != nil {
+		each(stack.Child(internal.Database), &d.Container)
+	}
+	for i := range spec.Stack.AdditionalServices {
+		each(stack.Child("additionalServices").Index(i), &spec.Stack.AdditionalServices[i].Container)
+	}
+}
+
+func protocolOf(p v1alpha1.EnvironmentProtocol) v1alpha1.EnvironmentProtocol {
+	if p == "" {
+		return v1alpha1.ProtocolTCP
+	}
+	return p
+}
+
+// taken refuses ports from outside that other environments have. Only those of the same namespace are named: the caller may
+// not be able to read the others.
+func taken(e *environment, others []*environment) error {
+	holders := map[outside]*environment{}
+	for _, o := range others {
+		for _, p := range internal.HostPorts(o) {
+			holders[outside{p.HostPort, protocolOf(p.Protocol)}] = o
+		}
+	}
+	var held []server.Violation
+	explicit(&e.Spec, func(at *field.Path, o outside) {
+		holder := holders[o]
+		if holder == nil {
+			return
+		}
+		description := fmt.Sprintf("port %d is already allocated", o.port)
+		if holder.Namespace == e.Namespace {
+			description += fmt.Sprintf(" to environment %q", holder.Name)
+		}
+		held = append(held, server.Violation{Field: wireField(&e.Spec)(at.String()), Description: description})
+	})
+	if len(held) == 0 {
+		return nil
+	}
+	refused := server.Invalid(held...)
+	refused.Code = codes.AlreadyExists
+	return refused
+}
+
+// asksForPorts says whether a spec asks for a port from outside by its number.
+func asksForPorts(spec *v1alpha1.EnvironmentSpec) bool {
+	return slices.ContainsFunc(internal.HostPorts(&environment{Spec: *spec}), func(p v1alpha1.AllocatedPort) bool { return p.HostPort != 0 })
+}

@@ -1,0 +1,647 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
+	"berth.dev/berth/apis/v1alpha1"
+	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/services/server"
+)
+
+var (
+	kind    = schema.GroupResource{Group: "berth.dev", Resource: plural}
+	smokeID = internal.ID("default", "example-app")
+)
+
+func create(t *testing.T, c *core, spec *schedulerv1.EnvironmentSpecification) (*schedulerv1.Environment, error) {
+	t.Helper()
+	out, err := (&front{core: c, namespace: "default"}).create(t.Context(), &schedulerv1.CreateEnvironmentRequest{Spec: spec})
+	return out.GetEnvironment(), err
+}
+
+func update(t *testing.T, c *core, spec *schedulerv1.EnvironmentSpecification) (*schedulerv1.Environment, error) {
+	t.Helper()
+	out, err := (&front{core: c, namespace: "default"}).update(t.Context(), &schedulerv1.UpdateEnvironmentRequest{Id: smokeID, Spec: spec})
+	return out.GetEnvironment(), err
+}
+
+func requireCode(t *testing.T, want codes.Code, err error) string {
+	t.Helper()
+	require.Error(t, err)
+	e := server.AsError(err)
+	require.Equal(t, want, e.Code, "%v", err)
+	return e.Message
+}
+
+// ENV-12, ENV-21
+func TestCreate(t *testing.T) {
+	w, c := newWorld(t)
+	e, err := create(t, c, smoke())
+	require.NoError(t, err)
+	assert.Equal(t, smokeID, e.GetId())
+	assert.Equal(t, schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_PENDING, e.GetStatus())
+	assert.True(t, e.GetCreatedAt().IsValid() && e.GetUpdatedAt().IsValid())
+	assert.True(t, proto.Equal(withoutSecrets(smoke()), e.GetSpec()))
+	assert.Equal(t, []server.Access{{Verb: "create", Group: "berth.dev", Version: "v1alpha1", Resource: plural, Namespace: "default"}}, w.asked)
+
+	stored, secret := w.environments["default/"+smokeID], w.secrets["default/"+smokeID+"-credentials"]
+	require.NotNil(t, secret)
+	assert.Equal(t, "alice", stored.Annotations[v1alpha1.ActorAnnotation])
+	assert.True(t, metav1.IsControlledBy(secret, stored))
+	assert.Equal(t, map[string][]byte{
+		"databasePassword": []byte("hunter2"), "databaseConnectionString": []byte("postgresql://user:hunter2@database:5432/app"),
+		"apiKeys.JWT_SECRET": []byte("hunter3"),
+	}, secret.Data)
+	assert.Equal(t, secret.Name, stored.Spec.Stack.Database.SecretRef.Name)
+	assert.Equal(t, secret.Name, stored.Spec.Stack.Backend.SecretRef.Name)
+	assert.Equal(t, []string{"POST environments", "POST secrets"}, w.writes, "never a Secret that nobody owns")
+
+	_, err = create(t, c, smoke())
+	assert.Contains(t, requireCode(t, codes.AlreadyExists, err), smokeID)
+	for _, line := range w.audit {
+		assert.NotContains(t, line, "hunter")
+	}
+}
+
+func TestAnEnvironmentWithoutSecretsHasNone(t *testing.T) {
+	w, c := newWorld(t)
+	_, err := create(t, c, withoutSecrets(smoke()))
+	require.NoError(t, err)
+	assert.Empty(t, w.secrets)
+	assert.Nil(t, w.environments["default/"+smokeID].Spec.Stack.Database.SecretRef)
+}
+
+// ENV-16
+func TestNothingIsMadeOfWhatIsWrong(t *testing.T) {
+	w, c := newWorld(t)
+	for name, change := range map[string]func(*schedulerv1.EnvironmentSpecification){
+		"no name":  func(s *schedulerv1.EnvironmentSpecification) { s.Name = "" },
+		"no stack": func(s *schedulerv1.EnvironmentSpecification) { s.ApplicationStack = nil },
+		"no component": func(s *schedulerv1.EnvironmentSpecification) {
+			s.ApplicationStack = &schedulerv1.ApplicationStack{Name: "nothing"}
+		},
+		"no image": func(s *schedulerv1.EnvironmentSpecification) { s.ApplicationStack.Backend.Container.Image = "" },
+	} {
+		spec := smoke()
+		change(spec)
+		_, err := create(t, c, spec)
+		requireCode(t, codes.InvalidArgument, err)
+		require.NotEmpty(t, server.AsError(err).Violations, name)
+	}
+	// What only the API server finds has the proto's names too.
+	w.before = fails(http.MethodPost, plural, apierrors.NewInvalid(schema.GroupKind{}, "x", nil))
+	_, err := create(t, c, smoke())
+	requireCode(t, codes.InvalidArgument, err)
+	assert.Empty(t, w.writes)
+}
+
+// ENV-19
+func TestAStackByItsName(t *testing.T) {
+	_, c := newWorld(t)
+	name := internal.Stacks()[0].Name
+	e, err := create(t, c, &schedulerv1.EnvironmentSpecification{Name: "mine", ApplicationStack: &schedulerv1.ApplicationStack{Name: name}})
+	require.NoError(t, err)
+	assert.NotNil(t, e.GetSpec().GetApplicationStack().GetDatabase())
+	_, err = create(t, c, &schedulerv1.EnvironmentSpecification{Name: "mine", ApplicationStack: &schedulerv1.ApplicationStack{Name: "x"}})
+	assert.Contains(t, requireCode(t, codes.InvalidArgument, err), name, "which there are")
+}
+
+// ENV-28: wherever a create ends, there is no Secret without its environment, and the same request completes it.
+func TestACreateThatEndedHalfWay(t *testing.T) {
+	w, c := newWorld(t)
+	w.before = fails(http.MethodPost, "secrets", apierrors.NewInternalError(errors.New("oops")))
+	_, err := create(t, c, smoke())
+	require.Error(t, err)
+	assert.Empty(t, w.environments, "taken back")
+
+	// The program is gone before it can take anything back.
+	w.before = func(rw http.ResponseWriter, r *http.Request) bool {
+		return fails(http.MethodPost, "secrets", apierrors.NewInternalError(errors.New("oops")))(rw, r) ||
+			fails(http.MethodDelete, plural, apierrors.NewInternalError(errors.New("oops")))(rw, r)
+	}
+	_, err = create(t, c, smoke())
+	require.Error(t, err)
+	require.Len(t, w.environments, 1)
+	assert.Empty(t, w.secrets)
+	w.before = nil
+
+	other := smoke()
+	other.Description = "another"
+	_, err = create(t, c, other)
+	requireCode(t, codes.AlreadyExists, err)
+	assert.Empty(t, w.secrets, "not of another request")
+
+	_, err = create(t, c, smoke())
+	require.NoError(t, err)
+	require.Len(t, w.secrets, 1)
+	_, err = create(t, c, smoke())
+	requireCode(t, codes.AlreadyExists, err)
+}
+
+func TestASecretThatIsNotTheirs(t *testing.T) {
+	w, c := newWorld(t)
+	key := "default/" + smokeID + "-credentials"
+	old := &environment{}
+	old.Name, old.UID = smokeID, "before"
+	w.secrets[key] = newSecret(old)
+	w.secrets[key].Name, w.secrets[key].UID, w.secrets[key].Data = smokeID+"-credentials", "s", map[string][]byte{"databasePassword": []byte("old"), "x": nil}
+	_, err := create(t, c, smoke())
+	require.NoError(t, err)
+	assert.Equal(t, "DELETE secrets", w.writes[0], "before the environment could begin with the old password")
+	assert.NotContains(t, w.secrets[key].Data, "x")
+
+	w, c = newWorld(t)
+	somebodys := &corev1.Secret{}
+	somebodys.Name, somebodys.Namespace = smokeID+"-credentials", "default"
+	w.secrets[key] = somebodys
+	_, err = create(t, c, smoke())
+	requireCode(t, codes.FailedPrecondition, err)
+	assert.Empty(t, w.writes)
+}
+
+// ENV-14: the update of the smoke client has the backend only.
+func TestUpdateKeepsWhatItDoesNotHave(t *testing.T) {
+	w, c := newWorld(t)
+	first, err := create(t, c, smoke())
+	require.NoError(t, err)
+	w.runs(smokeID, v1alpha1.EnvironmentRunning)
+	stored := w.environments["default/"+smokeID]
+	stored.Spec.Stack.Backend.Replicas = new(int32(3))
+	stored.Spec.Placement = &v1alpha1.EnvironmentPlacement{DatabaseOnSpot: true}
+
+	backend := proto.CloneOf(smoke().GetApplicationStack().GetBackend())
+	backend.Container.Resources.MemoryMb, backend.DatabaseConnectionString, backend.ApiKeys = 1024, "", nil
+	e, err := update(t, c, &schedulerv1.EnvironmentSpecification{ApplicationStack: &schedulerv1.ApplicationStack{Version: "1.1.0", Backend: backend}})
+	require.NoError(t, err)
+
+	want := withoutSecrets(smoke())
+	want.ApplicationStack.Version, want.ApplicationStack.Backend.Container.Resources.MemoryMb = "1.1.0", 1024
+	assert.True(t, proto.Equal(want, e.GetSpec()), "%v", e.GetSpec())
+	assert.True(t, e.GetUpdatedAt().AsTime().After(first.GetUpdatedAt().AsTime()))
+	assert.Equal(t, schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_UPDATING, e.GetStatus())
+	stored = w.environments["default/"+smokeID]
+	assert.EqualValues(t, 3, *stored.Spec.Stack.Backend.Replicas)
+	assert.True(t, stored.Spec.Placement.DatabaseOnSpot)
+	assert.Equal(t, smokeID+"-credentials", stored.Spec.Stack.Backend.SecretRef.Name)
+	assert.Len(t, w.secrets["default/"+smokeID+"-credentials"].Data, 3)
+
+	// To write back what was read writes nothing.
+	before := len(w.writes)
+	_, err = update(t, c, e.GetSpec())
+	require.NoError(t, err)
+	assert.Len(t, w.writes, before)
+}
+
+func TestUpdateReplacesWhatItHas(t *testing.T) {
+	w, c := newWorld(t)
+	_, err := create(t, c, smoke())
+	require.NoError(t, err)
+	spec := smoke()
+	spec.Labels, spec.Description = map[string]string{"team": "web"}, "new"
+	spec.ApplicationStack.Frontend.Domains = nil
+	spec.ApplicationStack.AdditionalServices = map[string]*schedulerv1.ContainerConfig{"mail": {Image: "mail"}}
+	spec.ApplicationStack.Backend.ApiKeys = map[string]string{"OTHER": "x"}
+	spec.ApplicationStack.Database.Password = ""
+	w.writes = nil
+	e, err := update(t, c, spec)
+	require.NoError(t, err)
+	assert.True(t, proto.Equal(withoutSecrets(spec), e.GetSpec()), "%v", e.GetSpec())
+	data := w.secrets["default/"+smokeID+"-credentials"].Data
+	assert.Equal(t, "hunter2", string(data["databasePassword"]))
+	assert.Contains(t, data, "apiKeys.OTHER")
+	assert.NotContains(t, data, "apiKeys.JWT_SECRET")
+	assert.Equal(t, []string{"PUT secrets", "PUT environments"}, w.writes, "the spec never names a key that is not there")
+
+	_, err = update(t, c, &schedulerv1.EnvironmentSpecification{Name: "other"})
+	requireCode(t, codes.InvalidArgument, err)
+	assert.Equal(t, "spec.name", server.AsError(err).Violations[0].Field)
+}
+
+// A password does not change for an update that the API server refuses.
+func TestARefusedUpdateLeavesTheSecret(t *testing.T) {
+	w, c := newWorld(t)
+	_, err := create(t, c, smoke())
+	require.NoError(t, err)
+	w.before = fails(http.MethodPut, plural, apierrors.NewInvalid(schema.GroupKind{}, "x", nil))
+	spec := smoke()
+	spec.ApplicationStack.Database.Password = "other"
+	_, err = update(t, c, spec)
+	requireCode(t, codes.InvalidArgument, err)
+	assert.Equal(t, "hunter2", string(w.secrets["default/"+smokeID+"-credentials"].Data["databasePassword"]))
+}
+
+func TestAnUpdateTakesOverTheKeysOfAnotherSecret(t *testing.T) {
+	w, c := newWorld(t)
+	_, err := create(t, c, withoutSecrets(smoke()))
+	require.NoError(t, err)
+	w.environments["default/"+smokeID].Spec.Stack.Backend.SecretRef = &v1alpha1.EnvironmentSecret{Name: "mine"}
+	mine := &corev1.Secret{Data: map[string][]byte{"apiKeys.A": []byte("a"), "other": []byte("o"), "databaseConnectionString": []byte("old")}}
+	w.secrets["default/mine"] = mine
+	spec := withoutSecrets(smoke())
+	spec.ApplicationStack.Backend.DatabaseConnectionString = "new"
+	w.denied["get"] = true
+	_, err = update(t, c, spec)
+	requireCode(t, codes.PermissionDenied, err)
+	assert.NotContains(t, w.secrets, "default/"+smokeID+"-credentials", "a caller who may not get the Secret gets no copy of it")
+	w.denied["get"] = false
+	_, err = update(t, c, spec)
+	require.NoError(t, err)
+	assert.Equal(t, map[string][]byte{"apiKeys.A": []byte("a"), "databaseConnectionString": []byte("new")}, w.secrets["default/"+smokeID+"-credentials"].Data)
+	assert.Equal(t, smokeID+"-credentials", w.environments["default/"+smokeID].Spec.Stack.Backend.SecretRef.Name)
+}
+
+// An update does not write into a Secret that only has the right name either.
+func TestAnUpdateWithASecretThatIsNotTheirs(t *testing.T) {
+	w, c := newWorld(t)
+	_, err := create(t, c, withoutSecrets(smoke()))
+	require.NoError(t, err)
+	key := "default/" + smokeID + "-credentials"
+	w.secrets[key] = &corev1.Secret{Data: map[string][]byte{"x": []byte("theirs")}}
+	w.secrets[key].Name, w.secrets[key].Namespace, w.secrets[key].UID = smokeID+"-credentials", "default", "s"
+	_, err = update(t, c, smoke())
+	requireCode(t, codes.FailedPrecondition, err)
+	assert.Len(t, w.secrets[key].Data, 1)
+	assert.Nil(t, w.environments["default/"+smokeID].Spec.Stack.Database.SecretRef)
+}
+
+func TestAQuantityThatIsTheSameToClientsStays(t *testing.T) {
+	before := &v1alpha1.EnvironmentSpec{}
+	before.Stack.Backend = &v1alpha1.BackendComponent{Container: v1alpha1.EnvironmentContainer{
+		Image: "x", Resources: &v1alpha1.EnvironmentResources{CPU: "0.5", Memory: "1G", Disk: "2Gi"},
+	}}
+	a, err := fromWire(specToWire(before))
+	require.NoError(t, err)
+	assert.Equal(t, before, merge(before, &a.spec))
+	a.spec.Stack.Backend.Container.Resources.Memory = "955Mi"
+	assert.Equal(t, "955Mi", merge(before, &a.spec).Stack.Backend.Container.Resources.Memory)
+}
+
+// ENV-42
+func TestWritesOfOthersAreNotLost(t *testing.T) {
+	w, c := newWorld(t)
+	_, err := create(t, c, smoke())
+	require.NoError(t, err)
+	f := &front{core: c, namespace: "default"}
+	puts := 0
+	w.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut {
+			if puts++; puts < attempts {
+				w.with(func() { w.environments["default/"+smokeID].ResourceVersion += "0" })
+			}
+		}
+		return false
+	}
+	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
+	require.NoError(t, err)
+	assert.Equal(t, attempts, puts)
+
+	w.before = fails(http.MethodPut, plural, apierrors.NewConflict(kind, smokeID, errors.New("old")))
+	puts = 0
+	conflict := w.before
+	w.before = func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut {
+			puts++
+		}
+		return conflict(rw, r)
+	}
+	_, err = f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
+	requireCode(t, codes.Aborted, err)
+	assert.Equal(t, attempts, puts)
+}
+
+// ENV-05, ENV-17
+func TestStartStopRestart(t *testing.T) {
+	w, c := newWorld(t)
+	now := time.Unix(1000, 0)
+	c.now = func() time.Time { return now }
+	f := &front{core: c, namespace: "default"}
+	_, err := create(t, c, smoke())
+	require.NoError(t, err)
+	w.runs(smokeID, v1alpha1.EnvironmentRunning)
+	spec := func() *v1alpha1.EnvironmentSpec { return &w.environments["default/"+smokeID].Spec }
+
+	_, err = f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
+	assert.Contains(t, requireCode(t, codes.FailedPrecondition, err), "Running")
+
+	restarted, err := f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})
+	require.NoError(t, err)
+	assert.Equal(t, schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_UPDATING, restarted.GetEnvironment().GetStatus())
+	assert.EqualValues(t, 1000, spec().RestartedAt.Unix())
+	_, err = f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})
+	require.NoError(t, err)
+	assert.EqualValues(t, 1001, spec().RestartedAt.Unix(), "a restart within the same second is one too")
+
+	stopped, err := f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
+	require.NoError(t, err)
+	assert.Equal(t, schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_STOPPING, stopped.GetEnvironment().GetStatus())
+	assert.Equal(t, v1alpha1.RunPolicyStopped, spec().RunPolicy)
+	assert.False(t, spec().ForceStop)
+	w.runs(smokeID, v1alpha1.EnvironmentStopping)
+	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
+	requireCode(t, codes.FailedPrecondition, err)
+	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID, Force: true})
+	require.NoError(t, err, "who cannot wait any more")
+	assert.True(t, spec().ForceStop)
+	w.runs(smokeID, v1alpha1.EnvironmentStopped)
+	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID, Force: true})
+	assert.Contains(t, requireCode(t, codes.FailedPrecondition, err), "Stopped")
+	_, err = f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})
+	requireCode(t, codes.FailedPrecondition, err)
+
+	started, err := f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
+	require.NoError(t, err)
+	assert.Equal(t, schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_CREATING, started.GetEnvironment().GetStatus())
+	assert.False(t, spec().ForceStop)
+
+	w.with(func() { w.environments["default/"+smokeID].DeletionTimestamp = &metav1.Time{Time: now} })
+	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
+	assert.Contains(t, requireCode(t, codes.FailedPrecondition, err), "Deleting")
+	_, err = update(t, c, smoke())
+	requireCode(t, codes.FailedPrecondition, err)
+	before := len(w.writes)
+	out, err := f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})
+	require.NoError(t, err)
+	assert.True(t, out.GetSuccess())
+	assert.Len(t, w.writes, before, "on its way already")
+}
+
+// ENV-13
+func TestAnUnknownID(t *testing.T) {
+	_, c := newWorld(t)
+	f := &front{core: c, namespace: "default"}
+	for _, id := range []string{"shop-12345678", "No/Such", strings.Repeat("x", 1000), "../x"} {
+		_, err := f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: id})
+		requireCode(t, codes.NotFound, err)
+		_, err = f.status(t.Context(), &schedulerv1.GetEnvironmentStatusRequest{Id: id})
+		requireCode(t, codes.NotFound, err)
+		_, err = f.update(t.Context(), &schedulerv1.UpdateEnvironmentRequest{Id: id, Spec: smoke()})
+		requireCode(t, codes.NotFound, err)
+		_, err = f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: id})
+		requireCode(t, codes.NotFound, err)
+		_, err = f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: id})
+		requireCode(t, codes.NotFound, err)
+		err = c.logs(t.Context(), "default", &schedulerv1.GetEnvironmentLogsRequest{Id: id}, nil)
+		requireCode(t, codes.NotFound, err)
+	}
+	_, err := f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{})
+	requireCode(t, codes.InvalidArgument, err)
+}
+
+// ENV-47: each rpc asks for what it does, and does nothing for who may not.
+func TestAccess(t *testing.T) {
+	w, c := newWorld(t)
+	f := &front{core: c, namespace: "default"}
+	_, err := create(t, c, smoke())
+	require.NoError(t, err)
+	w.writes = nil
+	for name, tc := range map[string]struct {
+		verb, subresource, name string
+		call                    func() error
+	}{
+		"create": {"create", "", "", func() error { _, err := create(t, c, smoke()); return err }},
+		"update": {"update", "", smokeID, func() error { _, err := update(t, c, smoke()); return err }},
+		"get": {"get", "", smokeID, func() error {
+			_, err := f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: smokeID})
+			return err
+		}},
+		"status": {"get", "", smokeID, func() error {
+			_, err := f.status(t.Context(), &schedulerv1.GetEnvironmentStatusRequest{Id: smokeID})
+			return err
+		}},
+		"list": {"list", "", "", func() error {
+			_, err := f.list(t.Context(), &schedulerv1.ListEnvironmentsRequest{})
+			return err
+		}},
+		"delete": {"delete", "", smokeID, func() error {
+			_, err := f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})
+			return err
+		}},
+		"start": {"update", "", smokeID, func() error {
+			_, err := f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
+			return err
+		}},
+		"stop": {"update", "", smokeID, func() error {
+			_, err := f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
+			return err
+		}},
+		"restart": {"update", "", smokeID, func() error {
+			_, err := f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})
+			return err
+		}},
+		"logs": {"get", "log", smokeID, func() error {
+			return c.logs(t.Context(), "default", &schedulerv1.GetEnvironmentLogsRequest{Id: smokeID}, nil)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.asked, w.denied = nil, map[string]bool{tc.verb: true}
+			requireCode(t, codes.PermissionDenied, tc.call())
+			assert.Equal(t, []server.Access{{
+				Verb: tc.verb, Group: "berth.dev", Version: "v1alpha1", Resource: plural, Subresource: tc.subresource, Namespace: "default", Name: tc.name,
+			}}, w.asked)
+			assert.Empty(t, w.writes)
+		})
+	}
+}
+
+// ENV-08, ENV-09
+func TestAPortOfAnotherEnvironment(t *testing.T) {
+	w, c := newWorld(t)
+	other := &environment{}
+	other.Namespace, other.Name = "default", "shop-1"
+	other.Status.Ports = []v1alpha1.AllocatedPort{{Component: "frontend", ContainerPort: 80, HostPort: 8080, Protocol: "TCP"}}
+	w.environments["default/shop-1"] = other
+	_, err := create(t, c, smoke())
+	assert.Contains(t, requireCode(t, codes.AlreadyExists, err), `"shop-1"`)
+	delete(w.environments, "default/shop-1")
+
+	// The caller cannot read the environments of another namespace: their names stay there.
+	other.Namespace = "elsewhere"
+	w.environments["elsewhere/shop-1"] = other
+	_, err = create(t, c, smoke())
+	message := requireCode(t, codes.AlreadyExists, err)
+	assert.NotContains(t, message, "shop-1")
+	assert.NotContains(t, message, "elsewhere")
+	assert.Contains(t, message, "spec.application_stack.frontend.container.ports[0].host_port")
+	assert.Empty(t, w.writes)
+
+	other.Status.Ports[0].Protocol = "UDP"
+	_, err = create(t, c, smoke())
+	require.NoError(t, err, "another protocol")
+	other.Status.Ports[0].Protocol = "TCP"
+	_, err = update(t, c, smoke())
+	requireCode(t, codes.AlreadyExists, err)
+	c.perNode = true
+	_, err = update(t, c, smoke())
+	require.NoError(t, err)
+}
+
+func TestPreconditions(t *testing.T) {
+	w, c := newWorld(t)
+	c.preconditions = func(_ context.Context, s *v1alpha1.EnvironmentSpec) error {
+		if s.Network != nil {
+			return server.Refuse(codes.FailedPrecondition, "not here")
+		}
+		return nil
+	}
+	_, err := create(t, c, smoke())
+	requireCode(t, codes.FailedPrecondition, err)
+	assert.Empty(t, w.writes)
+}
+
+// ENV-31
+func TestAudit(t *testing.T) {
+	w, c := newWorld(t)
+	f := &front{core: c, namespace: "default"}
+	last := func() string { return w.audit[len(w.audit)-1] }
+	_, err := create(t, c, smoke())
+	require.NoError(t, err)
+	for _, part := range []string{`"msg"="Audit"`, `"verb"="create"`, `"environment"="` + smokeID, `"namespace"="default"`, `"caller"="alice"`, `"code"="OK"`} {
+		assert.Contains(t, last(), part)
+	}
+	assert.Equal(t, "Normal Audit create by alice: OK", <-w.events.Events)
+	_, err = f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
+	require.Error(t, err)
+	assert.Contains(t, last(), `"code"="FAILED_PRECONDITION"`)
+	assert.Equal(t, "Warning Audit start by alice: FAILED_PRECONDITION", <-w.events.Events)
+	for verb, call := range map[string]func() error{
+		"update": func() error {
+			_, err := update(t, c, &schedulerv1.EnvironmentSpecification{Description: "x"})
+			return err
+		},
+		"restart": func() error {
+			_, err := f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})
+			return err
+		},
+	} {
+		require.NoError(t, call())
+		assert.Equal(t, "Normal Audit "+verb+" by alice: OK", <-w.events.Events)
+	}
+	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
+	require.NoError(t, err)
+	assert.Equal(t, "Normal Audit stop by alice: OK", <-w.events.Events)
+	_, err = f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})
+	require.NoError(t, err)
+	assert.Equal(t, "Normal Audit delete by alice: OK", <-w.events.Events)
+
+	n := len(w.audit)
+	w.denied["delete"] = true
+	_, err = f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})
+	require.Error(t, err)
+	require.Len(t, w.audit, n+1)
+	assert.Contains(t, last(), `"code"="PERMISSION_DENIED"`)
+	assert.Panics(t, func() {
+		_, _ = c.audited(t.Context(), "stop", "default", "x", func() (*environment, error) { panic("oops") })
+	})
+	assert.Contains(t, last(), `"code"="INTERNAL"`)
+	assert.Empty(t, w.events.Events)
+}
+
+// ENV-15
+func TestListPages(t *testing.T) {
+	w, c := newWorld(t)
+	for _, n := range []string{"a", "b", "c", "d", "e"} {
+		e := &environment{}
+		e.Namespace, e.Name = "default", n
+		if n != "c" {
+			e.Spec.Labels = map[string]v1alpha1.AttributeValue{"team": "x"}
+		}
+		w.environments["default/"+n] = e
+	}
+	f := &front{core: c, namespace: "default"}
+	req := &schedulerv1.ListEnvironmentsRequest{PageSize: 3, Filters: map[string]string{"team": "x"}}
+	page, err := f.list(t.Context(), req)
+	require.NoError(t, err)
+	require.Len(t, page.GetEnvironments(), 3)
+	assert.EqualValues(t, 4, page.GetTotalCount())
+	assert.Equal(t, "d", page.GetEnvironments()[2].GetId())
+	req.PageToken = page.GetNextPageToken()
+	page, err = f.list(t.Context(), req)
+	require.NoError(t, err)
+	require.Len(t, page.GetEnvironments(), 1)
+	assert.Equal(t, "e", page.GetEnvironments()[0].GetId())
+	assert.EqualValues(t, 4, page.GetTotalCount())
+	assert.Empty(t, page.GetNextPageToken())
+}
+
+// ENV-03
+func TestTheAPIServerIsGone(t *testing.T) {
+	w, c := newWorld(t)
+	f := &front{core: c, namespace: "default"}
+	w.before = fails(http.MethodGet, plural, apierrors.NewServiceUnavailable("down"))
+	_, err := f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})
+	requireCode(t, codes.Unavailable, err)
+	w.before = func(rw http.ResponseWriter, _ *http.Request) bool {
+		http.NotFound(rw, nil) // as for a resource of which nobody has heard
+		return true
+	}
+	_, err = f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})
+	requireCode(t, codes.Unavailable, err)
+}
+
+// ENV-39
+func TestMetrics(t *testing.T) {
+	w, c := newWorld(t)
+	f := &front{core: c, namespace: "default"}
+	_, err := create(t, c, smoke())
+	require.NoError(t, err)
+	w.runs(smokeID, v1alpha1.EnvironmentRunning)
+	w.pods = []corev1.Pod{*podOf("backend", "b"), *podOf("frontend", "f")}
+	for i := range w.pods {
+		w.pods[i].Labels[v1alpha1.EnvironmentLabel], w.pods[i].Spec.NodeName = smokeID, "node-1"
+	}
+	w.pods[0].Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": apiresource.MustParse("500m"), "memory": apiresource.MustParse("1Gi")}
+	status := func() []*schedulerv1.ContainerMetrics {
+		out, err := f.status(t.Context(), &schedulerv1.GetEnvironmentStatusRequest{Id: smokeID})
+		require.NoError(t, err)
+		require.Len(t, out.GetEnvironment().GetContainers(), 2)
+		return out.GetContainerMetrics()
+	}
+	assert.Empty(t, status(), "no metrics API")
+
+	w.metrics = `{"items":[{"metadata":{"name":"b"},"containers":[{"name":"main","usage":{"cpu":"250m","memory":"512Mi"}}]},
+		{"metadata":{"name":"f"},"containers":[{"name":"main","usage":{"cpu":"250000000n","memory":"1Mi"}}]}]}`
+	got := status()
+	require.Len(t, got, 2)
+	assert.True(t, proto.Equal(&schedulerv1.ContainerMetrics{
+		ContainerId: "uid-of-b/main", CpuUsagePercent: 50, MemoryUsageBytes: 512 << 20, MemoryLimitBytes: 1 << 30,
+	}, got[0]), "%v", got[0])
+	assert.InDelta(t, 25, got[1].GetCpuUsagePercent(), 0, "of one core")
+
+	c.summary = true
+	asked := 0
+	w.before = func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/api/v1/nodes/node-1/proxy/stats/summary" {
+			return false
+		}
+		asked++
+		_, _ = rw.Write([]byte(`{"pods":[{"podRef":{"name":"b","namespace":"run","uid":"x"},"network":{"rxBytes":10,"txBytes":20},
+			"containers":[{"name":"main","rootfs":{"usedBytes":3},"logs":{"usedBytes":4},"cpu":{"usageNanoCores":1},"memory":{"workingSetBytes":9}}]},
+			{"podRef":{"name":"b","namespace":"other"},"containers":[{"name":"main","rootfs":{"usedBytes":999}}]}]}`))
+		return true
+	}
+	got = status()
+	assert.Equal(t, 1, asked, "each kubelet once")
+	assert.True(t, proto.Equal(&schedulerv1.ContainerMetrics{
+		ContainerId: "uid-of-b/main", CpuUsagePercent: 50, MemoryUsageBytes: 512 << 20, MemoryLimitBytes: 1 << 30,
+		DiskUsageBytes: 7, NetworkRxBytes: 10, NetworkTxBytes: 20,
+	}, got[0]), "%v", got[0])
+	assert.Zero(t, got[1].GetDiskUsageBytes())
+}

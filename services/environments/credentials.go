@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+
+	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// credentials are what a request has of secrets, by the keys of the Secret that they go into. They are never in a spec, a
+// reply, an Event or a log.
+type credentials struct {
+	database, backend map[string]string
+}
+
+func (c credentials) empty() bool { return len(c.database) == 0 && len(c.backend) == 0 }
+
+const (
+	// maxCredentials is what a Secret holds.
+	maxCredentials = 1 << 20
+	maxSecretKey   = 253
+)
+
+// variableName is what the name of an environment variable looks like, as the CRD has it.
+var variableName = regexp.MustCompile(`^[-._a-zA-Z][-._a-zA-Z0-9]*$`)
+
+// credentials reads the secrets of a stack. An empty text is none, and so is a map without entries: an update cannot say
+// that it has left one out.
+func (r *reader) credentials(path string, in *schedulerv1.ApplicationStack) credentials {
+	var out credentials
+	size := 0
+	if password := in.GetDatabase().GetPassword(); password != "" {
+		out.database = map[string]string{v1alpha1.DatabasePasswordKey: password}
+		size += len(password)
+	}
+	backend := map[string]string{}
+	if connection := in.GetBackend().GetDatabaseConnectionString(); connection != "" {
+		backend[v1alpha1.DatabaseConnectionKey] = connection
+		size += len(connection)
+	}
+	for name, value := range in.GetBackend().GetApiKeys() {
+		if key := v1alpha1.APIKeyPrefix + name; !variableName.MatchString(name) || len(key) > maxSecretKey {
+			r.refuse(fmt.Sprintf("%s.backend.api_keys[%s]", path, name),
+				"has the key %q, which must be letters, digits, '_', '-' and '.', must not begin with a digit, and must have at most %d characters",
+				name, maxSecretKey-len(v1alpha1.APIKeyPrefix))
+		}
+		backend[v1alpha1.APIKeyPrefix+name] = value
+		size += len(name) + len(value)
+	}
+	if len(backend) > 0 {
+		out.backend = backend
+	}
+	if size > maxCredentials {
+		r.refuse(path, "has passwords and keys of %d bytes together, and may have %d", size, maxCredentials)
+	}
+	return out
+}
+
+// secretName is the Secret that an environment's credentials are in.
+func secretName(id string) string { return id + "-credentials" }
+
+// refer has the components that credentials are for name the Secret.
+func (c credentials) refer(s *v1alpha1.ApplicationStack, secret string) {
+	if len(c.database) > 0 && s.Database != nil {
+		s.Database.SecretRef = &v1alpha1.EnvironmentSecret{Name: secret}
+	}
+	if len(c.backend) > 0 && s.Backend != nil {
+		s.Backend.SecretRef = &v1alpha1.EnvironmentSecret{Name: secret}
+	}
+}
+
+// over returns what a Secret holds after credentials were written over it. What they do not have stays, but that API keys
+// are replaced as a whole: one that is taken away is gone.
+func (c credentials) over(held map[string][]byte) map[string][]byte {
+	out := maps.Clone(held)
+	if out == nil {
+		out = map[string][]byte{}
+	}
+	for key := range c.backend {
+		if isAPIKey(key) {
+			maps.DeleteFunc(out, func(key string, _ []byte) bool { return isAPIKey(key) })
+			break
+		}
+	}
+	for _, given := range []map[string]string{c.database, c.backend} {
+		for key, value := range given {
+			out[key] = []byte(value)
+		}
+	}
+	return out
+}
+
+// ofBackend returns what a Secret of somebody else's holds for a backend.
+func ofBackend(held map[string][]byte) map[string][]byte {
+	out := map[string][]byte{}
+	for key, value := range held {
+		if key == v1alpha1.DatabaseConnectionKey || isAPIKey(key) {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+func isAPIKey(key string) bool { return strings.HasPrefix(key, v1alpha1.APIKeyPrefix) }

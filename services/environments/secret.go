@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/services/server"
+)
+
+// An environment and its Secret are two objects, and nothing writes both at once. What is between them when the program ends
+// there decides the order:
+//
+// When an environment is made, it comes first, and names the Secret that is not there yet. The Secret can then be owned from
+// its first moment, by an owner that only now has a UID, so that there is never a Secret that nobody would remove. The
+// environment cannot run without its password meanwhile: a Secret that is named and not there is waited for, by the
+// controller as by a kubelet. Who sends the same request again gets the Secret written, and others delete the environment.
+//
+// When an environment is changed, the Secret comes first, since it can be owned. The spec never names a key that is not
+// there. That the spec will be accepted was asked before, without writing it.
+
+// writeCredentials writes credentials into the Secret of an environment, which is made if there is none.
+// Before is the spec that the environment had; a backend with a Secret of somebody else's takes along what stays.
+func (s *store) writeCredentials(ctx context.Context, e *environment, before *v1alpha1.EnvironmentSpec, given credentials) error {
+	if given.empty() {
+		return nil
+	}
+	var err error
+	for range attempts {
+		if err = s.writeCredentialsOnce(ctx, e, before, given); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return server.Refuse(codes.Aborted, fmt.Sprintf("others write the Secret %q all the time", secretName(e.Name)))
+}
+
+func (s *store) writeCredentialsOnce(ctx context.Context, e *environment, before *v1alpha1.EnvironmentSpec, given credentials) error {
+	secret, err := s.secretOf(ctx, e)
+	if err != nil {
+		return err
+	}
+	held, err := s.takeAlong(ctx, e, before, given, secret.Data)
+	if err != nil {
+		return err
+	}
+	secret.Data = given.over(held)
+	if secret.UID == "" {
+		_, err = s.core.Secrets(e.Namespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
+	} else {
+		_, err = s.core.Secrets(e.Namespace).Update(ctx, secret, metav1.UpdateOptions{FieldManager: fieldManager})
+	}
+	return err
+}
+
+// secretOf returns the Secret of an environment: the one that there is, or a new one.
+func (s *store) secretOf(ctx context.Context, e *environment) (*corev1.Secret, error) {
+	secret, err := s.core.Secrets(e.Namespace).Get(ctx, secretName(e.Name), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return newSecret(e), nil
+	case err != nil || metav1.IsControlledBy(secret, e):
+		return secret, err
+	}
+	return newSecret(e), s.clear(ctx, e, secret)
+}
+
+// takeAlong adds to what a Secret holds what a backend has had in one of somebody else's, which is not named any more then.
+func (s *store) takeAlong(
+	ctx context.Context, e *environment, before *v1alpha1.EnvironmentSpec, given credentials, held map[string][]byte,
+) (map[string][]byte, error) {
+	from := foreign(e.Name, before)
+	if from == "" || len(given.backend) == 0 {
+		return held, nil
+	}
+	other, err := s.core.Secrets(e.Namespace).Get(ctx, from, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return held, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := ofBackend(other.Data)
+	for key, value := range held {
+		if _, theirs := out[key]; !theirs {
+			out[key] = value
+		}
+	}
+	return out, nil
+}
+
+// clear makes room for the Secret of an environment.
+func (s *store) clear(ctx context.Context, e *environment, found *corev1.Secret) error {
+	owner := metav1.GetControllerOf(found)
+	if owner == nil || owner.Kind != environmentKind || owner.Name != e.Name {
+		return server.Refuse(codes.FailedPrecondition,
+			fmt.Sprintf("there is a Secret %q that was not made for this environment", found.Name))
+	}
+	// That of one of the same name which is gone: the garbage collector would have deleted it soon.
+	err := s.core.Secrets(e.Namespace).Delete(ctx, found.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion},
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// clearFor makes room for the Secret of an environment that is about to be made: it would begin with the password of the one
+// before. The Secret is read first: if there is no environment then, it belongs to none.
+func (s *store) clearFor(ctx context.Context, e *environment) error {
+	found, err := s.core.Secrets(e.Namespace).Get(ctx, secretName(e.Name), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := s.get(ctx, e.Namespace, e.Name); !server.NotFound(err) {
+		return err // one that is there keeps its own
+	}
+	return s.clear(ctx, e, found)
+}
+
+const environmentKind = "Environment"
+
+// newSecret has no label of Berth's: its owner is enough to remove it, and what is found by labels is the controller's.
+func newSecret(e *environment) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: secretName(e.Name), Namespace: e.Namespace,
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: environmentKind, Name: e.Name, UID: e.UID, Controller: new(true),
+			}},
+		},
+		Type: corev1.SecretTypeOpaque,
+	}
+}
+
+// foreign is the Secret that a backend has from somebody else, "" if it has none.
+func foreign(id string, before *v1alpha1.EnvironmentSpec) string {
+	if before == nil || before.Stack.Backend == nil || before.Stack.Backend.SecretRef == nil {
+		return ""
+	}
+	if name := before.Stack.Backend.SecretRef.Name; name != secretName(id) {
+		return name
+	}
+	return ""
+}
+
+// hasSecret says whether the Secret of an environment is there.
+func (s *store) hasSecret(ctx context.Context, e *environment) (bool, error) {
+	secret, err := s.core.Secrets(e.Namespace).Get(ctx, secretName(e.Name), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && metav1.IsControlledBy(secret, e), err
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/services/server"
+)
+
+// pollInterval is how often those who follow logs look for new containers.
+const pollInterval = 3 * time.Second
+
+// Options are what the service needs to know.
+type Options struct {
+	// Namespace has the environments of calls that name no namespace.
+	Namespace string
+	// TokenKey is what page tokens are signed with, the same in all replicas.
+	TokenKey []byte
+	// PortsPerNode says that environments on different nodes may have the same port from outside.
+	PortsPerNode bool
+	// KubeletSummary has the status read what containers use of disk and network from the kubelets.
+	KubeletSummary bool
+	// Log gets a line for each call that changes an environment.
+	Log logr.Logger
+	// Recorder records the same as Events. It may be nil.
+	Recorder record.EventRecorder
+	// Caller returns the name of who calls, "" if it is not known. Nil asks the server.
+	Caller func(ctx context.Context) string
+	// Preconditions says of a spec that is about to be written why it cannot be run as things are now, nil if it can. A
+	// *server.Error goes to the caller. Nil checks nothing.
+	Preconditions func(ctx context.Context, spec *v1alpha1.EnvironmentSpec) error
+}
+
+// Add has a server serve the Environments of an API server.
+func Add(s *server.Server, api *rest.Config, o Options) error {
+	c, err := newCore(s, api, o)
+	if err != nil {
+		return err
+	}
+	s.Register(description(), &front{core: c, namespace: o.Namespace})
+	return nil
+}
+
+func newCore(access authorizer, api *rest.Config, o Options) (*core, error) {
+	// With an empty key anybody could make a token.
+	if len(o.TokenKey) == 0 {
+		return nil, errors.New("the key of page tokens is empty")
+	}
+	if o.Caller == nil {
+		o.Caller = server.Caller
+	}
+	store, err := newStore(api)
+	if err != nil {
+		return nil, err
+	}
+	return &core{
+		store: store, access: access, log: o.Log, recorder: o.Recorder, tokens: o.TokenKey, caller: o.Caller,
+		preconditions: o.Preconditions, perNode: o.PortsPerNode, summary: o.KubeletSummary, now: time.Now, poll: pollInterval,
+		looks:   newSharedLooks(pollInterval),
+		logPool: server.NewPool("logs of containers that are read", server.NewLimit("logs", allLogs), server.NewLimit("logsPerCaller", callerLogs)),
+	}, nil
+}

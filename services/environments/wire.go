@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
+	"berth.dev/berth/apis/v1alpha1"
+	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/services/server"
+)
+
+// asked is a specification of a request: what becomes of the spec, and what must not be in there.
+type asked struct {
+	spec        v1alpha1.EnvironmentSpec
+	credentials credentials
+}
+
+// fromWire reads a specification. Its errors name fields as the proto does. That a component is missing is none of them: an
+// update may leave any out.
+func fromWire(in *schedulerv1.EnvironmentSpecification) (*asked, error) {
+	if in == nil {
+		return nil, refused("spec", "is missing")
+	}
+	var r reader
+	out := &asked{spec: v1alpha1.EnvironmentSpec{
+		DisplayName: in.GetName(), Description: in.GetDescription(), Labels: typed[v1alpha1.AttributeValue](in.GetLabels()),
+	}}
+	if n := in.GetNetwork(); n != nil {
+		out.spec.Network = &v1alpha1.EnvironmentNetwork{
+			Name: n.GetNetworkName(), Subnet: n.GetSubnet(), Gateway: n.GetGateway(), Isolated: n.GetIsolated(),
+		}
+	}
+	if stack := in.GetApplicationStack(); stack != nil {
+		out.spec.Stack = r.stack("spec.application_stack", stack)
+		out.credentials = r.credentials("spec.application_stack", stack)
+	}
+	if len(r.violations) > 0 {
+		return nil, server.Invalid(r.violations...)
+	}
+	return out, nil
+}
+
+// reader collects what is wrong with a request while it is read.
+type reader struct{ violations []server.Violation }
+
+func (r *reader) refuse(field, format string, args ...any) {
+	r.violations = append(r.violations, server.Violation{Field: field, Description: fmt.Sprintf(format, args...)})
+}
+
+func (r *reader) stack(path string, in *schedulerv1.ApplicationStack) v1alpha1.ApplicationStack {
+	out := v1alpha1.ApplicationStack{Name: in.GetName(), Version: in.GetVersion()}
+	if f := in.GetFrontend(); f != nil {
+		out.Frontend = &v1alpha1.FrontendComponent{
+			Container: r.container(path+".frontend.container", f.GetContainer()), Domains: f.GetDomains(), TLSEnabled: f.GetSslEnabled(),
+		}
+	}
+	if b := in.GetBackend(); b != nil {
+		out.Backend = &v1alpha1.BackendComponent{Container: r.container(path+".backend.container", b.GetContainer())}
+	}
+	if d := in.GetDatabase(); d != nil {
+		out.Database = &v1alpha1.DatabaseComponent{
+			Container:    r.container(path+".database.container", d.GetContainer()),
+			DatabaseName: d.GetDatabaseName(), Username: d.GetUsername(),
+			PersistentStorage: d.GetPersistentStorage(), StoragePath: d.GetStoragePath(),
+		}
+	}
+	// A map has no order, and a list that is the same each time does not look like a change.
+	for _, name := range slices.Sorted(maps.Keys(in.GetAdditionalServices())) {
+		at := fmt.Sprintf("%s.additional_services[%s]", path, name)
+		if problem := wrongServiceName(name); problem != "" {
+			r.refuse(at, "has the key %q, which %s", name, problem)
+		}
+		out.AdditionalServices = append(out.AdditionalServices, v1alpha1.AdditionalService{
+			Name: name, Container: r.container(at, in.GetAdditionalServices()[name]),
+		})
+	}
+	return out
+}
+
+// serviceName is what the name of an additional service looks like, as the CRD has it; maxServiceName is how long it may be.
+var serviceName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+
+const maxServiceName = 52
+
+// wrongServiceName says what is wrong with the name of an additional service, nothing if it can be one.
+func wrongServiceName(name string) string {
+	switch {
+	case name == internal.Frontend, name == internal.Backend, name == internal.Database:
+		return "is that of a component of its own"
+	case len(name) > maxServiceName:
+		return fmt.Sprintf("must have at most %d characters", maxServiceName)
+	case !serviceName.MatchString(name):
+		return "must be lower-case letters, digits and '-' that begin with a letter and end with a letter or digit"
+	}
+	return ""
+}
+
+func refused(field, description string) error {
+	return server.Invalid(server.Violation{Field: field, Description: description})
+}
+
+// typed gives the values of a map the type that a CRD has for them. One without entries is nil, as it is when it is read.
+func typed[V ~string](in map[string]string) map[string]V {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(map[string]V, len(in))
+	for key, value := range in {
+		out[key] = V(value)
+	}
+	return out
+}
+
+// untyped undoes typed.
+func untyped[V ~string](in map[string]V) map[string]string {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(in))
+	for key, value := range in {
+		out[key] = string(value)
+	}
+	return out
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limits
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/services/server"
+)
+
+const (
+	defaultFirst, maxFirst = 10, 500
+	// attempts is how often a write is tried while others write the same limit.
+	attempts = 5
+	// namedWorkloads is how many workloads a refused deletion names.
+	namedWorkloads = 5
+)
+
+// authorizer refuses what the caller of ctx may not do.
+type authorizer interface {
+	Authorize(ctx context.Context, a server.Access) error
+}
+
+// core is what both fronts stand on. Its errors name fields as the CRD does.
+type core struct {
+	store  *store
+	access authorizer
+}
+
+// authorize asks for each verb. Where no name is given, the request names none.
+func (c *core) authorize(ctx context.Context, namespace, name string, verbs ...string) error {
+	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+		return server.Invalid(server.Violation{Field: "namespace", Description: fmt.Sprintf("is %q: %s", namespace, strings.Join(problems, "; "))})
+	}
+	for _, verb := range verbs {
+		err := c.access.Authorize(ctx, server.Access{
+			Verb: verb, Group: v1alpha1.SchemeGroupVersion.Group, Version: v1alpha1.SchemeGroupVersion.Version, Resource: plural,
+			Namespace: namespace, Name: name,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkName is for names that become part of a path. Those of new limits are looked at by the API server.
+func checkName(name string) error {
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return server.Invalid(server.Violation{Field: "metadata.name", Description: fmt.Sprintf("is %q: %s", name, strings.Join(problems, "; "))})
+	}
+	return nil
+}
+
+func (c *core) create(ctx context.Context, namespace string, l *Limit) (*Limit, error) {
+	if err := checkLabels(l.Labels); err != nil {
+		return nil, err
+	}
+	// A create has no name in RBAC.
+	if err := c.authorize(ctx, namespace, "", "create"); err != nil {
+		return nil, err
+	}
+	o, err := c.store.create(ctx, newObject(namespace, l))
+	if err != nil {
+		return nil, err
+	}
+	return o.limit(), nil
+}
+
+func (c *core) get(ctx context.Context, namespace, name string) (*Limit, error) {
+	o, err := c.read(ctx, namespace, name, "get")
+	if err != nil {
+		return nil, err
+	}
+	return o.limit(), nil
+}
+
+// read returns a limit to somebody who may do what the verbs say.
+func (c *core) read(ctx context.Context, namespace, name string, verbs ...string) (*object, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if err := c.authorize(ctx, namespace, name, verbs...); err != nil {
+		return nil, err
+	}
+	return c.store.get(ctx, namespace, name)
+}
+
+// update replaces description, labels and limits of whatever version there is.
+func (c *core) update(ctx context.Context, namespace string, l *Limit) (*Limit, error) {
+	if err := checkLabels(l.Labels); err != nil {
+		return nil, err
+	}
+	o, err := c.read(ctx, namespace, l.Name, "update")
+	for try := 0; err == nil; try++ {
+		o.replace(l)
+		var written *object
+		if written, err = c.store.update(ctx, o); err == nil {
+			return written.limit(), nil
+		}
+		if !apierrors.IsConflict(err) || try == attempts-1 {
+			return nil, err
+		}
+		o, err = c.store.get(ctx, namespace, l.Name)
+	}
+	return nil, err
+}
+
+// remove deletes a limit and says what was done. Unless forced it refuses what pods or workloads have.
+func (c *core) remove(ctx context.Context, namespace, name string, force bool) (string, error) {
+	verbs := []string{"delete"}
+	if force {
+		verbs = append(verbs, "patch") // the annotation
+	}
+	o, err := c.read(ctx, namespace, name, verbs...)
+	for try := 0; err == nil; try++ {
+		if err = c.removeOnce(ctx, o, force); err == nil {
+			return fmt.Sprintf("resource limit %q is deleted", name), nil
+		}
+		if !apierrors.IsConflict(err) || try == attempts-1 {
+			return "", err
+		}
+		o, err = c.store.get(ctx, namespace, name)
+	}
+	return "", err
+}
+
+func (c *core) removeOnce(ctx context.Context, o *object, force bool) error {
+	if who := usedBy(&o.Status); who != "" && !force {
+		return server.Refuse(codes.FailedPrecondition,
+			fmt.Sprintf("resource limit %q is in use by %s; it can be deleted with force", o.Name, who))
+	}
+	if force && o.Annotations[v1alpha1.ForceDeleteAnnotation] != "true" {
+		var err error
+		if o, err = c.store.allowDeletion(ctx, o); err != nil {
+			return err
+		}
+	}
+	if o.DeletionTimestamp != nil {
+		return nil // already under way
+	}
+	return c.store.remove(ctx, o)
+}
+
+// usedBy says who has a limit, nothing if nobody does.
+func usedBy(s *v1alpha1.ResourceLimitStatus) string {
+	if s.PodCount == 0 && s.WorkloadCount == 0 && !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionInUse) {
+		return ""
+	}
+	who := fmt.Sprintf("%s and %s", count(s.PodCount, "pod"), count(s.WorkloadCount, "workload"))
+	for i, w := range s.Workloads {
+		switch i {
+		case 0:
+			who += ": "
+		case namedWorkloads:
+			return who + ", …"
+		default:
+			who += ", "
+		}
+		who += fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name)
+	}
+	return who
+}
+
+func count(n int32, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
+}
+
+// page is a part of a list. Next is empty at its end.
+type page struct {
+	limits []*Limit
+	next   string
+}
+
+// list returns up to first limits, of those that match, from after on. Nil stands for the default.
+func (c *core) list(ctx context.Context, namespace string, selector labels.Selector, first *int32, after string) (*page, error) {
+	n := defaultFirst
+	if first != nil {
+		if *first < 1 {
+			return nil, server.Invalid(server.Violation{Field: "first", Description: fmt.Sprintf("is %d, and must be 1 or more", *first)})
+		}
+		n = min(int(*first), maxFirst)
+	}
+	if err := c.authorize(ctx, namespace, "", "list"); err != nil {
+		return nil, err
+	}
+	found, err := c.store.list(ctx, namespace, selector.String(), after, n)
+	if err != nil {
+		return nil, ofToken(err, after)
+	}
+	p := &page{next: found.Continue}
+	for i := range found.Items {
+		p.limits = append(p.limits, found.Items[i].limit())
+	}
+	return p, nil
+}
+
+// ofToken says of errors that a token causes that it does.
+func ofToken(err error, after string) error {
+	switch {
+	case after == "":
+		return err
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		e := server.Refuse(codes.Aborted, "after: the list has changed too much since this page; start again without after")
+		e.Violations = []server.Violation{{Field: "after", Description: "has expired"}}
+		e.HTTPStatus = http.StatusGone
+		return e
+	case apierrors.IsBadRequest(err):
+		return server.Invalid(server.Violation{Field: "after", Description: "is no endCursor of this list"})
+	}
+	return err
+}

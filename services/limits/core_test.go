@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limits
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/services/server"
+)
+
+// anybody may do everything.
+type anybody struct{}
+
+func (anybody) Authorize(context.Context, server.Access) error { return nil }
+
+// Without the CRD nobody can say of a limit that it is not there.
+func TestALimitWhoseCRDIsMissing(t *testing.T) {
+	api := httptest.NewServer(http.NotFoundHandler())
+	defer api.Close()
+	store, err := newStore(&rest.Config{Host: api.URL})
+	require.NoError(t, err)
+	c := &core{store: store, access: anybody{}}
+	_, err = c.read(t.Context(), "default", "small", "get")
+	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
+	_, err = c.remove(t.Context(), "default", "small", false)
+	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
+}

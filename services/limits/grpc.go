@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limits
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	tolerantv1 "berth.dev/berth/apis/proto/berth/mcp/v1"
+	orchestratorv1 "berth.dev/berth/apis/proto/mcp/orchestrator/v1"
+	"berth.dev/berth/services/server"
+)
+
+// formKey is metadata that has the answer in a wire form: any or map.
+const formKey = "berth-wire-form"
+
+// front is the gRPC side.
+type front struct {
+	core *core
+	// namespace is where limits are unless a call says otherwise.
+	namespace string
+}
+
+// descriptions are those of the service under its two names. They are made by hand: the messages are not the published
+// ones but the tolerant ones, which are the same on the wire.
+func descriptions() []*grpc.ServiceDesc {
+	methods := []grpc.MethodDesc{
+		server.Unary("CreateResourceLimit", (*front).create),
+		server.Unary("GetResourceLimit", (*front).get),
+		server.Unary("ListResourceLimits", (*front).list),
+		server.Unary("UpdateResourceLimit", (*front).update),
+		server.Unary("DeleteResourceLimit", (*front).remove),
+	}
+	var out []*grpc.ServiceDesc
+	for _, name := range []string{
+		orchestratorv1.McpOrchestratorService_ServiceDesc.ServiceName, orchestratorv1.ResourceLimitService_ServiceDesc.ServiceName,
+	} {
+		out = append(out, &grpc.ServiceDesc{
+			ServiceName: name, HandlerType: (*any)(nil), Methods: methods,
+			Metadata: orchestratorv1.File_mcp_orchestrator_v1_orchestrator_proto.Path(),
+		})
+	}
+	return out
+}
+
+func (f *front) create(ctx context.Context, req *tolerantv1.WriteResourceLimitRequest) (*tolerantv1.ResourceLimitResponse, error) {
+	return f.write(ctx, req, f.core.create)
+}
+
+func (f *front) update(ctx context.Context, req *tolerantv1.WriteResourceLimitRequest) (*tolerantv1.ResourceLimitResponse, error) {
+	return f.write(ctx, req, f.core.update)
+}
+
+func (f *front) write(
+	ctx context.Context, req *tolerantv1.WriteResourceLimitRequest, do func(context.Context, string, *Limit) (*Limit, error),
+) (*tolerantv1.ResourceLimitResponse, error) {
+	asked, err := f.options(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l, err := fromWire(req)
+	if err != nil {
+		return nil, onWire(err)
+	}
+	if l, err = do(ctx, asked.namespace, l); err != nil {
+		return nil, onWire(err)
+	}
+	return asked.answer(l)
+}
+
+func (f *front) get(ctx context.Context, req *orchestratorv1.GetResourceLimitRequest) (*tolerantv1.ResourceLimitResponse, error) {
+	asked, err := f.options(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l, err := f.core.get(ctx, asked.namespace, req.GetName())
+	if err != nil {
+		return nil, onWire(err)
+	}
+	return asked.answer(l)
+}
+
+func (f *front) list(ctx context.Context, req *orchestratorv1.ListResourceLimitsRequest) (*tolerantv1.ListResourceLimitsResponse, error) {
+	asked, err := f.options(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := selector(req.GetLabel())
+	if err != nil {
+		return nil, err
+	}
+	p, err := f.core.list(ctx, asked.namespace, s, req.First, req.GetAfter())
+	if err != nil {
+		return nil, onWire(err)
+	}
+	out := &tolerantv1.ListResourceLimitsResponse{HasNextPage: p.next != ""}
+	if p.next != "" {
+		out.EndCursor = &p.next
+	}
+	for _, l := range p.limits {
+		answer, err := asked.answer(l)
+		if err != nil {
+			return nil, err
+		}
+		out.Data = append(out.Data, answer)
+	}
+	return out, nil
+}
+
+func (f *front) remove(ctx context.Context, req *orchestratorv1.DeleteResourceLimitRequest) (*orchestratorv1.DeleteResourceLimitResponse, error) {
+	asked, err := f.options(ctx)
+	if err != nil {
+		return nil, err
+	}
+	message, err := f.core.remove(ctx, asked.namespace, req.GetName(), req.GetForce())
+	if err != nil {
+		return nil, onWire(err)
+	}
+	return &orchestratorv1.DeleteResourceLimitResponse{Success: true, Message: message}, nil
+}
+
+// onWire has an error name fields as the proto does.
+func onWire(err error) error {
+	return server.Rename(err, wireField)
+}
+
+// options are what the metadata of a call asks for.
+type options struct {
+	namespace string
+	form      form
+}
+
+func (f *front) options(ctx context.Context) (options, error) {
+	namespace, err := server.Namespace(ctx, f.namespace)
+	if err != nil {
+		return options{}, err
+	}
+	asked, given, err := server.Metadata(ctx, formKey)
+	if err != nil {
+		return options{}, err
+	}
+	if given && asked != string(formAny) && asked != string(formMap) {
+		return options{}, refused(formKey, fmt.Sprintf("is %q, and must be any or map", asked))
+	}
+	return options{namespace: namespace, form: form(asked)}, nil
+}
+
+func (o options) answer(l *Limit) (*tolerantv1.ResourceLimitResponse, error) {
+	f := o.form
+	if f == "" {
+		f = l.form
+	}
+	return toWire(l, f)
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/records/render"
+	"berth.dev/berth/services/server"
+)
+
+// attempts is how often a write is tried while others write the same record.
+const attempts = 5
+
+// authorizer refuses what the caller of ctx may not do.
+type authorizer interface {
+	Authorize(ctx context.Context, a server.Access) error
+}
+
+// core does what the rpcs ask for. Its errors name fields as the CRD does, but for the ids of requests.
+type core struct {
+	store  *store
+	access authorizer
+	// templates is the namespace of the templates that are for all.
+	templates     string
+	preconditions func(context.Context, *v1alpha1.DeploymentRecordSpec) error
+}
+
+func (c *core) authorize(ctx context.Context, namespace, name, verb string) error {
+	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+		return refused("namespace", fmt.Sprintf("is %q: %s", namespace, strings.Join(problems, "; ")))
+	}
+	return c.access.Authorize(ctx, server.Access{
+		Verb: verb, Group: v1alpha1.SchemeGroupVersion.Group, Version: v1alpha1.SchemeGroupVersion.Version, Resource: plural,
+		Namespace: namespace, Name: name,
+	})
+}
+
+// nameOf returns the name of an id's record. Field is where the id stands in the request.
+func nameOf(field, id string) (string, error) {
+	name, err := render.RecordName(id)
+	if err != nil {
+		return "", refused(field, err.Error())
+	}
+	return name, nil
+}
+
+// idOf is the id by which clients know a record: its name, if no client made it.
+func idOf(r *record) string {
+	if id, given := r.Annotations[v1alpha1.DeploymentIDAnnotation]; given {
+		return id
+	}
+	return r.Name
+}
+
+// deploy makes a record, or makes the one of the same id what the unit says. It writes nothing if it is that already.
+func (c *core) deploy(ctx context.Context, namespace string, u *unit) error {
+	name, err := nameOf("deployment_unit.id", u.id())
+	if err != nil {
+		return err
+	}
+	// Which of the two it will be is nobody's business who may not do both. A create has no name in RBAC.
+	if err := c.authorize(ctx, namespace, "", "create"); err != nil {
+		return err
+	}
+	if err := c.authorize(ctx, namespace, name, "update"); err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		err := c.deployOnce(ctx, namespace, name, u)
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		if try == attempts-1 {
+			return server.Refuse(codes.Aborted, fmt.Sprintf("others write the record of deployment %q all the time", u.id()))
+		}
+	}
+}
+
+func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) error {
+	before, err := c.store.get(ctx, namespace, name)
+	if server.NotFound(err) {
+		r := newRecord(namespace, name, u)
+		r.mark(ctx, u)
+		if err := c.check(ctx, namespace, &r.Spec); err != nil {
+			return err
+		}
+		return c.store.create(ctx, &r.record)
+	}
+	if err != nil {
+		return err
+	}
+	switch id, given := before.Annotations[v1alpha1.DeploymentIDAnnotation]; {
+	case !given:
+		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("there is a DeploymentRecord %q that was not made by this service", name))
+	case id != u.id():
+		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("the name %q, made of %q, is that of deployment %q", name, u.id(), id))
+	case before.DeletionTimestamp != nil:
+		return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("deployment %q is being deleted; deploy it again when it is gone", id))
+	}
+	r := draft{*before.DeepCopy()}
+	if changed := r.replace(u); !changed {
+		return nil
+	}
+	r.mark(ctx, u)
+	if err := c.check(ctx, namespace, &r.Spec); err != nil {
+		return err
+	}
+	return c.store.update(ctx, &r.record)
+}
+
+// check refuses what could not be deployed as things are now.
+func (c *core) check(ctx context.Context, namespace string, spec *v1alpha1.DeploymentRecordSpec) error {
+	if hint := spec.TemplateHint; hint != "" {
+		found := false
+		for _, in := range slices.Compact([]string{namespace, c.templates}) {
+			var err error
+			if found, err = c.store.template(ctx, in, hint); err != nil {
+				return err
+			}
+			if found {
+				break
+			}
+		}
+		if !found {
+			return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("selected_template: there is no DeploymentTemplate %q", hint))
+		}
+	}
+	if c.preconditions == nil {
+		return nil
+	}
+	return c.preconditions(ctx, spec)
+}
+
+// get returns the record of an id.
+func (c *core) get(ctx context.Context, namespace, id string) (*record, error) {
+	return c.read(ctx, namespace, id, "get")
+}
+
+// read returns the record of an id to somebody who may do what the verb says.
+func (c *core) read(ctx context.Context, namespace, id, verb string) (*record, error) {
+	name, err := nameOf("deployment_id", id)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.authorize(ctx, namespace, name, verb); err != nil {
+		return nil, err
+	}
+	r, err := c.store.get(ctx, namespace, name)
+	switch {
+	case server.NotFound(err), err == nil && idOf(r) != id:
+		return nil, server.Refuse(codes.NotFound, fmt.Sprintf("there is no deployment %q", id))
+	case err != nil:
+		return nil, err
+	}
+	return r, nil
+}
+
+// remove deletes the record of an id. One that is on its way already is no error.
+func (c *core) remove(ctx context.Context, namespace, id string) error {
+	r, err := c.read(ctx, namespace, id, "delete")
+	if err != nil || r.DeletionTimestamp != nil {
+		return err
+	}
+	if err := c.store.remove(ctx, r); !server.NotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// list returns the records that match, in the order of their names.
+func (c *core) list(ctx context.Context, namespace string, match func(*record) bool) ([]*record, error) {
+	if err := c.authorize(ctx, namespace, "", "list"); err != nil {
+		return nil, err
+	}
+	return c.store.list(ctx, namespace, match)
+}
+
+func refused(field, description string) error {
+	return server.Invalid(server.Violation{Field: field, Description: description})
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	tolerantv1 "berth.dev/berth/apis/proto/berth/oaas/v1"
+	oaasalias "berth.dev/berth/apis/proto/oaas/alias"
+	oaascommon "berth.dev/berth/apis/proto/oaas/common"
+	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
+	"berth.dev/berth/services/server"
+)
+
+// front is the gRPC side.
+type front struct {
+	core *core
+	// namespace is where records are unless a call says otherwise.
+	namespace string
+}
+
+// descriptions are those of the service under its two names. They are made by hand: some messages are not the published
+// ones but the tolerant ones, which are the same on the wire.
+func descriptions() []*grpc.ServiceDesc {
+	methods := []grpc.MethodDesc{
+		server.Unary("Deploy", (*front).deploy),
+		server.Unary("GetDeploymentStatus", (*front).status),
+		server.Unary("DeleteDeployment", (*front).remove),
+		server.Unary("ListClassRuntimes", (*front).list),
+		server.Unary("GetClassRuntime", (*front).get),
+		// The names that these two had before.
+		server.Unary("ListDeploymentRecords", (*front).list),
+		server.Unary("GetDeploymentRecord", (*front).get),
+	}
+	return []*grpc.ServiceDesc{
+		{
+			ServiceName: oaasdeployment.DeploymentService_ServiceDesc.ServiceName, HandlerType: (*any)(nil), Methods: methods,
+			Metadata: oaasdeployment.File_oaas_deployment_deployment_proto.Path(),
+		},
+		{
+			ServiceName: oaasalias.DeploymentService_ServiceDesc.ServiceName, HandlerType: (*any)(nil), Methods: methods,
+			Metadata: oaasalias.File_oaas_alias_alias_proto.Path(),
+		},
+	}
+}
+
+func (f *front) deploy(ctx context.Context, req *tolerantv1.DeployRequest) (*oaasdeployment.DeployResponse, error) {
+	namespace, err := f.namespaceOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u, err := fromWire(req.GetDeploymentUnit())
+	if err != nil {
+		return nil, err
+	}
+	if err := f.core.deploy(ctx, namespace, u); err != nil {
+		return nil, onWire(err)
+	}
+	return &oaasdeployment.DeployResponse{Status: oaascommon.StatusCode_OK, DeploymentId: u.id(), Message: new("accepted")}, nil
+}
+
+func (f *front) status(ctx context.Context, req *oaasdeployment.GetDeploymentStatusRequest) (*tolerantv1.GetDeploymentStatusResponse, error) {
+	namespace, err := f.namespaceOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := f.core.get(ctx, namespace, req.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	return &tolerantv1.GetDeploymentStatusResponse{
+		Status: oaascommon.StatusCode_OK, Deployment: toWire(r), Message: new(summary(r)), StatusResourceRefs: references(r),
+	}, nil
+}
+
+func (f *front) remove(ctx context.Context, req *oaasdeployment.DeleteDeploymentRequest) (*oaasdeployment.DeleteDeploymentResponse, error) {
+	namespace, err := f.namespaceOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.core.remove(ctx, namespace, req.GetDeploymentId()); err != nil {
+		return nil, err
+	}
+	return &oaasdeployment.DeleteDeploymentResponse{Status: oaascommon.StatusCode_OK, Message: new("deleted")}, nil
+}
+
+func (f *front) get(ctx context.Context, req *oaasdeployment.GetClassRuntimeRequest) (*oaasdeployment.GetClassRuntimeResponse, error) {
+	namespace, err := f.namespaceOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := f.core.get(ctx, namespace, req.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	return &oaasdeployment.GetClassRuntimeResponse{Deployment: toSummary(r)}, nil
+}
+
+func (f *front) list(ctx context.Context, req *oaasdeployment.ListClassRuntimesRequest) (*oaasdeployment.ListClassRuntimesResponse, error) {
+	namespace, err := f.namespaceOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records, err := f.core.list(ctx, namespace, func(r *record) bool { return wanted(req, r) })
+	if err != nil {
+		return nil, err
+	}
+	out := &oaasdeployment.ListClassRuntimesResponse{}
+	for _, r := range page(req, records) {
+		out.Items = append(out.Items, toSummary(r))
+	}
+	return out, nil
+}
+
+// wanted reports whether a record is one that a list asks for.
+func wanted(req *oaasdeployment.ListClassRuntimesRequest, r *record) bool {
+	u := &r.Spec.DeploymentUnit
+	is := func(asked *string, have ...string) bool {
+		for _, h := range have {
+			if asked == nil || *asked == h {
+				return true
+			}
+		}
+		return false
+	}
+	return is(req.PackageName, u.PackageName) && is(req.ClassKey, u.ClassKey) && is(req.TargetEnv, r.Spec.TargetEnvironment) &&
+		is(req.Status, summary(r), state(r))
+}
+
+// page cuts out what a list asks for.
+func page(req *oaasdeployment.ListClassRuntimesRequest, records []*record) []*record {
+	records = records[min(uint64(req.GetOffset()), uint64(len(records))):]
+	if req.Limit != nil {
+		records = records[:min(uint64(req.GetLimit()), uint64(len(records)))]
+	}
+	return records
+}
+
+// namespaceOf is the namespace that the metadata of a call names, else the configured one.
+func (f *front) namespaceOf(ctx context.Context) (string, error) {
+	return server.Namespace(ctx, f.namespace)
+}
+
+// onWire has an error name fields as the proto does.
+func onWire(err error) error { return server.Rename(err, wireField) }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"context"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/records/render"
+	"berth.dev/berth/services/server"
+)
+
+// revision is the generation of the messages that a client speaks.
+type revision string
+
+const (
+	// revisionPlan has requirements in field 7 of a unit, and another type for the deployment in a status.
+	revisionPlan revision = "plan"
+	// revisionHead is the latest, and what is taken for granted.
+	revisionHead revision = "head"
+)
+
+// revisionOf is the one that a record's client spoke.
+func revisionOf(r *record) revision {
+	if r.Annotations[v1alpha1.WireRevisionAnnotation] == string(revisionPlan) {
+		return revisionPlan
+	}
+	return revisionHead
+}
+
+// unit is what a client wants deployed.
+type unit struct {
+	spec v1alpha1.DeploymentRecordSpec
+	// revision is empty if the unit has nothing in it that tells.
+	revision revision
+}
+
+func (u *unit) id() string { return u.spec.DeploymentUnit.ID }
+
+// draft is a record that is about to be written.
+type draft struct{ record }
+
+func newRecord(namespace, name string, u *unit) *draft {
+	r := &draft{}
+	r.APIVersion, r.Kind = v1alpha1.SchemeGroupVersion.String(), "DeploymentRecord"
+	r.Namespace, r.Name = namespace, name
+	r.Labels = map[string]string{v1alpha1.DeploymentIDLabel: render.Hash(u.id())}
+	r.Annotations = map[string]string{v1alpha1.DeploymentIDAnnotation: u.id()}
+	r.Spec = u.spec
+	return r
+}
+
+// replace makes the spec what a client wants, and reports whether that is anything new. What a client of its revision cannot
+// say stays as it is.
+func (r *draft) replace(u *unit) bool {
+	before, spec := r.Spec, *u.spec.DeepCopy()
+	spec.Addons, spec.ResourceAllocation, spec.Enforcement = before.Addons, before.ResourceAllocation, before.Enforcement
+	speaks := u.revision
+	if speaks == "" {
+		speaks = revisionOf(&r.record)
+	}
+	switch speaks {
+	case revisionPlan:
+		spec.DeploymentUnit.FunctionBindings = before.DeploymentUnit.FunctionBindings
+	case revisionHead:
+		spec.NFRRequirements = before.NFRRequirements
+	}
+	spec.NFRRequirements = keepConsistency(before.NFRRequirements, spec.NFRRequirements)
+	for i := range spec.DeploymentUnit.Functions {
+		f := &spec.DeploymentUnit.Functions[i]
+		for j := range before.DeploymentUnit.Functions {
+			if b := &before.DeploymentUnit.Functions[j]; b.FunctionKey == f.FunctionKey {
+				f.NFRRequirements = keepConsistency(b.NFRRequirements, f.NFRRequirements)
+			}
+		}
+	}
+	// A client that tries again may have made its unit anew. That alone is nothing new.
+	asked := spec.DeploymentUnit.CreatedAt
+	spec.DeploymentUnit.CreatedAt = before.DeploymentUnit.CreatedAt
+	changed := !apiequality.Semantic.DeepEqual(&before, &spec)
+	if changed || spec.DeploymentUnit.CreatedAt == nil && asked != nil {
+		spec.DeploymentUnit.CreatedAt = asked
+		changed = true
+	}
+	shown := u.revision != "" && string(u.revision) != r.Annotations[v1alpha1.WireRevisionAnnotation]
+	r.Spec = spec
+	return changed || shown
+}
+
+// keepConsistency keeps what no message has a field for.
+func keepConsistency(before, n *v1alpha1.NFRRequirements) *v1alpha1.NFRRequirements {
+	if before == nil || before.Consistency == "" || n != nil && n.Consistency != "" {
+		return n
+	}
+	if n == nil {
+		n = &v1alpha1.NFRRequirements{}
+	}
+	n.Consistency = before.Consistency
+	return n
+}
+
+// mark remembers how the client spoke, and what it calls the call. Who showed no revision is taken for who came before.
+func (r *draft) mark(ctx context.Context, u *unit) {
+	if r.Annotations == nil {
+		r.Annotations = map[string]string{}
+	}
+	if u.revision != "" {
+		r.Annotations[v1alpha1.WireRevisionAnnotation] = string(u.revision)
+	}
+	if id := server.Correlation(ctx); id != "" {
+		r.Annotations[v1alpha1.CorrelationIDAnnotation] = id
+	} else {
+		delete(r.Annotations, v1alpha1.CorrelationIDAnnotation) // that of another call
+	}
+}
+
+// createdAt is when the client made the unit or, if it did not say, when the record was made.
+func createdAt(r *record) metav1.Time {
+	if t := r.Spec.DeploymentUnit.CreatedAt; t != nil {
+		return *t
+	}
+	return r.CreationTimestamp
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	tolerantv1 "berth.dev/berth/apis/proto/berth/oaas/v1"
+	oaascommon "berth.dev/berth/apis/proto/oaas/common"
+	oaasruntime "berth.dev/berth/apis/proto/oaas/runtime"
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// found is the summary of a record of which nothing is known but that it is there.
+const found = "found"
+
+// state returns the first word of a record's summary.
+func state(r *record) string {
+	s := &r.Status
+	switch {
+	case r.DeletionTimestamp != nil:
+		return string(v1alpha1.PhaseDeleting)
+	case s.ObservedGeneration > 0 && s.ObservedGeneration < r.Generation:
+		return v1alpha1.ConditionProgressing // the conditions are those of another spec
+	case meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionAvailable):
+		return v1alpha1.ConditionAvailable
+	case meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDegraded):
+		return v1alpha1.ConditionDegraded
+	case meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionProgressing):
+		return v1alpha1.ConditionProgressing
+	case s.Phase != "":
+		return string(s.Phase)
+	case s.Message != "":
+		return s.Message
+	}
+	return found
+}
+
+// summary says in a line how a record stands: its state and, where it is degraded, why.
+func summary(r *record) string {
+	out := state(r)
+	if c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDegraded); out == v1alpha1.ConditionDegraded && c != nil {
+		if c.Reason != "" {
+			out += " (" + c.Reason + ")"
+		}
+		if c.Message != "" {
+			out += ": " + c.Message
+		}
+	}
+	return out
+}
+
+// conditionOf and phaseOf are the enums of a summary. Nothing known counts as running, as clients are used to.
+func conditionOf(state string) oaasruntime.DeploymentCondition {
+	switch state {
+	case v1alpha1.ConditionAvailable, found:
+		return oaasruntime.DeploymentCondition_RUNNING
+	case v1alpha1.ConditionProgressing:
+		return oaasruntime.DeploymentCondition_DEPLOYING
+	case v1alpha1.ConditionDegraded:
+		return oaasruntime.DeploymentCondition_DOWN
+	case string(v1alpha1.PhaseDeleting):
+		return oaasruntime.DeploymentCondition_DELETED
+	}
+	return oaasruntime.DeploymentCondition_PENDING
+}
+
+func phaseOf(state string) oaasruntime.DeploymentPhase {
+	switch state {
+	case v1alpha1.ConditionAvailable:
+		return oaasruntime.DeploymentPhase_PHASE_RUNNING
+	case v1alpha1.ConditionDegraded:
+		return oaasruntime.DeploymentPhase_FAILED
+	case v1alpha1.ConditionProgressing, string(v1alpha1.PhasePending):
+		return oaasruntime.DeploymentPhase_RESOURCE_PROVISIONING
+	}
+	return oaasruntime.DeploymentPhase_DEPLOYMENT_PHASE_UNKNOWN
+}
+
+// toWire writes what a status shows of a record: what both revisions have under the same number, and the environment under
+// the number that its client knows.
+func toWire(r *record) *tolerantv1.Deployment {
+	u := &r.Spec.DeploymentUnit
+	created := createdAt(r)
+	out := &tolerantv1.Deployment{
+		Id: idOf(r), PackageName: u.PackageName, ClassKey: u.ClassKey, CreatedAt: timestamp(created.Time),
+	}
+	if revisionOf(r) == revisionPlan {
+		out.PlanTargetEnv = r.Spec.TargetEnvironment
+	} else {
+		out.HeadTargetEnv = r.Spec.TargetEnvironment
+	}
+	return out
+}
+
+func timestamp(t time.Time) *oaascommon.Timestamp {
+	return &oaascommon.Timestamp{Seconds: t.Unix(), Nanos: int32(t.Nanosecond())} //nolint:gosec // below a billion
+}
+
+func references(r *record) []*oaascommon.ResourceReference {
+	var out []*oaascommon.ResourceReference
+	for i := range r.Status.ResourceRefs {
+		ref := &r.Status.ResourceRefs[i]
+		out = append(out, &oaascommon.ResourceReference{Kind: ref.Kind, Name: ref.Name, Namespace: new(r.Namespace), Uid: optional(ref.UID)})
+	}
+	return out
+}
+
+// toSummary writes a record as lists show it.
+func toSummary(r *record) *oaasruntime.ClassRuntimeSummary {
+	u, now := &r.Spec.DeploymentUnit, state(r)
+	updated := rfc3339(new(lastChange(r)))
+	out := &oaasruntime.ClassRuntimeSummary{
+		Id: idOf(r), DeploymentUnitId: u.ID, PackageName: u.PackageName, ClassKey: u.ClassKey,
+		TargetEnvironment: r.Spec.TargetEnvironment, ClusterName: optional(u.TargetCluster),
+		Status: &oaasruntime.ClassRuntimeStatus{
+			Condition: conditionOf(now), Phase: phaseOf(now), Message: new(summary(r)), LastUpdated: updated,
+		},
+		ResourceRefs: references(r), CreatedAt: rfc3339(&r.CreationTimestamp), UpdatedAt: updated, PartitionCount: 1,
+	}
+	if c := r.Spec.ODGMConfig; c != nil && c.PartitionCount != nil {
+		out.PartitionCount = uint32(*c.PartitionCount) //nolint:gosec // the CRD has it above 0
+	}
+	for i := range r.Status.Functions {
+		out.Status.Functions = append(out.Status.Functions, toFunction(&r.Status.Functions[i], r.Status.Template))
+	}
+	if c := r.Status.NFRCompliance; c != nil {
+		out.NfrCompliance = &oaasruntime.NfrCompliance{
+			OverallStatus: string(c.Overall), ThroughputStatus: optional(string(c.Throughput)), LatencyStatus: optional(string(c.Latency)),
+			AvailabilityStatus: optional(string(c.Availability)), LastChecked: rfc3339(c.LastChecked),
+		}
+	}
+	return out
+}
+
+func toFunction(f *v1alpha1.FunctionStatus, template string) *oaasruntime.FunctionStatus {
+	out := &oaasruntime.FunctionStatus{
+		FunctionKey: f.FunctionKey, Service: f.Service, Port: uint32(f.Port), //nolint:gosec // the CRD has it above 0
+		PredictedUrl: f.URL, Template: template, Ready: new(f.Ready),
+		Reason: optional(f.Reason), Message: optional(f.Message), LastTransitionTime: optional(rfc3339(f.LastTransitionTime)),
+	}
+	if f.Ready {
+		out.ObservedUrl = optional(f.URL)
+	}
+	return out
+}
+
+// lastChange is when anything of a status last changed its state.
+func lastChange(r *record) metav1.Time {
+	last := r.CreationTimestamp
+	later := func(t *metav1.Time) {
+		if t != nil && last.Before(t) {
+			last = *t
+		}
+	}
+	for i := range r.Status.Conditions {
+		later(&r.Status.Conditions[i].LastTransitionTime)
+	}
+	for i := range r.Status.Functions {
+		later(r.Status.Functions[i].LastTransitionTime)
+	}
+	return last
+}
+
+func rfc3339(t *metav1.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

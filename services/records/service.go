@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"context"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/services/server"
+)
+
+// Options are what the services need to know.
+type Options struct {
+	// Namespace has the records of calls that name no namespace.
+	Namespace string
+	// TemplateNamespace has the DeploymentTemplates that are for records of all namespaces.
+	TemplateNamespace string
+	// Version is Berth's.
+	Version string
+	// Nodes reads the nodes of the cluster. It may be a cache.
+	Nodes client.Reader
+	// Preconditions says of a spec that is about to be written why it cannot be deployed as things are now, nil if it
+	// can. A *server.Error goes to the caller. Nil checks nothing.
+	Preconditions func(ctx context.Context, spec *v1alpha1.DeploymentRecordSpec) error
+}
+
+// Add has a server serve the DeploymentRecords of an API server, and say how it and the cluster are doing.
+func Add(s *server.Server, api *rest.Config, o Options) error {
+	store, err := newStore(api)
+	if err != nil {
+		return err
+	}
+	c := &core{store: store, access: s, templates: o.TemplateNamespace, preconditions: o.Preconditions}
+	for _, d := range descriptions() {
+		s.Register(d, &front{core: c, namespace: o.Namespace})
+	}
+	s.Register(crmDescription(), &crm{access: s, nodes: o.Nodes, version: o.Version})
+	s.RegisterOpen(healthDescription(), &healthFront{s.Health()})
+	return nil
+}

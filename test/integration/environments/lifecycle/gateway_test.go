@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	internal "berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/test/testenv"
+)
+
+// ENV-23: domains are led to the frontend by a Gateway, where one is configured, as soon as the cluster knows of such; and by
+// an Ingress where none is. What has taken the place of the other is all there is.
+func TestDomainsByAGateway(t *testing.T) {
+	s := start(t, func(c *controller.Configuration) { c.Environments.Gateway = "infra/web" })
+	e := environment("shop")
+	e.Spec.Stack.Frontend.Domains, e.Spec.Stack.Frontend.TLSEnabled = []string{"shop.example.com"}, true
+	s.Create(e)
+	s.Eventually("it says that the cluster has no HTTPRoutes", func() (bool, string) {
+		c := condition(s.get("shop"), v1alpha1.ConditionDegraded)
+		return c.Reason == v1alpha1.ReasonRefused, c.Message
+	})
+	assert.Contains(t, condition(s.get("shop"), v1alpha1.ConditionDegraded).Message, "the CRD httproutes.gateway.networking.k8s.io is missing")
+	s.Eventually("all else runs", func() (bool, string) {
+		e = s.get("shop")
+		return e.Status.Ready == "4/4", e.Status.Ready
+	})
+
+	s.serveKinds("httproutes.yaml", "httproutes."+internal.RouteKind.Group)
+	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "look again" })
+	route := &unstructured.Unstructured{}
+	route.SetGroupVersionKind(internal.RouteKind)
+	s.Eventually("there is an HTTPRoute", func() (bool, string) {
+		err := s.Client.Get(s.Ctx, types.NamespacedName{Namespace: e.Status.Namespace, Name: "frontend"}, route)
+		return err == nil, fmt.Sprint(err)
+	})
+	hosts, _, err := unstructured.NestedStringSlice(route.Object, "spec", "hostnames")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"shop.example.com"}, hosts)
+	assert.Empty(t, s.names(e, &networkingv1.IngressList{}))
+	e = s.comes("shop", v1alpha1.EnvironmentRunning)
+	s.Eventually("nobody has taken it", func() (bool, string) {
+		c := condition(s.get("shop"), "RoutesAccepted")
+		return c.Status == "False" && c.Reason == "Waiting", c.Reason + ": " + c.Message
+	})
+
+	// What the controller of a Gateway writes.
+	require.NoError(t, unstructured.SetNestedSlice(route.Object, []any{map[string]any{
+		"controllerName": "example.com/gateway", "parentRef": map[string]any{"namespace": "infra", "name": "web", "sectionName": "https"},
+		"conditions": []any{map[string]any{
+			"type": "Accepted", "status": "True", "reason": "Accepted", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": route.GetGeneration(),
+		}},
+	}}, "status", "parents"))
+	require.NoError(t, s.Client.Status().Update(s.Ctx, route))
+	s.Eventually("it is told", func() (bool, string) {
+		c := condition(s.get("shop"), "RoutesAccepted")
+		return c.Status == "True", c.Message
+	})
+
+	deleted := route.GetUID()
+	require.NoError(t, s.Client.Delete(s.Ctx, route))
+	s.Eventually("what somebody deletes comes back", func() (bool, string) {
+		err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(route), route)
+		return err == nil && route.GetUID() != deleted, fmt.Sprint(err)
+	})
+
+	testenv.End(s.process, false)
+	s.run()
+	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "and again" })
+	s.Eventually("an Ingress has taken its place", func() (bool, string) {
+		routes := &unstructured.UnstructuredList{}
+		routes.SetGroupVersionKind(internal.RouteKind.GroupVersion().WithKind("HTTPRouteList"))
+		have, left := s.names(e, &networkingv1.IngressList{}), s.names(e, routes)
+		return len(have) == 1 && len(left) == 0, fmt.Sprint(have, left)
+	})
+	s.deleteAll()
+}

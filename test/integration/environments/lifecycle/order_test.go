@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// ENV-20, ENV-41: a database that does not come up holds back all others, and its pods are gated so that nobody schedules them.
+func TestAStageWaitsForTheOneBefore(t *testing.T) {
+	s := start(t)
+	e := environment("held")
+	e.Spec.Stack.Database.Container.Resources = &v1alpha1.EnvironmentResources{CPU: "1000"} // no node has that
+	s.Create(e)
+	s.Eventually("the others are gated", func() (bool, string) {
+		e = s.get("held")
+		if e.Status.Namespace == "" {
+			return false, ""
+		}
+		for _, name := range []string{"redis-cache", "backend", "frontend"} {
+			pods := s.pods(e, name)
+			if len(pods) != 1 || len(pods[0].Spec.SchedulingGates) != 1 || pods[0].Spec.SchedulingGates[0].Name != v1alpha1.StageGate {
+				return false, name
+			}
+		}
+		return e.Status.Phase == v1alpha1.EnvironmentCreating, string(e.Status.Phase)
+	})
+	s.Eventually("it says why", func() (bool, string) {
+		e = s.get("held")
+		return len(e.Status.Components) == 4 && e.Status.Components[0].Reason == "Unschedulable" && e.Status.Components[1].Reason == "WaitsForStage", fmt.Sprintf("%+v", e.Status.Components)
+	})
+	s.change("held", func(e *v1alpha1.Environment) { e.Spec.Stack.Database.Container.Resources.CPU = "100m" })
+	e = s.comes("held", v1alpha1.EnvironmentRunning)
+
+	// Each stage's first container started after the one before was ready.
+	var last metav1.Time
+	for _, name := range []string{"database", "redis-cache", "backend", "frontend"} {
+		p := s.pods(e, name)[0]
+		assert.Empty(t, p.Spec.SchedulingGates, name)
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled {
+				assert.False(t, c.LastTransitionTime.Before(&last), "%s was scheduled before the stage before was ready", name)
+			}
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady {
+				last = c.LastTransitionTime
+			}
+		}
+	}
+}
+
+// ENV-05, ENV-20, ENV-32: stop in reverse, keep volumes and ports, start again.
+func TestAnEnvironmentStopsInReverseAndKeepsItsVolumes(t *testing.T) {
+	s := start(t)
+	e := environment("kept")
+	e.Spec.Stack.Database.PersistentStorage = true
+	s.Create(e)
+	e = s.comes("kept", v1alpha1.EnvironmentRunning)
+	claims, ports := s.names(e, &corev1.PersistentVolumeClaimList{}), e.Status.Ports
+	require.Equal(t, []string{"database-data"}, claims)
+
+	record := s.watchPods(e)
+	s.change("kept", func(e *v1alpha1.Environment) { e.Spec.RunPolicy = v1alpha1.RunPolicyStopped })
+	e = s.comes("kept", v1alpha1.EnvironmentStopped)
+	assert.Equal(t, []string{"frontend", "backend", "redis-cache", "database"}, record())
+	assert.Equal(t, claims, s.names(e, &corev1.PersistentVolumeClaimList{}))
+	assert.Equal(t, int32(0), e.Status.OpenStages)
+
+	s.change("kept", func(e *v1alpha1.Environment) { e.Spec.RunPolicy = v1alpha1.RunPolicyRunning })
+	e = s.comes("kept", v1alpha1.EnvironmentRunning)
+	assert.Equal(t, ports, e.Status.Ports)
+
+	s.change("kept", func(e *v1alpha1.Environment) {
+		e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyStopped, true
+	})
+	s.comes("kept", v1alpha1.EnvironmentStopped)
+}
+
+// watchPods watches the pods of an environment and returns a function that says in which order components lost their last.
+func (s *scene) watchPods(e *v1alpha1.Environment) func() []string {
+	s.T.Helper()
+	list, err := s.Kube.CoreV1().Pods(e.Status.Namespace).List(s.Ctx, metav1.ListOptions{})
+	require.NoError(s.T, err)
+	watch, err := s.Kube.CoreV1().Pods(e.Status.Namespace).Watch(s.Ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	require.NoError(s.T, err)
+	left := map[string]int{}
+	for i := range list.Items {
+		left[list.Items[i].Labels[v1alpha1.EnvironmentComponentLabel]]++
+	}
+	return func() (order []string) {
+		defer watch.Stop()
+		for len(order) < len(left) {
+			event, ok := <-watch.ResultChan()
+			if !ok {
+				return append(order, "the watch ended")
+			}
+			if p, is := event.Object.(*corev1.Pod); is && event.Type == "DELETED" {
+				name := p.Labels[v1alpha1.EnvironmentComponentLabel]
+				if left[name]--; left[name] == 0 {
+					order = append(order, name)
+				}
+			}
+		}
+		return order
+	}
+}
+
+// ENV-14, ENV-30: a change replaces only what it changes, and is kept as a revision with what changed.
+func TestAChangeReplacesWhatItChanges(t *testing.T) {
+	s := start(t, func(c *controller.Configuration) { c.Environments.HistoryLimit = 3 })
+	s.Create(environment("shop"))
+	e := s.comes("shop", v1alpha1.EnvironmentRunning)
+	before := s.templates(e)
+	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Stack.Frontend.Container.Image = "nginx:1.30" })
+	e = s.comes("shop", v1alpha1.EnvironmentRunning)
+	assert.Equal(t, []string{"frontend"}, changed(before, s.templates(e)))
+	assert.Equal(t, int64(2), e.Status.Revision)
+	revision, err := s.Kube.AppsV1().ControllerRevisions(s.Namespace).Get(s.Ctx, "shop-2", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, "spec.stack.frontend.container.image: nginx:1.29 -> nginx:1.30", revision.Annotations["berth.dev/changes"])
+
+	for i := range 4 {
+		s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Stack.Version = fmt.Sprint(i + 10) })
+		s.Eventually("it is kept", func() (bool, string) {
+			r := s.get("shop").Status.Revision
+			return r == int64(3+i), fmt.Sprint(r)
+		})
+	}
+	var list appsv1.ControllerRevisionList
+	require.NoError(t, s.Client.List(s.Ctx, &list))
+	n := 0
+	for _, c := range list.Items {
+		if c.Namespace == s.Namespace {
+			n++
+		}
+	}
+	assert.Equal(t, 3, n, "the oldest go")
+
+	// A component that is taken out goes.
+	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Stack.AdditionalServices = nil })
+	s.Eventually("it is gone", func() (bool, string) {
+		names := s.names(e, &appsv1.DeploymentList{})
+		return len(names) == 2, fmt.Sprint(names)
+	})
+}
+
+// ENV-26, ENV-43: what fails later leaves the others and the phase alone, and comes back.
+func TestAComponentThatFailsLeavesTheOthers(t *testing.T) {
+	s := start(t)
+	s.Create(environment("shop"))
+	e := s.comes("shop", v1alpha1.EnvironmentRunning)
+	uids := map[string]string{}
+	for _, name := range []string{"database", "frontend"} {
+		uids[name] = string(s.pods(e, name)[0].UID)
+	}
+	p := s.pods(e, "backend")[0]
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	_, err := s.Kube.CoreV1().Pods(p.Namespace).UpdateStatus(s.Ctx, &p, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	s.Eventually("it is said", func() (bool, string) {
+		e = s.get("shop")
+		return condition(e, v1alpha1.ConditionReady).Status == metav1.ConditionFalse && e.Status.Phase == v1alpha1.EnvironmentRunning && e.Status.Ready == "3/4", fmt.Sprintf("%+v", e.Status)
+	})
+	require.NoError(t, s.Kube.CoreV1().Pods(p.Namespace).Delete(s.Ctx, p.Name, metav1.DeleteOptions{}))
+	s.Eventually("it is well again", func() (bool, string) {
+		e = s.get("shop")
+		return condition(e, v1alpha1.ConditionReady).Status == metav1.ConditionTrue, fmt.Sprintf("%+v", e.Status)
+	})
+	for name, uid := range uids {
+		assert.Equal(t, uid, string(s.pods(e, name)[0].UID), name)
+	}
+}
+
+// ENV-08: a port that another environment has is refused with its name, and free again when that is gone.
+func TestAPortBelongsToOneEnvironment(t *testing.T) {
+	s := start(t)
+	first, second := environment("first"), environment("second")
+	for _, e := range []*v1alpha1.Environment{first, second} {
+		e.Spec.Stack.Frontend.Container.Ports[0].HostPort = 8080
+	}
+	s.Create(first)
+	first = s.comes("first", v1alpha1.EnvironmentRunning)
+	s.Create(second)
+	second = s.comes("second", v1alpha1.EnvironmentFailed)
+	c := condition(second, v1alpha1.ConditionPortsAllocated)
+	assert.Equal(t, "PortTaken", c.Reason)
+	assert.Contains(t, c.Message, "frontend: host port 8080/TCP is already allocated to environment first")
+	require.NoError(t, s.Client.Delete(s.Ctx, first))
+	s.gone(first)
+	s.change("second", func(e *v1alpha1.Environment) { e.Spec.Description = "look again" })
+	s.comes("second", v1alpha1.EnvironmentRunning)
+}
+
+// ENV-34: volumes stay where they should, with their namespace and the password of what is in them: who comes back finds both.
+func TestVolumesAreRetained(t *testing.T) {
+	s := start(t, func(c *controller.Configuration) {
+		c.Environments.Quota, c.Environments.DefaultLimits = map[string]string{"pods": "20"}, map[string]string{"cpu": "1"}
+	})
+	kept := environment("kept")
+	kept.Spec.Stack.Database.PersistentStorage, kept.Spec.VolumeRetention = true, v1alpha1.VolumeRetentionRetain
+	s.Create(kept.DeepCopy())
+	e := s.comes("kept", v1alpha1.EnvironmentRunning)
+	password := s.password(e)
+	claim := s.claim(e)
+	require.NoError(t, s.Client.Delete(s.Ctx, e))
+	s.gone(e)
+	assert.Equal(t, []string{"database-data"}, s.names(e, &corev1.PersistentVolumeClaimList{}))
+	assert.Equal(t, []string{"database"}, s.names(e, &corev1.SecretList{}))
+	s.Create(kept.DeepCopy())
+	e = s.comes("kept", v1alpha1.EnvironmentRunning)
+	assert.Equal(t, password, s.password(e))
+	assert.Equal(t, claim.UID, s.claim(e).UID)
+	require.NoError(t, s.Client.Delete(s.Ctx, e))
+	s.gone(e)
+	assert.Empty(t, s.names(e, &appsv1.DeploymentList{}))
+	ns, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, e.Status.Namespace, metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, "true", ns.Labels["berth.dev/retained"])
+	t.Cleanup(func() { _ = s.Kube.CoreV1().Namespaces().Delete(s.Ctx, ns.Name, metav1.DeleteOptions{}) })
+}
+
+// In the namespace of its object an environment shares it with what others made, and takes over nothing.
+func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
+	s := start(t, func(c *controller.Configuration) { c.Environments.NamespacePerEnvironment = false })
+	s.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "backend"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})
+	s.Create(environment("shop"))
+	e := s.comes("shop", v1alpha1.EnvironmentFailed)
+	assert.Contains(t, e.Status.Message, "there is a Service backend already that was not made for this environment")
+	require.NoError(t, s.Kube.CoreV1().Services(s.Namespace).Delete(s.Ctx, "backend", metav1.DeleteOptions{}))
+	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "look again" })
+	e = s.comes("shop", v1alpha1.EnvironmentRunning)
+	assert.Equal(t, s.Namespace, e.Status.Namespace)
+	s.change("shop", func(e *v1alpha1.Environment) { // every kind that there is
+		e.Spec.Stack.Database.PersistentStorage, e.Spec.VolumeRetention = true, v1alpha1.VolumeRetentionRetain
+		e.Spec.Network = &v1alpha1.EnvironmentNetwork{Isolated: true}
+		e.Spec.Stack.Frontend.Domains = []string{"shop.example.com"}
+		e.Spec.Stack.Backend.Replicas = new(int32(2))
+		once := container("busybox:1", 8080)
+		once.RestartPolicy = v1alpha1.RestartNo
+		e.Spec.Stack.AdditionalServices = append(e.Spec.Stack.AdditionalServices, v1alpha1.AdditionalService{Name: "once", Container: once})
+	})
+	s.Eventually("there is a volume", func() (bool, string) {
+		have := s.names(e, &corev1.PersistentVolumeClaimList{})
+		return len(have) == 1, fmt.Sprint(have)
+	})
+
+	s.Create(environment("second"))
+	second := s.comes("second", v1alpha1.EnvironmentFailed)
+	assert.Contains(t, second.Status.Message, "has environment shop already")
+	for _, o := range []*v1alpha1.Environment{second, e} {
+		require.NoError(t, s.Client.Delete(s.Ctx, o))
+		s.gone(o)
+	}
+	// What is retained is nobody's: were the environment its owner, the garbage collector would take it. It collects what
+	// has an owner, and the Services are gone by it or by us.
+	s.Eventually("all else is gone", func() (bool, string) {
+		have := append(s.names(e, &appsv1.DeploymentList{}), s.names(e, &corev1.ServiceList{})...)
+		return len(have) == 0, fmt.Sprint(have)
+	})
+	claim := s.claim(e)
+	assert.Empty(t, claim.OwnerReferences)
+	assert.Nil(t, claim.DeletionTimestamp)
+	assert.Equal(t, "true", claim.Labels[v1alpha1.RetainedLabel])
+	assert.NotEmpty(t, s.password(e))
+}
+
+// ENV-17: a restart replaces every component, each stage when the one before is ready again.
+func TestARestartGoesStageByStage(t *testing.T) {
+	s := start(t)
+	s.Create(environment("shop"))
+	e := s.comes("shop", v1alpha1.EnvironmentRunning)
+	all := []string{"database", "redis-cache", "backend", "frontend"}
+	before := map[string]string{}
+	for _, name := range all {
+		before[name] = string(s.pods(e, name)[0].UID)
+	}
+	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.RestartedAt = new(metav1.Now()) })
+	s.Eventually("every component is another", func() (bool, string) {
+		e = s.get("shop")
+		for _, name := range all {
+			if pods := s.pods(e, name); len(pods) != 1 || string(pods[0].UID) == before[name] {
+				return false, name
+			}
+		}
+		return e.Status.Phase == v1alpha1.EnvironmentRunning, string(e.Status.Phase)
+	})
+	var last metav1.Time
+	for _, name := range all {
+		p := s.pods(e, name)[0]
+		assert.False(t, p.CreationTimestamp.Before(&last), "%s was replaced before the stage before it was", name)
+		last = p.CreationTimestamp
+	}
+}

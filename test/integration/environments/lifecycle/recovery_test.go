@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/test/testenv"
+)
+
+// berth runs kubectl berth in the test's namespace, and returns what it prints.
+func (s *scene) berth(stdin string, args ...string) string {
+	s.T.Helper()
+	var out, errOut bytes.Buffer
+	cmd := cli.New(genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &out, ErrOut: &errOut})
+	cmd.SetArgs(append(args, "--kubeconfig", s.Cluster.KubeconfigPath(), "--namespace", s.Namespace, "--cache-dir", s.T.TempDir()))
+	err := cmd.ExecuteContext(s.Ctx)
+	s.T.Logf("kubectl berth %s\n%s%s", strings.Join(args, " "), out.String(), errOut.String())
+	require.NoError(s.T, err)
+	return out.String()
+}
+
+// ENV-29, ENV-46: environments of which nothing is left come back from a backup, and databases with the passwords that they had.
+func TestEnvironmentsComeBackFromABackup(t *testing.T) {
+	s := start(t)
+	secret := func() *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "given"}, Data: map[string][]byte{v1alpha1.DatabasePasswordKey: []byte("as it was")}}
+	}
+	s.Create(secret())
+	first, second := environment("first"), environment("second")
+	first.Spec.Stack.Database.SecretRef = &v1alpha1.EnvironmentSecret{Name: "given"}
+	second.Spec.Stack = v1alpha1.ApplicationStack{Frontend: stack().Frontend}
+	second.Spec.Stack.Frontend.Container.Ports[0].HostPort = 8081
+	s.Create(first, second)
+	specs := map[string]v1alpha1.EnvironmentSpec{}
+	for _, name := range []string{"first", "second"} {
+		specs[name] = s.comes(name, v1alpha1.EnvironmentRunning).Spec
+	}
+	backup := s.berth("", "env", "backup", "--with-secrets")
+	s.deleteAll()
+	s.Delete(secret())
+	for name := range specs {
+		s.Eventually("nothing is left", func() (bool, string) {
+			have := s.everything(&v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}})
+			return len(have) == 0, strings.Join(have, "\n")
+		})
+	}
+
+	s.berth(backup, "env", "restore", "-f", "-")
+	for name, spec := range specs {
+		e := s.comes(name, v1alpha1.EnvironmentRunning)
+		assert.Equal(t, spec, e.Spec)
+	}
+	assert.Equal(t, "as it was", s.password(s.get("first")))
+}
+
+// ENV-45: what is left of an environment that nobody took down is found, and goes if that is wanted; what is of others stays.
+func TestOrphansAreFoundAndDeleted(t *testing.T) {
+	s := start(t)
+	small := func(name string) *v1alpha1.Environment {
+		e := environment(name)
+		e.Spec.Stack = v1alpha1.ApplicationStack{Frontend: stack().Frontend}
+		return e
+	}
+	s.Create(small("lost"), small("other"))
+	lost, other := s.comes("lost", v1alpha1.EnvironmentRunning), s.comes("other", v1alpha1.EnvironmentRunning)
+	testenv.End(s.process, false)
+	require.NoError(t, s.Client.Delete(s.Ctx, lost))
+	s.change("lost", func(e *v1alpha1.Environment) { e.Finalizers = nil })
+	s.gone(lost)
+
+	found := s.berth("", "env", "orphans")
+	assert.Contains(t, found, "Namespace/"+lost.Status.Namespace)
+	assert.NotContains(t, found, other.Status.Namespace)
+	_, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, lost.Status.Namespace, metav1.GetOptions{})
+	require.NoError(t, err, "to look deletes nothing")
+	s.run() // who lets ResourceLimits go
+	s.berth("", "env", "orphans", "--delete")
+	s.Eventually("it is gone", func() (bool, string) {
+		_, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, lost.Status.Namespace, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), ""
+	})
+	ns, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, other.Status.Namespace, metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Nil(t, ns.DeletionTimestamp)
+	s.deleteAll()
+}
+
+// ENV-44: what never came to run is removed after a while, if that is configured, and tried again when it is changed.
+// ENV-51: it need not be configured at the start.
+func TestAStartThatFailsIsCleanedUp(t *testing.T) {
+	s := start(t, func(c *controller.Configuration) {
+		c.Environments.StartTimeoutSeconds, c.Environments.CleanUpFailedSeconds = 600, 0
+	})
+	e := environment("stuck")
+	e.Spec.Stack.Database.PersistentStorage = true
+	e.Spec.Stack.Database.Container.Resources = &v1alpha1.EnvironmentResources{CPU: "1000"} // no node has that
+	s.Create(e)
+	s.comes("stuck", v1alpha1.EnvironmentCreating)
+	s.Reconfigure(s.process, func(c *controller.Configuration) { c.Environments.StartTimeoutSeconds = 10 })
+	s.comes("stuck", v1alpha1.EnvironmentFailed)
+	s.Always(testenv.Short, "nothing is removed", func() (bool, string) {
+		have := s.everything(e)
+		return len(have) > 2, strings.Join(have, "\n")
+	})
+	s.Reconfigure(s.process, func(c *controller.Configuration) { c.Environments.CleanUpFailedSeconds = 1 })
+	s.Eventually("it is cleaned up", func() (bool, string) {
+		e = s.get("stuck")
+		c := condition(e, v1alpha1.ConditionDegraded)
+		return c.Reason == "CleanedUp", e.Status.Message
+	})
+	assert.Equal(t, v1alpha1.EnvironmentFailed, e.Status.Phase)
+	s.Eventually("nothing but its namespace and history is left", func() (bool, string) {
+		have := s.everything(e)
+		return len(have) == 2, strings.Join(have, "\n")
+	})
+	s.change("stuck", func(e *v1alpha1.Environment) { e.Spec.Stack.Database.Container.Resources.CPU = "100m" })
+	s.comes("stuck", v1alpha1.EnvironmentRunning)
+}

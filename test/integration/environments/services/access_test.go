@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package services_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/servicetest"
+	"berth.dev/berth/test/testenv"
+	"berth.dev/berth/test/wire/anyform"
+)
+
+// every is one call of each rpc that is served.
+func every(c anyform.McpOrchestratorServiceClient) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"create": func(ctx context.Context) error { _, err := c.CreateResourceLimit(ctx, small("new")); return err },
+		"get": func(ctx context.Context) error {
+			_, err := c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "old"})
+			return err
+		},
+		"list": func(ctx context.Context) error {
+			_, err := c.ListResourceLimits(ctx, &anyform.ListResourceLimitsRequest{})
+			return err
+		},
+		"update": func(ctx context.Context) error {
+			_, err := c.UpdateResourceLimit(ctx, &anyform.UpdateResourceLimitRequest{Name: "old", Limits: &anyform.ResourceLimit{Cpu: "2"}})
+			return err
+		},
+		"delete": func(ctx context.Context) error {
+			_, err := c.DeleteResourceLimit(ctx, &anyform.DeleteResourceLimitRequest{Name: "old"})
+			return err
+		},
+		"force": func(ctx context.Context) error {
+			_, err := c.DeleteResourceLimit(ctx, &anyform.DeleteResourceLimitRequest{Name: "old", Force: true})
+			return err
+		},
+	}
+}
+
+// calls are the services' requests about limits of the test's namespace. The controller of ResourceLimits, in the same
+// process, watches and patches.
+func (s *scene) calls() []testenv.Request {
+	s.T.Helper()
+	return s.Audit(func(r testenv.Request) bool {
+		return r.User == cluster.BerthControllerUser && r.Resource == "resourcelimits" && r.Verb != "watch" && r.Verb != "patch"
+	})
+}
+
+func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
+	s := serve(t)
+	c := s.any()
+	_, err := c.CreateResourceLimit(s.as(s.Editor), small("old"))
+	require.NoError(t, err)
+	before := s.stored("old")
+	asked := len(s.calls())
+
+	parts := strings.Split(s.Editor, ".")
+	forged := parts[0] + "." + parts[1] + "." + strings.Repeat("A", len(parts[2]))
+	for verb, call := range every(c) {
+		for name, ctx := range map[string]context.Context{
+			"no token":       s.as(""),
+			"a wrong token":  s.as("nonsense"),
+			"a forged token": s.as(forged),
+			"another scheme": metadata.NewOutgoingContext(s.Ctx, metadata.Pairs("authorization", "Basic ZWRpdG9yOg==", "berth-namespace", s.Namespace)),
+		} {
+			servicetest.Refused(t, call(ctx), codes.Unauthenticated, "")
+			_ = name
+		}
+		servicetest.Refused(t, call(s.as(s.Nobody)), codes.PermissionDenied, "", "nobody", "may not", s.Namespace)
+		if verb != "get" && verb != "list" {
+			servicetest.Refused(t, call(s.as(s.Viewer)), codes.PermissionDenied, "", "viewer", "resourcelimits.berth.dev")
+		}
+		// A right in one namespace is none in another.
+		servicetest.Refused(t, call(s.as(s.Editor, "berth-namespace", "default")), codes.InvalidArgument, "berth-namespace", "more than once")
+		elsewhere := metadata.NewOutgoingContext(s.Ctx, metadata.Pairs("authorization", "Bearer "+s.Editor))
+		servicetest.Refused(t, call(elsewhere), codes.PermissionDenied, "", `"default"`)
+	}
+	for _, token := range []string{"", "nonsense", forged} {
+		a := s.rest(token, "DELETE", "/old", "")
+		a.refuses(t, http.StatusUnauthorized, "UNAUTHENTICATED", "")
+		assert.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
+	}
+	s.rest(s.Viewer, "DELETE", "/old", "").refuses(t, http.StatusForbidden, "PERMISSION_DENIED", "")
+	s.rest(s.Viewer, "PUT", "/old", `{"limits":{"cpu":"2"}}`).refuses(t, http.StatusForbidden, "PERMISSION_DENIED", "")
+	s.rest(s.Nobody, "POST", "", `{"name":"new","limits":{}}`).refuses(t, http.StatusForbidden, "PERMISSION_DENIED", "")
+
+	assert.Equal(t, before.Generation, s.stored("old").Generation)
+	assert.Empty(t, s.stored("old").Annotations[v1alpha1.ForceDeleteAnnotation])
+	assert.Equal(t, 1, s.count())
+	assert.Len(t, s.calls(), asked, "nothing was even asked of the API server")
+
+	// A right that was taken away is gone at once.
+	require.NoError(t, s.Client.Delete(s.Ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "editor"}}))
+	s.Eventually("the right is gone", func() (bool, string) {
+		err := every(c)["update"](s.as(s.Editor))
+		return code(err) == codes.PermissionDenied, err.Error()
+	})
+	// Tokens and bodies are nobody's business.
+	log := s.Process.LogTail(100000)
+	require.Contains(t, log, "Served a call")
+	for _, secret := range []string{s.Editor, parts[2], "nonsense"} {
+		assert.NotContains(t, log, secret)
+	}
+}
+
+// A right to one limit by its name is one, and a right to delete is none to force.
+func TestWhatIsAskedIsWhatIsDone(t *testing.T) {
+	s := serve(t)
+	c := s.any()
+	_, err := c.CreateResourceLimit(s.as(s.Editor), small("old"))
+	require.NoError(t, err)
+	s.Create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"berth.dev"}, Resources: []string{"resourcelimits"}, ResourceNames: []string{"old"}, Verbs: []string{"get", "delete"}},
+	}}, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "one"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "one"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "nobody", Namespace: s.Namespace}},
+	})
+	ctx := s.as(s.Nobody)
+	s.Eventually("the right counts", func() (bool, string) {
+		err := every(c)["get"](ctx)
+		return err == nil, "refused"
+	})
+	_, err = c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "other"})
+	servicetest.Refused(t, err, codes.PermissionDenied, "", `get resourcelimits.berth.dev "other"`)
+	servicetest.Refused(t, every(c)["list"](ctx), codes.PermissionDenied, "")
+	servicetest.Refused(t, every(c)["force"](ctx), codes.PermissionDenied, "", "patch")
+	require.NoError(t, every(c)["delete"](ctx))
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package defaulting_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+// RL-12, its guard.
+func TestALimitInUseIsNotDeleted(t *testing.T) {
+	w := testenv.New(t, fast())
+	w.Controller(testenv.Impatient)
+	w.Create(limit("size", figures("1", "1Gi")), limit("spare", figures("1", "1Gi")))
+	waitLimit(w, "size", "nobody has it", func(l *v1alpha1.ResourceLimit) bool { return inUse(l, v1alpha1.ReasonNotReferenced) })
+	assert.Equal(t, []string{v1alpha1.ResourceLimitFinalizer}, get(w, "size").Finalizers)
+	web := builders.Deployment("web", 3, sized("size"))
+	w.Create(web)
+	l := waitLimit(w, "size", "three pods of web have it", func(l *v1alpha1.ResourceLimit) bool {
+		return l.Status.PodCount == 3 && l.Status.WorkloadCount == 1 && inUse(l, v1alpha1.ReasonReferenced)
+	})
+	assert.Equal(t, []v1alpha1.WorkloadReference{{Kind: "Deployment", Namespace: w.Namespace, Name: "web"}}, l.Status.Workloads)
+
+	w.Delete(get(w, "size"))
+	w.Delete(get(w, "spare"))
+	waitGone(w, "spare") // nobody has it
+	waitLimit(w, "size", "its deletion waits", func(l *v1alpha1.ResourceLimit) bool {
+		c := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionInUse)
+		return inUse(l, v1alpha1.ReasonDeletionBlocked) && strings.Contains(c.Message, "3 pods of Deployment "+w.Namespace+"/web")
+	})
+	eventSays(w, "size", v1alpha1.EventReasonDeletionBlocked, "Deployment "+w.Namespace+"/web", v1alpha1.ForceDeleteAnnotation)
+	w.Always(testenv.Short, "the limit is kept", func() (bool, string) { return get(w, "size") != nil, "it is gone" })
+
+	w.Delete(web, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	waitGone(w, "size") // the last reference lets it go
+}
+
+func TestADeletionCanBeForced(t *testing.T) {
+	w := testenv.New(t, fast())
+	w.Controller(testenv.Impatient)
+	w.Create(limit("size", figures("1", "1Gi")), builders.Deployment("web", 2, sized("size")))
+	waitLimit(w, "size", "it is in use", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 2 })
+	w.Delete(get(w, "size"))
+	waitLimit(w, "size", "its deletion waits", func(l *v1alpha1.ResourceLimit) bool { return inUse(l, v1alpha1.ReasonDeletionBlocked) })
+	changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) {
+		l.Annotations = map[string]string{v1alpha1.ForceDeleteAnnotation: "false"}
+	})
+	w.Always(testenv.Short, "only true forces", func() (bool, string) { return get(w, "size") != nil, "it is gone" })
+	changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) { l.Annotations[v1alpha1.ForceDeleteAnnotation] = "true" })
+	waitGone(w, "size")
+	eventSays(w, "size", v1alpha1.EventReasonDeletionForced, "Deployment "+w.Namespace+"/web")
+	w.WaitReady("web", 2) // its pods run on
+}
+
+// A template counts although it has no pod at present.
+func TestALimitOfAWorkloadWithoutPodsIsInUse(t *testing.T) {
+	w := testenv.New(t, fast())
+	w.Controller(testenv.Impatient)
+	annotated := func(t *corev1.PodTemplateSpec) { t.Annotations[v1alpha1.ResourceLimitLabel] = "size" }
+	set := builders.StatefulSet("set", 0, appsv1.ParallelPodManagement, sized("size"))
+	daemons := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "daemons"}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: builders.Labels("daemons")},
+		Template: builders.PodTemplate("daemons", sized("size"), func(t *corev1.PodTemplateSpec) { t.Spec.NodeSelector = map[string]string{"no": "node"} }),
+	}}
+	job := builders.Job("job", 1, batchv1.NonIndexedCompletion, sized("size"))
+	job.Spec.Suspend = new(true)
+	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "cron"}, Spec: batchv1.CronJobSpec{
+		Schedule: "0 0 1 1 *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: job.Spec.Template}},
+	}}
+	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "alone"}, Spec: appsv1.ReplicaSetSpec{
+		Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: builders.Labels("alone")}, Template: builders.PodTemplate("alone", sized("size")),
+	}}
+	all := []client.Object{builders.Deployment("web", 0, annotated), set, daemons, job, cron, rs}
+	w.Create(limit("size", figures("1", "1Gi")))
+	w.Create(all...)
+	want := []string{"CronJob/cron", "DaemonSet/daemons", "Deployment/web", "Job/job", "ReplicaSet/alone", "StatefulSet/set"}
+	waitLimit(w, "size", "all six have it", func(l *v1alpha1.ResourceLimit) bool { return l.Status.WorkloadCount == 6 })
+	assert.Equal(t, want, names(get(w, "size")))
+	assert.Zero(t, get(w, "size").Status.PodCount)
+	w.Delete(get(w, "size"))
+	waitLimit(w, "size", "its deletion waits", func(l *v1alpha1.ResourceLimit) bool { return inUse(l, v1alpha1.ReasonDeletionBlocked) })
+	testenv.Patch(w, all[0].(*appsv1.Deployment), func(d *appsv1.Deployment) { delete(d.Spec.Template.Annotations, v1alpha1.ResourceLimitLabel) })
+	waitLimit(w, "size", "web does not name it any more", func(l *v1alpha1.ResourceLimit) bool { return l.Status.WorkloadCount == 5 })
+	for _, o := range all[1:] {
+		w.Delete(o, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	}
+	waitGone(w, "size")
+}
+
+func TestPodsAreCountedForTheWorkloadAtTheTop(t *testing.T) {
+	w := testenv.New(t, fast())
+	w.Controller(testenv.Impatient)
+	w.Create(limit("size", func(s *v1alpha1.ResourceLimitSpec) {
+		s.Selector = &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "app", Operator: v1alpha1.PodSelectorOpExists}}}
+	}))
+	done := builders.Pod("done", "done")
+	daemons := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "daemons"}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: builders.Labels("daemons")}, Template: builders.PodTemplate("daemons"),
+	}}
+	w.Create(builders.Deployment("web", 2), builders.StatefulSet("db", 2, appsv1.ParallelPodManagement), builders.Pod("bare", "bare"), done, daemons)
+	l := waitLimit(w, "size", "seven pods have it", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 7 })
+	assert.Equal(t, []string{"DaemonSet/daemons", "Deployment/web", "Pod/bare", "Pod/done", "StatefulSet/db"}, names(l))
+	waitNode(w, "done")
+	w.Eventually("a pod is finished", func() (bool, string) {
+		done.Status.Phase = corev1.PodSucceeded
+		_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(w.Ctx, "done", "application/merge-patch+json", []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
+		return err == nil, fmt.Sprint(err)
+	})
+	waitLimit(w, "size", "a finished pod does not count", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 6 && l.Status.WorkloadCount == 4 })
+}
+
+// lax is a CRD without its CEL rules.
+func lax(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var crd any
+	require.NoError(t, yaml.Unmarshal(b, &crd))
+	var strip func(node any)
+	strip = func(node any) {
+		switch n := node.(type) {
+		case map[string]any:
+			delete(n, "x-kubernetes-validations")
+			for _, child := range n {
+				strip(child)
+			}
+		case []any:
+			for _, child := range n {
+				strip(child)
+			}
+		}
+	}
+	strip(crd)
+	out, err := yaml.Marshal(crd)
+	require.NoError(t, err)
+	return string(out)
+}
+
+// A limit that was stored before a rule was added is not kept for ever.
+func TestALimitThatIsNotValidIsLetGo(t *testing.T) {
+	w := testenv.New(t, fast())
+	crd := testenv.Path("manifests/crds/berth.dev_resourcelimits.yaml")
+	require.NoError(t, w.Cluster.Apply(w.Ctx, lax(t, crd)))
+	t.Cleanup(func() { require.NoError(t, w.Cluster.ApplyFiles(w.Ctx, crd)) })
+	bad := limit("bad", func(s *v1alpha1.ResourceLimitSpec) {
+		s.NodeAffinity = &v1alpha1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1alpha1.NodeTerms{NodeSelectorTerms: []v1alpha1.NodeTerm{{
+			MatchExpressions: []v1alpha1.NodeRequirement{{Key: disk, Operator: v1alpha1.NodeOpGt, Values: []string{"many"}}},
+		}}}}
+		s.CPU = quantity("-1")
+	})
+	bad.Namespace = w.Namespace
+	w.Eventually("the rules are gone", func() (bool, string) {
+		err := w.Client.Create(w.Ctx, bad)
+		return err == nil, fmt.Sprint(err)
+	})
+	require.NoError(t, w.Cluster.ApplyFiles(w.Ctx, crd))
+	w.Eventually("the rules are back", func() (bool, string) {
+		again := limit("again", func(s *v1alpha1.ResourceLimitSpec) { *s = *bad.Spec.DeepCopy() })
+		again.Namespace = w.Namespace
+		err := w.Client.Create(w.Ctx, again, client.DryRunAll)
+		return apierrors.IsInvalid(err), fmt.Sprint(err)
+	})
+	w.Controller(testenv.Impatient)
+	waitLimit(w, "bad", "it says so", func(l *v1alpha1.ResourceLimit) bool {
+		c := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionAccepted)
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonInvalid && strings.Contains(c.Message, "matchExpressions[0]")
+	})
+	w.Delete(get(w, "bad"))
+	waitGone(w, "bad")
+}
+
+func TestAnOlderLimitThatSelectsTheSamePodsIsSaid(t *testing.T) {
+	w := testenv.New(t, fast())
+	w.Controller(testenv.Impatient)
+	selects := func(s *v1alpha1.ResourceLimitSpec) {
+		s.Selector = &v1alpha1.PodSelector{MatchLabels: builders.Labels("web")}
+	}
+	w.Create(limit("a-older", selects), builders.Deployment("web", 1))
+	waitLimit(w, "a-older", "it has the pod", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 1 })
+	w.Create(limit("b-younger", selects))
+	accepted := func(l *v1alpha1.ResourceLimit, reason string) bool {
+		c := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionAccepted)
+		return c != nil && c.Reason == reason && (c.Status == metav1.ConditionTrue) == (reason == v1alpha1.ReasonAccepted)
+	}
+	l := waitLimit(w, "b-younger", "an older one has its pods", func(l *v1alpha1.ResourceLimit) bool { return accepted(l, v1alpha1.ReasonConflict) })
+	assert.Contains(t, meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionAccepted).Message, "a-older")
+	assert.True(t, accepted(get(w, "a-older"), v1alpha1.ReasonAccepted))
+	changeLimit(w, "a-older", func(l *v1alpha1.ResourceLimit) { l.Spec.Selector = nil })
+	waitLimit(w, "b-younger", "it has the pods now", func(l *v1alpha1.ResourceLimit) bool {
+		return accepted(l, v1alpha1.ReasonAccepted) && l.Status.PodCount == 1
+	})
+}
+
+// limitWrites are the writes of the controller to the test's limits.
+func limitWrites(w *testenv.World) []testenv.Request {
+	return w.Audit(func(r testenv.Request) bool {
+		return r.User == cluster.BerthControllerUser && strings.HasPrefix(r.Resource, "resourcelimits") && r.Write()
+	})
+}
+
+func TestARestartLeavesStatusesAlone(t *testing.T) {
+	w := testenv.New(t, fast())
+	c := w.Controller(testenv.Impatient)
+	w.Create(limit("size", figures("1", "1Gi")), limit("idle"), builders.Deployment("web", 3, sized("size")), builders.Deployment("off", 0, sized("size")))
+	l := waitLimit(w, "size", "it is in use", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 3 && l.Status.WorkloadCount == 2 })
+	waitLimit(w, "idle", "it is not", func(l *v1alpha1.ResourceLimit) bool { return inUse(l, v1alpha1.ReasonNotReferenced) })
+	w.Always(testenv.Short, "all is written", func() (bool, string) { return true, "" })
+	before := len(limitWrites(w))
+	require.Positive(t, before)
+	testenv.End(c, false)
+	w.Controller(testenv.Impatient)
+	w.Always(holds, "nothing is written", func() (bool, string) {
+		now := limitWrites(w)
+		return len(now) == before, fmt.Sprint(now[before:], l.Status, get(w, "size").Status)
+	})
+	assert.Equal(t, l.ResourceVersion, get(w, "size").ResourceVersion)
+}
+
+// A burst of changes costs a write a second at most. Writes are counted over all
+// of the burst: on their way to the API server two may come closer together.
+func TestStatusWritesAreBounded(t *testing.T) {
+	w := testenv.New(t, fast())
+	w.Controller(testenv.Impatient)
+	w.Create(limit("size"))
+	waitLimit(w, "size", "it is looked after", func(l *v1alpha1.ResourceLimit) bool { return true })
+	before := len(limitWrites(w))
+	began := time.Now()
+	for i := range 60 {
+		w.Create(bare(fmt.Sprintf("web-%d", i), "size"))
+	}
+	waitLimit(w, "size", "all have it", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 60 })
+	w.Eventually("the writes are in the audit log", func() (bool, string) { return len(limitWrites(w)) > before, "" })
+	assert.LessOrEqual(t, len(limitWrites(w))-before, 2+int(time.Since(began).Seconds()), "in %s", time.Since(began))
+}

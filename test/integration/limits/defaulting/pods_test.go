@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package defaulting_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+func texts(l corev1.ResourceList) map[string]string {
+	out := map[string]string{}
+	for name, q := range l {
+		out[string(name)] = q.String()
+	}
+	return out
+}
+
+func list(pairs ...string) corev1.ResourceList {
+	l := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		l[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return l
+}
+
+// created creates a pod, after its limit is known to the webhook, and returns
+// what became of it.
+func created(w *testenv.World, p *corev1.Pod) *corev1.Pod {
+	w.T.Helper()
+	w.Eventually("the webhook knows the limit of "+p.Name, func() (bool, string) {
+		try := p.DeepCopy()
+		try.Namespace = w.Namespace
+		err := w.Client.Create(w.Ctx, try, client.DryRunAll)
+		return err == nil && try.Annotations[v1alpha1.ResolvedLimitAnnotation] != "", fmt.Sprint("annotations ", try.Annotations, err)
+	})
+	w.Create(p)
+	return p
+}
+
+// RL-04, RL-05, RL-07, RL-08.
+func TestAPodIsFilledInAsItsLimitSays(t *testing.T) {
+	w := testenv.New(t, fast(), slow())
+	w.Webhook()
+	affinity := &v1alpha1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1alpha1.NodeTerms{NodeSelectorTerms: []v1alpha1.NodeTerm{{
+		MatchExpressions: []v1alpha1.NodeRequirement{{Key: disk, Operator: v1alpha1.NodeOpNotIn, Values: []string{"hdd"}}},
+	}}}}
+	requests := map[string]string{"cpu": "500m", "memory": "1Gi"}
+	for name, tc := range map[string]struct {
+		limit                    func(*v1alpha1.ResourceLimitSpec)
+		change                   func(*corev1.PodTemplateSpec)
+		wantRequests, wantLimits map[string]string
+		wantSelector             map[string]string
+		wantAffinity             bool
+		wantNode                 string
+	}{
+		"rl-04-figures-only": {limit: figures("500m", "1Gi"), wantRequests: requests, wantLimits: requests},
+		"rl-05-selector":     {limit: onDisk("ssd"), wantSelector: map[string]string{disk: "ssd"}, wantNode: "fast"},
+		"rl-05-affinity":     {limit: func(s *v1alpha1.ResourceLimitSpec) { s.NodeAffinity = affinity }, wantAffinity: true, wantNode: "fast"},
+		"rl-05-both": {
+			limit: func(s *v1alpha1.ResourceLimitSpec) {
+				s.NodeSelector, s.NodeAffinity = map[string]string{"kubernetes.io/hostname": "fast"}, affinity
+			},
+			wantSelector: map[string]string{"kubernetes.io/hostname": "fast"}, wantAffinity: true, wantNode: "fast",
+		},
+		"rl-07-limits": {
+			limit: func(s *v1alpha1.ResourceLimitSpec) {
+				figures("500m", "1Gi")(s)
+				s.CPULimit = quantity("2")
+			},
+			wantRequests: requests, wantLimits: map[string]string{"cpu": "2", "memory": "1Gi"},
+		},
+		"rl-08-ephemeral-storage": {
+			limit:        func(s *v1alpha1.ResourceLimitSpec) { s.EphemeralStorage = quantity("1Gi") },
+			wantRequests: map[string]string{"ephemeral-storage": "1Gi"},
+		},
+		"rl-08-with-a-limit-of-its-own": {
+			limit: func(s *v1alpha1.ResourceLimitSpec) { s.EphemeralStorage = quantity("1Gi") },
+			change: func(t *corev1.PodTemplateSpec) {
+				t.Spec.Containers[0].Resources.Limits = list("ephemeral-storage", "512Mi")
+			},
+			wantRequests: map[string]string{"ephemeral-storage": "512Mi"}, wantLimits: map[string]string{"ephemeral-storage": "512Mi"},
+		},
+		"its-own-values": {
+			limit:        figures("2", "2Gi"),
+			change:       func(t *corev1.PodTemplateSpec) { t.Spec.Containers[0].Resources.Requests = list("cpu", "300m") },
+			wantRequests: map[string]string{"cpu": "300m", "memory": "2Gi"}, wantLimits: map[string]string{"cpu": "2", "memory": "2Gi"},
+		},
+		"its-own-at-pod-level": {
+			limit: figures("2", "2Gi"),
+			change: func(t *corev1.PodTemplateSpec) {
+				t.Spec.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "300m"), Limits: list("cpu", "1")}
+			},
+			wantRequests: map[string]string{"memory": "2Gi"}, wantLimits: map[string]string{"memory": "2Gi"},
+		},
+		"a-sidecar-has-its-share": {
+			limit: figures("2", "2Gi"),
+			change: func(t *corev1.PodTemplateSpec) {
+				t.Spec.InitContainers = []corev1.Container{{
+					Name: "proxy", Image: "example.com/proxy:1", RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+					Resources: corev1.ResourceRequirements{Requests: list("cpu", "500m"), Limits: list("cpu", "500m")},
+				}}
+			},
+			wantRequests: map[string]string{"cpu": "1500m", "memory": "2Gi"}, wantLimits: map[string]string{"cpu": "1500m", "memory": "2Gi"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := *w
+			w.T = t
+			w.Create(limit(name, tc.limit))
+			change := tc.change
+			if change == nil {
+				change = func(*corev1.PodTemplateSpec) {}
+			}
+			p := created(&w, bare(name, name, change, builders.SchedulerName("")))
+			got := p.Spec.Containers[0].Resources
+			assert.Equal(t, orEmpty(tc.wantRequests), texts(got.Requests), "requests")
+			assert.Equal(t, orEmpty(tc.wantLimits), texts(got.Limits), "limits")
+			assert.Equal(t, tc.wantSelector, p.Spec.NodeSelector)
+			assert.Equal(t, tc.wantAffinity, p.Spec.Affinity != nil)
+			assert.Equal(t, w.Namespace+"/"+name+"@1", p.Annotations[v1alpha1.ResolvedLimitAnnotation])
+			assert.Equal(t, builders.Scheduler, p.Spec.SchedulerName)
+			if node := waitNode(&w, name); tc.wantNode != "" {
+				assert.Equal(t, tc.wantNode, node)
+			}
+		})
+	}
+}
+
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// RL-09: the claims are made by the real kube-controller-manager.
+func TestVolumesBecomeClaimsOfThePod(t *testing.T) {
+	w := testenv.New(t, fast())
+	w.Webhook()
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}, Provisioner: "example.com/none",
+		VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
+	}
+	require.NoError(t, w.Client.Create(w.Ctx, class))
+	t.Cleanup(func() { w.Delete(class) })
+	w.Create(limit("with-volumes", func(s *v1alpha1.ResourceLimitSpec) {
+		s.Volumes = map[string]v1alpha1.VolumeLimit{
+			"data":    {Size: resource.MustParse("10Gi"), StorageClass: new(class.Name)},
+			"scratch": {Size: resource.MustParse("1Gi"), StorageClass: new(class.Name), MountPath: "/tmp/work"},
+		}
+	}))
+	p := created(w, bare("db", "with-volumes"))
+	mounts := map[string]string{}
+	for _, m := range p.Spec.Containers[0].VolumeMounts {
+		mounts[m.Name] = m.MountPath
+	}
+	assert.Equal(t, "/volumes/data", mounts["data"])
+	assert.Equal(t, "/tmp/work", mounts["scratch"])
+	for name, size := range map[string]string{"db-data": "10Gi", "db-scratch": "1Gi"} {
+		w.Eventually("claim "+name+" is made", func() (bool, string) {
+			c, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Get(w.Ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, err.Error()
+			}
+			got := c.Spec.Resources.Requests[corev1.ResourceStorage]
+			assert.Equal(t, size, got.String())
+			assert.Equal(t, class.Name, *c.Spec.StorageClassName)
+			assert.Equal(t, p.UID, c.OwnerReferences[0].UID, "it goes with the pod")
+			return true, ""
+		})
+	}
+}
+
+// RL-10, RL-11.
+func TestAChangedLimitCountsForNewPods(t *testing.T) {
+	w := testenv.New(t, fast(), slow())
+	w.Webhook()
+	w.Create(limit("size", figures("1", "1Gi"), onDisk("ssd")))
+	before := created(w, bare("before", "size"))
+	assert.Equal(t, "fast", waitNode(w, "before"))
+	changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) {
+		l.Spec.CPU, l.Spec.NodeSelector = quantity("2"), map[string]string{disk: "hdd"}
+	})
+	generation := func(want string) {
+		w.Eventually("the webhook knows generation "+want, func() (bool, string) {
+			try := bare("try", "size")
+			try.Namespace = w.Namespace
+			require.NoError(t, w.Client.Create(w.Ctx, try, client.DryRunAll))
+			got := try.Annotations[v1alpha1.ResolvedLimitAnnotation]
+			return got == w.Namespace+"/size@"+want, got
+		})
+	}
+	generation("2")
+	after := created(w, bare("after", "size"))
+	assert.Equal(t, "2", texts(after.Spec.Containers[0].Resources.Requests)["cpu"])
+	assert.Equal(t, "slow", waitNode(w, "after"))
+	changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) { l.Spec.NodeSelector = nil })
+	generation("3")
+	free := created(w, bare("free", "size", func(t *corev1.PodTemplateSpec) { t.Spec.NodeSelector = map[string]string{disk: "ssd"} }))
+	assert.Equal(t, map[string]string{disk: "ssd"}, free.Spec.NodeSelector, "only the pod's own")
+	assert.Equal(t, "fast", waitNode(w, "free"))
+	require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(before), before))
+	assert.Equal(t, "1", texts(before.Spec.Containers[0].Resources.Requests)["cpu"], "a running pod keeps what it has")
+	assert.Equal(t, "fast", before.Spec.NodeName)
+}
+
+func TestWhoCreatesAPodIsWarnedAndNotRefused(t *testing.T) {
+	w := testenv.New(t)
+	w.Webhook()
+	w.Create(limit("small", figures("1", "1Gi")))
+	created(w, bare("fits", "small"))
+	config := rest.CopyConfig(w.Cluster.Config())
+	heard := &hear{}
+	config.WarningHandlerWithContext = heard
+	loud, err := client.New(config, client.Options{Scheme: w.Client.Scheme()})
+	require.NoError(t, err)
+	missing := bare("missing", "nowhere")
+	large := bare("large", "small", func(t *corev1.PodTemplateSpec) { t.Spec.Containers[0].Resources.Requests = list("cpu", "3") })
+	for _, p := range []*corev1.Pod{missing, large} {
+		p.Namespace = w.Namespace
+		require.NoError(t, loud.Create(w.Ctx, p))
+	}
+	heard.mu.Lock()
+	defer heard.mu.Unlock()
+	require.Len(t, heard.all, 3)
+	assert.Contains(t, heard.all[0], `ResourceLimit "`+w.Namespace+`/nowhere" does not exist`)
+	assert.Contains(t, heard.all[1], "limits.cpu is left unset")
+	assert.Contains(t, heard.all[2], "cpu request 3 is above 1")
+}
+
+func TestPodsThatAreLeftAlone(t *testing.T) {
+	w := testenv.New(t, fast())
+	w.Webhook(func(c *controller.Configuration) { c.ResourceLimits.DefaultNamespace = "default" })
+	w.Create(limit("size", figures("1", "1Gi")))
+	created(w, bare("yes", "size"))
+	no := bare("no", "size", builders.SchedulerName(""), func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.InjectLabel] = "disabled" })
+	w.Create(no)
+	assert.Empty(t, no.Annotations[v1alpha1.ResolvedLimitAnnotation])
+	assert.Equal(t, corev1.DefaultSchedulerName, no.Spec.SchedulerName)
+	other := bare("other", "size", builders.SchedulerName("mine"))
+	w.Create(other)
+	assert.Equal(t, "mine", other.Spec.SchedulerName, "a scheduler of its own choice")
+	w.Inject("no")
+	w.Eventually("the namespace is not asked about", func() (bool, string) {
+		p := bare("outside", "size")
+		p.Namespace = w.Namespace
+		require.NoError(t, w.Client.Create(w.Ctx, p, client.DryRunAll))
+		return p.Annotations[v1alpha1.ResolvedLimitAnnotation] == "", ""
+	})
+}
+
+// A name that the pod's namespace does not have is looked for in the default one.
+func TestALimitOfTheDefaultNamespace(t *testing.T) {
+	w := testenv.New(t, fast())
+	name := "shared-" + w.Namespace
+	shared := limit(name, figures("700m", "1Gi"))
+	shared.Namespace = "default"
+	require.NoError(t, w.Client.Create(w.Ctx, shared))
+	w.Webhook(func(c *controller.Configuration) { c.ResourceLimits.DefaultNamespace = "default" })
+	p := created(w, bare("p", name))
+	assert.Equal(t, "700m", texts(p.Spec.Containers[0].Resources.Requests)["cpu"])
+	assert.Equal(t, "default/"+name+"@1", p.Annotations[v1alpha1.ResolvedLimitAnnotation])
+	key := client.ObjectKeyFromObject(shared)
+	w.Eventually("the limit says who has it", func() (bool, string) {
+		require.NoError(t, w.Client.Get(w.Ctx, key, shared))
+		return shared.Status.PodCount == 1 && shared.Status.Workloads[0].Namespace == w.Namespace, ""
+	})
+	w.Delete(shared)
+	w.Eventually("its deletion waits", func() (bool, string) {
+		require.NoError(t, w.Client.Get(w.Ctx, key, shared))
+		return inUse(shared, v1alpha1.ReasonDeletionBlocked), ""
+	})
+	w.Delete(p, client.GracePeriodSeconds(0))
+	w.Eventually("it is gone", func() (bool, string) {
+		err := w.Client.Get(w.Ctx, key, shared)
+		return client.IgnoreNotFound(err) == nil && err != nil, ""
+	})
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package defaulting_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+// holds is how long something that must not happen is watched for: twice the
+// interval at which the impatient controller looks at everything.
+const holds = 11 * time.Second
+
+// The node rules hold with the webhook absent, present and failing.
+func TestNodeRulesHoldWhateverTheWebhookDoes(t *testing.T) {
+	w := testenv.New(t, fast(), slow())
+	w.Create(limit("size", figures("1", "1Gi"), onDisk("ssd")))
+	absent := bare("absent", "size")
+	w.Create(absent)
+	assert.Empty(t, absent.Spec.NodeSelector)
+	assert.Equal(t, "fast", waitNode(w, "absent"))
+
+	c := w.Webhook()
+	present := created(w, bare("present", "size"))
+	assert.NotEmpty(t, present.Spec.NodeSelector)
+	assert.Equal(t, "fast", waitNode(w, "present"))
+
+	testenv.End(c, true)
+	failing := bare("failing", "size")
+	start := time.Now()
+	w.Create(failing)
+	assert.Less(t, time.Since(start), 4*time.Second, "nobody waits longer than the webhook's timeout")
+	assert.Empty(t, failing.Spec.NodeSelector, "it was not filled in")
+	assert.Equal(t, "fast", waitNode(w, "failing"))
+}
+
+func configuration(w *testenv.World) *admissionregistrationv1.MutatingWebhookConfiguration {
+	w.T.Helper()
+	c, err := w.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(w.Ctx, "berth-webhook", metav1.GetOptions{})
+	require.NoError(w.T, err)
+	return c
+}
+
+func secret(w *testenv.World) *corev1.Secret {
+	w.T.Helper()
+	s, err := w.Kube.CoreV1().Secrets("berth-system").Get(w.Ctx, "berth-webhook-certs", metav1.GetOptions{})
+	require.NoError(w.T, err)
+	return s
+}
+
+func TestTheConfigurationHasTheAuthority(t *testing.T) {
+	w := testenv.New(t)
+	w.Webhook()
+	first := secret(w).Data["ca.crt"]
+	require.NotEmpty(t, first)
+	assert.Equal(t, first, configuration(w).Webhooks[0].ClientConfig.CABundle)
+
+	// Somebody applies the configuration without it.
+	testenv.Patch(w, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "berth-webhook"}},
+		func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Webhooks[0].ClientConfig.CABundle = nil
+		})
+	w.Eventually("it is back", func() (bool, string) {
+		return bytes.Equal(first, configuration(w).Webhooks[0].ClientConfig.CABundle), "another one"
+	})
+	w.WaitAsked()
+
+	// Somebody empties the Secret.
+	testenv.Patch(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-webhook-certs"}},
+		func(s *corev1.Secret) { s.Data = nil })
+	w.Eventually("there is a new authority", func() (bool, string) {
+		now := secret(w).Data["ca.crt"]
+		return len(now) > 0 && !bytes.Equal(now, first) && bytes.Equal(now, configuration(w).Webhooks[0].ClientConfig.CABundle), ""
+	})
+	w.WaitAsked()
+}
+
+// A replica that does not lead serves as well, with the certificate of both.
+func TestEveryReplicaServes(t *testing.T) {
+	w := testenv.New(t, fast())
+	w.Create(limit("size", figures("1", "1Gi")))
+	w.Controller(testenv.Impatient)
+	c := webhookBeside(w)
+	created(w, bare("p", "size"))
+	body, err := c.Get(w.Ctx, "/metrics")
+	require.NoError(t, err)
+	assert.Contains(t, string(body), `berth_webhook_pods_total{outcome="sized"}`)
+	assert.NotContains(t, string(body), `leader_election_master_status{name="berth-controller"} 1`, "it stands by")
+}
+
+// webhookBeside is webhook for a replica that stands by.
+func webhookBeside(w *testenv.World) *cluster.Controller {
+	w.T.Helper()
+	address := w.FreeAddress()
+	w.ApplyWebhook(address)
+	w.Inject("enabled")
+	c := w.StartController("berth-controller-beside", testenv.Impatient, testenv.WebhookAt(address))
+	w.WaitAsked()
+	return c
+}
+
+// Without the Secret the controller does its other work, and says what is missing.
+func TestWithoutTheSecretTheControllerIsNotReadyAndSaysWhy(t *testing.T) {
+	w := testenv.New(t, fast())
+	address := w.FreeAddress()
+	w.ApplyWebhook(address)
+	require.NoError(t, w.Kube.CoreV1().Secrets("berth-system").Delete(w.Ctx, "berth-webhook-certs", metav1.DeleteOptions{}))
+	c := w.StartUnready("berth-controller-early", testenv.Impatient, testenv.WebhookAt(address))
+	w.Create(limit("size"))
+	waitLimit(w, "size", "the rest works", func(l *v1alpha1.ResourceLimit) bool { return inUse(l, v1alpha1.ReasonNotReferenced) })
+	ready, _, err := c.Ready(w.Ctx)
+	require.NoError(t, err)
+	assert.False(t, ready)
+	assert.Contains(t, c.LogTail(200), "berth-webhook-certs")
+	w.ApplyWebhook(address)
+	w.Eventually("it is ready", func() (bool, string) {
+		ready, said, err := c.Ready(w.Ctx)
+		return ready, fmt.Sprint(said, err)
+	})
+}
+
+// The last test of the package: it looks back at the whole run.
+func TestZEveryRightOfTheWebhookIsUsedAndNoneIsMissing(t *testing.T) {
+	w := testenv.New(t, fast())
+	w.Webhook(withGates)
+	w.Create(limit("size", figures("1", "1Gi")))
+	created(w, builders.Pod("p", "p", sized("size")))
+	// Owners that no watch has shown are asked for.
+	for _, owner := range []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet"}, {APIVersion: "apps/v1", Kind: "StatefulSet"}, {APIVersion: "batch/v1", Kind: "Job"}} {
+		p := builders.Pod("owned", "owned")
+		owner.Name, owner.UID, owner.Controller = "unseen", types.UID("unseen "+owner.Kind), new(true)
+		p.Namespace, p.OwnerReferences = w.Namespace, []metav1.OwnerReference{owner}
+		require.NoError(t, w.Client.Create(w.Ctx, p, client.DryRunAll))
+	}
+	granted := w.Grants("berth-controller-webhook")
+	used := map[string]bool{}
+	for _, r := range w.AuditAll(func(r testenv.Request) bool { return r.User == cluster.BerthControllerUser }) {
+		// What a namespace refuses that is being removed is no want of rights.
+		if r.Code == http.StatusForbidden && r.Resource != "events" {
+			t.Errorf("a request that was refused: %s", r)
+		}
+		used[r.Right()] = true
+	}
+	var unused []string
+	for right := range granted {
+		if !used[right] {
+			unused = append(unused, right)
+		}
+	}
+	slices.Sort(unused)
+	assert.Empty(t, unused, strings.Join(unused, ", "))
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduling_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+// overheadClass makes a RuntimeClass whose pods take 250m CPU more.
+func overheadClass(w *testenv.World) string {
+	w.T.Helper()
+	class := &nodev1.RuntimeClass{
+		ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}, Handler: "vm",
+		Overhead: &nodev1.Overhead{PodFixed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}},
+	}
+	require.NoError(w.T, w.Client.Create(w.Ctx, class))
+	w.T.Cleanup(func() { require.NoError(w.T, client.IgnoreNotFound(w.Client.Delete(w.Ctx, class))) })
+	return class.Name
+}
+
+// extra is a container beside the main one.
+func extra(cpu string) corev1.Container {
+	return corev1.Container{Name: "extra", Image: "example.com/extra:1", Resources: corev1.ResourceRequirements{Requests: builders.Requests(cpu, "8Mi")}}
+}
+
+// RL-07: cpuLimit, else cpu, is the most that a pod as a whole may ask for:
+// with its init containers, its sidecars, what it says for all containers
+// together, and its overhead.
+func TestRL07APodAboveItsSizeWaitsAndSaysBothFigures(t *testing.T) {
+	w := testenv.New(t, four()...)
+	start(w, nil)
+	class := overheadClass(w)
+	limit := builders.ResourceLimit("small", builders.SizeCPU("1", "2"))
+	w.Create(limit)
+	apps := map[string]struct {
+		pods func(*corev1.PodTemplateSpec)
+		said string
+	}{
+		"containers": {builders.CPU("2500m"), "cpu request 2500m is above 2"},
+		"limits": {func(t *corev1.PodTemplateSpec) {
+			t.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2200m")}
+		}, "cpu limit 2200m is above 2"},
+		"init": {func(t *corev1.PodTemplateSpec) { t.Spec.InitContainers = []corev1.Container{extra("2300m")} }, "cpu request 2300m is above 2"},
+		"sidecar": {func(t *corev1.PodTemplateSpec) {
+			sidecar := extra("1950m")
+			sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+			t.Spec.InitContainers = []corev1.Container{sidecar}
+		}, "cpu request 2050m is above 2"},
+		"pod-level": {func(t *corev1.PodTemplateSpec) {
+			t.Spec.Resources = &corev1.ResourceRequirements{Requests: builders.Requests("2600m", "128Mi")}
+		}, "cpu request 2600m is above 2"},
+		"overhead": {func(t *corev1.PodTemplateSpec) { builders.CPU("1900m")(t); t.Spec.RuntimeClassName = &class }, "cpu request 2150m is above 2"},
+	}
+	for app, a := range apps {
+		w.Create(builders.Deployment(app, 1, a.pods, builders.OfSize("small")))
+	}
+	// What is within the size is placed: the bound itself, and a large init container before a large one.
+	w.Create(builders.Deployment("fits", 1, builders.CPU("2"), builders.OfSize("small"), func(t *corev1.PodTemplateSpec) {
+		t.Spec.InitContainers = []corev1.Container{extra("2")}
+	}))
+	w.WaitBound("fits", 1)
+	for app, a := range apps {
+		waitReason(w, app, 1, fmt.Sprintf("0/4 nodes are available: pod is above ResourceLimit %q: %s.", w.Namespace+"/small", a.said))
+	}
+
+	change(w, limit, builders.SizeCPU("1", "3"))
+	for app := range apps {
+		requireWoken(w, app, 1)
+	}
+}
+
+// A pod that waits can be given another size by its label or its annotation.
+func TestAPodThatIsRelabelledIsTriedWithItsNewSize(t *testing.T) {
+	w := testenv.New(t, four()...)
+	start(w, nil)
+	w.Create(builders.ResourceLimit("small", builders.SizeCPU("10m", "10m")), builders.ResourceLimit("large", builders.SizeCPU("1", "1")))
+	w.Create(builders.Pod("labelled", "labelled", builders.OfSize("small")), builders.Pod("annotated", "annotated", builders.PodAnnotation(v1alpha1.ResourceLimitLabel, "small")))
+	for _, app := range []string{"labelled", "annotated"} {
+		waitReason(w, app, 1, fmt.Sprintf("0/4 nodes are available: pod is above ResourceLimit %q: cpu request 100m is above 10m.", w.Namespace+"/small"))
+	}
+	testenv.Patch(w, &w.Live("labelled")[0], func(p *corev1.Pod) { p.Labels[v1alpha1.ResourceLimitLabel] = "large" })
+	requireWoken(w, "labelled", 1)
+	testenv.Patch(w, &w.Live("annotated")[0], func(p *corev1.Pod) { p.Annotations[v1alpha1.ResourceLimitLabel] = "large" })
+	requireWoken(w, "annotated", 1)
+}

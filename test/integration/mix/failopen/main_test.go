@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package failopen_test is about pods with the scheduling gate of Berth while no
+// scheduler leads: the controller lets them go, and mends the mix afterwards.
+package failopen_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true})) }
+
+const (
+	leaseNamespace = "berth-system"
+	leaseName      = "berth-scheduler"
+)
+
+// newWorld is a world whose lease of the schedulers is gone before and after.
+func newWorld(t *testing.T, nodes ...cluster.NodeSpec) *testenv.World {
+	t.Helper()
+	w := testenv.New(t, nodes...)
+	forget := func() {
+		err := w.Kube.CoordinationV1().Leases(leaseNamespace).Delete(context.WithoutCancel(w.Ctx), leaseName, metav1.DeleteOptions{})
+		require.NoError(t, client.IgnoreNotFound(err))
+	}
+	forget()
+	t.Cleanup(forget)
+	return w
+}
+
+// startScheduler starts one that takes part in the election of a leader.
+func startScheduler(w *testenv.World, name string) *cluster.Scheduler {
+	w.T.Helper()
+	o := testenv.SchedulerOptions(testenv.SecondScheduler)
+	o.Name = name
+	o.LeaderElection = &cluster.LeaderElection{
+		Enabled: new(true), LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond,
+	}
+	return w.RunScheduler(o)
+}
+
+// after has the controller wait for so long.
+func after(failOpen time.Duration) func(*controller.Configuration) {
+	return func(c *controller.Configuration) { c.Gates.FailOpenSeconds = int32(failOpen / time.Second) }
+}
+
+// gated returns how many pods of an app have the gate.
+func gated(w *testenv.World, app string) (n int) {
+	w.T.Helper()
+	for _, p := range w.Live(app) {
+		if gate.Has(&p) {
+			n++
+		}
+	}
+	return n
+}
+
+// waitGated waits until so many pods of an app wait for their slot.
+func waitGated(w *testenv.World, app string, n int) {
+	w.T.Helper()
+	w.Eventually(fmt.Sprintf("%d pods of %s are gated", n, app), func() (bool, string) {
+		have := gated(w, app)
+		return have == n, fmt.Sprint(have)
+	})
+}
+
+// opened is what the controller counted.
+func opened(w *testenv.World, c *cluster.Controller) int {
+	w.T.Helper()
+	return w.Metric(c, "berth_mix_gates_failed_open_total", map[string]string{"reason": v1alpha1.GateOpenedNoLeader})
+}
+
+// requireLetGo demands that the pods' gates were opened by the controller, and that it says so, once.
+func requireLetGo(w *testenv.World, pods []corev1.Pod) {
+	w.T.Helper()
+	for i := range pods {
+		p := &pods[i]
+		require.Equal(w.T, v1alpha1.GateOpenedNoLeader, p.Annotations[v1alpha1.GateOpenedAnnotation], p.Name)
+		require.Equal(w.T, string(p.UID)+"/"+v1alpha1.GateOpenedNoLeader, p.Annotations[v1alpha1.ClaimAnnotation], "it names the pod, so that no template can have it")
+		w.Eventually("an event on pod "+p.Name, func() (bool, string) {
+			for _, e := range w.Events(p.Name) {
+				if e.Reason == v1alpha1.EventReasonGateFailedOpen {
+					return e.Type == corev1.EventTypeWarning && e.Count == 1, fmt.Sprint(e.Type, e.Count)
+				}
+			}
+			return false, "none"
+		})
+	}
+}
+
+// holder is who has the schedulers' lease, or had it last.
+func holder(w *testenv.World) string {
+	w.T.Helper()
+	l, err := w.Kube.CoordinationV1().Leases(leaseNamespace).Get(w.Ctx, leaseName, metav1.GetOptions{})
+	require.NoError(w.T, err)
+	return *l.Spec.HolderIdentity
+}
+
+// hold holds the schedulers' lease as a scheduler would that does nothing, by
+// a clock that is years behind.
+func hold(w *testenv.World, lasts time.Duration) (renew func()) {
+	w.T.Helper()
+	leases := w.Kube.CoordinationV1().Leases(leaseNamespace)
+	clock := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	spec := func() coordinationv1.LeaseSpec {
+		clock = clock.Add(time.Second)
+		return coordinationv1.LeaseSpec{
+			HolderIdentity: new("somebody"), LeaseDurationSeconds: new(int32(lasts / time.Second)),
+			RenewTime: &metav1.MicroTime{Time: clock},
+		}
+	}
+	l, err := leases.Create(w.Ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: spec()}, metav1.CreateOptions{})
+	require.NoError(w.T, err)
+	return func() {
+		l.Spec = spec()
+		l, err = leases.Update(w.Ctx, l, metav1.UpdateOptions{})
+		require.NoError(w.T, err)
+	}
+}
+
+// lone makes a gated pod of an app.
+func lone(app, name string, changes ...func(*corev1.PodTemplateSpec)) *corev1.Pod {
+	return builders.Pod(app, name, append([]func(*corev1.PodTemplateSpec){builders.Gated, builders.ByDefault}, changes...)...)
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(testenv.Path(file))
+	require.NoError(t, err)
+	return b
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gatefallback_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/fallback"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+func TestWhereSpotDoesNotComeReplicasGoToOnDemandAndReturnInSteps(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
+	s := start(w)
+	m := split.New(70, 2)
+	controller := w.Controller(testenv.Impatient)
+	// More moves at a time than may try spot at first.
+	w.Create(builders.CapacityMix("web", 70, 2, onDemandAfter(15), builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.MaxConcurrent = new(int32(4)) })))
+	begin := time.Now()
+	w.Create(builders.Deployment("web", replicas, builders.Gated))
+	pods := waitOnDemand(w, "web", replicas)
+	assert.Equal(t, 1, breakers(w, s, fallback.Open))
+	fell := fellBack(pods)
+	require.Len(t, fell, spotSlots)
+	for _, p := range fell {
+		limited, ok := gate.Opened(&p)
+		require.True(t, ok, p.Name)
+		assert.Equal(t, capacity.OnDemand, limited, p.Name)
+		assert.Equal(t, v1alpha1.CapacityTypeSpot, p.Annotations[v1alpha1.CapacityTypeAnnotation], "the type of its slot")
+	}
+	w.WaitStatus("web", "spot is not available", func(s *v1alpha1.CapacityMixStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionSpotAvailable)
+		return testenv.Condition(s, v1alpha1.ConditionSpotAvailable, false, v1alpha1.ReasonFallback) &&
+			strings.Contains(c.Message, "limited to on-demand: 14")
+	})
+	w.WaitBlocked("web", "SpotUnavailable", "spot is tried again at")
+	event := spotUnavailable(w, pods[0].OwnerReferences[0].Name)
+	assert.Equal(t, corev1.EventTypeWarning, event.Type)
+	assert.Equal(t, "ReplicaSet", event.InvolvedObject.Kind)
+
+	// Then spot may be tried again, and nobody does: there are no nodes to move to.
+	w.WaitBlocked("web", "NoRoom", "no spot node has room")
+	w.Eventually("the circuit breaker is half-open", func() (bool, string) {
+		n := breakers(w, s, fallback.HalfOpen)
+		return n == 1, fmt.Sprint(n)
+	})
+	assert.Len(t, deletions(w), spotSlots, "each spot replica once")
+	for _, r := range deletions(w) {
+		assert.GreaterOrEqual(t, r.At.Sub(begin), 15*time.Second, "%s was deleted before its wait was over", r.Name)
+	}
+	assert.Empty(t, w.Evictions())
+	assert.Equal(t, spotSlots, w.Metric(s, "berth_scheduler_spot_fallbacks_total", nil))
+	assert.Equal(t, spotSlots, w.Metric(s, "berth_scheduler_spot_pods_deleted_total", nil))
+
+	w.AddNodes(cluster.Nodes("spot", 4)...)
+	w.WaitExact("web", m, replicas, 2*testenv.SettleTimeout)
+	assert.Len(t, deletions(w), spotSlots)
+	assert.Len(t, w.Evictions(), spotSlots, "each moved once")
+	assert.Zero(t, w.Metric(controller, "berth_mix_moves_total", map[string]string{"outcome": "failed"}))
+	w.Eventually("the circuit breaker is closed", func() (bool, string) {
+		return breakers(w, s, fallback.HalfOpen)+breakers(w, s, fallback.Open) == 0, "it is not"
+	})
+	w.WaitStatus("web", "spot is available", func(s *v1alpha1.CapacityMixStatus) bool {
+		return testenv.Condition(s, v1alpha1.ConditionSpotAvailable, true, v1alpha1.ReasonNoFallback)
+	})
+}
+
+func TestAnOpenCircuitBreakerStaysOpenWhenTheSchedulerIsKilled(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
+	s := start(w)
+	w.Create(builders.CapacityMix("web", 70, 2, onDemandAfter(20)))
+	web := builders.Deployment("web", replicas, builders.Gated)
+	w.Create(web)
+	fell := fellBack(waitOnDemand(w, "web", replicas))
+	require.NotEmpty(t, fell)
+	newest := fallback.Mark{}
+	for _, p := range fell {
+		if m, _ := fallback.MarkOf(p.Annotations, string(p.UID)); m.Later(newest) {
+			newest = m
+		}
+	}
+	testenv.Kill(s)
+	s = start(w)
+	w.Eventually("the circuit breaker is open", func() (bool, string) {
+		n := breakers(w, s, fallback.Open)
+		return n == 1, fmt.Sprint(n)
+	})
+	w.Scale(web, 2*replicas)
+	pods := waitOnDemand(w, "web", 2*replicas)
+	require.Less(t, time.Now(), newest.RetryAt, "the test was too slow: spot may be tried again")
+	all := fellBack(pods)
+	assert.Len(t, all, 2*spotSlots)
+	for _, p := range all {
+		m, _ := fallback.MarkOf(p.Annotations, string(p.UID))
+		assert.False(t, m.Later(newest), "%s of %s, newest before was %s", m, p.Name, newest)
+	}
+	assert.Len(t, deletions(w), spotSlots, "none of those that came later")
+}
+
+func TestPodsThatMustWaitOrThatNobodyReplacesAreNotDeleted(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
+	start(w)
+	w.Create(builders.CapacityMix("patient", 70, 2, func(cm *v1alpha1.CapacityMix) { cm.Spec.WhenSpotUnavailable = v1alpha1.WhenSpotUnavailableWait }))
+	for _, app := range []string{"job", "bare", "web"} {
+		w.Create(builders.CapacityMix(app, 100, 0, onDemandAfter(5)))
+	}
+	w.Create(builders.Deployment("patient", replicas, builders.Gated))
+	w.WaitUnschedulable("patient", spotSlots)
+	job := builders.Job("job", 2, batchv1.NonIndexedCompletion, builders.Gated)
+	w.Create(job, builders.Pod("bare", "bare", builders.Gated))
+	w.WaitUnschedulable("job", 2)
+	w.WaitUnschedulable("bare", 1)
+	before := w.UIDs()
+	// What is to be deleted is made last, so all others have waited for longer.
+	w.Create(builders.Deployment("web", 1, builders.Gated))
+	waitOnDemand(w, "web", 1)
+	for _, p := range append(w.Live("job"), w.Live("bare")...) {
+		assert.Contains(t, spotUnavailable(w, p.Name).Message, "it waits on")
+	}
+	deleted := deletions(w)
+	require.Len(t, deleted, 1)
+	after := w.UIDs()
+	for uid, name := range before {
+		assert.Contains(t, after, uid, "%s is there", name)
+	}
+	w.ChangeMix("patient", onDemandAfter(5))
+	waitOnDemand(w, "patient", replicas)
+	assert.Len(t, deletions(w), 1+spotSlots, "now its wait is over")
+
+	// Why: it is the Job controller that would count.
+	require.NoError(t, w.Kube.CoreV1().Pods(w.Namespace).Delete(w.Ctx, w.Live("job")[0].Name, metav1.DeleteOptions{}))
+	w.Eventually("the Job counts the pod that was deleted as failed", func() (bool, string) {
+		j, err := w.Kube.BatchV1().Jobs(w.Namespace).Get(w.Ctx, job.Name, metav1.GetOptions{})
+		return err == nil && j.Status.Failed == 1, fmt.Sprint(err, j.Status)
+	})
+}
+
+// The scheduler does not know yet that the pod was bound when it decides to delete it.
+func TestAPodThatIsBoundInTheSameMomentIsNotDeleted(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes("on-demand", 1)...)
+	o := testenv.SchedulerOptions(testenv.SecondScheduler)
+	kubeconfig, stalled := w.StallingKubeconfig("pods")
+	o.Kubeconfig = kubeconfig
+	s := w.RunScheduler(o)
+	w.Create(builders.CapacityMix("web", 100, 0, onDemandAfter(8)))
+	w.Create(builders.Deployment("web", 1, builders.Gated))
+	pod := w.WaitUnschedulable("web", 1)[0]
+	// Time for the scheduler to hear that itself.
+	w.Always(testenv.Short, "it is not deleted yet", func() (bool, string) { return len(deletions(w)) == 0, "it is" })
+	stalled.Store(true)
+	require.NoError(t, w.Kube.CoreV1().Pods(w.Namespace).Bind(w.Ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: "on-demand-0"},
+	}, metav1.CreateOptions{}))
+	w.Eventually("the scheduler tried to delete it", func() (bool, string) {
+		return len(deletions(w)) > 0, "it did not"
+	})
+	stalled.Store(false)
+	w.WaitReady("web", 1)
+	w.Eventually("the scheduler knows that it is bound", func() (bool, string) {
+		before := len(deletions(w))
+		w.Always(testenv.Short, "no deletion is tried any more", func() (bool, string) { return true, "" })
+		return len(deletions(w)) == before, "it still tries"
+	})
+	for _, r := range deletions(w) {
+		assert.Equal(t, 409, r.Code, r)
+	}
+	assert.Equal(t, pod.UID, w.Live("web")[0].UID)
+	assert.Zero(t, w.Metric(s, "berth_scheduler_spot_pods_deleted_total", nil))
+}

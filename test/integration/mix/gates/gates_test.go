@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gates_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+// requireOpened demands that every pod was limited to the type of its slot, in a way that all schedulers see.
+func requireOpened(w *testenv.World, pods []corev1.Pod) {
+	w.T.Helper()
+	for i := range pods {
+		p := &pods[i]
+		limited, ok := gate.Opened(p)
+		require.True(w.T, ok, "pod %s was given its slot by its gate: %v", p.Name, p.Annotations)
+		assert.Equal(w.T, limited.String(), p.Spec.NodeSelector[capacity.KarpenterCapacityType], p.Name)
+		assert.Equal(w.T, limited.String(), p.Annotations[v1alpha1.CapacityTypeAnnotation], p.Name)
+		assert.Equal(w.T, "-"+p.Annotations[v1alpha1.SlotAnnotation], p.Annotations[v1alpha1.PodDeletionCostAnnotation], p.Name)
+		assert.Empty(w.T, p.Spec.SchedulingGates, p.Name)
+	}
+}
+
+func TestGatedPodsAreExactWithAnyScheduler(t *testing.T) {
+	w := newWorld(t, testenv.Roomy()...)
+	for name, scheduler := range map[string]func(*corev1.PodTemplateSpec){
+		"berth": builders.SchedulerName(builders.Scheduler), "stock": builders.ByDefault,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := *w
+			w.T = t
+			m := split.New(70, 2)
+			w.Create(builders.CapacityMix(name, 70, 2))
+			web := builders.Deployment(name, 20, builders.Gated, scheduler)
+			w.Create(web)
+			requireOpened(&w, w.RequireExact(name, m, 20))
+			for _, n := range []int32{40, 13, 5, 20, 1, 8} {
+				w.Scale(web, n)
+				w.WaitReady(name, int(n))
+				w.RequireExact(name, m, int(n))
+			}
+			testenv.Patch(&w, web, func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"revision": "2"} })
+			w.Eventually("the new revision runs alone", func() (bool, string) {
+				pods := w.Live(name)
+				n := 0
+				for i := range pods {
+					if pods[i].Annotations["revision"] == "2" && pods[i].Spec.NodeName != "" {
+						n++
+					}
+				}
+				return n == 8 && len(pods) == 8, fmt.Sprintf("%d of %d", n, len(pods))
+			})
+			requireOpened(&w, w.RequireExact(name, m, 8))
+		})
+	}
+}
+
+func TestABurstOf500GatedPodsIsOpenedSoonWithOnePatchAndOneBindingEach(t *testing.T) {
+	w := newWorld(t, append(cluster.Nodes("spot", 8), cluster.Nodes("on-demand", 6)...)...)
+	m := split.New(70, 5)
+	w.Create(builders.CapacityMix("web", 70, 5))
+	web := builders.Deployment("web", 500, builders.Gated)
+	w.Create(web)
+	pods := w.RequireExact("web", m, 500)
+	requireOpened(w, pods)
+	var created, last, opened time.Time
+	for _, r := range w.Audit(func(r testenv.Request) bool { return r.OK() && r.Resource == "pods" }) {
+		switch r.Verb {
+		case "create":
+			if created.IsZero() || r.At.Before(created) {
+				created = r.At
+			}
+			if r.At.After(last) {
+				last = r.At
+			}
+		case "patch":
+			if r.At.After(opened) {
+				opened = r.At
+			}
+		}
+	}
+	t.Logf("from the first pod created to the last: %s; to the last gate opened: %s",
+		last.Sub(created).Round(time.Millisecond), opened.Sub(created).Round(time.Millisecond))
+	patches, bindings := map[string]int{}, map[string]int{}
+	for _, r := range w.Audit(func(r testenv.Request) bool { return r.Write() && r.Name != "" }) {
+		switch {
+		case r.Resource == "pods" && r.Verb == "patch":
+			patches[r.Name]++
+		case r.Resource == "pods/binding":
+			bindings[r.Name]++
+		}
+	}
+	for i := range pods {
+		assert.Equal(t, 1, patches[pods[i].Name], "patches of %s", pods[i].Name)
+		assert.Equal(t, 1, bindings[pods[i].Name], "bindings of %s", pods[i].Name)
+	}
+}
+
+func TestAStatefulSetsGatedPodsHaveTheSlotsOfTheirOrdinals(t *testing.T) {
+	w := newWorld(t, testenv.Roomy()...)
+	w.Create(builders.CapacityMix("db", 50, 1), builders.StatefulSet("db", 6, appsv1.ParallelPodManagement, builders.Gated, builders.ByDefault))
+	pods := w.RequireExact("db", split.New(50, 1), 6)
+	requireOpened(w, pods)
+	for slot, p := range w.Slots(pods) {
+		assert.Equal(t, fmt.Sprintf("db-%d", slot), p.Name)
+	}
+}
+
+func TestAPodThatNamesATypeOrHasNoMixIsLetGoAsItIs(t *testing.T) {
+	w := newWorld(t, testenv.Roomy()...)
+	w.Create(builders.CapacityMix("pinned", 0, 0), builders.Deployment("pinned", 2, builders.Gated, builders.ByDefault, builders.OnNodesWith(capacity.KarpenterCapacityType, "spot")))
+	w.Create(builders.Deployment("free", 2, builders.Gated, builders.ByDefault))
+	for app, reason := range map[string]string{"pinned": v1alpha1.GateOpenedPinned, "free": v1alpha1.GateOpenedNoMix} {
+		for _, p := range w.WaitBound(app, 2) {
+			assert.Equal(t, reason, p.Annotations[v1alpha1.GateOpenedAnnotation], app)
+			assert.NotContains(t, p.Annotations, v1alpha1.ClaimAnnotation, app)
+		}
+	}
+	assert.Equal(t, 2, w.Split("pinned").Spot)
+}
+
+func TestTolerationsOfTheTypeAreAddedAndWhatThePodAsksForStays(t *testing.T) {
+	tainted := cluster.Nodes("spot", 2, func(n *cluster.NodeSpec) {
+		n.Taints = append(n.Taints, corev1.Taint{Key: "spot", Value: "true", Effect: corev1.TaintEffectNoSchedule})
+	})
+	w := newWorld(t, append(tainted, cluster.Nodes("on-demand", 2)...)...)
+	cm := builders.CapacityMix("web", 50, 0)
+	cm.Spec.Tolerations = &v1alpha1.TolerationsByType{Spot: []v1alpha1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}}
+	w.Create(cm, builders.Deployment("web", 4, builders.Gated, builders.ByDefault, builders.RequireNodeLabel(corev1.LabelOSStable, corev1.NodeSelectorOpNotIn, "windows"), func(t *corev1.PodTemplateSpec) {
+		t.Spec.Tolerations = []corev1.Toleration{{Key: "mine", Operator: corev1.TolerationOpExists}}
+		t.Spec.SchedulingGates = append(t.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/other"})
+	}))
+	w.Eventually("the gates of Berth are open, the others are not", func() (bool, string) {
+		pods := w.Live("web")
+		for i := range pods {
+			if g := pods[i].Spec.SchedulingGates; len(g) != 1 || g[0].Name != "example.com/other" {
+				return false, fmt.Sprint(g)
+			}
+		}
+		return len(pods) == 4, fmt.Sprint(len(pods))
+	})
+	for _, p := range w.Live("web") {
+		testenv.Patch(w, &p, func(p *corev1.Pod) { p.Spec.SchedulingGates = nil })
+	}
+	for _, p := range w.RequireExact("web", split.New(50, 0), 4) {
+		limited, _ := gate.Opened(&p)
+		tolerated := map[string]bool{}
+		for _, t := range p.Spec.Tolerations {
+			tolerated[t.Key] = true
+		}
+		assert.True(t, tolerated["mine"])
+		assert.Equal(t, limited == capacity.Spot, tolerated["spot"], "%s is %s", p.Name, limited)
+		require.NotNil(t, p.Spec.Affinity)
+		terms := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+		assert.Equal(t, corev1.LabelOSStable, terms[0].MatchExpressions[0].Key)
+	}
+}
+
+func TestAGatedPodSeenBeforeItsMixWaitsUntilItIsCertain(t *testing.T) {
+	w := newWorld(t, testenv.Roomy()...)
+	for round := range 5 {
+		app := fmt.Sprintf("web-%d", round)
+		w.Create(builders.CapacityMix(app, 50, 0), builders.Deployment(app, 10, builders.Gated, builders.ByDefault))
+		requireOpened(w, w.RequireExact(app, split.New(50, 0), 10))
+	}
+}
+
+// A pending replica keeps its slot: the ones that come later take the next ones.
+func TestAReplicaThatFindsNoNodeKeepsItsSlotAndItsTypeAndTheOthersGoOn(t *testing.T) {
+	w := newWorld(t, cluster.Nodes("spot", 4)...)
+	w.Create(builders.CapacityMix("web", 70, 2))
+	web := builders.Deployment("web", 20, builders.Gated, builders.ByDefault)
+	w.Create(web)
+	w.Eventually("the spot slots run, the on-demand ones wait", func() (bool, string) {
+		s := w.Split("web")
+		return s.Spot == 14 && s.Pending == 6, s.String()
+	})
+	w.WaitUnschedulable("web", 6)
+	w.AddNodes(cluster.Nodes("on-demand", 1)...)
+	requireOpened(w, w.RequireExact("web", split.New(70, 2), 20))
+}
+
+func TestTheCopyOfAClaimSaysNothing(t *testing.T) {
+	w := newWorld(t, testenv.Roomy()...)
+	w.Create(builders.CapacityMix("web", 0, 0), builders.Deployment("web", 3, builders.Gated, func(t *corev1.PodTemplateSpec) {
+		t.Annotations[v1alpha1.SlotAnnotation], t.Annotations[v1alpha1.ClaimAnnotation] = "7", "another-pod/spot"
+	}))
+	w.RequireExact("web", split.New(0, 0), 3)
+}

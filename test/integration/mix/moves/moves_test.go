@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package moves_test looks at which replicas a real controller moves, how many
+// and in which order, and at what it writes besides.
+package moves_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+
+const (
+	spot     = v1alpha1.CapacityTypeSpot
+	onDemand = v1alpha1.CapacityTypeOnDemand
+
+	// holds is how long something that must not happen is watched for: twice the
+	// interval at which the impatient controller looks at everything.
+	holds = 11 * time.Second
+)
+
+func spotPercent(n int32) func(*v1alpha1.CapacityMix) {
+	return func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = n }
+}
+
+func TestAChangedMixMovesTheFewestReplicasAndScalingMovesNone(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	scaled := builders.Deployment("scaled", 5)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 20, builders.ReadyAfter(400*time.Millisecond)))
+	w.Create(builders.CapacityMix("scaled", 70, 2), scaled)
+	w.WaitExact("web", split.New(70, 2), 20, testenv.SettleTimeout)
+	w.WaitExact("scaled", split.New(70, 2), 5, testenv.SettleTimeout)
+	recording := w.Record("web")
+	w.Controller(testenv.Impatient)
+	w.WaitSatisfied("web")
+
+	w.ChangeMix("web", spotPercent(30))
+	for _, n := range []int32{20, 8, 31, 3, 5} { // while the other one is being moved
+		w.Scale(scaled, n)
+		w.WaitExact("scaled", split.New(70, 2), int(n), testenv.SettleTimeout)
+		w.WaitSatisfied("scaled")
+	}
+	w.WaitExact("web", split.New(30, 2), 20, testenv.SettleTimeout)
+	w.WaitSatisfied("web")
+	assert.Len(t, w.EvictionsOf("web"), 8, "14 on spot become 6")
+
+	onDemand, all := recording.FewestReady(capacity.OnDemand, 20)
+	assert.Equal(t, 19, all, "fewest Ready replicas at any instant: one at a time")
+	assert.GreaterOrEqual(t, onDemand, 6, "Ready replicas on on-demand at any instant")
+
+	recording = w.Record("web")
+	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) {
+		spotPercent(70)(m)
+		builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.MaxConcurrent = new(int32(3)) })(m)
+	})
+	w.WaitExact("web", split.New(70, 2), 20, testenv.SettleTimeout)
+	w.WaitSatisfied("web")
+	assert.Len(t, w.EvictionsOf("web"), 16, "6 on spot become 14")
+	assert.Empty(t, w.EvictionsOf("scaled"), "scaling moves nothing")
+	onDemand, all = recording.FewestReady(capacity.OnDemand, 20)
+	assert.GreaterOrEqual(t, all, 17, "fewest Ready replicas at any instant: three at a time")
+	assert.GreaterOrEqual(t, onDemand, 6, "Ready replicas on on-demand at any instant")
+}
+
+func TestTheReplicasOfAStatefulSetComeBackToTheTypesOfTheirOrdinalsOneAtATime(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
+	m := split.New(50, 1)
+	w.Create(builders.CapacityMix("db", 50, 1), builders.StatefulSet("db", 6, appsv1.ParallelPodManagement, builders.TerminatesFor(time.Second)))
+	w.WaitReady("db", 6)
+	before := w.StatefulSet("db")
+	w.AddNodes(cluster.Nodes(spot, 4)...)
+	recording := w.Record("db")
+	w.Controller(testenv.Impatient)
+	w.WaitExact("db", m, 6, testenv.SettleTimeout)
+	w.WaitSatisfied("db")
+
+	types := w.Types()
+	for _, p := range w.Live("db") {
+		slot, ok := policy.ClaimedSlot(&p)
+		require.True(t, ok)
+		assert.Equal(t, fmt.Sprintf("db-%d", slot), p.Name, "a slot is an ordinal")
+		assert.Equal(t, m.TypeOf(slot), types[p.Spec.NodeName], "pod %s", p.Name)
+	}
+	after := w.StatefulSet("db")
+	assert.Equal(t, before.Generation, after.Generation, "the StatefulSet is not edited")
+	assert.Equal(t, before.Status.UpdateRevision, after.Status.UpdateRevision)
+	assert.Equal(t, before.Spec, after.Spec)
+	assert.Len(t, w.Evictions(), m.Spot(6), "one eviction per replica that had to move")
+	_, all := recording.FewestReady(capacity.OnDemand, 6)
+	assert.Equal(t, 5, all, "Ready replicas at any instant: one at a time")
+}
+
+// The pods of a StatefulSet come back under their own names, after the evicted
+// one is gone: a new leader must not take the gap for a workload at rest.
+func TestANewLeaderMovesNoReplicaOfAStatefulSetWhileTheLastOneIsOnItsWay(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
+	w.Create(builders.CapacityMix("db", 50, 1), builders.StatefulSet("db", 6, appsv1.ParallelPodManagement, builders.TerminatesFor(12*time.Second)))
+	w.WaitReady("db", 6)
+	w.AddNodes(cluster.Nodes("spot", 4)...)
+	recording := w.Record("db")
+	c := w.Controller(testenv.Impatient)
+	w.WaitEvictions(1)
+	testenv.End(c, true)
+	w.Controller(testenv.Impatient)
+	w.Always(holds, "no other replica is evicted while the first is on its way", func() (bool, string) {
+		gone := len(w.Live("db")) // 5 until the first is back
+		return gone >= 5, fmt.Sprint(gone)
+	})
+	w.WaitExact("db", split.New(50, 1), 6, 2*testenv.SettleTimeout)
+	w.WaitSatisfied("db")
+	assert.Len(t, w.Evictions(), 3)
+	_, ready := recording.FewestReady(capacity.OnDemand, 6)
+	assert.GreaterOrEqual(t, ready, 5, "Ready replicas at any instant")
+}
+
+// A policy of the cluster forbids the evictions of one workload, in a way that
+// the controller cannot foresee.
+func TestAnEvictionThatIsRefusedIsNotTriedAgainAndAgainNorOnTheNextReplica(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.WaitReady("web", 10)
+	w.AddNodes(cluster.Nodes(spot, 4)...)
+	before := w.UIDs()
+	allow := forbidEvictions(w, "web-")
+	w.Controller(testenv.Impatient)
+	w.WaitBlocked("web", "EvictionRefused", "the eviction of pod web-", "not now")
+	began := w.Evictions()[0].At
+	w.Always(2*holds, "the eviction is not tried again", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	assert.Equal(t, before, w.UIDs())
+	allow()
+	w.WaitExact("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
+	w.WaitSatisfied("web")
+	e := w.Evictions()
+	assert.Len(t, e, 1+7)
+	assert.GreaterOrEqual(t, e[1].At.Sub(began), 29*time.Second, "the rest after a refusal")
+}
+
+// forbidEvictions makes the API server refuse the evictions of pods by a prefix
+// of their names, and waits until it does. It returns what ends that.
+func forbidEvictions(w *testenv.World, prefix string) (allow func()) {
+	w.T.Helper()
+	return forbid(w, prefix, "pods/eviction", func() error {
+		pod := w.Live(strings.TrimSuffix(prefix, "-"))[0]
+		return w.Kube.PolicyV1().Evictions(w.Namespace).Evict(w.Ctx, &policyv1.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: pod.Name}, DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
+		})
+	})
+}
+
+// forbid makes the API server refuse to create a resource of pods by a prefix of
+// their names, and waits until an attempt is refused. It returns what ends that.
+func forbid(w *testenv.World, prefix, resource string, try func() error) (allow func()) {
+	w.T.Helper()
+	name := w.Namespace
+	match := &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.Create},
+		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+	}}}}
+	p := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: match,
+		Validations:      []admissionv1.Validation{{Expression: fmt.Sprintf("request.namespace != %q || !request.name.startsWith(%q)", w.Namespace, prefix), Message: "not now"}},
+	}}
+	b := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+	}}
+	require.NoError(w.T, w.Client.Create(w.Ctx, p))
+	require.NoError(w.T, w.Client.Create(w.Ctx, b))
+	remove := func() {
+		_ = w.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(w.Ctx, name, metav1.DeleteOptions{})
+		_ = w.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(w.Ctx, name, metav1.DeleteOptions{})
+	}
+	w.T.Cleanup(remove)
+	w.Eventually("requests are refused", func() (bool, string) {
+		err := try()
+		return err != nil && strings.Contains(err.Error(), "not now"), fmt.Sprint(err)
+	})
+	return func() {
+		w.T.Helper()
+		remove()
+		w.Eventually("requests are allowed", func() (bool, string) { err := try(); return err == nil, fmt.Sprint(err) })
+	}
+}
+
+// L6: a namespace whose quota was lowered below what runs makes no replacements.
+func TestNothingIsEvictedThatAQuotaWouldNotLetComeBack(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.WaitReady("web", 10)
+	w.AddNodes(cluster.Nodes(spot, 4)...)
+	w.Quota("pods", 9)
+	w.Controller(testenv.Impatient)
+	w.WaitBlocked("web", "QuotaExceeded", `ResourceQuota "quota" allows 9 of pods, and 10 is used`)
+	w.Always(holds, "no replica is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 0, fmt.Sprint(n) })
+	w.Quota("pods", 100)
+	w.WaitExact("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
+	w.WaitSatisfied("web")
+	assert.Len(t, w.Evictions(), 7)
+}
+
+// A policy forbids the replacement, in a way that the controller cannot foresee: each further eviction would cost a replica
+// for good.
+func TestAWorkloadThatMissesReplicasLosesNoOther(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.WaitReady("web", 10)
+	w.AddNodes(cluster.Nodes(spot, 4)...)
+	allow := forbid(w, "web-", "pods", func() error {
+		pod := builders.Pod("other", "web-try")
+		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(w.Ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
+	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) {
+		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds = 3, 1
+	})
+	w.Eventually("a move has timed out", func() (bool, string) {
+		n := w.Metric(c, "berth_mix_moves_total", map[string]string{"outcome": "timed-out"})
+		return n >= 1, fmt.Sprint(n)
+	})
+	w.WaitBlocked("web", "NotReady", "1 of 10 replicas")
+	w.Always(holds, "no other replica is lost", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	allow()
+	w.WaitExact("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
+	w.WaitSatisfied("web")
+	assert.Len(t, w.Evictions(), 7)
+}

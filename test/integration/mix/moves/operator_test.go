@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package moves_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+// operator keeps a number of pods, as an operator of a kind that Berth does not know: it makes a new pod some time after one
+// is gone. A ConfigMap stands for the object that owns the pods.
+type operator struct {
+	w    *testenv.World
+	app  string
+	pods int
+	lag  time.Duration
+	made int
+	due  []time.Time
+}
+
+func operate(w *testenv.World, app string, pods int, lag time.Duration) {
+	w.T.Helper()
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: app}}
+	w.Create(owner)
+	o := &operator{w: w, app: app, pods: pods, lag: lag}
+	ref := *metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	for range pods {
+		require.NoError(w.T, o.create(w.Ctx, ref))
+	}
+	ctx, stop := context.WithCancel(w.Ctx)
+	done := make(chan struct{})
+	w.T.Cleanup(func() { stop(); <-done })
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				o.reconcile(ctx, ref)
+			}
+		}
+	}()
+}
+
+// reconcile makes the pods whose time has come. What fails is tried again.
+func (o *operator) reconcile(ctx context.Context, ref metav1.OwnerReference) {
+	list, err := o.w.Kube.CoreV1().Pods(o.w.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + o.app})
+	if err != nil {
+		return
+	}
+	for len(list.Items)+len(o.due) < o.pods {
+		o.due = append(o.due, time.Now().Add(o.lag))
+	}
+	for len(o.due) > 0 && !time.Now().Before(o.due[0]) {
+		if o.create(ctx, ref) != nil {
+			return
+		}
+		o.due = o.due[1:]
+	}
+}
+
+func (o *operator) create(ctx context.Context, ref metav1.OwnerReference) error {
+	pod := builders.Pod(o.app, fmt.Sprintf("%s-%d", o.app, o.made), builders.OwnedBy(ref))
+	pod.Namespace = o.w.Namespace
+	_, err := o.w.Kube.CoreV1().Pods(o.w.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err == nil {
+		o.made++
+	}
+	return err
+}
+
+// L2: the owner's replicas are not known, and replacements come late, later than a move may take, too.
+func TestNeverMoreThanTheBudgetIsMissingWhereAnOperatorReplacesPodsLate(t *testing.T) {
+	const pods = 5
+	lags := []time.Duration{0, 2 * time.Second, 5 * time.Second}
+	bound := testenv.SettleTimeout
+	if os.Getenv("BERTH_TEST_LONG") != "" {
+		lags = append(lags, 20*time.Second, time.Minute)
+		bound = 15 * time.Minute
+	}
+	w := testenv.New(t, testenv.Roomy()...)
+	type workload struct {
+		name   string
+		budget int
+		states *testenv.Recording
+	}
+	var all []workload
+	for _, lag := range lags {
+		for _, budget := range []int{1, 3} {
+			app := fmt.Sprintf("lag%d-k%d", int(lag.Seconds()), budget)
+			w.Create(builders.CapacityMix(app, 100, 0, builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.MaxConcurrent = new(int32(budget)) })))
+			operate(w, app, pods, lag)
+			all = append(all, workload{name: app, budget: budget})
+		}
+	}
+	for i := range all {
+		w.WaitExact(all[i].name, split.New(100, 0), pods, testenv.SettleTimeout)
+		all[i].states = w.Record(all[i].name)
+	}
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) {
+		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds, c.Rebalance.MaxBackoffSeconds = 3, 1, 2
+		c.Rebalance.ClusterMaxConcurrent = 100
+	})
+	for _, one := range all {
+		w.WaitSatisfied(one.name)
+		w.ChangeMix(one.name, spotPercent(0))
+	}
+	for _, one := range all {
+		w.WaitExact(one.name, split.New(0, 0), pods, bound)
+		fewest, all := pods, false // the recording begins with one pod after the other
+		one.states.Replay(func(running map[types.UID]*corev1.Pod) {
+			if all = all || len(running) == pods; all {
+				fewest = min(fewest, len(running))
+			}
+		})
+		assert.GreaterOrEqual(t, fewest, pods-one.budget, "%s: pods at any watch event", one.name)
+		assert.Len(t, w.EvictionsOf(one.name), pods, "%s: one eviction for each pod", one.name)
+		t.Logf("%s: fewest pods %d of %d, evictions %d", one.name, fewest, pods, len(w.EvictionsOf(one.name)))
+	}
+}
+
+// An operator that was scaled down on purpose does not bring the pod back, and nothing tells Berth.
+func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "set"}}
+	w.Create(builders.CapacityMix("set", 100, 0), owner)
+	ref := *metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	for i := range 4 {
+		w.Create(builders.Pod("set", fmt.Sprint("set-", i), builders.OwnedBy(ref)))
+	}
+	w.WaitExact("set", split.New(100, 0), 4, testenv.SettleTimeout)
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) {
+		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds = 2, 1
+	})
+	w.WaitSatisfied("set")
+	w.ChangeMix("set", spotPercent(0))
+	w.WaitEvictions(1)
+	w.WaitBlocked("set", "ReplicasMissing", "3 of 4 pods that it had before the last move are Ready")
+	w.Always(holds, "nothing more is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	testenv.Patch(w, &w.Live("set")[0], func(p *corev1.Pod) {
+		p.Annotations = map[string]string{v1alpha1.AcceptedReplicasAnnotation: "3"}
+	})
+	w.WaitEvictions(2)
+}
+
+const setCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: sets.test.example.com}
+spec:
+  group: test.example.com
+  scope: Namespaced
+  names: {kind: Set, listKind: SetList, plural: sets, singular: set}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources:
+      scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {replicas: {type: integer}}}
+          status: {type: object, properties: {replicas: {type: integer}}}
+`
+
+// The scale subresource of an owner of an unknown kind tells how many pods there must be, before and after a move.
+func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	require.NoError(t, w.Cluster.Apply(w.Ctx, setCRD))
+	owner := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(5)}}}
+	owner.SetAPIVersion("test.example.com/v1")
+	owner.SetKind("Set")
+	owner.SetName("set")
+	w.Create(builders.CapacityMix("set", 100, 0), owner)
+	ref := *metav1.NewControllerRef(owner, owner.GroupVersionKind())
+	for i := range 4 {
+		w.Create(builders.Pod("set", fmt.Sprint("set-", i), builders.OwnedBy(ref)))
+	}
+	w.WaitExact("set", split.New(100, 0), 4, testenv.SettleTimeout)
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) {
+		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds = 2, 1
+	})
+	w.WaitSatisfied("set")
+	w.ChangeMix("set", spotPercent(0))
+	w.WaitBlocked("set", "ReplicasMissing", "the owner has 4 pods, and its scale requests 5")
+	require.Empty(t, w.Evictions())
+
+	scale := func(n int64) {
+		testenv.Patch(w, owner, func(o *unstructured.Unstructured) {
+			require.NoError(t, unstructured.SetNestedField(o.Object, n, "spec", "replicas"))
+		})
+	}
+	scale(4) // Berth looks again in its own time, and nothing replaces the pod that it evicts
+	w.WaitEvictions(1)
+	w.WaitBlocked("set", "ReplicasMissing", "3 of 4 pods that it had before the last move are Ready")
+	w.Always(holds, "nothing more is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	scale(3)
+	w.WaitEvictions(2)
+}
+
+// S2: the workload has its mix by annotations, so no status tells the next leader of the pod that did not come back.
+func TestLeadersThatFollowEachOtherEvictNoMoreThanOneWould(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "set"}}
+	w.Create(owner)
+	ref := *metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	for i := range 4 {
+		w.Create(builders.Pod("set", fmt.Sprint("set-", i), builders.OwnedBy(ref), builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "100%")))
+	}
+	w.WaitExact("set", split.New(100, 0), 4, testenv.SettleTimeout)
+	for _, pod := range w.Live("set") {
+		testenv.Patch(w, &pod, func(p *corev1.Pod) { p.Annotations[v1alpha1.SpotPercentAnnotation] = "0" })
+	}
+	hasty := func(c *controller.Configuration) {
+		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds = 2, 1
+	}
+	for range 3 {
+		c := w.Controller(testenv.Impatient, hasty)
+		w.WaitEvictions(1)
+		w.Always(holds/2, "no second pod is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+		testenv.End(c, true)
+	}
+}

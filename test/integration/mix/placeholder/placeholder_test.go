@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placeholder_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+func TestAReplicaIsEvictedWhenAPlaceholderHoldsItsNewSeatAndNotBefore(t *testing.T) {
+	w := strayed(t)
+	before := w.Live("web")
+	recording := w.Record("web")
+	c := w.Controller(testenv.Impatient)
+
+	first := waitHolders(w, 1)[0]
+	w.Eventually("autoscalers see it", func() (bool, string) {
+		for _, c := range holders(w)[0].Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				return c.Reason == corev1.PodReasonUnschedulable, c.Message
+			}
+		}
+		return false, "no condition"
+	})
+	assert.Equal(t, onDemand, first.Spec.NodeSelector[cluster.CapacityTypeLabel])
+	assert.Equal(t, int32(-10), *first.Spec.Priority)
+	assert.NotContains(t, first.Annotations, v1alpha1.SlotAnnotation)
+	waitProvisioning(w, "web")
+	w.Always(holds, "one replica at a time, and none is evicted", func() (bool, string) {
+		return len(holders(w)) == 1 && len(w.Evictions()) == 0, names(holders(w))
+	})
+	assertUntouched(w, before)
+	assert.Equal(t, 1, w.Metric(c, "berth_mix_placeholder_pods", map[string]string{"mix": "web"}))
+
+	launch(w, "launched-0")
+	w.WaitEvictions(1)
+	second := waitHolders(w, 1)
+	for second[0].UID == first.UID { // the list may be as of before the first went
+		second = waitHolders(w, 1)
+	}
+	w.Always(holds, "the second replica waits for a node of its own", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	launch(w, "launched-1")
+	w.WaitExact("web", half, 4, testenv.SettleTimeout)
+	w.WaitSatisfied("web")
+	waitHolders(w, 0)
+
+	created, evicted, deleted := asked(w, "create", "pods"), w.Evictions(), asked(w, "delete", "pods")
+	require.Len(t, created, 2)
+	require.Len(t, evicted, 2)
+	require.Len(t, deleted, 2)
+	bound := w.Audit(func(r testenv.Request) bool { return r.Resource == "pods/binding" && r.Name == first.Name })
+	require.Len(t, bound, 1)
+	assert.True(t, bound[0].At.Before(evicted[0].At), "the placeholder has its node before the replica is evicted")
+	assert.True(t, deleted[0].At.Before(evicted[0].At), "and gives way to a replacement that would borrow before there is one")
+	assert.Less(t, evicted[0].At.Sub(deleted[0].At), time.Second)
+	assert.Equal(t, first.Name, deleted[0].Name)
+	_, ready := recording.FewestReady(capacity.OnDemand, 4)
+	assert.GreaterOrEqual(t, ready, 3, "Ready replicas at any instant")
+	for _, result := range []string{"created", "used"} {
+		assert.Equal(t, 2, w.Metric(c, "berth_mix_placeholders_total", map[string]string{"result": result}), result)
+	}
+	assert.Equal(t, 2, w.Metric(c, "berth_mix_moves_total", map[string]string{"outcome": "succeeded"}))
+}
+
+func TestWhereNoNodeComesNoReplicaIsTouchedAndTheWorkloadRests(t *testing.T) {
+	w := strayed(t)
+	before := w.Live("web")
+	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) {
+		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds, c.Rebalance.MaxBackoffSeconds = 4, 600, 1800
+	})
+	held := waitHolders(w, 1)[0]
+	w.WaitBlocked("web", "BackingOff", "1 moves in a row failed")
+	waitHolders(w, 0)
+	deleted := asked(w, "delete", "pods")
+	require.Len(t, deleted, 1)
+	assert.GreaterOrEqual(t, deleted[0].At.Sub(held.CreationTimestamp.Time), 4*time.Second)
+	assert.Equal(t, 1, w.Metric(c, "berth_mix_moves_total", map[string]string{"outcome": "not-provisioned"}))
+	w.Always(2*holds, "no other is created while the workload rests", func() (bool, string) { return len(holders(w)) == 0, "" })
+	assertUntouched(w, before)
+}
+
+func TestPlaceholdersCountInTheBudgetsOfMixAndCluster(t *testing.T) {
+	w := strayed(t, concurrent(2))
+	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Rebalance.ClusterMaxConcurrent = 1 })
+	waitHolders(w, 1)
+	w.Always(holds, "the cluster's budget is one", func() (bool, string) { return len(holders(w)) == 1, names(holders(w)) })
+	testenv.End(c, false)
+	w.Controller(testenv.Impatient)
+	waitHolders(w, 2)
+	assert.Len(t, asked(w, "create", "pods"), 2, "the one of the first controller was taken over")
+	launch(w, "launched-0")
+	launch(w, "launched-1")
+	w.WaitExact("web", half, 4, testenv.SettleTimeout)
+	w.WaitSatisfied("web")
+	waitHolders(w, 0)
+	assert.Len(t, w.Evictions(), 2)
+}
+
+func TestAControllerThatIsKilledLeavesNothingBehindAndTheNextCompletesTheMove(t *testing.T) {
+	w := strayed(t)
+	c := w.Controller(testenv.Impatient)
+	held := waitHolders(w, 1)[0]
+	testenv.End(c, true)
+	launch(w, "launched-0")
+	w.Eventually("the placeholder runs while nobody looks", func() (bool, string) {
+		p := holders(w)
+		return p[0].Status.Phase == corev1.PodRunning, names(p)
+	})
+	c = w.Controller(testenv.Impatient)
+	w.WaitEvictions(1)
+	created := asked(w, "create", "pods")
+	require.NotEmpty(t, created)
+	w.Eventually("the placeholder has given way", func() (bool, string) {
+		_, err := w.Kube.CoreV1().Pods(w.Namespace).Get(w.Ctx, held.Name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+	w.Eventually("the replacement runs on the node that was launched for it", func() (bool, string) {
+		s := w.Split("web")
+		return s.OnDemand == 1 && s.Spot == 3, s.String()
+	})
+
+	// The second replica has its placeholder; its mix stops to ask for one while no controller runs.
+	second := waitHolders(w, 1)[0]
+	testenv.End(c, true)
+	w.ChangeMix("web", builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Provisioning = v1alpha1.ProvisioningWait }))
+	w.Controller(testenv.Impatient)
+	waitHolders(w, 0)
+	w.WaitBlocked("web", "NoRoom")
+	assert.Equal(t, second.Name, asked(w, "delete", "pods")[1].Name)
+	assert.Len(t, w.Evictions(), 1)
+}
+
+func TestAPlaceholderGoesWithItsReplica(t *testing.T) {
+	w := strayed(t)
+	c := w.Controller(testenv.Impatient)
+	held := waitHolders(w, 1)[0]
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "web"}}
+	w.Scale(d, 2) // slots 0 and 1 stay; the replica of slot 2 was to move
+	w.Eventually("the placeholder of the replica that is gone is gone", func() (bool, string) {
+		_, err := w.Kube.CoreV1().Pods(w.Namespace).Get(w.Ctx, held.Name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+	waitHolders(w, 1) // for slot 0
+	testenv.End(c, true)
+	w.Scale(d, 0)
+	waitHolders(w, 0) // nobody but the garbage collector is there
+	assert.Empty(t, w.Evictions())
+}
+
+// The type of a pod with the scheduling gate is in its spec; its placeholder and
+// its replacement have the other one.
+func TestTheReplacementOfAPodWithTheGateTakesTheSeatOfItsPlaceholder(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes(spot, 2)...)
+	w.ApplyFiles("manifests/rbac/placeholders")
+	w.Create(builders.CapacityMix("web", 100, 0, placeholders), builders.Deployment("web", 2, builders.Gated))
+	w.WaitReady("web", 2)
+	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.MinOnDemand = 1 })
+	w.Controller(testenv.Impatient)
+	held := waitHolders(w, 1)[0]
+	assert.Equal(t, onDemand, held.Spec.NodeSelector[cluster.CapacityTypeLabel])
+	assert.Empty(t, held.Spec.SchedulingGates)
+	launch(w, "launched-0")
+	w.WaitExact("web", split.New(100, 1), 2, testenv.SettleTimeout)
+	w.WaitSatisfied("web")
+	waitHolders(w, 0)
+	evicted, deleted := w.Evictions(), w.Audit(func(r testenv.Request) bool { return r.Verb == "delete" && r.Name == held.Name && r.OK() })
+	require.Len(t, evicted, 1)
+	require.NotEmpty(t, deleted, "by the controller or with its owner, and by KWOK if that sees it terminate")
+	assert.True(t, evicted[0].At.Before(deleted[0].At), "whoever waits for the seat lets it be kept until the replica goes")
+}
+
+// The pods of a StatefulSet come back when the old ones are gone. The seat is
+// kept for that long.
+func TestThePlaceholderOfAStatefulSetKeepsTheSeatUntilTheOldPodIsGone(t *testing.T) {
+	const terminates = 3 * time.Second
+	w := testenv.New(t, cluster.Nodes(spot, 2)...)
+	w.ApplyFiles("manifests/rbac/placeholders")
+	w.Create(builders.CapacityMix("db", 100, 0, func(m *v1alpha1.CapacityMix) {
+		placeholders(m)
+		m.Spec.WhenOnDemandUnavailable = v1alpha1.WhenOnDemandUnavailableWait
+	}))
+	w.Create(builders.StatefulSet("db", 2, appsv1.ParallelPodManagement, builders.TerminatesFor(terminates)))
+	w.WaitReady("db", 2)
+	w.ChangeMix("db", func(m *v1alpha1.CapacityMix) { m.Spec.MinOnDemand = 1 })
+	w.Controller(testenv.Impatient)
+	waitHolders(w, 1)
+	launch(w, "launched-0")
+	w.WaitEvictions(1)
+	w.WaitExact("db", split.New(100, 1), 2, testenv.SettleTimeout)
+	w.WaitSatisfied("db")
+	waitHolders(w, 0)
+	gone := w.Audit(func(r testenv.Request) bool {
+		return r.Verb == "delete" && r.Resource == "pods" && r.OK() && r.Name != "db-0" && r.Name != "db-1"
+	})
+	require.NotEmpty(t, gone)
+	assert.GreaterOrEqual(t, gone[0].At.Sub(w.Evictions()[0].At), terminates-500*time.Millisecond, "%s", gone[0])
+}
+
+func TestEverythingIsCheckedAgainOnceThePlaceholderRuns(t *testing.T) {
+	w := strayed(t)
+	before := w.Live("web")
+	w.Controller(testenv.Impatient)
+	waitHolders(w, 1)
+	budget := builders.PodDisruptionBudget("web", builders.MinAvailable("4"))
+	w.Create(budget)
+	launch(w, "launched-0")
+	w.WaitStatus("web", "the placeholder runs, and a budget keeps the replica", func(s *v1alpha1.CapacityMixStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRebalancing)
+		return c != nil && c.Reason == v1alpha1.ReasonProvisioning && strings.Contains(c.Message, `runs; DisruptionBudget: PodDisruptionBudget "web" allows 0 disruptions`)
+	})
+	w.Always(holds, "nothing is evicted", func() (bool, string) { return len(w.Evictions()) == 0, "" })
+	assertUntouched(w, before)
+	require.NoError(t, w.Client.Delete(w.Ctx, budget))
+	w.WaitEvictions(1)
+	w.Eventually("one replica is on on-demand", func() (bool, string) { s := w.Split("web"); return s.OnDemand == 1 && s.Spot == 3, s.String() })
+}

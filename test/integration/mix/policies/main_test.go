@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package policies_test writes as Berth's ServiceAccounts to a real API server: the shipped ValidatingAdmissionPolicies let
+// pass what the programs write, and refuse everything else that RBAC cannot narrow.
+package policies_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/testenv"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true})) }
+
+// scene is a world with the rights and policies of all features.
+type scene struct {
+	*testenv.World
+	scheduler, controller client.Client
+}
+
+func start(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{World: testenv.New(t, cluster.Nodes("on-demand", 1)...)}
+	for _, feature := range []string{"records", "environments", "environment-services", "placeholders", "services", "webhook"} {
+		s.ApplyFiles("manifests/rbac/" + feature)
+	}
+	s.scheduler, s.controller = s.as(cluster.BerthSchedulerUser), s.as(cluster.BerthControllerUser)
+	s.Eventually("the policies are in force", func() (bool, string) {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "not-an-environment"}}
+		err := s.controller.Create(s.Ctx, ns, client.DryRunAll)
+		return refusedFor(err, "metadata.labels:"), fmt.Sprint(err)
+	})
+	return s
+}
+
+// as returns a client of a user.
+func (s *scene) as(user string) client.Client {
+	s.T.Helper()
+	config, err := s.Cluster.ConfigFor(user)
+	require.NoError(s.T, err)
+	c, err := client.New(config, client.Options{Scheme: s.Client.Scheme()})
+	require.NoError(s.T, err)
+	return c
+}
+
+// refusedFor reports whether a policy refuses a write for a field.
+func refusedFor(err error, field string) bool {
+	return apierrors.IsForbidden(err) && field != "" && contains(err, "ValidatingAdmissionPolicy", field)
+}

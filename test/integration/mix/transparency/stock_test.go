@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transparency_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+// tieFree multiplies the stock weights by more than NodeAffinity, at weight 1,
+// can give: it decides only between nodes that all else leaves equal, where the
+// stock scheduler throws a coin.
+func tieFree(c testenv.Config) {
+	for _, profile := range c.Profiles() {
+		plugins, ok := profile["plugins"].(map[string]any)
+		if !ok {
+			plugins = map[string]any{}
+			profile["plugins"] = plugins
+		}
+		// The shipped profiles have the scoring of PodTopologySpread by another name.
+		spread, score := "PodTopologySpread", map[string]any{}
+		if shipped, ok := plugins["score"].(map[string]any); ok {
+			spread, score["disabled"] = "TopologySpreadScore", shipped["disabled"]
+		}
+		enabled := []any{map[string]any{"name": "NodeAffinity", "weight": 1}}
+		for name, weight := range map[string]int{
+			"TaintToleration": 3, "NodeResourcesFit": 1, spread: 2, "InterPodAffinity": 2,
+			"NodeResourcesBalancedAllocation": 1, "ImageLocality": 1,
+		} {
+			enabled = append(enabled, map[string]any{"name": name, "weight": weight * 101})
+		}
+		score["enabled"] = enabled
+		plugins["score"] = score
+	}
+}
+
+// unplugged takes everything of Berth out of a configuration.
+func unplugged(c testenv.Config) {
+	for _, profile := range c.Profiles() {
+		delete(profile, "plugins")
+		delete(profile, "pluginConfig")
+	}
+}
+
+// A contestant is one scheduler to place the pods.
+type contestant struct {
+	name, schedulerName string
+	options             func(w *testenv.World) cluster.SchedulerOptions
+}
+
+func contestants(t *testing.T) []contestant {
+	t.Helper()
+	stock, err := cluster.Binary(t.Context(), os.Stderr, cluster.StockScheduler)
+	require.NoError(t, err)
+	return []contestant{
+		{"stock", builders.Scheduler, func(w *testenv.World) cluster.SchedulerOptions {
+			o := w.Variant(testenv.SecondScheduler, unplugged, tieFree)
+			o.Binary, o.Name, o.User = stock, "stock", "system:kube-scheduler"
+			return o
+		}},
+		{"second scheduler", builders.Scheduler, func(w *testenv.World) cluster.SchedulerOptions { return w.Variant(testenv.SecondScheduler, tieFree) }},
+		{"replacement of the default scheduler", corev1.DefaultSchedulerName, func(w *testenv.World) cluster.SchedulerOptions { return w.Variant(testenv.ReplaceDefault, tieFree) }},
+	}
+}
+
+func TestPodsWithoutAMixArePlacedAsTheStockSchedulerPlacesThem(t *testing.T) {
+	contestants := contestants(t)
+	first := firstSeed(t)
+	for seed := first; seed < first+3; seed++ {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Logf("repeat with %s=%d", seedEnv, seed)
+			r := rand.New(rand.NewPCG(seed, seed))
+			w := testenv.New(t, randomNodes(r)...)
+			// A mix is about, but not for these pods.
+			w.Create(builders.CapacityMix("another", 50, 1))
+			w.Create(&corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Name: serviceApp},
+				Spec:       corev1.ServiceSpec{Selector: builders.Labels(serviceApp), Ports: []corev1.ServicePort{{Port: 80}}},
+			})
+			sequence := randomPods(r)
+			var want []string
+			for _, c := range contestants {
+				got := place(w, c, sequence)
+				if want == nil {
+					want = got
+					requireVaried(t, want)
+					continue
+				}
+				assert.Equal(t, want, got, "stock, then %s; seed %d", c.name, seed)
+			}
+		})
+	}
+}
+
+// place has one scheduler place the pods one by one and returns, for each, its
+// node or why it has none. No pod is left.
+func place(w *testenv.World, c contestant, sequence []*corev1.Pod) []string {
+	w.T.Helper()
+	s := w.RunScheduler(c.options(w))
+	defer testenv.Kill(s)
+	client := w.Kube.CoreV1().Pods(w.Namespace)
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	outcomes := make([]string, 0, len(sequence))
+	for _, p := range sequence {
+		p = p.DeepCopy()
+		p.Spec.SchedulerName = c.schedulerName
+		w.Create(p)
+		var outcome string
+		w.Eventually(p.Name+" is placed or refused", func() (bool, string) {
+			got, err := client.Get(w.Ctx, p.Name, metav1.GetOptions{})
+			require.NoError(w.T, err)
+			outcome = outcomeOf(got)
+			return outcome != "", "neither"
+		})
+		outcomes = append(outcomes, p.Name+": "+outcome)
+		if outcome[0] == '0' { // refused: it must not come again in between
+			require.NoError(w.T, client.Delete(w.Ctx, p.Name, now))
+		}
+	}
+	require.NoError(w.T, client.DeleteCollection(w.Ctx, now, metav1.ListOptions{}))
+	w.Within(20*time.Second, "no pod is left", func() (bool, string) {
+		list, err := client.List(w.Ctx, metav1.ListOptions{})
+		require.NoError(w.T, err)
+		return len(list.Items) == 0, fmt.Sprint(len(list.Items))
+	})
+	return outcomes
+}
+
+// outcomeOf returns the pod's node, or the reason that it has none, or "" yet.
+func outcomeOf(p *corev1.Pod) string {
+	if p.Spec.NodeName != "" {
+		return p.Spec.NodeName
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// requireVaried makes sure that the random pods put something to the test.
+func requireVaried(t *testing.T, outcomes []string) {
+	t.Helper()
+	distinct := map[string]bool{}
+	placed := 0
+	for _, o := range outcomes {
+		_, outcome, _ := strings.Cut(o, ": ")
+		distinct[outcome] = true
+		if outcome[0] == 'n' {
+			placed++
+		}
+	}
+	t.Logf("%d of %d pods placed, %d distinct outcomes", placed, len(outcomes), len(distinct))
+	require.Greater(t, placed, pods/2, "pods that were placed")
+	require.Greater(t, len(distinct), nodes/3, "distinct outcomes")
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+// findings are what doctor said, by check.
+func findings(w *testenv.World, kubeconfig string, args ...string) (map[string]cli.Finding, error) {
+	w.T.Helper()
+	r := kubectl(w, kubeconfig, "", append([]string{"doctor", "-o", "json"}, args...)...)
+	report := decode[cli.Report](w.T, result{out: r.out})
+	byCheck := map[string]cli.Finding{}
+	for _, f := range report.Findings {
+		byCheck[f.Check] = f
+		if f.Level != cli.OK {
+			assert.NotEmpty(w.T, f.Next, "%s has a next step", f.Check)
+		}
+	}
+	return byCheck, r.err
+}
+
+func TestDoctorPassesOnAGoodCluster(t *testing.T) {
+	w := begin(t, testenv.Roomy()...)
+	w.Controller()
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 5))
+	w.RequireExact("web", split.New(70, 2), 5)
+	me := user(w, "doctor", doctor)
+	var found map[string]cli.Finding
+	var err error
+	w.Eventually("the controller has looked at the mix", func() (bool, string) {
+		found, err = findings(w, me, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
+		return found["mix status"].Level == cli.OK, found["mix status"].Message
+	})
+	require.NoError(t, err)
+	for check, f := range found {
+		assert.Equal(t, cli.OK, f.Level, "%s: %s", check, f.Message)
+	}
+	assert.Contains(t, found["scheduler"].Message, "berth-system/berth-scheduler")
+	assert.Contains(t, found["controller"].Message, "berth-system/berth-controller")
+
+	r := kubectl(w, me, "", "doctor", "--scheduler-config", testenv.Path(testenv.SecondScheduler)).ok(t)
+	assert.NotContains(t, r.out, string(cli.Warn))
+
+	// With a controller, status has nothing to complain of.
+	assert.Empty(t, kubectl(w, me, "", "status", "-n", w.Namespace).ok(t).errOut)
+}
+
+// A local cluster runs the scheduler as a process, and has its configuration in a ConfigMap as the manifests do.
+func TestDoctorReadsTheProfileOfASchedulerWithoutADeployment(t *testing.T) {
+	w := begin(t, testenv.Roomy()...)
+	me := user(w, "doctor", doctor)
+	found, err := findings(w, me)
+	require.NoError(t, err)
+	assert.Equal(t, cli.Warn, found["scheduler profile"].Level, "there is no ConfigMap")
+
+	config, err := os.ReadFile(testenv.Path(testenv.SecondScheduler))
+	require.NoError(t, err)
+	stored := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-scheduler-config"},
+		Data:       map[string]string{filepath.Base(testenv.SecondScheduler): string(config)},
+	}
+	require.NoError(t, w.Client.Create(w.Ctx, stored))
+	t.Cleanup(func() { require.NoError(t, w.Client.Delete(context.WithoutCancel(w.Ctx), stored)) })
+	found, err = findings(w, me)
+	require.NoError(t, err)
+	assert.Equal(t, cli.OK, found["scheduler profile"].Level, found["scheduler profile"].Message)
+	assert.Contains(t, found["scheduler profile"].Message, "ConfigMap berth-system/berth-scheduler-config")
+}
+
+func TestDoctorNamesWhatIsBroken(t *testing.T) {
+	w := begin(t, append(cluster.Nodes("on-demand", 1), cluster.Nodes("", 1)...)...)
+	w.Create(
+		builders.CapacityMix("web", 70, 2),
+		builders.Deployment("web", 2), builders.Pod("web", "stray", onNode("on-demand-0")),
+		builders.PodDisruptionBudget("web", builders.MinAvailable("1")),
+	)
+	again := builders.CapacityMix("web", 10, 0)
+	again.Name = "web-too"
+	second := builders.PodDisruptionBudget("web", builders.MinAvailable("1"))
+	second.Name = "web-too"
+	w.Create(again, second)
+	w.WaitReady("web", 3)
+	me := user(w, "doctor", doctor)
+
+	kubectl(w, me, "", "doctor").ok(t)
+	found, err := findings(w, me)
+	require.NoError(t, err, "nothing of this keeps Berth from working")
+	for check, says := range map[string]string{
+		"scheduler profile":  "no configuration is readable",
+		"node types":         "(node-0)",
+		"conflicts":          "web-too selects pods that the older web governs (3 pods)",
+		"scheduler names":    "stray (default-scheduler)",
+		"disruption budgets": "2 PodDisruptionBudgets select the pod (web, web-too)",
+		"mix status":         "no current status in ",
+	} {
+		assert.Equal(t, cli.Warn, found[check].Level, check)
+		assert.Contains(t, found[check].Message, says, check)
+	}
+
+	doctorOnConfigurations(t, w, me)
+	doctorOnRights(t, w, me)
+}
+
+// doctorOnConfigurations runs it with configurations that are not those of the scheduler that runs.
+func doctorOnConfigurations(t *testing.T, w *testenv.World, me string) {
+	t.Run("another lease", func(t *testing.T) {
+		config, err := os.ReadFile(testenv.Path(testenv.SecondScheduler))
+		require.NoError(t, err)
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		other := strings.Replace(string(config), "resourceName: berth-scheduler", "resourceName: nobody", 1)
+		require.NoError(t, os.WriteFile(file, []byte(other), 0o600))
+		found, err := findings(w, me, "--scheduler-config", file)
+		require.ErrorIs(t, err, cli.ErrFailed)
+		assert.Equal(t, cli.Fail, found["scheduler"].Level)
+		assert.Contains(t, found["scheduler"].Message, "there is no lease berth-system/nobody")
+	})
+	t.Run("a profile without the plugin", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"), 0o600))
+		found, err := findings(w, me, "--scheduler-config", file)
+		require.ErrorIs(t, err, cli.ErrFailed)
+		assert.Equal(t, cli.Fail, found["scheduler profile"].Level)
+	})
+}
+
+// doctorOnRights takes rights away for a moment: the scheduler's watches go on.
+func doctorOnRights(t *testing.T, w *testenv.World, me string) {
+	t.Run("missing rights", func(t *testing.T) {
+		for _, name := range []string{"berth-scheduler", "berth-controller"} {
+			require.NoError(t, w.Client.Delete(w.Ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		}
+		defer w.ApplyFiles("manifests/rbac")
+		w.Eventually("the API server has heard of it", func() (bool, string) {
+			found, err := findings(w, me)
+			return err != nil && found["rights of berth-scheduler"].Level == cli.Fail && found["rights of berth-controller"].Level == cli.Warn, ""
+		})
+	})
+	t.Run("little rights of the user", func(t *testing.T) {
+		found, err := findings(w, user(w, "little", viewer[2:]))
+		require.NoError(t, err)
+		assert.Equal(t, cli.Warn, found["your rights"].Level)
+		assert.Contains(t, found["your rights"].Message, "list nodes")
+		assert.Equal(t, "not allowed to ask", found["rights of berth-scheduler"].Message)
+	})
+}
+
+// What the controller needs for something that is off unless somebody wants it is asked about where that is used.
+func TestDoctorAsksForTheRightsOfWhatIsUsed(t *testing.T) {
+	w := begin(t, testenv.Roomy()...)
+	const check = "rights of berth-controller for Environments"
+	admin := w.Cluster.KubeconfigPath()
+	found, _ := findings(w, admin, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
+	assert.NotContains(t, found, check)
+	assert.Equal(t, cli.OK, found["Environment resource"].Level, found["Environment resource"].Message)
+
+	w.Create(&v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: v1alpha1.EnvironmentSpec{Stack: v1alpha1.ApplicationStack{
+		Name: "shop", Frontend: &v1alpha1.FrontendComponent{Container: v1alpha1.EnvironmentContainer{Image: "nginx"}},
+	}}})
+	found, _ = findings(w, admin, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
+	assert.Equal(t, cli.Warn, found[check].Level)
+	assert.Contains(t, found[check].Message, "create statefulsets.apps")
+	assert.Equal(t, "kubectl apply -k manifests/rbac/environments", found[check].Next)
+
+	w.ApplyFiles("manifests/rbac/environments")
+	w.Eventually("the rights are seen", func() (bool, string) {
+		found, _ = findings(w, admin, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
+		return found[check].Level == cli.OK, found[check].Message
+	})
+	assert.NotContains(t, found, "rights of berth-controller for DeploymentRecords")
+}

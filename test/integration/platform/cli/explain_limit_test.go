@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+// asks gives the only container of a template cpu.
+func asks(cpu string) func(*corev1.PodTemplateSpec) {
+	return func(t *corev1.PodTemplateSpec) {
+		t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
+}
+
+func labelled(key, value string) func(*cluster.NodeSpec) {
+	return func(s *cluster.NodeSpec) { s.Labels = map[string]string{key: value} }
+}
+
+// Explain says of each pod what the scheduler does with it.
+func TestExplainSaysWhichSizeAPodHasAndWhatItDoes(t *testing.T) {
+	nodes := append(cluster.Nodes("spot", 2, labelled("disk", "ssd")), cluster.Nodes("on-demand", 1, labelled("disk", "hdd"))...)
+	w := begin(t, nodes...)
+	w.Create(
+		builders.ResourceLimit("small", builders.SizeCPU("1", "2"), builders.SizeOnNodesWith("disk", "ssd")),
+		builders.ResourceLimit("nowhere", builders.SizeOnNodesWith("disk", "ssd"), builders.SizeRequires("disk", v1alpha1.NodeOpNotIn, "ssd")),
+		builders.ResourceLimit("chosen", builders.SizeSelects("selected")),
+	)
+	w.Create(
+		builders.Pod("ok", "fits", builders.OfSize("small"), asks("1")),
+		builders.Pod("ok", "selected", func(t *corev1.PodTemplateSpec) { t.Labels["app"] = "selected" }, asks("1")),
+		builders.Pod("waits", "above", builders.OfSize("small"), asks("3")),
+		builders.Pod("waits", "missing", builders.OfSize("none")),
+		builders.Pod("waits", "stuck", asks("1"), func(t *corev1.PodTemplateSpec) {
+			t.Annotations = map[string]string{v1alpha1.ResourceLimitLabel: "nowhere"}
+		}),
+		builders.Pod("free", "free"),
+		builders.Pod("other", "other", builders.OfSize("small"), onNode("on-demand-0"), asks("3")),
+	)
+	w.WaitBound("ok", 1)
+	w.WaitBound("selected", 1)
+	w.WaitBound("free", 1)
+	w.WaitUnschedulable("waits", 3)
+	me := user(w, "viewer", viewer)
+	ns := w.Namespace
+	facts := func(pod string) *cli.LimitFacts {
+		return decode[cli.Explanation](t, kubectl(w, me, "", "explain", pod, "-n", ns, "-o", "json")).Limit
+	}
+	say := func(pod string) string { return kubectl(w, me, "", "explain", pod, "-n", ns).ok(t).out }
+
+	got := facts("fits")
+	assert.Equal(t, ns+"/small", got.ResourceLimit)
+	assert.Equal(t, "label", got.By)
+	assert.Equal(t, []string{"cpu 2"}, got.Bounds)
+	assert.Empty(t, got.Above)
+	assert.Contains(t, say("fits"), "Its size is ResourceLimit "+ns+"/small, which it names by its label berth.dev/resource-limit.\nThat allows it at most cpu 2; it is within.\n")
+
+	assert.Equal(t, "selector", facts("selected").By)
+	assert.Contains(t, say("selected"), ns+"/chosen, the oldest whose selector matches its labels.\nThat bounds no resource.\n")
+
+	assert.Equal(t, []string{"cpu request 3 is above 2"}, facts("above").Above)
+	assert.Contains(t, say("above"), "It is above its size and waits for that: cpu request 3 is above 2.\nThe node rules of the size match 2 of 3 nodes (nodeSelector disk=ssd).\n")
+
+	assert.True(t, facts("missing").Missing)
+	assert.Contains(t, say("missing"), "It waits for its size, ResourceLimit "+ns+"/none, which it names by its label berth.dev/resource-limit: there is none of that name.\n")
+
+	got = facts("stuck")
+	assert.Equal(t, "annotation", got.By)
+	assert.Equal(t, &cli.RuleFacts{Matching: 0, All: 3}, got.Nodes)
+	assert.Contains(t, say("stuck"), "The node rules of the size match 0 of 3 nodes: nodeSelector disk=ssd 2 of 3 nodes, nodeAffinity 1 of 3 nodes.\n")
+
+	assert.Nil(t, facts("free"))
+	got = facts("other")
+	assert.Equal(t, "default-scheduler", got.NotEnforcedBy)
+	assert.True(t, got.NodeMismatch)
+	assert.Contains(t, say("other"), "Its node does not match the node rules of the size; running pods stay")
+
+	found, err := findings(w, user(w, "doctor", doctor), "-n", ns)
+	require.NoError(t, err)
+	f := found["resource limits"]
+	assert.Equal(t, cli.Warn, f.Level)
+	assert.Equal(t, "2 pods wait because of their sizes: "+ns+`/above: pod is above ResourceLimit "`+ns+`/small": cpu request 3 is above 2, `+ns+`/missing: ResourceLimit "`+ns+`/none" does not exist`, f.Message)
+	t.Run("a default namespace", func(t *testing.T) { explainWithADefaultNamespace(t, w, me) })
+}
+
+// explainWithADefaultNamespace asks with a configuration that is not that of the scheduler that runs.
+func explainWithADefaultNamespace(t *testing.T, w *testenv.World, me string) {
+	const sizes = "sizes"
+	require.NoError(t, w.Cluster.CreateNamespace(w.Ctx, sizes))
+	limit := builders.ResourceLimit("none", builders.SizeCPU("1", "2"))
+	limit.Namespace = sizes
+	require.NoError(t, w.Client.Create(w.Ctx, limit))
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: berth-scheduler
+  plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}
+  pluginConfig: [{name: ResourceLimit, args: {defaultNamespace: sizes}}]
+`), 0o600))
+	out := kubectl(w, me, "", "explain", "missing", "-n", w.Namespace, "--scheduler-config", file).ok(t).out
+	assert.Contains(t, out, "Its size is ResourceLimit sizes/none, which it names by its label berth.dev/resource-limit, from the default namespace for limits.\n")
+
+	// Without the right to read sizes the rest is shown.
+	r := kubectl(w, user(w, "little", viewer[:2]), "", "explain", "fits", "-n", w.Namespace).ok(t)
+	assert.Contains(t, r.errOut, "not allowed: list resourcelimits.berth.dev in namespace "+w.Namespace)
+	assert.NotContains(t, r.out, "size")
+	assert.True(t, strings.HasPrefix(r.out, "No mix governs pod"))
+}

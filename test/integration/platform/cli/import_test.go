@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/test/testenv"
+)
+
+// importer has the rights that an import takes, and no other.
+var importer = []rbacv1.PolicyRule{
+	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}},
+	{APIGroups: []string{"berth.dev"}, Resources: []string{"resourcelimits"}, Verbs: []string{"get", "create", "patch"}},
+}
+
+const (
+	selectorJSON = `{"disk":"ssd"}`
+	affinityJSON = `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"example.com/pool","operator":"In","values":["mcp","shared"]},{"key":"example.com/cores","operator":"Gt","values":["7"]}]}]}}}`
+)
+
+// upstreamFile is a file with a ConfigMap of each form, one in a list, and another object.
+const upstreamFile = `
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata:
+    name: rl-small
+    labels: {app.kubernetes.io/managed-by: mcp-orchestrator, mcp-orchestrator.egoavara.net/type-of: resource-limit}
+  data: {cpu: '"500m"', memory: '"512Mi"', cpu_limit: 'null'}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: other}
+---
+{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "resource-limit-rl-large", "namespace": "elsewhere",
+ "labels": {"mcp-orchestrator.egoavara.net/type": "resource-limit", "mcp-orchestrator.egoavara.net/managed": "true"}},
+ "data": {"cpu": "2", "memory": "4Gi"}}
+`
+
+// coded is a ConfigMap as upstream's code writes it, planned one as its plan has it.
+func coded(namespace, name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "rl-" + name,
+			Labels: map[string]string{
+				"app.kubernetes.io/managed-by": "mcp-orchestrator", "mcp-orchestrator.egoavara.net/type-of": "resource-limit",
+				"namespace.mcp-orchestrator.egoavara.net/" + namespace: "1", "custom.mcp-orchestrator.egoavara.net/team": "a",
+			},
+			Annotations: map[string]string{"mcp-orchestrator.egoavara.net/description": "for servers"},
+		},
+		Data: data,
+	}
+}
+
+func planned(namespace, name string, data map[string]string) *corev1.ConfigMap {
+	cm := coded(namespace, name, data)
+	cm.Name = "resource-limit-rl-" + name
+	cm.Labels = map[string]string{
+		"mcp-orchestrator.egoavara.net/type": "resource-limit", "mcp-orchestrator.egoavara.net/managed": "true",
+		"custom.mcp-orchestrator.egoavara.net/team": "a",
+	}
+	return cm
+}
+
+// asText is a JSON text as upstream's code keeps it.
+func asText(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
+
+// keep makes a ConfigMap for the time of the test.
+func keep(w *testenv.World, maps ...*corev1.ConfigMap) {
+	for _, cm := range maps {
+		w.Create(cm)
+	}
+}
+
+func limitOf(w *testenv.World, namespace, name string) *v1alpha1.ResourceLimit {
+	w.T.Helper()
+	limit := &v1alpha1.ResourceLimit{}
+	require.NoError(w.T, w.Client.Get(w.Ctx, types.NamespacedName{Namespace: namespace, Name: name}, limit))
+	return limit
+}
+
+func limitsIn(w *testenv.World, namespace string) map[string]string {
+	w.T.Helper()
+	var list v1alpha1.ResourceLimitList
+	require.NoError(w.T, w.Client.List(w.Ctx, &list, client.InNamespace(namespace)))
+	versions := map[string]string{}
+	for i := range list.Items {
+		versions[list.Items[i].Name] = list.Items[i].ResourceVersion
+	}
+	return versions
+}
+
+// bothForms are the same four limits in both forms, with and without the scheduling keys.
+func bothForms(namespace string) []*corev1.ConfigMap {
+	volumes := `{"data":{"size":"10Gi","storage_class":"fast"}}`
+	return []*corev1.ConfigMap{
+		coded(namespace, "coded", map[string]string{
+			"cpu": `"500m"`, "memory": `"512Mi"`, "cpu_limit": `"1"`, "memory_limit": "null", "ephemeral_storage": "null", "volumes": volumes,
+		}),
+		planned(namespace, "planned", map[string]string{"cpu": "500m", "memory": "512Mi", "cpu_limit": "1", "volumes": volumes}),
+		coded(namespace, "coded-on", map[string]string{
+			"cpu": `"500m"`, "memory": `"512Mi"`, "cpu_limit": `"1"`, "memory_limit": "null", "ephemeral_storage": "null", "volumes": volumes,
+			"node_selector": selectorJSON, "node_affinity": asText(affinityJSON),
+		}),
+		planned(namespace, "planned-on", map[string]string{
+			"cpu": "500m", "memory": "512Mi", "cpu_limit": "1", "volumes": volumes, "node_selector": selectorJSON, "node_affinity": affinityJSON,
+		}),
+	}
+}
+
+// RL-14 from the ConfigMaps as upstream writes them to the objects.
+func TestImportMakesTheSameLimitsOfBothForms(t *testing.T) {
+	w := begin(t)
+	keep(w, bothForms(w.Namespace)...)
+	other := coded(w.Namespace, "app", map[string]string{"cpu": "1"})
+	other.Labels = nil
+	keep(w, other)
+	me := user(w, "importer", importer)
+
+	r := kubectl(w, me, "", "import", "resource-limits", "-n", w.Namespace, "--dry-run=server").ok(t)
+	assert.Equal(t, "resourcelimit.berth.dev/planned created (server dry run)", strings.Split(r.out, "\n")[0])
+	kubectl(w, me, "", "import", "resource-limits", "-n", w.Namespace, "--dry-run=client").ok(t)
+	assert.Empty(t, limitsIn(w, w.Namespace), "a dry run writes nothing")
+
+	r = kubectl(w, me, "", "import", "resource-limits", "-n", w.Namespace).ok(t)
+	assert.Equal(t, "resourcelimit.berth.dev/planned created\nresourcelimit.berth.dev/planned-on created\nresourcelimit.berth.dev/coded created\nresourcelimit.berth.dev/coded-on created\n", r.out)
+	assert.Empty(t, r.errOut)
+
+	for _, suffix := range []string{"", "-on"} {
+		a, b := limitOf(w, w.Namespace, "coded"+suffix), limitOf(w, w.Namespace, "planned"+suffix)
+		assert.Equal(t, a.Spec, b.Spec)
+		assert.Equal(t, map[string]string{"team": "a"}, a.Labels)
+		assert.Equal(t, a.Labels, b.Labels)
+		assert.Equal(t, "for servers", a.Spec.Description)
+		assert.Equal(t, "500m", a.Spec.CPU.String())
+		assert.Nil(t, a.Spec.MemoryLimit)
+		assert.Equal(t, "fast", *a.Spec.Volumes["data"].StorageClass)
+		assert.Equal(t, suffix != "", a.Spec.NodeAffinity != nil)
+	}
+	on := limitOf(w, w.Namespace, "coded-on")
+	assert.Equal(t, map[string]string{"disk": "ssd"}, on.Spec.NodeSelector)
+	assert.Equal(t, []string{"7"}, on.Spec.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[1].Values)
+
+	before := limitsIn(w, w.Namespace)
+	r = kubectl(w, me, "", "import", "resource-limits", "--from-namespace", w.Namespace).ok(t)
+	assert.Equal(t, 4, strings.Count(r.out, " unchanged\n"))
+	assert.Equal(t, before, limitsIn(w, w.Namespace), "a second import writes nothing")
+}
+
+func TestImportTellsAndGoesOn(t *testing.T) {
+	w := begin(t)
+	gone := coded(w.Namespace, "gone", nil)
+	gone.Finalizers = []string{"mcp-orchestrator.egoavara.net/resource-limit"}
+	keep(w, gone,
+		coded(w.Namespace, "bad", map[string]string{"cpu": `"lots"`, "memory": "1GB"}),
+		coded(w.Namespace, "refused", map[string]string{"cpu": `"2"`, "cpu_limit": `"1"`}),
+		coded(w.Namespace, "good", map[string]string{"cpu": `"1"`, "gpu": "1"}),
+		coded(w.Namespace, "twice", map[string]string{"cpu": `"1"`}), planned(w.Namespace, "twice", map[string]string{"cpu": "2"}),
+	)
+	require.NoError(t, w.Client.Delete(w.Ctx, gone))
+	t.Cleanup(func() {
+		gone.Finalizers = nil
+		_ = w.Client.Patch(w.Ctx, gone, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	})
+	me := user(w, "importer", importer)
+
+	r := kubectl(w, me, "", "import", "resource-limits", "-n", w.Namespace)
+	require.ErrorIs(t, r.err, cli.ErrFailed)
+	ns := w.Namespace
+	for _, want := range []string{
+		"Skipped ConfigMap " + ns + "/rl-gone: it is being deleted\n",
+		"error: ConfigMap " + ns + "/rl-bad: data[cpu]: \"lots\" is no quantity, such as 500m or 2Gi\ndata[memory]: \"1GB\" is no quantity",
+		"error: resourcelimit.berth.dev/refused, of ConfigMap " + ns + "/rl-refused: ResourceLimit.berth.dev \"refused\" is invalid: spec.cpuLimit: Invalid value: \"object\": cpuLimit must not be below cpu: 1 is below 2\n",
+		"Warning: ConfigMap " + ns + "/rl-good: data[gpu]: the key is not known: left out\n",
+		"error: ConfigMap " + ns + "/rl-twice: it gives another ResourceLimit " + ns + "/twice than ConfigMap " + ns + "/resource-limit-rl-twice\n",
+	} {
+		assert.Contains(t, r.errOut, want)
+	}
+	assert.Equal(t, "resourcelimit.berth.dev/twice created\nresourcelimit.berth.dev/good created\n", r.out)
+
+	r = kubectl(w, user(w, "viewer", viewer), "", "import", "resource-limits", "-n", w.Namespace)
+	require.ErrorIs(t, r.err, cli.ErrFailed)
+	assert.Contains(t, r.errOut, "is forbidden")
+	r = kubectl(w, me, "", "import", "resource-limits", "-n", "default").ok(t)
+	assert.Equal(t, "No resource limits of the MCP orchestrator found in namespace default.\n", r.errOut)
+}
+
+func TestImportLeavesAConflictAlone(t *testing.T) {
+	w := begin(t)
+	cm := coded(w.Namespace, "small", map[string]string{"cpu": `"1"`, "memory": `"1Gi"`})
+	keep(w, cm)
+	me := user(w, "importer", importer)
+	again := func(args ...string) result {
+		return kubectl(w, me, "", append([]string{"import", "rlim", "-n", w.Namespace}, args...)...)
+	}
+	again().ok(t)
+
+	// What is taken out of the ConfigMap goes, what changes there changes here.
+	cm.Data = map[string]string{"cpu": `"2"`, "memory": `""`}
+	require.NoError(t, w.Client.Update(w.Ctx, cm))
+	before := limitOf(w, w.Namespace, "small").ResourceVersion
+	assert.Equal(t, "resourcelimit.berth.dev/small configured (server dry run)\n", again("--dry-run=server").ok(t).out)
+	assert.Equal(t, before, limitOf(w, w.Namespace, "small").ResourceVersion)
+	assert.Equal(t, "resourcelimit.berth.dev/small configured\n", again().ok(t).out)
+	limit := limitOf(w, w.Namespace, "small")
+	assert.Equal(t, "2", limit.Spec.CPU.String())
+	assert.Nil(t, limit.Spec.Memory)
+
+	limit.Spec.CPU = new(resource.MustParse("3"))
+	limit.Spec.EphemeralStorage = new(resource.MustParse("1Gi"))
+	require.NoError(t, w.Client.Update(w.Ctx, limit, client.FieldOwner("somebody")))
+	for _, args := range [][]string{nil, {"--dry-run=server"}} {
+		r := again(args...)
+		require.ErrorIs(t, r.err, cli.ErrFailed)
+		assert.Empty(t, r.out)
+		assert.Contains(t, r.errOut, `conflict with "somebody"`)
+		assert.Contains(t, r.errOut, ".spec.cpu")
+		assert.Contains(t, r.errOut, "--force-conflicts")
+	}
+	assert.Equal(t, limit.ResourceVersion, limitOf(w, w.Namespace, "small").ResourceVersion)
+
+	assert.Equal(t, "resourcelimit.berth.dev/small configured\n", again("--force-conflicts").ok(t).out)
+	limit = limitOf(w, w.Namespace, "small")
+	assert.Equal(t, "2", limit.Spec.CPU.String())
+	assert.Equal(t, "1Gi", limit.Spec.EphemeralStorage.String(), "what the import does not set stays")
+}
+
+func TestImportFromFiles(t *testing.T) {
+	w := begin(t)
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(upstreamFile), 0o600))
+
+	// Without a cluster.
+	nowhere := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(nowhere, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c, namespace: here}}]\ncurrent-context: c\n"), 0o600))
+	r := kubectl(w, nowhere, "", "import", "resource-limits", "-f", file, "--dry-run=client").ok(t)
+	assert.Equal(t, "resourcelimit.berth.dev/large converted (dry run)\nresourcelimit.berth.dev/small converted (dry run)\n", r.out)
+	r = kubectl(w, nowhere, "", "import", "resource-limits", "-f", file, "--dry-run=client", "-o", "yaml").ok(t)
+	var large v1alpha1.ResourceLimit
+	require.NoError(t, yaml.UnmarshalStrict([]byte(strings.Split(r.out, "---\n")[0]), &large))
+	assert.Equal(t, "elsewhere/large", large.Namespace+"/"+large.Name)
+	assert.Equal(t, "ResourceLimit", large.Kind)
+	list := decode[struct {
+		Kind  string                   `json:"kind"`
+		Items []v1alpha1.ResourceLimit `json:"items"`
+	}](t, kubectl(w, nowhere, upstreamFile, "import", "resource-limits", "-f", "-", "--dry-run=client", "-o", "json", "--to-namespace", "there"))
+	assert.Equal(t, "List", list.Kind)
+	require.Len(t, list.Items, 2)
+	assert.Equal(t, "there/small", list.Items[1].Namespace+"/"+list.Items[1].Name)
+
+	// No right to read ConfigMaps is needed.
+	me := user(w, "importer", importer[1:])
+	r = kubectl(w, me, upstreamFile, "import", "resource-limits", "-f", "-", "-n", "ignored", "--to-namespace", w.Namespace).ok(t)
+	assert.Equal(t, "resourcelimit.berth.dev/large created\nresourcelimit.berth.dev/small created\n", r.out)
+	assert.Len(t, limitsIn(w, w.Namespace), 2)
+	r = kubectl(w, me, "", "import", "resource-limits", "-f", file, "--to-namespace", w.Namespace).ok(t)
+	assert.Equal(t, 2, strings.Count(r.out, " unchanged\n"))
+
+	plain := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: rl-x}\ndata: {cpu: 2}\n"
+	r = kubectl(w, me, plain, "import", "resource-limits", "-f", "-", "-n", w.Namespace)
+	require.ErrorIs(t, r.err, cli.ErrFailed)
+	assert.Contains(t, r.errOut, "Skipped ConfigMap "+w.Namespace+"/settings: it is no resource limit: it has neither the labels app.kubernetes.io/managed-by=mcp-orchestrator,mcp-orchestrator.egoavara.net/type-of=resource-limit nor ")
+	assert.Contains(t, r.errOut, "error: ConfigMap "+w.Namespace+"/rl-x: ")
+	for args, want := range map[string]string{
+		"-f " + file + " --from-namespace a": "none of the others can be",
+		"--dry-run=maybe":                    `--dry-run is "maybe": it must be none, client or server`,
+		"-o name":                            `unknown output format "name"`,
+	} {
+		r = kubectl(w, me, "", append([]string{"import", "resource-limits"}, strings.Fields(args)...)...)
+		assert.ErrorContains(t, r.err, want)
+	}
+}

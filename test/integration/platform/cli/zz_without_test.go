@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/test/testenv"
+)
+
+// The last tests: the scheduler does not get over the loss of a resource.
+
+// Records are off unless somebody wants them: doctor speaks of their resources only if there are some.
+func TestXDoctorWithHalfOfTheResourcesOfRecords(t *testing.T) {
+	w := begin(t, cluster.Nodes("on-demand", 1)...)
+	me := user(w, "doctor", doctor)
+	const records, templates = "DeploymentRecord resource", "DeploymentTemplate resource"
+	found, _ := findings(w, me)
+	assert.Equal(t, []cli.Level{cli.OK, cli.OK}, []cli.Level{found[records].Level, found[templates].Level})
+	w.RemoveCRD("deploymenttemplates")
+	w.Eventually("doctor says that one is missing, which keeps nothing else from working", func() (bool, string) {
+		found, err := findings(w, me)
+		f := found[templates]
+		return err == nil && f.Level == cli.Warn && strings.Contains(f.Next, "manifests/crds") && found[records].Level == cli.OK, f.Message
+	})
+	w.RemoveCRD("deploymentrecords")
+	w.Eventually("doctor says nothing of either", func() (bool, string) {
+		found, err := findings(w, me)
+		_, one := found[records]
+		_, other := found[templates]
+		return err == nil && !one && !other && found["mixes"].Level == cli.OK, ""
+	})
+	assert.ErrorContains(t, kubectl(w, me, "", "records", "-n", w.Namespace).err, "is Berth installed?")
+}
+
+// free takes off the finalizers of the ResourceLimits that tests have left: the controller that put them on is gone.
+func free(w *testenv.World) {
+	w.T.Helper()
+	var list v1alpha1.ResourceLimitList
+	require.NoError(w.T, w.Client.List(w.Ctx, &list))
+	for i := range list.Items {
+		before := list.Items[i].DeepCopy()
+		list.Items[i].Finalizers = nil
+		require.NoError(w.T, client.IgnoreNotFound(w.Client.Patch(w.Ctx, &list.Items[i], client.MergeFrom(before))))
+	}
+}
+
+func TestYDoctorWithoutResourceLimits(t *testing.T) {
+	w := begin(t, cluster.Nodes("on-demand", 1)...)
+	me := user(w, "doctor", doctor)
+	found, _ := findings(w, me)
+	assert.Equal(t, cli.OK, found["ResourceLimit resource"].Level)
+	free(w)
+	w.RemoveCRD("resourcelimits")
+	w.Eventually("doctor says that the resource is not there, and looks at all else", func() (bool, string) {
+		found, err := findings(w, me)
+		f := found["ResourceLimit resource"]
+		return err != nil && f.Level == cli.Fail && strings.Contains(f.Next, "manifests/crds") && found["mixes"].Level == cli.OK, f.Message
+	})
+	r := kubectl(w, user(w, "importer", importer), upstreamFile, "import", "resource-limits", "-f", "-", "-n", w.Namespace)
+	require.ErrorIs(t, r.err, cli.ErrFailed)
+	assert.Contains(t, r.errOut, "is Berth installed?")
+}
+
+func TestZDoctorWithoutTheResource(t *testing.T) {
+	w := begin(t, cluster.Nodes("on-demand", 1)...)
+	me := user(w, "doctor", doctor)
+	w.RemoveCRD("capacitymixes")
+	w.Eventually("doctor says that the resource is not there", func() (bool, string) {
+		found, err := findings(w, me)
+		f := found["CapacityMix resource"]
+		return err != nil && f.Level == cli.Fail && strings.Contains(f.Next, "manifests/crds"), f.Message
+	})
+	r := kubectl(w, me, "", "status", "-n", w.Namespace).ok(t)
+	assert.Contains(t, r.errOut, "is Berth installed?")
+}

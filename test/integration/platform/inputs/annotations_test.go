@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inputs_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+const (
+	percent = v1alpha1.SpotPercentAnnotation
+	floor   = v1alpha1.MinOnDemandAnnotation
+)
+
+func TestABadAnnotationLeavesPodsSchedulableAndIsReportedOnceWhereItStands(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	s := second(w, nil)
+	wantInvalid := 0
+	for name, c := range map[string]struct {
+		annotations      map[string]string
+		wantKey, wantOne string
+	}{
+		"no-number":     {map[string]string{percent: "abc"}, percent, "abc"},
+		"negative":      {map[string]string{percent: "-1"}, percent, "-1"},
+		"above":         {map[string]string{percent: "101"}, percent, "101"},
+		"above-percent": {map[string]string{percent: "101%"}, percent, "101%"},
+		"bad-floor":     {map[string]string{percent: "50", floor: "one"}, floor, "one"},
+		"floor-alone":   {map[string]string{floor: "2"}, floor, "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := *w
+			w.T = t
+			const replicas = 3
+			onPods, onOwner := name+"-pods", name+"-owner"
+			w.Create(builders.Deployment(onPods, replicas, template(c.annotations)), on(builders.Deployment(onOwner, replicas), c.annotations))
+			owner := replicaSet(&w, onOwner).Name
+			says := func(object string) {
+				t.Helper()
+				var said []string
+				w.Eventually("a warning on "+object, func() (bool, string) {
+					said = warnings(&w, object, v1alpha1.EventReasonInvalidMixAnnotation)
+					return len(said) > 0, "none"
+				})
+				if assert.Len(t, said, 1, "warnings on %s", object) {
+					assert.Contains(t, said[0], c.wantKey)
+					assert.Contains(t, said[0], fmt.Sprintf("%q", c.wantOne))
+				}
+			}
+			for _, p := range w.WaitBound(onPods, replicas) {
+				assert.NotContains(t, p.Annotations, v1alpha1.SlotAnnotation)
+				says(p.Name)
+			}
+			for _, p := range w.WaitBound(onOwner, replicas) {
+				assert.NotContains(t, p.Annotations, v1alpha1.SlotAnnotation)
+				assert.Empty(t, warnings(&w, p.Name, v1alpha1.EventReasonInvalidMixAnnotation), "the owner carries it, not its pods")
+			}
+			says(owner)
+		})
+		wantInvalid += 4 // three pods and one ReplicaSet
+	}
+	assert.Equal(t, wantInvalid, w.Metric(s, "berth_scheduler_invalid_policies_total", map[string]string{"kind": "annotation"}))
+}
+
+func TestABadAnnotationIsReportedOncePerValueHoweverOftenThePodIsTried(t *testing.T) {
+	w := testenv.New(t, cluster.Nodes("spot", 1)...)
+	s := second(w, nil)
+	tooBig := builders.CPU("20")
+	d := on(builders.Deployment("web", 2, tooBig), map[string]string{percent: "abc"})
+	w.Create(d)
+	owner := replicaSet(w, "web").Name
+	attempts := func() int {
+		return w.Metric(s, "scheduler_schedule_attempts_total", map[string]string{"result": "unschedulable"})
+	}
+	w.Eventually("both pods were tried", func() (bool, string) { n := attempts(); return n >= 2, fmt.Sprint(n) })
+	nodes := 0
+	tryAgain := func() {
+		t.Helper()
+		before := attempts()
+		nodes++
+		w.AddNodes(cluster.NodeSpec{Name: fmt.Sprintf("taken-%d", nodes), CapacityType: "spot", CPU: "40", Taints: []corev1.Taint{{Key: "taken", Effect: corev1.TaintEffectNoSchedule}}})
+		w.Eventually("the pods were tried again", func() (bool, string) { n := attempts(); return n >= before+2, fmt.Sprint(n) })
+	}
+	for range 4 {
+		tryAgain()
+	}
+	w.Eventually("one warning", func() (bool, string) {
+		said := warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation)
+		return len(said) == 1, fmt.Sprint(said)
+	})
+	testenv.Patch(w, d, func(d *appsv1.Deployment) { d.Annotations[percent] = "101" })
+	w.Eventually("the ReplicaSet has the new value", func() (bool, string) {
+		got := replicaSet(w, "web").Annotations[percent]
+		return got == "101", got
+	})
+	tryAgain()
+	w.Eventually("the new value is named too", func() (bool, string) {
+		said := warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation)
+		return len(said) == 2, fmt.Sprint(said)
+	})
+	said := fmt.Sprint(warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation))
+	assert.Contains(t, said, `"abc"`)
+	assert.Contains(t, said, `"101"`)
+	// A good value governs the pods that wait.
+	testenv.Patch(w, d, func(d *appsv1.Deployment) { d.Annotations[percent] = "50%" })
+	w.AddNodes(cluster.Nodes("spot", 1, big)...) // first, so that nobody has to borrow
+	w.AddNodes(cluster.Nodes("on-demand", 1, big)...)
+	w.RequireExact("web", split.New(50, 0), 2)
+	assert.Len(t, warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation), 2)
+}
+
+func big(n *cluster.NodeSpec) { n.Name, n.CPU = "big-"+n.Name, "40" }
+
+func TestAPercentSignIsAccepted(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	second(w, nil)
+	w.Create(builders.Deployment("pods", 10, template(map[string]string{percent: "70%"})),
+		on(builders.Deployment("owner", 10), map[string]string{percent: "70%", floor: "4"}))
+	w.RequireExact("pods", split.New(70, 0), 10)
+	w.RequireExact("owner", split.New(70, 4), 10)
+}
+
+func TestSpotalisAnnotationsAreReadOnlyWhereConfiguredAndOnlyOnLabelledDeployments(t *testing.T) {
+	annotations := map[string]string{"spotalis.io/spot-percentage": "60", "spotalis.io/min-on-demand": "1"}
+	for name, c := range map[string]struct {
+		prefixes       []any
+		label          string
+		wantController int
+	}{
+		"listed and labelled":       {[]any{"berth.dev", "spotalis.io"}, "true", 5},
+		"listed and labelled false": {[]any{"berth.dev", "spotalis.io"}, "false", 0},
+		"labelled and not listed":   {[]any{"berth.dev"}, "true", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := testenv.New(t, testenv.Roomy()...)
+			second(w, map[string]any{"annotationPrefixes": c.prefixes})
+			w.Create(labelled(on(builders.Deployment("web", 5), annotations), "spotalis.io/enabled", c.label),
+				on(builders.Deployment("unlabelled", 5), annotations))
+			pods := w.WaitBound("web", 5)
+			want := map[string]int{"": 5}
+			if c.wantController > 0 {
+				want = map[string]int{"annotations/controller": c.wantController}
+				w.RequireExactPods(pods, split.New(60, 1))
+			}
+			assert.Equal(t, want, mixSources(pods))
+			assert.Equal(t, map[string]int{"": 5}, mixSources(w.WaitBound("unlabelled", 5)))
+		})
+	}
+}
+
+func TestSpotalisMinOnDemandAloneMeansNoSpot(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	second(w, map[string]any{"annotationPrefixes": []any{"spotalis.io"}})
+	w.Create(labelled(on(builders.Deployment("web", 5), map[string]string{"spotalis.io/min-on-demand": "1"}), "spotalis.io/enabled", "true"),
+		on(builders.Deployment("ours", 5), map[string]string{percent: "50"}))
+	w.RequireExact("web", split.New(0, 1), 5)
+	assert.Equal(t, map[string]int{"": 5}, mixSources(w.WaitBound("ours", 5)), "berth.dev is not listed")
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/specs"
+	"berth.dev/berth/test/testenv"
+)
+
+var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// The chart's life on one cluster: installed, its programs run with exactly its
+// rights and its configuration, upgraded, rolled back, uninstalled. No custom
+// resource and no pod's claim is lost on the way.
+func TestTheChartsLife(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.StartStock() // for Berth's own pods
+	w.Tool("helm", "install", "berth", chart, "--namespace", namespace, "--create-namespace", "--wait", "--timeout", "3m")
+	t.Cleanup(func() {
+		_, _ = w.TryTool("helm", "uninstall", "berth", "--namespace", namespace, "--wait")
+		_, err := w.TryTool("kubectl", "delete", "-k", "manifests/crds", "--wait", "--timeout=2m", "--ignore-not-found")
+		assert.NoError(t, err)
+	})
+	requireRunning(w, "v0.1.0")
+
+	w.RunScheduler(cluster.SchedulerOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
+	controller := w.Controller(testenv.Impatient)
+	specs.ExpectedValuesHold(w)
+	specs.ASizeIsEnforced(w)
+	specs.SpotComesBack(w, "spot-0", "spot-1", "spot-2", "spot-3", "spot-4", "spot-5")
+	web := builders.Deployment("web", 20)
+	w.Create(builders.CapacityMix("web", 70, 2), web)
+	w.RequireExact("web", split.New(70, 2), 20)
+	w.Scale(web, 5)
+	w.RequireExact("web", split.New(70, 2), 5)
+	claims := claimsOf(w)
+
+	for _, user := range []string{cluster.BerthSchedulerUser, cluster.BerthControllerUser} {
+		_, refused := w.RightsUsedBy(user)
+		assert.Empty(t, refused, "requests of %s that the chart's rights do not cover", user)
+	}
+	// The controller lets a size go that nobody has any more; without it the CRD could not be deleted in the end.
+	for _, name := range []string{"within", "above"} {
+		w.Delete(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}})
+	}
+	small := builders.ResourceLimit("small")
+	small.Namespace = w.Namespace
+	w.Delete(small)
+	w.Eventually("the size is let go", func() (bool, string) {
+		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(small), small)
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+	testenv.End(controller, false)
+
+	assert.Contains(t, doctor(w), "CapacityMix is enabled for berth-scheduler by ConfigMap berth-system/berth-scheduler-config, key second-scheduler.yaml")
+
+	next := nextChart(w)
+	w.Tool("helm", "upgrade", "berth", next, "--namespace", namespace, "--wait", "--timeout", "3m")
+	requireRunning(w, "v0.2.0")
+	assert.Contains(t, crdDescription(w), "Next. ", "an upgrade of the chart upgrades the CRDs")
+	assert.Equal(t, claims, claimsOf(w), "after the upgrade")
+
+	w.Tool("helm", "rollback", "berth", "1", "--namespace", namespace, "--wait", "--timeout", "3m")
+	requireRunning(w, "v0.1.0")
+	assert.NotContains(t, crdDescription(w), "Next. ")
+	assert.Equal(t, claims, claimsOf(w), "after the rollback")
+	w.Scale(web, 12)
+	w.RequireExact("web", split.New(70, 2), 12)
+	claims = claimsOf(w)
+
+	w.Tool("helm", "uninstall", "berth", "--namespace", namespace, "--wait")
+	assert.Equal(t, claims, claimsOf(w), "after it was uninstalled")
+	_, err := w.Kube.RbacV1().ClusterRoles().Get(w.Ctx, "berth-scheduler", metav1.GetOptions{})
+	assert.True(t, apierrors.IsNotFound(err), "its rights are gone: %v", err)
+}
+
+// What the README says: one file, applied.
+func TestInstallYAML(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.StartStock()
+	w.Tool("kubectl", "apply", "--server-side", "-f", rendered)
+	t.Cleanup(func() {
+		_, err := w.TryTool("kubectl", "delete", "-f", rendered, "--wait", "--timeout=2m")
+		assert.NoError(t, err)
+	})
+	w.Tool("kubectl", "--namespace", namespace, "rollout", "status", "--timeout=2m", "deployment/berth-scheduler")
+	w.Tool("kubectl", "--namespace", namespace, "rollout", "status", "--timeout=2m", "deployment/berth-controller")
+
+	// With the CRDs and the namespace there, the API server can say whether it takes the rest.
+	for overlay, values := range variants {
+		w.Tool("kubectl", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", overlays+overlay)
+		manifest := filepath.Join(t.TempDir(), overlay+".yaml")
+		require.NoError(t, os.WriteFile(manifest, template(w, namespace, values...), 0o600))
+		w.Tool("kubectl", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", manifest)
+	}
+	for _, more := range []string{"placeholders", "gangs-and-quota"} {
+		w.Tool("kubectl", "apply", "--server-side", "--dry-run=server", "-k", "manifests/rbac/"+more)
+	}
+	assert.Regexp(t, `CapacityMix is enabled for berth-scheduler by ConfigMap berth-system/berth-scheduler-config-\w+, key second-scheduler.yaml`, doctor(w))
+
+	// Applied once more it changes nothing.
+	out := string(w.Tool("kubectl", "diff", "--server-side", "-f", rendered))
+	assert.Empty(t, out)
+}
+
+// doctor returns what kubectl berth doctor says.
+func doctor(w *testenv.World) string {
+	w.T.Helper()
+	var out bytes.Buffer
+	cmd := cli.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
+	cmd.SetArgs([]string{"doctor", "--kubeconfig", w.Cluster.KubeconfigPath()})
+	if err := cmd.ExecuteContext(w.Ctx); !errors.Is(err, cli.ErrFailed) { // nobody leads here
+		require.NoError(w.T, err)
+	}
+	return out.String()
+}
+
+// requireRunning demands that both programs are rolled out with a tag.
+func requireRunning(w *testenv.World, tag string) {
+	w.T.Helper()
+	for _, name := range []string{"berth-scheduler", "berth-controller"} {
+		w.Eventually(name+" is rolled out", func() (bool, string) {
+			d := &appsv1.Deployment{}
+			if err := w.Client.Get(w.Ctx, types.NamespacedName{Namespace: namespace, Name: name}, d); err != nil {
+				return false, err.Error()
+			}
+			s := d.Status
+			return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == 2 && s.AvailableReplicas == 2 && s.Replicas == 2 &&
+				strings.HasSuffix(d.Spec.Template.Spec.Containers[0].Image, "/"+name+":"+tag), w.Picture(w.Ctx)
+		})
+	}
+}
+
+// savedConfig returns a file with the scheduler's configuration as the cluster has it.
+func savedConfig(w *testenv.World) string {
+	w.T.Helper()
+	cm, err := w.Kube.CoreV1().ConfigMaps(namespace).Get(w.Ctx, "berth-scheduler-config", metav1.GetOptions{})
+	require.NoError(w.T, err)
+	file := filepath.Join(w.T.TempDir(), "second-scheduler.yaml")
+	require.NoError(w.T, os.WriteFile(file, []byte(cm.Data["second-scheduler.yaml"]), 0o600))
+	return file
+}
+
+func schedulerBinary(w *testenv.World) string {
+	w.T.Helper()
+	binary, err := cluster.BuildScheduler(w.Ctx, testenv.Path("."), os.Stderr, os.Getenv(testenv.NoRaceEnv) == "")
+	require.NoError(w.T, err)
+	return binary
+}
+
+// claimsOf is what must survive: the mixes and the pods of the test, with what Berth wrote on them.
+func claimsOf(w *testenv.World) map[string]string {
+	w.T.Helper()
+	claims := map[string]string{}
+	m := w.Mix("web")
+	claims["mix"] = string(m.UID)
+	for _, pod := range w.Live("web") {
+		claims[string(pod.UID)] = strings.Join([]string{
+			pod.Spec.NodeName, pod.Annotations["berth.dev/slot"], pod.Annotations["berth.dev/capacity-type"], pod.Annotations["berth.dev/mix"], pod.Annotations[corev1.PodDeletionCost],
+		}, " ")
+	}
+	return claims
+}
+
+// nextChart is the chart as its next version could be.
+func nextChart(w *testenv.World) string {
+	w.T.Helper()
+	dir := filepath.Join(w.T.TempDir(), "berth")
+	require.NoError(w.T, os.CopyFS(dir, os.DirFS(testenv.Path(chart))))
+	edit(w, filepath.Join(dir, "Chart.yaml"), "version: 0.1.0", "version: 0.2.0", "appVersion: v0.1.0", "appVersion: v0.2.0")
+	edit(w, filepath.Join(dir, "files/crds/berth.dev_capacitymixes.yaml"), "openAPIV3Schema:\n        description: ", "openAPIV3Schema:\n        description: Next. ")
+	return dir
+}
+
+// edit replaces texts of a file, which must be there.
+func edit(w *testenv.World, file string, pairs ...string) {
+	w.T.Helper()
+	b, err := os.ReadFile(file)
+	require.NoError(w.T, err)
+	text := string(b)
+	for i := 0; i < len(pairs); i += 2 {
+		require.Contains(w.T, text, pairs[i])
+		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
+	}
+	require.NoError(w.T, os.WriteFile(file, []byte(text), 0o600))
+}
+
+func crdDescription(w *testenv.World) string {
+	w.T.Helper()
+	client, err := dynamic.NewForConfig(w.Cluster.Config())
+	require.NoError(w.T, err)
+	crd, err := client.Resource(crds).Get(w.Ctx, "capacitymixes.berth.dev", metav1.GetOptions{})
+	require.NoError(w.T, err)
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	require.NotEmpty(w.T, versions)
+	description, _, _ := unstructured.NestedString(versions[0].(map[string]any), "schema", "openAPIV3Schema", "description")
+	return description
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+// installed applies what the chart renders with values but for Berth's own Deployments: the test runs the programs.
+func installed(w *testenv.World, values ...string) {
+	w.T.Helper()
+	w.Tool("kubectl", "apply", "--server-side", "-f", "manifests/rbac/namespace.yaml")
+	w.Tool("kubectl", "apply", "--server-side", "-k", "manifests/crds")
+	w.Tool("kubectl", "wait", "--for=condition=Established", "--timeout=1m", "--all", "crd")
+	manifest := filepath.Join(w.T.TempDir(), "chart.yaml")
+	require.NoError(w.T, os.WriteFile(manifest, template(w, namespace, append(values, "scheduler.replicas=1", "controller.replicas=1", "crds.install=false")...), 0o600))
+	w.Tool("kubectl", "apply", "--server-side", "--force-conflicts", "-f", manifest)
+	w.T.Cleanup(func() {
+		_, err := w.TryTool("kubectl", "delete", "-f", manifest, "--wait", "--timeout=2m", "--ignore-not-found")
+		assert.NoError(w.T, err)
+		_, err = w.TryTool("kubectl", "delete", "-k", "manifests/crds", "--wait", "--timeout=2m", "--ignore-not-found")
+		assert.NoError(w.T, err)
+	})
+	w.Tool("kubectl", "-n", namespace, "delete", "deployment", "berth-scheduler", "berth-controller", "--wait")
+}
+
+// features runs a controller with all that works without a caller.
+func features(w *testenv.World, changes ...func(*controller.Configuration)) {
+	w.T.Helper()
+	w.Controller(append([]func(*controller.Configuration){testenv.Impatient, func(c *controller.Configuration) {
+		c.Deployments.Enabled, c.Environments.Enabled = true, true
+		c.Rebalance.Provisioning = v1alpha1.ProvisioningPlaceholder
+	}}, changes...)...)
+}
+
+func requireNothingRefused(w *testenv.World, since time.Time) {
+	w.T.Helper()
+	for _, user := range []string{cluster.BerthSchedulerUser, cluster.BerthControllerUser} {
+		refused := w.AuditAll(func(r testenv.Request) bool {
+			return r.User == user && r.Code == 403 && r.At.After(since) && r.Right() != "create /events" // of what goes with its namespace
+		})
+		assert.Empty(w.T, refused, "requests of %s that the chart's rights or policies refuse", user)
+	}
+}
+
+func record(name string) *v1alpha1.DeploymentRecord {
+	r := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	r.Spec.Addons = &[]v1alpha1.Addon{}
+	r.Spec.DeploymentUnit.ClassKey = "shop.Cart"
+	r.Spec.DeploymentUnit.Functions = []v1alpha1.FunctionSpec{{FunctionKey: "add", Image: "registry.example/function:1"}}
+	return r
+}
+
+func environment(name string) *v1alpha1.Environment {
+	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	e.Spec.Stack = v1alpha1.ApplicationStack{Name: "shop", Version: "1", Backend: &v1alpha1.BackendComponent{Container: v1alpha1.EnvironmentContainer{
+		Image: "node:22", Ports: []v1alpha1.EnvironmentPort{{ContainerPort: 3000}},
+	}}}
+	return e
+}
+
+func waitFor[T client.Object](w *testenv.World, o T, what string, ok func(T) bool) {
+	w.T.Helper()
+	w.Eventually(what, func() (bool, string) {
+		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(o), o)
+		return err == nil && ok(o), fmt.Sprintf("%v %+v", err, o)
+	})
+}
+
+func gone(w *testenv.World, o client.Object) {
+	w.T.Helper()
+	w.Delete(o)
+	w.Eventually(o.GetName()+" is gone", func() (bool, string) {
+		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(o), o)
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+}
+
+// All features at once: what one may do, the policy of another must not refuse.
+func TestEveryFeatureAtOnce(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.StartStock()
+	since := time.Now()
+	installed(w, "webhook.enabled=true", "services.enabled=true", "deployments.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
+	w.RunScheduler(cluster.SchedulerOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
+	features(w)
+
+	web := builders.Deployment("web", 10)
+	w.Create(builders.CapacityMix("web", 70, 2), web)
+	w.RequireExact("web", split.New(70, 2), 10)
+	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 40 })
+	w.WaitExact("web", split.New(40, 2), 10, testenv.SettleTimeout)
+
+	r, e := record("cart"), environment("shop")
+	w.Create(r, e)
+	waitFor(w, r, "the record is deployed", func(r *v1alpha1.DeploymentRecord) bool { return r.Status.Phase == v1alpha1.PhaseAvailable })
+	waitFor(w, e, "the environment runs", func(e *v1alpha1.Environment) bool { return e.Status.Phase == v1alpha1.EnvironmentRunning })
+	pods, err := w.Kube.CoreV1().Pods(e.Status.Namespace).List(w.Ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	for i := range pods.Items { // that end late by themselves
+		testenv.Patch(w, &pods.Items[i], func(p *corev1.Pod) { p.Annotations[cluster.PodDeleteDelay] = "25s" })
+	}
+	testenv.Patch(w, e, func(e *v1alpha1.Environment) { e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyStopped, true })
+	waitFor(w, e, "the environment stops", func(e *v1alpha1.Environment) bool { return e.Status.Phase == v1alpha1.EnvironmentStopped })
+	gone(w, e)
+	gone(w, r)
+	requireNothingRefused(w, since)
+}
+
+// Where the configuration names namespaces, the controller can write in no other.
+func TestNamespacesNarrowTheRights(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.StartStock()
+	since := time.Now()
+	second := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "second-"}}
+	require.NoError(t, w.Client.Create(w.Ctx, second))
+	t.Cleanup(func() { w.Delete(second) })
+	installed(w, fmt.Sprintf("controller.config.namespaces={%s,%s}", w.Namespace, second.Name), "controller.config.environments.namespacePerEnvironment=false",
+		"services.enabled=true", "deployments.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
+	w.RunScheduler(cluster.SchedulerOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
+	features(w, func(c *controller.Configuration) {
+		c.Namespaces, c.Environments.NamespacePerEnvironment = []string{w.Namespace, second.Name}, false
+	})
+
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.RequireExact("web", split.New(70, 2), 10)
+	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 40 })
+	w.WaitExact("web", split.New(40, 2), 10, testenv.SettleTimeout)
+	r, e := record("cart"), environment("shop")
+	r.Namespace, e.Namespace = second.Name, w.Namespace
+	require.NoError(t, w.Client.Create(w.Ctx, r))
+	w.Create(e)
+	waitFor(w, r, "the record is deployed", func(r *v1alpha1.DeploymentRecord) bool { return r.Status.Phase == v1alpha1.PhaseAvailable })
+	waitFor(w, e, "the environment runs", func(e *v1alpha1.Environment) bool { return e.Status.Phase == v1alpha1.EnvironmentRunning })
+	gone(w, e)
+	gone(w, r)
+	requireNothingRefused(w, since)
+
+	may := func(namespace, verb, group, resource, subresource string) bool {
+		review, err := w.Kube.AuthorizationV1().SubjectAccessReviews().Create(w.Ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: cluster.BerthControllerUser, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource},
+		}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		return review.Status.Allowed
+	}
+	for _, right := range [][4]string{
+		{"patch", "", "pods", ""},
+		{"delete", "", "pods", ""},
+		{"create", "", "pods", ""},
+		{"create", "", "pods", "eviction"},
+		{"get", "", "pods", "log"},
+		{"get", "", "secrets", ""},
+		{"create", "", "secrets", ""},
+		{"patch", "", "secrets", ""},
+		{"delete", "", "secrets", ""},
+		{"create", "apps", "deployments", ""},
+		{"patch", "apps", "deployments", ""},
+		{"delete", "apps", "statefulsets", ""},
+		{"create", "", "services", ""},
+		{"delete", "", "persistentvolumeclaims", ""},
+		{"update", "berth.dev", "environments", ""},
+		{"delete", "berth.dev", "deploymentrecords", ""},
+		{"create", "berth.dev", "resourcelimits", ""},
+	} {
+		for _, ns := range []string{w.Namespace, second.Name} {
+			assert.True(t, may(ns, right[0], right[1], right[2], right[3]), "%v in %s", right, ns)
+		}
+		for _, ns := range []string{"default", "kube-system", namespace} {
+			assert.False(t, may(ns, right[0], right[1], right[2], right[3]), "%v in %s", right, ns)
+		}
+	}
+	assert.True(t, may("default", "list", "", "pods", ""), "capacity that pods of other namespaces take counts")
+}

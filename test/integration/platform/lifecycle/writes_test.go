@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+func TestTheAnnotationsAreOnThePodInTheFirstWatchEventThatShowsItsNode(t *testing.T) {
+	w := testenv.New(t, wide()...)
+	w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
+	h := w.History()
+	m := split.New(70, 2)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 50))
+	w.Create(builders.Deployment("own-cost", 3, builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "100"),
+		builders.PodAnnotation(v1alpha1.PodDeletionCostAnnotation, "42")))
+	w.RequireExact("web", m, 50)
+	w.RequireExact("own-cost", split.New(100, 0), 3)
+	w.Eventually("the watch has seen all", func() (bool, string) { return h.Bound() == 53, strconv.Itoa(h.Bound()) })
+	for _, p := range h.FirstBound() {
+		slot, err := strconv.Atoi(p.Annotations[v1alpha1.SlotAnnotation])
+		require.NoError(t, err, "%s: %v", p.Name, p.Annotations)
+		want := map[string]string{
+			v1alpha1.SlotAnnotation:            strconv.Itoa(slot),
+			v1alpha1.CapacityTypeAnnotation:    m.TypeOf(slot).String(),
+			v1alpha1.MixAnnotation:             "capacitymix/web",
+			v1alpha1.PodDeletionCostAnnotation: "-" + strconv.Itoa(slot),
+		}
+		if _, annotated := p.Annotations[v1alpha1.SpotPercentAnnotation]; annotated {
+			want[v1alpha1.SpotPercentAnnotation] = "100"
+			want[v1alpha1.CapacityTypeAnnotation] = v1alpha1.CapacityTypeSpot
+			want[v1alpha1.MixAnnotation] = "annotations/pod"
+			want[v1alpha1.PodDeletionCostAnnotation] = "42" // the user's own
+		}
+		assert.Equal(t, want, p.Annotations, p.Name)
+	}
+}
+
+// writes counts what a user wrote in the test's namespace, by verb and resource.
+func writes(w *testenv.World, user string) map[string]int {
+	counts := map[string]int{}
+	for _, r := range w.Audit(func(r testenv.Request) bool { return r.User == user && r.Write() }) {
+		counts[r.Verb+" "+r.Resource]++
+	}
+	return counts
+}
+
+func TestAPodWithAMixCostsNoAPIWriteMoreThanOneOfTheStockScheduler(t *testing.T) {
+	const pods = 100
+	want := map[string]int{"create pods/binding": pods, "create events": pods}
+	burst := func(t *testing.T, user string, o cluster.SchedulerOptions) {
+		w := testenv.New(t, wide()...)
+		o.User = user
+		w.RunScheduler(o)
+		scheduler := builders.SchedulerName(builders.Scheduler)
+		if user != cluster.BerthSchedulerUser {
+			scheduler = builders.SchedulerName(corev1.DefaultSchedulerName)
+		}
+		w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", pods, scheduler))
+		w.WaitBound("web", pods)
+		w.Eventually("the events are written", func() (bool, string) {
+			n := writes(w, user)["create events"]
+			return n >= pods, strconv.Itoa(n)
+		})
+		assert.Equal(t, want, writes(w, user))
+	}
+	t.Run("stock", func(t *testing.T) {
+		stock, err := cluster.Binary(t.Context(), os.Stderr, cluster.StockScheduler)
+		require.NoError(t, err)
+		off := false
+		burst(t, "system:kube-scheduler", cluster.SchedulerOptions{Binary: stock, Name: "stock", LeaderElection: &cluster.LeaderElection{Enabled: &off}})
+	})
+	t.Run("berth", func(t *testing.T) {
+		burst(t, cluster.BerthSchedulerUser, testenv.SchedulerOptions(testenv.SecondScheduler))
+	})
+}

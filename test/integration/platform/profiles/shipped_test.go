@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profiles_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+func TestTheSecondSchedulerPlacesAWorkloadByItsMixAndLeavesOtherPodsAlone(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	asShipped(w, testenv.SecondScheduler, "berth-system", "berth-scheduler")
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 20),
+		builders.CapacityMix("other", 70, 2), builders.Deployment("other", 2, builders.SchedulerName(corev1.DefaultSchedulerName)))
+	w.RequireExact("web", split.New(70, 2), 20)
+	w.Eventually("the other pods are there", func() (bool, string) { s := w.Split("other"); return s.Pending == 2, s.String() })
+	w.Always(testenv.Short, "nobody binds the pods of another scheduler", func() (bool, string) { s := w.Split("other"); return s.Pending == 2, s.String() })
+}
+
+func TestTheReplacementOfTheDefaultSchedulerPlacesPodsOfBothNamesByTheirMix(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.ApplyFiles("manifests/rbac/replace-default")
+	asShipped(w, testenv.ReplaceDefault, "kube-system", "kube-scheduler")
+	unnamed := builders.SchedulerName("") // the API server writes default-scheduler
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 20, unnamed),
+		builders.CapacityMix("named", 50, 1), builders.Deployment("named", 9),
+		builders.Deployment("plain", 5, unnamed))
+	w.RequireExact("web", split.New(70, 2), 20)
+	w.RequireExact("named", split.New(50, 1), 9)
+	w.WaitReady("plain", 5)
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package samples_test applies every file of manifests/samples to a real
+// control plane, as a user would, and looks at where the pods are.
+package samples_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+
+const dir = "manifests/samples"
+
+// sample is what the comments of a file promise.
+type sample struct {
+	app      string
+	mix      split.Mix
+	replicas int
+	wantSpot int
+	// wantSource is what the pods say about where their mix comes from.
+	wantSource string
+	// gated: the pods' slots come with the opening of their gates, for the scheduler of those that name none.
+	gated bool
+}
+
+var samples = map[string]sample{
+	"web.yaml":              {app: "web", mix: split.New(70, 2), replicas: 20, wantSpot: 14, wantSource: policy.SourceCapacityMix + "web"},
+	"db.yaml":               {app: "db", mix: split.New(50, 2), replicas: 4, wantSpot: 2, wantSource: policy.SourceController},
+	"annotations-only.yaml": {app: "api", mix: split.New(60, 1), replicas: 10, wantSpot: 6, wantSource: policy.SourceController},
+	"wait-for-spot.yaml":    {app: "thumbnails", mix: split.New(100, 0), replicas: 8, wantSpot: 8, wantSource: policy.SourceCapacityMix + "thumbnails"},
+	"borrow-both-ways.yaml": {app: "search", mix: split.Mix{SpotPercent: 80, MinOnDemand: 1, MaxSpot: 6}, replicas: 10, wantSpot: 6, wantSource: policy.SourceCapacityMix + "search"},
+	"gated.yaml":            {app: "orders", mix: split.New(70, 2), replicas: 10, wantSpot: 7, wantSource: policy.SourceCapacityMix + "orders", gated: true},
+	byWebhook:               {app: "mail", mix: split.New(60, 0), replicas: 10, wantSpot: 6, wantSource: policy.SourceCapacityMix + "mail", gated: true},
+	"job.yaml":              {app: "training", mix: split.New(100, 2), replicas: 8, wantSpot: 6, wantSource: policy.SourceCapacityMix + "training"},
+}
+
+// byWebhook is the one sample that needs the webhook.
+const byWebhook = "gated-by-webhook.yaml"
+
+func TestEverySampleIsAcceptedAndPlacedAsItsCommentsSay(t *testing.T) {
+	for file, s := range samples {
+		t.Run(file, func(t *testing.T) {
+			w := testenv.New(t, testenv.Roomy()...)
+			if s.gated {
+				w.StartStock()
+			}
+			if file == byWebhook {
+				w.Webhook(func(c *controller.Configuration) { c.Webhook.Gates = true })
+			}
+			apply(w, file)
+			pods := w.RequireExact(s.app, s.mix, s.replicas)
+			require.Equal(t, s.wantSpot, w.SplitOf(pods).Spot, "pods on spot nodes")
+			for slot, p := range w.Slots(pods) {
+				assert.Equal(t, s.mix.TypeOf(slot), w.Types()[p.Spec.NodeName], "the type that slot %d runs on", slot)
+				assert.Equal(t, s.wantSource, p.Annotations["berth.dev/mix"], "where the mix of %s comes from", p.Name)
+				_, opened := gate.Opened(p)
+				assert.Equal(t, s.gated, opened, "whether %s had a gate", p.Name)
+			}
+		})
+	}
+}
+
+// sizeSample is the one sample that is about nodes and not about a mix.
+const sizeSample = "resource-limit.yaml"
+
+func TestTheSampleOfASizeIsPlacedAsItsCommentsSay(t *testing.T) {
+	node := func(name, os, arch string) cluster.NodeSpec {
+		return cluster.NodeSpec{Name: name, Labels: map[string]string{corev1.LabelOSStable: os, corev1.LabelArchStable: arch}}
+	}
+	w := testenv.New(t, node("windows", "windows", "amd64"), node("old", "linux", "arm"), node("arm64", "linux", "arm64"), node("amd64", "linux", "amd64"))
+	apply(w, sizeSample)
+	for _, p := range w.WaitBound("tool", 4) {
+		assert.Equal(t, "amd64", p.Spec.NodeName)
+	}
+	w.Cordon(true, "amd64")
+	w.Create(builders.Pod("second", "second", builders.OfSize("small")))
+	assert.Equal(t, "arm64", w.WaitBound("second", 1)[0].Spec.NodeName)
+	w.Cordon(true, "arm64")
+	w.Create(builders.Pod("third", "third", builders.OfSize("small")), builders.Pod("large", "large", builders.CPU("1100m"), builders.OfSize("small")))
+	assert.Contains(t, testenv.Unschedulable(&w.WaitUnschedulable("third", 1)[0]), `2 node(s) didn't match the node rules of ResourceLimit "`+w.Namespace+`/small"`)
+	assert.Contains(t, testenv.Unschedulable(&w.WaitUnschedulable("large", 1)[0]), "cpu request 1100m is above 1")
+}
+
+func TestNoSampleIsLeftOut(t *testing.T) {
+	entries, err := os.ReadDir(testenv.Path(dir))
+	require.NoError(t, err)
+	var files []string
+	for _, e := range entries {
+		files = append(files, e.Name())
+	}
+	tested := []string{sizeSample, recordSample, "environment.yaml"} // the last by the suite environments
+	for file := range samples {
+		tested = append(tested, file)
+	}
+	require.ElementsMatch(t, files, tested)
+}
+
+// apply does what `kubectl apply --server-side --validate=strict` does: the API
+// server reads the text as it stands in the file, and refuses fields that it
+// does not know or finds twice.
+func apply(w *testenv.World, file string) {
+	w.T.Helper()
+	client, err := dynamic.NewForConfig(w.Cluster.Config())
+	require.NoError(w.T, err)
+	for _, text := range documents(w.T, filepath.Join(testenv.Path(dir), file)) {
+		object := &unstructured.Unstructured{}
+		require.NoError(w.T, yaml.Unmarshal(text, &object.Object), "%s", text)
+		kind := object.GroupVersionKind()
+		mapping, err := w.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+		require.NoError(w.T, err)
+		require.Equal(w.T, meta.RESTScopeNameNamespace, mapping.Scope.Name(), "%s: samples stay in one namespace", kind.Kind)
+		require.Empty(w.T, object.GetNamespace(), "samples go where the user is")
+		_, err = client.Resource(mapping.Resource).Namespace(w.Namespace).Patch(w.Ctx, object.GetName(), types.ApplyPatchType, text,
+			metav1.PatchOptions{FieldManager: "samples", FieldValidation: metav1.FieldValidationStrict, Force: new(false)})
+		require.NoError(w.T, err, "apply %s %s", kind.Kind, object.GetName())
+	}
+}
+
+// documents returns the YAML documents of a file, as text.
+func documents(t *testing.T, path string) [][]byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	reader := kyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(b)))
+	var texts [][]byte
+	for {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			require.NotEmpty(t, texts, "documents of %s", path)
+			return texts
+		}
+		require.NoError(t, err)
+		texts = append(texts, text)
+	}
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/testenv"
+)
+
+// The controller is killed after some of its writes, again and again, while
+// records come, change and go, and once the API server stands still beside.
+func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
+	const (
+		records = 8
+		kills   = 5
+	)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	durable := func(c *controller.Configuration) {
+		testenv.Impatient(c)
+		c.Deployments.Enabled, c.Deployments.ODGMImage = true, odgmImage
+	}
+	nodes := append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 2)...)
+	s := &scene{World: testenv.New(t, nodes...)}
+	s.ApplyFiles("manifests/rbac/records", "manifests/templates")
+	writes := func() int {
+		return len(s.Audit(func(r testenv.Request) bool {
+			return r.Write() && r.User == cluster.BerthControllerUser && r.Resource != "leases"
+		}))
+	}
+	name := func(i int) string { return fmt.Sprint("cart-", i) }
+	available := "0.999"
+	for i := range records {
+		r := record(name(i), "add", "remove")
+		if i == 0 {
+			r = record(name(i), "add", "remove", "leaving")
+		}
+		r.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: &available}
+		s.Create(r)
+	}
+	for round := range kills {
+		s.process = s.StartController("berth-controller", durable)
+		switch round {
+		case 2: // a function goes
+			s.change(name(0), func(r *v1alpha1.DeploymentRecord) {
+				r.Spec.DeploymentUnit.Functions = r.Spec.DeploymentUnit.Functions[:2]
+			})
+			s.change(name(1), func(r *v1alpha1.DeploymentRecord) {
+				r.Spec.DeploymentUnit.Functions[0].Image = "registry.example/function:2"
+			})
+		case 3:
+			s.Delete(s.get(name(2)))
+			s.Delete(s.get(name(3)))
+		}
+		before, after := writes(), 1+random.IntN(20)
+		s.Eventually(fmt.Sprintf("%d writes", after), func() (bool, string) {
+			n := writes() - before
+			return n >= after || round > 0 && s.atRest(records), fmt.Sprint(n)
+		})
+		if round == 4 {
+			api := s.Cluster.Component(cluster.APIServer)
+			api.Pause()
+			testenv.End(s.process, true)
+			api.Resume()
+			continue
+		}
+		testenv.End(s.process, true)
+	}
+	s.process = s.Controller(durable)
+	var want []string
+	for i := range records {
+		if i == 2 || i == 3 {
+			s.gone(name(i))
+			continue
+		}
+		want = append(want, name(i)+"-fn-0", name(i)+"-fn-1")
+		r := s.settled(name(i), v1alpha1.PhaseAvailable)
+		assert.NotEmpty(t, r.Status.ResourceRefs)
+	}
+	s.Eventually("there is what the records ask for, and nothing else", func() (bool, string) {
+		mixes := s.names(&v1alpha1.CapacityMixList{})
+		return slices.Equal(s.deployments(), want) && slices.Equal(s.services(), want) && slices.Equal(mixes, want), fmt.Sprint(s.deployments(), s.services(), mixes)
+	})
+	assert.Equal(t, "registry.example/function:2", s.deployment(name(1) + "-fn-0").Spec.Template.Spec.Containers[0].Image)
+}
+
+// atRest reports whether all records that are not leaving say so of their last change.
+func (s *scene) atRest(most int) bool {
+	s.T.Helper()
+	var list v1alpha1.DeploymentRecordList
+	require.NoError(s.T, s.Client.List(s.Ctx, &list, client.InNamespace(s.Namespace)))
+	for i := range list.Items {
+		r := &list.Items[i]
+		if r.DeletionTimestamp != nil || r.Status.ObservedGeneration != r.Generation || r.Status.Phase != v1alpha1.PhaseAvailable {
+			return false
+		}
+	}
+	return len(list.Items) <= most
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package records_test has DeploymentRecords rendered, tracked and removed by
+// the companion controller on a real control plane.
+package lifecycle_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/testenv"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+
+const (
+	image = "registry.example/function:1"
+	// odgmImage is that of the object data grid manager.
+	odgmImage = "registry.example/odgm:1"
+)
+
+// scene is a world with a controller that looks after records.
+type scene struct {
+	*testenv.World
+	process *cluster.Controller
+	// prometheus is where one answers, if one was started.
+	prometheus string
+}
+
+func start(t *testing.T, changes ...func(*controller.Deployments)) *scene {
+	t.Helper()
+	nodes := append(cluster.Nodes("spot", 3), cluster.Nodes("on-demand", 3)...)
+	s := &scene{World: testenv.New(t, nodes...)}
+	s.ApplyFiles("manifests/rbac/records", "manifests/templates")
+	s.run(changes...)
+	return s
+}
+
+func (s *scene) run(changes ...func(*controller.Deployments)) {
+	s.T.Helper()
+	s.process = s.Controller(testenv.Impatient, func(c *controller.Configuration) {
+		c.Deployments.Enabled, c.Deployments.ODGMImage = true, odgmImage
+		for _, change := range changes {
+			change(&c.Deployments)
+		}
+	})
+}
+
+// record is one with functions, and without an ODGM.
+func record(name string, functions ...string) *v1alpha1.DeploymentRecord {
+	r := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	r.Spec.Addons = &[]v1alpha1.Addon{}
+	r.Spec.DeploymentUnit.ClassKey = "shop.Cart"
+	for _, f := range functions {
+		r.Spec.DeploymentUnit.Functions = append(r.Spec.DeploymentUnit.Functions, v1alpha1.FunctionSpec{FunctionKey: f, Image: image})
+	}
+	return r
+}
+
+func (s *scene) get(name string) *v1alpha1.DeploymentRecord {
+	s.T.Helper()
+	return testenv.Read(s.World, name, &v1alpha1.DeploymentRecord{})
+}
+
+// change changes the spec of a record.
+func (s *scene) change(name string, change func(*v1alpha1.DeploymentRecord)) {
+	s.T.Helper()
+	testenv.Patch(s.World, &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}, change)
+}
+
+// settled waits until a record is in a phase, as of its last change.
+func (s *scene) settled(name string, phase v1alpha1.DeploymentPhase) *v1alpha1.DeploymentRecord {
+	s.T.Helper()
+	var r *v1alpha1.DeploymentRecord
+	s.Eventually(fmt.Sprintf("record %s is %s", name, phase), func() (bool, string) {
+		r = s.get(name)
+		b, _ := json.Marshal(r.Status)
+		return r.Status.ObservedGeneration == r.Generation && r.Status.Phase == phase, string(b)
+	})
+	return r
+}
+
+// deployments are the names of those of the namespace, sorted.
+func (s *scene) deployments() []string { return s.names(&appsv1.DeploymentList{}) }
+
+func (s *scene) services() []string { return s.names(&corev1.ServiceList{}) }
+
+func (s *scene) names(list client.ObjectList) (names []string) {
+	s.T.Helper()
+	require.NoError(s.T, s.Client.List(s.Ctx, list, client.InNamespace(s.Namespace)))
+	items, err := meta.ExtractList(list)
+	require.NoError(s.T, err)
+	for _, item := range items {
+		names = append(names, item.(client.Object).GetName())
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (s *scene) deployment(name string) *appsv1.Deployment {
+	s.T.Helper()
+	d, err := s.Kube.AppsV1().Deployments(s.Namespace).Get(s.Ctx, name, metav1.GetOptions{})
+	require.NoError(s.T, err)
+	return d
+}
+
+func (s *scene) service(name string) *corev1.Service {
+	s.T.Helper()
+	o, err := s.Kube.CoreV1().Services(s.Namespace).Get(s.Ctx, name, metav1.GetOptions{})
+	require.NoError(s.T, err)
+	return o
+}
+
+// gone waits until a record is not there any more.
+func (s *scene) gone(name string) {
+	s.T.Helper()
+	s.Eventually("record "+name+" is gone", func() (bool, string) {
+		err := s.Client.Get(s.Ctx, types.NamespacedName{Namespace: s.Namespace, Name: name}, &v1alpha1.DeploymentRecord{})
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+}
+
+func condition(r *v1alpha1.DeploymentRecord, name string) metav1.Condition {
+	if c := meta.FindStatusCondition(r.Status.Conditions, name); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// saw waits for events of a record, which are recorded after its status is written.
+func (s *scene) saw(name string, reasons ...string) {
+	s.T.Helper()
+	s.Eventually("events "+fmt.Sprint(reasons), func() (bool, string) {
+		var seen []string
+		for _, e := range s.Events(name) {
+			seen = append(seen, e.Reason)
+		}
+		return !slices.ContainsFunc(reasons, func(r string) bool { return !slices.Contains(seen, r) }), fmt.Sprint(seen)
+	})
+}

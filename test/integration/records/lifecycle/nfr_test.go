@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/testenv"
+)
+
+// measured starts a Prometheus server that sees records of the namespace use 1.75
+// cores each, which is worth 4 replicas, and a controller that asks it.
+func measured(t *testing.T, records []string, changes ...func(*controller.Deployments)) *scene {
+	t.Helper()
+	// The ten minutes that are asked for, and the five before them, are there from the start: points with times of their own.
+	next := time.Now().Add(-17 * time.Minute).Truncate(time.Second)
+	began := next
+	var namespace string
+	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for ; next.Before(time.Now()); next = next.Add(5 * time.Second) {
+			for _, name := range records {
+				fmt.Fprintf(w, "container_cpu_usage_seconds_total{namespace=%q,pod=%q,container=\"function\"} %v %d\n",
+					namespace, name+"-5d5f-abcde", 1000+1.75*next.Sub(began).Seconds(), next.UnixMilli())
+			}
+		}
+	}))
+	t.Cleanup(source.Close)
+	s := &scene{World: testenv.New(t, cluster.Nodes("on-demand", 3)...)}
+	namespace = s.Namespace
+	p, err := cluster.StartPrometheus(t.Context(), os.Stderr, cluster.PrometheusOptions{Dir: t.TempDir(), Targets: []string{strings.TrimPrefix(source.URL, "http://")}})
+	require.NoError(t, err)
+	t.Cleanup(p.Kill)
+	s.prometheus = p.URL
+	s.ApplyFiles("manifests/rbac/records", "manifests/templates")
+	s.run(append([]func(*controller.Deployments){func(d *controller.Deployments) {
+		d.Prometheus.URL = p.URL
+		d.NFR.IntervalSeconds, d.NFR.StabilitySeconds, d.NFR.CooldownSeconds, d.NFR.MaxReplicas = 5, 5, 5, 3
+	}}, changes...)...)
+	return s
+}
+
+// Recommendations stand in the status of every record, and are applied, step by
+// step, to those that ask for it. CR-21 to CR-24, CR-27
+func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
+	s := measured(t, []string{"enforced", "observed"}, withoutHPA)
+	observed := record("observed", "add")
+	s.Create(enforced("enforced", "add"), observed)
+	s.settled("observed", v1alpha1.PhaseAvailable)
+	s.Eventually("the recommendation stands in the status", func() (bool, string) {
+		r := s.get("observed")
+		i := slices.IndexFunc(r.Status.NFRRecommendations, func(n v1alpha1.NFRRecommendation) bool { return n.Dimension == v1alpha1.DimensionReplicas })
+		return i >= 0 && r.Status.NFRRecommendations[i].Target == 4 && condition(r, v1alpha1.ConditionNFRObserved).Reason == "PrometheusQueryOK", fmt.Sprint(r.Status)
+	})
+
+	var seen []int32
+	s.Within(2*time.Minute, "the most that may be is set", func() (bool, string) {
+		n := *s.deployment("enforced").Spec.Replicas
+		if len(seen) == 0 || seen[len(seen)-1] != n {
+			seen = append(seen, n)
+		}
+		return n == 3, fmt.Sprint(seen, s.get("enforced").Status)
+	})
+	assert.Equal(t, []int32{1, 2, 3}, seen, "a step at a time, and no more than maxReplicas")
+	s.Eventually("what was applied is in the status", func() (bool, string) {
+		applied := s.get("enforced").Status.LastApplied
+		return len(applied) == 1 && applied[0].Value == 3, fmt.Sprint(applied)
+	})
+	applied := s.get("enforced").Status.LastApplied[0]
+	assert.Equal(t, []any{"enforced", v1alpha1.DimensionReplicas, int64(4), int32(60)}, []any{applied.Component, applied.Dimension, applied.Target, applied.ConfidencePercent})
+	s.saw("enforced", v1alpha1.EventReasonNFRApplied)
+
+	// The record is looked at again, and what was set stays.
+	s.change("enforced", func(r *v1alpha1.DeploymentRecord) {
+		r.Spec.DeploymentUnit.Functions[0].Image = "registry.example/function:2"
+	})
+	s.Eventually("the image is there", func() (bool, string) {
+		got := s.deployment("enforced").Spec.Template.Spec.Containers[0].Image
+		return strings.HasSuffix(got, ":2"), got
+	})
+	assert.Equal(t, int32(3), *s.deployment("enforced").Spec.Replicas)
+
+	// Who only observes writes to no workload.
+	assert.Equal(t, int32(1), *s.deployment("observed").Spec.Replicas)
+	assert.Empty(t, s.Audit(func(r testenv.Request) bool {
+		return r.Write() && r.Name == "observed" && r.Resource == "deployments" && r.User == cluster.BerthControllerUser && r.Verb == "patch" &&
+			r.At.After(s.deployment("observed").CreationTimestamp.Add(5*time.Second))
+	}))
+	assert.Equal(t, metav1.ConditionTrue, condition(s.get("observed"), v1alpha1.ConditionNFRObserved).Status)
+}
+
+// Where there is an autoscaler its least replicas are raised, where Knative scales its minScale. CR-25
+func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
+	s := measured(t, []string{"scaled", "kn"}, func(d *controller.Deployments) { d.Features.Knative, d.NFR.MaxReplicas = new(true), 2 })
+	s.serveKnative()
+	scaled, kn := enforced("scaled", "add"), enforced("kn", "add")
+	scaled.Spec.TemplateHint, kn.Spec.TemplateHint = "k8s-deployment", "knative"
+	s.Create(scaled, kn)
+	s.Within(2*time.Minute, "both are at the most that may be", func() (bool, string) {
+		hpa, err := s.Kube.AutoscalingV2().HorizontalPodAutoscalers(s.Namespace).Get(s.Ctx, "scaled", metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		least := s.knativeAnnotations("kn")["autoscaling.knative.dev/minScale"]
+		return *hpa.Spec.MinReplicas == 2 && least == "2", fmt.Sprint(*hpa.Spec.MinReplicas, least, s.get("kn").Status)
+	})
+	for _, name := range []string{"scaled", "kn"} {
+		s.saw(name, v1alpha1.EventReasonNFRApplied)
+		s.Eventually("what was applied is in the status", func() (bool, string) {
+			applied := s.get(name).Status.LastApplied
+			return len(applied) == 1 && applied[0].Value == 2 && applied[0].Target == 4, fmt.Sprint(applied)
+		})
+	}
+}
+
+// How long a recommendation has stood outlives the controller. CR-24
+func TestARestartSkipsNoWindow(t *testing.T) {
+	const stability = 25 * time.Second
+	slow := func(d *controller.Deployments) {
+		// Two and a half times the interval is how long nobody may measure.
+		d.NFR.IntervalSeconds, d.NFR.StabilitySeconds = 10, int32(stability.Seconds())
+	}
+	s := measured(t, []string{"cart"}, withoutHPA, slow)
+	url := s.prometheus
+	s.Create(enforced("cart", "add"))
+	var since metav1.Time
+	s.Within(time.Minute, "a recommendation waits", func() (bool, string) {
+		w := s.get("cart").Status.NFRWindows
+		if len(w) == 1 {
+			since = w[0].Since
+		}
+		return len(w) == 1, fmt.Sprint(w)
+	})
+	testenv.End(s.process, true)
+	s.run(withoutHPA, func(d *controller.Deployments) { d.Prometheus.URL = url; d.NFR.MaxReplicas = 3 }, slow)
+	s.Within(2*time.Minute, "it is applied", func() (bool, string) {
+		r := s.get("cart")
+		for _, w := range r.Status.NFRWindows {
+			require.Equal(t, since.Unix(), w.Since.Unix(), "the window began anew")
+		}
+		return len(r.Status.LastApplied) == 1, fmt.Sprint(r.Status.NFRWindows)
+	})
+	applied := s.get("cart").Status.LastApplied[0]
+	assert.GreaterOrEqual(t, applied.Time.Sub(since.Time), stability)
+	assert.Equal(t, int32(2), *s.deployment("cart").Spec.Replicas)
+}

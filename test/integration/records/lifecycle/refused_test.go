@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/testenv"
+)
+
+// template makes one of the test's own, that others do not ask for.
+func (s *scene) template(name string, manifests ...string) {
+	s.T.Helper()
+	t := &v1alpha1.DeploymentTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	t.Spec.Selection.Base = []v1alpha1.BaseScore{{Score: -1000}}
+	t.Spec.FunctionManifests = manifests
+	s.Create(t)
+}
+
+func TestRefusedRecordsLeaveNothingBehind(t *testing.T) {
+	s := start(t)
+	good := "{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}, spec: {ports: [{port: 80}]}}"
+	s.template("broken", good, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: \"${name}\"}, spec: {replicas: -1}}")
+	s.template("unknown-field", good, "{apiVersion: v1, kind: ConfigMap, metadata: {name: \"${name}\"}, dato: {a: b}}")
+	s.template("secret", good, "{apiVersion: v1, kind: Secret, metadata: {name: \"${name}\"}}")
+	for name, reason := range map[string]string{"broken": "Refused", "unknown-field": "Refused", "secret": "InvalidTemplate"} {
+		r := record(name, "add")
+		r.Spec.TemplateHint = name
+		s.Create(r)
+		r = s.settled(name, v1alpha1.PhaseDegraded)
+		c := condition(r, v1alpha1.ConditionDegraded)
+		assert.Equal(t, reason, c.Reason, c.Message)
+		assert.Equal(t, metav1.ConditionFalse, condition(r, v1alpha1.ConditionAvailable).Status)
+		s.saw(name, v1alpha1.EventReasonDegraded)
+	}
+	noImage := record("no-image", "add")
+	noImage.Spec.DeploymentUnit.Functions[0].Image = ""
+	s.Create(noImage)
+	c := condition(s.settled("no-image", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded)
+	assert.Equal(t, "ImageMissing", c.Reason)
+	assert.Contains(t, c.Message, "spec.deploymentUnit.functions[add].image")
+	assert.Empty(t, s.services(), "nothing half applied")
+	assert.Empty(t, s.deployments())
+
+	// What can be deployed again, is.
+	s.change("no-image", func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].Image = image })
+	s.settled("no-image", v1alpha1.PhaseAvailable)
+}
+
+// What is known of a template is not tried again. A value that the API server refuses is found when the rest is there, which
+// is deleted then.
+func TestARecordThatIsRefusedLateLeavesNothingBehind(t *testing.T) {
+	s := start(t)
+	s.template("known", "{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}, spec: {ports: [{port: 80}]}}",
+		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: \"${name}\"}, spec: {selector: {matchLabels: {app: \"${name}\"}}, "+
+			"template: {metadata: {labels: {app: \"${name}\"}}, spec: {containers: [{name: function, image: \"${image}\", resources: \"${resources}\"}]}}}}")
+	hinted := func(name, cpu string) *v1alpha1.DeploymentRecord {
+		r := record(name, "add")
+		r.Spec.TemplateHint = "known"
+		r.Spec.DeploymentUnit.Functions[0].Resources = &v1alpha1.ResourceAllocation{CPU: cpu, CPULimit: "1"}
+		return r
+	}
+	s.Create(hinted("good", "1"))
+	s.settled("good", v1alpha1.PhaseAvailable)
+	undone := func() int {
+		return len(s.Audit(func(r testenv.Request) bool {
+			return r.Name == "bad" && r.Resource == "services" && r.Verb == "delete" && r.OK()
+		}))
+	}
+	s.Create(hinted("bad", "2"))
+	r := s.settled("bad", v1alpha1.PhaseDegraded)
+	assert.Contains(t, condition(r, v1alpha1.ConditionDegraded).Message, "must be less than or equal to cpu limit")
+	assert.Empty(t, r.Status.ResourceRefs)
+	s.Eventually("it is gone again", func() (bool, string) {
+		return slices.Equal(s.services(), []string{"good"}) && slices.Equal(s.deployments(), []string{"good"}), fmt.Sprint(s.services(), s.deployments())
+	})
+	s.Always(3*time.Second, "it is made and deleted once, and then asked for first", func() (bool, string) {
+		return undone() == 1, fmt.Sprint(undone())
+	})
+	s.change("bad", func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].Resources.CPU = "500m" })
+	s.settled("bad", v1alpha1.PhaseAvailable)
+}
+
+// What ran before goes on when a change of it is refused.
+func TestARefusedChangeLeavesWhatWasThere(t *testing.T) {
+	s := start(t)
+	s.Create(record("cart", "add"))
+	s.settled("cart", v1alpha1.PhaseAvailable)
+	before := s.deployment("cart")
+	s.change("cart", func(r *v1alpha1.DeploymentRecord) {
+		r.Spec.DeploymentUnit.Functions[0].Image = ""
+		r.Spec.DeploymentUnit.Functions = append(r.Spec.DeploymentUnit.Functions, v1alpha1.FunctionSpec{FunctionKey: "b", Image: image})
+	})
+	r := s.settled("cart", v1alpha1.PhaseDegraded)
+	assert.Equal(t, metav1.ConditionTrue, condition(r, v1alpha1.ConditionAvailable).Status, "it still answers")
+	assert.Equal(t, []string{"cart"}, s.deployments())
+	assert.Equal(t, before.Generation, s.deployment("cart").Generation)
+}
+
+func TestAnObjectOfSomebodyElseIsNotTakenOver(t *testing.T) {
+	s := start(t)
+	s.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "cart"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})
+	s.Create(record("cart", "add"))
+	c := condition(s.settled("cart", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded)
+	assert.Equal(t, "NameTaken", c.Reason)
+	assert.Equal(t, "there is a Service cart already, of nobody", c.Message)
+	assert.Equal(t, int32(1), s.service("cart").Spec.Ports[0].Port)
+	assert.Empty(t, s.deployments())
+}
+
+func TestADeletedRecordTakesItsChildrenAlong(t *testing.T) { // CR-11
+	s := start(t)
+	r := record("cart", "add", "remove")
+	r.Spec.Addons = nil
+	s.Create(r)
+	s.settled("cart", v1alpha1.PhaseAvailable)
+	require.Len(t, s.deployments(), 3)
+	s.Delete(s.get("cart"))
+	s.gone("cart")
+	assert.Empty(t, s.deployments(), "the children are gone before the record is")
+	assert.Empty(t, s.services())
+}
+
+// A record that could never be rendered can be deleted all the same.
+func TestADegradedRecordCanBeDeleted(t *testing.T) {
+	s := start(t)
+	r := record("cart", "add")
+	r.Spec.DeploymentUnit.Functions[0].Image = ""
+	s.Create(r)
+	s.settled("cart", v1alpha1.PhaseDegraded)
+	s.Delete(s.get("cart"))
+	s.gone("cart")
+}
+
+func TestInvalidSpecsAreRefusedByField(t *testing.T) {
+	s := start(t)
+	for want, change := range map[string]func(*v1alpha1.DeploymentRecord){
+		"spec.deploymentUnit.functions[0].functionKey": func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].FunctionKey = "" },
+		"spec.addons[0]: Unsupported value: \"mesh\"":  func(r *v1alpha1.DeploymentRecord) { r.Spec.Addons = &[]v1alpha1.Addon{"mesh"} },
+		"availability must be a decimal number from 0 to 1, such as 0.999, not '99.9'": func(r *v1alpha1.DeploymentRecord) {
+			r.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: new("99.9")}
+		},
+		"maxScale must not be below minScale": func(r *v1alpha1.DeploymentRecord) {
+			r.Spec.DeploymentUnit.Functions[0].MinScale, r.Spec.DeploymentUnit.Functions[0].MaxScale = new(int32(3)), new(int32(2))
+		},
+		"cpu must be a quantity above 0, such as 500m or 2, not 'lots'": func(r *v1alpha1.DeploymentRecord) {
+			r.Spec.ResourceAllocation = &v1alpha1.ResourceAllocation{CPU: "lots"}
+		},
+		"Duplicate value": func(r *v1alpha1.DeploymentRecord) {
+			r.Spec.DeploymentUnit.Functions = append(r.Spec.DeploymentUnit.Functions, r.Spec.DeploymentUnit.Functions[0])
+		},
+	} {
+		r := record("cart", "add")
+		change(r)
+		r.Namespace = s.Namespace
+		err := s.Client.Create(s.Ctx, r)
+		require.True(t, apierrors.IsInvalid(err), "%s: %v", want, err)
+		assert.ErrorContains(t, err, want)
+	}
+}

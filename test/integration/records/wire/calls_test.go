@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/servicetest"
+	"berth.dev/berth/test/testenv"
+	"berth.dev/berth/test/wire/oaashead"
+	"berth.dev/berth/test/wire/oaasplan"
+)
+
+// every is one call of each rpc.
+func (s *scene) every() map[string]func(context.Context, ...grpc.CallOption) error {
+	conn := s.Conn()
+	c, crm, health := oaashead.NewDeploymentServiceClient(conn), oaashead.NewCrmInfoServiceClient(conn), oaashead.NewHealthServiceClient(conn)
+	raw := func(method string, req, reply proto.Message) func(context.Context, ...grpc.CallOption) error {
+		return func(ctx context.Context, o ...grpc.CallOption) error {
+			return conn.Invoke(ctx, method, req, reply, o...)
+		}
+	}
+	return map[string]func(context.Context, ...grpc.CallOption) error{
+		"Deploy": func(ctx context.Context, o ...grpc.CallOption) error {
+			_, err := c.Deploy(ctx, &oaashead.DeployRequest{DeploymentUnit: headUnit("every")}, o...)
+			return err
+		},
+		"GetDeploymentStatus": func(ctx context.Context, o ...grpc.CallOption) error {
+			_, err := c.GetDeploymentStatus(ctx, &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"}, o...)
+			return err
+		},
+		"DeleteDeployment": func(ctx context.Context, o ...grpc.CallOption) error {
+			_, err := c.DeleteDeployment(ctx, &oaashead.DeleteDeploymentRequest{DeploymentId: "known"}, o...)
+			return err
+		},
+		"ListClassRuntimes": func(ctx context.Context, o ...grpc.CallOption) error {
+			_, err := c.ListClassRuntimes(ctx, &oaashead.ListClassRuntimesRequest{}, o...)
+			return err
+		},
+		"GetClassRuntime": func(ctx context.Context, o ...grpc.CallOption) error {
+			_, err := c.GetClassRuntime(ctx, &oaashead.GetClassRuntimeRequest{DeploymentId: "known"}, o...)
+			return err
+		},
+		"ListDeploymentRecords": raw("/"+serviceName+"/ListDeploymentRecords", &oaashead.ListClassRuntimesRequest{}, &oaashead.ListClassRuntimesResponse{}),
+		"GetDeploymentRecord": raw("/"+serviceName+"/GetDeploymentRecord", &oaashead.GetClassRuntimeRequest{DeploymentId: "known"},
+			&oaashead.GetClassRuntimeResponse{}),
+		"GetEnvHealth": func(ctx context.Context, o ...grpc.CallOption) error {
+			_, err := crm.GetEnvHealth(ctx, &oaashead.CrmEnvRequest{}, o...)
+			return err
+		},
+		"Check": func(ctx context.Context, o ...grpc.CallOption) error {
+			_, err := health.Check(ctx, &oaashead.HealthCheckRequest{}, o...)
+			return err
+		},
+	}
+}
+
+func TestCR08ACallIsFoundAgainByItsCorrelation(t *testing.T) {
+	s := serve(t)
+	require.NoError(t, s.deploy(headUnit("known")))
+	assert.NotContains(t, s.stored("known").Annotations, v1alpha1.CorrelationIDAnnotation)
+	check := func(rpc, token string, want codes.Code, call func(context.Context, ...grpc.CallOption) error) {
+		id := "id-of-" + rpc + "-" + want.String()
+		var header metadata.MD
+		err := call(s.as(token, "x-correlation-id", id), grpc.Header(&header))
+		assert.Equal(t, want, status.Code(err), "%s: %v", rpc, err)
+		assert.Equal(t, []string{id}, header.Get("x-correlation-id"), "%s: %v", rpc, err)
+		if rpc != "Check" { // probes, which come every few seconds, are not logged
+			assert.Contains(t, s.Process.LogTail(1000), id, rpc)
+		}
+	}
+	for rpc, call := range s.every() {
+		if rpc != "Check" {
+			check(rpc, s.Nobody, codes.PermissionDenied, call)
+			check(rpc, "", codes.Unauthenticated, call)
+		}
+		if rpc != "DeleteDeployment" {
+			check(rpc, s.Editor, codes.OK, call)
+		}
+	}
+	check("DeleteDeployment", s.Editor, codes.OK, s.every()["DeleteDeployment"])
+	s.gone("known")
+	check("GetDeploymentStatus", s.Editor, codes.NotFound, s.every()["GetDeploymentStatus"])
+
+	// The annotation is that of the call that last changed something.
+	assert.Equal(t, "id-of-Deploy-OK", s.stored("every").Annotations[v1alpha1.CorrelationIDAnnotation])
+	again := func(class, id string) string {
+		u := headUnit("every")
+		u.ClassKey = class
+		_, err := s.head().Deploy(s.as(s.Editor, "x-correlation-id", id), &oaashead.DeployRequest{DeploymentUnit: u})
+		require.NoError(t, err)
+		return s.stored("every").Annotations[v1alpha1.CorrelationIDAnnotation]
+	}
+	assert.Equal(t, "id-of-Deploy-OK", again("shop.cart", "another"))
+	assert.Equal(t, "another", again("new", "another"))
+	u := headUnit("every")
+	u.ClassKey = "newer"
+	require.NoError(t, s.deploy(u))
+	assert.NotContains(t, s.stored("every").Annotations, v1alpha1.CorrelationIDAnnotation, "that of another call")
+}
+
+// rawCall makes a call that has no deadline of its own: only the header that tells the server has one. It returns the status
+// and how long it took.
+func (s *scene) rawCall(token, rpc, timeout string, req proto.Message) (codes.Code, time.Duration) {
+	s.T.Helper()
+	body, err := proto.Marshal(req)
+	require.NoError(s.T, err)
+	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body)))
+	r, err := http.NewRequestWithContext(s.Ctx, http.MethodPost, "http://"+s.Address+"/"+serviceName+"/"+rpc, bytes.NewReader(append(frame, body...)))
+	require.NoError(s.T, err)
+	for key, value := range map[string]string{
+		"Content-Type": "application/grpc", "Te": "trailers", "Grpc-Timeout": timeout, "Authorization": "Bearer " + token,
+	} {
+		r.Header.Set(key, value)
+	}
+	var p http.Protocols
+	p.SetUnencryptedHTTP2(true)
+	began := time.Now()
+	resp, err := (&http.Client{Transport: &http.Transport{Protocols: &p}}).Do(r)
+	require.NoError(s.T, err)
+	defer resp.Body.Close()
+	_, err = io.ReadAll(resp.Body)
+	require.NoError(s.T, err)
+	took := time.Since(began)
+	text := resp.Trailer.Get("Grpc-Status") + resp.Header.Get("Grpc-Status")
+	code, err := strconv.ParseUint(text, 10, 8)
+	require.NoError(s.T, err, "%v %v", resp.Header, resp.Trailer)
+	return codes.Code(code), took
+}
+
+func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
+	s := serve(t, func(c *controller.Configuration) { c.Services.TokenCacheSeconds = 300 })
+	require.NoError(t, s.deploy(headUnit("known")))
+	_, err := s.head().GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "known"})
+	require.NoError(t, err)
+	api := s.Cluster.Component(cluster.APIServer)
+	api.Pause()
+	defer api.Resume()
+	const within = 100 * time.Millisecond
+	for _, token := range []string{s.Editor, s.Nobody} { // the second is not known yet
+		for rpc, req := range map[string]proto.Message{
+			"Deploy":              &oaashead.DeployRequest{DeploymentUnit: headUnit("known")},
+			"GetDeploymentStatus": &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"},
+			"DeleteDeployment":    &oaashead.DeleteDeploymentRequest{DeploymentId: "known"},
+			"ListClassRuntimes":   &oaashead.ListClassRuntimesRequest{},
+		} {
+			for text, deadline := range map[string]time.Duration{"300m": 300 * time.Millisecond, "1S": time.Second} {
+				code, took := s.rawCall(token, rpc, text, req)
+				assert.Less(t, took, deadline+within, rpc)
+				if code == codes.Unavailable && token == s.Nobody {
+					continue // calls share the review of a token, which is given up after 5 seconds
+				}
+				assert.Equal(t, codes.DeadlineExceeded, code, rpc)
+				assert.GreaterOrEqual(t, took, deadline-10*time.Millisecond, rpc)
+			}
+		}
+	}
+	// And as a client sees it.
+	ctx, cancel := context.WithTimeout(s.as(s.Editor), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err = s.head().GetDeploymentStatus(ctx, &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"})
+	servicetest.Refused(t, err, codes.DeadlineExceeded, "")
+	assert.Less(t, time.Since(began), 300*time.Millisecond+within)
+}
+
+func TestCR10AnAPIServerThatIsDownIsUnavailable(t *testing.T) {
+	s := serve(t)
+	require.NoError(t, s.deploy(headUnit("known")))
+	require.NoError(t, s.Cluster.StopComponent(cluster.APIServer))
+	calls := s.every()
+	for rpc, call := range calls {
+		if rpc == "Check" {
+			continue
+		}
+		began := time.Now()
+		err := call(s.as(s.Editor))
+		servicetest.Refused(t, err, codes.Unavailable, "")
+		assert.Less(t, time.Since(began), time.Second, rpc)
+	}
+	require.NoError(t, s.Cluster.StartComponent(s.Ctx, cluster.APIServer))
+	for _, rpc := range []string{"Deploy", "GetDeploymentStatus", "ListClassRuntimes", "GetEnvHealth", "DeleteDeployment"} {
+		s.Eventually(rpc+" works again, without a restart", func() (bool, string) {
+			err := calls[rpc](s.as(s.Editor))
+			return err == nil, status.Convert(err).Message()
+		})
+	}
+}
+
+func TestCR10WhatCannotBeDeployedIsRefused(t *testing.T) {
+	s := serve(t, func(c *controller.Configuration) { c.Deployments.TemplateNamespace = "berth-system" })
+	u := headUnit("x")
+	u.SelectedTemplate = new("mine")
+	servicetest.Refused(t, s.deploy(u), codes.FailedPrecondition, "", "selected_template", `"mine"`)
+	assert.Zero(t, s.count())
+	template := func(name string, aliases ...string) *v1alpha1.DeploymentTemplate {
+		return &v1alpha1.DeploymentTemplate{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha1.DeploymentTemplateSpec{Aliases: aliases, FunctionManifests: []string{"kind: Deployment"}},
+		}
+	}
+	own := template("own", "mine")
+	s.Create(own)
+	require.NoError(t, s.deploy(u), "by an alias")
+	assert.Equal(t, "mine", s.stored("x").Spec.TemplateHint)
+	ofAll := template("of-all")
+	ofAll.Namespace = "berth-system"
+	require.NoError(t, s.Client.Create(s.Ctx, ofAll))
+	t.Cleanup(func() { _ = s.Client.Delete(context.WithoutCancel(s.Ctx), ofAll) })
+	u.SelectedTemplate = new("of-all")
+	require.NoError(t, s.deploy(u), "of the controller's namespace")
+	s.Delete(own)
+	u.SelectedTemplate = new("own")
+	servicetest.Refused(t, s.deploy(u), codes.FailedPrecondition, "", "own")
+	assert.Equal(t, "of-all", s.stored("x").Spec.TemplateHint)
+}
+
+func TestCR10WhatTheCRDRefusesIsRefusedByItsNameInTheProto(t *testing.T) {
+	s := serve(t)
+	for field, change := range map[string]func(*oaashead.DeploymentUnit){
+		"deployment_unit.id":                        func(u *oaashead.DeploymentUnit) { u.Id = "x" + strings.Repeat("ä", 2000) },
+		"deployment_unit.class_key":                 func(u *oaashead.DeploymentUnit) { u.ClassKey = strings.Repeat("c", 254) },
+		"deployment_unit.functions[0].function_key": func(u *oaashead.DeploymentUnit) { u.Functions[0].FunctionKey = "" },
+		"deployment_unit.functions[1]":              func(u *oaashead.DeploymentUnit) { u.Functions = append(u.Functions, u.Functions[0]) },
+		"deployment_unit.functions[0].nfr_requirements.availability": func(u *oaashead.DeploymentUnit) {
+			u.Functions[0].NfrRequirements.Availability = new(1.5)
+		},
+		"deployment_unit.functions[0].provision_config.cpu_request": func(u *oaashead.DeploymentUnit) {
+			u.Functions[0].ProvisionConfig.CpuRequest = new("a lot")
+		},
+		"deployment_unit.functions[0].provision_config.max_scale": func(u *oaashead.DeploymentUnit) {
+			u.Functions[0].ProvisionConfig.MaxScale = new(uint32(1))
+		},
+		"deployment_unit.functions[0].provision_config.port": func(u *oaashead.DeploymentUnit) {
+			u.Functions[0].ProvisionConfig.Port = new(uint32(70000))
+		},
+		"deployment_unit.odgm_config.replica_count": func(u *oaashead.DeploymentUnit) {
+			u.OdgmConfig = &oaashead.OdgmConfig{ReplicaCount: new(uint32(0))}
+		},
+		"deployment_unit.telemetry.sampling_rate": func(u *oaashead.DeploymentUnit) {
+			u.Telemetry = &oaashead.TelemetrySpec{SamplingRate: new(-1.0)}
+		},
+	} {
+		u := headUnit("x")
+		change(u)
+		servicetest.Refused(t, s.deploy(u), codes.InvalidArgument, field)
+	}
+	_, err := s.head().Deploy(s.as(s.Editor), &oaashead.DeployRequest{})
+	servicetest.Refused(t, err, codes.InvalidArgument, "deployment_unit", "missing")
+	assert.Zero(t, s.count())
+	// All of these are right.
+	for id, f := range map[string]float64{"zero": 0, "one": 1, "usual": 0.99999} {
+		u := planUnit(id)
+		u.NfrRequirements.Availability = &f
+		_, err := s.plan().Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: u})
+		require.NoError(t, err)
+	}
+}
+
+type rawBytes []byte
+
+type rawCodec struct{}
+
+func (rawCodec) Name() string                  { return "proto" }
+func (rawCodec) Marshal(v any) ([]byte, error) { return v.(rawBytes), nil }
+func (rawCodec) Unmarshal([]byte, any) error   { return nil }
+
+// What field 7 of a unit may be, on the wire.
+func TestAFieldThatIsOfNoRevisionIsRefusedByItsName(t *testing.T) {
+	s := serve(t)
+	conn := s.Dial(nil, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
+	unit := func(seven ...byte) rawBytes {
+		u := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "x")
+		return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), append(u, seven...))
+	}
+	for field, body := range map[string]rawBytes{
+		"deployment_unit.function_bindings[0]":            unit(0x3A, 2, 0x32, 0),
+		"deployment_unit.function_bindings":               unit(0x38, 1),
+		"deployment_unit.nfr_requirements.max_latency_ms": unit(0x3A, 2, 0x08, 0xff),
+		"deployment_unit.function_bindings[1].name":       unit(0x3A, 0x02, 0x0A, 0, 0x3A, 3, 0x0A, 1, 0xff),
+		"deployment_unit.nfr_requirements.availability":   unit(0x3A, 2, 0x19, 0),
+	} {
+		err := conn.Invoke(s.as(s.Editor), "/"+serviceName+"/Deploy", body, nil)
+		servicetest.Refused(t, err, codes.InvalidArgument, field)
+	}
+	assert.Zero(t, s.count())
+	require.NoError(t, conn.Invoke(s.as(s.Editor), "/"+serviceName+"/Deploy", unit(0x3A, 0), nil))
+	assert.Equal(t, "plan", s.stored("x").Annotations[v1alpha1.WireRevisionAnnotation])
+}
+
+func TestCR31TheNamespaceIsThatOfTheCallOrTheConfiguration(t *testing.T) {
+	s := serve(t)
+	other := testenv.New(t)
+	require.NoError(t, s.deploy(headUnit("x")))
+	assert.Equal(t, 1, s.count())
+	named := s.as(s.Editor, "berth-namespace", other.Namespace)
+	_, err := s.head().Deploy(named, &oaashead.DeployRequest{DeploymentUnit: headUnit("x")})
+	servicetest.Refused(t, err, codes.PermissionDenied, "", other.Namespace)
+	_, err = s.head().ListClassRuntimes(named, &oaashead.ListClassRuntimesRequest{})
+	servicetest.Refused(t, err, codes.PermissionDenied, "", other.Namespace)
+	_, err = s.head().ListClassRuntimes(s.as(s.Viewer, "berth-namespace", s.Namespace), &oaashead.ListClassRuntimesRequest{})
+	require.NoError(t, err)
+	_, err = s.head().ListClassRuntimes(s.as(s.Viewer, "berth-namespace", "a/b"), &oaashead.ListClassRuntimesRequest{})
+	servicetest.Refused(t, err, codes.InvalidArgument, "namespace")
+	_, err = s.head().ListClassRuntimes(s.as(s.Viewer, "berth-namespace", "a", "berth-namespace", "b"), &oaashead.ListClassRuntimesRequest{})
+	servicetest.Refused(t, err, codes.InvalidArgument, "berth-namespace", "more than once")
+}
+
+// Who may not, or is not known, changes nothing, and nothing is even asked of the API server.
+func TestWhoMayNotChangesNothing(t *testing.T) {
+	s := serve(t)
+	require.NoError(t, s.deploy(headUnit("known")))
+	before := s.stored("known")
+	asked := func() int {
+		return len(s.Audit(func(r testenv.Request) bool {
+			return r.User == cluster.BerthControllerUser && r.Resource == "deploymentrecords"
+		}))
+	}
+	n := asked()
+	for rpc, call := range s.every() {
+		if rpc == "Check" {
+			continue
+		}
+		for _, token := range []string{"", "nonsense"} {
+			servicetest.Refused(t, call(s.as(token)), codes.Unauthenticated, "")
+		}
+		servicetest.Refused(t, call(s.as(s.Nobody)), codes.PermissionDenied, "", "may not")
+		if rpc == "Deploy" || rpc == "DeleteDeployment" {
+			servicetest.Refused(t, call(s.as(s.Viewer)), codes.PermissionDenied, "", "viewer", "deploymentrecords.berth.dev")
+		}
+	}
+	assert.Equal(t, n, asked())
+	assert.Equal(t, before.ResourceVersion, s.stored("known").ResourceVersion)
+	// Who may only create may not change what there is, and cannot find out about it.
+	creator := s.User("creator", "create")
+	_, err := s.head().Deploy(s.as(creator), &oaashead.DeployRequest{DeploymentUnit: headUnit("known")})
+	servicetest.Refused(t, err, codes.PermissionDenied, "", `update deploymentrecords.berth.dev "known"`)
+}

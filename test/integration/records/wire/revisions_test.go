@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/servicetest"
+	"berth.dev/berth/test/wire"
+	"berth.dev/berth/test/wire/oaashead"
+	"berth.dev/berth/test/wire/oaasplan"
+)
+
+// gone waits until a status finds nothing any more.
+func (s *scene) gone(id string) {
+	s.T.Helper()
+	s.Eventually(id+" is gone", func() (bool, string) {
+		_, err := s.plan().GetDeploymentStatus(s.as(s.Viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: id})
+		return status.Code(err) == codes.NotFound, fmt.Sprint(err)
+	})
+}
+
+func TestCR01AClientOfThePlansRevision(t *testing.T) {
+	s := serve(t)
+	c := s.plan()
+	deployed, err := c.Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: planUnit("Shop.Cart")})
+	require.NoError(t, err)
+	assert.Equal(t, oaasplan.StatusCode_OK, deployed.Status)
+	assert.Equal(t, "Shop.Cart", deployed.DeploymentId)
+	assert.Equal(t, "accepted", deployed.GetMessage())
+
+	r := s.stored("shop-cart")
+	assert.Equal(t, "Shop.Cart", r.Annotations[v1alpha1.DeploymentIDAnnotation])
+	assert.Equal(t, "plan", r.Annotations[v1alpha1.WireRevisionAnnotation])
+	u := r.Spec.DeploymentUnit
+	assert.Equal(t, "Shop.Cart", u.ID)
+	assert.Equal(t, "east", u.TargetCluster)
+	assert.EqualValues(t, 3, *u.Functions[0].MinScale)
+	assert.Equal(t, &v1alpha1.ResourceAllocation{CPU: "500m", Memory: "1Gi", CPULimit: "1"}, u.Functions[0].Resources)
+	assert.EqualValues(t, 50, *r.Spec.NFRRequirements.MaxLatencyMS)
+	assert.EqualValues(t, 100, *r.Spec.NFRRequirements.MinThroughputRPS)
+	assert.Equal(t, "0.9995", *r.Spec.NFRRequirements.Availability)
+	assert.Empty(t, u.FunctionBindings)
+
+	got, err := c.GetDeploymentStatus(s.as(s.Viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: "Shop.Cart"})
+	require.NoError(t, err)
+	assert.Equal(t, oaasplan.StatusCode_OK, got.Status)
+	assert.Equal(t, "found", got.GetMessage())
+	assert.True(t, proto.Equal(&oaasplan.OClassDeployment{
+		Key: "Shop.Cart", PackageName: "shop", ClassKey: "shop.cart", TargetEnv: "prod", CreatedAt: &oaasplan.Timestamp{Seconds: 1_700_000_000},
+	}, got.Deployment), "%v", got.Deployment)
+
+	deleted, err := c.DeleteDeployment(s.as(s.Editor), &oaasplan.DeleteDeploymentRequest{DeploymentId: "Shop.Cart"})
+	require.NoError(t, err)
+	assert.Equal(t, oaasplan.StatusCode_OK, deleted.Status)
+	assert.Equal(t, "deleted", deleted.GetMessage())
+	s.gone("Shop.Cart")
+	_, err = c.DeleteDeployment(s.as(s.Editor), &oaasplan.DeleteDeploymentRequest{DeploymentId: "Shop.Cart"})
+	servicetest.Refused(t, err, codes.NotFound, "", "Shop.Cart")
+}
+
+func TestCR02AClientOfTheLatestRevision(t *testing.T) {
+	s := serve(t)
+	s.AddNodes(cluster.Nodes("", 3)...)
+	c := s.head()
+	deployed, err := c.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("cart-1")})
+	require.NoError(t, err)
+	assert.True(t, proto.Equal(&oaashead.DeployResponse{DeploymentId: "cart-1", Message: new("accepted")}, deployed), "%v", deployed)
+
+	r := s.stored("cart-1")
+	assert.Equal(t, "head", r.Annotations[v1alpha1.WireRevisionAnnotation])
+	u := r.Spec.DeploymentUnit
+	f := u.Functions[0]
+	assert.Equal(t, "example.com/add:1", f.Image)
+	assert.EqualValues(t, 2, *f.MinScale)
+	assert.Equal(t, "500m", f.Resources.CPU)
+	assert.Equal(t, "0.999", *f.NFRRequirements.Availability)
+	assert.Equal(t, map[string]v1alpha1.ConfigValue{"LEVEL": "info"}, f.Config)
+	assert.Equal(t, []v1alpha1.FunctionBinding{{Name: "add", FunctionKey: "add", Stateless: new(true), Parameters: []string{"what"}}}, u.FunctionBindings)
+	assert.Nil(t, r.Spec.NFRRequirements)
+
+	s.setStatus("cart-1", func(r *v1alpha1.DeploymentRecord) {
+		r.Status = v1alpha1.DeploymentRecordStatus{
+			ObservedGeneration: r.Generation, Phase: v1alpha1.PhaseDegraded, Template: "dev",
+			Conditions:   []metav1.Condition{{Type: v1alpha1.ConditionDegraded, Status: "True", Reason: "ImageMissing", Message: "add has no image"}},
+			ResourceRefs: []v1alpha1.ResourceRef{{APIVersion: "apps/v1", Kind: "Deployment", Name: "cart-1", UID: "u1"}, {APIVersion: "v1", Kind: "Service", Name: "cart-1"}},
+			Functions: []v1alpha1.FunctionStatus{{
+				FunctionKey: "add", Service: "cart-1", Port: 80, URL: "http://cart-1/", Ready: true, LastTransitionTime: new(metav1.Now()),
+			}},
+			NFRCompliance: &v1alpha1.NFRCompliance{Overall: v1alpha1.ComplianceViolated, Latency: v1alpha1.ComplianceMet, LastChecked: new(metav1.Now())},
+		}
+	})
+	references := []*oaashead.ResourceReference{
+		{Kind: "Deployment", Name: "cart-1", Namespace: &s.Namespace, Uid: new("u1")}, {Kind: "Service", Name: "cart-1", Namespace: &s.Namespace},
+	}
+	got, err := c.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "cart-1"})
+	require.NoError(t, err)
+	assert.True(t, proto.Equal(&oaashead.GetDeploymentStatusResponse{
+		Deployment: &oaashead.DeploymentUnit{
+			Id: "cart-1", PackageName: "shop", ClassKey: "shop.cart", TargetEnv: "prod", CreatedAt: &oaashead.Timestamp{Seconds: 1_700_000_000},
+		},
+		Message: new("Degraded (ImageMissing): add has no image"), StatusResourceRefs: references,
+	}, got), "%v", got)
+
+	list, err := c.ListClassRuntimes(s.as(s.Viewer), &oaashead.ListClassRuntimesRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.Items, 1)
+	one, err := c.GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"})
+	require.NoError(t, err)
+	assert.True(t, proto.Equal(list.Items[0], one.Deployment))
+	d := one.Deployment
+	assert.Equal(t, []string{"cart-1", "cart-1", "shop", "shop.cart", "prod"}, []string{d.Id, d.DeploymentUnitId, d.PackageName, d.ClassKey, d.TargetEnvironment})
+	assert.Equal(t, oaashead.DeploymentCondition_DOWN, d.Status.Condition)
+	assert.Equal(t, oaashead.DeploymentPhase_FAILED, d.Status.Phase)
+	assert.Equal(t, got.Message, d.Status.Message)
+	assert.Equal(t, "Violated", d.NfrCompliance.OverallStatus)
+	assert.Equal(t, "Met", d.NfrCompliance.GetLatencyStatus())
+	assert.Nil(t, d.NfrCompliance.AvailabilityStatus)
+	assert.EqualValues(t, 1, d.PartitionCount)
+	require.Len(t, d.Status.Functions, 1)
+	assert.Equal(t, "http://cart-1/", d.Status.Functions[0].GetObservedUrl())
+	assert.Equal(t, "dev", d.Status.Functions[0].Template)
+	require.Len(t, d.ResourceRefs, 2)
+	assert.True(t, proto.Equal(references[0], d.ResourceRefs[0]))
+	for _, at := range []string{d.CreatedAt, d.UpdatedAt, d.Status.LastUpdated, d.NfrCompliance.LastChecked, d.Status.Functions[0].GetLastTransitionTime()} {
+		assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, at)
+	}
+
+	// The names of 2025-08-15, with the same messages.
+	var old oaashead.ListClassRuntimesResponse
+	require.NoError(t, s.Dial(nil).Invoke(s.as(s.Viewer), "/"+serviceName+"/ListDeploymentRecords", &oaashead.ListClassRuntimesRequest{}, &old))
+	assert.True(t, proto.Equal(list, &old))
+	var oldOne oaashead.GetClassRuntimeResponse
+	require.NoError(t, s.Dial(nil).Invoke(s.as(s.Viewer), "/"+serviceName+"/GetDeploymentRecord", &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"}, &oldOne))
+	assert.True(t, proto.Equal(one, &oldOne))
+
+	_, err = c.DeleteDeployment(s.as(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: "cart-1"})
+	require.NoError(t, err)
+	s.gone("cart-1")
+	_, err = c.GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"})
+	servicetest.Refused(t, err, codes.NotFound, "")
+}
+
+func TestCR02HealthOfTheEnvironment(t *testing.T) {
+	s := serve(t)
+	crm := oaashead.NewCrmInfoServiceClient(s.Conn())
+	ask := func() *oaashead.CrmEnvHealth {
+		h, err := crm.GetEnvHealth(s.as(s.Editor), &oaashead.CrmEnvRequest{Env: "prod"})
+		require.NoError(t, err)
+		return h
+	}
+	h := ask()
+	assert.Equal(t, "Degraded", h.Status)
+	assert.Zero(t, h.GetNodeCount())
+	assert.Nil(t, h.Availability)
+
+	s.AddNodes(cluster.Nodes("", 3)...)
+	s.Eventually("three nodes are counted", func() (bool, string) {
+		h = ask()
+		return h.GetNodeCount() == 3 && h.GetReadyNodes() == 3, fmt.Sprint(h)
+	})
+	assert.Equal(t, "prod", h.EnvName)
+	assert.Equal(t, "Healthy", h.Status)
+	assert.NotEmpty(t, h.GetCrmVersion())
+	assert.InDelta(t, 1, h.GetAvailability(), 0)
+	assert.Positive(t, h.GetLastSeen().GetSeconds())
+	var old oaashead.CrmEnvHealth
+	require.NoError(t, s.Dial(nil).Invoke(s.as(s.Editor), "/oaas.health.CrmInfoService/GetClusterHealth", &oaashead.CrmEnvRequest{Env: "east"}, &old))
+	assert.Equal(t, "east", old.EnvName)
+	assert.EqualValues(t, 3, old.GetNodeCount())
+
+	_, err := crm.GetEnvHealth(s.as(s.Viewer), &oaashead.CrmEnvRequest{})
+	servicetest.Refused(t, err, codes.PermissionDenied, "", "list nodes")
+	_, err = crm.GetEnvHealth(s.as(""), &oaashead.CrmEnvRequest{})
+	servicetest.Refused(t, err, codes.Unauthenticated, "")
+}
+
+// Clients of both revisions see each other's deployments.
+func TestCR03BothRevisionsAtOneServer(t *testing.T) {
+	s := serve(t)
+	conn := s.Conn()
+	plan, head := oaasplan.NewDeploymentServiceClient(conn), oaashead.NewDeploymentServiceClient(conn)
+	_, err := plan.Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: planUnit("old")})
+	require.NoError(t, err)
+	_, err = head.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("new")})
+	require.NoError(t, err)
+	list, err := head.ListClassRuntimes(s.as(s.Viewer), &oaashead.ListClassRuntimesRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.Items, 2)
+	assert.Equal(t, "east", list.Items[1].GetClusterName())
+	ofOld, err := head.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
+	require.NoError(t, err)
+	assert.Equal(t, "old", ofOld.Deployment.Id)
+	assert.Empty(t, ofOld.Deployment.TargetEnv, "it is under the number of the plan")
+
+	// A client that has changed its revision is answered in that one from then on, and keeps its requirements.
+	_, err = head.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("old")})
+	require.NoError(t, err)
+	ofOld, err = head.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
+	require.NoError(t, err)
+	assert.Equal(t, "prod", ofOld.Deployment.TargetEnv)
+	assert.Equal(t, "0.9995", *s.stored("old").Spec.NFRRequirements.Availability)
+}
+
+func TestCR04TheAliasHealthAndReflection(t *testing.T) {
+	s := serve(t)
+	alias := oaashead.NewDeploymentServiceClient(wire.Conn{ClientConnInterface: renamed{s.Dial(nil)}})
+	_, err := alias.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("x")})
+	require.NoError(t, err)
+	got, err := alias.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "x"})
+	require.NoError(t, err)
+	assert.Equal(t, "x", got.Deployment.Id)
+	list, err := alias.ListClassRuntimes(s.as(s.Viewer), &oaashead.ListClassRuntimesRequest{})
+	require.NoError(t, err)
+	assert.Len(t, list.Items, 1)
+
+	// Neither health service needs a token; that of oaas answers within the message.
+	names := []string{"", serviceName, aliasName, "oaas.health.HealthService", "oaas.health.CrmInfoService"}
+	old := oaashead.NewHealthServiceClient(s.Conn())
+	for _, name := range names {
+		r, err := healthpb.NewHealthClient(s.Dial(nil)).Check(s.Ctx, &healthpb.HealthCheckRequest{Service: name})
+		require.NoError(t, err)
+		assert.Equal(t, healthpb.HealthCheckResponse_SERVING, r.Status)
+		o, err := old.Check(s.Ctx, &oaashead.HealthCheckRequest{Service: name})
+		require.NoError(t, err)
+		assert.Equal(t, oaashead.HealthCheckResponse_SERVING, o.Status)
+	}
+	o, err := old.Check(s.Ctx, &oaashead.HealthCheckRequest{Service: "no.such.Service"})
+	require.NoError(t, err)
+	assert.Equal(t, oaashead.HealthCheckResponse_SERVICE_UNKNOWN, o.Status)
+
+	ask := servicetest.Reflect(s.as(s.Nobody), t, s.Dial(nil))
+	assert.Subset(t, ask.Services(), append(names[1:], "grpc.health.v1.Health"))
+	file := func(symbol string) *descriptorpb.FileDescriptorProto {
+		files := ask.Files(symbol)
+		require.NotEmpty(t, files, symbol)
+		for _, f := range files {
+			for _, service := range f.Service {
+				if f.GetPackage()+"."+service.GetName() == symbol {
+					return f
+				}
+			}
+		}
+		return &descriptorpb.FileDescriptorProto{}
+	}
+	for _, name := range names[1:] {
+		assert.NotEmpty(t, file(name).Service, name)
+	}
+	for _, m := range file(serviceName).MessageType {
+		for _, f := range m.Field {
+			if m.GetName() == "DeploymentUnit" && f.GetNumber() == 7 {
+				assert.Equal(t, ".oaas.deployment.ClassFunctionBinding", f.GetTypeName(), "the form of the latest revision")
+			}
+		}
+	}
+
+	watch, err := old.Watch(s.Ctx, &oaashead.HealthCheckRequest{Service: serviceName})
+	require.NoError(t, err)
+	r, err := watch.Recv()
+	require.NoError(t, err)
+	require.Equal(t, oaashead.HealthCheckResponse_SERVING, r.Status)
+	s.Process.Terminate()
+	r, err = watch.Recv()
+	require.NoError(t, err)
+	assert.Equal(t, oaashead.HealthCheckResponse_NOT_SERVING, r.Status)
+}
+
+// Names that neither client knows are kept and shown.
+func TestCR32WhatIsAskedOfAnotherClusterIsKept(t *testing.T) {
+	s := serve(t)
+	u := planUnit("x")
+	u.TargetCluster, u.TargetEnv = "no such cluster", "no such environment"
+	_, err := s.plan().Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: u})
+	require.NoError(t, err)
+	r := s.stored("x")
+	assert.Equal(t, "no such cluster", r.Spec.DeploymentUnit.TargetCluster)
+	assert.Equal(t, "no such environment", r.Spec.TargetEnvironment)
+	got, err := s.head().GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "x"})
+	require.NoError(t, err)
+	assert.Equal(t, "no such cluster", got.Deployment.GetClusterName())
+	assert.Equal(t, "no such environment", got.Deployment.TargetEnvironment)
+}

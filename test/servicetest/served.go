@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package servicetest runs a controller that serves gRPC and REST on loopback, and calls it as clients do.
+package servicetest
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/testenv"
+	"berth.dev/berth/test/wire"
+)
+
+// Served is a running controller that serves, and a namespace with users of it.
+type Served struct {
+	*testenv.World
+	Process *cluster.Controller
+	// Address is that of the last controller that was started; TLS is nil if it speaks plaintext.
+	Address string
+	TLS     *tls.Config
+	// Editor may do everything with objects of a kind, Viewer may read them, Nobody may nothing. These are their tokens.
+	Editor, Viewer, Nobody string
+	resource               string
+}
+
+// New makes the namespace and the users of a resource of Berth's group. No controller runs yet.
+func New(t *testing.T, resource string, manifests ...string) *Served {
+	t.Helper()
+	s := &Served{World: testenv.New(t), resource: resource}
+	s.ApplyFiles(append(manifests, "manifests/rbac/services")...)
+	s.Editor = s.User("editor", "*")
+	s.Viewer = s.User("viewer", "get", "list")
+	s.Nobody = s.User("nobody")
+	return s
+}
+
+// Start starts a controller, and waits until it serves.
+func (s *Served) Start(name string, changes ...func(*controller.Configuration)) {
+	s.T.Helper()
+	s.Address = s.FreeAddress()
+	s.Process = s.StartController(name, testenv.Impatient, func(c *controller.Configuration) {
+		// An API server that is held up for some seconds costs no lease: a controller that lost it would end.
+		c.LeaderElection.LeaseDurationSeconds, c.LeaderElection.RenewDeadlineSeconds = 60, 50
+		c.Services.BindAddress = s.Address
+		for _, change := range changes {
+			change(c)
+		}
+		if c.Services.CertFile != "" {
+			s.TLS = &tls.Config{InsecureSkipVerify: true}
+		}
+	})
+	health := healthpb.NewHealthClient(s.Dial(nil))
+	s.Eventually("the services are served", func() (bool, string) {
+		r, err := health.Check(s.Ctx, &healthpb.HealthCheckRequest{})
+		return err == nil && r.Status == healthpb.HealthCheckResponse_SERVING, fmt.Sprint(r, err)
+	})
+}
+
+// User makes a service account that may do something with the objects of the namespace, and returns a token of it.
+func (s *Served) User(name string, verbs ...string) string {
+	s.T.Helper()
+	s.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if len(verbs) > 0 {
+		s.Create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"berth.dev"}, Resources: []string{s.resource}, Verbs: verbs},
+		}}, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: s.Namespace}},
+		})
+	}
+	token, err := s.Kube.CoreV1().ServiceAccounts(s.Namespace).CreateToken(s.Ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.NoError(s.T, err)
+	return token.Status.Token
+}
+
+// Dial connects: with a configuration of TLS, else with that which the server has.
+func (s *Served) Dial(config *tls.Config, options ...grpc.DialOption) *grpc.ClientConn {
+	s.T.Helper()
+	if config == nil {
+		config = s.TLS
+	}
+	transport := insecure.NewCredentials()
+	if config != nil {
+		transport = credentials.NewTLS(config)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+s.Address, append(options, grpc.WithTransportCredentials(transport))...)
+	require.NoError(s.T, err)
+	s.T.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// Conn connects for clients of one of the published revisions.
+func (s *Served) Conn() wire.Conn { return wire.Conn{ClientConnInterface: s.Dial(nil)} }
+
+// Refused demands a code, and that the error names a field, as a google.rpc.BadRequest does, and has the words.
+func Refused(t *testing.T, err error, code codes.Code, field string, words ...string) {
+	t.Helper()
+	require.Error(t, err)
+	s := status.Convert(err)
+	require.Equal(t, code, s.Code(), "%v", err)
+	for _, w := range words {
+		require.Contains(t, s.Message(), w)
+	}
+	if field == "" {
+		return
+	}
+	require.Contains(t, s.Message(), field)
+	var fields []string
+	for _, d := range s.Details() {
+		if bad, ok := d.(*errdetails.BadRequest); ok {
+			for _, v := range bad.FieldViolations {
+				fields = append(fields, v.Field)
+				require.NotEmpty(t, v.Description)
+			}
+		}
+	}
+	require.Contains(t, fields, field, "%v", err)
+}
+
+// Reflection asks a server about itself.
+type Reflection struct {
+	t      *testing.T
+	stream reflectionv1.ServerReflection_ServerReflectionInfoClient
+}
+
+// Reflect opens a stream of questions.
+func Reflect(ctx context.Context, t *testing.T, conn grpc.ClientConnInterface) *Reflection {
+	t.Helper()
+	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
+	require.NoError(t, err)
+	return &Reflection{t, stream}
+}
+
+func (r *Reflection) ask(q *reflectionv1.ServerReflectionRequest) *reflectionv1.ServerReflectionResponse {
+	r.t.Helper()
+	require.NoError(r.t, r.stream.Send(q))
+	answer, err := r.stream.Recv()
+	require.NoError(r.t, err)
+	return answer
+}
+
+// Services are the names of all services.
+func (r *Reflection) Services() (names []string) {
+	r.t.Helper()
+	q := &reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}
+	for _, service := range r.ask(q).GetListServicesResponse().GetService() {
+		names = append(names, service.Name)
+	}
+	return names
+}
+
+// Files are the file that has a symbol, last, and what it needs of others that were not sent before.
+func (r *Reflection) Files(symbol string) (files []*descriptorpb.FileDescriptorProto) {
+	r.t.Helper()
+	q := &reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol}}
+	for _, b := range r.ask(q).GetFileDescriptorResponse().GetFileDescriptorProto() {
+		var f descriptorpb.FileDescriptorProto
+		require.NoError(r.t, proto.Unmarshal(b, &f))
+		files = append([]*descriptorpb.FileDescriptorProto{&f}, files...)
+	}
+	return files
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/hack/cluster"
+)
+
+// Request is one completed request of the audit log, as RBAC names it.
+type Request struct {
+	User, Verb, Group string
+	// Resource includes the subresource: pods/binding.
+	Resource             string
+	Namespace, Name, UID string
+	Code                 int
+	// At is when the API server received it.
+	At time.Time
+}
+
+// WritesOf returns what a replica of a program, which has its name as a group, requested to write since a moment, but for
+// leases. A request whose client ended before the answer is left out: a fence that shuts cancels the requests under way
+// (docs/decisions/0014).
+func (w *World) WritesOf(replica string, since time.Time) (list []string) {
+	w.T.Helper()
+	entries, err := w.Cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
+		return slices.Contains(e.User.Groups, replica) && e.RequestReceived.After(since) && e.ObjectRef.Resource != "leases" && Request{Verb: e.Verb}.Write() &&
+			e.ResponseStatus.Code != http.StatusGatewayTimeout
+	})
+	require.NoError(w.T, err)
+	for _, e := range entries {
+		o := e.ObjectRef
+		list = append(list, fmt.Sprintf("%s %s/%s %s/%s: %d", e.Verb, o.Resource, o.Subresource, o.Namespace, o.Name, e.ResponseStatus.Code))
+	}
+	return list
+}
+
+// OK reports whether the request succeeded.
+func (r Request) OK() bool { return r.Code >= 200 && r.Code < 300 }
+
+// Write reports whether the request was meant to change something.
+func (r Request) Write() bool {
+	switch r.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
+}
+
+func (r Request) String() string {
+	return fmt.Sprintf("%s %s %s/%s %s/%s: %d", r.User, r.Verb, r.Group, r.Resource, r.Namespace, r.Name, r.Code)
+}
+
+// Audit returns the completed requests for objects of the test's namespace that match.
+func (w *World) Audit(match func(Request) bool) []Request {
+	w.T.Helper()
+	return w.AuditAll(func(r Request) bool { return r.Namespace == w.Namespace && match(r) })
+}
+
+// AuditAll returns all completed requests since the control plane was started that match.
+func (w *World) AuditAll(match func(Request) bool) []Request {
+	w.T.Helper()
+	var requests []Request
+	_, err := w.Cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
+		// A watch is complete only when it ends; it counts from its start.
+		if e.Stage == "ResponseComplete" && e.Verb == "watch" && e.ResponseStatus.Code == 200 {
+			return false
+		}
+		r := request(e)
+		if match(r) {
+			requests = append(requests, r)
+		}
+		return false
+	})
+	require.NoError(w.T, err)
+	return requests
+}
+
+// Count counts the completed requests that match from now on: what it returns says how many there were.
+func (w *World) Count(match func(Request) bool) func() int {
+	w.T.Helper()
+	trail, end, err := w.Cluster.FollowAuditLog()
+	require.NoError(w.T, err)
+	w.T.Cleanup(end)
+	n := 0
+	return func() int {
+		w.T.Helper()
+		events, err := trail.Read(func(e *cluster.AuditEvent) bool { return match(request(e)) })
+		require.NoError(w.T, err)
+		n += len(events)
+		return n
+	}
+}
+
+func request(e *cluster.AuditEvent) Request {
+	o := &e.ObjectRef
+	r := Request{
+		User: e.User.Username, Verb: e.Verb, Group: o.APIGroup, Resource: o.Resource,
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, Code: e.ResponseStatus.Code, At: e.RequestReceived,
+	}
+	if o.Subresource != "" {
+		r.Resource += "/" + o.Subresource
+	}
+	return r
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// Impatient makes the controller look every 5 seconds, the shortest interval
+// that there is, and act at once.
+func Impatient(c *controller.Configuration) {
+	c.ResyncSeconds = 5
+	c.Rebalance.StabilizationSeconds = 0
+	c.Rebalance.StartupGraceSeconds = 0
+	// A leader that cannot renew for so long ends; on a busy machine three seconds are not enough.
+	c.LeaderElection.LeaseDurationSeconds = 7
+	c.LeaderElection.RenewDeadlineSeconds = 6
+	c.LeaderElection.RetryPeriodSeconds = 1
+}
+
+// Controller starts the companion controller, waits until it leads, and ends it
+// with the test.
+func (w *World) Controller(changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	c := w.StartController("berth-controller", changes...)
+	w.Eventually("the controller leads", func() (bool, string) {
+		body, err := c.Get(w.Ctx, "/metrics")
+		return err == nil && leads(body), fmt.Sprint(err)
+	})
+	return c
+}
+
+// StartController starts a replica of the controller, which may stand by.
+func (w *World) StartController(name string, changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	return w.startController(cluster.ControllerOptions{Name: name}, changes...)
+}
+
+// StartControllerVia starts a replica of the controller that reaches the API server by a kubeconfig.
+func (w *World) StartControllerVia(kubeconfig, name string, changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	return w.startController(cluster.ControllerOptions{Name: name, Kubeconfig: kubeconfig}, changes...)
+}
+
+// StartUnready starts a replica of the controller that is not ready before the
+// test has done something about it.
+func (w *World) StartUnready(name string, changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	return w.startController(cluster.ControllerOptions{Name: name, NoWait: true}, changes...)
+}
+
+// StartControllerBy starts a replica of the controller that reaches the API server by a kubeconfig.
+func (w *World) StartControllerBy(kubeconfig string, changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	return w.startController(cluster.ControllerOptions{Name: "berth-controller", Kubeconfig: kubeconfig}, changes...)
+}
+
+func (w *World) startController(o cluster.ControllerOptions, changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	if shared.controller == "" {
+		var err error
+		shared.controller, err = cluster.BuildController(context.WithoutCancel(w.Ctx), Path("."), os.Stderr, os.Getenv(NoRaceEnv) == "")
+		require.NoError(w.T, err)
+	}
+	config := controller.Default()
+	for _, change := range changes {
+		change(config)
+	}
+	file := filepath.Join(w.T.TempDir(), "config.yaml")
+	w.writeConfiguration(file, config)
+	o.Binary, o.ConfigFile, o.Groups = shared.controller, file, []string{o.Name}
+	c, err := w.Cluster.StartController(w.Ctx, o)
+	require.NoError(w.T, err)
+	w.T.Cleanup(func() {
+		if w.T.Failed() {
+			w.T.Log("end of the controller's log:\n" + c.LogTail(60))
+		}
+		End(c, true)
+		// The next test need not wait for the lease to end.
+		err := w.Kube.CoordinationV1().Leases("berth-system").Delete(context.WithoutCancel(w.Ctx), config.LeaderElection.Name, metav1.DeleteOptions{})
+		require.NoError(w.T, client.IgnoreNotFound(err))
+	})
+	return c
+}
+
+// Reconfigure changes the configuration file of a running controller, and waits
+// until the controller has taken it over.
+func (w *World) Reconfigure(c *cluster.Controller, change func(*controller.Configuration)) {
+	w.T.Helper()
+	config, err := controller.Load(c.ConfigFile)
+	require.NoError(w.T, err)
+	change(config)
+	said := w.changesTold(c)
+	w.writeConfiguration(c.ConfigFile, config)
+	w.Eventually("the controller goes by its changed configuration", func() (bool, string) { return w.changesTold(c) > said, c.LogTail(3) })
+}
+
+// changesTold counts the fields that a controller says were changed.
+func (w *World) changesTold(c *cluster.Controller) int {
+	w.T.Helper()
+	log, err := os.ReadFile(c.LogPath())
+	require.NoError(w.T, err)
+	return strings.Count(string(log), "The configuration was changed")
+}
+
+func (w *World) writeConfiguration(file string, config *controller.Configuration) {
+	w.T.Helper()
+	b, err := json.Marshal(config)
+	require.NoError(w.T, err)
+	require.NoError(w.T, os.WriteFile(file+".new", b, 0o600))
+	require.NoError(w.T, os.Rename(file+".new", file)) // nobody reads half of it
+}
+
+// leads reports whether a controller's metrics say that it is the leader.
+func leads(metrics []byte) bool {
+	samples := parse(metrics)
+	for _, s := range samples["leader_election_master_status"] {
+		if s.Value == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// Mix reads a CapacityMix of the test.
+func (w *World) Mix(name string) *v1alpha1.CapacityMix {
+	w.T.Helper()
+	return Read(w, name, &v1alpha1.CapacityMix{})
+}
+
+// Read fills in an object of the test's namespace as it is now, and returns it.
+func Read[T client.Object](w *World, name string, into T) T {
+	w.T.Helper()
+	require.NoError(w.T, w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: name}, into))
+	return into
+}
+
+// ChangeMix changes a CapacityMix of the test.
+func (w *World) ChangeMix(name string, change func(*v1alpha1.CapacityMix)) {
+	w.T.Helper()
+	Patch(w, &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}}, change)
+}
+
+// WaitStatus waits until the status of a mix is as wanted.
+func (w *World) WaitStatus(mix, what string, ok func(*v1alpha1.CapacityMixStatus) bool) *v1alpha1.CapacityMix {
+	w.T.Helper()
+	var cm *v1alpha1.CapacityMix
+	w.Eventually("status of mix "+mix+": "+what, func() (bool, string) {
+		cm = w.Mix(mix)
+		b, _ := json.Marshal(cm.Status)
+		return cm.Status.ObservedGeneration == cm.Generation && ok(&cm.Status), string(b)
+	})
+	return cm
+}
+
+// Condition reports whether a status has a condition that is true or false, for a reason.
+func Condition(s *v1alpha1.CapacityMixStatus, name string, is bool, reason string) bool {
+	c := meta.FindStatusCondition(s.Conditions, name)
+	return c != nil && (c.Status == "True") == is && c.Reason == reason
+}
+
+// BlockedBy reports whether a status has a workload that is blocked for a reason.
+func BlockedBy(s *v1alpha1.CapacityMixStatus, reason string) bool {
+	return slices.ContainsFunc(s.Workloads, func(w v1alpha1.WorkloadMix) bool { return w.Blocked != nil && w.Blocked.Reason == reason })
+}
+
+// Evictions returns the evictions that the controller requested in the test's namespace, but for those of pods that changed
+// after they were read: each is refused with 409, changes nothing, and is requested again.
+func (w *World) Evictions() []Request {
+	w.T.Helper()
+	return w.Audit(func(r Request) bool {
+		return r.User == cluster.BerthControllerUser && r.Resource == "pods/eviction" && r.Code != http.StatusConflict
+	})
+}
+
+// WaitEvictions waits until so many evictions were asked for.
+func (w *World) WaitEvictions(n int) {
+	w.T.Helper()
+	w.Eventually(fmt.Sprintf("%d pods are evicted", n), func() (bool, string) {
+		have := len(w.Evictions())
+		return have >= n, fmt.Sprint(have)
+	})
+}
+
+// EvictionsOf returns those of a workload's pods, whether they were granted or not.
+func (w *World) EvictionsOf(workload string) []Request {
+	w.T.Helper()
+	return slices.DeleteFunc(w.Evictions(), func(r Request) bool { return !strings.HasPrefix(r.Name, workload+"-") })
+}
+
+// PodPatches returns the writes of the controller to pods of the test.
+func (w *World) PodPatches() []Request {
+	w.T.Helper()
+	return w.Audit(func(r Request) bool {
+		return r.User == cluster.BerthControllerUser && r.Resource == "pods" && r.Write()
+	})
+}
+
+// WaitBlocked waits until the only workload of a mix that is blocked is so for a
+// reason, and the message has the words.
+func (w *World) WaitBlocked(mix, reason string, words ...string) string {
+	w.T.Helper()
+	message := ""
+	w.WaitStatus(mix, "blocked for reason "+reason+" with "+strings.Join(words, ", "), func(s *v1alpha1.CapacityMixStatus) bool {
+		for i := range s.Workloads {
+			if b := s.Workloads[i].Blocked; b != nil && b.Reason == reason && containsAll(b.Message, words) {
+				message = b.Message
+				return Condition(s, v1alpha1.ConditionRebalancing, false, reason) && Condition(s, v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonMixNotSatisfied)
+			}
+		}
+		return false
+	})
+	return message
+}
+
+func containsAll(s string, words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
+}
+
+// WaitSatisfied waits until the status of a mix says that it is kept and that nothing moves.
+func (w *World) WaitSatisfied(mix string) *v1alpha1.CapacityMix {
+	w.T.Helper()
+	return w.WaitStatus(mix, "satisfied", func(s *v1alpha1.CapacityMixStatus) bool {
+		return Condition(s, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact) && Condition(s, v1alpha1.ConditionRebalancing, false, "OnTarget")
+	})
+}
+
+// WaitExact waits until an app has n pods, all Ready, in exactly their mix.
+func (w *World) WaitExact(app string, m split.Mix, n int, within time.Duration) []corev1.Pod {
+	w.T.Helper()
+	var pods []corev1.Pod
+	w.Within(within, fmt.Sprintf("%s has %d Ready pods in the mix %s", app, n, m), func() (bool, string) {
+		pods = w.Live(app)
+		s := w.SplitOf(pods)
+		notReady := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return !Ready(&p) })
+		return len(pods) == n && !notReady && s.Spot == m.Spot(n) && s.OnDemand == m.OnDemand(n), s.String()
+	})
+	w.RequireExactPods(pods, m)
+	return pods
+}
+
+// End ends a program and waits until it is gone: killed with SIGKILL, or told to
+// with SIGTERM, which lets a controller give its lease back.
+func End(c *cluster.Controller, kill bool) {
+	if kill {
+		c.Kill()
+	} else {
+		c.Terminate()
+	}
+	<-c.Done()
+}
+
+// program is a scheduler or a controller.
+type program interface {
+	Done() <-chan struct{}
+	LogTail(lines int) string
+}
+
+// WaitEnded waits until a program has ended by itself.
+func (w *World) WaitEnded(p program) {
+	w.T.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(SettleTimeout):
+		require.FailNow(w.T, "it does not end", p.LogTail(20))
+	}
+}
+
+// StatusWrites returns the writes of the controller to the status of the test's mixes.
+func (w *World) StatusWrites() []Request {
+	w.T.Helper()
+	return w.Audit(func(r Request) bool {
+		return r.User == cluster.BerthControllerUser && r.Resource == "capacitymixes/status"
+	})
+}
+
+// FewestReady returns the lowest number of an app's Ready pods on a capacity
+// type, and of all, at any instant after the moment when all of them were first
+// Ready.
+func (r *Recording) FewestReady(t capacity.Type, replicas int) (onType, all int) {
+	r.w.T.Helper()
+	nodes := r.w.Types()
+	onType, all = replicas, replicas
+	began := false
+	r.Replay(func(running map[types.UID]*corev1.Pod) {
+		ready, here := 0, 0
+		for _, p := range running {
+			if !Ready(p) {
+				continue
+			}
+			ready++
+			if nodes[p.Spec.NodeName] == t {
+				here++
+			}
+		}
+		if began = began || ready == replicas; began {
+			onType, all = min(onType, here), min(all, ready)
+		}
+	})
+	return onType, all
+}

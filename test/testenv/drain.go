@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Cordon makes nodes take no pods, or take them again.
+func (w *World) Cordon(cordoned bool, nodes ...string) {
+	w.T.Helper()
+	for _, name := range nodes {
+		Patch(w, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(n *corev1.Node) { n.Spec.Unschedulable = cordoned })
+	}
+}
+
+// Drain cordons nodes and evicts the test's pods on them, as kubectl drain
+// does. It returns the evicted pods.
+func (w *World) Drain(nodes ...string) []corev1.Pod {
+	w.T.Helper()
+	w.Cordon(true, nodes...)
+	var evicted []corev1.Pod
+	for _, node := range nodes {
+		list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+		require.NoError(w.T, err)
+		evicted = append(evicted, list.Items...)
+	}
+	for _, p := range evicted {
+		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
+		require.NoError(w.T, w.Kube.PolicyV1().Evictions(p.Namespace).Evict(w.Ctx, eviction), "evict pod %s", p.Name)
+	}
+	return evicted
+}
+
+// RequireTerminating demands that pods are still there, and terminating.
+func (w *World) RequireTerminating(pods []corev1.Pod) {
+	w.T.Helper()
+	for _, p := range pods {
+		now, err := w.Kube.CoreV1().Pods(p.Namespace).Get(w.Ctx, p.Name, metav1.GetOptions{})
+		require.NoError(w.T, err, "pod %s is still there", p.Name)
+		require.Equal(w.T, p.UID, now.UID, "pod %s is still the same", p.Name)
+		require.NotNil(w.T, now.DeletionTimestamp, "pod %s is terminating", p.Name)
+	}
+}
+
+// WaitGone waits until pods are gone.
+func (w *World) WaitGone(pods []corev1.Pod) {
+	w.T.Helper()
+	w.Eventually(fmt.Sprintf("%d pods are gone", len(pods)), func() (bool, string) {
+		list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{})
+		require.NoError(w.T, err)
+		for _, p := range pods {
+			for i := range list.Items {
+				if list.Items[i].UID == p.UID {
+					return false, p.Name
+				}
+			}
+		}
+		return true, ""
+	})
+}

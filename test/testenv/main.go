@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testenv is the real control plane that Berth's integration tests run
+// against: one per test package, with a namespace and nodes of its own per test.
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+)
+
+// Profiles that Berth ships, relative to the repository.
+const (
+	SecondScheduler = "manifests/scheduler/second-scheduler.yaml"
+	ReplaceDefault  = "manifests/scheduler/replace-default.yaml"
+	GangsAndQuota   = "manifests/scheduler/gangs-and-quota.yaml"
+)
+
+// NoRaceEnv makes the tests, when it is set, run the scheduler without the race
+// detector: quicker to build, for work on a test.
+const NoRaceEnv = "BERTH_TEST_NO_RACE"
+
+// startTimeout covers a cold build of the control plane and of the scheduler.
+const startTimeout = 25 * time.Minute
+
+// shared is what all tests of a package run against; set once by Main.
+var shared struct {
+	cluster *cluster.Cluster
+	kube    kubernetes.Interface
+	client  client.WithWatch
+	// kubeconfig is the file of an administrator.
+	kubeconfig string
+	scheduler  *cluster.Scheduler
+	binary     string
+	// controller is the binary of the controller; built when a test wants it.
+	controller string
+}
+
+// Options of a package's world.
+type Options struct {
+	// NoScheduler leaves it to the tests to start schedulers.
+	NoScheduler bool
+	// NoCRDs and NoRBAC leave the manifests to the tests.
+	NoCRDs, NoRBAC bool
+	// Profile is the scheduler's configuration; default SecondScheduler.
+	Profile string
+	// ControllerManagerArgs are more flags of kube-controller-manager.
+	ControllerManagerArgs []string
+	// MeasuresMemory is set where tests bound the memory of Berth's programs. They are built without the race detector, which
+	// takes many times that memory, and collect garbage as they do by default, whatever the tests' own environment has.
+	MeasuresMemory bool
+}
+
+// Main starts the control plane and the scheduler, built with the race detector
+// unless NoRaceEnv is set, runs the package's tests and stops everything. Call
+// it from TestMain: os.Exit(world.Main(m, world.Options{})).
+func Main(m *testing.M, o Options) int {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if o.MeasuresMemory {
+		if err := measureMemory(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	if err := start(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "start the test cluster:", err)
+		if shared.cluster != nil {
+			shared.cluster.Stop()
+		}
+		return 1
+	}
+	defer shared.cluster.Stop()
+	code := m.Run()
+	if races := races(shared.cluster.LogDir()); len(races) > 0 {
+		fmt.Fprintf(os.Stderr, "the race detector found in Berth's code:\n%s\n", strings.Join(races, "\n"))
+		return 1
+	}
+	return code
+}
+
+// measureMemory sets the environment in which programs are built and started.
+func measureMemory() error {
+	return errors.Join(os.Setenv(NoRaceEnv, "1"), os.Unsetenv("GOGC"), os.Unsetenv("GOMEMLIMIT"))
+}
+
+// On runs the package's tests on a cluster that is there, with Berth installed: one of kind. Its nodes stay, and tests
+// start no programs.
+func On(m *testing.M, kubeconfig string) int {
+	if err := connect(kubeconfig); err != nil {
+		fmt.Fprintln(os.Stderr, "connect to the cluster:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+func connect(kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1 // no limit: tests poll
+	if shared.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	shared.kubeconfig = kubeconfig
+	shared.client, err = newClient(config)
+	return err
+}
+
+func newClient(config *rest.Config) (client.WithWatch, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
+}
+
+// races returns the reports of the race detector in the schedulers' logs that
+// Berth's own code has a part in. The scheduler that it is built on has races
+// of its own (the queue's nominator against pod updates, in 1.34.10), so a
+// report alone neither ends the scheduler nor fails the tests.
+func races(logs string) []string {
+	files, _ := filepath.Glob(filepath.Join(logs, "*.log"))
+	var found []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for report := range strings.SplitSeq(string(text), "==================\n") {
+			if strings.HasPrefix(report, "WARNING: DATA RACE") && strings.Contains(report, "berth.dev/berth/") {
+				found = append(found, report)
+			}
+		}
+	}
+	return found
+}
+
+func start(ctx context.Context, o Options) error {
+	var err error
+	if shared.cluster, err = cluster.Start(ctx, cluster.Options{Out: os.Stderr, ControllerManagerArgs: o.ControllerManagerArgs}); err != nil {
+		return err
+	}
+	shared.kube, shared.kubeconfig = shared.cluster.Client(), shared.cluster.KubeconfigPath()
+	if shared.client, err = newClient(shared.cluster.Config()); err != nil {
+		return err
+	}
+	if !o.NoCRDs {
+		if err := shared.cluster.ApplyFiles(ctx, Path("manifests/crds")); err != nil {
+			return err
+		}
+	}
+	if !o.NoRBAC {
+		if err := shared.cluster.ApplyFiles(ctx, Path("manifests/rbac")); err != nil {
+			return err
+		}
+	}
+	if shared.binary, err = cluster.BuildScheduler(ctx, Path("."), os.Stderr, os.Getenv(NoRaceEnv) == ""); err != nil {
+		return err
+	}
+	if o.NoScheduler {
+		return nil
+	}
+	profile := o.Profile
+	if profile == "" {
+		profile = SecondScheduler
+	}
+	shared.scheduler, err = shared.cluster.StartScheduler(ctx, SchedulerOptions(profile))
+	return err
+}
+
+// SchedulerOptions returns options that start Berth's scheduler with a profile,
+// without leader election, so that a restarted one need not wait out its own
+// dead lease.
+func SchedulerOptions(profile string) cluster.SchedulerOptions {
+	off := false
+	return cluster.SchedulerOptions{
+		Binary:         shared.binary,
+		ConfigFile:     Path(profile),
+		LeaderElection: &cluster.LeaderElection{Enabled: &off},
+	}
+}
+
+// Path returns the path of a file of the repository.
+func Path(relative string) string {
+	root, err := cluster.RepoRoot()
+	if err != nil {
+		panic(err)
+	}
+	return filepath.Join(root, relative)
+}

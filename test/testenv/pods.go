@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
+)
+
+// Live returns the pods of an app that are not terminating or finished, oldest first.
+func (w *World) Live(app string) []corev1.Pod {
+	w.T.Helper()
+	list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: builders.Labels(app)})})
+	require.NoError(w.T, err)
+	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	})
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return pods
+}
+
+// UIDs returns the names of the test's pods by UID: which ones they are.
+func (w *World) UIDs() map[types.UID]string {
+	w.T.Helper()
+	list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{})
+	require.NoError(w.T, err)
+	all := map[types.UID]string{}
+	for _, p := range list.Items {
+		all[p.UID] = p.Name
+	}
+	return all
+}
+
+// Types returns the capacity type of every node, by the test cluster's label.
+func (w *World) Types() map[string]capacity.Type {
+	w.T.Helper()
+	nodes, err := w.Kube.CoreV1().Nodes().List(w.Ctx, metav1.ListOptions{})
+	require.NoError(w.T, err)
+	types := map[string]capacity.Type{}
+	for _, n := range nodes.Items {
+		types[n.Name], _ = capacity.ParseType(n.Labels[cluster.CapacityTypeLabel])
+	}
+	return types
+}
+
+// Split is where the live pods of a workload are.
+type Split struct {
+	split.Count
+	Pending int
+}
+
+func (s Split) String() string {
+	return fmt.Sprintf("%d spot, %d on-demand, %d unknown, %d pending", s.Spot, s.OnDemand, s.Unknown, s.Pending)
+}
+
+// SplitOf counts pods by the type they run on.
+func (w *World) SplitOf(pods []corev1.Pod) Split {
+	w.T.Helper()
+	types := w.Types()
+	var s Split
+	for _, p := range pods {
+		switch {
+		case p.Spec.NodeName == "":
+			s.Pending++
+		case types[p.Spec.NodeName] == capacity.Spot:
+			s.Spot++
+		case types[p.Spec.NodeName] == capacity.OnDemand:
+			s.OnDemand++
+		default:
+			s.Unknown++
+		}
+	}
+	return s
+}
+
+// Split counts the live pods of an app by the type they run on.
+func (w *World) Split(app string) Split {
+	w.T.Helper()
+	return w.SplitOf(w.Live(app))
+}
+
+// WaitBound waits until an app has n live pods and all are bound, and returns them.
+func (w *World) WaitBound(app string, n int) []corev1.Pod {
+	w.T.Helper()
+	var pods []corev1.Pod
+	w.Eventually(fmt.Sprintf("%s has %d pods, all bound", app, n), func() (bool, string) {
+		pods = w.Live(app)
+		s := w.SplitOf(pods)
+		return len(pods) == n && s.Pending == 0, s.String()
+	})
+	return pods
+}
+
+// WaitReady waits until an app has n live pods and all are Ready.
+func (w *World) WaitReady(app string, n int) []corev1.Pod {
+	w.T.Helper()
+	var pods []corev1.Pod
+	w.Eventually(fmt.Sprintf("%s has %d pods, all Ready", app, n), func() (bool, string) {
+		pods = w.Live(app)
+		ready := 0
+		for i := range pods {
+			if Ready(&pods[i]) {
+				ready++
+			}
+		}
+		return len(pods) == n && ready == n, fmt.Sprintf("%d pods, %d Ready, %s", len(pods), ready, w.SplitOf(pods))
+	})
+	return pods
+}
+
+// Ready reports whether a pod is Ready.
+func Ready(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// RequireExact waits until an app has n pods, all bound, and then demands the
+// exact split of the mix, at once: every pod on the type of its slot, slots
+// 0 to n-1 held once each.
+func (w *World) RequireExact(app string, m split.Mix, n int) []corev1.Pod {
+	w.T.Helper()
+	pods := w.WaitBound(app, n)
+	w.RequireExactPods(pods, m)
+	return pods
+}
+
+// RequireExactPods demands the exact split of one group of bound pods.
+func (w *World) RequireExactPods(pods []corev1.Pod, m split.Mix) {
+	w.T.Helper()
+	split := w.SplitOf(pods)
+	n := len(pods)
+	require.Equal(w.T, m.Spot(n), split.Spot, "spot pods of %d at %s: %s", n, m, split)
+	require.Equal(w.T, m.OnDemand(n), split.OnDemand, "on-demand pods of %d at %s: %s", n, m, split)
+	slots := w.Slots(pods)
+	for slot := range n {
+		require.Contains(w.T, slots, slot, "slot %d of %d is held", slot, n)
+	}
+}
+
+// Slots returns the pods by the slot on their annotation and fails the test if
+// one is missing or held twice.
+func (w *World) Slots(pods []corev1.Pod) map[int]*corev1.Pod {
+	w.T.Helper()
+	slots := map[int]*corev1.Pod{}
+	for i := range pods {
+		slot, ok := policy.ClaimedSlot(&pods[i])
+		require.True(w.T, ok, "pod %s has a slot: %v", pods[i].Name, pods[i].Annotations)
+		if other := slots[slot]; other != nil {
+			assert.Fail(w.T, "a slot is held twice", "slot %d by %s and %s", slot, other.Name, pods[i].Name)
+		}
+		slots[slot] = &pods[i]
+	}
+	return slots
+}
+
+// Scale sets the replicas of a Deployment.
+func (w *World) Scale(d *appsv1.Deployment, replicas int32) {
+	w.T.Helper()
+	Patch(w, d, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
+}
+
+// Roomy returns nodes of both types with more room than a test needs.
+func Roomy() []cluster.NodeSpec {
+	return append(cluster.Nodes("spot", 6), cluster.Nodes("on-demand", 4)...)
+}
+
+// StatefulSet reads a StatefulSet of the test.
+func (w *World) StatefulSet(name string) *appsv1.StatefulSet {
+	w.T.Helper()
+	s, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Get(w.Ctx, name, metav1.GetOptions{})
+	require.NoError(w.T, err)
+	return s
+}
+
+// Quota sets how much of a resource the test's namespace may have, and waits
+// until that is in force.
+func (w *World) Quota(resourceName corev1.ResourceName, limit int64) {
+	w.T.Helper()
+	hard := corev1.ResourceList{resourceName: *resource.NewQuantity(limit, resource.DecimalSI)}
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "quota"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+	if err := w.Client.Create(w.Ctx, q); apierrors.IsAlreadyExists(err) {
+		Patch(w, q, func(q *corev1.ResourceQuota) { q.Spec.Hard = hard })
+	} else {
+		require.NoError(w.T, err)
+	}
+	w.Eventually("the quota is in force", func() (bool, string) {
+		q, err := w.Kube.CoreV1().ResourceQuotas(w.Namespace).Get(w.Ctx, q.Name, metav1.GetOptions{})
+		require.NoError(w.T, err)
+		now, known := q.Status.Hard[resourceName]
+		return known && now.Value() == limit, fmt.Sprint(q.Status.Hard)
+	})
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/component-base/metrics/testutil"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/hack/cluster"
+)
+
+// startFailureTimeout bounds the wait for a scheduler that is expected to give up.
+const startFailureTimeout = 60 * time.Second
+
+// Config is a scheduler configuration that a test changes.
+type Config map[string]any
+
+// RunScheduler starts a scheduler, makes it the world's, and kills it at the
+// end of the test.
+func (w *World) RunScheduler(o cluster.SchedulerOptions) *cluster.Scheduler {
+	w.T.Helper()
+	s := w.StartScheduler(o)
+	w.T.Cleanup(func() { Kill(s) })
+	w.SetScheduler(s)
+	return s
+}
+
+// stock has the stock scheduler bind as fast as Berth's does in tests.
+const stock = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: 1000, burst: 2000}
+profiles:
+- schedulerName: default-scheduler
+`
+
+// StartStock starts the unchanged kube-scheduler, for pods that name no
+// scheduler, beside Berth's, and kills it at the end of the test.
+func (w *World) StartStock() {
+	w.T.Helper()
+	binary, err := cluster.Binary(w.Ctx, os.Stderr, cluster.StockScheduler)
+	require.NoError(w.T, err)
+	config := filepath.Join(w.T.TempDir(), "stock.yaml")
+	require.NoError(w.T, os.WriteFile(config, []byte(stock), 0o600))
+	s := w.StartScheduler(cluster.SchedulerOptions{
+		Binary: binary, Name: "stock", User: "system:kube-scheduler", ConfigFile: config,
+		LeaderElection: &cluster.LeaderElection{Enabled: new(false)},
+	})
+	w.T.Cleanup(func() { Kill(s) })
+}
+
+// Kill ends a scheduler with SIGKILL and waits until it is gone.
+func Kill(s *cluster.Scheduler) {
+	s.Kill()
+	<-s.Done()
+}
+
+// Variant returns options as SchedulerOptions does, for a profile file with changes.
+func (w *World) Variant(profile string, changes ...func(Config)) cluster.SchedulerOptions {
+	w.T.Helper()
+	b, err := os.ReadFile(Path(profile))
+	require.NoError(w.T, err)
+	config := Config{}
+	require.NoError(w.T, yaml.Unmarshal(b, &config))
+	for _, change := range changes {
+		change(config)
+	}
+	b, err = yaml.Marshal(config)
+	require.NoError(w.T, err)
+	o := SchedulerOptions(profile)
+	o.ConfigFile = filepath.Join(w.T.TempDir(), "config.yaml")
+	require.NoError(w.T, os.WriteFile(o.ConfigFile, b, 0o600))
+	return o
+}
+
+// Profiles returns the profiles of a configuration.
+func (c Config) Profiles() []map[string]any {
+	var profiles []map[string]any
+	list, _ := c["profiles"].([]any)
+	for _, p := range list {
+		if profile, ok := p.(map[string]any); ok {
+			profiles = append(profiles, profile)
+		}
+	}
+	return profiles
+}
+
+// PluginArgs sets arguments of a plugin in every profile that configures it.
+func PluginArgs(plugin string, args map[string]any) func(Config) {
+	return func(c Config) {
+		for _, profile := range c.Profiles() {
+			SetPluginArgs(profile, plugin, args)
+		}
+	}
+}
+
+// SetPluginArgs sets arguments of a plugin in one profile.
+func SetPluginArgs(profile map[string]any, plugin string, args map[string]any) {
+	list, _ := profile["pluginConfig"].([]any)
+	for _, e := range list {
+		entry := e.(map[string]any)
+		if entry["name"] != plugin {
+			continue
+		}
+		maps.Copy(entry["args"].(map[string]any), args)
+	}
+}
+
+// RequireStartFails starts a scheduler, demands that it ends by itself with an
+// exit code other than zero, and returns what it said.
+func (w *World) RequireStartFails(o cluster.SchedulerOptions) string {
+	w.T.Helper()
+	o.NoWait = true
+	s := w.StartScheduler(o)
+	w.T.Cleanup(func() { Kill(s) })
+	ctx, cancel := context.WithTimeout(w.Ctx, startFailureTimeout)
+	defer cancel()
+	code, err := s.Wait(ctx)
+	require.NoError(w.T, err, "the scheduler gives up by itself; its last lines:\n%s", s.LogTail(10))
+	require.Positive(w.T, code, "exit code; last lines:\n%s", s.LogTail(10))
+	return s.LogTail(40)
+}
+
+// Measured is a program that serves metrics: a scheduler or a controller.
+type Measured interface {
+	Get(ctx context.Context, path string) ([]byte, error)
+}
+
+// Metric returns the sum of a program's samples of a metric that have the labels.
+func (w *World) Metric(s Measured, name string, labels map[string]string) int {
+	w.T.Helper()
+	var text []byte
+	// A scheduler that has just started may not know the tests' certificate yet.
+	w.Eventually("the metrics are served", func() (bool, string) {
+		var err error
+		text, err = s.Get(w.Ctx, "/metrics")
+		return err == nil, fmt.Sprint(err)
+	})
+	samples := parse(text)
+	sum := 0
+next:
+	for _, sample := range samples[name] {
+		for k, v := range labels {
+			if string(sample.Metric[testutil.LabelName(k)]) != v {
+				continue next
+			}
+		}
+		sum += int(sample.Value)
+	}
+	return sum
+}
+
+// parse reads metrics in the text format; of what it cannot read there are none.
+func parse(text []byte) testutil.Metrics {
+	samples := testutil.NewMetrics()
+	_ = testutil.ParseMetrics(string(text), &samples)
+	return samples
+}
+
+// Short is how long a test watches that something does not happen.
+const Short = 2 * time.Second
+
+// ApplyFiles applies manifests of the repository.
+func (w *World) ApplyFiles(relative ...string) {
+	w.T.Helper()
+	for _, r := range relative {
+		require.NoError(w.T, w.Cluster.ApplyFiles(w.Ctx, Path(r)), r)
+	}
+}
+
+// FreeAddress returns a loopback address that nobody else gets as long as the test process lives.
+func (w *World) FreeAddress() string {
+	w.T.Helper()
+	address, err := cluster.FreeAddress()
+	require.NoError(w.T, err)
+	return address
+}

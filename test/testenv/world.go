@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+)
+
+// SettleTimeout bounds the wait for a change to have its full effect. After an
+// outage of the API server clients wait up to a minute before they ask again.
+const SettleTimeout = 2 * time.Minute
+
+// World is what one test runs in.
+type World struct {
+	T *testing.T
+	// Ctx ends with the test.
+	Ctx context.Context
+	// Cluster is nil in a world of On.
+	Cluster   *cluster.Cluster
+	Kube      kubernetes.Interface
+	Client    client.WithWatch
+	Namespace string
+}
+
+// New makes a namespace and nodes for a test, and removes them at its end. Tests
+// of one package must not run in parallel: they share the nodes.
+func New(t *testing.T, nodes ...cluster.NodeSpec) *World {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	w := &World{T: t, Ctx: ctx, Cluster: shared.cluster, Kube: shared.kube, Client: shared.client}
+	w.Namespace = w.namespace()
+	t.Cleanup(func() { w.cleanUp() })
+	if len(nodes) > 0 {
+		w.AddNodes(nodes...)
+	}
+	return w
+}
+
+// namespace creates one with a name that is new.
+func (w *World) namespace() string {
+	w.T.Helper()
+	name := fmt.Sprintf("test-%x", time.Now().UnixNano())
+	require.NoError(w.T, cluster.CreateNamespace(w.Ctx, w.Kube, name))
+	return name
+}
+
+// AddNodes adds nodes and waits until they take pods.
+func (w *World) AddNodes(nodes ...cluster.NodeSpec) {
+	w.T.Helper()
+	require.NoError(w.T, w.Cluster.AddNodes(w.Ctx, nodes...))
+}
+
+// cleanUp removes what the test made, and shows the scheduler's log if it failed.
+func (w *World) cleanUp() {
+	ctx, cancel := context.WithTimeout(context.Background(), SettleTimeout)
+	defer cancel()
+	if w.T.Failed() {
+		w.T.Log(w.Picture(ctx))
+		if s := shared.scheduler; s != nil {
+			w.T.Log("end of the scheduler's log:\n" + s.LogTail(40))
+		}
+	}
+	w.Ctx = ctx
+	err := w.Kube.CoreV1().Namespaces().Delete(ctx, w.Namespace, metav1.DeleteOptions{})
+	require.NoError(w.T, client.IgnoreNotFound(err))
+	if w.Cluster != nil {
+		now := int64(0)
+		err = w.Kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+		require.NoError(w.T, err)
+	}
+	w.Eventually("the pods and the nodes are gone", func() (bool, string) {
+		w.removeStuckPods(ctx)
+		pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
+		if w.Cluster == nil {
+			return err == nil && len(pods.Items) == 0, fmt.Sprint(err)
+		}
+		nodes, listErr := w.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		return err == nil && listErr == nil && len(pods.Items)+len(nodes.Items) == 0, fmt.Sprint(err, listErr)
+	})
+}
+
+// removeStuckPods deletes pods whose node is gone, or that were told to take
+// long to terminate.
+func (w *World) removeStuckPods(ctx context.Context) {
+	now := int64(0)
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for _, p := range pods.Items {
+		_ = w.Kube.CoreV1().Pods(w.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	}
+}
+
+// Scheduler returns the scheduler of the package's world.
+func (w *World) Scheduler() *cluster.Scheduler { return shared.scheduler }
+
+// SetScheduler makes another process the scheduler of the package's world, as a
+// test does that ended the one before.
+func (w *World) SetScheduler(s *cluster.Scheduler) { shared.scheduler = s }
+
+// StartScheduler starts a scheduler and waits until it is ready.
+func (w *World) StartScheduler(o cluster.SchedulerOptions) *cluster.Scheduler {
+	w.T.Helper()
+	s, err := w.Cluster.StartScheduler(w.Ctx, o)
+	require.NoError(w.T, err)
+	return s
+}
+
+// Create creates objects in the test's namespace.
+func (w *World) Create(objects ...client.Object) {
+	w.T.Helper()
+	for _, o := range objects {
+		o.SetNamespace(w.Namespace)
+		require.NoError(w.T, w.Client.Create(w.Ctx, o), "create %T %s", o, o.GetName())
+	}
+}
+
+// Delete deletes an object.
+func (w *World) Delete(o client.Object, options ...client.DeleteOption) {
+	w.T.Helper()
+	require.NoError(w.T, w.Client.Delete(w.Ctx, o, options...), "delete %T %s", o, o.GetName())
+}
+
+// Patch reads an object anew, changes it and writes the difference.
+func Patch[T client.Object](w *World, o T, change func(T)) {
+	w.T.Helper()
+	require.NoError(w.T, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(o), o))
+	before := o.DeepCopyObject().(T)
+	change(o)
+	require.NoError(w.T, w.Client.Patch(w.Ctx, o, client.MergeFrom(before)))
+}
+
+// Eventually waits until a condition holds, for a bounded time. The condition
+// says what it saw, which is part of the failure.
+func (w *World) Eventually(what string, condition func() (bool, string)) {
+	w.T.Helper()
+	w.Within(SettleTimeout, what, condition)
+}
+
+// Within is Eventually with a bound of its own.
+func (w *World) Within(bound time.Duration, what string, condition func() (bool, string)) {
+	w.T.Helper()
+	deadline := time.After(bound)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, saw := condition()
+		if ok {
+			return
+		}
+		select {
+		case <-deadline:
+			require.FailNow(w.T, fmt.Sprintf("not within %s: %s", bound, what), "last seen: %s", saw)
+		case <-tick.C:
+		}
+	}
+}
+
+// Length returns how much a test does that stands for minutes, a time or a number of times: short, or full in
+// `make test-faults`.
+func Length[T time.Duration | int](short, full T) T {
+	if os.Getenv("BERTH_TEST_LONG") != "" {
+		return full
+	}
+	return short
+}
+
+// Always checks for a while that a condition holds.
+func (w *World) Always(during time.Duration, what string, condition func() (bool, string)) {
+	w.T.Helper()
+	deadline := time.After(during)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if ok, saw := condition(); !ok {
+			require.FailNow(w.T, "did not hold: "+what, "seen: %s", saw)
+		}
+		select {
+		case <-deadline:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Events returns the events about an object, newest last.
+func (w *World) Events(name string) []corev1.Event {
+	w.T.Helper()
+	list, err := w.Kube.CoreV1().Events(w.Namespace).List(w.Ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+	require.NoError(w.T, err)
+	return list.Items
+}
+
+// mostShown is how many pods Picture shows whatever they do: of more, the running ones would bury the cause of a failure.
+const mostShown = 50
+
+// Picture describes the pods and the mixes of the namespace, for a failed test.
+func (w *World) Picture(ctx context.Context) string {
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "pods of %s:\n", w.Namespace)
+	shown := 0
+	for _, p := range pods.Items {
+		if len(pods.Items) > mostShown && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			continue
+		}
+		shown++
+		fmt.Fprintf(&b, "  %-40s %-10s deleting=%-5t node=%-14s slot=%s\n", p.Name, p.Status.Phase, p.DeletionTimestamp != nil, p.Spec.NodeName, p.Annotations["berth.dev/slot"])
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				fmt.Fprintf(&b, "      %s\n", c.Message)
+			}
+		}
+	}
+	if rest := len(pods.Items) - shown; rest > 0 {
+		fmt.Fprintf(&b, "  and %d that run\n", rest)
+	}
+	w.describeMixes(ctx, &b)
+	return b.String()
+}
+
+func (w *World) describeMixes(ctx context.Context, b *strings.Builder) {
+	var mixes v1alpha1.CapacityMixList
+	if err := w.Client.List(ctx, &mixes, client.InNamespace(w.Namespace)); err != nil {
+		fmt.Fprintln(b, err)
+	}
+	for _, cm := range mixes.Items {
+		for _, c := range cm.Status.Conditions {
+			fmt.Fprintf(b, "mix %s: %s=%s since %s, %s: %s\n", cm.Name, c.Type, c.Status, c.LastTransitionTime.Format(time.TimeOnly), c.Reason, c.Message)
+		}
+	}
+}
