@@ -1,19 +1,18 @@
-# Berth. Type `make` to see what there is.
+# Berth. `make` lists the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# One build cache for the control plane, the scheduler and the tests: what is
-# not built with the race detector is built without cgo.
+# One build cache for the control plane, the scheduler and the tests: without the race detector, cgo is off.
 export CGO_ENABLED := 0
 # grpcnotrace: without it the linker keeps every method of every type, a third more of each program (hack/cluster.BuildTags).
 export GOFLAGS := -mod=readonly -tags=grpcnotrace
-# The pieces need no workspace of the caller's.
+# A go.work file of the caller must not change what is built.
 export GOWORK := off
 
 KUBERNETES_VERSION := $(shell sed -n 's/^\tk8s.io\/kubernetes v//p' go.mod)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-# Without these the binaries say v0.0.0-master, and clients cannot parse it.
+# Without these the programs report v0.0.0-master, which clients cannot parse.
 VERSION_PACKAGE := k8s.io/component-base/version
 LDFLAGS := -X $(VERSION_PACKAGE).gitVersion=v$(KUBERNETES_VERSION) \
 	-X $(VERSION_PACKAGE).gitMajor=$(word 1,$(subst ., ,$(KUBERNETES_VERSION))) \
@@ -32,30 +31,30 @@ BENCHTIME ?= 1s
 ##@ Start here
 
 .PHONY: help
-help: ## Show this
-	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*##/ {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*##/ {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## Show it: a local control plane, a workload placed by its mix, scaled, rolled, drained, mended
+demo: ## Run the demo: a local control plane, a workload placed by its mix, scaled, rolled, drained, rebalanced
 	@go run ./hack/demo
 
 .PHONY: test
-test: lint verify test-unit test-race test-integration ## Everything a contributor must see green
+test: lint verify test-unit test-race test-integration ## Run everything that must pass before a commit
 
 ##@ Local cluster
 
 .PHONY: cluster-up
-cluster-up: ## Start a local cluster with Berth that stays (SPOT=6 ON_DEMAND=4 CPU= PODS=)
+cluster-up: ## Start a local cluster with Berth that keeps running (SPOT=6 ON_DEMAND=4 CPU= PODS=)
 	@go run ./hack/cluster/cmd/berth-cluster up --spot=$(SPOT) --on-demand=$(ON_DEMAND) --cpu=$(CPU) --pods=$(PODS)
 
 .PHONY: cluster-down
-cluster-down: ## Stop it and remove .cluster/
+cluster-down: ## Stop the local cluster and remove .cluster/
 	@go run ./hack/cluster/cmd/berth-cluster down
 
 ##@ Build
 
 .PHONY: build
-build: ## Build the binaries into bin/
+build: ## Build the programs into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 # The images' registry and, if any, the path in it; PUSH=1 pushes them there.
@@ -73,46 +72,59 @@ chart: ## Package the Helm chart into out/
 	$$(go run ./hack/cluster/cmd/berth-cluster path helm) package manifests/chart --destination out
 
 .PHONY: generate
-generate: ## Write the generated code, the CRDs, the chart's copies of manifests/ and install.yaml
+generate: ## Generate code, CRDs, the chart's copies of manifests/ and install.yaml
 	hack/codegen/generate.sh
 
 .PHONY: clean
-clean: ## Remove bin/ and what the tests left
+clean: ## Remove bin/, out/ and the cached test results
 	rm -rf bin out
 	go clean -testcache
 
 ##@ Test
 
-# Everything but the suites that start a control plane.
-UNIT := $(shell go list ./... | grep -v -e /test/integration/ -e /test/scale -e /test/karpenter -e /test/kind -e /hack/cluster -e /hack/demo)
+# Packages with concurrent code: their unit and property tests run under the race detector.
+RACE := ./internal/... ./plugins/... ./controllers/...
+# The other packages, but for the suites that start a control plane.
+UNIT := $(shell go list ./... | grep -v -e /berth/internal/ -e /berth/plugins/ -e /berth/controllers -e /test/integration/ \
+	-e /test/scale -e /test/karpenter -e /test/kind -e /hack/cluster -e /hack/demo)
+# The suites with a control plane of their own. Each waits for most of its time, so more run at a time than there are processors.
+SUITES := ./hack/cluster/... ./hack/demo/... ./test/integration/...
+SUITES_AT_A_TIME ?= 5
 
 .PHONY: test-unit
-test-unit: ## Unit and property tests
-	go vet ./...
+test-unit: ## Run the unit tests that need no race detector
 	go test $(UNIT)
 	cd hack/images && go test .
-	cd test/perf/upstream && go test -vet=off . # vet would look at all of the API server first
+	cd test/perf/upstream && go test -vet=off . # vet would check all of the API server first
 
 .PHONY: test-race
-test-race: ## The concurrent packages under the race detector
-	CGO_ENABLED=1 go test -race ./internal/... ./plugins/... ./controllers/...
+test-race: ## Run the unit and property tests of the concurrent packages under the race detector
+	CGO_ENABLED=1 go test -race $(RACE)
 
-# Control planes and programs that live for a minute or two collect garbage for an eighth of their CPU time: less of it then.
+# Programs that live for a minute or two collect garbage for an eighth of their CPU time: less of it then.
 .PHONY: test-integration
-test-integration: ## Tests on a real control plane, two suites beside one another: each waits half of its time; Berth is built with -race
-	GOGC=400 GOMEMLIMIT=1GiB go test -p 2 -timeout 30m ./hack/cluster/... ./hack/demo/... ./test/integration/...
+test-integration: ## Run the suites on a real control plane (SUITES_AT_A_TIME=5)
+	GOGC=400 GOMEMLIMIT=1GiB go test -p $(SUITES_AT_A_TIME) -timeout 30m $(SUITES)
+
+.PHONY: test-race-integration
+test-race-integration: ## Run the same suites with Berth built with the race detector (half an hour; not in `make test`)
+	BERTH_TEST_RACE=1 GOGC=400 GOMEMLIMIT=1GiB go test -p 2 -timeout 60m -count=1 $(SUITES)
+
+.PHONY: test-all
+test-all: ## Run everything that needs no Docker, with a report of what ran (hours; not in `make test`)
+	hack/test-all.sh
 
 .PHONY: test-faults
-test-faults: ## Storms, flapping, kills and outages at their full length, hostile objects within their bound of time (an hour; not in `make test`)
+test-faults: ## Run storms, flapping, kills and outages at their full length, and hostile objects within a time bound (an hour; not in `make test`)
 	BERTH_TEST_LONG=1 go test -p 1 -timeout 60m -count=1 -v ./test/integration/mix/storms ./test/integration/platform/hostile ./test/integration/mix/controller ./test/integration/mix/rebalance ./test/integration/mix/failopen ./test/integration/platform/lifecycle ./test/integration/environments/lifecycle ./services/environments
 
 .PHONY: test-scale
-test-scale: ## 10,000 pods of 1,000 workloads, 1,000 records, 100 environments: memory and time of the controller (minutes; not in `make test`)
-	BERTH_TEST_NO_RACE=1 go test -timeout 60m -count=1 -v ./test/scale/...
+test-scale: ## Measure memory and time of the controller with 10,000 pods of 1,000 workloads, 1,000 records, 100 environments (minutes; not in `make test`)
+	go test -timeout 60m -count=1 -v ./test/scale/...
 
 .PHONY: test-karpenter
-test-karpenter: ## Beside Karpenter and its KWOK provider: the mix with the gate, the livelock without (minutes; not in `make test`)
-	BERTH_TEST_NO_RACE=1 go test -timeout 60m -count=1 -v ./test/karpenter/...
+test-karpenter: ## Run beside Karpenter and its KWOK provider: the mix with the gate, the livelock without (minutes; not in `make test`)
+	go test -timeout 60m -count=1 -v ./test/karpenter/...
 
 # Newer API servers, and the suites that run against them.
 SERVERS ?= 1.36 1.37
@@ -120,8 +132,8 @@ SERVER_SUITES ?= mix/{placement,scaling,rollouts,workloads,preemption,gates,fall
 	records/lifecycle environments/services platform/{crd,inputs,lifecycle,profiles,install}
 
 .PHONY: test-servers
-test-servers: ## Against API servers and controller managers of newer versions (SERVERS="1.36 1.37"; half an hour each; not in `make test`)
-	for version in $(SERVERS); do BERTH_SERVER=$$version BERTH_TEST_NO_RACE=1 \
+test-servers: ## Run the suites against newer API servers and controller managers (SERVERS="1.36 1.37"; half an hour each; not in `make test`)
+	for version in $(SERVERS); do BERTH_SERVER=$$version \
 		go test -p 2 -timeout 60m -count=1 $(foreach s,$(SERVER_SUITES),./test/integration/$(s)); done
 
 .PHONY: kind-up
@@ -129,68 +141,68 @@ kind-up: ## Create a kind cluster with spot and on-demand nodes and install Bert
 	hack/kind/up
 
 .PHONY: test-kind
-test-kind: ## On that cluster: containers, probes, drains, a node that vanishes, leaders that are replaced (minutes; not in `make test`)
+test-kind: ## Test on the kind cluster: containers, probes, drains, a lost node, replaced leaders (minutes; not in `make test`)
 	go test -timeout 30m -count=1 -v ./test/kind
 
 .PHONY: kind-down
-kind-down: ## Delete it
+kind-down: ## Delete the kind cluster
 	hack/kind/down
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME each
+fuzz: ## Run each fuzz target for FUZZTIME
 	hack/fuzz.sh $(FUZZTIME)
 
-# Where the suites leave what they measured, for bench-report.
+# Where the suites write their measurements, for bench-report.
 BENCH_OUT ?= out/bench
-BENCH := BERTH_BENCH_OUT=$(abspath $(BENCH_OUT)) BERTH_TEST_NO_RACE=1
+BENCH := BERTH_BENCH_OUT=$(abspath $(BENCH_OUT))
 
 .PHONY: bench
-bench: ## Scheduling cycles against their peers, 3 minutes; exit code 2 only for a regression or an error (docs/performance.md)
+bench: ## Measure scheduling cycles against their peers, 3 minutes; exit code 2 only for a regression or an error (docs/performance.md)
 	BERTH_BENCH=gate $(BENCH) go test -count=1 -timeout 20m -v -run 'TestCycles|TestQuality' ./test/perf/cycle
 	go run ./test/perf/report -in $(BENCH_OUT) -gate
 
 .PHONY: bench-full
-bench-full: ## The whole table: cycles, quality, schedulers as processes, scheduler_perf, gRPC, shards (about three hours)
+bench-full: ## Measure the whole table: cycles, quality, schedulers as processes, scheduler_perf, gRPC, shards (about three hours)
 	BERTH_BENCH=full $(BENCH) go test -count=1 -timeout 3h -p 1 -v ./test/perf/cycle ./test/perf/drain ./test/perf/services ./test/perf/sim
 	$(MAKE) bench-upstream
 	$(MAKE) bench-report
 
 .PHONY: bench-drain
-bench-drain: ## Schedulers as processes of their own against the API server's floor (about 40 minutes; BERTH_BENCH_CASES, BERTH_BENCH_ROUNDS)
+bench-drain: ## Measure schedulers as processes of their own against the API server's floor (about 40 minutes; BERTH_BENCH_CASES, BERTH_BENCH_ROUNDS)
 	BERTH_BENCH=full $(BENCH) go test -count=1 -timeout 2h -v -run TestDrain ./test/perf/drain
 
 .PHONY: bench-services
-bench-services: ## The gRPC services under load, beside a plain client (over an hour, for what was written has to come to rest; BERTH_BENCH_CASES, BERTH_BENCH_ROUNDS)
+bench-services: ## Measure the gRPC services under load, beside a plain client (over an hour: each write must settle; BERTH_BENCH_CASES, BERTH_BENCH_ROUNDS)
 	BERTH_BENCH=full $(BENCH) go test -count=1 -timeout 1h -v -run TestServices ./test/perf/services
 
 .PHONY: bench-upstream
-bench-upstream: ## End to end on the Kubernetes scheduler's own benchmark (about 45 minutes; BERTH_BENCH_CASES, BERTH_BENCH_PEERS)
+bench-upstream: ## Measure end to end on the Kubernetes scheduler's own benchmark (about 45 minutes; BERTH_BENCH_CASES, BERTH_BENCH_PEERS)
 	cd test/perf/upstream && BERTH_BENCH=$${BERTH_BENCH:-full} $(BENCH) go test -timeout 120m -count=1 -v -run TestMeasure .
 
 .PHONY: bench-report
-bench-report: ## Write docs/measurements from what was measured last
+bench-report: ## Write docs/measurements from the last measurements
 	go run ./test/perf/report -in $(BENCH_OUT) -out docs/measurements
 
 .PHONY: bench-plugins
-bench-plugins: ## Go benchmarks of the hot path and of the controller
+bench-plugins: ## Run the Go benchmarks of the hot path and of the controller
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/mix/split ./internal/mix/capacity ./plugins/... ./test/perf/controller
 
 .PHONY: bench-limits
-bench-limits: ## Pods bound a second on a local control plane, with and without 5,000 ResourceLimits (minutes; not in `make bench`)
-	BERTH_BENCH_LIMITS=1 BERTH_TEST_NO_RACE=1 go test -timeout 30m -count=1 -v ./test/perf/throughput
+bench-limits: ## Measure pods bound a second on a local control plane, with and without 5,000 ResourceLimits (minutes; not in `make bench`)
+	BERTH_BENCH_LIMITS=1 go test -timeout 30m -count=1 -v ./test/perf/throughput
 
 .PHONY: bench-webhook
-bench-webhook: ## 100 admissions a second on a local control plane: what the webhook takes (minutes; not in `make bench`)
-	BERTH_BENCH_WEBHOOK=1 BERTH_TEST_NO_RACE=1 go test -timeout 30m -count=1 -v -run AHundredAdmissions ./test/perf/webhook
+bench-webhook: ## Measure the webhook at 100 admissions a second on a local control plane (minutes; not in `make bench`)
+	BERTH_BENCH_WEBHOOK=1 go test -timeout 30m -count=1 -v -run AHundredAdmissions ./test/perf/webhook
 
-##@ Keep it well
+##@ Verification
 
 .PHONY: lint
-lint: ## Lint, with the pinned golangci-lint
+lint: ## Run the pinned golangci-lint
 	hack/lint/run.sh run ./...
 
 .PHONY: lint-fix
-lint-fix: ## Lint and mend what can be mended
+lint-fix: ## Run golangci-lint with --fix
 	hack/lint/run.sh run --fix ./...
 
 .PHONY: fmt
@@ -198,5 +210,5 @@ fmt: ## Format the code
 	hack/lint/run.sh fmt ./...
 
 .PHONY: verify
-verify: ## Prove that generated files and go.mod are up to date
+verify: ## Check that generated files and go.mod are up to date
 	hack/verify.sh

@@ -15,19 +15,21 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-// addEnvironments adds what runs Environments, if it is wanted.
-func (p *parts) addEnvironments() (err error) {
+// addEnvironments adds the controller of Environments.
+func (p *parts) addEnvironments() error {
 	e := &p.cfg.Environments
-	if !e.Enabled {
-		return nil
-	}
-	p.environments, err = envcontroller.Add(p.mgr, envcontroller.Options{
+	r, err := envcontroller.Add(p.mgr, envcontroller.Options{
 		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Clock: clock.RealClock{},
 		Recorder: p.recorder(envcontroller.FieldOwner), Settings: environmentSettings(e),
 		OwnNamespaces: e.NamespacePerEnvironment, Prefix: e.NamespacePrefix, Ports: render.PortRange{First: e.FirstPort, Last: e.LastPort},
 		NamespaceLabels: e.NamespaceLabels, CopiedLabels: e.CopiedLabels, Tuning: environmentTuning(e), Namespaces: p.cfg.Namespaces,
 	})
+	p.retunes = append(p.retunes, func(cfg *controller.Configuration) { r.Retune(environmentTuning(&cfg.Environments)) })
 	return err
+}
+
+func environmentTuning(e *controller.Environments) envcontroller.Tuning {
+	return envcontroller.Tuning{StartTimeout: seconds(e.StartTimeoutSeconds), CleanUp: seconds(e.CleanUpFailedSeconds), History: int(e.HistoryLimit)}
 }
 
 func environmentSettings(e *controller.Environments) render.Settings {

@@ -13,18 +13,14 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/limits"
-	"berth.dev/berth/controllers/podwebhook"
-	"berth.dev/berth/internal/limits/registry"
 )
 
-// addLimits adds what looks after ResourceLimits. The fleet, which it counts
-// the pods of, comes after it.
+// addLimits adds the controller of ResourceLimits. addState gives it the pods that it counts.
 func (p *parts) addLimits() error {
-	p.registry = registry.NewRegistry(p.cfg.ResourceLimits.DefaultNamespace)
 	p.limits = limits.NewTracker()
 	p.templates = limits.NewTemplates(p.limits.Changed)
 	p.limits.Templates, p.limits.Limits, p.limits.List = p.templates, p.registry, p.limitsOf
-	p.limits.DefaultNamespace = p.cfg.ResourceLimits.DefaultNamespace
+	p.limits.DefaultNamespace = p.cfg.Limits.DefaultNamespace
 	p.limits.Synced = func() bool {
 		_, ok := p.synced()
 		return ok
@@ -33,7 +29,7 @@ func (p *parts) addLimits() error {
 		Client: p.mgr.GetClient(), Recorder: p.recorder(limits.FieldOwner), Clock: clock.RealClock{},
 		Namespaces: p.cfg.Namespaces,
 	}, p.limits)
-	return r.Setup(p.mgr)
+	return r.SetupWithManager(p.mgr)
 }
 
 // limitsOf returns the limits of a namespace; they are shared and must not be changed.
@@ -61,7 +57,7 @@ func (p *parts) sizeOf(pod *corev1.Pod) *v1alpha1.ResourceLimit {
 func (p *parts) limitHandler() toolscache.ResourceEventHandler {
 	set := func(o any) {
 		if l := o.(*v1alpha1.ResourceLimit); p.registry.Set(l) {
-			p.limits.LimitChanged(l.Namespace)
+			p.limitChanged(l.Namespace)
 		}
 	}
 	return toolscache.ResourceEventHandlerFuncs{
@@ -70,21 +66,14 @@ func (p *parts) limitHandler() toolscache.ResourceEventHandler {
 		DeleteFunc: func(o any) {
 			if l, ok := deleted(o).(*v1alpha1.ResourceLimit); ok {
 				p.registry.Delete(l.Namespace, l.Name)
-				p.limits.LimitChanged(l.Namespace)
+				p.limitChanged(l.Namespace)
 			}
 		},
 	}
 }
 
-// addWebhook adds the webhook if it is wanted. It serves on every replica.
-func (p *parts) addWebhook() error {
-	w := &p.cfg.Webhook
-	if !w.Enabled {
-		return nil
+func (p *parts) limitChanged(namespace string) {
+	if p.limits != nil {
+		p.limits.LimitChanged(namespace)
 	}
-	h := &podwebhook.Handler{Limits: p.registry, Synced: p.limitsRead.Load, SchedulerName: w.SchedulerName}
-	if err := p.addMixes(h); err != nil {
-		return err
-	}
-	return podwebhook.Add(p.mgr, p.kube, w, w.Namespace, h)
 }

@@ -69,7 +69,7 @@ type FunctionSpec struct {
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// image is the container image. Absent means the controller's deployments.defaultFunctionImage; without one, the
+	// image is the container image. Absent means the controller's records.defaultFunctionImage; without one, the
 	// record is Degraded.
 	//
 	// +kubebuilder:validation:MaxLength=1024

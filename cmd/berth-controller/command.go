@@ -15,15 +15,15 @@ import (
 	"berth.dev/berth/internal/config/buildinfo"
 )
 
-const about = `berth-controller keeps an eye on the mix of spot and on-demand of every workload.
+const about = `berth-controller reconciles CapacityMixes, ResourceLimits, DeploymentRecords and Environments.
 
-It reports in the status of each CapacityMix how its workloads stand, and brings back replicas that run on the
-wrong type of node: by evictions only, one after the other, where room for the replacement is proven.
+It reports the status of each workload in the status of its CapacityMix, and moves replicas that run on the wrong
+type of node: by evictions only, one after the other, where capacity for the replacement is proven.
 
-It takes a configuration file, environment variables and flags; a flag wins over its variable, and that over the
-file. The variable of --resync-interval is BERTH_CONTROLLER_RESYNC_INTERVAL. Every field of the file is in
-manifests/controller/config.yaml; some take effect when the file changes: docs/configuration.md. "run" may be said, and is what
-it does without. Start with --dry-run to see what it would do.`
+It reads a configuration file, environment variables and flags. A flag has precedence over its variable, and the
+variable over the file. The variable of --resync-interval is BERTH_CONTROLLER_RESYNC_INTERVAL. Every field of the
+file is in manifests/controller/config.yaml; some take effect when the file changes: docs/configuration.md. The
+command "run" is the default. Start with --dry-run to see what it would do.`
 
 // newCommand returns the command, which hands the configuration that results from file and flags to run, and where it is from.
 func newCommand(run func(context.Context, *controller.Configuration, source) error) *cobra.Command {

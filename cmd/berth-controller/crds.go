@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,22 +27,23 @@ const (
 	probeTimeout = 5 * time.Second
 )
 
-// requiredCRDs are the resources without which there is nothing to do.
-var requiredCRDs = []schema.GroupVersionResource{
-	v1alpha1.SchemeGroupVersion.WithResource("capacitymixes"),
-	v1alpha1.SchemeGroupVersion.WithResource("resourcelimits"),
-}
-
-// neededCRDs are those, and what else the configuration needs.
-func neededCRDs(c *controller.Configuration) []schema.GroupVersionResource {
-	needed := slices.Clone(requiredCRDs)
-	if c.Deployments.Enabled {
-		needed = append(needed, v1alpha1.SchemeGroupVersion.WithResource("deploymentrecords"), v1alpha1.SchemeGroupVersion.WithResource("deploymenttemplates"))
+// requiredCRDs returns the resources that the controllers of a configuration watch.
+func requiredCRDs(c *controller.Configuration) []schema.GroupVersionResource {
+	var names []string
+	if c.Runs(controller.ControllerMix) || c.Runs(controller.ControllerLimits) {
+		names = append(names, "capacitymixes", "resourcelimits")
 	}
-	if c.Environments.Enabled {
-		needed = append(needed, v1alpha1.SchemeGroupVersion.WithResource("environments"))
+	if c.Runs(controller.ControllerRecords) {
+		names = append(names, "deploymentrecords", "deploymenttemplates")
 	}
-	return needed
+	if c.Runs(controller.ControllerEnvironments) {
+		names = append(names, "environments")
+	}
+	required := make([]schema.GroupVersionResource, len(names))
+	for i, name := range names {
+		required[i] = v1alpha1.SchemeGroupVersion.WithResource(name)
+	}
+	return required
 }
 
 // resourceLister is the part of discovery that is needed.
@@ -52,14 +52,14 @@ type resourceLister interface {
 }
 
 // waitForCRDs returns once the API server serves all required CRDs, or the context ends. Until then it answers the
-// kubelet's probes, alive but not ready, and says what is missing: a manager that starts too early ends with a timeout.
+// kubelet's probes, alive but not ready with the reason: a manager that starts too early ends with a timeout.
 func waitForCRDs(ctx context.Context, api resourceLister, needed []schema.GroupVersionResource, health controller.Health) error {
 	missing := missingCRDs(api, needed)
 	if missing == nil {
 		return nil
 	}
 	log := ctrl.LoggerFrom(ctx)
-	log.Info("Waiting before anything is started", "missing", missing.Error())
+	log.Info("Waiting for required CRDs", "missing", missing.Error())
 	var reason atomic.Value
 	reason.Store(missing.Error())
 	stop, err := serveNotReady(ctx, health.BindAddress, func() string { return reason.Load().(string) })
@@ -78,10 +78,10 @@ func waitForCRDs(ctx context.Context, api resourceLister, needed []schema.GroupV
 			break
 		}
 		if before := reason.Swap(missing.Error()); before != missing.Error() {
-			log.Info("Still waiting", "missing", missing.Error())
+			log.Info("Still waiting for required CRDs", "missing", missing.Error())
 		}
 	}
-	log.Info("What was missing is there")
+	log.Info("All required CRDs are established")
 	return stop()
 }
 
@@ -95,7 +95,7 @@ func missingCRDs(api resourceLister, needed []schema.GroupVersionResource) error
 		case err == nil, apierrors.IsNotFound(err):
 			missing = append(missing, fmt.Errorf("crd: %s is not installed", crd.GroupResource()))
 		default:
-			missing = append(missing, fmt.Errorf("crd: %s: ask the API server: %w", crd.GroupResource(), err))
+			missing = append(missing, fmt.Errorf("crd: %s: discovery: %w", crd.GroupResource(), err))
 		}
 	}
 	return errors.Join(missing...)

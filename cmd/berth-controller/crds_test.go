@@ -56,10 +56,10 @@ func TestMissingCRDs(t *testing.T) {
 		"the group is not known":         {err: errNoGroup, want: both},
 		"the group has other kinds":      {list: nothing, want: both},
 		"the CRDs are of an older Berth": {list: older, want: "crd: resourcelimits.berth.dev is not installed"},
-		"the API server cannot be asked": {err: errors.New("no route"), want: "crd: capacitymixes.berth.dev: ask the API server: no route\ncrd: resourcelimits.berth.dev: ask the API server: no route"},
+		"the API server cannot be asked": {err: errors.New("no route"), want: "crd: capacitymixes.berth.dev: discovery: no route\ncrd: resourcelimits.berth.dev: discovery: no route"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := missingCRDs(&api{list: tc.list, err: tc.err}, requiredCRDs)
+			err := missingCRDs(&api{list: tc.list, err: tc.err}, requiredCRDs(controller.Default()))
 			if tc.want == "" {
 				require.NoError(t, err)
 				return
@@ -70,20 +70,20 @@ func TestMissingCRDs(t *testing.T) {
 }
 
 func TestNothingIsServedWhenNothingIsMissing(t *testing.T) {
-	require.NoError(t, waitForCRDs(t.Context(), &api{list: complete}, requiredCRDs, controller.Health{BindAddress: "no address"}))
+	require.NoError(t, waitForCRDs(t.Context(), &api{list: complete}, requiredCRDs(controller.Default()), controller.Health{BindAddress: "no address"}))
 }
 
 func TestWaitEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, waitForCRDs(ctx, &api{err: errNoGroup}, requiredCRDs, controller.Health{BindAddress: controller.Disabled}))
+	require.NoError(t, waitForCRDs(ctx, &api{err: errNoGroup}, requiredCRDs(controller.Default()), controller.Health{BindAddress: controller.Disabled}))
 }
 
 func TestAnAddressInUseIsSaid(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	err = waitForCRDs(t.Context(), &api{err: errNoGroup}, requiredCRDs, controller.Health{BindAddress: l.Addr().String()})
+	err = waitForCRDs(t.Context(), &api{err: errNoGroup}, requiredCRDs(controller.Default()), controller.Health{BindAddress: l.Addr().String()})
 	require.ErrorContains(t, err, "serve probes: listen tcp "+l.Addr().String())
 }
 
@@ -95,7 +95,9 @@ func TestProbesSayWhatIsMissingUntilItIsThere(t *testing.T) {
 
 	a := &api{err: errNoGroup}
 	done := make(chan error, 1)
-	go func() { done <- waitForCRDs(t.Context(), a, requiredCRDs, controller.Health{BindAddress: address}) }()
+	go func() {
+		done <- waitForCRDs(t.Context(), a, requiredCRDs(controller.Default()), controller.Health{BindAddress: address})
+	}()
 	require.Eventually(t, func() bool { return status(t, address, "/readyz") == http.StatusServiceUnavailable }, 10*time.Second, 10*time.Millisecond)
 	require.Equal(t, http.StatusOK, status(t, address, "/healthz"))
 

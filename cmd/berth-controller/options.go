@@ -17,7 +17,7 @@ import (
 type options struct {
 	file string
 	logs logOptions
-	// flags holds what the flags say; only those that were given count.
+	// flags holds the values of the flags; only those that were given count.
 	flags *controller.Configuration
 }
 
@@ -26,9 +26,10 @@ func newOptions() *options {
 	return &options{flags: controller.Default(), logs: logOptions{format: formatText}}
 }
 
-// overrides says what each flag changes in a configuration.
+// overrides holds what each flag changes in a configuration.
 var overrides = map[string]func(to, from *controller.Configuration){
-	"dry-run": func(to, from *controller.Configuration) { to.DryRun = from.DryRun },
+	"controllers": func(to, from *controller.Configuration) { to.Controllers = from.Controllers },
+	"dry-run":     func(to, from *controller.Configuration) { to.DryRun = from.DryRun },
 	"kubeconfig": func(to, from *controller.Configuration) {
 		to.ClientConnection.Kubeconfig = from.ClientConnection.Kubeconfig
 	},
@@ -58,16 +59,20 @@ func (o *options) addFlags(sections *cliflag.NamedFlagSets) {
 		"The file that berth-scheduler runs with: scheduler names and rules for node types are taken from it. "+
 			"Without one the scheduler's defaults apply.")
 
-	fs = sections.FlagSet("workload")
+	fs = sections.FlagSet("controllers")
+	all, off := controller.KnownControllers()
+	fs.StringSliceVar(&c.Controllers, "controllers", c.Controllers, fmt.Sprintf(
+		"The controllers to run: '*' runs those that are on by default, 'foo' runs foo, '-foo' does not. All controllers: %s. Off by default: %s.",
+		strings.Join(all, ", "), strings.Join(off, ", ")))
 	fs.StringSliceVar(&c.Namespaces, "namespaces", c.Namespaces,
-		"Look after the workloads of these namespaces only, separated by commas. Without it: all.")
+		"Reconcile the workloads of these namespaces only, separated by commas. Without it: all.")
 	fs.Var((*seconds)(&c.ResyncSeconds), "resync-interval",
-		"How often every workload is looked at although nothing changed; at least 5s.")
-	fs.BoolVar(&c.DryRun, "dry-run", c.DryRun, "Decide and report as ever, but evict no pod and repair no annotation. (default false)")
+		"How often every workload is reconciled although nothing changed; at least 5s.")
+	fs.BoolVar(&c.DryRun, "dry-run", c.DryRun, "Decide and report, but evict no pod and repair no annotation. (default false)")
 
 	fs = sections.FlagSet("leader election")
 	fs.BoolVar(&c.LeaderElection.Enabled, "leader-elect", c.LeaderElection.Enabled,
-		"Let all replicas but one stand by. Turn it off only if there is one replica.")
+		"Only the replica that holds the lease acts. Disable it only if there is one replica.")
 	fs.StringVar(&c.LeaderElection.Namespace, "leader-elect-namespace", c.LeaderElection.Namespace,
 		"The namespace of the lease. Without it: the one that the controller runs in, else berth-system.")
 
@@ -78,8 +83,8 @@ func (o *options) addFlags(sections *cliflag.NamedFlagSets) {
 	fs.StringVar(&c.Health.BindAddress, "health-probe-bind-address", c.Health.BindAddress,
 		`Where /healthz and /readyz are served; "0" is nowhere.`)
 	fs.BoolVar(&c.Webhook.Enabled, "webhook", c.Webhook.Enabled,
-		"Serve the admission webhook that fills in new pods of namespaces labelled berth.dev/inject=enabled. (default false)")
-	fs.StringVar(&c.Webhook.BindAddress, "webhook-bind-address", c.Webhook.BindAddress, "Where the webhook is served, if it is.")
+		"Serve the admission webhook that completes new pods of namespaces labelled berth.dev/inject=enabled. (default false)")
+	fs.StringVar(&c.Webhook.BindAddress, "webhook-bind-address", c.Webhook.BindAddress, "Where the webhook is served.")
 
 	fs = sections.FlagSet("API server")
 	fs.StringVar(&c.ClientConnection.Kubeconfig, "kubeconfig", c.ClientConnection.Kubeconfig,

@@ -60,7 +60,7 @@ func TestFlagWinsOverFileOverDefault(t *testing.T) {
 			args: []string{"--resync-interval=30s", "--metrics-secure", "--dry-run=false"},
 			want: func(*controller.Configuration) {},
 		},
-		"a value of the file that is not valid, mended by a flag": {
+		"a value of the file that is not valid, overridden by a flag": {
 			file: "resyncSeconds: 1\n", args: []string{"--resync-interval=30s"},
 			want: func(*controller.Configuration) {},
 		},
@@ -80,7 +80,7 @@ func TestEveryFlagHasItsEffect(t *testing.T) {
 	values := map[string]string{
 		"dry-run": "true", "kubeconfig": "/k", "leader-elect": "false", "leader-elect-namespace": "n", "namespaces": "n",
 		"metrics-bind-address": ":1", "metrics-secure": "false", "health-probe-bind-address": ":2", "resync-interval": "7s",
-		"scheduler-config": "/s", "webhook": "true", "webhook-bind-address": ":3",
+		"controllers": "*,records", "scheduler-config": "/s", "webhook": "true", "webhook-bind-address": ":3",
 	}
 	notConfiguration := map[string]bool{"config": true, "log-format": true, "v": true, "help": true, "version": true}
 	newCommand(nil).Flags().VisitAll(func(f *pflag.Flag) {
@@ -135,7 +135,7 @@ func output(t *testing.T, arg string) string {
 func TestHelpShowsTheFlagsInGroupsWithTheirDefaults(t *testing.T) {
 	help := output(t, "--help")
 	for _, want := range []string{
-		`(?s)Configuration flags:.*--config string.*Workload flags:.*--dry-run.*Leader election flags:.*Serving flags:.*API server flags:.*Logging flags:`,
+		`(?s)Configuration flags:.*--config string.*Controllers flags:.*--dry-run.*Leader election flags:.*Serving flags:.*API server flags:.*Logging flags:`,
 		`--resync-interval duration .*at least 5s\. \(default 30s\)`,
 		`--dry-run .*\(default false\)`,
 		`--leader-elect .*\(default true\)`,

@@ -67,17 +67,17 @@ func gauge(t *testing.T, g prometheus.Gauge) float64 {
 
 func TestAChangeOfTheFileTakesEffect(t *testing.T) {
 	r := reread(t, "resyncSeconds: 45\n")
-	r.have("resyncSeconds: 45\ndryRun: true\nrebalance: {mode: Report}\n")
+	r.have("resyncSeconds: 45\ndryRun: true\nmix: {rebalance: {mode: Report}}\n")
 	require.Len(t, r.applied, 1)
 	assert.True(t, r.applied[0].DryRun)
-	assert.EqualValues(t, "Report", r.applied[0].Rebalance.Mode)
+	assert.EqualValues(t, "Report", r.applied[0].Mix.Rebalance.Mode)
 	assert.EqualValues(t, 45, r.applied[0].ResyncSeconds)
 	said := r.logged()
 	assert.Contains(t, said, `"The configuration was changed" field="dryRun" from=false to=true`)
-	assert.Contains(t, said, `"The configuration was changed" field="rebalance.mode" from="Evict" to="Report"`)
+	assert.Contains(t, said, `"The configuration was changed" field="mix.rebalance.mode" from="Evict" to="Report"`)
 
 	r.look()
-	r.have("dryRun: true\nresyncSeconds: 45\nrebalance: {mode: Report} # as before\n")
+	r.have("dryRun: true\nresyncSeconds: 45\nmix: {rebalance: {mode: Report}} # as before\n")
 	assert.Len(t, r.applied, 1, "nothing was changed")
 	assert.Empty(t, r.logged())
 
@@ -109,7 +109,7 @@ func TestWhatNeedsARestartIsSaidAndCounted(t *testing.T) {
 func TestAFileThatCannotBeUsedChangesNothing(t *testing.T) {
 	for name, tc := range map[string]struct{ file, want string }{
 		"an unknown field":    {"dryrun: true\n", `unknown field \"dryrun\"`},
-		"not valid":           {"dryRun: true\nrebalance: {maxConcurrent: 0}\n", "rebalance.maxConcurrent"},
+		"not valid":           {"dryRun: true\nmix: {rebalance: {maxConcurrent: 0}}\n", "mix.rebalance.maxConcurrent"},
 		"not YAML":            {"{", "config.yaml"},
 		"two documents":       {"dryRun: true\n---\ndryRun: false\n", "config.yaml"},
 		"of another kind too": {"kind: Other\n", "config.yaml"},

@@ -56,7 +56,7 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 	asRead := *c // ownNamespace fills c in
 	log := ctrl.Log.WithName("berth-controller")
 	ctx = ctrl.LoggerInto(ctx, log)
-	log.Info("Starting", "version", buildinfo.Version(), "dryRun", c.DryRun, "namespaces", c.Namespaces)
+	log.Info("Starting", "version", buildinfo.Version(), "controllers", c.Controllers, "dryRun", c.DryRun, "namespaces", c.Namespaces)
 	config, err := clientConfig(c.ClientConnection)
 	if err != nil {
 		return err
@@ -67,12 +67,12 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	if err := waitForCRDs(ctx, disco, neededCRDs(c), c.Health); err != nil {
+	if err := waitForCRDs(ctx, disco, requiredCRDs(c), c.Health); err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
-		return nil // asked to stop while waiting
+		return nil // stopped while waiting
 	default:
 	}
 	o, err := managerOptions(c)
@@ -86,7 +86,7 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 	if err := addProbes(mgr); err != nil {
 		return err
 	}
-	if err := ownNamespace(&c.LeaderElection.Namespace, &c.Webhook.Namespace, &c.Deployments.TemplateNamespace); err != nil {
+	if err := ownNamespace(&c.LeaderElection.Namespace, &c.Webhook.Namespace, &c.Records.TemplateNamespace); err != nil {
 		return err
 	}
 	if err := addAll(mgr, c, &reloader{source: src, running: &asRead, log: log}); err != nil {
@@ -151,12 +151,12 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 	}
 	return ctrl.Options{
 		Scheme: scheme,
-		// All namespaces, whichever are looked after: pods of the others take room on the nodes too.
+		// All namespaces, whichever are reconciled: pods of the others use capacity of the nodes too.
 		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: childrenOnly(c)},
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        c.Health.BindAddress,
 		LeaderElection:                c.LeaderElection.Enabled,
-		LeaderElectionID:              c.LeaderElection.Name,
+		LeaderElectionID:              c.LeaseName(),
 		LeaderElectionNamespace:       namespace,
 		LeaderElectionReleaseOnCancel: true, // nothing runs after Start
 		LeaseDuration:                 inSeconds(c.LeaderElection.LeaseDurationSeconds),
@@ -166,17 +166,19 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 	}, nil
 }
 
-// childrenOnly keeps no more of some kinds in memory than what was made for DeploymentRecords and Environments.
+// childrenOnly restricts the cache of some kinds to the objects of DeploymentRecords and Environments.
 func childrenOnly(c *controller.Configuration) map[client.Object]cache.ByObject {
 	with := func(key string) cache.ByObject {
 		has, _ := labels.NewRequirement(key, selection.Exists, nil) // the keys are constants
 		return cache.ByObject{Label: labels.NewSelector().Add(*has)}
 	}
 	kinds := map[reflect.Type]client.Object{}
-	for _, kind := range records.Labelled() {
-		kinds[reflect.TypeOf(kind)] = kind
+	if c.Runs(controller.ControllerRecords) {
+		for _, kind := range records.Labelled() {
+			kinds[reflect.TypeOf(kind)] = kind
+		}
 	}
-	if c.Environments.Enabled {
+	if c.Runs(controller.ControllerEnvironments) {
 		for _, kind := range append(environments.Labelled(), environments.History()) {
 			kinds[reflect.TypeOf(kind)] = kind
 		}
@@ -185,7 +187,7 @@ func childrenOnly(c *controller.Configuration) map[client.Object]cache.ByObject 
 	for _, kind := range kinds {
 		out[kind] = with(v1alpha1.ComponentLabel)
 		if _, is := kind.(*corev1.Pod); is {
-			out[kind] = with(v1alpha1.EnvironmentLabel) // the pods of records are not asked for
+			out[kind] = with(v1alpha1.EnvironmentLabel) // the pods of records are not read
 		}
 	}
 	return out

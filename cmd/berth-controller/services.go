@@ -15,16 +15,16 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers"
 	"berth.dev/berth/internal/config/buildinfo"
-	internalenvironment "berth.dev/berth/internal/environments/render"
-	internal "berth.dev/berth/internal/records/render"
+	environmentrender "berth.dev/berth/internal/environments/render"
+	recordrender "berth.dev/berth/internal/records/render"
 	"berth.dev/berth/services/environments"
 	"berth.dev/berth/services/limits"
 	"berth.dev/berth/services/records"
 	"berth.dev/berth/services/server"
 )
 
-// addServices adds the gRPC and REST services to a manager that is not started yet, if they are wanted. What it returns has
-// them go by another configuration from then on, as far as reload.Fields are concerned.
+// addServices adds the gRPC and REST services to a manager that is not started yet, if they are enabled. The function that it
+// returns applies another configuration to them, as far as reload.Fields are concerned.
 func addServices(mgr ctrl.Manager, c *controller.Configuration) (retune func(*controller.Configuration), err error) {
 	if !c.Services.Enabled() {
 		return func(*controller.Configuration) {}, nil
@@ -33,26 +33,8 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) (retune func(*co
 	if err != nil {
 		return nil, fmt.Errorf("add the services: %w", err)
 	}
-	if err := limits.Add(s, mgr.GetConfig(), c.Services.ResourceLimits.Namespace); err != nil {
+	if err := addProducts(mgr, s, c); err != nil {
 		return nil, fmt.Errorf("add the services: %w", err)
-	}
-	err = records.Add(s, mgr.GetConfig(), records.Options{
-		Namespace: c.Services.Deployments.Namespace, TemplateNamespace: c.Deployments.TemplateNamespace,
-		Version: buildinfo.Version(), Nodes: mgr.GetCache(), Preconditions: deployable(c),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("add the services: %w", err)
-	}
-	if c.Environments.Enabled {
-		err = environments.Add(s, mgr.GetConfig(), environments.Options{
-			Namespace: c.Services.Environments.Namespace, TokenKey: tokenKey(mgr.GetConfig()),
-			PortsPerNode:   internalenvironment.Exposure(c.Environments.Exposure) == internalenvironment.ExposeHostPort,
-			KubeletSummary: c.Services.Environments.KubeletSummary, Log: ctrl.Log.WithName("audit"),
-			Recorder: mgr.GetEventRecorderFor("berth-services"), Caller: server.Caller,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("add the services: %w", err)
-		}
 	}
 	if err := mgr.Add(s); err != nil {
 		return nil, fmt.Errorf("add the services: %w", err)
@@ -60,8 +42,35 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) (retune func(*co
 	return func(c *controller.Configuration) { s.Retune(&c.Services) }, nil
 }
 
-// tokenKey is the same in all replicas and another in each cluster. It need not be secret: who makes up a token begins a page
-// where they like, of what they may list.
+// addProducts adds the services of the products whose controllers run.
+func addProducts(mgr ctrl.Manager, s *server.Server, c *controller.Configuration) error {
+	if c.Runs(controller.ControllerLimits) {
+		if err := limits.Add(s, mgr.GetConfig(), c.Services.Limits.Namespace); err != nil {
+			return err
+		}
+	}
+	if c.Runs(controller.ControllerRecords) {
+		err := records.Add(s, mgr.GetConfig(), records.Options{
+			Namespace: c.Services.Records.Namespace, TemplateNamespace: c.Records.TemplateNamespace,
+			Version: buildinfo.Version(), Nodes: mgr.GetCache(), Preconditions: deployable(c),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !c.Runs(controller.ControllerEnvironments) {
+		return nil
+	}
+	return environments.Add(s, mgr.GetConfig(), environments.Options{
+		Namespace: c.Services.Environments.Namespace, TokenKey: tokenKey(mgr.GetConfig()),
+		PortsPerNode:   environmentrender.Exposure(c.Environments.Exposure) == environmentrender.ExposeHostPort,
+		KubeletSummary: c.Services.Environments.KubeletSummary, Log: ctrl.Log.WithName("audit"),
+		Recorder: mgr.GetEventRecorderFor("berth-services"), Caller: server.Caller,
+	})
+}
+
+// tokenKey is the same in all replicas and another in each cluster. It need not be secret: a forged token begins a page
+// anywhere in what its caller may list.
 func tokenKey(config *rest.Config) []byte {
 	sum := sha256.Sum256(append([]byte("berth page tokens "+config.Host+" "+config.CAFile), config.CAData...))
 	return sum[:]
@@ -69,13 +78,13 @@ func tokenKey(config *rest.Config) []byte {
 
 // deployable refuses records that need what the configuration does not have.
 func deployable(c *controller.Configuration) func(context.Context, *v1alpha1.DeploymentRecordSpec) error {
-	odgm := controllers.FeaturesOf(&c.Deployments).ODGM
+	odgm := controllers.FeaturesOf(&c.Records).ODGM
 	return func(_ context.Context, spec *v1alpha1.DeploymentRecordSpec) error {
-		if internal.NeedsODGM(spec) && !odgm {
-			return server.Refuse(codes.FailedPrecondition, "the deployment asks for an ODGM, which is off: deployments.features.odgm of berth-controller's configuration")
+		if recordrender.NeedsODGM(spec) && !odgm {
+			return server.Refuse(codes.FailedPrecondition, "the deployment requires an ODGM, which is off: records.features.odgm in the configuration of berth-controller")
 		}
-		if internal.HasODGM(spec, odgm) && c.Deployments.ODGMImage == "" {
-			return server.Refuse(codes.FailedPrecondition, internal.ErrNoODGMImage.Error())
+		if recordrender.HasODGM(spec, odgm) && c.Records.ODGMImage == "" {
+			return server.Refuse(codes.FailedPrecondition, recordrender.ErrNoODGMImage.Error())
 		}
 		return nil
 	}

@@ -22,18 +22,18 @@ func TestDeployRefusesWhatTheConfigurationDoesNotHave(t *testing.T) {
 		want           string
 	}{
 		"no ODGM":                     {"full", "", none, ""},
-		"no addons, no image":         {"full", "", nil, "deployments.odgmImage"},
-		"an ODGM, no image":           {"full", "", named, "deployments.odgmImage"},
+		"no addons, no image":         {"full", "", nil, "records.odgmImage"},
+		"an ODGM, no image":           {"full", "", named, "records.odgmImage"},
 		"an ODGM and its image":       {"full", "odgm:1", named, ""},
 		"no addons, off":              {"dev", "", nil, ""},
-		"an ODGM, off":                {"dev", "", named, "deployments.features.odgm"},
-		"an ODGM that is off, image":  {"dev", "odgm:1", named, "deployments.features.odgm"},
+		"an ODGM, off":                {"dev", "", named, "records.features.odgm"},
+		"an ODGM that is off, image":  {"dev", "odgm:1", named, "records.features.odgm"},
 		"no addons, with their image": {"full", "odgm:1", nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := controller.Default()
-			assert.Empty(t, config.Deployments.ODGMImage, "no image of others by default")
-			config.Deployments.Profile, config.Deployments.ODGMImage = c.profile, c.image
+			assert.Empty(t, config.Records.ODGMImage, "no image of others by default")
+			config.Records.Profile, config.Records.ODGMImage = c.profile, c.image
 			err := deployable(config)(t.Context(), &v1alpha1.DeploymentRecordSpec{Addons: c.addons})
 			if c.want == "" {
 				require.NoError(t, err)

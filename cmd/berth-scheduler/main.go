@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
 	_ "berth.dev/berth/apis/config/scheme"
-	"berth.dev/berth/internal/config/memorylimit"
 	"berth.dev/berth/internal/kube/leaderguard"
 	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/plugins/resourcelimit"
@@ -27,7 +26,6 @@ import (
 )
 
 func main() {
-	memorylimit.Apply()
 	leads := make(chan struct{})
 	guard := leaderguard.New(clock.RealClock{})
 	command := newCommand(func() { close(leads) }, guard,

@@ -67,7 +67,7 @@ type Reconciler struct {
 
 var _ reconcile.Reconciler = &Reconciler{}
 
-// New returns a reconciler; Setup adds it to a manager. The tracker's Differs is its.
+// New returns a reconciler; SetupWithManager adds it to a manager. The tracker's Differs is its.
 func New(o Options, t *Tracker) *Reconciler {
 	r := &Reconciler{
 		Options: o, tracker: t, differs: make(chan event.GenericEvent, 1024),
@@ -81,8 +81,8 @@ func New(o Options, t *Tracker) *Reconciler {
 	return r
 }
 
-// Setup adds the reconciler and its tracker to a manager.
-func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+// SetupWithManager adds the reconciler and its tracker to a manager.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(r.tracker); err != nil { // it waits to lead, as what is not told otherwise does
 		return err
 	}

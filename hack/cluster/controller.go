@@ -16,6 +16,9 @@ import (
 // BerthControllerUser is the identity that the manifests' RBAC is written for.
 const BerthControllerUser = "system:serviceaccount:berth-system:berth-controller"
 
+// BerthEnvironmentsUser is that of the process which runs Environments alone.
+const BerthEnvironmentsUser = "system:serviceaccount:berth-system:berth-environments"
+
 // ControllerOptions configures StartController. Only Binary is required.
 type ControllerOptions struct {
 	// Binary is BuildController's result.

@@ -101,9 +101,14 @@ func (a right) attributes(namespace string) *authv1.ResourceAttributes {
 	return &authv1.ResourceAttributes{Verb: a.verb, Group: a.group, Resource: a.resource, Subresource: a.subresource, Namespace: namespace}
 }
 
+// controllerAccount is the service account of manifests/rbac/controller.yaml.
+const controllerAccount = "berth-controller"
+
 // feature is something that is off unless somebody wants it, and that the controller needs more rights for.
 type feature struct {
 	name string
+	// account is the service account of the program that runs it.
+	account string
 	// inUse says whether the cluster has something that needs it.
 	inUse func(ctx context.Context, c client.Client) bool
 	needs []right
@@ -113,8 +118,8 @@ type feature struct {
 
 // features are those of which nobody has to say that they are on: they are asked about where they are used.
 var features = []feature{
-	{"placeholders", usesPlaceholders, []right{{"create", "", "pods", ""}, {"delete", "", "pods", ""}}, rbacFiles + "/placeholders"},
-	{"DeploymentRecords", func(ctx context.Context, c client.Client) bool {
+	{"placeholders", controllerAccount, usesPlaceholders, []right{{"create", "", "pods", ""}, {"delete", "", "pods", ""}}, rbacFiles + "/placeholders"},
+	{"DeploymentRecords", controllerAccount, func(ctx context.Context, c client.Client) bool {
 		return hasAny(ctx, c, &v1alpha1.DeploymentRecordList{})
 	}, []right{
 		{"watch", "berth.dev", "deploymentrecords", ""},
@@ -122,8 +127,8 @@ var features = []feature{
 		{"create", "apps", "deployments", ""},
 		{"create", "", "services", ""},
 		{"create", "autoscaling", "horizontalpodautoscalers", ""},
-	}, rbacFiles + "/deployments"},
-	{"Environments", func(ctx context.Context, c client.Client) bool { return hasAny(ctx, c, &v1alpha1.EnvironmentList{}) }, []right{
+	}, rbacFiles + "/records"},
+	{"Environments", "berth-environments", func(ctx context.Context, c client.Client) bool { return hasAny(ctx, c, &v1alpha1.EnvironmentList{}) }, []right{
 		{"watch", "berth.dev", "environments", ""},
 		{"patch", "berth.dev", "environments", "status"},
 		{"create", "", "namespaces", ""},
@@ -156,10 +161,10 @@ func usesPlaceholders(ctx context.Context, c client.Client) bool {
 // Berth under another identity sees what these lack.
 func (p *patient) accountRights(ctx context.Context, r *Report) {
 	p.rightsOf(ctx, r, "berth-scheduler", "", schedulerNeeds, Fail, rbacFiles)
-	p.rightsOf(ctx, r, "berth-controller", "", controllerNeeds, Warn, rbacFiles)
+	p.rightsOf(ctx, r, controllerAccount, "", controllerNeeds, Warn, rbacFiles)
 	for _, f := range features {
 		if f.inUse(ctx, p.client) {
-			p.rightsOf(ctx, r, "berth-controller", " for "+f.name, f.needs, Warn, f.files)
+			p.rightsOf(ctx, r, f.account, " for "+f.name, f.needs, Warn, f.files)
 		}
 	}
 }

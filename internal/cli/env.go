@@ -227,5 +227,5 @@ func environmentNotes(list []EnvironmentSummary) []string {
 	for i := range list {
 		reports.add(list[i].Namespace+"/"+list[i].Name, list[i].Controller)
 	}
-	return reports.notes("no controller seems to look after environments (environments.enabled of its configuration, see kubectl berth doctor)")
+	return reports.notes("no controller reconciles environments: run berth-environments, see kubectl berth doctor")
 }

@@ -162,7 +162,7 @@ func recordNotes(records []RecordStatus) []string {
 	for i := range records {
 		reports.add(records[i].Namespace+"/"+records[i].Name, records[i].Controller)
 	}
-	return reports.notes("no controller seems to look after records (deployments.enabled of its configuration, see kubectl berth doctor)")
+	return reports.notes("no controller reconciles records: enable the controller records of berth-controller, see kubectl berth doctor")
 }
 
 func (o *options) showRecords(r *Records, namespace string) error {

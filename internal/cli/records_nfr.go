@@ -25,7 +25,7 @@ const aboutRecommendations = `Shows what the last measurement recommends for the
 has stood and when it is applied, and what was applied last. cpu and memory are those of all pods of the component
 together: what they request now, and what they should.
 
-A recommendation is applied once it has stood for the controller's deployments.nfr.stabilitySeconds, which the cluster does
+A recommendation is applied once it has stood for the controller's records.nfr.stabilitySeconds, which the cluster does
 not tell: the plugin takes the default unless --stability says it. A bound of the record may let less be applied.`
 
 // Recommendations is what `records recommendations` shows.
@@ -77,8 +77,8 @@ func newRecommendations(o *options) *cobra.Command {
 			}
 			return o.showRecommendations(recommendationsOf(p, s, o.now()))
 		})
-	cmd.Flags().DurationVar(&s.Stability, "stability", s.Stability, "The controller's deployments.nfr.stabilitySeconds.")
-	cmd.Flags().DurationVar(&s.Interval, "interval", s.Interval, "The controller's deployments.nfr.intervalSeconds.")
+	cmd.Flags().DurationVar(&s.Stability, "stability", s.Stability, "The controller's records.nfr.stabilitySeconds.")
+	cmd.Flags().DurationVar(&s.Interval, "interval", s.Interval, "The controller's records.nfr.intervalSeconds.")
 	o.outputFlag(cmd, asJSON, asYAML)
 	return cmd
 }

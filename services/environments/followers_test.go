@@ -119,7 +119,7 @@ func TestFollowersLeaveNothingBehind(t *testing.T) {
 		total = time.Minute
 	}
 	w, _ := logging(t, running("backend", "b", "1", false), running("frontend", "f", "2", false))
-	conn, caller := dial(t, w, func(s *controller.Services) { s.Limits.StreamsPerCaller = 2 * followers })
+	conn, caller := dial(t, w, func(s *controller.Services) { s.RequestLimits.StreamsPerCaller = 2 * followers })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), 2*total+time.Minute)
 	defer cancel()
 	c := &crowd{t: t, client: schedulerv1.NewSchedulerServiceClient(conn), world: w}

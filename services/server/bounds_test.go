@@ -150,7 +150,7 @@ func TestABodyWithoutAnEndIsNotKept(t *testing.T) {
 // A caller that has the most calls in flight that it may is refused by the name of the limit; others are served.
 func TestACallerHasNoMoreCallsInFlightThanItMay(t *testing.T) {
 	w := &waiting{make(chan struct{})}
-	b := serveBounded(t, w, func(c *controller.Services) { c.Limits.CallsPerCaller = 3 })
+	b := serveBounded(t, w, func(c *controller.Services) { c.RequestLimits.CallsPerCaller = 3 })
 	const message = "\x00\x00\x00\x00\x00"
 	codes := make(chan string, 3)
 	for range 3 {
@@ -186,7 +186,7 @@ func TestACallerHasNoMoreCallsInFlightThanItMay(t *testing.T) {
 
 // Streams of health need no token: an address has so many, and the probe of REST works beside them.
 func TestAnAddressHasNoMoreOpenStreamsThanItMay(t *testing.T) {
-	b := serveBounded(t, &waiting{}, func(c *controller.Services) { c.Limits.OpenCallsPerAddress = 2 })
+	b := serveBounded(t, &waiting{}, func(c *controller.Services) { c.RequestLimits.OpenCallsPerAddress = 2 })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 2 {

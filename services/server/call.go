@@ -253,8 +253,8 @@ type timeouts struct{ usual, most, stream time.Duration }
 
 // Retune applies the timeouts and the limits of a configuration to calls that begin from now on.
 func (s *Server) Retune(c *controller.Services) {
-	s.limits.set(&c.Limits)
-	s.tokens.set(&c.Limits)
+	s.limits.set(&c.RequestLimits)
+	s.tokens.set(&c.RequestLimits)
 	s.setTimeouts(c)
 }
 

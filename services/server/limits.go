@@ -59,11 +59,11 @@ func newLimits(c *controller.Services) *limits {
 		logged:      rate.NewLimiter(logsPerSecond, 10*logsPerSecond),
 	}
 	l.reviewing = NewPool("calls in authentication", l.calls.total, l.calls.perKey)
-	l.set(&c.Limits)
+	l.set(&c.RequestLimits)
 	return l
 }
 
-func (l *limits) set(c *controller.ServiceLimits) {
+func (l *limits) set(c *controller.RequestLimits) {
 	l.connections.most.Store(int64(c.Connections))
 	l.calls.total.most.Store(int64(c.Calls))
 	l.calls.perKey.most.Store(int64(c.CallsPerCaller))

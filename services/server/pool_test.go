@@ -158,7 +158,7 @@ func TestConnectionsStayWithinTheirLimit(t *testing.T) {
 func TestUnknownTokensAreReviewedOnlySoOften(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1e9, 0))
 	c := controller.Default().Services
-	c.Limits.UnknownTokensPerSecond, c.Limits.UnknownTokensPerSecondPerAddress = 4, 2
+	c.RequestLimits.UnknownTokensPerSecond, c.RequestLimits.UnknownTokensPerSecondPerAddress = 4, 2
 	tk := newTokens(&c, clock)
 	n := 0
 	fresh := func() digest { n++; return tk.digest(string(rune('a' + n))) }

@@ -58,11 +58,11 @@ func newTokens(c *controller.Services, clock clock.PassiveClock) *tokens {
 		underReview:  map[digest]int{},
 	}
 	_, _ = rand.Read(t.key[:]) // never fails
-	t.set(&c.Limits)
+	t.set(&c.RequestLimits)
 	return t
 }
 
-func (t *tokens) set(c *controller.ServiceLimits) {
+func (t *tokens) set(c *controller.RequestLimits) {
 	t.fieldAll.most.Store(int64(c.UnknownTokensPerSecond))
 	t.fieldAddress.most.Store(int64(c.UnknownTokensPerSecondPerAddress))
 	t.mu.Lock()

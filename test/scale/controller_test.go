@@ -64,8 +64,8 @@ func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
 	t.Logf("%d pods placed and Ready after %s", namespaces*workloads*replicas, time.Since(began).Round(time.Second))
 
 	c := w.Controller(func(c *controller.Configuration) {
-		c.Rebalance.StartupGraceSeconds = 0
-		c.Rebalance.StabilizationSeconds = 0
+		c.Mix.Rebalance.StartupGraceSeconds = 0
+		c.Mix.Rebalance.StabilizationSeconds = 0
 	})
 	began = time.Now()
 	w.Within(patience, "every mix has its status", func() (bool, string) {

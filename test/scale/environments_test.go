@@ -34,7 +34,7 @@ func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
 	w.ApplyFiles("manifests/rbac/environments")
 	run := func(c *controller.Configuration) {
 		testenv.Impatient(c)
-		c.Environments.Enabled = true
+		c.Controllers = []string{controller.ControllerEnvironments}
 	}
 	c := w.Controller(run)
 	each := func(do func(*v1alpha1.Environment) error) {

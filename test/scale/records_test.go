@@ -35,7 +35,7 @@ func TestAThousandRecordsAreRenderedAndThenLeftAlone(t *testing.T) {
 	create(t, w)
 	run := func(c *controller.Configuration) {
 		testenv.Impatient(c)
-		c.Deployments.Enabled = true
+		c.Controllers = []string{"*", controller.ControllerRecords}
 	}
 	began := time.Now()
 	c := w.Controller(run)

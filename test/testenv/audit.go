@@ -66,8 +66,14 @@ func (w *World) Audit(match func(Request) bool) []Request {
 // AuditAll returns all completed requests since the control plane was started that match.
 func (w *World) AuditAll(match func(Request) bool) []Request {
 	w.T.Helper()
-	var requests []Request
-	_, err := w.Cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
+	requests, err := requests(match)
+	require.NoError(w.T, err)
+	return requests
+}
+
+// requests returns all completed requests since the control plane was started that match.
+func requests(match func(Request) bool) (requests []Request, err error) {
+	_, err = shared.cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
 		// A watch is complete only when it ends; it counts from its start.
 		if e.Stage == "ResponseComplete" && e.Verb == "watch" && e.ResponseStatus.Code == 200 {
 			return false
@@ -78,8 +84,7 @@ func (w *World) AuditAll(match func(Request) bool) []Request {
 		}
 		return false
 	})
-	require.NoError(w.T, err)
-	return requests
+	return requests, err
 }
 
 // Count counts the completed requests that match from now on: what it returns says how many there were.

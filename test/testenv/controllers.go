@@ -31,8 +31,8 @@ import (
 // that there is, and act at once.
 func Impatient(c *controller.Configuration) {
 	c.ResyncSeconds = 5
-	c.Rebalance.StabilizationSeconds = 0
-	c.Rebalance.StartupGraceSeconds = 0
+	c.Mix.Rebalance.StabilizationSeconds = 0
+	c.Mix.Rebalance.StartupGraceSeconds = 0
 	// A leader that cannot renew for so long ends; on a busy machine three seconds are not enough.
 	c.LeaderElection.LeaseDurationSeconds = 7
 	c.LeaderElection.RenewDeadlineSeconds = 6
@@ -43,7 +43,13 @@ func Impatient(c *controller.Configuration) {
 // with the test.
 func (w *World) Controller(changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
-	c := w.StartController("berth-controller", changes...)
+	return w.NamedController("berth-controller", changes...)
+}
+
+// NamedController is Controller for a replica of another name, which two that run side by side must have.
+func (w *World) NamedController(name string, changes ...func(*controller.Configuration)) *cluster.Controller {
+	w.T.Helper()
+	c := w.StartController(name, changes...)
 	w.Eventually("the controller leads", func() (bool, string) {
 		body, err := c.Get(w.Ctx, "/metrics")
 		return err == nil && leads(body), fmt.Sprint(err)
@@ -80,7 +86,7 @@ func (w *World) startController(o cluster.ControllerOptions, changes ...func(*co
 	w.T.Helper()
 	if shared.controller == "" {
 		var err error
-		shared.controller, err = cluster.BuildController(context.WithoutCancel(w.Ctx), Path("."), os.Stderr, os.Getenv(NoRaceEnv) == "")
+		shared.controller, err = cluster.BuildController(context.WithoutCancel(w.Ctx), Path("."), os.Stderr, Race())
 		require.NoError(w.T, err)
 	}
 	config := controller.Default()
@@ -90,6 +96,9 @@ func (w *World) startController(o cluster.ControllerOptions, changes ...func(*co
 	file := filepath.Join(w.T.TempDir(), "config.yaml")
 	w.writeConfiguration(file, config)
 	o.Binary, o.ConfigFile, o.Groups = shared.controller, file, []string{o.Name}
+	if config.LeaseName() == "berth-environments" {
+		o.User = cluster.BerthEnvironmentsUser
+	}
 	c, err := w.Cluster.StartController(w.Ctx, o)
 	require.NoError(w.T, err)
 	w.T.Cleanup(func() {
@@ -98,7 +107,7 @@ func (w *World) startController(o cluster.ControllerOptions, changes ...func(*co
 		}
 		End(c, true)
 		// The next test need not wait for the lease to end.
-		err := w.Kube.CoordinationV1().Leases("berth-system").Delete(context.WithoutCancel(w.Ctx), config.LeaderElection.Name, metav1.DeleteOptions{})
+		err := w.Kube.CoordinationV1().Leases("berth-system").Delete(context.WithoutCancel(w.Ctx), config.LeaseName(), metav1.DeleteOptions{})
 		require.NoError(w.T, client.IgnoreNotFound(err))
 	})
 	return c

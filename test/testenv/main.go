@@ -32,9 +32,11 @@ const (
 	GangsAndQuota   = "manifests/scheduler/gangs-and-quota.yaml"
 )
 
-// NoRaceEnv makes the tests, when it is set, run the scheduler without the race
-// detector: quicker to build, for work on a test.
-const NoRaceEnv = "BERTH_TEST_NO_RACE"
+// raceEnv makes the suites, when it is set, build Berth's programs with the race detector: make test-race-integration.
+const raceEnv = "BERTH_TEST_RACE"
+
+// Race reports whether suites build Berth's programs with the race detector.
+func Race() bool { return os.Getenv(raceEnv) != "" }
 
 // startTimeout covers a cold build of the control plane and of the scheduler.
 const startTimeout = 25 * time.Minute
@@ -62,14 +64,15 @@ type Options struct {
 	Profile string
 	// ControllerManagerArgs are more flags of kube-controller-manager.
 	ControllerManagerArgs []string
+	// Rights are compared with the audit log after all tests.
+	Rights []Rights
 	// MeasuresMemory is set where tests bound the memory of Berth's programs. They are built without the race detector, which
 	// takes many times that memory, and collect garbage as they do by default, whatever the tests' own environment has.
 	MeasuresMemory bool
 }
 
-// Main starts the control plane and the scheduler, built with the race detector
-// unless NoRaceEnv is set, runs the package's tests and stops everything. Call
-// it from TestMain: os.Exit(world.Main(m, world.Options{})).
+// Main starts the control plane and the scheduler, runs the package's tests and stops everything. Call it from TestMain:
+// os.Exit(testenv.Main(m, testenv.Options{})).
 func Main(m *testing.M, o Options) int {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -88,6 +91,12 @@ func Main(m *testing.M, o Options) int {
 	}
 	defer shared.cluster.Stop()
 	code := m.Run()
+	if code == 0 && len(o.Rights) > 0 && wholePackage() {
+		if err := checkRights(context.Background(), o.Rights); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	if races := races(shared.cluster.LogDir()); len(races) > 0 {
 		fmt.Fprintf(os.Stderr, "the race detector found in Berth's code:\n%s\n", strings.Join(races, "\n"))
 		return 1
@@ -97,7 +106,7 @@ func Main(m *testing.M, o Options) int {
 
 // measureMemory sets the environment in which programs are built and started.
 func measureMemory() error {
-	return errors.Join(os.Setenv(NoRaceEnv, "1"), os.Unsetenv("GOGC"), os.Unsetenv("GOMEMLIMIT"))
+	return errors.Join(os.Unsetenv(raceEnv), os.Unsetenv("GOGC"), os.Unsetenv("GOMEMLIMIT"))
 }
 
 // On runs the package's tests on a cluster that is there, with Berth installed: one of kind. Its nodes stay, and tests
@@ -174,7 +183,7 @@ func start(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	if shared.binary, err = cluster.BuildScheduler(ctx, Path("."), os.Stderr, os.Getenv(NoRaceEnv) == ""); err != nil {
+	if shared.binary, err = cluster.BuildScheduler(ctx, Path("."), os.Stderr, Race()); err != nil {
 		return err
 	}
 	if o.NoScheduler {

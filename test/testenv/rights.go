@@ -4,10 +4,7 @@ package testenv
 
 import (
 	"crypto/tls"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,17 +15,6 @@ import (
 
 // Right is what RBAC has to grant for a request, as verb group/resource.
 func (r Request) Right() string { return r.Verb + " " + r.Group + "/" + r.Resource }
-
-// Grants returns what the roles of one of Berth's programs grant: its
-// ClusterRole, and its Role in berth-system, as verb group/resource.
-func (w *World) Grants(program string) map[string]bool {
-	w.T.Helper()
-	role, err := w.Kube.RbacV1().ClusterRoles().Get(w.Ctx, program, metav1.GetOptions{})
-	require.NoError(w.T, err)
-	lease, err := w.Kube.RbacV1().Roles("berth-system").Get(w.Ctx, program, metav1.GetOptions{})
-	require.NoError(w.T, err)
-	return RightsOf(slices.Concat(role.Rules, lease.Rules))
-}
 
 // RightsOf returns what rules grant, as verb group/resource.
 func RightsOf(rules []rbacv1.PolicyRule) map[string]bool {
@@ -49,35 +35,9 @@ func RightsOf(rules []rbacv1.PolicyRule) map[string]bool {
 // those that it was refused the last request.
 func (w *World) RightsUsedBy(user string) (used map[string]bool, refused map[string]Request) {
 	w.T.Helper()
-	used, refused = map[string]bool{}, map[string]Request{}
-	for _, r := range w.AuditAll(func(r Request) bool { return r.User == user }) {
-		if r.Code == http.StatusForbidden {
-			refused[r.Right()] = r
-		} else {
-			used[r.Right()] = true
-		}
-	}
+	used, refused, err := rightsUsed(func(r Request) bool { return r.User == user })
+	require.NoError(w.T, err)
 	return used, refused
-}
-
-// LeaveOutApplied takes the rights to create what may be patched too out of those that are granted: who applies what is not
-// there yet must be allowed to create it, and the request is a patch.
-func LeaveOutApplied(granted map[string]bool) {
-	maps.DeleteFunc(granted, func(right string, _ bool) bool {
-		what, creates := strings.CutPrefix(right, "create ")
-		return creates && granted["patch "+what]
-	})
-}
-
-// Unused returns the granted rights that are neither used nor explained, in order.
-func Unused(granted, used map[string]bool, explained map[string]string) (rights []string) {
-	for right := range granted {
-		if !used[right] && explained[right] == "" {
-			rights = append(rights, right)
-		}
-	}
-	slices.Sort(rights)
-	return rights
 }
 
 // ReadMetricsAsSomebody asks a program at a URL for its metrics with a token,

@@ -19,11 +19,6 @@ import (
 
 // Environments is how Environments are run.
 type Environments struct {
-	// enabled looks after them. It needs the Environment CRD and manifests/rbac/environments. Default: false.
-	//
-	// +optional
-	Enabled bool `json:"enabled"`
-
 	// namespacePerEnvironment makes a namespace for each of them. Otherwise an environment runs in the namespace of its object,
 	// which can have one environment then. Default: true.
 	//

@@ -15,18 +15,16 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
-
-	"berth.dev/berth/apis/v1alpha1"
 )
 
 // Default returns what applies without a file.
 func Default() *Configuration {
 	return &Configuration{
 		TypeMeta:      metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind},
+		Controllers:   []string{allByDefault},
 		ResyncSeconds: 30,
 		LeaderElection: LeaderElection{
 			Enabled:              true,
-			Name:                 "berth-controller",
 			LeaseDurationSeconds: 15,
 			RenewDeadlineSeconds: 10,
 			RetryPeriodSeconds:   2,
@@ -34,25 +32,11 @@ func Default() *Configuration {
 		Metrics:          Metrics{BindAddress: ":8443", Secure: true},
 		Health:           Health{BindAddress: ":8081"},
 		ClientConnection: ClientConnection{QPS: 300, Burst: 600},
-		Rebalance: Rebalance{
-			Mode:                 v1alpha1.RebalanceModeEvict,
-			MaxConcurrent:        1,
-			StabilizationSeconds: 60,
-			Provisioning:         v1alpha1.ProvisioningWait,
-			PlaceholderImage:     "registry.k8s.io/pause:3.10",
-			ClusterMaxConcurrent: 10,
-			StartupGraceSeconds:  60,
-			MoveTimeoutSeconds:   600,
-			BackoffSeconds:       30,
-			MaxBackoffSeconds:    1800,
-			Storm:                Storm{SharePercent: 20, MinNodes: 2, WindowSeconds: 60, QuietSeconds: 120},
-		},
-		AnnotationRepairsPerMinute: 60,
-		Gates:                      Gates{FailOpenSeconds: 60},
-		Webhook:                    defaultWebhook(),
-		Services:                   defaultServices(),
-		Deployments:                defaultDeployments(),
-		Environments:               defaultEnvironments(),
+		Mix:              defaultMix(),
+		Webhook:          defaultWebhook(),
+		Services:         defaultServices(),
+		Records:          defaultRecords(),
+		Environments:     defaultEnvironments(),
 	}
 }
 
@@ -69,8 +53,8 @@ func Load(path string) (*Configuration, error) {
 	return c, nil
 }
 
-// Parse decodes a configuration over the defaults. It refuses what it does not know, but does not judge the values:
-// Validate does, once the flags have had their say.
+// Parse decodes a configuration over the defaults. It refuses unknown fields, but does not validate the values:
+// Validate does, after the flags have overridden some of them.
 func Parse(data []byte) (*Configuration, error) {
 	document, err := onlyDocument(data)
 	if err != nil {

@@ -29,16 +29,16 @@ func TestParse(t *testing.T) {
 	}{
 		"a file that says nothing is the defaults": {text: header},
 		"what is not said keeps its default": {
-			text: header + "dryRun: true\nnamespaces: [shop]\nrebalance: {mode: Report, storm: {minNodes: 5}}\nmetrics: {secure: false}\n",
+			text: header + "dryRun: true\nnamespaces: [shop]\nmix: {rebalance: {mode: Report, storm: {minNodes: 5}}}\nmetrics: {secure: false}\n",
 			want: func(c *Configuration) {
 				c.DryRun, c.Namespaces, c.Metrics.Secure = true, []string{"shop"}, false
-				c.Rebalance.Mode, c.Rebalance.Storm.MinNodes = v1alpha1.RebalanceModeReport, 5
+				c.Mix.Rebalance.Mode, c.Mix.Rebalance.Storm.MinNodes = v1alpha1.RebalanceModeReport, 5
 			},
 		},
-		"null is not said":                        {text: header + "resyncSeconds: null\nrebalance:\n"},
+		"null is not said":                        {text: header + "resyncSeconds: null\nmix:\n"},
 		"a document marker and comments go first": {text: "# a comment\n---\n" + header},
 		"an unknown field":                        {text: header + "resync: 5\n", wantErr: `unknown field "resync"`},
-		"an unknown field within another":         {text: header + "rebalance: {storm: {nodes: 1}}\n", wantErr: `unknown field "rebalance.storm.nodes"`},
+		"an unknown field within another":         {text: header + "mix: {rebalance: {storm: {nodes: 1}}}\n", wantErr: `unknown field "mix.rebalance.storm.nodes"`},
 		"a field in the wrong case":               {text: header + "dryrun: true\n", wantErr: `unknown field "dryrun"`},
 		"a field given twice":                     {text: header + "dryRun: true\ndryRun: false\n", wantErr: `"dryRun" already set`},
 		"a value of the wrong type":               {text: header + "resyncSeconds: 30s\n", wantErr: "resyncSeconds of type int32"},

@@ -75,29 +75,29 @@ type Services struct {
 	// +optional
 	TokenCacheSeconds int32 `json:"tokenCacheSeconds"`
 
-	// limits bounds what callers hold at a time.
+	// requestLimits bounds what callers hold at a time.
 	//
 	// +optional
-	Limits ServiceLimits `json:"limits"`
+	RequestLimits RequestLimits `json:"requestLimits"`
 
-	// resourceLimits is what the service of ResourceLimits needs to know.
+	// limits configures the service of ResourceLimits. It is served where the controller limits runs.
 	//
 	// +optional
-	ResourceLimits ResourceLimitService `json:"resourceLimits"`
+	Limits LimitsService `json:"limits"`
 
-	// deployments is what the service of DeploymentRecords needs to know.
+	// records configures the service of DeploymentRecords. It is served where the controller records runs.
 	//
 	// +optional
-	Deployments DeploymentService `json:"deployments"`
+	Records RecordsService `json:"records"`
 
-	// environments is what the service of Environments needs to know.
+	// environments configures the service of Environments. It is served where the controller environments runs.
 	//
 	// +optional
-	Environments EnvironmentService `json:"environments"`
+	Environments EnvironmentsService `json:"environments"`
 }
 
-// EnvironmentService is what the service of Environments needs to know.
-type EnvironmentService struct {
+// EnvironmentsService configures the service of Environments.
+type EnvironmentsService struct {
 	// namespace is where a gRPC call finds Environments that does not name a namespace by the metadata berth-namespace.
 	// Default: "default".
 	//
@@ -111,8 +111,8 @@ type EnvironmentService struct {
 	KubeletSummary bool `json:"kubeletSummary"`
 }
 
-// DeploymentService is what the service of DeploymentRecords needs to know.
-type DeploymentService struct {
+// RecordsService configures the service of DeploymentRecords.
+type RecordsService struct {
 	// namespace is where a gRPC call finds DeploymentRecords that does not name a namespace by the metadata
 	// berth-namespace. Default: "default".
 	//
@@ -120,8 +120,8 @@ type DeploymentService struct {
 	Namespace string `json:"namespace"`
 }
 
-// ResourceLimitService is what the service of ResourceLimits needs to know.
-type ResourceLimitService struct {
+// LimitsService configures the service of ResourceLimits.
+type LimitsService struct {
 	// namespace is where a gRPC call finds ResourceLimits that does not name a namespace by the metadata berth-namespace.
 	// REST names it in the path. Default: "default".
 	//
@@ -138,10 +138,10 @@ func defaultServices() Services {
 		MaxStreamSeconds:      3600,
 		MaxRequestBytes:       1 << 20,
 		TokenCacheSeconds:     10,
-		Limits:                defaultServiceLimits(),
-		ResourceLimits:        ResourceLimitService{Namespace: "default"},
-		Deployments:           DeploymentService{Namespace: "default"},
-		Environments:          EnvironmentService{Namespace: "default"},
+		RequestLimits:         defaultRequestLimits(),
+		Limits:                LimitsService{Namespace: "default"},
+		Records:               RecordsService{Namespace: "default"},
+		Environments:          EnvironmentsService{Namespace: "default"},
 	}
 }
 
@@ -165,10 +165,10 @@ func (s *Services) validate(path *field.Path) field.ErrorList {
 	all = append(all, inRange(path.Child("maxStreamSeconds"), s.MaxStreamSeconds, 1, 86400)...)
 	all = append(all, inRange(path.Child("maxRequestBytes"), s.MaxRequestBytes, 1<<10, 1<<24)...)
 	all = append(all, inRange(path.Child("tokenCacheSeconds"), s.TokenCacheSeconds, 1, 300)...)
-	all = append(all, s.Limits.validate(path.Child("limits"))...)
-	all = append(all, named(path.Child("deployments", "namespace"), s.Deployments.Namespace, validation.IsDNS1123Label)...)
+	all = append(all, s.RequestLimits.validate(path.Child("requestLimits"))...)
+	all = append(all, named(path.Child("records", "namespace"), s.Records.Namespace, validation.IsDNS1123Label)...)
 	all = append(all, named(path.Child("environments", "namespace"), s.Environments.Namespace, validation.IsDNS1123Label)...)
-	return append(all, named(path.Child("resourceLimits", "namespace"), s.ResourceLimits.Namespace, validation.IsDNS1123Label)...)
+	return append(all, named(path.Child("limits", "namespace"), s.Limits.Namespace, validation.IsDNS1123Label)...)
 }
 
 // validateAddresses looks at the extra addresses, and at what is reachable without TLS.

@@ -2,11 +2,7 @@
 
 package controller
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"berth.dev/berth/apis/v1alpha1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 const (
 	// APIVersion is the apiVersion of a configuration file.
@@ -41,6 +37,14 @@ type Configuration struct {
 	// +listType=set
 	Namespaces []string `json:"namespaces"`
 
+	// controllers are the controllers that run: mix, limits, records and environments. "*" stands for those that run by
+	// default, mix and limits; "name" adds one, "-name" removes one. records needs manifests/rbac/records, and environments
+	// manifests/environments. Default: "*".
+	//
+	// +optional
+	// +listType=set
+	Controllers []string `json:"controllers"`
+
 	// resyncSeconds is how often every workload is looked at although nothing changed, from 5 to 3600 seconds. Default: 30.
 	//
 	// +optional
@@ -71,26 +75,15 @@ type Configuration struct {
 	// +optional
 	ClientConnection ClientConnection `json:"clientConnection"`
 
-	// rebalance says how replicas on the wrong capacity type are brought back.
+	// mix is how CapacityMixes are kept.
 	//
 	// +optional
-	Rebalance Rebalance `json:"rebalance"`
+	Mix Mix `json:"mix"`
 
-	// annotationRepairsPerMinute is how many pods may have a stale slot annotation mended in a minute, from 0 to 6000.
-	// 0 mends none. Default: 60.
+	// limits is how pods find their ResourceLimit.
 	//
 	// +optional
-	AnnotationRepairsPerMinute int32 `json:"annotationRepairsPerMinute"`
-
-	// gates is what happens to pods whose scheduling gate nobody opens.
-	//
-	// +optional
-	Gates Gates `json:"gates"`
-
-	// resourceLimits is how pods find their ResourceLimit.
-	//
-	// +optional
-	ResourceLimits ResourceLimits `json:"resourceLimits"`
+	Limits Limits `json:"limits"`
 
 	// webhook is the admission webhook that fills pods in.
 	//
@@ -102,10 +95,10 @@ type Configuration struct {
 	// +optional
 	Services Services `json:"services"`
 
-	// deployments is how DeploymentRecords are rendered, and what is done for them.
+	// records is how DeploymentRecords are rendered, measured and scaled.
 	//
 	// +optional
-	Deployments Deployments `json:"deployments"`
+	Records Records `json:"records"`
 
 	// environments is how Environments are run.
 	//
@@ -126,7 +119,8 @@ type LeaderElection struct {
 	// +optional
 	Namespace string `json:"namespace"`
 
-	// name is the name of the lease. Default: berth-controller.
+	// name is the name of the lease. Default: empty, which means berth-controller where the controller mix runs, and else
+	// berth- and the names of the controllers that run, such as berth-environments.
 	//
 	// +optional
 	Name string `json:"name"`
@@ -193,98 +187,4 @@ type ClientConnection struct {
 	//
 	// +optional
 	Burst int32 `json:"burst"`
-}
-
-// Rebalance is how replicas on the wrong capacity type are brought back. The first four fields are for the mixes that do
-// not say it themselves.
-type Rebalance struct {
-	// mode is Evict, Report (decide and say so, evict nothing) or Off, for mixes that do not say. Default: Evict.
-	//
-	// +optional
-	Mode v1alpha1.RebalanceMode `json:"mode"`
-
-	// maxConcurrent is how many replicas of one mix may be on the move at a time, from 1 to 100, for mixes that do not say.
-	// Default: 1.
-	//
-	// +optional
-	MaxConcurrent int32 `json:"maxConcurrent"`
-
-	// stabilizationSeconds is how long a workload must have been out of its mix before a replica is moved, from 0 to 86400
-	// seconds, for mixes that do not say. Default: 60.
-	//
-	// +optional
-	StabilizationSeconds int32 `json:"stabilizationSeconds"`
-
-	// provisioning is Wait (move a replica only to nodes that are there) or Placeholder (ask an autoscaler for the room
-	// first, by a placeholder pod), for mixes that do not say. Placeholder needs manifests/rbac/placeholders. Default: Wait.
-	//
-	// +optional
-	Provisioning v1alpha1.Provisioning `json:"provisioning"`
-
-	// placeholderImage is the image of placeholder pods, which has to run until it is stopped and nothing else. Default:
-	// registry.k8s.io/pause:3.10.
-	//
-	// +optional
-	PlaceholderImage string `json:"placeholderImage"`
-
-	// clusterMaxConcurrent is how many replicas of the whole cluster may be on the move at a time, from 1 to 1000.
-	// Default: 10.
-	//
-	// +optional
-	ClusterMaxConcurrent int32 `json:"clusterMaxConcurrent"`
-
-	// startupGraceSeconds is how long nothing is moved after this replica became the leader, or the API server came back,
-	// from 0 to 3600 seconds. Default: 60.
-	//
-	// +optional
-	StartupGraceSeconds int32 `json:"startupGraceSeconds"`
-
-	// moveTimeoutSeconds is how long the replacement of an evicted replica may take to be Ready before the move counts as
-	// failed, and how long a placeholder pod may take to run and its replica to be let go, from 1 to 86400 seconds.
-	// Default: 600.
-	//
-	// +optional
-	MoveTimeoutSeconds int32 `json:"moveTimeoutSeconds"`
-
-	// backoffSeconds is how long a workload rests after a failed move, from 1 to 86400 seconds. It doubles with every
-	// further failure. Default: 30.
-	//
-	// +optional
-	BackoffSeconds int32 `json:"backoffSeconds"`
-
-	// maxBackoffSeconds is where the doubling ends, from backoffSeconds to 604800 seconds. Default: 1800.
-	//
-	// +optional
-	MaxBackoffSeconds int32 `json:"maxBackoffSeconds"`
-
-	// storm says when spot capacity is being taken back on a large scale. Nothing is moved then.
-	//
-	// +optional
-	Storm Storm `json:"storm"`
-}
-
-// Storm is when spot nodes go away in numbers: at least minNodes of them, and more than sharePercent of all spot nodes,
-// within windowSeconds.
-type Storm struct {
-	// sharePercent is the share of the spot nodes that must be exceeded, from 1 to 100 percent; 100 means that nothing is a
-	// storm. Default: 20.
-	//
-	// +optional
-	SharePercent int32 `json:"sharePercent"`
-
-	// minNodes is the number of spot nodes that must go, from 1 to 10000, so that a small cluster has no storm for each
-	// of its nodes. Default: 2.
-	//
-	// +optional
-	MinNodes int32 `json:"minNodes"`
-
-	// windowSeconds is the time in which they must go, from 1 to 3600 seconds. Default: 60.
-	//
-	// +optional
-	WindowSeconds int32 `json:"windowSeconds"`
-
-	// quietSeconds is how long a storm lasts after the last spot node went, from 0 to 86400 seconds. Default: 120.
-	//
-	// +optional
-	QuietSeconds int32 `json:"quietSeconds"`
 }

@@ -6,31 +6,30 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"berth.dev/berth/apis/v1alpha1"
 )
 
 // Validate returns everything that is wrong with the values.
 func (c *Configuration) Validate() field.ErrorList {
 	all := inRange(field.NewPath("resyncSeconds"), c.ResyncSeconds, 5, 3600)
-	all = append(all, inRange(field.NewPath("annotationRepairsPerMinute"), c.AnnotationRepairsPerMinute, 0, 6000)...)
 	all = append(all, validateNamespaces(field.NewPath("namespaces"), c.Namespaces)...)
 	all = append(all, c.LeaderElection.validate(field.NewPath("leaderElection"))...)
 	all = append(all, c.Metrics.validate(field.NewPath("metrics"))...)
 	all = append(all, validateBindAddress(field.NewPath("health", "bindAddress"), c.Health.BindAddress)...)
 	all = append(all, c.ClientConnection.validate(field.NewPath("clientConnection"))...)
-	all = append(all, c.Gates.validate(field.NewPath("gates"))...)
-	all = append(all, c.ResourceLimits.validate(field.NewPath("resourceLimits"))...)
+	all = append(all, validateControllers(field.NewPath("controllers"), c.Controllers)...)
+	all = append(all, c.Mix.validate(field.NewPath("mix"))...)
+	all = append(all, c.Limits.validate(field.NewPath("limits"))...)
 	all = append(all, c.Webhook.validate(field.NewPath("webhook"))...)
 	all = append(all, c.Services.validate(field.NewPath("services"))...)
-	all = append(all, c.Deployments.validate(field.NewPath("deployments"))...)
-	all = append(all, c.Environments.validate(field.NewPath("environments"))...)
-	return append(all, c.Rebalance.validate(field.NewPath("rebalance"))...)
+	all = append(all, c.Records.validate(field.NewPath("records"))...)
+	if c.Webhook.Enabled && !c.Runs(ControllerMix) && !c.Runs(ControllerLimits) {
+		all = append(all, field.Invalid(field.NewPath("webhook", "enabled"), true, "requires the controller mix or limits"))
+	}
+	return append(all, c.Environments.validate(field.NewPath("environments"))...)
 }
 
 func (l LeaderElection) validate(path *field.Path) field.ErrorList {
@@ -49,6 +48,9 @@ func (l LeaderElection) validate(path *field.Path) field.ErrorList {
 	if l.Namespace != "" {
 		all = append(all, named(path.Child("namespace"), l.Namespace, validation.IsDNS1123Label)...)
 	}
+	if l.Name == "" {
+		return all
+	}
 	return append(all, named(path.Child("name"), l.Name, validation.IsDNS1123Subdomain)...)
 }
 
@@ -66,42 +68,6 @@ func (c ClientConnection) validate(path *field.Path) field.ErrorList {
 		return append(all, inRange(path.Child("burst"), c.Burst, 1, 20000)...)
 	}
 	return inRange(path.Child("burst"), c.Burst, c.QPS, 20000)
-}
-
-func (r Rebalance) validate(path *field.Path) field.ErrorList {
-	var all field.ErrorList
-	modes := sets.New(v1alpha1.RebalanceModeEvict, v1alpha1.RebalanceModeReport, v1alpha1.RebalanceModeOff)
-	if !modes.Has(r.Mode) {
-		all = append(all, field.NotSupported(path.Child("mode"), r.Mode, sets.List(modes)))
-	}
-	provisioning := sets.New(v1alpha1.ProvisioningWait, v1alpha1.ProvisioningPlaceholder)
-	if !provisioning.Has(r.Provisioning) {
-		all = append(all, field.NotSupported(path.Child("provisioning"), r.Provisioning, sets.List(provisioning)))
-	}
-	if image := r.PlaceholderImage; image == "" || strings.TrimSpace(image) != image {
-		all = append(all, field.Invalid(path.Child("placeholderImage"), image, "must be an image, without blanks around it"))
-	}
-	storm := path.Child("storm")
-	for _, n := range []struct {
-		path               *field.Path
-		value, least, most int32
-	}{
-		{path.Child("maxConcurrent"), r.MaxConcurrent, 1, 100},
-		{path.Child("stabilizationSeconds"), r.StabilizationSeconds, 0, 86400},
-		{path.Child("clusterMaxConcurrent"), r.ClusterMaxConcurrent, 1, 1000},
-		{path.Child("startupGraceSeconds"), r.StartupGraceSeconds, 0, 3600},
-		{path.Child("moveTimeoutSeconds"), r.MoveTimeoutSeconds, 1, 86400},
-		{path.Child("backoffSeconds"), r.BackoffSeconds, 1, 86400},
-		// A backoff out of its bounds is one mistake, not two.
-		{path.Child("maxBackoffSeconds"), r.MaxBackoffSeconds, min(max(r.BackoffSeconds, 1), 86400), 604800},
-		{storm.Child("sharePercent"), r.Storm.SharePercent, 1, 100},
-		{storm.Child("minNodes"), r.Storm.MinNodes, 1, 10000},
-		{storm.Child("windowSeconds"), r.Storm.WindowSeconds, 1, 3600},
-		{storm.Child("quietSeconds"), r.Storm.QuietSeconds, 0, 86400},
-	} {
-		all = append(all, inRange(n.path, n.value, n.least, n.most)...)
-	}
-	return all
 }
 
 func validateNamespaces(path *field.Path, namespaces []string) field.ErrorList {

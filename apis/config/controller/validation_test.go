@@ -32,7 +32,7 @@ func TestValidate(t *testing.T) {
 			func(c *Configuration) { c.ResyncSeconds = 3601 },
 			"resyncSeconds: Invalid value: 3601: must be at most 3600",
 		},
-		"no annotation repairs at all": {func(c *Configuration) { c.AnnotationRepairsPerMinute = 0 }, ""},
+		"no annotation repairs at all": {func(c *Configuration) { c.Mix.AnnotationRepairsPerMinute = 0 }, ""},
 		"namespaces":                   {func(c *Configuration) { c.Namespaces = []string{"shop", "bank"} }, ""},
 		"a namespace twice": {
 			func(c *Configuration) { c.Namespaces = []string{"shop", "shop"} },
@@ -43,25 +43,25 @@ func TestValidate(t *testing.T) {
 			`namespaces[0]: Invalid value: "Shop"`,
 		},
 		"an unknown mode": {
-			func(c *Configuration) { c.Rebalance.Mode = "Maybe" },
-			`rebalance.mode: Unsupported value: "Maybe": supported values: "Evict", "Off", "Report"`,
+			func(c *Configuration) { c.Mix.Rebalance.Mode = "Maybe" },
+			`mix.rebalance.mode: Unsupported value: "Maybe": supported values: "Evict", "Off", "Report"`,
 		},
 		"room from an autoscaler": {
 			func(c *Configuration) {
-				c.Rebalance.Provisioning, c.Rebalance.PlaceholderImage = v1alpha1.ProvisioningPlaceholder, "registry.example.com:5000/pause@sha256:1"
+				c.Mix.Rebalance.Provisioning, c.Mix.Rebalance.PlaceholderImage = v1alpha1.ProvisioningPlaceholder, "registry.example.com:5000/pause@sha256:1"
 			}, "",
 		},
 		"room from nowhere": {
-			func(c *Configuration) { c.Rebalance.Provisioning = "Hope" },
-			`rebalance.provisioning: Unsupported value: "Hope": supported values: "Placeholder", "Wait"`,
+			func(c *Configuration) { c.Mix.Rebalance.Provisioning = "Hope" },
+			`mix.rebalance.provisioning: Unsupported value: "Hope": supported values: "Placeholder", "Wait"`,
 		},
 		"a placeholder without an image": {
-			func(c *Configuration) { c.Rebalance.PlaceholderImage = "" },
-			`rebalance.placeholderImage: Invalid value: "": must be an image`,
+			func(c *Configuration) { c.Mix.Rebalance.PlaceholderImage = "" },
+			`mix.rebalance.placeholderImage: Invalid value: "": must be an image`,
 		},
 		"an image with blanks around it": {
-			func(c *Configuration) { c.Rebalance.PlaceholderImage = "pause " },
-			`rebalance.placeholderImage: Invalid value: "pause ": must be an image`,
+			func(c *Configuration) { c.Mix.Rebalance.PlaceholderImage = "pause " },
+			`mix.rebalance.placeholderImage: Invalid value: "pause ": must be an image`,
 		},
 		"a renewal that outlasts the lease": {
 			func(c *Configuration) { c.LeaderElection.RenewDeadlineSeconds = 15 },
@@ -73,9 +73,9 @@ func TestValidate(t *testing.T) {
 			},
 			"leaderElection.retryPeriodSeconds: Invalid value: 5: 1.2 times of it must be less than renewDeadlineSeconds, 6",
 		},
-		"a lease without a name":       {func(c *Configuration) { c.LeaderElection.Name = "" }, "leaderElection.name"},
+		"a lease with a bad name":      {func(c *Configuration) { c.LeaderElection.Name = "A" }, "leaderElection.name"},
 		"a burst below the rate":       {func(c *Configuration) { c.ClientConnection.Burst = 49 }, "clientConnection.burst: Invalid value: 49: must be at least 300"},
-		"a backoff that starts higher": {func(c *Configuration) { c.Rebalance.MaxBackoffSeconds = 29 }, "rebalance.maxBackoffSeconds: Invalid value: 29: must be at least 30"},
+		"a backoff that starts higher": {func(c *Configuration) { c.Mix.Rebalance.MaxBackoffSeconds = 29 }, "mix.rebalance.maxBackoffSeconds: Invalid value: 29: must be at least 30"},
 		"certificates without TLS": {
 			func(c *Configuration) { c.Metrics.Secure, c.Metrics.CertDirectory = false, "/certs" },
 			"metrics.certDirectory: Forbidden: may be set only with secure",
@@ -90,36 +90,38 @@ func TestValidate(t *testing.T) {
 			func(c *Configuration) { c.Metrics.BindAddress = "127.0.0.1:0" },
 			"must be a number from 1 to 65535",
 		},
-		"gates that nobody opens stay shut": {func(c *Configuration) { c.Gates.FailOpenSeconds = 0 }, ""},
+		"gates that nobody opens stay shut": {func(c *Configuration) { c.Mix.Gates.FailOpenSeconds = 0 }, ""},
 		"gates after more than an hour": {
-			func(c *Configuration) { c.Gates.FailOpenSeconds = 3601 },
-			"gates.failOpenSeconds: Invalid value: 3601: must be at most 3600",
+			func(c *Configuration) { c.Mix.Gates.FailOpenSeconds = 3601 },
+			"mix.gates.failOpenSeconds: Invalid value: 3601: must be at most 3600",
 		},
 		"a lease of the schedulers": {
 			func(c *Configuration) {
-				c.Gates.SchedulerLease = SchedulerLease{Namespace: "kube-system", Name: "kube-scheduler"}
+				c.Mix.Gates.SchedulerLease = SchedulerLease{Namespace: "kube-system", Name: "kube-scheduler"}
 			}, "",
 		},
 		"a lease without a name's namespace": {
-			func(c *Configuration) { c.Gates.SchedulerLease.Name = "kube-scheduler" },
-			"gates.schedulerLease.namespace: Required value: name is set",
+			func(c *Configuration) { c.Mix.Gates.SchedulerLease.Name = "kube-scheduler" },
+			"mix.gates.schedulerLease.namespace: Required value: name is set",
 		},
 		"a lease of which only the namespace is said": {
-			func(c *Configuration) { c.Gates.SchedulerLease.Namespace = "kube-system" },
-			"gates.schedulerLease.name: Required value: namespace is set",
+			func(c *Configuration) { c.Mix.Gates.SchedulerLease.Namespace = "kube-system" },
+			"mix.gates.schedulerLease.name: Required value: namespace is set",
 		},
 		"a lease that cannot be": {
-			func(c *Configuration) { c.Gates.SchedulerLease = SchedulerLease{Namespace: "kube-system", Name: "A"} },
-			`gates.schedulerLease.name: Invalid value: "A"`,
+			func(c *Configuration) {
+				c.Mix.Gates.SchedulerLease = SchedulerLease{Namespace: "kube-system", Name: "A"}
+			},
+			`mix.gates.schedulerLease.name: Invalid value: "A"`,
 		},
 		"a lease's namespace that cannot be": {
-			func(c *Configuration) { c.Gates.SchedulerLease = SchedulerLease{Namespace: "a.b", Name: "a"} },
-			`gates.schedulerLease.namespace: Invalid value: "a.b"`,
+			func(c *Configuration) { c.Mix.Gates.SchedulerLease = SchedulerLease{Namespace: "a.b", Name: "a"} },
+			`mix.gates.schedulerLease.namespace: Invalid value: "a.b"`,
 		},
-		"a default namespace for limits": {func(c *Configuration) { c.ResourceLimits.DefaultNamespace = "sizes" }, ""},
+		"a default namespace for limits": {func(c *Configuration) { c.Limits.DefaultNamespace = "sizes" }, ""},
 		"a default namespace for limits that cannot be": {
-			func(c *Configuration) { c.ResourceLimits.DefaultNamespace = "The Sizes" },
-			`resourceLimits.defaultNamespace: Invalid value: "The Sizes"`,
+			func(c *Configuration) { c.Limits.DefaultNamespace = "The Sizes" },
+			`limits.defaultNamespace: Invalid value: "The Sizes"`,
 		},
 		"a webhook that names no scheduler": {func(c *Configuration) { c.Webhook.SchedulerName = "" }, ""},
 		"a scheduler that cannot be":        {func(c *Configuration) { c.Webhook.SchedulerName = "a b" }, `webhook.schedulerName: Invalid value: "a b"`},

@@ -7,15 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ResourceLimits is how pods find their ResourceLimit.
-type ResourceLimits struct {
-	// defaultNamespace is where a name is looked for that is not in the pod's own namespace. It must be the one that the
-	// scheduler's plugin has. Default: empty, which means nowhere.
-	//
-	// +optional
-	DefaultNamespace string `json:"defaultNamespace"`
-}
-
 // Webhook is the admission webhook that fills new pods in with what their ResourceLimit and their mix say.
 type Webhook struct {
 	// enabled serves it, on every replica. Default: false.
@@ -76,13 +67,6 @@ func defaultWebhook() Webhook {
 		BindAddress: ":9443", SchedulerName: "berth-scheduler",
 		ServiceName: "berth-webhook", SecretName: "berth-webhook-certs", ConfigurationName: "berth-webhook",
 	}
-}
-
-func (r ResourceLimits) validate(path *field.Path) field.ErrorList {
-	if r.DefaultNamespace == "" {
-		return nil
-	}
-	return named(path.Child("defaultNamespace"), r.DefaultNamespace, validation.IsDNS1123Label)
 }
 
 func (w Webhook) validate(path *field.Path) field.ErrorList {

@@ -73,7 +73,7 @@ type spec struct {
 
 var _ reconcile.Reconciler = &Reconciler{}
 
-// New returns a reconciler; Setup adds it to a manager.
+// New returns a reconciler; SetupWithManager adds it to a manager.
 func New(o Options) *Reconciler {
 	return &Reconciler{
 		Options: o,
@@ -95,8 +95,8 @@ func pace(perMinute int) (rate.Limit, int) {
 	return rate.Limit(float64(perMinute) / 60), max(1, perMinute/10)
 }
 
-// Setup adds the reconciler to a manager.
-func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+// SetupWithManager adds the reconciler to a manager.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("capacitymix").
 		// One write takes some milliseconds; a new leader of a large cluster has a thousand to make.
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 4}).

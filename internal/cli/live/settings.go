@@ -79,7 +79,7 @@ func (s *Settings) Rule(name string) (capacity.Rule, bool) {
 // RebalanceSettings are what a mix asks of the rebalancer, with the shipped
 // defaults of the controller for what it does not say. cm may be nil.
 func RebalanceSettings(cm *v1alpha1.CapacityMix) (rebalance.Settings, error) {
-	d := controller.Default().Rebalance
+	d := controller.Default().Mix.Rebalance
 	defaults := rebalance.Settings{
 		Mode: rebalance.Mode(d.Mode), MaxConcurrent: int(d.MaxConcurrent),
 		Stabilization: time.Duration(d.StabilizationSeconds) * time.Second,

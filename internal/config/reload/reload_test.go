@@ -31,27 +31,27 @@ func TestWhatTakesEffectIsTakenOverAndTheRestIsNamed(t *testing.T) {
 	running, read := controller.Default(), controller.Default()
 	running.Namespaces, running.Environments.Quota = []string{"shop"}, map[string]string{"cpu": "4"}
 	read.Namespaces, read.Environments.Quota = []string{"shop", "bank"}, map[string]string{"cpu": "4", "memory": "8Gi"}
-	read.DryRun, read.Rebalance.Mode, read.Services.MaxTimeoutSeconds = true, v1alpha1.RebalanceModeOff, 90
-	read.Services.Limits.CallsPerCaller = 7
-	read.Deployments.Features.HPA = new(bool)
+	read.DryRun, read.Mix.Rebalance.Mode, read.Services.MaxTimeoutSeconds = true, v1alpha1.RebalanceModeOff, 90
+	read.Services.RequestLimits.CallsPerCaller = 7
+	read.Records.Features.HPA = new(bool)
 	asItWas := *running
 
 	r, err := Decide(running, read)
 	require.NoError(t, err)
 	assert.Equal(t, []Change{
 		{"dryRun", false, true},
-		{"rebalance.mode", "Evict", "Off"},
-		{"services.limits.callsPerCaller", int64(100), int64(7)},
+		{"mix.rebalance.mode", "Evict", "Off"},
 		{"services.maxTimeoutSeconds", int64(60), int64(90)},
+		{"services.requestLimits.callsPerCaller", int64(100), int64(7)},
 	}, r.TakeEffect)
 	assert.Equal(t, []Change{
-		{"deployments.features.hpa", nil, false},
 		{"environments.quota.memory", nil, "8Gi"},
 		{"namespaces", []any{"shop"}, []any{"shop", "bank"}},
+		{"records.features.hpa", nil, false},
 	}, r.NeedRestart)
 	want := asItWas
-	want.DryRun, want.Rebalance.Mode, want.Services.MaxTimeoutSeconds = true, v1alpha1.RebalanceModeOff, 90
-	want.Services.Limits.CallsPerCaller = 7
+	want.DryRun, want.Mix.Rebalance.Mode, want.Services.MaxTimeoutSeconds = true, v1alpha1.RebalanceModeOff, 90
+	want.Services.RequestLimits.CallsPerCaller = 7
 	assert.Equal(t, &want, r.Configuration)
 	assert.Equal(t, &asItWas, running, "it is not changed itself")
 }

@@ -104,7 +104,7 @@ const (
 )
 
 // ErrNoODGMImage is why a record with an ODGM cannot be rendered while no image is configured.
-var ErrNoODGMImage = errors.New("the record has an ODGM, and deployments.odgmImage of berth-controller's configuration is empty: " +
+var ErrNoODGMImage = errors.New("the record has an ODGM, and records.odgmImage of berth-controller's configuration is empty: " +
 	"set that field to an image, or spec.addons of the record to a list without odgm")
 
 // Render returns what a record asks the API server for, with a template.
@@ -160,7 +160,7 @@ func NeedsODGM(spec *v1alpha1.DeploymentRecordSpec) bool {
 func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, odgm bool) ([]Function, error) {
 	spec := &record.Spec
 	if NeedsODGM(spec) && !odgm {
-		return nil, &Error{ReasonODGMOff, fmt.Errorf("spec.addons or a WebAssembly function asks for an ODGM, which is off (deployments.features.odgm)")}
+		return nil, &Error{ReasonODGMOff, fmt.Errorf("spec.addons or a WebAssembly function asks for an ODGM, which is off (records.features.odgm)")}
 	}
 	list := make([]Function, len(spec.DeploymentUnit.Functions))
 	for i := range list {
@@ -172,7 +172,7 @@ func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTempla
 		}
 		if cmp.Or(f.Spec.Image, s.DefaultFunctionImage) == "" {
 			path := field.NewPath("spec", "deploymentUnit", "functions").Key(f.Spec.FunctionKey).Child("image")
-			return nil, &Error{ReasonImageMissing, field.Required(path, "and there is no deployments.defaultFunctionImage")}
+			return nil, &Error{ReasonImageMissing, field.Required(path, "and there is no records.defaultFunctionImage")}
 		}
 		f.Port = cmp.Or(f.Spec.Port, t.Spec.DefaultPort, 8080)
 		f.Replicas = replicasOf(f, s)

@@ -153,10 +153,10 @@ func TestWhatCannotBeRendered(t *testing.T) {
 		template     *v1alpha1.DeploymentTemplate
 		reason, want string
 	}{
-		"no image of the ODGM": {noODGMImage, good, ReasonImageMissing, "deployments.odgmImage"},
+		"no image of the ODGM": {noODGMImage, good, ReasonImageMissing, "records.odgmImage"},
 		"no image":             {noImage, good, ReasonImageMissing, `spec.deploymentUnit.functions[b].image: Required value`},
-		"ODGM is off":          {odgm, good, ReasonODGMOff, "deployments.features.odgm"},
-		"wasm, no ODGM":        {wasm, good, ReasonODGMOff, "deployments.features.odgm"},
+		"ODGM is off":          {odgm, good, ReasonODGMOff, "records.features.odgm"},
+		"wasm, no ODGM":        {wasm, good, ReasonODGMOff, "records.features.odgm"},
 		"garbage":              {recordOf("a"), manifest("{"), ReasonInvalidTemplate, "spec.functionManifests[2]"},
 		"a kind":               {recordOf("a"), manifest("{apiVersion: v1, kind: Secret, metadata: {name: a}}"), ReasonInvalidTemplate, `spec.functionManifests[2].kind: Unsupported value: "Secret"`},
 		"no kind":              {recordOf("a"), manifest("{apiVersion: v1}"), ReasonInvalidTemplate, "functionManifests[2].kind"},

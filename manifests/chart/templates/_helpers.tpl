@@ -87,7 +87,7 @@ roleRef:
   name: {{ $name }}
 subjects:
 - kind: ServiceAccount
-  name: {{ if hasPrefix "berth-scheduler" $name }}berth-scheduler{{ else }}berth-controller{{ end }}
+  name: {{ regexFind "^berth-(scheduler|environments|controller)" $name }}
   namespace: {{ $root.Release.Namespace }}
 {{- end }}
 {{- end }}
@@ -109,7 +109,7 @@ subjects:
 
 {{/* The image of a program, by digest if there is one. Arguments: root, name, values. */}}
 {{- define "berth.image" -}}
-{{ .root.Values.image.registry }}/{{ .name }}
+{{ .root.Values.image.registry }}/{{ .image | default .name }}
 {{- with dig "image" "digest" "" .values }}@{{ . }}{{ else }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
@@ -127,29 +127,141 @@ subjects:
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.scheduler.config)) }}
 {{- end }}
 
-{{/* ControllerConfiguration: what the values say. The rest are its defaults. */}}
+{{/* Nine tenths of a quantity of memory in MiB, as GOMEMLIMIT has it; empty for a quantity in another form. */}}
+{{- define "berth.goMemLimit" -}}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- $unit := regexFind "(k|M|G|T|Ki|Mi|Gi|Ti)?$" (toString .) }}
+{{- $number := trimSuffix $unit (toString .) }}
+{{- if regexMatch "^[0-9]+([.][0-9]+)?$" $number }}
+{{- printf "%dMiB" (int64 (divf (mulf (float64 $number) (float64 (get $units $unit)) 0.9) 1048576)) }}
+{{- end }}
+{{- end }}
+
+{{/* The section services of a ControllerConfiguration. */}}
+{{- define "berth.servicesConfig" -}}
+{{- if .Values.services.enabled }}
+services:
+  bindAddress: ":9444"
+  certFile: /etc/berth/services-tls/tls.crt
+  keyFile: /etc/berth/services-tls/tls.key
+  {{- if .Values.services.clientCertificates }}
+  clientCAFile: /etc/berth/services-tls/ca.crt
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* ControllerConfiguration of berth-controller, from the values. Other fields have their defaults. */}}
 {{- define "berth.controllerConfig" -}}
 {{- $config := dict "apiVersion" "config.berth.dev/v1alpha1" "kind" "ControllerConfiguration" }}
 {{- if .Values.webhook.enabled }}
 {{- $_ := set $config "webhook" (dict "enabled" true "gates" .Values.webhook.gates) }}
 {{- end }}
-{{- if .Values.services.enabled }}
-{{- $services := dict "bindAddress" ":9444" "certFile" "/etc/berth/services-tls/tls.crt" "keyFile" "/etc/berth/services-tls/tls.key" }}
-{{- if .Values.services.clientCertificates }}
-{{- $_ := set $services "clientCAFile" "/etc/berth/services-tls/ca.crt" }}
+{{- if .Values.records.enabled }}
+{{- $_ := set $config "controllers" (list "*" "records") }}
 {{- end }}
-{{- $_ := set $config "services" $services }}
-{{- end }}
-{{- if .Values.deployments.enabled }}
-{{- $_ := set $config "deployments" (dict "enabled" true) }}
-{{- end }}
-{{- if .Values.environments.enabled }}
-{{- $_ := set $config "environments" (dict "enabled" true) }}
-{{- end }}
-{{- toYaml (mergeOverwrite $config (deepCopy .Values.controller.config)) }}
+{{- toYaml (mergeOverwrite $config (include "berth.servicesConfig" . | fromYaml) (deepCopy .Values.controller.config)) }}
 {{- end }}
 
-{{/* What both Deployments have in common. Arguments: root, name, values. */}}
+{{/* ControllerConfiguration of berth-environments. */}}
+{{- define "berth.environmentsConfig" -}}
+{{- $config := dict "apiVersion" "config.berth.dev/v1alpha1" "kind" "ControllerConfiguration" "controllers" (list "environments") }}
+{{- toYaml (mergeOverwrite $config (include "berth.servicesConfig" . | fromYaml) (deepCopy .Values.environments.config)) }}
+{{- end }}
+
+{{/*
+A Deployment of berth-controller with its configuration, Service and policies.
+Arguments: root, name, product (its folder in files/), values, config, configs (for checksums), and image, schedulerProfile, webhook.
+*/}}
+{{- define "berth.controller" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .name }}-config
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    app.kubernetes.io/name: {{ .name }}
+    {{- include "berth.labels" .root | nindent 4 }}
+data:
+  config.yaml: |
+    {{- .config | nindent 4 }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    app.kubernetes.io/name: {{ .name }}
+    {{- include "berth.labels" .root | nindent 4 }}
+spec:
+  # One leads; all serve the webhook and the services, if they are enabled.
+  replicas: {{ .values.replicas }}
+  strategy:
+    rollingUpdate: {maxUnavailable: 1, maxSurge: 1}
+  selector:
+    matchLabels: {app.kubernetes.io/name: {{ .name }}}
+  template:
+    metadata: {{- include "berth.podMetadata" . | nindent 6 }}
+    spec:
+      serviceAccountName: {{ .name }}
+      {{- include "berth.placement" . | nindent 6 }}
+      containers:
+      - {{- include "berth.container" . | nindent 8 }}
+        args:
+        - --config=/etc/berth/{{ .product }}/config.yaml
+        {{- with .schedulerProfile }}
+        - --scheduler-config=/etc/berth/scheduler/{{ . }}.yaml
+        {{- end }}
+        {{- with .values.extraArgs }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+        ports:
+        - {name: https, containerPort: 8443}
+        - {name: health, containerPort: 8081}
+        {{- if .webhook }}
+        - {name: webhook, containerPort: 9443}
+        {{- end }}
+        {{- if .root.Values.services.enabled }}
+        - {name: services, containerPort: 9444}
+        {{- end }}
+        readinessProbe:
+          # It reports what is missing, such as a CustomResourceDefinition.
+          httpGet: {path: /readyz, port: health}
+        livenessProbe:
+          httpGet: {path: /healthz, port: health}
+          failureThreshold: 6
+        volumeMounts:
+        - {name: config, mountPath: /etc/berth/{{ .product }}, readOnly: true}
+        {{- if .schedulerProfile }}
+        - {name: scheduler, mountPath: /etc/berth/scheduler, readOnly: true}
+        {{- end }}
+        {{- if .root.Values.services.enabled }}
+        - {name: services-tls, mountPath: /etc/berth/services-tls, readOnly: true}
+        {{- end }}
+      volumes:
+      - name: config
+        configMap: {name: {{ .name }}-config}
+      {{- if .schedulerProfile }}
+      - name: scheduler
+        configMap: {name: berth-scheduler-config}
+      {{- end }}
+      {{- if .root.Values.services.enabled }}
+      - name: services-tls
+        secret: {secretName: {{ .root.Values.services.tlsSecret }}}
+      {{- end }}
+{{- if .root.Values.podDisruptionBudgets }}
+---
+{{ include "berth.budget" . }}
+{{- end }}
+---
+{{ include "berth.service" (merge (dict "port" 8443) .) }}
+{{- if .root.Values.networkPolicies }}
+---
+{{- include "berth.file" (dict "root" .root "file" (printf "files/%s/networkpolicy.yaml" .product)) }}
+{{- end }}
+{{- end }}
+
+{{/* What all Deployments have in common. Arguments: root, name, values. */}}
 {{- define "berth.podMetadata" -}}
 labels:
   app.kubernetes.io/part-of: berth
@@ -191,7 +303,7 @@ affinity:
   {{- toYaml .values.affinity | nindent 2 }}
 {{- else }}
   nodeAffinity:
-    # Whoever replaces what a reclaim took had better not go with it.
+    # A spot reclaim must not take the program that replaces what it took.
     preferredDuringSchedulingIgnoredDuringExecution:
     - weight: 100
       preference:
@@ -219,10 +331,11 @@ securityContext:
 name: {{ .name }}
 image: {{ include "berth.image" . }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+{{- with include "berth.goMemLimit" (dig "limits" "memory" "" .values.resources) }}
 env:
-# The program keeps below it: docs/install.md.
-- name: BERTH_MEMORY_LIMIT
-  valueFrom: {resourceFieldRef: {resource: limits.memory}}
+# Nine tenths of the memory limit: docs/install.md.
+- {name: GOMEMLIMIT, value: {{ . }}}
+{{- end }}
 resources: {{- toYaml .values.resources | nindent 2 }}
 securityContext:
   allowPrivilegeEscalation: false

@@ -33,10 +33,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(bench.EnvDepth) != string(bench.Full) {
 		os.Exit(m.Run())
 	}
-	// The race detector would be measured.
-	if err := os.Setenv(testenv.NoRaceEnv, "1"); err != nil {
-		panic(err)
-	}
 	os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true}))
 }
 

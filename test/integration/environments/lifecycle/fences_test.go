@@ -28,7 +28,7 @@ const enforce = "pod-security.kubernetes.io/enforce"
 func TestAnEnvironmentHasFencesByDefault(t *testing.T) {
 	s := start(t, func(c *controller.Configuration) {
 		c.Environments = controller.Default().Environments
-		c.Environments.Enabled = true
+		c.Controllers = []string{controller.ControllerEnvironments}
 	})
 	e := environment("shop")
 	e.Spec.Stack.Frontend.Domains = []string{"shop.example.com"}
@@ -116,7 +116,7 @@ func TestAForcedStopEndsPodsWherePlaceholdersAreAllowed(t *testing.T) {
 	}
 	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyStopped, true })
 	s.comes("shop", v1alpha1.EnvironmentStopped)
-	used, refused := s.RightsUsedBy(cluster.BerthControllerUser)
+	used, refused := s.RightsUsedBy(cluster.BerthEnvironmentsUser)
 	assert.True(t, used["delete /pods"])
 	assert.NotContains(t, refused, "delete /pods")
 }

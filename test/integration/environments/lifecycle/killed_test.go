@@ -157,7 +157,7 @@ func (s *scene) everything(e *v1alpha1.Environment) (all []string) {
 func (s *scene) writes() func() int {
 	s.T.Helper()
 	return s.Count(func(r testenv.Request) bool {
-		return r.Write() && r.User == cluster.BerthControllerUser && r.Resource != "leases" && r.Resource != "events"
+		return r.Write() && r.User == cluster.BerthEnvironmentsUser && r.Resource != "leases" && r.Resource != "events"
 	})
 }
 

@@ -29,7 +29,9 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{Rights: []testenv.Rights{rights}}))
+}
 
 // scene is a world with a controller that runs environments.
 type scene struct {
@@ -95,7 +97,7 @@ func (s *scene) deleteAll() {
 func (s *scene) run(changes ...func(*controller.Configuration)) {
 	s.T.Helper()
 	s.process = s.Controller(append([]func(*controller.Configuration){testenv.Impatient, func(c *controller.Configuration) {
-		c.Environments.Enabled, c.Environments.Exposure = true, "LoadBalancer"
+		c.Controllers, c.Environments.Exposure = []string{controller.ControllerEnvironments}, "LoadBalancer"
 		c.Environments.Domains = map[string][]string{controller.AnyNamespace: {"*.example.com"}}
 	}}, changes...)...)
 }

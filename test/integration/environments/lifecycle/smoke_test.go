@@ -38,10 +38,10 @@ type wired struct {
 
 func serve(t *testing.T, changes ...func(*controller.Configuration)) *wired {
 	t.Helper()
-	s := servicetest.New(t, "environments", "manifests/rbac/environments", "manifests/rbac/environment-services")
+	s := servicetest.New(t, "environments", "manifests/rbac/environments", "manifests/rbac/environments/services")
 	s.AddNodes(append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 2)...)...)
 	s.Start("berth-controller", append([]func(*controller.Configuration){func(c *controller.Configuration) {
-		c.Environments.Enabled = true
+		c.Controllers = []string{controller.ControllerEnvironments}
 		c.Services.Environments.Namespace = s.Namespace
 	}}, changes...)...)
 	logs := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "logs"}, Rules: []rbacv1.PolicyRule{

@@ -54,7 +54,7 @@ func every(c anyform.McpOrchestratorServiceClient) map[string]func(context.Conte
 func (s *scene) calls() []testenv.Request {
 	s.T.Helper()
 	return s.Audit(func(r testenv.Request) bool {
-		return r.User == cluster.BerthControllerUser && r.Resource == "resourcelimits" && r.Verb != "watch" && r.Verb != "patch"
+		return r.User == cluster.BerthEnvironmentsUser && r.Resource == "resourcelimits" && r.Verb != "watch" && r.Verb != "patch"
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 
 // manyEnv asks for the measurement, which takes a minute or two:
 //
-//	BERTH_TEST_LIMITS=1 BERTH_TEST_NO_RACE=1 go test -count=1 -v -run RL18 ./test/integration/services
+//	BERTH_TEST_LIMITS=1 go test -count=1 -v -run RL18 ./test/integration/services
 const manyEnv = "BERTH_TEST_LIMITS"
 
 func TestRL18FiveThousandLimits(t *testing.T) {

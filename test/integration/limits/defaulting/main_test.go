@@ -29,7 +29,9 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{Rights: []testenv.Rights{rights}}))
+}
 
 const disk = "example.com/disk"
 

@@ -244,7 +244,7 @@ func TestWhoCreatesAPodIsWarnedAndNotRefused(t *testing.T) {
 
 func TestPodsThatAreLeftAlone(t *testing.T) {
 	w := testenv.New(t, fast())
-	w.Webhook(func(c *controller.Configuration) { c.ResourceLimits.DefaultNamespace = "default" })
+	w.Webhook(func(c *controller.Configuration) { c.Limits.DefaultNamespace = "default" })
 	w.Create(limit("size", figures("1", "1Gi")))
 	created(w, bare("yes", "size"))
 	no := bare("no", "size", builders.SchedulerName(""), func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.InjectLabel] = "disabled" })
@@ -270,7 +270,7 @@ func TestALimitOfTheDefaultNamespace(t *testing.T) {
 	shared := limit(name, figures("700m", "1Gi"))
 	shared.Namespace = "default"
 	require.NoError(t, w.Client.Create(w.Ctx, shared))
-	w.Webhook(func(c *controller.Configuration) { c.ResourceLimits.DefaultNamespace = "default" })
+	w.Webhook(func(c *controller.Configuration) { c.Limits.DefaultNamespace = "default" })
 	p := created(w, bare("p", name))
 	assert.Equal(t, "700m", texts(p.Spec.Containers[0].Resources.Requests)["cpu"])
 	assert.Equal(t, "default/"+name+"@1", p.Annotations[v1alpha1.ResolvedLimitAnnotation])

@@ -24,7 +24,7 @@ func patient(c *controller.Configuration) {
 	c.LeaderElection = controller.Default().LeaderElection
 	c.LeaderElection.LeaseDurationSeconds = 60
 	c.LeaderElection.RenewDeadlineSeconds = 50
-	c.Rebalance.StartupGraceSeconds = int32(grace.Seconds())
+	c.Mix.Rebalance.StartupGraceSeconds = int32(grace.Seconds())
 }
 
 func TestNothingIsMovedInTheGraceAfterAStartAndAfterAnOutageOfTheAPIServer(t *testing.T) {

@@ -126,8 +126,8 @@ func TestALeaderOfManyShortStopsWithoutRenewalsWritesNothingOnceAnotherOneLeads(
 func TestFailedMovesAreRememberedByTheNextLeader(t *testing.T) {
 	w := stray(t, 6*time.Second)
 	hasty := func(c *controller.Configuration) {
-		c.Rebalance.MoveTimeoutSeconds = 2
-		c.Rebalance.BackoffSeconds = 600
+		c.Mix.Rebalance.MoveTimeoutSeconds = 2
+		c.Mix.Rebalance.BackoffSeconds = 600
 	}
 	failed := func(s *v1alpha1.CapacityMixStatus) bool {
 		return len(s.Workloads) == 1 && s.Workloads[0].FailedMoves == 1 && s.Workloads[0].RetryTime != nil

@@ -53,8 +53,8 @@ func TestNothingIsEvictedInTheGraceAfterTheAPIServerStoodStill(t *testing.T) {
 	}
 	w.AddNodes(cluster.Nodes("spot", 6)...)
 	w.Controller(testenv.Impatient, patient, func(c *controller.Configuration) {
-		c.Rebalance.StartupGraceSeconds = 10
-		c.Rebalance.ClusterMaxConcurrent = workloads
+		c.Mix.Rebalance.StartupGraceSeconds = 10
+		c.Mix.Rebalance.ClusterMaxConcurrent = workloads
 	})
 	w.Within(10*time.Second+testenv.SettleTimeout, "a pod is evicted", func() (bool, string) { return len(w.Evictions()) > 0, "" })
 	api := w.Cluster.Component(cluster.APIServer)

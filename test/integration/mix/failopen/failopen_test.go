@@ -136,13 +136,13 @@ func TestWhatIsNoProofOpensNothing(t *testing.T) {
 		opens  bool
 		says   string
 	}{
-		{name: "never", change: func(c *controller.Configuration) { c.Gates.FailOpenSeconds = 0 }},
+		{name: "never", change: func(c *controller.Configuration) { c.Mix.Gates.FailOpenSeconds = 0 }},
 		{name: "dry-run", change: func(c *controller.Configuration) { c.DryRun = true }, says: "No scheduler leads"},
 		{name: "elsewhere", change: func(c *controller.Configuration) { c.Namespaces = []string{"elsewhere"} }},
 		{
 			name: "without-the-right", says: "Cannot see whether a scheduler leads",
 			change: func(c *controller.Configuration) {
-				c.Gates.SchedulerLease = controller.SchedulerLease{Namespace: "kube-system", Name: "kube-scheduler"}
+				c.Mix.Gates.SchedulerLease = controller.SchedulerLease{Namespace: "kube-system", Name: "kube-scheduler"}
 			},
 		},
 		{name: "without-election", change: func(c *controller.Configuration) { c.SchedulerConfig = without }},
@@ -201,7 +201,7 @@ func TestTheGatesOfOthersStayAndABurstIsLetGoOldestFirst(t *testing.T) {
 	waitGated(w, "web", 250)
 	pods := append(w.Live("quota"), w.Live("web")...)
 	c := w.Controller(testenv.Impatient, after(time.Second), func(c *controller.Configuration) {
-		c.Rebalance.Mode, c.AnnotationRepairsPerMinute = v1alpha1.RebalanceModeOff, 0
+		c.Mix.Rebalance.Mode, c.Mix.AnnotationRepairsPerMinute = v1alpha1.RebalanceModeOff, 0
 	})
 	w.WaitBound("web", 250)
 	assert.Equal(t, 251, opened(w, c))

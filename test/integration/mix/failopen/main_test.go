@@ -58,7 +58,7 @@ func startScheduler(w *testenv.World, name string) *cluster.Scheduler {
 
 // after has the controller wait for so long.
 func after(failOpen time.Duration) func(*controller.Configuration) {
-	return func(c *controller.Configuration) { c.Gates.FailOpenSeconds = int32(failOpen / time.Second) }
+	return func(c *controller.Configuration) { c.Mix.Gates.FailOpenSeconds = int32(failOpen / time.Second) }
 }
 
 // gated returns how many pods of an app have the gate.

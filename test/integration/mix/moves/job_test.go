@@ -40,7 +40,7 @@ func TestPodsOfJobsAreNotEvicted(t *testing.T) {
 	for app, job := range jobs {
 		w.WaitReady(app, int(*job.Spec.Parallelism))
 	}
-	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Rebalance.ClusterMaxConcurrent = 100 })
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Mix.Rebalance.ClusterMaxConcurrent = 100 })
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, percent := range []int32{0, 100} {
 		for app := range jobs {

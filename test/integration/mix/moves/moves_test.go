@@ -230,7 +230,7 @@ func TestAWorkloadThatMissesReplicasLosesNoOther(t *testing.T) {
 		return err
 	})
 	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) {
-		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds = 3, 1
+		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds = 3, 1
 	})
 	w.Eventually("a move has timed out", func() (bool, string) {
 		n := w.Metric(c, "berth_mix_moves_total", map[string]string{"outcome": "timed-out"})

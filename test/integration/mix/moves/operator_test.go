@@ -117,8 +117,8 @@ func TestNeverMoreThanTheBudgetIsMissingWhereAnOperatorReplacesPodsLate(t *testi
 		all[i].states = w.Record(all[i].name)
 	}
 	w.Controller(testenv.Impatient, func(c *controller.Configuration) {
-		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds, c.Rebalance.MaxBackoffSeconds = 3, 1, 2
-		c.Rebalance.ClusterMaxConcurrent = 100
+		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds, c.Mix.Rebalance.MaxBackoffSeconds = 3, 1, 2
+		c.Mix.Rebalance.ClusterMaxConcurrent = 100
 	})
 	for _, one := range all {
 		w.WaitSatisfied(one.name)
@@ -149,7 +149,7 @@ func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 	}
 	w.WaitExact("set", split.New(100, 0), 4, testenv.SettleTimeout)
 	w.Controller(testenv.Impatient, func(c *controller.Configuration) {
-		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds = 2, 1
+		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds = 2, 1
 	})
 	w.WaitSatisfied("set")
 	w.ChangeMix("set", spotPercent(0))
@@ -199,7 +199,7 @@ func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	}
 	w.WaitExact("set", split.New(100, 0), 4, testenv.SettleTimeout)
 	w.Controller(testenv.Impatient, func(c *controller.Configuration) {
-		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds = 2, 1
+		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds = 2, 1
 	})
 	w.WaitSatisfied("set")
 	w.ChangeMix("set", spotPercent(0))
@@ -233,7 +233,7 @@ func TestLeadersThatFollowEachOtherEvictNoMoreThanOneWould(t *testing.T) {
 		testenv.Patch(w, &pod, func(p *corev1.Pod) { p.Annotations[v1alpha1.SpotPercentAnnotation] = "0" })
 	}
 	hasty := func(c *controller.Configuration) {
-		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds = 2, 1
+		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds = 2, 1
 	}
 	for range 3 {
 		c := w.Controller(testenv.Impatient, hasty)

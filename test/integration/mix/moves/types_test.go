@@ -28,7 +28,7 @@ func TestANodeThatChangesItsTypeCountsAtOnceAndItsReplicasMoveOnceIfItStaysSo(t 
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
 	pods := w.WaitExact("web", split.New(70, 2), 10, testenv.SettleTimeout)
-	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Rebalance.StabilizationSeconds = 8 })
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Mix.Rebalance.StabilizationSeconds = 8 })
 	w.WaitSatisfied("web")
 	affected := 0
 	for i := range pods {

@@ -84,7 +84,7 @@ func TestWhereNoNodeComesNoReplicaIsTouchedAndTheWorkloadRests(t *testing.T) {
 	w := strayed(t)
 	before := w.Live("web")
 	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) {
-		c.Rebalance.MoveTimeoutSeconds, c.Rebalance.BackoffSeconds, c.Rebalance.MaxBackoffSeconds = 4, 600, 1800
+		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds, c.Mix.Rebalance.MaxBackoffSeconds = 4, 600, 1800
 	})
 	held := waitHolders(w, 1)[0]
 	w.WaitBlocked("web", "BackingOff", "1 moves in a row failed")
@@ -99,7 +99,7 @@ func TestWhereNoNodeComesNoReplicaIsTouchedAndTheWorkloadRests(t *testing.T) {
 
 func TestPlaceholdersCountInTheBudgetsOfMixAndCluster(t *testing.T) {
 	w := strayed(t, concurrent(2))
-	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Rebalance.ClusterMaxConcurrent = 1 })
+	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Mix.Rebalance.ClusterMaxConcurrent = 1 })
 	waitHolders(w, 1)
 	w.Always(holds, "the cluster's budget is one", func() (bool, string) { return len(holders(w)) == 1, names(holders(w)) })
 	testenv.End(c, false)

@@ -24,19 +24,19 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoSchedule
 // scene is a world with the rights and policies of all features.
 type scene struct {
 	*testenv.World
-	scheduler, controller client.Client
+	scheduler, controller, environments client.Client
 }
 
 func start(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{World: testenv.New(t, cluster.Nodes("on-demand", 1)...)}
-	for _, feature := range []string{"records", "environments", "environment-services", "placeholders", "services", "webhook"} {
+	for _, feature := range []string{"records", "environments", "environments/services", "placeholders", "services", "webhook"} {
 		s.ApplyFiles("manifests/rbac/" + feature)
 	}
-	s.scheduler, s.controller = s.as(cluster.BerthSchedulerUser), s.as(cluster.BerthControllerUser)
+	s.scheduler, s.controller, s.environments = s.as(cluster.BerthSchedulerUser), s.as(cluster.BerthControllerUser), s.as(cluster.BerthEnvironmentsUser)
 	s.Eventually("the policies are in force", func() (bool, string) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "not-an-environment"}}
-		err := s.controller.Create(s.Ctx, ns, client.DryRunAll)
+		err := s.environments.Create(s.Ctx, ns, client.DryRunAll)
 		return refusedFor(err, "metadata.labels:"), fmt.Sprint(err)
 	})
 	return s

@@ -17,7 +17,7 @@ import (
 
 var ofEnvironment = map[string]string{v1alpha1.EnvironmentLabel: "shop", v1alpha1.EnvironmentNamespaceLabel: "team"}
 
-func TestTheControllerWritesOnlySecretsOfEnvironments(t *testing.T) {
+func TestEnvironmentsWritesOnlyItsSecrets(t *testing.T) {
 	s := start(t)
 	secret := func(change func(*corev1.Secret)) *corev1.Secret {
 		o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "new", Labels: ofEnvironment}, Type: corev1.SecretTypeOpaque}
@@ -47,7 +47,7 @@ func TestTheControllerWritesOnlySecretsOfEnvironments(t *testing.T) {
 	} {
 		owned[0].APIVersion = "berth.dev/v1alpha1"
 		t.Run(name, func(t *testing.T) {
-			s.judge(t, s.controller.Create(s.Ctx, secret(tc.change), client.DryRunAll), tc.want)
+			s.judge(t, s.environments.Create(s.Ctx, secret(tc.change), client.DryRunAll), tc.want)
 		})
 	}
 
@@ -62,8 +62,8 @@ func TestTheControllerWritesOnlySecretsOfEnvironments(t *testing.T) {
 		after := o.DeepCopy()
 		after.Labels = ofEnvironment
 		after.Data = map[string][]byte{"a": []byte("c")}
-		s.judge(t, s.controller.Patch(s.Ctx, after, client.MergeFrom(o), client.DryRunAll), want)
-		s.judge(t, s.controller.Delete(s.Ctx, o, client.DryRunAll), want)
+		s.judge(t, s.environments.Patch(s.Ctx, after, client.MergeFrom(o), client.DryRunAll), want)
+		s.judge(t, s.environments.Delete(s.Ctx, o, client.DryRunAll), want)
 	}
 	certs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-webhook-certs"}}
 	require.NoError(t, client.IgnoreAlreadyExists(s.Client.Create(s.Ctx, certs)))
@@ -72,10 +72,10 @@ func TestTheControllerWritesOnlySecretsOfEnvironments(t *testing.T) {
 	require.NoError(t, s.controller.Update(s.Ctx, certs, client.DryRunAll), "its own certificates")
 }
 
-func TestTheControllerWritesOnlyNamespacesOfEnvironments(t *testing.T) {
+func TestEnvironmentsWritesOnlyItsNamespaces(t *testing.T) {
 	s := start(t)
 	create := func(name string, labels map[string]string) error {
-		return s.controller.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, client.DryRunAll)
+		return s.environments.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, client.DryRunAll)
 	}
 	s.judge(t, create("env-shop", ofEnvironment), "")
 	s.judge(t, create("env-shop", map[string]string{v1alpha1.EnvironmentLabel: "shop"}), "metadata.labels:")
@@ -92,14 +92,14 @@ func TestTheControllerWritesOnlyNamespacesOfEnvironments(t *testing.T) {
 		after := ns.DeepCopy()
 		after.Labels[v1alpha1.EnvironmentLabel], after.Labels[v1alpha1.EnvironmentNamespaceLabel] = "shop", "team"
 		after.Labels[v1alpha1.RetainedLabel] = "true"
-		s.judge(t, s.controller.Patch(s.Ctx, after, client.MergeFrom(ns), client.DryRunAll), want)
+		s.judge(t, s.environments.Patch(s.Ctx, after, client.MergeFrom(ns), client.DryRunAll), want)
 		if name != "default" && name != "kube-system" { // no user may delete these
-			s.judge(t, s.controller.Delete(s.Ctx, ns, client.DryRunAll), want)
+			s.judge(t, s.environments.Delete(s.Ctx, ns, client.DryRunAll), want)
 		}
 	}
 }
 
-func TestTheControllerWritesOnlyWorkloadsOfRecordsAndEnvironments(t *testing.T) {
+func TestProgramsWriteOnlyWorkloadsOfTheirProduct(t *testing.T) {
 	s := start(t)
 	deployment := func(namespace string, labels map[string]string) *appsv1.Deployment {
 		d := builders.Deployment("stolen", 1)
@@ -108,21 +108,25 @@ func TestTheControllerWritesOnlyWorkloadsOfRecordsAndEnvironments(t *testing.T) 
 	}
 	ofRecord := map[string]string{v1alpha1.OwnerLabel: "cart"}
 	for name, tc := range map[string]struct {
+		by     client.Client
 		object client.Object
 		want   string
 	}{
-		"of a record":            {deployment(s.Namespace, ofRecord), ""},
-		"of an environment":      {deployment(s.Namespace, ofEnvironment), ""},
-		"without a label":        {deployment(s.Namespace, nil), "metadata.labels:"},
-		"in kube-system":         {deployment("kube-system", ofRecord), "metadata.namespace:"},
-		"in Berth's namespace":   {deployment("berth-system", ofRecord), "metadata.namespace:"},
-		"a Service":              {&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, "metadata.labels:"},
-		"a Service of a record":  {&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, ""},
-		"a ConfigMap in kube-*":  {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "x", Labels: ofRecord}}, "metadata.namespace:"},
-		"a ConfigMap without":    {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}}, "metadata.labels:"},
-		"a ConfigMap of records": {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}}, ""},
+		"of a record":            {s.controller, deployment(s.Namespace, ofRecord), ""},
+		"of an environment":      {s.environments, deployment(s.Namespace, ofEnvironment), ""},
+		"of the other product":   {s.controller, deployment(s.Namespace, ofEnvironment), "metadata.labels: berth-controller"},
+		"of the other, too":      {s.environments, deployment(s.Namespace, ofRecord), "metadata.labels: berth-environments"},
+		"theirs in kube-public":  {s.environments, deployment("kube-public", ofEnvironment), "metadata.namespace: berth-environments"},
+		"without a label":        {s.controller, deployment(s.Namespace, nil), "metadata.labels:"},
+		"in kube-system":         {s.controller, deployment("kube-system", ofRecord), "metadata.namespace:"},
+		"in Berth's namespace":   {s.controller, deployment("berth-system", ofRecord), "metadata.namespace:"},
+		"a Service":              {s.controller, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, "metadata.labels:"},
+		"a Service of a record":  {s.controller, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, ""},
+		"a ConfigMap in kube-*":  {s.controller, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "x", Labels: ofRecord}}, "metadata.namespace:"},
+		"a ConfigMap without":    {s.controller, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}}, "metadata.labels:"},
+		"a ConfigMap of records": {s.controller, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x", Labels: ofRecord}}, ""},
 	} {
-		t.Run(name, func(t *testing.T) { s.judge(t, s.controller.Create(s.Ctx, tc.object, client.DryRunAll), tc.want) })
+		t.Run(name, func(t *testing.T) { s.judge(t, tc.by.Create(s.Ctx, tc.object, client.DryRunAll), tc.want) })
 	}
 	theirs := builders.Deployment("theirs", 0)
 	s.Create(theirs)

@@ -37,7 +37,7 @@ const (
 )
 
 // stormy shortens the time after a storm.
-func stormy(c *controller.Configuration) { c.Rebalance.Storm.QuietSeconds = int32(quiet.Seconds()) }
+func stormy(c *controller.Configuration) { c.Mix.Rebalance.Storm.QuietSeconds = int32(quiet.Seconds()) }
 
 var seventy = split.New(70, 2)
 
@@ -199,7 +199,7 @@ func (f *field) requireEachSlotOnce(recording *testenv.Recording) {
 func TestWhileSpotFlapsNothingIsMovedAndAfterwardsEachReplicaOnce(t *testing.T) {
 	period, length := testenv.Length(2*time.Second, 20*time.Second), testenv.Length(30*time.Second, 5*time.Minute)
 	quietAtLeast := func(c *controller.Configuration) {
-		c.Rebalance.Storm.QuietSeconds = max(c.Rebalance.Storm.QuietSeconds, int32(3*period.Seconds()))
+		c.Mix.Rebalance.Storm.QuietSeconds = max(c.Mix.Rebalance.Storm.QuietSeconds, int32(3*period.Seconds()))
 	}
 	f := newField(t, quietAtLeast)
 	recording := f.Record("web")
@@ -233,7 +233,7 @@ func (f *field) flap(nodes []cluster.NodeSpec, period, length time.Duration) {
 func TestWhileOneNodeFlapsNothingIsMoved(t *testing.T) {
 	period, length := testenv.Length(2*time.Second, 20*time.Second), testenv.Length(20*time.Second, 5*time.Minute)
 	// A workload that lost its node is out of its mix for as long as its replacement takes.
-	f := newField(t, func(c *controller.Configuration) { c.Rebalance.StabilizationSeconds = 2 })
+	f := newField(t, func(c *controller.Configuration) { c.Mix.Rebalance.StabilizationSeconds = 2 })
 	f.flap(f.spot[:1], period, length)
 	f.waitRunning("web")
 	assert.Zero(t, f.Metric(f.controller, "berth_mix_spot_storms_total", nil))

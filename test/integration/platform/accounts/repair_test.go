@@ -29,8 +29,8 @@ func costOf(p *corev1.Pod) string { return p.Annotations[v1alpha1.PodDeletionCos
 // quick has the controller repair many pods, and move none.
 func quick(c *controller.Configuration) {
 	testenv.Impatient(c)
-	c.AnnotationRepairsPerMinute = 6000
-	c.Rebalance.Mode = v1alpha1.RebalanceModeOff
+	c.Mix.AnnotationRepairsPerMinute = 6000
+	c.Mix.Rebalance.Mode = v1alpha1.RebalanceModeOff
 }
 
 // edit changes the annotations of a pod as a user does.
@@ -66,7 +66,7 @@ func TestPodsThatAreOlderThanTheirMixAreScaledDownExactly(t *testing.T) {
 	web := builders.Deployment("web", 20)
 	w.Create(web)
 	w.WaitReady("web", 20)
-	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.AnnotationRepairsPerMinute = 6000 })
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Mix.AnnotationRepairsPerMinute = 6000 })
 	w.Create(builders.CapacityMix("web", 70, 2))
 	w.WaitSatisfied("web")
 	w.WaitReady("web", 20)

@@ -166,7 +166,7 @@ func doctorOnRights(t *testing.T, w *testenv.World, me string) {
 // What the controller needs for something that is off unless somebody wants it is asked about where that is used.
 func TestDoctorAsksForTheRightsOfWhatIsUsed(t *testing.T) {
 	w := begin(t, testenv.Roomy()...)
-	const check = "rights of berth-controller for Environments"
+	const check = "rights of berth-environments for Environments"
 	admin := w.Cluster.KubeconfigPath()
 	found, _ := findings(w, admin, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
 	assert.NotContains(t, found, check)

@@ -32,7 +32,7 @@ var recordViewer = append([]rbacv1.PolicyRule{
 func deployed(w *testenv.World) *v1alpha1.DeploymentRecord {
 	w.T.Helper()
 	w.ApplyFiles("manifests/rbac/records", "manifests/templates")
-	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Deployments.Enabled = true })
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Controllers = []string{"*", controller.ControllerRecords} })
 	rec := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: "cart"}}
 	rec.Spec.Addons = &[]v1alpha1.Addon{}
 	rec.Spec.DeploymentUnit.ClassKey = "shop.Cart"

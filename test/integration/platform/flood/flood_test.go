@@ -61,7 +61,7 @@ func newScene(t *testing.T) *scene {
 	s.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
 	s.WaitReady("web", 10)
 	s.Start("berth-controller", func(c *controller.Configuration) {
-		c.Services.DefaultTimeoutSeconds, c.Services.ResourceLimits.Namespace = 5, s.Namespace
+		c.Services.DefaultTimeoutSeconds, c.Services.Limits.Namespace = 5, s.Namespace
 	})
 	s.flooder = s.User("flooder", "*")
 	return s

@@ -168,7 +168,7 @@ func savedConfig(w *testenv.World) string {
 
 func schedulerBinary(w *testenv.World) string {
 	w.T.Helper()
-	binary, err := cluster.BuildScheduler(w.Ctx, testenv.Path("."), os.Stderr, os.Getenv(testenv.NoRaceEnv) == "")
+	binary, err := cluster.BuildScheduler(w.Ctx, testenv.Path("."), os.Stderr, testenv.Race())
 	require.NoError(w.T, err)
 	return binary
 }

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/internal/config/memorylimit"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -30,7 +29,7 @@ var variants = map[string][]string{
 	"second-scheduler": nil,
 	"replace-default":  {"scheduler.profile=replace-default"},
 	"webhook":          {"webhook.enabled=true"},
-	"grpc":             {"services.enabled=true", "deployments.enabled=true", "environments.enabled=true"},
+	"services":         {"services.enabled=true", "records.enabled=true", "environments.enabled=true"},
 }
 
 func TestTheChartAndTheOverlaysSayTheSame(t *testing.T) {
@@ -65,10 +64,11 @@ func TestTheChartHasTheMonitoringKit(t *testing.T) {
 
 func TestAnotherNamespaceIsTheOnlyOneThatTheChartNames(t *testing.T) {
 	w := testenv.New(t)
-	out := string(template(w, "spot", "webhook.enabled=true", "services.enabled=true", "deployments.enabled=true", "placeholders.enabled=true",
+	out := string(template(w, "spot", "webhook.enabled=true", "services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true",
 		"scheduler.profile=replace-default", "monitoring.serviceMonitors=true", "monitoring.rules=true", "monitoring.metricsReader=true"))
 	assert.NotContains(t, out, "berth-system")
 	assert.Contains(t, out, "system:serviceaccount:spot:berth-controller")
+	assert.Contains(t, out, "system:serviceaccount:spot:berth-environments")
 }
 
 func TestTheChartRefusesWhatItDoesNotKnow(t *testing.T) {
@@ -94,7 +94,7 @@ func TestTheChartRefusesWhatItDoesNotKnow(t *testing.T) {
 
 func TestValuesReachThePrograms(t *testing.T) {
 	w := testenv.New(t)
-	objects := normalise(t, template(w, namespace, "scheduler.capacityMix.nodeSampleSize=48", "scheduler.config.clientConnection.qps=77", "controller.config.rebalance.mode=Report",
+	objects := normalise(t, template(w, namespace, "scheduler.capacityMix.nodeSampleSize=48", "scheduler.config.clientConnection.qps=77", "controller.config.mix.rebalance.mode=Report",
 		"webhook.enabled=true", "webhook.gates=true", "image.registry=registry.example/berth", "image.tag=v9", "scheduler.extraArgs={--v=4}",
 		"priorityClassName=", "networkPolicies=false", "podDisruptionBudgets=false", "crds.install=false"))
 
@@ -106,9 +106,9 @@ func TestValuesReachThePrograms(t *testing.T) {
 	assert.EqualValues(t, 48, args["nodeSampleSize"])
 	assert.Equal(t, "CapacityMixArgs", args["kind"])
 
-	c := controllerConfig(t, objects)
-	assert.Equal(t, controller.Default().Rebalance.MaxConcurrent, c.Rebalance.MaxConcurrent)
-	assert.EqualValues(t, "Report", c.Rebalance.Mode)
+	c := controllerConfig(t, objects, "berth-controller")
+	assert.Equal(t, controller.Default().Mix.Rebalance.MaxConcurrent, c.Mix.Rebalance.MaxConcurrent)
+	assert.EqualValues(t, "Report", c.Mix.Rebalance.Mode)
 	assert.True(t, c.Webhook.Enabled && c.Webhook.Gates)
 
 	spec, _, _ := unstructured.NestedMap(objects["Deployment/berth-scheduler"], "spec", "template", "spec")
@@ -140,13 +140,24 @@ func TestAnImageByDigest(t *testing.T) {
 // A container of no bound takes the memory of the node's other pods. A limit on processor time would only delay a scheduler.
 func TestThePodsHaveAMemoryLimit(t *testing.T) {
 	w := testenv.New(t)
-	objects := normalise(t, template(w, namespace, "controller.resources.limits.memory=3Gi"))
-	for name, memory := range map[string]string{"berth-scheduler": "2Gi", "berth-controller": "3Gi"} {
+	objects := normalise(t, template(w, namespace, "controller.resources.limits.memory=3Gi", "environments.enabled=true"))
+	for name, want := range map[string]struct{ memory, runtime string }{
+		"berth-scheduler": {"2Gi", "1843MiB"}, "berth-controller": {"3Gi", "2764MiB"}, "berth-environments": {"512Mi", "460MiB"},
+	} {
 		c := container(t, objects, name)
-		assert.Equal(t, map[string]any{"memory": memory}, c["resources"].(map[string]any)["limits"], name)
-		assert.Contains(t, c["env"], map[string]any{
-			"name": memorylimit.Env, "valueFrom": map[string]any{"resourceFieldRef": map[string]any{"resource": "limits.memory"}},
-		}, name)
+		assert.Equal(t, map[string]any{"memory": want.memory}, c["resources"].(map[string]any)["limits"], name)
+		assert.Contains(t, c["env"], map[string]any{"name": "GOMEMLIMIT", "value": want.runtime}, name)
+	}
+	for memory, want := range map[string]string{
+		"1.5Gi": "1382MiB", "500M": "429MiB", "2000000Ki": "1757MiB", "1073741824": "921MiB", "1T": "858306MiB",
+	} {
+		objects := normalise(t, template(w, namespace, "controller.resources.limits.memory="+memory))
+		assert.Contains(t, container(t, objects, "berth-controller")["env"], map[string]any{"name": "GOMEMLIMIT", "value": want}, memory)
+	}
+	// Without a limit, or with one in a form that the chart does not read, the runtime has none either.
+	for _, memory := range []string{"null", "1e9"} {
+		objects := normalise(t, template(w, namespace, "controller.resources.limits.memory="+memory))
+		assert.NotContains(t, container(t, objects, "berth-controller"), "env", memory)
 	}
 }
 
@@ -165,9 +176,9 @@ func requireSame(t *testing.T, want, got map[string]map[string]any) {
 		if got[key] == nil {
 			continue
 		}
-		if key == "ConfigMap/berth-controller-config" {
+		if program, is := strings.CutSuffix(strings.TrimPrefix(key, "ConfigMap/"), "-config"); is && program != "berth-scheduler" {
 			// The chart writes only what differs from the defaults.
-			assert.Equal(t, controllerConfig(t, want), controllerConfig(t, got))
+			assert.Equal(t, controllerConfig(t, want, program), controllerConfig(t, got, program))
 			continue
 		}
 		if key == "ConfigMap/berth-scheduler-config" {
@@ -186,7 +197,7 @@ var (
 	// ofRelease are the labels that only helm writes.
 	ofRelease = []string{"app.kubernetes.io/managed-by", "app.kubernetes.io/instance", "helm.sh/chart"}
 	// hashed is what kustomize appends to the names of ConfigMaps.
-	hashed = regexp.MustCompile(`^(berth-(?:scheduler|controller)-config)-[a-z0-9]{10}$`)
+	hashed = regexp.MustCompile(`^(berth-(?:scheduler|controller|environments)-config)-[a-z0-9]{10}$`)
 )
 
 // normalise reads objects and takes away what helm and kustomize add. Their keys
@@ -253,10 +264,10 @@ func withoutChecksums(u *unstructured.Unstructured) {
 	_ = unstructured.SetNestedSlice(u.Object, volumes, "spec", "template", "spec", "volumes")
 }
 
-// controllerConfig loads the controller's configuration as it does itself, with the defaults.
-func controllerConfig(t *testing.T, objects map[string]map[string]any) *controller.Configuration {
+// controllerConfig loads the configuration of berth-controller or berth-environments as the program does, with the defaults.
+func controllerConfig(t *testing.T, objects map[string]map[string]any, program string) *controller.Configuration {
 	t.Helper()
-	config, _, err := unstructured.NestedMap(objects["ConfigMap/berth-controller-config"], "data", "config.yaml")
+	config, _, err := unstructured.NestedMap(objects["ConfigMap/"+program+"-config"], "data", "config.yaml")
 	require.NoError(t, err)
 	b, err := yaml.Marshal(config)
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func installed(w *testenv.World, values ...string) {
 	w.Tool("kubectl", "apply", "--server-side", "-k", "manifests/crds")
 	w.Tool("kubectl", "wait", "--for=condition=Established", "--timeout=1m", "--all", "crd")
 	manifest := filepath.Join(w.T.TempDir(), "chart.yaml")
-	require.NoError(w.T, os.WriteFile(manifest, template(w, namespace, append(values, "scheduler.replicas=1", "controller.replicas=1", "crds.install=false")...), 0o600))
+	require.NoError(w.T, os.WriteFile(manifest, template(w, namespace, append(values, "scheduler.replicas=1", "controller.replicas=1", "environments.replicas=1", "crds.install=false")...), 0o600))
 	w.Tool("kubectl", "apply", "--server-side", "--force-conflicts", "-f", manifest)
 	w.T.Cleanup(func() {
 		_, err := w.TryTool("kubectl", "delete", "-f", manifest, "--wait", "--timeout=2m", "--ignore-not-found")
@@ -40,21 +41,26 @@ func installed(w *testenv.World, values ...string) {
 		_, err = w.TryTool("kubectl", "delete", "-k", "manifests/crds", "--wait", "--timeout=2m", "--ignore-not-found")
 		assert.NoError(w.T, err)
 	})
-	w.Tool("kubectl", "-n", namespace, "delete", "deployment", "berth-scheduler", "berth-controller", "--wait")
+	w.Tool("kubectl", "-n", namespace, "delete", "deployment", "berth-scheduler", "berth-controller", "berth-environments", "--wait")
 }
 
-// features runs a controller with all that works without a caller.
+// features runs both controllers, as the chart does, with all that works without a caller.
 func features(w *testenv.World, changes ...func(*controller.Configuration)) {
 	w.T.Helper()
 	w.Controller(append([]func(*controller.Configuration){testenv.Impatient, func(c *controller.Configuration) {
-		c.Deployments.Enabled, c.Environments.Enabled = true, true
-		c.Rebalance.Provisioning = v1alpha1.ProvisioningPlaceholder
+		c.Controllers = []string{"*", controller.ControllerRecords}
+		c.Mix.Rebalance.Provisioning = v1alpha1.ProvisioningPlaceholder
+	}}, changes...)...)
+	w.NamedController("berth-environments", append([]func(*controller.Configuration){testenv.Impatient, func(c *controller.Configuration) {
+		c.Controllers = []string{controller.ControllerEnvironments}
 	}}, changes...)...)
 }
 
+var programs = []string{cluster.BerthSchedulerUser, cluster.BerthControllerUser, cluster.BerthEnvironmentsUser}
+
 func requireNothingRefused(w *testenv.World, since time.Time) {
 	w.T.Helper()
-	for _, user := range []string{cluster.BerthSchedulerUser, cluster.BerthControllerUser} {
+	for _, user := range programs {
 		refused := w.AuditAll(func(r testenv.Request) bool {
 			return r.User == user && r.Code == 403 && r.At.After(since) && r.Right() != "create /events" // of what goes with its namespace
 		})
@@ -100,7 +106,7 @@ func TestEveryFeatureAtOnce(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.StartStock()
 	since := time.Now()
-	installed(w, "webhook.enabled=true", "services.enabled=true", "deployments.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
+	installed(w, "webhook.enabled=true", "services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
 	w.RunScheduler(cluster.SchedulerOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
 	features(w)
 
@@ -124,6 +130,7 @@ func TestEveryFeatureAtOnce(t *testing.T) {
 	gone(w, e)
 	gone(w, r)
 	requireNothingRefused(w, since)
+	requireSeparated(w)
 }
 
 // Where the configuration names namespaces, the controller can write in no other.
@@ -134,8 +141,9 @@ func TestNamespacesNarrowTheRights(t *testing.T) {
 	second := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "second-"}}
 	require.NoError(t, w.Client.Create(w.Ctx, second))
 	t.Cleanup(func() { w.Delete(second) })
-	installed(w, fmt.Sprintf("controller.config.namespaces={%s,%s}", w.Namespace, second.Name), "controller.config.environments.namespacePerEnvironment=false",
-		"services.enabled=true", "deployments.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
+	installed(w, fmt.Sprintf("controller.config.namespaces={%s,%s}", w.Namespace, second.Name), "environments.config.environments.namespacePerEnvironment=false",
+		fmt.Sprintf("environments.config.namespaces={%s,%s}", w.Namespace, second.Name),
+		"services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
 	w.RunScheduler(cluster.SchedulerOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
 	features(w, func(c *controller.Configuration) {
 		c.Namespaces, c.Environments.NamespacePerEnvironment = []string{w.Namespace, second.Name}, false
@@ -155,39 +163,57 @@ func TestNamespacesNarrowTheRights(t *testing.T) {
 	gone(w, r)
 	requireNothingRefused(w, since)
 
-	may := func(namespace, verb, group, resource, subresource string) bool {
-		review, err := w.Kube.AuthorizationV1().SubjectAccessReviews().Create(w.Ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: cluster.BerthControllerUser, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource},
-		}}, metav1.CreateOptions{})
-		require.NoError(t, err)
-		return review.Status.Allowed
-	}
-	for _, right := range [][4]string{
-		{"patch", "", "pods", ""},
-		{"delete", "", "pods", ""},
-		{"create", "", "pods", ""},
-		{"create", "", "pods", "eviction"},
-		{"get", "", "pods", "log"},
-		{"get", "", "secrets", ""},
-		{"create", "", "secrets", ""},
-		{"patch", "", "secrets", ""},
-		{"delete", "", "secrets", ""},
-		{"create", "apps", "deployments", ""},
-		{"patch", "apps", "deployments", ""},
-		{"delete", "apps", "statefulsets", ""},
-		{"create", "", "services", ""},
-		{"delete", "", "persistentvolumeclaims", ""},
-		{"update", "berth.dev", "environments", ""},
-		{"delete", "berth.dev", "deploymentrecords", ""},
-		{"create", "berth.dev", "resourcelimits", ""},
+	for user, rights := range map[string][]string{
+		cluster.BerthControllerUser: {
+			"patch /pods", "create /pods", "delete /pods", "create /pods/eviction", "create apps/deployments", "patch apps/deployments",
+			"create /services", "delete berth.dev/deploymentrecords", "create berth.dev/resourcelimits",
+		},
+		cluster.BerthEnvironmentsUser: {
+			"delete /pods", "get /pods/log", "get /secrets", "create /secrets", "patch /secrets", "delete /secrets", "create apps/deployments",
+			"delete apps/statefulsets", "create /services", "delete /persistentvolumeclaims", "update berth.dev/environments",
+		},
 	} {
-		for _, ns := range []string{w.Namespace, second.Name} {
-			assert.True(t, may(ns, right[0], right[1], right[2], right[3]), "%v in %s", right, ns)
-		}
-		for _, ns := range []string{"default", "kube-system", namespace} {
-			assert.False(t, may(ns, right[0], right[1], right[2], right[3]), "%v in %s", right, ns)
+		for _, right := range rights {
+			for _, ns := range []string{w.Namespace, second.Name} {
+				assert.True(t, may(w, user, ns, right), "%s: %s in %s", user, right, ns)
+			}
+			for _, ns := range []string{"default", "kube-system", namespace} {
+				assert.False(t, may(w, user, ns, right), "%s: %s in %s", user, right, ns)
+			}
 		}
 	}
-	assert.True(t, may("default", "list", "", "pods", ""), "capacity that pods of other namespaces take counts")
+	assert.True(t, may(w, cluster.BerthControllerUser, "default", "list /pods"), "capacity that pods of other namespaces use counts")
+	requireSeparated(w)
+}
+
+// requireSeparated demands that the programs which evict, bind and preempt can create no Secret and no namespace, and that the one
+// which can does none of that.
+func requireSeparated(w *testenv.World) {
+	w.T.Helper()
+	never := map[string][]string{
+		cluster.BerthSchedulerUser:    {"create /secrets", "update /secrets", "patch /secrets", "delete /secrets", "get /secrets", "list /secrets", "create /namespaces"},
+		cluster.BerthControllerUser:   {"create /secrets", "update /secrets", "patch /secrets", "delete /secrets", "get /secrets", "list /secrets", "create /namespaces", "delete /namespaces"},
+		cluster.BerthEnvironmentsUser: {"create /pods/eviction", "create /pods/binding", "create /pods", "patch /pods", "list /secrets"},
+	}
+	for user, rights := range never {
+		for _, right := range rights {
+			for _, ns := range []string{"default", w.Namespace, namespace} {
+				assert.False(w.T, may(w, user, ns, right), "%s: %s in %s", user, right, ns)
+			}
+		}
+	}
+}
+
+// may reports whether a user has a right, such as "create /pods/eviction" or "patch apps/deployments", in a namespace.
+func may(w *testenv.World, user, in, right string) bool {
+	w.T.Helper()
+	verb, what, _ := strings.Cut(right, " ")
+	group, what, _ := strings.Cut(what, "/")
+	resource, subresource, _ := strings.Cut(what, "/")
+	review, err := w.Kube.AuthorizationV1().SubjectAccessReviews().Create(w.Ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: in, Verb: verb, Group: group, Resource: resource, Subresource: subresource},
+	}}, metav1.CreateOptions{})
+	require.NoError(w.T, err)
+	return review.Status.Allowed
 }

@@ -16,7 +16,9 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true, Rights: []testenv.Rights{rights}}))
+}
 
 // asShipped starts a scheduler with a profile as it is, leader election
 // included, and waits until it leads. The lease goes with the test.

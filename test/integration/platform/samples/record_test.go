@@ -25,7 +25,7 @@ const recordSample = "record.yaml"
 func TestTheSampleOfARecordIsDeployedAsItsCommentsSay(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.ApplyFiles("manifests/rbac/records", "manifests/templates")
-	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Deployments.Enabled = true })
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Controllers = []string{"*", controller.ControllerRecords} })
 	apply(w, recordSample)
 	w.Eventually("the record is available", func() (bool, string) {
 		rec := &v1alpha1.DeploymentRecord{}

@@ -24,11 +24,11 @@ func enforced(name string, functions ...string) *v1alpha1.DeploymentRecord {
 }
 
 // nobody is where no Prometheus is.
-func nobody(d *controller.Deployments) {
+func nobody(d *controller.Records) {
 	d.Prometheus.URL, d.NFR.IntervalSeconds = "http://127.0.0.1:1", 5
 }
 
-func withoutHPA(d *controller.Deployments) { d.Features.HPA = new(false) }
+func withoutHPA(d *controller.Records) { d.Features.HPA = new(false) }
 
 // What was set by measure, or by hand, is not undone by the next change of the record.
 func TestEnforcedReplicasSurviveAChange(t *testing.T) { // CR-26

@@ -30,7 +30,7 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	durable := func(c *controller.Configuration) {
 		testenv.Impatient(c)
-		c.Deployments.Enabled, c.Deployments.ODGMImage = true, odgmImage
+		c.Controllers, c.Records.ODGMImage = []string{"*", controller.ControllerRecords}, odgmImage
 	}
 	nodes := append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 2)...)
 	s := &scene{World: testenv.New(t, nodes...)}

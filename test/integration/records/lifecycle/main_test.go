@@ -26,7 +26,9 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{Rights: []testenv.Rights{rights}}))
+}
 
 const (
 	image = "registry.example/function:1"
@@ -42,7 +44,7 @@ type scene struct {
 	prometheus string
 }
 
-func start(t *testing.T, changes ...func(*controller.Deployments)) *scene {
+func start(t *testing.T, changes ...func(*controller.Records)) *scene {
 	t.Helper()
 	nodes := append(cluster.Nodes("spot", 3), cluster.Nodes("on-demand", 3)...)
 	s := &scene{World: testenv.New(t, nodes...)}
@@ -51,12 +53,12 @@ func start(t *testing.T, changes ...func(*controller.Deployments)) *scene {
 	return s
 }
 
-func (s *scene) run(changes ...func(*controller.Deployments)) {
+func (s *scene) run(changes ...func(*controller.Records)) {
 	s.T.Helper()
 	s.process = s.Controller(testenv.Impatient, func(c *controller.Configuration) {
-		c.Deployments.Enabled, c.Deployments.ODGMImage = true, odgmImage
+		c.Controllers, c.Records.ODGMImage = []string{"*", controller.ControllerRecords}, odgmImage
 		for _, change := range changes {
-			change(&c.Deployments)
+			change(&c.Records)
 		}
 	})
 }

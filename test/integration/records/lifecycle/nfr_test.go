@@ -24,7 +24,7 @@ import (
 
 // measured starts a Prometheus server that sees records of the namespace use 1.75
 // cores each, which is worth 4 replicas, and a controller that asks it.
-func measured(t *testing.T, records []string, changes ...func(*controller.Deployments)) *scene {
+func measured(t *testing.T, records []string, changes ...func(*controller.Records)) *scene {
 	t.Helper()
 	// The ten minutes that are asked for, and the five before them, are there from the start: points with times of their own.
 	next := time.Now().Add(-17 * time.Minute).Truncate(time.Second)
@@ -46,7 +46,7 @@ func measured(t *testing.T, records []string, changes ...func(*controller.Deploy
 	t.Cleanup(p.Kill)
 	s.prometheus = p.URL
 	s.ApplyFiles("manifests/rbac/records", "manifests/templates")
-	s.run(append([]func(*controller.Deployments){func(d *controller.Deployments) {
+	s.run(append([]func(*controller.Records){func(d *controller.Records) {
 		d.Prometheus.URL = p.URL
 		d.NFR.IntervalSeconds, d.NFR.StabilitySeconds, d.NFR.CooldownSeconds, d.NFR.MaxReplicas = 5, 5, 5, 3
 	}}, changes...)...)
@@ -104,7 +104,7 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 
 // Where there is an autoscaler its least replicas are raised, where Knative scales its minScale. CR-25
 func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
-	s := measured(t, []string{"scaled", "kn"}, func(d *controller.Deployments) { d.Features.Knative, d.NFR.MaxReplicas = new(true), 2 })
+	s := measured(t, []string{"scaled", "kn"}, func(d *controller.Records) { d.Features.Knative, d.NFR.MaxReplicas = new(true), 2 })
 	s.serveKnative()
 	scaled, kn := enforced("scaled", "add"), enforced("kn", "add")
 	scaled.Spec.TemplateHint, kn.Spec.TemplateHint = "k8s-deployment", "knative"
@@ -129,7 +129,7 @@ func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
 // How long a recommendation has stood outlives the controller. CR-24
 func TestARestartSkipsNoWindow(t *testing.T) {
 	const stability = 25 * time.Second
-	slow := func(d *controller.Deployments) {
+	slow := func(d *controller.Records) {
 		// Two and a half times the interval is how long nobody may measure.
 		d.NFR.IntervalSeconds, d.NFR.StabilitySeconds = 10, int32(stability.Seconds())
 	}
@@ -145,7 +145,7 @@ func TestARestartSkipsNoWindow(t *testing.T) {
 		return len(w) == 1, fmt.Sprint(w)
 	})
 	testenv.End(s.process, true)
-	s.run(withoutHPA, func(d *controller.Deployments) { d.Prometheus.URL = url; d.NFR.MaxReplicas = 3 }, slow)
+	s.run(withoutHPA, func(d *controller.Records) { d.Prometheus.URL = url; d.NFR.MaxReplicas = 3 }, slow)
 	s.Within(2*time.Minute, "it is applied", func() (bool, string) {
 		r := s.get("cart")
 		for _, w := range r.Status.NFRWindows {

@@ -46,7 +46,7 @@ func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
 
 // Knative comes while the controller runs: what it can render better is rendered anew.
 func TestKnativeAppearsAtRunTime(t *testing.T) { // CR-20
-	s := start(t, func(d *controller.Deployments) { d.Features.Knative = new(true) })
+	s := start(t, func(d *controller.Records) { d.Features.Knative = new(true) })
 	r := record("cart", "add")
 	r.Spec.DeploymentUnit.Functions[0].MinScale = new(int32(2))
 	r.Spec.DeploymentUnit.Functions[0].MaxScale = new(int32(5))

@@ -117,13 +117,13 @@ func TestTheODGMIsAWorkloadOfItsOwn(t *testing.T) { // CR-15
 
 // No image of a third party is run by default: the condition names the field.
 func TestTheODGMNeedsAnImage(t *testing.T) {
-	s := start(t, func(d *controller.Deployments) { d.ODGMImage = "" })
+	s := start(t, func(d *controller.Records) { d.ODGMImage = "" })
 	r := record("cart", "add")
 	r.Spec.Addons = nil
 	s.Create(r, record("plain", "add"))
 	c := condition(s.settled("cart", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded)
 	assert.Equal(t, "ImageMissing", c.Reason)
-	assert.Contains(t, c.Message, "deployments.odgmImage")
+	assert.Contains(t, c.Message, "records.odgmImage")
 	s.settled("plain", v1alpha1.PhaseAvailable)
 	assert.Equal(t, []string{"plain"}, s.deployments())
 }
@@ -138,7 +138,7 @@ func TestAnODGMStaysWithoutItsImage(t *testing.T) {
 	before := s.deployment("cart-odgm")
 
 	testenv.End(s.process, true)
-	s.run(func(d *controller.Deployments) { d.ODGMImage = "" })
+	s.run(func(d *controller.Records) { d.ODGMImage = "" })
 	assert.Equal(t, "ImageMissing", condition(s.settled("cart", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded).Reason)
 	assert.Equal(t, []string{"cart", "cart-odgm"}, s.deployments())
 	after := s.deployment("cart-odgm")
@@ -147,7 +147,7 @@ func TestAnODGMStaysWithoutItsImage(t *testing.T) {
 }
 
 func TestTheODGMIsOffByProfile(t *testing.T) { // CR-16, CR-17
-	s := start(t, func(d *controller.Deployments) { d.Profile = "dev" })
+	s := start(t, func(d *controller.Records) { d.Profile = "dev" })
 	r := record("cart", "add")
 	r.Spec.Addons = nil
 	asks := record("asks", "add")

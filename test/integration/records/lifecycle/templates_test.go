@@ -100,7 +100,7 @@ func TestAServiceThatLooksLikeAZenohRouterIsNotOne(t *testing.T) {
 }
 
 func TestFunctionsConnectToTheConfiguredZenohRouter(t *testing.T) {
-	s := start(t, func(d *controller.Deployments) { d.Router = "mesh/router:7447" })
+	s := start(t, func(d *controller.Records) { d.Router = "mesh/router:7447" })
 	s.Create(record("cart", "add"))
 	s.settled("cart", v1alpha1.PhaseAvailable)
 	peers, mode := s.peers("cart")

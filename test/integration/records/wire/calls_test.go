@@ -209,7 +209,7 @@ func TestCR10AnAPIServerThatIsDownIsUnavailable(t *testing.T) {
 }
 
 func TestCR10WhatCannotBeDeployedIsRefused(t *testing.T) {
-	s := serve(t, func(c *controller.Configuration) { c.Deployments.TemplateNamespace = "berth-system" })
+	s := serve(t, func(c *controller.Configuration) { c.Records.TemplateNamespace = "berth-system" })
 	u := headUnit("x")
 	u.SelectedTemplate = new("mine")
 	servicetest.Refused(t, s.deploy(u), codes.FailedPrecondition, "", "selected_template", `"mine"`)

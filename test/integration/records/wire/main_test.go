@@ -27,7 +27,9 @@ import (
 	"berth.dev/berth/test/wire/oaasplan"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true})) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true, Rights: []testenv.Rights{rights}}))
+}
 
 const (
 	serviceName = "oaas.deployment.DeploymentService"
@@ -60,7 +62,7 @@ func serveWith(t *testing.T, manifests []string, changes ...func(*controller.Con
 		t.Cleanup(func() { _ = s.Client.Delete(context.WithoutCancel(s.Ctx), o) })
 	}
 	here := func(c *controller.Configuration) {
-		c.Services.Deployments.Namespace, c.Deployments.ODGMImage = s.Namespace, "registry.example/odgm:1"
+		c.Services.Records.Namespace, c.Records.ODGMImage = s.Namespace, "registry.example/odgm:1"
 	}
 	s.Start("berth-controller", append([]func(*controller.Configuration){here}, changes...)...)
 	return s

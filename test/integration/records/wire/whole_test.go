@@ -19,7 +19,7 @@ import (
 // From a client's Deploy to the pods' workload and back, with the controller of records. CR-02, CR-10, CR-11, CR-12
 func TestADeploymentFromItsClientToTheClusterAndBack(t *testing.T) {
 	s := serveWith(t, []string{"manifests/rbac/records", "manifests/templates"}, func(c *controller.Configuration) {
-		c.Deployments.Enabled, c.Deployments.Profile = true, "dev"
+		c.Controllers, c.Records.Profile = []string{"*", controller.ControllerRecords}, "dev"
 	})
 	unit := func(image string, replicas uint32) *oaashead.DeployRequest {
 		return &oaashead.DeployRequest{DeploymentUnit: &oaashead.DeploymentUnit{

@@ -12,10 +12,9 @@ import (
 	"os"
 	"time"
 
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 const endpoint = "unix:///run/containerd/containerd.sock"

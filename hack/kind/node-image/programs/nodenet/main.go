@@ -223,9 +223,11 @@ func writeCNI(podCIDR string) error {
 // masquerade uses the node's own iptables, so that the rule is of the flavour
 // that the node uses.
 func masquerade(subnet string) error {
-	rule := []string{"POSTROUTING", "-s", subnet, "!", "-d", subnet,
+	rule := []string{
+		"POSTROUTING", "-s", subnet, "!", "-d", subnet,
 		"-m", "addrtype", "!", "--dst-type", "LOCAL",
-		"-m", "comment", "--comment", "nodenet: pods to the outside", "-j", "MASQUERADE"}
+		"-m", "comment", "--comment", "nodenet: pods to the outside", "-j", "MASQUERADE",
+	}
 	if iptables(append([]string{"-C"}, rule...)) == nil {
 		return nil
 	}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// The controllers of berth-controller, by the names that the field controllers and the flag --controllers have for them.
+const (
+	ControllerMix          = "mix"
+	ControllerLimits       = "limits"
+	ControllerRecords      = "records"
+	ControllerEnvironments = "environments"
+)
+
+// allByDefault stands for the controllers that run by default, as in kube-controller-manager.
+const allByDefault = "*"
+
+// programName is the lease of a process that runs the controller mix.
+const programName = "berth-controller"
+
+var (
+	knownControllers = []string{ControllerMix, ControllerLimits, ControllerRecords, ControllerEnvironments}
+	// offByDefault need rights that berth-controller does not have by default.
+	offByDefault = []string{ControllerRecords, ControllerEnvironments}
+)
+
+// KnownControllers returns the names of all controllers, and of those that do not run by default.
+func KnownControllers() (all, off []string) {
+	return slices.Clone(knownControllers), slices.Clone(offByDefault)
+}
+
+// Runs reports whether a controller runs: its own name in the list has precedence over "*".
+func (c *Configuration) Runs(name string) bool {
+	switch {
+	case slices.Contains(c.Controllers, name):
+		return true
+	case slices.Contains(c.Controllers, "-"+name):
+		return false
+	}
+	return slices.Contains(c.Controllers, allByDefault) && !slices.Contains(offByDefault, name)
+}
+
+// LeaseName returns the name of the lease. Processes that run different controllers must not share one: only one of them would act.
+func (c *Configuration) LeaseName() string {
+	if c.LeaderElection.Name != "" {
+		return c.LeaderElection.Name
+	}
+	if c.Runs(ControllerMix) {
+		return programName
+	}
+	running := slices.DeleteFunc(slices.Clone(knownControllers), func(name string) bool { return !c.Runs(name) })
+	return "berth-" + strings.Join(running, "-")
+}
+
+func validateControllers(path *field.Path, controllers []string) field.ErrorList {
+	var all field.ErrorList
+	seen := map[string]bool{}
+	for i, entry := range controllers {
+		name := strings.TrimPrefix(entry, "-")
+		switch {
+		case entry != allByDefault && !slices.Contains(knownControllers, name):
+			all = append(all, field.NotSupported(path.Index(i), entry, append([]string{allByDefault}, knownControllers...)))
+		case seen[name]:
+			all = append(all, field.Duplicate(path.Index(i), entry))
+		}
+		seen[name] = true
+	}
+	c := Configuration{Controllers: controllers}
+	if len(all) == 0 && !slices.ContainsFunc(knownControllers, c.Runs) {
+		all = append(all, field.Invalid(path, strings.Join(controllers, ","), "must leave at least one controller"))
+	}
+	return all
+}

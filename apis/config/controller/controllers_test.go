@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestControllers(t *testing.T) {
+	for list, want := range map[string]struct{ running, lease string }{
+		"*":                    {"mix limits", "berth-controller"},
+		"*,records":            {"mix limits records", "berth-controller"},
+		"-limits,*":            {"mix", "berth-controller"},
+		"*,-mix":               {"limits", "berth-limits"},
+		"environments":         {"environments", "berth-environments"},
+		"environments,records": {"records environments", "berth-records-environments"},
+		"limits,mix":           {"mix limits", "berth-controller"},
+	} {
+		c := Default()
+		c.Controllers = strings.Split(list, ",")
+		require.Empty(t, c.Validate(), list)
+		var running []string
+		for _, name := range knownControllers {
+			if c.Runs(name) {
+				running = append(running, name)
+			}
+		}
+		assert.Equal(t, want.running, strings.Join(running, " "), list)
+		assert.Equal(t, want.lease, c.LeaseName(), list)
+		c.LeaderElection.Name = "mine"
+		assert.Equal(t, "mine", c.LeaseName(), list)
+	}
+}
+
+func TestControllersThatCannotRun(t *testing.T) {
+	for list, want := range map[string]string{
+		"mixes":          `controllers[0]: Unsupported value: "mixes": supported values: "*", "mix", "limits", "records", "environments"`,
+		"*,-":            `controllers[1]: Unsupported value: "-"`,
+		"*,-*":           `controllers[1]: Unsupported value: "-*"`,
+		"":               `controllers[0]: Unsupported value: ""`,
+		"mix,-mix":       `controllers[1]: Duplicate value: "-mix"`,
+		"-mix,-limits,*": `controllers: Invalid value: "-mix,-limits,*": must leave at least one controller`,
+		"-records":       `controllers: Invalid value: "-records": must leave at least one controller`,
+	} {
+		c := Default()
+		c.Controllers = strings.Split(list, ",")
+		errs := c.Validate()
+		require.Len(t, errs, 1, list)
+		require.ErrorContains(t, errs[0], want)
+	}
+	c := Default()
+	c.Controllers, c.Webhook.Enabled = []string{ControllerRecords}, true
+	require.ErrorContains(t, c.Validate().ToAggregate(), "webhook.enabled: Invalid value: true: requires the controller mix or limits")
+}
+
+// Two processes that run different controllers never share a lease by default.
+func TestLeasesOfDifferentControllersDiffer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(label string) *Configuration {
+			c := Default()
+			c.Controllers = rapid.SliceOfNDistinct(rapid.SampledFrom(knownControllers), 1, -1, rapid.ID).Draw(t, label)
+			return c
+		}
+		a, b := draw("a"), draw("b")
+		if a.Runs(ControllerMix) == b.Runs(ControllerMix) && a.Runs(ControllerMix) {
+			t.Skip("a cluster has one mix controller")
+		}
+		for _, name := range knownControllers {
+			if a.Runs(name) != b.Runs(name) {
+				require.NotEqual(t, a.LeaseName(), b.LeaseName())
+			}
+		}
+	})
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRouter(t *testing.T) {
+	const refused = ""
+	for router, address := range map[string]string{
+		"mesh/router":          "tcp/router.mesh.svc.cluster.local:17447",
+		"mesh/router:7447":     "tcp/router.mesh.svc.cluster.local:7447",
+		"router":               refused,
+		"mesh/":                refused,
+		"/router":              refused,
+		"mesh/router:":         refused,
+		"mesh/router:0":        refused,
+		"mesh/router:65536":    refused,
+		"mesh/router:7447:1":   refused,
+		"mesh/router.b":        refused,
+		"mesh/router/x":        refused,
+		"mesh.evil.example/r":  refused,
+		"mesh/router,tcp/evil": refused,
+		" ":                    refused,
+	} {
+		c := Default()
+		c.Records.Router = router
+		errs := c.Validate()
+		if address == refused {
+			require.NotEmpty(t, errs, router)
+			require.ErrorContains(t, errs[0], "records.router: Invalid value")
+			continue
+		}
+		require.Empty(t, errs, router)
+		require.Equal(t, address, c.Records.RouterAddress())
+	}
+	require.Empty(t, Default().Records.RouterAddress(), "none by default")
+}

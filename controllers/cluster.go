@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/limits"
+	"berth.dev/berth/controllers/mix/rebalance"
+	"berth.dev/berth/controllers/state"
+	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/internal/mix/arguments"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/simulation"
+)
+
+// cluster is what the controllers mix and limits and the webhook know of the cluster.
+type cluster struct {
+	profile  *simulation.Profile
+	store    *policy.Store
+	registry *registry.Registry
+	fleet    *clusterstate.Fleet
+	feed     *state.Feed
+	// rebalancer is nil where mix does not run, limits and templates where limits does not.
+	rebalancer *rebalance.Controller
+	limits     *limits.Tracker
+	templates  *limits.Templates
+	// watched counts the kinds whose handlers have received the first list.
+	watched atomic.Int32
+	// limitsRead is set once the registry has the first list.
+	limitsRead atomic.Bool
+}
+
+// addProfile reads the scheduler's configuration: scheduler names, node rules and the filters that prove capacity.
+func (p *parts) addProfile() (err error) {
+	p.store = policy.NewStore()
+	p.registry = registry.NewRegistry(p.cfg.Limits.DefaultNamespace)
+	p.profile = simulation.DefaultProfile()
+	if p.cfg.SchedulerConfig != "" {
+		if p.profile, err = simulation.LoadProfile(p.cfg.SchedulerConfig); err != nil {
+			return err
+		}
+	}
+	if len(p.profile.Skipped) > 0 {
+		p.mgr.GetLogger().Info("Capacity is proven without these plugins of the scheduler's profile", "plugins", p.profile.Skipped)
+	}
+	return nil
+}
+
+// addState adds the informers that fill the cluster state.
+func (p *parts) addState() error {
+	classifier, err := arguments.Classifier(p.profile.Args)
+	if err != nil {
+		return err
+	}
+	defaults := map[string]*policy.Policy{}
+	for name, args := range p.profile.ArgsOf {
+		if d := arguments.DefaultPolicy(args); d != nil {
+			defaults[name] = d
+		}
+	}
+	p.fleet = clusterstate.New(clusterstate.Options{
+		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver, Prefixes: p.profile.Args.AnnotationPrefixes,
+		Mixes: p.store, Defaults: defaults,
+		Changed:  p.groupChanged,
+		NodeLeft: func(name string, t capacity.Type) { p.nodeLeft(name, t) },
+	})
+	var options []func(*state.Feed)
+	if p.limits != nil {
+		p.limits.Pods = p.fleet
+		options = append(options, state.WithTemplates(p.templates))
+	}
+	outage := func(at time.Time) { p.outage(at) }
+	if p.feed, err = state.New(p.mgr.GetConfig(), p.fleet, outage, options...); err != nil {
+		return err
+	}
+	if err := p.mgr.Add(p.feed); err != nil {
+		return err
+	}
+	return p.mgr.AddReadyzCheck("feed", func(*http.Request) error {
+		if waitingFor, ok := p.synced(); !ok {
+			return errors.New("not listed yet: " + waitingFor)
+		}
+		return nil
+	})
+}
+
+// groupChanged requeues a group of pods, or all of a namespace.
+func (p *parts) groupChanged(key policy.GroupKey) {
+	if p.rebalancer != nil {
+		p.rebalancer.Changed(key)
+	}
+	if p.limits != nil {
+		p.limits.Changed(key.Namespace)
+	}
+}
+
+func (p *parts) nodeLeft(name string, t capacity.Type) {
+	if p.rebalancer != nil {
+		p.rebalancer.NodeLeft(name, t)
+	}
+}
+
+func (p *parts) outage(at time.Time) {
+	if p.rebalancer != nil {
+		p.rebalancer.Outage(at)
+	}
+}
+
+// addWatches keeps the store of mixes and the registry of limits up to date, on every replica as the feed
+// does, and reconciles a namespace when its disruption budgets change.
+func (p *parts) addWatches() error {
+	return p.mgr.Add(everywhere(func(ctx context.Context) error {
+		if err := p.handle(ctx, &policyv1.PodDisruptionBudget{}, p.budgetHandler()); err != nil {
+			return err
+		}
+		if err := p.handle(ctx, &v1alpha1.ResourceLimit{}, p.limitHandler()); err != nil {
+			return err
+		}
+		p.limitsRead.Store(true)
+		return p.handle(ctx, &v1alpha1.CapacityMix{}, p.mixHandler())
+	}))
+}
+
+func (p *parts) handle(ctx context.Context, kind client.Object, handler toolscache.ResourceEventHandler) error {
+	informer, err := p.mgr.GetCache().GetInformer(ctx, kind)
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", kind, err)
+	}
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", kind, err)
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		return ctx.Err()
+	}
+	p.watched.Add(1)
+	return nil
+}
+
+// watchedKinds is how many kinds addWatches watches.
+const watchedKinds = 3
+
+// synced reports whether everything is known that a decision depends on.
+func (p *parts) synced() (waitingFor string, ok bool) {
+	if p.watched.Load() < watchedKinds {
+		return "capacitymixes, poddisruptionbudgets, resourcelimits", false
+	}
+	return p.feed.Synced()
+}
+
+func (p *parts) mixHandler() toolscache.ResourceEventHandler {
+	set := func(o any) {
+		cm := o.(*v1alpha1.CapacityMix)
+		_ = p.store.Set(cm) // an invalid one governs nothing, and its status says so
+		p.groupChanged(policy.GroupKey{Namespace: cm.Namespace})
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: set,
+		UpdateFunc: func(before, after any) {
+			old, cm := before.(*v1alpha1.CapacityMix), after.(*v1alpha1.CapacityMix)
+			if old.UID != cm.UID || old.Generation != cm.Generation { // a change of the status alone is our own
+				set(cm)
+			}
+		},
+		DeleteFunc: func(o any) {
+			if cm, ok := deleted(o).(*v1alpha1.CapacityMix); ok {
+				p.store.Delete(cm.Namespace, cm.Name)
+				p.groupChanged(policy.GroupKey{Namespace: cm.Namespace})
+			}
+		},
+	}
+}
+
+func (p *parts) budgetHandler() toolscache.ResourceEventHandler {
+	changed := func(o any) {
+		if b, ok := deleted(o).(*policyv1.PodDisruptionBudget); ok {
+			p.groupChanged(policy.GroupKey{Namespace: b.Namespace})
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    changed,
+		UpdateFunc: func(_, after any) { changed(after) },
+		DeleteFunc: changed,
+	}
+}
+
+// deleted unwraps what an informer passes when it missed the deletion itself.
+func deleted(o any) any {
+	if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		return unknown.Obj
+	}
+	return o
+}

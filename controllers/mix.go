@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/gatefailopen"
+	"berth.dev/berth/controllers/mix/rebalance"
+	"berth.dev/berth/controllers/mix/status"
+	decision "berth.dev/berth/internal/mix/rebalance"
+)
+
+// addMix adds the controllers of CapacityMixes: status, rebalancer and the removal of gates that no scheduler removes.
+func (p *parts) addMix() error {
+	b := board.New()
+	s := status.New(status.Options{
+		Client: p.mgr.GetClient(), Kube: p.kube, Board: b, Clock: clock.RealClock{},
+		Recorder: p.recorder(status.FieldOwner), SchedulerNames: p.profile.SchedulerNames, RepairsPerMinute: repairsOf(p.cfg),
+	})
+	if err := s.SetupWithManager(p.mgr); err != nil {
+		return err
+	}
+	rebalancer, err := p.newRebalancer(b, s)
+	if err != nil {
+		return err
+	}
+	gates := p.newGates()
+	for _, c := range []manager.Runnable{rebalancer, gates} {
+		if err := p.mgr.Add(c); err != nil {
+			return err
+		}
+	}
+	p.rebalancer = rebalancer
+	p.retunes = append(p.retunes, func(cfg *controller.Configuration) {
+		s.SetRepairs(repairsOf(cfg)) // before the decisions that it is for
+		gates.SetDryRun(cfg.DryRun)
+		rebalancer.Retune(rebalanceTuning(cfg))
+	})
+	return metrics.Registry.Register(&status.Collector{Board: b, Clock: clock.RealClock{}})
+}
+
+func (p *parts) newRebalancer(b *board.Board, s *status.Reconciler) (*rebalance.Controller, error) {
+	r := p.cfg.Mix.Rebalance
+	recorder, err := p.moveRecorder()
+	if err != nil {
+		return nil, err
+	}
+	return rebalance.New(rebalance.Options{
+		Fleet: p.fleet, Board: b, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
+		Recorder: recorder, Clock: clock.RealClock{},
+		Synced: p.synced, Decided: s.Decided,
+		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + "-moves"},
+		Namespaces: p.cfg.Namespaces, Resync: seconds(p.cfg.ResyncSeconds), Grace: seconds(r.StartupGraceSeconds),
+		Tuning: rebalanceTuning(p.cfg),
+		Storm: decision.StormSettings{
+			SharePercent: r.Storm.SharePercent, MinNodes: int(r.Storm.MinNodes), Window: seconds(r.Storm.WindowSeconds), Quiet: seconds(r.Storm.QuietSeconds),
+		},
+		Placeholders: rebalance.Placeholders{Image: r.PlaceholderImage, SizeOf: p.sizeOf},
+	})
+}
+
+// newGates returns the controller that removes the scheduling gates of pods while no scheduler does.
+func (p *parts) newGates() *gatefailopen.Controller {
+	g := p.cfg.Mix.Gates
+	lease := types.NamespacedName(p.profile.Lease)
+	if g.SchedulerLease.Name != "" {
+		lease = types.NamespacedName(g.SchedulerLease)
+	}
+	return gatefailopen.New(gatefailopen.Options{
+		Fleet: p.fleet, Listed: func() bool { return p.feed.Listed("pods") },
+		Kube: p.kube, Recorder: p.recorder(status.FieldOwner), Clock: clock.RealClock{},
+		Lease: lease, FailOpen: seconds(g.FailOpenSeconds), Namespaces: p.cfg.Namespaces, DryRun: p.cfg.DryRun,
+	})
+}
+
+func repairsOf(cfg *controller.Configuration) int {
+	if cfg.DryRun {
+		return 0
+	}
+	return int(cfg.Mix.AnnotationRepairsPerMinute)
+}
+
+func rebalanceTuning(cfg *controller.Configuration) rebalance.Tuning {
+	r := &cfg.Mix.Rebalance
+	return rebalance.Tuning{
+		DryRun: cfg.DryRun,
+		Defaults: decision.Settings{
+			Mode: decision.Mode(r.Mode), MaxConcurrent: int(r.MaxConcurrent), Stabilization: seconds(r.StabilizationSeconds),
+			Provisioning: decision.Provisioning(r.Provisioning),
+		},
+		ClusterMaxConcurrent: int(r.ClusterMaxConcurrent),
+		Backoff:              seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds), MoveTimeout: seconds(r.MoveTimeoutSeconds),
+	}
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs every test target that needs no Docker, one after the other, and goes on after a failure. Prints a report of what ran: each
+# target with its result, its time and its failed tests. Logs are in out/test-all. Exit code 1 if a target failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+targets=(${TARGETS:-lint verify test-unit test-race test-integration test-race-integration test-faults test-scale test-karpenter test-servers fuzz bench})
+out=out/test-all
+mkdir -p "$out"
+report=()
+status=0
+for target in "${targets[@]}"; do
+	echo "== make $target"
+	start=$SECONDS
+	if make "$target" >"$out/$target.log" 2>&1; then
+		result=passed
+	else
+		result=FAILED
+		status=1
+	fi
+	packages=$(grep -cE '^(ok|FAIL)[[:space:]]+[a-z]' "$out/$target.log")
+	report+=("$(printf '%-24s %-7s %6d s %5d packages' "$target" "$result" $((SECONDS - start)) "$packages")")
+	while read -r line; do report+=("    $line"); done < <(grep -E '^[[:space:]]*--- FAIL|^FAIL[[:space:]]+[a-z]' "$out/$target.log")
+done
+printf '\n%s on %s, %s processors\n' "$(git describe --always --dirty)" "$(go version | cut -d' ' -f3-4)" "$(nproc)"
+printf '%s\n' "${report[@]}"
+echo "not run: test-kind (Docker), bench-full and its parts (hours, docs/performance.md)"
+exit $status

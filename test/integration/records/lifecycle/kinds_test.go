@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/records/render"
+	"berth.dev/berth/test/testenv"
+)
+
+// ofKind are manifests of all kinds that a template may make.
+var ofKind = map[string]string{
+	"deployment": `{apiVersion: apps/v1, kind: Deployment, metadata: {name: "${name}"}, spec: {replicas: 0, selector: {matchLabels: {a: b}},
+		template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: "${image}"}]}}}}`,
+	"service":   `{apiVersion: v1, kind: Service, metadata: {name: "${name}"}, spec: {ports: [{port: 80}]}}`,
+	"configmap": `{apiVersion: v1, kind: ConfigMap, metadata: {name: "${name}"}, data: {a: b}}`,
+	"scaler": `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: "${name}"},
+		spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: none}}}`,
+	"policy":  `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: "${name}"}, spec: {podSelector: {}}}`,
+	"budget":  `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: "${name}"}, spec: {minAvailable: 1, selector: {matchLabels: {a: b}}}}`,
+	"knative": `{apiVersion: serving.knative.dev/v1, kind: Service, metadata: {name: "${name}"}, spec: {template: {}}}`,
+	"mix":     `{apiVersion: berth.dev/v1alpha1, kind: CapacityMix, metadata: {name: "${name}"}, spec: {selector: {matchLabels: {a: b}}, spotPercent: 50}}`,
+	"limit":   `{apiVersion: berth.dev/v1alpha1, kind: ResourceLimit, metadata: {name: "${name}"}, spec: {cpu: "1"}}`,
+}
+
+// rights are checked after all tests.
+var rights = testenv.Rights{
+	User: cluster.BerthControllerUser, ClusterRoles: []string{"berth-controller-records"}, Applied: true,
+	NeverUsed: map[string]string{
+		"update berth.dev/deploymentrecords/finalizers": "the admission plugin OwnerReferencesPermissionEnforcement checks it, which is off here",
+	},
+}
+
+// An object of every kind is created, not taken over from others, and deleted.
+func TestEveryKindCanBeCreated(t *testing.T) {
+	s := start(t, func(d *controller.Records) { d.Features.Knative = new(true) })
+	s.serveKnative()
+	require.Len(t, ofKind, len(render.Kinds))
+	for kind, manifest := range ofKind {
+		s.template(kind, manifest)
+		// Somebody has an object of the name of the first record. It is left alone.
+		foreign := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal([]byte(strings.NewReplacer("${name}", "taken-"+kind, "${image}", image, "\n", " ", "\t", "").Replace(manifest)), &foreign.Object))
+		s.Eventually("there is a "+kind, func() (bool, string) {
+			foreign.SetNamespace(s.Namespace)
+			err := s.Client.Create(s.Ctx, foreign.DeepCopy())
+			return err == nil, fmt.Sprint(err) // Knative's API takes a moment
+		})
+		for _, name := range []string{"taken-" + kind, "free-" + kind} {
+			r := record(name, "add")
+			r.Spec.TemplateHint = kind
+			s.Create(r)
+		}
+	}
+	for kind := range ofKind {
+		s.Eventually("the "+kind+" of somebody else is not taken over", func() (bool, string) { // Knative is seen after a while
+			c := condition(s.get("taken-"+kind), v1alpha1.ConditionDegraded)
+			return c.Reason == v1alpha1.ReasonNameTaken, c.Message
+		})
+		s.Eventually("a "+kind+" is made", func() (bool, string) {
+			refs := s.get("free-" + kind).Status.ResourceRefs
+			return len(refs) == 1, fmt.Sprint(refs)
+		})
+		s.Delete(s.get("free-" + kind))
+		s.gone("free-" + kind)
+	}
+}
