@@ -128,8 +128,8 @@ test-karpenter: ## Run beside Karpenter and its KWOK provider: the mix with the 
 
 # Newer API servers, and the suites that run against them.
 SERVERS ?= 1.36 1.37
-SERVER_SUITES ?= mix/{placement,scaling,rollouts,workloads,preemption,gates,fallback,controller,rebalance} limits/{scheduling,defaulting} \
-	records/lifecycle environments/services platform/{crd,inputs,lifecycle,profiles,install}
+SERVER_SUITES ?= mix/{placement,scaling,rollouts,workloads,preemption,gates,fallback,controller,rebalance} limits/{scheduling,defaulting,wire} \
+	records/lifecycle platform/{crd,inputs,lifecycle,profiles,install}
 
 .PHONY: test-servers
 test-servers: ## Run the suites against newer API servers and controller managers (SERVERS="1.36 1.37"; half an hour each; not in `make test`)

@@ -42,14 +42,13 @@ func addServices(mgr ctrl.Manager, c *controller.Configuration) (retune func(*co
 	return func(c *controller.Configuration) { s.Retune(&c.Services) }, nil
 }
 
-// addProducts adds the services of the products whose controllers run.
+// addProducts adds the services of limits and records where one of mix, limits and records runs, and that of environments where
+// environments runs.
 func addProducts(mgr ctrl.Manager, s *server.Server, c *controller.Configuration) error {
-	if c.Runs(controller.ControllerLimits) {
+	if c.Runs(controller.ControllerMix) || c.Runs(controller.ControllerLimits) || c.Runs(controller.ControllerRecords) {
 		if err := limits.Add(s, mgr.GetConfig(), c.Services.Limits.Namespace); err != nil {
 			return err
 		}
-	}
-	if c.Runs(controller.ControllerRecords) {
 		err := records.Add(s, mgr.GetConfig(), records.Options{
 			Namespace: c.Services.Records.Namespace, TemplateNamespace: c.Records.TemplateNamespace,
 			Version: buildinfo.Version(), Nodes: mgr.GetCache(), Preconditions: deployable(c),

@@ -5,7 +5,6 @@ package scale_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -70,7 +69,7 @@ func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
 	testenv.End(c, true)
 	writes := func() []testenv.Request {
 		return w.Audit(func(r testenv.Request) bool {
-			return r.Write() && strings.Contains(r.User, "berth-controller") && r.Resource != "events" && r.Resource != "leases"
+			return r.Write() && r.User == cluster.BerthEnvironmentsUser && r.Resource != "events" && r.Resource != "leases"
 		})
 	}
 	before := len(writes())

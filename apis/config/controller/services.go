@@ -80,12 +80,12 @@ type Services struct {
 	// +optional
 	RequestLimits RequestLimits `json:"requestLimits"`
 
-	// limits configures the service of ResourceLimits. It is served where the controller limits runs.
+	// limits configures the service of ResourceLimits.
 	//
 	// +optional
 	Limits LimitsService `json:"limits"`
 
-	// records configures the service of DeploymentRecords. It is served where the controller records runs.
+	// records configures the service of DeploymentRecords.
 	//
 	// +optional
 	Records RecordsService `json:"records"`

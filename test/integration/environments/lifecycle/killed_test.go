@@ -75,7 +75,7 @@ func TestAControllerThatIsKilledAnywhereLeavesNothingBehind(t *testing.T) {
 		})
 		testenv.End(s.process, true)
 		// The next need not wait for the lease to end: it would only make this longer.
-		require.NoError(t, s.Kube.CoordinationV1().Leases("berth-system").Delete(s.Ctx, "berth-controller", metav1.DeleteOptions{}))
+		require.NoError(t, s.Kube.CoordinationV1().Leases("berth-system").Delete(s.Ctx, "berth-environments", metav1.DeleteOptions{}))
 		s.run()
 		require.Equal(t, want[i], life[i].done(), point)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -37,7 +38,7 @@ func TestWhatIsAsAskedIsNotWrittenAgain(t *testing.T) {
 	assert.Len(t, policy.Spec.Ingress[0].From, 2)
 	writes := func() (list []string) {
 		for _, r := range s.AuditAll(func(r testenv.Request) bool {
-			return r.Write() && strings.Contains(r.User, "berth-controller") && (r.Namespace == e.Status.Namespace || r.Namespace == s.Namespace) && r.Resource != "events"
+			return r.Write() && r.User == cluster.BerthEnvironmentsUser && (r.Namespace == e.Status.Namespace || r.Namespace == s.Namespace) && r.Resource != "events"
 		}) {
 			list = append(list, fmt.Sprintf("%s %s %s", r.Verb, r.Resource, r.Name))
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package services_test calls the gRPC and REST services of a running controller as their clients do.
-package services_test
+// Package wire_test calls the gRPC and REST services of a running controller as their clients do.
+package wire_test
 
 import (
 	"context"

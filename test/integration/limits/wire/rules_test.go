@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package services_test
+package wire_test
 
 import (
 	"fmt"
