@@ -210,5 +210,5 @@ fmt: ## Format the code
 	hack/lint/run.sh fmt ./...
 
 .PHONY: verify
-verify: ## Check that generated files and go.mod are up to date
+verify: ## Check that generated files and go.mod are up to date, and the words of texts
 	hack/verify.sh

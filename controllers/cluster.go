@@ -164,7 +164,7 @@ func (p *parts) synced() (waitingFor string, ok bool) {
 func (p *parts) mixHandler() toolscache.ResourceEventHandler {
 	set := func(o any) {
 		cm := o.(*v1alpha1.CapacityMix)
-		_ = p.store.Set(cm) // an invalid one governs nothing, and its status says so
+		_ = p.store.Set(cm) // an invalid one governs nothing, and its status reports it
 		p.groupChanged(policy.GroupKey{Namespace: cm.Namespace})
 	}
 	return toolscache.ResourceEventHandlerFuncs{

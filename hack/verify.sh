@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails if a generated file is not what its generator writes, or go.mod is not
-# what `go mod tidy` makes of it. Leaves the tree as it was.
+# Fails if a generated file is not what its generator writes, if a text that users
+# read has a word that docs/glossary.md replaces, or if go.mod is not what
+# `go mod tidy` makes of it. Leaves the tree as it was.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -27,6 +28,9 @@ for path in $generated; do
 done
 if [ $status -ne 0 ]; then
 	echo "generated files are not up to date: run 'make generate' and commit the result" >&2
+fi
+if ! go run ./hack/words; then
+	status=1
 fi
 if ! go mod tidy -diff; then
 	echo "go.mod is not tidy: run 'go mod tidy'" >&2

@@ -158,8 +158,8 @@ type NodeRule struct {
 	// Values are the label values of operator In.
 	Values []string
 
-	// Requires is the key of a label that a node must have for the rule to apply. Empty asks for none.
-	// With operator Absent it is never empty: RequiresNothing asks for none.
+	// Requires is the key of a label that a node must have for the rule to apply. Empty requests none.
+	// With operator Absent it is never empty: RequiresNothing requests none.
 	Requires string
 
 	// CapacityType is the type of a node for which the rule holds.

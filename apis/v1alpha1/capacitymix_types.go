@@ -120,7 +120,7 @@ type CapacityMixSpec struct {
 	Tolerations *TolerationsByType `json:"tolerations,omitempty"`
 
 	// rebalance says how replicas that run on the wrong capacity type, after a fallback, a drain or a change of the mix,
-	// are brought back. Absent means the controller's defaults. Nothing is moved where no controller runs.
+	// are moved back. Absent means the controller's defaults. Nothing is moved where no controller runs.
 	//
 	// +optional
 	Rebalance *RebalanceSpec `json:"rebalance,omitempty"`
@@ -176,7 +176,7 @@ type Toleration struct {
 	Effect corev1.TaintEffect `json:"effect,omitempty"`
 
 	// tolerationSeconds is how long a taint with effect NoExecute is tolerated, in seconds from 0 to 2147483647. Absent
-	// means for ever.
+	// means indefinitely.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
@@ -192,7 +192,7 @@ type CapacityMixStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions are the observations of this mix, one per type: Accepted says whether it governs pods, Satisfied whether
-	// all its workloads have their mix, Rebalancing whether replicas are being moved, and why not.
+	// all its workloads satisfy their mix, Rebalancing whether replicas are being moved, and why not.
 	//
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
@@ -267,7 +267,7 @@ const (
 	// ReasonNoFallback is the reason of SpotAvailable=True.
 	ReasonNoFallback = "NoFallback"
 
-	// ConditionRebalancing is True while a replica is on the move to its capacity type. While it is False and Satisfied
+	// ConditionRebalancing is True while a replica is being moved to its capacity type. While it is False and Satisfied
 	// is False too, the reason says what keeps replicas from being moved.
 	ConditionRebalancing = "Rebalancing"
 
@@ -296,7 +296,7 @@ const (
 // +kubebuilder:printcolumn:name="Min-On-Demand",type=integer,JSONPath=`.spec.minOnDemand`,description="Replicas that stay on on-demand nodes"
 // +kubebuilder:printcolumn:name="On-Spot",type=integer,JSONPath=`.status.actual.spot`,description="Replicas that run on spot nodes"
 // +kubebuilder:printcolumn:name="On-On-Demand",type=integer,JSONPath=`.status.actual.onDemand`,description="Replicas that run on on-demand nodes"
-// +kubebuilder:printcolumn:name="Satisfied",type=string,JSONPath=`.status.conditions[?(@.type=="Satisfied")].status`,description="Whether every workload has its mix"
+// +kubebuilder:printcolumn:name="Satisfied",type=string,JSONPath=`.status.conditions[?(@.type=="Satisfied")].status`,description="Whether every workload satisfies its mix"
 // +kubebuilder:printcolumn:name="Blocked",type=string,JSONPath=`.status.conditions[?(@.type=="Rebalancing")].reason`,priority=1,description="What the rebalancer does, or waits for"
 // +kubebuilder:printcolumn:name="Max-Spot",type=integer,JSONPath=`.spec.maxSpot`,priority=1,description="Largest number of replicas on spot nodes"
 // +kubebuilder:printcolumn:name="No-Spot",type=string,JSONPath=`.spec.whenSpotUnavailable`,priority=1,description="What a spot pod does when no spot node has room"

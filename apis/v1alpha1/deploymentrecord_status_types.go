@@ -14,9 +14,9 @@ const (
 	PhasePending DeploymentPhase = "Pending"
 	// PhaseProgressing means that all is applied, not all replicas are ready.
 	PhaseProgressing DeploymentPhase = "Progressing"
-	// PhaseAvailable means that all that was asked for answers.
+	// PhaseAvailable means that all that was requested answers.
 	PhaseAvailable DeploymentPhase = "Available"
-	// PhaseDegraded means that it cannot be deployed as asked; the condition Degraded says why.
+	// PhaseDegraded means that it cannot be deployed as configured; the condition Degraded says why.
 	PhaseDegraded DeploymentPhase = "Degraded"
 	// PhaseDeleting means that its children are being removed.
 	PhaseDeleting DeploymentPhase = "Deleting"
@@ -74,7 +74,7 @@ type DeploymentRecordStatus struct {
 	// +optional
 	ResourceRefs []ResourceRef `json:"resourceRefs,omitempty"`
 
-	// nfrRecommendations are what the last measurement asks for, at most 256.
+	// nfrRecommendations are what the last measurement requests, at most 256.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=map
@@ -83,7 +83,7 @@ type DeploymentRecordStatus struct {
 	// +optional
 	NFRRecommendations []NFRRecommendation `json:"nfrRecommendations,omitempty"`
 
-	// nfrCompliance says whether the class does what is asked of it.
+	// nfrCompliance says whether the class does what is requested of it.
 	//
 	// +optional
 	NFRCompliance *NFRCompliance `json:"nfrCompliance,omitempty"`
@@ -200,21 +200,21 @@ type ResourceRef struct {
 
 // Conditions of a DeploymentRecord.
 const (
-	// ConditionAvailable is True while all that was asked for answers.
+	// ConditionAvailable is True while all that was requested answers.
 	ConditionAvailable = "Available"
 	// ConditionProgressing is True while replicas are still to become ready.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True when it cannot be deployed as asked. The last state that could be stays.
+	// ConditionDegraded is True when it cannot be deployed as configured. The last state that could be stays.
 	ConditionDegraded = "Degraded"
 	// ConditionNFRObserved is True when the last measurement could be made.
 	ConditionNFRObserved = "NfrObserved"
 )
 
-// Reasons of the condition Degraded, besides those of internal/records/render.
+// Reasons of the condition Degraded, in addition those of internal/records/render.
 const (
 	// ReasonNoTemplate: no DeploymentTemplate can be used.
 	ReasonNoTemplate = "NoTemplate"
-	// ReasonNameTaken: an object of a name that is needed belongs to somebody else.
+	// ReasonNameTaken: an object of a name that is needed belongs to another user.
 	ReasonNameTaken = "NameTaken"
 	// ReasonRefused: the API server refuses an object that was rendered.
 	ReasonRefused = "Refused"

@@ -4,14 +4,14 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// DeploymentRecordSpec says what of a class is deployed, and what is asked of it.
+// DeploymentRecordSpec says what of a class is deployed, and what is requested of it.
 type DeploymentRecordSpec struct {
 	// deploymentUnit is the class and its functions.
 	//
 	// +required
 	DeploymentUnit DeploymentUnit `json:"deploymentUnit"`
 
-	// targetEnvironment is the environment that the client asked for. It is kept and shown; one Berth serves one cluster.
+	// targetEnvironment is the environment that the client requested. It is kept and shown; one Berth serves one cluster.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
@@ -48,7 +48,7 @@ type DeploymentRecordSpec struct {
 	// +optional
 	ResourceAllocation *ResourceAllocation `json:"resourceAllocation,omitempty"`
 
-	// enforcement says what may be done where the class does not do what is asked of it.
+	// enforcement says what may be done where the class does not meet the requirements of it.
 	//
 	// +optional
 	Enforcement *NFREnforcement `json:"enforcement,omitempty"`
@@ -98,7 +98,7 @@ const (
 // +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.spec.deploymentUnit.classKey`,description="The class that is deployed"
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.status.template`,description="The template that was rendered"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Where it stands"
-// +kubebuilder:printcolumn:name="NFR",type=string,JSONPath=`.status.nfrCompliance.overall`,description="Whether it does what is asked of it"
+// +kubebuilder:printcolumn:name="NFR",type=string,JSONPath=`.status.nfrCompliance.overall`,description="Whether it does what is requested of it"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1,description="The same in words"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 253",message="metadata.name must be at most 253 characters"

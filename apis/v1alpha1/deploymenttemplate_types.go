@@ -14,7 +14,7 @@ type DeploymentTemplateSpec struct {
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// aliases are further names by which a record may ask for it, at most 16.
+	// aliases are further names by which a record may request it, at most 16.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
@@ -32,7 +32,7 @@ type DeploymentTemplateSpec struct {
 	// +optional
 	Requires []string `json:"requires,omitempty"`
 
-	// capabilities are what a workload of this template can do. A record that asks for more does not get it unless it
+	// capabilities are what a workload of this template can do. A record that requests more does not get it unless it
 	// names it.
 	//
 	// +optional
@@ -49,7 +49,7 @@ type DeploymentTemplateSpec struct {
 	// +optional
 	Selection TemplateSelection `json:"selection,omitempty"`
 
-	// defaultPort is where functions serve that do not say so.
+	// defaultPort is where functions serve that name no port.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -94,7 +94,7 @@ type TemplateCapabilities struct {
 	// +optional
 	MinLatencyMS *int32 `json:"minLatencyMS,omitempty"`
 
-	// autoScaling says that replicas come and go by themselves.
+	// autoScaling says that replicas come and use themselves.
 	//
 	// +optional
 	AutoScaling bool `json:"autoScaling,omitempty"`
@@ -126,7 +126,7 @@ type TemplateSelection struct {
 	// +optional
 	Base []BaseScore `json:"base,omitempty"`
 
-	// bonuses are added for what a record asks for, at most 16; all that match count.
+	// bonuses are added for what a record requests, at most 16; all that match count.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
@@ -162,30 +162,30 @@ type BaseScore struct {
 	Score int32 `json:"score"`
 }
 
-// ScoreBonus is added where a record asks for as much. All that is said must hold.
+// ScoreBonus is added where a record requests as much. All that is said must hold.
 type ScoreBonus struct {
-	// minThroughputRPS matches records that ask for at least so many requests a second.
+	// minThroughputRPS matches records that request at least so many requests a second.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000000
 	// +optional
 	MinThroughputRPS *int32 `json:"minThroughputRPS,omitempty"`
 
-	// maxLatencyMS matches records that ask for at most so many milliseconds.
+	// maxLatencyMS matches records that request at most so many milliseconds.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600000
 	// +optional
 	MaxLatencyMS *int32 `json:"maxLatencyMS,omitempty"`
 
-	// availability matches records that ask for at least this share: "0.999".
+	// availability matches records that request at least this share: "0.999".
 	//
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0([.][0-9]+)?|1([.]0+)?)$')",message="availability must be a decimal number from 0 to 1, such as 0.999",messageExpression="\"availability must be a decimal number from 0 to 1, such as 0.999, not '\" + self + \"'\""
 	// +optional
 	Availability string `json:"availability,omitempty"`
 
-	// consistency matches records that ask for this one.
+	// consistency matches records that request this one.
 	//
 	// +optional
 	Consistency Consistency `json:"consistency,omitempty"`

@@ -140,8 +140,8 @@ type EnvironmentVolume struct {
 	// +required
 	MountPath string `json:"mountPath"`
 
-	// hostPath is the node's directory that the client asked for. Where the configuration does not allow it, the volume is a
-	// claim, and the condition VolumesProvisioned says so.
+	// hostPath is the node's directory that the client requested. Where the configuration does not allow it, the volume is a
+	// claim, and the condition VolumesProvisioned reports it.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional

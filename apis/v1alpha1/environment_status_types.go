@@ -22,7 +22,7 @@ const (
 	EnvironmentStopping EnvironmentPhase = "Stopping"
 	// EnvironmentStopped means that no component runs.
 	EnvironmentStopped EnvironmentPhase = "Stopped"
-	// EnvironmentFailed means that it cannot be run as asked, or did not start in time.
+	// EnvironmentFailed means that it cannot be run as configured, or did not start in time.
 	EnvironmentFailed EnvironmentPhase = "Failed"
 	// EnvironmentDeleting means that its objects are being removed.
 	EnvironmentDeleting EnvironmentPhase = "Deleting"
@@ -143,7 +143,7 @@ type EnvironmentComponentStatus struct {
 	// +optional
 	Restarts int32 `json:"restarts,omitempty"`
 
-	// ready says whether it is as asked.
+	// ready says whether it is as configured.
 	//
 	// +optional
 	Ready bool `json:"ready,omitempty"`
@@ -189,15 +189,15 @@ type AllocatedPort struct {
 	Protocol EnvironmentProtocol `json:"protocol"`
 }
 
-// Conditions of an Environment, besides ConditionDegraded.
+// Conditions of an Environment, in addition ConditionDegraded.
 const (
 	// ConditionReady is True while every component is ready.
 	ConditionReady = "Ready"
-	// ConditionNetworkConfigured is False where the cluster cannot give the network that was asked for.
+	// ConditionNetworkConfigured is False where the cluster cannot give the network that was requested.
 	ConditionNetworkConfigured = "NetworkConfigured"
-	// ConditionVolumesProvisioned is False where a directory of the node was asked for and is not allowed.
+	// ConditionVolumesProvisioned is False where a directory of the node was requested and is not allowed.
 	ConditionVolumesProvisioned = "VolumesProvisioned"
-	// ConditionPortsAllocated is False while a port that was asked for belongs to another environment.
+	// ConditionPortsAllocated is False while a port that was requested belongs to another environment.
 	ConditionPortsAllocated = "PortsAllocated"
 )
 

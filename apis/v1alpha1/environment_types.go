@@ -39,7 +39,7 @@ type EnvironmentSpec struct {
 	// +optional
 	ForceStop bool `json:"forceStop,omitempty"`
 
-	// restartedAt is when a restart was last asked for. All components are replaced stage by stage whenever it changes.
+	// restartedAt is when a restart was last requested. All components are replaced stage by stage whenever it changes.
 	//
 	// +optional
 	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
@@ -180,7 +180,7 @@ type BackendComponent struct {
 	SecretRef *EnvironmentSecret `json:"secretRef,omitempty"`
 }
 
-// DatabaseComponent is a PostgreSQL database of one replica. It is started anew, never rolled.
+// DatabaseComponent is a PostgreSQL database of one replica. It is restarted, never rolled.
 type DatabaseComponent struct {
 	// container is what runs.
 	//
@@ -256,7 +256,7 @@ type EnvironmentSecret struct {
 // EnvironmentNetwork says who may talk to an environment.
 type EnvironmentNetwork struct {
 	// name is kept and shown, as subnet and gateway are. The cluster has one network, in which an environment cannot choose its
-	// addresses: the condition NetworkConfigured says so.
+	// addresses: the condition NetworkConfigured reports it.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
@@ -274,7 +274,7 @@ type EnvironmentNetwork struct {
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
 
-	// isolated lets nobody in but the environment's own pods and, on the frontend's ports, who comes from outside of the
+	// isolated lets no one in but the environment's own pods and, on the frontend's ports, who comes from outside of the
 	// cluster's other environments. The cluster's network must enforce NetworkPolicies.
 	//
 	// +optional

@@ -63,16 +63,16 @@ const (
 	// EventReasonApplied (Normal, on the DeploymentRecord): objects were made or changed for it.
 	EventReasonApplied = "Applied"
 
-	// EventReasonPruned (Normal, on the DeploymentRecord): objects were deleted that it does not ask for any more.
+	// EventReasonPruned (Normal, on the DeploymentRecord): objects were deleted that it does not request any more.
 	EventReasonPruned = "Pruned"
 
 	// EventReasonProgressing (Normal, on the DeploymentRecord): it waits for replicas to become ready.
 	EventReasonProgressing = "Progressing"
 
-	// EventReasonAvailable (Normal, on the DeploymentRecord): all that was asked for answers.
+	// EventReasonAvailable (Normal, on the DeploymentRecord): all that was requested answers.
 	EventReasonAvailable = "Available"
 
-	// EventReasonDegraded (Warning, on the DeploymentRecord): it cannot be deployed as asked. The message says why; what
+	// EventReasonDegraded (Warning, on the DeploymentRecord): it cannot be deployed as configured. The message says why; what
 	// was there before stays.
 	EventReasonDegraded = "Degraded"
 
@@ -103,13 +103,13 @@ const (
 	// EventReasonEnvironmentStopped (Normal, on the Environment): no component runs.
 	EventReasonEnvironmentStopped = "EnvironmentStopped"
 
-	// EventReasonEnvironmentFailed (Warning, on the Environment): it cannot be run as asked, or did not start in time.
+	// EventReasonEnvironmentFailed (Warning, on the Environment): it cannot be run as configured, or did not start in time.
 	EventReasonEnvironmentFailed = "EnvironmentFailed"
 
 	// EventReasonEnvironmentDeleting (Normal, on the Environment): what was made for it is being removed.
 	EventReasonEnvironmentDeleting = "EnvironmentDeleting"
 
-	// EventReasonAudit (Normal, on the Environment, Warning where it was refused): somebody called the gRPC service to change it. The message says
+	// EventReasonAudit (Normal, on the Environment, Warning where it was refused): someone called the gRPC service to change it. The message says
 	// who, how, and what came of it.
 	EventReasonAudit = "Audit"
 )

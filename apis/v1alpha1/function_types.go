@@ -24,7 +24,7 @@ type DeploymentUnit struct {
 	// +optional
 	ClassKey string `json:"classKey,omitempty"`
 
-	// targetCluster is the cluster that the client asked for. It is kept and shown; one Berth serves one cluster.
+	// targetCluster is the cluster that the client requested. It is kept and shown; one Berth serves one cluster.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
@@ -95,7 +95,7 @@ type FunctionSpec struct {
 	// +optional
 	MaxConcurrency int32 `json:"maxConcurrency,omitempty"`
 
-	// minScale is how many replicas there are at least. Absent means what the availability asks for, 1 if it asks nothing.
+	// minScale is how many replicas there are at least. Absent means what the availability requests, 1 if it asks nothing.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
@@ -120,7 +120,7 @@ type FunctionSpec struct {
 	// +optional
 	AvailableLocation string `json:"availableLocation,omitempty"`
 
-	// nfrRequirements is what this function must be able to do. Absent means what is asked of the class.
+	// nfrRequirements is what this function must be able to do. Absent means what is requested of the class.
 	//
 	// +optional
 	NFRRequirements *NFRRequirements `json:"nfrRequirements,omitempty"`

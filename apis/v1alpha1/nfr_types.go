@@ -97,7 +97,7 @@ const (
 	DimensionMemory NFRDimension = "memory"
 )
 
-// NFRRecommendation is what a measurement asks for.
+// NFRRecommendation is what a measurement requests.
 type NFRRecommendation struct {
 	// component is the workload that it is about.
 	//
@@ -156,7 +156,7 @@ type NFRWindow struct {
 	// +required
 	Since metav1.Time `json:"since"`
 
-	// seen is when it was last recommended. Where that is too long ago, nobody has measured, and it begins anew.
+	// seen is when it was last recommended. Where that is too long ago, no one has measured, and it starts again.
 	//
 	// +required
 	Seen metav1.Time `json:"seen"`
@@ -186,17 +186,17 @@ type NFRCompliance struct {
 	// +optional
 	Overall Compliance `json:"overall,omitempty"`
 
-	// throughput is that of minThroughputRPS, absent if it is not asked for.
+	// throughput is that of minThroughputRPS, absent if it is not requested.
 	//
 	// +optional
 	Throughput Compliance `json:"throughput,omitempty"`
 
-	// latency is that of maxLatencyMS, absent if it is not asked for.
+	// latency is that of maxLatencyMS, absent if it is not requested.
 	//
 	// +optional
 	Latency Compliance `json:"latency,omitempty"`
 
-	// availability is that of availability, absent if it is not asked for.
+	// availability is that of availability, absent if it is not requested.
 	//
 	// +optional
 	Availability Compliance `json:"availability,omitempty"`

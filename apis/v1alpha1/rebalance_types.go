@@ -36,7 +36,7 @@ const (
 	ProvisioningPlaceholder Provisioning = "Placeholder"
 )
 
-// RebalanceSpec says how replicas that run on the wrong capacity type are brought back. Absent fields are taken from
+// RebalanceSpec says how replicas that run on the wrong capacity type are moved back. Absent fields are taken from
 // the controller's configuration.
 type RebalanceSpec struct {
 	// mode is Evict, Report or Off. Absent means the controller's default, which ships as Evict.
@@ -44,7 +44,7 @@ type RebalanceSpec struct {
 	// +optional
 	Mode RebalanceMode `json:"mode,omitempty"`
 
-	// maxConcurrent is how many replicas of this mix may be on the move at the same time, from 1 to 100. A replica is on
+	// maxConcurrent is how many replicas of this mix may be being moved at the same time, from 1 to 100. A replica is on
 	// the move from its eviction until its replacement is Ready. Absent means the controller's default, which ships as 1.
 	//
 	// +kubebuilder:validation:Minimum=1
@@ -62,7 +62,7 @@ type RebalanceSpec struct {
 	// +optional
 	StabilizationSeconds *int32 `json:"stabilizationSeconds,omitempty"`
 
-	// provisioning is Wait or Placeholder: whether a replica moves only to nodes that are there, or room is asked of an
+	// provisioning is Wait or Placeholder: whether a replica moves only to nodes that are there, or room is requested of an
 	// autoscaler before, by a placeholder pod. Absent means the controller's default, which ships as Wait.
 	//
 	// +optional
@@ -128,7 +128,7 @@ type ReplicaSplit struct {
 	Unknown int32 `json:"unknown,omitempty"`
 }
 
-// WorkloadMix is how one revision of a workload stands to its mix.
+// WorkloadMix is how one revision of a workload satisfies its mix.
 type WorkloadMix struct {
 	// kind is the kind of the workload: Deployment, StatefulSet, Job, or the kind of another controller. Pod means the
 	// pods without a controller that the mix selects, together.
@@ -149,7 +149,7 @@ type WorkloadMix struct {
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
-	// replicas is the number of replicas that this revision is asked to have.
+	// replicas is the number of replicas that this revision is requested to have.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647

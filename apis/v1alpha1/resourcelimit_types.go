@@ -66,16 +66,16 @@ type ResourceLimitSpec struct {
 	// +optional
 	Volumes map[string]VolumeLimit `json:"volumes,omitempty"`
 
-	// nodeSelector lists labels that a node must have to take a pod of this size, at most 16. It counts besides the pod's
-	// own nodeSelector, and besides nodeAffinity.
+	// nodeSelector lists labels that a node must have to take a pod of this size, at most 16. It counts in addition to the pod's
+	// own nodeSelector, and in addition nodeAffinity.
 	//
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule=`self.all(k, k.size() <= 317 && k.indexOf('/') <= 253 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message=`nodeSelector must have label keys: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"nodeSelector must have label keys, not '" + self.filter(k, !(k.size() <= 317 && k.indexOf('/') <= 253 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')))[0] + "': an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
 	// +optional
 	NodeSelector map[string]NodeLabelValue `json:"nodeSelector,omitempty"`
 
-	// nodeAffinity says on which nodes a pod of this size must run, and on which it should. It counts besides the pod's
-	// own affinity, and besides nodeSelector.
+	// nodeAffinity says on which nodes a pod of this size must run, and on which it should. It counts in addition to the pod's
+	// own affinity, and in addition nodeSelector.
 	//
 	// +optional
 	NodeAffinity *NodeAffinity `json:"nodeAffinity,omitempty"`

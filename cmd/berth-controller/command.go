@@ -28,7 +28,7 @@ command "run" is the default. Start with --dry-run to see what it would do.`
 // newCommand returns the command, which hands the configuration that results from file and flags to run, and where it is from.
 func newCommand(run func(context.Context, *controller.Configuration, source) error) *cobra.Command {
 	o := newOptions()
-	// Not cobra's Version: its template is text/template, which keeps the linker from leaving out methods that nobody
+	// Not cobra's Version: its template is text/template, which keeps the linker from leaving out methods that no one
 	// calls, and they are a third of the program (hack/cluster.BuildTags).
 	var printVersion bool
 	cmd := &cobra.Command{

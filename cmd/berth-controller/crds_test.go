@@ -56,7 +56,7 @@ func TestMissingCRDs(t *testing.T) {
 		"the group is not known":         {err: errNoGroup, want: both},
 		"the group has other kinds":      {list: nothing, want: both},
 		"the CRDs are of an older Berth": {list: older, want: "crd: resourcelimits.berth.dev is not installed"},
-		"the API server cannot be asked": {err: errors.New("no route"), want: "crd: capacitymixes.berth.dev: discovery: no route\ncrd: resourcelimits.berth.dev: discovery: no route"},
+		"the API server cannot be queried": {err: errors.New("no route"), want: "crd: capacitymixes.berth.dev: discovery: no route\ncrd: resourcelimits.berth.dev: discovery: no route"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := missingCRDs(&api{list: tc.list, err: tc.err}, requiredCRDs(controller.Default()))
@@ -113,7 +113,7 @@ func TestProbesSayWhatIsMissingUntilItIsThere(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// status returns 0 if nobody answers.
+// status returns 0 if no one answers.
 func status(t *testing.T, address, path string) int {
 	t.Helper()
 	resp, err := http.Get("http://" + address + path)

@@ -17,7 +17,7 @@ func TestJSONLinesAreForLogCollectors(t *testing.T) {
 	logger, err := (&logOptions{format: formatJSON, verbosity: 2}).logger(&out)
 	require.NoError(t, err)
 	logger.V(2).Info("Decided", "pod", klog.KRef("shop", "web-1"))
-	logger.V(3).Info("Not asked for")
+	logger.V(3).Info("Not requested")
 	logger.WithName("rebalance").Error(errors.New("gone"), "Evicted nothing")
 
 	lines := json.NewDecoder(&out)
@@ -38,6 +38,6 @@ func TestTextLinesAreTheScheduler(t *testing.T) {
 	logger, err := (&logOptions{format: formatText, verbosity: 2}).logger(&out)
 	require.NoError(t, err)
 	logger.V(2).Info("Decided", "pod", klog.KRef("shop", "web-1"))
-	logger.V(3).Info("Not asked for")
+	logger.V(3).Info("Not requested")
 	require.Regexp(t, `^I\d{4} .* "Decided" pod="shop/web-1"\n$`, out.String())
 }

@@ -48,7 +48,7 @@ type source struct {
 // replica does so.
 type reloader struct {
 	source
-	// running is what the controller goes by, apply has it go by another one.
+	// running is what the controller uses, apply has it use another one.
 	running *controller.Configuration
 	apply   func(*controller.Configuration)
 	log     logr.Logger

@@ -45,14 +45,14 @@ func reread(t *testing.T, file string, flags ...string) *rereading {
 	return r
 }
 
-// have writes the file anew and has it looked at.
+// have writes the file again and has it looked at.
 func (r *rereading) have(file string) {
 	r.t.Helper()
 	require.NoError(r.t, os.WriteFile(r.file, []byte(header+file), 0o600))
 	r.look()
 }
 
-// logged returns what was logged since it was asked last.
+// logged returns what was logged since it was requested last.
 func (r *rereading) logged() string {
 	defer r.log.Reset()
 	return r.log.String()

@@ -42,7 +42,7 @@ import (
 const (
 	defaultNamespace = "berth-system"
 	// shutdownTimeout is what work in hand has to come to its end. The lease is released after it, so it bounds how long
-	// nobody acts.
+	// no one acts.
 	shutdownTimeout = 3 * time.Second
 	// cacheProbeTimeout bounds one look at whether the caches are filled.
 	cacheProbeTimeout = 100 * time.Millisecond

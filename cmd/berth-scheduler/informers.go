@@ -11,7 +11,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 )
 
-// boundInformers has the caches keep no more of an object's annotations than somebody reads there: those of pods and of their
+// boundInformers has the caches keep no more of an object's annotations than someone reads there: those of pods and of their
 // controllers are written by tenants, up to 256 KiB each, and all of them are in memory. It has to come before the start.
 func boundInformers(factory informers.SharedInformerFactory) error {
 	for _, informer := range []cache.SharedIndexInformer{

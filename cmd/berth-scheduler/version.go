@@ -23,7 +23,7 @@ func init() {
 	build.WithLabelValues(buildinfo.Version(), runtime.Version()).Set(1)
 }
 
-// printVersion prints Berth's version if --version asks for one. The stock
+// printVersion prints Berth's version if --version requests one. The stock
 // scheduler's line, with the version of Kubernetes, follows it.
 func printVersion(out io.Writer, flags *pflag.FlagSet) {
 	if flag := flags.Lookup("version"); flag != nil && (flag.Value.String() == "true" || flag.Value.String() == "raw") {

@@ -44,7 +44,7 @@ func (r *Reconciler) bring(ctx context.Context, l *look) error {
 	return nil
 }
 
-// add has the API server take over what is missing. What it refuses, or somebody else has, leaves the others as they are.
+// add has the API server take over what is missing. What it refuses, or another user has, leaves the others as they are.
 func (r *Reconciler) add(ctx context.Context, env *v1alpha1.Environment, missing []*unstructured.Unstructured) (applied []string, refused, err error) {
 	if len(missing) > 0 && own(env) {
 		if err := r.namespace(ctx, env); err != nil {
@@ -80,7 +80,7 @@ func isRefusal(err error) bool {
 	return is
 }
 
-// apply has the API server take over an object, unless somebody else has one of its name.
+// apply has the API server take over an object, unless another user has one of its name.
 func (r *Reconciler) apply(ctx context.Context, env *v1alpha1.Environment, want *unstructured.Unstructured) error {
 	if !own(env) { // a namespace of its own has nothing of others
 		if !(&child{want, want.GetKind()}).holdsData() { // which may outlive the environment
@@ -95,7 +95,7 @@ func (r *Reconciler) apply(ctx context.Context, env *v1alpha1.Environment, want 
 	return applyset.Object(ctx, r.Client, want.DeepCopy(), FieldOwner)
 }
 
-// free refuses to take over what somebody else made.
+// free refuses to take over what another user made.
 func (r *Reconciler) free(ctx context.Context, env *v1alpha1.Environment, want *unstructured.Unstructured) error {
 	have, err := applyset.Metadata(ctx, r.Live, want)
 	if err != nil || have == nil || madeFor(have, env) {
@@ -104,7 +104,7 @@ func (r *Reconciler) free(ctx context.Context, env *v1alpha1.Environment, want *
 	return &refusal{v1alpha1.ReasonNameTaken, fmt.Errorf("there is a %s %s already that was not made for this environment", want.GetKind(), want.GetName())}
 }
 
-// prune deletes what was made for the environment and is not asked for any more. What holds data stays: a component that is
+// prune deletes what was made for the environment and is not requested any more. What holds data stays: a component that is
 // taken out by mistake finds its volume again. So does what leads domains to the frontend, while what takes its place may be refused.
 func (r *Reconciler) prune(ctx context.Context, l *look, refused bool) (dropped []string, err error) {
 	for i := range l.there {

@@ -62,7 +62,7 @@ type Options struct {
 	Ports           render.PortRange
 	// Tuning is what it starts with; Retune changes it.
 	Tuning Tuning
-	// Namespaces are the only ones whose environments are looked after; empty means all.
+	// Namespaces are the only ones whose environments are reconciled; empty means all.
 	Namespaces []string
 }
 
@@ -74,11 +74,11 @@ type Tuning struct {
 	History int
 }
 
-// Reconciler looks after one environment per request.
+// Reconciler reconciles one environment per request.
 type Reconciler struct {
 	Options
 	tuning atomic.Pointer[Tuning]
-	// everything asks for a look at all environments.
+	// everything requests a look at all environments.
 	everything chan event.GenericEvent
 	// ports has what was allocated and the cache has not seen yet. One environment is given ports at a time.
 	ports struct {
@@ -91,7 +91,7 @@ type Reconciler struct {
 
 var _ reconcile.Reconciler = &Reconciler{}
 
-// refusal is why an environment cannot be run as asked. Reason is that of the condition Degraded.
+// refusal is why an environment cannot be run as configured. Reason is that of the condition Degraded.
 type refusal struct {
 	reason string
 	err    error
@@ -135,7 +135,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // own reports whether an environment has its namespace for itself.
 func own(env *v1alpha1.Environment) bool { return env.Status.Namespace != env.Namespace }
 
-// run has the cluster have what an environment asks for, and says where it stands, if that is not what is said before.
+// run has the cluster have what an environment requests, and says where it stands, if that is not what is said before.
 func (r *Reconciler) run(ctx context.Context, before, env *v1alpha1.Environment) (reconcile.Result, error) {
 	look, err := r.look(ctx, env)
 	if err == nil {

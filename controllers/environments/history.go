@@ -71,7 +71,7 @@ func nextRevision(env *v1alpha1.Environment, all []appsv1.ControllerRevision) (i
 	return last.Revision + 1, changes, nil
 }
 
-// keep writes a revision down, with who asked for it.
+// keep writes a revision down, with who requested it.
 func (r *Reconciler) keep(ctx context.Context, env *v1alpha1.Environment, number int64, changes []string) error {
 	text, err := json.Marshal(&env.Spec)
 	if err != nil {

@@ -143,7 +143,7 @@ func (l *look) render(scheme *runtime.Scheme) error {
 		}
 		u := &unstructured.Unstructured{Object: content}
 		u.SetGroupVersionKind(gvk)
-		// Nobody wants a status, and a time that is not set is no time.
+		// No one wants a status, and a time that is not set is no time.
 		delete(u.Object, "status")
 		unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
 		unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "creationTimestamp")

@@ -64,7 +64,7 @@ func (r *Reconciler) removeAll(ctx context.Context, l *look) (left string, err e
 
 // removeObjects deletes what was made for an environment, but for what is retained, and says what is left. What runs pods goes
 // first, and they: what keeps others away from them lasts as long as they do. A namespace that is deleted with all that is in it stays
-// longer: its controller looks again after half of the pods' grace period, and after seconds where something has a finalizer.
+// longer: its controller evaluates again after half of the pods' grace period, and after seconds where something has a finalizer.
 func (r *Reconciler) removeObjects(ctx context.Context, l *look) (left string, kept []client.Object, err error) {
 	if err := r.observe(ctx, l); err != nil {
 		return "", nil, err
@@ -108,7 +108,7 @@ func (l *look) hasClaims() bool {
 }
 
 // holdsData reports whether an object is a volume or what is needed to read it: a database keeps the password with which its
-// volume was first used, and nobody else may know it.
+// volume was first used, and no other user may know it.
 func (c *child) holdsData() bool {
 	return c.kind == claimKind || c.kind == secretKind && c.GetName() == render.Database
 }

@@ -41,7 +41,7 @@ func (r *Reconciler) observeRoutes(ctx context.Context, l *look) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(render.RouteKind.GroupVersion().WithKind(render.RouteKind.Kind + "List"))
 	err := r.Live.List(ctx, list, client.InNamespace(l.env.Status.Namespace), client.MatchingLabels(render.Labels(l.env)))
-	// Where they may not be listed they may not be made either, and whoever asks for one hears of it then.
+	// Where they may not be listed they may not be made either, and whoever requests one hears of it then.
 	if err != nil && !unserved(err) && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("list the HTTPRoutes of Environment %s/%s: %w", l.env.Namespace, l.env.Name, err)
 	}
@@ -60,7 +60,7 @@ func unserved(err error) bool {
 		return true
 	}
 	status, is := errors.AsType[*apierrors.StatusError](err)
-	// A namespace may be gone as well, and says so.
+	// A namespace may be gone as well, and reports it.
 	return is && apierrors.IsNotFound(err) && (status.ErrStatus.Details == nil || status.ErrStatus.Details.Kind != "namespaces")
 }
 

@@ -80,11 +80,11 @@ func (r *Reconciler) Retune(t Tuning) {
 func (r *Reconciler) lookAtAll() {
 	select {
 	case r.everything <- event.GenericEvent{Object: &v1alpha1.Environment{}}:
-	default: // it is asked for already
+	default: // it is requested already
 	}
 }
 
-// all asks for a look at every environment, whatever it is asked about.
+// all requests a look at every environment, whatever it is checked.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list v1alpha1.EnvironmentList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -96,12 +96,12 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) (requests []recon
 	return requests
 }
 
-// History is the kind of which the cache keeps what has ComponentLabel too. It is not watched: nobody but the controller writes it.
+// History is the kind of which the cache keeps what has ComponentLabel too. It is not watched: no one but the controller writes it.
 func History() client.Object { return &appsv1.ControllerRevision{} }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// toEnvironment asks for the environment that an object was made for, after a moment.
+// toEnvironment requests the environment that an object was made for, after a moment.
 type toEnvironment struct{}
 
 var _ handler.EventHandler = toEnvironment{}

@@ -21,7 +21,7 @@ import (
 	"berth.dev/berth/internal/kube/applyset"
 )
 
-// Reasons of the condition Degraded, besides those that it shares with DeploymentRecords.
+// Reasons of the condition Degraded, in addition those that it shares with DeploymentRecords.
 const (
 	// ReasonInvalid: the spec cannot be run.
 	ReasonInvalid = "Invalid"
@@ -45,7 +45,7 @@ var reasons = map[v1alpha1.EnvironmentPhase]string{
 	v1alpha1.EnvironmentFailed: v1alpha1.EventReasonEnvironmentFailed, v1alpha1.EnvironmentDeleting: v1alpha1.EventReasonEnvironmentDeleting,
 }
 
-// report writes where an environment stands, if that is another than what was written before, and says when to look again.
+// report writes where an environment stands, if that is another than what was written before, and says when to evaluate again.
 func (r *Reconciler) report(ctx context.Context, before *v1alpha1.Environment, l *look, refused *refusal) (reconcile.Result, error) {
 	env := l.env
 	late := r.time(env, before)
@@ -94,7 +94,7 @@ func (r *Reconciler) next(l *look, refused *refusal) reconcile.Result {
 	return reconcile.Result{RequeueAfter: resync}
 }
 
-// in asks for a look when so much time is over since a start: nothing else happens then that would say so.
+// in requests a look when so much time is over since a start: nothing else happens then that would report it.
 func (r *Reconciler) in(most time.Duration, start *metav1.Time) reconcile.Result {
 	return reconcile.Result{RequeueAfter: max(min(most-r.Clock.Since(start.Time)+time.Second, resync), time.Second)}
 }
@@ -132,7 +132,7 @@ func (r *Reconciler) compose(l *look, refused *refusal) {
 	}
 	s.Message = applyset.Shorten(s.Message, maxMessage)
 	set(v1alpha1.ConditionReady, ready == len(l.components) && refused == nil, [2]string{"AllReady", "every component is ready"}, [2]string{string(s.Phase), s.Message})
-	degraded, why := [2]string{"Configured", "run as asked"}, ""
+	degraded, why := [2]string{"Configured", "run as configured"}, ""
 	if refused != nil {
 		why = refused.Error()
 		degraded = [2]string{refused.reason, why}
@@ -150,6 +150,6 @@ func (r *Reconciler) compose(l *look, refused *refusal) {
 		meta.RemoveStatusCondition(&s.Conditions, ConditionRoutesAccepted)
 	}
 	volumes := render.RefusedHostPaths(&env.Spec, r.Settings.HostPaths)
-	set(v1alpha1.ConditionVolumesProvisioned, len(volumes) == 0, [2]string{"Configured", "every volume is what was asked for"},
+	set(v1alpha1.ConditionVolumesProvisioned, len(volumes) == 0, [2]string{"Configured", "every volume is what was requested"},
 		[2]string{"HostPathNotAllowed", "claims take the place of directories of the node, which environments.hostPaths does not allow: " + strings.Join(volumes, ", ")})
 }

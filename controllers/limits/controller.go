@@ -48,11 +48,11 @@ type Options struct {
 	Client   client.Client
 	Recorder record.EventRecorder
 	Clock    clock.PassiveClock
-	// Namespaces are the only ones whose limits are looked after; empty means all.
+	// Namespaces are the only ones whose limits are reconciled; empty means all.
 	Namespaces []string
 }
 
-// Reconciler looks after one limit per request.
+// Reconciler reconciles one limit per request.
 type Reconciler struct {
 	Options
 	tracker *Tracker
@@ -101,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if limit.DeletionTimestamp == nil && len(r.Namespaces) > 0 && !slices.Contains(r.Namespaces, limit.Namespace) {
-		return reconcile.Result{}, nil // not looked after
+		return reconcile.Result{}, nil // not reconciled
 	}
 	// Before a limit is let go, what changed a moment ago must count.
 	usage, known, err := r.tracker.Usage(ctx, req.NamespacedName, limit.DeletionTimestamp != nil)

@@ -96,7 +96,7 @@ func blockedBy(pods int, workloads []v1alpha1.WorkloadReference) string {
 	return fmt.Sprintf("it is not deleted while it is in use: %s; the annotation %s: \"true\" lets it go", holders(pods, workloads), v1alpha1.ForceDeleteAnnotation)
 }
 
-// verdict is what is to be done about a limit besides its status.
+// verdict is what is to be done about a limit in addition its status.
 type verdict int
 
 const (
@@ -104,7 +104,7 @@ const (
 	keep verdict = iota
 	// guard: the finalizer is missing.
 	guard
-	// release: it is to be deleted, and nobody has it.
+	// release: it is to be deleted, and no one has it.
 	release
 	// force: it is to be deleted in spite of those who have it.
 	force

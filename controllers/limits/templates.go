@@ -116,7 +116,7 @@ var kinds = map[string]string{
 
 // read returns what is kept of a template, and whether anything is. A template
 // that another of the watched kinds wrote counts there: an old ReplicaSet names
-// what its Deployment once did. One below a kind of somebody else's counts for that.
+// what its Deployment once did. One below a kind of another owner's counts for that.
 func read(source string, owner metav1.Object, template *corev1.PodTemplateSpec) (Template, bool) {
 	if template == nil {
 		return Template{}, false

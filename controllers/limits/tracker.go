@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// together is how long changes of a namespace are collected before it is counted anew.
+	// together is how long changes of a namespace are collected before it is counted again.
 	together = 500 * time.Millisecond
-	// syncedEvery is how often it is asked whether everything is known.
+	// syncedEvery is how often it is requested whether everything is known.
 	syncedEvery = 100 * time.Millisecond
 )
 
-// Pods is what a tracker asks a fleet.
+// Pods is what a tracker asks a cluster state.
 type Pods interface {
 	AllPods(namespace string) []*clusterstate.Pod
 	AllNamespaces() []string
 	Above(p *clusterstate.Pod) clusterstate.Workload
 }
 
-// Limits is what a tracker asks for the limits themselves.
+// Limits is what a tracker requests the limits themselves.
 type Limits interface {
 	For(pod *corev1.Pod) registry.Resolution
 }

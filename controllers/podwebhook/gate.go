@@ -23,13 +23,13 @@ const (
 	outcomePinned = "pinned"
 	// outcomeUngoverned: no mix governs the pod, or it has a node.
 	outcomeUngoverned = "ungoverned"
-	// outcomeAsItIs: a mix governs the pod and asks for nothing here.
+	// outcomeAsItIs: a mix governs the pod and requests nothing here.
 	outcomeAsItIs = "as-it-is"
 	// outcomeUnknown: the mixes were not read yet.
 	outcomeUnknown = "unknown"
 )
 
-// steer gives a pod what its mix asks for: the gate, at which its capacity type
+// steer gives a pod what its mix requests: the gate, at which its capacity type
 // is decided, or else the tolerations of both types, as its type is not known
 // yet. A pod that chose its type, or has a node, is counted and not steered.
 // Doing it again changes nothing.

@@ -9,12 +9,12 @@ import (
 
 var admissions = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "berth_webhook_pods_total",
-	Help: "Pods that the webhook was asked about, by outcome: sized, missing (the limit does not exist), none (no limit), skipped, error.",
+	Help: "Pods that the webhook received, by outcome: sized, missing (the limit does not exist), none (no limit), skipped, error.",
 }, []string{"outcome"})
 
 var steered = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "berth_webhook_mixes_total",
-	Help: "Pods that the webhook was asked about, by what their mix made of them: gated, own-gate (it has the gate already), tolerating (it got tolerations), as-it-is (the mix asks for nothing), pinned (it names a capacity type), ungoverned (no mix), unknown (the mixes were not read yet).",
+	Help: "Pods that the webhook received, by what their mix made of them: gated, own-gate (it has the gate already), tolerating (it got tolerations), as-it-is (the mix requests nothing), pinned (it names a capacity type), ungoverned (no mix), unknown (the mixes were not read yet).",
 }, []string{"outcome"})
 
 func init() {

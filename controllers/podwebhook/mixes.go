@@ -37,8 +37,8 @@ type MixesOptions struct {
 
 // Mixes finds the mix of a pod that is being created. A pod comes moments after
 // its owner, and often after its mix, which the watches may not have brought:
-// what is missing is asked for, once for each owner, as the scheduler does
-// (docs/decisions/0004 and 0005). An answer counts for the pod that it was asked
+// what is missing is requested, once for each owner, as the scheduler does
+// (docs/decisions/0004 and 0005). An answer counts for the pod that it was requested
 // for; the watches stay the only source for others.
 type Mixes struct {
 	MixesOptions
@@ -65,7 +65,7 @@ func podKeyOf(pod *corev1.Pod, owner types.UID) podKey {
 }
 
 const (
-	// rememberedOwners is how many owners are remembered. A forgotten one is asked for again.
+	// rememberedOwners is how many owners are remembered. A forgotten one is requested again.
 	rememberedOwners = 4096
 	// patience is how long a pod waits for answers: less than the API server waits for the webhook.
 	patience = time.Second
@@ -79,7 +79,7 @@ func NewMixes(o MixesOptions) *Mixes {
 	}
 }
 
-// For returns the mix that governs a pod besides the default of its scheduler,
+// For returns the mix that governs a pod in addition to the default of its scheduler,
 // and what could not be read of its annotations.
 func (m *Mixes) For(ctx context.Context, pod *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -126,7 +126,7 @@ func (m *Mixes) ask(ctx context.Context, pod *corev1.Pod, key podKey) *policy.Po
 	}
 	mixes, err := m.List(ctx, pod.Namespace)
 	if err != nil {
-		log.FromContext(ctx).Info("Cannot ask for the CapacityMixes of a namespace: its new pods get what those say that are known", "namespace", pod.Namespace, "reason", err.Error())
+		log.FromContext(ctx).Info("Cannot list the CapacityMixes of a namespace: its new pods get the mixes that are known", "namespace", pod.Namespace, "reason", err.Error())
 		return nil
 	}
 	now := policy.NewStore()

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/test/builders"
 )
 
-// gated asks for a pod and reports whether it got the gate.
+// gated requests a pod and reports whether it got the gate.
 func gated(t *testing.T, h *Handler, raw string) bool {
 	t.Helper()
 	spec, _ := at(patched(t, raw, ask(h, raw)), "spec").(map[string]any)

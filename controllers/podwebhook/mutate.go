@@ -60,7 +60,7 @@ func size(pod *corev1.Pod, resolution registry.Resolution) (outcome string, warn
 	return outcomeSized, warnings
 }
 
-// bounded cuts warnings to what clients are shown. The last says how many there are besides.
+// bounded cuts warnings to what clients are shown. The last says how many there are in addition.
 func bounded(warnings []string) []string {
 	more := 0
 	if len(warnings) > maxWarnings {

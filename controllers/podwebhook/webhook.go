@@ -32,7 +32,7 @@ type Resolver interface {
 
 // Handler answers admission reviews.
 type Handler struct {
-	// Limits are asked for each pod, once Synced says that all are known.
+	// Limits are requested each pod, once Synced says that all are known.
 	Limits Resolver
 	Synced func() bool
 	// SchedulerName is what pods get that name no scheduler; empty for none.
@@ -106,7 +106,7 @@ func (h *Handler) fill(ctx context.Context, pod *corev1.Pod) (outcome string, wa
 	return outcome, warnings
 }
 
-// mix gives a pod what its mix asks for.
+// mix gives a pod what its mix requests.
 func (h *Handler) mix(ctx context.Context, pod *corev1.Pod) (warnings []string) {
 	if !h.Mixes.Synced() {
 		steered.WithLabelValues(outcomeUnknown).Inc()
@@ -114,7 +114,7 @@ func (h *Handler) mix(ctx context.Context, pod *corev1.Pod) (warnings []string) 
 	}
 	found, invalid := h.Mixes.For(ctx, pod)
 	for _, i := range invalid {
-		if i.Object == metav1.Object(pod) { // of an owner's nobody would be told but its controller, pod by pod
+		if i.Object == metav1.Object(pod) { // of an owner's no one would be told but its controller, pod by pod
 			warnings = append(warnings, i.String()+": it is ignored")
 		}
 	}

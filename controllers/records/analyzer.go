@@ -32,15 +32,15 @@ import (
 // measuredAtOnce is how many records are measured at a time.
 const measuredAtOnce = 8
 
-// Analyzer measures the records, writes what that asks for into their status, and
-// applies it where the record says so. It waits to lead.
+// Analyzer measures the records, writes what that requests into their status, and
+// applies it where the record reports it. It waits to lead.
 type Analyzer struct {
 	*Reconciler
 	Prometheus *prometheus.Client
 	Limits     nfr.Settings
 
 	mu sync.Mutex
-	// up is how long the components have answered. A new leader begins anew.
+	// up is how long the components have answered. A new leader starts again.
 	up map[types.NamespacedName]nfr.Uptime
 }
 
@@ -68,7 +68,7 @@ func (a *Analyzer) round(ctx context.Context) {
 		log.FromContext(ctx).Error(err, "Cannot list DeploymentRecords")
 		return
 	}
-	var down atomic.Pointer[prometheus.Outcome] // who does not answer is not asked for all the others
+	var down atomic.Pointer[prometheus.Outcome] // who does not answer is not requested all the others
 	records := make(chan *v1alpha1.DeploymentRecord)
 	var workers sync.WaitGroup
 	for range measuredAtOnce {
@@ -149,7 +149,7 @@ type component struct {
 	up       nfr.Availability
 	observed nfr.Observed
 	outcome  prometheus.Outcome
-	// recommended is what the figures ask for.
+	// recommended is what the figures request.
 	recommended []v1alpha1.NFRRecommendation
 }
 

@@ -62,7 +62,7 @@ func happened(ctx context.Context, applied []*unstructured.Unstructured, there, 
 		log.FromContext(ctx).Info("Applied what was rendered", "objects", len(applied), "new", made)
 	}
 	if len(dropped) > 0 {
-		notes = append(notes, note{v1alpha1.EventReasonPruned, "deleted what is not asked for any more: " + names(dropped)})
+		notes = append(notes, note{v1alpha1.EventReasonPruned, "deleted what is not requested any more: " + names(dropped)})
 	}
 	return notes
 }
@@ -98,8 +98,8 @@ func (r *Reconciler) missing(rec *v1alpha1.DeploymentRecord, rendered *render.Re
 	return list
 }
 
-// try makes sure that objects can be applied: that none of them is somebody
-// else's, and that the API server refuses none. For that it is asked to apply
+// try makes sure that objects can be applied: that none of them is someone
+// else's, and that the API server refuses none. For that it is requested to apply
 // them without effect, unless nothing of the record is there yet and its template
 // is known to be good: then what was made is deleted again if one is refused.
 func (r *Reconciler) try(ctx context.Context, rec *v1alpha1.DeploymentRecord, missing []*unstructured.Unstructured, there []child, known bool) error {
@@ -163,7 +163,7 @@ func own(rec *v1alpha1.DeploymentRecord, o *unstructured.Unstructured) {
 	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(rec, recordKind)})
 }
 
-// free refuses to take over an object that somebody else made.
+// free refuses to take over an object that another user made.
 func (r *Reconciler) free(ctx context.Context, rec *v1alpha1.DeploymentRecord, want *unstructured.Unstructured) error {
 	have, err := applyset.Metadata(ctx, r.Live, want)
 	if err != nil || have == nil || metav1.IsControlledBy(have, rec) { // the cache has yet to see it

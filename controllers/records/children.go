@@ -85,7 +85,7 @@ func names(children []child) string {
 // children returns what the cluster has for a record.
 func (r *Reconciler) children(ctx context.Context, rec *v1alpha1.DeploymentRecord) (found []child, err error) {
 	take := func(list client.ObjectList, by client.ListOption) error {
-		// Nobody writes to what is found.
+		// No one writes to what is found.
 		if err := r.Client.List(ctx, list, client.InNamespace(rec.Namespace), by, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list the objects of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err)
 		}

@@ -54,11 +54,11 @@ type Options struct {
 	Features    render.Features
 	// TemplateNamespace has the templates for records of all namespaces.
 	TemplateNamespace string
-	// Namespaces are the only ones whose records are looked after; empty means all.
+	// Namespaces are the only ones whose records are reconciled; empty means all.
 	Namespaces []string
 }
 
-// Reconciler looks after one record per request.
+// Reconciler reconciles one record per request.
 type Reconciler struct {
 	Options
 	around *surroundings
@@ -91,12 +91,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.deploy(ctx, rec)
 }
 
-// mine reports whether the records of a namespace are looked after here.
+// mine reports whether the records of a namespace are reconciled here.
 func (r *Reconciler) mine(namespace string) bool {
 	return len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, namespace)
 }
 
-// onceMore asks for a record that was stale.
+// onceMore requests a record that was stale.
 func onceMore(stale bool) reconcile.Result {
 	if !stale {
 		return reconcile.Result{}
@@ -104,7 +104,7 @@ func onceMore(stale bool) reconcile.Result {
 	return reconcile.Result{RequeueAfter: notYet}
 }
 
-// deploy has the cluster have what a record asks for, and says how it stands.
+// deploy has the cluster have what a record requests, and says how it stands.
 func (r *Reconciler) deploy(ctx context.Context, rec *v1alpha1.DeploymentRecord) (reconcile.Result, error) {
 	rendered, template, err := r.render(ctx, rec)
 	var notes []note
@@ -134,7 +134,7 @@ func nameOf(t *v1alpha1.DeploymentTemplate) string {
 	return t.Name
 }
 
-// refuse says why a record cannot be deployed as asked. What was deployed of it before stays as it is; of one that never
+// refuse says why a record cannot be deployed as configured. What was deployed of it before stays as it is; of one that never
 // was, nothing stays.
 func (r *Reconciler) refuse(ctx context.Context, rec *v1alpha1.DeploymentRecord, template string, refused *render.Error) (reconcile.Result, error) {
 	children, err := r.children(ctx, rec)
@@ -155,7 +155,7 @@ func (r *Reconciler) refuse(ctx context.Context, rec *v1alpha1.DeploymentRecord,
 // note is an event that is recorded once the status is written.
 type note struct{ reason, message string }
 
-// render returns what the record asks for, and its template.
+// render returns what the record requests, and its template.
 func (r *Reconciler) render(ctx context.Context, rec *v1alpha1.DeploymentRecord) (*render.Rendered, *v1alpha1.DeploymentTemplate, error) {
 	templates, err := r.templates(ctx, rec.Namespace)
 	if err != nil {
@@ -166,7 +166,7 @@ func (r *Reconciler) render(ctx context.Context, rec *v1alpha1.DeploymentRecord)
 		return nil, nil, err
 	}
 	if choice.UnknownHint != "" {
-		log.FromContext(ctx).Info("No template goes by the name that the record asks for, so one was chosen", "hint", choice.UnknownHint, "template", choice.Template.Name)
+		log.FromContext(ctx).Info("No template has the name that the record requests, so one was chosen", "hint", choice.UnknownHint, "template", choice.Template.Name)
 	}
 	rendered, err := render.Render(rec, choice.Template, r.Settings)
 	if err == nil {
@@ -229,7 +229,7 @@ func (r *Reconciler) guard(ctx context.Context, rec *v1alpha1.DeploymentRecord) 
 }
 
 // setFinalizer puts the finalizer on a record, or takes it off, unless the record is another one by now. It is stale then, and
-// has to be looked at again: that others have written its status wakes nobody.
+// has to be looked at again: that others have written its status wakes no one.
 func (r *Reconciler) setFinalizer(ctx context.Context, rec *v1alpha1.DeploymentRecord, set func(client.Object, string) bool) (stale bool, err error) {
 	before := rec.DeepCopy()
 	set(rec, v1alpha1.RecordFinalizer)
@@ -269,7 +269,7 @@ func (r *Reconciler) remove(ctx context.Context, rec *v1alpha1.DeploymentRecord)
 	return onceMore(stale), err
 }
 
-// refusal says why a record cannot be deployed as asked, nil if that is not what an error says.
+// refusal says why a record cannot be deployed as configured, nil if that is not what an error says.
 func refusal(err error) *render.Error {
 	if refused, ok := errors.AsType[*render.Error](err); ok {
 		return refused

@@ -16,7 +16,7 @@ import (
 const FloatOwner = "berth-deployments-nfr"
 
 // hold keeps a field as it is when FieldOwner is about to apply the object
-// without it: a field that nobody owns any more would fall back to its default.
+// without it: a field that no one owns any more would fall back to its default.
 func (r *Reconciler) hold(ctx context.Context, want *unstructured.Unstructured, path []string, have *child) error {
 	if path == nil || have == nil {
 		return nil

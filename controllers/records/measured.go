@@ -56,7 +56,7 @@ func (l *look) status() v1alpha1.DeploymentRecordStatus {
 	return s
 }
 
-// replicas is what the measurement asks for of a function's replicas, nil if nothing.
+// replicas is what the measurement requests of a function's replicas, nil if nothing.
 func (c *component) replicas() *v1alpha1.NFRRecommendation {
 	for i := range c.recommended {
 		if r := &c.recommended[i]; r.Dimension == v1alpha1.DimensionReplicas {

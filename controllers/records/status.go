@@ -118,7 +118,7 @@ func compose(rec *v1alpha1.DeploymentRecord, v view, now time.Time) v1alpha1.Dep
 	waiting := waitingFor(&s)
 	available := metav1.Condition{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "AllReady", Message: fmt.Sprintf("%d functions answer", len(s.Functions))}
 	progressing := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "Settled", Message: "nothing is being changed"}
-	degraded := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: "Configured", Message: "deployed as asked"}
+	degraded := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: "Configured", Message: "deployed as configured"}
 	s.Phase, s.Message = v1alpha1.PhaseAvailable, "Available"
 	if waiting != "" {
 		s.Phase, s.Message = v1alpha1.PhaseProgressing, waiting
@@ -128,7 +128,7 @@ func compose(rec *v1alpha1.DeploymentRecord, v view, now time.Time) v1alpha1.Dep
 	if v.refused != nil {
 		s.Phase, s.Message = v1alpha1.PhaseDegraded, v.refused.Error()
 		degraded.Status, degraded.Reason, degraded.Message = metav1.ConditionTrue, v.refused.Reason, v.refused.Error()
-		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionFalse, "Degraded", "it cannot be deployed as asked"
+		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionFalse, "Degraded", "it cannot be deployed as configured"
 		if len(v.children) == 0 {
 			available.Status, available.Reason, available.Message = metav1.ConditionFalse, v.refused.Reason, "nothing is deployed"
 		}

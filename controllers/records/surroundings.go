@@ -60,7 +60,7 @@ func (s *surroundings) Start(ctx context.Context) error {
 	}
 }
 
-// look asks once. What cannot be asked stays as it was.
+// look asks once. What cannot be queried stays as it was.
 func (s *surroundings) look(ctx context.Context) {
 	if s.lookForGroups(ctx) {
 		s.changed()

@@ -49,7 +49,7 @@ func addTemplates(mgr ctrl.Manager, r *Reconciler) error {
 	return nil
 }
 
-// ofRecords asks for the templates of records that come, go or are rendered with another one.
+// ofRecords requests the templates of records that come, go or are rendered with another one.
 func (t templateReconciler) ofRecords() handler.EventHandler {
 	ask := func(q queue, o client.Object) {
 		if rec, ok := o.(*v1alpha1.DeploymentRecord); ok && rec.Status.Template != "" {
@@ -105,7 +105,7 @@ func (t templateReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	return reconcile.Result{}, nil
 }
 
-// usable reports whether records that this controller looks after can be rendered with the templates of a namespace.
+// usable reports whether records that this controller reconciles can be rendered with the templates of a namespace.
 func (t templateReconciler) usable(namespace string) bool {
 	return namespace == t.TemplateNamespace || t.mine(namespace)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package state keeps a fleet up to date: it watches pods, nodes and workload
-// controllers, and keeps of each object only what the fleet keeps.
+// Package state keeps a cluster state up to date: it watches pods, nodes and workload
+// controllers, and keeps of each object only what the cluster state keeps.
 package state
 
 import (
@@ -57,8 +57,8 @@ var (
 	_ manager.LeaderElectionRunnable = &Feed{}
 )
 
-// New returns the feed of a fleet. Failed is called whenever the API server
-// could not be read, and when it can be again: what the fleet shows may then be old.
+// New returns the feed of a cluster state. Failed is called whenever the API server
+// could not be read, and when it can be again: what the cluster state shows may then be old.
 func New(config *rest.Config, f *clusterstate.Fleet, failed func(time.Time), options ...func(*Feed)) (*Feed, error) {
 	feed := &Feed{fleet: f, failed: failed}
 	kube, err := kubernetes.NewForConfig(protobuf(config))
@@ -81,7 +81,7 @@ func New(config *rest.Config, f *clusterstate.Fleet, failed func(time.Time), opt
 	return feed, nil
 }
 
-// protobuf asks for the encoding that takes the least of both sides; what has none comes as JSON.
+// protobuf requests the encoding that takes the least of both sides; what has none comes as JSON.
 func protobuf(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.ContentType = runtime.ContentTypeProtobuf
@@ -117,7 +117,7 @@ func (f *Feed) Listed(resource string) bool {
 	return slices.ContainsFunc(f.sources, func(s source) bool { return s.name == resource && s.store.listed.Load() })
 }
 
-// listWatch lists page by page, and strips each page before it asks for the next.
+// listWatch lists page by page, and strips each page before it requests the next.
 func (s source) listWatch(failed func(time.Time)) *cache.ListWatch {
 	request := func(o metav1.ListOptions) *rest.Request {
 		return s.client.Get().Resource(s.name).VersionedParams(&o, scheme.ParameterCodec)
@@ -163,7 +163,7 @@ func (s source) pages(ctx context.Context, request func(metav1.ListOptions) *res
 	}
 }
 
-// pods, nodes and workloads are the stores that hand objects on to the fleet.
+// pods, nodes and workloads are the stores that hand objects on to the cluster state.
 func (f *Feed) pods() *store {
 	return &store{
 		set: func(o any) { f.fleet.SetPod(o.(*corev1.Pod)) },

@@ -139,7 +139,7 @@ func TestAListIsReadPageByPageAndStripped(t *testing.T) {
 	items, err := meta.ExtractList(list)
 	require.NoError(t, err)
 	require.Len(t, items, 3)
-	// Of a pod the list holds no more than its name: the fleet has it already.
+	// Of a pod the list holds no more than its name: the cluster state has it already.
 	assert.Equal(t, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}}, items[0])
 	assert.ElementsMatch(t, []string{"a", "b", "c"}, names(f.fleet))
 	assert.Zero(t, f.failed)

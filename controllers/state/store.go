@@ -56,7 +56,7 @@ func (s *store) Replace(all []any, _ string) error {
 
 func (s *store) Resync() error { return nil }
 
-// stripped is a list of any kind whose items have lost what the fleet does not
+// stripped is a list of any kind whose items have lost what the cluster state does not
 // keep. It only travels from the list function to the store.
 type stripped struct {
 	metav1.TypeMeta
@@ -91,7 +91,7 @@ func (s *stripped) add(page runtime.Object) (metav1.ListInterface, error) {
 	return m, err
 }
 
-// strip returns a copy without what the fleet does not keep, nil if it keeps
+// strip returns a copy without what the cluster state does not keep, nil if it keeps
 // nothing of the object. The copy holds on to no memory of the page.
 func strip(o runtime.Object) runtime.Object {
 	switch o := o.(type) {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Templates is told of the pod templates of workloads, beside the fleet: of
+// Templates is told of the pod templates of workloads, beside the cluster state: of
 // Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs. The
 // source names the kind, as its plural. What is passed must not be kept.
 type Templates interface {
@@ -22,7 +22,7 @@ type Templates interface {
 	RetainTemplates(source string, listed map[types.UID]bool)
 }
 
-// WithTemplates tells somebody of pod templates. What is watched for the fleet
+// WithTemplates tells someone of pod templates. What is watched for the cluster state
 // is not watched twice.
 func WithTemplates(t Templates) func(*Feed) {
 	return func(f *Feed) {

@@ -57,9 +57,9 @@ func TestTemplatesAreToldOfFromListsAndWatches(t *testing.T) {
 	live.Items[0].Spec.Template.Labels = map[string]string{"kept": "yes"}
 	f.server.pages[path] = []runtime.Object{live}
 	require.NoError(t, f.relist(t, "replicasets"))
-	assert.Equal(t, map[types.UID]bool{"live": true}, all["replicasets"], "the fleet has it stripped")
+	assert.Equal(t, map[types.UID]bool{"live": true}, all["replicasets"], "the cluster state has it stripped")
 	assert.True(t, f.follows("live"))
-	old := replicaSets(0, "a", "b") // the fleet keeps none of an old revision
+	old := replicaSets(0, "a", "b") // the cluster state keeps none of an old revision
 	for i := range old.Items {
 		old.Items[i].Spec.Template.Labels = map[string]string{"kept": "yes"}
 	}

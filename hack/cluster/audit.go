@@ -83,7 +83,7 @@ func (t *AuditTrail) Read(match func(*AuditEvent) bool) (out []AuditEvent, err e
 			return nil, fmt.Errorf("read audit log: %w", err)
 		}
 		var e AuditEvent
-		// Within a line that is none the API server was killed, or its file was begun anew.
+		// Within a line that is none the API server was killed, or its file was begun again.
 		if json.Unmarshal(t.rest, &e) == nil && match(&e) {
 			out = append(out, e)
 		}

@@ -35,7 +35,7 @@ type Options struct {
 	Dir string
 	// Out receives progress, such as what is being built. Nil means os.Stderr.
 	Out io.Writer
-	// NoKWOK leaves KWOK out: nobody runs pods then, and nodes go NotReady after 50 s without a heartbeat.
+	// NoKWOK leaves KWOK out: no one runs pods then, and nodes go NotReady after 50 s without a heartbeat.
 	NoKWOK bool
 	// NoControllerManager leaves kube-controller-manager out. The admission plugins that count on it,
 	// ServiceAccount and TaintNodesByCondition, are then off.

@@ -227,7 +227,7 @@ func (c *Cluster) insecureClient() (*http.Client, error) {
 	}, nil
 }
 
-// waitServiceAccount waits until pods can be created in a namespace: the API server asks for its default service account.
+// waitServiceAccount waits until pods can be created in a namespace: the API server requests its default service account.
 func waitServiceAccount(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	accounts := client.CoreV1().ServiceAccounts(namespace)
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {

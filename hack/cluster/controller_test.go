@@ -162,7 +162,7 @@ func TestControllerWithoutItsCRDSaysSoAndWaits(t *testing.T) {
 	terminate(t, c)
 }
 
-// A few questions that would be answered yes if somebody widened the role by a star.
+// A few questions that would be answered yes if someone widened the role by a star.
 func TestControllerHasNoRightItDoesNotNeed(t *testing.T) {
 	applyController(t)
 	for _, tc := range []struct {

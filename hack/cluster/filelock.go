@@ -49,7 +49,7 @@ func lockFile(ctx context.Context, path string) (*fileLock, error) {
 
 func (l *fileLock) unlock() { l.f.Close() }
 
-// ownDir marks a directory as in use for as long as this process lives. The mark appears locked, so that nobody takes the
+// ownDir marks a directory as in use for as long as this process lives. The mark appears locked, so that no one takes the
 // directory for abandoned in between.
 func ownDir(dir string) (*fileLock, error) {
 	unmarked := filepath.Join(dir, ownerLock+".new")

@@ -30,7 +30,7 @@ func pickPorts() (ports, error) {
 	return p, nil
 }
 
-// freePort returns a loopback port that nobody listens on and that no call of this function returns again, here or in
+// freePort returns a loopback port that no one listens on and that no call of this function returns again, here or in
 // another process of this user, as long as this process lives: whoever gets it may take its time to listen, and stop and
 // listen again.
 func freePort() (int, error) {
@@ -41,7 +41,7 @@ func freePort() (int, error) {
 	return pool.take()
 }
 
-// FreeAddress returns a loopback address with a port that is handed out to nobody else as long as this process lives.
+// FreeAddress returns a loopback address with a port that is handed out to no other user as long as this process lives.
 func FreeAddress() (string, error) {
 	port, err := freePort()
 	if err != nil {
@@ -63,7 +63,7 @@ var userPorts = sync.OnceValues(func() (*portPool, error) {
 })
 
 // portPool hands out ports. The byte of a port in a file that is shared by processes is locked by the one that has it. The
-// kernel drops such locks when their process ends. Within a process they exclude nobody, hence taken.
+// kernel drops such locks when their process ends. Within a process they exclude no one, hence taken.
 type portPool struct {
 	first, last int
 

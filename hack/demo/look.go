@@ -73,7 +73,7 @@ func bound(app string, n int) func(picture) (bool, string) {
 }
 
 // untilBound waits until an app has n pods and all have a node. What it returns
-// is the first sight of that, so a check of it allows no time to mend anything.
+// is the first sight of that, so a check of it allows no time to repair anything.
 func (d *demo) untilBound(ctx context.Context, app string, n int) (picture, error) {
 	return d.until(ctx, fmt.Sprintf("%s has %d pods, all with a node", app, n), bound(app, n))
 }

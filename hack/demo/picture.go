@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// podCPU is what every pod of the demo asks for, in thousandths of a CPU: the
+// podCPU is what every pod of the demo requests, in thousandths of a CPU: the
 // room of a node is counted in pods.
 const podCPU = 500
 
@@ -30,7 +30,7 @@ type node struct {
 	name     string
 	labels   map[string]string
 	is       capacity.Type
-	rule     string // the rule that says so, "" if none does
+	rule     string // the rule that reports it, "" if none does
 	room     int    // pods
 	cordoned bool
 	accepts  bool // ready, and not cordoned

@@ -33,7 +33,7 @@ type screen struct {
 	colour bool
 }
 
-// newScreen uses colours where somebody can see them and has not said no.
+// newScreen uses colours where someone can see them and has not said no.
 func newScreen(out *os.File, noColour bool) *screen {
 	return &screen{out: out, colour: !noColour && os.Getenv("NO_COLOR") == "" && isTerminal(out)}
 }

@@ -19,7 +19,7 @@ import (
 const aboutDoctor = `Checks that Berth is installed, runs, and may do what it needs; and finds what keeps mixes from being kept: nodes of
 unknown type, pods that another scheduler places or that wait for their slot, mixes that conflict, disruption budgets
 that overlap, pods whose ResourceLimit keeps them waiting.
-Ends with exit code 1 if a check fails. It asks the API server for access reviews, which are not stored.`
+Ends with exit code 1 if a check fails. It queries the API server for access reviews, which are not stored.`
 
 // Level of a finding.
 type Level string
@@ -118,7 +118,7 @@ func (o *options) patient(cmd *cobra.Command) (*patient, error) {
 	if p.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	p.discovery = p.kube.Discovery() // not the cached one: it is asked what is there now
+	p.discovery = p.kube.Discovery() // not the cached one: it is requested what is there now
 	if p.client, err = o.client(); err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 	}
 	p.cluster = cluster
 	for _, problem := range cluster.Problems {
-		r.add(Warn, "read "+problem.Resource, "ask for the right to list them, or name a namespace with -n", "%s", problem)
+		r.add(Warn, "read "+problem.Resource, "request the right to list them, or name a namespace with -n", "%s", problem)
 	}
 	for _, check := range []func(*Report){p.nodes, p.mixes, p.conflicts, p.bypasses, p.gates, p.budgets, p.reports, p.limits} {
 		check(r)

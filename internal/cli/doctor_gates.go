@@ -43,8 +43,8 @@ func (p *patient) gatedPods() (g gatedPods) {
 	return g
 }
 
-// gates finds pods that wait for a slot that nobody gives them, and those whose
-// template asks for one in vain.
+// gates finds pods that wait for a slot that no one gives them, and those whose
+// template requests one without success.
 func (p *patient) gates(r *Report) {
 	const check = "scheduling gates"
 	g, well := p.gatedPods(), true
@@ -62,6 +62,6 @@ func (p *patient) gates(r *Report) {
 		say(Warn, "give them a mix, or take the gate "+v1alpha1.CapacityMixGate+" from the pod template", "no mix governs %s: %s", count(len(g.without), "gated pod"), listed(g.without))
 	}
 	if well {
-		say(OK, "", "no pod waits in vain for its slot")
+		say(OK, "", "no gated pod waits too long for its slot")
 	}
 }

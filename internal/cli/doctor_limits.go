@@ -32,7 +32,7 @@ func (p *patient) limits(r *Report) {
 	slices.Sort(broken)
 	slices.Sort(waiting)
 	if len(broken) > 0 {
-		r.add(Fail, check, "mend the spec", "cannot be used: %s", strings.Join(broken, "; "))
+		r.add(Fail, check, "correct the spec", "cannot be used: %s", strings.Join(broken, "; "))
 	}
 	if len(waiting) > 0 {
 		r.add(Warn, check, "create the limit, or give the pod another size (kubectl berth explain POD)", "%s: %s", waitFor(len(waiting)), listed(waiting))

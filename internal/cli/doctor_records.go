@@ -17,7 +17,7 @@ var recordResources = []struct {
 	{"DeploymentTemplate", "deploymenttemplates", [][]string{{"spec", "selection"}, {"status", "recordCount"}}},
 }
 
-// records looks at the kinds of DeploymentRecords. They are off unless somebody
+// records looks at the kinds of DeploymentRecords. They are off unless someone
 // wants them, so a cluster without them is nothing to talk about; one with half of them is.
 func (p *patient) records(ctx context.Context, r *Report, serves func(plural string) bool) {
 	if !serves(recordResources[0].plural) && !serves(recordResources[1].plural) {

@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// right is something that somebody has to be allowed to do.
+// right is something that someone has to be allowed to do.
 type right struct{ verb, group, resource, subresource string }
 
 func (a right) String() string {
@@ -104,7 +104,7 @@ func (a right) attributes(namespace string) *authv1.ResourceAttributes {
 // controllerAccount is the service account of manifests/rbac/controller.yaml.
 const controllerAccount = "berth-controller"
 
-// feature is something that is off unless somebody wants it, and that the controller needs more rights for.
+// feature is something that is off unless someone wants it, and that the controller needs more rights for.
 type feature struct {
 	name string
 	// account is the service account of the program that runs it.
@@ -116,7 +116,7 @@ type feature struct {
 	files string
 }
 
-// features are those of which nobody has to say that they are on: they are asked about where they are used.
+// features are those of which no one has to say that they are on: they are checked where they are used.
 var features = []feature{
 	{"placeholders", controllerAccount, usesPlaceholders, []right{{"create", "", "pods", ""}, {"delete", "", "pods", ""}}, rbacFiles + "/placeholders"},
 	{"DeploymentRecords", controllerAccount, func(ctx context.Context, c client.Client) bool {
@@ -180,7 +180,7 @@ func (p *patient) rightsOf(ctx context.Context, r *Report, account, purpose stri
 		}}, metav1.CreateOptions{})
 		switch {
 		case apierrors.IsForbidden(err):
-			r.add(Warn, check, "ask somebody who may create subjectaccessreviews", "not allowed to ask")
+			r.add(Warn, check, "ask someone who may create subjectaccessreviews", "not allowed to ask")
 			return
 		case err != nil:
 			r.add(Warn, check, "none", "%v", err)

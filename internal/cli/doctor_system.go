@@ -35,7 +35,7 @@ func (p *patient) version(r *Report) error {
 	const check = "server version"
 	info, err := p.discovery.ServerVersion()
 	if err != nil {
-		return fmt.Errorf("ask the API server for its version: %w", err)
+		return fmt.Errorf("read the version of the API server: %w", err)
 	}
 	v, err := utilversion.ParseGeneric(info.GitVersion)
 	if err == nil {
@@ -77,7 +77,7 @@ func (p *patient) crds(ctx context.Context, r *Report) bool {
 		mixes = mixes || served && resource.kind == "CapacityMix"
 	}
 	p.records(ctx, r, serves)
-	if serves("environments") { // off unless somebody wants them
+	if serves("environments") { // off unless someone wants them
 		p.crd(ctx, r, true, "Environment resource", environmentsResource, [][]string{{"spec", "forceStop"}, {"status", "openStages"}})
 	}
 	return mixes
@@ -123,7 +123,7 @@ func (p *patient) profile(r *Report) {
 	const check = "scheduler profile"
 	switch s := p.settings; {
 	case p.settingsErr != nil:
-		r.add(Fail, check, "mend the configuration: a profile has to enable the plugin CapacityMix (manifests/scheduler)", "%v", p.settingsErr)
+		r.add(Fail, check, "correct the configuration: a profile has to enable the plugin CapacityMix (manifests/scheduler)", "%v", p.settingsErr)
 	case s.Source == "the defaults":
 		r.add(Warn, check, "name the namespace that Berth is installed in with --system-namespace, or the scheduler's file with --scheduler-config",
 			"no configuration is readable: node rules and names are taken to be the defaults")
@@ -136,11 +136,11 @@ func (p *patient) leases(ctx context.Context, r *Report) {
 	switch s := p.settings; {
 	case s == nil:
 	case s.Profile.Lease.Name == "":
-		r.add(Warn, "scheduler", "turn leaderElection on", "the configuration has no leader election, so nobody can tell whether it runs")
+		r.add(Warn, "scheduler", "turn leaderElection on", "the configuration has no leader election, so no one can tell whether it runs")
 	default:
-		p.leaderless = !p.lease(ctx, r, "scheduler", s.Profile.Lease.Namespace, s.Profile.Lease.Name, Fail, "start berth-scheduler: pods that ask for it stay pending")
+		p.leaderless = !p.lease(ctx, r, "scheduler", s.Profile.Lease.Namespace, s.Profile.Lease.Name, Fail, "start berth-scheduler: pods that request it stay pending")
 	}
-	p.lease(ctx, r, "controller", p.systemNamespace, controllerLease, Warn, "start berth-controller: nothing is brought back, and mixes have no status")
+	p.lease(ctx, r, "controller", p.systemNamespace, controllerLease, Warn, "start berth-controller: nothing is moved back, and mixes have no status")
 }
 
 // lease says whether a leader has renewed its lease in time.
@@ -151,7 +151,7 @@ func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name s
 		r.add(level, check, next, "there is no lease %s/%s: none has ever led", namespace, name)
 		return false
 	case err != nil:
-		r.add(Warn, check, "ask for the right to get leases in namespace "+namespace, "lease %s/%s: %v", namespace, name, err)
+		r.add(Warn, check, "request the right to get leases in namespace "+namespace, "lease %s/%s: %v", namespace, name, err)
 		return true // as far as one can tell
 	}
 	holder, renewed, lasts := "", time.Time{}, 15*time.Second
@@ -166,7 +166,7 @@ func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name s
 	}
 	switch {
 	case holder == "":
-		r.add(level, check, next, "nobody holds lease %s/%s", namespace, name)
+		r.add(level, check, next, "no one holds lease %s/%s", namespace, name)
 	case p.now.Sub(renewed) > lasts:
 		r.add(level, check, next, "lease %s/%s of %s was last renewed %s ago", namespace, name, holder, age(p.now, renewed))
 	default:

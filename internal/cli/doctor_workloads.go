@@ -56,7 +56,7 @@ func (p *patient) mixes(r *Report) {
 		}
 	}
 	if len(bad) > 0 {
-		r.add(Fail, check, "mend the spec", "cannot be used: %s", strings.Join(bad, "; "))
+		r.add(Fail, check, "correct the spec", "cannot be used: %s", strings.Join(bad, "; "))
 		return
 	}
 	r.add(OK, check, "", "CapacityMixes: %d, all valid", len(p.cluster.Mixes))
@@ -118,7 +118,7 @@ func (p *patient) bypasses(r *Report) {
 		}
 	}
 	if len(bypass) == 0 {
-		r.add(OK, check, "", "every governed pod has the scheduling gate, or asks for a scheduler that places by the mix")
+		r.add(OK, check, "", "every governed pod has the scheduling gate, or requests a scheduler that places by the mix")
 		return
 	}
 	slices.Sort(bypass)

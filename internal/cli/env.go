@@ -221,7 +221,7 @@ func environmentOf(e *v1alpha1.Environment) EnvironmentSummary {
 	return s
 }
 
-// environmentNotes tell of environments that nobody looks after.
+// environmentNotes tell of environments that no one reconciles.
 func environmentNotes(list []EnvironmentSummary) []string {
 	var reports reports
 	for i := range list {

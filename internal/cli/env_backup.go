@@ -21,8 +21,8 @@ import (
 )
 
 const aboutEnvBackup = `Prints environments as YAML that "kubectl berth env restore" takes: those that are named, or all of the namespace, or all with
--A. It has what was asked for and not what came of it: no status, no ports that were allocated, no history, and no data of volumes. A
-database password that was made up because nobody gave one is not in it; another one is made up when it is restored.
+-A. It has what was requested and not what came of it: no status, no ports that were allocated, no history, and no data of volumes. A
+database password that was made up because no one gave one is not in it; another one is made up when it is restored.
 
 --with-secrets adds the Secrets that they name. Whoever can read the backup can read these then.`
 
@@ -173,7 +173,7 @@ func readSecret(ctx context.Context, c client.Client, key client.ObjectKey) (*un
 	return out, nil
 }
 
-// plain is an object with what somebody asked for, and nothing of what the cluster made of it: it can be made anew.
+// plain is an object with what someone requested, and nothing of what the cluster made of it: it can be recreated.
 func plain(u *unstructured.Unstructured) *unstructured.Unstructured {
 	from := u.DeepCopy()
 	out := &unstructured.Unstructured{Object: map[string]any{}}

@@ -49,14 +49,14 @@ func TestARollbackBringsASpecBackAndLeavesAloneWhetherItRuns(t *testing.T) {
 	assert.Equal(t, v1alpha1.RunPolicyRunning, now.Spec.RunPolicy)
 	assert.False(t, now.Spec.ForceStop)
 	assert.True(t, was.Spec.RestartedAt.Equal(now.Spec.RestartedAt), "another restart would replace all pods")
-	assert.Equal(t, "bob", now.Annotations[v1alpha1.ActorAnnotation], "who asked for it, and not for the one before")
+	assert.Equal(t, "bob", now.Annotations[v1alpha1.ActorAnnotation], "who requested it, and not for the one before")
 
 	out, _, err = back(1, dryRunNone)
 	require.NoError(t, err)
 	assert.Equal(t, "environment.berth.dev/store-1a2b has the spec of revision 1 already\n", out)
 }
 
-// What somebody else writes in between is not written over, and the change is made to that.
+// What another user writes in between is not written over, and the change is made to that.
 func TestAChangeIsMadeToWhatThereIs(t *testing.T) {
 	tries := 0
 	c := envCluster(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -79,7 +79,7 @@ func TestAChangeIsMadeToWhatThereIs(t *testing.T) {
 	now := reread(t, c)
 	assert.Equal(t, "Sells more things.", now.Spec.Description)
 	assert.EqualValues(t, 5, *now.Spec.Stack.Backend.Replicas)
-	assert.Nil(t, now.Spec.Stack.Frontend.Replicas, "what is as asked already is not written")
+	assert.Nil(t, now.Spec.Stack.Frontend.Replicas, "what is as configured already is not written")
 }
 
 func TestComponentsAreScaled(t *testing.T) {

@@ -161,7 +161,7 @@ func (o *options) createEnvironment(ctx context.Context, c client.Client, env *v
 	return o.showCreated(env, dryRun)
 }
 
-// showCreated says what was made, or prints it. What the API server adds is printed if it was asked.
+// showCreated says what was made, or prints it. What the API server adds is printed if it was requested.
 func (o *options) showCreated(env *v1alpha1.Environment, dryRun string) error {
 	if o.output == asName {
 		fmt.Fprintln(o.Out, environmentName(env.Name))

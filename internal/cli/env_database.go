@@ -63,7 +63,7 @@ func mayBackUp(env *v1alpha1.Environment) error {
 }
 
 // databaseServes returns an error where the database of an environment takes no connections. Whether the other components are
-// ready does not count: they may well be what a restore should mend.
+// ready does not count: they may well be what a restore should repair.
 func databaseServes(env *v1alpha1.Environment) error {
 	if env.Spec.RunPolicy == v1alpha1.RunPolicyStopped {
 		return fmt.Errorf("spec.runPolicy is Stopped, and a dump needs a database that runs (kubectl berth env start %s --wait)", env.Name)

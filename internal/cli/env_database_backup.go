@@ -38,7 +38,7 @@ const envBackupDatabaseExamples = `  kubectl berth env backup-database shop --wa
 // envBackupDatabase are the flags of backup-database.
 type envBackupDatabase struct {
 	method, size, class, dryRun string
-	// sized says that the size or the class was asked for.
+	// sized says that the size or the class was requested.
 	sized bool
 	databaseWait
 }
@@ -114,7 +114,7 @@ func (o *options) backupDatabase(ctx context.Context, c client.Client, env *v1al
 
 // plannedBackup are the objects that make a backup, the backup itself last. It says how and why.
 func (o *options) plannedBackup(ctx context.Context, c client.Client, env *v1alpha1.Environment, name string, f *envBackupDatabase) (render.BackupMethod, []*unstructured.Unstructured, error) {
-	why := "as asked"
+	why := "as configured"
 	if f.method != string(render.BackupDump) {
 		source, reason, err := o.snapshotSource(ctx, c, env)
 		switch {
@@ -179,7 +179,7 @@ func asUnstructured(object runtime.Object) (*unstructured.Unstructured, error) {
 	return plain(&unstructured.Unstructured{Object: content}), nil
 }
 
-// makeBackup makes objects, and says so or prints them.
+// makeBackup makes objects, and reports it or prints them.
 func (o *options) makeBackup(ctx context.Context, c client.Client, objects []*unstructured.Unstructured, dryRun string) error {
 	for i, u := range objects {
 		if err := createObject(ctx, c, u.DeepCopy(), dryRun); err != nil {

@@ -23,11 +23,11 @@ func (o *options) restoreSnapshot(ctx context.Context, c client.Client, env *v1a
 	})
 	switch {
 	case wait.Interrupted(err) && ctx.Err() == nil:
-		return fmt.Errorf("PersistentVolumeClaim %s is not yet made anew after %s: run the command again to go on", key, f.timeout)
+		return fmt.Errorf("PersistentVolumeClaim %s is not yet recreated after %s: run the command again to go on", key, f.timeout)
 	case err != nil:
 		return fmt.Errorf("PersistentVolumeClaim %s of %s: %w", key, backupResource(render.BackupSnapshot, snapshot), err)
 	}
-	fmt.Fprintf(o.Out, "persistentvolumeclaim/%s made anew of %s\n", old.Name, backupResource(render.BackupSnapshot, snapshot))
+	fmt.Fprintf(o.Out, "persistentvolumeclaim/%s recreated from %s\n", old.Name, backupResource(render.BackupSnapshot, snapshot))
 	fmt.Fprintf(o.ErrOut, "Start the environment with: kubectl berth env start %s -n %s --wait\n", env.Name, env.Namespace)
 	return nil
 }

@@ -24,8 +24,8 @@ nothing without --yes-replace-data but say whether it could, and what would go.
 A dump is put back by a Job while the database runs: all of it in one transaction, or nothing. It waits for the transactions of others, so
 scale the backend to 0 first. What is not in the dump stays; where that depends on something that is, the restore fails and names it.
 
-A snapshot is put back while the environment is stopped: the claim is deleted, with its volume if the volume's reclaim policy says so, and
-made anew of the snapshot. All is as it was then.`
+A snapshot is put back while the environment is stopped: the claim is deleted, with its volume if the volume's reclaim policy is Delete, and
+recreated from the snapshot. All is as it was then.`
 
 const envRestoreDatabaseExamples = `  # A dump
   kubectl berth env database-backups shop
@@ -37,7 +37,7 @@ const envRestoreDatabaseExamples = `  # A dump
   kubectl berth env restore-database shop --from database-20260131-093000 --yes-replace-data
   kubectl berth env start shop --wait`
 
-// replacePoll is how often a claim is made that goes just now. The controller looks again after 200 ms and would make an empty one.
+// replacePoll is how often a claim is made that goes just now. The controller evaluates again after 200 ms and would make an empty one.
 const replacePoll = 50 * time.Millisecond
 
 // envRestoreDatabase are the flags of restore-database.
@@ -85,7 +85,7 @@ func (o *options) completeBackups(_ *cobra.Command, args []string, _ string) ([]
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// restoreDatabase restores a backup. All that can be refused is, before anybody is asked to give up data.
+// restoreDatabase restores a backup. All that can be refused is, before anybody is requested to give up data.
 func (o *options) restoreDatabase(ctx context.Context, c client.Client, env *v1alpha1.Environment, f *envRestoreDatabase) error {
 	if err := mayBackUp(env); err != nil {
 		return err
@@ -163,7 +163,7 @@ func claimToReplace(ctx context.Context, c client.Client, env *v1alpha1.Environm
 	}
 	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if needed, err := resource.ParseQuantity(b.Size); err == nil && asked.Cmp(needed) < 0 {
-		return nil, fmt.Errorf("claim %s asks for %s, and snapshot %s needs %s: set spec.stack.database.container.resources.disk", claim.Name, asked.String(), b.Name, needed.String())
+		return nil, fmt.Errorf("claim %s requests %s, and snapshot %s needs %s: set spec.stack.database.container.resources.disk", claim.Name, asked.String(), b.Name, needed.String())
 	}
 	pods := &corev1.PodList{}
 	if err := c.List(ctx, pods, client.InNamespace(claim.Namespace)); err != nil {

@@ -124,7 +124,7 @@ func TestASnapshotIsPutBack(t *testing.T) {
 			old := dataOf(t, c)
 			out, errOut, err := putBack(t, c, restoringFrom(theSnapshot))
 			require.NoError(t, err)
-			assert.Equal(t, "persistentvolumeclaim/database-data made anew of volumesnapshot.snapshot.storage.k8s.io/"+theSnapshot+"\n", out)
+			assert.Equal(t, "persistentvolumeclaim/database-data recreated from volumesnapshot.snapshot.storage.k8s.io/"+theSnapshot+"\n", out)
 			assert.Equal(t, "Start the environment with: kubectl berth env start store-1a2b -n shop --wait\n", errOut)
 			assert.Equal(t, empties+1, deleted)
 			claim := dataOf(t, c)
@@ -160,7 +160,7 @@ func TestAClaimThatDoesNotGoIsWaitedForNoLongerThanAsked(t *testing.T) {
 	f := restoringFrom(theSnapshot)
 	f.timeout = 20 * time.Millisecond
 	_, _, err := putBack(t, c, f)
-	require.EqualError(t, err, "PersistentVolumeClaim env-store/database-data is not yet made anew after 20ms: run the command again to go on")
+	require.EqualError(t, err, "PersistentVolumeClaim env-store/database-data is not yet recreated after 20ms: run the command again to go on")
 	assert.False(t, render.MadeFrom(dataOf(t, c), theSnapshot))
 
 	f.timeout, ends = time.Minute, looks+5
@@ -255,7 +255,7 @@ func TestARestoreIsRefusedBeforeAnythingIsLost(t *testing.T) {
 		"a snapshot, not ready": {stopped(t, map[string]any{"error": map[string]any{"message": "no room"}}), theSnapshot, true, "backup " + theSnapshot + " is Failed, not Ready: no room"},
 		"a snapshot, larger": {
 			stopped(t, readyOf("11Gi")), theSnapshot, true,
-			"environment.berth.dev/store-1a2b: claim database-data asks for 10Gi, and snapshot " + theSnapshot + " needs 11Gi: set spec.stack.database.container.resources.disk",
+			"environment.berth.dev/store-1a2b: claim database-data requests 10Gi, and snapshot " + theSnapshot + " needs 11Gi: set spec.stack.database.container.resources.disk",
 		},
 		"a snapshot, in use":   {append(stopped(t, readyOf("1Gi")), pod), theSnapshot, true, "environment.berth.dev/store-1a2b: pod look uses claim database-data"},
 		"a snapshot, no claim": {halfOf(stopped(t, readyOf("1Gi"))), theSnapshot, true, "environment.berth.dev/store-1a2b: no volume can be replaced, since PersistentVolumeClaim env-store/database-data is not there"},

@@ -213,7 +213,7 @@ func TestTheClaimOfDumpsIsMadeOnce(t *testing.T) {
 	out, errOut, err := backUp(t, c, f, asName)
 	require.NoError(t, err)
 	assert.Equal(t, "job.batch/"+theBackup+"\n", out, "what --from takes")
-	assert.Equal(t, "Backs up by dump: as asked.\n", errOut)
+	assert.Equal(t, "Backs up by dump: as configured.\n", errOut)
 	claim := &corev1.PersistentVolumeClaim{}
 	require.True(t, there(t, c, claim, render.BackupsClaim))
 	assert.Equal(t, "50Gi fast", claim.Spec.Resources.Requests.Storage().String()+" "+*claim.Spec.StorageClassName)

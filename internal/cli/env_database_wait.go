@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-// databaseTimeout is how long is waited if nobody says: a dump takes its time.
+// databaseTimeout is how long is waited if no one says: a dump takes its time.
 const databaseTimeout = time.Hour
 
 // databaseWait are the flags of what is waited for.
@@ -27,7 +27,7 @@ func (f *databaseWait) flags(cmd *cobra.Command, about string) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", databaseTimeout, "How long at most is waited. What was begun goes on.")
 }
 
-// waitForDatabase waits until a backup, or the Job that restores one, is done, if that was asked for. A snapshot that has failed is
+// waitForDatabase waits until a backup, or the Job that restores one, is done, if that was requested. A snapshot that has failed is
 // tried again by who makes it, so that it is waited for all the same.
 func (o *options) waitForDatabase(ctx context.Context, f *databaseWait, what string, look func(ctx context.Context) (render.Backup, error)) error {
 	if !f.wait {

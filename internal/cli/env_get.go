@@ -18,7 +18,7 @@ import (
 )
 
 const aboutEnvGet = `Shows how an environment stands: its components in the order in which they start, stage by stage, the ports that lead to
-them from outside, and what is not as it was asked for. READY is replicas that are ready of those that should be. All of it is as the
+them from outside, and what is not as it was requested. READY is replicas that are ready of those that should be. All of it is as the
 controller last saw it; -o wide adds images and messages.`
 
 const envGetExamples = `  kubectl berth env get shop
@@ -31,7 +31,7 @@ type EnvironmentDetail struct {
 	Description        string                   `json:"description,omitempty"`
 	Components         []EnvironmentComponent   `json:"components"`
 	Ports              []v1alpha1.AllocatedPort `json:"ports"`
-	// Conditions are those that are not as asked.
+	// Conditions are those that are not as configured.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	Notes      []string           `json:"notes,omitempty"`
 }
@@ -91,8 +91,8 @@ func environmentComponents(e *v1alpha1.Environment) []EnvironmentComponent {
 	return out
 }
 
-// notAsAsked are the conditions that tell of something that was asked for and is not so. One that is stopped is not ready,
-// as asked.
+// notAsAsked are the conditions that tell of something that was requested and is not so. One that is stopped is not ready,
+// as configured.
 func notAsAsked(e *v1alpha1.Environment) []metav1.Condition {
 	stopped := e.Spec.RunPolicy == v1alpha1.RunPolicyStopped && e.Status.Phase == v1alpha1.EnvironmentStopped
 	return slices.DeleteFunc(notFine(e.Status.Conditions), func(c metav1.Condition) bool {

@@ -43,7 +43,7 @@ type EnvironmentRevision struct {
 	// Current says that the environment has it.
 	Current bool        `json:"current,omitempty"`
 	Created metav1.Time `json:"created"`
-	// Actor is who asked for it, "" if nobody said.
+	// Actor is who requested it, "" if no one said.
 	Actor string `json:"actor,omitempty"`
 	// Changes are those since the one before; none for the first.
 	Changes []string                 `json:"changes,omitempty"`
@@ -119,7 +119,7 @@ func (h *EnvironmentHistory) find(revision int64) (*EnvironmentRevision, error) 
 	return nil, fmt.Errorf("%s has no revision %d: there are %s", environmentName(h.Name), revision, strings.Join(known, ", "))
 }
 
-// showSpec prints a spec, as YAML unless JSON is asked for.
+// showSpec prints a spec, as YAML unless JSON is requested.
 func (o *options) showSpec(spec *v1alpha1.EnvironmentSpec) error {
 	if done, err := o.printed(spec); done {
 		return err

@@ -32,7 +32,7 @@ const envLogsExamples = `  kubectl berth env logs shop --since 1h --tail 100
 // envFollow is how often -f looks for new containers.
 const envFollow = 2 * time.Second
 
-// envLogs are what `env logs` is asked for.
+// envLogs are what `env logs` is requested.
 type envLogs struct {
 	component string
 	since     time.Duration

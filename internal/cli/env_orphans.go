@@ -22,7 +22,7 @@ const aboutEnvOrphans = `Finds what was made for environments that are not there
 labels berth.dev/environment and berth.dev/environment-namespace. It looks at the whole cluster; with -n, for what is of environments of that
 namespace. What is in a namespace that is an orphan goes with it, and is not shown.
 
-It only lists, unless --delete is given. What is Retained is kept because of the volumes in it, as its environment asked for, or is a volume
+It only lists, unless --delete is given. What is Retained is kept because of the volumes in it, as its environment requested, or is a volume
 claim: --delete leaves it alone without --retained. A namespace that has the labels and not a name that Berth gives is Foreign, and left alone always.`
 
 const envOrphansExamples = `  # What is there? Nothing is deleted.
@@ -36,9 +36,9 @@ type OrphanState string
 
 // States of orphans.
 const (
-	// OrphanLeft is what nobody needs.
+	// OrphanLeft is what no one needs.
 	OrphanLeft OrphanState = "Orphan"
-	// OrphanRetained is what has volumes that somebody may want.
+	// OrphanRetained is what has volumes that someone may want.
 	OrphanRetained OrphanState = "Retained"
 	// OrphanTerminating is on its way out.
 	OrphanTerminating OrphanState = "Terminating"

@@ -23,7 +23,7 @@ type restoring struct {
 	*options
 	*envRestore
 	client client.Client
-	// who restores, once it was asked.
+	// who restores, once it was requested.
 	who   string
 	asked bool
 	// refused are the Secrets that are something else than in the backup.
@@ -44,7 +44,7 @@ func (r *restoring) did(u *unstructured.Unstructured, what string) {
 	fmt.Fprintf(r.Out, "%s %s%s\n", keyOf(u), what, dryRunText(r.dryRun))
 }
 
-// namespaceFor makes a namespace that is not there, if that was asked for. Who may not read namespaces is told by the API
+// namespaceFor makes a namespace that is not there, if that was requested. Who may not read namespaces is told by the API
 // server when one is missing.
 func (r *restoring) namespaceFor(ctx context.Context, name string) {
 	err := r.client.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
@@ -91,7 +91,7 @@ func (r *restoring) secret(ctx context.Context, u *unstructured.Unstructured) {
 }
 
 // environment restores an environment, and says whether it is, or would be, as in the backup. One that would begin with
-// somebody else's password is not.
+// another owner's password is not.
 func (r *restoring) environment(ctx context.Context, u *unstructured.Unstructured) bool {
 	names, err := secretsNamedBy(u)
 	if err != nil {
@@ -237,7 +237,7 @@ func (r *restoring) adopt(ctx context.Context, env *unstructured.Unstructured) {
 	}
 }
 
-// adoptable says whether a Secret belongs to nobody, or to an environment of the same name that is gone.
+// adoptable says whether a Secret belongs to no one, or to an environment of the same name that is gone.
 func adoptable(s *metav1.PartialObjectMetadata, env *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOf(s)
 	return owner == nil || owner.Kind == env.GetKind() && owner.Name == env.GetName() && owner.UID != env.GetUID()

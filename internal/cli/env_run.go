@@ -20,7 +20,7 @@ const (
 	aboutEnvStart = `Starts an environment that is stopped, or is on its way there: its components stage by stage, each when the one before is
 ready, as many as there were.`
 	aboutEnvStop = `Stops an environment: its components go in the reverse of the order in which they start. Its volumes, ports and addresses
-stay. --force ends all at once, without the time that containers otherwise have; it may be asked for while it stops, too.`
+stay. --force ends all at once, without the time that containers otherwise have; it may be requested while it stops, too.`
 	aboutEnvRestart = `Replaces all pods of an environment that runs, stage by stage, each when the one before is ready again.`
 	// envPoll is how often it is looked whether an environment is where it should be.
 	envPoll = time.Second
@@ -74,7 +74,7 @@ func (o *options) runEnvironment(ctx context.Context, c client.Client, env *v1al
 	return o.waitFor(ctx, c, after, f)
 }
 
-// waitFor waits until an environment is where its spec wants it, if that was asked for.
+// waitFor waits until an environment is where its spec wants it, if that was requested.
 func (o *options) waitFor(ctx context.Context, c client.Client, env *v1alpha1.Environment, f *envRun) error {
 	if !f.wait {
 		return nil

@@ -20,7 +20,7 @@ func writeStream(w io.Writer, objects []*unstructured.Unstructured) error {
 		if err != nil {
 			return err
 		}
-		// A stream that begins with "{" would be taken for JSON as a whole.
+		// A stream that begins with "{" would be treated as JSON as a whole.
 		if i > 0 || strings.HasPrefix(text, "{") {
 			text = "---\n" + text
 		}

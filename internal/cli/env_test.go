@@ -64,9 +64,9 @@ func store() *v1alpha1.Environment {
 	}
 	condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "CrashLoopBackOff", "redis-cache: back-off")
 	condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, "CrashLoopBackOff", "redis-cache: back-off")
-	condition(v1alpha1.ConditionNetworkConfigured, metav1.ConditionTrue, "Configured", "as asked")
+	condition(v1alpha1.ConditionNetworkConfigured, metav1.ConditionTrue, "Configured", "as configured")
 	condition(v1alpha1.ConditionVolumesProvisioned, metav1.ConditionFalse, "HostPathRefused", "/data is a claim")
-	condition(v1alpha1.ConditionPortsAllocated, metav1.ConditionTrue, "Configured", "as asked")
+	condition(v1alpha1.ConditionPortsAllocated, metav1.ConditionTrue, "Configured", "as configured")
 	return e
 }
 
@@ -159,10 +159,10 @@ func TestAnEnvironmentIsShown(t *testing.T) {
 	o, out, errOut := screen("table")
 	require.NoError(t, o.showEnvironment(environmentDetailOf(fresh)))
 	golden(t, "env-get-fresh.txt", out.String())
-	assert.Contains(t, errOut.String(), "no controller seems to look after environments")
+	assert.Contains(t, errOut.String(), "no controller reconciles environments")
 }
 
-// What is asked to be stopped and is stopped is not called unready.
+// What is requested to be stopped and is stopped is not called unready.
 func TestAStoppedEnvironmentIsAsAsked(t *testing.T) {
 	types := func(e *v1alpha1.Environment) (list []string) {
 		for _, c := range notAsAsked(e) {

@@ -30,7 +30,7 @@ type explainer struct {
 	record   *clusterstate.Pod
 	borrowed *corev1.Event
 	now      time.Time
-	// room is asked for only where it matters.
+	// room is requested only where it matters.
 	room func() (plan.Room, func(), error)
 }
 
@@ -240,7 +240,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, seat cluste
 	v = in.Effect(v)
 	out.Reason, out.Message = string(v.Reason), v.Message
 	if next && (v.Reason == rebalance.ReasonNoRoom || v.Reason == rebalance.ReasonProvisioning) {
-		out.WorkloadReason, out.WorkloadMessage = out.Reason, out.Message // Decide had not asked for room
+		out.WorkloadReason, out.WorkloadMessage = out.Reason, out.Message // Decide had not requested room
 	}
 	return out, nil
 }

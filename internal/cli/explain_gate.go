@@ -54,7 +54,7 @@ func gateFacts(pod *corev1.Pod) *GateFacts {
 	return nil
 }
 
-// fellBack reports whether the pod was limited to on-demand for want of spot.
+// fellBack reports whether the pod was limited to on-demand because of missing spot.
 func (e *explainer) fellBack() bool {
 	f := gateFacts(e.pod)
 	return f != nil && f.State == gateFellBack

@@ -27,7 +27,7 @@ func (e *Explanation) sentences(now time.Time) []string {
 	}
 	out = append(out, e.Why...)
 	if w := e.Workload; w != nil {
-		state := "it has its mix"
+		state := "it satisfies its mix"
 		if !w.Satisfied {
 			state = "it does not have its mix"
 		}
@@ -113,7 +113,7 @@ func (p *PendingFacts) sentences() []string {
 func (m *MoveFacts) sentences() []string {
 	if m.Reason == string(rebalance.ReasonOnTarget) {
 		if m.WorkloadReason == string(rebalance.ReasonOnTarget) {
-			return []string{"Nothing would move it: its workload has its mix."}
+			return []string{"Nothing would move it: its workload satisfies its mix."}
 		}
 		return []string{fmt.Sprintf("Nothing would move it: other replicas of its workload go first (%s: %s).", m.WorkloadReason, m.WorkloadMessage)}
 	}

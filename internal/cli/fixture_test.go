@@ -27,7 +27,7 @@ import (
 	"berth.dev/berth/internal/cli/live"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 

@@ -16,7 +16,7 @@ import (
 )
 
 // gatedShop has a pod in every state of the gate: 0 waits, 1 was opened, 2 fell
-// back, 3 was let go since nobody led, 4 waits and has no mix.
+// back, 3 was let go since no one led, 4 waits and has no mix.
 func gatedShop() *shop {
 	s := &shop{}
 	s.node("s1", "spot")
@@ -57,8 +57,8 @@ func TestDoctorOnGates(t *testing.T) {
 		"nobody leads":                {func(*shop) {}, true, Fail, "no scheduler leads, and no slot comes for 2 gated pods: "},
 		"one leads and does not open": {func(s *shop) { s.pods[0].CreationTimestamp = ago(old) }, false, Warn, "although a scheduler leads, for "},
 		"a gate for nothing":          {func(*shop) {}, false, Warn, "no mix governs 1 gated pod: "},
-		"all is well":                 {func(s *shop) { s.pods = s.pods[1:4] }, false, OK, "no pod waits in vain"},
-		"one that waits for a moment": {func(s *shop) { s.pods = s.pods[:4]; s.pods[0].CreationTimestamp = ago(time.Second) }, false, OK, "no pod waits in vain"},
+		"all is well":                 {func(s *shop) { s.pods = s.pods[1:4] }, false, OK, "no gated pod waits too long"},
+		"one that waits for a moment": {func(s *shop) { s.pods = s.pods[:4]; s.pods[0].CreationTimestamp = ago(time.Second) }, false, OK, "no gated pod waits too long"},
 		"let go, and nobody has a mix": {func(s *shop) {
 			s.pods = s.pods[4:]
 			s.pods[0].Spec.SchedulingGates = nil

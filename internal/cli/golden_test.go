@@ -179,7 +179,7 @@ func TestALeaseThatIsNotRenewedIsNoLeader(t *testing.T) {
 	}{
 		"held and fresh": {lease("a", 3*time.Second), OK, "a holds lease berth-system/berth-scheduler"},
 		"not renewed":    {lease("a", time.Minute), Fail, "last renewed 60s ago"},
-		"given up":       {lease("", time.Second), Fail, "nobody holds lease"},
+		"given up":       {lease("", time.Second), Fail, "no one holds lease"},
 		"never held":     {nil, Fail, "there is no lease"},
 	} {
 		t.Run(name, func(t *testing.T) {

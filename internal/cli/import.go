@@ -20,7 +20,7 @@ const aboutImport = `Makes ResourceLimits of the ConfigMaps in which the MCP orc
 code writes as well as in the one of its plan. ConfigMaps are read from a namespace of the cluster, by the
 orchestrator's labels, or from a file. They stay as they are.
 
-Limits are created or changed by server-side apply; a second import changes nothing. A field that somebody else has
+Limits are created or changed by server-side apply; a second import changes nothing. A field that another user has
 set to another value since is a conflict, which is told and left alone unless --force-conflicts is given.
 
 What a ResourceLimit cannot hold is named on stderr, as is every ConfigMap that is skipped. Ends with exit code 1 if one
@@ -73,7 +73,7 @@ func newImport(o *options) *cobra.Command {
 	flags.StringVar(&f.from, "from-namespace", "", "The namespace of the ConfigMaps; default is that of -n or the kubeconfig.")
 	flags.StringVar(&f.to, "to-namespace", "", "The namespace of the ResourceLimits; default is that of each ConfigMap.")
 	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, `One of none, client (only convert, ask no API server to write), server (have the API server check everything and keep nothing).`)
-	flags.BoolVar(&f.force, "force-conflicts", false, "Take over fields that somebody else has set.")
+	flags.BoolVar(&f.force, "force-conflicts", false, "Take over fields that another user has set.")
 	cmd.MarkFlagsMutuallyExclusive("filename", "from-namespace")
 	complete := func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		return o.complete(&corev1.NamespaceList{}, "", toComplete)

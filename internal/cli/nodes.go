@@ -80,7 +80,7 @@ func newNodes(o *options) *cobra.Command {
 	return cmd
 }
 
-// nodesOf says what each node is taken for.
+// nodesOf says what each node is treated as.
 func nodesOf(c *live.Cluster, unknown bool) *Nodes {
 	pods := podsByNode(c)
 	out := &Nodes{Nodes: []NodeStatus{}}

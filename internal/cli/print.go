@@ -25,7 +25,7 @@ const (
 	asYAML = "yaml"
 )
 
-// printed writes v as JSON or YAML if that was asked for.
+// printed writes v as JSON or YAML if that was requested.
 func (o *options) printed(v any) (bool, error) {
 	switch o.output {
 	case asJSON:

@@ -140,7 +140,7 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 		asked[rec.Spec.DeploymentUnit.Functions[i].FunctionKey] = true
 	}
 	for i := range rec.Status.Functions {
-		if f := &rec.Status.Functions[i]; f.Ready && asked[f.FunctionKey] { // the status may know one that is not asked for any more
+		if f := &rec.Status.Functions[i]; f.Ready && asked[f.FunctionKey] { // the status may know one that is not requested any more
 			s.ReadyFunctions++
 		}
 	}
@@ -156,7 +156,7 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 	return s
 }
 
-// recordNotes tell of records that nobody looks after.
+// recordNotes tell of records that no one reconciles.
 func recordNotes(records []RecordStatus) []string {
 	var reports reports
 	for i := range records {

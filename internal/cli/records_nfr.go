@@ -63,7 +63,7 @@ type RecommendationWindow struct {
 	Seen   metav1.Time `json:"seen"`
 	// Due is when it is applied, if it is recommended until then.
 	Due metav1.Time `json:"due"`
-	// Stale is set where it was not confirmed for so long that the window begins anew.
+	// Stale is set where it was not confirmed for so long that the window starts again.
 	Stale bool `json:"stale,omitempty"`
 }
 
@@ -209,7 +209,7 @@ func (w *RecommendationWindow) text(d v1alpha1.NFRDimension, now time.Time) stri
 	case w == nil:
 		return ""
 	case w.Stale:
-		return fmt.Sprintf("%s, not confirmed for %s: begins anew", amount(d, w.Target), age(now, w.Seen.Time))
+		return fmt.Sprintf("%s, not confirmed for %s: starts again", amount(d, w.Target), age(now, w.Seen.Time))
 	}
 	when := "applied at the next measurement"
 	if left := w.Due.Sub(now); left > 0 {

@@ -45,7 +45,7 @@ func cart() *v1alpha1.DeploymentRecord {
 	}
 	condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, "Waiting", s.Message)
 	condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "NotReady", s.Message)
-	condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "Configured", "deployed as asked")
+	condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "Configured", "deployed as configured")
 	condition(v1alpha1.ConditionNFRObserved, metav1.ConditionTrue, "PrometheusQueryOK", "measured")
 	s.ResourceRefs = []v1alpha1.ResourceRef{
 		{APIVersion: "berth.dev/v1alpha1", Kind: "CapacityMix", Name: "cart-fn-0"},
@@ -147,7 +147,7 @@ func TestRecordsAreListed(t *testing.T) {
 	fresh := v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Namespace: "back", Name: "new", Generation: 1, CreationTimestamp: ago(time.Minute)}}
 	old := *cart()
 	old.Name, old.Generation, old.DeletionTimestamp = "old", 3, new(ago(time.Second))
-	old.Spec.DeploymentUnit.Functions = old.Spec.DeploymentUnit.Functions[1:] // "add" is not asked for any more
+	old.Spec.DeploymentUnit.Functions = old.Spec.DeploymentUnit.Functions[1:] // "add" is not requested any more
 	list := recordsOf([]v1alpha1.DeploymentRecord{*cart(), old, fresh})
 	for name, output := range map[string]string{"records.txt": "table", "records-wide.txt": asWide, "records.json": asJSON, "records.names": asName} {
 		o, out, errOut := screen(output)
@@ -195,7 +195,7 @@ func TestTheSizeOfARecordIsForAllFunctions(t *testing.T) {
 	assert.Equal(t, component{}, p.parent(kindLimit.GroupKind(), "cart", nil))
 }
 
-// What has the label and belongs to somebody else is none of the record's.
+// What has the label and belongs to another user is none of the record's.
 func TestOnlyObjectsOfTheRecordAreKept(t *testing.T) {
 	p := &recordParts{rec: cart(), objects: map[objectKey]client.Object{}, read: map[schema.GroupKind]bool{}}
 	mine := metav1.OwnerReference{Name: "cart", UID: "cart", Controller: new(true)}
@@ -233,7 +233,7 @@ func TestAWindowSaysWhenItEnds(t *testing.T) {
 		"nearly":                {179 * time.Second, 10 * time.Second, "4 for 2m59s, applied in 1s"},
 		"over":                  {180 * time.Second, 10 * time.Second, "4 for 3m, applied at the next measurement"},
 		"as old as it may be":   {170 * time.Second, 150 * time.Second, "4 for 2m50s, applied in 10s"},
-		"not measured any more": {200 * time.Second, 151 * time.Second, "4, not confirmed for 2m31s: begins anew"},
+		"not measured any more": {200 * time.Second, 151 * time.Second, "4, not confirmed for 2m31s: starts again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := parts(t)

@@ -27,7 +27,7 @@ import (
 	"berth.dev/berth/internal/config/buildinfo"
 )
 
-const about = `Shows how workloads stand to their mix of spot and on-demand nodes, why pods are where they are,
+const about = `Shows how workloads satisfy their mix of spot and on-demand nodes, why pods are where they are,
 and what a change of a mix would do. Only import and env change anything; all else reads the cluster.`
 
 // options are what all commands share.

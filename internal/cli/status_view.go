@@ -183,7 +183,7 @@ func notes(s *Status) []string {
 		}
 		reports.add(name, m.Controller)
 	}
-	return append(out, reports.notes("no controller seems to run, and no replica is brought back (see kubectl berth doctor)")...)
+	return append(out, reports.notes("no controller seems to run, and no replica is moved back (see kubectl berth doctor)")...)
 }
 
 // reports are the objects of which the controller says nothing, or nothing new.

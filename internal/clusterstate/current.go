@@ -13,7 +13,7 @@ import (
 
 // What a group is follows from its pods, the nodes that they are on, their
 // controller and what stands above it, and the mixes of the namespace. Once
-// composed it is kept until one of these changes: whoever changes one says so by
+// composed it is kept until one of these changes: whoever changes one reports it by
 // stale, staleBelow or moved, and changed mixes are noticed by their version.
 
 // namespace has the pods of one namespace that a mix may govern, and the groups

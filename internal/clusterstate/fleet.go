@@ -22,7 +22,7 @@ type Options struct {
 	SpreadSpotOver []string
 	// Prefixes are the annotation families to read for mixes.
 	Prefixes []string
-	// Mixes are the CapacityMixes; whoever fills the fleet keeps them up to date.
+	// Mixes are the CapacityMixes; whoever fills the cluster state keeps them up to date.
 	Mixes *policy.Store
 	// Defaults govern pods that nothing else does, by the name of their scheduler.
 	Defaults map[string]*policy.Policy
@@ -64,7 +64,7 @@ type Fleet struct {
 	below map[types.UID][]types.UID
 }
 
-// nodeState is a node with what its pods ask for.
+// nodeState is a node with what its pods request.
 type nodeState struct {
 	Node
 	known       bool // the node object was seen, not only pods on it
@@ -363,7 +363,7 @@ func (f *Fleet) Count(t capacity.Type) (nodes int) {
 }
 
 // MayFit reports whether some node of a type that takes pods has as much CPU,
-// memory and pod slots left as the pod asks for. False is certain; true is for
+// memory and pod slots left as the pod requests. False is certain; true is for
 // the scheduler's filters to confirm.
 func (f *Fleet) MayFit(t capacity.Type, p *Pod) bool {
 	f.mu.RLock()
@@ -376,7 +376,7 @@ func (f *Fleet) MayFit(t capacity.Type, p *Pod) bool {
 	return false
 }
 
-// fits is the scheduler's rule: who asks for nothing fits where less than nothing is left.
+// fits is the scheduler's rule: who requests nothing fits where less than nothing is left.
 func fits(ask, left int64) bool { return ask <= 0 || ask <= left }
 
 // Pod returns a pod by name, nil if there is none.

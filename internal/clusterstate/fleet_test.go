@@ -138,7 +138,7 @@ func TestMayFit(t *testing.T) {
 		"a terminating pod still takes room":                {[]metav1.Object{full, podNamed("q", on("full"), terminating)}, podNamed("p"), false},
 		"a finished pod takes no room":                      {[]metav1.Object{full, podNamed("q", on("full"), finished)}, podNamed("p"), true},
 		"a DaemonSet's pod takes room":                      {[]metav1.Object{full, podNamed("q", on("full"), ownedBy("apps/v1", "DaemonSet", "d", "d"))}, podNamed("p"), false},
-		"a pod that asks for nothing fits an overfull node": {[]metav1.Object{nodeOf("n", capacity.Spot), podNamed("q", on("n"), asks("5", "9Gi"))}, podNamed("p"), true},
+		"a pod that requests nothing fits an overfull node": {[]metav1.Object{nodeOf("n", capacity.Spot), podNamed("q", on("n"), asks("5", "9Gi"))}, podNamed("p"), true},
 		"a pod without CPU needs memory only":               {[]metav1.Object{nodeOf("n", capacity.Spot), podNamed("q", on("n"), asks("5", "1Gi"))}, podNamed("p", asks("0", "1Gi")), true},
 		"use is known before the node is":                   {[]metav1.Object{podNamed("q", on("full")), full}, podNamed("p"), false},
 	}

@@ -48,7 +48,7 @@ func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
 		"one with a claim and a gate, which no patch of ours leaves": {
 			pod: podNamed("p", opened(capacity.Spot), gated), wantGated: true, wantUses: true, wantPinned: true,
 		},
-		"one that was let go for want of a leader": {
+		"one that was let go because of missing a leader": {
 			pod: podNamed("p", gate.Release), wantUses: true,
 		},
 		"one that was let go because it names its type": {
@@ -153,7 +153,7 @@ func TestTheClaimIsNotKeptForEachPod(t *testing.T) {
 }
 
 // A slot that a gate was opened for stays the pod's own, and its type as well,
-// whatever else comes and goes: to the fleet it is as if it were bound.
+// whatever else comes and goes: to the cluster state it is as if it were bound.
 func TestOpenedPodsKeepTheirSlotsWhateverElseIsThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rs := replicaSet("rs", 20)

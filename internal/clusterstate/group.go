@@ -62,7 +62,7 @@ type Group struct {
 	Key      policy.GroupKey
 	Workload Workload
 	Policy   *policy.Policy
-	// Replicas is how many the revision is asked to have; where its controller
+	// Replicas is how many the revision is requested to have; where its controller
 	// does not say, how many live pods it has.
 	Replicas int
 	// Counted is set where the owner tells Replicas; otherwise it is the number of live pods.

@@ -172,7 +172,7 @@ func TestWrongSideNamesOnlySettledPods(t *testing.T) {
 }
 
 // Nine of ten are there, exactly as the mix has them: the tenth is missing, and
-// nobody is on the wrong side for it.
+// no one is on the wrong side for it.
 func TestAMissingReplicaPutsNobodyOnTheWrongSide(t *testing.T) {
 	rs := replicaSet("rs", 10)
 	f := fill(newFleet(), append(nodesOfEachType(), rs)...)
@@ -218,7 +218,7 @@ func TestWorkloadsAreNamedAsUsersDo(t *testing.T) {
 	assert.Equal(t, []string{"CloneSet clone", "Deployment web (web-7d)", "Pod default", "ReplicaSet lone"}, names)
 	assert.Equal(t, Workload{APIVersion: "apps/v1", Kind: "Deployment", Namespace: namespaceName, Name: "web", Revision: "web-7d", UID: "uid-web"}, groups[1].Workload)
 	assert.Equal(t, policy.GroupKey{Namespace: namespaceName, ID: "uid-web-7d"}, groups[1].Key)
-	assert.Equal(t, []int{1, 3, 1, 2}, []int{groups[0].Replicas, groups[1].Replicas, groups[2].Replicas, groups[3].Replicas}, "asked for, else how many live")
+	assert.Equal(t, []int{1, 3, 1, 2}, []int{groups[0].Replicas, groups[1].Replicas, groups[2].Replicas, groups[3].Replicas}, "requested, else how many live")
 	assert.Empty(t, groups[2].Workload.UID, "nobody makes new bare pods")
 	assert.Equal(t, scheduler, groups[1].SchedulerName)
 	found, ok := f.GroupOf(f.Pod(namespaceName, "a"))

@@ -22,7 +22,7 @@ import (
 // third of what the objects take that have everything else left empty.
 type Owner struct {
 	metav1.ObjectMeta
-	// asked is how many replicas it asks for, -1 where it does not say.
+	// asked is how many replicas it requests, -1 where it does not say.
 	asked int
 	// ended is set where it makes no more pods: it is being deleted, or a Job that finished, failed or was suspended.
 	ended bool
@@ -187,7 +187,7 @@ func sameState(a, b *Owner) bool {
 		a.ended == b.ended && a.toleratesEvictions == b.toleratesEvictions && a.node == b.node
 }
 
-// controllersOf finds the controllers that the fleet knows. The lock must be held.
+// controllersOf finds the controllers that the cluster state knows. The lock must be held.
 type controllersOf struct{ *Fleet }
 
 // Controller implements policy.Controllers.

@@ -76,7 +76,7 @@ type Pod struct {
 	Running bool
 	// LocalData names a volume whose data is lost with the pod, "" if there is none.
 	LocalData string
-	// CPU in millicores and memory in bytes that the pod asks for, as the scheduler counts them.
+	// CPU in millicores and memory in bytes that the pod requests, as the scheduler counts them.
 	CPU, Memory int64
 	// slot is the value of the slot annotation plus 1, and costly is set where the deletion cost is minus the slot: as
 	// annotations they would be a set of its own for every pod.
@@ -129,7 +129,7 @@ func (p *Pod) claimed(o *corev1.Pod) int {
 }
 
 // takeSlot moves what differs from replica to replica from annotations to the
-// record, unless somebody has written it in another way than Berth does.
+// record, unless someone has written it in another way than Berth does.
 func (p *Pod) takeSlot(kept map[string]string) {
 	text := kept[v1alpha1.SlotAnnotation]
 	slot, err := strconv.ParseInt(text, 10, 32)
@@ -167,7 +167,7 @@ func (p *Pod) Object() *corev1.Pod {
 }
 
 // Into is Object for an object that is used for one pod after the other, where
-// every pod of a namespace is asked about.
+// every pod of a namespace is checked.
 func (p *Pod) Into(o *corev1.Pod) {
 	o.Namespace, o.Name, o.UID = p.Namespace, p.Name, p.UID
 	o.Labels, o.Annotations = p.Labels, p.Annotations
@@ -340,7 +340,7 @@ func sameOwner(a, b *metav1.OwnerReference) bool {
 
 // localData names the first volume of a pod whose content does not outlive it:
 // a directory of the node, or an emptyDir that is not in memory. Generic and
-// CSI ephemeral volumes are made anew with the pod by design.
+// CSI ephemeral volumes are recreated with the pod by design.
 func localData(o *corev1.Pod) string {
 	if o.Annotations[SafeToEvict] == "true" {
 		return ""

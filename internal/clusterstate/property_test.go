@@ -264,7 +264,7 @@ func same(t *rapid.T, want, got *Fleet) {
 	}
 }
 
-// policiesByValue lets policies from annotations, which are made anew at each look, compare equal.
+// policiesByValue lets policies from annotations, which are recreated at each look, compare equal.
 func policiesByValue(groups []Group) []Group {
 	out := slices.Clone(groups)
 	for i := range out {
@@ -274,7 +274,7 @@ func policiesByValue(groups []Group) []Group {
 	return out
 }
 
-// told is what a fleet says has changed since somebody looked.
+// told is what a cluster state says has changed since someone looked.
 type told struct {
 	keys map[policy.GroupKey]bool
 	// seen are the groups and room that were there then.
@@ -351,7 +351,7 @@ func TestWhatTheFleetShowsIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 					delete(s.pods, name)
 				}
 			},
-			"the pods are listed anew": func(t *rapid.T) {
+			"the pods are listed again": func(t *rapid.T) {
 				var all []*corev1.Pod
 				for _, name := range slices.SortedFunc(maps.Keys(s.pods), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) }) {
 					if rapid.Bool().Draw(t, "gone") {
@@ -372,7 +372,7 @@ func TestWhatTheFleetShowsIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 				f.DeleteNode(name)
 				delete(s.nodes, name)
 			},
-			"the nodes are listed anew": func(t *rapid.T) {
+			"the nodes are listed again": func(t *rapid.T) {
 				for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 					if rapid.Bool().Draw(t, "gone") {
 						delete(s.nodes, name)
@@ -393,7 +393,7 @@ func TestWhatTheFleetShowsIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 			"a mix is added or changed": func(t *rapid.T) {
 				cm := drawMix(t)
 				require.NoError(t, o.Mixes.Set(cm))
-				news.keys[policy.GroupKey{Namespace: cm.Namespace}] = true // whoever fills the store says so
+				news.keys[policy.GroupKey{Namespace: cm.Namespace}] = true // whoever fills the store reports it
 			},
 			"a mix is deleted": func(t *rapid.T) {
 				cm := drawMix(t)

@@ -28,7 +28,7 @@ const (
 	scheduler     = "berth-scheduler"
 )
 
-// options are those of a fleet whose default mix is 70 % spot, at least 2 on on-demand.
+// options are those of a cluster state whose default mix is 70 % spot, at least 2 on on-demand.
 func options() Options {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	if err != nil {
@@ -175,7 +175,7 @@ func job(name string) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespaceName, Name: name, UID: types.UID("uid-" + name), Generation: 1, ResourceVersion: "1"}}
 }
 
-// fill puts objects of any kind into a fleet.
+// fill puts objects of any kind into a cluster state.
 func fill(f *Fleet, objects ...metav1.Object) *Fleet {
 	for _, o := range objects {
 		switch o := o.(type) {

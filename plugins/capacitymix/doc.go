@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package capacitymix is the scheduler plugin that places every replica of a
-// workload on the capacity type its mix asks for.
+// workload on the capacity type its mix requests.
 //
 // A pod claims the lowest free slot of its group when it is first considered;
 // the slot fixes its type. Filter keeps it to nodes of that type; where they

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// deletesPerSecond bounds how fast pods that waited in vain are deleted.
+	// deletesPerSecond bounds how fast pods that waited without success are deleted.
 	deletesPerSecond = 20
 	// leaderGrace is how long a pod that was opened by another process is left alone after this one came to lead: nodes
 	// may have come meanwhile.
@@ -41,7 +41,7 @@ const (
 
 // fallbacks sends pods with a spot slot to on-demand nodes where spot nodes do
 // not come. The type of a pod cannot change after its gate was opened, so the
-// pod that waited in vain is deleted, and its successor, which has a gate again,
+// pod that waited without success is deleted, and its successor, which has a gate again,
 // goes to on-demand. internal/mix/fallback decides; here are its facts and effects.
 //
 // What it knows is lost with the process, but for the marks on the pods that
@@ -80,7 +80,7 @@ type waiting struct {
 	// notBefore is when it may be deleted at the earliest.
 	notBefore time.Time
 	verdict   fallback.Verdict
-	// inVain: its deletion was asked for. over: it was deleted, or is not to be, and counted.
+	// inVain: its deletion was requested. over: it was deleted, or is not to be, and counted.
 	inVain, over bool
 }
 
@@ -233,7 +233,7 @@ func (f *fallbacks) gone(uid types.UID) {
 	f.drop(uid)
 }
 
-// failed notes, with the lock held, that a pod waited in vain. That it was
+// failed notes, with the lock held, that a pod waited without success. That it was
 // deleted is said by the answer of the API server or by the watch, whichever is
 // first: its successor must not be decided about before.
 func (f *fallbacks) failed(uid types.UID, w *waiting, deleted bool) {

@@ -102,7 +102,7 @@ func unschedulable(pod *corev1.Pod, since time.Time) *corev1.Pod {
 	return pod
 }
 
-// waits makes a pod wait in vain, from now on, until just before its wait is over.
+// waits makes a pod wait without success, from now on, until just before its wait is over.
 func (f *fallbackFixture) waits(pod *corev1.Pod) *corev1.Pod {
 	f.t.Helper()
 	pod = unschedulable(pod, f.clock.Now().Add(-time.Hour)) // it was gated for an hour
@@ -236,7 +236,7 @@ func TestANominatedPodWaitsForAsLongAgain(t *testing.T) {
 	assert.Len(t, f.deleted, 1)
 }
 
-// The others need not wait for as long, but nobody is made in its place.
+// The others need not wait for as long, but no one is made in its place.
 func TestAPodWithoutASuccessorIsCountedAndGivesNoCredit(t *testing.T) {
 	f := newFallbackFixture(t)
 	pod, _ := f.opened(0, func(p *corev1.Pod) { p.OwnerReferences = nil })
@@ -244,7 +244,7 @@ func TestAPodWithoutASuccessorIsCountedAndGivesNoCredit(t *testing.T) {
 	for range 3 {
 		f.look(pod)
 	}
-	require.Len(t, f.recorder.Events, 1, "it says so once")
+	require.Len(t, f.recorder.Events, 1, "it reports it once")
 	assert.Contains(t, <-f.recorder.Events, "since it has no controller that would make another: it waits on")
 	_, limited := f.opened(1)
 	assert.Equal(t, capacity.Spot, limited)
@@ -295,7 +295,7 @@ func TestAPodThatIsBoundInTheSameMomentIsASuccess(t *testing.T) {
 	assert.Equal(t, capacity.Spot, limited)
 }
 
-// fails has some pods wait in vain and be deleted.
+// fails has some pods wait without success and be deleted.
 func (f *fallbackFixture) fails(from, n int) {
 	f.t.Helper()
 	pods := make([]*corev1.Pod, n)

@@ -52,7 +52,7 @@ type cycle struct {
 }
 
 // skip is the answer to what is not this plugin's business. The framework does
-// not change a status that says so, and so it costs no pod without a mix an allocation.
+// not change a status that reports it, and so it costs no pod without a mix an allocation.
 var skip = fwk.NewStatus(fwk.Skip)
 
 // Clone returns the cycle itself: preemption, which clones, changes nothing in it.

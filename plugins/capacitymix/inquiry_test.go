@@ -139,7 +139,7 @@ func TestARoundReadsAFewOwnersAndTheOthersWaitForTheNext(t *testing.T) {
 	}
 }
 
-// The symptom: a UID that a pod of another namespace names was taken for known.
+// The symptom: a UID that a pod of another namespace names was treated as known.
 func TestAnOwnerIsKnownByItsNamespaceToo(t *testing.T) {
 	own := ownedPod("own", "uid")
 	r := newReads(t, own)

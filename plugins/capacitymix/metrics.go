@@ -44,7 +44,7 @@ var (
 	})
 	spotFallbacks = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: metricsSubsystem, Name: "spot_fallbacks_total", StabilityLevel: metrics.ALPHA,
-		Help: "Pods with a scheduling gate and a spot slot that were limited to on-demand, by why: successor of a pod that waited for spot in vain, or circuit-breaker.",
+		Help: "Pods with a scheduling gate and a spot slot that were limited to on-demand, by why: successor of a pod that waited for spot without success, or circuit-breaker.",
 	}, []string{"reason"})
 	spotPodsDeleted = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: metricsSubsystem, Name: "spot_pods_deleted_total", StabilityLevel: metrics.ALPHA,

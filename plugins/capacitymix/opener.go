@@ -79,7 +79,7 @@ func newOpener(ctx context.Context, sh *shared, handle framework.Handle, leads <
 	return o, err
 }
 
-// Add asks for the gate of a pod to be opened. It does nothing in a process that does not lead.
+// Add requests the gate of a pod to be opened. It does nothing in a process that does not lead.
 func (o *opener) Add(pod *corev1.Pod) {
 	if o.leading.Load() {
 		o.queue.Add(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})

@@ -483,7 +483,7 @@ func TestSampleNarrowsLargeSidesOnly(t *testing.T) {
 	result, _ = preFilter(spot)
 	assert.True(t, result.AllNodes(), "after the sample, all nodes of the type")
 	result, _ = preFilter(picky)
-	assert.True(t, result.AllNodes(), "a pod that asks for particular nodes is not narrowed")
+	assert.True(t, result.AllNodes(), "a pod that requests particular nodes is not narrowed")
 }
 
 func TestProfilesThatShareALedgerMustAgree(t *testing.T) {

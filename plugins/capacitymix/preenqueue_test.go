@@ -111,7 +111,7 @@ func TestPodsAreHeldUntilTheWatchBringsTheMixesThatExist(t *testing.T) {
 	assert.False(t, q.hasHeard("shop", list))
 }
 
-// It was listed, and deleted before the watch was looked at: nobody waits half a minute for it.
+// It was listed, and deleted before the watch was looked at: no one waits half a minute for it.
 func TestPodsAreNotHeldForAMixThatIsDeletedDuringTheRound(t *testing.T) {
 	q := newQuestions(t)
 	cm := v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Generation: 1}}

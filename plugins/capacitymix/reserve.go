@@ -38,7 +38,7 @@ func (pl *CapacityMix) Reserve(ctx context.Context, state fwk.CycleState, pod *c
 	return nil
 }
 
-// again rejects the pod and has it tried anew: no event will come that wakes it.
+// again rejects the pod and has it tried again: no event will come that wakes it.
 func (pl *CapacityMix) again(ctx context.Context, pod *corev1.Pod, reason string) *fwk.Status {
 	pl.handle.Activate(klog.FromContext(ctx), podsToActivate(pod))
 	return fwk.NewStatus(fwk.Unschedulable, reason)

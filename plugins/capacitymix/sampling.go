@@ -32,7 +32,7 @@ const fewestFinalists = 4
 // percent of room: the plugin's weight in the profiles that Berth ships.
 const rankOfSpread = 3 * 100
 
-// particular reports whether a pod asks for particular nodes, which a sample
+// particular reports whether a pod requests particular nodes, which a sample
 // over all nodes of a type is likely to miss. Such pods are tried on all at once.
 // The entry by which an opened pod is limited to its type does not count.
 func particular(pod *corev1.Pod, own string) bool {
@@ -56,7 +56,7 @@ func particular(pod *corev1.Pod, own string) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || extended(pod)
 }
 
-// extended reports whether a pod asks for a resource that few nodes have, as a GPU.
+// extended reports whether a pod requests a resource that few nodes have, as a GPU.
 func extended(pod *corev1.Pod) bool {
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {
@@ -201,7 +201,7 @@ func (pl *CapacityMix) candidates(pod *corev1.Pod, t capacity.Type) []candidate 
 	return all
 }
 
-// requests is what a pod asks for of CPU, in millicores, and of memory, in bytes.
+// requests is what a pod requests of CPU, in millicores, and of memory, in bytes.
 func requests(pod *corev1.Pod) (cpu, memory int64) {
 	s := &pod.Spec
 	if len(s.InitContainers) > 0 || len(s.Overhead) > 0 || s.Resources != nil {

@@ -173,7 +173,7 @@ func TestFinalistsAreTheHighestRankedAndTheFirstOfEqualOnes(t *testing.T) {
 	})
 }
 
-// The short way to what a pod asks for comes to the same as the library's.
+// The short way to what a pod requests comes to the same as the library's.
 func TestRequestsAreThoseOfTheLibrary(t *testing.T) {
 	quantities := func(t *rapid.T, name string) corev1.ResourceList {
 		r := corev1.ResourceList{}

@@ -10,7 +10,7 @@ import (
 // A scheduling cycle is some ten times faster than a binding, and the scheduler
 // makes every binding in a goroutine of its own. Without a bound, a burst of
 // 10,000 pods becomes thousands of requests at a time: past the streams of one
-// connection each dials anew, the API server's flow control refuses them, and
+// connection each dials again, the API server's flow control refuses them, and
 // more time goes into requests that fail than into bindings. 64 at a time are as
 // fast as an API server on two cores makes them (docs/performance.md).
 const (

@@ -20,7 +20,7 @@ import (
 )
 
 // unschedulableSince returns the time from which the scheduler says that a pod
-// finds no node, as the API server has it; nil if it does not say so. For a pod
+// finds no node, as the API server has it; nil if it does not report it. For a pod
 // that had a gate that is about when it was made: a condition that stays False
 // keeps its time.
 func unschedulableSince(pod *corev1.Pod) *metav1.Time {
@@ -154,7 +154,7 @@ func withoutSuccessor(pod *corev1.Pod) string {
 	return ""
 }
 
-// abandon leaves a pod to wait for spot for ever, and counts it like one that was deleted: the others need not wait as long.
+// abandon leaves a pod to wait for spot indefinitely, and counts it like one that was deleted: the others need not wait as long.
 func (f *fallbacks) abandon(pod *corev1.Pod, p *policy.Policy, why string) {
 	f.mark(pod.UID, func(w *waiting) { f.failed(pod.UID, w, false) })
 	f.reports.waitsOn(pod, p.GatedSpotWait, why)

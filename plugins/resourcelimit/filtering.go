@@ -31,7 +31,7 @@ func limitOf(state fwk.CycleState) *registry.Compiled {
 	return nil
 }
 
-// skip is shared: the framework does not change a status that says so, and so it
+// skip is shared: the framework does not change a status that reports it, and so it
 // costs no pod without a size an allocation.
 var skip = fwk.NewStatus(fwk.Skip)
 

@@ -121,7 +121,7 @@ func onNodes(key, value string) func(*v1alpha1.ResourceLimitSpec) {
 	return func(s *v1alpha1.ResourceLimitSpec) { s.NodeSelector = map[string]string{key: value} }
 }
 
-// pod asks for one CPU and names a size, "" for none.
+// pod requests one CPU and names a size, "" for none.
 func pod(name, size string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)},

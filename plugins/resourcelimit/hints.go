@@ -52,7 +52,7 @@ func (pl *ResourceLimit) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj
 	return fwk.Queue, nil
 }
 
-// podChanged wakes a pod whose own labels changed or that asks for less.
+// podChanged wakes a pod whose own labels changed or that requests less.
 func (pl *ResourceLimit) podChanged(logger klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	changed, ok := newObj.(*corev1.Pod)
 	if !ok {

@@ -85,7 +85,7 @@ func (w *waiting) takeChanged(namespace string, now func(*corev1.Pod) registry.R
 // that changes while it waits.
 //
 // A limit that changes is put into the registry before the pods are looked
-// through that wait, and here the pod is put there before the registry is asked
+// through that wait, and here the pod is put there before the registry is requested
 // a second time: one of the two notices.
 func (sh *shared) sizeOf(pod *corev1.Pod) registry.Resolution {
 	size := sh.limits.For(pod)
@@ -107,7 +107,7 @@ func (sh *shared) sizeOf(pod *corev1.Pod) registry.Resolution {
 
 // unbound returns what the cache has of a pod that waits: the queue's object can
 // be older. It forgets the pod, and returns nil, if it does not wait any more:
-// no event will come that says so.
+// no event will come that reports it.
 func (sh *shared) unbound(pod *corev1.Pod) *corev1.Pod {
 	known, err := sh.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err == nil && known.UID == pod.UID && known.Spec.NodeName == "" {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package topologyspread is the scoring of kube-scheduler's PodTopologySpread
-// for pods whose siblings nobody has counted yet.
+// for pods whose siblings no one has counted yet.
 //
 // By default PodTopologySpread prefers zones and nodes with few pods of the same
 // ReplicaSet, StatefulSet or Service, and looks at every pod of the cluster for
@@ -68,7 +68,7 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	return nil, nil
 }
 
-// skip is shared: the framework does not change a status that says so.
+// skip is shared: the framework does not change a status that reports it.
 var skip = fwk.NewStatus(fwk.Skip)
 
 // PreScore leaves pods to CapacityMix that it has counted, unless they say themselves how they are to be spread.

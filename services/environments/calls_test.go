@@ -85,7 +85,7 @@ func TestCallsAreCountedAndTimed(t *testing.T) {
 	}
 }
 
-// ENV-03: who calls while the API server is gone is told so, and the same connection works once it is back.
+// ENV-03: the caller while the API server is gone is told so, and the same connection works once it is back.
 func TestTheAPIServerComesBack(t *testing.T) {
 	w, _ := logging(t)
 	conn, ctx := dial(t, w)
@@ -107,7 +107,7 @@ func TestTheAPIServerComesBack(t *testing.T) {
 		}
 		return true
 	}
-	for range 2 { // nobody knows the caller the first time
+	for range 2 { // no one knows the caller the first time
 		w.with(func() { w.before = gone })
 		assert.Equal(t, codes.Unavailable, get())
 		assert.Equal(t, codes.Unavailable, logs())

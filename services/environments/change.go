@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// change reads an environment and writes what one makes of it, until nobody else has written it in between. It returns the
+// change reads an environment and writes what one makes of it, until no other user has written it in between. It returns the
 // environment as it was last seen, with an error too: what happened to it is written down.
 func (c *core) change(ctx context.Context, namespace, id string, once func(e *environment) (*environment, error)) (*environment, error) {
 	e, err := c.read(ctx, namespace, id, "update", "")
@@ -94,7 +94,7 @@ func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*env
 	})
 }
 
-// mayTakeAlong refuses a caller that may not get the Secret of somebody else whose keys an update would copy.
+// mayTakeAlong refuses a caller that may not get the Secret of another user whose keys an update would copy.
 func (c *core) mayTakeAlong(ctx context.Context, before *environment, given credentials) error {
 	from := foreign(before.Name, &before.Spec)
 	if from == "" || len(given.backend) == 0 {

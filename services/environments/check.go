@@ -76,7 +76,7 @@ type outside struct {
 	protocol v1alpha1.EnvironmentProtocol
 }
 
-// explicit calls yield for each port from outside that a spec asks for by its number, with the place of the container.
+// explicit calls yield for each port from outside that a spec requests by its number, with the place of the container.
 func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, o outside)) {
 	stack := field.NewPath("spec", "stack")
 	each := func(at *field.Path, c *v1alpha1.EnvironmentContainer) {
@@ -136,7 +136,7 @@ func taken(e *environment, others []*environment) error {
 	return refused
 }
 
-// asksForPorts says whether a spec asks for a port from outside by its number.
+// asksForPorts says whether a spec requests a port from outside by its number.
 func asksForPorts(spec *v1alpha1.EnvironmentSpec) bool {
 	return slices.ContainsFunc(internal.HostPorts(&environment{Spec: *spec}), func(p v1alpha1.AllocatedPort) bool { return p.HostPort != 0 })
 }

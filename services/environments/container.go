@@ -101,7 +101,7 @@ func (r *reader) resources(path string, in *schedulerv1.ResourceLimits) *v1alpha
 	}
 }
 
-// cores reads cores as a quantity, rounded up to a thousandth. It goes by the shortest text of the number, which is what
+// cores reads cores as a quantity, rounded up to a thousandth. It uses the shortest text of the number, which is what
 // the client wrote: 1.001 is not a thousandth more for what a double makes of it.
 func (r *reader) cores(path string, n float64) string {
 	// Not a number is not within any bounds.
@@ -158,7 +158,7 @@ func (r *reader) healthCheck(path string, in *schedulerv1.HealthCheck) *v1alpha1
 	}
 }
 
-// coresOf is a quantity in cores, 0 if it is none. Who wrote it with kubectl may have asked for less than a thousandth.
+// coresOf is a quantity in cores, 0 if it is none. Who wrote it with kubectl may have requested less than a thousandth.
 func coresOf(quantity string) float64 {
 	q, err := resource.ParseQuantity(quantity)
 	if err != nil {

@@ -32,7 +32,7 @@ type authorizer interface {
 	Authorize(ctx context.Context, a server.Access) error
 }
 
-// core does what the rpcs ask for.
+// core does what the rpcs request.
 type core struct {
 	store    *store
 	access   authorizer
@@ -64,7 +64,7 @@ func (c *core) authorize(ctx context.Context, namespace, name, verb, subresource
 	})
 }
 
-// read returns the environment of an id to somebody who may do what the verb says.
+// read returns the environment of an id to someone who may do what the verb says.
 func (c *core) read(ctx context.Context, namespace, id, verb, subresource string) (*environment, error) {
 	if id == "" {
 		return nil, refused("id", "is missing")

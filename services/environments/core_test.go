@@ -405,7 +405,7 @@ func TestAnUnknownID(t *testing.T) {
 	requireCode(t, codes.InvalidArgument, err)
 }
 
-// ENV-47: each rpc asks for what it does, and does nothing for who may not.
+// ENV-47: each rpc requests what it does, and does nothing for who may not.
 func TestAccess(t *testing.T) {
 	w, c := newWorld(t)
 	f := &front{core: c, namespace: "default"}
@@ -589,7 +589,7 @@ func TestTheAPIServerIsGone(t *testing.T) {
 	_, err := f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})
 	requireCode(t, codes.Unavailable, err)
 	w.before = func(rw http.ResponseWriter, _ *http.Request) bool {
-		http.NotFound(rw, nil) // as for a resource of which nobody has heard
+		http.NotFound(rw, nil) // as for a resource of which no one has heard
 		return true
 	}
 	_, err = f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})

@@ -95,7 +95,7 @@ func (c credentials) over(held map[string][]byte) map[string][]byte {
 	return out
 }
 
-// ofBackend returns what a Secret of somebody else's holds for a backend.
+// ofBackend returns what a Secret of another owner's holds for a backend.
 func ofBackend(held map[string][]byte) map[string][]byte {
 	out := map[string][]byte{}
 	for key, value := range held {

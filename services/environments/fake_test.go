@@ -46,7 +46,7 @@ type world struct {
 	config  *rest.Config
 	metrics string
 
-	denied map[string]bool // verbs that nobody may use
+	denied map[string]bool // verbs that no one may use
 	asked  []server.Access
 	audit  []string
 	events *record.FakeRecorder
@@ -87,7 +87,7 @@ func (w *world) Authorize(_ context.Context, a server.Access) error {
 	return nil
 }
 
-// with changes the world while nobody looks.
+// with changes the world while no one looks.
 func (w *world) with(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

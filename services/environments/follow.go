@@ -57,7 +57,7 @@ type track struct {
 	over bool
 	// done says that its log was read to that end.
 	done bool
-	// tail is how many lines were asked for from the end.
+	// tail is how many lines were requested from the end.
 	tail int64
 	// position is what was read of it.
 	position podlogs.Position

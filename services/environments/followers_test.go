@@ -39,7 +39,7 @@ type crowd struct {
 	lines, calls atomic.Int64
 }
 
-// write writes a line every few milliseconds, until nobody reads.
+// write writes a line every few milliseconds, until no one reads.
 func (c *crowd) write(rw http.ResponseWriter, r *http.Request, _ string) {
 	c.logs.Add(1)
 	defer c.logs.Add(-1)
@@ -161,7 +161,7 @@ func TestFollowEndsWithTheEnvironment(t *testing.T) {
 	c.settle(0)
 }
 
-// ENV-07: nobody follows for ever, but for longer than other calls may take.
+// ENV-07: no one follows indefinitely, but for longer than other calls may take.
 func TestAFollowerIsCutOffInTheEnd(t *testing.T) {
 	w, _ := logging(t, running("backend", "b", "1", false))
 	c := &crowd{t: t, world: w}

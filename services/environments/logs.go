@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// maxTail is how many lines of a container can be asked for from the end; who wants all asks for 0.
+	// maxTail is how many lines of a container can be requested from the end; who wants all requests 0.
 	maxTail = 10000
 	// maxStreams is how many containers' logs are read at a time.
 	maxStreams = 256
@@ -35,11 +35,11 @@ const (
 	// callerLogs and allLogs are how many containers' logs are read at a time for one caller and for all.
 	callerLogs, allLogs = 512, 1024
 	// recheck is for how long a caller may read logs without being checked again, and maxUnchecked how many times that
-	// while the API server cannot be asked.
+	// while the API server cannot be queried.
 	recheck, maxUnchecked = time.Minute, 5
 )
 
-// wantedLogs is what a call asks for.
+// wantedLogs is what a call requests.
 type wantedLogs struct {
 	component string // "" is all
 	since     time.Time
@@ -295,7 +295,7 @@ func (s *store) logsOf(ctx context.Context, i *instance, o *corev1.PodLogOptions
 	return newStream(i, body, from), nil
 }
 
-// cannotRead says whose log cannot be read. What the caller may not do, or nobody can, is said as it is; all else may work
+// cannotRead says whose log cannot be read. What the caller may not do, or no one can, is said as it is; all else may work
 // later.
 func cannotRead(ctx context.Context, i *instance, err error) error {
 	if ctx.Err() != nil {

@@ -11,7 +11,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// merge makes a spec what an update asks for. What clients do not know stays: replicas, placement, Secrets, whether it runs.
+// merge makes a spec what an update requests. What clients do not know stays: replicas, placement, Secrets, whether it runs.
 //
 // A component of the stack that the update has not got stays as it is, and so do the network, the description, the labels,
 // and the name and version of the stack: in all of them, absent says nothing. What is there replaces what was, as a whole:

@@ -21,7 +21,7 @@ import (
 const (
 	// metricsTimeout bounds asking for what containers use: a status without it is better than none.
 	metricsTimeout = 2 * time.Second
-	// kubelets is how many are asked at a time.
+	// kubelets is how many are requested at a time.
 	kubelets = 8
 )
 

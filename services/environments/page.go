@@ -24,7 +24,7 @@ const (
 	statusPrefix             = "ENVIRONMENT_STATUS_"
 )
 
-// query is what a list asks for.
+// query is what a list requests.
 type query struct {
 	size   int
 	after  string // the id of the last environment of the page before
@@ -102,7 +102,7 @@ func hashOf(namespace string, filters map[string]string) ([]byte, error) {
 	return sum[:], nil
 }
 
-// page cuts out of all that match what a query asks for, and says what the next page comes after: nothing at the end.
+// page cuts out of all that match what a query requests, and says what the next page comes after: nothing at the end.
 func (q *query) page(all []*environment) (page []*environment, next string) {
 	slices.SortFunc(all, func(a, b *environment) int { return strings.Compare(a.Name, b.Name) })
 	// What is gone since then does not matter: a place in the order is left.

@@ -19,15 +19,15 @@ import (
 // there decides the order:
 //
 // When an environment is made, it comes first, and names the Secret that is not there yet. The Secret can then be owned from
-// its first moment, by an owner that only now has a UID, so that there is never a Secret that nobody would remove. The
+// its first moment, by an owner that only now has a UID, so that there is never a Secret that no one would remove. The
 // environment cannot run without its password meanwhile: a Secret that is named and not there is waited for, by the
 // controller as by a kubelet. Who sends the same request again gets the Secret written, and others delete the environment.
 //
 // When an environment is changed, the Secret comes first, since it can be owned. The spec never names a key that is not
-// there. That the spec will be accepted was asked before, without writing it.
+// there. That the spec will be accepted was requested before, without writing it.
 
 // writeCredentials writes credentials into the Secret of an environment, which is made if there is none.
-// Before is the spec that the environment had; a backend with a Secret of somebody else's takes along what stays.
+// Before is the spec that the environment had; a backend with a Secret of another owner's takes along what stays.
 func (s *store) writeCredentials(ctx context.Context, e *environment, before *v1alpha1.EnvironmentSpec, given credentials) error {
 	if given.empty() {
 		return nil
@@ -71,7 +71,7 @@ func (s *store) secretOf(ctx context.Context, e *environment) (*corev1.Secret, e
 	return newSecret(e), s.clear(ctx, e, secret)
 }
 
-// takeAlong adds to what a Secret holds what a backend has had in one of somebody else's, which is not named any more then.
+// takeAlong adds to what a Secret holds what a backend has had in one of another owner's, which is not named any more then.
 func (s *store) takeAlong(
 	ctx context.Context, e *environment, before *v1alpha1.EnvironmentSpec, given credentials, held map[string][]byte,
 ) (map[string][]byte, error) {
@@ -143,7 +143,7 @@ func newSecret(e *environment) *corev1.Secret {
 	}
 }
 
-// foreign is the Secret that a backend has from somebody else, "" if it has none.
+// foreign is the Secret that a backend has from another user, "" if it has none.
 func foreign(id string, before *v1alpha1.EnvironmentSpec) string {
 	if before == nil || before.Stack.Backend == nil || before.Stack.Backend.SecretRef == nil {
 		return ""

@@ -32,7 +32,7 @@ type Options struct {
 	Log logr.Logger
 	// Recorder records the same as Events. It may be nil.
 	Recorder record.EventRecorder
-	// Caller returns the name of who calls, "" if it is not known. Nil asks the server.
+	// Caller returns the name of the caller, "" if it is not known. Nil asks the server.
 	Caller func(ctx context.Context) string
 	// Preconditions says of a spec that is about to be written why it cannot be run as things are now, nil if it can. A
 	// *server.Error goes to the caller. Nil checks nothing.

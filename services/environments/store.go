@@ -19,7 +19,7 @@ const (
 	plural = "environments"
 	// fieldManager owns what the services write.
 	fieldManager = "berth-services"
-	// chunk is how many objects are asked for at a time.
+	// chunk is how many objects are requested at a time.
 	chunk = 500
 )
 

@@ -37,7 +37,7 @@ type core struct {
 	access authorizer
 }
 
-// authorize asks for each verb. Where no name is given, the request names none.
+// authorize requests each verb. Where no name is given, the request names none.
 func (c *core) authorize(ctx context.Context, namespace, name string, verbs ...string) error {
 	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
 		return server.Invalid(server.Violation{Field: "namespace", Description: fmt.Sprintf("is %q: %s", namespace, strings.Join(problems, "; "))})
@@ -85,7 +85,7 @@ func (c *core) get(ctx context.Context, namespace, name string) (*Limit, error) 
 	return o.limit(), nil
 }
 
-// read returns a limit to somebody who may do what the verbs say.
+// read returns a limit to someone who may do what the verbs say.
 func (c *core) read(ctx context.Context, namespace, name string, verbs ...string) (*object, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (c *core) removeOnce(ctx context.Context, o *object, force bool) error {
 	return c.store.remove(ctx, o)
 }
 
-// usedBy says who has a limit, nothing if nobody does.
+// usedBy says who has a limit, nothing if no one does.
 func usedBy(s *v1alpha1.ResourceLimitStatus) string {
 	if s.PodCount == 0 && s.WorkloadCount == 0 && !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionInUse) {
 		return ""

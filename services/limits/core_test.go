@@ -21,7 +21,7 @@ type anybody struct{}
 
 func (anybody) Authorize(context.Context, server.Access) error { return nil }
 
-// Without the CRD nobody can say of a limit that it is not there.
+// Without the CRD no one can say of a limit that it is not there.
 func TestALimitWhoseCRDIsMissing(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()

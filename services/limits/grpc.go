@@ -126,7 +126,7 @@ func onWire(err error) error {
 	return server.Rename(err, wireField)
 }
 
-// options are what the metadata of a call asks for.
+// options are what the metadata of a call requests.
 type options struct {
 	namespace string
 	form      form

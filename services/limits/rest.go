@@ -202,7 +202,7 @@ func read(r *http.Request, inPath string) (*Limit, error) {
 	return l, nil
 }
 
-// listQuery is what the query of a list asks for.
+// listQuery is what the query of a list requests.
 type listQuery struct {
 	selector labels.Selector
 	first    *int32

@@ -25,7 +25,7 @@ type authorizer interface {
 	Authorize(ctx context.Context, a server.Access) error
 }
 
-// core does what the rpcs ask for. Its errors name fields as the CRD does, but for the ids of requests.
+// core does what the rpcs request. Its errors name fields as the CRD does, but for the ids of requests.
 type core struct {
 	store  *store
 	access authorizer
@@ -67,7 +67,7 @@ func (c *core) deploy(ctx context.Context, namespace string, u *unit) error {
 	if err != nil {
 		return err
 	}
-	// Which of the two it will be is nobody's business who may not do both. A create has no name in RBAC.
+	// Which of the two it will be is no one's business who may not do both. A create has no name in RBAC.
 	if err := c.authorize(ctx, namespace, "", "create"); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (c *core) get(ctx context.Context, namespace, id string) (*record, error) {
 	return c.read(ctx, namespace, id, "get")
 }
 
-// read returns the record of an id to somebody who may do what the verb says.
+// read returns the record of an id to someone who may do what the verb says.
 func (c *core) read(ctx context.Context, namespace, id, verb string) (*record, error) {
 	name, err := nameOf("deployment_id", id)
 	if err != nil {

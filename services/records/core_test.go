@@ -22,7 +22,7 @@ type anybody struct{}
 
 func (anybody) Authorize(context.Context, server.Access) error { return nil }
 
-// Without the CRD nobody can say of a record that it is not there, nor make it.
+// Without the CRD no one can say of a record that it is not there, nor make it.
 func TestARecordWhoseCRDIsMissing(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()

@@ -48,7 +48,7 @@ func (c *crm) cluster(ctx context.Context, req *oaashealth.CrmClusterRequest) (*
 	return c.answer(ctx, req.GetCluster())
 }
 
-// answer counts the nodes for somebody who may list them. The name is not looked at: there is one cluster.
+// answer counts the nodes for someone who may list them. The name is not looked at: there is one cluster.
 func (c *crm) answer(ctx context.Context, name string) (*oaashealth.CrmEnvHealth, error) {
 	if err := c.access.Authorize(ctx, server.Access{Verb: "list", Version: "v1", Resource: "nodes"}); err != nil {
 		return nil, err

@@ -114,7 +114,7 @@ func (f *front) list(ctx context.Context, req *oaasdeployment.ListClassRuntimesR
 	return out, nil
 }
 
-// wanted reports whether a record is one that a list asks for.
+// wanted reports whether a record is one that a list requests.
 func wanted(req *oaasdeployment.ListClassRuntimesRequest, r *record) bool {
 	u := &r.Spec.DeploymentUnit
 	is := func(asked *string, have ...string) bool {
@@ -129,7 +129,7 @@ func wanted(req *oaasdeployment.ListClassRuntimesRequest, r *record) bool {
 		is(req.Status, summary(r), state(r))
 }
 
-// page cuts out what a list asks for.
+// page cuts out what a list requests.
 func page(req *oaasdeployment.ListClassRuntimesRequest, records []*record) []*record {
 	records = records[min(uint64(req.GetOffset()), uint64(len(records))):]
 	if req.Limit != nil {

@@ -26,7 +26,7 @@ func healthDescription() *grpc.ServiceDesc {
 	}
 }
 
-// check answers within the message for a service that is not served: to clients of oaas any gRPC error means that nobody
+// check answers within the message for a service that is not served: to clients of oaas any gRPC error means that no one
 // serves at all.
 func (h *healthFront) check(ctx context.Context, req *oaashealth.HealthCheckRequest) (*oaashealth.HealthCheckResponse, error) {
 	r, err := h.health.Check(ctx, &healthpb.HealthCheckRequest{Service: req.GetService()})

@@ -19,7 +19,7 @@ type revision string
 const (
 	// revisionPlan has requirements in field 7 of a unit, and another type for the deployment in a status.
 	revisionPlan revision = "plan"
-	// revisionHead is the latest, and what is taken for granted.
+	// revisionHead is the latest, and what is treated as granted.
 	revisionHead revision = "head"
 )
 
@@ -77,7 +77,7 @@ func (r *draft) replace(u *unit) bool {
 			}
 		}
 	}
-	// A client that tries again may have made its unit anew. That alone is nothing new.
+	// A client that tries again may have made its unit again. That alone is nothing new.
 	asked := spec.DeploymentUnit.CreatedAt
 	spec.DeploymentUnit.CreatedAt = before.DeploymentUnit.CreatedAt
 	changed := !apiequality.Semantic.DeepEqual(&before, &spec)
@@ -102,7 +102,7 @@ func keepConsistency(before, n *v1alpha1.NFRRequirements) *v1alpha1.NFRRequireme
 	return n
 }
 
-// mark remembers how the client spoke, and what it calls the call. Who showed no revision is taken for who came before.
+// mark remembers how the client spoke, and what it calls the call. Who showed no revision is treated as who came before.
 func (r *draft) mark(ctx context.Context, u *unit) {
 	if r.Annotations == nil {
 		r.Annotations = map[string]string{}

@@ -38,7 +38,7 @@ func requireInvalid(t require.TestingT, err error, field string) {
 	}
 }
 
-// Each field of either message, alone, is taken for what it is.
+// Each field of either message, alone, is treated as what it is.
 func TestTheFirstTagTellsRequirementsFromBindings(t *testing.T) {
 	for _, n := range []*oaasdeployment.NfrRequirements{
 		{MaxLatencyMs: new(uint32(1))}, {MinThroughputRps: new(uint32(0))}, {Availability: new(0.999)}, {CpuUtilizationTarget: new(0.7)}, {},

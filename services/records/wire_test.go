@@ -113,7 +113,7 @@ func TestAUnitThatIsDeployedAgainChangesNothing(t *testing.T) {
 		r := newRecord("ns", "x", read(t, sent))
 		r.mark(t.Context(), read(t, sent))
 		r = stored(t, r)
-		sent.CreatedAt = &oaascommon.Timestamp{Seconds: rapid.Int64Range(0, 1<<31).Draw(t, "made anew")}
+		sent.CreatedAt = &oaascommon.Timestamp{Seconds: rapid.Int64Range(0, 1<<31).Draw(t, "recreated")}
 		if r.Spec.DeploymentUnit.CreatedAt == nil {
 			sent.CreatedAt = nil
 		}

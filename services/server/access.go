@@ -38,7 +38,7 @@ type Access struct {
 	Verb, Group, Version, Resource, Subresource, Namespace, Name string
 }
 
-// reviews asks the API server who a caller is and what they may do.
+// reviews queries the API server who a caller is and what they may do.
 type reviews struct {
 	authn authenticator.Request
 	authz authorizer.Authorizer
@@ -66,7 +66,7 @@ func newReviews(config *rest.Config, clients dynamiccertificates.CAContentProvid
 	if err != nil {
 		return nil, fmt.Errorf("make the authenticator: %w", err)
 	}
-	// What somebody may do is not kept at all: a right that was taken away is gone at once.
+	// What someone may do is not kept at all: a right that was taken away is gone at once.
 	r.authz, err = authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: authorization,
 		WebhookRetryBackoff:       again,
@@ -77,9 +77,9 @@ func newReviews(config *rest.Config, clients dynamiccertificates.CAContentProvid
 	return &r, nil
 }
 
-// authenticate returns who calls. Nobody is not anybody: there are no anonymous callers.
+// authenticate returns the caller. No one is not anybody: there are no anonymous callers.
 func (r *reviews) authenticate(ctx context.Context, header http.Header, state *tls.ConnectionState) (user.Info, error) {
-	// Only what says who calls: other headers have other ways to carry a token.
+	// Only what says the caller: other headers have other ways to carry a token.
 	ask := (&http.Request{Header: http.Header{}, TLS: state}).WithContext(ctx)
 	for _, value := range header.Values("Authorization") {
 		ask.Header.Add("Authorization", value)
@@ -100,7 +100,7 @@ func (r *reviews) authenticate(ctx context.Context, header http.Header, state *t
 	return nil, errInvalidCaller()
 }
 
-// ofRequest says whether an error is one of asking the API server, and not its answer. Each way to say who calls has an
+// ofRequest says whether an error is one of asking the API server, and not its answer. Each way to say the caller has an
 // error of its own.
 func ofRequest(err error) bool {
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
@@ -139,7 +139,7 @@ func (r *reviews) authorize(ctx context.Context, caller user.Info, a Access) err
 type unavailable struct{ error }
 
 func (u *unavailable) Unwrap() []error {
-	return []error{u.error, Refuse(codes.Unavailable, "the API server cannot be asked about the caller now")}
+	return []error{u.error, Refuse(codes.Unavailable, "the API server cannot be queried about the caller now")}
 }
 
 // credentials are what a caller is authenticated by.

@@ -104,7 +104,7 @@ func isGRPC(r *http.Request) bool {
 	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
 
-// ServeHTTP answers a call: who calls, how long it may take, and what is written down of it are the same for gRPC and REST.
+// ServeHTTP answers a call: the caller, how long it may take, and what is written down of it are the same for gRPC and REST.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	inFlight.Inc()

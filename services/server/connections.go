@@ -13,7 +13,7 @@ import (
 )
 
 // connections bounds how many connections are open. A connection that would be one too many closes another on which no
-// authenticated call is in flight, and only if there is none is it closed itself: whoever opens many keeps out nobody. Half of
+// authenticated call is in flight, and only if there is none is it closed itself: whoever opens many keeps out no one. Half of
 // the connections are for those that never had an authenticated call, so that a new caller has time for the first one; only
 // beyond that are they closed before idle ones.
 type connections struct {

@@ -177,7 +177,7 @@ func NotFound(err error) bool {
 }
 
 // named says of a status that something is not found that it is the API server's word on an object. Where no CRD is, there
-// is nobody who could say that: the client makes up a status of the name that it asked for.
+// is no one who could say that: the client makes up a status of the name that it requested.
 func named(s *metav1.Status) bool {
 	if s.Details == nil || s.Details.Name == "" {
 		return false

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// lookInterval is how often the API server is asked whether it is there, and lookTimeout what it has to answer.
+	// lookInterval is how often the API server is requested whether it is there, and lookTimeout what it has to answer.
 	lookInterval = 5 * time.Second
 	lookTimeout  = 3 * time.Second
 	// misses is how often in a row it must not be there: one connection of many may break.
@@ -30,7 +30,7 @@ type reach struct {
 
 func newReach(api *rest.Config) (*reach, error) {
 	c := rest.CopyConfig(api)
-	c.QPS = -1 // calls have no part in when it is asked
+	c.QPS = -1 // calls have no part in when it is requested
 	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	client, err := rest.UnversionedRESTClientFor(c)
 	if err != nil {
@@ -39,7 +39,7 @@ func newReach(api *rest.Config) (*reach, error) {
 	return &reach{api: client, interval: lookInterval}, nil
 }
 
-// there asks the API server whether it is ready. Any answer but that it is not will do: that it may not be asked is one too.
+// there queries the API server whether it is ready. Any answer but that it is not will do: that it may not be requested is one too.
 func (r *reach) there(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

@@ -140,7 +140,7 @@ func asAlice(t *testing.T) context.Context {
 	return ctx
 }
 
-// ENV-03: while the API server is gone the health says so of every service, and calls are UNAVAILABLE. All is well again
+// ENV-03: while the API server is gone the health reports it of every service, and calls are UNAVAILABLE. All is well again
 // when it is back.
 func TestTheHealthSaysWhetherTheAPIServerIsThere(t *testing.T) {
 	api := apiServer(t, "127.0.0.1:0")
@@ -195,10 +195,10 @@ func TestStreamsHaveATimeOfTheirOwn(t *testing.T) {
 	}{
 		"a call that does not say":   {unary, 0, 20 * time.Second},
 		"a call that says":           {unary, 30 * time.Second, 30 * time.Second},
-		"a call that asks for more":  {unary, 48 * time.Hour, 40 * time.Second},
+		"a call that requests more":  {unary, 48 * time.Hour, 40 * time.Second},
 		"a stream that does not say": {stream, 0, 24 * time.Hour},
 		"a stream that says":         {stream, time.Hour, time.Hour},
-		"one that asks for more":     {stream, 48 * time.Hour, 24 * time.Hour},
+		"one that requests more":     {stream, 48 * time.Hour, 24 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Of a context without a time the client says none.

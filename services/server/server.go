@@ -33,7 +33,7 @@ const (
 	// headerTimeout bounds reading a request's header, idleTimeout a connection without a call.
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 5 * time.Minute
-	// A connection that is silent is asked whether it is alive, and has so long to say so.
+	// A connection that is silent is requested whether it is alive, and has so long to report it.
 	pingAfter, pingTimeout = 30 * time.Second, 15 * time.Second
 	maxHeaderBytes         = 64 << 10
 	// maxStreams is how many calls a connection may have at a time.
@@ -150,7 +150,7 @@ func (s *Server) Start(ctx context.Context) error {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		if err != nil {
 			for _, l := range listeners {
-				_ = l.Close() // nobody was served yet
+				_ = l.Close() // no one was served yet
 			}
 			return fmt.Errorf("serve gRPC and REST: %w", err)
 		}
@@ -234,7 +234,7 @@ func (s *Server) httpServer() *http.Server {
 	if s.certificate != nil {
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate.GetCertificate}
 		if s.clients != nil {
-			// Asked for here, and looked at when it says who calls: a token may do that as well.
+			// Asked for here, and looked at when it says the caller: a token may do that as well.
 			server.TLSConfig.ClientAuth = tls.RequestClientCert
 		}
 	}

@@ -103,7 +103,7 @@ func (t *tokens) begin(d digest, address string) (done func(valid, answered bool
 	if _, known := t.known.Get(d); !known {
 		if until, is := t.invalid.Get(d); is && t.clock.Now().Before(until.(time.Time)) {
 			e := errInvalidCaller()
-			e.cheap = true // nothing was asked of the API server
+			e.cheap = true // nothing was requested of the API server
 			return nil, e
 		}
 		t.mu.Lock()

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Scheduler is the schedulerName that the pods ask for.
+// Scheduler is the schedulerName that the pods request.
 const Scheduler = "berth-scheduler"
 
 // Labels are the labels of a workload's pods, and its selector.
@@ -77,7 +77,7 @@ func PodAnnotation(key, value string) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) { t.Annotations[key] = value }
 }
 
-// SchedulerName sets the scheduler that a template's pods ask for.
+// SchedulerName sets the scheduler that a template's pods request.
 func SchedulerName(name string) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) { t.Spec.SchedulerName = name }
 }

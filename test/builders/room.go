@@ -117,7 +117,7 @@ func MaxUnavailable(value string) func(*policyv1.PodDisruptionBudget) {
 	return func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = new(intstr.Parse(value)) }
 }
 
-// Rebalance changes how a mix is brought back.
+// Rebalance changes how a mix is moved back.
 func Rebalance(change func(*v1alpha1.RebalanceSpec)) func(*v1alpha1.CapacityMix) {
 	return func(m *v1alpha1.CapacityMix) {
 		if m.Spec.Rebalance == nil {

@@ -14,8 +14,8 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// Karpenter consolidates and Berth's controller moves, both as eagerly as they can. Once the nodes are packed, nobody
-// has anything to do: a node or a replica that moves then, moves for ever.
+// Karpenter consolidates and Berth's controller moves, both as eagerly as they can. Once the nodes are packed, no one
+// has anything to do: a node or a replica that moves then, moves indefinitely.
 func TestConsolidationAndTheMixDoNotPlayPingPong(t *testing.T) {
 	p := both
 	p.consolidateAfter = "5s"

@@ -34,7 +34,7 @@ const (
 	poolLabel = "karpenter.sh/nodepool"
 	// patience bounds what takes node launches.
 	patience = 4 * time.Minute
-	// cpu is what a replica asks for: three fit on a node.
+	// cpu is what a replica requests: three fit on a node.
 	cpu = "1"
 )
 
@@ -161,7 +161,7 @@ func (w *autoscaled) requireKarpentersNodes() {
 	}
 }
 
-// launches are the nodes that Karpenter has asked for, now or before, by their capacity type.
+// launches are the nodes that Karpenter has requested, now or before, by their capacity type.
 type launches map[types.UID]string
 
 // see adds what there is now.

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// ENV-51: the kubelet brings a changed ConfigMap into the running pods, and every replica goes by it.
+// ENV-51: the kubelet brings a changed ConfigMap into the running pods, and every replica uses it.
 func TestAChangedConfigMapTakesEffectWithoutARestart(t *testing.T) {
 	w := testenv.New(t)
 	waitRolledOut(w, "berth-controller")
@@ -58,7 +58,7 @@ func setDryRun(w *testenv.World, is bool) {
 // waitTold waits until every replica says that dryRun was changed.
 func waitTold(w *testenv.World, change string) {
 	w.T.Helper()
-	w.Within(startTimeout, "every replica goes by the changed dryRun, "+change, func() (bool, string) {
+	w.Within(startTimeout, "every replica uses the changed dryRun, "+change, func() (bool, string) {
 		told := 0
 		pods := berthPods(w, "berth-controller")
 		for _, p := range pods {

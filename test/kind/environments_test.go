@@ -62,7 +62,7 @@ func TestTheContainersOfAnEnvironment(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(32<<20), strings.TrimSpace(memoryLimit(w, e, "backend")))
 }
 
-// ENV-24: a new image is rolled out while somebody keeps asking.
+// ENV-24: a new image is rolled out while someone keeps asking.
 func TestARolloutOfAnEnvironmentFailsNoRequest(t *testing.T) {
 	w := testenv.New(t)
 	e := running(w, v1alpha1.ApplicationStack{

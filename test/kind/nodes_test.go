@@ -39,7 +39,7 @@ func TestASpotNodeIsDrained(t *testing.T) {
 	assert.GreaterOrEqual(t, all, 9, "Ready replicas at any instant")
 }
 
-// A spot node is gone without a word: what ran there is made anew on the other one.
+// A spot node is gone without a word: what ran there is recreated on the other one.
 func TestASpotNodeVanishes(t *testing.T) {
 	w := testenv.New(t)
 	soon := func(pod *corev1.PodTemplateSpec) {

@@ -27,6 +27,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/apis/config/controller"
 )
 
 const runbooks = "docs/monitoring.md"
@@ -122,7 +124,7 @@ func alerts(t *testing.T) []alert {
 func monitors(t *testing.T) []serviceMonitor {
 	t.Helper()
 	list := objects[serviceMonitor](t, "manifests/monitoring/servicemonitor.yaml")
-	require.Len(t, list, 2)
+	require.Len(t, list, 3)
 	return list
 }
 
@@ -143,11 +145,9 @@ func jobs(t *testing.T) (names []string) {
 // leaseName is the name of the controller's lease, by default.
 func leaseName(t *testing.T) string {
 	t.Helper()
-	var c struct {
-		LeaderElection struct{ Name string } `json:"leaderElection"`
-	}
-	require.NoError(t, yaml.Unmarshal(read(t, "manifests/controller/config.yaml"), &c))
-	return c.LeaderElection.Name
+	c, err := controller.Parse(read(t, "manifests/controller/config.yaml"))
+	require.NoError(t, err)
+	return c.LeaseName()
 }
 
 // catalogue is what an expression may read.
@@ -308,7 +308,7 @@ func TestTheGaugeOfTheLeaderIsWhereItIsScraped(t *testing.T) {
 func TestServiceMonitorsScrapeWithTLSAndAToken(t *testing.T) {
 	// What Prometheus adds to every sample. A metric's own label of such a name would be renamed.
 	target := []string{"namespace", "service", "pod", "container", "endpoint", "instance", "job"}
-	own := map[string]map[string]*metric{"berth-scheduler": ofScheduler(t), "berth-controller": ofController(t)}
+	own := map[string]map[string]*metric{"berth-scheduler": ofScheduler(t), "berth-controller": ofController(t), "berth-environments": ofController(t)}
 	role := objects[rbacv1.ClusterRole](t, "manifests/monitoring/metrics-reader.yaml")[0]
 	for _, m := range monitors(t) {
 		assert.Equal(t, metav1.TypeMeta{APIVersion: "monitoring.coreos.com/v1", Kind: "ServiceMonitor"}, m.TypeMeta)

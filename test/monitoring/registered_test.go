@@ -115,7 +115,7 @@ func ofController(t *testing.T) map[string]*metric {
 	maps.Copy(all, described(t, &environments.Collector{}))
 	for name, m := range ofSource(t) {
 		if all[name] != nil {
-			all[name].histogram = m.histogram // a description does not say so
+			all[name].histogram = m.histogram // a description does not report it
 		}
 	}
 

@@ -27,7 +27,7 @@ const (
 )
 
 // 100 environments of 4 components, in a namespace each, are created at once,
-// stopped, started, left alone by a controller that begins anew, and deleted.
+// stopped, started, left alone by a controller that starts again, and deleted.
 func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
 	w := testenv.New(t, append(cluster.Nodes("spot", 10), cluster.Nodes("on-demand", 10)...)...)
 	w.ApplyFiles("manifests/rbac/environments")
@@ -78,7 +78,7 @@ func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
 		n := w.Metric(c, "controller_runtime_reconcile_total", map[string]string{"controller": "environment"})
 		return n >= environments, fmt.Sprint(n)
 	})
-	assert.Empty(t, writes()[before:], "a controller that begins anew")
+	assert.Empty(t, writes()[before:], "a controller that starts again")
 
 	each(func(e *v1alpha1.Environment) error { return w.Client.Delete(w.Ctx, e) })
 	began := time.Now()

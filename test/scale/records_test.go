@@ -52,7 +52,7 @@ func TestAThousandRecordsAreRenderedAndThenLeftAlone(t *testing.T) {
 	}
 	took := reached("rendered", func(s *v1alpha1.DeploymentRecordStatus) bool { return len(s.ResourceRefs) == 2*functionsInRecord })
 	assert.Less(t, took, recordsIn)
-	// That takes as long as the controller manager, which asks the API server for little at a time, needs for 3,000 Deployments.
+	// That takes as long as the controller manager, which queries the API server for little at a time, needs for 3,000 Deployments.
 	reached("available", func(s *v1alpha1.DeploymentRecordStatus) bool { return s.Phase == v1alpha1.PhaseAvailable })
 	rss := peakRSS(t, c.PID())
 	t.Logf("peak RSS: %d MB", rss)
@@ -72,7 +72,7 @@ func TestAThousandRecordsAreRenderedAndThenLeftAlone(t *testing.T) {
 		require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(last), last))
 		return last.Status.Phase == v1alpha1.PhaseAvailable, string(last.Status.Phase)
 	})
-	assert.Empty(t, writes()[before:], "a controller that begins anew")
+	assert.Empty(t, writes()[before:], "a controller that starts again")
 	t.Logf("peak RSS of the second: %d MB", peakRSS(t, c.PID()))
 }
 
@@ -109,7 +109,7 @@ func together(t *testing.T, n int, do func(i int) error) {
 	require.NoError(t, g.Wait())
 }
 
-// countRecords counts the records whose status, as of their last change, is as asked.
+// countRecords counts the records whose status, as of their last change, is as configured.
 func countRecords(t *testing.T, w *testenv.World, is func(*v1alpha1.DeploymentRecordStatus) bool) (n int) {
 	t.Helper()
 	var list v1alpha1.DeploymentRecordList

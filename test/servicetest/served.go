@@ -38,7 +38,7 @@ type Served struct {
 	// Address is that of the last controller that was started; TLS is nil if it speaks plaintext.
 	Address string
 	TLS     *tls.Config
-	// Editor may do everything with objects of a kind, Viewer may read them, Nobody may nothing. These are their tokens.
+	// Editor may do everything with objects of a kind, Viewer may read them, No one may nothing. These are their tokens.
 	Editor, Viewer, Nobody string
 	resource               string
 }

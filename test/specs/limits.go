@@ -9,7 +9,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// ASizeIsEnforced has a pod within its size placed, and one above it wait and say so.
+// ASizeIsEnforced has a pod within its size placed, and one above it wait and report it.
 func ASizeIsEnforced(w *testenv.World) {
 	w.T.Helper()
 	w.Create(

@@ -25,7 +25,7 @@ func SpotComesBack(w *testenv.World, spotNodes ...string) {
 	w.Create(builders.CapacityMix(app, 70, 2), builders.PodDisruptionBudget(app, builders.MinAvailable("9")), builders.Deployment(app, 10))
 	w.WaitReady(app, 10)
 	// All ten are on on-demand, and nothing may be done about it.
-	w.WaitStatus(app, "blocked for want of room", func(s *v1alpha1.CapacityMixStatus) bool {
+	w.WaitStatus(app, "blocked because of missing room", func(s *v1alpha1.CapacityMixStatus) bool {
 		return testenv.BlockedBy(s, "NoRoom") && s.Actual.OnDemand == 10 && s.Desired.Spot == 7 &&
 			testenv.Condition(s, v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonMixNotSatisfied) && testenv.Condition(s, v1alpha1.ConditionRebalancing, false, "NoRoom")
 	})

@@ -122,7 +122,7 @@ func (w *World) Reconfigure(c *cluster.Controller, change func(*controller.Confi
 	change(config)
 	said := w.changesTold(c)
 	w.writeConfiguration(c.ConfigFile, config)
-	w.Eventually("the controller goes by its changed configuration", func() (bool, string) { return w.changesTold(c) > said, c.LogTail(3) })
+	w.Eventually("the controller uses its changed configuration", func() (bool, string) { return w.changesTold(c) > said, c.LogTail(3) })
 }
 
 // changesTold counts the fields that a controller says were changed.
@@ -138,7 +138,7 @@ func (w *World) writeConfiguration(file string, config *controller.Configuration
 	b, err := json.Marshal(config)
 	require.NoError(w.T, err)
 	require.NoError(w.T, os.WriteFile(file+".new", b, 0o600))
-	require.NoError(w.T, os.Rename(file+".new", file)) // nobody reads half of it
+	require.NoError(w.T, os.Rename(file+".new", file)) // no one reads half of it
 }
 
 // leads reports whether a controller's metrics say that it is the leader.
@@ -203,7 +203,7 @@ func (w *World) Evictions() []Request {
 	})
 }
 
-// WaitEvictions waits until so many evictions were asked for.
+// WaitEvictions waits until so many evictions were requested.
 func (w *World) WaitEvictions(n int) {
 	w.T.Helper()
 	w.Eventually(fmt.Sprintf("%d pods are evicted", n), func() (bool, string) {

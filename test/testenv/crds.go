@@ -14,7 +14,7 @@ import (
 )
 
 // RemoveCRD removes the CustomResourceDefinition of a resource of Berth, by its
-// plural, and waits until nobody serves it. It does not come back by itself.
+// plural, and waits until no one serves it. It does not come back by itself.
 func (w *World) RemoveCRD(resource string) {
 	w.T.Helper()
 	crd := &unstructured.Unstructured{}

@@ -41,7 +41,7 @@ func (w *World) RightsUsedBy(user string) (used map[string]bool, refused map[str
 }
 
 // ReadMetricsAsSomebody asks a program at a URL for its metrics with a token,
-// which it has to have reviewed. Nobody may read them without being allowed to.
+// which it has to have reviewed. No one may read them without being allowed to.
 func (w *World) ReadMetricsAsSomebody(url string) {
 	w.T.Helper()
 	token, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).CreateToken(w.Ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})

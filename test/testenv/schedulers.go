@@ -175,7 +175,7 @@ func (w *World) ApplyFiles(relative ...string) {
 	}
 }
 
-// FreeAddress returns a loopback address that nobody else gets as long as the test process lives.
+// FreeAddress returns a loopback address that no other user gets as long as the test process lives.
 func (w *World) FreeAddress() string {
 	w.T.Helper()
 	address, err := cluster.FreeAddress()

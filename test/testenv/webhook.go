@@ -50,7 +50,7 @@ func (w *World) Inject(value string) {
 // see a new configuration.
 func (w *World) WaitAsked() {
 	w.T.Helper()
-	w.Eventually("the webhook is asked", func() (bool, string) {
+	w.Eventually("the webhook is requested", func() (bool, string) {
 		p := builders.Pod("probe", "probe", builders.SchedulerName(""))
 		p.Namespace = w.Namespace
 		err := w.Client.Create(w.Ctx, p, client.DryRunAll)

@@ -137,7 +137,7 @@ func (w *World) Delete(o client.Object, options ...client.DeleteOption) {
 	require.NoError(w.T, w.Client.Delete(w.Ctx, o, options...), "delete %T %s", o, o.GetName())
 }
 
-// Patch reads an object anew, changes it and writes the difference.
+// Patch reads an object again, changes it and writes the difference.
 func Patch[T client.Object](w *World, o T, change func(T)) {
 	w.T.Helper()
 	require.NoError(w.T, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(o), o))

@@ -49,7 +49,7 @@ type Environments struct {
 	// +optional
 	Exposure string `json:"exposure"`
 
-	// firstPort and lastPort are the range of the ports that are allocated where none is asked for by number, from 1 to 65535.
+	// firstPort and lastPort are the range of the ports that are allocated where none is requested by number, from 1 to 65535.
 	// With NodePort it must be in that of the API server. Default: 30000 and 32767.
 	//
 	// +optional
@@ -104,7 +104,7 @@ type Environments struct {
 
 	// outsideNetworks are the networks from which isolated environments are reached from outside of the cluster, at the ports
 	// that exposure leads to and at those of frontends: of clients, load balancers and nodes, as CIDRs. The network of the
-	// pods must not be in them: others of these pods would come in too. Default: none, which means that nobody does.
+	// pods must not be in them: others of these pods would come in too. Default: none, which means that no one does.
 	//
 	// +optional
 	// +listType=set
@@ -146,7 +146,7 @@ type Environments struct {
 	StartTimeoutSeconds int32 `json:"startTimeoutSeconds"`
 
 	// cleanUpFailedSeconds is how long after that what was made for an environment that never ran is removed, from 0 to
-	// 604800 seconds; its object stays and says so. 0 leaves it. Default: 0.
+	// 604800 seconds; its object stays and reports it. 0 leaves it. Default: 0.
 	//
 	// +optional
 	CleanUpFailedSeconds int32 `json:"cleanUpFailedSeconds"`

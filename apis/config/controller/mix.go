@@ -60,12 +60,12 @@ func (m *Mix) validate(path *field.Path) field.ErrorList {
 // Rebalance is when and how replicas on the wrong capacity type are moved. The first four fields are the defaults of
 // spec.rebalance of CapacityMixes.
 type Rebalance struct {
-	// mode is Evict, Report (decide and say so, evict nothing) or Off, for mixes that do not say. Default: Evict.
+	// mode is Evict, Report (decide and report it, evict nothing) or Off, for mixes that do not say. Default: Evict.
 	//
 	// +optional
 	Mode v1alpha1.RebalanceMode `json:"mode"`
 
-	// maxConcurrent is how many replicas of one mix may be on the move at a time, from 1 to 100, for mixes that do not say.
+	// maxConcurrent is how many replicas of one mix may be being moved at a time, from 1 to 100, for mixes that do not say.
 	// Default: 1.
 	//
 	// +optional
@@ -89,7 +89,7 @@ type Rebalance struct {
 	// +optional
 	PlaceholderImage string `json:"placeholderImage"`
 
-	// clusterMaxConcurrent is how many replicas of the whole cluster may be on the move at a time, from 1 to 1000.
+	// clusterMaxConcurrent is how many replicas of the whole cluster may be being moved at a time, from 1 to 1000.
 	// Default: 10.
 	//
 	// +optional

@@ -70,7 +70,7 @@ type Services struct {
 	MaxRequestBytes int32 `json:"maxRequestBytes"`
 
 	// tokenCacheSeconds is how long the API server's word on a bearer token counts, from 1 to 300 seconds. What the caller
-	// may do is asked each time. Default: 10.
+	// may do is requested each time. Default: 10.
 	//
 	// +optional
 	TokenCacheSeconds int32 `json:"tokenCacheSeconds"`
@@ -196,7 +196,7 @@ func (s *Services) validateAddresses(path *field.Path) field.ErrorList {
 	return all
 }
 
-// validateReach refuses to show bearer tokens on a network. A name, whatever it resolves to now, is taken for reachable.
+// validateReach refuses to show bearer tokens on a network. A name, whatever it resolves to now, is treated as reachable.
 func (s *Services) validateReach(path *field.Path, address string) field.ErrorList {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || s.CertFile != "" || s.Insecure {

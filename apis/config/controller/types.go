@@ -30,7 +30,7 @@ type Configuration struct {
 	// +optional
 	SchedulerConfig string `json:"schedulerConfig"`
 
-	// namespaces are the only ones whose workloads are looked after. What runs in others is still read, because it takes
+	// namespaces are the only ones whose workloads are reconciled. What runs in others is still read, because it takes
 	// room on the nodes. Default: empty, which means all.
 	//
 	// +optional
@@ -108,7 +108,7 @@ type Configuration struct {
 
 // LeaderElection is how replicas agree on the one that acts.
 type LeaderElection struct {
-	// enabled asks for it. Without it there must be one replica only. Default: true.
+	// enabled requests it. Without it there must be one replica only. Default: true.
 	//
 	// +optional
 	Enabled bool `json:"enabled"`

@@ -154,7 +154,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A number that somebody adds without bounds fails here.
+// A number that someone adds without bounds fails here.
 func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
 	c := Default()
 	checked := 0

@@ -54,7 +54,7 @@ type Webhook struct {
 	// +optional
 	ConfigurationName string `json:"configurationName"`
 
-	// certDirectory is the directory with tls.crt and tls.key of somebody else's, such as cert-manager's, which are read
+	// certDirectory is the directory with tls.crt and tls.key of another owner's, such as cert-manager's, which are read
 	// again when they change. The Secret and the MutatingWebhookConfiguration are then left alone. Default: empty, which
 	// means that the controller makes and renews the certificates.
 	//

@@ -216,7 +216,7 @@ type NodeRule struct {
 	// +listType=atomic
 	Values []string `json:"values,omitempty"`
 
-	// requires is the key of a label that a node must have for the rule to apply. Absent asks for none.
+	// requires is the key of a label that a node must have for the rule to apply. Absent requests none.
 	// Operator Absent needs it, since most nodes lack most labels: name a label that every node of that provider has,
 	// or write "*" to let the rule apply to every node.
 	//

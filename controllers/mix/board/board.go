@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// Move is a replica on the move: evicted, and its replacement not Ready yet.
+// Move is a replica being moved: evicted, and its replacement not Ready yet.
 type Move struct {
 	UID             types.UID
 	Namespace, Name string
@@ -39,14 +39,14 @@ type Move struct {
 func (m *Move) Doubtful() bool { return !m.DoubtUntil.IsZero() }
 
 // Placeholder is a pod that holds room for the replacement of a replica, or asks
-// for it. The replica is on the move, but not evicted yet.
+// for it. The replica is being moved, but not evicted yet.
 type Placeholder struct {
 	UID             types.UID
 	Namespace, Name string
 	// Replica is the UID of the replica, ReplicaName its name.
 	Replica     types.UID
 	ReplicaName string
-	// Waits says what keeps the replica from being moved besides room, "" if nothing does.
+	// Waits says what keeps the replica from being moved, other than capacity, "" if nothing does.
 	Waits string
 	// Seen is set once the watch has shown it.
 	Seen bool
@@ -58,9 +58,9 @@ type Placeholder struct {
 // Entry is what is remembered of one workload revision.
 type Entry struct {
 	Group clusterstate.Group
-	// Seen is the group as the fleet had it when it was last looked at, by address.
+	// Seen is the group as the cluster state had it when it was last looked at, by address.
 	Seen *clusterstate.Group
-	// Mix is the name of its CapacityMix, "" if it has its mix from elsewhere.
+	// Mix is the name of its CapacityMix, "" if it gets its mix from elsewhere.
 	Mix string
 	// Spec is which version of the CapacityMix the settings are from.
 	Spec Version
@@ -71,7 +71,7 @@ type Entry struct {
 	// Failures is how many moves failed in a row, RetryAt when the next may be tried.
 	Failures int32
 	RetryAt  time.Time
-	// Moves are the replicas on the move.
+	// Moves are the replicas being moved.
 	Moves []Move
 	// Had is how many live pods there were before the first of the moves since when not all of them have been Ready, 0 if
 	// all are. Where the owner does not tell its replicas, nothing more moves until so many are Ready again.
@@ -163,12 +163,12 @@ type Board struct {
 }
 
 // shelf has the entries of a namespace, and who has which mix: a namespace may
-// have a thousand, and each is asked about alone.
+// have a thousand, and each is checked alone.
 type shelf struct {
 	entries map[policy.GroupKey]*Entry
 	// governed and selected are the workloads that a mix governs, and those of which it selects a pod.
 	governed, selected map[string]map[policy.GroupKey]struct{}
-	// moves counts the replicas on the move by mix, placeholders included.
+	// moves counts the replicas being moved by mix, placeholders included.
 	moves map[string]int
 	// standing is what it has of the budget of the cluster, waiting how many entries wait for that.
 	standing rebalance.Standing
@@ -372,8 +372,8 @@ func unfile(index map[string]map[policy.GroupKey]struct{}, mix string, key polic
 	}
 }
 
-// InFlight counts the replicas on the move of one mix. One for which a
-// placeholder asks for room is one of them.
+// InFlight counts the replicas being moved of one mix. One for which a
+// placeholder requests room is one of them.
 func (b *Board) InFlight(namespace, mix string) int {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -383,7 +383,7 @@ func (b *Board) InFlight(namespace, mix string) int {
 	return 0
 }
 
-// Contention says how many replicas of the cluster are on the move, and how many
+// Contention says how many replicas of the cluster are being moved, and how many
 // workloads of a namespace, and of the cluster, wait for its budget.
 func (b *Board) Contention(namespace string) (inFlight, waitHere, wait int) {
 	b.mu.RLock()

@@ -140,11 +140,11 @@ func TestSettledIsWhatOnlyItsOwnChangesUnsettle(t *testing.T) {
 		change func(*board.Entry)
 		want   bool
 	}{
-		"it has its mix":                     {func(*board.Entry) {}, true},
+		"it satisfies its mix":                     {func(*board.Entry) {}, true},
 		"a replica has to move":              {func(e *board.Entry) { e.Verdict.Reason = rebalance.ReasonNoRoom }, false},
 		"nothing was decided":                {func(e *board.Entry) { e.Verdict.Reason = "" }, false},
-		"a replica is on the move":           {func(e *board.Entry) { e.Moves = make([]board.Move, 1) }, false},
-		"a placeholder asks for room":        {func(e *board.Entry) { e.Placeholders = make([]board.Placeholder, 1) }, false},
+		"a replica is being moved":           {func(e *board.Entry) { e.Moves = make([]board.Move, 1) }, false},
+		"a placeholder requests room":        {func(e *board.Entry) { e.Placeholders = make([]board.Placeholder, 1) }, false},
 		"a replica is held back for a while": {func(e *board.Entry) { e.Held = map[string]board.Hold{"uid": {}} }, false},
 		"the group is another":               {func(e *board.Entry) { e.Seen = &clusterstate.Group{} }, false},
 		"the mix is another":                 {func(e *board.Entry) { e.Spec.UID = "new" }, false},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gatefailopen sees to it that no pod waits for ever for its scheduling gate to
+// Package gatefailopen sees to it that no pod waits indefinitely for its scheduling gate to
 // be opened: when no scheduler leads, it opens the gate without a slot. Such a
 // pod is placed by whoever schedules it; the rebalancer then seats it as one
 // that another scheduler bound, and repairs the mix.
@@ -43,16 +43,16 @@ const (
 // Options configure a Controller.
 type Options struct {
 	Fleet *clusterstate.Fleet
-	// Listed reports whether the fleet has all pods: until then the oldest are not known.
+	// Listed reports whether the cluster state has all pods: until then the oldest are not known.
 	Listed   func() bool
 	Kube     kubernetes.Interface
 	Recorder record.EventRecorder
 	Clock    clock.Clock
 	// Lease is the schedulers'. Without a name they run without leader election.
 	Lease types.NamespacedName
-	// FailOpen is how long nobody must have led, and a pod have waited; 0: for ever.
+	// FailOpen is how long no one must have led, and a pod have waited; 0: indefinitely.
 	FailOpen time.Duration
-	// Namespaces are the only ones to look after; empty means all.
+	// Namespaces are the only ones to reconcile; empty means all.
 	Namespaces []string
 	// DryRun opens nothing. SetDryRun changes it.
 	DryRun bool
@@ -145,8 +145,8 @@ func (c *Controller) look(ctx context.Context) (more bool) {
 	return false
 }
 
-// leaderless looks at the lease, and reports whether nobody has led for long
-// enough. Where there is no lease, nobody can tell, and the pods' wait counts
+// leaderless looks at the lease, and reports whether no one has led for long
+// enough. Where there is no lease, no one can tell, and the pods' wait counts
 // alone.
 func (c *Controller) leaderless(ctx context.Context) bool {
 	if c.Lease.Name == "" {

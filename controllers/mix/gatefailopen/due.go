@@ -38,7 +38,7 @@ func (w waiting) due(pods []*clusterstate.Pod, now time.Time, long time.Duration
 }
 
 // within returns the pods that may be let go: those that live, in the namespaces
-// that are looked after; none named are all.
+// that are reconciled; none named are all.
 func within(pods []*clusterstate.Pod, namespaces []string) []*clusterstate.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p *clusterstate.Pod) bool {
 		return !p.Live() || len(namespaces) > 0 && !slices.Contains(namespaces, p.Namespace)

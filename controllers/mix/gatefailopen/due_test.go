@@ -42,7 +42,7 @@ func TestAPodIsDueOnceItHasWaited(t *testing.T) {
 	assert.Equal(t, []string{"b", "a"}, names(w.due(pods("b", "c", "a"), at(60), time.Minute)), "in the order that they came in")
 	assert.Equal(t, []string{"c"}, names(w.due(pods("c"), at(90), time.Minute)))
 	assert.Len(t, w, 1, "those that are gone are forgotten")
-	assert.Empty(t, w.due(pods("a"), at(90), time.Minute), "it begins to wait anew")
+	assert.Empty(t, w.due(pods("a"), at(90), time.Minute), "it begins to wait again")
 }
 
 // However old a pod is by the API server's clock: it has waited for as long as

@@ -14,10 +14,10 @@ type sighting struct {
 	lasts time.Duration
 }
 
-// watch tells from sightings for how long nobody has led, by the clock of this
+// watch tells from sightings for how long no one has led, by the clock of this
 // process alone: a time during which it did not look counts for nothing.
 type watch struct {
-	// patience is how long nobody must have led.
+	// patience is how long no one must have led.
 	patience time.Duration
 	// gap is the time between two looks that makes them two watches.
 	gap time.Duration
@@ -37,10 +37,10 @@ func (w *watch) saw(s sighting, now time.Time) {
 }
 
 // blind takes in that a look failed. A scheduler that cannot reach the API
-// server either is not gone: the watch begins anew.
+// server either is not gone: the watch starts again.
 func (w *watch) blind() { w.since = time.Time{} }
 
-// leaderless reports whether nobody has led for long enough.
+// leaderless reports whether no one has led for long enough.
 func (w *watch) leaderless(now time.Time) bool {
 	if w.since.IsZero() {
 		return false

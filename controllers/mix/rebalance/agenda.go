@@ -110,7 +110,7 @@ func (c *Controller) addAll(ctx context.Context, a *agenda) {
 }
 
 // contention is how much the budget of the cluster is in demand: how many
-// replicas are on the move, and whether workloads of a namespace, or of any, wait.
+// replicas are being moved, and whether workloads of a namespace, or of any, wait.
 type contention struct {
 	inFlight       int
 	waitHere, wait bool
@@ -152,7 +152,7 @@ func sameInFlight(a, b *board.Entry) bool {
 	return samePlaceholders && slices.Equal(a.Moves, b.Moves) && (b.InFlight() == 0 || a.Mix == b.Mix)
 }
 
-// timetable says when which group has to be looked at again.
+// delaying queue says when which group has to be looked at again.
 type timetable struct {
 	at    map[policy.GroupKey]time.Time
 	queue dueTimes // has an element for each of at, and others that do not count any more

@@ -199,7 +199,7 @@ func TestAStaleViewEvictsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, s := strayPass(t, 4)
 			for name := range s.pods {
-				s.pods[name] = s.pods[name].DeepCopy() // the fleet keeps what it was shown
+				s.pods[name] = s.pods[name].DeepCopy() // the cluster state keeps what it was shown
 			}
 			change(s)
 			p.lookAt(t, "shop")
@@ -222,7 +222,7 @@ func TestAnEvictionWithoutAnAnswerIsOnTheMoveUntilItIsKnown(t *testing.T) {
 
 	p.Clock.(*clocktesting.FakeClock).Step(unseen)
 	p.lookAt(t, "shop")
-	p.Look(t.Context()) // which it has asked for
+	p.Look(t.Context()) // which it has requested
 	e, _ = p.Board.Get(strayKey)
 	assert.Zero(t, e.Failures, "the pod lives, so nothing was moved")
 	assert.Len(t, e.Moves, 1, "the next attempt")

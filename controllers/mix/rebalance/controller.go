@@ -40,7 +40,7 @@ type Options struct {
 	Profile  *simulation.Profile
 	Recorder record.EventRecorder
 	Clock    clock.WithTicker
-	// Synced reports whether the fleet has been filled.
+	// Synced reports whether the cluster state has been filled.
 	Synced func() (waitingFor string, ok bool)
 	// Decided is called after groups of a namespace were looked at.
 	Decided func(board.Decision)
@@ -56,7 +56,7 @@ type Options struct {
 	Placeholders Placeholders
 }
 
-// Placeholders are how room is asked of an autoscaler.
+// Placeholders are how room is requested of an autoscaler.
 type Placeholders struct {
 	Image string
 	// SizeOf returns the ResourceLimit of a pod, nil if it has none.
@@ -73,7 +73,7 @@ type Controller struct {
 	released map[types.UID]time.Time
 	// due says when time alone will have changed something.
 	due *timetable
-	// roomless are the groups of which a replica could move if a type had room, room what the fleet said when they were asked about.
+	// roomless are the groups of which a replica could move if a type had room, room what the cluster state said when they were asked about.
 	roomless map[policy.GroupKey]map[capacity.Type]bool
 	room     map[capacity.Type]uint64
 	journal  *journal
@@ -128,10 +128,10 @@ func (*Controller) NeedLeaderElection() bool { return true }
 // debounce lets changes that come together be looked at together.
 const debounce = 200 * time.Millisecond
 
-// everything as a key asks for all groups of all namespaces.
+// everything as a key requests all groups of all namespaces.
 var everything = policy.GroupKey{}
 
-// Changed asks for a group to be looked at; an ID of "" means all of the
+// Changed requeues a group; an ID of "" means all of the
 // namespace, a namespace of "" all there is. It never blocks.
 func (c *Controller) Changed(key policy.GroupKey) {
 	c.mu.Lock()
@@ -154,7 +154,7 @@ func (c *Controller) NodeLeft(name string, t capacity.Type) {
 }
 
 // Outage notes that the API server could not be read: until some time after it
-// can be, what the fleet shows may be old.
+// can be, what the cluster state shows may be old.
 func (c *Controller) Outage(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	if !c.waitSynced(ctx) {
 		return nil
 	}
-	logger.Info("Looking after the mix of workloads", "resync", c.Resync)
+	logger.Info("Reconciling the mix of workloads", "resync", c.Resync)
 	resync := c.Clock.NewTicker(c.Resync)
 	defer resync.Stop()
 	c.Changed(everything)

@@ -173,7 +173,7 @@ func TestObserveDropsHoldsThatAreOver(t *testing.T) {
 	assert.Nil(t, e.Held)
 }
 
-// An operator of a kind that nobody knows replaces pods late: its group shrinks with each of them.
+// An operator of a kind that no one knows replaces pods late: its group shrinks with each of them.
 func TestAWorkloadWhoseOwnerTellsNoReplicasKeepsHowManyItHad(t *testing.T) {
 	five := group(od, od, sp, sp, od)
 	old := board.Entry{Moves: []board.Move{moveOf("gone", 1, time.Minute)}, Had: 6}

@@ -23,7 +23,7 @@ import (
 
 // The controller looks at what has changed, and at a resync leaves out what
 // cannot have. Beside it runs one to which everything is new at every look: its
-// fleet is filled anew from the objects that there are, and it looks at every
+// fleet is filled again from the objects that there are, and it looks at every
 // workload until nothing changes any more. After every event both must remember
 // the same of every workload, show the same in every status, and have asked the
 // same of the API server.
@@ -189,7 +189,7 @@ func (s *side) entries() []board.Entry {
 	for i := range all {
 		e := &all[i]
 		e.Seen = nil
-		p := *e.Group.Policy // one from annotations is made anew
+		p := *e.Group.Policy // one from annotations is recreated
 		e.Group.Policy = &p
 		if len(e.Selecting) == 0 {
 			e.Selecting = nil

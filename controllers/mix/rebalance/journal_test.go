@@ -83,7 +83,7 @@ func successor(t *testing.T, of *pass) *pass {
 	return passAt(c, of.Clock.Now())
 }
 
-// byAnnotation takes the CapacityMix away: the pods have their mix by annotations, and no status keeps anything.
+// byAnnotation takes the CapacityMix away: the pods get their mix by annotations, and no status keeps anything.
 func byAnnotation(p *pass, s *server) {
 	p.Fleet.Mixes.Delete("shop", "web")
 	for name, pod := range s.pods {

@@ -51,7 +51,7 @@ func (p *pass) group(ctx context.Context, g *clusterstate.Group, at *place) {
 		p.ended(ctx, &e, o)
 	}
 	if p.DryRun {
-		e.Placeholders = nil // those of before it are left alone, and not taken for lost
+		e.Placeholders = nil // those of before it are left alone, and not treated as lost
 	} else {
 		e.Placeholders = adopt(&e, at.holders, p.now)
 	}
@@ -176,7 +176,7 @@ func (p *pass) changed(before, after *board.Entry) {
 	}
 }
 
-// noted keeps when a group has to be looked at again, and for want of what.
+// noted keeps when a group has to be looked at again, and because of missing what.
 func (p *pass) noted(key policy.GroupKey) {
 	p.due.set(key, p.next)
 	if p.lacks == nil {
@@ -186,9 +186,9 @@ func (p *pass) noted(key policy.GroupKey) {
 	}
 }
 
-// mayFit is what the fleet says, and remembers where it says no.
+// mayFit is what the cluster state says, and remembers where it says no.
 func (p *pass) mayFit(t capacity.Type, pod *clusterstate.Pod) bool {
-	room := p.Fleet.Room(t) // before it is asked: what comes meanwhile counts
+	room := p.Fleet.Room(t) // before it is requested: what comes meanwhile counts
 	if p.Fleet.MayFit(t, pod) {
 		return true
 	}
@@ -202,7 +202,7 @@ func (p *pass) mayFit(t capacity.Type, pod *clusterstate.Pod) bool {
 	return false
 }
 
-// decide asks for the next replica until none may move.
+// decide requests the next replica until none may move.
 func (p *pass) decide(ctx context.Context, e *board.Entry, at *place) {
 	p.advance(ctx, e, at)
 	for {
@@ -272,14 +272,14 @@ func (p *pass) input(e *board.Entry, at *place) *rebalance.Input {
 	}
 	for uid, h := range e.Held {
 		if h.Verdict.Reason == rebalance.ReasonReport && e.Settings.Mode != rebalance.Report {
-			continue // it was asked only to report, and is not any more
+			continue // it was requested only to report, and is not any more
 		}
 		in.Skip[uid] = h.Verdict
 	}
 	for _, h := range e.Placeholders {
 		in.Skip[string(h.Replica)] = rebalance.Verdict{
 			Reason: rebalance.ReasonProvisioning, Target: h.Target,
-			Message: fmt.Sprintf("placeholder %s asks for room on %s for the replacement of pod %s", h.Name, h.Target, h.ReplicaName),
+			Message: fmt.Sprintf("placeholder %s requests room on %s for the replacement of pod %s", h.Name, h.Target, h.ReplicaName),
 		}
 	}
 	return in
@@ -319,7 +319,7 @@ func (p *pass) remembered(e board.Entry, g *clusterstate.Group, cm *v1alpha1.Cap
 }
 
 // fromStatus is what the status of a mix tells about a workload. Another clock
-// wrote it, or somebody else: no time holds the workload for longer than this
+// wrote it, or another user: no time holds the workload for longer than this
 // controller would.
 func fromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e board.Entry) {
 	if cm == nil {

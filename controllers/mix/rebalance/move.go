@@ -50,7 +50,7 @@ func (p *pass) hold(v rebalance.Verdict, r rebalance.Reason, d time.Duration, fo
 }
 
 // prove asks the scheduler's own filters whether the replacement of a replica
-// fits on a node of the type that it will want, once some pods are gone besides.
+// fits on a node of the type that it will want, once some pods are gone in addition.
 // It returns the node, or a hold.
 func (p *pass) prove(ctx context.Context, e *board.Entry, v rebalance.Verdict, besides ...types.UID) (node string, hold *board.Hold) {
 	began := p.Clock.Now()
@@ -176,7 +176,7 @@ func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, n
 	return nil
 }
 
-// begin notes that a replica is on the move.
+// begin notes that a replica is being moved.
 func (p *pass) begin(e *board.Entry, m board.Move) {
 	if e.Had == 0 {
 		e.Had = len(e.Group.Seats)

@@ -134,7 +134,7 @@ func (p *pass) groupsOf(namespace string, t *topics) (list []*clusterstate.Group
 	return list
 }
 
-// also has a group looked at besides: in its turn, if that is still to come.
+// also has a group looked at in addition: in its turn, if that is still to come.
 func (p *pass) also(e *board.Entry) {
 	key := e.Group.Key
 	switch cmp.Compare(key.Namespace, p.sorted[0]) {
@@ -162,7 +162,7 @@ func (p *pass) also(e *board.Entry) {
 
 // unchanged reports whether a look at a group would find what the last one did.
 // That is so for one that is settled, as long as it is the same group under the
-// same mix and the same tuning, and nobody has made a placeholder for one of its
+// same mix and the same tuning, and no one has made a placeholder for one of its
 // replicas.
 func (p *pass) unchanged(g *clusterstate.Group, at *place) bool {
 	if p.retuned || !p.Board.Complete() || !p.Board.Settled(g, versionOf(at.mixes[mixOf(g)])) {

@@ -34,7 +34,7 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// testPass looks at a fleet with a spot and an on-demand node. It cannot prove
+// testPass looks at a cluster state with a spot and an on-demand node. It cannot prove
 // room, so it evicts nothing.
 func testPass(t *testing.T, objects ...client.Object) *pass {
 	t.Helper()
@@ -143,7 +143,7 @@ func TestAGroupThatDoesNotComeBackIsForgotten(t *testing.T) {
 			return p
 		},
 		"no replacement has come in time": func(p *pass) *pass { return passAt(p.Controller, noon.Add(5*time.Minute)) },
-		"nothing was on the move": func(p *pass) *pass {
+		"nothing was being moved": func(p *pass) *pass {
 			e, _ := p.Board.Get(keyOfSet)
 			e.Moves = nil
 			p.Board.Put(e)
@@ -201,7 +201,7 @@ func TestRemembered(t *testing.T) {
 	assert.Equal(t, board.Entry{}, of(nil))
 }
 
-// D17: a leader whose clock is wrong wrote it, or somebody forged it.
+// D17: a leader whose clock is wrong wrote it, or someone forged it.
 func TestTimesOfAStatusHoldNothingForLongerThanABackOff(t *testing.T) {
 	future := metav1.NewTime(noon.Add(48 * time.Hour))
 	for _, forged := range []int32{-1, 1 << 30} {

@@ -17,13 +17,13 @@ import (
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// place is what is known of a namespace besides its pods.
+// place is what is known of a namespace in addition its pods.
 type place struct {
 	*pass
 	namespace string
 	// mixes are those that were read, by name.
 	mixes map[string]*v1alpha1.CapacityMix
-	// budgets are read when they are first asked for: only a workload that is out of its mix does.
+	// budgets are read when they are first requested: only a workload that is out of its mix does.
 	budgets     []rebalance.DisruptionBudget
 	budgetsRead bool
 	// holders are the placeholders.
@@ -59,7 +59,7 @@ func (at *place) mix(ctx context.Context, name string) (*v1alpha1.CapacityMix, e
 	return cm, nil
 }
 
-// readBudgets reads the budgets if a decision about a workload may ask for them.
+// readBudgets reads the budgets if a decision about a workload may request them.
 func (at *place) readBudgets(ctx context.Context, e *board.Entry) error {
 	if at.budgetsRead || e.WrongSince.IsZero() {
 		return nil

@@ -32,7 +32,7 @@ const (
 )
 
 // placeholdersIn returns the placeholders of a namespace, but for those that were
-// deleted and whose end the watch has not shown yet. A pod that somebody else
+// deleted and whose end the watch has not shown yet. A pod that another user
 // gave the label is none. With --dry-run there are none: those of an earlier run
 // are left alone.
 func (p *pass) placeholdersIn(namespace string) []*clusterstate.Pod {
@@ -100,7 +100,7 @@ func adopt(e *board.Entry, there []*clusterstate.Pod, now time.Time) []board.Pla
 		if !mine || known[replica] || h.Terminating {
 			continue
 		}
-		target, _ := capacity.ParseType(h.Annotations[v1alpha1.CapacityTypeAnnotation]) // Unknown is wanted by nobody
+		target, _ := capacity.ParseType(h.Annotations[v1alpha1.CapacityTypeAnnotation]) // Unknown is wanted by no one
 		created := time.Unix(0, h.Created)
 		list = append(list, board.Placeholder{
 			UID: h.UID, Namespace: h.Namespace, Name: h.Name, Replica: replica, ReplicaName: name, Seen: true, Slow: now.Sub(created) >= rebalance.SlowAfter,
@@ -235,7 +235,7 @@ func (p *pass) release(ctx context.Context, namespace, name string, uid types.UI
 	return true
 }
 
-// sweep deletes the placeholders of a namespace that nobody needs: those of
+// sweep deletes the placeholders of a namespace that no one needs: those of
 // replicas that are gone, and those that an earlier leader left behind.
 func (p *pass) sweep(ctx context.Context, namespace string, there []*clusterstate.Pod) {
 	if len(there) == 0 {

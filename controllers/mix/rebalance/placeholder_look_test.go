@@ -20,7 +20,7 @@ import (
 )
 
 // spotScene has one controller, a node of each type, and in namespace a a mix
-// that wants all on spot and asks for room.
+// that wants all on spot and requests room.
 func spotScene() (*scene, *side) {
 	w := &scene{
 		pods: map[types.NamespacedName]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, owners: map[types.UID]metav1.Object{},
@@ -42,7 +42,7 @@ func spotScene() (*scene, *side) {
 	return w, s
 }
 
-// lookUntilDone looks until nothing asks for a look any more.
+// lookUntilDone looks until nothing requests a look any more.
 func (s *side) lookUntilDone(t *testing.T) {
 	t.Helper()
 	for s.controller.Look(t.Context()); s.busy(); {

@@ -119,7 +119,7 @@ func TestAPodThatOnlyHasTheLabelIsNoPlaceholder(t *testing.T) {
 }
 
 // The watch may show a placeholder for a while that was deleted: it must not be
-// taken for one of an earlier leader, and its end not for a failure.
+// treated as one of an earlier leader, and its end not for a failure.
 func TestAPlaceholderThatWasDeletedIsNotFoundAgain(t *testing.T) {
 	p := testPass(t)
 	held := holderFor("web-2", runs)

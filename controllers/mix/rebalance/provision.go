@@ -23,7 +23,7 @@ import (
 // ReasonNoPlaceholder means that no node has room, and a placeholder could not be created either.
 const ReasonNoPlaceholder rebalance.Reason = "PlaceholderRefused"
 
-// provision asks for the room that the replacement of a replica needs, by a
+// provision requests the room that the replacement of a replica needs, by a
 // placeholder pod. Either there is one then, or the replica is held back.
 func (p *pass) provision(ctx context.Context, e *board.Entry, v rebalance.Verdict) {
 	pod, hold := p.placeholder(ctx, e, v)

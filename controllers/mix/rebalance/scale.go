@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// scales reads how many replicas an owner requests of a kind that the fleet does not watch; known is false where the kind has
+// scales reads how many replicas an owner requests of a kind that the cluster state does not watch; known is false where the kind has
 // no scale subresource, or the owner is another one by now.
 type scales func(ctx context.Context, owner clusterstate.Workload) (replicas int, known bool, err error)
 

@@ -274,7 +274,7 @@ func (w *scene) look(t *rapid.T) {
 	}
 }
 
-// refill fills a fleet anew, so that no group is one that was looked at before.
+// refill fills a cluster state again, so that no group is one that was looked at before.
 func (w *scene) refill() {
 	f := w.newFleet()
 	for _, n := range w.nodes {
@@ -409,7 +409,7 @@ func (w *scene) deleteBudget(t *rapid.T) {
 	w.changeBudget(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", sceneNamespaces...), Name: pick(t, "budget", "x", "y")}}, true)
 }
 
-// passTime wakes nobody: what is due is looked at.
+// passTime wakes no one: what is due is looked at.
 func (w *scene) passTime(t *rapid.T) {
 	w.clock.Step(time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
 	if w.byTheClock || oneIn(t, 3, "resync") {
@@ -470,7 +470,7 @@ func (w *scene) leaveBehind(t *rapid.T) {
 	w.setPod(p)
 }
 
-// tamper writes to a status what is not so; the resync mends it.
+// tamper writes to a status what is not so; the resync repairs it.
 func (w *scene) tamper(t *rapid.T) {
 	all := w.some.cache.Mixes()
 	if len(all) == 0 {

@@ -19,8 +19,8 @@ type Tuning struct {
 	MoveTimeout          time.Duration
 }
 
-// Retune has the next look, which is at everything, go by another tuning. It
-// never blocks. What is on the move stays so, by the new times.
+// Retune has the next look, which is at everything, use another tuning. It
+// never blocks. What is being moved stays so, by the new times.
 func (c *Controller) Retune(t Tuning) {
 	c.mu.Lock()
 	c.retuned = &t

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// A workload that is on target is looked at again as well: a later look goes by the settings that are found then.
+// A workload that is on target is looked at again as well: a later look uses the settings that are found then.
 func TestARetunedControllerLooksAtEverythingByTheNewTuning(t *testing.T) {
 	p := testPass(t, capacityMix())
 	p.Fleet.SetOwner(setOfOne())
@@ -39,7 +39,7 @@ func TestARetunedControllerLooksAtEverythingByTheNewTuning(t *testing.T) {
 	tuning.Defaults.Mode, tuning.Defaults.Stabilization = rebalance.Report, time.Hour
 	p.Retune(tuning)
 	assert.Equal(t, rebalance.Evict, p.Defaults.Mode, "not in the middle of a look")
-	assert.Len(t, p.wake, 1, "a look is asked for")
+	assert.Len(t, p.wake, 1, "a look is requested")
 	decided = nil
 	p.Look(t.Context())
 	e, _ = p.Board.Get(keyOfSet)

@@ -104,7 +104,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Decided asks for what has to be done after a decision.
+// Decided requests what has to be done after a decision.
 func (r *Reconciler) Decided(d board.Decision) {
 	for _, req := range r.Wanted(d) {
 		cm := &v1alpha1.CapacityMix{}
@@ -114,7 +114,7 @@ func (r *Reconciler) Decided(d board.Decision) {
 }
 
 // Wanted returns the requests that a decision makes: for the mixes that it
-// concerns, and after a look at everything also for those that somebody else
+// concerns, and after a look at everything also for those that another user
 // has written to.
 func (r *Reconciler) Wanted(d board.Decision) (list []reconcile.Request) {
 	ask := func(name string) { list = append(list, reconcile.Request{NamespacedName: key(d.Namespace, name)}) }

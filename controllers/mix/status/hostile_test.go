@@ -124,7 +124,7 @@ func TestMovesOfAnOwnerThatHasEndedAreOver(t *testing.T) {
 	e.Group.Ended, e.Group.Seats, e.Group.Replicas = true, nil, 0
 	s := checkStatus(t, nil, []board.Entry{e}, nil)
 	for _, c := range s.Conditions {
-		assert.NotContains(t, c.Message, "on the move")
+		assert.NotContains(t, c.Message, "being moved")
 		assert.NotEqual(t, v1alpha1.ReasonMoving, c.Reason)
 	}
 }

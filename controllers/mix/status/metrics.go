@@ -27,7 +27,7 @@ var (
 func init() { metrics.Registry.MustRegister(statusWrites, repairs, undoneRepairs) }
 
 // Collector shows the board as metrics. What is gone from the board is gone
-// from the metrics. An empty mix label stands for workloads that have their mix
+// from the metrics. An empty mix label stands for workloads that satisfy their mix
 // from annotations or by default. No label names a pod, a node or a workload.
 type Collector struct {
 	Board *board.Board
@@ -50,9 +50,9 @@ var (
 	blockedDesc = prometheus.NewDesc("berth_mix_blocked_workloads",
 		"Workloads out of their mix of which no replica is moved, by reason.", []string{"namespace", "mix", "reason"}, nil)
 	movingDesc = prometheus.NewDesc("berth_mix_moving_pods",
-		"Replicas on the move: evicted, and their replacement not Ready yet.", []string{"namespace", "mix"}, nil)
+		"Replicas being moved: evicted, and their replacement not Ready yet.", []string{"namespace", "mix"}, nil)
 	provisioningDesc = prometheus.NewDesc("berth_mix_placeholder_pods",
-		"Placeholder pods that hold room for replicas on the wrong capacity type, or ask for it.", []string{"namespace", "mix"}, nil)
+		"Placeholder pods that hold room for replicas on the wrong capacity type, or request it.", []string{"namespace", "mix"}, nil)
 	stormDesc = prometheus.NewDesc("berth_mix_spot_storm",
 		"1 while many spot nodes are going away and nothing is moved.", nil, nil)
 )

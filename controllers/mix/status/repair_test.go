@@ -232,7 +232,7 @@ func TestARepairPatchesThePodAsItWasRead(t *testing.T) {
 func TestRepairsAreTurnedOffAndOnAgain(t *testing.T) {
 	r, kube := reconciler(1000)
 	r.SetRepairs(0)
-	assert.Zero(t, r.repair(t.Context(), "shop"), "nothing is asked for again")
+	assert.Zero(t, r.repair(t.Context(), "shop"), "nothing is requested again")
 	assert.Empty(t, patches(kube))
 	decided := board.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
 	assert.False(t, r.note(decided))
@@ -381,11 +381,11 @@ berth_mix_unsatisfied_seconds{mix="web",namespace="shop"} 60
 # HELP berth_mix_blocked_workloads Workloads out of their mix of which no replica is moved, by reason.
 # TYPE berth_mix_blocked_workloads gauge
 berth_mix_blocked_workloads{mix="web",namespace="shop",reason="NoRoom"} 1
-# HELP berth_mix_moving_pods Replicas on the move: evicted, and their replacement not Ready yet.
+# HELP berth_mix_moving_pods Replicas being moved: evicted, and their replacement not Ready yet.
 # TYPE berth_mix_moving_pods gauge
 berth_mix_moving_pods{mix="",namespace="shop"} 0
 berth_mix_moving_pods{mix="web",namespace="shop"} 2
-# HELP berth_mix_placeholder_pods Placeholder pods that hold room for replicas on the wrong capacity type, or ask for it.
+# HELP berth_mix_placeholder_pods Placeholder pods that hold room for replicas on the wrong capacity type, or request it.
 # TYPE berth_mix_placeholder_pods gauge
 berth_mix_placeholder_pods{mix="",namespace="shop"} 0
 berth_mix_placeholder_pods{mix="web",namespace="shop"} 1

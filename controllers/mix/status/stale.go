@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 )
 
-// marked is a pod that carries annotations: a record of the fleet, or a pod as the API server has it.
+// marked is a pod that carries annotations: a record of the cluster state, or a pod as the API server has it.
 type marked interface {
 	Annotation(key string) (value string, found bool)
 }

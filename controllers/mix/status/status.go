@@ -209,7 +209,7 @@ func spotAvailable(mine []board.Entry) (c metav1.Condition, ok bool) {
 	if replicas == 0 {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionSpotAvailable, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNoFallback,
-			Message: "no replica is limited to on-demand for want of spot nodes",
+			Message: "no replica is limited to on-demand because spot nodes are missing",
 		}, ok
 	}
 	return metav1.Condition{
@@ -230,7 +230,7 @@ func rebalancing(mine []board.Entry) metav1.Condition {
 	if len(on) > 0 {
 		slices.Sort(on)
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonMoving
-		c.Message = fmt.Sprintf("%d on the move: %s", len(on), some(on))
+		c.Message = fmt.Sprintf("%d being moved: %s", len(on), some(on))
 		return c
 	}
 	if next := provisioning(mine); len(next) > 0 {
@@ -248,7 +248,7 @@ func rebalancing(mine []board.Entry) metav1.Condition {
 	return c
 }
 
-// provisioning names the replicas for which placeholders hold room or ask for it.
+// provisioning names the replicas for which placeholders hold room or request it.
 func provisioning(mine []board.Entry) (list []string) {
 	for _, e := range mine {
 		for _, h := range e.Placeholders {

@@ -152,9 +152,9 @@ func TestConditions(t *testing.T) {
 		"a node is of unknown type":                 {mixOf(), []board.Entry{unknown}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "1 of 1 workloads: Deployment web (web-7d) has 2 spot / 2 on-demand, wants 3 / 2, 1 on nodes of unknown type"}},
 		"three are named of many":                   {mixOf(), []board.Entry{outOfMix("d"), outOfMix("c"), outOfMix("b"), outOfMix("a")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "4 of 4 workloads: Deployment a (a-7d) has 2 spot / 3 on-demand, wants 3 / 2; Deployment b (b-7d) has 2 spot / 3 on-demand, wants 3 / 2; Deployment c (c-7d) has 2 spot / 3 on-demand, wants 3 / 2"}},
 		"what blocks is the reason":                 {mixOf(), []board.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "NoRoom", "Deployment b (b-7d): no room"}},
-		"replicas are on the move":                  {mixOf(), []board.Entry{outOfMix("a"), moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 on the move: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
-		"room is asked for":                         {mixOf(), []board.Entry{outOfMix("a"), asking}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonProvisioning, "2 to move once a placeholder holds their room: web-a (holder-a waits for a node of type on-demand), web-b (holder-b runs; DisruptionBudget: none allowed)"}},
-		"a replica on the move is more than room":   {mixOf(), []board.Entry{asking, moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 on the move: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
+		"replicas are being moved":                  {mixOf(), []board.Entry{outOfMix("a"), moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 being moved: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
+		"room is requested":                         {mixOf(), []board.Entry{outOfMix("a"), asking}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonProvisioning, "2 to move once a placeholder holds their room: web-a (holder-a waits for a node of type on-demand), web-b (holder-b runs; DisruptionBudget: none allowed)"}},
+		"a replica being moved is more than room":   {mixOf(), []board.Entry{asking, moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 being moved: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
 		"older mixes govern its pods":               {mixOf(), []board.Entry{foreign, young}, v1alpha1.ConditionAccepted, want{"False", v1alpha1.ReasonConflict, "pods that this mix selects are governed by an older one: alder, older"}},
 		"another mix governs other pods":            {mixOf(func(cm *v1alpha1.CapacityMix) { cm.Spec.Selector.MatchLabels = map[string]string{"app": "db"} }), []board.Entry{foreign}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
 		"annotations take pods out without dispute": {mixOf(), []board.Entry{annotated}, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
@@ -213,7 +213,7 @@ func drawEntry(t *rapid.T, i int) board.Entry {
 	return e
 }
 
-// Otherwise the controller would write for ever what is there already.
+// Otherwise the controller would write indefinitely what is there already.
 func TestWhatWasWrittenComparesEqual(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var entries []board.Entry

@@ -31,7 +31,7 @@ const (
 
 const (
 	// lookEvery is how often the Secret and the configuration are looked at: two reads, and a configuration that is
-	// applied anew is without its authority for no longer.
+	// applied again is without its authority for no longer.
 	lookEvery = 10 * time.Second
 	// retryAfter is the same where something is missing or failed.
 	retryAfter = time.Second
@@ -74,7 +74,7 @@ func New(o Options) *Keeper {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
-// Start looks after the certificates until the context ends. Nothing that goes
+// Start reconciles the certificates until the context ends. Nothing that goes
 // wrong ends it: the controller has other work, and pods are created all the same.
 func (k *Keeper) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("webhook-certs")
@@ -99,7 +99,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// GetCertificate is what a TLS server asks for each connection.
+// GetCertificate is what a TLS server requests each connection.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c := k.current.Load(); c != nil {
 		return c, nil
@@ -190,7 +190,7 @@ func (k *Keeper) publish(ctx context.Context, authorities []byte) error {
 	api := k.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	c, err := api.Get(ctx, k.Configuration, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // nobody calls the webhook
+		return nil // no one calls the webhook
 	}
 	if err != nil {
 		return fmt.Errorf("get MutatingWebhookConfiguration %s: %w", k.Configuration, err)

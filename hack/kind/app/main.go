@@ -2,7 +2,7 @@
 
 // Command app is what the pods of the tests on kind run. It serves its host name
 // on :8080, whether it is ready under /ready, and ends with code 1 when
-// /exit is asked for. Told to do something else, it does that and ends.
+// /exit is requested. Told to do something else, it does that and ends.
 package main
 
 import (

@@ -208,7 +208,7 @@ func objects[T client.Object](l *loader, resource string, list client.ObjectList
 	return out
 }
 
-// list reads all pages of a list. A list whose pages expired is begun anew.
+// list reads all pages of a list. A list whose pages expired is begun again.
 func (l *loader) list(resource string, empty client.ObjectList) []client.Object {
 	if l.err != nil {
 		return nil

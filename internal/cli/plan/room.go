@@ -38,7 +38,7 @@ type originals interface {
 }
 
 // Replayed is a Room that the scheduler's own filters judge. Every replacement
-// that fits takes its room, so that the next one is asked about what is left.
+// that fits takes its room, so that the next one is checked what is left.
 type Replayed struct {
 	snapshot   Prover
 	pods       originals

@@ -95,7 +95,7 @@ func (s *stepwise) Prove(_ context.Context, p *clusterstate.Pod, to capacity.Typ
 		if seat.On == capacity.OnDemand {
 			without-- // gone, and its replacement is not there yet
 		}
-		assert.GreaterOrEqual(s.t, without, min(s.floor, onDemand(&s.group)), "on-demand replicas while %s is on the move", p.Name)
+		assert.GreaterOrEqual(s.t, without, min(s.floor, onDemand(&s.group)), "on-demand replicas while %s is being moved", p.Name)
 		seat.On = to
 	}
 	return plan.Proof{Fits: true}, nil
@@ -173,7 +173,7 @@ func TestWhereRoomIsAskedForThePlanSaysSo(t *testing.T) {
 	in.Settings.Provisioning, in.Settings.Mode = rebalance.Placeholder, rebalance.Report
 	out = simulate(t, in, &little{})
 	require.NotEmpty(t, out.Blocked)
-	assert.Equal(t, rebalance.ReasonNoRoom, out.Blocked[0].Reason, "nothing is asked for where nothing moves")
+	assert.Equal(t, rebalance.ReasonNoRoom, out.Blocked[0].Reason, "nothing is requested where nothing moves")
 }
 
 func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {

@@ -29,7 +29,7 @@ func (p *Position) Note(l Line) {
 	}
 }
 
-// Resume reads what comes after the position from a log that was asked for from At on.
+// Resume reads what comes after the position from a log that was requested from At on.
 func (p *Position) Resume(log io.Reader) *Reader {
 	r := NewReader(log, p.At)
 	r.skip = p.seen

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// backupTries is how often more a dump is tried. A restore is not: whoever asked for it looks first.
+	// backupTries is how often more a dump is tried. A restore is not: whoever requested it looks first.
 	backupTries = 2
 	// backupDeadline is how long a dump or a restore may take with all its tries, in seconds.
 	backupDeadline = 6 * 60 * 60
@@ -74,7 +74,7 @@ func RestoreJob(e *v1alpha1.Environment, name, backup string) *batchv1.Job {
 // is done: it is the record of what was done.
 func databaseJob(e *v1alpha1.Environment, meta metav1.ObjectMeta, backup, script string, tries int32) *batchv1.Job {
 	pod := metav1.ObjectMeta{Labels: map[string]string{}, Annotations: map[string]string{
-		// A dump that is moved begins anew, and a restore is tried once.
+		// A dump that is moved starts again, and a restore is tried once.
 		clusterstate.DoNotDisrupt: "true", clusterstate.SafeToEvict: "false",
 	}}
 	maps.Copy(pod.Labels, meta.Labels)

@@ -21,7 +21,7 @@ var (
 	SnapshotClassKind = SnapshotKind.GroupVersion().WithKind("VolumeSnapshotClass")
 )
 
-// defaultSnapshotClass is on the class that a driver's snapshots have where nobody names one.
+// defaultSnapshotClass is on the class that a driver's snapshots have where no one names one.
 const defaultSnapshotClass = "snapshot.storage.kubernetes.io/is-default-class"
 
 // Annotations of claims that say how one was bound: what is copied is not.
@@ -68,7 +68,7 @@ func SnapshotClass(classes []unstructured.Unstructured, driver string) string {
 }
 
 // ClaimFrom is a claim as another one, but for its volume, which is made of a snapshot. The controller finds in it all that it
-// rendered, and takes it for its own.
+// rendered, and treats it as its own.
 func ClaimFrom(old *corev1.PersistentVolumeClaim, snapshot string) *corev1.PersistentVolumeClaim {
 	from := old.DeepCopy()
 	claim := &corev1.PersistentVolumeClaim{

@@ -50,7 +50,7 @@ func TestADumpIsOfTheDatabaseThatIsRendered(t *testing.T) {
 		in := withDatabase(t)
 		rendered := Render(in)
 		server := &one[*appsv1.StatefulSet](t, rendered, Database).Spec.Template.Spec.Containers[0]
-		ready := server.ReadinessProbe.Exec.Command // is asked with the names that the controller knows
+		ready := server.ReadinessProbe.Exec.Command // is requested with the names that the controller knows
 		list, jobs := someBackups(in.Environment, time.Unix(1_700_000_000, 0))
 		for _, job := range jobs {
 			tool := &job.Spec.Template.Spec.Containers[0]
@@ -274,7 +274,7 @@ func TestTheClassOfASnapshotIsOfTheDriver(t *testing.T) {
 	assert.Empty(t, SnapshotClass(list, "none"))
 }
 
-// The claim that is made anew has all that the controller has rendered, and nothing of how the old one was bound.
+// The claim that is recreated has all that the controller has rendered, and nothing of how the old one was bound.
 func TestAClaimIsMadeAnewFromASnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := withDatabase(t)

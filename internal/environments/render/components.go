@@ -45,7 +45,7 @@ type Component struct {
 	Workload  Workload
 }
 
-// isDatabase reports whether it is the stack's database, and not one that somebody calls so.
+// isDatabase reports whether it is the stack's database, and not one that someone calls so.
 func (c *Component) isDatabase() bool { return c.Stage == StageDatabase }
 
 // Components returns the components of a stack in the order in which they start; additional services in that of the spec.

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxID is how long an id may be: its namespace has a prefix and a hash besides.
+	// maxID is how long an id may be: its namespace has a prefix and a hash in addition.
 	maxID = 52
 	// hashed is how many digits of a hash an id ends with.
 	hashed = 8

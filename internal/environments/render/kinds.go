@@ -23,7 +23,7 @@ func Kinds() []runtime.Object {
 	}
 }
 
-// OptionalKinds are the kinds of what Render may return that a cluster serves only if somebody else has installed them.
+// OptionalKinds are the kinds of what Render may return that a cluster serves only if another user has installed them.
 func OptionalKinds() []runtime.Object {
 	route := &unstructured.Unstructured{}
 	route.SetGroupVersionKind(RouteKind)

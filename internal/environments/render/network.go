@@ -114,23 +114,23 @@ func (in *Input) ingress(f *v1alpha1.FrontendComponent, names []string) *network
 	return i
 }
 
-// NetworkConfigured says whether the network is as an environment asks for it: whether it is so, a reason in one word, and more.
+// NetworkConfigured says whether the network is as an environment requests it: whether it is so, a reason in one word, and more.
 func NetworkConfigured(spec *v1alpha1.EnvironmentSpec, s *Settings) (asked bool, reason, message string) {
 	n := spec.Network
 	switch {
 	case n == nil:
-		return true, "Configured", "nothing was asked for"
+		return true, "Configured", "nothing was requested"
 	case n.Subnet != "" || n.Gateway != "":
 		return false, "NotApplicable", "the cluster has one network: an environment has no subnet and no gateway of its own"
 	case n.Isolated && len(s.OutsideNetworks) > 0:
-		return true, "Isolated", "NetworkPolicies let nobody else of the cluster in, if its network enforces them, and to the ports from outside only environments.outsideNetworks"
+		return true, "Isolated", "NetworkPolicies let no other pod of the cluster in, if its network enforces them, and to the ports from outside only environments.outsideNetworks"
 	case n.Isolated:
-		return true, "Isolated", "NetworkPolicies let nobody else in, if the cluster's network enforces them; nor anybody from outside of the cluster: environments.outsideNetworks names nobody"
+		return true, "Isolated", "NetworkPolicies let no other pod in, if the cluster's network enforces them; nor anybody from outside of the cluster: environments.outsideNetworks names no one"
 	}
 	return true, "Configured", "the cluster's network"
 }
 
-// networkPolicies let nobody in but the environment itself, to the ports of the frontend pods that are in no environment, to
+// networkPolicies let no one in but the environment itself, to the ports of the frontend pods that are in no environment, to
 // those that are published who is outside of the cluster, and to the database what backs it up.
 func (in *Input) networkPolicies(components []Component) []runtime.Object {
 	if n := in.Environment.Spec.Network; n == nil || !n.Isolated {

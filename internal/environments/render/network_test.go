@@ -156,7 +156,7 @@ func TestNetworkConfigured(t *testing.T) {
 		reason  string
 		says    string
 	}{
-		{nil, nil, true, "Configured", "nothing was asked for"},
+		{nil, nil, true, "Configured", "nothing was requested"},
 		{&v1alpha1.EnvironmentNetwork{Name: "x"}, nil, true, "Configured", "the cluster's network"},
 		{&v1alpha1.EnvironmentNetwork{Subnet: "172.20.0.0/16", Isolated: true}, nil, false, "NotApplicable", "no subnet"},
 		{&v1alpha1.EnvironmentNetwork{Gateway: "172.20.0.1"}, nil, false, "NotApplicable", "no gateway"},
@@ -170,7 +170,7 @@ func TestNetworkConfigured(t *testing.T) {
 	}
 }
 
-// lets says whether policies let somebody in, as a network does that enforces them.
+// lets says whether policies let someone in, as a network does that enforces them.
 func lets(t *testing.T, policies []*networkingv1.NetworkPolicy, to map[string]string, port int32, from, namespace map[string]string, same bool) bool {
 	t.Helper()
 	selects := func(s *metav1.LabelSelector, l map[string]string) bool {
@@ -192,7 +192,7 @@ func lets(t *testing.T, policies []*networkingv1.NetworkPolicy, to map[string]st
 			}
 			for _, peer := range rule.From {
 				if peer.IPBlock != nil {
-					continue // whoever is asked about is a pod
+					continue // whoever is checked is a pod
 				}
 				in := same
 				if peer.NamespaceSelector != nil {

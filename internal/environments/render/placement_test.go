@@ -24,12 +24,12 @@ func TestMixes(t *testing.T) {
 		change func(*Input)
 		want   map[string]mix // by component
 	}{
-		"as configured": {func(*Input) {}, map[string]mix{Database: {0, 1}, Backend: {50, 1}, Frontend: {50, 1}, "redis-cache": {50, 1}}},
-		"as asked": {
+		"by default": {func(*Input) {}, map[string]mix{Database: {0, 1}, Backend: {50, 1}, Frontend: {50, 1}, "redis-cache": {50, 1}}},
+		"as configured": {
 			placed(v1alpha1.EnvironmentPlacement{SpotPercent: new(int32(80)), MinOnDemand: new(int32(0))}),
 			map[string]mix{Database: {0, 1}, Backend: {80, 0}, Frontend: {80, 0}, "redis-cache": {80, 0}},
 		},
-		"asked for nothing on spot": {
+		"nothing on spot": {
 			placed(v1alpha1.EnvironmentPlacement{SpotPercent: new(int32(0))}),
 			map[string]mix{Database: {0, 1}, Backend: {0, 1}, Frontend: {0, 1}, "redis-cache": {0, 1}},
 		},
@@ -75,7 +75,7 @@ func selected(s *v1alpha1.PodSelector, labels map[string]string) bool {
 	return true
 }
 
-// Whatever is asked for, no pod has two mixes, and each has one that this scheduler places.
+// Whatever is requested, no pod has two mixes, and each has one that this scheduler places.
 func TestMixesDoNotMeet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
@@ -98,7 +98,7 @@ func TestMixesDoNotMeet(t *testing.T) {
 	})
 }
 
-// ENV-04: a component that says what it uses has a limit of that, and its pods say so.
+// ENV-04: a component that says what it uses has a limit of that, and its pods report it.
 func TestSizes(t *testing.T) {
 	list := Render(input(t))
 	assert.Equal(t, []string{Database, Backend}, names[*v1alpha1.ResourceLimit](list))
@@ -113,7 +113,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// ENV-49: an environment with a namespace of its own is bounded, and in one that it shares bounds nobody else.
+// ENV-49: an environment with a namespace of its own is bounded, and in one that it shares bounds no other user.
 func TestBounds(t *testing.T) {
 	quota := corev1.ResourceList{corev1.ResourceLimitsCPU: resource.MustParse("8")}
 	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}

@@ -259,7 +259,7 @@ func resources(c *Component, in *Input) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: list, Limits: list}
 }
 
-// asked is what a component asks for that is of its node.
+// asked is what a component requests that is of its node.
 func asked(c *Component, in *Input) map[corev1.ResourceName]string {
 	r := c.Container.Resources
 	if r == nil {

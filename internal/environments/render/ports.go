@@ -17,7 +17,7 @@ type PortKey struct {
 	Protocol v1alpha1.EnvironmentProtocol
 }
 
-// PortRange is where ports are allocated that nobody asked for by number, both ends included.
+// PortRange is where ports are allocated that no one requested by number, both ends included.
 type PortRange struct{ First, Last int32 }
 
 // PortTakenError says that a port belongs to another environment.
@@ -44,7 +44,7 @@ func (e *NoPortsError) Error() string {
 	return fmt.Sprintf("no port from %d to %d is free", e.First, e.Last)
 }
 
-// AllocatePorts returns the ports from outside of a stack. A port that was asked for by number is that one; one that was
+// AllocatePorts returns the ports from outside of a stack. A port that was requested by number is that one; one that was
 // not keeps what was allocated for it before, else gets the lowest that is free. Taken has those of other environments, and
 // who has them, "" if they must not be named. The result is in the order of the components.
 func AllocatePorts(stack *v1alpha1.ApplicationStack, before []v1alpha1.AllocatedPort, taken map[PortKey]string, r PortRange) ([]v1alpha1.AllocatedPort, error) {
@@ -79,12 +79,12 @@ type allocation struct {
 	stack  *v1alpha1.ApplicationStack
 	before []v1alpha1.AllocatedPort
 	taken  map[PortKey]string
-	// own are those of the stack: what is asked for by number, and what was given until now.
+	// own are those of the stack: what is requested by number, and what was given until now.
 	own    map[PortKey]bool
 	within PortRange
 }
 
-// number is what a port gets that nobody asked for by number, 0 if none is free.
+// number is what a port gets that no one requested by number, 0 if none is free.
 func (a *allocation) number(p *v1alpha1.AllocatedPort) int32 {
 	if n := had(a.before, p); n > 0 && n >= a.within.First && n <= a.within.Last && a.free(n, p.Protocol) {
 		return n
@@ -105,7 +105,7 @@ func (a *allocation) free(n int32, protocol v1alpha1.EnvironmentProtocol) bool {
 	return !is && !a.own[k]
 }
 
-// explicit are the ports that are asked for by number.
+// explicit are the ports that are requested by number.
 func explicit(stack *v1alpha1.ApplicationStack) (out []v1alpha1.AllocatedPort) {
 	for _, c := range Components(stack) {
 		for i := range c.Container.Ports {
@@ -140,7 +140,7 @@ func kept(stack *v1alpha1.ApplicationStack, before []v1alpha1.AllocatedPort, a v
 	})
 }
 
-// HostPorts returns the ports from outside that an environment has or asks for by number.
+// HostPorts returns the ports from outside that an environment has or requests by number.
 func HostPorts(e *v1alpha1.Environment) []v1alpha1.AllocatedPort {
 	all := map[PortKey]v1alpha1.AllocatedPort{}
 	for _, p := range append(slices.Clone(e.Status.Ports), explicit(&e.Spec.Stack)...) {

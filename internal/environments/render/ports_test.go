@@ -41,11 +41,11 @@ func TestAllocatePorts(t *testing.T) {
 		want   []int32
 	}{
 		"the lowest that are free":                   {portsOf(0, 0), nil, map[PortKey]string{tcpPort(100): "x"}, []int32{101, 102}},
-		"the number that is asked for":               {portsOf(0, 100, 7), nil, nil, []int32{101, 100, 7}},
+		"the number that is requested":               {portsOf(0, 100, 7), nil, nil, []int32{101, 100, 7}},
 		"the other protocol takes nothing":           {portsOf(0), nil, map[PortKey]string{{100, v1alpha1.ProtocolUDP}: "x"}, []int32{100}},
 		"what it had":                                {portsOf(0, 0), []v1alpha1.AllocatedPort{before(2, 100)}, nil, []int32{101, 100}},
 		"not what it had if another has it now":      {portsOf(0), []v1alpha1.AllocatedPort{before(1, 101)}, map[PortKey]string{tcpPort(101): "x"}, []int32{100}},
-		"not what it had if it is asked for now":     {portsOf(0, 101), []v1alpha1.AllocatedPort{before(1, 101)}, nil, []int32{100, 101}},
+		"not what it had if it is requested now":     {portsOf(0, 101), []v1alpha1.AllocatedPort{before(1, 101)}, nil, []int32{100, 101}},
 		"not what it had if that is out of range":    {portsOf(0), []v1alpha1.AllocatedPort{before(1, 8080)}, nil, []int32{100}},
 		"what a port had that is not there any more": {portsOf(0), []v1alpha1.AllocatedPort{before(9, 100)}, nil, []int32{100}},
 	} {
@@ -80,10 +80,10 @@ func TestNoPortIsLeft(t *testing.T) {
 	assert.Equal(t, PortRange{100, 102}, none.PortRange)
 	assert.Equal(t, "no port from 100 to 102 is free", err.Error())
 	_, err = AllocatePorts(portsOf(8080), nil, taken, PortRange{100, 99})
-	assert.NoError(t, err, "what is asked for by number needs no range")
+	assert.NoError(t, err, "what is requested by number needs no range")
 }
 
-// ENV-08, ENV-09: nobody gets what another has or two the same, what is asked for by number is that, what was given stays,
+// ENV-08, ENV-09: no one gets what another has or two the same, what is requested by number is that, what was given stays,
 // and a range that is large enough is never exhausted.
 func TestAllocationsDoNotMeet(t *testing.T) {
 	r := PortRange{100, 130}
@@ -92,7 +92,7 @@ func TestAllocationsDoNotMeet(t *testing.T) {
 		taken := rapid.MapOfN(rapid.Custom(func(t *rapid.T) PortKey {
 			return PortKey{rapid.Int32Range(100, 115).Draw(t, "taken"), pick(t, "protocol", v1alpha1.ProtocolTCP, v1alpha1.ProtocolUDP)}
 		}), rapid.Just("other"), 0, 10).Draw(t, "taken")
-		// A port asked for by number may be one of the range, and then one of the other's.
+		// A port requested by number may be one of the range, and then one of the other's.
 		for _, s := range []*v1alpha1.EnvironmentSpec{first, second} {
 			for _, c := range Components(&s.Stack) {
 				for i := range c.Container.Ports {
@@ -169,7 +169,7 @@ func byNumber(c *Component, a *v1alpha1.AllocatedPort) bool {
 	return false
 }
 
-// ENV-08: an environment has what was allocated for it, and what it asks for and has not got yet.
+// ENV-08: an environment has what was allocated for it, and what it requests and has not got yet.
 func TestHostPorts(t *testing.T) {
 	e := complete()
 	e.Status.Ports = []v1alpha1.AllocatedPort{{Component: Backend, ContainerPort: 3000, HostPort: 30001, Protocol: v1alpha1.ProtocolTCP}}

@@ -13,12 +13,12 @@ import (
 // What a health check is where it does not say.
 const (
 	defaultInterval, defaultTimeout, defaultRetries = 30, 5, 3
-	// startEvery is how often a container is asked whether it has started: more often than later whether it is well.
+	// startEvery is how often a container is requested whether it has started: more often than later whether it is well.
 	startEvery = 5
 )
 
 // probes has the kubelet run a container's health check: it takes no requests and is started again while the check fails. A
-// database without one is asked whether it takes connections.
+// database without one is requested whether it takes connections.
 func (in *Input) probes(c *Component, out *corev1.Container) {
 	check := c.Container.HealthCheck
 	command := commandOf(check)

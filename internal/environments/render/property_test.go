@@ -51,7 +51,7 @@ func TestStagesChangeNoObjects(t *testing.T) {
 		}
 		want := list(Stages)
 		for open := range Stages {
-			assert.Equal(t, want, list(open), "Jobs too, whose pods would be made anew")
+			assert.Equal(t, want, list(open), "Jobs too, whose pods would be recreated")
 		}
 	})
 }

@@ -47,7 +47,7 @@ type Settings struct {
 	// the name of its listener that ends TLS.
 	Gateway     types.NamespacedName
 	TLSListener string
-	// OutsideNetworks are the CIDRs from which isolated environments are reached from outside of the cluster. None: nobody.
+	// OutsideNetworks are the CIDRs from which isolated environments are reached from outside of the cluster. None: no one.
 	OutsideNetworks []string
 	// Domains are the host names that frontends may have.
 	Domains Domains
@@ -150,7 +150,7 @@ func (in *Input) bounds() (out []runtime.Object) {
 	return out
 }
 
-// secret is what the component's container has in its environment and nobody else should read.
+// secret is what the component's container has in its environment and no other user should read.
 func (in *Input) secret(c *Component) []runtime.Object {
 	data := in.secrets(c)
 	if len(data) == 0 {

@@ -232,7 +232,7 @@ func TestRenderReplicas(t *testing.T) {
 	assert.Equal(t, one[*appsv1.Deployment](t, list, Backend).Spec.Selector, budget.Selector)
 }
 
-// ENV-20: what a restart was asked for is on the pods that it is for.
+// ENV-20: what a restart was requested is on the pods that it is for.
 func TestRenderRestarts(t *testing.T) {
 	templates := templatesOf(Render(input(t, func(in *Input) { in.Restarts = map[string]string{Backend: "2026-01-01T00:00:00Z"} })))
 	assert.Equal(t, "2026-01-01T00:00:00Z", templates[Backend].Annotations[v1alpha1.RestartedAtAnnotation])

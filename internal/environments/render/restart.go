@@ -4,7 +4,7 @@ package render
 
 import "time"
 
-// RestartOf returns the restart that the pods of each component should belong to: the one that was asked for last, up to the
+// RestartOf returns the restart that the pods of each component should belong to: the one that was requested last, up to the
 // first stage that has not come through it yet; the components after it stay with theirs.
 func (s *Situation) RestartOf() map[string]string {
 	asked := ""

@@ -153,7 +153,7 @@ func (c *cluster) settle(t *rapid.T) {
 	require.Fail(t, "it does not come to rest")
 }
 
-// verb has somebody want something, if that makes sense.
+// verb has someone want something, if that makes sense.
 func (c *cluster) verb(t *rapid.T) {
 	e := c.situation.Environment
 	verb := pick(t, "verb", VerbStart, VerbStop, VerbUpdate)
@@ -188,7 +188,7 @@ func drawCluster(t *rapid.T) *cluster {
 	}))
 }
 
-// ENV-17, ENV-20, ENV-26: whatever order pods come, fail and go in, and whatever is asked for meanwhile, an environment goes
+// ENV-17, ENV-20, ENV-26: whatever order pods come, fail and go in, and whatever is requested meanwhile, an environment goes
 // from phase to phase as it may, and comes to run or to stop in the end.
 func TestAnEnvironmentComesToRunAndToStop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

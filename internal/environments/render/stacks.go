@@ -15,7 +15,7 @@ type Stack struct {
 	Stack                      v1alpha1.ApplicationStack
 }
 
-// Stacks returns the precomposed stacks, by name. Each is made anew and may be changed.
+// Stacks returns the precomposed stacks, by name. Each is recreated and may be changed.
 func Stacks() []Stack {
 	list := []Stack{webPostgres(), webPostgresRedis(), postgres()}
 	slices.SortFunc(list, func(a, b Stack) int { return strings.Compare(a.Name, b.Name) })

@@ -26,7 +26,7 @@ type Observed struct {
 	RestartedAt string
 }
 
-// Ready reports whether a component is as asked.
+// Ready reports whether a component is as configured.
 func (o *Observed) ready(c *Component) bool {
 	if c.Workload == OfJob {
 		return o.Current && (o.Done || o.Ready >= min(c.Replicas, 1))
@@ -39,7 +39,7 @@ type Situation struct {
 	Environment *v1alpha1.Environment
 	Components  []Component
 	Observed    map[string]Observed
-	// Refused is why it cannot be run as asked, "" if it can.
+	// Refused is why it cannot be run as configured, "" if it can.
 	Refused string
 	// Late says that the start takes longer than it may.
 	Late bool
@@ -129,7 +129,7 @@ func (s *Situation) phaseUntilReady(waiting string) (v1alpha1.EnvironmentPhase, 
 	case changed || before == v1alpha1.EnvironmentUpdating || before == v1alpha1.EnvironmentFailed:
 		return v1alpha1.EnvironmentUpdating, waiting
 	}
-	// It was ready, and nobody changed it: what fails comes back by itself, and the condition Ready says what it is.
+	// It was ready, and no one changed it: what fails comes back by itself, and the condition Ready says what it is.
 	return v1alpha1.EnvironmentRunning, waiting
 }
 

@@ -132,7 +132,7 @@ func TestReady(t *testing.T) {
 		"one of the revision before":          {deployment, Observed{Current: true, Ready: 2, Updated: 1}, false},
 		"one is missing":                      {deployment, Observed{Current: true, Ready: 1, Updated: 2}, false},
 		"not what was rendered last":          {deployment, Observed{Ready: 2, Updated: 2}, false},
-		"none is asked for":                   {Component{Workload: OfDeployment}, Observed{Current: true}, true},
+		"none is requested":                   {Component{Workload: OfDeployment}, Observed{Current: true}, true},
 		"done does not count where it serves": {deployment, Observed{Current: true, Done: true}, false},
 		"a Job that runs":                     {job, Observed{Current: true, Ready: 1}, true},
 		"a Job that has ended well":           {job, Observed{Current: true, Done: true}, true},
@@ -249,7 +249,7 @@ func TestRestartOf(t *testing.T) {
 		change []func(*Situation)
 		want   []string // of the database, the cache, the backend and the frontend
 	}{
-		"none was asked for":           {nil, []string{"", "", "", ""}},
+		"none was requested":           {nil, []string{"", "", "", ""}},
 		"it begins with the database":  {[]func(*Situation){restart}, []string{asked, "", "", ""}},
 		"the database is not back":     {[]func(*Situation){restart, failing(Database), through(Database)}, []string{asked, "", "", ""}},
 		"the database is back":         {[]func(*Situation){restart, through(Database)}, []string{asked, asked, "", ""}},

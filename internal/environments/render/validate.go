@@ -160,7 +160,7 @@ func validatePorts(path *field.Path, ports []v1alpha1.EnvironmentPort) field.Err
 	return all
 }
 
-// validateHostPorts refuses a port from outside that is asked for twice within the environment.
+// validateHostPorts refuses a port from outside that is requested twice within the environment.
 func validateHostPorts(path *field.Path, stack *v1alpha1.ApplicationStack) field.ErrorList {
 	var all field.ErrorList
 	type key struct {

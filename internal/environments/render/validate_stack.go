@@ -15,7 +15,7 @@ import (
 // MaxReplicas is how many replicas a component may have.
 const MaxReplicas = 1000
 
-// validateDatabase takes what a database has besides its container.
+// validateDatabase takes what a database has in addition its container.
 func validateDatabase(path *field.Path, d *v1alpha1.DatabaseComponent) field.ErrorList {
 	var all field.ErrorList
 	if p := d.Container.RestartPolicy; p == v1alpha1.RestartNo || p == v1alpha1.RestartOnFailure {

@@ -11,7 +11,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Verb is what somebody wants of an environment.
+// Verb is what someone wants of an environment.
 type Verb string
 
 // Verbs.
@@ -25,7 +25,7 @@ const (
 
 // Allowed returns an error where a verb makes no sense in the state that an environment is in: what is running cannot be
 // started, what is stopped cannot be stopped or restarted, and nothing but deletion helps what is being deleted. A start that
-// is asked for while it stops, and the reverse, is one: it turns around.
+// is requested while it stops, and the reverse, is one: it turns around.
 func Allowed(phase v1alpha1.EnvironmentPhase, run v1alpha1.RunPolicy, verb Verb) error {
 	stopped := run == v1alpha1.RunPolicyStopped
 	var allowed bool
@@ -74,7 +74,7 @@ func Start(e *v1alpha1.Environment) error {
 }
 
 // Stop has an environment stop, by force without the time that containers otherwise have. The error says why that makes no
-// sense. Who cannot wait for it to stop may ask for force while it does.
+// sense. Who cannot wait for it to stop may request force while it does.
 func Stop(e *v1alpha1.Environment, force bool) error {
 	phase := PhaseOf(e)
 	hurry := force && !e.Spec.ForceStop && e.Spec.RunPolicy == v1alpha1.RunPolicyStopped &&
@@ -100,8 +100,8 @@ func Restart(e *v1alpha1.Environment, now time.Time) error {
 	return nil
 }
 
-// Sign has the history say who changed an environment. Whoever changed it before is not who does now, so that nobody known
-// ("") is nobody.
+// Sign has the history say who changed an environment. Whoever changed it before is not who does now, so that no one known
+// ("") is no one.
 func Sign(e metav1.Object, who string) {
 	annotations := e.GetAnnotations()
 	delete(annotations, v1alpha1.ActorAnnotation)

@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/internal/kube/hash"
 )
 
-// dataVolume is the name of a database's volume that nobody named.
+// dataVolume is the name of a database's volume that no one named.
 const dataVolume = "data"
 
 // volume is a volume of a component.
@@ -44,7 +44,7 @@ func (in *Input) volumesOf(c *Component) (list []volume) {
 		if out.name == "" {
 			out.name = unused(names, fmt.Sprintf("volume-%d", i+1))
 		}
-		// Where a directory of the node was asked for, the claim that takes its place keeps the data as it would.
+		// Where a directory of the node was requested, the claim that takes its place keeps the data as it would.
 		out.lost = c.isDatabase() && !d.PersistentStorage && out.hostPath == ""
 		if out.hostPath != "" && !Allows(in.Settings.HostPaths, out.hostPath) {
 			out.hostPath = ""
@@ -95,7 +95,7 @@ func Allows(allowed []string, directory string) bool {
 	return false
 }
 
-// RefusedHostPaths are the directories of nodes that an environment asks for and does not get, by component.
+// RefusedHostPaths are the directories of nodes that an environment requests and does not get, by component.
 func RefusedHostPaths(spec *v1alpha1.EnvironmentSpec, allowed []string) (list []string) {
 	for _, c := range Components(&spec.Stack) {
 		for i := range c.Container.Volumes {

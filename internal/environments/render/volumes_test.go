@@ -165,7 +165,7 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// ENV-35: nothing outside is reached by a directory within, and none that is asked for is neither there nor refused.
+// ENV-35: nothing outside is reached by a directory within, and none that is requested is neither there nor refused.
 func TestHostPathsAreNeverIgnored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)

@@ -51,7 +51,7 @@ func TestRestartPolicies(t *testing.T) {
 	}
 }
 
-// ENV-27: a Job is another one only when it has to run anew. What cannot be changed of a Job makes it another one.
+// ENV-27: a Job is another one only when it has to run again. What cannot be changed of a Job makes it another one.
 func TestTheNameOfAJob(t *testing.T) {
 	name := job(t, input(t, policy(v1alpha1.RestartNo))).Name
 	same := map[string]func(*Input){

@@ -33,7 +33,7 @@ func Finalizers(ctx context.Context, c client.Client, before, after client.Objec
 }
 
 // AsksForMore lets changes of an object's spec or metadata pass. A controller writes its status and its finalizer itself: to
-// look again at once would find a cache that has not seen its objects yet. What others write into the status is put right at
+// evaluate again at once would find a cache that has not seen its objects yet. What others write into the status is put right at
 // the next resync.
 func AsksForMore(finalizer string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

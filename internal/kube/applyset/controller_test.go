@@ -26,7 +26,7 @@ func TestWhichChangesAreLookedAt(t *testing.T) {
 		"its spec":            {func(r *v1alpha1.DeploymentRecord) { r.Generation++ }, true},
 		"its end":             {func(r *v1alpha1.DeploymentRecord) { r.DeletionTimestamp = &metav1.Time{} }, true},
 		"another one":         {func(r *v1alpha1.DeploymentRecord) { r.UID = "b" }, true},
-		"who asked for it":    {func(r *v1alpha1.DeploymentRecord) { r.Annotations = map[string]string{"a": "b"} }, true},
+		"who requested it":    {func(r *v1alpha1.DeploymentRecord) { r.Annotations = map[string]string{"a": "b"} }, true},
 		"our finalizer goes":  {func(r *v1alpha1.DeploymentRecord) { r.Finalizers = nil }, true},
 		"a finalizer is more": {func(r *v1alpha1.DeploymentRecord) { r.Finalizers = append(r.Finalizers, "x/y") }, false},
 	} {

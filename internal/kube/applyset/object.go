@@ -54,7 +54,7 @@ func Object(ctx context.Context, c client.Client, o *unstructured.Unstructured, 
 }
 
 // untyped reports whether the API server could not read what was applied as an
-// object of its kind. It says so as an internal error.
+// object of its kind. It reports it as an internal error.
 func untyped(err error) bool {
 	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed to create typed patch object")
 }
@@ -93,7 +93,7 @@ func Mark(o *unstructured.Unstructured, floating []string) {
 	}
 	text, err := json.Marshal(content)
 	if err != nil {
-		return // it could not be applied either, and the API server says so
+		return // it could not be applied either, and the API server reports it
 	}
 	annotations := o.GetAnnotations()
 	if annotations == nil {

@@ -60,7 +60,7 @@ func TestNoScheduleOfRenewalsAndPausesOutlivesTheLease(t *testing.T) {
 			case "renewal":
 				sent := now
 				answered := pass("until it is answered")
-				if !tm.leads || now-renewed < l.Lease { // the API server takes it while nobody else leads
+				if !tm.leads || now-renewed < l.Lease { // the API server takes it while no other user leads
 					tm.renew(at, answered, l)
 					renewed = sent
 				}

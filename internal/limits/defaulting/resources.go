@@ -87,7 +87,7 @@ func requestsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.R
 
 func limitsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Limits }
 
-// others is what is taken besides the main container while it runs: by the
+// others is what is taken in addition to the main container while it runs: by the
 // other containers, the sidecars, and the overhead of the pod's RuntimeClass.
 func others(pod *corev1.Pod, main int, name corev1.ResourceName, of func(*corev1.ResourceRequirements) corev1.ResourceList) resource.Quantity {
 	taken := pod.Spec.Overhead[name].DeepCopy()

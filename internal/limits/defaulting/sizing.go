@@ -26,7 +26,7 @@ func Resolved(limit *v1alpha1.ResourceLimit) string {
 // It changes the pod in place; what the pod has set stays. A pod that says that
 // this generation of the limit was applied to it is left as it is.
 //
-// The warnings name what could not be done, field and value; they keep nobody
+// The warnings name what could not be done, field and value; they keep no one
 // from creating the pod.
 func Apply(pod *corev1.Pod, limit *v1alpha1.ResourceLimit) (warnings []string) {
 	resolved := Resolved(limit)

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Compiled is a ResourceLimit with everything parsed that is asked of it for
+// Compiled is a ResourceLimit with everything parsed that is requested of it for
 // each pod and node. It does not change.
 type Compiled struct {
 	// Limit is the object of the generation that was compiled. Its status and

@@ -17,7 +17,7 @@ import (
 type Kind string
 
 const (
-	// Request is what a pod asks for.
+	// Request is what a pod requests.
 	Request Kind = "request"
 	// Limit is what a pod may use.
 	Limit Kind = "limit"
@@ -46,7 +46,7 @@ func Describe(excess []Excess) string {
 	return strings.Join(texts, ", ")
 }
 
-// Bound is the most that a pod may ask for of a resource.
+// Bound is the most that a pod may request of a resource.
 type Bound struct {
 	Resource corev1.ResourceName
 	Most     resource.Quantity
@@ -59,7 +59,7 @@ func (b Bound) String() string { return fmt.Sprintf("%s %s", b.Resource, b.Most.
 // storage. It is shared and must not be changed.
 func (c *Compiled) Bounds() []Bound { return c.bounds }
 
-// boundsOf returns the most that a pod may ask for, of the resources that the
+// boundsOf returns the most that a pod may request, of the resources that the
 // limit bounds.
 func boundsOf(spec *v1alpha1.ResourceLimitSpec) []Bound {
 	var bounds []Bound

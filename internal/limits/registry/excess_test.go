@@ -47,7 +47,7 @@ func TestWhatIsAboveASize(t *testing.T) {
 		want  string
 	}{
 		"as much as there is fits":            {limit: cpu2, pod: corev1.PodSpec{Containers: []corev1.Container{container("1", ""), container("1000m", "")}}},
-		"a pod that asks for nothing fits":    {limit: cpu2, pod: corev1.PodSpec{Containers: []corev1.Container{{}}}},
+		"a pod that requests nothing fits":    {limit: cpu2, pod: corev1.PodSpec{Containers: []corev1.Container{{}}}},
 		"all containers count together":       {limit: cpu2, pod: corev1.PodSpec{Containers: []corev1.Container{container("1", ""), container("1001m", "")}}, want: "cpu request 2001m is above 2"},
 		"the limit's limit is the bound":      {limit: cpuLimit3, pod: corev1.PodSpec{Containers: []corev1.Container{container("3", "3")}}},
 		"above the limit's limit":             {limit: cpuLimit3, pod: corev1.PodSpec{Containers: []corev1.Container{container("2", "3500m")}}, want: "cpu limit 3500m is above 3"},

@@ -17,5 +17,5 @@ func (c *Compiled) ExcessReason(excess []Excess) string {
 }
 
 // NodeReason is why a node does not take pods of a size. It is made once: every
-// node that is refused asks for it.
+// node that is refused requests it.
 func (c *Compiled) NodeReason() string { return c.nodeReason }

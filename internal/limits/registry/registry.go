@@ -25,7 +25,7 @@ type Resolution struct {
 	Missing string
 }
 
-// Registry holds the ResourceLimits of a cluster, ready to be asked for pods.
+// Registry holds the ResourceLimits of a cluster, ready to be requested pods.
 // Safe for concurrent use.
 type Registry struct {
 	// defaultNamespace is where a name is looked for that is not in the pod's
@@ -136,7 +136,7 @@ func (r *Registry) named(namespace, name string) Resolution {
 	return Resolution{Missing: namespace + "/" + name}
 }
 
-// Named returns the name of the size that a pod asks for by its label or, for
+// Named returns the name of the size that a pod requests by its label or, for
 // names that are set where labels cannot be, its annotation; "" if by neither.
 func Named(pod *corev1.Pod) string {
 	if name := pod.Labels[v1alpha1.ResourceLimitLabel]; name != "" {

@@ -110,7 +110,7 @@ func TestALimitIsCompiledOncePerGeneration(t *testing.T) {
 	changed.Generation++
 	assert.True(t, r.Set(changed))
 	again := changed.DeepCopy()
-	again.UID = "made anew"
+	again.UID = "recreated"
 	assert.True(t, r.Set(again))
 	assert.Same(t, again, r.For(pod("shop", names("small"), nil)).Limit.Limit)
 }

@@ -125,7 +125,7 @@ func conventionRules() []Rule {
 // asks a user for one line. Left out on purpose, each with its opt-in line in docs/node-types.md:
 //   - Alibaba ACK: its controller writes NoSpot on every other node; no label means a controller before v2.10.2, which
 //     labels spot nodes no better.
-//   - OpenShift: node.openshift.io/os_id is also on user-provisioned nodes, whose machines nobody labels.
+//   - OpenShift: node.openshift.io/os_id is also on user-provisioned nodes, whose machines no one labels.
 //   - Oracle OKE: self-managed nodes look like the others and may be preemptible without the label.
 //   - EKS: managed node groups say ON_DEMAND themselves; a self-managed node says nothing either way.
 func absentRules() []Rule {

@@ -50,7 +50,7 @@ var departingTaints = []signal{
 
 // departingLabels leave out node.kubernetes.io/exclude-from-external-load-balancers=aws-node-termination-handler: the
 // handler sets it when it drains, but does not take it back from a node that comes through (its removal skips exactly
-// the value that it wrote), so the node would be departing for ever.
+// the value that it wrote), so the node would be departing indefinitely.
 var departingLabels = []signal{
 	{key: castDraining, reason: "cast-draining"},
 	{key: "cloud.google.com/active-node-maintenance", value: "ONGOING", reason: "gke-maintenance"},
@@ -64,7 +64,7 @@ var departingAnnotations = []signal{
 }
 
 // departingConditions count with status True. Two of AKS are left out: VMEventScheduled is also True for a freeze of some
-// seconds and for a reboot, PreemptionScheduled also for mere advice. When AKS does drain, its remediator taint says so.
+// seconds and for a reboot, PreemptionScheduled also for mere advice. When AKS does drain, its remediator taint reports it.
 var departingConditions = []signal{
 	// The termination handler of OpenShift, on AWS, Azure and GCP alike.
 	{key: "Terminating", reason: "openshift-terminating"},

@@ -52,7 +52,7 @@ func (t Type) Other() Type {
 	}
 }
 
-// ParseType reads "spot" or "on-demand". "unknown" is refused: it is the absence of a statement, so nobody may state it.
+// ParseType reads "spot" or "on-demand". "unknown" is refused: it is the absence of a statement, so no one may state it.
 func ParseType(s string) (Type, error) {
 	switch s {
 	case spotText:

@@ -27,7 +27,7 @@ type State string
 
 // States.
 const (
-	// Closed: pods with a spot slot are limited to spot, but for the successors of those that waited in vain.
+	// Closed: pods with a spot slot are limited to spot, but for the successors of those that waited without success.
 	Closed State = "closed"
 	// Open: all pods are limited to on-demand until spot is tried again.
 	Open State = "open"
@@ -48,7 +48,7 @@ type Pool struct {
 	succeeded int
 	// tries are the pods that were limited to spot and have no node yet, by ID.
 	tries map[string]try
-	// credits are for the successors of pods that waited in vain, by group.
+	// credits are for the successors of pods that waited without success, by group.
 	credits map[string]credit
 	// given are pods limited to on-demand that took a credit, until they are seen so.
 	given map[string]string
@@ -76,7 +76,7 @@ type Verdict struct {
 	Type capacity.Type
 	// Mark, of a pod that falls back.
 	Mark Mark
-	// Successor: it falls back since a pod waited in vain, not since the circuit breaker is open.
+	// Successor: it falls back since a pod waited without success, not since the circuit breaker is open.
 	Successor bool
 }
 
@@ -99,7 +99,7 @@ func (p *Pool) Idle(now time.Time, wait time.Duration) bool {
 	return len(p.tries)+len(p.given) == 0 && !now.Before(p.mark.RetryAt.Add(mostWaits*atLeast(wait)))
 }
 
-// Choose decides about a pod whose gate is about to be opened. It may be asked
+// Choose decides about a pod whose gate is about to be opened. It may be requested
 // again for the same pod: then the answer before did not count.
 func (p *Pool) Choose(now time.Time, pod Pod) Verdict {
 	p.withdraw(now, pod.ID)
@@ -185,7 +185,7 @@ func (p *Pool) Succeeded(now time.Time, pod Pod) {
 
 func (p *Pool) close() { p.mark.Failures, p.succeeded = 0, 0 }
 
-// Failed notes that a pod which was limited to spot waited in vain. successor
+// Failed notes that a pod which was limited to spot waited without success. successor
 // says that a pod will be made in its place, which may go to on-demand.
 func (p *Pool) Failed(now time.Time, pod Pod, successor bool) {
 	t, tried := p.tries[pod.ID]

@@ -19,7 +19,7 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func pod(id string) Pod { return Pod{ID: id, Group: "web", Wait: wait} }
 
-// chosen asks for the types of some pods.
+// chosen requests the types of some pods.
 func chosen(p *Pool, now time.Time, ids ...string) (types []capacity.Type) {
 	for _, id := range ids {
 		types = append(types, p.Choose(now, pod(id)).Type)
@@ -27,7 +27,7 @@ func chosen(p *Pool, now time.Time, ids ...string) (types []capacity.Type) {
 	return types
 }
 
-// fails has pods try spot and wait in vain. It returns when they gave up.
+// fails has pods try spot and wait without success. It returns when they gave up.
 func fails(t *testing.T, p *Pool, now time.Time, ids ...string) time.Time {
 	t.Helper()
 	for _, id := range ids {
@@ -279,7 +279,7 @@ func TestAPodThatIsBoundWhileSpotIsNotTriedTakesNoStep(t *testing.T) {
 	assert.Equal(t, []capacity.Type{capacity.Spot, capacity.OnDemand}, chosen(p, p.Mark().RetryAt, "d", "e"))
 }
 
-// Another gate can hold a pod up for ever.
+// Another gate can hold a pod up indefinitely.
 func TestAPodThatNeitherFailsNorSucceedsKeepsTheOthersFromSpotOnlyForAWhile(t *testing.T) {
 	p := &Pool{}
 	fails(t, p, start, "a", "b", "c")

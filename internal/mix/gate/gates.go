@@ -117,7 +117,7 @@ func (l Label) Limit(spec *corev1.PodSpec, t capacity.Type) {
 }
 
 // Unlimit takes from a pod what Limit gave it: what its successor, which will
-// have a gate again, asks for itself.
+// have a gate again, requests itself.
 func (l Label) Unlimit(spec *corev1.PodSpec) {
 	delete(spec.NodeSelector, l.Key)
 	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package placeholder makes the pod that holds room for a replica before the
-// replica moves: it asks for what the replica asks for, on nodes of the other
+// replica moves: it requests what the replica requests, on nodes of the other
 // capacity type, and does nothing. It is pure.
 package placeholder
 
@@ -29,7 +29,7 @@ const (
 	// below -10, which is where the cluster-autoscaler stops to launch nodes. manifests/rbac/placeholders has it.
 	PriorityClass = "berth-placeholder"
 
-	// Never is a readiness gate that nobody opens: a placeholder is never Ready, so no Service sends to it and no
+	// Never is a readiness gate that no one opens: a placeholder is never Ready, so no Service sends to it and no
 	// PodDisruptionBudget counts it as healthy, whatever they select.
 	Never = v1alpha1.AnnotationPrefix + "/never-ready"
 )
@@ -60,7 +60,7 @@ func Unable(p *corev1.Pod) string {
 }
 
 // Pod makes the placeholder. It is owned by the replica, so it does not outlive
-// it, but not as by a controller: disruption budgets would ask for its scale.
+// it, but not as by a controller: disruption budgets would request its scale.
 func Pod(seat Seat, image string) *corev1.Pod {
 	replica := seat.Replica
 	p := &corev1.Pod{
@@ -165,7 +165,7 @@ func selects(s *metav1.LabelSelector, key string) bool {
 	return there || slices.ContainsFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
-// attachable ties a pod to nodes by a selector besides its own.
+// attachable ties a pod to nodes by a selector in addition its own.
 func attachable(spec *corev1.PodSpec, nodes *corev1.NodeSelector) {
 	if nodes == nil || len(nodes.NodeSelectorTerms) == 0 {
 		return
@@ -180,7 +180,7 @@ func attachable(spec *corev1.PodSpec, nodes *corev1.NodeSelector) {
 	*required, _ = nodeselector.Both(*required, nodes, math.MaxInt)
 }
 
-// container asks for all that the replica asks for: init containers, sidecars
+// container requests all that the replica requests: init containers, sidecars
 // and overhead included.
 func container(replica *corev1.Pod, image string) corev1.Container {
 	c := corev1.Container{Name: "placeholder", Image: image}
@@ -196,7 +196,7 @@ func container(replica *corev1.Pod, image string) corev1.Container {
 		case !overcommits(name):
 			c.Resources.Limits[name] = q // the API server wants them equal
 		case there && limit.Cmp(q) >= 0:
-			c.Resources.Limits[name] = limit // a quota may ask for it
+			c.Resources.Limits[name] = limit // a quota may request it
 		}
 	}
 	for _, own := range slices.Concat(replica.Spec.InitContainers, replica.Spec.Containers) {

@@ -135,7 +135,7 @@ func TestAPlaceholderHasTheSizeOfItsReplica(t *testing.T) {
 }
 
 // What the replacement does not tolerate the placeholder must not: it would hold
-// a seat that nobody can take.
+// a seat that no one can take.
 func TestAPlaceholderToleratesWhatTheReplacementWill(t *testing.T) {
 	od := corev1.Toleration{Key: "od", Operator: corev1.TolerationOpExists}
 	tolerates := func(change func(*corev1.Pod)) bool {

@@ -55,8 +55,8 @@ func (i InvalidAnnotation) String() string {
 	return fmt.Sprintf("annotation %s: %q is invalid: %s", i.Key, i.Value, i.Problem)
 }
 
-// fromAnnotations reads the mix that an object's annotations ask for. A nil
-// policy without an invalid annotation means that the object asks for none.
+// fromAnnotations reads the mix that an object's annotations request. A nil
+// policy without an invalid annotation means that the object requests none.
 func (f family) fromAnnotations(object metav1.Object, source string) (*Policy, *InvalidAnnotation) {
 	annotations := object.GetAnnotations()
 	percentText, hasPercent := annotations[f.percent]

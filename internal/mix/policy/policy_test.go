@@ -302,7 +302,7 @@ func TestMayBorrow(t *testing.T) {
 	assert.Zero(t, wait, "spotWaitSeconds is the wait for spot")
 }
 
-// The UID in an owner reference is what somebody wrote there.
+// The UID in an owner reference is what someone wrote there.
 func TestAnOwnerUIDOfAnyLengthIsAShortKey(t *testing.T) {
 	long := strings.Repeat("u", 1<<20)
 	key, ok := policy.GroupOf(pod(nil, ownedBy("Job", "batch/v1", long)...), nil)

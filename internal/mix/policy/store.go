@@ -26,9 +26,9 @@ type Store struct {
 type mixes struct {
 	list    []*compiled
 	version uint64
-	// The index is built when it is asked for: at a start, mixes come one after the other.
+	// The index is built when it is requested: at a start, mixes come one after the other.
 	once sync.Once
-	// byLabel has the places in list of the mixes whose selector asks for a label, under one of those that it asks for;
+	// byLabel has the places in list of the mixes whose selector requests a label, under one of those that it requests;
 	// rest has those of the others. A namespace may have a thousand mixes, of which one label of a pod leaves a few.
 	byLabel map[label][]int
 	rest    []int
@@ -153,7 +153,7 @@ func (m *mixes) selecting(podLabels map[string]string) func(yield func(int) bool
 	}
 }
 
-// index files each mix under the label that the fewest mixes ask for.
+// index files each mix under the label that the fewest mixes request.
 func (m *mixes) index() {
 	asked := map[label]int{}
 	for _, c := range m.list {

@@ -35,7 +35,7 @@ const (
 	ReasonOff    Reason = "Off"
 	ReasonReport Reason = "ReportOnly"
 	ReasonDryRun Reason = "DryRun"
-	// ReasonNoController: nobody would make a replacement.
+	// ReasonNoController: no one would make a replacement.
 	ReasonNoController Reason = "NoController"
 	// ReasonOtherScheduler: another scheduler would place the replacement, and not by the mix.
 	ReasonOtherScheduler Reason = "OtherScheduler"
@@ -51,7 +51,7 @@ const (
 	ReasonBackingOff Reason = "BackingOff"
 	// ReasonOutsideWindow: no window of the mix is open.
 	ReasonOutsideWindow Reason = "OutsideWindow"
-	// ReasonMixBudget and ReasonClusterBudget: as many replicas as allowed are on the move.
+	// ReasonMixBudget and ReasonClusterBudget: as many replicas as allowed are being moved.
 	ReasonMixBudget     Reason = "MixBudget"
 	ReasonClusterBudget Reason = "ClusterBudget"
 	// ReasonNotReady: a replica of the workload is not Ready.
@@ -87,7 +87,7 @@ const (
 // Settings are what a mix asks of the rebalancer.
 type Settings struct {
 	Mode Mode
-	// MaxConcurrent is how many of the mix's replicas may be on the move at the same time.
+	// MaxConcurrent is how many of the mix's replicas may be being moved at the same time.
 	MaxConcurrent int
 	// Stabilization is how long a workload must have been out of its mix.
 	Stabilization time.Duration
@@ -103,7 +103,7 @@ type Cluster struct {
 	GraceUntil time.Time
 	// StormUntil is when a spot storm ends if no more nodes go; zero: there is none.
 	StormUntil time.Time
-	// InFlight of at most Limit replicas are on the move. Reserved places are for namespaces that have their turn before.
+	// InFlight of at most Limit replicas are being moved. Reserved places are for namespaces that have their turn before.
 	InFlight, Reserved, Limit int
 	DryRun                    bool
 	// SchedulerNames are those of the profiles that place by the mix.
@@ -118,13 +118,13 @@ type History struct {
 	WrongSince time.Time
 	// RollingSince is when its rollout was first seen, zero if there is none.
 	RollingSince time.Time
-	// InFlight is how many replicas of its mix are on the move.
+	// InFlight is how many replicas of its mix are being moved.
 	InFlight int
 	// Failures is how many moves failed in a row; RetryAt when the next may be tried.
 	Failures int32
 	RetryAt  time.Time
 	// Had is how many live pods the workload had before its last moves, 0 if all replicas have been Ready since; Moving how
-	// many of its replicas are on the move.
+	// many of its replicas are being moved.
 	Had, Moving int
 }
 
@@ -263,7 +263,7 @@ func switchedOff(in *Input) (Verdict, bool) {
 
 func withoutController(in *Input) (Verdict, bool) {
 	if in.Group.Workload.UID == "" {
-		return stop(ReasonNoController, time.Time{}, "pods without a controller are not evicted: nobody would make new ones")
+		return stop(ReasonNoController, time.Time{}, "pods without a controller are not evicted: no one would make new ones")
 	}
 	return Verdict{}, false
 }
@@ -332,13 +332,13 @@ func outsideWindow(in *Input) (Verdict, bool) {
 
 func overBudget(in *Input) (Verdict, bool) {
 	if in.History.InFlight >= in.Settings.MaxConcurrent {
-		return stop(ReasonMixBudget, time.Time{}, "%d of at most %d replicas of this mix are on the move", in.History.InFlight, in.Settings.MaxConcurrent)
+		return stop(ReasonMixBudget, time.Time{}, "%d of at most %d replicas of this mix are being moved", in.History.InFlight, in.Settings.MaxConcurrent)
 	}
 	if in.Cluster.InFlight >= in.Cluster.Limit {
-		return stop(ReasonClusterBudget, time.Time{}, "%d of at most %d replicas of the cluster are on the move", in.Cluster.InFlight, in.Cluster.Limit)
+		return stop(ReasonClusterBudget, time.Time{}, "%d of at most %d replicas of the cluster are being moved", in.Cluster.InFlight, in.Cluster.Limit)
 	}
 	if in.Cluster.InFlight+in.Cluster.Reserved >= in.Cluster.Limit {
-		return stop(ReasonClusterBudget, time.Time{}, "%d of at most %d replicas of the cluster are on the move, and other namespaces have their turn first", in.Cluster.InFlight, in.Cluster.Limit)
+		return stop(ReasonClusterBudget, time.Time{}, "%d of at most %d replicas of the cluster are being moved, and other namespaces have their turn first", in.Cluster.InFlight, in.Cluster.Limit)
 	}
 	return Verdict{}, false
 }
@@ -404,7 +404,7 @@ func replacementSlot(g clusterstate.Group, victim clusterstate.Seat) int {
 	return lowestFree(g, victim.Pod.UID)
 }
 
-// lowestFree is the lowest slot of a group that nobody but one pod holds.
+// lowestFree is the lowest slot of a group that no one but one pod holds.
 func lowestFree(g clusterstate.Group, without types.UID) int {
 	var taken split.Slots
 	for _, slot := range g.Taken {

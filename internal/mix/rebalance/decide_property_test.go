@@ -69,7 +69,7 @@ func (s *sim) add(slot int) *simPod {
 	return p
 }
 
-// group is what the controller sees: the fleet, and what it evicted itself.
+// group is what the controller sees: the cluster state, and what it evicted itself.
 func (s *sim) group() clusterstate.Group {
 	g := groupOn(s.m)
 	g.Replicas = len(s.pods)
@@ -172,7 +172,7 @@ func (s *sim) run(limit int) rebalance.Verdict {
 		if v.Reason == rebalance.ReasonMove && (act == 0 || s.inFlight == 0) {
 			require.Contains(s.t, idsOf(g), string(v.Pod.UID))
 			s.evict(v.Pod.UID)
-			require.LessOrEqual(s.t, s.inFlight, limit, "replicas on the move")
+			require.LessOrEqual(s.t, s.inFlight, limit, "replicas being moved")
 			require.GreaterOrEqual(s.t, s.readyOnDemand(), floor, "Ready replicas on on-demand")
 			continue
 		}
@@ -260,8 +260,8 @@ func TestWithFreeSlotsEveryMoveGainsAndNoGainHidesNone(t *testing.T) {
 	})
 }
 
-// With several on the move at once the replacements are counted on the slots
-// that they will claim, so nobody is moved in vain.
+// With several being moved at once the replacements are counted on the slots
+// that they will claim, so no one is moved without success.
 func TestWithFreeSlotsSeveralMovesAtOnceAreNotMoreThanOneAfterTheOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slots := rapid.SliceOfNDistinct(rapid.IntRange(0, 20), 0, 12, rapid.ID).Draw(t, "slots")
@@ -291,8 +291,8 @@ func TestGrowthMovesNobody(t *testing.T) {
 	})
 }
 
-// A replica that is gone without a replacement, for want of quota say, makes
-// nobody else move.
+// A replica that is gone without a replacement, because of missing quota say, makes
+// no other user move.
 func TestMissingReplicasMoveNobody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "replicas")

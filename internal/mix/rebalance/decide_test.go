@@ -101,7 +101,7 @@ var causes = []cause{
 		want: rebalance.ReasonOff, message: "rebalance.mode is Off",
 	}, {
 		name: "the pods have no controller", spoil: func(in *rebalance.Input) { in.Group.Workload.UID = "" },
-		want: rebalance.ReasonNoController, message: "pods without a controller are not evicted: nobody would make new ones",
+		want: rebalance.ReasonNoController, message: "pods without a controller are not evicted: no one would make new ones",
 	}, {
 		name: "another scheduler places the pods", spoil: func(in *rebalance.Input) { in.Group.SchedulerName = "default-scheduler" },
 		want: rebalance.ReasonOtherScheduler, message: "schedulerName is default-scheduler, which does not place by the mix",
@@ -129,11 +129,11 @@ var causes = []cause{
 		want: rebalance.ReasonOutsideWindow, retryAt: time.Date(2026, 6, 2, 3, 0, 0, 0, time.UTC),
 		message: "outside rebalance.windows; the next opens at 2026-06-02T03:00:00Z",
 	}, {
-		name: "as many replicas of the mix as allowed are on the move", spoil: func(in *rebalance.Input) { in.History.InFlight = 2 },
-		want: rebalance.ReasonMixBudget, message: "2 of at most 2 replicas of this mix are on the move",
+		name: "as many replicas of the mix as allowed are being moved", spoil: func(in *rebalance.Input) { in.History.InFlight = 2 },
+		want: rebalance.ReasonMixBudget, message: "2 of at most 2 replicas of this mix are being moved",
 	}, {
-		name: "as many replicas of the cluster as allowed are on the move", spoil: func(in *rebalance.Input) { in.Cluster.InFlight = 5 },
-		want: rebalance.ReasonClusterBudget, message: "5 of at most 5 replicas of the cluster are on the move",
+		name: "as many replicas of the cluster as allowed are being moved", spoil: func(in *rebalance.Input) { in.Cluster.InFlight = 5 },
+		want: rebalance.ReasonClusterBudget, message: "5 of at most 5 replicas of the cluster are being moved",
 	}, {
 		name: "a replica has no pod yet", spoil: func(in *rebalance.Input) { in.Group.Replicas++ },
 		want: rebalance.ReasonNotReady, message: "1 of 6 replicas have no pod yet",

@@ -37,7 +37,7 @@ type DisruptionBudget struct {
 	// UnhealthyAlwaysAllow is whether pods that are not ready may go whatever the figures say
 	// (unhealthyPodEvictionPolicy: AlwaysAllow).
 	UnhealthyAlwaysAllow bool
-	// Healthy, Desired and Expected are numbers of pods: ready ones, ready ones that the budget asks for, and all that
+	// Healthy, Desired and Expected are numbers of pods: ready ones, ready ones that the budget requests, and all that
 	// it selects. A pod that is not ready may go if Healthy is at least Desired. All three are 0 if not known.
 	Healthy, Desired, Expected int32
 }

@@ -48,7 +48,7 @@ func Mine(g *clusterstate.Group, pod *corev1.Pod) bool {
 
 // Differs says how the pods of a group, which a watch has shown, differ from its live ones in what a decision depends on:
 // every replica that counts must be there, on its node and as Ready as before, and every pod that is there must be known.
-// Pods on the move do not count, and as many new ones may be their replacements. It returns "" for nothing.
+// Pods being moved do not count, and as many new ones may be their replacements. It returns "" for nothing.
 func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod) string {
 	there := make(map[types.UID]*corev1.Pod, len(live))
 	for i := range live {

@@ -55,8 +55,8 @@ func TestDiffers(t *testing.T) {
 		"a pod is not Ready any more":  {live: []corev1.Pod{a, livePod("b", "n", false)}, want: "pod b is not Ready"},
 		"a pod runs elsewhere":         {live: []corev1.Pod{a, livePod("b", "m", true)}, want: `pod b has the node "m"`},
 		"there is another":             {live: []corev1.Pod{a, b, livePod("c", "", false)}, want: "pod c is new"},
-		"the one on the move is gone":  {live: []corev1.Pod{a}, moving: map[types.UID]bool{"b": true}},
-		"the one on the move is there": {live: []corev1.Pod{a, terminating}, moving: map[types.UID]bool{"b": true}},
+		"the one being moved is gone":  {live: []corev1.Pod{a}, moving: map[types.UID]bool{"b": true}},
+		"the one being moved is there": {live: []corev1.Pod{a, terminating}, moving: map[types.UID]bool{"b": true}},
 		"its replacement waits":        {live: []corev1.Pod{a, livePod("c", "", false)}, moving: map[types.UID]bool{"b": true}},
 		"its replacement has a node":   {live: []corev1.Pod{a, livePod("c", "n", false)}, moving: map[types.UID]bool{"b": true}},
 		"more than its replacement wait": {

@@ -54,7 +54,7 @@ func offlineMinimum(m split.Mix, start map[int]capacity.Type) (evictions int, re
 
 // checkMinimum plays the rebalancer to the end, one move at a time: it takes the
 // fewest evictions. It gives up, with NoGain, only where the split cannot be had
-// without evicting a pod in vain, whose replacement comes to the same type again.
+// without evicting a pod without success, whose replacement comes to the same type again.
 func checkMinimum(t *rapid.T, s *sim) {
 	start := map[int]capacity.Type{}
 	for _, p := range s.pods {

@@ -66,7 +66,7 @@ func FollowScale(had int, follows bool, n int) (back int, follow bool) {
 }
 
 // replicasMissing holds a workload whose owner does not tell its replicas: its group shrinks with every eviction, so only
-// what it had before tells that pods are missing. Every one that is has to be one of those that are on the move now.
+// what it had before tells that pods are missing. Every one that is has to be one of those that are being moved now.
 func replicasMissing(in *Input) (Verdict, bool) {
 	had, ready := in.History.Had, Ready(&in.Group)
 	if in.Group.Counted || had-ready <= in.History.Moving {

@@ -20,7 +20,7 @@ type Provisioning string
 const (
 	// Wait for a node that is there to have it.
 	Wait Provisioning = "Wait"
-	// Placeholder: a pod of low priority asks for it and holds it until the replica is evicted.
+	// Placeholder: a pod of low priority requests it and holds it until the replica is evicted.
 	Placeholder Provisioning = "Placeholder"
 )
 
@@ -78,12 +78,12 @@ func (in *Input) Provisions() bool {
 
 // Holder is how the placeholder of a replica stands.
 type Holder struct {
-	// Target is the type of the node that it asks for.
+	// Target is the type of the node that it requests.
 	Target  capacity.Type
 	Created time.Time
 	// Running ones hold the room.
 	Running bool
-	// Lost ones ended, or were taken away by somebody else.
+	// Lost ones ended, or were taken away by another user.
 	Lost bool
 }
 
@@ -95,7 +95,7 @@ const (
 	StepWait Step = "Wait"
 	// StepMove is to evict its replica, once the replay has proven that the replacement fits in its place.
 	StepMove Step = "Move"
-	// StepDrop is to delete it: nobody needs it any more.
+	// StepDrop is to delete it: no one needs it any more.
 	StepDrop Step = "Drop"
 	// StepFail is to delete it and to rest: it was lost, or has not led to a move in time.
 	StepFail Step = "Fail"

@@ -21,7 +21,7 @@ import (
 
 const patience = 10 * time.Minute
 
-// roomless is outOfMix where no node has room, and it may be asked for.
+// roomless is outOfMix where no node has room, and it may be requested.
 func roomless() *rebalance.Input {
 	in := outOfMix()
 	in.Settings.Provisioning = rebalance.Placeholder
@@ -141,7 +141,7 @@ func TestTheNextStepWithAPlaceholder(t *testing.T) {
 		"its replica's node goes away": {
 			in: func(in *rebalance.Input) { in.Group.Seats[4].Place = clusterstate.Departing }, holders: []func(*rebalance.Holder){running}, want: rebalance.StepDrop,
 		},
-		"the mix asks for room no longer": {
+		"the mix requests room no longer": {
 			in: func(in *rebalance.Input) { in.Settings.Provisioning = rebalance.Wait }, holders: []func(*rebalance.Holder){running}, want: rebalance.StepDrop,
 		},
 		"it takes its place in the budgets itself": {

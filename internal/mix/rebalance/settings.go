@@ -9,7 +9,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// For returns what a mix asks for, and the receiver's values for what it does
+// For returns what a mix requests, and the receiver's values for what it does
 // not say. cm may be nil. The error names a window that cannot be read: nothing
 // may be decided then.
 func (s Settings) For(cm *v1alpha1.CapacityMix) (Settings, error) {

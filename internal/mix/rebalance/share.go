@@ -14,7 +14,7 @@ const SlowAfter = 2 * time.Minute
 // Standing is what a namespace has of the budget of the cluster.
 type Standing struct {
 	Namespace string
-	// Fresh and Slow are the replicas on the move: those for less than SlowAfter, and the others.
+	// Fresh and Slow are the replicas being moved: those for less than SlowAfter, and the others.
 	Fresh, Slow int
 	// Waits is set where a workload waits for the budget.
 	Waits bool
@@ -22,13 +22,13 @@ type Standing struct {
 	Served uint64
 }
 
-// before reports whether a namespace has its turn before another one: the one that has fewer replicas on the move, and of
+// before reports whether a namespace has its turn before another one: the one that has fewer replicas being moved, and of
 // two with as many the one that waits longer.
 func (s *Standing) before(o *Standing) bool {
 	return cmp.Or(cmp.Compare(s.Fresh+s.Slow, o.Fresh+o.Slow), cmp.Compare(s.Served, o.Served), cmp.Compare(s.Namespace, o.Namespace)) < 0
 }
 
-// Share returns how many replicas on the move count for a namespace, and how many places are reserved for namespaces that
+// Share returns how many replicas being moved count for a namespace, and how many places are reserved for namespaces that
 // have their turn before it. Together they must be less than the limit for it to begin another move.
 func Share(mine Standing, others []Standing) (inFlight, reserved int) {
 	inFlight = mine.Fresh + mine.Slow

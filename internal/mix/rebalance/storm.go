@@ -27,7 +27,7 @@ type StormSettings struct {
 //
 // A storm begins when the nodes that left within Window are at least MinNodes, more than SharePercent of all spot nodes
 // (those that are there now and those that left within Window), and the last of them left less than Quiet ago. It ends
-// when no node left for Quiet. It begins when Active is asked, since that is when the number of nodes is known: ask at
+// when no node left for Quiet. It begins when Active is requested, since that is when the number of nodes is known: ask at
 // least once per Window.
 //
 // A node that reports again and again counts once, and postpones the end of a storm once, unless another one has

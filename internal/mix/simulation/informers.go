@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// syncPoll is how often the informers are asked whether they have their list.
+// syncPoll is how often the informers are requested whether they have their list.
 const syncPoll = 5 * time.Millisecond
 
 // factory hands out informers that are filled once, by fill, and stand still
@@ -47,7 +47,7 @@ func newFactory(client kubernetes.Interface, nodes []*corev1.Node) *factory {
 		kinds:                 map[reflect.Type]*informer{},
 	}
 	// What plugins know of pods and nodes in their filters comes from the
-	// shared lister. The informers are asked for in passing, to bind volumes.
+	// shared lister. The informers are requested in passing, to bind volumes.
 	f.Core().V1().Pods().Informer().(*informer).given = true
 	given := f.Core().V1().Nodes().Informer().(*informer)
 	given.given = true
@@ -83,7 +83,7 @@ func (f *factory) Policy() policy.Interface { return policy.New(f, "", nil) }
 // Resource returns the group with our informers.
 func (f *factory) Resource() resource.Interface { return resource.New(f, "", nil) }
 
-// fill lists every kind that was asked for, once, and returns the first error.
+// fill lists every kind that was requested, once, and returns the first error.
 func (f *factory) fill(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup

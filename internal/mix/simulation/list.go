@@ -15,7 +15,7 @@ import (
 const (
 	// pageSize bounds what is held of pods that are not stripped yet.
 	pageSize = 500
-	// listAttempts bounds how often a list is begun anew because it outlived
+	// listAttempts bounds how often a list is begun again because it outlived
 	// the server's history.
 	listAttempts = 3
 	// notTerminated is what the scheduler's own informer selects.

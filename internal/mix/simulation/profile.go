@@ -71,7 +71,7 @@ type Profile struct {
 	Label gate.Label
 
 	// stock is set where the profile default-scheduler is not the configuration's: it stands for the stock scheduler, which
-	// places pods whose gate was opened if they ask for it.
+	// places pods whose gate was opened if they request it.
 	stock bool
 	// replays is what to run, by scheduler name, of all profiles: a pod that is
 	// only counted by a mix may use one without CapacityMix.

@@ -179,7 +179,7 @@ func (v *view) candidates(counts func(*corev1.Node) bool) []fwk.NodeInfo {
 
 // replacement is the pod that a question is about. That of a pod with the
 // scheduling gate has the gate again: what its opening put on the old pod is not
-// what the new one asks for. The tolerations of the old type cannot be told from
+// what the new one requests. The tolerations of the old type cannot be told from
 // the pod's own, and stay: they keep no pod from a node.
 func (p *Profile) replacement(q Question) *corev1.Pod {
 	out := replacement(q.Pod)
@@ -194,7 +194,7 @@ func (p *Profile) replacement(q Question) *corev1.Pod {
 	return out
 }
 
-// replacement is the pod as its controller makes it anew. Claims that its spec
+// replacement is the pod as its controller makes it again. Claims that its spec
 // names, as a StatefulSet's does, are kept; its own name no filter reads.
 func replacement(p *corev1.Pod) *corev1.Pod {
 	out := p.DeepCopy()

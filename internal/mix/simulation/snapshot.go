@@ -46,7 +46,7 @@ type Snapshot struct {
 // resourceslices. A profile with hard default constraints for spreading pods
 // reads services, replicationcontrollers, replicasets and statefulsets too, and
 // one with the plugin ResourceLimit resourcelimits. A list that fails is an
-// error, for its kind's absence would be taken for room.
+// error, for its kind's absence would be treated as room.
 func Take(ctx context.Context, cfg *rest.Config, profile *Profile) (*Snapshot, error) {
 	client, err := kubernetes.NewForConfig(listOnce(cfg))
 	if err != nil {
@@ -162,5 +162,5 @@ func (s *Snapshot) Assume(pod *corev1.Pod, node string) {
 }
 
 // quiet takes the plugins' log lines away: they are a scheduler's, and would
-// tell of pods that nobody schedules.
+// tell of pods that no one schedules.
 func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }

@@ -85,7 +85,7 @@ func (s *state) without(gone map[types.UID]bool) *state {
 		if changed[p.node] == nil {
 			changed[p.node] = s.nodes[p.node].Snapshot()
 		}
-		// One that is like it goes if they share what they count for: which one, nobody can tell.
+		// One that is like it goes if they share what they count for: which one, no one can tell.
 		_ = changed[p.node].RemovePod(klog.Logger{}, p.info.GetPod()) // fails for pods that are not there
 	}
 	out.replace(changed)
@@ -162,7 +162,7 @@ func (v *view) Get(name string) (fwk.NodeInfo, error) {
 	return nil, fmt.Errorf("no node %q in the snapshot", name)
 }
 
-// IsPVCUsedByPods is asked for ReadWriteOncePod claims only, so it may look at
+// IsPVCUsedByPods is requested ReadWriteOncePod claims only, so it may look at
 // every node instead of keeping a set for each state.
 func (v *view) IsPVCUsedByPods(key string) bool {
 	return slices.ContainsFunc(v.nodes, func(n fwk.NodeInfo) bool { return n.GetPVCRefCounts()[key] > 0 })
@@ -178,7 +178,7 @@ func (v *view) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return out
 }
 
-// AddNominatedPod is for schedulers: a replay nominates nobody.
+// AddNominatedPod is for schedulers: a replay nominates no one.
 func (v *view) AddNominatedPod(klog.Logger, fwk.PodInfo, *framework.NominatingInfo) {}
 
 // DeleteNominatedPodIfExists is for schedulers.

@@ -223,7 +223,7 @@ func stripNode(n *corev1.Node) *corev1.Node {
 	return out
 }
 
-// stripObject does the same for the kinds that plugins ask for.
+// stripObject does the same for the kinds that plugins request.
 func stripObject(object any) (any, error) {
 	if o, err := meta.Accessor(object); err == nil {
 		stripMeta(o)

@@ -137,7 +137,7 @@ func TestAssignLeavesNoSlotOfItsTypeFreeBelowAFloatingPod(t *testing.T) {
 }
 
 // Growth by claims of the lowest free slot, each placed on its slot's type, is
-// exact at every size and moves nobody.
+// exact at every size and moves no one.
 func TestGrowthIsExactAtEverySizeAndNeverMoves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := mixes().Draw(t, "mix")

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// ThroughputPercent is the share of the throughput asked for that may not be missed.
+	// ThroughputPercent is the share of the throughput requested that may not be missed.
 	ThroughputPercent = 80
 )
 
-// Comply says whether a component does what is asked of it. What is not asked for is absent; lastChecked is the caller's. It
+// Comply says whether a component does what is requested of it. What is not requested is absent; lastChecked is the caller's. It
 // is never better than what was measured shows:
 //
-// Throughput is Met from 80 % of minThroughputRPS on. Fewer requests alone are no violation, as nobody may have sent more. It
+// Throughput is Met from 80 % of minThroughputRPS on. Fewer requests alone are no violation, as no one may have sent more. It
 // is Violated only if there are requests and they wait: the 99th percentile is above maxLatencyMS (250 ms if that is not
-// asked for). It is Met if they do not wait, as then all that was asked was answered; Unknown without requests or latency.
+// requested). It is Met if they do not wait, as then all that was requested was answered; Unknown without requests or latency.
 //
 // Latency is Violated where the 99th percentile is above maxLatencyMS. Without requests it is Unknown.
 //

@@ -26,17 +26,17 @@ func TestThroughputCompliance(t *testing.T) {
 		latency  *int32
 		want     v1alpha1.Compliance
 	}{
-		"not asked for":                                 {Known(1), Known(9000), 0, nil, ""},
+		"not requested":                                 {Known(1), Known(9000), 0, nil, ""},
 		"requests unknown":                              {none, Known(9000), 100, nil, isUnknown},
-		"as many as asked for, however slow":            {Known(100), Known(9000), 100, nil, isMet},
+		"as many as requested, however slow":            {Known(100), Known(9000), 100, nil, isMet},
 		"80 of 100":                                     {Known(80), Known(9000), 100, nil, isMet},
 		"below that, and they wait":                     {Known(79.9), Known(251), 100, nil, isViolated},
 		"below that, and they are answered at once":     {Known(79.9), Known(250), 100, nil, isMet},
 		"below that, and nobody knows how long it took": {Known(79.9), none, 100, nil, isUnknown},
 		"nobody asks":                                   {Known(0), none, 100, nil, isUnknown},
 		"nobody asks, and the latency is from before":   {Known(0.01), Known(9000), 100, nil, isUnknown},
-		"slow, but not for what is asked":               {Known(10), Known(400), 100, ptr.To[int32](500), isMet},
-		"quick, but not for what is asked":              {Known(10), Known(100), 100, ptr.To[int32](50), isViolated},
+		"slow, but not for what is requested":               {Known(10), Known(400), 100, ptr.To[int32](500), isMet},
+		"quick, but not for what is requested":              {Known(10), Known(100), 100, ptr.To[int32](50), isViolated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Comply(Observed{RPS: c.rps, P99Milliseconds: c.p99}, Availability{}, &v1alpha1.NFRRequirements{MinThroughputRPS: &c.target, MaxLatencyMS: c.latency})
@@ -51,9 +51,9 @@ func TestLatencyCompliance(t *testing.T) {
 		most *int32
 		want v1alpha1.Compliance
 	}{
-		"not asked for": {p99: Known(100)},
+		"not requested": {p99: Known(100)},
 		"unknown":       {Figure{}, ptr.To[int32](100), isUnknown},
-		"just as asked": {Known(100), ptr.To[int32](100), isMet},
+		"just as configured": {Known(100), ptr.To[int32](100), isMet},
 		"above":         {Known(100.1), ptr.To[int32](100), isViolated},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestAvailabilityCompliance(t *testing.T) {
 			assert.Equal(t, c.want, got.Availability)
 		})
 	}
-	assert.Empty(t, Comply(Observed{}, Availability{Up: time.Hour}, nil), "nothing is asked for")
-	assert.Empty(t, Comply(Observed{}, Availability{Up: time.Hour}, &v1alpha1.NFRRequirements{}), "nothing is asked for")
+	assert.Empty(t, Comply(Observed{}, Availability{Up: time.Hour}, nil), "nothing is requested")
+	assert.Empty(t, Comply(Observed{}, Availability{Up: time.Hour}, &v1alpha1.NFRRequirements{}), "nothing is requested")
 }
 
 func TestTheWorstOfAllIsTheWhole(t *testing.T) {
@@ -98,7 +98,7 @@ func TestTheWorstOfAllIsTheWhole(t *testing.T) {
 		want  v1alpha1.NFRCompliance
 	}{
 		"nothing":              {},
-		"nothing is asked for": {parts: []v1alpha1.NFRCompliance{{}, {}}},
+		"nothing is requested": {parts: []v1alpha1.NFRCompliance{{}, {}}},
 		"met": {
 			parts: []v1alpha1.NFRCompliance{{Latency: isMet}, {}},
 			want:  v1alpha1.NFRCompliance{Overall: isMet, Latency: isMet},

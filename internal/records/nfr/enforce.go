@@ -46,7 +46,7 @@ type Window struct {
 type Input struct {
 	// Mode is the record's; empty is Observe.
 	Mode v1alpha1.EnforcementMode
-	// Current is how many replicas are asked for now: of the Deployment, the HPA's minReplicas, Knative's minScale.
+	// Current is how many replicas are requested now: of the Deployment, the HPA's minReplicas, Knative's minScale.
 	Current int64
 	// Target is the recommendation of this measurement; nil if there is none, be it that nothing was measured or that it was 0.
 	Target *int64
@@ -135,13 +135,13 @@ func (in Input) idle(target int64, s Settings) Reason {
 	case target < in.Current && in.RaiseOnly:
 		return ReasonRaiseOnly
 	case target < in.Current && *in.Target > target && in.withinBounds():
-		// More than the enforcer may set was set by somebody, and is needed.
+		// More than the enforcer may set was set by someone, and is needed.
 		return ReasonAboveMaximum
 	}
 	return ""
 }
 
-// withinBounds says whether what is lies within the function's own bounds: what does not is mended however small the way.
+// withinBounds says whether what is lies within the function's own bounds: what does not is repaired however small the way.
 func (in Input) withinBounds() bool {
 	return in.Current >= in.Low && (in.High <= 0 || in.Current <= in.High)
 }

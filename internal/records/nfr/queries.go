@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// How Prometheus is asked.
+// How Prometheus is requested.
 const (
 	// QueryWindow is how far back the range query goes.
 	QueryWindow = 10 * time.Minute

@@ -34,7 +34,7 @@ func TestTheReplicaFormula(t *testing.T) {
 		"p99 of 251 ms is":                               {Known(1000), Known(251), none, 0, 3},
 		"no CPU but slow":                                {Known(0), Known(251), none, 0, 2},
 		"twice the requests":                             {Known(600), none, Known(50), 100, 3},
-		"as many requests as asked for":                  {Known(600), none, Known(100), 100, 2},
+		"as many requests as requested":                  {Known(600), none, Known(100), 100, 2},
 		"half of the requests":                           {Known(1000), none, Known(200), 100, 1},
 		"a tenth of a replica's requests":                {Known(100), none, Known(100), 10, 1},
 		"no requests, so the CPU as it is":               {Known(600), none, Known(0), 100, 2},
@@ -42,7 +42,7 @@ func TestTheReplicaFormula(t *testing.T) {
 		"so few requests that the CPU is not for them":   {Known(600), none, Known(0.05), 100, 2},
 		"the fewest requests that count":                 {Known(50), none, Known(0.1), 10, 10},
 		"requests to be possible, and slow":              {Known(600), Known(400), Known(50), 100, 4},
-		"no requests asked for":                          {Known(600), none, Known(50), 0, 2},
+		"no requests requested":                          {Known(600), none, Known(50), 0, 2},
 		"more than there can be":                         {Known(math.MaxFloat64), Known(300), Known(1), math.MaxInt32, math.MaxInt32},
 		"what is no number is as if it was not measured": {Known(math.NaN()), Known(math.Inf(1)), Known(math.Inf(1)), 100, 1},
 	} {

@@ -47,7 +47,7 @@ type Uptime struct {
 }
 
 // Next returns the history with one more look. What the last look saw counts until this one, unless that is longer ago than
-// gap: then nobody looked. Nothing counts before something answered for the first time: what is being deployed is not yet
+// gap: then no one looked. Nothing counts before something answered for the first time: what is being deployed is not yet
 // unavailable. A component answers while one of its replicas is ready, or none is wanted; a class while all of its do.
 func (u Uptime) Next(now time.Time, answers bool, gap time.Duration) Uptime {
 	if u.seen.IsZero() && !answers {

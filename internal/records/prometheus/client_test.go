@@ -21,7 +21,7 @@ import (
 	"berth.dev/berth/internal/records/nfr"
 )
 
-// The real server is asked in test/integration/records/prometheus; here is what it cannot be made to do.
+// The real server is requested in test/integration/records/prometheus; here is what it cannot be made to do.
 
 const seven = `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1800000000,"7"]}]}}`
 
@@ -114,7 +114,7 @@ func TestTLS(t *testing.T) {
 	}{
 		"a CA that nobody knows":    {Config{}, false},
 		"the CA":                    {Config{CAFile: ca}, true},
-		"any certificate, as asked": {Config{InsecureSkipVerify: true}, true},
+		"any certificate, as configured": {Config{InsecureSkipVerify: true}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.config.Address = s.URL

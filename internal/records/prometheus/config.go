@@ -21,11 +21,11 @@ import (
 // maxResponse is the most that is read of an answer: an answer to one of the queries has 21 points at most.
 const maxResponse = 1 << 20
 
-// Config says where Prometheus is and how it is asked.
+// Config says where Prometheus is and how it is requested.
 type Config struct {
 	// Address is its URL, with a path if it is served below one: http or https.
 	Address string
-	// BearerTokenFile has what it is sent as a bearer token. It is read anew for each request. Empty sends none.
+	// BearerTokenFile has what it is sent as a bearer token. It is read again for each request. Empty sends none.
 	BearerTokenFile string
 	// CAFile has the certificates, as PEM, that its own is verified with; empty means those of the system. It is read once.
 	CAFile string

@@ -72,7 +72,7 @@ func outcome(failure error, missing []string, known int) Outcome {
 	e, _ := errors.AsType[*Error](failure)
 	switch {
 	case e != nil:
-		return Outcome{e.Reason, "Prometheus, asked for " + failure.Error()}
+		return Outcome{e.Reason, "Prometheus, queried for " + failure.Error()}
 	case known == 0:
 		return Outcome{ReasonNoData, noData}
 	case len(missing) > 0:

@@ -19,7 +19,7 @@ type Reliability struct {
 // DefaultReliability is that of most providers' regions.
 var DefaultReliability = Reliability{OnDemand: 0.99, InterruptionsPerHour: 0.05, RecoveryMinutes: 5}
 
-// maxReplicas is the most that an availability asks for.
+// maxReplicas is the most that an availability requests.
 const maxReplicas = 50
 
 // Split is how much of a workload may be on spot capacity.
@@ -27,7 +27,7 @@ type Split struct {
 	SpotPercent, MinOnDemand int32
 }
 
-// SplitFor returns how much may be on spot where an availability is asked for.
+// SplitFor returns how much may be on spot where an availability is requested.
 //
 // The share on spot is as large as the capacity that interruptions take from it,
 // on average, is not more than may be missing: spot = (1-target) / (rate per hour
@@ -39,7 +39,7 @@ func SplitFor(target float64, r Reliability) Split {
 	lost := math.Min(1, r.InterruptionsPerHour*r.RecoveryMinutes/60)
 	s := Split{SpotPercent: 100, MinOnDemand: floor(missing, 1-r.OnDemand)}
 	if lost > 0 {
-		// A hair more, so that a quotient that is a whole number is not taken for the one below it.
+		// A hair more, so that a quotient that is a whole number is not treated as the one below it.
 		s.SpotPercent = int32(math.Min(100, math.Floor(100*missing/lost+1e-9)))
 	}
 	return s
@@ -56,7 +56,7 @@ func floor(missing, down float64) int32 {
 }
 
 // ReplicasFor returns how many replicas there are at least where an availability
-// is asked for: the fewest of which a majority answers for that share of time, 50
+// is requested: the fewest of which a majority answers for that share of time, 50
 // at most. Strong consistency needs three, so that a majority is left when one is
 // gone; so does nothing else.
 func ReplicasFor(target float64, strong bool, r Reliability) int32 {

@@ -27,9 +27,9 @@ type Choice struct {
 	Template *v1alpha1.DeploymentTemplate
 	// Score is what it had, where it was not named.
 	Score int
-	// Named says that the record asked for it.
+	// Named says that the record requested it.
 	Named bool
-	// UnknownHint is the hint of the record that no template goes by, which is then chosen by score.
+	// UnknownHint is the hint of the record that no template uses, which is then chosen by score.
 	UnknownHint string
 }
 
@@ -70,7 +70,7 @@ func ChooseTemplate(spec *v1alpha1.DeploymentRecordSpec, templates []*v1alpha1.D
 	if len(templates) == 0 {
 		return c, &NoTemplateError{"there is no DeploymentTemplate"}
 	}
-	return c, &NoTemplateError{fmt.Sprintf("none of the %d DeploymentTemplates can be used here and do what is asked", len(templates))}
+	return c, &NoTemplateError{fmt.Sprintf("none of the %d DeploymentTemplates can be used here and meet the requirements", len(templates))}
 }
 
 // GoesBy reports whether a template has a name, or an alias that is it.
@@ -87,7 +87,7 @@ func missingGroup(t *v1alpha1.DeploymentTemplate, env Environment) string {
 	return ""
 }
 
-// able reports whether a template can do what is asked.
+// able reports whether a template can meet the requirements.
 func able(c *v1alpha1.TemplateCapabilities, nfr v1alpha1.NFRRequirements) bool {
 	switch {
 	case c == nil:
@@ -100,7 +100,7 @@ func able(c *v1alpha1.TemplateCapabilities, nfr v1alpha1.NFRRequirements) bool {
 }
 
 // Score says how well a template suits: what it has for the place, and what is
-// added for what is asked.
+// added for what is requested.
 func Score(t *v1alpha1.DeploymentTemplate, nfr v1alpha1.NFRRequirements, env Environment) int {
 	score := 0
 	for i := range t.Spec.Selection.Base {
@@ -120,7 +120,7 @@ func Score(t *v1alpha1.DeploymentTemplate, nfr v1alpha1.NFRRequirements, env Env
 	return score
 }
 
-// asked reports whether a record asks for all that a bonus is for.
+// asked reports whether a record requests all that a bonus is for.
 func asked(b *v1alpha1.ScoreBonus, nfr v1alpha1.NFRRequirements) bool {
 	switch {
 	case b.MinThroughputRPS != nil && (nfr.MinThroughputRPS == nil || *nfr.MinThroughputRPS < *b.MinThroughputRPS):
@@ -163,7 +163,7 @@ func harder[T any](a, b *T, is func(T, T) bool) *T {
 	return a
 }
 
-// RequirementsOf returns what is asked of a function: what it says itself, and for the rest what is asked of the class.
+// RequirementsOf returns what is requested of a function: what it says itself, and for the rest what is requested of the class.
 func RequirementsOf(spec *v1alpha1.DeploymentRecordSpec, f *v1alpha1.FunctionSpec) v1alpha1.NFRRequirements {
 	var n v1alpha1.NFRRequirements
 	for _, from := range []*v1alpha1.NFRRequirements{f.NFRRequirements, spec.NFRRequirements} {

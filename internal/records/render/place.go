@@ -16,7 +16,7 @@ import (
 const spreadFrom = 0.99
 
 // place says where the pods of a record may run: a CapacityMix for functions
-// that ask for an availability, a ResourceLimit for the record's size, and on
+// that request an availability, a ResourceLimit for the record's size, and on
 // the pods the scheduler, the zone, the spread, and to be near the ODGM.
 func (r *Rendered) place(record *v1alpha1.DeploymentRecord, s Settings) {
 	var first []*unstructured.Unstructured // before the pods that they are for
@@ -34,7 +34,7 @@ func (r *Rendered) place(record *v1alpha1.DeploymentRecord, s Settings) {
 		onPods, spec := ensure(ensure(pods, "metadata"), "labels"), ensure(pods, "spec")
 		maps.Copy(onPods, own(labels))
 		unlessSaid(spec, "schedulerName", s.SchedulerName != "", s.SchedulerName)
-		split := Split{SpotPercent: 0, MinOnDemand: 1} // the ODGM keeps data, and stays where nobody takes nodes back
+		split := Split{SpotPercent: 0, MinOnDemand: 1} // the ODGM keeps data, and stays where no one takes nodes back
 		if f := r.byLabel(labels[v1alpha1.FunctionLabel]); f != nil {
 			r.placeFunction(record, f, limit, labels, onPods, spec)
 			if f.NFR.Availability == nil {

@@ -60,7 +60,7 @@ func (f *Function) URL(namespace string) string {
 	return "http://" + f.Name + "." + namespace + ".svc.cluster.local/"
 }
 
-// Rendered is what a record asks the API server for.
+// Rendered is what a record queries the API server for.
 type Rendered struct {
 	// Objects are in the order in which they are to be applied.
 	Objects   []*unstructured.Unstructured
@@ -107,7 +107,7 @@ const (
 var ErrNoODGMImage = errors.New("the record has an ODGM, and records.odgmImage of berth-controller's configuration is empty: " +
 	"set that field to an image, or spec.addons of the record to a list without odgm")
 
-// Render returns what a record asks the API server for, with a template.
+// Render returns what a record queries the API server for, with a template.
 func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings) (*Rendered, error) {
 	r := &Rendered{}
 	odgm := HasODGM(&record.Spec, s.ODGM)
@@ -160,7 +160,7 @@ func NeedsODGM(spec *v1alpha1.DeploymentRecordSpec) bool {
 func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, odgm bool) ([]Function, error) {
 	spec := &record.Spec
 	if NeedsODGM(spec) && !odgm {
-		return nil, &Error{ReasonODGMOff, fmt.Errorf("spec.addons or a WebAssembly function asks for an ODGM, which is off (records.features.odgm)")}
+		return nil, &Error{ReasonODGMOff, fmt.Errorf("spec.addons or a WebAssembly function requests an ODGM, which is off (records.features.odgm)")}
 	}
 	list := make([]Function, len(spec.DeploymentUnit.Functions))
 	for i := range list {
@@ -213,7 +213,7 @@ func name(record *v1alpha1.DeploymentRecord, list []Function) {
 	}
 }
 
-// replicasOf is what a function says, else what its availability asks for, within its bounds.
+// replicasOf is what a function says, else what its availability requests, within its bounds.
 func replicasOf(f *Function, s Settings) int32 {
 	n := int32(1)
 	switch {
@@ -303,7 +303,7 @@ func LabelValue(text string) string {
 	return Hash(text)
 }
 
-// resourcesOf returns what a container requests and may use, nil if nobody says it.
+// resourcesOf returns what a container requests and may use, nil if no one says it.
 func resourcesOf(f *v1alpha1.ResourceAllocation, others ...*v1alpha1.ResourceAllocation) map[string]any {
 	for _, other := range others {
 		if f != nil {

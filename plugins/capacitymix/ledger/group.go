@@ -26,7 +26,7 @@ type group struct {
 	held    split.Slots
 	holders map[int]*record
 	// floating are bound pods without a slot of their own. They are seated
-	// anew on the remaining slots whenever something changed under them, so
+	// again on the remaining slots whenever something changed under them, so
 	// that their seats never depend on the order of events.
 	floating  map[types.UID]*record
 	taken     split.Slots // held, and the seats of the floating pods
@@ -173,7 +173,7 @@ func (g *group) release(r *record) {
 	}
 }
 
-// heir returns the oldest floating pod that brought a slot, nil if none did.
+// successor returns the oldest floating pod that brought a slot, nil if none did.
 func (g *group) heir(slot int) *record {
 	var heir *record
 	for _, f := range g.floating {

@@ -99,7 +99,7 @@ func New(classifier *capacity.Classifier, spreadOver []string) *Ledger {
 	return l
 }
 
-// Claim asks for the slot of a pod that is about to be scheduled.
+// Claim requests the slot of a pod that is about to be scheduled.
 type Claim struct {
 	Pod    *corev1.Pod
 	Group  policy.GroupKey
@@ -109,9 +109,9 @@ type Claim struct {
 	// Keep holds on to a slot claimed before even if a lower one is free: the
 	// pod has been promised a node of its type.
 	Keep bool
-	// Exists is asked once, when the pod is not in the ledger yet: does the
+	// Exists is requested once, when the pod is not in the ledger yet: does the
 	// API server know it? Otherwise a pod whose deletion has been handled
-	// already would hold a slot for ever.
+	// already would hold a slot indefinitely.
 	Exists func() bool
 }
 
@@ -149,7 +149,7 @@ func (l *Ledger) Claim(c Claim) (Hold, error) {
 	return Hold{Slot: r.pod.Slot, Attempt: r.attempt}, nil
 }
 
-// claim gives a pending pod its slot. Its search for a node begins anew when
+// claim gives a pending pod its slot. Its search for a node starts again when
 // the slot is of another type than the one it searched for.
 func (r *record) claim(identity int, keep bool) {
 	g := r.group

@@ -12,7 +12,7 @@ import (
 //
 // The readers walk thousands of nodes per pod, each of them once, so a look-up
 // costs what it misses in the processor's caches. That is why they read a flat
-// table, one line of memory per node, and not a map. It is built anew when it is
+// table, one line of memory per node, and not a map. It is rebuilt when it is
 // read for the first time after a change.
 type nodeTable struct {
 	byName map[string]Node // guarded by Ledger.mu

@@ -239,7 +239,7 @@ func (m *machine) restart() {
 	}
 }
 
-// recount assigns the slots of a group anew from the API's pods and the claims.
+// recount assigns the slots of a group again from the API's pods and the claims.
 func (m *machine) recount(key policy.GroupKey, include func(*apiPod) bool) map[int]string {
 	var pods []split.Pod
 	for _, p := range m.pods {

@@ -131,7 +131,7 @@ type Spread struct {
 }
 
 // Domain returns the number of the group's spot pods in the interruption domain
-// of a node, which must be one of those that the spread was asked for.
+// of a node, which must be one of those that the spread was requested.
 func (s *Spread) Domain(n Node) int32 {
 	if s.own != nil && n.details != nil {
 		return s.own[n.name]
@@ -142,7 +142,7 @@ func (s *Spread) Domain(n Node) int32 {
 // Zone returns the number of the group's pods, of both types, in the zone of a node.
 func (s *Spread) Zone(n Node) int32 { return at(s.zones, n.zoneNumber) }
 
-// Host returns the number of the group's pods on a node; it must be one of those that the spread was asked for.
+// Host returns the number of the group's pods on a node; it must be one of those that the spread was requested.
 func (s *Spread) Host(name string) int32 { return s.hosts[name] }
 
 func at(counts []int32, i int32) int32 {

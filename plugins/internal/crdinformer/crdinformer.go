@@ -63,7 +63,7 @@ func New(factory informers.SharedInformerFactory, kubeConfig *rest.Config, logge
 //
 // An API server that fills its cache of a custom resource, as it does after the
 // definition was created or changed, lists the resource, answers 429 to a watch
-// and asks for a second of patience. The informer counts as synced by then, and
+// and requests a second of patience. The informer counts as synced by then, and
 // pods would be placed without what is created in that second. So it is not
 // waited for, at first.
 func eagerListWatch(client cache.Getter, resource string, live *atomic.Bool) *cache.ListWatch {

@@ -28,7 +28,7 @@ func TestTheSecondOfPatienceThatTheServerAsksForIsNotWaitedFor(t *testing.T) {
 	}{
 		"at once":     {refusals: 0, requests: 1, live: true},
 		"when it can": {refusals: 5, requests: 6, live: true},
-		"and not for ever: then the informer's own, longer backoff begins": {refusals: 1000, requests: 8},
+		"and not indefinitely: then the informer's own, longer backoff begins": {refusals: 1000, requests: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int32

@@ -19,7 +19,7 @@ const (
 	EnvRounds = "BERTH_BENCH_ROUNDS"
 )
 
-// Chosen reports whether the environment asks for a name, as it does for every
+// Chosen reports whether the environment requests a name, as it does for every
 // name unless it says something.
 func Chosen(t testing.TB, name string) bool {
 	t.Helper()
@@ -28,7 +28,7 @@ func Chosen(t testing.TB, name string) bool {
 	return asked.MatchString(name)
 }
 
-// Rounds returns the usual number unless the environment asks for another.
+// Rounds returns the usual number unless the environment requests another.
 func Rounds(t testing.TB, usual int) int {
 	t.Helper()
 	asked := os.Getenv(EnvRounds)

@@ -59,7 +59,7 @@ func TestTheSequenceOfAMixHasNoError(t *testing.T) {
 	})
 }
 
-// Every prefix on its own, counted anew: the largest and the mean are of these.
+// Every prefix on its own, counted again: the largest and the mean are of these.
 func TestMixErrorIsThatOfEachPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := mixes(t)
@@ -78,7 +78,7 @@ func TestMixErrorIsThatOfEachPrefix(t *testing.T) {
 			if off > most {
 				most = off
 			}
-			// No mix asks for two spot pods at once, so an error grows by one pod at a time.
+			// No mix requests two spot pods at once, so an error grows by one pod at a time.
 			got, _ := bench.MixError(m, order[:n])
 			assert.Equal(t, most, got)
 			assert.LessOrEqual(t, got, n)

@@ -35,7 +35,7 @@ import (
 	"berth.dev/berth/test/builders"
 )
 
-// cluster is a fleet with the controllers that look at it.
+// cluster is a cluster state with the controllers that look at it.
 type cluster struct {
 	size
 	clock    *clocktesting.FakeClock
@@ -176,7 +176,7 @@ func BenchmarkResync(b *testing.B) {
 }
 
 // BenchmarkPodEvent changes one pod, decides about its workload and composes the
-// status of its mix: of one that has its mix, and of one that has not. What else
+// status of its mix: of one that satisfies its mix, and of one that has not. What else
 // is out of its mix in the namespace is looked at with it. The controller does
 // not look for each event, as this does, but five times a second at most.
 func BenchmarkPodEvent(b *testing.B) {
@@ -309,7 +309,7 @@ func BenchmarkReclaim(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory fills a fleet and reports what its pods hold on to, and with
+// BenchmarkMemory fills a cluster state and reports what its pods hold on to, and with
 // what the controllers keep of their workloads.
 func BenchmarkMemory(b *testing.B) {
 	for _, s := range []size{small, large} {

@@ -149,7 +149,7 @@ func batch(g int) batchv1.Job {
 	}
 }
 
-// sizes are what varied pods ask for.
+// sizes are what varied pods request.
 var sizes = []string{"100m", "250m", "250m", "500m", "1"}
 
 // pod is the n-th pod of a group, and the i-th of all.

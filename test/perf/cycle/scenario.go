@@ -28,7 +28,7 @@ type Scenario struct {
 	// pods of the cluster to spread them over zones and nodes, its default. The
 	// others are those of a Job, for which it does not.
 	Replicated bool `json:"replicated,omitempty"`
-	// Varied pods ask for between 100m and 1 CPU, not all for the same.
+	// Varied pods request between 100m and 1 CPU, not all for the same.
 	Varied bool `json:"varied,omitempty"`
 }
 

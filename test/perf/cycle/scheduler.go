@@ -72,7 +72,7 @@ func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
 	return r, nil
 }
 
-// nobody reads events.
+// no one reads events.
 type nobody struct{}
 
 func (nobody) Eventf(kruntime.Object, kruntime.Object, string, string, string, string, ...any) {}

@@ -43,7 +43,7 @@ const (
 	turnTime, gateTurnTime = 2 * time.Second, time.Second
 
 	turnPods = 5_000
-	// qualityRounds is how often a cluster is filled anew: its evenness differs by some per cent from time to time.
+	// qualityRounds is how often a cluster is filled again: its evenness differs by some per cent from time to time.
 	qualityRounds = 3
 	// warmUp pods are placed before the first round: the first snapshot is a full one.
 	warmUp = 200

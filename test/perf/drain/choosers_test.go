@@ -107,7 +107,7 @@ func (c *cached) choose(_ context.Context, p *corev1.Pod) (capacity.Type, error)
 
 // counted keeps the counts of a workload in an object, as WorkloadSpread does in
 // its status: one write for each pod. One replica, and one pod of a workload at
-// a time: no write is in vain.
+// a time: no write is without success.
 type counted struct {
 	client kubernetes.Interface
 

@@ -114,7 +114,7 @@ func settings() map[string]string {
 	}
 }
 
-// sizeAsked is the full size unless the environment asks for another.
+// sizeAsked is the full size unless the environment requests another.
 func sizeAsked(t *testing.T) size {
 	t.Helper()
 	s := full
@@ -126,7 +126,7 @@ func sizeAsked(t *testing.T) size {
 	return s
 }
 
-// chosen are the peers of a case that the environment asks for.
+// chosen are the peers of a case that the environment requests.
 func chosen(t *testing.T, name string, peers []bench.Peer) []bench.Peer {
 	t.Helper()
 	return slices.DeleteFunc(slices.Clone(peers), func(p bench.Peer) bool { return !bench.Chosen(t, name+"/"+p.Name) })

@@ -73,7 +73,7 @@ func app(group int) string { return fmt.Sprintf("app-%03d", group) }
 func groupOf(pod string) string { return pod[:strings.LastIndexByte(pod, '-')] }
 
 // fill creates the nodes, and the workloads with their mixes. It returns the
-// workloads by group. Nobody controls them: the test makes their pods itself.
+// workloads by group. No one controls them: the test makes their pods itself.
 func (p *plane) fill(ctx context.Context, s size) []metav1.OwnerReference {
 	p.t.Helper()
 	require.NoError(p.t, p.CreateNamespace(ctx, namespace))

@@ -29,7 +29,7 @@ rules:
 - level: None
 `
 
-// plane is a control plane of an API server and etcd alone. Nobody runs pods or
+// plane is a control plane of an API server and etcd alone. No one runs pods or
 // watches nodes: what they would do falls on all peers, and on the two
 // processors. Its state can be kept and put back, so that every turn begins with
 // the same objects, the same history, and a fresh API server.
@@ -81,7 +81,7 @@ func (p *plane) halt() error {
 	return nil
 }
 
-// restore starts the control plane anew from a state, with an empty audit log.
+// restore starts the control plane again from a state, with an empty audit log.
 func (p *plane) restore(ctx context.Context, state string) error {
 	if err := p.halt(); err != nil {
 		return err

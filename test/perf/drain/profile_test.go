@@ -14,7 +14,7 @@ import (
 // costs a few per cent: not for the figures.
 const envProfiles = "BERTH_BENCH_PROFILES"
 
-// profile takes one if it is asked for, beside what is measured. wait ends with it.
+// profile takes one if it is requested, beside what is measured. wait ends with it.
 func (d *decider) profile(ctx context.Context) (wait func() error) {
 	dir := os.Getenv(envProfiles)
 	if dir == "" || d.process == nil {

@@ -102,7 +102,7 @@ var profiles = [2]string{"stock", builders.Scheduler}
 
 // newCycles makes a scheduler that knows the limits. Of every hundred pods of
 // the second side so many name one; the others have a label with another key.
-// Own is what the pods of the first side ask for themselves.
+// Own is what the pods of the first side request themselves.
 func newCycles(tb testing.TB, all []v1alpha1.ResourceLimit, percent int, own func(*corev1.PodTemplateSpec)) *cycles {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))

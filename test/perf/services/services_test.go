@@ -68,7 +68,7 @@ func (s *served) cases(op operation) []bench.Case {
 	n := perSecond * int(paced.Seconds())
 	settings := map[string]string{
 		"limits": fmt.Sprintf("%d; a list is a page of %d", kept, page), "caller": "one service account, one connection, plaintext to the service",
-		"update": "read and replace, in both ways", "service": "asks the API server for every call whether the caller may",
+		"update": "read and replace, in both ways", "service": "checks with the API server for every call whether the caller may",
 	}
 	one := func(name string, at map[string]float64, l load) bench.Case {
 		return bench.Case{Name: op.name + "/" + name, At: at, Settings: settings, Peers: []bench.Peer{

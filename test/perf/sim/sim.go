@@ -115,7 +115,7 @@ type leader struct {
 	// inFlight bindings; blocked while they are as many as may be.
 	inFlight int
 	blocked  bool
-	// exhausted: none of its nodes has room, and as nobody else uses them none will.
+	// exhausted: none of its nodes has room, and as no other user uses them none will.
 	exhausted bool
 	// assumed are the pods that it has placed and that the others do not know of yet, by node.
 	assumed map[int]int

@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// writes are what the API server of this process was asked to write.
+// writes are what the API server of this process was requested to write.
 type writes struct {
 	// created pods, and all writes that they caused: of the pods, their bindings
 	// and status, and of the status of what groups them.

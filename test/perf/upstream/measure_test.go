@@ -22,8 +22,8 @@ import (
 )
 
 // What the environment may say, beside what bench reads: a regular expression
-// for the names of the cases, and one for the peers. A case that is asked for by
-// name is measured whatever the depth. If a number of rounds is asked for, none
+// for the names of the cases, and one for the peers. A case that is requested by
+// name is measured whatever the depth. If a number of rounds is requested, none
 // of them is thrown away: on a machine that others use it would never end.
 const (
 	envCases  = "BERTH_BENCH_CASES"
@@ -56,7 +56,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// chosen are the workloads of a depth, or those that were asked for.
+// chosen are the workloads of a depth, or those that were requested.
 func chosen(t *testing.T, depth bench.Depth) (list []workload) {
 	t.Helper()
 	cases, named := os.LookupEnv(envCases)

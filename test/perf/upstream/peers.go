@@ -29,7 +29,7 @@ type peer struct {
 var peers = map[string]peer{
 	// The stock scheduler, without any ratio.
 	"P0": {profile: "stock", pod: "plain"},
-	// Hard topology spread over a label with as many values as the ratio asks for.
+	// Hard topology spread over a label with as many values as the ratio requests.
 	"P1": {profile: "stock", pod: "spread-hard"},
 	// The same as a wish.
 	"P2": {profile: "stock", pod: "spread-soft"},
@@ -56,7 +56,7 @@ type workload struct {
 	replaces bool
 	peers    []string
 	// gate: it is run with every change; full: it belongs to the whole table.
-	// What is neither has to be asked for by name.
+	// What is neither has to be requested by name.
 	gate, full bool
 	rounds     int
 }

@@ -90,9 +90,9 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 	w := testenv.New(t)
 	sizes(w, w.Namespace)
 	ways := []struct{ what, namespace string }{
-		{"pod creation, no webhook is asked", namespace(w, "without", nil)},
-		{"pod creation, one is asked that does nothing", namespace(w, "idle", map[string]string{idleLabel: "enabled"})},
-		{"pod creation, Berth's is asked", w.Namespace},
+		{"pod creation, without a webhook", namespace(w, "without", nil)},
+		{"pod creation, one is requested that does nothing", namespace(w, "idle", map[string]string{idleLabel: "enabled"})},
+		{"pod creation, with Berth's", w.Namespace},
 	}
 	idle(w)
 	address := w.FreeAddress()
@@ -101,7 +101,7 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 	testenv.Patch(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}, func(n *corev1.Namespace) {
 		n.Labels[v1alpha1.InjectLabel] = "enabled"
 	})
-	w.Eventually("the webhook is asked", func() (bool, string) {
+	w.Eventually("the webhook is requested", func() (bool, string) {
 		p := pod(w.Namespace, 0)
 		err := w.Client.Create(w.Ctx, p, client.DryRunAll)
 		return err == nil && p.Annotations[v1alpha1.ResolvedLimitAnnotation] != "", fmt.Sprint(err)
@@ -120,7 +120,7 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 	require.Less(t, p99, goal)
 }
 
-// idleLabel is on the namespace whose pods the webhook is asked about that does nothing.
+// idleLabel is on the namespace whose pods the webhook receives that does nothing.
 const idleLabel = "example.com/idle-webhook"
 
 // namespace makes one, with the limits in it.

@@ -19,7 +19,7 @@ import (
 )
 
 // Cache holds the objects by namespace and name. What it hands out is shared, as
-// by a cache that is asked not to copy. It is for one goroutine.
+// by a cache that is requested not to copy. It is for one goroutine.
 type Cache struct {
 	client.Client
 	mixes   map[string]map[string]*v1alpha1.CapacityMix

@@ -46,7 +46,7 @@ func TestADatabaseIsDumped(t *testing.T) {
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
 	name := strings.TrimPrefix(strings.TrimSpace(s.berth("", "env", "backup-database", "shop", "--size", "1Gi", "-o", "name")), "job.batch/")
 
-	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "look again" })
+	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "evaluate again" })
 	s.Eventually("the controller has looked", func() (bool, string) {
 		e := s.get("shop")
 		return e.Status.ObservedGeneration == e.Generation, ""

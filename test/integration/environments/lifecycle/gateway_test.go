@@ -37,7 +37,7 @@ func TestDomainsByAGateway(t *testing.T) {
 	})
 
 	s.serveKinds("httproutes.yaml", "httproutes."+internal.RouteKind.Group)
-	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "look again" })
+	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "evaluate again" })
 	route := &unstructured.Unstructured{}
 	route.SetGroupVersionKind(internal.RouteKind)
 	s.Eventually("there is an HTTPRoute", func() (bool, string) {

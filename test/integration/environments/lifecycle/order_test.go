@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// ENV-20, ENV-41: a database that does not come up holds back all others, and its pods are gated so that nobody schedules them.
+// ENV-20, ENV-41: a database that does not come up holds back all others, and its pods are gated so that no one schedules them.
 func TestAStageWaitsForTheOneBefore(t *testing.T) {
 	s := start(t)
 	e := environment("held")
@@ -198,7 +198,7 @@ func TestAPortBelongsToOneEnvironment(t *testing.T) {
 	assert.Contains(t, c.Message, "frontend: host port 8080/TCP is already allocated to environment first")
 	require.NoError(t, s.Client.Delete(s.Ctx, first))
 	s.gone(first)
-	s.change("second", func(e *v1alpha1.Environment) { e.Spec.Description = "look again" })
+	s.change("second", func(e *v1alpha1.Environment) { e.Spec.Description = "evaluate again" })
 	s.comes("second", v1alpha1.EnvironmentRunning)
 }
 
@@ -238,7 +238,7 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 	e := s.comes("shop", v1alpha1.EnvironmentFailed)
 	assert.Contains(t, e.Status.Message, "there is a Service backend already that was not made for this environment")
 	require.NoError(t, s.Kube.CoreV1().Services(s.Namespace).Delete(s.Ctx, "backend", metav1.DeleteOptions{}))
-	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "look again" })
+	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "evaluate again" })
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
 	assert.Equal(t, s.Namespace, e.Status.Namespace)
 	s.change("shop", func(e *v1alpha1.Environment) { // every kind that there is
@@ -262,7 +262,7 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 		require.NoError(t, s.Client.Delete(s.Ctx, o))
 		s.gone(o)
 	}
-	// What is retained is nobody's: were the environment its owner, the garbage collector would take it. It collects what
+	// What is retained is no one's: were the environment its owner, the garbage collector would take it. It collects what
 	// has an owner, and the Services are gone by it or by us.
 	s.Eventually("all else is gone", func() (bool, string) {
 		have := append(s.names(e, &appsv1.DeploymentList{}), s.names(e, &corev1.ServiceList{})...)

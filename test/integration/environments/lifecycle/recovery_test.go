@@ -66,7 +66,7 @@ func TestEnvironmentsComeBackFromABackup(t *testing.T) {
 	assert.Equal(t, "as it was", s.password(s.get("first")))
 }
 
-// ENV-45: what is left of an environment that nobody took down is found, and goes if that is wanted; what is of others stays.
+// ENV-45: what is left of an environment that no one took down is found, and goes if that is wanted; what is of others stays.
 func TestOrphansAreFoundAndDeleted(t *testing.T) {
 	s := start(t)
 	small := func(name string) *v1alpha1.Environment {

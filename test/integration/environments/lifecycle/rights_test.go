@@ -17,7 +17,7 @@ var rights = testenv.Rights{
 		"patch /events":   "the recorder increments the count of a repeated event",
 		"update /secrets": "the Secret of credentials that an update changes: services/environments has tests of that",
 		"update berth.dev/environments/finalizers":         "the admission plugin OwnerReferencesPermissionEnforcement checks it, which is off here",
-		"create authentication.k8s.io/tokenreviews":        "who reads /metrics and who calls: test/integration/limits/wire",
+		"create authentication.k8s.io/tokenreviews":        "who reads /metrics and the caller: test/integration/limits/wire",
 		"create authorization.k8s.io/subjectaccessreviews": "the same",
 	},
 }

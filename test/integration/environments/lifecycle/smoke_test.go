@@ -191,7 +191,7 @@ func TestTheSmokeClientSucceedsInSequence(t *testing.T) {
 	logs, err := c.GetEnvironmentLogs(ctx, &schedulerv1.GetEnvironmentLogsRequest{Id: id, Since: timestamppb.New(time.Now().Add(-time.Hour)), TailLines: 100})
 	require.NoError(t, err)
 	_, err = logs.Recv()
-	// KWOK has no kubelet that could be asked; the suite on kind reads lines.
+	// KWOK has no kubelet that could be requested; the suite on kind reads lines.
 	if !errors.Is(err, io.EOF) {
 		servicetest.Refused(t, err, codes.Unavailable, "", "log")
 	}

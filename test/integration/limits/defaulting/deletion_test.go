@@ -42,7 +42,7 @@ func TestALimitInUseIsNotDeleted(t *testing.T) {
 
 	w.Delete(get(w, "size"))
 	w.Delete(get(w, "spare"))
-	waitGone(w, "spare") // nobody has it
+	waitGone(w, "spare") // no one has it
 	waitLimit(w, "size", "its deletion waits", func(l *v1alpha1.ResourceLimit) bool {
 		c := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionInUse)
 		return inUse(l, v1alpha1.ReasonDeletionBlocked) && strings.Contains(c.Message, "3 pods of Deployment "+w.Namespace+"/web")
@@ -155,7 +155,7 @@ func lax(t *testing.T, path string) string {
 	return string(out)
 }
 
-// A limit that was stored before a rule was added is not kept for ever.
+// A limit that was stored before a rule was added is not kept indefinitely.
 func TestALimitThatIsNotValidIsLetGo(t *testing.T) {
 	w := testenv.New(t, fast())
 	crd := testenv.Path("manifests/crds/berth.dev_resourcelimits.yaml")
@@ -180,7 +180,7 @@ func TestALimitThatIsNotValidIsLetGo(t *testing.T) {
 		return apierrors.IsInvalid(err), fmt.Sprint(err)
 	})
 	w.Controller(testenv.Impatient)
-	waitLimit(w, "bad", "it says so", func(l *v1alpha1.ResourceLimit) bool {
+	waitLimit(w, "bad", "it reports it", func(l *v1alpha1.ResourceLimit) bool {
 		c := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionAccepted)
 		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonInvalid && strings.Contains(c.Message, "matchExpressions[0]")
 	})
@@ -241,7 +241,7 @@ func TestStatusWritesAreBounded(t *testing.T) {
 	w := testenv.New(t, fast())
 	w.Controller(testenv.Impatient)
 	w.Create(limit("size"))
-	waitLimit(w, "size", "it is looked after", func(l *v1alpha1.ResourceLimit) bool { return true })
+	waitLimit(w, "size", "it is reconciled", func(l *v1alpha1.ResourceLimit) bool { return true })
 	before := len(limitWrites(w))
 	began := time.Now()
 	for i := range 60 {

@@ -70,7 +70,7 @@ func TestTheConfigurationHasTheAuthority(t *testing.T) {
 	require.NotEmpty(t, first)
 	assert.Equal(t, first, configuration(w).Webhooks[0].ClientConfig.CABundle)
 
-	// Somebody applies the configuration without it.
+	// Someone applies the configuration without it.
 	testenv.Patch(w, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "berth-webhook"}},
 		func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
 			c.Webhooks[0].ClientConfig.CABundle = nil
@@ -80,7 +80,7 @@ func TestTheConfigurationHasTheAuthority(t *testing.T) {
 	})
 	w.WaitAsked()
 
-	// Somebody empties the Secret.
+	// Someone empties the Secret.
 	testenv.Patch(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-webhook-certs"}},
 		func(s *corev1.Secret) { s.Data = nil })
 	w.Eventually("there is a new authority", func() (bool, string) {

@@ -73,7 +73,7 @@ func waitReason(w *testenv.World, app string, n int, reason string) []corev1.Pod
 		return true, ""
 	})
 	for i := range pods {
-		w.Eventually("an event says so", func() (bool, string) {
+		w.Eventually("an event reports it", func() (bool, string) {
 			var saw []string
 			for _, e := range w.Events(pods[i].Name) {
 				if e.Reason == "FailedScheduling" && e.Type == corev1.EventTypeWarning && strings.HasPrefix(e.Message, reason) {

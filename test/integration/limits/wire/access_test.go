@@ -107,7 +107,7 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 		err := every(c)["update"](s.as(s.Editor))
 		return code(err) == codes.PermissionDenied, err.Error()
 	})
-	// Tokens and bodies are nobody's business.
+	// Tokens and bodies are no one's business.
 	log := s.Process.LogTail(100000)
 	require.Contains(t, log, "Served a call")
 	for _, secret := range []string{s.Editor, parts[2], "nonsense"} {

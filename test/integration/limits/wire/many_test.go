@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/test/wire/anyform"
 )
 
-// manyEnv asks for the measurement, which takes a minute or two:
+// manyEnv requests the measurement, which takes a minute or two:
 //
 //	BERTH_TEST_LIMITS=1 go test -count=1 -v -run RL18 ./test/integration/services
 const manyEnv = "BERTH_TEST_LIMITS"

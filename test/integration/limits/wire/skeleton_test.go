@@ -48,7 +48,7 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 		"oaas.deployment.DeploymentService", "deployment.DeploymentService", "oaas.health.HealthService", "oaas.health.CrmInfoService",
 	}, names)
 	set := &descriptorpb.FileDescriptorSet{File: ask.Files(upstreamName)}
-	if len(set.File) == 1 { // the other one comes when it is asked for
+	if len(set.File) == 1 { // the other one comes when it is requested
 		set.File = append([]*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(anyFile(t))}, set.File...)
 	}
 	registry, err := protodesc.NewFiles(set)
@@ -82,7 +82,7 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 	assert.Equal(t, 200, health.status)
 	assert.Equal(t, "OK", health.body)
 
-	// What is not served says so, to those who are known.
+	// What is not served reports it, to those who are known.
 	_, err = s.mapped().ListNamespaces(s.as(s.Nobody), &mapform.GetResourceLimitRequest{})
 	servicetest.Refused(t, err, codes.Unimplemented, "")
 	err = conn.Invoke(s.as(s.Nobody), "/no.such.Service/Call", &emptypb.Empty{}, &emptypb.Empty{})

@@ -114,7 +114,7 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"node-role.kubernetes.io/worker": ""}, s.stored("one").Spec.NodeSelector)
 
-	// Whoever asks for another form gets it; a list is in the form that each was written in, unless one is asked for.
+	// Whoever requests another form gets it; a list is in the form that each was written in, unless one is requested.
 	asAny, err := s.any().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", "any"), &anyform.GetResourceLimitRequest{Name: "mapped"})
 	require.NoError(t, err)
 	assert.Equal(t, "kubernetes.io/NodeSelector", asAny.Limits.NodeSelector.TypeUrl)
@@ -123,7 +123,7 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, list.Data, 2)
 
-	// Written anew by a client of the other form, it comes back in that one.
+	// Written again by a client of the other form, it comes back in that one.
 	update := &anyform.UpdateResourceLimitRequest{Name: "mapped", Limits: asAny.Limits}
 	_, err = s.any().UpdateResourceLimit(s.as(s.Editor), update)
 	require.NoError(t, err)

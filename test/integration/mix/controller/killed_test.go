@@ -89,7 +89,7 @@ func TestALeaderThatGoesOnAfterAnotherOneTookOverWritesNothing(t *testing.T) {
 		return w.Metric(second, "leader_election_master_status", nil) == 1, second.LogTail(3)
 	})
 
-	// What the first finds when it goes on asks for evictions, and for a status.
+	// What the first finds when it goes on requests evictions, and for a status.
 	w.ChangeMix("web", func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 0 })
 	w.WaitEvictions(len(w.Evictions()) + 1)
 	resumed := time.Now()

@@ -62,7 +62,7 @@ func TestPodsAreLetGoOnceEverySchedulerIsDeadAndTheMixIsMendedOnceOneIsBack(t *t
 	startScheduler(w, "replica-3")
 	w.Eventually("the third leads", func() (bool, string) { return holder(w) != dead, dead })
 	w.Cordon(false, spotNodes...) // now replicas can move, and who replaces them is opened by the third
-	w.Within(testenv.Length(testenv.SettleTimeout, 3*time.Minute), "the mix is mended, and those that were let go have their slots", func() (bool, string) {
+	w.Within(testenv.Length(testenv.SettleTimeout, 3*time.Minute), "the mix is repaired, and those that were let go have their slots", func() (bool, string) {
 		pods, without := w.Live("web"), 0
 		for i := range pods {
 			if _, ok := policy.ClaimedSlot(&pods[i]); !ok || !testenv.Ready(&pods[i]) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package failopen_test is about pods with the scheduling gate of Berth while no
-// scheduler leads: the controller lets them go, and mends the mix afterwards.
+// scheduler leads: the controller lets them go, and repairs the mix afterwards.
 package failopen_test
 
 import (
@@ -87,7 +87,7 @@ func opened(w *testenv.World, c *cluster.Controller) int {
 	return w.Metric(c, "berth_mix_gates_failed_open_total", map[string]string{"reason": v1alpha1.GateOpenedNoLeader})
 }
 
-// requireLetGo demands that the pods' gates were opened by the controller, and that it says so, once.
+// requireLetGo demands that the pods' gates were opened by the controller, and that it reports it, once.
 func requireLetGo(w *testenv.World, pods []corev1.Pod) {
 	w.T.Helper()
 	for i := range pods {

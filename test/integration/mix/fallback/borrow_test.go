@@ -101,7 +101,7 @@ func TestPodsBorrowOnlyWhereTheirTypeHasNoRoomAndOnlyWhenTheMixAllowsIt(t *testi
 	}
 }
 
-// What disturbs the scheduler meanwhile must not start the wait anew, and a wait
+// What disturbs the scheduler meanwhile must not start the wait again, and a wait
 // that room ends early is none any more.
 func TestTheWaitForSpotCountsFromItsBeginningWhateverHappensMeanwhile(t *testing.T) {
 	const wait = 10 * time.Second
@@ -111,7 +111,7 @@ func TestTheWaitForSpotCountsFromItsBeginningWhateverHappensMeanwhile(t *testing
 	start := time.Now()
 	w.Create(builders.Deployment("web", 2, oneCPU))
 	w.WaitUnschedulable("web", 2)
-	for i := range 3 { // nodes come that are too small, and wake the pods in vain
+	for i := range 3 { // nodes come that are too small, and wake the pods without success
 		w.AddNodes(node(fmt.Sprintf("small-%d", i), spot, "500m"))
 	}
 	require.Zero(t, len(seen.Bound("web")), "no spot node has room")

@@ -53,7 +53,7 @@ func causes() []cause {
 
 func named(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// All pods wait together, so each is tried in vain for every cause before its
+// All pods wait together, so each is tried without success for every cause before its
 // own, and the last ones have backed off for long.
 func TestAWaitingPodIsPlacedWithinTwoSecondsOf(t *testing.T) {
 	w := testenv.New(t)
@@ -108,7 +108,7 @@ func failInVain(w *testenv.World, l testenv.Lane, app string, times int) {
 		})
 		testenv.Patch(w, small, func(n *corev1.Node) { n.Spec.Taints = nil })
 		pending := w.Split(app).Pending
-		w.Eventually("the waiting pods are tried in vain", func() (bool, string) { return failedAttempts(w) >= before+pending, "not yet" })
+		w.Eventually("the waiting pods are tried without success", func() (bool, string) { return failedAttempts(w) >= before+pending, "not yet" })
 	}
 }
 

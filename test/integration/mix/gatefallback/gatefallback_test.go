@@ -54,7 +54,7 @@ func TestWhereSpotDoesNotComeReplicasGoToOnDemandAndReturnInSteps(t *testing.T) 
 	assert.Equal(t, corev1.EventTypeWarning, event.Type)
 	assert.Equal(t, "ReplicaSet", event.InvolvedObject.Kind)
 
-	// Then spot may be tried again, and nobody does: there are no nodes to move to.
+	// Then spot may be tried again, and no one does: there are no nodes to move to.
 	w.WaitBlocked("web", "NoRoom", "no spot node has room")
 	w.Eventually("the circuit breaker is half-open", func() (bool, string) {
 		n := breakers(w, s, fallback.HalfOpen)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package moves_test looks at which replicas a real controller moves, how many
-// and in which order, and at what it writes besides.
+// and in which order, and at what it writes in addition.
 package moves_test
 
 import (

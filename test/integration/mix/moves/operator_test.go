@@ -211,7 +211,7 @@ func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 			require.NoError(t, unstructured.SetNestedField(o.Object, n, "spec", "replicas"))
 		})
 	}
-	scale(4) // Berth looks again in its own time, and nothing replaces the pod that it evicts
+	scale(4) // Berth evaluates again in its own time, and nothing replaces the pod that it evicts
 	w.WaitEvictions(1)
 	w.WaitBlocked("set", "ReplicasMissing", "3 of 4 pods that it had before the last move are Ready")
 	w.Always(holds, "nothing more is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
@@ -219,7 +219,7 @@ func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	w.WaitEvictions(2)
 }
 
-// S2: the workload has its mix by annotations, so no status tells the next leader of the pod that did not come back.
+// S2: the workload gets its mix by annotations, so no status tells the next leader of the pod that did not come back.
 func TestLeadersThatFollowEachOtherEvictNoMoreThanOneWould(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "set"}}

@@ -113,7 +113,7 @@ func TestADuplicateSlotIsMendedWithItsDeletionCostAndNothingElseIsPatched(t *tes
 		testenv.Patch(w, youngest, func(p *corev1.Pod) {
 			p.Annotations[v1alpha1.SlotAnnotation] = slot
 		})
-		w.Eventually("the slots of "+app+" are mended", func() (bool, string) {
+		w.Eventually("the slots of "+app+" are repaired", func() (bool, string) {
 			seen := map[string]string{}
 			for _, p := range w.Live(app) {
 				seen[p.Annotations[v1alpha1.SlotAnnotation]] = p.Name

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placeholder_test lets a real controller ask for nodes by placeholder
+// Package placeholder_test lets a real controller request nodes by placeholder
 // pods, and plays the autoscaler that launches them, or does not.
 package placeholder_test
 
@@ -37,7 +37,7 @@ const (
 // half is the mix of the tests: of four replicas, slots 0 and 2 are on-demand.
 var half = split.New(50, 1)
 
-// placeholders makes a mix ask for room, and lets replicas borrow spot, which is
+// placeholders makes a mix request room, and lets replicas borrow spot, which is
 // how they come to be on the wrong type.
 func placeholders(m *v1alpha1.CapacityMix) {
 	builders.WhenOnDemandUnavailable(v1alpha1.WhenOnDemandUnavailableSpot)(m)
@@ -111,10 +111,10 @@ func assertUntouched(w *testenv.World, before []corev1.Pod) {
 	}
 }
 
-// waitProvisioning waits until the status of the mix says that room is asked for.
+// waitProvisioning waits until the status of the mix says that room is requested.
 func waitProvisioning(w *testenv.World, mix string) {
 	w.T.Helper()
-	w.WaitStatus(mix, "room is asked for", func(s *v1alpha1.CapacityMixStatus) bool {
+	w.WaitStatus(mix, "room is requested", func(s *v1alpha1.CapacityMixStatus) bool {
 		return testenv.Condition(s, v1alpha1.ConditionRebalancing, true, v1alpha1.ReasonProvisioning) && s.Workloads[0].Blocked == nil
 	})
 }

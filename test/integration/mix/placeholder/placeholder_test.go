@@ -137,7 +137,7 @@ func TestAControllerThatIsKilledLeavesNothingBehindAndTheNextCompletesTheMove(t 
 		return s.OnDemand == 1 && s.Spot == 3, s.String()
 	})
 
-	// The second replica has its placeholder; its mix stops to ask for one while no controller runs.
+	// The second replica has its placeholder; its mix stops to request one while no controller runs.
 	second := waitHolders(w, 1)[0]
 	testenv.End(c, true)
 	w.ChangeMix("web", builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Provisioning = v1alpha1.ProvisioningWait }))
@@ -161,7 +161,7 @@ func TestAPlaceholderGoesWithItsReplica(t *testing.T) {
 	waitHolders(w, 1) // for slot 0
 	testenv.End(c, true)
 	w.Scale(d, 0)
-	waitHolders(w, 0) // nobody but the garbage collector is there
+	waitHolders(w, 0) // no one but the garbage collector is there
 	assert.Empty(t, w.Evictions())
 }
 

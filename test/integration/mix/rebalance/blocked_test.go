@@ -183,7 +183,7 @@ func reasonsOfPods() []*strayed {
 		},
 		{
 			lane: "elsewhere", template: []func(*corev1.PodTemplateSpec){builders.SchedulerName(corev1.DefaultSchedulerName), func(t *corev1.PodTemplateSpec) {
-				t.Spec.NodeName = testenv.Lane("elsewhere").Name(onDemand) // nobody else places them here
+				t.Spec.NodeName = testenv.Lane("elsewhere").Name(onDemand) // no other user places them here
 			}},
 			reason: "OtherScheduler", words: []string{"schedulerName is default-scheduler"},
 		},
@@ -255,13 +255,13 @@ func TestWhatKeepsAReplicaWhereItIsIsSaidAndNothingIsEvictedUntilItIsGone(t *tes
 	w.WaitBlocked("switched-off", "Off")
 	assert.Equal(t, before, w.UIDs(), "a dry run moves nothing")
 	assert.Empty(t, w.Evictions(), "a dry run evicts nothing")
-	assert.Empty(t, w.PodPatches(), "a dry run mends nothing")
+	assert.Empty(t, w.PodPatches(), "a dry run repairs nothing")
 
 	w.Reconfigure(c, func(c *controller.Configuration) { c.DryRun = false })
 	for _, s := range all {
 		message := w.WaitBlocked(s.name(), s.reason, s.words...)
 		t.Logf("%s: %s: %s", s.lane, s.reason, message)
-		w.Eventually("the metric says so", func() (bool, string) {
+		w.Eventually("the metric reports it", func() (bool, string) {
 			n := w.Metric(c, "berth_mix_blocked_workloads", map[string]string{"namespace": w.Namespace, "mix": s.name(), "reason": s.reason})
 			return n == 1, fmt.Sprint(n)
 		})
@@ -351,7 +351,7 @@ func TestARolloutFreezesMovesAndAStuckOneDoesNotFreezeTheOldRevisionForEver(t *t
 	ofOld := func() []corev1.Pod {
 		return slices.DeleteFunc(w.Live("stuck"), func(p corev1.Pod) bool { return p.Labels["pod-template-hash"] != old[stuck] })
 	}
-	w.Eventually("the old revision of the stuck rollout has its mix", func() (bool, string) {
+	w.Eventually("the old revision of the stuck rollout satisfies its mix", func() (bool, string) {
 		s := w.SplitOf(ofOld())
 		return s.Spot == m.Spot(8) && s.OnDemand == m.OnDemand(8), s.String()
 	})

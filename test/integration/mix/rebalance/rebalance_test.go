@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rebalance_test breaks the mix of workloads on a real control plane,
-// and lets the real controller mend it.
+// and lets the real controller repair it.
 package rebalance_test
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package storms_test takes spot nodes away from workloads that a real
-// controller looks after: some, all, and again and again.
+// controller reconciles: some, all, and again and again.
 package storms_test
 
 import (
@@ -151,7 +151,7 @@ func TestWhileAThirdOfSpotGoesNothingIsMovedAndAfterwardsWhatHasTo(t *testing.T)
 	f.WaitSatisfied("other")
 	f.requireQuietFirst(since)
 	assert.Empty(t, f.EvictionsOf("web"), "the rest of spot had room for what it lost")
-	assert.Len(t, f.EvictionsOf("other"), 8, "what the change of the mix asks for")
+	assert.Len(t, f.EvictionsOf("other"), 8, "what the change of the mix requests")
 	assert.Equal(t, 1, f.Metric(f.controller, "berth_mix_spot_storms_total", nil))
 }
 

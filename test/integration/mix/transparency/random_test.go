@@ -50,7 +50,7 @@ func randomNodes(r *rand.Rand) []cluster.NodeSpec {
 	return specs
 }
 
-// randomPods ask for all that the stock plugins look at. Each prefers every
+// randomPods request all that the stock plugins look at. Each prefers every
 // node differently, by which all ties are broken.
 func randomPods(r *rand.Rand) []*corev1.Pod {
 	list := make([]*corev1.Pod, pods)

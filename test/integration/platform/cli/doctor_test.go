@@ -163,7 +163,7 @@ func doctorOnRights(t *testing.T, w *testenv.World, me string) {
 	})
 }
 
-// What the controller needs for something that is off unless somebody wants it is asked about where that is used.
+// What the controller needs for something that is off unless someone wants it is checked where that is used.
 func TestDoctorAsksForTheRightsOfWhatIsUsed(t *testing.T) {
 	w := begin(t, testenv.Roomy()...)
 	const check = "rights of berth-environments for Environments"

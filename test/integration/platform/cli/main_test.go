@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true})) }
 
 // running is the scheduler of all tests here. It has its lease, as in a real
-// cluster, so it is not started anew for each of them.
+// cluster, so it is not restarted for each of them.
 var running *cluster.Scheduler
 
 // begin is world.New with a scheduler that holds its lease.

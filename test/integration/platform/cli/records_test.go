@@ -104,7 +104,7 @@ func TestRecordsTellWhatIsDeployed(t *testing.T) {
 		assert.NotContains(t, r.out, "not there any more")
 	})
 
-	// Without its controller nobody would take the finalizer off.
+	// Without its controller no one would take the finalizer off.
 	w.Delete(rec)
 	w.Eventually("the record is gone", func() (bool, string) {
 		r := kubectl(w, me, "", "records", "get", "cart", "-n", ns)

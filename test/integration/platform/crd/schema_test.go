@@ -161,7 +161,7 @@ func TestTableShowsTheMix(t *testing.T) {
 	assert.NotEmpty(t, cells[10], "age")
 }
 
-// tableOf asks for an object as kubectl get does: the columns of the normal and of the wide table, and the cells of both.
+// tableOf requests an object as kubectl get does: the columns of the normal and of the wide table, and the cells of both.
 func tableOf(t *testing.T, k kind, name string) (normal, wide []string, cells []any) {
 	t.Helper()
 	cfg := rest.CopyConfig(server.Config())

@@ -96,7 +96,7 @@ func commandsOfBlock(page string, first int, lines []string) (all []command) {
 	return all
 }
 
-// unfinished reports whether a shell would ask for more.
+// unfinished reports whether a shell would request more.
 func unfinished(text string) bool {
 	return strings.HasSuffix(text, `\`) || strings.Count(text, "'")%2 == 1 ||
 		strings.Contains(text, "; do") && !strings.HasSuffix(text, "done")

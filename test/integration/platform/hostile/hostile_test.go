@@ -78,7 +78,7 @@ func newTenant(w *testenv.World, i int) *tenant {
 	w.T.Helper()
 	t := &tenant{w: w, namespace: fmt.Sprintf("%s-tenant-%d", w.Namespace, i)}
 	require.NoError(w.T, cluster.CreateNamespace(w.Ctx, w.Kube, t.namespace))
-	w.T.Cleanup(func() { // nobody waits for its end
+	w.T.Cleanup(func() { // no one waits for its end
 		_ = w.Kube.CoreV1().Namespaces().Delete(context.WithoutCancel(w.Ctx), t.namespace, metav1.DeleteOptions{})
 	})
 	return t

@@ -20,7 +20,7 @@ import (
 const (
 	// spreads and flaps are how often one mix is changed.
 	spreads, flaps = 500, 200
-	// huge is how many ReplicaSets ask for the highest slots.
+	// huge is how many ReplicaSets request the highest slots.
 	huge = 10
 )
 

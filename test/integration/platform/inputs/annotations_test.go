@@ -112,7 +112,7 @@ func TestABadAnnotationIsReportedOncePerValueHoweverOftenThePodIsTried(t *testin
 	assert.Contains(t, said, `"101"`)
 	// A good value governs the pods that wait.
 	testenv.Patch(w, d, func(d *appsv1.Deployment) { d.Annotations[percent] = "50%" })
-	w.AddNodes(cluster.Nodes("spot", 1, big)...) // first, so that nobody has to borrow
+	w.AddNodes(cluster.Nodes("spot", 1, big)...) // first, so that no one has to borrow
 	w.AddNodes(cluster.Nodes("on-demand", 1, big)...)
 	w.RequireExact("web", split.New(50, 0), 2)
 	assert.Len(t, warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation), 2)

@@ -74,7 +74,7 @@ func TestACapacityMixStoredBeforeARuleExistedGovernsNothingAndSaysSo(t *testing.
 	s := second(w, nil)
 	w.Create(builders.Deployment("web", 5))
 	assert.Equal(t, map[string]int{"": 5}, mixSources(w.WaitBound("web", 5)), "it governs nothing")
-	w.Eventually("it says so", func() (bool, string) {
+	w.Eventually("it reports it", func() (bool, string) {
 		return len(warnings(w, "stored", v1alpha1.EventReasonInvalidCapacityMix)) > 0, "no event"
 	})
 	said := warnings(w, "stored", v1alpha1.EventReasonInvalidCapacityMix)

@@ -137,7 +137,7 @@ func TestALeaderThatGoesOnAfterAnotherOneTookOverBindsNothing(t *testing.T) {
 	w.WaitEnded(old)
 	w.RequireExact("second", m, burst)
 	w.AssertBoundOnce(h)
-	// What was under way when it was stopped may be refused, and events of what it had done may follow. One that goes by what it
+	// What was under way when it was stopped may be refused, and events of what it had done may follow. One that uses what it
 	// knew before tries a hundred pods and more before leader election ends it.
 	const underWay = 20
 	tried := 0

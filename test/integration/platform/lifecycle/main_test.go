@@ -42,7 +42,7 @@ type disturbance struct {
 	strike, recover func()
 	// pods changes the templates of the burst.
 	pods []func(*corev1.PodTemplateSpec)
-	// count returns how many pods of an app are bound after strike; nil asks the API server.
+	// count returns how many pods of an app are bound after strike; nil queries the API server.
 	count func(app string) int
 	// schedule has the pods scheduled, once all of a burst are there; nil where the scheduler runs all the time.
 	schedule func()

@@ -33,7 +33,7 @@ func TestTheMixIsExactAfterTheAPIServerIsKilledInTheMiddleOfABurst(t *testing.T)
 // All pods are there before the first is scheduled: a ReplicaSet controller that
 // does not hear that a pod was created creates another, and then deletes the
 // surplus by its own order, pods that are not Ready first, whatever their slots
-// are. To mend that is up to Berth's controller, which does not run here.
+// are. To repair that is up to Berth's controller, which does not run here.
 func killTheAPIServer(t *testing.T, pods ...func(*corev1.PodTemplateSpec)) {
 	w := testenv.New(t, wide()...)
 	h := w.History()
@@ -47,7 +47,7 @@ func killTheAPIServer(t *testing.T, pods ...func(*corev1.PodTemplateSpec)) {
 			s = w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
 		},
 		strike: func() { require.NoError(t, w.Cluster.StopComponent(cluster.APIServer)) },
-		// Nobody can be asked now; this is what was seen until then.
+		// No one can be requested now; this is what was seen until then.
 		count:   func(string) int { return h.Bound() % burst },
 		recover: func() { require.NoError(t, w.Cluster.StartComponent(w.Ctx, cluster.APIServer)) },
 	})
@@ -59,7 +59,7 @@ func killTheAPIServer(t *testing.T, pods ...func(*corev1.PodTemplateSpec)) {
 }
 
 // What the ReplicaSet controller makes twice, and then deletes by its own order,
-// Berth's controller mends.
+// Berth's controller repairs.
 func TestTheMixIsExactAfterTheAPIServerIsKilledWhilePodsAreCreated(t *testing.T) {
 	w := testenv.New(t, wide()...)
 	w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
@@ -69,7 +69,7 @@ func TestTheMixIsExactAfterTheAPIServerIsKilledWhilePodsAreCreated(t *testing.T)
 	await(w, h, fewest)
 	require.NoError(t, w.Cluster.StopComponent(cluster.APIServer))
 	require.NoError(t, w.Cluster.StartComponent(w.Ctx, cluster.APIServer))
-	w.Controller(testenv.Impatient) // one that led would have lost its lease, and would be started anew by its kubelet
+	w.Controller(testenv.Impatient) // one that led would have lost its lease, and would be restarted by its kubelet
 	// A slot may be left empty below another that is held, of the same type: the next pod takes it.
 	w.Eventually("all are bound, in the mix", func() (bool, string) {
 		s := w.Split("burst")

@@ -23,7 +23,7 @@ func enforced(name string, functions ...string) *v1alpha1.DeploymentRecord {
 	return r
 }
 
-// nobody is where no Prometheus is.
+// no one is where no Prometheus is.
 func nobody(d *controller.Records) {
 	d.Prometheus.URL, d.NFR.IntervalSeconds = "http://127.0.0.1:1", 5
 }
@@ -79,7 +79,7 @@ func TestWithoutPrometheusNothingHappens(t *testing.T) {
 	s := start(t, nobody, withoutHPA)
 	s.Create(enforced("cart", "add"))
 	s.settled("cart", v1alpha1.PhaseAvailable)
-	s.Eventually("it says so", func() (bool, string) {
+	s.Eventually("it reports it", func() (bool, string) {
 		c := condition(s.get("cart"), v1alpha1.ConditionNFRObserved)
 		return c.Status == metav1.ConditionFalse && c.Reason == "PrometheusUnreachable", fmt.Sprint(c)
 	})

@@ -89,14 +89,14 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 		r := s.settled(name(i), v1alpha1.PhaseAvailable)
 		assert.NotEmpty(t, r.Status.ResourceRefs)
 	}
-	s.Eventually("there is what the records ask for, and nothing else", func() (bool, string) {
+	s.Eventually("there is what the records request, and nothing else", func() (bool, string) {
 		mixes := s.names(&v1alpha1.CapacityMixList{})
 		return slices.Equal(s.deployments(), want) && slices.Equal(s.services(), want) && slices.Equal(mixes, want), fmt.Sprint(s.deployments(), s.services(), mixes)
 	})
 	assert.Equal(t, "registry.example/function:2", s.deployment(name(1) + "-fn-0").Spec.Template.Spec.Containers[0].Image)
 }
 
-// atRest reports whether all records that are not leaving say so of their last change.
+// atRest reports whether all records that are not leaving report it of their last change.
 func (s *scene) atRest(most int) bool {
 	s.T.Helper()
 	var list v1alpha1.DeploymentRecordList

@@ -48,7 +48,7 @@ func TestEveryKindCanBeCreated(t *testing.T) {
 	require.Len(t, ofKind, len(render.Kinds))
 	for kind, manifest := range ofKind {
 		s.template(kind, manifest)
-		// Somebody has an object of the name of the first record. It is left alone.
+		// Someone has an object of the name of the first record. It is left alone.
 		foreign := &unstructured.Unstructured{}
 		require.NoError(t, yaml.Unmarshal([]byte(strings.NewReplacer("${name}", "taken-"+kind, "${image}", image, "\n", " ", "\t", "").Replace(manifest)), &foreign.Object))
 		s.Eventually("there is a "+kind, func() (bool, string) {

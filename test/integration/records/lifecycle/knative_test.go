@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// serveKnative has the API server serve Knative's API. Nobody acts on it.
+// serveKnative has the API server serve Knative's API. No one acts on it.
 func (s *scene) serveKnative() {
 	s.T.Helper()
 	on := true

@@ -36,7 +36,7 @@ const (
 	odgmImage = "registry.example/odgm:1"
 )
 
-// scene is a world with a controller that looks after records.
+// scene is a world with a controller that reconciles records.
 type scene struct {
 	*testenv.World
 	process *cluster.Controller

@@ -26,7 +26,7 @@ import (
 // cores each, which is worth 4 replicas, and a controller that asks it.
 func measured(t *testing.T, records []string, changes ...func(*controller.Records)) *scene {
 	t.Helper()
-	// The ten minutes that are asked for, and the five before them, are there from the start: points with times of their own.
+	// The ten minutes that are requested, and the five before them, are there from the start: points with times of their own.
 	next := time.Now().Add(-17 * time.Minute).Truncate(time.Second)
 	began := next
 	var namespace string
@@ -54,7 +54,7 @@ func measured(t *testing.T, records []string, changes ...func(*controller.Record
 }
 
 // Recommendations stand in the status of every record, and are applied, step by
-// step, to those that ask for it. CR-21 to CR-24, CR-27
+// step, to those that request it. CR-21 to CR-24, CR-27
 func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	s := measured(t, []string{"enforced", "observed"}, withoutHPA)
 	observed := record("observed", "add")
@@ -130,7 +130,7 @@ func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
 func TestARestartSkipsNoWindow(t *testing.T) {
 	const stability = 25 * time.Second
 	slow := func(d *controller.Records) {
-		// Two and a half times the interval is how long nobody may measure.
+		// Two and a half times the interval is how long no one may measure.
 		d.NFR.IntervalSeconds, d.NFR.StabilitySeconds = 10, int32(stability.Seconds())
 	}
 	s := measured(t, []string{"cart"}, withoutHPA, slow)
@@ -149,7 +149,7 @@ func TestARestartSkipsNoWindow(t *testing.T) {
 	s.Within(2*time.Minute, "it is applied", func() (bool, string) {
 		r := s.get("cart")
 		for _, w := range r.Status.NFRWindows {
-			require.Equal(t, since.Unix(), w.Since.Unix(), "the window began anew")
+			require.Equal(t, since.Unix(), w.Since.Unix(), "the window started again")
 		}
 		return len(r.Status.LastApplied) == 1, fmt.Sprint(r.Status.NFRWindows)
 	})

@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/internal/records/render"
 )
 
-// The availability that is asked for is a mix that the scheduler keeps.
+// The availability that is requested is a mix that the scheduler keeps.
 func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
 	s := start(t)
 	r := record("cart", "add")
@@ -44,7 +44,7 @@ func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
 	assert.Equal(t, "100m", limit.Spec.CPU.String())
 }
 
-// Knative comes while the controller runs: what it can render better is rendered anew.
+// Knative comes while the controller runs: what it can render better is rendered again.
 func TestKnativeAppearsAtRunTime(t *testing.T) { // CR-20
 	s := start(t, func(d *controller.Records) { d.Features.Knative = new(true) })
 	r := record("cart", "add")

@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// template makes one of the test's own, that others do not ask for.
+// template makes one of the test's own, that others do not request.
 func (s *scene) template(name string, manifests ...string) {
 	s.T.Helper()
 	t := &v1alpha1.DeploymentTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -84,7 +84,7 @@ func TestARecordThatIsRefusedLateLeavesNothingBehind(t *testing.T) {
 	s.Eventually("it is gone again", func() (bool, string) {
 		return slices.Equal(s.services(), []string{"good"}) && slices.Equal(s.deployments(), []string{"good"}), fmt.Sprint(s.services(), s.deployments())
 	})
-	s.Always(3*time.Second, "it is made and deleted once, and then asked for first", func() (bool, string) {
+	s.Always(3*time.Second, "it is made and deleted once, and then requested first", func() (bool, string) {
 		return undone() == 1, fmt.Sprint(undone())
 	})
 	s.change("bad", func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].Resources.CPU = "500m" })

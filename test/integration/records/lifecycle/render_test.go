@@ -188,7 +188,7 @@ func TestWhatOthersAddStays(t *testing.T) { // CR-13
 	require.NoError(t, s.Kube.CoreV1().Services(s.Namespace).Delete(s.Ctx, "cart", metav1.DeleteOptions{}))
 	s.Eventually("the Service is back", func() (bool, string) { return len(s.services()) == 1, fmt.Sprint(s.services()) })
 
-	// What was ours and is not asked for any more goes, and nothing else does.
+	// What was ours and is not requested any more goes, and nothing else does.
 	variables := func() (names []string) {
 		for _, e := range s.deployment("cart").Spec.Template.Spec.Containers[0].Env {
 			names = append(names, e.Name)
@@ -204,7 +204,7 @@ func TestWhatOthersAddStays(t *testing.T) { // CR-13
 	assert.Len(t, s.deployment("cart").Spec.Template.Spec.Containers, 2)
 }
 
-// A controller that begins anew finds everything as it should be, and writes nothing.
+// A controller that starts again finds everything as it should be, and writes nothing.
 func TestWhatIsSettledIsNotWrittenAgain(t *testing.T) {
 	s := start(t)
 	for i := range 5 {

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/internal/records/prometheus"
 )
 
-// exposeOthers adds what the tests of this file ask for.
+// exposeOthers adds what the tests of this file request.
 func exposeOthers(s *source) {
 	s.gauge("last", "", 1, 0)
 	// The mean of its ten minutes is 970000, its end 1000000.
@@ -81,7 +81,7 @@ func TestTheRangeIsAskedFirstAndTheInstantOnlyWithoutIt(t *testing.T) {
 	}
 }
 
-// CR-21: a server that is slower than five seconds. What does not answer is asked once, not once for each figure.
+// CR-21: a server that is slower than five seconds. What does not answer is requested once, not once for each figure.
 func TestASlowServer(t *testing.T) {
 	scraped(t)
 	f := newFront(t)
@@ -97,7 +97,7 @@ func TestASlowServer(t *testing.T) {
 	begin = time.Now()
 	observed, outcome := c.Observe(t.Context(), table[0].component(), shared.source.end)
 	assert.Equal(t, prometheus.Outcome{
-		Reason: prometheus.ReasonUnreachable, Message: "Prometheus, asked for requests: no answer within 5s",
+		Reason: prometheus.ReasonUnreachable, Message: "Prometheus, queried for requests: no answer within 5s",
 	}, outcome)
 	assert.Empty(t, observed)
 	assert.Equal(t, []string{"query_range", "query"}, f.wasAsked())
@@ -137,7 +137,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	begin := time.Now()
 	observed, outcome := c.Observe(t.Context(), component, time.Now())
 	assert.Equal(t, prometheus.Outcome{
-		Reason: prometheus.ReasonUnreachable, Message: "Prometheus, asked for requests: dial: connect: connection refused",
+		Reason: prometheus.ReasonUnreachable, Message: "Prometheus, queried for requests: dial: connect: connection refused",
 	}, outcome)
 	assert.Empty(t, observed)
 	assert.Less(t, time.Since(begin), time.Second)

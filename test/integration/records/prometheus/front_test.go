@@ -21,7 +21,7 @@ func serverError(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "no: "+strings.Repeat("very ", 1000)+"broken", http.StatusInternalServerError)
 }
 
-// silence answers nothing for as long as somebody waits for it.
+// silence answers nothing for as long as someone waits for it.
 func silence(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func answer(body string) fault {
@@ -67,7 +67,7 @@ func newFront(t *testing.T) *front {
 	return f
 }
 
-// set has it answer itself from now on, and forgets what it was asked.
+// set has it answer itself from now on, and forgets what it was requested.
 func (f *front) set(past, now fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -110,7 +110,7 @@ func TestCR06TheFirstOfTwoIDsOfOneNameKeepsIt(t *testing.T) {
 	require.NoError(t, calls.Wait())
 	assert.Equal(t, 100, s.count())
 
-	// Nobody's record is not taken over.
+	// No one's record is not taken over.
 	s.Create(&v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}})
 	servicetest.Refused(t, s.deploy(headUnit("by-hand")), codes.AlreadyExists, "", "by-hand")
 	got, err := s.head().GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "by-hand"})
@@ -125,7 +125,7 @@ func TestCR07DeployIsAnUpsert(t *testing.T) {
 	first := s.stored("x")
 	for i := range 3 {
 		again := proto.Clone(u).(*oaashead.DeploymentUnit)
-		again.CreatedAt = &oaashead.Timestamp{Seconds: u.CreatedAt.Seconds + int64(i)} // made anew by each retry
+		again.CreatedAt = &oaashead.Timestamp{Seconds: u.CreatedAt.Seconds + int64(i)} // recreated by each retry
 		require.NoError(t, s.deploy(again))
 	}
 	assert.Equal(t, first.Generation, s.stored("x").Generation)

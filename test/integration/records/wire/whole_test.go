@@ -51,7 +51,7 @@ func TestADeploymentFromItsClientToTheClusterAndBack(t *testing.T) {
 		return got == "registry.example/add:2", got
 	})
 
-	// An ODGM is asked for, and the profile has none.
+	// An ODGM is requested, and the profile has none.
 	asks := unit("registry.example/add:1", 0)
 	asks.DeploymentUnit.Id, asks.DeploymentUnit.Functions[0].ProvisionConfig.WasmModuleUrl = "wasm", new("https://registry.example/a.wasm")
 	_, err = s.head().Deploy(s.as(s.Editor), asks)

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command words reports where a text that users read has a word that the glossary replaces (lost.txt). make verify runs it.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	root := "."
+	if len(os.Args) > 1 {
+		root = os.Args[1]
+	}
+	found, err := check(root)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "words:", err)
+		os.Exit(2)
+	}
+	for _, f := range found {
+		fmt.Println(f)
+	}
+	if len(found) > 0 {
+		fmt.Fprintf(os.Stderr, "words: %d texts have words that docs/glossary.md replaces\n", len(found))
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// plant writes a repository with one file of each kind.
+func plant(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, folder := range append(programs, pages...) {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, folder), 0o750))
+	}
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	return root
+}
+
+func TestAPlantedWordIsFound(t *testing.T) {
+	const message = "package p\n\nimport \"fmt\"\n\nfunc f() error { return fmt.Errorf(\"%s is started anew\", \"a pod\") }\n"
+	for name, tc := range map[string]struct {
+		file, text, want string
+	}{
+		"a message of a program": {"controllers/p/p.go", message, `controllers/p/p.go:5: "anew": write again, recreated`},
+		"a page":                 {"docs/a.md", "# A\n\nA pod waits For ever.\n", `docs/a.md:3: "For ever": write without limit`},
+		"a comment of a sample":  {"manifests/samples/a.yaml", "# Nobody reads it.\na: b\n", `manifests/samples/a.yaml:1: "Nobody": write no one, a user, unauthenticated`},
+		"a template of the chart": {
+			"manifests/chart/templates/_helpers.tpl", "# What mends it.\n", `manifests/chart/templates/_helpers.tpl:1: "mends": write repair, restore, reconcile`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := check(plant(t, map[string]string{tc.file: tc.text}))
+			require.NoError(t, err)
+			assert.Equal(t, []string{tc.want}, found)
+		})
+	}
+	clean, err := check(plant(t, map[string]string{
+		"docs/a.md": "A recommendation and a commended amendment.\n", "controllers/p/p_test.go": message,
+		"controllers/p/name.go": "package p\n\nconst anew = \"anew\"\n", "docs/measurements/report.md": "It goes by the clock.\n",
+	}))
+	require.NoError(t, err)
+	assert.Empty(t, clean, "whole words, in texts")
+}
+
+func TestNoTextHasALostWord(t *testing.T) {
+	found, err := check("../..")
+	require.NoError(t, err)
+	assert.Empty(t, found)
+}
