@@ -27,7 +27,7 @@ func TestBackoff(t *testing.T) {
 		"the sixth is still below the limit": {time.Minute, time.Hour, 6, 32 * time.Minute},
 		"the seventh is not":                 {time.Minute, time.Hour, 7, time.Hour},
 		"the limit can be met exactly":       {time.Minute, 4 * time.Minute, 3, 4 * time.Minute},
-		"failures indefinitely":                  {time.Minute, time.Hour, math.MaxInt32, time.Hour},
+		"failures indefinitely":              {time.Minute, time.Hour, math.MaxInt32, time.Hour},
 		"64 failures do not overflow":        {time.Minute, math.MaxInt64, 64, math.MaxInt64},
 		"nor does the last bit":              {1, math.MaxInt64, 63, 1 << 62},
 		"nor the one after it":               {1, math.MaxInt64, 64, math.MaxInt64},

@@ -35,8 +35,8 @@ func TestThroughputCompliance(t *testing.T) {
 		"below that, and nobody knows how long it took": {Known(79.9), none, 100, nil, isUnknown},
 		"nobody asks":                                   {Known(0), none, 100, nil, isUnknown},
 		"nobody asks, and the latency is from before":   {Known(0.01), Known(9000), 100, nil, isUnknown},
-		"slow, but not for what is requested":               {Known(10), Known(400), 100, ptr.To[int32](500), isMet},
-		"quick, but not for what is requested":              {Known(10), Known(100), 100, ptr.To[int32](50), isViolated},
+		"slow, but not for what is requested":           {Known(10), Known(400), 100, ptr.To[int32](500), isMet},
+		"quick, but not for what is requested":          {Known(10), Known(100), 100, ptr.To[int32](50), isViolated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Comply(Observed{RPS: c.rps, P99Milliseconds: c.p99}, Availability{}, &v1alpha1.NFRRequirements{MinThroughputRPS: &c.target, MaxLatencyMS: c.latency})
@@ -51,10 +51,10 @@ func TestLatencyCompliance(t *testing.T) {
 		most *int32
 		want v1alpha1.Compliance
 	}{
-		"not requested": {p99: Known(100)},
-		"unknown":       {Figure{}, ptr.To[int32](100), isUnknown},
+		"not requested":      {p99: Known(100)},
+		"unknown":            {Figure{}, ptr.To[int32](100), isUnknown},
 		"just as configured": {Known(100), ptr.To[int32](100), isMet},
-		"above":         {Known(100.1), ptr.To[int32](100), isViolated},
+		"above":              {Known(100.1), ptr.To[int32](100), isViolated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Comply(Observed{P99Milliseconds: c.p99}, Availability{}, &v1alpha1.NFRRequirements{MaxLatencyMS: c.most})
