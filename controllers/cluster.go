@@ -18,10 +18,10 @@ import (
 	"berth.dev/berth/controllers/limits"
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/state"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -31,7 +31,7 @@ type cluster struct {
 	profile  *simulation.Profile
 	store    *policy.Store
 	registry *registry.Registry
-	fleet    *clusterstate.Fleet
+	fleet    *clusterstate.State
 	feed     *state.Feed
 	// rebalancer is nil where mix does not run, limits and templates where limits does not.
 	rebalancer *rebalance.Controller

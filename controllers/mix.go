@@ -52,7 +52,7 @@ func (p *parts) newRebalancer(b *board.Board, s *status.Reconciler) (*rebalance.
 		return nil, err
 	}
 	return rebalance.New(rebalance.Options{
-		Fleet: p.fleet, Board: b, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
+		State: p.fleet, Board: b, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: s.Decided,
 		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + "-moves"},
@@ -73,7 +73,7 @@ func (p *parts) newGates() *gatefailopen.Controller {
 		lease = types.NamespacedName(g.SchedulerLease)
 	}
 	return gatefailopen.New(gatefailopen.Options{
-		Fleet: p.fleet, Listed: func() bool { return p.feed.Listed("pods") },
+		State: p.fleet, Listed: func() bool { return p.feed.Listed("pods") },
 		Kube: p.kube, Recorder: p.recorder(status.FieldOwner), Clock: clock.RealClock{},
 		Lease: lease, FailOpen: seconds(g.FailOpenSeconds), Namespaces: p.cfg.Namespaces, DryRun: p.cfg.DryRun,
 	})

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 // Usage is who has a limit, in one namespace or in all.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 func selecting(name string, at int, match map[string]string) *v1alpha1.ResourceLimit {

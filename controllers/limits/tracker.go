@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 const (

@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 // pageSize bounds what a list holds in memory at a time: full pods take 6 KB
@@ -33,7 +33,7 @@ const pageSize = 500
 // Feed is a manager.Runnable. It runs on every replica of the controller, so
 // that a new leader knows the cluster already.
 type Feed struct {
-	fleet   *clusterstate.Fleet
+	fleet   *clusterstate.State
 	kube    kubernetes.Interface
 	sources []source
 	failed  func(time.Time)
@@ -59,7 +59,7 @@ var (
 
 // New returns the feed of a cluster state. Failed is called whenever the API server
 // could not be read, and when it can be again: what the cluster state shows may then be old.
-func New(config *rest.Config, f *clusterstate.Fleet, failed func(time.Time), options ...func(*Feed)) (*Feed, error) {
+func New(config *rest.Config, f *clusterstate.State, failed func(time.Time), options ...func(*Feed)) (*Feed, error) {
 	feed := &Feed{fleet: f, failed: failed}
 	kube, err := kubernetes.NewForConfig(protobuf(config))
 	if err != nil {

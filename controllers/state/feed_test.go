@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 )
 
@@ -67,7 +67,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type fixture struct {
 	*Feed
 	server *server
-	fleet  *clusterstate.Fleet
+	fleet  *clusterstate.State
 	failed int
 }
 
@@ -123,7 +123,7 @@ func podsNamed(names ...string) *corev1.PodList {
 
 const podsPath = "/api/v1/pods"
 
-func names(f *clusterstate.Fleet) (out []string) {
+func names(f *clusterstate.State) (out []string) {
 	for _, p := range f.Pods("shop") {
 		out = append(out, p.Name)
 	}

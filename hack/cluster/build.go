@@ -172,7 +172,12 @@ func BuildController(ctx context.Context, repoRoot string, out io.Writer, race b
 	return buildCommand(ctx, repoRoot, out, "berth-controller", race)
 }
 
+// inputsEnv has a hash of the sources of the programs (hack/inputs.sh). go test runs a cached test again when a variable that the
+// test has read changes.
+const inputsEnv = "BERTH_INPUTS"
+
 func buildCommand(ctx context.Context, repoRoot string, out io.Writer, name string, race bool) (string, error) {
+	_ = os.Getenv(inputsEnv)
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err

@@ -22,7 +22,7 @@ type gatedPods struct {
 
 func (p *patient) gatedPods() (g gatedPods) {
 	for _, o := range p.cluster.Pods {
-		pod := p.cluster.Fleet.Pod(o.Namespace, o.Name)
+		pod := p.cluster.State.Pod(o.Namespace, o.Name)
 		if pod == nil || !pod.Live() {
 			continue
 		}
@@ -33,7 +33,7 @@ func (p *patient) gatedPods() (g gatedPods) {
 			}
 		}
 		reason := o.Annotations[v1alpha1.GateOpenedAnnotation]
-		if found, _ := p.cluster.Fleet.Resolve(pod); found == nil && (pod.Gated || reason == v1alpha1.GateOpenedNoMix) {
+		if found, _ := p.cluster.State.Resolve(pod); found == nil && (pod.Gated || reason == v1alpha1.GateOpenedNoMix) {
 			g.without = append(g.without, podName(o))
 		}
 	}

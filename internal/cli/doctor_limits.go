@@ -44,7 +44,7 @@ func (p *patient) limits(r *Report) {
 
 // waitsForSize says why a pod waits for its size, "" if it does not.
 func (p *patient) waitsForSize(pod *corev1.Pod) string {
-	record := p.cluster.Fleet.Pod(pod.Namespace, pod.Name)
+	record := p.cluster.State.Pod(pod.Namespace, pod.Name)
 	if pod.Spec.NodeName != "" || record == nil || !record.Live() {
 		return ""
 	}

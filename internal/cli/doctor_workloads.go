@@ -21,7 +21,7 @@ import (
 func (p *patient) nodes(r *Report) {
 	const check = "node types"
 	var unknown []string
-	for _, n := range p.cluster.Fleet.Nodes() {
+	for _, n := range p.cluster.State.Nodes() {
 		if n.Type == capacity.Unknown {
 			unknown = append(unknown, n.Name)
 		}
@@ -36,7 +36,7 @@ func (p *patient) nodes(r *Report) {
 	case len(unknown) > 0:
 		r.add(Warn, check, "kubectl berth nodes --unknown: "+unknownHint, "the type of %d of %d nodes is not known (%s)", len(unknown), all, listed(unknown))
 	default:
-		f := p.cluster.Fleet
+		f := p.cluster.State
 		r.add(OK, check, "", "%s, all of a known type: %d spot and %d on-demand, without those that are going away", count(all, "node"), f.Count(capacity.Spot), f.Count(capacity.OnDemand))
 	}
 }
@@ -97,7 +97,7 @@ func (p *patient) selected(m *v1alpha1.CapacityMix, selector labels.Selector) []
 		if o.Namespace != m.Namespace || !policy.Governable(o) || !selector.Matches(labels.Set(o.Labels)) {
 			continue
 		}
-		if pod := p.cluster.Fleet.Pod(o.Namespace, o.Name); pod != nil && pod.Live() {
+		if pod := p.cluster.State.Pod(o.Namespace, o.Name); pod != nil && pod.Live() {
 			out = append(out, pod)
 		}
 	}
@@ -109,11 +109,11 @@ func (p *patient) bypasses(r *Report) {
 	const check = "scheduler names"
 	var bypass []string
 	for _, o := range p.cluster.Pods {
-		pod := p.cluster.Fleet.Pod(o.Namespace, o.Name)
+		pod := p.cluster.State.Pod(o.Namespace, o.Name)
 		if pod == nil || !pod.Live() || pod.UsesGate || p.cluster.Berths(pod.SchedulerName) {
 			continue
 		}
-		if found, _ := p.cluster.Fleet.Resolve(pod); found != nil {
+		if found, _ := p.cluster.State.Resolve(pod); found != nil {
 			bypass = append(bypass, podName(o)+" ("+pod.SchedulerName+")")
 		}
 	}
@@ -131,7 +131,7 @@ func (p *patient) budgets(r *Report) {
 	overlapping := map[string]string{}
 	never := map[string]bool{}
 	for _, namespace := range p.cluster.Namespaces() {
-		for _, g := range p.cluster.Fleet.Groups(namespace) {
+		for _, g := range p.cluster.State.Groups(namespace) {
 			for _, s := range g.Seats {
 				ok, reason, message := rebalance.Disruptable(p.cluster.Budgets[namespace], s.Pod.Labels, true)
 				switch {

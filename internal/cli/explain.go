@@ -149,7 +149,7 @@ func (o *options) explain(ctx context.Context, name string) error {
 	for _, p := range cluster.Problems[already:] {
 		o.warn("%s", p)
 	}
-	e := &explainer{cluster: cluster, pod: pod, record: cluster.Fleet.Pod(namespace, name), now: o.now()}
+	e := &explainer{cluster: cluster, pod: pod, record: cluster.State.Pod(namespace, name), now: o.now()}
 	e.room = func() (plan.Room, func(), error) { return o.room(ctx, cluster) }
 	if e.borrowed, err = borrowedEvent(ctx, c, pod); err != nil {
 		o.warn("the events of the pod: %v", err)

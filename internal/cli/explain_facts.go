@@ -17,8 +17,8 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/plan"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -36,7 +36,7 @@ type explainer struct {
 
 func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	out := &Explanation{Namespace: e.pod.Namespace, Pod: e.pod.Name, Limit: limitFacts(e.cluster, e.pod), Gate: gateFacts(e.pod)}
-	p, invalid := e.cluster.Fleet.Resolve(e.record)
+	p, invalid := e.cluster.State.Resolve(e.record)
 	out.Node = e.node()
 	if p == nil {
 		out.Why = e.ungoverned(invalid)
@@ -78,7 +78,7 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 }
 
 func (e *explainer) seat() (clusterstate.Group, clusterstate.Seat, bool) {
-	for _, g := range e.cluster.Fleet.Groups(e.pod.Namespace) {
+	for _, g := range e.cluster.State.Groups(e.pod.Namespace) {
 		for _, s := range g.Seats {
 			if s.Pod.UID == e.pod.UID {
 				return g, s, true
@@ -137,7 +137,7 @@ func (e *explainer) node() *NodeFacts {
 	if e.record.Node == "" {
 		return nil
 	}
-	n := e.cluster.Fleet.Node(e.record.Node)
+	n := e.cluster.State.Node(e.record.Node)
 	facts := &NodeFacts{Name: n.Name, Type: n.Type.String(), Rule: n.Rule, Domain: n.Domain, Departing: n.Departing}
 	rule, ok := e.cluster.Rule(n.Rule)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 // triedSlot is what the scheduler writes about nodes of the wrong type (plugins/capacitymix.ErrReasonWrongType).

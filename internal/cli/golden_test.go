@@ -66,7 +66,7 @@ func explained(t *testing.T, c *live.Cluster, event *corev1.Event) string {
 	t.Helper()
 	var text []string
 	for _, pod := range c.Pods {
-		e := &explainer{cluster: c, pod: pod, record: c.Fleet.Pod(pod.Namespace, pod.Name), now: now}
+		e := &explainer{cluster: c, pod: pod, record: c.State.Pod(pod.Namespace, pod.Name), now: now}
 		e.room = func() (plan.Room, func(), error) { return plan.Ample{}, func() {}, nil }
 		if event != nil && event.InvolvedObject.Name == pod.Name {
 			e.borrowed = event

@@ -84,7 +84,7 @@ func newNodes(o *options) *cobra.Command {
 func nodesOf(c *live.Cluster, unknown bool) *Nodes {
 	pods := podsByNode(c)
 	out := &Nodes{Nodes: []NodeStatus{}}
-	all := c.Fleet.Nodes()
+	all := c.State.Nodes()
 	slices.SortFunc(all, func(a, b fleetNode) int { return cmp.Compare(a.Name, b.Name) })
 	totals := map[capacity.Type]*NodeTotal{}
 	for _, t := range typeNames {
@@ -112,10 +112,10 @@ func nodesOf(c *live.Cluster, unknown bool) *Nodes {
 func podsByNode(c *live.Cluster) map[string]NodePods {
 	pods := map[string]NodePods{}
 	for _, namespace := range c.Namespaces() {
-		for _, g := range c.Fleet.Groups(namespace) {
+		for _, g := range c.State.Groups(namespace) {
 			for _, s := range g.Seats {
 				p := pods[s.Pod.Node]
-				p.add(s.Wants, s.Wants != c.Fleet.Node(s.Pod.Node).Type)
+				p.add(s.Wants, s.Wants != c.State.Node(s.Pod.Node).Type)
 				pods[s.Pod.Node] = p
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/plan"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 const aboutPlan = `Says what applying a CapacityMix would do: which replicas would move, in which order, what keeps others where they
@@ -139,7 +139,7 @@ func (o *options) planned(ctx context.Context, wanted []*wantedMix, noRoom bool)
 func before(c *live.Cluster, wanted []*wantedMix) map[string]Split {
 	out := map[string]Split{}
 	for _, w := range wanted {
-		for _, g := range c.Fleet.Groups(w.mix.Namespace) {
+		for _, g := range c.State.Groups(w.mix.Namespace) {
 			out[groupName(&g)] = desired(&g)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 // Formats of -o.

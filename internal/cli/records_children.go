@@ -132,7 +132,7 @@ func (p *recordParts) podsRead() bool {
 
 // podsLike are the live pods of the workload that has the labels.
 func (p *recordParts) podsLike(labels map[string]string) (pods []*fleetPod) {
-	for _, pod := range p.cluster.Fleet.AllPods(p.rec.Namespace) {
+	for _, pod := range p.cluster.State.AllPods(p.rec.Namespace) {
 		if pod.Live() && pod.Labels[v1alpha1.OwnerLabel] == render.LabelValue(p.rec.Name) &&
 			pod.Labels[v1alpha1.ComponentLabel] == labels[v1alpha1.ComponentLabel] && pod.Labels[v1alpha1.FunctionLabel] == labels[v1alpha1.FunctionLabel] {
 			pods = append(pods, pod)

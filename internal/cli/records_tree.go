@@ -172,9 +172,9 @@ func (p *recordParts) place(n *RecordNode, labels map[string]string) {
 		switch {
 		case !pod.Bound():
 			n.Pending++
-		case p.cluster.Fleet.Node(pod.Node).Type == capacity.Spot:
+		case p.cluster.State.Node(pod.Node).Type == capacity.Spot:
 			n.Pods.Spot++
-		case p.cluster.Fleet.Node(pod.Node).Type == capacity.OnDemand:
+		case p.cluster.State.Node(pod.Node).Type == capacity.OnDemand:
 			n.Pods.OnDemand++
 		default:
 			n.Pods.Unknown++

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/plan"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -36,7 +36,7 @@ func statusOf(c *live.Cluster, only string) *Status {
 	s := &Status{Mixes: []MixStatus{}, Workloads: []WorkloadStatus{}}
 	groups := map[string][]clusterstate.Group{} // by namespace/source
 	for _, namespace := range c.Namespaces() {
-		for _, g := range c.Fleet.Groups(namespace) {
+		for _, g := range c.State.Groups(namespace) {
 			if only != "" && g.Policy.Source != policy.SourceCapacityMix+only {
 				continue
 			}

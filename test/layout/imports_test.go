@@ -38,7 +38,7 @@ var rules = map[string]rule{
 		return "the mix must stay a function that everything can share"
 	},
 	"what decides reads no API": func(from, to string) string {
-		for _, pure := range []string{"internal/mix/policy", "internal/clusterstate", "internal/mix/rebalance", "internal/mix/arguments", "internal/records/render", "internal/environments/render", "internal/mix/fallback", "internal/mix/gate", "internal/limits", "internal/records/nfr", "internal/kube/nodeselector", "internal/limits/defaulting", "internal/limits/mcpimport"} {
+		for _, pure := range []string{"internal/mix/policy", "internal/mix/clusterstate", "internal/mix/rebalance", "internal/mix/arguments", "internal/records/render", "internal/environments/render", "internal/mix/fallback", "internal/mix/gate", "internal/limits", "internal/records/nfr", "internal/kube/nodeselector", "internal/limits/defaulting", "internal/limits/mcpimport"} {
 			if under(from, pure) && (strings.HasPrefix(to, "k8s.io/client-go") || strings.HasPrefix(to, "sigs.k8s.io/controller-runtime")) {
 				return "decisions are functions of values; I/O stands around them"
 			}

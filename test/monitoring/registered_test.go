@@ -28,7 +28,7 @@ import (
 	_ "berth.dev/berth/controllers/podwebhook" // likewise
 	_ "berth.dev/berth/controllers/records"    // registers its metrics
 	"berth.dev/berth/hack/codegen/metricsource"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"

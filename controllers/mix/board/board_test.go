@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/controllers/mix/board"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -140,7 +140,7 @@ func TestSettledIsWhatOnlyItsOwnChangesUnsettle(t *testing.T) {
 		change func(*board.Entry)
 		want   bool
 	}{
-		"it satisfies its mix":                     {func(*board.Entry) {}, true},
+		"it satisfies its mix":               {func(*board.Entry) {}, true},
 		"a replica has to move":              {func(e *board.Entry) { e.Verdict.Reason = rebalance.ReasonNoRoom }, false},
 		"nothing was decided":                {func(e *board.Entry) { e.Verdict.Reason = "" }, false},
 		"a replica is being moved":           {func(e *board.Entry) { e.Moves = make([]board.Move, 1) }, false},

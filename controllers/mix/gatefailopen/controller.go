@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 const (
@@ -42,7 +42,7 @@ const (
 
 // Options configure a Controller.
 type Options struct {
-	Fleet *clusterstate.Fleet
+	State *clusterstate.State
 	// Listed reports whether the cluster state has all pods: until then the oldest are not known.
 	Listed   func() bool
 	Kube     kubernetes.Interface
@@ -113,7 +113,7 @@ func (c *Controller) Start(ctx context.Context) error {
 // look lets the pods go that have waited for too long, and reports whether some
 // are left.
 func (c *Controller) look(ctx context.Context) (more bool) {
-	all := within(c.Fleet.Gated(), c.Namespaces)
+	all := within(c.State.Gated(), c.Namespaces)
 	waitingPods.Set(float64(len(all)))
 	if c.FailOpen <= 0 || !c.Listed() {
 		return false

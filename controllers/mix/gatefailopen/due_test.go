@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 )
 
@@ -91,12 +91,12 @@ func TestNoPodBeginsToWaitBeforeAllAreListed(t *testing.T) {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(t, err)
 	c := New(Options{
-		Fleet: clusterstate.New(clusterstate.Options{Classifier: classifier, Mixes: policy.NewStore()}), Listed: func() bool { return listed },
+		State: clusterstate.New(clusterstate.Options{Classifier: classifier, Mixes: policy.NewStore()}), Listed: func() bool { return listed },
 		Clock: testingclock.NewFakeClock(at(0)), FailOpen: time.Minute,
 	})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "a"}}
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
-	c.Fleet.SetPod(pod)
+	c.State.SetPod(pod)
 	c.look(t.Context())
 	assert.Empty(t, c.waiting)
 	listed = true

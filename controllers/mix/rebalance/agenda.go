@@ -73,7 +73,7 @@ func (c *Controller) takeAgenda(ctx context.Context, now time.Time) *agenda {
 // addRoomless adds the groups that waited for room which there may be now.
 func (c *Controller) addRoomless(a *agenda) {
 	for t, before := range c.room {
-		now := c.Fleet.Room(t)
+		now := c.State.Room(t)
 		if now == before {
 			continue
 		}
@@ -90,10 +90,10 @@ func (c *Controller) addRoomless(a *agenda) {
 // that has nothing but a placeholder is among them.
 func (c *Controller) addAll(ctx context.Context, a *agenda) {
 	all := func(namespace string) { a.add(policy.GroupKey{Namespace: namespace}) }
-	for _, n := range c.Fleet.Namespaces() {
+	for _, n := range c.State.Namespaces() {
 		all(n)
 	}
-	for _, h := range c.Fleet.Placeholders("") {
+	for _, h := range c.State.Placeholders("") {
 		all(h.Namespace)
 	}
 	for _, n := range c.Board.Namespaces() {

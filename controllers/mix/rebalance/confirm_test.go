@@ -64,12 +64,12 @@ func strayPass(t *testing.T, pods int) (*pass, *server) {
 	p.take = func(context.Context) (snapshot, error) { return roomy{}, nil }
 	spot := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "spot", Labels: map[string]string{"karpenter.sh/capacity-type": "spot"}}}
 	spot.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: cpu("100"), corev1.ResourceMemory: cpu("100Gi"), corev1.ResourcePods: cpu("100")}
-	p.Fleet.SetNode(spot)
+	p.State.SetNode(spot)
 	for i := range pods {
 		pod := podOf("shop", sceneOwner{"clone.example/v1", "CloneSet", "web"}, i, 0)
 		pod.Spec.NodeName = "on-demand"
 		s.pods[pod.Name] = pod
-		p.Fleet.SetPod(pod)
+		p.State.SetPod(pod)
 	}
 	return p, s
 }

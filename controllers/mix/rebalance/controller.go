@@ -23,8 +23,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/board"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
@@ -32,7 +32,7 @@ import (
 
 // Options configure the controller. Every field is required, but for the Journal.
 type Options struct {
-	Fleet    *clusterstate.Fleet
+	State    *clusterstate.State
 	Board    *board.Board
 	Reader   client.Reader // CapacityMixes and PodDisruptionBudgets, from a cache
 	Client   kubernetes.Interface
@@ -226,7 +226,7 @@ func (c *Controller) pause(ctx context.Context, d time.Duration) bool {
 
 // clusterNow is what holds for all mixes.
 func (c *Controller) clusterNow(now time.Time) rebalance.Cluster {
-	spot := c.Fleet.Count(capacity.Spot)
+	spot := c.State.Count(capacity.Spot)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.storm.Count()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth.dev/berth/controllers/mix/board"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 

@@ -79,18 +79,18 @@ func successor(t *testing.T, of *pass) *pass {
 	c, err := New(o)
 	require.NoError(t, err)
 	c.take, c.storm = of.take, of.storm
-	o.Fleet.Changed = c.Changed
+	o.State.Changed = c.Changed
 	return passAt(c, of.Clock.Now())
 }
 
 // byAnnotation takes the CapacityMix away: the pods get their mix by annotations, and no status keeps anything.
 func byAnnotation(p *pass, s *server) {
-	p.Fleet.Mixes.Delete("shop", "web")
+	p.State.Mixes.Delete("shop", "web")
 	for name, pod := range s.pods {
 		pod = pod.DeepCopy()
 		pod.Annotations[v1alpha1.SpotPercentAnnotation] = "100"
 		s.pods[name] = pod
-		p.Fleet.SetPod(pod)
+		p.State.SetPod(pod)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestLeadersThatFollowEachOtherEvictOnePod(t *testing.T) {
 		p.lookAt(t, "shop")
 		for _, name := range s.evicted {
 			delete(s.pods, name)
-			p.Fleet.DeletePod(types.NamespacedName{Namespace: "shop", Name: name}, "")
+			p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: name}, "")
 		}
 		p.Clock.(*clocktesting.FakeClock).Step(3 * time.Minute)
 		p = successor(t, p)
@@ -171,7 +171,7 @@ func TestALeaderThatWasFollowedEvictsNothing(t *testing.T) {
 		pod := podOf("shop", sceneOwner{"clone.example/v1", "CloneSet", "late"}, i, 0)
 		pod.Spec.NodeName = "on-demand"
 		s.pods[pod.Name] = pod
-		p.Fleet.SetPod(pod)
+		p.State.SetPod(pod)
 	}
 	for range 3 {
 		p.lookAt(t, "shop")
@@ -199,7 +199,7 @@ func TestAJournalThatWasDeletedIsWrittenAgain(t *testing.T) {
 func TestTheRecordOfAWorkloadThatIsGoneIsForgotten(t *testing.T) {
 	p, _, k := journaled(t, 1)
 	p.lookAt(t, "shop")
-	p.Fleet.DeletePod(types.NamespacedName{Namespace: "shop", Name: "web-0"}, "")
+	p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "web-0"}, "")
 	p.Clock.(*clocktesting.FakeClock).Step(forgetAfter / 2)
 	p.lookAt(t, "shop")
 	p.lookAt(t, "shop")

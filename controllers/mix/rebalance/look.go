@@ -17,8 +17,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/board"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -146,7 +146,7 @@ func (p *pass) selecting(old *board.Entry, g *clusterstate.Group) (names []strin
 			continue
 		}
 		seen = set
-		names = p.Fleet.Mixes.Selecting(names, g.Key.Namespace, s.Pod.Labels)
+		names = p.State.Mixes.Selecting(names, g.Key.Namespace, s.Pod.Labels)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -188,8 +188,8 @@ func (p *pass) noted(key policy.GroupKey) {
 
 // mayFit is what the cluster state says, and remembers where it says no.
 func (p *pass) mayFit(t capacity.Type, pod *clusterstate.Pod) bool {
-	room := p.Fleet.Room(t) // before it is requested: what comes meanwhile counts
-	if p.Fleet.MayFit(t, pod) {
+	room := p.State.Room(t) // before it is requested: what comes meanwhile counts
+	if p.State.MayFit(t, pod) {
 		return true
 	}
 	if p.lacks == nil {

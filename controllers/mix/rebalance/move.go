@@ -120,7 +120,7 @@ func (p *pass) takeSnapshot(ctx context.Context) error {
 // nodesOf accepts the nodes of a type that take pods, as the scheduler does.
 func (p *pass) nodesOf(t capacity.Type) func(*corev1.Node) bool {
 	return func(n *corev1.Node) bool {
-		found, _ := p.Fleet.Classifier.Classify(n)
+		found, _ := p.State.Classifier.Classify(n)
 		_, departing := capacity.Departing(n)
 		return found == t && !departing
 	}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/controllers/mix/board"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -97,7 +97,7 @@ func (p *pass) namespace(ctx context.Context, namespace string) {
 			return
 		}
 		p.decided.All = at.mixes
-		p.turn = p.Fleet.Current(namespace)
+		p.turn = p.State.Current(namespace)
 	} else {
 		// What is out of its mix may depend on anything in its namespace. Those are few, and looked at with the others.
 		for _, e := range p.Board.Restless(namespace) {
@@ -126,7 +126,7 @@ func (p *pass) namespace(ctx context.Context, namespace string) {
 // groupsOf returns the groups of some keys, in order.
 func (p *pass) groupsOf(namespace string, t *topics) (list []*clusterstate.Group) {
 	for id := range t.groups {
-		if g := p.Fleet.Group(policy.GroupKey{Namespace: namespace, ID: id}); g != nil {
+		if g := p.State.Group(policy.GroupKey{Namespace: namespace, ID: id}); g != nil {
 			list = append(list, g)
 		}
 	}
@@ -148,7 +148,7 @@ func (p *pass) also(e *board.Entry) {
 		if p.present == nil || clusterstate.ByWorkload(&e.Group, p.present) <= 0 {
 			break
 		}
-		g := p.Fleet.Group(key)
+		g := p.State.Group(key)
 		if g == nil {
 			break
 		}
@@ -179,7 +179,7 @@ func (p *pass) unchanged(g *clusterstate.Group, at *place) bool {
 // forgetOthers drops the entries of a namespace that have no group any more.
 func (p *pass) forgetOthers(namespace string) {
 	for _, e := range p.Board.Namespace(namespace) {
-		if p.Fleet.Group(e.Group.Key) == nil {
+		if p.State.Group(e.Group.Key) == nil {
 			p.vanished(e)
 		}
 	}
@@ -189,7 +189,7 @@ func (p *pass) forgetOthers(namespace string) {
 func (p *pass) forget(namespace string, t *topics) {
 	for id := range t.groups {
 		key := policy.GroupKey{Namespace: namespace, ID: id}
-		if e, known := p.Board.Get(key); known && p.Fleet.Group(key) == nil {
+		if e, known := p.Board.Get(key); known && p.State.Group(key) == nil {
 			p.vanished(e)
 		}
 	}
@@ -206,7 +206,7 @@ func (p *pass) vanished(e board.Entry) {
 		p.journal.note(&e, p.now)
 	} else {
 		p.Board.Drop(e.Group.Key)
-		if (e.Group.Counted || e.Group.Ended) && !p.Fleet.Follows(e.Group.Key) {
+		if (e.Group.Counted || e.Group.Ended) && !p.State.Follows(e.Group.Key) {
 			p.journal.forget(e.Group.Key) // its owner wants no more pods; another one may yet replace them
 		}
 		e.Moves, e.Placeholders = nil, nil
@@ -220,7 +220,7 @@ func (p *pass) vanished(e board.Entry) {
 // StatefulSet until the old pod is gone. Were it forgotten, so would be that
 // the move failed, and it would be moved again without end.
 func (p *pass) comesBack(e *board.Entry) bool {
-	if len(e.Moves) == 0 || !p.Fleet.Follows(e.Group.Key) {
+	if len(e.Moves) == 0 || !p.State.Follows(e.Group.Key) {
 		return false
 	}
 	e.Group.Seats, e.Seen, e.Selecting = nil, nil, nil

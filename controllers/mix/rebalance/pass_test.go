@@ -27,8 +27,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/board"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
@@ -54,7 +54,7 @@ func testPass(t *testing.T, objects ...client.Object) *pass {
 		f.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: typ.String(), Labels: map[string]string{"karpenter.sh/capacity-type": typ.String()}}})
 	}
 	c, err := New(Options{
-		Fleet: f, Board: board.New(), Clock: clocktesting.NewFakeClock(noon), Recorder: record.NewFakeRecorder(100),
+		State: f, Board: board.New(), Clock: clocktesting.NewFakeClock(noon), Recorder: record.NewFakeRecorder(100),
 		Reader:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
 		Profile: &simulation.Profile{SchedulerNames: []string{"berth-scheduler"}}, Decided: func(board.Decision) {},
 		Tuning: Tuning{
@@ -104,8 +104,8 @@ var keyOfSet = policy.GroupKey{Namespace: "shop", ID: "db"}
 
 func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 	p := testPass(t, capacityMix())
-	p.Fleet.SetOwner(setOfOne())
-	p.Fleet.SetPod(podOfSet("old", "on-demand"))
+	p.State.SetOwner(setOfOne())
+	p.State.SetPod(podOfSet("old", "on-demand"))
 	p.lookAt(t, "shop")
 	e, known := p.Board.Get(keyOfSet)
 	require.True(t, known)
@@ -113,7 +113,7 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 	e.Moves = []board.Move{{UID: "old", Namespace: "shop", Name: "db-0", Started: noon, Wrong: 1}}
 	p.Board.Put(e)
 
-	p.Fleet.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
+	p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
 	p = passAt(p.Controller, noon.Add(time.Minute))
 	p.lookAt(t, "shop")
 	e, known = p.Board.Get(keyOfSet)
@@ -124,7 +124,7 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 	cluster, _ := p.Board.Share("shop")
 	assert.Equal(t, 1, cluster)
 
-	p.Fleet.SetPod(podOfSet("new", "on-demand")) // on the wrong type again
+	p.State.SetPod(podOfSet("new", "on-demand")) // on the wrong type again
 	p = passAt(p.Controller, noon.Add(2*time.Minute))
 	p.lookAt(t, "shop")
 	e, _ = p.Board.Get(keyOfSet)
@@ -135,11 +135,11 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 
 func TestAGroupThatDoesNotComeBackIsForgotten(t *testing.T) {
 	for name, vanish := range map[string]func(*pass) *pass{
-		"its controller is deleted": func(p *pass) *pass { p.Fleet.DeleteOwner(setOfOne().GetUID()); return p },
+		"its controller is deleted": func(p *pass) *pass { p.State.DeleteOwner(setOfOne().GetUID()); return p },
 		"it is scaled to nothing": func(p *pass) *pass {
 			s := setOfOne()
 			s.Spec.Replicas = new(int32(0))
-			p.Fleet.SetOwner(s)
+			p.State.SetOwner(s)
 			return p
 		},
 		"no replacement has come in time": func(p *pass) *pass { return passAt(p.Controller, noon.Add(5*time.Minute)) },
@@ -152,13 +152,13 @@ func TestAGroupThatDoesNotComeBackIsForgotten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testPass(t, capacityMix())
-			p.Fleet.SetOwner(setOfOne())
-			p.Fleet.SetPod(podOfSet("old", "on-demand"))
+			p.State.SetOwner(setOfOne())
+			p.State.SetPod(podOfSet("old", "on-demand"))
 			p.lookAt(t, "shop")
 			e, _ := p.Board.Get(keyOfSet)
 			e.Moves = []board.Move{{UID: "old", Started: noon}}
 			p.Board.Put(e)
-			p.Fleet.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
+			p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
 			p = vanish(p)
 			p.lookAt(t, "shop")
 			assert.Empty(t, p.Board.All())
@@ -170,13 +170,13 @@ func TestAWindowThatCannotBeReadIsAVerdict(t *testing.T) {
 	p := testPass(t, capacityMix(func(cm *v1alpha1.CapacityMix) {
 		cm.Spec.Rebalance = &v1alpha1.RebalanceSpec{Windows: []v1alpha1.RebalanceWindow{{Schedule: "99 * * * *", DurationSeconds: 60}}}
 	}))
-	p.Fleet.SetPod(podOfSet("a", "on-demand"))
+	p.State.SetPod(podOfSet("a", "on-demand"))
 	p.lookAt(t, "shop")
 	e, _ := p.Board.Get(keyOfSet)
 	assert.Equal(t, ReasonInvalidWindow, e.Verdict.Reason)
 	assert.Contains(t, e.Verdict.Message, "windows[0].schedule")
 
-	p.Fleet.SetPod(podOfSet("a", "spot"))
+	p.State.SetPod(podOfSet("a", "spot"))
 	p.lookAt(t, "shop")
 	e, _ = p.Board.Get(keyOfSet)
 	assert.Equal(t, rebalance.ReasonOnTarget, e.Verdict.Reason, "nothing is blocked where nothing has to move")
@@ -222,7 +222,7 @@ func TestANewLeaderGoesOnFromTheStatus(t *testing.T) {
 	p := testPass(t, capacityMix(func(cm *v1alpha1.CapacityMix) {
 		cm.Status.Workloads = []v1alpha1.WorkloadMix{{Kind: "StatefulSet", Name: "db", MixNotSatisfiedSince: &since, RetryTime: &retry, FailedMoves: 2}}
 	}))
-	p.Fleet.SetPod(podOfSet("a", "on-demand"))
+	p.State.SetPod(podOfSet("a", "on-demand"))
 	p.lookAt(t, "shop")
 	e, _ := p.Board.Get(keyOfSet)
 	assert.Equal(t, rebalance.ReasonBackingOff, e.Verdict.Reason)
@@ -342,7 +342,7 @@ func TestEventsTellOnceWhatBlocks(t *testing.T) {
 
 func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
 	p := testPass(t, capacityMix(func(cm *v1alpha1.CapacityMix) { cm.Namespace = "has-a-mix" }))
-	p.Fleet.SetPod(podOfSet("a", "spot"))
+	p.State.SetPod(podOfSet("a", "spot"))
 	gone := group(od)
 	gone.Key.Namespace = "had-pods"
 	p.Board.Put(board.Entry{Group: gone})

@@ -16,8 +16,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/board"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -39,7 +39,7 @@ func (p *pass) placeholdersIn(namespace string) []*clusterstate.Pod {
 	if p.DryRun {
 		return nil
 	}
-	return slices.DeleteFunc(p.Fleet.Placeholders(namespace), func(h *clusterstate.Pod) bool {
+	return slices.DeleteFunc(p.State.Placeholders(namespace), func(h *clusterstate.Pod) bool {
 		if at, gone := p.released[h.UID]; gone {
 			p.lookAgain(namespace, at) // this look may have been for one that was deleted earlier
 			return true
@@ -248,7 +248,7 @@ func (p *pass) sweep(ctx context.Context, namespace string, there []*clusterstat
 		}
 		for _, m := range e.Moves {
 			used[m.Placeholder] = true
-			if old := p.Fleet.Pod(m.Namespace, m.Name); old != nil && old.UID == m.UID {
+			if old := p.State.Pod(m.Namespace, m.Name); old != nil && old.UID == m.UID {
 				needed[m.Placeholder] = true
 			}
 		}

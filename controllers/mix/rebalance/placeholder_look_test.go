@@ -27,8 +27,8 @@ func spotScene() (*scene, *side) {
 		mixes: policy.NewStore(), clock: clocktesting.NewFakeClock(noon),
 	}
 	s := w.newSide(2)
-	s.controller.Fleet = w.newFleet()
-	s.controller.Fleet.Changed = s.controller.Changed
+	s.controller.State = w.newFleet()
+	s.controller.State.Changed = s.controller.Changed
 	w.some, w.all = s, s
 	for name, typ := range map[string]string{"n0": "spot", "n1": "on-demand"} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"karpenter.sh/capacity-type": typ}}}

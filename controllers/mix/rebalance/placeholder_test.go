@@ -15,7 +15,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/board"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -39,7 +39,7 @@ func shown(t *testing.T, pods ...*corev1.Pod) []*clusterstate.Pod {
 	t.Helper()
 	p := testPass(t)
 	for _, o := range pods {
-		p.Fleet.SetPod(o)
+		p.State.SetPod(o)
 	}
 	return p.placeholdersIn("shop")
 }
@@ -124,7 +124,7 @@ func TestAPlaceholderThatWasDeletedIsNotFoundAgain(t *testing.T) {
 	p := testPass(t)
 	held := holderFor("web-2", runs)
 	p.Client = fake.NewClientset(held)
-	p.Fleet.SetPod(held)
+	p.State.SetPod(held)
 	require.Len(t, p.placeholdersIn("shop"), 1)
 	require.True(t, p.release(t.Context(), "shop", held.Name, held.UID, holderUsed))
 	later := passAt(p.Controller, noon.Add(unseen-1))
@@ -141,11 +141,11 @@ func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
 	p.Client = client
 	for _, replica := range []types.UID{"web-2", "evicted", "gone", "left-behind"} {
 		held := holderFor(replica, runs)
-		p.Fleet.SetPod(held)
+		p.State.SetPod(held)
 		require.NoError(t, client.Tracker().Add(held))
 	}
 	old := podOfSet("evicted", "on-demand") // still terminates
-	p.Fleet.SetPod(old)
+	p.State.SetPod(old)
 	p.Board.Put(board.Entry{
 		Group:        group(od, od, od, sp, sp),
 		Placeholders: []board.Placeholder{{UID: "holder-of-web-2"}},
@@ -174,7 +174,7 @@ func TestWhatKeepsAReplicaWithAPlaceholderIsNoted(t *testing.T) {
 
 func TestADryRunLeavesPlaceholdersAlone(t *testing.T) {
 	p := testPass(t)
-	p.Fleet.SetPod(holderFor("left-behind"))
+	p.State.SetPod(holderFor("left-behind"))
 	p.DryRun = true
 	assert.Empty(t, p.placeholdersIn("shop"))
 }

@@ -30,8 +30,8 @@ import (
 	"berth.dev/berth/controllers/mix/board"
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/status/mixtest"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/policy"
@@ -78,9 +78,9 @@ func newScene(t *rapid.T) *scene {
 	}
 	limit := rapid.IntRange(1, 2).Draw(t, "cluster limit")
 	w.some, w.all = w.newSide(limit), w.newSide(limit)
-	w.some.controller.Fleet = w.newFleet()
-	w.some.controller.Fleet.Changed = w.some.controller.Changed
-	w.some.controller.Fleet.NodeLeft = func(name string, typ capacity.Type) {
+	w.some.controller.State = w.newFleet()
+	w.some.controller.State.Changed = w.some.controller.Changed
+	w.some.controller.State.NodeLeft = func(name string, typ capacity.Type) {
 		w.some.controller.NodeLeft(name, typ)
 		w.all.controller.NodeLeft(name, typ)
 	}
@@ -133,7 +133,7 @@ func (w *scene) crowd(t *rapid.T) {
 	}
 }
 
-func (w *scene) newFleet() *clusterstate.Fleet {
+func (w *scene) newFleet() *clusterstate.State {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	if err != nil {
 		panic(err)
@@ -286,17 +286,17 @@ func (w *scene) refill() {
 	for _, p := range w.pods {
 		f.SetPod(p)
 	}
-	w.all.controller.Fleet = f
+	w.all.controller.State = f
 }
 
 func (w *scene) setPod(p *corev1.Pod) {
 	w.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
-	w.some.controller.Fleet.SetPod(p)
+	w.some.controller.State.SetPod(p)
 }
 
 func (w *scene) removePod(name types.NamespacedName) {
 	delete(w.pods, name)
-	w.some.controller.Fleet.DeletePod(name, "")
+	w.some.controller.State.DeletePod(name, "")
 }
 
 func byName(a, b types.NamespacedName) int {
@@ -332,13 +332,13 @@ func (w *scene) deletePod(t *rapid.T) {
 
 func (w *scene) setNode(n *corev1.Node) {
 	w.nodes[n.Name] = n
-	w.some.controller.Fleet.SetNode(n)
+	w.some.controller.State.SetNode(n)
 }
 
 func (w *scene) deleteNode(t *rapid.T) {
 	name := pick(t, "node", sceneNodes...)
 	delete(w.nodes, name)
-	w.some.controller.Fleet.DeleteNode(name)
+	w.some.controller.State.DeleteNode(name)
 }
 
 func ownerOf(meta metav1.ObjectMeta, replicas, updated int32) metav1.Object {
@@ -362,13 +362,13 @@ func ownerOf(meta metav1.ObjectMeta, replicas, updated int32) metav1.Object {
 
 func (w *scene) setOwner(o metav1.Object) {
 	w.owners[o.GetUID()] = o
-	w.some.controller.Fleet.SetOwner(o)
+	w.some.controller.State.SetOwner(o)
 }
 
 func (w *scene) deleteOwner(t *rapid.T) {
 	o := drawOwner(t)
 	delete(w.owners, o.GetUID())
-	w.some.controller.Fleet.DeleteOwner(o.GetUID())
+	w.some.controller.State.DeleteOwner(o.GetUID())
 }
 
 // setMix does what the watch of mixes does.

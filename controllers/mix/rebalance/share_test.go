@@ -23,7 +23,7 @@ func TestANamespaceWhoseMovesNeverEndDoesNotKeepOthersFromTheirs(t *testing.T) {
 		pod.Spec.NodeName = "on-demand"
 		pod.Annotations[v1alpha1.SpotPercentAnnotation] = "100"
 		s.pods[pod.Name] = pod
-		p.Fleet.SetPod(pod)
+		p.State.SetPod(pod)
 	}
 	p.Changed(everything)
 	p.Look(t.Context())

@@ -19,8 +19,8 @@ import (
 // A workload that is on target is looked at again as well: a later look uses the settings that are found then.
 func TestARetunedControllerLooksAtEverythingByTheNewTuning(t *testing.T) {
 	p := testPass(t, capacityMix())
-	p.Fleet.SetOwner(setOfOne())
-	p.Fleet.SetPod(podOfSet("old", "spot"))
+	p.State.SetOwner(setOfOne())
+	p.State.SetPod(podOfSet("old", "spot"))
 	var decided []board.Decision
 	p.Decided = func(d board.Decision) { decided = append(decided, d) }
 	p.Changed(everything)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command reference writes the pages of docs/reference that are made from the source: the events that Berth records, its
-// metrics, what its commands say of themselves, and the picture of the slots. docs/reference/api.md is crd-ref-docs's (../generate.sh).
+// metrics, the help of its commands, and the picture of the slots, and the table of rooms in docs/architecture.md. docs/reference/api.md is crd-ref-docs's (../generate.sh).
 package main
 
 import (
@@ -21,11 +21,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"berth.dev/berth/hack/rooms"
 	"berth.dev/berth/internal/cli"
 )
 
 func main() {
-	if err := run("docs/reference"); err != nil {
+	if err := errors.Join(run("docs/reference"), rooms.Write(".")); err != nil {
 		fmt.Fprintln(os.Stderr, "reference:", err)
 		os.Exit(1)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live reads once from the API what internal/clusterstate needs to say how
+// Package live reads once from the API what internal/mix/clusterstate needs to say how
 // workloads stand to their mixes. It only lists and gets.
 package live
 
@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -47,7 +47,7 @@ func (p Problem) String() string { return p.Message }
 // Cluster is what was read.
 type Cluster struct {
 	*Settings
-	Fleet *clusterstate.Fleet
+	State *clusterstate.State
 	Store *policy.Store
 	// Pods and Nodes are as the API has them.
 	Pods  []*corev1.Pod
@@ -106,16 +106,16 @@ func (c *Cluster) fill(pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alph
 		}
 	}
 	args := c.Profile.Args
-	c.Fleet = clusterstate.New(clusterstate.Options{
+	c.State = clusterstate.New(clusterstate.Options{
 		Classifier: c.Classifier, SpreadSpotOver: args.SpreadSpotOver, Prefixes: args.AnnotationPrefixes,
 		Mixes: c.Store, Defaults: c.Defaults,
 	})
-	c.Fleet.ReplaceNodes(nodes)
+	c.State.ReplaceNodes(nodes)
 	c.above = aboveOf(owners)
 	for _, o := range owners {
-		c.Fleet.SetOwner(o)
+		c.State.SetOwner(o)
 	}
-	c.Fleet.ReplacePods(pods)
+	c.State.ReplacePods(pods)
 	c.Budgets = map[string][]rebalance.DisruptionBudget{}
 	for _, b := range budgets {
 		// The eviction API takes a budget with an invalid selector to select no pod.
@@ -127,7 +127,7 @@ func (c *Cluster) fill(pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alph
 
 // Namespaces are those that have pods or mixes, sorted.
 func (c *Cluster) Namespaces() []string {
-	all := c.Fleet.Namespaces()
+	all := c.State.Namespaces()
 	for _, m := range c.Mixes {
 		all = append(all, m.Namespace)
 	}
@@ -170,7 +170,7 @@ func (c *Cluster) Pod(namespace, name string) *corev1.Pod {
 
 // Tolerations are those that a pod's mix gives to its pods of a type.
 func (c *Cluster) Tolerations(p *clusterstate.Pod, t capacity.Type) []corev1.Toleration {
-	found, _ := c.Fleet.Resolve(p)
+	found, _ := c.State.Resolve(p)
 	if found == nil {
 		return nil
 	}

@@ -74,7 +74,7 @@ func TestListsAreReadPageByPageAndBegunAnewWhenThePagesExpire(t *testing.T) {
 	assert.Equal(t, []string{"", "next", "", "next"}, tokens)
 	require.Len(t, c.Pods, 2)
 	assert.Equal(t, "a", c.Pods[0].Name, "a page does not overwrite the one before")
-	assert.NotNil(t, c.Fleet.Pod("shop", "b"))
+	assert.NotNil(t, c.State.Pod("shop", "b"))
 	assert.Empty(t, c.Problems)
 }
 

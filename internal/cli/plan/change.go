@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 )
 
@@ -61,7 +61,7 @@ func Change(ctx context.Context, c *live.Cluster, mixes []*v1alpha1.CapacityMix,
 		moved[s.Namespace+"/"+s.Workload] = true
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
-		for _, g := range c.Fleet.Groups(namespace) {
+		for _, g := range c.State.Groups(namespace) {
 			if !concerned[namespace+"/"+g.Policy.Source] && !moved[namespace+"/"+name(g.Workload)] {
 				continue
 			}
@@ -94,7 +94,7 @@ func put(c *live.Cluster, m *v1alpha1.CapacityMix) error {
 func governed(c *live.Cluster) map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, p := range livePods(c) {
-		if found, _ := c.Fleet.Resolve(p); found != nil {
+		if found, _ := c.State.Resolve(p); found != nil {
 			out[p.UID] = found.Source
 		}
 	}
@@ -104,7 +104,7 @@ func governed(c *live.Cluster) map[types.UID]string {
 func livePods(c *live.Cluster) []*clusterstate.Pod {
 	var out []*clusterstate.Pod
 	for _, o := range c.Pods {
-		if p := c.Fleet.Pod(o.Namespace, o.Name); p != nil && p.Live() {
+		if p := c.State.Pod(o.Namespace, o.Name); p != nil && p.Live() {
 			out = append(out, p)
 		}
 	}
@@ -144,7 +144,7 @@ func Overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []Overruled {
 			if p.Namespace != m.Namespace || !selector.Matches(labelSet(p.Labels)) {
 				continue
 			}
-			found, _ := c.Fleet.Resolve(p)
+			found, _ := c.State.Resolve(p)
 			if found != nil && found.Source != policy.SourceCapacityMix+m.Name {
 				count[Overruled{Namespace: m.Namespace, Mix: m.Name, Workload: ownerOf(c, p), By: found.Source}]++
 			}

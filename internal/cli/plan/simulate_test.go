@@ -16,8 +16,9 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/internal/cli/plan"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
@@ -186,12 +187,12 @@ func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
 		moves   int
 		reasons []rebalance.Reason
 	}{
-		"one pod that must stay":    {func(in *rebalance.Input) { annotate(in, 7, clusterstate.DoNotDisrupt, "true") }, 4, nil},
+		"one pod that must stay":    {func(in *rebalance.Input) { annotate(in, 7, disruption.DoNotDisrupt, "true") }, 4, nil},
 		"a budget that allows none": {func(in *rebalance.Input) { in.Budgets = []rebalance.DisruptionBudget{budget("tight")} }, 0, repeat(rebalance.ReasonPDB, 4)},
 		"two budgets":               {func(in *rebalance.Input) { in.Budgets = []rebalance.DisruptionBudget{budget("a"), budget("b")} }, 0, repeat(rebalance.ReasonOverlappingPDBs, 4)},
 		"two pods that must stay, and one goes in the stead": {func(in *rebalance.Input) {
-			annotate(in, 7, clusterstate.DoNotDisrupt, "true")
-			annotate(in, 8, clusterstate.DoNotDisrupt, "true")
+			annotate(in, 7, disruption.DoNotDisrupt, "true")
+			annotate(in, 8, disruption.DoNotDisrupt, "true")
 		}, 3, repeat(rebalance.ReasonDoNotDisrupt, 1)},
 		"two pods with local data": {func(in *rebalance.Input) {
 			in.Group.Seats[8].Pod.LocalData, in.Group.Seats[7].Pod.LocalData = "cache", "cache"
@@ -253,7 +254,7 @@ func TestAStatefulReplacementHasTheSlotOfItsPredecessor(t *testing.T) {
 // would look at first.
 func TestAboutIsTheVerdictAboutThatReplica(t *testing.T) {
 	in := input(placedBy(split.New(70, 2), split.New(30, 2), 10))
-	annotate(in, 8, clusterstate.SafeToEvict, "false")
+	annotate(in, 8, disruption.SafeToEvict, "false")
 	for _, seat := range in.Group.WrongSide() {
 		v := plan.About(in, seat)
 		require.NotNil(t, v.Pod)

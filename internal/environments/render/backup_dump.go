@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/kube/disruption"
 )
 
 const (
@@ -75,7 +75,7 @@ func RestoreJob(e *v1alpha1.Environment, name, backup string) *batchv1.Job {
 func databaseJob(e *v1alpha1.Environment, meta metav1.ObjectMeta, backup, script string, tries int32) *batchv1.Job {
 	pod := metav1.ObjectMeta{Labels: map[string]string{}, Annotations: map[string]string{
 		// A dump that is moved starts again, and a restore is tried once.
-		clusterstate.DoNotDisrupt: "true", clusterstate.SafeToEvict: "false",
+		disruption.DoNotDisrupt: "true", disruption.SafeToEvict: "false",
 	}}
 	maps.Copy(pod.Labels, meta.Labels)
 	return &batchv1.Job{

@@ -17,7 +17,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/kube/nodeselector"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/capacity"
@@ -74,8 +74,8 @@ func Pod(seat Seat, image string) *corev1.Pod {
 			Annotations: map[string]string{
 				v1alpha1.CapacityTypeAnnotation: seat.Type.String(),
 				"linkerd.io/inject":             "disabled",
-				clusterstate.DoNotDisrupt:       "true",
-				clusterstate.SafeToEvict:        "false",
+				disruption.DoNotDisrupt:         "true",
+				disruption.SafeToEvict:          "false",
 			},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: replica.Name, UID: replica.UID}},
 		},

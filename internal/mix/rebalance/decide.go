@@ -16,8 +16,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -370,7 +371,7 @@ func decideReplica(in *Input, seat clusterstate.Seat) Verdict {
 		return refuse(ReasonDoNotDisrupt, "pod %s has the annotation %s", p.Name, key)
 	}
 	if p.LocalData != "" {
-		return refuse(ReasonLocalStorage, "pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name, p.LocalData, clusterstate.SafeToEvict)
+		return refuse(ReasonLocalStorage, "pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name, p.LocalData, disruption.SafeToEvict)
 	}
 	if v.Target == seat.On {
 		return refuse(ReasonNoGain, "the replacement of pod %s would take a free slot of type %s again", p.Name, seat.On)

@@ -15,8 +15,9 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
@@ -144,7 +145,7 @@ var causes = []cause{
 		name: "the pods name a capacity type", spoil: ofPods(func(p *clusterstate.Pod) { p.Pinned = true }),
 		want: rebalance.ReasonPinned, message: "pod web-4 names a capacity type in its own nodeSelector or affinity",
 	}, {
-		name: "an annotation forbids to disrupt the pods", spoil: ofPods(func(p *clusterstate.Pod) { p.Annotations = map[string]string{clusterstate.DoNotDisrupt: "true"} }),
+		name: "an annotation forbids to disrupt the pods", spoil: ofPods(func(p *clusterstate.Pod) { p.Annotations = map[string]string{disruption.DoNotDisrupt: "true"} }),
 		want: rebalance.ReasonDoNotDisrupt, message: "pod web-4 has the annotation karpenter.sh/do-not-disrupt",
 	}, {
 		name: "the pods have data on their nodes", spoil: ofPods(func(p *clusterstate.Pod) { p.LocalData = "scratch" }),

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 // ReasonReplicasMissing means that pods that the workload had before its last moves are not back, and its owner does not tell how

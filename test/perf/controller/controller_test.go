@@ -27,8 +27,8 @@ import (
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/status/mixtest"
-	"berth.dev/berth/internal/clusterstate"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	decision "berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
@@ -39,7 +39,7 @@ import (
 type cluster struct {
 	size
 	clock    *clocktesting.FakeClock
-	fleet    *clusterstate.Fleet
+	fleet    *clusterstate.State
 	board    *board.Board
 	cache    *mixtest.Cache
 	store    *policy.Store
@@ -68,7 +68,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 	o.NodeLeft = func(name string, t capacity.Type) { c.rebalan.NodeLeft(name, t) }
 	c.fleet = clusterstate.New(o)
 	c.rebalan, err = rebalance.New(rebalance.Options{
-		Fleet: c.fleet, Board: c.board, Reader: c.cache, Client: c.requests, Clock: c.clock, Recorder: &record.FakeRecorder{},
+		State: c.fleet, Board: c.board, Reader: c.cache, Client: c.requests, Clock: c.clock, Recorder: &record.FakeRecorder{},
 		Profile: &simulation.Profile{SchedulerNames: []string{builders.Scheduler}}, Resync: 30 * time.Second,
 		Decided: func(d board.Decision) { c.decided(tb, d) },
 		// Replicas would move, and stay where they are: a move is I/O, which this does not measure.

@@ -74,7 +74,7 @@ metadata: {name: fleets.test.example.com}
 spec:
   group: test.example.com
   scope: Namespaced
-  names: {kind: Fleet, listKind: FleetList, plural: fleets, singular: fleet}
+  names: {kind: State, listKind: FleetList, plural: fleets, singular: fleet}
   versions:
   - name: v1
     served: true
@@ -89,7 +89,7 @@ func newFleet(w *testenv.World, name string) func(*corev1.PodTemplateSpec) {
 	require.NoError(w.T, w.Cluster.Apply(w.Ctx, fleetCRD))
 	fleet := &unstructured.Unstructured{}
 	fleet.SetAPIVersion("test.example.com/v1")
-	fleet.SetKind("Fleet")
+	fleet.SetKind("State")
 	fleet.SetName(name)
 	w.Create(fleet)
 	return builders.OwnedBy(metav1.OwnerReference{

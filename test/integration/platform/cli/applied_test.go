@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
@@ -29,7 +29,7 @@ func TestThePlanIsWhatTheControllerThenDoes(t *testing.T) {
 	w.WaitReady("web", 20)
 	slots := w.Slots(w.Live("web"))
 	kept := slots[18]
-	testenv.Patch(w, kept, func(p *corev1.Pod) { p.Annotations[clusterstate.SafeToEvict] = "false" })
+	testenv.Patch(w, kept, func(p *corev1.Pod) { p.Annotations[disruption.SafeToEvict] = "false" })
 
 	me := user(w, "applier", editor)
 	p := decode[cli.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace, "-o", "json"))

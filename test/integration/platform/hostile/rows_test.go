@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/clusterstate"
+	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/test/builders"
 )
 
@@ -76,7 +76,7 @@ func rows(victim *appsv1.ReplicaSet) []row {
 		v1alpha1.SpotPercentAnnotation, v1alpha1.MinOnDemandAnnotation, v1alpha1.SlotAnnotation, v1alpha1.CapacityTypeAnnotation,
 		v1alpha1.MixAnnotation, v1alpha1.ClaimAnnotation, v1alpha1.GateOpenedAnnotation, v1alpha1.FallbackAnnotation,
 		v1alpha1.AcceptedReplicasAnnotation, v1alpha1.ResolvedLimitAnnotation, v1alpha1.ForceDeleteAnnotation,
-		clusterstate.DoNotDisrupt, clusterstate.SafeToEvictVolumes, batchv1.JobCompletionIndexAnnotation,
+		disruption.DoNotDisrupt, disruption.SafeToEvictVolumes, batchv1.JobCompletionIndexAnnotation,
 	} {
 		all = append(all, podsWith(key))
 	}

@@ -216,7 +216,7 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 }
 
 // GroupOf returns the group of a pod; ok is false for a pod that no mix governs.
-func (f *Fleet) GroupOf(p *Pod) (g Group, ok bool) {
+func (f *State) GroupOf(p *Pod) (g Group, ok bool) {
 	for _, g := range f.Current(p.Namespace) {
 		for i := range g.Seats {
 			if g.Seats[i].Pod.UID == p.UID {
@@ -228,7 +228,7 @@ func (f *Fleet) GroupOf(p *Pod) (g Group, ok bool) {
 }
 
 // Follows reports whether the controller of a group is known and makes pods.
-func (f *Fleet) Follows(key policy.GroupKey) bool {
+func (f *State) Follows(key policy.GroupKey) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	o := f.object(key.Namespace, types.UID(key.ID))
@@ -236,7 +236,7 @@ func (f *Fleet) Follows(key policy.GroupKey) bool {
 }
 
 // group builds the group of the pods of one controller that a mix governs; f.mu is locked to write.
-func (f *Fleet) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
+func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
 	g := Group{Key: policy.GroupKey{Namespace: namespace, ID: string(uid)}}
 	live := make([]*Pod, 0, len(members))
 	for _, p := range members {
@@ -276,7 +276,7 @@ func (f *Fleet) group(namespace string, uid types.UID, members []*Pod) (Group, b
 }
 
 // bareGroups groups the pods without a controller by their policy.
-func (f *Fleet) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
+func (f *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 	byKey := map[policy.GroupKey][]*Pod{}
 	policies := map[policy.GroupKey]*policy.Policy{}
 	o := &f.scratch
@@ -306,7 +306,7 @@ func (f *Fleet) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 }
 
 // workload names what stands above a controller, and its rollout.
-func (f *Fleet) workload(namespace string, ref *metav1.OwnerReference, owner *Owner) (Workload, Rollout) {
+func (f *State) workload(namespace string, ref *metav1.OwnerReference, owner *Owner) (Workload, Rollout) {
 	w := Workload{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: namespace, Name: ref.Name, UID: ref.UID}
 	if owner == nil {
 		return w, Rollout{}
@@ -324,7 +324,7 @@ func (f *Fleet) workload(namespace string, ref *metav1.OwnerReference, owner *Ow
 
 // Above names what stands at the top of a pod's controllers: the Deployment of
 // its ReplicaSet, the CronJob of its Job, else its controller, else the pod.
-func (f *Fleet) Above(p *Pod) Workload {
+func (f *State) Above(p *Pod) Workload {
 	if p.Owner == nil {
 		return Workload{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 	}

@@ -104,7 +104,7 @@ func stripMeta(o metav1.Object) metav1.ObjectMeta {
 
 // SetOwner adds a ReplicaSet, StatefulSet, Job or Deployment, stripped or not,
 // or takes over what changed.
-func (f *Fleet) SetOwner(o metav1.Object) {
+func (f *State) SetOwner(o metav1.Object) {
 	kept := Strip(o)
 	if kept == nil {
 		f.DeleteOwner(o.GetUID())
@@ -129,7 +129,7 @@ func (f *Fleet) SetOwner(o metav1.Object) {
 }
 
 // DeleteOwner forgets a workload controller.
-func (f *Fleet) DeleteOwner(uid types.UID) {
+func (f *State) DeleteOwner(uid types.UID) {
 	f.mu.Lock()
 	var keys []policy.GroupKey
 	if old := f.objects[uid]; old != nil {
@@ -142,7 +142,7 @@ func (f *Fleet) DeleteOwner(uid types.UID) {
 }
 
 // file keeps the index of who controls whom; f.mu is held.
-func (f *Fleet) file(before, after *Owner) {
+func (f *State) file(before, after *Owner) {
 	was, is := above(before), above(after)
 	if was == is {
 		return
@@ -170,7 +170,7 @@ func above(o *Owner) types.UID {
 
 // Owner returns a controller that is known, nil for others. It is shared and
 // must not be changed.
-func (f *Fleet) Owner(uid types.UID) metav1.Object {
+func (f *State) Owner(uid types.UID) metav1.Object {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if o := f.objects[uid]; o != nil {
@@ -188,7 +188,7 @@ func sameState(a, b *Owner) bool {
 }
 
 // controllersOf finds the controllers that the cluster state knows. The lock must be held.
-type controllersOf struct{ *Fleet }
+type controllersOf struct{ *State }
 
 // Controller implements policy.Controllers.
 func (c controllersOf) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
@@ -200,7 +200,7 @@ func (c controllersOf) Controller(namespace string, ref *metav1.OwnerReference) 
 
 // object returns a controller of a namespace. One of another namespace controls
 // nothing there, whatever a reference says; f.mu is held.
-func (f *Fleet) object(namespace string, uid types.UID) *Owner {
+func (f *State) object(namespace string, uid types.UID) *Owner {
 	if o := f.objects[uid]; o != nil && o.Namespace == namespace {
 		return o
 	}

@@ -22,6 +22,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
@@ -34,7 +35,7 @@ type surviving struct {
 	owners map[types.UID]metav1.Object
 }
 
-func (s *surviving) recount(o Options) *Fleet {
+func (s *surviving) recount(o Options) *State {
 	f := New(o)
 	for _, n := range s.nodes {
 		f.SetNode(n)
@@ -106,10 +107,10 @@ func drawPodAnnotations(t *rapid.T, p *corev1.Pod) {
 		{v1alpha1.PodDeletionCostAnnotation, "-0", "-1", "7"},
 		{v1alpha1.SpotPercentAnnotation, "50", "100%", "bad"},
 		{batchv1.JobCompletionIndexAnnotation, "0", "2"},
-		{SafeToEvict, "true", "false"},
-		{SafeToEvictVolumes, "tmp", "tmp, host"},
-		{DoNotDisrupt, "true", "1h"},
-		{PreferNoEviction, ""},
+		{disruption.SafeToEvict, "true", "false"},
+		{disruption.SafeToEvictVolumes, "tmp", "tmp, host"},
+		{disruption.DoNotDisrupt, "true", "1h"},
+		{disruption.PreferNoEviction, ""},
 		{corev1.MirrorPodAnnotationKey, "x"},
 		{"example.com/other", "1", "2"},
 	} {
@@ -234,7 +235,7 @@ func drawOwner(t *rapid.T) metav1.Object {
 }
 
 // same demands that two fleets answer alike.
-func same(t *rapid.T, want, got *Fleet) {
+func same(t *rapid.T, want, got *State) {
 	for _, ns := range propertyNamespaces {
 		require.Equal(t, policiesByValue(want.Groups(ns)), policiesByValue(got.Groups(ns)), "groups of %s", ns)
 		for i, g := range got.Current(ns) {
@@ -284,7 +285,7 @@ type told struct {
 }
 
 // check demands that whatever is otherwise than before was told.
-func (c *told) check(t *rapid.T, f *Fleet) {
+func (c *told) check(t *rapid.T, f *State) {
 	now := map[policy.GroupKey]Group{}
 	for _, ns := range propertyNamespaces {
 		for _, g := range policiesByValue(f.Groups(ns)) {

@@ -114,7 +114,7 @@ const minSweep = 4096
 
 // sweep drops what no pod uses any more, when the tables have doubled since the
 // last time. f.mu is held.
-func (f *Fleet) sweep() {
+func (f *State) sweep() {
 	if f.tables() < f.sweepAt {
 		return
 	}
@@ -133,7 +133,7 @@ func (f *Fleet) sweep() {
 	f.sweepAt = max(minSweep, 2*f.tables())
 }
 
-func (f *Fleet) tables() int { return len(f.texts) + len(f.sets.byKey) + len(f.owners.byRef) }
+func (f *State) tables() int { return len(f.texts) + len(f.sets.byKey) + len(f.owners.byRef) }
 
 // keep puts a set that is in use into the table as it is.
 func (s *sets) keep(set map[string]string) {

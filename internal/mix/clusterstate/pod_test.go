@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"pgregory.net/rapid"
+
+	"berth.dev/berth/internal/kube/disruption"
 )
 
 func volume(name string, source corev1.VolumeSource) a[*corev1.Pod] {
@@ -37,11 +39,11 @@ func TestLocalData(t *testing.T) {
 			volume("generic", corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}),
 			volume("csi", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}),
 		}, ""},
-		"the pod is safe to evict":               {[]a[*corev1.Pod]{empty, host, annotated(SafeToEvict, "true")}, ""},
-		"the pod is not safe to evict":           {[]a[*corev1.Pod]{empty, annotated(SafeToEvict, "false")}, "tmp"},
-		"the volume holds nothing of value":      {[]a[*corev1.Pod]{empty, annotated(SafeToEvictVolumes, "other, tmp")}, ""},
-		"another volume holds nothing of value":  {[]a[*corev1.Pod]{empty, host, annotated(SafeToEvictVolumes, "tmp")}, "host"},
-		"a name that only begins like the other": {[]a[*corev1.Pod]{empty, annotated(SafeToEvictVolumes, "tmp2")}, "tmp"},
+		"the pod is safe to evict":               {[]a[*corev1.Pod]{empty, host, annotated(disruption.SafeToEvict, "true")}, ""},
+		"the pod is not safe to evict":           {[]a[*corev1.Pod]{empty, annotated(disruption.SafeToEvict, "false")}, "tmp"},
+		"the volume holds nothing of value":      {[]a[*corev1.Pod]{empty, annotated(disruption.SafeToEvictVolumes, "other, tmp")}, ""},
+		"another volume holds nothing of value":  {[]a[*corev1.Pod]{empty, host, annotated(disruption.SafeToEvictVolumes, "tmp")}, "host"},
+		"a name that only begins like the other": {[]a[*corev1.Pod]{empty, annotated(disruption.SafeToEvictVolumes, "tmp2")}, "tmp"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -59,15 +61,15 @@ func TestKeeps(t *testing.T) {
 		want        string
 	}{
 		"nothing":                                     {nil, 0, ""},
-		"do-not-disrupt true":                         {map[string]string{DoNotDisrupt: "true"}, 1000 * time.Hour, DoNotDisrupt},
-		"do-not-disrupt false":                        {map[string]string{DoNotDisrupt: "false"}, 0, ""},
-		"do-not-disrupt for a time, within it":        {map[string]string{DoNotDisrupt: "1h30m"}, 90*time.Minute - time.Second, DoNotDisrupt},
-		"do-not-disrupt for a time, after it":         {map[string]string{DoNotDisrupt: "1h30m"}, 90 * time.Minute, ""},
-		"do-not-disrupt that is no time":              {map[string]string{DoNotDisrupt: "soon"}, 0, ""},
-		"safe-to-evict false":                         {map[string]string{SafeToEvict: "false"}, 0, SafeToEvict},
-		"safe-to-evict true":                          {map[string]string{SafeToEvict: "true"}, 0, ""},
-		"prefer-no-eviction counts by being there":    {map[string]string{PreferNoEviction: ""}, 0, PreferNoEviction},
-		"a time that is over leaves it to the others": {map[string]string{DoNotDisrupt: "1s", SafeToEvict: "false"}, time.Minute, SafeToEvict},
+		"do-not-disrupt true":                         {map[string]string{disruption.DoNotDisrupt: "true"}, 1000 * time.Hour, disruption.DoNotDisrupt},
+		"do-not-disrupt false":                        {map[string]string{disruption.DoNotDisrupt: "false"}, 0, ""},
+		"do-not-disrupt for a time, within it":        {map[string]string{disruption.DoNotDisrupt: "1h30m"}, 90*time.Minute - time.Second, disruption.DoNotDisrupt},
+		"do-not-disrupt for a time, after it":         {map[string]string{disruption.DoNotDisrupt: "1h30m"}, 90 * time.Minute, ""},
+		"do-not-disrupt that is no time":              {map[string]string{disruption.DoNotDisrupt: "soon"}, 0, ""},
+		"safe-to-evict false":                         {map[string]string{disruption.SafeToEvict: "false"}, 0, disruption.SafeToEvict},
+		"safe-to-evict true":                          {map[string]string{disruption.SafeToEvict: "true"}, 0, ""},
+		"prefer-no-eviction counts by being there":    {map[string]string{disruption.PreferNoEviction: ""}, 0, disruption.PreferNoEviction},
+		"a time that is over leaves it to the others": {map[string]string{disruption.DoNotDisrupt: "1s", disruption.SafeToEvict: "false"}, time.Minute, disruption.SafeToEvict},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

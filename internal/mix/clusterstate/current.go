@@ -84,7 +84,7 @@ func (n *namespace) stale(uid types.UID) {
 
 // staleBelow has the groups that depend on a controller composed again: its own
 // and those of what it controls. It returns their keys; f.mu is held.
-func (f *Fleet) staleBelow(o *Owner) []policy.GroupKey {
+func (f *State) staleBelow(o *Owner) []policy.GroupKey {
 	name := o.Namespace
 	keys := make([]policy.GroupKey, 0, 2)
 	for _, uid := range append([]types.UID{o.UID}, f.below[o.UID]...) {
@@ -98,7 +98,7 @@ func (f *Fleet) staleBelow(o *Owner) []policy.GroupKey {
 
 // moved has the groups of a node's pods composed again if they stand otherwise
 // than before; f.mu is held.
-func (f *Fleet) moved(n *nodeState, before Node) {
+func (f *State) moved(n *nodeState, before Node) {
 	if n.Type == before.Type && n.Departing == before.Departing {
 		return
 	}
@@ -116,7 +116,7 @@ func (f *Fleet) moved(n *nodeState, before Node) {
 
 // Groups returns the groups of a namespace that a mix governs, sorted by
 // workload and revision.
-func (f *Fleet) Groups(namespace string) []Group {
+func (f *State) Groups(namespace string) []Group {
 	var groups []Group
 	for _, g := range f.Current(namespace) {
 		groups = append(groups, *g)
@@ -126,7 +126,7 @@ func (f *Fleet) Groups(namespace string) []Group {
 
 // Current is Groups without copies: the groups are shared and must not be
 // changed. A group that is the same as before has the same address.
-func (f *Fleet) Current(namespace string) []*Group {
+func (f *State) Current(namespace string) []*Group {
 	f.mu.RLock()
 	ns := f.namespaces[namespace]
 	if ns == nil {
@@ -144,7 +144,7 @@ func (f *Fleet) Current(namespace string) []*Group {
 }
 
 // Group returns a group as Current does, nil if there is none.
-func (f *Fleet) Group(key policy.GroupKey) *Group {
+func (f *State) Group(key policy.GroupKey) *Group {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	ns := f.fresh(key.Namespace)
@@ -163,7 +163,7 @@ func (f *Fleet) Group(key policy.GroupKey) *Group {
 }
 
 // compose composes what is not known of a namespace; f.mu is held.
-func (f *Fleet) compose(namespace string) []*Group {
+func (f *State) compose(namespace string) []*Group {
 	ns := f.fresh(namespace)
 	if ns == nil {
 		return nil
@@ -182,7 +182,7 @@ func (f *Fleet) compose(namespace string) []*Group {
 }
 
 // fresh returns a namespace without what was composed with other mixes.
-func (f *Fleet) fresh(namespace string) *namespace {
+func (f *State) fresh(namespace string) *namespace {
 	ns := f.namespaces[namespace]
 	if ns == nil {
 		return nil
@@ -197,7 +197,7 @@ func (f *Fleet) fresh(namespace string) *namespace {
 	return ns
 }
 
-func (f *Fleet) groupOf(namespace string, uid types.UID, m *members) *Group {
+func (f *State) groupOf(namespace string, uid types.UID, m *members) *Group {
 	if !m.known {
 		if g, ok := f.group(namespace, uid, m.pods); ok {
 			m.group = &g
@@ -207,7 +207,7 @@ func (f *Fleet) groupOf(namespace string, uid types.UID, m *members) *Group {
 	return m.group
 }
 
-func (f *Fleet) bareOf(namespace string, ns *namespace) []*Group {
+func (f *State) bareOf(namespace string, ns *namespace) []*Group {
 	if !ns.bareKnown {
 		for _, g := range f.bareGroups(namespace, ns.bare) {
 			ns.bareGroups = append(ns.bareGroups, &g)

@@ -21,22 +21,11 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
-)
-
-// Annotations of other tools by which users keep a pod where it is.
-const (
-	// DoNotDisrupt is Karpenter's: "true", or a duration from the pod's start.
-	DoNotDisrupt = "karpenter.sh/do-not-disrupt"
-	// SafeToEvict is the cluster-autoscaler's: "false" keeps the pod, "true" allows to evict it in spite of local data.
-	SafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-	// PreferNoEviction is the descheduler's; its presence counts.
-	PreferNoEviction = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
-	// SafeToEvictVolumes is the cluster-autoscaler's: names of volumes, by commas, that hold nothing of value.
-	SafeToEvictVolumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 )
 
 // Pod is a pod as far as mixes are concerned.
@@ -180,7 +169,7 @@ func (p *Pod) Into(o *corev1.Pod) {
 // keepAnnotation reports whether Berth reads an annotation of pods or of their controllers.
 func keepAnnotation(key string) bool {
 	switch key {
-	case DoNotDisrupt, SafeToEvict, SafeToEvictVolumes, PreferNoEviction,
+	case disruption.DoNotDisrupt, disruption.SafeToEvict, disruption.SafeToEvictVolumes, disruption.PreferNoEviction,
 		v1alpha1.PodDeletionCostAnnotation, corev1.MirrorPodAnnotationKey, batchv1.JobCompletionIndexAnnotation:
 		return true
 	}
@@ -214,7 +203,7 @@ func sharedAnnotations(o *corev1.Pod) map[string]string {
 
 // podOf is the record of a pod. What is as in the record that there was of it,
 // if there was one, is shared with that.
-func (f *Fleet) podOf(o *corev1.Pod, old *Pod) *Pod {
+func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 	if old == nil {
 		names := strings.Clone(o.Name + string(o.UID)) // one piece of memory for both
 		old = &Pod{Namespace: f.texts.one(o.Namespace), Name: names[:len(o.Name)], UID: types.UID(names[len(o.Name):])}
@@ -342,10 +331,10 @@ func sameOwner(a, b *metav1.OwnerReference) bool {
 // a directory of the node, or an emptyDir that is not in memory. Generic and
 // CSI ephemeral volumes are recreated with the pod by design.
 func localData(o *corev1.Pod) string {
-	if o.Annotations[SafeToEvict] == "true" {
+	if o.Annotations[disruption.SafeToEvict] == "true" {
 		return ""
 	}
-	safe := strings.Split(o.Annotations[SafeToEvictVolumes], ",")
+	safe := strings.Split(o.Annotations[disruption.SafeToEvictVolumes], ",")
 	for i := range o.Spec.Volumes {
 		v := &o.Spec.Volumes[i]
 		local := v.HostPath != nil || v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
@@ -380,19 +369,19 @@ func requests(o *corev1.Pod) (cpu, memory int64) {
 
 // Keeps returns the annotation by which the pod's user forbids to evict it, "" if there is none.
 func (p *Pod) Keeps(now time.Time) string {
-	switch v := p.Annotations[DoNotDisrupt]; {
+	switch v := p.Annotations[disruption.DoNotDisrupt]; {
 	case v == "true":
-		return DoNotDisrupt
+		return disruption.DoNotDisrupt
 	case v != "":
 		if d, err := time.ParseDuration(v); err == nil && now.Sub(time.Unix(0, p.Created)) < d {
-			return DoNotDisrupt
+			return disruption.DoNotDisrupt
 		}
 	}
-	if p.Annotations[SafeToEvict] == "false" {
-		return SafeToEvict
+	if p.Annotations[disruption.SafeToEvict] == "false" {
+		return disruption.SafeToEvict
 	}
-	if _, set := p.Annotations[PreferNoEviction]; set {
-		return PreferNoEviction
+	if _, set := p.Annotations[disruption.PreferNoEviction]; set {
+		return disruption.PreferNoEviction
 	}
 	return ""
 }
@@ -413,7 +402,7 @@ type Node struct {
 	CPU, Memory, Pods int64
 }
 
-func (f *Fleet) nodeOf(o *corev1.Node) Node {
+func (f *State) nodeOf(o *corev1.Node) Node {
 	n := Node{Name: f.texts.one(o.Name), Domain: f.texts.one(capacity.Domain(o.Labels, f.SpreadSpotOver)), Accepting: capacity.Accepting(o)}
 	n.Type, n.Rule = f.Classifier.Classify(o)
 	n.Departing, _ = capacity.Departing(o)

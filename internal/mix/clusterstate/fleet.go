@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 )
 
-// Options configure a Fleet. They must be those of the scheduler, or the two
+// Options configure a State. They must be those of the scheduler, or the two
 // would disagree about the same pods.
 type Options struct {
 	Classifier *capacity.Classifier
@@ -36,9 +36,9 @@ type Options struct {
 	NodeLeft func(name string, t capacity.Type)
 }
 
-// Fleet holds the pods, nodes and workload controllers of a cluster in brief.
+// State holds the pods, nodes and workload controllers of a cluster in brief.
 // Safe for concurrent use.
-type Fleet struct {
+type State struct {
 	Options
 	resolver *policy.Resolver
 
@@ -73,8 +73,8 @@ type nodeState struct {
 }
 
 // New returns an empty fleet.
-func New(o Options) *Fleet {
-	f := &Fleet{
+func New(o Options) *State {
+	f := &State{
 		Options: o,
 		texts:   texts{}, sweepAt: minSweep,
 		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{},
@@ -88,7 +88,7 @@ func New(o Options) *Fleet {
 	return f
 }
 
-func (f *Fleet) changed(keys ...policy.GroupKey) {
+func (f *State) changed(keys ...policy.GroupKey) {
 	if f.Changed == nil {
 		return
 	}
@@ -107,7 +107,7 @@ func keyOf(p *Pod) policy.GroupKey {
 }
 
 // SetPod adds a pod or takes over what changed.
-func (f *Fleet) SetPod(o *corev1.Pod) {
+func (f *State) SetPod(o *corev1.Pod) {
 	f.mu.Lock()
 	old := f.pods[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]
 	p := f.podOf(o, old)
@@ -128,7 +128,7 @@ func (f *Fleet) SetPod(o *corev1.Pod) {
 }
 
 // DeletePod forgets a pod. A UID that is not "" must be that of the pod.
-func (f *Fleet) DeletePod(name types.NamespacedName, uid types.UID) {
+func (f *State) DeletePod(name types.NamespacedName, uid types.UID) {
 	f.mu.Lock()
 	old := f.pods[name]
 	if old == nil || uid != "" && old.UID != uid {
@@ -142,7 +142,7 @@ func (f *Fleet) DeletePod(name types.NamespacedName, uid types.UID) {
 }
 
 // ReplacePods makes the pods exactly those: the first list, or one after a lost watch.
-func (f *Fleet) ReplacePods(all []*corev1.Pod) {
+func (f *State) ReplacePods(all []*corev1.Pod) {
 	names := make(map[types.NamespacedName]struct{}, len(all))
 	for _, o := range all {
 		names[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = struct{}{}
@@ -155,7 +155,7 @@ func (f *Fleet) ReplacePods(all []*corev1.Pod) {
 }
 
 // RetainPods forgets the pods that are not to be kept.
-func (f *Fleet) RetainPods(keep func(types.NamespacedName) bool) {
+func (f *State) RetainPods(keep func(types.NamespacedName) bool) {
 	f.mu.RLock()
 	var gone []types.NamespacedName
 	for name := range f.pods {
@@ -170,7 +170,7 @@ func (f *Fleet) RetainPods(keep func(types.NamespacedName) bool) {
 }
 
 // add and remove keep the indexes; f.mu is held.
-func (f *Fleet) add(p *Pod) {
+func (f *State) add(p *Pod) {
 	f.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
 	f.use(p, 1)
 	if p.Gated {
@@ -191,7 +191,7 @@ func (f *Fleet) add(p *Pod) {
 	ns.add(p)
 }
 
-func (f *Fleet) remove(p *Pod) {
+func (f *State) remove(p *Pod) {
 	if p == nil {
 		return
 	}
@@ -221,7 +221,7 @@ func outOf(byNamespace map[string]map[*Pod]struct{}, p *Pod) {
 }
 
 // use counts what a pod takes of its node.
-func (f *Fleet) use(p *Pod, sign int64) {
+func (f *State) use(p *Pod, sign int64) {
 	if !p.takesRoom() {
 		return
 	}
@@ -243,7 +243,7 @@ func (f *Fleet) use(p *Pod, sign int64) {
 }
 
 // freed notes that a node has more room once a pod has changed, or gone.
-func (f *Fleet) freed(before, after *Pod) {
+func (f *State) freed(before, after *Pod) {
 	if before == nil || !before.takesRoom() {
 		return
 	}
@@ -254,14 +254,14 @@ func (f *Fleet) freed(before, after *Pod) {
 }
 
 // Room changes whenever MayFit may have become true for a type.
-func (f *Fleet) Room(t capacity.Type) uint64 {
+func (f *State) Room(t capacity.Type) uint64 {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.room[t]
 }
 
 // SetNode adds a node or takes over what changed.
-func (f *Fleet) SetNode(o *corev1.Node) {
+func (f *State) SetNode(o *corev1.Node) {
 	f.mu.Lock()
 	n := f.nodes[o.Name]
 	if n == nil {
@@ -289,14 +289,14 @@ func (f *Fleet) SetNode(o *corev1.Node) {
 }
 
 // stay counts a node if it is known and does not depart; f.mu is held.
-func (f *Fleet) stay(n *nodeState, sign int) {
+func (f *State) stay(n *nodeState, sign int) {
 	if n.known && n.Departing == "" {
 		f.staying[n.Type] += sign
 	}
 }
 
 // DeleteNode forgets a node. Pods that are still bound to it are on a node of unknown type.
-func (f *Fleet) DeleteNode(name string) {
+func (f *State) DeleteNode(name string) {
 	f.mu.Lock()
 	n := f.nodes[name]
 	if n == nil || !n.known {
@@ -319,7 +319,7 @@ func (f *Fleet) DeleteNode(name string) {
 }
 
 // ReplaceNodes makes the nodes exactly those.
-func (f *Fleet) ReplaceNodes(all []*corev1.Node) {
+func (f *State) ReplaceNodes(all []*corev1.Node) {
 	names := make(map[string]struct{}, len(all))
 	for _, o := range all {
 		names[o.Name] = struct{}{}
@@ -333,7 +333,7 @@ func (f *Fleet) ReplaceNodes(all []*corev1.Node) {
 }
 
 // Node returns a node; of one that is not known only the name is set.
-func (f *Fleet) Node(name string) Node {
+func (f *State) Node(name string) Node {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if n := f.nodes[name]; n != nil {
@@ -343,7 +343,7 @@ func (f *Fleet) Node(name string) Node {
 }
 
 // Nodes returns the known nodes, in no order.
-func (f *Fleet) Nodes() []Node {
+func (f *State) Nodes() []Node {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	all := make([]Node, 0, len(f.nodes))
@@ -356,7 +356,7 @@ func (f *Fleet) Nodes() []Node {
 }
 
 // Count returns how many nodes of a type there are that are not departing.
-func (f *Fleet) Count(t capacity.Type) (nodes int) {
+func (f *State) Count(t capacity.Type) (nodes int) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.staying[t]
@@ -365,7 +365,7 @@ func (f *Fleet) Count(t capacity.Type) (nodes int) {
 // MayFit reports whether some node of a type that takes pods has as much CPU,
 // memory and pod slots left as the pod requests. False is certain; true is for
 // the scheduler's filters to confirm.
-func (f *Fleet) MayFit(t capacity.Type, p *Pod) bool {
+func (f *State) MayFit(t capacity.Type, p *Pod) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	for _, n := range f.nodes {
@@ -380,7 +380,7 @@ func (f *Fleet) MayFit(t capacity.Type, p *Pod) bool {
 func fits(ask, left int64) bool { return ask <= 0 || ask <= left }
 
 // Pod returns a pod by name, nil if there is none.
-func (f *Fleet) Pod(namespace, name string) *Pod {
+func (f *State) Pod(namespace, name string) *Pod {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.pods[types.NamespacedName{Namespace: namespace, Name: name}]
@@ -388,7 +388,7 @@ func (f *Fleet) Pod(namespace, name string) *Pod {
 
 // Gated returns the pods of all namespaces that have the scheduling gate, the
 // oldest first, those that belong to a node included.
-func (f *Fleet) Gated() []*Pod {
+func (f *State) Gated() []*Pod {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return slices.SortedFunc(maps.Keys(f.gated), older)
@@ -396,7 +396,7 @@ func (f *Fleet) Gated() []*Pod {
 
 // Placeholders returns the pods that hold room for replicas of a namespace that
 // are to move, "" for all namespaces; oldest first.
-func (f *Fleet) Placeholders(namespace string) (list []*Pod) {
+func (f *State) Placeholders(namespace string) (list []*Pod) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if namespace != "" {
@@ -412,7 +412,7 @@ func (f *Fleet) Placeholders(namespace string) (list []*Pod) {
 
 // Pods returns the pods of a namespace, in no order, without those that belong
 // to a node.
-func (f *Fleet) Pods(namespace string) []*Pod {
+func (f *State) Pods(namespace string) []*Pod {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	ns := f.namespaces[namespace]
@@ -431,7 +431,7 @@ func (f *Fleet) Pods(namespace string) []*Pod {
 
 // AllPods returns the pods of a namespace, those that belong to a node included,
 // in no order.
-func (f *Fleet) AllPods(namespace string) []*Pod {
+func (f *State) AllPods(namespace string) []*Pod {
 	all := f.Pods(namespace)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -442,7 +442,7 @@ func (f *Fleet) AllPods(namespace string) []*Pod {
 }
 
 // AllNamespaces returns the namespaces that have pods of any kind, in no order.
-func (f *Fleet) AllNamespaces() []string {
+func (f *State) AllNamespaces() []string {
 	all := f.Namespaces()
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -455,7 +455,7 @@ func (f *Fleet) AllNamespaces() []string {
 }
 
 // Namespaces returns the namespaces that have pods, in no order.
-func (f *Fleet) Namespaces() []string {
+func (f *State) Namespaces() []string {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	all := make([]string, 0, len(f.namespaces))

@@ -31,7 +31,7 @@ func nodesOfEachType() []metav1.Object {
 	}
 }
 
-func one(t *testing.T, f *Fleet) Group {
+func one(t *testing.T, f *State) Group {
 	t.Helper()
 	groups := f.Groups(namespaceName)
 	require.Len(t, groups, 1)

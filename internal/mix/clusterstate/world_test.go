@@ -41,7 +41,7 @@ func options() Options {
 	}
 }
 
-func newFleet() *Fleet { return New(options()) }
+func newFleet() *State { return New(options()) }
 
 // a changes an object of a test.
 type a[T any] func(T)
@@ -176,7 +176,7 @@ func job(name string) *batchv1.Job {
 }
 
 // fill puts objects of any kind into a cluster state.
-func fill(f *Fleet, objects ...metav1.Object) *Fleet {
+func fill(f *State, objects ...metav1.Object) *State {
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *corev1.Pod:

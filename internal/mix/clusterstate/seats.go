@@ -14,7 +14,7 @@ import (
 // seats puts live pods, sorted by age, on their slots: those that have a node,
 // or had their gate opened, as mix.Assign does; the others on the lowest slots
 // that are then free, which is where the scheduler puts them.
-func (f *Fleet) seats(m split.Mix, live []*Pod) []Seat {
+func (f *State) seats(m split.Mix, live []*Pod) []Seat {
 	bound := make([]split.Pod, 0, len(live))
 	var taken split.Slots
 	var waiting []*Pod
@@ -56,7 +56,7 @@ func (f *Fleet) seats(m split.Mix, live []*Pod) []Seat {
 	return seats
 }
 
-func (f *Fleet) seat(s split.Seat, p *Pod) Seat {
+func (f *State) seat(s split.Seat, p *Pod) Seat {
 	seat := Seat{Seat: s, Pod: p}
 	switch n := f.nodes[p.Node]; {
 	case !p.Bound():
@@ -72,7 +72,7 @@ func (f *Fleet) seat(s split.Seat, p *Pod) Seat {
 	return seat
 }
 
-func (f *Fleet) typeOf(node string) capacity.Type {
+func (f *State) typeOf(node string) capacity.Type {
 	if n := f.nodes[node]; n != nil {
 		return n.Type
 	}
@@ -80,7 +80,7 @@ func (f *Fleet) typeOf(node string) capacity.Type {
 }
 
 // slotsOf returns the slots that live pods hold which are not among the governed ones.
-func (f *Fleet) slotsOf(live, governed []*Pod) (slots []int) {
+func (f *State) slotsOf(live, governed []*Pod) (slots []int) {
 	for _, p := range live {
 		if slices.Contains(governed, p) {
 			continue

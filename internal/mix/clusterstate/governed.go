@@ -14,14 +14,14 @@ import (
 
 // Resolve returns the policy that governs a pod, nil if none does, with the
 // annotations that could not be read.
-func (f *Fleet) Resolve(p *Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+func (f *State) Resolve(p *Pod) (*policy.Policy, []policy.InvalidAnnotation) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.policyOf(p, p.Object())
 }
 
 // policyOf is Resolve with the lock held, for a pod and what it is as an object.
-func (f *Fleet) policyOf(p *Pod, o *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+func (f *State) policyOf(p *Pod, o *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
 	found, invalid := f.resolver.Resolve(o)
 	if found == nil && policy.Governable(o) {
 		found = f.Defaults[p.SchedulerName]
@@ -38,7 +38,7 @@ type rule struct {
 // governed returns the policy that governs most of an owner's live pods, sorted by age, and the pods that it governs. Each pod
 // is resolved by itself, as the scheduler does, so that the labels of one never decide for the others. Of policies with
 // equally many pods, that of the newest pod counts. f.mu is locked to write.
-func (f *Fleet) governed(live []*Pod) ([]*Pod, *policy.Policy) {
+func (f *State) governed(live []*Pod) ([]*Pod, *policy.Policy) {
 	if len(live) == 0 || !alike(live) {
 		return f.governedByMost(live)
 	}
@@ -48,7 +48,7 @@ func (f *Fleet) governed(live []*Pod) ([]*Pod, *policy.Policy) {
 }
 
 // governedByMost is governed for pods that differ.
-func (f *Fleet) governedByMost(live []*Pod) ([]*Pod, *policy.Policy) {
+func (f *State) governedByMost(live []*Pod) ([]*Pod, *policy.Policy) {
 	policies := make([]*policy.Policy, len(live))
 	count := map[rule]int{}
 	var best *policy.Policy

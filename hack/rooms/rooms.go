@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rooms reads from `go list` which parts of Berth import which, and keeps the table of docs/architecture.md of it. The table is
+// the one place that allows an import: make generate writes it, and test/layout compares it with the code.
+package rooms
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+const module = "berth.dev/berth/"
+
+// Page has the table, between Begin and End.
+const (
+	Page  = "docs/architecture.md"
+	Begin = "<!-- rooms: make generate -->\n"
+	End   = "<!-- /rooms -->\n"
+)
+
+// Room is a folder that stands for all packages in it.
+type Room struct {
+	Name string
+	// Packages is how many there are.
+	Packages int
+	// Imports are the other rooms whose packages it imports, in order.
+	Imports []string
+}
+
+// pkg is what `go list -json` prints of a package.
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+// Read returns the rooms of the shipped code, in order. It runs go list in a folder of the module.
+func Read(dir string) ([]Room, error) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return nil, fmt.Errorf("go list: %s", exit.Stderr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var packages []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return group(packages), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// of returns the room of a package, "" if it is not shipped: the first folder for apis, the first two for the others.
+func of(path string) string {
+	parts := strings.Split(strings.TrimPrefix(path, module), "/")
+	switch {
+	case !strings.HasPrefix(path, module), parts[0] == "hack", parts[0] == "test":
+		return ""
+	case parts[0] == "apis", len(parts) == 1:
+		return parts[0]
+	}
+	return parts[0] + "/" + parts[1]
+}
+
+func group(packages []pkg) []Room {
+	count, imports := map[string]int{}, map[string]map[string]bool{}
+	for _, p := range packages {
+		from := of(p.ImportPath)
+		if from == "" {
+			continue
+		}
+		count[from]++
+		if imports[from] == nil {
+			imports[from] = map[string]bool{}
+		}
+		for _, i := range p.Imports {
+			if to := of(i); to != "" && to != from {
+				imports[from][to] = true
+			}
+		}
+	}
+	var all []Room
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		all = append(all, Room{Name: name, Packages: count[name], Imports: slices.Sorted(maps.Keys(imports[name]))})
+	}
+	return all
+}
+
+// Table returns the table of rooms.
+func Table(all []Room) string {
+	var b strings.Builder
+	b.WriteString("| room | packages | imports |\n|---|---|---|\n")
+	for _, r := range all {
+		var list []string
+		for _, i := range r.Imports {
+			list = append(list, "`"+i+"`")
+		}
+		fmt.Fprintf(&b, "| `%s` | %d | %s |\n", r.Name, r.Packages, strings.Join(list, ", "))
+	}
+	return b.String()
+}
+
+// Allowed reads the table of a page: the imports that each room may have.
+func Allowed(page string) (map[string][]string, error) {
+	_, rest, begins := strings.Cut(page, Begin)
+	table, _, ends := strings.Cut(rest, End)
+	if !begins || !ends {
+		return nil, fmt.Errorf("%s has no table between %q and %q", Page, Begin, End)
+	}
+	allowed := map[string][]string{}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		var list []string
+		for name := range strings.SplitSeq(cells[3], ",") {
+			if name = strings.Trim(name, " `"); name != "" {
+				list = append(list, name)
+			}
+		}
+		allowed[strings.Trim(cells[1], " `")] = list
+	}
+	return allowed, nil
+}
+
+// Write replaces the table of the page in a repository.
+func Write(root string) error {
+	all, err := Read(root)
+	if err != nil {
+		return err
+	}
+	file := root + "/" + Page
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, begins := strings.Cut(string(b), Begin)
+	_, after, ends := strings.Cut(rest, End)
+	if !begins || !ends {
+		return fmt.Errorf("%s has no table between %q and %q", Page, Begin, End)
+	}
+	return os.WriteFile(file, []byte(before+Begin+Table(all)+End+after), 0o600)
+}

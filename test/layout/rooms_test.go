@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/hack/rooms"
+)
+
+// unallowed returns the imports between rooms that the table does not have, and the rows of rooms that do not exist.
+func unallowed(all []rooms.Room, allowed map[string][]string) (problems []string) {
+	exists := map[string]bool{}
+	for _, r := range all {
+		exists[r.Name] = true
+		list, has := allowed[r.Name]
+		if !has {
+			problems = append(problems, r.Name+" is not in the table")
+		}
+		for _, to := range r.Imports {
+			if !slices.Contains(list, to) {
+				problems = append(problems, r.Name+" imports "+to)
+			}
+		}
+	}
+	for name := range allowed {
+		if !exists[name] {
+			problems = append(problems, name+" is in the table and does not exist")
+		}
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+func TestTheTableOfRoomsAllowsEveryImport(t *testing.T) {
+	page, err := os.ReadFile("../../" + rooms.Page)
+	require.NoError(t, err)
+	allowed, err := rooms.Allowed(string(page))
+	require.NoError(t, err)
+	all, err := rooms.Read("../..")
+	require.NoError(t, err)
+	require.Greater(t, len(all), 15)
+	assert.Empty(t, unallowed(all, allowed), "run make generate, and explain the new arrow in the commit")
+	assert.Equal(t, []string{"controllers/mix imports services/server", "internal/new is not in the table", "plugins/gone is in the table and does not exist"},
+		unallowed([]rooms.Room{{Name: "controllers/mix", Imports: []string{"apis", "services/server"}}, {Name: "internal/new"}},
+			map[string][]string{"controllers/mix": {"apis"}, "plugins/gone": nil}), "it can fail")
+}
+
+// internal is drawn on one sheet: few rooms, few arrows, none of them in a circle.
+func TestInternalHasFewRoomsAndNoCircle(t *testing.T) {
+	all, err := rooms.Read("../..")
+	require.NoError(t, err)
+	imports, arrows := map[string][]string{}, 0
+	for _, r := range all {
+		if strings.HasPrefix(r.Name, "internal/") {
+			imports[r.Name] = slices.DeleteFunc(slices.Clone(r.Imports), func(to string) bool { return !strings.HasPrefix(to, "internal/") })
+			arrows += len(imports[r.Name])
+		}
+	}
+	assert.LessOrEqual(t, len(imports), 8, "rooms")
+	assert.LessOrEqual(t, arrows, 14, "arrows")
+	assert.Empty(t, circle(imports))
+	assert.NotEmpty(t, circle(map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": nil}), "it can fail")
+}
+
+// circle returns the rooms that are left when those without imports are taken away again and again.
+func circle(imports map[string][]string) (left []string) {
+	gone := map[string]bool{}
+	for range imports {
+		for name, list := range imports {
+			if !slices.ContainsFunc(list, func(to string) bool { return !gone[to] }) {
+				gone[name] = true
+			}
+		}
+	}
+	for name := range imports {
+		if !gone[name] {
+			left = append(left, name)
+		}
+	}
+	return left
+}
