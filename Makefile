@@ -87,9 +87,11 @@ RACE := ./internal/... ./plugins/... ./controllers/...
 # The other packages, but for the suites that start a control plane.
 UNIT := $(shell go list ./... | grep -v -e /berth/internal/ -e /berth/plugins/ -e /berth/controllers -e /test/integration/ \
 	-e /test/scale -e /test/karpenter -e /test/kind -e /hack/cluster -e /hack/demo)
-# The suites with a control plane of their own. Each waits for most of its time, so more run at a time than there are processors.
-SUITES := ./hack/cluster/... ./hack/demo/... ./test/integration/...
-SUITES_AT_A_TIME ?= 6
+# The suites with a control plane of their own, the longest first. Each waits for most of its time, so more run at a time than there
+# are processors.
+SUITES := $(addprefix ./test/integration/,mix/moves environments/lifecycle records/lifecycle mix/controller platform/lifecycle \
+	platform/hostile mix/rebalance platform/install mix/failopen mix/storms) ./hack/cluster/... ./hack/demo/... ./test/integration/...
+SUITES_AT_A_TIME ?= 8
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests that need no race detector
@@ -103,7 +105,7 @@ test-race: ## Run the unit and property tests of the concurrent packages under t
 
 # Programs that live for a minute or two collect garbage for an eighth of their CPU time: less of it then.
 .PHONY: test-integration
-test-integration: ## Run the suites on a real control plane (SUITES_AT_A_TIME=6)
+test-integration: ## Run the suites on a real control plane (SUITES_AT_A_TIME=8)
 	BERTH_INPUTS=$$(hack/inputs.sh) GOGC=400 GOMEMLIMIT=1GiB go test -p $(SUITES_AT_A_TIME) -timeout 30m $(SUITES)
 
 .PHONY: test-race-integration

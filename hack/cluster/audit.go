@@ -42,12 +42,12 @@ type AuditEvent struct {
 // ReadAuditLog returns the entries that match. A request has one with stage ResponseComplete; a watch has one with
 // ResponseStarted too. The entry of a request may follow its answer by a moment, so poll for one that must be there.
 func (c *Cluster) ReadAuditLog(match func(*AuditEvent) bool) ([]AuditEvent, error) {
-	f, err := os.Open(c.AuditLogPath())
+	trail, end, err := c.OpenAuditLog()
 	if err != nil {
-		return nil, fmt.Errorf("read audit log: %w", err)
+		return nil, err
 	}
-	defer f.Close()
-	return (&AuditTrail{r: bufio.NewReaderSize(f, 1<<16)}).Read(match)
+	defer end()
+	return trail.Read(match)
 }
 
 // AuditTrail reads an audit log on and on.
@@ -57,14 +57,19 @@ type AuditTrail struct {
 	rest []byte
 }
 
+// OpenAuditLog follows the log from its beginning on. The function closes it.
+func (c *Cluster) OpenAuditLog() (*AuditTrail, func(), error) { return c.followAuditLog(io.SeekStart) }
+
 // FollowAuditLog follows the log from its end on. The function closes it.
-func (c *Cluster) FollowAuditLog() (*AuditTrail, func(), error) {
+func (c *Cluster) FollowAuditLog() (*AuditTrail, func(), error) { return c.followAuditLog(io.SeekEnd) }
+
+func (c *Cluster) followAuditLog(whence int) (*AuditTrail, func(), error) {
 	f, err := os.Open(c.AuditLogPath())
 	if err != nil {
 		return nil, nil, fmt.Errorf("follow audit log: %w", err)
 	}
 	end := func() { _ = f.Close() } // it was only read
-	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+	if _, err := f.Seek(0, whence); err != nil {
 		end()
 		return nil, nil, fmt.Errorf("follow audit log: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -71,20 +72,36 @@ func (w *World) AuditAll(match func(Request) bool) []Request {
 	return requests
 }
 
+// audited are all completed requests since the control plane was started, as far as the log was read. Tests poll it: each line is
+// parsed once.
+var audited struct {
+	sync.Mutex
+	trail *cluster.AuditTrail
+	all   []Request
+}
+
 // requests returns all completed requests since the control plane was started that match.
-func requests(match func(Request) bool) (requests []Request, err error) {
-	_, err = shared.cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
-		// A watch is complete only when it ends; it counts from its start.
-		if e.Stage == "ResponseComplete" && e.Verb == "watch" && e.ResponseStatus.Code == 200 {
-			return false
+func requests(match func(Request) bool) (list []Request, err error) {
+	audited.Lock()
+	defer audited.Unlock()
+	if audited.trail == nil {
+		if audited.trail, _, err = shared.cluster.OpenAuditLog(); err != nil { // open until the process ends
+			return nil, err
 		}
-		r := request(e)
-		if match(r) {
-			requests = append(requests, r)
+	}
+	_, err = audited.trail.Read(func(e *cluster.AuditEvent) bool {
+		// A watch is complete only when it ends; it counts from its start.
+		if e.Stage != "ResponseComplete" || e.Verb != "watch" || e.ResponseStatus.Code != 200 {
+			audited.all = append(audited.all, request(e))
 		}
 		return false
 	})
-	return requests, err
+	for _, r := range audited.all {
+		if match(r) {
+			list = append(list, r)
+		}
+	}
+	return list, err
 }
 
 // Count counts the completed requests that match from now on: what it returns says how many there were.

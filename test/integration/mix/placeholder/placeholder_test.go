@@ -91,7 +91,8 @@ func TestWhereNoNodeComesNoReplicaIsTouchedAndTheWorkloadRests(t *testing.T) {
 	waitHolders(w, 0)
 	deleted := asked(w, "delete", "pods")
 	require.Len(t, deleted, 1)
-	assert.GreaterOrEqual(t, deleted[0].At.Sub(held.CreationTimestamp.Time), 4*time.Second)
+	// The controller counts from its decision, which a busy API server makes an object of some time later.
+	assert.GreaterOrEqual(t, deleted[0].At.Sub(held.CreationTimestamp.Time), 3*time.Second)
 	assert.Equal(t, 1, w.Metric(c, "berth_mix_moves_total", map[string]string{"outcome": "not-provisioned"}))
 	w.Always(2*holds, "no other is created while the workload rests", func() (bool, string) { return len(holders(w)) == 0, "" })
 	assertUntouched(w, before)
