@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	target   = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+	function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w*)\(`)
+	named    = regexp.MustCompile(`\b((?:Test|Fuzz)[A-Z]\w*)(…?)`)
+)
+
+// Each row of the page names make targets that exist, and tests that exist.
+func TestEveryPromiseNamesATestAndItsTarget(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	require.NoError(t, err)
+	targets := []string{"by hand", "-"} // -: the row says why there is none
+	for _, m := range target.FindAllStringSubmatch(string(makefile), -1) {
+		targets = append(targets, m[1])
+	}
+	tests := testsOf(t, "../..")
+	page, err := os.ReadFile("../../docs/conformance.md")
+	require.NoError(t, err)
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), `\|`, ""), "|")
+		if len(cells) < 5 || strings.Contains(line, "---|") || strings.TrimSpace(cells[len(cells)-2]) == "state" {
+			continue
+		}
+		rows++
+		for name := range strings.SplitSeq(cells[len(cells)-3], ",") {
+			assert.Contains(t, targets, strings.TrimSpace(name), "make target of %s", line)
+		}
+		for _, m := range named.FindAllStringSubmatch(cells[len(cells)-4], -1) {
+			assert.True(t, slices.ContainsFunc(tests, func(test string) bool { return test == m[1] || m[2] != "" && strings.HasPrefix(test, m[1]) }),
+				"no test %s%s of %s", m[1], m[2], line)
+		}
+	}
+	assert.Greater(t, rows, 200)
+}
+
+// testsOf returns the names of all tests of a repository.
+func testsOf(t *testing.T, root string) (names []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		for _, m := range function.FindAllStringSubmatch(string(b), -1) {
+			names = append(names, m[1])
+		}
+		return err
+	}))
+	return names
+}
