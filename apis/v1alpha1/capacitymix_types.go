@@ -292,10 +292,10 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=capacitymixes,scope=Namespaced,shortName=mix,categories=berth
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Spot",type=integer,JSONPath=`.spec.spotPercent`,description="Percent of replicas on spot nodes"
+// +kubebuilder:printcolumn:name="Spot-Percent",type=integer,JSONPath=`.spec.spotPercent`,description="Percent of replicas on spot nodes"
 // +kubebuilder:printcolumn:name="Min-On-Demand",type=integer,JSONPath=`.spec.minOnDemand`,description="Replicas that stay on on-demand nodes"
-// +kubebuilder:printcolumn:name="On-Spot",type=integer,JSONPath=`.status.actual.spot`,description="Replicas that run on spot nodes"
-// +kubebuilder:printcolumn:name="On-On-Demand",type=integer,JSONPath=`.status.actual.onDemand`,description="Replicas that run on on-demand nodes"
+// +kubebuilder:printcolumn:name="Spot",type=integer,JSONPath=`.status.actual.spot`,description="Replicas that run on spot nodes"
+// +kubebuilder:printcolumn:name="On-Demand",type=integer,JSONPath=`.status.actual.onDemand`,description="Replicas that run on on-demand nodes"
 // +kubebuilder:printcolumn:name="Satisfied",type=string,JSONPath=`.status.conditions[?(@.type=="Satisfied")].status`,description="Whether every workload satisfies its mix"
 // +kubebuilder:printcolumn:name="Blocked",type=string,JSONPath=`.status.conditions[?(@.type=="Rebalancing")].reason`,priority=1,description="What the rebalancer does, or waits for"
 // +kubebuilder:printcolumn:name="Max-Spot",type=integer,JSONPath=`.spec.maxSpot`,priority=1,description="Largest number of replicas on spot nodes"

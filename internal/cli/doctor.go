@@ -170,7 +170,7 @@ func (o *options) showReport(r *Report) error {
 	for _, f := range r.Findings {
 		message := f.Message
 		if f.Next != "" {
-			message += "; next: " + f.Next
+			message += "; fix: " + f.Next
 		}
 		t.add(string(f.Level), f.Check, message)
 	}

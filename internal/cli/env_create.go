@@ -20,7 +20,7 @@ const aboutEnvCreate = `Makes an environment of a stack that is there to be used
 is in the environment's spec, and may be changed there. With --dry-run=client it needs no cluster, and -o yaml prints a file to begin with.`
 
 const envCreateExamples = `  kubectl berth env create shop --stack web-postgres
-  kubectl berth env create shop --stack web-postgres --set-display-name "The shop"
+  kubectl berth env create shop --stack web-postgres --display-name "The shop"
 
   # Begin with a file
   kubectl berth env create shop --stack postgres --dry-run=client -o yaml > shop.yaml`
@@ -119,7 +119,7 @@ func newEnvCreate(o *options) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.stack, "stack", "", "The stack, one of: "+strings.Join(stackNames(), ", ")+".")
-	cmd.Flags().StringVar(&f.displayName, "set-display-name", "", "The name that people give it: spec.displayName.")
+	cmd.Flags().StringVar(&f.displayName, "display-name", "", "The name that people give it: spec.displayName.")
 	_ = cmd.MarkFlagRequired("stack") // fails for a flag that does not exist
 	_ = cmd.RegisterFlagCompletionFunc("stack", cobra.FixedCompletions(stackNames(), cobra.ShellCompDirectiveNoFileComp))
 	dryRunFlag(cmd, &f.dryRun)

@@ -24,7 +24,7 @@ func TestStacksAreShown(t *testing.T) {
 }
 
 func TestAnEnvironmentIsPrintedWithoutACluster(t *testing.T) {
-	out, err := run(t, "env", "create", "store", "--stack", "postgres", "--set-display-name", "The Store", "--dry-run=client", "-o", "yaml", "-n", "shop")
+	out, err := run(t, "env", "create", "store", "--stack", "postgres", "--display-name", "The Store", "--dry-run=client", "-o", "yaml", "-n", "shop")
 	require.NoError(t, err)
 	golden(t, "env-create.yaml", out)
 	env := &v1alpha1.Environment{}

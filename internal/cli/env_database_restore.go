@@ -19,7 +19,7 @@ import (
 )
 
 const aboutEnvRestoreDatabase = `Puts a backup back in the place of what the database of an environment has. What was written since the backup is lost, so it does
-nothing without --yes-replace-data but say whether it could, and what would go.
+nothing without --confirm but say whether it could, and what would go.
 
 A dump is put back by a Job while the database runs: all of it in one transaction, or nothing. It waits for the transactions of others, so
 scale the backend to 0 first. What is not in the dump stays; where that depends on something that is, the restore fails and names it.
@@ -30,11 +30,11 @@ recreated from the snapshot. All is as it was then.`
 const envRestoreDatabaseExamples = `  # A dump
   kubectl berth env database-backups shop
   kubectl berth env scale shop backend=0 --wait
-  kubectl berth env restore-database shop --from database-20260131-093000 --yes-replace-data --wait
+  kubectl berth env restore-database shop --from database-20260131-093000 --confirm --wait
 
   # A snapshot
   kubectl berth env stop shop --wait
-  kubectl berth env restore-database shop --from database-20260131-093000 --yes-replace-data
+  kubectl berth env restore-database shop --from database-20260131-093000 --confirm
   kubectl berth env start shop --wait`
 
 // replacePoll is how often a claim is made that goes just now. The controller evaluates again after 200 ms and would make an empty one.
@@ -55,7 +55,7 @@ func newEnvRestoreDatabase(o *options) *cobra.Command {
 			return o.restoreDatabase(ctx, c, env, f)
 		})
 	cmd.Flags().StringVar(&f.from, "from", "", "The backup, one of those that database-backups shows.")
-	cmd.Flags().BoolVar(&f.replace, "yes-replace-data", false, "Replace what the database has. What was written since the backup is lost.")
+	cmd.Flags().BoolVar(&f.replace, "confirm", false, "Replace what the database has. What was written since the backup is lost.")
 	_ = cmd.MarkFlagRequired("from") // fails for a flag that does not exist
 	_ = cmd.RegisterFlagCompletionFunc("from", o.completeBackups)
 	f.flags(cmd, "End when the Job of a dump is done; with exit code 1 if it fails. That of a snapshot is always waited for.")
@@ -111,7 +111,7 @@ func (o *options) restoreDatabase(ctx context.Context, c client.Client, env *v1a
 		return fmt.Errorf("%s: %w", environmentName(env.Name), err)
 	}
 	if !f.replace {
-		return fmt.Errorf("--yes-replace-data is not given: %s of %s would be replaced by %s of %s, and what was written since then would be lost",
+		return fmt.Errorf("--confirm is not given: %s of %s would be replaced by %s of %s, and what was written since then would be lost",
 			replacedText(env, claim), environmentName(env.Name), b.Name, b.Created.UTC().Format(time.RFC3339))
 	}
 	if claim != nil {

@@ -243,11 +243,11 @@ func TestARestoreIsRefusedBeforeAnythingIsLost(t *testing.T) {
 		"a dump, stopped":   {dumped(batchv1.JobComplete, halted), "database-1", true, "environment.berth.dev/store-1a2b: spec.runPolicy is Stopped, and a dump needs a database that runs (kubectl berth env start store-1a2b --wait)"},
 		"a dump, no flag": {
 			dumped(batchv1.JobComplete, store()), "database-1", false,
-			`--yes-replace-data is not given: database "app" of environment.berth.dev/store-1a2b would be replaced by database-1 of 2026-07-01T11:00:00Z, and what was written since then would be lost`,
+			`--confirm is not given: database "app" of environment.berth.dev/store-1a2b would be replaced by database-1 of 2026-07-01T11:00:00Z, and what was written since then would be lost`,
 		},
 		"a snapshot, no flag": {
 			stopped(t, readyOf("1Gi")), theSnapshot, false,
-			"--yes-replace-data is not given: claim database-data with all databases of environment.berth.dev/store-1a2b would be replaced by " + theSnapshot + " of 2026-07-01T10:00:00Z, and what was written since then would be lost",
+			"--confirm is not given: claim database-data with all databases of environment.berth.dev/store-1a2b would be replaced by " + theSnapshot + " of 2026-07-01T10:00:00Z, and what was written since then would be lost",
 		},
 		"a snapshot, runs":      {append(databaseOfStore(t), store(), snapshotOf(theSnapshot, readyOf("1Gi"))), theSnapshot, true, "environment.berth.dev/store-1a2b: " + asleep},
 		"a snapshot, stops":     {append(databaseOfStore(t), halted, snapshotOf(theSnapshot, readyOf("1Gi"))), theSnapshot, true, "environment.berth.dev/store-1a2b: " + asleep},

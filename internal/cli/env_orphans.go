@@ -23,7 +23,7 @@ labels berth.dev/environment and berth.dev/environment-namespace. It looks at th
 namespace. What is in a namespace that is an orphan goes with it, and is not shown.
 
 It only lists, unless --delete is given. What is Retained is kept because of the volumes in it, as its environment requested, or is a volume
-claim: --delete leaves it alone without --retained. A namespace that has the labels and not a name that Berth gives is Foreign, and left alone always.`
+claim: --delete leaves it alone without --include-retained. A namespace that has the labels and not a name that Berth gives is Foreign, and left alone always.`
 
 const envOrphansExamples = `  # What is there? Nothing is deleted.
   kubectl berth env orphans
@@ -80,7 +80,7 @@ func newEnvOrphans(o *options) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.retained && !f.remove {
-				return fmt.Errorf("--retained says what --delete deletes, which is not given")
+				return fmt.Errorf("--include-retained requires --delete")
 			}
 			namespace, c, err := o.cluster()
 			if err != nil {
@@ -93,7 +93,7 @@ func newEnvOrphans(o *options) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&f.remove, "delete", false, "Delete what is an orphan.")
-	cmd.Flags().BoolVar(&f.retained, "retained", false, "With --delete: delete what is retained too, and the volumes with it.")
+	cmd.Flags().BoolVar(&f.retained, "include-retained", false, "With --delete: delete what is retained too, and the volumes with it.")
 	o.outputFlag(cmd, asJSON, asYAML, asName)
 	return cmd
 }

@@ -99,7 +99,7 @@ func (a *Orphan) deletable(retained bool) (bool, string) {
 	case a.State == OrphanTerminating:
 		return false, "is being deleted already"
 	case a.State == OrphanRetained && !retained:
-		return false, "retained (--retained deletes it)"
+		return false, "retained (--include-retained deletes it)"
 	}
 	return true, ""
 }

@@ -86,7 +86,7 @@ func TestExplain(t *testing.T) {
 	s.pods[2].Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "on-demand"}
 	s.pods[1].Annotations[v1alpha1.PodDeletionCostAnnotation] = "500"
 	s.pods[0].Annotations[v1alpha1.SpotPercentAnnotation] = "lots"
-	event := &corev1.Event{InvolvedObject: corev1.ObjectReference{Name: "api-7dd8c6474c-1"}, LastTimestamp: ago(20 * time.Minute), Message: "Slot 1 is spot but no spot node had room: running on on-demand node o1"}
+	event := &corev1.Event{InvolvedObject: corev1.ObjectReference{Name: "api-7dd8c6474c-1"}, LastTimestamp: ago(20 * time.Minute), Message: "Scheduled on on-demand node o1: no spot capacity for slot 1"}
 	golden(t, "explain.txt", explained(t, s.cluster(t), event))
 }
 

@@ -51,7 +51,7 @@ type importFlags struct {
 func newImport(o *options) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "import",
-		Short: "Take over what another system keeps",
+		Short: "Import resource limits from another system",
 		Long:  "Takes over what another system keeps: resource-limits, from the ConfigMaps of the MCP orchestrator.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

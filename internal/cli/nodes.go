@@ -61,7 +61,7 @@ func newNodes(o *options) *cobra.Command {
 	unknown := false
 	cmd := &cobra.Command{
 		Use:   "nodes",
-		Short: "What Berth takes each node for",
+		Short: "Show the capacity type of each node",
 		Long:  aboutNodes,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

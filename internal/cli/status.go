@@ -86,7 +86,7 @@ const (
 func newStatus(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "status [MIX]",
-		Short:             "How mixes and workloads stand",
+		Short:             "Show the status of mixes and workloads",
 		Long:              aboutStatus,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: o.completeMixes(),

@@ -157,7 +157,7 @@ func TestABorrowedPodGetsAnEvent(t *testing.T) {
 	require.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "o"))
 	require.Nil(t, f.plugin.Bind(f.ctx, state, pod, "o"))
 	require.Len(t, f.recorder.Events, 1)
-	assert.Equal(t, "Normal Borrowed Slot 0 is spot but no spot node had room: running on on-demand node o", <-f.recorder.Events)
+	assert.Equal(t, "Normal Borrowed Scheduled on on-demand node o: no spot capacity for slot 0", <-f.recorder.Events)
 }
 
 // The stages as the scheduling loop runs them: every attempt fails.

@@ -116,7 +116,7 @@ func (r *reports) waitsOn(pod *corev1.Pod, after time.Duration, why string) {
 // only event on a successful placement, and rare.
 func (r *reports) borrowed(pod *corev1.Pod, c *cycle, on capacity.Type, node string) {
 	r.emit(pod, corev1.EventTypeNormal, v1alpha1.EventReasonBorrowed, "Binding",
-		"Slot %d is %s but no %s node had room: running on %s node %s", c.slot, c.wants, c.wants, on, node)
+		"Scheduled on %s node %s: no %s capacity for slot %d", on, node, c.wants, c.slot)
 }
 
 func (r *reports) first(c complaint) bool {

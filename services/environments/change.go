@@ -29,7 +29,7 @@ func (c *core) change(ctx context.Context, namespace, id string, once func(e *en
 		case !apierrors.IsConflict(err):
 			return e, err
 		case try == attempts-1:
-			return e, server.Refuse(codes.Aborted, fmt.Sprintf("others write environment %q all the time", id))
+			return e, server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to environment %q, retry", id))
 		}
 		e, err = c.find(ctx, namespace, id)
 	}

@@ -38,7 +38,7 @@ func (s *store) writeCredentials(ctx context.Context, e *environment, before *v1
 			return err
 		}
 	}
-	return server.Refuse(codes.Aborted, fmt.Sprintf("others write the Secret %q all the time", secretName(e.Name)))
+	return server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to Secret %q, retry", secretName(e.Name)))
 }
 
 func (s *store) writeCredentialsOnce(ctx context.Context, e *environment, before *v1alpha1.EnvironmentSpec, given credentials) error {

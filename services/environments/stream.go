@@ -23,7 +23,7 @@ func serveLogs(srv any, stream grpc.ServerStream) error {
 	}
 	e := server.AsError(err)
 	if _, ours := errors.AsType[*server.Error](err); !ours && e.Code == codes.Internal {
-		f.core.log.Error(err, "A call did not work", "method", "GetEnvironmentLogs", "environment", id)
+		f.core.log.Error(err, "RPC failed", "method", "GetEnvironmentLogs", "environment", id)
 	}
 	return e.GRPCStatus().Err()
 }

@@ -80,7 +80,7 @@ func (c *core) deploy(ctx context.Context, namespace string, u *unit) error {
 			return err
 		}
 		if try == attempts-1 {
-			return server.Refuse(codes.Aborted, fmt.Sprintf("others write the record of deployment %q all the time", u.id()))
+			return server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to the record of deployment %q, retry", u.id()))
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) 
 	case !given:
 		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("there is a DeploymentRecord %q that was not made by this service", name))
 	case id != u.id():
-		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("the name %q, made of %q, is that of deployment %q", name, u.id(), id))
+		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("name %q, derived from %q, is already used by deployment %q", name, u.id(), id))
 	case before.DeletionTimestamp != nil:
 		return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("deployment %q is being deleted; deploy it again when it is gone", id))
 	}

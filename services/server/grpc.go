@@ -81,7 +81,7 @@ func (s *Server) note(ctx context.Context, err error) {
 	_, ours := errors.AsType[*Error](err)
 	_, reviews := errors.AsType[*unavailable](err)
 	if reviews || !ours && AsError(err).Code == codes.Internal {
-		s.log.Error(err, "A call did not work", "method", callOf(ctx).method)
+		s.log.Error(err, "RPC failed", "method", callOf(ctx).method)
 	}
 }
 

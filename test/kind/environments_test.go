@@ -191,7 +191,7 @@ func TestTheDatabaseOfAnEnvironmentIsDumpedAndRestored(t *testing.T) {
 
 	sql(w, e, local, "delete from orders where id = 1; insert into orders values (3, 'late')")
 	berth(w, "env", "scale", shop, "backend=0", "--wait", "--timeout=3m")
-	berth(w, "env", "restore-database", shop, "--from", all.Backups[0].Name, "--yes-replace-data", "--wait", "--timeout=5m")
+	berth(w, "env", "restore-database", shop, "--from", all.Backups[0].Name, "--confirm", "--wait", "--timeout=5m")
 	assert.Equal(t, "1 tea, 2 cake", sql(w, e, local, "select string_agg(id || ' ' || what, ', ' order by id) from orders"))
 
 	// And a database that goes away comes back with what it had.

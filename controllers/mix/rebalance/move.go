@@ -172,7 +172,7 @@ func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, n
 	p.snapshot.Assume(pod, node)
 	logger.Info("Evicted a replica on the wrong capacity type", "from", pod.Spec.NodeName, "to", v.Target, "room", node, "message", v.Message)
 	p.Recorder.Eventf(workloadRef(e.Group.Workload), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
-		"Evicted pod %s from node %s: its replacement belongs on %s, where it has room (node %s)", pod.Name, pod.Spec.NodeName, v.Target, node)
+		"Evicted pod %s from node %s: its replacement fits on %s node %s", pod.Name, pod.Spec.NodeName, v.Target, node)
 	return nil
 }
 

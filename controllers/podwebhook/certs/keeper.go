@@ -87,7 +87,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 				logger.Info("The certificates are not as they should be", "reason", text, "serving", k.current.Load() != nil)
 			}
 		} else if *k.problem.Swap(new("")) != "" {
-			logger.Info("The certificates are as they should be", "secret", k.Secret, "configuration", k.Configuration)
+			logger.Info("Webhook certificates are up to date", "secret", k.Secret, "configuration", k.Configuration)
 		}
 		timer := k.Clock.NewTimer(wait)
 		select {

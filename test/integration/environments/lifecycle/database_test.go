@@ -90,7 +90,7 @@ func TestADatabaseComesBackFromASnapshot(t *testing.T) {
 	require.NoError(t, unstructured.SetNestedMap(snapshot.Object, map[string]any{"readyToUse": true, "restoreSize": "1Gi"}, "status")) // as its controller does
 	require.NoError(t, s.Client.Status().Update(s.Ctx, snapshot))
 	s.berth("", "env", "stop", "shop", "--wait")
-	s.berth("", "env", "restore-database", "shop", "--from", short, "--yes-replace-data", "--timeout", time.Minute.String())
+	s.berth("", "env", "restore-database", "shop", "--from", short, "--confirm", "--timeout", time.Minute.String())
 
 	after := s.claim(e)
 	assert.NotEqual(t, before.UID, after.UID)

@@ -69,5 +69,5 @@ func requireBorrowedEvent(w *testenv.World, pod *corev1.Pod, slot int, wants str
 	assert.Equal(w.T, v1alpha1.EventReasonBorrowed, e.Reason)
 	assert.Equal(w.T, corev1.EventTypeNormal, e.Type)
 	assert.Equal(w.T, pod.UID, e.InvolvedObject.UID)
-	assert.Equal(w.T, fmt.Sprintf("Slot %d is %s but no %s node had room: running on %s node %s", slot, wants, wants, other(wants), pod.Spec.NodeName), e.Message)
+	assert.Equal(w.T, fmt.Sprintf("Scheduled on %s node %s: no %s capacity for slot %d", other(wants), pod.Spec.NodeName, wants, slot), e.Message)
 }

@@ -154,7 +154,7 @@ func TestTableShowsTheMix(t *testing.T) {
 	_, err := objects(t, capacityMix).Create(t.Context(), shown, metav1.CreateOptions{})
 	require.NoError(t, err)
 	normal, wide, cells := tableOf(t, capacityMix, "table")
-	assert.Equal(t, []string{"Name", "Spot", "Min-On-Demand", "On-Spot", "On-On-Demand", "Satisfied", "Age"}, normal)
+	assert.Equal(t, []string{"Name", "Spot-Percent", "Min-On-Demand", "Spot", "On-Demand", "Satisfied", "Age"}, normal)
 	assert.Equal(t, []string{"Blocked", "Max-Spot", "No-Spot", "No-On-Demand"}, wide)
 	// No controller has written a status here.
 	assert.Equal(t, []any{"table", 70.0, 2.0, nil, nil, nil, nil, 9.0, "Wait", "Wait"}, cells[:10])
