@@ -306,7 +306,7 @@ func TestEnvCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 		`required flag(s) "stack" not set`:                                     {"env", "create", "x"},
 		`--stack is "lamp": there are postgres, web-postgres`:                  {"env", "create", "x", "--stack", "lamp"},
 		`environments are named in one namespace: use -n, not -A`:              {"env", "backup", "-A", "x"},
-		`--include-retained requires --delete`:            {"env", "orphans", "--include-retained"},
+		`--include-retained requires --delete`:                                 {"env", "orphans", "--include-retained"},
 		`unknown output format "name" (see --help)`:                            {"env", "history", "x", "-o", "name"},
 		`accepts 1 arg(s), received 0`:                                         {"env", "get"},
 		`unknown flag: --force`:                                                {"env", "start", "x", "--force"},
