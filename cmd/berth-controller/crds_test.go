@@ -52,10 +52,10 @@ func TestMissingCRDs(t *testing.T) {
 		err  error
 		want string
 	}{
-		"all there":                      {list: complete},
-		"the group is not known":         {err: errNoGroup, want: both},
-		"the group has other kinds":      {list: nothing, want: both},
-		"the CRDs are of an older Berth": {list: older, want: "crd: resourcelimits.berth.dev is not installed"},
+		"all there":                        {list: complete},
+		"the group is not known":           {err: errNoGroup, want: both},
+		"the group has other kinds":        {list: nothing, want: both},
+		"the CRDs are of an older Berth":   {list: older, want: "crd: resourcelimits.berth.dev is not installed"},
 		"the API server cannot be queried": {err: errors.New("no route"), want: "crd: capacitymixes.berth.dev: discovery: no route\ncrd: resourcelimits.berth.dev: discovery: no route"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,24 +82,22 @@ func (r *Rights) check(ctx context.Context) error {
 	return errors.Join(r.compare(granted, used, refused)...)
 }
 
-// compare is the decision.
+// compare returns what is wrong.
 func (r *Rights) compare(granted, used map[string]bool, refused map[string]Request) (problems []error) {
 	report := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("rights of %s: "+format, append([]any{r.User}, args...)...))
 	}
 	for _, right := range slices.Sorted(maps.Keys(granted)) {
-		if !used[right] && r.NeverUsed[right] == "" && r.SometimesUsed[right] == "" {
+		switch {
+		case used[right] && r.NeverUsed[right] != "":
+			report("%q is used and explained as never used", right)
+		case !used[right] && !r.explains(right):
 			report("%q is granted and not used", right)
 		}
-		if used[right] && r.NeverUsed[right] != "" {
-			report("%q is used and explained as never used", right)
-		}
 	}
-	for _, explained := range []map[string]string{r.NeverUsed, r.SometimesUsed} {
-		for _, right := range slices.Sorted(maps.Keys(explained)) {
-			if !granted[right] {
-				report("%q is explained and not granted", right)
-			}
+	for _, right := range slices.Sorted(maps.Keys(r.explained())) {
+		if !granted[right] {
+			report("%q is explained and not granted", right)
 		}
 	}
 	for _, right := range slices.Sorted(maps.Keys(refused)) {
@@ -107,15 +105,24 @@ func (r *Rights) compare(granted, used map[string]bool, refused map[string]Reque
 			report("a request was refused: %s", refused[right])
 		}
 	}
-	if r.Counts != nil {
-		for _, right := range slices.Sorted(maps.Keys(used)) {
-			if !granted[right] {
-				report("%q is used and not granted", right)
-			}
+	for _, right := range slices.Sorted(maps.Keys(used)) {
+		if r.Counts != nil && !granted[right] {
+			report("%q is used and not granted", right)
 		}
 	}
 	return problems
 }
+
+func (r *Rights) explained() map[string]string {
+	all := maps.Clone(r.SometimesUsed)
+	if all == nil {
+		return r.NeverUsed
+	}
+	maps.Copy(all, r.NeverUsed)
+	return all
+}
+
+func (r *Rights) explains(right string) bool { return r.explained()[right] != "" }
 
 func (r *Rights) granted(ctx context.Context) (map[string]bool, error) {
 	var rules []rbacv1.PolicyRule
