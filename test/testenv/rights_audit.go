@@ -100,14 +100,19 @@ func (r *Rights) compare(granted, used map[string]bool, refused map[string]Reque
 			report("%q is explained and not granted", right)
 		}
 	}
+	return append(problems, r.missing(granted, used, refused)...)
+}
+
+// missing returns what is wrong with the rights that are not granted.
+func (r *Rights) missing(granted, used map[string]bool, refused map[string]Request) (problems []error) {
 	for _, right := range slices.Sorted(maps.Keys(refused)) {
 		if r.NoneRefused || !used[right] {
-			report("a request was refused: %s", refused[right])
+			problems = append(problems, fmt.Errorf("rights of %s: a request was refused: %s", r.User, refused[right]))
 		}
 	}
 	for _, right := range slices.Sorted(maps.Keys(used)) {
 		if r.Counts != nil && !granted[right] {
-			report("%q is used and not granted", right)
+			problems = append(problems, fmt.Errorf("rights of %s: %q is used and not granted", r.User, right))
 		}
 	}
 	return problems
