@@ -34,7 +34,7 @@ func small() picture {
 	}
 }
 
-func TestTheTableHasARowForEveryNodeAndACellForEveryPodAndEveryFreePlace(t *testing.T) {
+func TestTableHasARowPerNodeAndACellPerPodAndFreePlace(t *testing.T) {
 	want := `node          type        pods
 spot-0        spot        2      .      .      .
 spot-1        spot        cordoned

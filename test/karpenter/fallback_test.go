@@ -20,7 +20,7 @@ const spotWait = 20
 
 // Spot capacity ends after two nodes, which take six replicas. The other eight of the spot slots end on on-demand. When
 // there is spot again they return: placeholders make Karpenter launch the nodes.
-func TestWhereKarpenterGetsNoSpotReplicasFallBackToOnDemandAndReturn(t *testing.T) {
+func TestWithoutSpotFromKarpenterReplicasFallBackAndReturn(t *testing.T) {
 	spot := pool{name: "spot", types: []string{"spot"}, cpus: "8", consolidateAfter: "Never"}
 	w := start(t, spot, pool{name: "on-demand", types: []string{"on-demand"}, consolidateAfter: "Never"})
 	w.ApplyFiles("manifests/rbac/placeholders")

@@ -19,7 +19,7 @@ import (
 // Why there is a gate. Karpenter does not know the rule in Berth's Filter: for pods that wait for an on-demand node it
 // launches spot nodes, the cheaper ones. These stay empty, are not consolidated, since Karpenter expects the pods on them,
 // and are replaced by others of their kind when they are reclaimed. docs/autoscalers.md warns of this.
-func TestWithoutTheGateKarpenterLaunchesSpotNodesForPodsThatWaitForOnDemand(t *testing.T) {
+func TestWithoutTheGateKarpenterLaunchesNodesOfTheWrongType(t *testing.T) {
 	p := both
 	p.consolidateAfter = "5s"
 	w := start(t, p)

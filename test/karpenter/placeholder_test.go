@@ -18,7 +18,7 @@ import (
 )
 
 // Replicas that run make no autoscaler launch a node. A placeholder does, and only then a replica is evicted.
-func TestKarpenterLaunchesNodesForPlaceholdersAndReplicasMoveThere(t *testing.T) {
+func TestKarpenterLaunchesNodesForPlaceholders(t *testing.T) {
 	w := start(t, both)
 	w.ApplyFiles("manifests/rbac/placeholders")
 	w.Controller(testenv.Impatient)

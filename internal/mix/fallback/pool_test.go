@@ -40,7 +40,7 @@ func fails(t *testing.T, p *Pool, now time.Time, ids ...string) time.Time {
 	return now
 }
 
-func TestTheSuccessorOfAPodThatWaitedInVainGoesToOnDemandAndNoOther(t *testing.T) {
+func TestOnlyTheSuccessorOfATimedOutPodGoesToOnDemand(t *testing.T) {
 	p := &Pool{}
 	now := fails(t, p, start, "a")
 	require.Equal(t, Closed, p.State(now, wait))
@@ -280,7 +280,7 @@ func TestAPodThatIsBoundWhileSpotIsNotTriedTakesNoStep(t *testing.T) {
 }
 
 // Another gate can hold a pod up indefinitely.
-func TestAPodThatNeitherFailsNorSucceedsKeepsTheOthersFromSpotOnlyForAWhile(t *testing.T) {
+func TestAnUndecidedProbeHoldsOthersFromSpotForABoundedTime(t *testing.T) {
 	p := &Pool{}
 	fails(t, p, start, "a", "b", "c")
 	now := p.Mark().RetryAt

@@ -71,7 +71,7 @@ func web() *corev1.Pod {
 	return p
 }
 
-func TestAPlaceholderAsksForWhatItsReplicaAsksForAndForNothingElse(t *testing.T) {
+func TestPlaceholderRequestsExactlyWhatItsReplicaRequests(t *testing.T) {
 	replica := web()
 	before := replica.DeepCopy()
 	p := placeholder.Pod(placeholder.Seat{

@@ -69,7 +69,7 @@ func TestTheSlowerOfLeadersAndAPIServerSetsThePace(t *testing.T) {
 	assert.InDelta(t, 500, api.PodsPerSecond(), 5)
 }
 
-func TestLeadersThatShareNodesGetInOneAnothersWayWhenTheClusterIsFull(t *testing.T) {
+func TestLeadersThatShareNodesConflictWhenTheClusterIsFull(t *testing.T) {
 	c := small()
 	c.Pods = 1000
 	full := run(t, c)

@@ -59,7 +59,7 @@ func TestAnEnvironmentHasFencesByDefault(t *testing.T) {
 }
 
 // An author does not leave what is enforced in their own namespace.
-func TestTheNamespaceOfAnEnvironmentEnforcesWhatThatOfItsAuthorDoes(t *testing.T) {
+func TestEnvironmentNamespaceEnforcesThePodSecurityOfItsAuthor(t *testing.T) {
 	s := start(t)
 	testenv.Patch(s.World, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}, func(n *corev1.Namespace) {
 		n.Labels[enforce], n.Labels["team"] = "restricted", "checkout"

@@ -27,7 +27,7 @@ func patient(c *controller.Configuration) {
 	c.Mix.Rebalance.StartupGraceSeconds = int32(grace.Seconds())
 }
 
-func TestNothingIsMovedInTheGraceAfterAStartAndAfterAnOutageOfTheAPIServer(t *testing.T) {
+func TestNoMovesInTheGraceAfterAStartOrAnOutage(t *testing.T) {
 	outage := testenv.Length(6*time.Second, 9*time.Second)
 	w := stray(t, time.Second)
 	c := w.Controller(testenv.Impatient, patient)

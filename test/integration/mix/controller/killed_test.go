@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestAControllerThatIsKilledAfterEachOfItsFirstEvictionsMovesNoReplicaMoreThanMustBe(t *testing.T) {
+func TestKillsAfterEachEvictionCauseNoExtraMove(t *testing.T) {
 	w := stray(t, time.Second)
 	recording := w.Record("web")
 	const kills = 2
@@ -51,7 +51,7 @@ func outOfMixSince(w *testenv.World) string {
 	return s.Workloads[0].MixNotSatisfiedSince.String()
 }
 
-func TestAReplicaThatStandsByTakesOverWhenTheLeaderIsKilledInTheMiddleOfAMove(t *testing.T) {
+func TestStandbyTakesOverWhenTheLeaderIsKilledDuringAMove(t *testing.T) {
 	w := stray(t, time.Second)
 	recording := w.Record("web")
 	first := w.Controller(testenv.Impatient)
@@ -101,7 +101,7 @@ func TestALeaderThatGoesOnAfterAnotherOneTookOverWritesNothing(t *testing.T) {
 }
 
 // I10, D12: no stop is as long as the renew deadline, but the lease is not renewed through several of them.
-func TestALeaderOfManyShortStopsWithoutRenewalsWritesNothingOnceAnotherOneLeads(t *testing.T) {
+func TestSuspendedLeaderWritesNothingOnceAnotherLeads(t *testing.T) {
 	slowLease := func(c *controller.Configuration) { // as impatient as a stop of two seconds allows
 		c.LeaderElection.LeaseDurationSeconds, c.LeaderElection.RenewDeadlineSeconds = 6, 5
 	}

@@ -26,7 +26,7 @@ import (
 var spotNodes = []string{"spot-0", "spot-1", "spot-2", "spot-3", "spot-4", "spot-5"}
 
 // In the full length: pods are let go within 90 seconds at the default of 60.
-func TestPodsAreLetGoOnceEverySchedulerIsDeadAndTheMixIsMendedOnceOneIsBack(t *testing.T) {
+func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	m := split.New(70, 2)
 	leader := startScheduler(w, "replica-1")
@@ -97,7 +97,7 @@ func TestASchedulerThatIsBackInTimeFindsAllGatesShut(t *testing.T) {
 	assert.Zero(t, opened(w, c))
 }
 
-func TestWhileASchedulerLeadsNothingIsOpenedByWhateverClockItRenews(t *testing.T) {
+func TestNothingFailsOpenWhileASchedulerLeadsByAnyClock(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	w.StartStock()
 	renew := hold(w, 6*time.Second)

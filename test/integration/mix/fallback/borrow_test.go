@@ -36,7 +36,7 @@ const (
 )
 
 // Each case puts five pods of one slot type on a side with room for exactly two.
-func TestPodsBorrowOnlyWhereTheirTypeHasNoRoomAndOnlyWhenTheMixAllowsIt(t *testing.T) {
+func TestPodsBorrowOnlyWithoutCapacityAndIfTheMixAllowsIt(t *testing.T) {
 	cases := []struct {
 		name  string
 		wants string
@@ -103,7 +103,7 @@ func TestPodsBorrowOnlyWhereTheirTypeHasNoRoomAndOnlyWhenTheMixAllowsIt(t *testi
 
 // What disturbs the scheduler meanwhile must not start the wait again, and a wait
 // that room ends early is none any more.
-func TestTheWaitForSpotCountsFromItsBeginningWhateverHappensMeanwhile(t *testing.T) {
+func TestSpotWaitCountsFromItsBeginning(t *testing.T) {
 	const wait = 10 * time.Second
 	w := testenv.New(t, node("on-demand-0", onDemand, "16"))
 	seen := w.WatchPods()

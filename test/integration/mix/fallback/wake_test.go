@@ -134,7 +134,7 @@ func settle(w *testenv.World) {
 // A node shows up some milliseconds before it takes pods. A pod that may borrow
 // is tried on it too early, in several attempts on end, and must not miss the
 // moment in which the node opens.
-func TestAPodThatMayBorrowIsPlacedWithinTwoSecondsOfANodeOfTheOtherType(t *testing.T) {
+func TestBorrowingIsWithinTwoSecondsOfANodeOfTheOtherType(t *testing.T) {
 	w := testenv.New(t, node("spot-full", spot, "500m"), node("on-demand-full", onDemand, "500m"))
 	seen := w.WatchPods()
 	for i := range 8 {

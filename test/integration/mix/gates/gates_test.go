@@ -69,7 +69,7 @@ func TestGatedPodsAreExactWithAnyScheduler(t *testing.T) {
 	}
 }
 
-func TestABurstOf500GatedPodsIsOpenedSoonWithOnePatchAndOneBindingEach(t *testing.T) {
+func TestABurstOf500GatedPodsCostsOnePatchAndOneBindingEach(t *testing.T) {
 	w := newWorld(t, append(cluster.Nodes("spot", 8), cluster.Nodes("on-demand", 6)...)...)
 	m := split.New(70, 5)
 	w.Create(builders.CapacityMix("web", 70, 5))
@@ -180,7 +180,7 @@ func TestAGatedPodSeenBeforeItsMixWaitsUntilItIsCertain(t *testing.T) {
 }
 
 // A pending replica keeps its slot: the ones that come later take the next ones.
-func TestAReplicaThatFindsNoNodeKeepsItsSlotAndItsTypeAndTheOthersGoOn(t *testing.T) {
+func TestAPendingReplicaKeepsItsSlotAndDoesNotBlockOthers(t *testing.T) {
 	w := newWorld(t, cluster.Nodes("spot", 4)...)
 	w.Create(builders.CapacityMix("web", 70, 2))
 	web := builders.Deployment("web", 20, builders.Gated, builders.ByDefault)

@@ -82,7 +82,7 @@ func TestAChangedMixMovesTheFewestReplicasAndScalingMovesNone(t *testing.T) {
 	assert.GreaterOrEqual(t, onDemand, 6, "Ready replicas on on-demand at any instant")
 }
 
-func TestTheReplicasOfAStatefulSetComeBackToTheTypesOfTheirOrdinalsOneAtATime(t *testing.T) {
+func TestStatefulSetReplicasReturnToTheTypesOfTheirOrdinals(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
 	m := split.New(50, 1)
 	w.Create(builders.CapacityMix("db", 50, 1), builders.StatefulSet("db", 6, appsv1.ParallelPodManagement, builders.TerminatesFor(time.Second)))
@@ -112,7 +112,7 @@ func TestTheReplicasOfAStatefulSetComeBackToTheTypesOfTheirOrdinalsOneAtATime(t 
 
 // The pods of a StatefulSet come back under their own names, after the evicted
 // one is gone: a new leader must not take the gap for a workload at rest.
-func TestANewLeaderMovesNoReplicaOfAStatefulSetWhileTheLastOneIsOnItsWay(t *testing.T) {
+func TestNewLeaderWaitsForTheMoveOfAStatefulSetReplica(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
 	w.Create(builders.CapacityMix("db", 50, 1), builders.StatefulSet("db", 6, appsv1.ParallelPodManagement, builders.TerminatesFor(12*time.Second)))
 	w.WaitReady("db", 6)
@@ -135,7 +135,7 @@ func TestANewLeaderMovesNoReplicaOfAStatefulSetWhileTheLastOneIsOnItsWay(t *test
 
 // A policy of the cluster forbids the evictions of one workload, in a way that
 // the controller cannot foresee.
-func TestAnEvictionThatIsRefusedIsNotTriedAgainAndAgainNorOnTheNextReplica(t *testing.T) {
+func TestARefusedEvictionBacksOffForAllReplicas(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
 	w.WaitReady("web", 10)

@@ -89,7 +89,7 @@ func (o *operator) create(ctx context.Context, ref metav1.OwnerReference) error 
 }
 
 // L2: the owner's replicas are not known, and replacements come late, later than a move may take, too.
-func TestNeverMoreThanTheBudgetIsMissingWhereAnOperatorReplacesPodsLate(t *testing.T) {
+func TestLateReplacementsNeverExceedTheBudget(t *testing.T) {
 	const pods = 5
 	lags := []time.Duration{0, 2 * time.Second, 5 * time.Second}
 	bound := testenv.SettleTimeout

@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestTheYoungerOfTwoMixesThatSelectTheSamePodsSaysWhichOneGoverns(t *testing.T) {
+func TestTheYoungerOfTwoConflictingMixesNamesTheOlder(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	older := builders.CapacityMix("web", 70, 2)
 	w.Create(older)
@@ -67,7 +67,7 @@ func youngerThan(w *testenv.World, older, younger *v1alpha1.CapacityMix) {
 	})
 }
 
-func TestTheListOfWorkloadsIsBoundedAndItsCountIsTrueAndWhatIsOutOfItsMixComesFirst(t *testing.T) {
+func TestWorkloadListIsBoundedAndUnsatisfiedComeFirst(t *testing.T) {
 	const workloads = v1alpha1.MaxStatusWorkloads + 3
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("many", 0, 0))
@@ -91,7 +91,7 @@ func TestTheListOfWorkloadsIsBoundedAndItsCountIsTrueAndWhatIsOutOfItsMixComesFi
 	assert.Empty(t, w.Evictions())
 }
 
-func TestADuplicateSlotIsMendedWithItsDeletionCostAndNothingElseIsPatched(t *testing.T) {
+func TestOnlyADuplicateSlotAndItsDeletionCostAreRepaired(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	m := split.New(50, 1)
 	w.Create(builders.CapacityMix("ours", 50, 1), builders.Deployment("ours", 4))

@@ -24,7 +24,7 @@ func relabel(w *testenv.World, node, capacityType string) {
 	})
 }
 
-func TestANodeThatChangesItsTypeCountsAtOnceAndItsReplicasMoveOnceIfItStaysSo(t *testing.T) {
+func TestReplicasOfARelabelledNodeMoveOnceIfItStaysSo(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
 	pods := w.WaitExact("web", split.New(70, 2), 10, testenv.SettleTimeout)

@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestWhereAPlaceholderIsRefusedTheReasonSaysSoAndNothingIsEvicted(t *testing.T) {
+func TestARefusedPlaceholderIsReportedAndNothingIsEvicted(t *testing.T) {
 	w := strayed(t)
 	before := w.Live("web")
 	w.Quota("pods", 4)

@@ -25,7 +25,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestAReplicaIsEvictedWhenAPlaceholderHoldsItsNewSeatAndNotBefore(t *testing.T) {
+func TestAReplicaIsEvictedOnlyOnceItsPlaceholderIsBound(t *testing.T) {
 	w := strayed(t)
 	before := w.Live("web")
 	recording := w.Record("web")
@@ -115,7 +115,7 @@ func TestPlaceholdersCountInTheBudgetsOfMixAndCluster(t *testing.T) {
 	assert.Len(t, w.Evictions(), 2)
 }
 
-func TestAControllerThatIsKilledLeavesNothingBehindAndTheNextCompletesTheMove(t *testing.T) {
+func TestAKilledControllersMoveIsCompletedByTheNext(t *testing.T) {
 	w := strayed(t)
 	c := w.Controller(testenv.Impatient)
 	held := waitHolders(w, 1)[0]
@@ -168,7 +168,7 @@ func TestAPlaceholderGoesWithItsReplica(t *testing.T) {
 
 // The type of a pod with the scheduling gate is in its spec; its placeholder and
 // its replacement have the other one.
-func TestTheReplacementOfAPodWithTheGateTakesTheSeatOfItsPlaceholder(t *testing.T) {
+func TestTheReplacementOfAGatedPodTakesThePlaceholdersCapacity(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes(spot, 2)...)
 	w.ApplyFiles("manifests/rbac/placeholders")
 	w.Create(builders.CapacityMix("web", 100, 0, placeholders), builders.Deployment("web", 2, builders.Gated))
@@ -190,7 +190,7 @@ func TestTheReplacementOfAPodWithTheGateTakesTheSeatOfItsPlaceholder(t *testing.
 
 // The pods of a StatefulSet come back when the old ones are gone. The seat is
 // kept for that long.
-func TestThePlaceholderOfAStatefulSetKeepsTheSeatUntilTheOldPodIsGone(t *testing.T) {
+func TestAStatefulSetPlaceholderStaysUntilTheOldPodIsGone(t *testing.T) {
 	const terminates = 3 * time.Second
 	w := testenv.New(t, cluster.Nodes(spot, 2)...)
 	w.ApplyFiles("manifests/rbac/placeholders")

@@ -131,7 +131,7 @@ func lateScheduler(w *testenv.World, resource string, lag time.Duration) (schedu
 
 // The scheduler sees pods and ReplicaSets by different watches. Here that of the
 // ReplicaSets is late, so every pod is there before the owner it gets its mix from.
-func TestAMixOnTheDeploymentHoldsWhenItsPodsAreSeenBeforeTheirReplicaSet(t *testing.T) {
+func TestADeploymentMixHoldsForPodsSeenBeforeTheirReplicaSet(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	late := lateScheduler(w, "replicasets", testenv.SettleTimeout)
 	for i, d := range []struct {

@@ -16,7 +16,7 @@ import (
 
 // Each case has one spot and one on-demand node of two CPUs, each full of pods
 // of low priority or free.
-func TestAHighPriorityPodPreemptsOnlyOnItsSlotsTypeAndOnlyWhereItCannotBorrow(t *testing.T) {
+func TestPreemptionStaysOnTheSlotsTypeAndComesAfterBorrowing(t *testing.T) {
 	type full struct{ spot, onDemand bool }
 	type mix = []func(*v1alpha1.CapacityMix)
 	cases := []struct {

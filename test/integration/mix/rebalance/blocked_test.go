@@ -240,7 +240,7 @@ func stray(w *testenv.World, all []*strayed) {
 	w.AddNodes(later...)
 }
 
-func TestWhatKeepsAReplicaWhereItIsIsSaidAndNothingIsEvictedUntilItIsGone(t *testing.T) {
+func TestABlockedMoveIsReportedAndNothingIsEvictedMeanwhile(t *testing.T) {
 	w := testenv.New(t)
 	all := reasons(time.Now().UTC().Add(12 * time.Hour).Truncate(time.Minute))
 	plain := &strayed{lane: "plain"}
@@ -317,7 +317,7 @@ func update(w *testenv.World, name string, change func(*corev1.PodTemplateSpec))
 	})
 }
 
-func TestARolloutFreezesMovesAndAStuckOneDoesNotFreezeTheOldRevisionForEver(t *testing.T) {
+func TestARolloutFreezesMovesForABoundedTime(t *testing.T) {
 	w := testenv.New(t)
 	rolling, stuck, exhausted := testenv.Lane("rolling"), testenv.Lane("stuck"), testenv.Lane("exhausted")
 	lanes := []testenv.Lane{rolling, stuck, exhausted}

@@ -67,7 +67,7 @@ func TestDrainingTheOnDemandNodeGivesNoneOfItsFloorToSpot(t *testing.T) {
 	}
 }
 
-func TestWithoutOnDemandRoomTheReplacementsOfADrainWaitAndNeverRunOnSpot(t *testing.T) {
+func TestDrainedOnDemandReplicasWaitAndNeverRunOnSpot(t *testing.T) {
 	d := drainOnDemand(t, 10, 70, 3)
 	d.Eventually("three replacements exist", func() (bool, string) {
 		s := d.Split("web")
@@ -84,7 +84,7 @@ func TestWithoutOnDemandRoomTheReplacementsOfADrainWaitAndNeverRunOnSpot(t *test
 	d.record.RequireOnTheirTypes(d.mix)
 }
 
-func TestDrainingSpotNodesReturnsTheReplacementsToSpotWhileThereIsRoom(t *testing.T) {
+func TestDrainedSpotReplicasReturnToSpotWhileItHasCapacity(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	m := split.New(70, 2)
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 20, builders.TerminatesFor(terminating)))

@@ -45,7 +45,7 @@ func tight(t *testing.T, replicas, percent, floor int32) *testenv.World {
 	return testenv.New(t, room(m.Spot(n)+specs.Surge(n), m.OnDemand(n))...)
 }
 
-func TestARollingUpdateIsExactWithOnDemandRoomForTheOldRevisionOnly(t *testing.T) {
+func TestARolloutIsExactWithOnDemandCapacityForOneRevision(t *testing.T) {
 	for _, c := range []struct{ replicas, percent, floor int32 }{
 		{10, 70, 3}, {100, 70, 30},
 	} {

@@ -84,7 +84,7 @@ func TestScaleUpAndDownAtSixtyPercentIsExactAfterEachStep(t *testing.T) {
 // A scale-down in the middle of a scale-up removes the pods that are not Ready
 // yet first, whatever their slots. What is left may have gaps; they are filled
 // by the next pods, and meanwhile every pod runs on the type of its slot.
-func TestScaleUpAndDownAtOnceHoldsNoSlotTwiceAndHealsWithTheNextPods(t *testing.T) {
+func TestScaleUpAndDownAtOnceHoldsNoSlotTwice(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	m := split.New(60, 1)
 	web := builders.Deployment("web", 5)

@@ -130,7 +130,7 @@ func (f *field) requireQuietFirst(since time.Time) {
 
 // A third of the spot nodes go while the mix of another workload has just been
 // changed: without the storm it would be moved at once.
-func TestWhileAThirdOfSpotGoesNothingIsMovedAndAfterwardsWhatHasTo(t *testing.T) {
+func TestLosingAThirdOfSpotMovesNothingUntilItIsOver(t *testing.T) {
 	f := newField(t)
 	f.Create(builders.CapacityMix("other", 70, 2), builders.Deployment("other", replicas))
 	f.WaitExact("other", seventy, replicas, testenv.SettleTimeout)
@@ -155,7 +155,7 @@ func TestWhileAThirdOfSpotGoesNothingIsMovedAndAfterwardsWhatHasTo(t *testing.T)
 	assert.Equal(t, 1, f.Metric(f.controller, "berth_mix_spot_storms_total", nil))
 }
 
-func TestWhileAllOfSpotGoesNothingIsMovedAndOnceItIsBackTheMixIsExact(t *testing.T) {
+func TestLosingAllOfSpotMovesNothingUntilItReturns(t *testing.T) {
 	f := newField(t)
 	recording := f.Record("web")
 	since := time.Now()

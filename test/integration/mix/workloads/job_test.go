@@ -33,7 +33,7 @@ func index(t *testing.T) func(*corev1.Pod) int {
 	}
 }
 
-func TestAnIndexedJobHasItsSlotsByIndexAndALostIndexComesBackOnItsType(t *testing.T) {
+func TestIndexedJobSlotsFollowTheIndexAndKeepTheirType(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	m := split.New(60, 2)
 	type loss struct {

@@ -53,7 +53,7 @@ func TestPodsThatTheDefaultSchedulerBoundCountInTheirGroup(t *testing.T) {
 }
 
 // With 8 of 10 on spot, where 3 belong, the best that is left is to put all others on on-demand.
-func TestPodsThatTheDefaultSchedulerBoundOnTheWrongTypeAreMadeUpForAsFarAsPossible(t *testing.T) {
+func TestPodsOfTheDefaultSchedulerOnTheWrongTypeAreOffset(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.StartStock()
 	w.Create(builders.CapacityMix("fleet", 30, 1))

@@ -22,7 +22,7 @@ const (
 	floor   = v1alpha1.MinOnDemandAnnotation
 )
 
-func TestABadAnnotationLeavesPodsSchedulableAndIsReportedOnceWhereItStands(t *testing.T) {
+func TestAnInvalidAnnotationIsReportedAndPodsAreScheduled(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	s := second(w, nil)
 	wantInvalid := 0
@@ -71,7 +71,7 @@ func TestABadAnnotationLeavesPodsSchedulableAndIsReportedOnceWhereItStands(t *te
 	assert.Equal(t, wantInvalid, w.Metric(s, "berth_scheduler_invalid_policies_total", map[string]string{"kind": "annotation"}))
 }
 
-func TestABadAnnotationIsReportedOncePerValueHoweverOftenThePodIsTried(t *testing.T) {
+func TestAnInvalidAnnotationIsReportedOncePerValue(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes("spot", 1)...)
 	s := second(w, nil)
 	tooBig := builders.CPU("20")
@@ -129,7 +129,7 @@ func TestAPercentSignIsAccepted(t *testing.T) {
 	w.RequireExact("owner", split.New(70, 4), 10)
 }
 
-func TestSpotalisAnnotationsAreReadOnlyWhereConfiguredAndOnlyOnLabelledDeployments(t *testing.T) {
+func TestSpotalisAnnotationsAreReadOnlyWhereConfigured(t *testing.T) {
 	annotations := map[string]string{"spotalis.io/spot-percentage": "60", "spotalis.io/min-on-demand": "1"}
 	for name, c := range map[string]struct {
 		prefixes       []any

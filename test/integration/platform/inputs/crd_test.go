@@ -45,7 +45,7 @@ func withoutRules(node any) {
 	}
 }
 
-func TestACapacityMixStoredBeforeARuleExistedGovernsNothingAndSaysSo(t *testing.T) {
+func TestAMixOlderThanItsValidationRuleGovernsNothing(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	b, err := os.ReadFile(testenv.Path(crdFile))
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func removeCRD(w *testenv.World) {
 	w.T.Cleanup(func() { w.ApplyFiles(crdFile) })
 }
 
-func TestWithoutTheCRDTheSchedulerIsNotReadySaysWhyAndIsReadyOnceItIsInstalled(t *testing.T) {
+func TestSchedulerWithoutTheCRDIsNotReadyUntilItIsInstalled(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	removeCRD(w)
 	o := testenv.SchedulerOptions(testenv.SecondScheduler)

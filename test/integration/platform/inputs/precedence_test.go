@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestAPodsMixComesFromItselfThenItsControllerThenACapacityMixThenTheDefault(t *testing.T) {
+func TestAPodsMixIsResolvedInTheDocumentedOrder(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	second(w, map[string]any{"defaultMix": map[string]any{"spotPercent": 20}})
 	percentOf := func(p string) map[string]string { return map[string]string{percent: p} }
@@ -54,7 +54,7 @@ func older(w *testenv.World, m *v1alpha1.CapacityMix) {
 	})
 }
 
-func TestTheOldestOfTwoCapacityMixesGovernsAndTheOtherTakesOverWhenItIsDeleted(t *testing.T) {
+func TestTheOldestMixGovernsUntilItIsDeleted(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	second(w, nil)
 	selectsWeb := func(m *v1alpha1.CapacityMix) { m.Spec.Selector.MatchLabels = builders.Labels("web") }

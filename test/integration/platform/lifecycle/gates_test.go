@@ -13,7 +13,7 @@ import (
 
 var gated = []func(*corev1.PodTemplateSpec){builders.Gated}
 
-func TestGatedPodsAreExactAfterTheSchedulerIsKilledAgainAndAgainInTheMiddleOfBursts(t *testing.T) {
+func TestGatedPodsAreExactAfterRepeatedSchedulerKills(t *testing.T) {
 	w := testenv.New(t, wide()...)
 	s := w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
 	bursts(w, testenv.Length(3, 10), []int{fewest, 100}, disturbance{
@@ -23,7 +23,7 @@ func TestGatedPodsAreExactAfterTheSchedulerIsKilledAgainAndAgainInTheMiddleOfBur
 	})
 }
 
-func TestGatedPodsAreExactAfterTheLeaderOfTwoSchedulersIsKilledInTheMiddleOfABurst(t *testing.T) {
+func TestGatedPodsAreExactAfterTheLeaderIsKilled(t *testing.T) {
 	w := testenv.New(t, wide()...)
 	p := newPair(w)
 	bursts(w, 1, []int{60}, disturbance{
@@ -36,6 +36,6 @@ func TestGatedPodsAreExactAfterTheLeaderOfTwoSchedulersIsKilledInTheMiddleOfABur
 	})
 }
 
-func TestGatedPodsAreExactAfterTheAPIServerIsKilledInTheMiddleOfABurst(t *testing.T) {
+func TestGatedPodsAreExactAfterTheAPIServerIsKilled(t *testing.T) {
 	killTheAPIServer(t, gated...)
 }

@@ -84,7 +84,7 @@ func (p *pair) succeed() {
 	p.leader, p.follower = p.follower, p.start()
 }
 
-func TestTheMixIsExactAfterTheLeaderOfTwoSchedulersIsKilledOrTerminatedInTheMiddleOfABurst(t *testing.T) {
+func TestTheMixIsExactAfterTheLeaderIsKilledOrTerminated(t *testing.T) {
 	for name, end := range map[string]func(*cluster.Scheduler){
 		"killed":     func(s *cluster.Scheduler) { s.Kill() },
 		"terminated": func(s *cluster.Scheduler) { s.Terminate() },
@@ -151,7 +151,7 @@ func TestALeaderThatGoesOnAfterAnotherOneTookOverBindsNothing(t *testing.T) {
 }
 
 // I10, D12: no stop is as long as the renew deadline, but the lease is not renewed through several of them.
-func TestALeaderOfManyShortStopsWithoutRenewalsBindsNothingOnceAnotherOneLeads(t *testing.T) {
+func TestASuspendedLeaderBindsNothingOnceAnotherLeads(t *testing.T) {
 	w := testenv.New(t, wide()...)
 	var cut *atomic.Bool
 	p := newPairOf(w, func(o cluster.SchedulerOptions) cluster.SchedulerOptions {

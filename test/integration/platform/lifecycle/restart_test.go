@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestTheMixIsExactAfterTheSchedulerIsKilledAgainAndAgainInTheMiddleOfBursts(t *testing.T) {
+func TestTheMixIsExactAfterRepeatedSchedulerKills(t *testing.T) {
 	w := testenv.New(t, wide()...)
 	s := w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
 	bursts(w, testenv.Length(5, 10), []int{fewest, 100}, disturbance{
@@ -23,7 +23,7 @@ func TestTheMixIsExactAfterTheSchedulerIsKilledAgainAndAgainInTheMiddleOfBursts(
 	})
 }
 
-func TestTheMixIsExactAfterTheAPIServerIsKilledInTheMiddleOfABurst(t *testing.T) {
+func TestTheMixIsExactAfterTheAPIServerIsKilledInABurst(t *testing.T) {
 	killTheAPIServer(t)
 }
 
@@ -60,7 +60,7 @@ func killTheAPIServer(t *testing.T, pods ...func(*corev1.PodTemplateSpec)) {
 
 // What the ReplicaSet controller makes twice, and then deletes by its own order,
 // Berth's controller repairs.
-func TestTheMixIsExactAfterTheAPIServerIsKilledWhilePodsAreCreated(t *testing.T) {
+func TestTheMixIsExactAfterTheAPIServerIsKilledAmongCreates(t *testing.T) {
 	w := testenv.New(t, wide()...)
 	w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
 	h := w.History()

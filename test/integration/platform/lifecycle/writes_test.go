@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestTheAnnotationsAreOnThePodInTheFirstWatchEventThatShowsItsNode(t *testing.T) {
+func TestAnnotationsComeWithTheFirstWatchEventOfABoundPod(t *testing.T) {
 	w := testenv.New(t, wide()...)
 	w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
 	h := w.History()
@@ -57,7 +57,7 @@ func writes(w *testenv.World, user string) map[string]int {
 	return counts
 }
 
-func TestAPodWithAMixCostsNoAPIWriteMoreThanOneOfTheStockScheduler(t *testing.T) {
+func TestAPodWithAMixCostsNoExtraAPIWrite(t *testing.T) {
 	const pods = 100
 	want := map[string]int{"create pods/binding": pods, "create events": pods}
 	burst := func(t *testing.T, user string, o cluster.SchedulerOptions) {

@@ -91,7 +91,7 @@ func placesAGang(t *testing.T, template ...func(*corev1.PodTemplateSpec)) {
 	}
 }
 
-func TestAnElasticQuotaIsRespectedAndThePodsWithinItHaveTheExactMix(t *testing.T) {
+func TestPodsWithinAnElasticQuotaHaveTheExactMix(t *testing.T) {
 	w := gangWorld(t, testenv.Roomy()...)
 	quota := func(cpu string) map[string]any {
 		// CapacityScheduling takes a resource that max does not name for one of which there is none.
@@ -131,7 +131,7 @@ func TestAnElasticQuotaIsRespectedAndThePodsWithinItHaveTheExactMix(t *testing.T
 	w.RequireExact("web", split.New(60, 1), 10)
 }
 
-func TestTheGangsAndQuotaProfileNeedsNoMoreRightsThanItsManifestsGive(t *testing.T) {
+func TestGangsAndQuotaProfileNeedsOnlyTheRightsOfItsManifests(t *testing.T) {
 	w := gangWorld(t, testenv.Roomy()...)
 	w.Create(plugin("PodGroup", "pair", map[string]any{"minMember": int64(2)}))
 	w.Create(builders.CapacityMix("pair", 50, 1), builders.Deployment("pair", 2, member("pair")))

@@ -58,7 +58,7 @@ func without(w *testenv.World, group, resource string) (user string) {
 	return user
 }
 
-func TestTheSchedulerIsNotReadyWithoutAListItNeedsAndNamesItAndIsReadyOnceItMay(t *testing.T) {
+func TestSchedulerIsNotReadyUntilItMayListWhatItNeeds(t *testing.T) {
 	w := testenv.New(t)
 	for _, c := range []struct{ group, resource string }{
 		{"berth.dev", "capacitymixes"},

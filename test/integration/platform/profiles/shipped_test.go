@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestTheSecondSchedulerPlacesAWorkloadByItsMixAndLeavesOtherPodsAlone(t *testing.T) {
+func TestSecondSchedulerPlacesOnlyItsOwnPods(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	asShipped(w, testenv.SecondScheduler, "berth-system", "berth-scheduler")
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 20),
@@ -22,7 +22,7 @@ func TestTheSecondSchedulerPlacesAWorkloadByItsMixAndLeavesOtherPodsAlone(t *tes
 	w.Always(testenv.Short, "nobody binds the pods of another scheduler", func() (bool, string) { s := w.Split("other"); return s.Pending == 2, s.String() })
 }
 
-func TestTheReplacementOfTheDefaultSchedulerPlacesPodsOfBothNamesByTheirMix(t *testing.T) {
+func TestReplacementSchedulerPlacesPodsOfBothNames(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	w.ApplyFiles("manifests/rbac/replace-default")
 	asShipped(w, testenv.ReplaceDefault, "kube-system", "kube-scheduler")

@@ -20,7 +20,7 @@ func rule(changes map[string]any) []any {
 	return []any{r}
 }
 
-func TestAWrongArgumentStopsTheSchedulerAtStartWithAMessageThatNamesTheField(t *testing.T) {
+func TestAnInvalidArgumentStopsTheSchedulerAndNamesTheField(t *testing.T) {
 	w := testenv.New(t)
 	inSecondProfile := func(args map[string]any) func(testenv.Config) {
 		return func(c testenv.Config) { testenv.SetPluginArgs(c.Profiles()[1], "CapacityMix", args) }
