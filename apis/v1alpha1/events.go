@@ -4,79 +4,81 @@ package v1alpha1
 
 // Reasons of the events that Berth records. They are stable: alerts and scripts may match on them.
 const (
-	// EventReasonBorrowed (Normal, on the pod): the pod was placed on the other capacity type than its slot's,
-	// because its own had no room and the mix allows it.
+	// EventReasonBorrowed (Normal, on the pod): the pod runs on the other capacity type than that of its slot, because no
+	// node of the slot's type has free capacity and the mix allows it.
 	EventReasonBorrowed = "Borrowed"
 
-	// EventReasonInvalidMixAnnotation (Warning, on the pod): an annotation that should give the pod's mix cannot be
-	// read. The message names key and value; the pod is scheduled as if the annotation were absent.
+	// EventReasonInvalidMixAnnotation (Warning, on the pod): an annotation that configures the pod's mix is invalid. The
+	// message names its key and value. The scheduler ignores the annotation.
 	EventReasonInvalidMixAnnotation = "InvalidMixAnnotation"
 
-	// EventReasonInvalidCapacityMix (Warning, on the CapacityMix): the scheduler cannot use the object, which means
-	// that the validation rules of the CRD are older than the object or were removed. It governs no pod.
+	// EventReasonInvalidCapacityMix (Warning, on the CapacityMix): the object is invalid although the API server has
+	// stored it, because the validation rules of the CRD are newer than the object or were removed. It governs no pod.
 	EventReasonInvalidCapacityMix = "InvalidCapacityMix"
 
-	// EventReasonCapacityMixConflict (Warning, on the CapacityMix that loses): an older CapacityMix selects the same
-	// pod, and governs it.
+	// EventReasonCapacityMixConflict (Warning, on the CapacityMix that does not apply): an older CapacityMix selects the
+	// same pod and governs it.
 	EventReasonCapacityMixConflict = "CapacityMixConflict"
 
-	// EventReasonUngateFailed (Warning, on the pod): the API server refuses the patch that opens the pod's scheduling
-	// gate. It is tried again; the message says why it was refused.
+	// EventReasonUngateFailed (Warning, on the pod): the API server rejected the patch that removes the pod's scheduling
+	// gate. The message has its error. The scheduler tries again.
 	EventReasonUngateFailed = "UngateFailed"
 
-	// EventReasonGateFailedOpen (Warning, on the pod): no scheduler led for a while, and the controller opened the pod's
-	// scheduling gate without a slot.
+	// EventReasonGateFailedOpen (Warning, on the pod): no scheduler held the lease for a while, and the controller removed
+	// the pod's scheduling gate without a slot.
 	EventReasonGateFailedOpen = "GateFailedOpen"
 
-	// EventReasonSpotUnavailable (Warning, on the pod's controller, or on a pod that is not deleted): a pod that was
-	// limited to spot by its scheduling gate found no node in the time that its mix allows.
+	// EventReasonSpotUnavailable (Warning, on the pod's controller, or on a pod that is not deleted): a pod that its
+	// scheduling gate limited to spot nodes found no node within spotWaitSeconds.
 	EventReasonSpotUnavailable = "SpotUnavailable"
 
-	// EventReasonMoved (Normal, on the workload): the controller evicted a replica that ran on the wrong capacity type,
-	// so that its replacement runs on the right one.
+	// EventReasonMoved (Normal, on the workload): the controller evicted a replica that ran on the wrong capacity type.
+	// Its replacement fits on a node of the right type.
 	EventReasonMoved = "ReplicaMoved"
 
-	// EventReasonProvisioning (Normal, on the workload): no node has room for the replacement of a replica on the wrong
-	// capacity type, and the controller created a placeholder pod that asks an autoscaler for it.
+	// EventReasonProvisioning (Normal, on the workload): no node has free capacity for the replacement of a replica on the
+	// wrong capacity type, and the controller created a placeholder pod for which an autoscaler can launch a node.
 	EventReasonProvisioning = "PlaceholderCreated"
 
-	// EventReasonMoveFailed (Warning, on the workload): after an eviction not all replicas became Ready in time, or as many
-	// as before run on the wrong capacity type, or a placeholder pod did not come to hold the room for a move. The next move
-	// waits for the time that the message names.
+	// EventReasonMoveFailed (Warning, on the workload): after an eviction, replicas did not become Ready in time or no
+	// fewer of them run on the wrong capacity type, or a placeholder pod was not scheduled in time. The message has the
+	// time of the next move.
 	EventReasonMoveFailed = "MoveFailed"
 
-	// EventReasonMoveBlocked (Normal, on the workload): a replica should move, and the message says why it does not.
+	// EventReasonMoveBlocked (Normal, on the workload): a replica runs on the wrong capacity type and cannot move. The
+	// message has the reason.
 	EventReasonMoveBlocked = "MoveBlocked"
 
-	// EventReasonAnnotationConflict (Warning, on the workload): another client changes the slot, capacity type, mix or
-	// deletion cost that Berth keeps on the workload's pods again and again. Berth restores them less and less often.
+	// EventReasonAnnotationConflict (Warning, on the workload): another client repeatedly changes the slot, capacity type,
+	// mix or deletion cost annotation of the workload's pods. Berth restores them at growing intervals.
 	EventReasonAnnotationConflict = "AnnotationConflict"
 
-	// EventReasonDeletionBlocked (Warning, on the ResourceLimit): it is to be deleted, and waits for the pods and
-	// workloads that the message names. ForceDeleteAnnotation lets it go.
+	// EventReasonDeletionBlocked (Warning, on the ResourceLimit): its deletion waits for the pods and workloads that the
+	// message names. ForceDeleteAnnotation deletes it nevertheless.
 	EventReasonDeletionBlocked = "DeletionBlocked"
 
-	// EventReasonDeletionForced (Warning, on the ResourceLimit): it was deleted, because of ForceDeleteAnnotation, while
-	// the pods and workloads that the message names had it.
+	// EventReasonDeletionForced (Warning, on the ResourceLimit): it was deleted because of ForceDeleteAnnotation while the
+	// pods and workloads that the message names used it.
 	EventReasonDeletionForced = "DeletionForced"
 
-	// EventReasonApplied (Normal, on the DeploymentRecord): objects were made or changed for it.
+	// EventReasonApplied (Normal, on the DeploymentRecord): objects were created or updated for it.
 	EventReasonApplied = "Applied"
 
-	// EventReasonPruned (Normal, on the DeploymentRecord): objects were deleted that it does not request any more.
+	// EventReasonPruned (Normal, on the DeploymentRecord): objects that it no longer requires were deleted.
 	EventReasonPruned = "Pruned"
 
-	// EventReasonProgressing (Normal, on the DeploymentRecord): it waits for replicas to become ready.
+	// EventReasonProgressing (Normal, on the DeploymentRecord): its replicas are not ready yet.
 	EventReasonProgressing = "Progressing"
 
-	// EventReasonAvailable (Normal, on the DeploymentRecord): all that was requested answers.
+	// EventReasonAvailable (Normal, on the DeploymentRecord): everything that it requires is ready.
 	EventReasonAvailable = "Available"
 
-	// EventReasonDegraded (Warning, on the DeploymentRecord): it cannot be deployed as configured. The message says why; what
-	// was there before stays.
+	// EventReasonDegraded (Warning, on the DeploymentRecord): it cannot be deployed as configured. The message has the
+	// reason. What was deployed before keeps running.
 	EventReasonDegraded = "Degraded"
 
-	// EventReasonOrphanedResources (Warning, on the DeploymentRecord): it was deleted although some of its objects did not go.
+	// EventReasonOrphanedResources (Warning, on the DeploymentRecord): it was deleted, and some of its objects could not
+	// be deleted.
 	EventReasonOrphanedResources = "OrphanedResources"
 
 	// EventReasonNFRApplied (Normal, on the DeploymentRecord): a recommendation was applied.
@@ -85,28 +87,28 @@ const (
 	// EventReasonInvalidTemplate (Warning, on the DeploymentTemplate): it cannot be rendered. The message names the field.
 	EventReasonInvalidTemplate = "InvalidTemplate"
 
-	// EventReasonEnvironmentPending (Normal, on the Environment): nothing was made for it yet.
+	// EventReasonEnvironmentPending (Normal, on the Environment): nothing has been created for it yet.
 	EventReasonEnvironmentPending = "EnvironmentPending"
 
-	// EventReasonEnvironmentCreating (Normal, on the Environment): it is being started.
+	// EventReasonEnvironmentCreating (Normal, on the Environment): its components are starting.
 	EventReasonEnvironmentCreating = "EnvironmentCreating"
 
 	// EventReasonEnvironmentRunning (Normal, on the Environment): every component is ready.
 	EventReasonEnvironmentRunning = "EnvironmentRunning"
 
-	// EventReasonEnvironmentUpdating (Normal, on the Environment): components are being replaced.
+	// EventReasonEnvironmentUpdating (Normal, on the Environment): its components are being replaced.
 	EventReasonEnvironmentUpdating = "EnvironmentUpdating"
 
-	// EventReasonEnvironmentStopping (Normal, on the Environment): components are being stopped.
+	// EventReasonEnvironmentStopping (Normal, on the Environment): its components are being stopped.
 	EventReasonEnvironmentStopping = "EnvironmentStopping"
 
 	// EventReasonEnvironmentStopped (Normal, on the Environment): no component runs.
 	EventReasonEnvironmentStopped = "EnvironmentStopped"
 
-	// EventReasonEnvironmentFailed (Warning, on the Environment): it cannot be run as configured, or did not start in time.
+	// EventReasonEnvironmentFailed (Warning, on the Environment): it cannot run as configured, or did not start in time.
 	EventReasonEnvironmentFailed = "EnvironmentFailed"
 
-	// EventReasonEnvironmentDeleting (Normal, on the Environment): what was made for it is being removed.
+	// EventReasonEnvironmentDeleting (Normal, on the Environment): its objects are being deleted.
 	EventReasonEnvironmentDeleting = "EnvironmentDeleting"
 
 	// EventReasonAudit (Normal, on the Environment, Warning where it was refused): someone called the gRPC service to change it. The message says
