@@ -20,6 +20,21 @@ import (
 //go:embed lost.txt
 var list string
 
+// lostNames are the parts that a name must not have which users read: of an event or condition reason, a metric, a label, a flag, a
+// column. Names are compared part by part: AsAsked is As and Asked, berth_mix_room is berth, mix and room.
+var lostNames = map[string]string{
+	"agenda": "queue", "anew": "again", "asked": "configured, requested", "because": "reason", "board": "state",
+	"fleet": "cluster", "heir": "successor", "heard": "observed", "look": "reconcile", "looks": "reconcile", "mend": "repair",
+	"mended": "repaired", "mending": "repairing", "opened": "ungated", "opener": "ungater", "room": "capacity", "seat": "slot",
+	"timetable": "queue", "told": "reported", "vain": "failed", "wants": "desired",
+}
+
+var (
+	// name matches a string that is a name, not a message and not the path of an import.
+	name = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(?:[_.-][A-Za-z0-9]+)*$`)
+	part = regexp.MustCompile(`[A-Z]?[a-z0-9]+|[A-Z]+`)
+)
+
 // lost is a word that a text must not have, and what replaces it.
 type lost struct {
 	pattern *regexp.Regexp
@@ -58,11 +73,21 @@ func check(root string) (found []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	report := func(path string, line int, word, instead string) {
+		found = append(found, fmt.Sprintf("%s:%d: %q: write %s", path, line, word, instead))
+	}
 	judge := func(path string, line int, text string) {
 		for _, w := range all {
 			if m := w.pattern.FindString(text); m != "" {
-				found = append(found, fmt.Sprintf("%s:%d: %q: write %s", path, line, m, w.instead))
+				report(path, line, m, w.instead)
 			}
+		}
+	}
+	judgeString := func(path string, line int, text string) {
+		if strings.Contains(text, " ") {
+			judge(path, line, text)
+		} else if word, instead := judgeName(text); word != "" {
+			report(path, line, word, instead)
 		}
 	}
 	err = walk(root, pages, func(path string) error { return eachLine(root, path, judge) })
@@ -73,7 +98,7 @@ func check(root string) (found []string, err error) {
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".pb.go") {
 			return nil
 		}
-		return eachMessage(root, path, judge)
+		return eachString(root, path, judgeString)
 	})
 	return found, err
 }
@@ -123,20 +148,35 @@ func eachLine(root, path string, judge func(path string, line int, text string))
 	return nil
 }
 
-// eachMessage passes the strings of a program that have a blank: messages, not names.
-func eachMessage(root, path string, judge func(path string, line int, text string)) error {
+// judgeName returns the first lost part of a name and what replaces it, "" if it has none.
+func judgeName(text string) (lostPart, instead string) {
+	if !name.MatchString(text) {
+		return "", ""
+	}
+	for _, p := range part.FindAllString(text, -1) {
+		if instead, is := lostNames[strings.ToLower(p)]; is {
+			return p, instead
+		}
+	}
+	return "", ""
+}
+
+// eachString passes the strings of a program: a string with a blank is a message, another one a name.
+func eachString(root, path string, judge func(path string, line int, text string)) error {
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, filepath.Join(root, path), nil, parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
+		if _, is := n.(*ast.ImportSpec); is {
+			return false
+		}
 		literal, is := n.(*ast.BasicLit)
-		if !is || literal.Kind != token.STRING || !strings.Contains(literal.Value, " ") {
+		if !is || literal.Kind != token.STRING {
 			return true
 		}
-		text, err := strconv.Unquote(literal.Value)
-		if err == nil {
+		if text, err := strconv.Unquote(literal.Value); err == nil {
 			judge(path, files.Position(literal.Pos()).Line, text)
 		}
 		return true

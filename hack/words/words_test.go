@@ -34,6 +34,10 @@ func TestAPlantedWordIsFound(t *testing.T) {
 		"a message of a program": {"controllers/p/p.go", message, `controllers/p/p.go:5: "anew": write again, recreated`},
 		"a page":                 {"docs/a.md", "# A\n\nA pod waits For ever.\n", `docs/a.md:3: "For ever": write without limit`},
 		"a comment of a sample":  {"manifests/samples/a.yaml", "# Nobody reads it.\na: b\n", `manifests/samples/a.yaml:1: "Nobody": write no one, a user, unauthenticated`},
+		"a reason": {
+			"controllers/p/reasons.go", "package p\n\nconst Reason = \"NoRoomLeft\"\n", `controllers/p/reasons.go:3: "Room": write capacity`,
+		},
+		"a metric": {"internal/p/m.go", "package p\n\nvar m = \"berth_mix_look_duration\"\n", `internal/p/m.go:3: "look": write reconcile`},
 		"a template of the chart": {
 			"manifests/chart/templates/_helpers.tpl", "# What mends it.\n", `manifests/chart/templates/_helpers.tpl:1: "mends": write repair, restore, reconcile`,
 		},
@@ -46,7 +50,7 @@ func TestAPlantedWordIsFound(t *testing.T) {
 	}
 	clean, err := check(plant(t, map[string]string{
 		"docs/a.md": "A recommendation and a commended amendment.\n", "controllers/p/p_test.go": message,
-		"controllers/p/name.go": "package p\n\nconst anew = \"anew\"\n", "docs/measurements/report.md": "It goes by the clock.\n",
+		"controllers/p/name.go": "package p\n\nimport _ \"p/room\"\n\nconst anew = \"broom-vainly\"\n", "docs/measurements/report.md": "It goes by the clock.\n",
 	}))
 	require.NoError(t, err)
 	assert.Empty(t, clean, "whole words, in texts")
