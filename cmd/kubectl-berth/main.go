@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/internal/cli/command"
 )
 
 func main() {
@@ -24,7 +25,7 @@ func main() {
 	if err == nil {
 		return
 	}
-	if !errors.Is(err, cli.ErrFailed) { // that has been said
+	if !errors.Is(err, command.ErrFailed) { // that has been said
 		fmt.Fprintln(os.Stderr, "error:", err)
 	}
 	os.Exit(1)

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/config/buildinfo"
 )
 
@@ -22,20 +24,20 @@ type Version struct {
 	API string `json:"api"`
 }
 
-func newVersion(o *options) *cobra.Command {
+func newVersion(o *command.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this plugin",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := Version{Version: buildinfo.Version(), Go: runtime.Version(), Platform: buildinfo.Platform(), API: v1alpha1.SchemeGroupVersion.String()}
-			if done, err := o.printed(v); done {
+			if done, err := o.Print(v); done {
 				return err
 			}
 			_, err := fmt.Fprintf(o.Out, "%s, API %s\n", buildinfo.Line("kubectl-berth"), v.API)
 			return err
 		},
 	}
-	o.outputFlag(cmd, asJSON, asYAML)
+	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
 }

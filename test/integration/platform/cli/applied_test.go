@@ -12,7 +12,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/internal/cli/mix"
 	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
@@ -32,7 +32,7 @@ func TestThePlanIsWhatTheControllerThenDoes(t *testing.T) {
 	testenv.Patch(w, kept, func(p *corev1.Pod) { p.Annotations[disruption.SafeToEvict] = "false" })
 
 	me := user(w, "applier", editor)
-	p := decode[cli.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace, "-o", "json"))
+	p := decode[mix.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace, "-o", "json"))
 	require.Equal(t, 8, p.Workloads[0].WrongSide)
 	require.Len(t, p.Moves, 5)
 	require.Len(t, p.Blocked, 3)

@@ -15,7 +15,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/mix"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
@@ -56,10 +57,10 @@ func TestStatusExplainAndNodesTellWhatIsThere(t *testing.T) {
 	me := user(w, "reader", viewer)
 
 	t.Run("status", func(t *testing.T) {
-		s := decode[cli.Status](t, kubectl(w, me, "", "status", "-n", w.Namespace, "-o", "json"))
+		s := decode[mix.Status](t, kubectl(w, me, "", "status", "-n", w.Namespace, "-o", "json"))
 		require.Len(t, s.Mixes, 3)
 		assert.Equal(t, []string{"big", "stuck", "web"}, []string{s.Mixes[0].Name, s.Mixes[1].Name, s.Mixes[2].Name})
-		assert.Equal(t, cli.Split{Spot: 1, OnDemand: 1}, s.Mixes[0].Actual)
+		assert.Equal(t, live.Split{Spot: 1, OnDemand: 1}, s.Mixes[0].Actual)
 		assert.Equal(t, 1, s.Mixes[0].Borrowed)
 		assert.Equal(t, 1, s.Mixes[1].Pending)
 		assert.True(t, s.Mixes[2].Satisfied)
@@ -80,7 +81,7 @@ func TestStatusExplainAndNodesTellWhatIsThere(t *testing.T) {
 	})
 	t.Run("explain", func(t *testing.T) { explainAll(t, w, me) })
 	t.Run("nodes", func(t *testing.T) {
-		n := decode[cli.Nodes](t, kubectl(w, me, "", "nodes", "-o", "json"))
+		n := decode[mix.Nodes](t, kubectl(w, me, "", "nodes", "-o", "json"))
 		types := map[string]string{}
 		for _, s := range n.Nodes {
 			types[s.Name] = s.Type + " " + s.Rule
@@ -106,7 +107,7 @@ func explainAll(t *testing.T, w *testenv.World, kubeconfig string) {
 	list := append(append(w.Live("web"), w.Live("big")...), append(w.Live("stuck"), w.Live("annotated")...)...)
 	for _, p := range append(list, append(w.Live("lonely"), w.Live("agent")...)...) {
 		app := p.Labels["app"]
-		e := decode[cli.Explanation](t, kubectl(w, kubeconfig, "", "explain", p.Name, "-n", w.Namespace, "-o", "json"))
+		e := decode[mix.Explanation](t, kubectl(w, kubeconfig, "", "explain", p.Name, "-n", w.Namespace, "-o", "json"))
 		text := kubectl(w, kubeconfig, "", "explain", "pod/"+p.Name, "-n", w.Namespace).ok(t).out
 		if p.Spec.NodeName != "" {
 			require.NotNil(t, e.Node, p.Name)
@@ -130,7 +131,7 @@ func explainAll(t *testing.T, w *testenv.World, kubeconfig string) {
 }
 
 // explainOne looks at what is special about a pod.
-func explainOne(t *testing.T, p *corev1.Pod, e *cli.Explanation, text string) {
+func explainOne(t *testing.T, p *corev1.Pod, e *mix.Explanation, text string) {
 	switch {
 	case p.Name == "stray":
 		assert.Contains(t, text, "schedulerName is default-scheduler")
@@ -177,10 +178,10 @@ func TestPlanTellsTheMovesAndWritesNothing(t *testing.T) {
 	// one: 4 CPUs, 3 of them taken.
 	file := filepath.Join(t.TempDir(), "mix.yaml")
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, allFile, 30), 0o600))
-	p := decode[cli.Plan](t, kubectl(w, me, "", "plan", "-f", file, "-n", w.Namespace, "-o", "json"))
+	p := decode[mix.Plan](t, kubectl(w, me, "", "plan", "-f", file, "-n", w.Namespace, "-o", "json"))
 	require.Len(t, p.Workloads, 1)
 	assert.Equal(t, 4, p.Workloads[0].WrongSide)
-	assert.Equal(t, cli.Split{Spot: 3, OnDemand: 7}, p.Workloads[0].Desired)
+	assert.Equal(t, live.Split{Spot: 3, OnDemand: 7}, p.Workloads[0].Desired)
 	require.Len(t, p.Moves, 1)
 	assert.Equal(t, "on-demand-0", p.Moves[0].Node)
 	require.Len(t, p.Blocked, 3)
@@ -192,7 +193,7 @@ func TestPlanTellsTheMovesAndWritesNothing(t *testing.T) {
 	r := kubectl(w, me, fmt.Sprintf(allFile, 30), "plan", "-f", "-", "-n", w.Namespace).ok(t)
 	assert.Contains(t, r.out, "1 move, 3 blocked. Nothing was written.")
 	assert.Equal(t, r.out, kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace).ok(t).out)
-	all := decode[cli.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=0", "--assume-room", "-n", w.Namespace, "-o", "json"))
+	all := decode[mix.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=0", "--assume-room", "-n", w.Namespace, "-o", "json"))
 	assert.Len(t, all.Moves, 7)
 
 	// A new mix governs what no older one does. Of the same second, the name decides.

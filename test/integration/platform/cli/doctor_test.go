@@ -17,21 +17,22 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/doctor"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
 // findings are what doctor said, by check.
-func findings(w *testenv.World, kubeconfig string, args ...string) (map[string]cli.Finding, error) {
+func findings(w *testenv.World, kubeconfig string, args ...string) (map[string]doctor.Finding, error) {
 	w.T.Helper()
 	r := kubectl(w, kubeconfig, "", append([]string{"doctor", "-o", "json"}, args...)...)
-	report := decode[cli.Report](w.T, result{out: r.out})
-	byCheck := map[string]cli.Finding{}
+	report := decode[doctor.Report](w.T, result{out: r.out})
+	byCheck := map[string]doctor.Finding{}
 	for _, f := range report.Findings {
 		byCheck[f.Check] = f
-		if f.Level != cli.OK {
+		if f.Level != doctor.OK {
 			assert.NotEmpty(w.T, f.Next, "%s has a next step", f.Check)
 		}
 	}
@@ -43,22 +44,22 @@ func TestDoctorPassesOnAGoodCluster(t *testing.T) {
 	w.Controller()
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 5))
 	w.RequireExact("web", split.New(70, 2), 5)
-	me := user(w, "doctor", doctor)
-	var found map[string]cli.Finding
+	me := user(w, "doctor", doctorRights)
+	var found map[string]doctor.Finding
 	var err error
 	w.Eventually("the controller has looked at the mix", func() (bool, string) {
 		found, err = findings(w, me, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
-		return found["mix status"].Level == cli.OK, found["mix status"].Message
+		return found["mix status"].Level == doctor.OK, found["mix status"].Message
 	})
 	require.NoError(t, err)
 	for check, f := range found {
-		assert.Equal(t, cli.OK, f.Level, "%s: %s", check, f.Message)
+		assert.Equal(t, doctor.OK, f.Level, "%s: %s", check, f.Message)
 	}
 	assert.Contains(t, found["scheduler"].Message, "berth-system/berth-scheduler")
 	assert.Contains(t, found["controller"].Message, "berth-system/berth-controller")
 
 	r := kubectl(w, me, "", "doctor", "--scheduler-config", testenv.Path(testenv.SecondScheduler)).ok(t)
-	assert.NotContains(t, r.out, string(cli.Warn))
+	assert.NotContains(t, r.out, string(doctor.Warn))
 
 	// With a controller, status has nothing to complain of.
 	assert.Empty(t, kubectl(w, me, "", "status", "-n", w.Namespace).ok(t).errOut)
@@ -67,10 +68,10 @@ func TestDoctorPassesOnAGoodCluster(t *testing.T) {
 // A local cluster runs the scheduler as a process, and has its configuration in a ConfigMap as the manifests do.
 func TestDoctorReadsTheProfileOfASchedulerWithoutADeployment(t *testing.T) {
 	w := begin(t, testenv.Roomy()...)
-	me := user(w, "doctor", doctor)
+	me := user(w, "doctor", doctorRights)
 	found, err := findings(w, me)
 	require.NoError(t, err)
-	assert.Equal(t, cli.Warn, found["scheduler profile"].Level, "there is no ConfigMap")
+	assert.Equal(t, doctor.Warn, found["scheduler profile"].Level, "there is no ConfigMap")
 
 	config, err := os.ReadFile(testenv.Path(testenv.SecondScheduler))
 	require.NoError(t, err)
@@ -82,7 +83,7 @@ func TestDoctorReadsTheProfileOfASchedulerWithoutADeployment(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, w.Client.Delete(context.WithoutCancel(w.Ctx), stored)) })
 	found, err = findings(w, me)
 	require.NoError(t, err)
-	assert.Equal(t, cli.OK, found["scheduler profile"].Level, found["scheduler profile"].Message)
+	assert.Equal(t, doctor.OK, found["scheduler profile"].Level, found["scheduler profile"].Message)
 	assert.Contains(t, found["scheduler profile"].Message, "ConfigMap berth-system/berth-scheduler-config")
 }
 
@@ -99,7 +100,7 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 	second.Name = "web-too"
 	w.Create(again, second)
 	w.WaitReady("web", 3)
-	me := user(w, "doctor", doctor)
+	me := user(w, "doctor", doctorRights)
 
 	kubectl(w, me, "", "doctor").ok(t)
 	found, err := findings(w, me)
@@ -112,7 +113,7 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 		"disruption budgets": "2 PodDisruptionBudgets select the pod (web, web-too)",
 		"mix status":         "no current status in ",
 	} {
-		assert.Equal(t, cli.Warn, found[check].Level, check)
+		assert.Equal(t, doctor.Warn, found[check].Level, check)
 		assert.Contains(t, found[check].Message, says, check)
 	}
 
@@ -129,16 +130,16 @@ func doctorOnConfigurations(t *testing.T, w *testenv.World, me string) {
 		other := strings.Replace(string(config), "resourceName: berth-scheduler", "resourceName: nobody", 1)
 		require.NoError(t, os.WriteFile(file, []byte(other), 0o600))
 		found, err := findings(w, me, "--scheduler-config", file)
-		require.ErrorIs(t, err, cli.ErrFailed)
-		assert.Equal(t, cli.Fail, found["scheduler"].Level)
+		require.ErrorIs(t, err, command.ErrFailed)
+		assert.Equal(t, doctor.Fail, found["scheduler"].Level)
 		assert.Contains(t, found["scheduler"].Message, "there is no lease berth-system/nobody")
 	})
 	t.Run("a profile without the plugin", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "config.yaml")
 		require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"), 0o600))
 		found, err := findings(w, me, "--scheduler-config", file)
-		require.ErrorIs(t, err, cli.ErrFailed)
-		assert.Equal(t, cli.Fail, found["scheduler profile"].Level)
+		require.ErrorIs(t, err, command.ErrFailed)
+		assert.Equal(t, doctor.Fail, found["scheduler profile"].Level)
 	})
 }
 
@@ -151,13 +152,13 @@ func doctorOnRights(t *testing.T, w *testenv.World, me string) {
 		defer w.ApplyFiles("manifests/rbac")
 		w.Eventually("the API server has heard of it", func() (bool, string) {
 			found, err := findings(w, me)
-			return err != nil && found["rights of berth-scheduler"].Level == cli.Fail && found["rights of berth-controller"].Level == cli.Warn, ""
+			return err != nil && found["rights of berth-scheduler"].Level == doctor.Fail && found["rights of berth-controller"].Level == doctor.Warn, ""
 		})
 	})
 	t.Run("little rights of the user", func(t *testing.T) {
 		found, err := findings(w, user(w, "little", viewer[2:]))
 		require.NoError(t, err)
-		assert.Equal(t, cli.Warn, found["your rights"].Level)
+		assert.Equal(t, doctor.Warn, found["your rights"].Level)
 		assert.Contains(t, found["your rights"].Message, "list nodes")
 		assert.Equal(t, "not allowed to ask", found["rights of berth-scheduler"].Message)
 	})
@@ -170,20 +171,20 @@ func TestDoctorAsksForTheRightsOfWhatIsUsed(t *testing.T) {
 	admin := w.Cluster.KubeconfigPath()
 	found, _ := findings(w, admin, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
 	assert.NotContains(t, found, check)
-	assert.Equal(t, cli.OK, found["Environment resource"].Level, found["Environment resource"].Message)
+	assert.Equal(t, doctor.OK, found["Environment resource"].Level, found["Environment resource"].Message)
 
 	w.Create(&v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: v1alpha1.EnvironmentSpec{Stack: v1alpha1.ApplicationStack{
 		Name: "shop", Frontend: &v1alpha1.FrontendComponent{Container: v1alpha1.EnvironmentContainer{Image: "nginx"}},
 	}}})
 	found, _ = findings(w, admin, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
-	assert.Equal(t, cli.Warn, found[check].Level)
+	assert.Equal(t, doctor.Warn, found[check].Level)
 	assert.Contains(t, found[check].Message, "create statefulsets.apps")
 	assert.Equal(t, "kubectl apply -k manifests/rbac/environments", found[check].Next)
 
 	w.ApplyFiles("manifests/rbac/environments")
 	w.Eventually("the rights are seen", func() (bool, string) {
 		found, _ = findings(w, admin, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
-		return found[check].Level == cli.OK, found[check].Message
+		return found[check].Level == doctor.OK, found[check].Message
 	})
 	assert.NotContains(t, found, "rights of berth-controller for DeploymentRecords")
 }

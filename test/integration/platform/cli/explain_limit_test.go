@@ -15,7 +15,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/internal/cli/doctor"
+	"berth.dev/berth/internal/cli/mix"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
@@ -57,8 +58,8 @@ func TestExplainSaysWhichSizeAPodHasAndWhatItDoes(t *testing.T) {
 	w.WaitUnschedulable("waits", 3)
 	me := user(w, "viewer", viewer)
 	ns := w.Namespace
-	facts := func(pod string) *cli.LimitFacts {
-		return decode[cli.Explanation](t, kubectl(w, me, "", "explain", pod, "-n", ns, "-o", "json")).Limit
+	facts := func(pod string) *mix.LimitFacts {
+		return decode[mix.Explanation](t, kubectl(w, me, "", "explain", pod, "-n", ns, "-o", "json")).Limit
 	}
 	say := func(pod string) string { return kubectl(w, me, "", "explain", pod, "-n", ns).ok(t).out }
 
@@ -80,7 +81,7 @@ func TestExplainSaysWhichSizeAPodHasAndWhatItDoes(t *testing.T) {
 
 	got = facts("stuck")
 	assert.Equal(t, "annotation", got.By)
-	assert.Equal(t, &cli.RuleFacts{Matching: 0, All: 3}, got.Nodes)
+	assert.Equal(t, &mix.RuleFacts{Matching: 0, All: 3}, got.Nodes)
 	assert.Contains(t, say("stuck"), "The node rules of the size match 0 of 3 nodes: nodeSelector disk=ssd 2 of 3 nodes, nodeAffinity 1 of 3 nodes.\n")
 
 	assert.Nil(t, facts("free"))
@@ -89,10 +90,10 @@ func TestExplainSaysWhichSizeAPodHasAndWhatItDoes(t *testing.T) {
 	assert.True(t, got.NodeMismatch)
 	assert.Contains(t, say("other"), "Its node does not match the node rules of the size; running pods stay")
 
-	found, err := findings(w, user(w, "doctor", doctor), "-n", ns)
+	found, err := findings(w, user(w, "doctor", doctorRights), "-n", ns)
 	require.NoError(t, err)
 	f := found["resource limits"]
-	assert.Equal(t, cli.Warn, f.Level)
+	assert.Equal(t, doctor.Warn, f.Level)
 	assert.Equal(t, "2 pods wait because of their sizes: "+ns+`/above: pod is above ResourceLimit "`+ns+`/small": cpu request 3 is above 2, `+ns+`/missing: ResourceLimit "`+ns+`/none" does not exist`, f.Message)
 	t.Run("a default namespace", func(t *testing.T) { explainWithADefaultNamespace(t, w, me) })
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -183,7 +183,7 @@ func TestImportTellsAndGoesOn(t *testing.T) {
 	me := user(w, "importer", importer)
 
 	r := kubectl(w, me, "", "import", "resource-limits", "-n", w.Namespace)
-	require.ErrorIs(t, r.err, cli.ErrFailed)
+	require.ErrorIs(t, r.err, command.ErrFailed)
 	ns := w.Namespace
 	for _, want := range []string{
 		"Skipped ConfigMap " + ns + "/rl-gone: it is being deleted\n",
@@ -197,7 +197,7 @@ func TestImportTellsAndGoesOn(t *testing.T) {
 	assert.Equal(t, "resourcelimit.berth.dev/twice created\nresourcelimit.berth.dev/good created\n", r.out)
 
 	r = kubectl(w, user(w, "viewer", viewer), "", "import", "resource-limits", "-n", w.Namespace)
-	require.ErrorIs(t, r.err, cli.ErrFailed)
+	require.ErrorIs(t, r.err, command.ErrFailed)
 	assert.Contains(t, r.errOut, "is forbidden")
 	r = kubectl(w, me, "", "import", "resource-limits", "-n", "default").ok(t)
 	assert.Equal(t, "No resource limits of the MCP orchestrator found in namespace default.\n", r.errOut)
@@ -229,7 +229,7 @@ func TestImportLeavesAConflictAlone(t *testing.T) {
 	require.NoError(t, w.Client.Update(w.Ctx, limit, client.FieldOwner("somebody")))
 	for _, args := range [][]string{nil, {"--dry-run=server"}} {
 		r := again(args...)
-		require.ErrorIs(t, r.err, cli.ErrFailed)
+		require.ErrorIs(t, r.err, command.ErrFailed)
 		assert.Empty(t, r.out)
 		assert.Contains(t, r.errOut, `conflict with "somebody"`)
 		assert.Contains(t, r.errOut, ".spec.cpu")
@@ -276,7 +276,7 @@ func TestImportFromFiles(t *testing.T) {
 
 	plain := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: rl-x}\ndata: {cpu: 2}\n"
 	r = kubectl(w, me, plain, "import", "resource-limits", "-f", "-", "-n", w.Namespace)
-	require.ErrorIs(t, r.err, cli.ErrFailed)
+	require.ErrorIs(t, r.err, command.ErrFailed)
 	assert.Contains(t, r.errOut, "Skipped ConfigMap "+w.Namespace+"/settings: it is no resource limit: it has neither the labels app.kubernetes.io/managed-by=mcp-orchestrator,mcp-orchestrator.egoavara.net/type-of=resource-limit nor ")
 	assert.Contains(t, r.errOut, "error: ConfigMap "+w.Namespace+"/rl-x: ")
 	for args, want := range map[string]string{

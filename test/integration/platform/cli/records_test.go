@@ -19,7 +19,8 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/records"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -51,7 +52,7 @@ func deployed(w *testenv.World) *v1alpha1.DeploymentRecord {
 }
 
 // below finds a node of a tree.
-func below(t *testing.T, nodes []cli.RecordNode, kind, name string) cli.RecordNode {
+func below(t *testing.T, nodes []records.RecordNode, kind, name string) records.RecordNode {
 	t.Helper()
 	for _, n := range nodes {
 		if n.Kind == kind && n.Name == name {
@@ -59,7 +60,7 @@ func below(t *testing.T, nodes []cli.RecordNode, kind, name string) cli.RecordNo
 		}
 	}
 	require.Fail(t, "not in the tree", "%s/%s in %+v", kind, name, nodes)
-	return cli.RecordNode{}
+	return records.RecordNode{}
 }
 
 func TestRecordsTellWhatIsDeployed(t *testing.T) {
@@ -67,7 +68,7 @@ func TestRecordsTellWhatIsDeployed(t *testing.T) {
 	rec := deployed(w)
 	me, ns := user(w, "viewer", recordViewer), w.Namespace
 
-	list := decode[cli.Records](t, kubectl(w, me, "", "records", "-n", ns, "-o", "json"))
+	list := decode[records.Records](t, kubectl(w, me, "", "records", "-n", ns, "-o", "json"))
 	require.Len(t, list.Records, 1)
 	assert.Equal(t, []any{"cart", "shop.Cart", v1alpha1.PhaseAvailable, 2, 2, v1alpha1.EnforcementEnforce},
 		[]any{list.Records[0].Name, list.Records[0].Class, list.Records[0].Phase, list.Records[0].ReadyFunctions, list.Records[0].Functions, list.Records[0].Enforcement})
@@ -80,7 +81,7 @@ func TestRecordsTellWhatIsDeployed(t *testing.T) {
 	t.Run("get", func(t *testing.T) { recordTree(t, w, me) })
 	t.Run("recommendations", func(t *testing.T) { recordRecommendations(t, w, me, rec) })
 	t.Run("history", func(t *testing.T) {
-		h := decode[cli.History](t, kubectl(w, me, "", "records", "history", "cart", "-n", ns, "-o", "json"))
+		h := decode[records.History](t, kubectl(w, me, "", "records", "history", "cart", "-n", ns, "-o", "json"))
 		var reasons []string
 		for i, e := range h.Entries {
 			reasons = append(reasons, e.From+" "+e.Reason)
@@ -114,15 +115,15 @@ func TestRecordsTellWhatIsDeployed(t *testing.T) {
 
 func recordTree(t *testing.T, w *testenv.World, me string) {
 	ns := w.Namespace
-	d := decode[cli.RecordDetail](t, kubectl(w, me, "", "records", "get", "deploymentrecord.berth.dev/cart", "-n", ns, "-o", "json"))
+	d := decode[records.RecordDetail](t, kubectl(w, me, "", "records", "get", "deploymentrecord.berth.dev/cart", "-n", ns, "-o", "json"))
 	assert.Empty(t, d.Conditions)
 	assert.Equal(t, "cpu 100m, memory 64Mi", below(t, d.Tree, "ResourceLimit", "cart").Detail)
 	add := below(t, d.Tree, "Function", "add").Children
 	assert.Equal(t, "24% spot, at least 2 on-demand", below(t, add, "CapacityMix", "cart-fn-0").Detail)
 	workload := below(t, add, "Deployment", "cart-fn-0")
-	assert.Equal(t, &cli.ReplicaCount{Ready: 10, Wanted: 10}, workload.Replicas)
-	assert.Equal(t, &cli.Split{Spot: 2, OnDemand: 8}, workload.Pods)
-	assert.Equal(t, &cli.Split{OnDemand: 3}, below(t, below(t, d.Tree, "Function", "remove").Children, "Deployment", "cart-fn-1").Pods)
+	assert.Equal(t, &records.ReplicaCount{Ready: 10, Wanted: 10}, workload.Replicas)
+	assert.Equal(t, &live.Split{Spot: 2, OnDemand: 8}, workload.Pods)
+	assert.Equal(t, &live.Split{OnDemand: 3}, below(t, below(t, d.Tree, "Function", "remove").Children, "Deployment", "cart-fn-1").Pods)
 	require.Len(t, d.Endpoints, 2)
 	assert.True(t, strings.HasPrefix(d.Endpoints[0].URL, "http://cart-fn-0."+ns), d.Endpoints[0].URL)
 
@@ -142,7 +143,7 @@ func recordRecommendations(t *testing.T, w *testenv.World, me string, rec *v1alp
 	rec.Status.NFRWindows = []v1alpha1.NFRWindow{{Component: n.Component, Dimension: n.Dimension, Target: 12, Since: now, Seen: now}}
 	rec.Status.LastApplied = []v1alpha1.AppliedRecommendation{{NFRRecommendation: n, Value: 10, Time: metav1.NewTime(now.Add(-time.Hour))}}
 	require.NoError(t, w.Client.Status().Patch(w.Ctx, rec, client.MergeFrom(before)))
-	r := decode[cli.Recommendations](t, kubectl(w, me, "", "records", "recommendations", "cart", "-n", w.Namespace, "--stability", "10m", "-o", "json"))
+	r := decode[records.Recommendations](t, kubectl(w, me, "", "records", "recommendations", "cart", "-n", w.Namespace, "--stability", "10m", "-o", "json"))
 	require.Len(t, r.Recommendations, 2)
 	got := r.Recommendations[0]
 	assert.Equal(t, []any{int64(10), int64(12), int64(10)}, []any{*got.Now, *got.Recommended, got.LastApplied.Value})

@@ -12,7 +12,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/doctor"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -21,22 +22,22 @@ import (
 // Records are off unless someone wants them: doctor speaks of their resources only if there are some.
 func TestXDoctorWithHalfOfTheResourcesOfRecords(t *testing.T) {
 	w := begin(t, cluster.Nodes("on-demand", 1)...)
-	me := user(w, "doctor", doctor)
+	me := user(w, "doctor", doctorRights)
 	const records, templates = "DeploymentRecord resource", "DeploymentTemplate resource"
 	found, _ := findings(w, me)
-	assert.Equal(t, []cli.Level{cli.OK, cli.OK}, []cli.Level{found[records].Level, found[templates].Level})
+	assert.Equal(t, []doctor.Level{doctor.OK, doctor.OK}, []doctor.Level{found[records].Level, found[templates].Level})
 	w.RemoveCRD("deploymenttemplates")
 	w.Eventually("doctor says that one is missing, which keeps nothing else from working", func() (bool, string) {
 		found, err := findings(w, me)
 		f := found[templates]
-		return err == nil && f.Level == cli.Warn && strings.Contains(f.Next, "manifests/crds") && found[records].Level == cli.OK, f.Message
+		return err == nil && f.Level == doctor.Warn && strings.Contains(f.Next, "manifests/crds") && found[records].Level == doctor.OK, f.Message
 	})
 	w.RemoveCRD("deploymentrecords")
 	w.Eventually("doctor says nothing of either", func() (bool, string) {
 		found, err := findings(w, me)
 		_, one := found[records]
 		_, other := found[templates]
-		return err == nil && !one && !other && found["mixes"].Level == cli.OK, ""
+		return err == nil && !one && !other && found["mixes"].Level == doctor.OK, ""
 	})
 	assert.ErrorContains(t, kubectl(w, me, "", "records", "-n", w.Namespace).err, "is Berth installed?")
 }
@@ -55,29 +56,29 @@ func free(w *testenv.World) {
 
 func TestYDoctorWithoutResourceLimits(t *testing.T) {
 	w := begin(t, cluster.Nodes("on-demand", 1)...)
-	me := user(w, "doctor", doctor)
+	me := user(w, "doctor", doctorRights)
 	found, _ := findings(w, me)
-	assert.Equal(t, cli.OK, found["ResourceLimit resource"].Level)
+	assert.Equal(t, doctor.OK, found["ResourceLimit resource"].Level)
 	free(w)
 	w.RemoveCRD("resourcelimits")
 	w.Eventually("doctor says that the resource is not there, and looks at all else", func() (bool, string) {
 		found, err := findings(w, me)
 		f := found["ResourceLimit resource"]
-		return err != nil && f.Level == cli.Fail && strings.Contains(f.Next, "manifests/crds") && found["mixes"].Level == cli.OK, f.Message
+		return err != nil && f.Level == doctor.Fail && strings.Contains(f.Next, "manifests/crds") && found["mixes"].Level == doctor.OK, f.Message
 	})
 	r := kubectl(w, user(w, "importer", importer), upstreamFile, "import", "resource-limits", "-f", "-", "-n", w.Namespace)
-	require.ErrorIs(t, r.err, cli.ErrFailed)
+	require.ErrorIs(t, r.err, command.ErrFailed)
 	assert.Contains(t, r.errOut, "is Berth installed?")
 }
 
 func TestZDoctorWithoutTheResource(t *testing.T) {
 	w := begin(t, cluster.Nodes("on-demand", 1)...)
-	me := user(w, "doctor", doctor)
+	me := user(w, "doctor", doctorRights)
 	w.RemoveCRD("capacitymixes")
 	w.Eventually("doctor says that the resource is not there", func() (bool, string) {
 		found, err := findings(w, me)
 		f := found["CapacityMix resource"]
-		return err != nil && f.Level == cli.Fail && strings.Contains(f.Next, "manifests/crds"), f.Message
+		return err != nil && f.Level == doctor.Fail && strings.Contains(f.Next, "manifests/crds"), f.Message
 	})
 	r := kubectl(w, me, "", "status", "-n", w.Namespace).ok(t)
 	assert.Contains(t, r.errOut, "is Berth installed?")

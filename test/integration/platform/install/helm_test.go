@@ -26,6 +26,7 @@ import (
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/specs"
@@ -134,7 +135,7 @@ func doctor(w *testenv.World) string {
 	var out bytes.Buffer
 	cmd := cli.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
 	cmd.SetArgs([]string{"doctor", "--kubeconfig", w.Cluster.KubeconfigPath()})
-	if err := cmd.ExecuteContext(w.Ctx); !errors.Is(err, cli.ErrFailed) { // no one leads here
+	if err := cmd.ExecuteContext(w.Ctx); !errors.Is(err, command.ErrFailed) { // no one leads here
 		require.NoError(w.T, err)
 	}
 	return out.String()

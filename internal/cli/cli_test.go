@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/internal/environments/render"
+)
+
+// Help and completion are there for every command of the group.
+func TestEveryEnvCommandHasHelp(t *testing.T) {
+	var env *cobra.Command
+	for _, c := range New(genericiooptions.NewTestIOStreamsDiscard()).Commands() {
+		if c.Name() == "env" {
+			env = c
+		}
+	}
+	require.NotNil(t, env)
+	names := []string{}
+	for _, c := range env.Commands() {
+		names = append(names, c.Name())
+		assert.NotEmpty(t, c.Short, c.Name())
+		assert.NotEmpty(t, c.Long, c.Name())
+		assert.Contains(t, c.Example, "kubectl berth env "+c.Name(), c.Name())
+		if strings.Contains(c.Use, "NAME") {
+			assert.NotNil(t, c.ValidArgsFunction, c.Name())
+		}
+	}
+	assert.ElementsMatch(t, []string{
+		"list", "get", "logs", "history", "rollback", "start", "stop", "restart", "scale", "stacks", "create", "backup", "restore", "orphans",
+		"backup-database", "database-backups", "restore-database",
+	}, names)
+}
+
+// run runs a command that needs no cluster.
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", t.TempDir()+"/none")
+	var out, errOut bytes.Buffer
+	cmd := New(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String() + errOut.String(), err
+}
+
+func TestEnvCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
+	for want, args := range map[string][]string{
+		`-l is "team": it must be key=value`:                                   {"env", "list", "-l", "team"},
+		`"backend" must be COMPONENT=REPLICAS, such as backend=3`:              {"env", "scale", "x", "backend"},
+		`--dry-run is "maybe": it must be none, client or server`:              {"env", "rollback", "x", "--to-revision", "1", "--dry-run", "maybe"},
+		`required flag(s) "to-revision" not set`:                               {"env", "rollback", "x"},
+		`required flag(s) "filename" not set`:                                  {"env", "restore"},
+		`required flag(s) "stack" not set`:                                     {"env", "create", "x"},
+		`--stack is "lamp": there are postgres, web-postgres`:                  {"env", "create", "x", "--stack", "lamp"},
+		`environments are named in one namespace: use -n, not -A`:              {"env", "backup", "-A", "x"},
+		`--include-retained requires --delete`:                                 {"env", "orphans", "--include-retained"},
+		`unknown output format "name" (see --help)`:                            {"env", "history", "x", "-o", "name"},
+		`accepts 1 arg(s), received 0`:                                         {"env", "get"},
+		`unknown flag: --force`:                                                {"env", "start", "x", "--force"},
+		`invalid argument "many" for "--to-revision" flag: strconv.ParseInt: `: {"env", "rollback", "x", "--to-revision", "many"},
+	} {
+		_, err := run(t, args...)
+		require.ErrorContains(t, err, want, "%v", args)
+	}
+}
+
+func TestDatabaseCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
+	for want, args := range map[string][]string{
+		`--method is "tar": it must be one of auto, snapshot, dump`: {"backup-database", "x", "--method", "tar"},
+		`--size is "much": it must be a quantity such as 10Gi`:      {"backup-database", "x", "--size", "much"},
+		`--size is "0": it must be a quantity such as 10Gi`:         {"backup-database", "x", "--size", "0"},
+		`--dry-run is "maybe": it must be none, client or server`:   {"backup-database", "x", "--dry-run", "maybe"},
+		`required flag(s) "from" not set`:                           {"restore-database", "x"},
+		`unknown output format "wide" (see --help)`:                 {"database-backups", "x", "-o", "wide"},
+		`accepts 1 arg(s), received 0`:                              {"database-backups"},
+	} {
+		_, err := run(t, append([]string{"env"}, args...)...)
+		require.ErrorContains(t, err, want, "%v", args)
+	}
+}
+
+func TestAnEnvironmentIsPrintedWithoutACluster(t *testing.T) {
+	out, err := run(t, "env", "create", "store", "--stack", "postgres", "--display-name", "The Store", "--dry-run=client", "-o", "yaml", "-n", "shop")
+	require.NoError(t, err)
+	clitest.Golden(t, "create.yaml", out)
+	env := &v1alpha1.Environment{}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(out), env))
+	assert.Empty(t, render.Validate(&env.Spec))
+	out, err = run(t, "env", "create", "store", "--stack", "postgres", "--dry-run=client")
+	require.NoError(t, err)
+	assert.Equal(t, "environment.berth.dev/store created (dry run)\n", out)
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clitest
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+var Now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+func Ago(d time.Duration) metav1.Time { return metav1.NewTime(Now.Add(-d)) }
+
+// Golden compares what was printed with a file of testdata.
+func Golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o750))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got, "%s; run the test with -update if it should be so", name)
+}
+
+// Screen are options that print into buffers.
+func Screen(output string) (o *command.Options, out, errOut *bytes.Buffer) {
+	out, errOut = &bytes.Buffer{}, &bytes.Buffer{}
+	return &command.Options{IOStreams: genericiooptions.IOStreams{Out: out, ErrOut: errOut}, Output: output, Now: func() time.Time { return Now }}, out, errOut
+}
+
+// Shop is a cluster with one of everything.
+type Shop struct {
+	Pods    []*corev1.Pod
+	nodes   []*corev1.Node
+	Mixes   []*v1alpha1.CapacityMix
+	owners  []client.Object
+	budgets []*policyv1.PodDisruptionBudget
+}
+
+func (s *Shop) Cluster(t *testing.T) *live.Cluster {
+	t.Helper()
+	settings, err := live.Defaults()
+	require.NoError(t, err)
+	return live.New(settings, s.Pods, s.nodes, s.Mixes, s.owners, s.budgets)
+}
+
+func (s *Shop) Node(name, capacityType string, changes ...func(*corev1.Node)) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"topology.kubernetes.io/zone": "a", "node.kubernetes.io/instance-type": "m5"}}}
+	if capacityType != "" {
+		n.Labels["karpenter.sh/capacity-type"] = capacityType
+	}
+	for _, change := range changes {
+		change(n)
+	}
+	s.nodes = append(s.nodes, n)
+}
+
+func (s *Shop) Mix(name string, spot, least int32, changes ...func(*v1alpha1.CapacityMix)) {
+	m := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Generation: 1, CreationTimestamp: Ago(48 * time.Hour)}}
+	m.Spec.Selector.MatchLabels, m.Spec.SpotPercent, m.Spec.MinOnDemand = map[string]string{"app": name}, spot, least
+	for _, change := range changes {
+		change(m)
+	}
+	s.Mixes = append(s.Mixes, m)
+}
+
+// Deployment adds a Deployment with its ReplicaSet; slot k runs on nodes[k], "" is pending.
+func (s *Shop) Deployment(app string, annotations map[string]string, nodes ...string) []*corev1.Pod {
+	n := int32(len(nodes))
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: app, UID: types.UID(app), Annotations: annotations}, Spec: appsv1.DeploymentSpec{Replicas: &n}}
+	d.Status.UpdatedReplicas, d.Status.Replicas = n, n
+	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: app + "-7dd8c6474c", UID: types.UID(app + "-rs"), Annotations: annotations}, Spec: appsv1.ReplicaSetSpec{Replicas: &n}}
+	rs.Spec.Template.Spec.SchedulerName = "berth-scheduler"
+	rs.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: app, UID: d.UID, Controller: new(true)}}
+	rs.Status.Replicas = n
+	s.owners = append(s.owners, d, rs)
+	var pods []*corev1.Pod
+	for slot, node := range nodes {
+		p := s.Pod(app, fmt.Sprintf("%s-7dd8c6474c-%d", app, slot), node)
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: rs.Name, UID: rs.UID, Controller: new(true)}}
+		if node != "" {
+			p.Annotations = map[string]string{v1alpha1.SlotAnnotation: strconv.Itoa(slot), v1alpha1.PodDeletionCostAnnotation: strconv.Itoa(-slot)}
+		}
+		pods = append(pods, p)
+	}
+	return pods
+}
+
+func (s *Shop) Pod(app, name, node string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}, CreationTimestamp: Ago(time.Hour)}}
+	p.Spec.SchedulerName, p.Spec.NodeName = "berth-scheduler", node
+	if node != "" {
+		p.Status.StartTime = new(Ago(50 * time.Minute))
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: Ago(49 * time.Minute)}}
+	}
+	s.Pods = append(s.Pods, p)
+	return p
+}
+
+// OneOfEach has an exact workload, one that borrowed, one that is pending, one
+// with annotations, and pods that nothing governs.
+func OneOfEach() *Shop {
+	s := &Shop{}
+	s.Node("s1", "spot")
+	s.Node("s2", "spot", func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	s.Node("o1", "on-demand")
+	s.Node("o2", "reserved")
+	s.Node("x", "")
+	s.Mix("web", 50, 1)
+	s.Mix("api", 100, 0, func(m *v1alpha1.CapacityMix) {
+		m.Spec.MaxSpot = new(int32(10))
+		m.Status.ObservedGeneration = 1
+		m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse, Reason: "NoRoom"}}
+		m.Status.Workloads = []v1alpha1.WorkloadMix{{
+			Kind: "Deployment", Name: "api", Revision: "api-7dd8c6474c", FailedMoves: 2, RetryTime: new(metav1.NewTime(Now.Add(time.Minute))),
+			Blocked: &v1alpha1.BlockedMove{Reason: "NoRoom", Message: "no spot node has room"},
+		}}
+	})
+	s.Mix("late", 10, 0, func(m *v1alpha1.CapacityMix) {
+		m.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+		m.CreationTimestamp = Ago(time.Hour)
+	})
+	s.Mix("broken", 170, 0)
+	s.Deployment("web", nil, "o1", "s1", "o2", "s1")
+	s.Deployment("api", nil, "s1", "o1", "")[2].Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/5 nodes are available: 2 node(s) are on-demand, slot 2 needs spot.",
+	}}
+	s.Deployment("db", map[string]string{v1alpha1.SpotPercentAnnotation: "50"}, "o1", "x")
+	s.Pod("lonely", "lonely", "o1").Spec.SchedulerName = "default-scheduler"
+	s.Pod("web", "stray", "o2").Spec.SchedulerName = "default-scheduler"
+	s.Pod("agent", "agent-1", "s1").OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent", Controller: new(true)}}
+	return s
+}
+
+func (s *Shop) Budget(name, app string, allowed int32) {
+	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	b.Spec.Selector, b.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, new(intstr.FromInt32(allowed))
+	b.Status.DisruptionsAllowed = allowed
+	s.budgets = append(s.budgets, b)
+}
+
+// GatedShop has a pod in every state of the gate: 0 waits, 1 was opened, 2 fell
+// back, 3 was let go since no one led, 4 waits and has no mix.
+func GatedShop() *Shop {
+	s := &Shop{}
+	s.Node("s1", "spot")
+	s.Node("o1", "on-demand")
+	s.Mix("web", 70, 1)
+	s.Deployment("web", nil, "", "s1", "", "o1")
+	s.Deployment("free", nil, "")
+	wait := func(p *corev1.Pod) {
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
+		p.Annotations = nil
+	}
+	wait(s.Pods[0])
+	wait(s.Pods[4])
+	opened := func(p *corev1.Pod, t capacity.Type) {
+		gate.Annotate(p, map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(p, t), v1alpha1.CapacityTypeAnnotation: "spot"})
+		gate.Label{Key: capacity.KarpenterCapacityType, Spot: "spot", OnDemand: "on-demand"}.Limit(&p.Spec, t)
+	}
+	opened(s.Pods[1], capacity.Spot)
+	opened(s.Pods[2], capacity.OnDemand)
+	s.Pods[2].Annotations[v1alpha1.SlotAnnotation] = "2"
+	s.Pods[2].Annotations[v1alpha1.FallbackAnnotation] = "3/2026-06-01T12:20:00Z"
+	s.Pods[3].Annotations = map[string]string{v1alpha1.GateOpenedAnnotation: v1alpha1.GateOpenedNoLeader}
+	return s
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import "errors"
+
+// ErrFailed is the error of a command that has said what is wrong already.
+var ErrFailed = errors.New("a check failed")

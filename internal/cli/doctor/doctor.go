@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/printers"
+)
+
+const aboutDoctor = `Checks that Berth is installed, runs, and may do what it needs; and finds what keeps mixes from being kept: nodes of
+unknown type, pods that another scheduler places or that wait for their slot, mixes that conflict, disruption budgets
+that overlap, pods whose ResourceLimit keeps them waiting.
+Ends with exit code 1 if a check fails. It queries the API server for access reviews, which are not stored.`
+
+// Level of a finding.
+type Level string
+
+// Levels.
+const (
+	OK   Level = "OK"
+	Warn Level = "WARN"
+	Fail Level = "FAIL"
+)
+
+// Finding is the result of one check.
+type Finding struct {
+	Level   Level  `json:"level"`
+	Check   string `json:"check"`
+	Message string `json:"message"`
+	// Next is what to do about it.
+	Next string `json:"next,omitempty"`
+}
+
+// Report is what `doctor` shows.
+type Report struct {
+	Findings []Finding `json:"findings"`
+}
+
+func (r *Report) add(level Level, check, next, format string, args ...any) {
+	f := Finding{Level: level, Check: check, Message: fmt.Sprintf(format, args...)}
+	if level != OK {
+		f.Next = next
+	}
+	r.Findings = append(r.Findings, f)
+}
+
+func (r *Report) failed() bool {
+	for _, f := range r.Findings {
+		if f.Level == Fail {
+			return true
+		}
+	}
+	return false
+}
+
+// patient is what the checks look at.
+type patient struct {
+	client    client.Client
+	kube      kubernetes.Interface
+	discovery discovery.DiscoveryInterface
+	settings  *live.Settings
+	// settingsErr is why the scheduler's configuration cannot be used.
+	settingsErr error
+	namespace   string
+	// systemNamespace is where Berth is installed.
+	systemNamespace string
+	now             time.Time
+	// leaderless is set where no scheduler was found to lead.
+	leaderless bool
+	// cluster is nil where the CRD is missing or the configuration is broken.
+	cluster *live.Cluster
+}
+
+func New(o *command.Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Whether Berth is installed well and can do its work",
+		Long:  aboutDoctor + "\n\nWithout -n or with -A it looks at the workloads of all namespaces.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := newPatient(o, cmd)
+			if err != nil {
+				return err
+			}
+			r, err := p.examine(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := showReport(o, r); err != nil {
+				return err
+			}
+			if r.failed() {
+				return command.ErrFailed
+			}
+			return nil
+		},
+	}
+	o.AllNamespacesFlag(cmd)
+	o.OutputFlag(cmd, printers.JSON, printers.YAML)
+	return cmd
+}
+
+func newPatient(o *command.Options, cmd *cobra.Command) (*patient, error) {
+	p := &patient{now: o.Now(), systemNamespace: o.SystemNamespace}
+	config, err := o.RestConfig()
+	if err != nil {
+		return nil, err
+	}
+	if p.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	p.discovery = p.kube.Discovery() // not the cached one: it is requested what is there now
+	if p.client, err = o.Client(); err != nil {
+		return nil, err
+	}
+	if given := cmd.Flags().Lookup("namespace"); given != nil && given.Changed {
+		if p.namespace, err = o.Namespace(); err != nil {
+			return nil, err
+		}
+	}
+	p.settings, p.settingsErr = o.Settings(cmd.Context(), p.client)
+	return p, nil
+}
+
+// examine runs all checks, those that others depend on first.
+func (p *patient) examine(ctx context.Context) (*Report, error) {
+	r := &Report{}
+	if err := p.version(r); err != nil {
+		return nil, err // nothing answers: all else would fail for the same reason
+	}
+	served := p.crds(ctx, r)
+	p.profile(r)
+	p.ownRights(ctx, r)
+	p.accountRights(ctx, r)
+	p.leases(ctx, r)
+	if !served || p.settings == nil {
+		return r, nil
+	}
+	cluster, err := live.Load(ctx, p.client, p.settings, p.namespace)
+	if err != nil {
+		return nil, err
+	}
+	if err := cluster.LoadLimits(ctx, p.client, p.namespace); err != nil {
+		return nil, err
+	}
+	p.cluster = cluster
+	for _, problem := range cluster.Problems {
+		r.add(Warn, "read "+problem.Resource, "request the right to list them, or name a namespace with -n", "%s", problem)
+	}
+	for _, check := range []func(*Report){p.nodes, p.mixes, p.conflicts, p.bypasses, p.gates, p.budgets, p.reports, p.limits} {
+		check(r)
+	}
+	return r, nil
+}
+
+func showReport(o *command.Options, r *Report) error {
+	if done, err := o.Print(r); done {
+		return err
+	}
+	t := &printers.Table{Header: []string{"RESULT", "CHECK", "MESSAGE"}}
+	for _, f := range r.Findings {
+		message := f.Message
+		if f.Next != "" {
+			message += "; fix: " + f.Next
+		}
+		t.Add(string(f.Level), f.Check, message)
+	}
+	return t.Write(o.Out, true)
+}
+
+// podName is a pod with its namespace.
+func podName(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/environments"
+	"berth.dev/berth/internal/cli/printers"
+)
+
+// The API servers that Berth is tested with.
+const (
+	oldestServer = "1.34"
+	newestServer = "1.37"
+)
+
+const (
+	controllerLease = "berth-controller"
+	rbacFiles       = "kubectl apply -k manifests/rbac"
+	installCRDs     = "kubectl apply -k manifests/crds"
+)
+
+func (p *patient) version(r *Report) error {
+	const check = "server version"
+	info, err := p.discovery.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("read the version of the API server: %w", err)
+	}
+	v, err := utilversion.ParseGeneric(info.GitVersion)
+	if err == nil {
+		v = utilversion.MajorMinor(v.Major(), v.Minor())
+	}
+	switch minor := v; {
+	case err != nil: // a warning, not a failure: all else can be looked at
+		r.add(Warn, check, "none", "the API server calls itself %q, which is no version", info.GitVersion)
+	case minor.LessThan(utilversion.MustParseGeneric(oldestServer)):
+		r.add(Fail, check, "update the control plane", "%s is older than %s, which the scheduler is built on", info.GitVersion, oldestServer)
+	case minor.GreaterThan(utilversion.MustParseGeneric(newestServer)):
+		r.add(Warn, check, "update Berth", "%s is newer than %s, the last that Berth is tested with", info.GitVersion, newestServer)
+	default:
+		r.add(OK, check, "", "%s", info.GitVersion)
+	}
+	return nil
+}
+
+// resources are Berth's kinds and the fields by which a CRD of an older release is known.
+var resources = []struct {
+	kind, plural string
+	fields       [][]string
+}{
+	{"CapacityMix", "capacitymixes", [][]string{{"spec", "rebalance"}, {"status", "workloads"}}},
+	{"ResourceLimit", "resourcelimits", [][]string{{"spec", "nodeAffinity"}, {"status", "workloads"}}},
+}
+
+// crds reports whether CapacityMix, which all else is about, is served in the version that this CLI knows. The other
+// kinds are looked at too.
+func (p *patient) crds(ctx context.Context, r *Report) bool {
+	list, err := p.discovery.ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+	serves := func(plural string) bool {
+		return err == nil && slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == plural })
+	}
+	mixes := false
+	for _, resource := range resources {
+		served := serves(resource.plural)
+		p.crd(ctx, r, served, resource.kind+" resource", resource.plural+"."+v1alpha1.GroupName, resource.fields)
+		mixes = mixes || served && resource.kind == "CapacityMix"
+	}
+	p.records(ctx, r, serves)
+	if serves("environments") { // off unless someone wants them
+		p.crd(ctx, r, true, "Environment resource", environments.EnvironmentsResource, [][]string{{"spec", "forceStop"}, {"status", "openStages"}})
+	}
+	return mixes
+}
+
+func (p *patient) crd(ctx context.Context, r *Report, served bool, check, name string, fields [][]string) {
+	if !served {
+		r.add(Fail, check, installCRDs, "%s is not served in version %s", name, v1alpha1.SchemeGroupVersion.Version)
+		return
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	if err := p.client.Get(ctx, client.ObjectKey{Name: name}, object); err == nil { // else its fields cannot be compared, and it is served
+		for _, field := range fields {
+			if !knows(object, field...) {
+				r.add(Warn, check, installCRDs, "served, but from an older release: %s is missing", strings.Join(field, "."))
+				return
+			}
+		}
+	}
+	r.add(OK, check, "", "served in version %s", v1alpha1.SchemeGroupVersion.Version)
+}
+
+// knows reports whether a CRD has a field in the version that this CLI knows.
+func knows(crd *unstructured.Unstructured, path ...string) bool {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		version, ok := v.(map[string]any)
+		if !ok || version["name"] != v1alpha1.SchemeGroupVersion.Version {
+			continue
+		}
+		fields := []string{"schema", "openAPIV3Schema"}
+		for _, f := range path {
+			fields = append(fields, "properties", f)
+		}
+		_, found, _ := unstructured.NestedMap(version, fields...)
+		return found
+	}
+	return false
+}
+
+func (p *patient) profile(r *Report) {
+	const check = "scheduler profile"
+	switch s := p.settings; {
+	case p.settingsErr != nil:
+		r.add(Fail, check, "correct the configuration: a profile has to enable the plugin CapacityMix (manifests/scheduler)", "%v", p.settingsErr)
+	case s.Source == "the defaults":
+		r.add(Warn, check, "name the namespace that Berth is installed in with --system-namespace, or the scheduler's file with --scheduler-config",
+			"no configuration is readable: node rules and names are taken to be the defaults")
+	default:
+		r.add(OK, check, "", "CapacityMix is enabled for %s by %s", strings.Join(s.Profile.SchedulerNames, ", "), s.Source)
+	}
+}
+
+func (p *patient) leases(ctx context.Context, r *Report) {
+	switch s := p.settings; {
+	case s == nil:
+	case s.Profile.Lease.Name == "":
+		r.add(Warn, "scheduler", "turn leaderElection on", "the configuration has no leader election, so no one can tell whether it runs")
+	default:
+		p.leaderless = !p.lease(ctx, r, "scheduler", s.Profile.Lease.Namespace, s.Profile.Lease.Name, Fail, "start berth-scheduler: pods that request it stay pending")
+	}
+	p.lease(ctx, r, "controller", p.systemNamespace, controllerLease, Warn, "start berth-controller: nothing is moved back, and mixes have no status")
+}
+
+// lease says whether a leader has renewed its lease in time.
+func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name string, level Level, next string) (leads bool) {
+	lease, err := p.kube.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		r.add(level, check, next, "there is no lease %s/%s: none has ever led", namespace, name)
+		return false
+	case err != nil:
+		r.add(Warn, check, "request the right to get leases in namespace "+namespace, "lease %s/%s: %v", namespace, name, err)
+		return true // as far as one can tell
+	}
+	holder, renewed, lasts := "", time.Time{}, 15*time.Second
+	if lease.Spec.HolderIdentity != nil {
+		holder = *lease.Spec.HolderIdentity
+	}
+	if lease.Spec.RenewTime != nil {
+		renewed = lease.Spec.RenewTime.Time
+	}
+	if s := lease.Spec.LeaseDurationSeconds; s != nil {
+		lasts = time.Duration(*s) * time.Second
+	}
+	switch {
+	case holder == "":
+		r.add(level, check, next, "no one holds lease %s/%s", namespace, name)
+	case p.now.Sub(renewed) > lasts:
+		r.add(level, check, next, "lease %s/%s of %s was last renewed %s ago", namespace, name, holder, printers.Age(p.now, renewed))
+	default:
+		r.add(OK, check, "", "%s holds lease %s/%s", holder, namespace, name)
+		return true
+	}
+	return false
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+func (p *patient) nodes(r *Report) {
+	const check = "node types"
+	var unknown []string
+	for _, n := range p.cluster.State.Nodes() {
+		if n.Type == capacity.Unknown {
+			unknown = append(unknown, n.Name)
+		}
+	}
+	slices.Sort(unknown)
+	switch all := len(p.cluster.Nodes); {
+	case p.cluster.Missing("nodes"):
+	case all == 0:
+		r.add(Warn, check, "add nodes", "the cluster has no nodes")
+	case len(unknown) == all:
+		r.add(Fail, check, live.UnknownTypeHint, "the type of no node is known (%s)", printers.Listed(unknown))
+	case len(unknown) > 0:
+		r.add(Warn, check, "kubectl berth nodes --unknown: "+live.UnknownTypeHint, "the type of %d of %d nodes is not known (%s)", len(unknown), all, printers.Listed(unknown))
+	default:
+		f := p.cluster.State
+		r.add(OK, check, "", "%s, all of a known type: %d spot and %d on-demand, without those that are going away", printers.Count(all, "node"), f.Count(capacity.Spot), f.Count(capacity.OnDemand))
+	}
+}
+
+// mixes finds those that cannot be used.
+func (p *patient) mixes(r *Report) {
+	const check = "mixes"
+	var bad []string
+	for _, m := range p.cluster.Mixes {
+		key := client.ObjectKeyFromObject(m)
+		if err := p.cluster.Invalid[key]; err != nil {
+			bad = append(bad, fmt.Sprintf("%s: %v", key, err))
+			continue
+		}
+		if _, err := live.RebalanceSettings(m); err != nil {
+			bad = append(bad, fmt.Sprintf("%s: %v", key, err))
+		}
+	}
+	if len(bad) > 0 {
+		r.add(Fail, check, "correct the spec", "cannot be used: %s", strings.Join(bad, "; "))
+		return
+	}
+	r.add(OK, check, "", "CapacityMixes: %d, all valid", len(p.cluster.Mixes))
+}
+
+// conflicts finds mixes that select pods of an older one.
+func (p *patient) conflicts(r *Report) {
+	const check = "conflicts"
+	lost := map[string]int{}
+	for _, m := range p.cluster.Mixes {
+		_, selector, err := policy.FromCapacityMix(m)
+		if err != nil {
+			continue
+		}
+		for _, pod := range p.selected(m, selector) {
+			winner := p.cluster.Store.Match(m.Namespace, pod.Labels)
+			if winner != nil && winner.Source != policy.SourceCapacityMix+m.Name {
+				lost[fmt.Sprintf("%s/%s selects pods that the older %s governs", m.Namespace, m.Name, strings.TrimPrefix(winner.Source, policy.SourceCapacityMix))]++
+			}
+		}
+	}
+	if len(lost) == 0 {
+		r.add(OK, check, "", "no pod is selected by two mixes")
+		return
+	}
+	var lines []string
+	for line, pods := range lost {
+		lines = append(lines, fmt.Sprintf("%s (%s)", line, printers.Count(pods, "pod")))
+	}
+	slices.Sort(lines)
+	r.add(Warn, check, "narrow one of the selectors", "%s", strings.Join(lines, "; "))
+}
+
+// selected are the live pods of a mix's namespace that its selector selects.
+func (p *patient) selected(m *v1alpha1.CapacityMix, selector labels.Selector) []*clusterstate.Pod {
+	var out []*clusterstate.Pod
+	for _, o := range p.cluster.Pods {
+		if o.Namespace != m.Namespace || !policy.Governable(o) || !selector.Matches(labels.Set(o.Labels)) {
+			continue
+		}
+		if pod := p.cluster.State.Pod(o.Namespace, o.Name); pod != nil && pod.Live() {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// bypasses finds governed pods that another scheduler places.
+func (p *patient) bypasses(r *Report) {
+	const check = "scheduler names"
+	var bypass []string
+	for _, o := range p.cluster.Pods {
+		pod := p.cluster.State.Pod(o.Namespace, o.Name)
+		if pod == nil || !pod.Live() || pod.UsesGate || p.cluster.Berths(pod.SchedulerName) {
+			continue
+		}
+		if found, _ := p.cluster.State.Resolve(pod); found != nil {
+			bypass = append(bypass, podName(o)+" ("+pod.SchedulerName+")")
+		}
+	}
+	if len(bypass) == 0 {
+		r.add(OK, check, "", "every governed pod has the scheduling gate, or requests a scheduler that places by the mix")
+		return
+	}
+	slices.Sort(bypass)
+	r.add(Warn, check, "set schedulerName: "+p.cluster.Profile.SchedulerNames[0]+" in the pod template", "%s not placed by the mix: %s", printers.Count(len(bypass), "governed pod"), printers.Listed(bypass))
+}
+
+// budgets finds governed pods that no eviction can move.
+func (p *patient) budgets(r *Report) {
+	const check = "disruption budgets"
+	overlapping := map[string]string{}
+	never := map[string]bool{}
+	for _, namespace := range p.cluster.Namespaces() {
+		for _, g := range p.cluster.State.Groups(namespace) {
+			for _, s := range g.Seats {
+				ok, reason, message := rebalance.Disruptable(p.cluster.Budgets[namespace], s.Pod.Labels, true)
+				switch {
+				case ok:
+				case reason == rebalance.ReasonOverlappingPDBs:
+					overlapping["namespace "+namespace+", "+live.WorkloadText(g.Workload)] = message
+				case strings.HasSuffix(message, "it never allows one"):
+					never[namespace+": "+message] = true
+				}
+			}
+		}
+	}
+	for _, workload := range slices.Sorted(maps.Keys(overlapping)) {
+		r.add(Warn, check, "let one PodDisruptionBudget select the pod", "%s: cannot be rebalanced: %s", workload, overlapping[workload])
+	}
+	for _, message := range slices.Sorted(maps.Keys(never)) {
+		r.add(Warn, check, "allow at least one disruption", "%s", message)
+	}
+	if len(overlapping)+len(never) == 0 {
+		r.add(OK, check, "", "no governed pod is in two PodDisruptionBudgets, or in one that never allows a disruption")
+	}
+}
+
+// reports finds mixes that no controller keeps the status of.
+func (p *patient) reports(r *Report) {
+	const check = "mix status"
+	var without []string
+	for _, m := range p.cluster.Mixes {
+		if live.ReportOf(m) != live.ReportCurrent {
+			without = append(without, m.Namespace+"/"+m.Name)
+		}
+	}
+	if len(without) > 0 {
+		r.add(Warn, check, "see whether berth-controller runs", "no current status in %s", printers.Listed(without))
+		return
+	}
+	r.add(OK, check, "", "every mix has a current status")
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/render"
+)
+
+const aboutEnvCreate = `Makes an environment of a stack that is there to be used by its name (see kubectl berth env stacks). All that the stack says
+is in the environment's spec, and may be changed there. With --dry-run=client it needs no cluster, and -o yaml prints a file to begin with.`
+
+const envCreateExamples = `  kubectl berth env create shop --stack web-postgres
+  kubectl berth env create shop --stack web-postgres --display-name "The shop"
+
+  # Begin with a file
+  kubectl berth env create shop --stack postgres --dry-run=client -o yaml > shop.yaml`
+
+// Stack is a precomposed stack.
+type Stack struct {
+	Name        string                    `json:"name"`
+	Version     string                    `json:"version"`
+	Description string                    `json:"description"`
+	Stack       v1alpha1.ApplicationStack `json:"stack"`
+}
+
+// Stacks is what `env stacks` shows.
+type Stacks struct {
+	Stacks []Stack `json:"stacks"`
+}
+
+func newEnvStacks(o *command.Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "stacks",
+		Short:   "The stacks that environments can be made of by their names",
+		Long:    "Shows the precomposed stacks that this plugin knows. -o yaml shows all that is in them. It needs no cluster.",
+		Example: "  kubectl berth env stacks\n  kubectl berth env stacks -o yaml",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return showStacks(o, stacksOf(render.Stacks())) },
+	}
+	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
+	return cmd
+}
+
+func stacksOf(list []render.Stack) *Stacks {
+	out := &Stacks{Stacks: make([]Stack, 0, len(list))}
+	for _, s := range list {
+		out.Stacks = append(out.Stacks, Stack{Name: s.Name, Version: s.Version, Description: s.Description, Stack: s.Stack})
+	}
+	return out
+}
+
+func showStacks(o *command.Options, s *Stacks) error {
+	if o.Output == printers.Name {
+		for i := range s.Stacks {
+			fmt.Fprintln(o.Out, s.Stacks[i].Name)
+		}
+		return nil
+	}
+	if done, err := o.Print(s); done {
+		return err
+	}
+	t := &printers.Table{Header: []string{"NAME", "VERSION", "COMPONENTS", "DESCRIPTION"}}
+	if o.Output == printers.Wide {
+		t.Header = append(t.Header, "IMAGES")
+	}
+	for i := range s.Stacks {
+		var names, images []string
+		for _, c := range render.Components(&s.Stacks[i].Stack) {
+			names, images = append(names, c.Name), append(images, c.Container.Image)
+		}
+		t.Add(s.Stacks[i].Name, s.Stacks[i].Version, strings.Join(names, ","), s.Stacks[i].Description, strings.Join(images, ","))
+	}
+	return t.Write(o.Out, false)
+}
+
+// envCreate are the flags of create.
+type envCreate struct {
+	stack, displayName, dryRun string
+}
+
+func newEnvCreate(o *command.Options) *cobra.Command {
+	f := &envCreate{}
+	cmd := &cobra.Command{
+		Use:               "create NAME --stack STACK",
+		Short:             "Make an environment of a precomposed stack",
+		Long:              aboutEnvCreate,
+		Example:           envCreateExamples,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := command.CheckDryRun(f.dryRun); err != nil {
+				return err
+			}
+			env, err := environmentOfStack(args[0], f)
+			if err != nil {
+				return err
+			}
+			if env.Namespace, err = o.Namespace(); err != nil {
+				return err
+			}
+			if f.dryRun == command.DryRunClient {
+				return showCreated(o, env, f.dryRun)
+			}
+			c, err := o.Client()
+			if err != nil {
+				return err
+			}
+			return createEnvironment(o, cmd.Context(), c, env, f.dryRun)
+		},
+	}
+	cmd.Flags().StringVar(&f.stack, "stack", "", "The stack, one of: "+strings.Join(stackNames(), ", ")+".")
+	cmd.Flags().StringVar(&f.displayName, "display-name", "", "The name that people give it: spec.displayName.")
+	_ = cmd.MarkFlagRequired("stack") // fails for a flag that does not exist
+	_ = cmd.RegisterFlagCompletionFunc("stack", cobra.FixedCompletions(stackNames(), cobra.ShellCompDirectiveNoFileComp))
+	command.DryRunFlag(cmd, &f.dryRun)
+	o.OutputFlag(cmd, printers.JSON, printers.YAML, printers.Name)
+	return cmd
+}
+
+func stackNames() (names []string) {
+	for _, s := range render.Stacks() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// environmentOfStack makes an environment of a stack that is known by its name.
+func environmentOfStack(name string, f *envCreate) (*v1alpha1.Environment, error) {
+	stack, ok := render.FindStack(f.stack)
+	if !ok {
+		return nil, fmt.Errorf("--stack is %q: there are %s", f.stack, strings.Join(stackNames(), ", "))
+	}
+	return &v1alpha1.Environment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: environmentKind},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.EnvironmentSpec{DisplayName: f.displayName, Stack: stack.Stack},
+	}, nil
+}
+
+func createEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, dryRun string) error {
+	kind := env.TypeMeta
+	render.Sign(env, callerOf(ctx, c))
+	err := c.Create(ctx, env, creates(dryRun)...)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("there is an environment %q in namespace %s already", env.Name, env.Namespace)
+	case err != nil:
+		return unreadableEnvironment(err)
+	}
+	env.TypeMeta = kind // a client does not keep it
+	return showCreated(o, env, dryRun)
+}
+
+// showCreated says what was made, or prints it. What the API server adds is printed if it was requested.
+func showCreated(o *command.Options, env *v1alpha1.Environment, dryRun string) error {
+	if o.Output == printers.Name {
+		fmt.Fprintln(o.Out, environmentName(env.Name))
+		return nil
+	}
+	if o.Output == printers.JSON || o.Output == printers.YAML {
+		u, err := plainObject(env)
+		if err != nil {
+			return err
+		}
+		_, err = o.Print(u.Object)
+		return err
+	}
+	fmt.Fprintf(o.Out, "%s created%s\n", environmentName(env.Name), command.DryRunText(dryRun))
+	return nil
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/render"
+)
+
+func TestStacksAreShown(t *testing.T) {
+	for name, output := range map[string]string{"stacks.txt": "table", "stacks-wide.txt": printers.Wide, "stacks.yaml": printers.YAML, "stacks.names": printers.Name} {
+		o, out, _ := clitest.Screen(output)
+		require.NoError(t, showStacks(o, stacksOf(render.Stacks())))
+		clitest.Golden(t, name, out.String())
+	}
+}
+
+func TestAnEnvironmentIsMadeOnce(t *testing.T) {
+	c := envCluster(t, interceptor.Funcs{})
+	for _, stack := range stackNames() {
+		env, err := environmentOfStack("of-"+stack, &envCreate{stack: stack})
+		require.NoError(t, err)
+		env.Namespace = "shop"
+		o, out, _ := clitest.Screen("table")
+		require.NoError(t, createEnvironment(o, t.Context(), c, env, command.DryRunServer))
+		assert.Equal(t, "environment.berth.dev/of-"+stack+" created (server dry run)\n", out.String())
+		env.ResourceVersion = ""
+		require.Error(t, c.Get(t.Context(), client.ObjectKeyFromObject(env), &v1alpha1.Environment{}), "a dry run keeps nothing")
+		require.NoError(t, createEnvironment(o, t.Context(), c, env, command.DryRunNone))
+		have := &v1alpha1.Environment{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(env), have))
+		found, _ := render.FindStack(stack)
+		assert.Equal(t, found.Stack, have.Spec.Stack)
+		assert.Equal(t, "bob", have.Annotations[v1alpha1.ActorAnnotation])
+		again, _ := environmentOfStack("of-"+stack, &envCreate{stack: stack})
+		again.Namespace = "shop"
+		require.EqualError(t, createEnvironment(o, t.Context(), c, again, command.DryRunNone), `there is an environment "of-`+stack+`" in namespace shop already`)
+	}
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/render"
+)
+
+const aboutEnv = `Shows Environments, and changes them: whole applications, started and stopped as one. All of it goes through the Kubernetes
+API, with your own rights; the gRPC service need not run. NAME is the name of the object, which is the id of the gRPC service.`
+
+const envExamples = `  # Which environments are there, and how do they stand?
+  kubectl berth env list -A -o wide
+
+  # Make one of a stack that is there to be used, and look at it
+  kubectl berth env create shop --stack web-postgres
+  kubectl berth env get shop
+
+  # More of the backend, and back
+  kubectl berth env scale shop backend=3
+  kubectl berth env history shop
+  kubectl berth env rollback shop --to-revision 1`
+
+const aboutEnvList = `Shows the environments of a namespace, as the controller last saw them. READY is components that are ready of all.
+
+-l chooses by spec.labels, the client's own, and not by the labels of Kubernetes. Several must all be as given.`
+
+// EnvironmentsResource is how messages call the resource.
+const EnvironmentsResource = "environments." + v1alpha1.GroupName
+
+// Environments is what `env list` shows.
+type Environments struct {
+	Environments []Summary `json:"environments"`
+	// Notes are for people.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Summary is one Environment.
+type Summary struct {
+	Namespace   string                    `json:"namespace"`
+	Name        string                    `json:"name"`
+	DisplayName string                    `json:"displayName,omitempty"`
+	Stack       string                    `json:"stack,omitempty"`
+	Version     string                    `json:"version,omitempty"`
+	Phase       v1alpha1.EnvironmentPhase `json:"phase"`
+	Message     string                    `json:"message,omitempty"`
+	// Ready is 3/4: components that are, of all.
+	Ready     string             `json:"ready,omitempty"`
+	RunPolicy v1alpha1.RunPolicy `json:"runPolicy"`
+	// RunsIn is the namespace of its pods.
+	RunsIn     string            `json:"runsIn,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Revision   int64             `json:"revision,omitempty"`
+	Controller live.ReportState  `json:"controller"`
+	Created    metav1.Time       `json:"created"`
+}
+
+func New(o *command.Options) *cobra.Command {
+	cmd := listEnvironments(o, "env")
+	cmd.Aliases = []string{"environments", "environment"}
+	cmd.Short, cmd.Long, cmd.Example = "Environments: applications that are started and stopped as one", aboutEnv, envExamples
+	cmd.AddCommand(
+		listEnvironments(o, "list"), newEnvGet(o), newEnvLogs(o), newEnvHistory(o), newEnvRollback(o), newEnvStart(o), newEnvStop(o),
+		newEnvRestart(o), newEnvScale(o), newEnvStacks(o), newEnvCreate(o), newEnvBackup(o), newEnvRestore(o), newEnvOrphans(o),
+		newEnvBackupDatabase(o), newEnvDatabaseBackups(o), newEnvRestoreDatabase(o),
+	)
+	return cmd
+}
+
+// listEnvironments is `env`, and the same as `env list`.
+func listEnvironments(o *command.Options, use string) *cobra.Command {
+	var selector []string
+	cmd := &cobra.Command{
+		Use:     use,
+		Short:   "The environments of a namespace",
+		Long:    aboutEnvList,
+		Example: "  kubectl berth env list -A -l team=shop -l environment=staging",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			wanted, err := parseLabels(selector)
+			if err != nil {
+				return err
+			}
+			namespace, c, err := o.Cluster()
+			if err != nil {
+				return err
+			}
+			var list v1alpha1.EnvironmentList
+			if err := c.List(cmd.Context(), &list, client.InNamespace(namespace)); err != nil {
+				return unreadableEnvironment(err)
+			}
+			return showEnvironments(o, environmentsOf(labelled(list.Items, wanted)), namespace)
+		},
+	}
+	cmd.Flags().StringSliceVarP(&selector, "labels", "l", nil, "Only those that have this in spec.labels: key=value. May be given several times.")
+	o.AllNamespacesFlag(cmd)
+	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
+	return cmd
+}
+
+// anEnvironment is a command about one environment.
+func anEnvironment(o *command.Options, use, short, long, example string, run func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error) *cobra.Command {
+	return &cobra.Command{
+		Use:               use + " NAME",
+		Short:             short,
+		Long:              long,
+		Example:           example,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeEnvironments(o),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace, c, err := o.Cluster()
+			if err != nil {
+				return err
+			}
+			env, err := environmentNamed(cmd.Context(), c, namespace, args[0])
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), c, env)
+		},
+	}
+}
+
+func completeEnvironments(o *command.Options) command.Completion {
+	return o.CompleteFirst(func() client.ObjectList { return &v1alpha1.EnvironmentList{} })
+}
+
+// environmentNamed reads an environment. Who calls it by the name that people gave it is told the one that counts.
+func environmentNamed(ctx context.Context, c client.Client, namespace, name string) (*v1alpha1.Environment, error) {
+	env := &v1alpha1.Environment{}
+	object := name[strings.LastIndex(name, "/")+1:] // as -o name prints it
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object}, env)
+	if !apierrors.IsNotFound(err) || command.NoSuchKind(err) {
+		return env, unreadableEnvironment(err)
+	}
+	var list v1alpha1.EnvironmentList
+	if c.List(ctx, &list, client.InNamespace(namespace)) == nil {
+		for i := range list.Items {
+			if list.Items[i].Spec.DisplayName == name {
+				return nil, fmt.Errorf("there is no environment %q in namespace %s: the one that has this display name is %s", object, namespace, list.Items[i].Name)
+			}
+		}
+	}
+	return nil, fmt.Errorf("there is no environment %q in namespace %s", object, namespace)
+}
+
+// unreadableEnvironment explains why environments cannot be read.
+func unreadableEnvironment(err error) error {
+	if err != nil && command.NoSuchKind(err) {
+		return fmt.Errorf("the cluster does not know %s: is Berth installed, with environments?", EnvironmentsResource)
+	}
+	return err
+}
+
+// parseLabels reads key=value pairs. What is after the first "=" is the value, whatever it is.
+func parseLabels(pairs []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("-l is %q: it must be key=value", pair)
+		}
+		if other, twice := out[key]; twice && other != value {
+			return nil, fmt.Errorf("-l has key %q with values %q and %q: nothing has both", key, other, value)
+		}
+		out[key] = value
+	}
+	return out, nil
+}
+
+// labelled are the environments whose spec.labels have all that is wanted.
+func labelled(list []v1alpha1.Environment, wanted map[string]string) []v1alpha1.Environment {
+	return slices.DeleteFunc(slices.Clone(list), func(e v1alpha1.Environment) bool {
+		for key, value := range wanted {
+			if have, ok := e.Spec.Labels[key]; !ok || string(have) != value {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// environmentsOf sums up environments, sorted by namespace and name.
+func environmentsOf(list []v1alpha1.Environment) *Environments {
+	out := &Environments{Environments: make([]Summary, 0, len(list))}
+	for i := range list {
+		out.Environments = append(out.Environments, environmentOf(&list[i]))
+	}
+	slices.SortFunc(out.Environments, func(a, b Summary) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	out.Notes = environmentNotes(out.Environments)
+	return out
+}
+
+func environmentOf(e *v1alpha1.Environment) Summary {
+	s := Summary{
+		Namespace: e.Namespace, Name: e.Name, DisplayName: e.Spec.DisplayName, Stack: e.Spec.Stack.Name, Version: e.Spec.Stack.Version,
+		Phase: render.PhaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy, v1alpha1.RunPolicyRunning),
+		RunsIn: e.Status.Namespace, Revision: e.Status.Revision,
+		Controller: live.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
+	}
+	for key, value := range e.Spec.Labels {
+		if s.Labels == nil {
+			s.Labels = map[string]string{}
+		}
+		s.Labels[key] = string(value)
+	}
+	return s
+}
+
+// environmentNotes tell of environments that no one reconciles.
+func environmentNotes(list []Summary) []string {
+	var reports live.Reports
+	for i := range list {
+		reports.Add(list[i].Namespace+"/"+list[i].Name, list[i].Controller)
+	}
+	return reports.Notes("no controller reconciles environments: run berth-environments, see kubectl berth doctor")
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/render"
+)
+
+// store is an environment of which everything is ready but a cache that crashes.
+func store() *v1alpha1.Environment {
+	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "store-1a2b", UID: "store", Generation: 4, CreationTimestamp: clitest.Ago(3 * time.Hour),
+		Annotations: map[string]string{v1alpha1.ActorAnnotation: "alice"},
+	}}
+	stack, _ := render.FindStack("web-postgres-redis")
+	e.Spec = v1alpha1.EnvironmentSpec{
+		DisplayName: "The Store", Description: "Sells things.", RunPolicy: v1alpha1.RunPolicyRunning, VolumeRetention: v1alpha1.VolumeRetentionDelete,
+		Labels: map[string]v1alpha1.AttributeValue{"team": "shop", "environment": "staging"}, Stack: stack.Stack,
+	}
+	e.Spec.Stack.Database.SecretRef = &v1alpha1.EnvironmentSecret{Name: "store-1a2b-credentials"}
+	e.Spec.Stack.Backend.SecretRef = &v1alpha1.EnvironmentSecret{Name: "store-1a2b-credentials"}
+	e.Spec.Stack.Backend.Replicas = new(int32(3))
+	s := &e.Status
+	s.ObservedGeneration, s.Phase, s.Message, s.Namespace, s.Ready, s.OpenStages, s.Revision = 4, v1alpha1.EnvironmentRunning,
+		"redis-cache: 0 of 1 replicas are ready: back-off", "env-store", "3/4", 4, 3
+	status := func(name string, stage, ready, replicas, restarts int32, reason, message string) {
+		s.Components = append(s.Components, v1alpha1.EnvironmentComponentStatus{
+			Name: name, Stage: stage, ReadyReplicas: ready, Replicas: replicas, Restarts: restarts, Ready: ready == replicas, Reason: reason, Message: message,
+		})
+	}
+	status("database", 1, 1, 1, 0, "", "")
+	status("redis-cache", 2, 0, 1, 7, "CrashLoopBackOff", "back-off 5m0s restarting failed container")
+	status("backend", 3, 3, 3, 0, "", "")
+	status("old-cache", 2, 1, 1, 0, "", "")
+	s.Ports = []v1alpha1.AllocatedPort{
+		{Component: "backend", ContainerPort: 3000, HostPort: 30001, Protocol: v1alpha1.ProtocolTCP},
+		{Component: "frontend", ContainerPort: 80, HostPort: 8080, Protocol: v1alpha1.ProtocolTCP},
+	}
+	condition := func(name string, status metav1.ConditionStatus, reason, message string) {
+		s.Conditions = append(s.Conditions, metav1.Condition{Type: name, Status: status, Reason: reason, Message: message, LastTransitionTime: clitest.Ago(4 * time.Minute)})
+	}
+	condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "CrashLoopBackOff", "redis-cache: back-off")
+	condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, "CrashLoopBackOff", "redis-cache: back-off")
+	condition(v1alpha1.ConditionNetworkConfigured, metav1.ConditionTrue, "Configured", "as configured")
+	condition(v1alpha1.ConditionVolumesProvisioned, metav1.ConditionFalse, "HostPathRefused", "/data is a claim")
+	condition(v1alpha1.ConditionPortsAllocated, metav1.ConditionTrue, "Configured", "as configured")
+	return e
+}
+
+// envCluster has objects, and takes everybody for bob.
+func envCluster(t testing.TB, funcs interceptor.Funcs, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	create := funcs.Create
+	funcs.Create = func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+		if review, ok := obj.(*authenticationv1.SelfSubjectReview); ok {
+			review.Status.UserInfo.Username = "bob"
+			return nil
+		}
+		if create != nil {
+			return create(ctx, c, obj, opts...)
+		}
+		return c.Create(ctx, obj, opts...)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
+}
+
+func reread(t *testing.T, c client.Client) *v1alpha1.Environment {
+	t.Helper()
+	e := &v1alpha1.Environment{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "store-1a2b"}, e))
+	return e
+}
+
+func TestEnvironmentsAreListed(t *testing.T) {
+	fresh := v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Namespace: "back", Name: "new", Generation: 1, CreationTimestamp: clitest.Ago(time.Minute)}}
+	old := *store()
+	old.Name, old.Generation, old.DeletionTimestamp = "old", 5, new(clitest.Ago(time.Second))
+	list := environmentsOf([]v1alpha1.Environment{*store(), old, fresh})
+	for name, output := range map[string]string{"list.txt": "table", "list-wide.txt": printers.Wide, "list.json": printers.JSON, "list.names": printers.Name} {
+		o, out, errOut := clitest.Screen(output)
+		require.NoError(t, showEnvironments(o, list, ""))
+		clitest.Golden(t, name, out.String())
+		if output == "table" {
+			clitest.Golden(t, "list.stderr", errOut.String())
+		}
+	}
+	o, out, errOut := clitest.Screen("table")
+	require.NoError(t, showEnvironments(o, environmentsOf(nil), "shop"))
+	assert.Empty(t, out.String())
+	assert.Equal(t, "No environments found in namespace shop.\n", errOut.String())
+}
+
+func TestEnvironmentsAreChosenByTheirSpecsLabels(t *testing.T) {
+	plainOne := v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: "plain", Labels: map[string]string{"team": "shop"}}}
+	all := []v1alpha1.Environment{*store(), plainOne}
+	for name, tc := range map[string]struct {
+		pairs []string
+		want  int
+		err   string
+	}{
+		"all":                       {nil, 2, ""},
+		"one, not by object labels": {[]string{"team=shop"}, 1, ""},
+		"both":                      {[]string{"team=shop", "environment=staging"}, 1, ""},
+		"one of both":               {[]string{"team=shop", "environment=live"}, 0, ""},
+		"absent is not empty":       {[]string{"other="}, 0, ""},
+		"a value with =":            {[]string{"team=a=b"}, 0, ""},
+		"no value":                  {[]string{"team"}, 0, `-l is "team": it must be key=value`},
+		"no key":                    {[]string{"=shop"}, 0, `-l is "=shop"`},
+		"two values":                {[]string{"team=a", "team=b"}, 0, `key "team" with values "a" and "b"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wanted, err := parseLabels(tc.pairs)
+			if tc.err != "" {
+				require.ErrorContains(t, err, tc.err)
+				return
+			}
+			require.NoError(t, err)
+			assert.Len(t, labelled(all, wanted), tc.want)
+			assert.Len(t, all, 2)
+		})
+	}
+}
+
+func TestAnEnvironmentIsShown(t *testing.T) {
+	for name, output := range map[string]string{"get.txt": "table", "get-wide.txt": printers.Wide, "get.json": printers.JSON, "get.yaml": printers.YAML} {
+		o, out, errOut := clitest.Screen(output)
+		require.NoError(t, showEnvironment(o, environmentDetailOf(store())))
+		clitest.Golden(t, name, out.String())
+		assert.Empty(t, errOut.String())
+	}
+	fresh := store()
+	fresh.Status = v1alpha1.EnvironmentStatus{}
+	o, out, errOut := clitest.Screen("table")
+	require.NoError(t, showEnvironment(o, environmentDetailOf(fresh)))
+	clitest.Golden(t, "get-fresh.txt", out.String())
+	assert.Contains(t, errOut.String(), "no controller reconciles environments")
+}
+
+// What is requested to be stopped and is stopped is not called unready.
+func TestAStoppedEnvironmentIsAsAsked(t *testing.T) {
+	types := func(e *v1alpha1.Environment) (list []string) {
+		for _, c := range notAsAsked(e) {
+			list = append(list, c.Type)
+		}
+		return list
+	}
+	e := store()
+	assert.Equal(t, []string{v1alpha1.ConditionDegraded, v1alpha1.ConditionReady, v1alpha1.ConditionVolumesProvisioned}, types(e))
+	e.Spec.RunPolicy, e.Status.Phase = v1alpha1.RunPolicyStopped, v1alpha1.EnvironmentStopping
+	assert.Contains(t, types(e), v1alpha1.ConditionReady)
+	e.Status.Phase = v1alpha1.EnvironmentStopped
+	assert.NotContains(t, types(e), v1alpha1.ConditionReady)
+}
+
+func TestAnEnvironmentIsFoundByItsName(t *testing.T) {
+	c := envCluster(t, interceptor.Funcs{}, store())
+	for _, name := range []string{"store-1a2b", "environment.berth.dev/store-1a2b"} {
+		e, err := environmentNamed(t.Context(), c, "shop", name)
+		require.NoError(t, err)
+		assert.Equal(t, "store-1a2b", e.Name)
+	}
+	_, err := environmentNamed(t.Context(), c, "shop", "The Store")
+	require.EqualError(t, err, `there is no environment "The Store" in namespace shop: the one that has this display name is store-1a2b`)
+	_, err = environmentNamed(t.Context(), c, "back", "store-1a2b")
+	require.EqualError(t, err, `there is no environment "store-1a2b" in namespace back`)
+}
+
+// revision is a ControllerRevision as the controller makes it.
+func revision(t *testing.T, e *v1alpha1.Environment, number int64, actor, changes string, change func(*v1alpha1.EnvironmentSpec)) *appsv1.ControllerRevision {
+	t.Helper()
+	spec := e.Spec.DeepCopy()
+	change(spec)
+	text, err := json.Marshal(spec)
+	require.NoError(t, err)
+	r := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: e.Namespace, Name: fmt.Sprintf("%s-%d", e.Name, number), Labels: render.Labels(e), Annotations: map[string]string{},
+			CreationTimestamp: clitest.Ago(time.Duration(4-number) * time.Hour),
+			OwnerReferences:   []metav1.OwnerReference{{APIVersion: "berth.dev/v1alpha1", Kind: "Environment", Name: e.Name, UID: e.UID, Controller: new(true)}},
+		},
+		Revision: number, Data: runtime.RawExtension{Raw: text},
+	}
+	if actor != "" {
+		r.Annotations[v1alpha1.ActorAnnotation] = actor
+	}
+	if changes != "" {
+		r.Annotations[v1alpha1.ChangesAnnotation] = changes
+	}
+	return r
+}
+
+// revisions are three, and one of an environment of the same name that is gone.
+func revisions(t *testing.T) []client.Object {
+	e := store()
+	gone := revision(t, e, 9, "", "", func(*v1alpha1.EnvironmentSpec) {})
+	gone.OwnerReferences[0].UID = types.UID("gone")
+	return []client.Object{
+		revision(t, e, 3, "alice", "spec.stack.backend.replicas: absent -> 3\nspec.a: 1 -> 2\nspec.b: 1 -> 2\nspec.c: 1 -> 2\nspec.d: 1 -> 2", func(*v1alpha1.EnvironmentSpec) {}),
+		gone,
+		revision(t, e, 1, "", "", func(s *v1alpha1.EnvironmentSpec) {
+			s.Stack.Backend.Replicas, s.Stack.Backend.Container.Image = nil, "node:20"
+			s.RunPolicy, s.ForceStop, s.RestartedAt = v1alpha1.RunPolicyStopped, true, new(clitest.Ago(9*time.Hour))
+		}),
+		revision(t, e, 2, "alice", "spec.stack.backend.container.image: node:20 -> node:22-alpine", func(s *v1alpha1.EnvironmentSpec) {
+			s.Stack.Backend.Replicas = nil
+			s.Stack.Backend.SecretRef = &v1alpha1.EnvironmentSecret{Name: "lost"}
+		}),
+	}
+}
+
+func TestTheHistoryOfAnEnvironmentIsShown(t *testing.T) {
+	c := envCluster(t, interceptor.Funcs{}, append(revisions(t), store())...)
+	h, err := readHistory(t.Context(), c, store())
+	require.NoError(t, err)
+	for name, output := range map[string]string{"history.txt": "table", "history-wide.txt": printers.Wide, "history.json": printers.JSON} {
+		o, out, _ := clitest.Screen(output)
+		require.NoError(t, showEnvironmentHistory(o, h))
+		clitest.Golden(t, name, out.String())
+	}
+	r, err := h.find(1)
+	require.NoError(t, err)
+	o, out, _ := clitest.Screen("table")
+	require.NoError(t, showSpec(o, &r.Spec))
+	clitest.Golden(t, "revision.yaml", out.String())
+
+	_, err = h.find(4)
+	require.EqualError(t, err, "environment.berth.dev/store-1a2b has no revision 4: there are 1, 2, 3")
+	_, err = (&History{Name: "x"}).find(1)
+	require.EqualError(t, err, "environment.berth.dev/x has no revision 1: it has none yet")
+
+	o, out, errOut := clitest.Screen("table")
+	require.NoError(t, showEnvironmentHistory(o, &History{Namespace: "shop", Name: "x"}))
+	assert.Empty(t, out.String())
+	assert.Contains(t, errOut.String(), "has no revision yet")
+}

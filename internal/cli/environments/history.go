@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/render"
+)
+
+const aboutEnvHistory = `Shows the revisions of an environment that are kept, the newest last: when each was made, by whom, and what it changed. The
+one that the environment has is marked with "*". --revision N prints the spec of one, as YAML.`
+
+const envHistoryExamples = `  kubectl berth env history shop
+  kubectl berth env history shop --revision 2`
+
+// shownChanges is how many changes of a revision a table has, unless it is wide.
+const shownChanges = 3
+
+// History is what `env history` shows.
+type History struct {
+	Namespace string     `json:"namespace"`
+	Name      string     `json:"name"`
+	Revisions []Revision `json:"revisions"`
+}
+
+// Revision is a spec that an environment had.
+type Revision struct {
+	Revision int64 `json:"revision"`
+	// Current says that the environment has it.
+	Current bool        `json:"current,omitempty"`
+	Created metav1.Time `json:"created"`
+	// Actor is who requested it, "" if no one said.
+	Actor string `json:"actor,omitempty"`
+	// Changes are those since the one before; none for the first.
+	Changes []string                 `json:"changes,omitempty"`
+	Spec    v1alpha1.EnvironmentSpec `json:"spec"`
+}
+
+func newEnvHistory(o *command.Options) *cobra.Command {
+	var number int64
+	cmd := anEnvironment(o, "history", "The revisions of an environment", aboutEnvHistory, envHistoryExamples, nil)
+	cmd.RunE = anEnvironment(o, "", "", "", "", func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
+		h, err := readHistory(ctx, c, env)
+		if err != nil {
+			return err
+		}
+		if !cmd.Flags().Changed("revision") {
+			return showEnvironmentHistory(o, h)
+		}
+		r, err := h.find(number)
+		if err != nil {
+			return err
+		}
+		return showSpec(o, &r.Spec)
+	}).RunE
+	cmd.Flags().Int64Var(&number, "revision", 0, "Print the spec of this revision.")
+	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML)
+	return cmd
+}
+
+// readHistory reads the revisions of an environment.
+func readHistory(ctx context.Context, c client.Client, env *v1alpha1.Environment) (*History, error) {
+	var list appsv1.ControllerRevisionList
+	if err := c.List(ctx, &list, client.InNamespace(env.Namespace), client.MatchingLabels(render.Labels(env))); err != nil {
+		return nil, fmt.Errorf("list the revisions of %s: %w", environmentName(env.Name), err)
+	}
+	return environmentHistoryOf(env, list.Items)
+}
+
+// environmentHistoryOf are the revisions of an environment, the newest last. Others may have its labels.
+func environmentHistoryOf(env *v1alpha1.Environment, list []appsv1.ControllerRevision) (*History, error) {
+	h := &History{Namespace: env.Namespace, Name: env.Name, Revisions: []Revision{}}
+	for i := range list {
+		c := &list[i]
+		if !metav1.IsControlledBy(c, env) {
+			continue
+		}
+		r := Revision{
+			Revision: c.Revision, Current: c.Revision == env.Status.Revision, Created: c.CreationTimestamp, Actor: c.Annotations[v1alpha1.ActorAnnotation],
+		}
+		if text := c.Annotations[v1alpha1.ChangesAnnotation]; text != "" {
+			r.Changes = strings.Split(text, "\n")
+		}
+		if err := json.Unmarshal(c.Data.Raw, &r.Spec); err != nil {
+			return nil, fmt.Errorf("read ControllerRevision %s/%s: %w", c.Namespace, c.Name, err)
+		}
+		h.Revisions = append(h.Revisions, r)
+	}
+	slices.SortFunc(h.Revisions, func(a, b Revision) int { return cmp.Compare(a.Revision, b.Revision) })
+	return h, nil
+}
+
+// find returns a revision, or an error that names those that there are.
+func (h *History) find(revision int64) (*Revision, error) {
+	var known []string
+	for i := range h.Revisions {
+		if h.Revisions[i].Revision == revision {
+			return &h.Revisions[i], nil
+		}
+		known = append(known, printers.Number(h.Revisions[i].Revision))
+	}
+	if len(known) == 0 {
+		return nil, fmt.Errorf("%s has no revision %d: it has none yet", environmentName(h.Name), revision)
+	}
+	return nil, fmt.Errorf("%s has no revision %d: there are %s", environmentName(h.Name), revision, strings.Join(known, ", "))
+}
+
+// showSpec prints a spec, as YAML unless JSON is requested.
+func showSpec(o *command.Options, spec *v1alpha1.EnvironmentSpec) error {
+	if done, err := o.Print(spec); done {
+		return err
+	}
+	out, err := yaml.Marshal(spec)
+	if err == nil {
+		_, err = o.Out.Write(out)
+	}
+	return err
+}
+
+func showEnvironmentHistory(o *command.Options, h *History) error {
+	if done, err := o.Print(h); done {
+		return err
+	}
+	if len(h.Revisions) == 0 {
+		fmt.Fprintf(o.ErrOut, "Environment %s/%s has no revision yet: the controller makes them.\n", h.Namespace, h.Name)
+		return nil
+	}
+	t := &printers.Table{Header: []string{"REVISION", "TIME", "AGE", "ACTOR", "CHANGES"}}
+	for i := range h.Revisions {
+		r := &h.Revisions[i]
+		name := printers.Number(r.Revision)
+		if r.Current {
+			name += "*"
+		}
+		changes := r.Changes
+		if more := len(changes) - shownChanges; more > 0 && o.Output != printers.Wide {
+			changes = append(slices.Clone(changes[:shownChanges]), fmt.Sprintf("and %d more", more))
+		}
+		t.Add(name, r.Created.UTC().Format(time.RFC3339), printers.Age(o.Now(), r.Created.Time), r.Actor, strings.Join(changes, "; "))
+	}
+	return t.Write(o.Out, false)
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/environments/podlogs"
+	"berth.dev/berth/internal/environments/render"
+)
+
+const aboutEnvLogs = `Prints what the containers of an environment have written, of all components in the order of its time, each line with its
+component before it; or of one component, as it was written. -f prints what they write from then on too, of pods that start later as well.
+How much there is, is up to the kubelet, which rotates logs.`
+
+const envLogsExamples = `  kubectl berth env logs shop --since 1h --tail 100
+  kubectl berth env logs shop -c backend -f`
+
+// envFollow is how often -f looks for new containers.
+const envFollow = 2 * time.Second
+
+// envLogs are what `env logs` is requested.
+type envLogs struct {
+	component string
+	since     time.Duration
+	tail      int64 // below 0 is all
+	follow    bool
+	poll      time.Duration
+	// open begins to read the log of a pod.
+	open func(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error)
+}
+
+func newEnvLogs(o *command.Options) *cobra.Command {
+	f := &envLogs{poll: envFollow}
+	cmd := anEnvironment(o, "logs", "What the containers of an environment write", aboutEnvLogs, envLogsExamples,
+		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
+			config, err := o.RestConfig()
+			if err != nil {
+				return err
+			}
+			kube, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				return err
+			}
+			f.open = func(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error) {
+				return kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+			}
+			return runLogs(o, ctx, c, env, f)
+		})
+	flags := cmd.Flags()
+	flags.StringVarP(&f.component, "component", "c", "", "Only this component.")
+	flags.DurationVar(&f.since, "since", 0, "Only what is not older, such as 90s or 1h.")
+	flags.Int64Var(&f.tail, "tail", -1, "Only so many lines of each container, from the end; -1 is all.")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "Go on with what is written.")
+	_ = cmd.RegisterFlagCompletionFunc("component", func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completeComponents(o, args[0], toComplete)
+	})
+	return cmd
+}
+
+// check refuses what makes no sense.
+func (f *envLogs) check(env *v1alpha1.Environment) error {
+	switch {
+	case f.since < 0:
+		return fmt.Errorf("--since is %s: it must not be negative", f.since)
+	case f.tail < -1:
+		return fmt.Errorf("--tail is %d: it must be a number of lines, or -1 for all", f.tail)
+	case f.component != "" && !slices.Contains(componentNames(env), f.component):
+		return fmt.Errorf("there is no component %q: there are %s", f.component, strings.Join(componentNames(env), ", "))
+	}
+	return nil
+}
+
+// options are those of a container's log.
+func (f *envLogs) options(component string) *corev1.PodLogOptions {
+	options := &corev1.PodLogOptions{Container: component, Follow: f.follow, Timestamps: true}
+	if f.since > 0 {
+		// Whole seconds is what the API knows; a little too much is better than too little.
+		options.SinceSeconds = new(int64((f.since + time.Second - 1) / time.Second))
+	}
+	if f.tail >= 0 {
+		options.TailLines = new(f.tail)
+	}
+	return options
+}
+
+func runLogs(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *envLogs) error {
+	if err := f.check(env); err != nil {
+		return err
+	}
+	if f.follow {
+		return followLogs(o, ctx, c, env, f)
+	}
+	pods, err := f.pods(ctx, c, env)
+	if err != nil {
+		return err
+	}
+	if len(pods) == 0 {
+		fmt.Fprintf(o.ErrOut, "No pods found of environment %s/%s, which is %s.\n", env.Namespace, env.Name, render.PhaseOf(env))
+		return nil
+	}
+	return logsSoFar(o, ctx, pods, f)
+}
+
+// pods are those of an environment whose logs are wanted, in the order in which their components start.
+func (f *envLogs) pods(ctx context.Context, c client.Client, env *v1alpha1.Environment) ([]corev1.Pod, error) {
+	if env.Status.Namespace == "" { // nothing was made yet
+		return nil, nil
+	}
+	var list corev1.PodList
+	if err := c.List(ctx, &list, client.InNamespace(env.Status.Namespace), client.MatchingLabels(render.Labels(env))); err != nil {
+		return nil, fmt.Errorf("list the pods of %s in namespace %s: %w", environmentName(env.Name), env.Status.Namespace, err)
+	}
+	names := componentNames(env)
+	place := func(p corev1.Pod) int { return slices.Index(names, p.Labels[v1alpha1.EnvironmentComponentLabel]) }
+	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		component := p.Labels[v1alpha1.EnvironmentComponentLabel]
+		return component == "" || f.component != "" && component != f.component
+	})
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Name, b.Name)) })
+	return pods, nil
+}
+
+// logStream is the log of a container, of which the next line is read.
+type logStream struct {
+	component string
+	body      io.Closer
+	lines     *podlogs.Reader
+	line      podlogs.Line
+}
+
+// logsSoFar prints the lines of all pods in the order of their times. Of each one line at a time is held.
+func logsSoFar(o *command.Options, ctx context.Context, pods []corev1.Pod, f *envLogs) error {
+	var streams []*logStream
+	defer func() {
+		for _, s := range streams {
+			_ = s.body.Close()
+		}
+	}()
+	failed := false
+	for i := range pods {
+		component := pods[i].Labels[v1alpha1.EnvironmentComponentLabel]
+		if id, _ := startedContainer(&pods[i], component); id == "" {
+			o.Warn("%s has no log yet: pod %s/%s is %s", component, pods[i].Namespace, pods[i].Name, cmp.Or(pods[i].Status.Phase, corev1.PodPending))
+			continue
+		}
+		body, err := f.open(ctx, &pods[i], f.options(component))
+		if err != nil {
+			failed = true
+			o.Warn("the log of %s: pod %s/%s: %v", component, pods[i].Namespace, pods[i].Name, err)
+			continue
+		}
+		streams = append(streams, &logStream{component: component, body: body, lines: podlogs.NewReader(body, time.Time{})})
+	}
+	waiting := slices.Clone(streams)
+	waiting = slices.DeleteFunc(waiting, func(s *logStream) bool { return !nextLine(o, s, &failed) })
+	for len(waiting) > 0 {
+		first := slices.MinFunc(waiting, func(a, b *logStream) int { return a.line.At.Compare(b.line.At) })
+		if err := printLine(o, f, first.component, first.line.Text); err != nil {
+			return err
+		}
+		if !nextLine(o, first, &failed) {
+			waiting = slices.DeleteFunc(waiting, func(s *logStream) bool { return s == first })
+		}
+	}
+	if failed {
+		return command.ErrFailed
+	}
+	return ctx.Err()
+}
+
+// nextLine reads the next line of a log, and says whether there is one.
+func nextLine(o *command.Options, s *logStream, failed *bool) bool {
+	line, err := s.lines.Next()
+	s.line = line
+	if err != nil && !errors.Is(err, io.EOF) {
+		*failed = true
+		o.Warn("the log of %s ends early: %v", s.component, err)
+	}
+	return err == nil
+}
+
+// printLine prints a line of a component.
+func printLine(o *command.Options, f *envLogs, component, text string) error {
+	if f.component == "" {
+		text = "[" + component + "] " + text
+	}
+	_, err := fmt.Fprintln(o.Out, text)
+	return err
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/environments/render"
+)
+
+const (
+	aboutEnvStart = `Starts an environment that is stopped, or is on its way there: its components stage by stage, each when the one before is
+ready, as many as there were.`
+	aboutEnvStop = `Stops an environment: its components go in the reverse of the order in which they start. Its volumes, ports and addresses
+stay. --force ends all at once, without the time that containers otherwise have; it may be requested while it stops, too.`
+	aboutEnvRestart = `Replaces all pods of an environment that runs, stage by stage, each when the one before is ready again.`
+	// envPoll is how often it is looked whether an environment is where it should be.
+	envPoll = time.Second
+)
+
+// envRun are the flags of start, stop and restart.
+type envRun struct {
+	force, wait   bool
+	timeout, poll time.Duration
+}
+
+func newEnvStart(o *command.Options) *cobra.Command {
+	return runCommand(o, "start", "started", "Start an environment that is stopped", aboutEnvStart, "  kubectl berth env start shop --wait",
+		func(e *v1alpha1.Environment, _ *envRun) error { return render.Start(e) })
+}
+
+func newEnvStop(o *command.Options) *cobra.Command {
+	return runCommand(o, "stop", "stopping", "Stop an environment", aboutEnvStop, "  kubectl berth env stop shop\n  kubectl berth env stop shop --force --wait",
+		func(e *v1alpha1.Environment, f *envRun) error { return render.Stop(e, f.force) })
+}
+
+func newEnvRestart(o *command.Options) *cobra.Command {
+	return runCommand(o, "restart", "restarting", "Replace all pods of an environment", aboutEnvRestart, "  kubectl berth env restart shop --wait --timeout 5m",
+		func(e *v1alpha1.Environment, _ *envRun) error { return render.Restart(e, o.Now()) })
+}
+
+// runCommand is a command that says whether an environment runs.
+func runCommand(o *command.Options, verb, done, short, long, example string, once func(e *v1alpha1.Environment, f *envRun) error) *cobra.Command {
+	f := &envRun{poll: envPoll}
+	cmd := anEnvironment(o, verb, short, long, example, func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
+		return runEnvironment(o, ctx, c, env, f, done, once)
+	})
+	if verb == "stop" {
+		cmd.Flags().BoolVar(&f.force, "force", false, "End all containers at once.")
+	}
+	f.waitFlags(cmd)
+	return cmd
+}
+
+func (f *envRun) waitFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "End when the environment is where it should be; with exit code 1 if it fails to get there.")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "With --wait: how long at most.")
+}
+
+func runEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *envRun, done string, once func(e *v1alpha1.Environment, f *envRun) error) error {
+	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) error { return once(e, f) })
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "%s %s\n", environmentName(env.Name), done)
+	return waitFor(o, ctx, c, after, f)
+}
+
+// waitFor waits until an environment is where its spec wants it, if that was requested.
+func waitFor(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *envRun) error {
+	if !f.wait {
+		return nil
+	}
+	last := env
+	err := wait.PollUntilContextTimeout(ctx, f.poll, f.timeout, true, func(ctx context.Context) (bool, error) {
+		now := &v1alpha1.Environment{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(env), now); err != nil {
+			return false, err
+		}
+		if now.UID != env.UID {
+			return false, fmt.Errorf("it was deleted, and is another one now")
+		}
+		last = now
+		return arrived(now, env.Generation)
+	})
+	switch {
+	case wait.Interrupted(err) && ctx.Err() == nil:
+		return fmt.Errorf("%s is %s after %s: %s", environmentName(env.Name), render.PhaseOf(last), f.timeout, last.Status.Message)
+	case err != nil:
+		return fmt.Errorf("wait for %s: %w", environmentName(env.Name), err)
+	}
+	fmt.Fprintf(o.Out, "%s is %s\n", environmentName(env.Name), render.PhaseOf(last))
+	return nil
+}
+
+// arrived says whether an environment is where its spec wants it, and an error if it will not get there by itself. Until the
+// controller has seen a generation, what it says is about another.
+func arrived(e *v1alpha1.Environment, generation int64) (bool, error) {
+	if e.DeletionTimestamp != nil {
+		return false, fmt.Errorf("it is being deleted")
+	}
+	if e.Status.ObservedGeneration < generation {
+		return false, nil
+	}
+	switch e.Status.Phase {
+	case v1alpha1.EnvironmentFailed:
+		return false, fmt.Errorf("it is Failed: %s", e.Status.Message)
+	case v1alpha1.EnvironmentStopped:
+		return e.Spec.RunPolicy == v1alpha1.RunPolicyStopped, nil
+	case v1alpha1.EnvironmentRunning:
+		return e.Spec.RunPolicy != v1alpha1.RunPolicyStopped && meta.IsStatusConditionTrue(e.Status.Conditions, v1alpha1.ConditionReady), nil
+	}
+	return false, nil
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package environments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/environments/render"
+)
+
+const aboutEnvScale = `Sets how many replicas components have: frontend, backend, or additional services by their names. A database has one, and
+cannot be scaled. All of them are changed, or none. A component of an environment that is stopped has them when it starts.`
+
+const envScaleExamples = `  kubectl berth env scale shop backend=3
+  kubectl berth env scale shop backend=3 frontend=2 redis-cache=1 --wait`
+
+// componentReplicas is how many replicas a component should have.
+type componentReplicas struct {
+	component string
+	replicas  int32
+}
+
+func newEnvScale(o *command.Options) *cobra.Command {
+	f := &envRun{poll: envPoll}
+	cmd := &cobra.Command{
+		Use:     "scale NAME COMPONENT=REPLICAS...",
+		Short:   "Set how many replicas components have",
+		Long:    aboutEnvScale,
+		Example: envScaleExamples,
+		Args:    cobra.MinimumNArgs(2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			return completeScale(o, cmd, args, toComplete)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			wanted, err := parseReplicas(args[1:])
+			if err != nil {
+				return err
+			}
+			namespace, c, err := o.Cluster()
+			if err != nil {
+				return err
+			}
+			env, err := environmentNamed(cmd.Context(), c, namespace, args[0])
+			if err != nil {
+				return err
+			}
+			return scaleEnvironment(o, cmd.Context(), c, env, wanted, f)
+		},
+	}
+	f.waitFlags(cmd)
+	return cmd
+}
+
+// completeScale completes the environment, and then its components.
+func completeScale(o *command.Options, cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return completeEnvironments(o)(cmd, args, toComplete)
+	}
+	names, directive := completeComponents(o, args[0], toComplete)
+	for i := range names {
+		names[i] += "="
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return n == render.Database+"=" }), directive | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeComponents completes the name of a component of an environment.
+func completeComponents(o *command.Options, name, prefix string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(context.Background(), command.CompletionTimeout) // a shell has no context
+	defer cancel()
+	namespace, c, err := o.Cluster()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	env, err := environmentNamed(ctx, c, namespace, name)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	names := slices.DeleteFunc(componentNames(env), func(n string) bool { return !strings.HasPrefix(n, prefix) })
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// componentNames are the components of an environment, in the order in which they start.
+func componentNames(e *v1alpha1.Environment) (names []string) {
+	for _, c := range render.Components(&e.Spec.Stack) {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// parseReplicas reads COMPONENT=REPLICAS words.
+func parseReplicas(words []string) ([]componentReplicas, error) {
+	var out []componentReplicas
+	for _, word := range words {
+		name, text, ok := strings.Cut(word, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("%q must be COMPONENT=REPLICAS, such as backend=3", word)
+		}
+		n, err := strconv.ParseUint(text, 10, 31)
+		if err != nil || n > render.MaxReplicas {
+			return nil, fmt.Errorf("%s: REPLICAS is %q: it must be a number from 0 to %d", name, text, render.MaxReplicas)
+		}
+		if slices.ContainsFunc(out, func(r componentReplicas) bool { return r.component == name }) {
+			return nil, fmt.Errorf("%s is named twice", name)
+		}
+		out = append(out, componentReplicas{name, int32(n)})
+	}
+	return out, nil
+}
+
+// scaled sets the replicas of components. It says what it did, a line for each.
+func scaled(e *v1alpha1.Environment, wanted []componentReplicas) ([]string, error) {
+	var did []string
+	for _, w := range wanted {
+		at, err := replicasAt(e, w.component)
+		if err != nil {
+			return nil, err
+		}
+		before := int32(1)
+		if *at != nil {
+			before = **at
+		}
+		if before == w.replicas {
+			did = append(did, fmt.Sprintf("%s has %s already", w.component, replicaText(w.replicas)))
+			continue
+		}
+		*at = new(w.replicas)
+		did = append(did, fmt.Sprintf("%s scaled from %d to %d", w.component, before, w.replicas))
+	}
+	return did, nil
+}
+
+func replicaText(n int32) string {
+	if n == 1 {
+		return "1 replica"
+	}
+	return fmt.Sprintf("%d replicas", n)
+}
+
+// replicasAt is where the spec has the replicas of a component.
+func replicasAt(e *v1alpha1.Environment, name string) (**int32, error) {
+	stack := &e.Spec.Stack
+	switch {
+	case name == render.Database && stack.Database != nil:
+		return nil, errors.New("database cannot be scaled: it has one replica")
+	case name == render.Backend && stack.Backend != nil:
+		return &stack.Backend.Replicas, nil
+	case name == render.Frontend && stack.Frontend != nil:
+		return &stack.Frontend.Replicas, nil
+	}
+	for i := range stack.AdditionalServices {
+		if stack.AdditionalServices[i].Name == name {
+			return &stack.AdditionalServices[i].Replicas, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no component %q: there are %s", name, strings.Join(componentNames(e), ", "))
+}
+
+func scaleEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas, f *envRun) error {
+	var did []string
+	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
+		if err := render.May(e, render.VerbUpdate); err != nil {
+			return err
+		}
+		did, err = scaled(e, wanted)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, line := range did {
+		fmt.Fprintf(o.Out, "%s %s\n", environmentName(env.Name), line)
+	}
+	return waitFor(o, ctx, c, after, f)
+}

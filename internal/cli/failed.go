@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-package cli
-
-import "errors"
-
-// ErrFailed is the error of a command that has said what is wrong already.
-var ErrFailed = errors.New("a check failed")

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limits
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/limits/importer"
+)
+
+// configMapsOf reads the ConfigMaps of a file: one or several documents, YAML or JSON, lists too. Other objects are passed
+// over. Those that are not as the API has them come back as failed.
+func configMapsOf(o *command.Options, file, namespace string) (maps []*corev1.ConfigMap, failed []importer.Item, err error) {
+	infos, err := o.ObjectsOf(file, namespace).ContinueOnError().Do().Infos()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, info := range infos {
+		u, ok := info.Object.(*unstructured.Unstructured)
+		if !ok || u.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("ConfigMap") {
+			continue
+		}
+		if u.GetNamespace() == "" {
+			u.SetNamespace(namespace)
+		}
+		cm := &corev1.ConfigMap{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, cm); err != nil {
+			key := u.GetNamespace() + "/" + u.GetName()
+			failed = append(failed, importer.Item{ConfigMap: key, Err: fmt.Errorf("ConfigMap %s: %w", key, err)})
+			continue
+		}
+		maps = append(maps, cm)
+	}
+	if len(maps)+len(failed) == 0 {
+		return nil, nil, errors.New("no ConfigMap in the files")
+	}
+	return maps, failed, nil
+}

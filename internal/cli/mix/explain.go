@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mix
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/mix/plan"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/simulation"
+)
+
+const aboutExplain = `Says in plain sentences why a pod is where it is: which mix governs it, its slot and the type of that slot, what
+its node is and by which label, why it borrowed, what would move it, and when it is removed in a scale-down; which
+ResourceLimit it has and by what, whether it is within, and how many nodes the limit leaves a pending pod.`
+
+// Explanation is what `explain` shows.
+type Explanation struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	// Governed is set where a mix decides about the pod's place; Why says why not, or what limits it.
+	Governed bool           `json:"governed"`
+	Why      []string       `json:"why,omitempty"`
+	Mix      *MixFacts      `json:"mix,omitempty"`
+	Workload *WorkloadFacts `json:"workload,omitempty"`
+	// Gate is what became of the pod's scheduling gate, nil for a pod that was made without it.
+	Gate     *GateFacts    `json:"gate,omitempty"`
+	Slot     *SlotFacts    `json:"slot,omitempty"`
+	Node     *NodeFacts    `json:"node,omitempty"`
+	Borrowed *BorrowFacts  `json:"borrowed,omitempty"`
+	Pending  *PendingFacts `json:"pending,omitempty"`
+	Move     *MoveFacts    `json:"move,omitempty"`
+	// Limit is the pod's ResourceLimit, nil if it has none.
+	Limit *LimitFacts `json:"limit,omitempty"`
+	// Deletion says when a scale-down removes the pod.
+	Deletion string `json:"deletion,omitempty"`
+}
+
+// MixFacts are where a pod's mix comes from.
+type MixFacts struct {
+	Source string `json:"source"`
+	Rule   string `json:"rule"`
+	// InvalidAnnotations could not be read and do not count.
+	InvalidAnnotations []string `json:"invalidAnnotations,omitempty"`
+}
+
+// WorkloadFacts are how the pod's group stands.
+type WorkloadFacts struct {
+	Name      string     `json:"name"`
+	Replicas  int        `json:"replicas"`
+	Desired   live.Split `json:"desired"`
+	Actual    live.Split `json:"actual"`
+	Satisfied bool       `json:"satisfied"`
+}
+
+// SlotFacts are the pod's slot.
+type SlotFacts struct {
+	Number int    `json:"number"`
+	Type   string `json:"type"`
+	// From says who gave the slot: annotation, identity, scheduler (the slot that it tried last) or count; gate, who will.
+	From string `json:"from"`
+}
+
+// NodeFacts are what the pod's node is.
+type NodeFacts struct {
+	Name      string `json:"name"`
+	Type      string `json:"type"`
+	Rule      string `json:"rule,omitempty"`
+	Label     string `json:"label,omitempty"`
+	Domain    string `json:"domain,omitempty"`
+	Departing string `json:"departing,omitempty"`
+}
+
+// BorrowFacts are why a pod runs on the other type.
+type BorrowFacts struct {
+	Since metav1.Time `json:"since"`
+	// By is Event, or PodStart where there is no event any more.
+	By  string `json:"by"`
+	Why string `json:"why"`
+}
+
+// PendingFacts are what a pod waits for.
+type PendingFacts struct {
+	WaitsFor string `json:"waitsFor,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
+}
+
+// MoveFacts are the rebalancer's verdicts.
+type MoveFacts struct {
+	// WrongSide is set where this pod is one that has to move.
+	WrongSide bool   `json:"wrongSide"`
+	Reason    string `json:"reason"`
+	Message   string `json:"message,omitempty"`
+	// Workload is the verdict about the pod's workload as a whole.
+	WorkloadReason  string `json:"workloadReason"`
+	WorkloadMessage string `json:"workloadMessage,omitempty"`
+	// Node has room for the replacement.
+	Node string `json:"node,omitempty"`
+	// Controller says what its last report is worth, "" where it makes none.
+	Controller live.ReportState `json:"controller,omitempty"`
+}
+
+func NewExplain(o *command.Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "explain POD",
+		Short:             "Why a pod is where it is",
+		Long:              aboutExplain,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.CompletePods(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return explain(o, cmd.Context(), strings.TrimPrefix(args[0], "pod/"))
+		},
+	}
+	o.OutputFlag(cmd, printers.JSON, printers.YAML)
+	return cmd
+}
+
+func explain(o *command.Options, ctx context.Context, name string) error {
+	namespace, err := o.Namespace()
+	if err != nil {
+		return err
+	}
+	c, cluster, err := o.Load(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	pod := cluster.Pod(namespace, name)
+	if pod == nil {
+		if cluster.Missing("pods") {
+			return fmt.Errorf("pods of namespace %s cannot be listed", namespace)
+		}
+		return apierrors.NewNotFound(corev1.Resource("pods"), name)
+	}
+	already := len(cluster.Problems)
+	if err := cluster.LoadLimits(ctx, c, namespace); err != nil {
+		return err
+	}
+	for _, p := range cluster.Problems[already:] {
+		o.Warn("%s", p)
+	}
+	e := &explainer{cluster: cluster, pod: pod, record: cluster.State.Pod(namespace, name), now: o.Now()}
+	e.room = func() (plan.Room, func(), error) { return takeSnapshot(o, ctx, cluster) }
+	if e.borrowed, err = borrowedEvent(ctx, c, pod); err != nil {
+		o.Warn("the events of the pod: %v", err)
+	}
+	out, err := e.explain(ctx)
+	if err != nil {
+		return err
+	}
+	if done, err := o.Print(out); done {
+		return err
+	}
+	_, err = fmt.Fprintln(o.Out, strings.Join(out.sentences(o.Now()), "\n"))
+	return err
+}
+
+// takeSnapshot takes a snapshot for the scheduler's own filters to judge.
+func takeSnapshot(o *command.Options, ctx context.Context, cluster *live.Cluster) (plan.Room, func(), error) {
+	config, err := o.RestConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	snapshot, err := simulation.Take(ctx, config, cluster.Profile)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, skipped := range cluster.Profile.Skipped {
+		o.Warn("room is judged without %s, which only the scheduler itself can ask", skipped)
+	}
+	return plan.NewReplayed(snapshot, cluster, cluster.Classifier), snapshot.Close, nil
+}
+
+// borrowedEvent is the last event that says that a pod borrowed, nil if there is none any more.
+func borrowedEvent(ctx context.Context, c client.Client, pod *corev1.Pod) (*corev1.Event, error) {
+	var list corev1.EventList
+	err := c.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: fields.SelectorFromSet(fields.Set{
+		"involvedObject.uid": string(pod.UID), "reason": v1alpha1.EventReasonBorrowed,
+	})})
+	if err != nil {
+		return nil, err
+	}
+	var last *corev1.Event
+	for i := range list.Items {
+		if e := &list.Items[i]; last == nil || live.EventTime(e).After(live.EventTime(last).Time) {
+			last = e
+		}
+	}
+	return last, nil
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mix
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/mix/plan"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+// explainer gathers the facts about one pod.
+type explainer struct {
+	cluster  *live.Cluster
+	pod      *corev1.Pod
+	record   *clusterstate.Pod
+	borrowed *corev1.Event
+	now      time.Time
+	// room is requested only where it matters.
+	room func() (plan.Room, func(), error)
+}
+
+func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
+	out := &Explanation{Namespace: e.pod.Namespace, Pod: e.pod.Name, Limit: limitFacts(e.cluster, e.pod), Gate: gateFacts(e.pod)}
+	p, invalid := e.cluster.State.Resolve(e.record)
+	out.Node = e.node()
+	if p == nil {
+		out.Why = e.ungoverned(invalid)
+		return out, nil
+	}
+	out.Governed = true
+	out.Mix = &MixFacts{Source: p.Source, Rule: p.Mix.String()}
+	for _, i := range invalid {
+		out.Mix.InvalidAnnotations = append(out.Mix.InvalidAnnotations, i.String())
+	}
+	out.Why = e.limits()
+	if !e.record.Live() {
+		out.Why = append(out.Why, "It is terminating or finished, so it holds no slot.")
+		return out, nil
+	}
+	g, seat, ok := e.seat()
+	if !ok {
+		return out, nil
+	}
+	out.Mix.Source, out.Mix.Rule = g.Policy.Source, g.Policy.Mix.String()
+	out.Workload = &WorkloadFacts{Name: live.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: live.Desired(&g), Actual: live.Actual(&g), Satisfied: g.Satisfied()}
+	slot := e.slotOf(&g, seat)
+	out.Slot = &slot
+	switch seat.Place {
+	case clusterstate.Pending:
+		out.Pending = pendingFacts(e.pod, slot.waitsFor(seat))
+	case clusterstate.Settled:
+		if seat.Borrowed() {
+			out.Borrowed = e.borrowing(&g, seat)
+		}
+		move, err := e.move(ctx, &g, seat)
+		if err != nil {
+			return nil, err
+		}
+		out.Move = move
+	}
+	out.Deletion = e.deletion(&g)
+	return out, nil
+}
+
+func (e *explainer) seat() (clusterstate.Group, clusterstate.Seat, bool) {
+	for _, g := range e.cluster.State.Groups(e.pod.Namespace) {
+		for _, s := range g.Seats {
+			if s.Pod.UID == e.pod.UID {
+				return g, s, true
+			}
+		}
+	}
+	return clusterstate.Group{}, clusterstate.Seat{}, false
+}
+
+// ungoverned says why no mix governs the pod.
+func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
+	if !policy.Governable(e.pod) {
+		if _, mirror := e.pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+			return []string{"It is the mirror of a static pod, which belongs to its node."}
+		}
+		if _, holds := e.pod.Labels[v1alpha1.PlaceholderLabel]; holds {
+			return []string{"It is a placeholder: it holds room for a replica that is to move, or asks an autoscaler for it."}
+		}
+		return []string{"It is a pod of a DaemonSet, which belongs to its node."}
+	}
+	var why []string
+	for _, i := range invalid {
+		why = append(why, fmt.Sprintf("The %s.", i))
+	}
+	if e.cluster.Missing("capacitymixes.berth.dev") {
+		why = append(why, "The CapacityMixes of the namespace could not be read.")
+	} else {
+		why = append(why, fmt.Sprintf("No CapacityMix in namespace %s selects its labels (%s).", e.pod.Namespace, labels.Set(e.pod.Labels)))
+	}
+	why = append(why, "Neither the pod nor its controller has the annotation "+v1alpha1.SpotPercentAnnotation+".")
+	if e.cluster.Berths(e.pod.Spec.SchedulerName) {
+		why = append(why, fmt.Sprintf("The profile %s has no default mix (by %s).", e.pod.Spec.SchedulerName, e.cluster.Source))
+	}
+	if e.record.Pinned {
+		why = append(why, "It names a capacity type in its own nodeSelector or affinity.")
+	}
+	if s := e.pod.Spec.SchedulerName; !e.cluster.Berths(s) {
+		why = append(why, fmt.Sprintf("Scheduler %s places it, not Berth's.", s))
+	}
+	return why
+}
+
+// limits say why a mix does not steer a pod that it governs.
+func (e *explainer) limits() []string {
+	var why []string
+	if e.record.Pinned {
+		why = append(why, "It names a capacity type in its own nodeSelector or affinity: it is counted, but not steered.")
+	}
+	if s := e.pod.Spec.SchedulerName; !e.cluster.Berths(s) && !e.record.UsesGate {
+		why = append(why, fmt.Sprintf("Its schedulerName is %s, which does not place by the mix: it is counted, but not steered.", s))
+	}
+	return why
+}
+
+func (e *explainer) node() *NodeFacts {
+	if e.record.Node == "" {
+		return nil
+	}
+	n := e.cluster.State.Node(e.record.Node)
+	facts := &NodeFacts{Name: n.Name, Type: n.Type.String(), Rule: n.Rule, Domain: n.Domain, Departing: n.Departing}
+	rule, ok := e.cluster.Rule(n.Rule)
+	if !ok {
+		return facts
+	}
+	facts.Label = "no label " + rule.Key
+	for _, o := range e.cluster.Nodes {
+		if value, there := o.Labels[rule.Key]; o.Name == n.Name && there {
+			facts.Label = "label " + rule.Key + "=" + value
+		}
+	}
+	return facts
+}
+
+// slotFrom says who gave a seat its slot.
+func (e *explainer) slotFrom(g *clusterstate.Group, seat clusterstate.Seat) string {
+	claimed, ok := policy.ClaimedSlot(e.pod)
+	switch {
+	case g.Identity:
+		return "identity"
+	case e.record.Gated:
+		return "gate"
+	case ok && claimed == seat.Slot:
+		return "annotation"
+	}
+	return "count"
+}
+
+func pendingFacts(pod *corev1.Pod, waitsFor string) *PendingFacts {
+	p := &PendingFacts{WaitsFor: waitsFor}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			p.Reason, p.Message = c.Reason, c.Message
+		}
+	}
+	return p
+}
+
+func (e *explainer) borrowing(g *clusterstate.Group, seat clusterstate.Seat) *BorrowFacts {
+	if e.borrowed != nil {
+		return &BorrowFacts{Since: live.EventTime(e.borrowed), By: "Event", Why: e.borrowed.Message}
+	}
+	b := &BorrowFacts{Since: e.pod.CreationTimestamp, By: "PodStart"}
+	if e.pod.Status.StartTime != nil {
+		b.Since = *e.pod.Status.StartTime
+	}
+	written := e.pod.Annotations[v1alpha1.CapacityTypeAnnotation]
+	switch {
+	case seat.On == capacity.Unknown:
+		b.Why = "the type of its node is not known, which satisfies no slot"
+	case e.fellBack():
+		b.Why = fmt.Sprintf("%s nodes did not come, and it was limited to %s before it was scheduled", seat.Wants, seat.On)
+	case e.pod.Annotations[v1alpha1.GateOpenedAnnotation] == v1alpha1.GateOpenedNoLeader:
+		b.Why = "no scheduler led when it was made, and it was let go without a slot"
+	case !e.cluster.Berths(e.pod.Spec.SchedulerName) && !e.record.UsesGate:
+		b.Why = fmt.Sprintf("scheduler %s placed it, which does not know the mix", e.pod.Spec.SchedulerName)
+	case written == seat.On.String():
+		b.Why = fmt.Sprintf("the mix has changed since: when it was placed, its slot was %s", written)
+	case written == "":
+		b.Why = "it was placed without a slot, before the mix governed it"
+	default:
+		b.Why = fmt.Sprintf("no %s node had room for it then", seat.Wants)
+		if _, allowed := g.Policy.MayBorrow(seat.Wants); !allowed {
+			b.Why += ", and the mix then allowed to borrow"
+		}
+	}
+	return b
+}
+
+// move asks the rebalancer, with what the controller reported of the workload.
+func (e *explainer) move(ctx context.Context, g *clusterstate.Group, seat clusterstate.Seat) (*MoveFacts, error) {
+	m := e.cluster.MixOf(e.pod.Namespace, g.Policy)
+	settings, err := live.RebalanceSettings(m)
+	if err != nil {
+		return nil, err
+	}
+	in := plan.Input(*g, settings, e.cluster.Budgets[e.pod.Namespace], e.cluster.Profile.SchedulerNames, e.now)
+	remember(&in.History, reportFor(m, g))
+	whole := rebalance.Choose(in)
+	out := &MoveFacts{WorkloadReason: string(whole.Reason), WorkloadMessage: whole.Message}
+	if m != nil {
+		out.Controller = live.ReportOf(m)
+	}
+	next := whole.Reason == rebalance.ReasonMove && whole.Pod.UID == e.pod.UID
+	out.WrongSide = slices.ContainsFunc(g.WrongSide(), func(s clusterstate.Seat) bool { return s.ID == seat.ID })
+	v := whole
+	switch {
+	case next: // also in the stead of one on the wrong side
+	case out.WrongSide:
+		v = plan.About(in, seat)
+	default:
+		out.Reason = string(rebalance.ReasonOnTarget)
+		return out, nil
+	}
+	if v.Reason == rebalance.ReasonMove {
+		if err := e.prove(ctx, in, &v, out); err != nil {
+			return nil, err
+		}
+	}
+	v = in.Effect(v)
+	out.Reason, out.Message = string(v.Reason), v.Message
+	if next && (v.Reason == rebalance.ReasonNoRoom || v.Reason == rebalance.ReasonProvisioning) {
+		out.WorkloadReason, out.WorkloadMessage = out.Reason, out.Message // Decide had not requested room
+	}
+	return out, nil
+}
+
+// remember takes over what the controller reported of a workload, if it did.
+func remember(h *rebalance.History, report *v1alpha1.WorkloadMix) {
+	if report == nil {
+		return
+	}
+	h.Failures = report.FailedMoves
+	if report.MixNotSatisfiedSince != nil {
+		h.WrongSince = report.MixNotSatisfiedSince.Time
+	}
+	if report.RetryTime != nil {
+		h.RetryAt = report.RetryTime.Time
+	}
+}
+
+// prove asks the scheduler's filters whether the replacement would find a node.
+func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance.Verdict, out *MoveFacts) error {
+	room, done, err := e.room()
+	if apierrors.IsForbidden(err) {
+		v.Message += " (whether there is room could not be checked: " + err.Error() + ")"
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer done()
+	proof, err := room.Prove(ctx, e.record, v.Target)
+	if err != nil {
+		return err
+	}
+	if !proof.Fits {
+		*v = plan.NoRoom(in, *v, proof.Why)
+	}
+	out.Node = proof.Node
+	return nil
+}
+
+// deletion says when a scale-down removes the pod.
+func (e *explainer) deletion(g *clusterstate.Group) string {
+	ref := metav1.GetControllerOf(e.pod)
+	switch {
+	case ref == nil:
+		return "It has no controller, so no scale-down removes it."
+	case ref.Kind == "StatefulSet":
+		return "Its StatefulSet removes the highest ordinal first."
+	case ref.Kind != "ReplicaSet":
+		return ""
+	}
+	if !e.record.Bound() || !e.record.Ready {
+		return "A scale-down removes it before those of its revision that are Ready."
+	}
+	mine := cost(e.pod.Annotations)
+	before := 0
+	for _, s := range g.Seats {
+		if s.Pod.Ready && cost(s.Pod.AllAnnotations()) < mine {
+			before++
+		}
+	}
+	when := fmt.Sprintf("after %s of its revision", printers.Count(before, "pod"))
+	if before == 0 {
+		when = "first of its revision"
+	}
+	text := fmt.Sprintf("A scale-down removes it %s (deletion cost %d); pods that are pending or not Ready go before all others.", when, mine)
+	if slot, ok := policy.ClaimedSlot(e.pod); ok && mine != -slot {
+		text = fmt.Sprintf("Its user gave it the deletion cost %d, which Berth does not touch. ", mine) + text
+	}
+	return text
+}
+
+// cost is the deletion cost of a pod; one that cannot be read is 0, as for the ReplicaSet controller.
+func cost(annotations map[string]string) int {
+	n, err := strconv.Atoi(annotations[v1alpha1.PodDeletionCostAnnotation])
+	if err != nil {
+		return 0
+	}
+	return n
+}

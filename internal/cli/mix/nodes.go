@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mix
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
+)
+
+const aboutNodes = `Shows what Berth takes each node for, and by which rule. PODS are those that a mix governs, of all namespaces:
+on spot slots / on on-demand slots / borrowed.`
+
+// Nodes is what `nodes` shows.
+type Nodes struct {
+	Nodes  []NodeStatus `json:"nodes"`
+	Totals []NodeTotal  `json:"totals"`
+	Hint   string       `json:"hint,omitempty"`
+}
+
+// NodeStatus is one node.
+type NodeStatus struct {
+	Name      string   `json:"name"`
+	Type      string   `json:"type"`
+	Rule      string   `json:"rule,omitempty"`
+	Domain    string   `json:"domain"`
+	Departing string   `json:"departing,omitempty"`
+	Accepts   bool     `json:"accepts"`
+	Pods      NodePods `json:"pods"`
+}
+
+// NodePods counts the governed pods of a node by the type of their slot.
+type NodePods struct {
+	Spot     int `json:"spot"`
+	OnDemand int `json:"onDemand"`
+	Borrowed int `json:"borrowed"`
+}
+
+// String is "3/0/1".
+func (p NodePods) String() string { return fmt.Sprintf("%d/%d/%d", p.Spot, p.OnDemand, p.Borrowed) }
+
+// NodeTotal sums the nodes of a type.
+type NodeTotal struct {
+	Type      string   `json:"type"`
+	Nodes     int      `json:"nodes"`
+	Accepting int      `json:"accepting"`
+	Departing int      `json:"departing"`
+	Pods      NodePods `json:"pods"`
+}
+
+func NewNodes(o *command.Options) *cobra.Command {
+	unknown := false
+	cmd := &cobra.Command{
+		Use:   "nodes",
+		Short: "Show the capacity type of each node",
+		Long:  aboutNodes,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, cluster, err := o.Load(cmd.Context(), "")
+			if err != nil {
+				return err
+			}
+			if cluster.Missing("nodes") {
+				return fmt.Errorf("nodes cannot be listed")
+			}
+			return showNodes(o, nodesOf(cluster, unknown))
+		},
+	}
+	cmd.Flags().BoolVar(&unknown, "unknown", false, "Only nodes whose type is not known.")
+	o.OutputFlag(cmd, printers.JSON, printers.YAML)
+	return cmd
+}
+
+// nodesOf says what each node is treated as.
+func nodesOf(c *live.Cluster, unknown bool) *Nodes {
+	pods := podsByNode(c)
+	out := &Nodes{Nodes: []NodeStatus{}}
+	all := c.State.Nodes()
+	slices.SortFunc(all, func(a, b clusterstate.Node) int { return cmp.Compare(a.Name, b.Name) })
+	totals := map[capacity.Type]*NodeTotal{}
+	for _, t := range typeNames {
+		totals[t] = &NodeTotal{Type: t.String()}
+	}
+	for _, n := range all {
+		totals[n.Type].count(n, pods[n.Name])
+		if unknown && n.Type != capacity.Unknown {
+			continue
+		}
+		out.Nodes = append(out.Nodes, NodeStatus{Name: n.Name, Type: n.Type.String(), Rule: n.Rule, Domain: n.Domain, Departing: n.Departing, Accepts: n.Accepting, Pods: pods[n.Name]})
+	}
+	for _, t := range typeNames {
+		if !unknown || t == capacity.Unknown {
+			out.Totals = append(out.Totals, *totals[t])
+		}
+	}
+	if unknown && len(out.Nodes) > 0 {
+		out.Hint = live.UnknownTypeHint
+	}
+	return out
+}
+
+// podsByNode counts the governed pods of all namespaces.
+func podsByNode(c *live.Cluster) map[string]NodePods {
+	pods := map[string]NodePods{}
+	for _, namespace := range c.Namespaces() {
+		for _, g := range c.State.Groups(namespace) {
+			for _, s := range g.Seats {
+				p := pods[s.Pod.Node]
+				p.add(s.Wants, s.Wants != c.State.Node(s.Pod.Node).Type)
+				pods[s.Pod.Node] = p
+			}
+		}
+	}
+	return pods
+}
+
+func (p *NodePods) add(slot capacity.Type, borrowed bool) {
+	if slot == capacity.Spot {
+		p.Spot++
+	} else {
+		p.OnDemand++
+	}
+	if borrowed {
+		p.Borrowed++
+	}
+}
+
+func (t *NodeTotal) count(n clusterstate.Node, p NodePods) {
+	t.Nodes++
+	if n.Accepting {
+		t.Accepting++
+	}
+	if n.Departing != "" {
+		t.Departing++
+	}
+	t.Pods = NodePods{Spot: t.Pods.Spot + p.Spot, OnDemand: t.Pods.OnDemand + p.OnDemand, Borrowed: t.Pods.Borrowed + p.Borrowed}
+}
+
+func showNodes(o *command.Options, n *Nodes) error {
+	if done, err := o.Print(n); done {
+		return err
+	}
+	if len(n.Nodes) == 0 {
+		fmt.Fprintln(o.ErrOut, "No such nodes.")
+		return nil
+	}
+	t := &printers.Table{Header: []string{"NAME", "TYPE", "RULE", "DOMAIN", "DEPARTING", "ACCEPTS", "PODS"}}
+	for _, s := range n.Nodes {
+		t.Add(s.Name, s.Type, s.Rule, s.Domain, s.Departing, strconv.FormatBool(s.Accepts), s.Pods.String())
+	}
+	if err := t.Write(o.Out, false); err != nil {
+		return err
+	}
+	fmt.Fprintln(o.Out)
+	sums := &printers.Table{Header: []string{"TYPE", "NODES", "ACCEPTING", "DEPARTING", "PODS"}}
+	for _, s := range n.Totals {
+		sums.Add(s.Type, printers.Number(s.Nodes), printers.Number(s.Accepting), printers.Number(s.Departing), s.Pods.String())
+	}
+	if err := sums.Write(o.Out, false); err != nil {
+		return err
+	}
+	if n.Hint != "" {
+		fmt.Fprintf(o.Out, "\n%s.\n", printers.Upper(n.Hint))
+	}
+	return nil
+}
+
+// typeNames are the types in the order in which they are shown.
+var typeNames = []capacity.Type{capacity.Spot, capacity.OnDemand, capacity.Unknown}

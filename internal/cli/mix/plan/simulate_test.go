@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/internal/cli/mix/plan"
+	"berth.dev/berth/internal/kube/disruption"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/split"
+)
+
+var now = time.Unix(1_800_000_000, 0)
+
+const scheduler = "berth-scheduler"
+
+// group makes a group of Ready pods; on[k] is where the pod of slot k runs.
+func group(m split.Mix, on ...capacity.Type) clusterstate.Group {
+	g := clusterstate.Group{
+		Workload: clusterstate.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "web"},
+		Policy:   &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on), SchedulerName: scheduler,
+	}
+	for slot, t := range on {
+		id := fmt.Sprintf("web-%d", slot)
+		p := &clusterstate.Pod{Namespace: "shop", Name: id, UID: types.UID(id), Node: "n", Ready: true, SchedulerName: scheduler, Labels: map[string]string{"app": "web"}}
+		g.Seats = append(g.Seats, clusterstate.Seat{Pod: p, Seat: split.Seat{Wants: m.TypeOf(slot), Pod: split.Pod{ID: id, Slot: slot, On: t}}})
+	}
+	return g
+}
+
+// placedBy is the group of n pods that a mix placed, now under another mix.
+func placedBy(old, m split.Mix, n int) clusterstate.Group {
+	var on []capacity.Type
+	for slot := range n {
+		on = append(on, old.TypeOf(slot))
+	}
+	return group(m, on...)
+}
+
+func input(g clusterstate.Group, budgets ...rebalance.DisruptionBudget) *rebalance.Input {
+	return plan.Input(g, rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1}, budgets, []string{scheduler}, now)
+}
+
+func simulate(t require.TestingT, in *rebalance.Input, room plan.Room) plan.Outcome {
+	out, err := plan.Simulate(context.Background(), in, room)
+	require.NoError(t, err)
+	return out
+}
+
+func onDemand(g *clusterstate.Group) (n int) {
+	for _, s := range g.Seats {
+		if s.On == capacity.OnDemand {
+			n++
+		}
+	}
+	return n
+}
+
+var aMix = rapid.Custom(func(t *rapid.T) split.Mix {
+	m := split.New(rapid.Int32Range(0, 100).Draw(t, "spotPercent"), rapid.Int32Range(0, 12).Draw(t, "minOnDemand"))
+	if rapid.Bool().Draw(t, "bounded") {
+		m.MaxSpot = rapid.Int32Range(0, 20).Draw(t, "maxSpot")
+	}
+	return m
+})
+
+// stepwise is a Room that never ends and looks at every state on the way.
+type stepwise struct {
+	t     *rapid.T
+	group clusterstate.Group
+	floor int
+}
+
+func (s *stepwise) Prove(_ context.Context, p *clusterstate.Pod, to capacity.Type) (plan.Proof, error) {
+	for i := range s.group.Seats {
+		seat := &s.group.Seats[i]
+		if seat.Pod.UID != p.UID {
+			continue
+		}
+		assert.NotEqual(s.t, seat.On, to, "a move changes the type")
+		without := onDemand(&s.group)
+		if seat.On == capacity.OnDemand {
+			without-- // gone, and its replacement is not there yet
+		}
+		assert.GreaterOrEqual(s.t, without, min(s.floor, onDemand(&s.group)), "on-demand replicas while %s is being moved", p.Name)
+		seat.On = to
+	}
+	return plan.Proof{Fits: true}, nil
+}
+
+func TestAPlanWithRoomEndsExactInTheFewestMovesAndKeepsTheFloor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := aMix.Draw(t, "mix")
+		var on []capacity.Type
+		if rapid.Bool().Draw(t, "changed mix") {
+			old, n := aMix.Draw(t, "old mix"), rapid.IntRange(1, 40).Draw(t, "replicas")
+			for slot := range n {
+				on = append(on, old.TypeOf(slot))
+			}
+		} else {
+			on = rapid.SliceOfN(rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}), 1, 40).Draw(t, "on")
+		}
+		g := group(m, on...)
+		wrong := len(g.WrongSide())
+		copied := group(m, on...)
+		out := simulate(t, input(g), &stepwise{t: t, group: copied, floor: min(int(m.MinOnDemand), len(on))})
+		assert.Len(t, out.Moves, wrong)
+		assert.Equal(t, wrong, out.Wrong)
+		assert.Empty(t, out.Blocked)
+		assert.True(t, out.After.Satisfied(), "%s of %d ends at %+v", m, len(on), out.After.Actual())
+		before := out.Before.Actual()
+		assert.Equal(t, g.Actual(), before, "the group that was given has not changed")
+	})
+}
+
+// little is room for a number of replacements.
+type little struct{ left int }
+
+func (l *little) Prove(_ context.Context, p *clusterstate.Pod, t capacity.Type) (plan.Proof, error) {
+	if l.left == 0 {
+		return plan.Proof{Why: fmt.Sprintf("no %s node has room for %s", t, p.Name)}, nil
+	}
+	l.left--
+	return plan.Proof{Fits: true, Node: "roomy"}, nil
+}
+
+func names(moves []plan.Move) (out []string) {
+	for _, m := range moves {
+		out = append(out, fmt.Sprintf("%s %s>%s slot %d", m.Pod.Name, m.From, m.To, m.Slot))
+	}
+	return out
+}
+
+func TestBorrowedReplicasMoveFromTheHighestSlotDown(t *testing.T) {
+	out := simulate(t, input(placedBy(split.New(70, 2), split.New(30, 2), 10)), plan.Ample{})
+	assert.Equal(t, []string{
+		"web-8 spot>on-demand slot 8", "web-7 spot>on-demand slot 7", "web-5 spot>on-demand slot 5", "web-4 spot>on-demand slot 4",
+	}, names(out.Moves))
+}
+
+func TestRoomIsTakenByTheMovesBefore(t *testing.T) {
+	out := simulate(t, input(placedBy(split.New(70, 2), split.New(30, 2), 10)), &little{left: 2})
+	assert.Len(t, out.Moves, 2)
+	require.Len(t, out.Blocked, 2)
+	assert.Equal(t, rebalance.ReasonNoRoom, out.Blocked[0].Reason)
+	assert.Equal(t, "no on-demand node has room for web-5", out.Blocked[0].Message)
+	assert.Equal(t, "roomy", out.Moves[0].Node)
+}
+
+func TestWhereRoomIsAskedForThePlanSaysSo(t *testing.T) {
+	in := input(placedBy(split.New(70, 2), split.New(30, 2), 10))
+	in.Settings.Provisioning = rebalance.Placeholder
+	out := simulate(t, in, &little{left: 3})
+	assert.Len(t, out.Moves, 3)
+	require.Len(t, out.Blocked, 1)
+	assert.Equal(t, rebalance.ReasonProvisioning, out.Blocked[0].Reason)
+	assert.Equal(t, "no on-demand node has room for web-4; a placeholder pod asks an autoscaler for it first", out.Blocked[0].Message)
+
+	in = input(placedBy(split.New(70, 2), split.New(30, 2), 10))
+	in.Settings.Provisioning, in.Settings.Mode = rebalance.Placeholder, rebalance.Report
+	out = simulate(t, in, &little{})
+	require.NotEmpty(t, out.Blocked)
+	assert.Equal(t, rebalance.ReasonNoRoom, out.Blocked[0].Reason, "nothing is requested where nothing moves")
+}
+
+func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
+	to30 := func() clusterstate.Group { return placedBy(split.New(70, 2), split.New(30, 2), 10) }
+	budget := func(name string) rebalance.DisruptionBudget {
+		return rebalance.DisruptionBudget{Name: name, Selector: labels.Everything(), Observed: true}
+	}
+	for name, tc := range map[string]struct {
+		change  func(*rebalance.Input)
+		moves   int
+		reasons []rebalance.Reason
+	}{
+		"one pod that must stay":    {func(in *rebalance.Input) { annotate(in, 7, disruption.DoNotDisrupt, "true") }, 4, nil},
+		"a budget that allows none": {func(in *rebalance.Input) { in.Budgets = []rebalance.DisruptionBudget{budget("tight")} }, 0, repeat(rebalance.ReasonPDB, 4)},
+		"two budgets":               {func(in *rebalance.Input) { in.Budgets = []rebalance.DisruptionBudget{budget("a"), budget("b")} }, 0, repeat(rebalance.ReasonOverlappingPDBs, 4)},
+		"two pods that must stay, and one goes in the stead": {func(in *rebalance.Input) {
+			annotate(in, 7, disruption.DoNotDisrupt, "true")
+			annotate(in, 8, disruption.DoNotDisrupt, "true")
+		}, 3, repeat(rebalance.ReasonDoNotDisrupt, 1)},
+		"two pods with local data": {func(in *rebalance.Input) {
+			in.Group.Seats[8].Pod.LocalData, in.Group.Seats[7].Pod.LocalData = "cache", "cache"
+		}, 3, repeat(rebalance.ReasonLocalStorage, 1)},
+		"two pods that are pinned":    {func(in *rebalance.Input) { in.Group.Seats[8].Pod.Pinned, in.Group.Seats[7].Pod.Pinned = true, true }, 3, repeat(rebalance.ReasonPinned, 1)},
+		"mode Off":                    {func(in *rebalance.Input) { in.Settings.Mode = rebalance.Off }, 0, repeat(rebalance.ReasonOff, 4)},
+		"another scheduler":           {func(in *rebalance.Input) { in.Group.SchedulerName = "default-scheduler" }, 0, repeat(rebalance.ReasonOtherScheduler, 4)},
+		"no controller":               {func(in *rebalance.Input) { in.Group.Workload.UID = "" }, 0, repeat(rebalance.ReasonNoController, 4)},
+		"mode Report plays the moves": {func(in *rebalance.Input) { in.Settings.Mode = rebalance.Report }, 4, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(to30())
+			tc.change(in)
+			out := simulate(t, in, plan.Ample{})
+			assert.Len(t, out.Moves, tc.moves)
+			var reasons []rebalance.Reason
+			for _, b := range out.Blocked {
+				reasons = append(reasons, b.Reason)
+			}
+			assert.Equal(t, tc.reasons, reasons)
+		})
+	}
+}
+
+func repeat(r rebalance.Reason, n int) (out []rebalance.Reason) {
+	for range n {
+		out = append(out, r)
+	}
+	return out
+}
+
+func annotate(in *rebalance.Input, slot int, key, value string) {
+	in.Group.Seats[slot].Pod.Annotations = map[string]string{key: value}
+}
+
+func TestWhatPassesByItselfOnlyDelays(t *testing.T) {
+	g := placedBy(split.New(70, 2), split.New(30, 2), 10)
+	g.Rollout = clusterstate.Rollout{Rolling: true}
+	g.Seats[0].Pod.Ready = false
+	out := simulate(t, input(g), plan.Ample{})
+	assert.Len(t, out.Moves, 4)
+	var waits []rebalance.Reason
+	for _, v := range out.Waits {
+		waits = append(waits, v.Reason)
+	}
+	assert.Equal(t, []rebalance.Reason{rebalance.ReasonRollingOut, rebalance.ReasonNotReady}, waits)
+	assert.False(t, g.Seats[0].Pod.Ready, "the pods that were given have not changed")
+}
+
+func TestAStatefulReplacementHasTheSlotOfItsPredecessor(t *testing.T) {
+	m := split.New(50, 0)
+	g := group(m, capacity.OnDemand, capacity.OnDemand, capacity.OnDemand, capacity.OnDemand)
+	g.Identity = true
+	out := simulate(t, input(g), plan.Ample{})
+	assert.Equal(t, []string{"web-3 on-demand>spot slot 3", "web-1 on-demand>spot slot 1"}, names(out.Moves))
+}
+
+// The verdict about one replica is that of the rebalancer, whichever replica it
+// would look at first.
+func TestAboutIsTheVerdictAboutThatReplica(t *testing.T) {
+	in := input(placedBy(split.New(70, 2), split.New(30, 2), 10))
+	annotate(in, 8, disruption.SafeToEvict, "false")
+	for _, seat := range in.Group.WrongSide() {
+		v := plan.About(in, seat)
+		require.NotNil(t, v.Pod)
+		assert.Equal(t, seat.Pod.Name, v.Pod.Name)
+		want := rebalance.ReasonMove
+		if seat.Slot == 8 {
+			want = rebalance.ReasonDoNotDisrupt
+		}
+		assert.Equal(t, want, v.Reason, seat.Pod.Name)
+	}
+}
+
+// Where low slots are free, the replacement of the highest would take one of
+// the type that is overfull: another goes in its stead.
+func TestAGapIsWorkedAround(t *testing.T) {
+	g := group(split.New(50, 0), capacity.OnDemand, capacity.OnDemand, capacity.OnDemand, capacity.OnDemand)
+	g.Seats = append(g.Seats[:2], g.Seats[3]) // slot 2, on-demand, is free
+	g.Replicas = 3
+	out := simulate(t, input(g), plan.Ample{})
+	assert.Equal(t, []string{"web-1 on-demand>spot slot 1"}, names(out.Moves))
+	assert.True(t, out.After.Satisfied())
+}
+
+func TestReplicasThatAreNotMadeYetCount(t *testing.T) {
+	g := placedBy(split.New(70, 2), split.New(30, 2), 9)
+	g.Replicas = 10
+	out := simulate(t, input(g), plan.Ample{})
+	require.Len(t, out.Waits, 1)
+	assert.Equal(t, rebalance.ReasonNotReady, out.Waits[0].Reason)
+	assert.Len(t, out.Moves, out.Wrong)
+	assert.Empty(t, out.Blocked)
+	assert.Len(t, out.After.Seats, 10)
+}
+
+func TestAPlanCountsOnNoMillionsOfReplicas(t *testing.T) {
+	g := placedBy(split.New(70, 2), split.New(30, 2), 9)
+	g.Replicas = math.MaxInt32
+	out := simulate(t, input(g), plan.Ample{})
+	require.Len(t, out.Waits, 1)
+	assert.Equal(t, rebalance.ReasonNotReady, out.Waits[0].Reason)
+	assert.Empty(t, out.Moves)
+	assert.Len(t, out.After.Seats, 9)
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package printers
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// Formats of -o.
+const (
+	Wide = "wide"
+	JSON = "json"
+	YAML = "yaml"
+	// Name is resource/name only.
+	Name = "name"
+)
+
+// Table prints rows as kubectl does. A leading column named NAMESPACE is left
+// out unless several namespaces are shown.
+type Table struct {
+	Header []string
+	Rows   [][]string
+}
+
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+func (t *Table) Write(out io.Writer, namespaces bool) error {
+	first := 0
+	if !namespaces && t.Header[0] == "NAMESPACE" {
+		first = 1
+	}
+	w := printers.GetNewTabWriter(out)
+	for _, row := range append([][]string{t.Header}, t.Rows...) {
+		cells := make([]string, 0, len(row))
+		for i, cell := range row[first:len(t.Header)] {
+			// kubectl leaves no cell empty: scripts cut by columns.
+			if cell == "" && i+first < len(t.Header) {
+				cell = "<none>"
+			}
+			cells = append(cells, strings.ReplaceAll(cell, "\n", " "))
+		}
+		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+func Number[T ~int | ~int32 | ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }
+
+// Age is how long ago a time was, as kubectl prints it.
+func Age(now, then time.Time) string {
+	if then.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(now.Sub(then))
+}
+
+// Count is "1 pod", "3 pods".
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Upper begins a sentence.
+func Upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// Listed names the first few.
+func Listed(names []string) string {
+	const few = 3
+	if len(names) > few {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+	}
+	return strings.Join(names, ", ")
+}
+
+// InNamespace says in messages where it was looked: "" is everywhere.
+func InNamespace(namespace string) string {
+	if namespace == "" {
+		return "any namespace"
+	}
+	return "namespace " + namespace
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/printers"
+)
+
+const aboutRecordsGet = `Shows how a record stands, what was made of it and where its pods run, and where its functions answer.
+READY is replicas that are ready of those that should be, of the record functions. PODS are spot/on-demand; "2?" after them are on
+nodes whose type is not known.`
+
+// RecordDetail is what `records get` shows.
+type RecordDetail struct {
+	RecordStatus `json:",inline"`
+	// DeploymentID is what the client called it.
+	DeploymentID string                  `json:"deploymentID,omitempty"`
+	Compliance   *v1alpha1.NFRCompliance `json:"compliance,omitempty"`
+	// Conditions are those that are not fine.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Tree       []RecordNode       `json:"tree"`
+	Endpoints  []RecordEndpoint   `json:"endpoints"`
+	Notes      []string           `json:"notes,omitempty"`
+}
+
+// RecordEndpoint is where a function, or the ODGM, answers.
+type RecordEndpoint struct {
+	// Function is "" for the ODGM.
+	Function string `json:"function,omitempty"`
+	URL      string `json:"url"`
+	Ready    bool   `json:"ready"`
+}
+
+func newRecordsGet(o *command.Options) *cobra.Command {
+	cmd := aRecord(o, "get", "How a record stands, and what was made of it", aboutRecordsGet,
+		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
+			if o.Output == printers.Name {
+				return showRecords(o, recordsOf([]v1alpha1.DeploymentRecord{*rec}), rec.Namespace)
+			}
+			p, err := readParts(o, ctx, c, rec)
+			if err != nil {
+				return err
+			}
+			return showRecord(o, detailOf(p))
+		})
+	o.OutputFlag(cmd, printers.JSON, printers.YAML, printers.Name)
+	return cmd
+}
+
+func detailOf(p *recordParts) *RecordDetail {
+	rec := p.rec
+	d := &RecordDetail{
+		RecordStatus: recordOf(rec), DeploymentID: rec.Spec.DeploymentUnit.ID, Compliance: rec.Status.NFRCompliance,
+		Conditions: live.Unmet(rec.Status.Conditions), Tree: treeOf(p), Endpoints: []RecordEndpoint{},
+	}
+	for i := range rec.Status.Functions {
+		if f := &rec.Status.Functions[i]; f.URL != "" {
+			d.Endpoints = append(d.Endpoints, RecordEndpoint{Function: f.FunctionKey, URL: f.URL, Ready: f.Ready})
+		}
+	}
+	if s := rec.Status.ODGM; s != nil && s.Address != "" {
+		d.Endpoints = append(d.Endpoints, RecordEndpoint{URL: s.Address, Ready: s.Ready})
+	}
+	d.Notes = recordNotes([]RecordStatus{d.RecordStatus})
+	return d
+}
+
+func showRecord(o *command.Options, d *RecordDetail) error {
+	if done, err := o.Print(d); done {
+		return err
+	}
+	o.Sentence(d.headline())
+	o.Sentence(d.about())
+	if d.Compliance != nil {
+		o.Sentence(complianceText(o, d.Compliance))
+	}
+	for _, c := range d.Conditions {
+		o.Sentence(fmt.Sprintf("%s is %s since %s ago, %s: %s", c.Type, c.Status, printers.Age(o.Now(), c.LastTransitionTime.Time), c.Reason, c.Message))
+	}
+	fmt.Fprintln(o.Out)
+	t := &printers.Table{Header: []string{"RESOURCE", "READY", "PODS", "PENDING", "DETAIL"}}
+	t.Add("DeploymentRecord/"+d.Name, fmt.Sprintf("%d/%d", d.ReadyFunctions, d.Functions), "-", "-", string(d.Phase))
+	rows(t, d.Tree, "")
+	if err := t.Write(o.Out, false); err != nil {
+		return err
+	}
+	if len(d.Endpoints) > 0 {
+		fmt.Fprintln(o.Out)
+		urls := &printers.Table{Header: []string{"FUNCTION", "READY", "URL"}}
+		for _, e := range d.Endpoints {
+			urls.Add(cmp.Or(e.Function, "(ODGM)"), map[bool]string{true: "True", false: "False"}[e.Ready], e.URL)
+		}
+		if err := urls.Write(o.Out, false); err != nil {
+			return err
+		}
+	}
+	for _, n := range d.Notes {
+		o.Warn("%s", n)
+	}
+	return nil
+}
+
+func (d *RecordDetail) headline() string {
+	text := fmt.Sprintf("DeploymentRecord %s/%s is %s", d.Namespace, d.Name, d.Phase)
+	if d.Message != "" && d.Message != string(d.Phase) {
+		text += ": " + d.Message
+	}
+	return text
+}
+
+// about says what it is a record of.
+func (d *RecordDetail) about() string {
+	var parts []string
+	if d.Class != "" {
+		parts = append(parts, "class "+d.Class)
+	}
+	if d.DeploymentID != "" {
+		parts = append(parts, fmt.Sprintf("deployment id %q", d.DeploymentID))
+	}
+	if d.Environment != "" {
+		parts = append(parts, "environment "+d.Environment)
+	}
+	if d.Template != "" {
+		parts = append(parts, "rendered with template "+d.Template)
+	} else {
+		parts = append(parts, "not rendered yet")
+	}
+	return printers.Upper(strings.Join(append(parts, "enforcement "+string(d.Enforcement)), ", "))
+}
+
+// complianceText is "Requirements: Violated (throughput Met, latency Violated), checked 2m ago".
+func complianceText(o *command.Options, c *v1alpha1.NFRCompliance) string {
+	var single []string
+	for _, s := range []struct {
+		name  string
+		state v1alpha1.Compliance
+	}{{"throughput", c.Throughput}, {"latency", c.Latency}, {"availability", c.Availability}} {
+		if s.state != "" {
+			single = append(single, s.name+" "+string(s.state))
+		}
+	}
+	text := "Requirements: " + string(cmp.Or(c.Overall, v1alpha1.ComplianceUnknown))
+	if len(single) > 0 {
+		text += " (" + strings.Join(single, ", ") + ")"
+	}
+	if c.LastChecked != nil {
+		text += ", checked " + printers.Age(o.Now(), c.LastChecked.Time) + " ago"
+	}
+	return text
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/printers"
+)
+
+const aboutRecords = `Shows DeploymentRecords: the classes that are deployed, what was made of each, what is recommended for it and what
+happened to it. Phases, functions and requirements are as the controller last saw them; FUNCTIONS is ready/all. The objects,
+replicas and pods of "records get" are counted now.`
+
+// recordsResource is how messages call the resource.
+const recordsResource = "deploymentrecords." + v1alpha1.GroupName
+
+// Records is what `records` shows.
+type Records struct {
+	Records []RecordStatus `json:"records"`
+	// Notes are for people.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// RecordStatus is one DeploymentRecord.
+type RecordStatus struct {
+	Namespace string                   `json:"namespace"`
+	Name      string                   `json:"name"`
+	Class     string                   `json:"class,omitempty"`
+	Template  string                   `json:"template,omitempty"`
+	Phase     v1alpha1.DeploymentPhase `json:"phase,omitempty"`
+	Message   string                   `json:"message,omitempty"`
+	// Functions are all of the spec; ReadyFunctions those that the controller last saw ready.
+	Functions      int `json:"functions"`
+	ReadyFunctions int `json:"readyFunctions"`
+	// NFR says whether the requirements are met, "" if nothing was measured.
+	NFR         v1alpha1.Compliance      `json:"nfr,omitempty"`
+	Enforcement v1alpha1.EnforcementMode `json:"enforcement"`
+	Environment string                   `json:"environment,omitempty"`
+	Controller  live.ReportState         `json:"controller"`
+	Created     metav1.Time              `json:"created"`
+}
+
+func New(o *command.Options) *cobra.Command {
+	cmd := listRecords(o, "records")
+	cmd.Short, cmd.Long = "DeploymentRecords, what was made of them and what is recommended", aboutRecords
+	cmd.AddCommand(listRecords(o, "list"), newRecordsGet(o), newRecommendations(o), newHistory(o))
+	return cmd
+}
+
+// listRecords is `records`, and the same as `records list`.
+func listRecords(o *command.Options, use string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: "The records of a namespace",
+		Long:  aboutRecords,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			namespace, c, err := o.Cluster()
+			if err != nil {
+				return err
+			}
+			var list v1alpha1.DeploymentRecordList
+			if err := c.List(cmd.Context(), &list, client.InNamespace(namespace)); err != nil {
+				return unreadable(err)
+			}
+			return showRecords(o, recordsOf(list.Items), namespace)
+		},
+	}
+	o.AllNamespacesFlag(cmd)
+	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
+	return cmd
+}
+
+// aRecord is a command about one record.
+func aRecord(o *command.Options, use, short, long string, run func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error) *cobra.Command {
+	return &cobra.Command{
+		Use:               use + " NAME",
+		Short:             short,
+		Long:              long,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.CompleteFirst(func() client.ObjectList { return &v1alpha1.DeploymentRecordList{} }),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace, c, err := o.Cluster()
+			if err != nil {
+				return err
+			}
+			rec := &v1alpha1.DeploymentRecord{}
+			name := args[0][strings.LastIndex(args[0], "/")+1:] // as -o name prints it
+			if err := c.Get(cmd.Context(), client.ObjectKey{Namespace: namespace, Name: name}, rec); err != nil {
+				return unreadable(err)
+			}
+			return run(cmd.Context(), c, rec)
+		},
+	}
+}
+
+// unreadable explains why records cannot be read.
+func unreadable(err error) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("the cluster does not know %s: is Berth installed?", recordsResource)
+	}
+	return err
+}
+
+// recordsOf sums up records, sorted by namespace and name.
+func recordsOf(list []v1alpha1.DeploymentRecord) *Records {
+	out := &Records{Records: make([]RecordStatus, 0, len(list))}
+	for i := range list {
+		out.Records = append(out.Records, recordOf(&list[i]))
+	}
+	slices.SortFunc(out.Records, func(a, b RecordStatus) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	out.Notes = recordNotes(out.Records)
+	return out
+}
+
+func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
+	s := RecordStatus{
+		Namespace: rec.Namespace, Name: rec.Name, Class: rec.Spec.DeploymentUnit.ClassKey, Template: rec.Status.Template,
+		Phase: cmp.Or(rec.Status.Phase, v1alpha1.PhasePending), Message: rec.Status.Message, Functions: len(rec.Spec.DeploymentUnit.Functions),
+		Enforcement: v1alpha1.EnforcementObserve, Environment: rec.Spec.TargetEnvironment,
+		Controller: live.Reported(rec.Status.ObservedGeneration, rec.Generation), Created: rec.CreationTimestamp,
+	}
+	asked := map[string]bool{}
+	for i := range rec.Spec.DeploymentUnit.Functions {
+		asked[rec.Spec.DeploymentUnit.Functions[i].FunctionKey] = true
+	}
+	for i := range rec.Status.Functions {
+		if f := &rec.Status.Functions[i]; f.Ready && asked[f.FunctionKey] { // the status may know one that is not requested any more
+			s.ReadyFunctions++
+		}
+	}
+	if c := rec.Status.NFRCompliance; c != nil {
+		s.NFR = c.Overall
+	}
+	if e := rec.Spec.Enforcement; e != nil && e.Mode != "" {
+		s.Enforcement = e.Mode
+	}
+	if rec.DeletionTimestamp != nil {
+		s.Phase = v1alpha1.PhaseDeleting
+	}
+	return s
+}
+
+// recordNotes tell of records that no one reconciles.
+func recordNotes(records []RecordStatus) []string {
+	var reports live.Reports
+	for i := range records {
+		reports.Add(records[i].Namespace+"/"+records[i].Name, records[i].Controller)
+	}
+	return reports.Notes("no controller reconciles records: enable the controller records of berth-controller, see kubectl berth doctor")
+}
+
+func showRecords(o *command.Options, r *Records, namespace string) error {
+	if o.Output == printers.Name {
+		for i := range r.Records {
+			fmt.Fprintf(o.Out, "deploymentrecord.%s/%s\n", v1alpha1.GroupName, r.Records[i].Name)
+		}
+		return nil
+	}
+	if done, err := o.Print(r); done {
+		return err
+	}
+	if len(r.Records) == 0 {
+		fmt.Fprintf(o.ErrOut, "No records found in %s.\n", printers.InNamespace(namespace))
+		return nil
+	}
+	t := &printers.Table{Header: []string{"NAMESPACE", "NAME", "CLASS", "TEMPLATE", "PHASE", "FUNCTIONS", "NFR", "AGE"}}
+	if o.Output == printers.Wide {
+		t.Header = append(t.Header, "ENFORCEMENT", "ENVIRONMENT", "CONTROLLER", "MESSAGE")
+	}
+	for i := range r.Records {
+		s := &r.Records[i]
+		t.Add(s.Namespace, s.Name, s.Class, s.Template, string(s.Phase), fmt.Sprintf("%d/%d", s.ReadyFunctions, s.Functions), string(s.NFR),
+			printers.Age(o.Now(), s.Created.Time), string(s.Enforcement), s.Environment, string(s.Controller), s.Message)
+	}
+	if err := t.Write(o.Out, namespace == ""); err != nil {
+		return err
+	}
+	for _, n := range r.Notes {
+		o.Warn("%s", n)
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/split"
+)
+
+// RecordNode is an object that was made of a record, or a function or the ODGM with its objects below.
+type RecordNode struct {
+	// APIVersion is "" for a function and the ODGM, which are no objects.
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name,omitempty"`
+	// Replicas are those of a workload, absent for all else.
+	Replicas *ReplicaCount `json:"replicas,omitempty"`
+	// Pods are those of a workload by the type of their node, Pending those without one; absent where they could not be read.
+	Pods    *live.Split `json:"pods,omitempty"`
+	Pending int         `json:"pending,omitempty"`
+	Detail  string      `json:"detail,omitempty"`
+	// Missing is set where the controller has made it and it is not there any more.
+	Missing  bool         `json:"missing,omitempty"`
+	Children []RecordNode `json:"children,omitempty"`
+}
+
+// ReplicaCount is how many replicas are ready, of those that should be.
+type ReplicaCount struct {
+	Ready  int32 `json:"ready"`
+	Wanted int32 `json:"wanted"`
+}
+
+// String is "2/3".
+func (r *ReplicaCount) String() string { return fmt.Sprintf("%d/%d", r.Ready, r.Wanted) }
+
+// shownFirst is the order of kinds below one parent.
+var shownFirst = []schema.GroupKind{
+	kindMix.GroupKind(), kindLimit.GroupKind(), kindDeployment.GroupKind(), kindKnative.GroupKind(), kindHPA.GroupKind(), kindService.GroupKind(),
+}
+
+// treeOf orders what the record refers to, and what is there although it does
+// not yet: the record's own objects first, then those of each function and of the ODGM.
+func treeOf(p *recordParts) []RecordNode {
+	below := map[component][]RecordNode{}
+	for _, ref := range p.references() {
+		kind := groupKindOf(ref)
+		object := p.objects[objectKey{kind, ref.Name}]
+		n := RecordNode{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}
+		parent := p.parent(kind, ref.Name, object)
+		if object != nil {
+			p.describe(&n, object)
+		} else if n.Missing = p.read[kind]; n.Missing {
+			n.Detail = "not there any more"
+		}
+		below[parent] = append(below[parent], n)
+	}
+	tree := below[component{}]
+	for i := range p.rec.Status.Functions {
+		f := &p.rec.Status.Functions[i]
+		n := RecordNode{Kind: "Function", Name: f.FunctionKey, Children: below[component{function: f.FunctionKey}]}
+		if f.Service != "" {
+			n.Replicas = &ReplicaCount{Ready: f.ReadyReplicas, Wanted: f.Replicas}
+		}
+		if n.Detail = f.Message; f.Reason != "" {
+			n.Detail = strings.TrimSuffix(f.Reason+": "+f.Message, ": ")
+		}
+		tree = append(tree, n)
+	}
+	if children := below[component{odgm: true}]; p.rec.Status.ODGM != nil || len(children) > 0 {
+		n := RecordNode{Kind: "ODGM", Children: children}
+		if s := p.rec.Status.ODGM; s != nil && !s.Ready {
+			n.Detail = "not ready"
+		}
+		tree = append(tree, n)
+	}
+	return tree
+}
+
+// references are those of the status, and those to objects that it does not know yet, in the order in which they are shown.
+func (p *recordParts) references() []v1alpha1.ResourceRef {
+	all := slices.Clone(p.rec.Status.ResourceRefs)
+	known := map[objectKey]bool{}
+	for _, ref := range all {
+		known[objectKey{groupKindOf(ref), ref.Name}] = true
+	}
+	for _, kind := range []schema.GroupVersionKind{kindMix, kindLimit, kindDeployment, kindKnative, kindHPA, kindService} {
+		for key := range p.objects {
+			if key.GroupKind == kind.GroupKind() && !known[key] {
+				all = append(all, v1alpha1.ResourceRef{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: key.name})
+			}
+		}
+	}
+	place := func(ref v1alpha1.ResourceRef) int {
+		if i := slices.Index(shownFirst, groupKindOf(ref)); i >= 0 {
+			return i
+		}
+		return len(shownFirst)
+	}
+	slices.SortFunc(all, func(a, b v1alpha1.ResourceRef) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// parent says what of the record an object is for: by its labels, or by its name where it was not read.
+func (p *recordParts) parent(kind schema.GroupKind, name string, object client.Object) component {
+	if object != nil {
+		return p.component(object.GetLabels())
+	}
+	if s := p.rec.Status.ODGM; s != nil && s.Service != "" && (name == s.Service || name == strings.TrimSuffix(s.Service, "-svc")) {
+		return component{odgm: true}
+	}
+	for i := range p.rec.Status.Functions {
+		if f := &p.rec.Status.Functions[i]; f.Service == name && kind != kindLimit.GroupKind() { // that one is for all functions
+			return component{function: f.FunctionKey}
+		}
+	}
+	return component{}
+}
+
+// describe says about an object what people ask about its kind.
+func (p *recordParts) describe(n *RecordNode, object client.Object) {
+	switch o := object.(type) {
+	case *v1alpha1.CapacityMix:
+		m := split.New(o.Spec.SpotPercent, o.Spec.MinOnDemand)
+		if o.Spec.MaxSpot != nil {
+			m.MaxSpot = *o.Spec.MaxSpot
+		}
+		n.Detail = m.String()
+	case *v1alpha1.ResourceLimit:
+		n.Detail = sizeText(&o.Spec)
+	case *appsv1.Deployment:
+		n.Replicas = &ReplicaCount{Ready: o.Status.ReadyReplicas, Wanted: replicasOf(o)}
+		if c := o.Spec.Template.Spec.Containers; len(c) > 0 {
+			n.Detail = c[0].Image
+		}
+		p.place(n, o.GetLabels())
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		n.Detail = fmt.Sprintf("%d to %d replicas, wants %d", leastOf(o), o.Spec.MaxReplicas, o.Status.DesiredReplicas)
+	case *corev1.Service:
+		var ports []string
+		for i := range o.Spec.Ports {
+			ports = append(ports, fmt.Sprintf("%d -> %s", o.Spec.Ports[i].Port, o.Spec.Ports[i].TargetPort.String()))
+		}
+		n.Detail = strings.Join(ports, ", ")
+	case *unstructured.Unstructured:
+		n.Detail = readyText(o)
+		p.place(n, o.GetLabels())
+	}
+}
+
+// place counts the pods of a workload by where they run.
+func (p *recordParts) place(n *RecordNode, labels map[string]string) {
+	if !p.podsRead() {
+		return
+	}
+	n.Pods = &live.Split{}
+	for _, pod := range p.podsLike(labels) {
+		switch {
+		case !pod.Bound():
+			n.Pending++
+		case p.cluster.State.Node(pod.Node).Type == capacity.Spot:
+			n.Pods.Spot++
+		case p.cluster.State.Node(pod.Node).Type == capacity.OnDemand:
+			n.Pods.OnDemand++
+		default:
+			n.Pods.Unknown++
+		}
+	}
+}
+
+func replicasOf(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+func leastOf(h *autoscalingv2.HorizontalPodAutoscaler) int32 {
+	if h.Spec.MinReplicas == nil {
+		return 1
+	}
+	return *h.Spec.MinReplicas
+}
+
+// sizeText is "cpu 200m, memory 256Mi, memory at most 512Mi".
+func sizeText(s *v1alpha1.ResourceLimitSpec) string {
+	var parts []string
+	if s.CPU != nil {
+		parts = append(parts, "cpu "+s.CPU.String())
+	}
+	if s.CPULimit != nil {
+		parts = append(parts, "cpu at most "+s.CPULimit.String())
+	}
+	if s.Memory != nil {
+		parts = append(parts, "memory "+s.Memory.String())
+	}
+	if s.MemoryLimit != nil {
+		parts = append(parts, "memory at most "+s.MemoryLimit.String())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// readyText is what a Knative Service says of itself.
+func readyText(o *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		c, ok := c.(map[string]any)
+		if !ok || c["type"] != "Ready" {
+			continue
+		}
+		reason, _ := c["reason"].(string)
+		message, _ := c["message"].(string)
+		return strings.TrimRight(fmt.Sprintf("Ready %v: %s %s", c["status"], reason, message), ": ")
+	}
+	return "has not said anything yet"
+}
+
+// rows writes a tree line by line, the first column with the branches of the tree.
+func rows(t *printers.Table, nodes []RecordNode, prefix string) {
+	for i := range nodes {
+		n := &nodes[i]
+		branch, further := "├─ ", "│  "
+		if i == len(nodes)-1 {
+			branch, further = "└─ ", "   "
+		}
+		name := strings.TrimSuffix(n.Kind+"/"+n.Name, "/")
+		replicas, pods, pending := "-", "-", "-"
+		if n.Replicas != nil {
+			replicas = n.Replicas.String()
+		}
+		if n.Pods != nil {
+			pods, pending = n.Pods.String(), printers.Number(n.Pending)
+		} else if n.APIVersion != "" && n.Replicas != nil { // a workload whose pods could not be read
+			pods, pending = "<unknown>", "<unknown>"
+		}
+		t.Add(prefix+branch+name, replicas, pods, pending, cmp.Or(n.Detail, "-"))
+		rows(t, n.Children, prefix+further)
+	}
+}
