@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways in that kubeconfigs of clouds name
@@ -49,9 +48,6 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 			"where there is one and both may be read; else the defaults.")
 	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace that Berth is installed in.")
 	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), records.New(o), environments.New(o), limits.NewImport(o), newVersion(o))
-	complete := func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		return o.Complete(&corev1.NamespaceList{}, "", toComplete)
-	}
-	_ = root.RegisterFlagCompletionFunc("namespace", complete) // fails for a flag that does not exist
+	_ = root.RegisterFlagCompletionFunc("namespace", o.CompleteNamespaces) // fails for a flag that does not exist
 	return root
 }

@@ -63,9 +63,9 @@ func TestEnvCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 		`required flag(s) "filename" not set`:                                  {"env", "restore"},
 		`required flag(s) "stack" not set`:                                     {"env", "create", "x"},
 		`--stack is "lamp": there are postgres, web-postgres`:                  {"env", "create", "x", "--stack", "lamp"},
-		`environments are named in one namespace: use -n, not -A`:              {"env", "backup", "-A", "x"},
+		`NAME requires one namespace: use -n, not -A`:              {"env", "backup", "-A", "x"},
 		`--include-retained requires --delete`:                                 {"env", "orphans", "--include-retained"},
-		`unknown output format "name" (see --help)`:                            {"env", "history", "x", "-o", "name"},
+		`--output is "name": it must be one of table, wide, json, yaml`:                            {"env", "history", "x", "-o", "name"},
 		`accepts 1 arg(s), received 0`:                                         {"env", "get"},
 		`unknown flag: --force`:                                                {"env", "start", "x", "--force"},
 		`invalid argument "many" for "--to-revision" flag: strconv.ParseInt: `: {"env", "rollback", "x", "--to-revision", "many"},
@@ -82,7 +82,7 @@ func TestDatabaseCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 		`--size is "0": it must be a quantity such as 10Gi`:         {"backup-database", "x", "--size", "0"},
 		`--dry-run is "maybe": it must be none, client or server`:   {"backup-database", "x", "--dry-run", "maybe"},
 		`required flag(s) "from" not set`:                           {"restore-database", "x"},
-		`unknown output format "wide" (see --help)`:                 {"database-backups", "x", "-o", "wide"},
+		`--output is "wide": it must be one of table, json, yaml, name`:                 {"database-backups", "x", "-o", "wide"},
 		`accepts 1 arg(s), received 0`:                              {"database-backups"},
 	} {
 		_, err := run(t, append([]string{"env"}, args...)...)

@@ -67,6 +67,23 @@ var rules = map[string]rule{
 		}
 		return ""
 	},
+	"command groups of the CLI stand side by side": func(from, to string) string {
+		group := func(pkg string) string {
+			for _, g := range []string{"mix", "limits", "records", "environments", "doctor"} {
+				if under(pkg, "internal/cli/"+g) {
+					return g
+				}
+			}
+			return ""
+		}
+		switch {
+		case under(to, "internal/cli/clitest"):
+			return "clitest is for tests"
+		case !under(from, "internal/cli"), from == module+"internal/cli", group(to) == "", group(from) == group(to):
+			return ""
+		}
+		return "what two groups share is in command, live or printers"
+	},
 	"products do not import tools or tests": func(from, to string) string {
 		for _, product := range []string{"apis", "internal", "plugins", "controllers", "services", "cmd"} {
 			if under(from, product) && (under(to, "hack") || under(to, "test")) {
@@ -116,6 +133,7 @@ func TestEveryImportRuleCanFail(t *testing.T) {
 		"the scheduler side and the cluster side speak through API objects": {"plugins/capacitymix", "controllers/mix/rebalance"},
 		"internal imports neither side":                                     {"internal/mix/policy", "plugins/capacitymix"},
 		"products do not import tools or tests":                             {"plugins/capacitymix", "hack/cluster"},
+		"command groups of the CLI stand side by side":                      {"internal/cli/doctor", "internal/cli/environments"},
 	} {
 		assert.NotEmpty(t, rules[name](module+edge[0], module+edge[1]), name)
 	}

@@ -17,20 +17,23 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// CompletionTimeout is how long a shell waits for names.
-const CompletionTimeout = 3 * time.Second
+// completionTimeout is how long a shell waits for names.
+const completionTimeout = 3 * time.Second
 
+// Completion completes an argument.
 type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
-// CompletePods and completeMixes complete the first argument.
+// CompletePods completes the first argument.
 func (o *Options) CompletePods() Completion {
 	return o.CompleteFirst(func() client.ObjectList { return &corev1.PodList{} })
 }
 
+// CompleteMixes completes the first argument.
 func (o *Options) CompleteMixes() Completion {
 	return o.CompleteFirst(func() client.ObjectList { return &v1alpha1.CapacityMixList{} })
 }
 
+// CompleteFirst completes the first argument with the names of a list.
 func (o *Options) CompleteFirst(list func() client.ObjectList) Completion {
 	return func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -46,22 +49,37 @@ func (o *Options) CompleteFirst(list func() client.ObjectList) Completion {
 
 // Complete lists names. What cannot be listed completes to nothing.
 func (o *Options) Complete(list client.ObjectList, namespace, prefix string) ([]string, cobra.ShellCompDirective) {
-	c, err := o.Client()
+	var names []string
+	err := o.CompleteWith(func(ctx context.Context, _ string, c client.Client) error {
+		if err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(500)); err != nil {
+			return err
+		}
+		return meta.EachListItem(list, func(item runtime.Object) error {
+			if object, ok := item.(client.Object); ok && strings.HasPrefix(object.GetName(), prefix) {
+				names = append(names, object.GetName())
+			}
+			return nil
+		})
+	})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), CompletionTimeout) // a shell has no context
-	defer cancel()
-	if err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(500)); err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	_ = meta.EachListItem(list, func(item runtime.Object) error {
-		if object, ok := item.(client.Object); ok && strings.HasPrefix(object.GetName(), prefix) {
-			names = append(names, object.GetName())
-		}
-		return nil
-	})
 	slices.Sort(names)
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteWith reads the cluster for a shell that waits.
+func (o *Options) CompleteWith(read func(ctx context.Context, namespace string, c client.Client) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout) // a shell has no context
+	defer cancel()
+	namespace, c, err := o.Cluster()
+	if err != nil {
+		return err
+	}
+	return read(ctx, namespace, c)
+}
+
+// CompleteNamespaces completes the value of a flag with the names of namespaces.
+func (o *Options) CompleteNamespaces(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return o.Complete(&corev1.NamespaceList{}, "", prefix)
 }

@@ -3,9 +3,11 @@
 package command
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Values of --dry-run.
@@ -17,10 +19,11 @@ const (
 
 // DryRunFlag adds --dry-run to a command that writes.
 func DryRunFlag(cmd *cobra.Command, value *string) {
-	cmd.Flags().StringVar(value, "dry-run", DryRunNone, `One of none, client (write nothing), server (have the API server check everything and keep nothing).`)
+	cmd.Flags().StringVar(value, "dry-run", DryRunNone, `One of: none, client (write nothing), server (the API server validates and stores nothing).`)
 	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{DryRunNone, DryRunClient, DryRunServer}, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// CheckDryRun returns an error for a value that --dry-run does not have.
 func CheckDryRun(value string) error {
 	switch value {
 	case DryRunNone, DryRunClient, DryRunServer:
@@ -29,7 +32,29 @@ func CheckDryRun(value string) error {
 	return fmt.Errorf("--dry-run is %q: it must be none, client or server", value)
 }
 
-// DryRunText is what a line says of something that was not kept.
+// DryRunText ends the line about an object that was not stored.
 func DryRunText(value string) string {
 	return map[string]string{DryRunClient: " (dry run)", DryRunServer: " (server dry run)"}[value]
+}
+
+// Writer returns a client that writes as --dry-run requires, as a field owner.
+func Writer(c client.Client, dryRun, owner string) client.Client {
+	switch c = client.WithFieldOwner(c, owner); dryRun {
+	case DryRunClient:
+		return readOnly{c}
+	case DryRunServer:
+		return client.NewDryRunClient(c)
+	}
+	return c
+}
+
+// readOnly is a client that only pretends to write.
+type readOnly struct{ client.Client }
+
+func (readOnly) Create(context.Context, client.Object, ...client.CreateOption) error { return nil }
+
+func (readOnly) Update(context.Context, client.Object, ...client.UpdateOption) error { return nil }
+
+func (readOnly) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return nil
 }

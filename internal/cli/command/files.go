@@ -3,25 +3,40 @@
 package command
 
 import (
-	"errors"
+	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
-// NoSuchKind reports whether an error says that a kind is not served.
-func NoSuchKind(err error) bool {
-	var status apierrors.APIStatus
-	missing := errors.As(err, &status) && apierrors.IsNotFound(err) && (status.Status().Details == nil || status.Status().Details.Name == "")
-	return meta.IsNoMatchError(err) || missing
-}
-
-// ObjectsOf reads the objects in a file, a folder, what an address answers or standard input ("-").
-func (o *Options) ObjectsOf(file, namespace string) *resource.Builder {
-	b := resource.NewLocalBuilder().Unstructured().NamespaceParam(namespace).DefaultNamespace().Flatten()
-	if file == "-" {
-		return b.Stream(o.In, "standard input")
+// Objects reads the objects of files, directories and URLs; "-" is standard input. Objects without a namespace get the given one.
+func (o *Options) Objects(namespace string, recursive bool, files ...string) ([]*unstructured.Unstructured, error) {
+	b := resource.NewLocalBuilder().Unstructured().ContinueOnError().NamespaceParam(namespace).DefaultNamespace().Flatten()
+	var named []string
+	for _, f := range files {
+		if f == "-" {
+			b = b.Stream(o.In, "standard input")
+			continue
+		}
+		named = append(named, f)
 	}
-	return b.FilenameParam(false, &resource.FilenameOptions{Filenames: []string{file}})
+	if len(named) > 0 {
+		b = b.FilenameParam(false, &resource.FilenameOptions{Filenames: named, Recursive: recursive})
+	}
+	infos, err := b.Do().Infos()
+	if err != nil {
+		return nil, err
+	}
+	objects := make([]*unstructured.Unstructured, 0, len(infos))
+	for _, info := range infos {
+		u, ok := info.Object.(*unstructured.Unstructured)
+		if !ok {
+			return nil, fmt.Errorf("%s has something that is not a Kubernetes object", info.Source)
+		}
+		if u.GetNamespace() == "" {
+			u.SetNamespace(namespace)
+		}
+		objects = append(objects, u)
+	}
+	return objects, nil
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package command has what all commands share: global flags, streams, clients, files, completion.
 package command
 
 import (
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -25,9 +27,20 @@ import (
 	"berth.dev/berth/internal/config/buildinfo"
 )
 
+// Options are the global flags, the streams and the clients that all commands share.
+type Options struct {
+	genericiooptions.IOStreams
+	Flags           *genericclioptions.ConfigFlags
+	AllNamespaces   bool
+	Output          string
+	SchedulerConfig string
+	SystemNamespace string
+	Now             func() time.Time
+}
+
 // OutputFlag adds -o to a command that has a table.
 func (o *Options) OutputFlag(cmd *cobra.Command, formats ...string) {
-	formats = append([]string{"table"}, formats...)
+	formats = append([]string{printers.Text}, formats...)
 	cmd.Flags().StringVarP(&o.Output, "output", "o", formats[0], "Output format, one of: "+strings.Join(formats, ", ")+".")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	run := cmd.RunE
@@ -35,15 +48,16 @@ func (o *Options) OutputFlag(cmd *cobra.Command, formats ...string) {
 		if o.Output == "" || slices.Contains(formats, o.Output) {
 			return run(cmd, args)
 		}
-		return fmt.Errorf("unknown output format %q (see --help)", o.Output)
+		return fmt.Errorf("--output is %q: it must be one of %s", o.Output, strings.Join(formats, ", "))
 	}
 }
 
+// AllNamespacesFlag adds -A.
 func (o *Options) AllNamespacesFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "Look at all namespaces.")
+	cmd.Flags().BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "Show all namespaces.")
 }
 
-// Namespace is the one that flags and kubeconfig name, "" for all.
+// Namespace returns the namespace of the flags or the kubeconfig, "" for all.
 func (o *Options) Namespace() (string, error) {
 	if o.AllNamespaces {
 		return "", nil
@@ -52,7 +66,7 @@ func (o *Options) Namespace() (string, error) {
 	return namespace, err
 }
 
-// Cluster returns the namespace that a command is about, and a client.
+// Cluster returns the namespace of the command and a client.
 func (o *Options) Cluster() (string, client.Client, error) {
 	namespace, err := o.Namespace()
 	if err != nil {
@@ -62,7 +76,7 @@ func (o *Options) Cluster() (string, client.Client, error) {
 	return namespace, c, err
 }
 
-// RestConfig is how the API server is reached.
+// RestConfig returns the configuration of clients.
 func (o *Options) RestConfig() (*rest.Config, error) {
 	config, err := o.Flags.ToRESTConfig()
 	if err != nil {
@@ -74,7 +88,7 @@ func (o *Options) RestConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// Client returns a client for Kubernetes' kinds and Berth's.
+// Client returns a client for the kinds of Kubernetes and Berth.
 func (o *Options) Client() (client.Client, error) {
 	config, err := o.RestConfig()
 	if err != nil {
@@ -83,7 +97,7 @@ func (o *Options) Client() (client.Client, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("make the scheme: %w", err)
+			return nil, fmt.Errorf("build the scheme: %w", err)
 		}
 	}
 	mapper, err := o.Flags.ToRESTMapper()
@@ -93,7 +107,7 @@ func (o *Options) Client() (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 }
 
-// Settings finds the scheduler's configuration.
+// Settings returns the configuration of the scheduler.
 func (o *Options) Settings(ctx context.Context, c client.Client) (*live.Settings, error) {
 	if o.SchedulerConfig != "" {
 		return live.FromFile(o.SchedulerConfig)
@@ -101,7 +115,7 @@ func (o *Options) Settings(ctx context.Context, c client.Client) (*live.Settings
 	return live.FromInstalled(ctx, c, o.SystemNamespace)
 }
 
-// Load reads a namespace, or all with "", and says on stderr what it could not read.
+// Load reads a namespace, or all with "", and warns of what it could not read.
 func (o *Options) Load(ctx context.Context, namespace string) (client.Client, *live.Cluster, error) {
 	c, err := o.Client()
 	if err != nil {
@@ -121,6 +135,7 @@ func (o *Options) Load(ctx context.Context, namespace string) (client.Client, *l
 	return c, cluster, nil
 }
 
+// Warn writes a warning to stderr.
 func (o *Options) Warn(format string, args ...any) {
 	fmt.Fprintf(o.ErrOut, "Warning: "+format+"\n", args...)
 }
@@ -149,13 +164,20 @@ func (o *Options) Sentence(sentence string) {
 	fmt.Fprintln(o.Out, strings.ReplaceAll(strings.TrimRight(sentence, ". "), "\n", " ")+".")
 }
 
-// Options are what all commands share.
-type Options struct {
-	genericiooptions.IOStreams
-	Flags           *genericclioptions.ConfigFlags
-	AllNamespaces   bool
-	Output          string
-	SchedulerConfig string
-	SystemNamespace string
-	Now             func() time.Time
+// PrintObjects writes objects as one or as a List, if JSON or YAML was requested.
+func (o *Options) PrintObjects(objects []any) error {
+	v := any(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+	if len(objects) == 1 {
+		v = objects[0]
+	}
+	_, err := o.Print(v)
+	return err
 }
+
+// ForPeople reports whether the output is a table or text.
+func (o *Options) ForPeople() bool {
+	return o.Output == "" || o.Output == printers.Text || o.Output == printers.Wide
+}
+
+// Age is how long ago a time was.
+func (o *Options) Age(t metav1.Time) string { return printers.Age(o.Now(), t.Time) }

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/environments"
 	"berth.dev/berth/internal/cli/printers"
 )
 
@@ -80,7 +79,7 @@ func (p *patient) crds(ctx context.Context, r *Report) bool {
 	}
 	p.records(ctx, r, serves)
 	if serves("environments") { // off unless someone wants them
-		p.crd(ctx, r, true, "Environment resource", environments.EnvironmentsResource, [][]string{{"spec", "forceStop"}, {"status", "openStages"}})
+		p.crd(ctx, r, true, "Environment resource", "environments."+v1alpha1.GroupName, [][]string{{"spec", "forceStop"}, {"status", "openStages"}})
 	}
 	return mixes
 }

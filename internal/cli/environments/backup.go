@@ -3,59 +3,41 @@
 package environments
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/backup"
 )
 
-const aboutEnvBackup = `Prints environments as YAML that "kubectl berth env restore" takes: those that are named, or all of the namespace, or all with
--A. It has what was requested and not what came of it: no status, no ports that were allocated, no history, and no data of volumes. A
-database password that was made up because no one gave one is not in it; another one is made up when it is restored.
+const aboutBackup = `Prints environments as YAML that "kubectl berth env restore" reads: the named ones, or all of the namespace, or all with -A. A backup
+has the spec of each environment, its labels and its annotations. It has no status, no allocated ports, no history, and no data of volumes. It
+does not have a database password that Berth generated because the spec names no Secret: a restored environment gets a new one.
 
---with-secrets adds the Secrets that they name. Whoever can read the backup can read these then.`
+--with-secrets adds the Secrets that the environments name. Anyone who can read the backup can then read them.`
 
-const envBackupExamples = `  kubectl berth env backup shop > shop.yaml
+const backupExamples = `  kubectl berth env backup shop > shop.yaml
   kubectl berth env backup -A --with-secrets > all.yaml`
 
-const (
-	environmentKind = "Environment"
-	secretKind      = "Secret"
-	// ownedByAnnotation on a Secret of a backup is the name of the Environment that it was made for, and goes with.
-	ownedByAnnotation = v1alpha1.AnnotationPrefix + "/owned-by"
-)
-
-// Annotations that say who wrote an object and how, and are about no other.
-var writersAnnotations = []string{
-	v1alpha1.ActorAnnotation, v1alpha1.UpdatedAtAnnotation, corev1.LastAppliedConfigAnnotation,
-}
-
-func newEnvBackup(o *command.Options) *cobra.Command {
+func newBackup(o *command.Options) *cobra.Command {
 	withSecrets := false
 	cmd := &cobra.Command{
 		Use:     "backup [NAME...]",
 		Short:   "Print environments as YAML that can be restored",
-		Long:    aboutEnvBackup,
-		Example: envBackupExamples,
+		Long:    aboutBackup,
+		Example: backupExamples,
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			return completeEnvironments(o)(cmd, nil, toComplete)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.AllNamespaces && len(args) > 0 {
-				return errors.New("environments are named in one namespace: use -n, not -A")
+				return errors.New("NAME requires one namespace: use -n, not -A")
 			}
 			namespace, c, err := o.Cluster()
 			if err != nil {
@@ -69,141 +51,112 @@ func newEnvBackup(o *command.Options) *cobra.Command {
 	return cmd
 }
 
-// runBackup prints environments. Everything is read before anything is printed: half a backup looks like a whole one.
-func runBackup(o *command.Options, ctx context.Context, c client.Client, namespace string, names []string, withSecrets bool) error {
-	list, err := environmentsToKeep(o, ctx, c, namespace, names)
-	if err != nil {
-		return err
-	}
-	var secrets, environments []*unstructured.Unstructured
-	seen := map[client.ObjectKey]bool{}
-	for _, u := range list {
-		named, err := secretsNamedBy(u)
+func runBackup(o *command.Options, ctx context.Context, c client.Client, namespace string, args []string, withSecrets bool) error {
+	var names []string
+	for _, arg := range args {
+		env, err := environmentNamed(ctx, c, namespace, arg)
 		if err != nil {
 			return err
 		}
-		for _, name := range named {
-			key := client.ObjectKey{Namespace: u.GetNamespace(), Name: name}
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
-			if !withSecrets {
-				o.Warn("Secret %s, which %s names, is not in the backup (--with-secrets)", key, environmentName(u.GetName()))
-				continue
-			}
-			secret, err := readSecret(ctx, c, key)
-			switch {
-			case apierrors.IsNotFound(err):
-				o.Warn("Secret %s, which %s names, is not there", key, environmentName(u.GetName()))
-			case err != nil:
-				return fmt.Errorf("read Secret %s: %w", key, err)
-			default:
-				secrets = append(secrets, secret)
-			}
-		}
-		environments = append(environments, plain(u))
+		names = append(names, env.Name)
 	}
-	if len(environments) == 0 {
+	objects, err := backup.Read(ctx, c, namespace, names, withSecrets, o.Warn)
+	if err != nil {
+		return unreadableEnvironment(err)
+	}
+	if len(objects) == 0 {
 		return fmt.Errorf("no environments found in %s", printers.InNamespace(namespace))
 	}
-	return writeStream(o.Out, append(secrets, environments...))
+	return backup.Write(o.Out, objects)
 }
 
-// environmentsToKeep reads environments as they are, fields that this plugin does not know too. One that is being deleted is
-// kept only if it is named.
-func environmentsToKeep(o *command.Options, ctx context.Context, c client.Client, namespace string, names []string) (list []*unstructured.Unstructured, err error) {
-	for _, name := range names {
-		env, err := environmentNamed(ctx, c, namespace, name)
-		if err != nil {
-			return nil, err
-		}
-		u := &unstructured.Unstructured{}
-		u.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(environmentKind))
-		if err := c.Get(ctx, client.ObjectKeyFromObject(env), u); err != nil {
-			return nil, unreadableEnvironment(err)
-		}
-		list = append(list, u)
-	}
-	if len(names) > 0 {
-		return list, nil
-	}
-	all := &unstructured.UnstructuredList{}
-	all.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(environmentKind + "List"))
-	if err := c.List(ctx, all, client.InNamespace(namespace)); err != nil {
-		return nil, unreadableEnvironment(err)
-	}
-	for i := range all.Items {
-		u := &all.Items[i]
-		if u.GetDeletionTimestamp() != nil {
-			o.Warn("environment %s/%s is being deleted, and is not in the backup", u.GetNamespace(), u.GetName())
-			continue
-		}
-		list = append(list, u)
-	}
-	slices.SortFunc(list, func(a, b *unstructured.Unstructured) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
-	})
-	return list, nil
+const aboutRestore = `Creates the environments of a backup, and their Secrets first. With -n all of them are created in that namespace, otherwise each in
+the one that it had. The spec of a restored environment is that of the backup.
+
+Objects that already exist as in the backup are unchanged, so an interrupted restore can be repeated. An object that differs from the backup is
+an error and stays as it is unless --overwrite is given; an environment whose Secret differs is not created either. The command then ends with
+exit code 1 and restores everything else. It warns of Secrets that are neither in the backup nor in the cluster: environments wait for them.`
+
+const restoreExamples = `  # Show what would be restored. The API server validates all of it and stores nothing.
+  kubectl berth env restore -f all.yaml --dry-run=server
+
+  # Restore all environments in a cluster that has only Berth
+  kubectl berth env restore -f all.yaml --create-namespaces
+
+  # Copy an environment to another namespace
+  kubectl berth env restore -f shop.yaml -n staging`
+
+// restoreFlags are the flags of restore.
+type restoreFlags struct {
+	file, dryRun                string
+	overwrite, createNamespaces bool
 }
 
-// secretsNamedBy are the names of the Secrets that an environment names.
-func secretsNamedBy(u *unstructured.Unstructured) ([]string, error) {
-	env := &v1alpha1.Environment{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, env); err != nil {
-		return nil, fmt.Errorf("Environment %s/%s: %w", u.GetNamespace(), u.GetName(), err) //nolint:staticcheck // a kind
+func newRestore(o *command.Options) *cobra.Command {
+	f := &restoreFlags{}
+	cmd := &cobra.Command{
+		Use:               "restore -f FILE",
+		Short:             "Create the environments of a backup",
+		Long:              aboutRestore,
+		Example:           restoreExamples,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := command.CheckDryRun(f.dryRun); err != nil {
+				return err
+			}
+			namespace, c, err := o.Cluster()
+			if err != nil {
+				return err
+			}
+			// The namespace of the kubeconfig is for objects without one; that of -n is for all.
+			all := ""
+			if o.Flags.Namespace != nil && *o.Flags.Namespace != "" {
+				all = namespace
+			}
+			objects, err := backupOf(o, f.file, namespace)
+			if err != nil {
+				return err
+			}
+			return runRestore(o, cmd.Context(), c, objects, all, f)
+		},
 	}
-	return secretsOf(&env.Spec), nil
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "filename", "f", "", "The backup: a file, directory or URL; - is standard input.")
+	flags.BoolVar(&f.overwrite, "overwrite", false, "Replace objects that differ from the backup.")
+	flags.BoolVar(&f.createNamespaces, "create-namespaces", false, "Create namespaces that do not exist.")
+	_ = cmd.MarkFlagRequired("filename") // fails for a flag that does not exist
+	command.DryRunFlag(cmd, &f.dryRun)
+	return cmd
 }
 
-// readSecret reads a Secret as it goes into a backup. It has no owner there, but says that it had one.
-func readSecret(ctx context.Context, c client.Client, key client.ObjectKey) (*unstructured.Unstructured, error) {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(secretKind))
-	if err := c.Get(ctx, key, u); err != nil {
+// backupOf reads the objects of a backup from a file.
+func backupOf(o *command.Options, file, namespace string) ([]*unstructured.Unstructured, error) {
+	objects, err := o.Objects(namespace, false, file)
+	if err != nil {
 		return nil, err
 	}
-	out := plain(u)
-	if owner := metav1.GetControllerOf(u); owner != nil && owner.Kind == environmentKind {
-		annotations := out.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[ownedByAnnotation] = owner.Name
-		out.SetAnnotations(annotations)
-	}
-	return out, nil
+	return objects, backup.Check(objects)
 }
 
-// plain is an object with what someone requested, and nothing of what the cluster made of it: it can be recreated.
-func plain(u *unstructured.Unstructured) *unstructured.Unstructured {
-	from := u.DeepCopy()
-	out := &unstructured.Unstructured{Object: map[string]any{}}
-	for field, value := range from.Object {
-		if field != "metadata" && field != "status" {
-			out.Object[field] = value
-		}
-	}
-	out.SetName(from.GetName())
-	out.SetNamespace(from.GetNamespace())
-	if labels := from.GetLabels(); len(labels) > 0 {
-		out.SetLabels(labels)
-	}
-	annotations := from.GetAnnotations()
-	for _, name := range writersAnnotations {
-		delete(annotations, name)
-	}
-	if len(annotations) > 0 {
-		out.SetAnnotations(annotations)
-	}
-	return out
-}
-
-// plainObject is the same for an environment as it is in Go.
-func plainObject(env *v1alpha1.Environment) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(env)
+func runRestore(o *command.Options, ctx context.Context, c client.Client, objects []*unstructured.Unstructured, namespace string, f *restoreFlags) error {
+	wanted, err := backup.Prepare(objects, namespace)
 	if err != nil {
-		return nil, fmt.Errorf("Environment %s/%s: %w", env.Namespace, env.Name, err) //nolint:staticcheck // a kind
+		return err
 	}
-	return plain(&unstructured.Unstructured{Object: content}), nil
+	r := &backup.Restorer{
+		Client: command.Writer(c, f.dryRun, fieldOwner), DryRun: f.dryRun != command.DryRunNone, Overwrite: f.overwrite, CreateNamespaces: f.createNamespaces,
+		Done: func(object, outcome string) {
+			fmt.Fprintf(o.Out, "%s %s%s\n", object, outcome, command.DryRunText(f.dryRun))
+		},
+		Failed: func(err error) { fmt.Fprintf(o.ErrOut, "error: %v\n", unreadableEnvironment(err)) },
+		Warn:   o.Warn,
+	}
+	if f.dryRun != command.DryRunClient {
+		r.Actor = callerOf(ctx, c)
+	}
+	if !r.Restore(ctx, wanted) {
+		return command.ErrFailed
+	}
+	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/environments/backup"
 )
 
 // credentials are the Secret of the store, as the gRPC service makes it.
@@ -38,7 +39,7 @@ func credentials() *corev1.Secret {
 // small is an environment that names no Secret, in another namespace.
 func small(t *testing.T) *v1alpha1.Environment {
 	t.Helper()
-	e, err := environmentOfStack("small", &envCreate{stack: "postgres"})
+	e, err := environmentOfStack("small", &createFlags{stack: "postgres"})
 	require.NoError(t, err)
 	e.Namespace, e.Labels, e.Annotations = "back", map[string]string{"cost": "1"}, map[string]string{
 		"note": "keep", corev1.LastAppliedConfigAnnotation: "{}", v1alpha1.UpdatedAtAnnotation: "3/x",
@@ -59,7 +60,7 @@ func backedUp(t *testing.T, c client.Client, in string, names []string, withSecr
 }
 
 // restored restores a backup, and returns what it says.
-func restored(t *testing.T, c client.Client, text, into string, f envRestore) (string, string, error) {
+func restored(t *testing.T, c client.Client, text, into string, f restoreFlags) (string, string, error) {
 	t.Helper()
 	o, out, errOut := clitest.Screen("")
 	o.In = strings.NewReader(text)
@@ -79,22 +80,22 @@ func TestABackupHasWhatWasAskedForAndNoMore(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store(), small(t), going, credentials())
 	out, errOut := backedUp(t, c, "", nil, true)
 	clitest.Golden(t, "backup-secrets.yaml", out)
-	assert.Equal(t, "Warning: environment back/going is being deleted, and is not in the backup\n", errOut)
+	assert.Equal(t, "Warning: Environment back/going is being deleted and is not in the backup\n", errOut)
 
 	out, errOut = backedUp(t, c, "shop", []string{"store-1a2b"}, false)
 	clitest.Golden(t, "backup.yaml", out)
 	assert.NotContains(t, out, "kind: Secret")
-	assert.Equal(t, "Warning: Secret shop/store-1a2b-credentials, which environment.berth.dev/store-1a2b names, is not in the backup (--with-secrets)\n", errOut)
+	assert.Equal(t, "Warning: Secret shop/store-1a2b-credentials of Environment shop/store-1a2b is not in the backup (use --with-secrets)\n", errOut)
 
 	require.NoError(t, c.Delete(t.Context(), credentials()))
 	_, errOut = backedUp(t, c, "shop", nil, true)
-	assert.Contains(t, errOut, "Secret shop/store-1a2b-credentials, which environment.berth.dev/store-1a2b names, is not there")
+	assert.Contains(t, errOut, "Secret shop/store-1a2b-credentials of Environment shop/store-1a2b does not exist")
 }
 
 // Half a backup looks like a whole one.
 func TestABackupIsWholeOrNone(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-		if obj.GetObjectKind().GroupVersionKind().Kind == secretKind {
+		if obj.GetObjectKind().GroupVersionKind().Kind == "Secret" {
 			return errors.New("not now")
 		}
 		return c.Get(ctx, key, obj, opts...)
@@ -118,7 +119,7 @@ func TestABackupIsWholeOrNone(t *testing.T) {
 func TestABackupIsRestoredIntoAnotherNamespace(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store(), credentials(), namespace("shop"), namespace("copy"))
 	text, _ := backedUp(t, c, "shop", nil, true)
-	out, errOut, err := restored(t, c, text, "copy", envRestore{})
+	out, errOut, err := restored(t, c, text, "copy", restoreFlags{})
 	require.NoError(t, err, errOut)
 	assert.Equal(t, "Secret copy/store-1a2b-credentials created\nEnvironment copy/store-1a2b created\n", out)
 	assert.Empty(t, errOut)
@@ -130,12 +131,12 @@ func TestABackupIsRestoredIntoAnotherNamespace(t *testing.T) {
 	secret := &corev1.Secret{}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "copy", Name: "store-1a2b-credentials"}, secret))
 	assert.Equal(t, credentials().Data, secret.Data)
-	assert.NotContains(t, secret.Annotations, ownedByAnnotation)
+	assert.NotContains(t, secret.Annotations, v1alpha1.AnnotationPrefix+"/owned-by")
 	owner := metav1.GetControllerOf(secret)
 	require.NotNil(t, owner, "the Secret goes with the environment that was restored")
 	assert.Equal(t, copied.UID, owner.UID)
 
-	out, errOut, err = restored(t, c, text, "copy", envRestore{})
+	out, errOut, err = restored(t, c, text, "copy", restoreFlags{})
 	require.NoError(t, err, errOut)
 	assert.Equal(t, "Secret copy/store-1a2b-credentials unchanged\nEnvironment copy/store-1a2b unchanged\n", out, "it can be run again")
 }
@@ -148,19 +149,19 @@ func TestAllIsRestoredIntoAnEmptyCluster(t *testing.T) {
 		writes++
 		return c.Create(ctx, obj, opts...)
 	}})
-	_, errOut, err := restored(t, empty, text, "", envRestore{})
+	_, errOut, err := restored(t, empty, text, "", restoreFlags{})
 	require.ErrorIs(t, err, command.ErrFailed)
-	assert.Contains(t, errOut, "there is no namespace back: make it, or have it made with --create-namespaces")
-	assert.Contains(t, errOut, "Environment shop/store-1a2b is not restored: Secret store-1a2b-credentials, which it names, is not as in the backup")
+	assert.Contains(t, errOut, "namespace back does not exist: create it, or use --create-namespaces")
+	assert.Contains(t, errOut, "Environment shop/store-1a2b is not restored: its Secret store-1a2b-credentials is not as in the backup")
 	assert.Zero(t, writes)
 
-	out, errOut, err := restored(t, empty, text, "", envRestore{createNamespaces: true, dryRun: command.DryRunClient})
+	out, errOut, err := restored(t, empty, text, "", restoreFlags{createNamespaces: true, dryRun: command.DryRunClient})
 	require.NoError(t, err, errOut)
 	assert.Contains(t, out, "Namespace shop created (dry run)\n")
-	assert.Contains(t, out, "Environment shop/store-1a2b created (dry run), not checked")
+	assert.Contains(t, out, "Environment shop/store-1a2b created, not validated because its namespace does not exist yet (dry run)")
 	assert.Zero(t, writes)
 
-	out, errOut, err = restored(t, empty, text, "", envRestore{createNamespaces: true})
+	out, errOut, err = restored(t, empty, text, "", restoreFlags{createNamespaces: true})
 	require.NoError(t, err, errOut)
 	assert.Equal(t, "Namespace back created\nNamespace shop created\nSecret shop/store-1a2b-credentials created\n"+
 		"Environment back/small created\nEnvironment shop/store-1a2b created\n", out)
@@ -175,10 +176,10 @@ func TestAllIsRestoredIntoAnEmptyCluster(t *testing.T) {
 func TestARestoreNamesTheSecretsThatAreMissing(t *testing.T) {
 	text, _ := backedUp(t, envCluster(t, interceptor.Funcs{}, store(), small(t), credentials()), "", nil, false)
 	c := envCluster(t, interceptor.Funcs{}, namespace("shop"), namespace("back"))
-	_, errOut, err := restored(t, c, text, "", envRestore{})
+	_, errOut, err := restored(t, c, text, "", restoreFlags{})
 	require.NoError(t, err, errOut)
-	assert.Equal(t, "Warning: environment.berth.dev/store-1a2b names Secret store-1a2b-credentials, which is neither in the backup nor in namespace shop: "+
-		"without it the environment does not run\n", errOut)
+	assert.Equal(t, "Warning: Secret store-1a2b-credentials of Environment shop/store-1a2b is neither in the backup nor in the cluster: "+
+		"the environment does not run without it\n", errOut)
 	reread(t, c)
 }
 
@@ -190,24 +191,24 @@ func TestARestoreDoesNotOverwriteUnlessItIsAsked(t *testing.T) {
 	other := small(t)
 	other.Spec.Description = "changed since"
 	c := envCluster(t, interceptor.Funcs{}, namespace("shop"), namespace("back"), others, other)
-	out, errOut, err := restored(t, c, text, "", envRestore{})
+	out, errOut, err := restored(t, c, text, "", restoreFlags{})
 	require.ErrorIs(t, err, command.ErrFailed)
 	assert.Empty(t, out)
-	assert.Contains(t, errOut, "error: Secret shop/store-1a2b-credentials exists already, and is not as in the backup (--overwrite makes it so)\n")
-	assert.Contains(t, errOut, "error: Environment back/small exists already")
-	assert.Contains(t, errOut, "error: Environment shop/store-1a2b is not restored: Secret store-1a2b-credentials")
+	assert.Contains(t, errOut, "error: Secret shop/store-1a2b-credentials already exists and differs from the backup: use --overwrite to replace it\n")
+	assert.Contains(t, errOut, "error: Environment back/small already exists")
+	assert.Contains(t, errOut, "error: Environment shop/store-1a2b is not restored: its Secret store-1a2b-credentials")
 	assert.NotContains(t, errOut, "hunter2")
 	secret := &corev1.Secret{}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(others), secret))
 	assert.Equal(t, others.Data, secret.Data)
 
 	for _, dryRun := range []string{command.DryRunClient, command.DryRunServer} {
-		_, errOut, err = restored(t, c, text, "", envRestore{overwrite: true, dryRun: dryRun})
+		_, errOut, err = restored(t, c, text, "", restoreFlags{overwrite: true, dryRun: dryRun})
 		require.NoError(t, err, errOut)
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(others), secret))
 		assert.Equal(t, others.Data, secret.Data, "a dry run keeps nothing")
 	}
-	out, errOut, err = restored(t, c, text, "", envRestore{overwrite: true})
+	out, errOut, err = restored(t, c, text, "", restoreFlags{overwrite: true})
 	require.NoError(t, err, errOut)
 	assert.Equal(t, "Secret shop/store-1a2b-credentials overwritten\nEnvironment back/small overwritten\nEnvironment shop/store-1a2b created\n", out)
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(others), secret))
@@ -226,7 +227,7 @@ func TestASecretIsTakenOverFromAnEnvironmentThatIsGone(t *testing.T) {
 	foreign.Namespace, foreign.OwnerReferences[0].Name = "copy", "another"
 	c := envCluster(t, interceptor.Funcs{}, namespace("shop"), namespace("copy"), left, foreign)
 	for in, want := range map[string]bool{"shop": true, "copy": false} {
-		_, errOut, err := restored(t, c, text, in, envRestore{})
+		_, errOut, err := restored(t, c, text, in, restoreFlags{})
 		require.NoError(t, err, errOut)
 		secret, env := &corev1.Secret{}, &v1alpha1.Environment{}
 		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: in, Name: left.Name}, secret))
@@ -241,11 +242,11 @@ func TestWhatIsNoBackupIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	text, _ := backedUp(t, c, "shop", nil, true)
 	twice := strings.ReplaceAll(text, "namespace: shop", "namespace: other")
 	for want, tc := range map[string]struct{ text, into string }{
-		"ConfigMap default/x of v1 is no part of a backup of environments":                      {text + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n", ""},
-		"there is no Environment in the file":                                                   {"apiVersion: v1\nkind: Secret\nmetadata:\n  name: x\n", ""},
-		"the backup has Secret copy/store-1a2b-credentials twice, of namespaces shop and other": {text + "---\n" + twice, "copy"},
+		"ConfigMap default/x of v1 cannot be part of a backup: only Environments and Secrets can":                      {text + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n", ""},
+		"the file has no Environment":                                                   {"apiVersion: v1\nkind: Secret\nmetadata:\n  name: x\n", ""},
+		"the backup has Secret copy/store-1a2b-credentials twice, from namespaces shop and other": {text + "---\n" + twice, "copy"},
 	} {
-		out, _, err := restored(t, c, tc.text, tc.into, envRestore{createNamespaces: true})
+		out, _, err := restored(t, c, tc.text, tc.into, restoreFlags{createNamespaces: true})
 		require.EqualError(t, err, want)
 		assert.Empty(t, out)
 	}
@@ -262,14 +263,14 @@ func TestASpecComesThroughABackupAsItWas(t *testing.T) {
 		e.Spec.Stack.Backend.Container.Args = rapid.SliceOf(text).Draw(t, "args")
 		e.Spec.Stack.Backend.Container.Env = map[string]v1alpha1.ConfigValue{"A": v1alpha1.ConfigValue(text.Draw(t, "env"))}
 		e.Spec.Stack.Frontend.Replicas = rapid.Ptr(rapid.Int32Range(0, 1000), true).Draw(t, "replicas")
-		e.APIVersion, e.Kind = v1alpha1.SchemeGroupVersion.String(), environmentKind
+		e.APIVersion, e.Kind = v1alpha1.SchemeGroupVersion.String(), "Environment"
 		// As the API server has it: what is no text of Unicode is none there either.
 		stored, err := json.Marshal(e)
 		require.NoError(t, err)
 		u := &unstructured.Unstructured{}
 		require.NoError(t, u.UnmarshalJSON(stored))
 		var file bytes.Buffer
-		require.NoError(t, writeStream(&file, []*unstructured.Unstructured{plain(u), plain(u)}))
+		require.NoError(t, backup.Write(&file, []*unstructured.Unstructured{backup.Plain(u), backup.Plain(u)}))
 		o, _, _ := clitest.Screen("")
 		o.In = &file
 		objects, err := backupOf(o, "-", "default")

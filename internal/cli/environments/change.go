@@ -13,26 +13,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/environments/render"
 )
 
-// envFieldOwner is who sets the fields of an environment that are set here.
-const envFieldOwner = "kubectl-berth-env"
+// fieldOwner is the manager of the fields that the env commands set.
+const fieldOwner = "kubectl-berth-env"
 
-// creates are the options of making an object, for a --dry-run that is not client.
-func creates(dryRun string) []client.CreateOption {
-	options := []client.CreateOption{client.FieldOwner(envFieldOwner)}
-	if dryRun == command.DryRunServer {
-		options = append(options, client.DryRunAll)
-	}
-	return options
-}
-
-// changeEnvironment writes what one makes of an environment, of what others made of it too if they write in between. It
-// returns what the cluster has then. What comes out as it was is not written.
-func changeEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment, once func(e *v1alpha1.Environment) error, options ...client.PatchOption) (*v1alpha1.Environment, error) {
-	who, asked := "", false
+// changeEnvironment applies a change to an environment, again if others change it in between, and returns the result. It does not
+// write a spec that stays the same.
+func changeEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment, once func(e *v1alpha1.Environment) error) (*v1alpha1.Environment, error) {
+	who, known := "", false
 	var out *v1alpha1.Environment
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		after := env.DeepCopy()
@@ -43,12 +33,12 @@ func changeEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Envir
 			out = env
 			return nil
 		}
-		if !asked {
-			who, asked = callerOf(ctx, c), true
+		if !known {
+			who, known = callerOf(ctx, c), true
 		}
 		render.Sign(after, who)
-		// A patch leaves fields alone that this plugin does not know.
-		err := c.Patch(ctx, after, client.MergeFromWithOptions(env, client.MergeFromWithOptimisticLock{}), append(options, client.FieldOwner(envFieldOwner))...)
+		// A patch keeps fields that this version does not have.
+		err := c.Patch(ctx, after, client.MergeFromWithOptions(env, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
 		if apierrors.IsConflict(err) {
 			fresh := &v1alpha1.Environment{}
 			if err := c.Get(ctx, client.ObjectKeyFromObject(env), fresh); err != nil {
@@ -65,7 +55,7 @@ func changeEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Envir
 	return out, nil
 }
 
-// callerOf is who the API server takes this command for, "" if it does not say.
+// callerOf returns the user name that the API server authenticated, "" if it is unknown.
 func callerOf(ctx context.Context, c client.Client) string {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {

@@ -15,13 +15,14 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/backup"
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutEnvCreate = `Makes an environment of a stack that is there to be used by its name (see kubectl berth env stacks). All that the stack says
+const aboutCreate = `Makes an environment of a stack that is there to be used by its name (see kubectl berth env stacks). All that the stack says
 is in the environment's spec, and may be changed there. With --dry-run=client it needs no cluster, and -o yaml prints a file to begin with.`
 
-const envCreateExamples = `  kubectl berth env create shop --stack web-postgres
+const createExamples = `  kubectl berth env create shop --stack web-postgres
   kubectl berth env create shop --stack web-postgres --display-name "The shop"
 
   # Begin with a file
@@ -40,7 +41,7 @@ type Stacks struct {
 	Stacks []Stack `json:"stacks"`
 }
 
-func newEnvStacks(o *command.Options) *cobra.Command {
+func newStacks(o *command.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "stacks",
 		Short:   "The stacks that environments can be made of by their names",
@@ -85,18 +86,18 @@ func showStacks(o *command.Options, s *Stacks) error {
 	return t.Write(o.Out, false)
 }
 
-// envCreate are the flags of create.
-type envCreate struct {
+// createFlags are the flags of create.
+type createFlags struct {
 	stack, displayName, dryRun string
 }
 
-func newEnvCreate(o *command.Options) *cobra.Command {
-	f := &envCreate{}
+func newCreate(o *command.Options) *cobra.Command {
+	f := &createFlags{}
 	cmd := &cobra.Command{
 		Use:               "create NAME --stack STACK",
 		Short:             "Make an environment of a precomposed stack",
-		Long:              aboutEnvCreate,
-		Example:           envCreateExamples,
+		Long:              aboutCreate,
+		Example:           createExamples,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -137,13 +138,13 @@ func stackNames() (names []string) {
 }
 
 // environmentOfStack makes an environment of a stack that is known by its name.
-func environmentOfStack(name string, f *envCreate) (*v1alpha1.Environment, error) {
+func environmentOfStack(name string, f *createFlags) (*v1alpha1.Environment, error) {
 	stack, ok := render.FindStack(f.stack)
 	if !ok {
 		return nil, fmt.Errorf("--stack is %q: there are %s", f.stack, strings.Join(stackNames(), ", "))
 	}
 	return &v1alpha1.Environment{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: environmentKind},
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Environment"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       v1alpha1.EnvironmentSpec{DisplayName: f.displayName, Stack: stack.Stack},
 	}, nil
@@ -152,7 +153,7 @@ func environmentOfStack(name string, f *envCreate) (*v1alpha1.Environment, error
 func createEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, dryRun string) error {
 	kind := env.TypeMeta
 	render.Sign(env, callerOf(ctx, c))
-	err := c.Create(ctx, env, creates(dryRun)...)
+	err := command.Writer(c, dryRun, fieldOwner).Create(ctx, env)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("there is an environment %q in namespace %s already", env.Name, env.Namespace)
@@ -170,7 +171,7 @@ func showCreated(o *command.Options, env *v1alpha1.Environment, dryRun string) e
 		return nil
 	}
 	if o.Output == printers.JSON || o.Output == printers.YAML {
-		u, err := plainObject(env)
+		u, err := backup.PlainObject(env)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func TestStacksAreShown(t *testing.T) {
 func TestAnEnvironmentIsMadeOnce(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{})
 	for _, stack := range stackNames() {
-		env, err := environmentOfStack("of-"+stack, &envCreate{stack: stack})
+		env, err := environmentOfStack("of-"+stack, &createFlags{stack: stack})
 		require.NoError(t, err)
 		env.Namespace = "shop"
 		o, out, _ := clitest.Screen("table")
@@ -42,7 +42,7 @@ func TestAnEnvironmentIsMadeOnce(t *testing.T) {
 		found, _ := render.FindStack(stack)
 		assert.Equal(t, found.Stack, have.Spec.Stack)
 		assert.Equal(t, "bob", have.Annotations[v1alpha1.ActorAnnotation])
-		again, _ := environmentOfStack("of-"+stack, &envCreate{stack: stack})
+		again, _ := environmentOfStack("of-"+stack, &createFlags{stack: stack})
 		again.Namespace = "shop"
 		require.EqualError(t, createEnvironment(o, t.Context(), c, again, command.DryRunNone), `there is an environment "of-`+stack+`" in namespace shop already`)
 	}

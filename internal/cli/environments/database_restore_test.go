@@ -21,19 +21,20 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/environments/render"
 )
 
 const theSnapshot = "database-20260701-100000"
 
-func restoringFrom(from string) *envRestoreDatabase {
-	return &envRestoreDatabase{
-		from: from, replace: true, replacePoll: time.Millisecond, databaseWait: databaseWait{timeout: time.Minute, poll: time.Millisecond},
+func restoringFrom(from string) *restoreDatabaseFlags {
+	return &restoreDatabaseFlags{
+		from: from, confirm: true, replacePoll: time.Millisecond, databaseWait: databaseWait{timeout: time.Minute, poll: time.Millisecond},
 	}
 }
 
 // putBack restores a backup of the store, and returns what is said.
-func putBack(t *testing.T, c client.Client, f *envRestoreDatabase) (string, string, error) {
+func putBack(t *testing.T, c client.Client, f *restoreDatabaseFlags) (string, string, error) {
 	t.Helper()
 	o, out, errOut := clitest.Screen("")
 	err := restoreDatabase(o, t.Context(), c, reread(t, c), f)
@@ -66,7 +67,7 @@ func TestADumpIsPutBack(t *testing.T) {
 		err string
 	}{
 		"done":   {batchv1.JobComplete, ""},
-		"failed": {batchv1.JobFailed, "wait for job.batch/database-restore-20260701-120000: it is Failed: cannot drop table"},
+		"failed": {batchv1.JobFailed, "wait for job.batch/database-restore-20260701-120000: it failed: cannot drop table"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			funcs := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -88,9 +89,9 @@ func TestADumpIsPutBack(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			assert.Equal(t, "job.batch/database-restore-20260701-120000 created\njob.batch/database-restore-20260701-120000 is done\n", out)
+			assert.Equal(t, "job.batch/database-restore-20260701-120000 created\njob.batch/database-restore-20260701-120000 completed\n", out)
 			o, _, _ := clitest.Screen("table")
-			list, err := readBackups(o, t.Context(), c, store())
+			list, err := readBackups(t.Context(), databaseOf(o, c, store(), command.DryRunNone))
 			require.NoError(t, err)
 			assert.Len(t, list.Backups, 1, "a restore is no backup")
 		})
@@ -161,7 +162,7 @@ func TestAClaimThatDoesNotGoIsWaitedForNoLongerThanAsked(t *testing.T) {
 	f := restoringFrom(theSnapshot)
 	f.timeout = 20 * time.Millisecond
 	_, _, err := putBack(t, c, f)
-	require.EqualError(t, err, "PersistentVolumeClaim env-store/database-data is not yet recreated after 20ms: run the command again to go on")
+	require.EqualError(t, err, "PersistentVolumeClaim env-store/database-data is not recreated after 20ms: run the command again to continue")
 	assert.False(t, render.MadeFrom(dataOf(t, c), theSnapshot))
 
 	f.timeout, ends = time.Minute, looks+5
@@ -205,7 +206,7 @@ func TestARestoreThatTheClusterRefusesIsTold(t *testing.T) {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "database-data", errors.New("exceeded quota"))
 	}}, stopped(t, readyOf("1Gi"))...)
 	_, _, err := putBack(t, c, restoringFrom(theSnapshot))
-	require.ErrorContains(t, err, "PersistentVolumeClaim env-store/database-data of volumesnapshot.snapshot.storage.k8s.io/"+theSnapshot+": ")
+	require.ErrorContains(t, err, "recreate PersistentVolumeClaim env-store/database-data from VolumeSnapshot "+theSnapshot+": ")
 	require.ErrorContains(t, err, "exceeded quota")
 }
 
@@ -235,20 +236,20 @@ func TestARestoreIsRefusedBeforeAnythingIsLost(t *testing.T) {
 		yes     bool
 		err     string
 	}{
-		"no database":       {[]client.Object{bare}, "database-1", true, "environment.berth.dev/store-1a2b has no database: spec.stack.database is absent"},
-		"no backup at all":  {[]client.Object{store()}, "database-1", true, `environment.berth.dev/store-1a2b has no backup "database-1": it has none (kubectl berth env backup-database store-1a2b)`},
-		"another backup":    {dumped(batchv1.JobComplete, store()), "database-2", true, `environment.berth.dev/store-1a2b has no backup "database-2": there are database-1`},
+		"no database":       {[]client.Object{bare}, "database-1", true, "environment.berth.dev/store-1a2b: no database: spec.stack.database is not set"},
+		"no backup at all":  {[]client.Object{store()}, "database-1", true, `environment.berth.dev/store-1a2b has no backup "database-1": it has no backups (kubectl berth env backup-database store-1a2b)`},
+		"another backup":    {dumped(batchv1.JobComplete, store()), "database-2", true, `environment.berth.dev/store-1a2b has no backup "database-2": it has database-1`},
 		"a dump that fails": {dumped(batchv1.JobFailed, store()), "database-1", true, "backup database-1 is Failed, not Ready: it was tried 3 times: refused"},
 		"a dump that runs":  {dumped("", store()), "database-1", true, "backup database-1 is Running, not Ready: refused"},
-		"not ready":         {dumped(batchv1.JobComplete, broken), "database-1", true, "environment.berth.dev/store-1a2b: a dump needs a database that is ready, and status.components has database that is not: Waiting"},
-		"a dump, stopped":   {dumped(batchv1.JobComplete, halted), "database-1", true, "environment.berth.dev/store-1a2b: spec.runPolicy is Stopped, and a dump needs a database that runs (kubectl berth env start store-1a2b --wait)"},
+		"not ready":         {dumped(batchv1.JobComplete, broken), "database-1", true, "environment.berth.dev/store-1a2b: a dump requires a database that is ready, and component database is not: Waiting"},
+		"a dump, stopped":   {dumped(batchv1.JobComplete, halted), "database-1", true, "environment.berth.dev/store-1a2b: a dump requires a running database, and spec.runPolicy is Stopped (kubectl berth env start store-1a2b --wait)"},
 		"a dump, no flag": {
 			dumped(batchv1.JobComplete, store()), "database-1", false,
-			`--confirm is not given: database "app" of environment.berth.dev/store-1a2b would be replaced by database-1 of 2026-07-01T11:00:00Z, and what was written since then would be lost`,
+			`--confirm is required: database "app" of environment.berth.dev/store-1a2b would be replaced by database-1 of 2026-07-01T11:00:00Z, and what was written since then would be lost`,
 		},
 		"a snapshot, no flag": {
 			stopped(t, readyOf("1Gi")), theSnapshot, false,
-			"--confirm is not given: claim database-data with all databases of environment.berth.dev/store-1a2b would be replaced by " + theSnapshot + " of 2026-07-01T10:00:00Z, and what was written since then would be lost",
+			"--confirm is required: claim database-data with all databases of environment.berth.dev/store-1a2b would be replaced by " + theSnapshot + " of 2026-07-01T10:00:00Z, and what was written since then would be lost",
 		},
 		"a snapshot, runs":      {append(databaseOfStore(t), store(), snapshotOf(theSnapshot, readyOf("1Gi"))), theSnapshot, true, "environment.berth.dev/store-1a2b: " + asleep},
 		"a snapshot, stops":     {append(databaseOfStore(t), halted, snapshotOf(theSnapshot, readyOf("1Gi"))), theSnapshot, true, "environment.berth.dev/store-1a2b: " + asleep},
@@ -259,7 +260,7 @@ func TestARestoreIsRefusedBeforeAnythingIsLost(t *testing.T) {
 			"environment.berth.dev/store-1a2b: claim database-data requests 10Gi, and snapshot " + theSnapshot + " needs 11Gi: set spec.stack.database.container.resources.disk",
 		},
 		"a snapshot, in use":   {append(stopped(t, readyOf("1Gi")), pod), theSnapshot, true, "environment.berth.dev/store-1a2b: pod look uses claim database-data"},
-		"a snapshot, no claim": {halfOf(stopped(t, readyOf("1Gi"))), theSnapshot, true, "environment.berth.dev/store-1a2b: no volume can be replaced, since PersistentVolumeClaim env-store/database-data is not there"},
+		"a snapshot, no claim": {halfOf(stopped(t, readyOf("1Gi"))), theSnapshot, true, "environment.berth.dev/store-1a2b: no volume can be replaced: PersistentVolumeClaim env-store/database-data does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			writes := 0
@@ -274,7 +275,7 @@ func TestARestoreIsRefusedBeforeAnythingIsLost(t *testing.T) {
 				},
 			}, tc.objects...)
 			f := restoringFrom(tc.from)
-			f.replace = tc.yes
+			f.confirm = tc.yes
 			out, _, err := putBack(t, c, f)
 			require.ErrorContains(t, err, tc.err)
 			assert.Empty(t, out)

@@ -94,12 +94,12 @@ func noSnapshots() interceptor.Funcs {
 	}}
 }
 
-func asAuto() *envBackupDatabase {
-	return &envBackupDatabase{method: "auto", size: "10Gi", dryRun: command.DryRunNone, databaseWait: databaseWait{timeout: time.Minute, poll: time.Millisecond}}
+func asAuto() *backupDatabaseFlags {
+	return &backupDatabaseFlags{method: "auto", size: "10Gi", dryRun: command.DryRunNone, databaseWait: databaseWait{timeout: time.Minute, poll: time.Millisecond}}
 }
 
 // backUp backs up the store, and returns what is said.
-func backUp(t *testing.T, c client.Client, f *envBackupDatabase, output string) (string, string, error) {
+func backUp(t *testing.T, c client.Client, f *backupDatabaseFlags, output string) (string, string, error) {
 	t.Helper()
 	o, out, errOut := clitest.Screen(output)
 	err := backupDatabase(o, t.Context(), c, reread(t, c), f)
@@ -121,7 +121,7 @@ func TestADatabaseIsSnapshottedWhereItCanBe(t *testing.T) {
 	out, errOut, err := backUp(t, c, asAuto(), "table")
 	require.NoError(t, err)
 	assert.Equal(t, "volumesnapshot.snapshot.storage.k8s.io/"+theBackup+" created\n", out)
-	assert.Equal(t, "Backs up by snapshot: claim database-data is of driver disk.csi.example, which has VolumeSnapshotClass fast.\n", errOut)
+	assert.Equal(t, "Backup by snapshot: claim database-data has driver disk.csi.example, which has VolumeSnapshotClass fast.\n", errOut)
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(render.SnapshotKind)
 	require.True(t, there(t, c, u, theBackup))
@@ -130,7 +130,7 @@ func TestADatabaseIsSnapshottedWhereItCanBe(t *testing.T) {
 	assert.False(t, there(t, c, &batchv1.Job{}, theBackup))
 
 	_, _, err = backUp(t, c, asAuto(), "table")
-	require.EqualError(t, err, "there is a VolumeSnapshot env-store/"+theBackup+" already")
+	require.EqualError(t, err, "VolumeSnapshot env-store/"+theBackup+" already exists")
 }
 
 // ENV-33: elsewhere it is dumped, and it is said why.
@@ -152,22 +152,22 @@ func TestADatabaseIsDumpedWhereThereAreNoSnapshots(t *testing.T) {
 		funcs   interceptor.Funcs
 		objects []client.Object
 	}{
-		"the cluster does not serve snapshot.storage.k8s.io/v1":         {noSnapshots(), change(func(client.Object) {})},
-		"there is no VolumeSnapshotClass of driver disk.csi.example":    {interceptor.Funcs{}, append(databaseOfStore(t), snapshotClass("a", "other"))},
-		"you may not read PersistentVolume pv-1":                        {forbidden, change(func(client.Object) {})},
-		"StatefulSet env-store/database is not there":                   {interceptor.Funcs{}, nil},
-		"PersistentVolumeClaim env-store/database-data is not there":    {interceptor.Funcs{}, onlySet(databaseOfStore(t))},
-		"the data of the database is on no claim":                       {interceptor.Funcs{}, change(withoutVolumes)},
-		"PersistentVolume pv-1 is of no CSI driver":                     {interceptor.Funcs{}, change(ofTheNode)},
+		"the API server does not serve snapshot.storage.k8s.io/v1":         {noSnapshots(), change(func(client.Object) {})},
+		"no VolumeSnapshotClass is for driver disk.csi.example":    {interceptor.Funcs{}, append(databaseOfStore(t), snapshotClass("a", "other"))},
+		"you are not allowed to read PersistentVolume pv-1":                        {forbidden, change(func(client.Object) {})},
+		"StatefulSet env-store/database does not exist":                   {interceptor.Funcs{}, nil},
+		"PersistentVolumeClaim env-store/database-data does not exist":    {interceptor.Funcs{}, onlySet(databaseOfStore(t))},
+		"the data of the database is not on a volume claim":                       {interceptor.Funcs{}, change(withoutVolumes)},
+		"PersistentVolume pv-1 has no CSI driver":                     {interceptor.Funcs{}, change(ofTheNode)},
 		"claim database-data is Pending":                                {interceptor.Funcs{}, change(unbound)},
-		`StatefulSet env-store/database is of another environment: its`: {interceptor.Funcs{}, change(func(o client.Object) { o.SetLabels(map[string]string{v1alpha1.EnvironmentLabel: "x"}) })},
+		`StatefulSet env-store/database belongs to another environment: its`: {interceptor.Funcs{}, change(func(o client.Object) { o.SetLabels(map[string]string{v1alpha1.EnvironmentLabel: "x"}) })},
 	} {
 		t.Run(why, func(t *testing.T) {
 			c := envCluster(t, tc.funcs, append(tc.objects, store())...)
 			out, errOut, err := backUp(t, c, asAuto(), "table")
 			require.NoError(t, err)
 			assert.Equal(t, "persistentvolumeclaim/database-backups created\njob.batch/"+theBackup+" created\n", out)
-			assert.Contains(t, errOut, "Backs up by dump: there can be no snapshot, since "+why)
+			assert.Contains(t, errOut, "Backup by dump: no snapshot is possible: "+why)
 			job, claim := &batchv1.Job{}, &corev1.PersistentVolumeClaim{}
 			require.True(t, there(t, c, job, theBackup))
 			require.True(t, there(t, c, claim, render.BackupsClaim))
@@ -177,7 +177,7 @@ func TestADatabaseIsDumpedWhereThereAreNoSnapshots(t *testing.T) {
 			f := asAuto()
 			f.method = "snapshot"
 			_, _, err = backUp(t, c, f, "table")
-			require.ErrorContains(t, err, "environment.berth.dev/store-1a2b: --method is snapshot, and there can be none: "+why)
+			require.ErrorContains(t, err, "environment.berth.dev/store-1a2b: no snapshot is possible: "+why)
 		})
 	}
 }
@@ -216,7 +216,7 @@ func TestTheClaimOfDumpsIsMadeOnce(t *testing.T) {
 	out, errOut, err := backUp(t, c, f, printers.Name)
 	require.NoError(t, err)
 	assert.Equal(t, "job.batch/"+theBackup+"\n", out, "what --from takes")
-	assert.Equal(t, "Backs up by dump: as configured.\n", errOut)
+	assert.Equal(t, "Backup by dump: as configured.\n", errOut)
 	claim := &corev1.PersistentVolumeClaim{}
 	require.True(t, there(t, c, claim, render.BackupsClaim))
 	assert.Equal(t, "50Gi fast", claim.Spec.Resources.Requests.Storage().String()+" "+*claim.Spec.StorageClassName)
@@ -225,13 +225,13 @@ func TestTheClaimOfDumpsIsMadeOnce(t *testing.T) {
 	out, errOut, err = backUp(t, c, f, "table")
 	require.NoError(t, err)
 	assert.Equal(t, "job.batch/"+theBackup+" created\n", out)
-	assert.Contains(t, errOut, "Warning: PersistentVolumeClaim env-store/database-backups is there already: --size and --storage-class are of no use\n")
+	assert.Contains(t, errOut, "Warning: PersistentVolumeClaim env-store/database-backups already exists: --size and --storage-class are ignored\n")
 
 	claim.Labels[render.BackupOfLabel] = "other"
 	require.NoError(t, c.Update(t.Context(), claim))
 	_, _, err = backUp(t, c, f, "table")
-	require.EqualError(t, err, "environment.berth.dev/store-1a2b: PersistentVolumeClaim env-store/database-backups is there and not for backups: "+
-		`its label berth.dev/backup-of is "other", not "store-1a2b"`)
+	require.EqualError(t, err, "environment.berth.dev/store-1a2b: PersistentVolumeClaim env-store/database-backups exists and is not for backups of this environment: "+
+		`its label berth.dev/backup-of is "other"`)
 }
 
 func TestADryRunOfABackupKeepsNothing(t *testing.T) {
@@ -257,7 +257,7 @@ func TestABackupIsWaitedFor(t *testing.T) {
 		said, err string
 	}{
 		"done":     {batchv1.JobComplete, "12345678", ""},
-		"failed":   {batchv1.JobFailed, "password authentication failed", "wait for job.batch/" + theBackup + ": it is Failed: it was tried 3 times: password authentication failed"},
+		"failed":   {batchv1.JobFailed, "password authentication failed", "wait for job.batch/" + theBackup + ": it failed: it was tried 3 times: password authentication failed"},
 		"too late": {"", "connection refused", "job.batch/" + theBackup + " is Running after 20ms: connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,7 +283,7 @@ func TestABackupIsWaitedFor(t *testing.T) {
 				out, _, err := backUp(t, envCluster(t, funcs, store()), f, "table")
 				if tc.err == "" {
 					require.NoError(t, err)
-					assert.Contains(t, out, "job.batch/"+theBackup+" is done\n")
+					assert.Contains(t, out, "job.batch/"+theBackup+" completed\n")
 					assert.Equal(t, 3, looks)
 				} else {
 					require.EqualError(t, err, tc.err)
@@ -308,22 +308,22 @@ func TestASnapshotIsWaitedForThoughItFails(t *testing.T) {
 	f.wait = true
 	out, _, err := backUp(t, c, f, "table")
 	require.NoError(t, err)
-	assert.Contains(t, out, "volumesnapshot.snapshot.storage.k8s.io/"+theBackup+" is done\n")
+	assert.Contains(t, out, "volumesnapshot.snapshot.storage.k8s.io/"+theBackup+" completed\n")
 	assert.Equal(t, 4, looks)
 }
 
 func TestADatabaseThatCannotBeBackedUp(t *testing.T) {
 	for want, change := range map[string]func(e *v1alpha1.Environment){
-		"environment.berth.dev/store-1a2b has no database: spec.stack.database is absent": func(e *v1alpha1.Environment) { e.Spec.Stack.Database = nil },
-		"environment.berth.dev/store-1a2b has no database yet: status.namespace is empty": func(e *v1alpha1.Environment) { e.Status.Namespace = "" },
-		"environment.berth.dev/store-1a2b: method dump (there can be no snapshot, since StatefulSet env-store/database is not there): " +
-			"spec.runPolicy is Stopped, and a dump needs a database that runs (kubectl berth env start store-1a2b --wait)": func(e *v1alpha1.Environment) { e.Spec.RunPolicy = v1alpha1.RunPolicyStopped },
-		"environment.berth.dev/store-1a2b: method dump (there can be no snapshot, since StatefulSet env-store/database is not there): " +
-			"a dump needs a database that is ready, and status.components has database that is not: CrashLoopBackOff: back-off": func(e *v1alpha1.Environment) {
+		"environment.berth.dev/store-1a2b: no database: spec.stack.database is not set": func(e *v1alpha1.Environment) { e.Spec.Stack.Database = nil },
+		"environment.berth.dev/store-1a2b: the database is not created yet: status.namespace is empty": func(e *v1alpha1.Environment) { e.Status.Namespace = "" },
+		"environment.berth.dev/store-1a2b: method dump (no snapshot is possible: StatefulSet env-store/database does not exist): " +
+			"a dump requires a running database, and spec.runPolicy is Stopped (kubectl berth env start store-1a2b --wait)": func(e *v1alpha1.Environment) { e.Spec.RunPolicy = v1alpha1.RunPolicyStopped },
+		"environment.berth.dev/store-1a2b: method dump (no snapshot is possible: StatefulSet env-store/database does not exist): " +
+			"a dump requires a database that is ready, and component database is not: CrashLoopBackOff: back-off": func(e *v1alpha1.Environment) {
 			e.Status.Components[0].Ready, e.Status.Components[0].Reason, e.Status.Components[0].Message = false, "CrashLoopBackOff", "back-off"
 		},
-		"environment.berth.dev/store-1a2b: method dump (there can be no snapshot, since StatefulSet env-store/database is not there): " +
-			"a dump needs a database that is ready, and status.phase is Creating": func(e *v1alpha1.Environment) {
+		"environment.berth.dev/store-1a2b: method dump (no snapshot is possible: StatefulSet env-store/database does not exist): " +
+			"a dump requires a database that is ready, and status.phase is Creating": func(e *v1alpha1.Environment) {
 			e.Status.Components, e.Status.Phase = nil, v1alpha1.EnvironmentCreating
 		},
 		"environment.berth.dev/store-1a2b: cannot update an environment that is Deleting": func(e *v1alpha1.Environment) {
@@ -350,14 +350,14 @@ func TestBackupsOfADatabaseAreListed(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, objects...)
 	for name, output := range map[string]string{"database-backups.txt": "table", "database-backups.json": printers.JSON, "database-backups.names": printers.Name} {
 		o, out, errOut := clitest.Screen(output)
-		list, err := readBackups(o, t.Context(), c, store())
+		list, err := readBackups(t.Context(), databaseOf(o, c, store(), command.DryRunNone))
 		require.NoError(t, err)
 		require.NoError(t, showBackups(o, list))
 		clitest.Golden(t, name, out.String())
 		assert.Empty(t, errOut.String())
 	}
 	o, out, errOut := clitest.Screen("table")
-	list, err := readBackups(o, t.Context(), envCluster(t, noSnapshots()), store())
+	list, err := readBackups(t.Context(), databaseOf(o, envCluster(t, noSnapshots()), store(), command.DryRunNone))
 	require.NoError(t, err)
 	require.NoError(t, showBackups(o, list))
 	assert.Empty(t, out.String())
@@ -372,10 +372,10 @@ func TestBackupsAreListedWithoutWhatMayNotBeRead(t *testing.T) {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("no"))
 	}}, dumpOf("database-1", batchv1.JobComplete, "1")...)
 	o, _, errOut := clitest.Screen("table")
-	list, err := readBackups(o, t.Context(), c, store())
+	list, err := readBackups(t.Context(), databaseOf(o, c, store(), command.DryRunNone))
 	require.NoError(t, err)
 	require.Len(t, list.Backups, 1)
 	assert.Empty(t, list.Backups[0].Size)
-	assert.Contains(t, errOut.String(), "Warning: why a dump failed, and how large it is, cannot be told: list pods: ")
+	assert.Contains(t, errOut.String(), "Warning: cannot read the size of a dump, or why it failed: list pods: ")
 	assert.Contains(t, errOut.String(), "Warning: not allowed: list VolumeSnapshots of namespace env-store\n")
 }

@@ -19,12 +19,13 @@ import (
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/kube/kinds"
 )
 
-const aboutEnv = `Shows Environments, and changes them: whole applications, started and stopped as one. All of it goes through the Kubernetes
+const about = `Shows Environments, and changes them: whole applications, started and stopped as one. All of it goes through the Kubernetes
 API, with your own rights; the gRPC service need not run. NAME is the name of the object, which is the id of the gRPC service.`
 
-const envExamples = `  # Which environments are there, and how do they stand?
+const examples = `  # Which environments are there, and how do they stand?
   kubectl berth env list -A -o wide
 
   # Make one of a stack that is there to be used, and look at it
@@ -36,12 +37,12 @@ const envExamples = `  # Which environments are there, and how do they stand?
   kubectl berth env history shop
   kubectl berth env rollback shop --to-revision 1`
 
-const aboutEnvList = `Shows the environments of a namespace, as the controller last saw them. READY is components that are ready of all.
+const aboutList = `Shows the environments of a namespace, as the controller last saw them. READY is components that are ready of all.
 
 -l chooses by spec.labels, the client's own, and not by the labels of Kubernetes. Several must all be as given.`
 
-// EnvironmentsResource is how messages call the resource.
-const EnvironmentsResource = "environments." + v1alpha1.GroupName
+// environmentsResource is how messages call the resource.
+const environmentsResource = "environments." + v1alpha1.GroupName
 
 // Environments is what `env list` shows.
 type Environments struct {
@@ -73,11 +74,11 @@ type Summary struct {
 func New(o *command.Options) *cobra.Command {
 	cmd := listEnvironments(o, "env")
 	cmd.Aliases = []string{"environments", "environment"}
-	cmd.Short, cmd.Long, cmd.Example = "Environments: applications that are started and stopped as one", aboutEnv, envExamples
+	cmd.Short, cmd.Long, cmd.Example = "Environments: applications that are started and stopped as one", about, examples
 	cmd.AddCommand(
-		listEnvironments(o, "list"), newEnvGet(o), newEnvLogs(o), newEnvHistory(o), newEnvRollback(o), newEnvStart(o), newEnvStop(o),
-		newEnvRestart(o), newEnvScale(o), newEnvStacks(o), newEnvCreate(o), newEnvBackup(o), newEnvRestore(o), newEnvOrphans(o),
-		newEnvBackupDatabase(o), newEnvDatabaseBackups(o), newEnvRestoreDatabase(o),
+		listEnvironments(o, "list"), newGet(o), newLogs(o), newHistory(o), newRollback(o), newStart(o), newStop(o),
+		newRestart(o), newScale(o), newStacks(o), newCreate(o), newBackup(o), newRestore(o), newOrphans(o),
+		newBackupDatabase(o), newDatabaseBackups(o), newRestoreDatabase(o),
 	)
 	return cmd
 }
@@ -88,7 +89,7 @@ func listEnvironments(o *command.Options, use string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     use,
 		Short:   "The environments of a namespace",
-		Long:    aboutEnvList,
+		Long:    aboutList,
 		Example: "  kubectl berth env list -A -l team=shop -l environment=staging",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -145,7 +146,7 @@ func environmentNamed(ctx context.Context, c client.Client, namespace, name stri
 	env := &v1alpha1.Environment{}
 	object := name[strings.LastIndex(name, "/")+1:] // as -o name prints it
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object}, env)
-	if !apierrors.IsNotFound(err) || command.NoSuchKind(err) {
+	if !apierrors.IsNotFound(err) || kinds.NotServed(err) {
 		return env, unreadableEnvironment(err)
 	}
 	var list v1alpha1.EnvironmentList
@@ -161,8 +162,8 @@ func environmentNamed(ctx context.Context, c client.Client, namespace, name stri
 
 // unreadableEnvironment explains why environments cannot be read.
 func unreadableEnvironment(err error) error {
-	if err != nil && command.NoSuchKind(err) {
-		return fmt.Errorf("the cluster does not know %s: is Berth installed, with environments?", EnvironmentsResource)
+	if err != nil && kinds.NotServed(err) {
+		return fmt.Errorf("the cluster does not know %s: is Berth installed, with environments?", environmentsResource)
 	}
 	return err
 }

@@ -24,7 +24,7 @@ import (
 // follower prints what containers write while they write it. One goroutine, that of the command, looks for containers and
 // prints; there is one more for each log.
 type follower struct {
-	*envLogs
+	*logsFlags
 	tracks map[types.UID]*logTrack
 	lines  chan followedLine
 	ended  chan *logTrack
@@ -49,12 +49,12 @@ type logTrack struct {
 type followedLine struct{ component, text string }
 
 // followLogs prints lines until it is interrupted, or the environment is gone.
-func followLogs(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted *envLogs) error {
+func followLogs(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted *logsFlags) error {
 	var readers sync.WaitGroup
 	defer readers.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // before the wait
-	f := &follower{envLogs: wanted, tracks: map[types.UID]*logTrack{}, lines: make(chan followedLine), ended: make(chan *logTrack), first: true}
+	f := &follower{logsFlags: wanted, tracks: map[types.UID]*logTrack{}, lines: make(chan followedLine), ended: make(chan *logTrack), first: true}
 	tick := time.NewTicker(f.poll)
 	defer tick.Stop()
 	if _, err := f.look(ctx, c, env, &readers); err != nil {
@@ -65,7 +65,7 @@ func followLogs(o *command.Options, ctx context.Context, c client.Client, env *v
 		case <-ctx.Done():
 			return nil // the usual way to end it
 		case l := <-f.lines:
-			if err := printLine(o, f.envLogs, l.component, l.text); err != nil {
+			if err := printLine(o, f.logsFlags, l.component, l.text); err != nil {
 				return err
 			}
 		case t := <-f.ended:

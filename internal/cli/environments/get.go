@@ -20,11 +20,11 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutEnvGet = `Shows how an environment stands: its components in the order in which they start, stage by stage, the ports that lead to
+const aboutGet = `Shows how an environment stands: its components in the order in which they start, stage by stage, the ports that lead to
 them from outside, and what is not as it was requested. READY is replicas that are ready of those that should be. All of it is as the
 controller last saw it; -o wide adds images and messages.`
 
-const envGetExamples = `  kubectl berth env get shop
+const getExamples = `  kubectl berth env get shop
   kubectl berth env get shop -o wide
   kubectl berth env get shop -o json`
 
@@ -46,8 +46,8 @@ type Component struct {
 	Image string `json:"image,omitempty"`
 }
 
-func newEnvGet(o *command.Options) *cobra.Command {
-	cmd := anEnvironment(o, "get", "How an environment and its components stand", aboutEnvGet, envGetExamples,
+func newGet(o *command.Options) *cobra.Command {
+	cmd := anEnvironment(o, "get", "How an environment and its components stand", aboutGet, getExamples,
 		func(_ context.Context, _ client.Client, env *v1alpha1.Environment) error {
 			if o.Output == printers.Name {
 				return showEnvironments(o, environmentsOf([]v1alpha1.Environment{*env}), env.Namespace)
@@ -113,7 +113,7 @@ func showEnvironment(o *command.Options, d *Detail) error {
 		o.Sentence(d.Description)
 	}
 	for _, c := range d.Conditions {
-		o.Sentence(fmt.Sprintf("%s is %s since %s ago, %s: %s", c.Type, c.Status, printers.Age(o.Now(), c.LastTransitionTime.Time), c.Reason, c.Message))
+		o.Sentence(fmt.Sprintf("%s is %s since %s ago, %s: %s", c.Type, c.Status, o.Age(c.LastTransitionTime), c.Reason, c.Message))
 	}
 	fmt.Fprintln(o.Out)
 	t := &printers.Table{Header: []string{"STAGE", "COMPONENT", "READY", "RESTARTS", "REASON"}}

@@ -23,10 +23,10 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutEnvHistory = `Shows the revisions of an environment that are kept, the newest last: when each was made, by whom, and what it changed. The
+const aboutHistory = `Shows the revisions of an environment that are kept, the newest last: when each was made, by whom, and what it changed. The
 one that the environment has is marked with "*". --revision N prints the spec of one, as YAML.`
 
-const envHistoryExamples = `  kubectl berth env history shop
+const historyExamples = `  kubectl berth env history shop
   kubectl berth env history shop --revision 2`
 
 // shownChanges is how many changes of a revision a table has, unless it is wide.
@@ -52,9 +52,9 @@ type Revision struct {
 	Spec    v1alpha1.EnvironmentSpec `json:"spec"`
 }
 
-func newEnvHistory(o *command.Options) *cobra.Command {
+func newHistory(o *command.Options) *cobra.Command {
 	var number int64
-	cmd := anEnvironment(o, "history", "The revisions of an environment", aboutEnvHistory, envHistoryExamples, nil)
+	cmd := anEnvironment(o, "history", "The revisions of an environment", aboutHistory, historyExamples, nil)
 	cmd.RunE = anEnvironment(o, "", "", "", "", func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 		h, err := readHistory(ctx, c, env)
 		if err != nil {
@@ -152,7 +152,7 @@ func showEnvironmentHistory(o *command.Options, h *History) error {
 		if more := len(changes) - shownChanges; more > 0 && o.Output != printers.Wide {
 			changes = append(slices.Clone(changes[:shownChanges]), fmt.Sprintf("and %d more", more))
 		}
-		t.Add(name, r.Created.UTC().Format(time.RFC3339), printers.Age(o.Now(), r.Created.Time), r.Actor, strings.Join(changes, "; "))
+		t.Add(name, r.Created.UTC().Format(time.RFC3339), o.Age(r.Created), r.Actor, strings.Join(changes, "; "))
 	}
 	return t.Write(o.Out, false)
 }

@@ -32,7 +32,7 @@ func showEnvironments(o *command.Options, e *Environments, namespace string) err
 	}
 	for i := range e.Environments {
 		s := &e.Environments[i]
-		t.Add(s.Namespace, s.Name, s.Stack, s.Version, string(s.Phase), s.Ready, printers.Age(o.Now(), s.Created.Time),
+		t.Add(s.Namespace, s.Name, s.Stack, s.Version, string(s.Phase), s.Ready, o.Age(s.Created),
 			s.DisplayName, s.RunsIn, printers.Number(s.Revision), labels.Set(s.Labels).String(), string(s.Controller), s.Message)
 	}
 	if err := t.Write(o.Out, namespace == ""); err != nil {

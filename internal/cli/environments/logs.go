@@ -23,18 +23,18 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutEnvLogs = `Prints what the containers of an environment have written, of all components in the order of its time, each line with its
+const aboutLogs = `Prints what the containers of an environment have written, of all components in the order of its time, each line with its
 component before it; or of one component, as it was written. -f prints what they write from then on too, of pods that start later as well.
 How much there is, is up to the kubelet, which rotates logs.`
 
-const envLogsExamples = `  kubectl berth env logs shop --since 1h --tail 100
+const logsExamples = `  kubectl berth env logs shop --since 1h --tail 100
   kubectl berth env logs shop -c backend -f`
 
 // envFollow is how often -f looks for new containers.
 const envFollow = 2 * time.Second
 
-// envLogs are what `env logs` is requested.
-type envLogs struct {
+// logsFlags are what `env logs` is requested.
+type logsFlags struct {
 	component string
 	since     time.Duration
 	tail      int64 // below 0 is all
@@ -44,9 +44,9 @@ type envLogs struct {
 	open func(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error)
 }
 
-func newEnvLogs(o *command.Options) *cobra.Command {
-	f := &envLogs{poll: envFollow}
-	cmd := anEnvironment(o, "logs", "What the containers of an environment write", aboutEnvLogs, envLogsExamples,
+func newLogs(o *command.Options) *cobra.Command {
+	f := &logsFlags{poll: envFollow}
+	cmd := anEnvironment(o, "logs", "What the containers of an environment write", aboutLogs, logsExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 			config, err := o.RestConfig()
 			if err != nil {
@@ -76,7 +76,7 @@ func newEnvLogs(o *command.Options) *cobra.Command {
 }
 
 // check refuses what makes no sense.
-func (f *envLogs) check(env *v1alpha1.Environment) error {
+func (f *logsFlags) check(env *v1alpha1.Environment) error {
 	switch {
 	case f.since < 0:
 		return fmt.Errorf("--since is %s: it must not be negative", f.since)
@@ -89,7 +89,7 @@ func (f *envLogs) check(env *v1alpha1.Environment) error {
 }
 
 // options are those of a container's log.
-func (f *envLogs) options(component string) *corev1.PodLogOptions {
+func (f *logsFlags) options(component string) *corev1.PodLogOptions {
 	options := &corev1.PodLogOptions{Container: component, Follow: f.follow, Timestamps: true}
 	if f.since > 0 {
 		// Whole seconds is what the API knows; a little too much is better than too little.
@@ -101,7 +101,7 @@ func (f *envLogs) options(component string) *corev1.PodLogOptions {
 	return options
 }
 
-func runLogs(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *envLogs) error {
+func runLogs(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *logsFlags) error {
 	if err := f.check(env); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func runLogs(o *command.Options, ctx context.Context, c client.Client, env *v1al
 }
 
 // pods are those of an environment whose logs are wanted, in the order in which their components start.
-func (f *envLogs) pods(ctx context.Context, c client.Client, env *v1alpha1.Environment) ([]corev1.Pod, error) {
+func (f *logsFlags) pods(ctx context.Context, c client.Client, env *v1alpha1.Environment) ([]corev1.Pod, error) {
 	if env.Status.Namespace == "" { // nothing was made yet
 		return nil, nil
 	}
@@ -147,7 +147,7 @@ type logStream struct {
 }
 
 // logsSoFar prints the lines of all pods in the order of their times. Of each one line at a time is held.
-func logsSoFar(o *command.Options, ctx context.Context, pods []corev1.Pod, f *envLogs) error {
+func logsSoFar(o *command.Options, ctx context.Context, pods []corev1.Pod, f *logsFlags) error {
 	var streams []*logStream
 	defer func() {
 		for _, s := range streams {
@@ -198,7 +198,7 @@ func nextLine(o *command.Options, s *logStream, failed *bool) bool {
 }
 
 // printLine prints a line of a component.
-func printLine(o *command.Options, f *envLogs, component, text string) error {
+func printLine(o *command.Options, f *logsFlags, component, text string) error {
 	if f.component == "" {
 		text = "[" + component + "] " + text
 	}

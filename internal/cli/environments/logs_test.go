@@ -61,7 +61,7 @@ func TestLogsArePrintedInTheOrderOfTheirTimes(t *testing.T) {
 		"d-0": stamped("01.5 ready", "04 checkpoint"), "b-1": stamped("02 listening", "03 GET /"),
 		"b-2": strings.TrimSuffix(stamped("02.25 listening too", "05 the last has no end"), "\n"),
 	}
-	f := &envLogs{tail: -1, open: func(_ context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error) {
+	f := &logsFlags{tail: -1, open: func(_ context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error) {
 		assert.Equal(t, pod.Labels[v1alpha1.EnvironmentComponentLabel], options.Container)
 		assert.True(t, options.Timestamps)
 		assert.False(t, options.Follow)
@@ -83,7 +83,7 @@ func TestLogsArePrintedInTheOrderOfTheirTimes(t *testing.T) {
 
 func TestALogThatCannotBeReadLeavesTheOthers(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store(), storePod("b-1", "backend", 0), storePod("d-0", "database", 0))
-	f := &envLogs{tail: -1, open: func(_ context.Context, pod *corev1.Pod, _ *corev1.PodLogOptions) (io.ReadCloser, error) {
+	f := &logsFlags{tail: -1, open: func(_ context.Context, pod *corev1.Pod, _ *corev1.PodLogOptions) (io.ReadCloser, error) {
 		if pod.Name == "d-0" {
 			return nil, errors.New("the node does not answer")
 		}
@@ -96,14 +96,14 @@ func TestALogThatCannotBeReadLeavesTheOthers(t *testing.T) {
 }
 
 func TestWhatOfALogIsWanted(t *testing.T) {
-	options := (&envLogs{tail: -1}).options("backend")
+	options := (&logsFlags{tail: -1}).options("backend")
 	assert.Equal(t, &corev1.PodLogOptions{Container: "backend", Timestamps: true}, options)
-	options = (&envLogs{tail: 0, since: 1500 * time.Millisecond, follow: true}).options("backend")
+	options = (&logsFlags{tail: 0, since: 1500 * time.Millisecond, follow: true}).options("backend")
 	assert.EqualValues(t, 0, *options.TailLines)
 	assert.EqualValues(t, 2, *options.SinceSeconds)
 	assert.True(t, options.Follow)
 
-	for want, f := range map[string]envLogs{
+	for want, f := range map[string]logsFlags{
 		"--since is -1s: it must not be negative":                                            {since: -time.Second},
 		"--tail is -2: it must be a number of lines":                                         {tail: -2},
 		`there is no component "bakend": there are database, redis-cache, backend, frontend`: {component: "bakend"},
@@ -114,7 +114,7 @@ func TestWhatOfALogIsWanted(t *testing.T) {
 	fresh := store()
 	fresh.Status = v1alpha1.EnvironmentStatus{}
 	o, _, errOut := clitest.Screen("table")
-	require.NoError(t, runLogs(o, t.Context(), nil, fresh, &envLogs{}))
+	require.NoError(t, runLogs(o, t.Context(), nil, fresh, &logsFlags{}))
 	assert.Equal(t, "No pods found of environment shop/store-1a2b, which is Pending.\n", errOut.String())
 }
 
@@ -158,7 +158,7 @@ func TestLogsAreFollowed(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store(), storePod("b-1", "backend", 0))
 	first, firstEnd := io.Pipe()
 	var opened sync.Map
-	f := &envLogs{tail: 1, since: time.Hour, follow: true, poll: 5 * time.Millisecond}
+	f := &logsFlags{tail: 1, since: time.Hour, follow: true, poll: 5 * time.Millisecond}
 	f.open = func(_ context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error) {
 		id, _ := startedContainer(pod, options.Container)
 		opened.LoadOrStore(id, options)
@@ -213,7 +213,7 @@ func TestLogsAreFollowed(t *testing.T) {
 func TestFollowingEndsWithTheCaller(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store(), storePod("b-1", "backend", 0))
 	ctx, cancel := context.WithCancel(t.Context())
-	f := &envLogs{tail: -1, follow: true, poll: time.Hour}
+	f := &logsFlags{tail: -1, follow: true, poll: time.Hour}
 	f.open = func(ctx context.Context, _ *corev1.Pod, _ *corev1.PodLogOptions) (io.ReadCloser, error) {
 		r, w := io.Pipe()
 		context.AfterFunc(ctx, func() { _ = w.CloseWithError(ctx.Err()) })

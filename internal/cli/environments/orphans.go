@@ -3,86 +3,51 @@
 package environments
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/environments/orphans"
 )
 
-const aboutEnvOrphans = `Finds what was made for environments that are not there any more: namespaces, and objects in other namespaces, by their
-labels berth.dev/environment and berth.dev/environment-namespace. It looks at the whole cluster; with -n, for what is of environments of that
-namespace. What is in a namespace that is an orphan goes with it, and is not shown.
+const aboutOrphans = `Lists what was created for environments that no longer exist: namespaces, and objects in other namespaces, by their labels
+berth.dev/environment and berth.dev/environment-namespace. The command searches the whole cluster; with -n, for the environments of that
+namespace only. What is in a namespace that is an orphan is deleted with it, and is not listed.
 
-It only lists, unless --delete is given. What is Retained is kept because of the volumes in it, as its environment requested, or is a volume
-claim: --delete leaves it alone without --include-retained. A namespace that has the labels and not a name that Berth gives is Foreign, and left alone always.`
+The command only lists orphans, unless --delete is given. The state Retained means that the orphan has volumes or is a volume claim: --delete
+skips it without --include-retained. The state Foreign means that a namespace has the labels but not a name that Berth gives: it is never deleted.`
 
-const envOrphansExamples = `  # What is there? Nothing is deleted.
+const orphansExamples = `  # List orphans. Nothing is deleted.
   kubectl berth env orphans
 
-  # Delete it, but for volumes
+  # Delete them, except volumes
   kubectl berth env orphans --delete`
-
-// OrphanState says what may become of an orphan.
-type OrphanState string
-
-// States of orphans.
-const (
-	// OrphanLeft is what no one needs.
-	OrphanLeft OrphanState = "Orphan"
-	// OrphanRetained is what has volumes that someone may want.
-	OrphanRetained OrphanState = "Retained"
-	// OrphanTerminating is on its way out.
-	OrphanTerminating OrphanState = "Terminating"
-	// OrphanForeign is a namespace that Berth did not name.
-	OrphanForeign OrphanState = "Foreign"
-)
 
 // Orphans is what `env orphans` shows.
 type Orphans struct {
-	Orphans []Orphan `json:"orphans"`
+	Orphans []orphans.Orphan `json:"orphans"`
 }
 
-// Orphan is something that was made for an environment that is not there.
-type Orphan struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Namespace is "" for a namespace.
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	// Environment is the namespace and the name of the Environment.
-	Environment string      `json:"environment"`
-	State       OrphanState `json:"state"`
-	// Claims are the volume claims in a namespace.
-	Claims  int         `json:"claims,omitempty"`
-	Created metav1.Time `json:"created"`
-	UID     types.UID   `json:"uid"`
-}
+// orphansFlags are the flags of orphans.
+type orphansFlags struct{ remove, retained bool }
 
-// envOrphans are the flags of orphans.
-type envOrphans struct{ remove, retained bool }
-
-func newEnvOrphans(o *command.Options) *cobra.Command {
-	f := &envOrphans{}
+func newOrphans(o *command.Options) *cobra.Command {
+	f := &orphansFlags{}
 	cmd := &cobra.Command{
 		Use:     "orphans",
-		Short:   "What is left of environments that are not there any more",
-		Long:    aboutEnvOrphans,
-		Example: envOrphansExamples,
+		Short:   "List or delete what is left of environments that no longer exist",
+		Long:    aboutOrphans,
+		Example: orphansExamples,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.retained && !f.remove {
-				return fmt.Errorf("--include-retained requires --delete")
+				return errors.New("--include-retained requires --delete")
 			}
 			namespace, c, err := o.Cluster()
 			if err != nil {
@@ -94,128 +59,94 @@ func newEnvOrphans(o *command.Options) *cobra.Command {
 			return runOrphans(o, cmd.Context(), c, namespace, f)
 		},
 	}
-	cmd.Flags().BoolVar(&f.remove, "delete", false, "Delete what is an orphan.")
-	cmd.Flags().BoolVar(&f.retained, "include-retained", false, "With --delete: delete what is retained too, and the volumes with it.")
+	cmd.Flags().BoolVar(&f.remove, "delete", false, "Delete orphans.")
+	cmd.Flags().BoolVar(&f.retained, "include-retained", false, "With --delete: also delete orphans in state Retained, and the volumes with them.")
 	o.OutputFlag(cmd, printers.JSON, printers.YAML, printers.Name)
 	return cmd
 }
 
-func runOrphans(o *command.Options, ctx context.Context, c client.Client, namespace string, f *envOrphans) error {
-	// Objects first: one that is made in between is of an environment that is listed then.
-	made, complete, err := madeForEnvironments(o, ctx, c)
+func runOrphans(o *command.Options, ctx context.Context, c client.Client, namespace string, f *orphansFlags) error {
+	found, err := orphans.Find(ctx, c, namespace)
 	if err != nil {
-		return err
-	}
-	var list v1alpha1.EnvironmentList
-	if err := c.List(ctx, &list); err != nil {
 		return unreadableEnvironment(err)
 	}
-	found := orphansOf(made, list.Items, namespace)
-	if !f.remove {
-		return showOrphans(o, found, complete)
-	}
-	return deleteOrphans(o, ctx, c, found, f.retained)
-}
-
-// orphansOf are those of some objects whose environment is not there. What is in a namespace that is one is left out.
-func orphansOf(made []metav1.PartialObjectMetadata, environments []v1alpha1.Environment, namespace string) *Orphans {
-	gone := withoutEnvironment(made, environments, namespace)
-	out := &Orphans{Orphans: []Orphan{}}
-	whole := map[string]bool{}
-	for i := range gone {
-		if m := &gone[i]; m.Kind == namespaceKind {
-			orphan := orphanOf(m)
-			orphan.State = namespaceState(m)
-			orphan.Claims = claimsIn(made, m.Name)
-			whole[m.Name] = orphan.State != OrphanForeign
-			out.Orphans = append(out.Orphans, orphan)
-		}
-	}
-	for i := range gone {
-		// What has an owner goes with it.
-		if m := &gone[i]; m.Kind != namespaceKind && !whole[m.Namespace] && metav1.GetControllerOf(m) == nil {
-			out.Orphans = append(out.Orphans, orphanOf(m))
-		}
-	}
-	slices.SortStableFunc(out.Orphans, func(a, b Orphan) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
-	})
-	return out
-}
-
-// withoutEnvironment are the objects whose labels name an environment that is not there, of a namespace if it is not "".
-func withoutEnvironment(made []metav1.PartialObjectMetadata, environments []v1alpha1.Environment, namespace string) []metav1.PartialObjectMetadata {
-	there := map[string]bool{}
-	for i := range environments {
-		there[environments[i].Namespace+"/"+environments[i].Name] = true
-	}
-	return slices.DeleteFunc(slices.Clone(made), func(m metav1.PartialObjectMetadata) bool {
-		home, id := m.Labels[v1alpha1.EnvironmentNamespaceLabel], m.Labels[v1alpha1.EnvironmentLabel]
-		return home == "" || id == "" || there[home+"/"+id] || namespace != "" && home != namespace
-	})
-}
-
-func orphanOf(m *metav1.PartialObjectMetadata) Orphan {
-	out := Orphan{
-		APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID, Created: m.CreationTimestamp, State: OrphanLeft,
-		Environment: m.Labels[v1alpha1.EnvironmentNamespaceLabel] + "/" + m.Labels[v1alpha1.EnvironmentLabel],
+	for _, kind := range found.Forbidden {
+		o.Warn("not allowed: list %s of all namespaces", kind)
 	}
 	switch {
-	case m.DeletionTimestamp != nil:
-		out.State = OrphanTerminating
-	case m.Kind == claimKind, m.Labels[v1alpha1.RetainedLabel] == "true":
-		// A controller that deletes an environment deletes its claims too, unless they should stay.
-		out.State = OrphanRetained
+	case f.remove:
+		err = deleteOrphans(o, ctx, c, found.Orphans, f.retained)
+	default:
+		err = showOrphans(o, found.Orphans)
 	}
-	return out
-}
-
-// namespaceState says what may become of a namespace. Anybody may put labels on one; only Berth names them after a hash.
-func namespaceState(m *metav1.PartialObjectMetadata) OrphanState {
-	home, id := m.Labels[v1alpha1.EnvironmentNamespaceLabel], m.Labels[v1alpha1.EnvironmentLabel]
-	switch {
-	case m.DeletionTimestamp != nil:
-		return OrphanTerminating
-	case !strings.HasSuffix(m.Name, render.NamespaceOf("", home, id)):
-		return OrphanForeign
-	case m.Labels[v1alpha1.RetainedLabel] == "true":
-		return OrphanRetained
-	}
-	return OrphanLeft
-}
-
-// claimsIn is how many volume claims of environments a namespace has.
-func claimsIn(made []metav1.PartialObjectMetadata, namespace string) (n int) {
-	for i := range made {
-		if made[i].Kind == claimKind && made[i].Namespace == namespace {
-			n++
+	if len(found.Orphans) == 0 && o.ForPeople() {
+		among := ""
+		if found.Incomplete {
+			among = " among what could be read"
 		}
+		fmt.Fprintf(o.ErrOut, "No orphans found%s.\n", among)
 	}
-	return n
+	return err
 }
 
-func showOrphans(o *command.Options, list *Orphans, complete bool) error {
+func showOrphans(o *command.Options, list []orphans.Orphan) error {
 	if o.Output == printers.Name {
-		for i := range list.Orphans {
-			fmt.Fprintln(o.Out, list.Orphans[i].resource())
+		for i := range list {
+			fmt.Fprintln(o.Out, printers.Resource(list[i].GroupVersionKind(), list[i].Name))
 		}
 		return nil
 	}
-	if done, err := o.Print(list); done {
+	if done, err := o.Print(&Orphans{Orphans: list}); done || len(list) == 0 {
 		return err
 	}
-	if len(list.Orphans) == 0 {
-		if complete {
-			fmt.Fprintln(o.ErrOut, "No orphans found.")
-		} else {
-			fmt.Fprintln(o.ErrOut, "No orphans found among what could be read.")
-		}
-		return nil
-	}
 	t := &printers.Table{Header: []string{"IN", "OBJECT", "ENVIRONMENT", "STATE", "CLAIMS", "AGE"}}
-	for i := range list.Orphans {
-		a := &list.Orphans[i]
-		t.Add(a.Namespace, a.Kind+"/"+a.Name, a.Environment, string(a.State), printers.Number(a.Claims), printers.Age(o.Now(), a.Created.Time))
+	for i := range list {
+		a := &list[i]
+		t.Add(a.Namespace, a.Kind+"/"+a.Name, a.Environment, string(a.State), printers.Number(a.Claims), o.Age(a.Created))
 	}
 	return t.Write(o.Out, false)
+}
+
+// deleteOrphans deletes orphans, and prints a line for each.
+func deleteOrphans(o *command.Options, ctx context.Context, c client.Client, list []orphans.Orphan, retained bool) error {
+	failed := false
+	for i := range list {
+		a := &list[i]
+		name := printers.Resource(a.GroupVersionKind(), a.Name)
+		if a.Namespace != "" {
+			name += " in namespace " + a.Namespace
+		}
+		outcome, err := deleteOrphan(ctx, c, a, retained)
+		if err != nil {
+			failed = true
+			fmt.Fprintf(o.ErrOut, "error: delete %s: %v\n", name, err)
+			continue
+		}
+		fmt.Fprintf(o.Out, "%s %s\n", name, outcome)
+	}
+	if failed {
+		return command.ErrFailed
+	}
+	return nil
+}
+
+// skipped is what is printed of orphans that are not deleted.
+var skipped = map[orphans.State]string{
+	orphans.Foreign:     "skipped: its name is not one that Berth gives to a namespace",
+	orphans.Terminating: "is already being deleted",
+	orphans.Retained:    "retained (--include-retained deletes it)",
+}
+
+func deleteOrphan(ctx context.Context, c client.Client, a *orphans.Orphan, retained bool) (outcome string, err error) {
+	if !a.Deletable(retained) {
+		return skipped[a.State], nil
+	}
+	created, err := orphans.Delete(ctx, c, a)
+	switch {
+	case created:
+		return "skipped: Environment " + a.Environment + " exists again", nil
+	case apierrors.IsNotFound(err):
+		return "was already deleted", nil
+	}
+	return "deleted", err
 }

@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/environments/orphans"
 	"berth.dev/berth/internal/environments/render"
 )
 
@@ -72,15 +73,15 @@ func TestOrphansAreListedAndLeftAlone(t *testing.T) {
 	}}, litter()...)
 	for name, output := range map[string]string{"orphans.txt": "table", "orphans.json": printers.JSON, "orphans.names": printers.Name} {
 		o, out, errOut := clitest.Screen(output)
-		require.NoError(t, runOrphans(o, t.Context(), c, "", &envOrphans{}))
+		require.NoError(t, runOrphans(o, t.Context(), c, "", &orphansFlags{}))
 		clitest.Golden(t, name, out.String())
 		assert.Empty(t, errOut.String())
 	}
 	o, out, _ := clitest.Screen(printers.Name)
-	require.NoError(t, runOrphans(o, t.Context(), c, "back", &envOrphans{}))
+	require.NoError(t, runOrphans(o, t.Context(), c, "back", &orphansFlags{}))
 	assert.Equal(t, "persistentvolumeclaim/database-data\nsecret/database\nstatefulset.apps/database\n", out.String())
 	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, runOrphans(o, t.Context(), c, "elsewhere", &envOrphans{}))
+	require.NoError(t, runOrphans(o, t.Context(), c, "elsewhere", &orphansFlags{}))
 	assert.Empty(t, out.String())
 	assert.Equal(t, "No orphans found.\n", errOut.String())
 	assert.Zero(t, deleted)
@@ -94,7 +95,7 @@ func TestOrphansAreDeletedButForVolumes(t *testing.T) {
 		return err == nil
 	}
 	o, out, _ := clitest.Screen("table")
-	require.NoError(t, runOrphans(o, t.Context(), c, "", &envOrphans{remove: true}))
+	require.NoError(t, runOrphans(o, t.Context(), c, "", &orphansFlags{remove: true}))
 	clitest.Golden(t, "orphans-deleted.txt", out.String())
 	assert.False(t, there(&corev1.Namespace{}, "", spaceOf("shop", "lost")))
 	assert.False(t, there(&appsv1.StatefulSet{}, "back", "database"))
@@ -106,7 +107,7 @@ func TestOrphansAreDeletedButForVolumes(t *testing.T) {
 	assert.True(t, there(&corev1.Service{}, "plain", "half"))
 
 	o, _, _ = clitest.Screen("table")
-	require.NoError(t, runOrphans(o, t.Context(), c, "", &envOrphans{remove: true, retained: true}))
+	require.NoError(t, runOrphans(o, t.Context(), c, "", &orphansFlags{remove: true, retained: true}))
 	assert.False(t, there(&corev1.Namespace{}, "", spaceOf("shop", "kept")))
 	assert.False(t, there(&corev1.PersistentVolumeClaim{}, "back", "database-data"))
 	assert.True(t, there(&corev1.Namespace{}, "", "production"))
@@ -124,13 +125,13 @@ func TestAnOrphanIsLookedAtAgainBeforeItIsDeleted(t *testing.T) {
 		preconditions = options.Preconditions
 		return nil
 	}}, back)
-	orphan := &Orphan{APIVersion: "v1", Kind: "Secret", Namespace: "back", Name: "database", Environment: "back/store-1a2b", State: OrphanLeft, UID: "u"}
-	said, err := deleteOrphan(t.Context(), c, orphan)
+	orphan := &orphans.Orphan{APIVersion: "v1", Kind: "Secret", Namespace: "back", Name: "database", Environment: "back/store-1a2b", State: orphans.Unused, UID: "u"}
+	said, err := deleteOrphan(t.Context(), c, orphan, false)
 	require.NoError(t, err)
-	assert.Equal(t, "left alone: Environment back/store-1a2b is there now", said)
+	assert.Equal(t, "skipped: Environment back/store-1a2b exists again", said)
 	assert.Nil(t, preconditions)
 	orphan.Environment = "back/lost"
-	said, err = deleteOrphan(t.Context(), c, orphan)
+	said, err = deleteOrphan(t.Context(), c, orphan, false)
 	require.NoError(t, err)
 	assert.Equal(t, "deleted", said)
 	assert.Equal(t, orphan.UID, *preconditions.UID)
@@ -144,44 +145,7 @@ func TestWhatMayNotBeListedIsToldAndTheRestIsShown(t *testing.T) {
 		return c.List(ctx, list, opts...)
 	}}, madeFor(&corev1.Secret{}, "back", "database", "back", "lost"))
 	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, runOrphans(o, t.Context(), c, "", &envOrphans{}))
+	require.NoError(t, runOrphans(o, t.Context(), c, "", &orphansFlags{}))
 	assert.Empty(t, out.String())
 	assert.Equal(t, "Warning: not allowed: list Secret of all namespaces\nNo orphans found among what could be read.\n", errOut.String())
-}
-
-func TestWhatIsOnItsWayOutIsNotDeletedAgain(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(m *metav1.PartialObjectMetadata)
-		want   OrphanState
-	}{
-		"left":     {func(*metav1.PartialObjectMetadata) {}, OrphanLeft},
-		"retained": {func(m *metav1.PartialObjectMetadata) { m.Labels[v1alpha1.RetainedLabel] = "true" }, OrphanRetained},
-		"going":    {func(m *metav1.PartialObjectMetadata) { m.DeletionTimestamp = new(clitest.Ago(0)) }, OrphanTerminating},
-		"foreign":  {func(m *metav1.PartialObjectMetadata) { m.Name = "lost" }, OrphanForeign},
-		"another":  {func(m *metav1.PartialObjectMetadata) { m.Name = spaceOf("back", "lost") }, OrphanForeign},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := madeFor(&metav1.PartialObjectMetadata{}, "", spaceOf("shop", "lost"), "shop", "lost")
-			m.Kind = namespaceKind
-			tc.change(m)
-			list := orphansOf([]metav1.PartialObjectMetadata{*m}, nil, "")
-			require.Len(t, list.Orphans, 1)
-			assert.Equal(t, tc.want, list.Orphans[0].State)
-			ok, _ := list.Orphans[0].deletable(false)
-			assert.Equal(t, tc.want == OrphanLeft, ok)
-			ok, _ = list.Orphans[0].deletable(true)
-			assert.Equal(t, tc.want == OrphanLeft || tc.want == OrphanRetained, ok)
-		})
-	}
-}
-
-// The password of a volume that is retained is retained with it.
-func TestWhatIsLabelledRetainedIsRetained(t *testing.T) {
-	secret := madeFor(&corev1.Secret{}, "back", "database", "back", "store-1a2b")
-	state := func() OrphanState {
-		return orphanOf(&metav1.PartialObjectMetadata{ObjectMeta: secret.ObjectMeta}).State
-	}
-	assert.Equal(t, OrphanLeft, state())
-	secret.Labels[v1alpha1.RetainedLabel] = "true"
-	assert.Equal(t, OrphanRetained, state())
 }

@@ -5,30 +5,28 @@ package environments
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/environments/backup"
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutEnvRollback = `Gives an environment the spec that it had in a revision, and says what that changes. Whether it runs stays as it is now: a
+const aboutRollback = `Gives an environment the spec that it had in a revision, and says what that changes. Whether it runs stays as it is now: a
 rollback neither starts nor stops nor restarts it. The rollback is a revision of its own. Secrets are not part of a spec, and stay.`
 
-const envRollbackExamples = `  # What would it change?
+const rollbackExamples = `  # What would it change?
   kubectl berth env rollback shop --to-revision 2 --dry-run=client
   kubectl berth env rollback shop --to-revision 2`
 
-func newEnvRollback(o *command.Options) *cobra.Command {
+func newRollback(o *command.Options) *cobra.Command {
 	var revision int64
 	var dryRun string
-	cmd := anEnvironment(o, "rollback", "Give an environment the spec of a revision", aboutEnvRollback, envRollbackExamples, nil)
+	cmd := anEnvironment(o, "rollback", "Give an environment the spec of a revision", aboutRollback, rollbackExamples, nil)
 	run := anEnvironment(o, "", "", "", "", func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 		return runRollback(o, ctx, c, env, revision, dryRun)
 	}).RunE
@@ -63,16 +61,7 @@ func runRollback(o *command.Options, ctx context.Context, c client.Client, env *
 		e.Spec = *back
 		return nil
 	}
-	if dryRun == command.DryRunClient {
-		err = once(env.DeepCopy())
-	} else {
-		var options []client.PatchOption
-		if dryRun == command.DryRunServer {
-			options = append(options, client.DryRunAll)
-		}
-		_, err = changeEnvironment(ctx, c, env, once, options...)
-	}
-	if err != nil {
+	if _, err := changeEnvironment(ctx, command.Writer(c, dryRun, fieldOwner), env, once); err != nil {
 		return err
 	}
 	if len(changes) == 0 {
@@ -83,7 +72,7 @@ func runRollback(o *command.Options, ctx context.Context, c client.Client, env *
 	for _, change := range changes {
 		fmt.Fprintf(o.Out, "  %s\n", strings.ReplaceAll(change, "\n", " "))
 	}
-	for _, name := range missingSecrets(o, ctx, c, env.Namespace, secretsOf(&r.Spec)) {
+	for _, name := range backup.MissingSecrets(ctx, c, env.Namespace, backup.SecretsOf(&r.Spec), o.Warn) {
 		o.Warn("revision %d names Secret %s/%s, which is not there: without it the environment does not run", revision, env.Namespace, name)
 	}
 	return nil
@@ -95,30 +84,4 @@ func rolledBack(now, then *v1alpha1.EnvironmentSpec) *v1alpha1.EnvironmentSpec {
 	out := then.DeepCopy()
 	out.RunPolicy, out.ForceStop, out.RestartedAt = now.RunPolicy, now.ForceStop, now.RestartedAt.DeepCopy()
 	return out
-}
-
-// secretsOf are the names of the Secrets that a spec names.
-func secretsOf(spec *v1alpha1.EnvironmentSpec) (names []string) {
-	if d := spec.Stack.Database; d != nil && d.SecretRef != nil {
-		names = append(names, d.SecretRef.Name)
-	}
-	if b := spec.Stack.Backend; b != nil && b.SecretRef != nil {
-		names = append(names, b.SecretRef.Name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// missingSecrets are those of some Secrets that are not there. That it cannot be told is said.
-func missingSecrets(o *command.Options, ctx context.Context, c client.Client, namespace string, names []string) (missing []string) {
-	for _, name := range names {
-		err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
-		switch {
-		case apierrors.IsNotFound(err):
-			missing = append(missing, name)
-		case err != nil:
-			o.Warn("whether there is a Secret %s/%s cannot be told: %v", namespace, name, err)
-		}
-	}
-	return missing
 }

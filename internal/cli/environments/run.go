@@ -18,39 +18,39 @@ import (
 )
 
 const (
-	aboutEnvStart = `Starts an environment that is stopped, or is on its way there: its components stage by stage, each when the one before is
+	aboutStart = `Starts an environment that is stopped, or is on its way there: its components stage by stage, each when the one before is
 ready, as many as there were.`
-	aboutEnvStop = `Stops an environment: its components go in the reverse of the order in which they start. Its volumes, ports and addresses
+	aboutStop = `Stops an environment: its components go in the reverse of the order in which they start. Its volumes, ports and addresses
 stay. --force ends all at once, without the time that containers otherwise have; it may be requested while it stops, too.`
-	aboutEnvRestart = `Replaces all pods of an environment that runs, stage by stage, each when the one before is ready again.`
-	// envPoll is how often it is looked whether an environment is where it should be.
-	envPoll = time.Second
+	aboutRestart = `Replaces all pods of an environment that runs, stage by stage, each when the one before is ready again.`
+	// pollInterval is how often it is looked whether an environment is where it should be.
+	pollInterval = time.Second
 )
 
-// envRun are the flags of start, stop and restart.
-type envRun struct {
+// runFlags are the flags of start, stop and restart.
+type runFlags struct {
 	force, wait   bool
 	timeout, poll time.Duration
 }
 
-func newEnvStart(o *command.Options) *cobra.Command {
-	return runCommand(o, "start", "started", "Start an environment that is stopped", aboutEnvStart, "  kubectl berth env start shop --wait",
-		func(e *v1alpha1.Environment, _ *envRun) error { return render.Start(e) })
+func newStart(o *command.Options) *cobra.Command {
+	return runCommand(o, "start", "started", "Start an environment that is stopped", aboutStart, "  kubectl berth env start shop --wait",
+		func(e *v1alpha1.Environment, _ *runFlags) error { return render.Start(e) })
 }
 
-func newEnvStop(o *command.Options) *cobra.Command {
-	return runCommand(o, "stop", "stopping", "Stop an environment", aboutEnvStop, "  kubectl berth env stop shop\n  kubectl berth env stop shop --force --wait",
-		func(e *v1alpha1.Environment, f *envRun) error { return render.Stop(e, f.force) })
+func newStop(o *command.Options) *cobra.Command {
+	return runCommand(o, "stop", "stopping", "Stop an environment", aboutStop, "  kubectl berth env stop shop\n  kubectl berth env stop shop --force --wait",
+		func(e *v1alpha1.Environment, f *runFlags) error { return render.Stop(e, f.force) })
 }
 
-func newEnvRestart(o *command.Options) *cobra.Command {
-	return runCommand(o, "restart", "restarting", "Replace all pods of an environment", aboutEnvRestart, "  kubectl berth env restart shop --wait --timeout 5m",
-		func(e *v1alpha1.Environment, _ *envRun) error { return render.Restart(e, o.Now()) })
+func newRestart(o *command.Options) *cobra.Command {
+	return runCommand(o, "restart", "restarting", "Replace all pods of an environment", aboutRestart, "  kubectl berth env restart shop --wait --timeout 5m",
+		func(e *v1alpha1.Environment, _ *runFlags) error { return render.Restart(e, o.Now()) })
 }
 
 // runCommand is a command that says whether an environment runs.
-func runCommand(o *command.Options, verb, done, short, long, example string, once func(e *v1alpha1.Environment, f *envRun) error) *cobra.Command {
-	f := &envRun{poll: envPoll}
+func runCommand(o *command.Options, verb, done, short, long, example string, once func(e *v1alpha1.Environment, f *runFlags) error) *cobra.Command {
+	f := &runFlags{poll: pollInterval}
 	cmd := anEnvironment(o, verb, short, long, example, func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 		return runEnvironment(o, ctx, c, env, f, done, once)
 	})
@@ -61,12 +61,12 @@ func runCommand(o *command.Options, verb, done, short, long, example string, onc
 	return cmd
 }
 
-func (f *envRun) waitFlags(cmd *cobra.Command) {
+func (f *runFlags) waitFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "End when the environment is where it should be; with exit code 1 if it fails to get there.")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "With --wait: how long at most.")
 }
 
-func runEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *envRun, done string, once func(e *v1alpha1.Environment, f *envRun) error) error {
+func runEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *runFlags, done string, once func(e *v1alpha1.Environment, f *runFlags) error) error {
 	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) error { return once(e, f) })
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func runEnvironment(o *command.Options, ctx context.Context, c client.Client, en
 }
 
 // waitFor waits until an environment is where its spec wants it, if that was requested.
-func waitFor(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *envRun) error {
+func waitFor(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *runFlags) error {
 	if !f.wait {
 		return nil
 	}

@@ -18,10 +18,10 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutEnvScale = `Sets how many replicas components have: frontend, backend, or additional services by their names. A database has one, and
+const aboutScale = `Sets how many replicas components have: frontend, backend, or additional services by their names. A database has one, and
 cannot be scaled. All of them are changed, or none. A component of an environment that is stopped has them when it starts.`
 
-const envScaleExamples = `  kubectl berth env scale shop backend=3
+const scaleExamples = `  kubectl berth env scale shop backend=3
   kubectl berth env scale shop backend=3 frontend=2 redis-cache=1 --wait`
 
 // componentReplicas is how many replicas a component should have.
@@ -30,13 +30,13 @@ type componentReplicas struct {
 	replicas  int32
 }
 
-func newEnvScale(o *command.Options) *cobra.Command {
-	f := &envRun{poll: envPoll}
+func newScale(o *command.Options) *cobra.Command {
+	f := &runFlags{poll: pollInterval}
 	cmd := &cobra.Command{
 		Use:     "scale NAME COMPONENT=REPLICAS...",
 		Short:   "Set how many replicas components have",
-		Long:    aboutEnvScale,
-		Example: envScaleExamples,
+		Long:    aboutScale,
+		Example: scaleExamples,
 		Args:    cobra.MinimumNArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			return completeScale(o, cmd, args, toComplete)
@@ -74,18 +74,17 @@ func completeScale(o *command.Options, cmd *cobra.Command, args []string, toComp
 }
 
 // completeComponents completes the name of a component of an environment.
-func completeComponents(o *command.Options, name, prefix string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(context.Background(), command.CompletionTimeout) // a shell has no context
-	defer cancel()
-	namespace, c, err := o.Cluster()
+func completeComponents(o *command.Options, name, prefix string) (names []string, _ cobra.ShellCompDirective) {
+	err := o.CompleteWith(func(ctx context.Context, namespace string, c client.Client) error {
+		env, err := environmentNamed(ctx, c, namespace, name)
+		if err == nil {
+			names = slices.DeleteFunc(componentNames(env), func(n string) bool { return !strings.HasPrefix(n, prefix) })
+		}
+		return err
+	})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	env, err := environmentNamed(ctx, c, namespace, name)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	names := slices.DeleteFunc(componentNames(env), func(n string) bool { return !strings.HasPrefix(n, prefix) })
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
@@ -165,7 +164,7 @@ func replicasAt(e *v1alpha1.Environment, name string) (**int32, error) {
 	return nil, fmt.Errorf("there is no component %q: there are %s", name, strings.Join(componentNames(e), ", "))
 }
 
-func scaleEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas, f *envRun) error {
+func scaleEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas, f *runFlags) error {
 	var did []string
 	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
 		if err := render.May(e, render.VerbUpdate); err != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +15,7 @@ import (
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/limits/importer"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/kube/kinds"
 )
 
 const aboutImport = `Makes ResourceLimits of the ConfigMaps in which the MCP orchestrator keeps its resource limits, in the form that its
@@ -70,11 +70,8 @@ func NewImport(o *command.Options) *cobra.Command {
 	flags.StringVar(&f.dryRun, "dry-run", command.DryRunNone, `One of none, client (only convert, ask no API server to write), server (have the API server check everything and keep nothing).`)
 	flags.BoolVar(&f.force, "force-conflicts", false, "Take over fields that another user has set.")
 	cmd.MarkFlagsMutuallyExclusive("filename", "from-namespace")
-	complete := func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		return o.Complete(&corev1.NamespaceList{}, "", toComplete)
-	}
-	_ = cmd.RegisterFlagCompletionFunc("from-namespace", complete) // fails for a flag that does not exist
-	_ = cmd.RegisterFlagCompletionFunc("to-namespace", complete)
+	_ = cmd.RegisterFlagCompletionFunc("from-namespace", o.CompleteNamespaces) // fails for a flag that does not exist
+	_ = cmd.RegisterFlagCompletionFunc("to-namespace", o.CompleteNamespaces)
 	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{command.DryRunNone, command.DryRunClient, command.DryRunServer}, cobra.ShellCompDirectiveNoFileComp))
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	root.AddCommand(cmd)
@@ -188,7 +185,7 @@ func ofConfigMap(item *importer.Item, err error) error {
 	switch {
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("%w\nNothing of it was changed: take the fields over with --force-conflicts, or take them out of the ConfigMap", err)
-	case command.NoSuchKind(err):
+	case kinds.NotServed(err):
 		return fmt.Errorf("%w: is Berth installed?", err)
 	}
 	return err

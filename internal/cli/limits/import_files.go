@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth.dev/berth/internal/cli/command"
@@ -17,17 +16,13 @@ import (
 // configMapsOf reads the ConfigMaps of a file: one or several documents, YAML or JSON, lists too. Other objects are passed
 // over. Those that are not as the API has them come back as failed.
 func configMapsOf(o *command.Options, file, namespace string) (maps []*corev1.ConfigMap, failed []importer.Item, err error) {
-	infos, err := o.ObjectsOf(file, namespace).ContinueOnError().Do().Infos()
+	objects, err := o.Objects(namespace, false, file)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, info := range infos {
-		u, ok := info.Object.(*unstructured.Unstructured)
-		if !ok || u.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("ConfigMap") {
+	for _, u := range objects {
+		if u.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("ConfigMap") {
 			continue
-		}
-		if u.GetNamespace() == "" {
-			u.SetNamespace(namespace)
 		}
 		cm := &corev1.ConfigMap{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, cm); err != nil {

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -31,33 +30,17 @@ type wantedMix struct {
 
 // fromFiles reads CapacityMixes. Other objects of the files are passed over.
 func fromFiles(o *command.Options, files []string, recursive bool, namespace string) ([]*wantedMix, error) {
-	b := resource.NewLocalBuilder().Unstructured().ContinueOnError().NamespaceParam(namespace).DefaultNamespace().Flatten()
-	var named []string
-	for _, f := range files {
-		if f == "-" {
-			b = b.Stream(o.In, "standard input")
-			continue
-		}
-		named = append(named, f)
-	}
-	if len(named) > 0 {
-		b = b.FilenameParam(false, &resource.FilenameOptions{Filenames: named, Recursive: recursive})
-	}
-	infos, err := b.Do().Infos()
+	objects, err := o.Objects(namespace, recursive, files...)
 	if err != nil {
 		return nil, err
 	}
 	var out []*wantedMix
-	for _, info := range infos {
-		u, ok := info.Object.(*unstructured.Unstructured)
-		if !ok || u.GroupVersionKind().Group != v1alpha1.GroupName || u.GetKind() != "CapacityMix" {
+	for _, u := range objects {
+		if u.GroupVersionKind().Group != v1alpha1.GroupName || u.GetKind() != "CapacityMix" {
 			continue
 		}
 		if v := u.GroupVersionKind().Version; v != v1alpha1.SchemeGroupVersion.Version {
 			return nil, fmt.Errorf("CapacityMix %s: this CLI knows version %s, not %s", u.GetName(), v1alpha1.SchemeGroupVersion.Version, v)
-		}
-		if u.GetNamespace() == "" {
-			u.SetNamespace(namespace)
 		}
 		out = append(out, &wantedMix{given: u})
 	}

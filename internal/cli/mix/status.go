@@ -150,7 +150,7 @@ func mixTable(o *command.Options, mixes []MixStatus) *printers.Table {
 		} else {
 			row = append(row, "<unknown>", "<unknown>", "<unknown>", "<unknown>", "<unknown>", "<unknown>")
 		}
-		row = append(row, m.Blocked, printers.Age(o.Now(), m.Created.Time))
+		row = append(row, m.Blocked, o.Age(m.Created))
 		maxSpot := ""
 		if m.MaxSpot != nil {
 			maxSpot = printers.Number(*m.MaxSpot)

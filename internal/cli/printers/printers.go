@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package printers has the table, the formats of -o and the phrases that all commands print.
 package printers
 
 import (
@@ -9,12 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
 // Formats of -o.
 const (
+	Text = "table"
 	Wide = "wide"
 	JSON = "json"
 	YAML = "yaml"
@@ -29,8 +32,10 @@ type Table struct {
 	Rows   [][]string
 }
 
+// Add adds a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
+// Write prints the table; namespaces is set where the rows are of several.
 func (t *Table) Write(out io.Writer, namespaces bool) error {
 	first := 0
 	if !namespaces && t.Header[0] == "NAMESPACE" {
@@ -53,6 +58,7 @@ func (t *Table) Write(out io.Writer, namespaces bool) error {
 	return w.Flush()
 }
 
+// Number is an integer as text.
 func Number[T ~int | ~int32 | ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
 // Age is how long ago a time was, as kubectl prints it.
@@ -83,10 +89,19 @@ func Listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// InNamespace says in messages where it was looked: "" is everywhere.
+// InNamespace names in messages the namespace that was searched: "" is all.
 func InNamespace(namespace string) string {
 	if namespace == "" {
 		return "any namespace"
 	}
 	return "namespace " + namespace
+}
+
+// Resource names an object as kubectl does: deployment.apps/web.
+func Resource(kind schema.GroupVersionKind, name string) string {
+	resource := strings.ToLower(kind.Kind)
+	if kind.Group != "" {
+		resource += "." + kind.Group
+	}
+	return resource + "/" + name
 }

@@ -87,7 +87,7 @@ func showRecord(o *command.Options, d *RecordDetail) error {
 		o.Sentence(complianceText(o, d.Compliance))
 	}
 	for _, c := range d.Conditions {
-		o.Sentence(fmt.Sprintf("%s is %s since %s ago, %s: %s", c.Type, c.Status, printers.Age(o.Now(), c.LastTransitionTime.Time), c.Reason, c.Message))
+		o.Sentence(fmt.Sprintf("%s is %s since %s ago, %s: %s", c.Type, c.Status, o.Age(c.LastTransitionTime), c.Reason, c.Message))
 	}
 	fmt.Fprintln(o.Out)
 	t := &printers.Table{Header: []string{"RESOURCE", "READY", "PODS", "PENDING", "DETAIL"}}
@@ -156,7 +156,7 @@ func complianceText(o *command.Options, c *v1alpha1.NFRCompliance) string {
 		text += " (" + strings.Join(single, ", ") + ")"
 	}
 	if c.LastChecked != nil {
-		text += ", checked " + printers.Age(o.Now(), c.LastChecked.Time) + " ago"
+		text += ", checked " + o.Age(*c.LastChecked) + " ago"
 	}
 	return text
 }

@@ -109,9 +109,9 @@ func showHistory(o *command.Options, h *History) error {
 	t := &printers.Table{Header: []string{"TIME", "AGE", "TYPE", "REASON", "FROM", "MESSAGE"}}
 	for i := range h.Entries {
 		e := &h.Entries[i]
-		ago := printers.Age(o.Now(), e.Time.Time)
+		ago := o.Age(e.Time)
 		if e.Count > 1 {
-			ago += fmt.Sprintf(" (x%d over %s)", e.Count, printers.Age(o.Now(), e.First.Time))
+			ago += fmt.Sprintf(" (x%d over %s)", e.Count, o.Age(*e.First))
 		}
 		t.Add(e.Time.UTC().Format(time.RFC3339), ago, e.Type, e.Reason, e.From, e.Message)
 	}

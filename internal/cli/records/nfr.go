@@ -200,7 +200,7 @@ func recommendationRow(o *command.Options, r *RecommendationStatus) []string {
 		recommended, confidence = amount(r.Dimension, *r.Recommended), fmt.Sprintf("%d%%", r.ConfidencePercent)
 	}
 	if a := r.LastApplied; a != nil {
-		applied = fmt.Sprintf("%s, %s ago", amount(r.Dimension, a.Value), printers.Age(o.Now(), a.Time.Time))
+		applied = fmt.Sprintf("%s, %s ago", amount(r.Dimension, a.Value), o.Age(a.Time))
 	}
 	return []string{r.Component, string(r.Dimension), now, recommended, confidence, r.Window.text(r.Dimension, o.Now()), applied, r.Basis}
 }

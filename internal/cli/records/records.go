@@ -186,7 +186,7 @@ func showRecords(o *command.Options, r *Records, namespace string) error {
 	for i := range r.Records {
 		s := &r.Records[i]
 		t.Add(s.Namespace, s.Name, s.Class, s.Template, string(s.Phase), fmt.Sprintf("%d/%d", s.ReadyFunctions, s.Functions), string(s.NFR),
-			printers.Age(o.Now(), s.Created.Time), string(s.Enforcement), s.Environment, string(s.Controller), s.Message)
+			o.Age(s.Created), string(s.Enforcement), s.Environment, string(s.Controller), s.Message)
 	}
 	if err := t.Write(o.Out, namespace == ""); err != nil {
 		return err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package environments
+package backup
 
 import (
 	"encoding/json"
@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// writeStream writes objects as documents of one YAML stream.
-func writeStream(w io.Writer, objects []*unstructured.Unstructured) error {
+// Write writes objects as documents of one YAML stream.
+func Write(w io.Writer, objects []*unstructured.Unstructured) error {
 	for i, object := range objects {
 		text, err := documentOf(object)
 		if err != nil {
@@ -31,8 +31,8 @@ func writeStream(w io.Writer, objects []*unstructured.Unstructured) error {
 	return nil
 }
 
-// documentOf is an object as YAML that is read as it was written. The library refuses some characters: an object
-// with one of these is written as JSON, which is YAML as well and has a way to write them.
+// documentOf returns an object as YAML that reads back as it was. The YAML library rejects some characters; an object with one of
+// them is written as JSON, which is YAML too and can escape them.
 func documentOf(object *unstructured.Unstructured) (string, error) {
 	stored, err := json.MarshalIndent(object.Object, "", "  ")
 	if err != nil {
@@ -43,18 +43,18 @@ func documentOf(object *unstructured.Unstructured) (string, error) {
 	}
 	escaped := escape(string(stored)) + "\n"
 	if !readsAs([]byte(escaped), stored) {
-		return "", fmt.Errorf("%s cannot be written as YAML", keyOf(object))
+		return "", fmt.Errorf("%s cannot be written as YAML", KeyOf(object))
 	}
 	return escaped, nil
 }
 
-// readsAs says whether a YAML document has the same content as a JSON one.
+// readsAs reports whether a YAML document has the same content as a JSON one.
 func readsAs(document, stored []byte) bool {
 	var a, b any
 	return yaml.Unmarshal(document, &a) == nil && json.Unmarshal(stored, &b) == nil && reflect.DeepEqual(a, b)
 }
 
-// escape writes the characters of a JSON text that YAML does not allow as they are. They can only be within its strings.
+// escape escapes the characters of a JSON text that YAML does not allow. They occur in strings only.
 func escape(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/backup"
+	"berth.dev/berth/internal/environments/render"
+)
+
+// Replaceable returns what a backup would replace: the claim for a snapshot, nil for a dump. It returns an error if the backup cannot be
+// restored now: the deletion of a claim cannot be undone.
+func (d *Database) Replaceable(ctx context.Context, b *render.Backup) (*corev1.PersistentVolumeClaim, error) {
+	if b.Method != render.BackupSnapshot {
+		return nil, d.Ready()
+	}
+	phase := render.PhaseOf(d.Of)
+	if d.Of.Spec.RunPolicy != v1alpha1.RunPolicyStopped || phase != v1alpha1.EnvironmentStopped || d.Of.Status.ObservedGeneration < d.Of.Generation {
+		return nil, fmt.Errorf("status.phase is %s: a snapshot can be restored only while the environment is Stopped (kubectl berth env stop %s --wait)", phase, d.Of.Name)
+	}
+	claim, missing, err := d.claim(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case missing != "":
+		return nil, fmt.Errorf("no volume can be replaced: %s", missing)
+	}
+	requested := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if needed, err := resource.ParseQuantity(b.Size); err == nil && requested.Cmp(needed) < 0 {
+		return nil, fmt.Errorf("claim %s requests %s, and snapshot %s needs %s: set spec.stack.database.container.resources.disk", claim.Name, requested.String(), b.Name, needed.String())
+	}
+	pods := &corev1.PodList{}
+	if err := d.Reader.List(ctx, pods, client.InNamespace(claim.Namespace)); err != nil {
+		return nil, fmt.Errorf("list pods of namespace %s: %w", claim.Namespace, err)
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; mounts(p, claim.Name) {
+			return nil, fmt.Errorf("pod %s uses claim %s", p.Name, claim.Name)
+		}
+	}
+	return claim, nil
+}
+
+// mounts reports whether a pod that has not ended uses a claim.
+func mounts(p *corev1.Pod, claim string) bool {
+	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	for i := range p.Spec.Volumes {
+		if v := p.Spec.Volumes[i].PersistentVolumeClaim; v != nil && v.ClaimName == claim {
+			return true
+		}
+	}
+	return false
+}
+
+// RestoreDump creates the Job that restores a dump.
+func (d *Database) RestoreDump(ctx context.Context, name, dump string) error {
+	u, err := backup.PlainObject(render.RestoreJob(d.Of, name, dump))
+	if err != nil {
+		return err
+	}
+	return d.Create(ctx, u)
+}
+
+// Restored is the state of the Job that restores a dump.
+func (d *Database) Restored(ctx context.Context, name string) (render.Backup, error) {
+	job := &batchv1.Job{}
+	if err := d.Reader.Get(ctx, client.ObjectKey{Namespace: d.Of.Status.Namespace, Name: name}, job); err != nil {
+		return render.Backup{}, err
+	}
+	return render.BackupOfJob(job, d.pods(ctx)), nil
+}
+
+// RestoreSnapshot replaces a claim by one that is created from a snapshot.
+func (d *Database) RestoreSnapshot(ctx context.Context, old *corev1.PersistentVolumeClaim, snapshot string, poll, timeout time.Duration) error {
+	key := client.ObjectKeyFromObject(old)
+	err := wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(ctx context.Context) (bool, error) {
+		return d.replaced(ctx, old, snapshot)
+	})
+	switch {
+	case wait.Interrupted(err) && ctx.Err() == nil:
+		return fmt.Errorf("PersistentVolumeClaim %s is not recreated after %s: run the command again to continue", key, timeout) //nolint:staticcheck // a kind
+	case err != nil:
+		return fmt.Errorf("recreate PersistentVolumeClaim %s from VolumeSnapshot %s: %w", key, snapshot, err)
+	}
+	return nil
+}
+
+// replaced does the next step towards a claim that is created from a snapshot, and reports whether it was the last one. While the old
+// claim is being deleted, the controller may create an empty one, which is deleted too: no pod has written to it, because none runs.
+func (d *Database) replaced(ctx context.Context, old *corev1.PersistentVolumeClaim, snapshot string) (done bool, err error) {
+	have := &corev1.PersistentVolumeClaim{}
+	err = d.Reader.Get(ctx, client.ObjectKeyFromObject(old), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = d.Writer.Create(ctx, render.ClaimFrom(old, snapshot))
+		if apierrors.IsAlreadyExists(err) {
+			return false, nil
+		}
+		return err == nil, err
+	case err != nil:
+		return false, err
+	case have.DeletionTimestamp != nil:
+		return false, nil
+	case have.UID != old.UID && render.MadeFrom(have, snapshot):
+		return true, nil
+	}
+	err = d.Writer.Delete(ctx, have, client.Preconditions{UID: &have.UID})
+	if apierrors.IsConflict(err) {
+		return false, nil
+	}
+	return false, client.IgnoreNotFound(err)
+}
