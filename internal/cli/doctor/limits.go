@@ -26,7 +26,7 @@ func (p *patient) limits(r *Report) {
 		}
 	}
 	for _, pod := range p.cluster.Pods {
-		if why := p.waitsForSize(pod); why != "" {
+		if why := p.waitsForLimit(pod); why != "" {
 			waiting = append(waiting, podName(pod)+": "+why)
 		}
 	}
@@ -36,15 +36,20 @@ func (p *patient) limits(r *Report) {
 		r.add(Fail, check, "correct the spec", "cannot be used: %s", strings.Join(broken, "; "))
 	}
 	if len(waiting) > 0 {
-		r.add(Warn, check, "create the limit, or give the pod another size (kubectl berth explain POD)", "%s: %s", waitFor(len(waiting)), printers.Listed(waiting))
+		verb := "wait"
+		if len(waiting) == 1 {
+			verb = "waits"
+		}
+		r.add(Warn, check, "create the limit, or give the pod another one (kubectl berth explain POD)", "%s %s because of a ResourceLimit: %s",
+			printers.Count(len(waiting), "pod"), verb, printers.Listed(waiting))
 	}
 	if len(broken)+len(waiting) == 0 {
-		r.add(OK, check, "", "ResourceLimits: %d, and no pod waits for its size", len(p.cluster.Limits))
+		r.add(OK, check, "", "ResourceLimits: %d, and no pod waits because of one", len(p.cluster.Limits))
 	}
 }
 
-// waitsForSize says why a pod waits for its size, "" if it does not.
-func (p *patient) waitsForSize(pod *corev1.Pod) string {
+// waitsForLimit returns why a pod waits because of its limit, "" if it does not.
+func (p *patient) waitsForLimit(pod *corev1.Pod) string {
 	record := p.cluster.State.Pod(pod.Namespace, pod.Name)
 	if pod.Spec.NodeName != "" || record == nil || !record.Live() {
 		return ""
@@ -60,12 +65,4 @@ func (p *patient) waitsForSize(pod *corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-// waitFor says how many pods their sizes keep waiting.
-func waitFor(n int) string {
-	if n == 1 {
-		return "1 pod waits because of its size"
-	}
-	return printers.Count(n, "pod") + " wait because of their sizes"
 }

@@ -27,11 +27,11 @@ func (s Split) Plus(t Split) Split {
 	return Split{Spot: s.Spot + t.Spot, OnDemand: s.OnDemand + t.OnDemand, Unknown: s.Unknown + t.Unknown}
 }
 
-// Words are a split in a sentence.
+// Words is "14 spot, 6 on-demand".
 func (s Split) Words() string {
-	text := fmt.Sprintf("%d spot and %d on-demand", s.Spot, s.OnDemand)
+	text := fmt.Sprintf("%d spot, %d on-demand", s.Spot, s.OnDemand)
 	if s.Unknown > 0 {
-		text += fmt.Sprintf(" and %d on nodes of unknown type", s.Unknown)
+		text += fmt.Sprintf(", %d on nodes of unknown type", s.Unknown)
 	}
 	return text
 }

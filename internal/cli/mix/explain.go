@@ -63,6 +63,8 @@ type WorkloadFacts struct {
 	Desired   live.Split `json:"desired"`
 	Actual    live.Split `json:"actual"`
 	Satisfied bool       `json:"satisfied"`
+	// state is why it is not satisfied.
+	state string
 }
 
 // SlotFacts are the pod's slot.
@@ -154,7 +156,7 @@ func explain(o *command.Options, ctx context.Context, name string) error {
 	e := &explainer{cluster: cluster, pod: pod, record: cluster.State.Pod(namespace, name), now: o.Now()}
 	e.room = func() (plan.Room, func(), error) { return takeSnapshot(o, ctx, cluster) }
 	if e.borrowed, err = borrowedEvent(ctx, c, pod); err != nil {
-		o.Warn("the events of the pod: %v", err)
+		o.Warn("cannot read the events of the pod: %v", err)
 	}
 	out, err := e.explain(ctx)
 	if err != nil {
@@ -163,8 +165,7 @@ func explain(o *command.Options, ctx context.Context, name string) error {
 	if done, err := o.Print(out); done {
 		return err
 	}
-	_, err = fmt.Fprintln(o.Out, strings.Join(out.sentences(o.Now()), "\n"))
-	return err
+	return out.write(o.Out, o.Now())
 }
 
 // takeSnapshot takes a snapshot for the scheduler's own filters to judge.
@@ -178,7 +179,7 @@ func takeSnapshot(o *command.Options, ctx context.Context, cluster *live.Cluster
 		return nil, nil, err
 	}
 	for _, skipped := range cluster.Profile.Skipped {
-		o.Warn("room is judged without %s, which only the scheduler itself can ask", skipped)
+		o.Warn("free capacity is evaluated without %s, which only the scheduler can query", skipped)
 	}
 	return plan.NewReplayed(snapshot, cluster, cluster.Classifier), snapshot.Close, nil
 }

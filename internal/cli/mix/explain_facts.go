@@ -59,6 +59,7 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	}
 	out.Mix.Source, out.Mix.Rule = g.Policy.Source, g.Policy.Mix.String()
 	out.Workload = &WorkloadFacts{Name: live.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: live.Desired(&g), Actual: live.Actual(&g), Satisfied: g.Satisfied()}
+	out.Workload.state, _ = stateOf(&g)
 	slot := e.slotOf(&g, seat)
 	out.Slot = &slot
 	switch seat.Place {
@@ -96,13 +97,13 @@ func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
 			return []string{"It is the mirror of a static pod, which belongs to its node."}
 		}
 		if _, holds := e.pod.Labels[v1alpha1.PlaceholderLabel]; holds {
-			return []string{"It is a placeholder: it holds room for a replica that is to move, or asks an autoscaler for it."}
+			return []string{"It is a placeholder: it reserves capacity for a replica that will be moved, or makes an autoscaler provide it."}
 		}
 		return []string{"It is a pod of a DaemonSet, which belongs to its node."}
 	}
 	var why []string
 	for _, i := range invalid {
-		why = append(why, fmt.Sprintf("The %s.", i))
+		why = append(why, fmt.Sprintf("Ignored: %s.", i))
 	}
 	if e.cluster.Missing("capacitymixes.berth.dev") {
 		why = append(why, "The CapacityMixes of the namespace could not be read.")
@@ -111,13 +112,13 @@ func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
 	}
 	why = append(why, "Neither the pod nor its controller has the annotation "+v1alpha1.SpotPercentAnnotation+".")
 	if e.cluster.Berths(e.pod.Spec.SchedulerName) {
-		why = append(why, fmt.Sprintf("The profile %s has no default mix (by %s).", e.pod.Spec.SchedulerName, e.cluster.Source))
+		why = append(why, fmt.Sprintf("Profile %s has no default mix (configuration: %s).", e.pod.Spec.SchedulerName, e.cluster.Source))
 	}
 	if e.record.Pinned {
 		why = append(why, "It names a capacity type in its own nodeSelector or affinity.")
 	}
 	if s := e.pod.Spec.SchedulerName; !e.cluster.Berths(s) {
-		why = append(why, fmt.Sprintf("Scheduler %s places it, not Berth's.", s))
+		why = append(why, fmt.Sprintf("It is scheduled by %s, not by berth-scheduler.", s))
 	}
 	return why
 }
@@ -126,10 +127,10 @@ func (e *explainer) ungoverned(invalid []policy.InvalidAnnotation) []string {
 func (e *explainer) limits() []string {
 	var why []string
 	if e.record.Pinned {
-		why = append(why, "It names a capacity type in its own nodeSelector or affinity: it is counted, but not steered.")
+		why = append(why, "It names a capacity type in its own nodeSelector or affinity: it counts towards the mix, but Berth does not choose the type of its node.")
 	}
 	if s := e.pod.Spec.SchedulerName; !e.cluster.Berths(s) && !e.record.UsesGate {
-		why = append(why, fmt.Sprintf("Its schedulerName is %s, which does not place by the mix: it is counted, but not steered.", s))
+		why = append(why, fmt.Sprintf("Its schedulerName is %s, which does not apply the mix: it counts towards the mix, but Berth does not choose the type of its node.", s))
 	}
 	return why
 }
@@ -188,21 +189,21 @@ func (e *explainer) borrowing(g *clusterstate.Group, seat clusterstate.Seat) *Bo
 	written := e.pod.Annotations[v1alpha1.CapacityTypeAnnotation]
 	switch {
 	case seat.On == capacity.Unknown:
-		b.Why = "the type of its node is not known, which satisfies no slot"
+		b.Why = "the type of its node is unknown, which satisfies no slot"
 	case e.fellBack():
-		b.Why = fmt.Sprintf("%s nodes did not come, and it was limited to %s before it was scheduled", seat.Wants, seat.On)
+		b.Why = fmt.Sprintf("no %s nodes became available, so it was limited to %s before it was scheduled", seat.Wants, seat.On)
 	case e.pod.Annotations[v1alpha1.GateOpenedAnnotation] == v1alpha1.GateOpenedNoLeader:
-		b.Why = "no scheduler led when it was made, and it was let go without a slot"
+		b.Why = "no scheduler was leading when it was created, so its scheduling gate was released without a slot"
 	case !e.cluster.Berths(e.pod.Spec.SchedulerName) && !e.record.UsesGate:
-		b.Why = fmt.Sprintf("scheduler %s placed it, which does not know the mix", e.pod.Spec.SchedulerName)
+		b.Why = fmt.Sprintf("scheduler %s, which does not apply the mix, placed it", e.pod.Spec.SchedulerName)
 	case written == seat.On.String():
-		b.Why = fmt.Sprintf("the mix has changed since: when it was placed, its slot was %s", written)
+		b.Why = fmt.Sprintf("the mix changed after it was placed, when its slot was %s", written)
 	case written == "":
 		b.Why = "it was placed without a slot, before the mix governed it"
 	default:
-		b.Why = fmt.Sprintf("no %s node had room for it then", seat.Wants)
+		b.Why = fmt.Sprintf("no %s node had capacity when it was scheduled", seat.Wants)
 		if _, allowed := g.Policy.MayBorrow(seat.Wants); !allowed {
-			b.Why += ", and the mix then allowed to borrow"
+			b.Why += ", and the mix allowed borrowing then"
 		}
 	}
 	return b
@@ -226,7 +227,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, seat cluste
 	out.WrongSide = slices.ContainsFunc(g.WrongSide(), func(s clusterstate.Seat) bool { return s.ID == seat.ID })
 	v := whole
 	switch {
-	case next: // also in the stead of one on the wrong side
+	case next: // also in place of one on the wrong side
 	case out.WrongSide:
 		v = plan.About(in, seat)
 	default:
@@ -241,7 +242,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, seat cluste
 	v = in.Effect(v)
 	out.Reason, out.Message = string(v.Reason), v.Message
 	if next && (v.Reason == rebalance.ReasonNoRoom || v.Reason == rebalance.ReasonProvisioning) {
-		out.WorkloadReason, out.WorkloadMessage = out.Reason, out.Message // Decide had not requested room
+		out.WorkloadReason, out.WorkloadMessage = out.Reason, out.Message // Choose does not request capacity
 	}
 	return out, nil
 }
@@ -264,7 +265,7 @@ func remember(h *rebalance.History, report *v1alpha1.WorkloadMix) {
 func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance.Verdict, out *MoveFacts) error {
 	room, done, err := e.room()
 	if apierrors.IsForbidden(err) {
-		v.Message += " (whether there is room could not be checked: " + err.Error() + ")"
+		v.Message += " (cannot check whether a node has capacity: " + err.Error() + ")"
 		return nil
 	}
 	if err != nil {
@@ -282,19 +283,19 @@ func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance
 	return nil
 }
 
-// deletion says when a scale-down removes the pod.
+// deletion returns when a scale-down removes the pod.
 func (e *explainer) deletion(g *clusterstate.Group) string {
 	ref := metav1.GetControllerOf(e.pod)
 	switch {
 	case ref == nil:
-		return "It has no controller, so no scale-down removes it."
+		return "never: the pod has no controller"
 	case ref.Kind == "StatefulSet":
-		return "Its StatefulSet removes the highest ordinal first."
+		return "the StatefulSet removes the highest ordinal first"
 	case ref.Kind != "ReplicaSet":
 		return ""
 	}
 	if !e.record.Bound() || !e.record.Ready {
-		return "A scale-down removes it before those of its revision that are Ready."
+		return "before the Ready pods of its revision"
 	}
 	mine := cost(e.pod.Annotations)
 	before := 0
@@ -307,11 +308,11 @@ func (e *explainer) deletion(g *clusterstate.Group) string {
 	if before == 0 {
 		when = "first of its revision"
 	}
-	text := fmt.Sprintf("A scale-down removes it %s (deletion cost %d); pods that are pending or not Ready go before all others.", when, mine)
+	set := ""
 	if slot, ok := policy.ClaimedSlot(e.pod); ok && mine != -slot {
-		text = fmt.Sprintf("Its user gave it the deletion cost %d, which Berth does not touch. ", mine) + text
+		set = ", which the user set and Berth does not change"
 	}
-	return text
+	return fmt.Sprintf("%s (deletion cost %d%s); pods that are pending or not Ready are removed before all others", when, mine, set)
 }
 
 // cost is the deletion cost of a pod; one that cannot be read is 0, as for the ReplicaSet controller.

@@ -61,30 +61,30 @@ func (e *explainer) fellBack() bool {
 	return f != nil && f.State == gateFellBack
 }
 
-// letGo are the reasons for which a gate is opened without a slot, in words.
-var letGo = map[string]string{
-	v1alpha1.GateOpenedNoLeader: "no scheduler led for a while, so the controller opened its scheduling gate without a slot",
-	v1alpha1.GateOpenedNoMix:    "its scheduling gate was opened without a slot: no mix governed it",
-	v1alpha1.GateOpenedNoLabel:  "its scheduling gate was opened without a slot: no node label is known by which to limit it to a type",
-	v1alpha1.GateOpenedPinned:   "its scheduling gate was opened without a slot: it names a capacity type itself",
+// released are the reasons for which a gate is released without a slot, in words.
+var released = map[string]string{
+	v1alpha1.GateOpenedNoLeader: "no scheduler was leading, so the controller released it",
+	v1alpha1.GateOpenedNoMix:    "no mix governed the pod",
+	v1alpha1.GateOpenedNoLabel:  "no node label is known that would limit the pod to a type",
+	v1alpha1.GateOpenedPinned:   "the pod names a capacity type itself",
 }
 
-func (f *GateFacts) sentences() []string {
-	if f == nil {
-		return nil
+// text is one line about the gate, "" for a pod that never had it.
+func (f *GateFacts) text() string {
+	switch {
+	case f == nil:
+		return ""
+	case f.State == gateWaiting:
+		return v1alpha1.CapacityMixGate + " is set: the pod waits for its slot"
+	case f.State == gateFellBack:
+		return fmt.Sprintf("released; spot nodes did not become available (%s in a row), so the pod is limited to %s; spot is tried again at %s",
+			printers.Count(f.Failures, "failure"), f.LimitedTo, f.RetryTime.UTC().Format(time.RFC3339))
+	case f.State == gateOpened:
+		return "released; the pod is limited to " + f.LimitedTo
 	}
-	switch f.State {
-	case gateWaiting:
-		return []string{"It has the scheduling gate " + v1alpha1.CapacityMixGate + ", and waits for the leading berth-scheduler to give it its slot."}
-	case gateFellBack:
-		return []string{fmt.Sprintf("It fell back: spot nodes did not come (%s in a row), so it was limited to %s before it was scheduled; spot is tried again at %s.",
-			printers.Count(f.Failures, "failure"), f.LimitedTo, f.RetryTime.UTC().Format(time.RFC3339))}
-	case gateOpened:
-		return []string{fmt.Sprintf("It was limited to %s before it was scheduled, when its scheduling gate was opened.", f.LimitedTo)}
+	why := f.Reason
+	if known := released[f.Reason]; known != "" {
+		why = known
 	}
-	why, known := letGo[f.Reason]
-	if !known {
-		why = "its scheduling gate was opened without a slot"
-	}
-	return []string{fmt.Sprintf("Once made, it waited for its slot; then %s (%s: %s).", why, v1alpha1.GateOpenedAnnotation, f.Reason)}
+	return fmt.Sprintf("released without a slot: %s (%s: %s)", why, v1alpha1.GateOpenedAnnotation, f.Reason)
 }

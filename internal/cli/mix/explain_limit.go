@@ -3,6 +3,7 @@
 package mix
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,37 +13,38 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/limits/registry"
 )
 
-// How a pod comes to its size.
+// How a pod gets its ResourceLimit.
 const (
 	byLabel      = "label"
 	byAnnotation = "annotation"
 	bySelector   = "selector"
 )
 
-// LimitFacts are what a pod's ResourceLimit says to it.
+// LimitFacts are about a pod's ResourceLimit.
 type LimitFacts struct {
 	// ResourceLimit is its "namespace/name"; Missing is set where it does not exist.
 	ResourceLimit string `json:"resourceLimit"`
 	Missing       bool   `json:"missing,omitempty"`
-	// By says how the pod comes to it: label, annotation or selector.
+	// By is how the pod gets it: label, annotation or selector.
 	By string `json:"by"`
 	// Default is set where it is that of the default namespace for limits.
 	Default bool `json:"defaultNamespace,omitempty"`
 	// Bounds are the most that the pod may request or be limited to.
 	Bounds []string `json:"bounds,omitempty"`
-	// Above is what of the pod is above them.
+	// Above are the requests and limits of the pod that are above them.
 	Above []string `json:"above,omitempty"`
-	// Resolved is what the webhook filled the pod in from, with the generation.
+	// Resolved is the limit, with its generation, from which the webhook completed the pod.
 	Resolved string `json:"resolved,omitempty"`
 	// Nodes is how many nodes the node rules match, of all; Rules the same of each rule. Absent without rules.
 	Nodes *RuleFacts  `json:"nodes,omitempty"`
 	Rules []RuleFacts `json:"rules,omitempty"`
 	// NodeMismatch is set where the pod runs on a node that the rules do not match.
 	NodeMismatch bool `json:"nodeMismatch,omitempty"`
-	// NotEnforcedBy names a scheduler that does not look at limits.
+	// NotEnforcedBy is a scheduler that does not enforce limits.
 	NotEnforcedBy string `json:"notEnforcedBy,omitempty"`
 	pending       bool
 }
@@ -54,11 +56,11 @@ type RuleFacts struct {
 	All      int    `json:"all"`
 }
 
-// limitFacts returns nil for a pod without a size.
+// limitFacts returns nil for a pod without a limit.
 func limitFacts(c *live.Cluster, pod *corev1.Pod) *LimitFacts {
 	found, enforced := c.LimitOf(pod)
 	if found.Limit == nil && c.Missing(live.LimitsResource) {
-		return nil // whether it has none cannot be told
+		return nil // unknown
 	}
 	facts := &LimitFacts{By: bySelector, Resolved: pod.Annotations[v1alpha1.ResolvedLimitAnnotation], pending: pod.Spec.NodeName == ""}
 	if name := registry.Named(pod); name != "" {
@@ -123,68 +125,70 @@ func matching(rule string, limit *registry.Compiled, nodes []*corev1.Node) RuleF
 
 func (r RuleFacts) String() string { return fmt.Sprintf("%d of %d nodes", r.Matching, r.All) }
 
-// sentences say what the size is and what it does to the pod.
-func (f *LimitFacts) sentences() []string {
+// describe prints which limit the pod has and whether the pod is within it.
+func (f *LimitFacts) describe(d *printers.Description) {
 	if f == nil {
-		return nil
+		return
 	}
 	how := map[string]string{
-		byLabel:      "which it names by its label " + v1alpha1.ResourceLimitLabel,
-		byAnnotation: "which it names by its annotation " + v1alpha1.ResourceLimitLabel,
-		bySelector:   "the oldest whose selector matches its labels",
+		byLabel:      "named by label " + v1alpha1.ResourceLimitLabel,
+		byAnnotation: "named by annotation " + v1alpha1.ResourceLimitLabel,
+		bySelector:   "the oldest whose selector matches the labels of the pod",
 	}[f.By]
-	var out []string
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	switch {
-	case f.Missing && f.pending:
-		say("It waits for its size, ResourceLimit %s, %s: there is none of that name.", f.ResourceLimit, how)
-	case f.Missing:
-		say("Its size is ResourceLimit %s, %s: there is none of that name any more.", f.ResourceLimit, how)
-	default:
-		if f.Default {
-			how += ", from the default namespace for limits"
-		}
-		say("Its size is ResourceLimit %s, %s.", f.ResourceLimit, how)
-		out = append(out, f.withinText(), f.nodesText())
+	if f.Default {
+		how += ", from the default namespace for limits"
 	}
-	if f.Resolved != "" {
-		say("The webhook filled it in from %s.", f.Resolved)
+	if f.Missing {
+		how += ", does not exist"
+	}
+	d.Add("Resource limit", fmt.Sprintf("%s (%s)", f.ResourceLimit, how))
+	d.Add("Resolved from", f.Resolved)
+	if f.Missing {
+		return
+	}
+	d.Add("Bounds", cmp.Or(strings.Join(f.Bounds, ", "), "<none>"))
+	within := "True"
+	if len(f.Above) > 0 {
+		within = "False (" + strings.Join(f.Above, ", ") + ")"
+	}
+	d.Add("Within bounds", within)
+	d.Add("Matching nodes", f.nodesText())
+}
+
+// nodesText is how many nodes the node rules match, "" where there are none.
+func (f *LimitFacts) nodesText() string {
+	if f.Nodes == nil {
+		return ""
+	}
+	each := make([]string, len(f.Rules))
+	for i, r := range f.Rules {
+		each[i] = r.Rule
+		if len(f.Rules) > 1 {
+			each[i] += ": " + r.String()
+		}
+	}
+	return fmt.Sprintf("%s (%s)", f.Nodes, strings.Join(each, ", "))
+}
+
+// reasons say what the limit does to the pod.
+func (f *LimitFacts) reasons() (out []string) {
+	switch {
+	case f == nil:
+		return nil
+	case f.Missing && f.pending:
+		out = append(out, fmt.Sprintf("The pod waits because ResourceLimit %s does not exist.", f.ResourceLimit))
+	case f.Missing:
+		out = append(out, fmt.Sprintf("ResourceLimit %s no longer exists.", f.ResourceLimit))
+	case len(f.Above) > 0 && f.pending:
+		out = append(out, "The pod waits because it is above its ResourceLimit.")
+	case len(f.Above) > 0:
+		out = append(out, "The pod is above its ResourceLimit: it keeps running, but its replacement would wait.")
+	}
+	if f.NodeMismatch {
+		out = append(out, "The node does not match the node rules of the ResourceLimit: the pod keeps running, but its replacement would use another node.")
 	}
 	if f.NotEnforcedBy != "" {
-		say("Scheduler %s places it, which does not look at sizes.", f.NotEnforcedBy)
+		out = append(out, fmt.Sprintf("Scheduler %s schedules the pod and does not enforce ResourceLimits.", f.NotEnforcedBy))
 	}
-	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
-}
-
-func (f *LimitFacts) withinText() string {
-	bounds := strings.Join(f.Bounds, ", ")
-	switch {
-	case len(f.Above) > 0 && f.pending:
-		return fmt.Sprintf("It is above its size and waits for that: %s.", strings.Join(f.Above, ", "))
-	case len(f.Above) > 0:
-		return fmt.Sprintf("It is above its size (%s); running pods stay, a replacement would wait.", strings.Join(f.Above, ", "))
-	case bounds == "":
-		return "That bounds no resource."
-	}
-	return fmt.Sprintf("That allows it at most %s; it is within.", bounds)
-}
-
-func (f *LimitFacts) nodesText() string {
-	switch {
-	case f.Nodes == nil:
-		return ""
-	case f.NodeMismatch:
-		return "Its node does not match the node rules of the size; running pods stay, a replacement would go elsewhere."
-	case !f.pending:
-		return ""
-	}
-	text := fmt.Sprintf("The node rules of the size match %s", f.Nodes)
-	if len(f.Rules) > 1 {
-		each := make([]string, len(f.Rules))
-		for i, r := range f.Rules {
-			each[i] = r.Rule + " " + r.String()
-		}
-		return text + ": " + strings.Join(each, ", ") + "."
-	}
-	return text + " (" + f.Rules[0].Rule + ")."
+	return out
 }

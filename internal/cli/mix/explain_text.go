@@ -3,7 +3,9 @@
 package mix
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -13,109 +15,147 @@ import (
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// sentences are the explanation in plain words, one fact a line.
-func (e *Explanation) sentences(now time.Time) []string {
-	var out []string
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if !e.Governed {
-		say("No mix governs pod %s/%s.", e.Namespace, e.Pod)
-		out = append(out, e.Why...)
-		return slices.Concat(out, e.Gate.sentences(), e.Node.sentences(), e.Limit.sentences())
-	}
-	say("Pod %s/%s is governed by %s: %s.", e.Namespace, e.Pod, live.SourceText(e.Mix.Source), e.Mix.Rule)
-	for _, i := range e.Mix.InvalidAnnotations {
-		say("Not counted: %s.", i)
-	}
-	out = append(out, e.Why...)
+// write prints the explanation as kubectl describe prints an object, a line for each fact, and then why it is so.
+func (e *Explanation) write(out io.Writer, now time.Time) error {
+	d := &printers.Description{}
+	d.Add("Name", e.Pod)
+	d.Add("Namespace", e.Namespace)
 	if w := e.Workload; w != nil {
-		state := "it satisfies its mix"
-		if !w.Satisfied {
-			state = "it does not have its mix"
-		}
-		say("It belongs to %s, %s: wanted are %s, there are %s; %s.", w.Name, printers.Count(w.Replicas, "replica"), w.Desired.Words(), w.Actual.Words(), state)
+		d.Add("Workload", fmt.Sprintf("%s, %s", w.Name, printers.Count(w.Replicas, "replica")))
 	}
-	out = append(out, e.Gate.sentences()...)
+	if m := e.Mix; m != nil {
+		d.Add("Mix", live.SourceText(m.Source)+": "+m.Rule)
+		d.Add("Ignored", strings.Join(m.InvalidAnnotations, "; "))
+	} else {
+		d.Add("Mix", "<none>")
+	}
 	if s := e.Slot; s != nil {
-		say("It has slot %d, %s. That slot is %s.", s.Number, slotText(s.From), s.Type)
+		d.Add("Slot", fmt.Sprintf("%d, %s (%s)", s.Number, s.Type, slotText(s.From)))
 	}
-	out = slices.Concat(out, e.Node.sentences(), e.Limit.sentences())
-	if p := e.Pending; p != nil {
-		out = append(out, p.sentences()...)
-	}
-	if b := e.Borrowed; b != nil {
-		since := "since"
-		if b.By != "Event" {
-			since = "since it started,"
+	if w := e.Workload; w != nil {
+		d.Add("Desired", w.Desired.Words())
+		d.Add("Actual", w.Actual.Words())
+		satisfied := "True"
+		if !w.Satisfied {
+			satisfied = "False (" + w.state + ")"
 		}
-		say("It is borrowed, %s %s (%s ago): %s.", since, b.Since.UTC().Format(time.RFC3339), printers.Age(now, b.Since.Time), b.Why)
+		d.Add("Satisfied", satisfied)
 	}
-	if e.Move != nil {
-		out = append(out, e.Move.sentences()...)
+	d.Add("Scheduling gate", e.Gate.text())
+	e.Node.describe(d)
+	e.Pending.describe(d)
+	e.Borrowed.describe(d, now)
+	e.Move.describe(d)
+	e.Limit.describe(d)
+	d.Add("Scale-down", e.Deletion)
+	for _, reason := range slices.Concat(e.Why, e.reason(), e.Limit.reasons()) {
+		d.Close(reason)
 	}
-	if e.Deletion != "" {
-		out = append(out, e.Deletion)
+	return d.Write(out)
+}
+
+// reason says in one sentence what keeps a governed pod where it is, or what would move it.
+func (e *Explanation) reason() []string {
+	switch {
+	case !e.Governed:
+		return nil
+	case e.Gate != nil && e.Gate.State == gateWaiting:
+		return []string{"The pod waits until the leading berth-scheduler assigns its slot."}
+	case e.Pending != nil:
+		return []string{fmt.Sprintf("The pod waits for %s node.", article(e.Pending.WaitsFor))}
+	case e.Move != nil:
+		return e.Move.reason(e.Workload.Satisfied)
 	}
-	return out
+	return nil
+}
+
+// article is "a spot", "an on-demand".
+func article(word string) string {
+	if strings.ContainsAny(word[:1], "aeiou") {
+		return "an " + word
+	}
+	return "a " + word
 }
 
 func slotText(from string) string {
 	switch from {
 	case "identity":
-		return "which comes with its ordinal or index"
+		return "its ordinal or index determines it"
 	case "gate":
-		return "which the scheduler will give it if nothing else changes: the lowest that is free"
+		return "the lowest free slot, which the scheduler assigns if nothing else changes"
 	case "annotation":
-		return "which the scheduler wrote on it"
+		return "recorded by the scheduler"
 	case "scheduler":
-		return "which the scheduler tried last"
+		return "the slot that the scheduler tried last"
 	}
-	return "by its age among the pods of its group: the scheduler has written none on it"
+	return "by age among the pods of its group: the scheduler recorded none"
 }
 
-func (n *NodeFacts) sentences() []string {
+func (n *NodeFacts) describe(d *printers.Description) {
 	if n == nil {
-		return nil
+		return
 	}
-	text := fmt.Sprintf("It runs on node %s, which is %s by rule %s (%s).", n.Name, n.Type, n.Rule, n.Label)
+	text := fmt.Sprintf("%s, %s (rule %s, %s)", n.Name, n.Type, n.Rule, n.Label)
 	if n.Rule == "" {
-		text = fmt.Sprintf("It runs on node %s, whose type is not known: no rule fits its labels (see docs/node-types.md).", n.Name)
+		text = n.Name + ", unknown type (no rule matches its labels, see docs/node-types.md)"
 	}
+	d.Add("Node", text)
 	if n.Departing != "" {
-		return []string{text, fmt.Sprintf("The node is going away (%s): the replacement of the pod takes a slot of its own.", n.Departing)}
+		d.Add("Departing", n.Departing+": the replacement of the pod takes a slot of its own")
 	}
-	return []string{text}
 }
 
-func (p *PendingFacts) sentences() []string {
-	out := []string{fmt.Sprintf("It is pending, and waits for a node of type %s.", p.WaitsFor)}
+func (p *PendingFacts) describe(d *printers.Description) {
+	if p == nil {
+		return
+	}
+	d.Add("Pending", "requires a node of type "+p.WaitsFor)
+	d.Add("Scheduler", cmp.Or(strings.TrimSuffix(p.Reason+": "+p.Message, ": "), "<no message yet>"))
+}
+
+func (b *BorrowFacts) describe(d *printers.Description, now time.Time) {
+	if b == nil {
+		return
+	}
+	since := "since "
+	if b.By != "Event" {
+		since = "since it started at "
+	}
+	d.Add("Borrowed", fmt.Sprintf("%s%s (%s ago): %s", since, b.Since.UTC().Format(time.RFC3339), printers.Age(now, b.Since.Time), b.Why))
+}
+
+func (m *MoveFacts) describe(d *printers.Description) {
 	switch {
-	case p.Message != "":
-		out = append(out, fmt.Sprintf("The scheduler says: %s: %s", p.Reason, p.Message))
-	case p.Reason != "":
-		out = append(out, fmt.Sprintf("The scheduler says: %s", p.Reason))
+	case m == nil:
+	case m.Reason == string(rebalance.ReasonOnTarget):
+		d.Add("Next step", "none")
+	case m.Reason == string(rebalance.ReasonMove):
+		text := m.Message
+		if m.Node != "" {
+			text += ", node " + m.Node + " has capacity"
+		}
+		d.Add("Next step", text)
 	default:
-		out = append(out, "No scheduler has said anything about it yet.")
+		d.Add("Blocked", m.Reason+": "+strings.TrimSuffix(m.Message, "."))
 	}
-	return out
 }
 
-func (m *MoveFacts) sentences() []string {
-	if m.Reason == string(rebalance.ReasonOnTarget) {
-		if m.WorkloadReason == string(rebalance.ReasonOnTarget) {
-			return []string{"Nothing would move it: its workload satisfies its mix."}
-		}
-		return []string{fmt.Sprintf("Nothing would move it: other replicas of its workload go first (%s: %s).", m.WorkloadReason, m.WorkloadMessage)}
-	}
-	out := []string{fmt.Sprintf("It should move, and does not: %s (%s).", strings.TrimSuffix(m.Message, "."), m.Reason)}
-	if m.Reason == string(rebalance.ReasonMove) {
-		out[0] = "The controller would move it: " + m.Message
-		if m.Node != "" {
-			out[0] += ", node " + m.Node + " has room"
-		}
-		out[0] += "."
+func (m *MoveFacts) reason(satisfied bool) []string {
+	var out []string
+	switch {
+	case satisfied:
+		return []string{"The pod stays on its node because its workload satisfies its mix."}
+	case m.Reason == string(rebalance.ReasonOnTarget) && m.WorkloadReason == string(rebalance.ReasonOnTarget):
+		return []string{"The pod stays on its node because no replica of its workload has to be moved."}
+	case m.Reason == string(rebalance.ReasonOnTarget):
+		return []string{fmt.Sprintf("The pod stays on its node because other replicas of its workload are moved first (%s: %s).", m.WorkloadReason, m.WorkloadMessage)}
+	case m.Reason == string(rebalance.ReasonMove):
+		out = append(out, "The controller would move the pod.")
+	default:
+		out = append(out, fmt.Sprintf("The pod should be moved, but it is not: %s.", strings.TrimSuffix(m.Message, ".")))
 	}
 	if m.Controller == live.ReportAbsent || m.Controller == live.ReportStale {
-		out = append(out, "But no controller seems to run: its mix has no current status (see kubectl berth doctor).")
+		out = append(out, "The mix has no current status, so berth-controller does not seem to run (see kubectl berth doctor).")
 	}
 	return out
 }

@@ -29,10 +29,12 @@ func explained(t *testing.T, c *live.Cluster, event *corev1.Event) string {
 		}
 		out, err := e.explain(context.Background())
 		require.NoError(t, err)
-		text = append(text, strings.Join(out.sentences(clitest.Now), "\n"))
+		var block strings.Builder
+		require.NoError(t, out.write(&block, clitest.Now))
+		text = append(text, block.String())
 		asJSON, err := json.Marshal(out)
 		require.NoError(t, err)
 		assert.Contains(t, string(asJSON), `"governed":`)
 	}
-	return strings.Join(text, "\n\n") + "\n"
+	return strings.Join(text, "\n")
 }

@@ -105,3 +105,31 @@ func Resource(kind schema.GroupVersionKind, name string) string {
 	}
 	return resource + "/" + name
 }
+
+// Description prints facts as kubectl describe does, and sentences after them.
+type Description struct {
+	facts, sentences []string
+}
+
+// Add adds a fact, unless it is empty.
+func (d *Description) Add(name, text string) {
+	if text != "" {
+		d.facts = append(d.facts, name+":\t"+strings.ReplaceAll(text, "\n", " "))
+	}
+}
+
+// Close adds a sentence.
+func (d *Description) Close(sentence string) { d.sentences = append(d.sentences, sentence) }
+
+// Write prints the description.
+func (d *Description) Write(out io.Writer) error {
+	w := printers.GetNewTabWriter(out)
+	if _, err := fmt.Fprintln(w, strings.Join(d.facts, "\n")); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil || len(d.sentences) == 0 {
+		return err
+	}
+	_, err := fmt.Fprintln(out, "\n"+strings.Join(d.sentences, "\n"))
+	return err
+}

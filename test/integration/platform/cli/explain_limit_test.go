@@ -5,7 +5,7 @@ package cli_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -61,40 +61,45 @@ func TestExplainSaysWhichSizeAPodHasAndWhatItDoes(t *testing.T) {
 	facts := func(pod string) *mix.LimitFacts {
 		return decode[mix.Explanation](t, kubectl(w, me, "", "explain", pod, "-n", ns, "-o", "json")).Limit
 	}
-	say := func(pod string) string { return kubectl(w, me, "", "explain", pod, "-n", ns).ok(t).out }
+	columns := regexp.MustCompile(`: {2,}`)
+	say := func(pod string) string {
+		return columns.ReplaceAllString(kubectl(w, me, "", "explain", pod, "-n", ns).ok(t).out, ": ")
+	}
 
 	got := facts("fits")
 	assert.Equal(t, ns+"/small", got.ResourceLimit)
 	assert.Equal(t, "label", got.By)
 	assert.Equal(t, []string{"cpu 2"}, got.Bounds)
 	assert.Empty(t, got.Above)
-	assert.Contains(t, say("fits"), "Its size is ResourceLimit "+ns+"/small, which it names by its label berth.dev/resource-limit.\nThat allows it at most cpu 2; it is within.\n")
+	assert.Contains(t, say("fits"), "Resource limit: "+ns+"/small (named by label berth.dev/resource-limit)\nBounds: cpu 2\nWithin bounds: True\n")
 
 	assert.Equal(t, "selector", facts("selected").By)
-	assert.Contains(t, say("selected"), ns+"/chosen, the oldest whose selector matches its labels.\nThat bounds no resource.\n")
+	assert.Contains(t, say("selected"), ns+"/chosen (the oldest whose selector matches the labels of the pod)\nBounds: <none>\n")
 
 	assert.Equal(t, []string{"cpu request 3 is above 2"}, facts("above").Above)
-	assert.Contains(t, say("above"), "It is above its size and waits for that: cpu request 3 is above 2.\nThe node rules of the size match 2 of 3 nodes (nodeSelector disk=ssd).\n")
+	assert.Contains(t, say("above"), "Within bounds: False (cpu request 3 is above 2)\nMatching nodes: 2 of 3 nodes (nodeSelector disk=ssd)\n")
+	assert.Contains(t, say("above"), "The pod waits because it is above its ResourceLimit.\n")
 
 	assert.True(t, facts("missing").Missing)
-	assert.Contains(t, say("missing"), "It waits for its size, ResourceLimit "+ns+"/none, which it names by its label berth.dev/resource-limit: there is none of that name.\n")
+	assert.Contains(t, say("missing"), "Resource limit: "+ns+"/none (named by label berth.dev/resource-limit, does not exist)\n")
+	assert.Contains(t, say("missing"), "The pod waits because ResourceLimit "+ns+"/none does not exist.\n")
 
 	got = facts("stuck")
 	assert.Equal(t, "annotation", got.By)
 	assert.Equal(t, &mix.RuleFacts{Matching: 0, All: 3}, got.Nodes)
-	assert.Contains(t, say("stuck"), "The node rules of the size match 0 of 3 nodes: nodeSelector disk=ssd 2 of 3 nodes, nodeAffinity 1 of 3 nodes.\n")
+	assert.Contains(t, say("stuck"), "Matching nodes: 0 of 3 nodes (nodeSelector disk=ssd: 2 of 3 nodes, nodeAffinity: 1 of 3 nodes)\n")
 
 	assert.Nil(t, facts("free"))
 	got = facts("other")
 	assert.Equal(t, "default-scheduler", got.NotEnforcedBy)
 	assert.True(t, got.NodeMismatch)
-	assert.Contains(t, say("other"), "Its node does not match the node rules of the size; running pods stay")
+	assert.Contains(t, say("other"), "The node does not match the node rules of the ResourceLimit: the pod keeps running")
 
 	found, err := findings(w, user(w, "doctor", doctorRights), "-n", ns)
 	require.NoError(t, err)
 	f := found["resource limits"]
 	assert.Equal(t, doctor.Warn, f.Level)
-	assert.Equal(t, "2 pods wait because of their sizes: "+ns+`/above: pod is above ResourceLimit "`+ns+`/small": cpu request 3 is above 2, `+ns+`/missing: ResourceLimit "`+ns+`/none" does not exist`, f.Message)
+	assert.Equal(t, "2 pods wait because of a ResourceLimit: "+ns+`/above: pod is above ResourceLimit "`+ns+`/small": cpu request 3 is above 2, `+ns+`/missing: ResourceLimit "`+ns+`/none" does not exist`, f.Message)
 	t.Run("a default namespace", func(t *testing.T) { explainWithADefaultNamespace(t, w, me) })
 }
 
@@ -114,11 +119,11 @@ profiles:
   pluginConfig: [{name: ResourceLimit, args: {defaultNamespace: sizes}}]
 `), 0o600))
 	out := kubectl(w, me, "", "explain", "missing", "-n", w.Namespace, "--scheduler-config", file).ok(t).out
-	assert.Contains(t, out, "Its size is ResourceLimit sizes/none, which it names by its label berth.dev/resource-limit, from the default namespace for limits.\n")
+	assert.Contains(t, out, "sizes/none (named by label berth.dev/resource-limit, from the default namespace for limits)\n")
 
 	// Without the right to read sizes the rest is shown.
 	r := kubectl(w, user(w, "little", viewer[:2]), "", "explain", "fits", "-n", w.Namespace).ok(t)
 	assert.Contains(t, r.errOut, "not allowed: list resourcelimits.berth.dev in namespace "+w.Namespace)
-	assert.NotContains(t, r.out, "size")
-	assert.True(t, strings.HasPrefix(r.out, "No mix governs pod"))
+	assert.NotContains(t, r.out, "Resource limit")
+	assert.Regexp(t, `(?m)^Mix: +<none>$`, r.out)
 }
