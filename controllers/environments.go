@@ -11,25 +11,40 @@ import (
 	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/config/controller"
-	envcontroller "berth.dev/berth/controllers/environments"
+	"berth.dev/berth/controllers/environments"
 	"berth.dev/berth/internal/environments/render"
 )
 
 // addEnvironments adds the controller of Environments.
 func (p *parts) addEnvironments() error {
 	e := &p.cfg.Environments
-	r, err := envcontroller.Add(p.mgr, envcontroller.Options{
-		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Clock: clock.RealClock{},
-		Recorder: p.recorder(envcontroller.FieldOwner), Settings: environmentSettings(e),
-		OwnNamespaces: e.NamespacePerEnvironment, Prefix: e.NamespacePrefix, Ports: render.PortRange{First: e.FirstPort, Last: e.LastPort},
-		NamespaceLabels: e.NamespaceLabels, CopiedLabels: e.CopiedLabels, Tuning: environmentTuning(e), Namespaces: p.cfg.Namespaces,
+	c, err := environments.New(environments.Options{
+		Client:          p.mgr.GetClient(),
+		Live:            p.mgr.GetAPIReader(),
+		Clock:           clock.RealClock{},
+		Recorder:        p.recorder(environments.FieldOwner),
+		Settings:        environmentSettings(e),
+		OwnNamespaces:   e.NamespacePerEnvironment,
+		Prefix:          e.NamespacePrefix,
+		NamespaceLabels: e.NamespaceLabels,
+		CopiedLabels:    e.CopiedLabels,
+		Ports:           render.PortRange{First: e.FirstPort, Last: e.LastPort},
+		Tuning:          environmentTuning(e),
+		Namespaces:      p.cfg.Namespaces,
 	})
-	p.retunes = append(p.retunes, func(cfg *controller.Configuration) { r.Retune(environmentTuning(&cfg.Environments)) })
-	return err
+	if err != nil {
+		return err
+	}
+	p.retunes = append(p.retunes, func(cfg *controller.Configuration) { c.Retune(environmentTuning(&cfg.Environments)) })
+	return c.SetupWithManager(p.mgr)
 }
 
-func environmentTuning(e *controller.Environments) envcontroller.Tuning {
-	return envcontroller.Tuning{StartTimeout: seconds(e.StartTimeoutSeconds), CleanUp: seconds(e.CleanUpFailedSeconds), History: int(e.HistoryLimit)}
+func environmentTuning(e *controller.Environments) environments.Tuning {
+	return environments.Tuning{
+		StartTimeout: seconds(e.StartTimeoutSeconds),
+		CleanUp:      seconds(e.CleanUpFailedSeconds),
+		History:      int(e.HistoryLimit),
+	}
 }
 
 func environmentSettings(e *controller.Environments) render.Settings {
@@ -44,9 +59,19 @@ func environmentSettings(e *controller.Environments) render.Settings {
 	}
 	namespace, name, _ := strings.Cut(e.Gateway, "/")
 	return render.Settings{
-		SchedulerName: e.SchedulerName, SpotPercent: e.SpotPercent, Exposure: render.Exposure(e.Exposure), HostPaths: e.HostPaths,
-		StorageClass: e.StorageClass, VolumeSize: e.VolumeSize, IngressClass: e.IngressClass, OutsideNetworks: e.OutsideNetworks, RunAsNonRoot: e.RunAsNonRoot,
-		Gateway: types.NamespacedName{Namespace: namespace, Name: name}, TLSListener: e.GatewayTLSListener,
-		Domains: render.Domains(e.Domains), Quota: amounts(e.Quota), DefaultLimits: amounts(e.DefaultLimits),
+		SchedulerName:   e.SchedulerName,
+		SpotPercent:     e.SpotPercent,
+		Exposure:        render.Exposure(e.Exposure),
+		HostPaths:       e.HostPaths,
+		StorageClass:    e.StorageClass,
+		VolumeSize:      e.VolumeSize,
+		IngressClass:    e.IngressClass,
+		OutsideNetworks: e.OutsideNetworks,
+		RunAsNonRoot:    e.RunAsNonRoot,
+		Gateway:         types.NamespacedName{Namespace: namespace, Name: name},
+		TLSListener:     e.GatewayTLSListener,
+		Domains:         render.Domains(e.Domains),
+		Quota:           amounts(e.Quota),
+		DefaultLimits:   amounts(e.DefaultLimits),
 	}
 }

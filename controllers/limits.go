@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/controllers/limits"
 )
 
-// addLimits adds the controller of ResourceLimits. addState gives it the pods that it counts.
+// addLimits adds the controller of ResourceLimits. addState sets the pods that it counts.
 func (p *parts) addLimits() error {
 	p.limits = limits.NewTracker()
 	p.templates = limits.NewTemplates(p.limits.Changed)
@@ -25,11 +25,17 @@ func (p *parts) addLimits() error {
 		_, ok := p.synced()
 		return ok
 	}
-	r := limits.New(limits.Options{
-		Client: p.mgr.GetClient(), Recorder: p.recorder(limits.FieldOwner), Clock: clock.RealClock{},
+	c, err := limits.New(limits.Options{
+		Client:     p.mgr.GetClient(),
+		Recorder:   p.recorder(limits.FieldOwner),
+		Clock:      clock.RealClock{},
+		Tracker:    p.limits,
 		Namespaces: p.cfg.Namespaces,
-	}, p.limits)
-	return r.SetupWithManager(p.mgr)
+	})
+	if err != nil {
+		return err
+	}
+	return c.SetupWithManager(p.mgr)
 }
 
 // limitsOf returns the limits of a namespace; they are shared and must not be changed.

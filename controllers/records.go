@@ -16,41 +16,76 @@ import (
 
 // addRecords adds the controller of DeploymentRecords.
 func (p *parts) addRecords() error {
-	d := &p.cfg.Records
-	features := FeaturesOf(d)
-	r, err := records.Add(p.mgr, records.Options{
-		Client: p.mgr.GetClient(), Live: p.mgr.GetAPIReader(), Clock: clock.RealClock{},
-		Recorder: p.recorder(records.FieldOwner),
-		Settings: render.Settings{
-			DefaultFunctionImage: d.DefaultFunctionImage, ODGM: features.ODGM, ODGMImage: d.ODGMImage, SchedulerName: d.SchedulerName,
-			Router: d.RouterAddress(), Enforce: features.NFREnforcement && features.Prometheus, HPA: features.HPA, MaxReplicas: d.NFR.MaxReplicas,
-			Reliability: render.Reliability{
-				OnDemand: render.Number(d.Reliability.OnDemandAvailability), InterruptionsPerHour: render.Number(d.Reliability.InterruptionsPerHour),
-				RecoveryMinutes: float64(d.Reliability.RecoveryMinutes),
-			},
-		},
-		Environment: render.Environment{Profile: d.Profile, Edge: d.Environment.Edge, Datacenter: d.Environment.Datacenter},
-		Features:    features, TemplateNamespace: d.TemplateNamespace, Namespaces: p.cfg.Namespaces,
-	})
-	if err != nil || !features.Prometheus {
+	r := &p.cfg.Records
+	features := FeaturesOf(r)
+	o := records.Options{
+		Client:            p.mgr.GetClient(),
+		Live:              p.mgr.GetAPIReader(),
+		Clock:             clock.RealClock{},
+		Recorder:          p.recorder(records.FieldOwner),
+		Settings:          recordSettings(r, features),
+		Environment:       render.Environment{Profile: r.Profile, Edge: r.Environment.Edge, Datacenter: r.Environment.Datacenter},
+		Features:          features,
+		TemplateNamespace: r.TemplateNamespace,
+		Namespaces:        p.cfg.Namespaces,
+	}
+	if features.Prometheus {
+		var err error
+		o.Prometheus, err = prometheus.New(prometheus.Config{
+			Address:         r.Prometheus.URL,
+			BearerTokenFile: r.Prometheus.BearerTokenFile,
+			CAFile:          r.Prometheus.CAFile,
+		})
+		if err != nil {
+			return fmt.Errorf("records.prometheus: %w", err)
+		}
+		o.Limits = nfrLimits(&r.NFR)
+	}
+	c, err := records.New(o)
+	if err != nil {
 		return err
 	}
-	c, err := prometheus.New(prometheus.Config{Address: d.Prometheus.URL, BearerTokenFile: d.Prometheus.BearerTokenFile, CAFile: d.Prometheus.CAFile})
-	if err != nil {
-		return fmt.Errorf("records.prometheus: %w", err)
+	return c.SetupWithManager(p.mgr)
+}
+
+func recordSettings(r *controller.Records, features render.Features) render.Settings {
+	return render.Settings{
+		DefaultFunctionImage: r.DefaultFunctionImage,
+		ODGM:                 features.ODGM,
+		ODGMImage:            r.ODGMImage,
+		SchedulerName:        r.SchedulerName,
+		Router:               r.RouterAddress(),
+		Enforce:              features.NFREnforcement && features.Prometheus,
+		HPA:                  features.HPA,
+		MaxReplicas:          r.NFR.MaxReplicas,
+		Reliability: render.Reliability{
+			OnDemand:             render.Number(r.Reliability.OnDemandAvailability),
+			InterruptionsPerHour: render.Number(r.Reliability.InterruptionsPerHour),
+			RecoveryMinutes:      float64(r.Reliability.RecoveryMinutes),
+		},
 	}
-	n := &d.NFR
-	return p.mgr.Add(&records.Analyzer{Reconciler: r, Prometheus: c, Limits: nfr.Settings{
-		Stability: seconds(n.StabilitySeconds), Cooldown: seconds(n.CooldownSeconds), Interval: seconds(n.IntervalSeconds),
-		MaxReplicas: int64(n.MaxReplicas), MaxDeltaPercent: int64(n.MaxReplicaDeltaPercent), TolerancePercent: int64(n.TolerancePercent),
-	}})
+}
+
+func nfrLimits(n *controller.NFR) nfr.Settings {
+	return nfr.Settings{
+		Stability:        seconds(n.StabilitySeconds),
+		Cooldown:         seconds(n.CooldownSeconds),
+		Interval:         seconds(n.IntervalSeconds),
+		MaxReplicas:      int64(n.MaxReplicas),
+		MaxDeltaPercent:  int64(n.MaxReplicaDeltaPercent),
+		TolerancePercent: int64(n.TolerancePercent),
+	}
 }
 
 // FeaturesOf returns the features of the configured profile.
-func FeaturesOf(d *controller.Records) render.Features {
-	measured := d.Prometheus.URL != ""
-	f := &d.Features
-	return render.FeaturesOf(d.Profile, render.Overrides{
-		NFREnforcement: f.NFREnforcement, HPA: f.HPA, Knative: f.Knative, ODGM: f.ODGM, Prometheus: &measured,
+func FeaturesOf(r *controller.Records) render.Features {
+	measured := r.Prometheus.URL != ""
+	f := &r.Features
+	return render.FeaturesOf(r.Profile, render.Overrides{
+		NFREnforcement: f.NFREnforcement,
+		HPA:            f.HPA,
+		Knative:        f.Knative,
+		ODGM:           f.ODGM,
+		Prometheus:     &measured,
 	})
 }

@@ -21,15 +21,22 @@ func (p *parts) addWebhook() error {
 	if err := p.addMixes(h); err != nil {
 		return err
 	}
-	return podwebhook.Add(p.mgr, p.kube, w, w.Namespace, h)
+	c, err := podwebhook.New(podwebhook.Options{Kube: p.kube, Config: w, Handler: h})
+	if err != nil {
+		return err
+	}
+	return c.SetupWithManager(p.mgr)
 }
 
-// addMixes makes the webhook give pods what their mix requires.
+// addMixes makes the webhook apply mixes to pods.
 func (p *parts) addMixes(h *podwebhook.Handler) error {
 	h.Gates, h.Pins = p.cfg.Webhook.Gates, p.fleet.Classifier.Pins
 	h.Mixes = podwebhook.NewMixes(podwebhook.MixesOptions{
-		Prefixes: p.fleet.Prefixes, Store: p.store, Defaults: p.fleet.Defaults,
-		Owner: p.fleet.Owner, List: p.listMixes,
+		Prefixes: p.fleet.Prefixes,
+		Store:    p.store,
+		Defaults: p.fleet.Defaults,
+		Owner:    p.fleet.Owner,
+		List:     p.listMixes,
 		Read: func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
 			return controllerref.Read(ctx, p.kube, namespace, ref)
 		},
@@ -39,12 +46,13 @@ func (p *parts) addMixes(h *podwebhook.Handler) error {
 		},
 	})
 	if h.Gates && p.profile.Label.Key == "" {
-		return errors.New("webhook.gates: the scheduler's configuration has no capacityTypeLabel and no node rules that say one: no pod can be limited to its type")
+		return errors.New("webhook.gates: the scheduler's configuration has no capacityTypeLabel and no node rules that say one: " +
+			"no pod can be limited to its type")
 	}
 	return nil
 }
 
-// listMixes returns the mixes of a namespace as the API server has them.
+// listMixes reads the mixes of a namespace from the API server.
 func (p *parts) listMixes(ctx context.Context, namespace string) ([]v1alpha1.CapacityMix, error) {
 	var list v1alpha1.CapacityMixList
 	if err := p.mgr.GetAPIReader().List(ctx, &list, client.InNamespace(namespace)); err != nil {

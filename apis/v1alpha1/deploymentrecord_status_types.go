@@ -210,7 +210,7 @@ const (
 	ConditionNFRObserved = "NfrObserved"
 )
 
-// Reasons of the condition Degraded, in addition those of internal/records/render.
+// Reasons of the condition Degraded.
 const (
 	// ReasonNoTemplate: no DeploymentTemplate can be used.
 	ReasonNoTemplate = "NoTemplate"
@@ -218,4 +218,42 @@ const (
 	ReasonNameTaken = "NameTaken"
 	// ReasonRefused: the API server refuses an object that was rendered.
 	ReasonRefused = "Refused"
+	// ReasonImageMissing: neither the record nor the controller's configuration has an image.
+	ReasonImageMissing = "ImageMissing"
+	// ReasonODGMOff: the record requires an ODGM, and the feature is off.
+	ReasonODGMOff = "ODGMOff"
+	// ReasonInvalidTemplate: the template cannot be rendered. It is the reason of Accepted=False of a DeploymentTemplate too.
+	ReasonInvalidTemplate = "InvalidTemplate"
+	// ReasonConfigured is the reason of Degraded=False.
+	ReasonConfigured = "Configured"
+)
+
+// Reasons of the conditions Available and Progressing, and of functions that are not ready, in addition to ReasonWaiting.
+const (
+	// ReasonAllReady is the reason of Available=True.
+	ReasonAllReady = "AllReady"
+	// ReasonNotReady is the reason of Available=False while replicas are still to become ready.
+	ReasonNotReady = "NotReady"
+	// ReasonSettled is the reason of Progressing=False when nothing is being changed.
+	ReasonSettled = "Settled"
+	// ReasonDegraded is the reason of Progressing=False when the record cannot be deployed as configured.
+	ReasonDegraded = "Degraded"
+	// ReasonMissing: the workload of a function does not exist yet.
+	ReasonMissing = "Missing"
+	// ReasonUnreadable: the workload of a function cannot be decoded.
+	ReasonUnreadable = "Unreadable"
+	// ReasonRunsInODGM: a function has no workload of its own, because it runs in the ODGM.
+	ReasonRunsInODGM = "RunsInODGM"
+)
+
+// Reasons of the condition NfrObserved.
+const (
+	// ReasonPrometheusOK: at least one figure is known, and every query was answered.
+	ReasonPrometheusOK = "PrometheusQueryOK"
+	// ReasonPrometheusUnreachable: no answer came, or none in time.
+	ReasonPrometheusUnreachable = "PrometheusUnreachable"
+	// ReasonPrometheusQueryFailed: the answer was an error, or cannot be used.
+	ReasonPrometheusQueryFailed = "PrometheusQueryFailed"
+	// ReasonPrometheusNoData: every query was answered, none with a number.
+	ReasonPrometheusNoData = "PrometheusNoData"
 )

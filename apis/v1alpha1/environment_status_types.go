@@ -199,6 +199,9 @@ const (
 	ConditionVolumesProvisioned = "VolumesProvisioned"
 	// ConditionPortsAllocated is False while a port that was requested belongs to another environment.
 	ConditionPortsAllocated = "PortsAllocated"
+	// ConditionRoutesAccepted is False while the Gateway does not route the domains to the frontend, and where a domain is not
+	// allowed. It is absent where there are no domains, and where an Ingress has all of them, which has no such status.
+	ConditionRoutesAccepted = "RoutesAccepted"
 )
 
 // Labels and annotations of Environments and of what is made for them.
@@ -233,6 +236,20 @@ const (
 	ReasonDomainNotAllowed = "DomainNotAllowed"
 	// ReasonSecretNotAllowed: a Secret that the spec names belongs to another Environment.
 	ReasonSecretNotAllowed = "SecretNotAllowed"
+	// ReasonPortTaken: a port belongs to another environment.
+	ReasonPortTaken = "PortTaken"
+	// ReasonNoPorts: no port is left to be allocated.
+	ReasonNoPorts = "NoPorts"
+	// ReasonNoSecret: a Secret that the spec names does not exist.
+	ReasonNoSecret = "NoSecret"
+	// ReasonCleanedUp: the environment did not start, and its objects were removed.
+	ReasonCleanedUp = "CleanedUp"
+	// ReasonAllocated is the reason of PortsAllocated=True.
+	ReasonAllocated = "Allocated"
+	// ReasonHostPathNotAllowed: the controller's configuration does not allow a directory of the node.
+	ReasonHostPathNotAllowed = "HostPathNotAllowed"
+	// ReasonNotApplied: no HTTPRoute has the domains, because the environment is refused as a whole.
+	ReasonNotApplied = "NotApplied"
 )
 
 // Keys of the Secret of an Environment's components.

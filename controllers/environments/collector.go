@@ -12,10 +12,10 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// collectTimeout bounds a look into the cache, which may not be filled yet.
+// collectTimeout bounds a read from the cache, which may not be filled yet.
 const collectTimeout = time.Second
 
-// Collector shows how many environments there are in each phase. It reads from the cache.
+// Collector counts the environments in each phase. It reads from the cache.
 type Collector struct{ Reader client.Reader }
 
 // Describe implements prometheus.Collector.

@@ -21,33 +21,33 @@ import (
 	"berth.dev/berth/internal/kube/applyset"
 )
 
-// remember keeps the spec of an environment as a numbered revision, if it is another than the last, and drops the oldest ones
-// of too many.
-func (r *Reconciler) remember(ctx context.Context, env *v1alpha1.Environment) error {
+// remember keeps the spec of an environment as a numbered revision, if it differs from the last, and deletes the oldest revisions
+// above the limit.
+func (c *Controller) remember(ctx context.Context, env *v1alpha1.Environment) error {
 	if env.Status.ObservedGeneration == env.Generation && env.Status.Revision > 0 {
 		return nil
 	}
 	var list appsv1.ControllerRevisionList
-	err := r.Client.List(ctx, &list, client.InNamespace(env.Namespace), client.MatchingLabels(render.Labels(env)))
+	err := c.Client.List(ctx, &list, client.InNamespace(env.Namespace), client.MatchingLabels(render.Labels(env)))
 	if err != nil {
 		return fmt.Errorf("list the history of Environment %s/%s: %w", env.Namespace, env.Name, err)
 	}
-	all := slices.DeleteFunc(list.Items, func(c appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&c, env) })
+	all := slices.DeleteFunc(list.Items, func(r appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&r, env) })
 	slices.SortFunc(all, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
 	next, changes, err := nextRevision(env, all)
 	if err != nil || next == env.Status.Revision {
 		return err
 	}
 	if len(all) == 0 || all[len(all)-1].Revision < next {
-		if err := r.keep(ctx, env, next, changes); err != nil {
+		if err := c.keep(ctx, env, next, changes); err != nil {
 			return err
 		}
-		now := metav1.NewTime(r.Clock.Now().Truncate(1e9))
+		now := metav1.NewTime(c.Clock.Now().Truncate(1e9))
 		env.Status.UpdatedAt = &now
 	}
 	env.Status.Revision = next
-	for i := 0; i < len(all)+1-r.tuning.Load().History; i++ {
-		if err := applyset.Delete(ctx, r.Client, &all[i]); err != nil {
+	for i := 0; i < len(all)+1-c.tuning.Load().History; i++ {
+		if err := applyset.Delete(ctx, c.Client, &all[i]); err != nil {
 			return err
 		}
 	}
@@ -71,30 +71,32 @@ func nextRevision(env *v1alpha1.Environment, all []appsv1.ControllerRevision) (i
 	return last.Revision + 1, changes, nil
 }
 
-// keep writes a revision down, with who requested it.
-func (r *Reconciler) keep(ctx context.Context, env *v1alpha1.Environment, number int64, changes []string) error {
+// keep creates a revision, with the user who requested it.
+func (c *Controller) keep(ctx context.Context, env *v1alpha1.Environment, number int64, changes []string) error {
 	text, err := json.Marshal(&env.Spec)
 	if err != nil {
-		return fmt.Errorf("write down the spec of Environment %s/%s: %w", env.Namespace, env.Name, err)
+		return fmt.Errorf("encode the spec of Environment %s/%s: %w", env.Namespace, env.Name, err)
 	}
-	owner := *metav1.NewControllerRef(env, environmentKind)
-	owner.BlockOwnerDeletion = nil
-	c := &appsv1.ControllerRevision{
+	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: env.Namespace, Name: fmt.Sprintf("%s-%d", env.Name, number), OwnerReferences: []metav1.OwnerReference{owner},
-			Labels: render.Labels(env), Annotations: map[string]string{},
+			Namespace:       env.Namespace,
+			Name:            fmt.Sprintf("%s-%d", env.Name, number),
+			OwnerReferences: []metav1.OwnerReference{*ownerReference(env)},
+			Labels:          render.Labels(env),
+			Annotations:     map[string]string{},
 		},
-		Data: runtime.RawExtension{Raw: text}, Revision: number,
+		Data:     runtime.RawExtension{Raw: text},
+		Revision: number,
 	}
-	c.Labels[v1alpha1.ComponentLabel] = render.ManagedComponent
+	revision.Labels[v1alpha1.ComponentLabel] = render.ManagedComponent
 	if actor := env.Annotations[v1alpha1.ActorAnnotation]; actor != "" {
-		c.Annotations[v1alpha1.ActorAnnotation] = actor
+		revision.Annotations[v1alpha1.ActorAnnotation] = actor
 	}
 	if len(changes) > 0 {
-		c.Annotations[v1alpha1.ChangesAnnotation] = strings.Join(changes, "\n")
+		revision.Annotations[v1alpha1.ChangesAnnotation] = strings.Join(changes, "\n")
 	}
-	if err := r.Client.Create(ctx, c, client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("write down the spec of Environment %s/%s: %w", env.Namespace, env.Name, err)
+	if err := c.Client.Create(ctx, revision, client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create ControllerRevision %s/%s: %w", revision.Namespace, revision.Name, err)
 	}
 	return nil
 }

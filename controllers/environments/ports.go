@@ -16,39 +16,39 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-// allocate gives an environment its ports from outside. Only the leader does, one environment at a time, and it remembers
-// what it gave until the cache shows it: no port is given twice.
-func (r *Reconciler) allocate(ctx context.Context, env *v1alpha1.Environment) error {
-	r.ports.Lock()
-	defer r.ports.Unlock()
-	taken, err := r.taken(ctx, env)
+// allocate allocates the ports of an environment from outside. Only the leader does, one environment at a time, and it remembers
+// them until the cache has them, so that no port is allocated twice.
+func (c *Controller) allocate(ctx context.Context, env *v1alpha1.Environment) error {
+	c.ports.Lock()
+	defer c.ports.Unlock()
+	taken, err := c.taken(ctx, env)
 	if err != nil {
 		return err
 	}
-	ports, err := render.AllocatePorts(&env.Spec.Stack, env.Status.Ports, taken, r.Ports)
+	ports, err := render.AllocatePorts(&env.Spec.Stack, env.Status.Ports, taken, c.Ports)
 	if err != nil {
 		if _, is := errors.AsType[*render.PortTakenError](err); is {
-			return &refusal{ReasonPortTaken, err}
+			return &refusal{v1alpha1.ReasonPortTaken, err}
 		}
-		return &refusal{ReasonNoPorts, err}
+		return &refusal{v1alpha1.ReasonNoPorts, err}
 	}
 	if !equality.Semantic.DeepEqual(ports, env.Status.Ports) {
-		if r.ports.given == nil {
-			r.ports.given = map[client.ObjectKey][]v1alpha1.AllocatedPort{}
+		if c.ports.given == nil {
+			c.ports.given = map[client.ObjectKey][]v1alpha1.AllocatedPort{}
 		}
-		r.ports.given[client.ObjectKeyFromObject(env)] = ports
+		c.ports.given[client.ObjectKeyFromObject(env)] = ports
 	}
 	env.Status.Ports = ports
 	return nil
 }
 
-// taken are the ports of other environments, and who has them; none where each node has its own.
-func (r *Reconciler) taken(ctx context.Context, env *v1alpha1.Environment) (map[render.PortKey]string, error) {
-	if r.Settings.Exposure == render.ExposeHostPort {
+// taken returns the ports of other environments and their holders, none if each node has its own.
+func (c *Controller) taken(ctx context.Context, env *v1alpha1.Environment) (map[render.PortKey]string, error) {
+	if c.Settings.Exposure == render.ExposeHostPort {
 		return nil, nil
 	}
 	var all v1alpha1.EnvironmentList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Environments: %w", err)
 	}
 	have := map[client.ObjectKey][]v1alpha1.AllocatedPort{}
@@ -56,9 +56,9 @@ func (r *Reconciler) taken(ctx context.Context, env *v1alpha1.Environment) (map[
 		o := &all.Items[i]
 		key := client.ObjectKeyFromObject(o)
 		have[key] = o.Status.Ports
-		if given, is := r.ports.given[key]; is {
+		if given, is := c.ports.given[key]; is {
 			if slices.Equal(given, o.Status.Ports) {
-				delete(r.ports.given, key) // the cache shows it
+				delete(c.ports.given, key) // the cache has it
 			} else {
 				have[key] = append(slices.Clone(o.Status.Ports), given...)
 			}
@@ -69,8 +69,8 @@ func (r *Reconciler) taken(ctx context.Context, env *v1alpha1.Environment) (map[
 	return holders(self.Namespace, have), nil
 }
 
-// holders returns who has each port. Environments of other namespaces have no name: who reads the status may not be able to
-// read them.
+// holders returns the environment that has each port. Environments of other namespaces have no name, because a user who can read
+// the status may not be able to read them.
 func holders(namespace string, have map[client.ObjectKey][]v1alpha1.AllocatedPort) map[render.PortKey]string {
 	taken := map[render.PortKey]string{}
 	for _, key := range slices.SortedFunc(maps.Keys(have), compare) {
@@ -86,8 +86,8 @@ func holders(namespace string, have map[client.ObjectKey][]v1alpha1.AllocatedPor
 }
 
 // forgetPorts frees the ports of an environment that is gone.
-func (r *Reconciler) forgetPorts(key client.ObjectKey) {
-	r.ports.Lock()
-	defer r.ports.Unlock()
-	delete(r.ports.given, key)
+func (c *Controller) forgetPorts(key client.ObjectKey) {
+	c.ports.Lock()
+	defer c.ports.Unlock()
+	delete(c.ports.given, key)
 }

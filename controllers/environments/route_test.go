@@ -62,22 +62,22 @@ func stall(domains ...string) *v1alpha1.Environment {
 }
 
 // reconciler has a cluster that answers as funcs says. Gateway may be of no name.
-func reconciler(t *testing.T, gateway types.NamespacedName, funcs interceptor.Funcs, objects ...client.Object) *Reconciler {
+func reconciler(t *testing.T, gateway types.NamespacedName, funcs interceptor.Funcs, objects ...client.Object) *Controller {
 	t.Helper()
 	scheme := schemeOf(t)
 	scheme.AddKnownTypeWithName(render.RouteKind, &unstructured.Unstructured{})
 	scheme.AddKnownTypeWithName(render.RouteKind.GroupVersion().WithKind("HTTPRouteList"), &unstructured.UnstructuredList{})
 	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(objects...).Build()
-	return &Reconciler{Options: Options{
+	return &Controller{Options: Options{
 		Client: c, Live: c, Clock: testclock.NewFakePassiveClock(time.Unix(1_700_000_000, 0)),
 		Settings: render.Settings{Gateway: gateway, TLSListener: "https", Exposure: render.ExposeNone, VolumeSize: "1Gi", Domains: render.Domains{"*": {"*"}}},
 	}}
 }
 
-// looks is what a reconciler finds and wants, as if nothing had been observed.
-func looks(t *testing.T, r *Reconciler, env *v1alpha1.Environment) *look {
+// planned is what a controller desires, as if nothing had been observed.
+func planned(t *testing.T, r *Controller, env *v1alpha1.Environment) *observation {
 	t.Helper()
-	l := &look{env: env, components: render.Components(&env.Spec.Stack)}
+	l := &observation{env: env, components: render.Components(&env.Spec.Stack)}
 	l.input = render.Input{Environment: env, Settings: r.Settings, Namespace: env.Status.Namespace, OpenStages: render.Stages}
 	require.NoError(t, l.render(r.Client.Scheme()))
 	return l
@@ -93,14 +93,23 @@ func route(env *v1alpha1.Environment, name string) *unstructured.Unstructured {
 	return u
 }
 
-func kindsOf(l *look) (list []string) {
-	for _, c := range l.there {
-		list = append(list, c.kind+" "+c.GetName())
+// namesOf returns kinds and names, in order.
+func namesOf(children []applyset.Child) (list []string) {
+	for i := range children {
+		list = append(list, children[i].String())
 	}
 	return list
 }
 
-// ENV-23: a cluster that does not serve HTTPRoutes has none; what else goes wrong is told.
+func childOf(o client.Object, group, kind string) applyset.Child {
+	return applyset.Child{Object: o, Kind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}}
+}
+
+func routeChild(o client.Object) applyset.Child {
+	return applyset.Child{Object: o, Kind: render.RouteKind}
+}
+
+// a cluster that does not serve HTTPRoutes has none; what else goes wrong is told.
 func TestRoutesAreLookedFor(t *testing.T) {
 	broken := errors.New("broken")
 	for name, tc := range map[string]struct {
@@ -133,16 +142,16 @@ func TestRoutesAreLookedFor(t *testing.T) {
 				return c.List(ctx, list, opts...)
 			}}, route(env, "frontend"), route(env, "frontend-2"), other)
 			for range 3 {
-				l := &look{env: env}
+				l := &observation{env: env}
 				require.ErrorIs(t, r.observeRoutes(t.Context(), l), tc.err)
-				assert.Equal(t, tc.want, kindsOf(l))
+				assert.Equal(t, tc.want, namesOf(l.children))
 			}
 			assert.Equal(t, tc.asked, asked)
 		})
 	}
 }
 
-// ENV-23: where HTTPRoutes cannot be made everything else is, and the message says what is missing.
+// where HTTPRoutes cannot be made everything else is, and the message says what is missing.
 func TestTheRestGoesOnWithoutRoutes(t *testing.T) {
 	crd := `environments.gateway is "edge/public", but the cluster serves no HTTPRoute of gateway.networking.k8s.io/v1: the CRD httproutes.gateway.networking.k8s.io is missing`
 	forbidden := apierrors.NewForbidden(resource, "frontend", errors.New("who are you"))
@@ -174,18 +183,18 @@ func TestTheRestGoesOnWithoutRoutes(t *testing.T) {
 				},
 			})
 			env := stall("a.example")
-			l := looks(t, r, env)
+			l := planned(t, r, env)
 			var rest []string
-			for _, w := range l.wanted {
+			for _, w := range l.desired {
 				if w.GetKind() != "HTTPRoute" {
 					rest = append(rest, w.GetKind()+" "+w.GetName())
 				}
 			}
-			require.Less(t, len(rest), len(l.wanted))
+			require.Less(t, len(rest), len(l.desired))
 			// First, that what comes after it is made all the same.
-			l.wanted[0], l.wanted[len(l.wanted)-1] = l.wanted[len(l.wanted)-1], l.wanted[0]
-			_, refused, err := r.add(t.Context(), env, l.wanted)
-			require.NoError(t, err)
+			l.desired[0], l.desired[len(l.desired)-1] = l.desired[len(l.desired)-1], l.desired[0]
+			var refused *refusal
+			require.ErrorAs(t, r.apply(t.Context(), l), &refused)
 			require.ErrorContains(t, refused, tc.want)
 			assert.ElementsMatch(t, rest, applied)
 		})
@@ -198,15 +207,15 @@ func TestOtherErrorsAreNotOfRoutes(t *testing.T) {
 	route, service := route(stall(), "frontend"), &unstructured.Unstructured{}
 	service.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Service"})
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "team")
-	assert.Same(t, gone, r.ofRoute(route, gone))
-	assert.Same(t, noKind, r.ofRoute(service, noKind))
-	assert.NoError(t, r.ofRoute(route, nil))
-	var refused *refusal
-	assert.ErrorAs(t, r.ofRoute(route, fmt.Errorf("apply HTTPRoute frontend: %w", noKind)), &refused)
-	assert.Equal(t, v1alpha1.ReasonRefused, refused.reason)
+	assert.Same(t, gone, r.explain(route, gone))
+	assert.Same(t, noKind, r.explain(service, noKind))
+	assert.NoError(t, r.explain(route, nil))
+	var refused *applyset.RefusedError
+	assert.ErrorAs(t, r.explain(route, fmt.Errorf("apply HTTPRoute frontend: %w", noKind)), &refused)
+	assert.Equal(t, v1alpha1.ReasonRefused, refused.Reason)
 }
 
-// ENV-23: when the setting changes, what led the domains before goes, but not before what takes its place is there.
+// when the setting changes, what led the domains before goes, but not before what takes its place is there.
 func TestOneKindTakesThePlaceOfTheOther(t *testing.T) {
 	for name, tc := range map[string]struct {
 		gateway types.NamespacedName
@@ -224,23 +233,37 @@ func TestOneKindTakesThePlaceOfTheOther(t *testing.T) {
 			env := stall(tc.domains...)
 			ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "frontend", UID: "2", Labels: render.Labels(env)}}
 			r := reconciler(t, tc.gateway, interceptor.Funcs{}, ingress, route(env, "frontend"), route(env, "frontend-2"))
-			l := looks(t, r, env)
+			l := planned(t, r, env)
 			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "old", Labels: render.Labels(env)}}
-			l.there = []child{{service, "Service"}, {ingress, ingressKind}, {route(env, "frontend"), "HTTPRoute"}, {route(env, "frontend-2"), "HTTPRoute"}}
-			dropped, err := r.prune(t.Context(), l, tc.refused)
+			l.children = []applyset.Child{
+				childOf(service, "", "Service"),
+				childOf(ingress, "networking.k8s.io", ingressKind),
+				routeChild(route(env, "frontend")),
+				routeChild(route(env, "frontend-2")),
+			}
+			plan := applyset.Diff(l.desired, l.children, l.fate)
+			plan.Apply = nil
+			set := r.set(env)
+			if tc.refused {
+				plan.Apply = l.desired[:1]
+				set.Explain = func(*unstructured.Unstructured, error) error {
+					return &applyset.RefusedError{Err: errors.New("refused")}
+				}
+			}
+			result, err := set.Reconcile(t.Context(), &plan)
 			require.NoError(t, err)
-			assert.Equal(t, append([]string{"Service old"}, tc.want...), dropped)
+			assert.ElementsMatch(t, append([]string{"Service old"}, tc.want...), namesOf(result.Pruned))
 		})
 	}
 }
 
-// ENV-23, ENV-28: what the API server fills in, and what a Gateway's controller writes, has nothing applied again.
+// what the API server fills in, and what a Gateway's controller writes, has nothing applied again.
 func TestARouteIsNotAppliedAgain(t *testing.T) {
 	for _, tls := range []bool{true, false} {
 		env := stall("a.example", "*.b.example")
 		env.Spec.Stack.Frontend.TLSEnabled = tls
-		l := looks(t, reconciler(t, public, interceptor.Funcs{}), env)
-		want := l.wanted[len(l.wanted)-1]
+		l := planned(t, reconciler(t, public, interceptor.Funcs{}), env)
+		want := l.desired[len(l.desired)-1]
 		require.Equal(t, render.RouteKind, want.GroupVersionKind())
 		have := want.DeepCopy()
 		have.SetUID("3")
@@ -252,12 +275,12 @@ func TestARouteIsNotAppliedAgain(t *testing.T) {
 		filled(spec["parentRefs"], map[string]any{"group": "gateway.networking.k8s.io", "kind": "Gateway"})
 		filled(spec["rules"], map[string]any{"matches": []any{map[string]any{"path": map[string]any{"type": "PathPrefix", "value": "/"}}}})
 		filled(spec["rules"].([]any)[0].(map[string]any)["backendRefs"], map[string]any{"group": "", "kind": "Service", "weight": int64(1)})
-		assert.True(t, applyset.Covered(have, want))
+		assert.True(t, applyset.Covered(have, want.Unstructured))
 		assert.Equal(t, want.Object["spec"], spec, "there is nothing left to fill in")
 
 		env.Spec.Stack.Frontend.TLSEnabled = !tls
-		changed := looks(t, reconciler(t, public, interceptor.Funcs{}), env)
-		assert.False(t, applyset.Covered(have, changed.wanted[len(changed.wanted)-1]), "a listener is not kept")
+		changed := planned(t, reconciler(t, public, interceptor.Funcs{}), env)
+		assert.False(t, applyset.Covered(have, changed.desired[len(changed.desired)-1].Unstructured), "a listener is not kept")
 	}
 }
 
@@ -272,16 +295,15 @@ func filled(list any, defaults map[string]any) {
 	}
 }
 
-// ENV-23
 func TestTheConditionOfDomains(t *testing.T) {
-	reasonOf := func(t *testing.T, gateway types.NamespacedName, env *v1alpha1.Environment, there ...child) string {
+	reasonOf := func(t *testing.T, gateway types.NamespacedName, env *v1alpha1.Environment, children ...applyset.Child) string {
 		t.Helper()
 		r := reconciler(t, gateway, interceptor.Funcs{})
-		l := looks(t, r, env)
-		l.there = there
+		l := planned(t, r, env)
+		l.children = children
 		l.situation = render.Situation{Environment: env, Components: l.components, Observed: map[string]render.Observed{}}
 		r.compose(l, nil)
-		c := meta.FindStatusCondition(env.Status.Conditions, ConditionRoutesAccepted)
+		c := meta.FindStatusCondition(env.Status.Conditions, v1alpha1.ConditionRoutesAccepted)
 		if c == nil {
 			return ""
 		}
@@ -295,8 +317,8 @@ func TestTheConditionOfDomains(t *testing.T) {
 		"conditions": []any{map[string]any{"type": "Accepted", "status": "True", "reason": "Accepted", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}},
 	}}}
 	assert.Equal(t, "NotApplied", reasonOf(t, public, env))
-	assert.Equal(t, "Waiting", reasonOf(t, public, env, child{route(env, "frontend"), "HTTPRoute"}))
-	assert.Equal(t, "Accepted", reasonOf(t, public, env, child{taken, "HTTPRoute"}))
+	assert.Equal(t, "Waiting", reasonOf(t, public, env, routeChild(route(env, "frontend"))))
+	assert.Equal(t, "Accepted", reasonOf(t, public, env, routeChild(taken)))
 	assert.Empty(t, reasonOf(t, types.NamespacedName{}, env), "it goes when an Ingress takes the place")
 	assert.Empty(t, reasonOf(t, public, stall()))
 	none := stall("a.example")

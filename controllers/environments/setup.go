@@ -7,12 +7,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,22 +23,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/internal/kube/applyset"
 )
 
 const (
 	workers = 4
-	// gather is how long events of an environment's objects are gathered before it is looked at: they come in bursts.
-	gather = 200 * time.Millisecond
+	// eventDelay is how long an environment waits for more events of its objects, which come in bursts.
+	eventDelay = 200 * time.Millisecond
 )
 
-// Labelled are the kinds of which nothing but what has ComponentLabel has to be kept in memory: all but those of which others
-// need all.
+// Labelled are the kinds of which only objects with ComponentLabel have to be kept in memory: all but those of which other
+// controllers need all.
 func Labelled() []client.Object {
 	return append(slices.DeleteFunc(watched(), func(kind client.Object) bool {
 		switch kind.(type) {
@@ -46,49 +51,102 @@ func Labelled() []client.Object {
 	}), &corev1.Pod{})
 }
 
-// Add adds the controller to a manager that is not started yet. The manager's cache must keep no others of the kinds of
-// Labelled than those with ComponentLabel.
-func Add(mgr ctrl.Manager, o Options) (*Reconciler, error) {
-	r := &Reconciler{Options: o, everything: make(chan event.GenericEvent, 1)}
-	r.tuning.Store(&o.Tuning)
+// Options configure the controller.
+type Options struct {
+	// Client reads from the cache and writes; Live reads from the API server.
+	Client   client.Client
+	Live     client.Reader
+	Recorder record.EventRecorder
+	Clock    clock.PassiveClock
+	Settings render.Settings
+	// OwnNamespaces gives each environment a namespace of its own, whose name begins with Prefix.
+	OwnNamespaces bool
+	Prefix        string
+	// NamespaceLabels are labels of those namespaces. CopiedLabels are the keys of labels that are copied from the namespace of
+	// the Environment, which override them.
+	NamespaceLabels map[string]string
+	CopiedLabels    []string
+	Ports           render.PortRange
+	// Tuning is the initial one; Retune changes it.
+	Tuning Tuning
+	// Namespaces are the only ones whose environments are reconciled; empty means all.
+	Namespaces []string
+}
+
+// Tuning is what can be changed while the controller runs.
+type Tuning struct {
+	// StartTimeout is how long a start may take. CleanUp is how long after that the objects of an environment that did not start
+	// are removed, 0 for never.
+	StartTimeout, CleanUp time.Duration
+	// History is how many specs are kept.
+	History int
+}
+
+// Controller reconciles Environments.
+type Controller struct {
+	Options
+	tuning atomic.Pointer[Tuning]
+	// requeueAll requeues every environment.
+	requeueAll chan event.GenericEvent
+	// ports are those that were allocated and that the cache does not have yet. The lock makes it one environment at a time.
+	ports struct {
+		sync.Mutex
+		given map[client.ObjectKey][]v1alpha1.AllocatedPort
+	}
+	// routeless are the keys of the environments without HTTPRoutes, where there is no Gateway.
+	routeless sync.Map
+}
+
+var _ reconcile.Reconciler = &Controller{}
+
+// New returns a controller. SetupWithManager adds it to a manager.
+func New(o Options) (*Controller, error) {
+	c := &Controller{Options: o, requeueAll: make(chan event.GenericEvent, 1)}
+	c.tuning.Store(&o.Tuning)
+	return c, nil
+}
+
+// SetupWithManager adds the controller to a manager that is not started yet. The manager's cache must have no others of the kinds
+// of Labelled than those with ComponentLabel.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("environment").
-		For(&v1alpha1.Environment{}, builder.WithPredicates(applyset.AsksForMore(v1alpha1.EnvironmentFinalizer))).
+		For(&v1alpha1.Environment{}, builder.WithPredicates(applyset.SpecOrMetadataChanged(v1alpha1.EnvironmentFinalizer))).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: workers})
 	for _, kind := range append(watched(), &corev1.Pod{}) {
-		b = b.Watches(kind, toEnvironment{})
+		b = b.Watches(kind, toEnvironment())
 	}
-	if o.Settings.Gateway.Name != "" {
-		routes, err := watchRoutes(mgr, r.lookAtAll)
+	if c.Settings.Gateway.Name != "" {
+		routes, err := watchRoutes(mgr, c.enqueueAll)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		b = b.WatchesRawSource(routes)
 	}
-	b = b.WatchesRawSource(source.Channel(r.everything, handler.EnqueueRequestsFromMapFunc(r.all)))
-	if err := b.Complete(r); err != nil {
-		return nil, fmt.Errorf("add the controller of Environments: %w", err)
+	b = b.WatchesRawSource(source.Channel(c.requeueAll, handler.EnqueueRequestsFromMapFunc(c.all)))
+	if err := b.Complete(c); err != nil {
+		return fmt.Errorf("add the controller of Environments: %w", err)
 	}
-	return r, metrics.Registry.Register(&Collector{Reader: mgr.GetClient()})
+	return metrics.Registry.Register(&Collector{Reader: mgr.GetClient()})
 }
 
-// Retune has all environments looked at by another tuning. It never blocks.
-func (r *Reconciler) Retune(t Tuning) {
-	r.tuning.Store(&t)
-	r.lookAtAll()
+// Retune applies another tuning to all environments. It never blocks.
+func (c *Controller) Retune(t Tuning) {
+	c.tuning.Store(&t)
+	c.enqueueAll()
 }
 
-func (r *Reconciler) lookAtAll() {
+func (c *Controller) enqueueAll() {
 	select {
-	case r.everything <- event.GenericEvent{Object: &v1alpha1.Environment{}}:
-	default: // it is requested already
+	case c.requeueAll <- event.GenericEvent{Object: &v1alpha1.Environment{}}:
+	default: // it is pending already
 	}
 }
 
-// all requests a look at every environment, whatever it is checked.
-func (r *Reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+// all returns a request for every environment.
+func (c *Controller) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list v1alpha1.EnvironmentList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Cannot list Environments: they are looked at when their time comes")
+	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Cannot list Environments: they are reconciled at the next resync")
 	}
 	for i := range list.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
@@ -96,35 +154,20 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) (requests []recon
 	return requests
 }
 
-// History is the kind of which the cache keeps what has ComponentLabel too. It is not watched: no one but the controller writes it.
+// History is another kind of which the cache has the objects with ComponentLabel. It is not watched, because only the controller
+// writes it.
 func History() client.Object { return &appsv1.ControllerRevision{} }
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// toEnvironment requests the environment that an object was made for, after a moment.
-type toEnvironment struct{}
-
-var _ handler.EventHandler = toEnvironment{}
-
-func (toEnvironment) ask(o client.Object, q queue) {
-	name, namespace := o.GetLabels()[v1alpha1.EnvironmentLabel], o.GetLabels()[v1alpha1.EnvironmentNamespaceLabel]
-	if name == "" || namespace == "" {
-		return
-	}
-	q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}, gather)
+// toEnvironment enqueues the environment that an object was made for, after eventDelay.
+func toEnvironment() handler.EventHandler {
+	return applyset.Delayed(handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		name, namespace := o.GetLabels()[v1alpha1.EnvironmentLabel], o.GetLabels()[v1alpha1.EnvironmentNamespaceLabel]
+		if name == "" || namespace == "" {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}}
+	}), eventDelay)
 }
-
-// Create implements handler.EventHandler.
-func (h toEnvironment) Create(_ context.Context, e event.CreateEvent, q queue) { h.ask(e.Object, q) }
-
-// Update implements handler.EventHandler.
-func (h toEnvironment) Update(_ context.Context, e event.UpdateEvent, q queue) { h.ask(e.ObjectNew, q) }
-
-// Delete implements handler.EventHandler.
-func (h toEnvironment) Delete(_ context.Context, e event.DeleteEvent, q queue) { h.ask(e.Object, q) }
-
-// Generic implements handler.EventHandler.
-func (h toEnvironment) Generic(_ context.Context, e event.GenericEvent, q queue) { h.ask(e.Object, q) }
 
 func compare(a, b client.ObjectKey) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

@@ -4,6 +4,7 @@ package environments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -21,135 +21,137 @@ import (
 	"berth.dev/berth/internal/kube/applyset"
 )
 
-// Reasons of the condition Degraded, in addition those that it shares with DeploymentRecords.
-const (
-	// ReasonInvalid: the spec cannot be run.
-	ReasonInvalid = "Invalid"
-	// ReasonPortTaken: a port belongs to another environment.
-	ReasonPortTaken = "PortTaken"
-	// ReasonNoPorts: no port is left to be allocated.
-	ReasonNoPorts = "NoPorts"
-	// ReasonNoSecret: a Secret that the spec names is not there.
-	ReasonNoSecret = "NoSecret"
-	// ReasonCleanedUp: it did not come to run, and what was made for it was removed.
-	ReasonCleanedUp = "CleanedUp"
-)
-
 const maxMessage = 1024
 
 // reasons are those of the events of phases.
 var reasons = map[v1alpha1.EnvironmentPhase]string{
-	v1alpha1.EnvironmentPending: v1alpha1.EventReasonEnvironmentPending, v1alpha1.EnvironmentCreating: v1alpha1.EventReasonEnvironmentCreating,
-	v1alpha1.EnvironmentRunning: v1alpha1.EventReasonEnvironmentRunning, v1alpha1.EnvironmentUpdating: v1alpha1.EventReasonEnvironmentUpdating,
-	v1alpha1.EnvironmentStopping: v1alpha1.EventReasonEnvironmentStopping, v1alpha1.EnvironmentStopped: v1alpha1.EventReasonEnvironmentStopped,
-	v1alpha1.EnvironmentFailed: v1alpha1.EventReasonEnvironmentFailed, v1alpha1.EnvironmentDeleting: v1alpha1.EventReasonEnvironmentDeleting,
+	v1alpha1.EnvironmentPending:  v1alpha1.EventReasonEnvironmentPending,
+	v1alpha1.EnvironmentCreating: v1alpha1.EventReasonEnvironmentCreating,
+	v1alpha1.EnvironmentRunning:  v1alpha1.EventReasonEnvironmentRunning,
+	v1alpha1.EnvironmentUpdating: v1alpha1.EventReasonEnvironmentUpdating,
+	v1alpha1.EnvironmentStopping: v1alpha1.EventReasonEnvironmentStopping,
+	v1alpha1.EnvironmentStopped:  v1alpha1.EventReasonEnvironmentStopped,
+	v1alpha1.EnvironmentFailed:   v1alpha1.EventReasonEnvironmentFailed,
+	v1alpha1.EnvironmentDeleting: v1alpha1.EventReasonEnvironmentDeleting,
 }
 
-// report writes where an environment stands, if that is another than what was written before, and says when to evaluate again.
-func (r *Reconciler) report(ctx context.Context, before *v1alpha1.Environment, l *look, refused *refusal) (reconcile.Result, error) {
-	env := l.env
-	late := r.time(env, before)
-	l.situation.Environment, l.situation.Late = env, late
+// report writes the status of an environment if it has changed, and returns when to reconcile it again. A status that follows from
+// a stale one is not written: it could start the environment, or a stage of it, a second time.
+func (c *Controller) report(ctx context.Context, before *v1alpha1.Environment, v *observation, refused *refusal) (reconcile.Result, error) {
+	env := v.env
+	v.situation.Environment, v.situation.Late = env, c.time(env, before)
 	if refused != nil {
-		l.situation.Refused = refused.Error()
+		v.situation.Refused = refused.Error()
 	}
-	r.compose(l, refused)
+	c.compose(v, refused)
 	if equality.Semantic.DeepEqual(before.Status, env.Status) {
-		return r.next(l, refused), nil
+		return c.next(v, refused), nil
 	}
-	after := before.DeepCopy()
-	after.Status = env.Status
-	err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
+	version, err := applyset.Status(ctx, c.Client, environmentKind, before, &env.Status, FieldOwner, applyset.OptimisticLock)
 	switch {
 	case apierrors.IsConflict(err):
-		return reconcile.Result{RequeueAfter: notYet}, nil
-	case err != nil:
-		return reconcile.Result{}, client.IgnoreNotFound(fmt.Errorf("write the status of Environment %s/%s: %w", env.Namespace, env.Name, err))
+		return reconcile.Result{RequeueAfter: cacheDelay}, nil
+	case version == "":
+		return reconcile.Result{}, err
 	}
 	if from, to := before.Status.Phase, env.Status.Phase; from != to {
 		kind := corev1.EventTypeNormal
 		if to == v1alpha1.EnvironmentFailed {
 			kind = corev1.EventTypeWarning
 		}
-		r.Recorder.Event(env, kind, reasons[to], env.Status.Message)
+		c.Recorder.Event(env, kind, reasons[to], env.Status.Message)
 		phases.WithLabelValues(string(to)).Inc()
 		if to == v1alpha1.EnvironmentRunning && from == v1alpha1.EnvironmentCreating && env.Status.StartedAt != nil {
-			starts.Observe(r.Clock.Since(env.Status.StartedAt.Time).Seconds())
+			starts.Observe(c.Clock.Since(env.Status.StartedAt.Time).Seconds())
 		}
 	}
-	return r.next(l, refused), nil
+	return c.next(v, refused), nil
 }
 
-// next says when an environment is looked at again by itself.
-func (r *Reconciler) next(l *look, refused *refusal) reconcile.Result {
-	s, t := &l.env.Status, r.tuning.Load()
+// next returns when an environment is reconciled again without an event.
+func (c *Controller) next(v *observation, refused *refusal) reconcile.Result {
+	s, t := &v.env.Status, c.tuning.Load()
 	switch {
-	case refused != nil && l.env.DeletionTimestamp == nil:
-		return reconcile.Result{RequeueAfter: again}
+	case refused != nil && v.env.DeletionTimestamp == nil:
+		return reconcile.Result{RequeueAfter: refusedInterval}
 	case s.Phase == v1alpha1.EnvironmentCreating && s.StartedAt != nil:
-		return r.in(t.StartTimeout, s.StartedAt)
-	case s.Phase == v1alpha1.EnvironmentFailed && s.StartedAt != nil && t.CleanUp > 0 && !l.abandoned:
-		return r.in(t.StartTimeout+t.CleanUp, s.StartedAt)
+		return c.in(t.StartTimeout, s.StartedAt)
+	case s.Phase == v1alpha1.EnvironmentFailed && s.StartedAt != nil && t.CleanUp > 0 && !v.abandoned:
+		return c.in(t.StartTimeout+t.CleanUp, s.StartedAt)
 	}
-	return reconcile.Result{RequeueAfter: resync}
+	return reconcile.Result{RequeueAfter: resyncInterval}
 }
 
-// in requests a look when so much time is over since a start: nothing else happens then that would report it.
-func (r *Reconciler) in(most time.Duration, start *metav1.Time) reconcile.Result {
-	return reconcile.Result{RequeueAfter: max(min(most-r.Clock.Since(start.Time)+time.Second, resync), time.Second)}
+// in requeues an environment when so much time is over since its start, because no event reports that.
+func (c *Controller) in(most time.Duration, start *metav1.Time) reconcile.Result {
+	return reconcile.Result{RequeueAfter: max(min(most-c.Clock.Since(start.Time)+time.Second, resyncInterval), time.Second)}
 }
 
-// time notes when a start began, and reports whether it takes longer than it may.
-func (r *Reconciler) time(env, before *v1alpha1.Environment) (late bool) {
+// time sets the start time of an environment, and reports whether the start takes longer than it may.
+func (c *Controller) time(env, before *v1alpha1.Environment) (late bool) {
 	s := &env.Status
 	running := env.Spec.RunPolicy != v1alpha1.RunPolicyStopped && s.OpenStages < render.Stages
 	if running && (s.StartedAt == nil || before.Status.ObservedGeneration != env.Generation) {
-		now := metav1.NewTime(r.Clock.Now().Truncate(time.Second))
+		now := metav1.NewTime(c.Clock.Now().Truncate(time.Second))
 		s.StartedAt = &now
 	}
-	return running && r.Clock.Since(s.StartedAt.Time) > r.tuning.Load().StartTimeout
+	return running && c.Clock.Since(s.StartedAt.Time) > c.tuning.Load().StartTimeout
 }
 
-// compose fills in the status.
-func (r *Reconciler) compose(l *look, refused *refusal) {
-	env, s := l.env, &l.env.Status
+// compose sets the status.
+func (c *Controller) compose(v *observation, refused *refusal) {
+	env, s := v.env, &v.env.Status
 	var ready int
-	s.Phase, s.Message = l.situation.Phase()
-	s.Components, ready = l.situation.Statuses()
-	s.Ready = fmt.Sprintf("%d/%d", ready, len(l.components))
+	s.Phase, s.Message = v.situation.Phase()
+	s.Components, ready = v.situation.Statuses()
+	s.Ready = fmt.Sprintf("%d/%d", ready, len(v.components))
 	s.ObservedGeneration = env.Generation
-	set := func(kind string, is bool, yes, no [2]string) {
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: yes[0], Message: yes[1], ObservedGeneration: env.Generation}
-		if !is {
-			c.Status, c.Reason, c.Message = metav1.ConditionFalse, no[0], no[1]
-		}
-		c.Message, c.LastTransitionTime = applyset.Shorten(c.Message, maxMessage), metav1.NewTime(r.Clock.Now().Truncate(time.Second))
-		meta.SetStatusCondition(&s.Conditions, c)
-	}
-	if l.abandoned {
-		s.Phase, s.Message = v1alpha1.EnvironmentFailed, "did not come to run, and what was made for it was removed: change it to have it tried again"
-		refused = &refusal{ReasonCleanedUp, fmt.Errorf("%s", s.Message)}
+	if v.abandoned {
+		s.Phase = v1alpha1.EnvironmentFailed
+		s.Message = "did not come to run, and what was made for it was removed: change it to have it tried again"
+		refused = &refusal{v1alpha1.ReasonCleanedUp, errors.New(s.Message)}
 	}
 	s.Message = applyset.Shorten(s.Message, maxMessage)
-	set(v1alpha1.ConditionReady, ready == len(l.components) && refused == nil, [2]string{"AllReady", "every component is ready"}, [2]string{string(s.Phase), s.Message})
-	degraded, why := [2]string{"Configured", "run as configured"}, ""
-	if refused != nil {
-		why = refused.Error()
-		degraded = [2]string{refused.reason, why}
+	set := func(kind string, is bool, reason, message string) {
+		condition := metav1.Condition{
+			Type:               kind,
+			Status:             metav1.ConditionFalse,
+			Reason:             reason,
+			Message:            applyset.Shorten(message, maxMessage),
+			ObservedGeneration: env.Generation,
+			LastTransitionTime: metav1.NewTime(c.Clock.Now().Truncate(time.Second)),
+		}
+		if is {
+			condition.Status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&s.Conditions, condition)
 	}
-	set(v1alpha1.ConditionDegraded, refused != nil, degraded, degraded)
-	ports := refused == nil || refused.reason != ReasonPortTaken && refused.reason != ReasonNoPorts
-	set(v1alpha1.ConditionPortsAllocated, ports, [2]string{"Allocated", fmt.Sprintf("%d ports", len(s.Ports))}, degraded)
-	asked, reason, message := render.NetworkConfigured(&env.Spec, &r.Settings)
-	network := [2]string{reason, message}
-	set(v1alpha1.ConditionNetworkConfigured, asked, network, network)
-	if domains, asked := r.domains(l); asked {
-		says := [2]string{domains.Reason, domains.Message}
-		set(ConditionRoutesAccepted, domains.Accepted, says, says)
+	if ready == len(v.components) && refused == nil {
+		set(v1alpha1.ConditionReady, true, v1alpha1.ReasonAllReady, "every component is ready")
 	} else {
-		meta.RemoveStatusCondition(&s.Conditions, ConditionRoutesAccepted)
+		set(v1alpha1.ConditionReady, false, string(s.Phase), s.Message)
 	}
-	volumes := render.RefusedHostPaths(&env.Spec, r.Settings.HostPaths)
-	set(v1alpha1.ConditionVolumesProvisioned, len(volumes) == 0, [2]string{"Configured", "every volume is what was requested"},
-		[2]string{"HostPathNotAllowed", "claims take the place of directories of the node, which environments.hostPaths does not allow: " + strings.Join(volumes, ", ")})
+	if refused == nil {
+		set(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonConfigured, "run as configured")
+	} else {
+		set(v1alpha1.ConditionDegraded, true, refused.reason, refused.Error())
+	}
+	if refused != nil && (refused.reason == v1alpha1.ReasonPortTaken || refused.reason == v1alpha1.ReasonNoPorts) {
+		set(v1alpha1.ConditionPortsAllocated, false, refused.reason, refused.Error())
+	} else {
+		set(v1alpha1.ConditionPortsAllocated, true, v1alpha1.ReasonAllocated, fmt.Sprintf("%d ports", len(s.Ports)))
+	}
+	configured, reason, message := render.NetworkConfigured(&env.Spec, &c.Settings)
+	set(v1alpha1.ConditionNetworkConfigured, configured, reason, message)
+	if domains, requested := c.domains(v); requested {
+		set(v1alpha1.ConditionRoutesAccepted, domains.Accepted, domains.Reason, domains.Message)
+	} else {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRoutesAccepted)
+	}
+	if refusedPaths := render.RefusedHostPaths(&env.Spec, c.Settings.HostPaths); len(refusedPaths) > 0 {
+		set(v1alpha1.ConditionVolumesProvisioned, false, v1alpha1.ReasonHostPathNotAllowed,
+			"claims take the place of directories of the node, which environments.hostPaths does not allow: "+strings.Join(refusedPaths, ", "))
+	} else {
+		set(v1alpha1.ConditionVolumesProvisioned, true, v1alpha1.ReasonConfigured, "every volume is what was requested")
+	}
 }

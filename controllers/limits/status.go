@@ -28,13 +28,16 @@ const (
 	maxKind, maxName = 63, 253
 )
 
-// compose returns the status of a limit from who has it; invalid is what of it
-// cannot be parsed. It is a pure function, and the same state gives the same status.
+// compose returns the status of a limit from its usage; invalid is why it cannot be parsed. It is a pure function: the same state
+// gives the same status.
 func compose(limit *v1alpha1.ResourceLimit, invalid error, u *Usage, now time.Time) v1alpha1.ResourceLimitStatus {
 	workloads := u.sorted()
 	s := v1alpha1.ResourceLimitStatus{
-		ObservedGeneration: limit.Generation, Conditions: slices.Clone(limit.Status.Conditions),
-		PodCount: number(u.Pods), WorkloadCount: number(len(workloads)), Workloads: workloads[:min(len(workloads), maxWorkloads)],
+		ObservedGeneration: limit.Generation,
+		Conditions:         slices.Clone(limit.Status.Conditions),
+		PodCount:           number(u.Pods),
+		WorkloadCount:      number(len(workloads)),
+		Workloads:          workloads[:min(len(workloads), maxWorkloads)],
 	}
 	for _, c := range []metav1.Condition{accepted(invalid, u), inUse(limit, u, workloads)} {
 		c.ObservedGeneration, c.LastTransitionTime = limit.Generation, metav1.NewTime(now)
@@ -46,9 +49,14 @@ func compose(limit *v1alpha1.ResourceLimit, invalid error, u *Usage, now time.Ti
 
 func number(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
-// accepted says whether the limit counts for the pods that it selects.
+// accepted is the condition that the limit applies to the pods that it selects.
 func accepted(invalid error, u *Usage) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: "pods may have this size"}
+	c := metav1.Condition{
+		Type:    v1alpha1.ConditionAccepted,
+		Status:  metav1.ConditionTrue,
+		Reason:  v1alpha1.ReasonAccepted,
+		Message: "pods may have this size",
+	}
 	switch {
 	case invalid != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalid, invalid.Error()
@@ -59,9 +67,14 @@ func accepted(invalid error, u *Usage) metav1.Condition {
 	return c
 }
 
-// inUse says whether anybody has the limit, and what that means for its deletion.
+// inUse is the condition that pods or workloads use the limit, which blocks its deletion.
 func inUse(limit *v1alpha1.ResourceLimit, u *Usage, workloads []v1alpha1.WorkloadReference) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionInUse, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotReferenced, Message: "no pod and no workload has this size"}
+	c := metav1.Condition{
+		Type:    v1alpha1.ConditionInUse,
+		Status:  metav1.ConditionFalse,
+		Reason:  v1alpha1.ReasonNotReferenced,
+		Message: "no pod and no workload has this size",
+	}
 	if !u.referenced() {
 		return c
 	}
@@ -72,7 +85,7 @@ func inUse(limit *v1alpha1.ResourceLimit, u *Usage, workloads []v1alpha1.Workloa
 	return c
 }
 
-// holders says in words who has a limit.
+// holders describes the users of a limit.
 func holders(pods int, workloads []v1alpha1.WorkloadReference) string {
 	names := make([]string, 0, named)
 	for _, w := range workloads[:min(len(workloads), named)] {
@@ -93,10 +106,11 @@ func count(n int, what string) string {
 }
 
 func blockedBy(pods int, workloads []v1alpha1.WorkloadReference) string {
-	return fmt.Sprintf("it is not deleted while it is in use: %s; the annotation %s: \"true\" lets it go", holders(pods, workloads), v1alpha1.ForceDeleteAnnotation)
+	return fmt.Sprintf("it is not deleted while it is in use: %s; the annotation %s: \"true\" lets it go",
+		holders(pods, workloads), v1alpha1.ForceDeleteAnnotation)
 }
 
-// verdict is what is to be done about a limit in addition its status.
+// verdict is what has to be done with a limit in addition to its status.
 type verdict int
 
 const (
@@ -104,9 +118,9 @@ const (
 	keep verdict = iota
 	// guard: the finalizer is missing.
 	guard
-	// release: it is to be deleted, and no one has it.
+	// release: it is being deleted, and nothing uses it.
 	release
-	// force: it is to be deleted in spite of those who have it.
+	// force: it is being deleted although it is in use.
 	force
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -22,36 +22,62 @@ import (
 	"berth.dev/berth/controllers/podwebhook/certs"
 )
 
-// Add adds the webhook and the keeper of its certificates to a manager. The
-// namespace is that of the Service and the Secret.
-func Add(mgr ctrl.Manager, kube kubernetes.Interface, cfg *controller.Webhook, namespace string, h *Handler) error {
-	host, text, err := net.SplitHostPort(cfg.BindAddress)
+// Options configure the webhook.
+type Options struct {
+	Kube   kubernetes.Interface
+	Config *controller.Webhook
+	// Handler answers the reviews.
+	Handler *Handler
+}
+
+// Controller serves the webhook and keeps its certificates. It runs on every replica.
+type Controller struct {
+	Options
+	host string
+	port int
+}
+
+// New returns a controller. SetupWithManager adds it to a manager.
+func New(o Options) (*Controller, error) {
+	host, text, err := net.SplitHostPort(o.Config.BindAddress)
 	if err != nil {
-		return fmt.Errorf("webhook.bindAddress: %w", err)
+		return nil, fmt.Errorf("webhook.bindAddress: %w", err)
 	}
 	port, err := strconv.Atoi(text)
 	if err != nil {
-		return fmt.Errorf("webhook.bindAddress: %w", err)
+		return nil, fmt.Errorf("webhook.bindAddress: %w", err)
 	}
-	o := webhook.Options{Host: host, Port: port, CertDir: cfg.CertDirectory, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion = tls.VersionTLS12
-	}}}
+	return &Controller{Options: o, host: host, port: port}, nil
+}
+
+// SetupWithManager adds the webhook and the keeper of its certificates to a manager.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	o := webhook.Options{
+		Host:    c.host,
+		Port:    c.port,
+		CertDir: c.Config.CertDirectory,
+		TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.MinVersion = tls.VersionTLS12 }},
+	}
 	ready := func(*http.Request) error { return nil }
-	if cfg.CertDirectory == "" {
+	if c.Config.CertDirectory == "" {
 		keeper := certs.New(certs.Options{
-			Kube: kube, Namespace: namespace, Secret: cfg.SecretName, Configuration: cfg.ConfigurationName,
-			Names: namesOf(host, cfg.ServiceName, namespace), Clock: clock.RealClock{},
+			Kube:          c.Kube,
+			Namespace:     c.Config.Namespace,
+			Secret:        c.Config.SecretName,
+			Configuration: c.Config.ConfigurationName,
+			Names:         namesOf(c.host, c.Config.ServiceName, c.Config.Namespace),
+			Clock:         clock.RealClock{},
 		})
-		o.TLSOpts = append(o.TLSOpts, func(c *tls.Config) { c.GetCertificate = keeper.GetCertificate })
+		o.TLSOpts = append(o.TLSOpts, func(t *tls.Config) { t.GetCertificate = keeper.GetCertificate })
 		if err := mgr.Add(keeper); err != nil {
 			return err
 		}
 		ready = keeper.Ready
-	} else if err := present(cfg.CertDirectory); err != nil {
+	} else if err := checkFiles(c.Config.CertDirectory); err != nil {
 		return err
 	}
 	server := webhook.NewServer(o)
-	server.Register(Path, boundedReviews(&admission.Webhook{Handler: h}))
+	server.Register(Path, boundedReviews(&admission.Webhook{Handler: c.Handler}))
 	if err := mgr.Add(server); err != nil {
 		return err
 	}
@@ -59,15 +85,14 @@ func Add(mgr ctrl.Manager, kube kubernetes.Interface, cfg *controller.Webhook, n
 		if err := ready(r); err != nil {
 			return err
 		}
-		if !h.Synced() {
+		if !c.Handler.Synced() {
 			return errors.New("the ResourceLimits are not read yet")
 		}
 		return nil
 	})
 }
 
-// namesOf are the names by which the API server may reach the webhook: its
-// Service, and the host that it listens on if that is one.
+// namesOf returns the names by which the API server may reach the webhook: its Service, and the host that it listens on.
 func namesOf(host, service, namespace string) certs.Names {
 	names := certs.Names{DNS: []string{service + "." + namespace + ".svc", service + "." + namespace + ".svc.cluster.local"}}
 	switch ip := net.ParseIP(host); {
@@ -79,8 +104,8 @@ func namesOf(host, service, namespace string) certs.Names {
 	return names
 }
 
-// present says early what would else end the controller in the middle of its start.
-func present(dir string) error {
+// checkFiles reports missing certificates before the start, which they would end.
+func checkFiles(dir string) error {
 	for _, name := range []string{"tls.crt", "tls.key"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("read webhook.certDirectory: %w", err)

@@ -32,25 +32,22 @@ import (
 // measuredAtOnce is how many records are measured at a time.
 const measuredAtOnce = 8
 
-// Analyzer measures the records, writes what that requests into their status, and
-// applies it where the record reports it. It waits to lead.
-type Analyzer struct {
-	*Reconciler
-	Prometheus *prometheus.Client
-	Limits     nfr.Settings
+// analyzer measures the records, writes the recommendations into their status, and applies them where the record enforces them.
+// It runs on the leader.
+type analyzer struct {
+	*Controller
 
 	mu sync.Mutex
-	// up is how long the components have answered. A new leader starts again.
+	// up is how long the components have been ready. A new leader starts again.
 	up map[types.NamespacedName]nfr.Uptime
 }
 
 // Start implements manager.Runnable.
-func (a *Analyzer) Start(ctx context.Context) error {
-	a.up = map[types.NamespacedName]nfr.Uptime{}
+func (a *analyzer) Start(ctx context.Context) error {
 	ticker := time.NewTicker(a.Limits.Interval)
 	defer ticker.Stop()
 	for {
-		if a.around.settled() {
+		if a.capabilities.settled() {
 			a.round(ctx)
 		}
 		select {
@@ -62,13 +59,13 @@ func (a *Analyzer) Start(ctx context.Context) error {
 }
 
 // round measures every record once.
-func (a *Analyzer) round(ctx context.Context) {
+func (a *analyzer) round(ctx context.Context) {
 	var list v1alpha1.DeploymentRecordList
 	if err := a.Client.List(ctx, &list); err != nil {
 		log.FromContext(ctx).Error(err, "Cannot list DeploymentRecords")
 		return
 	}
-	var down atomic.Pointer[prometheus.Outcome] // who does not answer is not requested all the others
+	var down atomic.Pointer[prometheus.Outcome] // an unreachable Prometheus is not queried for the other records
 	records := make(chan *v1alpha1.DeploymentRecord)
 	var workers sync.WaitGroup
 	for range measuredAtOnce {
@@ -90,7 +87,7 @@ func (a *Analyzer) round(ctx context.Context) {
 	a.forget(list.Items)
 }
 
-func (a *Analyzer) wanted(rec *v1alpha1.DeploymentRecord) bool {
+func (a *analyzer) wanted(rec *v1alpha1.DeploymentRecord) bool {
 	return rec.DeletionTimestamp == nil && len(rec.Status.Functions) > 0 && modeOf(rec) != v1alpha1.EnforcementOff
 }
 
@@ -102,13 +99,13 @@ func modeOf(rec *v1alpha1.DeploymentRecord) v1alpha1.EnforcementMode {
 }
 
 // measure measures the functions of a record, decides about each, and writes the status.
-func (a *Analyzer) measure(ctx context.Context, rec *v1alpha1.DeploymentRecord, down *atomic.Pointer[prometheus.Outcome]) error {
+func (a *analyzer) measure(ctx context.Context, rec *v1alpha1.DeploymentRecord, down *atomic.Pointer[prometheus.Outcome]) error {
 	children, err := a.children(ctx, rec)
 	if err != nil {
 		return err
 	}
 	now := a.Clock.Now()
-	l := look{now: now, rec: rec, v: view{children: children}}
+	l := measurement{now: now, rec: rec, v: observation{children: children}}
 	for i := range rec.Status.Functions {
 		s := &rec.Status.Functions[i]
 		f := specOf(rec, s.FunctionKey)
@@ -120,7 +117,7 @@ func (a *Analyzer) measure(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 			c.outcome = *o
 		} else {
 			c.observed, c.outcome = a.Prometheus.Observe(ctx, c.Component, now)
-			if c.outcome.Reason == prometheus.ReasonUnreachable {
+			if c.outcome.Reason == v1alpha1.ReasonPrometheusUnreachable {
 				down.Store(&c.outcome)
 			}
 		}
@@ -130,7 +127,7 @@ func (a *Analyzer) measure(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 	if len(l.components) == 0 {
 		return nil
 	}
-	if err := ctx.Err(); err != nil { // then the outcomes say nothing about Prometheus
+	if err := ctx.Err(); err != nil { // then the outcomes are not those of Prometheus
 		return err
 	}
 	status := l.status()
@@ -138,7 +135,7 @@ func (a *Analyzer) measure(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 	for i := range l.components {
 		failed = errors.Join(failed, a.enforce(ctx, &l, &l.components[i], &status))
 	}
-	return errors.Join(failed, a.write(ctx, rec, status, now)) // what was seen is true, whatever could be done about it
+	return errors.Join(failed, a.write(ctx, rec, status, now)) // whatever could be applied
 }
 
 // component is a function that is measured.
@@ -149,26 +146,31 @@ type component struct {
 	up       nfr.Availability
 	observed nfr.Observed
 	outcome  prometheus.Outcome
-	// recommended is what the figures request.
+	// recommended is what follows from the figures.
 	recommended []v1alpha1.NFRRecommendation
 }
 
-func (a *Analyzer) component(rec *v1alpha1.DeploymentRecord, f *v1alpha1.FunctionSpec, s *v1alpha1.FunctionStatus, v view) component {
+func (a *analyzer) component(rec *v1alpha1.DeploymentRecord, f *v1alpha1.FunctionSpec, s *v1alpha1.FunctionStatus, v observation) component {
 	c := component{spec: f, nfr: render.RequirementsOf(&rec.Spec, f)}
-	c.Component = nfr.Component{Namespace: rec.Namespace, Record: rec.Name, Workload: s.Service, Knative: find(v.children, knativeService.GroupKind(), s.Service) != nil}
+	c.Component = nfr.Component{
+		Namespace: rec.Namespace,
+		Record:    rec.Name,
+		Workload:  s.Service,
+		Knative:   applyset.Find(v.children, knativeService.GroupKind(), s.Service) != nil,
+	}
 	w := v.workload(s.Service)
 	key := types.NamespacedName{Namespace: rec.Namespace, Name: s.Service}
 	now := a.Clock.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	up := a.up[key].Next(now, w.ready > 0 || w.asked == 0 || w.ok, a.Limits.Gap())
+	up := a.up[key].Next(now, w.ready > 0 || w.desired == 0 || w.ok, a.Limits.Gap())
 	a.up[key] = up
 	c.up = up.Availability(now)
 	return c
 }
 
-// forget drops what is known of records that are gone.
-func (a *Analyzer) forget(records []v1alpha1.DeploymentRecord) {
+// forget drops the uptimes of records that are gone.
+func (a *analyzer) forget(records []v1alpha1.DeploymentRecord) {
 	there := map[types.NamespacedName]bool{}
 	for i := range records {
 		for _, f := range records[i].Status.Functions {
@@ -193,40 +195,40 @@ func specOf(rec *v1alpha1.DeploymentRecord, key string) *v1alpha1.FunctionSpec {
 	return nil
 }
 
-// lever is the field by which the replicas of a function are set.
-type lever struct {
-	*child
+// scaleTarget is a field that sets the replicas of a function.
+type scaleTarget struct {
+	*applyset.Child
 	path    []string
 	current int64
-	// text says that the field is a text.
+	// text means that the field is a string.
 	text bool
-	// raise says that it is never lowered; high is its own bound, 0 if it has none.
+	// raise means that it is never lowered; high is its own bound, 0 for none.
 	raise bool
 	high  int64
 }
 
-// levers are those of a function, the best first.
-func levers(v view, name string) (list []lever) {
-	if c := find(v.children, scalerKind, name); c != nil {
+// scaleTargets returns those of a function, the preferred one first.
+func scaleTargets(v observation, name string) (list []scaleTarget) {
+	if c := applyset.Find(v.children, scalerKind, name); c != nil {
 		if h, ok := c.Object.(*autoscalingv2.HorizontalPodAutoscaler); ok {
-			l := lever{child: c, path: []string{"spec", "minReplicas"}, current: 1, raise: true, high: int64(h.Spec.MaxReplicas)}
+			l := scaleTarget{Child: c, path: []string{"spec", "minReplicas"}, current: 1, raise: true, high: int64(h.Spec.MaxReplicas)}
 			if h.Spec.MinReplicas != nil {
 				l.current = int64(*h.Spec.MinReplicas)
 			}
 			list = append(list, l)
 		}
 	}
-	if c := find(v.children, knativeService.GroupKind(), name); c != nil {
+	if c := applyset.Find(v.children, knativeService.GroupKind(), name); c != nil {
 		if u, ok := c.Object.(*unstructured.Unstructured); ok {
 			path := []string{"spec", "template", "metadata", "annotations", render.MinScaleAnnotation}
 			text, _, _ := unstructured.NestedString(u.Object, path...)
 			n, _ := strconv.ParseInt(text, 10, 64)
-			list = append(list, lever{child: c, path: path, current: n, text: true})
+			list = append(list, scaleTarget{Child: c, path: path, current: n, text: true})
 		}
 	}
-	if c := find(v.children, deploymentKind, name); c != nil {
+	if c := applyset.Find(v.children, deploymentKind, name); c != nil {
 		if d, ok := c.Object.(*appsv1.Deployment); ok {
-			l := lever{child: c, path: []string{"spec", "replicas"}, current: 1}
+			l := scaleTarget{Child: c, path: []string{"spec", "replicas"}, current: 1}
 			if d.Spec.Replicas != nil {
 				l.current = int64(*d.Spec.Replicas)
 			}
@@ -236,12 +238,12 @@ func levers(v view, name string) (list []lever) {
 	return list
 }
 
-// enforce takes the next step for the replicas of a function, and notes it in the status.
-func (a *Analyzer) enforce(ctx context.Context, l *look, c *component, status *v1alpha1.DeploymentRecordStatus) error {
+// enforce takes the next step for the replicas of a function, and adds it to the status.
+func (a *analyzer) enforce(ctx context.Context, l *measurement, c *component, status *v1alpha1.DeploymentRecordStatus) error {
 	if !render.Enforces(&l.rec.Spec, a.Settings) {
 		return nil
 	}
-	all := levers(l.v, c.Workload)
+	all := scaleTargets(l.v, c.Workload)
 	if len(all) == 0 {
 		return nil
 	}
@@ -250,34 +252,36 @@ func (a *Analyzer) enforce(ctx context.Context, l *look, c *component, status *v
 		l.keep(status, c, verdict.Window)
 		return nil
 	}
-	used, err := a.pull(ctx, all, verdict.Value)
+	used, err := a.scale(ctx, all, verdict.Value)
 	if err != nil {
 		l.keep(status, c, l.window(c)) // and again at the next measurement
 		return err
 	}
 	recommended := c.replicas()
-	l.applied(status, v1alpha1.AppliedRecommendation{NFRRecommendation: *recommended, Value: verdict.Value, Time: metav1.NewTime(verdict.At)})
-	a.say(l.rec, corev1.EventTypeNormal, v1alpha1.EventReasonNFRApplied, "%s of %s from %d to %d, recommended %d: %s",
-		used.path[len(used.path)-1], used.child, used.current, verdict.Value, recommended.Target, recommended.Basis)
+	l.applied(status, v1alpha1.AppliedRecommendation{
+		NFRRecommendation: *recommended, Value: verdict.Value, Time: metav1.NewTime(verdict.At),
+	})
+	a.event(l.rec, corev1.EventTypeNormal, v1alpha1.EventReasonNFRApplied, "%s of %s from %d to %d, recommended %d: %s",
+		used.path[len(used.path)-1], used.Child, used.current, verdict.Value, recommended.Target, recommended.Basis)
 	return nil
 }
 
-// pull sets the replicas by the first lever that works.
-func (a *Analyzer) pull(ctx context.Context, all []lever, value int64) (used lever, err error) {
+// scale sets the replicas by the first target that can be set.
+func (a *analyzer) scale(ctx context.Context, all []scaleTarget, value int64) (used scaleTarget, err error) {
 	for _, l := range all {
 		var v any = value
 		if l.text {
 			v = strconv.FormatInt(value, 10)
 		}
-		again := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 3}
-		err = retry.OnError(again, worthRetrying, func() error {
-			return applyset.Field(ctx, a.Client, l.kind, l.Object, l.path, v, FloatOwner)
+		backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 3}
+		err = retry.OnError(backoff, worthRetrying, func() error {
+			return applyset.Field(ctx, a.Client, l.Kind, l.Object, l.path, v, NFROwner)
 		})
 		if err == nil {
 			return l, nil
 		}
 	}
-	return used, fmt.Errorf("no way to set the replicas worked: %w", err)
+	return used, fmt.Errorf("set the replicas: %w", err)
 }
 
 // worthRetrying reports whether the same request may work a moment later.
@@ -285,11 +289,11 @@ func worthRetrying(err error) bool {
 	return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !errors.Is(err, context.Canceled)
 }
 
-// write applies the part of a record's status that is the analyzer's, unless it is there already.
-func (a *Analyzer) write(ctx context.Context, rec *v1alpha1.DeploymentRecord, status v1alpha1.DeploymentRecordStatus, now time.Time) error {
+// write applies the analyzer's part of a record's status if it has changed.
+func (a *analyzer) write(ctx context.Context, rec *v1alpha1.DeploymentRecord, status v1alpha1.DeploymentRecordStatus, now time.Time) error {
 	if sameMeasured(&rec.Status, &status, now) {
 		return nil
 	}
-	_, err := writeStatus(ctx, a.Client, rec, &status, FloatOwner)
+	_, err := a.writeStatus(ctx, rec, &status, NFROwner)
 	return err
 }

@@ -5,21 +5,16 @@ package records
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/applyset"
@@ -34,22 +29,26 @@ var (
 	knativeService = schema.GroupVersionKind{Group: knativeGroup, Version: "v1", Kind: "Service"}
 )
 
-// Labelled are the kinds of which nothing but the children of records has to be kept in memory.
+// Labelled are the kinds of which only the children of records have to be kept in memory.
 func Labelled() []client.Object {
 	return []client.Object{
-		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}, &autoscalingv2.HorizontalPodAutoscaler{}, &networkingv1.NetworkPolicy{},
+		&appsv1.Deployment{},
+		&corev1.Service{},
+		&corev1.ConfigMap{},
+		&autoscalingv2.HorizontalPodAutoscaler{},
+		&networkingv1.NetworkPolicy{},
 	}
 }
 
-// watched are the kinds that manifests may make, but for Knative's.
+// watched are the kinds that manifests may have, except Knative's.
 func watched() []client.Object {
 	return append(Labelled(), &policyv1.PodDisruptionBudget{}, &v1alpha1.CapacityMix{}, &v1alpha1.ResourceLimit{})
 }
 
-// byController is the index of children in the cache: the UID of what controls them.
+// byController is the index of children in the cache: the UID of their controller.
 const byController = "controller"
 
-// index has the cache know children by their controllers. It is called before the cache starts.
+// index makes the cache index children by their controllers. It is called before the cache starts.
 func index(ctx context.Context, cache client.FieldIndexer) error {
 	for _, kind := range watched() {
 		err := cache.IndexField(ctx, kind, byController, func(o client.Object) []string {
@@ -65,77 +64,29 @@ func index(ctx context.Context, cache client.FieldIndexer) error {
 	return nil
 }
 
-// child is an object that was made for a record.
-type child struct {
-	client.Object
-	kind schema.GroupVersionKind
-}
-
-func (c *child) String() string { return c.kind.Kind + " " + c.GetName() }
-
-func names(children []child) string {
-	var list []string
-	for i := range children {
-		list = append(list, children[i].String())
-	}
-	slices.Sort(list)
-	return strings.Join(list, ", ")
-}
-
-// children returns what the cluster has for a record.
-func (r *Reconciler) children(ctx context.Context, rec *v1alpha1.DeploymentRecord) (found []child, err error) {
-	take := func(list client.ObjectList, by client.ListOption) error {
-		// No one writes to what is found.
-		if err := r.Client.List(ctx, list, client.InNamespace(rec.Namespace), by, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("list the objects of DeploymentRecord %s/%s: %w", rec.Namespace, rec.Name, err)
-		}
-		return meta.EachListItem(list, func(item runtime.Object) error {
-			o, ok := item.(client.Object)
-			if !ok {
-				return fmt.Errorf("%T is no object", item)
-			}
-			if !metav1.IsControlledBy(o, rec) {
-				return nil
-			}
-			gvk, err := apiutil.GVKForObject(o, r.Client.Scheme())
-			found = append(found, child{o, gvk})
-			return err
-		})
-	}
+// children returns the objects of a record.
+func (c *Controller) children(ctx context.Context, rec *v1alpha1.DeploymentRecord) ([]applyset.Child, error) {
+	set, in := c.set(rec), client.InNamespace(rec.Namespace)
+	var found []applyset.Child
 	for _, kind := range watched() {
-		list, err := applyset.ListOf(kind, r.Client.Scheme())
+		list, err := applyset.ListOf(kind, c.Client.Scheme())
 		if err != nil {
 			return nil, err
 		}
-		if err := take(list, client.MatchingFields{byController: string(rec.UID)}); err != nil {
+		some, err := set.List(ctx, c.Client, list, in, client.MatchingFields{byController: string(rec.UID)})
+		if err != nil {
 			return nil, err
 		}
+		found = append(found, some...)
 	}
-	if r.around.served(knativeGroup) && r.around.watched() {
-		l := &unstructured.UnstructuredList{}
-		l.SetGroupVersionKind(knativeService.GroupVersion().WithKind("ServiceList"))
-		if err := take(l, client.MatchingLabels{v1alpha1.OwnerLabel: render.LabelValue(rec.Name)}); err != nil {
+	if c.capabilities.served(knativeGroup) && c.capabilities.watched() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(knativeService.GroupVersion().WithKind("ServiceList"))
+		some, err := set.List(ctx, c.Client, list, in, client.MatchingLabels{v1alpha1.OwnerLabel: render.LabelValue(rec.Name)})
+		if err != nil {
 			return nil, err
 		}
+		found = append(found, some...)
 	}
 	return found, nil
-}
-
-// find returns the child of a kind and a name, nil if there is none.
-func find(there []child, kind schema.GroupKind, name string) *child {
-	for i := range there {
-		if c := &there[i]; c.GetName() == name && c.kind.GroupKind() == kind {
-			return c
-		}
-	}
-	return nil
-}
-
-// of returns the child that a rendered object is, nil if it is not there.
-func of(there []child, want *unstructured.Unstructured) *child {
-	return find(there, want.GroupVersionKind().GroupKind(), want.GetName())
-}
-
-func same(c *child, o *unstructured.Unstructured) bool {
-	return c.GetName() == o.GetName() && c.kind.GroupKind() == o.GroupVersionKind().GroupKind()
 }

@@ -17,8 +17,8 @@ import (
 	"berth.dev/berth/internal/records/render"
 )
 
-// A kind that could be rendered and was not looked for would never be deleted.
-func TestEveryKindThatCanBeRenderedIsLookedAfter(t *testing.T) {
+// A kind that can be rendered and is not watched would never be deleted.
+func TestEveryKindThatCanBeRenderedIsWatched(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
@@ -31,10 +31,10 @@ func TestEveryKindThatCanBeRenderedIsLookedAfter(t *testing.T) {
 	require.ElementsMatch(t, render.Kinds, found)
 }
 
-func TestWhatWasRenderedIsMarked(t *testing.T) {
+func TestWhatWasRenderedIsHashed(t *testing.T) {
 	of := func(replicas, port int64, path ...string) string {
 		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": replicas, "port": port}}}
-		applyset.Mark(o, path)
+		applyset.Prepare(o, nil, path)
 		n, _, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
 		require.NoError(t, err)
 		require.Equal(t, replicas, n, "the object itself keeps its field")

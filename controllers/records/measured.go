@@ -19,16 +19,16 @@ import (
 // checkedEvery is how often lastChecked is written when nothing else changed.
 const checkedEvery = 10 * time.Minute
 
-// look is one measurement of a record.
-type look struct {
+// measurement is one measurement of a record.
+type measurement struct {
 	now        time.Time
 	rec        *v1alpha1.DeploymentRecord
-	v          view
+	v          observation
 	components []component
 }
 
 // status returns the analyzer's part of the status, without what is enforced. It is a pure function.
-func (l *look) status() v1alpha1.DeploymentRecordStatus {
+func (l *measurement) status() v1alpha1.DeploymentRecordStatus {
 	s := v1alpha1.DeploymentRecordStatus{LastApplied: slices.Clone(l.rec.Status.LastApplied)}
 	var outcomes []prometheus.Outcome
 	var all []v1alpha1.NFRCompliance
@@ -43,8 +43,12 @@ func (l *look) status() v1alpha1.DeploymentRecordStatus {
 	s.NFRCompliance = &compliance
 	o := prometheus.Merge(outcomes...)
 	c := metav1.Condition{
-		Type: v1alpha1.ConditionNFRObserved, Status: metav1.ConditionFalse, Reason: o.Reason, Message: applyset.Shorten(o.Message, maxMessage),
-		ObservedGeneration: l.rec.Generation, LastTransitionTime: metav1.NewTime(l.now.Truncate(time.Second)),
+		Type:               v1alpha1.ConditionNFRObserved,
+		Status:             metav1.ConditionFalse,
+		Reason:             o.Reason,
+		Message:            applyset.Shorten(o.Message, maxMessage),
+		ObservedGeneration: l.rec.Generation,
+		LastTransitionTime: metav1.NewTime(l.now.Truncate(time.Second)),
 	}
 	if o.OK() {
 		c.Status = metav1.ConditionTrue
@@ -56,7 +60,7 @@ func (l *look) status() v1alpha1.DeploymentRecordStatus {
 	return s
 }
 
-// replicas is what the measurement requests of a function's replicas, nil if nothing.
+// replicas is the recommended number of replicas of a function, nil for none.
 func (c *component) replicas() *v1alpha1.NFRRecommendation {
 	for i := range c.recommended {
 		if r := &c.recommended[i]; r.Dimension == v1alpha1.DimensionReplicas {
@@ -67,7 +71,7 @@ func (c *component) replicas() *v1alpha1.NFRRecommendation {
 }
 
 // window is what the status has kept for a function.
-func (l *look) window(c *component) *nfr.Window {
+func (l *measurement) window(c *component) *nfr.Window {
 	for _, w := range l.rec.Status.NFRWindows {
 		if w.Component == c.Workload && w.Dimension == v1alpha1.DimensionReplicas {
 			return &nfr.Window{Target: w.Target, Since: w.Since.Time, Seen: w.Seen.Time}
@@ -77,8 +81,15 @@ func (l *look) window(c *component) *nfr.Window {
 }
 
 // input is what a decision about the replicas of a function depends on.
-func (l *look) input(c *component, by lever) nfr.Input {
-	in := nfr.Input{Mode: modeOf(l.rec), Current: by.current, Window: l.window(c), Now: l.now, High: by.high, RaiseOnly: by.raise}
+func (l *measurement) input(c *component, by scaleTarget) nfr.Input {
+	in := nfr.Input{
+		Mode:      modeOf(l.rec),
+		Current:   by.current,
+		Window:    l.window(c),
+		Now:       l.now,
+		High:      by.high,
+		RaiseOnly: by.raise,
+	}
 	if r := c.replicas(); r != nil {
 		in.Target = &r.Target
 	}
@@ -96,25 +107,28 @@ func (l *look) input(c *component, by lever) nfr.Input {
 	return in
 }
 
-// keep notes the window of a function.
-func (l *look) keep(s *v1alpha1.DeploymentRecordStatus, c *component, w *nfr.Window) {
+// keep adds the window of a function to the status.
+func (l *measurement) keep(s *v1alpha1.DeploymentRecordStatus, c *component, w *nfr.Window) {
 	if w != nil {
 		s.NFRWindows = append(s.NFRWindows, v1alpha1.NFRWindow{
-			Component: c.Workload, Dimension: v1alpha1.DimensionReplicas, Target: w.Target,
-			Since: metav1.NewTime(w.Since), Seen: metav1.NewTime(w.Seen.Truncate(time.Second)),
+			Component: c.Workload,
+			Dimension: v1alpha1.DimensionReplicas,
+			Target:    w.Target,
+			Since:     metav1.NewTime(w.Since),
+			Seen:      metav1.NewTime(w.Seen.Truncate(time.Second)),
 		})
 	}
 }
 
-// applied notes what was applied.
-func (l *look) applied(s *v1alpha1.DeploymentRecordStatus, a v1alpha1.AppliedRecommendation) {
+// applied adds what was applied to the status.
+func (l *measurement) applied(s *v1alpha1.DeploymentRecordStatus, a v1alpha1.AppliedRecommendation) {
 	s.LastApplied = slices.DeleteFunc(s.LastApplied, func(b v1alpha1.AppliedRecommendation) bool {
 		return b.Component == a.Component && b.Dimension == a.Dimension
 	})
 	s.LastApplied = append(s.LastApplied, a)
 }
 
-// sameMeasured compares the analyzer's part of two statuses; that it was checked again is written now and then only.
+// sameMeasured compares the analyzer's part of two statuses. lastChecked alone is written every checkedEvery.
 func sameMeasured(have, want *v1alpha1.DeploymentRecordStatus, now time.Time) bool {
 	if have.NFRCompliance == nil || have.NFRCompliance.LastChecked == nil || now.Sub(have.NFRCompliance.LastChecked.Time) >= checkedEvery {
 		return false

@@ -11,18 +11,17 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// proven are the templates with which a record was deployed since this process
-// began: the API server has taken objects of all their manifests. Their values may
-// still be refused, which is rare.
+// proven are the templates with which a record was deployed since this process started: the API server has accepted objects of
+// all their manifests. It may still refuse other values in them, which is rare.
 type proven struct {
 	mu sync.Mutex
-	// templates are the last generations that were good, by UID.
+	// templates are the last generations that were accepted, by UID.
 	templates map[types.UID]int64
-	// records were refused all the same. To try these without asking first would make and delete objects again and again.
+	// records were refused. Without validation their objects would be created and deleted again and again.
 	records sets.Set[types.UID]
 }
 
-// trusts reports whether a record can be deployed for the first time without asking first.
+// trusts reports whether a record can be deployed for the first time without validation.
 func (p *proven) trusts(t *v1alpha1.DeploymentTemplate, rec *v1alpha1.DeploymentRecord) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +50,7 @@ func (p *proven) failed(rec *v1alpha1.DeploymentRecord) {
 	p.records.Insert(rec.UID)
 }
 
-// forget drops a record that goes.
+// forget drops a record that is deleted.
 func (p *proven) forget(rec *v1alpha1.DeploymentRecord) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,58 +30,63 @@ const (
 	maxRefs    = 512
 )
 
-// view is what a look at a record found.
-type view struct {
+// observation is the state of a record in the cluster.
+type observation struct {
 	template string
-	// rendered is nil where the record is refused, or leaving.
+	// rendered is nil if the record is refused or being deleted.
 	rendered *render.Rendered
-	children []child
+	children []applyset.Child
 	refused  *render.Error
 }
 
-// report writes the status of a record if it is another one, and records what happened.
-func (r *Reconciler) report(ctx context.Context, rec *v1alpha1.DeploymentRecord, v view, notes []note) (reconcile.Result, error) {
-	status := compose(rec, v, r.Clock.Now())
-	result := reconcile.Result{RequeueAfter: resync}
+// note is an event that is recorded once the status is written.
+type note struct{ reason, message string }
+
+// report writes the status of a record if it has changed, and records the notes as events.
+func (c *Controller) report(ctx context.Context, rec *v1alpha1.DeploymentRecord, v observation, notes []note) (reconcile.Result, error) {
+	status := compose(rec, v, c.Clock.Now())
+	result := reconcile.Result{RequeueAfter: resyncInterval}
 	if v.refused != nil {
-		result.RequeueAfter = again
+		result.RequeueAfter = refusedInterval
 	}
 	if !sameStatus(&rec.Status, &status) {
-		if written, err := writeStatus(ctx, r.Client, rec, &status, FieldOwner); !written {
+		if written, err := c.writeStatus(ctx, rec, &status, FieldOwner); !written {
 			return reconcile.Result{}, err
 		}
-		notes = append(notes, turned(&rec.Status, &status)...)
+		notes = append(notes, transitions(&rec.Status, &status)...)
 	}
 	for _, n := range notes {
 		kind := corev1.EventTypeNormal
 		if n.reason == v1alpha1.EventReasonDegraded {
 			kind = corev1.EventTypeWarning
 		}
-		r.say(rec, kind, n.reason, "%s", n.message)
+		c.event(rec, kind, n.reason, "%s", n.message)
 	}
 	return result, nil
 }
 
-// say records an event of a record, with the name of the call that last wrote it.
-func (r *Reconciler) say(rec *v1alpha1.DeploymentRecord, kind, reason, format string, args ...any) {
+// event records an event of a record, with the correlation id of the call that last wrote it.
+func (c *Controller) event(rec *v1alpha1.DeploymentRecord, kind, reason, format string, args ...any) {
 	var annotations map[string]string
 	if id := rec.Annotations[v1alpha1.CorrelationIDAnnotation]; id != "" {
 		annotations = map[string]string{v1alpha1.CorrelationIDAnnotation: id}
 	}
-	r.Recorder.AnnotatedEventf(rec, annotations, kind, reason, format, args...)
+	c.Recorder.AnnotatedEventf(rec, annotations, kind, reason, format, args...)
 }
 
-// writeStatus applies a part of a record's status. It is not written, without an error, if the record is gone.
-func writeStatus(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord, status *v1alpha1.DeploymentRecordStatus, owner client.FieldOwner) (written bool, err error) {
-	version, err := applyset.Status(ctx, c, recordKind, rec, status, owner)
+// writeStatus applies a part of a record's status. If the record is gone, it is not written and there is no error.
+func (c *Controller) writeStatus(
+	ctx context.Context, rec *v1alpha1.DeploymentRecord, status *v1alpha1.DeploymentRecordStatus, owner client.FieldOwner,
+) (written bool, err error) {
+	version, err := applyset.Status(ctx, c.Client, recordKind, rec, status, owner)
 	if version != "" {
 		statusWrites.Inc()
 	}
 	return version != "", err
 }
 
-// turned are the events of a change of phase.
-func turned(before, after *v1alpha1.DeploymentRecordStatus) []note {
+// transitions are the events of a change of phase.
+func transitions(before, after *v1alpha1.DeploymentRecordStatus) []note {
 	degraded := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionDegraded)
 	was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionDegraded)
 	switch {
@@ -98,65 +103,79 @@ func turned(before, after *v1alpha1.DeploymentRecordStatus) []note {
 	return nil
 }
 
-// compose returns the part of a record's status that the reconciler writes; the
-// rest is the analyzer's. It is a pure function: the same state gives the same status.
-func compose(rec *v1alpha1.DeploymentRecord, v view, now time.Time) v1alpha1.DeploymentRecordStatus {
+// compose returns the part of a record's status that the reconciler writes; the analyzer writes the rest. It is a pure function:
+// the same state gives the same status.
+func compose(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) v1alpha1.DeploymentRecordStatus {
 	s := v1alpha1.DeploymentRecordStatus{ObservedGeneration: rec.Generation, Template: v.template}
 	for _, c := range rec.Status.Conditions {
 		if c.Type != v1alpha1.ConditionNFRObserved {
 			s.Conditions = append(s.Conditions, c)
 		}
 	}
-	switch {
-	case v.rendered != nil:
+	if v.rendered != nil {
 		s.Functions, s.ODGM = functions(rec, v, now), odgm(v)
-	default: // what was known stays, such as the names of functions
+	} else { // what is known stays, such as the names of functions
 		s.Functions, s.ODGM = rec.Status.Functions, rec.Status.ODGM
 		s.Template = cmp.Or(s.Template, rec.Status.Template)
 	}
 	s.ResourceRefs = refs(v.children)
-	waiting := waitingFor(&s)
-	available := metav1.Condition{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "AllReady", Message: fmt.Sprintf("%d functions answer", len(s.Functions))}
-	progressing := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "Settled", Message: "nothing is being changed"}
-	degraded := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: "Configured", Message: "deployed as configured"}
-	s.Phase, s.Message = v1alpha1.PhaseAvailable, "Available"
-	if waiting != "" {
-		s.Phase, s.Message = v1alpha1.PhaseProgressing, waiting
-		available.Status, available.Reason, available.Message = metav1.ConditionFalse, "NotReady", waiting
-		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, "Waiting", waiting
-	}
-	if v.refused != nil {
-		s.Phase, s.Message = v1alpha1.PhaseDegraded, v.refused.Error()
-		degraded.Status, degraded.Reason, degraded.Message = metav1.ConditionTrue, v.refused.Reason, v.refused.Error()
-		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionFalse, "Degraded", "it cannot be deployed as configured"
-		if len(v.children) == 0 {
-			available.Status, available.Reason, available.Message = metav1.ConditionFalse, v.refused.Reason, "nothing is deployed"
-		}
-	}
+	var conditions []metav1.Condition
+	s.Phase, s.Message, conditions = phase(&v, len(s.Functions), waitingFor(&s))
 	if rec.DeletionTimestamp != nil {
 		s.Phase, s.Message = v1alpha1.PhaseDeleting, fmt.Sprintf("%d objects are still there", len(v.children))
 	}
 	s.Message = applyset.Shorten(s.Message, maxMessage)
-	for _, c := range []metav1.Condition{available, progressing, degraded} {
-		c.ObservedGeneration, c.LastTransitionTime, c.Message = rec.Generation, metav1.NewTime(now), applyset.Shorten(c.Message, maxMessage)
+	for _, c := range conditions {
+		c.ObservedGeneration, c.LastTransitionTime = rec.Generation, metav1.NewTime(now)
+		c.Message = applyset.Shorten(c.Message, maxMessage)
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 	return s
 }
 
-// functions says how each function stands.
-func functions(rec *v1alpha1.DeploymentRecord, v view, now time.Time) []v1alpha1.FunctionStatus {
+// phase returns the phase of a record with its message, and the conditions. Waiting is what is not ready, "" if all is.
+func phase(v *observation, functions int, waiting string) (v1alpha1.DeploymentPhase, string, []metav1.Condition) {
+	is := func(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+	}
+	ready := fmt.Sprintf("%d functions answer", functions)
+	available := is(v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonAllReady, ready)
+	if waiting != "" {
+		available = is(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNotReady, waiting)
+	}
+	if v.refused != nil {
+		reason, why := v.refused.Reason, v.refused.Error()
+		if len(v.children) == 0 {
+			available = is(v1alpha1.ConditionAvailable, metav1.ConditionFalse, reason, "nothing is deployed")
+		}
+		return v1alpha1.PhaseDegraded, why, []metav1.Condition{
+			available,
+			is(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonDegraded, "it cannot be deployed as configured"),
+			is(v1alpha1.ConditionDegraded, metav1.ConditionTrue, reason, why),
+		}
+	}
+	configured := is(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonConfigured, "deployed as configured")
+	if waiting != "" {
+		progressing := is(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonWaiting, waiting)
+		return v1alpha1.PhaseProgressing, waiting, []metav1.Condition{available, progressing, configured}
+	}
+	settled := is(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonSettled, "nothing is being changed")
+	return v1alpha1.PhaseAvailable, "Available", []metav1.Condition{available, settled, configured}
+}
+
+// functions returns the status of each function.
+func functions(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) []v1alpha1.FunctionStatus {
 	list := make([]v1alpha1.FunctionStatus, len(v.rendered.Functions))
 	for i := range list {
 		f := &v.rendered.Functions[i]
 		s := &list[i]
 		*s = v1alpha1.FunctionStatus{FunctionKey: f.Spec.FunctionKey, Service: f.Name, URL: f.URL(rec.Namespace)}
 		if f.Name == "" {
-			s.Ready, s.Reason = v.odgmReady(), "RunsInODGM"
+			s.Ready, s.Reason = v.odgmReady(), v1alpha1.ReasonRunsInODGM
 		} else {
 			s.Port = 80
 			w := v.workload(f.Name)
-			s.Replicas, s.ReadyReplicas = w.asked, w.ready
+			s.Replicas, s.ReadyReplicas = w.desired, w.ready
 			s.Ready, s.Reason, s.Message = w.ok, w.reason, applyset.Shorten(w.message, maxMessage)
 		}
 		s.LastTransitionTime = new(metav1.NewTime(now.Truncate(time.Second)))
@@ -169,7 +188,7 @@ func functions(rec *v1alpha1.DeploymentRecord, v view, now time.Time) []v1alpha1
 	return list
 }
 
-func odgm(v view) *v1alpha1.ODGMStatus {
+func odgm(v observation) *v1alpha1.ODGMStatus {
 	if v.rendered.ODGM == "" {
 		return nil
 	}
@@ -177,45 +196,48 @@ func odgm(v view) *v1alpha1.ODGMStatus {
 	return &v1alpha1.ODGMStatus{Service: host, Address: v.rendered.ODGMAddress, Ready: v.odgmReady()}
 }
 
-func (v *view) odgmReady() bool { return v.rendered.ODGM != "" && v.workload(v.rendered.ODGM).ok }
+func (v *observation) odgmReady() bool {
+	return v.rendered.ODGM != "" && v.workload(v.rendered.ODGM).ok
+}
 
-// workload is how a Deployment, or a Knative Service, stands.
+// workload is the state of a Deployment or of a Knative Service.
 type workload struct {
-	asked, ready    int32
+	desired, ready  int32
 	ok              bool
 	reason, message string
 }
 
-// workload looks for the workload of a name among the children.
-func (v *view) workload(name string) workload {
-	if c := find(v.children, deploymentKind, name); c != nil {
+// workload returns the workload of a name.
+func (v *observation) workload(name string) workload {
+	if c := applyset.Find(v.children, deploymentKind, name); c != nil {
 		return ofDeployment(c.Object)
 	}
-	if c := find(v.children, knativeService.GroupKind(), name); c != nil {
+	if c := applyset.Find(v.children, knativeService.GroupKind(), name); c != nil {
 		return ofKnative(c.Object)
 	}
-	return workload{reason: "Missing", message: "it is not there yet"}
+	return workload{reason: v1alpha1.ReasonMissing, message: "it is not there yet"}
 }
 
 func ofDeployment(o client.Object) workload {
 	d, ok := o.(*appsv1.Deployment)
-	if u, applied := o.(*unstructured.Unstructured); applied { // just now
+	if u, applied := o.(*unstructured.Unstructured); applied { // by this reconciliation
 		d, ok = &appsv1.Deployment{}, true
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, d); err != nil {
-			return workload{reason: "Unreadable", message: err.Error()}
+			return workload{reason: v1alpha1.ReasonUnreadable, message: err.Error()}
 		}
 	}
 	if !ok {
-		return workload{reason: "Unreadable"}
+		return workload{reason: v1alpha1.ReasonUnreadable}
 	}
-	w := workload{asked: 1, ready: d.Status.ReadyReplicas}
+	w := workload{desired: 1, ready: d.Status.ReadyReplicas}
 	if d.Spec.Replicas != nil {
-		w.asked = *d.Spec.Replicas
+		w.desired = *d.Spec.Replicas
 	}
 	s := &d.Status
-	w.ok = s.ObservedGeneration >= d.Generation && min(s.UpdatedReplicas, s.AvailableReplicas) >= w.asked && s.Replicas == s.UpdatedReplicas
+	w.ok = s.ObservedGeneration >= d.Generation && min(s.UpdatedReplicas, s.AvailableReplicas) >= w.desired &&
+		s.Replicas == s.UpdatedReplicas
 	if !w.ok {
-		w.reason, w.message = "Waiting", fmt.Sprintf("%d of %d replicas are ready", s.ReadyReplicas, w.asked)
+		w.reason, w.message = v1alpha1.ReasonWaiting, fmt.Sprintf("%d of %d replicas are ready", s.ReadyReplicas, w.desired)
 		for i := range s.Conditions {
 			if c := &s.Conditions[i]; stuck(c) {
 				w.reason, w.message = c.Reason, w.message+": "+c.Message
@@ -225,14 +247,14 @@ func ofDeployment(o client.Object) workload {
 	return w
 }
 
-// stuck reports whether a condition says that a Deployment will not come further by itself.
+// stuck reports whether a condition means that a Deployment makes no progress by itself.
 func stuck(c *appsv1.DeploymentCondition) bool {
 	return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue ||
 		c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse
 }
 
 func ofKnative(o client.Object) workload {
-	w := workload{reason: "Waiting", message: "Knative has not said anything yet"}
+	w := workload{reason: v1alpha1.ReasonWaiting, message: "Knative has not reported a status yet"}
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		return w
@@ -265,11 +287,13 @@ func waitingFor(s *v1alpha1.DeploymentRecordStatus) string {
 	return strings.Join(list, "; ")
 }
 
-func refs(children []child) []v1alpha1.ResourceRef {
+func refs(children []applyset.Child) []v1alpha1.ResourceRef {
 	list := make([]v1alpha1.ResourceRef, 0, len(children))
 	for i := range children {
 		c := &children[i]
-		list = append(list, v1alpha1.ResourceRef{APIVersion: c.kind.GroupVersion().String(), Kind: c.kind.Kind, Name: c.GetName(), UID: string(c.GetUID())})
+		list = append(list, v1alpha1.ResourceRef{
+			APIVersion: c.Kind.GroupVersion().String(), Kind: c.Kind.Kind, Name: c.GetName(), UID: string(c.GetUID()),
+		})
 	}
 	slices.SortFunc(list, func(a, b v1alpha1.ResourceRef) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.APIVersion, b.APIVersion))
@@ -281,6 +305,8 @@ func refs(children []child) []v1alpha1.ResourceRef {
 func sameStatus(have, want *v1alpha1.DeploymentRecordStatus) bool {
 	h := *have
 	h.NFRRecommendations, h.NFRCompliance, h.NFRWindows, h.LastApplied = nil, nil, nil, nil
-	h.Conditions = slices.DeleteFunc(slices.Clone(h.Conditions), func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionNFRObserved })
+	h.Conditions = slices.DeleteFunc(slices.Clone(h.Conditions), func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.ConditionNFRObserved
+	})
 	return equality.Semantic.DeepEqual(h, *want)
 }

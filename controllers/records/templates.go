@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -29,16 +30,16 @@ import (
 // countEvery is how often a template's records are counted while they change.
 const countEvery = 2 * time.Second
 
-// templateReconciler says of DeploymentTemplates whether they can be rendered, and how many records are.
-type templateReconciler struct{ *Reconciler }
+// templateController writes the status of DeploymentTemplates: whether they can be rendered, and how many records use them.
+type templateController struct{ *Controller }
 
-func addTemplates(mgr ctrl.Manager, r *Reconciler) error {
-	t := templateReconciler{r}
+func addTemplates(mgr manager.Manager, c *Controller) error {
+	t := templateController{c}
 	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	err := ctrl.NewControllerManagedBy(mgr).Named("deploymenttemplate").
 		For(&v1alpha1.DeploymentTemplate{}, changed).
 		Watches(&v1alpha1.DeploymentRecord{}, t.ofRecords()).
-		// One that comes or goes hides another, or does so no more.
+		// A template hides the one of the same name in TemplateNamespace.
 		Watches(&v1alpha1.DeploymentTemplate{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: t.TemplateNamespace, Name: o.GetName()}}}
 		}), changed).
@@ -49,12 +50,13 @@ func addTemplates(mgr ctrl.Manager, r *Reconciler) error {
 	return nil
 }
 
-// ofRecords requests the templates of records that come, go or are rendered with another one.
-func (t templateReconciler) ofRecords() handler.EventHandler {
-	ask := func(q queue, o client.Object) {
+// ofRecords enqueues the templates of records that are created, deleted or rendered with another template.
+func (t templateController) ofRecords() handler.EventHandler {
+	enqueue := func(q applyset.Queue, o client.Object) {
 		if rec, ok := o.(*v1alpha1.DeploymentRecord); ok && rec.Status.Template != "" {
 			for _, namespace := range slices.Compact([]string{rec.Namespace, t.TemplateNamespace}) {
-				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: rec.Status.Template}}, countEvery)
+				key := types.NamespacedName{Namespace: namespace, Name: rec.Status.Template}
+				q.AddAfter(reconcile.Request{NamespacedName: key}, countEvery)
 			}
 		}
 	}
@@ -65,19 +67,19 @@ func (t templateReconciler) ofRecords() handler.EventHandler {
 		return ""
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { ask(q, e.Object) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { ask(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q applyset.Queue) { enqueue(q, e.Object) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q applyset.Queue) { enqueue(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q applyset.Queue) {
 			if templateOf(e.ObjectOld) != templateOf(e.ObjectNew) {
-				ask(q, e.ObjectOld)
-				ask(q, e.ObjectNew)
+				enqueue(q, e.ObjectOld)
+				enqueue(q, e.ObjectNew)
 			}
 		},
 	}
 }
 
 // Reconcile implements reconcile.Reconciler.
-func (t templateReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (t templateController) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	template := &v1alpha1.DeploymentTemplate{}
 	if err := t.Client.Get(ctx, req.NamespacedName, template); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -93,12 +95,14 @@ func (t templateReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if equality.Semantic.DeepEqual(template.Status, status) {
 		return reconcile.Result{}, nil
 	}
-	version, err := applyset.Status(ctx, t.Client, v1alpha1.SchemeGroupVersion.WithKind("DeploymentTemplate"), template, &status, FieldOwner)
+	kind := v1alpha1.SchemeGroupVersion.WithKind("DeploymentTemplate")
+	version, err := applyset.Status(ctx, t.Client, kind, template, &status, FieldOwner)
 	if version == "" {
 		return reconcile.Result{}, err
 	}
 	statusWrites.Inc()
-	before, now := meta.FindStatusCondition(template.Status.Conditions, v1alpha1.ConditionAccepted), meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAccepted)
+	before := meta.FindStatusCondition(template.Status.Conditions, v1alpha1.ConditionAccepted)
+	now := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAccepted)
 	if now.Status == metav1.ConditionFalse && (before == nil || before.Message != now.Message) {
 		t.Recorder.Event(template, corev1.EventTypeWarning, v1alpha1.EventReasonInvalidTemplate, now.Message)
 	}
@@ -106,12 +110,12 @@ func (t templateReconciler) Reconcile(ctx context.Context, req reconcile.Request
 }
 
 // usable reports whether records that this controller reconciles can be rendered with the templates of a namespace.
-func (t templateReconciler) usable(namespace string) bool {
-	return namespace == t.TemplateNamespace || t.mine(namespace)
+func (t templateController) usable(namespace string) bool {
+	return namespace == t.TemplateNamespace || t.reconciles(namespace)
 }
 
 // count counts the records that are rendered with a template.
-func (t templateReconciler) count(ctx context.Context, template *v1alpha1.DeploymentTemplate) (n int32, err error) {
+func (t templateController) count(ctx context.Context, template *v1alpha1.DeploymentTemplate) (n int32, err error) {
 	var records v1alpha1.DeploymentRecordList
 	var others v1alpha1.DeploymentTemplateList
 	var where []client.ListOption
@@ -130,7 +134,7 @@ func (t templateReconciler) count(ctx context.Context, template *v1alpha1.Deploy
 		hidden[o.Namespace] = hidden[o.Namespace] || o.Name == template.Name && o.Namespace != template.Namespace
 	}
 	for i := range records.Items {
-		if rec := &records.Items[i]; rec.Status.Template == template.Name && !hidden[rec.Namespace] && t.mine(rec.Namespace) {
+		if rec := &records.Items[i]; rec.Status.Template == template.Name && !hidden[rec.Namespace] && t.reconciles(rec.Namespace) {
 			n++
 		}
 	}
@@ -140,11 +144,17 @@ func (t templateReconciler) count(ctx context.Context, template *v1alpha1.Deploy
 // ofTemplate composes the status of a template. It is a pure function.
 func ofTemplate(template *v1alpha1.DeploymentTemplate, invalid error, records int32, now time.Time) v1alpha1.DeploymentTemplateStatus {
 	s := v1alpha1.DeploymentTemplateStatus{ObservedGeneration: template.Generation, RecordCount: records}
-	c := metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: "it can be rendered"}
-	if invalid != nil {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, render.ReasonInvalidTemplate, applyset.Shorten(invalid.Error(), maxMessage)
+	c := metav1.Condition{
+		Type:               v1alpha1.ConditionAccepted,
+		Status:             metav1.ConditionTrue,
+		Reason:             v1alpha1.ReasonAccepted,
+		Message:            "it can be rendered",
+		ObservedGeneration: template.Generation,
+		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 	}
-	c.ObservedGeneration, c.LastTransitionTime = template.Generation, metav1.NewTime(now.Truncate(time.Second))
+	if invalid != nil {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidTemplate, applyset.Shorten(invalid.Error(), maxMessage)
+	}
 	s.Conditions = slices.Clone(template.Status.Conditions)
 	meta.SetStatusCondition(&s.Conditions, c)
 	return s

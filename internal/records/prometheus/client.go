@@ -13,6 +13,7 @@ import (
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/records/nfr"
 )
 
@@ -94,11 +95,11 @@ func mean(value model.Value) (nfr.Figure, error) {
 			add(s.Value)
 		}
 	default:
-		return nfr.Figure{}, &Error{Reason: ReasonQueryFailed, err: errors.New("the answer is neither a vector nor a matrix")}
+		return nfr.Figure{}, &Error{Reason: v1alpha1.ReasonPrometheusQueryFailed, err: errors.New("the answer is neither a vector nor a matrix")}
 	}
 	figure := nfr.Known(sum / float64(n))
 	if !figure.Known() {
-		return nfr.Figure{}, &Error{Reason: ReasonNoData, err: errors.New("no data")}
+		return nfr.Figure{}, &Error{Reason: v1alpha1.ReasonPrometheusNoData, err: errors.New("no data")}
 	}
 	return figure, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/records/nfr"
 )
 
@@ -83,7 +84,7 @@ func TestTheTokenIsReadForEachRequest(t *testing.T) {
 	_, err = client.Measure(t.Context(), "up", time.Now())
 	var e *Error
 	require.ErrorAs(t, err, &e)
-	assert.Equal(t, ReasonQueryFailed, e.Reason)
+	assert.Equal(t, v1alpha1.ReasonPrometheusQueryFailed, e.Reason)
 	assert.Contains(t, err.Error(), "read bearerTokenFile: open ")
 	assert.Len(t, got, 2, "nothing is sent without it")
 }
@@ -98,7 +99,7 @@ func TestTheTokenGoesNowhereElse(t *testing.T) {
 	_, err := measure(t, Config{Address: url})
 	var e *Error
 	require.ErrorAs(t, err, &e)
-	assert.Equal(t, ReasonQueryFailed, e.Reason)
+	assert.Equal(t, v1alpha1.ReasonPrometheusQueryFailed, e.Reason)
 	assert.Zero(t, asked)
 }
 
@@ -123,7 +124,7 @@ func TestTLS(t *testing.T) {
 			if !x.ok {
 				var e *Error
 				require.ErrorAs(t, err, &e)
-				assert.Equal(t, ReasonUnreachable, e.Reason)
+				assert.Equal(t, v1alpha1.ReasonPrometheusUnreachable, e.Reason)
 				assert.NotContains(t, err.Error(), s.URL)
 			}
 		})
@@ -148,7 +149,7 @@ func TestAnAnswerWithoutEnd(t *testing.T) {
 			_, err := measure(t, Config{Address: url})
 			var e *Error
 			require.ErrorAs(t, err, &e)
-			assert.Equal(t, ReasonQueryFailed, e.Reason)
+			assert.Equal(t, v1alpha1.ReasonPrometheusQueryFailed, e.Reason)
 			assert.Contains(t, err.Error(), "longer than 1048576 bytes")
 			assert.Less(t, time.Since(begun), nfr.QueryTimeout)
 		})
@@ -163,7 +164,7 @@ func TestAnAnswerThatBreaksOff(t *testing.T) {
 	_, err := measure(t, Config{Address: url})
 	var e *Error
 	require.ErrorAs(t, err, &e)
-	assert.Equal(t, Error{ReasonUnreachable, e.err}, *e)
+	assert.Equal(t, Error{v1alpha1.ReasonPrometheusUnreachable, e.err}, *e)
 	assert.EqualError(t, err, "the answer broke off")
 }
 
@@ -227,20 +228,20 @@ func TestTimeoutAndCancel(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	ok, part, empty := Outcome{ReasonOK, measured}, Outcome{ReasonOK, "Prometheus has no data about its CPU"}, Outcome{ReasonNoData, noData}
-	failed, away := Outcome{ReasonQueryFailed, "no"}, Outcome{ReasonUnreachable, "away"}
+	ok, part, empty := Outcome{v1alpha1.ReasonPrometheusOK, measured}, Outcome{v1alpha1.ReasonPrometheusOK, "Prometheus has no data about its CPU"}, Outcome{v1alpha1.ReasonPrometheusNoData, noData}
+	failed, away := Outcome{v1alpha1.ReasonPrometheusQueryFailed, "no"}, Outcome{v1alpha1.ReasonPrometheusUnreachable, "away"}
 	for name, x := range map[string]struct {
 		all  []Outcome
 		want Outcome
 	}{
-		"nothing":         {nil, Outcome{ReasonNoData, "There is nothing to measure"}},
+		"nothing":         {nil, Outcome{v1alpha1.ReasonPrometheusNoData, "There is nothing to measure"}},
 		"all":             {[]Outcome{ok, ok}, ok},
 		"in part":         {[]Outcome{ok, part}, part},
-		"none of one":     {[]Outcome{part, empty, ok}, Outcome{ReasonOK, "Prometheus has no data about 1 of 3 workloads"}},
+		"none of one":     {[]Outcome{part, empty, ok}, Outcome{v1alpha1.ReasonPrometheusOK, "Prometheus has no data about 1 of 3 workloads"}},
 		"none of any":     {[]Outcome{empty, empty}, empty},
 		"a failure":       {[]Outcome{ok, failed, empty}, failed},
 		"the worst":       {[]Outcome{failed, away, ok}, away},
-		"the first of it": {[]Outcome{{ReasonUnreachable, "first"}, away}, Outcome{ReasonUnreachable, "first"}},
+		"the first of it": {[]Outcome{{v1alpha1.ReasonPrometheusUnreachable, "first"}, away}, Outcome{v1alpha1.ReasonPrometheusUnreachable, "first"}},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, x.want, Merge(x.all...)) })
 	}

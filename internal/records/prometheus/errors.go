@@ -12,14 +12,8 @@ import (
 	"strings"
 
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
-)
 
-// Reasons of the condition NfrObserved.
-const (
-	ReasonOK          = "PrometheusQueryOK"     // at least one figure is known, and every query was answered
-	ReasonUnreachable = "PrometheusUnreachable" // no answer came, or none in time
-	ReasonQueryFailed = "PrometheusQueryFailed" // the answer was an error, or none that makes sense
-	ReasonNoData      = "PrometheusNoData"      // every query was answered, none with a number
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 // maxDetail is the most of a server's own text that goes into an error.
@@ -28,7 +22,7 @@ const maxDetail = 200
 // Error says why a figure is not known. Its text has nothing in it that differs from one try to the next, so that a condition
 // with it stays as it is.
 type Error struct {
-	// Reason is ReasonUnreachable, ReasonQueryFailed or ReasonNoData.
+	// Reason is one of the condition NfrObserved.
 	Reason string
 
 	err error
@@ -41,7 +35,7 @@ func (e *Error) Unwrap() error { return e.err }
 // classify turns the error of a query into an *Error.
 func (c *Client) classify(err error) error {
 	if answer, ok := errors.AsType[*promv1.Error](err); ok {
-		return &Error{ReasonQueryFailed, errors.New(answerText(answer))}
+		return &Error{v1alpha1.ReasonPrometheusQueryFailed, errors.New(answerText(answer))}
 	}
 	var (
 		network, isNetwork = errors.AsType[net.Error](err)
@@ -50,18 +44,18 @@ func (c *Client) classify(err error) error {
 	)
 	switch {
 	case errors.Is(err, errToken):
-		return &Error{ReasonQueryFailed, bare(err)}
+		return &Error{v1alpha1.ReasonPrometheusQueryFailed, bare(err)}
 	case errors.Is(err, context.DeadlineExceeded), isNetwork && network.Timeout():
-		return &Error{ReasonUnreachable, fmt.Errorf("no answer within %s", c.timeout)}
+		return &Error{v1alpha1.ReasonPrometheusUnreachable, fmt.Errorf("no answer within %s", c.timeout)}
 	case isOp:
 		// Without the addresses: that of this end is another one each time.
-		return &Error{ReasonUnreachable, fmt.Errorf("%s: %w", op.Op, op.Err)}
+		return &Error{v1alpha1.ReasonPrometheusUnreachable, fmt.Errorf("%s: %w", op.Op, op.Err)}
 	case noAnswer:
-		return &Error{ReasonUnreachable, bare(err)}
+		return &Error{v1alpha1.ReasonPrometheusUnreachable, bare(err)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return &Error{ReasonUnreachable, errors.New("the answer broke off")}
+		return &Error{v1alpha1.ReasonPrometheusUnreachable, errors.New("the answer broke off")}
 	}
-	return &Error{ReasonQueryFailed, err}
+	return &Error{v1alpha1.ReasonPrometheusQueryFailed, err}
 }
 
 // bare is an error without the URL around it.
@@ -91,9 +85,9 @@ func rank(err error) int {
 	switch {
 	case !ok:
 		return 0
-	case e.Reason == ReasonNoData:
+	case e.Reason == v1alpha1.ReasonPrometheusNoData:
 		return 1
-	case e.Reason == ReasonQueryFailed:
+	case e.Reason == v1alpha1.ReasonPrometheusQueryFailed:
 		return 2
 	}
 	return 3

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/records/nfr"
 )
 
@@ -26,7 +27,7 @@ type Outcome struct {
 }
 
 // OK says whether something was measured.
-func (o Outcome) OK() bool { return o.Reason == ReasonOK }
+func (o Outcome) OK() bool { return o.Reason == v1alpha1.ReasonPrometheusOK }
 
 // Observe measures a component at a time. What could not be measured is unknown; formulas take it for 0. Where one query was
 // not answered at all, the rest is not asked, so that a component takes two time-outs at most: callers do well to leave out
@@ -56,12 +57,12 @@ func (c *Client) Observe(ctx context.Context, component nfr.Component, at time.T
 			continue
 		}
 		e, _ := errors.AsType[*Error](err)
-		if e != nil && e.Reason == ReasonNoData {
+		if e != nil && e.Reason == v1alpha1.ReasonPrometheusNoData {
 			missing = append(missing, r.what)
 			continue
 		}
 		failure = worse(failure, fmt.Errorf("%s: %w", r.what, err))
-		if e != nil && e.Reason == ReasonUnreachable {
+		if e != nil && e.Reason == v1alpha1.ReasonPrometheusUnreachable {
 			break
 		}
 	}
@@ -74,24 +75,24 @@ func outcome(failure error, missing []string, known int) Outcome {
 	case e != nil:
 		return Outcome{e.Reason, "Prometheus, queried for " + failure.Error()}
 	case known == 0:
-		return Outcome{ReasonNoData, noData}
+		return Outcome{v1alpha1.ReasonPrometheusNoData, noData}
 	case len(missing) > 0:
-		return Outcome{ReasonOK, "Prometheus has no data about its " + strings.Join(missing, ", ")}
+		return Outcome{v1alpha1.ReasonPrometheusOK, "Prometheus has no data about its " + strings.Join(missing, ", ")}
 	}
-	return Outcome{ReasonOK, measured}
+	return Outcome{v1alpha1.ReasonPrometheusOK, measured}
 }
 
 // Merge makes one outcome of those of the components: the worst failure, the first of those that are alike; if none failed,
-// ReasonOK where something is known of any.
+// v1alpha1.ReasonPrometheusOK where something is known of any.
 func Merge(outcomes ...Outcome) Outcome {
-	order := map[string]int{ReasonQueryFailed: 1, ReasonUnreachable: 2}
+	order := map[string]int{v1alpha1.ReasonPrometheusQueryFailed: 1, v1alpha1.ReasonPrometheusUnreachable: 2}
 	var failure, incomplete Outcome
 	known, unknown := 0, 0
 	for _, o := range outcomes {
 		switch {
 		case order[o.Reason] > order[failure.Reason]:
 			failure = o
-		case o.Reason == ReasonNoData:
+		case o.Reason == v1alpha1.ReasonPrometheusNoData:
 			unknown++
 		case o.OK():
 			known++
@@ -104,13 +105,13 @@ func Merge(outcomes ...Outcome) Outcome {
 	case failure.Reason != "":
 		return failure
 	case len(outcomes) == 0:
-		return Outcome{ReasonNoData, "There is nothing to measure"}
+		return Outcome{v1alpha1.ReasonPrometheusNoData, "There is nothing to measure"}
 	case known == 0:
-		return Outcome{ReasonNoData, noData}
+		return Outcome{v1alpha1.ReasonPrometheusNoData, noData}
 	case unknown > 0:
-		return Outcome{ReasonOK, fmt.Sprintf("Prometheus has no data about %d of %d workloads", unknown, len(outcomes))}
+		return Outcome{v1alpha1.ReasonPrometheusOK, fmt.Sprintf("Prometheus has no data about %d of %d workloads", unknown, len(outcomes))}
 	case incomplete.Message != "":
 		return incomplete
 	}
-	return Outcome{ReasonOK, measured}
+	return Outcome{v1alpha1.ReasonPrometheusOK, measured}
 }

@@ -22,7 +22,7 @@ func CheckTemplate(t *v1alpha1.DeploymentTemplate, s Settings) error {
 	s.ODGMImage, s.DefaultFunctionImage = cmp.Or(s.ODGMImage, exampleImage), cmp.Or(s.DefaultFunctionImage, exampleImage)
 	for _, example := range []*v1alpha1.DeploymentRecord{leastExample(), fullExample()} {
 		_, err := Render(example, t, s)
-		if refused, ok := errors.AsType[*Error](err); ok && refused.Reason == ReasonInvalidTemplate {
+		if refused, ok := errors.AsType[*Error](err); ok && refused.Reason == v1alpha1.ReasonInvalidTemplate {
 			return refused
 		}
 	}

@@ -33,7 +33,7 @@ func TestTemplatesThatCannotBeRenderedAreNotAccepted(t *testing.T) {
 			err := CheckTemplate(&v1alpha1.DeploymentTemplate{Spec: v1alpha1.DeploymentTemplateSpec{FunctionManifests: tc.functions, ODGMManifests: tc.odgm}}, Settings{})
 			refused := &Error{}
 			require.ErrorAs(t, err, &refused)
-			assert.Equal(t, ReasonInvalidTemplate, refused.Reason)
+			assert.Equal(t, v1alpha1.ReasonInvalidTemplate, refused.Reason)
 			assert.ErrorContains(t, err, tc.want)
 		})
 	}

@@ -84,8 +84,8 @@ func scaler(record *v1alpha1.DeploymentRecord, f *Function, labels map[string]st
 	return o
 }
 
-// Floating returns the field of an object that others set once it is there, nil if there is none.
-func (r *Rendered) Floating(o *unstructured.Unstructured) []string {
+// Unassigned returns the field of an object that others set once it is there, nil if there is none.
+func (r *Rendered) Unassigned(o *unstructured.Unstructured) []string {
 	if r.floating[floatKey(o)] {
 		return floats[o.GetKind()]
 	}

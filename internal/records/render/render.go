@@ -96,13 +96,6 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Reasons for which a record cannot be rendered.
-const (
-	ReasonImageMissing    = "ImageMissing"
-	ReasonODGMOff         = "ODGMOff"
-	ReasonInvalidTemplate = "InvalidTemplate"
-)
-
 // ErrNoODGMImage is why a record with an ODGM cannot be rendered while no image is configured.
 var ErrNoODGMImage = errors.New("the record has an ODGM, and records.odgmImage of berth-controller's configuration is empty: " +
 	"set that field to an image, or spec.addons of the record to a list without odgm")
@@ -113,7 +106,7 @@ func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s
 	odgm := HasODGM(&record.Spec, s.ODGM)
 	if odgm {
 		if s.ODGMImage == "" {
-			return nil, &Error{ReasonImageMissing, ErrNoODGMImage}
+			return nil, &Error{v1alpha1.ReasonImageMissing, ErrNoODGMImage}
 		}
 		r.ODGM = ChildName(record.Name, "-odgm")
 		r.ODGMAddress = fmt.Sprintf("%s:%d", ODGMService(record.Name), ODGMPort)
@@ -127,7 +120,7 @@ func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s
 			return nil, err
 		}
 		if want := ODGMService(record.Name); !r.has("Service", want) {
-			return nil, &Error{ReasonInvalidTemplate, fmt.Errorf("spec.odgmManifests make no Service %s, which functions are told to call", want)}
+			return nil, &Error{v1alpha1.ReasonInvalidTemplate, fmt.Errorf("spec.odgmManifests make no Service %s, which functions are told to call", want)}
 		}
 	}
 	for i := range r.Functions {
@@ -160,7 +153,7 @@ func NeedsODGM(spec *v1alpha1.DeploymentRecordSpec) bool {
 func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, odgm bool) ([]Function, error) {
 	spec := &record.Spec
 	if NeedsODGM(spec) && !odgm {
-		return nil, &Error{ReasonODGMOff, fmt.Errorf("spec.addons or a WebAssembly function requests an ODGM, which is off (records.features.odgm)")}
+		return nil, &Error{v1alpha1.ReasonODGMOff, fmt.Errorf("spec.addons or a WebAssembly function requests an ODGM, which is off (records.features.odgm)")}
 	}
 	list := make([]Function, len(spec.DeploymentUnit.Functions))
 	for i := range list {
@@ -172,7 +165,7 @@ func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTempla
 		}
 		if cmp.Or(f.Spec.Image, s.DefaultFunctionImage) == "" {
 			path := field.NewPath("spec", "deploymentUnit", "functions").Key(f.Spec.FunctionKey).Child("image")
-			return nil, &Error{ReasonImageMissing, field.Required(path, "and there is no records.defaultFunctionImage")}
+			return nil, &Error{v1alpha1.ReasonImageMissing, field.Required(path, "and there is no records.defaultFunctionImage")}
 		}
 		f.Port = cmp.Or(f.Spec.Port, t.Spec.DefaultPort, 8080)
 		f.Replicas = replicasOf(f, s)
@@ -238,14 +231,14 @@ func (r *Rendered) render(record *v1alpha1.DeploymentRecord, manifests []string,
 		path := field.NewPath("spec", name).Index(i)
 		content, err := Substitute(path, m, vars)
 		if err != nil {
-			return &Error{ReasonInvalidTemplate, err}
+			return &Error{v1alpha1.ReasonInvalidTemplate, err}
 		}
 		o := &unstructured.Unstructured{Object: content}
 		if err := check(path, o, record.Namespace); err != nil {
-			return &Error{ReasonInvalidTemplate, err}
+			return &Error{v1alpha1.ReasonInvalidTemplate, err}
 		}
 		if r.has(o.GetKind(), o.GetName()) {
-			return &Error{ReasonInvalidTemplate, field.Duplicate(path.Child("metadata", "name"), o.GetKind()+" "+o.GetName())}
+			return &Error{v1alpha1.ReasonInvalidTemplate, field.Duplicate(path.Child("metadata", "name"), o.GetKind()+" "+o.GetName())}
 		}
 		o.SetNamespace(record.Namespace)
 		labels := o.GetLabels()

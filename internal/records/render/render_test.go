@@ -153,24 +153,24 @@ func TestWhatCannotBeRendered(t *testing.T) {
 		template     *v1alpha1.DeploymentTemplate
 		reason, want string
 	}{
-		"no image of the ODGM": {noODGMImage, good, ReasonImageMissing, "records.odgmImage"},
-		"no image":             {noImage, good, ReasonImageMissing, `spec.deploymentUnit.functions[b].image: Required value`},
-		"ODGM is off":          {odgm, good, ReasonODGMOff, "records.features.odgm"},
-		"wasm, no ODGM":        {wasm, good, ReasonODGMOff, "records.features.odgm"},
-		"garbage":              {recordOf("a"), manifest("{"), ReasonInvalidTemplate, "spec.functionManifests[2]"},
-		"a kind":               {recordOf("a"), manifest("{apiVersion: v1, kind: Secret, metadata: {name: a}}"), ReasonInvalidTemplate, `spec.functionManifests[2].kind: Unsupported value: "Secret"`},
-		"no kind":              {recordOf("a"), manifest("{apiVersion: v1}"), ReasonInvalidTemplate, "functionManifests[2].kind"},
-		"no version":           {recordOf("a"), manifest("{kind: Service}"), ReasonInvalidTemplate, "functionManifests[2].apiVersion"},
-		"a namespace":          {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, namespace: kube-system}}"), ReasonInvalidTemplate, "metadata.namespace"},
-		"finalizers":           {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, finalizers: [x/y]}}"), ReasonInvalidTemplate, "metadata.finalizers"},
-		"owners":               {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}"), ReasonInvalidTemplate, "metadata.ownerReferences"},
-		"a name twice":         {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}}"), ReasonInvalidTemplate, "Duplicate"},
-		"an unfit name":        {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${deploymentID}\"}}"), ReasonInvalidTemplate, `metadata.name: Invalid value: "Web!"`},
+		"no image of the ODGM": {noODGMImage, good, v1alpha1.ReasonImageMissing, "records.odgmImage"},
+		"no image":             {noImage, good, v1alpha1.ReasonImageMissing, `spec.deploymentUnit.functions[b].image: Required value`},
+		"ODGM is off":          {odgm, good, v1alpha1.ReasonODGMOff, "records.features.odgm"},
+		"wasm, no ODGM":        {wasm, good, v1alpha1.ReasonODGMOff, "records.features.odgm"},
+		"garbage":              {recordOf("a"), manifest("{"), v1alpha1.ReasonInvalidTemplate, "spec.functionManifests[2]"},
+		"a kind":               {recordOf("a"), manifest("{apiVersion: v1, kind: Secret, metadata: {name: a}}"), v1alpha1.ReasonInvalidTemplate, `spec.functionManifests[2].kind: Unsupported value: "Secret"`},
+		"no kind":              {recordOf("a"), manifest("{apiVersion: v1}"), v1alpha1.ReasonInvalidTemplate, "functionManifests[2].kind"},
+		"no version":           {recordOf("a"), manifest("{kind: Service}"), v1alpha1.ReasonInvalidTemplate, "functionManifests[2].apiVersion"},
+		"a namespace":          {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, namespace: kube-system}}"), v1alpha1.ReasonInvalidTemplate, "metadata.namespace"},
+		"finalizers":           {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, finalizers: [x/y]}}"), v1alpha1.ReasonInvalidTemplate, "metadata.finalizers"},
+		"owners":               {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}"), v1alpha1.ReasonInvalidTemplate, "metadata.ownerReferences"},
+		"a name twice":         {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}}"), v1alpha1.ReasonInvalidTemplate, "Duplicate"},
+		"an unfit name":        {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${deploymentID}\"}}"), v1alpha1.ReasonInvalidTemplate, `metadata.name: Invalid value: "Web!"`},
 		"no such Service": {func() *v1alpha1.DeploymentRecord { r := recordOf("a"); r.Spec.Addons = nil; return r }(), func() *v1alpha1.DeploymentTemplate {
 			c := good.DeepCopy()
 			c.Spec.ODGMManifests = []string{"{apiVersion: v1, kind: Service, metadata: {name: other}}"}
 			return c
-		}(), ReasonInvalidTemplate, "web-odgm-svc"},
+		}(), v1alpha1.ReasonInvalidTemplate, "web-odgm-svc"},
 	} {
 		s := settings
 		if s.ODGM = c.record.Spec.Addons == nil; c.record == noODGMImage {

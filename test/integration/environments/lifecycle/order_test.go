@@ -236,7 +236,7 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 	s.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "backend"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})
 	s.Create(environment("shop"))
 	e := s.comes("shop", v1alpha1.EnvironmentFailed)
-	assert.Contains(t, e.Status.Message, "there is a Service backend already that was not made for this environment")
+	assert.Contains(t, e.Status.Message, "Service backend already exists and belongs to no controller")
 	require.NoError(t, s.Kube.CoreV1().Services(s.Namespace).Delete(s.Ctx, "backend", metav1.DeleteOptions{}))
 	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "evaluate again" })
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)

@@ -113,7 +113,7 @@ func TestAnObjectOfSomebodyElseIsNotTakenOver(t *testing.T) {
 	s.Create(record("cart", "add"))
 	c := condition(s.settled("cart", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded)
 	assert.Equal(t, "NameTaken", c.Reason)
-	assert.Equal(t, "there is a Service cart already, of nobody", c.Message)
+	assert.Equal(t, "Service cart already exists and belongs to no controller", c.Message)
 	assert.Equal(t, int32(1), s.service("cart").Spec.Ports[0].Port)
 	assert.Empty(t, s.deployments())
 }

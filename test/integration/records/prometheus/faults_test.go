@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/records/nfr"
 	"berth.dev/berth/internal/records/prometheus"
@@ -51,16 +52,16 @@ func TestTheRangeIsAskedFirstAndTheInstantOnlyWithoutIt(t *testing.T) {
 		"a range that is 0":                       {query: "zero", asked: both},
 		"a range that is 0, and nothing after it": {query: "zero", now: empty, asked: both},
 		"a range that is 0, and HTTP 500":         {query: "zero", now: serverError, asked: both},
-		"a metric that is not there":              {query: "nothing", asked: both, reason: prometheus.ReasonNoData},
-		"CR-21: empty answers":                    {query: rising, past: empty, now: empty, asked: both, reason: prometheus.ReasonNoData},
-		"CR-21: HTTP 500":                         {query: rising, past: serverError, now: serverError, asked: both, reason: prometheus.ReasonQueryFailed},
-		"an empty range, and HTTP 500":            {query: rising, past: empty, now: serverError, asked: both, reason: prometheus.ReasonQueryFailed},
-		"HTTP 500, and then nothing":              {query: rising, past: serverError, now: empty, asked: both, reason: prometheus.ReasonQueryFailed},
-		"a query that Prometheus does not take":   {query: "sum(", asked: both, reason: prometheus.ReasonQueryFailed},
-		"one that is no vector":                   {query: `"text"`, asked: both, reason: prometheus.ReasonQueryFailed},
-		"no number":                               {query: "0/zero", asked: both, reason: prometheus.ReasonNoData},
-		"infinity":                                {query: "1/zero", asked: both, reason: prometheus.ReasonNoData},
-		"no JSON":                                 {query: rising, past: answer("<html>"), now: answer("<html>"), asked: both, reason: prometheus.ReasonQueryFailed},
+		"a metric that is not there":              {query: "nothing", asked: both, reason: v1alpha1.ReasonPrometheusNoData},
+		"CR-21: empty answers":                    {query: rising, past: empty, now: empty, asked: both, reason: v1alpha1.ReasonPrometheusNoData},
+		"CR-21: HTTP 500":                         {query: rising, past: serverError, now: serverError, asked: both, reason: v1alpha1.ReasonPrometheusQueryFailed},
+		"an empty range, and HTTP 500":            {query: rising, past: empty, now: serverError, asked: both, reason: v1alpha1.ReasonPrometheusQueryFailed},
+		"HTTP 500, and then nothing":              {query: rising, past: serverError, now: empty, asked: both, reason: v1alpha1.ReasonPrometheusQueryFailed},
+		"a query that Prometheus does not take":   {query: "sum(", asked: both, reason: v1alpha1.ReasonPrometheusQueryFailed},
+		"one that is no vector":                   {query: `"text"`, asked: both, reason: v1alpha1.ReasonPrometheusQueryFailed},
+		"no number":                               {query: "0/zero", asked: both, reason: v1alpha1.ReasonPrometheusNoData},
+		"infinity":                                {query: "1/zero", asked: both, reason: v1alpha1.ReasonPrometheusNoData},
+		"no JSON":                                 {query: rising, past: answer("<html>"), now: answer("<html>"), asked: both, reason: v1alpha1.ReasonPrometheusQueryFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.set(x.past, x.now)
@@ -97,7 +98,7 @@ func TestASlowServer(t *testing.T) {
 	begin = time.Now()
 	observed, outcome := c.Observe(t.Context(), table[0].component(), shared.source.end)
 	assert.Equal(t, prometheus.Outcome{
-		Reason: prometheus.ReasonUnreachable, Message: "Prometheus, queried for requests: no answer within 5s",
+		Reason: v1alpha1.ReasonPrometheusUnreachable, Message: "Prometheus, queried for requests: no answer within 5s",
 	}, outcome)
 	assert.Empty(t, observed)
 	assert.Equal(t, []string{"query_range", "query"}, f.wasAsked())
@@ -115,7 +116,7 @@ func TestHTTP500OfAllQueries(t *testing.T) {
 	f := newFront(t)
 	f.set(serverError, serverError)
 	observed, outcome := newClient(t, f.URL).Observe(t.Context(), table[0].component(), shared.source.end)
-	assert.Equal(t, prometheus.ReasonQueryFailed, outcome.Reason)
+	assert.Equal(t, v1alpha1.ReasonPrometheusQueryFailed, outcome.Reason)
 	assert.Contains(t, outcome.Message, "requests: server error: 500: no: very")
 	assert.Empty(t, observed)
 	assert.Empty(t, nfr.Recommend("cart", observed, nil), "and nothing is recommended")
@@ -129,7 +130,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	c := newClient(t, server.URL)
 	component := table[0].component()
 	_, outcome := c.Observe(t.Context(), component, time.Now())
-	require.NotEqual(t, prometheus.ReasonUnreachable, outcome.Reason)
+	require.NotEqual(t, v1alpha1.ReasonPrometheusUnreachable, outcome.Reason)
 
 	server.Kill()
 	_, err = server.Wait(t.Context())
@@ -137,7 +138,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	begin := time.Now()
 	observed, outcome := c.Observe(t.Context(), component, time.Now())
 	assert.Equal(t, prometheus.Outcome{
-		Reason: prometheus.ReasonUnreachable, Message: "Prometheus, queried for requests: dial: connect: connection refused",
+		Reason: v1alpha1.ReasonPrometheusUnreachable, Message: "Prometheus, queried for requests: dial: connect: connection refused",
 	}, outcome)
 	assert.Empty(t, observed)
 	assert.Less(t, time.Since(begin), time.Second)
@@ -147,7 +148,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	require.NoError(t, err)
 	defer server.Kill()
 	_, outcome = c.Observe(t.Context(), component, time.Now())
-	assert.NotEqual(t, prometheus.ReasonUnreachable, outcome.Reason, outcome.Message)
+	assert.NotEqual(t, v1alpha1.ReasonPrometheusUnreachable, outcome.Reason, outcome.Message)
 }
 
 // Without requests there is no latency: Prometheus says NaN.
@@ -157,7 +158,7 @@ func TestWithoutRequestsTheLatencyIsUnknown(t *testing.T) {
 	assert.True(t, observed.RPS.Known())
 	assert.Zero(t, observed.RPS.Value())
 	assert.False(t, observed.P99Milliseconds.Known())
-	assert.Equal(t, prometheus.Outcome{Reason: prometheus.ReasonOK, Message: "Prometheus has no data about its latency"}, outcome)
+	assert.Equal(t, prometheus.Outcome{Reason: v1alpha1.ReasonPrometheusOK, Message: "Prometheus has no data about its latency"}, outcome)
 }
 
 // A name is text to the real parser too, whatever is in it.
@@ -173,7 +174,7 @@ func TestANameDoesNotGetOutOfTheQuery(t *testing.T) {
 				{Namespace: "table-8-true", Record: name, Workload: name, Knative: knative},
 			} {
 				observed, outcome := c.Observe(t.Context(), component, shared.source.end)
-				assert.Equal(t, prometheus.ReasonNoData, outcome.Reason, "%q: %s", name, outcome.Message)
+				assert.Equal(t, v1alpha1.ReasonPrometheusNoData, outcome.Reason, "%q: %s", name, outcome.Message)
 				assert.Empty(t, observed, "%q", name)
 			}
 		}

@@ -95,7 +95,7 @@ func TestTheRecommendationTable(t *testing.T) {
 			known := r.cpu >= 0 || r.memory >= 0 || r.p99 >= 0 || r.rps >= 0
 			assert.Equal(t, known, outcome.OK(), outcome.Message)
 			if !known {
-				assert.Equal(t, prometheus.ReasonNoData, outcome.Reason)
+				assert.Equal(t, v1alpha1.ReasonPrometheusNoData, outcome.Reason)
 			}
 			got := map[v1alpha1.NFRDimension]int64{}
 			for _, n := range nfr.Recommend(r.workload, observed, &v1alpha1.NFRRequirements{MinThroughputRPS: new(r.asked)}) {

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-func TestWhichChangesAreLookedAt(t *testing.T) {
+func TestWhichChangesAreReconciled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.DeploymentRecord)
 		want   bool
@@ -33,14 +33,15 @@ func TestWhichChangesAreLookedAt(t *testing.T) {
 		before := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{UID: "a", Generation: 1, Finalizers: []string{v1alpha1.RecordFinalizer}}}
 		after := before.DeepCopy()
 		tc.change(after)
-		assert.Equal(t, tc.want, AsksForMore(v1alpha1.RecordFinalizer).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}), name)
+		update := event.UpdateEvent{ObjectOld: before, ObjectNew: after}
+		assert.Equal(t, tc.want, SpecOrMetadataChanged(v1alpha1.RecordFinalizer).Update(update), name)
 	}
 	fresh := &v1alpha1.DeploymentRecord{}
 	guarded := fresh.DeepCopy()
 	guarded.Finalizers = []string{v1alpha1.RecordFinalizer}
-	assert.False(t, AsksForMore(v1alpha1.RecordFinalizer).Update(event.UpdateEvent{ObjectOld: fresh, ObjectNew: guarded}), "our own finalizer")
-	assert.True(t, AsksForMore(v1alpha1.RecordFinalizer).Create(event.CreateEvent{Object: fresh}))
-	assert.True(t, AsksForMore(v1alpha1.RecordFinalizer).Delete(event.DeleteEvent{Object: fresh}))
+	assert.False(t, SpecOrMetadataChanged(v1alpha1.RecordFinalizer).Update(event.UpdateEvent{ObjectOld: fresh, ObjectNew: guarded}), "our own finalizer")
+	assert.True(t, SpecOrMetadataChanged(v1alpha1.RecordFinalizer).Create(event.CreateEvent{Object: fresh}))
+	assert.True(t, SpecOrMetadataChanged(v1alpha1.RecordFinalizer).Delete(event.DeleteEvent{Object: fresh}))
 }
 
 func TestShortenCutsBetweenCharacters(t *testing.T) {

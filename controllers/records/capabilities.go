@@ -11,47 +11,48 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// surroundings are the API groups that the cluster serves: they change what is
-// rendered. No watch reports them, so they are polled.
-type surroundings struct {
+// capabilities are the API groups that the cluster serves, which change what is rendered. No watch reports them, so they are
+// polled.
+type capabilities struct {
 	groups func() (*metav1.APIGroupList, error)
-	// appeared is called once Knative is served, until it returns true, and changed whenever something is another.
+	// appeared is called once Knative is served, until it returns true; changed is called whenever Knative comes or goes.
 	appeared func() bool
 	changed  func()
-	every    time.Duration
 
 	mu    sync.RWMutex
 	known map[string]bool
 	watch bool
 }
 
-func (s *surroundings) served(group string) bool {
+func (s *capabilities) served(group string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.known[group]
 }
 
 // watched reports whether Knative's Services are in the cache.
-func (s *surroundings) watched() bool {
+func (s *capabilities) watched() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.watch
 }
 
-// settled reports whether it is known what there is, and everything that is served
-// can be listed. A record that was looked at before would be rendered without it.
-func (s *surroundings) settled() bool {
+// settled reports whether the groups are known and everything that is served can be listed. A record that is reconciled before
+// would be rendered without Knative.
+func (s *capabilities) settled() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.known != nil && (s.watch || !s.known[knativeGroup])
 }
 
 // Start implements manager.Runnable.
-func (s *surroundings) Start(ctx context.Context) error {
-	ticker := time.NewTicker(s.every)
+func (s *capabilities) Start(ctx context.Context) error {
+	ticker := time.NewTicker(discoveryInterval)
 	defer ticker.Stop()
 	for {
-		s.look(ctx)
+		if s.discover(ctx) {
+			s.changed()
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -60,18 +61,11 @@ func (s *surroundings) Start(ctx context.Context) error {
 	}
 }
 
-// look asks once. What cannot be queried stays as it was.
-func (s *surroundings) look(ctx context.Context) {
-	if s.lookForGroups(ctx) {
-		s.changed()
-	}
-}
-
-// lookForGroups reports whether Knative has come or gone.
-func (s *surroundings) lookForGroups(ctx context.Context) (changed bool) {
+// discover reads the groups once, and reports whether Knative has come or gone. If they cannot be read, they stay as they were.
+func (s *capabilities) discover(ctx context.Context) (changed bool) {
 	list, err := s.groups()
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Cannot ask which API groups are served")
+		log.FromContext(ctx).Error(err, "Cannot discover the served API groups")
 		return false
 	}
 	now := map[string]bool{}
