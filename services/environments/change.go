@@ -8,32 +8,43 @@ import (
 
 	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
 
 	"berth.dev/berth/apis/v1alpha1"
 	internal "berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
 )
 
-// change reads an environment and writes what one makes of it, until no other user has written it in between. It returns the
-// environment as it was last seen, with an error too: what happened to it is written down.
-func (c *core) change(ctx context.Context, namespace, id string, once func(e *environment) (*environment, error)) (*environment, error) {
+// change reads an environment and writes what once makes of it, again if another user has written it in between. It returns the
+// environment as it was last read, with an error too, because the audit log names it.
+func (c *core) change(
+	ctx context.Context, namespace, id string, once func(e *environment) (*environment, error),
+) (*environment, error) {
 	e, err := c.read(ctx, namespace, id, "update", "")
-	for try := 0; err == nil; try++ {
-		var written *environment
-		if written, err = once(e); err == nil {
-			return written, nil
-		}
-		switch {
-		case server.NotFound(err):
-			return e, unknown(id) // deleted in between
-		case !apierrors.IsConflict(err):
-			return e, err
-		case try == attempts-1:
-			return e, server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to environment %q, retry", id))
-		}
-		e, err = c.find(ctx, namespace, id)
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	var written *environment
+	stale := false
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+		if stale {
+			if e, err = c.find(ctx, namespace, id); err != nil {
+				return err
+			}
+		}
+		stale = true
+		written, err = once(e)
+		return err
+	})
+	switch {
+	case err == nil:
+		return written, nil
+	case server.NotFound(err):
+		return e, unknown(id) // deleted in between
+	case apierrors.IsConflict(err):
+		return e, server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to environment %q, retry", id))
+	}
+	return e, err
 }
 
 // illegal refuses what makes no sense as an environment is.
@@ -80,7 +91,7 @@ func (c *core) update(ctx context.Context, namespace, id string, a *asked) (*env
 		}
 		if !a.credentials.empty() {
 			// A password must not change for an update that is refused then.
-			if err := c.store.wouldUpdate(ctx, after); err != nil {
+			if err := c.store.validate(ctx, after); err != nil {
 				return nil, server.Rename(err, wireField(&after.Spec))
 			}
 			if err := c.mayTakeAlong(ctx, before, a.credentials); err != nil {

@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	// attempts is how often a write is tried while others write the same environment.
-	attempts = 5
 	// undoTimeout bounds taking back a half of what was made, whoever has given up meanwhile.
 	undoTimeout = 5 * time.Second
 )

@@ -19,6 +19,7 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
@@ -303,7 +304,7 @@ func TestWritesOfOthersAreNotLost(t *testing.T) {
 	puts := 0
 	w.before = func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPut {
-			if puts++; puts < attempts {
+			if puts++; puts < retry.DefaultRetry.Steps {
 				w.with(func() { w.environments["default/"+smokeID].ResourceVersion += "0" })
 			}
 		}
@@ -311,7 +312,7 @@ func TestWritesOfOthersAreNotLost(t *testing.T) {
 	}
 	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
 	require.NoError(t, err)
-	assert.Equal(t, attempts, puts)
+	assert.Equal(t, retry.DefaultRetry.Steps, puts)
 
 	w.before = fails(http.MethodPut, plural, apierrors.NewConflict(kind, smokeID, errors.New("old")))
 	puts = 0
@@ -324,7 +325,7 @@ func TestWritesOfOthersAreNotLost(t *testing.T) {
 	}
 	_, err = f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
 	requireCode(t, codes.Aborted, err)
-	assert.Equal(t, attempts, puts)
+	assert.Equal(t, retry.DefaultRetry.Steps, puts)
 }
 
 // ENV-05, ENV-17

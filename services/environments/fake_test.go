@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -226,10 +225,6 @@ func answer(rw http.ResponseWriter, value any, err *apierrors.StatusError) {
 		rw.WriteHeader(int(err.ErrStatus.Code))
 		err.ErrStatus.Kind, err.ErrStatus.APIVersion = "Status", "v1"
 		value = err.ErrStatus
-	}
-	// Lists need their elements only.
-	if v := reflect.ValueOf(value); v.Kind() == reflect.Map && v.Len() == 1 {
-		value = map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}, "items": v.MapIndex(reflect.ValueOf("items")).Interface()}
 	}
 	_ = json.NewEncoder(rw).Encode(value)
 }

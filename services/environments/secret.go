@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
@@ -32,13 +33,12 @@ func (s *store) writeCredentials(ctx context.Context, e *environment, before *v1
 	if given.empty() {
 		return nil
 	}
-	var err error
-	for range attempts {
-		if err = s.writeCredentialsOnce(ctx, e, before, given); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
+	conflicts := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	err := retry.OnError(retry.DefaultRetry, conflicts, func() error { return s.writeCredentialsOnce(ctx, e, before, given) })
+	if conflicts(err) {
+		return server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to Secret %q, retry", secretName(e.Name)))
 	}
-	return server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to Secret %q, retry", secretName(e.Name)))
+	return err
 }
 
 func (s *store) writeCredentialsOnce(ctx context.Context, e *environment, before *v1alpha1.EnvironmentSpec, given credentials) error {

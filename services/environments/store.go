@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/client"
@@ -25,81 +26,60 @@ const (
 
 type environment = v1alpha1.Environment
 
-// store reads and writes Environments, and what belongs to them, at the API server, without a cache: callers read what they
-// wrote.
+// store reads and writes Environments, and reads what belongs to them.
 type store struct {
-	client rest.Interface
+	client ctrlclient.Client
 	core   corev1client.CoreV1Interface
 }
 
 func newStore(config *rest.Config) (*store, error) {
-	client, err := client.New(config)
+	c, err := client.NewUncached(config, fieldManager)
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create a client: %w", err)
 	}
 	config = rest.CopyConfig(config)
-	config.Timeout = 0 // it would cut off logs that are followed; every call has a time of its own
+	config.Timeout = 0 // it would cut off logs that are followed; every call has a timeout of its own
 	core, err := corev1client.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create a client: %w", err)
 	}
-	return &store{client, core}, nil
+	return &store{c, core}, nil
 }
 
 func (s *store) get(ctx context.Context, namespace, name string) (*environment, error) {
-	var e environment
-	return &e, client.Do(ctx, s.client.Get().Namespace(namespace).Resource(plural).Name(name), &e)
+	e := &environment{}
+	return e, s.client.Get(ctx, ctrlclient.ObjectKey{Namespace: namespace, Name: name}, e)
 }
 
 func (s *store) create(ctx context.Context, e *environment) (*environment, error) {
-	var out environment
-	return &out, client.Write(ctx, s.client.Post().Namespace(e.Namespace).Resource(plural), fieldManager, e, &out)
+	out := e.DeepCopy()
+	return out, s.client.Create(ctx, out)
 }
 
 // update replaces the version that e was read as, and no other.
 func (s *store) update(ctx context.Context, e *environment) (*environment, error) {
-	var out environment
-	return &out, client.Write(ctx, s.put(e), fieldManager, e, &out)
+	out := e.DeepCopy()
+	return out, s.client.Update(ctx, out)
 }
 
-// wouldUpdate says what update would, and writes nothing.
-func (s *store) wouldUpdate(ctx context.Context, e *environment) error {
-	return client.Write(ctx, s.put(e).Param("dryRun", metav1.DryRunAll), fieldManager, e, &environment{})
+// validate makes the API server validate what update would write.
+func (s *store) validate(ctx context.Context, e *environment) error {
+	return s.client.Update(ctx, e.DeepCopy(), ctrlclient.DryRunAll)
 }
 
-func (s *store) put(e *environment) *rest.Request {
-	return s.client.Put().Namespace(e.Namespace).Resource(plural).Name(e.Name)
-}
-
-// remove deletes the environment that e was read as, whatever became of it, and no other of its name.
+// remove deletes the environment that e was read as, whatever its version, and no other of its name.
 func (s *store) remove(ctx context.Context, e *environment) error {
-	return client.Delete(ctx, s.client.Delete().Namespace(e.Namespace).Resource(plural).Name(e.Name), metav1.Preconditions{UID: &e.UID})
+	return s.client.Delete(ctx, e, ctrlclient.Preconditions{UID: &e.UID})
 }
 
 // list returns the environments of a namespace that match, of all namespaces if it is "".
-func (s *store) list(ctx context.Context, namespace string, match func(*environment) bool) ([]*environment, error) {
-	var all []*environment
-	for after := ""; ; {
-		r := s.client.Get().Resource(plural).Param("limit", fmt.Sprint(chunk))
-		if namespace != "" {
-			r = r.Namespace(namespace)
+func (s *store) list(ctx context.Context, namespace string, match func(*environment) bool) (all []*environment, err error) {
+	err = client.EachItem(ctx, s.client, &v1alpha1.EnvironmentList{}, namespace, func(e *environment) {
+		if match(e) {
+			all = append(all, e)
 		}
-		if after != "" {
-			r = r.Param("continue", after)
-		}
-		var page v1alpha1.EnvironmentList
-		if err := client.Do(ctx, r, &page); err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			if e := &page.Items[i]; match(e) {
-				all = append(all, e)
-			}
-		}
-		if after = page.Continue; after == "" {
-			return all, nil
-		}
-	}
+	})
+	return all, err
 }
 
 // instances returns the containers of an environment, none as long as it has no namespace.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/util/retry"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
@@ -20,8 +21,6 @@ import (
 
 const (
 	defaultFirst, maxFirst = 10, 500
-	// attempts is how often a write is tried while others write the same limit.
-	attempts = 5
 	// namedWorkloads is how many workloads a refused deletion names.
 	namedWorkloads = 5
 )
@@ -85,7 +84,7 @@ func (c *core) get(ctx context.Context, namespace, name string) (*Limit, error) 
 	return o.limit(), nil
 }
 
-// read returns a limit to someone who may do what the verbs say.
+// read returns a limit if the caller has the verbs on it.
 func (c *core) read(ctx context.Context, namespace, name string, verbs ...string) (*object, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -96,24 +95,39 @@ func (c *core) read(ctx context.Context, namespace, name string, verbs ...string
 	return c.store.get(ctx, namespace, name)
 }
 
+// change reads a limit if the caller has the verbs on it, and writes it. After a conflict it reads it again.
+func (c *core) change(ctx context.Context, namespace, name string, write func(*object) error, verbs ...string) error {
+	o, err := c.read(ctx, namespace, name, verbs...)
+	if err != nil {
+		return err
+	}
+	stale := false
+	return retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+		if stale {
+			if o, err = c.store.get(ctx, namespace, name); err != nil {
+				return err
+			}
+		}
+		stale = true
+		return write(o)
+	})
+}
+
 // update replaces description, labels and limits of whatever version there is.
 func (c *core) update(ctx context.Context, namespace string, l *Limit) (*Limit, error) {
 	if err := checkLabels(l.Labels); err != nil {
 		return nil, err
 	}
-	o, err := c.read(ctx, namespace, l.Name, "update")
-	for try := 0; err == nil; try++ {
+	var written *object
+	err := c.change(ctx, namespace, l.Name, func(o *object) (err error) {
 		o.replace(l)
-		var written *object
-		if written, err = c.store.update(ctx, o); err == nil {
-			return written.limit(), nil
-		}
-		if !apierrors.IsConflict(err) || try == attempts-1 {
-			return nil, err
-		}
-		o, err = c.store.get(ctx, namespace, l.Name)
+		written, err = c.store.update(ctx, o)
+		return err
+	}, "update")
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	return written.limit(), nil
 }
 
 // remove deletes a limit and says what was done. Unless forced it refuses what pods or workloads have.
@@ -122,17 +136,11 @@ func (c *core) remove(ctx context.Context, namespace, name string, force bool) (
 	if force {
 		verbs = append(verbs, "patch") // the annotation
 	}
-	o, err := c.read(ctx, namespace, name, verbs...)
-	for try := 0; err == nil; try++ {
-		if err = c.removeOnce(ctx, o, force); err == nil {
-			return fmt.Sprintf("resource limit %q is deleted", name), nil
-		}
-		if !apierrors.IsConflict(err) || try == attempts-1 {
-			return "", err
-		}
-		o, err = c.store.get(ctx, namespace, name)
+	err := c.change(ctx, namespace, name, func(o *object) error { return c.removeOnce(ctx, o, force) }, verbs...)
+	if err != nil {
+		return "", err
 	}
-	return "", err
+	return fmt.Sprintf("resource limit %q is deleted", name), nil
 }
 
 func (c *core) removeOnce(ctx context.Context, o *object, force bool) error {
@@ -197,13 +205,13 @@ func (c *core) list(ctx context.Context, namespace string, selector labels.Selec
 	if err := c.authorize(ctx, namespace, "", "list"); err != nil {
 		return nil, err
 	}
-	found, err := c.store.list(ctx, namespace, selector.String(), after, n)
+	found, next, err := c.store.list(ctx, namespace, selector, after, n)
 	if err != nil {
 		return nil, ofToken(err, after)
 	}
-	p := &page{next: found.Continue}
-	for i := range found.Items {
-		p.limits = append(p.limits, found.Items[i].limit())
+	p := &page{next: next}
+	for _, o := range found {
+		p.limits = append(p.limits, o.limit())
 	}
 	return p, nil
 }

@@ -48,12 +48,6 @@ type object struct {
 	Status v1alpha1.ResourceLimitStatus `json:"status,omitzero"`
 }
 
-type list struct {
-	metav1.ListMeta `json:"metadata"`
-
-	Items []object `json:"items"`
-}
-
 // spec is that of a ResourceLimit. Callers do not know selector.
 type spec struct {
 	Description      string                 `json:"description,omitempty"`

@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/client"
@@ -21,31 +24,42 @@ const (
 	fieldManager = "berth-services"
 )
 
-// store reads and writes ResourceLimits at the API server, without a cache: callers read what they wrote.
-type store struct{ client rest.Interface }
+var kind = v1alpha1.SchemeGroupVersion.WithKind("ResourceLimit")
+
+// store reads and writes ResourceLimits. Its objects are unstructured, because the type of the API changes the text of quantities.
+type store struct{ client ctrlclient.Client }
 
 func newStore(config *rest.Config) (*store, error) {
-	client, err := client.New(config)
+	c, err := client.NewUncached(config, fieldManager)
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create a client: %w", err)
 	}
-	return &store{client}, nil
+	return &store{c}, nil
 }
 
 func (s *store) get(ctx context.Context, namespace, name string) (*object, error) {
-	return one(ctx, s.client.Get().Namespace(namespace).Resource(plural).Name(name))
+	u := named(namespace, name)
+	return decode(u, s.client.Get(ctx, ctrlclient.ObjectKeyFromObject(u), u))
 }
 
 func (s *store) create(ctx context.Context, o *object) (*object, error) {
-	return write(ctx, s.client.Post().Namespace(o.Namespace).Resource(plural), o)
+	u, err := encode(o)
+	if err != nil {
+		return nil, err
+	}
+	return decode(u, s.client.Create(ctx, u))
 }
 
 // update replaces the version that o was read as, and no other.
 func (s *store) update(ctx context.Context, o *object) (*object, error) {
-	return write(ctx, s.client.Put().Namespace(o.Namespace).Resource(plural).Name(o.Name), o)
+	u, err := encode(o)
+	if err != nil {
+		return nil, err
+	}
+	return decode(u, s.client.Update(ctx, u))
 }
 
-// allowDeletion lets the controller take its finalizer off although the limit is in use.
+// allowDeletion lets the controller remove its finalizer although the limit is in use.
 func (s *store) allowDeletion(ctx context.Context, o *object) (*object, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": o.UID, "resourceVersion": o.ResourceVersion,
@@ -54,34 +68,60 @@ func (s *store) allowDeletion(ctx context.Context, o *object) (*object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode a patch: %w", err)
 	}
-	return one(ctx, s.client.Patch(types.MergePatchType).Namespace(o.Namespace).Resource(plural).Name(o.Name).
-		Param("fieldManager", fieldManager).Body(patch))
+	u := named(o.Namespace, o.Name)
+	return decode(u, s.client.Patch(ctx, u, ctrlclient.RawPatch(types.MergePatchType, patch)))
 }
 
 // remove deletes the version that o was read as, and no other.
 func (s *store) remove(ctx context.Context, o *object) error {
-	return client.Delete(ctx, s.client.Delete().Namespace(o.Namespace).Resource(plural).Name(o.Name),
-		metav1.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion})
+	only := ctrlclient.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion}
+	return s.client.Delete(ctx, named(o.Namespace, o.Name), only)
 }
 
-func (s *store) list(ctx context.Context, namespace, selector, after string, first int) (*list, error) {
-	var l list
-	r := s.client.Get().Namespace(namespace).Resource(plural).Param("limit", fmt.Sprint(first))
-	if selector != "" {
-		r = r.Param("labelSelector", selector)
+// list returns up to first limits, and the token of the page after them.
+func (s *store) list(ctx context.Context, namespace string, selector labels.Selector, after string, first int) ([]*object, string, error) {
+	page := &unstructured.UnstructuredList{}
+	page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err := s.client.List(ctx, page, ctrlclient.InNamespace(namespace), ctrlclient.MatchingLabelsSelector{Selector: selector},
+		ctrlclient.Limit(int64(first)), ctrlclient.Continue(after))
+	if err != nil {
+		return nil, "", err
 	}
-	if after != "" {
-		r = r.Param("continue", after)
+	objects := make([]*object, len(page.Items))
+	for i := range page.Items {
+		if objects[i], err = decode(&page.Items[i], nil); err != nil {
+			return nil, "", err
+		}
 	}
-	return &l, client.Do(ctx, r, &l)
+	return objects, page.GetContinue(), nil
 }
 
-func write(ctx context.Context, r *rest.Request, o *object) (*object, error) {
-	var out object
-	return &out, client.Write(ctx, r, fieldManager, o, &out)
+func named(namespace, name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": kind.GroupVersion().String(),
+		"kind":       kind.Kind,
+		"metadata":   map[string]any{"namespace": namespace, "name": name},
+	}}
 }
 
-func one(ctx context.Context, r *rest.Request) (*object, error) {
-	var o object
-	return &o, client.Do(ctx, r, &o)
+func encode(o *object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, fmt.Errorf("encode a ResourceLimit: %w", err)
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(kind)
+	return u, nil
+}
+
+// decode returns an answer of the API server, or its error.
+func decode(u *unstructured.Unstructured, err error) (*object, error) {
+	if err != nil {
+		return nil, err
+	}
+	o := &object{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o); err != nil {
+		return nil, fmt.Errorf("decode an answer of the API server: %w", err)
+	}
+	return o, nil
 }

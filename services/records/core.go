@@ -11,14 +11,12 @@ import (
 	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/util/retry"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/records/render"
 	"berth.dev/berth/services/server"
 )
-
-// attempts is how often a write is tried while others write the same record.
-const attempts = 5
 
 // authorizer refuses what the caller of ctx may not do.
 type authorizer interface {
@@ -74,15 +72,12 @@ func (c *core) deploy(ctx context.Context, namespace string, u *unit) error {
 	if err := c.authorize(ctx, namespace, name, "update"); err != nil {
 		return err
 	}
-	for try := 0; ; try++ {
-		err := c.deployOnce(ctx, namespace, name, u)
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-		if try == attempts-1 {
-			return server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to the record of deployment %q, retry", u.id()))
-		}
+	conflicts := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	err = retry.OnError(retry.DefaultRetry, conflicts, func() error { return c.deployOnce(ctx, namespace, name, u) })
+	if conflicts(err) {
+		return server.Refuse(codes.Aborted, fmt.Sprintf("too many conflicting updates to the record of deployment %q, retry", u.id()))
 	}
+	return err
 }
 
 func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) error {
