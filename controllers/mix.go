@@ -6,53 +6,55 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/controllers/mix/board"
 	"berth.dev/berth/controllers/mix/gatefailopen"
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/mix/status"
+	"berth.dev/berth/controllers/mix/workloads"
 	decision "berth.dev/berth/internal/mix/rebalance"
 )
 
 // addMix adds the controllers of CapacityMixes: status, rebalancer and the removal of gates that no scheduler removes.
 func (p *parts) addMix() error {
-	b := board.New()
-	s := status.New(status.Options{
-		Client: p.mgr.GetClient(), Kube: p.kube, Board: b, Clock: clock.RealClock{},
+	entries := workloads.NewStore()
+	s, err := status.New(status.Options{
+		Client: p.mgr.GetClient(), Kube: p.kube, Workloads: entries, Clock: clock.RealClock{},
 		Recorder: p.recorder(status.FieldOwner), SchedulerNames: p.profile.SchedulerNames, RepairsPerMinute: repairsOf(p.cfg),
 	})
-	if err := s.SetupWithManager(p.mgr); err != nil {
-		return err
-	}
-	rebalancer, err := p.newRebalancer(b, s)
 	if err != nil {
 		return err
 	}
-	gates := p.newGates()
-	for _, c := range []manager.Runnable{rebalancer, gates} {
-		if err := p.mgr.Add(c); err != nil {
+	if p.rebalancer, err = p.newRebalancer(entries, s); err != nil {
+		return err
+	}
+	gates, err := p.newGates()
+	if err != nil {
+		return err
+	}
+	for _, c := range []interface {
+		SetupWithManager(mgr manager.Manager) error
+	}{s, p.rebalancer, gates} {
+		if err := c.SetupWithManager(p.mgr); err != nil {
 			return err
 		}
 	}
-	p.rebalancer = rebalancer
 	p.retunes = append(p.retunes, func(cfg *controller.Configuration) {
 		s.SetRepairs(repairsOf(cfg)) // before the decisions that it is for
 		gates.SetDryRun(cfg.DryRun)
-		rebalancer.Retune(rebalanceTuning(cfg))
+		p.rebalancer.Retune(rebalanceTuning(cfg))
 	})
-	return metrics.Registry.Register(&status.Collector{Board: b, Clock: clock.RealClock{}})
+	return nil
 }
 
-func (p *parts) newRebalancer(b *board.Board, s *status.Reconciler) (*rebalance.Controller, error) {
+func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*rebalance.Controller, error) {
 	r := p.cfg.Mix.Rebalance
 	recorder, err := p.moveRecorder()
 	if err != nil {
 		return nil, err
 	}
 	return rebalance.New(rebalance.Options{
-		State: p.fleet, Board: b, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
+		State: p.fleet, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: s.Decided,
 		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + "-moves"},
@@ -66,7 +68,7 @@ func (p *parts) newRebalancer(b *board.Board, s *status.Reconciler) (*rebalance.
 }
 
 // newGates returns the controller that removes the scheduling gates of pods while no scheduler does.
-func (p *parts) newGates() *gatefailopen.Controller {
+func (p *parts) newGates() (*gatefailopen.Controller, error) {
 	g := p.cfg.Mix.Gates
 	lease := types.NamespacedName(p.profile.Lease)
 	if g.SchedulerLease.Name != "" {

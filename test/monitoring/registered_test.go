@@ -20,11 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"berth.dev/berth/controllers/environments"
-	_ "berth.dev/berth/controllers/limits" // likewise
-	"berth.dev/berth/controllers/mix/board"
+	_ "berth.dev/berth/controllers/limits"           // likewise
 	_ "berth.dev/berth/controllers/mix/gatefailopen" // likewise
 	_ "berth.dev/berth/controllers/mix/rebalance"    // likewise
 	"berth.dev/berth/controllers/mix/status"
+	"berth.dev/berth/controllers/mix/workloads"
 	_ "berth.dev/berth/controllers/podwebhook" // likewise
 	_ "berth.dev/berth/controllers/records"    // registers its metrics
 	"berth.dev/berth/hack/codegen/metricsource"
@@ -98,18 +98,18 @@ func ofController(t *testing.T) map[string]*metric {
 	learn(all, families, "outcome", "result")
 
 	// The collector that Add registers. A pedantic registry refuses what was not described.
-	b := board.New()
-	b.Put(board.Entry{
+	b := workloads.NewStore()
+	b.Put(workloads.Entry{
 		Group: clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}, Policy: &policy.Policy{Mix: split.New(70, 2)}, Replicas: 10},
 		Mix:   "web", Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom},
 	})
-	c := &status.Collector{Board: b, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))}
+	c := &status.Collector{Workloads: b, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))}
 	own := described(t, c)
 	r := prometheus.NewPedanticRegistry()
 	require.NoError(t, r.Register(c))
 	families, err = r.Gather()
 	require.NoError(t, err)
-	assert.Len(t, families, len(own), "the board does not show every metric that the collector describes")
+	assert.Len(t, families, len(own), "the store does not give every metric that the collector describes")
 	learn(own, families, "type")
 	maps.Copy(all, own)
 	maps.Copy(all, described(t, &environments.Collector{}))

@@ -70,14 +70,17 @@ type Controller struct {
 
 var _ manager.Runnable = &Controller{}
 
-// New returns a controller that is not started.
-func New(o Options) *Controller {
+// New returns a controller; SetupWithManager adds it to a manager.
+func New(o Options) (*Controller, error) {
 	c := &Controller{Options: o, waiting: waiting{}}
 	c.dryRun.Store(o.DryRun)
 	// A look may wait for the API server, and be late.
 	c.watch = watch{patience: o.FailOpen, gap: 2*c.period() + callTimeout}
-	return c
+	return c, nil
 }
+
+// SetupWithManager adds the controller to a manager. It runs on the leader only.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error { return mgr.Add(c) }
 
 // SetDryRun says whether gates are left closed from now on.
 func (c *Controller) SetDryRun(is bool) { c.dryRun.Store(is) }

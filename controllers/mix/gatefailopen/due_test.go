@@ -85,12 +85,19 @@ func TestWhichPodsMayBeLetGo(t *testing.T) {
 	assert.Equal(t, []string{"a", "b", "c"}, names(all), "the argument stays as it is")
 }
 
+func newController(t *testing.T, o Options) *Controller {
+	t.Helper()
+	c, err := New(o)
+	require.NoError(t, err)
+	return c
+}
+
 // Pods that a first look missed would be let go after younger ones.
 func TestNoPodBeginsToWaitBeforeAllAreListed(t *testing.T) {
 	listed := false
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(t, err)
-	c := New(Options{
+	c := newController(t, Options{
 		State: clusterstate.New(clusterstate.Options{Classifier: classifier, Mixes: policy.NewStore()}), Listed: func() bool { return listed },
 		Clock: testingclock.NewFakeClock(at(0)), FailOpen: time.Minute,
 	})
@@ -108,10 +115,10 @@ func TestNoPodBeginsToWaitBeforeAllAreListed(t *testing.T) {
 // call that runs into its bound, the watch goes on; a pod is let go in time.
 func TestThePeriodFitsTheWatch(t *testing.T) {
 	for _, failOpen := range []time.Duration{time.Second, 5 * time.Second, time.Minute, time.Hour} {
-		c := New(Options{FailOpen: failOpen})
+		c := newController(t, Options{FailOpen: failOpen})
 		assert.GreaterOrEqual(t, c.watch.gap, c.period()+callTimeout)
 		assert.LessOrEqual(t, failOpen+2*c.period(), failOpen+20*time.Second)
 		assert.Positive(t, c.period())
 	}
-	assert.Equal(t, 180*time.Second, New(Options{FailOpen: time.Minute}).patience(), "without a lease")
+	assert.Equal(t, 180*time.Second, newController(t, Options{FailOpen: time.Minute}).patience(), "without a lease")
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/policy"
 )
 
@@ -96,7 +96,7 @@ func (c *Controller) addAll(ctx context.Context, a *agenda) {
 	for _, h := range c.State.Placeholders("") {
 		all(h.Namespace)
 	}
-	for _, n := range c.Board.Namespaces() {
+	for _, n := range c.Workloads.Namespaces() {
 		all(n)
 	}
 	var mixes v1alpha1.CapacityMixList
@@ -117,7 +117,7 @@ type contention struct {
 }
 
 func (p *pass) contention(namespace string) contention {
-	inFlight, here, wait := p.Board.Contention(namespace)
+	inFlight, here, wait := p.Workloads.Contention(namespace)
 	return contention{inFlight, here > 0, wait > 0}
 }
 
@@ -126,20 +126,20 @@ func (p *pass) contention(namespace string) contention {
 // the limit of the cluster is, or was, reached, or where namespaces wait for their
 // turn. Those that come later in the order of this look are part of it, as they
 // would be if it were one at everything.
-func (p *pass) inFlightChanged(before, after *board.Entry, was contention) {
+func (p *pass) inFlightChanged(before, after *workloads.Entry, was contention) {
 	is := p.contention(after.Group.Key.Namespace)
 	same := sameInFlight(before, after)
 	if same && was.waitHere == is.waitHere {
 		return
 	}
 	namespaces := []string{after.Group.Key.Namespace}
-	concerned := func(e *board.Entry) bool { return e.Mix != "" && (e.Mix == after.Mix || e.Mix == before.Mix) }
+	concerned := func(e *workloads.Entry) bool { return e.Mix != "" && (e.Mix == after.Mix || e.Mix == before.Mix) }
 	if max(was.inFlight, is.inFlight) >= p.ClusterMaxConcurrent || was.wait || is.wait {
-		namespaces = p.Board.Namespaces()
-		concerned = func(*board.Entry) bool { return true }
+		namespaces = p.Workloads.Namespaces()
+		concerned = func(*workloads.Entry) bool { return true }
 	}
 	for _, n := range namespaces {
-		for _, e := range p.Board.Restless(n) {
+		for _, e := range p.Workloads.Unsettled(n) {
 			if e.Group.Key != after.Group.Key && concerned(&e) {
 				p.also(&e)
 			}
@@ -147,8 +147,8 @@ func (p *pass) inFlightChanged(before, after *board.Entry, was contention) {
 	}
 }
 
-func sameInFlight(a, b *board.Entry) bool {
-	samePlaceholders := slices.EqualFunc(a.Placeholders, b.Placeholders, func(x, y board.Placeholder) bool { return x.UID == y.UID && x.Slow == y.Slow })
+func sameInFlight(a, b *workloads.Entry) bool {
+	samePlaceholders := slices.EqualFunc(a.Placeholders, b.Placeholders, func(x, y workloads.Placeholder) bool { return x.UID == y.UID && x.Slow == y.Slow })
 	return samePlaceholders && slices.Equal(a.Moves, b.Moves) && (b.InFlight() == 0 || a.Mix == b.Mix)
 }
 

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -70,7 +70,7 @@ func (p *pass) readPod(ctx context.Context, of *clusterstate.Pod) (pod *corev1.P
 // confirm makes a decision again right before it is carried out: by the pods of the workload that the API server has now,
 // and by the grace, the storms and the budgets of this moment, since the proof of room may have taken long. It returns the
 // replica as it is now, or a hold.
-func (p *pass) confirm(ctx context.Context, e *board.Entry, v rebalance.Verdict, again func() rebalance.Verdict) (*corev1.Pod, *board.Hold) {
+func (p *pass) confirm(ctx context.Context, e *workloads.Entry, v rebalance.Verdict, again func() rebalance.Verdict) (*corev1.Pod, *workloads.Hold) {
 	if hold := p.checkScale(ctx, e, v); hold != nil {
 		return nil, hold
 	}

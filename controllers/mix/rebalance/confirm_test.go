@@ -115,7 +115,7 @@ func (s *server) client() *fake.Clientset {
 
 func (p *pass) reasonOf(t *testing.T, pod string) rebalance.Reason {
 	t.Helper()
-	e, known := p.Board.Get(strayKey)
+	e, known := p.Workloads.Get(strayKey)
 	require.True(t, known)
 	for _, s := range e.Group.Seats {
 		if h, held := e.Held[string(s.Pod.UID)]; held && (pod == "" || s.Pod.Name == pod) {
@@ -174,7 +174,7 @@ func TestACallThatIsNotAnsweredStartsTheGraceAgain(t *testing.T) {
 			p.Clock.(*clocktesting.FakeClock).Step(p.Grace - time.Second)
 			p.lookAt(t, "shop")
 			assert.Empty(t, s.evicted)
-			e, _ := p.Board.Get(strayKey)
+			e, _ := p.Workloads.Get(strayKey)
 			assert.Equal(t, rebalance.ReasonStartupGrace, e.Verdict.Reason)
 
 			p.Clock.(*clocktesting.FakeClock).Step(time.Second)
@@ -215,7 +215,7 @@ func TestAnEvictionWithoutAnAnswerIsOnTheMoveUntilItIsKnown(t *testing.T) {
 	p.Grace = 0
 	s.on["evict"] = func() error { return context.DeadlineExceeded }
 	p.lookAt(t, "shop")
-	e, _ := p.Board.Get(strayKey)
+	e, _ := p.Workloads.Get(strayKey)
 	require.Len(t, e.Moves, 1)
 	assert.Equal(t, 4, e.Had)
 	assert.Equal(t, noon.Add(unseen), p.due.at[strayKey])
@@ -223,7 +223,7 @@ func TestAnEvictionWithoutAnAnswerIsOnTheMoveUntilItIsKnown(t *testing.T) {
 	p.Clock.(*clocktesting.FakeClock).Step(unseen)
 	p.lookAt(t, "shop")
 	p.Look(t.Context()) // which it has requested
-	e, _ = p.Board.Get(strayKey)
+	e, _ = p.Workloads.Get(strayKey)
 	assert.Zero(t, e.Failures, "the pod lives, so nothing was moved")
 	assert.Len(t, e.Moves, 1, "the next attempt")
 }

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -32,18 +32,18 @@ import (
 
 // Options configure the controller. Every field is required, but for the Journal.
 type Options struct {
-	State    *clusterstate.State
-	Board    *board.Board
-	Reader   client.Reader // CapacityMixes and PodDisruptionBudgets, from a cache
-	Client   kubernetes.Interface
-	Config   *rest.Config
-	Profile  *simulation.Profile
-	Recorder record.EventRecorder
-	Clock    clock.WithTicker
+	State     *clusterstate.State
+	Workloads *workloads.Store
+	Reader    client.Reader // CapacityMixes and PodDisruptionBudgets, from a cache
+	Client    kubernetes.Interface
+	Config    *rest.Config
+	Profile   *simulation.Profile
+	Recorder  record.EventRecorder
+	Clock     clock.WithTicker
 	// Synced reports whether the cluster state has been filled.
 	Synced func() (waitingFor string, ok bool)
 	// Decided is called after groups of a namespace were looked at.
-	Decided func(board.Decision)
+	Decided func(workloads.Decision)
 
 	// Journal is the ConfigMap in which a new leader finds what it has to know of moves; without a name there is none.
 	Journal types.NamespacedName
@@ -121,6 +121,9 @@ func New(o Options) (*Controller, error) {
 		scales: scales,
 	}, nil
 }
+
+// SetupWithManager adds the controller to a manager.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error { return mgr.Add(c) }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (*Controller) NeedLeaderElection() bool { return true }
@@ -234,7 +237,7 @@ func (c *Controller) clusterNow(now time.Time) rebalance.Cluster {
 	if began := c.storm.Count() - before; began > 0 {
 		storms.Add(float64(began))
 	}
-	c.Board.SetStorm(active)
+	c.Workloads.SetStorm(active)
 	if !active {
 		until = time.Time{}
 	}

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
 // ending is a move that is over.
 type ending struct {
-	move    board.Move
+	move    workloads.Move
 	outcome outcome
 	// ready of want replicas were Ready then.
 	ready, want int
@@ -21,7 +21,7 @@ type ending struct {
 
 // observe brings an entry up to what its group is now. It is a pure function:
 // the entry that it returns shares nothing with the old one that changes.
-func observe(old board.Entry, g clusterstate.Group, now time.Time, l limits) (e board.Entry, ended []ending) {
+func observe(old workloads.Entry, g clusterstate.Group, now time.Time, l limits) (e workloads.Entry, ended []ending) {
 	e = old
 	e.Group = g
 	wrong := len(g.WrongSide())
@@ -56,7 +56,7 @@ func observe(old board.Entry, g clusterstate.Group, now time.Time, l limits) (e 
 	for uid, h := range old.Held {
 		if now.Before(h.Until) {
 			if e.Held == nil {
-				e.Held = map[string]board.Hold{}
+				e.Held = map[string]workloads.Hold{}
 			}
 			e.Held[uid] = h
 		}
@@ -81,7 +81,7 @@ type limits struct {
 }
 
 // fail makes a workload rest after a move that failed.
-func (l limits) fail(e *board.Entry, now time.Time) {
+func (l limits) fail(e *workloads.Entry, now time.Time) {
 	e.Failures++
 	e.RetryAt = now.Add(rebalance.Backoff(l.backoff, l.maxBackoff, e.Failures))
 }
@@ -107,7 +107,7 @@ const (
 // judge says how a move stands. It ends when the evicted pod is gone from its
 // group and the group is whole again: as many replicas as wanted, all Ready.
 // Pods that still terminate do not count: their replacements do.
-func judge(m board.Move, g clusterstate.Group, wrong, want int, now time.Time, l limits) outcome {
+func judge(m workloads.Move, g clusterstate.Group, wrong, want int, now time.Time, l limits) outcome {
 	there := slices.ContainsFunc(g.Seats, func(s clusterstate.Seat) bool { return s.Pod.UID == m.UID })
 	whole := !there && len(g.Seats) >= want && rebalance.Ready(&g) == len(g.Seats)
 	switch {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"pgregory.net/rapid"
 
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -44,12 +44,12 @@ func group(on ...capacity.Type) clusterstate.Group {
 	return g
 }
 
-func moveOf(uid types.UID, wrong int, ago time.Duration) board.Move {
-	return board.Move{UID: uid, Namespace: "shop", Name: string(uid), Started: noon.Add(-ago), Wrong: wrong}
+func moveOf(uid types.UID, wrong int, ago time.Duration) workloads.Move {
+	return workloads.Move{UID: uid, Namespace: "shop", Name: string(uid), Started: noon.Add(-ago), Wrong: wrong}
 }
 
 // doubted is a move of which it is not known for so long whether the pod was evicted.
-func doubted(m board.Move, left time.Duration) board.Move {
+func doubted(m workloads.Move, left time.Duration) workloads.Move {
 	m.DoubtUntil = noon.Add(left)
 	return m
 }
@@ -70,7 +70,7 @@ func TestJudge(t *testing.T) {
 		return g
 	}
 	tests := map[string]struct {
-		move  board.Move
+		move  workloads.Move
 		group clusterstate.Group
 		want  outcome
 	}{
@@ -100,7 +100,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestObserveKeepsSinceWhenAWorkloadIsOutOfItsMix(t *testing.T) {
-	e, _ := observe(board.Entry{}, group(od, od, sp, sp, od), noon, testLimits)
+	e, _ := observe(workloads.Entry{}, group(od, od, sp, sp, od), noon, testLimits)
 	assert.Equal(t, noon, e.WrongSince)
 	e, _ = observe(e, group(od, od, sp, sp, od), noon.Add(time.Minute), testLimits)
 	assert.Equal(t, noon, e.WrongSince, "not again and again")
@@ -114,7 +114,7 @@ func TestObserveKeepsSinceWhenAWorkloadIsOutOfItsMix(t *testing.T) {
 }
 
 func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
-	e := board.Entry{Moves: []board.Move{moveOf("a", 1, time.Minute)}}
+	e := workloads.Entry{Moves: []workloads.Move{moveOf("a", 1, time.Minute)}}
 	wrong := group(od, od, sp, sp, od)
 	e, ended := observe(e, wrong, noon, testLimits)
 	assert.Equal(t, []outcome{failed}, outcomes(ended))
@@ -122,14 +122,14 @@ func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
 	assert.Equal(t, int32(1), e.Failures)
 	assert.Equal(t, noon.Add(time.Minute), e.RetryAt)
 
-	e.Moves = []board.Move{moveOf("b", 1, 0)}
+	e.Moves = []workloads.Move{moveOf("b", 1, 0)}
 	wrong.Seats[0].Pod.Ready = false
 	e, ended = observe(e, wrong, noon.Add(6*time.Minute), testLimits)
 	assert.Equal(t, []outcome{timedOut}, outcomes(ended))
 	assert.Equal(t, int32(2), e.Failures)
 	assert.Equal(t, noon.Add(8*time.Minute), e.RetryAt, "twice as long")
 
-	e.Moves = []board.Move{moveOf("c", 2, 0)}
+	e.Moves = []workloads.Move{moveOf("c", 2, 0)}
 	e, ended = observe(e, group(od, od, sp, sp, od), noon.Add(9*time.Minute), testLimits)
 	assert.Equal(t, []outcome{succeeded}, outcomes(ended))
 	assert.Zero(t, e.Failures)
@@ -137,19 +137,19 @@ func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
 }
 
 func TestObserveForgetsFailuresOnceTheMixIsThere(t *testing.T) {
-	old := board.Entry{Failures: 3, RetryAt: noon.Add(time.Hour)}
+	old := workloads.Entry{Failures: 3, RetryAt: noon.Add(time.Hour)}
 	e, ended := observe(old, group(od, od, sp, sp, sp), noon, testLimits)
 	assert.Empty(t, ended)
 	assert.Zero(t, e.Failures)
 	assert.Zero(t, e.RetryAt)
-	old.Moves = []board.Move{moveOf("web-4", 1, time.Minute)}
+	old.Moves = []workloads.Move{moveOf("web-4", 1, time.Minute)}
 	e, _ = observe(old, group(od, od, sp, sp, sp), noon, testLimits)
 	assert.Equal(t, int32(3), e.Failures, "not while the move is under way")
 }
 
 func TestObserveJudgesSeveralMovesEachByItself(t *testing.T) {
 	// Three were wrong; two were evicted, and one of the two came back to the wrong type.
-	old := board.Entry{Moves: []board.Move{moveOf("a", 3, time.Minute), moveOf("b", 2, time.Minute)}}
+	old := workloads.Entry{Moves: []workloads.Move{moveOf("a", 3, time.Minute), moveOf("b", 2, time.Minute)}}
 	g := group(od, od, od, sp, od)
 	require.Len(t, g.WrongSide(), 2)
 	e, ended := observe(old, g, noon, testLimits)
@@ -159,15 +159,15 @@ func TestObserveJudgesSeveralMovesEachByItself(t *testing.T) {
 
 	// One has no replacement yet, one has run out of time.
 	g.Replicas = 6
-	e, ended = observe(board.Entry{Moves: []board.Move{moveOf("a", 3, 10*time.Minute), moveOf("b", 2, time.Minute)}}, g, noon, testLimits)
+	e, ended = observe(workloads.Entry{Moves: []workloads.Move{moveOf("a", 3, 10*time.Minute), moveOf("b", 2, time.Minute)}}, g, noon, testLimits)
 	assert.Equal(t, []outcome{timedOut}, outcomes(ended))
-	assert.Equal(t, []board.Move{moveOf("b", 2, time.Minute)}, e.Moves)
+	assert.Equal(t, []workloads.Move{moveOf("b", 2, time.Minute)}, e.Moves)
 }
 
 func TestObserveDropsHoldsThatAreOver(t *testing.T) {
-	old := board.Entry{Held: map[string]board.Hold{"a": {Until: noon}, "b": {Until: noon.Add(time.Second), Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom}}}}
+	old := workloads.Entry{Held: map[string]workloads.Hold{"a": {Until: noon}, "b": {Until: noon.Add(time.Second), Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom}}}}
 	e, _ := observe(old, group(od), noon, testLimits)
-	assert.Equal(t, map[string]board.Hold{"b": old.Held["b"]}, e.Held)
+	assert.Equal(t, map[string]workloads.Hold{"b": old.Held["b"]}, e.Held)
 	assert.Len(t, old.Held, 2)
 	e, _ = observe(e, group(od), noon.Add(time.Minute), testLimits)
 	assert.Nil(t, e.Held)
@@ -176,7 +176,7 @@ func TestObserveDropsHoldsThatAreOver(t *testing.T) {
 // An operator of a kind that no one knows replaces pods late: its group shrinks with each of them.
 func TestAWorkloadWhoseOwnerTellsNoReplicasKeepsHowManyItHad(t *testing.T) {
 	five := group(od, od, sp, sp, od)
-	old := board.Entry{Moves: []board.Move{moveOf("gone", 1, time.Minute)}, Had: 6}
+	old := workloads.Entry{Moves: []workloads.Move{moveOf("gone", 1, time.Minute)}, Had: 6}
 	e, ended := observe(old, five, noon, testLimits)
 	assert.Empty(t, ended, "one of six is missing")
 	assert.Equal(t, 6, e.Had)
@@ -199,7 +199,7 @@ func TestAWorkloadWhoseOwnerTellsNoReplicasKeepsHowManyItHad(t *testing.T) {
 func TestAMoveOfAnOwnerThatEndedIsNoFailure(t *testing.T) {
 	g := group(od, od, sp)
 	g.Ended = true
-	old := board.Entry{Moves: []board.Move{moveOf("a", 1, time.Minute), moveOf("b", 1, time.Hour)}, Had: 9}
+	old := workloads.Entry{Moves: []workloads.Move{moveOf("a", 1, time.Minute), moveOf("b", 1, time.Hour)}, Had: 9}
 	e, ended := observe(old, g, noon, testLimits)
 	assert.Equal(t, []outcome{abandoned, abandoned}, outcomes(ended))
 	assert.Zero(t, e.Failures)
@@ -214,19 +214,19 @@ func TestEventsTellOfAFailedMoveWhatIsTrue(t *testing.T) {
 		"A placeholder was created, and did not come to hold the room for a move. ":                                   {outcome: notProvisioned},
 	} {
 		p := testPass(t)
-		p.ended(t.Context(), &board.Entry{Group: group(od), Failures: 1, RetryAt: noon.Add(time.Minute)}, end)
+		p.ended(t.Context(), &workloads.Entry{Group: group(od), Failures: 1, RetryAt: noon.Add(time.Minute)}, end)
 		assert.Equal(t, "Warning MoveFailed "+want+"Failed moves in a row: 1; the next is tried at 2026-06-01T12:01:00Z", <-p.Recorder.(*record.FakeRecorder).Events)
 	}
 	for _, o := range []outcome{succeeded, abandoned, notEvicted} {
 		p := testPass(t)
-		p.ended(t.Context(), &board.Entry{Group: group(od)}, ending{outcome: o})
+		p.ended(t.Context(), &workloads.Entry{Group: group(od)}, ending{outcome: o})
 		assert.Empty(t, p.Recorder.(*record.FakeRecorder).Events, "%s is no failure", o)
 	}
 }
 
 func TestObserveLosesNoMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var old board.Entry
+		var old workloads.Entry
 		for i := range rapid.IntRange(0, 4).Draw(t, "moves") {
 			old.Moves = append(old.Moves, moveOf(types.UID(fmt.Sprintf("web-%d", rapid.IntRange(0, 9).Draw(t, "uid"))), i+1, time.Duration(rapid.IntRange(0, 10).Draw(t, "minutes"))*time.Minute))
 		}

@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 )
 
 // The controller looks at what has changed, and at a resync leaves out what
@@ -184,8 +184,8 @@ func (w *scene) compare(t *rapid.T) {
 }
 
 // entries are those on a board, by value.
-func (s *side) entries() []board.Entry {
-	all := s.controller.Board.All()
+func (s *side) entries() []workloads.Entry {
+	all := s.controller.Workloads.All()
 	for i := range all {
 		e := &all[i]
 		e.Seen = nil
@@ -201,7 +201,7 @@ func (s *side) entries() []board.Entry {
 			e.Held = nil
 		}
 	}
-	slices.SortFunc(all, func(a, b board.Entry) int {
+	slices.SortFunc(all, func(a, b workloads.Entry) int {
 		return cmp.Or(cmp.Compare(a.Group.Key.Namespace, b.Group.Key.Namespace), cmp.Compare(a.Group.Key.ID, b.Group.Key.ID))
 	})
 	return all

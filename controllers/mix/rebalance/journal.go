@@ -17,7 +17,7 @@ import (
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -56,7 +56,7 @@ func newJournal() *journal {
 }
 
 // recordOf is what is to be recorded of a workload.
-func recordOf(e *board.Entry, now time.Time) rebalance.Record {
+func recordOf(e *workloads.Entry, now time.Time) rebalance.Record {
 	w := e.Group.Workload
 	r := rebalance.Record{
 		Namespace: e.Group.Key.Namespace, ID: e.Group.Key.ID, Kind: w.Kind, Name: w.Name, Revision: w.Revision, Mix: e.Mix,
@@ -73,7 +73,7 @@ func recordOf(e *board.Entry, now time.Time) rebalance.Record {
 
 // recall adds to an entry what is recorded of its workload. Whether the API
 // server carried out what was recorded is not known.
-func recall(e board.Entry, r rebalance.Record, now time.Time) board.Entry {
+func recall(e workloads.Entry, r rebalance.Record, now time.Time) workloads.Entry {
 	e.Had, e.Failures = max(e.Had, r.Had), max(e.Failures, r.Failures)
 	if at := time.Unix(r.RetryAt, 0); r.RetryAt > 0 && at.After(e.RetryAt) {
 		e.RetryAt = at
@@ -81,7 +81,7 @@ func recall(e board.Entry, r rebalance.Record, now time.Time) board.Entry {
 	known := moved(e.Moves)
 	for _, m := range r.Moves {
 		if uid := types.UID(m.UID); !known[uid] {
-			e.Moves = append(e.Moves, board.Move{
+			e.Moves = append(e.Moves, workloads.Move{
 				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started, 0), Wrong: m.Wrong, DoubtUntil: now.Add(unseen),
 			})
 		}
@@ -90,7 +90,7 @@ func recall(e board.Entry, r rebalance.Record, now time.Time) board.Entry {
 }
 
 // note keeps the record of a workload up to date.
-func (j *journal) note(e *board.Entry, now time.Time) {
+func (j *journal) note(e *workloads.Entry, now time.Time) {
 	key, r := e.Group.Key, recordOf(e, now)
 	old, there := j.records[key]
 	switch {
@@ -155,22 +155,22 @@ func (p *pass) loadJournal(ctx context.Context) {
 
 func (p *pass) restore(r rebalance.Record) {
 	key := policy.GroupKey{Namespace: r.Namespace, ID: r.ID}
-	e, known := p.Board.Get(key)
+	e, known := p.Workloads.Get(key)
 	if !known {
-		e = board.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
+		e = workloads.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
 			Key: key, Policy: &policy.Policy{}, Workload: clusterstate.Workload{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, Revision: r.Revision, UID: types.UID(r.ID)},
 		}}
 	}
 	p.journal.records[key] = r
-	p.Board.Put(recall(e, r, p.now))
+	p.Workloads.Put(recall(e, r, p.now))
 	p.Changed(key)
 }
 
 // recordMove writes a move down before it is begun. It returns a hold if that is not possible.
-func (p *pass) recordMove(ctx context.Context, e *board.Entry, v rebalance.Verdict, m board.Move) *board.Hold {
+func (p *pass) recordMove(ctx context.Context, e *workloads.Entry, v rebalance.Verdict, m workloads.Move) *workloads.Hold {
 	with := *e
 	with.Had = cmp.Or(e.Had, len(e.Group.Seats))
-	with.Moves = append(append([]board.Move{}, e.Moves...), m)
+	with.Moves = append(append([]workloads.Move{}, e.Moves...), m)
 	p.journal.note(&with, p.now)
 	if err := p.writeJournal(ctx); err != nil {
 		p.journal.note(e, p.now)
@@ -224,7 +224,7 @@ func (p *pass) writeJournal(ctx context.Context) error {
 // prune forgets workloads that have had no pods for long.
 func (j *journal) prune(p *pass) {
 	for key, r := range j.records {
-		if _, known := p.Board.Get(key); !known && p.now.Sub(time.Unix(r.Updated, 0)) > max(forgetAfter, 2*p.MaxBackoff) {
+		if _, known := p.Workloads.Get(key); !known && p.now.Sub(time.Unix(r.Updated, 0)) > max(forgetAfter, 2*p.MaxBackoff) {
 			delete(j.records, key)
 		}
 	}

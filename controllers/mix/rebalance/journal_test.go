@@ -19,7 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -75,7 +75,7 @@ func journaled(t *testing.T, pods int) (*pass, *server, *kept) {
 func successor(t *testing.T, of *pass) *pass {
 	t.Helper()
 	o := of.Options
-	o.Board = board.New()
+	o.Workloads = workloads.NewStore()
 	c, err := New(o)
 	require.NoError(t, err)
 	c.take, c.storm = of.take, of.storm
@@ -109,7 +109,7 @@ func TestLeadersThatFollowEachOtherEvictOnePod(t *testing.T) {
 	}
 	p.lookAt(t, "shop")
 	assert.Len(t, s.evicted, 1)
-	e, _ := p.Board.Get(strayKey)
+	e, _ := p.Workloads.Get(strayKey)
 	assert.Equal(t, 4, e.Had)
 	assert.Equal(t, int32(1), e.Failures, "it timed out once")
 	assert.Equal(t, rebalance.ReasonReplicasMissing, e.Verdict.Reason)
@@ -124,10 +124,10 @@ func TestANewLeaderCountsTheMovesOfTheLastOne(t *testing.T) {
 	next.ClusterMaxConcurrent = 1
 	next.Changed(strayKey)
 	next.Look(t.Context())
-	e, _ := next.Board.Get(strayKey)
+	e, _ := next.Workloads.Get(strayKey)
 	require.Len(t, e.Moves, 1)
 	assert.Equal(t, types.UID("shop-"+s.evicted[0]+"-0"), e.Moves[0].UID)
-	inFlight, _ := next.Board.Share("other")
+	inFlight := next.Workloads.Budgets(entryIn("other")).InFlight
 	assert.Equal(t, 1, inFlight)
 	assert.False(t, e.Restored)
 }
@@ -144,7 +144,7 @@ func TestNothingIsEvictedThatIsNotRecorded(t *testing.T) {
 			p.lookAt(t, "shop")
 			assert.Empty(t, s.evicted)
 			assert.Equal(t, ReasonUnrecorded, p.reasonOf(t, ""))
-			e, _ := p.Board.Get(strayKey)
+			e, _ := p.Workloads.Get(strayKey)
 			for _, h := range e.Held {
 				assert.Contains(t, h.Verdict.Message, "journal of moves")
 			}
@@ -185,9 +185,9 @@ func TestAJournalThatWasDeletedIsWrittenAgain(t *testing.T) {
 	p.lookAt(t, "shop")
 	require.NotEmpty(t, s.evicted)
 	k.object = nil
-	e, _ := p.Board.Get(strayKey)
+	e, _ := p.Workloads.Get(strayKey)
 	e.Failures++
-	p.Board.Put(e)
+	p.Workloads.Put(e)
 	p.journal.note(&e, p.now)
 	for range 3 {
 		p.Look(t.Context())

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -28,7 +28,7 @@ func (p *pass) group(ctx context.Context, g *clusterstate.Group, at *place) {
 	p.next, p.lacks = time.Time{}, nil
 	name := mixOf(g)
 	cm, err := at.mix(ctx, name)
-	old, known := p.Board.Get(g.Key)
+	old, known := p.Workloads.Get(g.Key)
 	shown := old // what the others know of it
 	if !known || old.Restored {
 		old = p.remembered(old, g, cm)
@@ -55,7 +55,7 @@ func (p *pass) group(ctx context.Context, g *clusterstate.Group, at *place) {
 	} else {
 		e.Placeholders = adopt(&e, at.holders, p.now)
 	}
-	p.Board.Put(e) // so that the budgets are counted right
+	p.Workloads.Put(e) // so that the budgets are counted right
 	if readable {
 		p.decide(ctx, &e, at)
 	} else {
@@ -71,21 +71,21 @@ func (p *pass) group(ctx context.Context, g *clusterstate.Group, at *place) {
 
 // keep notes what a look at a group has come to. Old is what was known of it
 // before, shown what the board had of that.
-func (p *pass) keep(old, shown, e *board.Entry, before contention) {
+func (p *pass) keep(old, shown, e *workloads.Entry, before contention) {
 	key := e.Group.Key
-	p.Board.Put(*e)
+	p.Workloads.Put(*e)
 	p.journal.note(e, p.now)
 	p.schedule(e)
 	p.noted(key)
 	p.changed(old, e)
-	if !maps.EqualFunc(old.Held, e.Held, func(a, b board.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason }) {
+	if !maps.EqualFunc(old.Held, e.Held, func(a, b workloads.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason }) {
 		p.Changed(key) // what was held back in this look may change what is said of the others
 	}
 	p.inFlightChanged(shown, e, before)
 }
 
 // settle finds the settings of a workload. Where they cannot be read, nothing is decided.
-func (p *pass) settle(e *board.Entry, cm *v1alpha1.CapacityMix) (readable bool) {
+func (p *pass) settle(e *workloads.Entry, cm *v1alpha1.CapacityMix) (readable bool) {
 	var bad error
 	if e.Settings, bad = p.Defaults.For(cm); bad == nil {
 		return true
@@ -98,7 +98,7 @@ func (p *pass) settle(e *board.Entry, cm *v1alpha1.CapacityMix) (readable bool) 
 }
 
 // schedule notes when time alone will have changed something about a workload.
-func (p *pass) schedule(e *board.Entry) {
+func (p *pass) schedule(e *workloads.Entry) {
 	p.dueAt(e.Verdict.RetryAt)
 	for _, h := range e.Held {
 		p.dueAt(h.Until)
@@ -114,7 +114,7 @@ func (p *pass) schedule(e *board.Entry) {
 	}
 }
 
-func (p *pass) scheduleMoves(e *board.Entry) {
+func (p *pass) scheduleMoves(e *workloads.Entry) {
 	for _, m := range e.Moves {
 		for _, at := range []time.Time{m.Started.Add(p.MoveTimeout), m.Started.Add(rebalance.SlowAfter), m.DoubtUntil} {
 			if at.After(p.now) {
@@ -125,7 +125,7 @@ func (p *pass) scheduleMoves(e *board.Entry) {
 }
 
 // going is a group without the pods that were evicted already.
-func going(g *clusterstate.Group, moves []board.Move) clusterstate.Group {
+func going(g *clusterstate.Group, moves []workloads.Move) clusterstate.Group {
 	if len(moves) == 0 {
 		return *g
 	}
@@ -134,7 +134,7 @@ func going(g *clusterstate.Group, moves []board.Move) clusterstate.Group {
 
 // selecting are the mixes that select pods of a group. A group that is the same
 // as before is so under the same mixes.
-func (p *pass) selecting(old *board.Entry, g *clusterstate.Group) (names []string) {
+func (p *pass) selecting(old *workloads.Entry, g *clusterstate.Group) (names []string) {
 	if old.Seen == g {
 		return old.Selecting
 	}
@@ -154,7 +154,7 @@ func (p *pass) selecting(old *board.Entry, g *clusterstate.Group) (names []strin
 
 // changed notes which mixes have another status after a look at a group; after
 // is nil where the group is gone.
-func (p *pass) changed(before, after *board.Entry) {
+func (p *pass) changed(before, after *workloads.Entry) {
 	p.decided.Groups = append(p.decided.Groups, before.Group.Key)
 	add := func(names ...string) {
 		for _, n := range names {
@@ -203,7 +203,7 @@ func (p *pass) mayFit(t capacity.Type, pod *clusterstate.Pod) bool {
 }
 
 // decide requests the next replica until none may move.
-func (p *pass) decide(ctx context.Context, e *board.Entry, at *place) {
+func (p *pass) decide(ctx context.Context, e *workloads.Entry, at *place) {
 	p.advance(ctx, e, at)
 	for {
 		in := p.input(e, at)
@@ -223,16 +223,16 @@ func (p *pass) decide(ctx context.Context, e *board.Entry, at *place) {
 				hold = p.evict(ctx, e, v, node, func() rebalance.Verdict { return p.input(e, at).Of(v.Pod.UID) })
 			} else {
 				// It stands for a while: room is not proven again and again for a move that is not made.
-				hold = &board.Hold{Verdict: would, Until: p.now.Add(holdNoRoom)}
+				hold = &workloads.Hold{Verdict: would, Until: p.now.Add(holdNoRoom)}
 			}
 		}
 		p.holdBack(e, hold)
-		p.Board.Put(*e)
+		p.Workloads.Put(*e)
 	}
 }
 
 // holdBack leaves the replica of a hold alone, if there is one.
-func (p *pass) holdBack(e *board.Entry, hold *board.Hold) {
+func (p *pass) holdBack(e *workloads.Entry, hold *workloads.Hold) {
 	if hold != nil {
 		holdBack(e, hold.Verdict.Pod.UID, *hold)
 		p.dueAt(hold.Until)
@@ -245,10 +245,10 @@ var ofOneReplica = []rebalance.Reason{rebalance.ReasonNoRoom, rebalance.ReasonRe
 
 // holdBack leaves a replica alone for a while. What the API server refused, or
 // could not say, for one replica it would for the next: then all are left alone.
-func holdBack(e *board.Entry, uid types.UID, hold board.Hold) {
+func holdBack(e *workloads.Entry, uid types.UID, hold workloads.Hold) {
 	held := maps.Clone(e.Held)
 	if held == nil {
-		held = map[string]board.Hold{}
+		held = map[string]workloads.Hold{}
 	}
 	held[string(uid)] = hold
 	if !slices.Contains(ofOneReplica, hold.Verdict.Reason) {
@@ -259,17 +259,14 @@ func holdBack(e *board.Entry, uid types.UID, hold board.Hold) {
 	e.Held = held
 }
 
-func (p *pass) input(e *board.Entry, at *place) *rebalance.Input {
+func (p *pass) input(e *workloads.Entry, at *place) *rebalance.Input {
 	in := &rebalance.Input{
 		Cluster: p.cluster, Settings: e.Settings, Group: e.Group, Budgets: at.budgets, MayFit: p.mayFit,
 		History: rebalance.History{WrongSince: e.WrongSince, RollingSince: e.RollingSince, Failures: e.Failures, RetryAt: e.RetryAt, Had: e.Had, Moving: len(e.Moves)},
 		Skip:    map[string]rebalance.Verdict{},
 	}
-	in.Cluster.InFlight, in.Cluster.Reserved = p.Board.Share(e.Group.Key.Namespace)
-	in.History.InFlight = p.Board.InFlight(e.Group.Key.Namespace, e.Mix)
-	if e.Mix == "" {
-		in.History.InFlight = len(e.Moves) + len(e.Placeholders)
-	}
+	b := p.Workloads.Budgets(e)
+	in.Cluster.InFlight, in.Cluster.Reserved, in.History.InFlight = b.InFlight, b.Reserved, b.Mix
 	for uid, h := range e.Held {
 		if h.Verdict.Reason == rebalance.ReasonReport && e.Settings.Mode != rebalance.Report {
 			continue // it was requested only to report, and is not any more
@@ -291,7 +288,7 @@ func (p *pass) dueAt(at time.Time) {
 	}
 }
 
-func moved(moves []board.Move) map[types.UID]bool {
+func moved(moves []workloads.Move) map[types.UID]bool {
 	uids := make(map[types.UID]bool, len(moves))
 	for _, m := range moves {
 		uids[m.UID] = true
@@ -302,10 +299,10 @@ func moved(moves []board.Move) map[types.UID]bool {
 // remembered is what a new leader knows of a workload: from the board, if the
 // journal was read, from the record of one that had no pods meanwhile, and from
 // the status of its mix.
-func (p *pass) remembered(e board.Entry, g *clusterstate.Group, cm *v1alpha1.CapacityMix) board.Entry {
+func (p *pass) remembered(e workloads.Entry, g *clusterstate.Group, cm *v1alpha1.CapacityMix) workloads.Entry {
 	said := fromStatus(g.Workload, cm, p.now, p.MaxBackoff)
 	if !e.Restored {
-		e = board.Entry{}
+		e = workloads.Entry{}
 		if r, recorded := p.journal.records[g.Key]; recorded {
 			e = recall(e, r, p.now)
 		}
@@ -321,7 +318,7 @@ func (p *pass) remembered(e board.Entry, g *clusterstate.Group, cm *v1alpha1.Cap
 // fromStatus is what the status of a mix tells about a workload. Another clock
 // wrote it, or another user: no time holds the workload for longer than this
 // controller would.
-func fromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e board.Entry) {
+func fromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e workloads.Entry) {
 	if cm == nil {
 		return e
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 )
 
 // Results of evictions.
@@ -67,6 +67,6 @@ func init() {
 	}
 }
 
-func (p *pass) count(e *board.Entry, result string) {
+func (p *pass) count(e *workloads.Entry, result string) {
 	evictions.WithLabelValues(e.Group.Key.Namespace, e.Mix, result).Inc()
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
@@ -43,16 +43,16 @@ const (
 )
 
 // hold leaves a replica alone for a while.
-func (p *pass) hold(v rebalance.Verdict, r rebalance.Reason, d time.Duration, format string, args ...any) *board.Hold {
+func (p *pass) hold(v rebalance.Verdict, r rebalance.Reason, d time.Duration, format string, args ...any) *workloads.Hold {
 	v.Reason, v.Message = r, fmt.Sprintf(format, args...)
 	v.RetryAt = p.now.Add(d)
-	return &board.Hold{Verdict: v, Until: v.RetryAt}
+	return &workloads.Hold{Verdict: v, Until: v.RetryAt}
 }
 
 // prove asks the scheduler's own filters whether the replacement of a replica
 // fits on a node of the type that it will want, once some pods are gone in addition.
 // It returns the node, or a hold.
-func (p *pass) prove(ctx context.Context, e *board.Entry, v rebalance.Verdict, besides ...types.UID) (node string, hold *board.Hold) {
+func (p *pass) prove(ctx context.Context, e *workloads.Entry, v rebalance.Verdict, besides ...types.UID) (node string, hold *workloads.Hold) {
 	began := p.Clock.Now()
 	defer func() { replaySeconds.Observe(p.Clock.Since(began).Seconds()) }()
 	pod, err := p.readPod(ctx, v.Pod)
@@ -82,7 +82,7 @@ func (p *pass) prove(ctx context.Context, e *board.Entry, v rebalance.Verdict, b
 }
 
 // creatable returns a hold if the API server would not admit the replacement of a pod.
-func (p *pass) creatable(ctx context.Context, v rebalance.Verdict, pod *corev1.Pod) *board.Hold {
+func (p *pass) creatable(ctx context.Context, v rebalance.Verdict, pod *corev1.Pod) *workloads.Hold {
 	var quotas *corev1.ResourceQuotaList
 	var ranges *corev1.LimitRangeList
 	core, all := p.Client.CoreV1(), metav1.ListOptions{Limit: pageSize}
@@ -127,7 +127,7 @@ func (p *pass) nodesOf(t capacity.Type) func(*corev1.Node) bool {
 }
 
 // gone are the pods that a snapshot may still show.
-func (p *pass) gone(e *board.Entry) (uids []types.UID) {
+func (p *pass) gone(e *workloads.Entry) (uids []types.UID) {
 	for _, m := range e.Moves {
 		uids = append(uids, m.UID)
 	}
@@ -141,9 +141,9 @@ func unchanged(pod *corev1.Pod, v rebalance.Verdict) bool {
 
 // evict moves a replica, if the decision still stands by what the API server has now. It returns nil if it is on its way,
 // else a hold.
-func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, node string, again func() rebalance.Verdict) *board.Hold {
+func (p *pass) evict(ctx context.Context, e *workloads.Entry, v rebalance.Verdict, node string, again func() rebalance.Verdict) *workloads.Hold {
 	logger := log.FromContext(ctx).WithValues("pod", v.Pod.Name)
-	m := board.Move{UID: v.Pod.UID, Namespace: v.Pod.Namespace, Name: v.Pod.Name, Started: p.Clock.Now(), Wrong: len(e.Group.WrongSide())}
+	m := workloads.Move{UID: v.Pod.UID, Namespace: v.Pod.Namespace, Name: v.Pod.Name, Started: p.Clock.Now(), Wrong: len(e.Group.WrongSide())}
 	if hold := p.recordMove(ctx, e, v, m); hold != nil {
 		return hold
 	}
@@ -177,17 +177,17 @@ func (p *pass) evict(ctx context.Context, e *board.Entry, v rebalance.Verdict, n
 }
 
 // begin notes that a replica is being moved.
-func (p *pass) begin(e *board.Entry, m board.Move) {
+func (p *pass) begin(e *workloads.Entry, m workloads.Move) {
 	if e.Had == 0 {
 		e.Had = len(e.Group.Seats)
 	}
-	p.Board.Served(e.Group.Key.Namespace)
+	p.Workloads.MoveBegan(e.Group.Key.Namespace)
 	e.Moves = append(slices.Clone(e.Moves), m)
 	e.Group = e.Group.Going(moved(e.Moves))
 }
 
 // refusal turns the API server's answer into a hold; nil means that it agreed.
-func (p *pass) refusal(e *board.Entry, v rebalance.Verdict, err error) *board.Hold {
+func (p *pass) refusal(e *workloads.Entry, v rebalance.Verdict, err error) *workloads.Hold {
 	switch {
 	case err == nil:
 		return nil
@@ -207,7 +207,7 @@ func (p *pass) refusal(e *board.Entry, v rebalance.Verdict, err error) *board.Ho
 }
 
 // ended tells about a move that is over.
-func (p *pass) ended(ctx context.Context, e *board.Entry, end ending) {
+func (p *pass) ended(ctx context.Context, e *workloads.Entry, end ending) {
 	moves.WithLabelValues(string(end.outcome)).Inc()
 	logger := log.FromContext(ctx).WithValues("pod", end.move.Name)
 	what := ""
@@ -235,7 +235,7 @@ var quietReasons = []rebalance.Reason{
 }
 
 // report records an event when what blocks a workload has changed.
-func (p *pass) report(e *board.Entry) {
+func (p *pass) report(e *workloads.Entry) {
 	r := e.Verdict.Reason
 	if r == e.Reported {
 		return

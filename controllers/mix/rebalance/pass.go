@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -38,7 +38,7 @@ type pass struct {
 	next  time.Time
 	lacks map[capacity.Type]bool
 	// decided is told when the namespace is done.
-	decided board.Decision
+	decided workloads.Decision
 }
 
 // Look looks at every group that changed, or whose time has come.
@@ -50,13 +50,13 @@ func (c *Controller) Look(ctx context.Context) {
 	p.cluster = c.clusterNow(p.now)
 	p.loadJournal(ctx)
 	p.work = c.takeAgenda(ctx, p.now)
-	var first []board.Decision
+	var first []workloads.Decision
 	for p.sorted = slices.Sorted(maps.Keys(p.work.namespaces)); len(p.sorted) > 0; p.sorted = p.sorted[1:] {
 		if ctx.Err() != nil {
 			return
 		}
 		p.namespace(ctx, p.sorted[0])
-		if c.Board.Complete() {
+		if c.Workloads.Complete() {
 			c.Decided(p.decided)
 		} else {
 			first = append(first, p.decided)
@@ -68,8 +68,8 @@ func (c *Controller) Look(ctx context.Context) {
 		scope = "all"
 	}
 	lookSeconds.WithLabelValues(scope).Observe(c.Clock.Since(p.now).Seconds())
-	if p.work.everything && !c.Board.Complete() {
-		c.Board.SetComplete()
+	if p.work.everything && !c.Workloads.Complete() {
+		c.Workloads.SetComplete()
 		for _, d := range first {
 			c.Decided(d)
 		}
@@ -90,7 +90,7 @@ func (p *pass) namespace(ctx context.Context, namespace string) {
 	at := &place{pass: p, namespace: namespace, holders: p.placeholdersIn(namespace)}
 	// Placeholders are few, and what happens to them concerns the workloads of their replicas.
 	all := t.all || len(at.holders) > 0
-	p.decided = board.Decision{Namespace: namespace, Mixes: map[string]bool{}}
+	p.decided = workloads.Decision{Namespace: namespace, Mixes: map[string]bool{}}
 	if all {
 		if err := at.readMixes(ctx); err != nil {
 			log.FromContext(ctx).Error(err, "Cannot read a namespace", "namespace", namespace)
@@ -100,7 +100,7 @@ func (p *pass) namespace(ctx context.Context, namespace string) {
 		p.turn = p.State.Current(namespace)
 	} else {
 		// What is out of its mix may depend on anything in its namespace. Those are few, and looked at with the others.
-		for _, e := range p.Board.Restless(namespace) {
+		for _, e := range p.Workloads.Unsettled(namespace) {
 			t.groups[e.Group.Key.ID] = true
 		}
 		p.turn = p.groupsOf(namespace, t)
@@ -117,7 +117,7 @@ func (p *pass) namespace(ctx context.Context, namespace string) {
 	switch {
 	case !all:
 		p.forget(namespace, t)
-	case p.Board.Len(namespace) != there: // every group that is there has an entry
+	case p.Workloads.Len(namespace) != there: // every group that is there has an entry
 		p.forgetOthers(namespace)
 	}
 	p.sweep(ctx, namespace, at.holders)
@@ -135,7 +135,7 @@ func (p *pass) groupsOf(namespace string, t *topics) (list []*clusterstate.Group
 }
 
 // also has a group looked at in addition: in its turn, if that is still to come.
-func (p *pass) also(e *board.Entry) {
+func (p *pass) also(e *workloads.Entry) {
 	key := e.Group.Key
 	switch cmp.Compare(key.Namespace, p.sorted[0]) {
 	case 1:
@@ -165,7 +165,8 @@ func (p *pass) also(e *board.Entry) {
 // same mix and the same tuning, and no one has made a placeholder for one of its
 // replicas.
 func (p *pass) unchanged(g *clusterstate.Group, at *place) bool {
-	if p.retuned || !p.Board.Complete() || !p.Board.Settled(g, versionOf(at.mixes[mixOf(g)])) {
+	settled, _ := p.Workloads.Settled(g, versionOf(at.mixes[mixOf(g)]))
+	if p.retuned || !p.Workloads.Complete() || !settled {
 		return false
 	}
 	for _, h := range at.holders {
@@ -178,7 +179,7 @@ func (p *pass) unchanged(g *clusterstate.Group, at *place) bool {
 
 // forgetOthers drops the entries of a namespace that have no group any more.
 func (p *pass) forgetOthers(namespace string) {
-	for _, e := range p.Board.Namespace(namespace) {
+	for _, e := range p.Workloads.Namespace(namespace) {
 		if p.State.Group(e.Group.Key) == nil {
 			p.vanished(e)
 		}
@@ -189,23 +190,23 @@ func (p *pass) forgetOthers(namespace string) {
 func (p *pass) forget(namespace string, t *topics) {
 	for id := range t.groups {
 		key := policy.GroupKey{Namespace: namespace, ID: id}
-		if e, known := p.Board.Get(key); known && p.State.Group(key) == nil {
+		if e, known := p.Workloads.Get(key); known && p.State.Group(key) == nil {
 			p.vanished(e)
 		}
 	}
 }
 
 // vanished is for a group that has no pods, or no mix, any more.
-func (p *pass) vanished(e board.Entry) {
+func (p *pass) vanished(e workloads.Entry) {
 	p.next, p.lacks = time.Time{}, nil
 	old := e
 	before := p.contention(e.Group.Key.Namespace)
 	p.changed(&old, nil)
 	if p.comesBack(&e) {
-		p.Board.Put(e)
+		p.Workloads.Put(e)
 		p.journal.note(&e, p.now)
 	} else {
-		p.Board.Drop(e.Group.Key)
+		p.Workloads.Delete(e.Group.Key)
 		if (e.Group.Counted || e.Group.Ended) && !p.State.Follows(e.Group.Key) {
 			p.journal.forget(e.Group.Key) // its owner wants no more pods; another one may yet replace them
 		}
@@ -219,7 +220,7 @@ func (p *pass) vanished(e board.Entry) {
 // its only replica was moved, and the replacement is not there yet, as with a
 // StatefulSet until the old pod is gone. Were it forgotten, so would be that
 // the move failed, and it would be moved again without end.
-func (p *pass) comesBack(e *board.Entry) bool {
+func (p *pass) comesBack(e *workloads.Entry) bool {
 	if len(e.Moves) == 0 || !p.State.Follows(e.Group.Key) {
 		return false
 	}

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -54,9 +54,9 @@ func testPass(t *testing.T, objects ...client.Object) *pass {
 		f.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: typ.String(), Labels: map[string]string{"karpenter.sh/capacity-type": typ.String()}}})
 	}
 	c, err := New(Options{
-		State: f, Board: board.New(), Clock: clocktesting.NewFakeClock(noon), Recorder: record.NewFakeRecorder(100),
+		State: f, Workloads: workloads.NewStore(), Clock: clocktesting.NewFakeClock(noon), Recorder: record.NewFakeRecorder(100),
 		Reader:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
-		Profile: &simulation.Profile{SchedulerNames: []string{"berth-scheduler"}}, Decided: func(board.Decision) {},
+		Profile: &simulation.Profile{SchedulerNames: []string{"berth-scheduler"}}, Decided: func(workloads.Decision) {},
 		Tuning: Tuning{
 			Defaults:             rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1, Stabilization: time.Minute},
 			ClusterMaxConcurrent: 5, Backoff: time.Minute, MaxBackoff: 10 * time.Minute, MoveTimeout: 5 * time.Minute,
@@ -102,32 +102,37 @@ func podOfSet(uid types.UID, node string) *corev1.Pod {
 
 var keyOfSet = policy.GroupKey{Namespace: "shop", ID: "db"}
 
+// entryIn is a workload of a namespace that has no move.
+func entryIn(namespace string) *workloads.Entry {
+	return &workloads.Entry{Group: clusterstate.Group{Key: policy.GroupKey{Namespace: namespace}}}
+}
+
 func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 	p := testPass(t, capacityMix())
 	p.State.SetOwner(setOfOne())
 	p.State.SetPod(podOfSet("old", "on-demand"))
 	p.lookAt(t, "shop")
-	e, known := p.Board.Get(keyOfSet)
+	e, known := p.Workloads.Get(keyOfSet)
 	require.True(t, known)
 	assert.Equal(t, rebalance.ReasonStabilizing, e.Verdict.Reason)
-	e.Moves = []board.Move{{UID: "old", Namespace: "shop", Name: "db-0", Started: noon, Wrong: 1}}
-	p.Board.Put(e)
+	e.Moves = []workloads.Move{{UID: "old", Namespace: "shop", Name: "db-0", Started: noon, Wrong: 1}}
+	p.Workloads.Put(e)
 
 	p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
 	p = passAt(p.Controller, noon.Add(time.Minute))
 	p.lookAt(t, "shop")
-	e, known = p.Board.Get(keyOfSet)
+	e, known = p.Workloads.Get(keyOfSet)
 	require.True(t, known, "the replacement is about to come")
 	assert.Len(t, e.Moves, 1)
 	assert.Empty(t, e.Group.Seats)
 	assert.Equal(t, noon.Add(rebalance.SlowAfter), p.due.at[keyOfSet])
-	cluster, _ := p.Board.Share("shop")
+	cluster := p.Workloads.Budgets(entryIn("shop")).InFlight
 	assert.Equal(t, 1, cluster)
 
 	p.State.SetPod(podOfSet("new", "on-demand")) // on the wrong type again
 	p = passAt(p.Controller, noon.Add(2*time.Minute))
 	p.lookAt(t, "shop")
-	e, _ = p.Board.Get(keyOfSet)
+	e, _ = p.Workloads.Get(keyOfSet)
 	assert.Empty(t, e.Moves)
 	assert.Equal(t, int32(1), e.Failures)
 	assert.Equal(t, rebalance.ReasonBackingOff, e.Verdict.Reason, "and not moved again at once")
@@ -144,9 +149,9 @@ func TestAGroupThatDoesNotComeBackIsForgotten(t *testing.T) {
 		},
 		"no replacement has come in time": func(p *pass) *pass { return passAt(p.Controller, noon.Add(5*time.Minute)) },
 		"nothing was being moved": func(p *pass) *pass {
-			e, _ := p.Board.Get(keyOfSet)
+			e, _ := p.Workloads.Get(keyOfSet)
 			e.Moves = nil
-			p.Board.Put(e)
+			p.Workloads.Put(e)
 			return p
 		},
 	} {
@@ -155,13 +160,13 @@ func TestAGroupThatDoesNotComeBackIsForgotten(t *testing.T) {
 			p.State.SetOwner(setOfOne())
 			p.State.SetPod(podOfSet("old", "on-demand"))
 			p.lookAt(t, "shop")
-			e, _ := p.Board.Get(keyOfSet)
-			e.Moves = []board.Move{{UID: "old", Started: noon}}
-			p.Board.Put(e)
+			e, _ := p.Workloads.Get(keyOfSet)
+			e.Moves = []workloads.Move{{UID: "old", Started: noon}}
+			p.Workloads.Put(e)
 			p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
 			p = vanish(p)
 			p.lookAt(t, "shop")
-			assert.Empty(t, p.Board.All())
+			assert.Empty(t, p.Workloads.All())
 		})
 	}
 }
@@ -172,13 +177,13 @@ func TestAWindowThatCannotBeReadIsAVerdict(t *testing.T) {
 	}))
 	p.State.SetPod(podOfSet("a", "on-demand"))
 	p.lookAt(t, "shop")
-	e, _ := p.Board.Get(keyOfSet)
+	e, _ := p.Workloads.Get(keyOfSet)
 	assert.Equal(t, ReasonInvalidWindow, e.Verdict.Reason)
 	assert.Contains(t, e.Verdict.Message, "windows[0].schedule")
 
 	p.State.SetPod(podOfSet("a", "spot"))
 	p.lookAt(t, "shop")
-	e, _ = p.Board.Get(keyOfSet)
+	e, _ = p.Workloads.Get(keyOfSet)
 	assert.Equal(t, rebalance.ReasonOnTarget, e.Verdict.Reason, "nothing is blocked where nothing has to move")
 }
 
@@ -192,13 +197,13 @@ func TestRemembered(t *testing.T) {
 		}
 	})
 	w := group().Workload
-	of := func(cm *v1alpha1.CapacityMix) board.Entry { return fromStatus(w, cm, noon, 10*time.Minute) }
-	assert.Equal(t, board.Entry{WrongSince: since.Time, RetryAt: retry.Time, Failures: 3}, of(cm))
+	of := func(cm *v1alpha1.CapacityMix) workloads.Entry { return fromStatus(w, cm, noon, 10*time.Minute) }
+	assert.Equal(t, workloads.Entry{WrongSince: since.Time, RetryAt: retry.Time, Failures: 3}, of(cm))
 	w.Revision = "web-old"
-	assert.Equal(t, board.Entry{}, of(cm))
+	assert.Equal(t, workloads.Entry{}, of(cm))
 	w.Name = "other"
-	assert.Equal(t, board.Entry{}, of(cm))
-	assert.Equal(t, board.Entry{}, of(nil))
+	assert.Equal(t, workloads.Entry{}, of(cm))
+	assert.Equal(t, workloads.Entry{}, of(nil))
 }
 
 // D17: a leader whose clock is wrong wrote it, or someone forged it.
@@ -224,7 +229,7 @@ func TestANewLeaderGoesOnFromTheStatus(t *testing.T) {
 	}))
 	p.State.SetPod(podOfSet("a", "on-demand"))
 	p.lookAt(t, "shop")
-	e, _ := p.Board.Get(keyOfSet)
+	e, _ := p.Workloads.Get(keyOfSet)
 	assert.Equal(t, rebalance.ReasonBackingOff, e.Verdict.Reason)
 	assert.True(t, since.Time.Equal(e.WrongSince))
 	assert.True(t, retry.Time.Equal(p.due.at[keyOfSet]), "looked at again when it may be tried")
@@ -281,7 +286,7 @@ func TestRefusal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := testPass(t)
 			v := rebalance.Verdict{Reason: rebalance.ReasonMove, Target: sp, Pod: &clusterstate.Pod{Name: "web-0", UID: "uid"}}
-			h := p.refusal(&board.Entry{}, v, tc.err)
+			h := p.refusal(&workloads.Entry{}, v, tc.err)
 			require.NotNil(t, h)
 			assert.Equal(t, tc.want, h.Verdict.Reason)
 			assert.Contains(t, h.Verdict.Message, "web-0")
@@ -290,7 +295,7 @@ func TestRefusal(t *testing.T) {
 			assert.Equal(t, v.Pod, h.Verdict.Pod)
 		})
 	}
-	assert.Nil(t, testPass(t).refusal(&board.Entry{}, rebalance.Verdict{}, nil))
+	assert.Nil(t, testPass(t).refusal(&workloads.Entry{}, rebalance.Verdict{}, nil))
 }
 
 func TestUnchanged(t *testing.T) {
@@ -305,16 +310,16 @@ func TestUnchanged(t *testing.T) {
 
 func TestInputCountsWhatIsOnTheMove(t *testing.T) {
 	p := testPass(t)
-	put := func(id, mixName string, moves int) board.Entry {
-		e := board.Entry{Mix: mixName, Moves: make([]board.Move, moves)}
+	put := func(id, mixName string, moves int) workloads.Entry {
+		e := workloads.Entry{Mix: mixName, Moves: make([]workloads.Move, moves)}
 		e.Group = group(od)
 		e.Group.Key.ID = id
-		p.Board.Put(e)
+		p.Workloads.Put(e)
 		return e
 	}
 	a, b := put("a", "web", 2), put("b", "", 1)
 	put("c", "web", 1)
-	a.Held = map[string]board.Hold{"uid": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom}}}
+	a.Held = map[string]workloads.Hold{"uid": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom}}}
 	in := p.input(&a, &place{})
 	assert.Equal(t, []int{3, 4}, []int{in.History.InFlight, in.Cluster.InFlight})
 	assert.Equal(t, rebalance.ReasonNoRoom, in.Skip["uid"].Reason)
@@ -325,7 +330,7 @@ func TestInputCountsWhatIsOnTheMove(t *testing.T) {
 func TestEventsTellOnceWhatBlocks(t *testing.T) {
 	p := testPass(t)
 	events := p.Recorder.(*record.FakeRecorder).Events
-	e := &board.Entry{Group: group(od)}
+	e := &workloads.Entry{Group: group(od)}
 	say := func(r rebalance.Reason) { e.Verdict = rebalance.Verdict{Reason: r, Message: "why"}; p.report(e) }
 	say(rebalance.ReasonNoRoom)
 	say(rebalance.ReasonNoRoom)
@@ -345,7 +350,7 @@ func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
 	p.State.SetPod(podOfSet("a", "spot"))
 	gone := group(od)
 	gone.Key.Namespace = "had-pods"
-	p.Board.Put(board.Entry{Group: gone})
+	p.Workloads.Put(workloads.Entry{Group: gone})
 	take := func() (list []string, all bool) {
 		a := p.takeAgenda(t.Context(), noon)
 		return slices.Sorted(maps.Keys(a.namespaces)), a.everything

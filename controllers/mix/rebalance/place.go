@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -60,7 +60,7 @@ func (at *place) mix(ctx context.Context, name string) (*v1alpha1.CapacityMix, e
 }
 
 // readBudgets reads the budgets if a decision about a workload may request them.
-func (at *place) readBudgets(ctx context.Context, e *board.Entry) error {
+func (at *place) readBudgets(ctx context.Context, e *workloads.Entry) error {
 	if at.budgetsRead || e.WrongSince.IsZero() {
 		return nil
 	}
@@ -79,11 +79,11 @@ func (at *place) readBudgets(ctx context.Context, e *board.Entry) error {
 	return nil
 }
 
-func versionOf(cm *v1alpha1.CapacityMix) board.Version {
+func versionOf(cm *v1alpha1.CapacityMix) workloads.Version {
 	if cm == nil {
-		return board.Version{}
+		return workloads.Version{}
 	}
-	return board.Version{UID: cm.UID, Generation: cm.Generation}
+	return workloads.Version{UID: cm.UID, Generation: cm.Generation}
 }
 
 // mixOf is the name of the CapacityMix that governs a group, "" if none does.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/placeholder"
@@ -70,7 +70,7 @@ func replicaOf(h *clusterstate.Pod) types.UID { return types.UID(h.Labels[v1alph
 
 // adopt brings the placeholders of a workload up to what is there, and finds
 // those that an earlier leader created. It is a pure function.
-func adopt(e *board.Entry, there []*clusterstate.Pod, now time.Time) []board.Placeholder {
+func adopt(e *workloads.Entry, there []*clusterstate.Pod, now time.Time) []workloads.Placeholder {
 	if len(e.Placeholders) == 0 && len(there) == 0 {
 		return nil
 	}
@@ -79,7 +79,7 @@ func adopt(e *board.Entry, there []*clusterstate.Pod, now time.Time) []board.Pla
 		byUID[h.UID] = h
 	}
 	known := moved(e.Moves)
-	var list []board.Placeholder
+	var list []workloads.Placeholder
 	for _, h := range e.Placeholders {
 		if o := byUID[h.UID]; o != nil {
 			h.Seen, h.Running, h.Lost = true, o.Running, !o.Live()
@@ -102,7 +102,7 @@ func adopt(e *board.Entry, there []*clusterstate.Pod, now time.Time) []board.Pla
 		}
 		target, _ := capacity.ParseType(h.Annotations[v1alpha1.CapacityTypeAnnotation]) // Unknown is wanted by no one
 		created := time.Unix(0, h.Created)
-		list = append(list, board.Placeholder{
+		list = append(list, workloads.Placeholder{
 			UID: h.UID, Namespace: h.Namespace, Name: h.Name, Replica: replica, ReplicaName: name, Seen: true, Slow: now.Sub(created) >= rebalance.SlowAfter,
 			Holder: rebalance.Holder{Target: target, Created: created, Running: h.Running, Lost: !h.Live()},
 		})
@@ -111,7 +111,7 @@ func adopt(e *board.Entry, there []*clusterstate.Pod, now time.Time) []board.Pla
 }
 
 // advance takes the next step with each placeholder of a workload.
-func (p *pass) advance(ctx context.Context, e *board.Entry, at *place) {
+func (p *pass) advance(ctx context.Context, e *workloads.Entry, at *place) {
 	for _, h := range e.Placeholders {
 		step, v := p.stepOf(e, at, h)
 		switch step {
@@ -127,12 +127,12 @@ func (p *pass) advance(ctx context.Context, e *board.Entry, at *place) {
 		}
 		p.dueAt(v.RetryAt)
 		p.dueAt(h.Created.Add(p.MoveTimeout))
-		p.Board.Put(*e)
+		p.Workloads.Put(*e)
 	}
 }
 
 // stepOf is the next step with a placeholder, and the verdict about its replica.
-func (p *pass) stepOf(e *board.Entry, at *place, h board.Placeholder) (rebalance.Step, rebalance.Verdict) {
+func (p *pass) stepOf(e *workloads.Entry, at *place, h workloads.Placeholder) (rebalance.Step, rebalance.Verdict) {
 	in := p.input(e, at)
 	if held, there := e.Held[string(h.Replica)]; there {
 		in.Skip[string(h.Replica)] = held.Verdict
@@ -143,7 +143,7 @@ func (p *pass) stepOf(e *board.Entry, at *place, h board.Placeholder) (rebalance
 // explain notes what keeps the replicas of the placeholders of a workload. It
 // comes last: what this look held back counts, for there may be no other look
 // before the hold is over.
-func (p *pass) explain(e *board.Entry, at *place) {
+func (p *pass) explain(e *workloads.Entry, at *place) {
 	for _, h := range e.Placeholders {
 		_, v := p.stepOf(e, at, h)
 		e.Placeholders = waiting(e.Placeholders, h.UID, v)
@@ -152,7 +152,7 @@ func (p *pass) explain(e *board.Entry, at *place) {
 
 // moveTo evicts a replica whose placeholder runs, if the replacement fits in the
 // placeholder's stead. It returns nil if it is on its way, else a hold.
-func (p *pass) moveTo(ctx context.Context, e *board.Entry, at *place, v rebalance.Verdict, h board.Placeholder) *board.Hold {
+func (p *pass) moveTo(ctx context.Context, e *workloads.Entry, at *place, v rebalance.Verdict, h workloads.Placeholder) *workloads.Hold {
 	node, hold := p.prove(ctx, e, v, h.UID)
 	if hold != nil {
 		if hold.Verdict.Reason == rebalance.ReasonNoRoom {
@@ -187,14 +187,14 @@ func (p *pass) moveTo(ctx context.Context, e *board.Entry, at *place, v rebalanc
 }
 
 // end takes a placeholder away, and reports whether it is gone.
-func (p *pass) end(ctx context.Context, e *board.Entry, h board.Placeholder, result string) bool {
+func (p *pass) end(ctx context.Context, e *workloads.Entry, h workloads.Placeholder, result string) bool {
 	e.Placeholders = without(e.Placeholders, h)
 	placeholders.WithLabelValues(result).Inc()
 	return p.release(ctx, h.Namespace, h.Name, h.UID, result)
 }
 
 // waiting notes what keeps the replica of a placeholder.
-func waiting(list []board.Placeholder, uid types.UID, v rebalance.Verdict) []board.Placeholder {
+func waiting(list []workloads.Placeholder, uid types.UID, v rebalance.Verdict) []workloads.Placeholder {
 	list = slices.Clone(list)
 	for i := range list {
 		if list[i].UID != uid {
@@ -208,12 +208,12 @@ func waiting(list []board.Placeholder, uid types.UID, v rebalance.Verdict) []boa
 	return list
 }
 
-func without(list []board.Placeholder, h board.Placeholder) []board.Placeholder {
-	return slices.DeleteFunc(slices.Clone(list), func(o board.Placeholder) bool { return o.UID == h.UID })
+func without(list []workloads.Placeholder, h workloads.Placeholder) []workloads.Placeholder {
+	return slices.DeleteFunc(slices.Clone(list), func(o workloads.Placeholder) bool { return o.UID == h.UID })
 }
 
 // releaseAll takes the placeholders of a workload away that nothing can be decided about.
-func (p *pass) releaseAll(ctx context.Context, e *board.Entry) {
+func (p *pass) releaseAll(ctx context.Context, e *workloads.Entry) {
 	for _, h := range e.Placeholders {
 		p.end(ctx, e, h, holderDropped)
 	}
@@ -242,7 +242,7 @@ func (p *pass) sweep(ctx context.Context, namespace string, there []*clusterstat
 		return
 	}
 	needed, used := map[types.UID]bool{}, map[types.UID]bool{}
-	for _, e := range p.Board.Namespace(namespace) {
+	for _, e := range p.Workloads.Namespace(namespace) {
 		for _, h := range e.Placeholders {
 			needed[h.UID] = true
 		}

@@ -66,7 +66,7 @@ func TestAPlaceholderSaysAtOnceThatItsReplicaIsHeldBack(t *testing.T) {
 		w.setPod(h)
 	}
 	s.lookUntilDone(t)
-	e, _ := s.controller.Board.Get(policy.GroupKey{Namespace: "a", ID: "a-other"})
+	e, _ := s.controller.Workloads.Get(policy.GroupKey{Namespace: "a", ID: "a-other"})
 	require.NotEmpty(t, e.Held)
 	require.Len(t, e.Placeholders, 1)
 	assert.Contains(t, e.Placeholders[0].Waits, "NoRoom")

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -45,64 +45,64 @@ func shown(t *testing.T, pods ...*corev1.Pod) []*clusterstate.Pod {
 }
 
 func TestPlaceholdersAreFollowedAndThoseOfAnEarlierLeaderTakenOver(t *testing.T) {
-	known := board.Placeholder{
+	known := workloads.Placeholder{
 		UID: "holder-of-web-2", Namespace: "shop", Name: placeholder.Name("web-2"), Replica: "web-2", ReplicaName: "web-2",
 		Holder: rebalance.Holder{Target: sp, Created: noon.Add(-unseen)},
 	}
-	changed := func(change func(*board.Placeholder)) board.Placeholder {
+	changed := func(change func(*workloads.Placeholder)) workloads.Placeholder {
 		h := known
 		change(&h)
 		return h
 	}
-	found := changed(func(h *board.Placeholder) { h.Seen, h.Created = true, noon.Add(-time.Minute) })
+	found := changed(func(h *workloads.Placeholder) { h.Seen, h.Created = true, noon.Add(-time.Minute) })
 	tests := map[string]struct {
-		known *board.Placeholder
-		moves []board.Move
+		known *workloads.Placeholder
+		moves []workloads.Move
 		there []*corev1.Pod
-		want  []board.Placeholder
+		want  []workloads.Placeholder
 	}{
 		"none": {},
 		"it is pending": {
 			known: &known, there: []*corev1.Pod{holderFor("web-2")},
-			want: []board.Placeholder{changed(func(h *board.Placeholder) { h.Seen = true })},
+			want: []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Seen = true })},
 		},
 		"it runs": {
 			known: &known, there: []*corev1.Pod{holderFor("web-2", runs)},
-			want: []board.Placeholder{changed(func(h *board.Placeholder) { h.Seen, h.Running = true, true })},
+			want: []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Seen, h.Running = true, true })},
 		},
 		"it failed": {
 			known: &known, there: []*corev1.Pod{holderFor("web-2", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })},
-			want: []board.Placeholder{changed(func(h *board.Placeholder) { h.Seen, h.Lost = true, true })},
+			want: []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Seen, h.Lost = true, true })},
 		},
 		"it is about to go": {
 			known: &known, there: []*corev1.Pod{holderFor("web-2", runs, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })},
-			want: []board.Placeholder{changed(func(h *board.Placeholder) { h.Seen, h.Running, h.Lost = true, true, true })},
+			want: []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Seen, h.Running, h.Lost = true, true, true })},
 		},
 		"it was seen, and is gone": {
-			known: new(changed(func(h *board.Placeholder) { h.Seen, h.Created = true, noon })),
-			want:  []board.Placeholder{changed(func(h *board.Placeholder) { h.Seen, h.Lost, h.Created = true, true, noon })},
+			known: new(changed(func(h *workloads.Placeholder) { h.Seen, h.Created = true, noon })),
+			want:  []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Seen, h.Lost, h.Created = true, true, noon })},
 		},
 		"the watch has not shown it yet": {
-			known: new(changed(func(h *board.Placeholder) { h.Created = noon.Add(-unseen + 1) })),
-			want:  []board.Placeholder{changed(func(h *board.Placeholder) { h.Created = noon.Add(-unseen + 1) })},
+			known: new(changed(func(h *workloads.Placeholder) { h.Created = noon.Add(-unseen + 1) })),
+			want:  []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Created = noon.Add(-unseen + 1) })},
 		},
-		"the watch never showed it": {known: &known, want: []board.Placeholder{changed(func(h *board.Placeholder) { h.Lost = true })}},
-		"an earlier leader's":       {there: []*corev1.Pod{holderFor("web-2")}, want: []board.Placeholder{found}},
+		"the watch never showed it": {known: &known, want: []workloads.Placeholder{changed(func(h *workloads.Placeholder) { h.Lost = true })}},
+		"an earlier leader's":       {there: []*corev1.Pod{holderFor("web-2")}, want: []workloads.Placeholder{found}},
 		"an earlier leader's runs": {
 			there: []*corev1.Pod{holderFor("web-2", runs)},
-			want:  []board.Placeholder{func() board.Placeholder { h := found; h.Running = true; return h }()},
+			want:  []workloads.Placeholder{func() workloads.Placeholder { h := found; h.Running = true; return h }()},
 		},
 		"an earlier leader's goes": {there: []*corev1.Pod{holderFor("web-2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })}},
 		"another workload's":       {there: []*corev1.Pod{holderFor("db-0")}},
 		"that of a replica which was evicted": {
-			moves: []board.Move{moveOf("web-2", 1, time.Second)}, there: []*corev1.Pod{holderFor("web-2")},
+			moves: []workloads.Move{moveOf("web-2", 1, time.Second)}, there: []*corev1.Pod{holderFor("web-2")},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			e := board.Entry{Group: group(od, od, od, sp, sp), Moves: tc.moves}
+			e := workloads.Entry{Group: group(od, od, od, sp, sp), Moves: tc.moves}
 			if tc.known != nil {
-				e.Placeholders = []board.Placeholder{*tc.known}
+				e.Placeholders = []workloads.Placeholder{*tc.known}
 			}
 			got := adopt(&e, shown(t, tc.there...), noon)
 			for i := range got {
@@ -146,10 +146,10 @@ func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
 	}
 	old := podOfSet("evicted", "on-demand") // still terminates
 	p.State.SetPod(old)
-	p.Board.Put(board.Entry{
+	p.Workloads.Put(workloads.Entry{
 		Group:        group(od, od, od, sp, sp),
-		Placeholders: []board.Placeholder{{UID: "holder-of-web-2"}},
-		Moves: []board.Move{
+		Placeholders: []workloads.Placeholder{{UID: "holder-of-web-2"}},
+		Moves: []workloads.Move{
 			{UID: "evicted", Namespace: "shop", Name: old.Name, Placeholder: "holder-of-evicted"},
 			{UID: "gone", Namespace: "shop", Name: "db-1", Placeholder: "holder-of-gone"},
 		},
@@ -165,10 +165,10 @@ func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
 }
 
 func TestWhatKeepsAReplicaWithAPlaceholderIsNoted(t *testing.T) {
-	list := []board.Placeholder{{UID: "a"}, {UID: "b"}}
+	list := []workloads.Placeholder{{UID: "a"}, {UID: "b"}}
 	noted := waiting(list, "b", rebalance.Verdict{Reason: rebalance.ReasonPDB, Message: "none allowed"})
-	assert.Equal(t, []board.Placeholder{{UID: "a"}, {UID: "b", Waits: "DisruptionBudget: none allowed"}}, noted)
-	assert.Equal(t, []board.Placeholder{{UID: "a"}, {UID: "b"}}, list, "what is on the board does not change")
+	assert.Equal(t, []workloads.Placeholder{{UID: "a"}, {UID: "b", Waits: "DisruptionBudget: none allowed"}}, noted)
+	assert.Equal(t, []workloads.Placeholder{{UID: "a"}, {UID: "b"}}, list, "what is on the board does not change")
 	assert.Equal(t, list, waiting(noted, "b", rebalance.Verdict{Reason: rebalance.ReasonMove, Message: "pod b moves"}))
 }
 

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/placeholder"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -25,24 +25,24 @@ const ReasonNoPlaceholder rebalance.Reason = "PlaceholderRefused"
 
 // provision requests the room that the replacement of a replica needs, by a
 // placeholder pod. Either there is one then, or the replica is held back.
-func (p *pass) provision(ctx context.Context, e *board.Entry, v rebalance.Verdict) {
+func (p *pass) provision(ctx context.Context, e *workloads.Entry, v rebalance.Verdict) {
 	pod, hold := p.placeholder(ctx, e, v)
 	if hold == nil {
 		pod, hold = p.create(ctx, v, pod)
 	}
 	if hold != nil {
 		p.holdBack(e, hold)
-		p.Board.Put(*e)
+		p.Workloads.Put(*e)
 		return
 	}
-	e.Placeholders = append(slices.Clone(e.Placeholders), board.Placeholder{
+	e.Placeholders = append(slices.Clone(e.Placeholders), workloads.Placeholder{
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Replica: v.Pod.UID, ReplicaName: v.Pod.Name,
 		Holder: rebalance.Holder{Target: v.Target, Created: p.now},
 	})
 	e.Held = maps.Clone(e.Held) // that there is no room is what the placeholder is for
 	delete(e.Held, string(v.Pod.UID))
 	p.dueAt(p.now.Add(p.MoveTimeout))
-	p.Board.Put(*e)
+	p.Workloads.Put(*e)
 	placeholders.WithLabelValues(holderCreated).Inc()
 	log.FromContext(ctx).Info("Created a placeholder", "placeholder", pod.Name, "pod", v.Pod.Name, "type", v.Target, "message", v.Message)
 	p.Recorder.Eventf(workloadRef(e.Group.Workload), corev1.EventTypeNormal, v1alpha1.EventReasonProvisioning,
@@ -50,7 +50,7 @@ func (p *pass) provision(ctx context.Context, e *board.Entry, v rebalance.Verdic
 }
 
 // placeholder makes the pod that is to be created.
-func (p *pass) placeholder(ctx context.Context, e *board.Entry, v rebalance.Verdict) (*corev1.Pod, *board.Hold) {
+func (p *pass) placeholder(ctx context.Context, e *workloads.Entry, v rebalance.Verdict) (*corev1.Pod, *workloads.Hold) {
 	if p.Profile.Label.Key == "" {
 		return nil, p.refused(v, "there is no node label by which a pod could be limited to %s (capacityTypeLabel)", v.Target)
 	}
@@ -77,7 +77,7 @@ func (p *pass) placeholder(ctx context.Context, e *board.Entry, v rebalance.Verd
 
 // create creates a placeholder, or finds the one that there is: of an earlier
 // leader, or of a call whose answer was lost.
-func (p *pass) create(ctx context.Context, v rebalance.Verdict, pod *corev1.Pod) (*corev1.Pod, *board.Hold) {
+func (p *pass) create(ctx context.Context, v rebalance.Verdict, pod *corev1.Pod) (*corev1.Pod, *workloads.Hold) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	created, err := p.Client.CoreV1().Pods(pod.Namespace).Create(call, pod, metav1.CreateOptions{})
@@ -94,7 +94,7 @@ func (p *pass) create(ctx context.Context, v rebalance.Verdict, pod *corev1.Pod)
 }
 
 // refused holds a workload back that would need a placeholder and gets none.
-func (p *pass) refused(v rebalance.Verdict, format string, args ...any) *board.Hold {
+func (p *pass) refused(v rebalance.Verdict, format string, args ...any) *workloads.Hold {
 	placeholders.WithLabelValues(holderRefused).Inc()
 	return p.hold(v, ReasonNoPlaceholder, holdNoRoom, "%s; no placeholder: %s", v.Message, fmt.Sprintf(format, args...))
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -51,7 +51,7 @@ func readScales(config *rest.Config) (scales, error) {
 
 // followScale takes over how many pods must be back from the owner, where a move waits for them: the user may have scaled it
 // meanwhile. Where it cannot be read, what was there before the move counts.
-func (p *pass) followScale(ctx context.Context, e board.Entry, g *clusterstate.Group) board.Entry {
+func (p *pass) followScale(ctx context.Context, e workloads.Entry, g *clusterstate.Group) workloads.Entry {
 	if e.Had == 0 || g.Ended {
 		e.Scaled = false
 		return e
@@ -65,7 +65,7 @@ func (p *pass) followScale(ctx context.Context, e board.Entry, g *clusterstate.G
 // checkScale returns a hold for the first move of a workload with fewer pods than the scale of its owner requests: pods that
 // were missing before are known to nothing else. For the moves after it, Had tells: the entry notes whether that follows the
 // scale from here on.
-func (p *pass) checkScale(ctx context.Context, e *board.Entry, v rebalance.Verdict) *board.Hold {
+func (p *pass) checkScale(ctx context.Context, e *workloads.Entry, v rebalance.Verdict) *workloads.Hold {
 	n, known, err := p.scaleOf(ctx, &e.Group)
 	have := len(e.Group.Seats) + len(e.Group.Taken)
 	switch {

@@ -37,7 +37,7 @@ func (p *pass) again(t *testing.T, after time.Duration) {
 }
 
 func (p *pass) had() int {
-	e, _ := p.Board.Get(strayKey)
+	e, _ := p.Workloads.Get(strayKey)
 	return e.Had
 }
 

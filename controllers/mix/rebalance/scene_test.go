@@ -27,9 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/status/mixtest"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/gate"
@@ -60,7 +60,7 @@ type side struct {
 	scene      *scene
 	controller *Controller
 	cache      *mixtest.Cache
-	status     *status.Reconciler
+	status     *status.Controller
 	recorder   *record.FakeRecorder
 	// asked are the requests to the API server that change something, evicted and created those pods that no event has told of.
 	asked   []string
@@ -84,7 +84,7 @@ func newScene(t *rapid.T) *scene {
 		w.some.controller.NodeLeft(name, typ)
 		w.all.controller.NodeLeft(name, typ)
 	}
-	w.some.controller.Decided = func(d board.Decision) {
+	w.some.controller.Decided = func(d workloads.Decision) {
 		for _, req := range w.some.status.Wanted(d) {
 			w.some.reconcile(req)
 		}
@@ -144,7 +144,7 @@ func (w *scene) newFleet() *clusterstate.State {
 func (w *scene) newSide(limit int) *side {
 	s := &side{scene: w, cache: mixtest.NewCache(), recorder: record.NewFakeRecorder(1000), created: map[string]*corev1.Pod{}}
 	c, err := New(Options{
-		Board: board.New(), Clock: w.clock, Recorder: s.recorder, Reader: s.cache, Client: s.client(),
+		Workloads: workloads.NewStore(), Clock: w.clock, Recorder: s.recorder, Reader: s.cache, Client: s.client(),
 		Profile: &simulation.Profile{SchedulerNames: []string{"berth-scheduler"}, Label: gate.Label{Key: "karpenter.sh/capacity-type", Spot: "spot", OnDemand: "on-demand"}},
 		Tuning: Tuning{
 			Defaults:             rebalance.Settings{Mode: rebalance.Evict, MaxConcurrent: 1, Stabilization: time.Minute},
@@ -153,14 +153,17 @@ func (w *scene) newSide(limit int) *side {
 		Resync:       time.Hour,
 		Storm:        rebalance.StormSettings{SharePercent: 50, MinNodes: 2, Window: time.Minute, Quiet: time.Minute},
 		Journal:      types.NamespacedName{Namespace: "berth-system", Name: "moves"},
-		Placeholders: Placeholders{SizeOf: func(*corev1.Pod) *v1alpha1.ResourceLimit { return nil }}, Decided: func(board.Decision) {},
+		Placeholders: Placeholders{SizeOf: func(*corev1.Pod) *v1alpha1.ResourceLimit { return nil }}, Decided: func(workloads.Decision) {},
 	})
 	if err != nil {
 		panic(err)
 	}
 	s.controller = c
 	s.controller.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
-	s.status = status.New(status.Options{Client: s.cache, Board: s.controller.Board, Clock: w.clock})
+	s.status, err = status.New(status.Options{Client: s.cache, Workloads: s.controller.Workloads, Clock: w.clock})
+	if err != nil {
+		panic(err)
+	}
 	return s
 }
 

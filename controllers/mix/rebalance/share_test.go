@@ -31,7 +31,7 @@ func TestANamespaceWhoseMovesNeverEndDoesNotKeepOthersFromTheirs(t *testing.T) {
 	for _, name := range s.evicted {
 		require.True(t, strings.HasPrefix(name, "broken-"), "it was first")
 	}
-	e, _ := p.Board.Get(strayKey)
+	e, _ := p.Workloads.Get(strayKey)
 	assert.Equal(t, rebalance.ReasonClusterBudget, e.Verdict.Reason)
 
 	p.Clock.(*clocktesting.FakeClock).Step(rebalance.SlowAfter)

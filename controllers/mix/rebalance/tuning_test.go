@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -21,11 +21,11 @@ func TestARetunedControllerLooksAtEverythingByTheNewTuning(t *testing.T) {
 	p := testPass(t, capacityMix())
 	p.State.SetOwner(setOfOne())
 	p.State.SetPod(podOfSet("old", "spot"))
-	var decided []board.Decision
-	p.Decided = func(d board.Decision) { decided = append(decided, d) }
+	var decided []workloads.Decision
+	p.Decided = func(d workloads.Decision) { decided = append(decided, d) }
 	p.Changed(everything)
 	p.Look(t.Context())
-	e, _ := p.Board.Get(keyOfSet)
+	e, _ := p.Workloads.Get(keyOfSet)
 	require.Equal(t, rebalance.ReasonOnTarget, e.Verdict.Reason)
 	require.Equal(t, rebalance.Evict, e.Settings.Mode)
 
@@ -42,7 +42,7 @@ func TestARetunedControllerLooksAtEverythingByTheNewTuning(t *testing.T) {
 	assert.Len(t, p.wake, 1, "a look is requested")
 	decided = nil
 	p.Look(t.Context())
-	e, _ = p.Board.Get(keyOfSet)
+	e, _ = p.Workloads.Get(keyOfSet)
 	assert.Equal(t, rebalance.Report, e.Settings.Mode)
 	assert.Equal(t, time.Hour, e.Settings.Stabilization)
 	require.Len(t, decided, 1)
@@ -73,7 +73,7 @@ func TestADryRunThatBeginsLaterLeavesPlaceholdersAlone(t *testing.T) {
 	tuning.DryRun = true
 	s.controller.Retune(tuning)
 	s.lookUntilDone(t)
-	e, _ := s.controller.Board.Get(policy.GroupKey{Namespace: "a", ID: "a-other"})
+	e, _ := s.controller.Workloads.Get(policy.GroupKey{Namespace: "a", ID: "a-other"})
 	assert.Empty(t, e.Placeholders)
 	assert.Zero(t, e.Failures)
 	assert.Len(t, s.created, 1, "it is there")
@@ -81,7 +81,7 @@ func TestADryRunThatBeginsLaterLeavesPlaceholdersAlone(t *testing.T) {
 	tuning.DryRun = false
 	s.controller.Retune(tuning)
 	s.lookUntilDone(t)
-	e, _ = s.controller.Board.Get(policy.GroupKey{Namespace: "a", ID: "a-other"})
+	e, _ = s.controller.Workloads.Get(policy.GroupKey{Namespace: "a", ID: "a-other"})
 	assert.Len(t, e.Placeholders, 1, "and taken up again")
 	assert.Len(t, s.created, 1)
 	for _, h := range s.created {

@@ -21,11 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/mix/policy"
 )
@@ -35,20 +37,20 @@ const FieldOwner = "berth-controller"
 
 // Options configure the controller. Every field is required.
 type Options struct {
-	Client   client.Client
-	Kube     kubernetes.Interface
-	Board    *board.Board
-	Recorder record.EventRecorder
-	Clock    clock.PassiveClock
+	Client    client.Client
+	Kube      kubernetes.Interface
+	Workloads *workloads.Store
+	Recorder  record.EventRecorder
+	Clock     clock.PassiveClock
 	// SchedulerNames are the scheduler profiles that place by the mix.
 	SchedulerNames []string
 	// RepairsPerMinute bounds how many pods are patched; 0 repairs none. SetRepairs changes it.
 	RepairsPerMinute int
 }
 
-// Reconciler writes the status of one mix per request. A request without a name
+// Controller writes the status of one mix per request. A request without a name
 // is for the annotations of the pods of the namespace.
-type Reconciler struct {
+type Controller struct {
 	Options
 	repairs *rate.Limiter // with a limit of 0 nothing is repaired
 	contest contest
@@ -67,25 +69,25 @@ type Reconciler struct {
 
 // spec is one version of a mix, and why it cannot be used, nil if it can.
 type spec struct {
-	board.Version
+	workloads.Version
 	invalid error
 }
 
-var _ reconcile.Reconciler = &Reconciler{}
+var _ reconcile.Reconciler = &Controller{}
 
-// New returns a reconciler; SetupWithManager adds it to a manager.
-func New(o Options) *Reconciler {
-	return &Reconciler{
+// New returns a controller; SetupWithManager adds it to a manager.
+func New(o Options) (*Controller, error) {
+	return &Controller{
 		Options: o,
 		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(), reported: lru.New(remembered),
 		decided: make(chan event.GenericEvent, 1024),
 		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{}, staleGroups: map[string]map[policy.GroupKey]bool{},
-	}
+	}, nil
 }
 
 // SetRepairs bounds how many pods are patched in a minute from now on; 0 repairs none. What a decision finds stale while it
 // is 0 is repaired after the next decision about it.
-func (r *Reconciler) SetRepairs(perMinute int) {
+func (r *Controller) SetRepairs(perMinute int) {
 	limit, burst := pace(perMinute)
 	r.repairs.SetLimit(limit)
 	r.repairs.SetBurst(burst)
@@ -95,8 +97,11 @@ func pace(perMinute int) (rate.Limit, int) {
 	return rate.Limit(float64(perMinute) / 60), max(1, perMinute/10)
 }
 
-// SetupWithManager adds the reconciler to a manager.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+// SetupWithManager adds the controller to a manager, and the metrics of the mixes to the registry.
+func (r *Controller) SetupWithManager(mgr manager.Manager) error {
+	if err := metrics.Registry.Register(&Collector{Workloads: r.Workloads, Clock: r.Clock}); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).Named("capacitymix").
 		// One write takes some milliseconds; a new leader of a large cluster has a thousand to make.
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 4}).
@@ -105,7 +110,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // Decided requests what has to be done after a decision.
-func (r *Reconciler) Decided(d board.Decision) {
+func (r *Controller) Decided(d workloads.Decision) {
 	for _, req := range r.Wanted(d) {
 		cm := &v1alpha1.CapacityMix{}
 		cm.Namespace, cm.Name = req.Namespace, req.Name
@@ -116,7 +121,7 @@ func (r *Reconciler) Decided(d board.Decision) {
 // Wanted returns the requests that a decision makes: for the mixes that it
 // concerns, and after a look at everything also for those that another user
 // has written to.
-func (r *Reconciler) Wanted(d board.Decision) (list []reconcile.Request) {
+func (r *Controller) Wanted(d workloads.Decision) (list []reconcile.Request) {
 	ask := func(name string) { list = append(list, reconcile.Request{NamespacedName: key(d.Namespace, name)}) }
 	for name := range d.Mixes {
 		ask(name)
@@ -132,21 +137,21 @@ func (r *Reconciler) Wanted(d board.Decision) (list []reconcile.Request) {
 	return list
 }
 
-func (r *Reconciler) isCurrent(cm *v1alpha1.CapacityMix) bool {
+func (r *Controller) isCurrent(cm *v1alpha1.CapacityMix) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	version, known := r.current[key(cm.Namespace, cm.Name)]
 	return known && version == cm.ResourceVersion
 }
 
-func (r *Reconciler) setCurrent(name types.NamespacedName, version string) {
+func (r *Controller) setCurrent(name types.NamespacedName, version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.current[name] = version
 }
 
 // Reconcile implements reconcile.Reconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if req.Name == "" {
 		return reconcile.Result{RequeueAfter: r.repair(ctx, req.Namespace)}, nil
 	}
@@ -160,11 +165,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if cm.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
-	mine, others := r.Board.OfMix(cm.Namespace, cm.Name), r.Board.Others(cm.Namespace, cm.Name)
+	mine, others := r.Workloads.OfMix(cm.Namespace, cm.Name), r.Workloads.Others(cm.Namespace, cm.Name)
 	return reconcile.Result{}, r.write(ctx, cm, compose(cm, r.invalid(cm), mine, others, r.Clock.Now()))
 }
 
-func (r *Reconciler) forget(name types.NamespacedName) {
+func (r *Controller) forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.current, name)
@@ -172,10 +177,10 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 }
 
 // invalid says why the spec of a mix cannot be used, nil if it can.
-func (r *Reconciler) invalid(cm *v1alpha1.CapacityMix) error {
+func (r *Controller) invalid(cm *v1alpha1.CapacityMix) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name, version := client.ObjectKeyFromObject(cm), board.Version{UID: cm.UID, Generation: cm.Generation}
+	name, version := client.ObjectKeyFromObject(cm), workloads.Version{UID: cm.UID, Generation: cm.Generation}
 	known, there := r.specs[name]
 	if !there || known.Version != version {
 		_, _, err := policy.FromCapacityMix(cm)
@@ -187,7 +192,7 @@ func (r *Reconciler) invalid(cm *v1alpha1.CapacityMix) error {
 
 // write applies a status unless it is there already. The mix is the cache's and
 // must not be changed.
-func (r *Reconciler) write(ctx context.Context, cm *v1alpha1.CapacityMix, status v1alpha1.CapacityMixStatus) error {
+func (r *Controller) write(ctx context.Context, cm *v1alpha1.CapacityMix, status v1alpha1.CapacityMixStatus) error {
 	name := client.ObjectKeyFromObject(cm)
 	if sameStatus(&cm.Status, &status) {
 		r.setCurrent(name, cm.ResourceVersion)

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 )
 
 var (
@@ -26,12 +26,12 @@ var (
 
 func init() { metrics.Registry.MustRegister(statusWrites, repairs, undoneRepairs) }
 
-// Collector shows the board as metrics. What is gone from the board is gone
+// Collector shows the entries as metrics. What is gone from the store is gone
 // from the metrics. An empty mix label stands for workloads that satisfy their mix
 // from annotations or by default. No label names a pod, a node or a workload.
 type Collector struct {
-	Board *board.Board
-	Clock clock.PassiveClock
+	Workloads *workloads.Store
+	Clock     clock.PassiveClock
 }
 
 var (
@@ -75,7 +75,7 @@ type sums struct {
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	byMix := map[[2]string]*sums{}
-	for _, e := range c.Board.All() {
+	for _, e := range c.Workloads.All() {
 		k := [2]string{e.Group.Key.Namespace, e.Mix}
 		if byMix[k] == nil {
 			byMix[k] = &sums{}
@@ -86,7 +86,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		s.collect(ch, k[0], k[1])
 	}
 	storm := 0.0
-	if c.Board.Storm() {
+	if c.Workloads.Storm() {
 		storm = 1
 	}
 	ch <- &gauge{desc: stormDesc, value: storm}
@@ -144,7 +144,7 @@ func (g *gauge) Write(out *dto.Metric) error {
 
 func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
 
-func (c *Collector) add(s *sums, e *board.Entry) {
+func (c *Collector) add(s *sums, e *workloads.Entry) {
 	g := &e.Group
 	a, m := g.Actual(), g.Policy.Mix
 	pending, departing, _ := g.Counts()

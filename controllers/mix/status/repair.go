@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 )
@@ -31,12 +31,12 @@ const (
 
 // note remembers the workloads of a decision that have annotations to be
 // repaired, and reports whether there are any.
-func (r *Reconciler) note(d board.Decision) (found bool) {
+func (r *Controller) note(d workloads.Decision) (found bool) {
 	if r.repairs.Limit() == 0 {
 		return false
 	}
 	for _, key := range d.Groups {
-		if e, known := r.Board.Get(key); known && slices.ContainsFunc(e.Group.Seats, func(s clusterstate.Seat) bool { return len(r.stale(&e.Group, s)) > 0 }) {
+		if e, known := r.Workloads.Get(key); known && slices.ContainsFunc(e.Group.Seats, func(s clusterstate.Seat) bool { return len(r.stale(&e.Group, s)) > 0 }) {
 			r.setStale(key, true)
 			found = true
 		}
@@ -44,7 +44,7 @@ func (r *Reconciler) note(d board.Decision) (found bool) {
 	return found
 }
 
-func (r *Reconciler) setStale(key policy.GroupKey, is bool) {
+func (r *Controller) setStale(key policy.GroupKey, is bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := r.staleGroups[key.Namespace]
@@ -60,7 +60,7 @@ func (r *Reconciler) setStale(key policy.GroupKey, is bool) {
 	}
 }
 
-func (r *Reconciler) staleIn(namespace string) []policy.GroupKey {
+func (r *Controller) staleIn(namespace string) []policy.GroupKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.staleGroups[namespace]))
@@ -68,13 +68,13 @@ func (r *Reconciler) staleIn(namespace string) []policy.GroupKey {
 
 // repair repairs the annotations of a namespace's pods, and returns when the
 // rest may follow; 0 if nothing is left.
-func (r *Reconciler) repair(ctx context.Context, namespace string) (wait time.Duration) {
+func (r *Controller) repair(ctx context.Context, namespace string) (wait time.Duration) {
 	if r.repairs.Limit() == 0 {
 		return 0
 	}
 	for _, key := range r.staleIn(namespace) {
 		r.setStale(key, false) // before it is read: what is decided meanwhile counts
-		e, _ := r.Board.Get(key)
+		e, _ := r.Workloads.Get(key)
 		if w := r.repairGroup(ctx, &e.Group); w > 0 {
 			r.setStale(key, true)
 			wait = earliest(wait, w)
@@ -92,7 +92,7 @@ func earliest(a, b time.Duration) time.Duration {
 }
 
 // repairGroup returns when the rest of a workload's pods may follow; 0 if nothing is left.
-func (r *Reconciler) repairGroup(ctx context.Context, g *clusterstate.Group) (wait time.Duration) {
+func (r *Controller) repairGroup(ctx context.Context, g *clusterstate.Group) (wait time.Duration) {
 	for _, s := range g.Seats {
 		want := r.stale(g, s)
 		if len(want) == 0 {
@@ -116,7 +116,7 @@ func (r *Reconciler) repairGroup(ctx context.Context, g *clusterstate.Group) (wa
 }
 
 // repairPod patches a pod as it is now, and only if it has not changed since it was read.
-func (r *Reconciler) repairPod(ctx context.Context, g *clusterstate.Group, s clusterstate.Seat, undone int) error {
+func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, s clusterstate.Seat, undone int) error {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
 	pods := r.Kube.CoreV1().Pods(s.Pod.Namespace)
@@ -156,7 +156,7 @@ func unchanged(pod *corev1.Pod, record *clusterstate.Pod) bool {
 
 // reportUndone counts the repairs that another client has undone, and records an
 // event about the first pod of a workload where it does so again and again.
-func (r *Reconciler) reportUndone(g *clusterstate.Group, pod *corev1.Pod, undone int) {
+func (r *Controller) reportUndone(g *clusterstate.Group, pod *corev1.Pod, undone int) {
 	if undone == 0 {
 		return
 	}
@@ -169,7 +169,7 @@ func (r *Reconciler) reportUndone(g *clusterstate.Group, pod *corev1.Pod, undone
 }
 
 // isReported reports whether an event about a workload was recorded, and notes that it is now.
-func (r *Reconciler) isReported(key policy.GroupKey) bool {
+func (r *Controller) isReported(key policy.GroupKey) bool {
 	_, before := r.reported.Get(key)
 	r.reported.Add(key, nil)
 	return before

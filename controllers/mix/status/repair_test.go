@@ -26,7 +26,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -181,7 +181,7 @@ func TestARepairOfSomethingElseDoesNotWait(t *testing.T) {
 	assert.Equal(t, []any{noon.Add(3 * time.Hour), 0}, []any{at, undone}, "that was another time")
 }
 
-func staleEntry() board.Entry {
+func staleEntry() workloads.Entry {
 	e := exact("web")
 	for i, s := range e.Group.Seats {
 		s.Pod.Annotations = map[string]string{slotKey: "9", typeKey: s.Wants.String(), mixKey: "capacitymix/web", costKey: "-9"}
@@ -193,18 +193,21 @@ func staleEntry() board.Entry {
 	return e
 }
 
-func reconciler(perMinute int) (*Reconciler, *fake.Clientset) {
+func reconciler(perMinute int) (*Controller, *fake.Clientset) {
 	kube := fake.NewClientset()
 	for _, s := range staleEntry().Group.Seats {
 		_ = kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, ResourceVersion: "7", Annotations: s.Pod.Annotations}})
 	}
-	b := board.New()
+	b := workloads.NewStore()
 	b.Put(staleEntry())
-	r := New(Options{
-		Kube: kube, Board: b, Recorder: record.NewFakeRecorder(10), RepairsPerMinute: perMinute, Clock: clocktesting.NewFakePassiveClock(noon),
+	r, err := New(Options{
+		Kube: kube, Workloads: b, Recorder: record.NewFakeRecorder(10), RepairsPerMinute: perMinute, Clock: clocktesting.NewFakePassiveClock(noon),
 		SchedulerNames: []string{builders.Scheduler},
 	})
-	r.note(board.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key, exact("fine").Group.Key}})
+	if err != nil {
+		panic(err)
+	}
+	r.note(workloads.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key, exact("fine").Group.Key}})
 	return r, kube
 }
 
@@ -234,7 +237,7 @@ func TestRepairsAreTurnedOffAndOnAgain(t *testing.T) {
 	r.SetRepairs(0)
 	assert.Zero(t, r.repair(t.Context(), "shop"), "nothing is requested again")
 	assert.Empty(t, patches(kube))
-	decided := board.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
+	decided := workloads.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
 	assert.False(t, r.note(decided))
 
 	r.SetRepairs(1000)
@@ -303,8 +306,8 @@ func TestAnotherWriterIsReportedOnce(t *testing.T) {
 	events := r.Recorder.(*record.FakeRecorder).Events
 	fake := clocktesting.NewFakePassiveClock(noon)
 	r.Clock = fake
-	decided := board.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
-	undo := func() { // the board still shows what was there before, as do the pods
+	decided := workloads.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
+	undo := func() { // the store still has what was there before, as do the pods
 		for _, s := range staleEntry().Group.Seats {
 			require.NoError(t, kube.Tracker().Update(schema.GroupVersionResource{Version: "v1", Resource: "pods"},
 				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, Annotations: s.Pod.Annotations}}, "shop"))
@@ -324,9 +327,9 @@ func TestAnotherWriterIsReportedOnce(t *testing.T) {
 	assert.Contains(t, <-events, "Warning AnnotationConflict Another client changes the slot annotations of pod web-0")
 }
 
-func TestMetricsShowTheBoard(t *testing.T) {
-	b := board.New()
-	c := &Collector{Board: b, Clock: clocktesting.NewFakePassiveClock(noon)}
+func TestMetricsShowTheEntries(t *testing.T) {
+	b := workloads.NewStore()
+	c := &Collector{Workloads: b, Clock: clocktesting.NewFakePassiveClock(noon)}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
 	const storm = `
@@ -336,8 +339,8 @@ berth_mix_spot_storm `
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(storm+"0\n")), "nothing else")
 
 	moving := outOfMix("moving")
-	moving.Moves = make([]board.Move, 2)
-	moving.Placeholders = make([]board.Placeholder, 1)
+	moving.Moves = make([]workloads.Move, 2)
+	moving.Placeholders = make([]workloads.Placeholder, 1)
 	other := entry("other", od, sp, capacity.Unknown)
 	other.Mix = ""
 	other.Group.Seats[0].Place, other.Group.Seats[1].Place = clusterstate.Departing, clusterstate.Pending
@@ -393,7 +396,7 @@ berth_mix_placeholder_pods{mix="web",namespace="shop"} 1
 
 	for _, e := range b.All() {
 		if e.Group.Key != other.Group.Key {
-			b.Drop(e.Group.Key)
+			b.Delete(e.Group.Key)
 		}
 	}
 	n, err := testutil.GatherAndCount(registry, "berth_mix_pods")

@@ -28,7 +28,7 @@ func (l live) Annotation(key string) (value string, found bool) {
 }
 
 // stale returns the annotations of a replica that differ from what they should be, with what they should be.
-func (r *Reconciler) stale(g *clusterstate.Group, s clusterstate.Seat) map[string]string {
+func (r *Controller) stale(g *clusterstate.Group, s clusterstate.Seat) map[string]string {
 	if s.Place != clusterstate.Settled || !r.steers(s.Pod) {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (r *Reconciler) stale(g *clusterstate.Group, s clusterstate.Seat) map[strin
 // steers reports whether the mix gives a replica its slot: a replica of another
 // scheduler, or one that names a capacity type itself, is only counted. One that
 // carries a slot was given it by the mix.
-func (r *Reconciler) steers(p *clusterstate.Pod) bool {
+func (r *Controller) steers(p *clusterstate.Pod) bool {
 	if _, has := p.Annotation(v1alpha1.SlotAnnotation); has {
 		return true
 	}

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/fallback"
@@ -32,7 +32,7 @@ const (
 // workloads that it governs, and the names of other mixes that govern pods which
 // it selects. It is a pure function; times are those at which things were first seen, so the same state
 // gives the same status.
-func compose(cm *v1alpha1.CapacityMix, invalid error, mine []board.Entry, others []string, now time.Time) v1alpha1.CapacityMixStatus {
+func compose(cm *v1alpha1.CapacityMix, invalid error, mine []workloads.Entry, others []string, now time.Time) v1alpha1.CapacityMixStatus {
 	s := v1alpha1.CapacityMixStatus{ObservedGeneration: cm.Generation, Conditions: slices.Clone(cm.Status.Conditions)}
 	slices.SortFunc(mine, byNeed)
 	s.WorkloadCount = number(len(mine))
@@ -65,8 +65,8 @@ func compose(cm *v1alpha1.CapacityMix, invalid error, mine []board.Entry, others
 }
 
 // byNeed sorts those out of their mix first, then by name.
-func byNeed(a, b board.Entry) int {
-	needs := func(e *board.Entry) int {
+func byNeed(a, b workloads.Entry) int {
+	needs := func(e *workloads.Entry) int {
 		if e.Group.Satisfied() && e.WrongSince.IsZero() {
 			return 1
 		}
@@ -83,7 +83,7 @@ func plus(sum *v1alpha1.ReplicaSplit, s v1alpha1.ReplicaSplit) {
 }
 
 // workload says how one workload stands.
-func workload(e *board.Entry) v1alpha1.WorkloadMix {
+func workload(e *workloads.Entry) v1alpha1.WorkloadMix {
 	g := &e.Group
 	m, c := g.Policy.Mix, g.Actual()
 	pending, departing, _ := g.Counts()
@@ -121,7 +121,7 @@ func some(names []string) string {
 func number(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
 // blocked is what keeps a workload from its mix, "" if nothing does.
-func blocked(e *board.Entry) (rebalance.Reason, string) {
+func blocked(e *workloads.Entry) (rebalance.Reason, string) {
 	switch {
 	case e.Verdict.Reason == rebalance.ReasonOnTarget || e.Verdict.Reason == rebalance.ReasonMove || e.Verdict.Reason == "":
 		return "", ""
@@ -133,7 +133,7 @@ func blocked(e *board.Entry) (rebalance.Reason, string) {
 
 // moving counts the replicas of a workload that were evicted and are about to be
 // replaced: an owner that has ended replaces none.
-func moving(e *board.Entry) int {
+func moving(e *workloads.Entry) int {
 	if e.Group.Ended {
 		return 0
 	}
@@ -164,7 +164,7 @@ func accepted(invalid error, others []string) metav1.Condition {
 }
 
 // satisfied says whether all workloads have exactly their mix.
-func satisfied(mine []board.Entry) metav1.Condition {
+func satisfied(mine []workloads.Entry) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionSatisfied, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonExact, Message: fmt.Sprintf("all %d workloads have exactly their mix", len(mine))}
 	if len(mine) == 0 {
 		c.Reason, c.Message = v1alpha1.ReasonNoWorkloads, "the mix governs no pods"
@@ -196,7 +196,7 @@ func satisfied(mine []board.Entry) metav1.Condition {
 
 // spotAvailable says whether replicas run on on-demand since spot nodes did not
 // come. ok is false where that cannot be: without the gate they borrow.
-func spotAvailable(mine []board.Entry) (c metav1.Condition, ok bool) {
+func spotAvailable(mine []workloads.Entry) (c metav1.Condition, ok bool) {
 	newest, replicas := fallback.Mark{}, 0
 	for i := range mine {
 		m, n := rebalance.FellBack(&mine[i].Group)
@@ -219,7 +219,7 @@ func spotAvailable(mine []board.Entry) (c metav1.Condition, ok bool) {
 }
 
 // rebalancing says whether replicas are being moved, and if not, why.
-func rebalancing(mine []board.Entry) metav1.Condition {
+func rebalancing(mine []workloads.Entry) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse}
 	var on []string
 	for i := range mine {
@@ -249,7 +249,7 @@ func rebalancing(mine []board.Entry) metav1.Condition {
 }
 
 // provisioning names the replicas for which placeholders hold room or request it.
-func provisioning(mine []board.Entry) (list []string) {
+func provisioning(mine []workloads.Entry) (list []string) {
 	for _, e := range mine {
 		for _, h := range e.Placeholders {
 			state := "waits for a node of type " + h.Target.String()

@@ -18,14 +18,14 @@ type Standing struct {
 	Fresh, Slow int
 	// Waits is set where a workload waits for the budget.
 	Waits bool
-	// Served tells which namespace began a move last: the highest.
-	Served uint64
+	// Began tells which namespace began a move last: the highest.
+	Began uint64
 }
 
 // before reports whether a namespace has its turn before another one: the one that has fewer replicas being moved, and of
 // two with as many the one that waits longer.
 func (s *Standing) before(o *Standing) bool {
-	return cmp.Or(cmp.Compare(s.Fresh+s.Slow, o.Fresh+o.Slow), cmp.Compare(s.Served, o.Served), cmp.Compare(s.Namespace, o.Namespace)) < 0
+	return cmp.Or(cmp.Compare(s.Fresh+s.Slow, o.Fresh+o.Slow), cmp.Compare(s.Began, o.Began), cmp.Compare(s.Namespace, o.Namespace)) < 0
 }
 
 // Share returns how many replicas being moved count for a namespace, and how many places are reserved for namespaces that

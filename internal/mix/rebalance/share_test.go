@@ -18,11 +18,11 @@ func TestShare(t *testing.T) {
 	}
 	assert.Equal(t, [2]int{0, 0}, share(Standing{}))
 	assert.Equal(t, [2]int{6, 0}, share(Standing{Fresh: 1, Slow: 2}, Standing{Fresh: 3, Slow: 9}), "slow ones count for their own namespace")
-	b := Standing{Namespace: "b", Fresh: 1, Served: 5}
-	assert.Equal(t, [2]int{1, 1}, share(b, Standing{Namespace: "c", Waits: true, Served: 9}), "it has fewer")
-	assert.Equal(t, [2]int{2, 1}, share(b, Standing{Namespace: "c", Fresh: 1, Waits: true, Served: 4}), "it waits longer")
-	assert.Equal(t, [2]int{2, 0}, share(b, Standing{Namespace: "a", Fresh: 1, Waits: true, Served: 6}))
-	assert.Equal(t, [2]int{1, 0}, share(b, Standing{Namespace: "a", Slow: 3, Waits: true, Served: 4}), "it has more, slow ones included")
+	b := Standing{Namespace: "b", Fresh: 1, Began: 5}
+	assert.Equal(t, [2]int{1, 1}, share(b, Standing{Namespace: "c", Waits: true, Began: 9}), "it has fewer")
+	assert.Equal(t, [2]int{2, 1}, share(b, Standing{Namespace: "c", Fresh: 1, Waits: true, Began: 4}), "it waits longer")
+	assert.Equal(t, [2]int{2, 0}, share(b, Standing{Namespace: "a", Fresh: 1, Waits: true, Began: 6}))
+	assert.Equal(t, [2]int{1, 0}, share(b, Standing{Namespace: "a", Slow: 3, Waits: true, Began: 4}), "it has more, slow ones included")
 	assert.Equal(t, [2]int{1, 0}, share(b, Standing{Namespace: "c"}), "it does not wait")
 }
 
@@ -65,7 +65,7 @@ func TestNoNamespaceStarvesAnother(t *testing.T) {
 					if may {
 						served++
 						ages[i], last[i] = append(ages[i], 0), round
-						all[i].Fresh, all[i].Served = all[i].Fresh+1, served
+						all[i].Fresh, all[i].Began = all[i].Fresh+1, served
 					}
 					changed = changed || may || all[i].Waits == may
 					all[i].Waits = !may

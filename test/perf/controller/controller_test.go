@@ -23,10 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/controllers/mix/board"
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/mix/status"
 	"berth.dev/berth/controllers/mix/status/mixtest"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -40,10 +40,10 @@ type cluster struct {
 	size
 	clock    *clocktesting.FakeClock
 	fleet    *clusterstate.State
-	board    *board.Board
+	entries  *workloads.Store
 	cache    *mixtest.Cache
 	store    *policy.Store
-	status   *status.Reconciler
+	status   *status.Controller
 	rebalan  *rebalance.Controller
 	requests *fake.Clientset
 	// looked counts the workloads that were looked at, composed the statuses, which took composing.
@@ -59,18 +59,19 @@ func newCluster(tb testing.TB, s size) *cluster {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(tb, err)
 	c := &cluster{
-		size: s, board: board.New(), cache: mixtest.NewCache(), store: policy.NewStore(),
+		size: s, entries: workloads.NewStore(), cache: mixtest.NewCache(), store: policy.NewStore(),
 		clock: clocktesting.NewFakeClock(began.Add(time.Hour)), requests: &fake.Clientset{},
 	}
-	c.status = status.New(status.Options{Client: c.cache, Board: c.board, Clock: c.clock, RepairsPerMinute: 60, Kube: c.requests})
+	c.status, err = status.New(status.Options{Client: c.cache, Workloads: c.entries, Clock: c.clock, RepairsPerMinute: 60, Kube: c.requests})
+	require.NoError(tb, err)
 	o := clusterstate.Options{Classifier: classifier, Prefixes: []string{policy.PrefixBerth}, Mixes: c.store}
 	o.Changed = func(key policy.GroupKey) { c.rebalan.Changed(key) }
 	o.NodeLeft = func(name string, t capacity.Type) { c.rebalan.NodeLeft(name, t) }
 	c.fleet = clusterstate.New(o)
 	c.rebalan, err = rebalance.New(rebalance.Options{
-		State: c.fleet, Board: c.board, Reader: c.cache, Client: c.requests, Clock: c.clock, Recorder: &record.FakeRecorder{},
+		State: c.fleet, Workloads: c.entries, Reader: c.cache, Client: c.requests, Clock: c.clock, Recorder: &record.FakeRecorder{},
 		Profile: &simulation.Profile{SchedulerNames: []string{builders.Scheduler}}, Resync: 30 * time.Second,
-		Decided: func(d board.Decision) { c.decided(tb, d) },
+		Decided: func(d workloads.Decision) { c.decided(tb, d) },
 		// Replicas would move, and stay where they are: a move is I/O, which this does not measure.
 		Tuning: rebalance.Tuning{
 			Defaults:             decision.Settings{Mode: decision.Evict, MaxConcurrent: 1, Stabilization: 365 * 24 * time.Hour},
@@ -98,7 +99,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 }
 
 // decided does what the queue of the status does.
-func (c *cluster) decided(tb testing.TB, d board.Decision) {
+func (c *cluster) decided(tb testing.TB, d workloads.Decision) {
 	began := time.Now()
 	c.looked += len(d.Groups)
 	for _, req := range c.status.Wanted(d) {
@@ -195,7 +196,7 @@ func podEvents(b *testing.B, s size, w int) {
 	p[1].Status.Conditions[0].Status = corev1.ConditionFalse
 	i, writes := 0, c.cache.Writes
 	each := 1
-	for _, e := range c.board.Restless(s.namespace(w)) {
+	for _, e := range c.entries.Unsettled(s.namespace(w)) {
 		if e.Group.Workload.Name != app(w) {
 			each++
 		}
@@ -339,7 +340,7 @@ func BenchmarkScrape(b *testing.B) {
 		b.Run(s.name, func(b *testing.B) {
 			c := running(b, s)
 			registry := prometheus.NewRegistry()
-			registry.MustRegister(&status.Collector{Board: c.board, Clock: c.clock})
+			registry.MustRegister(&status.Collector{Workloads: c.entries, Clock: c.clock})
 			before := builders.Heap()
 			b.ReportAllocs()
 			for b.Loop() {
@@ -361,7 +362,7 @@ func TestWhatIsMeasured(t *testing.T) {
 	require.Equal(t, 20, c.cache.Writes)
 	require.Equal(t, 20, c.looked)
 	wrong := 0
-	for _, e := range c.board.All() {
+	for _, e := range c.entries.All() {
 		if !e.Settled() {
 			require.Equal(t, decision.ReasonStabilizing, e.Verdict.Reason)
 			wrong++

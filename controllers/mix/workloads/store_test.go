@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package board_test
+package workloads_test
 
 import (
 	"fmt"
@@ -12,24 +12,24 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"berth.dev/berth/controllers/mix/board"
+	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-func TestTheBoardIsWhatWasPutThere(t *testing.T) {
+func TestTheStoreHasWhatWasPutThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := board.New()
-		model := map[policy.GroupKey]board.Entry{}
+		b := workloads.NewStore()
+		model := map[policy.GroupKey]workloads.Entry{}
 		namespaces, mixes := []string{"a", "b"}, []string{"", "m", "n"}
 		text := func(label string, of []string) string { return rapid.SampledFrom(of).Draw(t, label) }
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
-				var e board.Entry
+				var e workloads.Entry
 				e.Group.Key = policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
-				e.Mix, e.Moves = text("mix", mixes), make([]board.Move, rapid.IntRange(0, 3).Draw(t, "moves"))
-				e.Placeholders = make([]board.Placeholder, rapid.IntRange(0, 2).Draw(t, "placeholders"))
+				e.Mix, e.Moves = text("mix", mixes), make([]workloads.Move, rapid.IntRange(0, 3).Draw(t, "moves"))
+				e.Placeholders = make([]workloads.Placeholder, rapid.IntRange(0, 2).Draw(t, "placeholders"))
 				e.Verdict.Reason = rebalance.Reason(text("reason", []string{string(rebalance.ReasonOnTarget), string(rebalance.ReasonNotReady), string(rebalance.ReasonClusterBudget)}))
 				for i := range e.Moves {
 					e.Moves[i].Slow = rapid.Bool().Draw(t, "slow")
@@ -44,12 +44,12 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 			},
 			"drop": func(t *rapid.T) {
 				key := policy.GroupKey{Namespace: text("namespace", namespaces), ID: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))}
-				b.Drop(key)
+				b.Delete(key)
 				delete(model, key)
 			},
 			"": func(t *rapid.T) {
 				cluster, fresh := 0, 0
-				var all []board.Entry
+				var all []workloads.Entry
 				for key, e := range model {
 					got, ok := b.Get(key)
 					require.True(t, ok)
@@ -67,7 +67,7 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 				waits := 0
 				var there []string
 				for _, ns := range namespaces {
-					of := func(which func(board.Entry) bool) (list []board.Entry) {
+					of := func(which func(workloads.Entry) bool) (list []workloads.Entry) {
 						for key, e := range model {
 							if key.Namespace == ns && which(e) {
 								list = append(list, e)
@@ -76,7 +76,7 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 						return list
 					}
 					for _, m := range mixes {
-						mine := of(func(e board.Entry) bool { return e.Mix == m })
+						mine := of(func(e workloads.Entry) bool { return e.Mix == m })
 						require.ElementsMatch(t, mine, b.OfMix(ns, m))
 						ofMix := 0
 						for _, e := range mine {
@@ -84,32 +84,41 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 								ofMix += e.InFlight()
 							}
 						}
-						require.Equal(t, ofMix, b.InFlight(ns, m))
+						require.Equal(t, ofMix, b.Budgets(entryOf(ns, m)).Mix)
+						for i := range mine { // it counts once
+							alone := mine[i].InFlight()
+							if m != "" {
+								alone = ofMix
+							}
+							require.Equal(t, alone, b.Budgets(&mine[i]).Mix)
+						}
 						others := map[string]bool{}
-						for _, e := range of(func(e board.Entry) bool { return e.Mix != "" && e.Mix != m && slices.Contains(e.Selecting, m) }) {
+						for _, e := range of(func(e workloads.Entry) bool { return e.Mix != "" && e.Mix != m && slices.Contains(e.Selecting, m) }) {
 							others[e.Mix] = true
 						}
 						require.Equal(t, slices.Sorted(maps.Keys(others)), b.Others(ns, m))
 					}
-					counts := of(func(e board.Entry) bool { return e.Verdict.Reason == rebalance.ReasonClusterBudget })
+					counts := of(func(e workloads.Entry) bool { return e.Verdict.Reason == rebalance.ReasonClusterBudget })
 					total, here, wait := b.Contention(ns)
 					require.Equal(t, []int{cluster, len(counts)}, []int{total, here})
 					waits += here
 					require.GreaterOrEqual(t, wait, waits)
 					slow := 0
-					for _, e := range of(func(board.Entry) bool { return true }) {
+					for _, e := range of(func(workloads.Entry) bool { return true }) {
 						for _, m := range e.Moves {
 							if m.Slow {
 								slow++
 							}
 						}
 					}
-					counted, _ := b.Share(ns)
-					require.Equal(t, fresh+slow, counted)
-					all := of(func(board.Entry) bool { return true })
+					all := of(func(workloads.Entry) bool { return true })
+					require.Equal(t, fresh+slow, b.Budgets(entryOf(ns, "")).InFlight)
+					for i := range all {
+						require.Equal(t, fresh+slow, b.Budgets(&all[i]).InFlight, "it counts once")
+					}
 					require.ElementsMatch(t, all, b.Namespace(ns))
 					require.Equal(t, len(all), b.Len(ns))
-					require.ElementsMatch(t, of(func(e board.Entry) bool { return !e.Settled() }), b.Restless(ns))
+					require.ElementsMatch(t, of(func(e workloads.Entry) bool { return !e.Settled() }), b.Unsettled(ns))
 					if len(all) > 0 {
 						there = append(there, ns)
 					}
@@ -120,8 +129,15 @@ func TestTheBoardIsWhatWasPutThere(t *testing.T) {
 	})
 }
 
+// entryOf is a workload that is not in the store.
+func entryOf(namespace, mix string) *workloads.Entry {
+	e := &workloads.Entry{Mix: mix}
+	e.Group.Key = policy.GroupKey{Namespace: namespace, ID: "none"}
+	return e
+}
+
 func TestFlagsStand(t *testing.T) {
-	b := board.New()
+	b := workloads.NewStore()
 	assert.False(t, b.Storm())
 	assert.False(t, b.Complete())
 	b.SetStorm(true)
@@ -135,29 +151,32 @@ func TestFlagsStand(t *testing.T) {
 // What is not settled may change by itself.
 func TestSettledIsWhatOnlyItsOwnChangesUnsettle(t *testing.T) {
 	g := &clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}}
-	spec := board.Version{UID: "mix", Generation: 1}
+	spec := workloads.Version{UID: "mix", Generation: 1}
 	tests := map[string]struct {
-		change func(*board.Entry)
+		change func(*workloads.Entry)
 		want   bool
 	}{
-		"it satisfies its mix":               {func(*board.Entry) {}, true},
-		"a replica has to move":              {func(e *board.Entry) { e.Verdict.Reason = rebalance.ReasonNoRoom }, false},
-		"nothing was decided":                {func(e *board.Entry) { e.Verdict.Reason = "" }, false},
-		"a replica is being moved":           {func(e *board.Entry) { e.Moves = make([]board.Move, 1) }, false},
-		"a placeholder requests room":        {func(e *board.Entry) { e.Placeholders = make([]board.Placeholder, 1) }, false},
-		"a replica is held back for a while": {func(e *board.Entry) { e.Held = map[string]board.Hold{"uid": {}} }, false},
-		"the group is another":               {func(e *board.Entry) { e.Seen = &clusterstate.Group{} }, false},
-		"the mix is another":                 {func(e *board.Entry) { e.Spec.UID = "new" }, false},
-		"the mix was changed":                {func(e *board.Entry) { e.Spec.Generation = 0 }, false},
+		"it satisfies its mix":               {func(*workloads.Entry) {}, true},
+		"a replica has to move":              {func(e *workloads.Entry) { e.Verdict.Reason = rebalance.ReasonNoRoom }, false},
+		"nothing was decided":                {func(e *workloads.Entry) { e.Verdict.Reason = "" }, false},
+		"a replica is being moved":           {func(e *workloads.Entry) { e.Moves = make([]workloads.Move, 1) }, false},
+		"a placeholder requests room":        {func(e *workloads.Entry) { e.Placeholders = make([]workloads.Placeholder, 1) }, false},
+		"a replica is held back for a while": {func(e *workloads.Entry) { e.Held = map[string]workloads.Hold{"uid": {}} }, false},
+		"the group is another":               {func(e *workloads.Entry) { e.Seen = &clusterstate.Group{} }, false},
+		"the mix is another":                 {func(e *workloads.Entry) { e.Spec.UID = "new" }, false},
+		"the mix was changed":                {func(e *workloads.Entry) { e.Spec.Generation = 0 }, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			b := board.New()
-			assert.False(t, b.Settled(g, spec))
-			e := board.Entry{Group: *g, Seen: g, Spec: spec, Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
+			b := workloads.NewStore()
+			settled, known := b.Settled(g, spec)
+			assert.False(t, settled || known)
+			e := workloads.Entry{Group: *g, Seen: g, Spec: spec, Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
 			tc.change(&e)
 			b.Put(e)
-			assert.Equal(t, tc.want, b.Settled(g, spec))
+			settled, known = b.Settled(g, spec)
+			assert.True(t, known)
+			assert.Equal(t, tc.want, settled)
 		})
 	}
 }

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloads
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+// Store holds the entries by group. It is safe for concurrent use. Entries are values: their slices and maps are replaced,
+// never changed.
+type Store struct {
+	mu         sync.RWMutex
+	namespaces map[string]*namespace
+	// total and waiting are the sums over the namespaces. began counts the moves that began.
+	total   rebalance.Standing
+	waiting int
+	began   uint64
+	// busy are the namespaces that count in the budgets of others: those with moves, or with workloads that wait.
+	busy map[string]*namespace
+	// storm is set during a spot storm.
+	storm bool
+	// complete is set once every workload was reconciled.
+	complete bool
+}
+
+// namespace has the entries of one namespace, indexed by mix: a namespace can have a thousand mixes, and the status of each
+// is composed alone.
+type namespace struct {
+	entries map[policy.GroupKey]*Entry
+	// governed and selected are the workloads that a mix governs, and those of which it selects a pod.
+	governed, selected map[string]map[policy.GroupKey]struct{}
+	// moves counts the replicas being moved by mix, placeholders included.
+	moves map[string]int
+	// standing is the namespace's share of the cluster's budget. waiting counts the entries that wait for that budget.
+	standing rebalance.Standing
+	waiting  int
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	return &Store{namespaces: map[string]*namespace{}, busy: map[string]*namespace{}}
+}
+
+// Get returns the entry of a group.
+func (s *Store) Get(key policy.GroupKey) (e Entry, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if found := s.entry(key); found != nil {
+		return *found, true
+	}
+	return e, false
+}
+
+// entry returns nil if there is none. s.mu is held.
+func (s *Store) entry(key policy.GroupKey) *Entry {
+	if n := s.namespaces[key.Namespace]; n != nil {
+		return n.entries[key]
+	}
+	return nil
+}
+
+// Settled reports whether a group has an entry, and whether that is settled and is about this version of the group and of
+// its mix.
+func (s *Store) Settled(g *clusterstate.Group, spec Version) (settled, known bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	e := s.entry(g.Key)
+	if e == nil {
+		return false, false
+	}
+	return e.Seen == g && e.Spec == spec && e.Settled(), true
+}
+
+// Len returns the number of entries of a namespace.
+func (s *Store) Len(namespace string) int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if n := s.namespaces[namespace]; n != nil {
+		return len(n.entries)
+	}
+	return 0
+}
+
+// Namespace returns the entries of a namespace, in no order.
+func (s *Store) Namespace(namespace string) []Entry {
+	return s.pick(namespace, func(*Entry) bool { return true })
+}
+
+// Unsettled returns the entries of a namespace that are not settled, in no order.
+func (s *Store) Unsettled(namespace string) []Entry {
+	return s.pick(namespace, func(e *Entry) bool { return !e.Settled() })
+}
+
+func (s *Store) pick(namespace string, which func(*Entry) bool) (list []Entry) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if n := s.namespaces[namespace]; n != nil {
+		for _, e := range n.entries {
+			if which(e) {
+				list = append(list, *e)
+			}
+		}
+	}
+	return list
+}
+
+// OfMix returns the entries that a CapacityMix governs, in no order.
+func (s *Store) OfMix(namespace, mix string) (list []Entry) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if n := s.namespaces[namespace]; n != nil {
+		for key := range n.governed[mix] {
+			list = append(list, *n.entries[key])
+		}
+	}
+	return list
+}
+
+// Others returns the names of the other CapacityMixes that govern pods which a mix selects, sorted.
+func (s *Store) Others(namespace, mix string) (names []string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := s.namespaces[namespace]
+	if n == nil {
+		return nil
+	}
+	for key := range n.selected[mix] {
+		if by := n.entries[key].Mix; by != "" && by != mix && !slices.Contains(names, by) {
+			names = append(names, by)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// All returns every entry, in no order.
+func (s *Store) All() []Entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var all []Entry
+	for _, n := range s.namespaces {
+		for _, e := range n.entries {
+			all = append(all, *e)
+		}
+	}
+	return all
+}
+
+// Namespaces returns the namespaces that have entries, in no order.
+func (s *Store) Namespaces() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.namespaces))
+}
+
+// Put adds or replaces the entry of a group.
+func (s *Store) Put(e Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := e.Group.Key
+	n := s.namespace(key.Namespace)
+	old := n.entries[key]
+	if old != nil && old.Mix == e.Mix && slices.Equal(old.Selecting, e.Selecting) {
+		s.count(n, old, -1)
+		*old = e
+		s.count(n, old, 1)
+		return
+	}
+	s.remove(n, old)
+	kept := new(e) // not &e, which would be allocated in every call
+	n.entries[key] = kept
+	s.count(n, kept, 1)
+	index(n.governed, e.Mix, key)
+	for _, m := range e.Selecting {
+		index(n.selected, m, key)
+	}
+}
+
+// namespace returns the state of a namespace, which it adds if there is none. s.mu is held.
+func (s *Store) namespace(name string) *namespace {
+	n := s.namespaces[name]
+	if n == nil {
+		n = &namespace{
+			entries: map[policy.GroupKey]*Entry{}, moves: map[string]int{},
+			governed: map[string]map[policy.GroupKey]struct{}{}, selected: map[string]map[policy.GroupKey]struct{}{},
+		}
+		s.namespaces[name] = n
+	}
+	return n
+}
+
+// Delete removes the entry of a group.
+func (s *Store) Delete(key policy.GroupKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.namespaces[key.Namespace]
+	if n == nil {
+		return
+	}
+	s.remove(n, n.entries[key])
+	if len(n.entries) == 0 {
+		delete(s.namespaces, key.Namespace)
+	}
+}
+
+// remove takes an entry out of the indexes; nil is none. s.mu is held.
+func (s *Store) remove(n *namespace, e *Entry) {
+	if e == nil {
+		return
+	}
+	key := e.Group.Key
+	s.count(n, e, -1)
+	delete(n.entries, key)
+	unindex(n.governed, e.Mix, key)
+	for _, m := range e.Selecting {
+		unindex(n.selected, m, key)
+	}
+}
+
+func (s *Store) count(n *namespace, e *Entry, sign int) {
+	moves, of := sign*e.InFlight(), e.standing()
+	n.standing.Fresh, n.standing.Slow = n.standing.Fresh+sign*of.Fresh, n.standing.Slow+sign*of.Slow
+	s.total.Fresh, s.total.Slow = s.total.Fresh+sign*of.Fresh, s.total.Slow+sign*of.Slow
+	if e.Verdict.Reason == rebalance.ReasonClusterBudget {
+		n.waiting, s.waiting = n.waiting+sign, s.waiting+sign
+	}
+	if name := e.Group.Key.Namespace; n.waiting > 0 || n.standing.Fresh > 0 {
+		s.busy[name] = n
+	} else {
+		delete(s.busy, name)
+	}
+	if n.moves[e.Mix] += moves; n.moves[e.Mix] == 0 {
+		delete(n.moves, e.Mix)
+	}
+}
+
+func index(by map[string]map[policy.GroupKey]struct{}, mix string, key policy.GroupKey) {
+	if by[mix] == nil {
+		by[mix] = map[policy.GroupKey]struct{}{}
+	}
+	by[mix][key] = struct{}{}
+}
+
+func unindex(by map[string]map[policy.GroupKey]struct{}, mix string, key policy.GroupKey) {
+	if delete(by[mix], key); len(by[mix]) == 0 {
+		delete(by, mix)
+	}
+}
+
+// Contention returns the number of replicas of the cluster that are being moved, and of workloads of a namespace and of the
+// cluster that wait for the cluster's budget.
+func (s *Store) Contention(namespace string) (inFlight, waitHere, wait int) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if n := s.namespaces[namespace]; n != nil {
+		waitHere = n.waiting
+	}
+	return s.total.Fresh + s.total.Slow, waitHere, s.waiting
+}
+
+// Budgets is how much of the budgets is taken, for one workload.
+type Budgets struct {
+	// Mix is the number of replicas of its mix that are being moved, those with a placeholder included. A workload without a
+	// CapacityMix counts alone.
+	Mix int
+	// InFlight and Reserved are those of rebalance.Share.
+	InFlight, Reserved int
+}
+
+// Budgets counts as if the entry were in the store: what is decided about a workload is stored once, at the end.
+func (s *Store) Budgets(e *Entry) Budgets {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	of := e.standing()
+	mine := rebalance.Standing{Namespace: e.Group.Key.Namespace, Fresh: of.Fresh, Slow: of.Slow}
+	b := Budgets{Mix: e.InFlight()}
+	if n := s.namespaces[e.Group.Key.Namespace]; n != nil {
+		mine.Fresh, mine.Slow, mine.Began = mine.Fresh+n.standing.Fresh, mine.Slow+n.standing.Slow, n.standing.Began
+		if e.Mix != "" {
+			b.Mix += n.moves[e.Mix]
+		}
+		if old := n.entries[e.Group.Key]; old != nil {
+			was := old.standing()
+			mine.Fresh, mine.Slow = mine.Fresh-was.Fresh, mine.Slow-was.Slow
+			if e.Mix != "" && old.Mix == e.Mix {
+				b.Mix -= old.InFlight()
+			}
+		}
+	}
+	others := make([]rebalance.Standing, 0, len(s.busy))
+	for name, n := range s.busy {
+		if name != mine.Namespace {
+			o := n.standing
+			o.Namespace, o.Waits = name, n.waiting > 0
+			others = append(others, o)
+		}
+	}
+	b.InFlight, b.Reserved = rebalance.Share(mine, others)
+	return b
+}
+
+// MoveBegan notes that a namespace began a move: of two that have as many, the other one has its turn first.
+func (s *Store) MoveBegan(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began++
+	s.namespace(namespace).standing.Began = s.began
+}
+
+// SetStorm sets whether there is a spot storm.
+func (s *Store) SetStorm(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.storm = on
+}
+
+// Storm reports whether there is a spot storm.
+func (s *Store) Storm() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.storm
+}
+
+// SetComplete notes that every workload was reconciled. Before that, the entries of a mix are fewer than its workloads.
+func (s *Store) SetComplete() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.complete = true
+}
+
+// Complete reports whether every workload was reconciled.
+func (s *Store) Complete() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.complete
+}
