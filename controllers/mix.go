@@ -3,6 +3,8 @@
 package controllers
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -58,7 +60,7 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: s.Decided,
 		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + "-moves"},
-		Namespaces: p.cfg.Namespaces, Resync: seconds(p.cfg.ResyncSeconds), Grace: seconds(r.StartupGraceSeconds),
+		Namespaces: p.cfg.Namespaces, Debounce: 200 * time.Millisecond, Resync: seconds(p.cfg.ResyncSeconds), Grace: seconds(r.StartupGraceSeconds),
 		Tuning: rebalanceTuning(p.cfg),
 		Storm: decision.StormSettings{
 			SharePercent: r.Storm.SharePercent, MinNodes: int(r.Storm.MinNodes), Window: seconds(r.Storm.WindowSeconds), Quiet: seconds(r.Storm.QuietSeconds),

@@ -28,22 +28,21 @@ const (
 
 // bounded makes a call that ends in time. Where the API server does not answer it, the grace begins again: what the watches
 // show may be old.
-func (p *pass) bounded(ctx context.Context, call func(context.Context) error) error {
+func (c *Controller) bounded(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := call(ctx)
-	p.noteOutage(err)
+	c.noteOutage(err)
 	return err
 }
 
 // noteOutage notes a call without an answer, and the first one after it that has one.
-func (p *pass) noteOutage(err error) {
+func (c *Controller) noteOutage(err error) {
 	lost := unanswered(err)
-	if lost || p.away {
-		p.Outage(p.Clock.Now())
-		p.cluster = p.clusterNow(p.Clock.Now()) // the workloads after this one are part of the same look
+	if lost || c.away {
+		c.Outage(c.Clock.Now())
 	}
-	p.away = lost
+	c.away = lost
 }
 
 // unanswered reports whether an error means that the API server did not answer, so that it may have carried the call out.
@@ -59,9 +58,9 @@ func unanswered(err error) bool {
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err)
 }
 
-func (p *pass) readPod(ctx context.Context, of *clusterstate.Pod) (pod *corev1.Pod, err error) {
-	err = p.bounded(ctx, func(ctx context.Context) error {
-		pod, err = p.Client.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
+func (c *Controller) readPod(ctx context.Context, of *clusterstate.Pod) (pod *corev1.Pod, err error) {
+	err = c.bounded(ctx, func(ctx context.Context) error {
+		pod, err = c.Client.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
 		return err
 	})
 	return pod, err
@@ -70,20 +69,19 @@ func (p *pass) readPod(ctx context.Context, of *clusterstate.Pod) (pod *corev1.P
 // confirm makes a decision again right before it is carried out: by the pods of the workload that the API server has now,
 // and by the grace, the storms and the budgets of this moment, since the proof of room may have taken long. It returns the
 // replica as it is now, or a hold.
-func (p *pass) confirm(ctx context.Context, e *workloads.Entry, v rebalance.Verdict, again func() rebalance.Verdict) (*corev1.Pod, *workloads.Hold) {
-	if hold := p.checkScale(ctx, e, v); hold != nil {
+func (c *Controller) confirm(ctx context.Context, w *evaluation, v rebalance.Verdict, again func() rebalance.Verdict) (*corev1.Pod, *workloads.Hold) {
+	if hold := c.checkScale(ctx, w, v); hold != nil {
 		return nil, hold
 	}
-	live, err := p.livePods(ctx, &e.Group)
-	p.cluster = p.clusterNow(p.Clock.Now())
+	live, err := c.livePods(ctx, &w.Group)
 	if err != nil {
-		return nil, p.hold(v, ReasonUnproven, holdRefused, "read the pods of the workload: %v", err)
+		return nil, w.hold(v, ReasonUnproven, holdRefused, "read the pods of the workload: %v", err)
 	}
-	if what := rebalance.Differs(&e.Group, moved(e.Moves), live); what != "" {
-		return nil, p.hold(v, rebalance.ReasonStaleView, debounce, "%s, which the watch has not shown yet", what)
+	if what := rebalance.Differs(&w.Group, moved(w.Moves), live); what != "" {
+		return nil, w.hold(v, rebalance.ReasonStaleView, holdChanged, "%s, which the watch has not shown yet", what)
 	}
 	if now := again(); now.Reason != rebalance.ReasonMove {
-		hold := p.hold(v, now.Reason, debounce, "%s", now.Message)
+		hold := w.hold(v, now.Reason, holdChanged, "%s", now.Message)
 		if now.RetryAt.After(hold.Until) {
 			hold.Until, hold.Verdict.RetryAt = now.RetryAt, now.RetryAt
 		}
@@ -91,17 +89,17 @@ func (p *pass) confirm(ctx context.Context, e *workloads.Entry, v rebalance.Verd
 	}
 	pod := find(live, v.Pod.UID)
 	if pod == nil || !unchanged(pod, v) {
-		return nil, p.hold(v, ReasonChanged, debounce, "pod %s has changed", v.Pod.Name)
+		return nil, w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
 	}
 	return pod, nil
 }
 
 // livePods lists the pods of a workload as the API server has them at this moment.
-func (p *pass) livePods(ctx context.Context, g *clusterstate.Group) (mine []corev1.Pod, err error) {
+func (c *Controller) livePods(ctx context.Context, g *clusterstate.Group) (mine []corev1.Pod, err error) {
 	options := metav1.ListOptions{LabelSelector: rebalance.SelectorOf(g).String(), Limit: pageSize}
-	err = p.bounded(ctx, func(ctx context.Context) error {
+	err = c.bounded(ctx, func(ctx context.Context) error {
 		for range maxPages {
-			page, err := p.Client.CoreV1().Pods(g.Key.Namespace).List(ctx, options)
+			page, err := c.Client.CoreV1().Pods(g.Key.Namespace).List(ctx, options)
 			if err != nil {
 				return err
 			}

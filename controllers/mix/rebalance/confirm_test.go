@@ -53,10 +53,10 @@ func (roomy) Fits(context.Context, simulation.Question) (simulation.Answer, erro
 func (roomy) Assume(*corev1.Pod, string) {}
 func (roomy) Close()                     {}
 
-// strayPass looks at a workload whose pods run on on-demand and belong on spot.
-func strayPass(t *testing.T, pods int) (*pass, *server) {
+// strayController looks at a workload whose pods run on on-demand and belong on spot.
+func strayController(t *testing.T, pods int) (*fixture, *server) {
 	t.Helper()
-	p := testPass(t, capacityMix(func(cm *v1alpha1.CapacityMix) {
+	p := testController(t, capacityMix(func(cm *v1alpha1.CapacityMix) {
 		cm.Spec.Rebalance = &v1alpha1.RebalanceSpec{StabilizationSeconds: new(int32(0)), MaxConcurrent: new(int32(10))}
 	}))
 	s := &server{pods: map[string]*corev1.Pod{}, on: map[string]func() error{}}
@@ -113,7 +113,7 @@ func (s *server) client() *fake.Clientset {
 	return c
 }
 
-func (p *pass) reasonOf(t *testing.T, pod string) rebalance.Reason {
+func (p *fixture) reasonOf(t *testing.T, pod string) rebalance.Reason {
 	t.Helper()
 	e, known := p.Workloads.Get(strayKey)
 	require.True(t, known)
@@ -129,36 +129,36 @@ func (p *pass) reasonOf(t *testing.T, pod string) rebalance.Reason {
 func TestAnOutageThatIsNoticedDuringADecisionStopsIt(t *testing.T) {
 	for _, verb := range []string{"get", "list"} {
 		t.Run(verb, func(t *testing.T) {
-			p, s := strayPass(t, 4)
+			p, s := strayController(t, 4)
 			s.on[verb] = func() error {
 				p.Clock.(*clocktesting.FakeClock).Step(40 * time.Second)
 				p.Outage(p.Clock.Now()) // the feed notices it
 				s.on[verb] = nil
 				return nil
 			}
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			assert.Empty(t, s.evicted)
 			assert.Equal(t, rebalance.ReasonStartupGrace, p.reasonOf(t, ""))
 
 			p.Clock.(*clocktesting.FakeClock).Step(29 * time.Second)
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			assert.Empty(t, s.evicted)
 			p.Clock.(*clocktesting.FakeClock).Step(2 * time.Second)
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			assert.Len(t, s.evicted, 4)
 		})
 	}
 }
 
 func TestAStormThatBeginsDuringADecisionStopsIt(t *testing.T) {
-	p, s := strayPass(t, 4)
+	p, s := strayController(t, 4)
 	p.storm = rebalance.NewStorm(rebalance.StormSettings{SharePercent: 20, MinNodes: 2, Window: time.Minute, Quiet: 2 * time.Minute})
 	s.on["get"] = func() error {
 		p.NodeLeft("a", sp)
 		p.NodeLeft("b", sp)
 		return nil
 	}
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	assert.Empty(t, s.evicted)
 	assert.Equal(t, rebalance.ReasonStorm, p.reasonOf(t, ""))
 }
@@ -166,23 +166,23 @@ func TestAStormThatBeginsDuringADecisionStopsIt(t *testing.T) {
 func TestACallThatIsNotAnsweredStartsTheGraceAgain(t *testing.T) {
 	for _, verb := range []string{"get", "list", "evict"} {
 		t.Run(verb, func(t *testing.T) {
-			p, s := strayPass(t, 4)
+			p, s := strayController(t, 4)
 			s.on[verb] = func() error { return context.DeadlineExceeded }
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			assert.Empty(t, s.evicted)
 			s.on[verb] = nil
 			p.Clock.(*clocktesting.FakeClock).Step(p.Grace - time.Second)
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			assert.Empty(t, s.evicted)
 			e, _ := p.Workloads.Get(strayKey)
 			assert.Equal(t, rebalance.ReasonStartupGrace, e.Verdict.Reason)
 
 			p.Clock.(*clocktesting.FakeClock).Step(time.Second)
-			p.lookAt(t, "shop")
-			p.Look(t.Context()) // a pod that was not evicted is a replica again
+			p.reconcile(t, "shop")
+			p.drain(t) // a pod that was not evicted is a replica again
 			assert.Empty(t, s.evicted, "the first answer starts it once more: the API server may be back since this moment only")
 			p.Clock.(*clocktesting.FakeClock).Step(p.Grace)
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			assert.NotEmpty(t, s.evicted)
 		})
 	}
@@ -197,12 +197,12 @@ func TestAStaleViewEvictsNothing(t *testing.T) {
 		"a replica was made meanwhile": func(s *server) { p := s.pods["web-3"].DeepCopy(); p.Name, p.UID = "web-9", "new"; s.pods["web-9"] = p },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, s := strayPass(t, 4)
+			p, s := strayController(t, 4)
 			for name := range s.pods {
 				s.pods[name] = s.pods[name].DeepCopy() // the cluster state keeps what it was shown
 			}
 			change(s)
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			assert.Empty(t, s.evicted)
 			assert.Equal(t, rebalance.ReasonStaleView, p.reasonOf(t, ""))
 		})
@@ -211,18 +211,18 @@ func TestAStaleViewEvictsNothing(t *testing.T) {
 
 // The answer to an eviction was lost: it may have been carried out.
 func TestAnEvictionWithoutAnAnswerIsOnTheMoveUntilItIsKnown(t *testing.T) {
-	p, s := strayPass(t, 4)
+	p, s := strayController(t, 4)
 	p.Grace = 0
 	s.on["evict"] = func() error { return context.DeadlineExceeded }
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	e, _ := p.Workloads.Get(strayKey)
 	require.Len(t, e.Moves, 1)
 	assert.Equal(t, 4, e.Had)
-	assert.Equal(t, noon.Add(unseen), p.due.at[strayKey])
+	assert.Equal(t, noon.Add(unseen), p.queue.At(strayKey))
 
 	p.Clock.(*clocktesting.FakeClock).Step(unseen)
-	p.lookAt(t, "shop")
-	p.Look(t.Context()) // which it has requested
+	p.reconcile(t, "shop")
+	p.drain(t) // which it has requested
 	e, _ = p.Workloads.Get(strayKey)
 	assert.Zero(t, e.Failures, "the pod lives, so nothing was moved")
 	assert.Len(t, e.Moves, 1, "the next attempt")
@@ -230,18 +230,18 @@ func TestAnEvictionWithoutAnAnswerIsOnTheMoveUntilItIsKnown(t *testing.T) {
 
 // L6: a quota that was lowered below what runs.
 func TestNothingIsEvictedThatAQuotaWouldNotLetComeBack(t *testing.T) {
-	p, s := strayPass(t, 4)
+	p, s := strayController(t, 4)
 	q := corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "small"}}
 	q.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: cpu("3")}
 	q.Status.Used = corev1.ResourceList{corev1.ResourcePods: cpu("4")}
 	s.quotas = []corev1.ResourceQuota{q}
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	assert.Empty(t, s.evicted)
 	assert.Equal(t, rebalance.ReasonQuota, p.reasonOf(t, ""))
 
 	s.quotas[0].Spec.Hard[corev1.ResourcePods] = cpu("4")
 	p.Clock.(*clocktesting.FakeClock).Step(holdRefused)
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	assert.Len(t, s.evicted, 4)
 }
 

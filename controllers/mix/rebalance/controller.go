@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rebalance brings replicas that run on the wrong capacity type back to
-// the right one, by the Eviction API and a few at a time. What is decided is
-// decided in internal/mix/rebalance; this package finds out the facts, proves room
-// and evicts.
+// Package rebalance moves replicas that run on the wrong capacity type to the right one, through the Eviction API and a few
+// at a time. internal/mix/rebalance makes the decisions. This package gathers the facts, proves that there is capacity, and
+// evicts.
 package rebalance
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,10 +16,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
@@ -42,52 +47,66 @@ type Options struct {
 	Clock     clock.WithTicker
 	// Synced reports whether the cluster state has been filled.
 	Synced func() (waitingFor string, ok bool)
-	// Decided is called after groups of a namespace were looked at.
+	// Decided is called after workloads of a namespace were reconciled.
 	Decided func(workloads.Decision)
 
-	// Journal is the ConfigMap in which a new leader finds what it has to know of moves; without a name there is none.
+	// Journal is the ConfigMap that has the moves under way for a new leader; without a name there is none.
 	Journal types.NamespacedName
 
-	Namespaces   []string // only these; empty: all
+	Namespaces []string // only these; empty: all
+	// Debounce is how long a changed workload waits, so that changes that come together are reconciled together.
+	Debounce     time.Duration
 	Resync       time.Duration
-	Tuning       // what it starts with; read in a look only
+	Tuning       // the first one; the worker alone reads it
 	Grace        time.Duration
 	Storm        rebalance.StormSettings
 	Placeholders Placeholders
 }
 
-// Placeholders are how room is requested of an autoscaler.
+// Tuning is what can be changed while the controller runs.
+type Tuning struct {
+	DryRun bool
+	// Defaults apply to the fields that a mix does not set.
+	Defaults             rebalance.Settings
+	ClusterMaxConcurrent int
+	Backoff, MaxBackoff  time.Duration
+	MoveTimeout          time.Duration
+}
+
+// Placeholders configure the pods that request capacity from an autoscaler.
 type Placeholders struct {
 	Image string
 	// SizeOf returns the ResourceLimit of a pod, nil if it has none.
 	SizeOf func(*corev1.Pod) *v1alpha1.ResourceLimit
 }
 
-// Controller is a manager.Runnable that works on the leader only. It looks at
-// one workload after the other in one goroutine, so that budgets need no lock.
+// Controller reconciles workloads on the leader, one after the other: budgets need no lock.
 type Controller struct {
 	Options
-	wake chan struct{}
-	// These are for Look alone, of which one runs at a time.
-	// released are the placeholders that were deleted of late, and when.
+	// The worker alone uses these.
+	// released are the placeholders that were deleted lately, and when.
 	released map[types.UID]time.Time
-	// due says when time alone will have changed something.
-	due *timetable
-	// roomless are the groups of which a replica could move if a type had room, room what the cluster state said when they were asked about.
-	roomless map[policy.GroupKey]map[capacity.Type]bool
-	room     map[capacity.Type]uint64
+	// lacking are the workloads with a replica that would move if a type had capacity. versions are those of the capacity
+	// of a type when the first of these workloads was decided.
+	lacking  map[policy.GroupKey]map[capacity.Type]uint64
+	versions map[capacity.Type]uint64
 	journal  *journal
+	// round is set while the workloads of a reconcile of everything are in the queue, first has the decisions of the first one.
+	round *round
+	first map[string]*workloads.Decision
 	// away is set while the last call to the API server had no answer.
 	away bool
-	// take takes a snapshot by which room is proven.
-	take func(context.Context) (snapshot, error)
-	// scales may be nil: then no owner is read.
+	// take takes a snapshot to prove capacity by. snapshot is the last one, of the time taken; nil if there is none.
+	take     func(context.Context) (snapshot, error)
+	snapshot snapshot
+	taken    time.Time
+	// scales may be nil: then the scale of no owner is read.
 	scales scales
 
 	mu       sync.Mutex // guards what follows
-	dirty    *agenda
+	queue    workqueue.TypedRateLimitingInterface[policy.GroupKey]
 	graceEnd time.Time
-	retuned  *Tuning // nil if nothing was changed since the last look
+	retuned  *Tuning // nil if nothing was changed since the last reconcile of everything
 	storm    *rebalance.Storm
 }
 
@@ -98,15 +117,12 @@ type snapshot interface {
 	Close()
 }
 
-var (
-	_ manager.Runnable               = &Controller{}
-	_ manager.LeaderElectionRunnable = &Controller{}
-)
+var _ reconcile.TypedReconciler[policy.GroupKey] = &Controller{}
 
-// New returns a controller that is not running yet. The error is that of a Config that is invalid.
+// New returns a controller; SetupWithManager adds it to a manager. The error is that of an invalid Config.
 func New(o Options) (*Controller, error) {
 	config, scales := o.Config, scales(nil)
-	if config != nil { // tests of what is decided have none
+	if config != nil { // tests of decisions have none
 		config = rest.CopyConfig(config)
 		config.Timeout = callTimeout
 		var err error
@@ -115,35 +131,69 @@ func New(o Options) (*Controller, error) {
 		}
 	}
 	return &Controller{
-		Options: o, wake: make(chan struct{}, 1), dirty: newAgenda(), released: map[types.UID]time.Time{}, due: newTimetable(),
-		journal: newJournal(), roomless: map[policy.GroupKey]map[capacity.Type]bool{}, room: map[capacity.Type]uint64{}, storm: rebalance.NewStorm(o.Storm),
+		Options: o, released: map[types.UID]time.Time{}, journal: newJournal(), first: map[string]*workloads.Decision{},
+		lacking: map[policy.GroupKey]map[capacity.Type]uint64{}, versions: map[capacity.Type]uint64{},
 		take:   func(ctx context.Context) (snapshot, error) { return simulation.Take(ctx, config, o.Profile) },
 		scales: scales,
+		storm:  rebalance.NewStorm(o.Storm),
 	}, nil
 }
 
-// SetupWithManager adds the controller to a manager.
-func (c *Controller) SetupWithManager(mgr manager.Manager) error { return mgr.Add(c) }
+// SetupWithManager adds the controller to a manager. It runs on the leader, with one worker.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	return builder.TypedControllerManagedBy[policy.GroupKey](mgr).Named("rebalance").
+		WithOptions(controller.TypedOptions[policy.GroupKey]{MaxConcurrentReconciles: 1, NewQueue: c.newQueue}).
+		WatchesRawSource(source.TypedFunc[policy.GroupKey](func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[policy.GroupKey]) error {
+			go c.begin(ctx, queue)
+			return nil
+		})).
+		Complete(c)
+}
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (*Controller) NeedLeaderElection() bool { return true }
+// syncPoll is the time between two checks whether the cluster state has been filled.
+const syncPoll = 200 * time.Millisecond
 
-// debounce lets changes that come together be looked at together.
-const debounce = 200 * time.Millisecond
+// begin queues everything once the cluster state has been filled.
+func (c *Controller) begin(ctx context.Context, queue workqueue.TypedRateLimitingInterface[policy.GroupKey]) {
+	c.Outage(c.Clock.Now())
+	for {
+		if _, ok := c.Synced(); ok {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.Clock.After(syncPoll):
+		}
+	}
+	log.FromContext(ctx).Info("Reconciling the mix of workloads", "resync", c.Resync)
+	c.Use(queue)
+	queue.Add(everything)
+}
 
-// everything as a key requests all groups of all namespaces.
+// Use sets the queue that changes go to. What changed before that is part of the first reconcile of everything.
+func (c *Controller) Use(queue workqueue.TypedRateLimitingInterface[policy.GroupKey]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = queue
+}
+
+// everything is the key of all workloads of all namespaces.
 var everything = policy.GroupKey{}
 
-// Changed requeues a group; an ID of "" means all of the
-// namespace, a namespace of "" all there is. It never blocks.
+// Changed queues a workload; an ID of "" is all of the namespace, a namespace of "" everything. It never waits for a
+// reconcile.
 func (c *Controller) Changed(key policy.GroupKey) {
 	c.mu.Lock()
-	c.dirty.add(key)
+	queue := c.queue
 	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default:
+	if queue != nil && (key == everything || c.reconciles(key.Namespace)) {
+		queue.AddAfter(key, c.Debounce)
 	}
+}
+
+func (c *Controller) reconciles(namespace string) bool {
+	return len(c.Namespaces) == 0 || slices.Contains(c.Namespaces, namespace)
 }
 
 // NodeLeft counts a spot node that began to depart or vanished.
@@ -156,8 +206,7 @@ func (c *Controller) NodeLeft(name string, t capacity.Type) {
 	c.storm.NodeLeft(name, c.Clock.Now())
 }
 
-// Outage notes that the API server could not be read: until some time after it
-// can be, what the cluster state shows may be old.
+// Outage notes that the API server could not be read. The cluster state may be old until some time after it can be.
 func (c *Controller) Outage(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,70 +215,29 @@ func (c *Controller) Outage(at time.Time) {
 	}
 }
 
-// Start implements manager.Runnable: it is called when this replica leads.
-func (c *Controller) Start(ctx context.Context) error {
-	logger := log.FromContext(ctx).WithName("rebalance")
-	ctx = log.IntoContext(ctx, logger)
-	c.Outage(c.Clock.Now())
-	if !c.waitSynced(ctx) {
-		return nil
-	}
-	logger.Info("Reconciling the mix of workloads", "resync", c.Resync)
-	resync := c.Clock.NewTicker(c.Resync)
-	defer resync.Stop()
+// Retune has everything reconciled with another tuning. It never waits for a reconcile. What is being moved stays so, with
+// the new times.
+func (c *Controller) Retune(t Tuning) {
+	c.mu.Lock()
+	c.retuned = &t
+	c.mu.Unlock()
 	c.Changed(everything)
-	for {
-		due := c.timer()
-		select {
-		case <-ctx.Done():
-			due.Stop()
-			return nil
-		case <-resync.C():
-			c.Changed(everything)
-		case <-due.C():
-			c.Look(ctx)
-		case <-c.wake:
-			if !c.pause(ctx, debounce) {
-				return nil
-			}
-			c.Look(ctx)
-		}
-		due.Stop()
-	}
 }
 
-// timer fires when the next group is due; the resync comes before a late one.
-func (c *Controller) timer() clock.Timer {
-	wait := c.Resync
-	if next, ok := c.due.next(); ok {
-		wait = min(max(next.Sub(c.Clock.Now()), debounce), c.Resync)
-	}
-	return c.Clock.NewTimer(wait)
-}
-
-func (c *Controller) waitSynced(ctx context.Context) bool {
-	for {
-		if _, ok := c.Synced(); ok {
-			return true
-		}
-		if !c.pause(ctx, debounce) {
-			return false
-		}
-	}
-}
-
-func (c *Controller) pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
+// applyTuning reports whether the tuning is another one than before.
+func (c *Controller) applyTuning() (another bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.retuned == nil {
 		return false
-	case <-c.Clock.After(d):
-		return true
 	}
+	c.Tuning, c.retuned = *c.retuned, nil
+	return true
 }
 
 // clusterNow is what holds for all mixes.
-func (c *Controller) clusterNow(now time.Time) rebalance.Cluster {
-	spot := c.State.Count(capacity.Spot)
+func (c *Controller) clusterNow() rebalance.Cluster {
+	now, spot := c.Clock.Now(), c.State.Count(capacity.Spot)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.storm.Count()

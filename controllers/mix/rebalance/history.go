@@ -19,9 +19,9 @@ type ending struct {
 	ready, want int
 }
 
-// observe brings an entry up to what its group is now. It is a pure function:
-// the entry that it returns shares nothing with the old one that changes.
-func observe(old workloads.Entry, g clusterstate.Group, now time.Time, l limits) (e workloads.Entry, ended []ending) {
+// advance brings an entry up to what its group is now. It is a pure function: the entry that it returns shares nothing
+// with the old one that changes.
+func advance(old workloads.Entry, g clusterstate.Group, now time.Time, l limits) (e workloads.Entry, ended []ending) {
 	e = old
 	e.Group = g
 	wrong := len(g.WrongSide())

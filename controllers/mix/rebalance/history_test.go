@@ -100,15 +100,15 @@ func TestJudge(t *testing.T) {
 }
 
 func TestObserveKeepsSinceWhenAWorkloadIsOutOfItsMix(t *testing.T) {
-	e, _ := observe(workloads.Entry{}, group(od, od, sp, sp, od), noon, testLimits)
+	e, _ := advance(workloads.Entry{}, group(od, od, sp, sp, od), noon, testLimits)
 	assert.Equal(t, noon, e.WrongSince)
-	e, _ = observe(e, group(od, od, sp, sp, od), noon.Add(time.Minute), testLimits)
+	e, _ = advance(e, group(od, od, sp, sp, od), noon.Add(time.Minute), testLimits)
 	assert.Equal(t, noon, e.WrongSince, "not again and again")
 	rolling := group(od, od, sp, sp, od)
 	rolling.Rollout.Rolling = true
-	e, _ = observe(e, rolling, noon.Add(2*time.Minute), testLimits)
+	e, _ = advance(e, rolling, noon.Add(2*time.Minute), testLimits)
 	assert.Equal(t, noon.Add(2*time.Minute), e.RollingSince)
-	e, _ = observe(e, group(od, od, sp, sp, sp), noon.Add(3*time.Minute), testLimits)
+	e, _ = advance(e, group(od, od, sp, sp, sp), noon.Add(3*time.Minute), testLimits)
 	assert.Zero(t, e.WrongSince)
 	assert.Zero(t, e.RollingSince)
 }
@@ -116,7 +116,7 @@ func TestObserveKeepsSinceWhenAWorkloadIsOutOfItsMix(t *testing.T) {
 func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
 	e := workloads.Entry{Moves: []workloads.Move{moveOf("a", 1, time.Minute)}}
 	wrong := group(od, od, sp, sp, od)
-	e, ended := observe(e, wrong, noon, testLimits)
+	e, ended := advance(e, wrong, noon, testLimits)
 	assert.Equal(t, []outcome{failed}, outcomes(ended))
 	assert.Empty(t, e.Moves)
 	assert.Equal(t, int32(1), e.Failures)
@@ -124,13 +124,13 @@ func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
 
 	e.Moves = []workloads.Move{moveOf("b", 1, 0)}
 	wrong.Seats[0].Pod.Ready = false
-	e, ended = observe(e, wrong, noon.Add(6*time.Minute), testLimits)
+	e, ended = advance(e, wrong, noon.Add(6*time.Minute), testLimits)
 	assert.Equal(t, []outcome{timedOut}, outcomes(ended))
 	assert.Equal(t, int32(2), e.Failures)
 	assert.Equal(t, noon.Add(8*time.Minute), e.RetryAt, "twice as long")
 
 	e.Moves = []workloads.Move{moveOf("c", 2, 0)}
-	e, ended = observe(e, group(od, od, sp, sp, od), noon.Add(9*time.Minute), testLimits)
+	e, ended = advance(e, group(od, od, sp, sp, od), noon.Add(9*time.Minute), testLimits)
 	assert.Equal(t, []outcome{succeeded}, outcomes(ended))
 	assert.Zero(t, e.Failures)
 	assert.Zero(t, e.RetryAt)
@@ -138,12 +138,12 @@ func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
 
 func TestObserveForgetsFailuresOnceTheMixIsThere(t *testing.T) {
 	old := workloads.Entry{Failures: 3, RetryAt: noon.Add(time.Hour)}
-	e, ended := observe(old, group(od, od, sp, sp, sp), noon, testLimits)
+	e, ended := advance(old, group(od, od, sp, sp, sp), noon, testLimits)
 	assert.Empty(t, ended)
 	assert.Zero(t, e.Failures)
 	assert.Zero(t, e.RetryAt)
 	old.Moves = []workloads.Move{moveOf("web-4", 1, time.Minute)}
-	e, _ = observe(old, group(od, od, sp, sp, sp), noon, testLimits)
+	e, _ = advance(old, group(od, od, sp, sp, sp), noon, testLimits)
 	assert.Equal(t, int32(3), e.Failures, "not while the move is under way")
 }
 
@@ -152,24 +152,24 @@ func TestObserveJudgesSeveralMovesEachByItself(t *testing.T) {
 	old := workloads.Entry{Moves: []workloads.Move{moveOf("a", 3, time.Minute), moveOf("b", 2, time.Minute)}}
 	g := group(od, od, od, sp, od)
 	require.Len(t, g.WrongSide(), 2)
-	e, ended := observe(old, g, noon, testLimits)
+	e, ended := advance(old, g, noon, testLimits)
 	assert.Equal(t, []outcome{succeeded, failed}, outcomes(ended))
 	assert.Equal(t, int32(1), e.Failures)
 	assert.Len(t, old.Moves, 2, "the old entry stays as it is")
 
 	// One has no replacement yet, one has run out of time.
 	g.Replicas = 6
-	e, ended = observe(workloads.Entry{Moves: []workloads.Move{moveOf("a", 3, 10*time.Minute), moveOf("b", 2, time.Minute)}}, g, noon, testLimits)
+	e, ended = advance(workloads.Entry{Moves: []workloads.Move{moveOf("a", 3, 10*time.Minute), moveOf("b", 2, time.Minute)}}, g, noon, testLimits)
 	assert.Equal(t, []outcome{timedOut}, outcomes(ended))
 	assert.Equal(t, []workloads.Move{moveOf("b", 2, time.Minute)}, e.Moves)
 }
 
 func TestObserveDropsHoldsThatAreOver(t *testing.T) {
 	old := workloads.Entry{Held: map[string]workloads.Hold{"a": {Until: noon}, "b": {Until: noon.Add(time.Second), Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom}}}}
-	e, _ := observe(old, group(od), noon, testLimits)
+	e, _ := advance(old, group(od), noon, testLimits)
 	assert.Equal(t, map[string]workloads.Hold{"b": old.Held["b"]}, e.Held)
 	assert.Len(t, old.Held, 2)
-	e, _ = observe(e, group(od), noon.Add(time.Minute), testLimits)
+	e, _ = advance(e, group(od), noon.Add(time.Minute), testLimits)
 	assert.Nil(t, e.Held)
 }
 
@@ -177,22 +177,22 @@ func TestObserveDropsHoldsThatAreOver(t *testing.T) {
 func TestAWorkloadWhoseOwnerTellsNoReplicasKeepsHowManyItHad(t *testing.T) {
 	five := group(od, od, sp, sp, od)
 	old := workloads.Entry{Moves: []workloads.Move{moveOf("gone", 1, time.Minute)}, Had: 6}
-	e, ended := observe(old, five, noon, testLimits)
+	e, ended := advance(old, five, noon, testLimits)
 	assert.Empty(t, ended, "one of six is missing")
 	assert.Equal(t, 6, e.Had)
 
-	e, ended = observe(e, five, noon.Add(time.Hour), testLimits)
+	e, ended = advance(e, five, noon.Add(time.Hour), testLimits)
 	assert.Equal(t, []ending{{old.Moves[0], timedOut, 5, 6}}, ended)
 	assert.Equal(t, 6, e.Had, "it is remembered however late the replacement is")
-	e, _ = observe(e, five, noon.Add(24*time.Hour), testLimits)
+	e, _ = advance(e, five, noon.Add(24*time.Hour), testLimits)
 	assert.Equal(t, 6, e.Had)
 
 	six := group(od, od, sp, sp, od, sp)
 	six.Seats[5].Pod.Ready = false
-	e, _ = observe(e, six, noon.Add(24*time.Hour), testLimits)
+	e, _ = advance(e, six, noon.Add(24*time.Hour), testLimits)
 	assert.Equal(t, 6, e.Had, "it is back, and not Ready")
 	six.Seats[5].Pod.Ready = true
-	e, _ = observe(e, six, noon.Add(24*time.Hour), testLimits)
+	e, _ = advance(e, six, noon.Add(24*time.Hour), testLimits)
 	assert.Zero(t, e.Had)
 }
 
@@ -200,7 +200,7 @@ func TestAMoveOfAnOwnerThatEndedIsNoFailure(t *testing.T) {
 	g := group(od, od, sp)
 	g.Ended = true
 	old := workloads.Entry{Moves: []workloads.Move{moveOf("a", 1, time.Minute), moveOf("b", 1, time.Hour)}, Had: 9}
-	e, ended := observe(old, g, noon, testLimits)
+	e, ended := advance(old, g, noon, testLimits)
 	assert.Equal(t, []outcome{abandoned, abandoned}, outcomes(ended))
 	assert.Zero(t, e.Failures)
 	assert.Zero(t, e.Had)
@@ -213,12 +213,12 @@ func TestEventsTellOfAFailedMoveWhatIsTrue(t *testing.T) {
 		"Pod web-4 was evicted, all replicas are Ready again, and as many as before run on the wrong capacity type. ": {moveOf("web-4", 1, time.Minute), failed, 10, 10},
 		"A placeholder was created, and did not come to hold the room for a move. ":                                   {outcome: notProvisioned},
 	} {
-		p := testPass(t)
+		p := testController(t)
 		p.ended(t.Context(), &workloads.Entry{Group: group(od), Failures: 1, RetryAt: noon.Add(time.Minute)}, end)
 		assert.Equal(t, "Warning MoveFailed "+want+"Failed moves in a row: 1; the next is tried at 2026-06-01T12:01:00Z", <-p.Recorder.(*record.FakeRecorder).Events)
 	}
 	for _, o := range []outcome{succeeded, abandoned, notEvicted} {
-		p := testPass(t)
+		p := testController(t)
 		p.ended(t.Context(), &workloads.Entry{Group: group(od)}, ending{outcome: o})
 		assert.Empty(t, p.Recorder.(*record.FakeRecorder).Events, "%s is no failure", o)
 	}
@@ -233,7 +233,7 @@ func TestObserveLosesNoMove(t *testing.T) {
 		old.Failures = rapid.Int32Range(0, 40).Draw(t, "failures")
 		g := group(rapid.SliceOfN(rapid.SampledFrom([]capacity.Type{sp, od, capacity.Unknown}), 0, 6).Draw(t, "on")...)
 		g.Terminating = rapid.IntRange(0, 1).Draw(t, "terminating")
-		e, ended := observe(old, g, noon, testLimits)
+		e, ended := advance(old, g, noon, testLimits)
 		require.Len(t, old.Moves, len(e.Moves)+len(ended))
 		require.LessOrEqual(t, e.RetryAt.Sub(noon), testLimits.maxBackoff)
 		require.Equal(t, len(g.WrongSide()) > 0, !e.WrongSince.IsZero())

@@ -47,6 +47,8 @@ type journal struct {
 	// loaded is set while the version is known, restored once the records of earlier leaders are here, dirty while there is
 	// something to write.
 	loaded, restored, dirty bool
+	// retryAt is when it may be read again after that failed.
+	retryAt time.Time
 	// failed is the last error, so that it is logged once.
 	failed string
 }
@@ -111,31 +113,32 @@ func (j *journal) forget(key policy.GroupKey) {
 	}
 }
 
-// loadJournal reads the journal once, and puts the moves that an earlier leader
-// began on the board, so that the budgets count them from the first decision on.
-func (p *pass) loadJournal(ctx context.Context) {
-	j := p.journal
-	if j.loaded || p.Journal.Name == "" {
+// loadJournal reads the journal once, and adds the moves that an earlier leader began to the store, so that the budgets
+// count them from the first decision on.
+func (c *Controller) loadJournal(ctx context.Context, now time.Time) {
+	j := c.journal
+	if j.loaded || c.Journal.Name == "" || now.Before(j.retryAt) {
 		return
 	}
 	var object *corev1.ConfigMap
-	err := p.bounded(ctx, func(ctx context.Context) (err error) {
-		object, err = p.Client.CoreV1().ConfigMaps(p.Journal.Namespace).Get(ctx, p.Journal.Name, metav1.GetOptions{})
+	err := c.bounded(ctx, func(ctx context.Context) (err error) {
+		object, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Get(ctx, c.Journal.Name, metav1.GetOptions{})
 		return err
 	})
+	j.retryAt = now.Add(callTimeout) // if it fails: a reconcile must not wait for what the one before it waited for
 	switch {
 	case apierrors.IsNotFound(err):
 		j.version = ""
 	case err != nil:
-		p.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: %w", p.Journal, err))
+		c.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: %w", c.Journal, err))
 		return
 	case j.restored && object.Data[writerKey] != j.writer:
-		p.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: another leader has written it", p.Journal))
+		c.journalFailed(ctx, fmt.Errorf("read the journal of moves, ConfigMap %s: another leader has written it", c.Journal))
 		return
 	default:
 		j.version = object.ResourceVersion
 	}
-	j.loaded = true
+	j.loaded, j.retryAt = true, time.Time{}
 	if j.restored {
 		j.dirty = true
 		return
@@ -144,51 +147,52 @@ func (p *pass) loadJournal(ctx context.Context) {
 	if object == nil {
 		return
 	}
-	records, err := rebalance.DecodeJournal(object.Data[journalKey], p.now, p.MaxBackoff)
+	records, err := rebalance.DecodeJournal(object.Data[journalKey], now, c.MaxBackoff)
 	if err != nil {
-		p.journalFailed(ctx, err) // it is written over
+		c.journalFailed(ctx, err) // it is written over
 	}
 	for _, r := range records {
-		p.restore(r)
+		c.restore(r, now)
 	}
 }
 
-func (p *pass) restore(r rebalance.Record) {
+// restore adds what is recorded of a workload to the store, before the workload is reconciled.
+func (c *Controller) restore(r rebalance.Record, now time.Time) {
 	key := policy.GroupKey{Namespace: r.Namespace, ID: r.ID}
-	e, known := p.Workloads.Get(key)
+	e, known := c.Workloads.Get(key)
 	if !known {
 		e = workloads.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
 			Key: key, Policy: &policy.Policy{}, Workload: clusterstate.Workload{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, Revision: r.Revision, UID: types.UID(r.ID)},
 		}}
 	}
-	p.journal.records[key] = r
-	p.Workloads.Put(recall(e, r, p.now))
-	p.Changed(key)
+	c.journal.records[key] = r
+	c.Workloads.Put(recall(e, r, now))
+	c.Changed(key)
 }
 
 // recordMove writes a move down before it is begun. It returns a hold if that is not possible.
-func (p *pass) recordMove(ctx context.Context, e *workloads.Entry, v rebalance.Verdict, m workloads.Move) *workloads.Hold {
-	with := *e
-	with.Had = cmp.Or(e.Had, len(e.Group.Seats))
-	with.Moves = append(append([]workloads.Move{}, e.Moves...), m)
-	p.journal.note(&with, p.now)
-	if err := p.writeJournal(ctx); err != nil {
-		p.journal.note(e, p.now)
-		return p.hold(v, ReasonUnrecorded, holdRefused, "%v", err)
+func (c *Controller) recordMove(ctx context.Context, w *evaluation, v rebalance.Verdict, m workloads.Move) *workloads.Hold {
+	with := w.Entry
+	with.Had = cmp.Or(w.Had, len(w.Group.Seats))
+	with.Moves = append(append([]workloads.Move{}, w.Moves...), m)
+	c.journal.note(&with, w.now)
+	if err := c.writeJournal(ctx); err != nil {
+		c.journal.note(&w.Entry, w.now)
+		return w.hold(v, ReasonUnrecorded, holdRefused, "%v", err)
 	}
 	return nil
 }
 
 // writeJournal writes what has changed.
-func (p *pass) writeJournal(ctx context.Context) error {
-	j := p.journal
+func (c *Controller) writeJournal(ctx context.Context) error {
+	j := c.journal
 	switch {
-	case p.Journal.Name == "" || j.loaded && !j.dirty:
+	case c.Journal.Name == "" || j.loaded && !j.dirty:
 		return nil
 	case !j.loaded:
 		return errors.New(j.failed)
 	}
-	j.prune(p)
+	c.pruneJournal()
 	records := make([]rebalance.Record, 0, len(j.records))
 	for _, r := range j.records {
 		records = append(records, r)
@@ -197,43 +201,43 @@ func (p *pass) writeJournal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	object := corev1apply.ConfigMap(p.Journal.Name, p.Journal.Namespace).WithData(map[string]string{journalKey: text, writerKey: j.writer}).
+	object := corev1apply.ConfigMap(c.Journal.Name, c.Journal.Namespace).WithData(map[string]string{journalKey: text, writerKey: j.writer}).
 		WithLabels(map[string]string{"app.kubernetes.io/part-of": "berth"})
 	if j.version != "" {
 		object.WithResourceVersion(j.version)
 	}
 	var written *corev1.ConfigMap
-	err = p.bounded(ctx, func(ctx context.Context) (err error) {
-		written, err = p.Client.CoreV1().ConfigMaps(p.Journal.Namespace).Apply(ctx, object, metav1.ApplyOptions{FieldManager: journalOwner, Force: true})
+	err = c.bounded(ctx, func(ctx context.Context) (err error) {
+		written, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Apply(ctx, object, metav1.ApplyOptions{FieldManager: journalOwner, Force: true})
 		return err
 	})
 	if err != nil {
 		// Another version, or none, or one of which the answer was lost: it is read again.
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || unanswered(err) {
 			j.loaded = false
-			p.Changed(everything)
+			c.Changed(everything)
 		}
-		err = fmt.Errorf("write the journal of moves, ConfigMap %s: %w", p.Journal, err)
-		p.journalFailed(ctx, err)
+		err = fmt.Errorf("write the journal of moves, ConfigMap %s: %w", c.Journal, err)
+		c.journalFailed(ctx, err)
 		return err
 	}
 	j.version, j.dirty, j.failed = written.ResourceVersion, false, ""
 	return nil
 }
 
-// prune forgets workloads that have had no pods for long.
-func (j *journal) prune(p *pass) {
-	for key, r := range j.records {
-		if _, known := p.Workloads.Get(key); !known && p.now.Sub(time.Unix(r.Updated, 0)) > max(forgetAfter, 2*p.MaxBackoff) {
-			delete(j.records, key)
+// pruneJournal forgets workloads that have had no pods for long.
+func (c *Controller) pruneJournal() {
+	for key, r := range c.journal.records {
+		if _, known := c.Workloads.Get(key); !known && c.Clock.Since(time.Unix(r.Updated, 0)) > max(forgetAfter, 2*c.MaxBackoff) {
+			delete(c.journal.records, key)
 		}
 	}
 }
 
 // journalFailed logs an error once.
-func (p *pass) journalFailed(ctx context.Context, err error) {
-	if text := err.Error(); text != p.journal.failed {
-		p.journal.failed = text
+func (c *Controller) journalFailed(ctx context.Context, err error) {
+	if text := err.Error(); text != c.journal.failed {
+		c.journal.failed = text
 		log.FromContext(ctx).Error(err, "Cannot keep the journal of moves: nothing is moved without it")
 	}
 }

@@ -61,10 +61,10 @@ func keepJournal(c *fake.Clientset) *kept {
 	return k
 }
 
-// journaled is strayPass with a journal.
-func journaled(t *testing.T, pods int) (*pass, *server, *kept) {
+// journaled is strayController with a journal.
+func journaled(t *testing.T, pods int) (*fixture, *server, *kept) {
 	t.Helper()
-	p, s := strayPass(t, pods)
+	p, s := strayController(t, pods)
 	k := keepJournal(p.Client.(*fake.Clientset))
 	p.Journal = types.NamespacedName{Namespace: "berth-system", Name: "moves"}
 	p.Defaults.Stabilization = 0
@@ -72,7 +72,7 @@ func journaled(t *testing.T, pods int) (*pass, *server, *kept) {
 }
 
 // successor is a new leader of the same cluster.
-func successor(t *testing.T, of *pass) *pass {
+func successor(t *testing.T, of *fixture) *fixture {
 	t.Helper()
 	o := of.Options
 	o.Workloads = workloads.NewStore()
@@ -80,11 +80,11 @@ func successor(t *testing.T, of *pass) *pass {
 	require.NoError(t, err)
 	c.take, c.storm = of.take, of.storm
 	o.State.Changed = c.Changed
-	return passAt(c, of.Clock.Now())
+	return fixtureOf(c)
 }
 
 // byAnnotation takes the CapacityMix away: the pods get their mix by annotations, and no status keeps anything.
-func byAnnotation(p *pass, s *server) {
+func byAnnotation(p *fixture, s *server) {
 	p.State.Mixes.Delete("shop", "web")
 	for name, pod := range s.pods {
 		pod = pod.DeepCopy()
@@ -99,7 +99,7 @@ func TestLeadersThatFollowEachOtherEvictOnePod(t *testing.T) {
 	p, s, _ := journaled(t, 4)
 	byAnnotation(p, s)
 	for range 6 {
-		p.lookAt(t, "shop")
+		p.reconcile(t, "shop")
 		for _, name := range s.evicted {
 			delete(s.pods, name)
 			p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: name}, "")
@@ -107,7 +107,7 @@ func TestLeadersThatFollowEachOtherEvictOnePod(t *testing.T) {
 		p.Clock.(*clocktesting.FakeClock).Step(3 * time.Minute)
 		p = successor(t, p)
 	}
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	assert.Len(t, s.evicted, 1)
 	e, _ := p.Workloads.Get(strayKey)
 	assert.Equal(t, 4, e.Had)
@@ -118,12 +118,12 @@ func TestLeadersThatFollowEachOtherEvictOnePod(t *testing.T) {
 func TestANewLeaderCountsTheMovesOfTheLastOne(t *testing.T) {
 	p, s, _ := journaled(t, 4)
 	byAnnotation(p, s)
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	require.Len(t, s.evicted, 1)
 	next := successor(t, p)
 	next.ClusterMaxConcurrent = 1
 	next.Changed(strayKey)
-	next.Look(t.Context())
+	next.drain(t)
 	e, _ := next.Workloads.Get(strayKey)
 	require.Len(t, e.Moves, 1)
 	assert.Equal(t, types.UID("shop-"+s.evicted[0]+"-0"), e.Moves[0].UID)
@@ -141,7 +141,7 @@ func TestNothingIsEvictedThatIsNotRecorded(t *testing.T) {
 			p, s, k := journaled(t, 4)
 			p.Grace = 0
 			k.refuse = refuse
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			assert.Empty(t, s.evicted)
 			assert.Equal(t, ReasonUnrecorded, p.reasonOf(t, ""))
 			e, _ := p.Workloads.Get(strayKey)
@@ -150,7 +150,7 @@ func TestNothingIsEvictedThatIsNotRecorded(t *testing.T) {
 			}
 			k.refuse = nil
 			p.Clock.(*clocktesting.FakeClock).Step(holdRefused)
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			assert.NotEmpty(t, s.evicted)
 		})
 	}
@@ -159,11 +159,11 @@ func TestNothingIsEvictedThatIsNotRecorded(t *testing.T) {
 // A leader that another one has followed, and that does not know it.
 func TestALeaderThatWasFollowedEvictsNothing(t *testing.T) {
 	p, s, k := journaled(t, 4)
-	p.lookAt(t, "shop") // it has written
+	p.reconcile(t, "shop") // it has written
 	require.NotEmpty(t, s.evicted)
 	n := len(s.evicted)
 	next := successor(t, p)
-	next.Look(t.Context())
+	next.drain(t)
 	k.version++
 	k.object.ResourceVersion, k.object.Data[writerKey] = fmt.Sprint(k.version), next.journal.writer
 
@@ -174,7 +174,7 @@ func TestALeaderThatWasFollowedEvictsNothing(t *testing.T) {
 		p.State.SetPod(pod)
 	}
 	for range 3 {
-		p.lookAt(t, "shop")
+		p.reconcile(t, "shop")
 		p.Clock.(*clocktesting.FakeClock).Step(holdRefused)
 	}
 	assert.Len(t, s.evicted, n)
@@ -182,30 +182,28 @@ func TestALeaderThatWasFollowedEvictsNothing(t *testing.T) {
 
 func TestAJournalThatWasDeletedIsWrittenAgain(t *testing.T) {
 	p, s, k := journaled(t, 2)
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	require.NotEmpty(t, s.evicted)
 	k.object = nil
 	e, _ := p.Workloads.Get(strayKey)
 	e.Failures++
 	p.Workloads.Put(e)
-	p.journal.note(&e, p.now)
-	for range 3 {
-		p.Look(t.Context())
-	}
+	p.journal.note(&e, p.Clock.Now())
+	p.reconcile(t, "other")
 	require.NotNil(t, k.object)
 	assert.Contains(t, k.object.Data[journalKey], `"failures":1`)
 }
 
 func TestTheRecordOfAWorkloadThatIsGoneIsForgotten(t *testing.T) {
 	p, _, k := journaled(t, 1)
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "web-0"}, "")
 	p.Clock.(*clocktesting.FakeClock).Step(forgetAfter / 2)
-	p.lookAt(t, "shop")
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
+	p.reconcile(t, "shop")
 	assert.Contains(t, k.object.Data[journalKey], strayKey.ID, "its pods may come back")
 	p.Clock.(*clocktesting.FakeClock).Step(forgetAfter)
 	p.journal.dirty = true
-	p.Look(t.Context())
+	p.reconcile(t, "other")
 	assert.NotContains(t, k.object.Data[journalKey], strayKey.ID)
 }

@@ -5,8 +5,6 @@ package rebalance
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-
-	"berth.dev/berth/controllers/mix/workloads"
 )
 
 // Results of evictions.
@@ -31,7 +29,7 @@ const (
 var (
 	evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_mix_evictions_total",
-		Help: "Evictions asked of the API server, by mix (empty: the mix is not from a CapacityMix) and result.",
+		Help: "Evictions requested from the API server, by mix (empty: the mix is not from a CapacityMix) and result.",
 	}, []string{"namespace", "mix", "result"})
 	moves = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_mix_moves_total",
@@ -45,20 +43,20 @@ var (
 		Name: "berth_mix_spot_storms_total",
 		Help: "Times that so many spot nodes went away at once that all moves were stopped.",
 	})
-	lookSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	reconcileSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_mix_reconcile_duration_seconds",
-		Help:    "Time to look at the workloads that changed (scope partial) or at every one (scope all), moves included.",
+		Help:    "Time to reconcile one workload (scope partial) or every one (scope all), moves included.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
 	}, []string{"scope"})
 	replaySeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "berth_mix_simulation_duration_seconds",
-		Help:    "Time to find out by the scheduler's filters whether a replacement has room.",
+		Help:    "Time to find out by the scheduler's filters whether there is capacity for a replacement.",
 		Buckets: prometheus.ExponentialBuckets(0.01, 2, 12),
 	})
 )
 
 func init() {
-	metrics.Registry.MustRegister(evictions, moves, placeholders, storms, lookSeconds, replaySeconds)
+	metrics.Registry.MustRegister(evictions, moves, placeholders, storms, reconcileSeconds, replaySeconds)
 	for _, o := range []outcome{succeeded, failed, timedOut, abandoned, notEvicted, notProvisioned} {
 		moves.WithLabelValues(string(o))
 	}
@@ -67,6 +65,6 @@ func init() {
 	}
 }
 
-func (p *pass) count(e *workloads.Entry, result string) {
-	evictions.WithLabelValues(e.Group.Key.Namespace, e.Mix, result).Inc()
+func (w *evaluation) count(result string) {
+	evictions.WithLabelValues(w.Group.Key.Namespace, w.Mix, result).Inc()
 }

@@ -4,8 +4,6 @@ package rebalance
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -21,11 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
-	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/status/mixtest"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
@@ -36,7 +34,7 @@ import (
 
 // testPass looks at a cluster state with a spot and an on-demand node. It cannot prove
 // room, so it evicts nothing.
-func testPass(t *testing.T, objects ...client.Object) *pass {
+func testController(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
@@ -64,19 +62,39 @@ func testPass(t *testing.T, objects ...client.Object) *pass {
 		Resync: time.Hour,
 	})
 	require.NoError(t, err)
-	return passAt(c, noon)
+	return fixtureOf(c)
 }
 
-func passAt(c *Controller, now time.Time) *pass {
-	c.Clock.(*clocktesting.FakeClock).SetTime(now)
-	return &pass{Controller: c, now: now, cluster: c.clusterNow(now)}
+// fixture is a controller with a queue that the test drains.
+type fixture struct {
+	*Controller
+	queue *mixtest.Queue
 }
 
-// lookAt looks at all groups of a namespace.
-func (p *pass) lookAt(t *testing.T, namespace string) {
+func fixtureOf(c *Controller) *fixture {
+	f := &fixture{Controller: c, queue: mixtest.NewQueue(c.Order(), c.Clock)}
+	c.Use(f.queue)
+	return f
+}
+
+func (f *fixture) setTime(now time.Time) { f.Clock.(*clocktesting.FakeClock).SetTime(now) }
+
+// drain reconciles until nothing is due.
+func (f *fixture) drain(t *testing.T) {
 	t.Helper()
-	p.Changed(policy.GroupKey{Namespace: namespace})
-	p.Look(t.Context())
+	f.queue.Drain(t.Context(), f.Controller)
+}
+
+// reconcile reconciles all groups of a namespace.
+func (f *fixture) reconcile(t *testing.T, namespace string) {
+	t.Helper()
+	f.Changed(policy.GroupKey{Namespace: namespace})
+	f.drain(t)
+}
+
+// evaluationOf is that of an entry, at the time of the clock.
+func (f *fixture) evaluationOf(e workloads.Entry) *evaluation {
+	return &evaluation{Entry: e, now: f.Clock.Now()}
 }
 
 func capacityMix(change ...func(*v1alpha1.CapacityMix)) *v1alpha1.CapacityMix {
@@ -108,10 +126,10 @@ func entryIn(namespace string) *workloads.Entry {
 }
 
 func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
-	p := testPass(t, capacityMix())
+	p := testController(t, capacityMix())
 	p.State.SetOwner(setOfOne())
 	p.State.SetPod(podOfSet("old", "on-demand"))
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	e, known := p.Workloads.Get(keyOfSet)
 	require.True(t, known)
 	assert.Equal(t, rebalance.ReasonStabilizing, e.Verdict.Reason)
@@ -119,19 +137,19 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 	p.Workloads.Put(e)
 
 	p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
-	p = passAt(p.Controller, noon.Add(time.Minute))
-	p.lookAt(t, "shop")
+	p.setTime(noon.Add(time.Minute))
+	p.reconcile(t, "shop")
 	e, known = p.Workloads.Get(keyOfSet)
 	require.True(t, known, "the replacement is about to come")
 	assert.Len(t, e.Moves, 1)
 	assert.Empty(t, e.Group.Seats)
-	assert.Equal(t, noon.Add(rebalance.SlowAfter), p.due.at[keyOfSet])
+	assert.Equal(t, noon.Add(rebalance.SlowAfter), p.queue.At(keyOfSet))
 	cluster := p.Workloads.Budgets(entryIn("shop")).InFlight
 	assert.Equal(t, 1, cluster)
 
 	p.State.SetPod(podOfSet("new", "on-demand")) // on the wrong type again
-	p = passAt(p.Controller, noon.Add(2*time.Minute))
-	p.lookAt(t, "shop")
+	p.setTime(noon.Add(2 * time.Minute))
+	p.reconcile(t, "shop")
 	e, _ = p.Workloads.Get(keyOfSet)
 	assert.Empty(t, e.Moves)
 	assert.Equal(t, int32(1), e.Failures)
@@ -139,16 +157,16 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 }
 
 func TestAGroupThatDoesNotComeBackIsForgotten(t *testing.T) {
-	for name, vanish := range map[string]func(*pass) *pass{
-		"its controller is deleted": func(p *pass) *pass { p.State.DeleteOwner(setOfOne().GetUID()); return p },
-		"it is scaled to nothing": func(p *pass) *pass {
+	for name, vanish := range map[string]func(*fixture) *fixture{
+		"its controller is deleted": func(p *fixture) *fixture { p.State.DeleteOwner(setOfOne().GetUID()); return p },
+		"it is scaled to nothing": func(p *fixture) *fixture {
 			s := setOfOne()
 			s.Spec.Replicas = new(int32(0))
 			p.State.SetOwner(s)
 			return p
 		},
-		"no replacement has come in time": func(p *pass) *pass { return passAt(p.Controller, noon.Add(5*time.Minute)) },
-		"nothing was being moved": func(p *pass) *pass {
+		"no replacement has come in time": func(p *fixture) *fixture { p.setTime(noon.Add(5 * time.Minute)); return p },
+		"nothing was being moved": func(p *fixture) *fixture {
 			e, _ := p.Workloads.Get(keyOfSet)
 			e.Moves = nil
 			p.Workloads.Put(e)
@@ -156,33 +174,33 @@ func TestAGroupThatDoesNotComeBackIsForgotten(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := testPass(t, capacityMix())
+			p := testController(t, capacityMix())
 			p.State.SetOwner(setOfOne())
 			p.State.SetPod(podOfSet("old", "on-demand"))
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			e, _ := p.Workloads.Get(keyOfSet)
 			e.Moves = []workloads.Move{{UID: "old", Started: noon}}
 			p.Workloads.Put(e)
 			p.State.DeletePod(types.NamespacedName{Namespace: "shop", Name: "db-0"}, "old")
 			p = vanish(p)
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			assert.Empty(t, p.Workloads.All())
 		})
 	}
 }
 
 func TestAWindowThatCannotBeReadIsAVerdict(t *testing.T) {
-	p := testPass(t, capacityMix(func(cm *v1alpha1.CapacityMix) {
+	p := testController(t, capacityMix(func(cm *v1alpha1.CapacityMix) {
 		cm.Spec.Rebalance = &v1alpha1.RebalanceSpec{Windows: []v1alpha1.RebalanceWindow{{Schedule: "99 * * * *", DurationSeconds: 60}}}
 	}))
 	p.State.SetPod(podOfSet("a", "on-demand"))
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	e, _ := p.Workloads.Get(keyOfSet)
 	assert.Equal(t, ReasonInvalidWindow, e.Verdict.Reason)
 	assert.Contains(t, e.Verdict.Message, "windows[0].schedule")
 
 	p.State.SetPod(podOfSet("a", "spot"))
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	e, _ = p.Workloads.Get(keyOfSet)
 	assert.Equal(t, rebalance.ReasonOnTarget, e.Verdict.Reason, "nothing is blocked where nothing has to move")
 }
@@ -224,19 +242,19 @@ func TestTimesOfAStatusHoldNothingForLongerThanABackOff(t *testing.T) {
 func TestANewLeaderGoesOnFromTheStatus(t *testing.T) {
 	retry := metav1.NewTime(noon.Add(3 * time.Minute))
 	since := metav1.NewTime(noon.Add(-time.Hour))
-	p := testPass(t, capacityMix(func(cm *v1alpha1.CapacityMix) {
+	p := testController(t, capacityMix(func(cm *v1alpha1.CapacityMix) {
 		cm.Status.Workloads = []v1alpha1.WorkloadMix{{Kind: "StatefulSet", Name: "db", MixNotSatisfiedSince: &since, RetryTime: &retry, FailedMoves: 2}}
 	}))
 	p.State.SetPod(podOfSet("a", "on-demand"))
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	e, _ := p.Workloads.Get(keyOfSet)
 	assert.Equal(t, rebalance.ReasonBackingOff, e.Verdict.Reason)
 	assert.True(t, since.Time.Equal(e.WrongSince))
-	assert.True(t, retry.Time.Equal(p.due.at[keyOfSet]), "looked at again when it may be tried")
+	assert.True(t, retry.Time.Equal(p.queue.At(keyOfSet)), "looked at again when it may be tried")
 }
 
 func TestSettings(t *testing.T) {
-	p := testPass(t)
+	p := testController(t)
 	p.Defaults = rebalance.Settings{Mode: rebalance.Report, MaxConcurrent: 3, Stabilization: time.Minute}
 	merge := func(r *v1alpha1.RebalanceSpec) rebalance.Settings {
 		s, err := p.Defaults.For(capacityMix(func(cm *v1alpha1.CapacityMix) { cm.Spec.Rebalance = r }))
@@ -277,16 +295,16 @@ func TestRefusal(t *testing.T) {
 	}{
 		"a budget allows no disruption":  {apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0), rebalance.ReasonPDB, holdRefused},
 		"two budgets select the pod":     {apierrors.NewInternalError(errors.New("this pod has more than one PodDisruptionBudget")), rebalance.ReasonOverlappingPDBs, holdRefused},
-		"the pod is gone":                {apierrors.NewNotFound(pods, "web-0"), ReasonChanged, debounce},
-		"the pod is another one by now":  {apierrors.NewConflict(pods, "web-0", errors.New("UID")), ReasonChanged, debounce},
+		"the pod is gone":                {apierrors.NewNotFound(pods, "web-0"), ReasonChanged, holdChanged},
+		"the pod is another one by now":  {apierrors.NewConflict(pods, "web-0", errors.New("UID")), ReasonChanged, holdChanged},
 		"the controller may not evict":   {apierrors.NewForbidden(pods, "web-0", errors.New("no")), ReasonRefused, holdRefused},
 		"the API server cannot be found": {errors.New("connection refused"), ReasonRefused, holdRefused},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := testPass(t)
+			p := testController(t)
 			v := rebalance.Verdict{Reason: rebalance.ReasonMove, Target: sp, Pod: &clusterstate.Pod{Name: "web-0", UID: "uid"}}
-			h := p.refusal(&workloads.Entry{}, v, tc.err)
+			h := p.evaluationOf(workloads.Entry{}).refusal(v, tc.err)
 			require.NotNil(t, h)
 			assert.Equal(t, tc.want, h.Verdict.Reason)
 			assert.Contains(t, h.Verdict.Message, "web-0")
@@ -295,7 +313,7 @@ func TestRefusal(t *testing.T) {
 			assert.Equal(t, v.Pod, h.Verdict.Pod)
 		})
 	}
-	assert.Nil(t, testPass(t).refusal(&workloads.Entry{}, rebalance.Verdict{}, nil))
+	assert.Nil(t, testController(t).evaluationOf(workloads.Entry{}).refusal(rebalance.Verdict{}, nil))
 }
 
 func TestUnchanged(t *testing.T) {
@@ -309,7 +327,7 @@ func TestUnchanged(t *testing.T) {
 }
 
 func TestInputCountsWhatIsOnTheMove(t *testing.T) {
-	p := testPass(t)
+	p := testController(t)
 	put := func(id, mixName string, moves int) workloads.Entry {
 		e := workloads.Entry{Mix: mixName, Moves: make([]workloads.Move, moves)}
 		e.Group = group(od)
@@ -320,15 +338,15 @@ func TestInputCountsWhatIsOnTheMove(t *testing.T) {
 	a, b := put("a", "web", 2), put("b", "", 1)
 	put("c", "web", 1)
 	a.Held = map[string]workloads.Hold{"uid": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom}}}
-	in := p.input(&a, &place{})
+	in := p.input(p.evaluationOf(a))
 	assert.Equal(t, []int{3, 4}, []int{in.History.InFlight, in.Cluster.InFlight})
 	assert.Equal(t, rebalance.ReasonNoRoom, in.Skip["uid"].Reason)
-	in = p.input(&b, &place{})
+	in = p.input(p.evaluationOf(b))
 	assert.Equal(t, []int{1, 4}, []int{in.History.InFlight, in.Cluster.InFlight}, "a workload without a CapacityMix counts for itself")
 }
 
 func TestEventsTellOnceWhatBlocks(t *testing.T) {
-	p := testPass(t)
+	p := testController(t)
 	events := p.Recorder.(*record.FakeRecorder).Events
 	e := &workloads.Entry{Group: group(od)}
 	say := func(r rebalance.Reason) { e.Verdict = rebalance.Verdict{Reason: r, Message: "why"}; p.report(e) }
@@ -346,14 +364,25 @@ func TestEventsTellOnceWhatBlocks(t *testing.T) {
 }
 
 func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
-	p := testPass(t, capacityMix(func(cm *v1alpha1.CapacityMix) { cm.Namespace = "has-a-mix" }))
+	p := testController(t, capacityMix(func(cm *v1alpha1.CapacityMix) { cm.Namespace = "has-a-mix" }))
 	p.State.SetPod(podOfSet("a", "spot"))
 	gone := group(od)
 	gone.Key.Namespace = "had-pods"
 	p.Workloads.Put(workloads.Entry{Group: gone})
+	// take is what is queued for what is in the queue.
 	take := func() (list []string, all bool) {
-		a := p.takeAgenda(t.Context(), noon)
-		return slices.Sorted(maps.Keys(a.namespaces)), a.everything
+		for p.queue.Busy() && p.queue.Len() > 0 {
+			key, _ := p.queue.Get()
+			if p.queue.Done(key); key != everything {
+				list = append(list, key.Namespace)
+				continue
+			}
+			all = true
+			namespaces, err := p.namespaces(t.Context())
+			require.NoError(t, err)
+			list = append(list, namespaces...)
+		}
+		return list, all
 	}
 	p.Changed(policy.GroupKey{Namespace: "other", ID: "web"})
 	list, all := take()
@@ -367,37 +396,7 @@ func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
 	p.Changed(everything)
 	list, _ = take()
 	assert.Equal(t, []string{"shop"}, list)
-}
-
-func TestATimetableKeepsTheLatestTimeOfEach(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		table, model, now := newTimetable(), map[policy.GroupKey]time.Time{}, noon
-		for range rapid.IntRange(0, 40).Draw(t, "steps") {
-			key := policy.GroupKey{ID: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "key")}
-			switch rapid.IntRange(0, 3).Draw(t, "step") {
-			case 0:
-				table.set(key, time.Time{})
-				delete(model, key)
-			case 1:
-				now = now.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "seconds")) * time.Second)
-				var due []policy.GroupKey
-				for key, at := range model {
-					if !now.Before(at) {
-						due = append(due, key)
-						delete(model, key)
-					}
-				}
-				require.ElementsMatch(t, due, table.take(now))
-			default:
-				at := now.Add(time.Duration(rapid.IntRange(-1, 5).Draw(t, "wait")) * time.Second)
-				table.set(key, at)
-				model[key] = at
-			}
-			next, ok := table.next()
-			require.Equal(t, len(model) > 0, ok)
-			for _, at := range model {
-				require.False(t, at.Before(next))
-			}
-		}
-	})
+	p.Changed(policy.GroupKey{Namespace: "other", ID: "web"})
+	list, _ = take()
+	assert.Empty(t, list)
 }

@@ -31,33 +31,17 @@ const (
 	unseen = 30 * time.Second
 )
 
-// placeholdersIn returns the placeholders of a namespace, but for those that were
-// deleted and whose end the watch has not shown yet. A pod that another user
-// gave the label is none. With --dry-run there are none: those of an earlier run
-// are left alone.
-func (p *pass) placeholdersIn(namespace string) []*clusterstate.Pod {
-	if p.DryRun {
+// placeholdersIn returns the placeholders of a namespace, but for those that were deleted and whose end the watch has not
+// shown yet. A pod that another user gave the label is none. With --dry-run there are none: those of an earlier run are left
+// alone.
+func (c *Controller) placeholdersIn(namespace string) []*clusterstate.Pod {
+	if c.DryRun {
 		return nil
 	}
-	return slices.DeleteFunc(p.State.Placeholders(namespace), func(h *clusterstate.Pod) bool {
-		if at, gone := p.released[h.UID]; gone {
-			p.lookAgain(namespace, at) // this look may have been for one that was deleted earlier
-			return true
-		}
-		return h.Name != placeholder.Name(replicaOf(h))
+	return slices.DeleteFunc(c.State.Placeholders(namespace), func(h *clusterstate.Pod) bool {
+		_, deleted := c.released[h.UID]
+		return deleted || h.Name != placeholder.Name(replicaOf(h))
 	})
-}
-
-// isReleased reports whether a placeholder was deleted by this controller.
-func (c *Controller) isReleased(uid types.UID) bool {
-	_, gone := c.released[uid]
-	return gone
-}
-
-// lookAgain is for a placeholder that was deleted: if it is still shown once that
-// is forgotten, it has to be deleted again.
-func (c *Controller) lookAgain(namespace string, deleted time.Time) {
-	c.due.atLatest(policy.GroupKey{Namespace: namespace}, deleted.Add(unseen))
 }
 
 // forgetReleased forgets the placeholders that the watch must have shown to be gone.
@@ -110,87 +94,84 @@ func adopt(e *workloads.Entry, there []*clusterstate.Pod, now time.Time) []workl
 	return list
 }
 
-// advance takes the next step with each placeholder of a workload.
-func (p *pass) advance(ctx context.Context, e *workloads.Entry, at *place) {
-	for _, h := range e.Placeholders {
-		step, v := p.stepOf(e, at, h)
+// nextSteps takes the next step with each placeholder of a workload.
+func (c *Controller) nextSteps(ctx context.Context, w *evaluation) {
+	for _, h := range w.Placeholders {
+		step, v := c.stepOf(w, h)
 		switch step {
 		case rebalance.StepMove:
-			p.holdBack(e, p.moveTo(ctx, e, at, v, h))
+			w.holdBack(c.moveTo(ctx, w, v, h))
 		case rebalance.StepDrop:
-			p.end(ctx, e, h, holderDropped)
+			c.end(ctx, w, h, holderDropped)
 		case rebalance.StepFail:
-			p.end(ctx, e, h, holderExpired)
-			p.limits().fail(e, p.now)
-			p.ended(ctx, e, ending{outcome: notProvisioned})
+			c.end(ctx, w, h, holderExpired)
+			c.limits().fail(&w.Entry, w.now)
+			c.ended(ctx, &w.Entry, ending{outcome: notProvisioned})
 		case rebalance.StepWait:
 		}
-		p.dueAt(v.RetryAt)
-		p.dueAt(h.Created.Add(p.MoveTimeout))
-		p.Workloads.Put(*e)
+		w.dueAt(v.RetryAt)
 	}
 }
 
 // stepOf is the next step with a placeholder, and the verdict about its replica.
-func (p *pass) stepOf(e *workloads.Entry, at *place, h workloads.Placeholder) (rebalance.Step, rebalance.Verdict) {
-	in := p.input(e, at)
-	if held, there := e.Held[string(h.Replica)]; there {
+func (c *Controller) stepOf(w *evaluation, h workloads.Placeholder) (rebalance.Step, rebalance.Verdict) {
+	in := c.input(w)
+	if held, there := w.Held[string(h.Replica)]; there {
 		in.Skip[string(h.Replica)] = held.Verdict
 	}
-	return in.Next(h.Replica, h.Holder, p.MoveTimeout)
+	return in.Next(h.Replica, h.Holder, c.MoveTimeout)
 }
 
-// explain notes what keeps the replicas of the placeholders of a workload. It
-// comes last: what this look held back counts, for there may be no other look
-// before the hold is over.
-func (p *pass) explain(e *workloads.Entry, at *place) {
-	for _, h := range e.Placeholders {
-		_, v := p.stepOf(e, at, h)
-		e.Placeholders = waiting(e.Placeholders, h.UID, v)
+// explain notes what keeps the replicas of the placeholders of a workload. It comes last: what this reconcile held back
+// counts, for there may be no other one before the hold is over.
+func (c *Controller) explain(w *evaluation) {
+	for _, h := range w.Placeholders {
+		_, v := c.stepOf(w, h)
+		w.Placeholders = waiting(w.Placeholders, h.UID, v)
 	}
 }
 
 // moveTo evicts a replica whose placeholder runs, if the replacement fits in the
-// placeholder's stead. It returns nil if it is on its way, else a hold.
-func (p *pass) moveTo(ctx context.Context, e *workloads.Entry, at *place, v rebalance.Verdict, h workloads.Placeholder) *workloads.Hold {
-	node, hold := p.prove(ctx, e, v, h.UID)
+// place of the placeholder. It returns nil if it is on its way, else a hold.
+func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verdict, h workloads.Placeholder) *workloads.Hold {
+	node, hold := c.prove(ctx, w, v, h.UID)
 	if hold != nil {
 		if hold.Verdict.Reason == rebalance.ReasonNoRoom {
-			hold.Until = p.now.Add(holdSeat)
+			hold.Until = w.now.Add(holdSeat)
 			hold.Verdict.RetryAt = hold.Until
 		}
 		return hold
 	}
-	when := rebalance.HandoverOf(&e.Group, h.Target)
-	again := func() rebalance.Verdict { _, v := p.stepOf(e, at, h); return v }
+	when := rebalance.HandoverOf(&w.Group, h.Target)
+	again := func() rebalance.Verdict { _, v := c.stepOf(w, h); return v }
 	if when == rebalance.BeforeEviction {
-		if _, hold = p.confirm(ctx, e, v, again); hold != nil {
+		if _, hold = c.confirm(ctx, w, v, again); hold != nil {
 			return hold
 		}
-		if !p.end(ctx, e, h, holderUsed) {
-			return p.hold(v, ReasonUnproven, holdSeat, "placeholder %s could not be deleted", h.Name)
+		if !c.end(ctx, w, h, holderUsed) {
+			return w.hold(v, ReasonUnproven, holdSeat, "placeholder %s could not be deleted", h.Name)
 		}
 	}
-	if hold = p.evict(ctx, e, v, node, again); hold != nil {
+	if hold = c.evict(ctx, w, v, node, again); hold != nil {
 		return hold
 	}
 	switch when {
 	case rebalance.BeforeEviction:
 	case rebalance.AfterEviction:
-		p.end(ctx, e, h, holderUsed)
+		c.end(ctx, w, h, holderUsed)
 	case rebalance.OnceGone:
-		e.Moves[len(e.Moves)-1].Placeholder = h.UID // evict has made this slice
-		e.Placeholders = without(e.Placeholders, h)
+		w.Moves[len(w.Moves)-1].Placeholder = h.UID // evict has made this slice
+		w.Placeholders = without(w.Placeholders, h)
 		placeholders.WithLabelValues(holderUsed).Inc()
 	}
 	return nil
 }
 
 // end takes a placeholder away, and reports whether it is gone.
-func (p *pass) end(ctx context.Context, e *workloads.Entry, h workloads.Placeholder, result string) bool {
-	e.Placeholders = without(e.Placeholders, h)
+func (c *Controller) end(ctx context.Context, w *evaluation, h workloads.Placeholder, result string) bool {
+	w.Placeholders = without(w.Placeholders, h)
 	placeholders.WithLabelValues(result).Inc()
-	return p.release(ctx, h.Namespace, h.Name, h.UID, result)
+	return c.release(ctx, h.Namespace, h.Name, h.UID, result)
 }
 
 // waiting notes what keeps the replica of a placeholder.
@@ -212,61 +193,69 @@ func without(list []workloads.Placeholder, h workloads.Placeholder) []workloads.
 	return slices.DeleteFunc(slices.Clone(list), func(o workloads.Placeholder) bool { return o.UID == h.UID })
 }
 
-// releaseAll takes the placeholders of a workload away that nothing can be decided about.
-func (p *pass) releaseAll(ctx context.Context, e *workloads.Entry) {
-	for _, h := range e.Placeholders {
-		p.end(ctx, e, h, holderDropped)
-	}
-}
-
-// release deletes a placeholder. Where that fails, the next look sees it again.
-func (p *pass) release(ctx context.Context, namespace, name string, uid types.UID, why string) bool {
-	err := p.bounded(ctx, func(ctx context.Context) error {
-		return p.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+// release deletes a placeholder. Where that fails, the namespace is reconciled again.
+func (c *Controller) release(ctx context.Context, namespace, name string, uid types.UID, why string) bool {
+	err := c.bounded(ctx, func(ctx context.Context) error {
+		return c.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		log.FromContext(ctx).Error(err, "Cannot delete a placeholder", "placeholder", name)
-		p.due.atLatest(policy.GroupKey{Namespace: namespace}, p.now.Add(holdSeat))
+		c.queue.AddAfter(policy.GroupKey{Namespace: namespace}, holdSeat)
 		return false
 	}
-	p.released[uid] = p.now
-	p.lookAgain(namespace, p.now)
+	c.released[uid] = c.Clock.Now()
+	c.queue.AddAfter(policy.GroupKey{Namespace: namespace}, unseen) // if it is still there, it is deleted again
 	log.FromContext(ctx).Info("Deleted a placeholder", "placeholder", name, "why", why)
 	return true
 }
 
-// sweep deletes the placeholders of a namespace that no one needs: those of
-// replicas that are gone, and those that an earlier leader left behind.
-func (p *pass) sweep(ctx context.Context, namespace string, there []*clusterstate.Pod) {
-	if len(there) == 0 {
+// sweep deletes the placeholders of a namespace that no one needs: those of replicas that are gone, and those that an earlier
+// leader left. One whose replica is there is left to the reconcile of the replica's workload, which may take it over.
+func (c *Controller) sweep(ctx context.Context, key policy.GroupKey) {
+	there := c.State.Placeholders(key.Namespace)
+	if len(there) == 0 || c.DryRun {
 		return
 	}
 	needed, used := map[types.UID]bool{}, map[types.UID]bool{}
-	for _, e := range p.Workloads.Namespace(namespace) {
+	for _, e := range c.Workloads.Namespace(key.Namespace) {
 		for _, h := range e.Placeholders {
 			needed[h.UID] = true
 		}
 		for _, m := range e.Moves {
 			used[m.Placeholder] = true
-			if old := p.State.Pod(m.Namespace, m.Name); old != nil && old.UID == m.UID {
+			if old := c.State.Pod(m.Namespace, m.Name); old != nil && old.UID == m.UID {
 				needed[m.Placeholder] = true
 			}
 		}
 	}
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("namespace", namespace))
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("namespace", key.Namespace))
 	for _, h := range there {
+		deleted, gone := c.released[h.UID]
 		switch {
-		case needed[h.UID], p.isReleased(h.UID), h.Terminating:
+		case gone: // the reconcile after a later deletion may have been queued already
+			c.queue.AddAfter(policy.GroupKey{Namespace: key.Namespace}, deleted.Add(unseen).Sub(c.Clock.Now()))
+		case needed[h.UID], h.Terminating, h.Name != placeholder.Name(replicaOf(h)):
 		case used[h.UID]:
-			p.release(ctx, namespace, h.Name, h.UID, holderUsed)
+			c.release(ctx, h.Namespace, h.Name, h.UID, holderUsed)
+		case c.ofAnother(h, key):
 		default:
 			placeholders.WithLabelValues(holderDropped).Inc()
-			p.release(ctx, namespace, h.Name, h.UID, holderDropped)
+			c.release(ctx, h.Namespace, h.Name, h.UID, holderDropped)
 		}
 	}
 }
 
+// ofAnother reports whether the replica of a placeholder belongs to another workload than that of a key.
+func (c *Controller) ofAnother(h *clusterstate.Pod, key policy.GroupKey) bool {
+	return slices.ContainsFunc(c.State.Current(key.Namespace), func(g *clusterstate.Group) bool { return g.Key != key && has(g, replicaOf(h)) })
+}
+
+// has reports whether a pod is a replica of a group.
+func has(g *clusterstate.Group, pod types.UID) bool {
+	return slices.ContainsFunc(g.Seats, func(s clusterstate.Seat) bool { return s.Pod.UID == pod })
+}
+
 // limits are the times of moves.
-func (p *pass) limits() limits {
-	return limits{backoff: p.Backoff, maxBackoff: p.MaxBackoff, timeout: p.MoveTimeout}
+func (c *Controller) limits() limits {
+	return limits{backoff: c.Backoff, maxBackoff: c.MaxBackoff, timeout: c.MoveTimeout}
 }

@@ -42,12 +42,10 @@ func spotScene() (*scene, *side) {
 	return w, s
 }
 
-// lookUntilDone looks until nothing requests a look any more.
-func (s *side) lookUntilDone(t *testing.T) {
+// drain reconciles until nothing is due.
+func (s *side) drain(t *testing.T) {
 	t.Helper()
-	for s.controller.Look(t.Context()); s.busy(); {
-		s.controller.Look(t.Context())
-	}
+	s.queue.Drain(t.Context(), s.controller)
 }
 
 func TestAPlaceholderSaysAtOnceThatItsReplicaIsHeldBack(t *testing.T) {
@@ -58,14 +56,14 @@ func TestAPlaceholderSaysAtOnceThatItsReplicaIsHeldBack(t *testing.T) {
 	}
 	p.Spec.NodeName = "n1"
 	w.setPod(p)
-	s.lookUntilDone(t)
+	s.drain(t)
 	require.Len(t, s.created, 1)
 
 	for _, h := range s.created {
 		h.Spec.NodeName, h.Status.Phase = "n0", corev1.PodRunning
 		w.setPod(h)
 	}
-	s.lookUntilDone(t)
+	s.drain(t)
 	e, _ := s.controller.Workloads.Get(policy.GroupKey{Namespace: "a", ID: "a-other"})
 	require.NotEmpty(t, e.Held)
 	require.Len(t, e.Placeholders, 1)
@@ -80,7 +78,7 @@ func TestEachPlaceholderThatIsStillShownIsDeletedAgain(t *testing.T) {
 			Namespace: "a", Name: placeholder.Name(replica), UID: "left-for-" + replica, CreationTimestamp: metav1.NewTime(noon),
 			Labels: map[string]string{v1alpha1.PlaceholderLabel: string(replica)},
 		}})
-		s.lookUntilDone(t)
+		s.drain(t)
 		return types.NamespacedName{Namespace: "a", Name: placeholder.Name(replica)}
 	}
 	first := left("x")
@@ -88,15 +86,15 @@ func TestEachPlaceholderThatIsStillShownIsDeletedAgain(t *testing.T) {
 	second := "delete " + left("y").String()
 	require.Equal(t, []string{"delete " + first.String(), second}, s.asked)
 	w.removePod(first)
-	s.lookUntilDone(t)
+	s.drain(t)
 
 	w.clock.SetTime(noon.Add(unseen))
-	s.lookUntilDone(t)
+	s.drain(t)
 	require.Len(t, s.asked, 2)
-	next, due := s.controller.due.next()
-	require.True(t, due)
+	next := s.queue.At(policy.GroupKey{Namespace: "a"})
+	require.False(t, next.IsZero())
 	w.clock.SetTime(next)
-	s.lookUntilDone(t)
+	s.drain(t)
 	assert.Equal(t, second, s.asked[len(s.asked)-1])
 	assert.Len(t, s.asked, 3)
 }

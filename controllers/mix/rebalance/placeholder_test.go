@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/placeholder"
+	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
@@ -37,7 +38,7 @@ func runs(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "spot", corev1.PodR
 // shown are the records of placeholders.
 func shown(t *testing.T, pods ...*corev1.Pod) []*clusterstate.Pod {
 	t.Helper()
-	p := testPass(t)
+	p := testController(t)
 	for _, o := range pods {
 		p.State.SetPod(o)
 	}
@@ -121,22 +122,20 @@ func TestAPodThatOnlyHasTheLabelIsNoPlaceholder(t *testing.T) {
 // The watch may show a placeholder for a while that was deleted: it must not be
 // treated as one of an earlier leader, and its end not for a failure.
 func TestAPlaceholderThatWasDeletedIsNotFoundAgain(t *testing.T) {
-	p := testPass(t)
+	p := testController(t)
 	held := holderFor("web-2", runs)
 	p.Client = fake.NewClientset(held)
 	p.State.SetPod(held)
 	require.Len(t, p.placeholdersIn("shop"), 1)
 	require.True(t, p.release(t.Context(), "shop", held.Name, held.UID, holderUsed))
-	later := passAt(p.Controller, noon.Add(unseen-1))
-	later.forgetReleased(later.now)
-	assert.Empty(t, later.placeholdersIn("shop"))
-	later = passAt(p.Controller, noon.Add(unseen))
-	later.forgetReleased(later.now)
-	assert.Len(t, later.placeholdersIn("shop"), 1, "the memory has an end")
+	p.forgetReleased(noon.Add(unseen - 1))
+	assert.Empty(t, p.placeholdersIn("shop"))
+	p.forgetReleased(noon.Add(unseen))
+	assert.Len(t, p.placeholdersIn("shop"), 1, "the memory has an end")
 }
 
 func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
-	p := testPass(t)
+	p := testController(t)
 	client := fake.NewClientset()
 	p.Client = client
 	for _, replica := range []types.UID{"web-2", "evicted", "gone", "left-behind"} {
@@ -154,7 +153,7 @@ func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
 			{UID: "gone", Namespace: "shop", Name: "db-1", Placeholder: "holder-of-gone"},
 		},
 	})
-	p.sweep(t.Context(), "shop", p.placeholdersIn("shop"))
+	p.sweep(t.Context(), policy.GroupKey{Namespace: "shop"})
 	left, err := client.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	var names []string
@@ -168,12 +167,12 @@ func TestWhatKeepsAReplicaWithAPlaceholderIsNoted(t *testing.T) {
 	list := []workloads.Placeholder{{UID: "a"}, {UID: "b"}}
 	noted := waiting(list, "b", rebalance.Verdict{Reason: rebalance.ReasonPDB, Message: "none allowed"})
 	assert.Equal(t, []workloads.Placeholder{{UID: "a"}, {UID: "b", Waits: "DisruptionBudget: none allowed"}}, noted)
-	assert.Equal(t, []workloads.Placeholder{{UID: "a"}, {UID: "b"}}, list, "what is on the board does not change")
+	assert.Equal(t, []workloads.Placeholder{{UID: "a"}, {UID: "b"}}, list, "what is in the store does not change")
 	assert.Equal(t, list, waiting(noted, "b", rebalance.Verdict{Reason: rebalance.ReasonMove, Message: "pod b moves"}))
 }
 
 func TestADryRunLeavesPlaceholdersAlone(t *testing.T) {
-	p := testPass(t)
+	p := testController(t)
 	p.State.SetPod(holderFor("left-behind"))
 	p.DryRun = true
 	assert.Empty(t, p.placeholdersIn("shop"))

@@ -23,86 +23,83 @@ import (
 // ReasonNoPlaceholder means that no node has room, and a placeholder could not be created either.
 const ReasonNoPlaceholder rebalance.Reason = "PlaceholderRefused"
 
-// provision requests the room that the replacement of a replica needs, by a
-// placeholder pod. Either there is one then, or the replica is held back.
-func (p *pass) provision(ctx context.Context, e *workloads.Entry, v rebalance.Verdict) {
-	pod, hold := p.placeholder(ctx, e, v)
+// provision requests the capacity that the replacement of a replica needs, by a placeholder pod. Either there is one then,
+// or the replica is held back.
+func (c *Controller) provision(ctx context.Context, w *evaluation, v rebalance.Verdict) {
+	pod, hold := c.placeholder(ctx, w, v)
 	if hold == nil {
-		pod, hold = p.create(ctx, v, pod)
+		pod, hold = c.create(ctx, w, v, pod)
 	}
 	if hold != nil {
-		p.holdBack(e, hold)
-		p.Workloads.Put(*e)
+		w.holdBack(hold)
 		return
 	}
-	e.Placeholders = append(slices.Clone(e.Placeholders), workloads.Placeholder{
+	w.Placeholders = append(slices.Clone(w.Placeholders), workloads.Placeholder{
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Replica: v.Pod.UID, ReplicaName: v.Pod.Name,
-		Holder: rebalance.Holder{Target: v.Target, Created: p.now},
+		Holder: rebalance.Holder{Target: v.Target, Created: w.now},
 	})
-	e.Held = maps.Clone(e.Held) // that there is no room is what the placeholder is for
-	delete(e.Held, string(v.Pod.UID))
-	p.dueAt(p.now.Add(p.MoveTimeout))
-	p.Workloads.Put(*e)
+	w.Held = maps.Clone(w.Held) // that there is no capacity is what the placeholder is for
+	delete(w.Held, string(v.Pod.UID))
 	placeholders.WithLabelValues(holderCreated).Inc()
 	log.FromContext(ctx).Info("Created a placeholder", "placeholder", pod.Name, "pod", v.Pod.Name, "type", v.Target, "message", v.Message)
-	p.Recorder.Eventf(workloadRef(e.Group.Workload), corev1.EventTypeNormal, v1alpha1.EventReasonProvisioning,
+	c.Recorder.Eventf(w.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonProvisioning,
 		"Created placeholder %s: %s. The pod is evicted once the placeholder runs", pod.Name, v.Message)
 }
 
 // placeholder makes the pod that is to be created.
-func (p *pass) placeholder(ctx context.Context, e *workloads.Entry, v rebalance.Verdict) (*corev1.Pod, *workloads.Hold) {
-	if p.Profile.Label.Key == "" {
-		return nil, p.refused(v, "there is no node label by which a pod could be limited to %s (capacityTypeLabel)", v.Target)
+func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance.Verdict) (*corev1.Pod, *workloads.Hold) {
+	if c.Profile.Label.Key == "" {
+		return nil, w.refused(v, "there is no node label by which a pod could be limited to %s (capacityTypeLabel)", v.Target)
 	}
-	replica, err := p.readPod(ctx, v.Pod)
+	replica, err := c.readPod(ctx, v.Pod)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && !unchanged(replica, v):
-		return nil, p.hold(v, ReasonChanged, debounce, "pod %s has changed", v.Pod.Name)
+		return nil, w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
 	case err != nil:
-		return nil, p.hold(v, ReasonUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
+		return nil, w.hold(v, ReasonUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
 	}
 	if what := placeholder.Unable(replica); what != "" {
-		return nil, p.refused(v, "pod %s uses %s, which a placeholder cannot hold", v.Pod.Name, what)
+		return nil, w.refused(v, "pod %s uses %s, which a placeholder cannot hold", v.Pod.Name, what)
 	}
 	var volumes []*corev1.NodeSelector
-	err = p.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = p.volumesOf(ctx, replica); return err })
+	err = c.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = c.volumesOf(ctx, replica); return err })
 	if err != nil {
-		return nil, p.hold(v, ReasonUnproven, holdRefused, "%v", err)
+		return nil, w.hold(v, ReasonUnproven, holdRefused, "%v", err)
 	}
 	return placeholder.Pod(placeholder.Seat{
-		Replica: replica, Type: v.Target, Label: p.Profile.Label, Tolerations: e.Group.Policy.Tolerations[v.Target],
-		Size: p.Placeholders.SizeOf(replica), Volumes: volumes,
-	}, p.Placeholders.Image), nil
+		Replica: replica, Type: v.Target, Label: c.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
+		Size: c.Placeholders.SizeOf(replica), Volumes: volumes,
+	}, c.Placeholders.Image), nil
 }
 
 // create creates a placeholder, or finds the one that there is: of an earlier
 // leader, or of a call whose answer was lost.
-func (p *pass) create(ctx context.Context, v rebalance.Verdict, pod *corev1.Pod) (*corev1.Pod, *workloads.Hold) {
+func (c *Controller) create(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) (*corev1.Pod, *workloads.Hold) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	created, err := p.Client.CoreV1().Pods(pod.Namespace).Create(call, pod, metav1.CreateOptions{})
+	created, err := c.Client.CoreV1().Pods(pod.Namespace).Create(call, pod, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		created, err = p.Client.CoreV1().Pods(pod.Namespace).Get(call, pod.Name, metav1.GetOptions{})
+		created, err = c.Client.CoreV1().Pods(pod.Namespace).Get(call, pod.Name, metav1.GetOptions{})
 		if err == nil && (created.DeletionTimestamp != nil || created.Labels[v1alpha1.PlaceholderLabel] != string(v.Pod.UID)) {
 			err = fmt.Errorf("there is another pod %s", pod.Name)
 		}
 	}
 	if err != nil {
-		return nil, p.refused(v, "%v", err)
+		return nil, w.refused(v, "%v", err)
 	}
 	return created, nil
 }
 
 // refused holds a workload back that would need a placeholder and gets none.
-func (p *pass) refused(v rebalance.Verdict, format string, args ...any) *workloads.Hold {
+func (w *evaluation) refused(v rebalance.Verdict, format string, args ...any) *workloads.Hold {
 	placeholders.WithLabelValues(holderRefused).Inc()
-	return p.hold(v, ReasonNoPlaceholder, holdNoRoom, "%s; no placeholder: %s", v.Message, fmt.Sprintf(format, args...))
+	return w.hold(v, ReasonNoPlaceholder, holdNoRoom, "%s; no placeholder: %s", v.Message, fmt.Sprintf(format, args...))
 }
 
 // volumesOf returns the nodes that the volumes of a pod's claims can be attached
 // to. The controller may list claims and volumes, for the replay, so it lists one.
-func (p *pass) volumesOf(ctx context.Context, pod *corev1.Pod) (nodes []*corev1.NodeSelector, err error) {
-	core := p.Client.CoreV1()
+func (c *Controller) volumesOf(ctx context.Context, pod *corev1.Pod) (nodes []*corev1.NodeSelector, err error) {
+	core := c.Client.CoreV1()
 	named := func(name string) metav1.ListOptions {
 		return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 	}

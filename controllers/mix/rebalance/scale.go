@@ -51,12 +51,12 @@ func readScales(config *rest.Config) (scales, error) {
 
 // followScale takes over how many pods must be back from the owner, where a move waits for them: the user may have scaled it
 // meanwhile. Where it cannot be read, what was there before the move counts.
-func (p *pass) followScale(ctx context.Context, e workloads.Entry, g *clusterstate.Group) workloads.Entry {
+func (c *Controller) followScale(ctx context.Context, e workloads.Entry, g *clusterstate.Group) workloads.Entry {
 	if e.Had == 0 || g.Ended {
 		e.Scaled = false
 		return e
 	}
-	if n, known, err := p.scaleOf(ctx, g); err == nil && known {
+	if n, known, err := c.scaleOf(ctx, g); err == nil && known {
 		e.Had, e.Scaled = rebalance.FollowScale(e.Had, e.Scaled, n)
 	}
 	return e
@@ -65,28 +65,28 @@ func (p *pass) followScale(ctx context.Context, e workloads.Entry, g *clustersta
 // checkScale returns a hold for the first move of a workload with fewer pods than the scale of its owner requests: pods that
 // were missing before are known to nothing else. For the moves after it, Had tells: the entry notes whether that follows the
 // scale from here on.
-func (p *pass) checkScale(ctx context.Context, e *workloads.Entry, v rebalance.Verdict) *workloads.Hold {
-	n, known, err := p.scaleOf(ctx, &e.Group)
-	have := len(e.Group.Seats) + len(e.Group.Taken)
+func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.Verdict) *workloads.Hold {
+	n, known, err := c.scaleOf(ctx, &w.Group)
+	have := len(w.Group.Seats) + len(w.Group.Taken)
 	switch {
 	case err != nil:
-		return p.hold(v, ReasonUnproven, holdRefused, "%v", err)
-	case !known || e.Had != 0:
+		return w.hold(v, ReasonUnproven, holdRefused, "%v", err)
+	case !known || w.Had != 0:
 		return nil
 	case have < n:
-		return p.hold(v, rebalance.ReasonReplicasMissing, holdRefused, "the owner has %d pods, and its scale requests %d", have, n)
+		return w.hold(v, rebalance.ReasonReplicasMissing, holdRefused, "the owner has %d pods, and its scale requests %d", have, n)
 	}
-	_, e.Scaled = rebalance.FollowScale(len(e.Group.Seats), false, n)
+	_, w.Scaled = rebalance.FollowScale(len(w.Group.Seats), false, n)
 	return nil
 }
 
 // scaleOf reads the scale of a group's owner, if nothing else tells how many replicas it requests.
-func (p *pass) scaleOf(ctx context.Context, g *clusterstate.Group) (n int, known bool, err error) {
-	if g.Counted || p.scales == nil || string(g.Workload.UID) != g.Key.ID {
+func (c *Controller) scaleOf(ctx context.Context, g *clusterstate.Group) (n int, known bool, err error) {
+	if g.Counted || c.scales == nil || string(g.Workload.UID) != g.Key.ID {
 		return 0, false, nil
 	}
-	err = p.bounded(ctx, func(ctx context.Context) error {
-		n, known, err = p.scales(ctx, g.Workload)
+	err = c.bounded(ctx, func(ctx context.Context) error {
+		n, known, err = c.scales(ctx, g.Workload)
 		return err
 	})
 	return n, known, err

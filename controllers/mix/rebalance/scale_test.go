@@ -9,16 +9,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// scaledPass is a strayPass whose owner has a scale subresource.
-func scaledPass(t *testing.T, pods int) (p *pass, s *server, replicas *int) {
+// scaledController is a strayController whose owner has a scale subresource.
+func scaledController(t *testing.T, pods int) (p *fixture, s *server, replicas *int) {
 	t.Helper()
-	p, s = strayPass(t, pods)
+	p, s = strayController(t, pods)
 	p.Defaults.MaxConcurrent, replicas = 1, &pods
 	p.scales = func(_ context.Context, w clusterstate.Workload) (int, bool, error) {
 		assert.Equal(t, "CloneSet web", w.String())
@@ -28,23 +27,21 @@ func scaledPass(t *testing.T, pods int) (p *pass, s *server, replicas *int) {
 }
 
 // again looks once more, some time later.
-func (p *pass) again(t *testing.T, after time.Duration) {
+func (p *fixture) again(t *testing.T, after time.Duration) {
 	t.Helper()
-	clock := p.Clock.(*clocktesting.FakeClock)
-	clock.Step(after)
-	*p = *passAt(p.Controller, clock.Now())
-	p.lookAt(t, "shop")
+	p.setTime(p.Clock.Now().Add(after))
+	p.reconcile(t, "shop")
 }
 
-func (p *pass) had() int {
+func (p *fixture) had() int {
 	e, _ := p.Workloads.Get(strayKey)
 	return e.Had
 }
 
 func TestPodsThatTheScaleOfTheirOwnerMissesHoldAMove(t *testing.T) {
-	p, s, replicas := scaledPass(t, 4)
+	p, s, replicas := scaledController(t, 4)
 	*replicas = 5
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	assert.Empty(t, s.evicted)
 	assert.Equal(t, rebalance.ReasonReplicasMissing, p.reasonOf(t, ""))
 	*replicas = 4
@@ -53,11 +50,11 @@ func TestPodsThatTheScaleOfTheirOwnerMissesHoldAMove(t *testing.T) {
 }
 
 func TestAScaleThatCannotBeReadHoldsAMove(t *testing.T) {
-	p, s, _ := scaledPass(t, 4)
+	p, s, _ := scaledController(t, 4)
 	p.scales = func(context.Context, clusterstate.Workload) (int, bool, error) {
 		return 0, false, errors.New("not now")
 	}
-	p.lookAt(t, "shop")
+	p.reconcile(t, "shop")
 	assert.Empty(t, s.evicted)
 	assert.Equal(t, ReasonUnproven, p.reasonOf(t, ""))
 }
@@ -74,9 +71,9 @@ func TestHowManyPodsMustBeBackFollowsTheScale(t *testing.T) {
 		"the scale never was the number of pods": {first: 2, later: []int{2, 1}, want: []int{4, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, s, replicas := scaledPass(t, 4)
+			p, s, replicas := scaledController(t, 4)
 			*replicas = c.first
-			p.lookAt(t, "shop")
+			p.reconcile(t, "shop")
 			assert.NotEmpty(t, s.evicted)
 			assert.Equal(t, 4, p.had())
 			for i, n := range c.later {

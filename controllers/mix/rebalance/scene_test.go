@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -50,6 +51,8 @@ type scene struct {
 	all    *side
 	// byTheClock has things in it that change with time alone, and are found out by the resync: then that comes whenever time passes.
 	byTheClock bool
+	// batches has several events come before they are reconciled.
+	batches    bool
 	keeps      string // the value of do-not-disrupt
 	generation int64
 	lives      int
@@ -62,6 +65,9 @@ type side struct {
 	cache      *mixtest.Cache
 	status     *status.Controller
 	recorder   *record.FakeRecorder
+	queue      *mixtest.Queue
+	// statuses are those to be written.
+	statuses map[reconcile.Request]bool
 	// asked are the requests to the API server that change something, evicted and created those pods that no event has told of.
 	asked   []string
 	evicted []types.NamespacedName
@@ -71,7 +77,7 @@ type side struct {
 func newScene(t *rapid.T) *scene {
 	w := &scene{
 		pods: map[types.NamespacedName]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, owners: map[types.UID]metav1.Object{},
-		mixes: policy.NewStore(), clock: clocktesting.NewFakeClock(noon), byTheClock: rapid.Bool().Draw(t, "by the clock"), keeps: "true",
+		mixes: policy.NewStore(), clock: clocktesting.NewFakeClock(noon), byTheClock: rapid.Bool().Draw(t, "by the clock"), batches: rapid.Bool().Draw(t, "batches"), keeps: "true",
 	}
 	if w.byTheClock {
 		w.keeps = "90s"
@@ -86,7 +92,7 @@ func newScene(t *rapid.T) *scene {
 	}
 	w.some.controller.Decided = func(d workloads.Decision) {
 		for _, req := range w.some.status.Wanted(d) {
-			w.some.reconcile(req)
+			w.some.statuses[req] = true
 		}
 	}
 	for _, ns := range sceneNamespaces { // otherwise they are seldom there with a pod
@@ -142,7 +148,7 @@ func (w *scene) newFleet() *clusterstate.State {
 }
 
 func (w *scene) newSide(limit int) *side {
-	s := &side{scene: w, cache: mixtest.NewCache(), recorder: record.NewFakeRecorder(1000), created: map[string]*corev1.Pod{}}
+	s := &side{scene: w, cache: mixtest.NewCache(), recorder: record.NewFakeRecorder(1000), created: map[string]*corev1.Pod{}, statuses: map[reconcile.Request]bool{}}
 	c, err := New(Options{
 		Workloads: workloads.NewStore(), Clock: w.clock, Recorder: s.recorder, Reader: s.cache, Client: s.client(),
 		Profile: &simulation.Profile{SchedulerNames: []string{"berth-scheduler"}, Label: gate.Label{Key: "karpenter.sh/capacity-type", Spot: "spot", OnDemand: "on-demand"}},
@@ -158,7 +164,8 @@ func (w *scene) newSide(limit int) *side {
 	if err != nil {
 		panic(err)
 	}
-	s.controller = c
+	s.controller, s.queue = c, mixtest.NewQueue(c.Order(), w.clock)
+	c.Use(s.queue)
 	s.controller.take = func(context.Context) (snapshot, error) { return roomByChance{}, nil }
 	s.status, err = status.New(status.Options{Client: s.cache, Workloads: s.controller.Workloads, Clock: w.clock})
 	if err != nil {
@@ -244,36 +251,49 @@ func (s *side) events() (list []string) {
 	return list
 }
 
-func (s *side) busy() bool {
-	c := s.controller
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.dirty.everything || len(c.dirty.namespaces) > 0
-}
-
-// look has both look until there is nothing more to be done.
+// look has both reconcile until there is nothing more to be done.
 func (w *scene) look(t *rapid.T) {
-	const enough = 50
-	n := 0
-	for w.some.controller.Look(context.Background()); w.some.busy(); w.some.controller.Look(context.Background()) {
-		if n++; n > enough {
-			t.Fatal("what changed is never done")
-		}
-		if n == 1 && oneIn(t, 4, "resync meanwhile") {
-			w.some.controller.Changed(everything)
+	some, meanwhile := w.some, oneIn(t, 4, "resync meanwhile")
+	for some.queue.Busy() {
+		for some.queue.Step(context.Background(), some.controller) {
+			if meanwhile {
+				some.controller.Changed(everything)
+				meanwhile = false
+			}
 		}
 	}
-	w.all.controller.Changed(everything)
-	for n = 0; w.all.busy(); n++ {
+	if oneIn(t, 4, "from scratch") { // a reconcile of everything in the end finds nothing else
+		before, asked := some.entries(), len(some.asked)
+		some.controller.Retune(some.controller.Tuning)
+		some.queue.Drain(context.Background(), some.controller)
+		require.Equal(t, before, some.entries())
+		require.Len(t, some.asked, asked)
+	}
+	for req := range some.statuses {
+		some.reconcile(req)
+	}
+	clear(some.statuses)
+	w.lookAtAll(t)
+}
+
+// lookAtAll has the one that reconciles everything do so until nothing changes any more.
+func (w *scene) lookAtAll(t *rapid.T) {
+	const enough = 50
+	for n, before := 0, []workloads.Entry(nil); ; n++ {
 		if n > enough {
 			t.Fatal("everything is never done")
 		}
 		w.refill()
-		w.all.controller.Changed(everything)
-		w.all.controller.Look(context.Background())
-		for _, cm := range w.all.cache.Mixes() {
-			w.all.reconcile(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: cm.Namespace, Name: cm.Name}})
+		w.all.controller.Retune(w.all.controller.Tuning)
+		w.all.queue.Drain(context.Background(), w.all.controller)
+		after := w.all.entries()
+		if n > 0 && reflect.DeepEqual(before, after) {
+			break
 		}
+		before = after
+	}
+	for _, cm := range w.all.cache.Mixes() {
+		w.all.reconcile(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: cm.Namespace, Name: cm.Name}})
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // D15: the replacements of one namespace never become Ready, and its moves take all of the budget.
 func TestANamespaceWhoseMovesNeverEndDoesNotKeepOthersFromTheirs(t *testing.T) {
-	p, s := strayPass(t, 3)
+	p, s := strayController(t, 3)
 	p.Defaults.MaxConcurrent, p.Defaults.Stabilization = 10, 0
 	for i := range 8 {
 		pod := podOf("aaa", sceneOwner{"clone.example/v1", "CloneSet", "broken"}, i, 0)
@@ -26,7 +26,7 @@ func TestANamespaceWhoseMovesNeverEndDoesNotKeepOthersFromTheirs(t *testing.T) {
 		p.State.SetPod(pod)
 	}
 	p.Changed(everything)
-	p.Look(t.Context())
+	p.drain(t)
 	require.Len(t, s.evicted, 5, "the limit")
 	for _, name := range s.evicted {
 		require.True(t, strings.HasPrefix(name, "broken-"), "it was first")
@@ -36,7 +36,7 @@ func TestANamespaceWhoseMovesNeverEndDoesNotKeepOthersFromTheirs(t *testing.T) {
 
 	p.Clock.(*clocktesting.FakeClock).Step(rebalance.SlowAfter)
 	for range 3 {
-		p.Look(t.Context())
+		p.drain(t)
 	}
 	assert.Len(t, s.evicted, 8)
 	for _, name := range s.evicted[5:] {

@@ -5,6 +5,7 @@
 package workloads
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -133,6 +134,18 @@ type Decision struct {
 	Mixes map[string]bool
 	// Groups are the workloads that were looked at.
 	Groups []policy.GroupKey
+}
+
+// Add adds another decision about the same namespace.
+func (d *Decision) Add(o *Decision) {
+	if o.All != nil {
+		d.All = o.All
+	}
+	if d.Mixes == nil {
+		d.Mixes = map[string]bool{}
+	}
+	maps.Copy(d.Mixes, o.Mixes)
+	d.Groups = append(d.Groups, o.Groups...)
 }
 
 // Hold is a verdict that stands for a while.

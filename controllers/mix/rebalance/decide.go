@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+const (
+	// holdNoRoom is how long a replica is held back for which the filters found no capacity, holdRefused one whose eviction
+	// the API server refused, holdChanged one that has changed since the watch showed it.
+	holdNoRoom  = time.Minute
+	holdRefused = 30 * time.Second
+	holdChanged = 200 * time.Millisecond
+)
+
+// Reasons of holds that internal/mix/rebalance does not have: they come from I/O.
+const (
+	// ReasonUnproven: it could not be found out whether there is capacity.
+	ReasonUnproven rebalance.Reason = "RoomUnproven"
+	// ReasonChanged: the pod has changed since the decision.
+	ReasonChanged rebalance.Reason = "PodChanged"
+	// ReasonRefused: the API server refused the eviction for a reason of its own.
+	ReasonRefused rebalance.Reason = "EvictionRefused"
+	// ReasonInvalidWindow: spec.rebalance.windows cannot be read, so nothing is moved.
+	ReasonInvalidWindow rebalance.Reason = "InvalidWindow"
+)
+
+// decide moves what may be moved, one replica after the other, and leaves the verdict about the workload.
+func (c *Controller) decide(ctx context.Context, w *evaluation) {
+	for _, end := range w.ended {
+		c.ended(ctx, &w.Entry, end)
+	}
+	if w.invalid != nil {
+		c.decideNothing(ctx, w)
+	} else {
+		c.nextSteps(ctx, w)
+		for c.decideNext(ctx, w) {
+		}
+		c.explain(w)
+	}
+	c.report(&w.Entry)
+	w.schedule(c.MoveTimeout)
+}
+
+// decideNothing is for a workload whose settings cannot be read. Where nothing has to move, nothing is blocked.
+func (c *Controller) decideNothing(ctx context.Context, w *evaluation) {
+	w.Verdict = rebalance.Verdict{Reason: ReasonInvalidWindow, Message: w.invalid.Error()}
+	if w.WrongSince.IsZero() {
+		w.Verdict = rebalance.Verdict{Reason: rebalance.ReasonOnTarget}
+	}
+	for _, h := range w.Placeholders {
+		c.end(ctx, w, h, holderDropped)
+	}
+}
+
+// decideNext decides about the next replica, and reports whether there may be another one.
+func (c *Controller) decideNext(ctx context.Context, w *evaluation) (more bool) {
+	in := c.input(w)
+	v := rebalance.Choose(in)
+	if v.Reason != rebalance.ReasonMove {
+		if lacking, ok := rebalance.Provision(in); ok {
+			c.provision(ctx, w, lacking)
+			return true
+		}
+		w.Verdict = v
+		return false
+	}
+	node, hold := c.prove(ctx, w, v)
+	switch effect := in.Effect(v); {
+	case hold != nil:
+	case effect.Reason == rebalance.ReasonMove:
+		hold = c.evict(ctx, w, v, node, func() rebalance.Verdict { return c.input(w).Of(v.Pod.UID) })
+	default:
+		// It holds for a while: capacity is not proven again and again for a move that is not made.
+		hold = &workloads.Hold{Verdict: effect, Until: w.now.Add(holdNoRoom)}
+	}
+	w.holdBack(hold)
+	return true
+}
+
+// input is all that a decision about a workload depends on. The time, the grace and the storms are those of this moment: a
+// proof of capacity may take long.
+func (c *Controller) input(w *evaluation) *rebalance.Input {
+	b := c.Workloads.Budgets(&w.Entry)
+	in := &rebalance.Input{
+		Cluster: c.clusterNow(), Settings: w.Settings, Group: w.Group, Budgets: w.budgets,
+		MayFit: func(t capacity.Type, pod *clusterstate.Pod) bool { return c.mayFit(w, t, pod) },
+		History: rebalance.History{
+			WrongSince: w.WrongSince, RollingSince: w.RollingSince, InFlight: b.Mix,
+			Failures: w.Failures, RetryAt: w.RetryAt, Had: w.Had, Moving: len(w.Moves),
+		},
+		Skip: map[string]rebalance.Verdict{},
+	}
+	in.Cluster.InFlight, in.Cluster.Reserved = b.InFlight, b.Reserved
+	for uid, h := range w.Held {
+		if h.Verdict.Reason == rebalance.ReasonReport && w.Settings.Mode != rebalance.Report {
+			continue // it was held back only to report, and is not any more
+		}
+		in.Skip[uid] = h.Verdict
+	}
+	for _, h := range w.Placeholders {
+		in.Skip[string(h.Replica)] = rebalance.Verdict{
+			Reason: rebalance.ReasonProvisioning, Target: h.Target,
+			Message: fmt.Sprintf("placeholder %s requests room on %s for the replacement of pod %s", h.Name, h.Target, h.ReplicaName),
+		}
+	}
+	return in
+}
+
+// mayFit is that of the cluster state. The types without capacity are kept with the evaluation: once they may have some, the
+// workload is reconciled again.
+func (c *Controller) mayFit(w *evaluation, t capacity.Type, pod *clusterstate.Pod) bool {
+	version := c.State.Room(t) // what comes after it counts
+	if c.State.MayFit(t, pod) {
+		return true
+	}
+	if w.lacks == nil {
+		w.lacks = map[capacity.Type]uint64{}
+	}
+	if _, known := w.lacks[t]; !known {
+		w.lacks[t] = version
+	}
+	return false
+}
+
+// hold is a verdict that holds for a while.
+func (w *evaluation) hold(v rebalance.Verdict, r rebalance.Reason, d time.Duration, format string, args ...any) *workloads.Hold {
+	v.Reason, v.Message = r, fmt.Sprintf(format, args...)
+	v.RetryAt = w.now.Add(d)
+	return &workloads.Hold{Verdict: v, Until: v.RetryAt}
+}
+
+// ofOneReplica are the reasons of holds that do not hold for the other replicas of a workload.
+var ofOneReplica = []rebalance.Reason{rebalance.ReasonNoRoom, rebalance.ReasonReport, rebalance.ReasonDryRun, ReasonChanged}
+
+// holdBack leaves the replica of a hold alone for a while; nil is none. What the API server refused, or did not answer, for
+// one replica it would for the next: then all are left alone.
+func (w *evaluation) holdBack(hold *workloads.Hold) {
+	if hold == nil {
+		return
+	}
+	held := maps.Clone(w.Held)
+	if held == nil {
+		held = map[string]workloads.Hold{}
+	}
+	held[string(hold.Verdict.Pod.UID)] = *hold
+	if !slices.Contains(ofOneReplica, hold.Verdict.Reason) {
+		for _, s := range w.Group.Seats {
+			held[string(s.Pod.UID)] = *hold
+		}
+	}
+	w.Held = held
+}
+
+// schedule notes when time alone will have changed something about the workload.
+func (w *evaluation) schedule(moveTimeout time.Duration) {
+	w.dueAt(w.Verdict.RetryAt)
+	for _, h := range w.Held {
+		w.dueAt(h.Until)
+	}
+	w.scheduleMoves(moveTimeout)
+	for _, h := range w.Placeholders {
+		if !h.Seen {
+			w.dueAt(h.Created.Add(unseen))
+		}
+		if !h.Slow {
+			w.dueAt(h.Created.Add(rebalance.SlowAfter))
+		}
+		w.dueAt(h.Created.Add(moveTimeout))
+	}
+}
+
+func (w *evaluation) scheduleMoves(moveTimeout time.Duration) {
+	for _, m := range w.Moves {
+		for _, at := range []time.Time{m.Started.Add(moveTimeout), m.Started.Add(rebalance.SlowAfter), m.DoubtUntil} {
+			if at.After(w.now) {
+				w.dueAt(at)
+			}
+		}
+	}
+}
+
+func (w *evaluation) dueAt(at time.Time) {
+	if !at.IsZero() && (w.next.IsZero() || at.Before(w.next)) {
+		w.next = at
+	}
+}
+
+// quietReasons pass by themselves within moments, or are the desired state: no event is recorded for them.
+var quietReasons = []rebalance.Reason{
+	rebalance.ReasonOnTarget, rebalance.ReasonMove, rebalance.ReasonStabilizing, rebalance.ReasonMixBudget, rebalance.ReasonClusterBudget,
+	rebalance.ReasonStartupGrace, rebalance.ReasonRollingOut, rebalance.ReasonOff, rebalance.ReasonProvisioning, rebalance.ReasonStaleView, ReasonChanged,
+}
+
+// report records an event when what blocks a workload has changed.
+func (c *Controller) report(e *workloads.Entry) {
+	r := e.Verdict.Reason
+	if r == e.Reported {
+		return
+	}
+	if slices.Contains(quietReasons, r) {
+		if r == rebalance.ReasonOnTarget {
+			e.Reported = r
+		}
+		return
+	}
+	e.Reported = r
+	c.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonMoveBlocked, "%s: %s", r, e.Verdict.Message)
+}
+
+// ended reports a move that is over.
+func (c *Controller) ended(ctx context.Context, e *workloads.Entry, end ending) {
+	moves.WithLabelValues(string(end.outcome)).Inc()
+	logger := log.FromContext(ctx).WithValues("pod", end.move.Name)
+	what := ""
+	switch end.outcome {
+	case failed:
+		what = fmt.Sprintf("Pod %s was evicted, all replicas are Ready again, and as many as before run on the wrong capacity type", end.move.Name)
+	case timedOut:
+		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are Ready", end.move.Name, c.MoveTimeout, end.ready, end.want)
+	case notProvisioned:
+		what = "A placeholder was created, and did not come to hold the room for a move"
+	default:
+		logger.Info("A move is over", "outcome", string(end.outcome))
+		return
+	}
+	logger.Info("A move failed", "outcome", string(end.outcome), "failures", e.Failures, "retryAt", e.RetryAt)
+	c.Recorder.Eventf(e.Group.Workload.Reference(), corev1.EventTypeWarning, v1alpha1.EventReasonMoveFailed,
+		"%s. Failed moves in a row: %d; the next is tried at %s", what, e.Failures, e.RetryAt.UTC().Format(time.RFC3339))
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/rebalance"
+	"berth.dev/berth/internal/mix/simulation"
+)
+
+// snapshotAge is how old a snapshot may be that capacity is proven by.
+const snapshotAge = 5 * time.Second
+
+// prove runs the scheduler's own filters: does the replacement of a replica fit on a node of the type that its slot will have,
+// once some other pods are gone, too? It returns the node, or a hold.
+func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdict, others ...types.UID) (node string, hold *workloads.Hold) {
+	began := c.Clock.Now()
+	defer func() { replaySeconds.Observe(c.Clock.Since(began).Seconds()) }()
+	pod, err := c.readPod(ctx, v.Pod)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && !unchanged(pod, v):
+		return "", w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
+	case err != nil:
+		return "", w.hold(v, ReasonUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
+	}
+	if err := c.takeSnapshot(ctx); err != nil {
+		c.noteOutage(err)
+		return "", w.hold(v, ReasonUnproven, holdRefused, "%v", err)
+	}
+	answer, err := c.snapshot.Fits(ctx, simulation.Question{
+		Pod: pod, Gone: slices.Concat(c.evicted(w), others, []types.UID{pod.UID}), Nodes: c.nodesOf(v.Target), Wants: v.Target, Tolerations: w.Group.Policy.Tolerations[v.Target],
+	})
+	if err != nil {
+		return "", w.hold(v, ReasonUnproven, holdRefused, "%v", err)
+	}
+	if !answer.Fits {
+		return "", w.hold(v, rebalance.ReasonNoRoom, holdNoRoom, "no %s node has room for the replacement of pod %s: %s", v.Target, v.Pod.Name, answer.Message())
+	}
+	if hold := c.creatable(ctx, w, v, pod); hold != nil {
+		return "", hold
+	}
+	return answer.Node, nil
+}
+
+// creatable returns a hold if the API server would not admit the replacement of a pod.
+func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *workloads.Hold {
+	var quotas *corev1.ResourceQuotaList
+	var ranges *corev1.LimitRangeList
+	core, all := c.Client.CoreV1(), metav1.ListOptions{Limit: pageSize}
+	err := c.bounded(ctx, func(ctx context.Context) (err error) {
+		if quotas, err = core.ResourceQuotas(pod.Namespace).List(ctx, all); err != nil {
+			return err
+		}
+		ranges, err = core.LimitRanges(pod.Namespace).List(ctx, all)
+		return err
+	})
+	if err != nil {
+		return w.hold(v, ReasonUnproven, holdRefused, "read the quotas and limit ranges of the namespace: %v", err)
+	}
+	if ok, reason, message := rebalance.Creatable(pod, quotas.Items, ranges.Items); !ok {
+		return w.hold(v, reason, holdRefused, "%s", message)
+	}
+	return nil
+}
+
+// closeSnapshot drops the snapshot, if there is one.
+func (c *Controller) closeSnapshot() {
+	if c.snapshot != nil {
+		c.snapshot.Close()
+		c.snapshot = nil
+	}
+}
+
+// takeSnapshot makes sure that there is a snapshot, and that it is recent.
+func (c *Controller) takeSnapshot(ctx context.Context) error {
+	if c.snapshot != nil && c.Clock.Since(c.taken) < snapshotAge {
+		return nil
+	}
+	c.closeSnapshot()
+	c.taken = c.Clock.Now()
+	snapshot, err := c.take(ctx)
+	if err != nil {
+		return fmt.Errorf("find out about room: %w", err)
+	}
+	c.snapshot = snapshot
+	return nil
+}
+
+// nodesOf accepts the nodes of a type that take pods, as the scheduler does.
+func (c *Controller) nodesOf(t capacity.Type) func(*corev1.Node) bool {
+	return func(n *corev1.Node) bool {
+		found, _ := c.State.Classifier.Classify(n)
+		_, departing := capacity.Departing(n)
+		return found == t && !departing
+	}
+}
+
+// evicted are the pods that are gone, and that a snapshot may still show.
+func (c *Controller) evicted(w *evaluation) (uids []types.UID) {
+	for _, m := range w.Moves {
+		uids = append(uids, m.UID)
+	}
+	return slices.AppendSeq(uids, maps.Keys(c.released))
+}
+
+// unchanged reports whether a pod is still what was decided about.
+func unchanged(pod *corev1.Pod, v rebalance.Verdict) bool {
+	return pod.UID == v.Pod.UID && pod.DeletionTimestamp == nil && pod.Spec.NodeName == v.Pod.Node
+}
+
+// evict moves a replica, if the decision is still the same with what the API server has now. It returns nil if the API
+// server agreed, else a hold.
+func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdict, node string, again func() rebalance.Verdict) *workloads.Hold {
+	logger := log.FromContext(ctx).WithValues("pod", v.Pod.Name)
+	m := workloads.Move{UID: v.Pod.UID, Namespace: v.Pod.Namespace, Name: v.Pod.Name, Started: c.Clock.Now(), Wrong: len(w.Group.WrongSide())}
+	if hold := c.recordMove(ctx, w, v, m); hold != nil {
+		return hold
+	}
+	pod, hold := c.confirm(ctx, w, v, again)
+	if hold != nil {
+		w.count(resultChanged)
+		return hold
+	}
+	// The client retries where the server answers when to; the next reconcile does that as well.
+	err := c.bounded(ctx, func(ctx context.Context) error {
+		return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}},
+		})
+	})
+	if hold := w.refusal(v, err); hold != nil {
+		logger.Info("Eviction refused", "reason", hold.Verdict.Reason, "message", hold.Verdict.Message)
+		if unanswered(err) {
+			m.DoubtUntil = c.Clock.Now().Add(unseen)
+			c.moveBegan(w, m)
+		}
+		return hold
+	}
+	w.count(resultEvicted)
+	c.moveBegan(w, m)
+	c.snapshot.Assume(pod, node)
+	logger.Info("Evicted a replica on the wrong capacity type", "from", pod.Spec.NodeName, "to", v.Target, "room", node, "message", v.Message)
+	c.Recorder.Eventf(w.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
+		"Evicted pod %s from node %s: its replacement fits on %s node %s", pod.Name, pod.Spec.NodeName, v.Target, node)
+	return nil
+}
+
+// moveBegan notes that a replica is being moved.
+func (c *Controller) moveBegan(w *evaluation, m workloads.Move) {
+	if w.Had == 0 {
+		w.Had = len(w.Group.Seats)
+	}
+	c.Workloads.MoveBegan(w.Group.Key.Namespace)
+	w.Moves = append(slices.Clone(w.Moves), m)
+	w.Group = w.Group.Going(moved(w.Moves))
+}
+
+// refusal turns the API server's answer into a hold; nil means that it agreed.
+func (w *evaluation) refusal(v rebalance.Verdict, err error) *workloads.Hold {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsTooManyRequests(err):
+		w.count(resultBudget)
+		return w.hold(v, rebalance.ReasonPDB, holdRefused, "the eviction of pod %s was refused: %v", v.Pod.Name, err)
+	case apierrors.IsInternalError(err):
+		// The API server's answer where more than one PodDisruptionBudget selects the pod.
+		w.count(resultOverlapping)
+		return w.hold(v, rebalance.ReasonOverlappingPDBs, holdRefused, "the eviction of pod %s was refused: %v", v.Pod.Name, err)
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		w.count(resultChanged)
+		return w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
+	}
+	w.count(resultError)
+	return w.hold(v, ReasonRefused, holdRefused, "the eviction of pod %s failed: %v", v.Pod.Name, err)
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+// evaluation is one reconcile of a workload. The entry is what comes of it.
+type evaluation struct {
+	workloads.Entry
+	now time.Time
+	// stored is the entry of the last reconcile, before the same with what an earlier leader left. They are not changed.
+	stored, before workloads.Entry
+	// invalid is why the settings cannot be read: then nothing is decided.
+	invalid error
+	// budgets are those of the namespace, holders its placeholders.
+	budgets []rebalance.DisruptionBudget
+	holders []*clusterstate.Pod
+	// ended are the moves that are over.
+	ended []ending
+	// next is when time alone will have changed something, zero for never.
+	next time.Time
+	// lacks are the types that had no capacity for a replica, with the version of their capacity.
+	lacks map[capacity.Type]uint64
+	// gone is set where the workload has no pods any more, and none will come back.
+	gone bool
+}
+
+// observe gathers what a decision about a workload depends on.
+func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evaluation, error) {
+	name := mixOf(g)
+	cm, err := c.mix(ctx, g.Key.Namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	stored, known := c.Workloads.Get(g.Key)
+	w := &evaluation{now: c.Clock.Now(), stored: stored, before: stored, holders: c.placeholdersIn(g.Key.Namespace)}
+	if !known || stored.Restored {
+		w.before = c.remembered(stored, g, cm, w.now)
+	}
+	w.before = c.followScale(ctx, w.before, g)
+	w.Entry, w.ended = advance(w.before, going(g, w.before.Moves), w.now, c.limits())
+	w.Mix, w.Seen, w.Spec = name, g, versionOf(cm)
+	w.Selecting = c.selecting(&w.before, g)
+	w.Settings, w.invalid = c.Defaults.For(cm)
+	if c.DryRun {
+		w.Placeholders = nil // those of before it are left alone, and not treated as lost
+	} else {
+		w.Placeholders = adopt(&w.Entry, w.holders, w.now)
+	}
+	if !w.WrongSince.IsZero() {
+		w.budgets, err = c.budgets(ctx, g.Key.Namespace)
+	}
+	return w, err
+}
+
+// vanished is the evaluation of a workload that has no pods, or no mix, any more.
+func (c *Controller) vanished(e workloads.Entry) *evaluation {
+	w := &evaluation{Entry: e, now: c.Clock.Now(), stored: e, before: e, gone: true}
+	w.Selecting = nil
+	if len(e.Moves) > 0 && c.State.Follows(e.Group.Key) {
+		// Its only replica was moved, and the replacement is about to come: that of a StatefulSet does once the old pod is
+		// gone. If the workload was forgotten, so would be that the move failed, and it would be moved again without end.
+		w.Group.Seats, w.Seen = nil, nil
+		w.Moves = slices.Clone(e.Moves)
+		for i := range w.Moves {
+			m := &w.Moves[i]
+			m.Slow = w.now.Sub(m.Started) >= rebalance.SlowAfter
+			w.gone = w.gone && !w.now.Before(m.Started.Add(c.MoveTimeout))
+		}
+		w.scheduleMoves(c.MoveTimeout)
+	}
+	if w.gone && (e.Group.Counted || e.Group.Ended) && !c.State.Follows(e.Group.Key) {
+		c.journal.forget(e.Group.Key) // its owner requests no more pods; another one may yet replace them
+	}
+	return w
+}
+
+// mixesOf returns all mixes of a namespace by name. They are the cache's and must not be changed.
+func (c *Controller) mixesOf(ctx context.Context, namespace string) (map[string]*v1alpha1.CapacityMix, error) {
+	var mixes v1alpha1.CapacityMixList
+	if err := c.Reader.List(ctx, &mixes, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	byName := make(map[string]*v1alpha1.CapacityMix, len(mixes.Items))
+	for i := range mixes.Items {
+		byName[mixes.Items[i].Name] = &mixes.Items[i]
+	}
+	return byName, nil
+}
+
+// mix returns a mix, nil if there is none of that name.
+func (c *Controller) mix(ctx context.Context, namespace, name string) (*v1alpha1.CapacityMix, error) {
+	if name == "" {
+		return nil, nil
+	}
+	cm := &v1alpha1.CapacityMix{}
+	if err := c.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cm, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return cm, nil
+}
+
+// budgets returns the PodDisruptionBudgets of a namespace. The Eviction API ignores those that cannot be read, too.
+func (c *Controller) budgets(ctx context.Context, namespace string) (list []rebalance.DisruptionBudget, err error) {
+	var all policyv1.PodDisruptionBudgetList
+	if err := c.Reader.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	for i := range all.Items {
+		if b, err := rebalance.FromPDB(&all.Items[i]); err == nil {
+			list = append(list, b)
+		}
+	}
+	return list, nil
+}
+
+func versionOf(cm *v1alpha1.CapacityMix) workloads.Version {
+	if cm == nil {
+		return workloads.Version{}
+	}
+	return workloads.Version{UID: cm.UID, Generation: cm.Generation}
+}
+
+// mixOf is the name of the CapacityMix that governs a group, "" if none does.
+func mixOf(g *clusterstate.Group) string {
+	name, is := strings.CutPrefix(g.Policy.Source, policy.SourceCapacityMix)
+	if !is {
+		return ""
+	}
+	return name
+}
+
+// going is a group without the pods that were evicted already.
+func going(g *clusterstate.Group, moves []workloads.Move) clusterstate.Group {
+	if len(moves) == 0 {
+		return *g
+	}
+	return g.Going(moved(moves))
+}
+
+func moved(moves []workloads.Move) map[types.UID]bool {
+	uids := make(map[types.UID]bool, len(moves))
+	for _, m := range moves {
+		uids[m.UID] = true
+	}
+	return uids
+}
+
+// selecting are the mixes that select pods of a group. A group that is the same as before is so under the same mixes.
+func (c *Controller) selecting(before *workloads.Entry, g *clusterstate.Group) (names []string) {
+	if before.Seen == g {
+		return before.Selecting
+	}
+	var last map[string]string
+	for i, s := range g.Seats {
+		if i > 0 && maps.Equal(s.Pod.Labels, last) { // replicas mostly have the same labels
+			continue
+		}
+		last = s.Pod.Labels
+		names = c.State.Mixes.Selecting(names, g.Key.Namespace, last)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// remembered is what a new leader knows of a workload: from the store, if the journal was read, from the record of one that
+// had no pods meanwhile, and from the status of its mix.
+func (c *Controller) remembered(e workloads.Entry, g *clusterstate.Group, cm *v1alpha1.CapacityMix, now time.Time) workloads.Entry {
+	status := fromStatus(g.Workload, cm, now, c.MaxBackoff)
+	if !e.Restored {
+		e = workloads.Entry{}
+		if r, recorded := c.journal.records[g.Key]; recorded {
+			e = recall(e, r, now)
+		}
+	}
+	e.Restored = false
+	e.WrongSince, e.Failures = status.WrongSince, max(e.Failures, status.Failures)
+	if status.RetryAt.After(e.RetryAt) {
+		e.RetryAt = status.RetryAt
+	}
+	return e
+}
+
+// fromStatus is what the status of a mix has about a workload. The clock that wrote it may be wrong, or another user wrote
+// it: no time holds the workload for longer than this controller would.
+func fromStatus(w clusterstate.Workload, cm *v1alpha1.CapacityMix, now time.Time, maxBackoff time.Duration) (e workloads.Entry) {
+	if cm == nil {
+		return e
+	}
+	for _, s := range cm.Status.Workloads {
+		if s.Kind != w.Kind || s.Name != w.Name || s.Revision != w.Revision {
+			continue
+		}
+		if s.MixNotSatisfiedSince != nil {
+			e.WrongSince = rebalance.Clamp(s.MixNotSatisfiedSince.Time, now)
+		}
+		if s.RetryTime != nil {
+			e.RetryAt = rebalance.Clamp(s.RetryTime.Time, now.Add(maxBackoff))
+		}
+		e.Failures = rebalance.ClampFailures(s.FailedMoves)
+	}
+	return e
+}

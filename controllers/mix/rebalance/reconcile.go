@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/policy"
+)
+
+// Reconcile implements reconcile.TypedReconciler. It observes a workload, decides, and records the outcome. For a key without
+// an ID it queues the workloads of the namespace, or of all namespaces, for which the outcome may be another one.
+func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconcile.Result, error) {
+	began := c.Clock.Now()
+	c.forgetReleased(began)
+	c.loadJournal(ctx, began)
+	c.requeueLacking()
+	var err error
+	switch {
+	case key == everything:
+		err = c.everything(ctx, began)
+	case key.ID == "":
+		err = c.namespace(ctx, key.Namespace, false)
+	default:
+		err = c.workload(ctx, key)
+	}
+	c.finish(key, began)
+	if c.queue.Len() == 0 {
+		c.closeSnapshot()
+		_ = c.writeJournal(ctx) // it is logged, and tried again before the next move
+	}
+	return reconcile.Result{}, err
+}
+
+// workload reconciles one workload.
+func (c *Controller) workload(ctx context.Context, key policy.GroupKey) error {
+	g := c.State.Group(key)
+	if g == nil {
+		if e, known := c.Workloads.Get(key); known {
+			c.record(c.vanished(e))
+		}
+	} else {
+		w, err := c.observe(ctx, g)
+		if err != nil {
+			return fmt.Errorf("read what a decision about %s in namespace %s needs: %w", g.Workload, key.Namespace, err)
+		}
+		if !w.WrongSince.IsZero() || w.before.InFlight() > 0 || len(w.holders) > 0 { // otherwise nothing is logged
+			ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("mix", w.Mix, "workload", g.Workload.Name, "kind", g.Workload.Kind, "namespace", key.Namespace))
+		}
+		c.decide(ctx, w)
+		c.record(w)
+	}
+	c.sweep(ctx, key)
+	return nil
+}
+
+// namespace queues the workloads of a namespace: all, or only those for which the outcome may be another one. That is not so
+// for one that is settled, as long as it is the same group with the same mix, and no replica of it has a placeholder.
+func (c *Controller) namespace(ctx context.Context, name string, all bool) error {
+	mixes, err := c.mixesOf(ctx, name)
+	if err != nil {
+		return fmt.Errorf("list the CapacityMixes of namespace %s: %w", name, err)
+	}
+	all = all || !c.Workloads.Complete()
+	holders, known := c.placeholdersIn(name), 0
+	for _, g := range c.State.Current(name) {
+		settled, there := c.Workloads.Settled(g, versionOf(mixes[mixOf(g)]))
+		if there {
+			known++
+		}
+		if all || !settled || slices.ContainsFunc(holders, func(h *clusterstate.Pod) bool { return has(g, replicaOf(h)) }) {
+			c.enqueue(g.Key)
+		}
+	}
+	if known < c.Workloads.Len(name) {
+		for _, e := range c.Workloads.Namespace(name) {
+			if c.State.Group(e.Group.Key) == nil {
+				c.enqueue(e.Group.Key)
+			}
+		}
+	}
+	c.decided(&workloads.Decision{Namespace: name, All: mixes})
+	c.sweep(ctx, policy.GroupKey{Namespace: name})
+	return nil
+}
+
+// round is a reconcile of everything, from its begin until the workloads that it queued are done.
+type round struct {
+	began time.Time
+	left  map[policy.GroupKey]struct{}
+}
+
+// everything queues the workloads of every namespace. A new tuning may change the outcome for all of them.
+func (c *Controller) everything(ctx context.Context, now time.Time) (err error) {
+	if c.round == nil {
+		c.round = &round{began: now, left: map[policy.GroupKey]struct{}{}}
+	}
+	all := c.applyTuning()
+	c.queue.AddAfter(everything, c.Resync)
+	namespaces, err := c.namespaces(ctx)
+	for _, name := range namespaces {
+		err = errors.Join(err, c.namespace(ctx, name, all))
+	}
+	return err
+}
+
+// namespaces returns every namespace that has pods, has had them, or has a mix. One that has nothing but a placeholder is
+// among them.
+func (c *Controller) namespaces(ctx context.Context) ([]string, error) {
+	list := append(c.State.Namespaces(), c.Workloads.Namespaces()...)
+	for _, h := range c.State.Placeholders("") {
+		list = append(list, h.Namespace)
+	}
+	var mixes v1alpha1.CapacityMixList
+	err := c.Reader.List(ctx, &mixes, client.UnsafeDisableDeepCopy)
+	for i := range mixes.Items {
+		list = append(list, mixes.Items[i].Namespace)
+	}
+	slices.Sort(list)
+	list = slices.DeleteFunc(slices.Compact(list), func(name string) bool { return !c.reconciles(name) })
+	if err != nil {
+		return list, fmt.Errorf("list the CapacityMixes of all namespaces: %w", err)
+	}
+	return list, nil
+}
+
+// enqueue queues a workload at once.
+func (c *Controller) enqueue(key policy.GroupKey) {
+	if c.round != nil {
+		c.round.left[key] = struct{}{}
+	}
+	c.queue.Add(key)
+}
+
+// finish ends a reconcile, and a round with its last workload.
+func (c *Controller) finish(key policy.GroupKey, began time.Time) {
+	if key != everything {
+		reconcileSeconds.WithLabelValues("partial").Observe(c.Clock.Since(began).Seconds())
+	}
+	if c.round == nil {
+		return
+	}
+	if delete(c.round.left, key); len(c.round.left) > 0 {
+		return
+	}
+	reconcileSeconds.WithLabelValues("all").Observe(c.Clock.Since(c.round.began).Seconds())
+	c.round = nil
+	if c.Workloads.Complete() {
+		return
+	}
+	c.Workloads.SetComplete()
+	for _, name := range slices.Sorted(maps.Keys(c.first)) {
+		c.Decided(*c.first[name])
+	}
+	c.first = nil
+}
+
+// decided passes a decision on, once every workload was reconciled: a status that is composed before that misses some.
+func (c *Controller) decided(d *workloads.Decision) {
+	if c.Workloads.Complete() {
+		c.Decided(*d)
+		return
+	}
+	if first := c.first[d.Namespace]; first != nil {
+		first.Add(d)
+	} else {
+		c.first[d.Namespace] = d
+	}
+}
+
+// record stores what a reconcile of a workload has come to, and queues what depends on it. It is the only place that does.
+func (c *Controller) record(w *evaluation) {
+	e, before := &w.Entry, &w.before
+	key := e.Group.Key
+	again := !sameInFlight(&w.stored, e) || !sameInFlight(before, e)
+	if again {
+		e.Seen = nil // it was observed as it was before, so the next reconcile of everything must not leave it out
+	}
+	// What is held back in this reconcile may change the verdict about the other replicas.
+	again = again || !maps.EqualFunc(before.Held, e.Held, func(a, b workloads.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason })
+	was := c.contention(key.Namespace)
+	if w.gone {
+		c.Workloads.Delete(key)
+		e.Moves, e.Placeholders, again = nil, nil, false
+	} else {
+		c.Workloads.Put(*e)
+		c.journal.note(e, w.now)
+	}
+	if again {
+		c.Changed(key)
+	}
+	if !w.next.IsZero() {
+		c.queue.AddAfter(key, max(w.next.Sub(c.Clock.Now()), holdChanged))
+	}
+	delete(c.lacking, key)
+	if w.lacks != nil {
+		c.lacking[key] = w.lacks
+	}
+	for t, version := range w.lacks {
+		if _, known := c.versions[t]; !known {
+			c.versions[t] = version
+		}
+	}
+	c.decided(decisionOf(before, e))
+	c.requeueContended(&w.stored, e, was)
+}
+
+// decisionOf names the mixes that have another status after a reconcile of a workload.
+func decisionOf(before, after *workloads.Entry) *workloads.Decision {
+	d := &workloads.Decision{Namespace: after.Group.Key.Namespace, Groups: []policy.GroupKey{after.Group.Key}, Mixes: map[string]bool{}}
+	names := []string{before.Mix, after.Mix}
+	if before.Mix != after.Mix || !slices.Equal(before.Selecting, after.Selecting) {
+		names = slices.Concat(names, before.Selecting, after.Selecting)
+	}
+	for _, n := range names {
+		if n != "" {
+			d.Mixes[n] = true
+		}
+	}
+	return d
+}
+
+// requeueLacking queues the workloads of which a replica would move if a type had capacity that it may have now.
+func (c *Controller) requeueLacking() {
+	for t, version := range c.versions {
+		if c.State.Room(t) == version {
+			continue
+		}
+		delete(c.versions, t)
+		for key, types := range c.lacking {
+			if _, lacks := types[t]; lacks {
+				c.queue.Add(key)
+			}
+		}
+	}
+}
+
+// contention is how much the budget of the cluster is in demand: how many
+// replicas are being moved, and whether workloads of a namespace, or of any, wait.
+type contention struct {
+	inFlight       int
+	waitHere, wait bool
+}
+
+func (c *Controller) contention(namespace string) contention {
+	inFlight, here, wait := c.Workloads.Contention(namespace)
+	return contention{inFlight, here > 0, wait > 0}
+}
+
+// requeueContended queues the workloads to which it matters that a move of one began or ended: those of the mix; and all
+// where the limit of the cluster is, or was, reached, or where namespaces wait for their turn.
+func (c *Controller) requeueContended(before, after *workloads.Entry, was contention) {
+	is := c.contention(after.Group.Key.Namespace)
+	if sameInFlight(before, after) && was.waitHere == is.waitHere {
+		return
+	}
+	namespaces := []string{after.Group.Key.Namespace}
+	concerned := func(e *workloads.Entry) bool { return e.Mix != "" && (e.Mix == after.Mix || e.Mix == before.Mix) }
+	if max(was.inFlight, is.inFlight) >= c.ClusterMaxConcurrent || was.wait || is.wait {
+		namespaces = c.Workloads.Namespaces()
+		concerned = func(*workloads.Entry) bool { return true }
+	}
+	for _, n := range namespaces {
+		for _, e := range c.Workloads.Unsettled(n) {
+			if e.Group.Key != after.Group.Key && concerned(&e) {
+				c.queue.Add(e.Group.Key)
+			}
+		}
+	}
+}
+
+func sameInFlight(a, b *workloads.Entry) bool {
+	samePlaceholders := slices.EqualFunc(a.Placeholders, b.Placeholders, func(x, y workloads.Placeholder) bool { return x.UID == y.UID && x.Slow == y.Slow })
+	return samePlaceholders && slices.Equal(a.Moves, b.Moves) && (b.InFlight() == 0 || a.Mix == b.Mix)
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mixtest
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/internal/mix/policy"
+)
+
+// Queue is a work queue without goroutines: a delay ends when Busy is called. It is for one goroutine.
+type Queue struct {
+	workqueue.TypedInterface[policy.GroupKey]
+	clock clock.PassiveClock
+	at    map[policy.GroupKey]time.Time
+}
+
+var _ workqueue.TypedRateLimitingInterface[policy.GroupKey] = &Queue{}
+
+// NewQueue returns an empty queue that hands out its keys in an order.
+func NewQueue(order workqueue.Queue[policy.GroupKey], c clock.PassiveClock) *Queue {
+	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[policy.GroupKey]{Queue: order})
+	return &Queue{TypedInterface: keys, clock: c, at: map[policy.GroupKey]time.Time{}}
+}
+
+// AddAfter implements workqueue.TypedDelayingInterface. As in client-go, the earliest of several delays counts.
+func (q *Queue) AddAfter(key policy.GroupKey, wait time.Duration) {
+	if wait <= 0 {
+		q.Add(key)
+		return
+	}
+	at := q.clock.Now().Add(wait)
+	if old, waits := q.at[key]; !waits || at.Before(old) {
+		q.at[key] = at
+	}
+}
+
+// AddRateLimited implements workqueue.TypedRateLimitingInterface.
+func (q *Queue) AddRateLimited(key policy.GroupKey) { q.AddAfter(key, time.Second) }
+
+// Forget implements workqueue.TypedRateLimitingInterface.
+func (*Queue) Forget(policy.GroupKey) {}
+
+// NumRequeues implements workqueue.TypedRateLimitingInterface.
+func (*Queue) NumRequeues(policy.GroupKey) int { return 0 }
+
+// At returns when the delay of a key ends, the zero time if it has none.
+func (q *Queue) At(key policy.GroupKey) time.Time { return q.at[key] }
+
+// Next returns when the first delay ends, the zero time if there is none.
+func (q *Queue) Next() (first time.Time) {
+	for _, at := range q.at {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// Busy ends the delays that are over, and reports whether a key is due.
+func (q *Queue) Busy() bool {
+	now := q.clock.Now()
+	for key, at := range q.at {
+		if !now.Before(at) {
+			delete(q.at, key)
+			q.Add(key)
+		}
+	}
+	return q.Len() > 0
+}
+
+// Step reconciles the next key in the queue, and reports whether there was one.
+func (q *Queue) Step(ctx context.Context, r reconcile.TypedReconciler[policy.GroupKey]) bool {
+	if q.Len() == 0 {
+		return false
+	}
+	key, _ := q.Get()
+	defer q.Done(key)
+	if _, err := r.Reconcile(ctx, key); err != nil {
+		q.AddRateLimited(key)
+	}
+	return true
+}
+
+// Drain reconciles until no key is due.
+func (q *Queue) Drain(ctx context.Context, r reconcile.TypedReconciler[policy.GroupKey]) {
+	const enough = 1_000_000
+	for n := 0; q.Busy(); {
+		for q.Step(ctx, r) {
+			if n++; n > enough {
+				panic("there is always another key due")
+			}
+		}
+	}
+}
