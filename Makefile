@@ -87,10 +87,13 @@ RACE := ./internal/... ./plugins/... ./controllers/...
 # The other packages, but for the suites that start a control plane.
 UNIT := $(shell go list ./... | grep -v -e /berth/internal/ -e /berth/plugins/ -e /berth/controllers -e /test/integration/ \
 	-e /test/scale -e /test/karpenter -e /test/kind -e /hack/cluster -e /hack/demo)
-# The suites with a control plane of their own, two of the longest first. Each waits for much of its time, so more run at a time than
-# there are processors. With eight on two cores, suites that measure seconds starve.
-SUITES := ./test/integration/records/lifecycle ./test/integration/mix/moves ./hack/cluster/... ./hack/demo/... ./test/integration/...
+# The suites on a control plane, the longest first. Each waits for much of its time, so more run at a time than there are processors.
+# With eight on two cores, suites that measure seconds starve.
+SUITES := ./test/integration/mix/moves ./test/integration/environments/lifecycle ./test/integration/records/lifecycle \
+	./test/integration/mix/controller ./test/integration/platform/lifecycle ./hack/cluster/... ./hack/demo/... ./test/integration/...
 SUITES_AT_A_TIME ?= 5
+# Lends control planes to the suites of a command, each to one suite at a time.
+POOL := go run ./hack/cluster/cmd/berth-cluster pool
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests that need no race detector
@@ -105,11 +108,12 @@ test-race: ## Run the unit and property tests of the concurrent packages under t
 # Programs that live for a minute or two collect garbage for an eighth of their CPU time: less of it then.
 .PHONY: test-integration
 test-integration: ## Run the suites on a real control plane (SUITES_AT_A_TIME=5)
-	BERTH_INPUTS=$$(hack/inputs.sh) GOGC=400 GOMEMLIMIT=1GiB go test -p $(SUITES_AT_A_TIME) -timeout 30m $(SUITES)
+	BERTH_INPUTS=$$(hack/inputs.sh) GOGC=400 GOMEMLIMIT=1GiB $(POOL) --size $(SUITES_AT_A_TIME) -- \
+		go test -p $(SUITES_AT_A_TIME) -timeout 30m $(SUITES)
 
 .PHONY: test-race-integration
 test-race-integration: ## Run the same suites with Berth built with the race detector (half an hour; not in `make test`)
-	BERTH_TEST_RACE=1 GOGC=400 GOMEMLIMIT=1GiB go test -p 2 -timeout 60m -count=1 $(SUITES)
+	BERTH_TEST_RACE=1 GOGC=400 GOMEMLIMIT=1GiB $(POOL) --size 2 -- go test -p 2 -timeout 60m -count=1 $(SUITES)
 
 .PHONY: test-all
 test-all: ## Run everything that needs no Docker, with a report of what ran (hours; not in `make test`)
@@ -134,7 +138,7 @@ SERVER_SUITES ?= mix/{placement,scaling,rollouts,workloads,preemption,gates,fall
 
 .PHONY: test-servers
 test-servers: ## Run the suites against newer API servers and controller managers (SERVERS="1.36 1.37"; half an hour each; not in `make test`)
-	for version in $(SERVERS); do BERTH_SERVER=$$version \
+	for version in $(SERVERS); do BERTH_SERVER=$$version $(POOL) --size 2 -- \
 		go test -p 2 -timeout 60m -count=1 $(foreach s,$(SERVER_SUITES),./test/integration/$(s)); done
 
 .PHONY: kind-up

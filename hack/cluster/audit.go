@@ -53,27 +53,33 @@ func (c *Cluster) ReadAuditLog(match func(*AuditEvent) bool) ([]AuditEvent, erro
 // AuditTrail reads an audit log on and on.
 type AuditTrail struct {
 	r *bufio.Reader
+	// since is when the first request that counts was received: those before are of an earlier user of the control plane.
+	since time.Time
 	// rest is what was read of a line that is still being written.
 	rest []byte
 }
 
-// OpenAuditLog follows the log from its beginning on. The function closes it.
+// OpenAuditLog follows the log from its beginning on, or from where a borrowed control plane was handed over. The function closes it.
 func (c *Cluster) OpenAuditLog() (*AuditTrail, func(), error) { return c.followAuditLog(io.SeekStart) }
 
 // FollowAuditLog follows the log from its end on. The function closes it.
 func (c *Cluster) FollowAuditLog() (*AuditTrail, func(), error) { return c.followAuditLog(io.SeekEnd) }
 
 func (c *Cluster) followAuditLog(whence int) (*AuditTrail, func(), error) {
+	var offset int64
+	if whence == io.SeekStart {
+		offset = c.auditFrom
+	}
 	f, err := os.Open(c.AuditLogPath())
 	if err != nil {
 		return nil, nil, fmt.Errorf("follow audit log: %w", err)
 	}
 	end := func() { _ = f.Close() } // it was only read
-	if _, err := f.Seek(0, whence); err != nil {
+	if _, err := f.Seek(offset, whence); err != nil {
 		end()
 		return nil, nil, fmt.Errorf("follow audit log: %w", err)
 	}
-	return &AuditTrail{r: bufio.NewReaderSize(f, 1<<16)}, end, nil
+	return &AuditTrail{r: bufio.NewReaderSize(f, 1<<16), since: c.since}, end, nil
 }
 
 // Read returns the entries that match of those that came since it was called last.
@@ -89,7 +95,7 @@ func (t *AuditTrail) Read(match func(*AuditEvent) bool) (out []AuditEvent, err e
 		}
 		var e AuditEvent
 		// Within a line that is none the API server was killed, or its file was begun again.
-		if json.Unmarshal(t.rest, &e) == nil && match(&e) {
+		if json.Unmarshal(t.rest, &e) == nil && !e.RequestReceived.Before(t.since) && match(&e) {
 			out = append(out, e)
 		}
 		t.rest = t.rest[:0]

@@ -176,6 +176,13 @@ func BuildController(ctx context.Context, repoRoot string, out io.Writer, race b
 // test has read changes.
 const inputsEnv = "BERTH_INPUTS"
 
+// RaceEnv makes the suites, when it is set, build Berth's programs with the race detector: make test-race-integration.
+const RaceEnv = "BERTH_TEST_RACE"
+
+// BuiltEnv lists programs of Berth that were built just now, for all suites of a run: whether one is up to date takes the go command
+// a second to find out.
+const BuiltEnv = "BERTH_BUILT"
+
 func buildCommand(ctx context.Context, repoRoot string, out io.Writer, name string, race bool) (string, error) {
 	_ = os.Getenv(inputsEnv)
 	cache, err := cacheDir()
@@ -187,11 +194,14 @@ func buildCommand(ctx context.Context, repoRoot string, out io.Writer, name stri
 		return "", err
 	}
 	// Work trees have a binary each.
-	path := filepath.Join(cache, "bin", shortHash(root), name)
+	path := filepath.Join(cache, "bin", ShortHash(root), name)
 	args, env := []string{"build", "-tags=" + BuildTags}, []string{"CGO_ENABLED=0"}
 	if race {
 		path += "-race"
 		args, env = append(args, "-race"), []string{"CGO_ENABLED=1"}
+	}
+	if slices.Contains(filepath.SplitList(os.Getenv(BuiltEnv)), path) {
+		return path, nil
 	}
 	lock, err := lockFile(ctx, path+".lock")
 	if err != nil {
@@ -303,7 +313,8 @@ func goCommand(ctx context.Context, out io.Writer, what, dir string, env []strin
 	return nil
 }
 
-func shortHash(s string) string {
+// ShortHash returns a short name for a string, such as a path.
+func ShortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:6])
 }

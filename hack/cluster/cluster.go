@@ -57,6 +57,12 @@ type Cluster struct {
 
 	config *rest.Config
 
+	// pool is nil but for a borrowed control plane, whose audit log has entries of earlier users.
+	pool      *loan
+	auditLog  string
+	auditFrom int64
+	since     time.Time
+
 	mu         sync.Mutex // guards what follows
 	components map[string]*Process
 	others     []*Process
@@ -168,6 +174,7 @@ func (c *Cluster) makeDir() error {
 		return err
 	}
 	c.dir = abs
+	c.auditLog = filepath.Join(c.LogDir(), "audit.log")
 	return os.MkdirAll(c.LogDir(), 0o700)
 }
 
@@ -178,7 +185,7 @@ func (c *Cluster) Stop() {
 	c.stopped = true
 	procs := append([]*Process{}, c.others...)
 	for _, s := range slices.Backward(startOrder) {
-		if p := c.components[s]; p != nil {
+		if p := c.components[s]; p != nil && c.pool == nil {
 			procs = append(procs, p)
 		}
 	}
@@ -188,6 +195,10 @@ func (c *Cluster) Stop() {
 	}
 	for _, p := range procs {
 		<-p.Done()
+	}
+	if c.pool != nil {
+		c.addBorrowedTimes()
+		c.pool.end()
 	}
 	if c.opts.Dir == "" && c.dir != "" {
 		_ = os.RemoveAll(c.dir)
@@ -212,7 +223,7 @@ func (c *Cluster) Client() kubernetes.Interface {
 func (c *Cluster) KubeconfigPath() string { return filepath.Join(c.dir, "kubeconfig") }
 
 // URL returns the address of the API server.
-func (c *Cluster) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.apiserver) }
+func (c *Cluster) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.APIServer) }
 
 // Dir returns the data directory.
 func (c *Cluster) Dir() string { return c.dir }
@@ -221,7 +232,7 @@ func (c *Cluster) Dir() string { return c.dir }
 func (c *Cluster) LogDir() string { return filepath.Join(c.dir, "logs") }
 
 // AuditLogPath returns the API server's audit log, one JSON event per line; ReadAuditLog reads it.
-func (c *Cluster) AuditLogPath() string { return filepath.Join(c.LogDir(), "audit.log") }
+func (c *Cluster) AuditLogPath() string { return c.auditLog }
 
 // Component returns a component's current process, or nil if it is not part of the cluster.
 func (c *Cluster) Component(name string) *Process {
@@ -235,6 +246,9 @@ func (c *Cluster) StopComponent(name string) error {
 	p := c.Component(name)
 	if p == nil {
 		return fmt.Errorf("stop %s: no such component", name)
+	}
+	if c.pool != nil {
+		return c.pool.stop(p)
 	}
 	p.Kill()
 	<-p.Done()
@@ -251,6 +265,9 @@ func (c *Cluster) StartComponent(ctx context.Context, name string) error {
 	case <-p.Done():
 	default:
 		return fmt.Errorf("start %s: it is running", name)
+	}
+	if c.pool != nil {
+		return c.startBorrowed(name)
 	}
 	if name == KWOK {
 		// A killed KWOK still holds the node leases, and a new one would not touch those nodes for 40 s.

@@ -71,10 +71,10 @@ func (c *Cluster) args(name string) []string {
 	}
 }
 
-func (c *Cluster) etcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcd) }
+func (c *Cluster) etcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.ports.Etcd) }
 
 func (c *Cluster) etcdArgs() []string {
-	peer := fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcdPeer)
+	peer := fmt.Sprintf("http://127.0.0.1:%d", c.ports.EtcdPeer)
 	return []string{
 		"--name=berth",
 		"--data-dir=" + filepath.Join(c.dir, "etcd"),
@@ -94,7 +94,7 @@ func (c *Cluster) apiserverArgs() []string {
 	args := []string{
 		"--etcd-servers=" + c.etcdURL(),
 		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", c.ports.apiserver),
+		fmt.Sprintf("--secure-port=%d", c.ports.APIServer),
 		"--advertise-address=127.0.0.1",
 		// A loopback address is no valid endpoint for the kubernetes service, so none is published.
 		"--endpoint-reconciler-type=none",
@@ -128,7 +128,7 @@ func (c *Cluster) controllerManagerArgs() []string {
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
 		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", c.ports.controllerManager),
+		fmt.Sprintf("--secure-port=%d", c.ports.ControllerManager),
 		"--tls-cert-file=" + c.pki.path("server.crt"),
 		"--tls-private-key-file=" + c.pki.path("server.key"),
 		"--leader-elect=false",
@@ -157,9 +157,9 @@ func (c *Cluster) healthURL(name string) string {
 	case APIServer:
 		return c.URL() + "/readyz"
 	case ControllerManager:
-		return fmt.Sprintf("https://127.0.0.1:%d/healthz", c.ports.controllerManager)
+		return fmt.Sprintf("https://127.0.0.1:%d/healthz", c.ports.ControllerManager)
 	default:
-		return fmt.Sprintf("http://127.0.0.1:%d/healthz", c.ports.kwok)
+		return fmt.Sprintf("http://127.0.0.1:%d/healthz", c.ports.KWOK)
 	}
 }
 

@@ -35,7 +35,7 @@ func startController(t *testing.T, o ControllerOptions) *Controller {
 	t.Helper()
 	root, err := RepoRoot()
 	require.NoError(t, err)
-	o.Binary, err = BuildController(t.Context(), root, os.Stderr, os.Getenv("BERTH_TEST_RACE") != "")
+	o.Binary, err = BuildController(t.Context(), root, os.Stderr, os.Getenv(RaceEnv) != "")
 	require.NoError(t, err)
 	if o.ConfigFile == "" {
 		o.ConfigFile = manifest(t, "controller/config.yaml")

@@ -32,18 +32,7 @@ func (c *Cluster) record() error {
 	if !c.opts.Detach {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []DetachedProcess
-	for _, name := range startOrder {
-		if p := c.components[name]; p != nil {
-			all = append(all, DetachedProcess{p.Name, p.PID(), p.id})
-		}
-	}
-	for _, p := range c.others {
-		all = append(all, DetachedProcess{p.Name, p.PID(), p.id})
-	}
-	b, err := json.MarshalIndent(all, "", "  ")
+	b, err := json.MarshalIndent(c.processes(), "", "  ")
 	if err != nil {
 		return err
 	}
@@ -52,6 +41,21 @@ func (c *Cluster) record() error {
 		return fmt.Errorf("record processes: %w", err)
 	}
 	return os.Rename(path+".new", path)
+}
+
+// processes returns the components and the programs that run or have run.
+func (c *Cluster) processes() (all []DetachedProcess) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range startOrder {
+		if p := c.components[name]; p != nil {
+			all = append(all, DetachedProcess{p.Name, p.PID(), p.id})
+		}
+	}
+	for _, p := range c.others {
+		all = append(all, DetachedProcess{p.Name, p.PID(), p.id})
+	}
+	return all
 }
 
 // Detached returns the processes of the detached cluster in a directory; none if there is no such cluster.

@@ -86,7 +86,7 @@ func Lock(ctx context.Context, name string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := lockFile(ctx, filepath.Join(cache, "locks", shortHash(name)))
+	l, err := lockFile(ctx, filepath.Join(cache, "locks", ShortHash(name)))
 	if err != nil {
 		return nil, err
 	}

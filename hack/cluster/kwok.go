@@ -46,7 +46,7 @@ func (c *Cluster) kwokArgs() []string {
 		"--kubeconfig=" + c.componentKubeconfig(KWOK),
 		"--config=" + c.kwokConfig(),
 		"--manage-nodes-with-annotation-selector=" + kwokNodeAnnotation + "=fake",
-		fmt.Sprintf("--server-address=127.0.0.1:%d", c.ports.kwok),
+		fmt.Sprintf("--server-address=127.0.0.1:%d", c.ports.KWOK),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -14,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -52,6 +54,25 @@ func newPKI(dir string) (*pki, error) {
 	}
 	p := &pki{dir: dir, cert: cert, key: key, ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), adminToken: rand.Text()}
 	return p, p.writeFiles()
+}
+
+// loadPKI reads what newPKI wrote.
+func loadPKI(dir string) (*pki, error) {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key"))
+	if err != nil {
+		return nil, err
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("load certificate authority: its key is a %T", pair.PrivateKey)
+	}
+	tokens, err := os.ReadFile(filepath.Join(dir, "tokens.csv"))
+	if err != nil {
+		return nil, err
+	}
+	token, _, _ := strings.Cut(string(tokens), ",")
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Leaf.Raw})
+	return &pki{dir: dir, cert: pair.Leaf, key: key, ca: ca, adminToken: token}, nil
 }
 
 // writeFiles writes what the components read from files.

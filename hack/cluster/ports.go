@@ -15,12 +15,12 @@ import (
 )
 
 type ports struct {
-	etcd, etcdPeer, apiserver, controllerManager, kwok int
+	Etcd, EtcdPeer, APIServer, ControllerManager, KWOK int
 }
 
 func pickPorts() (ports, error) {
 	var p ports
-	for _, dst := range []*int{&p.etcd, &p.etcdPeer, &p.apiserver, &p.controllerManager, &p.kwok} {
+	for _, dst := range []*int{&p.Etcd, &p.EtcdPeer, &p.APIServer, &p.ControllerManager, &p.KWOK} {
 		port, err := freePort()
 		if err != nil {
 			return p, err

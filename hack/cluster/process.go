@@ -9,10 +9,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // ProcessSpec says what to run.
@@ -35,10 +37,14 @@ type ProcessSpec struct {
 type Process struct {
 	Name string
 
-	cmd  *exec.Cmd
-	log  string
-	id   string
-	done chan struct{}
+	process *os.Process
+	// state is how the process ended, once done is closed; nil for a child of another process.
+	state *os.ProcessState
+	log   string
+	id    string
+	// before is the processor time that a borrowed process had used for others.
+	before time.Duration
+	done   chan struct{}
 }
 
 // StartProcess starts a program in its own process group.
@@ -61,18 +67,20 @@ func StartProcess(ctx context.Context, spec ProcessSpec) (*Process, error) {
 	if err := startOnImmortalThread(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
-	p := &Process{Name: spec.Name, cmd: cmd, log: spec.Log, done: make(chan struct{})}
+	p := &Process{Name: spec.Name, process: cmd.Process, log: spec.Log, done: make(chan struct{})}
 	// Read before Wait can reap it; empty if it is gone already.
 	p.id, _ = processID(cmd.Process.Pid)
 	go func() {
 		_ = cmd.Wait() // the outcome is in cmd.ProcessState
+		p.state = cmd.ProcessState
+		addTimes(filepath.Base(spec.Path), p.state.UserTime()+p.state.SystemTime())
 		close(p.done)
 	}()
 	return p, nil
 }
 
 // PID returns the process id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
+func (p *Process) PID() int { return p.process.Pid }
 
 // Kill sends SIGKILL. It is no error if the process is gone.
 func (p *Process) Kill() { p.signal(syscall.SIGKILL) }
@@ -87,7 +95,7 @@ func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }
 func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
 
 // signal goes through os.Process, which knows when the process was reaped and so never hits a reused pid.
-func (p *Process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+func (p *Process) signal(s syscall.Signal) { _ = p.process.Signal(s) }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
@@ -106,7 +114,7 @@ func (p *Process) Wait(ctx context.Context) (int, error) {
 func (p *Process) ExitCode() int {
 	select {
 	case <-p.done:
-		return p.cmd.ProcessState.ExitCode()
+		return p.state.ExitCode()
 	default:
 		return -1
 	}
@@ -140,7 +148,7 @@ func fileTail(path string, n int) string {
 
 // exitedError says that a process ended when it should not have, with the end of its log.
 func (p *Process) exitedError() error {
-	return fmt.Errorf("%s ended (%s); its last lines:\n%s", p.Name, p.cmd.ProcessState, p.LogTail(20))
+	return fmt.Errorf("%s ended (%s); its last lines:\n%s", p.Name, p.state, p.LogTail(20))
 }
 
 var spawner = sync.OnceValue(func() chan<- func() {

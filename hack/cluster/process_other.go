@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // sysProcAttr puts the child in its own group. There is no parent-death signal here: call Stop.
@@ -33,3 +34,6 @@ func processID(pid int) (string, error) {
 	}
 	return strings.TrimSpace(start), nil
 }
+
+// processTime is not known here.
+func processTime(int) time.Duration { return 0 }

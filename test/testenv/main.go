@@ -32,11 +32,8 @@ const (
 	GangsAndQuota   = "manifests/scheduler/gangs-and-quota.yaml"
 )
 
-// raceEnv makes the suites, when it is set, build Berth's programs with the race detector: make test-race-integration.
-const raceEnv = "BERTH_TEST_RACE"
-
 // Race reports whether suites build Berth's programs with the race detector.
-func Race() bool { return os.Getenv(raceEnv) != "" }
+func Race() bool { return os.Getenv(cluster.RaceEnv) != "" }
 
 // startTimeout covers a cold build of the control plane and of the scheduler.
 const startTimeout = 25 * time.Minute
@@ -74,6 +71,12 @@ type Options struct {
 // Main starts the control plane and the scheduler, runs the package's tests and stops everything. Call it from TestMain:
 // os.Exit(testenv.Main(m, testenv.Options{})).
 func Main(m *testing.M, o Options) int {
+	began := time.Now()
+	defer func() {
+		if err := cluster.WriteTimes(suite(), began); err != nil {
+			fmt.Fprintln(os.Stderr, "write the processor times:", err)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	if o.MeasuresMemory {
@@ -104,9 +107,18 @@ func Main(m *testing.M, o Options) int {
 	return code
 }
 
+// suite returns the directory of the package under test, in which go test runs it, without those above that all suites share.
+func suite() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(dir, Path("test")+"/"), "integration/")
+}
+
 // measureMemory sets the environment in which programs are built and started.
 func measureMemory() error {
-	return errors.Join(os.Unsetenv(raceEnv), os.Unsetenv("GOGC"), os.Unsetenv("GOMEMLIMIT"))
+	return errors.Join(os.Unsetenv(cluster.RaceEnv), os.Unsetenv("GOGC"), os.Unsetenv("GOMEMLIMIT"))
 }
 
 // On runs the package's tests on a cluster that is there, with Berth installed: one of kind. Its nodes stay, and tests
@@ -166,7 +178,12 @@ func races(logs string) []string {
 
 func start(ctx context.Context, o Options) error {
 	var err error
-	if shared.cluster, err = cluster.Start(ctx, cluster.Options{Out: os.Stderr, ControllerManagerArgs: o.ControllerManagerArgs}); err != nil {
+	if len(o.ControllerManagerArgs) == 0 {
+		shared.cluster, err = cluster.StartOrBorrow(ctx, os.Stderr)
+	} else {
+		shared.cluster, err = cluster.Start(ctx, cluster.Options{Out: os.Stderr, ControllerManagerArgs: o.ControllerManagerArgs})
+	}
+	if err != nil {
 		return err
 	}
 	shared.kube, shared.kubeconfig = shared.cluster.Client(), shared.cluster.KubeconfigPath()

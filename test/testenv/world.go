@@ -156,18 +156,18 @@ func (w *World) Eventually(what string, condition func() (bool, string)) {
 // Within is Eventually with a bound of its own.
 func (w *World) Within(bound time.Duration, what string, condition func() (bool, string)) {
 	w.T.Helper()
-	deadline := time.After(bound)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
+	began, deadline := time.Now(), time.After(bound)
 	for {
 		ok, saw := condition()
 		if ok {
 			return
 		}
+		// The longer the wait, the less a poll more at its end counts, and the more polls there are.
+		pause := min(max(time.Since(began)/20, 50*time.Millisecond), 250*time.Millisecond)
 		select {
 		case <-deadline:
 			require.FailNow(w.T, fmt.Sprintf("not within %s: %s", bound, what), "last seen: %s", saw)
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }

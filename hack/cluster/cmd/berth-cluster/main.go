@@ -22,6 +22,7 @@ import (
 const usage = `usage: berth-cluster up [--spot N] [--on-demand N] [--cpu CPUS] [--pods N]
        berth-cluster down
        berth-cluster path kubectl|helm|kind
+       berth-cluster pool [--size N] COMMAND [ARGUMENT ...]
 `
 
 func main() {
@@ -44,6 +45,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	root, err := cluster.RepoRoot()
 	if err != nil {
 		return err
+	}
+	if args[0] == "pool" {
+		return pool(ctx, root, args[1:], out)
 	}
 	l := local{root: root, dir: filepath.Join(root, ".cluster"), out: out}
 	// One command at a time. The lock is not in the directory, which both remove.

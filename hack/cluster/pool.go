@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Pool lends control planes to the processes that connect to its socket, each to one process at a time. It starts them when they
+// are needed, and restores the data of each when its borrower disconnects, however that happens.
+type Pool struct {
+	out      io.Writer
+	listener net.Listener
+	// free has a place per control plane; nil is one that is not started.
+	free   chan *pooled
+	ctx    context.Context //nolint:containedctx // ends with Stop, for the goroutines of the pool
+	cancel context.CancelFunc
+	loans  sync.WaitGroup
+}
+
+// pooled is a control plane with its data as it was when it had just started.
+type pooled struct {
+	*Cluster
+	fresh baseline
+}
+
+// A borrower gets one poolReply when it has its control plane, and one for each poolRequest that it sends.
+type poolRequest struct {
+	Stop, Start string // a component
+}
+
+type poolReply struct {
+	Error     string
+	Dir       string
+	Ports     ports
+	Processes []DetachedProcess
+	// AuditFrom and Since are where the borrower's part of the audit log begins.
+	AuditFrom int64
+	Since     time.Time
+}
+
+// StartPool serves size control planes at a socket until Stop.
+func StartPool(socket string, size int, out io.Writer) (*Pool, error) {
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("start pool: %w", err)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("start pool: %w", err)
+	}
+	p := &Pool{out: out, listener: listener, free: make(chan *pooled, size)}
+	for range size {
+		p.free <- nil
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.loans.Go(p.serve)
+	return p, nil
+}
+
+// Stop disconnects the borrowers, and ends all control planes. It is safe to call twice.
+func (p *Pool) Stop() {
+	p.cancel()
+	p.listener.Close()
+	p.loans.Wait()
+	for range cap(p.free) {
+		if plane := <-p.free; plane != nil {
+			plane.Stop()
+		}
+		p.free <- nil
+	}
+}
+
+func (p *Pool) serve() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			return // Stop closed the listener
+		}
+		p.loans.Go(func() { p.lend(conn) })
+	}
+}
+
+func (p *Pool) lend(conn net.Conn) {
+	defer conn.Close()
+	defer context.AfterFunc(p.ctx, func() { conn.Close() })()
+	var plane *pooled
+	select {
+	case <-p.ctx.Done():
+		return
+	case plane = <-p.free:
+	}
+	defer func() { p.free <- plane }()
+	encoder := json.NewEncoder(conn)
+	if plane == nil {
+		var err error
+		if plane, err = p.start(); err != nil {
+			_ = encoder.Encode(poolReply{Error: err.Error()}) // a borrower that is gone needs no answer
+			return
+		}
+	}
+	if reply, err := plane.handOver(); err == nil && encoder.Encode(reply) == nil {
+		plane.serve(p.ctx, json.NewDecoder(conn), encoder)
+	}
+	if p.ctx.Err() != nil {
+		return
+	}
+	if err := plane.restore(p.ctx); err != nil && p.ctx.Err() == nil {
+		fmt.Fprintf(p.out, "pool: a control plane is replaced: %v\n", err)
+		plane.Stop()
+		plane = nil
+	}
+}
+
+func (p *Pool) start() (*pooled, error) {
+	c, err := Start(p.ctx, Options{Out: p.out})
+	if err != nil {
+		return nil, err
+	}
+	fresh, err := c.readBaseline(p.ctx)
+	if err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return &pooled{c, fresh}, nil
+}
+
+// handOver describes the control plane to a borrower.
+func (c *pooled) handOver() (poolReply, error) {
+	log, err := os.Stat(c.AuditLogPath())
+	if err != nil {
+		return poolReply{}, err
+	}
+	// Times in the audit log have microseconds.
+	since := time.Now().Truncate(time.Microsecond)
+	return poolReply{Dir: c.dir, Ports: c.ports, Processes: c.processes(), AuditFrom: log.Size(), Since: since}, nil
+}
+
+// serve carries out a borrower's requests until it disconnects.
+func (c *pooled) serve(ctx context.Context, requests *json.Decoder, replies *json.Encoder) {
+	for {
+		var request poolRequest
+		if requests.Decode(&request) != nil {
+			return
+		}
+		var err error
+		if request.Stop != "" {
+			err = c.StopComponent(request.Stop)
+		} else {
+			err = c.StartComponent(ctx, request.Start)
+		}
+		reply := poolReply{Processes: c.processes()}
+		if err != nil {
+			reply.Error = err.Error()
+		}
+		if replies.Encode(reply) != nil {
+			return
+		}
+	}
+}
+
+// restore makes the data of a control plane that was given back what they were at first.
+func (c *pooled) restore(ctx context.Context) error {
+	for _, name := range startOrder {
+		p := c.Component(name)
+		p.signal(syscall.SIGCONT)
+		select {
+		case <-p.Done():
+			return p.exitedError()
+		default:
+		}
+	}
+	if err := c.fresh.restore(ctx, c.etcdURL()); err != nil {
+		return err
+	}
+	for _, name := range startOrder {
+		if err := c.waitReady(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
