@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is kubectl berth: it shows how workloads stand to their mixes,
-// why pods are where they are, and what a change would do. Only import and env
-// write.
+// Package cli is kubectl berth: the root command, its global flags and version. The command groups are in the packages below.
 package cli
 
 import (
@@ -11,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways in that kubeconfigs of clouds name
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // authentication plugins of cloud providers
 
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/doctor"
@@ -21,8 +19,8 @@ import (
 	"berth.dev/berth/internal/cli/records"
 )
 
-const about = `Shows how workloads satisfy their mix of spot and on-demand nodes, why pods are where they are,
-and what a change of a mix would do. Only import and env change anything; all else reads the cluster.`
+const about = `Shows whether workloads satisfy their mix of spot and on-demand nodes, why pods are on their nodes, and what a change of a mix would do.
+Only import and env change anything; all other commands only read the cluster.`
 
 // New returns the command kubectl-berth.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
@@ -32,10 +30,10 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 	root := &cobra.Command{
 		Use:         "kubectl-berth",
-		Short:       "Spot and on-demand mixes of workloads",
+		Short:       "Show and explain mixes of spot and on-demand nodes; manage environments",
 		Long:        about,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl berth"},
-		// main says once what went wrong; the usage would hide it.
+		// main prints the error once; the usage would hide it.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -44,9 +42,9 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetErr(streams.ErrOut)
 	o.Flags.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&o.SchedulerConfig, "scheduler-config", "",
-		"The KubeSchedulerConfiguration that berth-scheduler runs with. Without it: the ConfigMap that its Deployment mounts, "+
-			"where there is one and both may be read; else the defaults.")
-	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace that Berth is installed in.")
+		"The KubeSchedulerConfiguration file of berth-scheduler. Default: the ConfigMap that its Deployment mounts, "+
+			"if both exist and may be read; otherwise the built-in configuration.")
+	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace in which Berth is installed.")
 	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), records.New(o), environments.New(o), limits.NewImport(o), newVersion(o))
 	_ = root.RegisterFlagCompletionFunc("namespace", o.CompleteNamespaces) // fails for a flag that does not exist
 	return root

@@ -56,16 +56,17 @@ func run(t *testing.T, args ...string) (string, error) {
 
 func TestEnvCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 	for want, args := range map[string][]string{
-		`-l is "team": it must be key=value`:                                   {"env", "list", "-l", "team"},
+		`--spec-label is "team": it must be key=value`:                         {"env", "list", "--spec-label", "team"},
+		`--selector is "a in b": `:                                             {"env", "list", "-l", "a in b"},
 		`"backend" must be COMPONENT=REPLICAS, such as backend=3`:              {"env", "scale", "x", "backend"},
 		`--dry-run is "maybe": it must be none, client or server`:              {"env", "rollback", "x", "--to-revision", "1", "--dry-run", "maybe"},
 		`required flag(s) "to-revision" not set`:                               {"env", "rollback", "x"},
 		`required flag(s) "filename" not set`:                                  {"env", "restore"},
 		`required flag(s) "stack" not set`:                                     {"env", "create", "x"},
-		`--stack is "lamp": there are postgres, web-postgres`:                  {"env", "create", "x", "--stack", "lamp"},
-		`NAME requires one namespace: use -n, not -A`:              {"env", "backup", "-A", "x"},
+		`--stack is "lamp": it must be one of postgres, web-postgres`:          {"env", "create", "x", "--stack", "lamp"},
+		`NAME requires one namespace: use -n, not -A`:                          {"env", "backup", "-A", "x"},
 		`--include-retained requires --delete`:                                 {"env", "orphans", "--include-retained"},
-		`--output is "name": it must be one of table, wide, json, yaml`:                            {"env", "history", "x", "-o", "name"},
+		`--output is "name": it must be one of table, wide, json, yaml`:        {"env", "history", "x", "-o", "name"},
 		`accepts 1 arg(s), received 0`:                                         {"env", "get"},
 		`unknown flag: --force`:                                                {"env", "start", "x", "--force"},
 		`invalid argument "many" for "--to-revision" flag: strconv.ParseInt: `: {"env", "rollback", "x", "--to-revision", "many"},
@@ -77,13 +78,13 @@ func TestEnvCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 
 func TestDatabaseCommandsSayWhatIsWrongWithTheirArguments(t *testing.T) {
 	for want, args := range map[string][]string{
-		`--method is "tar": it must be one of auto, snapshot, dump`: {"backup-database", "x", "--method", "tar"},
-		`--size is "much": it must be a quantity such as 10Gi`:      {"backup-database", "x", "--size", "much"},
-		`--size is "0": it must be a quantity such as 10Gi`:         {"backup-database", "x", "--size", "0"},
-		`--dry-run is "maybe": it must be none, client or server`:   {"backup-database", "x", "--dry-run", "maybe"},
-		`required flag(s) "from" not set`:                           {"restore-database", "x"},
-		`--output is "wide": it must be one of table, json, yaml, name`:                 {"database-backups", "x", "-o", "wide"},
-		`accepts 1 arg(s), received 0`:                              {"database-backups"},
+		`--method is "tar": it must be one of auto, snapshot, dump`:     {"backup-database", "x", "--method", "tar"},
+		`--size is "much": it must be a quantity such as 10Gi`:          {"backup-database", "x", "--size", "much"},
+		`--size is "0": it must be a quantity such as 10Gi`:             {"backup-database", "x", "--size", "0"},
+		`--dry-run is "maybe": it must be none, client or server`:       {"backup-database", "x", "--dry-run", "maybe"},
+		`required flag(s) "from" not set`:                               {"restore-database", "x"},
+		`--output is "wide": it must be one of table, json, yaml, name`: {"database-backups", "x", "-o", "wide"},
+		`accepts 1 arg(s), received 0`:                                  {"database-backups"},
 	} {
 		_, err := run(t, append([]string{"env"}, args...)...)
 		require.ErrorContains(t, err, want, "%v", args)

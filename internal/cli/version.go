@@ -26,9 +26,10 @@ type Version struct {
 
 func newVersion(o *command.Options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this plugin",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print the version of this plugin",
+		Example: "  kubectl berth version -o json",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := Version{Version: buildinfo.Version(), Go: runtime.Version(), Platform: buildinfo.Platform(), API: v1alpha1.SchemeGroupVersion.String()}
 			if done, err := o.Print(v); done {

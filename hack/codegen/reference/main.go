@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command reference writes the pages of docs/reference that are made from the source: the events that Berth records, its
-// metrics, the help of its commands, and the picture of the slots, and the table of rooms in docs/architecture.md. docs/reference/api.md is crd-ref-docs's (../generate.sh).
+// Command reference writes the pages of docs/reference that are generated from the source: the events that Berth records, its metrics,
+// the help of its commands, the picture of the slots, and the table of rooms in docs/architecture.md. crd-ref-docs writes
+// docs/reference/api.md (../generate.sh).
 package main
 
 import (
@@ -83,25 +84,30 @@ func eventsPage(path string) (string, error) {
 	return b.String(), err
 }
 
-// commandsPage has what the commands print with --help.
+// commandsPage has the help of the commands, and the global flags of kubectl berth once.
 func commandsPage() (string, error) {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n<!-- make generate, from --help -->\n\n" +
-		"`berth-scheduler` takes the flags of [kube-scheduler](https://kubernetes.io/docs/reference/command-line-tools-reference/kube-scheduler/) and no other.\n")
+		"`berth-scheduler` has the flags of [kube-scheduler](https://kubernetes.io/docs/reference/command-line-tools-reference/kube-scheduler/) and no others.\n")
 	help, err := exec.Command("go", "run", "./cmd/berth-controller", "--help").Output()
 	if err != nil {
 		return "", fmt.Errorf("berth-controller --help: %w", err)
 	}
 	section(&b, "berth-controller", help)
-	// A default is in the home of whoever asks.
+	// A default is in the home directory of the user.
 	if err := os.Setenv("HOME", "/home/you"); err != nil {
 		return "", err
 	}
-	err = addHelp(&b, cli.New(genericiooptions.NewTestIOStreamsDiscard()))
+	root := cli.New(genericiooptions.NewTestIOStreamsDiscard())
+	section(&b, "Global flags of kubectl berth", []byte(root.PersistentFlags().FlagUsages()))
+	err = addHelp(&b, root)
 	return b.String(), err
 }
 
-// addHelp adds a command and those below it.
+// globalFlags is the part of a help text that is the same for all commands.
+var globalFlags = regexp.MustCompile(`(?s)\nGlobal Flags:\n.*?(\n\n|$)`)
+
+// addHelp adds a command and those below it, without the global flags.
 func addHelp(b *strings.Builder, c *cobra.Command) error {
 	var text bytes.Buffer
 	c.SetOut(&text)
@@ -109,7 +115,11 @@ func addHelp(b *strings.Builder, c *cobra.Command) error {
 		return err
 	}
 	c.SetOut(nil)
-	section(b, c.CommandPath(), text.Bytes())
+	help := text.String()
+	if !c.HasParent() { // its own flags are the global ones
+		help = strings.Replace(help, "\nFlags:\n", "\nGlobal Flags:\n", 1)
+	}
+	section(b, c.CommandPath(), []byte(globalFlags.ReplaceAllString(help, "$1")))
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
 			if err := addHelp(b, sub); err != nil {
@@ -121,5 +131,5 @@ func addHelp(b *strings.Builder, c *cobra.Command) error {
 }
 
 func section(b *strings.Builder, name string, text []byte) {
-	fmt.Fprintf(b, "\n## %s\n\n```text\n%s\n```\n", name, bytes.TrimSpace(text))
+	fmt.Fprintf(b, "\n## %s\n\n```text\n%s\n```\n", name, bytes.TrimRight(bytes.TrimLeft(text, "\n"), " \n"))
 }

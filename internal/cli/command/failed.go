@@ -4,5 +4,5 @@ package command
 
 import "errors"
 
-// ErrFailed is the error of a command that has said what is wrong already.
+// ErrFailed is the error of a command that has already printed what failed.
 var ErrFailed = errors.New("a check failed")

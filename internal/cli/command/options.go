@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -32,6 +33,7 @@ type Options struct {
 	genericiooptions.IOStreams
 	Flags           *genericclioptions.ConfigFlags
 	AllNamespaces   bool
+	selector        labels.Selector
 	Output          string
 	SchedulerConfig string
 	SystemNamespace string
@@ -55,6 +57,23 @@ func (o *Options) OutputFlag(cmd *cobra.Command, formats ...string) {
 // AllNamespacesFlag adds -A.
 func (o *Options) AllNamespacesFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "Show all namespaces.")
+}
+
+// SelectorFlag adds -l, a label selector for the objects that List reads.
+func (o *Options) SelectorFlag(cmd *cobra.Command) {
+	text := cmd.Flags().StringP("selector", "l", "", "Label selector, such as team=shop,tier!=test.")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if o.selector, err = labels.Parse(*text); err != nil {
+			return fmt.Errorf("--selector is %q: %w", *text, err)
+		}
+		return run(cmd, args)
+	}
+}
+
+// List reads the objects of a namespace that the selector matches.
+func (o *Options) List(ctx context.Context, c client.Client, list client.ObjectList, namespace string) error {
+	return c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: o.selector})
 }
 
 // Namespace returns the namespace of the flags or the kubeconfig, "" for all.

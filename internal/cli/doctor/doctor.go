@@ -18,10 +18,11 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 )
 
-const aboutDoctor = `Checks that Berth is installed, runs, and may do what it needs; and finds what keeps mixes from being kept: nodes of
-unknown type, pods that another scheduler places or that wait for their slot, mixes that conflict, disruption budgets
-that overlap, pods whose ResourceLimit keeps them waiting.
-Ends with exit code 1 if a check fails. It queries the API server for access reviews, which are not stored.`
+const aboutDoctor = `Checks that Berth is installed, runs, and has the rights that it needs. Finds what prevents workloads from satisfying their mix: nodes of
+unknown type, pods that another scheduler schedules or that wait for their slot, mixes that conflict, disruption budgets that overlap, pods
+that wait because of their ResourceLimit.
+
+The command exits with code 1 if a check fails. It creates access reviews, which are not stored.`
 
 // Level of a finding.
 type Level string
@@ -84,10 +85,11 @@ type patient struct {
 
 func New(o *command.Options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Whether Berth is installed well and can do its work",
-		Long:  aboutDoctor + "\n\nWithout -n or with -A it looks at the workloads of all namespaces.",
-		Args:  cobra.NoArgs,
+		Use:     "doctor",
+		Short:   "Check the installation of Berth and the state of its workloads",
+		Long:    aboutDoctor + "\n\nWithout -n, or with -A, the command checks the workloads of all namespaces.",
+		Example: "  kubectl berth doctor\n  kubectl berth doctor -n shop -o json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := newPatient(o, cmd)
 			if err != nil {
@@ -156,7 +158,7 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 	}
 	p.cluster = cluster
 	for _, problem := range cluster.Problems {
-		r.add(Warn, "read "+problem.Resource, "request the right to list them, or name a namespace with -n", "%s", problem)
+		r.add(Warn, "read "+problem.Resource, "get the right to list them, or choose a namespace with -n", "%s", problem)
 	}
 	for _, check := range []func(*Report){p.nodes, p.mixes, p.conflicts, p.bypasses, p.gates, p.budgets, p.reports, p.limits} {
 		check(r)

@@ -46,8 +46,8 @@ func TestALeaseThatIsNotRenewedIsNoLeader(t *testing.T) {
 	}{
 		"held and fresh": {lease("a", 3*time.Second), OK, "a holds lease berth-system/berth-scheduler"},
 		"not renewed":    {lease("a", time.Minute), Fail, "last renewed 60s ago"},
-		"given up":       {lease("", time.Second), Fail, "no one holds lease"},
-		"never held":     {nil, Fail, "there is no lease"},
+		"given up":       {lease("", time.Second), Fail, "lease berth-system/berth-scheduler has no holder"},
+		"never held":     {nil, Fail, "lease berth-system/berth-scheduler does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fake.NewClientset()
@@ -71,8 +71,8 @@ func TestDoctorOnGates(t *testing.T) {
 		level      Level
 		says       string
 	}{
-		"nobody leads":                {func(*clitest.Shop) {}, true, Fail, "no scheduler leads, and no slot comes for 2 gated pods: "},
-		"one leads and does not open": {func(s *clitest.Shop) { s.Pods[0].CreationTimestamp = clitest.Ago(old) }, false, Warn, "although a scheduler leads, for "},
+		"nobody leads":                {func(*clitest.Shop) {}, true, Fail, "no scheduler is leading, so no slot is assigned to 2 gated pods: "},
+		"one leads and does not open": {func(s *clitest.Shop) { s.Pods[0].CreationTimestamp = clitest.Ago(old) }, false, Warn, "a scheduler is leading, but no slot has been assigned for more than a minute to "},
 		"a gate for nothing":          {func(*clitest.Shop) {}, false, Warn, "no mix governs 1 gated pod: "},
 		"all is well":                 {func(s *clitest.Shop) { s.Pods = s.Pods[1:4] }, false, OK, "no gated pod waits too long"},
 		"one that waits for a moment": {func(s *clitest.Shop) { s.Pods = s.Pods[:4]; s.Pods[0].CreationTimestamp = clitest.Ago(time.Second) }, false, OK, "no gated pod waits too long"},

@@ -55,12 +55,12 @@ func (p *patient) gates(r *Report) {
 	}
 	switch {
 	case len(g.waiting) > 0 && p.leaderless:
-		say(Fail, "start berth-scheduler; the controller lets them go without a slot after gates.failOpenSeconds", "no scheduler leads, and no slot comes for %s: %s", printers.Count(len(g.waiting), "gated pod"), printers.Listed(g.waiting))
+		say(Fail, "start berth-scheduler; the controller releases the gate without a slot after gates.failOpenSeconds", "no scheduler is leading, so no slot is assigned to %s: %s", printers.Count(len(g.waiting), "gated pod"), printers.Listed(g.waiting))
 	case len(g.long) > 0:
-		say(Warn, "look at the pods' events UngateFailed, and at the log of berth-scheduler", "no slot has come for more than a minute, although a scheduler leads, for %s: %s", printers.Count(len(g.long), "gated pod"), printers.Listed(g.long))
+		say(Warn, "check the UngateFailed events of the pods and the log of berth-scheduler", "a scheduler is leading, but no slot has been assigned for more than a minute to %s: %s", printers.Count(len(g.long), "gated pod"), printers.Listed(g.long))
 	}
 	if len(g.without) > 0 && !p.cluster.Missing("capacitymixes.berth.dev") {
-		say(Warn, "give them a mix, or take the gate "+v1alpha1.CapacityMixGate+" from the pod template", "no mix governs %s: %s", printers.Count(len(g.without), "gated pod"), printers.Listed(g.without))
+		say(Warn, "create a mix for them, or remove the gate "+v1alpha1.CapacityMixGate+" from the pod template", "no mix governs %s: %s", printers.Count(len(g.without), "gated pod"), printers.Listed(g.without))
 	}
 	if well {
 		say(OK, "", "no gated pod waits too long for its slot")

@@ -33,7 +33,7 @@ func (p *patient) limits(r *Report) {
 	slices.Sort(broken)
 	slices.Sort(waiting)
 	if len(broken) > 0 {
-		r.add(Fail, check, "correct the spec", "cannot be used: %s", strings.Join(broken, "; "))
+		r.add(Fail, check, "correct the spec of the limit", "cannot be used: %s", strings.Join(broken, "; "))
 	}
 	if len(waiting) > 0 {
 		verb := "wait"

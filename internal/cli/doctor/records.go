@@ -29,6 +29,6 @@ func (p *patient) records(ctx context.Context, r *Report, serves func(plural str
 			p.crd(ctx, r, true, check, name, resource.fields)
 			continue
 		}
-		r.add(Warn, check, installCRDs, "%s is not served, and DeploymentRecords need it", name)
+		r.add(Warn, check, installCRDs, "%s is not served, and DeploymentRecords require it", name)
 	}
 }

@@ -83,7 +83,7 @@ func (p *patient) ownRights(ctx context.Context, r *Report) {
 		review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a.attributes(namespace)}}
 		got, err := p.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
-			r.add(Warn, check, "none", "the API server does not say: %v", err)
+			r.add(Warn, check, "none", "the API server cannot review access: %v", err)
 			return
 		}
 		if !got.Status.Allowed {
@@ -91,10 +91,10 @@ func (p *patient) ownRights(ctx context.Context, r *Report) {
 		}
 	}
 	if len(missing) > 0 {
-		r.add(Warn, check, "bind ClusterRole view (with berth-view in it), and one that lists nodes", "not allowed: %s", strings.Join(missing, ", "))
+		r.add(Warn, check, "bind ClusterRole view, which includes berth-view, and one that lists nodes", "not allowed: %s", strings.Join(missing, ", "))
 		return
 	}
-	r.add(OK, check, "", "you may read all that this plugin shows")
+	r.add(OK, check, "", "you may read everything that this plugin shows")
 }
 
 func (a right) attributes(namespace string) *authv1.ResourceAttributes {
@@ -180,7 +180,7 @@ func (p *patient) rightsOf(ctx context.Context, r *Report, account, purpose stri
 		}}, metav1.CreateOptions{})
 		switch {
 		case apierrors.IsForbidden(err):
-			r.add(Warn, check, "ask someone who may create subjectaccessreviews", "not allowed to ask")
+			r.add(Warn, check, "run this command as a user who may create subjectaccessreviews", "not allowed: create subjectaccessreviews.authorization.k8s.io")
 			return
 		case err != nil:
 			r.add(Warn, check, "none", "%v", err)
@@ -193,5 +193,5 @@ func (p *patient) rightsOf(ctx context.Context, r *Report, account, purpose stri
 		r.add(level, check, files, "not allowed: %s", strings.Join(missing, ", "))
 		return
 	}
-	r.add(OK, check, "", "service account %s/%s may do its work", p.systemNamespace, account)
+	r.add(OK, check, "", "service account %s/%s has the rights that it needs", p.systemNamespace, account)
 }

@@ -44,11 +44,11 @@ func (p *patient) version(r *Report) error {
 	}
 	switch minor := v; {
 	case err != nil: // a warning, not a failure: all else can be looked at
-		r.add(Warn, check, "none", "the API server calls itself %q, which is no version", info.GitVersion)
+		r.add(Warn, check, "none", "the API server reports version %q, which cannot be parsed", info.GitVersion)
 	case minor.LessThan(utilversion.MustParseGeneric(oldestServer)):
-		r.add(Fail, check, "update the control plane", "%s is older than %s, which the scheduler is built on", info.GitVersion, oldestServer)
+		r.add(Fail, check, "update the control plane", "%s is older than %s, the oldest version that the scheduler supports", info.GitVersion, oldestServer)
 	case minor.GreaterThan(utilversion.MustParseGeneric(newestServer)):
-		r.add(Warn, check, "update Berth", "%s is newer than %s, the last that Berth is tested with", info.GitVersion, newestServer)
+		r.add(Warn, check, "update Berth", "%s is newer than %s, the latest version that Berth is tested with", info.GitVersion, newestServer)
 	default:
 		r.add(OK, check, "", "%s", info.GitVersion)
 	}
@@ -94,7 +94,7 @@ func (p *patient) crd(ctx context.Context, r *Report, served bool, check, name s
 	if err := p.client.Get(ctx, client.ObjectKey{Name: name}, object); err == nil { // else its fields cannot be compared, and it is served
 		for _, field := range fields {
 			if !knows(object, field...) {
-				r.add(Warn, check, installCRDs, "served, but from an older release: %s is missing", strings.Join(field, "."))
+				r.add(Warn, check, installCRDs, "served by an older CRD: field %s is missing", strings.Join(field, "."))
 				return
 			}
 		}
@@ -124,10 +124,10 @@ func (p *patient) profile(r *Report) {
 	const check = "scheduler profile"
 	switch s := p.settings; {
 	case p.settingsErr != nil:
-		r.add(Fail, check, "correct the configuration: a profile has to enable the plugin CapacityMix (manifests/scheduler)", "%v", p.settingsErr)
+		r.add(Fail, check, "correct the configuration: a profile must enable the plugin CapacityMix (manifests/scheduler)", "%v", p.settingsErr)
 	case s.Source == "the defaults":
-		r.add(Warn, check, "name the namespace that Berth is installed in with --system-namespace, or the scheduler's file with --scheduler-config",
-			"no configuration is readable: node rules and names are taken to be the defaults")
+		r.add(Warn, check, "set the namespace of Berth with --system-namespace, or the configuration file of the scheduler with --scheduler-config",
+			"no configuration can be read: the checks use the default node rules and names")
 	default:
 		r.add(OK, check, "", "CapacityMix is enabled for %s by %s", strings.Join(s.Profile.SchedulerNames, ", "), s.Source)
 	}
@@ -137,11 +137,11 @@ func (p *patient) leases(ctx context.Context, r *Report) {
 	switch s := p.settings; {
 	case s == nil:
 	case s.Profile.Lease.Name == "":
-		r.add(Warn, "scheduler", "turn leaderElection on", "the configuration has no leader election, so no one can tell whether it runs")
+		r.add(Warn, "scheduler", "enable leaderElection", "the configuration has no leader election, so this check cannot determine whether the scheduler runs")
 	default:
-		p.leaderless = !p.lease(ctx, r, "scheduler", s.Profile.Lease.Namespace, s.Profile.Lease.Name, Fail, "start berth-scheduler: pods that request it stay pending")
+		p.leaderless = !p.lease(ctx, r, "scheduler", s.Profile.Lease.Namespace, s.Profile.Lease.Name, Fail, "start berth-scheduler: without it the pods that use it stay pending")
 	}
-	p.lease(ctx, r, "controller", p.systemNamespace, controllerLease, Warn, "start berth-controller: nothing is moved back, and mixes have no status")
+	p.lease(ctx, r, "controller", p.systemNamespace, controllerLease, Warn, "start berth-controller: without it no replica is moved, and mixes have no status")
 }
 
 // lease says whether a leader has renewed its lease in time.
@@ -149,10 +149,10 @@ func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name s
 	lease, err := p.kube.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		r.add(level, check, next, "there is no lease %s/%s: none has ever led", namespace, name)
+		r.add(level, check, next, "lease %s/%s does not exist: no instance has ever been the leader", namespace, name)
 		return false
 	case err != nil:
-		r.add(Warn, check, "request the right to get leases in namespace "+namespace, "lease %s/%s: %v", namespace, name, err)
+		r.add(Warn, check, "get the right to get leases in namespace "+namespace, "lease %s/%s: %v", namespace, name, err)
 		return true // as far as one can tell
 	}
 	holder, renewed, lasts := "", time.Time{}, 15*time.Second
@@ -167,7 +167,7 @@ func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name s
 	}
 	switch {
 	case holder == "":
-		r.add(level, check, next, "no one holds lease %s/%s", namespace, name)
+		r.add(level, check, next, "lease %s/%s has no holder", namespace, name)
 	case p.now.Sub(renewed) > lasts:
 		r.add(level, check, next, "lease %s/%s of %s was last renewed %s ago", namespace, name, holder, printers.Age(p.now, renewed))
 	default:

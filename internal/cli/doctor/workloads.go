@@ -34,12 +34,12 @@ func (p *patient) nodes(r *Report) {
 	case all == 0:
 		r.add(Warn, check, "add nodes", "the cluster has no nodes")
 	case len(unknown) == all:
-		r.add(Fail, check, live.UnknownTypeHint, "the type of no node is known (%s)", printers.Listed(unknown))
+		r.add(Fail, check, live.UnknownTypeHint, "all nodes are of unknown type (%s)", printers.Listed(unknown))
 	case len(unknown) > 0:
-		r.add(Warn, check, "kubectl berth nodes --unknown: "+live.UnknownTypeHint, "the type of %d of %d nodes is not known (%s)", len(unknown), all, printers.Listed(unknown))
+		r.add(Warn, check, "kubectl berth nodes --unknown: "+live.UnknownTypeHint, "%d of %d nodes are of unknown type (%s)", len(unknown), all, printers.Listed(unknown))
 	default:
 		f := p.cluster.State
-		r.add(OK, check, "", "%s, all of a known type: %d spot and %d on-demand, without those that are going away", printers.Count(all, "node"), f.Count(capacity.Spot), f.Count(capacity.OnDemand))
+		r.add(OK, check, "", "%s, all of known type: %d spot and %d on-demand, not counting departing nodes", printers.Count(all, "node"), f.Count(capacity.Spot), f.Count(capacity.OnDemand))
 	}
 }
 
@@ -58,7 +58,7 @@ func (p *patient) mixes(r *Report) {
 		}
 	}
 	if len(bad) > 0 {
-		r.add(Fail, check, "correct the spec", "cannot be used: %s", strings.Join(bad, "; "))
+		r.add(Fail, check, "correct the spec of the mix", "cannot be used: %s", strings.Join(bad, "; "))
 		return
 	}
 	r.add(OK, check, "", "CapacityMixes: %d, all valid", len(p.cluster.Mixes))
@@ -89,7 +89,7 @@ func (p *patient) conflicts(r *Report) {
 		lines = append(lines, fmt.Sprintf("%s (%s)", line, printers.Count(pods, "pod")))
 	}
 	slices.Sort(lines)
-	r.add(Warn, check, "narrow one of the selectors", "%s", strings.Join(lines, "; "))
+	r.add(Warn, check, "make one of the selectors narrower", "%s", strings.Join(lines, "; "))
 }
 
 // selected are the live pods of a mix's namespace that its selector selects.
@@ -120,11 +120,11 @@ func (p *patient) bypasses(r *Report) {
 		}
 	}
 	if len(bypass) == 0 {
-		r.add(OK, check, "", "every governed pod has the scheduling gate, or requests a scheduler that places by the mix")
+		r.add(OK, check, "", "every governed pod has the scheduling gate, or uses a scheduler that applies the mix")
 		return
 	}
 	slices.Sort(bypass)
-	r.add(Warn, check, "set schedulerName: "+p.cluster.Profile.SchedulerNames[0]+" in the pod template", "%s not placed by the mix: %s", printers.Count(len(bypass), "governed pod"), printers.Listed(bypass))
+	r.add(Warn, check, "set schedulerName: "+p.cluster.Profile.SchedulerNames[0]+" in the pod template", "%s scheduled without the mix: %s", printers.Count(len(bypass), "governed pod"), printers.Listed(bypass))
 }
 
 // budgets finds governed pods that no eviction can move.
@@ -147,7 +147,7 @@ func (p *patient) budgets(r *Report) {
 		}
 	}
 	for _, workload := range slices.Sorted(maps.Keys(overlapping)) {
-		r.add(Warn, check, "let one PodDisruptionBudget select the pod", "%s: cannot be rebalanced: %s", workload, overlapping[workload])
+		r.add(Warn, check, "change the selectors so that one PodDisruptionBudget selects the pod", "%s: cannot be rebalanced: %s", workload, overlapping[workload])
 	}
 	for _, message := range slices.Sorted(maps.Keys(never)) {
 		r.add(Warn, check, "allow at least one disruption", "%s", message)
@@ -167,7 +167,7 @@ func (p *patient) reports(r *Report) {
 		}
 	}
 	if len(without) > 0 {
-		r.add(Warn, check, "see whether berth-controller runs", "no current status in %s", printers.Listed(without))
+		r.add(Warn, check, "check that berth-controller runs", "no current status in %s", printers.Listed(without))
 		return
 	}
 	r.add(OK, check, "", "every mix has a current status")

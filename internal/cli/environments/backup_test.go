@@ -106,7 +106,7 @@ func TestABackupIsWholeOrNone(t *testing.T) {
 		err   string
 	}{
 		{"", nil, "read Secret shop/store-1a2b-credentials: not now"},
-		{"shop", []string{"store-1a2b", "unknown"}, `there is no environment "unknown" in namespace shop`},
+		{"shop", []string{"store-1a2b", "unknown"}, `environment "unknown" not found in namespace shop`},
 		{"empty", nil, "no environments found in namespace empty"},
 	} {
 		o, out, _ := clitest.Screen("")
@@ -242,8 +242,8 @@ func TestWhatIsNoBackupIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	text, _ := backedUp(t, c, "shop", nil, true)
 	twice := strings.ReplaceAll(text, "namespace: shop", "namespace: other")
 	for want, tc := range map[string]struct{ text, into string }{
-		"ConfigMap default/x of v1 cannot be part of a backup: only Environments and Secrets can":                      {text + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n", ""},
-		"the file has no Environment":                                                   {"apiVersion: v1\nkind: Secret\nmetadata:\n  name: x\n", ""},
+		"ConfigMap default/x of v1 cannot be part of a backup: only Environments and Secrets can": {text + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n", ""},
+		"the file has no Environment": {"apiVersion: v1\nkind: Secret\nmetadata:\n  name: x\n", ""},
 		"the backup has Secret copy/store-1a2b-credentials twice, from namespaces shop and other": {text + "---\n" + twice, "copy"},
 	} {
 		out, _, err := restored(t, c, tc.text, tc.into, restoreFlags{createNamespaces: true})

@@ -32,7 +32,7 @@ func TestARollbackBringsASpecBackAndLeavesAloneWhetherItRuns(t *testing.T) {
 		return out.String(), errOut.String(), err
 	}
 	_, _, err := back(7, command.DryRunNone)
-	require.EqualError(t, err, "environment.berth.dev/store-1a2b has no revision 7: there are 1, 2, 3")
+	require.EqualError(t, err, "environment.berth.dev/store-1a2b has no revision 7: it has 1, 2, 3")
 
 	changes := "  spec.stack.backend.container.image: node:22-alpine -> node:20\n  spec.stack.backend.replicas: 3 -> absent\n"
 	for _, dryRun := range []string{command.DryRunClient, command.DryRunServer} {
@@ -44,7 +44,7 @@ func TestARollbackBringsASpecBackAndLeavesAloneWhetherItRuns(t *testing.T) {
 	out, errOut, err := back(1, command.DryRunNone)
 	require.NoError(t, err)
 	assert.Contains(t, out, changes)
-	assert.Contains(t, errOut, "revision 1 names Secret shop/store-1a2b-credentials, which is not there")
+	assert.Contains(t, errOut, "Secret shop/store-1a2b-credentials of revision 1 does not exist")
 	now := reread(t, c)
 	assert.Equal(t, "node:20", now.Spec.Stack.Backend.Container.Image)
 	assert.Nil(t, now.Spec.Stack.Backend.Replicas)
@@ -55,7 +55,7 @@ func TestARollbackBringsASpecBackAndLeavesAloneWhetherItRuns(t *testing.T) {
 
 	out, _, err = back(1, command.DryRunNone)
 	require.NoError(t, err)
-	assert.Equal(t, "environment.berth.dev/store-1a2b has the spec of revision 1 already\n", out)
+	assert.Equal(t, "environment.berth.dev/store-1a2b already has the spec of revision 1\n", out)
 }
 
 // What another user writes in between is not written over, and the change is made to that.
@@ -76,7 +76,7 @@ func TestAChangeIsMadeToWhatThereIs(t *testing.T) {
 	}}, store())
 	o, out, _ := clitest.Screen("table")
 	require.NoError(t, scaleEnvironment(o, t.Context(), c, reread(t, c), []componentReplicas{{"backend", 5}, {"frontend", 1}}, &runFlags{}))
-	assert.Equal(t, "environment.berth.dev/store-1a2b backend scaled from 3 to 5\nenvironment.berth.dev/store-1a2b frontend has 1 replica already\n", out.String())
+	assert.Equal(t, "environment.berth.dev/store-1a2b backend scaled from 3 to 5\nenvironment.berth.dev/store-1a2b frontend already has 1 replica\n", out.String())
 	assert.Equal(t, 2, tries)
 	now := reread(t, c)
 	assert.Equal(t, "Sells more things.", now.Spec.Description)
@@ -92,17 +92,17 @@ func TestComponentsAreScaled(t *testing.T) {
 	}{
 		"one":             {[]string{"backend=4"}, "backend scaled from 3 to 4", ""},
 		"several":         {[]string{"frontend=2", "redis-cache=0"}, "frontend scaled from 1 to 2\nredis-cache scaled from 1 to 0", ""},
-		"as it is":        {[]string{"backend=3"}, "backend has 3 replicas already", ""},
+		"as it is":        {[]string{"backend=3"}, "backend already has 3 replicas", ""},
 		"the database":    {[]string{"backend=4", "database=2"}, "", "database cannot be scaled: it has one replica"},
-		"unknown":         {[]string{"bakend=4"}, "", `there is no component "bakend": there are database, redis-cache, backend, frontend`},
-		"twice":           {[]string{"backend=4", "backend=5"}, "", "backend is named twice"},
-		"negative":        {[]string{"backend=-1"}, "", `backend: REPLICAS is "-1": it must be a number from 0 to 1000`},
-		"too many":        {[]string{"backend=1001"}, "", `REPLICAS is "1001"`},
-		"no number":       {[]string{"backend=two"}, "", `REPLICAS is "two"`},
-		"nothing":         {[]string{"backend="}, "", `REPLICAS is ""`},
+		"unknown":         {[]string{"bakend=4"}, "", `component "bakend" not found: the environment has database, redis-cache, backend, frontend`},
+		"twice":           {[]string{"backend=4", "backend=5"}, "", "component backend is given twice"},
+		"negative":        {[]string{"backend=-1"}, "", `REPLICAS of backend is "-1": it must be a number from 0 to 1000`},
+		"too many":        {[]string{"backend=1001"}, "", `REPLICAS of backend is "1001"`},
+		"no number":       {[]string{"backend=two"}, "", `REPLICAS of backend is "two"`},
+		"nothing":         {[]string{"backend="}, "", `REPLICAS of backend is ""`},
 		"no replicas":     {[]string{"backend"}, "", `"backend" must be COMPONENT=REPLICAS`},
 		"no component":    {[]string{"=3"}, "", `"=3" must be COMPONENT=REPLICAS`},
-		"more than 31bit": {[]string{"backend=4294967299"}, "", `REPLICAS is "4294967299"`},
+		"more than 31bit": {[]string{"backend=4294967299"}, "", `REPLICAS of backend is "4294967299"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := store()
@@ -181,7 +181,7 @@ func TestWhereAnEnvironmentHasArrived(t *testing.T) {
 		}, true, ""},
 		"stopped, to be started": {func(e *v1alpha1.Environment) { e.Status.Phase = v1alpha1.EnvironmentStopped }, false, ""},
 		"is updated":             {func(e *v1alpha1.Environment) { ready(e); e.Status.Phase = v1alpha1.EnvironmentUpdating }, false, ""},
-		"failed":                 {func(e *v1alpha1.Environment) { e.Status.Phase = v1alpha1.EnvironmentFailed }, false, "it is Failed: redis-cache"},
+		"failed":                 {func(e *v1alpha1.Environment) { e.Status.Phase = v1alpha1.EnvironmentFailed }, false, "it failed: redis-cache"},
 		"is deleted":             {func(e *v1alpha1.Environment) { ready(e); e.DeletionTimestamp = new(clitest.Ago(0)) }, false, "it is being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {

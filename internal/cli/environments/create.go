@@ -19,16 +19,16 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutCreate = `Makes an environment of a stack that is there to be used by its name (see kubectl berth env stacks). All that the stack says
-is in the environment's spec, and may be changed there. With --dry-run=client it needs no cluster, and -o yaml prints a file to begin with.`
+const aboutCreate = `Creates an environment from a predefined stack (see kubectl berth env stacks). The whole stack is copied to the spec of the environment and
+can be changed there. With --dry-run=client the command needs no cluster, and -o yaml prints a file to edit.`
 
 const createExamples = `  kubectl berth env create shop --stack web-postgres
   kubectl berth env create shop --stack web-postgres --display-name "The shop"
 
-  # Begin with a file
+  # Print a file to edit
   kubectl berth env create shop --stack postgres --dry-run=client -o yaml > shop.yaml`
 
-// Stack is a precomposed stack.
+// Stack is a predefined stack.
 type Stack struct {
 	Name        string                    `json:"name"`
 	Version     string                    `json:"version"`
@@ -44,8 +44,8 @@ type Stacks struct {
 func newStacks(o *command.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "stacks",
-		Short:   "The stacks that environments can be made of by their names",
-		Long:    "Shows the precomposed stacks that this plugin knows. -o yaml shows all that is in them. It needs no cluster.",
+		Short:   "List the predefined stacks",
+		Long:    "Lists the predefined stacks of this version of the plugin. -o yaml prints all their fields. The command needs no cluster.",
 		Example: "  kubectl berth env stacks\n  kubectl berth env stacks -o yaml",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return showStacks(o, stacksOf(render.Stacks())) },
@@ -95,7 +95,7 @@ func newCreate(o *command.Options) *cobra.Command {
 	f := &createFlags{}
 	cmd := &cobra.Command{
 		Use:               "create NAME --stack STACK",
-		Short:             "Make an environment of a precomposed stack",
+		Short:             "Create an environment from a predefined stack",
 		Long:              aboutCreate,
 		Example:           createExamples,
 		Args:              cobra.ExactArgs(1),
@@ -122,7 +122,7 @@ func newCreate(o *command.Options) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.stack, "stack", "", "The stack, one of: "+strings.Join(stackNames(), ", ")+".")
-	cmd.Flags().StringVar(&f.displayName, "display-name", "", "The name that people give it: spec.displayName.")
+	cmd.Flags().StringVar(&f.displayName, "display-name", "", "The display name: spec.displayName.")
 	_ = cmd.MarkFlagRequired("stack") // fails for a flag that does not exist
 	_ = cmd.RegisterFlagCompletionFunc("stack", cobra.FixedCompletions(stackNames(), cobra.ShellCompDirectiveNoFileComp))
 	command.DryRunFlag(cmd, &f.dryRun)
@@ -141,7 +141,7 @@ func stackNames() (names []string) {
 func environmentOfStack(name string, f *createFlags) (*v1alpha1.Environment, error) {
 	stack, ok := render.FindStack(f.stack)
 	if !ok {
-		return nil, fmt.Errorf("--stack is %q: there are %s", f.stack, strings.Join(stackNames(), ", "))
+		return nil, fmt.Errorf("--stack is %q: it must be one of %s", f.stack, strings.Join(stackNames(), ", "))
 	}
 	return &v1alpha1.Environment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Environment"},
@@ -156,7 +156,7 @@ func createEnvironment(o *command.Options, ctx context.Context, c client.Client,
 	err := command.Writer(c, dryRun, fieldOwner).Create(ctx, env)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("there is an environment %q in namespace %s already", env.Name, env.Namespace)
+		return fmt.Errorf("environment %q already exists in namespace %s", env.Name, env.Namespace)
 	case err != nil:
 		return unreadableEnvironment(err)
 	}

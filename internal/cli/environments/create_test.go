@@ -44,6 +44,6 @@ func TestAnEnvironmentIsMadeOnce(t *testing.T) {
 		assert.Equal(t, "bob", have.Annotations[v1alpha1.ActorAnnotation])
 		again, _ := environmentOfStack("of-"+stack, &createFlags{stack: stack})
 		again.Namespace = "shop"
-		require.EqualError(t, createEnvironment(o, t.Context(), c, again, command.DryRunNone), `there is an environment "of-`+stack+`" in namespace shop already`)
+		require.EqualError(t, createEnvironment(o, t.Context(), c, again, command.DryRunNone), `environment "of-`+stack+`" already exists in namespace shop`)
 	}
 }

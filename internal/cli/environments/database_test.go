@@ -152,14 +152,14 @@ func TestADatabaseIsDumpedWhereThereAreNoSnapshots(t *testing.T) {
 		funcs   interceptor.Funcs
 		objects []client.Object
 	}{
-		"the API server does not serve snapshot.storage.k8s.io/v1":         {noSnapshots(), change(func(client.Object) {})},
-		"no VolumeSnapshotClass is for driver disk.csi.example":    {interceptor.Funcs{}, append(databaseOfStore(t), snapshotClass("a", "other"))},
-		"you are not allowed to read PersistentVolume pv-1":                        {forbidden, change(func(client.Object) {})},
-		"StatefulSet env-store/database does not exist":                   {interceptor.Funcs{}, nil},
-		"PersistentVolumeClaim env-store/database-data does not exist":    {interceptor.Funcs{}, onlySet(databaseOfStore(t))},
-		"the data of the database is not on a volume claim":                       {interceptor.Funcs{}, change(withoutVolumes)},
-		"PersistentVolume pv-1 has no CSI driver":                     {interceptor.Funcs{}, change(ofTheNode)},
-		"claim database-data is Pending":                                {interceptor.Funcs{}, change(unbound)},
+		"the API server does not serve snapshot.storage.k8s.io/v1":           {noSnapshots(), change(func(client.Object) {})},
+		"no VolumeSnapshotClass is for driver disk.csi.example":              {interceptor.Funcs{}, append(databaseOfStore(t), snapshotClass("a", "other"))},
+		"you are not allowed to read PersistentVolume pv-1":                  {forbidden, change(func(client.Object) {})},
+		"StatefulSet env-store/database does not exist":                      {interceptor.Funcs{}, nil},
+		"PersistentVolumeClaim env-store/database-data does not exist":       {interceptor.Funcs{}, onlySet(databaseOfStore(t))},
+		"the data of the database is not on a volume claim":                  {interceptor.Funcs{}, change(withoutVolumes)},
+		"PersistentVolume pv-1 has no CSI driver":                            {interceptor.Funcs{}, change(ofTheNode)},
+		"claim database-data is Pending":                                     {interceptor.Funcs{}, change(unbound)},
 		`StatefulSet env-store/database belongs to another environment: its`: {interceptor.Funcs{}, change(func(o client.Object) { o.SetLabels(map[string]string{v1alpha1.EnvironmentLabel: "x"}) })},
 	} {
 		t.Run(why, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestASnapshotIsWaitedForThoughItFails(t *testing.T) {
 
 func TestADatabaseThatCannotBeBackedUp(t *testing.T) {
 	for want, change := range map[string]func(e *v1alpha1.Environment){
-		"environment.berth.dev/store-1a2b: no database: spec.stack.database is not set": func(e *v1alpha1.Environment) { e.Spec.Stack.Database = nil },
+		"environment.berth.dev/store-1a2b: no database: spec.stack.database is not set":                func(e *v1alpha1.Environment) { e.Spec.Stack.Database = nil },
 		"environment.berth.dev/store-1a2b: the database is not created yet: status.namespace is empty": func(e *v1alpha1.Environment) { e.Status.Namespace = "" },
 		"environment.berth.dev/store-1a2b: method dump (no snapshot is possible: StatefulSet env-store/database does not exist): " +
 			"a dump requires a running database, and spec.runPolicy is Stopped (kubectl berth env start store-1a2b --wait)": func(e *v1alpha1.Environment) { e.Spec.RunPolicy = v1alpha1.RunPolicyStopped },

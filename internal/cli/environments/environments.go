@@ -22,24 +22,24 @@ import (
 	"berth.dev/berth/internal/kube/kinds"
 )
 
-const about = `Shows Environments, and changes them: whole applications, started and stopped as one. All of it goes through the Kubernetes
-API, with your own rights; the gRPC service need not run. NAME is the name of the object, which is the id of the gRPC service.`
+const about = `Shows and changes Environments: whole applications that are started and stopped as one. All commands use the Kubernetes API with your own
+rights; the gRPC service need not run. NAME is the name of the object, which is the id in the gRPC service.`
 
-const examples = `  # Which environments are there, and how do they stand?
+const examples = `  # List environments
   kubectl berth env list -A -o wide
 
-  # Make one of a stack that is there to be used, and look at it
+  # Create one from a predefined stack, and show it
   kubectl berth env create shop --stack web-postgres
   kubectl berth env get shop
 
-  # More of the backend, and back
+  # Scale the backend, and undo it
   kubectl berth env scale shop backend=3
   kubectl berth env history shop
   kubectl berth env rollback shop --to-revision 1`
 
-const aboutList = `Shows the environments of a namespace, as the controller last saw them. READY is components that are ready of all.
+const aboutList = `Lists the environments of a namespace, as the controller last reported them. READY is ready/all components.
 
--l chooses by spec.labels, the client's own, and not by the labels of Kubernetes. Several must all be as given.`
+-l selects by labels of the object, --spec-label by spec.labels, which the clients of the gRPC service set.`
 
 // environmentsResource is how messages call the resource.
 const environmentsResource = "environments." + v1alpha1.GroupName
@@ -74,7 +74,7 @@ type Summary struct {
 func New(o *command.Options) *cobra.Command {
 	cmd := listEnvironments(o, "env")
 	cmd.Aliases = []string{"environments", "environment"}
-	cmd.Short, cmd.Long, cmd.Example = "Environments: applications that are started and stopped as one", about, examples
+	cmd.Short, cmd.Long, cmd.Example = "Manage environments: applications that are started and stopped as one", about, examples
 	cmd.AddCommand(
 		listEnvironments(o, "list"), newGet(o), newLogs(o), newHistory(o), newRollback(o), newStart(o), newStop(o),
 		newRestart(o), newScale(o), newStacks(o), newCreate(o), newBackup(o), newRestore(o), newOrphans(o),
@@ -85,15 +85,15 @@ func New(o *command.Options) *cobra.Command {
 
 // listEnvironments is `env`, and the same as `env list`.
 func listEnvironments(o *command.Options, use string) *cobra.Command {
-	var selector []string
+	var specLabels []string
 	cmd := &cobra.Command{
 		Use:     use,
-		Short:   "The environments of a namespace",
+		Short:   "List the environments of a namespace",
 		Long:    aboutList,
-		Example: "  kubectl berth env list -A -l team=shop -l environment=staging",
+		Example: "  kubectl berth env list -A -l team=shop\n  kubectl berth env list --spec-label environment=staging -o wide",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			wanted, err := parseLabels(selector)
+			wanted, err := parseLabels(specLabels)
 			if err != nil {
 				return err
 			}
@@ -102,13 +102,14 @@ func listEnvironments(o *command.Options, use string) *cobra.Command {
 				return err
 			}
 			var list v1alpha1.EnvironmentList
-			if err := c.List(cmd.Context(), &list, client.InNamespace(namespace)); err != nil {
+			if err := o.List(cmd.Context(), c, &list, namespace); err != nil {
 				return unreadableEnvironment(err)
 			}
 			return showEnvironments(o, environmentsOf(labelled(list.Items, wanted)), namespace)
 		},
 	}
-	cmd.Flags().StringSliceVarP(&selector, "labels", "l", nil, "Only those that have this in spec.labels: key=value. May be given several times.")
+	o.SelectorFlag(cmd)
+	cmd.Flags().StringSliceVar(&specLabels, "spec-label", nil, "Show only environments with key=value in spec.labels. Can be given several times; all must match.")
 	o.AllNamespacesFlag(cmd)
 	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
 	return cmd
@@ -141,7 +142,7 @@ func completeEnvironments(o *command.Options) command.Completion {
 	return o.CompleteFirst(func() client.ObjectList { return &v1alpha1.EnvironmentList{} })
 }
 
-// environmentNamed reads an environment. Who calls it by the name that people gave it is told the one that counts.
+// environmentNamed reads an environment. An error names the environment that has the name as its display name.
 func environmentNamed(ctx context.Context, c client.Client, namespace, name string) (*v1alpha1.Environment, error) {
 	env := &v1alpha1.Environment{}
 	object := name[strings.LastIndex(name, "/")+1:] // as -o name prints it
@@ -153,17 +154,17 @@ func environmentNamed(ctx context.Context, c client.Client, namespace, name stri
 	if c.List(ctx, &list, client.InNamespace(namespace)) == nil {
 		for i := range list.Items {
 			if list.Items[i].Spec.DisplayName == name {
-				return nil, fmt.Errorf("there is no environment %q in namespace %s: the one that has this display name is %s", object, namespace, list.Items[i].Name)
+				return nil, fmt.Errorf("environment %q not found in namespace %s: the environment with this display name is %s", object, namespace, list.Items[i].Name)
 			}
 		}
 	}
-	return nil, fmt.Errorf("there is no environment %q in namespace %s", object, namespace)
+	return nil, fmt.Errorf("environment %q not found in namespace %s", object, namespace)
 }
 
 // unreadableEnvironment explains why environments cannot be read.
 func unreadableEnvironment(err error) error {
 	if err != nil && kinds.NotServed(err) {
-		return fmt.Errorf("the cluster does not know %s: is Berth installed, with environments?", environmentsResource)
+		return fmt.Errorf("the API server does not serve %s: is Berth installed, with environments?", environmentsResource)
 	}
 	return err
 }
@@ -174,10 +175,10 @@ func parseLabels(pairs []string) (map[string]string, error) {
 	for _, pair := range pairs {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return nil, fmt.Errorf("-l is %q: it must be key=value", pair)
+			return nil, fmt.Errorf("--spec-label is %q: it must be key=value", pair)
 		}
 		if other, twice := out[key]; twice && other != value {
-			return nil, fmt.Errorf("-l has key %q with values %q and %q: nothing has both", key, other, value)
+			return nil, fmt.Errorf("--spec-label has key %q with values %q and %q: no environment has both", key, other, value)
 		}
 		out[key] = value
 	}
@@ -231,5 +232,5 @@ func environmentNotes(list []Summary) []string {
 	for i := range list {
 		reports.Add(list[i].Namespace+"/"+list[i].Name, list[i].Controller)
 	}
-	return reports.Notes("no controller reconciles environments: run berth-environments, see kubectl berth doctor")
+	return reports.Notes("no controller reconciles environments: run berth-environments (see kubectl berth doctor)")
 }

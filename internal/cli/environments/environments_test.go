@@ -128,8 +128,8 @@ func TestEnvironmentsAreChosenByTheirSpecsLabels(t *testing.T) {
 		"one of both":               {[]string{"team=shop", "environment=live"}, 0, ""},
 		"absent is not empty":       {[]string{"other="}, 0, ""},
 		"a value with =":            {[]string{"team=a=b"}, 0, ""},
-		"no value":                  {[]string{"team"}, 0, `-l is "team": it must be key=value`},
-		"no key":                    {[]string{"=shop"}, 0, `-l is "=shop"`},
+		"no value":                  {[]string{"team"}, 0, `--spec-label is "team": it must be key=value`},
+		"no key":                    {[]string{"=shop"}, 0, `--spec-label is "=shop"`},
 		"two values":                {[]string{"team=a", "team=b"}, 0, `key "team" with values "a" and "b"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,9 +184,9 @@ func TestAnEnvironmentIsFoundByItsName(t *testing.T) {
 		assert.Equal(t, "store-1a2b", e.Name)
 	}
 	_, err := environmentNamed(t.Context(), c, "shop", "The Store")
-	require.EqualError(t, err, `there is no environment "The Store" in namespace shop: the one that has this display name is store-1a2b`)
+	require.EqualError(t, err, `environment "The Store" not found in namespace shop: the environment with this display name is store-1a2b`)
 	_, err = environmentNamed(t.Context(), c, "back", "store-1a2b")
-	require.EqualError(t, err, `there is no environment "store-1a2b" in namespace back`)
+	require.EqualError(t, err, `environment "store-1a2b" not found in namespace back`)
 }
 
 // revision is a ControllerRevision as the controller makes it.
@@ -248,12 +248,12 @@ func TestTheHistoryOfAnEnvironmentIsShown(t *testing.T) {
 	clitest.Golden(t, "revision.yaml", out.String())
 
 	_, err = h.find(4)
-	require.EqualError(t, err, "environment.berth.dev/store-1a2b has no revision 4: there are 1, 2, 3")
+	require.EqualError(t, err, "environment.berth.dev/store-1a2b has no revision 4: it has 1, 2, 3")
 	_, err = (&History{Name: "x"}).find(1)
-	require.EqualError(t, err, "environment.berth.dev/x has no revision 1: it has none yet")
+	require.EqualError(t, err, "environment.berth.dev/x has no revision 1: it has no revisions yet")
 
 	o, out, errOut := clitest.Screen("table")
 	require.NoError(t, showEnvironmentHistory(o, &History{Namespace: "shop", Name: "x"}))
 	assert.Empty(t, out.String())
-	assert.Contains(t, errOut.String(), "has no revision yet")
+	assert.Contains(t, errOut.String(), "has no revisions yet")
 }

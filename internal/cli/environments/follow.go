@@ -88,7 +88,7 @@ func lookAgain(o *command.Options, ctx context.Context, f *follower, c client.Cl
 	if !gone || f.reading() > 0 {
 		return false
 	}
-	fmt.Fprintf(o.ErrOut, "Environment %s/%s is gone.\n", env.Namespace, env.Name)
+	fmt.Fprintf(o.ErrOut, "Environment %s/%s was deleted.\n", env.Namespace, env.Name)
 	return true
 }
 
@@ -111,7 +111,7 @@ func settle(o *command.Options, t *logTrack) {
 	}
 	if text := t.err.Error(); text != t.told {
 		t.told = text
-		o.Warn("the log of %s: %v", t.component, t.err)
+		o.Warn("cannot read the log of %s: %v", t.component, t.err)
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutGet = `Shows how an environment stands: its components in the order in which they start, stage by stage, the ports that lead to
-them from outside, and what is not as it was requested. READY is replicas that are ready of those that should be. All of it is as the
-controller last saw it; -o wide adds images and messages.`
+const aboutGet = `Shows an environment: its components in the order in which they start, stage by stage, the ports that lead to them from outside, and the
+conditions that are not as configured. READY is ready/desired replicas. All of it is as the controller last reported it; -o wide adds images and
+messages.`
 
 const getExamples = `  kubectl berth env get shop
   kubectl berth env get shop -o wide
@@ -47,7 +47,7 @@ type Component struct {
 }
 
 func newGet(o *command.Options) *cobra.Command {
-	cmd := anEnvironment(o, "get", "How an environment and its components stand", aboutGet, getExamples,
+	cmd := anEnvironment(o, "get", "Show an environment and its components", aboutGet, getExamples,
 		func(_ context.Context, _ client.Client, env *v1alpha1.Environment) error {
 			if o.Output == printers.Name {
 				return showEnvironments(o, environmentsOf([]v1alpha1.Environment{*env}), env.Namespace)
@@ -167,10 +167,10 @@ func (d *Detail) about() string {
 	if d.RunsIn != "" {
 		parts = append(parts, "in namespace "+d.RunsIn)
 	} else {
-		parts = append(parts, "in no namespace yet")
+		parts = append(parts, "no namespace yet")
 	}
 	if d.RunPolicy == v1alpha1.RunPolicyStopped {
-		parts = append(parts, "asked to be stopped")
+		parts = append(parts, "run policy Stopped")
 	}
 	if len(d.Labels) > 0 {
 		parts = append(parts, "labels "+labels.Set(d.Labels).String())

@@ -23,8 +23,8 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutHistory = `Shows the revisions of an environment that are kept, the newest last: when each was made, by whom, and what it changed. The
-one that the environment has is marked with "*". --revision N prints the spec of one, as YAML.`
+const aboutHistory = `Shows the stored revisions of an environment, the newest last: when each was created, by whom, and what it changed. "*" marks the current
+revision. --revision N prints the spec of a revision as YAML.`
 
 const historyExamples = `  kubectl berth env history shop
   kubectl berth env history shop --revision 2`
@@ -54,7 +54,7 @@ type Revision struct {
 
 func newHistory(o *command.Options) *cobra.Command {
 	var number int64
-	cmd := anEnvironment(o, "history", "The revisions of an environment", aboutHistory, historyExamples, nil)
+	cmd := anEnvironment(o, "history", "Show the revisions of an environment", aboutHistory, historyExamples, nil)
 	cmd.RunE = anEnvironment(o, "", "", "", "", func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 		h, err := readHistory(ctx, c, env)
 		if err != nil {
@@ -116,9 +116,9 @@ func (h *History) find(revision int64) (*Revision, error) {
 		known = append(known, printers.Number(h.Revisions[i].Revision))
 	}
 	if len(known) == 0 {
-		return nil, fmt.Errorf("%s has no revision %d: it has none yet", environmentName(h.Name), revision)
+		return nil, fmt.Errorf("%s has no revision %d: it has no revisions yet", environmentName(h.Name), revision)
 	}
-	return nil, fmt.Errorf("%s has no revision %d: there are %s", environmentName(h.Name), revision, strings.Join(known, ", "))
+	return nil, fmt.Errorf("%s has no revision %d: it has %s", environmentName(h.Name), revision, strings.Join(known, ", "))
 }
 
 // showSpec prints a spec, as YAML unless JSON is requested.
@@ -138,7 +138,7 @@ func showEnvironmentHistory(o *command.Options, h *History) error {
 		return err
 	}
 	if len(h.Revisions) == 0 {
-		fmt.Fprintf(o.ErrOut, "Environment %s/%s has no revision yet: the controller makes them.\n", h.Namespace, h.Name)
+		fmt.Fprintf(o.ErrOut, "Environment %s/%s has no revisions yet: the controller creates them.\n", h.Namespace, h.Name)
 		return nil
 	}
 	t := &printers.Table{Header: []string{"REVISION", "TIME", "AGE", "ACTOR", "CHANGES"}}

@@ -23,9 +23,8 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutLogs = `Prints what the containers of an environment have written, of all components in the order of its time, each line with its
-component before it; or of one component, as it was written. -f prints what they write from then on too, of pods that start later as well.
-How much there is, is up to the kubelet, which rotates logs.`
+const aboutLogs = `Prints the logs of the containers of an environment: of all components in the order of their time, each line with its component, or of one
+component as it was written. -f continues with new lines, also of pods that start later. The kubelet rotates logs, so old lines can be missing.`
 
 const logsExamples = `  kubectl berth env logs shop --since 1h --tail 100
   kubectl berth env logs shop -c backend -f`
@@ -46,7 +45,7 @@ type logsFlags struct {
 
 func newLogs(o *command.Options) *cobra.Command {
 	f := &logsFlags{poll: envFollow}
-	cmd := anEnvironment(o, "logs", "What the containers of an environment write", aboutLogs, logsExamples,
+	cmd := anEnvironment(o, "logs", "Print the logs of an environment", aboutLogs, logsExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 			config, err := o.RestConfig()
 			if err != nil {
@@ -62,10 +61,10 @@ func newLogs(o *command.Options) *cobra.Command {
 			return runLogs(o, ctx, c, env, f)
 		})
 	flags := cmd.Flags()
-	flags.StringVarP(&f.component, "component", "c", "", "Only this component.")
-	flags.DurationVar(&f.since, "since", 0, "Only what is not older, such as 90s or 1h.")
-	flags.Int64Var(&f.tail, "tail", -1, "Only so many lines of each container, from the end; -1 is all.")
-	flags.BoolVarP(&f.follow, "follow", "f", false, "Go on with what is written.")
+	flags.StringVarP(&f.component, "component", "c", "", "Print the logs of this component only.")
+	flags.DurationVar(&f.since, "since", 0, "Print only lines that are newer than a duration such as 90s or 1h.")
+	flags.Int64Var(&f.tail, "tail", -1, "The number of lines to print from the end of each log; -1 is all.")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "Continue with new lines.")
 	_ = cmd.RegisterFlagCompletionFunc("component", func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -83,7 +82,7 @@ func (f *logsFlags) check(env *v1alpha1.Environment) error {
 	case f.tail < -1:
 		return fmt.Errorf("--tail is %d: it must be a number of lines, or -1 for all", f.tail)
 	case f.component != "" && !slices.Contains(componentNames(env), f.component):
-		return fmt.Errorf("there is no component %q: there are %s", f.component, strings.Join(componentNames(env), ", "))
+		return fmt.Errorf("--component is %q: it must be one of %s", f.component, strings.Join(componentNames(env), ", "))
 	}
 	return nil
 }
@@ -164,7 +163,7 @@ func logsSoFar(o *command.Options, ctx context.Context, pods []corev1.Pod, f *lo
 		body, err := f.open(ctx, &pods[i], f.options(component))
 		if err != nil {
 			failed = true
-			o.Warn("the log of %s: pod %s/%s: %v", component, pods[i].Namespace, pods[i].Name, err)
+			o.Warn("cannot read the log of %s: pod %s/%s: %v", component, pods[i].Namespace, pods[i].Name, err)
 			continue
 		}
 		streams = append(streams, &logStream{component: component, body: body, lines: podlogs.NewReader(body, time.Time{})})
@@ -192,7 +191,7 @@ func nextLine(o *command.Options, s *logStream, failed *bool) bool {
 	s.line = line
 	if err != nil && !errors.Is(err, io.EOF) {
 		*failed = true
-		o.Warn("the log of %s ends early: %v", s.component, err)
+		o.Warn("the log of %s is incomplete: %v", s.component, err)
 	}
 	return err == nil
 }

@@ -106,7 +106,7 @@ func TestWhatOfALogIsWanted(t *testing.T) {
 	for want, f := range map[string]logsFlags{
 		"--since is -1s: it must not be negative":                                            {since: -time.Second},
 		"--tail is -2: it must be a number of lines":                                         {tail: -2},
-		`there is no component "bakend": there are database, redis-cache, backend, frontend`: {component: "bakend"},
+		`--component is "bakend": it must be one of database, redis-cache, backend, frontend`: {component: "bakend"},
 	} {
 		o, _, _ := clitest.Screen("table")
 		require.ErrorContains(t, runLogs(o, t.Context(), nil, store(), &f), want)

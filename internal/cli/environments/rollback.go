@@ -16,10 +16,10 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutRollback = `Gives an environment the spec that it had in a revision, and says what that changes. Whether it runs stays as it is now: a
-rollback neither starts nor stops nor restarts it. The rollback is a revision of its own. Secrets are not part of a spec, and stay.`
+const aboutRollback = `Gives an environment the spec of a revision, and prints what changes. The rollback does not start, stop or restart the environment. It creates
+a new revision. Secrets are not part of a spec and do not change.`
 
-const rollbackExamples = `  # What would it change?
+const rollbackExamples = `  # Show what would change
   kubectl berth env rollback shop --to-revision 2 --dry-run=client
   kubectl berth env rollback shop --to-revision 2`
 
@@ -36,7 +36,7 @@ func newRollback(o *command.Options) *cobra.Command {
 		}
 		return run(cmd, args)
 	}
-	cmd.Flags().Int64Var(&revision, "to-revision", 0, "The revision, one of those that history shows.")
+	cmd.Flags().Int64Var(&revision, "to-revision", 0, "The revision, as history lists it.")
 	_ = cmd.MarkFlagRequired("to-revision") // fails for a flag that does not exist
 	command.DryRunFlag(cmd, &dryRun)
 	return cmd
@@ -65,7 +65,7 @@ func runRollback(o *command.Options, ctx context.Context, c client.Client, env *
 		return err
 	}
 	if len(changes) == 0 {
-		fmt.Fprintf(o.Out, "%s has the spec of revision %d already\n", environmentName(env.Name), revision)
+		fmt.Fprintf(o.Out, "%s already has the spec of revision %d\n", environmentName(env.Name), revision)
 		return nil
 	}
 	fmt.Fprintf(o.Out, "%s rolled back to revision %d%s\n", environmentName(env.Name), revision, command.DryRunText(dryRun))
@@ -73,7 +73,7 @@ func runRollback(o *command.Options, ctx context.Context, c client.Client, env *
 		fmt.Fprintf(o.Out, "  %s\n", strings.ReplaceAll(change, "\n", " "))
 	}
 	for _, name := range backup.MissingSecrets(ctx, c, env.Namespace, backup.SecretsOf(&r.Spec), o.Warn) {
-		o.Warn("revision %d names Secret %s/%s, which is not there: without it the environment does not run", revision, env.Namespace, name)
+		o.Warn("Secret %[2]s/%[3]s of revision %[1]d does not exist: the environment does not run without it", revision, env.Namespace, name)
 	}
 	return nil
 }

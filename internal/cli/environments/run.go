@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	aboutStart = `Starts an environment that is stopped, or is on its way there: its components stage by stage, each when the one before is
-ready, as many as there were.`
-	aboutStop = `Stops an environment: its components go in the reverse of the order in which they start. Its volumes, ports and addresses
-stay. --force ends all at once, without the time that containers otherwise have; it may be requested while it stops, too.`
-	aboutRestart = `Replaces all pods of an environment that runs, stage by stage, each when the one before is ready again.`
-	// pollInterval is how often it is looked whether an environment is where it should be.
+	aboutStart = `Starts an environment that is stopped or stopping: its components stage by stage, each when the previous stage is ready, with the replicas
+that they had.`
+	aboutStop = `Stops an environment: its components in the reverse of the order in which they start. Its volumes, ports and addresses stay. --force stops
+all components at once, without their termination grace period; it can also be given while the environment is stopping.`
+	aboutRestart = `Replaces all pods of a running environment, stage by stage, each when the previous stage is ready again.`
+	// pollInterval is how often the state of an environment is read.
 	pollInterval = time.Second
 )
 
@@ -55,15 +55,15 @@ func runCommand(o *command.Options, verb, done, short, long, example string, onc
 		return runEnvironment(o, ctx, c, env, f, done, once)
 	})
 	if verb == "stop" {
-		cmd.Flags().BoolVar(&f.force, "force", false, "End all containers at once.")
+		cmd.Flags().BoolVar(&f.force, "force", false, "Stop all containers at once, without a grace period.")
 	}
 	f.waitFlags(cmd)
 	return cmd
 }
 
 func (f *runFlags) waitFlags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.wait, "wait", false, "End when the environment is where it should be; with exit code 1 if it fails to get there.")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "With --wait: how long at most.")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "Wait until the environment has the desired state; exit with code 1 if it fails.")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "With --wait: how long to wait at most.")
 }
 
 func runEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *runFlags, done string, once func(e *v1alpha1.Environment, f *runFlags) error) error {
@@ -87,7 +87,7 @@ func waitFor(o *command.Options, ctx context.Context, c client.Client, env *v1al
 			return false, err
 		}
 		if now.UID != env.UID {
-			return false, fmt.Errorf("it was deleted, and is another one now")
+			return false, fmt.Errorf("it was deleted and recreated")
 		}
 		last = now
 		return arrived(now, env.Generation)
@@ -113,7 +113,7 @@ func arrived(e *v1alpha1.Environment, generation int64) (bool, error) {
 	}
 	switch e.Status.Phase {
 	case v1alpha1.EnvironmentFailed:
-		return false, fmt.Errorf("it is Failed: %s", e.Status.Message)
+		return false, fmt.Errorf("it failed: %s", e.Status.Message)
 	case v1alpha1.EnvironmentStopped:
 		return e.Spec.RunPolicy == v1alpha1.RunPolicyStopped, nil
 	case v1alpha1.EnvironmentRunning:

@@ -18,8 +18,8 @@ import (
 	"berth.dev/berth/internal/environments/render"
 )
 
-const aboutScale = `Sets how many replicas components have: frontend, backend, or additional services by their names. A database has one, and
-cannot be scaled. All of them are changed, or none. A component of an environment that is stopped has them when it starts.`
+const aboutScale = `Sets the number of replicas of components: frontend, backend, or additional services by their names. A database has one replica and cannot be
+scaled. Either all named components change or none. A component of a stopped environment gets its replicas when the environment starts.`
 
 const scaleExamples = `  kubectl berth env scale shop backend=3
   kubectl berth env scale shop backend=3 frontend=2 redis-cache=1 --wait`
@@ -34,7 +34,7 @@ func newScale(o *command.Options) *cobra.Command {
 	f := &runFlags{poll: pollInterval}
 	cmd := &cobra.Command{
 		Use:     "scale NAME COMPONENT=REPLICAS...",
-		Short:   "Set how many replicas components have",
+		Short:   "Set the number of replicas of components",
 		Long:    aboutScale,
 		Example: scaleExamples,
 		Args:    cobra.MinimumNArgs(2),
@@ -106,10 +106,10 @@ func parseReplicas(words []string) ([]componentReplicas, error) {
 		}
 		n, err := strconv.ParseUint(text, 10, 31)
 		if err != nil || n > render.MaxReplicas {
-			return nil, fmt.Errorf("%s: REPLICAS is %q: it must be a number from 0 to %d", name, text, render.MaxReplicas)
+			return nil, fmt.Errorf("REPLICAS of %s is %q: it must be a number from 0 to %d", name, text, render.MaxReplicas)
 		}
 		if slices.ContainsFunc(out, func(r componentReplicas) bool { return r.component == name }) {
-			return nil, fmt.Errorf("%s is named twice", name)
+			return nil, fmt.Errorf("component %s is given twice", name)
 		}
 		out = append(out, componentReplicas{name, int32(n)})
 	}
@@ -129,7 +129,7 @@ func scaled(e *v1alpha1.Environment, wanted []componentReplicas) ([]string, erro
 			before = **at
 		}
 		if before == w.replicas {
-			did = append(did, fmt.Sprintf("%s has %s already", w.component, replicaText(w.replicas)))
+			did = append(did, fmt.Sprintf("%s already has %s", w.component, replicaText(w.replicas)))
 			continue
 		}
 		*at = new(w.replicas)
@@ -161,7 +161,7 @@ func replicasAt(e *v1alpha1.Environment, name string) (**int32, error) {
 			return &stack.AdditionalServices[i].Replicas, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no component %q: there are %s", name, strings.Join(componentNames(e), ", "))
+	return nil, fmt.Errorf("component %q not found: the environment has %s", name, strings.Join(componentNames(e), ", "))
 }
 
 func scaleEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas, f *runFlags) error {

@@ -18,23 +18,23 @@ import (
 	"berth.dev/berth/internal/kube/kinds"
 )
 
-const aboutImport = `Makes ResourceLimits of the ConfigMaps in which the MCP orchestrator keeps its resource limits, in the form that its
-code writes as well as in the one of its plan. ConfigMaps are read from a namespace of the cluster, by the
-orchestrator's labels, or from a file. They stay as they are.
+const aboutImport = `Creates ResourceLimits from the ConfigMaps in which the MCP orchestrator stores its resource limits, in the format of its code as well as in
+that of its design. The ConfigMaps are read from a namespace of the cluster, by the labels of the orchestrator, or from a file. They are not
+changed.
 
-Limits are created or changed by server-side apply; a second import changes nothing. A field that another user has
-set to another value since is a conflict, which is told and left alone unless --force-conflicts is given.
+Limits are created or changed by server-side apply, and a second import changes nothing. A field that another field manager has set to another
+value is a conflict: it is reported and not changed, unless --force-conflicts is given.
 
-What a ResourceLimit cannot hold is named on stderr, as is every ConfigMap that is skipped. Ends with exit code 1 if one
-of them could not be imported; the others are.`
+The command reports on stderr what a ResourceLimit cannot represent, and each ConfigMap that it skips. It exits with code 1 if a ConfigMap
+could not be imported; it imports all others.`
 
-const importExamples = `  # What would come of the limits in namespace mcp-servers? Nothing is written.
+const importExamples = `  # Show what would be imported from namespace mcp-servers. Nothing is written.
   kubectl berth import resource-limits -n mcp-servers --dry-run=server
 
-  # Import them into the namespace in which the workloads run
+  # Import the limits into the namespace of the workloads
   kubectl berth import resource-limits -n mcp-servers --to-namespace shop
 
-  # Make a file of a file, without a cluster
+  # Convert a file without a cluster
   kubectl berth import resource-limits -f configmaps.yaml --dry-run=client -o yaml > limits.yaml`
 
 // importFlags are the flags of import.
@@ -45,17 +45,18 @@ type importFlags struct {
 
 func NewImport(o *command.Options) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "import",
-		Short: "Import resource limits from another system",
-		Long:  "Takes over what another system keeps: resource-limits, from the ConfigMaps of the MCP orchestrator.",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "import",
+		Short:   "Import resource limits from another system",
+		Long:    "Imports resource limits from the ConfigMaps of the MCP orchestrator.",
+		Example: "  kubectl berth import resource-limits -n mcp-servers --dry-run=server",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := &importFlags{}
 	cmd := &cobra.Command{
 		Use:     "resource-limits [-f FILE | -n NAMESPACE] [--to-namespace NAMESPACE]",
 		Aliases: []string{"resourcelimits", "resource-limit", "rlim"},
-		Short:   "Make ResourceLimits of the MCP orchestrator's ConfigMaps",
+		Short:   "Create ResourceLimits from the ConfigMaps of the MCP orchestrator",
 		Long:    aboutImport,
 		Example: importExamples,
 		Args:    cobra.NoArgs,
@@ -64,25 +65,22 @@ func NewImport(o *command.Options) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "filename", "f", "", "A file, directory or URL with ConfigMaps instead of the cluster's; - is standard input.")
-	flags.StringVar(&f.from, "from-namespace", "", "The namespace of the ConfigMaps; default is that of -n or the kubeconfig.")
-	flags.StringVar(&f.to, "to-namespace", "", "The namespace of the ResourceLimits; default is that of each ConfigMap.")
-	flags.StringVar(&f.dryRun, "dry-run", command.DryRunNone, `One of none, client (only convert, ask no API server to write), server (have the API server check everything and keep nothing).`)
-	flags.BoolVar(&f.force, "force-conflicts", false, "Take over fields that another user has set.")
+	flags.StringVarP(&f.file, "filename", "f", "", "Read ConfigMaps from a file, directory or URL instead of the cluster; - is standard input.")
+	flags.StringVar(&f.from, "from-namespace", "", "The namespace of the ConfigMaps. Default: that of -n or the kubeconfig.")
+	flags.StringVar(&f.to, "to-namespace", "", "The namespace of the ResourceLimits. Default: that of each ConfigMap.")
+	command.DryRunFlag(cmd, &f.dryRun)
+	flags.BoolVar(&f.force, "force-conflicts", false, "Overwrite fields of other field managers.")
 	cmd.MarkFlagsMutuallyExclusive("filename", "from-namespace")
 	_ = cmd.RegisterFlagCompletionFunc("from-namespace", o.CompleteNamespaces) // fails for a flag that does not exist
 	_ = cmd.RegisterFlagCompletionFunc("to-namespace", o.CompleteNamespaces)
-	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{command.DryRunNone, command.DryRunClient, command.DryRunServer}, cobra.ShellCompDirectiveNoFileComp))
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	root.AddCommand(cmd)
 	return root
 }
 
 func importLimits(o *command.Options, ctx context.Context, f *importFlags) error {
-	switch f.dryRun {
-	case command.DryRunNone, command.DryRunClient, command.DryRunServer:
-	default:
-		return fmt.Errorf("--dry-run is %q: it must be none, client or server", f.dryRun)
+	if err := command.CheckDryRun(f.dryRun); err != nil {
+		return err
 	}
 	in := &importing{Options: o, dryRun: f.dryRun}
 	var c client.Client
@@ -118,7 +116,7 @@ type importing struct {
 	failed  bool
 }
 
-// read converts what there is in a file or a namespace.
+// read converts the ConfigMaps of a file or a namespace.
 func (in *importing) read(ctx context.Context, c client.Client, f *importFlags) ([]importer.Item, error) {
 	namespace, err := in.Namespace()
 	if err != nil {
@@ -144,7 +142,7 @@ func (in *importing) read(ctx context.Context, c client.Client, f *importFlags) 
 	return importer.Convert(maps, f.to), nil
 }
 
-// take imports one limit and says what came of it.
+// take imports one limit and prints the result.
 func (in *importing) take(ctx context.Context, item *importer.Item) {
 	for _, note := range item.Notes {
 		in.Warn("ConfigMap %s: %s", item.ConfigMap, note)
@@ -172,19 +170,15 @@ func (in *importing) take(ctx context.Context, item *importer.Item) {
 		in.fail(ofConfigMap(item, err))
 		return
 	}
-	suffix := ""
-	if in.dryRun == command.DryRunServer {
-		suffix = " (server dry run)"
-	}
-	in.did(object, "%s %s%s", name, change, suffix)
+	in.did(object, "%s %s%s", name, change, command.DryRunText(in.dryRun))
 }
 
-// ofConfigMap says of which ConfigMap an error of the API server is, and what to do.
+// ofConfigMap adds to an error of the API server the name of the ConfigMap and what to do.
 func ofConfigMap(item *importer.Item, err error) error {
-	err = fmt.Errorf("resourcelimit.berth.dev/%s, of ConfigMap %s: %w", item.Limit.Name, item.ConfigMap, err)
+	err = fmt.Errorf("resourcelimit.berth.dev/%s of ConfigMap %s: %w", item.Limit.Name, item.ConfigMap, err)
 	switch {
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("%w\nNothing of it was changed: take the fields over with --force-conflicts, or take them out of the ConfigMap", err)
+		return fmt.Errorf("%w\nThe ResourceLimit is not changed: overwrite the fields with --force-conflicts, or remove them from the ConfigMap", err)
 	case kinds.NotServed(err):
 		return fmt.Errorf("%w: is Berth installed?", err)
 	}
@@ -198,7 +192,7 @@ func (in *importing) fail(err error) {
 
 func (in *importing) did(object *unstructured.Unstructured, format string, args ...any) {
 	in.done = append(in.done, object)
-	if in.Output == "table" || in.Output == "" {
+	if in.ForPeople() {
 		_, err := fmt.Fprintf(in.Out, format+"\n", args...)
 		in.failed = in.failed || err != nil
 	}

@@ -13,8 +13,8 @@ import (
 	"berth.dev/berth/internal/cli/limits/importer"
 )
 
-// configMapsOf reads the ConfigMaps of a file: one or several documents, YAML or JSON, lists too. Other objects are passed
-// over. Those that are not as the API has them come back as failed.
+// configMapsOf reads the ConfigMaps of a file: one or several documents, YAML or JSON, lists too. Other objects are ignored.
+// ConfigMaps that cannot be decoded are returned as failed.
 func configMapsOf(o *command.Options, file, namespace string) (maps []*corev1.ConfigMap, failed []importer.Item, err error) {
 	objects, err := o.Objects(namespace, false, file)
 	if err != nil {
@@ -33,7 +33,7 @@ func configMapsOf(o *command.Options, file, namespace string) (maps []*corev1.Co
 		maps = append(maps, cm)
 	}
 	if len(maps)+len(failed) == 0 {
-		return nil, nil, errors.New("no ConfigMap in the files")
+		return nil, nil, errors.New("the file has no ConfigMap")
 	}
 	return maps, failed, nil
 }

@@ -253,7 +253,7 @@ func (l *loader) failed(resource string, err error) {
 	case apierrors.IsForbidden(err):
 		problem.Message = fmt.Sprintf("not allowed: list %s%s", resource, where)
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		problem.Message = fmt.Sprintf("the cluster does not know %s: is Berth installed?", resource)
+		problem.Message = fmt.Sprintf("the API server does not serve %s: is Berth installed?", resource)
 	default:
 		target.err = errors.Join(target.err, fmt.Errorf("list %s%s: %w", resource, where, err))
 		return

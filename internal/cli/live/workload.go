@@ -24,5 +24,5 @@ func WorkloadText(w clusterstate.Workload) string {
 	return w.String()
 }
 
-const UnknownTypeHint = "no rule fits the labels: name the label in the plugin's nodeRules, or label the node " +
+const UnknownTypeHint = "no rule matches the labels: add a rule to nodeRules of the plugin, or label the node " +
 	"node.kubernetes.io/lifecycle=spot or =on-demand (docs/node-types.md)"

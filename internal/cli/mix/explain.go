@@ -22,9 +22,9 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-const aboutExplain = `Says in plain sentences why a pod is where it is: which mix governs it, its slot and the type of that slot, what
-its node is and by which label, why it borrowed, what would move it, and when it is removed in a scale-down; which
-ResourceLimit it has and by what, whether it is within, and how many nodes the limit leaves a pending pod.`
+const aboutExplain = `Shows why a pod is on its node: the mix that governs it, its slot and the type of that slot, the type of its node and the label that
+determines it, why it is borrowed, what would move it, and when a scale-down removes it; also its ResourceLimit, whether the pod is within it, and
+how many nodes match it. The reason follows in a sentence.`
 
 // Explanation is what `explain` shows.
 type Explanation struct {
@@ -118,8 +118,9 @@ type MoveFacts struct {
 func NewExplain(o *command.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "explain POD",
-		Short:             "Why a pod is where it is",
+		Short:             "Explain why a pod is on its node",
 		Long:              aboutExplain,
+		Example:           "  kubectl berth explain web-7dd8c6474c-x2x4z\n  kubectl berth explain web-0 -n shop -o json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: o.CompletePods(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -142,7 +143,7 @@ func explain(o *command.Options, ctx context.Context, name string) error {
 	pod := cluster.Pod(namespace, name)
 	if pod == nil {
 		if cluster.Missing("pods") {
-			return fmt.Errorf("pods of namespace %s cannot be listed", namespace)
+			return fmt.Errorf("cannot list pods in namespace %s", namespace)
 		}
 		return apierrors.NewNotFound(corev1.Resource("pods"), name)
 	}

@@ -36,7 +36,7 @@ func TestStatus(t *testing.T) {
 	o, out, errOut := clitest.Screen("table")
 	require.NoError(t, showStatus(o, &Status{}, "empty"))
 	assert.Empty(t, out.String())
-	assert.Equal(t, "No mixes, and no workloads that a mix governs, found in namespace empty.\n", errOut.String())
+	assert.Equal(t, "No mixes and no governed workloads found in namespace empty.\n", errOut.String())
 }
 
 func TestStatusWithoutThePodsSaysThatItDoesNotKnow(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
-const aboutNodes = `Shows what Berth takes each node for, and by which rule. PODS are those that a mix governs, of all namespaces:
-on spot slots / on on-demand slots / borrowed.`
+const aboutNodes = `Shows the capacity type of each node and the rule that determines it. PODS are the governed pods of all namespaces: on spot slots / on
+on-demand slots / borrowed.`
 
 // Nodes is what `nodes` shows.
 type Nodes struct {
@@ -60,27 +60,28 @@ type NodeTotal struct {
 func NewNodes(o *command.Options) *cobra.Command {
 	unknown := false
 	cmd := &cobra.Command{
-		Use:   "nodes",
-		Short: "Show the capacity type of each node",
-		Long:  aboutNodes,
-		Args:  cobra.NoArgs,
+		Use:     "nodes",
+		Short:   "Show the capacity type of each node",
+		Long:    aboutNodes,
+		Example: "  kubectl berth nodes\n  kubectl berth nodes --unknown",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, cluster, err := o.Load(cmd.Context(), "")
 			if err != nil {
 				return err
 			}
 			if cluster.Missing("nodes") {
-				return fmt.Errorf("nodes cannot be listed")
+				return fmt.Errorf("cannot list nodes")
 			}
 			return showNodes(o, nodesOf(cluster, unknown))
 		},
 	}
-	cmd.Flags().BoolVar(&unknown, "unknown", false, "Only nodes whose type is not known.")
+	cmd.Flags().BoolVar(&unknown, "unknown", false, "Show only nodes of unknown type.")
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
 }
 
-// nodesOf says what each node is treated as.
+// nodesOf returns the type of each node.
 func nodesOf(c *live.Cluster, unknown bool) *Nodes {
 	pods := podsByNode(c)
 	out := &Nodes{Nodes: []NodeStatus{}}
@@ -150,7 +151,7 @@ func showNodes(o *command.Options, n *Nodes) error {
 		return err
 	}
 	if len(n.Nodes) == 0 {
-		fmt.Fprintln(o.ErrOut, "No such nodes.")
+		fmt.Fprintln(o.ErrOut, "No nodes found.")
 		return nil
 	}
 	t := &printers.Table{Header: []string{"NAME", "TYPE", "RULE", "DOMAIN", "DEPARTING", "ACCEPTS", "PODS"}}

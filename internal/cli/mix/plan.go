@@ -19,16 +19,16 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
-const aboutPlan = `Says what applying a CapacityMix would do: which replicas would move, in which order, what keeps others where they
-are, and which pods come under a mix or leave it. The API server validates the mix in a dry run. Nothing is written.
+const aboutPlan = `Shows what applying a CapacityMix would do: which replicas would be moved, in which order, why others would not be moved, and which pods
+would become governed or no longer governed. The API server validates the mix in a dry run. Nothing is written.
 
-Moves are played one after the other. Each has to prove, by the filters of the scheduler's own profile, that the
-replacement finds a node, and takes the room of that node from the moves after it.`
+Moves are simulated one after the other. For each, the filters of the scheduler profile must find a node for the replacement, and the capacity
+of that node is then not available to later moves.`
 
-const planExamples = `  # What would this file do?
+const planExamples = `  # Show what applying this file would do
   kubectl berth plan -f mix.yaml
 
-  # What if the share of spot were 30 percent?
+  # Show what 30 percent spot would do
   kubectl berth plan web --spot-percent=30`
 
 // planFlags are the flags of plan.
@@ -42,7 +42,7 @@ func NewPlan(o *command.Options) *cobra.Command {
 	f := &planFlags{}
 	cmd := &cobra.Command{
 		Use:               "plan (-f FILE | MIX [--spot-percent=N] [--min-on-demand=N] [--max-spot=N])",
-		Short:             "What a mix would do, before it is applied",
+		Short:             "Show what a mix would do before it is applied",
 		Long:              aboutPlan,
 		Example:           planExamples,
 		Args:              cobra.MaximumNArgs(1),
@@ -53,18 +53,18 @@ func NewPlan(o *command.Options) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&f.files, "filename", "f", nil, "Files, directories or URLs with CapacityMixes; - is standard input.")
-	flags.BoolVarP(&f.recursive, "recursive", "R", false, "Go down into directories.")
-	flags.Int32Var(&f.spot, "spot-percent", 0, "With MIX: spec.spotPercent as it would be.")
-	flags.Int32Var(&f.minOnDemand, "min-on-demand", 0, "With MIX: spec.minOnDemand as it would be.")
-	flags.Int32Var(&f.most, "max-spot", 0, "With MIX: spec.maxSpot as it would be.")
-	flags.BoolVar(&f.noRoom, "assume-room", false, "Take it that every replacement finds room, instead of asking the scheduler's filters.")
+	flags.BoolVarP(&f.recursive, "recursive", "R", false, "Read directories recursively.")
+	flags.Int32Var(&f.spot, "spot-percent", 0, "With MIX: the new value of spec.spotPercent.")
+	flags.Int32Var(&f.minOnDemand, "min-on-demand", 0, "With MIX: the new value of spec.minOnDemand.")
+	flags.Int32Var(&f.most, "max-spot", 0, "With MIX: the new value of spec.maxSpot.")
+	flags.BoolVar(&f.noRoom, "assume-capacity", false, "Assume that every replacement finds a node, and do not run the filters of the scheduler.")
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
 }
 
 func runPlan(o *command.Options, cmd *cobra.Command, f *planFlags, args []string) error {
 	if len(f.files) == 0 == (len(args) == 0) {
-		return errors.New("name either files with -f or one mix")
+		return errors.New("either --filename or MIX is required, and not both")
 	}
 	namespace, c, err := o.Cluster()
 	if err != nil {
@@ -106,18 +106,18 @@ func playPlan(o *command.Options, ctx context.Context, wanted []*wantedMix, noRo
 	}
 	for _, needed := range []string{"pods", "nodes"} {
 		if cluster.Missing(needed) {
-			return nil, fmt.Errorf("%s cannot be listed, and there is no plan without them", needed)
+			return nil, fmt.Errorf("cannot list %s, which a plan requires", needed)
 		}
 	}
 	if cluster.Missing("poddisruptionbudgets.policy") {
-		o.Warn("the plan does not know what PodDisruptionBudgets forbid")
+		o.Warn("cannot list PodDisruptionBudgets: the plan ignores them")
 	}
 	var room plan.Room = plan.Ample{}
 	if !noRoom {
 		proven, done, err := takeSnapshot(o, ctx, cluster)
 		switch {
 		case apierrors.IsForbidden(err):
-			o.Warn("room is not checked: %v", err)
+			o.Warn("free capacity is not checked: %v", err)
 		case err != nil:
 			return nil, err
 		default:

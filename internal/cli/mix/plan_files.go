@@ -28,7 +28,7 @@ type wantedMix struct {
 	unvalidated string
 }
 
-// fromFiles reads CapacityMixes. Other objects of the files are passed over.
+// fromFiles reads CapacityMixes and ignores other objects.
 func fromFiles(o *command.Options, files []string, recursive bool, namespace string) ([]*wantedMix, error) {
 	objects, err := o.Objects(namespace, recursive, files...)
 	if err != nil {
@@ -40,12 +40,12 @@ func fromFiles(o *command.Options, files []string, recursive bool, namespace str
 			continue
 		}
 		if v := u.GroupVersionKind().Version; v != v1alpha1.SchemeGroupVersion.Version {
-			return nil, fmt.Errorf("CapacityMix %s: this CLI knows version %s, not %s", u.GetName(), v1alpha1.SchemeGroupVersion.Version, v)
+			return nil, fmt.Errorf("CapacityMix %s: apiVersion must be %[4]s/%[2]s, not %[4]s/%[3]s", u.GetName(), v1alpha1.SchemeGroupVersion.Version, v, v1alpha1.GroupName)
 		}
 		out = append(out, &wantedMix{given: u})
 	}
 	if len(out) == 0 {
-		return nil, errors.New("no CapacityMix in the files")
+		return nil, errors.New("the files have no CapacityMix")
 	}
 	return out, nil
 }

@@ -152,9 +152,9 @@ func podsOf(n int, workload string) string {
 
 // overruledNote says who wins over a mix, and why.
 func overruledNote(c *live.Cluster, o plan.Overruled) string {
-	why := "annotations win over every CapacityMix"
+	why := "annotations have precedence over every CapacityMix"
 	if other, ok := strings.CutPrefix(o.By, policy.SourceCapacityMix); ok {
-		why = "the oldest CapacityMix wins"
+		why = "the oldest CapacityMix has precedence"
 		if m := c.Mix(o.Namespace, other); m != nil {
 			why += ", " + other + " is from " + m.CreationTimestamp.UTC().Format("2006-01-02")
 		}
@@ -166,7 +166,7 @@ func overruledNote(c *live.Cluster, o plan.Overruled) string {
 func outcomeNotes(c *live.Cluster, o *plan.Outcome) []string {
 	var out []string
 	for _, v := range o.Waits {
-		out = append(out, fmt.Sprintf("moves of %s wait now: %s (%s)", o.Before.Workload, v.Message, v.Reason))
+		out = append(out, fmt.Sprintf("moves of %s wait: %s (%s)", o.Before.Workload, v.Message, v.Reason))
 	}
 	m := c.MixOf(o.Before.Workload.Namespace, o.Before.Policy)
 	if settings, err := live.RebalanceSettings(m); err == nil && settings.Mode == rebalance.Report && len(o.Moves) > 0 {
@@ -232,7 +232,7 @@ func (p *Plan) workloadTable() *printers.Table {
 }
 
 func (p *Plan) moveTable() *printers.Table {
-	t := &printers.Table{Header: []string{"NAMESPACE", "MOVE", "WORKLOAD", "POD", "FROM", "TO", "SLOT", "ROOM-ON"}}
+	t := &printers.Table{Header: []string{"NAMESPACE", "MOVE", "WORKLOAD", "POD", "FROM", "TO", "SLOT", "NODE"}}
 	for _, m := range p.Moves {
 		t.Add(m.Namespace, printers.Number(m.Order), m.Workload, m.Pod, m.From, m.To, printers.Number(m.Slot), m.Node)
 	}

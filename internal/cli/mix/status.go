@@ -13,12 +13,12 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 )
 
-const aboutStatus = `Shows the mixes of a namespace and the workloads that they govern, also those that are governed by
-annotations or by the scheduler's default mix.
+const aboutStatus = `Shows the mixes of a namespace and the workloads that they govern, also those that are governed by annotations or by the default mix of
+the scheduler.
 
-Replicas are counted now, from pods and nodes. DESIRED and ACTUAL are spot/on-demand, and PENDING-FOR (-o wide) is the
-same of the replicas without a node; "2?" after them are replicas on nodes whose type is not known. Only what
-berth-controller knows, why a replica is not moved, is taken from its last report.`
+Replicas are counted from the current pods and nodes. DESIRED and ACTUAL are spot/on-demand; PENDING-FOR (-o wide) is the same for replicas
+without a node. "2?" after them are replicas on nodes of unknown type. Only the reason why a replica is not moved is from the last report of
+berth-controller.`
 
 // Status is what `status` shows.
 type Status struct {
@@ -48,7 +48,7 @@ type MixStatus struct {
 	Invalid       string           `json:"invalid,omitempty"`
 	Controller    live.ReportState `json:"controller"`
 	Created       metav1.Time      `json:"created"`
-	// counted is false where the pods could not be read.
+	// counted is false if the pods could not be read.
 	counted bool
 }
 
@@ -83,6 +83,7 @@ func NewStatus(o *command.Options) *cobra.Command {
 		Use:               "status [MIX]",
 		Short:             "Show the status of mixes and workloads",
 		Long:              aboutStatus,
+		Example:           "  kubectl berth status\n  kubectl berth status web -n shop -o wide\n  kubectl berth status -A",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: o.CompleteMixes(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,10 +99,10 @@ func NewStatus(o *command.Options) *cobra.Command {
 			if len(args) > 0 {
 				only = args[0]
 				if namespace == "" {
-					return fmt.Errorf("a mix is named in one namespace: use -n, not -A")
+					return fmt.Errorf("MIX requires one namespace: use -n, not -A")
 				}
 				if cluster.Mix(namespace, only) == nil {
-					return fmt.Errorf("capacitymixes.berth.dev %q not found in namespace %s", only, namespace)
+					return fmt.Errorf("CapacityMix %q not found in namespace %s", only, namespace)
 				}
 			}
 			return showStatus(o, statusOf(cluster, only), namespace)
@@ -117,7 +118,7 @@ func showStatus(o *command.Options, s *Status, namespace string) error {
 		return err
 	}
 	if len(s.Mixes)+len(s.Workloads) == 0 {
-		fmt.Fprintf(o.ErrOut, "No mixes, and no workloads that a mix governs, found in %s.\n", printers.InNamespace(namespace))
+		fmt.Fprintf(o.ErrOut, "No mixes and no governed workloads found in %s.\n", printers.InNamespace(namespace))
 	}
 	if len(s.Mixes) > 0 {
 		if err := mixTable(o, s.Mixes).Write(o.Out, namespace == ""); err != nil {

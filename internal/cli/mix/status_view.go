@@ -153,7 +153,7 @@ func stateOf(g *clusterstate.Group) (state, message string) {
 	case departing > 0:
 		return stateDeparting, printers.Count(departing, "replica") + " on nodes that are going away"
 	}
-	return stateScaling, fmt.Sprintf("%d replicas, %d wanted", settled, g.Replicas)
+	return stateScaling, fmt.Sprintf("%d replicas, %d desired", settled, g.Replicas)
 }
 
 // notes tell of mixes whose controller is not there, and of mixes that do nothing.
@@ -167,7 +167,7 @@ func notes(s *Status) []string {
 		}
 		reports.Add(name, m.Controller)
 	}
-	return append(out, reports.Notes("no controller seems to run, and no replica is moved back (see kubectl berth doctor)")...)
+	return append(out, reports.Notes("berth-controller does not seem to run, so no replica is moved (see kubectl berth doctor)")...)
 }
 
 // conflictNotes tell of mixes that select pods of an older one.

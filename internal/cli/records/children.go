@@ -83,7 +83,7 @@ func readParts(o *command.Options, ctx context.Context, c client.Client, rec *v1
 		case apierrors.IsForbidden(err):
 			o.Warn("not allowed: list %s of group %q in namespace %s", plural(kind.Kind), kind.Group, rec.Namespace)
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-			o.Warn("the cluster does not know %s of group %q", plural(kind.Kind), kind.Group)
+			o.Warn("the API server does not serve %s of group %q", plural(kind.Kind), kind.Group)
 		case err != nil:
 			return nil, fmt.Errorf("list %s of group %q in namespace %s: %w", plural(kind.Kind), kind.Group, rec.Namespace, err)
 		default:

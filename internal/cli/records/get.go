@@ -18,9 +18,8 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 )
 
-const aboutRecordsGet = `Shows how a record stands, what was made of it and where its pods run, and where its functions answer.
-READY is replicas that are ready of those that should be, of the record functions. PODS are spot/on-demand; "2?" after them are on
-nodes whose type is not known.`
+const aboutRecordsGet = `Shows a record, the objects that were created for it, the nodes of its pods, and the addresses of its functions. READY is ready/desired
+replicas, of the record ready/all functions. PODS are spot/on-demand; "2?" after them are on nodes of unknown type.`
 
 // RecordDetail is what `records get` shows.
 type RecordDetail struct {
@@ -44,7 +43,7 @@ type RecordEndpoint struct {
 }
 
 func newRecordsGet(o *command.Options) *cobra.Command {
-	cmd := aRecord(o, "get", "How a record stands, and what was made of it", aboutRecordsGet,
+	cmd := aRecord(o, "get", "Show a record and the objects that were created for it", aboutRecordsGet, "  kubectl berth records get cart\n  kubectl berth records get cart -o yaml",
 		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
 			if o.Output == printers.Name {
 				return showRecords(o, recordsOf([]v1alpha1.DeploymentRecord{*rec}), rec.Namespace)

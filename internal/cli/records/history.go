@@ -21,8 +21,8 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 )
 
-const aboutHistory = `Shows what happened to a record, the newest last: its events, which the cluster keeps for an hour unless it is
-configured otherwise, and the recommendations that were applied last, which the record itself keeps.`
+const aboutHistory = `Shows what happened to a record, the newest last: its events, which the cluster keeps for an hour by default, and the last applied
+recommendations, which the record itself keeps.`
 
 // History is what `records history` shows.
 type History struct {
@@ -45,14 +45,14 @@ type HistoryEntry struct {
 }
 
 func newHistory(o *command.Options) *cobra.Command {
-	cmd := aRecord(o, "history", "What happened to a record", aboutHistory,
+	cmd := aRecord(o, "history", "Show the events of a record", aboutHistory, "  kubectl berth records history cart",
 		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
 			var events corev1.EventList
 			err := c.List(ctx, &events, client.InNamespace(rec.Namespace), client.MatchingFieldsSelector{
 				Selector: fields.OneTermEqualSelector("involvedObject.uid", string(rec.UID)),
 			})
 			if err != nil {
-				o.Warn("the events of the record: %v", err)
+				o.Warn("cannot read the events of the record: %v", err)
 			}
 			return showHistory(o, historyOf(rec, events.Items))
 		})
@@ -103,7 +103,7 @@ func showHistory(o *command.Options, h *History) error {
 		return err
 	}
 	if len(h.Entries) == 0 {
-		fmt.Fprintf(o.ErrOut, "Nothing is known of what happened to DeploymentRecord %s/%s: events are kept for a while only.\n", h.Namespace, h.Name)
+		fmt.Fprintf(o.ErrOut, "No events found for DeploymentRecord %s/%s. The cluster keeps events for a limited time.\n", h.Namespace, h.Name)
 		return nil
 	}
 	t := &printers.Table{Header: []string{"TIME", "AGE", "TYPE", "REASON", "FROM", "MESSAGE"}}

@@ -23,12 +23,11 @@ import (
 	"berth.dev/berth/internal/records/render"
 )
 
-const aboutRecommendations = `Shows what the last measurement recommends for the functions of a record, what there is now, how long a recommendation
-has stood and when it is applied, and what was applied last. cpu and memory are those of all pods of the component
-together: what they request now, and what they should.
+const aboutRecommendations = `Shows what the last measurement recommends for the functions of a record, the current value, how long a recommendation has been stable and when
+it is applied, and what was applied last. cpu and memory are the sum of the requests of all pods of the component.
 
-A recommendation is applied once it has stood for the controller's records.nfr.stabilitySeconds, which the cluster does
-not tell: the plugin takes the default unless --stability says it. A bound of the record may let less be applied.`
+A recommendation is applied when it has been stable for records.nfr.stabilitySeconds of the controller. The plugin cannot read that value:
+it uses the default unless --stability is given. A bound of the record can reduce what is applied.`
 
 // Recommendations is what `records recommendations` shows.
 type Recommendations struct {
@@ -71,7 +70,7 @@ type RecommendationWindow struct {
 
 func newRecommendations(o *command.Options) *cobra.Command {
 	s := nfr.DefaultSettings
-	cmd := aRecord(o, "recommendations", "What is recommended for a record, and when it is applied", aboutRecommendations,
+	cmd := aRecord(o, "recommendations", "Show what is recommended for a record", aboutRecommendations, "  kubectl berth records recommendations cart --stability 10m",
 		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
 			p, err := readParts(o, ctx, c, rec)
 			if err != nil {
@@ -79,8 +78,8 @@ func newRecommendations(o *command.Options) *cobra.Command {
 			}
 			return showRecommendations(o, recommendationsOf(p, s, o.Now()))
 		})
-	cmd.Flags().DurationVar(&s.Stability, "stability", s.Stability, "The controller's records.nfr.stabilitySeconds.")
-	cmd.Flags().DurationVar(&s.Interval, "interval", s.Interval, "The controller's records.nfr.intervalSeconds.")
+	cmd.Flags().DurationVar(&s.Stability, "stability", s.Stability, "The value of records.nfr.stabilitySeconds of the controller.")
+	cmd.Flags().DurationVar(&s.Interval, "interval", s.Interval, "The value of records.nfr.intervalSeconds of the controller.")
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
 }
@@ -168,7 +167,7 @@ func showRecommendations(o *command.Options, r *Recommendations) error {
 		o.Sentence(complianceText(o, r.Compliance))
 	}
 	if r.Problem != "" {
-		o.Sentence("The last measurement could not be made: " + r.Problem)
+		o.Sentence("The last measurement failed: " + r.Problem)
 	}
 	if len(r.Recommendations) == 0 {
 		o.Sentence("Nothing is recommended, and nothing was applied")

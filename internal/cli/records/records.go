@@ -20,9 +20,8 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 )
 
-const aboutRecords = `Shows DeploymentRecords: the classes that are deployed, what was made of each, what is recommended for it and what
-happened to it. Phases, functions and requirements are as the controller last saw them; FUNCTIONS is ready/all. The objects,
-replicas and pods of "records get" are counted now.`
+const aboutRecords = `Shows DeploymentRecords. Phases, functions and requirements are as the controller last reported them; FUNCTIONS is ready/all. "records get"
+counts objects, replicas and pods in the cluster.`
 
 // recordsResource is how messages call the resource.
 const recordsResource = "deploymentrecords." + v1alpha1.GroupName
@@ -55,7 +54,7 @@ type RecordStatus struct {
 
 func New(o *command.Options) *cobra.Command {
 	cmd := listRecords(o, "records")
-	cmd.Short, cmd.Long = "DeploymentRecords, what was made of them and what is recommended", aboutRecords
+	cmd.Short, cmd.Long = "Show DeploymentRecords, their objects and recommendations", aboutRecords
 	cmd.AddCommand(listRecords(o, "list"), newRecordsGet(o), newRecommendations(o), newHistory(o))
 	return cmd
 }
@@ -63,33 +62,36 @@ func New(o *command.Options) *cobra.Command {
 // listRecords is `records`, and the same as `records list`.
 func listRecords(o *command.Options, use string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   use,
-		Short: "The records of a namespace",
-		Long:  aboutRecords,
-		Args:  cobra.NoArgs,
+		Use:     use,
+		Short:   "List the records of a namespace",
+		Long:    aboutRecords,
+		Example: "  kubectl berth records\n  kubectl berth records list -A -l team=shop -o wide",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			namespace, c, err := o.Cluster()
 			if err != nil {
 				return err
 			}
 			var list v1alpha1.DeploymentRecordList
-			if err := c.List(cmd.Context(), &list, client.InNamespace(namespace)); err != nil {
+			if err := o.List(cmd.Context(), c, &list, namespace); err != nil {
 				return unreadable(err)
 			}
 			return showRecords(o, recordsOf(list.Items), namespace)
 		},
 	}
 	o.AllNamespacesFlag(cmd)
+	o.SelectorFlag(cmd)
 	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
 	return cmd
 }
 
 // aRecord is a command about one record.
-func aRecord(o *command.Options, use, short, long string, run func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error) *cobra.Command {
+func aRecord(o *command.Options, use, short, long, example string, run func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error) *cobra.Command {
 	return &cobra.Command{
 		Use:               use + " NAME",
 		Short:             short,
 		Long:              long,
+		Example:           example,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: o.CompleteFirst(func() client.ObjectList { return &v1alpha1.DeploymentRecordList{} }),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,7 +112,7 @@ func aRecord(o *command.Options, use, short, long string, run func(ctx context.C
 // unreadable explains why records cannot be read.
 func unreadable(err error) error {
 	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("the cluster does not know %s: is Berth installed?", recordsResource)
+		return fmt.Errorf("the API server does not serve %s: is Berth installed?", recordsResource)
 	}
 	return err
 }
@@ -162,7 +164,7 @@ func recordNotes(records []RecordStatus) []string {
 	for i := range records {
 		reports.Add(records[i].Namespace+"/"+records[i].Name, records[i].Controller)
 	}
-	return reports.Notes("no controller reconciles records: enable the controller records of berth-controller, see kubectl berth doctor")
+	return reports.Notes("no controller reconciles records: enable controller records of berth-controller (see kubectl berth doctor)")
 }
 
 func showRecords(o *command.Options, r *Records, namespace string) error {

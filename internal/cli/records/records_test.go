@@ -223,7 +223,7 @@ func TestRecommendationsAreShownWithWhatThereIs(t *testing.T) {
 	o, out, _ := clitest.Screen("table")
 	require.NoError(t, showRecommendations(o, recommendationsOf(p, nfr.DefaultSettings, clitest.Now)))
 	assert.Equal(t, "DeploymentRecord shop/cart has enforcement Observe: nothing is applied.\n"+
-		"The last measurement could not be made: PrometheusUnreachable: no answer.\nNothing is recommended, and nothing was applied.\n", out.String())
+		"The last measurement failed: PrometheusUnreachable: no answer.\nNothing is recommended, and nothing was applied.\n", out.String())
 }
 
 func TestAWindowSaysWhenItEnds(t *testing.T) {
@@ -266,5 +266,5 @@ func TestHistoryIsMergedByTime(t *testing.T) {
 	o, out, errOut := clitest.Screen("table")
 	require.NoError(t, showHistory(o, &History{Namespace: "shop", Name: "cart"}))
 	assert.Empty(t, out.String())
-	assert.Contains(t, errOut.String(), "Nothing is known")
+	assert.Contains(t, errOut.String(), "No events found for DeploymentRecord")
 }

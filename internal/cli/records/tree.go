@@ -65,7 +65,7 @@ func treeOf(p *recordParts) []RecordNode {
 		if object != nil {
 			p.describe(&n, object)
 		} else if n.Missing = p.read[kind]; n.Missing {
-			n.Detail = "not there any more"
+			n.Detail = "no longer exists"
 		}
 		below[parent] = append(below[parent], n)
 	}
@@ -151,7 +151,7 @@ func (p *recordParts) describe(n *RecordNode, object client.Object) {
 		}
 		p.place(n, o.GetLabels())
 	case *autoscalingv2.HorizontalPodAutoscaler:
-		n.Detail = fmt.Sprintf("%d to %d replicas, wants %d", leastOf(o), o.Spec.MaxReplicas, o.Status.DesiredReplicas)
+		n.Detail = fmt.Sprintf("%d to %d replicas, desired %d", leastOf(o), o.Spec.MaxReplicas, o.Status.DesiredReplicas)
 	case *corev1.Service:
 		var ports []string
 		for i := range o.Spec.Ports {
@@ -228,7 +228,7 @@ func readyText(o *unstructured.Unstructured) string {
 		message, _ := c["message"].(string)
 		return strings.TrimRight(fmt.Sprintf("Ready %v: %s %s", c["status"], reason, message), ": ")
 	}
-	return "has not said anything yet"
+	return "no condition yet"
 }
 
 // rows writes a tree line by line, the first column with the branches of the tree.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package importer makes ResourceLimits of the ConfigMaps in which the MCP orchestrator keeps its resource limits.
+// Package importer creates ResourceLimits from the ConfigMaps in which the MCP orchestrator stores its resource limits.
 package importer
 
 import (
@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/internal/limits/mcpimport"
 )
 
-// Item is what becomes of one ConfigMap: a limit, or a reason to skip it, or an error.
+// Item is the result for one ConfigMap: a limit, a reason to skip it, or an error.
 type Item struct {
 	// ConfigMap is its "namespace/name".
 	ConfigMap string
@@ -27,8 +27,8 @@ type Item struct {
 	Err     error
 }
 
-// Convert makes limits of ConfigMaps, in the order of namespace and name. With a namespace, all limits go there, else
-// each goes where its ConfigMap is.
+// Convert creates limits from ConfigMaps, in the order of namespace and name. All limits are in the given
+// namespace, or, if that is "", each in that of its ConfigMap.
 func Convert(configMaps []*corev1.ConfigMap, namespace string) []Item {
 	sorted := slices.SortedFunc(slices.Values(configMaps), func(a, b *corev1.ConfigMap) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -59,7 +59,7 @@ func convert(cm *corev1.ConfigMap) Item {
 	_, ok := mcpimport.FormOf(cm)
 	switch {
 	case !ok:
-		item.Skipped = fmt.Sprintf("it is no resource limit: it has neither the labels %s nor %s",
+		item.Skipped = fmt.Sprintf("it is not a resource limit: it has neither the labels %s nor %s",
 			text(mcpimport.FormQuoted), text(mcpimport.FormPlain))
 	case cm.DeletionTimestamp != nil:
 		item.Skipped = "it is being deleted"
@@ -69,16 +69,16 @@ func convert(cm *corev1.ConfigMap) Item {
 	return item
 }
 
-// repeats settles what becomes of a ConfigMap that gives a limit which another one gives.
+// repeats handles a ConfigMap that defines a limit which another one defines.
 func (i *Item) repeats(first *Item) {
 	same := equality.Semantic.DeepEqual(i.Limit.Spec, first.Limit.Spec) && equality.Semantic.DeepEqual(i.Limit.Labels, first.Limit.Labels)
 	key := i.Limit.Namespace + "/" + i.Limit.Name
 	i.Limit = nil
 	if same {
-		i.Skipped = fmt.Sprintf("it gives the same ResourceLimit %s as ConfigMap %s", key, first.ConfigMap)
+		i.Skipped = fmt.Sprintf("it defines the same ResourceLimit %s as ConfigMap %s", key, first.ConfigMap)
 		return
 	}
-	i.Err = fmt.Errorf("ConfigMap %s: it gives another ResourceLimit %s than ConfigMap %s", i.ConfigMap, key, first.ConfigMap)
+	i.Err = fmt.Errorf("ConfigMap %s: it defines ResourceLimit %s differently from ConfigMap %s", i.ConfigMap, key, first.ConfigMap)
 }
 
 // text is the labels of a form as kubectl takes them.

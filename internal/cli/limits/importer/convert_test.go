@@ -49,8 +49,8 @@ func TestConvertGivesEveryConfigMapAnAnswer(t *testing.T) {
 		"a/resource-limit-rl-small gives a/small",
 		`error: ConfigMap a/rl-bad: data[cpu]: "lots" is no quantity, such as 500m or 2Gi`,
 		"a/rl-gone skipped: it is being deleted",
-		"error: ConfigMap a/rl-small: it gives another ResourceLimit a/small than ConfigMap a/resource-limit-rl-small",
-		"a/settings skipped: it is no resource limit: it has neither the labels app.kubernetes.io/managed-by=mcp-orchestrator,mcp-orchestrator.egoavara.net/type-of=resource-limit nor mcp-orchestrator.egoavara.net/managed=true,mcp-orchestrator.egoavara.net/type=resource-limit",
+		"error: ConfigMap a/rl-small: it defines ResourceLimit a/small differently from ConfigMap a/resource-limit-rl-small",
+		"a/settings skipped: it is not a resource limit: it has neither the labels app.kubernetes.io/managed-by=mcp-orchestrator,mcp-orchestrator.egoavara.net/type-of=resource-limit nor mcp-orchestrator.egoavara.net/managed=true,mcp-orchestrator.egoavara.net/type=resource-limit",
 		"b/rl-small gives b/small",
 	}, got)
 
@@ -59,7 +59,7 @@ func TestConvertGivesEveryConfigMapAnAnswer(t *testing.T) {
 	require.Len(t, items, 6)
 	assert.Equal(t, "there", items[0].Limit.Namespace)
 	assert.Nil(t, items[5].Limit)
-	assert.Equal(t, "it gives the same ResourceLimit there/small as ConfigMap a/resource-limit-rl-small", items[5].Skipped)
+	assert.Equal(t, "it defines the same ResourceLimit there/small as ConfigMap a/resource-limit-rl-small", items[5].Skipped)
 }
 
 // What is applied is the spec and the labels: no status, no timestamps, nothing that others own.

@@ -56,7 +56,7 @@ func NewReplayed(snapshot Prover, pods originals, classifier *capacity.Classifie
 func (r *Replayed) Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Type) (Proof, error) {
 	original := r.pods.Pod(p.Namespace, p.Name)
 	if original == nil {
-		return Proof{}, fmt.Errorf("pod %s/%s is gone", p.Namespace, p.Name)
+		return Proof{}, fmt.Errorf("pod %s/%s no longer exists", p.Namespace, p.Name)
 	}
 	answer, err := r.snapshot.Fits(ctx, simulation.Question{
 		Pod: original, Gone: append(slices.Clone(r.gone), original.UID),
@@ -73,7 +73,7 @@ func (r *Replayed) Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Ty
 	case err != nil:
 		return Proof{}, err
 	case !answer.Fits:
-		return Proof{Why: fmt.Sprintf("no %s node has room for the replacement of pod %s: %s", t, p.Name, answer.Message())}, nil
+		return Proof{Why: fmt.Sprintf("no %s node has capacity for the replacement of pod %s: %s", t, p.Name, answer.Message())}, nil
 	}
 	r.gone = append(r.gone, original.UID)
 	r.snapshot.Assume(original, answer.Node)

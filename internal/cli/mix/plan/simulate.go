@@ -150,7 +150,7 @@ func step(ctx context.Context, in *rebalance.Input, room Room) (*Move, []Blocked
 func NoRoom(in *rebalance.Input, v rebalance.Verdict, why string) rebalance.Verdict {
 	v.Reason, v.Message = rebalance.ReasonNoRoom, why
 	if in.Provisions() {
-		v.Reason, v.Message = rebalance.ReasonProvisioning, why+"; a placeholder pod asks an autoscaler for it first"
+		v.Reason, v.Message = rebalance.ReasonProvisioning, why+"; a placeholder pod first makes an autoscaler provide it"
 	}
 	return v
 }

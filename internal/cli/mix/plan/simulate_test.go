@@ -168,7 +168,7 @@ func TestWhereRoomIsAskedForThePlanSaysSo(t *testing.T) {
 	assert.Len(t, out.Moves, 3)
 	require.Len(t, out.Blocked, 1)
 	assert.Equal(t, rebalance.ReasonProvisioning, out.Blocked[0].Reason)
-	assert.Equal(t, "no on-demand node has room for web-4; a placeholder pod asks an autoscaler for it first", out.Blocked[0].Message)
+	assert.Equal(t, "no on-demand node has room for web-4; a placeholder pod first makes an autoscaler provide it", out.Blocked[0].Message)
 
 	in = input(placedBy(split.New(70, 2), split.New(30, 2), 10))
 	in.Settings.Provisioning, in.Settings.Mode = rebalance.Placeholder, rebalance.Report

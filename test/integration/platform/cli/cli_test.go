@@ -74,7 +74,7 @@ func TestStatusExplainAndNodesTellWhatIsThere(t *testing.T) {
 		}, states)
 
 		r := kubectl(w, me, "", "status", "-n", w.Namespace).ok(t)
-		assert.Contains(t, r.errOut, "no controller seems to run")
+		assert.Contains(t, r.errOut, "berth-controller does not seem to run")
 		assert.Contains(t, kubectl(w, me, "", "status", "web", "-n", w.Namespace).ok(t).out, "Deployment/web")
 		assert.Contains(t, kubectl(w, me, "", "status", "-A", "-o", "wide").ok(t).out, w.Namespace)
 		assert.ErrorContains(t, kubectl(w, me, "", "status", "none", "-n", w.Namespace).err, `"none" not found`)
@@ -193,7 +193,7 @@ func TestPlanTellsTheMovesAndWritesNothing(t *testing.T) {
 	r := kubectl(w, me, fmt.Sprintf(allFile, 30), "plan", "-f", "-", "-n", w.Namespace).ok(t)
 	assert.Contains(t, r.out, "1 move, 3 blocked. Nothing was written.")
 	assert.Equal(t, r.out, kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace).ok(t).out)
-	all := decode[mix.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=0", "--assume-room", "-n", w.Namespace, "-o", "json"))
+	all := decode[mix.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=0", "--assume-capacity", "-n", w.Namespace, "-o", "json"))
 	assert.Len(t, all.Moves, 7)
 
 	// A new mix governs what no older one does. Of the same second, the name decides.
@@ -202,7 +202,7 @@ func TestPlanTellsTheMovesAndWritesNothing(t *testing.T) {
 	r = kubectl(w, me, everything, "plan", "-f", "-", "-n", w.Namespace).ok(t)
 	assert.Contains(t, r.out, "would be created")
 	assert.Contains(t, r.out, "Newly governed: 2 pods of Deployment/free")
-	assert.Contains(t, r.out, "the oldest CapacityMix wins")
+	assert.Contains(t, r.out, "the oldest CapacityMix has precedence")
 
 	// What the API server refuses, the plan refuses.
 	assert.ErrorContains(t, kubectl(w, me, fmt.Sprintf(allFile, 300), "plan", "-f", "-", "-n", w.Namespace).err, "spotPercent must be between 0 and 100")
@@ -257,7 +257,7 @@ func TestWhatMayNotBeReadIsSaidAndTheRestIsShown(t *testing.T) {
 	assert.Contains(t, r.errOut, "Warning: not allowed: list pods in namespace "+w.Namespace)
 	assert.Contains(t, r.errOut, "Warning: not allowed: list nodes\n")
 	assert.Contains(t, r.out, "<unknown>")
-	assert.ErrorContains(t, kubectl(w, little, "", "nodes").err, "nodes cannot be listed")
-	assert.ErrorContains(t, kubectl(w, little, "", "plan", "web", "-n", w.Namespace).err, "pods cannot be listed")
-	require.ErrorContains(t, kubectl(w, little, "", "status", "-o", "xml").err, `unknown output format "xml"`)
+	assert.ErrorContains(t, kubectl(w, little, "", "nodes").err, "cannot list nodes")
+	assert.ErrorContains(t, kubectl(w, little, "", "plan", "web", "-n", w.Namespace).err, "cannot list pods")
+	require.ErrorContains(t, kubectl(w, little, "", "status", "-o", "xml").err, `--output is "xml": it must be one of table, wide, json, yaml`)
 }

@@ -132,7 +132,7 @@ func doctorOnConfigurations(t *testing.T, w *testenv.World, me string) {
 		found, err := findings(w, me, "--scheduler-config", file)
 		require.ErrorIs(t, err, command.ErrFailed)
 		assert.Equal(t, doctor.Fail, found["scheduler"].Level)
-		assert.Contains(t, found["scheduler"].Message, "there is no lease berth-system/nobody")
+		assert.Contains(t, found["scheduler"].Message, "lease berth-system/nobody does not exist")
 	})
 	t.Run("a profile without the plugin", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "config.yaml")
@@ -160,7 +160,7 @@ func doctorOnRights(t *testing.T, w *testenv.World, me string) {
 		require.NoError(t, err)
 		assert.Equal(t, doctor.Warn, found["your rights"].Level)
 		assert.Contains(t, found["your rights"].Message, "list nodes")
-		assert.Equal(t, "not allowed to ask", found["rights of berth-scheduler"].Message)
+		assert.Equal(t, "not allowed: create subjectaccessreviews.authorization.k8s.io", found["rights of berth-scheduler"].Message)
 	})
 }
 

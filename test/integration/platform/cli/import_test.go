@@ -188,9 +188,9 @@ func TestImportTellsAndGoesOn(t *testing.T) {
 	for _, want := range []string{
 		"Skipped ConfigMap " + ns + "/rl-gone: it is being deleted\n",
 		"error: ConfigMap " + ns + "/rl-bad: data[cpu]: \"lots\" is no quantity, such as 500m or 2Gi\ndata[memory]: \"1GB\" is no quantity",
-		"error: resourcelimit.berth.dev/refused, of ConfigMap " + ns + "/rl-refused: ResourceLimit.berth.dev \"refused\" is invalid: spec.cpuLimit: Invalid value: \"object\": cpuLimit must not be below cpu: 1 is below 2\n",
+		"error: resourcelimit.berth.dev/refused of ConfigMap " + ns + "/rl-refused: ResourceLimit.berth.dev \"refused\" is invalid: spec.cpuLimit: Invalid value: \"object\": cpuLimit must not be below cpu: 1 is below 2\n",
 		"Warning: ConfigMap " + ns + "/rl-good: data[gpu]: the key is not known: left out\n",
-		"error: ConfigMap " + ns + "/rl-twice: it gives another ResourceLimit " + ns + "/twice than ConfigMap " + ns + "/resource-limit-rl-twice\n",
+		"error: ConfigMap " + ns + "/rl-twice: it defines ResourceLimit " + ns + "/twice differently from ConfigMap " + ns + "/resource-limit-rl-twice\n",
 	} {
 		assert.Contains(t, r.errOut, want)
 	}
@@ -277,12 +277,12 @@ func TestImportFromFiles(t *testing.T) {
 	plain := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: rl-x}\ndata: {cpu: 2}\n"
 	r = kubectl(w, me, plain, "import", "resource-limits", "-f", "-", "-n", w.Namespace)
 	require.ErrorIs(t, r.err, command.ErrFailed)
-	assert.Contains(t, r.errOut, "Skipped ConfigMap "+w.Namespace+"/settings: it is no resource limit: it has neither the labels app.kubernetes.io/managed-by=mcp-orchestrator,mcp-orchestrator.egoavara.net/type-of=resource-limit nor ")
+	assert.Contains(t, r.errOut, "Skipped ConfigMap "+w.Namespace+"/settings: it is not a resource limit: it has neither the labels app.kubernetes.io/managed-by=mcp-orchestrator,mcp-orchestrator.egoavara.net/type-of=resource-limit nor ")
 	assert.Contains(t, r.errOut, "error: ConfigMap "+w.Namespace+"/rl-x: ")
 	for args, want := range map[string]string{
 		"-f " + file + " --from-namespace a": "none of the others can be",
 		"--dry-run=maybe":                    `--dry-run is "maybe": it must be none, client or server`,
-		"-o name":                            `unknown output format "name"`,
+		"-o name":                            `--output is "name": it must be one of table, json, yaml`,
 	} {
 		r = kubectl(w, me, "", append([]string{"import", "resource-limits"}, strings.Fields(args)...)...)
 		assert.ErrorContains(t, r.err, want)

@@ -102,7 +102,7 @@ func TestRecordsTellWhatIsDeployed(t *testing.T) {
 		r := kubectl(w, user(w, "little", recordViewer[:1]), "", "records", "get", "cart", "-n", ns).ok(t)
 		assert.Contains(t, r.errOut, `not allowed: list deployments of group "apps" in namespace `+ns)
 		assert.Contains(t, r.out, "Deployment/cart-fn-0")
-		assert.NotContains(t, r.out, "not there any more")
+		assert.NotContains(t, r.out, "no longer exists")
 	})
 
 	// Without its controller no one would take the finalizer off.
