@@ -29,7 +29,7 @@ func (d *demo) comeBack(ctx context.Context) error {
 	if err := d.untilStatus(ctx, "NoRoom"); err != nil {
 		return err
 	}
-	if err := d.berth(ctx, "status"); err != nil {
+	if err := d.berth(ctx, "status", web); err != nil {
 		return err
 	}
 	d.results.add(d.evictionsAre(0, "while spot had no room"))

@@ -126,9 +126,7 @@ func (b *BorrowFacts) describe(d *printers.Description, now time.Time) {
 
 func (m *MoveFacts) describe(d *printers.Description) {
 	switch {
-	case m == nil:
-	case m.Reason == string(rebalance.ReasonOnTarget):
-		d.Add("Next step", "none")
+	case m == nil, m.Reason == string(rebalance.ReasonOnTarget):
 	case m.Reason == string(rebalance.ReasonMove):
 		text := m.Message
 		if m.Node != "" {
