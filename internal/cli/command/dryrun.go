@@ -5,6 +5,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,17 +20,16 @@ const (
 
 // DryRunFlag adds --dry-run to a command that writes.
 func DryRunFlag(cmd *cobra.Command, value *string) {
+	values := []string{DryRunNone, DryRunClient, DryRunServer}
 	cmd.Flags().StringVar(value, "dry-run", DryRunNone, `One of: none, client (write nothing), server (the API server validates and stores nothing).`)
-	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{DryRunNone, DryRunClient, DryRunServer}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// CheckDryRun returns an error for a value that --dry-run does not have.
-func CheckDryRun(value string) error {
-	switch value {
-	case DryRunNone, DryRunClient, DryRunServer:
-		return nil
+	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains(values, *value) {
+			return fmt.Errorf("--dry-run is %q: it must be none, client or server", *value)
+		}
+		return run(cmd, args)
 	}
-	return fmt.Errorf("--dry-run is %q: it must be none, client or server", value)
 }
 
 // DryRunText ends the line about an object that was not stored.

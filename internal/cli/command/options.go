@@ -6,6 +6,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -183,6 +184,39 @@ func (o *Options) Sentence(sentence string) {
 	fmt.Fprintln(o.Out, strings.ReplaceAll(strings.TrimRight(sentence, ". "), "\n", " ")+".")
 }
 
+// PrintList writes a list in the requested format: v as JSON or YAML, names, or the table, or what to say if it has no rows. Warnings
+// follow the table.
+func (o *Options) PrintList(v any, t *printers.Table, empty string, warnings ...string) error {
+	if o.Output == printers.Name {
+		for _, name := range t.Names {
+			fmt.Fprintln(o.Out, name)
+		}
+		return nil
+	}
+	if done, err := o.Print(v); done {
+		return err
+	}
+	if len(t.Rows) == 0 {
+		fmt.Fprintln(o.ErrOut, empty)
+		return nil
+	}
+	if o.Output == printers.Wide {
+		t.Header = append(t.Header, t.Wide...)
+	}
+	if err := t.Write(o.Out, t.Namespaces); err != nil {
+		return err
+	}
+	o.Warnings(warnings)
+	return nil
+}
+
+// Warnings writes a warning for each text.
+func (o *Options) Warnings(texts []string) {
+	for _, text := range texts {
+		o.Warn("%s", text)
+	}
+}
+
 // PrintObjects writes objects as one or as a List, if JSON or YAML was requested.
 func (o *Options) PrintObjects(objects []any) error {
 	v := any(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
@@ -200,3 +234,6 @@ func (o *Options) ForPeople() bool {
 
 // Age is how long ago a time was.
 func (o *Options) Age(t metav1.Time) string { return printers.Age(o.Now(), t.Time) }
+
+// ErrFailed is the error of a command that has already printed what failed.
+var ErrFailed = errors.New("a check failed")

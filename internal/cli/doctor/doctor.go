@@ -167,9 +167,6 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 }
 
 func showReport(o *command.Options, r *Report) error {
-	if done, err := o.Print(r); done {
-		return err
-	}
 	t := &printers.Table{Header: []string{"RESULT", "CHECK", "MESSAGE"}}
 	for _, f := range r.Findings {
 		message := f.Message
@@ -178,7 +175,7 @@ func showReport(o *command.Options, r *Report) error {
 		}
 		t.Add(string(f.Level), f.Check, message)
 	}
-	return t.Write(o.Out, true)
+	return o.PrintList(r, t, "")
 }
 
 // podName is a pod with its namespace.

@@ -5,7 +5,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,26 +61,32 @@ var resources = []struct {
 }{
 	{"CapacityMix", "capacitymixes", [][]string{{"spec", "rebalance"}, {"status", "workloads"}}},
 	{"ResourceLimit", "resourcelimits", [][]string{{"spec", "nodeAffinity"}, {"status", "workloads"}}},
+	{"DeploymentRecord", "deploymentrecords", [][]string{{"spec", "enforcement"}, {"status", "nfrWindows"}}},
+	{"DeploymentTemplate", "deploymenttemplates", [][]string{{"spec", "selection"}, {"status", "recordCount"}}},
+	{"Environment", "environments", [][]string{{"spec", "forceStop"}, {"status", "openStages"}}},
 }
 
-// crds reports whether CapacityMix, which all else is about, is served in the version that this CLI knows. The other
-// kinds are looked at too.
+// crds reports whether CapacityMix is served in the version of this CLI. It checks the other kinds too: ResourceLimits are required, those
+// of records and environments are off by default, and the two kinds of records require each other.
 func (p *patient) crds(ctx context.Context, r *Report) bool {
 	list, err := p.discovery.ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
-	serves := func(plural string) bool {
-		return err == nil && slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == plural })
+	served := map[string]bool{}
+	if err == nil {
+		for i := range list.APIResources {
+			served[list.APIResources[i].Kind] = true
+		}
 	}
-	mixes := false
+	records := served["DeploymentRecord"] || served["DeploymentTemplate"]
 	for _, resource := range resources {
-		served := serves(resource.plural)
-		p.crd(ctx, r, served, resource.kind+" resource", resource.plural+"."+v1alpha1.GroupName, resource.fields)
-		mixes = mixes || served && resource.kind == "CapacityMix"
+		check, name := resource.kind+" resource", resource.plural+"."+v1alpha1.GroupName
+		switch required := resource.kind == "CapacityMix" || resource.kind == "ResourceLimit"; {
+		case served[resource.kind], required:
+			p.crd(ctx, r, served[resource.kind], check, name, resource.fields)
+		case records && resource.kind != "Environment":
+			r.add(Warn, check, installCRDs, "%s is not served, and DeploymentRecords require it", name)
+		}
 	}
-	p.records(ctx, r, serves)
-	if serves("environments") { // off unless someone wants them
-		p.crd(ctx, r, true, "Environment resource", "environments."+v1alpha1.GroupName, [][]string{{"spec", "forceStop"}, {"status", "openStages"}})
-	}
-	return mixes
+	return served["CapacityMix"]
 }
 
 func (p *patient) crd(ctx context.Context, r *Report, served bool, check, name string, fields [][]string) {

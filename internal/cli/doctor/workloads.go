@@ -7,13 +7,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -171,4 +174,115 @@ func (p *patient) reports(r *Report) {
 		return
 	}
 	r.add(OK, check, "", "every mix has a current status")
+}
+
+// patient enough: a scheduler opens a gate within moments.
+const gateTakesLong = time.Minute
+
+// gatedPods are those with the scheduling gate about which there is something to say.
+type gatedPods struct {
+	// waiting wait for their slot, long those that have for more than a minute.
+	waiting, long []string
+	// without have no mix, and the gate for nothing.
+	without []string
+}
+
+func (p *patient) gatedPods() (g gatedPods) {
+	for _, o := range p.cluster.Pods {
+		pod := p.cluster.State.Pod(o.Namespace, o.Name)
+		if pod == nil || !pod.Live() {
+			continue
+		}
+		if pod.Gated {
+			g.waiting = append(g.waiting, podName(o))
+			if p.now.Sub(o.CreationTimestamp.Time) > gateTakesLong {
+				g.long = append(g.long, podName(o))
+			}
+		}
+		reason := o.Annotations[v1alpha1.GateOpenedAnnotation]
+		if found, _ := p.cluster.State.Resolve(pod); found == nil && (pod.Gated || reason == v1alpha1.GateOpenedNoMix) {
+			g.without = append(g.without, podName(o))
+		}
+	}
+	for _, list := range [][]string{g.waiting, g.long, g.without} {
+		slices.Sort(list)
+	}
+	return g
+}
+
+// gates finds pods that wait for a slot that no one gives them, and those whose
+// template requests one without success.
+func (p *patient) gates(r *Report) {
+	const check = "scheduling gates"
+	g, well := p.gatedPods(), true
+	say := func(l Level, fix, format string, args ...any) {
+		r.add(l, check, fix, format, args...)
+		well = false
+	}
+	switch {
+	case len(g.waiting) > 0 && p.leaderless:
+		say(Fail, "start berth-scheduler; the controller releases the gate without a slot after gates.failOpenSeconds", "no scheduler is leading, so no slot is assigned to %s: %s", printers.Count(len(g.waiting), "gated pod"), printers.Listed(g.waiting))
+	case len(g.long) > 0:
+		say(Warn, "check the UngateFailed events of the pods and the log of berth-scheduler", "a scheduler is leading, but no slot has been assigned for more than a minute to %s: %s", printers.Count(len(g.long), "gated pod"), printers.Listed(g.long))
+	}
+	if len(g.without) > 0 && !p.cluster.Missing("capacitymixes.berth.dev") {
+		say(Warn, "create a mix for them, or remove the gate "+v1alpha1.CapacityMixGate+" from the pod template", "no mix governs %s: %s", printers.Count(len(g.without), "gated pod"), printers.Listed(g.without))
+	}
+	if well {
+		say(OK, "", "no gated pod waits too long for its slot")
+	}
+}
+
+// limits finds ResourceLimits that cannot be used, and pods that theirs keeps waiting.
+func (p *patient) limits(r *Report) {
+	const check = "resource limits"
+	if p.cluster.Missing(live.LimitsResource) {
+		return
+	}
+	var broken, waiting []string
+	for _, l := range p.cluster.Limits {
+		if err := registry.Compile(l).Err; err != nil {
+			broken = append(broken, l.Namespace+"/"+l.Name+": "+err.Error())
+		}
+	}
+	for _, pod := range p.cluster.Pods {
+		if why := p.waitsForLimit(pod); why != "" {
+			waiting = append(waiting, podName(pod)+": "+why)
+		}
+	}
+	slices.Sort(broken)
+	slices.Sort(waiting)
+	if len(broken) > 0 {
+		r.add(Fail, check, "correct the spec of the limit", "cannot be used: %s", strings.Join(broken, "; "))
+	}
+	if len(waiting) > 0 {
+		verb := "wait"
+		if len(waiting) == 1 {
+			verb = "waits"
+		}
+		r.add(Warn, check, "create the limit, or give the pod another one (kubectl berth explain POD)", "%s %s because of a ResourceLimit: %s",
+			printers.Count(len(waiting), "pod"), verb, printers.Listed(waiting))
+	}
+	if len(broken)+len(waiting) == 0 {
+		r.add(OK, check, "", "ResourceLimits: %d, and no pod waits because of one", len(p.cluster.Limits))
+	}
+}
+
+// waitsForLimit returns why a pod waits because of its limit, "" if it does not.
+func (p *patient) waitsForLimit(pod *corev1.Pod) string {
+	record := p.cluster.State.Pod(pod.Namespace, pod.Name)
+	if pod.Spec.NodeName != "" || record == nil || !record.Live() {
+		return ""
+	}
+	found, enforced := p.cluster.LimitOf(pod)
+	switch {
+	case !enforced:
+	case found.Missing != "":
+		return registry.MissingReason(found.Missing)
+	case found.Limit != nil:
+		if excess := found.Limit.Exceeded(pod); len(excess) > 0 {
+			return found.Limit.ExcessReason(excess)
+		}
+	}
+	return ""
 }

@@ -102,9 +102,6 @@ func newRestore(o *command.Options) *cobra.Command {
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := command.CheckDryRun(f.dryRun); err != nil {
-				return err
-			}
 			namespace, c, err := o.Cluster()
 			if err != nil {
 				return err

@@ -63,27 +63,16 @@ func stacksOf(list []render.Stack) *Stacks {
 }
 
 func showStacks(o *command.Options, s *Stacks) error {
-	if o.Output == printers.Name {
-		for i := range s.Stacks {
-			fmt.Fprintln(o.Out, s.Stacks[i].Name)
-		}
-		return nil
-	}
-	if done, err := o.Print(s); done {
-		return err
-	}
-	t := &printers.Table{Header: []string{"NAME", "VERSION", "COMPONENTS", "DESCRIPTION"}}
-	if o.Output == printers.Wide {
-		t.Header = append(t.Header, "IMAGES")
-	}
+	t := &printers.Table{Header: []string{"NAME", "VERSION", "COMPONENTS", "DESCRIPTION"}, Wide: []string{"IMAGES"}}
 	for i := range s.Stacks {
 		var names, images []string
 		for _, c := range render.Components(&s.Stacks[i].Stack) {
 			names, images = append(names, c.Name), append(images, c.Container.Image)
 		}
+		t.Names = append(t.Names, s.Stacks[i].Name)
 		t.Add(s.Stacks[i].Name, s.Stacks[i].Version, strings.Join(names, ","), s.Stacks[i].Description, strings.Join(images, ","))
 	}
-	return t.Write(o.Out, false)
+	return o.PrintList(s, t, "No stacks found.")
 }
 
 // createFlags are the flags of create.
@@ -101,9 +90,6 @@ func newCreate(o *command.Options) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := command.CheckDryRun(f.dryRun); err != nil {
-				return err
-			}
 			env, err := environmentOfStack(args[0], f)
 			if err != nil {
 				return err

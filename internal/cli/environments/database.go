@@ -79,25 +79,13 @@ func backupResource(method render.BackupMethod, name string) string {
 }
 
 func showBackups(o *command.Options, list *DatabaseBackups) error {
-	if o.Output == printers.Name {
-		for i := range list.Backups {
-			fmt.Fprintln(o.Out, backupResource(list.Backups[i].Method, list.Backups[i].Name))
-		}
-		return nil
-	}
-	if done, err := o.Print(list); done {
-		return err
-	}
-	if len(list.Backups) == 0 {
-		fmt.Fprintf(o.ErrOut, "No backups found of the database of environment %s/%s.\n", list.Namespace, list.Name)
-		return nil
-	}
 	t := &printers.Table{Header: []string{"NAME", "METHOD", "STATE", "AGE", "SIZE", "MESSAGE"}}
 	for i := range list.Backups {
 		b := &list.Backups[i]
+		t.Names = append(t.Names, backupResource(b.Method, b.Name))
 		t.Add(b.Name, string(b.Method), string(b.State), o.Age(b.Created), b.Size, b.Message)
 	}
-	return t.Write(o.Out, false)
+	return o.PrintList(list, t, fmt.Sprintf("No backups found of the database of environment %s/%s.", list.Namespace, list.Name))
 }
 
 // databaseTimeout is the default of --timeout: a dump can take long.

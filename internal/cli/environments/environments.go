@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -233,4 +234,23 @@ func environmentNotes(list []Summary) []string {
 		reports.Add(list[i].Namespace+"/"+list[i].Name, list[i].Controller)
 	}
 	return reports.Notes("no controller reconciles environments: run berth-environments (see kubectl berth doctor)")
+}
+
+func showEnvironments(o *command.Options, e *Environments, namespace string) error {
+	t := &printers.Table{
+		Header: []string{"NAMESPACE", "NAME", "STACK", "VERSION", "PHASE", "READY", "AGE"},
+		Wide:   []string{"DISPLAY-NAME", "RUNS-IN", "REVISION", "LABELS", "CONTROLLER", "MESSAGE"}, Namespaces: namespace == "",
+	}
+	for i := range e.Environments {
+		s := &e.Environments[i]
+		t.Names = append(t.Names, environmentName(s.Name))
+		t.Add(s.Namespace, s.Name, s.Stack, s.Version, string(s.Phase), s.Ready, o.Age(s.Created),
+			s.DisplayName, s.RunsIn, printers.Number(s.Revision), labels.Set(s.Labels).String(), string(s.Controller), s.Message)
+	}
+	return o.PrintList(e, t, "No environments found in "+printers.InNamespace(namespace)+".", e.Notes...)
+}
+
+// environmentName is how kubectl names an environment.
+func environmentName(name string) string {
+	return "environment." + v1alpha1.GroupName + "/" + name
 }

@@ -137,9 +137,7 @@ func showEnvironment(o *command.Options, d *Detail) error {
 			return err
 		}
 	}
-	for _, n := range d.Notes {
-		o.Warn("%s", n)
-	}
+	o.Warnings(d.Notes)
 	return nil
 }
 

@@ -104,8 +104,8 @@ func TestWhatOfALogIsWanted(t *testing.T) {
 	assert.True(t, options.Follow)
 
 	for want, f := range map[string]logsFlags{
-		"--since is -1s: it must not be negative":                                            {since: -time.Second},
-		"--tail is -2: it must be a number of lines":                                         {tail: -2},
+		"--since is -1s: it must not be negative":                                             {since: -time.Second},
+		"--tail is -2: it must be a number of lines":                                          {tail: -2},
 		`--component is "bakend": it must be one of database, redis-cache, backend, frontend`: {component: "bakend"},
 	} {
 		o, _, _ := clitest.Screen("table")

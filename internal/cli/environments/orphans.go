@@ -73,38 +73,27 @@ func runOrphans(o *command.Options, ctx context.Context, c client.Client, namesp
 	for _, kind := range found.Forbidden {
 		o.Warn("not allowed: list %s of all namespaces", kind)
 	}
-	switch {
-	case f.remove:
-		err = deleteOrphans(o, ctx, c, found.Orphans, f.retained)
-	default:
-		err = showOrphans(o, found.Orphans)
+	none := "No orphans found."
+	if found.Incomplete {
+		none = "No orphans found among what could be read."
 	}
-	if len(found.Orphans) == 0 && o.ForPeople() {
-		among := ""
-		if found.Incomplete {
-			among = " among what could be read"
-		}
-		fmt.Fprintf(o.ErrOut, "No orphans found%s.\n", among)
+	if !f.remove {
+		return showOrphans(o, found.Orphans, none)
 	}
-	return err
+	if len(found.Orphans) == 0 {
+		fmt.Fprintln(o.ErrOut, none)
+	}
+	return deleteOrphans(o, ctx, c, found.Orphans, f.retained)
 }
 
-func showOrphans(o *command.Options, list []orphans.Orphan) error {
-	if o.Output == printers.Name {
-		for i := range list {
-			fmt.Fprintln(o.Out, printers.Resource(list[i].GroupVersionKind(), list[i].Name))
-		}
-		return nil
-	}
-	if done, err := o.Print(&Orphans{Orphans: list}); done || len(list) == 0 {
-		return err
-	}
+func showOrphans(o *command.Options, list []orphans.Orphan, none string) error {
 	t := &printers.Table{Header: []string{"IN", "OBJECT", "ENVIRONMENT", "STATE", "CLAIMS", "AGE"}}
 	for i := range list {
 		a := &list[i]
+		t.Names = append(t.Names, printers.Resource(a.GroupVersionKind(), a.Name))
 		t.Add(a.Namespace, a.Kind+"/"+a.Name, a.Environment, string(a.State), printers.Number(a.Claims), o.Age(a.Created))
 	}
-	return t.Write(o.Out, false)
+	return o.PrintList(&Orphans{Orphans: list}, t, none)
 }
 
 // deleteOrphans deletes orphans, and prints a line for each.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package limits has the command that imports ResourceLimits.
 package limits
 
 import (
@@ -8,12 +9,13 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/command"
-	"berth.dev/berth/internal/cli/limits/importer"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/kube/kinds"
 )
@@ -79,9 +81,6 @@ func NewImport(o *command.Options) *cobra.Command {
 }
 
 func importLimits(o *command.Options, ctx context.Context, f *importFlags) error {
-	if err := command.CheckDryRun(f.dryRun); err != nil {
-		return err
-	}
 	in := &importing{Options: o, dryRun: f.dryRun}
 	var c client.Client
 	var err error
@@ -89,7 +88,7 @@ func importLimits(o *command.Options, ctx context.Context, f *importFlags) error
 		if c, err = o.Client(); err != nil {
 			return err
 		}
-		in.applier = importer.Applier{Client: c, DryRun: f.dryRun == command.DryRunServer, Force: f.force}
+		in.applier = applier{Client: c, DryRun: f.dryRun == command.DryRunServer, Force: f.force}
 	}
 	items, err := in.read(ctx, c, f)
 	if err != nil {
@@ -110,14 +109,14 @@ func importLimits(o *command.Options, ctx context.Context, f *importFlags) error
 // importing is an import under way.
 type importing struct {
 	*command.Options
-	applier importer.Applier
+	applier applier
 	dryRun  string
 	done    []*unstructured.Unstructured
 	failed  bool
 }
 
 // read converts the ConfigMaps of a file or a namespace.
-func (in *importing) read(ctx context.Context, c client.Client, f *importFlags) ([]importer.Item, error) {
+func (in *importing) read(ctx context.Context, c client.Client, f *importFlags) ([]item, error) {
 	namespace, err := in.Namespace()
 	if err != nil {
 		return nil, err
@@ -130,20 +129,20 @@ func (in *importing) read(ctx context.Context, c client.Client, f *importFlags) 
 		if err != nil {
 			return nil, err
 		}
-		return append(importer.Convert(maps, f.to), failed...), nil
+		return append(convert(maps, f.to), failed...), nil
 	}
-	maps, err := importer.List(ctx, c, namespace)
+	maps, err := listConfigMaps(ctx, c, namespace)
 	if err != nil {
 		return nil, err
 	}
 	if len(maps) == 0 {
 		fmt.Fprintf(in.ErrOut, "No resource limits of the MCP orchestrator found in namespace %s.\n", namespace)
 	}
-	return importer.Convert(maps, f.to), nil
+	return convert(maps, f.to), nil
 }
 
 // take imports one limit and prints the result.
-func (in *importing) take(ctx context.Context, item *importer.Item) {
+func (in *importing) take(ctx context.Context, item *item) {
 	for _, note := range item.Notes {
 		in.Warn("ConfigMap %s: %s", item.ConfigMap, note)
 	}
@@ -157,7 +156,7 @@ func (in *importing) take(ctx context.Context, item *importer.Item) {
 	}
 	name := "resourcelimit.berth.dev/" + item.Limit.Name
 	if in.dryRun == command.DryRunClient {
-		object, err := importer.Object(item.Limit)
+		object, err := limitObject(item.Limit)
 		if err != nil {
 			in.fail(err)
 			return
@@ -174,7 +173,7 @@ func (in *importing) take(ctx context.Context, item *importer.Item) {
 }
 
 // ofConfigMap adds to an error of the API server the name of the ConfigMap and what to do.
-func ofConfigMap(item *importer.Item, err error) error {
+func ofConfigMap(item *item, err error) error {
 	err = fmt.Errorf("resourcelimit.berth.dev/%s of ConfigMap %s: %w", item.Limit.Name, item.ConfigMap, err)
 	switch {
 	case apierrors.IsConflict(err):
@@ -221,4 +220,29 @@ func (in *importing) print() error {
 	}
 	_, err := in.Print(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 	return err
+}
+
+// configMapsOf reads the ConfigMaps of a file: one or several documents, YAML or JSON, lists too. Other objects are ignored.
+// ConfigMaps that cannot be decoded are returned as failed.
+func configMapsOf(o *command.Options, file, namespace string) (maps []*corev1.ConfigMap, failed []item, err error) {
+	objects, err := o.Objects(namespace, false, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, u := range objects {
+		if u.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("ConfigMap") {
+			continue
+		}
+		cm := &corev1.ConfigMap{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, cm); err != nil {
+			key := u.GetNamespace() + "/" + u.GetName()
+			failed = append(failed, item{ConfigMap: key, Err: fmt.Errorf("ConfigMap %s: %w", key, err)})
+			continue
+		}
+		maps = append(maps, cm)
+	}
+	if len(maps)+len(failed) == 0 {
+		return nil, nil, errors.New("the file has no ConfigMap")
+	}
+	return maps, failed, nil
 }

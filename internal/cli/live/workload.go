@@ -2,7 +2,16 @@
 
 package live
 
-import "berth.dev/berth/internal/mix/clusterstate"
+import (
+	"berth.dev/berth/internal/mix/clusterstate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 func SourceText(source string) string {
 	switch source {
@@ -26,3 +35,79 @@ func WorkloadText(w clusterstate.Workload) string {
 
 const UnknownTypeHint = "no rule matches the labels: add a rule to nodeRules of the plugin, or label the node " +
 	"node.kubernetes.io/lifecycle=spot or =on-demand (docs/node-types.md)"
+
+// above is what stands above ReplicaSets, by their UID.
+type above map[types.UID]*metav1.OwnerReference
+
+func aboveOf(owners []client.Object) above {
+	out := above{}
+	for _, o := range owners {
+		if ref := metav1.GetControllerOf(o); ref != nil {
+			out[o.GetUID()] = ref
+		}
+	}
+	return out
+}
+
+// WorkloadOf names the workload of a pod that has a controller, whether or not
+// a mix governs it.
+func (c *Cluster) WorkloadOf(p *clusterstate.Pod) clusterstate.Workload {
+	w := clusterstate.Workload{Kind: p.Owner.Kind, Namespace: p.Namespace, Name: p.Owner.Name, UID: p.Owner.UID}
+	if ref := c.above[p.Owner.UID]; ref != nil && p.Owner.Kind == "ReplicaSet" {
+		w.Kind, w.Name, w.UID, w.Revision = ref.Kind, ref.Name, ref.UID, p.Owner.Name
+	}
+	return w
+}
+
+// Split is a number of replicas per type.
+type Split struct {
+	Spot     int `json:"spot"`
+	OnDemand int `json:"onDemand"`
+	Unknown  int `json:"unknown,omitempty"`
+}
+
+// String is "14/6": spot and on-demand, and where there are some, unknown.
+func (s Split) String() string {
+	if s.Unknown > 0 {
+		return fmt.Sprintf("%d/%d/%d?", s.Spot, s.OnDemand, s.Unknown)
+	}
+	return fmt.Sprintf("%d/%d", s.Spot, s.OnDemand)
+}
+
+func (s Split) Plus(t Split) Split {
+	return Split{Spot: s.Spot + t.Spot, OnDemand: s.OnDemand + t.OnDemand, Unknown: s.Unknown + t.Unknown}
+}
+
+// Words is "14 spot, 6 on-demand".
+func (s Split) Words() string {
+	text := fmt.Sprintf("%d spot, %d on-demand", s.Spot, s.OnDemand)
+	if s.Unknown > 0 {
+		text += fmt.Sprintf(", %d on nodes of unknown type", s.Unknown)
+	}
+	return text
+}
+
+func Actual(g *clusterstate.Group) Split {
+	c := g.Actual()
+	return Split{Spot: c.Spot, OnDemand: c.OnDemand, Unknown: c.Unknown}
+}
+
+func PendingByType(g *clusterstate.Group) Split {
+	c := g.PendingByType()
+	return Split{Spot: c.Spot, OnDemand: c.OnDemand, Unknown: c.Unknown}
+}
+
+func Desired(g *clusterstate.Group) Split {
+	return Split{Spot: g.Policy.Mix.Spot(g.Replicas), OnDemand: g.Policy.Mix.OnDemand(g.Replicas)}
+}
+
+// EventTime is when an event of either API was recorded.
+func EventTime(e *corev1.Event) metav1.Time {
+	switch {
+	case !e.EventTime.IsZero():
+		return metav1.NewTime(e.EventTime.Time)
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp
+	}
+	return e.CreationTimestamp
+}

@@ -28,8 +28,13 @@ const (
 // Table prints rows as kubectl does. A leading column named NAMESPACE is left
 // out unless several namespaces are shown.
 type Table struct {
-	Header []string
-	Rows   [][]string
+	// Wide are the columns that only -o wide has, after those of Header.
+	Header, Wide []string
+	Rows         [][]string
+	// Names are the rows as -o name prints them.
+	Names []string
+	// Namespaces is set where the rows can be of several namespaces.
+	Namespaces bool
 }
 
 // Add adds a row.

@@ -105,9 +105,7 @@ func showRecord(o *command.Options, d *RecordDetail) error {
 			return err
 		}
 	}
-	for _, n := range d.Notes {
-		o.Warn("%s", n)
-	}
+	o.Warnings(d.Notes)
 	return nil
 }
 

@@ -99,13 +99,6 @@ func told(entries []HistoryEntry, a *v1alpha1.AppliedRecommendation) bool {
 }
 
 func showHistory(o *command.Options, h *History) error {
-	if done, err := o.Print(h); done {
-		return err
-	}
-	if len(h.Entries) == 0 {
-		fmt.Fprintf(o.ErrOut, "No events found for DeploymentRecord %s/%s. The cluster keeps events for a limited time.\n", h.Namespace, h.Name)
-		return nil
-	}
 	t := &printers.Table{Header: []string{"TIME", "AGE", "TYPE", "REASON", "FROM", "MESSAGE"}}
 	for i := range h.Entries {
 		e := &h.Entries[i]
@@ -115,5 +108,5 @@ func showHistory(o *command.Options, h *History) error {
 		}
 		t.Add(e.Time.UTC().Format(time.RFC3339), ago, e.Type, e.Reason, e.From, e.Message)
 	}
-	return t.Write(o.Out, false)
+	return o.PrintList(h, t, fmt.Sprintf("No events found for DeploymentRecord %s/%s. The cluster keeps events for a limited time.", h.Namespace, h.Name))
 }

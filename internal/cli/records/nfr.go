@@ -181,9 +181,7 @@ func showRecommendations(o *command.Options, r *Recommendations) error {
 			return err
 		}
 	}
-	for _, n := range r.Notes {
-		o.Warn("%s", n)
-	}
+	o.Warnings(r.Notes)
 	return nil
 }
 

@@ -168,33 +168,15 @@ func recordNotes(records []RecordStatus) []string {
 }
 
 func showRecords(o *command.Options, r *Records, namespace string) error {
-	if o.Output == printers.Name {
-		for i := range r.Records {
-			fmt.Fprintf(o.Out, "deploymentrecord.%s/%s\n", v1alpha1.GroupName, r.Records[i].Name)
-		}
-		return nil
-	}
-	if done, err := o.Print(r); done {
-		return err
-	}
-	if len(r.Records) == 0 {
-		fmt.Fprintf(o.ErrOut, "No records found in %s.\n", printers.InNamespace(namespace))
-		return nil
-	}
-	t := &printers.Table{Header: []string{"NAMESPACE", "NAME", "CLASS", "TEMPLATE", "PHASE", "FUNCTIONS", "NFR", "AGE"}}
-	if o.Output == printers.Wide {
-		t.Header = append(t.Header, "ENFORCEMENT", "ENVIRONMENT", "CONTROLLER", "MESSAGE")
+	t := &printers.Table{
+		Header: []string{"NAMESPACE", "NAME", "CLASS", "TEMPLATE", "PHASE", "FUNCTIONS", "NFR", "AGE"},
+		Wide:   []string{"ENFORCEMENT", "ENVIRONMENT", "CONTROLLER", "MESSAGE"}, Namespaces: namespace == "",
 	}
 	for i := range r.Records {
 		s := &r.Records[i]
+		t.Names = append(t.Names, "deploymentrecord."+v1alpha1.GroupName+"/"+s.Name)
 		t.Add(s.Namespace, s.Name, s.Class, s.Template, string(s.Phase), fmt.Sprintf("%d/%d", s.ReadyFunctions, s.Functions), string(s.NFR),
 			o.Age(s.Created), string(s.Enforcement), s.Environment, string(s.Controller), s.Message)
 	}
-	if err := t.Write(o.Out, namespace == ""); err != nil {
-		return err
-	}
-	for _, n := range r.Notes {
-		o.Warn("%s", n)
-	}
-	return nil
+	return o.PrintList(r, t, "No records found in "+printers.InNamespace(namespace)+".", r.Notes...)
 }

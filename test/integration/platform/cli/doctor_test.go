@@ -106,7 +106,7 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 	found, err := findings(w, me)
 	require.NoError(t, err, "nothing of this keeps Berth from working")
 	for check, says := range map[string]string{
-		"scheduler profile":  "no configuration is readable",
+		"scheduler profile":  "no configuration can be read",
 		"node types":         "(node-0)",
 		"conflicts":          "web-too selects pods that the older web governs (3 pods)",
 		"scheduler names":    "stray (default-scheduler)",

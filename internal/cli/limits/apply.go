@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package importer
+package limits
 
 import (
 	"context"
@@ -28,8 +28,8 @@ const (
 	Unchanged  Change = "unchanged"
 )
 
-// Applier writes limits by server-side apply.
-type Applier struct {
+// applier writes limits by server-side apply.
+type applier struct {
 	Client client.Client
 	// DryRun has the API server do everything but keep it.
 	DryRun bool
@@ -39,8 +39,8 @@ type Applier struct {
 
 // Apply creates or changes a limit. It returns what the API server has then, and in which way that differs from before. A
 // field that another owner has set to another value is an error, unless Force is set.
-func (a *Applier) Apply(ctx context.Context, limit *v1alpha1.ResourceLimit) (*unstructured.Unstructured, Change, error) {
-	wanted, err := Object(limit)
+func (a *applier) Apply(ctx context.Context, limit *v1alpha1.ResourceLimit) (*unstructured.Unstructured, Change, error) {
+	wanted, err := limitObject(limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -82,8 +82,8 @@ func settled(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// Object is a limit with what is applied of it and no more.
-func Object(limit *v1alpha1.ResourceLimit) (*unstructured.Unstructured, error) {
+// limitObject is a limit with what is applied of it and no more.
+func limitObject(limit *v1alpha1.ResourceLimit) (*unstructured.Unstructured, error) {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&limit.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("ResourceLimit %s/%s: %w", limit.Namespace, limit.Name, err)

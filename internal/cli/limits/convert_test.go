@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package importer
+package limits
 
 import (
 	"testing"
@@ -35,7 +35,7 @@ func TestConvertGivesEveryConfigMapAnAnswer(t *testing.T) {
 		configMap(mcpimport.FormQuoted, "a", "rl-bad", "lots"),
 	}
 	var got []string
-	for _, item := range Convert(maps, "") {
+	for _, item := range convert(maps, "") {
 		switch {
 		case item.Err != nil:
 			got = append(got, "error: "+item.Err.Error())
@@ -55,7 +55,7 @@ func TestConvertGivesEveryConfigMapAnAnswer(t *testing.T) {
 	}, got)
 
 	// Into one namespace, limits of the same name meet.
-	items := Convert(maps, "there")
+	items := convert(maps, "there")
 	require.Len(t, items, 6)
 	assert.Equal(t, "there", items[0].Limit.Namespace)
 	assert.Nil(t, items[5].Limit)
@@ -65,8 +65,8 @@ func TestConvertGivesEveryConfigMapAnAnswer(t *testing.T) {
 // What is applied is the spec and the labels: no status, no timestamps, nothing that others own.
 func TestObjectHasNothingThatTheImportDoesNotSet(t *testing.T) {
 	t.Parallel()
-	item := Convert([]*corev1.ConfigMap{configMap(mcpimport.FormQuoted, "a", "rl-small", `"1"`)}, "")[0]
-	object, err := Object(item.Limit)
+	item := convert([]*corev1.ConfigMap{configMap(mcpimport.FormQuoted, "a", "rl-small", `"1"`)}, "")[0]
+	object, err := limitObject(item.Limit)
 	require.NoError(t, err)
 	assert.Equal(t, map[string]any{
 		"apiVersion": "berth.dev/v1alpha1", "kind": "ResourceLimit",

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package importer creates ResourceLimits from the ConfigMaps in which the MCP orchestrator stores its resource limits.
-package importer
+package limits
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/limits/mcpimport"
 )
 
-// Item is the result for one ConfigMap: a limit, a reason to skip it, or an error.
-type Item struct {
+// item is the result for one ConfigMap: a limit, a reason to skip it, or an error.
+type item struct {
 	// ConfigMap is its "namespace/name".
 	ConfigMap string
 	Limit     *v1alpha1.ResourceLimit
@@ -27,17 +28,17 @@ type Item struct {
 	Err     error
 }
 
-// Convert creates limits from ConfigMaps, in the order of namespace and name. All limits are in the given
+// convert creates limits from ConfigMaps, in the order of namespace and name. All limits are in the given
 // namespace, or, if that is "", each in that of its ConfigMap.
-func Convert(configMaps []*corev1.ConfigMap, namespace string) []Item {
+func convert(configMaps []*corev1.ConfigMap, namespace string) []item {
 	sorted := slices.SortedFunc(slices.Values(configMaps), func(a, b *corev1.ConfigMap) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	first := map[types.NamespacedName]*Item{}
-	items := make([]Item, len(sorted))
+	first := map[types.NamespacedName]*item{}
+	items := make([]item, len(sorted))
 	for i, cm := range sorted {
 		item := &items[i]
-		*item = convert(cm)
+		*item = convertOne(cm)
 		if item.Limit == nil {
 			continue
 		}
@@ -54,8 +55,8 @@ func Convert(configMaps []*corev1.ConfigMap, namespace string) []Item {
 	return items
 }
 
-func convert(cm *corev1.ConfigMap) Item {
-	item := Item{ConfigMap: cm.Namespace + "/" + cm.Name}
+func convertOne(cm *corev1.ConfigMap) item {
+	item := item{ConfigMap: cm.Namespace + "/" + cm.Name}
 	_, ok := mcpimport.FormOf(cm)
 	switch {
 	case !ok:
@@ -70,7 +71,7 @@ func convert(cm *corev1.ConfigMap) Item {
 }
 
 // repeats handles a ConfigMap that defines a limit which another one defines.
-func (i *Item) repeats(first *Item) {
+func (i *item) repeats(first *item) {
 	same := equality.Semantic.DeepEqual(i.Limit.Spec, first.Limit.Spec) && equality.Semantic.DeepEqual(i.Limit.Labels, first.Limit.Labels)
 	key := i.Limit.Namespace + "/" + i.Limit.Name
 	i.Limit = nil
@@ -83,3 +84,33 @@ func (i *Item) repeats(first *Item) {
 
 // text is the labels of a form as kubectl takes them.
 func text(f mcpimport.Form) string { return f.Selector().String() }
+
+// pageSize is the limit of a list request.
+const pageSize = 500
+
+// listConfigMaps returns the ConfigMaps of a namespace that are resource limits of either form.
+func listConfigMaps(ctx context.Context, c client.Client, namespace string) ([]*corev1.ConfigMap, error) {
+	var found []*corev1.ConfigMap
+	seen := map[types.UID]bool{}
+	for _, form := range mcpimport.Forms() {
+		token := ""
+		for {
+			var page corev1.ConfigMapList
+			err := c.List(ctx, &page, client.InNamespace(namespace), client.MatchingLabels(form.Selector()), client.Limit(pageSize), client.Continue(token))
+			if err != nil {
+				return nil, fmt.Errorf("list ConfigMaps of namespace %s: %w", namespace, err)
+			}
+			for i := range page.Items {
+				cm := &page.Items[i]
+				if !seen[cm.UID] { // one that has the labels of both forms
+					seen[cm.UID] = true
+					found = append(found, cm)
+				}
+			}
+			if token = page.Continue; token == "" {
+				break
+			}
+		}
+	}
+	return found, nil
+}
