@@ -169,7 +169,7 @@ func functions(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) []v
 	for i := range list {
 		f := &v.rendered.Functions[i]
 		s := &list[i]
-		*s = v1alpha1.FunctionStatus{FunctionKey: f.Spec.FunctionKey, Service: f.Name, URL: f.URL(rec.Namespace)}
+		*s = v1alpha1.FunctionStatus{FunctionKey: f.Spec.FunctionKey, Service: f.Name, URL: f.URL}
 		if f.Name == "" {
 			s.Ready, s.Reason = v.odgmReady(), v1alpha1.ReasonRunsInODGM
 		} else {

@@ -16,9 +16,9 @@ import (
 type Environment struct {
 	// Profile is the profile of the controller: dev, edge, full, prod, production, or any other name.
 	Profile string
-	// Edge and Datacenter say what kind of place it is.
+	// Edge and Datacenter are the kind of the location.
 	Edge, Datacenter bool
-	// Served says whether the API server has an API group.
+	// Served reports whether the API server serves an API group.
 	Served func(group string) bool
 }
 
@@ -27,21 +27,19 @@ type Choice struct {
 	Template *v1alpha1.DeploymentTemplate
 	// Score is what it had, where it was not named.
 	Score int
-	// Named says that the record requested it.
+	// Named means that the record requested it.
 	Named bool
 	// UnknownHint is the hint of the record that no template uses, which is then chosen by score.
 	UnknownHint string
 }
 
-// NoTemplateError says why there is none.
+// NoTemplateError is why there is none.
 type NoTemplateError struct{ Why string }
 
 func (e *NoTemplateError) Error() string { return e.Why }
 
-// ChooseTemplate returns the template of a record: the one that it names, else
-// the one that suits best among those that can be used here and can do what is
-// asked. Templates of the record's own namespace hide others of the same name;
-// which those are, the caller has sorted out.
+// ChooseTemplate returns the template of a record: the one that it names, else the one with the highest score among those whose API
+// groups are served and that can meet the requirements. The caller leaves out templates that are hidden by one of the same name.
 func ChooseTemplate(spec *v1alpha1.DeploymentRecordSpec, templates []*v1alpha1.DeploymentTemplate, env Environment) (Choice, error) {
 	var c Choice
 	if hint := spec.TemplateHint; hint != "" {
@@ -56,13 +54,13 @@ func ChooseTemplate(spec *v1alpha1.DeploymentRecordSpec, templates []*v1alpha1.D
 		}
 		c.UnknownHint = hint
 	}
-	nfr := mostOf(spec)
+	nfr := strictestOf(spec)
 	best := slices.SortedFunc(slices.Values(templates), func(a, b *v1alpha1.DeploymentTemplate) int {
 		return cmp.Or(cmp.Compare(Score(b, nfr, env), Score(a, nfr, env)),
 			cmp.Compare(a.Spec.Selection.Order, b.Spec.Selection.Order), cmp.Compare(a.Name, b.Name))
 	})
 	for _, t := range best {
-		if missingGroup(t, env) == "" && able(t.Spec.Capabilities, nfr) {
+		if missingGroup(t, env) == "" && canMeet(t.Spec.Capabilities, nfr) {
 			c.Template, c.Score = t, Score(t, nfr, env)
 			return c, nil
 		}
@@ -87,8 +85,8 @@ func missingGroup(t *v1alpha1.DeploymentTemplate, env Environment) string {
 	return ""
 }
 
-// able reports whether a template can meet the requirements.
-func able(c *v1alpha1.TemplateCapabilities, nfr v1alpha1.NFRRequirements) bool {
+// canMeet reports whether a template can meet the requirements.
+func canMeet(c *v1alpha1.TemplateCapabilities, nfr v1alpha1.NFRRequirements) bool {
 	switch {
 	case c == nil:
 	case c.MaxThroughputRPS != nil && nfr.MinThroughputRPS != nil && *nfr.MinThroughputRPS > *c.MaxThroughputRPS:
@@ -99,8 +97,7 @@ func able(c *v1alpha1.TemplateCapabilities, nfr v1alpha1.NFRRequirements) bool {
 	return true
 }
 
-// Score says how well a template suits: what it has for the place, and what is
-// added for what is requested.
+// Score returns the score of a template: its base for the environment, and its bonuses for the requirements.
 func Score(t *v1alpha1.DeploymentTemplate, nfr v1alpha1.NFRRequirements, env Environment) int {
 	score := 0
 	for i := range t.Spec.Selection.Base {
@@ -113,15 +110,15 @@ func Score(t *v1alpha1.DeploymentTemplate, nfr v1alpha1.NFRRequirements, env Env
 		break
 	}
 	for i := range t.Spec.Selection.Bonuses {
-		if b := &t.Spec.Selection.Bonuses[i]; asked(b, nfr) {
+		if b := &t.Spec.Selection.Bonuses[i]; applies(b, nfr) {
 			score += int(b.Score)
 		}
 	}
 	return score
 }
 
-// asked reports whether a record requests all that a bonus is for.
-func asked(b *v1alpha1.ScoreBonus, nfr v1alpha1.NFRRequirements) bool {
+// applies reports whether a record has all requirements of a bonus.
+func applies(b *v1alpha1.ScoreBonus, nfr v1alpha1.NFRRequirements) bool {
 	switch {
 	case b.MinThroughputRPS != nil && (nfr.MinThroughputRPS == nil || *nfr.MinThroughputRPS < *b.MinThroughputRPS):
 		return false
@@ -135,8 +132,8 @@ func asked(b *v1alpha1.ScoreBonus, nfr v1alpha1.NFRRequirements) bool {
 	return true
 }
 
-// mostOf returns the hardest requirements of a record and its functions.
-func mostOf(spec *v1alpha1.DeploymentRecordSpec) (most v1alpha1.NFRRequirements) {
+// strictestOf returns the strictest requirements of a record and its functions.
+func strictestOf(spec *v1alpha1.DeploymentRecordSpec) (strictest v1alpha1.NFRRequirements) {
 	all := []*v1alpha1.NFRRequirements{spec.NFRRequirements}
 	for i := range spec.DeploymentUnit.Functions {
 		all = append(all, spec.DeploymentUnit.Functions[i].NFRRequirements)
@@ -145,41 +142,25 @@ func mostOf(spec *v1alpha1.DeploymentRecordSpec) (most v1alpha1.NFRRequirements)
 		if n == nil {
 			continue
 		}
-		most.MinThroughputRPS = harder(most.MinThroughputRPS, n.MinThroughputRPS, func(a, b int32) bool { return a > b })
-		most.MaxLatencyMS = harder(most.MaxLatencyMS, n.MaxLatencyMS, func(a, b int32) bool { return a < b })
-		most.Availability = harder(most.Availability, n.Availability, func(a, b string) bool { return Number(a) > Number(b) })
-		if n.Consistency == v1alpha1.ConsistencyStrong || most.Consistency == "" {
-			most.Consistency = n.Consistency
+		strictest.MinThroughputRPS = stricter(strictest.MinThroughputRPS, n.MinThroughputRPS, func(a, b int32) bool { return a > b })
+		strictest.MaxLatencyMS = stricter(strictest.MaxLatencyMS, n.MaxLatencyMS, func(a, b int32) bool { return a < b })
+		strictest.Availability = stricter(strictest.Availability, n.Availability, func(a, b string) bool { return Number(a) > Number(b) })
+		if n.Consistency == v1alpha1.ConsistencyStrong || strictest.Consistency == "" {
+			strictest.Consistency = n.Consistency
 		}
 	}
-	return most
+	return strictest
 }
 
-// harder returns the harder of two requirements, of which either may be absent.
-func harder[T any](a, b *T, is func(T, T) bool) *T {
+// stricter returns the stricter of two requirements, of which either may be absent.
+func stricter[T any](a, b *T, is func(T, T) bool) *T {
 	if a == nil || b != nil && is(*b, *a) {
 		return b
 	}
 	return a
 }
 
-// RequirementsOf returns what is requested of a function: what it says itself, and for the rest what is requested of the class.
-func RequirementsOf(spec *v1alpha1.DeploymentRecordSpec, f *v1alpha1.FunctionSpec) v1alpha1.NFRRequirements {
-	var n v1alpha1.NFRRequirements
-	for _, from := range []*v1alpha1.NFRRequirements{f.NFRRequirements, spec.NFRRequirements} {
-		if from == nil {
-			continue
-		}
-		n.MinThroughputRPS = cmp.Or(n.MinThroughputRPS, from.MinThroughputRPS)
-		n.MaxLatencyMS = cmp.Or(n.MaxLatencyMS, from.MaxLatencyMS)
-		n.Availability = cmp.Or(n.Availability, from.Availability)
-		n.CPUUtilizationTarget = cmp.Or(n.CPUUtilizationTarget, from.CPUUtilizationTarget)
-		n.Consistency = cmp.Or(n.Consistency, from.Consistency)
-	}
-	return n
-}
-
-// Number reads a decimal number that the CRD's rules have let pass.
+// Number parses a decimal number that the CRD has validated.
 func Number(text string) float64 {
 	f, _ := strconv.ParseFloat(text, 64)
 	return f

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/hash"
 )
 
@@ -40,7 +43,58 @@ func RecordName(id string) (string, error) {
 	return name, nil
 }
 
-// Hash returns a text that a label can hold and that is another one for any other text.
+// names are those of the objects of a record.
+type names struct {
+	// label is the record's name as the value of a label, class that of its class.
+	label, class string
+	// limit is the ResourceLimit, functions the workloads of functions, "" for those that run in the ODGM.
+	limit, odgm, odgmService string
+	functions                []string
+}
+
+func namesOf(record *v1alpha1.DeploymentRecord) names {
+	return names{
+		label:       LabelValue(record.Name),
+		class:       LabelValue(record.Spec.DeploymentUnit.ClassKey),
+		limit:       ChildName(record.Name, ""),
+		odgm:        ChildName(record.Name, "-odgm"),
+		odgmService: ChildName(record.Name, "-odgm-svc"),
+		functions:   functionNames(record),
+	}
+}
+
+// functionNames returns the names of the workloads of functions. A function keeps its name for as long as it exists, so that other
+// functions can be added or removed without a change of it.
+func functionNames(record *v1alpha1.DeploymentRecord) []string {
+	functions := record.Spec.DeploymentUnit.Functions
+	names, taken := make([]string, len(functions)), map[string]bool{}
+	for i := range functions {
+		for _, before := range record.Status.Functions {
+			if before.FunctionKey == functions[i].FunctionKey && !runsInODGM(&functions[i]) && before.Service != "" {
+				names[i] = before.Service
+				taken[names[i]] = true
+			}
+		}
+	}
+	next := 0
+	for i := range functions {
+		switch {
+		case runsInODGM(&functions[i]) || names[i] != "":
+			continue
+		case len(functions) == 1:
+			names[i] = ChildName(record.Name, "")
+			continue
+		}
+		for names[i] == "" || taken[names[i]] {
+			names[i] = ChildName(record.Name, fmt.Sprintf("-fn-%d", next))
+			next++
+		}
+		taken[names[i]] = true
+	}
+	return names
+}
+
+// Hash returns a text that fits into a label and differs for different texts.
 func Hash(text string) string {
 	return hash.Of(text, hash.Label)
 }
@@ -59,4 +113,12 @@ func ChildName(record, suffix string) string {
 		base = strings.TrimRight(base[:min(len(base), maxLabel-len(suffix)-hashed-1)], "-") + "-" + Hash(record)[:hashed]
 	}
 	return base + suffix
+}
+
+// LabelValue returns a text as the value of a label: itself if it can be one, else its hash.
+func LabelValue(text string) string {
+	if len(validation.IsValidLabelValue(text)) == 0 {
+		return text
+	}
+	return Hash(text)
 }

@@ -2,10 +2,51 @@
 
 package render
 
-import "berth.dev/berth/apis/v1alpha1"
+import (
+	"errors"
+	"fmt"
+	"slices"
 
-// odgmManifests are those of the template, else the controller's own: a
-// Deployment and a Service, which has the advertised port and port 80.
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// ODGMPort is where the ODGM serves; its Service has it under this number and under 80.
+const ODGMPort = 8081
+
+// ErrNoODGMImage is why a record with an ODGM cannot be rendered while no image is configured.
+var ErrNoODGMImage = errors.New("the record has an ODGM, and records.odgmImage of berth-controller's configuration is empty: " +
+	"set that field to an image, or spec.addons of the record to a list without odgm")
+
+// ODGM is that of a record. The zero value is none.
+type ODGM struct {
+	// Name is that of its workload, Service that of its Service, Address where functions reach it.
+	Name, Service, Address string
+}
+
+// odgmOf returns the ODGM of a record.
+func odgmOf(record *v1alpha1.DeploymentRecord, s Settings, n names) (ODGM, error) {
+	switch {
+	case !HasODGM(&record.Spec, s.ODGM):
+		return ODGM{}, nil
+	case s.ODGMImage == "":
+		return ODGM{}, &Error{v1alpha1.ReasonImageMissing, ErrNoODGMImage}
+	}
+	return ODGM{Name: n.odgm, Service: n.odgmService, Address: fmt.Sprintf("%s:%d", n.odgmService, ODGMPort)}, nil
+}
+
+// HasODGM reports whether a record has an ODGM: it is on, and the record names it or no addons at all.
+func HasODGM(spec *v1alpha1.DeploymentRecordSpec, on bool) bool {
+	return on && (spec.Addons == nil || slices.Contains(*spec.Addons, v1alpha1.AddonODGM))
+}
+
+// NeedsODGM reports whether a record requires an ODGM: it names the addon, or has a function that runs in it.
+func NeedsODGM(spec *v1alpha1.DeploymentRecordSpec) bool {
+	return spec.Addons != nil && slices.Contains(*spec.Addons, v1alpha1.AddonODGM) ||
+		slices.ContainsFunc(spec.DeploymentUnit.Functions, func(f v1alpha1.FunctionSpec) bool { return runsInODGM(&f) })
+}
+
+// odgmManifests returns those of the template, else the controller's own: a Deployment and a Service, which has the advertised port
+// and port 80.
 func odgmManifests(t *v1alpha1.DeploymentTemplate) []string {
 	if len(t.Spec.ODGMManifests) > 0 {
 		return t.Spec.ODGMManifests
