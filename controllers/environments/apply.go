@@ -57,7 +57,7 @@ func (c *Controller) apply(ctx context.Context, v *observation) error {
 			"objects", applyset.Names(result.Applied), "deleted", applyset.Names(result.Pruned))
 	}
 	if result.Refused != nil {
-		return &refusal{v1alpha1.ReasonRefused, result.Refused}
+		return applyset.Refuse(v1alpha1.ReasonRefused, result.Refused)
 	}
 	return nil
 }
@@ -71,12 +71,12 @@ func (c *Controller) explain(o *unstructured.Unstructured, err error) error {
 	case err == nil || o.GroupVersionKind() != render.RouteKind:
 		return err
 	case unserved(err):
-		return &applyset.RefusedError{Reason: v1alpha1.ReasonRefused, Err: fmt.Errorf(
+		return applyset.Refuse(v1alpha1.ReasonRefused, fmt.Errorf(
 			"environments.gateway is %q, but the cluster serves no HTTPRoute of %s: the CRD %s is missing",
 			c.Settings.Gateway, render.RouteKind.GroupVersion(), "httproutes."+render.RouteKind.Group,
-		)}
+		))
 	case forbidden:
-		return &applyset.RefusedError{Reason: v1alpha1.ReasonRefused, Err: err}
+		return applyset.Refuse(v1alpha1.ReasonRefused, err)
 	}
 	return err
 }

@@ -36,16 +36,6 @@ const (
 
 var environmentKind = v1alpha1.SchemeGroupVersion.WithKind("Environment")
 
-// refusal is why an environment cannot be run as configured. Reason is that of the condition Degraded.
-type refusal struct {
-	reason string
-	err    error
-}
-
-func (r *refusal) Error() string { return r.err.Error() }
-
-func (r *refusal) Unwrap() error { return r.err }
-
 // Reconcile implements reconcile.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	env := &v1alpha1.Environment{}
@@ -86,7 +76,7 @@ func (c *Controller) run(ctx context.Context, before, env *v1alpha1.Environment)
 	if err == nil {
 		err = c.apply(ctx, observed)
 	}
-	refused, is := errors.AsType[*refusal](err)
+	refused, is := errors.AsType[*applyset.RefusedError](err)
 	switch {
 	case errors.Is(err, errNotYet):
 		return reconcile.Result{RequeueAfter: cacheDelay}, nil
@@ -105,7 +95,7 @@ func (c *Controller) run(ctx context.Context, before, env *v1alpha1.Environment)
 func (c *Controller) plan(ctx context.Context, env *v1alpha1.Environment) (*observation, error) {
 	v := &observation{env: env, components: render.Components(&env.Spec.Stack)}
 	if errs := render.Validate(&env.Spec); len(errs) > 0 {
-		return v, &refusal{v1alpha1.ReasonInvalid, errs.ToAggregate()}
+		return v, applyset.Refuse(v1alpha1.ReasonInvalid, errs.ToAggregate())
 	}
 	if !hasNamespace(env) {
 		if err := c.checkAlone(ctx, env); err != nil {
@@ -165,7 +155,7 @@ func (c *Controller) ensureNamespace(ctx context.Context, env *v1alpha1.Environm
 	case ns.DeletionTimestamp != nil:
 		return applyset.ErrNamespaceEnds
 	case !madeFor(ns, env):
-		return &refusal{v1alpha1.ReasonNameTaken, fmt.Errorf("namespace %s already exists and was not made for this environment", name)}
+		return applyset.Refuse(v1alpha1.ReasonNameTaken, fmt.Errorf("namespace %s already exists and was not made for this environment", name))
 	}
 	return nil
 }
@@ -200,7 +190,7 @@ func (c *Controller) checkAlone(ctx context.Context, env *v1alpha1.Environment) 
 	for i := range all.Items {
 		if o := &all.Items[i]; o.UID != env.UID && !hasNamespace(o) && older(o, env) {
 			err := fmt.Errorf("namespace %s has environment %s already, and can have one", env.Namespace, o.Name)
-			return &refusal{v1alpha1.ReasonNameTaken, err}
+			return applyset.Refuse(v1alpha1.ReasonNameTaken, err)
 		}
 	}
 	return nil

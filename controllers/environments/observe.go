@@ -47,17 +47,11 @@ func watched() (list []client.Object) {
 // observe reads the objects of an environment from the cache, and its Secrets and HTTPRoutes from the API server.
 func (c *Controller) observe(ctx context.Context, v *observation) error {
 	set, in := c.set(v.env), client.InNamespace(v.env.Status.Namespace)
-	for _, kind := range watched() {
-		list, err := applyset.ListOf(kind, c.Client.Scheme())
-		if err != nil {
-			return err
-		}
-		found, err := set.List(ctx, c.Client, list, in, client.MatchingLabels(render.Labels(v.env)))
-		if err != nil {
-			return fmt.Errorf("observe Environment %s/%s: %w", v.env.Namespace, v.env.Name, err)
-		}
-		v.children = append(v.children, found...)
+	found, err := set.ListKinds(ctx, watched(), in, client.MatchingLabels(render.Labels(v.env)))
+	if err != nil {
+		return fmt.Errorf("observe Environment %s/%s: %w", v.env.Namespace, v.env.Name, err)
 	}
+	v.children = found
 	if err := c.observeSecrets(ctx, v); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/environments/render"
+	"berth.dev/berth/internal/kube/applyset"
 )
 
 // allocate allocates the ports of an environment from outside. Only the leader does, one environment at a time, and it remembers
@@ -28,9 +29,9 @@ func (c *Controller) allocate(ctx context.Context, env *v1alpha1.Environment) er
 	ports, err := render.AllocatePorts(&env.Spec.Stack, env.Status.Ports, taken, c.Ports)
 	if err != nil {
 		if _, is := errors.AsType[*render.PortTakenError](err); is {
-			return &refusal{v1alpha1.ReasonPortTaken, err}
+			return applyset.Refuse(v1alpha1.ReasonPortTaken, err)
 		}
-		return &refusal{v1alpha1.ReasonNoPorts, err}
+		return applyset.Refuse(v1alpha1.ReasonNoPorts, err)
 	}
 	if !equality.Semantic.DeepEqual(ports, env.Status.Ports) {
 		if c.ports.given == nil {

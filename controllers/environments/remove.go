@@ -39,7 +39,7 @@ func (c *Controller) remove(ctx context.Context, env *v1alpha1.Environment) (rec
 		return c.setFinalizer(ctx, env, controllerutil.RemoveFinalizer)
 	}
 	v.situation = render.Situation{Environment: env, Components: v.components, Observed: map[string]render.Observed{}}
-	waiting := &refusal{v1alpha1.EventReasonOrphanedResources, fmt.Errorf("waits for %s to be gone", left)}
+	waiting := applyset.Refuse(v1alpha1.EventReasonOrphanedResources, fmt.Errorf("waits for %s to be gone", left))
 	if _, err := c.report(ctx, before, v, waiting); err != nil {
 		return reconcile.Result{}, err
 	}

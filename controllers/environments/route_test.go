@@ -193,7 +193,7 @@ func TestTheRestGoesOnWithoutRoutes(t *testing.T) {
 			require.Less(t, len(rest), len(l.desired))
 			// First, that what comes after it is made all the same.
 			l.desired[0], l.desired[len(l.desired)-1] = l.desired[len(l.desired)-1], l.desired[0]
-			var refused *refusal
+			var refused *applyset.RefusedError
 			require.ErrorAs(t, r.apply(t.Context(), l), &refused)
 			require.ErrorContains(t, refused, tc.want)
 			assert.ElementsMatch(t, rest, applied)

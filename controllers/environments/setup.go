@@ -22,7 +22,6 @@ import (
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -122,7 +121,10 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		}
 		b = b.WatchesRawSource(routes)
 	}
-	b = b.WatchesRawSource(source.Channel(c.requeueAll, handler.EnqueueRequestsFromMapFunc(c.all)))
+	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		return applyset.Requests(ctx, c.Client, &v1alpha1.EnvironmentList{})
+	})
+	b = b.WatchesRawSource(source.Channel(c.requeueAll, all))
 	if err := b.Complete(c); err != nil {
 		return fmt.Errorf("add the controller of Environments: %w", err)
 	}
@@ -140,18 +142,6 @@ func (c *Controller) enqueueAll() {
 	case c.requeueAll <- event.GenericEvent{Object: &v1alpha1.Environment{}}:
 	default: // it is pending already
 	}
-}
-
-// all returns a request for every environment.
-func (c *Controller) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
-	var list v1alpha1.EnvironmentList
-	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Cannot list Environments: they are reconciled at the next resync")
-	}
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
 }
 
 // History is another kind of which the cache has the objects with ComponentLabel. It is not watched, because only the controller

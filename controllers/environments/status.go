@@ -37,7 +37,9 @@ var reasons = map[v1alpha1.EnvironmentPhase]string{
 
 // report writes the status of an environment if it has changed, and returns when to reconcile it again. A status that follows from
 // a stale one is not written: it could start the environment, or a stage of it, a second time.
-func (c *Controller) report(ctx context.Context, before *v1alpha1.Environment, v *observation, refused *refusal) (reconcile.Result, error) {
+func (c *Controller) report(
+	ctx context.Context, before *v1alpha1.Environment, v *observation, refused *applyset.RefusedError,
+) (reconcile.Result, error) {
 	env := v.env
 	v.situation.Environment, v.situation.Late = env, c.time(env, before)
 	if refused != nil {
@@ -69,7 +71,7 @@ func (c *Controller) report(ctx context.Context, before *v1alpha1.Environment, v
 }
 
 // next returns when an environment is reconciled again without an event.
-func (c *Controller) next(v *observation, refused *refusal) reconcile.Result {
+func (c *Controller) next(v *observation, refused *applyset.RefusedError) reconcile.Result {
 	s, t := &v.env.Status, c.tuning.Load()
 	switch {
 	case refused != nil && v.env.DeletionTimestamp == nil:
@@ -99,7 +101,7 @@ func (c *Controller) time(env, before *v1alpha1.Environment) (late bool) {
 }
 
 // compose sets the status.
-func (c *Controller) compose(v *observation, refused *refusal) {
+func (c *Controller) compose(v *observation, refused *applyset.RefusedError) {
 	env, s := v.env, &v.env.Status
 	var ready int
 	s.Phase, s.Message = v.situation.Phase()
@@ -109,7 +111,7 @@ func (c *Controller) compose(v *observation, refused *refusal) {
 	if v.abandoned {
 		s.Phase = v1alpha1.EnvironmentFailed
 		s.Message = "did not come to run, and what was made for it was removed: change it to have it tried again"
-		refused = &refusal{v1alpha1.ReasonCleanedUp, errors.New(s.Message)}
+		refused = applyset.Refuse(v1alpha1.ReasonCleanedUp, errors.New(s.Message))
 	}
 	s.Message = applyset.Shorten(s.Message, maxMessage)
 	set := func(kind string, is bool, reason, message string) {
@@ -134,10 +136,10 @@ func (c *Controller) compose(v *observation, refused *refusal) {
 	if refused == nil {
 		set(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonConfigured, "run as configured")
 	} else {
-		set(v1alpha1.ConditionDegraded, true, refused.reason, refused.Error())
+		set(v1alpha1.ConditionDegraded, true, refused.Reason, refused.Error())
 	}
-	if refused != nil && (refused.reason == v1alpha1.ReasonPortTaken || refused.reason == v1alpha1.ReasonNoPorts) {
-		set(v1alpha1.ConditionPortsAllocated, false, refused.reason, refused.Error())
+	if refused != nil && (refused.Reason == v1alpha1.ReasonPortTaken || refused.Reason == v1alpha1.ReasonNoPorts) {
+		set(v1alpha1.ConditionPortsAllocated, false, refused.Reason, refused.Error())
 	} else {
 		set(v1alpha1.ConditionPortsAllocated, true, v1alpha1.ReasonAllocated, fmt.Sprintf("%d ports", len(s.Ports)))
 	}

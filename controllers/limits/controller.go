@@ -152,7 +152,9 @@ func (c *Controller) setFinalizers(ctx context.Context, limit *v1alpha1.Resource
 }
 
 // writeStatus applies a status if it has changed and the last one was not written a moment ago.
-func (c *Controller) writeStatus(ctx context.Context, limit *v1alpha1.ResourceLimit, status v1alpha1.ResourceLimitStatus) (reconcile.Result, error) {
+func (c *Controller) writeStatus(
+	ctx context.Context, limit *v1alpha1.ResourceLimit, status v1alpha1.ResourceLimitStatus,
+) (reconcile.Result, error) {
 	if equality.Semantic.DeepEqual(limit.Status, status) {
 		return reconcile.Result{}, nil
 	}

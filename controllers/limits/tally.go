@@ -65,7 +65,9 @@ type census struct {
 }
 
 // tally counts who has which limit. It is a pure function of its arguments.
-func tally(c census, resolve func(*corev1.Pod) registry.Resolution, above func(*clusterstate.Pod) clusterstate.Workload) map[types.NamespacedName]*Usage {
+func tally(
+	c census, resolve func(*corev1.Pod) registry.Resolution, above func(*clusterstate.Pod) clusterstate.Workload,
+) map[types.NamespacedName]*Usage {
 	all := map[types.NamespacedName]*Usage{}
 	of := func(l *v1alpha1.ResourceLimit) *Usage {
 		key := types.NamespacedName{Namespace: l.Namespace, Name: l.Name}
@@ -88,7 +90,10 @@ func tally(c census, resolve func(*corev1.Pod) registry.Resolution, above func(*
 		u := of(r.Limit.Limit)
 		u.Pods++
 		w := above(p)
-		u.Workloads[v1alpha1.WorkloadReference{Kind: applyset.Shorten(w.Kind, maxKind), Namespace: w.Namespace, Name: applyset.Shorten(w.Name, maxName)}] = struct{}{}
+		ref := v1alpha1.WorkloadReference{
+			Kind: applyset.Shorten(w.Kind, maxKind), Namespace: w.Namespace, Name: applyset.Shorten(w.Name, maxName),
+		}
+		u.Workloads[ref] = struct{}{}
 		if registry.Named(o) != "" {
 			continue // it chose
 		}

@@ -14,7 +14,9 @@ var admissions = prometheus.NewCounterVec(prometheus.CounterOpts{
 
 var steered = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "berth_webhook_mixes_total",
-	Help: "Pods that the webhook received, by what their mix made of them: gated, own-gate (it has the gate already), tolerating (it got tolerations), as-it-is (the mix requests nothing), pinned (it names a capacity type), ungoverned (no mix), unknown (the mixes were not read yet).",
+	Help: "Pods that the webhook received, by what their mix made of them: gated, own-gate (it has the gate already), " +
+		"tolerating (it got tolerations), as-it-is (the mix requests nothing), pinned (it names a capacity type), " +
+		"ungoverned (no mix), unknown (the mixes were not read yet).",
 }, []string{"outcome"})
 
 func init() {
@@ -22,7 +24,9 @@ func init() {
 	for _, outcome := range []string{outcomeSized, outcomeMissing, outcomeNone, outcomeSkipped, outcomeError} {
 		admissions.WithLabelValues(outcome)
 	}
-	for _, outcome := range []string{outcomeGated, outcomeOwnGate, outcomeTolerating, outcomeAsItIs, outcomePinned, outcomeUngoverned, outcomeUnknown} {
+	for _, outcome := range []string{
+		outcomeGated, outcomeOwnGate, outcomeTolerating, outcomeAsItIs, outcomePinned, outcomeUngoverned, outcomeUnknown,
+	} {
 		steered.WithLabelValues(outcome)
 	}
 }

@@ -126,7 +126,8 @@ func (m *Mixes) ask(ctx context.Context, pod *corev1.Pod, key podKey) *policy.Po
 	}
 	mixes, err := m.List(ctx, pod.Namespace)
 	if err != nil {
-		log.FromContext(ctx).Info("Cannot list the CapacityMixes of a namespace: its new pods get the mixes that are known", "namespace", pod.Namespace, "reason", err.Error())
+		log.FromContext(ctx).Info("Cannot list the CapacityMixes of a namespace: its new pods get the mixes that are known",
+			"namespace", pod.Namespace, "reason", err.Error())
 		return nil
 	}
 	now := policy.NewStore()
@@ -170,7 +171,8 @@ func (o seenOrRead) Controller(namespace string, ref *metav1.OwnerReference) met
 	}
 	object, err := o.Read(o.ctx, namespace, ref)
 	if err != nil {
-		log.FromContext(o.ctx).Info("Cannot read the owner of a new pod: it counts as one without annotations", "namespace", namespace, "kind", ref.Kind, "name", ref.Name, "reason", err.Error())
+		log.FromContext(o.ctx).Info("Cannot read the owner of a new pod: it counts as one without annotations",
+			"namespace", namespace, "kind", ref.Kind, "name", ref.Name, "reason", err.Error())
 		return nil
 	}
 	o.read.Add(key, object)

@@ -150,7 +150,9 @@ type component struct {
 	recommended []v1alpha1.NFRRecommendation
 }
 
-func (a *analyzer) component(rec *v1alpha1.DeploymentRecord, f *v1alpha1.FunctionSpec, s *v1alpha1.FunctionStatus, v observation) component {
+func (a *analyzer) component(
+	rec *v1alpha1.DeploymentRecord, f *v1alpha1.FunctionSpec, s *v1alpha1.FunctionStatus, v observation,
+) component {
 	c := component{spec: f, nfr: render.RequirementsOf(&rec.Spec, f)}
 	c.Component = nfr.Component{
 		Namespace: rec.Namespace,
@@ -290,7 +292,9 @@ func worthRetrying(err error) bool {
 }
 
 // write applies the analyzer's part of a record's status if it has changed.
-func (a *analyzer) write(ctx context.Context, rec *v1alpha1.DeploymentRecord, status v1alpha1.DeploymentRecordStatus, now time.Time) error {
+func (a *analyzer) write(
+	ctx context.Context, rec *v1alpha1.DeploymentRecord, status v1alpha1.DeploymentRecordStatus, now time.Time,
+) error {
 	if sameMeasured(&rec.Status, &status, now) {
 		return nil
 	}

@@ -67,26 +67,12 @@ func index(ctx context.Context, cache client.FieldIndexer) error {
 // children returns the objects of a record.
 func (c *Controller) children(ctx context.Context, rec *v1alpha1.DeploymentRecord) ([]applyset.Child, error) {
 	set, in := c.set(rec), client.InNamespace(rec.Namespace)
-	var found []applyset.Child
-	for _, kind := range watched() {
-		list, err := applyset.ListOf(kind, c.Client.Scheme())
-		if err != nil {
-			return nil, err
-		}
-		some, err := set.List(ctx, c.Client, list, in, client.MatchingFields{byController: string(rec.UID)})
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, some...)
+	found, err := set.ListKinds(ctx, watched(), in, client.MatchingFields{byController: string(rec.UID)})
+	if err != nil || !c.capabilities.served(knativeGroup) || !c.capabilities.watched() {
+		return found, err
 	}
-	if c.capabilities.served(knativeGroup) && c.capabilities.watched() {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(knativeService.GroupVersion().WithKind("ServiceList"))
-		some, err := set.List(ctx, c.Client, list, in, client.MatchingLabels{v1alpha1.OwnerLabel: render.LabelValue(rec.Name)})
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, some...)
-	}
-	return found, nil
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(knativeService.GroupVersion().WithKind("ServiceList"))
+	services, err := set.List(ctx, c.Client, list, in, client.MatchingLabels{v1alpha1.OwnerLabel: render.LabelValue(rec.Name)})
+	return append(found, services...), err
 }

@@ -85,7 +85,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	owner := applyset.Delayed(handler.EnqueueRequestForOwner(
 		mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.DeploymentRecord{}, handler.OnlyControllerOwner(),
 	), eventDelay)
-	all := handler.EnqueueRequestsFromMapFunc(c.all)
+	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		return applyset.Requests(ctx, c.Client, &v1alpha1.DeploymentRecordList{})
+	})
 	b := ctrl.NewControllerManagedBy(mgr).Named("deploymentrecord").
 		For(&v1alpha1.DeploymentRecord{}, builder.WithPredicates(applyset.SpecOrMetadataChanged(v1alpha1.RecordFinalizer))).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: workers}).
@@ -119,17 +121,4 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		}
 	}
 	return mgr.Add(&c.capabilities)
-}
-
-// all returns a request for every record.
-func (c *Controller) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
-	var records v1alpha1.DeploymentRecordList
-	if err := c.Client.List(ctx, &records, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Cannot list DeploymentRecords")
-		return nil
-	}
-	for i := range records.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&records.Items[i])})
-	}
-	return requests
 }

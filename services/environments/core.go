@@ -178,7 +178,9 @@ func (c *core) check(ctx context.Context, e *environment, asked *v1alpha1.Enviro
 }
 
 // list returns a page of the environments that match, in the order of their ids, and how many match in all.
-func (c *core) list(ctx context.Context, namespace string, req *schedulerv1.ListEnvironmentsRequest) (*schedulerv1.ListEnvironmentsResponse, error) {
+func (c *core) list(
+	ctx context.Context, namespace string, req *schedulerv1.ListEnvironmentsRequest,
+) (*schedulerv1.ListEnvironmentsResponse, error) {
 	q, err := c.query(namespace, req)
 	if err != nil {
 		return nil, err

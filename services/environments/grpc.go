@@ -122,7 +122,9 @@ func (f *front) stop(ctx context.Context, req *schedulerv1.StopEnvironmentReques
 	return &schedulerv1.StopEnvironmentResponse{Environment: e}, nil
 }
 
-func (f *front) restart(ctx context.Context, req *schedulerv1.RestartEnvironmentRequest) (*schedulerv1.RestartEnvironmentResponse, error) {
+func (f *front) restart(
+	ctx context.Context, req *schedulerv1.RestartEnvironmentRequest,
+) (*schedulerv1.RestartEnvironmentResponse, error) {
 	e, err := f.run(ctx, internal.VerbRestart, req.GetId(), func(e *environment) error { return internal.Restart(e, f.core.now()) })
 	if err != nil {
 		return nil, err
@@ -130,7 +132,9 @@ func (f *front) restart(ctx context.Context, req *schedulerv1.RestartEnvironment
 	return &schedulerv1.RestartEnvironmentResponse{Environment: e}, nil
 }
 
-func (f *front) status(ctx context.Context, req *schedulerv1.GetEnvironmentStatusRequest) (*schedulerv1.GetEnvironmentStatusResponse, error) {
+func (f *front) status(
+	ctx context.Context, req *schedulerv1.GetEnvironmentStatusRequest,
+) (*schedulerv1.GetEnvironmentStatusResponse, error) {
 	e, running, err := f.read(ctx, req.GetId())
 	if err != nil {
 		return nil, err
@@ -166,7 +170,9 @@ func (f *front) read(ctx context.Context, id string) (*environment, []instance, 
 }
 
 // audited writes down what came of a change of the environment of an id.
-func (f *front) audited(ctx context.Context, verb internal.Verb, id string, do func(namespace string) (*environment, error)) (*environment, error) {
+func (f *front) audited(
+	ctx context.Context, verb internal.Verb, id string, do func(namespace string) (*environment, error),
+) (*environment, error) {
 	namespace, err := f.namespaceOf(ctx)
 	return f.core.audited(ctx, string(verb), namespace, id, func() (*environment, error) {
 		if err != nil {

@@ -181,7 +181,8 @@ func (c *core) logsSoFar(ctx context.Context, e *environment, w *wantedLogs, sen
 	wanted := w.of(all)
 	if len(wanted) > maxStreams {
 		return server.Refuse(codes.ResourceExhausted, fmt.Sprintf(
-			"environment %q has %d containers, and the logs of %d can be read at a time: name one in container_name", e.Name, len(wanted), maxStreams))
+			"environment %q has %d containers, and the logs of %d can be read at a time: name one in container_name",
+			e.Name, len(wanted), maxStreams))
 	}
 	caller := c.caller(ctx)
 	if err := c.logPool.Take(caller, len(wanted)); err != nil {

@@ -64,7 +64,8 @@ func newCore(access authorizer, api *rest.Config, o Options) (*core, error) {
 	return &core{
 		store: store, access: access, log: o.Log, recorder: o.Recorder, tokens: o.TokenKey, caller: o.Caller,
 		preconditions: o.Preconditions, perNode: o.PortsPerNode, summary: o.KubeletSummary, now: time.Now, poll: pollInterval,
-		looks:   newSharedLooks(pollInterval),
-		logPool: server.NewPool("logs of containers that are read", server.NewLimit("logs", allLogs), server.NewLimit("logsPerCaller", callerLogs)),
+		looks: newSharedLooks(pollInterval),
+		logPool: server.NewPool("logs of containers that are read",
+			server.NewLimit("logs", allLogs), server.NewLimit("logsPerCaller", callerLogs)),
 	}, nil
 }

@@ -39,7 +39,8 @@ type core struct {
 // authorize requests each verb. Where no name is given, the request names none.
 func (c *core) authorize(ctx context.Context, namespace, name string, verbs ...string) error {
 	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
-		return server.Invalid(server.Violation{Field: "namespace", Description: fmt.Sprintf("is %q: %s", namespace, strings.Join(problems, "; "))})
+		description := fmt.Sprintf("is %q: %s", namespace, strings.Join(problems, "; "))
+		return server.Invalid(server.Violation{Field: "namespace", Description: description})
 	}
 	for _, verb := range verbs {
 		err := c.access.Authorize(ctx, server.Access{

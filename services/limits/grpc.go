@@ -109,7 +109,9 @@ func (f *front) list(ctx context.Context, req *orchestratorv1.ListResourceLimits
 	return out, nil
 }
 
-func (f *front) remove(ctx context.Context, req *orchestratorv1.DeleteResourceLimitRequest) (*orchestratorv1.DeleteResourceLimitResponse, error) {
+func (f *front) remove(
+	ctx context.Context, req *orchestratorv1.DeleteResourceLimitRequest,
+) (*orchestratorv1.DeleteResourceLimitResponse, error) {
 	asked, err := f.options(ctx)
 	if err != nil {
 		return nil, err

@@ -79,7 +79,9 @@ func (s *store) remove(ctx context.Context, o *object) error {
 }
 
 // list returns up to first limits, and the token of the page after them.
-func (s *store) list(ctx context.Context, namespace string, selector labels.Selector, after string, first int) ([]*object, string, error) {
+func (s *store) list(
+	ctx context.Context, namespace string, selector labels.Selector, after string, first int,
+) ([]*object, string, error) {
 	page := &unstructured.UnstructuredList{}
 	page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err := s.client.List(ctx, page, ctrlclient.InNamespace(namespace), ctrlclient.MatchingLabelsSelector{Selector: selector},

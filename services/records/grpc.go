@@ -61,7 +61,9 @@ func (f *front) deploy(ctx context.Context, req *tolerantv1.DeployRequest) (*oaa
 	return &oaasdeployment.DeployResponse{Status: oaascommon.StatusCode_OK, DeploymentId: u.id(), Message: new("accepted")}, nil
 }
 
-func (f *front) status(ctx context.Context, req *oaasdeployment.GetDeploymentStatusRequest) (*tolerantv1.GetDeploymentStatusResponse, error) {
+func (f *front) status(
+	ctx context.Context, req *oaasdeployment.GetDeploymentStatusRequest,
+) (*tolerantv1.GetDeploymentStatusResponse, error) {
 	namespace, err := f.namespaceOf(ctx)
 	if err != nil {
 		return nil, err
@@ -75,7 +77,9 @@ func (f *front) status(ctx context.Context, req *oaasdeployment.GetDeploymentSta
 	}, nil
 }
 
-func (f *front) remove(ctx context.Context, req *oaasdeployment.DeleteDeploymentRequest) (*oaasdeployment.DeleteDeploymentResponse, error) {
+func (f *front) remove(
+	ctx context.Context, req *oaasdeployment.DeleteDeploymentRequest,
+) (*oaasdeployment.DeleteDeploymentResponse, error) {
 	namespace, err := f.namespaceOf(ctx)
 	if err != nil {
 		return nil, err
@@ -98,7 +102,9 @@ func (f *front) get(ctx context.Context, req *oaasdeployment.GetClassRuntimeRequ
 	return &oaasdeployment.GetClassRuntimeResponse{Deployment: toSummary(r)}, nil
 }
 
-func (f *front) list(ctx context.Context, req *oaasdeployment.ListClassRuntimesRequest) (*oaasdeployment.ListClassRuntimesResponse, error) {
+func (f *front) list(
+	ctx context.Context, req *oaasdeployment.ListClassRuntimesRequest,
+) (*oaasdeployment.ListClassRuntimesResponse, error) {
 	namespace, err := f.namespaceOf(ctx)
 	if err != nil {
 		return nil, err

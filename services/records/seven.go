@@ -80,7 +80,8 @@ func revisionIn(in *tolerantv1.DeploymentUnit, s seven) revision {
 		return f.GetReplicas() > 0 || f.GetImage() != ""
 	})
 	recent := slices.ContainsFunc(functions, func(f *oaasdeployment.FunctionDeploymentSpec) bool {
-		return f.Description != nil || f.AvailableLocation != nil || f.NfrRequirements != nil || f.ProvisionConfig != nil || len(f.GetConfig()) > 0
+		return f.Description != nil || f.AvailableLocation != nil || f.NfrRequirements != nil ||
+			f.ProvisionConfig != nil || len(f.GetConfig()) > 0
 	})
 	// The latest revision has this one too, and does not use it.
 	unused := slices.ContainsFunc(functions, func(f *oaasdeployment.FunctionDeploymentSpec) bool { return f.ResourceRequirements != nil })

@@ -113,11 +113,14 @@ func (in *Input) backupPolicies() []runtime.Object {
 	if n := in.Environment.Spec.Network; n == nil || !n.Isolated || d == nil {
 		return nil
 	}
-	jobs := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{BackupOfLabel: in.Environment.Name}}}
+	jobs := networkingv1.NetworkPolicyPeer{
+		PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{BackupOfLabel: in.Environment.Name}},
+	}
 	return []runtime.Object{&networkingv1.NetworkPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: in.meta(isolatedBackups, ""),
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: in.selects(Database)}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+			PodSelector: metav1.LabelSelector{MatchLabels: in.selects(Database)},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{{
 				From:  []networkingv1.NetworkPolicyPeer{jobs},
 				Ports: []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(portOf(d)))}},

@@ -120,7 +120,8 @@ func databaseTool(d *v1alpha1.DatabaseComponent, backup, script string) corev1.C
 		VolumeMounts: []corev1.VolumeMount{{Name: backupsVolume, MountPath: backupsPath}},
 		Resources:    corev1.ResourceRequirements{Requests: size, Limits: size},
 		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 		// What the tools complain about last is why it failed.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,

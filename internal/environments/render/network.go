@@ -98,14 +98,21 @@ func domainPort(f *v1alpha1.FrontendComponent) int32 {
 }
 
 func (in *Input) ingress(f *v1alpha1.FrontendComponent, names []string) *networkingv1.Ingress {
-	to := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: Frontend, Port: networkingv1.ServiceBackendPort{Number: domainPort(f)}}}
-	i := &networkingv1.Ingress{TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"}, ObjectMeta: in.meta(Frontend, Frontend)}
+	to := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+		Name: Frontend, Port: networkingv1.ServiceBackendPort{Number: domainPort(f)},
+	}}
+	i := &networkingv1.Ingress{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"},
+		ObjectMeta: in.meta(Frontend, Frontend),
+	}
 	if class := in.Settings.IngressClass; class != "" {
 		i.Spec.IngressClassName = &class
 	}
 	for _, domain := range names {
 		i.Spec.Rules = append(i.Spec.Rules, networkingv1.IngressRule{Host: domain, IngressRuleValue: networkingv1.IngressRuleValue{
-			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: to}}},
+			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
+				Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: to,
+			}}},
 		}})
 	}
 	if f.TLSEnabled {
@@ -123,9 +130,11 @@ func NetworkConfigured(spec *v1alpha1.EnvironmentSpec, s *Settings) (asked bool,
 	case n.Subnet != "" || n.Gateway != "":
 		return false, "NotApplicable", "the cluster has one network: an environment has no subnet and no gateway of its own"
 	case n.Isolated && len(s.OutsideNetworks) > 0:
-		return true, "Isolated", "NetworkPolicies let no other pod of the cluster in, if its network enforces them, and to the ports from outside only environments.outsideNetworks"
+		return true, "Isolated", "NetworkPolicies let no other pod of the cluster in, if its network enforces them, " +
+			"and to the ports from outside only environments.outsideNetworks"
 	case n.Isolated:
-		return true, "Isolated", "NetworkPolicies let no other pod in, if the cluster's network enforces them; nor anybody from outside of the cluster: environments.outsideNetworks names no one"
+		return true, "Isolated", "NetworkPolicies let no other pod in, if the cluster's network enforces them; " +
+			"nor anybody from outside of the cluster: environments.outsideNetworks names no one"
 	}
 	return true, "Configured", "the cluster's network"
 }
@@ -151,13 +160,16 @@ func (in *Input) networkPolicies(components []Component) []runtime.Object {
 	})}
 	if f := find(components, Frontend); f != nil && len(f.Container.Ports) > 0 {
 		// An environment has a namespace of its own, or shares one: what has the label on neither is in none.
-		none := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: v1alpha1.EnvironmentLabel, Operator: metav1.LabelSelectorOpDoesNotExist}}}
+		none := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+			Key: v1alpha1.EnvironmentLabel, Operator: metav1.LabelSelectorOpDoesNotExist,
+		}}}
 		out = append(out, policy("isolated-frontend", in.selects(Frontend), networkingv1.NetworkPolicyIngressRule{
 			From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: none, PodSelector: none}}, Ports: policyPorts(f),
 		}))
 	}
 	for i := range components {
-		if c := &components[i]; len(c.Container.Ports) > 0 && (in.Settings.Exposure != ExposeNone || c.Name == Frontend) && len(in.Settings.OutsideNetworks) > 0 {
+		c := &components[i]
+		if len(c.Container.Ports) > 0 && (in.Settings.Exposure != ExposeNone || c.Name == Frontend) && len(in.Settings.OutsideNetworks) > 0 {
 			out = append(out, policy(outside(c.Name), in.selects(c.Name), in.fromOutside(c)))
 		}
 	}
@@ -176,7 +188,9 @@ func (in *Input) fromOutside(c *Component) networkingv1.NetworkPolicyIngressRule
 func policyPorts(c *Component) (ports []networkingv1.NetworkPolicyPort) {
 	for i := range c.Container.Ports {
 		p := &c.Container.Ports[i]
-		ports = append(ports, networkingv1.NetworkPolicyPort{Protocol: new(corev1.Protocol(protocolOf(p))), Port: new(intstr.FromInt32(p.ContainerPort))})
+		ports = append(ports, networkingv1.NetworkPolicyPort{
+			Protocol: new(corev1.Protocol(protocolOf(p))), Port: new(intstr.FromInt32(p.ContainerPort)),
+		})
 	}
 	return ports
 }

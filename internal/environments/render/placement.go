@@ -66,7 +66,9 @@ func (in *Input) size(c *Component) []runtime.Object {
 		Spec: v1alpha1.ResourceLimitSpec{Description: "the component " + c.Name + " of environment " + in.Environment.Name},
 	}
 	for name, to := range map[corev1.ResourceName]**resource.Quantity{
-		corev1.ResourceCPU: &limit.Spec.CPU, corev1.ResourceMemory: &limit.Spec.Memory, corev1.ResourceEphemeralStorage: &limit.Spec.EphemeralStorage,
+		corev1.ResourceCPU:              &limit.Spec.CPU,
+		corev1.ResourceMemory:           &limit.Spec.Memory,
+		corev1.ResourceEphemeralStorage: &limit.Spec.EphemeralStorage,
 	} {
 		if q, err := resource.ParseQuantity(list[name]); err == nil {
 			*to = &q

@@ -88,7 +88,8 @@ func (in *Input) strategy(c *Component) appsv1.DeploymentStrategy {
 		surge, unavailable = unavailable, surge
 	}
 	return appsv1.DeploymentStrategy{
-		Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &unavailable},
+		Type:          appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &unavailable},
 	}
 }
 
@@ -110,7 +111,9 @@ func (in *Input) job(c *Component, template *corev1.PodTemplateSpec, suspend boo
 	text, _ := json.Marshal(spec) // of texts and numbers
 	spec.Suspend = &suspend
 	return &batchv1.Job{
-		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: in.meta(c.Name+"-"+hash.Of(string(text), hashed), c.Name), Spec: spec,
+		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+		ObjectMeta: in.meta(c.Name+"-"+hash.Of(string(text), hashed), c.Name),
+		Spec:       spec,
 	}
 }
 
@@ -266,7 +269,9 @@ func asked(c *Component, in *Input) map[corev1.ResourceName]string {
 		return nil
 	}
 	out := map[corev1.ResourceName]string{}
-	for name, text := range map[corev1.ResourceName]string{corev1.ResourceCPU: r.CPU, corev1.ResourceMemory: r.Memory, corev1.ResourceEphemeralStorage: r.Disk} {
+	for name, text := range map[corev1.ResourceName]string{
+		corev1.ResourceCPU: r.CPU, corev1.ResourceMemory: r.Memory, corev1.ResourceEphemeralStorage: r.Disk,
+	} {
 		if text != "" {
 			out[name] = text
 		}

@@ -47,7 +47,9 @@ func (e *NoPortsError) Error() string {
 // AllocatePorts returns the ports from outside of a stack. A port that was requested by number is that one; one that was
 // not keeps what was allocated for it before, else gets the lowest that is free. Taken has those of other environments, and
 // who has them, "" if they must not be named. The result is in the order of the components.
-func AllocatePorts(stack *v1alpha1.ApplicationStack, before []v1alpha1.AllocatedPort, taken map[PortKey]string, r PortRange) ([]v1alpha1.AllocatedPort, error) {
+func AllocatePorts(
+	stack *v1alpha1.ApplicationStack, before []v1alpha1.AllocatedPort, taken map[PortKey]string, r PortRange,
+) ([]v1alpha1.AllocatedPort, error) {
 	a := &allocation{stack: stack, before: before, taken: taken, own: map[PortKey]bool{}, within: r}
 	for _, p := range explicit(stack) {
 		k := PortKey{p.HostPort, p.Protocol}
@@ -110,7 +112,9 @@ func explicit(stack *v1alpha1.ApplicationStack) (out []v1alpha1.AllocatedPort) {
 	for _, c := range Components(stack) {
 		for i := range c.Container.Ports {
 			if p := &c.Container.Ports[i]; p.HostPort > 0 {
-				out = append(out, v1alpha1.AllocatedPort{Component: c.Name, ContainerPort: p.ContainerPort, HostPort: p.HostPort, Protocol: protocolOf(p)})
+				out = append(out, v1alpha1.AllocatedPort{
+					Component: c.Name, ContainerPort: p.ContainerPort, HostPort: p.HostPort, Protocol: protocolOf(p),
+				})
 			}
 		}
 	}

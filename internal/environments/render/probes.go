@@ -34,7 +34,8 @@ func (in *Input) probes(c *Component, out *corev1.Container) {
 	if command == nil {
 		return
 	}
-	interval, timeout, retries := orElse(check.IntervalSeconds, defaultInterval), orElse(check.TimeoutSeconds, defaultTimeout), orElse(check.Retries, defaultRetries)
+	interval, timeout := orElse(check.IntervalSeconds, defaultInterval), orElse(check.TimeoutSeconds, defaultTimeout)
+	retries := orElse(check.Retries, defaultRetries)
 	out.LivenessProbe = probe(command, interval, timeout, retries)
 	if out.ReadinessProbe == nil {
 		out.ReadinessProbe = probe(command, min(interval, startEvery), timeout, retries)

@@ -157,7 +157,10 @@ func (in *Input) secret(c *Component) []runtime.Object {
 		return nil
 	}
 	return []runtime.Object{&corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: in.meta(c.Name, c.Name), Type: corev1.SecretTypeOpaque, Data: data,
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: in.meta(c.Name, c.Name),
+		Type:       corev1.SecretTypeOpaque,
+		Data:       data,
 	}}
 }
 

@@ -109,12 +109,14 @@ func (s *Settings) acceptedBy(u *unstructured.Unstructured) Acceptance {
 		}
 		yes, no := p.says(u.GetGeneration())
 		if no != nil {
-			return Acceptance{Reason: no.Reason, Message: fmt.Sprintf("Gateway %s does not take HTTPRoute %s: %s: %s", s.Gateway, u.GetName(), no.Reason, no.Message)}
+			message := fmt.Sprintf("Gateway %s does not take HTTPRoute %s: %s: %s", s.Gateway, u.GetName(), no.Reason, no.Message)
+			return Acceptance{Reason: no.Reason, Message: message}
 		}
 		accepted = accepted || yes
 	}
 	if !accepted {
-		return Acceptance{Reason: "Waiting", Message: fmt.Sprintf("Gateway %s has not taken HTTPRoute %s: is it there, and does its controller run?", s.Gateway, u.GetName())}
+		message := fmt.Sprintf("Gateway %s has not taken HTTPRoute %s: is it there, and does its controller run?", s.Gateway, u.GetName())
+		return Acceptance{Reason: v1alpha1.ReasonWaiting, Message: message}
 	}
 	return Acceptance{Accepted: true}
 }

@@ -86,7 +86,10 @@ func postgresDatabase() *v1alpha1.DatabaseComponent {
 	return &v1alpha1.DatabaseComponent{
 		DatabaseName: "app", Username: "app", PersistentStorage: true,
 		Container: v1alpha1.EnvironmentContainer{
-			Image: "postgres:17-alpine", Ports: tcp(postgresPort), Resources: sized("500m", "512Mi", "10Gi"), RestartPolicy: v1alpha1.RestartUnlessStopped,
+			Image:         "postgres:17-alpine",
+			Ports:         tcp(postgresPort),
+			Resources:     sized("500m", "512Mi", "10Gi"),
+			RestartPolicy: v1alpha1.RestartUnlessStopped,
 		},
 	}
 }

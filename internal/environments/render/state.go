@@ -124,7 +124,7 @@ func (s *Situation) phaseUntilReady(waiting string) (v1alpha1.EnvironmentPhase, 
 	switch before := e.Status.Phase; {
 	case !started && s.Late:
 		return v1alpha1.EnvironmentFailed, "did not start in time: " + waiting
-	case !started || before == v1alpha1.EnvironmentCreating: // a start ends when every component is ready, also with a change in its last moment
+	case !started || before == v1alpha1.EnvironmentCreating: // a start ends when every component is ready, even if one has just changed
 		return v1alpha1.EnvironmentCreating, waiting
 	case changed || before == v1alpha1.EnvironmentUpdating || before == v1alpha1.EnvironmentFailed:
 		return v1alpha1.EnvironmentUpdating, waiting

@@ -44,7 +44,8 @@ func Validate(spec *v1alpha1.EnvironmentSpec) field.ErrorList {
 		all = append(all, validateContainer(at.Child("container"), &f.Container)...)
 		all = append(all, validateReplicas(at.Child("replicas"), f.Replicas)...)
 		all = append(all, validateDomains(at.Child("domains"), f.Domains)...)
-		if len(f.Domains) > 0 && !slices.ContainsFunc(f.Container.Ports, func(p v1alpha1.EnvironmentPort) bool { return p.Protocol != v1alpha1.ProtocolUDP }) {
+		isTCP := func(p v1alpha1.EnvironmentPort) bool { return p.Protocol != v1alpha1.ProtocolUDP }
+		if len(f.Domains) > 0 && !slices.ContainsFunc(f.Container.Ports, isTCP) {
 			all = append(all, field.Required(at.Child("container", "ports"), "domains need a TCP port to lead to"))
 		}
 	}
@@ -124,7 +125,9 @@ func validateContainer(path *field.Path, c *v1alpha1.EnvironmentContainer) field
 	if h := c.HealthCheck; h != nil {
 		all = append(all, validateHealthCheck(path.Child("healthCheck"), h)...)
 	}
-	policies := []v1alpha1.EnvironmentRestartPolicy{v1alpha1.RestartAlways, v1alpha1.RestartNo, v1alpha1.RestartOnFailure, v1alpha1.RestartUnlessStopped}
+	policies := []v1alpha1.EnvironmentRestartPolicy{
+		v1alpha1.RestartAlways, v1alpha1.RestartNo, v1alpha1.RestartOnFailure, v1alpha1.RestartUnlessStopped,
+	}
 	if c.RestartPolicy != "" && !slices.Contains(policies, c.RestartPolicy) {
 		all = append(all, field.NotSupported(path.Child("restartPolicy"), c.RestartPolicy, policies))
 	}
@@ -149,7 +152,8 @@ func validatePorts(path *field.Path, ports []v1alpha1.EnvironmentPort) field.Err
 		}
 		protocol := protocolOf(p)
 		if protocol != v1alpha1.ProtocolTCP && protocol != v1alpha1.ProtocolUDP {
-			all = append(all, field.NotSupported(at.Child("protocol"), p.Protocol, []v1alpha1.EnvironmentProtocol{v1alpha1.ProtocolTCP, v1alpha1.ProtocolUDP}))
+			protocols := []v1alpha1.EnvironmentProtocol{v1alpha1.ProtocolTCP, v1alpha1.ProtocolUDP}
+			all = append(all, field.NotSupported(at.Child("protocol"), p.Protocol, protocols))
 		}
 		k := key{p.ContainerPort, protocol}
 		if seen[k] {
@@ -209,7 +213,8 @@ func validateVolumes(path *field.Path, volumes []v1alpha1.EnvironmentVolume) fie
 			all = append(all, field.Duplicate(at.Child("mountPath"), v.MountPath))
 		}
 		if v.Name != "" && !volumeName.MatchString(v.Name) {
-			all = append(all, field.Invalid(at.Child("name"), v.Name, "must be at most 40 lower-case letters, digits and '-' that begin and end with a letter or digit"))
+			all = append(all, field.Invalid(at.Child("name"), v.Name,
+				"must be at most 40 lower-case letters, digits and '-' that begin and end with a letter or digit"))
 		}
 		if v.Name != "" && names[v.Name] {
 			all = append(all, field.Duplicate(at.Child("name"), v.Name))
@@ -224,7 +229,8 @@ func validateVolumes(path *field.Path, volumes []v1alpha1.EnvironmentVolume) fie
 
 // validatePath takes absolute paths that do not climb.
 func validatePath(path *field.Path, value string) field.ErrorList {
-	if !strings.HasPrefix(value, "/") || pathpkg.Clean(value) == "/" || strings.Contains(value, ":") || slices.Contains(strings.Split(value, "/"), "..") {
+	if !strings.HasPrefix(value, "/") || pathpkg.Clean(value) == "/" || strings.Contains(value, ":") ||
+		slices.Contains(strings.Split(value, "/"), "..") {
 		return field.ErrorList{field.Invalid(path, value, "must be an absolute path without ':' and '..'")}
 	}
 	return nil

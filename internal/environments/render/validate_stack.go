@@ -52,7 +52,8 @@ func validatePlacement(path *field.Path, p *v1alpha1.EnvironmentPlacement) field
 	if p == nil {
 		return nil
 	}
-	return append(validateNumber(path.Child("spotPercent"), p.SpotPercent, 100), validateNumber(path.Child("minOnDemand"), p.MinOnDemand, MaxReplicas)...)
+	return append(validateNumber(path.Child("spotPercent"), p.SpotPercent, 100),
+		validateNumber(path.Child("minOnDemand"), p.MinOnDemand, MaxReplicas)...)
 }
 
 func validateNumber(path *field.Path, n *int32, most int32) field.ErrorList {

@@ -10,11 +10,14 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Finalizers patches the difference between two versions of an object, unless the object has changed meanwhile or is gone. It is
@@ -58,6 +61,29 @@ func ListOf(kind client.Object, scheme *runtime.Scheme) (client.ObjectList, erro
 		return nil, fmt.Errorf("%T is no list", o)
 	}
 	return list, nil
+}
+
+func eachItem(list client.ObjectList, do func(client.Object) error) error {
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		o, ok := item.(client.Object)
+		if !ok {
+			return fmt.Errorf("%T is no object", item)
+		}
+		return do(o)
+	})
+}
+
+// Requests returns a request for every item of a list, none if it cannot be read. List is empty.
+func Requests(ctx context.Context, reader client.Reader, list client.ObjectList) (requests []reconcile.Request) {
+	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Cannot list the objects to reconcile: they are reconciled at the next resync")
+		return nil
+	}
+	_ = eachItem(list, func(o client.Object) error {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+		return nil
+	})
+	return requests
 }
 
 // Shorten cuts a text to a number of bytes, because the API bounds its length, and ends it with three dots then.

@@ -11,10 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -30,6 +28,9 @@ type RefusedError struct {
 	Reason string
 	Err    error
 }
+
+// Refuse returns a *RefusedError.
+func Refuse(reason string, err error) *RefusedError { return &RefusedError{reason, err} }
 
 // Error returns the message.
 func (e *RefusedError) Error() string { return e.Err.Error() }
@@ -71,16 +72,30 @@ type Result struct {
 	Refused error
 }
 
-// List returns the objects of some kinds that belong to the parent. They are shared with the cache and must not be changed.
-func (s *Set) List(ctx context.Context, reader client.Reader, list client.ObjectList, opts ...client.ListOption) (found []Child, err error) {
+// ListKinds returns the objects of some kinds that belong to the parent. They are shared with the cache and must not be changed.
+func (s *Set) ListKinds(ctx context.Context, kinds []client.Object, opts ...client.ListOption) (found []Child, err error) {
+	for _, kind := range kinds {
+		list, err := ListOf(kind, s.Client.Scheme())
+		if err != nil {
+			return nil, err
+		}
+		some, err := s.List(ctx, s.Client, list, opts...)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, some...)
+	}
+	return found, nil
+}
+
+// List returns the items of a list that belong to the parent. They are shared with the cache and must not be changed.
+func (s *Set) List(
+	ctx context.Context, reader client.Reader, list client.ObjectList, opts ...client.ListOption,
+) (found []Child, err error) {
 	if err := reader.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil, fmt.Errorf("list %T: %w", list, err)
 	}
-	return found, meta.EachListItem(list, func(item runtime.Object) error {
-		o, ok := item.(client.Object)
-		if !ok {
-			return fmt.Errorf("%T is no object", item)
-		}
+	return found, eachItem(list, func(o client.Object) error {
 		if !s.Owns(o) {
 			return nil
 		}
@@ -183,7 +198,7 @@ func (s *Set) checkOwner(ctx context.Context, o *unstructured.Unstructured) erro
 	if c := metav1.GetControllerOf(existing); c != nil {
 		owner = c.Kind + " " + c.Name
 	}
-	return &RefusedError{v1alpha1.ReasonNameTaken, fmt.Errorf("%s %s already exists and belongs to %s", o.GetKind(), o.GetName(), owner)}
+	return Refuse(v1alpha1.ReasonNameTaken, fmt.Errorf("%s %s already exists and belongs to %s", o.GetKind(), o.GetName(), owner))
 }
 
 // patch applies an object. The API server rejects fields that it does not know.
@@ -197,7 +212,7 @@ func (s *Set) patch(ctx context.Context, o *unstructured.Unstructured, opts ...c
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return ErrNamespaceEnds
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), untyped(err):
-		return &RefusedError{v1alpha1.ReasonRefused, fmt.Errorf("the API server refuses %s: %w", name, err)}
+		return Refuse(v1alpha1.ReasonRefused, fmt.Errorf("the API server refuses %s: %w", name, err))
 	}
 	return fmt.Errorf("apply %s: %w", name, err)
 }

@@ -28,7 +28,8 @@ func OptimisticLock(patch *unstructured.Unstructured, o client.Object) {
 // field that owner has applied before and that is not set any more is removed. Status is a pointer to a struct. The error is that
 // of the API server, or nil if the object is gone.
 func Status(
-	ctx context.Context, c client.Client, kind schema.GroupVersionKind, o client.Object, status any, owner client.FieldOwner, opts ...StatusOption,
+	ctx context.Context, c client.Client, kind schema.GroupVersionKind, o client.Object, status any, owner client.FieldOwner,
+	opts ...StatusOption,
 ) (version string, err error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {

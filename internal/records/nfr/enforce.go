@@ -169,7 +169,8 @@ func (in Input) window(target int64, s Settings) *Window {
 func (in Input) fresh(s Settings) *Window {
 	w := in.Window
 	ahead := in.Now.Add(time.Second)
-	if w == nil || w.Since.After(ahead) || w.Seen.After(ahead) || in.Now.Sub(w.Seen) > s.Gap() || w.Since.Before(in.LastApplied) && !in.LastApplied.After(ahead) {
+	if w == nil || w.Since.After(ahead) || w.Seen.After(ahead) || in.Now.Sub(w.Seen) > s.Gap() ||
+		w.Since.Before(in.LastApplied) && !in.LastApplied.After(ahead) {
 		return nil
 	}
 	kept := *w

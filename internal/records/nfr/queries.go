@@ -57,7 +57,8 @@ func QueriesFor(c Component) Queries {
 	if c.Knative {
 		service := selector(matcher{"namespace_name", "=", c.Namespace}, matcher{"configuration_name", "=", c.Workload})
 		q.RPS = fmt.Sprintf(`sum(rate(activator_request_count%s[1m]))`, service)
-		q.P99 = fmt.Sprintf(`1000*max(histogram_quantile(0.99, sum(rate(activator_request_latencies_bucket%s[1m])) by (revision_name, le)))`, service)
+		q.P99 = fmt.Sprintf(
+			`1000*max(histogram_quantile(0.99, sum(rate(activator_request_latencies_bucket%s[1m])) by (revision_name, le)))`, service)
 		return q
 	}
 	owned := selector(matcher{"oaas_owner", "=", c.Record}, matcher{"namespace", "=", c.Namespace})

@@ -64,7 +64,8 @@ func Recommend(component string, o Observed, r *v1alpha1.NFRRequirements) []v1al
 		add(v1alpha1.DimensionCPU, ceil(cpu*CPUHeadroom), fmt.Sprintf("%s used by all pods, times %g", millicores(cpu), CPUHeadroom))
 	}
 	if memory := o.MemoryBytes.Value(); memory > 0 {
-		add(v1alpha1.DimensionMemory, ceil(memory*MemoryHeadroom), fmt.Sprintf("%s bytes used by all pods, times %g", figure(memory), MemoryHeadroom))
+		add(v1alpha1.DimensionMemory, ceil(memory*MemoryHeadroom),
+			fmt.Sprintf("%s bytes used by all pods, times %g", figure(memory), MemoryHeadroom))
 	}
 	return all
 }

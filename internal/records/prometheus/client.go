@@ -44,7 +44,8 @@ func New(c Config) (*Client, error) {
 // *Error, if neither gave a number; it is known to be 0 if one of them said so.
 func (c *Client) Measure(ctx context.Context, query string, at time.Time) (nfr.Figure, error) {
 	past, pastErr := c.ask(ctx, func(ctx context.Context) (model.Value, error) {
-		v, _, err := c.api.QueryRange(ctx, query, promv1.Range{Start: at.Add(-nfr.QueryWindow), End: at, Step: nfr.QueryStep}, promv1.WithTimeout(c.timeout))
+		window := promv1.Range{Start: at.Add(-nfr.QueryWindow), End: at, Step: nfr.QueryStep}
+		v, _, err := c.api.QueryRange(ctx, query, window, promv1.WithTimeout(c.timeout))
 		return v, err
 	})
 	if past.Value() > 0 {

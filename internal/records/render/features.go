@@ -2,7 +2,11 @@
 
 package render
 
-import "strings"
+import (
+	"strings"
+
+	"k8s.io/utils/ptr"
+)
 
 // Features are what a profile of the controller turns on.
 type Features struct {
@@ -35,21 +39,13 @@ func FeaturesOf(profile string, o Overrides) Features {
 	case "full", "prod", "production":
 		f = Features{NFREnforcement: true, HPA: true, Prometheus: true, LeaderElection: true, MTLS: true, ODGM: true}
 	}
-	for _, s := range []struct {
-		set *bool
-		to  *bool
-	}{
-		{o.NFREnforcement, &f.NFREnforcement},
-		{o.HPA, &f.HPA},
-		{o.Knative, &f.Knative},
-		{o.Prometheus, &f.Prometheus},
-		{o.LeaderElection, &f.LeaderElection},
-		{o.MTLS, &f.MTLS},
-		{o.ODGM, &f.ODGM},
-	} {
-		if s.set != nil {
-			*s.to = *s.set
-		}
+	return Features{
+		NFREnforcement: ptr.Deref(o.NFREnforcement, f.NFREnforcement),
+		HPA:            ptr.Deref(o.HPA, f.HPA),
+		Knative:        ptr.Deref(o.Knative, f.Knative),
+		Prometheus:     ptr.Deref(o.Prometheus, f.Prometheus),
+		LeaderElection: ptr.Deref(o.LeaderElection, f.LeaderElection),
+		MTLS:           ptr.Deref(o.MTLS, f.MTLS),
+		ODGM:           ptr.Deref(o.ODGM, f.ODGM),
 	}
-	return f
 }
