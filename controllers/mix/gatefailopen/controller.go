@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gatefailopen sees to it that no pod waits indefinitely for its scheduling gate to
-// be opened: when no scheduler leads, it opens the gate without a slot. Such a
-// pod is placed by whoever schedules it; the rebalancer then seats it as one
-// that another scheduler bound, and repairs the mix.
+// Package gatefailopen removes the scheduling gate of pods that have waited for too long while no berth-scheduler leads.
+// Such a pod gets no slot: any scheduler places it. The rebalancer then assigns it a slot, as to a pod that another scheduler
+// bound, and repairs the mix.
 package gatefailopen
 
 import (
@@ -26,13 +25,13 @@ import (
 )
 
 const (
-	// slowest and fastest bound the time between two looks at the lease.
+	// slowest and fastest bound the time between two checks of the lease.
 	slowest = 5 * time.Second
 	fastest = 500 * time.Millisecond
-	// hurry is the time until the next look while pods are left to be let go.
+	// hurry is the time until the next check while pods are left that are due.
 	hurry = time.Second
-	// batch is how many pods one look lets go: after it the lease is looked at again, and whoever schedules these pods is
-	// not given all at once.
+	// batch is how many pods one check releases. After it the lease is checked again, and the scheduler of these pods does
+	// not get all of them at once.
 	batch = 100
 	// callTimeout bounds one call of the API server.
 	callTimeout = 5 * time.Second
@@ -64,8 +63,8 @@ type Controller struct {
 	watch   watch
 	waiting waiting
 	dryRun  atomic.Bool
-	// said is what was logged last about the lease.
-	said string
+	// logged is the last message about the lease.
+	logged string
 }
 
 var _ manager.Runnable = &Controller{}
@@ -74,7 +73,7 @@ var _ manager.Runnable = &Controller{}
 func New(o Options) (*Controller, error) {
 	c := &Controller{Options: o, waiting: waiting{}}
 	c.dryRun.Store(o.DryRun)
-	// A look may wait for the API server, and be late.
+	// A check may wait for the API server, and be late.
 	c.watch = watch{patience: o.FailOpen, gap: 2*c.period() + callTimeout}
 	return c, nil
 }
@@ -82,10 +81,10 @@ func New(o Options) (*Controller, error) {
 // SetupWithManager adds the controller to a manager. It runs on the leader only.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error { return mgr.Add(c) }
 
-// SetDryRun says whether gates are left closed from now on.
+// SetDryRun sets whether gates are left in place from now on.
 func (c *Controller) SetDryRun(is bool) { c.dryRun.Store(is) }
 
-// period is the time between two looks.
+// period is the time between two checks.
 func (c *Controller) period() time.Duration { return min(max(c.FailOpen/12, fastest), slowest) }
 
 // patience is how long a pod must have waited.
@@ -96,13 +95,13 @@ func (c *Controller) patience() time.Duration {
 	return c.FailOpen
 }
 
-// Start looks until the context ends.
+// Start releases pods until the context ends.
 func (c *Controller) Start(ctx context.Context) error {
 	defer waitingPods.Set(0) // another replica counts them
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("gates"))
 	for {
 		next := c.period()
-		if c.look(ctx) {
+		if c.check(ctx) {
 			next = min(next, hurry)
 		}
 		select {
@@ -113,15 +112,14 @@ func (c *Controller) Start(ctx context.Context) error {
 	}
 }
 
-// look lets the pods go that have waited for too long, and reports whether some
-// are left.
-func (c *Controller) look(ctx context.Context) (more bool) {
+// check releases the pods that have waited for too long, and reports whether some are left.
+func (c *Controller) check(ctx context.Context) (more bool) {
 	all := within(c.State.Gated(), c.Namespaces)
 	waitingPods.Set(float64(len(all)))
 	if c.FailOpen <= 0 || !c.Listed() {
 		return false
 	}
-	if len(all) == 0 { // the lease is looked at for as long as pods wait, which is long enough
+	if len(all) == 0 { // the lease is checked for as long as pods wait, which is long enough
 		c.watch.blind()
 		clear(c.waiting)
 		return false
@@ -148,9 +146,8 @@ func (c *Controller) look(ctx context.Context) (more bool) {
 	return false
 }
 
-// leaderless looks at the lease, and reports whether no one has led for long
-// enough. Where there is no lease, no one can tell, and the pods' wait counts
-// alone.
+// leaderless reads the lease, and reports whether no one has led for long enough. Where there is no lease, only the time
+// counts that the pods have waited.
 func (c *Controller) leaderless(ctx context.Context) bool {
 	if c.Lease.Name == "" {
 		return true
@@ -159,15 +156,15 @@ func (c *Controller) leaderless(ctx context.Context) bool {
 	now := c.Clock.Now()
 	if err != nil {
 		c.watch.blind()
-		c.say(ctx, saidBlind, err)
+		c.logOnce(ctx, leaseUnknown, err)
 		return false
 	}
 	c.watch.saw(seen, now)
 	if !c.watch.leaderless(now) {
-		c.said = ""
+		c.logged = ""
 		return false
 	}
-	c.say(ctx, saidGone, nil)
+	c.logOnce(ctx, leaseExpired, nil)
 	return true
 }
 
@@ -196,18 +193,18 @@ func (c *Controller) see(ctx context.Context) (sighting, error) {
 	return s, nil
 }
 
-// What is said about the lease.
+// Messages about the lease.
 const (
-	saidBlind = "Cannot see whether a scheduler leads: no gate is opened meanwhile"
-	saidGone  = "No scheduler leads: gates are opened without a slot"
+	leaseUnknown = "Cannot see whether a scheduler leads: no gate is opened meanwhile"
+	leaseExpired = "No scheduler leads: gates are opened without a slot"
 )
 
-// say logs what is new.
-func (c *Controller) say(ctx context.Context, message string, err error) {
-	if c.said == message {
+// logOnce logs a message unless it was the last one.
+func (c *Controller) logOnce(ctx context.Context, message string, err error) {
+	if c.logged == message {
 		return
 	}
-	c.said = message
+	c.logged = message
 	logger := log.FromContext(ctx).WithValues("lease", c.Lease.String(), "dryRun", c.dryRun.Load())
 	if err != nil {
 		logger.Error(err, message)

@@ -92,7 +92,7 @@ func newController(t *testing.T, o Options) *Controller {
 	return c
 }
 
-// Pods that a first look missed would be let go after younger ones.
+// Pods that a first check missed would be released after younger ones.
 func TestNoPodBeginsToWaitBeforeAllAreListed(t *testing.T) {
 	listed := false
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
@@ -104,15 +104,15 @@ func TestNoPodBeginsToWaitBeforeAllAreListed(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "a"}}
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
 	c.State.SetPod(pod)
-	c.look(t.Context())
+	c.check(t.Context())
 	assert.Empty(t, c.waiting)
 	listed = true
-	c.look(t.Context())
+	c.check(t.Context())
 	assert.Len(t, c.waiting, 1)
 }
 
-// Between two looks that are as far apart as they are meant to be, and late by a
-// call that runs into its bound, the watch goes on; a pod is let go in time.
+// Between two checks that are as far apart as they are meant to be, and late by a
+// call that runs into its bound, the watch goes on; a pod is released in time.
 func TestThePeriodFitsTheWatch(t *testing.T) {
 	for _, failOpen := range []time.Duration{time.Second, 5 * time.Second, time.Minute, time.Hour} {
 		c := newController(t, Options{FailOpen: failOpen})

@@ -4,7 +4,7 @@ package gatefailopen
 
 import "time"
 
-// sighting is what one look at the schedulers' lease saw. The zero value is a
+// sighting is what one read of the schedulers' lease saw. The zero value is a
 // lease that is not there.
 type sighting struct {
 	holder string
@@ -15,28 +15,28 @@ type sighting struct {
 }
 
 // watch tells from sightings for how long no one has led, by the clock of this
-// process alone: a time during which it did not look counts for nothing.
+// process alone: a time without a read does not count.
 type watch struct {
 	// patience is how long no one must have led.
 	patience time.Duration
-	// gap is the time between two looks that makes them two watches.
+	// gap is the time between two reads that makes them two watches.
 	gap time.Duration
 
 	last sighting
 	// since is when last was seen first, zero while nothing is known.
-	since, looked time.Time
+	since, read time.Time
 }
 
-// saw takes in what a look saw.
+// saw adds what was read.
 func (w *watch) saw(s sighting, now time.Time) {
 	same := s.holder == w.last.holder && s.renewed.Equal(w.last.renewed) && s.lasts == w.last.lasts
-	if w.since.IsZero() || !same || now.Sub(w.looked) > w.gap {
+	if w.since.IsZero() || !same || now.Sub(w.read) > w.gap {
 		w.last, w.since = s, now
 	}
-	w.looked = now
+	w.read = now
 }
 
-// blind takes in that a look failed. A scheduler that cannot reach the API
+// blind notes that a read failed. A scheduler that cannot reach the API
 // server either is not gone: the watch starts again.
 func (w *watch) blind() { w.since = time.Time{} }
 

@@ -124,7 +124,7 @@ func (c *Controller) input(w *evaluation) *rebalance.Input {
 // mayFit is that of the cluster state. The types without capacity are kept with the evaluation: once they may have some, the
 // workload is reconciled again.
 func (c *Controller) mayFit(w *evaluation, t capacity.Type, pod *clusterstate.Pod) bool {
-	version := c.State.Room(t) // what comes after it counts
+	version := c.State.CapacityVersion(t) // what comes after it counts
 	if c.State.MayFit(t, pod) {
 		return true
 	}

@@ -104,7 +104,7 @@ const (
 	notProvisioned outcome = "not-provisioned"
 )
 
-// judge says how a move stands. It ends when the evicted pod is gone from its
+// judge returns the outcome of a move, if it is over. It ends when the evicted pod is gone from its
 // group and the group is whole again: as many replicas as wanted, all Ready.
 // Pods that still terminate do not count: their replacements do.
 func judge(m workloads.Move, g clusterstate.Group, wrong, want int, now time.Time, l limits) outcome {

@@ -56,7 +56,7 @@ func (c *Controller) observe(ctx context.Context, g *clusterstate.Group) (*evalu
 	}
 	w.before = c.followScale(ctx, w.before, g)
 	w.Entry, w.ended = advance(w.before, going(g, w.before.Moves), w.now, c.limits())
-	w.Mix, w.Seen, w.Spec = name, g, versionOf(cm)
+	w.Mix, w.Spec = name, versionOf(cm)
 	w.Selecting = c.selecting(&w.before, g)
 	w.Settings, w.invalid = c.Defaults.For(cm)
 	if c.DryRun {
@@ -77,7 +77,7 @@ func (c *Controller) vanished(e workloads.Entry) *evaluation {
 	if len(e.Moves) > 0 && c.State.Follows(e.Group.Key) {
 		// Its only replica was moved, and the replacement is about to come: that of a StatefulSet does once the old pod is
 		// gone. If the workload was forgotten, so would be that the move failed, and it would be moved again without end.
-		w.Group.Seats, w.Seen = nil, nil
+		w.Group.Seats, w.Group.Version = nil, 0
 		w.Moves = slices.Clone(e.Moves)
 		for i := range w.Moves {
 			m := &w.Moves[i]
@@ -165,7 +165,7 @@ func moved(moves []workloads.Move) map[types.UID]bool {
 
 // selecting are the mixes that select pods of a group. A group that is the same as before is so under the same mixes.
 func (c *Controller) selecting(before *workloads.Entry, g *clusterstate.Group) (names []string) {
-	if before.Seen == g {
+	if before.Group.Version == g.Version {
 		return before.Selecting
 	}
 	var last map[string]string

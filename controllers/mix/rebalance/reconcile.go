@@ -186,7 +186,7 @@ func (c *Controller) record(w *evaluation) {
 	key := e.Group.Key
 	again := !sameInFlight(&w.stored, e) || !sameInFlight(before, e)
 	if again {
-		e.Seen = nil // it was observed as it was before, so the next reconcile of everything must not leave it out
+		e.Group.Version = 0 // it was observed as it was before, so the next reconcile of everything must not leave it out
 	}
 	// What is held back in this reconcile may change the verdict about the other replicas.
 	again = again || !maps.EqualFunc(before.Held, e.Held, func(a, b workloads.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason })
@@ -235,7 +235,7 @@ func decisionOf(before, after *workloads.Entry) *workloads.Decision {
 // requeueLacking queues the workloads of which a replica would move if a type had capacity that it may have now.
 func (c *Controller) requeueLacking() {
 	for t, version := range c.versions {
-		if c.State.Room(t) == version {
+		if c.State.CapacityVersion(t) == version {
 			continue
 		}
 		delete(c.versions, t)

@@ -310,6 +310,10 @@ func (w *scene) refill() {
 		f.SetPod(p)
 	}
 	w.all.controller.State = f
+	for _, e := range w.all.controller.Workloads.All() { // its versions are those of the former one
+		e.Group.Version = 0
+		w.all.controller.Workloads.Put(e)
+	}
 }
 
 func (w *scene) setPod(p *corev1.Pod) {

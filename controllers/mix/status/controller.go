@@ -119,7 +119,7 @@ func (r *Controller) Decided(d workloads.Decision) {
 }
 
 // Wanted returns the requests that a decision makes: for the mixes that it
-// concerns, and after a look at everything also for those that another user
+// concerns, and after a reconcile of everything also for those that another user
 // has written to.
 func (r *Controller) Wanted(d workloads.Decision) (list []reconcile.Request) {
 	ask := func(name string) { list = append(list, reconcile.Request{NamespacedName: key(d.Namespace, name)}) }
@@ -176,7 +176,7 @@ func (r *Controller) forget(name types.NamespacedName) {
 	delete(r.specs, name)
 }
 
-// invalid says why the spec of a mix cannot be used, nil if it can.
+// invalid returns why the spec of a mix cannot be used, nil if it can.
 func (r *Controller) invalid(cm *v1alpha1.CapacityMix) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -82,7 +82,7 @@ func plus(sum *v1alpha1.ReplicaSplit, s v1alpha1.ReplicaSplit) {
 	sum.Unknown = number(int(sum.Unknown) + int(s.Unknown))
 }
 
-// workload says how one workload stands.
+// workload is the status of one workload.
 func workload(e *workloads.Entry) v1alpha1.WorkloadMix {
 	g := &e.Group
 	m, c := g.Policy.Mix, g.Actual()
@@ -149,7 +149,7 @@ func timeOf(t time.Time) *metav1.Time {
 	return &at
 }
 
-// accepted says whether the mix governs the pods that it selects.
+// accepted reports whether the mix governs the pods that it selects.
 func accepted(invalid error, others []string) metav1.Condition {
 	if invalid != nil {
 		return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, Message: invalid.Error()}
@@ -163,7 +163,7 @@ func accepted(invalid error, others []string) metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: "the pods that this mix selects follow it"}
 }
 
-// satisfied says whether all workloads have exactly their mix.
+// satisfied reports whether all workloads have exactly their mix.
 func satisfied(mine []workloads.Entry) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionSatisfied, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonExact, Message: fmt.Sprintf("all %d workloads have exactly their mix", len(mine))}
 	if len(mine) == 0 {
@@ -194,7 +194,7 @@ func satisfied(mine []workloads.Entry) metav1.Condition {
 	return c
 }
 
-// spotAvailable says whether replicas run on on-demand since spot nodes did not
+// spotAvailable reports whether replicas run on on-demand since spot nodes did not
 // come. ok is false where that cannot be: without the gate they borrow.
 func spotAvailable(mine []workloads.Entry) (c metav1.Condition, ok bool) {
 	newest, replicas := fallback.Mark{}, 0
@@ -218,7 +218,7 @@ func spotAvailable(mine []workloads.Entry) (c metav1.Condition, ok bool) {
 	}, ok
 }
 
-// rebalancing says whether replicas are being moved, and if not, why.
+// rebalancing reports whether replicas are being moved, and if not, why.
 func rebalancing(mine []workloads.Entry) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse}
 	var on []string

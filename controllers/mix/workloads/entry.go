@@ -43,7 +43,7 @@ type Placeholder struct {
 	// Replica is the UID of the replica, ReplicaName its name.
 	Replica     types.UID
 	ReplicaName string
-	// Waits says what keeps the replica from being moved, other than capacity, "" if nothing does.
+	// Waits is what keeps the replica from being moved, other than capacity, "" for nothing.
 	Waits string
 	// Seen is set once the watch has shown it.
 	Seen bool
@@ -54,9 +54,8 @@ type Placeholder struct {
 
 // Entry is what is remembered of one workload revision.
 type Entry struct {
+	// Group is what was reconciled last, without the pods that were evicted. A Version of 0 has it reconciled again.
 	Group clusterstate.Group
-	// Seen is the group as the cluster state had it when it was last looked at, by address.
-	Seen *clusterstate.Group
 	// Mix is the name of its CapacityMix, "" if it gets its mix from elsewhere.
 	Mix string
 	// Spec is which version of the CapacityMix the settings are from.
@@ -75,7 +74,7 @@ type Entry struct {
 	Had int
 	// Scaled is set where Had follows the scale subresource of the owner.
 	Scaled bool
-	// Restored is set where it is what an earlier leader recorded, and nothing was looked at yet.
+	// Restored is set where it is what an earlier leader recorded, and the workload was not reconciled yet.
 	Restored bool
 	// Placeholders hold room for replicas that are to move next.
 	Placeholders []Placeholder
@@ -125,14 +124,14 @@ type Version struct {
 	Generation int64
 }
 
-// Decision says what was looked at in a namespace.
+// Decision is what was reconciled in a namespace.
 type Decision struct {
 	Namespace string
-	// All are all CapacityMixes of the namespace, nil where only some of it was looked at. They are the cache's.
+	// All are all CapacityMixes of the namespace, nil where only some of it was reconciled. They are the cache's.
 	All map[string]*v1alpha1.CapacityMix
 	// Mixes are the CapacityMixes whose status may be another one.
 	Mixes map[string]bool
-	// Groups are the workloads that were looked at.
+	// Groups are the workloads that were reconciled.
 	Groups []policy.GroupKey
 }
 

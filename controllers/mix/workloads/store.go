@@ -74,7 +74,7 @@ func (s *Store) Settled(g *clusterstate.Group, spec Version) (settled, known boo
 	if e == nil {
 		return false, false
 	}
-	return e.Seen == g && e.Spec == spec && e.Settled(), true
+	return e.Group.Version == g.Version && e.Spec == spec && e.Settled(), true
 }
 
 // Len returns the number of entries of a namespace.

@@ -150,7 +150,7 @@ func TestFlagsStand(t *testing.T) {
 
 // What is not settled may change by itself.
 func TestSettledIsWhatOnlyItsOwnChangesUnsettle(t *testing.T) {
-	g := &clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}}
+	g := &clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}, Version: 3}
 	spec := workloads.Version{UID: "mix", Generation: 1}
 	tests := map[string]struct {
 		change func(*workloads.Entry)
@@ -162,7 +162,7 @@ func TestSettledIsWhatOnlyItsOwnChangesUnsettle(t *testing.T) {
 		"a replica is being moved":           {func(e *workloads.Entry) { e.Moves = make([]workloads.Move, 1) }, false},
 		"a placeholder requests room":        {func(e *workloads.Entry) { e.Placeholders = make([]workloads.Placeholder, 1) }, false},
 		"a replica is held back for a while": {func(e *workloads.Entry) { e.Held = map[string]workloads.Hold{"uid": {}} }, false},
-		"the group is another":               {func(e *workloads.Entry) { e.Seen = &clusterstate.Group{} }, false},
+		"the group is another":               {func(e *workloads.Entry) { e.Group.Version = 2 }, false},
 		"the mix is another":                 {func(e *workloads.Entry) { e.Spec.UID = "new" }, false},
 		"the mix was changed":                {func(e *workloads.Entry) { e.Spec.Generation = 0 }, false},
 	}
@@ -171,7 +171,7 @@ func TestSettledIsWhatOnlyItsOwnChangesUnsettle(t *testing.T) {
 			b := workloads.NewStore()
 			settled, known := b.Settled(g, spec)
 			assert.False(t, settled || known)
-			e := workloads.Entry{Group: *g, Seen: g, Spec: spec, Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
+			e := workloads.Entry{Group: *g, Spec: spec, Verdict: rebalance.Verdict{Reason: rebalance.ReasonOnTarget}}
 			tc.change(&e)
 			b.Put(e)
 			settled, known = b.Settled(g, spec)

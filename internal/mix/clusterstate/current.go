@@ -125,7 +125,7 @@ func (f *State) Groups(namespace string) []Group {
 }
 
 // Current is Groups without copies: the groups are shared and must not be
-// changed. A group that is the same as before has the same address.
+// changed. A group that is the same as before has the same version.
 func (f *State) Current(namespace string) []*Group {
 	f.mu.RLock()
 	ns := f.namespaces[namespace]

@@ -59,7 +59,9 @@ type Seat struct {
 // Group is one revision of a workload with its mix, at one moment. It is a
 // value: nothing in it changes afterwards.
 type Group struct {
-	Key      policy.GroupKey
+	Key policy.GroupKey
+	// Version is another one whenever something about the group may have changed. It is never 0.
+	Version  uint64
 	Workload Workload
 	Policy   *policy.Policy
 	// Replicas is how many the revision is requested to have; where its controller
@@ -237,7 +239,7 @@ func (f *State) Follows(key policy.GroupKey) bool {
 
 // group builds the group of the pods of one controller that a mix governs; f.mu is locked to write.
 func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, bool) {
-	g := Group{Key: policy.GroupKey{Namespace: namespace, ID: string(uid)}}
+	g := Group{Key: policy.GroupKey{Namespace: namespace, ID: string(uid)}, Version: f.nextVersion()}
 	live := make([]*Pod, 0, len(members))
 	for _, p := range members {
 		switch {
@@ -275,6 +277,12 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 	return g, true
 }
 
+// nextVersion is the version of a group that is composed now; f.mu is locked to write.
+func (f *State) nextVersion() uint64 {
+	f.versions++
+	return f.versions
+}
+
 // bareGroups groups the pods without a controller by their policy.
 func (f *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 	byKey := map[policy.GroupKey][]*Pod{}
@@ -296,7 +304,7 @@ func (f *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 	for key, live := range byKey {
 		slices.SortFunc(live, older)
 		groups = append(groups, Group{
-			Key: key, Policy: policies[key], Replicas: len(live),
+			Key: key, Version: f.nextVersion(), Policy: policies[key], Replicas: len(live),
 			Workload:      Workload{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: key.ID},
 			SchedulerName: live[len(live)-1].SchedulerName, Gated: live[len(live)-1].UsesGate,
 			Seats: f.seats(policies[key].Mix, live),

@@ -234,10 +234,10 @@ func drawOwner(t *rapid.T) metav1.Object {
 	return d
 }
 
-// same demands that two fleets answer alike.
+// same demands that two states answer alike.
 func same(t *rapid.T, want, got *State) {
 	for _, ns := range propertyNamespaces {
-		require.Equal(t, policiesByValue(want.Groups(ns)), policiesByValue(got.Groups(ns)), "groups of %s", ns)
+		require.Equal(t, byValue(want.Groups(ns)), byValue(got.Groups(ns)), "groups of %s", ns)
 		for i, g := range got.Current(ns) {
 			require.Same(t, g, got.Group(g.Key))
 			require.Same(t, g, got.Current(ns)[i], "what has not changed is not composed again")
@@ -265,12 +265,12 @@ func same(t *rapid.T, want, got *State) {
 	}
 }
 
-// policiesByValue lets policies from annotations, which are recreated at each look, compare equal.
-func policiesByValue(groups []Group) []Group {
+// byValue has groups compare equal that were composed at different times: policies from annotations are recreated with them.
+func byValue(groups []Group) []Group {
 	out := slices.Clone(groups)
 	for i := range out {
 		p := *out[i].Policy
-		out[i].Policy = &p
+		out[i].Policy, out[i].Version = &p, 0
 	}
 	return out
 }
@@ -288,7 +288,7 @@ type told struct {
 func (c *told) check(t *rapid.T, f *State) {
 	now := map[policy.GroupKey]Group{}
 	for _, ns := range propertyNamespaces {
-		for _, g := range policiesByValue(f.Groups(ns)) {
+		for _, g := range byValue(f.Groups(ns)) {
 			now[g.Key] = g
 		}
 	}
@@ -305,7 +305,7 @@ func (c *told) check(t *rapid.T, f *State) {
 	}
 	fits, room := map[string]bool{}, map[capacity.Type]uint64{}
 	for _, typ := range []capacity.Type{capacity.Spot, capacity.OnDemand, capacity.Unknown} {
-		room[typ] = f.Room(typ)
+		room[typ] = f.CapacityVersion(typ)
 		for i, p := range []*Pod{{}, {CPU: 900, Memory: 1 << 30}, {CPU: 3500, Memory: 7 << 30}} {
 			what := fmt.Sprint(typ, i)
 			fits[what] = f.MayFit(typ, p)
@@ -322,7 +322,7 @@ func drawMix(t *rapid.T) *v1alpha1.CapacityMix {
 	return cm
 }
 
-func TestWhatTheFleetShowsIsARecountOfTheObjectsThatSurvive(t *testing.T) {
+func TestTheStateIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := options()
 		f := New(o)

@@ -48,6 +48,8 @@ type State struct {
 	sets    sets
 	owners  owners
 	sweepAt int
+	// versions counts the groups that were composed.
+	versions uint64
 	// pods by name; byGroup by controller UID, by namespace for bare pods.
 	pods       map[types.NamespacedName]*Pod
 	namespaces map[string]*namespace
@@ -57,9 +59,9 @@ type State struct {
 	nodes                    map[string]*nodeState
 	// staying counts, by type, the known nodes that are not departing.
 	staying map[capacity.Type]int
-	// room counts, by type, how often a node may have come to have more of it.
-	room    map[capacity.Type]uint64
-	objects map[types.UID]*Owner
+	// freedCount counts, by type, how often a node may have come to have more free capacity.
+	freedCount map[capacity.Type]uint64
+	objects    map[types.UID]*Owner
 	// below are the controllers that another one controls, as a Deployment does its ReplicaSets.
 	below map[types.UID][]types.UID
 }
@@ -72,14 +74,14 @@ type nodeState struct {
 	pods        []*Pod // in no order
 }
 
-// New returns an empty fleet.
+// New returns an empty state.
 func New(o Options) *State {
 	f := &State{
 		Options: o,
 		texts:   texts{}, sweepAt: minSweep,
 		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{},
 		ungoverned: map[string]map[*Pod]struct{}{}, placeholders: map[string]map[*Pod]struct{}{},
-		gated: map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, staying: map[capacity.Type]int{}, room: map[capacity.Type]uint64{},
+		gated: map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, staying: map[capacity.Type]int{}, freedCount: map[capacity.Type]uint64{},
 		objects: map[types.UID]*Owner{}, below: map[types.UID][]types.UID{},
 	}
 	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
@@ -242,7 +244,7 @@ func (f *State) use(p *Pod, sign int64) {
 	}
 }
 
-// freed notes that a node has more room once a pod has changed, or gone.
+// freed notes that a node has more free capacity once a pod has changed, or gone.
 func (f *State) freed(before, after *Pod) {
 	if before == nil || !before.takesRoom() {
 		return
@@ -250,14 +252,14 @@ func (f *State) freed(before, after *Pod) {
 	if after != nil && after.takesRoom() && after.Node == before.Node && after.CPU >= before.CPU && after.Memory >= before.Memory {
 		return
 	}
-	f.room[f.typeOf(before.Node)]++
+	f.freedCount[f.typeOf(before.Node)]++
 }
 
-// Room changes whenever MayFit may have become true for a type.
-func (f *State) Room(t capacity.Type) uint64 {
+// CapacityVersion changes whenever MayFit may have become true for a type.
+func (f *State) CapacityVersion(t capacity.Type) uint64 {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.room[t]
+	return f.freedCount[t]
 }
 
 // SetNode adds a node or takes over what changed.
@@ -277,7 +279,7 @@ func (f *State) SetNode(o *corev1.Node) {
 	f.stay(n, 1)
 	f.moved(n, before)
 	if !same {
-		f.room[t]++
+		f.freedCount[t]++
 	}
 	f.mu.Unlock()
 	if left && f.NodeLeft != nil {

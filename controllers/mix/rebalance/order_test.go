@@ -190,7 +190,7 @@ func (s *side) entries() []workloads.Entry {
 	all := s.controller.Workloads.All()
 	for i := range all {
 		e := &all[i]
-		e.Seen = nil
+		e.Group.Version = 0
 		p := *e.Group.Policy // one from annotations is recreated
 		e.Group.Policy = &p
 		if len(e.Selecting) == 0 {
