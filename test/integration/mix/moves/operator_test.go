@@ -48,7 +48,7 @@ func operate(w *testenv.World, app string, pods int, lag time.Duration) {
 	w.T.Cleanup(func() { stop(); <-done })
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(20 * time.Millisecond)
+		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx := context.Background()
 	var err error
-	server, err = cluster.Start(ctx, cluster.Options{NoKWOK: true, NoControllerManager: true})
+	server, err = cluster.StartOrBorrow(ctx, os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the API server:", err)
 
