@@ -29,7 +29,7 @@ func main() {
 	leads := make(chan struct{})
 	guard := leaderguard.New(clock.RealClock{})
 	command := newCommand(func() { close(leads) }, guard,
-		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory(capacitymix.OpenGates(leads), capacitymix.FencedBy(guard.Shut))),
+		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory(capacitymix.WithUngater(leads), capacitymix.WithFence(guard.Shut))),
 		app.WithPlugin(resourcelimit.Name, resourcelimit.NewFactory()),
 		app.WithPlugin(topologyspread.Name, topologyspread.New),
 		app.WithPlugin(coscheduling.Name, coscheduling.New),

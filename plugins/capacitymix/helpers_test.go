@@ -3,7 +3,6 @@
 package capacitymix
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,8 +11,6 @@ import (
 
 	"berth.dev/berth/internal/mix/capacity"
 )
-
-func nodeName(prefix string, i int) string { return fmt.Sprintf("%s-%d", prefix, i) }
 
 // bindingOf is the Binding that an action created.
 func bindingOf(t *testing.T, action clienttesting.Action) *corev1.Binding {
@@ -24,6 +21,6 @@ func bindingOf(t *testing.T, action clienttesting.Action) *corev1.Binding {
 }
 
 func typeOf(f *fixture, node string) capacity.Type {
-	n, _ := f.plugin.ledger.Node(node)
+	n, _ := f.plugin.Ledger.Node(node)
 	return n.Type
 }

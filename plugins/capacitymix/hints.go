@@ -44,13 +44,13 @@ func (pl *CapacityMix) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj, 
 	if !ok {
 		return fwk.Queue, fmt.Errorf("want a node, got %T", newObj)
 	}
-	now := pl.ledger.Describe(node)
+	now := pl.Ledger.Describe(node)
 	if now.Type == capacity.Unknown || now.Departing {
 		logger.V(5).Info("The node can take no pod with a slot", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type, "departing", now.Departing)
 		return fwk.QueueSkip, nil
 	}
 	if old, ok := oldObj.(*corev1.Node); ok && old != nil {
-		if before := pl.ledger.Describe(old); before.Type == now.Type && !before.Departing {
+		if before := pl.Ledger.Describe(old); before.Type == now.Type && !before.Departing {
 			logger.V(5).Info("The node's type did not change", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type)
 			return fwk.QueueSkip, nil
 		}

@@ -3,7 +3,6 @@
 package capacitymix
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -11,19 +10,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
+	clientevents "k8s.io/client-go/tools/events"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/plugins/capacitymix/events"
+	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/plugins/capacitymix/stages"
+	"berth.dev/berth/test/builders"
 )
 
 // What one input may take: far above what it takes on a busy machine, and far
@@ -48,7 +48,7 @@ var (
 
 // hostilePod is a pod in which everything that a tenant writes is anything.
 func hostilePod(t *rapid.T, i int) *corev1.Pod {
-	pod := testPod("web", i)
+	pod := mixtest.Pod("web", i)
 	pod.ResourceVersion = rapid.SampledFrom([]string{"", "1", "x", "18446744073709551616"}).Draw(t, "version")
 	pod.OwnerReferences[0] = metav1.OwnerReference{
 		APIVersion: rapid.SampledFrom([]string{"apps/v1", "batch/v1", "v1", "", "a/b/c", "example.com/v1"}).Draw(t, "api"),
@@ -58,7 +58,7 @@ func hostilePod(t *rapid.T, i int) *corev1.Pod {
 	pod.Annotations = map[string]string{}
 	for _, key := range []string{
 		v1alpha1.SpotPercentAnnotation, v1alpha1.MinOnDemandAnnotation, v1alpha1.SlotAnnotation, v1alpha1.ClaimAnnotation, v1alpha1.FallbackAnnotation,
-		v1alpha1.GateOpenedAnnotation, v1alpha1.PodDeletionCostAnnotation, batchv1.JobCompletionIndexAnnotation, desiredReplicasAnnotation,
+		v1alpha1.GateOpenedAnnotation, v1alpha1.PodDeletionCostAnnotation, batchv1.JobCompletionIndexAnnotation, "deployment.kubernetes.io/desired-replicas",
 	} {
 		if rapid.IntRange(0, 3).Draw(t, "has") == 0 {
 			pod.Annotations[key] = hostileValues.Draw(t, key)
@@ -80,7 +80,7 @@ func hostilePod(t *rapid.T, i int) *corev1.Pod {
 	if rapid.Bool().Draw(t, "condition") {
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-			Message:            hostileTexts.Draw(t, "before") + "spot" + hadNoCapacity + hostileTexts.Draw(t, "time"),
+			Message:            hostileTexts.Draw(t, "before") + "spot" + stages.HadNoCapacity + hostileTexts.Draw(t, "time"),
 			LastTransitionTime: metav1.Unix(rapid.Int64Range(-1<<40, 1<<40).Draw(t, "since"), 0),
 		}}
 	}
@@ -88,7 +88,7 @@ func hostilePod(t *rapid.T, i int) *corev1.Pod {
 }
 
 func hostileMix(t *rapid.T) *v1alpha1.CapacityMix {
-	return capacityMix("web", hostileInts.Draw(t, "percent"), hostileInts.Draw(t, "floor"), func(cm *v1alpha1.CapacityMix) {
+	return mixtest.CapacityMix("web", hostileInts.Draw(t, "percent"), hostileInts.Draw(t, "floor"), func(cm *v1alpha1.CapacityMix) {
 		cm.Generation = rapid.Int64().Draw(t, "generation")
 		cm.Spec.MaxSpot = rapid.Ptr(hostileInts, true).Draw(t, "maxSpot")
 		cm.Spec.SpotWaitSeconds = rapid.Ptr(hostileInts, true).Draw(t, "wait")
@@ -98,15 +98,14 @@ func hostileMix(t *rapid.T) *v1alpha1.CapacityMix {
 
 // hostileCluster is the plugin that all inputs are given to, one after the other.
 func hostileCluster(t testing.TB) *fixture {
-	f := newFixture(t, defaultArgs(), twoNodes)
-	f.plugin.reports.recorder = func() events.EventRecorder { return &events.FakeRecorder{} }
-	f.plugin.inquiry.activate = func(klog.Logger, map[string]*corev1.Pod) {}
+	f := newFixture(t, mixtest.Args(), twoNodes)
+	f.plugin.Events = events.NewRecorder(func() clientevents.EventRecorder { return &clientevents.FakeRecorder{} })
 	return f
 }
 
 // schedule runs a pod through everything that it runs through until it is deleted.
-func (f *fixture) schedule(pod *corev1.Pod, w *watcher) {
-	w.pod(pod)
+func (f *fixture) schedule(pod *corev1.Pod) {
+	f.addPod(pod)
 	f.plugin.PreEnqueue(f.ctx, pod)
 	for range 6 {
 		state := framework.NewCycleState()
@@ -123,36 +122,32 @@ func (f *fixture) schedule(pod *corev1.Pod, w *watcher) {
 	}
 	gated := pod.DeepCopy()
 	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
-	_, _, _ = f.plugin.opener.change(gated)
+	_, _, _ = f.ungater.Patch(gated)
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName = "s"
-	w.pod(bound)
+	f.addPod(bound)
 }
 
 func (f *fixture) survives(t *rapid.T) {
-	f.known(t)
-	w := f.watcher()
-	w.pacer = newPacer(func(string, changes) int { return 0 })
-	before, began := heap(), time.Now()
-	w.mixChanged(hostileMix(t))
+	before, began := builders.Heap(), time.Now()
+	f.plugin.MixHandler().OnAdd(hostileMix(t), false)
 	var pods []*corev1.Pod
 	for i := range rapid.IntRange(1, 4).Draw(t, "pods") {
 		pod := hostilePod(t, i)
-		f.known(t, pod)
+		f.cluster.SetPods(t, pod)
 		pods = append(pods, pod)
-		f.schedule(pod, w)
+		f.schedule(pod)
 	}
 	took := time.Since(began)
 	assert.Less(t, took, hostileTime)
-	assert.Less(t, heap()-before, int64(hostileHeap))
+	assert.Less(t, int64(builders.Heap())-int64(before), int64(hostileHeap))
 	for _, pod := range pods {
-		require.NoError(t, f.framework.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(pod))
-		f.plugin.opener.fallbacks.gone(pod.UID)
-		w.forget(pod)
+		f.cluster.DeletePod(t, pod)
+		f.deletePod(pod)
 	}
-	groups, records := f.plugin.ledger.Size()
+	groups, records := f.plugin.Ledger.Size()
 	assert.Zero(t, groups+records, "nothing stays of pods that are gone")
-	assert.Empty(t, f.plugin.wakeups.timers)
+	assert.Zero(t, f.plugin.Timers.Len())
 }
 
 func TestNoPodAndNoMixTakesMuchTimeOrMemory(t *testing.T) {
@@ -163,15 +158,4 @@ func TestNoPodAndNoMixTakesMuchTimeOrMemory(t *testing.T) {
 func FuzzHostilePods(f *testing.F) {
 	cluster := hostileCluster(f)
 	f.Fuzz(rapid.MakeFuzz(cluster.survives))
-}
-
-// The condition of a pod is written by whoever may write its status.
-func FuzzNoCapacitySince(f *testing.F) {
-	f.Add("0/3 nodes are available. spot" + hadNoCapacity + "2026-01-01T00:00:00Z, on-demand is allowed")
-	f.Fuzz(func(t *testing.T, message string) {
-		since, found := noCapacitySince(message, capacity.Spot)
-		if found && !strings.Contains(message, since.Format("2006-01-02T15:04")) {
-			t.Errorf("%q holds no %s", message, fmt.Sprint(since))
-		}
-	})
 }

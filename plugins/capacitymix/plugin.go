@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package capacitymix is the scheduler plugin that places every replica of a
+// workload on the capacity type its mix requests.
+//
+// A pod claims the lowest free slot of its group when it is first considered;
+// the slot determines its type. Filter limits it to nodes of that type; where they
+// have no room, PostFilter moves it from a sample of them to all of them and
+// then, if the mix allows it, to the other type. Bind writes the slot on the
+// pod in the Binding itself, so that no call is made that the stock scheduler
+// does not make.
 package capacitymix
 
 import (
@@ -8,7 +17,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
@@ -16,29 +24,25 @@ import (
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/config/validation"
 	"berth.dev/berth/internal/mix/arguments"
-	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/capacitymix/nodesample"
+	"berth.dev/berth/plugins/capacitymix/state"
+	"berth.dev/berth/plugins/capacitymix/ungate"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // Name of the plugin in KubeSchedulerConfiguration profiles.
 const Name = "CapacityMix"
 
-// preFilterStateKey finds the cycle in CycleState. An interface constant would
-// be boxed on every read.
-const preFilterStateKey fwk.StateKey = "PreFilter" + Name
-
 // CapacityMix implements the extension points. It has no state of its own: the
 // ledger is shared by all profiles of a scheduler and rebuilt from the API.
 type CapacityMix struct {
-	*shared
-	handle     framework.Handle
-	resolver   *policy.Resolver
-	sampleSize int
-	rankBy     config.RankSampleBy
-	// known are nodes of each type that are worth another look.
-	known map[capacity.Type]*memory
-	clock clock.WithDelayedExecution
+	*state.State
+	handle   framework.Handle
+	resolver *policy.Resolver
+	sampler  *nodesample.Sampler
+	clock    clock.PassiveClock
 }
 
 var (
@@ -57,8 +61,8 @@ var (
 func (pl *CapacityMix) Name() string { return Name }
 
 // NewFactory returns a plugin factory for one scheduler binary. All profiles of
-// a scheduler share one ledger; the factory remembers it per scheduler, so one
-// factory can serve several schedulers of a process, as tests run them.
+// a scheduler share one ledger; the factory has it per scheduler, so one factory
+// can serve several schedulers of a process, as in tests.
 func NewFactory(options ...Option) frameworkruntime.PluginFactory {
 	f := &factory{}
 	for _, option := range options {
@@ -70,19 +74,19 @@ func NewFactory(options ...Option) frameworkruntime.PluginFactory {
 // Option changes what the plugin does in a process.
 type Option func(*factory)
 
-// OpenGates has the plugin open the scheduling gates of pods once the process
-// leads: from when the channel is closed. Without it no gate is opened.
-func OpenGates(leads <-chan struct{}) Option { return func(f *factory) { f.leads = leads } }
+// WithUngater has the plugin remove the scheduling gates of pods once the process
+// leads: from when the channel is closed. Without it no gate is removed.
+func WithUngater(leads <-chan struct{}) Option { return func(f *factory) { f.leads = leads } }
 
-// FencedBy has the plugin write nothing more once shut says that the process
-// was stopped for so long that another one may lead.
-func FencedBy(shut func() bool) Option { return func(f *factory) { f.shut = shut } }
+// WithFence has the plugin write nothing more once fenced returns true: the
+// process was stopped for so long that another one may lead.
+func WithFence(fenced func() bool) Option { return func(f *factory) { f.fenced = fenced } }
 
-// factory makes the plugins of one scheduler binary.
+// factory creates the plugins of one scheduler binary.
 type factory struct {
 	schedulers perscheduler.Parts[*shared]
 	leads      <-chan struct{}
-	shut       func() bool
+	fenced     func() bool
 }
 
 func (f *factory) build(ctx context.Context, obj runtime.Object, handle framework.Handle) (framework.Plugin, error) {
@@ -93,27 +97,80 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle framewor
 	if err := validation.ValidateCapacityMixArgs(field.NewPath("pluginConfig", Name, "args"), args).ToAggregate(); err != nil {
 		return nil, err
 	}
-	s, err := f.join(ctx, handle, args)
+	s, err := f.schedulers.Join(ctx, handle,
+		func() (*shared, error) { return f.newShared(ctx, handle, args) },
+		func(s *shared) error { return argsError(s.Agree(args)) })
 	if err != nil {
 		return nil, err
 	}
 	registerMetrics()
-	resolver := &policy.Resolver{
-		Prefixes:    args.AnnotationPrefixes,
-		Mixes:       s.mixes,
-		Controllers: s.controllers,
-		Default:     arguments.DefaultPolicy(args),
-	}
+	resolver := s.Resolver(arguments.DefaultPolicy(args))
 	if profile, ok := handle.(framework.Framework); ok {
-		s.opener.resolvers[profile.ProfileName()] = resolver
+		s.ungater.AddProfile(profile.ProfileName(), resolver)
 	}
 	return &CapacityMix{
-		shared:     s,
-		handle:     handle,
-		resolver:   resolver,
-		sampleSize: int(args.NodeSampleSize),
-		rankBy:     args.RankSampleBy,
-		known:      map[capacity.Type]*memory{capacity.Spot: {}, capacity.OnDemand: {}},
-		clock:      clock.RealClock{},
+		State:    s.State,
+		handle:   handle,
+		resolver: resolver,
+		sampler:  s.sampler(int(args.NodeSampleSize), args.RankSampleBy),
+		clock:    clock.RealClock{},
 	}, nil
+}
+
+// argsError adds where the arguments are to an error about a field of them.
+func argsError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("pluginConfig.%s.args.%w", Name, err)
+}
+
+// shared is created for the first profile of a scheduler, and used to create the plugins of all.
+type shared struct {
+	*state.State
+	ungater  *ungate.Ungater
+	label    gate.Label
+	samplers map[sampling]*nodesample.Sampler
+}
+
+// sampling is how a profile samples nodes.
+type sampling struct {
+	size   int
+	rankBy config.RankSampleBy
+}
+
+func (f *factory) newShared(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs) (*shared, error) {
+	classifier, err := arguments.Classifier(args)
+	if err != nil {
+		return nil, argsError(err)
+	}
+	label, ok, err := arguments.CapacityTypeLabel(args, classifier)
+	if err != nil {
+		return nil, argsError(err)
+	}
+	s := &shared{label: label, samplers: map[sampling]*nodesample.Sampler{}}
+	if s.State, err = state.New(ctx, handle, args, classifier, f.fenced); err != nil {
+		return nil, err
+	}
+	var limitBy *gate.Label
+	if ok {
+		limitBy = &label
+	}
+	s.ungater = ungate.New(ctx, s.State, handle.ClientSet(), limitBy)
+	if err := s.Start(ctx, handle, s.ungater); err != nil {
+		return nil, err
+	}
+	if f.leads != nil {
+		go s.ungater.Run(ctx, f.leads)
+	}
+	return s, nil
+}
+
+// sampler returns the sampler of the profiles that sample in a way.
+func (s *shared) sampler(size int, rankBy config.RankSampleBy) *nodesample.Sampler {
+	way := sampling{size, rankBy}
+	if s.samplers[way] == nil {
+		s.samplers[way] = nodesample.NewSampler(s.Ledger, size, rankBy, s.label.Key)
+	}
+	return s.samplers[way]
 }

@@ -19,11 +19,15 @@ import (
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/plugins/capacitymix/stages"
 )
 
-var twoNodes = []*corev1.Node{testNode("s", "spot"), testNode("o", "on-demand"), testNode("u", "")}
+// victimsTerminateWithin is that of package stages.
+const victimsTerminateWithin = 5 * time.Second
+
+var twoNodes = []*corev1.Node{mixtest.Node("s", "spot"), mixtest.Node("o", "on-demand"), mixtest.Node("u", "")}
 
 // filter runs PreFilter and Filter of a pod on every node.
 func (f *fixture) filter(t *testing.T, pod *corev1.Pod) (fwk.CycleState, map[string]*fwk.Status) {
@@ -39,9 +43,9 @@ func (f *fixture) filter(t *testing.T, pod *corev1.Pod) (fwk.CycleState, map[str
 }
 
 func TestFilterKeepsAPodToTheTypeOfItsSlot(t *testing.T) {
-	pods := []*corev1.Pod{testPod("web", 0), testPod("web", 1)}
-	f := newFixture(t, defaultArgs(), twoNodes, objects(pods...)...)
-	f.mix(t, capacityMix("web", 50, 0)) // slot 0 on-demand, slot 1 spot
+	pods := []*corev1.Pod{mixtest.Pod("web", 0), mixtest.Pod("web", 1)}
+	f := newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pods...)...)
+	f.mix(t, mixtest.CapacityMix("web", 50, 0)) // slot 0 on-demand, slot 1 spot
 
 	_, got := f.filter(t, pods[0])
 	assert.Nil(t, got["o"])
@@ -56,31 +60,31 @@ func TestFilterKeepsAPodToTheTypeOfItsSlot(t *testing.T) {
 }
 
 func TestFilterRefusesDepartingNodes(t *testing.T) {
-	leaving := testNode("o2", "on-demand")
+	leaving := mixtest.Node("o2", "on-demand")
 	leaving.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
-	pod := testPod("web", 0)
-	f := newFixture(t, defaultArgs(), append(twoNodes[:2:2], leaving), pod)
-	f.mix(t, capacityMix("web", 50, 0))
+	pod := mixtest.Pod("web", 0)
+	f := newFixture(t, mixtest.Args(), append(twoNodes[:2:2], leaving), pod)
+	f.mix(t, mixtest.CapacityMix("web", 50, 0))
 	_, got := f.filter(t, pod)
 	assert.Nil(t, got["o"])
 	assert.Equal(t, ErrReasonDeparting, got["o2"].Message())
 }
 
 func TestPodsWithoutAMixAreSkipped(t *testing.T) {
-	pinned := testPod("web", 0)
+	pinned := mixtest.Pod("web", 0)
 	pinned.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"}
-	daemon := testPod("web", 1)
+	daemon := mixtest.Pod("web", 1)
 	daemon.OwnerReferences[0] = metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}
 	for name, pod := range map[string]*corev1.Pod{
-		"no mix selects it":               testPod("other", 0),
+		"no mix selects it":               mixtest.Pod("other", 0),
 		"it names a capacity type itself": pinned,
 		"it belongs to a DaemonSet":       daemon,
-		"it is a mirror pod":              mirror(testPod("web", 2)),
-		"it stands in another namespace":  inNamespace(testPod("web", 3), "elsewhere"),
+		"it is a mirror pod":              mirror(mixtest.Pod("web", 2)),
+		"it stands in another namespace":  inNamespace(mixtest.Pod("web", 3), "elsewhere"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, defaultArgs(), twoNodes, pod)
-			f.mix(t, capacityMix("web", 50, 0))
+			f := newFixture(t, mixtest.Args(), twoNodes, pod)
+			f.mix(t, mixtest.CapacityMix("web", 50, 0))
 			state := framework.NewCycleState()
 			_, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
 			assert.True(t, status.IsSkip())
@@ -92,7 +96,7 @@ func TestPodsWithoutAMixAreSkipped(t *testing.T) {
 			assert.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "s"))
 			f.plugin.Unreserve(f.ctx, state, pod, "s")
 			assert.True(t, f.plugin.Bind(f.ctx, state, pod, "s").IsSkip(), "left to DefaultBinder")
-			_, pods := f.plugin.ledger.Size()
+			_, pods := f.plugin.Ledger.Size()
 			assert.Zero(t, pods)
 		})
 	}
@@ -109,32 +113,32 @@ func inNamespace(p *corev1.Pod, namespace string) *corev1.Pod {
 }
 
 func TestReserveRefusesWhenTheMixChangedMeanwhile(t *testing.T) {
-	pod := testPod("web", 0)
-	f := newFixture(t, defaultArgs(), twoNodes, pod)
-	f.mix(t, capacityMix("web", 50, 0))
+	pod := mixtest.Pod("web", 0)
+	f := newFixture(t, mixtest.Args(), twoNodes, pod)
+	f.mix(t, mixtest.CapacityMix("web", 50, 0))
 	state, _ := f.filter(t, pod)
-	f.mix(t, capacityMix("web", 100, 0)) // slot 0 is spot now
+	f.mix(t, mixtest.CapacityMix("web", 100, 0)) // slot 0 is spot now
 	status := f.plugin.Reserve(f.ctx, state, pod, "o")
 	assert.Equal(t, ErrReasonMixChanged, status.Message())
-	assert.Equal(t, 1, f.activated["shop/web-0"], "nothing else would wake it")
+	assert.Equal(t, 1, f.cluster.Activated.Pods()["shop/web-0"], "nothing else would wake it")
 	state, got := f.filter(t, pod)
 	assert.Nil(t, got["s"])
 	assert.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "s"))
 }
 
 func TestBindWritesTheSlotInTheBinding(t *testing.T) {
-	pod := testPod("web", 0)
-	own := testPod("web", 1)
+	pod := mixtest.Pod("web", 0)
+	own := mixtest.Pod("web", 1)
 	own.Annotations = map[string]string{v1alpha1.PodDeletionCostAnnotation: "7"}
-	f := newFixture(t, defaultArgs(), twoNodes, pod, own)
-	f.mix(t, capacityMix("web", 50, 0))
+	f := newFixture(t, mixtest.Args(), twoNodes, pod, own)
+	f.mix(t, mixtest.CapacityMix("web", 50, 0))
 	bindings := map[string]map[string]string{}
 	for i, p := range []*corev1.Pod{pod, own} {
 		state, _ := f.filter(t, p)
 		require.Nil(t, f.plugin.Reserve(f.ctx, state, p, []string{"o", "s"}[i]))
 		require.Nil(t, f.plugin.Bind(f.ctx, state, p, []string{"o", "s"}[i]))
 	}
-	for _, action := range f.client.Actions() {
+	for _, action := range f.cluster.Client.Actions() {
 		if action.GetSubresource() == "binding" {
 			b := bindingOf(t, action)
 			bindings[b.Name] = b.Annotations
@@ -146,135 +150,29 @@ func TestBindWritesTheSlotInTheBinding(t *testing.T) {
 	}, bindings["web-0"])
 	assert.Equal(t, "1", bindings["web-1"][v1alpha1.SlotAnnotation])
 	assert.NotContains(t, bindings["web-1"], v1alpha1.PodDeletionCostAnnotation, "the user's own cost stays")
-	assert.Empty(t, f.recorder.Events, "no event on success")
+	assert.Empty(t, f.cluster.Recorder.Events, "no event on success")
 }
 
 func TestABorrowedPodGetsAnEvent(t *testing.T) {
-	pod := testPod("web", 0)
-	f := newFixture(t, defaultArgs(), twoNodes, pod)
-	f.mix(t, capacityMix("web", 100, 0))
+	pod := mixtest.Pod("web", 0)
+	f := newFixture(t, mixtest.Args(), twoNodes, pod)
+	f.mix(t, mixtest.CapacityMix("web", 100, 0))
 	state, _ := f.filter(t, pod)
 	require.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "o"))
 	require.Nil(t, f.plugin.Bind(f.ctx, state, pod, "o"))
-	require.Len(t, f.recorder.Events, 1)
-	assert.Equal(t, "Normal Borrowed Scheduled on on-demand node o: no spot capacity for slot 0", <-f.recorder.Events)
-}
-
-// The stages as the scheduling loop runs them: every attempt fails.
-func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
-	now := time.Unix(1000, 0)
-	mayBorrow := &policy.Policy{BorrowOnDemand: true}
-	wait := &policy.Policy{BorrowOnDemand: true, SpotWait: 10 * time.Second}
-	never := &policy.Policy{}
-	at := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s} }
-	since := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s, NoRoomSince: now} }
-	handedAt := func(at time.Time) ledger.Attempt {
-		return ledger.Attempt{Stage: ledger.StageType, NoRoomSince: now, HandedAt: at}
-	}
-	handed := handedAt(now)
-	promised := ledger.Attempt{Stage: ledger.StagePreempt, NoRoomSince: now, HandedAt: now}
-	tests := map[string]struct {
-		attempt   ledger.Attempt
-		wants     capacity.Type
-		policy    *policy.Policy
-		now       time.Time
-		want      next
-		growingTo int
-
-		nominated, terminating bool
-	}{
-		"a sample without room is followed by all nodes": {
-			attempt: at(ledger.StageSample), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: at(ledger.StageType), retry: true, message: "trying all spot nodes next"},
-		},
-		"all nodes without room are followed by borrowing": {
-			attempt: at(ledger.StageType), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
-		},
-		"not before the wait is over": {
-			attempt: since(ledger.StageType), wants: capacity.Spot, policy: wait, now: now.Add(9 * time.Second),
-			want: next{attempt: since(ledger.StageType), wake: now.Add(10 * time.Second), message: "spot has had no capacity for this pod since 1970-01-01T00:16:40Z, on-demand is allowed from 1970-01-01T00:16:50Z"},
-		},
-		"but then": {
-			attempt: since(ledger.StageType), wants: capacity.Spot, policy: wait, now: now.Add(10 * time.Second), want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
-		},
-		"a mix that does not let it borrow leaves it to preemption": {
-			attempt: at(ledger.StageType), wants: capacity.Spot, policy: never, now: now, want: next{attempt: handed, preempt: true},
-		},
-		"on-demand does not borrow from spot unless told": {
-			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: mayBorrow, now: now, want: next{attempt: handed, preempt: true},
-		},
-		"on-demand borrows from spot at once when told, spotWaitSeconds or not": {
-			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: &policy.Policy{BorrowSpot: true, SpotWait: time.Hour}, now: now, want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying spot nodes next"},
-		},
-		"a revision that still grows takes a slot of the other type ahead of its turn": {
-			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: never, now: now, growingTo: 10,
-			want: next{
-				attempt: ledger.Attempt{Stage: ledger.StageAhead, NoRoomSince: now, Below: 10}, retry: true,
-				message: "the rollout is not complete: trying a later slot that is spot next",
-			},
-		},
-		"and where that has no room waits for its own": {
-			attempt: since(ledger.StageAhead), wants: capacity.Spot, policy: never, now: now,
-			want: next{attempt: since(ledger.StagePreempt), retry: true},
-		},
-		"which is tried again soon": {
-			attempt: since(ledger.StagePreempt), wants: capacity.OnDemand, policy: never, now: now, growingTo: 10,
-			want: next{attempt: handed, preempt: true, wake: now.Add(2 * time.Second)},
-		},
-		"or borrows for its own": {
-			attempt: since(ledger.StageAhead), wants: capacity.OnDemand, policy: mayBorrow, now: now,
-			want: next{attempt: since(ledger.StageBorrow), retry: true, message: "trying on-demand nodes next"},
-		},
-		"no room to borrow either": {
-			attempt: since(ledger.StageBorrow), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: handed, preempt: true},
-		},
-		"a pod that waited says since when it does": {
-			attempt: since(ledger.StageBorrow), wants: capacity.Spot, policy: wait, now: now.Add(time.Minute),
-			want: next{attempt: handedAt(now.Add(time.Minute)), preempt: true, message: "spot has had no capacity for this pod since 1970-01-01T00:16:40Z"},
-		},
-		"preemption has no second turn before its victims are seen to terminate": {
-			attempt: promised, wants: capacity.Spot, policy: mayBorrow, now: now.Add(victimsTerminateWithin - 1), nominated: true,
-			want: next{attempt: handed, wake: now.Add(victimsTerminateWithin), message: "preemption makes room on the nominated node"},
-		},
-		"of which a pod that waited says since when it does": {
-			attempt: promised, wants: capacity.Spot, policy: wait, now: now.Add(time.Second), nominated: true,
-			want: next{
-				attempt: handed, wake: now.Add(victimsTerminateWithin),
-				message: "preemption makes room on the nominated node, spot has had no capacity for this pod since 1970-01-01T00:16:40Z",
-			},
-		},
-		"a pod without victims is tried like every other one": {
-			attempt: promised, wants: capacity.Spot, policy: mayBorrow, now: now.Add(victimsTerminateWithin), nominated: true,
-			want: next{attempt: since(ledger.StageType), retry: true, message: "trying all spot nodes next"},
-		},
-		"a pod is nominated for as long as its victims terminate": {
-			attempt: promised, wants: capacity.Spot, policy: mayBorrow, now: now.Add(time.Hour), nominated: true, terminating: true,
-			want: next{attempt: handedAt(now.Add(time.Hour)), preempt: true},
-		},
-		"preemption comes last, and the next attempt begins with all nodes": {
-			attempt: since(ledger.StagePreempt), wants: capacity.Spot, policy: mayBorrow, now: now, want: next{attempt: handed, preempt: true},
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			noRoomSince := tc.attempt.NoRoomSince
-			if noRoomSince.IsZero() {
-				noRoomSince = tc.now
-			}
-			got := after(failure{attempt: tc.attempt, wants: tc.wants, noRoomSince: noRoomSince, now: tc.now, growingTo: tc.growingTo, nominated: tc.nominated, terminating: tc.terminating}, tc.policy)
-			assert.Equal(t, tc.want, got)
-		})
-	}
+	require.Len(t, f.cluster.Recorder.Events, 1)
+	assert.Equal(t, "Normal Borrowed Scheduled on on-demand node o: no spot capacity for slot 0", <-f.cluster.Recorder.Events)
 }
 
 func TestPostFilterLetsAPodBorrowInItsNextCycle(t *testing.T) {
-	pod := testPod("web", 0)
-	f := newFixture(t, defaultArgs(), twoNodes, pod)
-	f.mix(t, capacityMix("web", 100, 0))
+	pod := mixtest.Pod("web", 0)
+	f := newFixture(t, mixtest.Args(), twoNodes, pod)
+	f.mix(t, mixtest.CapacityMix("web", 100, 0))
 	state, got := f.filter(t, pod)
 	assert.NotNil(t, got["o"])
 	_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
 	assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code(), "no preemption while there may be room elsewhere")
-	assert.Equal(t, 1, f.activated["shop/web-0"])
+	assert.Equal(t, 1, f.cluster.Activated.Pods()["shop/web-0"])
 	state, got = f.filter(t, pod)
 	assert.Nil(t, got["o"])
 	assert.Nil(t, got["s"], "room that came meanwhile is taken")
@@ -301,9 +199,9 @@ func TestPostFilterLetsAPodBorrowInItsNextCycle(t *testing.T) {
 }
 
 func TestANominatedPodIsOnlyTriedOnItsType(t *testing.T) {
-	pod := testPod("web", 0)
-	f := newFixture(t, defaultArgs(), twoNodes, pod)
-	f.mix(t, capacityMix("web", 100, 0))
+	pod := mixtest.Pod("web", 0)
+	f := newFixture(t, mixtest.Args(), twoNodes, pod)
+	f.mix(t, mixtest.CapacityMix("web", 100, 0))
 	for range 2 { // on its type, then on both
 		state, _ := f.filter(t, pod)
 		f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
@@ -321,18 +219,18 @@ func TestANominatedPodIsOnlyTriedOnItsType(t *testing.T) {
 // Preemption deletes in the background, and a sibling that leaves wakes the pod
 // at once.
 func TestANominatedPodKeepsItsSlotBeforeItsVictimsAreSeenToTerminate(t *testing.T) {
-	pod, sibling := testPod("web", 1), testPod("web", 0)
-	f := newFixture(t, defaultArgs(), twoNodes, pod, sibling)
-	f.mix(t, capacityMix("web", 100, 0))
-	clock := testingclock.NewFakeClock(noon)
+	pod, sibling := mixtest.Pod("web", 1), mixtest.Pod("web", 0)
+	f := newFixture(t, mixtest.Args(), twoNodes, pod, sibling)
+	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	clock := testingclock.NewFakeClock(mixtest.Noon)
 	f.plugin.clock = clock
 	p, _ := f.plugin.resolver.Resolve(pod)
-	slot := func(pod *corev1.Pod) (*cycle, int) {
+	slot := func(pod *corev1.Pod) (*preFilterState, int) {
 		c, err := f.plugin.claim(pod, p)
 		require.NoError(t, err)
 		return c, c.slot
 	}
-	fail := func(c *cycle) {
+	fail := func(c *preFilterState) {
 		state := framework.NewCycleState()
 		state.Write(preFilterStateKey, c)
 		f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
@@ -346,7 +244,7 @@ func TestANominatedPodKeepsItsSlotBeforeItsVictimsAreSeenToTerminate(t *testing.
 	c, own := slot(pod)
 	require.Less(t, lower, own)
 	fail(c)
-	f.plugin.ledger.Forget(sibling.UID)
+	f.plugin.Ledger.Forget(sibling.UID)
 	for range 3 {
 		c, got := slot(pod)
 		assert.Equal(t, own, got, "a lower slot is free")
@@ -362,10 +260,10 @@ func TestANominatedPodKeepsItsSlotBeforeItsVictimsAreSeenToTerminate(t *testing.
 func TestAPodThatOthersNominateBorrowsAllTheSame(t *testing.T) {
 	for name, nominated := range map[string]string{"a node of its type": "s", "one of the other type": "o", "one that is not there": "new"} {
 		t.Run(name, func(t *testing.T) {
-			pod := testPod("web", 0)
-			f := newFixture(t, defaultArgs(), twoNodes, pod)
-			f.mix(t, capacityMix("web", 100, 0))
-			clock := testingclock.NewFakeClock(noon)
+			pod := mixtest.Pod("web", 0)
+			f := newFixture(t, mixtest.Args(), twoNodes, pod)
+			f.mix(t, mixtest.CapacityMix("web", 100, 0))
+			clock := testingclock.NewFakeClock(mixtest.Noon)
 			f.plugin.clock = clock
 			borrows := 0
 			for range 9 { // someone writes the status before every attempt
@@ -383,13 +281,13 @@ func TestAPodThatOthersNominateBorrowsAllTheSame(t *testing.T) {
 }
 
 func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {
-	pod, victim, own := testPod("web", 0), testPod("victim", 0), testPod("own", 0)
+	pod, victim, own := mixtest.Pod("web", 0), mixtest.Pod("victim", 0), mixtest.Pod("own", 0)
 	pod.Spec.Priority = new(int32(10))
 	pod.Status.NominatedNodeName = "s"
 	own.Spec.Priority = new(int32(10))
-	own.DeletionTimestamp = new(metav1.NewTime(noon))
-	f := newFixture(t, defaultArgs(), twoNodes, pod)
-	f.mix(t, capacityMix("web", 100, 0))
+	own.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon))
+	f := newFixture(t, mixtest.Args(), twoNodes, pod)
+	f.mix(t, mixtest.CapacityMix("web", 100, 0))
 	info := f.infos[0].(*framework.NodeInfo)
 	info.AddPod(victim)
 	info.AddPod(own)
@@ -397,7 +295,7 @@ func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {
 	c, err := f.plugin.claim(pod, p)
 	require.NoError(t, err)
 	assert.False(t, c.nominated, "no pod of a lower priority terminates")
-	victim.DeletionTimestamp = new(metav1.NewTime(noon))
+	victim.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon))
 	for range 3 {
 		c, err = f.plugin.claim(pod, p)
 		require.NoError(t, err)
@@ -411,10 +309,10 @@ func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {
 func TestScoreSpreadsSpotPodsOverInterruptionDomains(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 4 {
-		pods = append(pods, testPod("web", i))
+		pods = append(pods, mixtest.Pod("web", i))
 	}
-	f := newFixture(t, defaultArgs(), []*corev1.Node{testNode("s1", "spot"), testNode("s2", "spot"), testNode("s3", "spot")}, objects(pods...)...)
-	f.mix(t, capacityMix("web", 100, 0))
+	f := newFixture(t, mixtest.Args(), []*corev1.Node{mixtest.Node("s1", "spot"), mixtest.Node("s2", "spot"), mixtest.Node("s3", "spot")}, mixtest.Objects(pods...)...)
+	f.mix(t, mixtest.CapacityMix("web", 100, 0))
 	for i, node := range []string{"s1", "s1", "s2"} {
 		state, _ := f.filter(t, pods[i])
 		require.Nil(t, f.plugin.Reserve(f.ctx, state, pods[i], node))
@@ -430,14 +328,14 @@ func TestScoreSpreadsSpotPodsOverInterruptionDomains(t *testing.T) {
 }
 
 func TestOnDemandPodsAreSpreadOverZonesAndNodes(t *testing.T) {
-	pods := []*corev1.Pod{testPod("web", 0), testPod("web", 1)}
-	nodes := []*corev1.Node{testNode("a1", "on-demand"), testNode("a2", "on-demand"), testNode("b1", "on-demand")}
+	pods := []*corev1.Pod{mixtest.Pod("web", 0), mixtest.Pod("web", 1)}
+	nodes := []*corev1.Node{mixtest.Node("a1", "on-demand"), mixtest.Node("a2", "on-demand"), mixtest.Node("b1", "on-demand")}
 	for i, zone := range []string{"a", "a", "b"} {
 		nodes[i].Labels[corev1.LabelTopologyZone] = zone
-		nodes[i].Labels[corev1.LabelInstanceTypeStable] = nodeName("type", i) // each is a domain: they do not count
+		nodes[i].Labels[corev1.LabelInstanceTypeStable] = mixtest.NodeName("type", i) // each is a domain: they do not count
 	}
-	f := newFixture(t, defaultArgs(), nodes, objects(pods...)...)
-	f.mix(t, capacityMix("web", 0, 0))
+	f := newFixture(t, mixtest.Args(), nodes, mixtest.Objects(pods...)...)
+	f.mix(t, mixtest.CapacityMix("web", 0, 0))
 	state, _ := f.filter(t, pods[0])
 	require.Nil(t, f.plugin.Reserve(f.ctx, state, pods[0], "a1"))
 	state, _ = f.filter(t, pods[1])
@@ -454,17 +352,17 @@ func TestOnDemandPodsAreSpreadOverZonesAndNodes(t *testing.T) {
 func TestSampleNarrowsLargeSidesOnly(t *testing.T) {
 	var nodes []*corev1.Node
 	for i := range 40 {
-		nodes = append(nodes, testNode(nodeName("s", i), "spot"))
+		nodes = append(nodes, mixtest.Node(mixtest.NodeName("s", i), "spot"))
 	}
 	for i := range 16 {
-		nodes = append(nodes, testNode(nodeName("o", i), "on-demand"))
+		nodes = append(nodes, mixtest.Node(mixtest.NodeName("o", i), "on-demand"))
 	}
-	args := defaultArgs()
+	args := mixtest.Args()
 	args.NodeSampleSize = 16
-	onDemand, spot, picky := testPod("web", 0), testPod("web", 1), testPod("web", 2)
+	onDemand, spot, picky := mixtest.Pod("web", 0), mixtest.Pod("web", 1), mixtest.Pod("web", 2)
 	picky.Spec.NodeSelector = map[string]string{"disk": "ssd"}
 	f := newFixture(t, args, nodes, onDemand, spot, picky)
-	f.mix(t, capacityMix("web", 99, 1))
+	f.mix(t, mixtest.CapacityMix("web", 99, 1))
 	preFilter := func(p *corev1.Pod) (*framework.PreFilterResult, fwk.CycleState) {
 		state := framework.NewCycleState()
 		result, status := f.plugin.PreFilter(f.ctx, state, p, f.infos)
@@ -487,13 +385,13 @@ func TestSampleNarrowsLargeSidesOnly(t *testing.T) {
 }
 
 func TestProfilesThatShareALedgerMustAgree(t *testing.T) {
-	f := newFixture(t, defaultArgs(), twoNodes)
-	other := defaultArgs()
+	f := newFixture(t, mixtest.Args(), twoNodes)
+	other := mixtest.Args()
 	other.NodeSampleSize = 0
 	other.DefaultMix = &config.MixSpec{SpotPercent: 10}
-	require.NoError(t, f.plugin.agree(other), "what concerns one profile only may differ")
+	require.NoError(t, f.plugin.Agree(other), "what concerns one profile only may differ")
 	other.SpreadSpotOver = []string{"rack"}
-	require.EqualError(t, f.plugin.agree(other), "pluginConfig.CapacityMix.args.spreadSpotOver: must be the same in all profiles of a scheduler")
+	require.EqualError(t, argsError(f.plugin.Agree(other)), "pluginConfig.CapacityMix.args.spreadSpotOver: must be the same in all profiles of a scheduler")
 }
 
 func TestNewRefusesOtherArguments(t *testing.T) {
@@ -502,11 +400,11 @@ func TestNewRefusesOtherArguments(t *testing.T) {
 }
 
 func TestQueueingHints(t *testing.T) {
-	pod, sibling, stranger := testPod("web", 0), testPod("web", 1), testPod("other", 0)
-	f := newFixture(t, defaultArgs(), nil)
-	departing := testNode("s", "spot")
+	pod, sibling, stranger := mixtest.Pod("web", 0), mixtest.Pod("web", 1), mixtest.Pod("other", 0)
+	f := newFixture(t, mixtest.Args(), nil)
+	departing := mixtest.Node("s", "spot")
 	departing.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
-	moved := testPod("web", 0)
+	moved := mixtest.Pod("web", 0)
 	moved.Labels = map[string]string{"app": "other"}
 	type hint = func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error)
 	for name, tc := range map[string]struct {
@@ -514,13 +412,13 @@ func TestQueueingHints(t *testing.T) {
 		old, new any
 		want     fwk.QueueingHint
 	}{
-		"a node of a known type appears": {f.plugin.nodeChanged, nil, testNode("s", "spot"), fwk.Queue},
-		"a node of unknown type appears": {f.plugin.nodeChanged, nil, testNode("s", ""), fwk.QueueSkip},
+		"a node of a known type appears": {f.plugin.nodeChanged, nil, mixtest.Node("s", "spot"), fwk.Queue},
+		"a node of unknown type appears": {f.plugin.nodeChanged, nil, mixtest.Node("s", ""), fwk.QueueSkip},
 		"a departing node appears":       {f.plugin.nodeChanged, nil, departing, fwk.QueueSkip},
-		"a node changes its type":        {f.plugin.nodeChanged, testNode("s", "spot"), testNode("s", "on-demand"), fwk.Queue},
-		"a node gets its type":           {f.plugin.nodeChanged, testNode("s", ""), testNode("s", "spot"), fwk.Queue},
-		"a node stays what it was":       {f.plugin.nodeChanged, testNode("s", "spot"), testNode("s", "spot"), fwk.QueueSkip},
-		"a node is to stay after all":    {f.plugin.nodeChanged, departing, testNode("s", "spot"), fwk.Queue},
+		"a node changes its type":        {f.plugin.nodeChanged, mixtest.Node("s", "spot"), mixtest.Node("s", "on-demand"), fwk.Queue},
+		"a node gets its type":           {f.plugin.nodeChanged, mixtest.Node("s", ""), mixtest.Node("s", "spot"), fwk.Queue},
+		"a node stays what it was":       {f.plugin.nodeChanged, mixtest.Node("s", "spot"), mixtest.Node("s", "spot"), fwk.QueueSkip},
+		"a node is to stay after all":    {f.plugin.nodeChanged, departing, mixtest.Node("s", "spot"), fwk.Queue},
 		"a sibling is gone":              {f.plugin.podDeleted, sibling, nil, fwk.Queue},
 		"another workload's pod is gone": {f.plugin.podDeleted, stranger, nil, fwk.QueueSkip},
 		"the pod itself is relabelled":   {f.plugin.podRelabelled, pod, moved, fwk.Queue},
@@ -542,32 +440,32 @@ func TestTheWaitBeginsWhenNoNodeOfTheTypeHadCapacity(t *testing.T) {
 		want    time.Time
 	}{
 		"the ledger knows":                         {ledger.Attempt{Stage: ledger.StageType, NoRoomSince: now.Add(-time.Second)}, "", now.Add(-time.Second)},
-		"after a restart the pod's condition does": {ledger.Attempt{Stage: ledger.StageType}, "0/3 nodes are available: 3 Insufficient cpu. " + noCapacity(capacity.Spot, now.Add(-30*time.Second)) + ", and more", now.Add(-30 * time.Second)},
-		"but not for another type":                 {ledger.Attempt{Stage: ledger.StageType, Anew: true}, noCapacity(capacity.Spot, now.Add(-30*time.Second)), now},
-		"nor what it says of another type":         {ledger.Attempt{Stage: ledger.StageType}, noCapacity(capacity.OnDemand, now.Add(-30*time.Second)), now},
+		"after a restart the pod's condition does": {ledger.Attempt{Stage: ledger.StageType}, "0/3 nodes are available: 3 Insufficient cpu. " + stages.NoCapacity(capacity.Spot, now.Add(-30*time.Second)) + ", and more", now.Add(-30 * time.Second)},
+		"but not for another type":                 {ledger.Attempt{Stage: ledger.StageType, TypeChanged: true}, stages.NoCapacity(capacity.Spot, now.Add(-30*time.Second)), now},
+		"nor what it says of another type":         {ledger.Attempt{Stage: ledger.StageType}, stages.NoCapacity(capacity.OnDemand, now.Add(-30*time.Second)), now},
 		"unschedulable for another reason":         {ledger.Attempt{Stage: ledger.StageType}, `persistentvolumeclaim "data" not found`, now},
-		"a time to come":                           {ledger.Attempt{Stage: ledger.StageType}, noCapacity(capacity.Spot, now.Add(time.Hour)), now},
-		"a time before the pod was unschedulable":  {ledger.Attempt{Stage: ledger.StageType}, noCapacity(capacity.Spot, now.Add(-time.Hour)), now},
-		"no time": {ledger.Attempt{Stage: ledger.StageType}, "spot" + hadNoCapacity + "long", now},
+		"a time to come":                           {ledger.Attempt{Stage: ledger.StageType}, stages.NoCapacity(capacity.Spot, now.Add(time.Hour)), now},
+		"a time before the pod was unschedulable":  {ledger.Attempt{Stage: ledger.StageType}, stages.NoCapacity(capacity.Spot, now.Add(-time.Hour)), now},
+		"no time": {ledger.Attempt{Stage: ledger.StageType}, "spot" + stages.HadNoCapacity + "long", now},
 	} {
-		pod := testPod("web", 0)
+		pod := mixtest.Pod("web", 0)
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: tc.message, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
 		}}
-		assert.Equal(t, tc.want, noRoomSince(&cycle{attempt: tc.attempt, wants: capacity.Spot}, pod, now), name)
+		assert.Equal(t, tc.want, noRoomSince(&preFilterState{attempt: tc.attempt, slotType: capacity.Spot}, pod, now), name)
 	}
-	assert.Equal(t, now, noRoomSince(&cycle{attempt: ledger.Attempt{Stage: ledger.StageType}}, testPod("web", 1), now), "a pod that was never unschedulable")
+	assert.Equal(t, now, noRoomSince(&preFilterState{attempt: ledger.Attempt{Stage: ledger.StageType}}, mixtest.Pod("web", 1), now), "a pod that was never unschedulable")
 }
 
 // The symptom: a pod whose claim did not exist for twenty minutes borrowed in its first attempt.
 func TestAPodThatWasUnschedulableForAnotherReasonStillWaitsForSpot(t *testing.T) {
-	pod := testPod("web", 0)
+	pod := mixtest.Pod("web", 0)
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 		Message: `persistentvolumeclaim "data" not found`, LastTransitionTime: metav1.NewTime(time.Now().Add(-20 * time.Minute)),
 	}}
-	f := newFixture(t, defaultArgs(), twoNodes, pod)
-	f.mix(t, capacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(600)) }))
+	f := newFixture(t, mixtest.Args(), twoNodes, pod)
+	f.mix(t, mixtest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(600)) }))
 	state, _ := f.filter(t, pod)
 	_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
 	assert.Contains(t, status.Message(), "on-demand is allowed from")
@@ -575,7 +473,7 @@ func TestAPodThatWasUnschedulableForAnotherReasonStillWaitsForSpot(t *testing.T)
 
 // A message that changes is a write of the pod's status, and an event, for every attempt.
 func TestTheMessageOfAWaitingPodDoesNotChange(t *testing.T) {
-	pod := testPod("web", 0)
+	pod := mixtest.Pod("web", 0)
 	waits := func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(86400)) }
 	now := time.Now()
 	attempt := func(f *fixture, at time.Time) string {
@@ -584,20 +482,20 @@ func TestTheMessageOfAWaitingPodDoesNotChange(t *testing.T) {
 		_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
 		return status.Message()
 	}
-	f := newFixture(t, defaultArgs(), twoNodes, pod)
-	f.mix(t, capacityMix("web", 100, 0, waits))
+	f := newFixture(t, mixtest.Args(), twoNodes, pod)
+	f.mix(t, mixtest.CapacityMix("web", 100, 0, waits))
 	first := attempt(f, now)
 	for i := range 1000 {
 		require.Equal(t, first, attempt(f, now.Add(time.Duration(i)*7*time.Second)))
 	}
-	assert.Len(t, f.plugin.wakeups.timers, 1)
-	f.watcher().forget(pod)
-	assert.Empty(t, f.plugin.wakeups.timers)
+	assert.Equal(t, 1, f.plugin.Timers.Len())
+	f.deletePod(pod)
+	assert.Zero(t, f.plugin.Timers.Len())
 
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: first, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
 	}}
-	again := newFixture(t, defaultArgs(), twoNodes, pod)
-	again.mix(t, capacityMix("web", 100, 0, waits))
+	again := newFixture(t, mixtest.Args(), twoNodes, pod)
+	again.mix(t, mixtest.CapacityMix("web", 100, 0, waits))
 	assert.Equal(t, first, attempt(again, now.Add(time.Hour)), "nor when the scheduler is restarted")
 }

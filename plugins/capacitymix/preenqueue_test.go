@@ -4,8 +4,8 @@ package capacitymix
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,121 +16,193 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/plugins/capacitymix/lookup"
+	"berth.dev/berth/plugins/capacitymix/mixtest"
 )
 
-// questions is an inquiry whose questions the test answers.
-type questions struct {
-	*inquiry
-	asked    chan string
-	answers  chan []listed
-	fail     error
-	released chan map[string]*corev1.Pod
+// liveFixture is a plugin whose live look-ups the test answers.
+type liveFixture struct {
+	*fixture
+	reads, lists atomic.Int64
+	// blocked namespaces get no response.
+	blocked   string
+	owners    map[types.UID]metav1.Object
+	answers   chan struct{} // one for every list
+	activated chan map[string]*corev1.Pod
 }
 
-func newQuestions(t *testing.T) *questions {
-	q := &questions{asked: make(chan string, 100), answers: make(chan []listed, 100), released: make(chan map[string]*corev1.Pod, 100)}
-	q.inquiry = newInquiry(t.Context(), noControllers(), fake.NewClientset(), func(_ klog.Logger, pods map[string]*corev1.Pod) { q.released <- pods })
-	q.list = func(ctx context.Context, namespace string) ([]listed, error) {
-		q.asked <- namespace
-		select {
-		case a := <-q.answers:
-			return a, q.fail
-		case <-ctx.Done():
+func newLiveFixture(t *testing.T, withMixes bool, objects ...runtime.Object) *liveFixture {
+	t.Helper()
+	f := &liveFixture{
+		fixture:   newFixture(t, mixtest.Args(), twoNodes, objects...),
+		owners:    map[types.UID]metav1.Object{},
+		answers:   make(chan struct{}, 100),
+		activated: make(chan map[string]*corev1.Pod, 100),
+	}
+	o := lookup.Options{
+		Owners:     f.plugin.Owners,
+		Classifier: f.plugin.Classifier,
+		Resolver:   f.plugin.resolver,
+		Activate:   func(_ klog.Logger, pods map[string]*corev1.Pod) { f.activated <- pods },
+		ReadOwner: func(_ context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
+			f.reads.Add(1)
+			if namespace == f.blocked {
+				<-t.Context().Done() // a real read ends after a timeout
+				return nil, t.Context().Err()
+			}
+			return f.owners[ref.UID], nil
+		},
+	}
+	if withMixes {
+		o.ListMixes = func(ctx context.Context, _ string) ([]lookup.Mix, error) {
+			f.lists.Add(1)
+			select {
+			case <-f.answers:
+			case <-ctx.Done():
+			}
 			return nil, ctx.Err()
 		}
 	}
-	return q
+	f.plugin.Lookups = lookup.New(t.Context(), o)
+	return f
 }
 
-// noControllers are caches that have seen nothing.
-func noControllers() *controllers {
-	return newControllers(informers.NewSharedInformerFactory(fake.NewClientset(), 0), nil)
-}
-
-// next returns the names of the pods that are released next.
-func (q *questions) next(t *testing.T) (names []string) {
+// next returns the names of the pods that are activated next.
+func (f *liveFixture) next(t *testing.T) (names []string) {
 	t.Helper()
 	select {
-	case pods := <-q.released:
+	case pods := <-f.activated:
 		for name := range pods {
 			names = append(names, name)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("no pod is released")
+		t.Fatal("no pod is activated")
 	}
 	return names
 }
 
-func ownedPod(name, owner string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: new(true)},
-	}}}
+func (f *liveFixture) preFilter(pod *corev1.Pod) (*preFilterState, string) {
+	state := framework.NewCycleState()
+	_, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
+	return readState(state), status.Message()
 }
 
-func TestPodsOfANamespaceShareAQuestionThatBeganAfterThem(t *testing.T) {
-	q := newQuestions(t)
-	q.hold(ownedPod("a", "first"))
-	<-q.asked
-	// The question is out: it may have been answered before these pods were created.
-	for n := range 20 {
-		q.hold(ownedPod(fmt.Sprintf("b%d", n), "second"))
-		q.hold(ownedPod(fmt.Sprintf("b%d", n), "second")) // the queue tries a held pod again on events
+// held reports whether PreEnqueue holds a pod back.
+func (f *liveFixture) held(t *testing.T, pod *corev1.Pod) bool {
+	t.Helper()
+	return f.plugin.PreEnqueue(t.Context(), pod).IsRejected()
+}
+
+func annotatedReplicaSet(uid types.UID, percent string) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(uid), UID: uid, Annotations: map[string]string{v1alpha1.SpotPercentAnnotation: percent}}}
+}
+
+func TestMixOnAnOwnerThatTheCachesHaveNotSeenIsRead(t *testing.T) {
+	pod, sibling := mixtest.OwnedPod("a", "new"), mixtest.OwnedPod("b", "new")
+	r := newLiveFixture(t, false, pod, sibling)
+	r.owners["new"] = annotatedReplicaSet("new", "100%")
+	held := 0
+	for _, p := range []*corev1.Pod{pod, sibling} {
+		if r.held(t, p) { // the sibling may come after the answer
+			held++
+		}
 	}
-	q.answers <- nil
-	assert.Equal(t, []string{"shop/a"}, q.next(t))
-	assert.True(t, q.answered("shop", "first"))
-	assert.False(t, q.answered("shop", "second"))
-	<-q.asked
-	q.answers <- nil
-	assert.Len(t, q.next(t), 20)
-	assert.True(t, q.answered("shop", "second"))
-	assert.Empty(t, q.asked, "two questions for 21 pods")
+	require.Positive(t, held)
+	for released := 0; released < held; {
+		released += len(r.next(t))
+	}
+	for _, p := range []*corev1.Pod{pod, sibling} {
+		assert.Nil(t, r.plugin.PreEnqueue(t.Context(), p))
+		c, _ := r.preFilter(p)
+		require.NotNil(t, c)
+		assert.Equal(t, "spot", c.slotType.String())
+	}
+	assert.EqualValues(t, 1, r.reads.Load(), "once per owner")
+
+	r.plugin.Owners.Forget(r.owners["new"]) // and not in the cache: it is deleted
+	c, message := r.preFilter(pod)
+	assert.Nil(t, c)
+	assert.Equal(t, ErrReasonLookupPending, message, "what was known when the pod was queued is looked for again")
+	r.next(t)
+	c, _ = r.preFilter(pod)
+	assert.NotNil(t, c)
 }
 
-func TestPodsAreHeldUntilTheWatchBringsTheMixesThatExist(t *testing.T) {
-	q := newQuestions(t)
-	cm := v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Generation: 2}}
-	list := []listed{{name: "web", uid: "web", generation: 2}}
-	old := cm
-	old.Generation = 1
-	q.hear(&old)
-	q.hold(ownedPod("a", "first"))
-	q.answers <- list
-	<-q.asked
-	assert.False(t, q.hasHeard("shop", list))
-	assert.Empty(t, q.released)
-	q.hear(&cm)
-	assert.Equal(t, []string{"shop/a"}, q.next(t))
-	require.Eventually(t, func() bool { q.mu.Lock(); defer q.mu.Unlock(); return len(q.waiting) == 0 }, 10*time.Second, time.Millisecond)
-	q.forget(&cm)
-	assert.False(t, q.hasHeard("shop", list))
+// The symptom: 200 pods with made-up references made 200 reads in the scheduling
+// goroutine, one after the other, up to two seconds each.
+func TestSchedulingReadsNoOwnersAndNamespacesDoNotWait(t *testing.T) {
+	neighbour := mixtest.OwnedPod("neighbour", "real")
+	neighbour.Namespace = "other"
+	r := newLiveFixture(t, false, neighbour)
+	r.blocked = "shop"
+	rs := annotatedReplicaSet("real", "0")
+	rs.Namespace = "other"
+	r.owners["real"] = rs
+	for i := range 200 {
+		pod := mixtest.OwnedPod(fmt.Sprint("forged-", i), fmt.Sprint("none-", i))
+		assert.True(t, r.held(t, pod))
+		c, message := r.preFilter(pod)
+		assert.Nil(t, c)
+		assert.Equal(t, ErrReasonLookupPending, message)
+	}
+	require.Eventually(t, func() bool { return r.reads.Load() == 1 }, time.Minute, time.Millisecond, "the read that gets no answer begins")
+	require.True(t, r.held(t, neighbour))
+	assert.Equal(t, []string{"other/neighbour"}, r.next(t))
+	assert.Nil(t, r.plugin.PreEnqueue(t.Context(), neighbour))
+	c, _ := r.preFilter(neighbour)
+	assert.NotNil(t, c)
+	assert.EqualValues(t, 2, r.reads.Load(), "one at a time for a namespace")
 }
 
-// It was listed, and deleted before the watch was looked at: no one waits half a minute for it.
-func TestPodsAreNotHeldForAMixThatIsDeletedDuringTheRound(t *testing.T) {
-	q := newQuestions(t)
-	cm := v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Generation: 1}}
-	q.hold(ownedPod("a", "first"))
-	<-q.asked
-	q.hear(&cm)
-	q.forget(&cm)
-	assert.False(t, q.hasHeard("shop", []listed{{name: "web", uid: "its successor", generation: 1}}))
-	q.answers <- []listed{{name: "web", uid: "web", generation: 1}}
-	assert.Equal(t, []string{"shop/a"}, q.next(t))
+// The symptom: a UID that a pod of another namespace names was treated as known.
+func TestAnOwnerIsKnownByItsNamespaceToo(t *testing.T) {
+	own := mixtest.OwnedPod("own", "uid")
+	r := newLiveFixture(t, false, own)
+	foreign := mixtest.OwnedPod("foreign", "uid")
+	foreign.Namespace = "attacker"
+	require.True(t, r.held(t, foreign))
+	assert.Equal(t, []string{"attacker/foreign"}, r.next(t))
+	assert.Nil(t, r.plugin.PreEnqueue(t.Context(), foreign), "its owner is known not to exist")
+
+	r.owners["uid"] = annotatedReplicaSet("uid", "100")
+	require.True(t, r.held(t, own))
+	r.next(t)
+	c, _ := r.preFilter(own)
+	require.NotNil(t, c)
+	assert.Equal(t, "spot", c.slotType.String())
 }
 
-func TestPodsAreReleasedWhenNobodyAnswers(t *testing.T) {
-	q := newQuestions(t)
-	q.fail = errors.New("the server is away")
-	q.answers <- nil
-	q.hold(ownedPod("a", "first"))
-	assert.Equal(t, []string{"shop/a"}, q.next(t))
-	assert.True(t, q.answered("shop", "first"))
+// The symptom: with more pending owners than are remembered, every attempt of every pod was held for a list.
+func TestPodsOfAnyNumberOfOwnersAreHeldOnce(t *testing.T) {
+	f := newLiveFixture(t, true)
+	const owners = 20_000
+	pods := make([]*corev1.Pod, owners)
+	for i := range pods {
+		pods[i] = mixtest.OwnedPod(fmt.Sprint("pod-", i), fmt.Sprint("owner-", i))
+		pods[i].OwnerReferences[0].APIVersion = "example.com/v1"
+		pods[i].ResourceVersion = fmt.Sprint(i + 1)
+		require.True(t, f.held(t, pods[i]))
+	}
+	close(f.answers)
+	for released := 0; released < owners; {
+		released += len(f.next(t))
+	}
+	for _, pod := range pods {
+		require.Nil(t, f.plugin.PreEnqueue(t.Context(), pod), "they were there before the list")
+	}
+	for i, pod := range pods { // each was tried, and so changed
+		pods[i] = mixtest.Unschedulable(pod, mixtest.Noon)
+		pods[i].ResourceVersion = fmt.Sprint(owners + i + 1)
+		require.Nil(t, f.plugin.PreEnqueue(t.Context(), pods[i]))
+	}
+	assert.LessOrEqual(t, f.lists.Load(), int64(2))
+	next := mixtest.OwnedPod("next", "next")
+	next.OwnerReferences[0].APIVersion, next.ResourceVersion = "example.com/v1", fmt.Sprint(3*owners)
+	assert.True(t, f.held(t, next), "a pod that is new is held")
 }
 
 func TestOnlyTheFirstPodsOfAWorkloadThatNothingGovernsAreHeld(t *testing.T) {
@@ -138,32 +210,43 @@ func TestOnlyTheFirstPodsOfAWorkloadThatNothingGovernsAreHeld(t *testing.T) {
 	for _, owner := range []types.UID{"g", "an", "stranger"} {
 		known = append(known, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(owner), UID: owner}})
 	}
-	f := newFixture(t, defaultArgs(), twoNodes, known...)
-	q := newQuestions(t)
-	q.controllers = f.plugin.controllers
-	f.plugin.inquiry = q.inquiry
-	f.mix(t, capacityMix("governed", 50, 0))
-	gate := func(pod *corev1.Pod) bool { return f.plugin.PreEnqueue(t.Context(), pod).IsRejected() }
+	f := newLiveFixture(t, true, known...)
+	f.mix(t, mixtest.CapacityMix("governed", 50, 0))
 
-	governed := ownedPod("g", "g")
+	governed := mixtest.OwnedPod("g", "g")
 	governed.Labels = map[string]string{"app": "governed"}
-	annotated := ownedPod("an", "an")
+	annotated := mixtest.OwnedPod("an", "an")
 	annotated.Annotations = map[string]string{v1alpha1.SpotPercentAnnotation: "50"}
-	bare := ownedPod("bare", "")
+	bare := mixtest.OwnedPod("bare", "")
 	bare.OwnerReferences = nil
-	pinned := ownedPod("pinned", "pinned")
+	pinned := mixtest.OwnedPod("pinned", "pinned")
 	pinned.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"}
-	daemon := ownedPod("daemon", "daemon")
+	daemon := mixtest.OwnedPod("daemon", "daemon")
 	daemon.OwnerReferences[0].Kind = "DaemonSet"
 	for _, pod := range []*corev1.Pod{governed, annotated, bare, pinned, daemon} {
-		assert.False(t, gate(pod), pod.Name)
+		assert.False(t, f.held(t, pod), pod.Name)
 	}
-	require.Empty(t, q.asked)
+	require.Zero(t, f.lists.Load())
 
-	stranger := ownedPod("stranger", "stranger")
-	assert.True(t, gate(stranger))
-	q.answers <- nil
-	q.next(t)
-	assert.False(t, gate(stranger))
-	assert.False(t, gate(ownedPod("stranger-2", "stranger")))
+	stranger := mixtest.OwnedPod("stranger", "stranger")
+	assert.True(t, f.held(t, stranger))
+	f.answers <- struct{}{}
+	f.next(t)
+	assert.False(t, f.held(t, stranger))
+	assert.False(t, f.held(t, mixtest.OwnedPod("stranger-2", "stranger")))
+}
+
+func TestPodsAreHeldUntilTheLedgerHasSynced(t *testing.T) {
+	pod := mixtest.Pod("web", 0)
+	c := mixtest.NewCluster(t, twoNodes, pod)
+	pl, err := NewFactory()(c.Ctx, mixtest.Args(), c.Framework(t, nil, nil))
+	require.NoError(t, err)
+	f := &fixture{ctx: c.Ctx, plugin: pl.(*CapacityMix)}
+	assert.Equal(t, ErrReasonNotSynced, f.plugin.PreEnqueue(c.Ctx, pod).Message())
+	_, status := f.plugin.PreFilter(c.Ctx, framework.NewCycleState(), pod, nil)
+	require.EqualError(t, status.AsError(), ErrReasonNotSynced, "it does not wait")
+	assert.Empty(t, c.Activated.Pods())
+	c.Start()
+	require.Eventually(t, func() bool { return c.Activated.Pods()["shop/web-0"] == 1 }, 10*time.Second, time.Millisecond)
+	assert.Nil(t, f.plugin.PreEnqueue(c.Ctx, pod))
 }

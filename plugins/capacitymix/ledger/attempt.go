@@ -37,12 +37,12 @@ type Attempt struct {
 	// NoRoomSince is when no node of the slot's type was first found to have
 	// room, zero if that has not been found.
 	NoRoomSince time.Time
-	// Anew says that the slot's type changed while the pod was waiting: what the
-	// pod's condition says of its wait is about the other type.
-	Anew bool
-	// HandedAt is when preemption had its turn and may have chosen a node for the
-	// pod, zero if it had no turn since the search began.
-	HandedAt time.Time
+	// TypeChanged: the slot's type changed while the pod was waiting. What the
+	// pod's condition has of its wait is about the other type.
+	TypeChanged bool
+	// PreemptedAt is when preemption had its turn and may have chosen a node for
+	// the pod, zero if it had no turn since the search began.
+	PreemptedAt time.Time
 	// Below bounds the slots of StageAhead: the size the group will have.
 	Below int
 }

@@ -165,7 +165,7 @@ func (r *record) claim(identity int, keep bool) {
 		g.take(r, g.lowest())
 	}
 	if t := g.rule.TypeOf(r.pod.Slot); t != r.seeks {
-		r.seeks, r.attempt = t, Attempt{Anew: r.seeks != capacity.Unknown}
+		r.seeks, r.attempt = t, Attempt{TypeChanged: r.seeks != capacity.Unknown}
 	}
 }
 

@@ -192,7 +192,7 @@ func TestASearchBeginsAnewWhenTheSlotIsOfAnotherType(t *testing.T) {
 	l.Forget("a")
 	hold, err = l.Claim(claimOf("d"))
 	require.NoError(t, err)
-	assert.Equal(t, ledger.Hold{Slot: 0, Attempt: ledger.Attempt{Anew: true}}, hold, "now it looks for on-demand")
+	assert.Equal(t, ledger.Hold{Slot: 0, Attempt: ledger.Attempt{TypeChanged: true}}, hold, "now it looks for on-demand")
 }
 
 func TestAPodTriesASlotAheadOfItsTurnAndComesBack(t *testing.T) {

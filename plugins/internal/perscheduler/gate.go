@@ -36,6 +36,20 @@ func (g *Gate) Handle(resource string, informer cache.SharedIndexInformer, handl
 	return nil
 }
 
+// HasSynced reports whether all is seen. It does not block.
+func (g *Gate) HasSynced() bool {
+	if g.synced.Load() {
+		return true
+	}
+	for _, synced := range g.handlers {
+		if !synced() {
+			return false
+		}
+	}
+	g.synced.Store(true)
+	return true
+}
+
 // Wait returns once all is seen; unseen says what was not, if that takes too
 // long. After the first time it costs nothing.
 func (g *Gate) Wait(ctx context.Context, unseen string) error {

@@ -131,7 +131,7 @@ func TestPodsThatMustWaitOrThatNobodyReplacesAreNotDeleted(t *testing.T) {
 	w.Create(builders.Deployment("web", 1, builders.Gated))
 	waitOnDemand(w, "web", 1)
 	for _, p := range append(w.Live("job"), w.Live("bare")...) {
-		assert.Contains(t, spotUnavailable(w, p.Name).Message, "it waits on")
+		assert.Contains(t, spotUnavailable(w, p.Name).Message, "The pod keeps waiting")
 	}
 	deleted := deletions(w)
 	require.Len(t, deleted, 1)

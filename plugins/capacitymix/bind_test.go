@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/plugins/capacitymix/state"
+)
+
+// slowBindings is a fixture whose API server answers bindings when it is told to.
+func slowBindings(t *testing.T, pods []*corev1.Pod) (f *fixture, asked *atomic.Int32, answer chan struct{}) {
+	t.Helper()
+	f = newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pods...)...)
+	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	asked, answer = &atomic.Int32{}, make(chan struct{})
+	f.plugin.Bindings = state.NewBindings(state.MaxBindings, time.Hour)
+	f.cluster.Client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		asked.Add(1)
+		<-answer
+		return true, nil, nil
+	})
+	for _, pod := range pods {
+		cycle, _ := f.filter(t, pod)
+		require.Nil(t, f.plugin.Reserve(f.ctx, cycle, pod, "s"))
+		go f.plugin.Bind(f.ctx, cycle, pod, "s")
+	}
+	return f, asked, answer
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	require.Eventually(t, is, 10*time.Second, time.Millisecond, what)
+}
+
+func TestBindingsUnderWayAreBounded(t *testing.T) {
+	var pods []*corev1.Pod
+	for i := range state.MaxBindings {
+		pods = append(pods, mixtest.Pod("web", i))
+	}
+	f, asked, answer := slowBindings(t, pods)
+	// The fake client makes one call at a time; the others wait in it.
+	eventually(t, "all have their turn", func() bool { return f.plugin.Bindings.InProgress() == state.MaxBindings })
+
+	started := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		close(started)
+		ended <- f.plugin.Bindings.Do(f.ctx, func() error { return nil })
+	}()
+	<-started
+	next := mixtest.Pod("web", state.MaxBindings)
+	f.cluster.SetPods(t, next)
+	cycle, _ := f.filter(t, next)
+	reserved := make(chan bool, 1)
+	go func() { reserved <- f.plugin.Reserve(f.ctx, cycle, next, "s").IsSuccess() }()
+	select {
+	case <-ended:
+		t.Fatal("one binding more than there may be")
+	case <-reserved:
+		t.Fatal("the cycle of a pod ended although no more bindings can be made")
+	case <-time.After(20 * time.Millisecond): // there is nothing to wait for
+	}
+	answer <- struct{}{}
+	answer <- struct{}{}
+	require.NoError(t, <-ended)
+	assert.True(t, <-reserved)
+	close(answer)
+	eventually(t, "every binding was made", func() bool { return asked.Load() == state.MaxBindings && f.plugin.Bindings.InProgress() == 0 })
+}
+
+// A process that may not lead any more binds nothing. Package ungate has the same test for its writes.
+func TestBehindAShutFenceNothingIsBound(t *testing.T) {
+	pod := mixtest.Pod("web", 0)
+	f := newFixture(t, mixtest.Args(), twoNodes, pod)
+	f.mix(t, mixtest.CapacityMix("web", 50, 0))
+	cycle, _ := f.filter(t, pod)
+	require.Nil(t, f.plugin.Reserve(f.ctx, cycle, pod, "o"))
+	bindings := func() (n int) {
+		for _, a := range f.cluster.Client.Actions() {
+			if a.GetSubresource() == "binding" {
+				n++
+			}
+		}
+		return n
+	}
+	ctx, end := context.WithCancel(f.ctx)
+	f.fenced = true
+	time.AfterFunc(time.Millisecond, end) // as the process ends a moment later
+	f.plugin.Bind(ctx, cycle, pod, "o")
+	require.ErrorIs(t, ctx.Err(), context.Canceled, "it waits for the end")
+	assert.Zero(t, bindings())
+	f.fenced = false
+	f.plugin.Bind(f.ctx, cycle, pod, "o")
+	assert.Equal(t, 1, bindings())
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/capacitymix/nodesample"
+)
+
+// preFilterStateKey finds the preFilterState in CycleState. An interface constant
+// would be boxed on every read.
+const preFilterStateKey fwk.StateKey = "PreFilter" + Name
+
+// preFilterState is what PreFilter decided for a pod, for the rest of its
+// scheduling cycle. Filter and Score only read it.
+type preFilterState struct {
+	policy   *policy.Policy
+	group    policy.GroupKey
+	slot     int
+	slotType capacity.Type
+	attempt  ledger.Attempt
+	// ungated: slot and type were given to the pod before, by the ungater.
+	ungated bool
+	// nominated: preemption makes room for the pod on a node of its type.
+	nominated bool
+	// wrongType is the reason that Filter gives for nodes of the other type, written when it is first needed.
+	wrongType atomic.Pointer[string]
+	// spread is that of the group over the sample, or set by PreScore.
+	spread nodesample.Spread
+	// finalists are the best of the sample, where only those are tried.
+	finalists sets.Set[string]
+}
+
+// Clone implements fwk.StateData. The state itself is returned: preemption, which clones, changes nothing in it.
+func (s *preFilterState) Clone() fwk.StateData { return s }
+
+// readState returns the state of a pod's cycle, nil for a pod without a slot.
+func readState(cycleState fwk.CycleState) *preFilterState {
+	data, err := cycleState.Read(preFilterStateKey)
+	if err != nil {
+		return nil
+	}
+	s, _ := data.(*preFilterState)
+	return s
+}
+
+// skip is the status for pods without a slot. The framework does not change a
+// skip status, so it can be shared, and costs no pod without a mix an allocation.
+var skip = fwk.NewStatus(fwk.Skip)

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"context"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+)
+
+// Reasons in a pod's events and condition. The slot and the types complete them;
+// the scheduler counts equal ones.
+const (
+	ErrReasonWrongType   = "node(s) are %s, slot %d needs %s"
+	ErrReasonUnknownType = "node(s) have no known capacity type"
+	ErrReasonDeparting   = "node(s) are departing"
+)
+
+// Filter lets the pod run on nodes of its slot's type and, when it borrows, of
+// the other type. Nothing that preemption could do helps on any other node.
+func (pl *CapacityMix) Filter(_ context.Context, cycleState fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+	s := readState(cycleState)
+	if s == nil {
+		return nil
+	}
+	n := pl.node(nodeInfo)
+	switch {
+	case n.Departing:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonDeparting)
+	case n.Type == s.slotType:
+		return nil
+	case n.Type == capacity.Unknown:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonUnknownType)
+	case s.attempt.Stage == ledger.StageBorrow:
+		return nil
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.wrongTypeReason())
+}
+
+// node returns the ledger's description of a node. The node event can be behind
+// the scheduler's snapshot; then the node's own labels are read.
+func (pl *CapacityMix) node(nodeInfo fwk.NodeInfo) ledger.Node {
+	node := nodeInfo.Node()
+	if n, known := pl.Ledger.Node(node.Name); known {
+		return n
+	}
+	return pl.Ledger.Describe(node)
+}
+
+// wrongTypeReason is ErrReasonWrongType. Filter is called for many nodes at once.
+func (s *preFilterState) wrongTypeReason() string {
+	if known := s.wrongType.Load(); known != nil {
+		return *known
+	}
+	reason := "node(s) are " + s.slotType.Other().String() + ", slot " + strconv.Itoa(s.slot) + " needs " + s.slotType.String()
+	s.wrongType.Store(&reason)
+	return reason
+}

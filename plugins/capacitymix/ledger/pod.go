@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+)
+
+// Active reports whether a pod holds its slot: terminating and finished pods do not.
+func Active(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// Annotations record the claim of a pod on the pod. The ledger is rebuilt from them.
+func Annotations(pod *corev1.Pod, slot int, t capacity.Type, p *policy.Policy) map[string]string {
+	a := map[string]string{
+		v1alpha1.SlotAnnotation:         strconv.Itoa(slot),
+		v1alpha1.CapacityTypeAnnotation: t.String(),
+		v1alpha1.MixAnnotation:          p.Source,
+	}
+	// The ReplicaSet controller removes the lowest cost first, so the highest
+	// slot. A cost that the user set has precedence over ours.
+	if _, set := pod.Annotations[v1alpha1.PodDeletionCostAnnotation]; !set {
+		a[v1alpha1.PodDeletionCostAnnotation] = policy.DeletionCost(slot)
+	}
+	return a
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lookup
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
+)
+
+// Required reports whether a pod may have a mix that is not known yet: its owner
+// is not in the caches, or no known mix governs it and its workload is new.
+func (l *Lookups) Required(pod *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || len(ref.UID) > maxUID || l.completed(pod.Namespace, ref.UID) || !policy.Governable(pod) || ungated(pod) {
+		return false
+	}
+	p, _, known := l.Resolve(l.o.Resolver, pod)
+	return !known || (p == nil || p.Source == policy.SourceDefault) && l.listRequired(pod)
+}
+
+// Resolve returns the policy of a pod and its invalid annotations from the caches
+// alone. known is false if the policy is not certain, since the pod's owner has to
+// be read.
+//
+// The count of misses makes that cheap: no owner is looked up twice for a pod
+// whose owner is known. A miss of another goroutine meanwhile costs a second
+// look-up and nothing else.
+func (l *Lookups) Resolve(r *policy.Resolver, pod *corev1.Pod) (p *policy.Policy, invalid []policy.InvalidAnnotation, known bool) {
+	misses := l.o.Owners.misses.Load()
+	p, invalid = r.Resolve(pod)
+	return p, invalid, l.o.Owners.misses.Load() == misses || !l.readRequired(pod)
+}
+
+// listRequired reports whether the mixes of a namespace must be listed before a
+// pod that a mix may govern is tried for the first time.
+func (l *Lookups) listRequired(pod *corev1.Pod) bool {
+	return l.o.ListMixes != nil && !tried(pod) && !l.covers(pod) && !l.o.Classifier.Pins(&pod.Spec)
+}
+
+// readRequired reports whether the owner of a pod that a mix may govern must be
+// read before the pod is tried for the first time.
+func (l *Lookups) readRequired(pod *corev1.Pod) bool {
+	return !tried(pod) && l.o.Owners.unknown(pod) != nil && (ungated(pod) || !l.o.Classifier.Pins(&pod.Spec))
+}
+
+// tried reports whether a scheduler has tried a pod before: then it is none of
+// the first of its workload. However many owners there are, and are evicted from
+// the caches, no pod is held back at each of its attempts.
+func tried(pod *corev1.Pod) bool {
+	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+}
+
+// ungated reports whether a pod has its slot and its type for good.
+func ungated(pod *corev1.Pod) bool {
+	_, ok := gate.Opened(pod)
+	return ok
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodesample finds a small sample of the nodes of a capacity type on
+// which a pod is tried first.
+package nodesample
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/apis/config"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+)
+
+// maxRounds bounds how many nodes are examined per node of the sample: in a
+// full cluster it is cheaper to try all nodes than to search for a free one here.
+const maxRounds = 4
+
+// Every node that the framework's plugins filter and score costs some 4 µs and
+// ten allocations; to examine one here costs a hundredth. So the sample is ranked
+// here, by what nodes have free and by how few siblings are around, and only the
+// best of it are returned, an eighth of the sample but no fewer than this.
+const minFinalists = 4
+
+// spreadWeight is what a point of Score counts for against a hundredth of a
+// percent free: the plugin's weight in the profiles that Berth ships.
+const spreadWeight = 3 * 100
+
+// Sampler samples the nodes of a cluster. It is shared by the profiles that
+// sample in the same way, and used by scheduling cycles only, of which there is
+// one at a time.
+type Sampler struct {
+	ledger *ledger.Ledger
+	size   int
+	rankBy config.RankSampleBy
+	// typeLabel is the node label by which ungated pods are limited to their capacity type.
+	typeLabel string
+	caches    map[capacity.Type]*cache
+}
+
+// NewSampler returns a Sampler of up to size nodes.
+func NewSampler(l *ledger.Ledger, size int, rankBy config.RankSampleBy, typeLabel string) *Sampler {
+	return &Sampler{
+		ledger:    l,
+		size:      size,
+		rankBy:    rankBy,
+		typeLabel: typeLabel,
+		caches:    map[capacity.Type]*cache{capacity.Spot: {}, capacity.OnDemand: {}},
+	}
+}
+
+// Sample is the nodes that a pod is tried on first.
+type Sample struct {
+	Names sets.Set[string]
+	// Ranked: Names are the best of the sample, not the whole.
+	Ranked bool
+	// Spread is that of the pod's group over the whole sample.
+	Spread Spread
+}
+
+// Sample returns a sample of the nodes of a type that seem to have room for a pod
+// of a group. ok is false if the pod is to be tried on all nodes of the type.
+func (s *Sampler) Sample(nodes framework.NodeInfoLister, pod *corev1.Pod, group policy.GroupKey, t capacity.Type) (sample Sample, ok bool) {
+	if s.size == 0 || s.ledger.Side(t) <= s.size || requiresParticularNodes(pod, s.typeLabel) {
+		return Sample{}, false
+	}
+	all := s.candidates(nodes, pod, t)
+	if len(all) == 0 {
+		return Sample{}, false
+	}
+	sample.Spread.pods = s.ledger.SpreadOf(group, func(yield func(string) bool) {
+		for i := range all {
+			if !yield(all[i].name) {
+				return
+			}
+		}
+	})
+	sample.Spread.least = mostCrowded
+	for i := range all {
+		n, _ := s.ledger.Node(all[i].name)
+		all[i].crowding = sample.Spread.around(n, all[i].name)
+		sample.Spread.least = sample.Spread.least.min(all[i].crowding)
+	}
+	if sample.Ranked = s.rankBy != config.RankSampleByOff && !prefersNodes(pod); sample.Ranked {
+		all = finalists(all, sample.Spread.least, s.rankBy)
+	}
+	sample.Names = make(sets.Set[string], len(all))
+	for i := range all {
+		sample.Names.Insert(all[i].name)
+	}
+	return sample, true
+}
+
+// Reject reports that no node of a ranked sample passed the filters.
+func (s *Sampler) Reject(t capacity.Type, names sets.Set[string]) { s.caches[t].reject(names) }
+
+// candidate is a node of the sample.
+type candidate struct {
+	name     string
+	crowding crowding
+	// free is how much of the node's CPU and memory the pod would leave free, in
+	// hundredths of a percent: whole percents make equal what is not.
+	free int64
+	rank int64
+}
+
+// finalists are the best of a sample; of equal ones those whose turn came first.
+func finalists(all []candidate, least crowding, by config.RankSampleBy) []candidate {
+	n := max(minFinalists, len(all)/8)
+	if len(all) <= n {
+		return all
+	}
+	for i := range all {
+		all[i].rank = spreadWeight * all[i].crowding.score(least)
+		if by == config.RankSampleByMostAllocated {
+			all[i].rank -= all[i].free
+		} else {
+			all[i].rank += all[i].free
+		}
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.rank, a.rank) })
+	return all[:n]
+}
+
+// candidates are up to size nodes of a type that seem to have room: the cached
+// ones, and nodes whose turn it is. The best of them are cached.
+func (s *Sampler) candidates(nodes framework.NodeInfoLister, pod *corev1.Pod, t capacity.Type) []candidate {
+	cpu, memory := requests(pod)
+	all := make([]candidate, 0, s.size)
+	examine := func(name string) {
+		info, err := nodes.Get(name)
+		if err != nil || !tolerates(pod, info) {
+			return
+		}
+		if free, fits := freeAfter(info, cpu, memory); fits {
+			all = append(all, candidate{name: name, free: free})
+		}
+	}
+	cached := s.caches[t]
+	for _, name := range cached.best {
+		if n, known := s.ledger.Node(name); known && n.Takes(t) {
+			examine(name)
+		}
+	}
+	for range maxRounds {
+		for _, name := range s.ledger.Sample(t, s.size-len(all)) {
+			if !slices.Contains(cached.best, name) {
+				examine(name)
+			}
+		}
+		if len(all) == s.size {
+			break
+		}
+	}
+	if s.rankBy != config.RankSampleByOff {
+		cached.replace(all, s.size/2, s.rankBy)
+	}
+	return all
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodesample
+
+import (
+	"iter"
+	"math"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+)
+
+// What a node loses of its score, of 100: for every spot pod of the group that
+// its interruption domain has more than the emptiest, for every pod of the group
+// that its zone has more, and for every one on the node itself. So domains and
+// zones stay even within a few pods however large the group is.
+const (
+	domainStep = framework.MaxNodeScore / 4
+	zoneStep   = framework.MaxNodeScore / 10
+	hostStep   = framework.MaxNodeScore / 4
+)
+
+// Spread scores nodes by how few pods of a group are on them and around them.
+type Spread struct {
+	pods  ledger.Spread
+	least crowding
+}
+
+// SpreadOf returns the spread of a group over nodes. Those of a type are to be scored.
+func SpreadOf(l *ledger.Ledger, group policy.GroupKey, t capacity.Type, nodes iter.Seq[string]) Spread {
+	s := Spread{pods: l.SpreadOf(group, nodes), least: mostCrowded}
+	for name := range nodes {
+		if n, _ := l.Node(name); n.Type == t {
+			s.least = s.least.min(s.around(n, name))
+		}
+	}
+	return s
+}
+
+// Score is the score of a node, up to framework.MaxNodeScore.
+func (s *Spread) Score(n ledger.Node, name string) int64 { return s.around(n, name).score(s.least) }
+
+// crowding is how many pods of the group there are around a node.
+type crowding struct{ domain, zone, host int32 }
+
+var mostCrowded = crowding{math.MaxInt32, math.MaxInt32, math.MaxInt32}
+
+func (s *Spread) around(n ledger.Node, name string) crowding {
+	k := crowding{zone: s.pods.Zone(n), host: s.pods.Host(name)}
+	if n.Type == capacity.Spot {
+		k.domain = s.pods.Domain(n)
+	}
+	return k
+}
+
+// min is the least of each in both.
+func (k crowding) min(o crowding) crowding {
+	return crowding{domain: min(k.domain, o.domain), zone: min(k.zone, o.zone), host: min(k.host, o.host)}
+}
+
+// score is what remains of a node's score, relative to the least crowded node.
+func (k crowding) score(least crowding) int64 {
+	lost := int64(k.domain-least.domain)*domainStep + int64(k.zone-least.zone)*zoneStep + int64(k.host-least.host)*hostStep
+	return max(0, framework.MaxNodeScore-lost)
+}

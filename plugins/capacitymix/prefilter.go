@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+)
+
+// ErrReasonGone is the reason for a pod that was deleted meanwhile.
+const ErrReasonGone = "pod is gone"
+
+// errNotSynced is returned where PreEnqueue is disabled, which otherwise holds pods back until then.
+var errNotSynced = errors.New(ErrReasonNotSynced)
+
+// PreFilter finds the pod's mix and claims its slot. It reads caches only and does
+// not block.
+func (pl *CapacityMix) PreFilter(
+	_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo,
+) (*framework.PreFilterResult, *fwk.Status) {
+	if !pl.HasSynced() {
+		return nil, fwk.AsStatus(errNotSynced)
+	}
+	p, invalid, known := pl.Lookups.Resolve(pl.resolver, pod)
+	if !known {
+		// The owner was evicted from the caches after PreEnqueue. The look-up runs beside the cycle and activates the pod.
+		pl.Lookups.Enqueue(pod)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonLookupPending)
+	}
+	if len(invalid) > 0 {
+		pl.Events.InvalidAnnotations(pod, invalid)
+	}
+	limitedTo, ungated := gate.Opened(pod)
+	// A pod that selects a capacity type itself is counted once it runs, and has no slot.
+	if p == nil || !ungated && pl.Classifier.Pins(&pod.Spec) {
+		pl.Ledger.Drop(pod.UID)
+		return nil, skip
+	}
+	var s *preFilterState
+	if ungated {
+		s = pl.ungatedState(pod, p, limitedTo)
+	} else {
+		var err error
+		if s, err = pl.claim(pod, p); errors.Is(err, ledger.ErrGone) {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonGone)
+		} else if err != nil {
+			return nil, fwk.AsStatus(err)
+		}
+	}
+	result := pl.sample(pod, s)
+	cycleState.Write(preFilterStateKey, s)
+	return result, nil
+}
+
+// claim takes or confirms the pod's slot.
+func (pl *CapacityMix) claim(pod *corev1.Pod, p *policy.Policy) (*preFilterState, error) {
+	group, _ := policy.GroupOf(pod, p)
+	nominated := pl.nominated(pod)
+	hold, err := pl.Claim(pod, group, p, nominated)
+	if err != nil {
+		return nil, err
+	}
+	s := &preFilterState{
+		policy:    p,
+		group:     group,
+		slot:      hold.Slot,
+		slotType:  p.Mix.TypeOf(hold.Slot),
+		attempt:   hold.Attempt,
+		nominated: nominated,
+	}
+	if nominated { // no other node is tried
+		s.attempt.Stage = ledger.StagePreempt
+	}
+	return s, nil
+}
+
+// ungatedState is the state of a pod that was ungated: it has its slot and its
+// type already, and neither borrows nor takes another slot.
+func (pl *CapacityMix) ungatedState(pod *corev1.Pod, p *policy.Policy, limitedTo capacity.Type) *preFilterState {
+	final := *p
+	final.BorrowOnDemand, final.BorrowSpot = false, false
+	s := &preFilterState{policy: &final, ungated: true, slotType: limitedTo, attempt: pl.Ledger.AttemptOf(pod.UID)}
+	s.group, _ = policy.GroupOf(pod, p)
+	s.slot, _ = policy.ClaimedSlot(pod)
+	if s.nominated = pl.nominated(pod); s.nominated {
+		s.attempt.Stage = ledger.StagePreempt
+	}
+	return s
+}
+
+// sample returns the sample of nodes that a new pod is tried on first. Where there
+// is none, the pod goes on to the next stage.
+func (pl *CapacityMix) sample(pod *corev1.Pod, s *preFilterState) *framework.PreFilterResult {
+	if s.attempt.Stage != ledger.StageSample {
+		return nil
+	}
+	sample, ok := pl.sampler.Sample(pl.handle.SnapshotSharedLister().NodeInfos(), pod, s.group, s.slotType)
+	if !ok {
+		s.attempt.Stage = ledger.StageType
+		return nil
+	}
+	s.spread = sample.Spread
+	if sample.Ranked {
+		s.finalists = sample.Names
+	}
+	return &framework.PreFilterResult{NodeNames: sample.Names}
+}
+
+// nominated reports whether preemption in this scheduler makes room for a pod on
+// the node that its status names. Others may name a node there too: such a pod
+// is tried like every other one.
+func (pl *CapacityMix) nominated(pod *corev1.Pod) bool {
+	return pod.Status.NominatedNodeName != "" && (!pl.Ledger.AttemptOf(pod.UID).PreemptedAt.IsZero() || pl.victimsTerminate(pod))
+}
+
+// victimsTerminate reports whether pods that can have been preempted for a pod are
+// terminating on its nominated node, as DefaultPreemption decides it.
+func (pl *CapacityMix) victimsTerminate(pod *corev1.Pod) bool {
+	node, err := pl.handle.SnapshotSharedLister().NodeInfos().Get(pod.Status.NominatedNodeName)
+	if err != nil {
+		return false
+	}
+	priority := corev1helpers.PodPriority(pod)
+	return slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool {
+		other := p.GetPod()
+		return other.DeletionTimestamp != nil && corev1helpers.PodPriority(other) < priority
+	})
+}
+
+// PreFilterExtensions returns nil: what a pod may run on follows from the slot
+// that it holds, and neither adding nor removing other pods to a node changes
+// that. The ledger counts by UID, so nominated and preempted pods are counted
+// right without being added or removed.
+func (pl *CapacityMix) PreFilterExtensions() framework.PreFilterExtensions { return nil }

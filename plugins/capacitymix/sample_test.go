@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/apis/config"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/plugins/capacitymix/nodesample"
+)
+
+// sampled returns the nodes that a pod is tried on first, of so many spot nodes in two zones.
+func sampled(t *testing.T, pod *corev1.Pod, count int, changes ...func(i int, n *corev1.Node)) (*fixture, sets.Set[string]) {
+	t.Helper()
+	nodes := make([]*corev1.Node, count)
+	for i := range nodes {
+		nodes[i] = mixtest.Node(mixtest.NodeName("s", i), "spot")
+		nodes[i].Labels[corev1.LabelTopologyZone] = fmt.Sprint("zone-", i%2)
+		for _, change := range changes {
+			change(i, nodes[i])
+		}
+	}
+	args := mixtest.Args()
+	args.NodeSampleSize = 16
+	siblings := []*corev1.Pod{mixtest.Pod("web", 1), mixtest.Pod("web", 2)}
+	f := newFixture(t, args, nodes, append(mixtest.Objects(siblings...), pod)...)
+	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	return f, f.sampleFor(t, pod)
+}
+
+func (f *fixture) sampleFor(t *testing.T, pod *corev1.Pod) sets.Set[string] {
+	t.Helper()
+	result, status := f.plugin.PreFilter(f.ctx, framework.NewCycleState(), pod, f.infos)
+	require.True(t, status.IsSuccess())
+	if result.AllNodes() {
+		return nil
+	}
+	return result.NodeNames
+}
+
+func TestTheBestOfTheSampleAreThoseWithRoom(t *testing.T) {
+	_, names := sampled(t, mixtest.Pod("web", 0), 17, func(i int, n *corev1.Node) {
+		if i%4 != 0 { // room for the pod, and not for much more
+			n.Status.Allocatable[corev1.ResourceCPU], n.Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("110m"), resource.MustParse("70Mi")
+		}
+	})
+	assert.Len(t, names, 4)
+	for name := range names {
+		assert.Contains(t, []string{mixtest.NodeName("s", 0), mixtest.NodeName("s", 4), mixtest.NodeName("s", 8), mixtest.NodeName("s", 12), mixtest.NodeName("s", 16)}, name)
+	}
+}
+
+func TestTheBestOfTheSampleHaveFewSiblingsAround(t *testing.T) {
+	f, _ := sampled(t, mixtest.Pod("web", 0), 17, func(i int, n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = fmt.Sprint("zone-", i/13) }) // 13 and 4
+	sibling := mixtest.Pod("web", 1)
+	state, _ := f.filter(t, sibling)
+	require.Nil(t, f.plugin.Reserve(f.ctx, state, sibling, mixtest.NodeName("s", 0)))
+	for range 5 { // wherever the rotation stands
+		names := f.sampleFor(t, mixtest.Pod("web", 0))
+		require.NotEmpty(t, names)
+		for name := range names {
+			n, _ := f.plugin.Ledger.Node(name)
+			spread := f.plugin.Ledger.SpreadOf(keyOf("web"), slices.Values([]string{name}))
+			assert.Zero(t, spread.Zone(n), name)
+		}
+	}
+}
+
+func TestTheSampleHasNoNodeWhoseTaintsThePodDoesNotTolerate(t *testing.T) {
+	tainted := func(i int, n *corev1.Node) {
+		if i > 4 {
+			n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "ml", Effect: corev1.TaintEffectNoSchedule}, {Key: "cost", Effect: corev1.TaintEffectPreferNoSchedule}}
+		}
+	}
+	_, names := sampled(t, mixtest.Pod("web", 0), 40, tainted)
+	require.NotEmpty(t, names)
+	for name := range names {
+		assert.Less(t, name, mixtest.NodeName("s", 5))
+	}
+	tolerant := mixtest.Pod("web", 0)
+	tolerant.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
+	_, names = sampled(t, tolerant, 40, tainted)
+	assert.Len(t, names, 4)
+}
+
+// The other plugins choose from the whole sample for pods that say what is better for them.
+func TestPodsThatChooseGetTheWholeSample(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Pod){
+		"preferred node affinity": func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1}}}}
+		},
+		"anti-affinity": func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
+		},
+		"topology spread": func(p *corev1.Pod) {
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "rack", LabelSelector: &metav1.LabelSelector{}}}
+		},
+		"a host port":      func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}} },
+		"a resource limit": func(p *corev1.Pod) { p.Labels[v1alpha1.ResourceLimitLabel] = "small" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := mixtest.Pod("web", 0)
+			change(pod)
+			_, names := sampled(t, pod, 40)
+			assert.Len(t, names, 16)
+		})
+	}
+}
+
+func TestWithoutARankTheWholeSampleGoesOn(t *testing.T) {
+	pod := mixtest.Pod("web", 0)
+	f, _ := sampled(t, pod, 40)
+	f.plugin.sampler = nodesample.NewSampler(f.plugin.Ledger, 16, config.RankSampleByOff, "")
+	assert.Len(t, f.sampleFor(t, pod), 16)
+}
+
+// Every node has its turn: none is left out for good.
+func TestTheSampleGoesRound(t *testing.T) {
+	pod := mixtest.Pod("web", 0)
+	pod.Labels[v1alpha1.ResourceLimitLabel] = "small" // so that the whole sample is seen
+	f, seen := sampled(t, pod, 40)
+	for range 4 {
+		seen = seen.Union(f.sampleFor(t, pod))
+	}
+	assert.Len(t, seen, 40)
+}
+
+func keyOf(app string) policy.GroupKey {
+	key, _ := policy.GroupOf(mixtest.Pod(app, 0), nil)
+	return key
+}
+
+// roomy is a cluster of 40 nodes of which one has more room than the others.
+func roomy(i int, n *corev1.Node) {
+	if i == 7 {
+		n.Status.Allocatable[corev1.ResourceCPU], n.Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("1000"), resource.MustParse("1000Gi")
+	}
+}
+
+func TestTheBestNodeIsInEverySampleOnceItWasMet(t *testing.T) {
+	pod := mixtest.Pod("web", 0)
+	pod.Labels[v1alpha1.ResourceLimitLabel] = "small" // so that the whole sample is seen
+	f, names := sampled(t, pod, 40, roomy)
+	require.True(t, names.Has(mixtest.NodeName("s", 7)))
+	for range 5 {
+		names = f.sampleFor(t, pod)
+		assert.True(t, names.Has(mixtest.NodeName("s", 7)))
+		assert.Len(t, names, 16)
+	}
+	cordoned := mixtest.Node(mixtest.NodeName("s", 7), "spot")
+	cordoned.Spec.Unschedulable = true
+	f.plugin.Ledger.SetNode(cordoned)
+	for range 5 {
+		assert.False(t, f.sampleFor(t, pod).Has(mixtest.NodeName("s", 7)), "it takes no pods any more")
+	}
+}
+
+// A node that seems best and that another plugin refuses must not end every sample.
+func TestFinalistsThatWereRejectedAreNotCached(t *testing.T) {
+	pod := mixtest.Pod("web", 0)
+	f, names := sampled(t, pod, 40, roomy)
+	require.True(t, names.Has(mixtest.NodeName("s", 7)))
+	state := framework.NewCycleState()
+	result, _ := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
+	require.True(t, result.NodeNames.Has(mixtest.NodeName("s", 7)))
+	_, _ = f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
+	other, samples := mixtest.Pod("web", 1), 0
+	for range 6 { // its turn comes once in two or three samples
+		if f.sampleFor(t, other).Has(mixtest.NodeName("s", 7)) {
+			samples++
+		}
+	}
+	assert.LessOrEqual(t, samples, 3, "it is in a sample only when it has its turn")
+}
+
+func TestPodsWithExtendedResourcesAreTriedOnAllNodes(t *testing.T) {
+	for name, narrowed := range map[corev1.ResourceName]bool{
+		corev1.ResourceEphemeralStorage: true, "nvidia.com/gpu": false, "hugepages-2Mi": false,
+	} {
+		pod := mixtest.Pod("web", 0)
+		pod.Spec.Containers[0].Resources.Requests[name] = resource.MustParse("1")
+		_, names := sampled(t, pod, 40)
+		assert.Equal(t, narrowed, names != nil, name)
+		pod = mixtest.Pod("web", 0)
+		pod.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{name: resource.MustParse("1")}}}}
+		_, names = sampled(t, pod, 40)
+		assert.Equal(t, narrowed, names != nil, "%s of an init container", name)
+	}
+}

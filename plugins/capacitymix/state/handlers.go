@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/capacitymix/wakeup"
+	"berth.dev/berth/plugins/internal/crdinformer"
+	"berth.dev/berth/plugins/internal/perscheduler"
+)
+
+// watch registers the event handlers, whose first lists the gate waits for, and
+// for the watch of CapacityMixes.
+func (s *State) watch(factory informers.SharedInformerFactory, kubeConfig *rest.Config, timeout time.Duration) error {
+	type source struct {
+		name     string
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}
+	sources := []source{
+		{"nodes", factory.Core().V1().Nodes().Informer(), s.NodeHandler()},
+		{"pods", factory.Core().V1().Pods().Informer(), s.PodHandler()},
+		{"replicasets", factory.Apps().V1().ReplicaSets().Informer(), s.ownerHandler()},
+		{"statefulsets", factory.Apps().V1().StatefulSets().Informer(), s.ownerHandler()},
+		{"jobs", factory.Batch().V1().Jobs().Informer(), s.ownerHandler()},
+	}
+	if kubeConfig != nil {
+		informer, watched, err := crdinformer.New(factory, kubeConfig, s.logger, mixResource, timeout)
+		if err != nil {
+			return err
+		}
+		s.gate.Add(watched)
+		sources = append(sources, source{mixResource.Name, informer, s.MixHandler()})
+	}
+	if err := indexByNamespace(factory.Core().V1().Pods().Informer()); err != nil {
+		return err
+	}
+	for _, src := range sources {
+		if err := s.gate.Handle(src.name, src.informer, src.handler); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indexByNamespace makes the pods of a namespace cheap to list, which the
+// scheduler's own informer does not.
+func indexByNamespace(pods cache.SharedIndexInformer) error {
+	if _, indexed := pods.GetIndexer().GetIndexers()[cache.NamespaceIndex]; indexed {
+		return nil
+	}
+	if err := pods.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}); err != nil {
+		return fmt.Errorf("index pods by namespace: %w", err)
+	}
+	return nil
+}
+
+// NodeHandler updates the nodes of the ledger.
+func (s *State) NodeHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { s.Ledger.SetNode(obj.(*corev1.Node)) },
+		UpdateFunc: func(_, obj any) {
+			// The scheduling queue gets the change by a handler of its own
+			// and may try a pod before the ledger is updated.
+			if s.Ledger.SetNode(obj.(*corev1.Node)) {
+				s.Activate(s.logger, wakeup.Pods(s.Ledger.Pending("")...))
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if node, ok := perscheduler.Deleted(obj).(*corev1.Node); ok {
+				s.Ledger.DeleteNode(node.Name)
+			}
+		},
+	}
+}
+
+// PodHandler updates the ledger and the ungater.
+func (s *State) PodHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			pod := obj.(*corev1.Pod)
+			s.updateUngater(pod)
+			s.updateLedger(pod)
+		},
+		UpdateFunc: func(before, after any) {
+			old, pod := before.(*corev1.Pod), after.(*corev1.Pod)
+			if old.UID != pod.UID { // a deletion was missed
+				s.deletePod(old)
+			}
+			s.updateUngater(pod)
+			if !sameInLedger(old, pod) {
+				s.updateLedger(pod)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if pod, ok := perscheduler.Deleted(obj).(*corev1.Pod); ok {
+				s.deletePod(pod)
+			}
+		},
+	}
+}
+
+func (s *State) deletePod(pod *corev1.Pod) {
+	s.ungater.PodGone(pod.UID)
+	s.forget(pod)
+}
+
+// sameInLedger reports whether an update, most of which are of the status,
+// leaves a pod as it is in the ledger.
+func sameInLedger(old, pod *corev1.Pod) bool {
+	return old.UID == pod.UID &&
+		old.Spec.NodeName == pod.Spec.NodeName &&
+		len(old.Spec.SchedulingGates) == len(pod.Spec.SchedulingGates) &&
+		ledger.Active(old) == ledger.Active(pod) &&
+		len(old.OwnerReferences) == len(pod.OwnerReferences) &&
+		maps.Equal(old.Annotations, pod.Annotations) &&
+		maps.Equal(old.Labels, pod.Labels)
+}
+
+func (s *State) updateUngater(pod *corev1.Pod) {
+	if ledger.Active(pod) {
+		s.ungater.PodUpdated(pod)
+	} else {
+		s.ungater.PodGone(pod.UID)
+	}
+}
+
+// updateLedger records a pod as the API server has it. A pod that is not bound
+// is not in the ledger until it is scheduled or ungated.
+func (s *State) updateLedger(pod *corev1.Pod) {
+	if pod.Spec.NodeName != "" {
+		s.Timers.Stop(pod.UID)
+	}
+	_, ungated := gate.Opened(pod)
+	switch {
+	case !ledger.Active(pod):
+		s.forget(pod)
+	case pod.Spec.NodeName != "", ungated:
+		s.observe(pod)
+	case gate.Has(pod):
+		s.ungater.Add(pod)
+	}
+}
+
+func (s *State) observe(pod *corev1.Pod) {
+	if !policy.Governable(pod) {
+		return
+	}
+	var p *policy.Policy
+	if metav1.GetControllerOfNoCopy(pod) == nil {
+		p, _ = s.resolver.Resolve(pod)
+	}
+	group, ok := policy.GroupOf(pod, p)
+	if !ok {
+		s.forget(pod)
+		return
+	}
+	b := ledger.Bound{UID: pod.UID, Group: group, Created: pod.CreationTimestamp.UnixNano(), Node: pod.Spec.NodeName, Pending: pod}
+	b.Limited, _ = gate.Opened(pod)
+	if b.Slot, b.Identity = policy.IdentitySlot(pod, s.Owners); !b.Identity {
+		b.Slot, _ = policy.ClaimedSlot(pod)
+	}
+	if s.Ledger.Observe(b) && b.Slot == split.NoSlot {
+		podsWithoutSlot.Inc()
+		s.logger.Error(nil, "A pod was bound without the slot it held: does CapacityMix stand before DefaultBinder under bind?", "pod", klog.KObj(pod))
+	}
+}
+
+func (s *State) forget(pod *corev1.Pod) {
+	s.Timers.Stop(pod.UID)
+	if next := s.Ledger.Forget(pod.UID); next != nil {
+		s.Activate(s.logger, wakeup.Pods(next))
+	}
+}
+
+// ownerHandler handles ReplicaSets, StatefulSets and Jobs whose mix annotations
+// change, and StatefulSets whose first ordinal changes.
+func (s *State) ownerHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			owner := obj.(metav1.Object)
+			s.Owners.Forget(owner)
+			if firstOrdinal(owner) != 0 {
+				s.updatePodsOf(owner)
+			}
+		},
+		UpdateFunc: func(before, after any) {
+			old, owner := before.(metav1.Object), after.(metav1.Object)
+			if firstOrdinal(old) != firstOrdinal(owner) {
+				s.updatePodsOf(owner)
+			}
+			if !maps.Equal(old.GetAnnotations(), owner.GetAnnotations()) {
+				s.throttle.GroupChanged(policy.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if owner, ok := perscheduler.Deleted(obj).(metav1.Object); ok {
+				s.Owners.Forget(owner)
+			}
+		},
+	}
+}
+
+func firstOrdinal(owner metav1.Object) int32 {
+	if set, ok := owner.(*appsv1.StatefulSet); ok && set.Spec.Ordinals != nil {
+		return set.Spec.Ordinals.Start
+	}
+	return 0
+}
+
+// updatePodsOf updates the pods of an owner in the ledger.
+func (s *State) updatePodsOf(owner metav1.Object) {
+	s.eachPod(owner.GetNamespace(), func(pod *corev1.Pod) {
+		if metav1.IsControlledBy(pod, owner) {
+			s.updateLedger(pod)
+		}
+	})
+}
+
+func (s *State) eachPod(namespace string, f func(*corev1.Pod)) {
+	pods, err := s.Pods.Pods(namespace).List(labels.Everything())
+	if err != nil { // reads a cache; cannot fail
+		s.logger.Error(err, "List pods", "namespace", namespace)
+		return
+	}
+	for _, pod := range pods {
+		f(pod)
+	}
+}
+
+// MixHandler updates the mixes.
+func (s *State) MixHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { s.setMix(obj.(*v1alpha1.CapacityMix)) },
+		UpdateFunc: func(before, after any) {
+			old, cm := before.(*v1alpha1.CapacityMix), after.(*v1alpha1.CapacityMix)
+			if old.UID != cm.UID || old.Generation != cm.Generation {
+				s.setMix(cm)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if cm, ok := perscheduler.Deleted(obj).(*v1alpha1.CapacityMix); ok {
+				s.Mixes.Delete(cm.Namespace, cm.Name)
+				s.mixesChanged(cm.Namespace)
+				s.Lookups.MixDeleted(cm)
+			}
+		},
+	}
+}
+
+func (s *State) setMix(cm *v1alpha1.CapacityMix) {
+	if err := s.Mixes.Set(cm); err != nil {
+		s.Events.InvalidCapacityMix(cm, err)
+	}
+	s.mixesChanged(cm.Namespace)
+	s.Lookups.MixUpdated(cm)
+}
+
+// mixesChanged updates the pods of a namespace whose mixes changed. Slots keep
+// their numbers, so only pods without a controller, whose group is named by the
+// mix, and pods that wait are affected.
+func (s *State) mixesChanged(namespace string) {
+	s.eachPod(namespace, func(pod *corev1.Pod) {
+		s.ungater.MixChanged(pod)
+		if metav1.GetControllerOfNoCopy(pod) == nil {
+			s.updateLedger(pod)
+		}
+	})
+	s.throttle.NamespaceChanged(namespace)
+}
+
+// activateChanged activates the pending pods that changes in a namespace concern.
+func (s *State) activateChanged(namespace string, c wakeup.Changes) int {
+	var pods []*corev1.Pod
+	if c.All {
+		pods = s.Ledger.Pending(namespace)
+	}
+	for key := range c.Groups {
+		pods = append(pods, s.Ledger.PendingOf(key)...)
+	}
+	s.Activate(s.logger, wakeup.Pods(pods...))
+	return len(pods)
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package state is what the profiles of one scheduler share, updated by event
+// handlers of the scheduler's informers.
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"berth.dev/berth/apis/config"
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/kube/controllerref"
+	"berth.dev/berth/internal/mix/arguments"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/plugins/capacitymix/events"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/capacitymix/lookup"
+	"berth.dev/berth/plugins/capacitymix/wakeup"
+	"berth.dev/berth/plugins/internal/crdinformer"
+	"berth.dev/berth/plugins/internal/perscheduler"
+)
+
+// mixResource is the resource that must be known before a pod is placed.
+var mixResource = crdinformer.Resource{Name: "capacitymixes", Object: &v1alpha1.CapacityMix{}}
+
+// State is shared by the profiles of a scheduler. It has nothing that is not
+// rebuilt from the API when the scheduler starts again.
+type State struct {
+	Args       *config.CapacityMixArgs
+	Classifier *capacity.Classifier
+	Ledger     *ledger.Ledger
+	Mixes      *policy.Store
+	Owners     *lookup.Owners
+	Lookups    *lookup.Lookups
+	Pods       corelisters.PodLister
+	Events     *events.Recorder
+	Timers     *wakeup.Timers
+	Bindings   *Bindings
+
+	// resolver resolves the mixes of pods of any profile, with the default of the first one.
+	resolver *policy.Resolver
+	ungater  Ungater
+	throttle *wakeup.Throttle
+	queue    wakeup.Activate // of the scheduler
+	fenced   func() bool     // nil where nothing is fenced
+	logger   klog.Logger
+
+	gate     perscheduler.Gate
+	unsynced unsynced
+}
+
+// Ungater handles pods with Berth's scheduling gate, see package ungate.
+type Ungater interface {
+	// Add requests that a pod is ungated.
+	Add(pod *corev1.Pod)
+	// PodUpdated records an active pod. It is called before the ledger is updated, which may have the pod's successor ungated.
+	PodUpdated(pod *corev1.Pod)
+	// PodGone records that a pod is terminating, finished or deleted.
+	PodGone(uid types.UID)
+	// MixChanged evaluates an active pod again whose mix may have changed.
+	MixChanged(pod *corev1.Pod)
+}
+
+// New returns the state of a scheduler. Once fenced returns true, the process
+// writes nothing any more, since another one may lead.
+func New(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs, classifier *capacity.Classifier, fenced func() bool) (*State, error) {
+	registerMetrics()
+	factory := handle.SharedInformerFactory()
+	s := &State{
+		Args:       args,
+		Classifier: classifier,
+		Ledger:     ledger.New(classifier, args.SpreadSpotOver),
+		Mixes:      policy.NewStore(),
+		Owners:     lookup.NewOwners(factory, args.AnnotationPrefixes),
+		Pods:       factory.Core().V1().Pods().Lister(),
+		Events:     events.NewRecorder(handle.EventRecorder),
+		Bindings:   NewBindings(MaxBindings, bindingTimeout),
+		queue:      handle.Activate,
+		fenced:     fenced,
+		logger:     klog.FromContext(ctx),
+	}
+	s.resolver = s.Resolver(arguments.DefaultPolicy(args))
+	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
+	s.throttle = wakeup.NewThrottle(s.activateChanged)
+	options := lookup.Options{
+		Owners:     s.Owners,
+		Classifier: classifier,
+		Resolver:   s.resolver,
+		Activate:   s.Activate,
+		ReadOwner: func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
+			return controllerref.Read(ctx, handle.ClientSet(), namespace, ref)
+		},
+	}
+	if config := handle.KubeConfig(); config != nil { // there is no API server in unit tests
+		client, err := client.New(config)
+		if err != nil {
+			return nil, fmt.Errorf("client for %s: %w", mixResource.CRD(), err)
+		}
+		options.ListMixes = func(ctx context.Context, namespace string) ([]lookup.Mix, error) {
+			return lookup.ListMixes(ctx, client, mixResource.Name, namespace)
+		}
+	}
+	s.Lookups = lookup.New(ctx, options)
+	return s, nil
+}
+
+// Start registers the event handlers. The scheduler starts their informers.
+func (s *State) Start(ctx context.Context, handle framework.Handle, ungater Ungater) error {
+	s.ungater = ungater
+	timeout := time.Duration(s.Args.SyncTimeoutSeconds) * time.Second
+	if err := s.watch(handle.SharedInformerFactory(), handle.KubeConfig(), timeout); err != nil {
+		return err
+	}
+	go s.releaseUnsynced(ctx)
+	return nil
+}
+
+// Agree returns an error if a profile's arguments would have nodes or groups
+// classified differently than those of the other profiles: they share one ledger.
+func (s *State) Agree(args *config.CapacityMixArgs) error {
+	for field, equal := range map[string]bool{
+		"nodeRules":          equality.Semantic.DeepEqual(s.Args.NodeRules, args.NodeRules),
+		"builtinNodeRules":   s.Args.BuiltinNodeRules == args.BuiltinNodeRules,
+		"spreadSpotOver":     slices.Equal(s.Args.SpreadSpotOver, args.SpreadSpotOver),
+		"annotationPrefixes": slices.Equal(s.Args.AnnotationPrefixes, args.AnnotationPrefixes),
+		"capacityTypeLabel":  equality.Semantic.DeepEqual(s.Args.CapacityTypeLabel, args.CapacityTypeLabel),
+	} {
+		if !equal {
+			return fmt.Errorf("%s: must be the same in all profiles of a scheduler", field)
+		}
+	}
+	return nil
+}
+
+// Resolver returns a resolver with a default mix, nil for none.
+func (s *State) Resolver(defaultMix *policy.Policy) *policy.Resolver {
+	return &policy.Resolver{
+		Prefixes:    s.Args.AnnotationPrefixes,
+		Mixes:       s.Mixes,
+		Controllers: s.Owners,
+		Default:     defaultMix,
+	}
+}
+
+// Claim takes or confirms the slot of a pod in the ledger. keep is that of ledger.Claim.
+func (s *State) Claim(pod *corev1.Pod, group policy.GroupKey, p *policy.Policy, keep bool) (ledger.Hold, error) {
+	slot, ok := policy.IdentitySlot(pod, s.Owners)
+	if !ok {
+		slot = split.NoSlot
+	}
+	return s.Ledger.Claim(ledger.Claim{
+		Pod:    pod,
+		Group:  group,
+		Policy: p,
+		Slot:   slot,
+		Keep:   keep,
+		Exists: func() bool { return s.exists(pod) },
+	})
+}
+
+// exists reports whether the API server is known to have the pod.
+func (s *State) exists(pod *corev1.Pod) bool {
+	cached, err := s.Pods.Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && cached.UID == pod.UID
+}
+
+// Activate has pods handled again: by the ungater, or by the scheduling queue.
+func (s *State) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
+	for name, pod := range pods {
+		if gate.Has(pod) {
+			s.ungater.Add(pod)
+			delete(pods, name)
+		}
+	}
+	if len(pods) > 0 {
+		s.queue(logger, pods)
+	}
+}
+
+// WaitIfFenced must be called before every write. In a process that must not
+// write any more it blocks until the process ends, which is imminent: an error
+// would have the scheduler write that the pod could not be scheduled.
+func (s *State) WaitIfFenced(ctx context.Context) error {
+	if s.fenced == nil || !s.fenced() {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ungate
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/fallback"
+	"berth.dev/berth/internal/mix/policy"
+)
+
+// unschedulableSince returns since when a pod is reported to be unschedulable,
+// nil if it is not. For a pod that was gated that is about when it was created: a
+// condition that stays False keeps its time.
+func unschedulableSince(pod *corev1.Pod) *metav1.Time {
+	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+		return nil
+	}
+	if c.LastTransitionTime.IsZero() {
+		return &pod.CreationTimestamp
+	}
+	return &c.LastTransitionTime
+}
+
+// reconcile deletes a pod that has waited for spot for long enough.
+func (f *spotFallback) reconcile(ctx context.Context, key types.NamespacedName) {
+	pod, err := f.Pods.Pods(key.Namespace).Get(key.Name)
+	if err != nil || !waitsForSpot(pod) {
+		return
+	}
+	p := f.policyOf(pod)
+	if p == nil || !p.BorrowOnDemand {
+		return // a change of its mix adds it again
+	}
+	deadline := f.recordWait(pod, p)
+	if deadline.IsZero() {
+		return
+	}
+	if remaining := deadline.Sub(f.clock.Now()); remaining > 0 {
+		f.queue.AddAfter(key, remaining)
+		return
+	}
+	if why := noSuccessor(pod); why != "" {
+		f.keepWaiting(pod, p, why)
+		return
+	}
+	if f.limiter.Wait(ctx) == nil {
+		f.delete(ctx, key, pod, p)
+	}
+}
+
+// recordWait records that a pod waits, and returns when its wait is over; zero
+// if that depends on an event to come.
+func (f *spotFallback) recordWait(pod *corev1.Pod, p *policy.Policy) (deadline time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now, since := f.clock.Now(), unschedulableSince(pod)
+	w := f.waiting[pod.UID]
+	if w == nil { // another process ungated it, or its mix did not let it fall back then
+		w = f.adopt(pod, p, since, now)
+	}
+	w.wait = p.GatedSpotWait
+	if since == nil || w.failed {
+		return time.Time{}
+	}
+	if w.since.IsZero() {
+		w.since = now
+	}
+	return w.deadline(pod.Status.NominatedNodeName != "")
+}
+
+// adopt begins to track a pod that this process did not ungate, with the lock held.
+func (f *spotFallback) adopt(pod *corev1.Pod, p *policy.Policy, since *metav1.Time, now time.Time) *waitingPod {
+	group, _ := policy.GroupOf(pod, p)
+	w := newWaitingPod(pod, group, p)
+	w.verdict = fallback.Verdict{Type: capacity.Spot}
+	w.notBefore = f.leadsSince.Add(min(leaderGracePeriod, p.GatedSpotWait))
+	began := now
+	if since != nil {
+		w.since = since.Time
+		if now.Before(w.since) { // by another process's clock
+			w.since = now
+		}
+		began = w.since
+	}
+	f.waiting[pod.UID] = w
+	f.poolOf(w.pool, w.wait).Tries(began, w.pod(pod.UID))
+	return w
+}
+
+// deadline is when the wait of a pod is over.
+func (w *waitingPod) deadline(nominated bool) time.Time {
+	at := w.since.Add(w.wait)
+	if nominated {
+		// The pods that it preempted are terminating, or an autoscaler creates a node for it. That must not last.
+		at = at.Add(max(w.wait, nominatedWait))
+	}
+	if at.Before(w.notBefore) {
+		return w.notBefore
+	}
+	return at
+}
+
+// delete deletes a pod, unless it has changed since it was evaluated: it may have
+// been bound. A lost response changes nothing: the watch reports whether the pod
+// is gone.
+func (f *spotFallback) delete(ctx context.Context, key types.NamespacedName, pod *corev1.Pod, p *policy.Policy) {
+	if f.WaitIfFenced(ctx) != nil {
+		return
+	}
+	f.update(pod.UID, func(w *waitingPod) { w.deleting = true })
+	timed, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err := f.client.CoreV1().Pods(pod.Namespace).Delete(timed, pod.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion},
+	})
+	logger := klog.FromContext(ctx)
+	switch {
+	case err == nil:
+		f.update(pod.UID, func(w *waitingPod) { f.recordFailure(pod.UID, w, true) })
+		f.queue.Forget(key)
+		logger.Info("Deleted a pod that found no spot node: its successor goes to on-demand", "pod", klog.KObj(pod), "after", p.GatedSpotWait)
+		f.Events.SpotUnavailable(pod, p.GatedSpotWait)
+	case apierrors.IsNotFound(err):
+		f.queue.Forget(key)
+	case apierrors.IsConflict(err):
+		f.queue.AddAfter(key, conflictRetry)
+	default:
+		logger.Error(err, "Delete a pod that found no spot node", "pod", klog.KObj(pod))
+		f.queue.AddRateLimited(key)
+	}
+}
+
+// noSuccessor returns why the deletion of a pod would not create another one, "" if it would.
+//
+// The Job controller counts a pod that was deleted before it ran as one that
+// failed (isPodFailed in pkg/controller/job of Kubernetes 1.34; with
+// podReplacementPolicy Failed the pod garbage collector marks it Failed first).
+// Six of them end a Job by default, for what no pod of it did.
+func noSuccessor(pod *corev1.Pod) string {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	switch {
+	case ref == nil:
+		return "it has no controller that would create another"
+	case ref.Kind == "Job" && strings.HasPrefix(ref.APIVersion, batchv1.GroupName+"/"):
+		return "its Job would count it as failed"
+	}
+	return ""
+}
+
+// keepWaiting lets a pod wait for spot indefinitely, and records it like one that was deleted: the others need not wait as long.
+func (f *spotFallback) keepWaiting(pod *corev1.Pod, p *policy.Policy, why string) {
+	f.update(pod.UID, func(w *waitingPod) { f.recordFailure(pod.UID, w, false) })
+	f.Events.SpotUnavailableNotDeleted(pod, p.GatedSpotWait, why)
+}
+
+// update changes a pod that has not gone meanwhile.
+func (f *spotFallback) update(uid types.UID, change func(*waitingPod)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w := f.waiting[uid]; w != nil {
+		change(w)
+	}
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ungate is the controller inside the scheduler that gives pods with
+// Berth's scheduling gate their slot and removes the gate (docs/decisions/0009).
+package ungate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/capacitymix/events"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/capacitymix/state"
+)
+
+const (
+	// parallelPatches is how many patches are sent at the same time.
+	parallelPatches = 16
+	// requestTimeout bounds one request.
+	requestTimeout = 10 * time.Second
+	// A patch that failed is retried after minRetry, then twice as long each time, up to maxRetry.
+	minRetry, maxRetry = 50 * time.Millisecond, 10 * time.Second
+)
+
+// Ungater gives pods with the scheduling gate their slot, from the ledger that
+// Filter uses too. Slots are claimed by one goroutine, in the order of arrival;
+// patches are sent in parallel. Only the process that leads has a queue.
+type Ungater struct {
+	*state.State
+	client clientset.Interface
+	label  *gate.Label // nil: no node label limits pods to a capacity type
+
+	resolvers map[string]*policy.Resolver // by profile; written before the start only
+	foreign   *policy.Resolver            // for the pods of other schedulers
+
+	// spotFallback decides which pods with a spot slot are limited to on-demand.
+	spotFallback *spotFallback
+
+	leading atomic.Bool
+	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
+}
+
+// New returns an Ungater that limits pods to their capacity type by a node
+// label; without one it removes gates without a slot.
+func New(ctx context.Context, s *state.State, client clientset.Interface, label *gate.Label) *Ungater {
+	registerMetrics()
+	u := &Ungater{
+		State:     s,
+		client:    client,
+		label:     label,
+		resolvers: map[string]*policy.Resolver{},
+		foreign:   s.Resolver(nil),
+		queue:     newQueue(minRetry, maxRetry),
+	}
+	u.spotFallback = newSpotFallback(s, client, func(pod *corev1.Pod) *policy.Policy {
+		p, _ := u.resolver(pod).Resolve(pod)
+		return p
+	})
+	// The queues have goroutines from here on, also in a process that never leads.
+	context.AfterFunc(ctx, func() {
+		u.queue.ShutDown()
+		u.spotFallback.queue.ShutDown()
+	})
+	return u
+}
+
+func newQueue(minRetry, maxRetry time.Duration) workqueue.TypedRateLimitingInterface[types.NamespacedName] {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minRetry, maxRetry))
+}
+
+// AddProfile sets the resolver for the pods of a profile. It must be called before Run.
+func (u *Ungater) AddProfile(name string, r *policy.Resolver) { u.resolvers[name] = r }
+
+// Add requests that a pod is ungated. It does nothing in a process that does not lead.
+func (u *Ungater) Add(pod *corev1.Pod) {
+	if u.leading.Load() {
+		u.queue.Add(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	}
+}
+
+// PodUpdated implements state.Ungater.
+func (u *Ungater) PodUpdated(pod *corev1.Pod) { u.spotFallback.podUpdated(pod) }
+
+// PodGone implements state.Ungater.
+func (u *Ungater) PodGone(uid types.UID) { u.spotFallback.podGone(uid) }
+
+// MixChanged implements state.Ungater.
+func (u *Ungater) MixChanged(pod *corev1.Pod) {
+	if waitsForSpot(pod) {
+		u.spotFallback.podUpdated(pod)
+	}
+}
+
+// Run ungates pods from when the process leads until the context ends.
+func (u *Ungater) Run(ctx context.Context, leads <-chan struct{}) {
+	logger := klog.FromContext(ctx)
+	if u.label == nil {
+		logger.Info("No node label is known by which pods could be limited to a capacity type: gates are opened without a slot. Set capacityTypeLabel",
+			"plugin", "CapacityMix")
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-leads:
+	}
+	for u.WaitForSync(ctx) != nil { // the ledger must have every pod that holds a slot
+		if ctx.Err() != nil {
+			return
+		}
+		logger.Error(nil, "No gates are opened until nodes, pods and CapacityMixes are read", "plugin", "CapacityMix")
+	}
+	u.spotFallback.run(ctx)
+	u.leading.Store(true)
+	u.addGated(logger)
+	patches := make(chan struct{}, parallelPatches)
+	for {
+		key, shutdown := u.queue.Get()
+		if shutdown {
+			return
+		}
+		next := u.prepare(ctx, key)
+		if next == nil {
+			u.queue.Done(key)
+			continue
+		}
+		patches <- struct{}{}
+		go func() {
+			defer func() { <-patches }()
+			u.send(ctx, key, next)
+		}()
+	}
+}
+
+// addGated adds the pods that are gated already, the oldest first.
+func (u *Ungater) addGated(logger klog.Logger) {
+	pods, err := u.Pods.List(labels.Everything())
+	if err != nil { // reads a cache; cannot fail
+		logger.Error(err, "List pods")
+	}
+	pods = slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return !gate.Has(p) })
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, pod := range pods {
+		u.Add(pod)
+	}
+}
+
+// ungating is a patch that is ready to be sent.
+type ungating struct {
+	pod   *corev1.Pod
+	patch []byte
+	// capacityType is the label of the metric.
+	capacityType string
+}
+
+// prepare claims the slot of a pod; nil if there is nothing to patch, or not yet.
+func (u *Ungater) prepare(ctx context.Context, key types.NamespacedName) *ungating {
+	pod, err := u.Pods.Pods(key.Namespace).Get(key.Name)
+	if err != nil || !ledger.Active(pod) || !gate.Has(pod) {
+		u.queue.Forget(key)
+		return nil
+	}
+	if u.Lookups.Required(pod) {
+		u.Lookups.Enqueue(pod) // which activates it, and so adds it again
+		return nil
+	}
+	patch, capacityType, err := u.Patch(pod)
+	if err != nil {
+		if !errors.Is(err, ledger.ErrGone) {
+			klog.FromContext(ctx).Error(err, "Prepare the patch of a gated pod", "pod", klog.KObj(pod))
+		}
+		return nil
+	}
+	return &ungating{pod: pod, patch: patch, capacityType: capacityType}
+}
+
+// resolver is that of the pod's profile.
+func (u *Ungater) resolver(pod *corev1.Pod) *policy.Resolver {
+	if r := u.resolvers[pod.Spec.SchedulerName]; r != nil {
+		return r
+	}
+	return u.foreign
+}
+
+// Patch claims the slot of a pod and returns the patch that ungates it, with the
+// capacity type that the pod is limited to.
+func (u *Ungater) Patch(pod *corev1.Pod) (patch []byte, capacityType string, err error) {
+	change, capacityType, err := u.decide(pod)
+	if err != nil {
+		return nil, "", err
+	}
+	if patch, err = gate.Patch(pod, change); err != nil {
+		return nil, "", fmt.Errorf("patch that opens a gate: %w", err)
+	}
+	return patch, capacityType, nil
+}
+
+// decide returns what the patch changes.
+func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityType string, err error) {
+	p, invalid := u.resolver(pod).Resolve(pod)
+	if len(invalid) > 0 {
+		u.Events.InvalidAnnotations(pod, invalid)
+	}
+	switch {
+	case p == nil:
+		u.Ledger.Drop(pod.UID)
+		return withoutSlot(v1alpha1.GateOpenedNoMix), "none", nil
+	case u.label == nil:
+		return withoutSlot(v1alpha1.GateOpenedNoLabel), "none", nil
+	case u.Classifier.Pins(&pod.Spec):
+		u.Ledger.Drop(pod.UID)
+		return withoutSlot(v1alpha1.GateOpenedPinned), "none", nil
+	}
+	group, _ := policy.GroupOf(pod, p)
+	hold, err := u.Claim(pod, group, p, true)
+	if err != nil {
+		return nil, "", err
+	}
+	slotType := p.Mix.TypeOf(hold.Slot)
+	verdict := u.spotFallback.chooseType(pod, group, slotType, p)
+	t := verdict.Type
+	return func(after *corev1.Pod) {
+		u.label.Limit(&after.Spec, t)
+		gate.Tolerate(&after.Spec, p.Tolerations[t])
+		gate.Annotate(after, ledger.Annotations(pod, hold.Slot, slotType, p))
+		gate.Annotate(after, map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(pod, t)})
+		delete(after.Annotations, v1alpha1.FallbackAnnotation) // a copy of another pod's
+		if t != slotType {
+			gate.Annotate(after, map[string]string{v1alpha1.FallbackAnnotation: verdict.Mark.String()})
+		}
+	}, t.String(), nil
+}
+
+// withoutSlot is the change of a pod that is ungated without a slot.
+func withoutSlot(reason string) func(*corev1.Pod) {
+	return func(after *corev1.Pod) {
+		gate.Annotate(after, map[string]string{v1alpha1.GateOpenedAnnotation: reason})
+	}
+}
+
+// send sends a patch. Its effect comes from the watch of pods; until then the pod
+// keeps its claim, so that a lost response changes nothing.
+func (u *Ungater) send(ctx context.Context, key types.NamespacedName, next *ungating) {
+	defer u.queue.Done(key)
+	if u.WaitIfFenced(ctx) != nil {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	timed, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := u.client.CoreV1().Pods(key.Namespace).Patch(timed, key.Name, types.StrategicMergePatchType, next.patch,
+		metav1.PatchOptions{FieldManager: "berth-scheduler"})
+	switch {
+	case err == nil:
+		ungatedPods.WithLabelValues(next.capacityType).Inc()
+		logger.V(3).Info("Opened the gate of a pod", "pod", klog.KObj(next.pod), "capacityType", next.capacityType)
+		u.queue.Forget(key)
+	case apierrors.IsNotFound(err):
+		u.queue.Forget(key)
+	default:
+		ungateFailures.Inc()
+		u.queue.AddRateLimited(key)
+		if !apierrors.IsConflict(err) {
+			logger.Error(nil, "Open the gate of a pod", "pod", klog.KObj(next.pod), "err", events.Truncate(err.Error())) // it may quote the whole spec
+		}
+		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+			u.Events.UngateFailed(next.pod, fmt.Sprint(err))
+		}
+	}
+}

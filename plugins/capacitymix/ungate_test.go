@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacitymix
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/gate"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/capacitymix/mixtest"
+)
+
+// The promise of the gate path: it is another way to the same slots.
+func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		percent, floor := rapid.Int32Range(0, 100).Draw(rt, "percent"), rapid.Int32Range(0, 5).Draw(rt, "floor")
+		cm := mixtest.CapacityMix("web", percent, floor)
+		filtered, opened := newFixture(t, mixtest.Args(), nil), newFixture(t, mixtest.Args(), nil)
+		filtered.mix(t, cm)
+		opened.mix(t, cm)
+		here := map[int][2]*corev1.Pod{}
+		for i := range rapid.IntRange(1, 40).Draw(rt, "pods") {
+			if n := len(here); n > 0 && rapid.IntRange(0, 3).Draw(rt, "leaves") == 0 {
+				gone := rapid.IntRange(0, i-1).Draw(rt, "who")
+				if pods, ok := here[gone]; ok {
+					filtered.deletePod(pods[0])
+					opened.deletePod(pods[1])
+					delete(here, gone)
+				}
+			}
+			one, other := mixtest.Pod("web", i), mixtest.GatedPod("web", i)
+			filtered.cluster.SetPods(rt, one)
+			opened.cluster.SetPods(rt, other)
+			p, _ := filtered.plugin.resolver.Resolve(one)
+			c, err := filtered.plugin.claim(one, p)
+			require.NoError(rt, err)
+			one.Annotations, one.Spec.NodeName = annotations(c, one), "node"
+			filtered.addPod(one)
+			after := opened.ungate(rt, other)
+			limited, ok := gate.Opened(after)
+			require.True(rt, ok)
+			assert.Equal(rt, c.slotType, limited, "pod %d", i)
+			if rapid.Bool().Draw(rt, "bound") { // it may be bound soon or never
+				after.Spec.NodeName = "node"
+				opened.addPod(after)
+			}
+			delete(after.Annotations, v1alpha1.ClaimAnnotation)
+			assert.Equal(rt, one.Annotations, after.Annotations, "pod %d", i)
+			after.Annotations[v1alpha1.ClaimAnnotation] = gate.ClaimOf(after, limited)
+			here[i] = [2]*corev1.Pod{one, after}
+		}
+	})
+}
+
+func TestAnOpenedPodKeepsItsSlotAndItsTypeThroughSchedulingAndRestart(t *testing.T) {
+	f := newFixture(t, mixtest.Args(), []*corev1.Node{mixtest.Node("s", "spot"), mixtest.Node("d", "on-demand")})
+	f.mix(t, mixtest.CapacityMix("web", 50, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.WhenOnDemandUnavailable = v1alpha1.WhenOnDemandUnavailableSpot }))
+	first, second := mixtest.GatedPod("web", 0), mixtest.GatedPod("web", 1)
+	f.cluster.SetPods(t, first, second)
+	first, second = f.ungate(t, first), f.ungate(t, second)
+	key, _ := policy.GroupOf(first, nil)
+	p, _ := f.plugin.resolver.Resolve(first)
+	entries := func(l *ledger.Ledger) string {
+		text := ""
+		for _, e := range l.Entries(key, p) {
+			text += fmt.Sprintf("%s:%d pending=%v; ", e.UID, e.Slot, e.Pending)
+		}
+		return text
+	}
+	assert.Equal(t, "web-0:0 pending=true; web-1:1 pending=true; ", entries(f.plugin.Ledger))
+
+	// A slot that comes free is the next pod's: those that are opened stay where they are.
+	assert.Nil(t, f.plugin.Ledger.Forget(first.UID), "nobody is woken")
+	state := framework.NewCycleState()
+	_, status := f.plugin.PreFilter(f.ctx, state, second, f.infos)
+	require.True(t, status.IsSuccess(), status)
+	assert.Equal(t, 1, readState(state).slot)
+	assert.Equal(t, capacity.Spot, readState(state).slotType)
+	require.True(t, f.plugin.Reserve(f.ctx, state, second, "s").IsSuccess())
+	f.addPod(second) // an update that is not its Binding
+	f.plugin.Unreserve(f.ctx, state, second, "s")
+	third := mixtest.GatedPod("web", 2)
+	f.cluster.SetPods(t, third)
+	f.ungate(t, third)
+	assert.Equal(t, "web-2:0 pending=true; web-1:1 pending=true; ", entries(f.plugin.Ledger))
+
+	again := newFixture(t, mixtest.Args(), nil)
+	again.mix(t, mixtest.CapacityMix("web", 50, 0))
+	again.addPod(second)
+	fourth := mixtest.GatedPod("web", 3)
+	again.cluster.SetPods(t, fourth)
+	again.ungate(t, fourth)
+	assert.Equal(t, "web-3:0 pending=true; web-1:1 pending=true; ", entries(again.plugin.Ledger))
+}

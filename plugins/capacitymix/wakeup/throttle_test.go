@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wakeup
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+
+	"berth.dev/berth/internal/mix/policy"
+)
+
+func TestAChangeWakesAtOnceAndMoreOfThemAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		woken := map[string]int{}
+		p := NewThrottle(func(namespace string, _ Changes) int {
+			mu.Lock()
+			defer mu.Unlock()
+			woken[namespace]++
+			return 5000
+		})
+		seen := func(namespace string) int {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return woken[namespace]
+		}
+		for range 595 { // ten times a second, for a minute
+			p.NamespaceChanged("shop")
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, 6, seen("shop"))
+		p.NamespaceChanged("other")
+		assert.Equal(t, 1, seen("other"), "another namespace does not pause")
+		time.Sleep(time.Minute)
+		assert.Equal(t, [2]int{7, 1}, [2]int{seen("shop"), seen("other")}, "the last change is not lost")
+		assert.Empty(t, p.pending)
+		p.NamespaceChanged("shop")
+		assert.Equal(t, 8, seen("shop"), "at once again")
+		time.Sleep(time.Minute)
+	})
+}
+
+// Whatever the order of changes, each one is followed by a wake-up of what it
+// concerns, within the pause, and no namespace is woken for more than it may be.
+func TestNoWakeUpIsLost(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		synctest.Test(t, func(*testing.T) {
+			pods := rapid.IntRange(0, 1000).Draw(rt, "pods")
+			changed, woken := map[policy.GroupKey]time.Time{}, map[policy.GroupKey]time.Time{}
+			groups := []policy.GroupKey{{Namespace: "a", ID: "1"}, {Namespace: "a", ID: "2"}, {Namespace: "b", ID: "1"}}
+			begun, calls := time.Now(), map[string]int{}
+			var mu sync.Mutex
+			p := NewThrottle(func(namespace string, of Changes) int {
+				mu.Lock()
+				defer mu.Unlock()
+				calls[namespace]++
+				for _, key := range groups {
+					if _, has := of.Groups[key]; key.Namespace == namespace && (of.All || has) {
+						woken[key] = time.Now()
+					}
+				}
+				return pods
+			})
+			for range rapid.IntRange(1, 50).Draw(rt, "changes") {
+				key := rapid.SampledFrom(groups).Draw(rt, "group")
+				if rapid.Bool().Draw(rt, "all") {
+					p.NamespaceChanged(key.Namespace)
+					for _, k := range groups {
+						if k.Namespace == key.Namespace {
+							changed[k] = time.Now()
+						}
+					}
+				} else {
+					p.GroupChanged(key)
+					changed[key] = time.Now()
+				}
+				time.Sleep(time.Duration(rapid.IntRange(0, 3000).Draw(rt, "ms")) * time.Millisecond)
+			}
+			lasted := time.Since(begun)
+			time.Sleep(maxPause)
+			synctest.Wait()
+			mu.Lock()
+			for key, at := range changed {
+				assert.False(rt, woken[key].Before(at), "%v", key)
+			}
+			if pause := min(time.Duration(pods)*pausePerPod, maxPause); pause > 0 {
+				for namespace, n := range calls {
+					assert.LessOrEqual(rt, n, int(lasted/pause)+2, namespace)
+				}
+			}
+			mu.Unlock()
+			time.Sleep(2 * maxPause)
+			synctest.Wait()
+			assert.Empty(rt, p.pending, fmt.Sprint(groups))
+		})
+	})
+}

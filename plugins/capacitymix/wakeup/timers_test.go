@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wakeup
+
+import (
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/plugins/capacitymix/mixtest"
+)
+
+func TestAPodHasOneTimerHoweverOftenItIsTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		woken := map[string]int{}
+		var mu sync.Mutex
+		w := NewTimers(corelisters.NewPodLister(pods), func(_ klog.Logger, pods map[string]*corev1.Pod) {
+			mu.Lock()
+			defer mu.Unlock()
+			for name := range pods {
+				woken[name]++
+			}
+		}, klog.Background())
+		seen := func() map[string]int {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(woken)
+		}
+		set := func(pod *corev1.Pod, in time.Duration) { w.Set(pod, time.Now().Add(in), in) }
+		stays, leaves, another, unknown := mixtest.Pod("web", 0), mixtest.Pod("web", 1), mixtest.Pod("web", 2), mixtest.Pod("web", 3)
+		for _, pod := range []*corev1.Pod{stays, leaves, another} {
+			require.NoError(t, pods.Add(pod))
+		}
+		for range 1000 {
+			set(stays, time.Hour)
+			time.Sleep(time.Second)
+		}
+		set(leaves, time.Hour)
+		set(another, time.Hour)
+		set(unknown, time.Hour)
+		assert.Len(t, w.timers, 3, "a pod that is gone has none")
+		w.Stop(leaves.UID)
+		replaced := mixtest.Pod("web", 2)
+		replaced.UID = "another"
+		require.NoError(t, pods.Update(replaced))
+
+		time.Sleep(time.Hour - 2*time.Second)
+		synctest.Wait()
+		assert.Empty(t, seen())
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, map[string]int{"shop/web-0": 1}, seen())
+		assert.Empty(t, w.timers)
+
+		set(stays, time.Hour)
+		ends := stays.DeepCopy()
+		ends.DeletionTimestamp = new(metav1.Now())
+		require.NoError(t, pods.Update(ends))
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		assert.Equal(t, map[string]int{"shop/web-0": 1}, seen(), "a pod that is being deleted is not tried")
+	})
+}
