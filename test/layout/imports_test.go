@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +93,28 @@ var rules = map[string]rule{
 		}
 		return ""
 	},
+	"the CapacityMix plugin has extension points only": func(from, to string) string {
+		if from != module+"plugins/capacitymix" {
+			return ""
+		}
+		for _, io := range []string{"k8s.io/client-go/", "berth.dev/berth/internal/kube/", "berth.dev/berth/plugins/internal/crdinformer"} {
+			if strings.HasPrefix(to, io) {
+				return "what is read or watched belongs to its packages state, lookup and ungate"
+			}
+		}
+		return ""
+	},
+	"the packages of the CapacityMix plugin have one direction": func(from, to string) string {
+		if !under(from, "plugins/capacitymix") || !under(to, "plugins/capacitymix") {
+			return ""
+		}
+		plugin := module + "plugins/capacitymix"
+		name := strings.TrimPrefix(strings.TrimPrefix(to, plugin), "/")
+		if name == "ledger" || from == plugin || slices.Contains(capacityMixImports[strings.TrimPrefix(from, plugin+"/")], name) {
+			return ""
+		}
+		return "the ungater uses the state, the state uses the others, and all use the ledger"
+	},
 	"k8s.io/kubernetes is imported by the scheduler side only": func(from, to string) string {
 		if !strings.HasPrefix(to, "k8s.io/kubernetes/") {
 			return ""
@@ -103,6 +126,13 @@ var rules = map[string]rule{
 		}
 		return "its API is not stable, and it makes every binary large"
 	},
+}
+
+// capacityMixImports are the imports between the packages of the CapacityMix plugin, without the ledger.
+var capacityMixImports = map[string][]string{
+	"ungate": {"events", "state"},
+	"state":  {"events", "lookup", "wakeup"},
+	"lookup": {"wakeup"},
 }
 
 func under(pkg, folder string) bool {
@@ -134,10 +164,13 @@ func TestEveryImportRuleCanFail(t *testing.T) {
 		"internal imports neither side":                                     {"internal/mix/policy", "plugins/capacitymix"},
 		"products do not import tools or tests":                             {"plugins/capacitymix", "hack/cluster"},
 		"command groups of the CLI stand side by side":                      {"internal/cli/doctor", "internal/cli/environments"},
+		"the CapacityMix plugin has extension points only":                  {"plugins/capacitymix", "internal/kube/client"},
+		"the packages of the CapacityMix plugin have one direction":         {"plugins/capacitymix/state", "plugins/capacitymix/ungate"},
 	} {
 		assert.NotEmpty(t, rules[name](module+edge[0], module+edge[1]), name)
 	}
 	assert.NotEmpty(t, rules["what decides reads no API"](module+"internal/mix/rebalance", "k8s.io/client-go/kubernetes"))
+	assert.NotEmpty(t, rules["the CapacityMix plugin has extension points only"](module+"plugins/capacitymix", "k8s.io/client-go/kubernetes"))
 	assert.NotEmpty(t, rules["k8s.io/kubernetes is imported by the scheduler side only"](module+"controllers/mix/rebalance", "k8s.io/kubernetes/pkg/scheduler"))
 }
 
