@@ -8,8 +8,8 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// SchemeGroupVersion is the group and internal version of the types in this package: the scheduler's own group,
-// because it looks up plugin arguments there and nowhere else.
+// SchemeGroupVersion is the group and internal version of the types in this package. It is the scheduler's own group,
+// because the scheduler decodes plugin arguments of no other group.
 var SchemeGroupVersion = schema.GroupVersion{Group: schedconfig.GroupName, Version: runtime.APIVersionInternal}
 
 var (

@@ -10,75 +10,76 @@ import (
 type CapacityType string
 
 const (
-	// CapacityTypeSpot is capacity that the provider may take back at short notice.
+	// CapacityTypeSpot is capacity that the provider may reclaim at short notice.
 	CapacityTypeSpot CapacityType = "spot"
 
-	// CapacityTypeOnDemand is capacity that stays until it is given back.
+	// CapacityTypeOnDemand is capacity that the provider does not reclaim.
 	CapacityTypeOnDemand CapacityType = "on-demand"
 )
 
-// NodeRuleOperator says what a NodeRule asks of a node label.
+// NodeRuleOperator specifies what a NodeRule requires of a node label.
 type NodeRuleOperator string
 
 const (
-	// NodeRuleIn holds when the label's value is one of the rule's values.
+	// NodeRuleIn matches if the label's value is one of the rule's values.
 	NodeRuleIn NodeRuleOperator = "In"
 
-	// NodeRuleExists holds when the label is present, with any value.
+	// NodeRuleExists matches if the label is present, with any value.
 	NodeRuleExists NodeRuleOperator = "Exists"
 
-	// NodeRuleAbsent holds when the label is absent.
+	// NodeRuleAbsent matches if the label is absent.
 	NodeRuleAbsent NodeRuleOperator = "Absent"
 )
 
-// RequiresNothing as NodeRule.Requires lets an Absent rule apply to every node.
+// RequiresNothing as NodeRule.Requires applies an Absent rule to every node.
 const RequiresNothing = "*"
 
-// BuiltinNodeRules says what happens to the node rules that Berth ships.
+// BuiltinNodeRules specifies whether the node rules that Berth ships are used.
 type BuiltinNodeRules string
 
 const (
-	// BuiltinNodeRulesAppend tries the shipped rules after the configured ones.
+	// BuiltinNodeRulesAppend evaluates the shipped rules after the configured ones.
 	BuiltinNodeRulesAppend BuiltinNodeRules = "Append"
 
-	// BuiltinNodeRulesOff leaves the configured rules alone.
+	// BuiltinNodeRulesOff uses only the configured rules.
 	BuiltinNodeRulesOff BuiltinNodeRules = "Off"
 )
 
-// WhenSpotUnavailable says what a pod of a spot slot does when no spot node has room for it.
+// WhenSpotUnavailable specifies what happens to a pod of a spot slot when no spot node has free capacity for it.
 type WhenSpotUnavailable string
 
 const (
-	// WhenSpotUnavailableOnDemand lets the pod borrow room on an on-demand node.
+	// WhenSpotUnavailableOnDemand allows the pod to run on an on-demand node.
 	WhenSpotUnavailableOnDemand WhenSpotUnavailable = "OnDemand"
 
-	// WhenSpotUnavailableWait keeps the pod pending until a spot node has room.
+	// WhenSpotUnavailableWait keeps the pod pending until a spot node has free capacity.
 	WhenSpotUnavailableWait WhenSpotUnavailable = "Wait"
 )
 
-// WhenOnDemandUnavailable says what a pod of an on-demand slot does when no on-demand node has room for it.
+// WhenOnDemandUnavailable specifies what happens to a pod of an on-demand slot when no on-demand node has free capacity
+// for it.
 type WhenOnDemandUnavailable string
 
 const (
-	// WhenOnDemandUnavailableWait keeps the pod pending until an on-demand node has room.
+	// WhenOnDemandUnavailableWait keeps the pod pending until an on-demand node has free capacity.
 	WhenOnDemandUnavailableWait WhenOnDemandUnavailable = "Wait"
 
-	// WhenOnDemandUnavailableSpot lets the pod borrow room on a spot node.
+	// WhenOnDemandUnavailableSpot allows the pod to run on a spot node.
 	WhenOnDemandUnavailableSpot WhenOnDemandUnavailable = "Spot"
 )
 
-// RankSampleBy says which of the nodes that are looked at for a pod go on to the other plugins: "LeastAllocated",
-// "MostAllocated" or "Off". It is to be as the scoring strategy of NodeResourcesFit in the same profile.
+// RankSampleBy specifies which nodes of the sample are passed to the other plugins: "LeastAllocated", "MostAllocated"
+// or "Off". It should match the scoring strategy of NodeResourcesFit in the same profile.
 type RankSampleBy string
 
 const (
-	// RankSampleByLeastAllocated prefers nodes with much CPU and memory left.
+	// RankSampleByLeastAllocated prefers nodes with more free CPU and memory.
 	RankSampleByLeastAllocated RankSampleBy = "LeastAllocated"
 
-	// RankSampleByMostAllocated prefers nodes with little left, so that others run empty.
+	// RankSampleByMostAllocated prefers nodes with less free CPU and memory, so that others become empty.
 	RankSampleByMostAllocated RankSampleBy = "MostAllocated"
 
-	// RankSampleByOff hands all of them on.
+	// RankSampleByOff passes the whole sample.
 	RankSampleByOff RankSampleBy = "Off"
 )
 
@@ -88,45 +89,48 @@ const (
 type CapacityMixArgs struct {
 	metav1.TypeMeta
 
-	// NodeRules give a node its capacity type. The first rule that holds decides; a node for which none holds has an
-	// unknown type and satisfies no slot.
+	// NodeRules determine the capacity type of a node. The first rule that matches decides. A node that no rule matches
+	// has an unknown type and is feasible for no slot.
 	NodeRules []NodeRule
 
-	// BuiltinNodeRules says whether the shipped rules come after NodeRules.
+	// BuiltinNodeRules specifies whether the shipped rules follow NodeRules.
 	BuiltinNodeRules BuiltinNodeRules
 
-	// DefaultMix governs pods that have no mix from annotations or a CapacityMix. With nil they are left alone.
+	// DefaultMix governs pods whose mix is set by neither annotations nor a CapacityMix. If nil, the plugin ignores
+	// such pods.
 	DefaultMix *MixSpec
 
-	// AnnotationPrefixes are the prefixes of mix annotations that are read.
+	// AnnotationPrefixes are the supported prefixes of mix annotations.
 	AnnotationPrefixes []string
 
-	// SpreadSpotOver are the node label keys whose values together name an interruption domain, for mixes that list none.
+	// SpreadSpotOver are the node label keys whose values together identify an interruption domain, for mixes that list
+	// none.
 	SpreadSpotOver []string
 
-	// NodeSampleSize is the number of nodes that are looked at for a pod first. 0 tries all nodes at once.
+	// NodeSampleSize is the number of nodes that are considered first for a pod. 0 considers all nodes.
 	NodeSampleSize int32
 
-	// RankSampleBy says which of these nodes go on to the other plugins.
+	// RankSampleBy specifies which nodes of the sample are passed to the other plugins.
 	RankSampleBy RankSampleBy
 
-	// SyncTimeoutSeconds bounds the wait for the plugin's caches at start.
+	// SyncTimeoutSeconds is the maximum time for the plugin's caches to synchronize at startup.
 	SyncTimeoutSeconds int32
 
-	// CapacityTypeLabel is the node label by which pods with a scheduling gate are limited to their capacity type. Nil
-	// means the one of the node rules.
+	// CapacityTypeLabel is the node label that limits pods with a scheduling gate to their capacity type. If nil, it is
+	// derived from the node rules.
 	CapacityTypeLabel *CapacityTypeLabel
 }
 
-// CapacityTypeLabel is a node label that says the capacity type. An empty value stands for nodes without the label.
+// CapacityTypeLabel is a node label whose value is the capacity type. An empty value stands for nodes without the
+// label.
 type CapacityTypeLabel struct {
-	// Key is the label's key.
+	// Key is the key of the label.
 	Key string
 
-	// Spot is its value on spot nodes.
+	// Spot is the value of the label on spot nodes.
 	Spot string
 
-	// OnDemand is its value on on-demand nodes.
+	// OnDemand is the value of the label on on-demand nodes.
 	OnDemand string
 }
 
@@ -136,53 +140,55 @@ type CapacityTypeLabel struct {
 type ResourceLimitArgs struct {
 	metav1.TypeMeta
 
-	// DefaultNamespace is where a ResourceLimit is looked for that a pod names and that its namespace has not.
-	// Empty looks nowhere else.
+	// DefaultNamespace is the namespace of a ResourceLimit that a pod names and that does not exist in the pod's own
+	// namespace. If empty, only the pod's own namespace is used.
 	DefaultNamespace string
 
-	// SyncTimeoutSeconds bounds the wait for the plugin's caches at start.
+	// SyncTimeoutSeconds is the maximum time for the plugin's caches to synchronize at startup.
 	SyncTimeoutSeconds int32
 }
 
-// NodeRule gives a capacity type to the nodes with certain labels.
+// NodeRule assigns a capacity type to the nodes with certain labels.
 type NodeRule struct {
-	// Name is for messages, and may be empty.
+	// Name is the name of the rule in messages. It may be empty.
 	Name string
 
-	// Key is the node label that the rule looks at.
+	// Key is the key of the node label that the rule evaluates.
 	Key string
 
-	// Operator says what must hold for that label.
+	// Operator specifies what the rule requires of the label.
 	Operator NodeRuleOperator
 
 	// Values are the label values of operator In.
 	Values []string
 
-	// Requires is the key of a label that a node must have for the rule to apply. Empty requests none.
-	// With operator Absent it is never empty: RequiresNothing requests none.
+	// Requires is the key of a label that a node must have for the rule to apply. If empty, none is required. With
+	// operator Absent it is never empty: RequiresNothing requires none.
 	Requires string
 
-	// CapacityType is the type of a node for which the rule holds.
+	// CapacityType is the capacity type of a node that the rule matches.
 	CapacityType CapacityType
 }
 
-// MixSpec is a mix, with the meaning of the fields of the same names in a CapacityMix.
+// MixSpec is a mix. Its fields have the meaning of the fields of the same names in a CapacityMix.
 type MixSpec struct {
-	// SpotPercent is the share of replicas on spot nodes, from 0 to 100.
+	// SpotPercent is the percentage of replicas on spot nodes, from 0 to 100.
 	SpotPercent int32
 
 	// MinOnDemand is the number of replicas that stay on on-demand nodes.
 	MinOnDemand int32
 
-	// MaxSpot is the largest number of replicas on spot nodes. Nil means no such bound.
+	// MaxSpot is the maximum number of replicas on spot nodes. If nil, the number is not limited.
 	MaxSpot *int32
 
-	// WhenSpotUnavailable says what a spot pod does when no spot node has room.
+	// WhenSpotUnavailable specifies what happens to a pod of a spot slot when no spot node has free capacity.
 	WhenSpotUnavailable WhenSpotUnavailable
 
-	// SpotWaitSeconds is how long a spot pod waits before it may borrow. Nil means 0, and 900 for pods with the gate.
+	// SpotWaitSeconds is the time for which a pod of a spot slot waits before it may run on an on-demand node. If nil,
+	// it is 900 for pods with the scheduling gate and 0 for all others.
 	SpotWaitSeconds *int32
 
-	// WhenOnDemandUnavailable says what an on-demand pod does when no on-demand node has room.
+	// WhenOnDemandUnavailable specifies what happens to a pod of an on-demand slot when no on-demand node has free
+	// capacity.
 	WhenOnDemandUnavailable WhenOnDemandUnavailable
 }

@@ -7,49 +7,51 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WhenSpotUnavailable says what a pod of a spot slot does when no spot node has room for it.
+// WhenSpotUnavailable specifies what happens to a pod of a spot slot when no spot node has free capacity for it.
 //
 // +kubebuilder:validation:Enum=OnDemand;Wait
 type WhenSpotUnavailable string
 
 const (
-	// WhenSpotUnavailableOnDemand lets the pod borrow room on an on-demand node.
+	// WhenSpotUnavailableOnDemand allows the pod to run on an on-demand node.
 	WhenSpotUnavailableOnDemand WhenSpotUnavailable = "OnDemand"
 
-	// WhenSpotUnavailableWait keeps the pod pending until a spot node has room.
+	// WhenSpotUnavailableWait keeps the pod pending until a spot node has free capacity.
 	WhenSpotUnavailableWait WhenSpotUnavailable = "Wait"
 )
 
-// WhenOnDemandUnavailable says what a pod of an on-demand slot does when no on-demand node has room for it.
+// WhenOnDemandUnavailable specifies what happens to a pod of an on-demand slot when no on-demand node has free capacity
+// for it.
 //
 // +kubebuilder:validation:Enum=Wait;Spot
 type WhenOnDemandUnavailable string
 
 const (
-	// WhenOnDemandUnavailableWait keeps the pod pending until an on-demand node has room.
+	// WhenOnDemandUnavailableWait keeps the pod pending until an on-demand node has free capacity.
 	WhenOnDemandUnavailableWait WhenOnDemandUnavailable = "Wait"
 
-	// WhenOnDemandUnavailableSpot lets the pod borrow room on a spot node, which gives up the floor for that time.
+	// WhenOnDemandUnavailableSpot allows the pod to run on a spot node. While it runs there, minOnDemand is not met.
 	WhenOnDemandUnavailableSpot WhenOnDemandUnavailable = "Spot"
 )
 
-// CapacityMixSpec is the mix that the selected pods are to have. For n replicas of a workload,
-// min(floor(n * spotPercent / 100), max(0, n - minOnDemand), maxSpot) run on spot nodes, the rest on on-demand nodes.
+// CapacityMixSpec defines how the replicas of the selected pods' workloads are divided between capacity types. Of n
+// replicas of a workload, min(floor(n * spotPercent / 100), max(0, n - minOnDemand), maxSpot) run on spot nodes, the
+// rest on on-demand nodes.
 //
-// Ranges are stated twice. The API server names the value only for the OpenAPI bound, which editors and linters know
-// too; the message of the CEL rule is the one made for people.
+// Ranges are declared twice. For the OpenAPI bound, the API server includes the value in the error, and editors and
+// linters support it. The CEL rule has the readable message.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.spotWaitSeconds) || self.spotWaitSeconds == 0 || !has(self.whenSpotUnavailable) || self.whenSpotUnavailable == 'OnDemand'",message="spotWaitSeconds has no effect with whenSpotUnavailable Wait: remove it or use OnDemand",fieldPath=".spotWaitSeconds"
 type CapacityMixSpec struct {
-	// selector selects the pods in the namespace that this mix governs, as in a PodDisruptionBudget.
-	// An empty selector ({}) selects every pod of the namespace. Each direct controller of selected pods, such as
-	// one ReplicaSet, has the mix on its own. Where several mixes select a pod, the oldest governs it.
+	// selector selects the pods in the namespace that this mix governs, as in a PodDisruptionBudget. An empty selector
+	// ({}) selects every pod of the namespace. The mix applies to each direct controller of selected pods, such as one
+	// ReplicaSet, separately. If several mixes select a pod, the oldest governs it.
 	//
 	// +required
 	Selector PodSelector `json:"selector"`
 
-	// spotPercent is the share of replicas that run on spot nodes, in percent from 0 to 100, rounded down to whole
-	// replicas: the remainder goes to on-demand nodes.
+	// spotPercent is the percentage of replicas that run on spot nodes, from 0 to 100, rounded down to whole replicas.
+	// The remaining replicas run on on-demand nodes.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -57,8 +59,8 @@ type CapacityMixSpec struct {
 	// +required
 	SpotPercent int32 `json:"spotPercent"`
 
-	// minOnDemand is the number of replicas that run on on-demand nodes before any runs on a spot node,
-	// from 0 to 1000000.
+	// minOnDemand is the number of replicas that run on on-demand nodes before any replica runs on a spot node, from 0
+	// to 1000000. Defaults to 0.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
@@ -67,7 +69,8 @@ type CapacityMixSpec struct {
 	// +optional
 	MinOnDemand int32 `json:"minOnDemand,omitempty"`
 
-	// maxSpot is the largest number of replicas that run on spot nodes, from 0 to 1000000. Absent means no such bound.
+	// maxSpot is the maximum number of replicas that run on spot nodes, from 0 to 1000000. If unset, the number is not
+	// limited.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
@@ -75,17 +78,17 @@ type CapacityMixSpec struct {
 	// +optional
 	MaxSpot *int32 `json:"maxSpot,omitempty"`
 
-	// whenSpotUnavailable says what a pod does that belongs on a spot node when none has room:
-	// OnDemand lets it run on an on-demand node after spotWaitSeconds, Wait keeps it pending.
+	// whenSpotUnavailable specifies what happens to a pod of a spot slot when no spot node has free capacity: OnDemand
+	// allows it to run on an on-demand node after spotWaitSeconds, Wait keeps it pending. Defaults to OnDemand.
 	//
 	// +default="OnDemand"
 	// +optional
 	WhenSpotUnavailable WhenSpotUnavailable `json:"whenSpotUnavailable,omitempty"`
 
-	// spotWaitSeconds is how long a pod that belongs on a spot node waits for room there before it may run on an
-	// on-demand node, in seconds from 0 to 86400, counted from the moment no spot node had room. It may be other than 0
-	// only with whenSpotUnavailable OnDemand. Absent means 0, and 900 for pods with the scheduling gate
-	// berth.dev/capacity-mix: longer than an autoscaler takes to launch a node.
+	// spotWaitSeconds is the time for which a pod of a spot slot waits for free capacity on a spot node before it may
+	// run on an on-demand node, in seconds from 0 to 86400. It starts when no spot node has free capacity. A value
+	// other than 0 is valid only with whenSpotUnavailable OnDemand. Defaults to 900 for pods with the scheduling gate
+	// berth.dev/capacity-mix, which is longer than an autoscaler takes to launch a node, and to 0 for all other pods.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
@@ -93,16 +96,17 @@ type CapacityMixSpec struct {
 	// +optional
 	SpotWaitSeconds *int32 `json:"spotWaitSeconds,omitempty"`
 
-	// whenOnDemandUnavailable says what a pod does that belongs on an on-demand node when none has room:
-	// Wait keeps it pending, Spot lets it run on a spot node, below minOnDemand if need be.
+	// whenOnDemandUnavailable specifies what happens to a pod of an on-demand slot when no on-demand node has free
+	// capacity: Wait keeps it pending, Spot allows it to run on a spot node, even if fewer than minOnDemand replicas
+	// then run on on-demand nodes. Defaults to Wait.
 	//
 	// +default="Wait"
 	// +optional
 	WhenOnDemandUnavailable WhenOnDemandUnavailable `json:"whenOnDemandUnavailable,omitempty"`
 
-	// spreadSpotOver lists 1 to 4 node label keys. Nodes with equal values of all of them form one interruption
-	// domain, which one reclaim may take as a whole, and the spot pods of a workload are spread over these domains.
-	// Absent means the keys in the scheduler's configuration.
+	// spreadSpotOver is a list of 1 to 4 node label keys. Nodes with equal values of all of them form one interruption
+	// domain, which a provider can reclaim as a whole. The spot pods of a workload are spread across these domains. If
+	// unset, the keys in the scheduler's configuration are used.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=4
@@ -113,29 +117,31 @@ type CapacityMixSpec struct {
 	// +optional
 	SpreadSpotOver []string `json:"spreadSpotOver,omitempty"`
 
-	// tolerations are added to the pods of a capacity type, for providers that taint its nodes: by the scheduler when it
-	// opens the gate berth.dev/capacity-mix of a pod, or by the webhook when a pod without the gate is created.
+	// tolerations are added to the pods of a capacity type, for providers that taint its nodes. The scheduler adds them
+	// when it removes the scheduling gate berth.dev/capacity-mix from a pod, the webhook when a pod without the gate is
+	// created.
 	//
 	// +optional
 	Tolerations *TolerationsByType `json:"tolerations,omitempty"`
 
-	// rebalance says how replicas that run on the wrong capacity type, after a fallback, a drain or a change of the mix,
-	// are moved back. Absent means the controller's defaults. Nothing is moved where no controller runs.
+	// rebalance specifies how replicas that run on the wrong capacity type, after a fallback, a drain or a change of
+	// the mix, are moved to the right one. If unset, the defaults of the controller apply. Replicas are moved only
+	// while a controller runs.
 	//
 	// +optional
 	Rebalance *RebalanceSpec `json:"rebalance,omitempty"`
 }
 
-// TolerationsByType are the tolerations that pods of each capacity type get.
+// TolerationsByType defines the tolerations that are added to the pods of each capacity type.
 type TolerationsByType struct {
-	// spot are the tolerations of pods that belong on spot nodes, at most 8.
+	// spot is the list of tolerations of pods of spot slots, at most 8.
 	//
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
 	// +optional
 	Spot []Toleration `json:"spot,omitempty"`
 
-	// onDemand are the tolerations of pods that belong on on-demand nodes, at most 8.
+	// onDemand is the list of tolerations of pods of on-demand slots, at most 8.
 	//
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
@@ -149,34 +155,35 @@ type TolerationsByType struct {
 // +kubebuilder:validation:XValidation:rule=`!has(self.operator) || self.operator != 'Exists' || !has(self.value) || size(self.value) == 0`,message=`value must be empty with operator Exists`,fieldPath=".value"
 // +kubebuilder:validation:XValidation:rule=`!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')`,message=`tolerationSeconds may be set with effect NoExecute only`,fieldPath=".tolerationSeconds"
 type Toleration struct {
-	// key is the key of the taint. It may be empty with operator Exists only, which tolerates every taint.
+	// key is the taint key that the toleration applies to. It may be empty only if operator is Exists, which tolerates
+	// every taint.
 	//
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.indexOf('/') <= 253 && self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')`,message=`key must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"key must be a label key, not '" + self + "': an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
 	// +optional
 	Key string `json:"key,omitempty"`
 
-	// operator is Equal or Exists. Absent means Equal.
+	// operator is the relation of the key to the value: Equal or Exists. Defaults to Equal.
 	//
 	// +kubebuilder:validation:Enum=Equal;Exists
 	// +optional
 	Operator corev1.TolerationOperator `json:"operator,omitempty"`
 
-	// value is the value of the taint; it must be empty with operator Exists.
+	// value is the taint value that the toleration matches. It must be empty if operator is Exists.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')`,message=`value must be a label value: empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"value must be a label value, not '" + self + "': empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
 	// +optional
 	Value string `json:"value,omitempty"`
 
-	// effect is the effect of the taint: NoSchedule, PreferNoSchedule or NoExecute. Absent means all of them.
+	// effect is the taint effect to match: NoSchedule, PreferNoSchedule or NoExecute. If unset, all effects match.
 	//
 	// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
 	// +optional
 	Effect corev1.TaintEffect `json:"effect,omitempty"`
 
-	// tolerationSeconds is how long a taint with effect NoExecute is tolerated, in seconds from 0 to 2147483647. Absent
-	// means indefinitely.
+	// tolerationSeconds is the time for which a taint with effect NoExecute is tolerated, in seconds from 0 to
+	// 2147483647. If unset, it is tolerated indefinitely.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
@@ -184,15 +191,16 @@ type Toleration struct {
 	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }
 
-// CapacityMixStatus is what the controller last saw of a CapacityMix.
+// CapacityMixStatus is the most recently observed status of a CapacityMix.
 type CapacityMixStatus struct {
 	// observedGeneration is the metadata.generation that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are the observations of this mix, one per type: Accepted says whether it governs pods, Satisfied whether
-	// all its workloads satisfy their mix, Rebalancing whether replicas are being moved, and why not.
+	// conditions are the latest observations of the mix. Accepted is true if the mix governs pods, Satisfied if all its
+	// workloads satisfy it, Rebalancing while replicas are being moved; otherwise its reason is what prevents moves.
+	// SpotAvailable is false while gated pods are limited to on-demand nodes because no spot node came.
 	//
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
@@ -200,31 +208,32 @@ type CapacityMixStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// desired is how the replicas of all governed workloads are to be divided.
+	// desired is the number of replicas of all governed workloads that the mix assigns to each capacity type.
 	//
 	// +optional
 	Desired *ReplicaSplit `json:"desired,omitempty"`
 
-	// actual is where they run.
+	// actual is the number of replicas of all governed workloads that run on each capacity type.
 	//
 	// +optional
 	Actual *ReplicaSplit `json:"actual,omitempty"`
 
-	// workloadCount is how many workloads (each revision for itself) the mix governs.
+	// workloadCount is the number of workloads that the mix governs. Each revision counts as one.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	WorkloadCount int32 `json:"workloadCount,omitempty"`
 
-	// satisfiedCount is how many of them have exactly their mix.
+	// satisfiedCount is the number of governed workloads that satisfy the mix exactly.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	SatisfiedCount int32 `json:"satisfiedCount,omitempty"`
 
-	// workloads are the governed workloads, those out of their mix first, at most 50; workloadCount counts all.
+	// workloads is the list of governed workloads, at most 50. Those that do not satisfy the mix come first.
+	// workloadCount counts all.
 	//
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
@@ -233,32 +242,32 @@ type CapacityMixStatus struct {
 }
 
 const (
-	// ConditionAccepted is True when the mix is valid and the pods it selects have no older mix.
+	// ConditionAccepted is True if the mix is valid and no older mix selects its pods.
 	ConditionAccepted = "Accepted"
 
 	// ReasonAccepted is the reason of Accepted=True.
 	ReasonAccepted = "Accepted"
 
-	// ReasonConflict is the reason of Accepted=False when an older CapacityMix selects the same pods.
+	// ReasonConflict is the reason of Accepted=False if an older CapacityMix selects the same pods.
 	ReasonConflict = "Conflict"
 
-	// ReasonInvalid is the reason of Accepted=False when the spec cannot be used.
+	// ReasonInvalid is the reason of Accepted=False if the spec is invalid.
 	ReasonInvalid = "Invalid"
 
-	// ConditionSatisfied is True when every governed workload has exactly its mix.
+	// ConditionSatisfied is True if every governed workload satisfies the mix exactly.
 	ConditionSatisfied = "Satisfied"
 
 	// ReasonExact is the reason of Satisfied=True.
 	ReasonExact = "Exact"
 
-	// ReasonNoWorkloads is the reason of Satisfied=True when the mix governs no workload.
+	// ReasonNoWorkloads is the reason of Satisfied=True if the mix governs no workload.
 	ReasonNoWorkloads = "NoWorkloads"
 
 	// ReasonMixNotSatisfied is the reason of Satisfied=False.
 	ReasonMixNotSatisfied = "MixNotSatisfied"
 
-	// ConditionSpotAvailable is False while pods with the gate berth.dev/capacity-mix are limited to on-demand nodes in
-	// place of spot nodes, which did not come, and True otherwise. It is absent where no pod has the gate.
+	// ConditionSpotAvailable is False while pods with the scheduling gate berth.dev/capacity-mix are limited to
+	// on-demand nodes because no spot node came, and True otherwise. It is absent if no pod has the gate.
 	ConditionSpotAvailable = "SpotAvailable"
 
 	// ReasonFallback is the reason of SpotAvailable=False.
@@ -267,40 +276,40 @@ const (
 	// ReasonNoFallback is the reason of SpotAvailable=True.
 	ReasonNoFallback = "NoFallback"
 
-	// ConditionRebalancing is True while a replica is being moved to its capacity type. While it is False and Satisfied
-	// is False too, the reason says what keeps replicas from being moved.
+	// ConditionRebalancing is True while a replica is being moved to its capacity type. While both it and Satisfied are
+	// False, the reason is what prevents moves.
 	ConditionRebalancing = "Rebalancing"
 
-	// ReasonMoving is the reason of Rebalancing=True when a replica was evicted and its replacement is not Ready yet.
+	// ReasonMoving is the reason of Rebalancing=True if a replica was evicted and its replacement is not Ready yet.
 	ReasonMoving = "Moving"
 
-	// ReasonProvisioning is the reason of Rebalancing=True when a placeholder pod holds the room for a replacement, or
-	// waits for it, and no replica was evicted yet.
+	// ReasonProvisioning is the reason of Rebalancing=True if a placeholder pod reserves the capacity for a
+	// replacement, or is pending, and no replica was evicted yet.
 	ReasonProvisioning = "Provisioning"
 
-	// ReasonPodsPending is the reason of Rebalancing=False when no replica has to move and some have no node.
+	// ReasonPodsPending is the reason of Rebalancing=False if no replica has to move and some are not scheduled.
 	ReasonPodsPending = "PodsPending"
 
-	// ReasonWaiting is the reason of Rebalancing=False when a workload is not complete: its replicas are being created,
+	// ReasonWaiting is the reason of Rebalancing=False if a workload is not complete: its replicas are being created,
 	// replaced or evaluated.
 	ReasonWaiting = "Waiting"
 )
 
-// CapacityMix says how the replicas of the selected pods' workloads are divided between spot and on-demand nodes.
+// CapacityMix defines how the replicas of the selected pods' workloads are divided between spot and on-demand nodes.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=capacitymixes,scope=Namespaced,shortName=mix,categories=berth
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Spot-Percent",type=integer,JSONPath=`.spec.spotPercent`,description="Percent of replicas on spot nodes"
+// +kubebuilder:printcolumn:name="Spot-Percent",type=integer,JSONPath=`.spec.spotPercent`,description="Percentage of replicas on spot nodes"
 // +kubebuilder:printcolumn:name="Min-On-Demand",type=integer,JSONPath=`.spec.minOnDemand`,description="Replicas that stay on on-demand nodes"
 // +kubebuilder:printcolumn:name="Spot",type=integer,JSONPath=`.status.actual.spot`,description="Replicas that run on spot nodes"
 // +kubebuilder:printcolumn:name="On-Demand",type=integer,JSONPath=`.status.actual.onDemand`,description="Replicas that run on on-demand nodes"
-// +kubebuilder:printcolumn:name="Satisfied",type=string,JSONPath=`.status.conditions[?(@.type=="Satisfied")].status`,description="Whether every workload satisfies its mix"
-// +kubebuilder:printcolumn:name="Blocked",type=string,JSONPath=`.status.conditions[?(@.type=="Rebalancing")].reason`,priority=1,description="What the rebalancer does, or waits for"
-// +kubebuilder:printcolumn:name="Max-Spot",type=integer,JSONPath=`.spec.maxSpot`,priority=1,description="Largest number of replicas on spot nodes"
-// +kubebuilder:printcolumn:name="No-Spot",type=string,JSONPath=`.spec.whenSpotUnavailable`,priority=1,description="What a spot pod does when no spot node has room"
-// +kubebuilder:printcolumn:name="No-On-Demand",type=string,JSONPath=`.spec.whenOnDemandUnavailable`,priority=1,description="What an on-demand pod does when no on-demand node has room"
+// +kubebuilder:printcolumn:name="Satisfied",type=string,JSONPath=`.status.conditions[?(@.type=="Satisfied")].status`,description="Whether every workload satisfies the mix"
+// +kubebuilder:printcolumn:name="Blocked",type=string,JSONPath=`.status.conditions[?(@.type=="Rebalancing")].reason`,priority=1,description="Why no replica is moved, or what the rebalancer does"
+// +kubebuilder:printcolumn:name="Max-Spot",type=integer,JSONPath=`.spec.maxSpot`,priority=1,description="Maximum number of replicas on spot nodes"
+// +kubebuilder:printcolumn:name="No-Spot",type=string,JSONPath=`.spec.whenSpotUnavailable`,priority=1,description="What happens to a pod of a spot slot when no spot node has free capacity"
+// +kubebuilder:printcolumn:name="No-On-Demand",type=string,JSONPath=`.spec.whenOnDemandUnavailable`,priority=1,description="What happens to a pod of an on-demand slot when no on-demand node has free capacity"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type CapacityMix struct {
 	metav1.TypeMeta `json:",inline"`
@@ -310,12 +319,12 @@ type CapacityMix struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the mix that the selected pods are to have.
+	// spec is the desired mix of the selected pods.
 	//
 	// +required
 	Spec CapacityMixSpec `json:"spec"`
 
-	// status is what the controller last saw.
+	// status is the most recently observed status of the mix.
 	//
 	// +optional
 	Status CapacityMixStatus `json:"status,omitempty"`
@@ -333,7 +342,7 @@ type CapacityMixList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the objects of the list.
+	// items is the list of CapacityMix objects.
 	//
 	// +required
 	Items []CapacityMix `json:"items"`

@@ -4,32 +4,32 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// DeploymentPhase is where a record stands, in one word.
+// DeploymentPhase is a one-word summary of the state of a DeploymentRecord.
 //
 // +kubebuilder:validation:Enum=Pending;Progressing;Available;Degraded;Deleting
 type DeploymentPhase string
 
 const (
-	// PhasePending means that nothing was applied yet.
+	// PhasePending means that nothing has been applied yet.
 	PhasePending DeploymentPhase = "Pending"
-	// PhaseProgressing means that all is applied, not all replicas are ready.
+	// PhaseProgressing means that all objects are applied and not all replicas are ready.
 	PhaseProgressing DeploymentPhase = "Progressing"
-	// PhaseAvailable means that all that was requested answers.
+	// PhaseAvailable means that everything that the record requires is ready.
 	PhaseAvailable DeploymentPhase = "Available"
-	// PhaseDegraded means that it cannot be deployed as configured; the condition Degraded says why.
+	// PhaseDegraded means that the record cannot be deployed as configured. The condition Degraded has the reason.
 	PhaseDegraded DeploymentPhase = "Degraded"
-	// PhaseDeleting means that its children are being removed.
+	// PhaseDeleting means that the objects of the record are being deleted.
 	PhaseDeleting DeploymentPhase = "Deleting"
 )
 
-// DeploymentRecordStatus is what the controller last saw.
+// DeploymentRecordStatus is the most recently observed status of a DeploymentRecord.
 type DeploymentRecordStatus struct {
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Available, Progressing, Degraded and NfrObserved.
+	// conditions are the latest observations of the record: Available, Progressing, Degraded and NfrObserved.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
@@ -37,24 +37,24 @@ type DeploymentRecordStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// phase is the record's state in one word.
+	// phase is a one-word summary of the state.
 	//
 	// +optional
 	Phase DeploymentPhase `json:"phase,omitempty"`
 
-	// message says the same to people.
+	// message is a human-readable description of the state.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// template names the DeploymentTemplate that was rendered.
+	// template is the name of the DeploymentTemplate that was rendered.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Template string `json:"template,omitempty"`
 
-	// functions are the functions in the order of the spec.
+	// functions is the status of the functions, in the order of the spec.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
@@ -62,19 +62,19 @@ type DeploymentRecordStatus struct {
 	// +optional
 	Functions []FunctionStatus `json:"functions,omitempty"`
 
-	// odgm is the object data grid manager, absent where there is none.
+	// odgm is the status of the object data grid manager (ODGM). It is absent if there is none.
 	//
 	// +optional
 	ODGM *ODGMStatus `json:"odgm,omitempty"`
 
-	// resourceRefs are the objects that were made for the record, at most 512.
+	// resourceRefs is the list of objects that were created for the record, at most 512.
 	//
 	// +kubebuilder:validation:MaxItems=512
 	// +listType=atomic
 	// +optional
 	ResourceRefs []ResourceRef `json:"resourceRefs,omitempty"`
 
-	// nfrRecommendations are what the last measurement requests, at most 256.
+	// nfrRecommendations are the recommendations of the last measurement, at most 256.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=map
@@ -83,12 +83,12 @@ type DeploymentRecordStatus struct {
 	// +optional
 	NFRRecommendations []NFRRecommendation `json:"nfrRecommendations,omitempty"`
 
-	// nfrCompliance says whether the class does what is requested of it.
+	// nfrCompliance is whether the class meets its requirements.
 	//
 	// +optional
 	NFRCompliance *NFRCompliance `json:"nfrCompliance,omitempty"`
 
-	// nfrWindows are the recommendations that wait to be applied until they have stood for a while, at most 256.
+	// nfrWindows are the recommendations that have not been stable for long enough to be applied, at most 256.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=map
@@ -97,7 +97,7 @@ type DeploymentRecordStatus struct {
 	// +optional
 	NFRWindows []NFRWindow `json:"nfrWindows,omitempty"`
 
-	// lastApplied are the recommendations that were applied last, at most 256.
+	// lastApplied are the recommendations that were last applied, at most 256.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=map
@@ -107,59 +107,59 @@ type DeploymentRecordStatus struct {
 	LastApplied []AppliedRecommendation `json:"lastApplied,omitempty"`
 }
 
-// FunctionStatus is how a function stands.
+// FunctionStatus is the observed status of a function.
 type FunctionStatus struct {
-	// functionKey names the function.
+	// functionKey is the name of the function.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	FunctionKey string `json:"functionKey"`
 
-	// service is the name of its Service.
+	// service is the name of the function's Service.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Service string `json:"service,omitempty"`
 
-	// port is the port of that Service.
+	// port is the port of the Service.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	Port int32 `json:"port,omitempty"`
 
-	// url is where it answers within the cluster.
+	// url is the URL of the function within the cluster.
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	URL string `json:"url,omitempty"`
 
-	// replicas is how many there should be.
+	// replicas is the desired number of replicas.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// readyReplicas is how many are ready.
+	// readyReplicas is the number of ready replicas.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 
-	// ready says whether all are.
+	// ready is true if all replicas are ready.
 	//
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 
-	// reason is why they are not, in one word.
+	// reason is a machine-readable reason in CamelCase why the function is not ready.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message says it to people.
+	// message is a human-readable description of the reason.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
@@ -171,27 +171,27 @@ type FunctionStatus struct {
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 }
 
-// ResourceRef names an object that was made for a record.
+// ResourceRef identifies an object that was created for a record.
 type ResourceRef struct {
-	// apiVersion is the object's group and version.
+	// apiVersion is the API group and version of the object.
 	//
 	// +kubebuilder:validation:MaxLength=317
 	// +required
 	APIVersion string `json:"apiVersion"`
 
-	// kind is the object's kind.
+	// kind is the kind of the object.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Kind string `json:"kind"`
 
-	// name is the object's name, in the record's namespace.
+	// name is the name of the object. Its namespace is that of the record.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name"`
 
-	// uid is the object's UID.
+	// uid is the UID of the object.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
@@ -200,23 +200,23 @@ type ResourceRef struct {
 
 // Conditions of a DeploymentRecord.
 const (
-	// ConditionAvailable is True while all that was requested answers.
+	// ConditionAvailable is True while everything that the record requires is ready.
 	ConditionAvailable = "Available"
-	// ConditionProgressing is True while replicas are still to become ready.
+	// ConditionProgressing is True while replicas are not ready yet.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True when it cannot be deployed as configured. The last state that could be stays.
+	// ConditionDegraded is True if the record cannot be deployed as configured. What was deployed before keeps running.
 	ConditionDegraded = "Degraded"
-	// ConditionNFRObserved is True when the last measurement could be made.
+	// ConditionNFRObserved is True if the last measurement succeeded.
 	ConditionNFRObserved = "NfrObserved"
 )
 
 // Reasons of the condition Degraded.
 const (
-	// ReasonNoTemplate: no DeploymentTemplate can be used.
+	// ReasonNoTemplate: no DeploymentTemplate is usable.
 	ReasonNoTemplate = "NoTemplate"
-	// ReasonNameTaken: an object of a name that is needed belongs to another user.
+	// ReasonNameTaken: an object with a required name belongs to another owner.
 	ReasonNameTaken = "NameTaken"
-	// ReasonRefused: the API server refuses an object that was rendered.
+	// ReasonRefused: the API server rejects a rendered object.
 	ReasonRefused = "Refused"
 	// ReasonImageMissing: neither the record nor the controller's configuration has an image.
 	ReasonImageMissing = "ImageMissing"

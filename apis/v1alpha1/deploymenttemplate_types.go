@@ -6,15 +6,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DeploymentTemplateSpec says how the functions of a DeploymentRecord become objects, and for which records it is meant.
+// DeploymentTemplateSpec defines how the functions of a DeploymentRecord are rendered to objects, and which records it
+// suits.
 type DeploymentTemplateSpec struct {
-	// description says to people what the template is for.
+	// description is a human-readable description of the template, at most 1024 characters.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// aliases are further names by which a record may request it, at most 16.
+	// aliases are additional names by which a record can request the template, at most 16.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
@@ -23,7 +24,8 @@ type DeploymentTemplateSpec struct {
 	// +optional
 	Aliases []string `json:"aliases,omitempty"`
 
-	// requires are API groups that must be served for the template to be used, as serving.knative.dev, at most 16.
+	// requires are the API groups that the cluster must serve for the template to be usable, such as
+	// serving.knative.dev, at most 16.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
@@ -32,24 +34,25 @@ type DeploymentTemplateSpec struct {
 	// +optional
 	Requires []string `json:"requires,omitempty"`
 
-	// capabilities are what a workload of this template can do. A record that requests more does not get it unless it
-	// names it.
+	// capabilities are the capabilities of a workload of this template. A record that requires more does not get the
+	// template unless it names it.
 	//
 	// +optional
 	Capabilities *TemplateCapabilities `json:"capabilities,omitempty"`
 
-	// resourceRequirements are what a pod requests and may use where neither function nor record say it.
+	// resourceRequirements defines the resource requests and limits of pods for which neither function nor record
+	// defines them.
 	//
 	// +optional
 	ResourceRequirements *ResourceAllocation `json:"resourceRequirements,omitempty"`
 
-	// selection says how well the template suits a record that names none. The template with the highest sum is taken,
-	// of equal ones the one whose order is lower, then whose name is.
+	// selection defines how well the template suits a record that does not name a template. The template with the
+	// highest sum of scores is selected. Ties are resolved by the lower order, then by name.
 	//
 	// +optional
 	Selection TemplateSelection `json:"selection,omitempty"`
 
-	// defaultPort is where functions serve that name no port.
+	// defaultPort is the port of functions that define none, from 1 to 65535. Defaults to 8080.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -57,7 +60,7 @@ type DeploymentTemplateSpec struct {
 	// +optional
 	DefaultPort int32 `json:"defaultPort,omitempty"`
 
-	// functionManifests are rendered once for each function, at most 16: YAML of one object each. Scalars may hold
+	// functionManifests are rendered once for each function, at most 16: YAML of one object each. Scalars may contain
 	// ${variables}: see docs/deployment-records.md.
 	//
 	// +kubebuilder:validation:MinItems=1
@@ -68,7 +71,8 @@ type DeploymentTemplateSpec struct {
 	// +required
 	FunctionManifests []string `json:"functionManifests"`
 
-	// odgmManifests are rendered once where the record has an ODGM, at most 16. Absent means the controller's own.
+	// odgmManifests are rendered once if the record has an ODGM, at most 16. Defaults to the manifests of the
+	// controller.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
@@ -78,55 +82,56 @@ type DeploymentTemplateSpec struct {
 	ODGMManifests []string `json:"odgmManifests,omitempty"`
 }
 
-// TemplateCapabilities are what a workload of a template can do.
+// TemplateCapabilities defines the capabilities of a workload of a template.
 type TemplateCapabilities struct {
-	// maxThroughputRPS is how many requests a second it can serve at most. Absent means any number.
+	// maxThroughputRPS is the maximum number of requests per second. If unset, there is no limit.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000000
 	// +optional
 	MaxThroughputRPS *int32 `json:"maxThroughputRPS,omitempty"`
 
-	// minLatencyMS is how fast it can answer at best, in milliseconds. Absent means as fast as wanted.
+	// minLatencyMS is the lowest latency that is possible, in milliseconds. If unset, any latency is possible.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600000
 	// +optional
 	MinLatencyMS *int32 `json:"minLatencyMS,omitempty"`
 
-	// autoScaling says that replicas come and use themselves.
+	// autoScaling specifies that the number of replicas changes automatically.
 	//
 	// +optional
 	AutoScaling bool `json:"autoScaling,omitempty"`
 
-	// persistentStorage says that data outlive a replica.
+	// persistentStorage specifies that data outlives a replica.
 	//
 	// +optional
 	PersistentStorage bool `json:"persistentStorage,omitempty"`
 
-	// networkPolicies says that it comes with rules for the network.
+	// networkPolicies specifies that the template includes NetworkPolicies.
 	//
 	// +optional
 	NetworkPolicies bool `json:"networkPolicies,omitempty"`
 }
 
-// TemplateSelection says how well a template suits.
+// TemplateSelection defines how well a template suits a record.
 type TemplateSelection struct {
-	// order decides between templates that suit equally well: the lowest is taken.
+	// order resolves ties between templates: the lowest order is selected.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	Order int32 `json:"order,omitempty"`
 
-	// base are scores by where the controller runs, at most 16; the first that matches counts, 0 if none does.
+	// base are scores for properties of the cluster, at most 16. The first that matches applies. If none matches, the
+	// score is 0.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	// +optional
 	Base []BaseScore `json:"base,omitempty"`
 
-	// bonuses are added for what a record requests, at most 16; all that match count.
+	// bonuses are added for requirements of a record, at most 16. All that match apply.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
@@ -134,9 +139,9 @@ type TemplateSelection struct {
 	Bonuses []ScoreBonus `json:"bonuses,omitempty"`
 }
 
-// BaseScore is a score for where the controller runs. All that is said must hold.
+// BaseScore is a score for properties of the cluster. All fields that are set must match.
 type BaseScore struct {
-	// profiles are profiles of the controller of which one must be on, at most 16.
+	// profiles are profiles of the controller, at most 16. One of them must be enabled.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
@@ -144,17 +149,17 @@ type BaseScore struct {
 	// +optional
 	Profiles []string `json:"profiles,omitempty"`
 
-	// edge says that the cluster must be, or must not be, at the edge.
+	// edge specifies whether the cluster must be at the edge.
 	//
 	// +optional
 	Edge *bool `json:"edge,omitempty"`
 
-	// datacenter says that the cluster must be, or must not be, in a data center.
+	// datacenter specifies whether the cluster must be in a data center.
 	//
 	// +optional
 	Datacenter *bool `json:"datacenter,omitempty"`
 
-	// score is the score.
+	// score is the score if the properties match.
 	//
 	// +kubebuilder:validation:Minimum=-1000000000
 	// +kubebuilder:validation:Maximum=1000000000
@@ -162,35 +167,35 @@ type BaseScore struct {
 	Score int32 `json:"score"`
 }
 
-// ScoreBonus is added where a record requests as much. All that is said must hold.
+// ScoreBonus is a score for requirements of a record. All fields that are set must match.
 type ScoreBonus struct {
-	// minThroughputRPS matches records that request at least so many requests a second.
+	// minThroughputRPS matches records that require at least this number of requests per second.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000000
 	// +optional
 	MinThroughputRPS *int32 `json:"minThroughputRPS,omitempty"`
 
-	// maxLatencyMS matches records that request at most so many milliseconds.
+	// maxLatencyMS matches records that require at most this latency, in milliseconds.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600000
 	// +optional
 	MaxLatencyMS *int32 `json:"maxLatencyMS,omitempty"`
 
-	// availability matches records that request at least this share: "0.999".
+	// availability matches records that require at least this availability: "0.999".
 	//
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0([.][0-9]+)?|1([.]0+)?)$')",message="availability must be a decimal number from 0 to 1, such as 0.999",messageExpression="\"availability must be a decimal number from 0 to 1, such as 0.999, not '\" + self + \"'\""
 	// +optional
 	Availability string `json:"availability,omitempty"`
 
-	// consistency matches records that request this one.
+	// consistency matches records that require this consistency.
 	//
 	// +optional
 	Consistency Consistency `json:"consistency,omitempty"`
 
-	// score is what is added.
+	// score is the score that is added.
 	//
 	// +kubebuilder:validation:Minimum=-1000000000
 	// +kubebuilder:validation:Maximum=1000000000
@@ -198,14 +203,14 @@ type ScoreBonus struct {
 	Score int32 `json:"score"`
 }
 
-// DeploymentTemplateStatus is what the controller last saw.
+// DeploymentTemplateStatus is the most recently observed status of a DeploymentTemplate.
 type DeploymentTemplateStatus struct {
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Accepted: whether the manifests can be rendered.
+	// conditions are the latest observations of the template. Accepted is true if the manifests can be rendered.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
@@ -213,7 +218,7 @@ type DeploymentTemplateStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// recordCount is how many records are rendered with it.
+	// recordCount is the number of records that are rendered with the template.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
@@ -221,16 +226,17 @@ type DeploymentTemplateStatus struct {
 	RecordCount int32 `json:"recordCount,omitempty"`
 }
 
-// DeploymentTemplate says how the functions of DeploymentRecords become objects. Those of the controller's own namespace
-// are for records of all namespaces; one of the same name in the record's namespace comes first.
+// DeploymentTemplate defines how the functions of DeploymentRecords are rendered to objects. Templates in the namespace
+// of the controller apply to records of all namespaces. A template of the same name in the namespace of the record
+// takes precedence.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=deploymenttemplates,scope=Namespaced,shortName=dtpl,categories=berth
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`,description="Whether it can be rendered"
-// +kubebuilder:printcolumn:name="Records",type=integer,JSONPath=`.status.recordCount`,description="Records that are rendered with it"
-// +kubebuilder:printcolumn:name="Description",type=string,JSONPath=`.spec.description`,priority=1,description="What it is for"
+// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`,description="Whether the template can be rendered"
+// +kubebuilder:printcolumn:name="Records",type=integer,JSONPath=`.status.recordCount`,description="Number of records that are rendered with the template"
+// +kubebuilder:printcolumn:name="Description",type=string,JSONPath=`.spec.description`,priority=1,description="Description of the template"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type DeploymentTemplate struct {
 	metav1.TypeMeta `json:",inline"`
@@ -240,12 +246,12 @@ type DeploymentTemplate struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the template.
+	// spec defines the template.
 	//
 	// +required
 	Spec DeploymentTemplateSpec `json:"spec"`
 
-	// status is what the controller last saw.
+	// status is the most recently observed status of the template.
 	//
 	// +optional
 	Status DeploymentTemplateStatus `json:"status,omitempty"`
@@ -263,7 +269,7 @@ type DeploymentTemplateList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the objects of the list.
+	// items is the list of DeploymentTemplate objects.
 	//
 	// +required
 	Items []DeploymentTemplate `json:"items"`

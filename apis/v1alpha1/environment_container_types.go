@@ -4,7 +4,8 @@ package v1alpha1
 
 // EnvironmentContainer is the container of a component.
 type EnvironmentContainer struct {
-	// name is the name that the client gave it. It is kept and shown; the component's own name is the one that counts.
+	// name is the name that the client chose for the container. It is informational: the container has the name of its
+	// component.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
@@ -17,7 +18,7 @@ type EnvironmentContainer struct {
 	// +required
 	Image string `json:"image"`
 
-	// command is run in place of the image's own, at most 64 words.
+	// command is the entrypoint of the container, at most 64 words. Defaults to the entrypoint of the image.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=4096
@@ -25,7 +26,7 @@ type EnvironmentContainer struct {
 	// +optional
 	Command []string `json:"command,omitempty"`
 
-	// args are the arguments of the command, at most 256.
+	// args are the arguments of the entrypoint, at most 256.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=4096
@@ -33,7 +34,7 @@ type EnvironmentContainer struct {
 	// +optional
 	Args []string `json:"args,omitempty"`
 
-	// ports are the ports that it serves on, at most 32.
+	// ports are the ports that the container serves, at most 32.
 	//
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b.containerPort == a.containerPort && b.protocol == a.protocol))",message="ports must not have the same containerPort and protocol twice"
@@ -41,7 +42,7 @@ type EnvironmentContainer struct {
 	// +optional
 	Ports []EnvironmentPort `json:"ports,omitempty"`
 
-	// volumes are its volumes, at most 16.
+	// volumes are the volumes of the container, at most 16.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b.mountPath == a.mountPath))",message="volumes must not have the same mountPath twice"
@@ -49,62 +50,65 @@ type EnvironmentContainer struct {
 	// +optional
 	Volumes []EnvironmentVolume `json:"volumes,omitempty"`
 
-	// env are its environment variables, at most 128. Names are those of C: letters, digits and '_'.
+	// env are the environment variables of the container, at most 128. Names have letters, digits, '_', '-' and '.',
+	// and do not begin with a digit.
 	//
 	// +kubebuilder:validation:MaxProperties=128
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 253 && k.matches('^[-._a-zA-Z][-._a-zA-Z0-9]*$'))",message="env must have names of letters, digits, '_', '-' and '.' that do not begin with a digit"
 	// +optional
 	Env map[string]ConfigValue `json:"env,omitempty"`
 
-	// resources bound what it uses.
+	// resources defines the resource requests and limits of the container.
 	//
 	// +optional
 	Resources *EnvironmentResources `json:"resources,omitempty"`
 
-	// healthCheck says whether it is well.
+	// healthCheck defines how the health of the container is checked.
 	//
 	// +optional
 	HealthCheck *EnvironmentHealthCheck `json:"healthCheck,omitempty"`
 
-	// restartPolicy says what happens when it ends. Default: Always.
+	// restartPolicy specifies what happens when the container exits: No, Always, OnFailure or UnlessStopped. Defaults
+	// to Always.
 	//
 	// +optional
 	RestartPolicy EnvironmentRestartPolicy `json:"restartPolicy,omitempty"`
 }
 
-// EnvironmentRestartPolicy says what happens when a container ends.
+// EnvironmentRestartPolicy specifies what happens when a container exits.
 //
 // +kubebuilder:validation:Enum=No;Always;OnFailure;UnlessStopped
 type EnvironmentRestartPolicy string
 
 const (
-	// RestartNo leaves it ended: the component is a Job that is not tried again.
+	// RestartNo does not restart the container: the component is a Job without retries.
 	RestartNo EnvironmentRestartPolicy = "No"
-	// RestartAlways starts it again.
+	// RestartAlways restarts the container.
 	RestartAlways EnvironmentRestartPolicy = "Always"
-	// RestartOnFailure starts it again if it failed: the component is a Job.
+	// RestartOnFailure restarts the container if it failed: the component is a Job.
 	RestartOnFailure EnvironmentRestartPolicy = "OnFailure"
-	// RestartUnlessStopped starts it again until the environment is stopped.
+	// RestartUnlessStopped restarts the container until the environment is stopped.
 	RestartUnlessStopped EnvironmentRestartPolicy = "UnlessStopped"
 )
 
-// EnvironmentPort is a port that a container serves on.
+// EnvironmentPort is a port that a container serves.
 type EnvironmentPort struct {
-	// containerPort is the port in the container, and that of the component's name within the environment.
+	// containerPort is the port in the container, which is also the port of the component's host name within the
+	// environment.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +required
 	ContainerPort int32 `json:"containerPort"`
 
-	// hostPort is the port from outside of the cluster. 0 or absent has one allocated: status.ports.
+	// hostPort is the port outside of the cluster. If 0 or unset, a port is allocated and reported in status.ports.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	HostPort int32 `json:"hostPort,omitempty"`
 
-	// protocol is TCP or UDP. Default: TCP.
+	// protocol is TCP or UDP. Defaults to TCP.
 	//
 	// +kubebuilder:default=TCP
 	// +optional
@@ -123,54 +127,55 @@ const (
 	ProtocolUDP EnvironmentProtocol = "UDP"
 )
 
-// EnvironmentVolume is a volume of a container. It is a claim that outlives the pod, unless the controller's configuration
-// lets hostPath be one of the node's directories.
+// EnvironmentVolume is a volume of a container: a PersistentVolumeClaim that outlives the pod, or, if the controller's
+// configuration allows it, the hostPath of the node.
 type EnvironmentVolume struct {
-	// name names the volume within the component. Absent has it named by its place.
+	// name is the name of the volume within the component. If unset, it is derived from the position of the volume in
+	// the list.
 	//
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="name must be lower-case letters, digits and '-' that begin and end with a letter or digit"
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// mountPath is where the container sees it.
+	// mountPath is the path within the container at which the volume is mounted.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/') && self.size() > 1 && !self.contains(':')",message="mountPath must be an absolute path without ':'",messageExpression=`"mountPath must be an absolute path without ':', not '" + self + "'"`
 	// +required
 	MountPath string `json:"mountPath"`
 
-	// hostPath is the node's directory that the client requested. Where the configuration does not allow it, the volume is a
-	// claim, and the condition VolumesProvisioned reports it.
+	// hostPath is the requested directory of the node. If the controller's configuration does not allow it, the volume
+	// is a PersistentVolumeClaim and the condition VolumesProvisioned reports it.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	HostPath string `json:"hostPath,omitempty"`
 
-	// readOnly mounts it so.
+	// readOnly mounts the volume read-only.
 	//
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
 }
 
-// EnvironmentResources are what a container requests, and the most that it may use.
+// EnvironmentResources defines the resource requests and limits of a container.
 type EnvironmentResources struct {
-	// cpu is in cores: 500m, 2.
+	// cpu is the CPU request and limit, in cores: 500m, 2.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpu must be a quantity above 0`,messageExpression=`"cpu must be a quantity above 0, such as 500m or 2, not '" + self + "'"`
 	// +optional
 	CPU string `json:"cpu,omitempty"`
 
-	// memory is in bytes: 512Mi, 2Gi.
+	// memory is the memory request and limit, in bytes: 512Mi, 2Gi.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memory must be a quantity above 0`,messageExpression=`"memory must be a quantity above 0, such as 512Mi or 2Gi, not '" + self + "'"`
 	// +optional
 	Memory string `json:"memory,omitempty"`
 
-	// disk is in bytes: 10Gi. For a database that keeps its data it is the size of its volume, otherwise the node's own
-	// storage that the container may use.
+	// disk is the storage, in bytes: 10Gi. For a database with persistentStorage it is the size of the volume,
+	// otherwise the request and limit of the node's ephemeral storage.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`disk must be a quantity above 0`,messageExpression=`"disk must be a quantity above 0, such as 512Mi or 10Gi, not '" + self + "'"`
@@ -178,10 +183,10 @@ type EnvironmentResources struct {
 	Disk string `json:"disk,omitempty"`
 }
 
-// EnvironmentHealthCheck is a command that tells by its exit code whether a container is well.
+// EnvironmentHealthCheck is a command whose exit code reports the health of a container.
 type EnvironmentHealthCheck struct {
-	// command is run in the container, at most 64 words. A first word of CMD, as Docker has it, is left out; CMD-SHELL runs
-	// the second one in /bin/sh; NONE checks nothing.
+	// command is the command that runs in the container, at most 64 words. As in Docker, a first word CMD is omitted,
+	// CMD-SHELL runs the second word in /bin/sh, and NONE disables the check.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
@@ -190,28 +195,30 @@ type EnvironmentHealthCheck struct {
 	// +required
 	Command []string `json:"command"`
 
-	// intervalSeconds is the time between two runs. Default: 30.
+	// intervalSeconds is the time between two runs, in seconds, at most 86400. 0 or unset means 30.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	IntervalSeconds int32 `json:"intervalSeconds,omitempty"`
 
-	// timeoutSeconds is what a run may take. Default: 5.
+	// timeoutSeconds is the time after which a run fails, in seconds, at most 86400. 0 or unset means 5.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
-	// retries is how many runs must fail one after the other for the container to be started again. Default: 3.
+	// retries is the number of consecutive failed runs after which the container is restarted, at most 1000. 0 or unset
+	// means 3.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Retries int32 `json:"retries,omitempty"`
 
-	// startPeriodSeconds is how long after its start failures do not count. Default: 0.
+	// startPeriodSeconds is the time after the start of the container in which failures are ignored, in seconds, at
+	// most 86400. Defaults to 0.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400

@@ -4,17 +4,17 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// EnvironmentPhase is where an environment stands, in one word.
+// EnvironmentPhase is a one-word summary of the state of an environment.
 //
 // +kubebuilder:validation:Enum=Pending;Creating;Running;Updating;Stopping;Stopped;Failed;Deleting
 type EnvironmentPhase string
 
 const (
-	// EnvironmentPending means that nothing was made yet.
+	// EnvironmentPending means that nothing has been created yet.
 	EnvironmentPending EnvironmentPhase = "Pending"
-	// EnvironmentCreating means that it is being started.
+	// EnvironmentCreating means that the components are starting.
 	EnvironmentCreating EnvironmentPhase = "Creating"
-	// EnvironmentRunning means that every component was ready at once since it was last started or changed.
+	// EnvironmentRunning means that, since the last start or change, every component was ready at the same time.
 	EnvironmentRunning EnvironmentPhase = "Running"
 	// EnvironmentUpdating means that a component is being replaced.
 	EnvironmentUpdating EnvironmentPhase = "Updating"
@@ -22,20 +22,21 @@ const (
 	EnvironmentStopping EnvironmentPhase = "Stopping"
 	// EnvironmentStopped means that no component runs.
 	EnvironmentStopped EnvironmentPhase = "Stopped"
-	// EnvironmentFailed means that it cannot be run as configured, or did not start in time.
+	// EnvironmentFailed means that the environment cannot run as configured, or did not start in time.
 	EnvironmentFailed EnvironmentPhase = "Failed"
-	// EnvironmentDeleting means that its objects are being removed.
+	// EnvironmentDeleting means that the objects of the environment are being deleted.
 	EnvironmentDeleting EnvironmentPhase = "Deleting"
 )
 
-// EnvironmentStatus is what the controller last saw.
+// EnvironmentStatus is the most recently observed status of an Environment.
 type EnvironmentStatus struct {
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Degraded, NetworkConfigured, VolumesProvisioned and PortsAllocated.
+	// conditions are the latest observations of the environment: Ready, Degraded, NetworkConfigured, VolumesProvisioned
+	// and PortsAllocated.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
@@ -43,38 +44,38 @@ type EnvironmentStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// phase is the environment's state in one word.
+	// phase is a one-word summary of the state.
 	//
 	// +optional
 	Phase EnvironmentPhase `json:"phase,omitempty"`
 
-	// message says the same to people.
+	// message is a human-readable description of the state.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// namespace is the namespace that its pods run in. It stays what it was at the start.
+	// namespace is the namespace in which the pods run. It does not change after the first start.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// ready is the number of components that are ready, of all: 3/4.
+	// ready is the number of ready components and of all components: 3/4.
 	//
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	Ready string `json:"ready,omitempty"`
 
-	// openStages is how many stages, from the first, have been ready since the last start. The one after them is being
-	// started; while the environment is stopped, it is the number of stages that still run.
+	// openStages is the number of stages, from the first, that have been ready since the last start. The next stage is
+	// starting. While the environment is stopped, it is the number of stages that still run.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4
 	// +optional
 	OpenStages int32 `json:"openStages,omitempty"`
 
-	// components are the components in the order in which they are started, at most 35.
+	// components is the list of components in the order in which they start, at most 35.
 	//
 	// +kubebuilder:validation:MaxItems=35
 	// +listType=map
@@ -82,24 +83,25 @@ type EnvironmentStatus struct {
 	// +optional
 	Components []EnvironmentComponentStatus `json:"components,omitempty"`
 
-	// ports are the ports that were allocated, at most 1120.
+	// ports is the list of allocated ports, at most 1120.
 	//
 	// +kubebuilder:validation:MaxItems=1120
 	// +listType=atomic
 	// +optional
 	Ports []AllocatedPort `json:"ports,omitempty"`
 
-	// startedAt is when it was last asked to start, or changed, or restarted. It bounds how long a start may take.
+	// startedAt is when the environment was last started, changed or restarted. The time limit of a start is counted
+	// from it.
 	//
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 
-	// updatedAt is when its spec was last changed.
+	// updatedAt is when the spec last changed.
 	//
 	// +optional
 	UpdatedAt *metav1.Time `json:"updatedAt,omitempty"`
 
-	// revision is the number of the spec in its history.
+	// revision is the revision number of the spec in its history.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9007199254740991
@@ -107,63 +109,64 @@ type EnvironmentStatus struct {
 	Revision int64 `json:"revision,omitempty"`
 }
 
-// EnvironmentComponentStatus is how a component stands.
+// EnvironmentComponentStatus is the observed status of a component.
 type EnvironmentComponentStatus struct {
-	// name is frontend, backend, database or that of an additional service.
+	// name is frontend, backend, database or the name of an additional service.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
 
-	// stage is when it is started: 1 the database, 2 additional services, 3 the backend, 4 the frontend.
+	// stage is the stage in which the component starts: 1 is the database, 2 additional services, 3 the backend, 4 the
+	// frontend.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4
 	// +optional
 	Stage int32 `json:"stage,omitempty"`
 
-	// replicas is how many there should be.
+	// replicas is the desired number of replicas.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// readyReplicas is how many are ready.
+	// readyReplicas is the number of ready replicas.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 
-	// restarts is how often its containers were started again.
+	// restarts is the number of times that the containers were restarted.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Restarts int32 `json:"restarts,omitempty"`
 
-	// ready says whether it is as configured.
+	// ready is true if the component is in its desired state.
 	//
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 
-	// reason is why it is not, in one word.
+	// reason is a machine-readable reason in CamelCase why the component is not ready.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message says it to people.
+	// message is a human-readable description of the reason.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// AllocatedPort is a port from outside that leads to a component.
+// AllocatedPort is a port outside of the cluster that leads to a component.
 type AllocatedPort struct {
-	// component is the component's name.
+	// component is the name of the component.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +required
@@ -176,7 +179,7 @@ type AllocatedPort struct {
 	// +required
 	ContainerPort int32 `json:"containerPort"`
 
-	// hostPort is the port from outside.
+	// hostPort is the port outside of the cluster.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -189,50 +192,54 @@ type AllocatedPort struct {
 	Protocol EnvironmentProtocol `json:"protocol"`
 }
 
-// Conditions of an Environment, in addition ConditionDegraded.
+// Conditions of an Environment, in addition to ConditionDegraded.
 const (
 	// ConditionReady is True while every component is ready.
 	ConditionReady = "Ready"
-	// ConditionNetworkConfigured is False where the cluster cannot give the network that was requested.
+	// ConditionNetworkConfigured is False if the cluster cannot provide the requested network.
 	ConditionNetworkConfigured = "NetworkConfigured"
-	// ConditionVolumesProvisioned is False where a directory of the node was requested and is not allowed.
+	// ConditionVolumesProvisioned is False if a directory of the node was requested and is not allowed.
 	ConditionVolumesProvisioned = "VolumesProvisioned"
-	// ConditionPortsAllocated is False while a port that was requested belongs to another environment.
+	// ConditionPortsAllocated is False while a requested port belongs to another environment.
 	ConditionPortsAllocated = "PortsAllocated"
 	// ConditionRoutesAccepted is False while the Gateway does not route the domains to the frontend, and where a domain is not
 	// allowed. It is absent where there are no domains, and where an Ingress has all of them, which has no such status.
 	ConditionRoutesAccepted = "RoutesAccepted"
 )
 
-// Labels and annotations of Environments and of what is made for them.
+// Labels and annotations of Environments and of the objects that are created for them.
 const (
-	// EnvironmentLabel on an object is the id of the Environment that it was made for.
+	// EnvironmentLabel is on the objects of an Environment: the ID of the Environment.
 	EnvironmentLabel = AnnotationPrefix + "/environment"
-	// EnvironmentNamespaceLabel on an object is the namespace of that Environment.
+	// EnvironmentNamespaceLabel is on the objects of an Environment: the namespace of the Environment.
 	EnvironmentNamespaceLabel = AnnotationPrefix + "/environment-namespace"
-	// EnvironmentComponentLabel on an object is the name of the component that it belongs to.
+	// EnvironmentComponentLabel is on the objects of a component: the name of the component.
 	EnvironmentComponentLabel = AnnotationPrefix + "/environment-component"
-	// RestartedAtAnnotation on a pod template is the restart that it belongs to.
+	// RestartedAtAnnotation on a pod template is the time of the restart that replaced its pods.
 	RestartedAtAnnotation = AnnotationPrefix + "/restarted-at"
-	// ChangesAnnotation on a ControllerRevision of an Environment names what changed since the one before, a line each.
+	// ChangesAnnotation on a ControllerRevision of an Environment lists the changes since the previous revision, one
+	// per line.
 	ChangesAnnotation = AnnotationPrefix + "/changes"
-	// RetainedLabel is on what stays when its Environment is gone, because of its volumes: on its namespace, or on each object
-	// in one that it shared.
+	// RetainedLabel is on what is kept for its volumes when an Environment is deleted: its namespace, or each kept
+	// object if the namespace is shared.
 	RetainedLabel = AnnotationPrefix + "/retained"
-	// ActorAnnotation on an Environment is who last changed it, by the gRPC service or kubectl berth.
+	// ActorAnnotation on an Environment is the user who last changed it with the gRPC service or kubectl berth.
 	ActorAnnotation = AnnotationPrefix + "/actor"
-	// UpdatedAtAnnotation on an Environment is the generation that the gRPC service last made of it, and when:
-	// 3/2006-01-02T15:04:05Z. It is finer than the times of Kubernetes, and there before the controller has seen the change.
+	// UpdatedAtAnnotation on an Environment is the last generation that the gRPC service wrote, and its time:
+	// 3/2006-01-02T15:04:05Z. It is more precise than the times of Kubernetes, and is set before the controller
+	// observes the change.
 	UpdatedAtAnnotation = AnnotationPrefix + "/updated-at"
-	// EnvironmentFinalizer keeps an Environment until what was made for it is gone.
+	// EnvironmentFinalizer prevents the deletion of an Environment until its objects are deleted.
 	EnvironmentFinalizer = AnnotationPrefix + "/environment"
-	// StageGate is the scheduling gate of pods whose stage is not open yet. No pod of an open stage has it.
+	// StageGate is the scheduling gate of pods whose stage has not started. The controller removes it when the stage
+	// starts.
 	StageGate = AnnotationPrefix + "/stage"
 )
 
 // Reasons of conditions of Environments.
 const (
-	// ReasonDomainNotAllowed: the controller's configuration does not allow a domain for the namespace of the Environment.
+	// ReasonDomainNotAllowed: the controller's configuration does not allow a domain in the namespace of the
+	// Environment.
 	ReasonDomainNotAllowed = "DomainNotAllowed"
 	// ReasonSecretNotAllowed: a Secret that the spec names belongs to another Environment.
 	ReasonSecretNotAllowed = "SecretNotAllowed"
@@ -256,8 +263,8 @@ const (
 const (
 	// DatabasePasswordKey is the key of the database's password.
 	DatabasePasswordKey = "databasePassword"
-	// DatabaseConnectionKey is the key of the connection string that was given.
+	// DatabaseConnectionKey is the key of the connection string that the user set.
 	DatabaseConnectionKey = "databaseConnectionString"
-	// APIKeyPrefix begins the keys of the backend's API keys.
+	// APIKeyPrefix is the prefix of the keys of the backend's API keys.
 	APIKeyPrefix = "apiKeys."
 )

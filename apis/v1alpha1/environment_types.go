@@ -4,81 +4,86 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// EnvironmentSpec is a whole application: a database, a backend, a frontend and whatever else it needs, started in order.
+// EnvironmentSpec defines a whole application: a database, a backend, a frontend and additional services, started in
+// order.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.stack.frontend) || has(self.stack.backend) || has(self.stack.database) || has(self.stack.additionalServices) && size(self.stack.additionalServices) > 0",message="stack must have a component: frontend, backend, database or one of additionalServices",fieldPath=".stack"
 type EnvironmentSpec struct {
-	// displayName is the name that people gave it. Two environments of a namespace cannot have the same one when they are
-	// made by the gRPC service. Absent means the object's name.
+	// displayName is the human-readable name of the environment. The gRPC service creates no two environments with the
+	// same displayName in one namespace. Defaults to the name of the object.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	DisplayName string `json:"displayName,omitempty"`
 
-	// description says to people what it is for.
+	// description is a human-readable description of the environment, at most 4096 characters.
 	//
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// labels are the client's own, by which it lists environments, at most 64. They are no labels of Kubernetes, and may be
-	// any text.
+	// labels are labels of the client for listing environments, at most 64. They are not Kubernetes labels, and keys
+	// and values may be any text.
 	//
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional
 	Labels map[string]AttributeValue `json:"labels,omitempty"`
 
-	// runPolicy says whether it runs. A stopped environment keeps its volumes, ports and Services. Default: Running.
+	// runPolicy specifies whether the environment runs: Running or Stopped. A stopped environment keeps its volumes,
+	// ports and Services. Defaults to Running.
 	//
 	// +kubebuilder:default=Running
 	// +optional
 	RunPolicy RunPolicy `json:"runPolicy,omitempty"`
 
-	// forceStop ends containers at once, without the time that they otherwise have. Only with runPolicy Stopped.
+	// forceStop terminates containers immediately, without their termination grace period. It applies only with
+	// runPolicy Stopped.
 	//
 	// +optional
 	ForceStop bool `json:"forceStop,omitempty"`
 
-	// restartedAt is when a restart was last requested. All components are replaced stage by stage whenever it changes.
+	// restartedAt is when a restart was last requested. Whenever it changes, all components are replaced, stage by
+	// stage.
 	//
 	// +optional
 	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
 
-	// stack is what runs.
+	// stack defines the components of the environment.
 	//
 	// +required
 	Stack ApplicationStack `json:"stack"`
 
-	// network says who may talk to it.
+	// network specifies which clients can connect to the environment.
 	//
 	// +optional
 	Network *EnvironmentNetwork `json:"network,omitempty"`
 
-	// placement says on which nodes it runs. Absent means what the controller's configuration says.
+	// placement specifies the nodes on which the environment runs. Defaults to the controller's configuration.
 	//
 	// +optional
 	Placement *EnvironmentPlacement `json:"placement,omitempty"`
 
-	// volumeRetention says what becomes of the volumes when the environment is deleted. Default: Delete.
+	// volumeRetention specifies what happens to the volumes when the environment is deleted: Delete or Retain. Defaults
+	// to Delete.
 	//
 	// +kubebuilder:default=Delete
 	// +optional
 	VolumeRetention VolumeRetention `json:"volumeRetention,omitempty"`
 }
 
-// RunPolicy says whether an environment runs.
+// RunPolicy specifies whether an environment runs.
 //
 // +kubebuilder:validation:Enum=Running;Stopped
 type RunPolicy string
 
 const (
-	// RunPolicyRunning has all components run.
+	// RunPolicyRunning runs all components.
 	RunPolicyRunning RunPolicy = "Running"
-	// RunPolicyStopped has none run.
+	// RunPolicyStopped runs no component.
 	RunPolicyStopped RunPolicy = "Stopped"
 )
 
-// VolumeRetention says what becomes of volumes.
+// VolumeRetention specifies what happens to volumes when their environment is deleted.
 //
 // +kubebuilder:validation:Enum=Delete;Retain
 type VolumeRetention string
@@ -86,41 +91,42 @@ type VolumeRetention string
 const (
 	// VolumeRetentionDelete deletes the volumes with the environment.
 	VolumeRetentionDelete VolumeRetention = "Delete"
-	// VolumeRetentionRetain keeps the claims of the volumes, and their namespace.
+	// VolumeRetentionRetain keeps the PersistentVolumeClaims, and their namespace.
 	VolumeRetentionRetain VolumeRetention = "Retain"
 )
 
-// ApplicationStack is what an environment runs. It is started in the order database, additional services, backend,
-// frontend, each when the one before is ready, and stopped in reverse.
+// ApplicationStack defines the components of an environment. They are started in the order database, additional
+// services, backend, frontend, each stage once the one before it is ready, and stopped in reverse order.
 type ApplicationStack struct {
-	// name names the stack.
+	// name is the name of the stack.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// version is the stack's version, any text.
+	// version is the version of the stack, any text.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// frontend is what users talk to. It answers within the environment as "frontend".
+	// frontend is the component that serves users. Within the environment, its host name is "frontend".
 	//
 	// +optional
 	Frontend *FrontendComponent `json:"frontend,omitempty"`
 
-	// backend is what the frontend talks to. It answers within the environment as "backend".
+	// backend is the component that serves the frontend. Within the environment, its host name is "backend".
 	//
 	// +optional
 	Backend *BackendComponent `json:"backend,omitempty"`
 
-	// database is a PostgreSQL database. It answers within the environment as "database".
+	// database is a PostgreSQL database. Within the environment, its host name is "database".
 	//
 	// +optional
 	Database *DatabaseComponent `json:"database,omitempty"`
 
-	// additionalServices are further components, at most 32. Each answers within the environment by its name.
+	// additionalServices are additional components, at most 32. Within the environment, the host name of each is its
+	// name.
 	//
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
@@ -129,22 +135,22 @@ type ApplicationStack struct {
 	AdditionalServices []AdditionalService `json:"additionalServices,omitempty"`
 }
 
-// FrontendComponent is what users talk to.
+// FrontendComponent is the component that serves users.
 type FrontendComponent struct {
-	// container is what runs.
+	// container is the container of the component.
 	//
 	// +required
 	Container EnvironmentContainer `json:"container"`
 
-	// replicas is how many there are. Default: 1.
+	// replicas is the number of replicas, from 0 to 1000. Defaults to 1.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// domains are the host names under which it is reached from outside, at most 32. An Ingress is made of them,
-	// or HTTPRoutes where the controller has a Gateway for them.
+	// domains are the host names of the frontend outside of the cluster, at most 32. They are served by an Ingress, or
+	// by HTTPRoutes if a Gateway is configured for the controller.
 	//
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=253
@@ -152,66 +158,70 @@ type FrontendComponent struct {
 	// +optional
 	Domains []string `json:"domains,omitempty"`
 
-	// tlsEnabled serves them over TLS: by an Ingress with the certificate of the Secret frontend-tls, by a Gateway at its listener
-	// for TLS alone.
+	// tlsEnabled serves the domains over TLS: an Ingress uses the certificate of the Secret frontend-tls, a Gateway its
+	// TLS listener only.
 	//
 	// +optional
 	TLSEnabled bool `json:"tlsEnabled,omitempty"`
 }
 
-// BackendComponent is what the frontend talks to. It has DATABASE_URL in its environment, if there is a database.
+// BackendComponent is the component that serves the frontend. If there is a database, its environment variable
+// DATABASE_URL is the connection string.
 type BackendComponent struct {
-	// container is what runs.
+	// container is the container of the component.
 	//
 	// +required
 	Container EnvironmentContainer `json:"container"`
 
-	// replicas is how many there are. Default: 1.
+	// replicas is the number of replicas, from 0 to 1000. Defaults to 1.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// secretRef names a Secret of the Environment's namespace. Its key databaseConnectionString is DATABASE_URL, in place of
-	// the one that is made of the database; each key that begins with "apiKeys." is a variable of the rest of its name.
+	// secretRef is a Secret in the namespace of the Environment. Its key databaseConnectionString, if set, is
+	// DATABASE_URL instead of the generated connection string. Each key with the prefix "apiKeys." becomes an
+	// environment variable with the rest of the key as its name.
 	//
 	// +optional
 	SecretRef *EnvironmentSecret `json:"secretRef,omitempty"`
 }
 
-// DatabaseComponent is a PostgreSQL database of one replica. It is restarted, never rolled.
+// DatabaseComponent is a PostgreSQL database with one replica. It is recreated when it changes, never updated by a
+// rolling update.
 type DatabaseComponent struct {
-	// container is what runs.
+	// container is the container of the component.
 	//
 	// +required
 	Container EnvironmentContainer `json:"container"`
 
-	// databaseName is the database that is made at the first start: POSTGRES_DB. Absent means the image's default.
+	// databaseName is the name of the database that is created at the first start: POSTGRES_DB. Defaults to the image's
+	// default.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	DatabaseName string `json:"databaseName,omitempty"`
 
-	// username is who may do everything in it: POSTGRES_USER. Absent means postgres.
+	// username is the name of the superuser: POSTGRES_USER. Defaults to postgres.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Username string `json:"username,omitempty"`
 
-	// secretRef names a Secret of the Environment's namespace whose key databasePassword is the password. Absent, or without
-	// that key, one is made up at the first start.
+	// secretRef is a Secret in the namespace of the Environment whose key databasePassword is the password. If unset,
+	// or without that key, a password is generated at the first start.
 	//
 	// +optional
 	SecretRef *EnvironmentSecret `json:"secretRef,omitempty"`
 
-	// persistentStorage keeps the data when the database is stopped, in a volume of the size that resources.disk says.
-	// Without it the data goes with the pod.
+	// persistentStorage keeps the data in a volume of the size of resources.disk when the database is stopped. If
+	// false, the data is deleted with the pod.
 	//
 	// +optional
 	PersistentStorage bool `json:"persistentStorage,omitempty"`
 
-	// storagePath is where the data is in the container. Default: /var/lib/postgresql/data.
+	// storagePath is the path of the data in the container. Defaults to /var/lib/postgresql/data.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/') && self.size() > 1 && !self.contains(':')",message="storagePath must be an absolute path without ':'"
@@ -219,9 +229,9 @@ type DatabaseComponent struct {
 	StoragePath string `json:"storagePath,omitempty"`
 }
 
-// AdditionalService is a further component.
+// AdditionalService is an additional component.
 type AdditionalService struct {
-	// name is the name under which it answers within the environment: a DNS label of at most 52 characters that is not
+	// name is the host name of the component within the environment: a DNS label of at most 52 characters that is not
 	// frontend, backend or database.
 	//
 	// +kubebuilder:validation:MinLength=1
@@ -230,12 +240,12 @@ type AdditionalService struct {
 	// +required
 	Name string `json:"name"`
 
-	// container is what runs.
+	// container is the container of the component.
 	//
 	// +required
 	Container EnvironmentContainer `json:"container"`
 
-	// replicas is how many there are. Default: 1.
+	// replicas is the number of replicas, from 0 to 1000. Defaults to 1.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -243,9 +253,9 @@ type AdditionalService struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
-// EnvironmentSecret names a Secret of the Environment's own namespace.
+// EnvironmentSecret identifies a Secret in the namespace of the Environment.
 type EnvironmentSecret struct {
-	// name is the Secret's name.
+	// name is the name of the Secret.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -253,52 +263,54 @@ type EnvironmentSecret struct {
 	Name string `json:"name"`
 }
 
-// EnvironmentNetwork says who may talk to an environment.
+// EnvironmentNetwork specifies which clients can connect to an environment.
 type EnvironmentNetwork struct {
-	// name is kept and shown, as subnet and gateway are. The cluster has one network, in which an environment cannot choose its
-	// addresses: the condition NetworkConfigured reports it.
+	// name is the requested name of the network. It is informational, like subnet and gateway: all environments share
+	// the network of the cluster, and the condition NetworkConfigured reports that the request is not met.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// subnet is kept and shown.
+	// subnet is the requested subnet. It is informational.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Subnet string `json:"subnet,omitempty"`
 
-	// gateway is kept and shown.
+	// gateway is the requested gateway. It is informational.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
 
-	// isolated lets no one in but the environment's own pods and, on the frontend's ports, who comes from outside of the
-	// cluster's other environments. The cluster's network must enforce NetworkPolicies.
+	// isolated allows traffic only from the environment's own pods and, on the ports of the frontend, from outside of
+	// the other environments of the cluster. The network plugin of the cluster must enforce NetworkPolicies.
 	//
 	// +optional
 	Isolated bool `json:"isolated,omitempty"`
 }
 
-// EnvironmentPlacement says on which nodes an environment runs.
+// EnvironmentPlacement specifies the nodes on which an environment runs.
 type EnvironmentPlacement struct {
-	// spotPercent is the share of the replicas of each component that runs on spot nodes, from 0 to 100 percent. Default: what
-	// the controller's configuration says.
+	// spotPercent is the percentage of the replicas of each component that run on spot nodes, from 0 to 100. Defaults
+	// to the controller's configuration.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	SpotPercent *int32 `json:"spotPercent,omitempty"`
 
-	// minOnDemand is how many replicas of each component stay on on-demand nodes. Default: 1.
+	// minOnDemand is the number of replicas of each component that stay on on-demand nodes, from 0 to 1000. Defaults to
+	// 1.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	MinOnDemand *int32 `json:"minOnDemand,omitempty"`
 
-	// databaseOnSpot lets the database run on spot nodes as the rest does. Default: false, which keeps it on on-demand nodes.
+	// databaseOnSpot allows the database to run on spot nodes, like the other components. Defaults to false, which
+	// keeps it on on-demand nodes.
 	//
 	// +optional
 	DatabaseOnSpot bool `json:"databaseOnSpot,omitempty"`
@@ -310,12 +322,12 @@ type EnvironmentPlacement struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=environments,scope=Namespaced,shortName=env,categories=berth
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Stack",type=string,JSONPath=`.spec.stack.name`,description="The stack that runs"
-// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.stack.version`,description="Its version"
-// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`,description="Where it stands"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Components that are ready, of all"
-// +kubebuilder:printcolumn:name="Namespace-Used",type=string,JSONPath=`.status.namespace`,priority=1,description="The namespace that its pods run in"
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1,description="The same in words"
+// +kubebuilder:printcolumn:name="Stack",type=string,JSONPath=`.spec.stack.name`,description="Name of the stack"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.stack.version`,description="Version of the stack"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`,description="State in one word"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Ready components and all components"
+// +kubebuilder:printcolumn:name="Namespace-Used",type=string,JSONPath=`.status.namespace`,priority=1,description="Namespace of the pods"
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1,description="Description of the state"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 52 characters"
 type Environment struct {
@@ -326,12 +338,12 @@ type Environment struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what runs.
+	// spec defines the application.
 	//
 	// +required
 	Spec EnvironmentSpec `json:"spec"`
 
-	// status is what the controller last saw.
+	// status is the most recently observed status of the environment.
 	//
 	// +optional
 	Status EnvironmentStatus `json:"status,omitempty"`
@@ -349,7 +361,7 @@ type EnvironmentList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the objects of the list.
+	// items is the list of Environment objects.
 	//
 	// +required
 	Items []Environment `json:"items"`

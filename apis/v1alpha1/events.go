@@ -20,8 +20,8 @@ const (
 	// same pod and governs it.
 	EventReasonCapacityMixConflict = "CapacityMixConflict"
 
-	// EventReasonUngateFailed (Warning, on the pod): the API server rejected the patch that removes the pod's scheduling
-	// gate. The message has its error. The scheduler tries again.
+	// EventReasonUngateFailed (Warning, on the pod): the API server rejected the patch that removes the pod's
+	// scheduling gate. The message has its error. The scheduler retries.
 	EventReasonUngateFailed = "UngateFailed"
 
 	// EventReasonGateFailedOpen (Warning, on the pod): no scheduler held the lease for a while, and the controller removed
@@ -111,7 +111,7 @@ const (
 	// EventReasonEnvironmentDeleting (Normal, on the Environment): its objects are being deleted.
 	EventReasonEnvironmentDeleting = "EnvironmentDeleting"
 
-	// EventReasonAudit (Normal, on the Environment, Warning where it was refused): someone called the gRPC service to change it. The message says
-	// who, how, and what came of it.
+	// EventReasonAudit (Normal, on the Environment, Warning if the call was rejected): a client called the gRPC service
+	// to change it. The message has the user, the call and its result.
 	EventReasonAudit = "Audit"
 )

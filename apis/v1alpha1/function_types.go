@@ -6,31 +6,32 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // DeploymentUnit is one class with its functions.
 type DeploymentUnit struct {
-	// id is the name that the client gave the deployment: any text. The record's own name is made from it.
+	// id is the ID that the client chose for the deployment, any text. The name of the DeploymentRecord is derived from
+	// it.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	ID string `json:"id,omitempty"`
 
-	// packageName is the package of the class.
+	// packageName is the name of the package of the class.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PackageName string `json:"packageName,omitempty"`
 
-	// classKey names the class.
+	// classKey is the name of the class.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	ClassKey string `json:"classKey,omitempty"`
 
-	// targetCluster is the cluster that the client requested. It is kept and shown; one Berth serves one cluster.
+	// targetCluster is the cluster that the client requested. It is informational: one Berth serves one cluster.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	TargetCluster string `json:"targetCluster,omitempty"`
 
-	// functions are the functions of the class, by functionKey, at most 64.
+	// functions is the list of functions of the class, at most 64, unique by functionKey.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
@@ -38,7 +39,7 @@ type DeploymentUnit struct {
 	// +optional
 	Functions []FunctionSpec `json:"functions,omitempty"`
 
-	// functionBindings say under which names the class offers functions, at most 256.
+	// functionBindings are the names under which the class offers functions, at most 256.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=map
@@ -46,92 +47,98 @@ type DeploymentUnit struct {
 	// +optional
 	FunctionBindings []FunctionBinding `json:"functionBindings,omitempty"`
 
-	// createdAt is when the client made the unit.
+	// createdAt is when the client created the unit.
 	//
 	// +optional
 	CreatedAt *metav1.Time `json:"createdAt,omitempty"`
 }
 
-// FunctionSpec is one function of a class: a container that serves HTTP, or a WebAssembly module that runs in the ODGM.
+// FunctionSpec defines one function of a class: a container that serves HTTP, or a WebAssembly module that runs in the
+// ODGM.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.minScale) || !has(self.maxScale) || self.maxScale == 0 || self.maxScale >= self.minScale",message="maxScale must not be below minScale",fieldPath=".maxScale"
 type FunctionSpec struct {
-	// functionKey names the function within the class.
+	// functionKey is the name of the function within the class.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	FunctionKey string `json:"functionKey"`
 
-	// description says to people what the function does.
+	// description is a human-readable description of the function, at most 1024 characters.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// image is the container image. Absent means the controller's records.defaultFunctionImage; without one, the
-	// record is Degraded.
+	// image is the container image. Defaults to records.defaultFunctionImage of the controller's configuration. If
+	// neither is set, the record is Degraded.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Image string `json:"image,omitempty"`
 
-	// port is where the container serves. Absent means the template's.
+	// port is the port that the container serves. Defaults to the defaultPort of the template.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	Port int32 `json:"port,omitempty"`
 
-	// http2 says that the container speaks HTTP/2 without TLS.
+	// http2 specifies that the container serves HTTP/2 without TLS.
 	//
 	// +optional
 	HTTP2 bool `json:"http2,omitempty"`
 
-	// maxConcurrency is how many requests a replica takes at a time, where the template can tell it; 0 is no bound.
+	// maxConcurrency is the maximum number of concurrent requests of a replica, from 0 to 1000000, if the template
+	// supports it. 0 means no limit.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	MaxConcurrency int32 `json:"maxConcurrency,omitempty"`
 
-	// minScale is how many replicas there are at least. Absent means what the availability requests, 1 if it asks nothing.
+	// minScale is the minimum number of replicas, from 0 to 10000. Defaults to the number that the required
+	// availability needs, 1 if no availability is required.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	MinScale *int32 `json:"minScale,omitempty"`
 
-	// maxScale is how many replicas there are at most; 0 or absent is no bound but the controller's.
+	// maxScale is the maximum number of replicas, from 0 to 10000. If 0 or unset, only the controller's maximum
+	// applies.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	MaxScale *int32 `json:"maxScale,omitempty"`
 
-	// resources are what a replica requests and may use. Absent means spec.resourceAllocation.
+	// resources defines the resource requests and limits of a replica. Defaults to spec.resourceAllocation.
 	//
 	// +optional
 	Resources *ResourceAllocation `json:"resources,omitempty"`
 
-	// availableLocation keeps the function on nodes of a zone: the value of their label topology.kubernetes.io/zone.
+	// availableLocation restricts the function to nodes of a zone: the value of their label
+	// topology.kubernetes.io/zone.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	AvailableLocation string `json:"availableLocation,omitempty"`
 
-	// nfrRequirements is what this function must be able to do. Absent means what is requested of the class.
+	// nfrRequirements defines the non-functional requirements of the function. Defaults to the requirements of the
+	// class.
 	//
 	// +optional
 	NFRRequirements *NFRRequirements `json:"nfrRequirements,omitempty"`
 
-	// config is the environment of the container, at most 128 variables. What Berth sets itself comes after it.
+	// config are the environment variables of the container, at most 128. Variables that Berth sets take precedence.
 	//
 	// +kubebuilder:validation:MaxProperties=128
 	// +optional
 	Config map[string]ConfigValue `json:"config,omitempty"`
 
-	// wasmModuleURL is a WebAssembly module. Such a function has no pods of its own: the ODGM runs it.
+	// wasmModuleURL is the URL of a WebAssembly module. A function with a module has no pods: the ODGM runs it.
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
@@ -143,7 +150,7 @@ type FunctionSpec struct {
 // +kubebuilder:validation:MaxLength=32768
 type ConfigValue string
 
-// FunctionBinding is a function as a method of the class.
+// FunctionBinding binds a function to a method of the class.
 type FunctionBinding struct {
 	// name is the name of the method.
 	//
@@ -152,24 +159,24 @@ type FunctionBinding struct {
 	// +required
 	Name string `json:"name"`
 
-	// functionKey names the function.
+	// functionKey is the name of the function.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	FunctionKey string `json:"functionKey,omitempty"`
 
-	// accessModifier says who may call it.
+	// accessModifier specifies who can call the method.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	AccessModifier string `json:"accessModifier,omitempty"`
 
-	// stateless says that it needs no object.
+	// stateless specifies that the method needs no object.
 	//
 	// +optional
 	Stateless *bool `json:"stateless,omitempty"`
 
-	// parameters are the names of its parameters, at most 64.
+	// parameters are the names of the parameters of the method, at most 64.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
@@ -178,30 +185,30 @@ type FunctionBinding struct {
 	Parameters []string `json:"parameters,omitempty"`
 }
 
-// ResourceAllocation is what a pod requests and may use.
+// ResourceAllocation defines the resource requests and limits of a pod.
 type ResourceAllocation struct {
-	// cpu is what a pod requests, in cores: 500m, 2.
+	// cpu is the CPU request of a pod, in cores: 500m, 2.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpu must be a quantity above 0`,messageExpression=`"cpu must be a quantity above 0, such as 500m or 2, not '" + self + "'"`
 	// +optional
 	CPU string `json:"cpu,omitempty"`
 
-	// memory is what a pod requests, in bytes: 512Mi, 2Gi.
+	// memory is the memory request of a pod, in bytes: 512Mi, 2Gi.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memory must be a quantity above 0`,messageExpression=`"memory must be a quantity above 0, such as 512Mi or 2Gi, not '" + self + "'"`
 	// +optional
 	Memory string `json:"memory,omitempty"`
 
-	// cpuLimit is the most CPU that a pod may use. Absent means no bound.
+	// cpuLimit is the CPU limit of a pod, in cores. If unset, there is no limit.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`cpuLimit must be a quantity above 0`,messageExpression=`"cpuLimit must be a quantity above 0, such as 500m or 2, not '" + self + "'"`
 	// +optional
 	CPULimit string `json:"cpuLimit,omitempty"`
 
-	// memoryLimit is the most memory that a pod may use. Absent means no bound.
+	// memoryLimit is the memory limit of a pod, in bytes. If unset, there is no limit.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))`,message=`memoryLimit must be a quantity above 0`,messageExpression=`"memoryLimit must be a quantity above 0, such as 512Mi or 2Gi, not '" + self + "'"`
@@ -209,42 +216,42 @@ type ResourceAllocation struct {
 	MemoryLimit string `json:"memoryLimit,omitempty"`
 }
 
-// Telemetry is what functions are told about where to report.
+// Telemetry configures the telemetry of functions.
 type Telemetry struct {
-	// enabled turns it on.
+	// enabled enables telemetry.
 	//
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// traces turns traces on or off. Absent means as enabled.
+	// traces enables traces. Defaults to enabled.
 	//
 	// +optional
 	Traces *bool `json:"traces,omitempty"`
 
-	// metrics turns metrics on or off. Absent means as enabled.
+	// metrics enables metrics. Defaults to enabled.
 	//
 	// +optional
 	Metrics *bool `json:"metrics,omitempty"`
 
-	// logs turns logs on or off. Absent means as enabled.
+	// logs enables logs. Defaults to enabled.
 	//
 	// +optional
 	Logs *bool `json:"logs,omitempty"`
 
-	// samplingRate is the share of requests that are traced, from 0 to 1: "0.1".
+	// samplingRate is the fraction of requests that are traced, from 0 to 1: "0.1".
 	//
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0([.][0-9]+)?|1([.]0+)?)$')",message="samplingRate must be a decimal number from 0 to 1, such as 0.1",messageExpression="\"samplingRate must be a decimal number from 0 to 1, such as 0.1, not '\" + self + \"'\""
 	// +optional
 	SamplingRate string `json:"samplingRate,omitempty"`
 
-	// serviceName is what they call themselves. Absent means the name of the workload.
+	// serviceName is the service name that functions report. Defaults to the name of the workload.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	ServiceName string `json:"serviceName,omitempty"`
 
-	// resourceAttributes are sent with all that is reported, at most 64.
+	// resourceAttributes are attributes that are added to all telemetry, at most 64.
 	//
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional

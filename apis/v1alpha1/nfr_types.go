@@ -4,64 +4,64 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NFRRequirements are non-functional requirements.
+// NFRRequirements defines non-functional requirements (NFRs).
 type NFRRequirements struct {
-	// maxLatencyMS is how long a request may take at the 99th percentile, in milliseconds.
+	// maxLatencyMS is the maximum latency of requests at the 99th percentile, in milliseconds, from 1 to 3600000.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3600000
 	// +optional
 	MaxLatencyMS *int32 `json:"maxLatencyMS,omitempty"`
 
-	// minThroughputRPS is how many requests a second must be possible.
+	// minThroughputRPS is the number of requests per second that must be possible, from 0 to 100000000.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000000
 	// +optional
 	MinThroughputRPS *int32 `json:"minThroughputRPS,omitempty"`
 
-	// availability is the share of time in which the class must answer, from 0 to 1: "0.999".
+	// availability is the required fraction of time in which the class responds, from 0 to 1: "0.999".
 	//
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0([.][0-9]+)?|1([.]0+)?)$')",message="availability must be a decimal number from 0 to 1, such as 0.999",messageExpression="\"availability must be a decimal number from 0 to 1, such as 0.999, not '\" + self + \"'\""
 	// +optional
 	Availability *string `json:"availability,omitempty"`
 
-	// cpuUtilizationTarget is the share of its CPU that a replica should use, from 0 to 1: "0.7".
+	// cpuUtilizationTarget is the desired fraction of its CPU that a replica uses, from 0 to 1: "0.7".
 	//
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0([.][0-9]+)?|1([.]0+)?)$')",message="cpuUtilizationTarget must be a decimal number from 0 to 1, such as 0.7",messageExpression="\"cpuUtilizationTarget must be a decimal number from 0 to 1, such as 0.7, not '\" + self + \"'\""
 	// +optional
 	CPUUtilizationTarget *string `json:"cpuUtilizationTarget,omitempty"`
 
-	// consistency is what reads may see: Strong or Eventual.
+	// consistency is the required consistency of reads: Strong or Eventual.
 	//
 	// +optional
 	Consistency Consistency `json:"consistency,omitempty"`
 }
 
-// Consistency is what reads may see.
+// Consistency is the consistency of reads.
 //
 // +kubebuilder:validation:Enum=Strong;Eventual
 type Consistency string
 
 const (
-	// ConsistencyStrong has reads see all that was written before.
+	// ConsistencyStrong means that reads return all earlier writes.
 	ConsistencyStrong Consistency = "Strong"
-	// ConsistencyEventual has reads see it at some time.
+	// ConsistencyEventual means that reads return all writes eventually.
 	ConsistencyEventual Consistency = "Eventual"
 )
 
-// NFREnforcement says what may be done about requirements that are not met.
+// NFREnforcement specifies what happens if requirements are not met.
 type NFREnforcement struct {
-	// mode is Off, Observe or Enforce: whether nothing is measured, recommendations stand in the status, or are applied
-	// as well. Absent means Observe.
+	// mode is Off, Observe or Enforce: whether nothing is measured, recommendations are written to the status, or
+	// recommendations are also applied. Defaults to Observe.
 	//
 	// +kubebuilder:default=Observe
 	// +optional
 	Mode EnforcementMode `json:"mode,omitempty"`
 
-	// dimensions are what may be changed. Absent means replicas.
+	// dimensions are the dimensions that may be changed. Defaults to replicas.
 	//
 	// +kubebuilder:validation:MaxItems=4
 	// +listType=set
@@ -69,7 +69,7 @@ type NFREnforcement struct {
 	Dimensions []NFRDimension `json:"dimensions,omitempty"`
 }
 
-// EnforcementMode is what is done about recommendations.
+// EnforcementMode specifies what happens to recommendations.
 //
 // +kubebuilder:validation:Enum=Off;Observe;Enforce
 type EnforcementMode string
@@ -77,13 +77,13 @@ type EnforcementMode string
 const (
 	// EnforcementOff measures nothing.
 	EnforcementOff EnforcementMode = "Off"
-	// EnforcementObserve writes recommendations into the status.
+	// EnforcementObserve writes recommendations to the status.
 	EnforcementObserve EnforcementMode = "Observe"
-	// EnforcementEnforce applies them as well.
+	// EnforcementEnforce also applies recommendations.
 	EnforcementEnforce EnforcementMode = "Enforce"
 )
 
-// NFRDimension is what a recommendation is about.
+// NFRDimension is what a recommendation changes.
 //
 // +kubebuilder:validation:Enum=replicas;cpu;memory
 type NFRDimension string
@@ -91,39 +91,39 @@ type NFRDimension string
 const (
 	// DimensionReplicas is the number of replicas of a function.
 	DimensionReplicas NFRDimension = "replicas"
-	// DimensionCPU is the CPU that all replicas together should request, in millicores.
+	// DimensionCPU is the CPU request of all replicas together, in millicores.
 	DimensionCPU NFRDimension = "cpu"
-	// DimensionMemory is the memory that all replicas together should request, in bytes.
+	// DimensionMemory is the memory request of all replicas together, in bytes.
 	DimensionMemory NFRDimension = "memory"
 )
 
-// NFRRecommendation is what a measurement requests.
+// NFRRecommendation is a recommendation that results from a measurement.
 type NFRRecommendation struct {
-	// component is the workload that it is about.
+	// component is the name of the workload that the recommendation applies to.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Component string `json:"component"`
 
-	// dimension is what of it should change.
+	// dimension is the dimension of the workload that the recommendation changes.
 	//
 	// +required
 	Dimension NFRDimension `json:"dimension"`
 
-	// target is the value: replicas, millicores or bytes.
+	// target is the recommended value: replicas, millicores or bytes.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9223372036854774784
 	// +required
 	Target int64 `json:"target"`
 
-	// basis says from which figures it was worked out.
+	// basis is a human-readable description of the measured values.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Basis string `json:"basis,omitempty"`
 
-	// confidencePercent is how sure it is, from 0 to 100.
+	// confidencePercent is the confidence in the recommendation, from 0 to 100 percent.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -131,83 +131,84 @@ type NFRRecommendation struct {
 	ConfidencePercent int32 `json:"confidencePercent,omitempty"`
 }
 
-// NFRWindow is a recommendation that waits.
+// NFRWindow is a recommendation that has not been stable for long enough to be applied.
 type NFRWindow struct {
-	// component is the workload that it is about.
+	// component is the name of the workload that the recommendation applies to.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Component string `json:"component"`
 
-	// dimension is what of it should change.
+	// dimension is the dimension of the workload that the recommendation changes.
 	//
 	// +required
 	Dimension NFRDimension `json:"dimension"`
 
-	// target is the value that was recommended since then.
+	// target is the recommended value since then.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9223372036854774784
 	// +required
 	Target int64 `json:"target"`
 
-	// since is when that began.
+	// since is when the value was first recommended.
 	//
 	// +required
 	Since metav1.Time `json:"since"`
 
-	// seen is when it was last recommended. Where that is too long ago, no one has measured, and it starts again.
+	// seen is when the value was last recommended. If this is too long ago because nothing was measured, the window
+	// restarts.
 	//
 	// +required
 	Seen metav1.Time `json:"seen"`
 }
 
-// AppliedRecommendation is one that was applied.
+// AppliedRecommendation is a recommendation that was applied.
 type AppliedRecommendation struct {
 	NFRRecommendation `json:",inline"`
 
-	// value is what was set: the target as far as bounds let it.
+	// value is the value that was set: the target within the bounds of the component.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9223372036854774784
 	// +required
 	Value int64 `json:"value"`
 
-	// time is when it was applied.
+	// time is when the recommendation was applied.
 	//
 	// +required
 	Time metav1.Time `json:"time"`
 }
 
-// NFRCompliance says whether requirements are met.
+// NFRCompliance is whether the requirements are met.
 type NFRCompliance struct {
-	// overall is Met, Violated or Unknown.
+	// overall is Met, Violated or Unknown, for all requirements together.
 	//
 	// +optional
 	Overall Compliance `json:"overall,omitempty"`
 
-	// throughput is that of minThroughputRPS, absent if it is not requested.
+	// throughput is Met, Violated or Unknown for minThroughputRPS. It is absent if minThroughputRPS is not set.
 	//
 	// +optional
 	Throughput Compliance `json:"throughput,omitempty"`
 
-	// latency is that of maxLatencyMS, absent if it is not requested.
+	// latency is Met, Violated or Unknown for maxLatencyMS. It is absent if maxLatencyMS is not set.
 	//
 	// +optional
 	Latency Compliance `json:"latency,omitempty"`
 
-	// availability is that of availability, absent if it is not requested.
+	// availability is Met, Violated or Unknown for availability. It is absent if availability is not set.
 	//
 	// +optional
 	Availability Compliance `json:"availability,omitempty"`
 
-	// lastChecked is when it was measured.
+	// lastChecked is when the class was last measured.
 	//
 	// +optional
 	LastChecked *metav1.Time `json:"lastChecked,omitempty"`
 }
 
-// Compliance says whether a requirement is met.
+// Compliance is whether a requirement is met.
 //
 // +kubebuilder:validation:Enum=Met;Violated;Unknown
 type Compliance string
@@ -215,7 +216,7 @@ type Compliance string
 const (
 	// ComplianceMet means that the requirement is met.
 	ComplianceMet Compliance = "Met"
-	// ComplianceViolated means that it is not met.
+	// ComplianceViolated means that the requirement is not met.
 	ComplianceViolated Compliance = "Violated"
 	// ComplianceUnknown means that nothing was measured.
 	ComplianceUnknown Compliance = "Unknown"

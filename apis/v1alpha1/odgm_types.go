@@ -2,9 +2,9 @@
 
 package v1alpha1
 
-// ODGMConfig configures the object data grid manager.
+// ODGMConfig configures the object data grid manager (ODGM).
 type ODGMConfig struct {
-	// collections are the names of the collections that it keeps, at most 64.
+	// collections are the names of the collections of the ODGM, at most 64.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
@@ -13,57 +13,57 @@ type ODGMConfig struct {
 	// +optional
 	Collections []string `json:"collections,omitempty"`
 
-	// partitionCount is how many partitions a collection has. Absent means 1.
+	// partitionCount is the number of partitions of a collection, from 1 to 65536. Defaults to 1.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536
 	// +optional
 	PartitionCount *int32 `json:"partitionCount,omitempty"`
 
-	// replicaCount is how many replicas a partition has. Absent means 1.
+	// replicaCount is the number of replicas of a partition, from 1 to 64. Defaults to 1.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	// +optional
 	ReplicaCount *int32 `json:"replicaCount,omitempty"`
 
-	// shardType is how replicas of a partition agree. Absent means none.
+	// shardType is the protocol that keeps the replicas of a partition consistent. Defaults to none.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	ShardType string `json:"shardType,omitempty"`
 
-	// invocations say where the ODGM sends calls.
+	// invocations specifies where the ODGM sends calls.
 	//
 	// +optional
 	Invocations *InvocationRoutes `json:"invocations,omitempty"`
 
-	// options are passed on to every collection, at most 64.
+	// options are passed to every collection, at most 64.
 	//
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional
 	Options map[string]AttributeValue `json:"options,omitempty"`
 
-	// log is the ODGM's log filter.
+	// log is the log filter of the ODGM.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Log string `json:"log,omitempty"`
 
-	// nodeID is the ODGM's number among its peers.
+	// nodeID is the number of the ODGM among its peers.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9223372036854774784
 	// +optional
 	NodeID *int64 `json:"nodeID,omitempty"`
 
-	// nodeIDs are the numbers of the peers, by environment, at most 64 environments.
+	// nodeIDs are the numbers of the peers by environment, at most 64 environments.
 	//
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional
 	NodeIDs map[string]NodeIDs `json:"nodeIDs,omitempty"`
 
-	// assignments are the shards of the collections, by name, at most 64.
+	// assignments are the shards of the collections by name of the collection, at most 64.
 	//
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional
@@ -84,16 +84,16 @@ type NodeIDs []int64
 // +listType=atomic
 type ShardAssignments []ShardAssignment
 
-// ShardAssignment says which ODGM nodes keep a partition.
+// ShardAssignment specifies the ODGM nodes that store a partition.
 type ShardAssignment struct {
-	// primary is the node that leads.
+	// primary is the number of the leading node.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9223372036854774784
 	// +optional
 	Primary *int64 `json:"primary,omitempty"`
 
-	// replica are the nodes that have a copy.
+	// replica are the numbers of the nodes that have a copy.
 	//
 	// +optional
 	Replica NodeIDs `json:"replica,omitempty"`
@@ -104,15 +104,15 @@ type ShardAssignment struct {
 	ShardIDs NodeIDs `json:"shardIDs,omitempty"`
 }
 
-// InvocationRoutes say where the ODGM sends calls.
+// InvocationRoutes specifies where the ODGM sends calls.
 type InvocationRoutes struct {
-	// routes are the routes by method, at most 256. Methods without one go to the functions of the record.
+	// routes are the routes by method, at most 256. Calls of methods without a route go to the functions of the record.
 	//
 	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Routes map[string]FunctionRoute `json:"routes,omitempty"`
 
-	// disabled are methods that are not offered, at most 256.
+	// disabled are the methods that the ODGM does not offer, at most 256.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=253
@@ -121,51 +121,51 @@ type InvocationRoutes struct {
 	Disabled []string `json:"disabled,omitempty"`
 }
 
-// FunctionRoute is where a method is called.
+// FunctionRoute specifies where the calls of a method are sent.
 type FunctionRoute struct {
-	// url is the address.
+	// url is the URL that receives the calls.
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	URL string `json:"url,omitempty"`
 
-	// functionKey names the function behind it.
+	// functionKey is the name of the function that receives the calls.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	FunctionKey string `json:"functionKey,omitempty"`
 
-	// stateless says that it needs no object.
+	// stateless specifies that the method needs no object.
 	//
 	// +optional
 	Stateless *bool `json:"stateless,omitempty"`
 
-	// standby says that it is called only where others do not answer.
+	// standby specifies that the route is used only if no other responds.
 	//
 	// +optional
 	Standby *bool `json:"standby,omitempty"`
 
-	// activeGroup are the ODGM nodes that call it.
+	// activeGroup are the numbers of the ODGM nodes that call the route.
 	//
 	// +optional
 	ActiveGroup NodeIDs `json:"activeGroup,omitempty"`
 }
 
-// ODGMStatus is how the object data grid manager stands.
+// ODGMStatus is the observed status of the object data grid manager (ODGM).
 type ODGMStatus struct {
-	// service is the name of its Service.
+	// service is the name of the ODGM's Service.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Service string `json:"service,omitempty"`
 
-	// address is where functions reach it: host and port.
+	// address is the host and port at which functions connect to the ODGM.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Address string `json:"address,omitempty"`
 
-	// ready says whether all its replicas are.
+	// ready is true if all replicas of the ODGM are ready.
 	//
 	// +optional
 	Ready bool `json:"ready,omitempty"`

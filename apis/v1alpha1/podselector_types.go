@@ -9,20 +9,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodSelector selects pods by their labels. It is written like a LabelSelector; every string, list and map in it is
-// bounded, because the API server charges validation rules for the largest value a field may have.
-// matchLabels and matchExpressions must all hold; an empty selector selects every pod.
+// PodSelector selects pods by their labels. It has the format of a LabelSelector, but bounds every string, list and
+// map, because the API server estimates the cost of validation rules for the largest value that a field may have.
+// matchLabels and matchExpressions must all match. An empty selector selects every pod.
 //
 // +structType=atomic
 type PodSelector struct {
-	// matchLabels lists labels a pod must have, at most 16. Keys and values are label keys and label values.
+	// matchLabels is a map of labels that a pod must have, at most 16.
 	//
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule=`self.all(k, k.size() <= 317 && k.indexOf('/') <= 253 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message=`matchLabels must have label keys: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"matchLabels must have label keys, not '" + self.filter(k, !(k.size() <= 317 && k.indexOf('/') <= 253 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')))[0] + "': an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
 	// +optional
 	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
 
-	// matchExpressions lists conditions on a pod's labels, at most 16.
+	// matchExpressions is a list of requirements on a pod's labels, at most 16.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
@@ -30,18 +30,18 @@ type PodSelector struct {
 	MatchExpressions []PodSelectorRequirement `json:"matchExpressions,omitempty"`
 }
 
-// LabelValue is the value of a label in matchLabels. It is an alias, which only carries the validation.
+// LabelValue is the value of a label in matchLabels. The type carries only the validation.
 //
 // +kubebuilder:validation:MaxLength=63
 // +kubebuilder:validation:XValidation:rule=`self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')`,message=`matchLabels must have label values: empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"matchLabels must have label values, not '" + self + "': empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`
 type LabelValue = string
 
-// PodSelectorRequirement is a condition on one label of a pod.
+// PodSelectorRequirement is a requirement on one label of a pod.
 //
 // +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : true",message="values must not be empty when operator is In or NotIn",fieldPath=".values"
 // +kubebuilder:validation:XValidation:rule="self.operator in ['Exists', 'DoesNotExist'] ? !has(self.values) || self.values.size() == 0 : true",message="values must be empty when operator is Exists or DoesNotExist",fieldPath=".values"
 type PodSelectorRequirement struct {
-	// key is the label key that the condition is about, at most 317 characters.
+	// key is the label key that the requirement applies to, at most 317 characters.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -49,13 +49,14 @@ type PodSelectorRequirement struct {
 	// +required
 	Key string `json:"key"`
 
-	// operator says what must hold: the label's value is one of values (In), is none of them or the label is absent
-	// (NotIn), the label is present (Exists), or it is absent (DoesNotExist).
+	// operator is the relation of the label to values: the label's value is one of values (In), is none of them or the
+	// label is absent (NotIn), the label is present (Exists), or it is absent (DoesNotExist).
 	//
 	// +required
 	Operator PodSelectorOperator `json:"operator"`
 
-	// values are the label values that In and NotIn compare with, 1 to 32; Exists and DoesNotExist take none.
+	// values are the label values that In and NotIn compare with, 1 to 32. They must be empty for Exists and
+	// DoesNotExist.
 	//
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=63
@@ -71,21 +72,21 @@ type PodSelectorRequirement struct {
 type PodSelectorOperator string
 
 const (
-	// PodSelectorOpIn holds when the label's value is one of the values.
+	// PodSelectorOpIn matches if the label's value is one of the values.
 	PodSelectorOpIn PodSelectorOperator = "In"
 
-	// PodSelectorOpNotIn holds when the label's value is none of the values, or the label is absent.
+	// PodSelectorOpNotIn matches if the label's value is none of the values, or the label is absent.
 	PodSelectorOpNotIn PodSelectorOperator = "NotIn"
 
-	// PodSelectorOpExists holds when the label is present.
+	// PodSelectorOpExists matches if the label is present.
 	PodSelectorOpExists PodSelectorOperator = "Exists"
 
-	// PodSelectorOpDoesNotExist holds when the label is absent.
+	// PodSelectorOpDoesNotExist matches if the label is absent.
 	PodSelectorOpDoesNotExist PodSelectorOperator = "DoesNotExist"
 )
 
-// AsLabelSelector returns the same selector as the type that metav1.LabelSelectorAsSelector compiles.
-// An empty PodSelector gives an empty LabelSelector, which selects everything. The result shares no memory with s.
+// AsLabelSelector returns the same selector as a metav1.LabelSelector. An empty PodSelector returns an empty
+// LabelSelector, which selects every pod. The result shares no memory with s.
 func (s *PodSelector) AsLabelSelector() *metav1.LabelSelector {
 	selector := &metav1.LabelSelector{MatchLabels: maps.Clone(s.MatchLabels)}
 	for i := range s.MatchExpressions {

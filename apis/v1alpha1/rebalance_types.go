@@ -6,46 +6,48 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RebalanceMode says what the controller does about replicas that run on the wrong capacity type.
+// RebalanceMode specifies what the controller does about replicas that run on the wrong capacity type.
 //
 // +kubebuilder:validation:Enum=Evict;Report;Off
 type RebalanceMode string
 
 const (
-	// RebalanceModeEvict evicts them, gently: one after the other, only where room for the replacement is proven.
+	// RebalanceModeEvict evicts them one at a time, and only if free capacity for the replacement is proven.
 	RebalanceModeEvict RebalanceMode = "Evict"
 
-	// RebalanceModeReport decides in the same way and says what would be moved, but evicts nothing.
+	// RebalanceModeReport makes the same decisions and reports them, but evicts nothing.
 	RebalanceModeReport RebalanceMode = "Report"
 
 	// RebalanceModeOff leaves them where they are and only counts them.
 	RebalanceModeOff RebalanceMode = "Off"
 )
 
-// Provisioning says where the room for the replacement of a replica that is to move comes from.
+// Provisioning specifies where the capacity for the replacement of a replica comes from.
 //
 // +kubebuilder:validation:Enum=Wait;Placeholder
 type Provisioning string
 
 const (
-	// ProvisioningWait moves a replica only when a node that is there has room for its replacement.
+	// ProvisioningWait moves a replica only if an existing node has free capacity for its replacement.
 	ProvisioningWait Provisioning = "Wait"
 
-	// ProvisioningPlaceholder asks an autoscaler for the room first: a placeholder pod of low priority takes it, and the
-	// replica is moved once the placeholder runs.
+	// ProvisioningPlaceholder creates a placeholder pod of low priority, for which an autoscaler can launch a node, and
+	// moves the replica once the placeholder pod runs.
 	ProvisioningPlaceholder Provisioning = "Placeholder"
 )
 
-// RebalanceSpec says how replicas that run on the wrong capacity type are moved back. Absent fields are taken from
-// the controller's configuration.
+// RebalanceSpec defines how replicas that run on the wrong capacity type are moved to the right one. Unset fields
+// default to the controller's configuration.
 type RebalanceSpec struct {
-	// mode is Evict, Report or Off. Absent means the controller's default, which ships as Evict.
+	// mode is Evict, Report or Off: whether replicas are moved, moves are only reported, or neither. Defaults to the
+	// controller's configuration, which ships with Evict.
 	//
 	// +optional
 	Mode RebalanceMode `json:"mode,omitempty"`
 
-	// maxConcurrent is how many replicas of this mix may be being moved at the same time, from 1 to 100. A replica is on
-	// the move from its eviction until its replacement is Ready. Absent means the controller's default, which ships as 1.
+	// maxConcurrent is the maximum number of replicas of this mix that are moved at the same time, from 1 to 100. A
+	// move lasts from the eviction until the replacement is Ready. Defaults to the controller's configuration, which
+	// ships with 1.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
@@ -53,8 +55,8 @@ type RebalanceSpec struct {
 	// +optional
 	MaxConcurrent *int32 `json:"maxConcurrent,omitempty"`
 
-	// stabilizationSeconds is how long a workload must have been out of its mix before a replica is moved, in seconds
-	// from 0 to 86400. Absent means the controller's default, which ships as 60.
+	// stabilizationSeconds is the time for which a workload must not have satisfied its mix before a replica is moved,
+	// in seconds from 0 to 86400. Defaults to the controller's configuration, which ships with 60.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
@@ -62,14 +64,14 @@ type RebalanceSpec struct {
 	// +optional
 	StabilizationSeconds *int32 `json:"stabilizationSeconds,omitempty"`
 
-	// provisioning is Wait or Placeholder: whether a replica moves only to nodes that are there, or room is requested of an
-	// autoscaler before, by a placeholder pod. Absent means the controller's default, which ships as Wait.
+	// provisioning is Wait or Placeholder: whether a replica moves only to existing nodes, or a placeholder pod first
+	// makes an autoscaler launch a node. Defaults to the controller's configuration, which ships with Wait.
 	//
 	// +optional
 	Provisioning Provisioning `json:"provisioning,omitempty"`
 
-	// windows are the times in which replicas may be moved. A move that began in a window is finished after it.
-	// Absent means at any time.
+	// windows are the time windows in which replicas may be moved, at most 16. A move that starts in a window may
+	// finish after it. If unset, replicas may be moved at any time.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -78,9 +80,9 @@ type RebalanceSpec struct {
 	Windows []RebalanceWindow `json:"windows,omitempty"`
 }
 
-// RebalanceWindow is a time, again and again, in which replicas may be moved.
+// RebalanceWindow is a recurring time window in which replicas may be moved.
 type RebalanceWindow struct {
-	// schedule says when the window opens: five fields as in cron, minute hour day-of-month month day-of-week.
+	// schedule is when the window opens, as five cron fields: minute hour day-of-month month day-of-week.
 	//
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=100
@@ -88,7 +90,7 @@ type RebalanceWindow struct {
 	// +required
 	Schedule string `json:"schedule"`
 
-	// durationSeconds is how long the window stays open, in seconds from 60 to 604800 (seven days).
+	// durationSeconds is the length of the window, in seconds from 60 to 604800 (seven days).
 	//
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=604800
@@ -96,7 +98,7 @@ type RebalanceWindow struct {
 	// +required
 	DurationSeconds int32 `json:"durationSeconds"`
 
-	// timeZone is the IANA name of the zone that schedule is read in, such as Europe/Berlin. Absent means UTC.
+	// timeZone is the IANA name of the time zone of schedule, such as Europe/Berlin. Defaults to UTC.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -120,7 +122,8 @@ type ReplicaSplit struct {
 	// +required
 	OnDemand int32 `json:"onDemand"`
 
-	// unknown is the number of replicas on nodes whose capacity type is not known. It satisfies neither side.
+	// unknown is the number of replicas on nodes whose capacity type is unknown. They count as neither spot nor
+	// on-demand.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
@@ -128,10 +131,10 @@ type ReplicaSplit struct {
 	Unknown int32 `json:"unknown,omitempty"`
 }
 
-// WorkloadMix is how one revision of a workload satisfies its mix.
+// WorkloadMix is the observed mix of one revision of a workload.
 type WorkloadMix struct {
-	// kind is the kind of the workload: Deployment, StatefulSet, Job, or the kind of another controller. Pod means the
-	// pods without a controller that the mix selects, together.
+	// kind is the kind of the workload: Deployment, StatefulSet, Job, or the kind of another controller. Pod stands for
+	// all selected pods that have no controller.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +required
@@ -143,30 +146,31 @@ type WorkloadMix struct {
 	// +required
 	Name string `json:"name"`
 
-	// revision is the name of the ReplicaSet that makes this revision of a Deployment. Each revision has the mix on its own.
+	// revision is the name of the ReplicaSet that manages this revision of a Deployment. The mix applies to each
+	// revision separately.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
-	// replicas is the number of replicas that this revision is requested to have.
+	// replicas is the desired number of replicas of this revision.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	Replicas int32 `json:"replicas"`
 
-	// desired is how these replicas are to be divided.
+	// desired is the number of these replicas that the mix assigns to each capacity type.
 	//
 	// +required
 	Desired ReplicaSplit `json:"desired"`
 
-	// actual is where the replicas run that have a node and are not going away.
+	// actual is the number of replicas on each capacity type, without those that have no node or are departing.
 	//
 	// +required
 	Actual ReplicaSplit `json:"actual"`
 
-	// borrowed is the number of replicas that run on the other type than their slot's.
+	// borrowed is the number of replicas that run on the other capacity type than that of their slot.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
@@ -180,50 +184,52 @@ type WorkloadMix struct {
 	// +optional
 	Pending int32 `json:"pending,omitempty"`
 
-	// departing is the number of replicas on nodes that are going away.
+	// departing is the number of replicas on departing nodes.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Departing int32 `json:"departing,omitempty"`
 
-	// outOfMixSince is when actual was first seen to differ from the mix. Absent while it does not.
+	// outOfMixSince is when actual was first observed to differ from the mix. It is absent while the mix is satisfied.
 	//
 	// +optional
 	MixNotSatisfiedSince *metav1.Time `json:"outOfMixSince,omitempty"`
 
-	// blocked says why no replica is moved although the mix is not kept. Absent while it is kept, or a move is under way.
+	// blocked is why no replica is moved although the mix is not satisfied. It is absent while the mix is satisfied or
+	// a move is in progress.
 	//
 	// +optional
 	Blocked *BlockedMove `json:"blocked,omitempty"`
 
-	// failedMoves is how many moves in a row failed: the replacement came to run on the wrong type again, or not at all.
+	// failedMoves is the number of consecutive failed moves: the replacement was scheduled to the wrong capacity type
+	// again, or not at all.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	FailedMoves int32 `json:"failedMoves,omitempty"`
 
-	// retryTime is when a move is tried again after the last one failed.
+	// retryTime is when the next move may start after a failed one.
 	//
 	// +optional
 	RetryTime *metav1.Time `json:"retryTime,omitempty"`
 }
 
-// BlockedMove is why a replica that should move stays where it is.
+// BlockedMove is why a replica on the wrong capacity type is not moved.
 type BlockedMove struct {
-	// reason is one word for programs: NoRoom, OnDemandFloor, DisruptionBudget, RollingOut and so on.
+	// reason is a machine-readable reason in CamelCase, such as OnDemandFloor, DisruptionBudget or RollingOut.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Reason string `json:"reason"`
 
-	// message is the same for people, with names and figures.
+	// message is a human-readable description of the reason, with names and numbers.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// MaxStatusWorkloads is how many workloads a CapacityMix lists in its status. Those out of their mix come first.
+// MaxStatusWorkloads is the maximum number of workloads in the status of a CapacityMix.
 const MaxStatusWorkloads = 50

@@ -4,106 +4,113 @@ package v1alpha1
 
 import corev1 "k8s.io/api/core/v1"
 
-// AnnotationPrefix is the prefix of Berth's own annotations, without the slash.
+// AnnotationPrefix is the prefix of Berth's annotations and labels, without the slash.
 const AnnotationPrefix = "berth.dev"
 
-// Annotations that the scheduler puts on a pod, in the Binding itself, so that they are on the pod in the first
-// watch event that shows its node. A restarted scheduler rebuilds its ledger from them.
+// Annotations that the scheduler adds to a pod in its Binding, so that the first watch event with the pod's node has
+// them. A restarted scheduler rebuilds its ledger from them.
 const (
-	// SlotAnnotation is the number of the slot the pod holds in its group: a decimal integer from 0.
+	// SlotAnnotation is the number of the pod's slot in its group: a decimal integer from 0.
 	SlotAnnotation = AnnotationPrefix + "/slot"
 
-	// CapacityTypeAnnotation is the capacity type of the pod's slot: CapacityTypeSpot or CapacityTypeOnDemand.
-	// A borrowed pod keeps its slot's type here; the type it runs on is that of its node.
+	// CapacityTypeAnnotation is the capacity type of the pod's slot: CapacityTypeSpot or CapacityTypeOnDemand. For a
+	// borrowed pod, the capacity type of its node differs.
 	CapacityTypeAnnotation = AnnotationPrefix + "/capacity-type"
 
-	// MixAnnotation says where the pod's mix came from, as text for people: a CapacityMix by its name, or another source.
+	// MixAnnotation is a human-readable description of the source of the pod's mix: the name of a CapacityMix, or
+	// another source.
 	MixAnnotation = AnnotationPrefix + "/mix"
 
-	// PodDeletionCostAnnotation carries "-<slot>", so that a ReplicaSet that scales down removes the highest slots
-	// first. A value the user set is never changed.
+	// PodDeletionCostAnnotation is "-<slot>", so that a ReplicaSet that scales down removes the highest slots first. A
+	// value that the user set is never changed.
 	PodDeletionCostAnnotation = corev1.PodDeletionCost
 )
 
-// CapacityMixGate is the scheduling gate of pods that are given their slot before they are scheduled, so that every
-// autoscaler and every scheduler sees their capacity type: see docs/autoscalers.md. The leading berth-scheduler opens it.
+// CapacityMixGate is the scheduling gate of pods that get their slot before they are scheduled, so that every
+// autoscaler and every scheduler observes their capacity type: see docs/autoscalers.md. The leading berth-scheduler
+// removes it.
 const CapacityMixGate = AnnotationPrefix + "/capacity-mix"
 
-// Annotations about the gate. They are put on a pod in the patch that opens it, together with SlotAnnotation,
+// Annotations about the gate. The patch that removes it adds them to the pod, together with SlotAnnotation,
 // CapacityTypeAnnotation, MixAnnotation and PodDeletionCostAnnotation.
 const (
-	// ClaimAnnotation says that the pod was given its slot before it had a node: "<UID of the pod>/<capacity type>", where
-	// the type is the one that the pod was limited to. It is the other one than that of its slot where it fell back. On a
-	// pod that got no slot since no scheduler led, GateOpenedNoLeader stands for the type. A value with another pod's UID
-	// was copied and says nothing.
+	// ClaimAnnotation is on a pod that got its slot before it had a node: "<UID of the pod>/<capacity type>". The
+	// capacity type is the one that the pod is limited to, which differs from that of its slot after a fallback. For a
+	// pod without a slot because no scheduler led, it is GateOpenedNoLeader. A value with the UID of another pod was
+	// copied and is ignored.
 	ClaimAnnotation = AnnotationPrefix + "/claim"
 
-	// GateOpenedAnnotation says why a gate was opened without a slot: one of the GateOpened reasons.
+	// GateOpenedAnnotation is why a gate was removed without a slot: one of the GateOpened reasons.
 	GateOpenedAnnotation = AnnotationPrefix + "/gate-opened"
 
-	// FallbackAnnotation is on a pod with a spot slot that was limited to on-demand nodes, because spot nodes did not
-	// come: "<failures>/<when spot is tried again, RFC 3339>".
+	// FallbackAnnotation is on a pod of a spot slot that is limited to on-demand nodes because no spot node came:
+	// "<failures>/<time of the next attempt on spot, RFC 3339>".
 	FallbackAnnotation = AnnotationPrefix + "/fallback"
 )
 
-// Reasons for which a gate is opened without a slot, the values of GateOpenedAnnotation.
+// Reasons for the removal of a gate without a slot, the values of GateOpenedAnnotation.
 const (
-	// GateOpenedNoLeader: no scheduler led for a while, and the controller let the pod go.
+	// GateOpenedNoLeader: no scheduler led for a while, and the controller removed the gate.
 	GateOpenedNoLeader = "NoLeader"
 
 	// GateOpenedNoMix: no mix governs the pod.
 	GateOpenedNoMix = "NoMix"
 
-	// GateOpenedNoLabel: there is no node label by which pods could be limited to a capacity type.
+	// GateOpenedNoLabel: no node label can limit pods to a capacity type.
 	GateOpenedNoLabel = "NoLabel"
 
-	// GateOpenedPinned: the pod names a capacity type itself.
+	// GateOpenedPinned: the pod itself selects a capacity type.
 	GateOpenedPinned = "Pinned"
 )
 
-// PlaceholderLabel is on the pods that hold room for a replica that is to move: the UID of that replica.
+// PlaceholderLabel is on placeholder pods: the UID of the replica for which they reserve capacity.
 const PlaceholderLabel = AnnotationPrefix + "/placeholder"
 
-// Annotations that users write, on a pod or on its controller, to give a workload its mix without a CapacityMix.
+// Annotations by which users give a workload its mix without a CapacityMix, on a pod or on its controller.
 const (
-	// SpotPercentAnnotation is the share of replicas on spot nodes: an integer from 0 to 100, a trailing "%" is allowed.
+	// SpotPercentAnnotation is the percentage of replicas on spot nodes: an integer from 0 to 100, optionally with a
+	// trailing "%".
 	SpotPercentAnnotation = AnnotationPrefix + "/spot-percent"
 
 	// MinOnDemandAnnotation is the number of replicas that stay on on-demand nodes: an integer from 0 to 1000000.
 	MinOnDemandAnnotation = AnnotationPrefix + "/min-on-demand"
 )
 
-// AcceptedReplicasAnnotation is written by users on a pod of a workload whose owner does not tell its replicas, after they
-// scaled it down: an integer from 0. So many Ready pods are enough for the next move, however many there were before.
+// AcceptedReplicasAnnotation is set by users, after they scaled down a workload whose owner does not report its
+// replicas, on one of its pods: an integer from 0. The next move then requires only this number of Ready pods, even if
+// there were more before.
 const AcceptedReplicasAnnotation = AnnotationPrefix + "/accepted-replicas"
 
-// EvictJobPodsAnnotation is written by users on a Job: "true" lets the controller evict its pods, provided that the Job's
-// podFailurePolicy ignores disruptions. Without it, pods of Jobs are never evicted, since a Job counts them as failed.
+// EvictJobPodsAnnotation is set by users on a Job: "true" allows the controller to evict its pods if the Job's
+// podFailurePolicy ignores disruptions. Without it, pods of Jobs are never evicted, because a Job counts them as
+// failed.
 const EvictJobPodsAnnotation = AnnotationPrefix + "/evict-job-pods"
 
-// ResourceLimitLabel is the label by which a pod names its size: the name of a ResourceLimit in its namespace.
+// ResourceLimitLabel is on pods that use a ResourceLimit: its name, in the namespace of the pod.
 const ResourceLimitLabel = AnnotationPrefix + "/resource-limit"
 
-// Annotations about sizes.
+// Annotations about ResourceLimits.
 const (
-	// ResolvedLimitAnnotation is put on a pod by the webhook when it applied a ResourceLimit: "<namespace>/<name>@<generation>".
+	// ResolvedLimitAnnotation is added to a pod by the webhook when it applies a ResourceLimit:
+	// "<namespace>/<name>@<generation>".
 	ResolvedLimitAnnotation = AnnotationPrefix + "/resolved-resource-limit"
 
-	// ForceDeleteAnnotation on a ResourceLimit, with the value "true", lets it be deleted while pods or workloads have it.
+	// ForceDeleteAnnotation on a ResourceLimit, with the value "true", allows it to be deleted while pods or workloads
+	// use it.
 	ForceDeleteAnnotation = AnnotationPrefix + "/force-delete"
 )
 
-// ResourceLimitFinalizer keeps a ResourceLimit that pods or workloads have.
+// ResourceLimitFinalizer prevents the deletion of a ResourceLimit that pods or workloads use.
 const ResourceLimitFinalizer = AnnotationPrefix + "/resource-limit-in-use"
 
-// InjectLabel on a namespace, with the value "enabled", has the webhook look at the pods that are created in it.
+// InjectLabel on a namespace, with the value "enabled", enables the webhook for pods that are created in it.
 const InjectLabel = AnnotationPrefix + "/inject"
 
 // Values of CapacityTypeAnnotation.
 const (
-	// CapacityTypeSpot is capacity that the provider may take back at short notice.
+	// CapacityTypeSpot is capacity that the provider may reclaim at short notice.
 	CapacityTypeSpot = "spot"
 
-	// CapacityTypeOnDemand is capacity that stays until it is given back.
+	// CapacityTypeOnDemand is capacity that the provider does not reclaim.
 	CapacityTypeOnDemand = "on-demand"
 )

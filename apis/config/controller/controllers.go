@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The controllers of berth-controller, by the names that the field controllers and the flag --controllers have for them.
+// The controllers of berth-controller, by their names in the field controllers and the flag --controllers.
 const (
 	ControllerMix          = "mix"
 	ControllerLimits       = "limits"
@@ -20,12 +20,12 @@ const (
 // allByDefault stands for the controllers that run by default, as in kube-controller-manager.
 const allByDefault = "*"
 
-// programName is the lease of a process that runs the controller mix.
+// programName is the name of the lease of a process that runs the controller mix.
 const programName = "berth-controller"
 
 var (
 	knownControllers = []string{ControllerMix, ControllerLimits, ControllerRecords, ControllerEnvironments}
-	// offByDefault need rights that berth-controller does not have by default.
+	// offByDefault require permissions that berth-controller does not have by default.
 	offByDefault = []string{ControllerRecords, ControllerEnvironments}
 )
 
@@ -34,7 +34,7 @@ func KnownControllers() (all, off []string) {
 	return slices.Clone(knownControllers), slices.Clone(offByDefault)
 }
 
-// Runs reports whether a controller runs: its own name in the list has precedence over "*".
+// Runs reports whether a controller runs. Its name in the list takes precedence over "*".
 func (c *Configuration) Runs(name string) bool {
 	switch {
 	case slices.Contains(c.Controllers, name):
@@ -45,7 +45,8 @@ func (c *Configuration) Runs(name string) bool {
 	return slices.Contains(c.Controllers, allByDefault) && !slices.Contains(offByDefault, name)
 }
 
-// LeaseName returns the name of the lease. Processes that run different controllers must not share one: only one of them would act.
+// LeaseName returns the name of the lease. Processes that run different controllers must not share one, because only
+// one of them would be active.
 func (c *Configuration) LeaseName() string {
 	if c.LeaderElection.Name != "" {
 		return c.LeaderElection.Name

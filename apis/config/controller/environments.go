@@ -4,7 +4,6 @@ package controller
 
 import (
 	"encoding/json"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -17,162 +16,172 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Environments is how Environments are run.
+// Environments configures the controller of Environments.
 type Environments struct {
-	// namespacePerEnvironment makes a namespace for each of them. Otherwise an environment runs in the namespace of its object,
-	// which can have one environment then. Default: true.
+	// namespacePerEnvironment creates a namespace for each Environment. If false, an environment runs in the namespace
+	// of its object, which can then contain only one Environment. Defaults to true.
 	//
 	// +optional
 	NamespacePerEnvironment bool `json:"namespacePerEnvironment"`
 
-	// namespacePrefix begins the names of those namespaces, at most 4 characters. Default: "env-".
+	// namespacePrefix is the prefix of the names of these namespaces, at most 4 characters. Defaults to "env-".
 	//
 	// +optional
 	NamespacePrefix string `json:"namespacePrefix"`
 
-	// schedulerName schedules their pods. Empty leaves it to the cluster's default scheduler, and makes no mix and no sizes.
-	// Default: berth-scheduler.
+	// schedulerName is the schedulerName of the pods. If empty, the default scheduler schedules them, and no
+	// CapacityMix and no ResourceLimit is created. Defaults to berth-scheduler.
 	//
 	// +optional
 	SchedulerName string `json:"schedulerName"`
 
-	// spotPercent is the share of the replicas of a component on spot nodes, from 0 to 100 percent, for environments that do
-	// not say. One replica of each stays on an on-demand node, and the database. Default: 50.
+	// spotPercent is the percentage of the replicas of a component on spot nodes, from 0 to 100, for environments that
+	// do not set it. One replica of each component, and the database, stay on on-demand nodes. Defaults to 50.
 	//
 	// +optional
 	SpotPercent int32 `json:"spotPercent"`
 
-	// exposure is how ports are reached from outside of the cluster: LoadBalancer, NodePort, HostPort or None. It exposes the
-	// ports of all components, databases included. With HostPort two environments may have the same port, on different nodes.
-	// Default: None.
+	// exposure specifies how ports are exposed outside of the cluster: LoadBalancer, NodePort, HostPort or None. It
+	// applies to the ports of all components, including databases. With HostPort, two environments can use the same
+	// port on different nodes. Defaults to None.
 	//
 	// +optional
 	Exposure string `json:"exposure"`
 
-	// firstPort and lastPort are the range of the ports that are allocated where none is requested by number, from 1 to 65535.
-	// With NodePort it must be in that of the API server. Default: 30000 and 32767.
+	// firstPort is the start of the range from which ports are allocated if none is requested by number, from 1 to
+	// 65535. With NodePort, the range must be within the API server's node port range. Defaults to 30000.
 	//
 	// +optional
 	FirstPort int32 `json:"firstPort"`
 
-	// lastPort is the end of that range.
+	// lastPort is the end of the range, from firstPort to 65535. Defaults to 32767.
 	//
 	// +optional
 	LastPort int32 `json:"lastPort"`
 
-	// hostPaths are the directories of nodes, and all in them, that volumes may be. A volume of another is a claim. Whoever
-	// may make an environment can read and write what is in them. Default: none.
+	// hostPaths are the directories of nodes that volumes may mount, including everything below them. A volume with
+	// another hostPath is a PersistentVolumeClaim. Every user who can create an Environment can read and write these
+	// directories. Defaults to none.
 	//
 	// +optional
 	// +listType=set
 	HostPaths []string `json:"hostPaths"`
 
-	// storageClass makes the volumes. Default: empty, which means the cluster's.
+	// storageClass is the StorageClass of the volumes. Defaults to empty, which means the default StorageClass of the
+	// cluster.
 	//
 	// +optional
 	StorageClass string `json:"storageClass"`
 
-	// volumeSize is the size of volumes that say none. Default: 1Gi.
+	// volumeSize is the size of volumes that do not set one. Defaults to 1Gi.
 	//
 	// +optional
 	VolumeSize string `json:"volumeSize"`
 
-	// domains are the host names that frontends may have, by the namespace of their Environment; those of "*" are for all
-	// namespaces. "*.example.com" is every name below example.com, "*" is every name. A frontend is not reached by another
-	// domain, and the condition RoutesAccepted lists it. Default: none.
+	// domains are the host names that frontends may use, by the namespace of their Environment. Those of "*" apply to
+	// all namespaces. "*.example.com" allows every name below example.com, "*" every name. A frontend is not served
+	// under other domains, which the condition RoutesAccepted lists. Defaults to none.
 	//
 	// +optional
 	Domains map[string][]string `json:"domains"`
 
-	// ingressClass is the class of the Ingresses of domains. Default: empty, which means the cluster's.
+	// ingressClass is the class of the Ingresses of domains. Defaults to empty, which means the default class of the
+	// cluster.
 	//
 	// +optional
 	IngressClass string `json:"ingressClass"`
 
-	// gateway is the Gateway, as namespace/name, that leads domains to frontends: by an HTTPRoute (gateway.networking.k8s.io/v1)
-	// in place of an Ingress. Its listeners must allow routes of the environments' namespaces. Default: empty, which means
-	// Ingresses.
+	// gateway is the Gateway, as namespace/name, that routes domains to frontends by HTTPRoutes
+	// (gateway.networking.k8s.io/v1) instead of Ingresses. Its listeners must allow routes from the namespaces of the
+	// environments. Defaults to empty, which means Ingresses.
 	//
 	// +optional
 	Gateway string `json:"gateway"`
 
-	// gatewayTLSListener is the name of the listener of that Gateway which ends TLS and has the certificates: an HTTPRoute of
-	// domains with TLS is of this listener alone, and so never served in the clear. Default: https.
+	// gatewayTLSListener is the name of the listener of the Gateway that terminates TLS and has the certificates. An
+	// HTTPRoute of domains with TLS is attached to this listener only, so that it is never served without TLS. Defaults
+	// to https.
 	//
 	// +optional
 	GatewayTLSListener string `json:"gatewayTLSListener"`
 
-	// outsideNetworks are the networks from which isolated environments are reached from outside of the cluster, at the ports
-	// that exposure leads to and at those of frontends: of clients, load balancers and nodes, as CIDRs. The network of the
-	// pods must not be in them: others of these pods would come in too. Default: none, which means that no one does.
+	// outsideNetworks are the networks outside of the cluster from which isolated environments accept traffic, on
+	// exposed ports and those of frontends: CIDRs of clients, load balancers and nodes. They must not contain the pod
+	// network, because pods of other environments would be allowed too. Defaults to none, which allows no traffic from
+	// outside.
 	//
 	// +optional
 	// +listType=set
 	OutsideNetworks []string `json:"outsideNetworks"`
 
-	// runAsNonRoot refuses containers that run as root. Many images of databases and web servers start so. Default: false.
+	// runAsNonRoot rejects containers that run as root. Many images of databases and web servers start as root.
+	// Defaults to false.
 	//
 	// +optional
 	RunAsNonRoot bool `json:"runAsNonRoot"`
 
-	// namespaceLabels are labels of the namespaces that are created for environments. pod-security.kubernetes.io/enforce must be
-	// privileged with hostPaths and with exposure HostPort. Default: pod-security.kubernetes.io/enforce: baseline.
+	// namespaceLabels are the labels of the namespaces that are created for environments. With hostPaths and with
+	// exposure HostPort, pod-security.kubernetes.io/enforce must be privileged. Defaults to
+	// pod-security.kubernetes.io/enforce: baseline.
 	//
 	// +optional
 	NamespaceLabels Texts `json:"namespaceLabels"`
 
-	// copiedLabels are the keys of labels that such a namespace has from the namespace of the Environment. They override
-	// namespaceLabels. Default: pod-security.kubernetes.io/enforce and pod-security.kubernetes.io/enforce-version.
+	// copiedLabels are the keys of labels that such a namespace copies from the namespace of the Environment. They
+	// override namespaceLabels. Defaults to pod-security.kubernetes.io/enforce and
+	// pod-security.kubernetes.io/enforce-version.
 	//
 	// +optional
 	// +listType=set
 	CopiedLabels []string `json:"copiedLabels"`
 
-	// quota bounds what an environment with a namespace of its own may use, as spec.hard of a ResourceQuota. Default: 100 pods,
-	// 50 persistentvolumeclaims, 1Ti of requests.storage.
+	// quota is the spec.hard of the ResourceQuota of an environment with its own namespace. Defaults to 100 pods, 50
+	// persistentvolumeclaims and 1Ti of requests.storage.
 	//
 	// +optional
 	Quota Texts `json:"quota"`
 
-	// defaultLimits are requests and limits of containers that say none, in a namespace of their own: cpu, memory. Default: none.
+	// defaultLimits are the default requests and limits of containers in an environment with its own namespace: cpu,
+	// memory. Defaults to none.
 	//
 	// +optional
 	DefaultLimits map[string]string `json:"defaultLimits"`
 
-	// startTimeoutSeconds is how long a start may take before the environment is Failed, from 10 to 86400 seconds. It goes on
-	// trying. Default: 600.
+	// startTimeoutSeconds is the time after which an environment that has not started is Failed, in seconds from 10 to
+	// 86400. The controller continues to start it. Defaults to 600.
 	//
 	// +optional
 	StartTimeoutSeconds int32 `json:"startTimeoutSeconds"`
 
-	// cleanUpFailedSeconds is how long after that what was made for an environment that never ran is removed, from 0 to
-	// 604800 seconds; its object stays and reports it. 0 leaves it. Default: 0.
+	// cleanUpFailedSeconds is the time after that after which the objects of an environment that never ran are deleted,
+	// in seconds from 0 to 604800. The Environment stays and reports it. 0 disables it. Defaults to 0.
 	//
 	// +optional
 	CleanUpFailedSeconds int32 `json:"cleanUpFailedSeconds"`
 
-	// historyLimit is how many specs of an environment are kept, from 1 to 100. Default: 10.
+	// historyLimit is the number of specs of an environment that are kept, from 1 to 100. Defaults to 10.
 	//
 	// +optional
 	HistoryLimit int32 `json:"historyLimit"`
 }
 
-// Exposures are the ways in which ports are reached from outside.
+// Exposures of ports outside of the cluster.
 var exposures = []string{"LoadBalancer", "NodePort", exposeHostPort, exposeNone}
 
 const (
 	exposeNone     = "None"
 	exposeHostPort = "HostPort"
-	// enforceLabel is the label of a namespace by which Pod Security refuses pods above a level, privileged is the level that
-	// allows all.
+	// enforceLabel is the namespace label with the Pod Security level above which pods are rejected. privileged allows
+	// all pods.
 	enforceLabel = "pod-security.kubernetes.io/enforce"
 	privileged   = "privileged"
 )
 
-// AnyNamespace is the key of the domains that are for all namespaces.
+// AnyNamespace is the key of the domains that apply to all namespaces.
 const AnyNamespace = "*"
 
-// Texts are labels or amounts. Those of a file replace those of the default. Without a type of its own, the keys of the default would stay.
+// Texts are labels or quantities. Those of a file replace the defaults: without its own type, decoding would merge the
+// keys.
 type Texts map[string]string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -203,7 +212,7 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 		first = inRange(at.Child("lastPort"), e.LastPort, e.FirstPort, 65535)
 	}
 	all = append(all, first...)
-	const longest = 4 // of a name of 63, 52 are the environment's and 7 a hash
+	const longest = 4 // 52 of the 63 characters of a name are the environment's, 7 are a hash
 	if len(e.NamespacePrefix) > longest {
 		all = append(all, field.TooLong(at.Child("namespacePrefix"), e.NamespacePrefix, longest))
 	} else {
@@ -240,7 +249,7 @@ func (e *Environments) validateOutside(at *field.Path) (all field.ErrorList) {
 		all = append(all, field.NotSupported(at.Child("exposure"), e.Exposure, exposures))
 	}
 	for i, n := range e.OutsideNetworks {
-		// As the API server has it in a NetworkPolicy.
+		// The API server has the same rule for NetworkPolicies.
 		all = append(all, validation.IsValidCIDR(at.Child("outsideNetworks").Index(i), n)...)
 	}
 	return all
@@ -277,12 +286,12 @@ func (e *Environments) validateLabels(at *field.Path) (all field.ErrorList) {
 	level := e.NamespaceLabels[enforceLabel]
 	if e.NamespacePerEnvironment && level != "" && level != privileged && (len(e.HostPaths) > 0 || e.Exposure == exposeHostPort) {
 		all = append(all, field.Invalid(labels.Key(enforceLabel), level,
-			"must be privileged with hostPaths and with exposure HostPort: Pod Security refuses such pods otherwise"))
+			"must be privileged with hostPaths and with exposure HostPort: otherwise Pod Security rejects such pods"))
 	}
 	return all
 }
 
-// notOfBerth refuses labels by which Berth finds what it made.
+// notOfBerth rejects the labels by which Berth identifies its objects.
 func notOfBerth(at *field.Path, key string) field.ErrorList {
 	if !strings.HasPrefix(key, v1alpha1.AnnotationPrefix+"/") {
 		return nil
@@ -308,7 +317,7 @@ func (e *Environments) validateGateway(at *field.Path) field.ErrorList {
 
 func amount(at *field.Path, value string) field.ErrorList {
 	if q, err := resource.ParseQuantity(value); err != nil || q.Sign() < 0 {
-		return field.ErrorList{field.Invalid(at, value, fmt.Sprintf("%q is no quantity such as 500m or 1Gi", value))}
+		return field.ErrorList{field.Invalid(at, value, "must be a quantity such as 500m or 1Gi")}
 	}
 	return nil
 }

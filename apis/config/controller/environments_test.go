@@ -8,11 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ENV-23
 func TestGateways(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Environments)
-		want   string // empty: nothing is wrong
+		want   string // empty: no error
 	}{
 		"none":                       {func(*Environments) {}, ""},
 		"one":                        {func(e *Environments) { e.Gateway = "edge/public.v2" }, ""},
@@ -41,7 +40,6 @@ func TestGateways(t *testing.T) {
 	}
 }
 
-// ENV-11
 func TestOutsideNetworks(t *testing.T) {
 	c := Default()
 	c.Environments.OutsideNetworks = []string{"10.1.0.0/16", "2001:db8::/32"}
@@ -53,7 +51,7 @@ func TestOutsideNetworks(t *testing.T) {
 func TestDomainsAndLabelsOfNamespaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Environments)
-		want   string // empty: nothing is wrong
+		want   string // empty: no error
 	}{
 		"names and wildcards": {func(e *Environments) {
 			e.Domains = map[string][]string{"shop": {"a.example", "*.b.example"}, "*": {"*"}}
@@ -88,7 +86,7 @@ func TestDomainsAndLabelsOfNamespaces(t *testing.T) {
 	}
 }
 
-// A file must be able to take a default away.
+// A file must be able to remove a default.
 func TestLabelsAndAmountsOfAFileReplaceTheDefaults(t *testing.T) {
 	c, err := Parse([]byte(header + `environments: {quota: {pods: "3"}, namespaceLabels: {}}` + "\n"))
 	require.NoError(t, err)

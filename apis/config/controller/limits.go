@@ -7,10 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Limits is how pods find their ResourceLimit.
+// Limits configures how the ResourceLimits of pods are found.
 type Limits struct {
-	// defaultNamespace is where a name is looked for that is not in the pod's own namespace. It must be the one that the
-	// scheduler's plugin has. Default: empty, which means nowhere.
+	// defaultNamespace is the namespace of a ResourceLimit that does not exist in the pod's own namespace. It must
+	// match the configuration of the scheduler's plugin. Defaults to empty, which means that only the pod's own
+	// namespace is used.
 	//
 	// +optional
 	DefaultNamespace string `json:"defaultNamespace"`

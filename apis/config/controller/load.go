@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Default returns what applies without a file.
+// Default returns the configuration without a file.
 func Default() *Configuration {
 	return &Configuration{
 		TypeMeta:      metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind},
@@ -40,7 +40,7 @@ func Default() *Configuration {
 	}
 }
 
-// Load reads a configuration file, as Parse does.
+// Load reads and parses a configuration file.
 func Load(path string) (*Configuration, error) {
 	data, err := os.ReadFile(filepath.Clean(path))
 	if err != nil {
@@ -53,8 +53,8 @@ func Load(path string) (*Configuration, error) {
 	return c, nil
 }
 
-// Parse decodes a configuration over the defaults. It refuses unknown fields, but does not validate the values:
-// Validate does, after the flags have overridden some of them.
+// Parse decodes a configuration over the defaults. It rejects unknown fields but does not validate values: Validate
+// does, after flags have overridden some of them.
 func Parse(data []byte) (*Configuration, error) {
 	document, err := onlyDocument(data)
 	if err != nil {
@@ -64,18 +64,18 @@ func Parse(data []byte) (*Configuration, error) {
 		return nil, err
 	}
 	c := Default()
-	// Unlike encoding/json this does not take dryrun for dryRun.
+	// Unlike encoding/json, this does not accept dryrun for dryRun.
 	strict, err := kjson.UnmarshalStrict(document, c)
 	if err := errors.Join(append(strict, err)...); err != nil {
 		return nil, err
 	}
 	if len(c.Namespaces) == 0 {
-		c.Namespaces = nil // one form of all
+		c.Namespaces = nil // nil is the only form of all namespaces
 	}
 	return c, nil
 }
 
-// onlyDocument returns the one document of a YAML text as JSON.
+// onlyDocument returns the only document of a YAML text as JSON.
 func onlyDocument(data []byte) ([]byte, error) {
 	var only []byte
 	for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
@@ -90,20 +90,20 @@ func onlyDocument(data []byte) ([]byte, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case string(document) == "null": // nothing but comments
+		case string(document) == "null": // only comments
 		case only != nil:
-			return nil, errors.New("there is more than one document")
+			return nil, errors.New("the file has more than one document")
 		default:
 			only = document
 		}
 	}
 	if only == nil {
-		return nil, errors.New("there is no document")
+		return nil, errors.New("the file has no document")
 	}
 	return only, nil
 }
 
-// checkType comes before the fields, which mean nothing in a file of another kind.
+// checkType runs before the fields are decoded, which have no meaning in a file of another kind.
 func checkType(document []byte) error {
 	var t metav1.TypeMeta
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(document, &t); err != nil {

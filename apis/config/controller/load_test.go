@@ -53,8 +53,8 @@ func TestParse(t *testing.T) {
 		},
 		"no version":     {text: "kind: ControllerConfiguration\n", wantErr: `apiVersion is "", not`},
 		"two documents":  {text: header + "---\n" + header, wantErr: "more than one document"},
-		"an empty file":  {text: "", wantErr: "there is no document"},
-		"only a comment": {text: "# nothing\n", wantErr: "there is no document"},
+		"an empty file":  {text: "", wantErr: "the file has no document"},
+		"only a comment": {text: "# nothing\n", wantErr: "the file has no document"},
 		"no mapping":     {text: "[1, 2]\n", wantErr: "cannot unmarshal array"},
 		"no YAML":        {text: "a: [\n", wantErr: "yaml"},
 	} {
@@ -97,7 +97,7 @@ func TestSampleIsTheDefaultsAndLeavesNoFieldOut(t *testing.T) {
 	require.Equal(t, fields(t, all), fields(t, text))
 }
 
-// fields lists the paths of all fields of a YAML text.
+// fields returns the paths of all fields of a YAML text.
 func fields(t *testing.T, text []byte) []string {
 	t.Helper()
 	var document map[string]any
@@ -117,7 +117,7 @@ func fields(t *testing.T, text []byte) []string {
 }
 
 func FuzzParse(f *testing.F) {
-	// No long text among them: the fuzzer would spend its time on making it smaller.
+	// No long seeds: the fuzzer would spend its time on minimizing them.
 	f.Add([]byte(header))
 	f.Add([]byte(header + "dryRun: true\nmetrics: {bindAddress: ':1', secure: false}\n"))
 	f.Add([]byte(header + "---\n" + header))
@@ -129,7 +129,7 @@ func FuzzParse(f *testing.F) {
 			require.Nil(t, c)
 			return
 		}
-		_ = c.Validate() // whatever it says, it does not panic
+		_ = c.Validate() // must not panic on any value
 		written, err := yaml.Marshal(c)
 		require.NoError(t, err)
 		again, err := Parse(written)

@@ -12,20 +12,20 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Mix is how CapacityMixes are kept.
+// Mix configures the controller of CapacityMixes.
 type Mix struct {
-	// rebalance says when and how replicas on the wrong capacity type are moved.
+	// rebalance specifies when and how replicas on the wrong capacity type are moved.
 	//
 	// +optional
 	Rebalance Rebalance `json:"rebalance"`
 
-	// annotationRepairsPerMinute is how many pods may have a stale slot annotation repaired in a minute, from 0 to 6000.
-	// 0 repairs none. Default: 60.
+	// annotationRepairsPerMinute is the maximum number of pods per minute whose stale slot annotation is repaired, from
+	// 0 to 6000. 0 disables repairs. Defaults to 60.
 	//
 	// +optional
 	AnnotationRepairsPerMinute int32 `json:"annotationRepairsPerMinute"`
 
-	// gates is what happens to pods whose scheduling gate no scheduler removes.
+	// gates specifies what happens to pods whose scheduling gate no scheduler removes.
 	//
 	// +optional
 	Gates Gates `json:"gates"`
@@ -57,124 +57,128 @@ func (m *Mix) validate(path *field.Path) field.ErrorList {
 	return append(all, m.Gates.validate(path.Child("gates"))...)
 }
 
-// Rebalance is when and how replicas on the wrong capacity type are moved. The first four fields are the defaults of
+// Rebalance configures how replicas on the wrong capacity type are moved. The first four fields are the defaults of
 // spec.rebalance of CapacityMixes.
 type Rebalance struct {
-	// mode is Evict, Report (decide and report it, evict nothing) or Off, for mixes that do not say. Default: Evict.
+	// mode is Evict, Report (decide and report, but evict nothing) or Off, for mixes that do not set it. Defaults to
+	// Evict.
 	//
 	// +optional
 	Mode v1alpha1.RebalanceMode `json:"mode"`
 
-	// maxConcurrent is how many replicas of one mix may be being moved at a time, from 1 to 100, for mixes that do not say.
-	// Default: 1.
+	// maxConcurrent is the maximum number of replicas of one mix that are moved at the same time, from 1 to 100, for
+	// mixes that do not set it. Defaults to 1.
 	//
 	// +optional
 	MaxConcurrent int32 `json:"maxConcurrent"`
 
-	// stabilizationSeconds is how long a workload must have been out of its mix before a replica is moved, from 0 to 86400
-	// seconds, for mixes that do not say. Default: 60.
+	// stabilizationSeconds is the time for which a workload must not have satisfied its mix before a replica is moved,
+	// in seconds from 0 to 86400, for mixes that do not set it. Defaults to 60.
 	//
 	// +optional
 	StabilizationSeconds int32 `json:"stabilizationSeconds"`
 
-	// provisioning is Wait (move a replica only to nodes that are there) or Placeholder (ask an autoscaler for the room
-	// first, by a placeholder pod), for mixes that do not say. Placeholder needs manifests/rbac/placeholders. Default: Wait.
+	// provisioning is Wait (move a replica only to existing nodes) or Placeholder (first make an autoscaler launch a
+	// node, by a placeholder pod), for mixes that do not set it. Placeholder requires manifests/rbac/placeholders.
+	// Defaults to Wait.
 	//
 	// +optional
 	Provisioning v1alpha1.Provisioning `json:"provisioning"`
 
-	// placeholderImage is the image of placeholder pods, which has to run until it is stopped and nothing else. Default:
-	// registry.k8s.io/pause:3.10.
+	// placeholderImage is the image of placeholder pods. Its entrypoint must run until it is stopped, without doing
+	// anything. Defaults to registry.k8s.io/pause:3.10.
 	//
 	// +optional
 	PlaceholderImage string `json:"placeholderImage"`
 
-	// clusterMaxConcurrent is how many replicas of the whole cluster may be being moved at a time, from 1 to 1000.
-	// Default: 10.
+	// clusterMaxConcurrent is the maximum number of replicas in the cluster that are moved at the same time, from 1 to
+	// 1000. Defaults to 10.
 	//
 	// +optional
 	ClusterMaxConcurrent int32 `json:"clusterMaxConcurrent"`
 
-	// startupGraceSeconds is how long nothing is moved after this replica became the leader, or the API server came back,
-	// from 0 to 3600 seconds. Default: 60.
+	// startupGraceSeconds is the time for which nothing is moved after the controller became the leader or the API
+	// server became available again, in seconds from 0 to 3600. Defaults to 60.
 	//
 	// +optional
 	StartupGraceSeconds int32 `json:"startupGraceSeconds"`
 
-	// moveTimeoutSeconds is how long the replacement of an evicted replica may take to be Ready before the move counts as
-	// failed, and how long a placeholder pod may take to run and its replica to be let go, from 1 to 86400 seconds.
-	// Default: 600.
+	// moveTimeoutSeconds is the time in which the replacement of an evicted replica must become Ready, otherwise the
+	// move fails, and in which a placeholder pod must run and its replica must be evicted, in seconds from 1 to 86400.
+	// Defaults to 600.
 	//
 	// +optional
 	MoveTimeoutSeconds int32 `json:"moveTimeoutSeconds"`
 
-	// backoffSeconds is how long a workload rests after a failed move, from 1 to 86400 seconds. It doubles with every
-	// further failure. Default: 30.
+	// backoffSeconds is the time between a failed move of a workload and its next move, in seconds from 1 to 86400. It
+	// doubles with every consecutive failure. Defaults to 30.
 	//
 	// +optional
 	BackoffSeconds int32 `json:"backoffSeconds"`
 
-	// maxBackoffSeconds is where the doubling ends, from backoffSeconds to 604800 seconds. Default: 1800.
+	// maxBackoffSeconds is the maximum of the doubled time, in seconds from backoffSeconds to 604800. Defaults to 1800.
 	//
 	// +optional
 	MaxBackoffSeconds int32 `json:"maxBackoffSeconds"`
 
-	// storm says when spot capacity is being taken back on a large scale. Nothing is moved then.
+	// storm defines a spot storm: spot capacity that is reclaimed on a large scale. Nothing is moved during a storm.
 	//
 	// +optional
 	Storm Storm `json:"storm"`
 }
 
-// Storm is when spot nodes go away in numbers: at least minNodes of them, and more than sharePercent of all spot nodes,
-// within windowSeconds.
+// Storm defines a spot storm: at least minNodes spot nodes, and more than sharePercent of all spot nodes, depart within
+// windowSeconds.
 type Storm struct {
-	// sharePercent is the share of the spot nodes that must be exceeded, from 1 to 100 percent; 100 means that nothing is a
-	// storm. Default: 20.
+	// sharePercent is the percentage of spot nodes that must be exceeded, from 1 to 100. 100 disables the detection of
+	// storms. Defaults to 20.
 	//
 	// +optional
 	SharePercent int32 `json:"sharePercent"`
 
-	// minNodes is the number of spot nodes that must go, from 1 to 10000, so that a small cluster has no storm for each
-	// of its nodes. Default: 2.
+	// minNodes is the minimum number of departing spot nodes, from 1 to 10000, so that in a small cluster a single node
+	// is not a storm. Defaults to 2.
 	//
 	// +optional
 	MinNodes int32 `json:"minNodes"`
 
-	// windowSeconds is the time in which they must go, from 1 to 3600 seconds. Default: 60.
+	// windowSeconds is the time in which the spot nodes depart, in seconds from 1 to 3600. Defaults to 60.
 	//
 	// +optional
 	WindowSeconds int32 `json:"windowSeconds"`
 
-	// quietSeconds is how long a storm lasts after the last spot node went, from 0 to 86400 seconds. Default: 120.
+	// quietSeconds is the time for which a storm lasts after the last spot node departed, in seconds from 0 to 86400.
+	// Defaults to 120.
 	//
 	// +optional
 	QuietSeconds int32 `json:"quietSeconds"`
 }
 
-// Gates is what happens to pods with the scheduling gate berth.dev/capacity-mix when no scheduler opens it.
+// Gates specifies what happens to pods whose scheduling gate berth.dev/capacity-mix no scheduler removes.
 type Gates struct {
-	// failOpenSeconds is how long no scheduler must have led, and a pod have waited, before its gate is opened without a
-	// slot, from 0 to 3600 seconds. 0 opens none, ever. Where the schedulers run without leader election, a pod that has
-	// waited 120 seconds more than that is let go. Default: 60.
+	// failOpenSeconds is the time without a leading scheduler, and with the pod pending, after which the controller
+	// removes the gate of the pod without a slot, in seconds from 0 to 3600. 0 disables it. If the schedulers run
+	// without leader election, the gate is removed from pods that have been pending for 120 seconds more. Defaults to
+	// 60.
 	//
 	// +optional
 	FailOpenSeconds int32 `json:"failOpenSeconds"`
 
-	// schedulerLease is the lease by which the schedulers agree on their leader.
+	// schedulerLease is the lease of the schedulers' leader election.
 	//
 	// +optional
 	SchedulerLease SchedulerLease `json:"schedulerLease"`
 }
 
-// SchedulerLease names a lease. Default: empty, which means the one in leaderElection of schedulerConfig, or without that
-// file berth-scheduler in berth-system.
+// SchedulerLease identifies a lease. Defaults to the lease of leaderElection in schedulerConfig, or without that file
+// to berth-scheduler in berth-system.
 type SchedulerLease struct {
-	// namespace is where the lease is. It is set together with name.
+	// namespace is the namespace of the lease. It must be set together with name.
 	//
 	// +optional
 	Namespace string `json:"namespace"`
 
-	// name is the name of the lease.
+	// name is the name of the lease. It must be set together with namespace.
 	//
 	// +optional
 	Name string `json:"name"`
@@ -187,9 +191,9 @@ func (g Gates) validate(path *field.Path) field.ErrorList {
 	case l.Name == "" && l.Namespace == "":
 		return all
 	case l.Name == "":
-		return append(all, field.Required(lease.Child("name"), "namespace is set"))
+		return append(all, field.Required(lease.Child("name"), "must be set together with namespace"))
 	case l.Namespace == "":
-		return append(all, field.Required(lease.Child("namespace"), "name is set"))
+		return append(all, field.Required(lease.Child("namespace"), "must be set together with name"))
 	}
 	all = append(all, named(lease.Child("namespace"), l.Namespace, validation.IsDNS1123Label)...)
 	return append(all, named(lease.Child("name"), l.Name, validation.IsDNS1123Subdomain)...)
@@ -206,7 +210,7 @@ func (r Rebalance) validate(path *field.Path) field.ErrorList {
 		all = append(all, field.NotSupported(path.Child("provisioning"), r.Provisioning, sets.List(provisioning)))
 	}
 	if image := r.PlaceholderImage; image == "" || strings.TrimSpace(image) != image {
-		all = append(all, field.Invalid(path.Child("placeholderImage"), image, "must be an image, without blanks around it"))
+		all = append(all, field.Invalid(path.Child("placeholderImage"), image, "must be an image without leading or trailing blanks"))
 	}
 	storm := path.Child("storm")
 	for _, n := range []struct {
@@ -219,7 +223,7 @@ func (r Rebalance) validate(path *field.Path) field.ErrorList {
 		{path.Child("startupGraceSeconds"), r.StartupGraceSeconds, 0, 3600},
 		{path.Child("moveTimeoutSeconds"), r.MoveTimeoutSeconds, 1, 86400},
 		{path.Child("backoffSeconds"), r.BackoffSeconds, 1, 86400},
-		// A backoff out of its bounds is one mistake, not two.
+		// A backoff out of its bounds is one error, not two.
 		{path.Child("maxBackoffSeconds"), r.MaxBackoffSeconds, min(max(r.BackoffSeconds, 1), 86400), 604800},
 		{storm.Child("sharePercent"), r.Storm.SharePercent, 1, 100},
 		{storm.Child("minNodes"), r.Storm.MinNodes, 1, 10000},

@@ -12,173 +12,179 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Records is how DeploymentRecords are rendered, measured and scaled.
+// Records configures how DeploymentRecords are rendered, measured and scaled.
 type Records struct {
-	// profile sets the features that are not set one by one: dev, edge, full, or prod and production, which are full; any
-	// other name is dev. Templates are chosen by it too. Default: full.
+	// profile sets the features that are not set individually: dev, edge or full. prod and production mean full, any
+	// other name means dev. It also affects the selection of templates. Defaults to full.
 	//
 	// +optional
 	Profile string `json:"profile"`
 
-	// features turns single features on or off, whatever the profile says. Default: none.
+	// features enables or disables individual features, overriding the profile. Defaults to none.
 	//
 	// +optional
 	Features Features `json:"features"`
 
-	// environment says in what kind of place the cluster is. Templates are chosen by it.
+	// environment describes the location of the cluster. It affects the selection of templates.
 	//
 	// +optional
 	Environment Environment `json:"environment"`
 
-	// templateNamespace has the DeploymentTemplates of all records. Default: empty, which means the namespace that the
-	// controller runs in.
+	// templateNamespace is the namespace of the DeploymentTemplates for all records. Defaults to empty, which means the
+	// namespace of the controller.
 	//
 	// +optional
 	TemplateNamespace string `json:"templateNamespace"`
 
-	// schedulerName is put on the pods of records whose template names none; empty puts none. Default: berth-scheduler.
+	// schedulerName is the schedulerName of the pods of records whose template sets none. If empty, none is set.
+	// Defaults to berth-scheduler.
 	//
 	// +optional
 	SchedulerName string `json:"schedulerName"`
 
-	// defaultFunctionImage is the image of functions that name none. Default: empty, which means that such a record is
+	// defaultFunctionImage is the image of functions that set none. Defaults to empty, which means that their record is
 	// Degraded.
 	//
 	// +optional
 	DefaultFunctionImage string `json:"defaultFunctionImage"`
 
-	// odgmImage is the image of the object data grid manager. Default: empty, which means that a record that has one is
-	// Degraded.
+	// odgmImage is the image of the object data grid manager (ODGM). Defaults to empty, which means that a record with
+	// an ODGM is Degraded.
 	//
 	// +optional
 	ODGMImage string `json:"odgmImage"`
 
-	// router is the Service of the zenoh router that functions and object data grid managers connect to, as namespace/name or
-	// namespace/name:port. Without a port it is 17447. Default: empty, which means none.
+	// router is the Service of the zenoh router that functions and ODGMs connect to, as namespace/name or
+	// namespace/name:port. The port defaults to 17447. Defaults to empty, which means none.
 	//
 	// +optional
 	Router string `json:"router"`
 
-	// reliability is what is known of the nodes: how much of a record may be on spot follows from it.
+	// reliability describes the reliability of nodes. It determines the percentage of a record's replicas on spot
+	// nodes.
 	//
 	// +optional
 	Reliability Reliability `json:"reliability"`
 
-	// prometheus is where the records are measured. Default: none, which measures nothing.
+	// prometheus is the server from which the metrics of records are read. Defaults to none, which disables
+	// measurements.
 	//
 	// +optional
 	Prometheus Prometheus `json:"prometheus"`
 
-	// nfr is how recommendations are made and applied.
+	// nfr configures how recommendations are made and applied.
 	//
 	// +optional
 	NFR NFR `json:"nfr"`
 }
 
-// Features are what a profile sets, if they are absent.
+// Features are the features of the controller. Unset features default to the profile.
 type Features struct {
-	// nfrEnforcement applies recommendations of records whose mode is Enforce.
+	// nfrEnforcement applies the recommendations of records whose mode is Enforce.
 	//
 	// +optional
 	NFREnforcement *bool `json:"nfrEnforcement"`
 
-	// hpa makes a HorizontalPodAutoscaler for every function that is enforced.
+	// hpa creates a HorizontalPodAutoscaler for every function whose requirements are enforced.
 	//
 	// +optional
 	HPA *bool `json:"hpa"`
 
-	// knative lets templates be used that make Knative Services, once the API server has them.
+	// knative enables templates that render Knative Services, if the API server serves them.
 	//
 	// +optional
 	Knative *bool `json:"knative"`
 
-	// odgm lets records have an object data grid manager.
+	// odgm enables the object data grid manager (ODGM) of records.
 	//
 	// +optional
 	ODGM *bool `json:"odgm"`
 }
 
-// Environment says in what kind of place the cluster is.
+// Environment describes the location of the cluster.
 type Environment struct {
-	// edge says that it is at the edge. Default: false.
+	// edge specifies that the cluster is at the edge. Defaults to false.
 	//
 	// +optional
 	Edge bool `json:"edge"`
 
-	// datacenter says that it is in a data center. Default: false.
+	// datacenter specifies that the cluster is in a data center. Defaults to false.
 	//
 	// +optional
 	Datacenter bool `json:"datacenter"`
 }
 
-// Reliability is what is known of the nodes.
+// Reliability describes the reliability of nodes.
 type Reliability struct {
-	// onDemandAvailability is the share of time that a replica on an on-demand node answers, more than 0 and less than 1.
-	// Default: "0.99".
+	// onDemandAvailability is the fraction of time in which a replica on an on-demand node is available, above 0 and
+	// below 1. Defaults to "0.99".
 	//
 	// +optional
 	OnDemandAvailability string `json:"onDemandAvailability"`
 
-	// interruptionsPerHour is how often a spot node is taken back in an hour, from 0 to 60. Default: "0.05", once in twenty
-	// hours.
+	// interruptionsPerHour is the average number of times per hour that a spot node is reclaimed, from 0 to 60.
+	// Defaults to "0.05", once in twenty hours.
 	//
 	// +optional
 	InterruptionsPerHour string `json:"interruptionsPerHour"`
 
-	// recoveryMinutes is how long it takes until a replica that was on it answers elsewhere, from 1 to 1440 minutes.
-	// Default: 5.
+	// recoveryMinutes is the time until a replica of a reclaimed node is available on another node, in minutes from 1
+	// to 1440. Defaults to 5.
 	//
 	// +optional
 	RecoveryMinutes int32 `json:"recoveryMinutes"`
 }
 
-// Prometheus is how the Prometheus server is reached.
+// Prometheus configures the connection to the Prometheus server.
 type Prometheus struct {
-	// url is its address, http or https. Default: empty.
+	// url is the http or https URL of the server. Defaults to empty.
 	//
 	// +optional
 	URL string `json:"url"`
 
-	// bearerTokenFile is the path of a token that is sent along, read for every request. Default: empty.
+	// bearerTokenFile is the path of a bearer token, which is read for every request. Defaults to empty.
 	//
 	// +optional
 	BearerTokenFile string `json:"bearerTokenFile"`
 
-	// caFile is the path of the certificate authorities of the server, PEM. Default: empty, which means the system's.
+	// caFile is the path of the certificate authorities of the server, PEM. Defaults to empty, which means those of the
+	// system.
 	//
 	// +optional
 	CAFile string `json:"caFile"`
 }
 
-// NFR is how recommendations are made and applied.
+// NFR configures how recommendations are made and applied.
 type NFR struct {
-	// intervalSeconds is how often every record is measured, from 5 to 3600 seconds. Default: 60.
+	// intervalSeconds is the time between two measurements of a record, in seconds from 5 to 3600. Defaults to 60.
 	//
 	// +optional
 	IntervalSeconds int32 `json:"intervalSeconds"`
 
-	// stabilitySeconds is how long a recommendation must stand before it is applied, from 0 to 86400 seconds. Default: 180.
+	// stabilitySeconds is the time for which a recommendation must be stable before it is applied, in seconds from 0 to
+	// 86400. Defaults to 180.
 	//
 	// +optional
 	StabilitySeconds int32 `json:"stabilitySeconds"`
 
-	// cooldownSeconds is how long nothing is applied after something was, from 0 to 86400 seconds. Default: 120.
+	// cooldownSeconds is the time for which nothing is applied after a recommendation was applied, in seconds from 0 to
+	// 86400. Defaults to 120.
 	//
 	// +optional
 	CooldownSeconds int32 `json:"cooldownSeconds"`
 
-	// maxReplicas is the most replicas that are set, from 1 to 10000. Default: 20.
+	// maxReplicas is the maximum number of replicas that a recommendation sets, from 1 to 10000. Defaults to 20.
 	//
 	// +optional
 	MaxReplicas int32 `json:"maxReplicas"`
 
-	// maxReplicaDeltaPercent is by how much replicas change at a time, from 1 to 1000 per cent, at least by one.
-	// Default: 30.
+	// maxReplicaDeltaPercent is the maximum change of replicas at a time, from 1 to 1000 percent, but at least one
+	// replica. Defaults to 30.
 	//
 	// +optional
 	MaxReplicaDeltaPercent int32 `json:"maxReplicaDeltaPercent"`
 
-	// tolerancePercent is the difference up to which nothing is changed, from 0 to 100 per cent. Default: 10.
+	// tolerancePercent is the difference up to which nothing is changed, from 0 to 100 percent. Defaults to 10.
 	//
 	// +optional
 	TolerancePercent int32 `json:"tolerancePercent"`
@@ -196,10 +202,10 @@ func defaultRecords() Records {
 	}
 }
 
-// zenohPort is where zenoh routers listen by default.
+// zenohPort is the default port of zenoh routers.
 const zenohPort = "17447"
 
-// RouterAddress is the locator of the zenoh router, "" if there is none.
+// RouterAddress returns the locator of the zenoh router, "" if there is none.
 func (r *Records) RouterAddress() string {
 	if r.Router == "" {
 		return ""
@@ -224,7 +230,7 @@ func (r *Records) validateRouter(path *field.Path) field.ErrorList {
 	namespace, name, port := r.router()
 	problems := append(validation.IsDNS1123Label(namespace), validation.IsDNS1035Label(name)...)
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		problems = append(problems, "its port must be a number from 1 to 65535")
+		problems = append(problems, "the port must be a number from 1 to 65535")
 	}
 	var all field.ErrorList
 	for _, problem := range problems {

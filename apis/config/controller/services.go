@@ -10,72 +10,74 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Services is where gRPC and REST are served, and how callers are told apart. Every replica serves them.
+// Services configures the gRPC and REST services and the authentication of callers. Every replica serves them.
 type Services struct {
-	// bindAddress is host:port, or "0" for no such server. gRPC and REST share it. Default: "0".
+	// bindAddress is the host:port on which gRPC and REST are served, or "0" to disable them. Defaults to "0".
 	//
 	// +optional
 	BindAddress string `json:"bindAddress"`
 
-	// extraBindAddresses are further addresses, host:port, that serve the same. Default: none.
+	// extraBindAddresses are additional addresses, host:port, on which the same services are served. Defaults to none.
 	//
 	// +optional
 	// +listType=set
 	ExtraBindAddresses []string `json:"extraBindAddresses"`
 
-	// insecure allows to serve without TLS on addresses that others can reach. Bearer tokens are then readable on the way.
-	// Loopback addresses may always be without. Default: false.
+	// insecure allows addresses other than loopback without TLS, where bearer tokens can be read by others on the
+	// network. Loopback addresses are always allowed without TLS. Defaults to false.
 	//
 	// +optional
 	Insecure bool `json:"insecure"`
 
-	// certFile is the path of the server's certificate, PEM, which is read again when it changes. Default: empty, which
-	// means no TLS.
+	// certFile is the path of the server's certificate, PEM, which is reloaded when it changes. Defaults to empty,
+	// which means no TLS.
 	//
 	// +optional
 	CertFile string `json:"certFile"`
 
-	// keyFile is the path of the certificate's key, PEM. Default: empty.
+	// keyFile is the path of the certificate's key, PEM. Defaults to empty.
 	//
 	// +optional
 	KeyFile string `json:"keyFile"`
 
-	// clientCAFile is the path of the certificate authorities, PEM, whose client certificates name a user (common name) and
-	// its groups (organizations), as with the API server. Whoever holds their keys can be anybody. Default: empty, which
-	// means that only bearer tokens count.
+	// clientCAFile is the path of the certificate authorities, PEM, of client certificates. As in the API server, their
+	// common name is the user and their organizations are the groups. A holder of the authorities' keys can
+	// authenticate as any user. Defaults to empty, which means that only bearer tokens are accepted.
 	//
 	// +optional
 	ClientCAFile string `json:"clientCAFile"`
 
-	// defaultTimeoutSeconds is how long a call may take that does not say, from 1 to maxTimeoutSeconds. Default: 10.
+	// defaultTimeoutSeconds is the timeout of a call that sets no deadline, in seconds from 1 to maxTimeoutSeconds.
+	// Defaults to 10.
 	//
 	// +optional
 	DefaultTimeoutSeconds int32 `json:"defaultTimeoutSeconds"`
 
-	// maxTimeoutSeconds is how long any call may take but a streaming one, from 1 to 3600 seconds. Default: 60.
+	// maxTimeoutSeconds is the maximum timeout of a call that is not streaming, in seconds from 1 to 3600. Defaults to
+	// 60.
 	//
 	// +optional
 	MaxTimeoutSeconds int32 `json:"maxTimeoutSeconds"`
 
-	// maxStreamSeconds is how long a streaming call may take, and takes that sets no deadline, from 1 to 86400 seconds. A
-	// stream of logs checks the caller and their rights again every minute. A stream of health, which needs no
-	// authentication, takes 600 seconds at most. Default: 3600.
+	// maxStreamSeconds is the maximum and default timeout of a streaming call, in seconds from 1 to 86400. A stream of
+	// logs authenticates and authorizes the caller again every minute. A stream of health, which requires no
+	// authentication, ends after 600 seconds at the latest. Defaults to 3600.
 	//
 	// +optional
 	MaxStreamSeconds int32 `json:"maxStreamSeconds"`
 
-	// maxRequestBytes is how large a request may be, from 1024 to 16777216 bytes. Default: 1048576.
+	// maxRequestBytes is the maximum size of a request, in bytes from 1024 to 16777216. Defaults to 1048576.
 	//
 	// +optional
 	MaxRequestBytes int32 `json:"maxRequestBytes"`
 
-	// tokenCacheSeconds is how long the API server's word on a bearer token counts, from 1 to 300 seconds. What the caller
-	// may do is requested each time. Default: 10.
+	// tokenCacheSeconds is the time for which the API server's review of a bearer token is cached, in seconds from 1 to
+	// 300. Authorization is requested for each call. Defaults to 10.
 	//
 	// +optional
 	TokenCacheSeconds int32 `json:"tokenCacheSeconds"`
 
-	// requestLimits bounds what callers hold at a time.
+	// requestLimits limits the connections and calls of callers.
 	//
 	// +optional
 	RequestLimits RequestLimits `json:"requestLimits"`
@@ -90,7 +92,8 @@ type Services struct {
 	// +optional
 	Records RecordsService `json:"records"`
 
-	// environments configures the service of Environments. It is served where the controller environments runs.
+	// environments configures the service of Environments. It is served by processes that run the controller
+	// environments.
 	//
 	// +optional
 	Environments EnvironmentsService `json:"environments"`
@@ -98,14 +101,13 @@ type Services struct {
 
 // EnvironmentsService configures the service of Environments.
 type EnvironmentsService struct {
-	// namespace is where a gRPC call finds Environments that does not name a namespace by the metadata berth-namespace.
-	// Default: "default".
+	// namespace is the namespace of gRPC calls that do not set the metadata berth-namespace. Defaults to "default".
 	//
 	// +optional
 	Namespace string `json:"namespace"`
 
-	// kubeletSummary reads what containers have written to disk and sent from the kubelets. It needs the right to get
-	// nodes/proxy, with which everything on a node can be done. Default: false.
+	// kubeletSummary reads the disk and network usage of containers from the kubelets. It requires the permission to
+	// get nodes/proxy, which gives full access to nodes. Defaults to false.
 	//
 	// +optional
 	KubeletSummary bool `json:"kubeletSummary"`
@@ -113,8 +115,7 @@ type EnvironmentsService struct {
 
 // RecordsService configures the service of DeploymentRecords.
 type RecordsService struct {
-	// namespace is where a gRPC call finds DeploymentRecords that does not name a namespace by the metadata
-	// berth-namespace. Default: "default".
+	// namespace is the namespace of gRPC calls that do not set the metadata berth-namespace. Defaults to "default".
 	//
 	// +optional
 	Namespace string `json:"namespace"`
@@ -122,8 +123,8 @@ type RecordsService struct {
 
 // LimitsService configures the service of ResourceLimits.
 type LimitsService struct {
-	// namespace is where a gRPC call finds ResourceLimits that does not name a namespace by the metadata berth-namespace.
-	// REST names it in the path. Default: "default".
+	// namespace is the namespace of gRPC calls that do not set the metadata berth-namespace. REST has it in the path.
+	// Defaults to "default".
 	//
 	// +optional
 	Namespace string `json:"namespace"`
@@ -145,14 +146,14 @@ func defaultServices() Services {
 	}
 }
 
-// Enabled says whether anything is served.
+// Enabled reports whether the services are served.
 func (s *Services) Enabled() bool { return s.BindAddress != Disabled }
 
 func (s *Services) validate(path *field.Path) field.ErrorList {
 	all := validateBindAddress(path.Child("bindAddress"), s.BindAddress)
 	all = append(all, s.validateAddresses(path)...)
 	if (s.CertFile == "") != (s.KeyFile == "") {
-		all = append(all, field.Required(path.Child("keyFile"), "certFile and keyFile go together"))
+		all = append(all, field.Required(path.Child("keyFile"), "certFile and keyFile must be set together"))
 	}
 	if s.ClientCAFile != "" && s.CertFile == "" {
 		all = append(all, field.Forbidden(path.Child("clientCAFile"), "may be set only with certFile"))
@@ -171,7 +172,7 @@ func (s *Services) validate(path *field.Path) field.ErrorList {
 	return append(all, named(path.Child("limits", "namespace"), s.Limits.Namespace, validation.IsDNS1123Label)...)
 }
 
-// validateAddresses looks at the extra addresses, and at what is reachable without TLS.
+// validateAddresses validates the additional addresses, and which addresses are reachable without TLS.
 func (s *Services) validateAddresses(path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	if s.Enabled() {
@@ -196,7 +197,8 @@ func (s *Services) validateAddresses(path *field.Path) field.ErrorList {
 	return all
 }
 
-// validateReach refuses to show bearer tokens on a network. A name, whatever it resolves to now, is treated as reachable.
+// validateReach rejects addresses on which bearer tokens can be read by others on the network. A host name counts as
+// reachable, whatever it currently resolves to.
 func (s *Services) validateReach(path *field.Path, address string) field.ErrorList {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || s.CertFile != "" || s.Insecure {
@@ -206,5 +208,5 @@ func (s *Services) validateReach(path *field.Path, address string) field.ErrorLi
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, address,
-		fmt.Sprintf("others can reach it, and there is no TLS: set %s and %s, or %s", "certFile", "keyFile", "insecure: true"))}
+		fmt.Sprintf("other hosts can reach it without TLS: set %s and %s, or %s", "certFile", "keyFile", "insecure: true"))}
 }

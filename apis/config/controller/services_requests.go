@@ -4,52 +4,54 @@ package controller
 
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
-// RequestLimits bounds what callers of the services hold at a time. Each replica counts for itself.
+// RequestLimits limits the connections and calls of callers. Each replica counts separately.
 type RequestLimits struct {
-	// connections is how many connections may be open, from 16 to 65536. A new connection beyond that closes one on which no
-	// authenticated call is in flight. Default: 512.
+	// connections is the maximum number of open connections, from 16 to 65536. A new connection above it closes one
+	// without an authenticated call in flight. Defaults to 512.
 	//
 	// +optional
 	Connections int32 `json:"connections"`
 
-	// calls is how many calls of authenticated callers may be in flight, streams excluded, from 1 to 65536. Default: 400.
+	// calls is the maximum number of calls of authenticated callers in flight, without streams, from 1 to 65536.
+	// Defaults to 400.
 	//
 	// +optional
 	Calls int32 `json:"calls"`
 
-	// callsPerCaller is how many of them one user may have, from 1 to 65536. Default: 100.
+	// callsPerCaller is the maximum number of these calls of one user, from 1 to 65536. Defaults to 100.
 	//
 	// +optional
 	CallsPerCaller int32 `json:"callsPerCaller"`
 
-	// streams is how many streaming calls of authenticated callers may be in flight, from 1 to 65536. Default: 200.
+	// streams is the maximum number of streaming calls of authenticated callers in flight, from 1 to 65536. Defaults to
+	// 200.
 	//
 	// +optional
 	Streams int32 `json:"streams"`
 
-	// streamsPerCaller is how many of them one user may have, from 1 to 65536. Default: 20.
+	// streamsPerCaller is the maximum number of these calls of one user, from 1 to 65536. Defaults to 20.
 	//
 	// +optional
 	StreamsPerCaller int32 `json:"streamsPerCaller"`
 
-	// openCalls is how many calls and streams without authentication, which are those of health, may be in flight, from 1 to
-	// 65536. Default: 100.
+	// openCalls is the maximum number of calls and streams without authentication, which are those of health, in
+	// flight, from 1 to 65536. Defaults to 100.
 	//
 	// +optional
 	OpenCalls int32 `json:"openCalls"`
 
-	// openCallsPerAddress is how many of them one source address may have, from 1 to 65536. Default: 10.
+	// openCallsPerAddress is the maximum number of these calls of one source address, from 1 to 65536. Defaults to 10.
 	//
 	// +optional
 	OpenCallsPerAddress int32 `json:"openCallsPerAddress"`
 
-	// unknownTokensPerSecond is how many bearer tokens that were not valid before are sent to the API server for review, from 1
-	// to 10000 a second. Twice as many are sent at once. Default: 50.
+	// unknownTokensPerSecond is the number of bearer tokens per second that are not cached as valid and are sent to the
+	// API server for review, from 1 to 10000. The burst is twice the number. Defaults to 50.
 	//
 	// +optional
 	UnknownTokensPerSecond int32 `json:"unknownTokensPerSecond"`
 
-	// unknownTokensPerSecondPerAddress is how many of them one source address may send, from 1 to 10000 a second. Default: 10.
+	// unknownTokensPerSecondPerAddress is the same number for one source address, from 1 to 10000. Defaults to 10.
 	//
 	// +optional
 	UnknownTokensPerSecondPerAddress int32 `json:"unknownTokensPerSecondPerAddress"`

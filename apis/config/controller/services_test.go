@@ -18,9 +18,9 @@ func TestServices(t *testing.T) {
 		"loopback needs no TLS":             {func(s *Services) { s.BindAddress = "127.0.0.1:3000" }, ""},
 		"loopback of IPv6":                  {func(s *Services) { s.BindAddress = "[::1]:3000" }, ""},
 		"localhost":                         {func(s *Services) { s.BindAddress = "localhost:3000" }, ""},
-		"all addresses need TLS":            {func(s *Services) { s.BindAddress = ":3000" }, `services.bindAddress: Invalid value: ":3000": others can reach it`},
-		"another address needs TLS":         {func(s *Services) { s.BindAddress = "10.0.0.1:3000" }, "others can reach it"},
-		"a name needs TLS":                  {func(s *Services) { s.BindAddress = "berth.example:3000" }, "others can reach it"},
+		"all addresses need TLS":            {func(s *Services) { s.BindAddress = ":3000" }, `services.bindAddress: Invalid value: ":3000": other hosts can reach it without TLS`},
+		"another address needs TLS":         {func(s *Services) { s.BindAddress = "10.0.0.1:3000" }, "other hosts can reach it without TLS"},
+		"a name needs TLS":                  {func(s *Services) { s.BindAddress = "berth.example:3000" }, "other hosts can reach it without TLS"},
 		"all addresses with TLS":            {func(s *Services) { tls(s); s.BindAddress = ":3000" }, ""},
 		"all addresses without, on purpose": {func(s *Services) { s.BindAddress, s.Insecure = ":3000", true }, ""},
 		"more addresses": {func(s *Services) {
@@ -29,7 +29,7 @@ func TestServices(t *testing.T) {
 		}, ""},
 		"one of more needs TLS": {func(s *Services) {
 			s.BindAddress, s.ExtraBindAddresses = "127.0.0.1:3000", []string{"127.0.0.1:3001", ":8000"}
-		}, `services.extraBindAddresses[1]: Invalid value: ":8000": others can reach it`},
+		}, `services.extraBindAddresses[1]: Invalid value: ":8000": other hosts can reach it without TLS`},
 		"more addresses than none": {
 			func(s *Services) { s.ExtraBindAddresses = []string{"127.0.0.1:3001"} },
 			"services.extraBindAddresses[0]: Forbidden",

@@ -11,179 +11,181 @@ const (
 	// Kind is the kind of a configuration file.
 	Kind = "ControllerConfiguration"
 
-	// Disabled as a bindAddress keeps that server from being started.
+	// Disabled as a bindAddress disables the server.
 	Disabled = "0"
 )
 
-// No field has omitempty: false and 0 are not the default everywhere, and a configuration that is written out must be
+// No field has omitempty: the defaults of some fields are not false or 0, and a configuration that is written must be
 // the same when it is read again.
 
-// Configuration is what berth-controller is told by its file. What the file does not say has its default.
+// Configuration is the configuration file of berth-controller. Fields that are not set have their defaults.
 //
 // +kubebuilder:object:root=true
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// schedulerConfig is the path of the KubeSchedulerConfiguration that berth-scheduler runs with: the scheduler names and
-	// the node rules are taken from it. Default: empty, which means the defaults of the scheduler's plugin.
+	// schedulerConfig is the path of the KubeSchedulerConfiguration of berth-scheduler, from which the scheduler names
+	// and the node rules are read. Defaults to empty, which means the defaults of the scheduler's plugin.
 	//
 	// +optional
 	SchedulerConfig string `json:"schedulerConfig"`
 
-	// namespaces are the only ones whose workloads are reconciled. What runs in others is still read, because it takes
-	// room on the nodes. Default: empty, which means all.
+	// namespaces are the namespaces whose workloads are reconciled. Pods in other namespaces are still observed,
+	// because they use capacity of the nodes. Defaults to empty, which means all.
 	//
 	// +optional
 	// +listType=set
 	Namespaces []string `json:"namespaces"`
 
 	// controllers are the controllers that run: mix, limits, records and environments. "*" stands for those that run by
-	// default, mix and limits; "name" adds one, "-name" removes one. records needs manifests/rbac/records, and environments
-	// manifests/environments. Default: "*".
+	// default, mix and limits. "name" adds one, "-name" removes one. records requires manifests/rbac/records, and
+	// environments manifests/environments. Defaults to "*".
 	//
 	// +optional
 	// +listType=set
 	Controllers []string `json:"controllers"`
 
-	// resyncSeconds is how often every workload is looked at although nothing changed, from 5 to 3600 seconds. Default: 30.
+	// resyncSeconds is the time after which every workload is reconciled even if nothing changed, in seconds from 5 to
+	// 3600. Defaults to 30.
 	//
 	// +optional
 	ResyncSeconds int32 `json:"resyncSeconds"`
 
-	// dryRun decides and reports as ever, but evicts no pod and repairs no annotation. Default: false.
+	// dryRun decides and reports as usual, but evicts no pod and repairs no annotation. Defaults to false.
 	//
 	// +optional
 	DryRun bool `json:"dryRun"`
 
-	// leaderElection keeps all replicas but one standing by.
+	// leaderElection configures the election of the active replica.
 	//
 	// +optional
 	LeaderElection LeaderElection `json:"leaderElection"`
 
-	// metrics says where /metrics is served.
+	// metrics configures the server of /metrics.
 	//
 	// +optional
 	Metrics Metrics `json:"metrics"`
 
-	// health says where /healthz and /readyz are served.
+	// health configures the server of /healthz and /readyz.
 	//
 	// +optional
 	Health Health `json:"health"`
 
-	// clientConnection is how the API server is reached.
+	// clientConnection configures the connection to the API server.
 	//
 	// +optional
 	ClientConnection ClientConnection `json:"clientConnection"`
 
-	// mix is how CapacityMixes are kept.
+	// mix configures the controller of CapacityMixes.
 	//
 	// +optional
 	Mix Mix `json:"mix"`
 
-	// limits is how pods find their ResourceLimit.
+	// limits configures how the ResourceLimits of pods are found.
 	//
 	// +optional
 	Limits Limits `json:"limits"`
 
-	// webhook is the admission webhook that fills pods in.
+	// webhook configures the admission webhook of pods.
 	//
 	// +optional
 	Webhook Webhook `json:"webhook"`
 
-	// services says where gRPC and REST are served.
+	// services configures the gRPC and REST services.
 	//
 	// +optional
 	Services Services `json:"services"`
 
-	// records is how DeploymentRecords are rendered, measured and scaled.
+	// records configures how DeploymentRecords are rendered, measured and scaled.
 	//
 	// +optional
 	Records Records `json:"records"`
 
-	// environments is how Environments are run.
+	// environments configures the controller of Environments.
 	//
 	// +optional
 	Environments Environments `json:"environments"`
 }
 
-// LeaderElection is how replicas agree on the one that acts.
+// LeaderElection configures the election of the active replica.
 type LeaderElection struct {
-	// enabled requests it. Without it there must be one replica only. Default: true.
+	// enabled enables leader election. If false, there must be only one replica. Defaults to true.
 	//
 	// +optional
 	Enabled bool `json:"enabled"`
 
-	// namespace is where the lease is. Default: empty, which means the namespace that the controller runs in, or
+	// namespace is the namespace of the lease. Defaults to empty, which means the namespace of the controller, or
 	// berth-system outside of a cluster.
 	//
 	// +optional
 	Namespace string `json:"namespace"`
 
-	// name is the name of the lease. Default: empty, which means berth-controller where the controller mix runs, and else
-	// berth- and the names of the controllers that run, such as berth-environments.
+	// name is the name of the lease. Defaults to empty, which means berth-controller if the controller mix runs,
+	// otherwise berth- and the names of the controllers that run, such as berth-environments.
 	//
 	// +optional
 	Name string `json:"name"`
 
-	// leaseDurationSeconds is how long a leader that is not heard of keeps the lease, from 2 to 600 seconds. Default: 15.
+	// leaseDurationSeconds is the time after which the lease of a leader that does not renew it expires, in seconds
+	// from 2 to 600. Defaults to 15.
 	//
 	// +optional
 	LeaseDurationSeconds int32 `json:"leaseDurationSeconds"`
 
-	// renewDeadlineSeconds is how long a leader that cannot renew the lease goes on, less than leaseDurationSeconds and at
-	// least 1 second. Default: 10.
+	// renewDeadlineSeconds is the time after which a leader that cannot renew the lease stops, in seconds from 1, below
+	// leaseDurationSeconds. Defaults to 10.
 	//
 	// +optional
 	RenewDeadlineSeconds int32 `json:"renewDeadlineSeconds"`
 
-	// retryPeriodSeconds is the time between two attempts to take or renew the lease, at least 1 second. 1.2 times of it
-	// must be less than renewDeadlineSeconds. Default: 2.
+	// retryPeriodSeconds is the time between two attempts to acquire or renew the lease, in seconds from 1. 1.2 times
+	// of it must be below renewDeadlineSeconds. Defaults to 2.
 	//
 	// +optional
 	RetryPeriodSeconds int32 `json:"retryPeriodSeconds"`
 }
 
-// Metrics is where /metrics is served, and to whom.
+// Metrics configures the server of /metrics.
 type Metrics struct {
-	// bindAddress is host:port, or "0" for no such server. Default: ":8443".
+	// bindAddress is the host:port of the server, or "0" to disable it. Defaults to ":8443".
 	//
 	// +optional
 	BindAddress string `json:"bindAddress"`
 
-	// secure serves over TLS, and only to those who may get /metrics by the cluster's RBAC. Default: true.
+	// secure serves over TLS, and only to users whom RBAC allows to get /metrics. Defaults to true.
 	//
 	// +optional
 	Secure bool `json:"secure"`
 
-	// certDirectory is the directory with tls.crt and tls.key, which are read again when they change. Only with secure.
-	// Default: empty, which means a self-signed certificate.
+	// certDirectory is the directory of tls.crt and tls.key, which are reloaded when they change. It may be set only
+	// with secure. Defaults to empty, which means a self-signed certificate.
 	//
 	// +optional
 	CertDirectory string `json:"certDirectory"`
 }
 
-// Health is where the probes of a kubelet are answered.
+// Health configures the server of the kubelet's probes.
 type Health struct {
-	// bindAddress is host:port, or "0" for no such server. Default: ":8081".
+	// bindAddress is the host:port of the server, or "0" to disable it. Defaults to ":8081".
 	//
 	// +optional
 	BindAddress string `json:"bindAddress"`
 }
 
-// ClientConnection is how the API server is reached.
+// ClientConnection configures the connection to the API server.
 type ClientConnection struct {
-	// kubeconfig is the path of a kubeconfig. Default: empty, which means the service account of the pod or, outside of a
-	// cluster, what kubectl would take.
+	// kubeconfig is the path of a kubeconfig. Defaults to empty, which means the service account of the pod or, outside
+	// of a cluster, the kubeconfig that kubectl uses.
 	//
 	// +optional
 	Kubeconfig string `json:"kubeconfig"`
 
-	// qps is the number of requests in a second that are sustained, from 1 to 10000. Default: 300.
+	// qps is the maximum number of requests per second, from 1 to 10000. Defaults to 300.
 	//
 	// +optional
 	QPS int32 `json:"qps"`
 
-	// burst is the number of requests that may be sent at once, from qps to 20000. Default: 600.
+	// burst is the maximum number of requests in a burst, from qps to 20000. Defaults to 600.
 	//
 	// +optional
 	Burst int32 `json:"burst"`

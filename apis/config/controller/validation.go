@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Validate returns everything that is wrong with the values.
+// Validate returns every error in the values.
 func (c *Configuration) Validate() field.ErrorList {
 	all := inRange(field.NewPath("resyncSeconds"), c.ResyncSeconds, 5, 3600)
 	all = append(all, validateNamespaces(field.NewPath("namespaces"), c.Namespaces)...)
@@ -40,7 +40,7 @@ func (l LeaderElection) validate(path *field.Path) field.ErrorList {
 		all = append(all, field.Invalid(path.Child("renewDeadlineSeconds"), l.RenewDeadlineSeconds,
 			fmt.Sprintf("must be less than leaseDurationSeconds, %d", l.LeaseDurationSeconds)))
 	}
-	// client-go waits up to 1.2 times the period, and refuses to start if a deadline leaves no time for that.
+	// client-go waits up to 1.2 times the period, and does not start if a deadline is shorter.
 	if len(all) == 0 && 12*l.RetryPeriodSeconds >= 10*l.RenewDeadlineSeconds {
 		all = append(all, field.Invalid(path.Child("retryPeriodSeconds"), l.RetryPeriodSeconds,
 			fmt.Sprintf("1.2 times of it must be less than renewDeadlineSeconds, %d", l.RenewDeadlineSeconds)))
@@ -83,20 +83,20 @@ func validateNamespaces(path *field.Path, namespaces []string) field.ErrorList {
 	return all
 }
 
-// validateBindAddress refuses the empty address, which libraries take for a port of their own choice.
+// validateBindAddress rejects the empty address, for which libraries choose a port of their own.
 func validateBindAddress(path *field.Path, address string) field.ErrorList {
 	if address == Disabled {
 		return nil
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return field.ErrorList{field.Invalid(path, address, `must be host:port, :port, or "0" for none`)}
+		return field.ErrorList{field.Invalid(path, address, `must be host:port, :port, or "0" to disable the server`)}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return field.ErrorList{field.Invalid(path, address, "its port must be a number from 1 to 65535")}
+		return field.ErrorList{field.Invalid(path, address, "the port must be a number from 1 to 65535")}
 	}
 	if host != "" && net.ParseIP(host) == nil && len(validation.IsDNS1123Subdomain(host)) > 0 {
-		return field.ErrorList{field.Invalid(path, address, "its host must be empty, an IP address or a name")}
+		return field.ErrorList{field.Invalid(path, address, "the host must be empty, an IP address or a name")}
 	}
 	return nil
 }

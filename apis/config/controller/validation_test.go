@@ -21,7 +21,7 @@ func TestDefaultsAreValid(t *testing.T) {
 func TestValidate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Configuration)
-		want   string // empty: nothing is wrong
+		want   string // empty: no error
 	}{
 		"a resync of 5 s is the shortest": {func(c *Configuration) { c.ResyncSeconds = 5 }, ""},
 		"a resync of 4 s is too short": {
@@ -102,11 +102,11 @@ func TestValidate(t *testing.T) {
 		},
 		"a lease without a name's namespace": {
 			func(c *Configuration) { c.Mix.Gates.SchedulerLease.Name = "kube-scheduler" },
-			"mix.gates.schedulerLease.namespace: Required value: name is set",
+			"mix.gates.schedulerLease.namespace: Required value: must be set together with name",
 		},
 		"a lease of which only the namespace is said": {
 			func(c *Configuration) { c.Mix.Gates.SchedulerLease.Namespace = "kube-system" },
-			"mix.gates.schedulerLease.name: Required value: namespace is set",
+			"mix.gates.schedulerLease.name: Required value: must be set together with namespace",
 		},
 		"a lease that cannot be": {
 			func(c *Configuration) {
@@ -138,7 +138,7 @@ func TestValidate(t *testing.T) {
 		"a webhook without a service":       {func(c *Configuration) { c.Webhook.ServiceName = "1" }, `webhook.serviceName: Invalid value: "1"`},
 		"a webhook without a secret":        {func(c *Configuration) { c.Webhook.SecretName = "A" }, `webhook.secretName: Invalid value: "A"`},
 		"a webhook without a configuration": {func(c *Configuration) { c.Webhook.ConfigurationName = "A" }, `webhook.configurationName: Invalid value: "A"`},
-		"a host that cannot be":             {func(c *Configuration) { c.Metrics.BindAddress = "a b:1" }, "its host must be"},
+		"a host that cannot be":             {func(c *Configuration) { c.Metrics.BindAddress = "a b:1" }, "the host must be"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Default()
@@ -154,7 +154,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A number that someone adds without bounds fails here.
+// A number that is added without bounds fails here.
 func TestEveryNumberIsBoundedOnBothSides(t *testing.T) {
 	c := Default()
 	checked := 0

@@ -7,56 +7,59 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Webhook is the admission webhook that fills new pods in with what their ResourceLimit and their mix say.
+// Webhook configures the admission webhook, which sets the fields of new pods that their ResourceLimit and their mix
+// determine.
 type Webhook struct {
-	// enabled serves it, on every replica. Default: false.
+	// enabled enables the webhook on every replica. Defaults to false.
 	//
 	// +optional
 	Enabled bool `json:"enabled"`
 
-	// bindAddress is host:port. A host that is no wildcard is one of the names of the certificate. Default: ":9443".
+	// bindAddress is the host:port of the webhook. A host that is not a wildcard is one of the names of the
+	// certificate. Defaults to ":9443".
 	//
 	// +optional
 	BindAddress string `json:"bindAddress"`
 
-	// schedulerName is what pods get that name none or default-scheduler. Default: berth-scheduler; empty leaves pods to
-	// the scheduler that they name.
+	// schedulerName is the schedulerName of pods that set none or default-scheduler. If empty, the webhook does not
+	// change it. Defaults to berth-scheduler.
 	//
 	// +optional
 	SchedulerName string `json:"schedulerName"`
 
-	// gates gives new pods that a mix governs the scheduling gate berth.dev/capacity-mix, so that every scheduler and
-	// autoscaler sees the capacity type that they get. It needs a berth-scheduler that leads, and enabled. Pods that it
-	// gates keep their scheduler, unless they have a ResourceLimit. Default: false.
+	// gates adds the scheduling gate berth.dev/capacity-mix to new pods that a mix governs, so that every scheduler and
+	// autoscaler observes their capacity type. It requires enabled, and a leading berth-scheduler. Gated pods keep
+	// their schedulerName, unless they use a ResourceLimit. Defaults to false.
 	//
 	// +optional
 	Gates bool `json:"gates"`
 
-	// namespace is where the Service and the Secret are. Default: empty, which means the namespace that the controller
-	// runs in, or berth-system outside of a cluster.
+	// namespace is the namespace of the Service and the Secret. Defaults to empty, which means the namespace of the
+	// controller, or berth-system outside of a cluster.
 	//
 	// +optional
 	Namespace string `json:"namespace"`
 
-	// serviceName is the name of the Service by which the API server reaches the webhook. Default: berth-webhook.
+	// serviceName is the name of the Service through which the API server calls the webhook. Defaults to berth-webhook.
 	//
 	// +optional
 	ServiceName string `json:"serviceName"`
 
-	// secretName is the name of the Secret that holds the certificates. Default: berth-webhook-certs.
+	// secretName is the name of the Secret with the certificates. Defaults to berth-webhook-certs.
 	//
 	// +optional
 	SecretName string `json:"secretName"`
 
-	// configurationName is the name of the MutatingWebhookConfiguration that the certificate authority is written to.
-	// Default: berth-webhook.
+	// configurationName is the name of the MutatingWebhookConfiguration in which the controller sets the certificate
+	// authority. Defaults to berth-webhook.
 	//
 	// +optional
 	ConfigurationName string `json:"configurationName"`
 
-	// certDirectory is the directory with tls.crt and tls.key of another owner's, such as cert-manager's, which are read
-	// again when they change. The Secret and the MutatingWebhookConfiguration are then left alone. Default: empty, which
-	// means that the controller makes and renews the certificates.
+	// certDirectory is the directory of tls.crt and tls.key that another component, such as cert-manager, manages. They
+	// are reloaded when they change. The controller then changes neither the Secret nor the
+	// MutatingWebhookConfiguration. Defaults to empty, which means that the controller creates and renews the
+	// certificates.
 	//
 	// +optional
 	CertDirectory string `json:"certDirectory"`
@@ -72,7 +75,7 @@ func defaultWebhook() Webhook {
 func (w Webhook) validate(path *field.Path) field.ErrorList {
 	all := validateBindAddress(path.Child("bindAddress"), w.BindAddress)
 	if w.BindAddress == Disabled {
-		all = append(all, field.Invalid(path.Child("bindAddress"), w.BindAddress, "must be host:port or :port; enabled turns the webhook off"))
+		all = append(all, field.Invalid(path.Child("bindAddress"), w.BindAddress, "must be host:port or :port; to disable the webhook, set enabled to false"))
 	}
 	if w.Gates && !w.Enabled {
 		all = append(all, field.Invalid(path.Child("gates"), w.Gates, "has no effect without enabled"))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheme registers the arguments of Berth's scheduler plugins with the scheduler's own scheme.
-// It is imported for that effect: the scheduler then decodes the arguments strictly and fills in their defaults.
+// Package scheme registers the arguments of Berth's scheduler plugins with the scheduler's own scheme, so that the
+// scheduler decodes them strictly and sets their defaults. Programs import it for this effect.
 package scheme
 
 import (
@@ -17,7 +17,8 @@ func init() {
 	AddToScheme(schedscheme.Scheme)
 }
 
-// AddToScheme adds the arguments in all versions to a scheme. It panics if the scheme has other types under their names.
+// AddToScheme adds the arguments in all versions to a scheme. It panics if other types are registered under their
+// names.
 func AddToScheme(scheme *runtime.Scheme) {
 	utilruntime.Must(config.AddToScheme(scheme))
 	utilruntime.Must(configv1.AddToScheme(scheme))

@@ -16,14 +16,14 @@ import (
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/utils/ptr"
 	pluginsconfig "sigs.k8s.io/scheduler-plugins/apis/config"
-	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme" // shares the scheduler's scheme with ours in one binary
+	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme" // links scheduler-plugins' registration with ours in one binary
 
 	"berth.dev/berth/apis/config"
 	_ "berth.dev/berth/apis/config/scheme"
 	configv1 "berth.dev/berth/apis/config/v1"
 )
 
-// load reads a configuration with the function that kube-scheduler calls for --config.
+// load reads a configuration with the function that kube-scheduler uses for --config.
 func load(t *testing.T, yaml string) (*schedconfig.KubeSchedulerConfiguration, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
@@ -56,7 +56,7 @@ func pluginArgs(t *testing.T, cfg *schedconfig.KubeSchedulerConfiguration, plugi
 	return nil
 }
 
-// everyField has every field of the arguments with another value than its default, in the form the encoder writes.
+// everyField sets every field of the arguments to another value than its default, in the format of the encoder.
 const everyField = `
       apiVersion: kubescheduler.config.k8s.io/v1
       kind: CapacityMixArgs
@@ -141,7 +141,7 @@ func TestWrongArgumentsStopTheSchedulerWithAMessage(t *testing.T) {
 		"a number beyond int32 is refused":     {"\n      nodeSampleSize: 3000000000\n", `cannot unmarshal number 3000000000 into Go struct field CapacityMixArgs.nodeSampleSize of type int32`},
 		"a fraction of a percent is refused":   {"\n      defaultMix: {spotPercent: 70.5}\n", `cannot unmarshal number 70.5 into Go struct field MixSpec.defaultMix.spotPercent of type int32`},
 		"a text for a list is refused":         {"\n      spreadSpotOver: zone\n", `cannot unmarshal string into Go struct field CapacityMixArgs.spreadSpotOver of type []string`},
-		"a mix without a share is refused":     {"\n      defaultMix: {minOnDemand: 1}\n", `defaultMix.spotPercent: Required value: a mix needs a share of spot replicas, from 0 to 100`},
+		"a mix without a share is refused":     {"\n      defaultMix: {minOnDemand: 1}\n", `defaultMix.spotPercent: Required value: must be set, from 0 to 100`},
 		"a field given twice is refused":       {"\n      nodeSampleSize: 16\n      nodeSampleSize: 32\n", `key "nodeSampleSize" already set in map`},
 		"arguments of another kind are refused": {
 			"\n      apiVersion: kubescheduler.config.k8s.io/v1\n      kind: CoschedulingArgs\n",

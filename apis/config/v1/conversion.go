@@ -9,11 +9,11 @@ import (
 	"berth.dev/berth/apis/config"
 )
 
-// Convert_v1_MixSpec_To_config_MixSpec is the generated conversion, except that it refuses a mix without a
-// spotPercent: the internal type could not tell that from 0 any more.
+// Convert_v1_MixSpec_To_config_MixSpec is the generated conversion, except that it rejects a mix without a spotPercent,
+// which the internal type cannot distinguish from 0.
 func Convert_v1_MixSpec_To_config_MixSpec(in *MixSpec, out *config.MixSpec, s conversion.Scope) error {
 	if in.SpotPercent == nil {
-		return field.Required(field.NewPath("defaultMix", "spotPercent"), "a mix needs a share of spot replicas, from 0 to 100")
+		return field.Required(field.NewPath("defaultMix", "spotPercent"), "must be set, from 0 to 100")
 	}
 
 	return autoConvert_v1_MixSpec_To_config_MixSpec(in, out, s)

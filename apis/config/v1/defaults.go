@@ -13,8 +13,8 @@ const (
 	defaultSyncTimeoutSeconds = 60
 )
 
-// SetDefaults_CapacityMixArgs sets the defaults of the CapacityMix plugin's arguments. Empty lists are left for
-// validation to refuse: a user who writes one means something else than the default.
+// SetDefaults_CapacityMixArgs sets the defaults of the CapacityMix plugin's arguments. Validation rejects empty lists:
+// a user who sets one does not expect the default.
 func SetDefaults_CapacityMixArgs(args *CapacityMixArgs) {
 	if args.BuiltinNodeRules == "" {
 		args.BuiltinNodeRules = BuiltinNodeRulesAppend

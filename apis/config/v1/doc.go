@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1 holds the arguments of Berth's scheduler plugins as users write them in a KubeSchedulerConfiguration.
+// Package v1 holds the arguments of Berth's scheduler plugins in a KubeSchedulerConfiguration.
 //
 // +k8s:deepcopy-gen=package
 // +k8s:conversion-gen=berth.dev/berth/apis/config

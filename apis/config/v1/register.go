@@ -9,8 +9,8 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// SchemeGroupVersion is the group and version of the types in this package: those of KubeSchedulerConfiguration,
-// because the scheduler looks up plugin arguments there and nowhere else.
+// SchemeGroupVersion is the group and version of the types in this package. They are those of
+// KubeSchedulerConfiguration, because the scheduler decodes plugin arguments of no other group.
 var SchemeGroupVersion = schema.GroupVersion{Group: schedconfig.GroupName, Version: "v1"}
 
 var (

@@ -17,8 +17,8 @@ import (
 	"berth.dev/berth/apis/config/validation"
 )
 
-// TestConversionKeepsEveryField draws arguments by reflection, so that a field that is added later and forgotten in one
-// of the versions fails here.
+// TestConversionKeepsEveryField fills arguments by reflection, so that a field that is added to only one of the
+// versions fails here.
 func TestConversionKeepsEveryField(t *testing.T) {
 	t.Parallel()
 	arguments := rapid.Make[config.CapacityMixArgs]()
@@ -51,7 +51,8 @@ func TestConversionKeepsEveryFieldOfResourceLimitArgs(t *testing.T) {
 	})
 }
 
-// TestValidArgumentsSurviveAFile checks that what validation accepts means the same after --write-config-to.
+// TestValidArgumentsSurviveAFile checks that arguments that pass validation have the same meaning after
+// --write-config-to.
 func TestValidArgumentsSurviveAFile(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -132,8 +133,8 @@ func encode(t require.TestingT, args *config.CapacityMixArgs) []byte {
 	return yaml
 }
 
-// FuzzArguments feeds bytes through decoding, defaulting, conversion and validation, as a configuration file would.
-// Nothing may panic, and what is accepted must mean the same after it was written and read again.
+// FuzzArguments passes bytes through decoding, defaulting, conversion and validation, as for a configuration file.
+// Nothing may panic, and valid arguments must have the same meaning after they were written and read again.
 func FuzzArguments(f *testing.F) {
 	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: CapacityMixArgs\n"
 	for _, body := range []string{
@@ -162,7 +163,7 @@ func FuzzArguments(f *testing.F) {
 		again, err := decode(encode(t, args))
 		require.NoError(t, err)
 		if len(args.NodeRules) == 0 {
-			args.NodeRules = nil // an empty list and none mean the same, and only none is written
+			args.NodeRules = nil // an empty list and no list have the same meaning, and only no list is written
 		}
 		require.Equal(t, args, again)
 	})

@@ -10,73 +10,74 @@ import (
 type CapacityType string
 
 const (
-	// CapacityTypeSpot is capacity that the provider may take back at short notice.
+	// CapacityTypeSpot is capacity that the provider may reclaim at short notice.
 	CapacityTypeSpot CapacityType = "spot"
 
-	// CapacityTypeOnDemand is capacity that stays until it is given back.
+	// CapacityTypeOnDemand is capacity that the provider does not reclaim.
 	CapacityTypeOnDemand CapacityType = "on-demand"
 )
 
-// NodeRuleOperator says what a NodeRule asks of a node label: "In", "Exists" or "Absent".
+// NodeRuleOperator specifies what a NodeRule requires of a node label: "In", "Exists" or "Absent".
 type NodeRuleOperator string
 
 const (
-	// NodeRuleIn holds when the label's value is one of the rule's values.
+	// NodeRuleIn matches if the label's value is one of the rule's values.
 	NodeRuleIn NodeRuleOperator = "In"
 
-	// NodeRuleExists holds when the label is present, with any value.
+	// NodeRuleExists matches if the label is present, with any value.
 	NodeRuleExists NodeRuleOperator = "Exists"
 
-	// NodeRuleAbsent holds when the label is absent.
+	// NodeRuleAbsent matches if the label is absent.
 	NodeRuleAbsent NodeRuleOperator = "Absent"
 )
 
-// BuiltinNodeRules says what happens to the node rules that Berth ships: "Append" or "Off".
+// BuiltinNodeRules specifies whether the node rules that Berth ships are used: "Append" or "Off".
 type BuiltinNodeRules string
 
 const (
-	// BuiltinNodeRulesAppend tries the shipped rules after the configured ones.
+	// BuiltinNodeRulesAppend evaluates the shipped rules after the configured ones.
 	BuiltinNodeRulesAppend BuiltinNodeRules = "Append"
 
-	// BuiltinNodeRulesOff leaves the configured rules alone.
+	// BuiltinNodeRulesOff uses only the configured rules.
 	BuiltinNodeRulesOff BuiltinNodeRules = "Off"
 )
 
-// WhenSpotUnavailable says what a pod of a spot slot does when no spot node has room for it: "OnDemand" or "Wait".
+// WhenSpotUnavailable specifies what happens to a pod of a spot slot when no spot node has free capacity for it:
+// "OnDemand" or "Wait".
 type WhenSpotUnavailable string
 
 const (
-	// WhenSpotUnavailableOnDemand lets the pod borrow room on an on-demand node.
+	// WhenSpotUnavailableOnDemand allows the pod to run on an on-demand node.
 	WhenSpotUnavailableOnDemand WhenSpotUnavailable = "OnDemand"
 
-	// WhenSpotUnavailableWait keeps the pod pending until a spot node has room.
+	// WhenSpotUnavailableWait keeps the pod pending until a spot node has free capacity.
 	WhenSpotUnavailableWait WhenSpotUnavailable = "Wait"
 )
 
-// WhenOnDemandUnavailable says what a pod of an on-demand slot does when no on-demand node has room for it:
-// "Wait" or "Spot".
+// WhenOnDemandUnavailable specifies what happens to a pod of an on-demand slot when no on-demand node has free capacity
+// for it: "Wait" or "Spot".
 type WhenOnDemandUnavailable string
 
 const (
-	// WhenOnDemandUnavailableWait keeps the pod pending until an on-demand node has room.
+	// WhenOnDemandUnavailableWait keeps the pod pending until an on-demand node has free capacity.
 	WhenOnDemandUnavailableWait WhenOnDemandUnavailable = "Wait"
 
-	// WhenOnDemandUnavailableSpot lets the pod borrow room on a spot node.
+	// WhenOnDemandUnavailableSpot allows the pod to run on a spot node.
 	WhenOnDemandUnavailableSpot WhenOnDemandUnavailable = "Spot"
 )
 
-// RankSampleBy says which of the nodes that are looked at for a pod go on to the other plugins: "LeastAllocated",
-// "MostAllocated" or "Off". It is to be as the scoring strategy of NodeResourcesFit in the same profile.
+// RankSampleBy specifies which nodes of the sample are passed to the other plugins: "LeastAllocated", "MostAllocated"
+// or "Off". It should match the scoring strategy of NodeResourcesFit in the same profile.
 type RankSampleBy string
 
 const (
-	// RankSampleByLeastAllocated prefers nodes with much CPU and memory left.
+	// RankSampleByLeastAllocated prefers nodes with more free CPU and memory.
 	RankSampleByLeastAllocated RankSampleBy = "LeastAllocated"
 
-	// RankSampleByMostAllocated prefers nodes with little left, so that others run empty.
+	// RankSampleByMostAllocated prefers nodes with less free CPU and memory, so that others become empty.
 	RankSampleByMostAllocated RankSampleBy = "MostAllocated"
 
-	// RankSampleByOff hands all of them on.
+	// RankSampleByOff passes the whole sample.
 	RankSampleByOff RankSampleBy = "Off"
 )
 
@@ -87,86 +88,86 @@ const (
 type CapacityMixArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// nodeRules is an ordered list of at most 64 rules that give a node its capacity type. The first rule that holds
-	// decides; a node for which none holds has an unknown type and takes no pod that has a mix.
-	// Absent or empty means the rules that Berth ships, which know the labels of the common providers.
+	// nodeRules is an ordered list of at most 64 rules that determine the capacity type of a node. The first rule that
+	// matches decides. A node that no rule matches has an unknown type and is feasible for no pod with a mix. Defaults
+	// to the rules that Berth ships, which support the labels of common providers.
 	//
 	// +optional
 	// +listType=atomic
 	NodeRules []NodeRule `json:"nodeRules,omitempty"`
 
-	// builtinNodeRules says whether the shipped rules are tried after nodeRules: Append (the default) or Off.
-	// Off needs at least one rule in nodeRules.
+	// builtinNodeRules specifies whether the shipped rules are evaluated after nodeRules: Append or Off. Off requires
+	// at least one rule in nodeRules. Defaults to Append.
 	//
 	// +optional
 	BuiltinNodeRules BuiltinNodeRules `json:"builtinNodeRules,omitempty"`
 
-	// defaultMix governs the pods that have no mix from annotations or a CapacityMix.
-	// Absent means that such pods are left alone.
+	// defaultMix governs pods whose mix is set by neither annotations nor a CapacityMix. If unset, the plugin ignores
+	// such pods.
 	//
 	// +optional
 	DefaultMix *MixSpec `json:"defaultMix,omitempty"`
 
-	// annotationPrefixes lists the prefixes of the mix annotations that are read, the first found wins:
-	// berth.dev, spotalis.io, or both. Absent means [berth.dev].
+	// annotationPrefixes is the list of supported prefixes of mix annotations: berth.dev, spotalis.io, or both. The
+	// first one found takes precedence. Defaults to [berth.dev].
 	//
 	// +optional
 	// +listType=atomic
 	AnnotationPrefixes []string `json:"annotationPrefixes,omitempty"`
 
-	// spreadSpotOver lists 1 to 4 node label keys. Nodes with equal values of all of them form one interruption domain,
-	// and spot pods are spread over these domains. A CapacityMix may list its own.
-	// Absent means [topology.kubernetes.io/zone, node.kubernetes.io/instance-type].
+	// spreadSpotOver is a list of 1 to 4 node label keys. Nodes with equal values of all of them form one interruption
+	// domain, and spot pods are spread across these domains. A CapacityMix may list its own. Defaults to
+	// [topology.kubernetes.io/zone, node.kubernetes.io/instance-type].
 	//
 	// +optional
 	// +listType=atomic
 	SpreadSpotOver []string `json:"spreadSpotOver,omitempty"`
 
-	// nodeSampleSize is the number of nodes of its capacity type that are looked at for a pod first, from 16 to 1000, so
-	// that scheduling costs the same in a small and a large cluster. The best of them, an eighth but no fewer than 4, go
-	// through the filters and scores of all plugins; of a pod with preferences of its own the whole sample does. When none
-	// of them fits, all nodes are tried. 0 tries all nodes at once. Absent means 32.
+	// nodeSampleSize is the number of nodes of its capacity type that are considered first for a pod, from 16 to 1000,
+	// so that scheduling costs the same in a small and a large cluster. The best of them, one eighth but at least 4,
+	// are passed to the filters and scores of all plugins. For a pod with its own preferences, the whole sample is
+	// passed. If none of them is feasible, all nodes are considered. 0 considers all nodes. Defaults to 32.
 	//
 	// +optional
 	NodeSampleSize *int32 `json:"nodeSampleSize,omitempty"`
 
-	// rankSampleBy says which of the nodes that are looked at go on: LeastAllocated (the default), MostAllocated for
-	// profiles whose NodeResourcesFit packs nodes full, or Off for all of them. Siblings of the pod around a node count
-	// against it in either case.
+	// rankSampleBy specifies which nodes of the sample are passed: LeastAllocated, MostAllocated for profiles whose
+	// NodeResourcesFit packs nodes, or Off for all of them. Other replicas of the workload on or near a node reduce its
+	// rank in either case. Defaults to LeastAllocated.
 	//
 	// +optional
 	RankSampleBy RankSampleBy `json:"rankSampleBy,omitempty"`
 
-	// syncTimeoutSeconds bounds the wait for the plugin's caches at start, from 1 to 600 seconds. The scheduler stops
-	// with a message when it is over. Absent means 60.
+	// syncTimeoutSeconds is the maximum time for the plugin's caches to synchronize at startup, in seconds from 1 to
+	// 600. After that the scheduler exits with an error. Defaults to 60.
 	//
 	// +optional
 	SyncTimeoutSeconds *int32 `json:"syncTimeoutSeconds,omitempty"`
 
-	// capacityTypeLabel is the node label by which pods with the scheduling gate berth.dev/capacity-mix are limited to
-	// their capacity type, in a way that every scheduler and autoscaler understands. Its values must be ones that the
-	// node rules know. Absent means the key and first values of the first two nodeRules with operator In that have the
-	// same key and different types; else, unless builtinNodeRules is Off, karpenter.sh/capacity-type with the values spot
-	// and on-demand.
+	// capacityTypeLabel is the node label that limits pods with the scheduling gate berth.dev/capacity-mix to their
+	// capacity type, by a node selector that every scheduler and autoscaler supports. The node rules must match its
+	// values. Defaults to the key and first values of the first two nodeRules with operator In that have the same key
+	// and different types, otherwise, unless builtinNodeRules is Off, to karpenter.sh/capacity-type with the values
+	// spot and on-demand.
 	//
 	// +optional
 	CapacityTypeLabel *CapacityTypeLabel `json:"capacityTypeLabel,omitempty"`
 }
 
-// CapacityTypeLabel is a node label that says the capacity type. At most one of the two values may be empty, which
-// stands for the nodes without the label, as on GKE and AKS.
+// CapacityTypeLabel is a node label whose value is the capacity type. At most one of the two values may be empty, which
+// stands for nodes without the label, as on GKE and AKS.
 type CapacityTypeLabel struct {
-	// key is the label's key.
+	// key is the key of the label.
 	//
 	// +required
 	Key string `json:"key"`
 
-	// spot is the label's value on spot nodes.
+	// spot is the value of the label on spot nodes.
 	//
 	// +optional
 	Spot string `json:"spot,omitempty"`
 
-	// onDemand is the label's value on on-demand nodes.
+	// onDemand is the value of the label on on-demand nodes.
 	//
 	// +optional
 	OnDemand string `json:"onDemand,omitempty"`
@@ -179,86 +180,89 @@ type CapacityTypeLabel struct {
 type ResourceLimitArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// defaultNamespace is the namespace in which a ResourceLimit is looked for that a pod names and that its own
-	// namespace has not. Absent means that it is looked for nowhere else.
+	// defaultNamespace is the namespace of a ResourceLimit that a pod names and that does not exist in the pod's own
+	// namespace. If unset, only the pod's own namespace is used.
 	//
 	// +optional
 	DefaultNamespace string `json:"defaultNamespace,omitempty"`
 
-	// syncTimeoutSeconds bounds the wait for the plugin's caches at start, from 1 to 600 seconds. The scheduler stops
-	// with a message when it is over. Absent means 60.
+	// syncTimeoutSeconds is the maximum time for the plugin's caches to synchronize at startup, in seconds from 1 to
+	// 600. After that the scheduler exits with an error. Defaults to 60.
 	//
 	// +optional
 	SyncTimeoutSeconds *int32 `json:"syncTimeoutSeconds,omitempty"`
 }
 
-// NodeRule gives a capacity type to the nodes with certain labels.
+// NodeRule assigns a capacity type to the nodes with certain labels.
 type NodeRule struct {
-	// name is used in messages, at most 63 characters; names must differ. Absent means the rule's place in the list.
+	// name is the name of the rule in messages, at most 63 characters. Names must be unique. Defaults to the position
+	// of the rule in the list.
 	//
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// key is the node label key that the rule looks at.
+	// key is the key of the node label that the rule evaluates.
 	//
 	// +required
 	Key string `json:"key"`
 
-	// operator says what must hold for that label: its value is one of values (In), it is present (Exists),
+	// operator specifies what the rule requires of the label: its value is one of values (In), it is present (Exists),
 	// or it is absent (Absent).
 	//
 	// +required
 	Operator NodeRuleOperator `json:"operator"`
 
-	// values are the label values of operator In, 1 to 64. Exists and Absent take none.
+	// values are the label values of operator In, 1 to 64. They must be empty for Exists and Absent.
 	//
 	// +optional
 	// +listType=atomic
 	Values []string `json:"values,omitempty"`
 
-	// requires is the key of a label that a node must have for the rule to apply. Absent requests none.
-	// Operator Absent needs it, since most nodes lack most labels: name a label that every node of that provider has,
-	// or write "*" to let the rule apply to every node.
+	// requires is the key of a label that a node must have for the rule to apply. If unset, none is required. Operator
+	// Absent requires it, because most nodes lack most labels: set it to a label that every node of the provider has,
+	// or to "*" to apply the rule to every node.
 	//
 	// +optional
 	Requires string `json:"requires,omitempty"`
 
-	// capacityType is the type of a node for which the rule holds: spot or on-demand.
+	// capacityType is the capacity type of a node that the rule matches: spot or on-demand.
 	//
 	// +required
 	CapacityType CapacityType `json:"capacityType"`
 }
 
-// MixSpec is a mix, with the meaning, bounds and defaults of the fields of the same names in a CapacityMix.
+// MixSpec is a mix. Its fields have the meaning, bounds and defaults of the fields of the same names in a CapacityMix.
 type MixSpec struct {
-	// spotPercent is the share of replicas on spot nodes, from 0 to 100.
+	// spotPercent is the percentage of replicas on spot nodes, from 0 to 100.
 	//
 	// +required
 	SpotPercent *int32 `json:"spotPercent,omitempty"`
 
-	// minOnDemand is the number of replicas that stay on on-demand nodes, from 0 to 1000000. Absent means 0.
+	// minOnDemand is the number of replicas that stay on on-demand nodes, from 0 to 1000000. Defaults to 0.
 	//
 	// +optional
 	MinOnDemand *int32 `json:"minOnDemand,omitempty"`
 
-	// maxSpot is the largest number of replicas on spot nodes, from 0 to 1000000. Absent means no such bound.
+	// maxSpot is the maximum number of replicas on spot nodes, from 0 to 1000000. If unset, the number is not limited.
 	//
 	// +optional
 	MaxSpot *int32 `json:"maxSpot,omitempty"`
 
-	// whenSpotUnavailable says what a spot pod does when no spot node has room: OnDemand (the default) or Wait.
+	// whenSpotUnavailable specifies what happens to a pod of a spot slot when no spot node has free capacity: OnDemand
+	// or Wait. Defaults to OnDemand.
 	//
 	// +optional
 	WhenSpotUnavailable WhenSpotUnavailable `json:"whenSpotUnavailable,omitempty"`
 
-	// spotWaitSeconds is how long a spot pod waits before it may run on an on-demand node, from 0 to 86400 seconds.
-	// Absent means 0, and 900 for pods with the scheduling gate berth.dev/capacity-mix. It may be other than 0 only with
-	// whenSpotUnavailable OnDemand.
+	// spotWaitSeconds is the time for which a pod of a spot slot waits before it may run on an on-demand node, in
+	// seconds from 0 to 86400. A value other than 0 is valid only with whenSpotUnavailable OnDemand. Defaults to 900
+	// for pods with the scheduling gate berth.dev/capacity-mix, and to 0 for all other pods.
 	//
 	// +optional
 	SpotWaitSeconds *int32 `json:"spotWaitSeconds,omitempty"`
 
-	// whenOnDemandUnavailable says what an on-demand pod does when no on-demand node has room: Wait (the default) or Spot.
+	// whenOnDemandUnavailable specifies what happens to a pod of an on-demand slot when no on-demand node has free
+	// capacity: Wait or Spot. Defaults to Wait.
 	//
 	// +optional
 	WhenOnDemandUnavailable WhenOnDemandUnavailable `json:"whenOnDemandUnavailable,omitempty"`

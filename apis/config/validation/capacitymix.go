@@ -28,8 +28,8 @@ const (
 	annotationPrefixOthers = "spotalis.io"
 )
 
-// ValidateCapacityMixArgs returns everything that is wrong with the arguments of the CapacityMix plugin after
-// defaulting. A nil path gives paths that start at the arguments.
+// ValidateCapacityMixArgs returns every error in the arguments of the CapacityMix plugin after defaulting. With a nil
+// path, paths start at the arguments.
 func ValidateCapacityMixArgs(path *field.Path, args *config.CapacityMixArgs) field.ErrorList {
 	errs := validateNodeRules(path.Child("nodeRules"), args.NodeRules)
 	errs = append(errs, validateBuiltinNodeRules(path.Child("builtinNodeRules"), args)...)
@@ -52,7 +52,7 @@ func ValidateCapacityMixArgs(path *field.Path, args *config.CapacityMixArgs) fie
 	return errs
 }
 
-// validateCapacityTypeLabel leaves to the plugin whether the node rules know the values.
+// validateCapacityTypeLabel does not check that the node rules match the values: the plugin does.
 func validateCapacityTypeLabel(path *field.Path, l *config.CapacityTypeLabel) field.ErrorList {
 	errs := validateLabelKey(path.Child("key"), l.Key)
 	for _, v := range []struct{ name, value string }{{"spot", l.Spot}, {"onDemand", l.OnDemand}} {
@@ -114,7 +114,7 @@ func validateNodeRuleValues(path *field.Path, rule *config.NodeRule) field.Error
 		return nil
 	}
 	if len(rule.Values) == 0 {
-		return field.ErrorList{field.Required(path, "operator In needs at least one value")}
+		return field.ErrorList{field.Required(path, "operator In requires at least one value")}
 	}
 
 	var errs field.ErrorList
@@ -137,16 +137,16 @@ func validateNodeRuleRequires(path *field.Path, rule *config.NodeRule) field.Err
 	absent := rule.Operator == config.NodeRuleAbsent
 	switch {
 	case rule.Requires == "" && absent:
-		return field.ErrorList{field.Required(path, fmt.Sprintf("operator Absent holds for most nodes: "+
-			"name a label that the nodes must have, or write %q to mean every node", config.RequiresNothing))}
+		return field.ErrorList{field.Required(path, fmt.Sprintf("operator Absent matches most nodes: "+
+			"set it to a label that the nodes must have, or to %q for every node", config.RequiresNothing))}
 	case rule.Requires == "":
 		return nil
 	case rule.Requires == config.RequiresNothing && absent:
 		return nil
 	case rule.Requires == config.RequiresNothing:
-		return field.ErrorList{field.Invalid(path, rule.Requires, "is for operator Absent only, remove it")}
+		return field.ErrorList{field.Invalid(path, rule.Requires, "is valid with operator Absent only")}
 	case rule.Requires == rule.Key && absent:
-		return field.ErrorList{field.Invalid(path, rule.Requires, "is the label that must be absent, so the rule never holds")}
+		return field.ErrorList{field.Invalid(path, rule.Requires, "is the label that must be absent, so the rule never matches")}
 	default:
 		return validateLabelKey(path, rule.Requires)
 	}
@@ -155,8 +155,8 @@ func validateNodeRuleRequires(path *field.Path, rule *config.NodeRule) field.Err
 func validateBuiltinNodeRules(path *field.Path, args *config.CapacityMixArgs) field.ErrorList {
 	errs := validateEnum(path, args.BuiltinNodeRules, config.BuiltinNodeRulesAppend, config.BuiltinNodeRulesOff)
 	if args.BuiltinNodeRules == config.BuiltinNodeRulesOff && len(args.NodeRules) == 0 {
-		errs = append(errs, field.Invalid(path, args.BuiltinNodeRules, "needs at least one rule in nodeRules, "+
-			"or no node has a capacity type"))
+		errs = append(errs, field.Invalid(path, args.BuiltinNodeRules, "requires at least one rule in nodeRules, "+
+			"otherwise no node has a capacity type"))
 	}
 
 	return errs
@@ -204,7 +204,7 @@ func validateAnnotationPrefixes(path *field.Path, prefixes []string) field.Error
 func validateSpreadKeys(path *field.Path, keys []string) field.ErrorList {
 	if len(keys) == 0 {
 		return field.ErrorList{field.Required(path, "list at least one node label key, or remove the field for the default; "+
-			"to spread over nothing, disable the plugin at the score extension point")}
+			"to disable spreading, disable the plugin at the score extension point")}
 	}
 
 	var errs field.ErrorList

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/config/validation"
 )
 
-// validArgs returns arguments as they are after defaulting, with every optional part set.
+// validArgs returns arguments after defaulting, with every optional field set.
 func validArgs() *config.CapacityMixArgs {
 	return &config.CapacityMixArgs{
 		NodeRules: []config.NodeRule{
@@ -78,7 +78,7 @@ var nodeRuleCases = map[string]validationCase{
 	},
 	"no rules at all would leave every node without a type": {
 		mutate:  func(a *config.CapacityMixArgs) { a.NodeRules = nil },
-		wantErr: `args.builtinNodeRules: Invalid value: "Off": needs at least one rule in nodeRules, or no node has a capacity type`,
+		wantErr: `args.builtinNodeRules: Invalid value: "Off": requires at least one rule in nodeRules, otherwise no node has a capacity type`,
 	},
 	"an unknown mode for the shipped rules is refused": {
 		mutate:  func(a *config.CapacityMixArgs) { a.BuiltinNodeRules = "Prepend" },
@@ -116,7 +116,7 @@ var nodeRuleCases = map[string]validationCase{
 	},
 	"In without values is refused": {
 		mutate:  rule(func(r *config.NodeRule) { r.Values = nil }),
-		wantErr: `args.nodeRules[0].values: Required value: operator In needs at least one value`,
+		wantErr: `args.nodeRules[0].values: Required value: operator In requires at least one value`,
 	},
 	"In with a value twice is refused": {
 		mutate:  rule(func(r *config.NodeRule) { r.Values = []string{"a", "b", "a"} }),
@@ -128,16 +128,16 @@ var nodeRuleCases = map[string]validationCase{
 	},
 	"Absent without saying which nodes it is about is refused": {
 		mutate: func(a *config.CapacityMixArgs) { a.NodeRules[2].Requires = "" },
-		wantErr: `args.nodeRules[2].requires: Required value: operator Absent holds for most nodes: ` +
-			`name a label that the nodes must have, or write "*" to mean every node`,
+		wantErr: `args.nodeRules[2].requires: Required value: operator Absent matches most nodes: ` +
+			`set it to a label that the nodes must have, or to "*" for every node`,
 	},
 	"Absent that requires the label itself is refused": {
 		mutate:  func(a *config.CapacityMixArgs) { a.NodeRules[2].Requires = a.NodeRules[2].Key },
-		wantErr: `args.nodeRules[2].requires: Invalid value: "example.com/pool": is the label that must be absent, so the rule never holds`,
+		wantErr: `args.nodeRules[2].requires: Invalid value: "example.com/pool": is the label that must be absent, so the rule never matches`,
 	},
 	"a star is refused where a rule needs no such opt-in": {
 		mutate:  rule(func(r *config.NodeRule) { r.Requires = "*" }),
-		wantErr: `args.nodeRules[0].requires: Invalid value: "*": is for operator Absent only, remove it`,
+		wantErr: `args.nodeRules[0].requires: Invalid value: "*": is valid with operator Absent only`,
 	},
 }
 
@@ -217,7 +217,7 @@ var listAndBoundCases = map[string]validationCase{
 	"an empty list of spread keys is refused": {
 		mutate: func(a *config.CapacityMixArgs) { a.SpreadSpotOver = []string{} },
 		wantErr: `args.spreadSpotOver: Required value: list at least one node label key, or remove the field for the default; ` +
-			`to spread over nothing, disable the plugin at the score extension point`,
+			`to disable spreading, disable the plugin at the score extension point`,
 	},
 	"a spread key twice is refused": {
 		mutate:  func(a *config.CapacityMixArgs) { a.SpreadSpotOver = []string{"zone", "zone"} },

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validation refuses arguments of Berth's scheduler plugins that have no meaning, each with its field and value.
+// Package validation validates the arguments of Berth's scheduler plugins. Each error has the field and its value.
 package validation

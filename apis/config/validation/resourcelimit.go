@@ -9,8 +9,8 @@ import (
 	"berth.dev/berth/apis/config"
 )
 
-// ValidateResourceLimitArgs returns everything that is wrong with the arguments of the ResourceLimit plugin after
-// defaulting. A nil path gives paths that start at the arguments.
+// ValidateResourceLimitArgs returns every error in the arguments of the ResourceLimit plugin after defaulting. With a
+// nil path, paths start at the arguments.
 func ValidateResourceLimitArgs(path *field.Path, args *config.ResourceLimitArgs) field.ErrorList {
 	var errs field.ErrorList
 	if args.DefaultNamespace != "" {

@@ -16,10 +16,10 @@ var resourceLimitCases = merged(
 	quantityCases("ephemeralStorage", "spec.ephemeralStorage", "512Mi or 2Gi", func(v string) string { return "{ephemeralStorage: " + v + "}" }),
 	quantityCases("size", "spec.volumes[data].size", "512Mi or 2Gi", func(v string) string { return "{volumes: {data: {size: " + v + "}}}" }),
 	ruleCases{
-		"metadata.name must be at most 63 characters, so that a label can hold it": {
+		"metadata.name must be at most 63 characters, so that it is a valid label value": {
 			accepted: []string{"{metadata: {name: " + longestName + "}, spec: {}}"},
 			rejected: []rejected{
-				{"{metadata: {name: n" + longestName + "}, spec: {}}", `<nil>: Invalid value: "object": metadata.name must be at most 63 characters, so that a label can hold it`},
+				{"{metadata: {name: n" + longestName + "}, spec: {}}", `<nil>: Invalid value: "object": metadata.name must be at most 63 characters, so that it is a valid label value`},
 			},
 		},
 		"cpuLimit must not be below cpu": {
