@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arguments turns the scheduler plugin's arguments into what the pure
-// packages take, so that the scheduler, the controller and the command line
-// read a configuration in the same way.
+// Package arguments converts the scheduler plugin's arguments to the types of the pure packages, so that the scheduler,
+// the controller and the command line interpret a configuration in the same way.
 package arguments
 
 import (
@@ -17,8 +16,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 )
 
-// NodeRules are the configured rules and, unless they are off, the shipped ones.
-// The arguments must be valid.
+// NodeRules returns the configured rules and, unless they are off, the shipped ones. The arguments must be valid.
 func NodeRules(args *config.CapacityMixArgs) []capacity.Rule {
 	rules := make([]capacity.Rule, 0, len(args.NodeRules))
 	for i, r := range args.NodeRules {
@@ -44,9 +42,8 @@ func Classifier(args *config.CapacityMixArgs) (*capacity.Classifier, error) {
 	return c, nil
 }
 
-// CapacityTypeLabel is the node label by which pods with a scheduling gate are
-// limited to their capacity type. ok is false where neither the arguments nor
-// the node rules name one; then no pod can be limited in that way.
+// CapacityTypeLabel returns the node label that limits pods with a scheduling gate to their capacity type. ok is false
+// if neither the arguments nor the node rules define one. Pods cannot be limited in that case.
 func CapacityTypeLabel(args *config.CapacityMixArgs, c *capacity.Classifier) (label gate.Label, ok bool, err error) {
 	if l := args.CapacityTypeLabel; l != nil {
 		label = gate.Label{Key: l.Key, Spot: l.Spot, OnDemand: l.OnDemand}
@@ -72,8 +69,8 @@ func CapacityTypeLabel(args *config.CapacityMixArgs, c *capacity.Classifier) (la
 	return label, checkLabel(label, args, c) == nil, nil
 }
 
-// named is the first value of a rule with operator In that is not empty: nodes
-// cannot be told by an empty value from nodes without the label.
+// named returns the first value of a rule with operator In that is not empty: an empty value does not distinguish nodes
+// from those without the label.
 func named(r config.NodeRule) string {
 	if r.Operator == config.NodeRuleIn {
 		for _, v := range r.Values {
@@ -85,9 +82,8 @@ func named(r config.NodeRule) string {
 	return ""
 }
 
-// checkLabel refuses values that the node rules judge otherwise, on nodes that
-// have what rules about the label require. Whether nodes without the label are
-// of a type depends on their other labels.
+// checkLabel rejects values for which the node rules result in another type, on nodes that have the labels that rules
+// about the label require. The type of nodes without the label depends on their other labels.
 func checkLabel(l gate.Label, args *config.CapacityMixArgs, c *capacity.Classifier) error {
 	labels := map[string]string{}
 	for _, r := range args.NodeRules {
@@ -105,14 +101,13 @@ func checkLabel(l gate.Label, args *config.CapacityMixArgs, c *capacity.Classifi
 		labels[l.Key] = v.value
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
 		if t, _ := c.Classify(node); t != v.want {
-			return fmt.Errorf("capacityTypeLabel.%s %q: the node rules say that a node with %s=%s is %s", v.field, v.value, l.Key, v.value, t)
+			return fmt.Errorf("capacityTypeLabel.%s %q: the node rules classify a node with %s=%s as %s", v.field, v.value, l.Key, v.value, t)
 		}
 	}
 	return nil
 }
 
-// DefaultPolicy is the mix of pods of a profile that nothing else governs, nil
-// if the profile has none.
+// DefaultPolicy returns the policy of pods of a profile that nothing else governs, nil if the profile has none.
 func DefaultPolicy(args *config.CapacityMixArgs) *policy.Policy {
 	spec := args.DefaultMix
 	if spec == nil {

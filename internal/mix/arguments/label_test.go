@@ -55,19 +55,19 @@ func TestCapacityTypeLabel(t *testing.T) {
 			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "on-demand", OnDemand: "spot"}},
 			gate.Label{},
 			false,
-			`capacityTypeLabel.spot "on-demand": the node rules say that a node with karpenter.sh/capacity-type=on-demand is on-demand`,
+			`capacityTypeLabel.spot "on-demand": the node rules classify a node with karpenter.sh/capacity-type=on-demand as on-demand`,
 		},
 		"a value that no rule knows": {
 			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "spot", OnDemand: "solid"}},
 			gate.Label{},
 			false,
-			`capacityTypeLabel.onDemand "solid": the node rules say that a node with karpenter.sh/capacity-type=solid is unknown`,
+			`capacityTypeLabel.onDemand "solid": the node rules classify a node with karpenter.sh/capacity-type=solid as unknown`,
 		},
 		"a key that no rule knows": {
 			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: "pool", Spot: "cheap"}},
 			gate.Label{},
 			false,
-			`capacityTypeLabel.spot "cheap": the node rules say that a node with pool=cheap is unknown`,
+			`capacityTypeLabel.spot "cheap": the node rules classify a node with pool=cheap as unknown`,
 		},
 		"a value that requires another label is known": {
 			config.CapacityMixArgs{NodeRules: []config.NodeRule{guarded(in("pool", spot, "cheap"))}, CapacityTypeLabel: &config.CapacityTypeLabel{Key: "pool", Spot: "cheap"}},

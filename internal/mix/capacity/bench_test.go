@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// realNode carries as many labels as a managed node does.
+// realNode has as many labels as a managed node.
 func realNode(extra ...string) *corev1.Node {
 	pairs := extra
 	for i := range 25 {

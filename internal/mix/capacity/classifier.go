@@ -12,13 +12,14 @@ import (
 
 const taintUnregistered = "karpenter.sh/unregistered"
 
-// Classifier decides the capacity type of nodes by an ordered rule list. It is immutable and safe for concurrent use.
+// Classifier determines the capacity type of nodes by an ordered list of rules. It is immutable and safe for concurrent
+// use.
 type Classifier struct {
 	rules []Rule
 	keys  map[string]struct{}
 }
 
-// NewClassifier checks the rules and compiles them. Their order is kept: the first rule that matches a node decides.
+// NewClassifier validates the rules and compiles them. Their order is kept: the first rule that matches a node decides.
 func NewClassifier(rules []Rule) (*Classifier, error) {
 	c := &Classifier{rules: make([]Rule, len(rules)), keys: make(map[string]struct{}, len(rules))}
 	names := make(map[string]int, len(rules))
@@ -51,7 +52,7 @@ func (c *Classifier) Classify(node *corev1.Node) (Type, string) {
 }
 
 // registrationTaints mark a node whose labels are not complete yet: Karpenter, the cloud controller and Cluster API add
-// theirs first and then remove the taint. Until then an Absent rule would read a late label as a statement.
+// their labels first and then remove the taint. Until then, an Absent rule would match a node whose label is only late.
 var registrationTaints = []string{
 	taintUnregistered,
 	"node.cloudprovider.kubernetes.io/uninitialized",
@@ -67,8 +68,8 @@ func halfRegistered(node *corev1.Node) bool {
 	return false
 }
 
-// Keys returns the label keys that the rules read as capacity labels, sorted. Requires keys are not among them: they
-// prove the provider and say nothing about the type.
+// Keys returns the label keys that the rules read as capacity labels, sorted. It does not return the keys of Requires,
+// which identify the provider and not the type.
 func (c *Classifier) Keys() []string {
 	keys := make([]string, 0, len(c.keys))
 	for k := range c.keys {
@@ -78,9 +79,9 @@ func (c *Classifier) Keys() []string {
 	return keys
 }
 
-// Pins reports whether the pod's own nodeSelector or required node affinity names a capacity label. The user has then
+// Pins reports whether the pod's own nodeSelector or required node affinity has a capacity label. The user has then
 // chosen the type, also with NotIn or in only one of several terms: such a pod is counted, not steered. Preferences are
-// no choice, they yield to the mix.
+// no choice: the mix takes precedence over them.
 //
 // It runs for every pod: linear in the pod's selectors, no allocation.
 func (c *Classifier) Pins(spec *corev1.PodSpec) bool {
@@ -100,7 +101,7 @@ func (c *Classifier) Pins(spec *corev1.PodSpec) bool {
 		return false
 	}
 	for i := range required.NodeSelectorTerms {
-		// matchFields is left out: it knows metadata.name only, never a label.
+		// matchFields is ignored: it supports metadata.name only, never a label.
 		expressions := required.NodeSelectorTerms[i].MatchExpressions
 		for j := range expressions {
 			if _, ok := c.keys[expressions[j].Key]; ok {
@@ -111,22 +112,22 @@ func (c *Classifier) Pins(spec *corev1.PodSpec) bool {
 	return false
 }
 
-// A domain is the values joined by "/". A missing label is "?"; the three special bytes are escaped in values. Label
-// values contain none of them, so the text stays readable, and it stays unambiguous for any other string.
+// A domain is the values joined by "/". A missing label is "?". The three special bytes are escaped in values. Label
+// values contain none of them, so the text stays readable, and it is unambiguous for any other string.
 const (
 	domainSeparator = '/'
 	domainMissing   = '?'
 	domainSpecial   = "%/?"
 )
 
-// Domain names the interruption domain of a node: two nodes share it exactly when they agree on every key, where a
-// missing label differs from an empty value. Compare only domains made with the same keys.
+// Domain identifies the interruption domain of a node: two nodes share it exactly if they agree on every key, where a
+// missing label differs from an empty value. Only domains of the same keys are comparable.
 func Domain(labels map[string]string, keys []string) string {
 	var buffer [64]byte
 	return string(AppendDomain(buffer[:0], labels, keys))
 }
 
-// AppendDomain appends what Domain returns.
+// AppendDomain appends the result of Domain.
 func AppendDomain(b []byte, labels map[string]string, keys []string) []byte {
 	for i, k := range keys {
 		if i > 0 {

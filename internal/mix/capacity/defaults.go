@@ -12,14 +12,14 @@ const (
 	aksScaleSetPriority   = "kubernetes.azure.com/scalesetpriority"
 )
 
-// DefaultRules returns the shipped rules as a fresh copy. docs/node-types.md is their description for users.
+// DefaultRules returns a fresh copy of the shipped rules. docs/node-types.md describes them for users.
 func DefaultRules() []Rule {
 	return slices.Concat(provisionerRules(), cloudRules(), conventionRules(), absentRules())
 }
 
-// WithDefaults puts a user's rules before the shipped ones, except that Absent rules, the user's first, come after
-// every rule that reads a label: an Absent rule for one provider must never speak before another provider's explicit
-// label. A shipped rule whose name the user reuses is left out.
+// WithDefaults puts a user's rules before the shipped ones, except that Absent rules, the user's first, follow all
+// other rules: an Absent rule for one provider must never match before another provider's explicit label. A shipped
+// rule with the name of a user's rule is omitted.
 func WithDefaults(rules []Rule) []Rule {
 	all := slices.Clone(rules)
 	for _, d := range DefaultRules() {
@@ -50,16 +50,17 @@ func absent(name, key, requires string) Rule {
 	return Rule{Name: name, Key: key, Operator: Absent, Requires: requires, Type: OnDemand}
 }
 
-// provisionerRules: the tool that bought the machine knows best. Its nodes also carry the cloud's labels, and those can
-// be wrong there (the Azure provider of Karpenter has written scalesetpriority=regular on spot nodes), so they come later.
+// provisionerRules come first: the tool that launched the machine is authoritative. Its nodes also have the cloud's
+// labels, and those can be wrong there (the Azure provider of Karpenter has set scalesetpriority=regular on spot
+// nodes).
 func provisionerRules() []Rule {
 	const ocean = "spotinst.io/node-lifecycle"
 	return []Rule{
 		in("karpenter-spot", KarpenterCapacityType, Spot, "spot"),
 		// Reserved capacity is paid for in advance and not reclaimed.
 		in("karpenter-on-demand", KarpenterCapacityType, OnDemand, "on-demand", "reserved"),
-		// A fallback node is an on-demand machine that also carries the spot label, so that pods with a spot selector
-		// land on it: it must be recognised before that label is read. spot-backup is its name in older releases.
+		// A fallback node is an on-demand machine that also has the spot label, so that pods with a spot selector are
+		// scheduled to it: it must be recognized before that label is read. spot-backup is its name in older releases.
 		in("cast-spot-fallback", "scheduling.cast.ai/spot-fallback", OnDemand, "true"),
 		in("cast-spot-backup", "scheduling.cast.ai/spot-backup", OnDemand, "true"),
 		in("cast-spot", castSpot, Spot, "true"),
@@ -68,13 +69,13 @@ func provisionerRules() []Rule {
 	}
 }
 
-// cloudRules: what the cloud or the platform writes on its own nodes. Spot before on-demand, so that a contradiction
-// inside one cloud never feeds an on-demand floor.
+// cloudRules read what the cloud or the platform sets on its own nodes. Spot precedes on-demand, so that a node with
+// contradictory labels of one cloud never counts toward minOnDemand.
 func cloudRules() []Rule {
 	const (
 		eks       = "eks.amazonaws.com/capacityType"
 		gke       = "cloud.google.com/gke-provisioning"
-		aks       = "kubernetes.azure.com/priority" // the successor of scalesetpriority; nodes carry either or both
+		aks       = "kubernetes.azure.com/priority" // the successor of scalesetpriority; nodes have either or both
 		ackSpot   = "node.alibabacloud.com/spot-strategy"
 		ackCharge = "node.alibabacloud.com/instance-charge-type"
 	)
@@ -92,19 +93,19 @@ func cloudRules() []Rule {
 		spotIfPresent("cluster-api-interruptible", "cluster.x-k8s.io/interruptible"),
 		in("oke-preemptible", "oci.oraclecloud.com/oke-is-preemptible", Spot, "true"),
 
-		// A capacity block ends on a date known at purchase; until then it is not reclaimed.
+		// A capacity block ends on a date that is known at purchase. Until then it is not reclaimed.
 		in("eks-on-demand", eks, OnDemand, "ON_DEMAND", "CAPACITY_BLOCK"),
 		in("gke-provisioning-standard", gke, OnDemand, "standard"),
 		in("aks-regular", aksScaleSetPriority, OnDemand, "regular"),
 		in("aks-priority-regular", aks, OnDemand, "regular"),
 		in("alibaba-no-spot", ackSpot, OnDemand, "NoSpot"),
-		// Subscription machines are never spot. PostPaid decides nothing: spot is billed that way too.
+		// Subscription machines are never spot. PostPaid is ambiguous: spot is billed that way too.
 		in("alibaba-prepaid", ackCharge, OnDemand, "PrePaid"),
 	}
 }
 
-// conventionRules: labels that people and installers put on nodes, so the cloud's word goes before theirs. Generic keys
-// are read by value only: a cluster may use a label called "lifecycle" for something else.
+// conventionRules read labels that users and installers set on nodes, so the cloud's labels take precedence. Generic
+// keys are read by value only: a cluster may use a label "lifecycle" for something else.
 func conventionRules() []Rule {
 	const kubernetes, bare, node = "node.kubernetes.io/lifecycle", "lifecycle", "node-lifecycle"
 	spot := []string{"spot", "Spot", "SPOT", "Ec2Spot"}
@@ -120,21 +121,22 @@ func conventionRules() []Rule {
 	}
 }
 
-// absentRules: "no spot label means on-demand", only where the platform itself puts the evidence label on all its nodes
-// and the spot label on all its spot nodes. A wrong entry here feeds spot nodes to an on-demand floor; a missing one only
-// asks a user for one line. Left out on purpose, each with its opt-in line in docs/node-types.md:
-//   - Alibaba ACK: its controller writes NoSpot on every other node; no label means a controller before v2.10.2, which
-//     labels spot nodes no better.
-//   - OpenShift: node.openshift.io/os_id is also on user-provisioned nodes, whose machines no one labels.
-//   - Oracle OKE: self-managed nodes look like the others and may be preemptible without the label.
-//   - EKS: managed node groups say ON_DEMAND themselves; a self-managed node says nothing either way.
+// absentRules classify nodes without a spot label as on-demand, only if the platform itself sets the label of Requires
+// on all its nodes and the spot label on all its spot nodes. A wrong entry here counts spot nodes toward minOnDemand. A
+// missing one only requires one line of configuration. Omitted on purpose, each with its line of configuration in
+// docs/node-types.md:
+//   - Alibaba ACK: its controller sets NoSpot on every other node; no label means a controller before v2.10.2, which
+//     does not label spot nodes either.
+//   - OpenShift: node.openshift.io/os_id is also on user-provisioned nodes, whose machines have no such label.
+//   - Oracle OKE: self-managed nodes have the same labels and may be preemptible without the spot label.
+//   - EKS: managed node groups set ON_DEMAND; a self-managed node has neither.
 func absentRules() []Rule {
 	return []Rule{
-		// Reserved labels of CAST AI, written at node creation and overwritten when a user sets them.
+		// Reserved labels of CAST AI, set at node creation and overwritten if a user sets them.
 		absent("cast-not-spot", castSpot, "provisioner.cast.ai/managed-by"),
-		// GKE labels both Spot and preemptible pools; the preemptible ones were recognised above.
+		// GKE labels both Spot and preemptible pools. The rules above match the preemptible ones.
 		absent("gke-not-spot", gkeSpot, "cloud.google.com/gke-nodepool"),
-		// System labels that users cannot set; regular pools carry the priority label or none.
+		// System labels that users cannot set. Regular pools have the priority label or none.
 		absent("aks-not-spot", aksScaleSetPriority, "kubernetes.azure.com/cluster"),
 	}
 }

@@ -14,30 +14,30 @@ const (
 	reasonDeleted = "node-deleted"
 )
 
-// A signal counts when a termination or a drain is under way. Advice that may come to nothing does not count: the pods
-// of a departing node give up their seats, and seats given up for a node that stays are a wrong mix.
+// A signal counts if a termination or a drain is in progress. Advice does not count, because nothing may follow: the
+// pods of a departing node release their slots, and a released slot of a node that stays violates the mix.
 type signal struct {
 	key    string
 	value  string // the value that counts; empty means any
 	reason string // stable: shown to users and used as a metric label
 }
 
-// departingTaints match by key whatever the effect: the key states the fact, and the effect is often a setting of the
-// tool (aws-node-termination-handler has --taint-effect) that says only how hard it is enforced.
+// departingTaints match by key whatever the effect: the effect is often a setting of the tool (--taint-effect of
+// aws-node-termination-handler) that only determines how the taint is enforced.
 //
-// Left out on purpose:
+// Omitted on purpose:
 //   - aws-node-termination-handler/rebalance-recommendation: elevated risk, often hours before or without an interruption;
-//     by default the handler only cordons on it. If it drains, the pods are Terminating, which frees their seats anyway,
-//     and the cordon keeps new pods away. So counting it gains nothing and costs seats when nothing comes of it.
-//   - DeletionCandidateOfClusterAutoscaler: soft, comes and goes while the autoscaler thinks.
-//   - node.kubernetes.io/unschedulable: a plain cordon. People cordon nodes to keep them.
-//   - node.kubernetes.io/not-ready, unreachable: a state, mostly passing; the eviction it leads to shows on the pods.
+//     by default the handler only cordons the node. If it drains, the pods are Terminating, which releases their slots,
+//     and the cordon keeps new pods away. Counting it has no benefit, and violates the mix if nothing follows.
+//   - DeletionCandidateOfClusterAutoscaler: soft, added and removed while the autoscaler decides.
+//   - node.kubernetes.io/unschedulable: a plain cordon. Users cordon nodes to keep them.
+//   - node.kubernetes.io/not-ready, unreachable: mostly temporary; the eviction that follows is visible on the pods.
 var departingTaints = []signal{
 	{key: "aws-node-termination-handler/spot-itn", reason: "aws-spot-interruption"},
 	{key: "aws-node-termination-handler/scheduled-maintenance", reason: "aws-scheduled-maintenance"},
 	{key: "aws-node-termination-handler/asg-lifecycle-termination", reason: "aws-asg-termination"},
 	{key: "karpenter.sh/disrupted", reason: "karpenter-disrupted"},
-	// Karpenter before v1. Its design also had the value "candidate", which is no more than a plan.
+	// Karpenter before v1. Its design also had the value "candidate", which is only a plan.
 	{key: "karpenter.sh/disruption", value: "disrupting", reason: "karpenter-disrupted"},
 	{key: "ToBeDeletedByClusterAutoscaler", reason: "cluster-autoscaler-scale-down"},
 	{key: "cloud.google.com/impending-node-termination", reason: "gke-termination-notice"},
@@ -48,30 +48,31 @@ var departingTaints = []signal{
 	{key: corev1.TaintNodeOutOfService, reason: "out-of-service"},
 }
 
-// departingLabels leave out node.kubernetes.io/exclude-from-external-load-balancers=aws-node-termination-handler: the
-// handler sets it when it drains, but does not take it back from a node that comes through (its removal skips exactly
-// the value that it wrote), so the node would be departing indefinitely.
+// departingLabels omit node.kubernetes.io/exclude-from-external-load-balancers=aws-node-termination-handler: the
+// handler sets it when it drains, but does not remove it from a node that stays (its removal skips exactly the value
+// that it set), so the node would be departing indefinitely.
 var departingLabels = []signal{
 	{key: castDraining, reason: "cast-draining"},
 	{key: "cloud.google.com/active-node-maintenance", value: "ONGOING", reason: "gke-maintenance"},
-	// The one mark of a drain for a scheduled reboot when the handler runs without --taint-node. Removed after the reboot.
+	// The only signal of a drain for a scheduled reboot if the handler runs without --taint-node. Removed after the
+	// reboot.
 	{key: "aws-node-termination-handler/action", value: "UncordonAfterReboot", reason: "aws-scheduled-maintenance"},
 }
 
-// Karpenter keeps this annotation on the NodeClaim and copies the claim's annotations to the node when it registers.
+// Karpenter sets this annotation on the NodeClaim and copies the claim's annotations to the node when it registers.
 var departingAnnotations = []signal{
 	{key: "karpenter.sh/nodeclaim-termination-timestamp", reason: "karpenter-termination"},
 }
 
-// departingConditions count with status True. Two of AKS are left out: VMEventScheduled is also True for a freeze of some
-// seconds and for a reboot, PreemptionScheduled also for mere advice. When AKS does drain, its remediator taint reports it.
+// departingConditions count with status True. Two of AKS are omitted: VMEventScheduled is also True for a freeze of a
+// few seconds and for a reboot, PreemptionScheduled also for advice. When AKS drains, its remediator taint reports it.
 var departingConditions = []signal{
 	// The termination handler of OpenShift, on AWS, Azure and GCP alike.
 	{key: "Terminating", reason: "openshift-terminating"},
 }
 
-// closedTaints keep nearly every pod away for now, so that a sample should not spend a place on the node. They count
-// with effect NoSchedule or NoExecute. memory-pressure is not among them: every pod but BestEffort tolerates it.
+// closedTaints currently reject nearly every pod, so a sample should not include the node. They count with effect
+// NoSchedule or NoExecute. memory-pressure is not included: every pod but BestEffort tolerates it.
 var closedTaints = []string{
 	corev1.TaintNodeNotReady,
 	corev1.TaintNodeUnreachable,
@@ -81,8 +82,8 @@ var closedTaints = []string{
 	corev1.TaintNodePIDPressure,
 }
 
-// Departing reports whether the node is being terminated, drained for good or deleted, with a short stable reason that
-// names the signal. A plain cordon is not departing.
+// Departing reports whether the node is being terminated, drained permanently or deleted, with a short stable reason
+// that identifies the signal. A plain cordon is not departing.
 func Departing(node *corev1.Node) (reason string, departing bool) {
 	if node == nil {
 		return "", false
@@ -140,8 +141,8 @@ func firstPair(signals []signal, have map[string]string) (string, bool) {
 	return "", false
 }
 
-// Accepting reports whether the node is worth a place in a sample of candidates: not cordoned, not departing, up and
-// registered. It is a hint about cost, not a verdict: the taint filter stays the judge.
+// Accepting reports whether a sample of candidates should include the node: not cordoned, not departing, ready and
+// registered. It is a hint about cost: the taint filter decides.
 func Accepting(node *corev1.Node) bool {
 	if node == nil || node.Spec.Unschedulable {
 		return false

@@ -43,7 +43,8 @@ func TestDocsNameEveryShippedRuleAndSignal(t *testing.T) {
 	}
 }
 
-// The snippets of the page are what users paste: each must compile behind the shipped rules and do what it says.
+// Users copy the snippets of the page: each must compile together with the shipped rules and have the documented
+// effect.
 func TestDocsOptInLinesWork(t *testing.T) {
 	nodes := map[string]*corev1.Node{
 		"openshift-not-spot":            labelled("node.openshift.io/os_id", "rhcos"),

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parseLabels reads "key=value" lines; a line without "=" is a key with an empty value.
+// parseLabels parses "key=value" lines. A line without "=" is a key with an empty value.
 func parseLabels(text string) map[string]string {
 	labels := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -21,7 +21,7 @@ func parseLabels(text string) map[string]string {
 	return labels
 }
 
-// parseRules reads "operator;key;values,…;requires;type" lines and keeps what the text says, valid or not.
+// parseRules parses "operator;key;values,…;requires;type" lines into rules, valid or not.
 func parseRules(text string) []Rule {
 	var rules []Rule
 	for line := range strings.Lines(text) {
@@ -36,8 +36,8 @@ func parseRules(text string) []Rule {
 	return rules
 }
 
-// FuzzClassify: whatever labels and rules come in, nothing panics, an invalid rule list is refused, and a node that
-// carries none of the keys and gives no Absent rule its evidence is Unknown.
+// FuzzClassify: with any labels and rules, nothing panics, an invalid rule list is rejected, and a node without any of
+// the keys, and without the label that an Absent rule requires, is Unknown.
 func FuzzClassify(f *testing.F) {
 	f.Add("karpenter.sh/capacity-type=spot", "In;karpenter.sh/capacity-type;spot;;spot")
 	f.Add("scheduling.cast.ai/spot=true\nscheduling.cast.ai/spot-fallback=true", "In;scheduling.cast.ai/spot;true;;spot\nExists;x;;;on-demand")

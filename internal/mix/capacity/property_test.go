@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Few keys and values, so that rules and labels meet often.
+// Few keys and values, so that rules often match labels.
 var (
 	someKeys   = []string{"a", "b", "c", "d"}
 	someValues = []string{"", "x", "y", "z"}
@@ -64,7 +64,7 @@ func mustClassifier(t require.TestingT, rules []Rule) *Classifier {
 	return c
 }
 
-// model is the specification of one rule, written without the production code's shape.
+// model is the specification of one rule, independent of the production code.
 func model(r Rule, labels map[string]string) bool {
 	_, evidence := labels[r.Requires]
 	if r.Requires != "" && r.Requires != "*" && !evidence {
@@ -145,7 +145,7 @@ func TestPropertyWithDefaultsAlwaysCompilesWithAbsentRulesLast(t *testing.T) {
 }
 
 func TestPropertyDomainIsInjectiveOverValueTuples(t *testing.T) {
-	// Values from the bytes that the encoding uses, so that ambiguities would show.
+	// Values from the bytes that the encoding uses, so that ambiguities are found.
 	value := rapid.OneOf(rapid.StringMatching(`[/?%253Fa]{0,4}`), rapid.String())
 	labels := rapid.MapOf(rapid.SampledFrom(someKeys), value)
 	rapid.Check(t, func(t *rapid.T) {

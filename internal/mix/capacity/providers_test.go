@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// labelled makes a node with the labels, given as key, value, key, value, …
+// labelled returns a node with the labels, given as key, value, key, value, …
 func labelled(pairs ...string) *corev1.Node {
 	labels := make(map[string]string, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {

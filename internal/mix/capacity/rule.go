@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package capacity tells what a node is to a capacity mix, from the Node object alone: spot or on-demand, which
-// interruption domain, and whether it is about to go away.
+// Package capacity determines, from the Node object alone, the capacity type of a node, its interruption domain, and
+// whether it is departing.
 package capacity
 
 import (
@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Type is the capacity type of a node. The zero value, Unknown, satisfies neither side of a mix: counting a node we
-// cannot read as on-demand would break an on-demand floor silently.
+// Type is the capacity type of a node. The zero value, Unknown, satisfies neither side of a mix: a node of unknown type
+// that counts as on-demand would silently violate minOnDemand.
 type Type uint8
 
 // The capacity types.
 const (
-	Unknown  Type = iota // the labels do not say
-	Spot                 // may be taken back at short notice
-	OnDemand             // stays until it is given back
+	Unknown  Type = iota // no rule matches the labels
+	Spot                 // the provider may reclaim it at short notice
+	OnDemand             // the provider does not reclaim it
 )
 
 const (
@@ -40,7 +40,7 @@ func (t Type) String() string {
 	}
 }
 
-// Other returns the opposite type; Unknown has none and stays Unknown.
+// Other returns the opposite type. Unknown has none and stays Unknown.
 func (t Type) Other() Type {
 	switch t {
 	case Spot:
@@ -52,7 +52,7 @@ func (t Type) Other() Type {
 	}
 }
 
-// ParseType reads "spot" or "on-demand". "unknown" is refused: it is the absence of a statement, so no one may state it.
+// ParseType parses "spot" or "on-demand". It rejects "unknown", which means that there is no information.
 func ParseType(s string) (Type, error) {
 	switch s {
 	case spotText:
@@ -64,39 +64,39 @@ func ParseType(s string) (Type, error) {
 	}
 }
 
-// Operator says how a rule reads its label.
+// Operator specifies how a rule reads its label.
 type Operator string
 
 const (
-	// In matches when the label is present with one of the rule's values, compared exactly.
+	// In matches if the label is present with one of the rule's values, compared exactly.
 	In Operator = "In"
-	// Exists matches when the label is present with any value, the empty one included.
+	// Exists matches if the label is present with any value, including the empty one.
 	Exists Operator = "Exists"
-	// Absent matches when the label is not present. It needs Requires, because a missing label proves something only
-	// on a node whose provider would have set it.
+	// Absent matches if the label is not present. It needs Requires, because a missing label is significant only on a
+	// node whose provider would have set it.
 	Absent Operator = "Absent"
 )
 
-// AnyNode as a rule's Requires lifts the demand for evidence: the rule applies to every node of the cluster.
+// AnyNode as a rule's Requires applies the rule to every node of the cluster.
 const AnyNode = "*"
 
-// Rule states the capacity type of the nodes it matches.
+// Rule assigns a capacity type to the nodes that it matches.
 type Rule struct {
-	// Name identifies the rule in messages; unique in a list.
+	// Name identifies the rule in messages. It is unique in a list.
 	Name string
 	// Key is the node label that the rule reads.
 	Key string
-	// Operator says how Key is read.
+	// Operator specifies how Key is read.
 	Operator Operator
-	// Values are the accepted values of Key; for In only.
+	// Values are the accepted values of Key, for In only.
 	Values []string
-	// Requires is a label key that the node must also carry, with any value, or AnyNode. Mandatory for Absent.
+	// Requires is a label key that the node must also have, with any value, or AnyNode. Mandatory for Absent.
 	Requires string
-	// Type is what a matching node is.
+	// Type is the type of a node that matches.
 	Type Type
 }
 
-// Validate returns the first fault of the rule; the message names the rule, the field and the value.
+// Validate returns the first error of the rule, with the rule, the field and the value.
 func (r Rule) Validate() error {
 	if strings.TrimSpace(r.Name) == "" {
 		return fmt.Errorf("node rule with key %q: name %q: must not be empty", r.Key, r.Name)
@@ -117,7 +117,7 @@ func (r Rule) validateValues() error {
 	switch r.Operator {
 	case In:
 		if len(r.Values) == 0 {
-			return r.fault("values", "", "operator In needs at least one value")
+			return r.fault("values", "", "operator In requires at least one value")
 		}
 	case Exists, Absent:
 		if len(r.Values) > 0 {
@@ -143,7 +143,7 @@ func (r Rule) validateRequires() error {
 		return nil
 	case "":
 		if r.Operator == Absent {
-			return r.fault("requires", "", `operator Absent needs a label that proves the provider, or "*" for every node`)
+			return r.fault("requires", "", `operator Absent requires a label that identifies the provider, or "*" for every node`)
 		}
 		return nil
 	}
@@ -160,7 +160,7 @@ func (r Rule) fault(field, value, why string) error {
 	return fmt.Errorf("node rule %q: %s %q: %s", r.Name, field, value, why)
 }
 
-// matches reports whether the rule decides for a node with these labels.
+// matches reports whether the rule matches a node with these labels.
 func (r *Rule) matches(labels map[string]string) bool {
 	if r.Requires != "" && r.Requires != AnyNode {
 		if _, ok := labels[r.Requires]; !ok {

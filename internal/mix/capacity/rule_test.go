@@ -43,7 +43,7 @@ func TestRuleValidate(t *testing.T) {
 	good := Rule{Name: "r", Key: "example.com/pool", Operator: In, Values: []string{"spot"}, Type: Spot}
 	for name, tc := range map[string]struct {
 		change func(*Rule)
-		want   []string // parts of the message; none means valid
+		want   []string // parts of the message; none if the rule is valid
 	}{
 		"In with one value is valid":        {change: func(*Rule) {}},
 		"In with the empty value is valid":  {change: func(r *Rule) { r.Values = []string{""} }},

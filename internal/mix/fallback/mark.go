@@ -13,23 +13,22 @@ import (
 	"berth.dev/berth/internal/mix/gate"
 )
 
-// Mark is what a pod that fell back says of its pool, as the value of
-// v1alpha1.FallbackAnnotation: how many attempts on spot had failed in a row,
-// and when spot is tried again. It outlives the process that wrote it.
+// Mark is the state of the pool of a pod that fell back, as the value of v1alpha1.FallbackAnnotation: the number of
+// consecutive failed attempts on spot, and when spot is tried again. It outlives the process that wrote it.
 type Mark struct {
 	Failures int
 	RetryAt  time.Time // whole seconds, UTC
 }
 
-// mostFailures bounds what is counted and read.
+// mostFailures is the maximum number of failures.
 const mostFailures = 999
 
-// String is the mark as it stands in the annotation.
+// String returns the value of the annotation.
 func (m Mark) String() string {
 	return strconv.Itoa(m.Failures) + "/" + m.RetryAt.UTC().Format(time.RFC3339)
 }
 
-// Later reports whether a mark was made after another of the same pool.
+// Later reports whether a mark is newer than another of the same pool.
 func (m Mark) Later(than Mark) bool {
 	if m.RetryAt.Equal(than.RetryAt) {
 		return m.Failures > than.Failures
@@ -37,7 +36,7 @@ func (m Mark) Later(than Mark) bool {
 	return m.RetryAt.After(than.RetryAt)
 }
 
-// ParseMark reads the value of the annotation.
+// ParseMark parses the value of the annotation.
 func ParseMark(text string) (Mark, error) {
 	number, at, found := strings.Cut(text, "/")
 	failures, err := strconv.ParseUint(number, 10, 16)
@@ -51,8 +50,8 @@ func ParseMark(text string) (Mark, error) {
 	return Mark{Failures: int(failures), RetryAt: t.UTC().Truncate(time.Second)}, nil
 }
 
-// MarkOf returns the mark of a pod with a UID that fell back; ok is false for
-// every other pod, and for one that carries a copy of another pod's annotations.
+// MarkOf returns the mark of a pod with a UID that fell back. ok is false for every other pod, and for one with a copy
+// of another pod's annotations.
 func MarkOf(annotations map[string]string, uid string) (m Mark, ok bool) {
 	text, found := annotations[v1alpha1.FallbackAnnotation]
 	if !found {

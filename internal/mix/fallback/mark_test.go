@@ -78,7 +78,7 @@ func FuzzParseMark(f *testing.F) {
 		assert.True(t, m.Failures >= 1 && m.Failures <= mostFailures)
 		again, err := ParseMark(m.String())
 		if y := m.RetryAt.Year(); y < 0 || y > 9999 {
-			return // RFC 3339 has no such years; a zone can lead there
+			return // RFC 3339 has no such years, but a time zone can result in one
 		}
 		require.NoError(t, err)
 		assert.Equal(t, m, again)

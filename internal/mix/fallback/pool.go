@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fallback decides when pods that are limited to spot nodes before they
-// are scheduled go to on-demand nodes instead, because spot nodes do not come.
-// It is a circuit breaker. It is pure: it reads no API and no clock.
+// Package fallback decides when pods that are limited to spot nodes before they are scheduled are limited to on-demand
+// nodes instead, because no spot nodes come. It is a circuit breaker. It is pure: it reads no API and no clock.
 package fallback
 
 import (
@@ -12,22 +11,22 @@ import (
 )
 
 const (
-	// Threshold is how many attempts fail in a row before spot is not tried any more.
+	// Threshold is the number of consecutive failures after which spot is not tried any more.
 	Threshold = 3
-	// mostAllowed is how many attempts may run beside one another before spot is trusted again.
+	// mostAllowed is the number of concurrent attempts that must succeed before the circuit breaker closes.
 	mostAllowed = 8
-	// mostWaits bounds the time until spot is tried again, in waits for one pod.
+	// mostWaits is the maximum time until spot is tried again, as a multiple of the wait of one pod.
 	mostWaits = 8
-	// leastWait stands for shorter waits where failures are counted.
+	// leastWait is the minimum wait for the times between failures.
 	leastWait = 5 * time.Second
 )
 
-// State of a pool.
+// State is the state of a pool.
 type State string
 
-// States.
+// States of a pool.
 const (
-	// Closed: pods with a spot slot are limited to spot, but for the successors of those that waited without success.
+	// Closed: pods with a spot slot are limited to spot, except the successors of those that waited without success.
 	Closed State = "closed"
 	// Open: all pods are limited to on-demand until spot is tried again.
 	Open State = "open"
@@ -35,22 +34,20 @@ const (
 	HalfOpen State = "half-open"
 )
 
-// Pool is the spot nodes of some workloads, as they come or do not come for
-// their pods. The zero value is one about which nothing is known. Not safe for
-// concurrent use.
+// Pool is the circuit breaker of the spot nodes of some workloads. The zero value is one without any attempt. It is not
+// safe for concurrent use.
 type Pool struct {
 	mark Mark
-	// opened is when the circuit breaker last opened: failures of attempts that
-	// began before say nothing new.
+	// opened is when the circuit breaker last opened: failures of attempts that started earlier are ignored.
 	opened time.Time
-	// succeeded attempts since spot is tried again. One attempt is allowed at
-	// first, and one more for each that succeeded: twice as many per round.
+	// succeeded is the number of successful attempts since spot is tried again. At first one attempt is allowed, and
+	// one more for each that succeeded: twice as many per round.
 	succeeded int
 	// tries are the pods that were limited to spot and have no node yet, by ID.
 	tries map[string]try
 	// credits are for the successors of pods that waited without success, by group.
 	credits map[string]credit
-	// given are pods limited to on-demand that took a credit, until they are seen so.
+	// given are the groups of pods that used a credit and are not observed as limited to on-demand yet.
 	given map[string]string
 }
 
@@ -58,7 +55,7 @@ type try struct {
 	began time.Time
 }
 
-// credit lets some pods of a group go to on-demand until a time.
+// credit allows some pods of a group to be limited to on-demand until a time.
 type credit struct {
 	pods  int
 	until time.Time
@@ -67,16 +64,17 @@ type credit struct {
 // Pod is a pod with a spot slot.
 type Pod struct {
 	ID, Group string
-	// Wait is how long it may wait for a spot node.
+	// Wait is the maximum time that it waits for a spot node.
 	Wait time.Duration
 }
 
 // Verdict is the type that a pod with a spot slot is limited to.
 type Verdict struct {
 	Type capacity.Type
-	// Mark, of a pod that falls back.
+	// Mark is that of a pod that falls back.
 	Mark Mark
-	// Successor: it falls back since a pod waited without success, not since the circuit breaker is open.
+	// Successor is true if the pod falls back because its predecessor waited without success, not because the circuit
+	// breaker is open.
 	Successor bool
 }
 
@@ -91,16 +89,16 @@ func (p *Pool) State(now time.Time, wait time.Duration) State {
 	return HalfOpen
 }
 
-// Mark returns what the pool was last found to be like.
+// Mark returns the last state of the pool as a mark.
 func (p *Pool) Mark() Mark { return p.mark }
 
-// Idle reports whether nothing would be lost if the pool were forgotten.
+// Idle reports whether the pool can be deleted without a loss.
 func (p *Pool) Idle(now time.Time, wait time.Duration) bool {
 	return len(p.tries)+len(p.given) == 0 && !now.Before(p.mark.RetryAt.Add(mostWaits*atLeast(wait)))
 }
 
-// Choose decides about a pod whose gate is about to be opened. It may be requested
-// again for the same pod: then the answer before did not count.
+// Choose decides the type of a pod whose gate is about to be removed. If it is called again for the same pod, it
+// replaces the previous decision.
 func (p *Pool) Choose(now time.Time, pod Pod) Verdict {
 	p.withdraw(now, pod.ID)
 	switch p.State(now, pod.Wait) {
@@ -111,7 +109,7 @@ func (p *Pool) Choose(now time.Time, pod Pod) Verdict {
 			return Verdict{Type: capacity.OnDemand, Mark: p.mark}
 		}
 	case Closed:
-		if p.mark.Failures >= Threshold { // it was quiet for so long
+		if p.mark.Failures >= Threshold { // no attempt for this long
 			p.close()
 		}
 	}
@@ -128,9 +126,8 @@ func (p *Pool) Choose(now time.Time, pod Pod) Verdict {
 	return Verdict{Type: capacity.Spot}
 }
 
-// trying counts the attempts that run. Those that have for longer than spot is
-// ever left alone are held up by something else, such as another gate, and must
-// not keep all others from spot.
+// trying counts the attempts in progress. Attempts that take longer than the maximum pause of spot are blocked by
+// something else, such as another gate, and must not keep all others from spot.
 func (p *Pool) trying(now time.Time, wait time.Duration) (n int) {
 	for _, t := range p.tries {
 		if now.Before(t.began.Add(mostWaits * atLeast(wait))) {
@@ -140,10 +137,10 @@ func (p *Pool) trying(now time.Time, wait time.Duration) (n int) {
 	return n
 }
 
-// allowed is how many attempts may run beside one another while half-open.
+// allowed is the number of concurrent attempts while half-open.
 func (p *Pool) allowed() int { return p.succeeded + 1 }
 
-// withdraw takes back what was decided about a pod.
+// withdraw reverts the decision for a pod.
 func (p *Pool) withdraw(now time.Time, id string) {
 	delete(p.tries, id)
 	if group, ok := p.given[id]; ok {
@@ -156,7 +153,7 @@ func (p *Pool) withdraw(now time.Time, id string) {
 	}
 }
 
-// Tries notes a pod that is limited to spot since a time and has no node yet.
+// Tries records a pod that has been limited to spot since a time and has no node yet.
 func (p *Pool) Tries(began time.Time, pod Pod) {
 	if p.tries == nil {
 		p.tries = map[string]try{}
@@ -164,13 +161,13 @@ func (p *Pool) Tries(began time.Time, pod Pod) {
 	p.tries[pod.ID] = try{began: began}
 }
 
-// Gone notes that a pod is no more, or is limited to on-demand for good.
+// Gone records that a pod is deleted, or is limited to on-demand permanently.
 func (p *Pool) Gone(id string) {
 	delete(p.tries, id)
 	delete(p.given, id)
 }
 
-// Succeeded notes that a pod which was limited to spot has a node.
+// Succeeded records that a pod that was limited to spot has a node.
 func (p *Pool) Succeeded(now time.Time, pod Pod) {
 	_, tried := p.tries[pod.ID]
 	halfOpen := p.State(now, pod.Wait) == HalfOpen
@@ -185,8 +182,8 @@ func (p *Pool) Succeeded(now time.Time, pod Pod) {
 
 func (p *Pool) close() { p.mark.Failures, p.succeeded = 0, 0 }
 
-// Failed notes that a pod which was limited to spot waited without success. successor
-// says that a pod will be made in its place, which may go to on-demand.
+// Failed records that a pod that was limited to spot waited without success. successor is true if the pod will be
+// replaced, and the replacement may be limited to on-demand.
 func (p *Pool) Failed(now time.Time, pod Pod, successor bool) {
 	t, tried := p.tries[pod.ID]
 	if !tried {
@@ -197,7 +194,7 @@ func (p *Pool) Failed(now time.Time, pod Pod, successor bool) {
 	switch {
 	case state == Closed:
 		if p.mark.Failures >= Threshold || !now.Before(p.mark.RetryAt.Add(wait)) {
-			p.mark.Failures = 0 // what failed before was long ago
+			p.mark.Failures = 0 // the previous failures were long ago
 		}
 		p.fail(now, wait)
 	case state == HalfOpen && !t.began.Before(p.opened):
@@ -214,7 +211,7 @@ func (p *Pool) Failed(now time.Time, pod Pod, successor bool) {
 	}
 }
 
-// fail counts a failure, and opens the circuit breaker where there were enough.
+// fail counts a failure, and opens the circuit breaker if there were enough.
 func (p *Pool) fail(now time.Time, wait time.Duration) {
 	p.mark.Failures = min(p.mark.Failures+1, mostFailures)
 	pause := wait
@@ -227,9 +224,8 @@ func (p *Pool) fail(now time.Time, wait time.Duration) {
 	}
 }
 
-// Restore takes over the mark of a pod, as a process does that comes to lead.
-// The mark may be of a process whose clock was wrong, or forged: it keeps pods
-// from spot for no longer than any failure does.
+// Restore uses the mark of a pod, when a process becomes the leader. The mark may be from a process whose clock was
+// wrong, or forged: it keeps pods from spot for no longer than any failure does.
 func (p *Pool) Restore(now time.Time, wait time.Duration, m Mark) {
 	if latest := wholeSecond(now.Add(mostWaits * atLeast(wait))); m.RetryAt.After(latest) {
 		m.RetryAt = latest
@@ -252,7 +248,7 @@ func (p *Pool) setCredit(group string, c credit) {
 
 func atLeast(wait time.Duration) time.Duration { return max(wait, leastWait) }
 
-// wholeSecond rounds up: the mark that says when spot is tried again has no fractions.
+// wholeSecond rounds up: a mark has no fractions of a second.
 func wholeSecond(t time.Time) time.Time {
 	if s := t.UTC().Truncate(time.Second); !s.Before(t) {
 		return s

@@ -19,7 +19,7 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func pod(id string) Pod { return Pod{ID: id, Group: "web", Wait: wait} }
 
-// chosen requests the types of some pods.
+// chosen returns the types of some pods.
 func chosen(p *Pool, now time.Time, ids ...string) (types []capacity.Type) {
 	for _, id := range ids {
 		types = append(types, p.Choose(now, pod(id)).Type)
@@ -27,7 +27,7 @@ func chosen(p *Pool, now time.Time, ids ...string) (types []capacity.Type) {
 	return types
 }
 
-// fails has pods try spot and wait without success. It returns when they gave up.
+// fails limits pods to spot and lets them wait without success. It returns when they failed.
 func fails(t *testing.T, p *Pool, now time.Time, ids ...string) time.Time {
 	t.Helper()
 	for _, id := range ids {
@@ -82,7 +82,7 @@ func TestSpotIsNotTriedBeforeTheTimeThatTheMarkNames(t *testing.T) {
 func TestAskedAgainForAPodTheAnswerBeforeDidNotCount(t *testing.T) {
 	p := &Pool{}
 	now := fails(t, p, start, "a", "b")
-	for range 3 { // its patch was refused, say
+	for range 3 { // for example, its patch was rejected
 		assert.Equal(t, []capacity.Type{capacity.OnDemand}, chosen(p, now, "a2"))
 	}
 	assert.Equal(t, []capacity.Type{capacity.OnDemand, capacity.Spot}, chosen(p, now, "b2", "c"))
@@ -104,7 +104,7 @@ func TestFailuresOpenTheCircuitBreakerAndTimeHalfOpensIt(t *testing.T) {
 	retry := now.Add(wait)
 	require.Equal(t, Mark{3, retry}, p.Mark())
 
-	// Those that wait still began before it opened: they say nothing new.
+	// Those that still wait began before it opened: they are ignored.
 	p.Failed(now, pod("d"), true)
 	p.Failed(retry.Add(time.Second), pod("e"), true)
 	require.Equal(t, Mark{3, retry}, p.Mark())
@@ -124,7 +124,7 @@ func TestFailuresFarApartDoNotOpenIt(t *testing.T) {
 	}
 }
 
-// As with a StatefulSet, whose pods come one after the other.
+// As with a StatefulSet, whose pods are created one at a time.
 func TestFailuresOneAfterTheOtherOpenIt(t *testing.T) {
 	p := &Pool{}
 	now := start
@@ -225,13 +225,13 @@ func TestAProcessThatComesToLeadTakesOverTheNewestMark(t *testing.T) {
 	}
 	assert.Equal(t, before.Mark(), after.Mark())
 	assert.Equal(t, Open, after.State(now, wait))
-	// Pods that waited already began before the mark was made.
+	// Pods that already waited began before the mark was written.
 	after.Tries(start, pod("old"))
 	after.Failed(now, pod("old"), true)
 	assert.Equal(t, before.Mark(), after.Mark())
 }
 
-// The mark of a process whose clock is two days ahead, or one that was forged.
+// The mark of a process whose clock is two days fast, or a forged one.
 func TestAMarkKeepsPodsFromSpotForNoLongerThanFailuresDo(t *testing.T) {
 	p := &Pool{}
 	p.Restore(start, wait, Mark{Failures: mostFailures, RetryAt: start.Add(48 * time.Hour)})
@@ -279,7 +279,7 @@ func TestAPodThatIsBoundWhileSpotIsNotTriedTakesNoStep(t *testing.T) {
 	assert.Equal(t, []capacity.Type{capacity.Spot, capacity.OnDemand}, chosen(p, p.Mark().RetryAt, "d", "e"))
 }
 
-// Another gate can hold a pod up indefinitely.
+// Another gate can block a pod indefinitely.
 func TestAnUndecidedProbeHoldsOthersFromSpotForABoundedTime(t *testing.T) {
 	p := &Pool{}
 	fails(t, p, start, "a", "b", "c")

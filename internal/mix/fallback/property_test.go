@@ -13,17 +13,17 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 )
 
-// model drives a pool as a scheduler does, and knows what must hold.
+// model uses a pool as a scheduler does, and checks its invariants.
 type model struct {
 	pool *Pool
 	now  time.Time
 	n    int
-	// trying are the pods limited to spot, with when they were.
+	// trying are the pods limited to spot, with the time of the decision.
 	trying map[string]Pod
 	since  map[string]time.Time
-	// owed are the pods that will be made in the place of others, by group.
+	// owed is the number of pods that will replace others, by group.
 	owed map[string]int
-	// marks of the pods that fell back and are there still.
+	// marks of the existing pods that fell back.
 	marks map[string]Mark
 }
 
@@ -74,7 +74,7 @@ func (m *model) choose(t *rapid.T) {
 		if v.Mark.Failures == 0 || v.Mark != m.pool.Mark() {
 			t.Fatalf("mark %v of a pod, the pool has %v", v.Mark, m.pool.Mark())
 		}
-		m.pool.Gone(p.ID) // it was seen opened
+		m.pool.Gone(p.ID) // observed without a gate
 	}
 }
 
@@ -108,7 +108,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			m.now = m.now.Add(time.Duration(rapid.IntRange(1, int(3*wait/time.Second)).Draw(t, "seconds")) * time.Second)
 		},
 		"restart": func(t *rapid.T) {
-			// The pods that are there are all that a new process has.
+			// A new process has only the existing pods.
 			before, mark := m.pool.State(m.now, wait), m.pool.Mark()
 			marked := slices.Contains(values(m.marks), mark)
 			m.pool, m.owed = &Pool{}, map[string]int{}
@@ -148,8 +148,8 @@ func TestThePoolKeepsItsPromisesWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { t.Repeat(newModel().actions()) })
 }
 
-// Whatever happened, once all attempts succeed the pool closes: after at most
-// the longest pause, and as many attempts as the steps have.
+// Whatever happened, once all attempts succeed the pool closes: after at most the longest pause, and as many attempts
+// as the steps require.
 func TestThePoolClosesOnceAllAttemptsSucceed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel()

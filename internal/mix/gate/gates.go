@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gate is about pods with the scheduling gate of Berth: what limits
-// such a pod to its capacity type in a way that every scheduler and autoscaler
-// understands, and what a pod says of the slot that it was given. It is pure.
+// Package gate limits pods with Berth's scheduling gate to their capacity type, by fields that every scheduler and
+// autoscaler supports, and reads the slot and the type that such a pod has. It is pure.
 package gate
 
 import (
@@ -16,21 +15,19 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 )
 
-// Has reports whether a pod has the gate: whether it waits for its slot.
+// Has reports whether a pod has the gate, that is, waits for its slot.
 func Has(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.CapacityMixGate })
 }
 
-// Made reports whether a pod was made with the gate, so that its successor will
-// be as well: it has the gate, was opened, or was released without a slot. What
-// a template says of that does not count: it has no UID.
+// Made reports whether a pod was created with the gate, so that its successor will be too: it has the gate, or the gate
+// was removed, with or without a slot. Annotations in a pod template do not count: it has no UID.
 func Made(pod *corev1.Pod) bool {
 	_, opened := Opened(pod)
 	return opened || Has(pod) || claim(pod.Annotations, string(pod.UID)) == v1alpha1.GateOpenedNoLeader
 }
 
-// Release has a change of a pod say that its gate is opened without a slot,
-// since no scheduler leads.
+// Release adds to a pod the annotations of a gate that is removed without a slot because no scheduler leads.
 func Release(pod *corev1.Pod) {
 	Annotate(pod, map[string]string{
 		v1alpha1.GateOpenedAnnotation: v1alpha1.GateOpenedNoLeader,
@@ -38,9 +35,8 @@ func Release(pod *corev1.Pod) {
 	})
 }
 
-// Opened returns the capacity type that a pod was limited to when its gate was
-// opened. ok is false for a pod that was never gated, still is, was let go
-// without a slot, or carries a copy of what another pod was given.
+// Opened returns the capacity type that a pod was limited to when its gate was removed. ok is false for a pod that
+// never had the gate, still has it, lost it without a slot, or has a copy of another pod's annotation.
 func Opened(pod *corev1.Pod) (t capacity.Type, ok bool) {
 	return OpenedAs(pod.Annotations, string(pod.UID))
 }
@@ -55,8 +51,8 @@ func OpenedAs(annotations map[string]string, uid string) (t capacity.Type, ok bo
 	return t, err == nil
 }
 
-// claim returns what the claim annotation has for the pod with a UID, "" if it
-// has nothing: it is a copy of another pod's, or a template's, which has no UID.
+// claim returns the claim annotation of the pod with a UID, without the UID. It is "" if there is none, or if it is a
+// copy of another pod's. A pod template has no UID.
 func claim(annotations map[string]string, uid string) string {
 	text, ofPod := strings.CutPrefix(annotations[v1alpha1.ClaimAnnotation], uid)
 	text, whole := strings.CutPrefix(text, "/")
@@ -66,11 +62,11 @@ func claim(annotations map[string]string, uid string) string {
 	return text
 }
 
-// ClaimOf is the value of the claim annotation of a pod that is limited to a type.
+// ClaimOf returns the value of the claim annotation of a pod that is limited to a type.
 func ClaimOf(pod *corev1.Pod, t capacity.Type) string { return string(pod.UID) + "/" + t.String() }
 
-// Label is the node label that says the capacity type of nodes in a cluster. An
-// empty value stands for nodes without the label; at most one is empty.
+// Label is the node label whose value is the capacity type. An empty value stands for nodes without the label. At most
+// one is empty.
 type Label struct {
 	Key, Spot, OnDemand string
 }
@@ -83,10 +79,9 @@ func (l Label) value(t capacity.Type) string {
 	return l.OnDemand
 }
 
-// Limit limits a pod to nodes of a type. On a pod with a gate the API server
-// allows what it does: entries added to nodeSelector, and expressions added to
-// every term of the required node affinity but those that are empty, which match
-// no node and must not come to match some.
+// Limit limits a pod to nodes of a type. It makes only changes that the API server allows on a gated pod: it adds
+// entries to nodeSelector, and expressions to every term of the required node affinity except empty terms, which match
+// no node and must not begin to match some.
 func (l Label) Limit(spec *corev1.PodSpec, t capacity.Type) {
 	if v := l.value(t); v != "" {
 		if spec.NodeSelector == nil {
@@ -111,13 +106,12 @@ func (l Label) Limit(spec *corev1.PodSpec, t capacity.Type) {
 	}
 	for i := range required.NodeSelectorTerms {
 		if term := &required.NodeSelectorTerms[i]; !nodeselector.Empty(term) {
-			term.MatchExpressions = append(slices.Clip(term.MatchExpressions), absent) // the array may be another's
+			term.MatchExpressions = append(slices.Clip(term.MatchExpressions), absent) // the array may be shared
 		}
 	}
 }
 
-// Unlimit takes from a pod what Limit gave it: what its successor, which will
-// have a gate again, requests itself.
+// Unlimit reverts Limit: the pod then has only the constraints of its successor, which will have a gate again.
 func (l Label) Unlimit(spec *corev1.PodSpec) {
 	delete(spec.NodeSelector, l.Key)
 	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {

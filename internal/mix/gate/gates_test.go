@@ -18,7 +18,7 @@ import (
 
 var (
 	karpenter = gate.Label{Key: "karpenter.sh/capacity-type", Spot: "spot", OnDemand: "on-demand"}
-	// gke and reverse are labels that one type of node has and the other has not.
+	// gke and reverse are labels that only one type of node has.
 	gke     = gate.Label{Key: "cloud.google.com/gke-spot", Spot: "true"}
 	reverse = gate.Label{Key: "stays", OnDemand: "yes"}
 )
@@ -136,7 +136,7 @@ func TestTolerate(t *testing.T) {
 	}
 }
 
-// What one pod was given says nothing about another, whatever it says.
+// An annotation that was copied from another pod is ignored, whatever its value is.
 func FuzzOpenedAs(f *testing.F) {
 	for _, claim := range []string{"", "a/spot", "a/on-demand", "a/unknown", "/spot", "a//spot", "b/a/spot", "a/spot\x00"} {
 		f.Add(claim, "a", "b")
@@ -158,7 +158,7 @@ func FuzzOpenedAs(f *testing.F) {
 	})
 }
 
-// A template can have any annotation, and no UID.
+// A template can have any annotation, but has no UID.
 func TestWhatATemplateSaysDoesNotMakeAPodOneWithTheGate(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p", Annotations: map[string]string{v1alpha1.GateOpenedAnnotation: v1alpha1.GateOpenedNoLeader}}}
 	assert.False(t, gate.Made(pod))

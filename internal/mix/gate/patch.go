@@ -13,9 +13,8 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Patch returns the strategic merge patch that opens the gate of a pod and makes
-// of it what change does. The API server refuses it where the pod is another or
-// has changed since it was read.
+// Patch returns the strategic merge patch that removes the gate of a pod and applies a change. The API server rejects
+// it if the pod was replaced or has changed since it was read.
 func Patch(pod *corev1.Pod, change func(*corev1.Pod)) ([]byte, error) {
 	after := pod.DeepCopy()
 	after.Spec.SchedulingGates = slices.DeleteFunc(after.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.CapacityMixGate })

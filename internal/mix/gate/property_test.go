@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/internal/mix/gate"
 )
 
-// drawSpec draws what pods ask of nodes, without the label: a pod that names it is not limited.
+// drawSpec draws node constraints of pods, without the label: a pod with the label is not limited.
 func drawSpec(t *rapid.T) *corev1.PodSpec {
 	key := rapid.SampledFrom([]string{"a", "b", "c"})
 	value := rapid.SampledFrom([]string{"", "1", "2"})
@@ -60,8 +60,8 @@ func drawLimit(t *rapid.T) (gate.Label, capacity.Type) {
 	return rapid.SampledFrom([]gate.Label{karpenter, gke, reverse}).Draw(t, "label"), rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}).Draw(t, "type")
 }
 
-// asked is a spec without the objects that say nothing.
-func asked(spec *corev1.PodSpec) *corev1.PodSpec {
+// normalized is a spec without empty objects.
+func normalized(spec *corev1.PodSpec) *corev1.PodSpec {
 	spec = spec.DeepCopy()
 	if a := spec.Affinity; a != nil {
 		if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil && a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution == nil {
@@ -81,12 +81,12 @@ func TestUnlimitLeavesWhatThePodAskedFor(t *testing.T) {
 		limited := spec.DeepCopy()
 		label.Limit(limited, to)
 		label.Unlimit(limited)
-		require.True(t, apiequality.Semantic.DeepEqual(asked(spec), asked(limited)), "%v, limited and not: %v", spec, limited)
+		require.True(t, apiequality.Semantic.DeepEqual(normalized(spec), normalized(limited)), "%v, limited and not: %v", spec, limited)
 	})
 }
 
-// What Limit makes of a gated pod is what the API server allows: additions. And
-// it does what it says: of the nodes that the pod may run on it leaves those of the type.
+// Limit makes only changes to a gated pod that the API server allows: additions. Of the nodes that the pod may run on,
+// it leaves exactly those of the type.
 func TestLimitOnlyAdds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawSpec(t)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placeholder makes the pod that holds room for a replica before the
-// replica moves: it requests what the replica requests, on nodes of the other
-// capacity type, and does nothing. It is pure.
+// Package placeholder creates the pod that reserves capacity for a replica before the replica moves: it has the
+// requests of the replica, is limited to nodes of the other capacity type, and does nothing. It is pure.
 package placeholder
 
 import (
@@ -25,33 +24,34 @@ import (
 )
 
 const (
-	// PriorityClass has a priority below that of every workload, so that whoever needs the room takes it, and is not
-	// below -10, which is where the cluster-autoscaler stops to launch nodes. manifests/rbac/placeholders has it.
+	// PriorityClass has a priority below that of every workload, so that every other pod preempts it. It is not below
+	// -10, because the cluster-autoscaler launches no nodes for lower priorities. manifests/rbac/placeholders has it.
 	PriorityClass = "berth-placeholder"
 
-	// Never is a readiness gate that no one opens: a placeholder is never Ready, so no Service sends to it and no
-	// PodDisruptionBudget counts it as healthy, whatever they select.
+	// Never is a readiness gate that stays False: a placeholder is never Ready, so no Service routes traffic to it and
+	// no PodDisruptionBudget counts it as healthy, whatever they select.
 	Never = v1alpha1.AnnotationPrefix + "/never-ready"
 )
 
-// Seat is what a placeholder holds.
+// Seat is the capacity that a placeholder reserves.
 type Seat struct {
 	// Replica is the live pod that is to move.
 	Replica *corev1.Pod
-	// Type is where its replacement belongs, Label how nodes tell it, and Tolerations what the mix adds to gated pods of it.
+	// Type is the capacity type of its replacement, Label the node label of the type, and Tolerations those that the
+	// mix adds to gated pods of the type.
 	Type        capacity.Type
 	Label       gate.Label
 	Tolerations []corev1.Toleration
-	// Size is the replica's ResourceLimit, nil if it has none: the placeholder has the same.
+	// Size is the replica's ResourceLimit, nil if it has none. It applies to the placeholder too.
 	Size *v1alpha1.ResourceLimit
-	// Volumes are the nodes that the replica's volumes can be attached to, volume by volume.
+	// Volumes are the nodes that the replica's volumes can be attached to, one selector per volume.
 	Volumes []*corev1.NodeSelector
 }
 
-// Name is the placeholder's name for a replica: there is at most one.
+// Name returns the name of the placeholder of a replica: there is at most one.
 func Name(replica types.UID) string { return "berth-placeholder-" + string(replica) }
 
-// Unable says what of a pod a placeholder cannot hold room for, "" if nothing.
+// Unable returns what a placeholder cannot reserve for a pod, "" if nothing.
 func Unable(p *corev1.Pod) string {
 	if len(p.Spec.ResourceClaims) > 0 {
 		return "devices by resource claim"
@@ -59,8 +59,8 @@ func Unable(p *corev1.Pod) string {
 	return ""
 }
 
-// Pod makes the placeholder. It is owned by the replica, so it does not outlive
-// it, but not as by a controller: disruption budgets would request its scale.
+// Pod returns the placeholder. It is owned by the replica, so it does not outlive it, but the replica is not its
+// controller, because disruption budgets would then request its scale.
 func Pod(seat Seat, image string) *corev1.Pod {
 	replica := seat.Replica
 	p := &corev1.Pod{
@@ -98,8 +98,7 @@ func Pod(seat Seat, image string) *corev1.Pod {
 	return p
 }
 
-// place ties the placeholder to the nodes that its replica may run on, of the
-// wanted type.
+// place limits the placeholder to the nodes of the type that its replica may run on.
 func place(spec *corev1.PodSpec, seat Seat) {
 	own := seat.Replica.Spec.DeepCopy()
 	spec.NodeSelector, spec.Affinity, spec.Tolerations = own.NodeSelector, settled(own.Affinity), own.Tolerations
@@ -114,13 +113,13 @@ func place(spec *corev1.PodSpec, seat Seat) {
 		attachable(spec, v)
 	}
 	seat.Label.Limit(spec, seat.Type)
-	if gate.Made(seat.Replica) { // so will be the replacement, and get them as well
+	if gate.Made(seat.Replica) { // the replacement has the gate too, and gets them
 		gate.Tolerate(spec, seat.Tolerations)
 	}
 }
 
-// settled drops the label keys of terms: the API server has put the pod's own
-// values into the selectors when the replica was created.
+// settled drops the label keys of terms: the API server added the pod's own values to the selectors when the replica
+// was created.
 func settled(a *corev1.Affinity) *corev1.Affinity {
 	if a == nil {
 		return nil
@@ -142,8 +141,8 @@ func settled(a *corev1.Affinity) *corev1.Affinity {
 	return a
 }
 
-// settledSpread writes the replica's values of label keys into the selectors,
-// where the API server has not: the placeholder has none of these labels.
+// settledSpread adds the replica's values of label keys to the selectors, unless the API server did: the placeholder
+// has none of these labels.
 func settledSpread(constraints []corev1.TopologySpreadConstraint, own map[string]string) []corev1.TopologySpreadConstraint {
 	for i := range constraints {
 		c := &constraints[i]
@@ -165,7 +164,7 @@ func selects(s *metav1.LabelSelector, key string) bool {
 	return there || slices.ContainsFunc(s.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
-// attachable ties a pod to nodes by a selector in addition its own.
+// attachable limits a pod to nodes by a selector in addition to its own.
 func attachable(spec *corev1.PodSpec, nodes *corev1.NodeSelector) {
 	if nodes == nil || len(nodes.NodeSelectorTerms) == 0 {
 		return
@@ -180,8 +179,7 @@ func attachable(spec *corev1.PodSpec, nodes *corev1.NodeSelector) {
 	*required, _ = nodeselector.Both(*required, nodes, math.MaxInt)
 }
 
-// container requests all that the replica requests: init containers, sidecars
-// and overhead included.
+// container requests everything that the replica requests, including init containers, sidecars and overhead.
 func container(replica *corev1.Pod, image string) corev1.Container {
 	c := corev1.Container{Name: "placeholder", Image: image}
 	requests := resourcehelper.PodRequests(replica, resourcehelper.PodResourcesOptions{})
@@ -194,9 +192,9 @@ func container(replica *corev1.Pod, image string) corev1.Container {
 		limit, there := most[name]
 		switch {
 		case !overcommits(name):
-			c.Resources.Limits[name] = q // the API server wants them equal
+			c.Resources.Limits[name] = q // the API server requires them to be equal
 		case there && limit.Cmp(q) >= 0:
-			c.Resources.Limits[name] = limit // a quota may request it
+			c.Resources.Limits[name] = limit // a quota may require it
 		}
 	}
 	for _, own := range slices.Concat(replica.Spec.InitContainers, replica.Spec.Containers) {
@@ -215,15 +213,15 @@ func overcommits(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage
 }
 
-// secure is the standard "restricted" of pod security. The user is the image's:
-// some clusters give each namespace users of its own.
+// secure applies the Pod Security Standard "restricted". The user is that of the image, because some clusters assign
+// users to each namespace.
 func secure(spec *corev1.PodSpec, os *corev1.PodOS) {
 	if os != nil {
 		spec.OS = os.DeepCopy()
 	}
 	spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(true)}
 	if os != nil && os.Name == corev1.Windows {
-		return // what follows is refused there
+		return // Windows rejects the fields below
 	}
 	spec.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	spec.Containers[0].SecurityContext = &corev1.SecurityContext{

@@ -36,7 +36,7 @@ func resources(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-// web is a replica that was opened to spot, and has of everything something.
+// web is a replica that was limited to spot, with every kind of field set.
 func web() *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "web-1", UID: "6f1c", Labels: map[string]string{"app": "web", "pod-template-hash": "7d"},
@@ -134,8 +134,8 @@ func TestAPlaceholderHasTheSizeOfItsReplica(t *testing.T) {
 	assert.Equal(t, map[string]string{"arch": "arm64", "pool": "batch", karpenter.Key: "spot"}, p.Spec.NodeSelector, "which autoscalers see")
 }
 
-// What the replacement does not tolerate the placeholder must not: it would hold
-// a seat that no one can take.
+// The placeholder must not tolerate what the replacement does not tolerate: it would reserve capacity that nothing can
+// use.
 func TestAPlaceholderToleratesWhatTheReplacementWill(t *testing.T) {
 	od := corev1.Toleration{Key: "od", Operator: corev1.TolerationOpExists}
 	tolerates := func(change func(*corev1.Pod)) bool {
@@ -158,7 +158,7 @@ func TestDevicesByClaimCannotBeHeld(t *testing.T) {
 	assert.Equal(t, "devices by resource claim", placeholder.Unable(p))
 }
 
-// matches is what the scheduler's NodeAffinity says.
+// matches implements the scheduler's NodeAffinity.
 func matches(p *corev1.Pod, n *corev1.Node) bool {
 	ok, _ := nodeaffinity.GetRequiredNodeAffinity(p).Match(n) // a term that cannot be parsed matches nothing
 	return ok
@@ -169,8 +169,8 @@ func attaches(v *corev1.NodeSelector, n *corev1.Node) bool {
 	return err != nil || s.Match(n)
 }
 
-// A placeholder may run on the nodes of the type on which its replica may run,
-// by its own rules, its size and its volumes, and on no others.
+// A placeholder may run exactly on the nodes of the type on which its replica may run, by its own constraints, its
+// ResourceLimit and its volumes.
 func TestAPlaceholderMayRunWhereTheReplacementMayAndNowhereElse(t *testing.T) {
 	for name, label := range map[string]gate.Label{
 		"a value for each type":   {Key: "type", Spot: "spot", OnDemand: "on-demand"},
@@ -180,10 +180,10 @@ func TestAPlaceholderMayRunWhereTheReplacementMayAndNowhereElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				replica := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: *generators.PodSpec(t)}
-				delete(replica.Spec.NodeSelector, label.Key) // else it is pinned, and not moved
+				delete(replica.Spec.NodeSelector, label.Key) // otherwise it is pinned, and not moved
 				if a := replica.Spec.Affinity; a != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil &&
 					len(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms) == 0 {
-					replica.Spec.Affinity = nil // the API server refuses it
+					replica.Spec.Affinity = nil // the API server rejects it
 				}
 				own := replica.DeepCopy()
 				if rapid.Bool().Draw(t, "opened") && label.Key == "type" {
@@ -201,7 +201,7 @@ func TestAPlaceholderMayRunWhereTheReplacementMayAndNowhereElse(t *testing.T) {
 						continue
 					}
 					nodes := a.RequiredDuringSchedulingIgnoredDuringExecution
-					if _, err := nodeaffinity.NewNodeSelector(nodes); err == nil && len(nodes.NodeSelectorTerms) > 0 { // others the API server refuses
+					if _, err := nodeaffinity.NewNodeSelector(nodes); err == nil && len(nodes.NodeSelectorTerms) > 0 { // the API server rejects others
 						seat.Volumes = append(seat.Volumes, nodes)
 					}
 				}
@@ -230,8 +230,8 @@ func TestAPlaceholderMayRunWhereTheReplacementMayAndNowhereElse(t *testing.T) {
 	}
 }
 
-// Whatever containers, sidecars and init containers a replica has, its
-// placeholder takes as much of a node, and is one that the API server accepts.
+// Whatever containers, sidecars and init containers a replica has, its placeholder uses as much of a node, and the API
+// server accepts it.
 func TestAPlaceholderTakesAsMuchAsItsReplica(t *testing.T) {
 	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, "example.com/gpu", "hugepages-2Mi"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// Annotation families that can be read.
+// Supported annotation families.
 const (
 	PrefixBerth    = "berth.dev"
 	PrefixSpotalis = "spotalis.io"
@@ -22,15 +22,15 @@ const (
 // A family is one set of annotation keys for a mix.
 type family struct {
 	percent, floor string
-	// enabled is a label that must be "true" on the workload; empty: none.
+	// enabled is a label that must be "true" on the workload. Empty: none.
 	enabled string
-	// floorAlone: the floor key is a rule without the percentage, which is then 0.
+	// floorAlone: the floor key is valid without the percentage, which then defaults to 0.
 	floorAlone bool
 }
 
 var families = map[string]family{
 	PrefixBerth: {percent: v1alpha1.SpotPercentAnnotation, floor: v1alpha1.MinOnDemandAnnotation},
-	// Spotalis reads only labelled workloads, and its percentage defaults to 0.
+	// Spotalis reads only labeled workloads, and its percentage defaults to 0.
 	PrefixSpotalis: {
 		percent:    PrefixSpotalis + "/spot-percentage",
 		floor:      PrefixSpotalis + "/min-on-demand",
@@ -39,13 +39,13 @@ var families = map[string]family{
 	},
 }
 
-// InvalidAnnotation is a mix annotation that could not be read. The pod is then
-// governed by the next source, if any: a typing error never keeps it Pending.
+// InvalidAnnotation is a mix annotation that cannot be parsed. The next source, if any, then governs the pod: a typing
+// error never keeps it Pending.
 type InvalidAnnotation struct {
-	// Object carries the annotation: the pod or its controller.
+	// Object has the annotation: the pod or its controller.
 	Object metav1.Object
 	Key    string
-	// Value is shortened: an annotation may have 256 kB.
+	// Value is truncated: an annotation may have 256 kB.
 	Value string
 	// Problem completes the sentence "value is invalid: …".
 	Problem string
@@ -55,8 +55,8 @@ func (i InvalidAnnotation) String() string {
 	return fmt.Sprintf("annotation %s: %q is invalid: %s", i.Key, i.Value, i.Problem)
 }
 
-// fromAnnotations reads the mix that an object's annotations request. A nil
-// policy without an invalid annotation means that the object requests none.
+// fromAnnotations parses the mix in an object's annotations. A nil policy without an invalid annotation means that the
+// object has none.
 func (f family) fromAnnotations(object metav1.Object, source string) (*Policy, *InvalidAnnotation) {
 	annotations := object.GetAnnotations()
 	percentText, hasPercent := annotations[f.percent]
@@ -65,7 +65,7 @@ func (f family) fromAnnotations(object metav1.Object, source string) (*Policy, *
 		return nil, nil
 	}
 	if !hasPercent && !f.floorAlone {
-		return nil, &InvalidAnnotation{Object: object, Key: f.floor, Value: shortened(floorText), Problem: "it needs " + f.percent + " beside it"}
+		return nil, &InvalidAnnotation{Object: object, Key: f.floor, Value: shortened(floorText), Problem: "it requires the annotation " + f.percent}
 	}
 	p := &Policy{Source: source, Mix: split.New(0, 0), BorrowOnDemand: true, GatedSpotWait: DefaultGatedSpotWait}
 	var problem string
@@ -82,11 +82,10 @@ func (f family) fromAnnotations(object metav1.Object, source string) (*Policy, *
 	return p, nil
 }
 
-// maxDigits is more than any number has that an annotation can hold. Longer
-// text is not parsed, since errors of strconv copy it.
+// maxDigits is more than any valid number has. Longer text is not parsed, because the errors of strconv copy it.
 const maxDigits = 10
 
-// parse reads a whole number from 0 to highest.
+// parse parses an integer from 0 to highest.
 func parse(text string, highest int32) (value int32, problem string) {
 	if len(text) <= maxDigits {
 		if n, err := strconv.ParseInt(text, 10, 32); err == nil && n >= 0 && n <= int64(highest) {
@@ -96,11 +95,10 @@ func parse(text string, highest int32) (value int32, problem string) {
 	return 0, fmt.Sprintf("it must be a whole number from 0 to %d", highest)
 }
 
-// shownBytes is how much of an invalid value is kept, and shown.
+// shownBytes is the number of bytes that are kept and shown of an invalid value.
 const shownBytes = 64
 
-// shortened returns the beginning of a value that is long. It does not keep the
-// whole value in memory.
+// shortened truncates a long value. The result does not keep the whole value in memory.
 func shortened(text string) string {
 	if len(text) <= shownBytes {
 		return text

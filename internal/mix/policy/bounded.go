@@ -10,12 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// mostAnnotations is how many bytes of an object's annotations both programs keep, mostValue of one of them if the object has
-// more. The API server takes 256 KiB, and a program keeps the objects of all tenants. What Berth reads is far shorter.
+// Both programs keep at most mostAnnotations bytes of an object's annotations, and mostValue bytes of each if the
+// object has more. The API server accepts 256 KiB, and a program keeps the objects of all tenants. Berth's annotations
+// are far shorter.
 const mostAnnotations, mostValue = 16 << 10, 4 << 10
 
-// Bounded returns annotations as both programs keep them: all of them, unless they are very long. Then long values are cut and
-// marked, so that no cut value is a valid one, and the longest annotations are dropped.
+// Bounded returns the annotations that both programs keep: all of them, unless they are very long. Then long values are
+// truncated and marked, so that no truncated value is valid, and the longest annotations are dropped.
 func Bounded(all map[string]string) map[string]string {
 	size := 0
 	for k, v := range all {
@@ -45,7 +46,8 @@ func Bounded(all map[string]string) map[string]string {
 	return kept
 }
 
-// BoundObject is a cache.TransformFunc for objects that tenants write: it keeps Bounded annotations, and drops managed fields.
+// BoundObject is a cache.TransformFunc for objects that tenants write: it keeps Bounded annotations and drops managed
+// fields.
 func BoundObject(object any) (any, error) {
 	if o, err := meta.Accessor(object); err == nil {
 		o.SetManagedFields(nil)

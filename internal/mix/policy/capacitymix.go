@@ -24,11 +24,11 @@ type compiled struct {
 	policy   Policy
 }
 
-// maxSpreadKeys is how many node labels may name an interruption domain.
+// maxSpreadKeys is the maximum number of node labels that identify an interruption domain.
 const maxSpreadKeys = 4
 
-// FromCapacityMix translates a CapacityMix. The API server's validation refuses
-// what this refuses; objects stored under older rules still arrive here.
+// FromCapacityMix converts a CapacityMix. The API server rejects invalid objects too, but objects that were stored
+// under older rules can be invalid.
 func FromCapacityMix(cm *v1alpha1.CapacityMix) (Policy, labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(cm.Spec.Selector.AsLabelSelector())
 	if err != nil {
@@ -69,7 +69,7 @@ func tolerations(all []v1alpha1.Toleration) []corev1.Toleration {
 	return out
 }
 
-// MaxSpot translates an optional upper bound into Mix.MaxSpot.
+// MaxSpot converts an optional upper bound to Mix.MaxSpot.
 func MaxSpot(bound *int32) int32 {
 	if bound == nil {
 		return split.NoMax

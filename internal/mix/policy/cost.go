@@ -4,7 +4,7 @@ package policy
 
 import "strconv"
 
-// costs are the deletion costs of most slots: every look at a replica compares its cost.
+// costs are the deletion costs of most slots: every reconciliation of a replica compares its cost.
 var costs = func() (list [100]string) {
 	for slot := range list {
 		list[slot] = "-" + strconv.Itoa(slot)
@@ -12,8 +12,8 @@ var costs = func() (list [100]string) {
 	return list
 }()
 
-// DeletionCost returns the deletion cost of a replica that has a slot: the
-// highest slot has the lowest cost, so that a scale-down removes it first.
+// DeletionCost returns the deletion cost of a replica with a slot: the highest slot has the lowest cost, so that a
+// scale-down removes it first.
 func DeletionCost(slot int) string {
 	if slot >= 0 && slot < len(costs) {
 		return costs[slot]

@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 )
 
-// What is not said means something else for pods with the gate; what is said holds for both.
+// An unset wait has another default for pods with the gate. A set one applies to both.
 func TestSpotWaits(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seconds     *int32
@@ -58,7 +58,7 @@ func TestTolerationsOfAMix(t *testing.T) {
 	}, p.Tolerations)
 }
 
-// Annotations cannot say how long to wait: then it is as if nothing were said.
+// Annotations cannot set a wait: the defaults apply.
 func TestAMixOfAnnotationsWaitsAsOneThatDoesNotSay(t *testing.T) {
 	pod := &corev1.Pod{}
 	pod.Annotations = map[string]string{percent: "70", floor: "2"}

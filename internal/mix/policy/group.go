@@ -15,17 +15,16 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// GroupKey identifies the pods that one mix is kept for.
+// GroupKey identifies the pods to which one mix applies together.
 type GroupKey struct {
 	Namespace string
-	// ID is the UID of the pods' controller; for pods without one, the source
-	// of their policy, so that all bare pods of a CapacityMix are one group.
+	// ID is the UID of the pods' controller. For pods without one it is the source of their policy, so that all bare
+	// pods of a CapacityMix are one group.
 	ID string
 }
 
-// GroupOf returns the group of a pod that is governed by a policy. p may be nil
-// for a pod that has a controller: its group does not depend on the policy.
-// ok is false for a pod that belongs to no group.
+// GroupOf returns the group of a pod that a policy governs. p may be nil for a pod with a controller, whose group does
+// not depend on the policy. ok is false for a pod that belongs to no group.
 func GroupOf(pod *corev1.Pod, p *Policy) (key GroupKey, ok bool) {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		return GroupKey{Namespace: pod.Namespace, ID: bounded(string(ref.UID))}, true
@@ -34,18 +33,17 @@ func GroupOf(pod *corev1.Pod, p *Policy) (key GroupKey, ok bool) {
 		return GroupKey{}, false
 	}
 	if p.Source == SourcePod {
-		// Bare pods with annotations of their own are one group per rule.
+		// Bare pods with their own annotations are one group per mix.
 		return GroupKey{Namespace: pod.Namespace, ID: SourcePod + "/" + p.Mix.String()}, true
 	}
 	return GroupKey{Namespace: pod.Namespace, ID: p.Source}, true
 }
 
-// maxUID is longer than any UID that an API server gives.
+// maxUID is longer than any UID of an API server.
 const maxUID = 64
 
-// bounded cuts a UID that no API server gave: the UID in an owner reference may
-// be any text. Such pods have no controller, and at worst share a group with
-// others of their namespace.
+// bounded truncates a UID that is not from an API server: the UID in an owner reference may be any text. Such pods have
+// no controller, and at worst share a group with others of their namespace.
 func bounded(uid string) string {
 	if len(uid) <= maxUID {
 		return uid
@@ -53,10 +51,9 @@ func bounded(uid string) string {
 	return strings.Clone(uid[:maxUID])
 }
 
-// IdentitySlot returns the slot that a pod has by what it is, whenever it is
-// created: the ordinal of a StatefulSet's pod counted from ordinals.start, the
-// completion index of an Indexed Job's. ok is false for all other pods, and
-// below ordinals.start, where a pod is about to be removed.
+// IdentitySlot returns the slot that follows from a pod's identity, whenever it is created: the ordinal of a
+// StatefulSet's pod counted from ordinals.start, the completion index of an Indexed Job's. ok is false for all other
+// pods, and below ordinals.start, where a pod is about to be removed.
 func IdentitySlot(pod *corev1.Pod, controllers Controllers) (slot int, ok bool) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
@@ -79,13 +76,13 @@ func IdentitySlot(pod *corev1.Pod, controllers Controllers) (slot int, ok bool) 
 	return slot, true
 }
 
-// Ordinals is a controller of which not everything is kept.
+// Ordinals is a controller of which only some fields are kept.
 type Ordinals interface {
-	// FirstOrdinal is where the ordinals of its pods begin.
+	// FirstOrdinal returns the first ordinal of its pods.
 	FirstOrdinal() int
 }
 
-// firstOrdinal is 0 for a controller that is not known.
+// firstOrdinal returns 0 for an unknown controller.
 func firstOrdinal(controller metav1.Object) int {
 	switch set := controller.(type) {
 	case *appsv1.StatefulSet:
@@ -98,9 +95,8 @@ func firstOrdinal(controller metav1.Object) int {
 	return 0
 }
 
-// ordinal is the number at the end of a StatefulSet pod's name. The
-// apps.kubernetes.io/pod-index label says the same but may be missing on pods
-// made before Kubernetes 1.28.
+// ordinal returns the number at the end of a StatefulSet pod's name. The label apps.kubernetes.io/pod-index has it too
+// but may be missing on pods that were created before Kubernetes 1.28.
 func ordinal(pod *corev1.Pod) (int, bool) {
 	dash := strings.LastIndexByte(pod.Name, '-')
 	if dash < 0 {
@@ -109,7 +105,7 @@ func ordinal(pod *corev1.Pod) (int, bool) {
 	return number(pod.Name[dash+1:])
 }
 
-// ClaimedSlot returns the slot that the scheduler wrote on a pod when it bound it.
+// ClaimedSlot returns the slot in the annotation that the scheduler added to a pod when it bound it.
 func ClaimedSlot(pod *corev1.Pod) (slot int, ok bool) {
 	text, found := pod.Annotations[v1alpha1.SlotAnnotation]
 	if !found {
@@ -122,7 +118,7 @@ func ClaimedSlot(pod *corev1.Pod) (slot int, ok bool) {
 	return slot, true
 }
 
-// number reads a plain decimal number that is not negative.
+// number parses a decimal number that is not negative.
 func number(text string) (int, bool) {
 	if len(text) > maxDigits {
 		return 0, false

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy decides which mix governs a pod: from annotations, from the
-// CapacityMix resources of its namespace, or from the configured default. Its
-// decisions are functions of the objects passed in; it reads no API.
+// Package policy determines which mix governs a pod: from annotations, from the CapacityMix resources of its namespace,
+// or from the configured default. Its decisions are functions of the objects that are passed in. It reads no API.
 package policy
 
 import (
@@ -14,8 +13,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// Sources of a policy, as they stand in the pod's berth.dev/mix annotation.
-// A CapacityMix is named: SourceCapacityMix + its name.
+// Sources of a policy, as in the pod's annotation berth.dev/mix. A CapacityMix is SourceCapacityMix + its name.
 const (
 	SourcePod         = "annotations/pod"
 	SourceController  = "annotations/controller"
@@ -23,34 +21,31 @@ const (
 	SourceDefault     = "default"
 )
 
-// Policy is the mix of a group and what to do where its nodes have no room.
+// Policy is the mix of a group, and what happens if its nodes have no free capacity.
 type Policy struct {
-	// Source says where the policy comes from, see the Source constants.
+	// Source is where the policy comes from, see the Source constants.
 	Source string
 	Mix    split.Mix
-	// BorrowOnDemand lets a pod with a spot slot run on on-demand when spot has
-	// no room for it, SpotWait after it was first found so.
+	// BorrowOnDemand allows a pod with a spot slot to run on on-demand if spot has no free capacity, SpotWait after
+	// this was first observed.
 	BorrowOnDemand bool
 	SpotWait       time.Duration
-	// GatedSpotWait is the same for a pod with the scheduling gate, which an
-	// autoscaler may launch a node for.
+	// GatedSpotWait is the same for a pod with the scheduling gate, for which an autoscaler may launch a node.
 	GatedSpotWait time.Duration
-	// BorrowSpot lets a pod with an on-demand slot run on spot when on-demand
-	// has no room for it. This can break the floor; it is never a default.
+	// BorrowSpot allows a pod with an on-demand slot to run on spot if on-demand has no free capacity. This can violate
+	// minOnDemand, so it is never a default.
 	BorrowSpot bool
-	// SpreadSpotOver are the node labels whose values name an interruption
-	// domain; nil means the scheduler's configured ones.
+	// SpreadSpotOver are the node labels whose values identify an interruption domain. Nil means those of the
+	// scheduler's configuration.
 	SpreadSpotOver []string
-	// Tolerations are added to the pods of a type; shared, must not be changed.
+	// Tolerations are added to the pods of a type. They are shared and must not be changed.
 	Tolerations map[capacity.Type][]corev1.Toleration
 }
 
-// DefaultGatedSpotWait is longer than autoscalers take to launch a node or to
-// find out that they cannot.
+// DefaultGatedSpotWait is longer than autoscalers take to launch a node, or to determine that they cannot.
 const DefaultGatedSpotWait = 15 * time.Minute
 
-// SpotWaits returns how long pods without and with the gate wait for spot, by
-// the optional field spotWaitSeconds.
+// SpotWaits returns how long pods without and with the gate wait for spot, by the optional field spotWaitSeconds.
 func SpotWaits(seconds *int32) (wait, gated time.Duration) {
 	if seconds == nil {
 		return 0, DefaultGatedSpotWait
@@ -59,8 +54,8 @@ func SpotWaits(seconds *int32) (wait, gated time.Duration) {
 	return wait, wait
 }
 
-// MayBorrow reports whether a pod whose slot is of type t may run on the other
-// type when its own has no room, and how long it has to wait before.
+// MayBorrow reports whether a pod whose slot is of type t may run on the other type if its own has no free capacity,
+// and how long it has to wait first.
 func (p *Policy) MayBorrow(t capacity.Type) (wait time.Duration, allowed bool) {
 	if t == capacity.Spot {
 		return p.SpotWait, p.BorrowOnDemand

@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// known finds controllers by UID.
+// known has controllers by UID.
 type known map[types.UID]metav1.Object
 
 func (k known) Controller(_ string, ref *metav1.OwnerReference) metav1.Object { return k[ref.UID] }
@@ -140,7 +140,7 @@ func TestInvalidAnnotationsNameKeyValueAndProblem(t *testing.T) {
 		"zeros without end":               {map[string]string{percent: "7", floor: strings.Repeat("0", 256<<10)}, `annotation berth.dev/min-on-demand: "` + strings.Repeat("0", 64) + `…" is invalid: it must be a whole number from 0 to 1000000`},
 		"a long text":                     {map[string]string{percent: strings.Repeat("ü", 128<<10)}, `annotation berth.dev/spot-percent: "` + strings.Repeat("ü", 32) + `…" is invalid: ` + whole},
 		"a long text, cut in a character": {map[string]string{percent: "x" + strings.Repeat("ü", 128<<10)}, `annotation berth.dev/spot-percent: "x` + strings.Repeat("ü", 31) + `…" is invalid: ` + whole},
-		"floor alone":                     {map[string]string{floor: "2"}, `annotation berth.dev/min-on-demand: "2" is invalid: it needs berth.dev/spot-percent beside it`},
+		"floor alone":                     {map[string]string{floor: "2"}, `annotation berth.dev/min-on-demand: "2" is invalid: it requires the annotation berth.dev/spot-percent`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, invalid := resolver(t, nil).Resolve(pod(tc.annotations))
@@ -222,7 +222,7 @@ func TestIdentitySlot(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		pod  *corev1.Pod
-		want int // mix.NoSlot: none
+		want int // split.NoSlot: none
 	}{
 		"an ordinal":                              {named("web-3", "StatefulSet", "apps/v1", "other", nil), 3},
 		"an ordinal counts from ordinals.start":   {named("web-8", "StatefulSet", "apps/v1", "s", nil), 3},
@@ -302,7 +302,7 @@ func TestMayBorrow(t *testing.T) {
 	assert.Zero(t, wait, "spotWaitSeconds is the wait for spot")
 }
 
-// The UID in an owner reference is what someone wrote there.
+// The UID in an owner reference may be any text.
 func TestAnOwnerUIDOfAnyLengthIsAShortKey(t *testing.T) {
 	long := strings.Repeat("u", 1<<20)
 	key, ok := policy.GroupOf(pod(nil, ownedBy("Job", "batch/v1", long)...), nil)

@@ -9,28 +9,25 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Controllers finds the object behind an owner reference: a ReplicaSet,
-// StatefulSet, Job, … It returns nil where the object, or its whole kind, is
-// not known; the pod is then governed without it.
+// Controllers returns the object of an owner reference: a ReplicaSet, StatefulSet, Job, … It returns nil if the object,
+// or its kind, is unknown. The pod is then governed without it.
 type Controllers interface {
 	Controller(namespace string, ref *metav1.OwnerReference) metav1.Object
 }
 
-// Resolver finds the policy of a pod. Its fields are set once; Resolve may be
-// called concurrently.
+// Resolver determines the policy of a pod. Its fields are set once. Resolve is safe for concurrent use.
 type Resolver struct {
 	// Prefixes are the annotation families to read, in order.
 	Prefixes    []string
 	Mixes       *Store
 	Controllers Controllers
-	// Default governs pods that nothing else does; nil leaves them alone.
+	// Default governs pods that nothing else governs. If nil, they are ignored.
 	Default *Policy
 }
 
-// Resolve returns the policy that governs a pod, nil if none does. First match
-// wins: annotations on the pod, annotations on its controller, the oldest
-// CapacityMix that selects it, the default. Annotations that could not be read
-// are returned too and do not count.
+// Resolve returns the policy that governs a pod, nil if none does. The first match takes precedence: annotations on the
+// pod, annotations on its controller, the oldest CapacityMix that selects it, the default. Invalid annotations are
+// returned too and ignored.
 //
 // The result is shared and must not be changed.
 func (r *Resolver) Resolve(pod *corev1.Pod) (*Policy, []InvalidAnnotation) {
@@ -56,7 +53,7 @@ func (r *Resolver) Resolve(pod *corev1.Pod) (*Policy, []InvalidAnnotation) {
 	return r.Default, invalid
 }
 
-// fromObject reads the annotation families from one object.
+// fromObject parses the annotation families of one object.
 func (r *Resolver) fromObject(object metav1.Object, pod *corev1.Pod, source string) (*Policy, []InvalidAnnotation) {
 	if len(object.GetAnnotations()) == 0 {
 		return nil, nil
@@ -78,10 +75,8 @@ func (r *Resolver) fromObject(object metav1.Object, pod *corev1.Pod, source stri
 	return nil, invalid
 }
 
-// labelled reports whether the workload carries a label with the value "true":
-// the object itself, the pod, or the object's own controller. The last matters
-// for Deployments, which hand their annotations down to their ReplicaSets but
-// not their labels.
+// labelled reports whether the workload has a label with the value "true": the object itself, the pod, or the object's
+// own controller. The last is for Deployments, which copy their annotations to their ReplicaSets but not their labels.
 func (r *Resolver) labelled(object metav1.Object, pod *corev1.Pod, label string) bool {
 	if object.GetLabels()[label] == "true" || pod != nil && pod.Labels[label] == "true" {
 		return true
@@ -94,9 +89,8 @@ func (r *Resolver) labelled(object metav1.Object, pod *corev1.Pod, label string)
 	return parent != nil && parent.GetLabels()[label] == "true"
 }
 
-// Governable reports whether a mix can apply to a pod at all. Pods of
-// DaemonSets and mirror pods belong to a node; no rule moves them. Placeholders
-// hold room on the type that they were made for.
+// Governable reports whether a mix can apply to a pod at all. Pods of DaemonSets and mirror pods belong to a node: no
+// mix moves them. Placeholder pods reserve capacity on the type that they were created for.
 func Governable(pod *corev1.Pod) bool {
 	if _, holds := pod.Labels[v1alpha1.PlaceholderLabel]; holds {
 		return false

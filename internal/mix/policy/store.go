@@ -13,23 +13,22 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Store holds the CapacityMixes of a cluster, ready to be matched. Safe for
-// concurrent use.
+// Store has the CapacityMixes of a cluster, ready for matching. It is safe for concurrent use.
 type Store struct {
 	mu          sync.RWMutex
 	byNamespace map[string]*mixes
 	changes     uint64
 }
 
-// mixes are those of one namespace, oldest first. They are replaced together,
-// never changed in place.
+// mixes are those of one namespace, oldest first. They are replaced together, never changed in place.
 type mixes struct {
 	list    []*compiled
 	version uint64
-	// The index is built when it is requested: at a start, mixes come one after the other.
+	// The index is built on first use, because at startup mixes are added one at a time.
 	once sync.Once
-	// byLabel has the places in list of the mixes whose selector requests a label, under one of those that it requests;
-	// rest has those of the others. A namespace may have a thousand mixes, of which one label of a pod leaves a few.
+	// byLabel has the positions in list of the mixes whose selector requires a label, under one of the labels that it
+	// requires. rest has the positions of all other mixes. A namespace may have a thousand mixes, of which one label of
+	// a pod leaves a few.
 	byLabel map[label][]int
 	rest    []int
 }
@@ -41,8 +40,8 @@ func NewStore() *Store {
 	return &Store{byNamespace: map[string]*mixes{}}
 }
 
-// Set adds or replaces a CapacityMix. One that cannot be translated is removed
-// from the store and the reason returned: it governs nothing.
+// Set adds or replaces a CapacityMix. A mix that cannot be converted is removed from the store and the error returned:
+// it governs nothing.
 func (s *Store) Set(cm *v1alpha1.CapacityMix) error {
 	p, selector, err := FromCapacityMix(cm)
 	s.mu.Lock()
@@ -89,7 +88,7 @@ func (s *Store) replace(namespace string, list []*compiled) {
 	s.byNamespace[namespace] = &mixes{list: list, version: s.changes}
 }
 
-// Version changes with the mixes of a namespace; it is 0 where there are none.
+// Version changes with the mixes of a namespace. It is 0 if there are none.
 func (s *Store) Version(namespace string) uint64 {
 	if m := s.of(namespace); m != nil {
 		return m.version
@@ -97,9 +96,8 @@ func (s *Store) Version(namespace string) uint64 {
 	return 0
 }
 
-// Match returns the policy of the oldest CapacityMix of the namespace that
-// selects the labels, ties by name; nil if there is none. The result is shared
-// and must not be changed.
+// Match returns the policy of the oldest CapacityMix of the namespace that selects the labels, ties by name, and nil if
+// there is none. The result is shared and must not be changed.
 func (s *Store) Match(namespace string, podLabels map[string]string) *Policy {
 	m := s.of(namespace)
 	if m == nil {
@@ -115,8 +113,8 @@ func (s *Store) Match(namespace string, podLabels map[string]string) *Policy {
 	return &m.list[oldest].policy
 }
 
-// Selecting adds the names of all CapacityMixes of a namespace that select the
-// labels to a list, those that govern nothing included.
+// Selecting appends the names of all CapacityMixes of a namespace that select the labels, including those that govern
+// nothing.
 func (s *Store) Selecting(to []string, namespace string, podLabels map[string]string) []string {
 	m := s.of(namespace)
 	if m == nil {
@@ -134,7 +132,7 @@ func (s *Store) of(namespace string) *mixes {
 	return s.byNamespace[namespace]
 }
 
-// selecting returns the places of the mixes that select labels, in no order.
+// selecting returns the positions of the mixes that select labels, in no order.
 func (m *mixes) selecting(podLabels map[string]string) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		m.once.Do(m.index)
@@ -153,13 +151,13 @@ func (m *mixes) selecting(podLabels map[string]string) func(yield func(int) bool
 	}
 }
 
-// index files each mix under the label that the fewest mixes request.
+// index adds each mix under the label that the fewest mixes require.
 func (m *mixes) index() {
-	asked := map[label]int{}
+	uses := map[label]int{}
 	for _, c := range m.list {
-		for _, of := range asksFor(c.selector) {
+		for _, of := range requiredLabels(c.selector) {
 			for _, l := range of {
-				asked[l]++
+				uses[l]++
 			}
 		}
 	}
@@ -167,10 +165,10 @@ func (m *mixes) index() {
 	for i, c := range m.list {
 		var best []label
 		fewest := 0
-		for _, of := range asksFor(c.selector) {
+		for _, of := range requiredLabels(c.selector) {
 			n := 0
 			for _, l := range of {
-				n += asked[l]
+				n += uses[l]
 			}
 			if best == nil || n < fewest {
 				best, fewest = of, n
@@ -185,11 +183,11 @@ func (m *mixes) index() {
 	}
 }
 
-// asksFor lists, for each requirement that a label must have one of some
-// values, those labels: what has none of them is not selected.
-func asksFor(selector labels.Selector) (all [][]label) {
+// requiredLabels returns, for each requirement that a label has one of several values, these labels. An object with
+// none of them is not selected.
+func requiredLabels(selector labels.Selector) (all [][]label) {
 	requirements, selectable := selector.Requirements()
-	if !selectable { // it selects nothing
+	if !selectable { // selects nothing
 		return nil
 	}
 	for i := range requirements {
@@ -197,7 +195,7 @@ func asksFor(selector labels.Selector) (all [][]label) {
 		switch r.Operator() {
 		case selection.Equals, selection.DoubleEquals, selection.In:
 			var of []label
-			for v := range r.Values() { // a set: no label is there twice
+			for v := range r.Values() { // a set: no label is in it twice
 				of = append(of, label{r.Key(), v})
 			}
 			all = append(all, of)

@@ -29,7 +29,7 @@ func drawSelector(t *rapid.T) (s v1alpha1.PodSelector) {
 	return s
 }
 
-// The index leaves out only what does not match.
+// The index omits only mixes that do not match.
 func TestTheStoreAnswersAsIfItAskedEveryMix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		store, model := policy.NewStore(), map[string]*v1alpha1.CapacityMix{}

@@ -28,12 +28,11 @@ import (
 const (
 	benchPods  = 10000
 	benchNodes = 500
-	// heldBudget is the memory that a snapshot of that size may hold. The
-	// controller around it has 100 MB in all.
+	// heldBudget is the memory that a snapshot of that size may hold. The whole controller has 100 MB.
 	heldBudget = 10 << 20
 )
 
-// large makes the pods of a cluster as their API objects are, 20 a workload.
+// large generates the pods of a cluster as API objects, 20 per workload.
 func large() ([]*corev1.Node, func(yield func(*corev1.Pod))) {
 	nodes := make([]*corev1.Node, benchNodes)
 	for i := range nodes {
@@ -71,16 +70,16 @@ func largePod(i int, onNode string) *corev1.Pod {
 func takeLarge(t testing.TB) *Snapshot {
 	t.Helper()
 	nodes, each := large()
-	strip := newStripper()
-	pods := make([]seat, 0, benchPods)
-	each(func(p *corev1.Pod) { pods = append(pods, strip.seat(p)) })
+	stripper := newStripper()
+	pods := make([]snapshotPod, 0, benchPods)
+	each(func(p *corev1.Pod) { pods = append(pods, stripper.strip(p)) })
 	s, err := newSnapshot(t.Context(), fake.NewClientset(), DefaultProfile(), nodes, pods)
 	require.NoError(t, err)
 	return s
 }
 
 func TestASnapshotOfALargeClusterStaysSmall(t *testing.T) {
-	takeLarge(t).Close() // what is made once per process
+	takeLarge(t).Close() // allocated once per process
 	before := int64(builders.Heap())
 	s := takeLarge(t)
 	held := int64(builders.Heap()) - before
@@ -89,8 +88,8 @@ func TestASnapshotOfALargeClusterStaysSmall(t *testing.T) {
 	s.Close()
 }
 
-// BenchmarkTake includes the requests and the decoding: held-B is what the
-// snapshot holds, peak-B what was allocated at most meanwhile, garbage included.
+// BenchmarkTake includes the requests and the decoding: held-B is the memory of the snapshot, peak-B the peak of
+// allocations, including garbage.
 func BenchmarkTake(b *testing.B) {
 	server := httptest.NewServer(largeServer(b))
 	defer server.Close()
@@ -113,7 +112,7 @@ func BenchmarkTake(b *testing.B) {
 	b.ReportMetric(float64(peak), "peak-B")
 }
 
-// watchHeap returns a function that returns the most that the heap has held.
+// watchHeap returns a function that returns the peak of the heap.
 func watchHeap() (stop func() int64) {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	done, most := make(chan struct{}), make(chan int64)

@@ -11,10 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// replaceClaims puts the claims that belong to single pods into the state that
-// they will have once the pods are replaced: those of pods that are gone free
-// their devices, and the replacement gets its own, which do not exist yet.
-// Without them no plugin would let the pod pass. It returns how to undo that.
+// replaceClaims changes the claims of single pods to their state after the pods are replaced: the claims of pods that
+// are gone release their devices, and the replacement gets its own, which do not exist yet. Without them the plugins
+// would reject the pod. It returns how to undo that.
 func (s *Snapshot) replaceClaims(old, pod *corev1.Pod, gone map[types.UID]bool) (undo func()) {
 	var undos []func()
 	put := func(i *informer, o metav1.Object) {
@@ -24,7 +23,7 @@ func (s *Snapshot) replaceClaims(old, pod *corev1.Pod, gone map[types.UID]bool) 
 	devices := s.informers.Resource().V1().ResourceClaims().Informer().(*informer)
 	volumes := s.informers.Core().V1().PersistentVolumeClaims().Informer().(*informer)
 	if hasOwnClaims(pod) {
-		pod.Name = string(pod.UID) // they are named after it, and those of the old pod may stay
+		pod.Name = string(pod.UID) // the claims are named after the pod, and those of the old pod may stay
 	}
 	claims := deviceClaims(devices, old, pod)
 	for _, o := range devices.GetStore().List() {
@@ -56,8 +55,7 @@ func ownedByOne(o metav1.Object, pods map[types.UID]bool) bool {
 	return owner != nil && pods[owner.UID]
 }
 
-// deviceClaims makes the replacement's copies of the claims that were made for
-// the old pod from a template, unallocated.
+// deviceClaims returns copies, unallocated, of the claims that were created for the old pod from a template.
 func deviceClaims(claims *informer, old, pod *corev1.Pod) []*resourcev1.ResourceClaim {
 	var out []*resourcev1.ResourceClaim
 	for _, ref := range pod.Spec.ResourceClaims {
@@ -81,7 +79,7 @@ func deviceClaims(claims *informer, old, pod *corev1.Pod) []*resourcev1.Resource
 	return out
 }
 
-// volumeClaims makes the claims of generic ephemeral volumes.
+// volumeClaims returns the claims of generic ephemeral volumes.
 func volumeClaims(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
 	for _, v := range pod.Spec.Volumes {
@@ -97,8 +95,8 @@ func volumeClaims(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
 	return out
 }
 
-// ownedBy is the metadata of an object that exists for one pod only. The claims
-// of ephemeral volumes must be named like this.
+// ownedBy is the metadata of an object that exists for one pod only. The names of the claims of ephemeral volumes must
+// have this form.
 func ownedBy(pod *corev1.Pod, suffix string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name + "-" + suffix, ResourceVersion: "1",

@@ -26,13 +26,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// syncPoll is how often the informers are requested whether they have their list.
+// syncPoll is the interval at which the informers are polled for their list.
 const syncPoll = 5 * time.Millisecond
 
-// factory hands out informers that are filled once, by fill, and stand still
-// from then on: no goroutine, and every event handler has seen every object
-// before the first question. Informers of client-go deliver to their handlers
-// some time after they have synced, and plugins give no way to wait for that.
+// factory returns informers that are filled once, by fill, and never change after that: they have no goroutine, and
+// every event handler has every object before the first question. Informers of client-go deliver to their handlers some
+// time after they have synced, and plugins provide no way to wait for that.
 type factory struct {
 	// SharedInformerFactory has the API groups that no in-tree filter reads.
 	informers.SharedInformerFactory
@@ -46,13 +45,13 @@ func newFactory(client kubernetes.Interface, nodes []*corev1.Node) *factory {
 		client:                client,
 		kinds:                 map[reflect.Type]*informer{},
 	}
-	// What plugins know of pods and nodes in their filters comes from the
-	// shared lister. The informers are requested in passing, to bind volumes.
+	// Filters read pods and nodes from the shared lister. The volume binding plugin requests the informers without
+	// using them.
 	f.Core().V1().Pods().Informer().(*informer).given = true
 	given := f.Core().V1().Nodes().Informer().(*informer)
 	given.given = true
 	for _, n := range nodes {
-		_ = given.GetIndexer().Add(n) // fails for objects without metadata only
+		_ = given.GetIndexer().Add(n) // fails only for objects without metadata
 	}
 	return f
 }
@@ -68,22 +67,22 @@ func (f *factory) InformerFor(object runtime.Object, newFunc internalinterfaces.
 	return i
 }
 
-// Core returns the group with our informers.
+// Core returns the group with the informers of the factory.
 func (f *factory) Core() core.Interface { return core.New(f, "", nil) }
 
-// Apps returns the group with our informers.
+// Apps returns the group with the informers of the factory.
 func (f *factory) Apps() apps.Interface { return apps.New(f, "", nil) }
 
-// Storage returns the group with our informers.
+// Storage returns the group with the informers of the factory.
 func (f *factory) Storage() storage.Interface { return storage.New(f, "", nil) }
 
-// Policy returns the group with our informers.
+// Policy returns the group with the informers of the factory.
 func (f *factory) Policy() policy.Interface { return policy.New(f, "", nil) }
 
-// Resource returns the group with our informers.
+// Resource returns the group with the informers of the factory.
 func (f *factory) Resource() resource.Interface { return resource.New(f, "", nil) }
 
-// fill lists every kind that was requested, once, and returns the first error.
+// fill lists every requested kind once, and returns the first error.
 func (f *factory) fill(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -124,13 +123,13 @@ func (f *factory) fill(ctx context.Context) error {
 	return nil
 }
 
-// informer keeps its handlers to itself until its store is filled.
+// informer calls its handlers only after its store is filled.
 type informer struct {
 	cache.SharedIndexInformer
 	kind string
-	// given means that the store was filled by hand.
+	// given means that the store was filled by the caller.
 	given bool
-	// absent means that the API server does not know the kind: there is none.
+	// absent means that the API server does not serve the kind, so there are no objects.
 	absent    atomic.Bool
 	delivered bool
 	handlers  []cache.ResourceEventHandler
@@ -143,7 +142,7 @@ func (i *informer) prepare(fail context.CancelCauseFunc) error {
 			return
 		}
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-			err = errors.New(status.Status().Message) // names the resource, unlike what is around it
+			err = errors.New(status.Status().Message) // the status has the resource, the wrapping error does not
 		}
 		fail(fmt.Errorf("list kind %s: %w", i.kind, err))
 	})
@@ -165,15 +164,15 @@ func (i *informer) deliver() {
 
 // put adds an object that the cluster does not have.
 func (i *informer) put(object any) {
-	_ = i.GetIndexer().Add(object) // fails for objects without metadata only
+	_ = i.GetIndexer().Add(object) // fails only for objects without metadata
 	for _, h := range i.handlers {
 		h.OnAdd(object, false)
 	}
 }
 
-// drop takes an object away.
+// drop removes an object.
 func (i *informer) drop(object any) {
-	_ = i.GetIndexer().Delete(object) // fails for objects without metadata only
+	_ = i.GetIndexer().Delete(object) // fails only for objects without metadata
 	for _, h := range i.handlers {
 		h.OnDelete(object)
 	}
@@ -188,7 +187,7 @@ func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.Resource
 	return i, nil
 }
 
-// AddEventHandlerWithResyncPeriod is AddEventHandler: nothing ever changes.
+// AddEventHandlerWithResyncPeriod is AddEventHandler: objects never change.
 func (i *informer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandler(h)
 }

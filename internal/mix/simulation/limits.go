@@ -17,12 +17,12 @@ import (
 	"berth.dev/berth/internal/limits/registry"
 )
 
-// resourceLimit is the name of the plugin, which this package must not import.
-// The plugin asks internal/limits, and so does the replay.
+// resourceLimit is the name of the plugin, which this package must not import. Both the plugin and the replay use
+// internal/limits.
 const resourceLimit = "ResourceLimit"
 
-// LimitArgs returns the arguments of the plugin ResourceLimit in the profile of a
-// scheduler name, false where that profile does not enable it or there is none.
+// LimitArgs returns the arguments of the plugin ResourceLimit in the profile of a scheduler name, and false if the
+// profile does not enable it or does not exist.
 func (p *Profile) LimitArgs(schedulerName string) (*config.ResourceLimitArgs, bool) {
 	args := p.replays[schedulerName].limits
 	return args, args != nil
@@ -38,12 +38,11 @@ func (p *Profile) readsLimits() bool {
 	return false
 }
 
-// listLimits lists all ResourceLimits: none where the API server does not know
-// them.
+// listLimits lists all ResourceLimits, none if the API server does not serve them.
 func listLimits(ctx context.Context, cfg *rest.Config) ([]*v1alpha1.ResourceLimit, error) {
 	client, err := client.New(listOnce(cfg))
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create client: %w", err)
 	}
 	all, err := pages(metav1.ListOptions{}, "resourcelimits", func(o metav1.ListOptions, add func(*v1alpha1.ResourceLimit)) (string, error) {
 		page := &v1alpha1.ResourceLimitList{}
@@ -60,16 +59,15 @@ func listLimits(ctx context.Context, cfg *rest.Config) ([]*v1alpha1.ResourceLimi
 	return all, err
 }
 
-// sized is what a pod's ResourceLimit says to its replacement.
+// sized is the effect of a pod's ResourceLimit on its replacement.
 type sized struct {
-	limit *registry.Compiled // nil: nothing
-	// rejected is why no node may take it, if that is so.
+	limit *registry.Compiled // nil: none
+	// rejected is why no node is feasible, "" if some may be.
 	rejected string
 }
 
-// size finds out about a pod's ResourceLimit. A running pod keeps what it has
-// when a limit is deleted or changed; its replacement has to do with what there
-// is now.
+// size returns the effect of a pod's ResourceLimit. A running pod keeps its resources if the limit is deleted or
+// changed, but the current limit applies to its replacement.
 func (s *Snapshot) size(pod *corev1.Pod) sized {
 	args, reads := s.profile.LimitArgs(pod.Spec.SchedulerName)
 	if !reads {
@@ -88,7 +86,7 @@ func (s *Snapshot) size(pod *corev1.Pod) sized {
 	return sized{limit: found.Limit}
 }
 
-// reject answers a question about a pod that no node may take.
+// reject sets the answer for a pod for which no node is feasible.
 func (a *Answer) reject(reason string) {
 	a.rejected = reason
 	a.Reasons[reason] = a.Candidates

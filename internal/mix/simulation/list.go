@@ -13,12 +13,11 @@ import (
 )
 
 const (
-	// pageSize bounds what is held of pods that are not stripped yet.
+	// pageSize limits the number of pods in memory that are not stripped yet.
 	pageSize = 500
-	// listAttempts bounds how often a list is begun again because it outlived
-	// the server's history.
+	// listAttempts is the number of attempts to list if the continue token expires.
 	listAttempts = 3
-	// notTerminated is what the scheduler's own informer selects.
+	// notTerminated is the selector of the scheduler's own informer.
 	notTerminated = "status.phase!=Succeeded,status.phase!=Failed"
 )
 
@@ -36,26 +35,25 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]*corev1.Node
 	})
 }
 
-// listPods lists all pods that hold room or are nominated to it, stripped page
-// by page.
-func listPods(ctx context.Context, client kubernetes.Interface) ([]seat, error) {
-	strip := newStripper()
-	return pages(metav1.ListOptions{FieldSelector: notTerminated}, "pods", func(o metav1.ListOptions, add func(seat)) (string, error) {
+// listPods lists all pods that are scheduled or nominated, stripped page by page.
+func listPods(ctx context.Context, client kubernetes.Interface) ([]snapshotPod, error) {
+	s := newStripper()
+	return pages(metav1.ListOptions{FieldSelector: notTerminated}, "pods", func(o metav1.ListOptions, add func(snapshotPod)) (string, error) {
 		page, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
 		if err != nil {
 			return "", err
 		}
 		for i := range page.Items {
 			if p := &page.Items[i]; p.Spec.NodeName != "" || p.Status.NominatedNodeName != "" {
-				add(strip.seat(p))
+				add(s.strip(p))
 			}
 		}
 		return page.Continue, nil
 	})
 }
 
-// pages collects a list. No resource version is sent: the first page is as of
-// now, and the others as of the first.
+// pages collects a list. No resource version is sent: the first page is the current state, and the others have the
+// version of the first.
 func pages[T any](o metav1.ListOptions, what string, next func(metav1.ListOptions, func(T)) (string, error)) ([]T, error) {
 	var all []T
 	o.Limit = pageSize

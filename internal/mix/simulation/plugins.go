@@ -11,15 +11,15 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// withoutFilter are the in-tree plugins that keep no pod from a node. Left out,
-// they need not list what only they read, such as disruption budgets.
+// withoutFilter are the in-tree plugins that filter no node. Without them, what only they read, such as disruption
+// budgets, is not listed.
 var withoutFilter = []string{
 	names.PrioritySort, names.SchedulingGates, names.DefaultPreemption, names.DefaultBinder,
 	names.ImageLocality, names.NodeResourcesBalancedAllocation,
 }
 
-// replayable keeps of a profile what filters nodes and is in-tree. The plugins'
-// order is kept: it decides which reason a node is refused for.
+// replayable keeps the in-tree plugins of a profile that filter nodes. Their order is kept, because it determines the
+// reason for which a node is rejected.
 func replayable(p *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Extender) replayed {
 	inTree := plugins.NewInTreeRegistry()
 	r := replayed{}
@@ -37,7 +37,7 @@ func replayable(p *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Ext
 		return kept
 	}
 	off := schedconfig.PluginSet{Disabled: []schedconfig.Plugin{{Name: "*"}}}
-	// The framework is not built without these two; they are never run.
+	// The framework requires these two plugins. They never run.
 	only := func(name string) schedconfig.PluginSet {
 		return schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: name}}, Disabled: off.Disabled}
 	}
@@ -61,9 +61,9 @@ func replayable(p *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Ext
 	return r
 }
 
-// forFilter takes from a plugin's arguments what only scoring uses. The default
-// constraints of PodTopologySpread are such, and with any it lists all
-// ReplicaSets, StatefulSets and Services to find out what to apply them to.
+// forFilter removes the arguments of a plugin that only scoring uses. For PodTopologySpread these are the soft default
+// constraints: with any default constraint it lists all ReplicaSets, StatefulSets and Services, to determine which pods
+// the constraint applies to.
 func forFilter(c schedconfig.PluginConfig) schedconfig.PluginConfig {
 	args, ok := c.Args.(*schedconfig.PodTopologySpreadArgs)
 	if !ok {
@@ -80,7 +80,7 @@ func forFilter(c schedconfig.PluginConfig) schedconfig.PluginConfig {
 	return schedconfig.PluginConfig{Name: c.Name, Args: hard}
 }
 
-// enables reports whether a profile enables a plugin at any point.
+// enables reports whether a profile enables a plugin at any extension point.
 func enables(p *schedconfig.Plugins, name string) bool {
 	for _, set := range []schedconfig.PluginSet{
 		p.MultiPoint, p.PreEnqueue, p.QueueSort, p.PreFilter, p.Filter, p.PostFilter, p.PreScore, p.Score,
@@ -93,8 +93,8 @@ func enables(p *schedconfig.Plugins, name string) bool {
 	return false
 }
 
-// runsAt reports whether a profile runs a plugin at a point: it is enabled there,
-// or at all points and not disabled at this one.
+// runsAt reports whether a profile runs a plugin at an extension point: it is enabled there, or at all points and not
+// disabled at this one.
 func runsAt(p *schedconfig.Plugins, at schedconfig.PluginSet, name string) bool {
 	in := func(list []schedconfig.Plugin, names ...string) bool {
 		return slices.ContainsFunc(list, func(pl schedconfig.Plugin) bool { return slices.Contains(names, pl.Name) })

@@ -15,11 +15,11 @@ import (
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	schedvalidation "k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
-	// The arguments of the plugins that the scheduler's binary offers beside ours.
+	// The arguments of the other plugins in the scheduler's binary.
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
 
 	"berth.dev/berth/apis/config"
-	// The arguments of our plugins.
+	// The arguments of Berth's plugins.
 	_ "berth.dev/berth/apis/config/scheme"
 	configv1 "berth.dev/berth/apis/config/v1"
 	"berth.dev/berth/apis/config/validation"
@@ -33,7 +33,7 @@ const (
 	topologySpreadScore = "TopologySpreadScore"
 )
 
-// defaultConfiguration is what a scheduler without a profile of its own runs.
+// defaultConfiguration is the configuration of berth-scheduler without a file.
 const defaultConfiguration = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -43,38 +43,37 @@ profiles:
   plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}
 `
 
-// stockConfiguration is the stock scheduler's, as far as Berth knows it.
+// stockConfiguration is the configuration of the default scheduler of Kubernetes, which Berth assumes.
 const stockConfiguration = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 `
 
-// Lease is by which the schedulers agree on the one that leads.
+// Lease identifies the lease of the schedulers' leader election.
 type Lease struct{ Namespace, Name string }
 
-// Profile is what the replay, and the controller around it, must know of the
-// scheduler's configuration.
+// Profile is the part of the scheduler's configuration that the replay and the controller need.
 type Profile struct {
-	// SchedulerNames are the profiles in which CapacityMix is enabled, in the
-	// order of the configuration.
+	// SchedulerNames are the profiles in which CapacityMix is enabled, in the order of the configuration.
 	SchedulerNames []string
 	// Args are the defaulted arguments of CapacityMix in the first of them.
 	Args *config.CapacityMixArgs
 	// ArgsOf are the arguments by scheduler name.
 	ArgsOf map[string]*config.CapacityMixArgs
-	// Skipped names, sorted, what may keep a pod from a node and cannot be
-	// replayed: out-of-tree plugins other than Berth's, and extenders.
+	// Skipped lists, sorted, what can reject a node and cannot be replayed: out-of-tree plugins other than Berth's, and
+	// extenders.
 	Skipped []string
-	// Lease is the schedulers', the zero value where leader election is off.
+	// Lease is the lease of the schedulers, the zero value if leader election is disabled.
 	Lease Lease
-	// Label limits pods with the scheduling gate, and placeholders, to a type. Without a key none can be.
+	// Label limits pods with the scheduling gate, and placeholders, to a type. If its key is empty, pods cannot be
+	// limited.
 	Label gate.Label
 
-	// stock is set where the profile default-scheduler is not the configuration's: it stands for the stock scheduler, which
-	// places pods whose gate was opened if they request it.
+	// stock is true if the configuration has no profile default-scheduler: the profile then stands for the default
+	// scheduler of Kubernetes, which schedules pods that request it once their gate is removed.
 	stock bool
-	// replays is what to run, by scheduler name, of all profiles: a pod that is
-	// only counted by a mix may use one without CapacityMix.
+	// replays are the replayed parts of all profiles, by scheduler name: a pod that a mix only counts may use a profile
+	// without CapacityMix.
 	replays map[string]replayed
 }
 
@@ -86,10 +85,9 @@ type replayed struct {
 	limits *config.ResourceLimitArgs
 }
 
-// LoadProfile reads a file with a KubeSchedulerConfiguration, as strictly as the
-// scheduler itself does.
+// LoadProfile reads a file with a KubeSchedulerConfiguration, as strictly as the scheduler does.
 func LoadProfile(path string) (*Profile, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the operator's own file, named on the command line
+	data, err := os.ReadFile(path) //nolint:gosec // the operator's own file, from the command line
 	if err != nil {
 		return nil, fmt.Errorf("read the scheduler's configuration: %w", err)
 	}
@@ -100,7 +98,7 @@ func LoadProfile(path string) (*Profile, error) {
 	return p, nil
 }
 
-// ParseProfile reads a KubeSchedulerConfiguration.
+// ParseProfile parses a KubeSchedulerConfiguration.
 func ParseProfile(data []byte) (*Profile, error) {
 	c, err := decode(data)
 	if err != nil {
@@ -118,7 +116,7 @@ func decode(data []byte) (*schedconfig.KubeSchedulerConfiguration, error) {
 	if !ok {
 		return nil, fmt.Errorf("kind: want KubeSchedulerConfiguration, got %s", kind)
 	}
-	// Decoding clears it, and validation wants it.
+	// Decoding clears it, but validation requires it.
 	c.APIVersion = kind.GroupVersion().String()
 	if err := schedvalidation.ValidateKubeSchedulerConfiguration(c); err != nil {
 		return nil, err
@@ -126,8 +124,8 @@ func decode(data []byte) (*schedconfig.KubeSchedulerConfiguration, error) {
 	return c, nil
 }
 
-// DefaultProfile is the profile of a scheduler berth-scheduler with the in-tree
-// plugins and Berth's, all with their default arguments.
+// DefaultProfile returns the profile of berth-scheduler with the in-tree plugins and Berth's, all with their default
+// arguments.
 func DefaultProfile() *Profile {
 	p, err := ParseProfile([]byte(defaultConfiguration))
 	if err != nil {
@@ -197,11 +195,11 @@ func (p *Profile) add(path *field.Path, profile *schedconfig.KubeSchedulerProfil
 	if !enables(profile.Plugins, capacityMix) {
 		return nil
 	}
-	// These score by what they prepared before, and give up without it. The profiles that Berth ships exchange one for the
-	// other under both points; it is easy to forget one, and then the scheduler starts, and no pod is placed.
+	// The scores of these plugins fail without the state of their PreScore. The profiles that Berth ships replace one
+	// by the other at both extension points. If one is forgotten, the scheduler starts but schedules no pod.
 	for _, name := range []string{names.PodTopologySpread, topologySpreadScore} {
 		if runsAt(profile.Plugins, profile.Plugins.Score, name) && !runsAt(profile.Plugins, profile.Plugins.PreScore, name) {
-			return field.Invalid(path.Child("plugins", "preScore"), name, "is enabled under score and not here: every pod would fail")
+			return field.Invalid(path.Child("plugins", "preScore"), name, "must be enabled here because it is enabled under score")
 		}
 	}
 	args, err := argsOf(configs, profile.PluginConfig, capacityMix, &configv1.CapacityMixArgs{}, &config.CapacityMixArgs{}, validation.ValidateCapacityMixArgs)

@@ -86,7 +86,7 @@ func TestWrongConfigurationsAreRefusedByField(t *testing.T) {
 		},
 		"a plugin that scores by what it did not prepare": {
 			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}, preScore: {disabled: [{name: PodTopologySpread}]}}}]\n",
-			want: `profiles[0].plugins.preScore: Invalid value: "PodTopologySpread": is enabled under score and not here`,
+			want: `profiles[0].plugins.preScore: Invalid value: "PodTopologySpread": must be enabled here because it is enabled under score`,
 		},
 		"one of ours": {
 			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: TopologySpreadScore}]}, preScore: {disabled: [{name: '*'}], enabled: [{name: PodTopologySpread}]}}}]\n",

@@ -20,48 +20,44 @@ import (
 	"berth.dev/berth/internal/mix/gate"
 )
 
-// ErrUnknownScheduler says that a pod's scheduler is none of the profiles.
+// ErrUnknownScheduler means that no profile has the pod's scheduler name.
 var ErrUnknownScheduler = errors.New("no profile for the pod's scheduler")
 
-// Question asks whether the replacement of a pod would find a node.
+// Question is whether the replacement of a pod would be scheduled.
 type Question struct {
-	// Pod is the live pod whose replacement is looked for. What its placement
-	// and its life put on it is not carried over.
+	// Pod is the live pod whose replacement is simulated, without the fields that were set when it was scheduled and
+	// run.
 	Pod *corev1.Pod
-	// Gone are the pods that are taken as gone: Pod itself if it makes way
-	// first, and other moves that are under way.
+	// Gone are the pods that are treated as deleted: Pod itself if it is evicted first, and other moves in progress.
 	Gone []types.UID
-	// Nodes says which nodes count, such as those of a capacity type. Nil
-	// means all. It sees nodes without images, addresses and the like.
+	// Nodes selects the nodes that are candidates, such as those of a capacity type. Nil means all. It is called with
+	// stripped nodes, without images, addresses and the like.
 	Nodes func(*corev1.Node) bool
-	// Wants and Tolerations are what the replacement of a pod with the scheduling
-	// gate is limited to, and gets with it: the type of its slot, and the mix's
-	// tolerations for that type. For other pods they count for nothing.
+	// Wants and Tolerations apply to the replacement of a pod with the scheduling gate: it is limited to the type of
+	// its slot and gets the mix's tolerations of that type. For other pods they are ignored.
 	Wants       capacity.Type
 	Tolerations []corev1.Toleration
 }
 
-// Answer says which node would take the pod, or why none would.
+// Answer is the node on which the pod would be scheduled, or why there is none.
 type Answer struct {
-	// Fits is true if there is a node.
+	// Fits is true if a node is feasible.
 	Fits bool
-	// Node is the first, by name, that fits.
+	// Node is the first feasible node by name.
 	Node string
-	// Candidates is the number of nodes that counted.
+	// Candidates is the number of candidate nodes.
 	Candidates int
-	// Reasons counts the candidates by what speaks against them, in the
-	// scheduler's words. A node can have several. If one fits, it has those
-	// that were tried before.
+	// Reasons counts the candidates by the scheduler's reasons for rejecting them. A node can have several. If a node
+	// is feasible, Reasons has those of the nodes before it.
 	Reasons map[string]int
-	// Skipped names what the scheduler would ask as well and a replay cannot.
+	// Skipped lists what the scheduler runs and a replay cannot.
 	Skipped []string
 
-	// rejected is the reason for which the pod as a whole was refused, if it was.
+	// rejected is the reason for which the pod as a whole was rejected, if it was.
 	rejected string
 }
 
-// Message says the answer in one line, as the scheduler would in the pod's
-// events.
+// Message returns the answer in one line, like the scheduler in the pod's events.
 func (a Answer) Message() string {
 	switch {
 	case a.Fits:
@@ -79,7 +75,7 @@ func (a Answer) Message() string {
 	return fmt.Sprintf("0/%d nodes are available: %s.", a.Candidates, strings.Join(reasons, ", "))
 }
 
-// Fits answers a question. Nothing is changed by it.
+// Fits answers a question. It does not change the snapshot.
 func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +103,7 @@ func (s *Snapshot) Fits(ctx context.Context, q Question) (Answer, error) {
 	return a, nil
 }
 
-// find tries nodes until one fits.
+// find filters nodes until one is feasible.
 func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Pod, size sized, nodes []fwk.NodeInfo) error {
 	a.Candidates = len(nodes)
 	switch {
@@ -163,7 +159,7 @@ func (a *Answer) try(ctx context.Context, f framework.Framework, cycle fwk.Cycle
 	return false, nil
 }
 
-// candidates returns the nodes that count, in name order.
+// candidates returns the candidate nodes, ordered by name.
 func (v *view) candidates(counts func(*corev1.Node) bool) []fwk.NodeInfo {
 	if counts == nil {
 		return v.nodes
@@ -177,10 +173,9 @@ func (v *view) candidates(counts func(*corev1.Node) bool) []fwk.NodeInfo {
 	return out
 }
 
-// replacement is the pod that a question is about. That of a pod with the
-// scheduling gate has the gate again: what its opening put on the old pod is not
-// what the new one requests. The tolerations of the old type cannot be told from
-// the pod's own, and stay: they keep no pod from a node.
+// replacement returns the pod of a question. The replacement of a pod with the scheduling gate has the gate again, so
+// it does not have the fields that the scheduler set when it removed the old gate. The tolerations of the old type
+// cannot be distinguished from the pod's own, and stay: they make no node infeasible.
 func (p *Profile) replacement(q Question) *corev1.Pod {
 	out := replacement(q.Pod)
 	if !gate.Made(q.Pod) || p.Label.Key == "" || q.Wants == capacity.Unknown {
@@ -194,8 +189,8 @@ func (p *Profile) replacement(q Question) *corev1.Pod {
 	return out
 }
 
-// replacement is the pod as its controller makes it again. Claims that its spec
-// names, as a StatefulSet's does, are kept; its own name no filter reads.
+// replacement returns the pod as its controller will create it. Claims in its spec, as those of a StatefulSet, are
+// kept. No filter reads its name.
 func replacement(p *corev1.Pod) *corev1.Pod {
 	out := p.DeepCopy()
 	out.UID = uuid.NewUUID()

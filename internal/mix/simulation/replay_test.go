@@ -26,7 +26,7 @@ func resources(cpu string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
 }
 
-// node is one with room for so much CPU.
+// node returns a node with an amount of CPU.
 func node(name, cpu string, changes ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
 	n.Status.Allocatable = resources(cpu)
@@ -37,7 +37,7 @@ func node(name, cpu string, changes ...func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
-// pod is one of one CPU.
+// pod returns a pod that requests one CPU.
 func pod(name, onNode string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name), Labels: map[string]string{"app": "web"}},
@@ -60,18 +60,18 @@ func antiAffinity(key string) *corev1.Affinity {
 	}}
 }
 
-func seats(pods []*corev1.Pod) []seat {
-	strip := newStripper()
-	out := make([]seat, len(pods))
+func snapshotPods(pods []*corev1.Pod) []snapshotPod {
+	s := newStripper()
+	out := make([]snapshotPod, len(pods))
 	for i, p := range pods {
-		out[i] = strip.seat(p)
+		out[i] = s.strip(p)
 	}
 	return out
 }
 
 func snapshot(t testing.TB, p *Profile, nodes []*corev1.Node, pods []*corev1.Pod, objects ...kruntime.Object) *Snapshot {
 	t.Helper()
-	s, err := newSnapshot(t.Context(), fake.NewClientset(objects...), p, nodes, seats(pods))
+	s, err := newSnapshot(t.Context(), fake.NewClientset(objects...), p, nodes, snapshotPods(pods))
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
@@ -192,8 +192,7 @@ func TestCloseLeavesNothingRunning(t *testing.T) {
 		"%d goroutines before", before)
 }
 
-// The answer after removal is that of a snapshot which never had the pods, also
-// where pods of one owner share what they count for.
+// The answer without pods is that of a snapshot that never had them, also if pods of one owner share their info.
 func TestGonePodsLeaveNoTrace(t *testing.T) {
 	nodes := []*corev1.Node{node("n1", "8"), node("n2", "8"), node("n3", "8")}
 	var pods []*corev1.Pod
@@ -208,13 +207,13 @@ func TestGonePodsLeaveNoTrace(t *testing.T) {
 			}
 		}))
 	}
-	s := newState(nodes, seats(pods))
+	s := newState(nodes, snapshotPods(pods))
 	for cut := range len(pods) {
 		gone := map[types.UID]bool{"unknown": true}
 		for _, p := range pods[:cut] {
 			gone[p.UID] = true
 		}
-		got, want := s.without(gone), newState(nodes, seats(pods[cut:]))
+		got, want := s.without(gone), newState(nodes, snapshotPods(pods[cut:]))
 		assert.Len(t, got.affinity, len(want.affinity))
 		assert.Len(t, got.antiAffinity, len(want.antiAffinity))
 		for i := range want.nodes {

@@ -24,9 +24,8 @@ import (
 	"berth.dev/berth/internal/limits/registry"
 )
 
-// Snapshot is the state of a cluster at one moment. Take it, ask, close it: it
-// holds what filters read of every pod, and grows wrong by the second. It is safe for
-// concurrent use; questions are answered one after the other.
+// Snapshot is the state of a cluster at one moment. It has the fields of every pod that filters read, and soon becomes
+// outdated: create it, ask questions and close it. It is safe for concurrent use. Questions are answered one at a time.
 type Snapshot struct {
 	profile   *Profile
 	informers *factory
@@ -36,21 +35,19 @@ type Snapshot struct {
 	base       *state
 	view       *view
 	frameworks map[string]framework.Framework // by scheduler name; nil once closed
-	limits     *registry.Registries           // of no limits unless a profile has the plugin ResourceLimit
+	limits     *registry.Registries           // empty unless a profile has the plugin ResourceLimit
 }
 
-// Take lists what the profile's filters read, each kind once. It needs the verb
-// list and no other, on: pods, nodes, namespaces, persistentvolumes,
-// persistentvolumeclaims; csidrivers, csinodes, csistoragecapacities,
-// storageclasses, volumeattachments; deviceclasses, resourceclaims,
-// resourceslices. A profile with hard default constraints for spreading pods
-// reads services, replicationcontrollers, replicasets and statefulsets too, and
-// one with the plugin ResourceLimit resourcelimits. A list that fails is an
-// error, for its kind's absence would be treated as room.
+// Take lists what the profile's filters read, each kind once. It requires only the verb list on: pods, nodes,
+// namespaces, persistentvolumes, persistentvolumeclaims; csidrivers, csinodes, csistoragecapacities, storageclasses,
+// volumeattachments; deviceclasses, resourceclaims, resourceslices. A profile with hard default constraints for
+// spreading pods also reads services, replicationcontrollers, replicasets and statefulsets, and one with the plugin
+// ResourceLimit resourcelimits. A list that fails is an error, because without its objects there would appear to be
+// more free capacity.
 func Take(ctx context.Context, cfg *rest.Config, profile *Profile) (*Snapshot, error) {
 	client, err := kubernetes.NewForConfig(listOnce(cfg))
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create client: %w", err)
 	}
 	s, err := take(ctx, client, profile)
 	if err != nil || !profile.readsLimits() {
@@ -66,7 +63,7 @@ func Take(ctx context.Context, cfg *rest.Config, profile *Profile) (*Snapshot, e
 }
 
 func take(ctx context.Context, client kubernetes.Interface, profile *Profile) (*Snapshot, error) {
-	// Nodes first: a node that the list of pods is older than would look empty.
+	// Nodes first: a node that is newer than the list of pods would appear to be empty.
 	nodes, err := listNodes(ctx, client)
 	if err != nil {
 		return nil, err
@@ -78,10 +75,10 @@ func take(ctx context.Context, client kubernetes.Interface, profile *Profile) (*
 	return newSnapshot(ctx, client, profile, nodes, pods)
 }
 
-// newSnapshot makes a snapshot of stripped nodes and of seats; all else is listed.
-func newSnapshot(ctx context.Context, client kubernetes.Interface, profile *Profile, nodes []*corev1.Node, pods []seat) (*Snapshot, error) {
-	metrics.Register() // the framework counts into them
-	// The plugins live as long as the snapshot, not as long as taking it.
+// newSnapshot creates a snapshot of stripped nodes and pods and lists everything else.
+func newSnapshot(ctx context.Context, client kubernetes.Interface, profile *Profile, nodes []*corev1.Node, pods []snapshotPod) (*Snapshot, error) {
+	metrics.Register() // the framework requires its metrics
+	// The plugins live as long as the snapshot, not as long as this call.
 	running, stop := context.WithCancel(context.WithoutCancel(quiet(ctx)))
 	base := newState(nodes, pods)
 	s := &Snapshot{
@@ -100,7 +97,7 @@ func newSnapshot(ctx context.Context, client kubernetes.Interface, profile *Prof
 	return s, nil
 }
 
-// build makes the plugins, which register with the informers.
+// build creates the plugins, which register with the informers.
 func (s *Snapshot) build(ctx context.Context, client kubernetes.Interface) error {
 	for name, r := range s.profile.replays {
 		options := []frameworkruntime.Option{
@@ -117,7 +114,7 @@ func (s *Snapshot) build(ctx context.Context, client kubernetes.Interface) error
 			}
 			options = append(options, frameworkruntime.WithSharedDRAManager(manager))
 		}
-		// The framework keeps the profile, and profiles are shared by snapshots.
+		// The framework keeps the profile, and snapshots share profiles.
 		f, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), r.profile.DeepCopy(), options...)
 		if err != nil {
 			return fmt.Errorf("scheduler profile %s: %w", name, err)
@@ -127,8 +124,7 @@ func (s *Snapshot) build(ctx context.Context, client kubernetes.Interface) error
 	return nil
 }
 
-// devices is what the plugin for device claims reads. Taints of devices are
-// behind a feature gate that is off, and left out.
+// devices returns what the DynamicResources plugin reads. Device taints are ignored: their feature gate is off.
 func (s *Snapshot) devices(ctx context.Context) (framework.SharedDRAManager, error) {
 	api := s.informers.Resource().V1()
 	slices, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: api.ResourceSlices()})
@@ -139,28 +135,27 @@ func (s *Snapshot) devices(ctx context.Context) (framework.SharedDRAManager, err
 	return dynamicresources.NewDRAManager(ctx, claims, slices, s.informers), nil
 }
 
-// Close stops what the plugins run. The snapshot answers no more.
+// Close stops the plugins. After that the snapshot answers no questions.
 func (s *Snapshot) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.frameworks {
-		_ = f.Close() // of plugins that hold files or connections; in-tree ones do not
+		_ = f.Close() // for plugins with files or connections; in-tree ones have none
 	}
 	s.frameworks = nil
 	s.stop()
 }
 
-// Assume makes a pod's replacement count as placed on a node, for the questions
-// that follow. Its volumes and devices are not reserved.
+// Assume counts a pod's replacement as scheduled to a node for the questions that follow. Its volumes and devices are
+// not reserved.
 func (s *Snapshot) Assume(pod *corev1.Pod, node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	placed := newStripper().seat(replacement(pod))
+	placed := newStripper().strip(replacement(pod))
 	placed.node = node
 	s.base = s.base.with(placed)
 	s.view.state = s.base
 }
 
-// quiet takes the plugins' log lines away: they are a scheduler's, and would
-// tell of pods that no one schedules.
+// quiet discards the log messages of the plugins: they are a scheduler's, and this process schedules no pods.
 func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }

@@ -15,29 +15,29 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// state is the nodes with their pods, in the form that plugins read. It is not
-// changed once made: without and with return another that shares the rest.
+// state is the nodes with their pods, in the types that plugins read. It is immutable: without and with return another
+// state that shares the rest.
 type state struct {
-	nodes []fwk.NodeInfo // in name order
+	nodes []fwk.NodeInfo // ordered by name
 	// affinity and antiAffinity are the nodes with pods that have such terms.
 	affinity, antiAffinity []fwk.NodeInfo
 	position               map[string]int // of a node, by name
 	placed                 map[types.UID]placement
-	nominated              map[string][]seat // by node, pods without one
+	nominated              map[string][]snapshotPod // by node, pods without one
 }
 
-// placement is a pod's node, by position, and what it counts for there.
+// placement is a pod's node, by position, and its resources there.
 type placement struct {
 	node int
 	info fwk.PodInfo
 }
 
-func newState(nodes []*corev1.Node, pods []seat) *state {
+func newState(nodes []*corev1.Node, pods []snapshotPod) *state {
 	s := &state{
 		nodes:     make([]fwk.NodeInfo, len(nodes)),
 		position:  make(map[string]int, len(nodes)),
 		placed:    make(map[types.UID]placement, len(pods)),
-		nominated: map[string][]seat{},
+		nominated: map[string][]snapshotPod{},
 	}
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -73,7 +73,7 @@ func (s *state) index() {
 	}
 }
 
-// without returns the state after some pods are gone.
+// without returns the state without some pods.
 func (s *state) without(gone map[types.UID]bool) *state {
 	out := *s
 	changed := map[int]fwk.NodeInfo{}
@@ -85,7 +85,7 @@ func (s *state) without(gone map[types.UID]bool) *state {
 		if changed[p.node] == nil {
 			changed[p.node] = s.nodes[p.node].Snapshot()
 		}
-		// One that is like it goes if they share what they count for: which one, no one can tell.
+		// If pods share their info, an identical one is removed: the filters cannot distinguish them.
 		_ = changed[p.node].RemovePod(klog.Logger{}, p.info.GetPod()) // fails for pods that are not there
 	}
 	out.replace(changed)
@@ -95,16 +95,16 @@ func (s *state) without(gone map[types.UID]bool) *state {
 	return &out
 }
 
-func withoutNominated(all map[string][]seat, gone map[types.UID]bool) map[string][]seat {
+func withoutNominated(all map[string][]snapshotPod, gone map[types.UID]bool) map[string][]snapshotPod {
 	out := maps.Clone(all)
 	for node, pods := range out {
-		out[node] = slices.DeleteFunc(slices.Clone(pods), func(p seat) bool { return gone[p.uid] })
+		out[node] = slices.DeleteFunc(slices.Clone(pods), func(p snapshotPod) bool { return gone[p.uid] })
 	}
 	return out
 }
 
-// with returns the state after a pod was placed on a node, if there is such one.
-func (s *state) with(p seat) *state {
+// with returns the state with a pod scheduled to a node, if the node exists.
+func (s *state) with(p snapshotPod) *state {
 	i, known := s.position[p.node]
 	if !known {
 		return s
@@ -129,7 +129,7 @@ func (s *state) replace(changed map[int]fwk.NodeInfo) {
 	s.index()
 }
 
-// view is what the plugins hold: it shows one state at a time.
+// view is what the plugins read: it shows one state at a time.
 type view struct{ *state }
 
 var (
@@ -140,7 +140,7 @@ var (
 // NodeInfos returns the nodes.
 func (v *view) NodeInfos() framework.NodeInfoLister { return v }
 
-// StorageInfos returns who uses which claim.
+// StorageInfos returns which pods use which claims.
 func (v *view) StorageInfos() framework.StorageInfoLister { return v }
 
 // List returns all nodes.
@@ -162,14 +162,14 @@ func (v *view) Get(name string) (fwk.NodeInfo, error) {
 	return nil, fmt.Errorf("no node %q in the snapshot", name)
 }
 
-// IsPVCUsedByPods is requested ReadWriteOncePod claims only, so it may look at
-// every node instead of keeping a set for each state.
+// IsPVCUsedByPods is called for ReadWriteOncePod claims only, so it may iterate over every node instead of maintaining
+// a set for each state.
 func (v *view) IsPVCUsedByPods(key string) bool {
 	return slices.ContainsFunc(v.nodes, func(n fwk.NodeInfo) bool { return n.GetPVCRefCounts()[key] > 0 })
 }
 
-// NominatedPodsForNode returns the pods that made room on a node by preemption.
-// Those of other schedulers count too: they will take it just the same.
+// NominatedPodsForNode returns the pods that are nominated to a node after preemption. Pods of other schedulers count
+// too, because they will use the capacity as well.
 func (v *view) NominatedPodsForNode(node string) []fwk.PodInfo {
 	var out []fwk.PodInfo
 	for _, p := range v.nominated[node] {
@@ -178,11 +178,11 @@ func (v *view) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return out
 }
 
-// AddNominatedPod is for schedulers: a replay nominates no one.
+// AddNominatedPod does nothing: a replay nominates no pods.
 func (v *view) AddNominatedPod(klog.Logger, fwk.PodInfo, *framework.NominatingInfo) {}
 
-// DeleteNominatedPodIfExists is for schedulers.
+// DeleteNominatedPodIfExists does nothing.
 func (v *view) DeleteNominatedPodIfExists(*corev1.Pod) {}
 
-// UpdateNominatedPod is for schedulers.
+// UpdateNominatedPod does nothing.
 func (v *view) UpdateNominatedPod(klog.Logger, *corev1.Pod, fwk.PodInfo) {}

@@ -16,27 +16,25 @@ import (
 	"berth.dev/berth/internal/mix/gate"
 )
 
-// seat is what a snapshot holds of a pod: where it is or means to be, and what
-// it counts for there.
-type seat struct {
+// snapshotPod is what a snapshot has of a pod: its node or nominated node, and its resources there.
+type snapshotPod struct {
 	uid types.UID
-	// node is the pod's node, nominated the one that it means to get.
+	// node is the pod's node, nominated the one that it is nominated to.
 	node, nominated string
-	// info is shared by pods of one owner between which no filter can tell. Its
-	// pod has the name and the UID of one of them.
+	// info is shared by pods of one owner that no filter can distinguish. Its pod has the name and the UID of one of
+	// them.
 	info fwk.PodInfo
 }
 
-// stripper makes seats: what NodeInfo counts and filters read of a pod that has
-// its node, and nothing else. Pods of one owner share what is equal, which is
-// nearly all of it, and mostly everything.
+// stripper keeps only the fields of a scheduled pod that NodeInfo counts and filters read. Pods of one owner share what
+// is equal, which is nearly all of it, and mostly everything.
 type stripper struct {
 	siblings map[family]fwk.PodInfo
 }
 
-// family is an owner, and the type that its pods with the scheduling gate were
-// limited to: they differ by it, and come in any order. References to an owner
-// of another namespace may be made up, so pods share within theirs.
+// family is an owner, and the type that its pods with the scheduling gate were limited to: pods differ by it, and are
+// listed in any order. References to an owner of another namespace may be forged, so pods share only within their
+// namespace.
 type family struct {
 	namespace string
 	owner     types.UID
@@ -45,8 +43,8 @@ type family struct {
 
 func newStripper() *stripper { return &stripper{siblings: map[family]fwk.PodInfo{}} }
 
-func (s *stripper) seat(p *corev1.Pod) seat {
-	out := seat{uid: p.UID, node: p.Spec.NodeName, nominated: p.Status.NominatedNodeName}
+func (s *stripper) strip(p *corev1.Pod) snapshotPod {
+	out := snapshotPod{uid: p.UID, node: p.Spec.NodeName, nominated: p.Status.NominatedNodeName}
 	stripped := stripPod(p)
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner == nil {
@@ -67,15 +65,13 @@ func (s *stripper) seat(p *corev1.Pod) seat {
 	return out
 }
 
-// infoOf leaves out terms that do not parse: they match nothing, for the
-// scheduler as well.
+// infoOf ignores terms that cannot be parsed: they match nothing, for the scheduler too.
 func infoOf(p *corev1.Pod) fwk.PodInfo {
 	info, _ := framework.NewPodInfo(p)
 	return info
 }
 
-// terminating stands for every time at which a pod was told to go: filters ask
-// whether there is one.
+// terminating stands for every deletion timestamp: filters only check whether there is one.
 var terminating = &metav1.Time{}
 
 func stripPod(p *corev1.Pod) *corev1.Pod {
@@ -102,8 +98,8 @@ func stripPod(p *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// interchangeable reports whether two pods of one owner are the same to every
-// filter. Claims that are named after their pod make it unlike all others.
+// interchangeable reports whether two pods of one owner are equal for every filter. A pod with claims that are named
+// after it differs from all others.
 func interchangeable(p, sibling *corev1.Pod) bool {
 	if hasOwnClaims(p) {
 		return false
@@ -115,7 +111,7 @@ func interchangeable(p, sibling *corev1.Pod) bool {
 	return equal
 }
 
-// share lets a pod use its sibling's copy of what is equal in both.
+// share replaces equal fields of a pod by those of its sibling.
 func share(p, sibling *corev1.Pod) {
 	p.Namespace = sibling.Namespace
 	shared(&p.Labels, sibling.Labels)
@@ -157,8 +153,8 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 	return out
 }
 
-// stripVolumes leaves out the volumes that no filter looks at. The one with the
-// service account's token is among them, and its name differs from pod to pod.
+// stripVolumes drops the volumes that no filter reads. One of them is the service account's token, whose name differs
+// from pod to pod.
 func stripVolumes(volumes []corev1.Volume) []corev1.Volume {
 	var out []corev1.Volume
 	for _, v := range volumes {
@@ -169,9 +165,8 @@ func stripVolumes(volumes []corev1.Volume) []corev1.Volume {
 	return out
 }
 
-// resized reports whether a pod's status says other resources than its spec, as
-// while it is resized in place: it then counts with the larger. The kubelet
-// repeats the resources of every pod there, so mostly nothing needs to be kept.
+// resized reports whether a pod's status has other resources than its spec, as while it is resized in place: the larger
+// ones then count. The kubelet reports the resources of every pod, so mostly nothing needs to be kept.
 func resized(p *corev1.Pod) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodResizePending {
@@ -212,8 +207,7 @@ func stripStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	return out
 }
 
-// stripNode leaves out what is large and what neither a filter nor the question
-// whether the node counts reads.
+// stripNode drops large fields that neither a filter nor Question.Nodes reads.
 func stripNode(n *corev1.Node) *corev1.Node {
 	out := &corev1.Node{ObjectMeta: n.ObjectMeta, Spec: n.Spec}
 	out.Status.Capacity, out.Status.Allocatable = n.Status.Capacity, n.Status.Allocatable
@@ -223,7 +217,7 @@ func stripNode(n *corev1.Node) *corev1.Node {
 	return out
 }
 
-// stripObject does the same for the kinds that plugins request.
+// stripObject does the same for the kinds that plugins list.
 func stripObject(object any) (any, error) {
 	if o, err := meta.Accessor(object); err == nil {
 		stripMeta(o)

@@ -55,7 +55,7 @@ func TestStrippedPodsCountAsTheWholeOnes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := whole.DeepCopy()
 			change(p)
-			want, got := framework.NewNodeInfo(p), framework.NewNodeInfo(newStripper().seat(p).info.GetPod())
+			want, got := framework.NewNodeInfo(p), framework.NewNodeInfo(newStripper().strip(p).info.GetPod())
 			assert.Equal(t, want.Requested, got.Requested)
 			assert.Equal(t, want.NonZeroRequested, got.NonZeroRequested)
 			assert.Equal(t, want.UsedPorts, got.UsedPorts)
@@ -96,43 +96,43 @@ func TestWhatNoFilterReadsIsNotHeld(t *testing.T) {
 
 func TestSiblingsShareWhatIsEqual(t *testing.T) {
 	s := newStripper()
-	first := s.seat(owned(pod("a", "n"), "x"))
-	second := s.seat(owned(pod("b", "m"), "x"))
+	first := s.strip(owned(pod("a", "n"), "x"))
+	second := s.strip(owned(pod("b", "m"), "x"))
 	assert.Same(t, first.info, second.info, "no filter can tell them apart")
 	assert.Equal(t, []string{"n", "m"}, []string{first.node, second.node})
 	assert.NotEqual(t, first.uid, second.uid)
 
-	third := s.seat(owned(pod("c", "n", func(p *corev1.Pod) {
+	third := s.strip(owned(pod("c", "n", func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
 	}), "x"))
 	assert.NotSame(t, first.info, third.info)
 	assert.Equal(t, "2", third.info.GetPod().Spec.Containers[0].Resources.Requests.Cpu().String())
 	assert.Equal(t, "1", first.info.GetPod().Spec.Containers[0].Resources.Requests.Cpu().String())
 
-	labelled := s.seat(owned(pod("d", "n", func(p *corev1.Pod) {
+	labelled := s.strip(owned(pod("d", "n", func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
 		p.Labels = map[string]string{"ordinal": "3"}
 	}), "x"))
 	assert.NotSame(t, third.info, labelled.info, "selectors can tell them apart")
 	assert.Same(t, &third.info.GetPod().Spec.Containers[0], &labelled.info.GetPod().Spec.Containers[0])
 
-	assert.NotSame(t, first.info, s.seat(owned(pod("e", "n"), "y")).info, "of another owner")
-	assert.NotSame(t, s.seat(pod("f", "n")).info, s.seat(pod("g", "n")).info, "of no owner")
+	assert.NotSame(t, first.info, s.strip(owned(pod("e", "n"), "y")).info, "of another owner")
+	assert.NotSame(t, s.strip(pod("f", "n")).info, s.strip(pod("g", "n")).info, "of no owner")
 }
 
-// A pod may refer to a controller of another namespace; it is still judged in its own.
+// A pod may have a controller of another namespace, but is evaluated in its own.
 func TestSiblingsAreOfOneNamespace(t *testing.T) {
 	s := newStripper()
 	elsewhere := func(p *corev1.Pod) { p.Namespace = "elsewhere" }
-	forged := s.seat(owned(pod("a", "n", elsewhere), "x"))
+	forged := s.strip(owned(pod("a", "n", elsewhere), "x"))
 	for _, name := range []string{"b", "c"} {
-		victim := s.seat(owned(pod(name, "n", func(p *corev1.Pod) { p.Labels = map[string]string{"name": name} }), "x"))
+		victim := s.strip(owned(pod(name, "n", func(p *corev1.Pod) { p.Labels = map[string]string{"name": name} }), "x"))
 		assert.Equal(t, pod("b", "n").Namespace, victim.info.GetPod().Namespace)
 		assert.NotSame(t, forged.info, victim.info)
 	}
 }
 
-// A volume's claim is named after the pod, and the pod counts with it.
+// The claim of an ephemeral volume is named after the pod, so the pod is not interchangeable.
 func TestSiblingsWithClaimsOfTheirOwnAreNotTakenForOneAnother(t *testing.T) {
 	s := newStripper()
 	withClaim := func(name string) *corev1.Pod {
@@ -140,17 +140,17 @@ func TestSiblingsWithClaimsOfTheirOwnAreNotTakenForOneAnother(t *testing.T) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
 		}), "x")
 	}
-	first, second := s.seat(withClaim("a")), s.seat(withClaim("b"))
+	first, second := s.strip(withClaim("a")), s.strip(withClaim("b"))
 	assert.NotSame(t, first.info, second.info)
 	assert.Equal(t, "b", second.info.GetPod().Name)
 }
 
 func TestATerminatingSiblingIsToldApart(t *testing.T) {
 	s := newStripper()
-	first := s.seat(owned(pod("a", "n"), "x"))
+	first := s.strip(owned(pod("a", "n"), "x"))
 	now := metav1.Now()
-	going := s.seat(owned(pod("b", "n", func(p *corev1.Pod) { p.DeletionTimestamp = &now }), "x"))
+	going := s.strip(owned(pod("b", "n", func(p *corev1.Pod) { p.DeletionTimestamp = &now }), "x"))
 	assert.NotSame(t, first.info, going.info)
 	assert.NotNil(t, going.info.GetPod().DeletionTimestamp)
-	assert.Same(t, going.info, s.seat(owned(pod("c", "n", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now.Add(1)} }), "x")).info)
+	assert.Same(t, going.info, s.strip(owned(pod("c", "n", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now.Add(1)} }), "x")).info)
 }

@@ -14,19 +14,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// unsupported is the API server's answer to a watch that is to begin with a
-// list, where it does not offer that. Reflectors then list.
+// unsupported is the API server's response to a watch that begins with a list if it does not support that. Reflectors
+// then list.
 const unsupported = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"sendInitialEvents is not supported"}`
 
-// listOnce makes the clients of a configuration list only: a watch is answered
-// here, by a stream on which nothing ever happens, so an informer fills its
-// store with one list and no right but that one is needed.
+// listOnce limits the clients of a configuration to lists. A watch is answered here, by a stream without events, so an
+// informer fills its store with one list and requires no other permission.
 func listOnce(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	// One list per kind, bounded by the context: the server's priority and
-	// fairness is limit enough.
+	// One list per kind, bounded by the context: the API server's priority and fairness limits the rate.
 	cfg.QPS, cfg.RateLimiter, cfg.Timeout = -1, nil, 0
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &lister{next: next} })
 	return cfg
@@ -34,7 +32,7 @@ func listOnce(cfg *rest.Config) *rest.Config {
 
 type lister struct{ next http.RoundTripper }
 
-// RoundTrip passes lists on and answers everything else itself.
+// RoundTrip forwards lists and answers everything else itself.
 func (l *lister) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet {
 		return nil, fmt.Errorf("a replay does not write: %s %s", req.Method, req.URL.Path)
@@ -44,10 +42,10 @@ func (l *lister) RoundTrip(req *http.Request) (*http.Response, error) {
 		if query.Get("sendInitialEvents") != "" {
 			return respond(req, http.StatusUnprocessableEntity, io.NopCloser(strings.NewReader(unsupported))), nil
 		}
-		return respond(req, http.StatusOK, silence(req.Context())), nil
+		return respond(req, http.StatusOK, idle(req.Context())), nil
 	}
 	if query.Get("resourceVersion") == "0" {
-		// Reflectors take any age; an answer about now wants no less than now.
+		// Reflectors accept any age, but the answer is about the current state.
 		query.Del("resourceVersion")
 		req = req.Clone(req.Context())
 		req.URL.RawQuery = query.Encode()
@@ -63,21 +61,21 @@ func respond(req *http.Request, code int, body io.ReadCloser) *http.Response {
 	}
 }
 
-// silence is a body that blocks until it is closed or the context ends. Either
-// way it then ends as a watch does that the server closed.
-func silence(ctx context.Context) io.ReadCloser {
+// idle is a body that blocks until it is closed or the context ends. In both cases it ends like a watch that the server
+// closed.
+func idle(ctx context.Context) io.ReadCloser {
 	r, w := io.Pipe()
-	return &silent{Reader: r, end: w, stop: context.AfterFunc(ctx, func() { _ = w.Close() })}
+	return &idleBody{Reader: r, end: w, stop: context.AfterFunc(ctx, func() { _ = w.Close() })}
 }
 
-type silent struct {
+type idleBody struct {
 	io.Reader
 	end  io.Closer
 	stop func() bool
 }
 
-// Close wakes the reader.
-func (s *silent) Close() error {
+// Close unblocks the reader.
+func (s *idleBody) Close() error {
 	s.stop()
 	return s.end.Close()
 }

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requests counts what reaches an API server that answers every list the same.
+// requests counts the requests to an API server that answers every list equally.
 type requests struct {
 	mu   sync.Mutex
 	seen map[string]int
@@ -59,7 +59,7 @@ func TestOneListPerKindAndNoWatchReachesTheServer(t *testing.T) {
 	f.Core().V1().PersistentVolumes().Informer()
 	f.Storage().V1().StorageClasses().Lister()
 	f.Resource().V1().ResourceClaims().Lister() // not served
-	f.Networking().V1().Ingresses().Lister()    // of a group that is not ours
+	f.Networking().V1().Ingresses().Lister()    // of another API group
 	f.Core().V1().Pods().Lister()
 	require.NoError(t, f.fill(t.Context()))
 	assert.Equal(t, map[string]int{

@@ -9,45 +9,44 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 )
 
-// NoSlot as Pod.Slot means that the pod brings no slot of its own.
+// NoSlot as Pod.Slot means that the pod has no slot of its own.
 const NoSlot = -1
 
-// MaxSlot is the highest slot a pod can bring with it. A larger number, from a
-// hand-written annotation say, is no slot: sets of slots stay small.
+// MaxSlot is the highest slot that a pod can claim. A larger number, such as from a hand-written annotation, is not a
+// slot, so that sets of slots stay small.
 const MaxSlot = 1<<20 - 1
 
 // Pod is one replica of a group, as far as slots are concerned.
 type Pod struct {
-	// ID is unique in the group; a UID.
+	// ID is unique in the group: a UID.
 	ID string
-	// Created orders pods by age; a Unix time.
+	// Created orders pods by age: a Unix time.
 	Created int64
-	// Slot is the slot the pod holds by its own claim, NoSlot if it has none.
+	// Slot is the slot that the pod claims, NoSlot if it claims none.
 	Slot int
-	// On is the type of the node it runs on, capacity.Unknown where that is not known.
+	// On is the type of the pod's node, capacity.Unknown if it is unknown.
 	On capacity.Type
 }
 
-// Seat is a replica on its slot.
+// Seat is a replica with its slot.
 type Seat struct {
 	Pod
 	// Wants is the type of the slot.
 	Wants capacity.Type
 }
 
-// Borrowed reports whether the pod does not run on the type of its slot. A pod
-// on a node of unknown type always does: unknown satisfies nothing.
+// Borrowed reports whether the pod does not run on the type of its slot. A pod on a node of unknown type is always
+// borrowed.
 func (s Seat) Borrowed() bool { return s.On != s.Wants }
 
-// Older orders pods by age, ties by ID: the order in which they choose.
+// Older orders pods by age, ties by ID: the order in which they are assigned.
 func Older(a, b Pod) int {
 	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// Assign seats every pod of a group. Pods with a slot of their own keep it; of
-// several with the same slot the oldest does. The others, oldest first, take
-// the lowest free slot of the type they run on, else the lowest free slot. The
-// result is sorted by slot and does not depend on the order of the pods.
+// Assign assigns a slot to every pod of a group. Pods that claim a slot keep it. If several claim the same slot, the
+// oldest keeps it. The others, oldest first, get the lowest free slot of the type they run on, otherwise the lowest
+// free slot. The result is sorted by slot and does not depend on the order of the pods.
 func Assign(m Mix, pods []Pod) []Seat {
 	sorted := pods
 	if !slices.IsSortedFunc(pods, Older) {
@@ -55,15 +54,15 @@ func Assign(m Mix, pods []Pod) []Seat {
 	}
 	var taken Slots
 	seats := make([]Seat, 0, len(pods))
-	floating := sorted[:0:0]
+	unassigned := sorted[:0:0]
 	for _, p := range sorted {
 		if p.Slot < 0 || p.Slot > MaxSlot || !taken.Take(p.Slot) {
-			floating = append(floating, p)
+			unassigned = append(unassigned, p)
 			continue
 		}
 		seats = append(seats, Seat{Pod: p, Wants: m.TypeOf(p.Slot)})
 	}
-	m.Float(&taken, floating, func(p Pod, slot int) {
+	m.Float(&taken, unassigned, func(p Pod, slot int) {
 		p.Slot = slot
 		seats = append(seats, Seat{Pod: p, Wants: m.TypeOf(slot)})
 	})
@@ -71,13 +70,12 @@ func Assign(m Mix, pods []Pod) []Seat {
 	return seats
 }
 
-// Float seats pods without a slot, which must be sorted by Older, on the slots
-// that are not taken, and takes those.
+// Float assigns free slots to pods without a slot, which must be sorted by Older, and takes the slots.
 //
-// A pod on a node of unknown type sits like a spot pod: an on-demand slot that
-// it filled would be missing from the floor.
+// A pod on a node of unknown type is assigned like a spot pod: on an on-demand slot it would be missing from
+// minOnDemand.
 func (m Mix) Float(taken *Slots, sorted []Pod, seat func(p Pod, slot int)) {
-	var next [2]int // per type: how many of its slots have been tried
+	var next [2]int // per type: the number of its slots that were tried
 	for _, p := range sorted {
 		t, i := capacity.Spot, 0
 		if p.On == capacity.OnDemand {
@@ -96,7 +94,7 @@ func (m Mix) Float(taken *Slots, sorted []Pod, seat func(p Pod, slot int)) {
 	}
 }
 
-// Next returns the slot that a new pod of the group claims: the lowest free one.
+// Next returns the slot of a new pod of the group: the lowest free one.
 func Next(m Mix, pods []Pod) int {
 	var taken Slots
 	for _, s := range Assign(m, pods) {

@@ -28,7 +28,7 @@ func slotsOf(seats []split.Seat) map[string]int {
 
 func TestAssign(t *testing.T) {
 	const none = split.NoSlot
-	// 70 %, floor 2: slots 0 and 1 are on-demand, 2 to 4 spot.
+	// 70 %, minOnDemand 2: slots 0 and 1 are on-demand, 2 to 4 spot.
 	m := split.New(70, 2)
 	tests := map[string]struct {
 		pods []split.Pod
@@ -136,8 +136,8 @@ func TestAssignLeavesNoSlotOfItsTypeFreeBelowAFloatingPod(t *testing.T) {
 	})
 }
 
-// Growth by claims of the lowest free slot, each placed on its slot's type, is
-// exact at every size and moves no one.
+// A scale-up by claims of the lowest free slot, each placed on its slot's type, is exact at every size and moves no
+// pod.
 func TestGrowthIsExactAtEverySizeAndNeverMoves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := mixes().Draw(t, "mix")
@@ -153,14 +153,14 @@ func TestGrowthIsExactAtEverySizeAndNeverMoves(t *testing.T) {
 				assert.Equal(t, fmt.Sprint(s.Slot), s.ID, "nobody moved")
 			}
 		}
-		for len(pods) > 0 { // removing the highest slot first stays exact on the way down
+		for len(pods) > 0 { // removing the highest slot first stays exact
 			pods = pods[:len(pods)-1]
 			assert.True(t, m.Exact(split.CountOf(split.Assign(m, pods))))
 		}
 	})
 }
 
-// Any pods may go; claims of the lowest free slots bring the exact split back.
+// Whatever pods are deleted, claims of the lowest free slots restore the exact split.
 func TestRefilledHolesRestoreTheExactSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := mixes().Draw(t, "mix")
@@ -185,7 +185,7 @@ func TestWrongSideIsTheFewestMovesToTheExactSplit(t *testing.T) {
 		seats := split.Assign(m, pods)
 		before := split.CountOf(seats)
 		wrong := split.WrongSide(m, seats, 0)
-		// At the least every pod on an unknown node moves, and every pod above either share.
+		// At least every pod on a node of unknown type moves, and every pod above either share.
 		want := before.Unknown + max(0, before.Spot-m.Spot(before.Total())) + max(0, before.OnDemand-m.OnDemand(before.Total()))
 		assert.Len(t, wrong, want)
 		after := before
@@ -197,7 +197,7 @@ func TestWrongSideIsTheFewestMovesToTheExactSplit(t *testing.T) {
 			case capacity.OnDemand:
 				after.OnDemand--
 				after.Spot++
-			case capacity.Unknown: // goes where a share is open
+			case capacity.Unknown: // moves to the type that lacks replicas
 				after.Unknown--
 				if after.Spot < m.Spot(after.Total()) {
 					after.Spot++

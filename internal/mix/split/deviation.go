@@ -9,7 +9,7 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 )
 
-// Count is how many replicas of a group run on each type.
+// Count is the number of replicas of a group on each type.
 type Count struct {
 	Spot, OnDemand, Unknown int
 }
@@ -17,7 +17,7 @@ type Count struct {
 // Total is the size of the group.
 func (c Count) Total() int { return c.Spot + c.OnDemand + c.Unknown }
 
-// Add counts one replica more on a type.
+// Add counts one more replica on a type.
 func (c *Count) Add(t capacity.Type) {
 	switch t {
 	case capacity.Spot:
@@ -29,7 +29,7 @@ func (c *Count) Add(t capacity.Type) {
 	}
 }
 
-// CountOf counts the seats of a group by the type they run on.
+// CountOf counts the replicas of a group by the type they run on.
 func CountOf(seats []Seat) Count {
 	var c Count
 	for _, s := range seats {
@@ -43,11 +43,10 @@ func (m Mix) Exact(c Count) bool {
 	return c.Unknown == 0 && c.Spot == m.Spot(c.Total())
 }
 
-// WrongSide returns the fewest seats that would have to move to the other type
-// (or, from a node of unknown type, to a known one) for the group to have its
-// exact split once n more replicas, which have no pod yet, are on the lowest free
-// slots. Borrowed seats go first, then the highest slots: the order in which a
-// scale-down would remove them. It costs the same whatever n is.
+// WrongSide returns the smallest set of replicas that would have to move to the other type (or, from a node of unknown
+// type, to a known one) for the group to have its exact split once n more replicas, which have no pod yet, have the
+// lowest free slots. Borrowed replicas come first, then the highest slots: the order in which a scale-down would remove
+// them. Its cost does not depend on n.
 func WrongSide(m Mix, seats []Seat, n int) []Seat {
 	slots := make([]int, len(seats))
 	for i, s := range seats {
@@ -73,7 +72,7 @@ func WrongSide(m Mix, seats []Seat, n int) []Seat {
 	for _, s := range order {
 		left, known := spare[s.On]
 		if known && !s.Borrowed() && left > 0 {
-			// A missing replica on a higher slot goes to another slot first.
+			// A missing replica with a higher slot moves to another slot first.
 			left -= missing.from(s.Slot+1, s.On)
 		}
 		switch {

@@ -8,17 +8,17 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 )
 
-// absent are the replicas of a group that have no pod yet. They will claim the lowest free slots. Their number comes from
-// users and may be two billion, so they are counted and never listed.
+// absent are the replicas of a group that have no pod yet. They will claim the lowest free slots. Their number is set
+// by users and may be two billion, so they are counted and never listed.
 type absent struct {
 	mix Mix
-	// taken are the slots that pods hold, ascending; spot[i] of the first i are of type spot.
+	// taken are the slots of existing pods, ascending. spot[i] of the first i are of type spot.
 	taken, spot []int
 	// end is the slot after the last one that they will claim.
 	end int
 }
 
-// absentOf returns n absent replicas beside the pods on some slots.
+// absentOf returns n absent replicas in addition to the pods with some slots.
 func absentOf(m Mix, n int, slots []int) absent {
 	a := absent{mix: m}
 	if n <= 0 {
@@ -59,8 +59,8 @@ func (m Mix) slotsOf(t capacity.Type, end int) int {
 	return m.OnDemand(end)
 }
 
-// Missing counts, by the type that they will want, n replicas that have no pod yet, beside pods on some slots. It costs the
-// same whatever n is.
+// Missing counts, by the type of their slots, n replicas that have no pod yet, in addition to pods with some slots. Its
+// cost does not depend on n.
 func (m Mix) Missing(n int, slots []int) Count {
 	a := absentOf(m, n, slots)
 	return Count{Spot: a.from(0, capacity.Spot), OnDemand: a.from(0, capacity.OnDemand)}

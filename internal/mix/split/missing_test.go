@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// listed makes a seat for each of n replicas that have no pod yet: the reference for what is counted without a list.
+// listed returns n replicas that have no pod yet with their slots: the reference for counting without a list.
 func listed(m split.Mix, seats []split.Seat, n int) (missing []split.Seat) {
 	var taken split.Slots
 	for _, s := range seats {
@@ -30,7 +30,7 @@ func listed(m split.Mix, seats []split.Seat, n int) (missing []split.Seat) {
 	return missing
 }
 
-// wrongOf is mix.WrongSide with all seats in one list.
+// wrongOf is WrongSide with all replicas in one list.
 func wrongOf(m split.Mix, all []split.Seat) (ids []string) {
 	c := split.CountOf(all)
 	spare := map[capacity.Type]int{

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package split computes how a group of replicas is split over spot and
-// on-demand capacity. It is the only place where that is computed: the
-// scheduler, the controller, the command line and the tests all call it.
+// Package split computes how a group of replicas is split between spot and on-demand capacity. It is the only place
+// where that is computed: the scheduler, the controller, the command line and the tests all call it.
 //
-// The rule turns into one fixed sequence of slots 0, 1, 2, …, each of one
-// capacity type, such that the first n slots hold exactly the split for n, for
-// every n. Growing therefore never moves a replica, and shrinking from the
-// highest slot down stays exact at every step.
+// A mix defines one fixed sequence of slots 0, 1, 2, …, each of one capacity type, such that the first n slots have
+// exactly the split for n, for every n. A scale-up therefore never moves a replica, and a scale-down from the highest
+// slot stays exact at every step.
 package split
 
 import (
@@ -17,31 +15,29 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 )
 
-// NoMax as Mix.MaxSpot means that the number of spot replicas has no absolute bound.
+// NoMax as Mix.MaxSpot means that the number of spot replicas is not limited.
 const NoMax = math.MaxInt32
 
-// MaxBound is the highest number of replicas that a rule can name, as its floor
-// or as its bound on spot.
+// MaxBound is the maximum of MinOnDemand and MaxSpot.
 const MaxBound = 1_000_000
 
-// Mix is the rule of one group. Build it with New, or fill every field: the
-// zero value means "no spot at all".
+// Mix is the mix of one group. Create it with New, or set every field: the zero value means "no spot at all".
 type Mix struct {
-	// SpotPercent is the share of replicas that may run on spot, 0 to 100.
-	// It is rounded down, so on-demand takes the remainder.
+	// SpotPercent is the percentage of replicas that may run on spot, 0 to 100. The result is rounded down: the
+	// remainder runs on on-demand.
 	SpotPercent int32
 	// MinOnDemand is the number of replicas that always run on on-demand, 0 to MaxBound.
 	MinOnDemand int32
-	// MaxSpot is the highest number of replicas on spot, 0 to MaxBound; NoMax for no bound.
+	// MaxSpot is the maximum number of replicas on spot, 0 to MaxBound, or NoMax.
 	MaxSpot int32
 }
 
-// New returns the mix of a percentage and a floor, without an upper bound on spot.
+// New returns the mix of a percentage and a minimum of on-demand replicas, without a maximum of spot replicas.
 func New(spotPercent, minOnDemand int32) Mix {
 	return Mix{SpotPercent: spotPercent, MinOnDemand: minOnDemand, MaxSpot: NoMax}
 }
 
-// Validate reports the first field that is out of its range.
+// Validate returns an error for the first field that is out of its range.
 func (m Mix) Validate() error {
 	switch {
 	case m.SpotPercent < 0 || m.SpotPercent > 100:
@@ -54,7 +50,7 @@ func (m Mix) Validate() error {
 	return nil
 }
 
-// String is the rule as people write it: "70% spot, at least 2 on-demand".
+// String is the human-readable mix: "70% spot, at least 2 on-demand".
 func (m Mix) String() string {
 	s := fmt.Sprintf("%d%% spot, at least %d on-demand", m.SpotPercent, m.MinOnDemand)
 	if m.MaxSpot != NoMax {
@@ -63,8 +59,7 @@ func (m Mix) String() string {
 	return s
 }
 
-// Spot returns how many of n replicas run on spot:
-// min(floor(n·SpotPercent/100), max(0, n−MinOnDemand), MaxSpot).
+// Spot returns how many of n replicas run on spot: min(floor(n·SpotPercent/100), max(0, n−MinOnDemand), MaxSpot).
 func (m Mix) Spot(n int) int {
 	if n <= 0 {
 		return 0
@@ -77,9 +72,8 @@ func (m Mix) OnDemand(n int) int {
 	return max(n, 0) - m.Spot(n)
 }
 
-// TypeOf returns the capacity type of a slot. All three bounds of Spot grow by
-// 0 or 1 per replica, and so does their minimum: that is why every slot has one
-// type whatever the size of the group.
+// TypeOf returns the capacity type of a slot. All three bounds of Spot grow by 0 or 1 per replica, and so does their
+// minimum. Therefore every slot has one type, whatever the size of the group.
 func (m Mix) TypeOf(slot int) capacity.Type {
 	if m.Spot(slot+1) > m.Spot(slot) {
 		return capacity.Spot
@@ -87,8 +81,7 @@ func (m Mix) TypeOf(slot int) capacity.Type {
 	return capacity.OnDemand
 }
 
-// SlotOf returns the k-th slot (from 0) of a capacity type, and false if the
-// sequence has no such slot, however long.
+// SlotOf returns the k-th slot (from 0) of a capacity type, and false if the sequence has no such slot.
 func (m Mix) SlotOf(t capacity.Type, k int) (int, bool) {
 	if t == capacity.Spot {
 		return m.spotSlot(k)
@@ -107,8 +100,8 @@ func (m Mix) spotSlot(k int) (int, bool) {
 	return max(byPercent, byFloor) - 1, true
 }
 
-// onDemandSlot is the smallest n with OnDemand(n) = k+1, minus one. OnDemand(n)
-// is the greatest of three lower bounds, so the first of them to reach k+1 decides.
+// onDemandSlot is the smallest n with OnDemand(n) = k+1, minus one. OnDemand(n) is the greatest of three lower bounds,
+// so the first of them that reaches k+1 decides.
 func (m Mix) onDemandSlot(k int) (int, bool) {
 	n, found := math.MaxInt, false
 	if k < int(m.MinOnDemand) {

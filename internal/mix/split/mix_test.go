@@ -14,8 +14,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// expected holds the published expected values; every row is also placed for
-// real by the integration tests.
+// expected has the published values. The integration tests also schedule every row.
 var expected = []struct {
 	replicas             int
 	percent, minOnDemand int32
@@ -33,7 +32,7 @@ var expected = []struct {
 	{10, 100, 0, 10},
 	{8, 75, 0, 6},
 	{8, 60, 1, 4},
-	// A floor above the size of the group clamps to nothing on spot; it never goes negative.
+	// A minOnDemand above the size of the group results in 0 spot replicas, never a negative number.
 	{1, 50, 3, 0},
 	{0, 70, 2, 0},
 	{2, 100, 2, 0},

@@ -7,14 +7,13 @@ import (
 	"math/bits"
 )
 
-// Slots is a set of slot numbers that answers "which is the lowest free one"
-// in constant amortised time. The zero value is empty. Not safe for concurrent use.
+// Slots is a set of slot numbers that returns the lowest free one in constant amortized time. The zero value is empty.
+// It is not safe for concurrent use.
 //
-// Its memory is proportional to the number of slots that it holds, whatever
-// their numbers are: a tenant can write any slot on a pod.
+// Its memory is proportional to the number of slots in it, whatever their numbers are: a tenant can set any slot on a
+// pod.
 type Slots struct {
-	// words has a bit per slot. It covers at most about twice as many slots as
-	// the set holds.
+	// words has a bit per slot. It covers at most about twice as many slots as the set has.
 	words []uint64
 	// far has, by index, the words beyond those.
 	far map[int]uint64
@@ -25,11 +24,11 @@ type Slots struct {
 
 const (
 	wordBits = 64
-	// nearWords is how many words even a small set covers.
+	// nearWords is the minimum number of words that a set covers.
 	nearWords = 4
 )
 
-// Len returns how many slots are taken.
+// Len returns the number of slots in the set.
 func (s *Slots) Len() int { return s.n }
 
 // Has reports whether a slot is taken.
@@ -45,8 +44,7 @@ func (s *Slots) hasFar(slot int) bool {
 	return slot >= 0 && s.far[slot/wordBits]&(1<<(slot%wordBits)) != 0
 }
 
-// Take marks a slot as taken and reports whether it was free. A number below 0
-// or above MaxSlot is no slot, and is never free.
+// Take adds a slot and reports whether it was free. A number below 0 or above MaxSlot is not a slot, and is never free.
 func (s *Slots) Take(slot int) bool {
 	if slot < 0 || slot > MaxSlot {
 		return false
@@ -88,7 +86,7 @@ func (s *Slots) cover() {
 	delete(s.far, next)
 }
 
-// Release marks a slot as free and reports whether it was taken.
+// Release removes a slot and reports whether it was taken.
 func (s *Slots) Release(slot int) bool {
 	w := slot / wordBits
 	if slot < 0 || w >= len(s.words) {

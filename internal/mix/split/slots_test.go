@@ -90,7 +90,7 @@ func TestSlotsRefusesNumbersThatAreNoSlots(t *testing.T) {
 	assert.True(t, s.Take(split.MaxSlot))
 }
 
-// A tenant writes the slot of a pod: a set costs by how many slots it holds, not by their numbers.
+// A tenant sets the slot of a pod: the memory of a set depends on its size, not on the numbers in it.
 func TestSlotsWithHighNumbersStaySmall(t *testing.T) {
 	sets := make([]split.Slots, 500)
 	before := builders.Heap()
