@@ -27,18 +27,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// reviewTimeout bounds one question to the API server about a caller.
+// reviewTimeout is the timeout of one review by the API server.
 const reviewTimeout = 5 * time.Second
 
-// reviewAgain is for how long the authentication of a call counts.
+// reviewAgain is the time for which the authentication of a call is valid.
 const reviewAgain = 50 * time.Second
 
-// Access is one request to the API server, as RBAC names it.
+// Access is one request to the API server, in the terms of RBAC.
 type Access struct {
 	Verb, Group, Version, Resource, Subresource, Namespace, Name string
 }
 
-// reviews queries the API server who a caller is and what they may do.
+// reviews authenticates and authorizes callers with the API server.
 type reviews struct {
 	authn authenticator.Request
 	authz authorizer.Authorizer
@@ -47,15 +47,15 @@ type reviews struct {
 func newReviews(config *rest.Config, clients dynamiccertificates.CAContentProvider, tokenTTL time.Duration) (*reviews, error) {
 	authentication, err := authenticationv1.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create client: %w", err)
 	}
 	authorization, err := authorizationv1.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create client: %w", err)
 	}
 	again := &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
 	var r reviews
-	// It keeps its word on a token by a hash with a key that is new at every start, never by the token.
+	// Reviews of tokens are cached by a hash with a key that is new at every start, never by the token.
 	r.authn, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
 		TokenAccessReviewClient:            authentication,
 		TokenAccessReviewTimeout:           reviewTimeout,
@@ -64,22 +64,22 @@ func newReviews(config *rest.Config, clients dynamiccertificates.CAContentProvid
 		ClientCertificateCAContentProvider: clients,
 	}.New()
 	if err != nil {
-		return nil, fmt.Errorf("make the authenticator: %w", err)
+		return nil, fmt.Errorf("create authenticator: %w", err)
 	}
-	// What someone may do is not kept at all: a right that was taken away is gone at once.
+	// Authorization is not cached: a revoked permission takes effect immediately.
 	r.authz, err = authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: authorization,
 		WebhookRetryBackoff:       again,
 	}.New()
 	if err != nil {
-		return nil, fmt.Errorf("make the authorizer: %w", err)
+		return nil, fmt.Errorf("create authorizer: %w", err)
 	}
 	return &r, nil
 }
 
-// authenticate returns the caller. No one is not anybody: there are no anonymous callers.
+// authenticate returns the caller. There are no anonymous callers.
 func (r *reviews) authenticate(ctx context.Context, header http.Header, state *tls.ConnectionState) (user.Info, error) {
-	// Only what says the caller: other headers have other ways to carry a token.
+	// Only the headers for authentication: other headers could also carry a token.
 	ask := (&http.Request{Header: http.Header{}, TLS: state}).WithContext(ctx)
 	for _, value := range header.Values("Authorization") {
 		ask.Header.Add("Authorization", value)
@@ -95,13 +95,13 @@ func (r *reviews) authenticate(ctx context.Context, header http.Header, state *t
 	case ctx.Err() != nil:
 		return nil, AsError(ctx.Err())
 	case ofRequest(err):
-		return nil, &unavailable{fmt.Errorf("review a caller: %w", err)}
+		return nil, &unavailable{fmt.Errorf("authenticate caller: %w", err)}
 	}
 	return nil, errInvalidCaller()
 }
 
-// ofRequest says whether an error is one of asking the API server, and not its answer. Each way to say the caller has an
-// error of its own.
+// ofRequest returns the error of a failed request to the API server, as opposed to its answer. Each authentication
+// method has its own error type.
 func ofRequest(err error) bool {
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		return slices.ContainsFunc(all.Errors(), ofRequest)
@@ -123,7 +123,7 @@ func (r *reviews) authorize(ctx context.Context, caller user.Info, a Access) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && reason == "":
-		return &unavailable{fmt.Errorf("review an access: %w", err)}
+		return &unavailable{fmt.Errorf("review access: %w", err)}
 	}
 	what := fmt.Sprintf("%s %s", a.Verb, a.Resource)
 	if a.Group != "" {
@@ -135,11 +135,11 @@ func (r *reviews) authorize(ctx context.Context, caller user.Info, a Access) err
 	return Refuse(codes.PermissionDenied, fmt.Sprintf("user %q may not %s in namespace %q", caller.GetName(), what, a.Namespace))
 }
 
-// unavailable is an error of the API server's that is no fault of the caller.
+// unavailable is an error of the API server that the caller did not cause.
 type unavailable struct{ error }
 
 func (u *unavailable) Unwrap() []error {
-	return []error{u.error, Refuse(codes.Unavailable, "the API server cannot be queried about the caller now")}
+	return []error{u.error, Refuse(codes.Unavailable, "the API server is unavailable and cannot authenticate or authorize the caller")}
 }
 
 // credentials are what a caller is authenticated by.
@@ -149,7 +149,7 @@ type credentials struct {
 	address string
 }
 
-// authenticate returns the caller by the credentials of a call, within the limits on tokens that are not known.
+// authenticate returns the caller by the credentials of a call, within the limits for unknown tokens.
 func (s *Server) authenticate(ctx context.Context, c *call) (user.Info, error) {
 	key, done := c.credentials.address, func(bool, bool) {}
 	if token := bearer(c.credentials.header); token != "" {
@@ -193,8 +193,8 @@ func (s *Server) stillValid(ctx context.Context, c *call) error {
 	return nil
 }
 
-// Authorize returns PERMISSION_DENIED unless the caller of ctx may make the request of the API server. A service checks
-// exactly what it is about to do. For a call that takes long the credentials are reviewed again.
+// Authorize returns PERMISSION_DENIED unless the caller of ctx may make the request to the API server. A service
+// authorizes exactly the requests that it makes. For a long call the credentials are reviewed again.
 func (s *Server) Authorize(ctx context.Context, a Access) error {
 	c := callOf(ctx)
 	if c.caller == nil {

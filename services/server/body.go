@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// messageHeader is what stands before each message: whether it is compressed, and how long it is.
+	// messageHeader is the prefix of each message: whether it is compressed, and its length.
 	messageHeader = 5
-	// maxMessages is how many messages of a call that is a stream of requests are read, which only reflection is.
+	// maxMessages is the maximum number of messages of a client stream, which only reflection has.
 	maxMessages = 256
 )
 
-// account is what the body of one call takes of a pool.
+// account is what the body of one call uses of a pool.
 type account struct {
 	pool *Pool
 	key  string
 
-	mu     sync.Mutex // guards the rest: gRPC reads a body in a goroutine of its own
+	mu     sync.Mutex // guards the rest: gRPC reads a body in its own goroutine
 	taken  int
 	closed bool
 }
@@ -47,20 +47,21 @@ func (a *account) close() {
 	a.taken, a.closed = 0, true
 }
 
-// messages is the body of a gRPC call. The transport reads it into an unbounded queue of buffers of 16 KiB, however little
-// each read returns, and whether or not the service reads messages. So a read returns as much of a message as the buffer
-// holds, and there are no more messages than the method has, nor larger ones than are allowed.
+// messages is the body of a gRPC call. The transport reads it into an unbounded queue of buffers of 16 KiB, however
+// little each read returns, and whether or not the service reads messages. Therefore a read returns as much of a
+// message as the buffer holds, and the number and size of messages are limited.
 type messages struct {
 	body io.ReadCloser
 	call *call
-	// most bounds a message, total all of them, and left counts those that may come.
+	// most is the maximum size of a message, total that of all messages, and left the number of messages that may
+	// follow.
 	most, total, left int
-	// rest is what is left of the message that is being read.
+	// rest is the remaining length of the current message.
 	rest int
 	err  error
 }
 
-// Read reads up to the end of a message.
+// Read reads until the end of a message.
 func (m *messages) Read(p []byte) (n int, err error) {
 	if m.err != nil {
 		return 0, m.err
@@ -100,7 +101,7 @@ func (m *messages) next(p []byte) (n int, err error) {
 		return n, err
 	}
 	if m.left--; m.left < 0 {
-		return 0, tooLarge("has more messages than the method takes")
+		return 0, tooLarge("has more messages than the method accepts")
 	}
 	size := binary.BigEndian.Uint32(p[1:messageHeader])
 	if int64(size) > int64(m.most) {
@@ -122,7 +123,7 @@ type counted struct {
 	bytes *account
 }
 
-// Read reads, and counts what it has read.
+// Read reads, and counts the bytes.
 func (b *counted) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 && b.bytes != nil {
@@ -133,7 +134,7 @@ func (b *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bounded returns the body of a gRPC call within its bounds.
+// bounded returns the body of a gRPC call with its limits.
 func (s *Server) bounded(body io.ReadCloser, c *call) io.ReadCloser {
 	most := int(s.config.MaxRequestBytes)
 	if s.open(c) {
@@ -146,7 +147,7 @@ func (s *Server) bounded(body io.ReadCloser, c *call) io.ReadCloser {
 	return m
 }
 
-// bodyLimit names what bounds the body of a call.
+// bodyLimit returns the name of the limit of a call's body.
 func (c *call) bodyLimit() string {
 	if c.caller == nil {
 		return "calls without authentication"

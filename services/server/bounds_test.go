@@ -25,7 +25,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 )
 
-// bounded is a server that serves on loopback, where every token is the name of a user.
+// bounded is a server on loopback, where every token is the name of a user.
 type bounded struct {
 	*Server
 	t       *testing.T
@@ -33,7 +33,7 @@ type bounded struct {
 	client  *http.Client
 }
 
-// waiting is a service whose calls end when the test lets them.
+// waiting is a service whose calls end when the test ends them.
 type waiting struct{ end chan struct{} }
 
 func (w *waiting) call(ctx context.Context, _ *emptypb.Empty) (*emptypb.Empty, error) {
@@ -80,7 +80,7 @@ func serveBounded(t *testing.T, service *waiting, changes ...func(*controller.Se
 	return &bounded{s, t, listener.Addr().String(), &http.Client{Transport: transport}}
 }
 
-// endless is a body that has no end, up to what proves that nothing bounds it.
+// endless is a body without an end, up to a size that proves that nothing limits it.
 type endless struct {
 	prefix string
 	read   atomic.Int64
@@ -124,7 +124,7 @@ func (b *bounded) post(method, token string, body io.Reader) (grpcStatus, messag
 	return resp.Trailer.Get("Grpc-Status"), resp.Trailer.Get("Grpc-Message")
 }
 
-// D1: `(printf '\0\0\0\0\0'; cat /dev/zero) | curl` to an open method took all memory of the process.
+// `(printf '\0\0\0\0\0'; cat /dev/zero) | curl` to a method without authentication used all memory of the process.
 func TestABodyWithoutAnEndIsNotKept(t *testing.T) {
 	end := make(chan struct{})
 	b := serveBounded(t, &waiting{end})
@@ -147,7 +147,7 @@ func TestABodyWithoutAnEndIsNotKept(t *testing.T) {
 	}
 }
 
-// A caller that has the most calls in flight that it may is refused by the name of the limit; others are served.
+// A caller with the maximum number of calls in flight is refused with the name of the limit. Others are served.
 func TestACallerHasNoMoreCallsInFlightThanItMay(t *testing.T) {
 	w := &waiting{make(chan struct{})}
 	b := serveBounded(t, w, func(c *controller.Services) { c.RequestLimits.CallsPerCaller = 3 })
@@ -184,13 +184,16 @@ func TestACallerHasNoMoreCallsInFlightThanItMay(t *testing.T) {
 	assert.Equal(t, "0", code)
 }
 
-// Streams of health need no token: an address has so many, and the probe of REST works beside them.
+// Streams of health need no token: an address has a maximum number, and the probe of REST works in addition.
 func TestAnAddressHasNoMoreOpenStreamsThanItMay(t *testing.T) {
 	b := serveBounded(t, &waiting{}, func(c *controller.Services) { c.RequestLimits.OpenCallsPerAddress = 2 })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 2 {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.address+"/grpc.health.v1.Health/Watch", strings.NewReader("\x00\x00\x00\x00\x00"))
+		r, err := http.NewRequestWithContext(
+			ctx, http.MethodPost, "http://"+b.address+"/grpc.health.v1.Health/Watch",
+			strings.NewReader("\x00\x00\x00\x00\x00"),
+		)
 		require.NoError(t, err)
 		r.Header.Set("Content-Type", "application/grpc")
 		resp, err := b.client.Do(r)
@@ -208,7 +211,7 @@ func TestAnAddressHasNoMoreOpenStreamsThanItMay(t *testing.T) {
 	require.Eventually(t, func() bool { return b.limits.open.of("127.0.0.1") == 0 }, 5*time.Second, time.Millisecond)
 }
 
-// of is how much a key has.
+// of returns the count of a key.
 func (p *Pool) of(key string) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,5 +225,5 @@ func TestAMessageThatIsTooLargeIsRefusedByItsField(t *testing.T) {
 	assert.Contains(t, text, "request: is 1025 bytes, more than the 1024 of maxRequestBytes")
 	code, text = b.post("/grpc.health.v1.Health/Watch", "", strings.NewReader("\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
 	assert.Equal(t, "3", code, "the stream ends as soon as there is more than its request")
-	assert.Contains(t, text, "more messages than the method takes")
+	assert.Contains(t, text, "more messages than the method accepts")
 }

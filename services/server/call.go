@@ -22,16 +22,16 @@ import (
 // restService is the label and log value of all REST calls. gRPC calls have the name of their service.
 const restService = "rest"
 
-// other stands for what is not served, of which callers can make up any number.
+// other stands for unknown services and methods, whose number callers could increase without limit.
 const other = "other"
 
-// healthMethod is the probe of REST.
+// healthMethod is the health probe of REST.
 const healthMethod = http.MethodGet + " " + healthPath
 
-// method is how a gRPC method is called.
+// method is the type of a gRPC method.
 type method struct{ streaming, clientStream bool }
 
-// call is a call while it is being answered.
+// call is a call in progress.
 type call struct {
 	service, method string
 	grpc            bool
@@ -40,22 +40,22 @@ type call struct {
 	caller                  user.Info
 	// credentials are what the caller was authenticated by.
 	credentials *credentials
-	// correlation is what the caller calls this call, "" if they have no name for it.
+	// correlation is the correlation ID of the caller, "" if there is none.
 	correlation string
-	// bytes is what is kept of the body.
+	// bytes is what the body uses of the pool.
 	bytes *account
-	// cheap is a refusal for which nothing was requested of the API server.
+	// cheap is a refusal without a request to the API server.
 	cheap bool
 
-	mu sync.Mutex // guards the rest: gRPC reads a body in a goroutine of its own
-	// failure is what the reader of the body ended the call with, and cancel ends what is under way.
+	mu sync.Mutex // guards the rest: gRPC reads a body in its own goroutine
+	// failure is the error with which the reader of the body ended the call. cancel ends the handler.
 	failure *Error
 	cancel  context.CancelFunc
-	// authenticated is when the credentials were reviewed last.
+	// authenticated is when the credentials were last reviewed.
 	authenticated time.Time
 }
 
-// fail ends a call from the reader of its body: the error is its answer, whatever the service returns.
+// fail ends a call from the reader of its body: the error is the answer, whatever the service returns.
 func (c *call) fail(e *Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *call) fail(e *Error) {
 	}
 }
 
-// onFailure sets what ends what is under way.
+// onFailure sets the function that ends the handler.
 func (c *call) onFailure(cancel context.CancelFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +92,7 @@ func callOf(ctx context.Context) *call {
 	return &call{}
 }
 
-// Caller returns the name of who makes the call of a context, "" if it is none.
+// Caller returns the user name of the caller of a context, "" if there is none.
 func Caller(ctx context.Context) string {
 	if c := callOf(ctx).caller; c != nil {
 		return c.GetName()
@@ -104,7 +104,7 @@ func isGRPC(r *http.Request) bool {
 	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
 
-// ServeHTTP answers a call: the caller, how long it may take, and what is written down of it are the same for gRPC and REST.
+// ServeHTTP answers a call. Authentication, timeouts and logs are the same for gRPC and REST.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	inFlight.Inc()
@@ -112,13 +112,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := s.identify(r)
 	c.correlation = correlationOf(r)
 	if c.correlation != "" {
-		w.Header().Set(correlationHeader, c.correlation) // before all else: refusals have it too
+		w.Header().Set(correlationHeader, c.correlation) // first: refusals have it too
 	}
 	rec := &recorder{ResponseWriter: w}
 	defer func() {
 		p := recover()
-		if p == http.ErrAbortHandler { //nolint:errorlint // the value itself is what net/http compares
-			panic(p) // the stream is reset, without an answer
+		if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares the value itself
+			panic(p) // resets the stream without an answer
 		}
 		if p != nil {
 			var err error
@@ -133,7 +133,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 	ctx := context.WithValue(r.Context(), callKey{}, c)
 	control := http.NewResponseController(w)
-	// A caller that does not read its answer is not waited for.
+	// The server does not wait for a caller that does not read its answer.
 	_ = control.SetWriteDeadline(time.Now().Add(answerTimeout))
 	deadline, leave, err := s.begin(ctx, r, c)
 	if err != nil {
@@ -144,11 +144,11 @@ func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 	defer leave()
 	if c.grpc {
 		if w.streaming = c.streaming; c.streaming {
-			_ = control.SetWriteDeadline(time.Time{}) // each message has one
+			_ = control.SetWriteDeadline(time.Time{}) // each message has its own
 		} else {
 			_ = control.SetWriteDeadline(deadline.Add(time.Second))
 		}
-		// The transport ends a call whose context ends without a status, but not one whose time is over.
+		// The transport ends a call without a status if its context ends, but not if its deadline is exceeded.
 		left := max(time.Until(deadline).Milliseconds(), 1)
 		r.Header.Set("Grpc-Timeout", strconv.FormatInt(left, 10)+"m")
 		r = r.WithContext(ctx)
@@ -161,7 +161,7 @@ func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	// After the deadline: a connection that cannot be read any more counts as a caller who gave up.
+	// After the deadline: if a connection cannot be read any more, the caller counts as gone.
 	_ = control.SetReadDeadline(deadline.Add(time.Second))
 	_ = control.SetWriteDeadline(deadline.Add(time.Second))
 	most := int64(s.config.MaxRequestBytes)
@@ -172,8 +172,8 @@ func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 	s.rest.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// begin decides whether a call is served, and until when. The caller is found before anything is read of the body. Leave
-// gives back what the call holds.
+// begin decides whether a call is served, and its deadline. The caller is authenticated before the body is read. leave
+// releases what the call uses.
 func (s *Server) begin(ctx context.Context, r *http.Request, c *call) (deadline time.Time, leave func(), err error) {
 	timeout, err := s.timeout(r, c)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Server) begin(ctx context.Context, r *http.Request, c *call) (deadline 
 	deadline = time.Now().Add(timeout)
 	address := addressOf(r)
 	if c.method == healthMethod {
-		return deadline, func() {}, nil // it is answered at once, whatever else is in flight
+		return deadline, func() {}, nil // it is answered immediately, whatever else is in flight
 	}
 	if s.open(c) {
 		leave, err = s.admit(c, address)
@@ -202,8 +202,8 @@ func (s *Server) begin(ctx context.Context, r *http.Request, c *call) (deadline 
 	return deadline, func() { release(); admitted() }, nil
 }
 
-// turnAway refuses a call that does not get as far as a service. There are only so many refusals to peers that do not read
-// them: the streams of the others are reset.
+// turnAway refuses a call before it reaches a service. The number of refusals to peers that do not read is limited:
+// further streams are reset.
 func (s *Server) turnAway(ctx context.Context, w *recorder, r *http.Request, c *call, e *Error) {
 	if c.cheap = e.cheap; r.ProtoMajor < 2 {
 		s.refuse(w, c, e)
@@ -221,12 +221,12 @@ func (s *Server) turnAway(ctx context.Context, w *recorder, r *http.Request, c *
 	w.Flush()
 }
 
-// open says what can be called by anybody: the probes of a kubelet have no token.
+// open reports whether a method needs no authentication: the probes of a kubelet have no token.
 func (s *Server) open(c *call) bool {
 	return c.service == healthService || s.openServices[c.service] || c.method == healthMethod
 }
 
-// timeout returns how long the call may take, as the caller or the configuration says.
+// timeout returns the timeout of a call, from the caller or the configuration.
 func (s *Server) timeout(r *http.Request, c *call) (time.Duration, error) {
 	t := s.timeouts.Load()
 	usual, most := t.usual, t.most
@@ -248,10 +248,10 @@ func (s *Server) timeout(r *http.Request, c *call) (time.Duration, error) {
 	return min(asked, most), err
 }
 
-// timeouts are how long calls may take: those that do not say, the others, and streams.
+// timeouts are the default timeout of calls, their maximum, and that of streams.
 type timeouts struct{ usual, most, stream time.Duration }
 
-// Retune applies the timeouts and the limits of a configuration to calls that begin from now on.
+// Retune applies the timeouts and limits of a configuration to new calls.
 func (s *Server) Retune(c *controller.Services) {
 	s.limits.set(&c.RequestLimits)
 	s.tokens.set(&c.RequestLimits)
@@ -260,16 +260,20 @@ func (s *Server) Retune(c *controller.Services) {
 
 func (s *Server) setTimeouts(c *controller.Services) {
 	seconds := func(n int32) time.Duration { return time.Duration(n) * time.Second }
-	s.timeouts.Store(&timeouts{usual: seconds(c.DefaultTimeoutSeconds), most: seconds(c.MaxTimeoutSeconds), stream: seconds(c.MaxStreamSeconds)})
+	s.timeouts.Store(
+		&timeouts{usual: seconds(c.DefaultTimeoutSeconds), most: seconds(c.MaxTimeoutSeconds), stream: seconds(c.MaxStreamSeconds)},
+	)
 }
 
 var timeoutUnits = map[byte]time.Duration{
 	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
 }
 
-// parseTimeout reads a grpc-timeout: up to 8 digits and a unit. The result is at least a millisecond.
+// parseTimeout parses a grpc-timeout: up to 8 digits and a unit. The result is at least a millisecond.
 func parseTimeout(text string) (time.Duration, error) {
-	malformed := Invalid(Violation{Field: "grpc-timeout", Description: fmt.Sprintf("%q is not up to 8 digits and one of H, M, S, m, u, n", text)})
+	malformed := Invalid(
+		Violation{Field: "grpc-timeout", Description: fmt.Sprintf("%q must be up to 8 digits and one of H, M, S, m, u, n", text)},
+	)
 	if len(text) < 2 || len(text) > 9 {
 		return 0, malformed
 	}
@@ -278,15 +282,14 @@ func parseTimeout(text string) (time.Duration, error) {
 	if !known || err != nil {
 		return 0, malformed
 	}
-	const longest = 24 * time.Hour // more would not fit in a Duration
+	const longest = 24 * time.Hour // more would overflow a Duration
 	if n > uint64(longest/unit) {  //nolint:gosec // positive
 		return longest, nil
 	}
 	return max(time.Duration(n)*unit, time.Millisecond), nil
 }
 
-// refuse answers a call instead of a service, or in place of what the service has answered if that was a failure of the
-// body's.
+// refuse answers a call instead of a service, or replaces the answer of the service if the body failed.
 func (s *Server) refuse(w *recorder, c *call, e *Error) {
 	if !c.grpc {
 		if !w.wrote {
@@ -300,7 +303,7 @@ func (s *Server) refuse(w *recorder, c *call, e *Error) {
 		if e.Code == codes.ResourceExhausted {
 			h.Set(retryAfter, retrySeconds)
 		}
-		// An answer of trailers only would have no header for the correlation.
+		// An answer with only trailers would have no header for the correlation ID.
 		h.Set("Trailer", "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin")
 		w.WriteHeader(http.StatusOK)
 		w.Flush()
@@ -315,7 +318,7 @@ func (s *Server) refuse(w *recorder, c *call, e *Error) {
 	}
 }
 
-// percentEncoded writes a message as a header can have it.
+// percentEncoded encodes a message for a header.
 func percentEncoded(message string) string {
 	var b strings.Builder
 	for i := range len(message) {
@@ -328,26 +331,27 @@ func percentEncoded(message string) string {
 	return b.String()
 }
 
-// done counts the call and writes it down: never what it carried.
+// done counts the call and logs it, never its content.
 func (s *Server) done(w *recorder, r *http.Request, c *call, took time.Duration) {
 	code := w.code(r, c)
 	requests.WithLabelValues(c.service, c.method, codeName(code)).Inc()
 	durations.WithLabelValues(c.service, c.method).Observe(took.Seconds())
 	level := 0
 	if s.open(c) || c.cheap && !s.limits.logged.Allow() {
-		level = 4 // probes come every few seconds, and refusals as often as anyone likes
+		level = 4 // probes are frequent, and anyone can cause refusals
 	}
 	s.log.V(level).Info("Served a call", "service", c.service, "method", c.method, "code", codeName(code),
-		"caller", Caller(context.WithValue(r.Context(), callKey{}, c)), "duration", took.String(), "peer", r.RemoteAddr, "correlation", c.correlation)
+		"caller", Caller(context.WithValue(r.Context(), callKey{}, c)), "duration", took.String(),
+		"peer", r.RemoteAddr, "correlation", c.correlation)
 }
 
-// recorder remembers how a call was answered.
+// recorder records the answer of a call.
 type recorder struct {
 	http.ResponseWriter
 	wrote  bool
 	status int
 	failed *Error
-	// streaming bounds the time of each message. Sending says that one is being written.
+	// streaming limits the time of each message. sending is true while one is written.
 	streaming, sending bool
 }
 
@@ -374,7 +378,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Flush is what gRPC demands of a writer.
+// Flush is required by gRPC.
 func (w *recorder) Flush() {
 	w.wrote = true
 	w.send()
@@ -396,7 +400,7 @@ func (w *recorder) code(r *http.Request, c *call) codes.Code {
 	case c.grpc && w.Header().Get("Grpc-Status") != "":
 		return codeOfText(w.Header().Get("Grpc-Status"))
 	case r.Context().Err() != nil:
-		return codes.Canceled // the connection is gone
+		return codes.Canceled // the connection is closed
 	case c.grpc || w.status >= http.StatusBadRequest:
 		return codes.Unknown
 	}

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// codeNames are the names of the codes as their specification writes them; the library's are others.
+// codeNames are the names of the codes in their specification, which differ from the library's.
 var codeNames = map[codes.Code]string{
 	codes.OK: "OK", codes.Canceled: "CANCELLED", codes.Unknown: "UNKNOWN", codes.InvalidArgument: "INVALID_ARGUMENT",
 	codes.DeadlineExceeded: "DEADLINE_EXCEEDED", codes.NotFound: "NOT_FOUND", codes.AlreadyExists: "ALREADY_EXISTS",
@@ -26,7 +26,7 @@ func codeName(c codes.Code) string {
 	return codeNames[codes.Unknown]
 }
 
-// codeOfText reads a grpc-status; what is none is UNKNOWN.
+// codeOfText parses a grpc-status. An invalid one is UNKNOWN.
 func codeOfText(text string) codes.Code {
 	n, err := strconv.ParseUint(text, 10, 8)
 	if _, known := codeNames[codes.Code(n)]; err != nil || !known {
@@ -35,7 +35,7 @@ func codeOfText(text string) codes.Code {
 	return codes.Code(n)
 }
 
-// httpStatuses are those of the codes. The three that speak of a state are a conflict with it.
+// httpStatuses are the HTTP statuses of the codes. The three codes about a state are conflicts.
 var httpStatuses = map[codes.Code]int{
 	codes.OK: http.StatusOK, codes.Canceled: 499, codes.InvalidArgument: http.StatusBadRequest,
 	codes.DeadlineExceeded: http.StatusGatewayTimeout, codes.NotFound: http.StatusNotFound,

@@ -12,17 +12,18 @@ import (
 	"sync"
 )
 
-// connections bounds how many connections are open. A connection that would be one too many closes another on which no
-// authenticated call is in flight, and only if there is none is it closed itself: whoever opens many keeps out no one. Half of
-// the connections are for those that never had an authenticated call, so that a new caller has time for the first one; only
-// beyond that are they closed before idle ones.
+// connections limits the number of open connections. A connection above the limit closes another one without an
+// authenticated call in flight, and only if there is none it is closed itself: no client can block others by opening
+// many connections. Half of the connections are for those that never had an authenticated call, so that a new caller
+// has time for its first one. Only beyond that are they closed before idle ones.
 type connections struct {
 	most *Limit
 
 	mu     sync.Mutex // guards the rest, and the fields of all connections
 	opened uint64
 	open   int
-	// unknown are the connections that never had an authenticated call, and idle those that had one; the oldest are first.
+	// unknown are the connections that never had an authenticated call, and idle those that had one. The oldest are
+	// first.
 	unknown, idle list.List
 }
 
@@ -31,21 +32,21 @@ type connection struct {
 	net.Conn
 	all *connections
 	id  string
-	// inFlight is how many authenticated calls it has.
+	// inFlight is the number of authenticated calls in flight.
 	inFlight int
 	closed   bool
-	// in and at are the place in unknown or idle, nil while there are calls.
+	// in and at are the position in unknown or idle, nil while there are calls.
 	in *list.List
 	at *list.Element
 }
 
-// listener admits the connections of another one.
+// listener limits the connections of another listener.
 type listener struct {
 	net.Listener
 	all *connections
 }
 
-// Accept waits for a connection, and admits it.
+// Accept waits for a connection and admits it.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -78,7 +79,7 @@ func (a *connections) admit(c net.Conn) *connection {
 	openConnections.Set(float64(a.open))
 	a.mu.Unlock()
 	if victim != nil {
-		_ = victim.Conn.Close() // the peer is not owed anything
+		_ = victim.Conn.Close() // pending data of the peer is dropped
 	}
 	return added
 }
@@ -97,7 +98,7 @@ func (a *connections) oldest() *connection {
 	return nil
 }
 
-// into places a connection at the end of a list, nil is in none.
+// into adds a connection at the end of a list. Nil is no list.
 func (c *connection) into(l *list.List) {
 	if c.in != nil {
 		c.in.Remove(c.at)
@@ -107,7 +108,7 @@ func (c *connection) into(l *list.List) {
 	}
 }
 
-// remove takes a connection out of the account.
+// remove removes a connection.
 func (c *connection) remove() {
 	if c.closed {
 		return
@@ -126,8 +127,8 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// hold keeps a connection open while an authenticated call is in flight. The result ends that. Nil is a connection that
-// nothing bounds.
+// hold keeps a connection open while an authenticated call is in flight, until the returned function is called. A nil
+// connection is not limited.
 func (c *connection) hold() (release func()) {
 	if c == nil {
 		return func() {}

@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// correlationHeader, metadata in gRPC, is what a caller calls a call, to find it again in logs. It is sent back.
+	// correlationHeader, metadata in gRPC, is the correlation ID by which a caller finds a call in logs. It is returned
+	// to the caller.
 	correlationHeader = "X-Correlation-Id"
-	// maxCorrelation is how long it may be, in bytes.
+	// maxCorrelation is its maximum length, in bytes.
 	maxCorrelation = 256
 )
 
-// correlationOf returns the caller's name of a call. What cannot be written down as it is counts as none, and so do several
-// of them: a call does not fail for the sake of its logs.
+// correlationOf returns the correlation ID of a call. One that cannot be logged unchanged is ignored, and so are
+// several of them: a call does not fail because of its logs.
 func correlationOf(r *http.Request) string {
 	values := r.Header.Values(correlationHeader)
 	if len(values) != 1 || len(values[0]) > maxCorrelation {
@@ -28,6 +29,6 @@ func correlationOf(r *http.Request) string {
 	return strings.TrimSpace(values[0])
 }
 
-// Correlation returns what the caller of ctx calls the call, "" if they have no name for it: the x-correlation-id of its
-// metadata or header. The server itself writes it into the log and sends it back.
+// Correlation returns the correlation ID of the call of ctx, "" if there is none: the x-correlation-id of its metadata
+// or header. The server logs it and returns it to the caller.
 func Correlation(ctx context.Context) string { return callOf(ctx).correlation }

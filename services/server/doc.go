@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server is what all services of Berth stand on: it serves gRPC and REST on the same addresses, finds out who
-// calls, and holds every call to its limits. What a service does is its own.
+// Package server is the base of all services of Berth: it serves gRPC and REST on the same addresses, authenticates
+// callers and limits every call.
 //
-// A service never acts for a caller without Authorize: no one can do through Berth what the API server would refuse them.
+// A service never acts for a caller without Authorize: no caller can do through Berth what the API server would forbid.
 package server

@@ -18,27 +18,27 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// Violation is a field of a request, and what is wrong with it.
+// Violation is a field of a request and its error.
 type Violation struct {
 	Field       string `json:"field"`
 	Description string `json:"description"`
 }
 
-// Error is why a call was refused, for gRPC and REST alike.
+// Error is why a call was refused, for gRPC and REST.
 type Error struct {
 	Code       codes.Code
 	Message    string
 	Violations []Violation
-	// HTTPStatus overrides the HTTP status that goes with the code.
+	// HTTPStatus overrides the HTTP status of the code.
 	HTTPStatus int
-	// cheap is a refusal for which nothing was requested of the API server: only some of them are logged.
+	// cheap is a refusal without a request to the API server. Only some of them are logged.
 	cheap bool
 }
 
 // Error returns the code and the message.
 func (e *Error) Error() string { return codeName(e.Code) + ": " + e.Message }
 
-// GRPCStatus returns the error as gRPC shows it, with the fields as a google.rpc.BadRequest.
+// GRPCStatus returns the error as a gRPC status, with the fields as a google.rpc.BadRequest.
 func (e *Error) GRPCStatus() *status.Status {
 	s := status.New(e.Code, strings.ToValidUTF8(e.Message, "\uFFFD"))
 	if len(e.Violations) == 0 {
@@ -56,10 +56,10 @@ func (e *Error) GRPCStatus() *status.Status {
 	return s
 }
 
-// Refuse makes an error without fields.
+// Refuse returns an error without fields.
 func Refuse(code codes.Code, message string) *Error { return &Error{Code: code, Message: message} }
 
-// Invalid makes an INVALID_ARGUMENT, with the fields in the message too.
+// Invalid returns an INVALID_ARGUMENT, with the fields in the message too.
 func Invalid(violations ...Violation) *Error {
 	return &Error{Code: codes.InvalidArgument, Message: describe(violations), Violations: violations}
 }
@@ -72,7 +72,7 @@ func describe(violations []Violation) string {
 	return strings.Join(parts, "; ")
 }
 
-// Renamed returns the error with its fields called by other names, as the caller knows them.
+// Renamed returns the error with its fields renamed to the names of the caller.
 func (e *Error) Renamed(name func(field string) string) *Error {
 	if len(e.Violations) == 0 {
 		return e
@@ -87,8 +87,8 @@ func (e *Error) Renamed(name func(field string) string) *Error {
 	return &out
 }
 
-// Rename returns an error with its fields called by other names. It leaves
-// alone what is no answer to the caller: the server logs that. Nil stays nil.
+// Rename returns an error with its fields renamed. It does not change errors that are not for the caller: the server
+// logs them. Nil stays nil.
 func Rename(err error, name func(field string) string) error {
 	if e := AsError(err); e != nil && len(e.Violations) > 0 {
 		return e.Renamed(name)
@@ -96,8 +96,8 @@ func Rename(err error, name func(field string) string) error {
 	return err
 }
 
-// AsError returns any error as one that a caller can be shown. What the API server says is translated; what is unknown is
-// INTERNAL. Nil stays nil.
+// AsError converts any error to one for the caller. Errors of the API server are translated, unknown ones are INTERNAL.
+// Nil stays nil.
 func AsError(err error) *Error {
 	if err == nil {
 		return nil
@@ -114,13 +114,13 @@ func AsError(err error) *Error {
 	_, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return Refuse(codes.DeadlineExceeded, "the call took longer than it may")
+		return Refuse(codes.DeadlineExceeded, "the deadline of the call is exceeded")
 	case errors.Is(err, context.Canceled):
-		return Refuse(codes.Canceled, "the caller gave up")
+		return Refuse(codes.Canceled, "the caller canceled the call")
 	case isNet, utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err), utilnet.IsProbableEOF(err):
-		return Refuse(codes.Unavailable, "the API server cannot be reached now")
+		return Refuse(codes.Unavailable, "the API server is unreachable")
 	}
-	return Refuse(codes.Internal, "internal error: the log of berth-controller has it")
+	return Refuse(codes.Internal, "internal error: see the log of berth-controller")
 }
 
 // ofReasons are the codes of the API server's reasons.
@@ -149,7 +149,7 @@ func fromStatus(s *metav1.Status) *Error {
 	e := &Error{Code: code, Message: s.Message}
 	switch {
 	case s.Reason == metav1.StatusReasonUnauthorized:
-		return Refuse(codes.Internal, "berth-controller is not known to the API server")
+		return Refuse(codes.Internal, "berth-controller cannot authenticate to the API server")
 	case s.Reason == metav1.StatusReasonNotFound && !named(s):
 		return Refuse(codes.Unavailable, "the API server does not serve this resource: a CRD of Berth is not installed")
 	case s.Details == nil:
@@ -163,21 +163,21 @@ func fromStatus(s *metav1.Status) *Error {
 			e.Violations = append(e.Violations, Violation{Field: cause.Field, Description: plain(cause.Message)})
 		}
 	}
-	// The same words, without the name of the kind before them.
+	// The same text without the prefix with the kind.
 	if len(e.Violations) > 0 && code == codes.InvalidArgument {
 		e.Message = describe(e.Violations)
 	}
 	return e
 }
 
-// NotFound says that an object is not there. That the API server does not serve its kind says nothing of the object.
+// NotFound reports whether an object does not exist. It is false if the API server does not serve the kind.
 func NotFound(err error) bool {
 	s, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && s.ErrStatus.Reason == metav1.StatusReasonNotFound && named(&s.ErrStatus)
 }
 
-// named says of a status that something is not found that it is the API server's word on an object. Where no CRD is, there
-// is no one who could say that: the client makes up a status of the name that it requested.
+// named reports whether a NotFound status is about an object. Without the CRD the client creates a status with the
+// requested name.
 func named(s *metav1.Status) bool {
 	if s.Details == nil || s.Details.Name == "" {
 		return false
@@ -190,7 +190,7 @@ func named(s *metav1.Status) bool {
 // corev1NamespaceTerminating is the cause of a create in a namespace that is being deleted.
 const corev1NamespaceTerminating metav1.CauseType = "NamespaceTerminating"
 
-// typeForValue is how a rule of a CRD shows a value that it cannot: by the value's type.
+// typeForValue is the prefix of a message of a CRD rule that shows the value only by its type.
 var typeForValue = regexp.MustCompile(`^Invalid value: "?(object|array|string|integer|boolean|number)"?: `)
 
 func plain(message string) string { return typeForValue.ReplaceAllString(message, "") }

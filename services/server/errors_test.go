@@ -24,7 +24,7 @@ func TestAnObjectThatIsNotThereIsNoKindThatIsNotServed(t *testing.T) {
 		"no object, wrapped":    {fmt.Errorf("get: %w", apierrors.NewNotFound(resource, "x")), true},
 		"no kind":               {apierrors.NewGenericServerResponse(404, "get", resource, "x", "404 page not found", 0, true), false},
 		"no kind, of no name":   {apierrors.NewGenericServerResponse(404, "list", resource, "", "404 page not found", 0, true), false},
-		"nobody":                {nil, false},
+		"no error":              {nil, false},
 		"another error":         {errors.New("not found"), false},
 		"another of the server": {apierrors.NewConflict(resource, "x", errors.New("old")), false},
 	} {

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxSendBytes bounds an answer: a page of the largest objects that there can be is less.
+// maxSendBytes is the maximum size of an answer: a page of the largest objects is smaller.
 const maxSendBytes = 64 << 20
 
 func (s *Server) newGRPC() *grpc.Server {
@@ -57,26 +57,27 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerI
 	return handle(srv, endable{stream, ctx})
 }
 
-// endable is a stream that can be ended before its caller or its time does.
+// endable is a stream that can be ended before its caller or its deadline does.
 type endable struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // the interface has a method for it
 }
 
-// Context returns that of the stream.
+// Context returns the context of the stream.
 func (e endable) Context() context.Context { return e.ctx }
 
-// recovered makes a panic an error of this call. The program goes on: other calls, and the controllers, have no part in it.
+// recovered converts a panic to an error of this call. The process continues: other calls and the controllers are not
+// affected.
 func (s *Server) recovered(ctx context.Context, panicked any, err *error) {
 	if panicked == nil {
 		return
 	}
 	panics.Inc()
-	s.log.Error(nil, "A call panicked", "panic", panicked, "stack", string(debug.Stack()), "method", callOf(ctx).method)
-	*err = Refuse(codes.Internal, "internal error: the log of berth-controller has it").GRPCStatus().Err()
+	s.log.Error(nil, "Call panicked", "panic", panicked, "stack", string(debug.Stack()), "method", callOf(ctx).method)
+	*err = Refuse(codes.Internal, "internal error: see the log of berth-controller").GRPCStatus().Err()
 }
 
-// note logs what the caller is not told.
+// note logs the details that the caller does not get.
 func (s *Server) note(ctx context.Context, err error) {
 	_, ours := errors.AsType[*Error](err)
 	_, reviews := errors.AsType[*unavailable](err)
@@ -85,13 +86,15 @@ func (s *Server) note(ctx context.Context, err error) {
 	}
 }
 
-// Unary describes an rpc that handle serves. The service descriptor that it goes into may have any name, and be one of
-// several: the message types are on the wire only by their field numbers.
+// Unary describes an RPC that handle serves. The service descriptor may have any name, and there may be several: on the
+// wire, message types are only identified by their field numbers.
 func Unary[S any, Q any, Req interface {
 	*Q
 	proto.Message
 }, Resp proto.Message](name string, handle func(S, context.Context, Req) (Resp, error)) grpc.MethodDesc {
-	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+	handler := func(
+		srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor,
+	) (any, error) {
 		var in rawMessage
 		if err := decode(&in); err != nil {
 			return nil, err
@@ -105,10 +108,11 @@ func Unary[S any, Q any, Req interface {
 			return handle(srv.(S), ctx, req)
 		}
 		return intercept(ctx, &in, &grpc.UnaryServerInfo{Server: srv, FullMethod: name}, run)
-	}}
+	}
+	return grpc.MethodDesc{MethodName: name, Handler: handler}
 }
 
-// rawMessage is a request that is not decoded yet: the library would return INTERNAL for one that is malformed.
+// rawMessage is a request that is not decoded yet: the library would return INTERNAL for a malformed one.
 type rawMessage struct{ bytes []byte }
 
 type codec struct{ encoding.CodecV2 }

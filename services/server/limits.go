@@ -15,34 +15,35 @@ import (
 )
 
 const (
-	// openBody bounds the body of a call without authentication: the request of health has the name of a service.
+	// openBody is the maximum body of a call without authentication: the request of health has the name of a service.
 	openBody = 4 << 10
-	// openTimeout bounds such a call, openStreamTimeout such a stream.
+	// openTimeout is the maximum timeout of such a call, openStreamTimeout that of such a stream.
 	openTimeout, openStreamTimeout = 5 * time.Second, 10 * time.Minute
-	// answerTimeout bounds writing a refusal, and sendTimeout a message of a stream, to a caller that does not read.
+	// answerTimeout is the timeout for writing a refusal, and sendTimeout that for a message of a stream, to a caller
+	// that does not read.
 	answerTimeout, sendTimeout = 5 * time.Second, 30 * time.Second
-	// callerBodies is how many of the largest bodies, and at least callerBytes, are kept for a caller at a time, and
-	// allBodies how many times that for all callers.
+	// callerBodies is the number of bodies of maximum size, at least callerBytes, that are kept for a caller at a time.
+	// allBodies is its multiple for all callers.
 	callerBodies, callerBytes, allBodies = 2, 8 << 20, 4
-	// answersPerConnection is how many refusals are written to a connection at a time, and answers to all. What is beyond
-	// is reset without an answer: it belongs to a peer that does not read.
+	// answersPerConnection is the number of refusals that are written to a connection at a time, and answers that to
+	// all. Further streams are reset without an answer: the peer does not read.
 	answersPerConnection, answers = 32, 1024
-	// logsPerSecond is how many refusals that cost nothing are logged.
+	// logsPerSecond is the number of cheap refusals that are logged.
 	logsPerSecond = 10
 )
 
-// limits are what callers are held to. The fields of the configuration can change while the server runs.
+// limits are the limits of callers. The fields of the configuration can change while the server runs.
 type limits struct {
 	connections *Limit
 	// calls and streams in flight by user, and open calls by address.
 	calls, streams, open *Pool
 	// reviewing are the calls whose caller is being authenticated, by token or address.
 	reviewing *Pool
-	// bytes are those of bodies that are kept, by user or address.
+	// bytes are those of bodies in memory, by user or address.
 	bytes *Pool
 	// answers are the refusals that are being written, by connection.
 	answers *Pool
-	// logged bounds the lines about calls that cost nothing.
+	// logged limits the log messages about cheap refusals.
 	logged *rate.Limiter
 }
 
@@ -73,7 +74,7 @@ func (l *limits) set(c *controller.RequestLimits) {
 	l.open.perKey.most.Store(int64(c.OpenCallsPerAddress))
 }
 
-// addressOf is the source address that a request counts for: of IPv6 the network of 64 bits, which one host can have.
+// addressOf is the source address for which a request counts. For IPv6 it is the /64 network, which one host can have.
 func addressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -91,7 +92,7 @@ func addressOf(r *http.Request) string {
 	return network.String()
 }
 
-// admit takes what a call holds while it is in flight. The result gives it back.
+// admit takes what a call uses while it is in flight. The returned function releases it.
 func (s *Server) admit(c *call, address string) (leave func(), err error) {
 	pool, key := s.limits.calls, address
 	switch {

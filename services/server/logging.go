@@ -9,12 +9,12 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// quiet is for what net/http has to say: mostly of peers that do not speak TLS.
+// quiet is for messages of net/http, mostly about peers that do not use TLS.
 func quiet(l logr.Logger) *log.Logger { return log.New(lines{l}, "", 0) }
 
 type lines struct{ log logr.Logger }
 
 func (l lines) Write(p []byte) (int, error) {
-	l.log.V(2).Info("A connection did not work", "message", strings.TrimSpace(string(p)))
+	l.log.V(2).Info("Connection failed", "message", strings.TrimSpace(string(p)))
 	return len(p), nil
 }

@@ -8,11 +8,10 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// namespaceKey is metadata that names the namespace that a call is about.
+// namespaceKey is the metadata with the namespace of a call.
 const namespaceKey = "berth-namespace"
 
-// Metadata returns what the metadata of a call says under a key, and whether it
-// says anything. To say two things is an error.
+// Metadata returns the value of a key in the metadata of a call, and whether it is set. Several values are an error.
 func Metadata(ctx context.Context, key string) (value string, given bool, err error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	switch values := md.Get(key); len(values) {
@@ -24,8 +23,7 @@ func Metadata(ctx context.Context, key string) (value string, given bool, err er
 	return "", true, Invalid(Violation{Field: key, Description: "is given more than once"})
 }
 
-// Namespace returns the namespace that the metadata of a call names, or the
-// configured one if it names none.
+// Namespace returns the namespace in the metadata of a call, or the configured one if it is not set.
 func Namespace(ctx context.Context, configured string) (string, error) {
 	namespace, given, err := Metadata(ctx, namespaceKey)
 	if !given {

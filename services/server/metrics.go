@@ -15,33 +15,33 @@ const (
 var (
 	requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "requests_total",
-		Help: "Calls that were answered, by service, method and code.",
+		Help: "Number of finished calls, by service, method and code.",
 	}, []string{"service", "method", "code"})
 
 	durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "request_duration_seconds",
-		Help:    "How long a call took, by service and method.",
+		Help:    "Duration of calls in seconds, by service and method.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30, 60},
 	}, []string{"service", "method"})
 
 	inFlight = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "requests_in_flight",
-		Help: "Calls that are being answered.",
+		Help: "Number of calls in flight.",
 	})
 
 	panics = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "panics_total",
-		Help: "Calls that panicked.",
+		Help: "Number of calls that panicked.",
 	})
 
 	refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "rejections_total",
-		Help: "Calls that were refused, and connections that were closed for a new one, by the limit that was reached.",
+		Help: "Number of calls that were rejected, and of connections that were closed for a new one, by the limit that was reached.",
 	}, []string{"limit"})
 
 	openConnections = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "connections",
-		Help: "Connections that are open.",
+		Help: "Number of open connections.",
 	})
 )
 

@@ -10,21 +10,21 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Limit is how much of something may be in use at a time.
+// Limit is the maximum number of something in use.
 type Limit struct {
-	// Name is the configuration's field, or what the limit is on where no field sets it. It is a label of the metric.
+	// Name is the field of the configuration, or a name if there is no field. It is a label of the metric.
 	Name string
 	most atomic.Int64
 }
 
-// NewLimit returns a limit of a name.
+// NewLimit returns a limit with a name.
 func NewLimit(name string, most int) *Limit {
 	l := &Limit{Name: name}
 	l.most.Store(int64(most))
 	return l
 }
 
-// refuse counts a refusal, and returns it.
+// refuse counts a refusal and returns it.
 func (l *Limit) refuse(what string) *Error {
 	refusals.WithLabelValues(l.Name).Inc()
 	return &Error{
@@ -33,7 +33,7 @@ func (l *Limit) refuse(what string) *Error {
 	}
 }
 
-// Pool counts what is in use at a time, in total and by key.
+// Pool counts what is in use, in total and by key.
 type Pool struct {
 	what          string
 	total, perKey *Limit
@@ -43,12 +43,12 @@ type Pool struct {
 	by   map[string]int64
 }
 
-// NewPool returns an empty pool. What is a plural noun, for the error.
+// NewPool returns an empty pool. what is a plural noun for the error.
 func NewPool(what string, total, perKey *Limit) *Pool {
 	return &Pool{what: what, total: total, perKey: perKey, by: map[string]int64{}}
 }
 
-// Take takes n for a key, or nothing and returns RESOURCE_EXHAUSTED with the name of the limit.
+// Take takes n for a key, or takes nothing and returns RESOURCE_EXHAUSTED with the name of the limit.
 func (p *Pool) Take(key string, n int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *Pool) Take(key string, n int) error {
 	return nil
 }
 
-// Free gives n of a key back.
+// Free releases n of a key.
 func (p *Pool) Free(key string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -51,7 +51,7 @@ func TestAPoolNeverHoldsMoreThanItsLimits(t *testing.T) {
 	})
 }
 
-// pipe is a connection of which the test sees whether it was closed.
+// pipe is a connection that records whether it was closed.
 type pipe struct {
 	net.Conn
 	closed bool
@@ -74,7 +74,10 @@ func TestANewConnectionClosesTheOldestWithoutACall(t *testing.T) {
 	release := known.hold()
 	idle.hold()()
 	require.NotNil(t, open(), "a fifth")
-	assert.Equal(t, []bool{false, false, true, false, false}, closedOf(pipes), "strangers have their half, so the oldest of them goes first")
+	assert.Equal(
+		t, []bool{false, false, true, false, false}, closedOf(pipes),
+		"strangers have their half, so the oldest of them goes first",
+	)
 	require.NoError(t, stranger.Close(), "closing it again changes nothing")
 	assert.Equal(t, 4, all.open)
 	other.hold()
@@ -93,7 +96,7 @@ func TestANewConnectionClosesTheOldestWithoutACall(t *testing.T) {
 	assert.Equal(t, 4, all.open)
 }
 
-// Callers who come while many idle connections are open get their first call through.
+// New callers get their first call through while many idle connections are open.
 func TestNewCallersDoNotCloseOneAnothersConnections(t *testing.T) {
 	all := &connections{most: NewLimit("connections", 16)}
 	for range 16 {
@@ -114,7 +117,7 @@ func closedOf(pipes []*pipe) (closed []bool) {
 	return closed
 }
 
-// Whatever connections do, no more are open than may be, and none with a call is closed for another.
+// Whatever connections do, no more than the maximum are open, and none with a call is closed for another.
 func TestConnectionsStayWithinTheirLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := &connections{most: NewLimit("connections", 4)}
@@ -197,13 +200,13 @@ func TestUnknownTokensAreReviewedOnlySoOften(t *testing.T) {
 	_, err = tk.begin(bad, "10.0.0.1")
 	require.NoError(t, err, "the answer on a token counts for tokenCacheSeconds")
 
-	// A token that is no longer valid is one of the unknown.
+	// A token that is no longer valid is an unknown one.
 	done, err = tk.begin(good, "10.0.0.1")
 	require.NoError(t, err)
 	done(false, true)
 	_, err = tk.begin(good, "10.0.0.1")
 	assert.Equal(t, codes.Unauthenticated, AsError(err).Code)
-	// An API server that did not answer has said nothing.
+	// An API server that did not answer has no effect on the cache.
 	other := fresh()
 	done, err = tk.begin(other, "10.0.0.4")
 	require.NoError(t, err)
@@ -223,7 +226,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// However the bytes of messages arrive, they are read whole, in as few buffers as they fill, and within their bounds.
+// However the bytes of messages arrive, messages are read completely, into as few buffers as they fill, and within the
+// limits.
 func TestMessagesAreReadWhole(t *testing.T) {
 	const buffer, most = 64, 200
 	rapid.Check(t, func(t *rapid.T) {
@@ -262,7 +266,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		words string
 	}{
 		"a message that is too large": {"\x00\x00\x00\x00\x0b", "is 11 bytes, more than the 10 of calls without authentication"},
-		"too many":                    {"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "more messages than the method takes"},
+		"too many":                    {"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "more messages than the method accepts"},
 		"too much in total":           {"\x00\x00\x00\x00\x06123456\x00\x00\x00\x00\x06", "in total"},
 		"more than all may have":      {"\x00\x00\x00\x00\x0a1234567890", "the limit each is 8"},
 	} {
@@ -286,6 +290,10 @@ func TestMessagesAreBounded(t *testing.T) {
 			require.Equal(t, err, more, "nothing more is read")
 		})
 	}
-	_, err := (&messages{body: io.NopCloser(bytes.NewReader([]byte("\x00\x00\x00\x00\x05123"))), call: &call{bytes: &account{pool: NewPool("", NewLimit("", 99), NewLimit("", 99))}}, most: 9, total: 9, left: 1}).Read(make([]byte, 64))
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "a message that is cut off")
+	truncated := &messages{
+		body: io.NopCloser(bytes.NewReader([]byte("\x00\x00\x00\x00\x05123"))),
+		call: &call{bytes: &account{pool: NewPool("", NewLimit("", 99), NewLimit("", 99))}}, most: 9, total: 9, left: 1,
+	}
+	_, err := truncated.Read(make([]byte, 64))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "a truncated message")
 }

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// lookInterval is how often the API server is requested whether it is there, and lookTimeout what it has to answer.
-	lookInterval = 5 * time.Second
-	lookTimeout  = 3 * time.Second
-	// misses is how often in a row it must not be there: one connection of many may break.
+	// probeInterval is the interval of requests to the API server's readiness, and probeTimeout their timeout.
+	probeInterval = 5 * time.Second
+	probeTimeout  = 3 * time.Second
+	// misses is the number of consecutive failures after which it counts as unreachable: one connection of many may
+	// break.
 	misses = 2
 )
 
-// reach is whether the API server can be reached, without which no call can be answered.
+// reach is whether the API server is reachable. Without it no call can be answered.
 type reach struct {
 	api      rest.Interface
 	interval time.Duration
@@ -30,27 +31,27 @@ type reach struct {
 
 func newReach(api *rest.Config) (*reach, error) {
 	c := rest.CopyConfig(api)
-	c.QPS = -1 // calls have no part in when it is requested
+	c.QPS = -1 // independent of calls
 	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	client, err := rest.UnversionedRESTClientFor(c)
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create client: %w", err)
 	}
-	return &reach{api: client, interval: lookInterval}, nil
+	return &reach{api: client, interval: probeInterval}, nil
 }
 
-// there queries the API server whether it is ready. Any answer but that it is not will do: that it may not be requested is one too.
-func (r *reach) there(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+// reachable requests the readiness of the API server. Any answer except "not ready" counts, including that the request is
+// forbidden.
+func (r *reach) reachable(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var code int
 	err := r.api.Get().AbsPath("/readyz").MaxRetries(0).Do(ctx).StatusCode(&code).Error()
 	return err == nil || code > 0 && code < http.StatusInternalServerError
 }
 
-// note counts how often in a row the API server was not there. It says whether calls can be answered, and whether that is
-// news.
-func (r *reach) note(there bool) (serving, news bool) {
+// note counts consecutive failures. It returns whether calls can be answered, and whether that changed.
+func (r *reach) note(there bool) (serving, changed bool) {
 	before := r.missed < misses
 	if there {
 		r.missed = 0
@@ -61,7 +62,7 @@ func (r *reach) note(there bool) (serving, news bool) {
 	return serving, serving != before
 }
 
-// watch has the health say whether the API server can be reached, until the context ends.
+// watch sets the health according to the API server's reachability until the context ends.
 func (s *Server) watch(ctx context.Context) error {
 	tick := time.NewTicker(s.reach.interval)
 	defer tick.Stop()
@@ -71,16 +72,16 @@ func (s *Server) watch(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		serving, news := s.reach.note(s.reach.there(ctx))
-		if !news || ctx.Err() != nil {
+		serving, changed := s.reach.note(s.reach.reachable(ctx))
+		if !changed || ctx.Err() != nil {
 			continue
 		}
-		s.log.Info("Whether the API server can be reached has changed", "reached", serving)
+		s.log.Info("Reachability of the API server changed", "reachable", serving)
 		s.served(serving)
 	}
 }
 
-// served has the health say of all services whether they can answer. After its shutdown it says nothing new.
+// served sets the health of all services. After shutdown it has no effect.
 func (s *Server) served(serving bool) {
 	status := healthpb.HealthCheckResponse_NOT_SERVING
 	if serving {

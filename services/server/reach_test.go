@@ -33,7 +33,7 @@ import (
 
 func TestOneMissIsNoNews(t *testing.T) {
 	var r reach
-	for i, tc := range []struct{ there, serving, news bool }{
+	for i, tc := range []struct{ there, serving, changed bool }{
 		{true, true, false},
 		{false, true, false},
 		{true, true, false},
@@ -43,9 +43,9 @@ func TestOneMissIsNoNews(t *testing.T) {
 		{true, true, true},
 		{true, true, false},
 	} {
-		serving, news := r.note(tc.there)
-		assert.Equal(t, tc.serving, serving, "look %d", i)
-		assert.Equal(t, tc.news, news, "look %d", i)
+		serving, changed := r.note(tc.there)
+		assert.Equal(t, tc.serving, serving, "probe %d", i)
+		assert.Equal(t, tc.changed, changed, "probe %d", i)
 	}
 }
 
@@ -60,13 +60,13 @@ func TestWhatCountsAsAnAnswer(t *testing.T) {
 	require.NoError(t, err)
 	for answer, want := range map[int]bool{200: true, 401: true, 403: true, 404: true, 429: true, 500: false, 503: false} {
 		code = answer
-		assert.Equal(t, want, r.there(t.Context()), "%d", answer)
+		assert.Equal(t, want, r.reachable(t.Context()), "%d", answer)
 	}
 	api.Close()
-	assert.False(t, r.there(t.Context()), "nobody")
+	assert.False(t, r.reachable(t.Context()), "no API server")
 }
 
-// apiServer serves on an address what it takes to know everybody, who may do everything.
+// apiServer is an API server on an address that authenticates and authorizes every caller.
 func apiServer(t *testing.T, address string) *httptest.Server {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
@@ -97,8 +97,8 @@ func apiServer(t *testing.T, address string) *httptest.Server {
 	return s
 }
 
-// running serves a service whose method Call asks what its caller may do, and whose methods Left and Stream say how much
-// time they have.
+// running serves a service whose method Call authorizes its caller, and whose methods Left and Stream return the time
+// until their deadline.
 func running(t *testing.T, c controller.Services, api *rest.Config) *grpc.ClientConn {
 	t.Helper()
 	s, err := New(c, api, logr.Discard())
@@ -140,9 +140,9 @@ func asAlice(t *testing.T) context.Context {
 	return ctx
 }
 
-// ENV-03: while the API server is gone the health reports it of every service, and calls are UNAVAILABLE. All is well again
-// when it is back.
-func TestTheHealthSaysWhetherTheAPIServerIsThere(t *testing.T) {
+// While the API server is unavailable, the health of every service is NOT_SERVING and calls are UNAVAILABLE. Both
+// recover when it is available again.
+func TestTheHealthReportsWhetherTheAPIServerIsReachable(t *testing.T) {
 	api := apiServer(t, "127.0.0.1:0")
 	conn := running(t, controller.Default().Services, &rest.Config{Host: api.URL})
 	ctx := asAlice(t)
@@ -194,14 +194,14 @@ func TestStreamsHaveATimeOfTheirOwn(t *testing.T) {
 		ask, want time.Duration
 	}{
 		"a call that does not say":   {unary, 0, 20 * time.Second},
-		"a call that says":           {unary, 30 * time.Second, 30 * time.Second},
+		"a call with a deadline":     {unary, 30 * time.Second, 30 * time.Second},
 		"a call that requests more":  {unary, 48 * time.Hour, 40 * time.Second},
 		"a stream that does not say": {stream, 0, 24 * time.Hour},
-		"a stream that says":         {stream, time.Hour, time.Hour},
+		"a stream with a deadline":   {stream, time.Hour, time.Hour},
 		"one that requests more":     {stream, 48 * time.Hour, 24 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Of a context without a time the client says none.
+			// Without a deadline of the context the client sends none.
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer x")
 			if tc.ask > 0 {
 				var cancel context.CancelFunc

@@ -20,14 +20,14 @@ import (
 const (
 	jsonType   = "application/json"
 	healthPath = "/health"
-	// retryAfter is when a call that met a limit can be tried again, for gRPC as metadata.
+	// retryAfter is when a call that exceeded a limit can be retried, for gRPC as metadata.
 	retryAfter, retrySeconds = "Retry-After", "1"
 )
 
 // Handler answers a REST call. An error becomes the answer, unless something was written.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// resource is a path of the REST API, and what can be done with it.
+// resource is a path of the REST API with its methods.
 type resource map[string]Handler
 
 // Route serves a path, a pattern of http.ServeMux without a method, by HTTP method.
@@ -39,7 +39,7 @@ func (s *Server) Route(path string, byMethod map[string]Handler) {
 			w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(byMethod)), ", "))
 			writeError(w, &Error{
 				Code: codes.Unimplemented, HTTPStatus: http.StatusMethodNotAllowed,
-				Message: fmt.Sprintf("%s cannot be used here", r.Method),
+				Message: fmt.Sprintf("method %s is not allowed", r.Method),
 			})
 			return
 		}
@@ -50,17 +50,17 @@ func (s *Server) Route(path string, byMethod map[string]Handler) {
 	}))
 }
 
-// WriteJSON answers with a value. Keys of maps are in order: equal values are equal bytes.
+// WriteJSON answers with a value. Keys of maps are sorted, so equal values are equal bytes.
 func WriteJSON(w http.ResponseWriter, status int, value any) error {
 	b, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Errorf("write the answer: %w", err)
+		return fmt.Errorf("write response: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", jsonType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // a caller that is gone hears nothing
+	_, _ = w.Write(append(b, '\n')) // the caller is gone
 	return nil
 }
 
@@ -90,13 +90,13 @@ func writeError(w http.ResponseWriter, e *Error) {
 	}{codeName(e.Code), e.Message, e.Violations})
 }
 
-// ReadJSON decodes the body of a request into a struct. Keys that it does not have, keys in another case and keys given
-// twice are refused.
+// ReadJSON decodes the body of a request into a struct. Unknown keys, keys in another case and duplicate keys are
+// rejected.
 func ReadJSON(r *http.Request, into any) error {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != jsonType {
 		return &Error{
 			Code: codes.InvalidArgument, HTTPStatus: http.StatusUnsupportedMediaType,
-			Message: fmt.Sprintf("the Content-Type is %q, and must be %s", r.Header.Get("Content-Type"), jsonType),
+			Message: fmt.Sprintf("Content-Type %q is not supported, must be %s", r.Header.Get("Content-Type"), jsonType),
 		}
 	}
 	b, err := io.ReadAll(r.Body)
@@ -112,12 +112,12 @@ func ReadJSON(r *http.Request, into any) error {
 		if r.Context().Err() != nil {
 			return r.Context().Err()
 		}
-		return Invalid(Violation{Field: "body", Description: "is cut off"})
+		return Invalid(Violation{Field: "body", Description: "is truncated"})
 	}
 	return Unmarshal("", b, into)
 }
 
-// Unmarshal decodes JSON as ReadJSON does. Its errors name the fields, below a field of the caller's unless it is empty.
+// Unmarshal decodes JSON as ReadJSON does. Its errors name the fields, below a field of the caller unless it is empty.
 func Unmarshal(below string, b []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(b, into)
 	if err != nil {
@@ -136,18 +136,18 @@ func Unmarshal(below string, b []byte, into any) error {
 func badJSON(below string, err error) Violation {
 	field, text := "", err.Error()
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		field, text = wrong.Field, fmt.Sprintf("is of the JSON type %s, and must be %s", wrong.Value, wrong.Type)
+		field, text = wrong.Field, fmt.Sprintf("has the JSON type %s, must be %s", wrong.Value, wrong.Type)
 	} else if t, f, ok := wrongType(text); ok {
 		field, text = f, t
 	}
 	if field == "" {
-		return Violation{Field: orBody(below), Description: "is no such JSON: " + text}
+		return Violation{Field: orBody(below), Description: "is not valid JSON: " + text}
 	}
 	return Violation{Field: join(below, field), Description: text}
 }
 
-// wrongType takes apart an error of the JSON library's, which has no type for it: json: cannot unmarshal number into Go
-// struct field limit.limits.cpu of type string.
+// wrongType parses an error of the JSON library, which has no type for it: json: cannot unmarshal number into Go struct
+// field limit.limits.cpu of type string.
 func wrongType(text string) (description, field string, ok bool) {
 	rest, ok := strings.CutPrefix(text, "json: cannot unmarshal ")
 	if !ok {
@@ -162,10 +162,10 @@ func wrongType(text string) (description, field string, ok bool) {
 		return "", "", false
 	}
 	_, field, ok = strings.Cut(field, ".") // without the name of the Go type
-	return fmt.Sprintf("is of the JSON type %s, and must be %s", have, want), field, ok
+	return fmt.Sprintf("has the JSON type %s, must be %s", have, want), field, ok
 }
 
-// badKey takes the key from an error of the JSON library's: unknown field "a.b", duplicate field "a.b".
+// badKey parses the key from an error of the JSON library: unknown field "a.b", duplicate field "a.b".
 func badKey(below string, err error) Violation {
 	what, key, ok := strings.Cut(err.Error(), ` field "`)
 	if !ok || key == `"` { // a key can be empty

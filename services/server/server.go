@@ -28,24 +28,24 @@ import (
 )
 
 const (
-	// drainTimeout is what calls in hand have to come to their end. The controller itself gives 3 seconds.
+	// drainTimeout is the time for calls in flight to finish at shutdown. The controller itself has 3 seconds.
 	drainTimeout = 2500 * time.Millisecond
-	// headerTimeout bounds reading a request's header, idleTimeout a connection without a call.
+	// headerTimeout is the timeout for reading a request's header, idleTimeout that of a connection without a call.
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 5 * time.Minute
-	// A connection that is silent is requested whether it is alive, and has so long to report it.
+	// The interval and the timeout of keepalive pings on idle connections.
 	pingAfter, pingTimeout = 30 * time.Second, 15 * time.Second
 	maxHeaderBytes         = 64 << 10
-	// maxStreams is how many calls a connection may have at a time.
+	// maxStreams is the maximum number of concurrent calls of a connection.
 	maxStreams = 100
-	// frameBytes is the largest frame, for which a connection has a buffer as soon as it is announced; streamBuffer and
-	// connectionBuffer are what is received of bodies before it is read.
+	// frameBytes is the largest frame, for which a connection allocates a buffer as soon as it is announced.
+	// streamBuffer and connectionBuffer are the flow control windows of bodies.
 	frameBytes, streamBuffer, connectionBuffer = 16 << 10, 64 << 10, 512 << 10
 
 	healthService = "grpc.health.v1.Health"
 )
 
-// Server serves gRPC and REST. Services are added to it before it is started.
+// Server serves gRPC and REST. Services are added before it starts.
 type Server struct {
 	config controller.Services
 	// timeouts are those of config, until they are changed.
@@ -63,17 +63,20 @@ type Server struct {
 	rest    *http.ServeMux
 	routes  map[string]resource
 	methods map[string]map[string]method // by service and name
-	// openServices are those that anybody may call.
+	// openServices are those without authentication.
 	openServices map[string]bool
 
 	certificate *certwatcher.CertWatcher // nil without TLS
 	clients     *dynamiccertificates.DynamicFileCAContent
 }
 
-// New returns a server that asks an API server about its callers. It reads the certificates, so that a wrong path is an
-// error at the start.
+// New returns a server that authenticates callers with an API server. It reads the certificates, so that a wrong path
+// is an error at startup.
 func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, error) {
-	s := &Server{config: c, log: log, rest: http.NewServeMux(), routes: map[string]resource{}, methods: map[string]map[string]method{}, openServices: map[string]bool{}}
+	s := &Server{
+		config: c, log: log, rest: http.NewServeMux(), routes: map[string]resource{},
+		methods: map[string]map[string]method{}, openServices: map[string]bool{},
+	}
 	s.tokens, s.limits = newTokens(&c, clock.RealClock{}), newLimits(&c)
 	s.connections = &connections{most: s.limits.connections}
 	s.setTimeouts(&c)
@@ -102,27 +105,28 @@ func New(c controller.Services, api *rest.Config, log logr.Logger) (*Server, err
 		return err
 	}})
 	s.rest.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, Refuse(codes.NotFound, fmt.Sprintf("nothing is served at %q", r.URL.Path)))
+		writeError(w, Refuse(codes.NotFound, fmt.Sprintf("path %q not found", r.URL.Path)))
 	}))
 	return s, nil
 }
 
-// Register adds a gRPC service. Before Start only.
+// Register adds a gRPC service. It must be called before Start.
 func (s *Server) Register(d *grpc.ServiceDesc, service any) { s.grpc.RegisterService(d, service) }
 
-// RegisterOpen adds a gRPC service that anybody may call, as a probe that has no token. Before Start only.
+// RegisterOpen adds a gRPC service without authentication, for probes that have no token. It must be called before
+// Start.
 func (s *Server) RegisterOpen(d *grpc.ServiceDesc, service any) {
 	s.openServices[d.ServiceName] = true
 	s.Register(d, service)
 }
 
-// Health says which services are served.
+// Health has the serving status of services.
 func (s *Server) Health() healthpb.HealthServer { return s.health }
 
-// NeedLeaderElection says that every replica serves.
+// NeedLeaderElection returns false: every replica serves.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// identify names a call, by what is served only.
+// identify sets the service and method of a call, only if they are served.
 func (s *Server) identify(r *http.Request) *call {
 	if !isGRPC(r) {
 		c := &call{service: restService, method: other}
@@ -143,14 +147,14 @@ func (s *Server) identify(r *http.Request) *call {
 	return c
 }
 
-// Start serves on the configured addresses until the context ends, and then lets calls in hand come to their end.
+// Start serves on the configured addresses until the context ends, and then waits for calls in flight.
 func (s *Server) Start(ctx context.Context) error {
 	var listeners []net.Listener
 	for _, address := range append([]string{s.config.BindAddress}, s.config.ExtraBindAddresses...) {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		if err != nil {
 			for _, l := range listeners {
-				_ = l.Close() // no one was served yet
+				_ = l.Close() // no call was served yet
 			}
 			return fmt.Errorf("serve gRPC and REST: %w", err)
 		}
@@ -159,7 +163,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.Serve(ctx, listeners...)
 }
 
-// Serve is Start, on listeners that it closes at the end.
+// Serve is Start on listeners, which it closes at the end.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	for name, info := range s.grpc.GetServiceInfo() {
 		s.methods[name] = map[string]method{}
@@ -178,7 +182,10 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	servers.Go(func() error { return s.watch(ctx) })
 	for _, listener := range listeners {
 		servers.Go(func() error { return s.serveOn(ctx, listener) })
-		s.log.Info("Serving gRPC and REST", "address", listener.Addr().String(), "tls", s.certificate != nil, "clientCertificates", s.clients != nil)
+		s.log.Info(
+			"Serving gRPC and REST", "address", listener.Addr().String(), "tls", s.certificate != nil,
+			"clientCertificates", s.clients != nil,
+		)
 	}
 	err := servers.Wait()
 	s.grpc.Stop()
@@ -200,11 +207,11 @@ func (s *Server) serveOn(ctx context.Context, accepting net.Listener) error {
 		return fmt.Errorf("serve gRPC and REST: %w", err)
 	case <-ctx.Done():
 	}
-	s.health.Shutdown() // says NOT_SERVING from here on
+	s.health.Shutdown() // sets NOT_SERVING
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
-		s.log.Info("Calls were cut off at the end", "address", listener.Addr().String())
+		s.log.Info("Calls in flight were terminated at shutdown", "address", listener.Addr().String())
 		_ = server.Close()
 	}
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
@@ -234,7 +241,7 @@ func (s *Server) httpServer() *http.Server {
 	if s.certificate != nil {
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate.GetCertificate}
 		if s.clients != nil {
-			// Asked for here, and looked at when it says the caller: a token may do that as well.
+			// Optional: the authenticator verifies it. A token is the alternative.
 			server.TLSConfig.ClientAuth = tls.RequestClientCert
 		}
 	}

@@ -40,7 +40,7 @@ type panicking struct{}
 
 func (panicking) call(context.Context, *emptypb.Empty) (*emptypb.Empty, error) { panic("of gRPC") }
 
-// A panic is an INTERNAL of that call, is counted and logged, and the server goes on.
+// A panic is an INTERNAL of that call, is counted and logged, and the server continues.
 func TestAPanicEndsTheCallOnly(t *testing.T) {
 	var log bytes.Buffer
 	c := controller.Default().Services
@@ -53,7 +53,10 @@ func TestAPanicEndsTheCallOnly(t *testing.T) {
 		ServiceName: "test.Service", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{Unary("Call", panicking.call)},
 	}, panicking{})
 	s.Route("/panic", map[string]Handler{http.MethodGet: func(http.ResponseWriter, *http.Request) error { panic("of REST") }})
-	s.Route("/secret", map[string]Handler{http.MethodGet: func(http.ResponseWriter, *http.Request) error { return errors.New("the secret") }})
+	s.Route(
+		"/secret",
+		map[string]Handler{http.MethodGet: func(http.ResponseWriter, *http.Request) error { return errors.New("the secret") }},
+	)
 
 	var p http.Protocols
 	p.SetHTTP1(true)
@@ -87,7 +90,7 @@ func TestAPanicEndsTheCallOnly(t *testing.T) {
 
 	code, text := get("/secret")
 	assert.Equal(t, http.StatusInternalServerError, code)
-	assert.NotContains(t, text, "secret", "callers are not told")
+	assert.NotContains(t, text, "secret", "not for callers")
 	for _, logged := range []string{"of REST", "of gRPC", "the secret", `"code"="INTERNAL"`, `"caller"="alice"`} {
 		assert.Contains(t, log.String(), logged)
 	}
@@ -100,9 +103,12 @@ func TestErrorsOfTheAPIServer(t *testing.T) {
 		code codes.Code
 		http int
 	}{
-		"not found":       {apierrors.NewNotFound(resource, "x"), codes.NotFound, 404},
-		"no such CRD":     {apierrors.NewGenericServerResponse(404, "get", resource, "", "", 0, true), codes.Unavailable, 503},
-		"no CRD, by name": {apierrors.NewGenericServerResponse(404, "get", resource, "x", "404 page not found", 0, true), codes.Unavailable, 503},
+		"not found":   {apierrors.NewNotFound(resource, "x"), codes.NotFound, 404},
+		"no such CRD": {apierrors.NewGenericServerResponse(404, "get", resource, "", "", 0, true), codes.Unavailable, 503},
+		"no CRD, by name": {
+			apierrors.NewGenericServerResponse(404, "get", resource, "x", "404 page not found", 0, true),
+			codes.Unavailable, 503,
+		},
 		"exists":          {apierrors.NewAlreadyExists(resource, "x"), codes.AlreadyExists, 409},
 		"conflict":        {apierrors.NewConflict(resource, "x", errors.New("old")), codes.Aborted, 409},
 		"forbidden":       {apierrors.NewForbidden(resource, "x", errors.New("no")), codes.PermissionDenied, 403},
@@ -130,7 +136,7 @@ func TestErrorsOfTheAPIServer(t *testing.T) {
 	assert.Nil(t, AsError(nil))
 }
 
-// That the API server did not answer says nothing about the caller; every answer but a yes does.
+// If the API server does not answer, nothing is known about the caller. Every answer except an approval is a refusal.
 func TestWhatIsWrongWithACaller(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
@@ -144,10 +150,15 @@ func TestWhatIsWrongWithACaller(t *testing.T) {
 			utilerrors.NewAggregate([]error{apierrors.NewForbidden(schema.GroupResource{Resource: "tokenreviews"}, "", errors.New("no"))}),
 			codes.Unavailable,
 		},
-		"no API server": {utilerrors.NewAggregate([]error{errors.New("x509"), &url.Error{Op: "Post", Err: errors.New("refused")}}), codes.Unavailable},
+		"no API server": {
+			utilerrors.NewAggregate([]error{errors.New("x509"), &url.Error{Op: "Post", Err: errors.New("refused")}}),
+			codes.Unavailable,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &reviews{authn: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, tc.err })}
+			r := &reviews{
+				authn: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, false, tc.err }),
+			}
 			_, err := r.authenticate(t.Context(), http.Header{}, nil)
 			assert.Equal(t, tc.want, AsError(err).Code)
 		})
@@ -178,10 +189,13 @@ func FuzzTimeouts(f *testing.F) {
 	})
 }
 
-// What a caller calls a call comes back with every answer, and is in the log; what cannot be written down is not.
+// The correlation ID of a caller is in every answer and in the log, unless it cannot be logged.
 func TestACallIsFoundAgainByItsCorrelation(t *testing.T) {
 	var log bytes.Buffer
-	s, err := New(controller.Default().Services, &rest.Config{Host: "127.0.0.1:1"}, funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{}))
+	s, err := New(
+		controller.Default().Services, &rest.Config{Host: "127.0.0.1:1"},
+		funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{}),
+	)
 	require.NoError(t, err)
 	s.reviews.authn = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "alice"}}, r.Header.Get("Authorization") != "", nil

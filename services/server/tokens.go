@@ -21,22 +21,22 @@ import (
 )
 
 const (
-	// knownTokens is how many tokens that were valid, and tokens that were not, are remembered by their hashes.
+	// knownTokens is the number of valid tokens, and of invalid tokens, that are cached by their hashes.
 	knownTokens, invalidTokens = 4096, 8192
-	// tokenAddresses is for how many source addresses unknown tokens are counted.
+	// tokenAddresses is the number of source addresses for which unknown tokens are counted.
 	tokenAddresses = 4096
 )
 
 // digest stands for a token: its hash with a key that is new at every start.
 type digest [sha256.Size]byte
 
-// tokens bounds the reviews of tokens that the API server has not called valid before, so that whoever sends random tokens
-// takes no capacity from callers who are known.
+// tokens limits the reviews of tokens that are not cached as valid, so that random tokens use no capacity of known
+// callers.
 type tokens struct {
 	key   [32]byte
 	clock clock.PassiveClock
 	ttl   time.Duration
-	// known has the digests of tokens that were valid, invalid those that were not, until a time.
+	// known has the digests of valid tokens, invalid those of invalid ones, until a time.
 	known, invalid *lru.Cache
 	// fieldAll and fieldAddress are the limits' names.
 	fieldAll, fieldAddress *Limit
@@ -45,7 +45,7 @@ type tokens struct {
 	// addresses has the limiters of source addresses.
 	addresses *lru.Cache
 	all       *rate.Limiter
-	// underReview counts the calls of each unknown token that is being reviewed: one review serves them all.
+	// underReview counts the calls of each unknown token under review: one review serves them all.
 	underReview map[digest]int
 }
 
@@ -71,13 +71,13 @@ func (t *tokens) set(c *controller.RequestLimits) {
 	t.addresses.Clear()
 }
 
-// limiter admits so many a second, and twice as many at once.
+// limiter allows a number per second, and twice as many in a burst.
 func (l *Limit) limiter() *rate.Limiter {
 	most := l.most.Load()
 	return rate.NewLimiter(rate.Limit(most), int(2*most))
 }
 
-// bearer returns the token of a request as the authenticator reads it, "" if it has none.
+// bearer returns the token of a request as the authenticator parses it, "" if there is none.
 func bearer(header http.Header) string {
 	parts := strings.SplitN(strings.TrimSpace(header.Get("Authorization")), " ", 3)
 	if len(parts) < 2 || !strings.EqualFold(parts[0], "bearer") {
@@ -93,17 +93,17 @@ func (t *tokens) digest(token string) (d digest) {
 	return d
 }
 
-// errInvalidCaller does not tell what is wrong: that would help those who try.
+// errInvalidCaller has no details, which would help attackers.
 func errInvalidCaller() *Error {
 	return Refuse(codes.Unauthenticated, "the bearer token or client certificate is not valid")
 }
 
-// begin decides whether a token may be reviewed. Done must be called with what came of it, and is nil with an error.
+// begin decides whether a token may be reviewed. done must be called with the result, and is nil with an error.
 func (t *tokens) begin(d digest, address string) (done func(valid, answered bool), err error) {
 	if _, known := t.known.Get(d); !known {
 		if until, is := t.invalid.Get(d); is && t.clock.Now().Before(until.(time.Time)) {
 			e := errInvalidCaller()
-			e.cheap = true // nothing was requested of the API server
+			e.cheap = true // no request to the API server was made
 			return nil, e
 		}
 		t.mu.Lock()
@@ -126,7 +126,7 @@ func (t *tokens) begin(d digest, address string) (done func(valid, answered bool
 	return func(valid, answered bool) { t.note(d, valid, answered) }, nil
 }
 
-// note remembers what the API server answered, if it did.
+// note caches the answer of the API server, if there was one.
 func (t *tokens) note(d digest, valid, answered bool) {
 	switch {
 	case valid:
@@ -137,7 +137,8 @@ func (t *tokens) note(d digest, valid, answered bool) {
 	}
 }
 
-// charge counts a review of an unknown token: for its address first, so that one address does not use up what all have.
+// charge counts a review of an unknown token: for its address first, so that one address does not use up the limit for
+// all.
 func (t *tokens) charge(address string) error {
 	now := t.clock.Now()
 	var limiter *rate.Limiter

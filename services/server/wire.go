@@ -11,37 +11,38 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// wireTypes are the names of the types that a field can have on the wire.
+// wireTypes are the names of the wire types of fields.
 var wireTypes = map[protowire.Type]string{
 	protowire.VarintType: "a varint", protowire.Fixed32Type: "4 bytes", protowire.Fixed64Type: "8 bytes",
 	protowire.BytesType: "bytes", protowire.StartGroupType: "a group", protowire.EndGroupType: "the end of a group",
 }
 
-// Decode reads a message. Unlike the library alone it says which field is wrong, and it does not take a field of another
-// type than the message has for one that it does not know.
+// Decode decodes a message. Unlike the library it reports which field is invalid, and it does not treat a field of
+// another type as an unknown one.
 func Decode(b []byte, m proto.Message) error {
 	if v := broken("", m.ProtoReflect().Descriptor(), b); v != nil {
 		return Invalid(*v)
 	}
 	if err := proto.Unmarshal(b, m); err != nil {
-		return Invalid(Violation{Field: "request", Description: "is no message of this rpc"})
+		return Invalid(Violation{Field: "request", Description: "is not a message of this RPC"})
 	}
 	return nil
 }
 
-// broken finds the first field that cannot be read, nil if all can. A field without a name is called by its message.
+// broken finds the first field that cannot be decoded, nil if all can. A field without a name has the name of its
+// message.
 func broken(path string, of protoreflect.MessageDescriptor, b []byte) *Violation {
 	for len(b) > 0 {
 		number, have, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return at(path, "is cut off, or is no protobuf")
+			return at(path, "is truncated or not valid protobuf")
 		}
 		b = b[n:]
 		size := protowire.ConsumeFieldValue(number, have, b)
 		field := of.Fields().ByNumber(number)
 		if field == nil {
 			if size < 0 {
-				return at(path, fmt.Sprintf("is cut off, or is no protobuf, at field %d", number))
+				return at(path, fmt.Sprintf("is truncated or not valid protobuf at field %d", number))
 			}
 			b = b[size:]
 			continue
@@ -49,15 +50,15 @@ func broken(path string, of protoreflect.MessageDescriptor, b []byte) *Violation
 		name := string(field.Name())
 		switch {
 		case of.IsMapEntry():
-			name = path // key and value are no names that anybody gave
+			name = path // key and value are generated names
 		case path != "":
 			name = path + "." + name
 		}
 		if want := wireType(field.Kind()); have != want && (have != protowire.BytesType || !packable(field)) {
-			return at(name, fmt.Sprintf("is %s on the wire, and must be %s", wireTypes[have], wireTypes[want]))
+			return at(name, fmt.Sprintf("is encoded as %s, must be %s", wireTypes[have], wireTypes[want]))
 		}
 		if size < 0 {
-			return at(name, "is cut off")
+			return at(name, "is truncated")
 		}
 		if v := brokenValue(name, field, b[:size]); v != nil {
 			return v

@@ -65,7 +65,7 @@ func eventsPage(path string) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString("# Events\n\n<!-- make generate, from " + path + " -->\n\n" +
-		"Reasons are stable: alerts and scripts may match on them. What a message says may change.\n\n" +
+		"Reasons are stable: alerts and scripts may match on them. The text of messages may change.\n\n" +
 		"| reason | type | on | when |\n|---|---|---|---|\n")
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)

@@ -24,8 +24,7 @@ var programs = []struct {
 func metricsPage() (string, error) {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\n<!-- make generate, from the source -->\n\n" +
-		"Beside these, each program has those of the libraries that it is built on. [Monitoring](../monitoring.md) says how they are scraped, and what to\n" +
-		"make of them.\n")
+		"Each program also exports the metrics of its libraries. [Monitoring](../monitoring.md) describes how to scrape and use them.\n")
 	for _, program := range programs {
 		var all []metricsource.Metric
 		for _, folder := range program.folders {
