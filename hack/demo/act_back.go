@@ -18,21 +18,21 @@ import (
 
 // comeBack: act 5.
 func (d *demo) comeBack(ctx context.Context) error {
-	d.title("Act 5: spot comes back")
+	d.title("Act 5: spot is available again")
 	before, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
 	away, _ := d.borrowing(before)
-	d.say("The companion controller sees that %d replicas run on the wrong side, and that spot has no room for them. Evicting one "+
-		"now would only lose it, so it waits:", away)
+	d.say("%d replicas run on the wrong capacity type, and spot has no free capacity for them. The controller does not evict them "+
+		"now, because their replacements would not run on spot either:", away)
 	if err := d.untilStatus(ctx, "NoRoom"); err != nil {
 		return err
 	}
 	if err := d.berth(ctx, "status", web); err != nil {
 		return err
 	}
-	d.results.add(d.evictionsAre(0, "while spot had no room"))
+	d.results.add(d.evictionsAre(0, "while spot had no free capacity"))
 	began := time.Now()
 	for _, name := range d.drained {
 		if err := d.cordon(ctx, name, false); err != nil {
@@ -41,9 +41,9 @@ func (d *demo) comeBack(ctx context.Context) error {
 	}
 	d.gap()
 	d.command("kubectl uncordon %s", strings.Join(d.drained, " "))
-	_, err = d.until(ctx, "nothing is borrowed any more", func(pic picture) (bool, string) {
+	_, err = d.until(ctx, "no pod is borrowed", func(pic picture) (bool, string) {
 		n, differs := d.borrowing(pic)
-		return n == 0 && len(differs) == 0, fmt.Sprintf("%d borrow; %s", n, strings.Join(differs, "; "))
+		return n == 0 && len(differs) == 0, fmt.Sprintf("%d borrowed; %s", n, strings.Join(differs, "; "))
 	})
 	if err != nil {
 		return err
@@ -52,8 +52,11 @@ func (d *demo) comeBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("One replica at a time, each as soon as the one before is Ready, %d evictions in %s: no more than had to move.", away, tenths(time.Since(began)))
-	d.results.add(d.evictionsAre(away, "until the mix was exact again"))
+	d.say(
+		"One replica at a time, each once the previous one is Ready: %d evictions in %s, no more than necessary.", away,
+		tenths(time.Since(began)),
+	)
+	d.results.add(d.evictionsAre(away, "until the mix was satisfied"))
 	for _, g := range d.groups() {
 		d.exactly(g.app, g.mix, g.replicas, pic.of(g.app))
 	}
@@ -67,9 +70,9 @@ func (d *demo) comeBack(ctx context.Context) error {
 	return d.berth(ctx, "explain", pic.of(web)[moved].name)
 }
 
-// untilStatus waits until the controller says why it moves nothing of web.
+// untilStatus waits until the status has the reason why no replica of web is moved.
 func (d *demo) untilStatus(ctx context.Context, reason string) error {
-	_, err := d.until(ctx, "the status of CapacityMix web says "+reason, func(picture) (bool, string) {
+	_, err := d.until(ctx, "the status of CapacityMix web has the reason "+reason, func(picture) (bool, string) {
 		cm, err := d.capacityMix(ctx, web)
 		if err != nil {
 			return false, err.Error()
@@ -84,7 +87,7 @@ func (d *demo) untilStatus(ctx context.Context, reason string) error {
 	return err
 }
 
-// berth runs `kubectl berth` and shows what it prints.
+// berth runs `kubectl berth` and prints its output.
 func (d *demo) berth(ctx context.Context, args ...string) error {
 	var out, problems bytes.Buffer
 	c := cli.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &problems})
@@ -99,7 +102,7 @@ func (d *demo) berth(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// evictionsAre demands how many pods the controller has evicted since the start, by the audit log.
+// evictionsAre checks how many pods the controller has evicted since the start, by the audit log.
 func (d *demo) evictionsAre(want int, when string) []string {
 	n := 0
 	_, err := d.cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
@@ -112,7 +115,7 @@ func (d *demo) evictionsAre(want int, when string) []string {
 	case err != nil:
 		return []string{err.Error()}
 	case n != want:
-		return []string{fmt.Sprintf("the controller evicted %d pods %s; %d is right", n, when, want)}
+		return []string{fmt.Sprintf("the controller evicted %d pods %s instead of %d", n, when, want)}
 	}
 	return nil
 }

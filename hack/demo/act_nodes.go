@@ -17,14 +17,14 @@ import (
 	"berth.dev/berth/test/builders"
 )
 
-// labelled is a node as a provider labels it, and what it is.
+// labelled is a node with the labels of a provider, and its expected type.
 type labelled struct {
 	name   string
 	labels map[string]string
 	want   capacity.Type
 }
 
-// providers are one node of each type from several providers, and one that says nothing.
+// providers are one node of each type from several providers, and one without a label.
 var providers = []labelled{
 	{"karpenter-1", map[string]string{"karpenter.sh/capacity-type": "spot"}, capacity.Spot},
 	{"karpenter-2", map[string]string{"karpenter.sh/capacity-type": "on-demand"}, capacity.OnDemand},
@@ -34,17 +34,17 @@ var providers = []labelled{
 	{"gke-2", map[string]string{"cloud.google.com/gke-nodepool": "default"}, capacity.OnDemand},
 	{"yours-1", map[string]string{"node.kubernetes.io/lifecycle": "spot"}, capacity.Spot},
 	{"yours-2", map[string]string{"node.kubernetes.io/lifecycle": "on-demand"}, capacity.OnDemand},
-	{"nothing-said", nil, capacity.Unknown},
+	{"unlabeled", nil, capacity.Unknown},
 }
 
 const probe = "probe"
 
-// nodeTypes shows which node is of which type without any configuration, and
-// proves it with a workload that has to use every node.
+// nodeTypes shows the type of each node without any configuration, and proves it with a workload that has to use every
+// node.
 func (d *demo) nodeTypes(ctx context.Context) error {
 	d.title("Nodes: which are spot, which are on-demand?")
-	d.say("Berth reads it from the labels that the providers set. Nothing was configured. Of a node that says nothing it knows " +
-		"nothing, and gives it no pod of a mix: a wrong guess would break a promise silently.")
+	d.say("Berth reads the type from the labels that providers set, without any configuration. A node without such a label has an " +
+		"unknown type and gets no pod with a mix: a wrong guess would silently violate the mix.")
 	d.gap()
 	var specs []cluster.NodeSpec
 	for _, p := range providers {
@@ -53,11 +53,11 @@ func (d *demo) nodeTypes(ctx context.Context) error {
 	if err := d.cluster.AddNodes(ctx, specs...); err != nil {
 		return err
 	}
-	replicas := len(providers) // one more than there are nodes of a known type
+	replicas := len(providers) // one more than the number of nodes of a known type
 	if err := d.client.Create(ctx, oneForEachNode(replicas)); err != nil {
 		return fmt.Errorf("create deployment %s: %w", probe, err)
 	}
-	pic, err := d.until(ctx, "one pod of "+probe+" waits, the others have a node", func(pic picture) (bool, string) {
+	pic, err := d.until(ctx, "one pod of "+probe+" is pending, the others have a node", func(pic picture) (bool, string) {
 		pods := pic.of(probe)
 		c, pending := count(pods)
 		return pending == 1 && len(pods) == replicas && len(waiting(pods)) == 1, fmt.Sprintf("%s, %d without a node", countText(c), pending)
@@ -70,39 +70,41 @@ func (d *demo) nodeTypes(ctx context.Context) error {
 		d.line("  %s", l)
 	}
 	d.gap()
-	d.say("The proof: %d replicas, 50 %% spot, whose pods refuse to share a node. Each node of a known type has one, of a slot of "+
-		"that type: %s. The last one waits rather than use nothing-said:", replicas, d.verdict(ok, "checked"))
+	d.say("The proof: %d replicas, 50 %% spot, at most one per node. Each node of a known type has one, with a slot of that type: "+
+		"%s. The last one stays pending rather than run on unlabeled:", replicas, d.verdict(ok, "checked"))
 	last := waiting(pic.of(probe))[0]
 	text, err := d.eventOf(ctx, &last, "FailedScheduling")
 	if err != nil {
 		return err
 	}
 	d.quote("FailedScheduling: %s", aboutNodes(text))
-	d.say("If such a node is fine for you, label it (docs/node-types.md):")
-	d.command("kubectl label node nothing-said node.kubernetes.io/lifecycle=on-demand")
-	return d.newFleet(ctx)
+	d.say("To use such a node, label it (docs/node-types.md):")
+	d.command("kubectl label node unlabeled node.kubernetes.io/lifecycle=on-demand")
+	return d.newNodes(ctx)
 }
 
-// typeTable has a row for every node, in the order in which they were made.
+// typeTable has a row for every node, in the order of their creation.
 func (s *screen) typeTable(pic picture) []string {
 	rules := capacity.DefaultRules()
-	row := func(name, says string, i ink, is, rule, pods string) string {
-		return pad(name, nameColumn) + pad(says, 44) + s.paint(i, pad(is, 11)) + pad(rule, 21) + pods
+	row := func(name, label string, i ink, is, rule, pods string) string {
+		return pad(name, nameColumn) + pad(label, 44) + s.paint(i, pad(is, 11)) + pad(rule, 21) + pods
 	}
-	lines := []string{s.paint(faint, row("node", "what its labels say", plain, "type", "by the rule", "pods"))}
+	lines := []string{s.paint(faint, row("node", "label", plain, "type", "rule", "pods"))}
 	for _, p := range providers {
 		for i := range pic.nodes {
 			if n := &pic.nodes[i]; n.name == p.name {
-				lines = append(lines, row(n.name, evidence(n, rules), inkOf(n.is), n.is.String(), cmp.Or(n.rule, "none"), fmt.Sprint(len(pic.on(n.name)))))
+				lines = append(
+					lines,
+					row(n.name, evidence(n, rules), inkOf(n.is), n.is.String(), cmp.Or(n.rule, "none"), fmt.Sprint(len(pic.on(n.name)))),
+				)
 			}
 		}
 	}
 	return lines
 }
 
-// nodesAsLabelled demands that every node is what its labels mean, and that the
-// scheduler saw it so: each node of a known type has one pod, which holds a slot
-// of that type, and a node of unknown type has none.
+// nodesAsLabelled checks that every node has the type of its labels, and that the scheduler uses it: each node of a
+// known type has one pod, with a slot of that type, and a node of unknown type has none.
 func nodesAsLabelled(pic picture) []string {
 	var differs []string
 	found := map[string]node{}
@@ -111,7 +113,7 @@ func nodesAsLabelled(pic picture) []string {
 	}
 	for _, p := range providers {
 		if is := found[p.name].is; is != p.want {
-			differs = append(differs, fmt.Sprintf("node %s is %s by rule %q, its labels mean %s", p.name, is, found[p.name].rule, p.want))
+			differs = append(differs, fmt.Sprintf("node %s is %s by rule %q instead of %s", p.name, is, found[p.name].rule, p.want))
 		}
 		pods := pic.on(p.name)
 		wantPods := 1
@@ -122,15 +124,18 @@ func nodesAsLabelled(pic picture) []string {
 			differs = append(differs, fmt.Sprintf("node %s has %d pods instead of %d", p.name, len(pods), wantPods))
 		}
 		for i := range pods {
-			if pods[i].wants != p.want {
-				differs = append(differs, fmt.Sprintf("node %s is %s, its pod %s holds a slot that is %s", p.name, p.want, pods[i].name, pods[i].wants))
+			if pods[i].slotType != p.want {
+				differs = append(
+					differs,
+					fmt.Sprintf("node %s is %s, its pod %s has a slot of type %s", p.name, p.want, pods[i].name, pods[i].slotType),
+				)
 			}
 		}
 	}
 	return differs
 }
 
-// oneForEachNode makes a Deployment whose pods go to different nodes, half of them to spot.
+// oneForEachNode returns a Deployment whose pods run on different nodes, half of them on spot.
 func oneForEachNode(replicas int) *appsv1.Deployment {
 	deployment := builders.Deployment(probe, int32(replicas), builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "50"),
 		func(t *corev1.PodTemplateSpec) {
@@ -144,18 +149,18 @@ func oneForEachNode(replicas int) *appsv1.Deployment {
 	return deployment
 }
 
-// newFleet replaces the nodes of the first act by those of the others.
-func (d *demo) newFleet(ctx context.Context) error {
+// newNodes replaces the nodes of the first act by those of the others.
+func (d *demo) newNodes(ctx context.Context) error {
 	if err := d.remove(ctx, probe); err != nil {
 		return err
 	}
 	if err := d.removeNodes(ctx); err != nil {
 		return err
 	}
-	return d.cluster.AddNodes(ctx, append(fleet("spot", 6), fleet("on-demand", 4)...)...)
+	return d.cluster.AddNodes(ctx, append(nodeSpecs("spot", 6), nodeSpecs("on-demand", 4)...)...)
 }
 
-// waiting returns the pods that are unschedulable, and say why.
+// waiting returns the pods that are unschedulable, with a reason.
 func waiting(pods []pod) []pod {
 	var w []pod
 	for i := range pods {

@@ -19,7 +19,7 @@ const (
 	dbReplicas  = 4
 )
 
-// group is a workload with a mix, as it is outside act 2 and act 5.
+// group is a workload with a mix, with its replicas outside of act 2 and act 5.
 type group struct {
 	app      string
 	mix      split.Mix
@@ -30,7 +30,7 @@ func (d *demo) groups() []group {
 	return []group{{web, d.web, webReplicas}, {db, d.db, dbReplicas}}
 }
 
-// table shows all nodes and pods, and what the cells mean.
+// table prints all nodes and pods, and a legend.
 func (d *demo) table(pic picture) {
 	for _, l := range d.nodeTable(pic) {
 		d.line("  %s", l)
@@ -38,7 +38,7 @@ func (d *demo) table(pic picture) {
 	d.line("  %s", d.paint(faint, legend(pic)))
 }
 
-// exactly checks a group and writes its summary.
+// exactly checks a group and prints its summary.
 func (d *demo) exactly(app string, m split.Mix, n int, pods []pod) {
 	ok := d.results.add(exact(app, m, n, pods))
 	d.line("  %s", d.summary(app, m, pods, d.verdict(ok, "exact")))
@@ -47,7 +47,7 @@ func (d *demo) exactly(app string, m split.Mix, n int, pods []pod) {
 // place: act 1.
 func (d *demo) place(ctx context.Context) error {
 	d.title("Act 1: a mix, and the pods that follow it")
-	d.say("6 spot and 4 on-demand nodes with room for 4 pods each. A CapacityMix governs web; db brings its mix as annotations.")
+	d.say("6 spot and 4 on-demand nodes with capacity for 4 pods each. A CapacityMix governs web, annotations define the mix of db.")
 	if err := d.apply(ctx, "web.yaml", "db.yaml"); err != nil {
 		return err
 	}
@@ -60,7 +60,10 @@ func (d *demo) place(ctx context.Context) error {
 	}
 	d.command("kubectl apply -f manifests/samples/web.yaml -f manifests/samples/db.yaml")
 	d.line("      CapacityMix web    spotPercent: %d   minOnDemand: %d", d.web.SpotPercent, d.web.MinOnDemand)
-	d.line("      StatefulSet db     %s: \"%d\"   %s: \"%d\"", v1alpha1.SpotPercentAnnotation, d.db.SpotPercent, v1alpha1.MinOnDemandAnnotation, d.db.MinOnDemand)
+	d.line(
+		"      StatefulSet db     %s: \"%d\"   %s: \"%d\"", v1alpha1.SpotPercentAnnotation, d.db.SpotPercent,
+		v1alpha1.MinOnDemandAnnotation, d.db.MinOnDemand,
+	)
 	d.gap()
 	first, err := d.untilBound(ctx, web, webReplicas)
 	if err != nil {
@@ -76,8 +79,8 @@ func (d *demo) place(ctx context.Context) error {
 	d.exactly(db, d.db, dbReplicas, pic.of(db))
 	d.gap()
 	p := pic.of(web)[2]
-	d.say("A pod's slot is written on it in the same request as its node. A restarted scheduler knows it from there, and a "+
-		"scale-down takes the highest slots first. On %s, for example:", p.name)
+	d.say("A pod gets its slot in the same request as its node, as annotations. A restarted scheduler reads them, and a scale-down "+
+		"removes the highest slots first. For example, on %s:", p.name)
 	shown := func(key string) string { return fmt.Sprintf("%s: %q", key, p.annotations[key]) }
 	d.line("      %s%s", pad(shown(v1alpha1.SlotAnnotation), 36), shown(v1alpha1.PodDeletionCostAnnotation))
 	d.line("      %s%s", pad(shown(v1alpha1.MixAnnotation), 36), shown(v1alpha1.CapacityTypeAnnotation))
@@ -95,16 +98,19 @@ func (d *demo) allReady(ctx context.Context) (picture, error) {
 // resize: act 2.
 func (d *demo) resize(ctx context.Context) error {
 	d.title("Act 2: scaling up and down")
-	d.say("Each slot has one type for good, and the first n slots are the exact mix of n, for every n. So growing moves no pod, " +
-		"and shrinking, from the highest slot down, needs no eviction. Counted at the moment when all pods have a node. A letter " +
-		"is a slot: S runs on spot, o on on-demand.")
+	d.say("Each slot has one fixed type, and the first n slots are the exact mix of n, for every n. So a scale-up moves no pod, and " +
+		"a scale-down, from the highest slot down, requires no eviction. The counts are taken once all pods have a node. Each " +
+		"letter is a slot: S runs on spot, o on on-demand.")
 	d.gap()
 	d.command("kubectl scale deployment web --replicas=...")
 	d.gap()
 	row := func(replicas, spot, onDemand, slots, rule, verdict string) {
 		d.line("  %s%s%s%s%s%s", pad(replicas, 11), pad(spot, 6), pad(onDemand, 11), slots, pad(rule, 31), verdict)
 	}
-	d.line("  %s", d.paint(faint, pad("replicas", 11)+pad("spot", 6)+pad("on-demand", 11)+pad("slots 0, 1, 2, ...", slotsColumn)+"rule for spot"))
+	d.line(
+		"  %s",
+		d.paint(faint, pad("replicas", 11)+pad("spot", 6)+pad("on-demand", 11)+pad("slots 0, 1, 2, ...", slotsColumn)+"rule for spot"),
+	)
 	size := webReplicas
 	for _, n := range []int{30, 12, 5, 1, webReplicas} {
 		if err := d.scale(ctx, web, n); err != nil {
@@ -134,7 +140,7 @@ const slotsColumn = 32
 // roll: act 3.
 func (d *demo) roll(ctx context.Context) error {
 	d.title("Act 3: a rolling update")
-	d.say("The pods of the new revision are a group of their own, with slots from 0. It is exact when the rollout is done.")
+	d.say("The pods of the new revision are a separate group, with slots from 0. It is exact once the rollout is complete.")
 	d.gap()
 	before, err := d.look(ctx)
 	if err != nil {
@@ -160,30 +166,30 @@ func (d *demo) roll(ctx context.Context) error {
 	d.exactly(web, d.web, webReplicas, pic.of(web))
 	d.exactly(db, d.db, dbReplicas, pic.of(db))
 	d.gap()
-	d.say("It took %.1f seconds, because simulated containers start at once.", took.Seconds())
+	d.say("It took %.1f seconds, because simulated containers start immediately.", took.Seconds())
 	return nil
 }
 
-// rolloutLines is how many moments of a rollout are shown.
+// rolloutLines is the number of moments of a rollout that are shown.
 const rolloutLines = 7
 
-// moment is how far a rollout has come.
+// moment is the progress of a rollout.
 type moment struct {
 	after    time.Duration
 	old, new split.Count
 	waits    int // pods without a node
 }
 
-// of is a revision at this moment.
+// of describes a revision at this moment.
 func (m *moment) of(c split.Count) string {
 	return fmt.Sprintf("%2d pods: %2d spot / %2d on-demand", c.Total(), c.Spot, c.OnDemand)
 }
 
-// watchRollout waits until a rollout of web is done and returns what it looked like on the way.
+// watchRollout waits until a rollout of web is complete and returns its progress.
 func (d *demo) watchRollout(ctx context.Context, old string) (picture, []moment, error) {
 	began := time.Now()
 	var seen []moment
-	_, err := d.until(ctx, "no pod of the old revision is left, and all of the new one are there", func(pic picture) (bool, string) {
+	_, err := d.until(ctx, "no pod of the old revision exists, and all pods of the new one do", func(pic picture) (bool, string) {
 		m := momentOf(pic.of(web), old)
 		m.after = time.Since(began)
 		if len(seen) == 0 || seen[len(seen)-1].old != m.old || seen[len(seen)-1].new != m.new {
@@ -214,7 +220,7 @@ func momentOf(pods []pod, old string) (m moment) {
 	return m
 }
 
-// spread returns n of many, the first and the last among them.
+// spread returns n of many, including the first and the last.
 func spread[T any](all []T, n int) []T {
 	if len(all) <= n {
 		return all

@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/hack/cluster"
 )
 
-// These do through the API what the commands on the screen do.
+// These functions do through the API what the printed commands do.
 
 // apply applies files of manifests/samples.
 func (d *demo) apply(ctx context.Context, files ...string) error {
@@ -32,7 +32,9 @@ func (d *demo) scale(ctx context.Context, app string, n int) error {
 }
 
 func (d *demo) patch(ctx context.Context, deployment, change string) error {
-	_, err := d.kube.AppsV1().Deployments(namespace).Patch(ctx, deployment, types.StrategicMergePatchType, []byte(change), metav1.PatchOptions{})
+	_, err := d.kube.AppsV1().Deployments(namespace).Patch(
+		ctx, deployment, types.StrategicMergePatchType, []byte(change), metav1.PatchOptions{},
+	)
 	if err != nil {
 		return fmt.Errorf("patch deployment %s: %w", deployment, err)
 	}
@@ -41,7 +43,8 @@ func (d *demo) patch(ctx context.Context, deployment, change string) error {
 
 func (d *demo) cordon(ctx context.Context, name string, cordoned bool) error {
 	change := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, cordoned)
-	if _, err := d.kube.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(change), metav1.PatchOptions{}); err != nil {
+	_, err := d.kube.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(change), metav1.PatchOptions{})
+	if err != nil {
 		return fmt.Errorf("cordon node %s: %w", name, err)
 	}
 	return nil
@@ -89,8 +92,8 @@ func (d *demo) removeNodes(ctx context.Context) error {
 	return err
 }
 
-// fleet is the nodes of the acts: room for four pods each.
-func fleet(capacityType string, n int) []cluster.NodeSpec {
+// nodeSpecs are the nodes of the acts, each with capacity for four pods.
+func nodeSpecs(capacityType string, n int) []cluster.NodeSpec {
 	return cluster.Nodes(capacityType, n, func(s *cluster.NodeSpec) {
 		s.CPU, s.Memory = "2", "8Gi"
 		if s.InstanceType == "m5.4xlarge" {

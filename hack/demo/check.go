@@ -11,11 +11,10 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// The checks are functions of a picture. They return what differs from the mix,
-// nothing if nothing does.
+// The checks are functions of a picture. They return the differences from the mix.
 
-// exact demands that n pods of a group have the exact split of their mix: every
-// slot from 0 to n-1 held once, by a pod on a node of the slot's type.
+// exact checks that n pods of a group have the exact split of their mix: every slot from 0 to n-1 is held once, by a
+// pod on a node of the slot's type.
 func exact(app string, m split.Mix, n int, pods []pod) []string {
 	differs := size(app, n, pods)
 	c, pending := count(pods)
@@ -23,20 +22,20 @@ func exact(app string, m split.Mix, n int, pods []pod) []string {
 		differs = append(differs, fmt.Sprintf("%s: %d of %d pods have no node", app, pending, n))
 	}
 	if c.Spot != m.Spot(n) || c.OnDemand != m.OnDemand(n) || c.Unknown != 0 {
-		differs = append(differs, fmt.Sprintf("%s: %s run, the mix (%s) says %d spot / %d on-demand for %d replicas",
-			app, countText(c), m, m.Spot(n), m.OnDemand(n), n))
+		differs = append(differs, fmt.Sprintf("%s: %s instead of %d spot / %d on-demand: mix %s, %d replicas",
+			app, countText(c), m.Spot(n), m.OnDemand(n), m, n))
 	}
 	differs = append(differs, slotsOnce(app, m, n, pods)...)
 	for i := range pods {
 		if p := &pods[i]; p.borrows() {
-			differs = append(differs, fmt.Sprintf("%s: slot %d is %s, its pod runs on %s node %s", app, p.slot, p.wants, p.on, p.node))
+			differs = append(differs, fmt.Sprintf("%s: slot %d is %s, its pod runs on %s node %s", app, p.slot, p.slotType, p.on, p.node))
 		}
 	}
 	return differs
 }
 
-// borrowedOnly demands that n pods hold their slots and differ from their mix
-// only by spot slots that run on on-demand nodes. It returns how many do.
+// borrowedOnly checks that n pods hold their slots and differ from their mix only by spot slots that run on on-demand
+// nodes. It returns the number of those.
 func borrowedOnly(app string, m split.Mix, n int, pods []pod) (borrowing int, differs []string) {
 	differs = append(size(app, n, pods), slotsOnce(app, m, n, pods)...)
 	for i := range pods {
@@ -44,8 +43,8 @@ func borrowedOnly(app string, m split.Mix, n int, pods []pod) (borrowing int, di
 		case !p.bound():
 			differs = append(differs, fmt.Sprintf("%s: pod %s has no node", app, p.name))
 		case p.on == capacity.Unknown:
-			differs = append(differs, fmt.Sprintf("%s: pod %s runs on %s, whose type is not known", app, p.name, p.node))
-		case p.borrows() && p.wants == capacity.OnDemand:
+			differs = append(differs, fmt.Sprintf("%s: pod %s runs on %s, whose type is unknown", app, p.name, p.node))
+		case p.borrows() && p.slotType == capacity.OnDemand:
 			differs = append(differs, fmt.Sprintf("%s: slot %d is on-demand, its pod runs on %s node %s", app, p.slot, p.on, p.node))
 		case p.borrows():
 			borrowing++
@@ -54,37 +53,42 @@ func borrowedOnly(app string, m split.Mix, n int, pods []pod) (borrowing int, di
 	return borrowing, differs
 }
 
-// borrowedBecauseFull demands that exactly as many pods borrow as spot has no room for.
+// borrowedBecauseFull checks that exactly the pods are borrowed for which spot has no capacity.
 func borrowedBecauseFull(borrowing, wanted int, pic picture) []string {
-	room, _ := pic.rooms(capacity.Spot)
-	if want := max(0, wanted-room); borrowing != want {
-		return []string{fmt.Sprintf("%d pods borrow on-demand; %d spot slots and spot room for %d make it %d", borrowing, wanted, room, want)}
+	podCapacity, _ := pic.capacities(capacity.Spot)
+	if want := max(0, wanted-podCapacity); borrowing != want {
+		return []string{
+			fmt.Sprintf("%d pods are borrowed instead of %d: %d spot slots, spot capacity for %d", borrowing, want, wanted, podCapacity),
+		}
 	}
 	return nil
 }
 
-// onlyOnDemandWaits demands that of n pods exactly the given on-demand slots
-// have no node, and that all others run on the type of their slot.
+// onlyOnDemandWaits checks that of n pods exactly the given on-demand slots have no node, and that all others run on
+// the type of their slot.
 func onlyOnDemandWaits(app string, m split.Mix, n int, waiting []int, pods []pod) []string {
 	differs := append(size(app, n, pods), slotsOnce(app, m, n, pods)...)
 	c, pending := count(pods)
 	if c.Spot != m.Spot(n) {
-		differs = append(differs, fmt.Sprintf("%s: %d pods run on spot, the mix (%s) says %d for %d replicas", app, c.Spot, m, m.Spot(n), n))
+		differs = append(differs, fmt.Sprintf("%s: %d pods run on spot instead of %d: mix %s, %d replicas", app, c.Spot, m.Spot(n), m, n))
 	}
 	if pending != len(waiting) {
-		differs = append(differs, fmt.Sprintf("%s: %d pods wait, not the %d of the on-demand slots %s", app, pending, len(waiting), numbers(waiting)))
+		differs = append(
+			differs,
+			fmt.Sprintf("%s: %d pods are pending instead of %d, of the on-demand slots %s", app, pending, len(waiting), numbers(waiting)),
+		)
 	}
-	var says strings.Builder
+	var reasons strings.Builder
 	for i := range pods {
 		p := &pods[i]
 		if p.borrows() {
-			differs = append(differs, fmt.Sprintf("%s: slot %d is %s, its pod runs on %s node %s", app, p.slot, p.wants, p.on, p.node))
+			differs = append(differs, fmt.Sprintf("%s: slot %d is %s, its pod runs on %s node %s", app, p.slot, p.slotType, p.on, p.node))
 		}
-		says.WriteString(p.waits + "\n")
+		reasons.WriteString(p.waits + "\n")
 	}
 	for _, slot := range waiting {
-		if reason := fmt.Sprintf("slot %d needs on-demand", slot); !strings.Contains(says.String(), reason) {
-			differs = append(differs, fmt.Sprintf("%s: no pod that waits says %q", app, reason))
+		if reason := fmt.Sprintf("slot %d needs on-demand", slot); !strings.Contains(reasons.String(), reason) {
+			differs = append(differs, fmt.Sprintf("%s: no pending pod has the reason %q", app, reason))
 		}
 	}
 	return differs
@@ -108,8 +112,8 @@ func size(app string, n int, pods []pod) []string {
 	return []string{fmt.Sprintf("%s: %d pods instead of %d", app, len(pods), n)}
 }
 
-// slotsOnce demands that the pods hold the slots 0 to n-1, each once, and that
-// each pod's annotation gives its slot the type that the mix gives it.
+// slotsOnce checks that the pods hold the slots 0 to n-1, each once, and that the annotation of each pod has the type
+// that the mix assigns to its slot.
 func slotsOnce(app string, m split.Mix, n int, pods []pod) []string {
 	var differs []string
 	holder := map[int]string{}
@@ -127,11 +131,11 @@ func slotsOnce(app string, m split.Mix, n int, pods []pod) []string {
 		}
 		holder[p.slot] = p.name
 		held++
-		if want := m.TypeOf(p.slot); p.wants != want {
-			differs = append(differs, fmt.Sprintf("%s: slot %d is marked %s, the mix (%s) makes it %s", app, p.slot, p.wants, m, want))
+		if want := m.TypeOf(p.slot); p.slotType != want {
+			differs = append(differs, fmt.Sprintf("%s: slot %d is annotated as %s instead of %s: mix %s", app, p.slot, p.slotType, want, m))
 		}
 	}
-	if held != n { // said elsewhere: pods are missing, or have no node
+	if held != n { // reported elsewhere: pods are missing, or have no node
 		return differs
 	}
 	for slot := range n {
@@ -142,7 +146,7 @@ func slotsOnce(app string, m split.Mix, n int, pods []pod) []string {
 	return differs
 }
 
-// countText is a count as people read it.
+// countText returns a count as text.
 func countText(c split.Count) string {
 	text := fmt.Sprintf("%d spot / %d on-demand", c.Spot, c.OnDemand)
 	if c.Unknown > 0 {
@@ -151,7 +155,7 @@ func countText(c split.Count) string {
 	return text
 }
 
-// numbers lists slots: "22, 25 and 28".
+// numbers returns slots as text: "22, 25 and 28".
 func numbers(slots []int) string {
 	texts := make([]string, len(slots))
 	for i, slot := range slots {

@@ -41,7 +41,7 @@ func TestTheDemoShowsEveryActOnOneScreenAndLeavesNothing(t *testing.T) {
 		assert.LessOrEqual(t, strings.Count(s, "\n")+2, maxLines, "lines of: %s", s)
 	}
 	for line := range strings.Lines(out.String()) {
-		if !strings.HasPrefix(line, "    ") { // the tables of kubectl berth are as wide as they are
+		if !strings.HasPrefix(line, "    ") { // the tables of kubectl berth may be wider
 			assert.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), maxColumns, line)
 		}
 		assert.Equal(t, strings.TrimRight(line, " \n")+"\n", line, "no spaces at the end")
@@ -52,7 +52,7 @@ func TestTheDemoShowsEveryActOnOneScreenAndLeavesNothing(t *testing.T) {
 	requireGone(t, d.cluster)
 }
 
-// The proof that the demo can fail: the same scheduler without Berth's plugin.
+// Proves that the demo can fail: the same scheduler without Berth's plugin.
 func TestTheDemoFailsWhenPodsAreNotPlacedByTheirMix(t *testing.T) {
 	var out bytes.Buffer
 	d := newDemo(&screen{out: &out})
@@ -69,11 +69,11 @@ profiles:
 	stop, err := d.launch(t.Context(), built)
 	defer stop()
 	require.NoError(t, err)
-	require.NoError(t, d.cluster.AddNodes(t.Context(), append(fleet("spot", 6), fleet("on-demand", 4)...)...))
+	require.NoError(t, d.cluster.AddNodes(t.Context(), append(nodeSpecs("spot", 6), nodeSpecs("on-demand", 4)...)...))
 	require.NoError(t, d.place(t.Context()))
 	require.ErrorIs(t, d.end(0), errDiffers)
 	require.Contains(t, out.String(), "DIFFERS")
-	require.Contains(t, out.String(), "This differed:\n    web: ")
+	require.Contains(t, out.String(), "These failed:\n    web: ")
 	require.Contains(t, out.String(), "runs without a slot")
 }
 
@@ -105,15 +105,15 @@ func requireGone(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// The tables count room in pods of this size.
-func TestTheSamplesOfTheDemoAskForWhatItsTablesCountIn(t *testing.T) {
+// The tables count capacity in pods of this size.
+func TestTheSamplesOfTheDemoRequestThePodSizeOfItsTables(t *testing.T) {
 	root, err := cluster.RepoRoot()
 	require.NoError(t, err)
 	for _, file := range []string{"web.yaml", "db.yaml"} {
 		b, err := os.ReadFile(filepath.Join(root, "manifests/samples", file))
 		require.NoError(t, err)
 		documents := strings.Split(string(b), "\n---\n")
-		var workload appsv1.Deployment // a StatefulSet's pods stand in the same place
+		var workload appsv1.Deployment // a StatefulSet has its pod template at the same path
 		require.NoError(t, yaml.Unmarshal([]byte(documents[len(documents)-1]), &workload))
 		require.EqualValues(t, podCPU, workload.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().MilliValue(), file)
 	}

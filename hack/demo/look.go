@@ -22,12 +22,12 @@ import (
 const (
 	namespace = metav1.NamespaceDefault
 
-	// patience bounds every wait. What is waited for takes a moment.
+	// patience is the timeout of every wait. The conditions take a moment.
 	patience = 30 * time.Second
 	interval = 40 * time.Millisecond
 )
 
-// look makes a picture of the cluster as it is now.
+// look returns a picture of the current cluster.
 func (d *demo) look(ctx context.Context) (picture, error) {
 	nodes, err := d.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -40,8 +40,8 @@ func (d *demo) look(ctx context.Context) (picture, error) {
 	return take(nodes.Items, pods.Items, d.classifier), nil
 }
 
-// until looks until what it sees satisfies a condition, for a bounded time. The
-// condition says what it saw, which is part of the error.
+// until polls until a condition holds, or returns an error after a timeout. The condition describes what it observed,
+// which is part of the error.
 func (d *demo) until(ctx context.Context, what string, condition func(picture) (bool, string)) (picture, error) {
 	var pic picture
 	saw := ""
@@ -58,7 +58,7 @@ func (d *demo) until(ctx context.Context, what string, condition func(picture) (
 	case ctx.Err() != nil:
 		return pic, ctx.Err()
 	case wait.Interrupted(err):
-		return pic, fmt.Errorf("not within %s: %s; last seen: %s", patience, what, saw)
+		return pic, fmt.Errorf("timeout after %s: %s; last observed: %s", patience, what, saw)
 	}
 	return pic, err
 }
@@ -72,13 +72,13 @@ func bound(app string, n int) func(picture) (bool, string) {
 	}
 }
 
-// untilBound waits until an app has n pods and all have a node. What it returns
-// is the first sight of that, so a check of it allows no time to repair anything.
+// untilBound waits until an app has n pods and all have a node. It returns the first observation of that, so a check of
+// it leaves no time for repairs.
 func (d *demo) untilBound(ctx context.Context, app string, n int) (picture, error) {
 	return d.until(ctx, fmt.Sprintf("%s has %d pods, all with a node", app, n), bound(app, n))
 }
 
-// untilReady waits until the Deployment of an app has nothing more to do and all its pods are Ready.
+// untilReady waits until the Deployment of an app is settled and all its pods are Ready.
 func (d *demo) untilReady(ctx context.Context, app string, n int) (picture, error) {
 	return d.until(ctx, fmt.Sprintf("%s has %d pods, all Ready", app, n), func(pic picture) (bool, string) {
 		pods := pic.of(app)
@@ -100,10 +100,11 @@ func (d *demo) untilReady(ctx context.Context, app string, n int) (picture, erro
 	})
 }
 
-// settled reports whether the Deployment controller has seen n pods of the newest revision, all Ready.
+// settled reports whether the Deployment controller has observed n pods of the newest revision, all Ready.
 func settled(d *appsv1.Deployment, n int) bool {
 	st := d.Status
-	return st.ObservedGeneration == d.Generation && st.Replicas == int32(n) && st.UpdatedReplicas == int32(n) && st.ReadyReplicas == int32(n)
+	return st.ObservedGeneration == d.Generation && st.Replicas == int32(n) &&
+		st.UpdatedReplicas == int32(n) && st.ReadyReplicas == int32(n)
 }
 
 func (d *demo) capacityMix(ctx context.Context, name string) (*v1alpha1.CapacityMix, error) {
@@ -114,8 +115,8 @@ func (d *demo) capacityMix(ctx context.Context, name string) (*v1alpha1.Capacity
 	return cm, nil
 }
 
-// mixOf reads the mix of a workload from the API server: from its CapacityMix
-// or, where there is none, from the annotations of the object that makes its pods.
+// mixOf reads the mix of a workload from the API server: from its CapacityMix or, if there is none, from the
+// annotations of its controller.
 func (d *demo) mixOf(ctx context.Context, app string, annotated client.Object) (split.Mix, error) {
 	if annotated == nil {
 		cm, err := d.capacityMix(ctx, app)
@@ -128,7 +129,7 @@ func (d *demo) mixOf(ctx context.Context, app string, annotated client.Object) (
 	if err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: app}, annotated); err != nil {
 		return split.Mix{}, fmt.Errorf("read %s: %w", app, err)
 	}
-	// Annotations mean the same on a pod as on its controller.
+	// Annotations have the same meaning on a pod as on its controller.
 	resolver := policy.Resolver{Prefixes: []string{policy.PrefixBerth}, Mixes: policy.NewStore()}
 	p, invalid := resolver.Resolve(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotated.GetAnnotations()}})
 	if p == nil {
@@ -137,17 +138,19 @@ func (d *demo) mixOf(ctx context.Context, app string, annotated client.Object) (
 	return p.Mix, nil
 }
 
-// eventOf waits for an event about a pod and returns its text.
+// eventOf waits for an event about a pod and returns its message.
 func (d *demo) eventOf(ctx context.Context, p *pod, reason string) (string, error) {
 	message := ""
 	err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
-		list, err := d.kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + p.name + ",reason=" + reason})
+		list, err := d.kube.CoreV1().Events(namespace).List(
+			ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + p.name + ",reason=" + reason},
+		)
 		if err != nil {
 			return false, err
 		}
 		for i := range list.Items {
 			if e := &list.Items[i]; e.InvolvedObject.UID == p.uid {
-				message = e.Message // the newest comes last
+				message = e.Message // the newest is the last
 			}
 		}
 		return message != "", nil

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo shows on a real control plane, which it starts itself, what
-// Berth does: `make demo`. Every number that it prints is counted from the API
-// server and compared with the mix; it fails if one differs.
+// Command demo shows what Berth does on a real control plane, which it starts itself: `make demo`. Every number that it
+// prints is counted from the API server and compared with the mix. It fails if one differs.
 package main
 
 import (
@@ -28,7 +27,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// demo is a run of it.
+// demo is one run.
 type demo struct {
 	*screen
 	root       string
@@ -41,17 +40,17 @@ type demo struct {
 	client     client.Client
 	classifier *capacity.Classifier
 	results    results
-	web, db    split.Mix // as the API server has them, from act 1 on
+	web, db    split.Mix // from the API server, from act 1 on
 	drained    []string  // the nodes of act 4
 }
 
-// errDiffers is the end of a run in which a check did not pass.
-var errDiffers = errors.New("the pods are not where the mix says")
+// errDiffers is the error of a run in which a check failed.
+var errDiffers = errors.New("the pods do not match the mix")
 
 func main() {
-	keep := flag.Bool("keep", false, "leave the cluster running at the end, and say how to reach and to stop it")
+	keep := flag.Bool("keep", false, "leave the cluster running at the end, and print how to connect to it and stop it")
 	pause := flag.Bool("pause", false, "wait for Enter after each act")
-	noColour := flag.Bool("no-color", false, "no colours (also: NO_COLOR=1)")
+	noColour := flag.Bool("no-color", false, "disable colors (also: NO_COLOR=1)")
 	flag.Parse()
 	silence()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -77,7 +76,7 @@ func newDemo(s *screen) *demo {
 	return &demo{screen: s, pause: func(context.Context) error { return nil }}
 }
 
-// silence keeps what client libraries log off the screen.
+// silence discards the logs of client libraries.
 func silence() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -89,7 +88,7 @@ func silence() {
 func (d *demo) enter(in io.Reader) func(context.Context) error {
 	lines := bufio.NewReader(in)
 	return func(ctx context.Context) error {
-		fmt.Fprint(d.out, d.paint(faint, "\n  Enter goes on … "))
+		fmt.Fprint(d.out, d.paint(faint, "\n  Press Enter to continue … "))
 		pressed := make(chan struct{})
 		go func() {
 			_, _ = lines.ReadString('\n')
@@ -106,7 +105,7 @@ func (d *demo) enter(in io.Reader) func(context.Context) error {
 	}
 }
 
-// run starts the cluster, shows the acts and cleans up.
+// run starts the cluster, runs the acts and cleans up.
 func (d *demo) run(ctx context.Context) (err error) {
 	programs, err := d.build(ctx)
 	if err != nil {
@@ -115,7 +114,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	began := time.Now()
 	stop, err := d.launch(ctx, programs)
 	defer func() {
-		// A cluster whose checks failed is worth a look as well.
+		// A cluster whose checks failed is kept too.
 		if d.keep && (err == nil || errors.Is(err, errDiffers)) {
 			d.kept()
 		} else {
@@ -125,7 +124,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	acts := []func(context.Context) error{d.nodeTypes, d.place, d.resize, d.roll, d.drainHalf, d.comeBack, d.noRoom}
+	acts := []func(context.Context) error{d.nodeTypes, d.place, d.resize, d.roll, d.drainHalf, d.comeBack, d.noCapacity}
 	for _, act := range acts {
 		if err := d.pause(ctx); err != nil {
 			return err
@@ -137,32 +136,35 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.end(time.Since(began) - d.paused)
 }
 
-// end says how it went.
+// end prints the result.
 func (d *demo) end(took time.Duration) error {
 	if n := len(d.results.differs); n > 0 {
-		d.title("The end: not as the mix says")
-		d.say("%d checks passed. This differed:", d.results.passed)
+		d.title("The end: the pods do not match the mix")
+		d.say("%d checks passed. These failed:", d.results.passed)
 		for _, what := range d.results.differs {
 			d.line("    %s", d.paint(red, what))
 		}
 		return errDiffers
 	}
 	d.title("The end")
-	d.say("%s, none failed; %.0f seconds after the build.", d.paint(green, fmt.Sprintf("%d checks passed", d.results.passed)), took.Seconds())
+	d.say(
+		"%s, none failed; %.0f seconds after the build.",
+		d.paint(green, fmt.Sprintf("%d checks passed", d.results.passed)), took.Seconds(),
+	)
 	d.gap()
-	d.say("What to try next:")
+	d.say("Next steps:")
 	for _, next := range [][2]string{
-		{"make cluster-up", "a cluster like this that stays, for kubectl"},
-		{"kubectl apply -f manifests/samples/web.yaml", "there, the workload of act 1"},
-		{"go run ./hack/demo --keep", "this demo; its cluster stays"},
-		{"less docs/node-types.md", "which labels are read on your provider"},
+		{"make cluster-up", "start a cluster like this for kubectl"},
+		{"kubectl apply -f manifests/samples/web.yaml", "create the workload of act 1 there"},
+		{"go run ./hack/demo --keep", "run this demo and keep its cluster"},
+		{"less docs/node-types.md", "read which labels Berth uses on your provider"},
 	} {
 		d.offer(next[0], next[1])
 	}
 	return nil
 }
 
-// offer names a command that the user may want to type.
+// offer prints a command that the user can try.
 func (d *demo) offer(command, what string) {
 	d.line("    %s%s", d.paint(bold, pad(command, 50)), what)
 }

@@ -16,32 +16,31 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// podCPU is what every pod of the demo requests, in thousandths of a CPU: the
-// room of a node is counted in pods.
+// podCPU is what every pod of the demo requests, in millicores: the capacity of a node is counted in pods.
 const podCPU = 500
 
-// picture is what the API server says at one moment.
+// picture is the state in the API server at one moment.
 type picture struct {
 	nodes []node
-	pods  []pod // those that are neither terminating nor finished
+	pods  []pod // neither terminating nor finished
 }
 
 type node struct {
-	name     string
-	labels   map[string]string
-	is       capacity.Type
-	rule     string // the rule that reports it, "" if none does
-	room     int    // pods
-	cordoned bool
-	accepts  bool // ready, and not cordoned
+	name        string
+	labels      map[string]string
+	is          capacity.Type
+	rule        string // the node rule that matches, "" if none does
+	podCapacity int    // pods
+	cordoned    bool
+	accepts     bool // ready, and not cordoned
 }
 
 type pod struct {
 	name, app, node string
 	uid             types.UID
 	revision        string
-	slot            int           // mix.NoSlot while it has none on its annotations
-	wants           capacity.Type // the type of its slot, by its annotation
+	slot            int           // split.NoSlot while its annotations have none
+	slotType        capacity.Type // the type of its slot, by its annotation
 	on              capacity.Type // the type of its node
 	ready           bool
 	waits           string // why it is unschedulable, "" if it is not
@@ -50,10 +49,10 @@ type pod struct {
 
 func (p *pod) bound() bool { return p.node != "" }
 
-// borrows reports whether the pod runs on the other type than its slot's.
-func (p *pod) borrows() bool { return p.bound() && p.slot != split.NoSlot && p.on != p.wants }
+// borrows reports whether the pod runs on the other type than that of its slot.
+func (p *pod) borrows() bool { return p.bound() && p.slot != split.NoSlot && p.on != p.slotType }
 
-// take makes a picture of API objects.
+// take returns a picture of API objects.
 func take(nodes []corev1.Node, pods []corev1.Pod, classifier *capacity.Classifier) picture {
 	var pic picture
 	on := map[string]capacity.Type{}
@@ -63,8 +62,8 @@ func take(nodes []corev1.Node, pods []corev1.Pod, classifier *capacity.Classifie
 		on[n.Name] = is
 		pic.nodes = append(pic.nodes, node{
 			name: n.Name, labels: n.Labels, is: is, rule: rule,
-			room:     int(n.Status.Allocatable.Cpu().MilliValue() / podCPU),
-			cordoned: n.Spec.Unschedulable, accepts: capacity.Accepting(n),
+			podCapacity: int(n.Status.Allocatable.Cpu().MilliValue() / podCPU),
+			cordoned:    n.Spec.Unschedulable, accepts: capacity.Accepting(n),
 		})
 	}
 	slices.SortFunc(pic.nodes, func(a, b node) int {
@@ -81,7 +80,7 @@ func take(nodes []corev1.Node, pods []corev1.Pod, classifier *capacity.Classifie
 	return pic
 }
 
-// order puts spot nodes first and nodes of no known type last.
+// order puts spot nodes first and nodes of unknown type last.
 func order(t capacity.Type) int {
 	return map[capacity.Type]int{capacity.Spot: 0, capacity.OnDemand: 1, capacity.Unknown: 2}[t]
 }
@@ -94,8 +93,8 @@ func podOf(p *corev1.Pod, on capacity.Type) pod {
 	if slot, ok := policy.ClaimedSlot(p); ok {
 		out.slot = slot
 	}
-	// What is no capacity type stays unknown, and then differs from the slot's.
-	out.wants, _ = capacity.ParseType(p.Annotations[v1alpha1.CapacityTypeAnnotation])
+	// An invalid capacity type stays unknown, and then differs from the slot's.
+	out.slotType, _ = capacity.ParseType(p.Annotations[v1alpha1.CapacityTypeAnnotation])
 	for _, c := range p.Status.Conditions {
 		switch {
 		case c.Type == corev1.PodReady:
@@ -117,19 +116,18 @@ func (pic picture) on(name string) []pod {
 	return slices.DeleteFunc(slices.Clone(pic.pods), func(p pod) bool { return p.node != name })
 }
 
-// rooms returns how many pods the nodes of a type that accept pods can hold,
-// and how many more they can take.
-func (pic picture) rooms(t capacity.Type) (room, free int) {
+// capacities returns how many pods the schedulable nodes of a type can run, and how many more.
+func (pic picture) capacities(t capacity.Type) (podCapacity, free int) {
 	for _, n := range pic.nodes {
 		if n.is == t && n.accepts {
-			room += n.room
-			free += n.room - len(pic.on(n.name))
+			podCapacity += n.podCapacity
+			free += n.podCapacity - len(pic.on(n.name))
 		}
 	}
-	return room, free
+	return podCapacity, free
 }
 
-// count says where pods are.
+// count counts pods by the type of their node.
 func count(pods []pod) (c split.Count, pending int) {
 	for i := range pods {
 		switch p := &pods[i]; {
@@ -146,8 +144,7 @@ func count(pods []pod) (c split.Count, pending int) {
 	return c, pending
 }
 
-// aboutNodes is what a message of the scheduler says about nodes; what it says
-// about preemption comes after that.
+// aboutNodes is the part of a scheduler message that is about nodes, without the part about preemption.
 func aboutNodes(message string) string {
 	head, rest, _ := strings.Cut(message, ". ")
 	if rest == "" {

@@ -34,16 +34,21 @@ func apiPod(name, node, slot, slotType string) corev1.Pod {
 	}
 }
 
-func TestAPictureSaysWhatTheAPIServerSays(t *testing.T) {
+func TestAPictureHasTheStateInTheAPIServer(t *testing.T) {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(t, err)
 	terminating := apiPod("terminating", "spot-0", "3", "spot")
 	terminating.DeletionTimestamp = new(metav1.Now())
 	waits := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits", Labels: map[string]string{"app": web}}}
-	waits.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no room"}}
+	waits.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no free capacity"},
+	}
 
 	pic := take(
-		[]corev1.Node{apiNode("what", "strange", false), apiNode("on-demand-0", "on-demand", false), apiNode("spot-1", "spot", true), apiNode("spot-0", "spot", false)},
+		[]corev1.Node{
+			apiNode("what", "strange", false), apiNode("on-demand-0", "on-demand", false),
+			apiNode("spot-1", "spot", true), apiNode("spot-0", "spot", false),
+		},
 		[]corev1.Pod{apiPod("b", "on-demand-0", "4", "spot"), terminating, apiPod("a", "spot-0", "2", "spot"), waits}, classifier)
 
 	var nodes []string
@@ -54,12 +59,12 @@ func TestAPictureSaysWhatTheAPIServerSays(t *testing.T) {
 	pods := pic.of(web)
 	require.Len(t, pods, 3, "a terminating pod is no replica any more")
 	require.Equal(t, split.NoSlot, pods[0].slot)
-	require.Equal(t, "no room", pods[0].waits)
+	require.Equal(t, "no free capacity", pods[0].waits)
 	require.False(t, pods[1].borrows())
 	require.True(t, pods[2].borrows(), "slot 4 is spot and runs on on-demand")
 	c, pending := count(pods)
 	require.Equal(t, split.Count{Spot: 1, OnDemand: 1}, c)
 	require.Equal(t, 1, pending)
-	room, free := pic.rooms(capacity.Spot)
-	require.Equal(t, []int{4, 3}, []int{room, free}, "a cordoned node has no room")
+	podCapacity, free := pic.capacities(capacity.Spot)
+	require.Equal(t, []int{4, 3}, []int{podCapacity, free}, "a cordoned node has no free capacity")
 }

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// width is how many columns the demo uses.
+// width is the number of columns of the demo.
 const width = 98
 
-// ink is how a piece of text looks in a terminal.
+// ink is the color of a text in a terminal.
 type ink string
 
 const (
@@ -27,13 +27,13 @@ const (
 	borrowed ink = "1;35"
 )
 
-// screen writes for a person. Without colours it is plain ASCII that says the same.
+// screen writes for a user. Without colors it is plain ASCII with the same content.
 type screen struct {
 	out    io.Writer
 	colour bool
 }
 
-// newScreen uses colours where someone can see them and has not said no.
+// newScreen uses colors on a terminal unless the user disabled them.
 func newScreen(out *os.File, noColour bool) *screen {
 	return &screen{out: out, colour: !noColour && os.Getenv("NO_COLOR") == "" && isTerminal(out)}
 }
@@ -50,12 +50,12 @@ func (s *screen) paint(i ink, text string) string {
 	return "\x1b[" + string(i) + "m" + text + "\x1b[0m"
 }
 
-// line writes one line, without the spaces at its end.
+// line writes one line, without trailing spaces.
 func (s *screen) line(format string, args ...any) {
 	fmt.Fprintln(s.out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-// title opens an act.
+// title starts an act.
 func (s *screen) title(text string) {
 	rule := strings.Repeat("=", max(3, width-utf8.RuneCountInString(text)-4))
 	s.line("\n%s %s %s", s.paint(faint, "=="), s.paint(bold, text), s.paint(faint, rule))
@@ -68,21 +68,19 @@ func (s *screen) say(format string, args ...any) {
 	}
 }
 
-// quote writes what the cluster said.
+// quote writes a message of the cluster.
 func (s *screen) quote(format string, args ...any) {
 	for _, l := range wrap(fmt.Sprintf(format, args...), width-6) {
 		s.line("    %s", s.paint(faint, "| ")+l)
 	}
 }
 
-// command writes what a user would type.
+// command writes a command for the user.
 func (s *screen) command(format string, args ...any) {
 	s.line("  %s %s", s.paint(faint, "$"), s.paint(bold, fmt.Sprintf(format, args...)))
 }
 
-// gap writes an empty line.
-// output is a line that a command printed. A sentence is folded as a terminal
-// does, a row of a table stays as it is.
+// output writes a line that a command printed. A sentence is wrapped, a row of a table is not.
 func (s *screen) output(text string) {
 	if strings.Contains(text, "   ") || text == "" {
 		s.line("    %s", text)
@@ -106,7 +104,7 @@ func (s *screen) verdict(ok bool, good string) string {
 	return s.paint(red, "DIFFERS")
 }
 
-// wrap breaks a text into lines at spaces. A word that is too long gets a line of its own.
+// wrap breaks a text into lines at spaces. A word that is too long gets its own line.
 func wrap(text string, columns int) []string {
 	var lines []string
 	current := ""

@@ -19,16 +19,16 @@ import (
 func small() picture {
 	return picture{
 		nodes: []node{
-			{name: "spot-0", is: capacity.Spot, room: 4, accepts: true},
-			{name: "spot-1", is: capacity.Spot, room: 4, cordoned: true},
-			{name: "on-demand-0", is: capacity.OnDemand, room: 4, accepts: true},
-			{name: "nothing-said", is: capacity.Unknown, room: 1, accepts: true},
+			{name: "spot-0", is: capacity.Spot, podCapacity: 4, accepts: true},
+			{name: "spot-1", is: capacity.Spot, podCapacity: 4, cordoned: true},
+			{name: "on-demand-0", is: capacity.OnDemand, podCapacity: 4, accepts: true},
+			{name: "unlabeled", is: capacity.Unknown, podCapacity: 1, accepts: true},
 		},
 		pods: []pod{
-			{app: db, node: "on-demand-0", slot: 0, wants: capacity.OnDemand, on: capacity.OnDemand},
+			{app: db, node: "on-demand-0", slot: 0, slotType: capacity.OnDemand, on: capacity.OnDemand},
 			{app: "report", node: "on-demand-0", slot: split.NoSlot, on: capacity.OnDemand},
-			{app: web, node: "spot-0", slot: 2, wants: capacity.Spot, on: capacity.Spot},
-			{app: web, node: "on-demand-0", slot: 14, wants: capacity.Spot, on: capacity.OnDemand},
+			{app: web, node: "spot-0", slot: 2, slotType: capacity.Spot, on: capacity.Spot},
+			{app: web, node: "on-demand-0", slot: 14, slotType: capacity.Spot, on: capacity.OnDemand},
 			{app: web, slot: split.NoSlot},
 		},
 	}
@@ -39,11 +39,11 @@ func TestTableHasARowPerNodeAndACellPerPodAndFreePlace(t *testing.T) {
 spot-0        spot        2      .      .      .
 spot-1        spot        cordoned
 on-demand-0   on-demand   db-0   report 14*    .
-nothing-said  unknown     .`
+unlabeled     unknown     .`
 	plain := screen{}
 	require.Equal(t, want, strings.Join(plain.nodeTable(small()), "\n"))
 
-	// Colours change the looks and no column.
+	// Colors do not change columns.
 	coloured := screen{colour: true}
 	text := strings.Join(coloured.nodeTable(small()), "\n")
 	require.Contains(t, text, "\x1b[")
@@ -52,8 +52,12 @@ nothing-said  unknown     .`
 }
 
 func TestTheLegendExplainsWhatIsThere(t *testing.T) {
-	require.Equal(t, "7: slot 7 of web    db-0: slot 0 of db    7*: a spot slot, borrows on-demand    .: room for a pod", legend(small()))
-	require.Equal(t, "7: slot 7 of web    .: room for a pod", legend(picture{}))
+	require.Equal(
+		t,
+		"7: slot 7 of web    db-0: slot 0 of db    7*: a spot slot, borrowed on-demand    .: free capacity for a pod",
+		legend(small()),
+	)
+	require.Equal(t, "7: slot 7 of web    .: free capacity for a pod", legend(picture{}))
 }
 
 func TestTheRuleStandsThereWithItsNumbers(t *testing.T) {
@@ -79,9 +83,13 @@ func TestASummaryFitsItsLine(t *testing.T) {
 func TestTheEvidenceIsTheLabelThatTheRuleRead(t *testing.T) {
 	rules := capacity.DefaultRules()
 	for want, n := range map[string]node{
-		"karpenter.sh/capacity-type=reserved":        {labels: map[string]string{"karpenter.sh/capacity-type": "reserved"}, rule: "karpenter-on-demand"},
-		"cloud.google.com/gke-nodepool, no gke-spot": {labels: map[string]string{"cloud.google.com/gke-nodepool": "a"}, rule: "gke-not-spot"},
-		"nothing that a rule knows":                  {labels: map[string]string{"color": "blue"}},
+		"karpenter.sh/capacity-type=reserved": {
+			labels: map[string]string{"karpenter.sh/capacity-type": "reserved"}, rule: "karpenter-on-demand",
+		},
+		"cloud.google.com/gke-nodepool, no gke-spot": {
+			labels: map[string]string{"cloud.google.com/gke-nodepool": "a"}, rule: "gke-not-spot",
+		},
+		"no label of a rule": {labels: map[string]string{"color": "blue"}},
 	} {
 		require.Equal(t, want, evidence(&n, rules))
 	}
@@ -109,7 +117,7 @@ func TestColoursAreForTerminalsOnly(t *testing.T) {
 	require.Equal(t, "exact", s.verdict(true, "exact"))
 }
 
-func TestOnlyWhatTheSchedulerSaysAboutNodesIsQuoted(t *testing.T) {
+func TestOnlyThePartAboutNodesIsQuoted(t *testing.T) {
 	require.Equal(t, "0/2 nodes are available: 2 node(s) are spot, slot 0 needs on-demand. ...",
 		aboutNodes("0/2 nodes are available: 2 node(s) are spot, slot 0 needs on-demand. preemption: 0/2 nodes are available."))
 	require.Equal(t, "no more than this.", aboutNodes("no more than this."))

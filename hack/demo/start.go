@@ -19,16 +19,16 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 )
 
-// shippedProfile is the scheduler configuration that the demo runs, unchanged.
+// shippedProfile is the scheduler configuration of the demo, unchanged.
 const shippedProfile = "manifests/scheduler/second-scheduler.yaml"
 
-// controllerConfig is the controller's configuration: not the shipped one, which has more patience than a demo.
+// controllerConfig is the controller configuration of the demo, with shorter times than the shipped one.
 const controllerConfig = "hack/demo/controller.yaml"
 
-// programs are the paths of Berth's own.
+// programs are the paths of Berth's programs.
 type programs struct{ scheduler, controller string }
 
-// build makes the programs that are missing and returns the paths of Berth's own.
+// build builds the missing programs and returns the paths of Berth's.
 func (d *demo) build(ctx context.Context) (p programs, err error) {
 	if d.root, err = cluster.RepoRoot(); err != nil {
 		return p, err
@@ -36,12 +36,12 @@ func (d *demo) build(ctx context.Context) (p programs, err error) {
 	if d.profile == "" {
 		d.profile = filepath.Join(d.root, shippedProfile)
 	}
-	d.title("Berth: every replica on the capacity type that its mix says")
-	d.say("What follows happens on a real Kubernetes control plane on this machine. Only the nodes, and what runs in the pods, are " +
-		"simulated (by KWOK). Lines with $ are what you would type; the demo does the same through the API. Every number is " +
-		"counted from the API server and compared with the rule. To stop after each act: go run ./hack/demo --pause")
+	d.title("Berth: every replica on the capacity type of its mix")
+	d.say("The demo runs on a real Kubernetes control plane on this machine. Only the nodes and the containers are simulated (by " +
+		"KWOK). Lines with $ are the commands that you would run; the demo does the same through the API. Every number is counted " +
+		"from the API server and compared with the mix. To pause after each act: go run ./hack/demo --pause")
 	d.gap()
-	d.say("Building what is not built yet (the first time, some minutes) ...")
+	d.say("Building missing programs (a few minutes the first time) ...")
 	began := time.Now()
 	for _, name := range []string{cluster.Etcd, cluster.APIServer, cluster.ControllerManager, cluster.KWOK} {
 		if _, err := cluster.Binary(ctx, d.out, name); err != nil {
@@ -58,13 +58,13 @@ func (d *demo) build(ctx context.Context) (p programs, err error) {
 	return p, nil
 }
 
-// step is a line about something that is done.
+// step prints a completed step.
 func (d *demo) step(name, what string, began time.Time) {
 	d.line("  %s%s%s", pad(name, 18), pad(what, 70), d.paint(faint, fmt.Sprintf("%5.1f s", time.Since(began).Seconds())))
 }
 
-// launch starts the control plane and installs Berth as a user would. Stop
-// ends everything and removes the files; it is never nil.
+// launch starts the control plane and installs Berth as a user would. stop ends everything and removes the files. It is
+// never nil.
 func (d *demo) launch(ctx context.Context, p programs) (stop func(), err error) {
 	options, release, err := d.lasting(ctx)
 	if err != nil {
@@ -103,11 +103,13 @@ func (d *demo) launch(ctx context.Context, p programs) (stop func(), err error) 
 	d.step("berth-scheduler", "as its own service account; profile "+filepath.Base(d.profile), began)
 
 	began = time.Now()
-	_, err = d.cluster.StartController(ctx, cluster.ControllerOptions{Binary: p.controller, ConfigFile: filepath.Join(d.root, controllerConfig)})
+	_, err = d.cluster.StartController(
+		ctx, cluster.ControllerOptions{Binary: p.controller, ConfigFile: filepath.Join(d.root, controllerConfig)},
+	)
 	if err != nil {
 		return stop, err
 	}
-	d.step("berth-controller", "as its own service account; quicker to act than as shipped", began)
+	d.step("berth-controller", "as its own service account; with shorter times than shipped", began)
 	return stop, nil
 }
 
@@ -127,8 +129,8 @@ func (d *demo) connect() error {
 	return err
 }
 
-// lasting says where the cluster lives: in a temporary directory or, when it is
-// to be kept, where `make cluster-down` finds it. Release gives that up again.
+// lasting returns the directory of the cluster: a temporary one or, if the cluster is kept, the one of `make
+// cluster-down`. release gives it up.
 func (d *demo) lasting(ctx context.Context) (o cluster.Options, release func(), err error) {
 	o.Out = d.out
 	if !d.keep {
@@ -142,7 +144,7 @@ func (d *demo) lasting(ctx context.Context) (o cluster.Options, release func(), 
 	processes, err := cluster.Detached(o.Dir)
 	for _, p := range processes {
 		if p.Alive() {
-			err = errors.New("a local cluster is running already: stop it with `make cluster-down`, or leave out --keep")
+			err = errors.New("a local cluster is already running: stop it with `make cluster-down`, or omit --keep")
 		}
 	}
 	if err == nil {
@@ -158,13 +160,13 @@ func (d *demo) lasting(ctx context.Context) (o cluster.Options, release func(), 
 	}, nil
 }
 
-// kept says what the user has now.
+// kept prints how to use the cluster.
 func (d *demo) kept() {
-	// berth-cluster knows a cluster that was started to its end by this file.
+	// berth-cluster recognizes a completely started cluster by this file.
 	_ = os.WriteFile(filepath.Join(d.cluster.Dir(), "complete"), nil, 0o600)
 	d.gap()
-	d.say("The cluster stays (--keep), with the pods of the last act on it:")
+	d.say("The cluster is kept (--keep), with the pods of the last act:")
 	d.line("\nexport KUBECONFIG=%s\n", d.cluster.KubeconfigPath())
-	d.offer("kubectl get capacitymix,deployment,pods -o wide", "look around")
-	d.offer("make cluster-down", "stop it")
+	d.offer("kubectl get capacitymix,deployment,pods -o wide", "list the objects")
+	d.offer("make cluster-down", "stop the cluster")
 }

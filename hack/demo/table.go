@@ -25,12 +25,12 @@ const (
 	freeCell   = "."
 )
 
-// pad fills a text up with spaces; it never cuts.
+// pad pads a text with spaces. It never truncates.
 func pad(text string, columns int) string {
 	return text + strings.Repeat(" ", max(1, columns-utf8.RuneCountInString(text)))
 }
 
-// inkOf is the colour of a type.
+// inkOf is the color of a type.
 func inkOf(t capacity.Type) ink {
 	switch t {
 	case capacity.Spot:
@@ -41,7 +41,7 @@ func inkOf(t capacity.Type) ink {
 	return red
 }
 
-// nodeTable has a row for every node and a cell for every pod it has room for.
+// nodeTable has a row for every node and a cell for every pod that it has capacity for.
 func (s *screen) nodeTable(pic picture) []string {
 	lines := []string{s.paint(faint, pad("node", nameColumn)+pad("type", typeColumn)+"pods")}
 	for i := range pic.nodes {
@@ -55,14 +55,14 @@ func (s *screen) nodeTable(pic picture) []string {
 		if n.cordoned {
 			row.WriteString(s.paint(faint, "cordoned"))
 		} else {
-			row.WriteString(s.paint(faint, strings.Repeat(pad(freeCell, cellColumn), max(0, n.room-len(pods)))))
+			row.WriteString(s.paint(faint, strings.Repeat(pad(freeCell, cellColumn), max(0, n.podCapacity-len(pods)))))
 		}
 		lines = append(lines, strings.TrimRight(row.String(), " "))
 	}
 	return lines
 }
 
-// cell is a pod in its node's row.
+// cell is a pod in the row of its node.
 func (s *screen) cell(p *pod) string {
 	text, i := p.app, plain
 	switch {
@@ -78,20 +78,19 @@ func (s *screen) cell(p *pod) string {
 	return s.paint(i, pad(text, cellColumn))
 }
 
-// legend explains the cells that a picture has.
+// legend explains the cells of a picture.
 func legend(pic picture) string {
 	parts := []string{"7: slot 7 of web"}
 	if len(pic.of(db)) > 0 {
 		parts = append(parts, "db-0: slot 0 of db")
 	}
 	if slices.ContainsFunc(pic.pods, func(p pod) bool { return p.borrows() }) {
-		parts = append(parts, "7*: a spot slot, borrows on-demand")
+		parts = append(parts, "7*: a spot slot, borrowed on-demand")
 	}
-	return strings.Join(append(parts, freeCell+": room for a pod"), "    ")
+	return strings.Join(append(parts, freeCell+": free capacity for a pod"), "    ")
 }
 
-// ruleText is the rule of the mix with the numbers of n replicas put in:
-// "min(70 % of 20, 20 - 2) = 14".
+// ruleText is the rule of the mix with the number of replicas: "min(70 % of 20, 20 - 2) = 14".
 func ruleText(m split.Mix, n int) string {
 	terms := []string{fmt.Sprintf("%d %% of %d", m.SpotPercent, n)}
 	switch {
@@ -110,15 +109,14 @@ func ruleText(m split.Mix, n int) string {
 	return fmt.Sprintf("%s = %d", text, m.Spot(n))
 }
 
-// summary is the line under a table that says what a group has and what its rule is.
+// summary is the line under a table with the counts and the rule of a group.
 func (s *screen) summary(app string, m split.Mix, pods []pod, verdict string) string {
 	c, _ := count(pods)
 	have := fmt.Sprintf("%s %2d replicas: %2d spot / %2d on-demand", pad(app, 4), len(pods), c.Spot, c.OnDemand)
 	return fmt.Sprintf("%s rule: %s %s", pad(have, 42), pad(ruleText(m, len(pods))+" spot", 35), verdict)
 }
 
-// strip has a letter for every pod of a group in the order of the slots: S for
-// one that runs on spot, o for one that runs on on-demand.
+// strip has a letter for every pod of a group in the order of the slots: S for spot, o for on-demand.
 func (s *screen) strip(pods []pod) string {
 	var b strings.Builder
 	for i := range pods {
@@ -134,11 +132,11 @@ func (s *screen) strip(pods []pod) string {
 	return b.String()
 }
 
-// evidence is what on a node a rule has read.
+// evidence is the label of a node that a rule matched.
 func evidence(n *node, rules []capacity.Rule) string {
 	i := slices.IndexFunc(rules, func(r capacity.Rule) bool { return r.Name == n.rule })
 	if i < 0 {
-		return "nothing that a rule knows"
+		return "no label of a rule"
 	}
 	r := rules[i]
 	if r.Operator == capacity.Absent {

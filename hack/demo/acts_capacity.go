@@ -20,9 +20,9 @@ import (
 
 // drainHalf: act 4.
 func (d *demo) drainHalf(ctx context.Context) error {
-	d.title("Act 4: half of the spot nodes go away")
-	d.say("The replacement of an evicted pod takes its slot, which is a spot slot, and so goes to spot. Only when no spot node has " +
-		"room it borrows on-demand (whenSpotUnavailable: OnDemand).")
+	d.title("Act 4: half of the spot nodes are drained")
+	d.say("The replacement of an evicted pod gets its slot, which is a spot slot, and so runs on spot. Only if no spot node has " +
+		"free capacity does it run on on-demand (whenSpotUnavailable: OnDemand).")
 	pic, err := d.look(ctx)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (d *demo) drainHalf(ctx context.Context) error {
 		}
 	}
 	drained := spot[len(spot)/2:]
-	d.line("  %s", d.paint(faint, pad("", 24)+drainRow("evicted", "to spot", "borrow", "room on spot", "spot slots")))
+	d.line("  %s", d.paint(faint, pad("", 24)+drainRow("evicted", "to spot", "borrowed", "spot capacity", "spot slots")))
 	for _, name := range drained {
 		if pic, err = d.drainOne(ctx, pic, name); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (d *demo) drainHalf(ctx context.Context) error {
 	return d.explainBorrowed(ctx, pic)
 }
 
-// drainOne drains a node, waits for the replacements and says where they went.
+// drainOne drains a node, waits for the replacements and prints where they run.
 func (d *demo) drainOne(ctx context.Context, before picture, name string) (picture, error) {
 	evicted, err := d.drain(ctx, name)
 	if err != nil {
@@ -56,7 +56,7 @@ func (d *demo) drainOne(ctx context.Context, before picture, name string) (pictu
 		left := slices.ContainsFunc(pic.pods, func(p pod) bool {
 			return slices.ContainsFunc(evicted, func(e pod) bool { return e.uid == p.uid })
 		})
-		return !left, "some are left"
+		return !left, "some still exist"
 	})
 	if err != nil {
 		return picture{}, err
@@ -68,20 +68,20 @@ func (d *demo) drainOne(ctx context.Context, before picture, name string) (pictu
 	was, _ := d.borrowing(before)
 	now, differs := d.borrowing(pic)
 	ok := d.results.add(append(differs, borrowedBecauseFull(now, d.wantSpot(), pic)...))
-	room, _ := pic.rooms(capacity.Spot)
-	numbers := drainRow(len(evicted), len(evicted)-(now-was), now-was, room, d.wantSpot())
+	podCapacity, _ := pic.capacities(capacity.Spot)
+	numbers := drainRow(len(evicted), len(evicted)-(now-was), now-was, podCapacity, d.wantSpot())
 	d.line("  %s %s%s%s", d.paint(faint, "$"), d.paint(bold, pad("kubectl drain "+name, 22)), numbers, d.verdict(ok, "ok"))
 	return pic, nil
 }
 
-func drainRow(evicted, toSpot, borrow, room, slots any) string {
-	return fmt.Sprintf("%-9v%-9v%-9v%-14v%-12v", evicted, toSpot, borrow, room, slots)
+func drainRow(evicted, toSpot, borrow, podCapacity, slots any) string {
+	return fmt.Sprintf("%-9v%-9v%-10v%-15v%-12v", evicted, toSpot, borrow, podCapacity, slots)
 }
 
-// wantSpot is how many spot slots web and db have.
+// wantSpot is the number of spot slots of web and db.
 func (d *demo) wantSpot() int { return d.web.Spot(webReplicas) + d.db.Spot(dbReplicas) }
 
-// borrowing returns how many spot slots run on on-demand, and what else differs from the mix.
+// borrowing returns the number of spot slots that run on on-demand, and other differences from the mix.
 func (d *demo) borrowing(pic picture) (int, []string) {
 	n := 0
 	var differs []string
@@ -92,9 +92,9 @@ func (d *demo) borrowing(pic picture) (int, []string) {
 	return n, differs
 }
 
-// explainBorrowed says which pods borrow, and shows what the event of one of them says.
+// explainBorrowed prints which pods are borrowed, and the event of one of them.
 func (d *demo) explainBorrowed(ctx context.Context, pic picture) error {
-	said := false
+	shown := false
 	for _, g := range d.groups() {
 		pods := pic.of(g.app)
 		borrowers := slices.DeleteFunc(slices.Clone(pods), func(p pod) bool { return !p.borrows() })
@@ -108,35 +108,35 @@ func (d *demo) explainBorrowed(ctx context.Context, pic picture) error {
 			if err != nil {
 				return err
 			}
-			if !said {
+			if !shown {
 				defer d.quote("%s: %s", v1alpha1.EventReasonBorrowed, text)
-				said = true
+				shown = true
 			}
 		}
 	}
 	return nil
 }
 
-// report is another team's workload: it chooses on-demand nodes itself.
+// report is another team's workload, which selects on-demand nodes itself.
 const report = "report"
 
-// noRoom: act 6.
-func (d *demo) noRoom(ctx context.Context) error {
+// noCapacity: act 6.
+func (d *demo) noCapacity(ctx context.Context) error {
 	const grown = 30
-	d.title("Act 6: no room on on-demand")
+	d.title("Act 6: no free capacity on on-demand")
 	pic, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
-	_, free := pic.rooms(capacity.OnDemand)
+	_, free := pic.capacities(capacity.OnDemand)
 	if err := d.client.Create(ctx, pinned(free)); err != nil {
 		return fmt.Errorf("create deployment %s: %w", report, err)
 	}
 	if _, err := d.untilBound(ctx, report, free); err != nil {
 		return err
 	}
-	d.say("Another team's Deployment, report, fills the on-demand nodes, which it names in its nodeSelector. Then web grows. Its " +
-		"on-demand slots wait (whenOnDemandUnavailable: Wait); the spot slots behind them do not.")
+	d.say("Another team's Deployment, report, fills the on-demand nodes by its nodeSelector. Then web is scaled up. Its on-demand " +
+		"slots are pending (whenOnDemandUnavailable: Wait), the spot slots after them are not.")
 	d.command("kubectl scale deployment report --replicas=%d", free)
 	if err := d.scale(ctx, web, grown); err != nil {
 		return err
@@ -144,10 +144,12 @@ func (d *demo) noRoom(ctx context.Context) error {
 	d.command("kubectl scale deployment web --replicas=%d", grown)
 	d.gap()
 	wait := slotsOf(d.web, capacity.OnDemand, webReplicas, grown)
-	pic, err = d.until(ctx, "only on-demand slots of web wait", func(pic picture) (bool, string) {
+	pic, err = d.until(ctx, "only on-demand slots of web are pending", func(pic picture) (bool, string) {
 		pods := pic.of(web)
 		c, pending := count(pods)
-		return len(pods) == grown && pending == len(wait) && len(waiting(pods)) == pending, fmt.Sprintf("%d pods of web: %s, %d without a node", len(pods), countText(c), pending)
+		return len(pods) == grown && pending == len(wait) && len(waiting(pods)) == pending, fmt.Sprintf(
+			"%d pods of web: %s, %d without a node", len(pods), countText(c), pending,
+		)
 	})
 	if err != nil {
 		return err
@@ -155,7 +157,7 @@ func (d *demo) noRoom(ctx context.Context) error {
 	d.table(pic)
 	pods := pic.of(web)
 	ok := d.results.add(onlyOnDemandWaits(web, d.web, grown, wait, pods))
-	d.line("  %s", d.summary(web, d.web, pods, d.verdict(ok, fmt.Sprintf("%d wait", len(wait)))))
+	d.line("  %s", d.summary(web, d.web, pods, d.verdict(ok, fmt.Sprintf("%d pending", len(wait)))))
 	for _, p := range waiting(pods)[:1] {
 		text, err := d.eventOf(ctx, &p, "FailedScheduling")
 		if err != nil {
@@ -166,23 +168,26 @@ func (d *demo) noRoom(ctx context.Context) error {
 	return d.nodeComes(ctx, wait, grown)
 }
 
-// pinned makes a Deployment that fills the on-demand nodes.
+// pinned returns a Deployment that fills the on-demand nodes.
 func pinned(replicas int) *appsv1.Deployment {
-	d := builders.Deployment(report, int32(replicas), builders.CPU("500m"), builders.OnNodesWith(cluster.CapacityTypeLabel, capacity.OnDemand.String()))
+	d := builders.Deployment(
+		report, int32(replicas), builders.CPU("500m"),
+		builders.OnNodesWith(cluster.CapacityTypeLabel, capacity.OnDemand.String()),
+	)
 	d.Namespace = namespace
 	return d
 }
 
-// nodeComes adds an on-demand node and measures how long the waiting pods still wait.
+// nodeComes adds an on-demand node and measures the time until the pending pods are scheduled.
 func (d *demo) nodeComes(ctx context.Context, waited []int, n int) error {
-	spec := fleet(capacity.OnDemand.String(), 5)[4]
+	spec := nodeSpecs(capacity.OnDemand.String(), 5)[4]
 	began := time.Now()
 	var ready, placed time.Duration
 	var pic picture
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.cluster.AddNodes(gctx, spec) })
 	g.Go(func() (err error) {
-		pic, err = d.until(gctx, "the new node takes the pods that wait", func(pic picture) (bool, string) {
+		pic, err = d.until(gctx, "the pending pods run on the new node", func(pic picture) (bool, string) {
 			if ready == 0 && slices.ContainsFunc(pic.nodes, func(n node) bool { return n.name == spec.Name && n.accepts }) {
 				ready = time.Since(began)
 			}
@@ -195,13 +200,13 @@ func (d *demo) nodeComes(ctx context.Context, waited []int, n int) error {
 		return err
 	}
 	d.gap()
-	d.say("A new on-demand node joins, %s. It is Ready within %s; slots %s have their place within %s.",
+	d.say("A new on-demand node joins, %s. It is Ready within %s, and slots %s are scheduled within %s.",
 		spec.Name, tenths(ready), numbers(waited), tenths(placed))
 	d.exactly(web, d.web, n, pic.of(web))
 	return nil
 }
 
-// tenths rounds up: what took 130 ms was done within 0.2 s.
+// tenths rounds up: 130 ms is within 0.2 s.
 func tenths(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", math.Ceil(d.Seconds()*10)/10)
 }
