@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestCRDsFollowTheAPIConventions looks at the generated CRDs, so that a type that is added later is held to the same rules.
+// TestCRDsFollowTheAPIConventions checks the generated CRDs, so that types that are added later must follow the same rules.
 func TestCRDsFollowTheAPIConventions(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../manifests/crds/berth.dev_*.yaml")
@@ -82,11 +82,17 @@ func checkSchema(t *testing.T, path, field string, schema *apiextensionsv1.JSONS
 		if rule.FieldPath != "" {
 			named = rule.FieldPath[strings.LastIndex(rule.FieldPath, ".")+1:]
 		}
-		assert.True(t, strings.HasPrefix(rule.Message, named+" "), "%s: message %q must start with the field's name, %s", path, rule.Message, named)
+		assert.True(
+			t, strings.HasPrefix(rule.Message, named+" "), "%s: message %q must start with the field's name, %s", path,
+			rule.Message, named,
+		)
 	}
 	for name := range schema.Properties {
 		property := schema.Properties[name]
-		assert.True(t, strings.HasPrefix(property.Description, name+" "), "%s.%s: the description must start with the field's name: %q", path, name, property.Description)
+		assert.True(
+			t, strings.HasPrefix(property.Description, name+" "),
+			"%s.%s: the description must start with the field's name: %q", path, name, property.Description,
+		)
 		checkSchema(t, path+"."+name, name, &property)
 	}
 	if schema.Items != nil {
@@ -99,7 +105,7 @@ func checkSchema(t *testing.T, path, field string, schema *apiextensionsv1.JSONS
 
 func checkBounds(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaProps) {
 	t.Helper()
-	// A quantity may be written as a number: its pattern tells it from other fields of two types.
+	// A quantity may be written as a number: its pattern distinguishes it from other fields of two types.
 	quantity := schema.XIntOrString && schema.Pattern != ""
 	assert.True(t, quantity || !schema.XIntOrString, "%s: one type a field", path)
 	assert.Nil(t, schema.XPreserveUnknownFields, "%s: every field has a schema", path)

@@ -195,10 +195,14 @@ func (t *Texts) UnmarshalJSON(b []byte) error {
 func defaultEnvironments() Environments {
 	return Environments{
 		NamespacePerEnvironment: true, NamespacePrefix: "env-", SchedulerName: "berth-scheduler", SpotPercent: 50,
-		Exposure: exposeNone, Domains: map[string][]string{}, FirstPort: 30000, LastPort: 32767, HostPaths: []string{}, OutsideNetworks: []string{}, VolumeSize: "1Gi",
+		Exposure: exposeNone, Domains: map[string][]string{}, FirstPort: 30000, LastPort: 32767, HostPaths: []string{},
+		OutsideNetworks: []string{}, VolumeSize: "1Gi",
 		GatewayTLSListener: "https", NamespaceLabels: map[string]string{enforceLabel: "baseline"},
 		CopiedLabels: []string{enforceLabel, enforceLabel + "-version"},
-		Quota:        map[string]string{"pods": "100", "persistentvolumeclaims": "50", "requests.storage": "1Ti"}, DefaultLimits: map[string]string{}, StartTimeoutSeconds: 600, HistoryLimit: 10,
+		Quota: map[string]string{
+			"pods": "100", "persistentvolumeclaims": "50", "requests.storage": "1Ti",
+		},
+		DefaultLimits: map[string]string{}, StartTimeoutSeconds: 600, HistoryLimit: 10,
 	}
 }
 
@@ -216,7 +220,13 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 	if len(e.NamespacePrefix) > longest {
 		all = append(all, field.TooLong(at.Child("namespacePrefix"), e.NamespacePrefix, longest))
 	} else {
-		all = append(all, named(at.Child("namespacePrefix"), e.NamespacePrefix, func(prefix string) []string { return validation.IsDNS1123Label(prefix + "x") })...)
+		all = append(
+			all,
+			named(
+				at.Child("namespacePrefix"), e.NamespacePrefix,
+				func(prefix string) []string { return validation.IsDNS1123Label(prefix + "x") },
+			)...,
+		)
 	}
 	if e.SchedulerName != "" {
 		all = append(all, named(at.Child("schedulerName"), e.SchedulerName, validation.IsDNS1123Subdomain)...)

@@ -13,18 +13,38 @@ func TestGateways(t *testing.T) {
 		change func(*Environments)
 		want   string // empty: no error
 	}{
-		"none":                       {func(*Environments) {}, ""},
-		"one":                        {func(e *Environments) { e.Gateway = "edge/public.v2" }, ""},
-		"one with another listener":  {func(e *Environments) { e.Gateway, e.GatewayTLSListener = "edge/public", "https-wildcard" }, ""},
-		"a name without a namespace": {func(e *Environments) { e.Gateway = "public" }, `environments.gateway: Invalid value: "public": must be namespace/name of a Gateway`},
-		"a namespace without a name": {func(e *Environments) { e.Gateway = "edge/" }, `environments.gateway: Invalid value: "edge/": must be namespace/name of a Gateway`},
-		"a name with no namespace":   {func(e *Environments) { e.Gateway = "/public" }, `environments.gateway: Invalid value: "/public": must be`},
-		"three parts":                {func(e *Environments) { e.Gateway = "a/b/c" }, `environments.gateway: Invalid value: "a/b/c": must be`},
-		"a namespace that cannot be": {func(e *Environments) { e.Gateway = "a.b/c" }, `environments.gateway: Invalid value: "a.b/c": must be`},
-		"a name that cannot be":      {func(e *Environments) { e.Gateway = "edge/Public" }, `environments.gateway: Invalid value: "edge/Public": must be`},
-		"a blank":                    {func(e *Environments) { e.Gateway = " " }, `environments.gateway: Invalid value: " ": must be`},
-		"no listener":                {func(e *Environments) { e.GatewayTLSListener = "" }, `environments.gatewayTLSListener: Invalid value: ""`},
-		"a listener that cannot be":  {func(e *Environments) { e.GatewayTLSListener = "HTTPS" }, `environments.gatewayTLSListener: Invalid value: "HTTPS"`},
+		"none":                      {func(*Environments) {}, ""},
+		"one":                       {func(e *Environments) { e.Gateway = "edge/public.v2" }, ""},
+		"one with another listener": {func(e *Environments) { e.Gateway, e.GatewayTLSListener = "edge/public", "https-wildcard" }, ""},
+		"a name without a namespace": {
+			func(e *Environments) { e.Gateway = "public" },
+			`environments.gateway: Invalid value: "public": must be namespace/name of a Gateway`,
+		},
+		"a namespace without a name": {
+			func(e *Environments) { e.Gateway = "edge/" },
+			`environments.gateway: Invalid value: "edge/": must be namespace/name of a Gateway`,
+		},
+		"a name with no namespace": {
+			func(e *Environments) { e.Gateway = "/public" }, `environments.gateway: Invalid value: "/public": must be`,
+		},
+		"three parts": {
+			func(e *Environments) { e.Gateway = "a/b/c" }, `environments.gateway: Invalid value: "a/b/c": must be`,
+		},
+		"a namespace that cannot be": {
+			func(e *Environments) { e.Gateway = "a.b/c" }, `environments.gateway: Invalid value: "a.b/c": must be`,
+		},
+		"a name that cannot be": {
+			func(e *Environments) { e.Gateway = "edge/Public" },
+			`environments.gateway: Invalid value: "edge/Public": must be`,
+		},
+		"a blank": {func(e *Environments) { e.Gateway = " " }, `environments.gateway: Invalid value: " ": must be`},
+		"no listener": {
+			func(e *Environments) { e.GatewayTLSListener = "" }, `environments.gatewayTLSListener: Invalid value: ""`,
+		},
+		"a listener that cannot be": {
+			func(e *Environments) { e.GatewayTLSListener = "HTTPS" },
+			`environments.gatewayTLSListener: Invalid value: "HTTPS"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Default()
@@ -56,21 +76,46 @@ func TestDomainsAndLabelsOfNamespaces(t *testing.T) {
 		"names and wildcards": {func(e *Environments) {
 			e.Domains = map[string][]string{"shop": {"a.example", "*.b.example"}, "*": {"*"}}
 		}, ""},
-		"a namespace of two parts": {func(e *Environments) { e.Domains = map[string][]string{"a.b": {"a.example"}} }, "environments.domains[a.b]"},
-		"an address":               {func(e *Environments) { e.Domains = map[string][]string{"shop": {"https://a.example"}} }, "environments.domains[shop][0]"},
-		"a wildcard in between":    {func(e *Environments) { e.Domains = map[string][]string{"shop": {"a.*.example"}} }, "environments.domains[shop][0]"},
-		"a wildcard of half":       {func(e *Environments) { e.Domains = map[string][]string{"shop": {"*example"}} }, "environments.domains[shop][0]"},
-		"no labels":                {func(e *Environments) { e.NamespaceLabels, e.CopiedLabels = nil, nil }, ""},
-		"a label that cannot be":   {func(e *Environments) { e.NamespaceLabels = Texts{"a b": "c"} }, "environments.namespaceLabels"},
-		"a label of Berth":         {func(e *Environments) { e.NamespaceLabels = Texts{"berth.dev/environment": "x"} }, "environments.namespaceLabels[berth.dev/environment]"},
-		"a copy that cannot be":    {func(e *Environments) { e.CopiedLabels = []string{""} }, "environments.copiedLabels[0]"},
-		"a copy of Berth's":        {func(e *Environments) { e.CopiedLabels = []string{"berth.dev/inject"} }, "environments.copiedLabels[0]"},
-		"directories of nodes":     {func(e *Environments) { e.HostPaths = []string{"/data"} }, "environments.namespaceLabels[pod-security.kubernetes.io/enforce]"},
-		"ports of nodes":           {func(e *Environments) { e.Exposure = "HostPort" }, "environments.namespaceLabels[pod-security.kubernetes.io/enforce]"},
+		"a namespace of two parts": {
+			func(e *Environments) { e.Domains = map[string][]string{"a.b": {"a.example"}} },
+			"environments.domains[a.b]",
+		},
+		"an address": {
+			func(e *Environments) { e.Domains = map[string][]string{"shop": {"https://a.example"}} },
+			"environments.domains[shop][0]",
+		},
+		"a wildcard in between": {
+			func(e *Environments) { e.Domains = map[string][]string{"shop": {"a.*.example"}} },
+			"environments.domains[shop][0]",
+		},
+		"a wildcard of half": {
+			func(e *Environments) { e.Domains = map[string][]string{"shop": {"*example"}} },
+			"environments.domains[shop][0]",
+		},
+		"no labels":              {func(e *Environments) { e.NamespaceLabels, e.CopiedLabels = nil, nil }, ""},
+		"a label that cannot be": {func(e *Environments) { e.NamespaceLabels = Texts{"a b": "c"} }, "environments.namespaceLabels"},
+		"a label of Berth": {
+			func(e *Environments) { e.NamespaceLabels = Texts{"berth.dev/environment": "x"} },
+			"environments.namespaceLabels[berth.dev/environment]",
+		},
+		"a copy that cannot be": {func(e *Environments) { e.CopiedLabels = []string{""} }, "environments.copiedLabels[0]"},
+		"a copy of Berth's": {
+			func(e *Environments) { e.CopiedLabels = []string{"berth.dev/inject"} }, "environments.copiedLabels[0]",
+		},
+		"directories of nodes": {
+			func(e *Environments) { e.HostPaths = []string{"/data"} },
+			"environments.namespaceLabels[pod-security.kubernetes.io/enforce]",
+		},
+		"ports of nodes": {
+			func(e *Environments) { e.Exposure = "HostPort" },
+			"environments.namespaceLabels[pod-security.kubernetes.io/enforce]",
+		},
 		"directories, privileged": {func(e *Environments) {
 			e.HostPaths, e.NamespaceLabels = []string{"/data"}, Texts{"pod-security.kubernetes.io/enforce": "privileged"}
 		}, ""},
-		"ports of nodes in the namespace of the object": {func(e *Environments) { e.Exposure, e.NamespacePerEnvironment = "HostPort", false }, ""},
+		"ports of nodes in the namespace of the object": {
+			func(e *Environments) { e.Exposure, e.NamespacePerEnvironment = "HostPort", false }, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Default()

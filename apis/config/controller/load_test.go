@@ -27,22 +27,26 @@ func TestParse(t *testing.T) {
 		want    func(*Configuration)
 		wantErr string
 	}{
-		"a file that says nothing is the defaults": {text: header},
-		"what is not said keeps its default": {
-			text: header + "dryRun: true\nnamespaces: [shop]\nmix: {rebalance: {mode: Report, storm: {minNodes: 5}}}\nmetrics: {secure: false}\n",
+		"a file without fields is the defaults": {text: header},
+		"an unset field keeps its default": {
+			text: header + "dryRun: true\nnamespaces: [shop]\n" +
+				"mix: {rebalance: {mode: Report, storm: {minNodes: 5}}}\nmetrics: {secure: false}\n",
 			want: func(c *Configuration) {
 				c.DryRun, c.Namespaces, c.Metrics.Secure = true, []string{"shop"}, false
 				c.Mix.Rebalance.Mode, c.Mix.Rebalance.Storm.MinNodes = v1alpha1.RebalanceModeReport, 5
 			},
 		},
-		"null is not said":                        {text: header + "resyncSeconds: null\nmix:\n"},
+		"null is unset": {text: header + "resyncSeconds: null\nmix:\n"},
 		"a document marker and comments go first": {text: "# a comment\n---\n" + header},
 		"an unknown field":                        {text: header + "resync: 5\n", wantErr: `unknown field "resync"`},
-		"an unknown field within another":         {text: header + "mix: {rebalance: {storm: {nodes: 1}}}\n", wantErr: `unknown field "mix.rebalance.storm.nodes"`},
-		"a field in the wrong case":               {text: header + "dryrun: true\n", wantErr: `unknown field "dryrun"`},
-		"a field given twice":                     {text: header + "dryRun: true\ndryRun: false\n", wantErr: `"dryRun" already set`},
-		"a value of the wrong type":               {text: header + "resyncSeconds: 30s\n", wantErr: "resyncSeconds of type int32"},
-		"a number that is too large":              {text: header + "resyncSeconds: 3000000000\n", wantErr: "number 3000000000"},
+		"an unknown field within another": {
+			text:    header + "mix: {rebalance: {storm: {nodes: 1}}}\n",
+			wantErr: `unknown field "mix.rebalance.storm.nodes"`,
+		},
+		"a field in the wrong case":  {text: header + "dryrun: true\n", wantErr: `unknown field "dryrun"`},
+		"a field given twice":        {text: header + "dryRun: true\ndryRun: false\n", wantErr: `"dryRun" already set`},
+		"a value of the wrong type":  {text: header + "resyncSeconds: 30s\n", wantErr: "resyncSeconds of type int32"},
+		"a number that is too large": {text: header + "resyncSeconds: 3000000000\n", wantErr: "number 3000000000"},
 		"another kind": {
 			text:    "apiVersion: config.berth.dev/v1alpha1\nkind: KubeSchedulerConfiguration\nprofiles: []\n",
 			wantErr: `kind is "KubeSchedulerConfiguration", not "ControllerConfiguration"`,

@@ -14,13 +14,20 @@ func TestServices(t *testing.T) {
 		change func(*Services)
 		want   string
 	}{
-		"nothing is served":                 {func(*Services) {}, ""},
-		"loopback needs no TLS":             {func(s *Services) { s.BindAddress = "127.0.0.1:3000" }, ""},
-		"loopback of IPv6":                  {func(s *Services) { s.BindAddress = "[::1]:3000" }, ""},
-		"localhost":                         {func(s *Services) { s.BindAddress = "localhost:3000" }, ""},
-		"all addresses need TLS":            {func(s *Services) { s.BindAddress = ":3000" }, `services.bindAddress: Invalid value: ":3000": other hosts can reach it without TLS`},
-		"another address needs TLS":         {func(s *Services) { s.BindAddress = "10.0.0.1:3000" }, "other hosts can reach it without TLS"},
-		"a name needs TLS":                  {func(s *Services) { s.BindAddress = "berth.example:3000" }, "other hosts can reach it without TLS"},
+		"nothing is served":     {func(*Services) {}, ""},
+		"loopback needs no TLS": {func(s *Services) { s.BindAddress = "127.0.0.1:3000" }, ""},
+		"loopback of IPv6":      {func(s *Services) { s.BindAddress = "[::1]:3000" }, ""},
+		"localhost":             {func(s *Services) { s.BindAddress = "localhost:3000" }, ""},
+		"all addresses need TLS": {
+			func(s *Services) { s.BindAddress = ":3000" },
+			`services.bindAddress: Invalid value: ":3000": other hosts can reach it without TLS`,
+		},
+		"another address needs TLS": {
+			func(s *Services) { s.BindAddress = "10.0.0.1:3000" }, "other hosts can reach it without TLS",
+		},
+		"a name needs TLS": {
+			func(s *Services) { s.BindAddress = "berth.example:3000" }, "other hosts can reach it without TLS",
+		},
 		"all addresses with TLS":            {func(s *Services) { tls(s); s.BindAddress = ":3000" }, ""},
 		"all addresses without, on purpose": {func(s *Services) { s.BindAddress, s.Insecure = ":3000", true }, ""},
 		"more addresses": {func(s *Services) {
@@ -46,19 +53,38 @@ func TestServices(t *testing.T) {
 		"client certificates":             {func(s *Services) { tls(s); s.ClientCAFile = "/ca.crt" }, ""},
 		"a default above the maximum":     {func(s *Services) { s.DefaultTimeoutSeconds = 61 }, "services.defaultTimeoutSeconds"},
 		"a stream of a day":               {func(s *Services) { s.MaxStreamSeconds = 86400 }, ""},
-		"a stream of more than a day":     {func(s *Services) { s.MaxStreamSeconds = 86401 }, "services.maxStreamSeconds: Invalid value: 86401: must be at most 86400"},
-		"streams that are short":          {func(s *Services) { s.MaxStreamSeconds = 1 }, ""},
-		"no connections":                  {func(s *Services) { s.RequestLimits.Connections = 0 }, "services.requestLimits.connections: Invalid value: 0: must be at least 16"},
-		"no calls":                        {func(s *Services) { s.RequestLimits.Calls = 0 }, "services.requestLimits.calls"},
-		"no calls of a caller":            {func(s *Services) { s.RequestLimits.CallsPerCaller = -1 }, "services.requestLimits.callsPerCaller"},
-		"no streams":                      {func(s *Services) { s.RequestLimits.Streams = 0 }, "services.requestLimits.streams"},
-		"streams without a bound":         {func(s *Services) { s.RequestLimits.StreamsPerCaller = 1<<31 - 1 }, "services.requestLimits.streamsPerCaller: Invalid value: 2147483647: must be at most 65536"},
-		"no open calls":                   {func(s *Services) { s.RequestLimits.OpenCalls = 0 }, "services.requestLimits.openCalls"},
-		"no open calls of an address":     {func(s *Services) { s.RequestLimits.OpenCallsPerAddress = 0 }, "services.requestLimits.openCallsPerAddress"},
-		"no unknown tokens":               {func(s *Services) { s.RequestLimits.UnknownTokensPerSecond = 0 }, "services.requestLimits.unknownTokensPerSecond"},
-		"no unknown tokens of an address": {func(s *Services) { s.RequestLimits.UnknownTokensPerSecondPerAddress = 0 }, "services.requestLimits.unknownTokensPerSecondPerAddress"},
-		"no namespace":                    {func(s *Services) { s.Limits.Namespace = "" }, "services.limits.namespace"},
-		"no namespace for records":        {func(s *Services) { s.Records.Namespace = "a/b" }, "services.records.namespace"},
+		"a stream of more than a day": {
+			func(s *Services) { s.MaxStreamSeconds = 86401 },
+			"services.maxStreamSeconds: Invalid value: 86401: must be at most 86400",
+		},
+		"streams that are short": {func(s *Services) { s.MaxStreamSeconds = 1 }, ""},
+		"no connections": {
+			func(s *Services) { s.RequestLimits.Connections = 0 },
+			"services.requestLimits.connections: Invalid value: 0: must be at least 16",
+		},
+		"no calls": {func(s *Services) { s.RequestLimits.Calls = 0 }, "services.requestLimits.calls"},
+		"no calls of a caller": {
+			func(s *Services) { s.RequestLimits.CallsPerCaller = -1 }, "services.requestLimits.callsPerCaller",
+		},
+		"no streams": {func(s *Services) { s.RequestLimits.Streams = 0 }, "services.requestLimits.streams"},
+		"streams without a bound": {
+			func(s *Services) { s.RequestLimits.StreamsPerCaller = 1<<31 - 1 },
+			"services.requestLimits.streamsPerCaller: Invalid value: 2147483647: must be at most 65536",
+		},
+		"no open calls": {func(s *Services) { s.RequestLimits.OpenCalls = 0 }, "services.requestLimits.openCalls"},
+		"no open calls of an address": {
+			func(s *Services) { s.RequestLimits.OpenCallsPerAddress = 0 }, "services.requestLimits.openCallsPerAddress",
+		},
+		"no unknown tokens": {
+			func(s *Services) { s.RequestLimits.UnknownTokensPerSecond = 0 },
+			"services.requestLimits.unknownTokensPerSecond",
+		},
+		"no unknown tokens of an address": {
+			func(s *Services) { s.RequestLimits.UnknownTokensPerSecondPerAddress = 0 },
+			"services.requestLimits.unknownTokensPerSecondPerAddress",
+		},
+		"no namespace":             {func(s *Services) { s.Limits.Namespace = "" }, "services.limits.namespace"},
+		"no namespace for records": {func(s *Services) { s.Records.Namespace = "a/b" }, "services.records.namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Default()

@@ -46,12 +46,13 @@ func TestValidate(t *testing.T) {
 			func(c *Configuration) { c.Mix.Rebalance.Mode = "Maybe" },
 			`mix.rebalance.mode: Unsupported value: "Maybe": supported values: "Evict", "Off", "Report"`,
 		},
-		"room from an autoscaler": {
+		"capacity from an autoscaler": {
 			func(c *Configuration) {
-				c.Mix.Rebalance.Provisioning, c.Mix.Rebalance.PlaceholderImage = v1alpha1.ProvisioningPlaceholder, "registry.example.com:5000/pause@sha256:1"
+				c.Mix.Rebalance.Provisioning = v1alpha1.ProvisioningPlaceholder
+				c.Mix.Rebalance.PlaceholderImage = "registry.example.com:5000/pause@sha256:1"
 			}, "",
 		},
-		"room from nowhere": {
+		"capacity without a source": {
 			func(c *Configuration) { c.Mix.Rebalance.Provisioning = "Hope" },
 			`mix.rebalance.provisioning: Unsupported value: "Hope": supported values: "Placeholder", "Wait"`,
 		},
@@ -73,24 +74,33 @@ func TestValidate(t *testing.T) {
 			},
 			"leaderElection.retryPeriodSeconds: Invalid value: 5: 1.2 times of it must be less than renewDeadlineSeconds, 6",
 		},
-		"a lease with a bad name":      {func(c *Configuration) { c.LeaderElection.Name = "A" }, "leaderElection.name"},
-		"a burst below the rate":       {func(c *Configuration) { c.ClientConnection.Burst = 49 }, "clientConnection.burst: Invalid value: 49: must be at least 300"},
-		"a backoff that starts higher": {func(c *Configuration) { c.Mix.Rebalance.MaxBackoffSeconds = 29 }, "mix.rebalance.maxBackoffSeconds: Invalid value: 29: must be at least 30"},
+		"a lease with a bad name": {func(c *Configuration) { c.LeaderElection.Name = "A" }, "leaderElection.name"},
+		"a burst below the rate": {
+			func(c *Configuration) { c.ClientConnection.Burst = 49 },
+			"clientConnection.burst: Invalid value: 49: must be at least 300",
+		},
+		"a backoff that starts higher": {
+			func(c *Configuration) { c.Mix.Rebalance.MaxBackoffSeconds = 29 },
+			"mix.rebalance.maxBackoffSeconds: Invalid value: 29: must be at least 30",
+		},
 		"certificates without TLS": {
 			func(c *Configuration) { c.Metrics.Secure, c.Metrics.CertDirectory = false, "/certs" },
 			"metrics.certDirectory: Forbidden: may be set only with secure",
 		},
-		"no metrics":             {func(c *Configuration) { c.Metrics.BindAddress = "0" }, ""},
-		"an IPv6 address":        {func(c *Configuration) { c.Metrics.BindAddress = "[::1]:8443" }, ""},
-		"a name":                 {func(c *Configuration) { c.Metrics.BindAddress = "localhost:8443" }, ""},
-		"an address left empty":  {func(c *Configuration) { c.Health.BindAddress = "" }, `health.bindAddress: Invalid value: "": must be host:port`},
+		"no metrics":      {func(c *Configuration) { c.Metrics.BindAddress = "0" }, ""},
+		"an IPv6 address": {func(c *Configuration) { c.Metrics.BindAddress = "[::1]:8443" }, ""},
+		"a name":          {func(c *Configuration) { c.Metrics.BindAddress = "localhost:8443" }, ""},
+		"an address left empty": {
+			func(c *Configuration) { c.Health.BindAddress = "" },
+			`health.bindAddress: Invalid value: "": must be host:port`,
+		},
 		"a port without a colon": {func(c *Configuration) { c.Health.BindAddress = "8081" }, "health.bindAddress"},
 		"a port out of range":    {func(c *Configuration) { c.Metrics.BindAddress = ":65536" }, "must be a number from 1 to 65535"},
 		"a port picked at random": {
 			func(c *Configuration) { c.Metrics.BindAddress = "127.0.0.1:0" },
 			"must be a number from 1 to 65535",
 		},
-		"gates that nobody opens stay shut": {func(c *Configuration) { c.Mix.Gates.FailOpenSeconds = 0 }, ""},
+		"gates that nothing removes": {func(c *Configuration) { c.Mix.Gates.FailOpenSeconds = 0 }, ""},
 		"gates after more than an hour": {
 			func(c *Configuration) { c.Mix.Gates.FailOpenSeconds = 3601 },
 			"mix.gates.failOpenSeconds: Invalid value: 3601: must be at most 3600",
@@ -104,7 +114,7 @@ func TestValidate(t *testing.T) {
 			func(c *Configuration) { c.Mix.Gates.SchedulerLease.Name = "kube-scheduler" },
 			"mix.gates.schedulerLease.namespace: Required value: must be set together with name",
 		},
-		"a lease of which only the namespace is said": {
+		"a lease with only a namespace": {
 			func(c *Configuration) { c.Mix.Gates.SchedulerLease.Namespace = "kube-system" },
 			"mix.gates.schedulerLease.name: Required value: must be set together with namespace",
 		},
@@ -124,9 +134,14 @@ func TestValidate(t *testing.T) {
 			`limits.defaultNamespace: Invalid value: "The Sizes"`,
 		},
 		"a webhook that names no scheduler": {func(c *Configuration) { c.Webhook.SchedulerName = "" }, ""},
-		"a scheduler that cannot be":        {func(c *Configuration) { c.Webhook.SchedulerName = "a b" }, `webhook.schedulerName: Invalid value: "a b"`},
-		"a webhook that gates":              {func(c *Configuration) { c.Webhook.Enabled, c.Webhook.Gates = true, true }, ""},
-		"gates without a webhook":           {func(c *Configuration) { c.Webhook.Gates = true }, `webhook.gates: Invalid value: true: has no effect without enabled`},
+		"a scheduler that cannot be": {
+			func(c *Configuration) { c.Webhook.SchedulerName = "a b" }, `webhook.schedulerName: Invalid value: "a b"`,
+		},
+		"a webhook that gates": {func(c *Configuration) { c.Webhook.Enabled, c.Webhook.Gates = true, true }, ""},
+		"gates without a webhook": {
+			func(c *Configuration) { c.Webhook.Gates = true },
+			`webhook.gates: Invalid value: true: has no effect without enabled`,
+		},
 		"a webhook that listens nowhere": {
 			func(c *Configuration) { c.Webhook.BindAddress = "0" },
 			`webhook.bindAddress: Invalid value: "0": must be host:port or :port`,
@@ -135,10 +150,17 @@ func TestValidate(t *testing.T) {
 		"a webhook's namespace that cannot be": {
 			func(c *Configuration) { c.Webhook.Namespace = "a_b" }, `webhook.namespace: Invalid value: "a_b"`,
 		},
-		"a webhook without a service":       {func(c *Configuration) { c.Webhook.ServiceName = "1" }, `webhook.serviceName: Invalid value: "1"`},
-		"a webhook without a secret":        {func(c *Configuration) { c.Webhook.SecretName = "A" }, `webhook.secretName: Invalid value: "A"`},
-		"a webhook without a configuration": {func(c *Configuration) { c.Webhook.ConfigurationName = "A" }, `webhook.configurationName: Invalid value: "A"`},
-		"a host that cannot be":             {func(c *Configuration) { c.Metrics.BindAddress = "a b:1" }, "the host must be"},
+		"a webhook without a service": {
+			func(c *Configuration) { c.Webhook.ServiceName = "1" }, `webhook.serviceName: Invalid value: "1"`,
+		},
+		"a webhook without a secret": {
+			func(c *Configuration) { c.Webhook.SecretName = "A" }, `webhook.secretName: Invalid value: "A"`,
+		},
+		"a webhook without a configuration": {
+			func(c *Configuration) { c.Webhook.ConfigurationName = "A" },
+			`webhook.configurationName: Invalid value: "A"`,
+		},
+		"a host that cannot be": {func(c *Configuration) { c.Metrics.BindAddress = "a b:1" }, "the host must be"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Default()

@@ -75,7 +75,13 @@ func defaultWebhook() Webhook {
 func (w Webhook) validate(path *field.Path) field.ErrorList {
 	all := validateBindAddress(path.Child("bindAddress"), w.BindAddress)
 	if w.BindAddress == Disabled {
-		all = append(all, field.Invalid(path.Child("bindAddress"), w.BindAddress, "must be host:port or :port; to disable the webhook, set enabled to false"))
+		all = append(
+			all,
+			field.Invalid(
+				path.Child("bindAddress"), w.BindAddress,
+				"must be host:port or :port; to disable the webhook, set enabled to false",
+			),
+		)
 	}
 	if w.Gates && !w.Enabled {
 		all = append(all, field.Invalid(path.Child("gates"), w.Gates, "has no effect without enabled"))

@@ -62,7 +62,8 @@ const everyField = `
       kind: CapacityMixArgs
       annotationPrefixes: [spotalis.io, berth.dev]
       builtinNodeRules: "Off"
-      defaultMix: {spotPercent: 70, minOnDemand: 2, maxSpot: 0, whenSpotUnavailable: Wait, spotWaitSeconds: 5, whenOnDemandUnavailable: Spot}
+      defaultMix:
+        {spotPercent: 70, minOnDemand: 2, maxSpot: 0, whenSpotUnavailable: Wait, spotWaitSeconds: 5, whenOnDemandUnavailable: Spot}
       nodeRules:
       - {name: pool, key: example.com/pool, operator: In, values: [cheap, cheaper], requires: example.com/cloud, capacityType: spot}
       - {key: example.com/pool, operator: Absent, requires: "*", capacityType: on-demand}
@@ -84,17 +85,21 @@ func TestArgumentsReachThePlugin(t *testing.T) {
 	}
 	defaultsWithMix := defaults
 	defaultsWithMix.DefaultMix = &config.MixSpec{
-		SpotPercent: 0, WhenSpotUnavailable: config.WhenSpotUnavailableOnDemand, WhenOnDemandUnavailable: config.WhenOnDemandUnavailableWait,
+		SpotPercent: 0, WhenSpotUnavailable: config.WhenSpotUnavailableOnDemand,
+		WhenOnDemandUnavailable: config.WhenOnDemandUnavailableWait,
 	}
 
 	cases := map[string]struct {
 		args string
 		want config.CapacityMixArgs
 	}{
-		"no arguments give the defaults":      {args: " {}\n", want: defaults},
-		"null arguments give the defaults":    {args: "\n", want: defaults},
-		"a mix of 0 percent is a mix":         {args: "\n      defaultMix: {spotPercent: 0}\n", want: defaultsWithMix},
-		"an empty list of rules is no list":   {args: "\n      nodeRules: []\n", want: func() config.CapacityMixArgs { a := defaults; a.NodeRules = []config.NodeRule{}; return a }()},
+		"no arguments give the defaults":   {args: " {}\n", want: defaults},
+		"null arguments give the defaults": {args: "\n", want: defaults},
+		"a mix of 0 percent is a mix":      {args: "\n      defaultMix: {spotPercent: 0}\n", want: defaultsWithMix},
+		"an empty list of rules is no list": {
+			args: "\n      nodeRules: []\n",
+			want: func() config.CapacityMixArgs { a := defaults; a.NodeRules = []config.NodeRule{}; return a }(),
+		},
 		"a null list of prefixes is no list":  {args: "\n      annotationPrefixes: null\n", want: defaults},
 		"every field arrives as it was given": {args: everyField, want: everyFieldArgs()},
 	}
@@ -111,8 +116,15 @@ func TestArgumentsReachThePlugin(t *testing.T) {
 func everyFieldArgs() config.CapacityMixArgs {
 	return config.CapacityMixArgs{
 		NodeRules: []config.NodeRule{
-			{Name: "pool", Key: "example.com/pool", Operator: config.NodeRuleIn, Values: []string{"cheap", "cheaper"}, Requires: "example.com/cloud", CapacityType: config.CapacityTypeSpot},
-			{Key: "example.com/pool", Operator: config.NodeRuleAbsent, Requires: config.RequiresNothing, CapacityType: config.CapacityTypeOnDemand},
+			{
+				Name: "pool", Key: "example.com/pool", Operator: config.NodeRuleIn,
+				Values: []string{"cheap", "cheaper"}, Requires: "example.com/cloud",
+				CapacityType: config.CapacityTypeSpot,
+			},
+			{
+				Key: "example.com/pool", Operator: config.NodeRuleAbsent, Requires: config.RequiresNothing,
+				CapacityType: config.CapacityTypeOnDemand,
+			},
 		},
 		BuiltinNodeRules: config.BuiltinNodeRulesOff,
 		DefaultMix: &config.MixSpec{
@@ -133,19 +145,42 @@ func TestWrongArgumentsStopTheSchedulerWithAMessage(t *testing.T) {
 		args    string
 		wantErr string
 	}{
-		"an unknown field is named":            {"\n      nodeSampelSize: 100\n", `unknown field "nodeSampelSize"`},
-		"an unknown field in a rule is named":  {"\n      nodeRules: [{key: a, operator: Exists, capacityType: spot, value: b}]\n", `unknown field "nodeRules[0].value"`},
-		"an unknown field in a mix is named":   {"\n      defaultMix: {spotPercent: 70, spotPercentage: 70}\n", `unknown field "defaultMix.spotPercentage"`},
+		"an unknown field is named": {"\n      nodeSampelSize: 100\n", `unknown field "nodeSampelSize"`},
+		"an unknown field in a rule is named": {
+			"\n      nodeRules: [{key: a, operator: Exists, capacityType: spot, value: b}]\n",
+			`unknown field "nodeRules[0].value"`,
+		},
+		"an unknown field in a mix is named": {
+			"\n      defaultMix: {spotPercent: 70, spotPercentage: 70}\n", `unknown field "defaultMix.spotPercentage"`,
+		},
 		"a field in the wrong case is unknown": {"\n      nodesamplesize: 100\n", `unknown field "nodesamplesize"`},
-		"a text for a number is refused":       {"\n      nodeSampleSize: many\n", `cannot unmarshal string into Go struct field CapacityMixArgs.nodeSampleSize of type int32`},
-		"a number beyond int32 is refused":     {"\n      nodeSampleSize: 3000000000\n", `cannot unmarshal number 3000000000 into Go struct field CapacityMixArgs.nodeSampleSize of type int32`},
-		"a fraction of a percent is refused":   {"\n      defaultMix: {spotPercent: 70.5}\n", `cannot unmarshal number 70.5 into Go struct field MixSpec.defaultMix.spotPercent of type int32`},
-		"a text for a list is refused":         {"\n      spreadSpotOver: zone\n", `cannot unmarshal string into Go struct field CapacityMixArgs.spreadSpotOver of type []string`},
-		"a mix without a share is refused":     {"\n      defaultMix: {minOnDemand: 1}\n", `defaultMix.spotPercent: Required value: must be set, from 0 to 100`},
-		"a field given twice is refused":       {"\n      nodeSampleSize: 16\n      nodeSampleSize: 32\n", `key "nodeSampleSize" already set in map`},
+		"a text for a number is refused": {
+			"\n      nodeSampleSize: many\n",
+			`cannot unmarshal string into Go struct field CapacityMixArgs.nodeSampleSize of type int32`,
+		},
+		"a number beyond int32 is refused": {
+			"\n      nodeSampleSize: 3000000000\n",
+			`cannot unmarshal number 3000000000 into Go struct field CapacityMixArgs.nodeSampleSize of type int32`,
+		},
+		"a fraction of a percent is refused": {
+			"\n      defaultMix: {spotPercent: 70.5}\n",
+			`cannot unmarshal number 70.5 into Go struct field MixSpec.defaultMix.spotPercent of type int32`,
+		},
+		"a text for a list is refused": {
+			"\n      spreadSpotOver: zone\n",
+			`cannot unmarshal string into Go struct field CapacityMixArgs.spreadSpotOver of type []string`,
+		},
+		"a mix without a share is refused": {
+			"\n      defaultMix: {minOnDemand: 1}\n",
+			`defaultMix.spotPercent: Required value: must be set, from 0 to 100`,
+		},
+		"a field given twice is refused": {
+			"\n      nodeSampleSize: 16\n      nodeSampleSize: 32\n", `key "nodeSampleSize" already set in map`,
+		},
 		"arguments of another kind are refused": {
 			"\n      apiVersion: kubescheduler.config.k8s.io/v1\n      kind: CoschedulingArgs\n",
-			`args for plugin CapacityMix were not of type CapacityMixArgs.kubescheduler.config.k8s.io, got CoschedulingArgs.kubescheduler.config.k8s.io`,
+			`args for plugin CapacityMix were not of type CapacityMixArgs.kubescheduler.config.k8s.io, ` +
+				`got CoschedulingArgs.kubescheduler.config.k8s.io`,
 		},
 	}
 	for name, tc := range cases {

@@ -70,8 +70,10 @@ func drawValidArgs(t *rapid.T) *config.CapacityMixArgs {
 	labelValue := rapid.StringMatching(`([A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?)?`)
 	rule := rapid.Custom(func(t *rapid.T) config.NodeRule {
 		rule := config.NodeRule{
-			Key:          labelKey.Draw(t, "key"),
-			Operator:     rapid.SampledFrom([]config.NodeRuleOperator{config.NodeRuleIn, config.NodeRuleExists, config.NodeRuleAbsent}).Draw(t, "operator"),
+			Key: labelKey.Draw(t, "key"),
+			Operator: rapid.SampledFrom(
+				[]config.NodeRuleOperator{config.NodeRuleIn, config.NodeRuleExists, config.NodeRuleAbsent},
+			).Draw(t, "operator"),
 			CapacityType: rapid.SampledFrom([]config.CapacityType{config.CapacityTypeSpot, config.CapacityTypeOnDemand}).Draw(t, "type"),
 		}
 		switch rule.Operator {
@@ -86,16 +88,22 @@ func drawValidArgs(t *rapid.T) *config.CapacityMixArgs {
 		return rule
 	})
 	args := &config.CapacityMixArgs{
-		BuiltinNodeRules:   config.BuiltinNodeRulesAppend,
-		AnnotationPrefixes: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"berth.dev", "spotalis.io"}), 1, 2, rapid.ID).Draw(t, "prefixes"),
-		SpreadSpotOver:     rapid.SliceOfNDistinct(labelKey, 1, 4, rapid.ID).Draw(t, "spread"),
-		RankSampleBy:       rapid.SampledFrom([]config.RankSampleBy{config.RankSampleByLeastAllocated, config.RankSampleByMostAllocated, config.RankSampleByOff}).Draw(t, "rank"),
+		BuiltinNodeRules: config.BuiltinNodeRulesAppend,
+		AnnotationPrefixes: rapid.SliceOfNDistinct(
+			rapid.SampledFrom([]string{"berth.dev", "spotalis.io"}), 1, 2, rapid.ID,
+		).Draw(t, "prefixes"),
+		SpreadSpotOver: rapid.SliceOfNDistinct(labelKey, 1, 4, rapid.ID).Draw(t, "spread"),
+		RankSampleBy: rapid.SampledFrom(
+			[]config.RankSampleBy{config.RankSampleByLeastAllocated, config.RankSampleByMostAllocated, config.RankSampleByOff},
+		).Draw(t, "rank"),
 		NodeSampleSize:     rapid.OneOf(rapid.Just[int32](0), rapid.Int32Range(16, 1000)).Draw(t, "sample"),
 		SyncTimeoutSeconds: rapid.Int32Range(1, 600).Draw(t, "timeout"),
 	}
 	if rapid.Bool().Draw(t, "has rules") {
 		args.NodeRules = rapid.SliceOfN(rule, 1, 5).Draw(t, "rules")
-		args.BuiltinNodeRules = rapid.SampledFrom([]config.BuiltinNodeRules{config.BuiltinNodeRulesAppend, config.BuiltinNodeRulesOff}).Draw(t, "builtin")
+		args.BuiltinNodeRules = rapid.SampledFrom(
+			[]config.BuiltinNodeRules{config.BuiltinNodeRulesAppend, config.BuiltinNodeRulesOff},
+		).Draw(t, "builtin")
 	}
 	if rapid.Bool().Draw(t, "has a default mix") {
 		args.DefaultMix = drawValidMix(t)
@@ -110,11 +118,15 @@ func drawValidArgs(t *rapid.T) *config.CapacityMixArgs {
 
 func drawValidMix(t *rapid.T) *config.MixSpec {
 	mix := &config.MixSpec{
-		SpotPercent:             rapid.Int32Range(0, 100).Draw(t, "spotPercent"),
-		MinOnDemand:             rapid.Int32Range(0, 1000000).Draw(t, "minOnDemand"),
-		MaxSpot:                 rapid.Ptr(rapid.Int32Range(0, 1000000), true).Draw(t, "maxSpot"),
-		WhenSpotUnavailable:     rapid.SampledFrom([]config.WhenSpotUnavailable{config.WhenSpotUnavailableOnDemand, config.WhenSpotUnavailableWait}).Draw(t, "noSpot"),
-		WhenOnDemandUnavailable: rapid.SampledFrom([]config.WhenOnDemandUnavailable{config.WhenOnDemandUnavailableWait, config.WhenOnDemandUnavailableSpot}).Draw(t, "noOnDemand"),
+		SpotPercent: rapid.Int32Range(0, 100).Draw(t, "spotPercent"),
+		MinOnDemand: rapid.Int32Range(0, 1000000).Draw(t, "minOnDemand"),
+		MaxSpot:     rapid.Ptr(rapid.Int32Range(0, 1000000), true).Draw(t, "maxSpot"),
+		WhenSpotUnavailable: rapid.SampledFrom(
+			[]config.WhenSpotUnavailable{config.WhenSpotUnavailableOnDemand, config.WhenSpotUnavailableWait},
+		).Draw(t, "noSpot"),
+		WhenOnDemandUnavailable: rapid.SampledFrom(
+			[]config.WhenOnDemandUnavailable{config.WhenOnDemandUnavailableWait, config.WhenOnDemandUnavailableSpot},
+		).Draw(t, "noOnDemand"),
 	}
 	if mix.WhenSpotUnavailable == config.WhenSpotUnavailableOnDemand {
 		mix.SpotWaitSeconds = rapid.Ptr(rapid.Int32Range(0, 86400), true).Draw(t, "wait")

@@ -20,9 +20,15 @@ import (
 func validArgs() *config.CapacityMixArgs {
 	return &config.CapacityMixArgs{
 		NodeRules: []config.NodeRule{
-			{Name: "spot pool", Key: "example.com/pool", Operator: config.NodeRuleIn, Values: []string{"spot", ""}, CapacityType: config.CapacityTypeSpot},
+			{
+				Name: "spot pool", Key: "example.com/pool", Operator: config.NodeRuleIn, Values: []string{"spot", ""},
+				CapacityType: config.CapacityTypeSpot,
+			},
 			{Key: "reserved", Operator: config.NodeRuleExists, Requires: "example.com/pool", CapacityType: config.CapacityTypeOnDemand},
-			{Key: "example.com/pool", Operator: config.NodeRuleAbsent, Requires: config.RequiresNothing, CapacityType: config.CapacityTypeOnDemand},
+			{
+				Key: "example.com/pool", Operator: config.NodeRuleAbsent, Requires: config.RequiresNothing,
+				CapacityType: config.CapacityTypeOnDemand,
+			},
 		},
 		BuiltinNodeRules: config.BuiltinNodeRulesOff,
 		DefaultMix: &config.MixSpec{
@@ -77,8 +83,9 @@ var nodeRuleCases = map[string]validationCase{
 		mutate: func(a *config.CapacityMixArgs) { a.NodeRules, a.BuiltinNodeRules = nil, config.BuiltinNodeRulesAppend },
 	},
 	"no rules at all would leave every node without a type": {
-		mutate:  func(a *config.CapacityMixArgs) { a.NodeRules = nil },
-		wantErr: `args.builtinNodeRules: Invalid value: "Off": requires at least one rule in nodeRules, otherwise no node has a capacity type`,
+		mutate: func(a *config.CapacityMixArgs) { a.NodeRules = nil },
+		wantErr: `args.builtinNodeRules: Invalid value: "Off": ` +
+			`requires at least one rule in nodeRules, otherwise no node has a capacity type`,
 	},
 	"an unknown mode for the shipped rules is refused": {
 		mutate:  func(a *config.CapacityMixArgs) { a.BuiltinNodeRules = "Prepend" },
@@ -132,8 +139,9 @@ var nodeRuleCases = map[string]validationCase{
 			`set it to a label that the nodes must have, or to "*" for every node`,
 	},
 	"Absent that requires the label itself is refused": {
-		mutate:  func(a *config.CapacityMixArgs) { a.NodeRules[2].Requires = a.NodeRules[2].Key },
-		wantErr: `args.nodeRules[2].requires: Invalid value: "example.com/pool": is the label that must be absent, so the rule never matches`,
+		mutate: func(a *config.CapacityMixArgs) { a.NodeRules[2].Requires = a.NodeRules[2].Key },
+		wantErr: `args.nodeRules[2].requires: Invalid value: "example.com/pool": ` +
+			`is the label that must be absent, so the rule never matches`,
 	},
 	"a star is refused where a rule needs no such opt-in": {
 		mutate:  rule(func(r *config.NodeRule) { r.Requires = "*" }),
@@ -153,10 +161,16 @@ func TestLabelSyntax(t *testing.T) {
 		wantPath string
 		wantBad  string
 	}{
-		"a bad key of a node rule":          {rule(func(r *config.NodeRule) { r.Key = "a b" }), "args.nodeRules[0].key", "a b"},
-		"a bad value of a node rule":        {rule(func(r *config.NodeRule) { r.Values = []string{"x", "-y"} }), "args.nodeRules[0].values[1]", "-y"},
-		"a bad required key of a node rule": {rule(func(r *config.NodeRule) { r.Requires = "a/b/c" }), "args.nodeRules[0].requires", "a/b/c"},
-		"a bad spread key":                  {func(a *config.CapacityMixArgs) { a.SpreadSpotOver[1] = "zone!" }, "args.spreadSpotOver[1]", "zone!"},
+		"a bad key of a node rule": {rule(func(r *config.NodeRule) { r.Key = "a b" }), "args.nodeRules[0].key", "a b"},
+		"a bad value of a node rule": {
+			rule(func(r *config.NodeRule) { r.Values = []string{"x", "-y"} }), "args.nodeRules[0].values[1]", "-y",
+		},
+		"a bad required key of a node rule": {
+			rule(func(r *config.NodeRule) { r.Requires = "a/b/c" }), "args.nodeRules[0].requires", "a/b/c",
+		},
+		"a bad spread key": {
+			func(a *config.CapacityMixArgs) { a.SpreadSpotOver[1] = "zone!" }, "args.spreadSpotOver[1]", "zone!",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +179,11 @@ func TestLabelSyntax(t *testing.T) {
 			tc.mutate(args)
 			errs := validation.ValidateCapacityMixArgs(field.NewPath("args"), args)
 			if assert.Len(t, errs, 1) {
-				assert.True(t, strings.HasPrefix(errs[0].Error(), fmt.Sprintf("%s: Invalid value: %q: ", tc.wantPath, tc.wantBad)), errs[0].Error())
+				assert.True(
+					t,
+					strings.HasPrefix(errs[0].Error(), fmt.Sprintf("%s: Invalid value: %q: ", tc.wantPath, tc.wantBad)),
+					errs[0].Error(),
+				)
 			}
 		})
 	}
@@ -174,21 +192,36 @@ func TestLabelSyntax(t *testing.T) {
 func TestDefaultMix(t *testing.T) {
 	t.Parallel()
 	runValidationCases(t, map[string]validationCase{
-		"no default mix is accepted":         {mutate: func(a *config.CapacityMixArgs) { a.DefaultMix = nil }},
-		"a mix without a bound is accepted":  {mutate: mix(func(m *config.MixSpec) { m.MaxSpot = nil })},
-		"all spot is accepted":               {mutate: mix(func(m *config.MixSpec) { m.SpotPercent, m.MinOnDemand = 100, 0 })},
-		"a mix that waits is accepted":       {mutate: mix(func(m *config.MixSpec) { m.WhenSpotUnavailable, m.SpotWaitSeconds = "Wait", new(int32(0)) })},
-		"more than every replica is refused": {mutate: mix(func(m *config.MixSpec) { m.SpotPercent = 101 }), wantErr: `args.defaultMix.spotPercent: Invalid value: 101: must be between 0 and 100`},
-		"a negative share is refused":        {mutate: mix(func(m *config.MixSpec) { m.SpotPercent = -1 }), wantErr: `args.defaultMix.spotPercent: Invalid value: -1: must be between 0 and 100`},
-		"a negative floor is refused":        {mutate: mix(func(m *config.MixSpec) { m.MinOnDemand = -1 }), wantErr: `args.defaultMix.minOnDemand: Invalid value: -1: must be between 0 and 1000000`},
-		"a negative ceiling is refused":      {mutate: mix(func(m *config.MixSpec) { m.MaxSpot = ptr.To[int32](-1) }), wantErr: `args.defaultMix.maxSpot: Invalid value: -1: must be between 0 and 1000000`},
+		"no default mix is accepted":        {mutate: func(a *config.CapacityMixArgs) { a.DefaultMix = nil }},
+		"a mix without a bound is accepted": {mutate: mix(func(m *config.MixSpec) { m.MaxSpot = nil })},
+		"all spot is accepted":              {mutate: mix(func(m *config.MixSpec) { m.SpotPercent, m.MinOnDemand = 100, 0 })},
+		"a mix that waits is accepted": {
+			mutate: mix(func(m *config.MixSpec) { m.WhenSpotUnavailable, m.SpotWaitSeconds = "Wait", new(int32(0)) }),
+		},
+		"more than every replica is refused": {
+			mutate:  mix(func(m *config.MixSpec) { m.SpotPercent = 101 }),
+			wantErr: `args.defaultMix.spotPercent: Invalid value: 101: must be between 0 and 100`,
+		},
+		"a negative share is refused": {
+			mutate:  mix(func(m *config.MixSpec) { m.SpotPercent = -1 }),
+			wantErr: `args.defaultMix.spotPercent: Invalid value: -1: must be between 0 and 100`,
+		},
+		"a negative floor is refused": {
+			mutate:  mix(func(m *config.MixSpec) { m.MinOnDemand = -1 }),
+			wantErr: `args.defaultMix.minOnDemand: Invalid value: -1: must be between 0 and 1000000`,
+		},
+		"a negative ceiling is refused": {
+			mutate:  mix(func(m *config.MixSpec) { m.MaxSpot = ptr.To[int32](-1) }),
+			wantErr: `args.defaultMix.maxSpot: Invalid value: -1: must be between 0 and 1000000`,
+		},
 		"a wait of more than a day is refused": {
 			mutate:  mix(func(m *config.MixSpec) { m.SpotWaitSeconds = new(int32(86401)) }),
 			wantErr: `args.defaultMix.spotWaitSeconds: Invalid value: 86401: must be between 0 and 86400`,
 		},
 		"a wait before something that never happens is refused": {
-			mutate:  mix(func(m *config.MixSpec) { m.WhenSpotUnavailable = config.WhenSpotUnavailableWait }),
-			wantErr: `args.defaultMix.spotWaitSeconds: Invalid value: 30: has no effect with whenSpotUnavailable Wait: remove it or use OnDemand`,
+			mutate: mix(func(m *config.MixSpec) { m.WhenSpotUnavailable = config.WhenSpotUnavailableWait }),
+			wantErr: `args.defaultMix.spotWaitSeconds: Invalid value: 30: ` +
+				`has no effect with whenSpotUnavailable Wait: remove it or use OnDemand`,
 		},
 		"an unknown spot fallback is refused": {
 			mutate:  mix(func(m *config.MixSpec) { m.WhenSpotUnavailable = "Spot" }),
@@ -278,16 +311,27 @@ func TestCapacityTypeLabel(t *testing.T) {
 			a.CapacityTypeLabel = &config.CapacityTypeLabel{Key: key, Spot: spot, OnDemand: onDemand}
 		}
 	}
-	const syntax = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an ` +
-		`alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`
+	const syntax = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', ` +
+		`and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', ` +
+		`regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`
 	runValidationCases(t, map[string]validationCase{
-		"no label is accepted":                   {mutate: func(a *config.CapacityMixArgs) { a.CapacityTypeLabel = nil }},
-		"on-demand without the label":            {mutate: label("cloud.google.com/gke-spot", "true", "")},
-		"spot without the label":                 {mutate: label("stays", "", "yes")},
-		"a label without a key is refused":       {label("", "a", "b"), "args.capacityTypeLabel.key: Required value: must be a node label key"},
-		"a value that no label has is refused":   {label("pool", "a b", "c"), `args.capacityTypeLabel.spot: Invalid value: "a b": ` + syntax},
-		"the same for the other type is refused": {label("pool", "a", "-"), `args.capacityTypeLabel.onDemand: Invalid value: "-": ` + syntax},
-		"one value for both is refused":          {label("pool", "a", "a"), `args.capacityTypeLabel.onDemand: Invalid value: "a": must differ from spot`},
-		"no value for either is refused":         {label("pool", "", ""), `args.capacityTypeLabel.onDemand: Invalid value: "": must differ from spot`},
+		"no label is accepted":        {mutate: func(a *config.CapacityMixArgs) { a.CapacityTypeLabel = nil }},
+		"on-demand without the label": {mutate: label("cloud.google.com/gke-spot", "true", "")},
+		"spot without the label":      {mutate: label("stays", "", "yes")},
+		"a label without a key is refused": {
+			label("", "a", "b"), "args.capacityTypeLabel.key: Required value: must be a node label key",
+		},
+		"a value that no label has is refused": {
+			label("pool", "a b", "c"), `args.capacityTypeLabel.spot: Invalid value: "a b": ` + syntax,
+		},
+		"the same for the other type is refused": {
+			label("pool", "a", "-"), `args.capacityTypeLabel.onDemand: Invalid value: "-": ` + syntax,
+		},
+		"one value for both is refused": {
+			label("pool", "a", "a"), `args.capacityTypeLabel.onDemand: Invalid value: "a": must differ from spot`,
+		},
+		"no value for either is refused": {
+			label("pool", "", ""), `args.capacityTypeLabel.onDemand: Invalid value: "": must differ from spot`,
+		},
 	})
 }

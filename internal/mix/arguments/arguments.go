@@ -25,7 +25,10 @@ func NodeRules(args *config.CapacityMixArgs) []capacity.Rule {
 		if name == "" {
 			name = fmt.Sprintf("nodeRules[%d]", i)
 		}
-		rules = append(rules, capacity.Rule{Name: name, Key: r.Key, Operator: capacity.Operator(r.Operator), Values: r.Values, Requires: r.Requires, Type: t})
+		rules = append(
+			rules,
+			capacity.Rule{Name: name, Key: r.Key, Operator: capacity.Operator(r.Operator), Values: r.Values, Requires: r.Requires, Type: t},
+		)
 	}
 	if args.BuiltinNodeRules == config.BuiltinNodeRulesOff {
 		return rules
@@ -101,7 +104,10 @@ func checkLabel(l gate.Label, args *config.CapacityMixArgs, c *capacity.Classifi
 		labels[l.Key] = v.value
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
 		if t, _ := c.Classify(node); t != v.want {
-			return fmt.Errorf("capacityTypeLabel.%s %q: the node rules classify a node with %s=%s as %s", v.field, v.value, l.Key, v.value, t)
+			return fmt.Errorf(
+				"capacityTypeLabel.%s %q: the node rules classify a node with %s=%s as %s", v.field, v.value, l.Key,
+				v.value, t,
+			)
 		}
 	}
 	return nil

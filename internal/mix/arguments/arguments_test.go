@@ -24,11 +24,17 @@ func TestConfiguredRulesComeBeforeTheShippedOnes(t *testing.T) {
 	args := &config.CapacityMixArgs{NodeRules: []config.NodeRule{pool}}
 	rules := arguments.NodeRules(args)
 	assert.Len(t, rules, 1+len(capacity.DefaultRules()))
-	assert.Equal(t, capacity.Rule{Name: "nodeRules[0]", Key: "pool", Operator: capacity.In, Values: []string{"cheap"}, Type: capacity.Spot}, rules[0])
+	assert.Equal(
+		t,
+		capacity.Rule{Name: "nodeRules[0]", Key: "pool", Operator: capacity.In, Values: []string{"cheap"}, Type: capacity.Spot},
+		rules[0],
+	)
 
 	c, err := arguments.Classifier(args)
 	require.NoError(t, err)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pool": "cheap", "karpenter.sh/capacity-type": "on-demand"}}}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pool": "cheap", "karpenter.sh/capacity-type": "on-demand"}},
+	}
 	typ, rule := c.Classify(node)
 	assert.Equal(t, capacity.Spot, typ)
 	assert.Equal(t, "nodeRules[0]", rule)
@@ -51,16 +57,26 @@ func TestDefaultPolicy(t *testing.T) {
 		spec config.MixSpec
 		want policy.Policy
 	}{
-		"what is not said": {
+		"unset fields": {
 			config.MixSpec{SpotPercent: 70, MinOnDemand: 2},
 			policy.Policy{Mix: split.New(70, 2), BorrowOnDemand: true, GatedSpotWait: policy.DefaultGatedSpotWait},
 		},
 		"everything": {
-			config.MixSpec{SpotPercent: 50, MaxSpot: new(int32(9)), SpotWaitSeconds: new(int32(30)), WhenSpotUnavailable: config.WhenSpotUnavailableOnDemand, WhenOnDemandUnavailable: config.WhenOnDemandUnavailableSpot},
-			policy.Policy{Mix: split.Mix{SpotPercent: 50, MaxSpot: 9}, BorrowOnDemand: true, SpotWait: 30 * time.Second, GatedSpotWait: 30 * time.Second, BorrowSpot: true},
+			config.MixSpec{
+				SpotPercent: 50, MaxSpot: new(int32(9)), SpotWaitSeconds: new(int32(30)),
+				WhenSpotUnavailable:     config.WhenSpotUnavailableOnDemand,
+				WhenOnDemandUnavailable: config.WhenOnDemandUnavailableSpot,
+			},
+			policy.Policy{
+				Mix: split.Mix{SpotPercent: 50, MaxSpot: 9}, BorrowOnDemand: true, SpotWait: 30 * time.Second,
+				GatedSpotWait: 30 * time.Second, BorrowSpot: true,
+			},
 		},
 		"no borrowing": {
-			config.MixSpec{WhenSpotUnavailable: config.WhenSpotUnavailableWait, WhenOnDemandUnavailable: config.WhenOnDemandUnavailableWait},
+			config.MixSpec{
+				WhenSpotUnavailable:     config.WhenSpotUnavailableWait,
+				WhenOnDemandUnavailable: config.WhenOnDemandUnavailableWait,
+			},
 			policy.Policy{Mix: split.New(0, 0), GatedSpotWait: policy.DefaultGatedSpotWait},
 		},
 	}

@@ -32,25 +32,65 @@ func TestCapacityTypeLabel(t *testing.T) {
 		wantNo  bool
 		wantErr string
 	}{
-		"none is said":   {config.CapacityMixArgs{}, karpenter, false, ""},
-		"by its own key": {config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: "cloud.google.com/gke-spot", Spot: "true"}}, gate.Label{Key: "cloud.google.com/gke-spot", Spot: "true"}, false, ""},
-		"said in spite of rules": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), in("pool", onDemand, "solid")}, CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "spot", OnDemand: "reserved"}},
+		"none is set": {config.CapacityMixArgs{}, karpenter, false, ""},
+		"by its own key": {
+			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: "cloud.google.com/gke-spot", Spot: "true"}},
+			gate.Label{Key: "cloud.google.com/gke-spot", Spot: "true"}, false, "",
+		},
+		"set in spite of rules": {
+			config.CapacityMixArgs{
+				NodeRules:         []config.NodeRule{in("pool", spot, "cheap"), in("pool", onDemand, "solid")},
+				CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "spot", OnDemand: "reserved"},
+			},
 			gate.Label{Key: karpenter.Key, Spot: "spot", OnDemand: "reserved"},
 			false, "",
 		},
-		"of two rules":                   {config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap", "other"), in("pool", onDemand, "solid")}}, pools, false, ""},
-		"of two rules, on-demand first":  {config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", onDemand, "solid"), in("pool", spot, "cheap")}}, pools, false, ""},
-		"of two rules that are not next": {config.CapacityMixArgs{NodeRules: []config.NodeRule{absent, in("x", spot, "1"), in("pool", spot, "cheap"), in("pool", spot, "more"), in("pool", onDemand, "solid")}}, pools, false, ""},
-		"of two rules that require another label": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{guarded(in("pool", spot, "cheap")), guarded(in("pool", onDemand, "solid"))}}, pools, false, "",
+		"of two rules": {
+			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap", "other"), in("pool", onDemand, "solid")}},
+			pools, false, "",
 		},
-		"not of an empty value, which is no value":  {config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "", "cheap"), in("pool", onDemand, "solid")}}, pools, false, ""},
-		"not of rules of one type":                  {config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), in("pool", spot, "more")}}, karpenter, false, ""},
-		"not of another operator":                   {config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), exists}}, karpenter, false, ""},
-		"not of another key":                        {config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), in("tier", onDemand, "solid")}}, karpenter, false, ""},
-		"none without rules that know it":           {config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap")}, BuiltinNodeRules: config.BuiltinNodeRulesOff}, karpenter, true, ""},
-		"none where an earlier rule says otherwise": {config.CapacityMixArgs{NodeRules: []config.NodeRule{exists, in("pool", spot, "cheap"), in("pool", onDemand, "solid")}}, pools, true, ""},
+		"of two rules, on-demand first": {
+			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", onDemand, "solid"), in("pool", spot, "cheap")}},
+			pools, false, "",
+		},
+		"of two rules that are not next": {
+			config.CapacityMixArgs{
+				NodeRules: []config.NodeRule{
+					absent, in("x", spot, "1"), in("pool", spot, "cheap"), in("pool", spot, "more"),
+					in("pool", onDemand, "solid"),
+				},
+			},
+			pools, false, "",
+		},
+		"of two rules that require another label": {
+			config.CapacityMixArgs{
+				NodeRules: []config.NodeRule{guarded(in("pool", spot, "cheap")), guarded(in("pool", onDemand, "solid"))},
+			}, pools, false, "",
+		},
+		"not of an empty value, which is no value": {
+			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "", "cheap"), in("pool", onDemand, "solid")}},
+			pools, false, "",
+		},
+		"not of rules of one type": {
+			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), in("pool", spot, "more")}},
+			karpenter, false, "",
+		},
+		"not of another operator": {
+			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), exists}}, karpenter, false,
+			"",
+		},
+		"not of another key": {
+			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), in("tier", onDemand, "solid")}},
+			karpenter, false, "",
+		},
+		"none without rules that know it": {
+			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap")}, BuiltinNodeRules: config.BuiltinNodeRulesOff},
+			karpenter, true, "",
+		},
+		"none where an earlier rule decides otherwise": {
+			config.CapacityMixArgs{NodeRules: []config.NodeRule{exists, in("pool", spot, "cheap"), in("pool", onDemand, "solid")}},
+			pools, true, "",
+		},
 		"a value for the wrong type": {
 			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "on-demand", OnDemand: "spot"}},
 			gate.Label{},
@@ -70,7 +110,10 @@ func TestCapacityTypeLabel(t *testing.T) {
 			`capacityTypeLabel.spot "cheap": the node rules classify a node with pool=cheap as unknown`,
 		},
 		"a value that requires another label is known": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{guarded(in("pool", spot, "cheap"))}, CapacityTypeLabel: &config.CapacityTypeLabel{Key: "pool", Spot: "cheap"}},
+			config.CapacityMixArgs{
+				NodeRules:         []config.NodeRule{guarded(in("pool", spot, "cheap"))},
+				CapacityTypeLabel: &config.CapacityTypeLabel{Key: "pool", Spot: "cheap"},
+			},
 			gate.Label{Key: "pool", Spot: "cheap"},
 			false, "",
 		},

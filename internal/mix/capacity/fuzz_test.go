@@ -40,7 +40,10 @@ func parseRules(text string) []Rule {
 // the keys, and without the label that an Absent rule requires, is Unknown.
 func FuzzClassify(f *testing.F) {
 	f.Add("karpenter.sh/capacity-type=spot", "In;karpenter.sh/capacity-type;spot;;spot")
-	f.Add("scheduling.cast.ai/spot=true\nscheduling.cast.ai/spot-fallback=true", "In;scheduling.cast.ai/spot;true;;spot\nExists;x;;;on-demand")
+	f.Add(
+		"scheduling.cast.ai/spot=true\nscheduling.cast.ai/spot-fallback=true",
+		"In;scheduling.cast.ai/spot;true;;spot\nExists;x;;;on-demand",
+	)
 	f.Add("cloud", "Absent;spot;;cloud;on-demand\nAbsent;spot;;*;on-demand")
 	f.Add("a=\n=b\n", "Exists;a;;;spot\nIn;a;,x;b;on-demand")
 	f.Add("?/%=", "Nope;?;;;")

@@ -67,52 +67,78 @@ func TestClassifyProviders(t *testing.T) {
 		ocean     = "spotinst.io/node-lifecycle"
 	)
 	runClassify(t, map[string]classifyCase{
-		"Karpenter: spot":                             {labelled(karpenter, "spot"), Spot, "karpenter-spot"},
-		"Karpenter: on-demand":                        {labelled(karpenter, "on-demand"), OnDemand, "karpenter-on-demand"},
-		"Karpenter: reserved":                         {labelled(karpenter, "reserved"), OnDemand, "karpenter-on-demand"},
-		"EKS: managed spot group":                     {labelled(eks, "SPOT"), Spot, "eks-spot"},
-		"EKS: managed on-demand group":                {labelled(eks, "ON_DEMAND"), OnDemand, "eks-on-demand"},
-		"EKS: capacity block":                         {labelled(eks, "CAPACITY_BLOCK"), OnDemand, "eks-on-demand"},
-		"GKE: spot pool":                              {labelled(gkePool, "p", "cloud.google.com/gke-spot", "true"), Spot, "gke-spot"},
-		"GKE: preemptible pool":                       {labelled(gkePool, "p", "cloud.google.com/gke-preemptible", "true"), Spot, "gke-preemptible"},
-		"GKE: generic label spot":                     {labelled(gkePool, "p", "cloud.google.com/gke-provisioning", "spot"), Spot, "gke-provisioning-spot"},
-		"GKE: generic label preemptible":              {labelled(gkePool, "p", "cloud.google.com/gke-provisioning", "preemptible"), Spot, "gke-provisioning-spot"},
-		"GKE: generic label standard":                 {labelled("cloud.google.com/gke-provisioning", "standard"), OnDemand, "gke-provisioning-standard"},
-		"GKE: no spot label at all":                   {labelled(gkePool, "p"), OnDemand, "gke-not-spot"},
-		"AKS: spot pool":                              {labelled(aksAny, "MC_x", aksVMSS, "spot"), Spot, "aks-spot"},
-		"AKS: spot pool with the newer label only":    {labelled(aksAny, "MC_x", aksPrio, "spot"), Spot, "aks-priority-spot"},
-		"AKS: regular":                                {labelled(aksAny, "MC_x", aksVMSS, "regular"), OnDemand, "aks-regular"},
-		"AKS: regular with the newer label only":      {labelled(aksAny, "MC_x", aksPrio, "regular"), OnDemand, "aks-priority-regular"},
-		"AKS: no priority label at all":               {labelled(aksAny, "MC_x"), OnDemand, "aks-not-spot"},
-		"Alibaba: spot with a price limit":            {labelled(ackSpot, "SpotWithPriceLimit", ackCharge, "PostPaid"), Spot, "alibaba-spot"},
-		"Alibaba: spot at the market price":           {labelled(ackSpot, "SpotAsPriceGo", ackCharge, "PostPaid"), Spot, "alibaba-spot"},
-		"Alibaba: NoSpot":                             {labelled(ackSpot, "NoSpot", ackCharge, "PostPaid"), OnDemand, "alibaba-no-spot"},
-		"Alibaba: PrePaid":                            {labelled(ackCharge, "PrePaid"), OnDemand, "alibaba-prepaid"},
-		"Alibaba: PostPaid alone decides nothing":     {labelled(ackCharge, "PostPaid", "node.alibabacloud.com/nodepool-id", "p"), Unknown, ""},
-		"OpenShift: spot machine set, value is empty": {labelled("machine.openshift.io/interruptible-instance", ""), Spot, "openshift-spot"},
-		"OpenShift: any value counts":                 {labelled("machine.openshift.io/interruptible-instance", "x"), Spot, "openshift-spot"},
-		"OpenShift hosted: spot node pool":            {labelled("hypershift.openshift.io/interruptible-instance", ""), Spot, "openshift-hosted-spot"},
-		"OpenShift: no label needs an opt-in":         {labelled("node.openshift.io/os_id", "rhcos"), Unknown, ""},
-		"Cluster API: interruptible machine":          {labelled("cluster.x-k8s.io/interruptible", ""), Spot, "cluster-api-interruptible"},
-		"OKE: preemptible pool":                       {labelled("oci.oraclecloud.com/oke-is-preemptible", "true"), Spot, "oke-preemptible"},
-		"OKE: no label needs an opt-in":               {labelled("oci.oraclecloud.com/fault-domain", "FD-1"), Unknown, ""},
-		"CAST: spot":                                  {labelled(castAny, "cast.ai", castSpot, "true"), Spot, "cast-spot"},
-		"CAST: no spot label":                         {labelled(castAny, "cast.ai"), OnDemand, "cast-not-spot"},
-		"CAST: fallback machine":                      {labelled("scheduling.cast.ai/spot-fallback", "true"), OnDemand, "cast-spot-fallback"},
-		"CAST: fallback machine of older releases":    {labelled("scheduling.cast.ai/spot-backup", "true"), OnDemand, "cast-spot-backup"},
-		"Ocean: spot":                                 {labelled(ocean, "spot"), Spot, "ocean-spot"},
-		"Ocean: preemptible":                          {labelled(ocean, "preemptible"), Spot, "ocean-spot"},
-		"Ocean: on-demand":                            {labelled(ocean, "od"), OnDemand, "ocean-on-demand"},
-		"kOps: spot worker role":                      {labelled("node-role.kubernetes.io/spot-worker", "true"), Spot, "kops-spot-worker"},
-		"kOps: spot worker role with an empty value":  {labelled("node-role.kubernetes.io/spot-worker", ""), Spot, "kops-spot-worker"},
-		"kOps: worker role says nothing":              {labelled("node-role.kubernetes.io/worker", ""), Unknown, ""},
-		"convention: lifecycle spot":                  {labelled("node.kubernetes.io/lifecycle", "spot"), Spot, "lifecycle-spot"},
-		"convention: lifecycle on-demand":             {labelled("node.kubernetes.io/lifecycle", "on-demand"), OnDemand, "lifecycle-on-demand"},
-		"convention: lifecycle normal":                {labelled("node.kubernetes.io/lifecycle", "normal"), OnDemand, "lifecycle-on-demand"},
-		"convention: lifecycle Ec2Spot":               {labelled("lifecycle", "Ec2Spot"), Spot, "bare-lifecycle-spot"},
-		"convention: lifecycle OnDemand":              {labelled("lifecycle", "OnDemand"), OnDemand, "bare-lifecycle-on-demand"},
-		"convention: node-lifecycle spot":             {labelled("node-lifecycle", "spot"), Spot, "node-lifecycle-spot"},
-		"convention: node-lifecycle on-demand":        {labelled("node-lifecycle", "on-demand"), OnDemand, "node-lifecycle-on-demand"},
+		"Karpenter: spot":              {labelled(karpenter, "spot"), Spot, "karpenter-spot"},
+		"Karpenter: on-demand":         {labelled(karpenter, "on-demand"), OnDemand, "karpenter-on-demand"},
+		"Karpenter: reserved":          {labelled(karpenter, "reserved"), OnDemand, "karpenter-on-demand"},
+		"EKS: managed spot group":      {labelled(eks, "SPOT"), Spot, "eks-spot"},
+		"EKS: managed on-demand group": {labelled(eks, "ON_DEMAND"), OnDemand, "eks-on-demand"},
+		"EKS: capacity block":          {labelled(eks, "CAPACITY_BLOCK"), OnDemand, "eks-on-demand"},
+		"GKE: spot pool":               {labelled(gkePool, "p", "cloud.google.com/gke-spot", "true"), Spot, "gke-spot"},
+		"GKE: preemptible pool": {
+			labelled(gkePool, "p", "cloud.google.com/gke-preemptible", "true"), Spot, "gke-preemptible",
+		},
+		"GKE: generic label spot": {
+			labelled(gkePool, "p", "cloud.google.com/gke-provisioning", "spot"), Spot, "gke-provisioning-spot",
+		},
+		"GKE: generic label preemptible": {
+			labelled(gkePool, "p", "cloud.google.com/gke-provisioning", "preemptible"), Spot, "gke-provisioning-spot",
+		},
+		"GKE: generic label standard": {
+			labelled("cloud.google.com/gke-provisioning", "standard"), OnDemand, "gke-provisioning-standard",
+		},
+		"GKE: no spot label at all":                {labelled(gkePool, "p"), OnDemand, "gke-not-spot"},
+		"AKS: spot pool":                           {labelled(aksAny, "MC_x", aksVMSS, "spot"), Spot, "aks-spot"},
+		"AKS: spot pool with the newer label only": {labelled(aksAny, "MC_x", aksPrio, "spot"), Spot, "aks-priority-spot"},
+		"AKS: regular":                             {labelled(aksAny, "MC_x", aksVMSS, "regular"), OnDemand, "aks-regular"},
+		"AKS: regular with the newer label only":   {labelled(aksAny, "MC_x", aksPrio, "regular"), OnDemand, "aks-priority-regular"},
+		"AKS: no priority label at all":            {labelled(aksAny, "MC_x"), OnDemand, "aks-not-spot"},
+		"Alibaba: spot with a price limit": {
+			labelled(ackSpot, "SpotWithPriceLimit", ackCharge, "PostPaid"), Spot, "alibaba-spot",
+		},
+		"Alibaba: spot at the market price": {labelled(ackSpot, "SpotAsPriceGo", ackCharge, "PostPaid"), Spot, "alibaba-spot"},
+		"Alibaba: NoSpot":                   {labelled(ackSpot, "NoSpot", ackCharge, "PostPaid"), OnDemand, "alibaba-no-spot"},
+		"Alibaba: PrePaid":                  {labelled(ackCharge, "PrePaid"), OnDemand, "alibaba-prepaid"},
+		"Alibaba: PostPaid alone decides nothing": {
+			labelled(ackCharge, "PostPaid", "node.alibabacloud.com/nodepool-id", "p"), Unknown, "",
+		},
+		"OpenShift: spot machine set, value is empty": {
+			labelled("machine.openshift.io/interruptible-instance", ""), Spot, "openshift-spot",
+		},
+		"OpenShift: any value counts": {
+			labelled("machine.openshift.io/interruptible-instance", "x"), Spot, "openshift-spot",
+		},
+		"OpenShift hosted: spot node pool": {
+			labelled("hypershift.openshift.io/interruptible-instance", ""), Spot, "openshift-hosted-spot",
+		},
+		"OpenShift: no label needs an opt-in": {labelled("node.openshift.io/os_id", "rhcos"), Unknown, ""},
+		"Cluster API: interruptible machine":  {labelled("cluster.x-k8s.io/interruptible", ""), Spot, "cluster-api-interruptible"},
+		"OKE: preemptible pool": {
+			labelled("oci.oraclecloud.com/oke-is-preemptible", "true"), Spot, "oke-preemptible",
+		},
+		"OKE: no label needs an opt-in": {labelled("oci.oraclecloud.com/fault-domain", "FD-1"), Unknown, ""},
+		"CAST: spot":                    {labelled(castAny, "cast.ai", castSpot, "true"), Spot, "cast-spot"},
+		"CAST: no spot label":           {labelled(castAny, "cast.ai"), OnDemand, "cast-not-spot"},
+		"CAST: fallback machine": {
+			labelled("scheduling.cast.ai/spot-fallback", "true"), OnDemand, "cast-spot-fallback",
+		},
+		"CAST: fallback machine of older releases": {labelled("scheduling.cast.ai/spot-backup", "true"), OnDemand, "cast-spot-backup"},
+		"Ocean: spot":                                {labelled(ocean, "spot"), Spot, "ocean-spot"},
+		"Ocean: preemptible":                         {labelled(ocean, "preemptible"), Spot, "ocean-spot"},
+		"Ocean: on-demand":                           {labelled(ocean, "od"), OnDemand, "ocean-on-demand"},
+		"kOps: spot worker role":                     {labelled("node-role.kubernetes.io/spot-worker", "true"), Spot, "kops-spot-worker"},
+		"kOps: spot worker role with an empty value": {labelled("node-role.kubernetes.io/spot-worker", ""), Spot, "kops-spot-worker"},
+		"kOps: worker role has no meaning":           {labelled("node-role.kubernetes.io/worker", ""), Unknown, ""},
+		"convention: lifecycle spot":                 {labelled("node.kubernetes.io/lifecycle", "spot"), Spot, "lifecycle-spot"},
+		"convention: lifecycle on-demand": {
+			labelled("node.kubernetes.io/lifecycle", "on-demand"), OnDemand, "lifecycle-on-demand",
+		},
+		"convention: lifecycle normal": {
+			labelled("node.kubernetes.io/lifecycle", "normal"), OnDemand, "lifecycle-on-demand",
+		},
+		"convention: lifecycle Ec2Spot":        {labelled("lifecycle", "Ec2Spot"), Spot, "bare-lifecycle-spot"},
+		"convention: lifecycle OnDemand":       {labelled("lifecycle", "OnDemand"), OnDemand, "bare-lifecycle-on-demand"},
+		"convention: node-lifecycle spot":      {labelled("node-lifecycle", "spot"), Spot, "node-lifecycle-spot"},
+		"convention: node-lifecycle on-demand": {labelled("node-lifecycle", "on-demand"), OnDemand, "node-lifecycle-on-demand"},
 	})
 }
 
@@ -120,7 +146,10 @@ func TestClassifyOrder(t *testing.T) {
 	const karpenter, eks = "karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType"
 	runClassify(t, map[string]classifyCase{
 		"CAST: fallback beats the spot label that it carries too": {
-			labelled("scheduling.cast.ai/spot", "true", "scheduling.cast.ai/spot-fallback", "true", "provisioner.cast.ai/managed-by", "cast.ai"),
+			labelled(
+				"scheduling.cast.ai/spot", "true", "scheduling.cast.ai/spot-fallback", "true",
+				"provisioner.cast.ai/managed-by", "cast.ai",
+			),
 			OnDemand, "cast-spot-fallback",
 		},
 		"CAST: older fallback beats the spot label": {
@@ -129,10 +158,10 @@ func TestClassifyOrder(t *testing.T) {
 		"CAST: spot on GKE without the cloud's spot label": {
 			labelled("scheduling.cast.ai/spot", "true", "cloud.google.com/gke-nodepool", "p"), Spot, "cast-spot",
 		},
-		"Karpenter: spot beats a cloud label that says on-demand": {
+		"Karpenter: spot beats an on-demand label of the cloud": {
 			labelled(karpenter, "spot", eks, "ON_DEMAND"), Spot, "karpenter-spot",
 		},
-		"Karpenter: on-demand beats a cloud label that says spot": {
+		"Karpenter: on-demand beats a spot label of the cloud": {
 			labelled(karpenter, "on-demand", eks, "SPOT"), OnDemand, "karpenter-on-demand",
 		},
 		"Karpenter: spot beats scalesetpriority regular on AKS": {
@@ -143,15 +172,16 @@ func TestClassifyOrder(t *testing.T) {
 			labelled(karpenter, "burst", eks, "SPOT"), Spot, "eks-spot",
 		},
 		"cloud: spot wins a contradiction inside AKS": {
-			labelled("kubernetes.azure.com/priority", "spot", "kubernetes.azure.com/scalesetpriority", "regular"), Spot, "aks-priority-spot",
+			labelled("kubernetes.azure.com/priority", "spot", "kubernetes.azure.com/scalesetpriority", "regular"),
+			Spot, "aks-priority-spot",
 		},
 		"cloud: spot wins a contradiction inside GKE": {
 			labelled("cloud.google.com/gke-spot", "true", "cloud.google.com/gke-provisioning", "standard"), Spot, "gke-spot",
 		},
-		"cloud: spot beats a convention that says on-demand": {
+		"cloud: spot beats an on-demand label of a convention": {
 			labelled(eks, "SPOT", "node.kubernetes.io/lifecycle", "normal"), Spot, "eks-spot",
 		},
-		"cloud: on-demand beats a convention that says spot": {
+		"cloud: on-demand beats a spot label of a convention": {
 			labelled(eks, "ON_DEMAND", "lifecycle", "Ec2Spot"), OnDemand, "eks-on-demand",
 		},
 		"convention: spot wins a contradiction": {
@@ -170,15 +200,18 @@ func TestClassifyUnknown(t *testing.T) {
 	const gkePool = "cloud.google.com/gke-nodepool"
 	unregistered := corev1.Taint{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}
 	runClassify(t, map[string]classifyCase{
-		"no node":                          {nil, Unknown, ""},
-		"no labels":                        {&corev1.Node{}, Unknown, ""},
-		"kind or bare metal":               {labelled("kubernetes.io/hostname", "n", "kubernetes.io/arch", "amd64"), Unknown, ""},
-		"EKS: self-managed node":           {labelled("node.kubernetes.io/instance-type", "m5.large", "topology.kubernetes.io/zone", "us-east-1a"), Unknown, ""},
+		"no node":            {nil, Unknown, ""},
+		"no labels":          {&corev1.Node{}, Unknown, ""},
+		"kind or bare metal": {labelled("kubernetes.io/hostname", "n", "kubernetes.io/arch", "amd64"), Unknown, ""},
+		"EKS: self-managed node": {
+			labelled("node.kubernetes.io/instance-type", "m5.large", "topology.kubernetes.io/zone", "us-east-1a"),
+			Unknown, "",
+		},
 		"a spot label with another value":  {labelled("cloud.google.com/gke-spot", "false"), Unknown, ""},
 		"values are case-sensitive":        {labelled("karpenter.sh/capacity-type", "Spot"), Unknown, ""},
 		"keys are case-sensitive":          {labelled("Karpenter.sh/capacity-type", "spot"), Unknown, ""},
 		"lifecycle used for another thing": {labelled("lifecycle", "production"), Unknown, ""},
-		"GKE: a spot label with a value nobody writes is no absence": {
+		"GKE: a spot label with an unknown value is not absent": {
 			labelled(gkePool, "p", "cloud.google.com/gke-spot", "maybe"), Unknown, "",
 		},
 		"Karpenter: half-registered, label already there": {
@@ -188,7 +221,10 @@ func TestClassifyUnknown(t *testing.T) {
 			tainted(labelled(gkePool, "p"), unregistered), Unknown, "",
 		},
 		"cloud controller has not been there yet": {
-			tainted(labelled(gkePool, "p"), corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}),
+			tainted(
+				labelled(gkePool, "p"),
+				corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule},
+			),
 			Unknown, "",
 		},
 		"Cluster API has not synchronised the labels yet": {

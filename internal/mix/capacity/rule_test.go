@@ -23,7 +23,7 @@ func TestType(t *testing.T) {
 		assert.Equal(t, want.other, typ.Other())
 	}
 	var zero Type
-	assert.Equal(t, Unknown, zero, "a type nobody set must satisfy nothing")
+	assert.Equal(t, Unknown, zero, "an unset type must satisfy nothing")
 }
 
 func TestParseType(t *testing.T) {
@@ -45,26 +45,30 @@ func TestRuleValidate(t *testing.T) {
 		change func(*Rule)
 		want   []string // parts of the message; none if the rule is valid
 	}{
-		"In with one value is valid":        {change: func(*Rule) {}},
-		"In with the empty value is valid":  {change: func(r *Rule) { r.Values = []string{""} }},
-		"In may require another label":      {change: func(r *Rule) { r.Requires = "example.com/cloud" }},
-		"In may require its own label":      {change: func(r *Rule) { r.Requires = r.Key }},
-		"Exists without values is valid":    {change: func(r *Rule) { r.Operator, r.Values = Exists, nil }},
-		"Absent with evidence is valid":     {change: func(r *Rule) { *r = absent("r", r.Key, "example.com/cloud") }},
-		"Absent on every node is valid":     {change: func(r *Rule) { *r = absent("r", r.Key, AnyNode) }},
-		"Absent may mean spot":              {change: func(r *Rule) { *r = absent("r", r.Key, AnyNode); r.Type = Spot }},
-		"an empty name is refused":          {func(r *Rule) { r.Name = " " }, []string{"example.com/pool", "name"}},
-		"an empty key is refused":           {func(r *Rule) { r.Key = "" }, []string{`"r"`, `key ""`}},
-		"a key with a space is refused":     {func(r *Rule) { r.Key = "a b" }, []string{`"r"`, `key "a b"`}},
-		"an unknown operator is refused":    {func(r *Rule) { r.Operator = "in" }, []string{`"r"`, `operator "in"`, "Exists"}},
-		"no operator is refused":            {func(r *Rule) { r.Operator = "" }, []string{`"r"`, `operator ""`}},
-		"In without values is refused":      {func(r *Rule) { r.Values = nil }, []string{`"r"`, "values", "In"}},
-		"a bad label value is refused":      {func(r *Rule) { r.Values = []string{"a", "b c"} }, []string{`"r"`, `values "b c"`}},
-		"a value listed twice is refused":   {func(r *Rule) { r.Values = []string{"a", "a"} }, []string{`"r"`, `values "a"`, "twice"}},
-		"Exists with values is refused":     {func(r *Rule) { r.Operator = Exists }, []string{`"r"`, `values "spot"`, "Exists"}},
-		"Absent with values is refused":     {func(r *Rule) { r.Operator, r.Requires = Absent, "*" }, []string{`"r"`, `values "spot"`, "Absent"}},
-		"Absent without evidence":           {func(r *Rule) { *r = absent("r", r.Key, "") }, []string{`"r"`, `requires ""`, `"*"`}},
-		"Absent that requires its own key":  {func(r *Rule) { *r = absent("r", r.Key, r.Key) }, []string{`"r"`, `requires "example.com/pool"`}},
+		"In with one value is valid":       {change: func(*Rule) {}},
+		"In with the empty value is valid": {change: func(r *Rule) { r.Values = []string{""} }},
+		"In may require another label":     {change: func(r *Rule) { r.Requires = "example.com/cloud" }},
+		"In may require its own label":     {change: func(r *Rule) { r.Requires = r.Key }},
+		"Exists without values is valid":   {change: func(r *Rule) { r.Operator, r.Values = Exists, nil }},
+		"Absent with evidence is valid":    {change: func(r *Rule) { *r = absent("r", r.Key, "example.com/cloud") }},
+		"Absent on every node is valid":    {change: func(r *Rule) { *r = absent("r", r.Key, AnyNode) }},
+		"Absent may mean spot":             {change: func(r *Rule) { *r = absent("r", r.Key, AnyNode); r.Type = Spot }},
+		"an empty name is refused":         {func(r *Rule) { r.Name = " " }, []string{"example.com/pool", "name"}},
+		"an empty key is refused":          {func(r *Rule) { r.Key = "" }, []string{`"r"`, `key ""`}},
+		"a key with a space is refused":    {func(r *Rule) { r.Key = "a b" }, []string{`"r"`, `key "a b"`}},
+		"an unknown operator is refused":   {func(r *Rule) { r.Operator = "in" }, []string{`"r"`, `operator "in"`, "Exists"}},
+		"no operator is refused":           {func(r *Rule) { r.Operator = "" }, []string{`"r"`, `operator ""`}},
+		"In without values is refused":     {func(r *Rule) { r.Values = nil }, []string{`"r"`, "values", "In"}},
+		"a bad label value is refused":     {func(r *Rule) { r.Values = []string{"a", "b c"} }, []string{`"r"`, `values "b c"`}},
+		"a value listed twice is refused":  {func(r *Rule) { r.Values = []string{"a", "a"} }, []string{`"r"`, `values "a"`, "twice"}},
+		"Exists with values is refused":    {func(r *Rule) { r.Operator = Exists }, []string{`"r"`, `values "spot"`, "Exists"}},
+		"Absent with values is refused": {
+			func(r *Rule) { r.Operator, r.Requires = Absent, "*" }, []string{`"r"`, `values "spot"`, "Absent"},
+		},
+		"Absent without evidence": {func(r *Rule) { *r = absent("r", r.Key, "") }, []string{`"r"`, `requires ""`, `"*"`}},
+		"Absent that requires its own key": {
+			func(r *Rule) { *r = absent("r", r.Key, r.Key) }, []string{`"r"`, `requires "example.com/pool"`},
+		},
 		"a bad requires key is refused":     {func(r *Rule) { r.Requires = "/x" }, []string{`"r"`, `requires "/x"`}},
 		"a rule without a type is refused":  {func(r *Rule) { r.Type = Unknown }, []string{`"r"`, `capacityType "unknown"`}},
 		"a type out of range is refused":    {func(r *Rule) { r.Type = 7 }, []string{`"r"`, "capacityType"}},

@@ -25,7 +25,7 @@ func TestAMarkIsReadAsItWasWritten(t *testing.T) {
 	})
 }
 
-func TestMarksThatSayNothing(t *testing.T) {
+func TestInvalidMarks(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":                 "",
 		"no time":               "3",
@@ -67,7 +67,9 @@ func TestOnlyThePodThatFellBackHasAMark(t *testing.T) {
 }
 
 func FuzzParseMark(f *testing.F) {
-	for _, seed := range []string{"3/2026-11-21T15:00:00Z", "999/0001-01-01T00:00:00+23:59", "1/9999-12-31T23:59:59.9Z", "0/", "//", "\x00/\xff"} {
+	for _, seed := range []string{
+		"3/2026-11-21T15:00:00Z", "999/0001-01-01T00:00:00+23:59", "1/9999-12-31T23:59:59.9Z", "0/", "//", "\x00/\xff",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

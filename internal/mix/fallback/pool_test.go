@@ -79,7 +79,7 @@ func TestSpotIsNotTriedBeforeTheTimeThatTheMarkNames(t *testing.T) {
 	assert.Zero(t, p.Mark().RetryAt.Nanosecond())
 }
 
-func TestAskedAgainForAPodTheAnswerBeforeDidNotCount(t *testing.T) {
+func TestAnotherChoiceForAPodReplacesThePreviousOne(t *testing.T) {
 	p := &Pool{}
 	now := fails(t, p, start, "a", "b")
 	for range 3 { // for example, its patch was rejected

@@ -141,7 +141,10 @@ func values(m map[string]Mark) (list []Mark) {
 }
 
 func newModel() *model {
-	return &model{pool: &Pool{}, now: start, trying: map[string]Pod{}, since: map[string]time.Time{}, owed: map[string]int{}, marks: map[string]Mark{}}
+	return &model{
+		pool: &Pool{}, now: start, trying: map[string]Pod{}, since: map[string]time.Time{}, owed: map[string]int{},
+		marks: map[string]Mark{},
+	}
 }
 
 func TestThePoolKeepsItsPromisesWhateverHappens(t *testing.T) {

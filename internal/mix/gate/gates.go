@@ -17,7 +17,9 @@ import (
 
 // Has reports whether a pod has the gate, that is, waits for its slot.
 func Has(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.CapacityMixGate })
+	return slices.ContainsFunc(
+		pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.CapacityMixGate },
+	)
 }
 
 // Made reports whether a pod was created with the gate, so that its successor will be too: it has the gate, or the gate
@@ -127,7 +129,9 @@ func (l Label) Unlimit(spec *corev1.PodSpec) {
 	})
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
-		term.MatchExpressions = slices.DeleteFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return r.Key == l.Key })
+		term.MatchExpressions = slices.DeleteFunc(
+			term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return r.Key == l.Key },
+		)
 	}
 	if len(required.NodeSelectorTerms) == 0 {
 		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil

@@ -27,7 +27,7 @@ func TestHas(t *testing.T) {
 	pod := &corev1.Pod{}
 	assert.False(t, gate.Has(pod))
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/other"}}
-	assert.False(t, gate.Has(pod), "somebody else's gate")
+	assert.False(t, gate.Has(pod), "another gate")
 	pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: v1alpha1.CapacityMixGate})
 	assert.True(t, gate.Has(pod))
 }
@@ -44,7 +44,7 @@ func TestOpened(t *testing.T) {
 		"copied, with a longer UID": {"a-1/spot", capacity.Unknown},
 		"no type":                   {"a/", capacity.Unknown},
 		"no slash":                  {"a", capacity.Unknown},
-		"a type that nobody states": {"a/unknown", capacity.Unknown},
+		"a type that is not valid":  {"a/unknown", capacity.Unknown},
 		"more than a type":          {"a/spot/x", capacity.Unknown},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a", Annotations: map[string]string{v1alpha1.ClaimAnnotation: tc.claim}}}
@@ -80,14 +80,18 @@ func TestLimit(t *testing.T) {
 		"on-demand is without the label": {gke, capacity.OnDemand, corev1.PodSpec{}, requiring(term(absent(gke.Key)))},
 		"spot is without the label":      {reverse, capacity.Spot, corev1.PodSpec{}, requiring(term(absent("stays")))},
 		"every term, as one is enough": {
-			gke, capacity.OnDemand, requiring(term(zone), term(zone, zone)), requiring(term(zone, absent(gke.Key)), term(zone, zone, absent(gke.Key))),
+			gke, capacity.OnDemand, requiring(term(zone), term(zone, zone)), requiring(
+				term(zone, absent(gke.Key)), term(zone, zone, absent(gke.Key)),
+			),
 		},
 		"an empty term matches nothing, and still does": {
 			gke, capacity.OnDemand, requiring(term(), term(zone)), requiring(term(), term(zone, absent(gke.Key))),
 		},
 		"preferences stay": {
 			gke, capacity.OnDemand,
-			corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred}}},
+			corev1.PodSpec{
+				Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred}},
+			},
 			func() corev1.PodSpec {
 				s := requiring(term(absent(gke.Key)))
 				s.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = preferred
@@ -118,15 +122,21 @@ func requiring(terms ...corev1.NodeSelectorTerm) corev1.PodSpec {
 func TestTolerate(t *testing.T) {
 	taint := corev1.Toleration{Key: "spot", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
 	seconds := func(n int64) corev1.Toleration {
-		return corev1.Toleration{Key: "gone", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &n}
+		return corev1.Toleration{
+			Key: "gone", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+			TolerationSeconds: &n,
+		}
 	}
 	for name, tc := range map[string]struct{ own, added, want []corev1.Toleration }{
-		"none":                      {},
-		"what it lacks":             {[]corev1.Toleration{seconds(9)}, []corev1.Toleration{taint}, []corev1.Toleration{seconds(9), taint}},
-		"not twice":                 {[]corev1.Toleration{taint}, []corev1.Toleration{taint, taint}, []corev1.Toleration{taint}},
-		"not twice, both new":       {nil, []corev1.Toleration{taint, taint}, []corev1.Toleration{taint}},
-		"its own time stays":        {[]corev1.Toleration{seconds(9)}, []corev1.Toleration{seconds(1)}, []corev1.Toleration{seconds(9)}},
-		"another effect is another": {[]corev1.Toleration{taint}, []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}, []corev1.Toleration{taint, {Key: "spot", Operator: corev1.TolerationOpExists}}},
+		"none":                {},
+		"what it lacks":       {[]corev1.Toleration{seconds(9)}, []corev1.Toleration{taint}, []corev1.Toleration{seconds(9), taint}},
+		"not twice":           {[]corev1.Toleration{taint}, []corev1.Toleration{taint, taint}, []corev1.Toleration{taint}},
+		"not twice, both new": {nil, []corev1.Toleration{taint, taint}, []corev1.Toleration{taint}},
+		"its own time stays":  {[]corev1.Toleration{seconds(9)}, []corev1.Toleration{seconds(1)}, []corev1.Toleration{seconds(9)}},
+		"another effect is another": {
+			[]corev1.Toleration{taint}, []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
+			[]corev1.Toleration{taint, {Key: "spot", Operator: corev1.TolerationOpExists}},
+		},
 	} {
 		spec := &corev1.PodSpec{Tolerations: tc.own}
 		gate.Tolerate(spec, tc.added)
@@ -159,8 +169,13 @@ func FuzzOpenedAs(f *testing.F) {
 }
 
 // A template can have any annotation, but has no UID.
-func TestWhatATemplateSaysDoesNotMakeAPodOneWithTheGate(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p", Annotations: map[string]string{v1alpha1.GateOpenedAnnotation: v1alpha1.GateOpenedNoLeader}}}
+func TestAnnotationsOfATemplateDoNotCountAsAGate(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "p", UID: "p",
+			Annotations: map[string]string{v1alpha1.GateOpenedAnnotation: v1alpha1.GateOpenedNoLeader},
+		},
+	}
 	assert.False(t, gate.Made(pod))
 	pod.Annotations[v1alpha1.ClaimAnnotation] = "other/" + v1alpha1.GateOpenedNoLeader
 	assert.False(t, gate.Made(pod))

@@ -17,7 +17,9 @@ import (
 // it if the pod was replaced or has changed since it was read.
 func Patch(pod *corev1.Pod, change func(*corev1.Pod)) ([]byte, error) {
 	after := pod.DeepCopy()
-	after.Spec.SchedulingGates = slices.DeleteFunc(after.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.CapacityMixGate })
+	after.Spec.SchedulingGates = slices.DeleteFunc(
+		after.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.CapacityMixGate },
+	)
 	change(after)
 	before := pod.DeepCopy()
 	before.UID, before.ResourceVersion = "", "" // to be in the patch

@@ -32,7 +32,9 @@ func drawSpec(t *rapid.T) *corev1.PodSpec {
 	term := rapid.Custom(func(t *rapid.T) (term corev1.NodeSelectorTerm) {
 		term.MatchExpressions = rapid.SliceOfN(requirement, 0, 2).Draw(t, "expressions")
 		if rapid.Bool().Draw(t, "by name") {
-			term.MatchFields = []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n"}}}
+			term.MatchFields = []corev1.NodeSelectorRequirement{
+				{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n"}},
+			}
 		}
 		return term
 	})
@@ -57,14 +59,16 @@ func drawNode(t *rapid.T) *corev1.Node {
 }
 
 func drawLimit(t *rapid.T) (gate.Label, capacity.Type) {
-	return rapid.SampledFrom([]gate.Label{karpenter, gke, reverse}).Draw(t, "label"), rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}).Draw(t, "type")
+	return rapid.SampledFrom([]gate.Label{karpenter, gke, reverse}).Draw(t, "label"),
+		rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}).Draw(t, "type")
 }
 
 // normalized is a spec without empty objects.
 func normalized(spec *corev1.PodSpec) *corev1.PodSpec {
 	spec = spec.DeepCopy()
 	if a := spec.Affinity; a != nil {
-		if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil && a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution == nil {
+		if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil &&
+			a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution == nil {
 			a.NodeAffinity = nil
 		}
 		if *a == (corev1.Affinity{}) {
@@ -74,7 +78,7 @@ func normalized(spec *corev1.PodSpec) *corev1.PodSpec {
 	return spec
 }
 
-func TestUnlimitLeavesWhatThePodAskedFor(t *testing.T) {
+func TestUnlimitRestoresThePodsOwnConstraints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawSpec(t)
 		label, to := drawLimit(t)
@@ -103,7 +107,13 @@ func TestLimitOnlyAdds(t *testing.T) {
 		for i := range before {
 			require.Equal(t, before[i].MatchFields, after[i].MatchFields)
 			n := len(before[i].MatchExpressions)
-			require.True(t, slices.EqualFunc(before[i].MatchExpressions, after[i].MatchExpressions[:n], func(a, b corev1.NodeSelectorRequirement) bool { return apiequality.Semantic.DeepEqual(a, b) }))
+			require.True(
+				t,
+				slices.EqualFunc(
+					before[i].MatchExpressions, after[i].MatchExpressions[:n],
+					func(a, b corev1.NodeSelectorRequirement) bool { return apiequality.Semantic.DeepEqual(a, b) },
+				),
+			)
 			if n+len(before[i].MatchFields) == 0 {
 				require.Empty(t, after[i].MatchExpressions, "an empty term matches nothing")
 			}
@@ -119,7 +129,8 @@ func TestLimitOnlyAdds(t *testing.T) {
 }
 
 func terms(spec *corev1.PodSpec) []corev1.NodeSelectorTerm {
-	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil || spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil ||
+		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil
 	}
 	return spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms

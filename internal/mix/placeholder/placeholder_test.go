@@ -47,24 +47,38 @@ func web() *corev1.Pod {
 	}}
 	p.Annotations[v1alpha1.ClaimAnnotation] = gate.ClaimOf(p, capacity.Spot)
 	p.Spec = corev1.PodSpec{
-		SchedulerName: "berth-scheduler", NodeName: "spot-1", ServiceAccountName: "web", PriorityClassName: "high", Priority: new(int32(1000)),
+		SchedulerName: "berth-scheduler", NodeName: "spot-1", ServiceAccountName: "web",
+		PriorityClassName: "high", Priority: new(int32(1000)),
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "mirror"}},
 		NodeSelector:     map[string]string{"arch": "arm64", karpenter.Key: "spot"},
 		Tolerations:      []corev1.Toleration{{Key: "arm", Operator: corev1.TolerationOpExists}},
-		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-			TopologyKey: "rack", MatchLabelKeys: []string{"pod-template-hash"}, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "pod-template-hash": "7d"}},
-		}}}},
+		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: "rack", MatchLabelKeys: []string{"pod-template-hash"}, LabelSelector: &metav1.LabelSelector{
+					MatchLabels: map[string]string{"app": "web", "pod-template-hash": "7d"},
+				},
+			}}}},
 		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
-			MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, MatchLabelKeys: []string{"pod-template-hash", "absent"},
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule,
+			MatchLabelKeys: []string{"pod-template-hash", "absent"},
+			LabelSelector:  &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 		}},
-		Volumes:        []corev1.Volume{{Name: "token"}},
-		Overhead:       resources("cpu", "50m"),
-		InitContainers: []corev1.Container{{Name: "proxy", RestartPolicy: new(corev1.ContainerRestartPolicyAlways), Resources: corev1.ResourceRequirements{Requests: resources("cpu", "100m")}}},
+		Volumes:  []corev1.Volume{{Name: "token"}},
+		Overhead: resources("cpu", "50m"),
+		InitContainers: []corev1.Container{
+			{
+				Name: "proxy", RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+				Resources: corev1.ResourceRequirements{Requests: resources("cpu", "100m")},
+			},
+		},
 		Containers: []corev1.Container{{
-			Name: "main", Image: "example.com/web:1", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 80, HostPort: 8080}, {Name: "debug", ContainerPort: 90}},
+			Name: "main", Image: "example.com/web:1",
+			Ports: []corev1.ContainerPort{
+				{Name: "http", ContainerPort: 80, HostPort: 8080}, {Name: "debug", ContainerPort: 90},
+			},
 			Resources: corev1.ResourceRequirements{
-				Requests: resources("cpu", "1", "memory", "1Gi", "nvidia.com/gpu", "2"), Limits: resources("memory", "2Gi", "nvidia.com/gpu", "2"),
+				Requests: resources("cpu", "1", "memory", "1Gi", "nvidia.com/gpu", "2"),
+				Limits:   resources("memory", "2Gi", "nvidia.com/gpu", "2"),
 			},
 		}},
 	}
@@ -75,13 +89,19 @@ func TestPlaceholderRequestsExactlyWhatItsReplicaRequests(t *testing.T) {
 	replica := web()
 	before := replica.DeepCopy()
 	p := placeholder.Pod(placeholder.Seat{
-		Replica: replica, Type: capacity.OnDemand, Label: karpenter, Tolerations: []corev1.Toleration{{Key: "od", Operator: corev1.TolerationOpExists}},
+		Replica: replica, Type: capacity.OnDemand, Label: karpenter, Tolerations: []corev1.Toleration{
+			{Key: "od", Operator: corev1.TolerationOpExists},
+		},
 	}, image)
 	assert.Equal(t, before, replica, "the replica is as it was")
 
 	assert.Equal(t, "berth-placeholder-6f1c", p.Name)
 	assert.Equal(t, "shop", p.Namespace)
-	assert.Equal(t, map[string]string{v1alpha1.PlaceholderLabel: "6f1c", v1alpha1.InjectLabel: "disabled", "sidecar.istio.io/inject": "false"}, p.Labels)
+	assert.Equal(
+		t,
+		map[string]string{v1alpha1.PlaceholderLabel: "6f1c", v1alpha1.InjectLabel: "disabled", "sidecar.istio.io/inject": "false"},
+		p.Labels,
+	)
 	assert.Equal(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web-1", UID: "6f1c"}}, p.OwnerReferences)
 	assert.Nil(t, metav1.GetControllerOf(p))
 	assert.NotContains(t, p.Annotations, v1alpha1.SlotAnnotation)
@@ -101,13 +121,21 @@ func TestPlaceholderRequestsExactlyWhatItsReplicaRequests(t *testing.T) {
 	assert.Empty(t, s.SchedulingGates)
 	assert.Equal(t, replica.Spec.ImagePullSecrets, s.ImagePullSecrets)
 	assert.Equal(t, map[string]string{"arch": "arm64", karpenter.Key: "on-demand"}, s.NodeSelector)
-	assert.Equal(t, []corev1.Toleration{{Key: "arm", Operator: corev1.TolerationOpExists}, {Key: "od", Operator: corev1.TolerationOpExists}}, s.Tolerations)
+	assert.Equal(
+		t,
+		[]corev1.Toleration{{Key: "arm", Operator: corev1.TolerationOpExists}, {Key: "od", Operator: corev1.TolerationOpExists}},
+		s.Tolerations,
+	)
 	anti := s.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
 	assert.Empty(t, anti.MatchLabelKeys, "the values are in the selector already")
 	assert.Equal(t, map[string]string{"app": "web", "pod-template-hash": "7d"}, anti.LabelSelector.MatchLabels)
 	spread := s.TopologySpreadConstraints[0]
 	assert.Empty(t, spread.MatchLabelKeys)
-	assert.Equal(t, []metav1.LabelSelectorRequirement{{Key: "pod-template-hash", Operator: metav1.LabelSelectorOpIn, Values: []string{"7d"}}}, spread.LabelSelector.MatchExpressions)
+	assert.Equal(
+		t,
+		[]metav1.LabelSelectorRequirement{{Key: "pod-template-hash", Operator: metav1.LabelSelectorOpIn, Values: []string{"7d"}}},
+		spread.LabelSelector.MatchExpressions,
+	)
 
 	require.Len(t, s.Containers, 1)
 	c := s.Containers[0]
@@ -131,7 +159,10 @@ func TestAPlaceholderHasTheSizeOfItsReplica(t *testing.T) {
 	limit.Spec.NodeSelector = map[string]string{"pool": "batch"}
 	p := placeholder.Pod(placeholder.Seat{Replica: replica, Type: capacity.Spot, Label: karpenter, Size: limit}, image)
 	assert.Equal(t, "small", p.Labels[v1alpha1.ResourceLimitLabel], "and no other limit selects it")
-	assert.Equal(t, map[string]string{"arch": "arm64", "pool": "batch", karpenter.Key: "spot"}, p.Spec.NodeSelector, "which autoscalers see")
+	assert.Equal(
+		t, map[string]string{"arch": "arm64", "pool": "batch", karpenter.Key: "spot"}, p.Spec.NodeSelector,
+		"which autoscalers see",
+	)
 }
 
 // The placeholder must not tolerate what the replacement does not tolerate: it would reserve capacity that nothing can
@@ -142,12 +173,18 @@ func TestAPlaceholderToleratesWhatTheReplacementWill(t *testing.T) {
 		replica := web()
 		delete(replica.Annotations, v1alpha1.ClaimAnnotation)
 		change(replica)
-		p := placeholder.Pod(placeholder.Seat{Replica: replica, Type: capacity.OnDemand, Label: karpenter, Tolerations: []corev1.Toleration{od}}, image)
+		p := placeholder.Pod(
+			placeholder.Seat{Replica: replica, Type: capacity.OnDemand, Label: karpenter, Tolerations: []corev1.Toleration{od}},
+			image,
+		)
 		return slices.Contains(p.Spec.Tolerations, od)
 	}
-	assert.False(t, tolerates(func(*corev1.Pod) {}), "nobody adds it where there is no gate")
+	assert.False(t, tolerates(func(*corev1.Pod) {}), "it is not added without the gate")
 	assert.True(t, tolerates(func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, od) }), "its own, or the webhook's")
-	assert.True(t, tolerates(func(p *corev1.Pod) { p.Annotations[v1alpha1.ClaimAnnotation] = gate.ClaimOf(p, capacity.Spot) }), "with the gate")
+	assert.True(
+		t, tolerates(func(p *corev1.Pod) { p.Annotations[v1alpha1.ClaimAnnotation] = gate.ClaimOf(p, capacity.Spot) }),
+		"with the gate",
+	)
 	assert.True(t, tolerates(gate.Release), "its successor will have the gate again")
 }
 
@@ -190,7 +227,11 @@ func TestAPlaceholderMayRunWhereTheReplacementMayAndNowhereElse(t *testing.T) {
 					replica.Annotations = map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(replica, capacity.Spot)}
 					label.Limit(&replica.Spec, capacity.Spot)
 				}
-				seat := placeholder.Seat{Replica: replica, Type: rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}).Draw(t, "type"), Label: label}
+				seat := placeholder.Seat{
+					Replica: replica,
+					Type:    rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}).Draw(t, "type"),
+					Label:   label,
+				}
 				if rapid.Bool().Draw(t, "sized") {
 					seat.Size = generators.ResourceLimit(t, "shop", "small")
 					delete(seat.Size.Spec.NodeSelector, label.Key)
@@ -201,15 +242,17 @@ func TestAPlaceholderMayRunWhereTheReplacementMayAndNowhereElse(t *testing.T) {
 						continue
 					}
 					nodes := a.RequiredDuringSchedulingIgnoredDuringExecution
-					if _, err := nodeaffinity.NewNodeSelector(nodes); err == nil && len(nodes.NodeSelectorTerms) > 0 { // the API server rejects others
+					// The API server rejects others.
+					if _, err := nodeaffinity.NewNodeSelector(nodes); err == nil && len(nodes.NodeSelectorTerms) > 0 {
 						seat.Volumes = append(seat.Volumes, nodes)
 					}
 				}
 				p := placeholder.Pod(seat, image)
 				for range 4 {
 					n := generators.Node(t)
-					if value := rapid.SampledFrom([]string{"", "spot", "on-demand"}).Draw(t, "node's type"); value != "" && label.Key == "type" {
-						n.Labels[label.Key] = value
+					drawn := rapid.SampledFrom([]string{"", "spot", "on-demand"}).Draw(t, "node's type")
+					if drawn != "" && label.Key == "type" {
+						n.Labels[label.Key] = drawn
 					}
 					value := label.Spot
 					if seat.Type == capacity.OnDemand {
@@ -233,7 +276,9 @@ func TestAPlaceholderMayRunWhereTheReplacementMayAndNowhereElse(t *testing.T) {
 // Whatever containers, sidecars and init containers a replica has, its placeholder uses as much of a node, and the API
 // server accepts it.
 func TestAPlaceholderTakesAsMuchAsItsReplica(t *testing.T) {
-	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, "example.com/gpu", "hugepages-2Mi"}
+	names := []corev1.ResourceName{
+		corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, "example.com/gpu", "hugepages-2Mi",
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		list := func(what string) corev1.ResourceList {
 			l := corev1.ResourceList{}
@@ -245,7 +290,10 @@ func TestAPlaceholderTakesAsMuchAsItsReplica(t *testing.T) {
 			return l
 		}
 		container := func(what string) corev1.Container {
-			return corev1.Container{Name: what, Resources: corev1.ResourceRequirements{Requests: list(what), Limits: list(what + " limits")}}
+			return corev1.Container{
+				Name:      what,
+				Resources: corev1.ResourceRequirements{Requests: list(what), Limits: list(what + " limits")},
+			}
 		}
 		replica := &corev1.Pod{}
 		for range rapid.IntRange(1, 3).Draw(t, "containers") {

@@ -65,7 +65,10 @@ func (f family) fromAnnotations(object metav1.Object, source string) (*Policy, *
 		return nil, nil
 	}
 	if !hasPercent && !f.floorAlone {
-		return nil, &InvalidAnnotation{Object: object, Key: f.floor, Value: shortened(floorText), Problem: "it requires the annotation " + f.percent}
+		return nil, &InvalidAnnotation{
+			Object: object, Key: f.floor, Value: shortened(floorText),
+			Problem: "it requires the annotation " + f.percent,
+		}
 	}
 	p := &Policy{Source: source, Mix: split.New(0, 0), BorrowOnDemand: true, GatedSpotWait: DefaultGatedSpotWait}
 	var problem string

@@ -15,7 +15,10 @@ import (
 )
 
 func TestAnnotationsAreKeptUnlessTheyAreVeryLong(t *testing.T) {
-	usual := map[string]string{PrefixBerth + "/spot-percent": "50", "kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("{", 12<<10)}
+	usual := map[string]string{
+		PrefixBerth + "/spot-percent":                      "50",
+		"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("{", 12<<10),
+	}
 	assert.Equal(t, usual, Bounded(usual))
 
 	long := map[string]string{PrefixBerth + "/spot-percent": "50", PrefixBerth + "/min-on-demand": "1" + strings.Repeat(" ", 250_000)}
@@ -34,7 +37,9 @@ func TestBoundedAnnotationsTakeFewBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := map[string]string{}
 		for range rapid.IntRange(0, 40).Draw(t, "annotations") {
-			all[rapid.String().Draw(t, "key")] = strings.Repeat(rapid.StringN(1, 9, -1).Draw(t, "value"), rapid.IntRange(0, 3000).Draw(t, "times"))
+			all[rapid.String().Draw(t, "key")] = strings.Repeat(
+				rapid.StringN(1, 9, -1).Draw(t, "value"), rapid.IntRange(0, 3000).Draw(t, "times"),
+			)
 		}
 		bounded, size := Bounded(all), 0
 		for k, v := range bounded {
@@ -51,7 +56,10 @@ func TestBoundedAnnotationsTakeFewBytes(t *testing.T) {
 
 func TestBoundObjectDropsManagedFields(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Annotations: map[string]string{"a": strings.Repeat("x", 250_000), PrefixBerth + "/spot-percent": "50"}, ManagedFields: []metav1.ManagedFieldsEntry{{}},
+		Annotations: map[string]string{
+			"a": strings.Repeat("x", 250_000), PrefixBerth + "/spot-percent": "50",
+		},
+		ManagedFields: []metav1.ManagedFieldsEntry{{}},
 	}}
 	object, err := BoundObject(pod)
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ func TestSpotWaits(t *testing.T) {
 		seconds     *int32
 		wait, gated time.Duration
 	}{
-		"not said":      {nil, 0, 15 * time.Minute},
+		"unset":         {nil, 0, 15 * time.Minute},
 		"not at all":    {new(int32(0)), 0, 0},
 		"half a minute": {new(int32(30)), 30 * time.Second, 30 * time.Second},
 	} {
@@ -59,7 +59,7 @@ func TestTolerationsOfAMix(t *testing.T) {
 }
 
 // Annotations cannot set a wait: the defaults apply.
-func TestAMixOfAnnotationsWaitsAsOneThatDoesNotSay(t *testing.T) {
+func TestAMixOfAnnotationsHasTheDefaultWaits(t *testing.T) {
 	pod := &corev1.Pod{}
 	pod.Annotations = map[string]string{percent: "70", floor: "2"}
 	r := policy.Resolver{Prefixes: []string{policy.PrefixBerth}, Mixes: policy.NewStore(), Controllers: known{}}

@@ -48,7 +48,9 @@ func pod(annotations map[string]string, owner ...metav1.OwnerReference) *corev1.
 }
 
 func mixNamed(name string, age time.Duration, spotPercent int32, match map[string]string) *v1alpha1.CapacityMix {
-	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e6, 0).Add(-age))}}
+	cm := &v1alpha1.CapacityMix{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e6, 0).Add(-age))},
+	}
 	cm.Spec.Selector.MatchLabels = match
 	cm.Spec.SpotPercent = spotPercent
 	return cm
@@ -68,7 +70,9 @@ func TestFirstSourceWins(t *testing.T) {
 	rs := &appsv1.ReplicaSet{ObjectMeta: object("ReplicaSet", "rs", map[string]string{percent: "40"})}
 	plainRS := &appsv1.ReplicaSet{ObjectMeta: object("ReplicaSet", "plain", nil)}
 	r := resolver(t, known{"rs": rs, "plain": plainRS},
-		mixNamed("young", time.Hour, 10, web), mixNamed("old", 2*time.Hour, 20, web), mixNamed("oldest", 3*time.Hour, 30, map[string]string{"app": "other"}))
+		mixNamed("young", time.Hour, 10, web), mixNamed("old", 2*time.Hour, 20, web), mixNamed(
+			"oldest", 3*time.Hour, 30, map[string]string{"app": "other"},
+		))
 	r.Default = &policy.Policy{Source: policy.SourceDefault, Mix: split.New(5, 0)}
 	rsRef, plainRef := ownedBy("ReplicaSet", "apps/v1", "rs"), ownedBy("ReplicaSet", "apps/v1", "plain")
 
@@ -129,18 +133,49 @@ func TestInvalidAnnotationsNameKeyValueAndProblem(t *testing.T) {
 		annotations map[string]string
 		want        string
 	}{
-		"no number":                       {map[string]string{percent: "abc"}, `annotation berth.dev/spot-percent: "abc" is invalid: ` + whole},
-		"negative":                        {map[string]string{percent: "-1"}, `annotation berth.dev/spot-percent: "-1" is invalid: ` + whole},
-		"above 100":                       {map[string]string{percent: "101"}, `annotation berth.dev/spot-percent: "101" is invalid: ` + whole},
-		"empty":                           {map[string]string{percent: ""}, `annotation berth.dev/spot-percent: "" is invalid: ` + whole},
-		"a fraction":                      {map[string]string{percent: "0.7"}, `annotation berth.dev/spot-percent: "0.7" is invalid: ` + whole},
-		"floor negative":                  {map[string]string{percent: "7", floor: "-2"}, `annotation berth.dev/min-on-demand: "-2" is invalid: it must be a whole number from 0 to 1000000`},
-		"floor past integer":              {map[string]string{percent: "7", floor: "99999999999"}, `annotation berth.dev/min-on-demand: "99999999999" is invalid: it must be a whole number from 0 to 1000000`},
-		"floor past bound":                {map[string]string{percent: "7", floor: "1000001"}, `annotation berth.dev/min-on-demand: "1000001" is invalid: it must be a whole number from 0 to 1000000`},
-		"zeros without end":               {map[string]string{percent: "7", floor: strings.Repeat("0", 256<<10)}, `annotation berth.dev/min-on-demand: "` + strings.Repeat("0", 64) + `…" is invalid: it must be a whole number from 0 to 1000000`},
-		"a long text":                     {map[string]string{percent: strings.Repeat("ü", 128<<10)}, `annotation berth.dev/spot-percent: "` + strings.Repeat("ü", 32) + `…" is invalid: ` + whole},
-		"a long text, cut in a character": {map[string]string{percent: "x" + strings.Repeat("ü", 128<<10)}, `annotation berth.dev/spot-percent: "x` + strings.Repeat("ü", 31) + `…" is invalid: ` + whole},
-		"floor alone":                     {map[string]string{floor: "2"}, `annotation berth.dev/min-on-demand: "2" is invalid: it requires the annotation berth.dev/spot-percent`},
+		"no number": {
+			map[string]string{percent: "abc"}, `annotation berth.dev/spot-percent: "abc" is invalid: ` + whole,
+		},
+		"negative": {
+			map[string]string{percent: "-1"}, `annotation berth.dev/spot-percent: "-1" is invalid: ` + whole,
+		},
+		"above 100": {
+			map[string]string{percent: "101"}, `annotation berth.dev/spot-percent: "101" is invalid: ` + whole,
+		},
+		"empty": {map[string]string{percent: ""}, `annotation berth.dev/spot-percent: "" is invalid: ` + whole},
+		"a fraction": {
+			map[string]string{percent: "0.7"}, `annotation berth.dev/spot-percent: "0.7" is invalid: ` + whole,
+		},
+		"floor negative": {
+			map[string]string{percent: "7", floor: "-2"},
+			`annotation berth.dev/min-on-demand: "-2" is invalid: it must be a whole number from 0 to 1000000`,
+		},
+		"floor past integer": {
+			map[string]string{percent: "7", floor: "99999999999"},
+			`annotation berth.dev/min-on-demand: "99999999999" is invalid: it must be a whole number from 0 to 1000000`,
+		},
+		"floor past bound": {
+			map[string]string{percent: "7", floor: "1000001"},
+			`annotation berth.dev/min-on-demand: "1000001" is invalid: it must be a whole number from 0 to 1000000`,
+		},
+		"zeros without end": {
+			map[string]string{percent: "7", floor: strings.Repeat("0", 256<<10)},
+			`annotation berth.dev/min-on-demand: "` + strings.Repeat(
+				"0", 64,
+			) + `…" is invalid: it must be a whole number from 0 to 1000000`,
+		},
+		"a long text": {
+			map[string]string{percent: strings.Repeat("ü", 128<<10)},
+			`annotation berth.dev/spot-percent: "` + strings.Repeat("ü", 32) + `…" is invalid: ` + whole,
+		},
+		"a long text, cut in a character": {
+			map[string]string{percent: "x" + strings.Repeat("ü", 128<<10)},
+			`annotation berth.dev/spot-percent: "x` + strings.Repeat("ü", 31) + `…" is invalid: ` + whole,
+		},
+		"floor alone": {
+			map[string]string{floor: "2"},
+			`annotation berth.dev/min-on-demand: "2" is invalid: it requires the annotation berth.dev/spot-percent`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, invalid := resolver(t, nil).Resolve(pod(tc.annotations))
@@ -246,7 +281,9 @@ func TestIdentitySlot(t *testing.T) {
 }
 
 func TestClaimedSlot(t *testing.T) {
-	for text, want := range map[string]int{"0": 0, "17": 17, "-1": split.NoSlot, "x": split.NoSlot, "": split.NoSlot, "99999999": split.NoSlot, "1e3": split.NoSlot} {
+	for text, want := range map[string]int{
+		"0": 0, "17": 17, "-1": split.NoSlot, "x": split.NoSlot, "": split.NoSlot, "99999999": split.NoSlot, "1e3": split.NoSlot,
+	} {
 		slot, _ := policy.ClaimedSlot(pod(map[string]string{v1alpha1.SlotAnnotation: text}))
 		assert.Equal(t, want, slot, "%q", text)
 	}
@@ -274,9 +311,11 @@ func TestFromCapacityMix(t *testing.T) {
 		"spec.spotPercent: 150 is not between 0 and 100":         func(s *v1alpha1.CapacityMixSpec) { s.SpotPercent = 150 },
 		"spec.minOnDemand: -1 is not between 0 and 1000000":      func(s *v1alpha1.CapacityMixSpec) { s.MinOnDemand = -1 },
 		"spec.minOnDemand: 1000001 is not between 0 and 1000000": func(s *v1alpha1.CapacityMixSpec) { s.MinOnDemand = 1_000_001 },
-		"spec.spreadSpotOver: 5 label keys are more than 4":      func(s *v1alpha1.CapacityMixSpec) { s.SpreadSpotOver = strings.Split("a b c d e", " ") },
-		"spec.maxSpot: -1 is not between 0 and 1000000":          func(s *v1alpha1.CapacityMixSpec) { s.MaxSpot = ptr.To[int32](-1) },
-		"spec.spotWaitSeconds: -1 is negative":                   func(s *v1alpha1.CapacityMixSpec) { s.SpotWaitSeconds = new(int32(-1)) },
+		"spec.spreadSpotOver: 5 label keys are more than 4": func(s *v1alpha1.CapacityMixSpec) {
+			s.SpreadSpotOver = strings.Split("a b c d e", " ")
+		},
+		"spec.maxSpot: -1 is not between 0 and 1000000": func(s *v1alpha1.CapacityMixSpec) { s.MaxSpot = ptr.To[int32](-1) },
+		"spec.spotWaitSeconds: -1 is negative":          func(s *v1alpha1.CapacityMixSpec) { s.SpotWaitSeconds = new(int32(-1)) },
 	} {
 		bad := cm.DeepCopy()
 		spoil(&bad.Spec)
@@ -317,7 +356,10 @@ func FuzzAnnotations(f *testing.F) {
 	f.Add("70%", "2", "3")
 	f.Add("-0", "0x1", "")
 	f.Fuzz(func(t *testing.T, share, least, slot string) {
-		p := pod(map[string]string{percent: share, floor: least, v1alpha1.SlotAnnotation: slot, batchv1.JobCompletionIndexAnnotation: slot}, ownedBy("Job", "batch/v1", "j")...)
+		p := pod(
+			map[string]string{percent: share, floor: least, v1alpha1.SlotAnnotation: slot, batchv1.JobCompletionIndexAnnotation: slot},
+			ownedBy("Job", "batch/v1", "j")...,
+		)
 		r := &policy.Resolver{Prefixes: []string{policy.PrefixBerth}, Mixes: policy.NewStore(), Controllers: known{}}
 		got, invalid := r.Resolve(p)
 		if (got == nil) == (len(invalid) == 0) {

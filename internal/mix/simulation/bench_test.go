@@ -50,19 +50,30 @@ func largePod(i int, onNode string) *corev1.Pod {
 	p := pod(fmt.Sprintf("%s-6d5f7c9b8d-%05d", app, i), onNode)
 	p.UID = types.UID(fmt.Sprintf("7b0c7c1e-5d3e-4b56-9a53-%012d", i))
 	p.Namespace = fmt.Sprintf("team-%d", i/20%50)
-	p.Labels = map[string]string{"app": app, "pod-template-hash": "6d5f7c9b8d", "app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "shop"}
+	p.Labels = map[string]string{
+		"app": app, "pod-template-hash": "6d5f7c9b8d", "app.kubernetes.io/name": app,
+		"app.kubernetes.io/part-of": "shop",
+	}
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: app, UID: types.UID(app), Controller: new(true)}}
 	p.Annotations = map[string]string{"a": string(make([]byte, 512))}
-	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("512Mi")}
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("512Mi"),
+	}
 	p.Spec.Containers = append(p.Spec.Containers, *p.Spec.Containers[0].DeepCopy())
 	p.Spec.Containers[1].Name = "proxy"
-	p.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
+	p.Spec.Volumes = []corev1.Volume{
+		{Name: "kube-api-access", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}},
+	}
 	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{"app": app},
+		},
 	}}
 	if i%40 < 20 {
 		p.Spec.Affinity = antiAffinity(corev1.LabelHostname)
-		p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels = map[string]string{"app": app}
+		p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels = map[string]string{
+			"app": app,
+		}
 	}
 	return p
 }

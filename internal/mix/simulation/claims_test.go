@@ -24,11 +24,15 @@ func bound(name string, mode corev1.PersistentVolumeAccessMode, zone string) (*c
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name, ResourceVersion: "1"}}
 	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: name, UID: types.UID(name)}
 	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+		},
 	}}}}
 	volume.Status.Phase = corev1.VolumeBound
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: name, UID: types.UID(name), ResourceVersion: "1", Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"},
+		Namespace: "ns", Name: name, UID: types.UID(name), ResourceVersion: "1", Annotations: map[string]string{
+			"pv.kubernetes.io/bind-completed": "yes",
+		},
 	}}
 	claim.Spec.VolumeName, claim.Spec.AccessModes = volume.Name, []corev1.PersistentVolumeAccessMode{mode}
 	claim.Status.Phase = corev1.ClaimBound
@@ -73,7 +77,9 @@ func TestTheClaimOfAnEphemeralVolumeIsMadeUp(t *testing.T) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
 			VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
 				StorageClassName: new("zonal"),
-				Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+				},
 			}},
 		}}}}
 	})
@@ -99,10 +105,16 @@ func TestDevicesOfTheVictimAreFreeForItsReplacement(t *testing.T) {
 	claim := &resourcev1.ResourceClaim{
 		ObjectMeta: ownedBy(victim, "gpu"),
 		Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
-			Name: "r", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1},
+			Name: "r", Exactly: &resourcev1.ExactDeviceRequest{
+				DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1,
+			},
 		}}}},
 		Status: resourcev1.ResourceClaimStatus{
-			Allocation:  &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Request: "r", Driver: "d", Pool: "n1", Device: "g0"}}}},
+			Allocation: &resourcev1.AllocationResult{
+				Devices: resourcev1.DeviceAllocationResult{
+					Results: []resourcev1.DeviceRequestAllocationResult{{Request: "r", Driver: "d", Pool: "n1", Device: "g0"}},
+				},
+			},
 			ReservedFor: []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "a", UID: "a"}},
 		},
 	}

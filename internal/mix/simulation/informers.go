@@ -188,11 +188,15 @@ func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.Resource
 }
 
 // AddEventHandlerWithResyncPeriod is AddEventHandler: objects never change.
-func (i *informer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithResyncPeriod(
+	h cache.ResourceEventHandler, _ time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandler(h)
 }
 
 // AddEventHandlerWithOptions is AddEventHandler.
-func (i *informer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithOptions(
+	h cache.ResourceEventHandler, _ cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandler(h)
 }

@@ -44,7 +44,7 @@ func listLimits(ctx context.Context, cfg *rest.Config) ([]*v1alpha1.ResourceLimi
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
-	all, err := pages(metav1.ListOptions{}, "resourcelimits", func(o metav1.ListOptions, add func(*v1alpha1.ResourceLimit)) (string, error) {
+	next := func(o metav1.ListOptions, add func(*v1alpha1.ResourceLimit)) (string, error) {
 		page := &v1alpha1.ResourceLimitList{}
 		err := client.Get().Resource("resourcelimits").VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(page)
 		for i := range page.Items {
@@ -52,7 +52,8 @@ func listLimits(ctx context.Context, cfg *rest.Config) ([]*v1alpha1.ResourceLimi
 			add(&page.Items[i])
 		}
 		return page.Continue, err
-	})
+	}
+	all, err := pages(metav1.ListOptions{}, "resourcelimits", next)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -55,11 +55,20 @@ func TestAReplacementHasToDoWithItsResourceLimit(t *testing.T) {
 
 	assert.Equal(t, "n1", ask(t, s, Question{Pod: pod("a", "")}).Node, "a pod without a size")
 	assert.Equal(t, "n2", ask(t, s, Question{Pod: sizedPod("zonal")}).Node, "of the default namespace")
-	assert.Equal(t, `0/3 nodes are available: 3 node(s) didn't match the node rules of ResourceLimit "ns/nowhere".`, ask(t, s, Question{Pod: sizedPod("nowhere")}).Message())
-	assert.Equal(t, `0/3 nodes are available: pod is above ResourceLimit "ns/small": cpu request 1 is above 500m.`, ask(t, s, Question{Pod: sizedPod("small")}).Message())
-	assert.Equal(t, `0/3 nodes are available: ResourceLimit "ns/gone" does not exist.`, ask(t, s, Question{Pod: sizedPod("gone")}).Message())
+	assert.Equal(
+		t, `0/3 nodes are available: 3 node(s) didn't match the node rules of ResourceLimit "ns/nowhere".`,
+		ask(t, s, Question{Pod: sizedPod("nowhere")}).Message(),
+	)
+	assert.Equal(
+		t, `0/3 nodes are available: pod is above ResourceLimit "ns/small": cpu request 1 is above 500m.`,
+		ask(t, s, Question{Pod: sizedPod("small")}).Message(),
+	)
+	assert.Equal(
+		t, `0/3 nodes are available: ResourceLimit "ns/gone" does not exist.`,
+		ask(t, s, Question{Pod: sizedPod("gone")}).Message(),
+	)
 
 	elsewhere := sizedPod("gone")
 	elsewhere.Spec.SchedulerName = "plain"
-	assert.True(t, ask(t, s, Question{Pod: elsewhere}).Fits, "a profile without the plugin does not look at it")
+	assert.True(t, ask(t, s, Question{Pod: elsewhere}).Fits, "a profile without the plugin ignores it")
 }

@@ -38,7 +38,8 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]*corev1.Node
 // listPods lists all pods that are scheduled or nominated, stripped page by page.
 func listPods(ctx context.Context, client kubernetes.Interface) ([]snapshotPod, error) {
 	s := newStripper()
-	return pages(metav1.ListOptions{FieldSelector: notTerminated}, "pods", func(o metav1.ListOptions, add func(snapshotPod)) (string, error) {
+	options := metav1.ListOptions{FieldSelector: notTerminated}
+	return pages(options, "pods", func(o metav1.ListOptions, add func(snapshotPod)) (string, error) {
 		page, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
 		if err != nil {
 			return "", err

@@ -184,7 +184,10 @@ func (p *Profile) add(path *field.Path, profile *schedconfig.KubeSchedulerProfil
 	r := replayable(profile, extenders)
 	configs := path.Child("pluginConfig")
 	if enables(profile.Plugins, resourceLimit) {
-		args, err := argsOf(configs, profile.PluginConfig, resourceLimit, &configv1.ResourceLimitArgs{}, &config.ResourceLimitArgs{}, validation.ValidateResourceLimitArgs)
+		args, err := argsOf(
+			configs, profile.PluginConfig, resourceLimit, &configv1.ResourceLimitArgs{}, &config.ResourceLimitArgs{},
+			validation.ValidateResourceLimitArgs,
+		)
 		if err != nil {
 			return err
 		}
@@ -202,7 +205,10 @@ func (p *Profile) add(path *field.Path, profile *schedconfig.KubeSchedulerProfil
 			return field.Invalid(path.Child("plugins", "preScore"), name, "must be enabled here because it is enabled under score")
 		}
 	}
-	args, err := argsOf(configs, profile.PluginConfig, capacityMix, &configv1.CapacityMixArgs{}, &config.CapacityMixArgs{}, validation.ValidateCapacityMixArgs)
+	args, err := argsOf(
+		configs, profile.PluginConfig, capacityMix, &configv1.CapacityMixArgs{}, &config.CapacityMixArgs{},
+		validation.ValidateCapacityMixArgs,
+	)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,8 @@ func TestWrongConfigurationsAreRefusedByField(t *testing.T) {
 			text: head + "profilez: []\n", want: `unknown field "profilez"`,
 		},
 		"an unknown field of a plugin's arguments": {
-			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}, pluginConfig: [{name: CapacityMix, args: {nodeRulez: []}}]}]\n",
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}, " +
+				"pluginConfig: [{name: CapacityMix, args: {nodeRulez: []}}]}]\n",
 			want: `unknown field "nodeRulez"`,
 		},
 		"an unknown field of another plugin's arguments": {
@@ -74,28 +75,37 @@ func TestWrongConfigurationsAreRefusedByField(t *testing.T) {
 			want: `unknown field "permitWaiting"`,
 		},
 		"a wrong value of a plugin's arguments": {
-			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}, pluginConfig: [{name: CapacityMix, args: {nodeSampleSize: 3}}]}]\n",
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}}, " +
+				"pluginConfig: [{name: CapacityMix, args: {nodeSampleSize: 3}}]}]\n",
 			want: "profiles[0].pluginConfig[0].args.nodeSampleSize",
 		},
 		"a wrong value of another plugin of ours": {
-			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}, pluginConfig: [{name: ResourceLimit, args: {defaultNamespace: A_B}}]}]\n",
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}, " +
+				"pluginConfig: [{name: ResourceLimit, args: {defaultNamespace: A_B}}]}]\n",
 			want: "profiles[0].pluginConfig[0].args.defaultNamespace",
 		},
 		"a profile that the scheduler itself would refuse": {
 			text: head + "parallelism: -1\n", want: "parallelism",
 		},
 		"a plugin that scores by what it did not prepare": {
-			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}, preScore: {disabled: [{name: PodTopologySpread}]}}}]\n",
-			want: `profiles[0].plugins.preScore: Invalid value: "PodTopologySpread": must be enabled here because it is enabled under score`,
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}]}, " +
+				"preScore: {disabled: [{name: PodTopologySpread}]}}}]\n",
+			want: `profiles[0].plugins.preScore: Invalid value: "PodTopologySpread": ` +
+				`must be enabled here because it is enabled under score`,
 		},
 		"one of ours": {
-			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: TopologySpreadScore}]}, preScore: {disabled: [{name: '*'}], enabled: [{name: PodTopologySpread}]}}}]\n",
+			text: head + "profiles: [{schedulerName: a, plugins: {multiPoint: " +
+				"{enabled: [{name: CapacityMix}, {name: TopologySpreadScore}]}, " +
+				"preScore: {disabled: [{name: '*'}], enabled: [{name: PodTopologySpread}]}}}]\n",
 			want: `profiles[0].plugins.preScore: Invalid value: "TopologySpreadScore"`,
 		},
 		"no profile with the plugin": {
 			text: head + "profiles: [{schedulerName: a}]\n", want: "profiles: no profile enables the plugin CapacityMix",
 		},
-		"another kind":   {text: "apiVersion: kubescheduler.config.k8s.io/v1\nkind: CapacityMixArgs\n", want: "kind: want KubeSchedulerConfiguration"},
+		"another kind": {
+			text: "apiVersion: kubescheduler.config.k8s.io/v1\nkind: CapacityMixArgs\n",
+			want: "kind: want KubeSchedulerConfiguration",
+		},
 		"not YAML":       {text: "{", want: "decode"},
 		"nothing at all": {text: "", want: "decode"},
 	} {

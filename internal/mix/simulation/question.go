@@ -139,7 +139,9 @@ func (a *Answer) find(ctx context.Context, f framework.Framework, pod *corev1.Po
 }
 
 // try runs the filters for one node.
-func (a *Answer) try(ctx context.Context, f framework.Framework, cycle fwk.CycleState, pod *corev1.Pod, size sized, node fwk.NodeInfo) (fits bool, err error) {
+func (a *Answer) try(
+	ctx context.Context, f framework.Framework, cycle fwk.CycleState, pod *corev1.Pod, size sized, node fwk.NodeInfo,
+) (fits bool, err error) {
 	name := node.Node().Name
 	if size.limit != nil && !size.limit.Matches(node.Node()) {
 		a.Reasons[size.limit.NodeReason()]++

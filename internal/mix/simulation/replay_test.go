@@ -84,7 +84,7 @@ func ask(t *testing.T, s *Snapshot, q Question) Answer {
 	return a
 }
 
-func TestTheVictimMakesRoomOnlyWhileItIsTakenAsGone(t *testing.T) {
+func TestTheVictimFreesCapacityOnlyWhileItIsGone(t *testing.T) {
 	victim := pod("victim", "n1")
 	s := snapshot(t, DefaultProfile(), []*corev1.Node{node("n2", "1"), node("n1", "1")}, []*corev1.Pod{victim, pod("other", "n2")})
 	a := ask(t, s, Question{Pod: victim})
@@ -102,7 +102,7 @@ func TestTheVictimMakesRoomOnlyWhileItIsTakenAsGone(t *testing.T) {
 	assert.Equal(t, "no node is a candidate.", ask(t, s, Question{Pod: victim, Nodes: func(*corev1.Node) bool { return false }}).Message())
 }
 
-func TestAPodIsAskedWithoutTheTracesOfItsPlacement(t *testing.T) {
+func TestAReplacementHasNoFieldsOfItsPlacement(t *testing.T) {
 	now := metav1.Now()
 	victim := pod("victim", "n1", func(p *corev1.Pod) {
 		p.DeletionTimestamp = &now
@@ -113,7 +113,7 @@ func TestAPodIsAskedWithoutTheTracesOfItsPlacement(t *testing.T) {
 	assert.Equal(t, "n1", victim.Spec.NodeName, "the question is not changed")
 }
 
-func TestNominatedPodsKeepTheirRoom(t *testing.T) {
+func TestNominatedPodsKeepTheirCapacity(t *testing.T) {
 	nominated := func(priority int32) []*corev1.Pod {
 		return []*corev1.Pod{pod("preemptor", "", func(p *corev1.Pod) {
 			p.Spec.Priority = &priority
@@ -153,17 +153,21 @@ func TestAPodThatIsRefusedAsAWholeSpeaksForAllCandidates(t *testing.T) {
 
 func TestNodesThatPreFilterLeavesOutHaveItsReason(t *testing.T) {
 	p := pod("a", "", func(p *corev1.Pod) {
-		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
-				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}},
-			}}},
-		}}}
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+					{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}},
+				}}},
+			}}}
 	})
 	s := snapshot(t, DefaultProfile(), []*corev1.Node{node("n1", "0"), node("n2", "1")}, nil)
-	assert.Equal(t, "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity].", ask(t, s, Question{Pod: p}).Message())
+	assert.Equal(
+		t, "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity].",
+		ask(t, s, Question{Pod: p}).Message(),
+	)
 }
 
-func TestPodsOfOtherSchedulersCannotBeAsked(t *testing.T) {
+func TestPodsOfOtherSchedulersAreAnError(t *testing.T) {
 	s := snapshot(t, DefaultProfile(), nil, nil)
 	_, err := s.Fits(t.Context(), Question{Pod: pod("a", "", func(p *corev1.Pod) { p.Spec.SchedulerName = "else" })})
 	require.ErrorIs(t, err, ErrUnknownScheduler)

@@ -76,7 +76,9 @@ func take(ctx context.Context, client kubernetes.Interface, profile *Profile) (*
 }
 
 // newSnapshot creates a snapshot of stripped nodes and pods and lists everything else.
-func newSnapshot(ctx context.Context, client kubernetes.Interface, profile *Profile, nodes []*corev1.Node, pods []snapshotPod) (*Snapshot, error) {
+func newSnapshot(
+	ctx context.Context, client kubernetes.Interface, profile *Profile, nodes []*corev1.Node, pods []snapshotPod,
+) (*Snapshot, error) {
 	metrics.Register() // the framework requires its metrics
 	// The plugins live as long as the snapshot, not as long as this call.
 	running, stop := context.WithCancel(context.WithoutCancel(quiet(ctx)))

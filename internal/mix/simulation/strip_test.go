@@ -29,24 +29,35 @@ func TestStrippedPodsCountAsTheWholeOnes(t *testing.T) {
 			{Name: "sidecar", RestartPolicy: &always, Resources: corev1.ResourceRequirements{Requests: resources("300m")}},
 			{Name: "init", Resources: corev1.ResourceRequirements{Requests: resources("3")}},
 		}
-		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 1}, {ContainerPort: 2, HostPort: 80, Protocol: corev1.ProtocolTCP}}
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{
+			{ContainerPort: 1}, {ContainerPort: 2, HostPort: 80, Protocol: corev1.ProtocolTCP},
+		}
 		p.Spec.Volumes = []corev1.Volume{
 			{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}},
-			{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+			{
+				Name:         "data",
+				VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+			},
 		}
 		p.Spec.Affinity = antiAffinity("a")
 	})
 	for name, change := range map[string]func(*corev1.Pod){
 		"as it was made": func(*corev1.Pod) {},
 		"being made larger": func(p *corev1.Pod) {
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Resources: &corev1.ResourceRequirements{Requests: resources("100m")}}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{Name: "main", Resources: &corev1.ResourceRequirements{Requests: resources("100m")}},
+			}
 		},
 		"being made smaller": func(p *corev1.Pod) {
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", AllocatedResources: resources("5"), Resources: &corev1.ResourceRequirements{Requests: resources("5")}}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{Name: "main", AllocatedResources: resources("5"), Resources: &corev1.ResourceRequirements{Requests: resources("5")}},
+			}
 		},
 		"not to be made larger": func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", AllocatedResources: resources("100m"), Resources: &corev1.ResourceRequirements{Requests: resources("100m")}}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{Name: "main", AllocatedResources: resources("100m"), Resources: &corev1.ResourceRequirements{Requests: resources("100m")}},
+			}
 		},
 		"with pod-level resources": func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{Requests: resources("7")}
@@ -70,7 +81,9 @@ func TestWhatNoFilterReadsIsNotHeld(t *testing.T) {
 		p.Annotations, p.ManagedFields = map[string]string{"a": "b"}, []metav1.ManagedFieldsEntry{{}}
 		p.Spec.Containers[0].Env, p.Spec.Containers[0].Image = []corev1.EnvVar{{}}, "i"
 		p.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ImageID: "i", Resources: &corev1.ResourceRequirements{Requests: resources("1000m")}}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{Name: "main", ImageID: "i", Resources: &corev1.ResourceRequirements{Requests: resources("1000m")}},
+		}
 	}))
 	assert.Empty(t, p.Annotations)
 	assert.Empty(t, p.ManagedFields)
@@ -137,7 +150,9 @@ func TestSiblingsWithClaimsOfTheirOwnAreNotTakenForOneAnother(t *testing.T) {
 	s := newStripper()
 	withClaim := func(name string) *corev1.Pod {
 		return owned(pod(name, "n", func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+			p.Spec.Volumes = []corev1.Volume{
+				{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
+			}
 		}), "x")
 	}
 	first, second := s.strip(withClaim("a")), s.strip(withClaim("b"))
@@ -152,5 +167,8 @@ func TestATerminatingSiblingIsToldApart(t *testing.T) {
 	going := s.strip(owned(pod("b", "n", func(p *corev1.Pod) { p.DeletionTimestamp = &now }), "x"))
 	assert.NotSame(t, first.info, going.info)
 	assert.NotNil(t, going.info.GetPod().DeletionTimestamp)
-	assert.Same(t, going.info, s.strip(owned(pod("c", "n", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now.Add(1)} }), "x")).info)
+	assert.Same(
+		t, going.info,
+		s.strip(owned(pod("c", "n", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now.Add(1)} }), "x")).info,
+	)
 }

@@ -16,7 +16,8 @@ import (
 
 // unsupported is the API server's response to a watch that begins with a list if it does not support that. Reflectors
 // then list.
-const unsupported = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"sendInitialEvents is not supported"}`
+const unsupported = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid",` +
+	`"code":422,"message":"sendInitialEvents is not supported"}`
 
 // listOnce limits the clients of a configuration to lists. A watch is answered here, by a stream without events, so an
 // informer fills its store with one list and requires no other permission.

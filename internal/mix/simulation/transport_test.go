@@ -34,7 +34,11 @@ func (r *requests) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch req.URL.Path {
 	case "/apis/storage.k8s.io/v1/csinodes":
 		w.WriteHeader(http.StatusForbidden)
-		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"csinodes.storage.k8s.io is forbidden: no"}`)
+		_, _ = io.WriteString(
+			w,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden",`+
+				`"code":403,"message":"csinodes.storage.k8s.io is forbidden: no"}`,
+		)
 	case "/apis/resource.k8s.io/v1/resourceclaims":
 		http.NotFound(w, req)
 	default:

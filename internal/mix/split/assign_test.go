@@ -130,7 +130,10 @@ func TestAssignLeavesNoSlotOfItsTypeFreeBelowAFloatingPod(t *testing.T) {
 				continue
 			}
 			for slot := range s.Slot {
-				assert.False(t, !taken[slot] && m.TypeOf(slot) == s.On, "slot %d of type %s is free below %s on %d", slot, s.On, s.ID, s.Slot)
+				assert.False(
+					t, !taken[slot] && m.TypeOf(slot) == s.On, "slot %d of type %s is free below %s on %d", slot, s.On,
+					s.ID, s.Slot,
+				)
 			}
 		}
 	})
@@ -150,7 +153,7 @@ func TestGrowthIsExactAtEverySizeAndNeverMoves(t *testing.T) {
 			assert.True(t, m.Exact(split.CountOf(seats)))
 			assert.Empty(t, split.WrongSide(m, seats, 0))
 			for _, s := range seats {
-				assert.Equal(t, fmt.Sprint(s.Slot), s.ID, "nobody moved")
+				assert.Equal(t, fmt.Sprint(s.Slot), s.ID, "no pod moved")
 			}
 		}
 		for len(pods) > 0 { // removing the highest slot first stays exact

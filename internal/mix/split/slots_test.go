@@ -18,7 +18,9 @@ import (
 func TestSlotsIsASet(t *testing.T) {
 	slots := map[string]*rapid.Generator[int]{
 		"small numbers": rapid.IntRange(0, 200),
-		"any number":    rapid.OneOf(rapid.IntRange(0, 600), rapid.IntRange(0, split.MaxSlot), rapid.IntRange(split.MaxSlot-70, split.MaxSlot)),
+		"any number": rapid.OneOf(
+			rapid.IntRange(0, 600), rapid.IntRange(0, split.MaxSlot), rapid.IntRange(split.MaxSlot-70, split.MaxSlot),
+		),
 	}
 	for name, slot := range slots {
 		t.Run(name, func(t *testing.T) {
