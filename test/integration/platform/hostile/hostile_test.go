@@ -181,18 +181,33 @@ func (t *tenant) taken(r row) {
 		return true, ""
 	})
 	if r.pods > 0 {
-		t.w.Eventually(fmt.Sprintf("there are %d pods", r.pods), func() (bool, string) {
-			pods, err := t.w.Kube.CoreV1().Pods(t.namespace).List(t.w.Ctx, metav1.ListOptions{})
-			require.NoError(t.w.T, err)
-			tried := 0
-			for i := range pods.Items {
-				if pods.Items[i].Spec.NodeName != "" || testenv.Unschedulable(&pods.Items[i]) != "" {
-					tried++
-				}
-			}
-			return tried >= r.pods, fmt.Sprintf("%d of %d were tried", tried, len(pods.Items))
-		})
+		t.w.Eventually(fmt.Sprintf("there are %d pods", r.pods), func() (bool, string) { return t.tried(r.pods) })
 	}
+}
+
+// tried reports whether so many pods were tried. All of them are read only once they are there and none waits for its first try: a
+// list of a crowd has hundreds of megabytes.
+func (t *tenant) tried(n int) (bool, string) {
+	t.w.T.Helper()
+	first, err := t.w.Kube.CoreV1().Pods(t.namespace).List(t.w.Ctx, metav1.ListOptions{Limit: 1})
+	require.NoError(t.w.T, err)
+	there := len(first.Items)
+	if rest := first.RemainingItemCount; rest != nil {
+		there += int(*rest)
+	}
+	waits := t.w.Metric(t.w.Scheduler(), "scheduler_pending_pods", map[string]string{"queue": "active"})
+	if there < n || waits > 0 {
+		return false, fmt.Sprintf("there are %d, and %d wait for their first try", there, waits)
+	}
+	pods, err := t.w.Kube.CoreV1().Pods(t.namespace).List(t.w.Ctx, metav1.ListOptions{})
+	require.NoError(t.w.T, err)
+	tried := 0
+	for i := range pods.Items {
+		if pods.Items[i].Spec.NodeName != "" || testenv.Unschedulable(&pods.Items[i]) != "" {
+			tried++
+		}
+	}
+	return tried >= n, fmt.Sprintf("%d of %d were tried", tried, len(pods.Items))
 }
 
 // place creates a neighbour's workload and returns when all of it is exactly where it should be.
