@@ -22,8 +22,9 @@ type Pool struct {
 	out      io.Writer
 	listener net.Listener
 	// free has a place per control plane; nil is one that is not started.
-	free   chan *pooled
-	ctx    context.Context //nolint:containedctx // ends with Stop, for the goroutines of the pool
+	free chan *pooled
+	// ctx ends with Stop.
+	ctx    context.Context
 	cancel context.CancelFunc
 	loans  sync.WaitGroup
 }
