@@ -35,7 +35,8 @@ func TestCapacityTypeLabel(t *testing.T) {
 		"none is set": {config.CapacityMixArgs{}, karpenter, false, ""},
 		"by its own key": {
 			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: "cloud.google.com/gke-spot", Spot: "true"}},
-			gate.Label{Key: "cloud.google.com/gke-spot", Spot: "true"}, false, "",
+			gate.Label{Key: "cloud.google.com/gke-spot", Spot: "true"},
+			false, "",
 		},
 		"set in spite of rules": {
 			config.CapacityMixArgs{
@@ -76,7 +77,8 @@ func TestCapacityTypeLabel(t *testing.T) {
 			karpenter, false, "",
 		},
 		"not of another operator": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), exists}}, karpenter, false,
+			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), exists}},
+			karpenter, false,
 			"",
 		},
 		"not of another key": {

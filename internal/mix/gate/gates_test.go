@@ -134,7 +134,8 @@ func TestTolerate(t *testing.T) {
 		"not twice, both new": {nil, []corev1.Toleration{taint, taint}, []corev1.Toleration{taint}},
 		"its own time stays":  {[]corev1.Toleration{seconds(9)}, []corev1.Toleration{seconds(1)}, []corev1.Toleration{seconds(9)}},
 		"another effect is another": {
-			[]corev1.Toleration{taint}, []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
+			[]corev1.Toleration{taint},
+			[]corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
 			[]corev1.Toleration{taint, {Key: "spot", Operator: corev1.TolerationOpExists}},
 		},
 	} {

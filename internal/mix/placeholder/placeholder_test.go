@@ -57,7 +57,8 @@ func web() *corev1.Pod {
 				TopologyKey: "rack", MatchLabelKeys: []string{"pod-template-hash"}, LabelSelector: &metav1.LabelSelector{
 					MatchLabels: map[string]string{"app": "web", "pod-template-hash": "7d"},
 				},
-			}}}},
+			}},
+		}},
 		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule,
 			MatchLabelKeys: []string{"pod-template-hash", "absent"},

@@ -158,7 +158,8 @@ func TestNodesThatPreFilterLeavesOutHaveItsReason(t *testing.T) {
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
 					{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}},
 				}}},
-			}}}
+			},
+		}}
 	})
 	s := snapshot(t, DefaultProfile(), []*corev1.Node{node("n1", "0"), node("n2", "1")}, nil)
 	assert.Equal(
