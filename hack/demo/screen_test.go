@@ -54,10 +54,10 @@ unlabeled     unknown     .`
 func TestTheLegendExplainsWhatIsThere(t *testing.T) {
 	require.Equal(
 		t,
-		"7: slot 7 of web    db-0: slot 0 of db    7*: a spot slot, borrowed on-demand    .: free capacity for a pod",
+		"7: slot 7 of web    db-0: slot 0 of db    7*: a spot slot, borrowed on-demand    .: free capacity",
 		legend(small()),
 	)
-	require.Equal(t, "7: slot 7 of web    .: free capacity for a pod", legend(picture{}))
+	require.Equal(t, "7: slot 7 of web    .: free capacity", legend(picture{}))
 }
 
 func TestTheRuleStandsThereWithItsNumbers(t *testing.T) {

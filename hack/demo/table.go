@@ -87,7 +87,7 @@ func legend(pic picture) string {
 	if slices.ContainsFunc(pic.pods, func(p pod) bool { return p.borrows() }) {
 		parts = append(parts, "7*: a spot slot, borrowed on-demand")
 	}
-	return strings.Join(append(parts, freeCell+": free capacity for a pod"), "    ")
+	return strings.Join(append(parts, freeCell+": free capacity"), "    ")
 }
 
 // ruleText is the rule of the mix with the number of replicas: "min(70 % of 20, 20 - 2) = 14".
