@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package clitest has the fixtures that the tests of several command groups share.
 package clitest
 
 import (

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package doctor has the command that checks the installation and the workloads.
 package doctor
 
 import (

@@ -157,8 +157,7 @@ func usesPlaceholders(ctx context.Context, c client.Client) bool {
 	return false
 }
 
-// accountRights asks about the service accounts of manifests/rbac. Whoever runs
-// Berth under another identity sees what these lack.
+// accountRights checks the service accounts of manifests/rbac. If Berth runs under another identity, the result is about these all the same.
 func (p *patient) accountRights(ctx context.Context, r *Report) {
 	p.rightsOf(ctx, r, "berth-scheduler", "", schedulerNeeds, Fail, rbacFiles)
 	p.rightsOf(ctx, r, controllerAccount, "", controllerNeeds, Warn, rbacFiles)

@@ -176,7 +176,7 @@ func (p *patient) reports(r *Report) {
 	r.add(OK, check, "", "every mix has a current status")
 }
 
-// patient enough: a scheduler opens a gate within moments.
+// gateTakesLong is more than a scheduler that leads needs to release a gate.
 const gateTakesLong = time.Minute
 
 // gatedPods are those with the scheduling gate about which there is something to say.
@@ -210,8 +210,7 @@ func (p *patient) gatedPods() (g gatedPods) {
 	return g
 }
 
-// gates finds pods that wait for a slot that no one gives them, and those whose
-// template requests one without success.
+// gates finds pods that wait for a slot that no scheduler assigns, and pods that have the gate although no mix governs them.
 func (p *patient) gates(r *Report) {
 	const check = "scheduling gates"
 	g, well := p.gatedPods(), true

@@ -115,7 +115,7 @@ func TestABackupIsWholeOrNone(t *testing.T) {
 	}
 }
 
-// ENV-29: a backup restored into another namespace has an equal spec, and its Secrets go with it.
+// A backup restored into another namespace has an equal spec, and its Secrets go with it.
 func TestABackupIsRestoredIntoAnotherNamespace(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store(), credentials(), namespace("shop"), namespace("copy"))
 	text, _ := backedUp(t, c, "shop", nil, true)
@@ -141,7 +141,7 @@ func TestABackupIsRestoredIntoAnotherNamespace(t *testing.T) {
 	assert.Equal(t, "Secret copy/store-1a2b-credentials unchanged\nEnvironment copy/store-1a2b unchanged\n", out, "it can be run again")
 }
 
-// ENV-46: all environments are there again in a cluster that has nothing.
+// All environments are there again in a cluster that has nothing.
 func TestAllIsRestoredIntoAnEmptyCluster(t *testing.T) {
 	text, _ := backedUp(t, envCluster(t, interceptor.Funcs{}, store(), small(t), credentials()), "", nil, true)
 	writes := 0

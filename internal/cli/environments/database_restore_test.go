@@ -60,7 +60,7 @@ func dataOf(t *testing.T, c client.Client) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// ENV-33: a dump is put back by a Job that reads it from the claim, and is waited for.
+// A dump is put back by a Job that reads it from the claim, and is waited for.
 func TestADumpIsPutBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end batchv1.JobConditionType
@@ -98,7 +98,7 @@ func TestADumpIsPutBack(t *testing.T) {
 	}
 }
 
-// ENV-33: a snapshot is put back as the claim of the same name, labels and size, though the controller makes an empty one as
+// A snapshot is put back as the claim of the same name, labels and size, though the controller makes an empty one as
 // soon as the old one is gone.
 func TestASnapshotIsPutBack(t *testing.T) {
 	for name, empties := range map[string]int{"at once": 0, "after the controller": 2} {

@@ -115,7 +115,7 @@ func there(t *testing.T, c client.Client, object client.Object, name string) boo
 
 const theBackup = "database-20260701-120000"
 
-// ENV-33: where the driver of the volume has snapshots, one is made of the claim that the database has its data on.
+// Where the driver of the volume has snapshots, one is made of the claim that the database has its data on.
 func TestADatabaseIsSnapshottedWhereItCanBe(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, append(databaseOfStore(t), store(), snapshotClass("fast", "disk.csi.example"), snapshotClass("a", "other"))...)
 	out, errOut, err := backUp(t, c, asAuto(), "table")
@@ -133,7 +133,7 @@ func TestADatabaseIsSnapshottedWhereItCanBe(t *testing.T) {
 	require.EqualError(t, err, "VolumeSnapshot env-store/"+theBackup+" already exists")
 }
 
-// ENV-33: elsewhere it is dumped, and it is said why.
+// Elsewhere it is dumped, and it is said why.
 func TestADatabaseIsDumpedWhereThereAreNoSnapshots(t *testing.T) {
 	change := func(find func(o client.Object)) []client.Object {
 		list := append(databaseOfStore(t), snapshotClass("fast", "disk.csi.example"))

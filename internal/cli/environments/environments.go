@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package environments has the commands about Environments. What they do below flags and printing is in internal/environments.
 package environments
 
 import (

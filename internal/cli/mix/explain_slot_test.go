@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// L9: explain named slot 4 of a pod of which the scheduler wrote that slot 2 needs on-demand.
+// Explain named slot 4 of a pod of which the scheduler wrote that slot 2 needs on-demand.
 func TestAPendingPodHasTheSlotThatTheSchedulerTried(t *testing.T) {
 	m := split.New(50, 1)
 	g := &clusterstate.Group{Policy: &policy.Policy{Mix: m}}

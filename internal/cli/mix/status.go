@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package mix has the commands about CapacityMixes: status, explain, plan and nodes.
 package mix
 
 import (

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package records has the commands about DeploymentRecords.
 package records
 
 import (
