@@ -33,8 +33,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
+// Now is the time of all fixtures.
 var Now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
+// Ago is a time before Now.
 func Ago(d time.Duration) metav1.Time { return metav1.NewTime(Now.Add(-d)) }
 
 // Golden compares what was printed with a file of testdata.
@@ -65,6 +67,7 @@ type Shop struct {
 	budgets []*policyv1.PodDisruptionBudget
 }
 
+// Cluster is what the CLI reads of the shop.
 func (s *Shop) Cluster(t *testing.T) *live.Cluster {
 	t.Helper()
 	settings, err := live.Defaults()
@@ -72,6 +75,7 @@ func (s *Shop) Cluster(t *testing.T) *live.Cluster {
 	return live.New(settings, s.Pods, s.nodes, s.Mixes, s.owners, s.budgets)
 }
 
+// Node adds a node.
 func (s *Shop) Node(name, capacityType string, changes ...func(*corev1.Node)) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"topology.kubernetes.io/zone": "a", "node.kubernetes.io/instance-type": "m5"}}}
 	if capacityType != "" {
@@ -83,6 +87,7 @@ func (s *Shop) Node(name, capacityType string, changes ...func(*corev1.Node)) {
 	s.nodes = append(s.nodes, n)
 }
 
+// Mix adds a CapacityMix.
 func (s *Shop) Mix(name string, spot, least int32, changes ...func(*v1alpha1.CapacityMix)) {
 	m := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Generation: 1, CreationTimestamp: Ago(48 * time.Hour)}}
 	m.Spec.Selector.MatchLabels, m.Spec.SpotPercent, m.Spec.MinOnDemand = map[string]string{"app": name}, spot, least
@@ -114,6 +119,7 @@ func (s *Shop) Deployment(app string, annotations map[string]string, nodes ...st
 	return pods
 }
 
+// Pod adds a pod.
 func (s *Shop) Pod(app, name, node string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}, CreationTimestamp: Ago(time.Hour)}}
 	p.Spec.SchedulerName, p.Spec.NodeName = "berth-scheduler", node
@@ -162,6 +168,7 @@ func OneOfEach() *Shop {
 	return s
 }
 
+// Budget adds a PodDisruptionBudget.
 func (s *Shop) Budget(name, app string, allowed int32) {
 	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 	b.Spec.Selector, b.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, new(intstr.FromInt32(allowed))

@@ -84,6 +84,7 @@ type patient struct {
 	cluster *live.Cluster
 }
 
+// New returns the command doctor.
 func New(o *command.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "doctor",

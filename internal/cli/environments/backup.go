@@ -43,7 +43,7 @@ func newBackup(o *command.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runBackup(o, cmd.Context(), c, namespace, args, withSecrets)
+			return runBackup(cmd.Context(), o, c, namespace, args, withSecrets)
 		},
 	}
 	cmd.Flags().BoolVar(&withSecrets, "with-secrets", false, "Add the Secrets that the environments name.")
@@ -51,7 +51,7 @@ func newBackup(o *command.Options) *cobra.Command {
 	return cmd
 }
 
-func runBackup(o *command.Options, ctx context.Context, c client.Client, namespace string, args []string, withSecrets bool) error {
+func runBackup(ctx context.Context, o *command.Options, c client.Client, namespace string, args []string, withSecrets bool) error {
 	var names []string
 	for _, arg := range args {
 		env, err := environmentNamed(ctx, c, namespace, arg)
@@ -115,7 +115,7 @@ func newRestore(o *command.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runRestore(o, cmd.Context(), c, objects, all, f)
+			return runRestore(cmd.Context(), o, c, objects, all, f)
 		},
 	}
 	flags := cmd.Flags()
@@ -136,7 +136,7 @@ func backupOf(o *command.Options, file, namespace string) ([]*unstructured.Unstr
 	return objects, backup.Check(objects)
 }
 
-func runRestore(o *command.Options, ctx context.Context, c client.Client, objects []*unstructured.Unstructured, namespace string, f *restoreFlags) error {
+func runRestore(ctx context.Context, o *command.Options, c client.Client, objects []*unstructured.Unstructured, namespace string, f *restoreFlags) error {
 	wanted, err := backup.Prepare(objects, namespace)
 	if err != nil {
 		return err

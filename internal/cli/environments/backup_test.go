@@ -55,7 +55,7 @@ func namespace(name string) *corev1.Namespace {
 func backedUp(t *testing.T, c client.Client, in string, names []string, withSecrets bool) (string, string) {
 	t.Helper()
 	o, out, errOut := clitest.Screen("")
-	require.NoError(t, runBackup(o, t.Context(), c, in, names, withSecrets))
+	require.NoError(t, runBackup(t.Context(), o, c, in, names, withSecrets))
 	return out.String(), errOut.String()
 }
 
@@ -69,7 +69,7 @@ func restored(t *testing.T, c client.Client, text, into string, f restoreFlags) 
 		if f.dryRun == "" {
 			f.dryRun = command.DryRunNone
 		}
-		err = runRestore(o, t.Context(), c, objects, into, &f)
+		err = runRestore(t.Context(), o, c, objects, into, &f)
 	}
 	return out.String(), errOut.String(), err
 }
@@ -110,7 +110,7 @@ func TestABackupIsWholeOrNone(t *testing.T) {
 		{"empty", nil, "no environments found in namespace empty"},
 	} {
 		o, out, _ := clitest.Screen("")
-		require.EqualError(t, runBackup(o, t.Context(), c, tc.in, tc.names, true), tc.err)
+		require.EqualError(t, runBackup(t.Context(), o, c, tc.in, tc.names, true), tc.err)
 		assert.Empty(t, out.String())
 	}
 }

@@ -28,7 +28,7 @@ func TestARollbackBringsASpecBackAndLeavesAloneWhetherItRuns(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, append(revisions(t), was)...)
 	back := func(revision int64, dryRun string) (string, string, error) {
 		o, out, errOut := clitest.Screen("table")
-		err := runRollback(o, t.Context(), c, reread(t, c), revision, dryRun)
+		err := runRollback(t.Context(), o, c, reread(t, c), revision, dryRun)
 		return out.String(), errOut.String(), err
 	}
 	_, _, err := back(7, command.DryRunNone)
@@ -75,7 +75,7 @@ func TestAChangeIsMadeToWhatThereIs(t *testing.T) {
 		return c.Patch(ctx, obj, p, opts...)
 	}}, store())
 	o, out, _ := clitest.Screen("table")
-	require.NoError(t, scaleEnvironment(o, t.Context(), c, reread(t, c), []componentReplicas{{"backend", 5}, {"frontend", 1}}, &runFlags{}))
+	require.NoError(t, scaleEnvironment(t.Context(), o, c, reread(t, c), []componentReplicas{{"backend", 5}, {"frontend", 1}}, &runFlags{}))
 	assert.Equal(t, "environment.berth.dev/store-1a2b backend scaled from 3 to 5\nenvironment.berth.dev/store-1a2b frontend already has 1 replica\n", out.String())
 	assert.Equal(t, 2, tries)
 	now := reread(t, c)
@@ -132,7 +132,7 @@ func TestComponentsAreScaled(t *testing.T) {
 func TestAllComponentsAreScaledOrNone(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store())
 	o, out, _ := clitest.Screen("table")
-	err := scaleEnvironment(o, t.Context(), c, reread(t, c), []componentReplicas{{"backend", 5}, {"database", 2}}, &runFlags{})
+	err := scaleEnvironment(t.Context(), o, c, reread(t, c), []componentReplicas{{"backend", 5}, {"database", 2}}, &runFlags{})
 	require.EqualError(t, err, "environment.berth.dev/store-1a2b: database cannot be scaled: it has one replica")
 	assert.Empty(t, out.String())
 	assert.EqualValues(t, 3, *reread(t, c).Spec.Stack.Backend.Replicas)
@@ -219,11 +219,11 @@ func TestAStartIsWaitedFor(t *testing.T) {
 	o, out, _ := clitest.Screen("table")
 	f := &runFlags{wait: true, timeout: time.Minute, poll: time.Millisecond}
 	start := func(e *v1alpha1.Environment, _ *runFlags) error { return render.Start(e) }
-	require.NoError(t, runEnvironment(o, t.Context(), c, reread(t, c), f, "started", start))
+	require.NoError(t, runEnvironment(t.Context(), o, c, reread(t, c), f, "started", start))
 	assert.Equal(t, "environment.berth.dev/store-1a2b started\nenvironment.berth.dev/store-1a2b is Running\n", out.String())
 	assert.Equal(t, 3, looks)
 
 	f.timeout = 20 * time.Millisecond
-	err := runEnvironment(o, t.Context(), envCluster(t, interceptor.Funcs{}, e), e, f, "started", start)
+	err := runEnvironment(t.Context(), o, envCluster(t, interceptor.Funcs{}, e), e, f, "started", start)
 	require.ErrorContains(t, err, "environment.berth.dev/store-1a2b is Stopped after 20ms: redis-cache")
 }

@@ -104,7 +104,7 @@ func newCreate(o *command.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return createEnvironment(o, cmd.Context(), c, env, f.dryRun)
+			return createEnvironment(cmd.Context(), o, c, env, f.dryRun)
 		},
 	}
 	cmd.Flags().StringVar(&f.stack, "stack", "", "The stack, one of: "+strings.Join(stackNames(), ", ")+".")
@@ -136,7 +136,7 @@ func environmentOfStack(name string, f *createFlags) (*v1alpha1.Environment, err
 	}, nil
 }
 
-func createEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, dryRun string) error {
+func createEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, dryRun string) error {
 	kind := env.TypeMeta
 	render.Sign(env, callerOf(ctx, c))
 	err := command.Writer(c, dryRun, fieldOwner).Create(ctx, env)

@@ -32,11 +32,11 @@ func TestAnEnvironmentIsMadeOnce(t *testing.T) {
 		require.NoError(t, err)
 		env.Namespace = "shop"
 		o, out, _ := clitest.Screen("table")
-		require.NoError(t, createEnvironment(o, t.Context(), c, env, command.DryRunServer))
+		require.NoError(t, createEnvironment(t.Context(), o, c, env, command.DryRunServer))
 		assert.Equal(t, "environment.berth.dev/of-"+stack+" created (server dry run)\n", out.String())
 		env.ResourceVersion = ""
 		require.Error(t, c.Get(t.Context(), client.ObjectKeyFromObject(env), &v1alpha1.Environment{}), "a dry run keeps nothing")
-		require.NoError(t, createEnvironment(o, t.Context(), c, env, command.DryRunNone))
+		require.NoError(t, createEnvironment(t.Context(), o, c, env, command.DryRunNone))
 		have := &v1alpha1.Environment{}
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(env), have))
 		found, _ := render.FindStack(stack)
@@ -44,6 +44,6 @@ func TestAnEnvironmentIsMadeOnce(t *testing.T) {
 		assert.Equal(t, "bob", have.Annotations[v1alpha1.ActorAnnotation])
 		again, _ := environmentOfStack("of-"+stack, &createFlags{stack: stack})
 		again.Namespace = "shop"
-		require.EqualError(t, createEnvironment(o, t.Context(), c, again, command.DryRunNone), `environment "of-`+stack+`" already exists in namespace shop`)
+		require.EqualError(t, createEnvironment(t.Context(), o, c, again, command.DryRunNone), `environment "of-`+stack+`" already exists in namespace shop`)
 	}
 }

@@ -49,7 +49,7 @@ func newBackupDatabase(o *command.Options) *cobra.Command {
 	methods := []string{string(render.BackupAuto), string(render.BackupSnapshot), string(render.BackupDump)}
 	cmd := anEnvironment(o, "backup-database", "Back up the data of an environment's database", aboutBackupDatabase, backupDatabaseExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
-			return backupDatabase(o, ctx, c, env, f)
+			return backupDatabase(ctx, o, c, env, f)
 		})
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -82,7 +82,7 @@ func (f *backupDatabaseFlags) check(methods []string) error {
 	return nil
 }
 
-func backupDatabase(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *backupDatabaseFlags) error {
+func backupDatabase(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *backupDatabaseFlags) error {
 	d := databaseOf(o, c, env, f.dryRun)
 	size, err := resource.ParseQuantity(f.size)
 	if err == nil {
@@ -97,10 +97,10 @@ func backupDatabase(o *command.Options, ctx context.Context, c client.Client, en
 		return fmt.Errorf("%s: %w", environmentName(env.Name), err)
 	}
 	fmt.Fprintf(o.ErrOut, "Backup by %s: %s.\n", plan.Method, plan.Why)
-	if err := createBackup(o, ctx, d, plan, f.dryRun); err != nil || f.dryRun != command.DryRunNone {
+	if err := createBackup(ctx, o, d, plan, f.dryRun); err != nil || f.dryRun != command.DryRunNone {
 		return err
 	}
-	return f.await(o, ctx, backupResource(plan.Method, name), func(ctx context.Context) (render.Backup, error) {
+	return f.await(ctx, o, backupResource(plan.Method, name), func(ctx context.Context) (render.Backup, error) {
 		list, err := readBackups(ctx, d)
 		if err != nil {
 			return render.Backup{}, err
@@ -114,7 +114,7 @@ func backupDatabase(o *command.Options, ctx context.Context, c client.Client, en
 }
 
 // createBackup creates the objects of a plan, and prints their names or the objects.
-func createBackup(o *command.Options, ctx context.Context, d *database.Database, plan *database.Plan, dryRun string) error {
+func createBackup(ctx context.Context, o *command.Options, d *database.Database, plan *database.Plan, dryRun string) error {
 	items := make([]any, 0, len(plan.Objects))
 	for i, u := range plan.Objects {
 		if err := d.Create(ctx, u); err != nil {
@@ -167,7 +167,7 @@ func newRestoreDatabase(o *command.Options) *cobra.Command {
 	f := &restoreDatabaseFlags{replacePoll: replacePoll, databaseWait: databaseWait{poll: pollInterval}}
 	cmd := anEnvironment(o, "restore-database", "Replace the data of an environment's database by a backup", aboutRestoreDatabase, restoreDatabaseExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
-			return restoreDatabase(o, ctx, c, env, f)
+			return restoreDatabase(ctx, o, c, env, f)
 		})
 	cmd.Flags().StringVar(&f.from, "from", "", "The backup, as database-backups lists it.")
 	cmd.Flags().BoolVar(&f.confirm, "confirm", false, "Replace the data. What was written since the backup is lost.")
@@ -199,7 +199,7 @@ func completeBackups(o *command.Options, args []string) (names []string) {
 }
 
 // restoreDatabase restores a backup. It checks everything that it can before it requires --confirm.
-func restoreDatabase(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *restoreDatabaseFlags) error {
+func restoreDatabase(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *restoreDatabaseFlags) error {
 	d := databaseOf(o, c, env, command.DryRunNone)
 	if err := d.Check(); err != nil {
 		return fmt.Errorf("%s: %w", environmentName(env.Name), err)
@@ -228,12 +228,12 @@ func restoreDatabase(o *command.Options, ctx context.Context, c client.Client, e
 			what, environmentName(env.Name), b.Name, b.Created.UTC().Format(time.RFC3339))
 	}
 	if claim != nil {
-		return restoreSnapshot(o, ctx, d, claim, b.Name, f)
+		return restoreSnapshot(ctx, o, d, claim, b.Name, f)
 	}
-	return restoreDump(o, ctx, d, b.Name, f)
+	return restoreDump(ctx, o, d, b.Name, f)
 }
 
-func restoreSnapshot(o *command.Options, ctx context.Context, d *database.Database, claim *corev1.PersistentVolumeClaim, snapshot string, f *restoreDatabaseFlags) error {
+func restoreSnapshot(ctx context.Context, o *command.Options, d *database.Database, claim *corev1.PersistentVolumeClaim, snapshot string, f *restoreDatabaseFlags) error {
 	if err := d.RestoreSnapshot(ctx, claim, snapshot, f.replacePoll, f.timeout); err != nil {
 		return err
 	}
@@ -242,12 +242,12 @@ func restoreSnapshot(o *command.Options, ctx context.Context, d *database.Databa
 	return nil
 }
 
-func restoreDump(o *command.Options, ctx context.Context, d *database.Database, dump string, f *restoreDatabaseFlags) error {
+func restoreDump(ctx context.Context, o *command.Options, d *database.Database, dump string, f *restoreDatabaseFlags) error {
 	name := render.RestoreName(o.Now())
 	if err := d.RestoreDump(ctx, name, dump); err != nil {
 		return err
 	}
 	job := backupResource(render.BackupDump, name)
 	fmt.Fprintf(o.Out, "%s created\n", job)
-	return f.await(o, ctx, job, func(ctx context.Context) (render.Backup, error) { return d.Restored(ctx, name) })
+	return f.await(ctx, o, job, func(ctx context.Context) (render.Backup, error) { return d.Restored(ctx, name) })
 }

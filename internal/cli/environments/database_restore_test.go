@@ -37,7 +37,7 @@ func restoringFrom(from string) *restoreDatabaseFlags {
 func putBack(t *testing.T, c client.Client, f *restoreDatabaseFlags) (string, string, error) {
 	t.Helper()
 	o, out, errOut := clitest.Screen("")
-	err := restoreDatabase(o, t.Context(), c, reread(t, c), f)
+	err := restoreDatabase(t.Context(), o, c, reread(t, c), f)
 	return out.String(), errOut.String(), err
 }
 

@@ -102,7 +102,7 @@ func asAuto() *backupDatabaseFlags {
 func backUp(t *testing.T, c client.Client, f *backupDatabaseFlags, output string) (string, string, error) {
 	t.Helper()
 	o, out, errOut := clitest.Screen(output)
-	err := backupDatabase(o, t.Context(), c, reread(t, c), f)
+	err := backupDatabase(t.Context(), o, c, reread(t, c), f)
 	return out.String(), errOut.String(), err
 }
 

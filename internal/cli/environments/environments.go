@@ -73,6 +73,7 @@ type Summary struct {
 	Created    metav1.Time       `json:"created"`
 }
 
+// New returns the command env.
 func New(o *command.Options) *cobra.Command {
 	cmd := listEnvironments(o, "env")
 	cmd.Aliases = []string{"environments", "environment"}

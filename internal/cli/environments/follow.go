@@ -49,7 +49,7 @@ type logTrack struct {
 type followedLine struct{ component, text string }
 
 // followLogs prints lines until it is interrupted, or the environment is gone.
-func followLogs(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted *logsFlags) error {
+func followLogs(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, wanted *logsFlags) error {
 	var readers sync.WaitGroup
 	defer readers.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -71,7 +71,7 @@ func followLogs(o *command.Options, ctx context.Context, c client.Client, env *v
 		case t := <-f.ended:
 			settle(o, t)
 		case <-tick.C:
-			if lookAgain(o, ctx, f, c, env, &readers) {
+			if lookAgain(ctx, o, f, c, env, &readers) {
 				return nil
 			}
 		}
@@ -80,7 +80,7 @@ func followLogs(o *command.Options, ctx context.Context, c client.Client, env *v
 
 // lookAgain looks for new containers, and says whether there will be nothing more to print. That the API server cannot say now
 // is no reason to end what is being read.
-func lookAgain(o *command.Options, ctx context.Context, f *follower, c client.Client, env *v1alpha1.Environment, readers *sync.WaitGroup) bool {
+func lookAgain(ctx context.Context, o *command.Options, f *follower, c client.Client, env *v1alpha1.Environment, readers *sync.WaitGroup) bool {
 	gone, err := f.look(ctx, c, env, readers)
 	if err != nil && ctx.Err() == nil {
 		o.Warn("%v", err)

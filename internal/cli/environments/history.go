@@ -164,7 +164,7 @@ func newRollback(o *command.Options) *cobra.Command {
 	var dryRun string
 	cmd := anEnvironment(o, "rollback", "Give an environment the spec of a revision", aboutRollback, rollbackExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
-			return runRollback(o, ctx, c, env, revision, dryRun)
+			return runRollback(ctx, o, c, env, revision, dryRun)
 		})
 	cmd.Flags().Int64Var(&revision, "to-revision", 0, "The revision, as history lists it.")
 	_ = cmd.MarkFlagRequired("to-revision") // fails for a flag that does not exist
@@ -172,7 +172,7 @@ func newRollback(o *command.Options) *cobra.Command {
 	return cmd
 }
 
-func runRollback(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, revision int64, dryRun string) error {
+func runRollback(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, revision int64, dryRun string) error {
 	h, err := readHistory(ctx, c, env)
 	if err != nil {
 		return err

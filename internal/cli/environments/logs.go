@@ -58,7 +58,7 @@ func newLogs(o *command.Options) *cobra.Command {
 			f.open = func(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (io.ReadCloser, error) {
 				return kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
 			}
-			return runLogs(o, ctx, c, env, f)
+			return runLogs(ctx, o, c, env, f)
 		})
 	flags := cmd.Flags()
 	flags.StringVarP(&f.component, "component", "c", "", "Print the logs of this component only.")
@@ -100,12 +100,12 @@ func (f *logsFlags) options(component string) *corev1.PodLogOptions {
 	return options
 }
 
-func runLogs(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *logsFlags) error {
+func runLogs(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *logsFlags) error {
 	if err := f.check(env); err != nil {
 		return err
 	}
 	if f.follow {
-		return followLogs(o, ctx, c, env, f)
+		return followLogs(ctx, o, c, env, f)
 	}
 	pods, err := f.pods(ctx, c, env)
 	if err != nil {
@@ -115,7 +115,7 @@ func runLogs(o *command.Options, ctx context.Context, c client.Client, env *v1al
 		fmt.Fprintf(o.ErrOut, "No pods found of environment %s/%s, which is %s.\n", env.Namespace, env.Name, render.PhaseOf(env))
 		return nil
 	}
-	return logsSoFar(o, ctx, pods, f)
+	return logsSoFar(ctx, o, pods, f)
 }
 
 // pods are those of an environment whose logs are wanted, in the order in which their components start.
@@ -146,7 +146,7 @@ type logStream struct {
 }
 
 // logsSoFar prints the lines of all pods in the order of their times. Of each one line at a time is held.
-func logsSoFar(o *command.Options, ctx context.Context, pods []corev1.Pod, f *logsFlags) error {
+func logsSoFar(ctx context.Context, o *command.Options, pods []corev1.Pod, f *logsFlags) error {
 	var streams []*logStream
 	defer func() {
 		for _, s := range streams {

@@ -70,13 +70,13 @@ func TestLogsArePrintedInTheOrderOfTheirTimes(t *testing.T) {
 		return io.NopCloser(strings.NewReader(text)), nil
 	}}
 	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, runLogs(o, t.Context(), c, store(), f))
+	require.NoError(t, runLogs(t.Context(), o, c, store(), f))
 	assert.Equal(t, "[database] ready\n[backend] listening\n[backend] listening too\n[backend] GET /\n[database] checkpoint\n[backend] the last has no end\n", out.String())
 	assert.Equal(t, "Warning: frontend has no log yet: pod env-store/f-1 is Pending\n", errOut.String())
 
 	f.component = "database"
 	o, out, errOut = clitest.Screen("table")
-	require.NoError(t, runLogs(o, t.Context(), c, store(), f))
+	require.NoError(t, runLogs(t.Context(), o, c, store(), f))
 	assert.Equal(t, "ready\ncheckpoint\n", out.String(), "of one component as it was written")
 	assert.Empty(t, errOut.String())
 }
@@ -90,7 +90,7 @@ func TestALogThatCannotBeReadLeavesTheOthers(t *testing.T) {
 		return io.NopCloser(strings.NewReader(stamped("02 listening"))), nil
 	}}
 	o, out, errOut := clitest.Screen("table")
-	require.ErrorIs(t, runLogs(o, t.Context(), c, store(), f), command.ErrFailed)
+	require.ErrorIs(t, runLogs(t.Context(), o, c, store(), f), command.ErrFailed)
 	assert.Equal(t, "[backend] listening\n", out.String())
 	assert.Contains(t, errOut.String(), "the log of database: pod env-store/d-0: the node does not answer")
 }
@@ -109,12 +109,12 @@ func TestWhatOfALogIsWanted(t *testing.T) {
 		`--component is "bakend": it must be one of database, redis-cache, backend, frontend`: {component: "bakend"},
 	} {
 		o, _, _ := clitest.Screen("table")
-		require.ErrorContains(t, runLogs(o, t.Context(), nil, store(), &f), want)
+		require.ErrorContains(t, runLogs(t.Context(), o, nil, store(), &f), want)
 	}
 	fresh := store()
 	fresh.Status = v1alpha1.EnvironmentStatus{}
 	o, _, errOut := clitest.Screen("table")
-	require.NoError(t, runLogs(o, t.Context(), nil, fresh, &logsFlags{}))
+	require.NoError(t, runLogs(t.Context(), o, nil, fresh, &logsFlags{}))
 	assert.Equal(t, "No pods found of environment shop/store-1a2b, which is Pending.\n", errOut.String())
 }
 
@@ -177,7 +177,7 @@ func TestLogsAreFollowed(t *testing.T) {
 	out := &lockedBuffer{}
 	o.Out = out
 	ended := make(chan error, 1)
-	go func() { ended <- followLogs(o, t.Context(), c, store(), f) }()
+	go func() { ended <- followLogs(t.Context(), o, c, store(), f) }()
 	eventually := func(want string) {
 		t.Helper()
 		require.Eventually(t, func() bool { return strings.Contains(out.text(), want) }, 20*time.Second, 2*time.Millisecond, "no %q", want)
@@ -221,6 +221,6 @@ func TestFollowingEndsWithTheCaller(t *testing.T) {
 		return r, nil
 	}
 	o, _, errOut := clitest.Screen("table")
-	require.NoError(t, followLogs(o, ctx, c, store(), f))
+	require.NoError(t, followLogs(ctx, o, c, store(), f))
 	assert.Empty(t, errOut.String())
 }

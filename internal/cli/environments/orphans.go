@@ -56,7 +56,7 @@ func newOrphans(o *command.Options) *cobra.Command {
 			if o.Flags.Namespace == nil || *o.Flags.Namespace == "" {
 				namespace = ""
 			}
-			return runOrphans(o, cmd.Context(), c, namespace, f)
+			return runOrphans(cmd.Context(), o, c, namespace, f)
 		},
 	}
 	cmd.Flags().BoolVar(&f.remove, "delete", false, "Delete orphans.")
@@ -65,7 +65,7 @@ func newOrphans(o *command.Options) *cobra.Command {
 	return cmd
 }
 
-func runOrphans(o *command.Options, ctx context.Context, c client.Client, namespace string, f *orphansFlags) error {
+func runOrphans(ctx context.Context, o *command.Options, c client.Client, namespace string, f *orphansFlags) error {
 	found, err := orphans.Find(ctx, c, namespace)
 	if err != nil {
 		return unreadableEnvironment(err)
@@ -83,7 +83,7 @@ func runOrphans(o *command.Options, ctx context.Context, c client.Client, namesp
 	if len(found.Orphans) == 0 {
 		fmt.Fprintln(o.ErrOut, none)
 	}
-	return deleteOrphans(o, ctx, c, found.Orphans, f.retained)
+	return deleteOrphans(ctx, o, c, found.Orphans, f.retained)
 }
 
 func showOrphans(o *command.Options, list []orphans.Orphan, none string) error {
@@ -97,7 +97,7 @@ func showOrphans(o *command.Options, list []orphans.Orphan, none string) error {
 }
 
 // deleteOrphans deletes orphans, and prints a line for each.
-func deleteOrphans(o *command.Options, ctx context.Context, c client.Client, list []orphans.Orphan, retained bool) error {
+func deleteOrphans(ctx context.Context, o *command.Options, c client.Client, list []orphans.Orphan, retained bool) error {
 	failed := false
 	for i := range list {
 		a := &list[i]

@@ -73,15 +73,15 @@ func TestOrphansAreListedAndLeftAlone(t *testing.T) {
 	}}, litter()...)
 	for name, output := range map[string]string{"orphans.txt": "table", "orphans.json": printers.JSON, "orphans.names": printers.Name} {
 		o, out, errOut := clitest.Screen(output)
-		require.NoError(t, runOrphans(o, t.Context(), c, "", &orphansFlags{}))
+		require.NoError(t, runOrphans(t.Context(), o, c, "", &orphansFlags{}))
 		clitest.Golden(t, name, out.String())
 		assert.Empty(t, errOut.String())
 	}
 	o, out, _ := clitest.Screen(printers.Name)
-	require.NoError(t, runOrphans(o, t.Context(), c, "back", &orphansFlags{}))
+	require.NoError(t, runOrphans(t.Context(), o, c, "back", &orphansFlags{}))
 	assert.Equal(t, "persistentvolumeclaim/database-data\nsecret/database\nstatefulset.apps/database\n", out.String())
 	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, runOrphans(o, t.Context(), c, "elsewhere", &orphansFlags{}))
+	require.NoError(t, runOrphans(t.Context(), o, c, "elsewhere", &orphansFlags{}))
 	assert.Empty(t, out.String())
 	assert.Equal(t, "No orphans found.\n", errOut.String())
 	assert.Zero(t, deleted)
@@ -95,7 +95,7 @@ func TestOrphansAreDeletedButForVolumes(t *testing.T) {
 		return err == nil
 	}
 	o, out, _ := clitest.Screen("table")
-	require.NoError(t, runOrphans(o, t.Context(), c, "", &orphansFlags{remove: true}))
+	require.NoError(t, runOrphans(t.Context(), o, c, "", &orphansFlags{remove: true}))
 	clitest.Golden(t, "orphans-deleted.txt", out.String())
 	assert.False(t, there(&corev1.Namespace{}, "", spaceOf("shop", "lost")))
 	assert.False(t, there(&appsv1.StatefulSet{}, "back", "database"))
@@ -107,7 +107,7 @@ func TestOrphansAreDeletedButForVolumes(t *testing.T) {
 	assert.True(t, there(&corev1.Service{}, "plain", "half"))
 
 	o, _, _ = clitest.Screen("table")
-	require.NoError(t, runOrphans(o, t.Context(), c, "", &orphansFlags{remove: true, retained: true}))
+	require.NoError(t, runOrphans(t.Context(), o, c, "", &orphansFlags{remove: true, retained: true}))
 	assert.False(t, there(&corev1.Namespace{}, "", spaceOf("shop", "kept")))
 	assert.False(t, there(&corev1.PersistentVolumeClaim{}, "back", "database-data"))
 	assert.True(t, there(&corev1.Namespace{}, "", "production"))
@@ -145,7 +145,7 @@ func TestWhatMayNotBeListedIsToldAndTheRestIsShown(t *testing.T) {
 		return c.List(ctx, list, opts...)
 	}}, madeFor(&corev1.Secret{}, "back", "database", "back", "lost"))
 	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, runOrphans(o, t.Context(), c, "", &orphansFlags{}))
+	require.NoError(t, runOrphans(t.Context(), o, c, "", &orphansFlags{}))
 	assert.Empty(t, out.String())
 	assert.Equal(t, "Warning: not allowed: list Secret of all namespaces\nNo orphans found among what could be read.\n", errOut.String())
 }

@@ -56,7 +56,7 @@ func newRestart(o *command.Options) *cobra.Command {
 func runCommand(o *command.Options, verb, done, short, long, example string, once func(e *v1alpha1.Environment, f *runFlags) error) *cobra.Command {
 	f := &runFlags{poll: pollInterval}
 	cmd := anEnvironment(o, verb, short, long, example, func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
-		return runEnvironment(o, ctx, c, env, f, done, once)
+		return runEnvironment(ctx, o, c, env, f, done, once)
 	})
 	if verb == "stop" {
 		cmd.Flags().BoolVar(&f.force, "force", false, "Stop all containers at once, without a grace period.")
@@ -70,17 +70,17 @@ func (f *runFlags) waitFlags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "With --wait: how long to wait at most.")
 }
 
-func runEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *runFlags, done string, once func(e *v1alpha1.Environment, f *runFlags) error) error {
+func runEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *runFlags, done string, once func(e *v1alpha1.Environment, f *runFlags) error) error {
 	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) error { return once(e, f) })
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "%s %s\n", environmentName(env.Name), done)
-	return waitFor(o, ctx, c, after, f)
+	return waitFor(ctx, o, c, after, f)
 }
 
 // waitFor waits until an environment is where its spec wants it, if that was requested.
-func waitFor(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, f *runFlags) error {
+func waitFor(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *runFlags) error {
 	if !f.wait {
 		return nil
 	}

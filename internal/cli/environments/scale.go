@@ -54,7 +54,7 @@ func newScale(o *command.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return scaleEnvironment(o, cmd.Context(), c, env, wanted, f)
+			return scaleEnvironment(cmd.Context(), o, c, env, wanted, f)
 		},
 	}
 	f.waitFlags(cmd)
@@ -164,7 +164,7 @@ func replicasAt(e *v1alpha1.Environment, name string) (**int32, error) {
 	return nil, fmt.Errorf("component %q not found: the environment has %s", name, strings.Join(componentNames(e), ", "))
 }
 
-func scaleEnvironment(o *command.Options, ctx context.Context, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas, f *runFlags) error {
+func scaleEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas, f *runFlags) error {
 	var did []string
 	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
 		if err := render.May(e, render.VerbUpdate); err != nil {
@@ -179,5 +179,5 @@ func scaleEnvironment(o *command.Options, ctx context.Context, c client.Client, 
 	for _, line := range did {
 		fmt.Fprintf(o.Out, "%s %s\n", environmentName(env.Name), line)
 	}
-	return waitFor(o, ctx, c, after, f)
+	return waitFor(ctx, o, c, after, f)
 }

@@ -45,6 +45,7 @@ type importFlags struct {
 	force                  bool
 }
 
+// NewImport returns the command import.
 func NewImport(o *command.Options) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "import",
@@ -63,7 +64,7 @@ func NewImport(o *command.Options) *cobra.Command {
 		Example: importExamples,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return importLimits(o, cmd.Context(), f)
+			return importLimits(cmd.Context(), o, f)
 		},
 	}
 	flags := cmd.Flags()
@@ -80,7 +81,7 @@ func NewImport(o *command.Options) *cobra.Command {
 	return root
 }
 
-func importLimits(o *command.Options, ctx context.Context, f *importFlags) error {
+func importLimits(ctx context.Context, o *command.Options, f *importFlags) error {
 	in := &importing{Options: o, dryRun: f.dryRun}
 	var c client.Client
 	var err error

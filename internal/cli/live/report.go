@@ -41,6 +41,7 @@ func Reported(observed, generation int64) ReportState {
 // Reports are the objects of which the controller says nothing, or nothing new.
 type Reports struct{ absent, stale []string }
 
+// Add adds an object if its status is not current.
 func (r *Reports) Add(name string, state ReportState) {
 	switch state {
 	case ReportAbsent:

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// SourceText names the source of a mix in a sentence.
 func SourceText(source string) string {
 	switch source {
 	case "annotations/pod":
@@ -33,6 +34,7 @@ func WorkloadText(w clusterstate.Workload) string {
 	return w.String()
 }
 
+// UnknownTypeHint is what to do about a node of unknown type.
 const UnknownTypeHint = "no rule matches the labels: add a rule to nodeRules of the plugin, or label the node " +
 	"node.kubernetes.io/lifecycle=spot or =on-demand (docs/node-types.md)"
 
@@ -74,6 +76,7 @@ func (s Split) String() string {
 	return fmt.Sprintf("%d/%d", s.Spot, s.OnDemand)
 }
 
+// Plus adds two splits.
 func (s Split) Plus(t Split) Split {
 	return Split{Spot: s.Spot + t.Spot, OnDemand: s.OnDemand + t.OnDemand, Unknown: s.Unknown + t.Unknown}
 }
@@ -87,16 +90,19 @@ func (s Split) Words() string {
 	return text
 }
 
+// Actual is where the replicas of a group run.
 func Actual(g *clusterstate.Group) Split {
 	c := g.Actual()
 	return Split{Spot: c.Spot, OnDemand: c.OnDemand, Unknown: c.Unknown}
 }
 
+// PendingByType is which types the pending replicas of a group wait for.
 func PendingByType(g *clusterstate.Group) Split {
 	c := g.PendingByType()
 	return Split{Spot: c.Spot, OnDemand: c.OnDemand, Unknown: c.Unknown}
 }
 
+// Desired is where the replicas of a group should run.
 func Desired(g *clusterstate.Group) Split {
 	return Split{Spot: g.Policy.Mix.Spot(g.Replicas), OnDemand: g.Policy.Mix.OnDemand(g.Replicas)}
 }

@@ -115,6 +115,7 @@ type MoveFacts struct {
 	Controller live.ReportState `json:"controller,omitempty"`
 }
 
+// NewExplain returns the command explain.
 func NewExplain(o *command.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "explain POD",
@@ -124,14 +125,14 @@ func NewExplain(o *command.Options) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: o.CompletePods(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return explain(o, cmd.Context(), strings.TrimPrefix(args[0], "pod/"))
+			return explain(cmd.Context(), o, strings.TrimPrefix(args[0], "pod/"))
 		},
 	}
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
 }
 
-func explain(o *command.Options, ctx context.Context, name string) error {
+func explain(ctx context.Context, o *command.Options, name string) error {
 	namespace, err := o.Namespace()
 	if err != nil {
 		return err
@@ -155,7 +156,7 @@ func explain(o *command.Options, ctx context.Context, name string) error {
 		o.Warn("%s", p)
 	}
 	e := &explainer{cluster: cluster, pod: pod, record: cluster.State.Pod(namespace, name), now: o.Now()}
-	e.room = func() (plan.Room, func(), error) { return takeSnapshot(o, ctx, cluster) }
+	e.room = func() (plan.Room, func(), error) { return takeSnapshot(ctx, o, cluster) }
 	if e.borrowed, err = borrowedEvent(ctx, c, pod); err != nil {
 		o.Warn("cannot read the events of the pod: %v", err)
 	}
@@ -170,7 +171,7 @@ func explain(o *command.Options, ctx context.Context, name string) error {
 }
 
 // takeSnapshot takes a snapshot for the scheduler's own filters to judge.
-func takeSnapshot(o *command.Options, ctx context.Context, cluster *live.Cluster) (plan.Room, func(), error) {
+func takeSnapshot(ctx context.Context, o *command.Options, cluster *live.Cluster) (plan.Room, func(), error) {
 	config, err := o.RestConfig()
 	if err != nil {
 		return nil, nil, err

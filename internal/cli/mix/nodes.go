@@ -57,6 +57,7 @@ type NodeTotal struct {
 	Pods      NodePods `json:"pods"`
 }
 
+// NewNodes returns the command nodes.
 func NewNodes(o *command.Options) *cobra.Command {
 	unknown := false
 	cmd := &cobra.Command{

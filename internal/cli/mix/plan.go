@@ -42,6 +42,7 @@ type planFlags struct {
 	spot, minOnDemand, most int32
 }
 
+// NewPlan returns the command plan.
 func NewPlan(o *command.Options) *cobra.Command {
 	f := &planFlags{}
 	cmd := &cobra.Command{
@@ -89,7 +90,7 @@ func runPlan(o *command.Options, cmd *cobra.Command, f *planFlags, args []string
 			return err
 		}
 	}
-	out, err := playPlan(o, ctx, wanted, f.noRoom)
+	out, err := playPlan(ctx, o, wanted, f.noRoom)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func runPlan(o *command.Options, cmd *cobra.Command, f *planFlags, args []string
 }
 
 // playPlan plays the change on what the cluster has now.
-func playPlan(o *command.Options, ctx context.Context, wanted []*wantedMix, noRoom bool) (*Plan, error) {
+func playPlan(ctx context.Context, o *command.Options, wanted []*wantedMix, noRoom bool) (*Plan, error) {
 	namespace := wanted[0].mix.Namespace
 	for _, w := range wanted {
 		if w.mix.Namespace != namespace {
@@ -118,7 +119,7 @@ func playPlan(o *command.Options, ctx context.Context, wanted []*wantedMix, noRo
 	}
 	var room plan.Room = plan.Ample{}
 	if !noRoom {
-		proven, done, err := takeSnapshot(o, ctx, cluster)
+		proven, done, err := takeSnapshot(ctx, o, cluster)
 		switch {
 		case apierrors.IsForbidden(err):
 			o.Warn("free capacity is not checked: %v", err)

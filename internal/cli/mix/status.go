@@ -88,6 +88,7 @@ type WorkloadStatus struct {
 	bare        bool
 }
 
+// NewStatus returns the command status.
 func NewStatus(o *command.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "status [MIX]",

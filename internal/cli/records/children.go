@@ -58,7 +58,7 @@ type objectKey struct {
 }
 
 // readParts reads what there is of a record, and says on stderr what it could not read.
-func readParts(o *command.Options, ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) (*recordParts, error) {
+func readParts(ctx context.Context, o *command.Options, c client.Client, rec *v1alpha1.DeploymentRecord) (*recordParts, error) {
 	_, cluster, err := o.Load(ctx, rec.Namespace)
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func newRecordsGet(o *command.Options) *cobra.Command {
 			if o.Output == printers.Name {
 				return showRecords(o, recordsOf([]v1alpha1.DeploymentRecord{*rec}), rec.Namespace)
 			}
-			p, err := readParts(o, ctx, c, rec)
+			p, err := readParts(ctx, o, c, rec)
 			if err != nil {
 				return err
 			}

@@ -72,7 +72,7 @@ func newRecommendations(o *command.Options) *cobra.Command {
 	s := nfr.DefaultSettings
 	cmd := aRecord(o, "recommendations", "Show what is recommended for a record", aboutRecommendations, "  kubectl berth records recommendations cart --stability 10m",
 		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
-			p, err := readParts(o, ctx, c, rec)
+			p, err := readParts(ctx, o, c, rec)
 			if err != nil {
 				return err
 			}

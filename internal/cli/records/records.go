@@ -53,6 +53,7 @@ type RecordStatus struct {
 	Created     metav1.Time              `json:"created"`
 }
 
+// New returns the command records.
 func New(o *command.Options) *cobra.Command {
 	cmd := listRecords(o, "records")
 	cmd.Short, cmd.Long = "Show DeploymentRecords, their objects and recommendations", aboutRecords

@@ -83,9 +83,9 @@ func (d *Database) dump(ctx context.Context, name string, wanted Claim) (list []
 	case err != nil:
 		return nil, fmt.Errorf("read PersistentVolumeClaim %s: %w", key, err)
 	case claim.Labels[render.BackupOfLabel] != d.Of.Name:
-		return nil, fmt.Errorf("PersistentVolumeClaim %s exists and is not for backups of this environment: its label %s is %q", key, render.BackupOfLabel, claim.Labels[render.BackupOfLabel]) //nolint:staticcheck // a kind
+		return nil, fmt.Errorf("PersistentVolumeClaim %s exists and is not for backups of this environment: its label %s is %q", key, render.BackupOfLabel, claim.Labels[render.BackupOfLabel])
 	case claim.DeletionTimestamp != nil:
-		return nil, fmt.Errorf("PersistentVolumeClaim %s is being deleted", key) //nolint:staticcheck // a kind
+		return nil, fmt.Errorf("PersistentVolumeClaim %s is being deleted", key)
 	case wanted.Given:
 		d.Warn("PersistentVolumeClaim %s already exists: --size and --storage-class are ignored", key)
 	}

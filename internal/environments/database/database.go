@@ -129,9 +129,8 @@ func (d *Database) Replaceable(ctx context.Context, b *render.Backup) (*corev1.P
 	if b.Method != render.BackupSnapshot {
 		return nil, d.Ready()
 	}
-	phase := render.PhaseOf(d.Of)
-	if d.Of.Spec.RunPolicy != v1alpha1.RunPolicyStopped || phase != v1alpha1.EnvironmentStopped || d.Of.Status.ObservedGeneration < d.Of.Generation {
-		return nil, fmt.Errorf("status.phase is %s: a snapshot can be restored only while the environment is Stopped (kubectl berth env stop %s --wait)", phase, d.Of.Name)
+	if err := d.stopped(); err != nil {
+		return nil, err
 	}
 	claim, missing, err := d.claim(ctx)
 	switch {
@@ -154,6 +153,15 @@ func (d *Database) Replaceable(ctx context.Context, b *render.Backup) (*corev1.P
 		}
 	}
 	return claim, nil
+}
+
+// stopped returns an error unless the environment is stopped.
+func (d *Database) stopped() error {
+	phase := render.PhaseOf(d.Of)
+	if d.Of.Spec.RunPolicy == v1alpha1.RunPolicyStopped && phase == v1alpha1.EnvironmentStopped && d.Of.Status.ObservedGeneration >= d.Of.Generation {
+		return nil
+	}
+	return fmt.Errorf("status.phase is %s: a snapshot can be restored only while the environment is Stopped (kubectl berth env stop %s --wait)", phase, d.Of.Name)
 }
 
 // mounts reports whether a pod that has not ended uses a claim.
@@ -195,7 +203,7 @@ func (d *Database) RestoreSnapshot(ctx context.Context, old *corev1.PersistentVo
 	})
 	switch {
 	case wait.Interrupted(err) && ctx.Err() == nil:
-		return fmt.Errorf("PersistentVolumeClaim %s is not recreated after %s: run the command again to continue", key, timeout) //nolint:staticcheck // a kind
+		return fmt.Errorf("PersistentVolumeClaim %s is not recreated after %s: run the command again to continue", key, timeout)
 	case err != nil:
 		return fmt.Errorf("recreate PersistentVolumeClaim %s from VolumeSnapshot %s: %w", key, snapshot, err)
 	}
