@@ -13,28 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"berth.dev/berth/apis/v1alpha1"
 )
 
 // completionTimeout is how long a shell waits for names.
 const completionTimeout = 3 * time.Second
 
-// Completion completes an argument.
-type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
-
-// CompletePods completes the first argument.
-func (o *Options) CompletePods() Completion {
-	return o.CompleteFirst(func() client.ObjectList { return &corev1.PodList{} })
-}
-
-// CompleteMixes completes the first argument.
-func (o *Options) CompleteMixes() Completion {
-	return o.CompleteFirst(func() client.ObjectList { return &v1alpha1.CapacityMixList{} })
-}
-
 // CompleteFirst completes the first argument with the names of a list.
-func (o *Options) CompleteFirst(list func() client.ObjectList) Completion {
+func (o *Options) CompleteFirst(list func() client.ObjectList) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -141,7 +141,7 @@ func anEnvironment(o *command.Options, use, short, long, example string, run fun
 	}
 }
 
-func completeEnvironments(o *command.Options) command.Completion {
+func completeEnvironments(o *command.Options) cobra.CompletionFunc {
 	return o.CompleteFirst(func() client.ObjectList { return &v1alpha1.EnvironmentList{} })
 }
 

@@ -51,7 +51,7 @@ func NewPlan(o *command.Options) *cobra.Command {
 		Long:              aboutPlan,
 		Example:           planExamples,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.CompleteMixes(),
+		ValidArgsFunction: o.CompleteFirst(func() client.ObjectList { return &v1alpha1.CapacityMixList{} }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runPlan(o, cmd, f, args)
 		},

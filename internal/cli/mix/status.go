@@ -96,7 +96,7 @@ func NewStatus(o *command.Options) *cobra.Command {
 		Long:              aboutStatus,
 		Example:           "  kubectl berth status\n  kubectl berth status web -n shop -o wide\n  kubectl berth status -A",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.CompleteMixes(),
+		ValidArgsFunction: o.CompleteFirst(func() client.ObjectList { return &v1alpha1.CapacityMixList{} }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, err := o.Namespace()
 			if err != nil {
