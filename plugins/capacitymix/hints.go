@@ -15,13 +15,15 @@ import (
 )
 
 // EventsToRegister names the events after which a pod that this plugin rejected
-// can have a place. What the scheduler has no event for wakes pods through the
-// ledger instead: a sibling that starts to terminate, a changed mix, a wait
-// that is over.
+// can be scheduled. Where the scheduler has no event, the plugin activates the
+// pods: a sibling that starts to terminate, a changed mix, a wait that is over.
 func (pl *CapacityMix) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{
-			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeAnnotation | fwk.UpdateNodeCondition},
+			Event: fwk.ClusterEvent{
+				Resource:   fwk.Node,
+				ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint | fwk.UpdateNodeAnnotation | fwk.UpdateNodeCondition,
+			},
 			QueueingHintFn: pl.nodeChanged,
 		},
 		{
@@ -35,10 +37,9 @@ func (pl *CapacityMix) EventsToRegister(context.Context) ([]fwk.ClusterEventWith
 	}, nil
 }
 
-// nodeChanged wakes a pod when a node came to be one that could take it: of a
-// known type and staying, which it was not before. Which of the two types helps
-// is decided by the pod's slot in its next cycle; a pod that may borrow can use
-// either.
+// nodeChanged queues a pod when a node can take it that could not before: its type
+// is known, and it is not departing. Which of the two types helps is decided by the
+// pod's slot in its next cycle; a pod that may borrow can use either.
 func (pl *CapacityMix) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	node, ok := newObj.(*corev1.Node)
 	if !ok {
@@ -46,7 +47,8 @@ func (pl *CapacityMix) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj, 
 	}
 	now := pl.Ledger.Describe(node)
 	if now.Type == capacity.Unknown || now.Departing {
-		logger.V(5).Info("The node can take no pod with a slot", "pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type, "departing", now.Departing)
+		logger.V(5).Info("The node can take no pod with a slot",
+			"pod", klog.KObj(pod), "node", klog.KObj(node), "type", now.Type, "departing", now.Departing)
 		return fwk.QueueSkip, nil
 	}
 	if old, ok := oldObj.(*corev1.Node); ok && old != nil {
@@ -59,8 +61,8 @@ func (pl *CapacityMix) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj, 
 	return fwk.Queue, nil
 }
 
-// podDeleted wakes a pod when a sibling went, whose slot may be a better one,
-// or the pod's own type of room came free.
+// podDeleted queues a pod when a sibling is deleted: its slot may be a lower one, and
+// its capacity may be of the pod's own type.
 func (pl *CapacityMix) podDeleted(logger klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	gone, ok := oldObj.(*corev1.Pod)
 	if !ok {
@@ -74,7 +76,7 @@ func (pl *CapacityMix) podDeleted(logger klog.Logger, pod *corev1.Pod, oldObj, _
 	return fwk.QueueSkip, nil
 }
 
-// podRelabelled wakes a pod whose own labels changed: another mix may select it.
+// podRelabelled queues a pod whose own labels changed: another mix may select it.
 func (pl *CapacityMix) podRelabelled(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	changed, ok := newObj.(*corev1.Pod)
 	if !ok {

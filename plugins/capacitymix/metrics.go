@@ -14,7 +14,8 @@ import (
 var (
 	placements = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: "berth_scheduler", Name: "placements_total", StabilityLevel: metrics.ALPHA,
-		Help: "Pods bound with a slot, by the capacity type of the slot (slot_type) and of the node (node_type). They differ where a pod borrowed.",
+		Help: "Pods bound with a slot, by the capacity type of the slot (slot_type) and of the node (node_type). " +
+			"They differ where a pod borrowed.",
 	}, []string{"slot_type", "node_type"})
 	stageTransitions = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: "berth_scheduler", Name: "stage_transitions_total", StabilityLevel: metrics.ALPHA,

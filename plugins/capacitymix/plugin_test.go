@@ -226,7 +226,7 @@ func TestANominatedPodKeepsItsSlotBeforeItsVictimsAreSeenToTerminate(t *testing.
 	f.plugin.clock = clock
 	p, _ := f.plugin.resolver.Resolve(pod)
 	slot := func(pod *corev1.Pod) (*preFilterState, int) {
-		c, err := f.plugin.claim(pod, p)
+		c, err := f.plugin.claim(pod, p, capacity.Unknown)
 		require.NoError(t, err)
 		return c, c.slot
 	}
@@ -292,12 +292,12 @@ func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {
 	info.AddPod(victim)
 	info.AddPod(own)
 	p, _ := f.plugin.resolver.Resolve(pod)
-	c, err := f.plugin.claim(pod, p)
+	c, err := f.plugin.claim(pod, p, capacity.Unknown)
 	require.NoError(t, err)
 	assert.False(t, c.nominated, "no pod of a lower priority terminates")
 	victim.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon))
 	for range 3 {
-		c, err = f.plugin.claim(pod, p)
+		c, err = f.plugin.claim(pod, p, capacity.Unknown)
 		require.NoError(t, err)
 		assert.True(t, c.nominated, "also in a scheduler that has just started")
 		state := framework.NewCycleState()

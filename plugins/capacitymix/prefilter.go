@@ -47,56 +47,38 @@ func (pl *CapacityMix) PreFilter(
 		pl.Ledger.Drop(pod.UID)
 		return nil, skip
 	}
-	var s *preFilterState
-	if ungated {
-		s = pl.ungatedState(pod, p, limitedTo)
-	} else {
-		var err error
-		if s, err = pl.claim(pod, p); errors.Is(err, ledger.ErrGone) {
-			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonGone)
-		} else if err != nil {
-			return nil, fwk.AsStatus(err)
-		}
+	s, err := pl.claim(pod, p, limitedTo)
+	if errors.Is(err, ledger.ErrGone) {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonGone)
+	} else if err != nil {
+		return nil, fwk.AsStatus(err)
 	}
 	result := pl.sample(pod, s)
 	cycleState.Write(preFilterStateKey, s)
 	return result, nil
 }
 
-// claim takes or confirms the pod's slot.
-func (pl *CapacityMix) claim(pod *corev1.Pod, p *policy.Policy) (*preFilterState, error) {
-	group, _ := policy.GroupOf(pod, p)
-	nominated := pl.nominated(pod)
-	hold, err := pl.Claim(pod, group, p, nominated)
-	if err != nil {
-		return nil, err
+// claim takes or confirms the pod's slot. A pod that was ungated, and limited to
+// a type, has its slot already, and neither borrows nor takes another one.
+func (pl *CapacityMix) claim(pod *corev1.Pod, p *policy.Policy, limitedTo capacity.Type) (*preFilterState, error) {
+	s := &preFilterState{policy: p, ungated: limitedTo != capacity.Unknown, nominated: pl.nominated(pod)}
+	s.group, _ = policy.GroupOf(pod, p)
+	if s.ungated {
+		final := *p
+		final.BorrowOnDemand, final.BorrowSpot = false, false
+		s.policy, s.slotType, s.attempt = &final, limitedTo, pl.Ledger.AttemptOf(pod.UID)
+		s.slot, _ = policy.ClaimedSlot(pod)
+	} else {
+		hold, err := pl.Claim(pod, s.group, p, s.nominated)
+		if err != nil {
+			return nil, err
+		}
+		s.slot, s.slotType, s.attempt = hold.Slot, p.Mix.TypeOf(hold.Slot), hold.Attempt
 	}
-	s := &preFilterState{
-		policy:    p,
-		group:     group,
-		slot:      hold.Slot,
-		slotType:  p.Mix.TypeOf(hold.Slot),
-		attempt:   hold.Attempt,
-		nominated: nominated,
-	}
-	if nominated { // no other node is tried
+	if s.nominated { // no other node is tried
 		s.attempt.Stage = ledger.StagePreempt
 	}
 	return s, nil
-}
-
-// ungatedState is the state of a pod that was ungated: it has its slot and its
-// type already, and neither borrows nor takes another slot.
-func (pl *CapacityMix) ungatedState(pod *corev1.Pod, p *policy.Policy, limitedTo capacity.Type) *preFilterState {
-	final := *p
-	final.BorrowOnDemand, final.BorrowSpot = false, false
-	s := &preFilterState{policy: &final, ungated: true, slotType: limitedTo, attempt: pl.Ledger.AttemptOf(pod.UID)}
-	s.group, _ = policy.GroupOf(pod, p)
-	s.slot, _ = policy.ClaimedSlot(pod)
-	if s.nominated = pl.nominated(pod); s.nominated {
-		s.attempt.Stage = ledger.StagePreempt
-	}
-	return s
 }
 
 // sample returns the sample of nodes that a new pod is tried on first. Where there

@@ -23,13 +23,7 @@ func (pl *CapacityMix) PreScore(_ context.Context, cycleState fwk.CycleState, _ 
 	if s.attempt.Stage == ledger.StageSample {
 		return nil
 	}
-	s.spread = nodesample.SpreadOf(pl.Ledger, s.group, s.slotType, func(yield func(string) bool) {
-		for _, info := range nodes {
-			if !yield(info.Node().Name) {
-				return
-			}
-		}
-	})
+	s.spread = nodesample.SpreadOf(pl.Ledger, s.group, s.slotType, nodes)
 	return nil
 }
 

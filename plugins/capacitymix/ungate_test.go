@@ -42,7 +42,7 @@ func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
 			filtered.cluster.SetPods(rt, one)
 			opened.cluster.SetPods(rt, other)
 			p, _ := filtered.plugin.resolver.Resolve(one)
-			c, err := filtered.plugin.claim(one, p)
+			c, err := filtered.plugin.claim(one, p, capacity.Unknown)
 			require.NoError(rt, err)
 			one.Annotations, one.Spec.NodeName = annotations(c, one), "node"
 			filtered.addPod(one)

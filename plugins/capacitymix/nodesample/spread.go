@@ -3,9 +3,9 @@
 package nodesample
 
 import (
-	"iter"
 	"math"
 
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/internal/mix/capacity"
@@ -30,9 +30,17 @@ type Spread struct {
 }
 
 // SpreadOf returns the spread of a group over nodes. Those of a type are to be scored.
-func SpreadOf(l *ledger.Ledger, group policy.GroupKey, t capacity.Type, nodes iter.Seq[string]) Spread {
-	s := Spread{pods: l.SpreadOf(group, nodes), least: mostCrowded}
-	for name := range nodes {
+func SpreadOf(l *ledger.Ledger, group policy.GroupKey, t capacity.Type, nodes []fwk.NodeInfo) Spread {
+	s := Spread{least: mostCrowded}
+	s.pods = l.SpreadOf(group, func(yield func(string) bool) {
+		for _, info := range nodes {
+			if !yield(info.Node().Name) {
+				return
+			}
+		}
+	})
+	for _, info := range nodes {
+		name := info.Node().Name
 		if n, _ := l.Node(name); n.Type == t {
 			s.least = s.least.min(s.around(n, name))
 		}

@@ -179,7 +179,8 @@ func (s *State) observe(pod *corev1.Pod) {
 	}
 	if s.Ledger.Observe(b) && b.Slot == split.NoSlot {
 		podsWithoutSlot.Inc()
-		s.logger.Error(nil, "A pod was bound without the slot it held: does CapacityMix stand before DefaultBinder under bind?", "pod", klog.KObj(pod))
+		s.logger.Error(nil, "A pod was bound without the slot it held: does CapacityMix stand before DefaultBinder under bind?",
+			"pod", klog.KObj(pod))
 	}
 }
 

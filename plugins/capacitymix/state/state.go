@@ -78,7 +78,9 @@ type Ungater interface {
 
 // New returns the state of a scheduler. Once fenced returns true, the process
 // writes nothing any more, since another one may lead.
-func New(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs, classifier *capacity.Classifier, fenced func() bool) (*State, error) {
+func New(
+	ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs, classifier *capacity.Classifier, fenced func() bool,
+) (*State, error) {
 	registerMetrics()
 	factory := handle.SharedInformerFactory()
 	s := &State{

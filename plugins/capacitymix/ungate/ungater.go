@@ -111,7 +111,8 @@ func (u *Ungater) MixChanged(pod *corev1.Pod) {
 func (u *Ungater) Run(ctx context.Context, leads <-chan struct{}) {
 	logger := klog.FromContext(ctx)
 	if u.label == nil {
-		logger.Info("No node label is known by which pods could be limited to a capacity type: gates are opened without a slot. Set capacityTypeLabel",
+		logger.Info("No node label is known by which pods could be limited to a capacity type: "+
+			"gates are opened without a slot. Set capacityTypeLabel",
 			"plugin", "CapacityMix")
 	}
 	select {
@@ -276,7 +277,8 @@ func (u *Ungater) send(ctx context.Context, key types.NamespacedName, next *unga
 		ungateFailures.Inc()
 		u.queue.AddRateLimited(key)
 		if !apierrors.IsConflict(err) {
-			logger.Error(nil, "Open the gate of a pod", "pod", klog.KObj(next.pod), "err", events.Truncate(err.Error())) // it may quote the whole spec
+			// The error may quote the whole spec.
+			logger.Error(nil, "Open the gate of a pod", "pod", klog.KObj(next.pod), "err", events.Truncate(err.Error()))
 		}
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			u.Events.UngateFailed(next.pod, fmt.Sprint(err))
