@@ -32,8 +32,8 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// testPass looks at a cluster state with a spot and an on-demand node. It cannot prove
-// room, so it evicts nothing.
+// testController has a cluster state with a spot and an on-demand node. It cannot prove that there is capacity, so it evicts
+// nothing.
 func testController(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -250,7 +250,7 @@ func TestANewLeaderGoesOnFromTheStatus(t *testing.T) {
 	e, _ := p.Workloads.Get(keyOfSet)
 	assert.Equal(t, rebalance.ReasonBackingOff, e.Verdict.Reason)
 	assert.True(t, since.Time.Equal(e.WrongSince))
-	assert.True(t, retry.Time.Equal(p.queue.At(keyOfSet)), "looked at again when it may be tried")
+	assert.True(t, retry.Time.Equal(p.queue.At(keyOfSet)), "reconciled again when it may be tried")
 }
 
 func TestSettings(t *testing.T) {

@@ -169,7 +169,7 @@ func (w *scene) compare(t *rapid.T) {
 	if w.batches && oneIn(t, 2, "more events first") {
 		return
 	}
-	w.look(t)
+	w.reconcile(t)
 	want, got := w.all.entries(), w.some.entries()
 	for i := range min(len(want), len(got)) { // so that a failure is easy to read
 		require.Equal(t, want[i].Group.Key, got[i].Group.Key)

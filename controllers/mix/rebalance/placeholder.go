@@ -216,18 +216,7 @@ func (c *Controller) sweep(ctx context.Context, key policy.GroupKey) {
 	if len(there) == 0 || c.DryRun {
 		return
 	}
-	needed, used := map[types.UID]bool{}, map[types.UID]bool{}
-	for _, e := range c.Workloads.Namespace(key.Namespace) {
-		for _, h := range e.Placeholders {
-			needed[h.UID] = true
-		}
-		for _, m := range e.Moves {
-			used[m.Placeholder] = true
-			if old := c.State.Pod(m.Namespace, m.Name); old != nil && old.UID == m.UID {
-				needed[m.Placeholder] = true
-			}
-		}
-	}
+	needed, used := c.claimed(key.Namespace)
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("namespace", key.Namespace))
 	for _, h := range there {
 		deleted, gone := c.released[h.UID]
@@ -243,6 +232,23 @@ func (c *Controller) sweep(ctx context.Context, key policy.GroupKey) {
 			c.release(ctx, h.Namespace, h.Name, h.UID, holderDropped)
 		}
 	}
+}
+
+// claimed returns the placeholders that the workloads of a namespace need, and those that a move has used.
+func (c *Controller) claimed(namespace string) (needed, used map[types.UID]bool) {
+	needed, used = map[types.UID]bool{}, map[types.UID]bool{}
+	for _, e := range c.Workloads.Namespace(namespace) {
+		for _, h := range e.Placeholders {
+			needed[h.UID] = true
+		}
+		for _, m := range e.Moves {
+			used[m.Placeholder] = true
+			if old := c.State.Pod(m.Namespace, m.Name); old != nil && old.UID == m.UID {
+				needed[m.Placeholder] = true
+			}
+		}
+	}
+	return needed, used
 }
 
 // ofAnother reports whether the replica of a placeholder belongs to another workload than that of a key.

@@ -39,6 +39,9 @@ type byWorkload struct {
 
 var _ workqueue.Queue[policy.GroupKey] = &byWorkload{}
 
+// fewKeys is how many keys an empty queue keeps memory for.
+const fewKeys = 64
+
 // Touch implements workqueue.Queue.
 func (*byWorkload) Touch(policy.GroupKey) {}
 
@@ -58,7 +61,11 @@ func (q *byWorkload) Pop() policy.GroupKey {
 		heap.Push(&q.queued, item)
 	}
 	q.pushed = q.pushed[:0]
-	return heap.Pop(&q.queued).(queuedKey).key
+	key := heap.Pop(&q.queued).(queuedKey).key
+	if q.Len() == 0 && cap(q.queued) > fewKeys {
+		q.pushed, q.queued = nil, nil // the memory of a reconcile of everything is not kept
+	}
+	return key
 }
 
 type queuedKey struct {

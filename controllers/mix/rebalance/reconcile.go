@@ -184,7 +184,7 @@ func (c *Controller) decided(d *workloads.Decision) {
 func (c *Controller) record(w *evaluation) {
 	e, before := &w.Entry, &w.before
 	key := e.Group.Key
-	again := !sameInFlight(&w.stored, e) || !sameInFlight(before, e)
+	again := !sameInFlight(w.stored, e) || !sameInFlight(before, e)
 	if again {
 		e.Group.Version = 0 // it was observed as it was before, so the next reconcile of everything must not leave it out
 	}
@@ -214,7 +214,7 @@ func (c *Controller) record(w *evaluation) {
 		}
 	}
 	c.decided(decisionOf(before, e))
-	c.requeueContended(&w.stored, e, was)
+	c.requeueContended(w.stored, e, was)
 }
 
 // decisionOf names the mixes that have another status after a reconcile of a workload.

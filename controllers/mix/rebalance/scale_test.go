@@ -26,7 +26,7 @@ func scaledController(t *testing.T, pods int) (p *fixture, s *server, replicas *
 	return p, s, replicas
 }
 
-// again looks once more, some time later.
+// again reconciles once more, some time later.
 func (p *fixture) again(t *testing.T, after time.Duration) {
 	t.Helper()
 	p.setTime(p.Clock.Now().Add(after))
@@ -66,8 +66,8 @@ func TestHowManyPodsMustBeBackFollowsTheScale(t *testing.T) {
 		later []int
 		want  []int
 	}{
-		"scaled after another look":              {first: 4, later: []int{4, 3, 6}, want: []int{4, 3, 6}},
-		"scaled before another look":             {first: 4, later: []int{3}, want: []int{3}},
+		"scaled after another reconcile":         {first: 4, later: []int{4, 3, 6}, want: []int{4, 3, 6}},
+		"scaled before another reconcile":        {first: 4, later: []int{3}, want: []int{3}},
 		"the scale never was the number of pods": {first: 2, later: []int{2, 1}, want: []int{4, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {

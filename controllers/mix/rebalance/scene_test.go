@@ -40,7 +40,7 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// scene is a cluster with two controllers: some looks at what changed, all at everything.
+// scene is a cluster with two controllers: some reconciles what changed, all everything.
 type scene struct {
 	pods   map[types.NamespacedName]*corev1.Pod
 	nodes  map[string]*corev1.Node
@@ -84,7 +84,7 @@ func newScene(t *rapid.T) *scene {
 	}
 	limit := rapid.IntRange(1, 2).Draw(t, "cluster limit")
 	w.some, w.all = w.newSide(limit), w.newSide(limit)
-	w.some.controller.State = w.newFleet()
+	w.some.controller.State = w.newState()
 	w.some.controller.State.Changed = w.some.controller.Changed
 	w.some.controller.State.NodeLeft = func(name string, typ capacity.Type) {
 		w.some.controller.NodeLeft(name, typ)
@@ -139,7 +139,7 @@ func (w *scene) crowd(t *rapid.T) {
 	}
 }
 
-func (w *scene) newFleet() *clusterstate.State {
+func (w *scene) newState() *clusterstate.State {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	if err != nil {
 		panic(err)
@@ -251,8 +251,8 @@ func (s *side) events() (list []string) {
 	return list
 }
 
-// look has both reconcile until there is nothing more to be done.
-func (w *scene) look(t *rapid.T) {
+// reconcile has both reconcile until there is nothing more to be done.
+func (w *scene) reconcile(t *rapid.T) {
 	some, meanwhile := w.some, oneIn(t, 4, "resync meanwhile")
 	for some.queue.Busy() {
 		for some.queue.Step(context.Background(), some.controller) {
@@ -273,11 +273,11 @@ func (w *scene) look(t *rapid.T) {
 		some.reconcile(req)
 	}
 	clear(some.statuses)
-	w.lookAtAll(t)
+	w.reconcileAll(t)
 }
 
-// lookAtAll has the one that reconciles everything do so until nothing changes any more.
-func (w *scene) lookAtAll(t *rapid.T) {
+// reconcileAll has the one that reconciles everything do so until nothing changes any more.
+func (w *scene) reconcileAll(t *rapid.T) {
 	const enough = 50
 	for n, before := 0, []workloads.Entry(nil); ; n++ {
 		if n > enough {
@@ -297,9 +297,9 @@ func (w *scene) lookAtAll(t *rapid.T) {
 	}
 }
 
-// refill fills a cluster state again, so that no group is one that was looked at before.
+// refill fills a cluster state again, so that no group is one that was reconciled before.
 func (w *scene) refill() {
-	f := w.newFleet()
+	f := w.newState()
 	for _, n := range w.nodes {
 		f.SetNode(n)
 	}
@@ -436,7 +436,7 @@ func (w *scene) deleteBudget(t *rapid.T) {
 	w.changeBudget(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", sceneNamespaces...), Name: pick(t, "budget", "x", "y")}}, true)
 }
 
-// passTime wakes no one: what is due is looked at.
+// passTime changes nothing else: what is due is reconciled.
 func (w *scene) passTime(t *rapid.T) {
 	w.clock.Step(time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
 	if w.byTheClock || oneIn(t, 3, "resync") {

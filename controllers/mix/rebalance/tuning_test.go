@@ -16,8 +16,8 @@ import (
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// A workload that is on target is looked at again as well: a later look uses the settings that are found then.
-func TestARetunedControllerLooksAtEverythingByTheNewTuning(t *testing.T) {
+// A workload that is on target is reconciled again, too: a later reconcile uses the settings that are found then.
+func TestANewTuningHasEverythingReconciled(t *testing.T) {
 	p := testController(t, capacityMix())
 	p.State.SetOwner(setOfOne())
 	p.State.SetPod(podOfSet("old", "spot"))

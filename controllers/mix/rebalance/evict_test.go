@@ -27,7 +27,7 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// server is an API server of pods for tests of one look.
+// server is an API server of pods.
 type server struct {
 	pods map[string]*corev1.Pod
 	// on is called before a request is answered, by its verb; what it returns is the answer if it is not nil.
@@ -53,7 +53,7 @@ func (roomy) Fits(context.Context, simulation.Question) (simulation.Answer, erro
 func (roomy) Assume(*corev1.Pod, string) {}
 func (roomy) Close()                     {}
 
-// strayController looks at a workload whose pods run on on-demand and belong on spot.
+// strayController has a workload whose pods run on on-demand and belong on spot.
 func strayController(t *testing.T, pods int) (*fixture, *server) {
 	t.Helper()
 	p := testController(t, capacityMix(func(cm *v1alpha1.CapacityMix) {

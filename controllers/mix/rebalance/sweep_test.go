@@ -27,7 +27,7 @@ func spotScene() (*scene, *side) {
 		mixes: policy.NewStore(), clock: clocktesting.NewFakeClock(noon),
 	}
 	s := w.newSide(2)
-	s.controller.State = w.newFleet()
+	s.controller.State = w.newState()
 	s.controller.State.Changed = s.controller.Changed
 	w.some, w.all = s, s
 	for name, typ := range map[string]string{"n0": "spot", "n1": "on-demand"} {
