@@ -60,10 +60,12 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: s.Decided,
 		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + "-moves"},
-		Namespaces: p.cfg.Namespaces, Debounce: 200 * time.Millisecond, Resync: seconds(p.cfg.ResyncSeconds), Grace: seconds(r.StartupGraceSeconds),
+		Namespaces: p.cfg.Namespaces, Debounce: 200 * time.Millisecond, Resync: seconds(p.cfg.ResyncSeconds),
+		Grace:  seconds(r.StartupGraceSeconds),
 		Tuning: rebalanceTuning(p.cfg),
 		Storm: decision.StormSettings{
-			SharePercent: r.Storm.SharePercent, MinNodes: int(r.Storm.MinNodes), Window: seconds(r.Storm.WindowSeconds), Quiet: seconds(r.Storm.QuietSeconds),
+			SharePercent: r.Storm.SharePercent, MinNodes: int(r.Storm.MinNodes), Window: seconds(r.Storm.WindowSeconds),
+			Quiet: seconds(r.Storm.QuietSeconds),
 		},
 		Placeholders: rebalance.Placeholders{Image: r.PlaceholderImage, SizeOf: p.sizeOf},
 	})
@@ -99,6 +101,7 @@ func rebalanceTuning(cfg *controller.Configuration) rebalance.Tuning {
 			Provisioning: decision.Provisioning(r.Provisioning),
 		},
 		ClusterMaxConcurrent: int(r.ClusterMaxConcurrent),
-		Backoff:              seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds), MoveTimeout: seconds(r.MoveTimeoutSeconds),
+		Backoff:              seconds(r.BackoffSeconds), MaxBackoff: seconds(r.MaxBackoffSeconds),
+		MoveTimeout: seconds(r.MoveTimeoutSeconds),
 	}
 }

@@ -36,31 +36,31 @@ const CapacityMixGate = AnnotationPrefix + "/capacity-mix"
 const (
 	// ClaimAnnotation is on a pod that got its slot before it had a node: "<UID of the pod>/<capacity type>". The
 	// capacity type is the one that the pod is limited to, which differs from that of its slot after a fallback. For a
-	// pod without a slot because no scheduler led, it is GateOpenedNoLeader. A value with the UID of another pod was
+	// pod without a slot because no scheduler led, it is UngateReasonNoLeader. A value with the UID of another pod was
 	// copied and is ignored.
 	ClaimAnnotation = AnnotationPrefix + "/claim"
 
-	// GateOpenedAnnotation is why a gate was removed without a slot: one of the GateOpened reasons.
-	GateOpenedAnnotation = AnnotationPrefix + "/gate-opened"
+	// UngateReasonAnnotation is why a gate was removed without a slot: one of the UngateReason values.
+	UngateReasonAnnotation = AnnotationPrefix + "/ungate-reason"
 
 	// FallbackAnnotation is on a pod of a spot slot that is limited to on-demand nodes because no spot node came:
 	// "<failures>/<time of the next attempt on spot, RFC 3339>".
 	FallbackAnnotation = AnnotationPrefix + "/fallback"
 )
 
-// Reasons for the removal of a gate without a slot, the values of GateOpenedAnnotation.
+// Reasons for the removal of a gate without a slot, the values of UngateReasonAnnotation.
 const (
-	// GateOpenedNoLeader: no scheduler led for a while, and the controller removed the gate.
-	GateOpenedNoLeader = "NoLeader"
+	// UngateReasonNoLeader: no scheduler led for a while, and the controller removed the gate.
+	UngateReasonNoLeader = "NoLeader"
 
-	// GateOpenedNoMix: no mix governs the pod.
-	GateOpenedNoMix = "NoMix"
+	// UngateReasonNoMix: no mix governs the pod.
+	UngateReasonNoMix = "NoMix"
 
-	// GateOpenedNoLabel: no node label can limit pods to a capacity type.
-	GateOpenedNoLabel = "NoLabel"
+	// UngateReasonNoLabel: no node label can limit pods to a capacity type.
+	UngateReasonNoLabel = "NoLabel"
 
-	// GateOpenedPinned: the pod itself selects a capacity type.
-	GateOpenedPinned = "Pinned"
+	// UngateReasonPinned: the pod itself selects a capacity type.
+	UngateReasonPinned = "Pinned"
 )
 
 // PlaceholderLabel is on placeholder pods: the UID of the replica for which they reserve capacity.

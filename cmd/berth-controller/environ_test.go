@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ENV-01: a flag wins over the environment, and that over the file.
+// A flag wins over the environment, and that over the file.
 func TestTheEnvironmentWinsOverTheFile(t *testing.T) {
 	t.Setenv("BERTH_CONTROLLER_RESYNC_INTERVAL", "45s")
 	t.Setenv("BERTH_CONTROLLER_DRY_RUN", "true")

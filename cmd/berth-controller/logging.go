@@ -30,7 +30,7 @@ type logOptions struct {
 func (o *logOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.format, "log-format", o.format, "How log lines are written: text, as the scheduler does, or json.")
 	fs.IntVarP(&o.verbosity, "v", "v", o.verbosity,
-		"How much is logged, 0 to 10: 0 what an operator acts on, 2 every decision, 4 and more the nodes looked at. (default 0)")
+		"How much is logged, 0 to 10: 0 what an operator acts on, 2 every decision, 4 and more the nodes that were evaluated. (default 0)")
 }
 
 // apply makes one logger of klog's, which client-go uses, and of controller-runtime's.

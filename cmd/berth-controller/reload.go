@@ -27,7 +27,8 @@ var (
 		Name: "berth_config_last_reload_successful", Help: "1 if the configuration file could be read and is valid, else 0.",
 	})
 	fieldsNeedRestart = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "berth_config_fields_need_restart", Help: "Fields of the configuration file that were changed and take effect after a restart only.",
+		Name: "berth_config_fields_need_restart",
+		Help: "Fields of the configuration file that were changed and take effect after a restart only.",
 	})
 )
 

@@ -155,7 +155,8 @@ func (c *Controller) ensureNamespace(ctx context.Context, env *v1alpha1.Environm
 	case ns.DeletionTimestamp != nil:
 		return applyset.ErrNamespaceEnds
 	case !madeFor(ns, env):
-		return applyset.Refuse(v1alpha1.ReasonNameTaken, fmt.Errorf("namespace %s already exists and was not made for this environment", name))
+		return applyset.Refuse(v1alpha1.ReasonNameTaken,
+			fmt.Errorf("namespace %s already exists and was not made for this environment", name))
 	}
 	return nil
 }

@@ -72,11 +72,13 @@ func (c *Controller) secret(
 	case apierrors.IsNotFound(err) && c.Clock.Since(env.CreationTimestamp.Time) < secretDelay:
 		return nil, "", errNotYet
 	case apierrors.IsNotFound(err):
-		return nil, "", applyset.Refuse(v1alpha1.ReasonNoSecret, fmt.Errorf("there is no Secret %s in namespace %s", ref.Name, env.Namespace))
+		return nil, "", applyset.Refuse(v1alpha1.ReasonNoSecret,
+			fmt.Errorf("there is no Secret %s in namespace %s", ref.Name, env.Namespace))
 	case err != nil:
 		return nil, "", fmt.Errorf("read Secret %s/%s: %w", env.Namespace, ref.Name, err)
 	case ofAnother(s, env):
-		return nil, "", applyset.Refuse(v1alpha1.ReasonSecretNotAllowed, fmt.Errorf("the Secret %s belongs to another Environment", ref.Name))
+		return nil, "", applyset.Refuse(v1alpha1.ReasonSecretNotAllowed,
+			fmt.Errorf("the Secret %s belongs to another Environment", ref.Name))
 	}
 	return s.Data, s.ResourceVersion, nil
 }

@@ -152,7 +152,8 @@ func (c *Controller) compose(v *observation, refused *applyset.RefusedError) {
 	}
 	if refusedPaths := render.RefusedHostPaths(&env.Spec, c.Settings.HostPaths); len(refusedPaths) > 0 {
 		set(v1alpha1.ConditionVolumesProvisioned, false, v1alpha1.ReasonHostPathNotAllowed,
-			"claims take the place of directories of the node, which environments.hostPaths does not allow: "+strings.Join(refusedPaths, ", "))
+			"claims take the place of directories of the node, which environments.hostPaths does not allow: "+strings.Join(refusedPaths,
+				", "))
 	} else {
 		set(v1alpha1.ConditionVolumesProvisioned, true, v1alpha1.ReasonConfigured, "every volume is what was requested")
 	}

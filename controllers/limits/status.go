@@ -106,7 +106,7 @@ func count(n int, what string) string {
 }
 
 func blockedBy(pods int, workloads []v1alpha1.WorkloadReference) string {
-	return fmt.Sprintf("it is not deleted while it is in use: %s; the annotation %s: \"true\" lets it go",
+	return fmt.Sprintf("it is not deleted while it is in use: %s; the annotation %s: \"true\" deletes it nevertheless",
 		holders(pods, workloads), v1alpha1.ForceDeleteAnnotation)
 }
 

@@ -104,7 +104,10 @@ func tally(
 		}
 	}
 	for _, t := range c.templates {
-		o := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Labels: map[string]string{v1alpha1.ResourceLimitLabel: t.Limit}}}
+		o := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.namespace,
+			Labels:    map[string]string{v1alpha1.ResourceLimitLabel: t.Limit},
+		}}
 		if r := resolve(o); r.Limit != nil {
 			of(r.Limit.Limit).Workloads[t.Workload] = struct{}{}
 		}

@@ -54,7 +54,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) (response a
 	defer func() {
 		if r := recover(); r != nil {
 			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "The pod is left as it is", "stack", string(debug.Stack()))
-			outcome, response = outcomeError, unchanged("it could not be looked at")
+			outcome, response = outcomeError, unchanged("the pod could not be decoded")
 		}
 		admissions.WithLabelValues(outcome).Inc()
 	}()

@@ -40,9 +40,10 @@ func addTemplates(mgr manager.Manager, c *Controller) error {
 		For(&v1alpha1.DeploymentTemplate{}, changed).
 		Watches(&v1alpha1.DeploymentRecord{}, t.ofRecords()).
 		// A template hides the one of the same name in TemplateNamespace.
-		Watches(&v1alpha1.DeploymentTemplate{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: t.TemplateNamespace, Name: o.GetName()}}}
-		}), changed).
+		Watches(&v1alpha1.DeploymentTemplate{},
+			handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+				return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: t.TemplateNamespace, Name: o.GetName()}}}
+			}), changed).
 		Complete(t)
 	if err != nil {
 		return fmt.Errorf("add the controller of DeploymentTemplates: %w", err)

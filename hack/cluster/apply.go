@@ -151,7 +151,8 @@ func rank(object *unstructured.Unstructured) int {
 	return len(applyFirst)
 }
 
-func applyObject(ctx context.Context, client dynamic.Interface, mapper *restmapper.DeferredDiscoveryRESTMapper, object *unstructured.Unstructured) error {
+func applyObject(ctx context.Context, client dynamic.Interface, mapper *restmapper.DeferredDiscoveryRESTMapper,
+	object *unstructured.Unstructured) error {
 	var mapping *meta.RESTMapping
 	gvk := object.GroupVersionKind()
 	// Discovery may lag a little behind a CRD that is established.

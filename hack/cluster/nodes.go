@@ -72,7 +72,8 @@ func Nodes(capacityType string, n int, changes ...func(*NodeSpec)) []NodeSpec {
 
 // AddNodes creates KWOK nodes and waits until all are Ready and take pods.
 //
-// The nodes come up with the Ready condition, and so save the API server most of the writes that a new node costs; as in any cluster they carry
+// The nodes come up with the Ready condition, and so save the API server most of the writes that a new node costs; as in any cluster they
+// carry
 // the not-ready taint until the controller manager has seen them. A node created without conditions works too: KWOK sets them.
 func (c *Cluster) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 	client := c.Client()

@@ -62,7 +62,8 @@ func WriteTimes(who string, started time.Time) error {
 	total := self + tools + borrowed
 	tools += borrowed
 	var line strings.Builder
-	fmt.Fprintf(&line, "%-32s wall %6.1f  processor %6.1f  itself %5.1f", who, time.Since(started).Seconds(), total.Seconds(), self.Seconds())
+	fmt.Fprintf(&line, "%-32s wall %6.1f  processor %6.1f  itself %5.1f", who, time.Since(started).Seconds(), total.Seconds(),
+		self.Seconds())
 	for _, program := range slices.SortedFunc(maps.Keys(by), func(a, b string) int { return int(by[b] - by[a]) }) {
 		tools -= by[program]
 		fmt.Fprintf(&line, "  %s %.1f", strings.TrimPrefix(program, "kube-"), by[program].Seconds())

@@ -26,7 +26,7 @@ func (d *demo) comeBack(ctx context.Context) error {
 	away, _ := d.borrowing(before)
 	d.say("%d replicas run on the wrong capacity type, and spot has no free capacity for them. The controller does not evict them "+
 		"now, because their replacements would not run on spot either:", away)
-	if err := d.untilStatus(ctx, "NoRoom"); err != nil {
+	if err := d.untilStatus(ctx, "InsufficientCapacity"); err != nil {
 		return err
 	}
 	if err := d.berth(ctx, "status", web); err != nil {

@@ -44,7 +44,8 @@ func main() {
 	var o options
 	var platforms string
 	flag.StringVar(&o.root, "root", ".", "The `folder` of the repository.")
-	flag.StringVar(&o.out, "out", "out/images", "The `folder` for NAME.tar, which docker load, kind load image-archive and ctr images import take.")
+	flag.StringVar(&o.out, "out", "out/images",
+		"The `folder` for NAME.tar, which docker load, kind load image-archive and ctr images import take.")
 	flag.StringVar(&o.registry, "registry", "localhost", "The `registry` and, if any, the path in it: REGISTRY/berth-scheduler.")
 	flag.StringVar(&o.tag, "tag", "", "The images' `tag`.")
 	flag.StringVar(&platforms, "platform", "linux/amd64", "`OS/ARCH`; with -push several, separated by commas.")

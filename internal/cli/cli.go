@@ -45,7 +45,8 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 		"The KubeSchedulerConfiguration file of berth-scheduler. Default: the ConfigMap that its Deployment mounts, "+
 			"if both exist and may be read; otherwise the built-in configuration.")
 	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace in which Berth is installed.")
-	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), records.New(o), environments.New(o), limits.NewImport(o), newVersion(o))
+	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), records.New(o),
+		environments.New(o), limits.NewImport(o), newVersion(o))
 	_ = root.RegisterFlagCompletionFunc("namespace", o.CompleteNamespaces) // fails for a flag that does not exist
 	return root
 }

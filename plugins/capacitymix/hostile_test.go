@@ -58,7 +58,7 @@ func hostilePod(t *rapid.T, i int) *corev1.Pod {
 	pod.Annotations = map[string]string{}
 	for _, key := range []string{
 		v1alpha1.SpotPercentAnnotation, v1alpha1.MinOnDemandAnnotation, v1alpha1.SlotAnnotation, v1alpha1.ClaimAnnotation, v1alpha1.FallbackAnnotation,
-		v1alpha1.GateOpenedAnnotation, v1alpha1.PodDeletionCostAnnotation, batchv1.JobCompletionIndexAnnotation, "deployment.kubernetes.io/desired-replicas",
+		v1alpha1.UngateReasonAnnotation, v1alpha1.PodDeletionCostAnnotation, batchv1.JobCompletionIndexAnnotation, "deployment.kubernetes.io/desired-replicas",
 	} {
 		if rapid.IntRange(0, 3).Draw(t, "has") == 0 {
 			pod.Annotations[key] = hostileValues.Draw(t, key)

@@ -218,7 +218,7 @@ func TestANominatedPodIsOnlyTriedOnItsType(t *testing.T) {
 
 // Preemption deletes in the background, and a sibling that leaves wakes the pod
 // at once.
-func TestANominatedPodKeepsItsSlotBeforeItsVictimsAreSeenToTerminate(t *testing.T) {
+func TestANominatedPodKeepsItsSlotUntilItsVictimsTerminate(t *testing.T) {
 	pod, sibling := mixtest.Pod("web", 1), mixtest.Pod("web", 0)
 	f := newFixture(t, mixtest.Args(), twoNodes, pod, sibling)
 	f.mix(t, mixtest.CapacityMix("web", 100, 0))
@@ -458,7 +458,7 @@ func TestTheWaitBeginsWhenNoNodeOfTheTypeHadCapacity(t *testing.T) {
 }
 
 // The symptom: a pod whose claim did not exist for twenty minutes borrowed in its first attempt.
-func TestAPodThatWasUnschedulableForAnotherReasonStillWaitsForSpot(t *testing.T) {
+func TestAPodUnschedulableForAnotherReasonWaitsForSpot(t *testing.T) {
 	pod := mixtest.Pod("web", 0)
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,

@@ -36,7 +36,8 @@ func (pl *CapacityMix) PostFilter(
 	pl.Ledger.SetAttempt(pod.UID, s.slot, next.Attempt)
 	stageTransitions.WithLabelValues(s.attempt.Stage.String(), next.Attempt.Stage.String()).Inc()
 	logger.V(4).Info("No node for the pod",
-		"pod", klog.KObj(pod), "slot", s.slot, "type", s.slotType, "stage", s.attempt.Stage, "next", next.Attempt.Stage, "retry", next.Retry)
+		"pod", klog.KObj(pod), "slot", s.slot, "type", s.slotType, "stage", s.attempt.Stage, "next", next.Attempt.Stage, "retry",
+		next.Retry)
 	if next.Retry {
 		pl.handle.Activate(logger, wakeup.Pods(pod))
 	}

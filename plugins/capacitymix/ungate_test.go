@@ -62,7 +62,7 @@ func TestGatesAndFilterGiveTheSameSlots(t *testing.T) {
 	})
 }
 
-func TestAnOpenedPodKeepsItsSlotAndItsTypeThroughSchedulingAndRestart(t *testing.T) {
+func TestAnUngatedPodKeepsSlotAndTypeThroughARestart(t *testing.T) {
 	f := newFixture(t, mixtest.Args(), []*corev1.Node{mixtest.Node("s", "spot"), mixtest.Node("d", "on-demand")})
 	f.mix(t, mixtest.CapacityMix("web", 50, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.WhenOnDemandUnavailable = v1alpha1.WhenOnDemandUnavailableSpot }))
 	first, second := mixtest.GatedPod("web", 0), mixtest.GatedPod("web", 1)

@@ -39,16 +39,20 @@ func (pl *ResourceLimit) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj
 		logger.V(5).Info("The pod waits for its ResourceLimit, not for a node", "pod", klog.KObj(pod), "node", klog.KObj(node))
 		return fwk.QueueSkip, nil
 	case !limit.Matches(node):
-		logger.V(5).Info("The node does not match the pod's ResourceLimit", "pod", klog.KObj(pod), "node", klog.KObj(node), "resourceLimit", limit.Key)
+		logger.V(5).Info("The node does not match the pod's ResourceLimit", "pod", klog.KObj(pod), "node", klog.KObj(node),
+			"resourceLimit", limit.Key)
 		return fwk.QueueSkip, nil
 	case old != nil && limit.Matches(old):
-		logger.V(5).Info("The node matched the pod's ResourceLimit before", "pod", klog.KObj(pod), "node", klog.KObj(node), "resourceLimit", limit.Key)
+		logger.V(5).Info("The node matched the pod's ResourceLimit before", "pod", klog.KObj(pod), "node", klog.KObj(node),
+			"resourceLimit", limit.Key)
 		return fwk.QueueSkip, nil
 	case len(limit.Exceeded(pod)) > 0:
-		logger.V(5).Info("The pod is above its ResourceLimit on any node", "pod", klog.KObj(pod), "node", klog.KObj(node), "resourceLimit", limit.Key)
+		logger.V(5).Info("The pod is above its ResourceLimit on any node", "pod", klog.KObj(pod), "node", klog.KObj(node),
+			"resourceLimit", limit.Key)
 		return fwk.QueueSkip, nil
 	}
-	logger.V(5).Info("The node matches the pod's ResourceLimit now", "pod", klog.KObj(pod), "node", klog.KObj(node), "resourceLimit", limit.Key)
+	logger.V(5).Info("The node matches the pod's ResourceLimit now", "pod", klog.KObj(pod), "node", klog.KObj(node),
+		"resourceLimit", limit.Key)
 	return fwk.Queue, nil
 }
 

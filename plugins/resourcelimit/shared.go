@@ -32,7 +32,8 @@ type shared struct {
 }
 
 // join returns the shared part for a profile.
-func join(ctx context.Context, parts *perscheduler.Parts[*shared], handle framework.Handle, args *config.ResourceLimitArgs) (*shared, error) {
+func join(ctx context.Context, parts *perscheduler.Parts[*shared], handle framework.Handle,
+	args *config.ResourceLimitArgs) (*shared, error) {
 	return parts.Join(ctx, handle,
 		func() (*shared, error) { return newShared(ctx, handle, args) },
 		func(sh *shared) error { return sh.agree(args) })
@@ -42,7 +43,8 @@ func join(ctx context.Context, parts *perscheduler.Parts[*shared], handle framew
 // profile of the same scheduler: they share one registry.
 func (sh *shared) agree(args *config.ResourceLimitArgs) error {
 	if sh.args.DefaultNamespace != args.DefaultNamespace {
-		return fmt.Errorf("pluginConfig.%s.args.defaultNamespace: must be the same in all profiles of a scheduler, not %q and %q", Name, sh.args.DefaultNamespace, args.DefaultNamespace)
+		return fmt.Errorf("pluginConfig.%s.args.defaultNamespace: must be the same in all profiles of a scheduler, not %q and %q", Name,
+			sh.args.DefaultNamespace, args.DefaultNamespace)
 	}
 	return nil
 }
@@ -63,7 +65,8 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Resour
 	// There is no API server in unit tests.
 	if kubeConfig := handle.KubeConfig(); kubeConfig != nil {
 		resource := crdinformer.Resource{Name: "resourcelimits", Object: &v1alpha1.ResourceLimit{}}
-		informer, watched, err := crdinformer.New(factory, kubeConfig, sh.logger, resource, time.Duration(args.SyncTimeoutSeconds)*time.Second)
+		informer, watched, err := crdinformer.New(factory, kubeConfig, sh.logger, resource,
+			time.Duration(args.SyncTimeoutSeconds)*time.Second)
 		if err != nil {
 			return nil, err
 		}

@@ -45,7 +45,7 @@ func is(m *dto.Metric, label, value string) bool {
 	return len(want) == 0
 }
 
-// ENV-37: calls are counted by their codes, and timed.
+// Calls are counted by their codes, and timed.
 func TestCallsAreCountedAndTimed(t *testing.T) {
 	w, _ := logging(t)
 	conn, ctx := dial(t, w)
@@ -85,7 +85,7 @@ func TestCallsAreCountedAndTimed(t *testing.T) {
 	}
 }
 
-// ENV-03: the caller while the API server is gone is told so, and the same connection works once it is back.
+// The caller while the API server is gone is told so, and the same connection works once it is back.
 func TestTheAPIServerComesBack(t *testing.T) {
 	w, _ := logging(t)
 	conn, ctx := dial(t, w)

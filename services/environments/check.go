@@ -53,7 +53,8 @@ func check(spec *v1alpha1.EnvironmentSpec) error {
 			names = append(names, s.Name)
 		}
 		return refused("spec.application_stack", fmt.Sprintf(
-			"has no component, and its name %q is that of none of the stacks that are known: %s", spec.Stack.Name, strings.Join(names, ", ")))
+			"has no component, and its name %q is that of none of the stacks that are known: %s", spec.Stack.Name, strings.Join(names,
+				", ")))
 	}
 	var violations []server.Violation
 	name := wireField(spec)
@@ -138,5 +139,6 @@ func taken(e *environment, others []*environment) error {
 
 // asksForPorts says whether a spec requests a port from outside by its number.
 func asksForPorts(spec *v1alpha1.EnvironmentSpec) bool {
-	return slices.ContainsFunc(internal.HostPorts(&environment{Spec: *spec}), func(p v1alpha1.AllocatedPort) bool { return p.HostPort != 0 })
+	return slices.ContainsFunc(internal.HostPorts(&environment{Spec: *spec}),
+		func(p v1alpha1.AllocatedPort) bool { return p.HostPort != 0 })
 }

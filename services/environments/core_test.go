@@ -52,7 +52,6 @@ func requireCode(t *testing.T, want codes.Code, err error) string {
 	return e.Message
 }
 
-// ENV-12, ENV-21
 func TestCreate(t *testing.T) {
 	w, c := newWorld(t)
 	e, err := create(t, c, smoke())
@@ -90,7 +89,6 @@ func TestAnEnvironmentWithoutSecretsHasNone(t *testing.T) {
 	assert.Nil(t, w.environments["default/"+smokeID].Spec.Stack.Database.SecretRef)
 }
 
-// ENV-16
 func TestNothingIsMadeOfWhatIsWrong(t *testing.T) {
 	w, c := newWorld(t)
 	for name, change := range map[string]func(*schedulerv1.EnvironmentSpecification){
@@ -114,7 +112,6 @@ func TestNothingIsMadeOfWhatIsWrong(t *testing.T) {
 	assert.Empty(t, w.writes)
 }
 
-// ENV-19
 func TestAStackByItsName(t *testing.T) {
 	_, c := newWorld(t)
 	name := internal.Stacks()[0].Name
@@ -125,7 +122,7 @@ func TestAStackByItsName(t *testing.T) {
 	assert.Contains(t, requireCode(t, codes.InvalidArgument, err), name, "which there are")
 }
 
-// ENV-28: wherever a create ends, there is no Secret without its environment, and the same request completes it.
+// Wherever a create ends, there is no Secret without its environment, and the same request completes it.
 func TestACreateThatEndedHalfWay(t *testing.T) {
 	w, c := newWorld(t)
 	w.before = fails(http.MethodPost, "secrets", apierrors.NewInternalError(errors.New("oops")))
@@ -178,7 +175,7 @@ func TestASecretThatIsNotTheirs(t *testing.T) {
 	assert.Empty(t, w.writes)
 }
 
-// ENV-14: the update of the smoke client has the backend only.
+// The update of the smoke client has the backend only.
 func TestUpdateKeepsWhatItDoesNotHave(t *testing.T) {
 	w, c := newWorld(t)
 	first, err := create(t, c, smoke())
@@ -295,7 +292,6 @@ func TestAQuantityThatIsTheSameToClientsStays(t *testing.T) {
 	assert.Equal(t, "955Mi", merge(before, &a.spec).Stack.Backend.Container.Resources.Memory)
 }
 
-// ENV-42
 func TestWritesOfOthersAreNotLost(t *testing.T) {
 	w, c := newWorld(t)
 	_, err := create(t, c, smoke())
@@ -328,7 +324,6 @@ func TestWritesOfOthersAreNotLost(t *testing.T) {
 	assert.Equal(t, retry.DefaultRetry.Steps, puts)
 }
 
-// ENV-05, ENV-17
 func TestStartStopRestart(t *testing.T) {
 	w, c := newWorld(t)
 	now := time.Unix(1000, 0)
@@ -384,7 +379,6 @@ func TestStartStopRestart(t *testing.T) {
 	assert.Len(t, w.writes, before, "on its way already")
 }
 
-// ENV-13
 func TestAnUnknownID(t *testing.T) {
 	_, c := newWorld(t)
 	f := &front{core: c, namespace: "default"}
@@ -406,7 +400,7 @@ func TestAnUnknownID(t *testing.T) {
 	requireCode(t, codes.InvalidArgument, err)
 }
 
-// ENV-47: each rpc requests what it does, and does nothing for who may not.
+// Each rpc requests what it does, and does nothing for who may not.
 func TestAccess(t *testing.T) {
 	w, c := newWorld(t)
 	f := &front{core: c, namespace: "default"}
@@ -462,7 +456,6 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// ENV-08, ENV-09
 func TestAPortOfAnotherEnvironment(t *testing.T) {
 	w, c := newWorld(t)
 	other := &environment{}
@@ -507,7 +500,6 @@ func TestPreconditions(t *testing.T) {
 	assert.Empty(t, w.writes)
 }
 
-// ENV-31
 func TestAudit(t *testing.T) {
 	w, c := newWorld(t)
 	f := &front{core: c, namespace: "default"}
@@ -555,7 +547,6 @@ func TestAudit(t *testing.T) {
 	assert.Empty(t, w.events.Events)
 }
 
-// ENV-15
 func TestListPages(t *testing.T) {
 	w, c := newWorld(t)
 	for _, n := range []string{"a", "b", "c", "d", "e"} {
@@ -582,7 +573,6 @@ func TestListPages(t *testing.T) {
 	assert.Empty(t, page.GetNextPageToken())
 }
 
-// ENV-03
 func TestTheAPIServerIsGone(t *testing.T) {
 	w, c := newWorld(t)
 	f := &front{core: c, namespace: "default"}
@@ -597,7 +587,6 @@ func TestTheAPIServerIsGone(t *testing.T) {
 	requireCode(t, codes.Unavailable, err)
 }
 
-// ENV-39
 func TestMetrics(t *testing.T) {
 	w, c := newWorld(t)
 	f := &front{core: c, namespace: "default"}

@@ -112,7 +112,7 @@ func inUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// ENV-07: of 50 who follow and leave at any time nothing stays, neither goroutines nor memory.
+// Of 50 who follow and leave at any time nothing stays, neither goroutines nor memory.
 func TestFollowersLeaveNothingBehind(t *testing.T) {
 	total := 2 * time.Second
 	if os.Getenv("BERTH_TEST_LONG") != "" {
@@ -143,7 +143,7 @@ func TestFollowersLeaveNothingBehind(t *testing.T) {
 	t.Logf("%d calls read %d lines; %d bytes more are in use", c.calls.Load(), c.lines.Load(), more)
 }
 
-// ENV-07: what is still being read when the environment goes is let go of.
+// What is still being read when the environment goes is let go of.
 func TestFollowEndsWithTheEnvironment(t *testing.T) {
 	w, core := logging(t, running("backend", "b", "1", false), running("frontend", "f", "2", false))
 	c := &crowd{t: t, world: w}
@@ -161,7 +161,7 @@ func TestFollowEndsWithTheEnvironment(t *testing.T) {
 	c.settle(0)
 }
 
-// ENV-07: no one follows indefinitely, but for longer than other calls may take.
+// No one follows indefinitely, but for longer than other calls may take.
 func TestAFollowerIsCutOffInTheEnd(t *testing.T) {
 	w, _ := logging(t, running("backend", "b", "1", false))
 	c := &crowd{t: t, world: w}

@@ -28,7 +28,7 @@ func requireInvalid(t *testing.T, err error) {
 	require.NotNil(t, e.GRPCStatus())
 }
 
-// ENV-16: any bytes are a specification that is read, and read back, or one that is refused by the name of a field.
+// Any bytes are a specification that is read, and read back, or one that is refused by the name of a field.
 func FuzzSpecification(f *testing.F) {
 	good, err := proto.Marshal(&schedulerv1.CreateEnvironmentRequest{Spec: smoke()})
 	require.NoError(f, err)

@@ -28,7 +28,6 @@ func podOf(component, name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// ENV-06
 func TestStatusOfAContainer(t *testing.T) {
 	const (
 		pending    = schedulerv1.ContainerStatus_CONTAINER_STATUS_PENDING

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// ENV-07
 func TestLevelOf(t *testing.T) {
 	for _, tc := range []struct{ line, want string }{
 		{"", "info"},

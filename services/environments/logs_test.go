@@ -69,7 +69,6 @@ func collect(ctx context.Context, c *core, req *schedulerv1.GetEnvironmentLogsRe
 	return out, err
 }
 
-// ENV-07
 func TestLogsAreInTheOrderOfTheirTimes(t *testing.T) {
 	w, c := logging(t, running("backend", "b1", "1", false), running("backend", "b2", "2", false), running("database", "d", "3", true),
 		*podOf("frontend", "f"), running("redis-cache", "r", "4", false))
@@ -115,7 +114,6 @@ func TestLogsAreInTheOrderOfTheirTimes(t *testing.T) {
 	assert.EqualValues(t, 1_000_004, last.GetTimestamp().GetSeconds())
 }
 
-// ENV-07, ENV-40
 func TestWhatCannotBeAskedOfLogs(t *testing.T) {
 	_, c := logging(t)
 	for field, req := range map[string]*schedulerv1.GetEnvironmentLogsRequest{
@@ -127,7 +125,7 @@ func TestWhatCannotBeAskedOfLogs(t *testing.T) {
 	}
 }
 
-// ENV-43: one log that cannot be read is said so, after all others.
+// One log that cannot be read is said so, after all others.
 func TestALogThatCannotBeRead(t *testing.T) {
 	w, c := logging(t, running("backend", "b", "1", false), running("database", "d", "2", false))
 	w.log = func(rw http.ResponseWriter, _ *http.Request, pod string) {
@@ -193,7 +191,6 @@ func flush(rw http.ResponseWriter, text string) {
 	_ = http.NewResponseController(rw).Flush()
 }
 
-// ENV-07
 func TestFollow(t *testing.T) {
 	w, c := logging(t, running("backend", "b", "1", false))
 	more := make(chan string)
@@ -289,7 +286,7 @@ func countsPods(n *atomic.Int32) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// ENV-42: that the API server cannot say what there is ends nothing at once, and ends it when it lasts.
+// That the API server cannot say what there is ends nothing at once, and ends it when it lasts.
 func TestFollowWhileTheAPIServerIsAway(t *testing.T) {
 	w, c := logging(t, running("backend", "b", "1", true))
 	w.log = func(rw http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(rw, at(1, "one")) }

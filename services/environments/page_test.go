@@ -28,7 +28,7 @@ func named(ids ...string) []*environment {
 	return out
 }
 
-// ENV-15: whatever comes and goes between two pages, what stays is seen exactly once, in order.
+// Whatever comes and goes between two pages, what stays is seen exactly once, in order.
 func TestPagesShowAllThatStaysOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfDistinct(rapid.StringMatching(`[a-c][a-z0-9]{0,3}`), rapid.ID[string])
@@ -73,7 +73,6 @@ func TestPagesShowAllThatStaysOnce(t *testing.T) {
 	})
 }
 
-// ENV-15
 func TestPageSizesAndTokens(t *testing.T) {
 	c := &core{tokens: testKey}
 	for asked, want := range map[int32]int{0: 50, 1: 1, 500: 500, 501: 500, 1<<31 - 1: 500} {
@@ -119,7 +118,6 @@ func TestPageSizesAndTokens(t *testing.T) {
 	assert.Equal(t, "page_token", fieldOf("other", ask(token)), "of another namespace")
 }
 
-// ENV-15
 func TestFilters(t *testing.T) {
 	e := &environment{}
 	e.Name, e.Spec.DisplayName, e.Status.Phase = "shop-1", "shop", v1alpha1.EnvironmentRunning

@@ -14,7 +14,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// ENV-17
 func TestStatusOfPhase(t *testing.T) {
 	const run, stop = v1alpha1.RunPolicyRunning, v1alpha1.RunPolicyStopped
 	for name, tc := range map[string]struct {
@@ -60,7 +59,6 @@ func TestStatusOfPhase(t *testing.T) {
 	}
 }
 
-// ENV-14
 func TestUpdatedAtIsThatOfTheLastChange(t *testing.T) {
 	made, now := time.Unix(100, 0).UTC(), time.Unix(100, 5000).UTC()
 	e := &environment{}

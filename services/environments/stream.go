@@ -39,7 +39,8 @@ func (f *front) logs(stream grpc.ServerStream) (id string, err error) {
 	if err := receive(stream, &req); err != nil {
 		return "", err
 	}
-	return req.GetId(), f.core.logs(ctx, namespace, &req, func(m *schedulerv1.GetEnvironmentLogsResponse) error { return stream.SendMsg(m) })
+	return req.GetId(), f.core.logs(ctx, namespace, &req,
+		func(m *schedulerv1.GetEnvironmentLogsResponse) error { return stream.SendMsg(m) })
 }
 
 // maxLogsRequest bounds a request for logs, in bytes: it has an id and the name of a component.

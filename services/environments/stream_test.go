@@ -54,7 +54,7 @@ func dial(t *testing.T, w *world, changes ...func(*controller.Services)) (*grpc.
 	return conn, ctx
 }
 
-// ENV-02, ENV-54: the smoke client's calls, in its order.
+// The smoke client's calls, in its order.
 func TestTheTenCallsOfTheSmokeClient(t *testing.T) {
 	w, _ := newWorld(t)
 	w.log = func(rw http.ResponseWriter, _ *http.Request, pod string) { fmt.Fprint(rw, at(1, "hello from "+pod)) }
@@ -121,7 +121,7 @@ func TestARequestForLogsThatIsNoMessage(t *testing.T) {
 		want string
 	}{
 		"no protobuf":  {[]byte{0xff}, "request"},
-		"another type": {[]byte{0x08, 0x01}, "id: is a varint"},
+		"another type": {[]byte{0x08, 0x01}, "id: is encoded as a varint"},
 		"no UTF-8":     {[]byte{0x0a, 0x01, 0xff}, "id: is not UTF-8"},
 		"no id":        {nil, "id: is missing"},
 	} {

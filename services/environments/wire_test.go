@@ -21,7 +21,7 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// ENV-16, ENV-21: what is written into an Environment is read back, but for what must not be.
+// What is written into an Environment is read back, but for what must not be.
 func TestASpecificationIsReadBackWithoutItsSecrets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawSpec(t)
@@ -76,7 +76,6 @@ func violations(t require.TestingT, spec *schedulerv1.EnvironmentSpecification) 
 	return fields
 }
 
-// ENV-16
 func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 	type stack = *schedulerv1.ApplicationStack
 	const at = "spec.application_stack."
@@ -157,7 +156,6 @@ func TestWhatKubectlWroteIsReadAsWell(t *testing.T) {
 	assert.Positive(t, mebibytesOf("9E"))
 }
 
-// ENV-12
 func TestNames(t *testing.T) {
 	for name, fine := range map[string]bool{
 		"shop": true, "My Shop 2": true, strings.Repeat("x", 63): true, strings.Repeat("ä", 63): true, "日本": true,

@@ -97,7 +97,8 @@ func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) 
 	case !given:
 		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("there is a DeploymentRecord %q that was not made by this service", name))
 	case id != u.id():
-		return server.Refuse(codes.AlreadyExists, fmt.Sprintf("name %q, derived from %q, is already used by deployment %q", name, u.id(), id))
+		return server.Refuse(codes.AlreadyExists,
+			fmt.Sprintf("name %q, derived from %q, is already used by deployment %q", name, u.id(), id))
 	case before.DeletionTimestamp != nil:
 		return server.Refuse(codes.FailedPrecondition, fmt.Sprintf("deployment %q is being deleted; deploy it again when it is gone", id))
 	}

@@ -50,7 +50,8 @@ func RequireNodeLabel(key string, operator corev1.NodeSelectorOperator, values .
 // PreferNodeLabel makes a template's pods prefer nodes with a label, as much as can be.
 func PreferNodeLabel(key, value string) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) {
-		term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}}}
+		term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{value}}}}
 		t.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: term}},
 		}}
@@ -100,7 +101,8 @@ func DaemonSet(app string, template ...func(*corev1.PodTemplateSpec)) *appsv1.Da
 
 // PodDisruptionBudget selects an app's pods.
 func PodDisruptionBudget(app string, changes ...func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisruptionBudget {
-	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: app}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: Labels(app)}}}
+	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: app},
+		Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: Labels(app)}}}
 	for _, change := range changes {
 		change(b)
 	}
@@ -153,6 +155,7 @@ func AwayFrom(app string) func(*corev1.PodTemplateSpec) {
 // EmptyDir gives a template's pods a directory on their node.
 func EmptyDir(name string) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) {
-		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		t.Spec.Volumes = append(t.Spec.Volumes,
+			corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	}
 }

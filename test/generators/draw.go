@@ -56,7 +56,8 @@ func NodeTerm(t *rapid.T) v1alpha1.NodeTerm {
 
 func requirement(t *rapid.T) v1alpha1.NodeRequirement {
 	r := v1alpha1.NodeRequirement{Key: rapid.SampledFrom(keys).Draw(t, "key"), Operator: rapid.SampledFrom(operators).Draw(t, "operator")}
-	count := map[v1alpha1.NodeOperator]int{v1alpha1.NodeOpExists: 0, v1alpha1.NodeOpDoesNotExist: 0, v1alpha1.NodeOpGt: 1, v1alpha1.NodeOpLt: 1}
+	count := map[v1alpha1.NodeOperator]int{v1alpha1.NodeOpExists: 0, v1alpha1.NodeOpDoesNotExist: 0, v1alpha1.NodeOpGt: 1,
+		v1alpha1.NodeOpLt: 1}
 	n, fixed := count[r.Operator]
 	if !fixed {
 		n = rapid.IntRange(1, 4).Draw(t, "count")
@@ -78,13 +79,15 @@ func requirement(t *rapid.T) v1alpha1.NodeRequirement {
 
 func fieldRequirement(t *rapid.T) v1alpha1.NodeFieldRequirement {
 	r := v1alpha1.NodeFieldRequirement{
-		Key:      metav1.ObjectNameField,
-		Operator: rapid.SampledFrom([]v1alpha1.NodeFieldOperator{v1alpha1.NodeFieldOpIn, v1alpha1.NodeFieldOpNotIn}).Draw(t, "fieldOperator"),
-		Values:   []string{rapid.SampledFrom(names).Draw(t, "name")},
+		Key: metav1.ObjectNameField,
+		Operator: rapid.SampledFrom([]v1alpha1.NodeFieldOperator{v1alpha1.NodeFieldOpIn, v1alpha1.NodeFieldOpNotIn}).Draw(t,
+			"fieldOperator"),
+		Values: []string{rapid.SampledFrom(names).Draw(t, "name")},
 	}
 	if seldom(t, 20, "wrongField") {
 		r.Key = rapid.SampledFrom([]string{metav1.ObjectNameField, "spec.unschedulable"}).Draw(t, "wrongFieldKey")
-		r.Operator = rapid.SampledFrom([]v1alpha1.NodeFieldOperator{v1alpha1.NodeFieldOpIn, v1alpha1.NodeFieldOpNotIn, "Exists"}).Draw(t, "wrongFieldOperator")
+		r.Operator = rapid.SampledFrom([]v1alpha1.NodeFieldOperator{v1alpha1.NodeFieldOpIn, v1alpha1.NodeFieldOpNotIn, "Exists"}).Draw(t,
+			"wrongFieldOperator")
 		r.Values = rapid.SliceOfN(rapid.SampledFrom(append(names, "")), 0, 2).Draw(t, "wrongNames")
 	}
 	return r

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// ENV-51: the kubelet brings a changed ConfigMap into the running pods, and every replica uses it.
+// The kubelet brings a changed ConfigMap into the running pods, and every replica uses it.
 func TestAChangedConfigMapTakesEffectWithoutARestart(t *testing.T) {
 	w := testenv.New(t)
 	waitRolledOut(w, "berth-controller")

@@ -34,7 +34,6 @@ func TestTheContainersOfAnEnvironment(t *testing.T) {
 	})
 	serving := []string{"backend", "frontend", "cache"}
 
-	// ENV-10
 	for _, from := range serving {
 		for _, to := range serving {
 			assert.Regexp(t, "^"+to+"-", ask(w, e, from, "http://"+to+":8080/"), "%s, asked by %s", to, from)
@@ -46,12 +45,10 @@ func TestTheContainersOfAnEnvironment(t *testing.T) {
 	url, _, _ = strings.Cut(url, "\x00")
 	assert.Equal(t, "shop by shop", sql(w, e, url, "select current_database() || ' by ' || current_user"))
 
-	// ENV-07
 	assert.Equal(t, logs(w, e.Status.Namespace, "deployment/backend"), berth(w, "env", "logs", shop, "-c", "backend"))
 	assert.Regexp(t, `(?m)^\[cache\] cache-\S+ serves on :8080$`, berth(w, "env", "logs", shop))
 	assert.Contains(t, berth(w, "env", "logs", shop), "database system is ready to accept connections")
 
-	// ENV-48, ENV-49
 	status := ask(w, e, "backend", "file:///proc/1/status")
 	assert.Equal(t, "1", field(t, status, "NoNewPrivs"))
 	assert.Equal(t, "2", field(t, status, "Seccomp"), "a filter")
@@ -62,7 +59,7 @@ func TestTheContainersOfAnEnvironment(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(32<<20), strings.TrimSpace(memoryLimit(w, e, "backend")))
 }
 
-// ENV-24: a new image is rolled out while someone keeps asking.
+// A new image is rolled out while someone keeps asking.
 func TestARolloutOfAnEnvironmentFailsNoRequest(t *testing.T) {
 	w := testenv.New(t)
 	e := running(w, v1alpha1.ApplicationStack{
@@ -110,7 +107,7 @@ func TestARolloutOfAnEnvironmentFailsNoRequest(t *testing.T) {
 	}
 }
 
-// ENV-27: who ends may stay so, or is started again; what ran before a node was restarted runs afterwards, but not what was stopped.
+// Who ends may stay so, or is started again; what ran before a node was restarted runs afterwards, but not what was stopped.
 func TestTheRestartPoliciesOfAnEnvironment(t *testing.T) {
 	w := testenv.New(t)
 	policy := func(c v1alpha1.EnvironmentContainer, p v1alpha1.EnvironmentRestartPolicy) v1alpha1.EnvironmentContainer {
@@ -168,7 +165,7 @@ func TestTheRestartPoliciesOfAnEnvironment(t *testing.T) {
 	})
 }
 
-// ENV-33: what was in the database when it was dumped is in it again after it was restored.
+// What was in the database when it was dumped is in it again after it was restored.
 func TestTheDatabaseOfAnEnvironmentIsDumpedAndRestored(t *testing.T) {
 	w := testenv.New(t)
 	for range 2 { // its data, and the dumps

@@ -101,7 +101,7 @@ func ofController(t *testing.T) map[string]*metric {
 	b := workloads.NewStore()
 	b.Put(workloads.Entry{
 		Group: clusterstate.Group{Key: policy.GroupKey{Namespace: "shop", ID: "web"}, Policy: &policy.Policy{Mix: split.New(70, 2)}, Replicas: 10},
-		Mix:   "web", Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom},
+		Mix:   "web", Verdict: rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity},
 	})
 	c := &status.Collector{Workloads: b, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))}
 	own := described(t, c)

@@ -89,7 +89,8 @@ func (s *Served) User(name string, verbs ...string) string {
 			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: s.Namespace}},
 		})
 	}
-	token, err := s.Kube.CoreV1().ServiceAccounts(s.Namespace).CreateToken(s.Ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := s.Kube.CoreV1().ServiceAccounts(s.Namespace).CreateToken(s.Ctx, name, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	require.NoError(s.T, err)
 	return token.Status.Token
 }
@@ -173,7 +174,8 @@ func (r *Reflection) Services() (names []string) {
 // Files are the file that has a symbol, last, and what it needs of others that were not sent before.
 func (r *Reflection) Files(symbol string) (files []*descriptorpb.FileDescriptorProto) {
 	r.t.Helper()
-	q := &reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol}}
+	request := &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol}
+	q := &reflectionv1.ServerReflectionRequest{MessageRequest: request}
 	for _, b := range r.ask(q).GetFileDescriptorResponse().GetFileDescriptorProto() {
 		var f descriptorpb.FileDescriptorProto
 		require.NoError(r.t, proto.Unmarshal(b, &f))

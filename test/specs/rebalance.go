@@ -26,8 +26,9 @@ func SpotComesBack(w *testenv.World, spotNodes ...string) {
 	w.WaitReady(app, 10)
 	// All ten are on on-demand, and nothing may be done about it.
 	w.WaitStatus(app, "blocked because of missing room", func(s *v1alpha1.CapacityMixStatus) bool {
-		return testenv.BlockedBy(s, "NoRoom") && s.Actual.OnDemand == 10 && s.Desired.Spot == 7 &&
-			testenv.Condition(s, v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonMixNotSatisfied) && testenv.Condition(s, v1alpha1.ConditionRebalancing, false, "NoRoom")
+		return testenv.BlockedBy(s, "InsufficientCapacity") && s.Actual.OnDemand == 10 && s.Desired.Spot == 7 &&
+			testenv.Condition(s, v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonMixNotSatisfied) &&
+			testenv.Condition(s, v1alpha1.ConditionRebalancing, false, "InsufficientCapacity")
 	})
 	if w.Cluster != nil { // its audit log is at hand
 		assert.Empty(w.T, w.Evictions())

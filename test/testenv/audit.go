@@ -31,13 +31,15 @@ type Request struct {
 func (w *World) WritesOf(replica string, since time.Time) (list []string) {
 	w.T.Helper()
 	entries, err := w.Cluster.ReadAuditLog(func(e *cluster.AuditEvent) bool {
-		return slices.Contains(e.User.Groups, replica) && e.RequestReceived.After(since) && e.ObjectRef.Resource != "leases" && Request{Verb: e.Verb}.Write() &&
+		return slices.Contains(e.User.Groups, replica) && e.RequestReceived.After(since) && e.ObjectRef.Resource != "leases" &&
+			Request{Verb: e.Verb}.Write() &&
 			e.ResponseStatus.Code != http.StatusGatewayTimeout
 	})
 	require.NoError(w.T, err)
 	for _, e := range entries {
 		o := e.ObjectRef
-		list = append(list, fmt.Sprintf("%s %s/%s %s/%s: %d", e.Verb, o.Resource, o.Subresource, o.Namespace, o.Name, e.ResponseStatus.Code))
+		list = append(list, fmt.Sprintf("%s %s/%s %s/%s: %d", e.Verb, o.Resource, o.Subresource, o.Namespace, o.Name,
+			e.ResponseStatus.Code))
 	}
 	return list
 }

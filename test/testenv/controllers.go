@@ -107,7 +107,8 @@ func (w *World) startController(o cluster.ControllerOptions, changes ...func(*co
 		}
 		End(c, true)
 		// The next test need not wait for the lease to end.
-		err := w.Kube.CoordinationV1().Leases("berth-system").Delete(context.WithoutCancel(w.Ctx), config.LeaseName(), metav1.DeleteOptions{})
+		err := w.Kube.CoordinationV1().Leases("berth-system").Delete(context.WithoutCancel(w.Ctx), config.LeaseName(),
+			metav1.DeleteOptions{})
 		require.NoError(w.T, client.IgnoreNotFound(err))
 	})
 	return c
@@ -235,7 +236,8 @@ func (w *World) WaitBlocked(mix, reason string, words ...string) string {
 		for i := range s.Workloads {
 			if b := s.Workloads[i].Blocked; b != nil && b.Reason == reason && containsAll(b.Message, words) {
 				message = b.Message
-				return Condition(s, v1alpha1.ConditionRebalancing, false, reason) && Condition(s, v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonMixNotSatisfied)
+				return Condition(s, v1alpha1.ConditionRebalancing, false, reason) &&
+					Condition(s, v1alpha1.ConditionSatisfied, false, v1alpha1.ReasonMixNotSatisfied)
 			}
 		}
 		return false
@@ -251,7 +253,8 @@ func containsAll(s string, words []string) bool {
 func (w *World) WaitSatisfied(mix string) *v1alpha1.CapacityMix {
 	w.T.Helper()
 	return w.WaitStatus(mix, "satisfied", func(s *v1alpha1.CapacityMixStatus) bool {
-		return Condition(s, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact) && Condition(s, v1alpha1.ConditionRebalancing, false, "OnTarget")
+		return Condition(s, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact) &&
+			Condition(s, v1alpha1.ConditionRebalancing, false, "OnTarget")
 	})
 }
 

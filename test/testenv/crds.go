@@ -22,7 +22,8 @@ func (w *World) RemoveCRD(resource string) {
 	crd.SetName(v1alpha1.Resource(resource).String())
 	require.NoError(w.T, w.Client.Delete(w.Ctx, crd))
 	w.Eventually("nobody serves the resource", func() (bool, string) {
-		err := w.Kube.CoreV1().RESTClient().Get().AbsPath("/apis", v1alpha1.GroupName, v1alpha1.SchemeGroupVersion.Version, resource).Do(w.Ctx).Error()
+		err := w.Kube.CoreV1().RESTClient().Get().AbsPath("/apis", v1alpha1.GroupName, v1alpha1.SchemeGroupVersion.Version,
+			resource).Do(w.Ctx).Error()
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
 }

@@ -25,7 +25,8 @@ import (
 // Live returns the pods of an app that are not terminating or finished, oldest first.
 func (w *World) Live(app string) []corev1.Pod {
 	w.T.Helper()
-	list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: builders.Labels(app)})})
+	list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx,
+		metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: builders.Labels(app)})})
 	require.NoError(w.T, err)
 	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
 		return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
@@ -193,7 +194,8 @@ func (w *World) StatefulSet(name string) *appsv1.StatefulSet {
 func (w *World) Quota(resourceName corev1.ResourceName, limit int64) {
 	w.T.Helper()
 	hard := corev1.ResourceList{resourceName: *resource.NewQuantity(limit, resource.DecimalSI)}
-	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "quota"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "quota"},
+		Spec: corev1.ResourceQuotaSpec{Hard: hard}}
 	if err := w.Client.Create(w.Ctx, q); apierrors.IsAlreadyExists(err) {
 		Patch(w, q, func(q *corev1.ResourceQuota) { q.Spec.Hard = hard })
 	} else {

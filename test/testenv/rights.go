@@ -44,7 +44,8 @@ func (w *World) RightsUsedBy(user string) (used map[string]bool, refused map[str
 // which it has to have reviewed. No one may read them without being allowed to.
 func (w *World) ReadMetricsAsSomebody(url string) {
 	w.T.Helper()
-	token, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).CreateToken(w.Ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).CreateToken(w.Ctx, "default", &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	require.NoError(w.T, err)
 	req, err := http.NewRequestWithContext(w.Ctx, http.MethodGet, url+"/metrics", http.NoBody)
 	require.NoError(w.T, err)

@@ -30,7 +30,8 @@ func (w *World) TryTool(name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(w.Ctx, binary, args...)
 	cmd.Dir = Path(".")
 	home := w.T.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+home, "KUBECONFIG="+shared.kubeconfig, "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home)
+	cmd.Env = append(os.Environ(), "HOME="+home, "KUBECONFIG="+shared.kubeconfig, "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home,
+		"HELM_DATA_HOME="+home)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {

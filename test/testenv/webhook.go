@@ -43,7 +43,8 @@ func WebhookAt(address string) func(*controller.Configuration) {
 // Inject sets the label of the test's namespace that has the webhook asked.
 func (w *World) Inject(value string) {
 	w.T.Helper()
-	Patch(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}, func(n *corev1.Namespace) { n.Labels[v1alpha1.InjectLabel] = value })
+	Patch(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}},
+		func(n *corev1.Namespace) { n.Labels[v1alpha1.InjectLabel] = value })
 }
 
 // WaitAsked waits until pods pass the webhook: the API server takes a moment to

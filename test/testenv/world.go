@@ -224,7 +224,8 @@ func (w *World) Picture(ctx context.Context) string {
 			continue
 		}
 		shown++
-		fmt.Fprintf(&b, "  %-40s %-10s deleting=%-5t node=%-14s slot=%s\n", p.Name, p.Status.Phase, p.DeletionTimestamp != nil, p.Spec.NodeName, p.Annotations["berth.dev/slot"])
+		fmt.Fprintf(&b, "  %-40s %-10s deleting=%-5t node=%-14s slot=%s\n", p.Name, p.Status.Phase, p.DeletionTimestamp != nil,
+			p.Spec.NodeName, p.Annotations["berth.dev/slot"])
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 				fmt.Fprintf(&b, "      %s\n", c.Message)
@@ -245,7 +246,8 @@ func (w *World) describeMixes(ctx context.Context, b *strings.Builder) {
 	}
 	for _, cm := range mixes.Items {
 		for _, c := range cm.Status.Conditions {
-			fmt.Fprintf(b, "mix %s: %s=%s since %s, %s: %s\n", cm.Name, c.Type, c.Status, c.LastTransitionTime.Format(time.TimeOnly), c.Reason, c.Message)
+			fmt.Fprintf(b, "mix %s: %s=%s since %s, %s: %s\n", cm.Name, c.Type, c.Status, c.LastTransitionTime.Format(time.TimeOnly),
+				c.Reason, c.Message)
 		}
 	}
 }

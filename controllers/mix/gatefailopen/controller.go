@@ -140,7 +140,7 @@ func (c *Controller) check(ctx context.Context) (more bool) {
 		}
 		if err := c.open(ctx, p); err != nil {
 			c.waiting[p.UID] = c.Clock.Now() // it waits once more, and the others have their turn
-			logger.Error(err, "Cannot open a scheduling gate", "pod", p.Namespace+"/"+p.Name)
+			logger.Error(err, "Cannot remove a scheduling gate", "pod", p.Namespace+"/"+p.Name)
 		}
 	}
 	return false
@@ -195,8 +195,8 @@ func (c *Controller) see(ctx context.Context) (sighting, error) {
 
 // Messages about the lease.
 const (
-	leaseUnknown = "Cannot see whether a scheduler leads: no gate is opened meanwhile"
-	leaseExpired = "No scheduler leads: gates are opened without a slot"
+	leaseUnknown = "Cannot determine whether a scheduler leads: no scheduling gate is removed meanwhile"
+	leaseExpired = "No scheduler leads: scheduling gates are removed without a slot"
 )
 
 // logOnce logs a message unless it was the last one.

@@ -20,5 +20,5 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(opened, waitingPods)
-	opened.WithLabelValues(v1alpha1.GateOpenedNoLeader) // so that a rate has a zero to start from
+	opened.WithLabelValues(v1alpha1.UngateReasonNoLeader) // so that a rate has a zero to start from
 }

@@ -37,18 +37,18 @@ func (c *Controller) open(ctx context.Context, p *clusterstate.Pod) error {
 	}
 	patch, err := gate.Patch(pod, gate.Release)
 	if err != nil {
-		return fmt.Errorf("open the gate of pod %s/%s: %w", p.Namespace, p.Name, err)
+		return fmt.Errorf("ungate pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	_, err = pods.Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("open the gate of pod %s/%s: %w", p.Namespace, p.Name, err)
+		return fmt.Errorf("ungate pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
-	opened.WithLabelValues(v1alpha1.GateOpenedNoLeader).Inc()
-	log.FromContext(ctx).Info("Opened the gate of a pod without a slot", "pod", p.Namespace+"/"+p.Name)
+	opened.WithLabelValues(v1alpha1.UngateReasonNoLeader).Inc()
+	log.FromContext(ctx).Info("Ungated a pod without a slot", "pod", p.Namespace+"/"+p.Name)
 	c.Recorder.Eventf(reference(pod), corev1.EventTypeWarning, v1alpha1.EventReasonGateFailedOpen,
-		"No berth-scheduler opened the scheduling gate for %s: it was opened without a slot, and any scheduler may place the pod on nodes of any type", c.patience())
+		"No berth-scheduler removed the scheduling gate for %s: it was removed without a slot, and any scheduler may place the pod on nodes of any type", c.patience())
 	return nil
 }

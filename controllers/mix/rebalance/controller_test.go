@@ -337,10 +337,10 @@ func TestInputCountsWhatIsOnTheMove(t *testing.T) {
 	}
 	a, b := put("a", "web", 2), put("b", "", 1)
 	put("c", "web", 1)
-	a.Held = map[string]workloads.Hold{"uid": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom}}}
+	a.Held = map[string]workloads.Hold{"uid": {Verdict: rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity}}}
 	in := p.input(p.evaluationOf(a))
 	assert.Equal(t, []int{3, 4}, []int{in.History.InFlight, in.Cluster.InFlight})
-	assert.Equal(t, rebalance.ReasonNoRoom, in.Skip["uid"].Reason)
+	assert.Equal(t, rebalance.ReasonInsufficientCapacity, in.Skip["uid"].Reason)
 	in = p.input(p.evaluationOf(b))
 	assert.Equal(t, []int{1, 4}, []int{in.History.InFlight, in.Cluster.InFlight}, "a workload without a CapacityMix counts for itself")
 }
@@ -350,10 +350,10 @@ func TestEventsTellOnceWhatBlocks(t *testing.T) {
 	events := p.Recorder.(*record.FakeRecorder).Events
 	e := &workloads.Entry{Group: group(od)}
 	say := func(r rebalance.Reason) { e.Verdict = rebalance.Verdict{Reason: r, Message: "why"}; p.report(e) }
-	say(rebalance.ReasonNoRoom)
-	say(rebalance.ReasonNoRoom)
+	say(rebalance.ReasonInsufficientCapacity)
+	say(rebalance.ReasonInsufficientCapacity)
 	say(rebalance.ReasonMixBudget)
-	say(rebalance.ReasonNoRoom)
+	say(rebalance.ReasonInsufficientCapacity)
 	require.Len(t, events, 1)
 	assert.Equal(t, "Normal MoveBlocked NoRoom: why", <-events)
 	say(rebalance.ReasonFloor)

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// holdNoRoom is how long a replica is held back for which the filters found no capacity, holdRefused one whose eviction
+	// holdInsufficientCapacity is how long a replica is held back for which the filters found no capacity, holdRefused one whose eviction
 	// the API server refused, holdChanged one that has changed since the watch showed it.
-	holdNoRoom  = time.Minute
-	holdRefused = 30 * time.Second
-	holdChanged = 200 * time.Millisecond
+	holdInsufficientCapacity = time.Minute
+	holdRefused              = 30 * time.Second
+	holdChanged              = 200 * time.Millisecond
 )
 
 // Reasons of holds that internal/mix/rebalance does not have: they come from I/O.
 const (
-	// ReasonUnproven: it could not be found out whether there is capacity.
-	ReasonUnproven rebalance.Reason = "RoomUnproven"
+	// ReasonCapacityUnproven: it could not be found out whether there is capacity.
+	ReasonCapacityUnproven rebalance.Reason = "CapacityUnproven"
 	// ReasonChanged: the pod has changed since the decision.
 	ReasonChanged rebalance.Reason = "PodChanged"
 	// ReasonRefused: the API server refused the eviction for a reason of its own.
@@ -86,7 +86,7 @@ func (c *Controller) decideNext(ctx context.Context, w *evaluation) (more bool) 
 		hold = c.evict(ctx, w, v, node, func() rebalance.Verdict { return c.input(w).Of(v.Pod.UID) })
 	default:
 		// It holds for a while: capacity is not proven again and again for a move that is not made.
-		hold = &workloads.Hold{Verdict: effect, Until: w.now.Add(holdNoRoom)}
+		hold = &workloads.Hold{Verdict: effect, Until: w.now.Add(holdInsufficientCapacity)}
 	}
 	w.holdBack(hold)
 	return true
@@ -115,7 +115,7 @@ func (c *Controller) input(w *evaluation) *rebalance.Input {
 	for _, h := range w.Placeholders {
 		in.Skip[string(h.Replica)] = rebalance.Verdict{
 			Reason: rebalance.ReasonProvisioning, Target: h.Target,
-			Message: fmt.Sprintf("placeholder %s requests room on %s for the replacement of pod %s", h.Name, h.Target, h.ReplicaName),
+			Message: fmt.Sprintf("placeholder %s requests %s capacity for the replacement of pod %s", h.Name, h.Target, h.ReplicaName),
 		}
 	}
 	return in
@@ -145,7 +145,7 @@ func (w *evaluation) hold(v rebalance.Verdict, r rebalance.Reason, d time.Durati
 }
 
 // ofOneReplica are the reasons of holds that do not hold for the other replicas of a workload.
-var ofOneReplica = []rebalance.Reason{rebalance.ReasonNoRoom, rebalance.ReasonReport, rebalance.ReasonDryRun, ReasonChanged}
+var ofOneReplica = []rebalance.Reason{rebalance.ReasonInsufficientCapacity, rebalance.ReasonReport, rebalance.ReasonDryRun, ReasonChanged}
 
 // holdBack leaves the replica of a hold alone for a while; nil is none. What the API server refused, or did not answer, for
 // one replica it would for the next: then all are left alone.
@@ -203,7 +203,8 @@ func (w *evaluation) dueAt(at time.Time) {
 // quietReasons pass by themselves within moments, or are the desired state: no event is recorded for them.
 var quietReasons = []rebalance.Reason{
 	rebalance.ReasonOnTarget, rebalance.ReasonMove, rebalance.ReasonStabilizing, rebalance.ReasonMixBudget, rebalance.ReasonClusterBudget,
-	rebalance.ReasonStartupGrace, rebalance.ReasonRollingOut, rebalance.ReasonOff, rebalance.ReasonProvisioning, rebalance.ReasonStaleView, ReasonChanged,
+	rebalance.ReasonStartupGrace, rebalance.ReasonRollingOut, rebalance.ReasonOff, rebalance.ReasonProvisioning, rebalance.ReasonStaleView,
+	ReasonChanged,
 }
 
 // report records an event when what blocks a workload has changed.
@@ -229,11 +230,13 @@ func (c *Controller) ended(ctx context.Context, e *workloads.Entry, end ending) 
 	what := ""
 	switch end.outcome {
 	case failed:
-		what = fmt.Sprintf("Pod %s was evicted, all replicas are Ready again, and as many as before run on the wrong capacity type", end.move.Name)
+		what = fmt.Sprintf("Pod %s was evicted, all replicas are Ready again, and as many as before run on the wrong capacity type",
+			end.move.Name)
 	case timedOut:
-		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are Ready", end.move.Name, c.MoveTimeout, end.ready, end.want)
+		what = fmt.Sprintf("Pod %s was evicted, and %s later %d of %d replicas are Ready", end.move.Name, c.MoveTimeout, end.ready,
+			end.want)
 	case notProvisioned:
-		what = "A placeholder was created, and did not come to hold the room for a move"
+		what = "A placeholder was created, and was not scheduled in time"
 	default:
 		logger.Info("A move is over", "outcome", string(end.outcome))
 		return

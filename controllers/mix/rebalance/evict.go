@@ -32,7 +32,8 @@ const snapshotAge = 5 * time.Second
 
 // prove runs the scheduler's own filters: does the replacement of a replica fit on a node of the type that its slot will have,
 // once some other pods are gone, too? It returns the node, or a hold.
-func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdict, others ...types.UID) (node string, hold *workloads.Hold) {
+func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdict,
+	others ...types.UID) (node string, hold *workloads.Hold) {
 	began := c.Clock.Now()
 	defer func() { replaySeconds.Observe(c.Clock.Since(began).Seconds()) }()
 	pod, err := c.readPod(ctx, v.Pod)
@@ -40,20 +41,22 @@ func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdi
 	case apierrors.IsNotFound(err) || err == nil && !unchanged(pod, v):
 		return "", w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
 	case err != nil:
-		return "", w.hold(v, ReasonUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
+		return "", w.hold(v, ReasonCapacityUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
 	}
 	if err := c.takeSnapshot(ctx); err != nil {
 		c.noteOutage(err)
-		return "", w.hold(v, ReasonUnproven, holdRefused, "%v", err)
+		return "", w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	answer, err := c.snapshot.Fits(ctx, simulation.Question{
-		Pod: pod, Gone: slices.Concat(c.evicted(w), others, []types.UID{pod.UID}), Nodes: c.nodesOf(v.Target), Wants: v.Target, Tolerations: w.Group.Policy.Tolerations[v.Target],
+		Pod: pod, Gone: slices.Concat(c.evicted(w), others,
+			[]types.UID{pod.UID}), Nodes: c.nodesOf(v.Target), Wants: v.Target, Tolerations: w.Group.Policy.Tolerations[v.Target],
 	})
 	if err != nil {
-		return "", w.hold(v, ReasonUnproven, holdRefused, "%v", err)
+		return "", w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	if !answer.Fits {
-		return "", w.hold(v, rebalance.ReasonNoRoom, holdNoRoom, "no %s node has room for the replacement of pod %s: %s", v.Target, v.Pod.Name, answer.Message())
+		return "", w.hold(v, rebalance.ReasonInsufficientCapacity, holdInsufficientCapacity,
+			"no %s node has free capacity for the replacement of pod %s: %s", v.Target, v.Pod.Name, answer.Message())
 	}
 	if hold := c.creatable(ctx, w, v, pod); hold != nil {
 		return "", hold
@@ -74,7 +77,7 @@ func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.V
 		return err
 	})
 	if err != nil {
-		return w.hold(v, ReasonUnproven, holdRefused, "read the quotas and limit ranges of the namespace: %v", err)
+		return w.hold(v, ReasonCapacityUnproven, holdRefused, "read the quotas and limit ranges of the namespace: %v", err)
 	}
 	if ok, reason, message := rebalance.Creatable(pod, quotas.Items, ranges.Items); !ok {
 		return w.hold(v, reason, holdRefused, "%s", message)
@@ -99,7 +102,7 @@ func (c *Controller) takeSnapshot(ctx context.Context) error {
 	c.taken = c.Clock.Now()
 	snapshot, err := c.take(ctx)
 	if err != nil {
-		return fmt.Errorf("find out about room: %w", err)
+		return fmt.Errorf("prove that there is capacity: %w", err)
 	}
 	c.snapshot = snapshot
 	return nil
@@ -129,9 +132,11 @@ func unchanged(pod *corev1.Pod, v rebalance.Verdict) bool {
 
 // evict moves a replica, if the decision is still the same with what the API server has now. It returns nil if the API
 // server agreed, else a hold.
-func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdict, node string, again func() rebalance.Verdict) *workloads.Hold {
+func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdict, node string,
+	again func() rebalance.Verdict) *workloads.Hold {
 	logger := log.FromContext(ctx).WithValues("pod", v.Pod.Name)
-	m := workloads.Move{UID: v.Pod.UID, Namespace: v.Pod.Namespace, Name: v.Pod.Name, Started: c.Clock.Now(), Wrong: len(w.Group.WrongSide())}
+	m := workloads.Move{UID: v.Pod.UID, Namespace: v.Pod.Namespace, Name: v.Pod.Name, Started: c.Clock.Now(),
+		Wrong: len(w.Group.WrongSide())}
 	if hold := c.recordMove(ctx, w, v, m); hold != nil {
 		return hold
 	}
@@ -143,8 +148,9 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 	// The client retries where the server answers when to; the next reconcile does that as well.
 	err := c.bounded(ctx, func(ctx context.Context) error {
 		return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID,
+				ResourceVersion: &pod.ResourceVersion}},
 		})
 	})
 	if hold := w.refusal(v, err); hold != nil {
@@ -158,7 +164,8 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 	w.count(resultEvicted)
 	c.moveBegan(w, m)
 	c.snapshot.Assume(pod, node)
-	logger.Info("Evicted a replica on the wrong capacity type", "from", pod.Spec.NodeName, "to", v.Target, "room", node, "message", v.Message)
+	logger.Info("Evicted a replica on the wrong capacity type", "from", pod.Spec.NodeName, "to", v.Target, "provenNode", node,
+		"message", v.Message)
 	c.Recorder.Eventf(w.Group.Workload.Reference(), corev1.EventTypeNormal, v1alpha1.EventReasonMoved,
 		"Evicted pod %s from node %s: its replacement fits on %s node %s", pod.Name, pod.Spec.NodeName, v.Target, node)
 	return nil
@@ -229,7 +236,8 @@ func unanswered(err error) bool {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return true
 	}
-	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err) ||
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+		utilnet.IsHTTP2ConnectionLost(err) ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err)
 }
 
@@ -244,13 +252,14 @@ func (c *Controller) readPod(ctx context.Context, of *clusterstate.Pod) (pod *co
 // confirm decides again right before the eviction: with the pods of the workload that the API server has now, and with the
 // grace, the storms and the budgets of this moment, since the proof of capacity may have taken long. It returns the replica as
 // it is now, or a hold.
-func (c *Controller) confirm(ctx context.Context, w *evaluation, v rebalance.Verdict, again func() rebalance.Verdict) (*corev1.Pod, *workloads.Hold) {
+func (c *Controller) confirm(ctx context.Context, w *evaluation, v rebalance.Verdict,
+	again func() rebalance.Verdict) (*corev1.Pod, *workloads.Hold) {
 	if hold := c.checkScale(ctx, w, v); hold != nil {
 		return nil, hold
 	}
 	live, err := c.livePods(ctx, &w.Group)
 	if err != nil {
-		return nil, w.hold(v, ReasonUnproven, holdRefused, "read the pods of the workload: %v", err)
+		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "read the pods of the workload: %v", err)
 	}
 	if what := rebalance.Differs(&w.Group, moved(w.Moves), live); what != "" {
 		return nil, w.hold(v, rebalance.ReasonStaleView, holdChanged, "%s, which the watch has not shown yet", what)

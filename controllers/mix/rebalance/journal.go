@@ -84,7 +84,8 @@ func recall(e workloads.Entry, r rebalance.Record, now time.Time) workloads.Entr
 	for _, m := range r.Moves {
 		if uid := types.UID(m.UID); !known[uid] {
 			e.Moves = append(e.Moves, workloads.Move{
-				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started, 0), Wrong: m.Wrong, DoubtUntil: now.Add(unseen),
+				UID: uid, Namespace: r.Namespace, Name: m.Name, Started: time.Unix(m.Started,
+					0), Wrong: m.Wrong, DoubtUntil: now.Add(unseen),
 			})
 		}
 	}
@@ -162,7 +163,8 @@ func (c *Controller) restore(r rebalance.Record, now time.Time) {
 	e, known := c.Workloads.Get(key)
 	if !known {
 		e = workloads.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
-			Key: key, Policy: &policy.Policy{}, Workload: clusterstate.Workload{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, Revision: r.Revision, UID: types.UID(r.ID)},
+			Key: key, Policy: &policy.Policy{}, Workload: clusterstate.Workload{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name,
+				Revision: r.Revision, UID: types.UID(r.ID)},
 		}}
 	}
 	c.journal.records[key] = r
@@ -208,7 +210,8 @@ func (c *Controller) writeJournal(ctx context.Context) error {
 	}
 	var written *corev1.ConfigMap
 	err = c.bounded(ctx, func(ctx context.Context) (err error) {
-		written, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Apply(ctx, object, metav1.ApplyOptions{FieldManager: journalOwner, Force: true})
+		written, err = c.Client.CoreV1().ConfigMaps(c.Journal.Namespace).Apply(ctx, object,
+			metav1.ApplyOptions{FieldManager: journalOwner, Force: true})
 		return err
 	})
 	if err != nil {

@@ -165,7 +165,7 @@ func TestObserveJudgesSeveralMovesEachByItself(t *testing.T) {
 }
 
 func TestObserveDropsHoldsThatAreOver(t *testing.T) {
-	old := workloads.Entry{Held: map[string]workloads.Hold{"a": {Until: noon}, "b": {Until: noon.Add(time.Second), Verdict: rebalance.Verdict{Reason: rebalance.ReasonNoRoom}}}}
+	old := workloads.Entry{Held: map[string]workloads.Hold{"a": {Until: noon}, "b": {Until: noon.Add(time.Second), Verdict: rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity}}}}
 	e, _ := advance(old, group(od), noon, testLimits)
 	assert.Equal(t, map[string]workloads.Hold{"b": old.Held["b"]}, e.Held)
 	assert.Len(t, old.Held, 2)
@@ -211,7 +211,7 @@ func TestEventsTellOfAFailedMoveWhatIsTrue(t *testing.T) {
 	for want, end := range map[string]ending{
 		"Pod web-4 was evicted, and 5m0s later 9 of 10 replicas are Ready. ":                                          {moveOf("web-4", 1, time.Hour), timedOut, 9, 10},
 		"Pod web-4 was evicted, all replicas are Ready again, and as many as before run on the wrong capacity type. ": {moveOf("web-4", 1, time.Minute), failed, 10, 10},
-		"A placeholder was created, and did not come to hold the room for a move. ":                                   {outcome: notProvisioned},
+		"A placeholder was created, and was not scheduled in time. ":                                                  {outcome: notProvisioned},
 	} {
 		p := testController(t)
 		p.ended(t.Context(), &workloads.Entry{Group: group(od), Failures: 1, RetryAt: noon.Add(time.Minute)}, end)

@@ -87,7 +87,8 @@ func adopt(e *workloads.Entry, there []*clusterstate.Pod, now time.Time) []workl
 		target, _ := capacity.ParseType(h.Annotations[v1alpha1.CapacityTypeAnnotation]) // Unknown is wanted by no one
 		created := time.Unix(0, h.Created)
 		list = append(list, workloads.Placeholder{
-			UID: h.UID, Namespace: h.Namespace, Name: h.Name, Replica: replica, ReplicaName: name, Seen: true, Slow: now.Sub(created) >= rebalance.SlowAfter,
+			UID: h.UID, Namespace: h.Namespace, Name: h.Name, Replica: replica, ReplicaName: name, Seen: true,
+			Slow:   now.Sub(created) >= rebalance.SlowAfter,
 			Holder: rebalance.Holder{Target: target, Created: created, Running: h.Running, Lost: !h.Live()},
 		})
 	}
@@ -136,7 +137,7 @@ func (c *Controller) explain(w *evaluation) {
 func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verdict, h workloads.Placeholder) *workloads.Hold {
 	node, hold := c.prove(ctx, w, v, h.UID)
 	if hold != nil {
-		if hold.Verdict.Reason == rebalance.ReasonNoRoom {
+		if hold.Verdict.Reason == rebalance.ReasonInsufficientCapacity {
 			hold.Until = w.now.Add(holdSeat)
 			hold.Verdict.RetryAt = hold.Until
 		}
@@ -149,7 +150,7 @@ func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verd
 			return hold
 		}
 		if !c.end(ctx, w, h, holderUsed) {
-			return w.hold(v, ReasonUnproven, holdSeat, "placeholder %s could not be deleted", h.Name)
+			return w.hold(v, ReasonCapacityUnproven, holdSeat, "placeholder %s could not be deleted", h.Name)
 		}
 	}
 	if hold = c.evict(ctx, w, v, node, again); hold != nil {
@@ -253,7 +254,8 @@ func (c *Controller) claimed(namespace string) (needed, used map[types.UID]bool)
 
 // ofAnother reports whether the replica of a placeholder belongs to another workload than that of a key.
 func (c *Controller) ofAnother(h *clusterstate.Pod, key policy.GroupKey) bool {
-	return slices.ContainsFunc(c.State.Current(key.Namespace), func(g *clusterstate.Group) bool { return g.Key != key && has(g, replicaOf(h)) })
+	return slices.ContainsFunc(c.State.Current(key.Namespace),
+		func(g *clusterstate.Group) bool { return g.Key != key && has(g, replicaOf(h)) })
 }
 
 // has reports whether a pod is a replica of a group.

@@ -45,7 +45,7 @@ func shown(t *testing.T, pods ...*corev1.Pod) []*clusterstate.Pod {
 	return p.placeholdersIn("shop")
 }
 
-func TestPlaceholdersAreFollowedAndThoseOfAnEarlierLeaderTakenOver(t *testing.T) {
+func TestPlaceholdersOfAnEarlierLeaderAreAdopted(t *testing.T) {
 	known := workloads.Placeholder{
 		UID: "holder-of-web-2", Namespace: "shop", Name: placeholder.Name("web-2"), Replica: "web-2", ReplicaName: "web-2",
 		Holder: rebalance.Holder{Target: sp, Created: noon.Add(-unseen)},

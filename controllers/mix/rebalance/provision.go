@@ -56,7 +56,7 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 	case apierrors.IsNotFound(err) || err == nil && !unchanged(replica, v):
 		return nil, w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
 	case err != nil:
-		return nil, w.hold(v, ReasonUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
+		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
 	}
 	if what := placeholder.Unable(replica); what != "" {
 		return nil, w.refused(v, "pod %s uses %s, which a placeholder cannot hold", v.Pod.Name, what)
@@ -64,7 +64,7 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 	var volumes []*corev1.NodeSelector
 	err = c.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = c.volumesOf(ctx, replica); return err })
 	if err != nil {
-		return nil, w.hold(v, ReasonUnproven, holdRefused, "%v", err)
+		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
 	return placeholder.Pod(placeholder.Seat{
 		Replica: replica, Type: v.Target, Label: c.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
@@ -93,7 +93,7 @@ func (c *Controller) create(ctx context.Context, w *evaluation, v rebalance.Verd
 // refused holds a workload back that would need a placeholder and gets none.
 func (w *evaluation) refused(v rebalance.Verdict, format string, args ...any) *workloads.Hold {
 	placeholders.WithLabelValues(holderRefused).Inc()
-	return w.hold(v, ReasonNoPlaceholder, holdNoRoom, "%s; no placeholder: %s", v.Message, fmt.Sprintf(format, args...))
+	return w.hold(v, ReasonNoPlaceholder, holdInsufficientCapacity, "%s; no placeholder: %s", v.Message, fmt.Sprintf(format, args...))
 }
 
 // volumesOf returns the nodes that the volumes of a pod's claims can be attached

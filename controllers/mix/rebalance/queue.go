@@ -13,11 +13,14 @@ import (
 )
 
 // newQueue returns a work queue that hands out its keys in the controller's order.
-func (c *Controller) newQueue(name string, limiter workqueue.TypedRateLimiter[policy.GroupKey]) workqueue.TypedRateLimitingInterface[policy.GroupKey] {
+func (c *Controller) newQueue(
+	name string, limiter workqueue.TypedRateLimiter[policy.GroupKey],
+) workqueue.TypedRateLimitingInterface[policy.GroupKey] {
 	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[policy.GroupKey]{Name: name, Clock: c.Clock, Queue: c.Order()})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[policy.GroupKey]{
 		Name: name, Clock: c.Clock,
-		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[policy.GroupKey]{Name: name, Clock: c.Clock, Queue: keys}),
+		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[policy.GroupKey]{Name: name,
+			Clock: c.Clock, Queue: keys}),
 	})
 }
 

@@ -57,7 +57,8 @@ func (c *Controller) workload(ctx context.Context, key policy.GroupKey) error {
 			return fmt.Errorf("read what a decision about %s in namespace %s needs: %w", g.Workload, key.Namespace, err)
 		}
 		if !w.WrongSince.IsZero() || w.before.InFlight() > 0 || len(w.holders) > 0 { // otherwise nothing is logged
-			ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("mix", w.Mix, "workload", g.Workload.Name, "kind", g.Workload.Kind, "namespace", key.Namespace))
+			ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("mix", w.Mix, "workload", g.Workload.Name, "kind", g.Workload.Kind,
+				"namespace", key.Namespace))
 		}
 		c.decide(ctx, w)
 		c.record(w)
@@ -189,7 +190,8 @@ func (c *Controller) record(w *evaluation) {
 		e.Group.Version = 0 // it was observed as it was before, so the next reconcile of everything must not leave it out
 	}
 	// What is held back in this reconcile may change the verdict about the other replicas.
-	again = again || !maps.EqualFunc(before.Held, e.Held, func(a, b workloads.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason })
+	again = again || !maps.EqualFunc(before.Held, e.Held,
+		func(a, b workloads.Hold) bool { return a.Until.Equal(b.Until) && a.Verdict.Reason == b.Verdict.Reason })
 	was := c.contention(key.Namespace)
 	if w.gone {
 		c.Workloads.Delete(key)
@@ -282,6 +284,7 @@ func (c *Controller) requeueContended(before, after *workloads.Entry, was conten
 }
 
 func sameInFlight(a, b *workloads.Entry) bool {
-	samePlaceholders := slices.EqualFunc(a.Placeholders, b.Placeholders, func(x, y workloads.Placeholder) bool { return x.UID == y.UID && x.Slow == y.Slow })
+	samePlaceholders := slices.EqualFunc(a.Placeholders, b.Placeholders,
+		func(x, y workloads.Placeholder) bool { return x.UID == y.UID && x.Slow == y.Slow })
 	return samePlaceholders && slices.Equal(a.Moves, b.Moves) && (b.InFlight() == 0 || a.Mix == b.Mix)
 }

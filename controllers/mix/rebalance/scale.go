@@ -70,7 +70,7 @@ func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.
 	have := len(w.Group.Seats) + len(w.Group.Taken)
 	switch {
 	case err != nil:
-		return w.hold(v, ReasonUnproven, holdRefused, "%v", err)
+		return w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	case !known || w.Had != 0:
 		return nil
 	case have < n:

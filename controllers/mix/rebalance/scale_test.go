@@ -56,7 +56,7 @@ func TestAScaleThatCannotBeReadHoldsAMove(t *testing.T) {
 	}
 	p.reconcile(t, "shop")
 	assert.Empty(t, s.evicted)
-	assert.Equal(t, ReasonUnproven, p.reasonOf(t, ""))
+	assert.Equal(t, ReasonCapacityUnproven, p.reasonOf(t, ""))
 }
 
 // The scale tells how many pods have to be back once it has been the number of pods: an owner may count something else.

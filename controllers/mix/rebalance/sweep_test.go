@@ -67,7 +67,7 @@ func TestAPlaceholderSaysAtOnceThatItsReplicaIsHeldBack(t *testing.T) {
 	e, _ := s.controller.Workloads.Get(policy.GroupKey{Namespace: "a", ID: "a-other"})
 	require.NotEmpty(t, e.Held)
 	require.Len(t, e.Placeholders, 1)
-	assert.Contains(t, e.Placeholders[0].Waits, "NoRoom")
+	assert.Contains(t, e.Placeholders[0].Waits, "InsufficientCapacity")
 }
 
 // The later of two deletions is made good as well if it was lost.

@@ -81,7 +81,8 @@ func New(o Options) (*Controller, error) {
 		Options: o,
 		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(), reported: lru.New(remembered),
 		decided: make(chan event.GenericEvent, 1024),
-		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{}, staleGroups: map[string]map[policy.GroupKey]bool{},
+		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{},
+		staleGroups: map[string]map[policy.GroupKey]bool{},
 	}, nil
 }
 
@@ -204,7 +205,8 @@ func (r *Controller) write(ctx context.Context, cm *v1alpha1.CapacityMix, status
 	}
 	r.setCurrent(name, version)
 	statusWrites.Inc()
-	log.FromContext(ctx).V(2).Info("Wrote the status", "mix", cm.Name, "namespace", cm.Namespace, "satisfied", status.SatisfiedCount, "workloads", status.WorkloadCount)
+	log.FromContext(ctx).V(2).Info("Wrote the status", "mix", cm.Name, "namespace", cm.Namespace, "satisfied", status.SatisfiedCount,
+		"workloads", status.WorkloadCount)
 	return nil
 }
 

@@ -92,17 +92,17 @@ func TestWhatTenantsWriteBoundsTheStatusAndTheMetrics(t *testing.T) {
 	}{
 		"replicas 2147483647 without a pod": {mine: many(1, func(_ int, e *workloads.Entry) { e.Group.Replicas, e.Group.Seats = math.MaxInt32, nil })},
 		"replicas 2147483647 of each of 100 workloads": {mine: many(100, func(_ int, e *workloads.Entry) {
-			e.Group.Replicas, e.WrongSince, e.Verdict.Reason = math.MaxInt32, noon.Add(-time.Hour), rebalance.ReasonNoRoom
+			e.Group.Replicas, e.WrongSince, e.Verdict.Reason = math.MaxInt32, noon.Add(-time.Hour), rebalance.ReasonInsufficientCapacity
 		})},
 		"replicas -1":      {mine: many(1, func(_ int, e *workloads.Entry) { e.Group.Replicas = -1 })},
 		"replicas 0":       {mine: many(1, func(_ int, e *workloads.Entry) { e.Group.Replicas = 0 })},
 		"10,000 workloads": {mine: many(10_000, func(int, *workloads.Entry) {})},
 		"10,000 workloads out of their mix": {mine: many(10_000, func(_ int, e *workloads.Entry) {
-			e.Group.Replicas, e.WrongSince, e.Verdict = 9, noon.Add(-time.Hour), rebalance.Verdict{Reason: rebalance.ReasonNoRoom, Message: strings.Repeat("x", 1000)}
+			e.Group.Replicas, e.WrongSince, e.Verdict = 9, noon.Add(-time.Hour), rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity, Message: strings.Repeat("x", 1000)}
 		})},
 		"names, kinds, revisions and messages of 256 kB": {mine: many(60, func(_ int, e *workloads.Entry) {
 			e.Group.Workload = clusterstate.Workload{APIVersion: long, Kind: long, Name: long, Revision: long, UID: "uid"}
-			e.Group.Replicas, e.WrongSince, e.Verdict = 9, noon.Add(-time.Hour), rebalance.Verdict{Reason: rebalance.ReasonNoRoom, Message: long}
+			e.Group.Replicas, e.WrongSince, e.Verdict = 9, noon.Add(-time.Hour), rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity, Message: long}
 		})},
 		"an error of 256 kB": {invalid: errors.New(long)},
 		"10,000 older mixes": {others: names},

@@ -20,7 +20,8 @@ var (
 		Name: "berth_mix_annotation_repairs_total", Help: "Repairs of a pod's slot annotations.",
 	})
 	undoneRepairs = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "berth_mix_annotation_conflicts_total", Help: "Repairs of slot annotations that another client had undone. Each waits longer than the one before.",
+		Name: "berth_mix_annotation_conflicts_total",
+		Help: "Repairs of slot annotations that another client had undone. Each waits longer than the one before.",
 	})
 )
 
@@ -36,13 +37,14 @@ type Collector struct {
 
 var (
 	podsDesc = prometheus.NewDesc("berth_mix_pods",
-		"Replicas that have a node and are not going away, by the capacity type they run on: spot, on-demand or unknown.", []string{"namespace", "mix", "type"}, nil)
+		"Replicas that have a node that is not departing, by the capacity type they run on: spot, on-demand or unknown.",
+		[]string{"namespace", "mix", "type"}, nil)
 	desiredDesc = prometheus.NewDesc("berth_mix_desired_pods",
-		"Replicas that the mix wants on a capacity type.", []string{"namespace", "mix", "type"}, nil)
+		"Desired replicas by capacity type.", []string{"namespace", "mix", "type"}, nil)
 	pendingDesc = prometheus.NewDesc("berth_mix_pending_pods",
 		"Replicas without a node.", []string{"namespace", "mix"}, nil)
 	departingDesc = prometheus.NewDesc("berth_mix_departing_pods",
-		"Replicas on nodes that are going away.", []string{"namespace", "mix"}, nil)
+		"Replicas on departing nodes.", []string{"namespace", "mix"}, nil)
 	deviationDesc = prometheus.NewDesc("berth_mix_deviation_pods",
 		"Replicas that would have to move for every workload to have its mix.", []string{"namespace", "mix"}, nil)
 	outDesc = prometheus.NewDesc("berth_mix_unsatisfied_seconds",
@@ -52,14 +54,15 @@ var (
 	movingDesc = prometheus.NewDesc("berth_mix_moving_pods",
 		"Replicas being moved: evicted, and their replacement not Ready yet.", []string{"namespace", "mix"}, nil)
 	provisioningDesc = prometheus.NewDesc("berth_mix_placeholder_pods",
-		"Placeholder pods that hold room for replicas on the wrong capacity type, or request it.", []string{"namespace", "mix"}, nil)
+		"Placeholder pods that hold or request capacity for replicas on the wrong capacity type.", []string{"namespace", "mix"}, nil)
 	stormDesc = prometheus.NewDesc("berth_mix_spot_storm",
-		"1 while many spot nodes are going away and nothing is moved.", nil, nil)
+		"1 during a spot storm, in which nothing is moved.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (*Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{podsDesc, desiredDesc, pendingDesc, departingDesc, deviationDesc, outDesc, blockedDesc, movingDesc, provisioningDesc, stormDesc} {
+	for _, d := range []*prometheus.Desc{podsDesc, desiredDesc, pendingDesc, departingDesc, deviationDesc, outDesc, blockedDesc,
+		movingDesc, provisioningDesc, stormDesc} {
 		ch <- d
 	}
 }
@@ -104,7 +107,8 @@ var (
 func (s *sums) collect(ch chan<- prometheus.Metric, namespace, mix string) {
 	name, in := label("mix", mix), label("namespace", namespace)
 	own := []*dto.LabelPair{name, in}
-	spot, onDemand, unknown := []*dto.LabelPair{name, in, ofSpot}, []*dto.LabelPair{name, in, ofOnDemand}, []*dto.LabelPair{name, in, ofUnknown}
+	spot, onDemand, unknown := []*dto.LabelPair{name, in, ofSpot}, []*dto.LabelPair{name, in, ofOnDemand}, []*dto.LabelPair{name, in,
+		ofUnknown}
 	gauges := [...]gauge{
 		{podsDesc, spot, float64(s.spot)},
 		{podsDesc, onDemand, float64(s.onDemand)},

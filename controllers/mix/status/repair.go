@@ -36,7 +36,8 @@ func (r *Controller) note(d workloads.Decision) (found bool) {
 		return false
 	}
 	for _, key := range d.Groups {
-		if e, known := r.Workloads.Get(key); known && slices.ContainsFunc(e.Group.Seats, func(s clusterstate.Seat) bool { return len(r.stale(&e.Group, s)) > 0 }) {
+		if e, known := r.Workloads.Get(key); known &&
+			slices.ContainsFunc(e.Group.Seats, func(s clusterstate.Seat) bool { return len(r.stale(&e.Group, s)) > 0 }) {
 			r.setStale(key, true)
 			found = true
 		}
@@ -131,7 +132,8 @@ func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, s clu
 	if len(want) == 0 {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": want}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
+		"annotations": want}})
 	if err != nil {
 		return err
 	}

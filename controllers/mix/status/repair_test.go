@@ -89,7 +89,7 @@ func TestStale(t *testing.T) {
 		"the gate was opened without a slot, whichever scheduler placed it": {
 			func(have map[string]string, s *clusterstate.Seat) {
 				clear(have)
-				have[v1alpha1.GateOpenedAnnotation] = v1alpha1.GateOpenedNoLeader
+				have[v1alpha1.UngateReasonAnnotation] = v1alpha1.UngateReasonNoLeader
 				s.Pod.SchedulerName, s.Pod.UsesGate = "default-scheduler", true
 			},
 			all,
@@ -333,7 +333,7 @@ func TestMetricsShowTheEntries(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
 	const storm = `
-# HELP berth_mix_spot_storm 1 while many spot nodes are going away and nothing is moved.
+# HELP berth_mix_spot_storm 1 during a spot storm, in which nothing is moved.
 # TYPE berth_mix_spot_storm gauge
 berth_mix_spot_storm `
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(storm+"0\n")), "nothing else")
@@ -351,7 +351,7 @@ berth_mix_spot_storm `
 	b.Put(other)
 	b.SetStorm(true)
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP berth_mix_pods Replicas that have a node and are not going away, by the capacity type they run on: spot, on-demand or unknown.
+# HELP berth_mix_pods Replicas that have a node that is not departing, by the capacity type they run on: spot, on-demand or unknown.
 # TYPE berth_mix_pods gauge
 berth_mix_pods{mix="",namespace="shop",type="on-demand"} 0
 berth_mix_pods{mix="",namespace="shop",type="spot"} 0
@@ -359,7 +359,7 @@ berth_mix_pods{mix="",namespace="shop",type="unknown"} 1
 berth_mix_pods{mix="web",namespace="shop",type="on-demand"} 8
 berth_mix_pods{mix="web",namespace="shop",type="spot"} 7
 berth_mix_pods{mix="web",namespace="shop",type="unknown"} 0
-# HELP berth_mix_desired_pods Replicas that the mix wants on a capacity type.
+# HELP berth_mix_desired_pods Desired replicas by capacity type.
 # TYPE berth_mix_desired_pods gauge
 berth_mix_desired_pods{mix="",namespace="shop",type="on-demand"} 2
 berth_mix_desired_pods{mix="",namespace="shop",type="spot"} 1
@@ -369,7 +369,7 @@ berth_mix_desired_pods{mix="web",namespace="shop",type="spot"} 9
 # TYPE berth_mix_pending_pods gauge
 berth_mix_pending_pods{mix="",namespace="shop"} 1
 berth_mix_pending_pods{mix="web",namespace="shop"} 0
-# HELP berth_mix_departing_pods Replicas on nodes that are going away.
+# HELP berth_mix_departing_pods Replicas on departing nodes.
 # TYPE berth_mix_departing_pods gauge
 berth_mix_departing_pods{mix="",namespace="shop"} 1
 berth_mix_departing_pods{mix="web",namespace="shop"} 0
@@ -383,12 +383,12 @@ berth_mix_unsatisfied_seconds{mix="",namespace="shop"} 0
 berth_mix_unsatisfied_seconds{mix="web",namespace="shop"} 60
 # HELP berth_mix_blocked_workloads Workloads out of their mix of which no replica is moved, by reason.
 # TYPE berth_mix_blocked_workloads gauge
-berth_mix_blocked_workloads{mix="web",namespace="shop",reason="NoRoom"} 1
+berth_mix_blocked_workloads{mix="web",namespace="shop",reason="InsufficientCapacity"} 1
 # HELP berth_mix_moving_pods Replicas being moved: evicted, and their replacement not Ready yet.
 # TYPE berth_mix_moving_pods gauge
 berth_mix_moving_pods{mix="",namespace="shop"} 0
 berth_mix_moving_pods{mix="web",namespace="shop"} 2
-# HELP berth_mix_placeholder_pods Placeholder pods that hold room for replicas on the wrong capacity type, or request it.
+# HELP berth_mix_placeholder_pods Placeholder pods that hold or request capacity for replicas on the wrong capacity type.
 # TYPE berth_mix_placeholder_pods gauge
 berth_mix_placeholder_pods{mix="",namespace="shop"} 0
 berth_mix_placeholder_pods{mix="web",namespace="shop"} 1

@@ -73,7 +73,8 @@ func byNeed(a, b workloads.Entry) int {
 		return 0
 	}
 	v, w := a.Group.Workload, b.Group.Workload
-	return cmp.Or(cmp.Compare(needs(&a), needs(&b)), cmp.Compare(v.Kind, w.Kind), cmp.Compare(v.Name, w.Name), cmp.Compare(v.Revision, w.Revision), cmp.Compare(a.Group.Key.ID, b.Group.Key.ID))
+	return cmp.Or(cmp.Compare(needs(&a), needs(&b)), cmp.Compare(v.Kind, w.Kind), cmp.Compare(v.Name, w.Name),
+		cmp.Compare(v.Revision, w.Revision), cmp.Compare(a.Group.Key.ID, b.Group.Key.ID))
 }
 
 func plus(sum *v1alpha1.ReplicaSplit, s v1alpha1.ReplicaSplit) {
@@ -88,7 +89,8 @@ func workload(e *workloads.Entry) v1alpha1.WorkloadMix {
 	m, c := g.Policy.Mix, g.Actual()
 	pending, departing, _ := g.Counts()
 	w := v1alpha1.WorkloadMix{
-		Kind: applyset.Shorten(g.Workload.Kind, maxKind), Name: applyset.Shorten(g.Workload.Name, maxName), Revision: applyset.Shorten(g.Workload.Revision, maxName),
+		Kind: applyset.Shorten(g.Workload.Kind, maxKind), Name: applyset.Shorten(g.Workload.Name,
+			maxName), Revision: applyset.Shorten(g.Workload.Revision, maxName),
 		Replicas: number(g.Replicas),
 		Desired:  v1alpha1.ReplicaSplit{Spot: number(m.Spot(g.Replicas)), OnDemand: number(m.OnDemand(g.Replicas))},
 		Actual:   v1alpha1.ReplicaSplit{Spot: number(c.Spot), OnDemand: number(c.OnDemand), Unknown: number(c.Unknown)},
@@ -152,7 +154,8 @@ func timeOf(t time.Time) *metav1.Time {
 // accepted reports whether the mix governs the pods that it selects.
 func accepted(invalid error, others []string) metav1.Condition {
 	if invalid != nil {
-		return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, Message: invalid.Error()}
+		return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
+			Message: invalid.Error()}
 	}
 	if len(others) > 0 {
 		return metav1.Condition{
@@ -160,12 +163,14 @@ func accepted(invalid error, others []string) metav1.Condition {
 			Message: fmt.Sprintf("pods that this mix selects are governed by an older one: %s", some(others)),
 		}
 	}
-	return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: "the pods that this mix selects follow it"}
+	return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted,
+		Message: "the pods that this mix selects follow it"}
 }
 
 // satisfied reports whether all workloads have exactly their mix.
 func satisfied(mine []workloads.Entry) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionSatisfied, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonExact, Message: fmt.Sprintf("all %d workloads have exactly their mix", len(mine))}
+	c := metav1.Condition{Type: v1alpha1.ConditionSatisfied, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonExact,
+		Message: fmt.Sprintf("all %d workloads have exactly their mix", len(mine))}
 	if len(mine) == 0 {
 		c.Reason, c.Message = v1alpha1.ReasonNoWorkloads, "the mix governs no pods"
 		return c
@@ -181,7 +186,8 @@ func satisfied(mine []workloads.Entry) metav1.Condition {
 			continue
 		}
 		a, m := g.Actual(), g.Policy.Mix
-		one := fmt.Sprintf("%s has %d spot / %d on-demand, wants %d / %d", nameOf(g), a.Spot, a.OnDemand, m.Spot(g.Replicas), m.OnDemand(g.Replicas))
+		one := fmt.Sprintf("%s has %d spot / %d on-demand, desired %d / %d", nameOf(g), a.Spot, a.OnDemand, m.Spot(g.Replicas),
+			m.OnDemand(g.Replicas))
 		if a.Unknown > 0 {
 			one += fmt.Sprintf(", %d on nodes of unknown type", a.Unknown)
 		}
@@ -214,7 +220,8 @@ func spotAvailable(mine []workloads.Entry) (c metav1.Condition, ok bool) {
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionSpotAvailable, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFallback,
-		Message: fmt.Sprintf("spot nodes did not come; replicas limited to on-demand: %d; spot is tried again from %s on", replicas, newest.RetryAt.Format(time.RFC3339)),
+		Message: fmt.Sprintf("spot nodes did not come; replicas limited to on-demand: %d; spot is tried again from %s on", replicas,
+			newest.RetryAt.Format(time.RFC3339)),
 	}, ok
 }
 
@@ -235,7 +242,7 @@ func rebalancing(mine []workloads.Entry) metav1.Condition {
 	}
 	if next := provisioning(mine); len(next) > 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonProvisioning
-		c.Message = fmt.Sprintf("%d to move once a placeholder holds their room: %s", len(next), some(next))
+		c.Message = fmt.Sprintf("%d to move once a placeholder holds the capacity: %s", len(next), some(next))
 		return c
 	}
 	for i := range mine {

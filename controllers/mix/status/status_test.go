@@ -83,7 +83,7 @@ func exact(name string) workloads.Entry { return entry(name, od, od, sp, sp, sp)
 func outOfMix(name string) workloads.Entry {
 	e := entry(name, od, od, od, sp, sp)
 	e.WrongSince = noon.Add(-time.Minute)
-	e.Verdict = rebalance.Verdict{Reason: rebalance.ReasonNoRoom, Message: "no room"}
+	e.Verdict = rebalance.Verdict{Reason: rebalance.ReasonInsufficientCapacity, Message: "no room"}
 	return e
 }
 
@@ -107,7 +107,7 @@ func TestComposeSaysHowAWorkloadStands(t *testing.T) {
 		Kind: "Deployment", Name: "web", Revision: "web-7d", Replicas: 6,
 		Desired: v1alpha1.ReplicaSplit{Spot: 4, OnDemand: 2}, Actual: v1alpha1.ReplicaSplit{Spot: 1, OnDemand: 3},
 		Borrowed: 1, Pending: 1, Departing: 1, MixNotSatisfiedSince: &since, FailedMoves: 2, RetryTime: &retry,
-		Blocked: &v1alpha1.BlockedMove{Reason: "NoRoom", Message: "no room"},
+		Blocked: &v1alpha1.BlockedMove{Reason: "InsufficientCapacity", Message: "no room"},
 	}}, s.Workloads)
 	assert.Equal(t, int64(7), s.ObservedGeneration)
 	assert.Equal(t, []int32{1, 0}, []int32{s.WorkloadCount, s.SatisfiedCount})
@@ -145,13 +145,13 @@ func TestConditions(t *testing.T) {
 		"a mix that governs nothing moves nothing":  {mixOf(), nil, v1alpha1.ConditionRebalancing, want{"False", "OnTarget", "no replica has to move"}},
 		"pods that have no node":                    {mixOf(), []workloads.Entry{exact("a"), waiting(exact("b"), clusterstate.Pending, 3)}, v1alpha1.ConditionRebalancing, want{"False", v1alpha1.ReasonPodsPending, "no replica is being moved; replicas without a node: 3"}},
 		"pods that go":                              {mixOf(), []workloads.Entry{waiting(exact("b"), clusterstate.Departing, 1)}, v1alpha1.ConditionRebalancing, want{"False", v1alpha1.ReasonWaiting, "no replica is being moved; workloads that are not complete: 1"}},
-		"what blocks goes before pods without node": {mixOf(), []workloads.Entry{waiting(exact("a"), clusterstate.Pending, 1), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "NoRoom", "Deployment b (b-7d): no room"}},
+		"what blocks goes before pods without node": {mixOf(), []workloads.Entry{waiting(exact("a"), clusterstate.Pending, 1), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "InsufficientCapacity", "Deployment b (b-7d): no room"}},
 		"a mix is accepted":                         {mixOf(), nil, v1alpha1.ConditionAccepted, want{"True", v1alpha1.ReasonAccepted, "the pods that this mix selects follow it"}},
 		"all is as it should be":                    {mixOf(), []workloads.Entry{exact("a"), exact("b")}, v1alpha1.ConditionSatisfied, want{"True", v1alpha1.ReasonExact, "all 2 workloads have exactly their mix"}},
 		"a workload is out of its mix":              {mixOf(), []workloads.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "1 of 2 workloads: Deployment b (b-7d) has 2 spot / 3 on-demand, wants 3 / 2"}},
 		"a node is of unknown type":                 {mixOf(), []workloads.Entry{unknown}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "1 of 1 workloads: Deployment web (web-7d) has 2 spot / 2 on-demand, wants 3 / 2, 1 on nodes of unknown type"}},
 		"three are named of many":                   {mixOf(), []workloads.Entry{outOfMix("d"), outOfMix("c"), outOfMix("b"), outOfMix("a")}, v1alpha1.ConditionSatisfied, want{"False", v1alpha1.ReasonMixNotSatisfied, "4 of 4 workloads: Deployment a (a-7d) has 2 spot / 3 on-demand, wants 3 / 2; Deployment b (b-7d) has 2 spot / 3 on-demand, wants 3 / 2; Deployment c (c-7d) has 2 spot / 3 on-demand, wants 3 / 2"}},
-		"what blocks is the reason":                 {mixOf(), []workloads.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "NoRoom", "Deployment b (b-7d): no room"}},
+		"what blocks is the reason":                 {mixOf(), []workloads.Entry{exact("a"), outOfMix("b")}, v1alpha1.ConditionRebalancing, want{"False", "InsufficientCapacity", "Deployment b (b-7d): no room"}},
 		"replicas are being moved":                  {mixOf(), []workloads.Entry{outOfMix("a"), moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 being moved: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
 		"room is requested":                         {mixOf(), []workloads.Entry{outOfMix("a"), asking}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonProvisioning, "2 to move once a placeholder holds their room: web-a (holder-a waits for a node of type on-demand), web-b (holder-b runs; DisruptionBudget: none allowed)"}},
 		"a replica being moved is more than room":   {mixOf(), []workloads.Entry{asking, moving}, v1alpha1.ConditionRebalancing, want{"True", v1alpha1.ReasonMoving, "6 being moved: web-1, web-2, web-3, web-4, web-5 and 1 more"}},
@@ -205,7 +205,7 @@ func drawEntry(t *rapid.T, i int) workloads.Entry {
 	if rapid.Bool().Draw(t, "wrong") {
 		e.WrongSince = noon.Add(-time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "since")))
 		e.RetryAt = noon.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "retry")))
-		e.Verdict = rebalance.Verdict{Reason: "NoRoom", Message: strings.Repeat("é", rapid.IntRange(0, 900).Draw(t, "length"))}
+		e.Verdict = rebalance.Verdict{Reason: "InsufficientCapacity", Message: strings.Repeat("é", rapid.IntRange(0, 900).Draw(t, "length"))}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "moves") {
 		e.Moves = append(e.Moves, workloads.Move{Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "moved")})

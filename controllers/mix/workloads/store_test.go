@@ -157,7 +157,7 @@ func TestSettledIsWhatOnlyItsOwnChangesUnsettle(t *testing.T) {
 		want   bool
 	}{
 		"it satisfies its mix":               {func(*workloads.Entry) {}, true},
-		"a replica has to move":              {func(e *workloads.Entry) { e.Verdict.Reason = rebalance.ReasonNoRoom }, false},
+		"a replica has to move":              {func(e *workloads.Entry) { e.Verdict.Reason = rebalance.ReasonInsufficientCapacity }, false},
 		"nothing was decided":                {func(e *workloads.Entry) { e.Verdict.Reason = "" }, false},
 		"a replica is being moved":           {func(e *workloads.Entry) { e.Moves = make([]workloads.Move, 1) }, false},
 		"a placeholder requests room":        {func(e *workloads.Entry) { e.Placeholders = make([]workloads.Placeholder, 1) }, false},

@@ -67,7 +67,7 @@ var (
 // New returns a keeper; it is a Runnable for a manager.
 func New(o Options) *Keeper {
 	k := &Keeper{Options: o}
-	k.problem.Store(new("the certificates were not looked at yet"))
+	k.problem.Store(new("the certificates have not been checked yet"))
 	return k
 }
 

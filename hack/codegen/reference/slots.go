@@ -25,7 +25,8 @@ func slotsPicture() string {
 	m := split.New(70, 2)
 	var b strings.Builder
 	width, height := left+most*box+170, top+most*box+48
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"13\">\n", width, height)
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"13\">\n",
+		width, height)
 	fmt.Fprintf(&b, "<title>Slots of a mix of 70 %% spot with at least 2 on on-demand</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n")
 	text := func(x, y int, anchor, s string) {
 		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"%s\">%s</text>\n", x, y, anchor, s)
@@ -42,7 +43,8 @@ func slotsPicture() string {
 			if slot < n {
 				fill = colours[m.TypeOf(slot)]
 			}
-			fmt.Fprintf(&b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\" stroke=\"#bbb\"/>\n", left+slot*box+2, y+2, box-4, box-4, fill)
+			fmt.Fprintf(&b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\" stroke=\"#bbb\"/>\n", left+slot*box+2,
+				y+2, box-4, box-4, fill)
 		}
 		text(left+most*box+14, y+18, "start", fmt.Sprintf("%d on-demand, %d spot", m.OnDemand(n), m.Spot(n)))
 	}

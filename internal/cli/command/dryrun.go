@@ -21,7 +21,8 @@ const (
 // DryRunFlag adds --dry-run to a command that writes.
 func DryRunFlag(cmd *cobra.Command, value *string) {
 	values := []string{DryRunNone, DryRunClient, DryRunServer}
-	cmd.Flags().StringVar(value, "dry-run", DryRunNone, `One of: none, client (write nothing), server (the API server validates and stores nothing).`)
+	cmd.Flags().StringVar(value, "dry-run", DryRunNone,
+		`One of: none, client (write nothing), server (the API server validates and stores nothing).`)
 	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -79,7 +79,7 @@ func TestDoctorOnGates(t *testing.T) {
 		"let go, and nobody has a mix": {func(s *clitest.Shop) {
 			s.Pods = s.Pods[4:]
 			s.Pods[0].Spec.SchedulingGates = nil
-			s.Pods[0].Annotations = map[string]string{v1alpha1.GateOpenedAnnotation: v1alpha1.GateOpenedNoMix}
+			s.Pods[0].Annotations = map[string]string{v1alpha1.UngateReasonAnnotation: v1alpha1.UngateReasonNoMix}
 		}, false, Warn, "no mix governs"},
 	} {
 		t.Run(name, func(t *testing.T) {

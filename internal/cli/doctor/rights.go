@@ -91,7 +91,8 @@ func (p *patient) ownRights(ctx context.Context, r *Report) {
 		}
 	}
 	if len(missing) > 0 {
-		r.add(Warn, check, "bind ClusterRole view, which includes berth-view, and one that lists nodes", "not allowed: %s", strings.Join(missing, ", "))
+		r.add(Warn, check, "bind ClusterRole view, which includes berth-view, and one that lists nodes", "not allowed: %s",
+			strings.Join(missing, ", "))
 		return
 	}
 	r.add(OK, check, "", "you may read everything that this plugin shows")
@@ -118,7 +119,8 @@ type feature struct {
 
 // features are those of which no one has to say that they are on: they are checked where they are used.
 var features = []feature{
-	{"placeholders", controllerAccount, usesPlaceholders, []right{{"create", "", "pods", ""}, {"delete", "", "pods", ""}}, rbacFiles + "/placeholders"},
+	{"placeholders", controllerAccount, usesPlaceholders, []right{{"create", "", "pods", ""}, {"delete", "", "pods", ""}},
+		rbacFiles + "/placeholders"},
 	{"DeploymentRecords", controllerAccount, func(ctx context.Context, c client.Client) bool {
 		return hasAny(ctx, c, &v1alpha1.DeploymentRecordList{})
 	}, []right{
@@ -128,7 +130,10 @@ var features = []feature{
 		{"create", "", "services", ""},
 		{"create", "autoscaling", "horizontalpodautoscalers", ""},
 	}, rbacFiles + "/records"},
-	{"Environments", "berth-environments", func(ctx context.Context, c client.Client) bool { return hasAny(ctx, c, &v1alpha1.EnvironmentList{}) }, []right{
+	{"Environments", "berth-environments", func(ctx context.Context,
+		c client.Client) bool {
+		return hasAny(ctx, c, &v1alpha1.EnvironmentList{})
+	}, []right{
 		{"watch", "berth.dev", "environments", ""},
 		{"patch", "berth.dev", "environments", "status"},
 		{"create", "", "namespaces", ""},
@@ -157,7 +162,8 @@ func usesPlaceholders(ctx context.Context, c client.Client) bool {
 	return false
 }
 
-// accountRights checks the service accounts of manifests/rbac. If Berth runs under another identity, the result is about these all the same.
+// accountRights checks the service accounts of manifests/rbac. If Berth runs under another identity, the result is about these all the
+// same.
 func (p *patient) accountRights(ctx context.Context, r *Report) {
 	p.rightsOf(ctx, r, "berth-scheduler", "", schedulerNeeds, Fail, rbacFiles)
 	p.rightsOf(ctx, r, controllerAccount, "", controllerNeeds, Warn, rbacFiles)
@@ -173,13 +179,15 @@ func (p *patient) rightsOf(ctx context.Context, r *Report, account, purpose stri
 	check := "rights of " + account + purpose
 	var missing []string
 	for _, a := range needs {
-		got, err := p.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{
-			ResourceAttributes: a.attributes(""), User: "system:serviceaccount:" + p.systemNamespace + ":" + account,
-			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.systemNamespace, "system:authenticated"},
-		}}, metav1.CreateOptions{})
+		got, err := p.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx,
+			&authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{
+				ResourceAttributes: a.attributes(""), User: "system:serviceaccount:" + p.systemNamespace + ":" + account,
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.systemNamespace, "system:authenticated"},
+			}}, metav1.CreateOptions{})
 		switch {
 		case apierrors.IsForbidden(err):
-			r.add(Warn, check, "run this command as a user who may create subjectaccessreviews", "not allowed: create subjectaccessreviews.authorization.k8s.io")
+			r.add(Warn, check, "run this command as a user who may create subjectaccessreviews",
+				"not allowed: create subjectaccessreviews.authorization.k8s.io")
 			return
 		case err != nil:
 			r.add(Warn, check, "none", "%v", err)

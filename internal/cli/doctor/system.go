@@ -45,9 +45,11 @@ func (p *patient) version(r *Report) error {
 	case err != nil: // a warning, not a failure: all else can be looked at
 		r.add(Warn, check, "none", "the API server reports version %q, which cannot be parsed", info.GitVersion)
 	case minor.LessThan(utilversion.MustParseGeneric(oldestServer)):
-		r.add(Fail, check, "update the control plane", "%s is older than %s, the oldest version that the scheduler supports", info.GitVersion, oldestServer)
+		r.add(Fail, check, "update the control plane", "%s is older than %s, the oldest version that the scheduler supports",
+			info.GitVersion, oldestServer)
 	case minor.GreaterThan(utilversion.MustParseGeneric(newestServer)):
-		r.add(Warn, check, "update Berth", "%s is newer than %s, the latest version that Berth is tested with", info.GitVersion, newestServer)
+		r.add(Warn, check, "update Berth", "%s is newer than %s, the latest version that Berth is tested with", info.GitVersion,
+			newestServer)
 	default:
 		r.add(OK, check, "", "%s", info.GitVersion)
 	}
@@ -129,7 +131,8 @@ func (p *patient) profile(r *Report) {
 	const check = "scheduler profile"
 	switch s := p.settings; {
 	case p.settingsErr != nil:
-		r.add(Fail, check, "correct the configuration: a profile must enable the plugin CapacityMix (manifests/scheduler)", "%v", p.settingsErr)
+		r.add(Fail, check, "correct the configuration: a profile must enable the plugin CapacityMix (manifests/scheduler)", "%v",
+			p.settingsErr)
 	case s.Source == "the defaults":
 		r.add(Warn, check, "set the namespace of Berth with --system-namespace, or the configuration file of the scheduler with --scheduler-config",
 			"no configuration can be read: the checks use the default node rules and names")
@@ -142,11 +145,14 @@ func (p *patient) leases(ctx context.Context, r *Report) {
 	switch s := p.settings; {
 	case s == nil:
 	case s.Profile.Lease.Name == "":
-		r.add(Warn, "scheduler", "enable leaderElection", "the configuration has no leader election, so this check cannot determine whether the scheduler runs")
+		r.add(Warn, "scheduler", "enable leaderElection",
+			"the configuration has no leader election, so this check cannot determine whether the scheduler runs")
 	default:
-		p.leaderless = !p.lease(ctx, r, "scheduler", s.Profile.Lease.Namespace, s.Profile.Lease.Name, Fail, "start berth-scheduler: without it the pods that use it stay pending")
+		p.leaderless = !p.lease(ctx, r, "scheduler", s.Profile.Lease.Namespace, s.Profile.Lease.Name, Fail,
+			"start berth-scheduler: without it the pods that use it stay pending")
 	}
-	p.lease(ctx, r, "controller", p.systemNamespace, controllerLease, Warn, "start berth-controller: without it no replica is moved, and mixes have no status")
+	p.lease(ctx, r, "controller", p.systemNamespace, controllerLease, Warn,
+		"start berth-controller: without it no replica is moved, and mixes have no status")
 }
 
 // lease says whether a leader has renewed its lease in time.

@@ -39,10 +39,12 @@ func (p *patient) nodes(r *Report) {
 	case len(unknown) == all:
 		r.add(Fail, check, live.UnknownTypeHint, "all nodes are of unknown type (%s)", printers.Listed(unknown))
 	case len(unknown) > 0:
-		r.add(Warn, check, "kubectl berth nodes --unknown: "+live.UnknownTypeHint, "%d of %d nodes are of unknown type (%s)", len(unknown), all, printers.Listed(unknown))
+		r.add(Warn, check, "kubectl berth nodes --unknown: "+live.UnknownTypeHint, "%d of %d nodes are of unknown type (%s)", len(unknown),
+			all, printers.Listed(unknown))
 	default:
 		f := p.cluster.State
-		r.add(OK, check, "", "%s, all of known type: %d spot and %d on-demand, not counting departing nodes", printers.Count(all, "node"), f.Count(capacity.Spot), f.Count(capacity.OnDemand))
+		r.add(OK, check, "", "%s, all of known type: %d spot and %d on-demand, not counting departing nodes", printers.Count(all, "node"),
+			f.Count(capacity.Spot), f.Count(capacity.OnDemand))
 	}
 }
 
@@ -79,7 +81,8 @@ func (p *patient) conflicts(r *Report) {
 		for _, pod := range p.selected(m, selector) {
 			winner := p.cluster.Store.Match(m.Namespace, pod.Labels)
 			if winner != nil && winner.Source != policy.SourceCapacityMix+m.Name {
-				lost[fmt.Sprintf("%s/%s selects pods that the older %s governs", m.Namespace, m.Name, strings.TrimPrefix(winner.Source, policy.SourceCapacityMix))]++
+				lost[fmt.Sprintf("%s/%s selects pods that the older %s governs", m.Namespace, m.Name,
+					strings.TrimPrefix(winner.Source, policy.SourceCapacityMix))]++
 			}
 		}
 	}
@@ -127,7 +130,8 @@ func (p *patient) bypasses(r *Report) {
 		return
 	}
 	slices.Sort(bypass)
-	r.add(Warn, check, "set schedulerName: "+p.cluster.Profile.SchedulerNames[0]+" in the pod template", "%s scheduled without the mix: %s", printers.Count(len(bypass), "governed pod"), printers.Listed(bypass))
+	r.add(Warn, check, "set schedulerName: "+p.cluster.Profile.SchedulerNames[0]+" in the pod template",
+		"%s scheduled without the mix: %s", printers.Count(len(bypass), "governed pod"), printers.Listed(bypass))
 }
 
 // budgets finds governed pods that no eviction can move.
@@ -150,7 +154,8 @@ func (p *patient) budgets(r *Report) {
 		}
 	}
 	for _, workload := range slices.Sorted(maps.Keys(overlapping)) {
-		r.add(Warn, check, "change the selectors so that one PodDisruptionBudget selects the pod", "%s: cannot be rebalanced: %s", workload, overlapping[workload])
+		r.add(Warn, check, "change the selectors so that one PodDisruptionBudget selects the pod", "%s: cannot be rebalanced: %s",
+			workload, overlapping[workload])
 	}
 	for _, message := range slices.Sorted(maps.Keys(never)) {
 		r.add(Warn, check, "allow at least one disruption", "%s", message)
@@ -199,8 +204,8 @@ func (p *patient) gatedPods() (g gatedPods) {
 				g.long = append(g.long, podName(o))
 			}
 		}
-		reason := o.Annotations[v1alpha1.GateOpenedAnnotation]
-		if found, _ := p.cluster.State.Resolve(pod); found == nil && (pod.Gated || reason == v1alpha1.GateOpenedNoMix) {
+		reason := o.Annotations[v1alpha1.UngateReasonAnnotation]
+		if found, _ := p.cluster.State.Resolve(pod); found == nil && (pod.Gated || reason == v1alpha1.UngateReasonNoMix) {
 			g.without = append(g.without, podName(o))
 		}
 	}
@@ -220,12 +225,17 @@ func (p *patient) gates(r *Report) {
 	}
 	switch {
 	case len(g.waiting) > 0 && p.leaderless:
-		say(Fail, "start berth-scheduler; the controller releases the gate without a slot after gates.failOpenSeconds", "no scheduler is leading, so no slot is assigned to %s: %s", printers.Count(len(g.waiting), "gated pod"), printers.Listed(g.waiting))
+		say(Fail, "start berth-scheduler; the controller releases the gate without a slot after gates.failOpenSeconds",
+			"no scheduler is leading, so no slot is assigned to %s: %s", printers.Count(len(g.waiting),
+				"gated pod"), printers.Listed(g.waiting))
 	case len(g.long) > 0:
-		say(Warn, "check the UngateFailed events of the pods and the log of berth-scheduler", "a scheduler is leading, but no slot has been assigned for more than a minute to %s: %s", printers.Count(len(g.long), "gated pod"), printers.Listed(g.long))
+		say(Warn, "check the UngateFailed events of the pods and the log of berth-scheduler",
+			"a scheduler is leading, but no slot has been assigned for more than a minute to %s: %s", printers.Count(len(g.long),
+				"gated pod"), printers.Listed(g.long))
 	}
 	if len(g.without) > 0 && !p.cluster.Missing("capacitymixes.berth.dev") {
-		say(Warn, "create a mix for them, or remove the gate "+v1alpha1.CapacityMixGate+" from the pod template", "no mix governs %s: %s", printers.Count(len(g.without), "gated pod"), printers.Listed(g.without))
+		say(Warn, "create a mix for them, or remove the gate "+v1alpha1.CapacityMixGate+" from the pod template", "no mix governs %s: %s",
+			printers.Count(len(g.without), "gated pod"), printers.Listed(g.without))
 	}
 	if well {
 		say(OK, "", "no gated pod waits too long for its slot")
@@ -259,7 +269,8 @@ func (p *patient) limits(r *Report) {
 		if len(waiting) == 1 {
 			verb = "waits"
 		}
-		r.add(Warn, check, "create the limit, or give the pod another one (kubectl berth explain POD)", "%s %s because of a ResourceLimit: %s",
+		r.add(Warn, check, "create the limit, or give the pod another one (kubectl berth explain POD)",
+			"%s %s because of a ResourceLimit: %s",
 			printers.Count(len(waiting), "pod"), verb, printers.Listed(waiting))
 	}
 	if len(broken)+len(waiting) == 0 {

@@ -136,13 +136,15 @@ func backupOf(o *command.Options, file, namespace string) ([]*unstructured.Unstr
 	return objects, backup.Check(objects)
 }
 
-func runRestore(ctx context.Context, o *command.Options, c client.Client, objects []*unstructured.Unstructured, namespace string, f *restoreFlags) error {
+func runRestore(ctx context.Context, o *command.Options, c client.Client, objects []*unstructured.Unstructured, namespace string,
+	f *restoreFlags) error {
 	wanted, err := backup.Prepare(objects, namespace)
 	if err != nil {
 		return err
 	}
 	r := &backup.Restorer{
-		Client: command.Writer(c, f.dryRun, fieldOwner), DryRun: f.dryRun != command.DryRunNone, Overwrite: f.overwrite, CreateNamespaces: f.createNamespaces,
+		Client: command.Writer(c, f.dryRun, fieldOwner), DryRun: f.dryRun != command.DryRunNone, Overwrite: f.overwrite,
+		CreateNamespaces: f.createNamespaces,
 		Done: func(object, outcome string) {
 			fmt.Fprintf(o.Out, "%s %s%s\n", object, outcome, command.DryRunText(f.dryRun))
 		},

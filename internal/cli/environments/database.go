@@ -35,7 +35,8 @@ type DatabaseBackups struct {
 }
 
 func newDatabaseBackups(o *command.Options) *cobra.Command {
-	cmd := anEnvironment(o, "database-backups", "List the backups of an environment's database", aboutDatabaseBackups, databaseBackupsExamples,
+	cmd := anEnvironment(o, "database-backups", "List the backups of an environment's database", aboutDatabaseBackups,
+		databaseBackupsExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 			list, err := readBackups(ctx, databaseOf(o, c, env, command.DryRunNone))
 			if err != nil {
@@ -68,7 +69,8 @@ func (l *DatabaseBackups) find(name string) (*render.Backup, error) {
 		known = append(known, b.Name)
 	}
 	if len(known) == 0 {
-		return nil, fmt.Errorf("%s has no backup %q: it has no backups (kubectl berth env backup-database %s)", environmentName(l.Name), name, l.Name)
+		return nil, fmt.Errorf("%s has no backup %q: it has no backups (kubectl berth env backup-database %s)", environmentName(l.Name),
+			name, l.Name)
 	}
 	return nil, fmt.Errorf("%s has no backup %q: it has %s", environmentName(l.Name), name, strings.Join(known, ", "))
 }
@@ -104,7 +106,8 @@ func (f *databaseWait) flags(cmd *cobra.Command, about string) {
 
 // await waits until a backup, or the Job that restores one, has ended, if requested. A snapshot that failed is retried by its controller,
 // so only a failed dump ends the wait.
-func (f *databaseWait) await(ctx context.Context, o *command.Options, what string, read func(ctx context.Context) (render.Backup, error)) error {
+func (f *databaseWait) await(ctx context.Context, o *command.Options, what string,
+	read func(ctx context.Context) (render.Backup, error)) error {
 	if !f.wait {
 		return nil
 	}

@@ -62,8 +62,10 @@ func newBackupDatabase(o *command.Options) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.method, "method", methods[0], "The method, one of: "+strings.Join(methods, ", ")+".")
 	flags.StringVar(&f.size, "size", "10Gi", "The size of the claim for dumps, if it is created.")
-	flags.StringVar(&f.class, "storage-class", "", "The StorageClass of the claim for dumps, if it is created. Default: that of the cluster.")
-	_ = cmd.RegisterFlagCompletionFunc("method", cobra.FixedCompletions(methods, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist
+	flags.StringVar(&f.class, "storage-class", "",
+		"The StorageClass of the claim for dumps, if it is created. Default: that of the cluster.")
+	// fails for a flag that does not exist
+	_ = cmd.RegisterFlagCompletionFunc("method", cobra.FixedCompletions(methods, cobra.ShellCompDirectiveNoFileComp))
 	f.flags(cmd, "Wait until the backup is Ready; exit with code 1 if it fails.")
 	command.DryRunFlag(cmd, &f.dryRun)
 	o.OutputFlag(cmd, printers.JSON, printers.YAML, printers.Name)
@@ -165,7 +167,8 @@ type restoreDatabaseFlags struct {
 
 func newRestoreDatabase(o *command.Options) *cobra.Command {
 	f := &restoreDatabaseFlags{replacePoll: replacePoll, databaseWait: databaseWait{poll: pollInterval}}
-	cmd := anEnvironment(o, "restore-database", "Replace the data of an environment's database by a backup", aboutRestoreDatabase, restoreDatabaseExamples,
+	cmd := anEnvironment(o, "restore-database", "Replace the data of an environment's database by a backup", aboutRestoreDatabase,
+		restoreDatabaseExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 			return restoreDatabase(ctx, o, c, env, f)
 		})
@@ -233,7 +236,8 @@ func restoreDatabase(ctx context.Context, o *command.Options, c client.Client, e
 	return restoreDump(ctx, o, d, b.Name, f)
 }
 
-func restoreSnapshot(ctx context.Context, o *command.Options, d *database.Database, claim *corev1.PersistentVolumeClaim, snapshot string, f *restoreDatabaseFlags) error {
+func restoreSnapshot(ctx context.Context, o *command.Options, d *database.Database, claim *corev1.PersistentVolumeClaim, snapshot string,
+	f *restoreDatabaseFlags) error {
 	if err := d.RestoreSnapshot(ctx, claim, snapshot, f.replacePoll, f.timeout); err != nil {
 		return err
 	}

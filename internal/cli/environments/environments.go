@@ -112,14 +112,16 @@ func listEnvironments(o *command.Options, use string) *cobra.Command {
 		},
 	}
 	o.SelectorFlag(cmd)
-	cmd.Flags().StringSliceVar(&specLabels, "spec-label", nil, "Show only environments with key=value in spec.labels. Can be given several times; all must match.")
+	cmd.Flags().StringSliceVar(&specLabels, "spec-label", nil,
+		"Show only environments with key=value in spec.labels. Can be given several times; all must match.")
 	o.AllNamespacesFlag(cmd)
 	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
 	return cmd
 }
 
 // anEnvironment is a command about one environment.
-func anEnvironment(o *command.Options, use, short, long, example string, run func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error) *cobra.Command {
+func anEnvironment(o *command.Options, use, short, long, example string,
+	run func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error) *cobra.Command {
 	return &cobra.Command{
 		Use:               use + " NAME",
 		Short:             short,
@@ -157,7 +159,8 @@ func environmentNamed(ctx context.Context, c client.Client, namespace, name stri
 	if c.List(ctx, &list, client.InNamespace(namespace)) == nil {
 		for i := range list.Items {
 			if list.Items[i].Spec.DisplayName == name {
-				return nil, fmt.Errorf("environment %q not found in namespace %s: the environment with this display name is %s", object, namespace, list.Items[i].Name)
+				return nil, fmt.Errorf("environment %q not found in namespace %s: the environment with this display name is %s", object,
+					namespace, list.Items[i].Name)
 			}
 		}
 	}
@@ -216,7 +219,8 @@ func environmentsOf(list []v1alpha1.Environment) *Environments {
 func environmentOf(e *v1alpha1.Environment) Summary {
 	s := Summary{
 		Namespace: e.Namespace, Name: e.Name, DisplayName: e.Spec.DisplayName, Stack: e.Spec.Stack.Name, Version: e.Spec.Stack.Version,
-		Phase: render.PhaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy, v1alpha1.RunPolicyRunning),
+		Phase: render.PhaseOf(e), Message: e.Status.Message, Ready: e.Status.Ready, RunPolicy: cmp.Or(e.Spec.RunPolicy,
+			v1alpha1.RunPolicyRunning),
 		RunsIn: e.Status.Namespace, Revision: e.Status.Revision,
 		Controller: live.Reported(e.Status.ObservedGeneration, e.Generation), Created: e.CreationTimestamp,
 	}

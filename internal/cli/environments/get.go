@@ -122,7 +122,8 @@ func showEnvironment(o *command.Options, d *Detail) error {
 	}
 	for i := range d.Components {
 		c := &d.Components[i]
-		t.Add(printers.Number(c.Stage), c.Name, fmt.Sprintf("%d/%d", c.ReadyReplicas, c.Replicas), printers.Number(c.Restarts), c.Reason, c.Image, c.Message)
+		t.Add(printers.Number(c.Stage), c.Name, fmt.Sprintf("%d/%d", c.ReadyReplicas, c.Replicas), printers.Number(c.Restarts), c.Reason,
+			c.Image, c.Message)
 	}
 	if err := t.Write(o.Out, false); err != nil {
 		return err

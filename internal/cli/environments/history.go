@@ -94,7 +94,8 @@ func environmentHistoryOf(env *v1alpha1.Environment, list []appsv1.ControllerRev
 			continue
 		}
 		r := Revision{
-			Revision: c.Revision, Current: c.Revision == env.Status.Revision, Created: c.CreationTimestamp, Actor: c.Annotations[v1alpha1.ActorAnnotation],
+			Revision: c.Revision, Current: c.Revision == env.Status.Revision, Created: c.CreationTimestamp,
+			Actor: c.Annotations[v1alpha1.ActorAnnotation],
 		}
 		if text := c.Annotations[v1alpha1.ChangesAnnotation]; text != "" {
 			r.Changes = strings.Split(text, "\n")
@@ -203,7 +204,8 @@ func runRollback(ctx context.Context, o *command.Options, c client.Client, env *
 		fmt.Fprintf(o.Out, "  %s\n", strings.ReplaceAll(change, "\n", " "))
 	}
 	for _, name := range backup.MissingSecrets(ctx, c, env.Namespace, backup.SecretsOf(&r.Spec), o.Warn) {
-		o.Warn("Secret %[2]s/%[3]s of revision %[1]d does not exist: the environment does not run without it", revision, env.Namespace, name)
+		o.Warn("Secret %[2]s/%[3]s of revision %[1]d does not exist: the environment does not run without it", revision, env.Namespace,
+			name)
 	}
 	return nil
 }

@@ -65,12 +65,13 @@ func newLogs(o *command.Options) *cobra.Command {
 	flags.DurationVar(&f.since, "since", 0, "Print only lines that are newer than a duration such as 90s or 1h.")
 	flags.Int64Var(&f.tail, "tail", -1, "The number of lines to print from the end of each log; -1 is all.")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "Continue with new lines.")
-	_ = cmd.RegisterFlagCompletionFunc("component", func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return completeComponents(o, args[0], toComplete)
-	})
+	_ = cmd.RegisterFlagCompletionFunc("component",
+		func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeComponents(o, args[0], toComplete)
+		})
 	return cmd
 }
 
@@ -157,7 +158,8 @@ func logsSoFar(ctx context.Context, o *command.Options, pods []corev1.Pod, f *lo
 	for i := range pods {
 		component := pods[i].Labels[v1alpha1.EnvironmentComponentLabel]
 		if id, _ := startedContainer(&pods[i], component); id == "" {
-			o.Warn("%s has no log yet: pod %s/%s is %s", component, pods[i].Namespace, pods[i].Name, cmp.Or(pods[i].Status.Phase, corev1.PodPending))
+			o.Warn("%s has no log yet: pod %s/%s is %s", component, pods[i].Namespace, pods[i].Name,
+				cmp.Or(pods[i].Status.Phase, corev1.PodPending))
 			continue
 		}
 		body, err := f.open(ctx, &pods[i], f.options(component))

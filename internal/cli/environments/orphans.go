@@ -60,7 +60,8 @@ func newOrphans(o *command.Options) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&f.remove, "delete", false, "Delete orphans.")
-	cmd.Flags().BoolVar(&f.retained, "include-retained", false, "With --delete: also delete orphans in state Retained, and the volumes with them.")
+	cmd.Flags().BoolVar(&f.retained, "include-retained", false,
+		"With --delete: also delete orphans in state Retained, and the volumes with them.")
 	o.OutputFlag(cmd, printers.JSON, printers.YAML, printers.Name)
 	return cmd
 }

@@ -43,17 +43,20 @@ func newStart(o *command.Options) *cobra.Command {
 }
 
 func newStop(o *command.Options) *cobra.Command {
-	return runCommand(o, "stop", "stopping", "Stop an environment", aboutStop, "  kubectl berth env stop shop\n  kubectl berth env stop shop --force --wait",
+	return runCommand(o, "stop", "stopping", "Stop an environment", aboutStop,
+		"  kubectl berth env stop shop\n  kubectl berth env stop shop --force --wait",
 		func(e *v1alpha1.Environment, f *runFlags) error { return render.Stop(e, f.force) })
 }
 
 func newRestart(o *command.Options) *cobra.Command {
-	return runCommand(o, "restart", "restarting", "Replace all pods of an environment", aboutRestart, "  kubectl berth env restart shop --wait --timeout 5m",
+	return runCommand(o, "restart", "restarting", "Replace all pods of an environment", aboutRestart,
+		"  kubectl berth env restart shop --wait --timeout 5m",
 		func(e *v1alpha1.Environment, _ *runFlags) error { return render.Restart(e, o.Now()) })
 }
 
 // runCommand is a command that says whether an environment runs.
-func runCommand(o *command.Options, verb, done, short, long, example string, once func(e *v1alpha1.Environment, f *runFlags) error) *cobra.Command {
+func runCommand(o *command.Options, verb, done, short, long, example string,
+	once func(e *v1alpha1.Environment, f *runFlags) error) *cobra.Command {
 	f := &runFlags{poll: pollInterval}
 	cmd := anEnvironment(o, verb, short, long, example, func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 		return runEnvironment(ctx, o, c, env, f, done, once)
@@ -70,7 +73,8 @@ func (f *runFlags) waitFlags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "With --wait: how long to wait at most.")
 }
 
-func runEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *runFlags, done string, once func(e *v1alpha1.Environment, f *runFlags) error) error {
+func runEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *runFlags, done string,
+	once func(e *v1alpha1.Environment, f *runFlags) error) error {
 	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) error { return once(e, f) })
 	if err != nil {
 		return err
@@ -121,7 +125,8 @@ func arrived(e *v1alpha1.Environment, generation int64) (bool, error) {
 	case v1alpha1.EnvironmentStopped:
 		return e.Spec.RunPolicy == v1alpha1.RunPolicyStopped, nil
 	case v1alpha1.EnvironmentRunning:
-		return e.Spec.RunPolicy != v1alpha1.RunPolicyStopped && meta.IsStatusConditionTrue(e.Status.Conditions, v1alpha1.ConditionReady), nil
+		return e.Spec.RunPolicy != v1alpha1.RunPolicyStopped &&
+			meta.IsStatusConditionTrue(e.Status.Conditions, v1alpha1.ConditionReady), nil
 	}
 	return false, nil
 }
@@ -131,7 +136,8 @@ const fieldOwner = "kubectl-berth-env"
 
 // changeEnvironment applies a change to an environment, again if others change it in between, and returns the result. It does not
 // write a spec that stays the same.
-func changeEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment, once func(e *v1alpha1.Environment) error) (*v1alpha1.Environment, error) {
+func changeEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment,
+	once func(e *v1alpha1.Environment) error) (*v1alpha1.Environment, error) {
 	who, known := "", false
 	var out *v1alpha1.Environment
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {

@@ -96,7 +96,8 @@ func listConfigMaps(ctx context.Context, c client.Client, namespace string) ([]*
 		token := ""
 		for {
 			var page corev1.ConfigMapList
-			err := c.List(ctx, &page, client.InNamespace(namespace), client.MatchingLabels(form.Selector()), client.Limit(pageSize), client.Continue(token))
+			err := c.List(ctx, &page, client.InNamespace(namespace), client.MatchingLabels(form.Selector()), client.Limit(pageSize),
+				client.Continue(token))
 			if err != nil {
 				return nil, fmt.Errorf("list ConfigMaps of namespace %s: %w", namespace, err)
 			}

@@ -68,7 +68,8 @@ func NewImport(o *command.Options) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "filename", "f", "", "Read ConfigMaps from a file, directory or URL instead of the cluster; - is standard input.")
+	flags.StringVarP(&f.file, "filename", "f", "",
+		"Read ConfigMaps from a file, directory or URL instead of the cluster; - is standard input.")
 	flags.StringVar(&f.from, "from-namespace", "", "The namespace of the ConfigMaps. Default: that of -n or the kubeconfig.")
 	flags.StringVar(&f.to, "to-namespace", "", "The namespace of the ResourceLimits. Default: that of each ConfigMap.")
 	command.DryRunFlag(cmd, &f.dryRun)

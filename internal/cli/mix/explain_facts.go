@@ -59,7 +59,8 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 		return out, nil
 	}
 	out.Mix.Source, out.Mix.Rule = g.Policy.Source, g.Policy.Mix.String()
-	out.Workload = &WorkloadFacts{Name: live.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: live.Desired(&g), Actual: live.Actual(&g), Satisfied: g.Satisfied()}
+	out.Workload = &WorkloadFacts{Name: live.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: live.Desired(&g),
+		Actual: live.Actual(&g), Satisfied: g.Satisfied()}
 	out.Workload.state, _ = stateOf(&g)
 	slot := e.slotOf(&g, seat)
 	out.Slot = &slot
@@ -193,7 +194,7 @@ func (e *explainer) borrowing(g *clusterstate.Group, seat clusterstate.Seat) *Bo
 		b.Why = "the type of its node is unknown, which satisfies no slot"
 	case e.fellBack():
 		b.Why = fmt.Sprintf("no %s nodes became available, so it was limited to %s before it was scheduled", seat.Wants, seat.On)
-	case e.pod.Annotations[v1alpha1.GateOpenedAnnotation] == v1alpha1.GateOpenedNoLeader:
+	case e.pod.Annotations[v1alpha1.UngateReasonAnnotation] == v1alpha1.UngateReasonNoLeader:
 		b.Why = "no scheduler was leading when it was created, so its scheduling gate was released without a slot"
 	case !e.cluster.Berths(e.pod.Spec.SchedulerName) && !e.record.UsesGate:
 		b.Why = fmt.Sprintf("scheduler %s, which does not apply the mix, placed it", e.pod.Spec.SchedulerName)
@@ -242,7 +243,7 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, seat cluste
 	}
 	v = in.Effect(v)
 	out.Reason, out.Message = string(v.Reason), v.Message
-	if next && (v.Reason == rebalance.ReasonNoRoom || v.Reason == rebalance.ReasonProvisioning) {
+	if next && (v.Reason == rebalance.ReasonInsufficientCapacity || v.Reason == rebalance.ReasonProvisioning) {
 		out.WorkloadReason, out.WorkloadMessage = out.Reason, out.Message // Choose does not request capacity
 	}
 	return out, nil

@@ -32,7 +32,7 @@ type gateState string
 
 const (
 	gateWaiting  gateState = "Waiting"
-	gateOpened   gateState = "Opened"
+	gateRemoved  gateState = "Ungated"
 	gateFellBack gateState = "FellBack"
 	gateLetGo    gateState = "LetGo"
 )
@@ -43,13 +43,13 @@ func gateFacts(pod *corev1.Pod) *GateFacts {
 		return &GateFacts{State: gateWaiting}
 	}
 	if limited, ok := gate.Opened(pod); ok {
-		f := &GateFacts{State: gateOpened, LimitedTo: limited.String()}
+		f := &GateFacts{State: gateRemoved, LimitedTo: limited.String()}
 		if m, fell := fallback.MarkOf(pod.Annotations, string(pod.UID)); fell {
 			f.State, f.Failures, f.RetryTime = gateFellBack, m.Failures, new(metav1.NewTime(m.RetryAt))
 		}
 		return f
 	}
-	if reason := pod.Annotations[v1alpha1.GateOpenedAnnotation]; reason != "" {
+	if reason := pod.Annotations[v1alpha1.UngateReasonAnnotation]; reason != "" {
 		return &GateFacts{State: gateLetGo, Reason: reason}
 	}
 	return nil
@@ -63,10 +63,10 @@ func (e *explainer) fellBack() bool {
 
 // released are the reasons for which a gate is released without a slot, in words.
 var released = map[string]string{
-	v1alpha1.GateOpenedNoLeader: "no scheduler was leading, so the controller released it",
-	v1alpha1.GateOpenedNoMix:    "no mix governed the pod",
-	v1alpha1.GateOpenedNoLabel:  "no node label is known that would limit the pod to a type",
-	v1alpha1.GateOpenedPinned:   "the pod names a capacity type itself",
+	v1alpha1.UngateReasonNoLeader: "no scheduler was leading, so the controller released it",
+	v1alpha1.UngateReasonNoMix:    "no mix governed the pod",
+	v1alpha1.UngateReasonNoLabel:  "no node label is known that would limit the pod to a type",
+	v1alpha1.UngateReasonPinned:   "the pod names a capacity type itself",
 }
 
 // text is one line about the gate, "" for a pod that never had it.
@@ -79,12 +79,12 @@ func (f *GateFacts) text() string {
 	case f.State == gateFellBack:
 		return fmt.Sprintf("released; spot nodes did not become available (%s in a row), so the pod is limited to %s; spot is tried again at %s",
 			printers.Count(f.Failures, "failure"), f.LimitedTo, f.RetryTime.UTC().Format(time.RFC3339))
-	case f.State == gateOpened:
+	case f.State == gateRemoved:
 		return "released; the pod is limited to " + f.LimitedTo
 	}
 	why := f.Reason
 	if known := released[f.Reason]; known != "" {
 		why = known
 	}
-	return fmt.Sprintf("released without a slot: %s (%s: %s)", why, v1alpha1.GateOpenedAnnotation, f.Reason)
+	return fmt.Sprintf("released without a slot: %s (%s: %s)", why, v1alpha1.UngateReasonAnnotation, f.Reason)
 }

@@ -146,7 +146,8 @@ func (m *MoveFacts) reason(satisfied bool) []string {
 	case m.Reason == string(rebalance.ReasonOnTarget) && m.WorkloadReason == string(rebalance.ReasonOnTarget):
 		return []string{"The pod stays on its node because no replica of its workload has to be moved."}
 	case m.Reason == string(rebalance.ReasonOnTarget):
-		return []string{fmt.Sprintf("The pod stays on its node because other replicas of its workload are moved first (%s: %s).", m.WorkloadReason, m.WorkloadMessage)}
+		return []string{fmt.Sprintf("The pod stays on its node because other replicas of its workload are moved first (%s: %s).",
+			m.WorkloadReason, m.WorkloadMessage)}
 	case m.Reason == string(rebalance.ReasonMove):
 		out = append(out, "The controller would move the pod.")
 	default:

@@ -62,7 +62,8 @@ func NewPlan(o *command.Options) *cobra.Command {
 	flags.Int32Var(&f.spot, "spot-percent", 0, "With MIX: the new value of spec.spotPercent.")
 	flags.Int32Var(&f.minOnDemand, "min-on-demand", 0, "With MIX: the new value of spec.minOnDemand.")
 	flags.Int32Var(&f.most, "max-spot", 0, "With MIX: the new value of spec.maxSpot.")
-	flags.BoolVar(&f.noRoom, "assume-capacity", false, "Assume that every replacement finds a node, and do not run the filters of the scheduler.")
+	flags.BoolVar(&f.noRoom, "assume-capacity", false,
+		"Assume that every replacement finds a node, and do not run the filters of the scheduler.")
 	o.OutputFlag(cmd, printers.JSON, printers.YAML)
 	return cmd
 }
@@ -195,7 +196,8 @@ func fromFiles(o *command.Options, files []string, recursive bool, namespace str
 			continue
 		}
 		if v := u.GroupVersionKind().Version; v != v1alpha1.SchemeGroupVersion.Version {
-			return nil, fmt.Errorf("CapacityMix %s: apiVersion must be %[4]s/%[2]s, not %[4]s/%[3]s", u.GetName(), v1alpha1.SchemeGroupVersion.Version, v, v1alpha1.GroupName)
+			return nil, fmt.Errorf("CapacityMix %s: apiVersion must be %[4]s/%[2]s, not %[4]s/%[3]s", u.GetName(),
+				v1alpha1.SchemeGroupVersion.Version, v, v1alpha1.GroupName)
 		}
 		out = append(out, &wantedMix{given: u})
 	}

@@ -84,7 +84,8 @@ func planOf(before map[string]live.Split, c *live.Cluster, wanted []*wantedMix, 
 	for _, w := range wanted {
 		p.Mixes = append(p.Mixes, plannedMix(w))
 		if w.unvalidated != "" {
-			p.Notes = append(p.Notes, fmt.Sprintf("CapacityMix %s/%s was not validated by the API server: %s", w.mix.Namespace, w.mix.Name, w.unvalidated))
+			p.Notes = append(p.Notes, fmt.Sprintf("CapacityMix %s/%s was not validated by the API server: %s", w.mix.Namespace, w.mix.Name,
+				w.unvalidated))
 		}
 	}
 	for i := range r.Outcomes {
@@ -116,8 +117,10 @@ func plannedMix(w *wantedMix) PlannedMix {
 func (p *Plan) addOutcome(before map[string]live.Split, o *plan.Outcome) {
 	g := &o.Before
 	w := PlannedWorkload{
-		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision, Source: g.Policy.Source,
-		Replicas: g.Replicas, Actual: live.Actual(g), Desired: live.Desired(g), WrongSide: o.Wrong, Moves: len(o.Moves), Blocked: len(o.Blocked), After: live.Actual(&o.After), bare: g.Workload.UID == "",
+		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
+		Source:   g.Policy.Source,
+		Replicas: g.Replicas, Actual: live.Actual(g), Desired: live.Desired(g), WrongSide: o.Wrong, Moves: len(o.Moves),
+		Blocked: len(o.Blocked), After: live.Actual(&o.After), bare: g.Workload.UID == "",
 	}
 	if d, ok := before[groupName(g)]; ok {
 		w.DesiredBefore = &d
@@ -159,7 +162,8 @@ func overruledNote(c *live.Cluster, o plan.Overruled) string {
 			why += ", " + other + " is from " + m.CreationTimestamp.UTC().Format("2006-01-02")
 		}
 	}
-	return fmt.Sprintf("conflict: CapacityMix %s selects %s in namespace %s, which %s governs (%s)", o.Mix, podsOf(o.Pods, o.Workload), o.Namespace, live.SourceText(o.By), why)
+	return fmt.Sprintf("conflict: CapacityMix %s selects %s in namespace %s, which %s governs (%s)", o.Mix, podsOf(o.Pods, o.Workload),
+		o.Namespace, live.SourceText(o.By), why)
 }
 
 // outcomeNotes say what delays the moves of a workload.
@@ -173,7 +177,8 @@ func outcomeNotes(c *live.Cluster, o *plan.Outcome) []string {
 		out = append(out, fmt.Sprintf("%s: rebalance.mode is Report, so the moves are only reported", o.Before.Workload))
 	}
 	if pending, departing, _ := o.After.Counts(); pending+departing > 0 {
-		out = append(out, fmt.Sprintf("%s: %s pending or on departing nodes, which take the type of their slots without a move", o.Before.Workload, printers.Count(pending+departing, "replica")))
+		out = append(out, fmt.Sprintf("%s: %s pending or on departing nodes, which take the type of their slots without a move",
+			o.Before.Workload, printers.Count(pending+departing, "replica")))
 	}
 	return out
 }
@@ -219,13 +224,15 @@ func (m PlannedMix) sentence() string {
 }
 
 func (p *Plan) workloadTable() *printers.Table {
-	t := &printers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "REVISION", "REPLICAS", "ACTUAL", "DESIRED-NOW", "DESIRED-THEN", "TO-MOVE", "MOVES", "BLOCKED", "AFTER"}}
+	t := &printers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "REVISION", "REPLICAS", "ACTUAL", "DESIRED-NOW", "DESIRED-THEN",
+		"TO-MOVE", "MOVES", "BLOCKED", "AFTER"}}
 	for _, w := range p.Workloads {
 		now := ""
 		if w.DesiredBefore != nil {
 			now = w.DesiredBefore.String()
 		}
-		t.Add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, printers.Number(w.Replicas), w.Actual.String(), now, w.Desired.String(),
+		t.Add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, printers.Number(w.Replicas), w.Actual.String(), now,
+			w.Desired.String(),
 			printers.Number(w.WrongSide), printers.Number(w.Moves), printers.Number(w.Blocked), w.After.String())
 	}
 	return t

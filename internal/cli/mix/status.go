@@ -149,14 +149,16 @@ func showStatus(o *command.Options, s *Status, namespace string) error {
 }
 
 func mixTable(o *command.Options, mixes []MixStatus) *printers.Table {
-	t := &printers.Table{Header: []string{"NAMESPACE", "NAME", "SPOT%", "MIN-OD", "WORKLOADS", "DESIRED", "ACTUAL", "BORROWED", "PENDING", "SATISFIED", "BLOCKED", "AGE"}}
+	t := &printers.Table{Header: []string{"NAMESPACE", "NAME", "SPOT%", "MIN-OD", "WORKLOADS", "DESIRED", "ACTUAL", "BORROWED", "PENDING",
+		"SATISFIED", "BLOCKED", "AGE"}}
 	if o.Output == printers.Wide {
 		t.Header = append(t.Header, "MAX-SPOT", "PENDING-FOR", "DEPARTING", "CONTROLLER")
 	}
 	for _, m := range mixes {
 		row := []string{m.Namespace, m.Name, printers.Number(m.SpotPercent), printers.Number(m.MinOnDemand)}
 		if m.counted {
-			row = append(row, printers.Number(m.Workloads), m.Desired.String(), m.Actual.String(), printers.Number(m.Borrowed), printers.Number(m.Pending), satisfied(m))
+			row = append(row, printers.Number(m.Workloads), m.Desired.String(), m.Actual.String(), printers.Number(m.Borrowed),
+				printers.Number(m.Pending), satisfied(m))
 		} else {
 			row = append(row, "<unknown>", "<unknown>", "<unknown>", "<unknown>", "<unknown>", "<unknown>")
 		}
@@ -181,7 +183,8 @@ func satisfied(m MixStatus) string {
 }
 
 func workloadTable(o *command.Options, workloads []WorkloadStatus) *printers.Table {
-	t := &printers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "REVISION", "MIX", "REPLICAS", "DESIRED", "ACTUAL", "BORROWED", "PENDING", "DEPARTING", "STATE"}}
+	t := &printers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "REVISION", "MIX", "REPLICAS", "DESIRED", "ACTUAL", "BORROWED",
+		"PENDING", "DEPARTING", "STATE"}}
 	if o.Output == printers.Wide {
 		t.Header = append(t.Header, "RULE", "PENDING-FOR", "FAILED-MOVES", "RETRY", "MESSAGE")
 	}
@@ -190,8 +193,10 @@ func workloadTable(o *command.Options, workloads []WorkloadStatus) *printers.Tab
 		if w.RetryTime != nil {
 			retry = w.RetryTime.UTC().Format("15:04:05Z")
 		}
-		t.Add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, w.Source, printers.Number(w.Replicas), w.Desired.String(), w.Actual.String(),
-			printers.Number(w.Borrowed), printers.Number(w.Pending), printers.Number(w.Departing), w.State, w.Rule, w.PendingByType.String(), printers.Number(w.FailedMoves), retry, w.Message)
+		t.Add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, w.Source, printers.Number(w.Replicas), w.Desired.String(),
+			w.Actual.String(),
+			printers.Number(w.Borrowed), printers.Number(w.Pending), printers.Number(w.Departing), w.State, w.Rule,
+			w.PendingByType.String(), printers.Number(w.FailedMoves), retry, w.Message)
 	}
 	return t
 }
@@ -335,7 +340,7 @@ func stateOf(g *clusterstate.Group) (state, message string) {
 	case pending > 0:
 		return statePending, printers.Count(pending, "replica") + " without a node"
 	case departing > 0:
-		return stateDeparting, printers.Count(departing, "replica") + " on nodes that are going away"
+		return stateDeparting, printers.Count(departing, "replica") + " on departing nodes"
 	}
 	return stateScaling, fmt.Sprintf("%d replicas, %d desired", settled, g.Replicas)
 }

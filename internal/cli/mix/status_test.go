@@ -12,7 +12,7 @@ import (
 )
 
 func TestAMixThatIsOnTargetIsNotBlocked(t *testing.T) {
-	for reason, want := range map[string]string{"OnTarget": "", v1alpha1.ReasonPodsPending: "PodsPending", "NoRoom": "NoRoom"} {
+	for reason, want := range map[string]string{"OnTarget": "", v1alpha1.ReasonPodsPending: "PodsPending", "InsufficientCapacity": "InsufficientCapacity"} {
 		cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
 		cm.Status.ObservedGeneration = 3
 		cm.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse, Reason: reason}}

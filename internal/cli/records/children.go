@@ -136,7 +136,8 @@ func (p *recordParts) podsRead() bool {
 func (p *recordParts) podsLike(labels map[string]string) (pods []*clusterstate.Pod) {
 	for _, pod := range p.cluster.State.AllPods(p.rec.Namespace) {
 		if pod.Live() && pod.Labels[v1alpha1.OwnerLabel] == render.LabelValue(p.rec.Name) &&
-			pod.Labels[v1alpha1.ComponentLabel] == labels[v1alpha1.ComponentLabel] && pod.Labels[v1alpha1.FunctionLabel] == labels[v1alpha1.FunctionLabel] {
+			pod.Labels[v1alpha1.ComponentLabel] == labels[v1alpha1.ComponentLabel] &&
+			pod.Labels[v1alpha1.FunctionLabel] == labels[v1alpha1.FunctionLabel] {
 			pods = append(pods, pod)
 		}
 	}

@@ -43,7 +43,8 @@ type RecordEndpoint struct {
 }
 
 func newRecordsGet(o *command.Options) *cobra.Command {
-	cmd := aRecord(o, "get", "Show a record and the objects that were created for it", aboutRecordsGet, "  kubectl berth records get cart\n  kubectl berth records get cart -o yaml",
+	cmd := aRecord(o, "get", "Show a record and the objects that were created for it", aboutRecordsGet,
+		"  kubectl berth records get cart\n  kubectl berth records get cart -o yaml",
 		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
 			if o.Output == printers.Name {
 				return showRecords(o, recordsOf([]v1alpha1.DeploymentRecord{*rec}), rec.Namespace)

@@ -79,11 +79,13 @@ func historyOf(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *History {
 		if told(h.Entries, a) {
 			continue
 		}
-		message := fmt.Sprintf("%s of %s set to %s, recommended %s", a.Dimension, a.Component, amount(a.Dimension, a.Value), amount(a.Dimension, a.Target))
+		message := fmt.Sprintf("%s of %s set to %s, recommended %s", a.Dimension, a.Component, amount(a.Dimension, a.Value),
+			amount(a.Dimension, a.Target))
 		if a.Basis != "" {
 			message += ": " + a.Basis
 		}
-		h.Entries = append(h.Entries, HistoryEntry{Time: a.Time, From: "Status", Type: corev1.EventTypeNormal, Reason: v1alpha1.EventReasonNFRApplied, Message: message})
+		h.Entries = append(h.Entries, HistoryEntry{Time: a.Time, From: "Status", Type: corev1.EventTypeNormal,
+			Reason: v1alpha1.EventReasonNFRApplied, Message: message})
 	}
 	slices.SortStableFunc(h.Entries, func(a, b HistoryEntry) int { return a.Time.Compare(b.Time.Time) })
 	return h
@@ -108,5 +110,6 @@ func showHistory(o *command.Options, h *History) error {
 		}
 		t.Add(e.Time.UTC().Format(time.RFC3339), ago, e.Type, e.Reason, e.From, e.Message)
 	}
-	return o.PrintList(h, t, fmt.Sprintf("No events found for DeploymentRecord %s/%s. The cluster keeps events for a limited time.", h.Namespace, h.Name))
+	return o.PrintList(h, t, fmt.Sprintf("No events found for DeploymentRecord %s/%s. The cluster keeps events for a limited time.",
+		h.Namespace, h.Name))
 }

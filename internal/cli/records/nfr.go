@@ -70,7 +70,8 @@ type RecommendationWindow struct {
 
 func newRecommendations(o *command.Options) *cobra.Command {
 	s := nfr.DefaultSettings
-	cmd := aRecord(o, "recommendations", "Show what is recommended for a record", aboutRecommendations, "  kubectl berth records recommendations cart --stability 10m",
+	cmd := aRecord(o, "recommendations", "Show what is recommended for a record", aboutRecommendations,
+		"  kubectl berth records recommendations cart --stability 10m",
 		func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error {
 			p, err := readParts(ctx, o, c, rec)
 			if err != nil {
@@ -96,7 +97,8 @@ func recommendationsOf(p *recordParts, s nfr.Settings, now time.Time) *Recommend
 		out.Problem = c.Reason + ": " + c.Message
 	}
 	at := func(component string, d v1alpha1.NFRDimension) *RecommendationStatus {
-		i := slices.IndexFunc(out.Recommendations, func(r RecommendationStatus) bool { return r.Component == component && r.Dimension == d })
+		i := slices.IndexFunc(out.Recommendations,
+			func(r RecommendationStatus) bool { return r.Component == component && r.Dimension == d })
 		if i < 0 {
 			r := RecommendationStatus{Component: component, Dimension: d}
 			r.Now, r.Floor = p.current(component, d)
@@ -111,7 +113,8 @@ func recommendationsOf(p *recordParts, s nfr.Settings, now time.Time) *Recommend
 	}
 	for _, w := range rec.Status.NFRWindows {
 		at(w.Component, w.Dimension).Window = &RecommendationWindow{
-			Target: w.Target, Since: w.Since, Seen: w.Seen, Due: metav1.NewTime(w.Since.Add(s.Stability)), Stale: now.Sub(w.Seen.Time) > s.Gap(),
+			Target: w.Target, Since: w.Since, Seen: w.Seen, Due: metav1.NewTime(w.Since.Add(s.Stability)),
+			Stale: now.Sub(w.Seen.Time) > s.Gap(),
 		}
 	}
 	for i := range rec.Status.LastApplied {
@@ -120,7 +123,8 @@ func recommendationsOf(p *recordParts, s nfr.Settings, now time.Time) *Recommend
 	}
 	order := []v1alpha1.NFRDimension{v1alpha1.DimensionReplicas, v1alpha1.DimensionCPU, v1alpha1.DimensionMemory}
 	slices.SortFunc(out.Recommendations, func(a, b RecommendationStatus) int {
-		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(slices.Index(order, a.Dimension), slices.Index(order, b.Dimension)))
+		return cmp.Or(cmp.Compare(a.Component, b.Component),
+			cmp.Compare(slices.Index(order, a.Dimension), slices.Index(order, b.Dimension)))
 	})
 	return out
 }
@@ -140,7 +144,8 @@ func (p *recordParts) current(name string, d v1alpha1.NFRDimension) (now, floor 
 		return nil, floor
 	}
 	var replicas, cpu, memory int64
-	function := map[string]string{v1alpha1.ComponentLabel: render.ComponentFunction, v1alpha1.FunctionLabel: render.Hash(p.rec.Status.Functions[i].FunctionKey)}
+	function := map[string]string{v1alpha1.ComponentLabel: render.ComponentFunction,
+		v1alpha1.FunctionLabel: render.Hash(p.rec.Status.Functions[i].FunctionKey)}
 	for _, pod := range p.podsLike(function) {
 		replicas, cpu, memory = replicas+1, cpu+pod.CPU, memory+pod.Memory
 	}
@@ -160,7 +165,8 @@ func showRecommendations(o *command.Options, r *Recommendations) error {
 		return err
 	}
 	what := map[v1alpha1.EnforcementMode]string{
-		v1alpha1.EnforcementOff: "nothing is measured", v1alpha1.EnforcementObserve: "nothing is applied", v1alpha1.EnforcementEnforce: "replicas are applied",
+		v1alpha1.EnforcementOff: "nothing is measured", v1alpha1.EnforcementObserve: "nothing is applied",
+		v1alpha1.EnforcementEnforce: "replicas are applied",
 	}
 	o.Sentence(fmt.Sprintf("DeploymentRecord %s/%s has enforcement %s: %s", r.Namespace, r.Name, r.Enforcement, what[r.Enforcement]))
 	if r.Compliance != nil {
@@ -173,7 +179,8 @@ func showRecommendations(o *command.Options, r *Recommendations) error {
 		o.Sentence("Nothing is recommended, and nothing was applied")
 	} else {
 		fmt.Fprintln(o.Out)
-		t := &printers.Table{Header: []string{"COMPONENT", "DIMENSION", "NOW", "RECOMMENDED", "CONFIDENCE", "WINDOW", "LAST-APPLIED", "BASIS"}}
+		t := &printers.Table{Header: []string{"COMPONENT", "DIMENSION", "NOW", "RECOMMENDED", "CONFIDENCE", "WINDOW", "LAST-APPLIED",
+			"BASIS"}}
 		for i := range r.Recommendations {
 			t.Add(recommendationRow(o, &r.Recommendations[i])...)
 		}

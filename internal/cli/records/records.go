@@ -88,7 +88,8 @@ func listRecords(o *command.Options, use string) *cobra.Command {
 }
 
 // aRecord is a command about one record.
-func aRecord(o *command.Options, use, short, long, example string, run func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error) *cobra.Command {
+func aRecord(o *command.Options, use, short, long, example string,
+	run func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error) *cobra.Command {
 	return &cobra.Command{
 		Use:               use + " NAME",
 		Short:             short,
@@ -135,7 +136,8 @@ func recordsOf(list []v1alpha1.DeploymentRecord) *Records {
 func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 	s := RecordStatus{
 		Namespace: rec.Namespace, Name: rec.Name, Class: rec.Spec.DeploymentUnit.ClassKey, Template: rec.Status.Template,
-		Phase: cmp.Or(rec.Status.Phase, v1alpha1.PhasePending), Message: rec.Status.Message, Functions: len(rec.Spec.DeploymentUnit.Functions),
+		Phase: cmp.Or(rec.Status.Phase, v1alpha1.PhasePending), Message: rec.Status.Message,
+		Functions:   len(rec.Spec.DeploymentUnit.Functions),
 		Enforcement: v1alpha1.EnforcementObserve, Environment: rec.Spec.TargetEnvironment,
 		Controller: live.Reported(rec.Status.ObservedGeneration, rec.Generation), Created: rec.CreationTimestamp,
 	}

@@ -50,7 +50,8 @@ func (r *ReplicaCount) String() string { return fmt.Sprintf("%d/%d", r.Ready, r.
 
 // shownFirst is the order of kinds below one parent.
 var shownFirst = []schema.GroupKind{
-	kindMix.GroupKind(), kindLimit.GroupKind(), kindDeployment.GroupKind(), kindKnative.GroupKind(), kindHPA.GroupKind(), kindService.GroupKind(),
+	kindMix.GroupKind(), kindLimit.GroupKind(), kindDeployment.GroupKind(), kindKnative.GroupKind(), kindHPA.GroupKind(),
+	kindService.GroupKind(),
 }
 
 // treeOf orders what the record refers to, and what is there although it does

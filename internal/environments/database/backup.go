@@ -83,7 +83,8 @@ func (d *Database) dump(ctx context.Context, name string, wanted Claim) (list []
 	case err != nil:
 		return nil, fmt.Errorf("read PersistentVolumeClaim %s: %w", key, err)
 	case claim.Labels[render.BackupOfLabel] != d.Of.Name:
-		return nil, fmt.Errorf("PersistentVolumeClaim %s exists and is not for backups of this environment: its label %s is %q", key, render.BackupOfLabel, claim.Labels[render.BackupOfLabel])
+		return nil, fmt.Errorf("PersistentVolumeClaim %s exists and is not for backups of this environment: its label %s is %q", key,
+			render.BackupOfLabel, claim.Labels[render.BackupOfLabel])
 	case claim.DeletionTimestamp != nil:
 		return nil, fmt.Errorf("PersistentVolumeClaim %s is being deleted", key)
 	case wanted.Given:
@@ -127,7 +128,8 @@ func (d *Database) snapshot(ctx context.Context, name string) (snapshot *unstruc
 	if class == "" {
 		return nil, fmt.Sprintf("no %s is for driver %s", kind.Kind, driver), nil
 	}
-	return render.Snapshot(d.Of, name, claim.Name, class), fmt.Sprintf("claim %s has driver %s, which has VolumeSnapshotClass %s", claim.Name, driver, class), nil
+	return render.Snapshot(d.Of, name, claim.Name, class), fmt.Sprintf("claim %s has driver %s, which has VolumeSnapshotClass %s",
+		claim.Name, driver, class), nil
 }
 
 // claim returns the volume claim of the database; missing says why there is none.

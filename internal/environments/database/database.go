@@ -54,7 +54,8 @@ func (d *Database) Check() error {
 // them.
 func (d *Database) Ready() error {
 	if d.Of.Spec.RunPolicy == v1alpha1.RunPolicyStopped {
-		return fmt.Errorf("a dump requires a running database, and spec.runPolicy is Stopped (kubectl berth env start %s --wait)", d.Of.Name)
+		return fmt.Errorf("a dump requires a running database, and spec.runPolicy is Stopped (kubectl berth env start %s --wait)",
+			d.Of.Name)
 	}
 	for i := range d.Of.Status.Components {
 		switch s := &d.Of.Status.Components[i]; {
@@ -62,7 +63,8 @@ func (d *Database) Ready() error {
 		case s.Ready:
 			return nil
 		default:
-			return fmt.Errorf("a dump requires a database that is ready, and component database is not: %s", strings.Trim(s.Reason+": "+s.Message, ": "))
+			return fmt.Errorf("a dump requires a database that is ready, and component database is not: %s",
+				strings.Trim(s.Reason+": "+s.Message, ": "))
 		}
 	}
 	return fmt.Errorf("a dump requires a database that is ready, and status.phase is %s", render.PhaseOf(d.Of))
@@ -141,7 +143,8 @@ func (d *Database) Replaceable(ctx context.Context, b *render.Backup) (*corev1.P
 	}
 	requested := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if needed, err := resource.ParseQuantity(b.Size); err == nil && requested.Cmp(needed) < 0 {
-		return nil, fmt.Errorf("claim %s requests %s, and snapshot %s needs %s: set spec.stack.database.container.resources.disk", claim.Name, requested.String(), b.Name, needed.String())
+		return nil, fmt.Errorf("claim %s requests %s, and snapshot %s needs %s: set spec.stack.database.container.resources.disk",
+			claim.Name, requested.String(), b.Name, needed.String())
 	}
 	pods := &corev1.PodList{}
 	if err := d.Reader.List(ctx, pods, client.InNamespace(claim.Namespace)); err != nil {
@@ -158,7 +161,8 @@ func (d *Database) Replaceable(ctx context.Context, b *render.Backup) (*corev1.P
 // stopped returns an error unless the environment is stopped.
 func (d *Database) stopped() error {
 	phase := render.PhaseOf(d.Of)
-	if d.Of.Spec.RunPolicy == v1alpha1.RunPolicyStopped && phase == v1alpha1.EnvironmentStopped && d.Of.Status.ObservedGeneration >= d.Of.Generation {
+	if d.Of.Spec.RunPolicy == v1alpha1.RunPolicyStopped && phase == v1alpha1.EnvironmentStopped &&
+		d.Of.Status.ObservedGeneration >= d.Of.Generation {
 		return nil
 	}
 	return fmt.Errorf("status.phase is %s: a snapshot can be restored only while the environment is Stopped (kubectl berth env stop %s --wait)", phase, d.Of.Name)
@@ -196,7 +200,8 @@ func (d *Database) Restored(ctx context.Context, name string) (render.Backup, er
 }
 
 // RestoreSnapshot replaces a claim by one that is created from a snapshot.
-func (d *Database) RestoreSnapshot(ctx context.Context, old *corev1.PersistentVolumeClaim, snapshot string, poll, timeout time.Duration) error {
+func (d *Database) RestoreSnapshot(ctx context.Context, old *corev1.PersistentVolumeClaim, snapshot string, poll,
+	timeout time.Duration) error {
 	key := client.ObjectKeyFromObject(old)
 	err := wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(ctx context.Context) (bool, error) {
 		return d.replaced(ctx, old, snapshot)

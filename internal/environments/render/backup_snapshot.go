@@ -74,7 +74,8 @@ func ClaimFrom(old *corev1.PersistentVolumeClaim, snapshot string) *corev1.Persi
 	claim := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: from.Name, Namespace: from.Namespace, Labels: from.Labels, Annotations: from.Annotations, OwnerReferences: from.OwnerReferences,
+			Name: from.Name, Namespace: from.Namespace, Labels: from.Labels, Annotations: from.Annotations,
+			OwnerReferences: from.OwnerReferences,
 		},
 		Spec: from.Spec,
 	}

@@ -43,7 +43,7 @@ func withDatabase(t *rapid.T) *Input {
 	return in
 }
 
-// ENV-33: whatever the environment is, a dump asks the server that is rendered for the database that is rendered, as its user,
+// Whatever the environment is, a dump asks the server that is rendered for the database that is rendered, as its user,
 // with the tools of its image, and reaches it; the password is nowhere but in the Secret that is rendered.
 func TestADumpIsOfTheDatabaseThatIsRendered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -114,7 +114,7 @@ func TestNamesOfBackupsSortByTheirTime(t *testing.T) {
 	})
 }
 
-// ENV-48: what runs for a backup may do no more than it has to, and its pods fit in a namespace with a quota.
+// What runs for a backup may do no more than it has to, and its pods fit in a namespace with a quota.
 func TestABackupRunsWithFewRights(t *testing.T) {
 	in := input(t)
 	in.Environment.Status.Namespace = in.Namespace
@@ -196,7 +196,7 @@ func TestARestoreSaysThatThereIsNoDump(t *testing.T) {
 	require.Error(t, err)
 }
 
-// ENV-11: the Jobs reach the database of an isolated environment, and nothing else of it.
+// The Jobs reach the database of an isolated environment, and nothing else of it.
 func TestBackupsReachAnIsolatedDatabase(t *testing.T) {
 	in := input(t)
 	in.Environment.Status.Namespace = in.Namespace

@@ -11,7 +11,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// ENV-20, ENV-25, ENV-27: the order in which components start, how many there are, and what they run as.
+// The order in which components start, how many there are, and what they run as.
 func TestComponents(t *testing.T) {
 	stack := &complete().Spec.Stack
 	stack.AdditionalServices = append(stack.AdditionalServices, v1alpha1.AdditionalService{Name: "a-queue", Replicas: new(int32(2))})

@@ -14,7 +14,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// ENV-30
 func TestDiff(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.EnvironmentSpec)
@@ -60,7 +59,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// ENV-30: a diff is bounded, and says by how much.
+// A diff is bounded, and says by how much.
 func TestDiffIsBounded(t *testing.T) {
 	after := complete()
 	for i := range 40 {
@@ -72,7 +71,7 @@ func TestDiffIsBounded(t *testing.T) {
 	assert.Equal(t, "and 8 more", list[32])
 }
 
-// ENV-30: what differs is named, and what does not is not; the reverse change has as many lines.
+// What differs is named, and what does not is not; the reverse change has as many lines.
 func TestDiffNamesWhatDiffers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawSpec(t), drawSpec(t)

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ENV-12
 func TestID(t *testing.T) {
 	for name, want := range map[string]string{
 		"shop":                         `^shop-[0-9a-f]{8}$`,
@@ -30,7 +29,7 @@ func TestID(t *testing.T) {
 	assert.NotEqual(t, ID("team", "shop"), ID("other", "shop"), "a namespace of its own for each")
 }
 
-// ENV-12: whatever the name, the id is a DNS label of at most 52 characters, the same for the same name and another for
+// Whatever the name, the id is a DNS label of at most 52 characters, the same for the same name and another for
 // another. The namespace that is made of it is a DNS label too.
 func TestIDsAreLabels(t *testing.T) {
 	name := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-zA-Z0-9 ._-]{0,70}`), rapid.StringMatching(`[a-z0-9-]{60}`))

@@ -134,7 +134,7 @@ func NetworkConfigured(spec *v1alpha1.EnvironmentSpec, s *Settings) (asked bool,
 			"and to the ports from outside only environments.outsideNetworks"
 	case n.Isolated:
 		return true, "Isolated", "NetworkPolicies let no other pod in, if the cluster's network enforces them; " +
-			"nor anybody from outside of the cluster: environments.outsideNetworks names no one"
+			"and no client from outside the cluster: environments.outsideNetworks names no one"
 	}
 	return true, "Configured", "the cluster's network"
 }

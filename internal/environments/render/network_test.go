@@ -18,7 +18,7 @@ import (
 
 func exposed(e Exposure) func(*Input) { return func(in *Input) { in.Settings.Exposure = e } }
 
-// ENV-10: every component answers by its name, on the ports of its container; one without ports by the addresses of its pods.
+// Every component answers by its name, on the ports of its container; one without ports by the addresses of its pods.
 func TestNames(t *testing.T) {
 	in := input(t, specOf(backend(func(c *v1alpha1.EnvironmentContainer) { c.Ports = nil })))
 	list := Render(in)
@@ -34,7 +34,6 @@ func TestNames(t *testing.T) {
 	assert.Empty(t, s.Ports)
 }
 
-// ENV-08, ENV-09
 func TestExposures(t *testing.T) {
 	ports := specOf(func(s *v1alpha1.EnvironmentSpec) {
 		s.Stack.Frontend.Container.Ports = append(s.Stack.Frontend.Container.Ports, v1alpha1.EnvironmentPort{ContainerPort: 80, Protocol: v1alpha1.ProtocolUDP})
@@ -74,7 +73,7 @@ func TestExposures(t *testing.T) {
 	assert.NotContains(t, names[*corev1.Service](none), "backend-outside", "what has no ports has none outside")
 }
 
-// ENV-11, ENV-50: who comes in to whom, by the labels of the pod and of its namespace.
+// Who comes in to whom, by the labels of the pod and of its namespace.
 func TestIsolated(t *testing.T) {
 	assert.Empty(t, of[*networkingv1.NetworkPolicy](Render(input(t))))
 	assert.Empty(t, of[*networkingv1.NetworkPolicy](Render(input(t, specOf(func(s *v1alpha1.EnvironmentSpec) {
@@ -114,7 +113,7 @@ func TestIsolated(t *testing.T) {
 	assert.Equal(t, []string{"isolated", "isolated-backups"}, names[*networkingv1.NetworkPolicy](list))
 }
 
-// ENV-11: an isolated environment is reached from outside where that is said, at the ports that are published.
+// An isolated environment is reached from outside where that is said, at the ports that are published.
 func TestIsolatedAndReachedFromOutside(t *testing.T) {
 	networks := []string{"10.1.0.0/16", "2001:db8::/32"}
 	isolated := specOf(func(s *v1alpha1.EnvironmentSpec) { s.Network = &v1alpha1.EnvironmentNetwork{Isolated: true} })
@@ -160,7 +159,7 @@ func TestNetworkConfigured(t *testing.T) {
 		{&v1alpha1.EnvironmentNetwork{Name: "x"}, nil, true, "Configured", "the cluster's network"},
 		{&v1alpha1.EnvironmentNetwork{Subnet: "172.20.0.0/16", Isolated: true}, nil, false, "NotApplicable", "no subnet"},
 		{&v1alpha1.EnvironmentNetwork{Gateway: "172.20.0.1"}, nil, false, "NotApplicable", "no gateway"},
-		{&v1alpha1.EnvironmentNetwork{Isolated: true}, nil, true, "Isolated", "nor anybody from outside of the cluster"},
+		{&v1alpha1.EnvironmentNetwork{Isolated: true}, nil, true, "Isolated", "and no client from outside the cluster"},
 		{&v1alpha1.EnvironmentNetwork{Isolated: true}, []string{"10.1.0.0/16"}, true, "Isolated", "from outside only environments.outsideNetworks"},
 	} {
 		asked, reason, message := NetworkConfigured(&v1alpha1.EnvironmentSpec{Network: c.network}, &Settings{OutsideNetworks: c.outside})

@@ -62,7 +62,8 @@ func (in *Input) size(c *Component) []runtime.Object {
 		return nil
 	}
 	limit := &v1alpha1.ResourceLimit{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ResourceLimit"}, ObjectMeta: in.meta(c.Name, c.Name),
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ResourceLimit"}, ObjectMeta: in.meta(c.Name,
+			c.Name),
 		Spec: v1alpha1.ResourceLimitSpec{Description: "the component " + c.Name + " of environment " + in.Environment.Name},
 	}
 	for name, to := range map[corev1.ResourceName]**resource.Quantity{

@@ -98,7 +98,7 @@ func TestMixesDoNotMeet(t *testing.T) {
 	})
 }
 
-// ENV-04: a component that says what it uses has a limit of that, and its pods report it.
+// A component that says what it uses has a limit of that, and its pods report it.
 func TestSizes(t *testing.T) {
 	list := Render(input(t))
 	assert.Equal(t, []string{Database, Backend}, names[*v1alpha1.ResourceLimit](list))
@@ -113,7 +113,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// ENV-49: an environment with a namespace of its own is bounded, and in one that it shares bounds no other user.
+// An environment with a namespace of its own is bounded, and in one that it shares bounds no other user.
 func TestBounds(t *testing.T) {
 	quota := corev1.ResourceList{corev1.ResourceLimitsCPU: resource.MustParse("8")}
 	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}

@@ -28,7 +28,6 @@ func hosts(list []v1alpha1.AllocatedPort) (out []int32) {
 	return out
 }
 
-// ENV-08
 func TestAllocatePorts(t *testing.T) {
 	tcpPort := func(n int32) PortKey { return PortKey{n, v1alpha1.ProtocolTCP} }
 	before := func(container, host int32) v1alpha1.AllocatedPort {
@@ -57,7 +56,7 @@ func TestAllocatePorts(t *testing.T) {
 	}
 }
 
-// ENV-08: a port that another has is refused, and its holder is named.
+// A port that another has is refused, and its holder is named.
 func TestAPortThatIsTaken(t *testing.T) {
 	_, err := AllocatePorts(portsOf(0, 8080), nil, map[PortKey]string{{8080, v1alpha1.ProtocolTCP}: "shop-1"}, PortRange{100, 103})
 	taken, is := errors.AsType[*PortTakenError](err)
@@ -68,7 +67,7 @@ func TestAPortThatIsTaken(t *testing.T) {
 	assert.Equal(t, "backend: host port 8080/TCP is already allocated", taken.Error())
 }
 
-// ENV-08: when none is left, the range is named; a single one that is left is found.
+// When none is left, the range is named; a single one that is left is found.
 func TestNoPortIsLeft(t *testing.T) {
 	taken := map[PortKey]string{{100, v1alpha1.ProtocolTCP}: "x", {101, v1alpha1.ProtocolTCP}: "y"}
 	out, err := AllocatePorts(portsOf(0), nil, taken, PortRange{100, 102})
@@ -83,7 +82,7 @@ func TestNoPortIsLeft(t *testing.T) {
 	assert.NoError(t, err, "what is requested by number needs no range")
 }
 
-// ENV-08, ENV-09: no one gets what another has or two the same, what is requested by number is that, what was given stays,
+// No one gets what another has or two the same, what is requested by number is that, what was given stays,
 // and a range that is large enough is never exhausted.
 func TestAllocationsDoNotMeet(t *testing.T) {
 	r := PortRange{100, 130}
@@ -169,7 +168,7 @@ func byNumber(c *Component, a *v1alpha1.AllocatedPort) bool {
 	return false
 }
 
-// ENV-08: an environment has what was allocated for it, and what it requests and has not got yet.
+// An environment has what was allocated for it, and what it requests and has not got yet.
 func TestHostPorts(t *testing.T) {
 	e := complete()
 	e.Status.Ports = []v1alpha1.AllocatedPort{{Component: Backend, ContainerPort: 3000, HostPort: 30001, Protocol: v1alpha1.ProtocolTCP}}

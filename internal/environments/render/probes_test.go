@@ -19,7 +19,6 @@ func exec(interval, timeout, failures int32, command ...string) *corev1.Probe {
 	}
 }
 
-// ENV-04
 func TestProbes(t *testing.T) {
 	type check = v1alpha1.EnvironmentHealthCheck
 	timed := func(interval, timeout, retries, start int32, command ...string) *check {
@@ -54,7 +53,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// ENV-21: a database is ready when it takes connections over the network, whatever its own check says.
+// A database is ready when it takes connections over the network, whatever its own check says.
 func TestProbesOfADatabase(t *testing.T) {
 	probes := func(change func(*v1alpha1.DatabaseComponent)) *corev1.Container {
 		in := input(t, database(change))
@@ -75,7 +74,7 @@ func TestProbesOfADatabase(t *testing.T) {
 	assert.Equal(t, exec(5, 5, 4, "check"), got.StartupProbe)
 }
 
-// ENV-27: what may end is not asked whether it is well.
+// What may end is not asked whether it is well.
 func TestAJobHasNoProbes(t *testing.T) {
 	in := input(t, specOf(backend(func(b *v1alpha1.EnvironmentContainer) { b.RestartPolicy = v1alpha1.RestartNo })))
 	got := templatesOf(Render(in))[Backend].Spec.Containers[0]

@@ -21,12 +21,12 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// ENV-04, ENV-21, ENV-48: whatever a valid spec is, what is rendered holds together. See wellRendered.
+// Whatever a valid spec is, what is rendered holds together. See wellRendered.
 func TestWhatIsRenderedHoldsTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { wellRendered(t, drawInput(t)) })
 }
 
-// ENV-28: the same is rendered each time, in the same order: nothing is applied again for nothing. What it is rendered from stays.
+// The same is rendered each time, in the same order: nothing is applied again for nothing. What it is rendered from stays.
 func TestRenderIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
@@ -37,7 +37,7 @@ func TestRenderIsDeterministic(t *testing.T) {
 	})
 }
 
-// ENV-05: what is rendered changes with the stages that are open only in replicas and gates: a stage that opens makes no
+// What is rendered changes with the stages that are open only in replicas and gates: a stage that opens makes no
 // object, and rolls none that runs.
 func TestStagesChangeNoObjects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// ENV-04, ENV-10: all that there is of a complete environment, in the order in which it is applied: what pods need first.
+// All that there is of a complete environment, in the order in which it is applied: what pods need first.
 func TestRender(t *testing.T) {
 	var got []string
 	for _, o := range Render(input(t)) {
@@ -36,7 +36,6 @@ func TestRender(t *testing.T) {
 	}, got)
 }
 
-// ENV-21
 func TestRenderDatabase(t *testing.T) {
 	list := Render(input(t))
 	set := one[*appsv1.StatefulSet](t, list, Database)
@@ -57,7 +56,7 @@ func TestRenderDatabase(t *testing.T) {
 	assert.True(t, pods.PublishNotReadyAddresses)
 }
 
-// ENV-21: what is not said is as the image has it; what the client says is said, but for the password.
+// What is not said is as the image has it; what the client says is said, but for the password.
 func TestRenderDatabaseAsItIs(t *testing.T) {
 	in := input(t, database(func(d *v1alpha1.DatabaseComponent) {
 		*d = v1alpha1.DatabaseComponent{Container: v1alpha1.EnvironmentContainer{Image: "postgres"}, StoragePath: "/data/"}
@@ -83,7 +82,6 @@ func urlOf(t require.TestingT, in *Input) string {
 	return string(one[*corev1.Secret](t, Render(in), Backend).Data["DATABASE_URL"])
 }
 
-// ENV-22
 func TestRenderBackend(t *testing.T) {
 	list := Render(input(t))
 	c := one[*appsv1.Deployment](t, list, Backend).Spec.Template.Spec.Containers[0]
@@ -95,7 +93,7 @@ func TestRenderBackend(t *testing.T) {
 	}, one[*corev1.Secret](t, list, Backend).Data)
 }
 
-// ENV-22: the string that was given is taken as it is; without one and without a database there is none.
+// The string that was given is taken as it is; without one and without a database there is none.
 func TestDatabaseURL(t *testing.T) {
 	assert.Equal(t, theURL, urlOf(t, input(t, func(in *Input) { in.Credentials.ConnectionString = theURL })))
 	none := func(in *Input) { in.Environment.Spec.Stack.Database = nil }
@@ -123,7 +121,7 @@ func TestDatabaseURL(t *testing.T) {
 	}
 }
 
-// ENV-22: whatever the user, the password and the database are called, who reads the URL finds them again.
+// Whatever the user, the password and the database are called, who reads the URL finds them again.
 func TestDatabaseURLIsEscaped(t *testing.T) {
 	word := rapid.OneOf(rapid.StringMatching(`[ -~]{1,20}`), rapid.StringN(1, 20, -1))
 	rapid.Check(t, func(t *rapid.T) {
@@ -137,7 +135,6 @@ func TestDatabaseURLIsEscaped(t *testing.T) {
 	})
 }
 
-// ENV-23
 func TestRenderFrontend(t *testing.T) {
 	i := one[*networkingv1.Ingress](t, Render(input(t, func(in *Input) { in.Settings.IngressClass = "nginx" })), Frontend)
 	assert.Equal(t, "nginx", *i.Spec.IngressClassName)
@@ -165,7 +162,7 @@ func TestRenderFrontend(t *testing.T) {
 	assert.Empty(t, of[*networkingv1.Ingress](Render(input(t, func(in *Input) { in.Environment.Spec.Stack.Frontend = nil }))))
 }
 
-// ENV-04: what a container says reaches its pod.
+// What a container says reaches its pod.
 func TestRenderContainer(t *testing.T) {
 	d := one[*appsv1.Deployment](t, Render(input(t)), Backend)
 	spec := d.Spec.Template.Spec
@@ -195,7 +192,7 @@ func TestRenderContainer(t *testing.T) {
 	assert.NotContains(t, redis.Labels, v1alpha1.ResourceLimitLabel)
 }
 
-// ENV-22: credentials that change roll what has them, and nothing else.
+// Credentials that change roll what has them, and nothing else.
 func TestCredentialsRollWhatHasThem(t *testing.T) {
 	templates := templatesOf(Render(input(t)))
 	for name, want := range map[string]string{Database: "17-18", Backend: "17-18", Frontend: "", "redis-cache": ""} {
@@ -203,7 +200,7 @@ func TestCredentialsRollWhatHasThem(t *testing.T) {
 	}
 }
 
-// ENV-20: pods of a stage that is not open wait for it, and none of one that is.
+// Pods of a stage that is not open wait for it, and none of one that is.
 func TestRenderGates(t *testing.T) {
 	for open, want := range map[int32][]string{0: {"redis-cache", Backend, Frontend}, 1: {Backend, Frontend}, 2: {Frontend}, 3: {}, 4: {}} {
 		in := input(t, func(in *Input) { in.OpenStages = open })
@@ -218,7 +215,7 @@ func TestRenderGates(t *testing.T) {
 	}
 }
 
-// ENV-25: a component has the replicas that it is scaled to, and a drain leaves some of them.
+// A component has the replicas that it is scaled to, and a drain leaves some of them.
 func TestRenderReplicas(t *testing.T) {
 	list := Render(input(t, specOf(func(s *v1alpha1.EnvironmentSpec) {
 		s.Stack.Backend.Replicas, s.Stack.Frontend.Replicas = new(int32(3)), new(int32(0))
@@ -232,7 +229,7 @@ func TestRenderReplicas(t *testing.T) {
 	assert.Equal(t, one[*appsv1.Deployment](t, list, Backend).Spec.Selector, budget.Selector)
 }
 
-// ENV-20: what a restart was requested is on the pods that it is for.
+// What a restart was requested is on the pods that it is for.
 func TestRenderRestarts(t *testing.T) {
 	templates := templatesOf(Render(input(t, func(in *Input) { in.Restarts = map[string]string{Backend: "2026-01-01T00:00:00Z"} })))
 	assert.Equal(t, "2026-01-01T00:00:00Z", templates[Backend].Annotations[v1alpha1.RestartedAtAnnotation])

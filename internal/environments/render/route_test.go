@@ -36,7 +36,7 @@ func many(n int) (list []string) {
 	return list
 }
 
-// ENV-23: all of a route, as a Gateway's controller reads it.
+// All of a route, as a Gateway's controller reads it.
 func TestRenderRoute(t *testing.T) {
 	list := Render(byGateway(t, func(*v1alpha1.FrontendComponent) {}))
 	assert.Empty(t, of[*networkingv1.Ingress](list))
@@ -58,7 +58,7 @@ func TestRenderRoute(t *testing.T) {
 	assert.Same(t, list[len(list)-1], runtime.Object(u), "after the Service that it leads to")
 }
 
-// ENV-23: what changes a route.
+// What changes a route.
 func TestRenderRoutes(t *testing.T) {
 	type frontend = v1alpha1.FrontendComponent
 	for name, tc := range map[string]struct {
@@ -114,7 +114,7 @@ func routed(t require.TestingT, u *unstructured.Unstructured) (domains []string,
 	return domains, listener, port
 }
 
-// ENV-23: whatever an environment is, each of its domains is led to its frontend once, by one kind, and in the clear only
+// Whatever an environment is, each of its domains is led to its frontend once, by one kind, and in the clear only
 // where no TLS was requested.
 func TestDomainsAreLedByOneKind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -158,7 +158,7 @@ func answered(name, parents string) *unstructured.Unstructured {
 	return u
 }
 
-// ENV-23: what the controller of the Gateway says is told.
+// What the controller of the Gateway says is told.
 func TestAccepted(t *testing.T) {
 	condition := func(parent, kind, status string, generation int) string {
 		return fmt.Sprintf(`{"parentRef": %s, "controllerName": "x/y", "conditions": [{"type": %q, "status": %q, "observedGeneration": %d,

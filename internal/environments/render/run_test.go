@@ -93,7 +93,7 @@ func (c *cluster) reconcile(t *rapid.T) {
 	c.legal(t, from, e.Status.Phase)
 }
 
-// ENV-17: what may follow what. Each may follow itself.
+// What may follow what. Each may follow itself.
 var follows = map[v1alpha1.EnvironmentPhase][]v1alpha1.EnvironmentPhase{
 	"":                           {v1alpha1.EnvironmentCreating, v1alpha1.EnvironmentStopped},
 	v1alpha1.EnvironmentCreating: {v1alpha1.EnvironmentRunning, v1alpha1.EnvironmentStopping, v1alpha1.EnvironmentStopped},
@@ -188,7 +188,7 @@ func drawCluster(t *rapid.T) *cluster {
 	}))
 }
 
-// ENV-17, ENV-20, ENV-26: whatever order pods come, fail and go in, and whatever is requested meanwhile, an environment goes
+// Whatever order pods come, fail and go in, and whatever is requested meanwhile, an environment goes
 // from phase to phase as it may, and comes to run or to stop in the end.
 func TestAnEnvironmentComesToRunAndToStop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -231,7 +231,7 @@ func TestAnEnvironmentComesToRunAndToStop(t *testing.T) {
 	})
 }
 
-// ENV-26: one that runs and of which a component fails stays Running, and says what it is.
+// One that runs and of which a component fails stays Running, and says what it is.
 func TestWhatFailsComesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)

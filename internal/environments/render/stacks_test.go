@@ -12,7 +12,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// ENV-19
 func TestStacks(t *testing.T) {
 	var known []string
 	for _, s := range Stacks() {
@@ -38,7 +37,7 @@ func TestStacks(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// ENV-19: who changes one does not change it for the next.
+// Who changes one does not change it for the next.
 func TestStacksAreMadeAnew(t *testing.T) {
 	for i, s := range Stacks() {
 		s.Stack.Database.Container.Image = "other"
@@ -49,7 +48,6 @@ func TestStacksAreMadeAnew(t *testing.T) {
 	}
 }
 
-// ENV-19
 func TestExpand(t *testing.T) {
 	postgres, _ := FindStack("postgres")
 	stack := v1alpha1.ApplicationStack{Name: "postgres"}

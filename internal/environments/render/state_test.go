@@ -18,7 +18,7 @@ var phases = []v1alpha1.EnvironmentPhase{
 	v1alpha1.EnvironmentStopping, v1alpha1.EnvironmentStopped, v1alpha1.EnvironmentFailed, v1alpha1.EnvironmentDeleting,
 }
 
-// ENV-17: every phase, run policy and verb.
+// Every phase, run policy and verb.
 func TestAllowed(t *testing.T) {
 	// What is allowed with a policy, in all phases but Deleting.
 	allowed := map[v1alpha1.RunPolicy]map[Verb]bool{
@@ -80,7 +80,6 @@ func changed(s *Situation) { s.Environment.Generation = 2 }
 
 func gone(s *Situation) { s.Observed = map[string]Observed{} }
 
-// ENV-14, ENV-17, ENV-26, ENV-43
 func TestPhase(t *testing.T) {
 	in := func(phase v1alpha1.EnvironmentPhase) func(*Situation) {
 		return status(func(s *v1alpha1.EnvironmentStatus) { s.Phase = phase })
@@ -119,7 +118,7 @@ func TestPhase(t *testing.T) {
 	}
 }
 
-// ENV-14, ENV-27: what counts as ready.
+// What counts as ready.
 func TestReady(t *testing.T) {
 	deployment := Component{Replicas: 2, Workload: OfDeployment}
 	job := Component{Replicas: 2, Workload: OfJob}
@@ -143,7 +142,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// ENV-26, ENV-41: every component says how it stands.
+// Every component says how it stands.
 func TestStatuses(t *testing.T) {
 	list, ready := situation(failing(Backend), starting(2)).Statuses()
 	assert.Equal(t, 3, ready, "the frontend is ready by itself, and counts")
@@ -177,7 +176,6 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// ENV-05, ENV-20
 func TestRunsAndGated(t *testing.T) {
 	for _, open := range []int32{0, 1, 2, 3, 4} {
 		for stage := int32(1); stage <= Stages; stage++ {
@@ -193,7 +191,7 @@ func TestRunsAndGated(t *testing.T) {
 	}
 }
 
-// ENV-20: from any situation, a stage is opened only if all from the first that was not open to it are ready; a stage is
+// From any situation, a stage is opened only if all from the first that was not open to it are ready; a stage is
 // scaled down only if no pod of a later one is left.
 func TestOpenStages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -231,7 +229,7 @@ func TestOpenStages(t *testing.T) {
 	})
 }
 
-// ENV-20: a restart goes stage by stage, and each waits for the one before.
+// A restart goes stage by stage, and each waits for the one before.
 func TestRestartOf(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 2, 3, 4, 5, 6, 0, time.FixedZone("east", 3600)))
 	const asked = "2026-02-03T03:05:06Z"

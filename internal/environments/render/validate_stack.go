@@ -78,7 +78,8 @@ func validateClashes(path *field.Path, spec *v1alpha1.EnvironmentSpec) field.Err
 	for i := range spec.Stack.AdditionalServices {
 		name := spec.Stack.AdditionalServices[i].Name
 		if other := services[name]; other != "" {
-			all = append(all, field.Invalid(path.Child("additionalServices").Index(i).Child("name"), name, "is the name of a Service of "+other))
+			all = append(all, field.Invalid(path.Child("additionalServices").Index(i).Child("name"), name,
+				"is the name of a Service of "+other))
 		}
 	}
 	in := &Input{Environment: &v1alpha1.Environment{Spec: *spec}}

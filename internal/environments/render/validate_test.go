@@ -39,7 +39,6 @@ func backend(change func(*v1alpha1.EnvironmentContainer)) func(*v1alpha1.Environ
 	return func(s *v1alpha1.EnvironmentSpec) { change(&s.Stack.Backend.Container) }
 }
 
-// ENV-16
 func TestValidateStack(t *testing.T) {
 	type spec = v1alpha1.EnvironmentSpec
 	service := func(name string) func(*spec) { return func(s *spec) { s.Stack.AdditionalServices[0].Name = name } }
@@ -84,7 +83,6 @@ func TestValidateStack(t *testing.T) {
 	})
 }
 
-// ENV-16
 func TestValidateContainer(t *testing.T) {
 	type container = v1alpha1.EnvironmentContainer
 	const at = "spec.stack.backend.container."
@@ -135,7 +133,7 @@ func TestValidateContainer(t *testing.T) {
 	})
 }
 
-// ENV-16: what is next to a limit is within it.
+// What is next to a limit is within it.
 func TestValidateAccepts(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.EnvironmentSpec){
 		"the same port of two protocols": func(s *v1alpha1.EnvironmentSpec) {
@@ -169,7 +167,7 @@ func TestValidateAccepts(t *testing.T) {
 	}
 }
 
-// ENV-16: all that is wrong is said at once.
+// All that is wrong is said at once.
 func TestValidateSaysAll(t *testing.T) {
 	spec := &complete().Spec
 	spec.Stack.Backend.Container.Image = ""
@@ -186,7 +184,7 @@ func TestValidateSaysAll(t *testing.T) {
 	}, fields)
 }
 
-// ENV-16: a spec of any JSON is refused by a field of it, or renders. Nothing panics.
+// A spec of any JSON is refused by a field of it, or renders. Nothing panics.
 func FuzzSpec(f *testing.F) {
 	seed := func(spec *v1alpha1.EnvironmentSpec) { f.Add(text(f, spec), Stages, string(ExposeLoadBalancer)) }
 	seed(&complete().Spec)
@@ -225,7 +223,7 @@ func FuzzSpec(f *testing.F) {
 	})
 }
 
-// ENV-16: a spec is looked at, and not changed; what is said of it is the same each time.
+// A spec is looked at, and not changed; what is said of it is the same each time.
 func TestValidateIsStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := &v1alpha1.EnvironmentSpec{Stack: drawStack(t)}

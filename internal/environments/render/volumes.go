@@ -122,7 +122,8 @@ func (in *Input) claims(c *Component) (out []runtime.Object) {
 			continue // validated, as the settings are
 		}
 		claim := &corev1.PersistentVolumeClaim{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, ObjectMeta: in.meta(claimOf(c.Name, v.name), c.Name),
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, ObjectMeta: in.meta(claimOf(c.Name, v.name),
+				c.Name),
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: q}},

@@ -52,7 +52,7 @@ func volumesOf(t *testing.T, in *Input, component string) map[string]string {
 	return out
 }
 
-// ENV-32: a database that is to keep its data has a claim of the size that its disk says, one that is not has a volume that
+// A database that is to keep its data has a claim of the size that its disk says, one that is not has a volume that
 // goes with its pod.
 func TestVolumesOfADatabase(t *testing.T) {
 	const data = "/var/lib/postgresql/data"
@@ -103,14 +103,14 @@ func TestVolumesOfADatabase(t *testing.T) {
 	}
 }
 
-// ENV-32: stopped, it keeps its claim.
+// Stopped, it keeps its claim.
 func TestAClaimOutlivesAStop(t *testing.T) {
 	in := input(t, specOf(func(s *v1alpha1.EnvironmentSpec) { s.RunPolicy = v1alpha1.RunPolicyStopped }), func(in *Input) { in.OpenStages = 0 })
 	assert.Equal(t, []string{"database-data"}, names[*corev1.PersistentVolumeClaim](Render(in)))
 	assert.Zero(t, *one[*appsv1.StatefulSet](t, Render(in), Database).Spec.Replicas)
 }
 
-// ENV-35: a directory of the node is that where it is allowed, and a claim of the same name where it is not.
+// A directory of the node is that where it is allowed, and a claim of the same name where it is not.
 func TestHostPaths(t *testing.T) {
 	volumes := []v1alpha1.EnvironmentVolume{
 		{Name: "code", MountPath: "/app", HostPath: "/srv/shop/code", ReadOnly: true},
@@ -145,7 +145,6 @@ func TestHostPaths(t *testing.T) {
 	assert.Equal(t, map[string]string{"/var/lib/postgresql/data": "directory /srv/pg"}, volumesOf(t, in, Database))
 }
 
-// ENV-35
 func TestAllows(t *testing.T) {
 	for _, c := range []struct {
 		allowed   []string
@@ -165,7 +164,7 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// ENV-35: nothing outside is reached by a directory within, and none that is requested is neither there nor refused.
+// Nothing outside is reached by a directory within, and none that is requested is neither there nor refused.
 func TestHostPathsAreNeverIgnored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
@@ -189,7 +188,7 @@ func TestHostPathsAreNeverIgnored(t *testing.T) {
 	})
 }
 
-// ENV-32: the claims of an environment are told apart, and long names are made short.
+// The claims of an environment are told apart, and long names are made short.
 func TestClaimOf(t *testing.T) {
 	assert.Equal(t, "database-data", claimOf(Database, "data"))
 	long := strings.Repeat("a", 52)
@@ -198,7 +197,7 @@ func TestClaimOf(t *testing.T) {
 	assert.NotEqual(t, claimOf(long, strings.Repeat("b", 39)+"1"), claimOf(long, strings.Repeat("b", 39)+"2"))
 }
 
-// ENV-32: claims are of the class that is configured, else of the cluster's.
+// Claims are of the class that is configured, else of the cluster's.
 func TestStorageClass(t *testing.T) {
 	assert.Nil(t, one[*corev1.PersistentVolumeClaim](t, Render(input(t)), "database-data").Spec.StorageClassName)
 	in := input(t, func(in *Input) { in.Settings.StorageClass = "fast" })

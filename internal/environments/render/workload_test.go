@@ -27,7 +27,6 @@ func job(t *testing.T, in *Input) *batchv1.Job {
 	return list[0]
 }
 
-// ENV-27
 func TestRestartPolicies(t *testing.T) {
 	for _, p := range []v1alpha1.EnvironmentRestartPolicy{"", v1alpha1.RestartAlways, v1alpha1.RestartUnlessStopped} {
 		list := Render(input(t, policy(p)))
@@ -51,7 +50,7 @@ func TestRestartPolicies(t *testing.T) {
 	}
 }
 
-// ENV-27: a Job is another one only when it has to run again. What cannot be changed of a Job makes it another one.
+// A Job is another one only when it has to run again. What cannot be changed of a Job makes it another one.
 func TestTheNameOfAJob(t *testing.T) {
 	name := job(t, input(t, policy(v1alpha1.RestartNo))).Name
 	same := map[string]func(*Input){
@@ -81,7 +80,7 @@ func TestTheNameOfAJob(t *testing.T) {
 	}
 }
 
-// ENV-20, ENV-05: a Job waits for its stage and ends with it by being suspended.
+// A Job waits for its stage and ends with it by being suspended.
 func TestAJobIsSuspended(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(*Input)
@@ -103,7 +102,7 @@ func TestAJobIsSuspended(t *testing.T) {
 	}
 }
 
-// ENV-05, ENV-20: stopped, components go from the last stage on; by force, all at once. Everything but the pods stays.
+// Stopped, components go from the last stage on; by force, all at once. Everything but the pods stays.
 func TestRenderStopped(t *testing.T) {
 	for name, c := range map[string]struct {
 		open  int32
@@ -135,7 +134,7 @@ func TestRenderStopped(t *testing.T) {
 	}
 }
 
-// ENV-24: a new pod is ready before an old one goes, but where there cannot be two.
+// A new pod is ready before an old one goes, but where there cannot be two.
 func TestStrategies(t *testing.T) {
 	strategy := func(change ...func(*Input)) appsv1.DeploymentStrategy {
 		return one[*appsv1.Deployment](t, Render(input(t, change...)), Backend).Spec.Strategy
@@ -156,7 +155,6 @@ func TestStrategies(t *testing.T) {
 	)))
 }
 
-// ENV-48
 func TestSecureDefaults(t *testing.T) {
 	for component, template := range templatesOf(Render(input(t, policy(v1alpha1.RestartNo)))) {
 		spec := template.Spec

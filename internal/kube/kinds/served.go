@@ -13,6 +13,7 @@ import (
 // NotServed reports whether an error means that the API server does not serve a kind.
 func NotServed(err error) bool {
 	var status apierrors.APIStatus
-	missing := errors.As(err, &status) && apierrors.IsNotFound(err) && (status.Status().Details == nil || status.Status().Details.Name == "")
+	missing := errors.As(err, &status) && apierrors.IsNotFound(err) &&
+		(status.Status().Details == nil || status.Status().Details.Name == "")
 	return meta.IsNoMatchError(err) || missing
 }

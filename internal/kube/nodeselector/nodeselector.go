@@ -42,7 +42,8 @@ func meet(own *corev1.NodeSelectorTerm, others []corev1.NodeSelectorTerm) []core
 		return nil
 	}
 	for i := range others {
-		if !Empty(&others[i]) && contains(own.MatchExpressions, others[i].MatchExpressions) && contains(own.MatchFields, others[i].MatchFields) {
+		if !Empty(&others[i]) && contains(own.MatchExpressions, others[i].MatchExpressions) &&
+			contains(own.MatchFields, others[i].MatchFields) {
 			return []corev1.NodeSelectorTerm{*own}
 		}
 	}

@@ -47,7 +47,8 @@ func applyResources(pod *corev1.Pod, main int, spec *v1alpha1.ResourceLimitSpec)
 		_, hasLimit := own.Limits[f.name]
 		if f.limit != nil && !hasLimit {
 			if left := rest(f.limit, others(pod, main, f.name, limitsOf)); !fillLimit(own, f.name, left) {
-				warnings = append(warnings, fmt.Sprintf("%s.limits.%s is left unset: of %s the other containers leave %s", field, f.name, f.limit, left.String()))
+				warnings = append(warnings, fmt.Sprintf("%s.limits.%s is left unset: of %s the other containers leave %s", field, f.name,
+					f.limit, left.String()))
 			}
 		}
 		if f.request != nil && !hasRequest {
@@ -89,7 +90,8 @@ func limitsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Lim
 
 // others is what is taken in addition to the main container while it runs: by the
 // other containers, the sidecars, and the overhead of the pod's RuntimeClass.
-func others(pod *corev1.Pod, main int, name corev1.ResourceName, of func(*corev1.ResourceRequirements) corev1.ResourceList) resource.Quantity {
+func others(pod *corev1.Pod, main int, name corev1.ResourceName,
+	of func(*corev1.ResourceRequirements) corev1.ResourceList) resource.Quantity {
 	taken := pod.Spec.Overhead[name].DeepCopy()
 	add := func(c *corev1.Container) {
 		if q, set := of(&c.Resources)[name]; set {

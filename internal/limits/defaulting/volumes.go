@@ -23,7 +23,8 @@ func applyVolumes(pod *corev1.Pod, main int, volumes map[string]v1alpha1.VolumeL
 	for _, name := range slices.Sorted(maps.Keys(volumes)) {
 		v := volumes[name]
 		if slices.ContainsFunc(pod.Spec.Volumes, func(own corev1.Volume) bool { return own.Name == name }) {
-			warnings = append(warnings, fmt.Sprintf("spec.volumes: the pod's own volume %q is kept, the one of %s is left out", name, v.Size.String()))
+			warnings = append(warnings, fmt.Sprintf("spec.volumes: the pod's own volume %q is kept, the one of %s is left out", name,
+				v.Size.String()))
 			continue
 		}
 		mounted := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == name })

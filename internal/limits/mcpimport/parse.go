@@ -79,11 +79,13 @@ func (p *parser) name(name string) string {
 	short, ok := limitName(name)
 	switch {
 	case !ok:
-		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q must begin with %q or %q", name, FormQuoted.namePrefix(), FormPlain.namePrefix()))
+		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q must begin with %q or %q", name, FormQuoted.namePrefix(),
+			FormPlain.namePrefix()))
 	case len(validation.IsDNS1123Subdomain(short)) > 0:
 		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is no name of a ResourceLimit: lower-case letters, digits, '-' or '.', with a letter or digit at both ends", short))
 	case len(short) > validation.LabelValueMaxLength:
-		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is too long for a ResourceLimit: at most %d characters", short, validation.LabelValueMaxLength))
+		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is too long for a ResourceLimit: at most %d characters", short,
+			validation.LabelValueMaxLength))
 	}
 	return short
 }

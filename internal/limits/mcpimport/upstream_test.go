@@ -79,7 +79,7 @@ func sizeOn() *v1alpha1.ResourceLimit {
 	return limit
 }
 
-// RL-14: whatever the form, the object is the same.
+// Whatever the form, the object is the same.
 func TestBothFormsGiveTheSameObject(t *testing.T) {
 	t.Parallel()
 	with := func(data map[string]string, more map[string]string) map[string]string {

@@ -78,7 +78,8 @@ func (c *Compiled) compileAffinity(affinity *corev1.NodeAffinity) (errs []error)
 		for i := range required.NodeSelectorTerms {
 			term, err := newNodeTerm(&required.NodeSelectorTerms[i])
 			if err != nil {
-				errs = append(errs, fmt.Errorf("spec.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[%d].%w", i, err))
+				errs = append(errs, fmt.Errorf("spec.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[%d].%w",
+					i, err))
 				continue
 			}
 			c.required = append(c.required, term)

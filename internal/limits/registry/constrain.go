@@ -31,7 +31,8 @@ func Constrain(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (conflict st
 	var required *corev1.NodeSelector
 	var preferred []corev1.PreferredSchedulingTerm
 	if affinity != nil {
-		required, preferred = affinity.RequiredDuringSchedulingIgnoredDuringExecution, affinity.PreferredDuringSchedulingIgnoredDuringExecution
+		required, preferred = affinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			affinity.PreferredDuringSchedulingIgnoredDuringExecution
 	}
 	if required == nil && len(conflicting) == 0 && len(preferred) == 0 {
 		return ""
@@ -40,7 +41,8 @@ func Constrain(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (conflict st
 	// In two steps: what is left out for its size must not depend on the first.
 	terms := own.RequiredDuringSchedulingIgnoredDuringExecution
 	if len(conflicting) > 0 {
-		terms, _ = nodeselector.Both(terms, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: conflicting}}}, maxTerms)
+		selector := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: conflicting}}}
+		terms, _ = nodeselector.Both(terms, selector, maxTerms)
 	}
 	if merged, fits := nodeselector.Both(terms, required, maxTerms); fits {
 		terms = merged
@@ -61,7 +63,8 @@ func Constrain(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (conflict st
 // constrainSelector adds the keys of the limit's nodeSelector that the pod has
 // not. Those that it has with another value are returned as conditions, sorted,
 // and in words.
-func constrainSelector(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (conflicting []corev1.NodeSelectorRequirement, conflicts []string) {
+func constrainSelector(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (conflicting []corev1.NodeSelectorRequirement,
+	conflicts []string) {
 	selector := maps.Clone(spec.NodeSelector)
 	for _, key := range slices.Sorted(maps.Keys(limit.Spec.NodeSelector)) {
 		value := limit.Spec.NodeSelector[key]
@@ -72,7 +75,8 @@ func constrainSelector(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (con
 		case !has:
 			selector[key] = value
 		case own != value:
-			conflicting = append(conflicting, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
+			conflicting = append(conflicting,
+				corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
 			conflicts = append(conflicts, fmt.Sprintf("nodeSelector %s must be %q, the pod's own is %q", key, value, own))
 		}
 	}

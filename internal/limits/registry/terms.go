@@ -47,7 +47,8 @@ func newNodeTerm(term *corev1.NodeSelectorTerm) (nodeTerm, error) {
 		r := &term.MatchExpressions[i]
 		op, known := operators[r.Operator]
 		if !known {
-			return nodeTerm{}, fmt.Errorf("matchExpressions[%d].operator: %q is none of In, NotIn, Exists, DoesNotExist, Gt and Lt", i, r.Operator)
+			return nodeTerm{}, fmt.Errorf("matchExpressions[%d].operator: %q is none of In, NotIn, Exists, DoesNotExist, Gt and Lt", i,
+				r.Operator)
 		}
 		requirement, err := labels.NewRequirement(r.Key, op, r.Values)
 		if err != nil {

@@ -219,7 +219,8 @@ func (f *State) bareOf(namespace string, ns *namespace) []*Group {
 
 // ByWorkload is the order of groups.
 func ByWorkload(a, b *Group) int {
-	return cmp.Or(cmp.Compare(a.Workload.Kind, b.Workload.Kind), cmp.Compare(a.Workload.Name, b.Workload.Name), cmp.Compare(a.Workload.Revision, b.Workload.Revision), cmp.Compare(a.Key.ID, b.Key.ID))
+	return cmp.Or(cmp.Compare(a.Workload.Kind, b.Workload.Kind), cmp.Compare(a.Workload.Name, b.Workload.Name),
+		cmp.Compare(a.Workload.Revision, b.Workload.Revision), cmp.Compare(a.Key.ID, b.Key.ID))
 }
 
 // without removes an element from a list in no order.

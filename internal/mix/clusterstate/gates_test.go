@@ -52,7 +52,7 @@ func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
 			pod: podNamed("p", gate.Release), wantUses: true,
 		},
 		"one that was let go because it names its type": {
-			pod: podNamed("p", onSpot, annotated(v1alpha1.GateOpenedAnnotation, v1alpha1.GateOpenedPinned)), wantPinned: true,
+			pod: podNamed("p", onSpot, annotated(v1alpha1.UngateReasonAnnotation, v1alpha1.UngateReasonPinned)), wantPinned: true,
 		},
 	}
 	for name, tc := range tests {

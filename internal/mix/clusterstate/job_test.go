@@ -34,7 +34,7 @@ var (
 	}
 )
 
-func TestPodsOfAJobCountAsFailedUnlessItIgnoresDisruptionsAndOptsIn(t *testing.T) {
+func TestJobPodsCountAsFailedUnlessTheJobOptsIn(t *testing.T) {
 	tests := map[string]struct {
 		optIn  string
 		policy *batchv1.PodFailurePolicy

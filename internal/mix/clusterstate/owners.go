@@ -64,7 +64,8 @@ func Strip(o metav1.Object) *Owner {
 		}
 		kept.asked, kept.node = replicas(o.Spec.Replicas), strings.Clone(o.Spec.Template.Spec.NodeName)
 	case *appsv1.StatefulSet:
-		kept.asked, kept.rollout, kept.node = replicas(o.Spec.Replicas), rolloutOfStatefulSet(o), strings.Clone(o.Spec.Template.Spec.NodeName)
+		kept.asked, kept.rollout, kept.node = replicas(o.Spec.Replicas), rolloutOfStatefulSet(o),
+			strings.Clone(o.Spec.Template.Spec.NodeName)
 		if o.Spec.Ordinals != nil {
 			kept.ordinal = int(o.Spec.Ordinals.Start)
 		}
@@ -228,7 +229,8 @@ type Rollout struct {
 
 func rolloutOfDeployment(o *appsv1.Deployment) Rollout {
 	s := &o.Status
-	r := Rollout{Rolling: s.ObservedGeneration < o.Generation || int(s.UpdatedReplicas) < replicas(o.Spec.Replicas) || s.Replicas > s.UpdatedReplicas}
+	r := Rollout{Rolling: s.ObservedGeneration < o.Generation || int(s.UpdatedReplicas) < replicas(o.Spec.Replicas) ||
+		s.Replicas > s.UpdatedReplicas}
 	for _, c := range s.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {
 			r.Stuck = true

@@ -263,13 +263,15 @@ func StripPod(o *corev1.Pod) *corev1.Pod {
 	for i := range o.Status.Conditions {
 		switch c := &o.Status.Conditions[i]; c.Type {
 		case corev1.PodReady:
-			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+			kept.Status.Conditions = append(kept.Status.Conditions,
+				corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
 		case corev1.PodResizePending:
 			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Reason: c.Reason})
 		}
 	}
 	if resourcehelper.IsPodResizeInfeasible(o) {
-		kept.Status.ContainerStatuses, kept.Status.InitContainerStatuses = onlyResources(o.Status.ContainerStatuses), onlyResources(o.Status.InitContainerStatuses)
+		kept.Status.ContainerStatuses, kept.Status.InitContainerStatuses = onlyResources(o.Status.ContainerStatuses),
+			onlyResources(o.Status.InitContainerStatuses)
 	}
 	s := &kept.Spec
 	s.RestartPolicy = o.Spec.RestartPolicy
@@ -302,19 +304,23 @@ func onlyRequests(containers []corev1.Container) []corev1.Container {
 func onlyResources(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	kept := make([]corev1.ContainerStatus, len(statuses))
 	for i := range statuses {
-		kept[i].Name, kept[i].AllocatedResources, kept[i].Resources = statuses[i].Name, statuses[i].AllocatedResources, statuses[i].Resources
+		kept[i].Name, kept[i].AllocatedResources, kept[i].Resources = statuses[i].Name, statuses[i].AllocatedResources,
+			statuses[i].Resources
 	}
 	return kept
 }
 
 // equal reports whether nothing changed that counts.
 func (p *Pod) equal(q *Pod) bool {
-	return p.sameState(q) && p.sameNeeds(q) && maps.Equal(p.Labels, q.Labels) && maps.Equal(p.Annotations, q.Annotations) && sameOwner(p.Owner, q.Owner)
+	return p.sameState(q) && p.sameNeeds(q) && maps.Equal(p.Labels, q.Labels) && maps.Equal(p.Annotations, q.Annotations) &&
+		sameOwner(p.Owner, q.Owner)
 }
 
 func (p *Pod) sameState(q *Pod) bool {
-	return p.UID == q.UID && p.slot == q.slot && p.costly == q.costly && p.CostByOthers == q.CostByOthers && p.slotByOthers == q.slotByOthers && p.Created == q.Created && p.Node == q.Node &&
-		p.Ready == q.Ready && p.ReadySince == q.ReadySince && p.Running == q.Running && p.Terminating == q.Terminating && p.Finished == q.Finished
+	return p.UID == q.UID && p.slot == q.slot && p.costly == q.costly && p.CostByOthers == q.CostByOthers &&
+		p.slotByOthers == q.slotByOthers && p.Created == q.Created && p.Node == q.Node &&
+		p.Ready == q.Ready && p.ReadySince == q.ReadySince && p.Running == q.Running && p.Terminating == q.Terminating &&
+		p.Finished == q.Finished
 }
 
 // sameNeeds: a gated pod may still get a nodeSelector, and a running one other requests.
@@ -406,6 +412,7 @@ func (f *State) nodeOf(o *corev1.Node) Node {
 	n := Node{Name: f.texts.one(o.Name), Domain: f.texts.one(capacity.Domain(o.Labels, f.SpreadSpotOver)), Accepting: capacity.Accepting(o)}
 	n.Type, n.Rule = f.Classifier.Classify(o)
 	n.Departing, _ = capacity.Departing(o)
-	n.CPU, n.Memory, n.Pods = o.Status.Allocatable.Cpu().MilliValue(), o.Status.Allocatable.Memory().Value(), o.Status.Allocatable.Pods().Value()
+	n.CPU, n.Memory, n.Pods = o.Status.Allocatable.Cpu().MilliValue(), o.Status.Allocatable.Memory().Value(),
+		o.Status.Allocatable.Pods().Value()
 	return n
 }

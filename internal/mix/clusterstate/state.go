@@ -81,8 +81,9 @@ func New(o Options) *State {
 		texts:   texts{}, sweepAt: minSweep,
 		pods: map[types.NamespacedName]*Pod{}, namespaces: map[string]*namespace{},
 		ungoverned: map[string]map[*Pod]struct{}{}, placeholders: map[string]map[*Pod]struct{}{},
-		gated: map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, staying: map[capacity.Type]int{}, freedCount: map[capacity.Type]uint64{},
-		objects: map[types.UID]*Owner{}, below: map[types.UID][]types.UID{},
+		gated: map[*Pod]struct{}{}, nodes: map[string]*nodeState{}, staying: map[capacity.Type]int{},
+		freedCount: map[capacity.Type]uint64{},
+		objects:    map[types.UID]*Owner{}, below: map[types.UID][]types.UID{},
 	}
 	f.sets = sets{texts: f.texts, byKey: map[string]map[string]string{}}
 	f.owners = newOwners(f.texts)
@@ -371,7 +372,8 @@ func (f *State) MayFit(t capacity.Type, p *Pod) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	for _, n := range f.nodes {
-		if n.known && n.Type == t && n.Accepting && int64(len(n.pods)) < n.Pods && fits(p.CPU, n.CPU-n.cpu) && fits(p.Memory, n.Memory-n.memory) {
+		if n.known && n.Type == t && n.Accepting && int64(len(n.pods)) < n.Pods && fits(p.CPU, n.CPU-n.cpu) &&
+			fits(p.Memory, n.Memory-n.memory) {
 			return true
 		}
 	}

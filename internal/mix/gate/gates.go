@@ -26,14 +26,14 @@ func Has(pod *corev1.Pod) bool {
 // was removed, with or without a slot. Annotations in a pod template do not count: it has no UID.
 func Made(pod *corev1.Pod) bool {
 	_, opened := Opened(pod)
-	return opened || Has(pod) || claim(pod.Annotations, string(pod.UID)) == v1alpha1.GateOpenedNoLeader
+	return opened || Has(pod) || claim(pod.Annotations, string(pod.UID)) == v1alpha1.UngateReasonNoLeader
 }
 
 // Release adds to a pod the annotations of a gate that is removed without a slot because no scheduler leads.
 func Release(pod *corev1.Pod) {
 	Annotate(pod, map[string]string{
-		v1alpha1.GateOpenedAnnotation: v1alpha1.GateOpenedNoLeader,
-		v1alpha1.ClaimAnnotation:      string(pod.UID) + "/" + v1alpha1.GateOpenedNoLeader,
+		v1alpha1.UngateReasonAnnotation: v1alpha1.UngateReasonNoLeader,
+		v1alpha1.ClaimAnnotation:        string(pod.UID) + "/" + v1alpha1.UngateReasonNoLeader,
 	})
 }
 

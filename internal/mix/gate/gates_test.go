@@ -174,11 +174,11 @@ func TestAnnotationsOfATemplateDoNotCountAsAGate(t *testing.T) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "p", UID: "p",
-			Annotations: map[string]string{v1alpha1.GateOpenedAnnotation: v1alpha1.GateOpenedNoLeader},
+			Annotations: map[string]string{v1alpha1.UngateReasonAnnotation: v1alpha1.UngateReasonNoLeader},
 		},
 	}
 	assert.False(t, gate.Made(pod))
-	pod.Annotations[v1alpha1.ClaimAnnotation] = "other/" + v1alpha1.GateOpenedNoLeader
+	pod.Annotations[v1alpha1.ClaimAnnotation] = "other/" + v1alpha1.UngateReasonNoLeader
 	assert.False(t, gate.Made(pod))
 	gate.Release(pod)
 	assert.True(t, gate.Made(pod))

@@ -48,11 +48,13 @@ func exceeded(pod *corev1.Pod, q *corev1.ResourceQuota) string {
 	if !covers(q, pod) {
 		return ""
 	}
-	requests, limits := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
+	requests, limits := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), resourcehelper.PodLimits(pod,
+		resourcehelper.PodResourcesOptions{})
 	for _, name := range slices.Sorted(maps.Keys(q.Spec.Hard)) {
 		hard, used := q.Spec.Hard[name], q.Status.Used[name]
 		if takes(name, requests, limits) && used.Cmp(hard) > 0 {
-			return fmt.Sprintf("ResourceQuota %q allows %s of %s, and %s is used: a replacement of pod %s would be refused", q.Name, hard.String(), name, used.String(), pod.Name)
+			return fmt.Sprintf("ResourceQuota %q allows %s of %s, and %s is used: a replacement of pod %s would be refused", q.Name,
+				hard.String(), name, used.String(), pod.Name)
 		}
 	}
 	return ""
@@ -112,7 +114,8 @@ func inScope(pod *corev1.Pod, r corev1.ScopedResourceSelectorRequirement) bool {
 
 func bestEffort(pod *corev1.Pod) bool {
 	for _, list := range []corev1.ResourceList{
-		resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}), resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}),
+		resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}), resourcehelper.PodLimits(pod,
+			resourcehelper.PodResourcesOptions{ExcludeOverhead: true}),
 	} {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			if q, there := list[name]; there && q.Sign() > 0 {
@@ -160,7 +163,8 @@ func crossesNamespaces(pod *corev1.Pod) bool {
 func outside(pod *corev1.Pod, limit *corev1.LimitRangeItem) string {
 	switch limit.Type {
 	case corev1.LimitTypePod:
-		return breaks(limit, resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}))
+		return breaks(limit, resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
+			resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}))
 	case corev1.LimitTypeContainer:
 		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 			// What the API server set for it came of a limit range of then; a replacement has the defaults of now.
@@ -188,7 +192,8 @@ func withDefaults(r corev1.ResourceRequirements, limit *corev1.LimitRangeItem) (
 }
 
 func breaks(limit *corev1.LimitRangeItem, requests, limits corev1.ResourceList) string {
-	return cmp.Or(belowMin(limit.Min, requests, limits), aboveMax(limit.Max, requests, limits), aboveRatio(limit.MaxLimitRequestRatio, requests, limits))
+	return cmp.Or(belowMin(limit.Min, requests, limits), aboveMax(limit.Max, requests, limits),
+		aboveRatio(limit.MaxLimitRequestRatio, requests, limits))
 }
 
 func belowMin(bounds, requests, limits corev1.ResourceList) string {
@@ -224,7 +229,8 @@ func aboveRatio(bounds, requests, limits corev1.ResourceList) string {
 	for _, name := range slices.Sorted(maps.Keys(bounds)) {
 		request, l, ratio := requests[name], limits[name], bounds[name]
 		if request.Sign() <= 0 || l.Sign() <= 0 || above(l, request, ratio) {
-			return fmt.Sprintf("its limit of %s is %s and it requests %s, and the limit may be %s times the request at most", name, l.String(), request.String(), ratio.String())
+			return fmt.Sprintf("its limit of %s is %s and it requests %s, and the limit may be %s times the request at most", name,
+				l.String(), request.String(), ratio.String())
 		}
 	}
 	return ""

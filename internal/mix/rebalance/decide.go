@@ -69,8 +69,8 @@ const (
 	ReasonFloor Reason = "OnDemandFloor"
 	// ReasonSpotUnavailable: replicas went to on-demand since spot nodes did not come, and spot is not tried yet.
 	ReasonSpotUnavailable Reason = "SpotUnavailable"
-	// ReasonNoRoom: no node of the type has room for the replacement.
-	ReasonNoRoom Reason = "NoRoom"
+	// ReasonInsufficientCapacity: no node of the type has room for the replacement.
+	ReasonInsufficientCapacity Reason = "InsufficientCapacity"
 	// ReasonProvisioning: a placeholder pod holds the room for the replacement, or waits for it.
 	ReasonProvisioning Reason = "Provisioning"
 )
@@ -279,14 +279,15 @@ func otherScheduler(in *Input) (Verdict, bool) {
 
 func startupGrace(in *Input) (Verdict, bool) {
 	if until := in.Cluster.GraceUntil; in.Cluster.Now.Before(until) {
-		return stop(ReasonStartupGrace, until, "the controller has just started, or the API server was away: nothing is moved until %s", clockTime(until))
+		return stop(ReasonStartupGrace, until, "the controller has just started, or the API server was away: nothing is moved until %s",
+			clockTime(until))
 	}
 	return Verdict{}, false
 }
 
 func storm(in *Input) (Verdict, bool) {
 	if until := in.Cluster.StormUntil; in.Cluster.Now.Before(until) {
-		return stop(ReasonStorm, until, "many spot nodes are going away: nothing is moved until it has been quiet, at the earliest %s", clockTime(until))
+		return stop(ReasonStorm, until, "spot storm: many spot nodes are departing; nothing is moved before %s", clockTime(until))
 	}
 	return Verdict{}, false
 }
@@ -308,7 +309,8 @@ func rollingOut(in *Input) (Verdict, bool) {
 func stabilizing(in *Input) (Verdict, bool) {
 	until := in.History.WrongSince.Add(in.Settings.Stabilization)
 	if in.Cluster.Now.Before(until) {
-		return stop(ReasonStabilizing, until, "out of its mix since %s; moves begin at %s", clockTime(in.History.WrongSince), clockTime(until))
+		return stop(ReasonStabilizing, until, "out of its mix since %s; moves begin at %s", clockTime(in.History.WrongSince),
+			clockTime(until))
 	}
 	return Verdict{}, false
 }
@@ -333,13 +335,17 @@ func outsideWindow(in *Input) (Verdict, bool) {
 
 func overBudget(in *Input) (Verdict, bool) {
 	if in.History.InFlight >= in.Settings.MaxConcurrent {
-		return stop(ReasonMixBudget, time.Time{}, "%d of at most %d replicas of this mix are being moved", in.History.InFlight, in.Settings.MaxConcurrent)
+		return stop(ReasonMixBudget, time.Time{}, "%d of at most %d replicas of this mix are being moved", in.History.InFlight,
+			in.Settings.MaxConcurrent)
 	}
 	if in.Cluster.InFlight >= in.Cluster.Limit {
-		return stop(ReasonClusterBudget, time.Time{}, "%d of at most %d replicas of the cluster are being moved", in.Cluster.InFlight, in.Cluster.Limit)
+		return stop(ReasonClusterBudget, time.Time{}, "%d of at most %d replicas of the cluster are being moved", in.Cluster.InFlight,
+			in.Cluster.Limit)
 	}
 	if in.Cluster.InFlight+in.Cluster.Reserved >= in.Cluster.Limit {
-		return stop(ReasonClusterBudget, time.Time{}, "%d of at most %d replicas of the cluster are being moved, and other namespaces have their turn first", in.Cluster.InFlight, in.Cluster.Limit)
+		return stop(ReasonClusterBudget, time.Time{},
+			"%d of at most %d replicas of the cluster are being moved, and other namespaces have their turn first", in.Cluster.InFlight,
+			in.Cluster.Limit)
 	}
 	return Verdict{}, false
 }
@@ -371,7 +377,8 @@ func decideReplica(in *Input, seat clusterstate.Seat) Verdict {
 		return refuse(ReasonDoNotDisrupt, "pod %s has the annotation %s", p.Name, key)
 	}
 	if p.LocalData != "" {
-		return refuse(ReasonLocalStorage, "pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name, p.LocalData, disruption.SafeToEvict)
+		return refuse(ReasonLocalStorage, "pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name,
+			p.LocalData, disruption.SafeToEvict)
 	}
 	if v.Target == seat.On {
 		return refuse(ReasonNoGain, "the replacement of pod %s would take a free slot of type %s again", p.Name, seat.On)
@@ -391,7 +398,7 @@ func decideReplica(in *Input, seat clusterstate.Seat) Verdict {
 		return skip
 	}
 	if !in.MayFit(v.Target, p) {
-		return refuse(ReasonNoRoom, "no %s node has room for the replacement of pod %s", v.Target, p.Name)
+		return refuse(ReasonInsufficientCapacity, "no %s node has free capacity for the replacement of pod %s", v.Target, p.Name)
 	}
 	return refuse(ReasonMove, "pod %s moves from %s to %s", p.Name, seat.On, v.Target)
 }

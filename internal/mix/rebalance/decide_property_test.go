@@ -262,7 +262,7 @@ func TestWithFreeSlotsEveryMoveGainsAndNoGainHidesNone(t *testing.T) {
 
 // With several being moved at once the replacements are counted on the slots
 // that they will claim, so no one is moved without success.
-func TestWithFreeSlotsSeveralMovesAtOnceAreNotMoreThanOneAfterTheOther(t *testing.T) {
+func TestParallelMovesWithFreeSlotsAreNotMoreThanSequentialOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slots := rapid.SliceOfNDistinct(rapid.IntRange(0, 20), 0, 12, rapid.ID).Draw(t, "slots")
 		s := drawSim(t, slots, sp, od)

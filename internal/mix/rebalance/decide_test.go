@@ -186,7 +186,7 @@ var causes = []cause{
 		want: "Held", message: "as I said", retryAt: noon.Add(time.Second),
 	}, {
 		name: "no node has room", spoil: func(in *rebalance.Input) { in.MayFit = func(capacity.Type, *clusterstate.Pod) bool { return false } },
-		want: rebalance.ReasonNoRoom, message: "no spot node has room for the replacement of pod web-4",
+		want: rebalance.ReasonInsufficientCapacity, message: "no spot node has free capacity for the replacement of pod web-4",
 	}, {
 		name: "the mix is only to report", spoil: func(in *rebalance.Input) { in.Settings.Mode = rebalance.Report }, effect: true,
 		want: rebalance.ReasonReport, message: "rebalance.mode is Report: pod web-4 moves from on-demand to spot",
@@ -348,7 +348,7 @@ func TestPendingAndDepartingReplicasKeepNobodyAndAreNotMoved(t *testing.T) {
 
 // Ten replicas shrank past a replica that was not Ready: slot 0 is free, and the
 // replacement of the highest slot would take it and run on on-demand again.
-func TestWhereAFreeSlotWouldTakeTheReplacementABorrowedReplicaBelowItMoves(t *testing.T) {
+func TestABorrowedReplicaBelowAFreeSlotMoves(t *testing.T) {
 	m := split.New(70, 2) // O O S S S S O S S S O
 	in := outOfMix()
 	in.Group = groupOn(m, od, od, od, sp, sp, sp)

@@ -52,7 +52,8 @@ func Mine(g *clusterstate.Group, pod *corev1.Pod) bool {
 func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod) string {
 	there := make(map[types.UID]*corev1.Pod, len(live))
 	for i := range live {
-		if p := &live[i]; p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && !moving[p.UID] {
+		if p := &live[i]; p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed &&
+			!moving[p.UID] {
 			there[p.UID] = p
 		}
 	}

@@ -83,7 +83,8 @@ func leaveOut(records []Record, n int) []Record {
 		count[records[i].Namespace]++
 	}
 	worse := func(a, b *Record) bool {
-		return cmp.Or(cmp.Compare(min(len(a.Moves), 1), min(len(b.Moves), 1)), cmp.Compare(count[b.Namespace], count[a.Namespace]), cmp.Compare(a.Updated, b.Updated)) < 0
+		return cmp.Or(cmp.Compare(min(len(a.Moves), 1), min(len(b.Moves), 1)), cmp.Compare(count[b.Namespace], count[a.Namespace]),
+			cmp.Compare(a.Updated, b.Updated)) < 0
 	}
 	for range min(n, len(records)) {
 		worst := 0

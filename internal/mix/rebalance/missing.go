@@ -19,7 +19,8 @@ const ReasonOwnerEnded Reason = "OwnerEnded"
 
 func ownerEnded(in *Input) (Verdict, bool) {
 	if in.Group.Ended {
-		return stop(ReasonOwnerEnded, time.Time{}, "the owner makes no more pods: it finished, failed, was suspended or deleted, or wants none")
+		return stop(ReasonOwnerEnded, time.Time{},
+			"the owner creates no more pods: it finished, failed, was suspended or deleted, or requests no replicas")
 	}
 	return Verdict{}, false
 }
@@ -72,6 +73,7 @@ func replicasMissing(in *Input) (Verdict, bool) {
 	if in.Group.Counted || had-ready <= in.History.Moving {
 		return Verdict{}, false
 	}
-	return stop(ReasonReplicasMissing, time.Time{}, "%d of %d pods that it had before the last move are Ready, and its owner does not tell how many it wants (annotation %s on a pod accepts fewer)",
+	return stop(ReasonReplicasMissing, time.Time{},
+		"%d of %d pods that it had before the last move are Ready, and its owner does not report how many it requests (annotation %s on a pod accepts fewer)",
 		ready, had, v1alpha1.AcceptedReplicasAnnotation)
 }

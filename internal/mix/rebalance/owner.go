@@ -36,7 +36,8 @@ func fixedNode(in *Input) (Verdict, bool) {
 func atMaxUnavailable(in *Input) (Verdict, bool) {
 	r := in.Group.Rollout
 	if r.Rolling && r.Unavailable > 0 && r.Unavailable >= r.MaxUnavailable {
-		return stop(ReasonMaxUnavailable, time.Time{}, "%d replicas are unavailable in a rollout, and its maxUnavailable is %d", r.Unavailable, r.MaxUnavailable)
+		return stop(ReasonMaxUnavailable, time.Time{}, "%d replicas are unavailable in a rollout, and its maxUnavailable is %d",
+			r.Unavailable, r.MaxUnavailable)
 	}
 	return Verdict{}, false
 }

@@ -37,7 +37,7 @@ func Provision(in *Input) (v Verdict, ok bool) {
 		switch {
 		case one.Reason == ReasonProvisioning:
 			left--
-		case one.Reason == ReasonNoRoom && !ok:
+		case one.Reason == ReasonInsufficientCapacity && !ok:
 			v, ok = one, true
 		}
 	}
@@ -104,7 +104,8 @@ const (
 // noUse are reasons that do not pass within moments: a node that runs for them
 // in the meantime is paid for nothing.
 var noUse = []Reason{
-	ReasonOnTarget, ReasonOff, ReasonNoController, ReasonOwnerEnded, ReasonCountsAsFailure, ReasonFixedNode, ReasonOtherScheduler, ReasonRollingOut, ReasonOutsideWindow,
+	ReasonOnTarget, ReasonOff, ReasonNoController, ReasonOwnerEnded, ReasonCountsAsFailure, ReasonFixedNode, ReasonOtherScheduler,
+	ReasonRollingOut, ReasonOutsideWindow,
 	ReasonPinned, ReasonDoNotDisrupt, ReasonLocalStorage, ReasonNoGain, ReasonSpotUnavailable,
 }
 
@@ -128,7 +129,8 @@ func (in *Input) Next(replica types.UID, h Holder, timeout time.Duration) (Step,
 
 // settled reports whether a replica is there, on a node that stays.
 func (in *Input) settled(replica types.UID) bool {
-	return slices.ContainsFunc(in.Group.Seats, func(s clusterstate.Seat) bool { return s.Pod.UID == replica && s.Place == clusterstate.Settled })
+	return slices.ContainsFunc(in.Group.Seats,
+		func(s clusterstate.Seat) bool { return s.Pod.UID == replica && s.Place == clusterstate.Settled })
 }
 
 // about is the verdict about one replica that has a placeholder.

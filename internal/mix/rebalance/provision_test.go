@@ -43,7 +43,7 @@ func TestRoomIsAskedForWhereItIsAllThatIsMissing(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, "web-4", v.Pod.Name, "as it would be moved")
 	assert.Equal(t, capacity.Spot, v.Target)
-	assert.Equal(t, "no spot node has room for the replacement of pod web-4", v.Message)
+	assert.Equal(t, "no spot node has free capacity for the replacement of pod web-4", v.Message)
 
 	asking(in, "web-4")
 	v, ok = rebalance.Provision(in)
@@ -65,7 +65,7 @@ func TestRoomIsAskedForWhereItIsAllThatIsMissing(t *testing.T) {
 	in.MayFit = outOfMix().MayFit
 	_, ok = rebalance.Provision(in)
 	assert.False(t, ok, "there seems to be room")
-	in.Skip = map[string]rebalance.Verdict{"web-4": {Reason: rebalance.ReasonNoRoom, Pod: in.Group.Seats[4].Pod, Target: sp}}
+	in.Skip = map[string]rebalance.Verdict{"web-4": {Reason: rebalance.ReasonInsufficientCapacity, Pod: in.Group.Seats[4].Pod, Target: sp}}
 	v, ok = rebalance.Provision(in)
 	require.True(t, ok, "the filters say that there is none")
 	assert.Equal(t, "web-4", v.Pod.Name)
@@ -77,7 +77,7 @@ func TestNoRoomIsAskedForWhereSomethingElseKeepsTheReplicas(t *testing.T) {
 	_, ok := rebalance.Provision(in)
 	assert.False(t, ok, "the mix waits for nodes that are there")
 	for _, c := range causes {
-		if c.want == rebalance.ReasonNoRoom {
+		if c.want == rebalance.ReasonInsufficientCapacity {
 			continue
 		}
 		in := roomless()
@@ -199,7 +199,7 @@ func TestAPlaceholderThatRunsLiftsNoCheckButRoomAndBudgets(t *testing.T) {
 		}
 		want := rebalance.StepWait
 		switch c.want {
-		case rebalance.ReasonMixBudget, rebalance.ReasonClusterBudget, rebalance.ReasonNoRoom:
+		case rebalance.ReasonMixBudget, rebalance.ReasonClusterBudget, rebalance.ReasonInsufficientCapacity:
 			want = rebalance.StepMove
 		default:
 			if dropping[c.want] {
@@ -218,7 +218,7 @@ func TestAPlaceholderMovesOnlyWhatMovedIfThereWereRoom(t *testing.T) {
 		changed := false
 		for i := range causes {
 			c := &causes[i]
-			if c.want == "Held" || c.want == rebalance.ReasonNoRoom || changed && changesGroup(*c) || rapid.IntRange(0, 9).Draw(t, c.name) > 0 {
+			if c.want == "Held" || c.want == rebalance.ReasonInsufficientCapacity || changed && changesGroup(*c) || rapid.IntRange(0, 9).Draw(t, c.name) > 0 {
 				continue
 			}
 			changed = changed || changesGroup(*c)

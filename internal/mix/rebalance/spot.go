@@ -38,7 +38,8 @@ func spotUnavailable(in *Input) (r Reason, retryAt time.Time, message string) {
 	case in.Cluster.Now.Before(mark.RetryAt):
 		return ReasonSpotUnavailable, mark.RetryAt, "spot nodes did not come; spot is tried again at " + clockTime(mark.RetryAt)
 	case mark.Failures >= fallback.Threshold && in.History.InFlight >= allowed:
-		return ReasonMixBudget, time.Time{}, fmt.Sprintf("spot nodes did not come before: %d of at most %d replicas try them again", in.History.InFlight, allowed)
+		return ReasonMixBudget, time.Time{}, fmt.Sprintf("spot nodes did not come before: %d of at most %d replicas try them again",
+			in.History.InFlight, allowed)
 	}
 	return "", time.Time{}, ""
 }

@@ -157,7 +157,7 @@ func everOpens(spec *cron.SpecSchedule) bool {
 func parseZone(name string) (*time.Location, error) {
 	// The zone of the machine is not a name: replicas of the controller could differ in it.
 	if strings.EqualFold(name, "local") || strings.EqualFold(name, "localtime") {
-		return nil, errors.New("is the zone of whatever machine asks, name one")
+		return nil, errors.New("depends on the machine, use an IANA name")
 	}
 	return time.LoadLocation(name)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// CR-21: the query strings of oprc-crm, with the record's and the workload's names, and the seventh that it has not.
+// The query strings of oprc-crm, with the record's and the workload's names, and the seventh that it has not.
 func TestTheQueries(t *testing.T) {
 	knative := QueriesFor(Component{Namespace: "shop", Record: "cart", Workload: "cart-fn-0", Knative: true})
 	other := QueriesFor(Component{Namespace: "shop", Record: "cart", Workload: "cart-fn-0"})

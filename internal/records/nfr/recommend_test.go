@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// CR-22, with the table of oprc-crm's own test (0→1, 499→1, 500→1, 501→2, 1000 with 300 ms→3).
+// With the table of oprc-crm's own test (0→1, 499→1, 500→1, 501→2, 1000 with 300 ms→3).
 func TestTheReplicaFormula(t *testing.T) {
 	none := Figure{}
 	for name, c := range map[string]struct {

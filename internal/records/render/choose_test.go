@@ -61,7 +61,7 @@ func served(groups ...string) func(string) bool {
 }
 
 // Every row of the score table, at its threshold and one off.
-func TestScores(t *testing.T) { // CR-18
+func TestScores(t *testing.T) {
 	all := shipped(t)
 	dc, edge := Environment{Datacenter: true}, Environment{Edge: true}
 	none := v1alpha1.NFRRequirements{}
@@ -108,7 +108,7 @@ func TestScores(t *testing.T) { // CR-18
 	}
 }
 
-func TestChooseTemplate(t *testing.T) { // CR-18, CR-19, CR-20
+func TestChooseTemplate(t *testing.T) {
 	all := list(shipped(t))
 	spec := func(hint string) *v1alpha1.DeploymentRecordSpec {
 		return &v1alpha1.DeploymentRecordSpec{TemplateHint: hint}

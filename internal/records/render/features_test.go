@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestProfiles(t *testing.T) { // CR-17
+func TestProfiles(t *testing.T) {
 	dev, edge := Features{}, Features{HPA: true, Prometheus: true, LeaderElection: true}
 	full := Features{NFREnforcement: true, HPA: true, Prometheus: true, LeaderElection: true, MTLS: true, ODGM: true}
 	for profile, want := range map[string]Features{

@@ -126,7 +126,7 @@ func objectsOf(namespace string, sources []source, s Settings) (objects []object
 			objects = append(objects, object{o, src.function})
 		}
 		if src.service != "" && !has(objects, "Service", src.service) {
-			err := fmt.Errorf("spec.%s make no Service %s, which functions are told to call", src.field, src.service)
+			err := fmt.Errorf("spec.%s make no Service %s, which functions are configured to call", src.field, src.service)
 			return nil, &Error{v1alpha1.ReasonInvalidTemplate, err}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestRecordName(t *testing.T) { // CR-05
+func TestRecordName(t *testing.T) {
 	for id, want := range map[string]string{
 		"My_Deployment.ID@Prod": "my-deployment-id-prod", "a": "a", "-a-": "a", "__x__": "x", "web--1": "web--1",
 		"grüße": "gr--e", "日本1": "1", strings.Repeat("a", 253): strings.Repeat("a", 253), "-" + strings.Repeat("a", 253): strings.Repeat("a", 253),

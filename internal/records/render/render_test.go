@@ -61,7 +61,7 @@ func envOf(d *appsv1.Deployment) map[string]string {
 	return m
 }
 
-func TestNames(t *testing.T) { // CR-13
+func TestNames(t *testing.T) {
 	one := rendered(t, recordOf("a"))
 	assert.Equal(t, []string{"web"}, one.Names("Deployment"))
 	assert.Equal(t, []string{"web"}, one.Names("Service"))
@@ -81,7 +81,7 @@ func TestNames(t *testing.T) { // CR-13
 	assert.Equal(t, map[string]string{"b": "web-fn-1", "c": "web-fn-2", "d": "web-fn-0"}, names)
 }
 
-func TestODGM(t *testing.T) { // CR-15, CR-16
+func TestODGM(t *testing.T) {
 	r := recordOf("a", "b")
 	r.Spec.Addons = nil
 	r.Spec.ODGMConfig = &v1alpha1.ODGMConfig{Collections: []string{"x", "y"}, PartitionCount: new(int32(4)), NodeIDs: map[string]v1alpha1.NodeIDs{"p": {7, 3}, "q": {3}}}

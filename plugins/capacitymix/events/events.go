@@ -99,7 +99,8 @@ func (r *Recorder) InvalidCapacityMix(cm *v1alpha1.CapacityMix, err error) {
 // UngateFailed warns on a pod whose scheduling gate cannot be removed.
 func (r *Recorder) UngateFailed(pod *corev1.Pod, reason string) {
 	if r.first(problem{pod.UID, v1alpha1.EventReasonUngateFailed, reason}) {
-		r.emit(pod, corev1.EventTypeWarning, v1alpha1.EventReasonUngateFailed, "Scheduling", "Cannot open the scheduling gate: %s", reason)
+		r.emit(pod, corev1.EventTypeWarning, v1alpha1.EventReasonUngateFailed, "Scheduling", "Cannot remove the scheduling gate: %s",
+			reason)
 	}
 }
 

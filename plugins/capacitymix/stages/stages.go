@@ -111,7 +111,7 @@ func withoutVictims(f Failure, p *policy.Policy) Next {
 		return tryAll(attempt, f.SlotType)
 	}
 	attempt.PreemptedAt = f.Attempt.PreemptedAt
-	n := Next{Attempt: attempt, RetryAt: until, Message: "preemption makes room on the nominated node"}
+	n := Next{Attempt: attempt, RetryAt: until, Message: "preemption frees capacity on the nominated node"}
 	if borrowsAfterWait(f, p) {
 		n.Message += ", " + NoCapacity(f.SlotType, f.NoRoomSince)
 	}
@@ -136,7 +136,8 @@ func afterType(f Failure, p *policy.Policy) Next {
 	if until := f.NoRoomSince.Add(wait); f.Now.Before(until) {
 		return Next{
 			Attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.NoRoomSince}, RetryAt: until,
-			Message: NoCapacity(t, f.NoRoomSince) + ", " + t.Other().String() + " is allowed from " + wholeSecond(until).Format(time.RFC3339),
+			Message: NoCapacity(t, f.NoRoomSince) + ", " + t.Other().String() + " is allowed from " +
+				wholeSecond(until).Format(time.RFC3339),
 		}
 	}
 	return Next{

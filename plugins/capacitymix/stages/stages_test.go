@@ -95,13 +95,13 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 		},
 		"preemption has no second turn before its victims are seen to terminate": {
 			attempt: promised, wants: capacity.Spot, policy: mayBorrow, now: now.Add(victimsTerminateWithin - 1), nominated: true,
-			want: Next{Attempt: preempted, RetryAt: now.Add(victimsTerminateWithin), Message: "preemption makes room on the nominated node"},
+			want: Next{Attempt: preempted, RetryAt: now.Add(victimsTerminateWithin), Message: "preemption frees capacity on the nominated node"},
 		},
 		"of which a pod that waited says since when it does": {
 			attempt: promised, wants: capacity.Spot, policy: wait, now: now.Add(time.Second), nominated: true,
 			want: Next{
 				Attempt: preempted, RetryAt: now.Add(victimsTerminateWithin),
-				Message: "preemption makes room on the nominated node, spot has had no capacity for this pod since 1970-01-01T00:16:40Z",
+				Message: "preemption frees capacity on the nominated node, spot has had no capacity for this pod since 1970-01-01T00:16:40Z",
 			},
 		},
 		"a pod without victims is tried like every other one": {

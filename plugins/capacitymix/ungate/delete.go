@@ -131,7 +131,8 @@ func (f *spotFallback) delete(ctx context.Context, key types.NamespacedName, pod
 	case err == nil:
 		f.update(pod.UID, func(w *waitingPod) { f.recordFailure(pod.UID, w, true) })
 		f.queue.Forget(key)
-		logger.Info("Deleted a pod that found no spot node: its successor goes to on-demand", "pod", klog.KObj(pod), "after", p.GatedSpotWait)
+		logger.Info("Deleted a pod that found no spot node: its successor goes to on-demand", "pod", klog.KObj(pod),
+			"after", p.GatedSpotWait)
 		f.Events.SpotUnavailable(pod, p.GatedSpotWait)
 	case apierrors.IsNotFound(err):
 		f.queue.Forget(key)

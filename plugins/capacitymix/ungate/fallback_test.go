@@ -103,7 +103,7 @@ func (f *fallbackFixture) waits(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-func TestAPodIsDeletedOnceItWaitedForSpotInVainAndItsSuccessorGoesToOnDemand(t *testing.T) {
+func TestATimedOutPodIsDeletedAndItsSuccessorGoesToOnDemand(t *testing.T) {
 	f := newFallbackFixture(t)
 	pod, limited := f.opened(0)
 	require.Equal(t, capacity.Spot, limited)
@@ -239,7 +239,7 @@ func TestAPodWithoutASuccessorIsCountedAndGivesNoCredit(t *testing.T) {
 	assert.Equal(t, 1, f.fallback().pools[poolKey{"shop", "capacitymix/web"}].Mark().Failures)
 }
 
-func TestADeletionThatWasRefusedOrNotAnsweredIsMadeAgainAndCountsOnce(t *testing.T) {
+func TestARefusedOrUnansweredDeletionIsRetriedAndCountsOnce(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	for name, answer := range map[string]error{
 		"the pod has changed":       apierrors.NewConflict(pods, "web-0", errors.New("changed")),

@@ -19,7 +19,7 @@ var (
 	}, []string{"capacity_type"})
 	ungateFailures = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "ungate_failures_total", StabilityLevel: metrics.ALPHA,
-		Help: "Attempts to open a scheduling gate that the API server refused or did not answer; each is made again.",
+		Help: "Patches that remove a scheduling gate and that the API server rejected or did not answer. Each is retried.",
 	})
 	spotFallbacks = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "spot_fallbacks_total", StabilityLevel: metrics.ALPHA,

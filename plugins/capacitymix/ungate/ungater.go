@@ -81,7 +81,8 @@ func New(ctx context.Context, s *state.State, client clientset.Interface, label 
 }
 
 func newQueue(minRetry, maxRetry time.Duration) workqueue.TypedRateLimitingInterface[types.NamespacedName] {
-	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minRetry, maxRetry))
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minRetry,
+		maxRetry))
 }
 
 // AddProfile sets the resolver for the pods of a profile. It must be called before Run.
@@ -112,7 +113,7 @@ func (u *Ungater) Run(ctx context.Context, leads <-chan struct{}) {
 	logger := klog.FromContext(ctx)
 	if u.label == nil {
 		logger.Info("No node label is known by which pods could be limited to a capacity type: "+
-			"gates are opened without a slot. Set capacityTypeLabel",
+			"scheduling gates are removed without a slot. Set capacityTypeLabel",
 			"plugin", "CapacityMix")
 	}
 	select {
@@ -124,7 +125,7 @@ func (u *Ungater) Run(ctx context.Context, leads <-chan struct{}) {
 		if ctx.Err() != nil {
 			return
 		}
-		logger.Error(nil, "No gates are opened until nodes, pods and CapacityMixes are read", "plugin", "CapacityMix")
+		logger.Error(nil, "No scheduling gate is removed until nodes, pods and CapacityMixes are read", "plugin", "CapacityMix")
 	}
 	u.spotFallback.run(ctx)
 	u.leading.Store(true)
@@ -206,7 +207,7 @@ func (u *Ungater) Patch(pod *corev1.Pod) (patch []byte, capacityType string, err
 		return nil, "", err
 	}
 	if patch, err = gate.Patch(pod, change); err != nil {
-		return nil, "", fmt.Errorf("patch that opens a gate: %w", err)
+		return nil, "", fmt.Errorf("patch that removes a scheduling gate: %w", err)
 	}
 	return patch, capacityType, nil
 }
@@ -220,12 +221,12 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 	switch {
 	case p == nil:
 		u.Ledger.Drop(pod.UID)
-		return withoutSlot(v1alpha1.GateOpenedNoMix), "none", nil
+		return withoutSlot(v1alpha1.UngateReasonNoMix), "none", nil
 	case u.label == nil:
-		return withoutSlot(v1alpha1.GateOpenedNoLabel), "none", nil
+		return withoutSlot(v1alpha1.UngateReasonNoLabel), "none", nil
 	case u.Classifier.Pins(&pod.Spec):
 		u.Ledger.Drop(pod.UID)
-		return withoutSlot(v1alpha1.GateOpenedPinned), "none", nil
+		return withoutSlot(v1alpha1.UngateReasonPinned), "none", nil
 	}
 	group, _ := policy.GroupOf(pod, p)
 	hold, err := u.Claim(pod, group, p, true)
@@ -250,7 +251,7 @@ func (u *Ungater) decide(pod *corev1.Pod) (change func(*corev1.Pod), capacityTyp
 // withoutSlot is the change of a pod that is ungated without a slot.
 func withoutSlot(reason string) func(*corev1.Pod) {
 	return func(after *corev1.Pod) {
-		gate.Annotate(after, map[string]string{v1alpha1.GateOpenedAnnotation: reason})
+		gate.Annotate(after, map[string]string{v1alpha1.UngateReasonAnnotation: reason})
 	}
 }
 
@@ -269,7 +270,7 @@ func (u *Ungater) send(ctx context.Context, key types.NamespacedName, next *unga
 	switch {
 	case err == nil:
 		ungatedPods.WithLabelValues(next.capacityType).Inc()
-		logger.V(3).Info("Opened the gate of a pod", "pod", klog.KObj(next.pod), "capacityType", next.capacityType)
+		logger.V(3).Info("Ungated a pod", "pod", klog.KObj(next.pod), "capacityType", next.capacityType)
 		u.queue.Forget(key)
 	case apierrors.IsNotFound(err):
 		u.queue.Forget(key)
@@ -278,7 +279,7 @@ func (u *Ungater) send(ctx context.Context, key types.NamespacedName, next *unga
 		u.queue.AddRateLimited(key)
 		if !apierrors.IsConflict(err) {
 			// The error may quote the whole spec.
-			logger.Error(nil, "Open the gate of a pod", "pod", klog.KObj(next.pod), "err", events.Truncate(err.Error()))
+			logger.Error(nil, "Cannot ungate a pod", "pod", klog.KObj(next.pod), "err", events.Truncate(err.Error()))
 		}
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			u.Events.UngateFailed(next.pod, fmt.Sprint(err))

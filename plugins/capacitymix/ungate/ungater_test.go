@@ -126,8 +126,8 @@ func TestPodsThatAreUngatedWithoutASlot(t *testing.T) {
 	f := newFixture(t)
 	f.mix(t, mixtest.CapacityMix("web", 0, 0))
 	for reason, pod := range map[string]*corev1.Pod{
-		v1alpha1.GateOpenedNoMix: mixtest.GatedPod("other", 0),
-		v1alpha1.GateOpenedPinned: func() *corev1.Pod {
+		v1alpha1.UngateReasonNoMix: mixtest.GatedPod("other", 0),
+		v1alpha1.UngateReasonPinned: func() *corev1.Pod {
 			p := mixtest.GatedPod("web", 0)
 			p.Spec.NodeSelector = map[string]string{capacity.KarpenterCapacityType: "spot"}
 			return p
@@ -135,14 +135,14 @@ func TestPodsThatAreUngatedWithoutASlot(t *testing.T) {
 	} {
 		f.cluster.SetPods(t, pod)
 		after := f.ungate(t, pod)
-		assert.Equal(t, map[string]string{v1alpha1.GateOpenedAnnotation: reason}, after.Annotations)
+		assert.Equal(t, map[string]string{v1alpha1.UngateReasonAnnotation: reason}, after.Annotations)
 		assert.Equal(t, pod.Spec.NodeSelector, after.Spec.NodeSelector)
 		assert.Empty(t, after.Spec.SchedulingGates)
 	}
 	f.ungater.label = nil
 	pod := mixtest.GatedPod("web", 1)
 	f.cluster.SetPods(t, pod)
-	assert.Equal(t, v1alpha1.GateOpenedNoLabel, f.ungate(t, pod).Annotations[v1alpha1.GateOpenedAnnotation])
+	assert.Equal(t, v1alpha1.UngateReasonNoLabel, f.ungate(t, pod).Annotations[v1alpha1.UngateReasonAnnotation])
 }
 
 func TestTheCopyOfAClaimIsNone(t *testing.T) {

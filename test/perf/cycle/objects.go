@@ -121,9 +121,11 @@ func (s Scenario) node(i int) corev1.Node {
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID(name), ResourceVersion: strconv.Itoa(i + 1),
 		Labels: map[string]string{
-			typeLabel: t.String(), spreadLabel: spread, corev1.LabelHostname: name, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
+			typeLabel: t.String(), spreadLabel: spread, corev1.LabelHostname: name, corev1.LabelArchStable: "amd64",
+			corev1.LabelOSStable: "linux",
 			// Each zone has all instance types.
-			corev1.LabelTopologyZone: fmt.Sprintf("eu-central-1%c", 'a'+i%zones), corev1.LabelInstanceTypeStable: fmt.Sprintf("m%d.4xlarge", 5+i/zones%machines),
+			corev1.LabelTopologyZone: fmt.Sprintf("eu-central-1%c",
+				'a'+i%zones), corev1.LabelInstanceTypeStable: fmt.Sprintf("m%d.4xlarge", 5+i/zones%machines),
 		},
 	}}
 	n.Status.Allocatable = builders.Requests("16", "64Gi")
@@ -138,7 +140,8 @@ func app(g int) string { return fmt.Sprintf("service-%04d", g) }
 func set(g int) appsv1.ReplicaSet {
 	return appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app(g), UID: types.UID(app(g)), ResourceVersion: "1"},
-		Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](100_000), Selector: &metav1.LabelSelector{MatchLabels: builders.Labels(app(g))}},
+		Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](100_000),
+			Selector: &metav1.LabelSelector{MatchLabels: builders.Labels(app(g))}},
 	}
 }
 

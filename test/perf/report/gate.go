@@ -146,7 +146,8 @@ func writeGate(out io.Writer, verdicts []verdict) (regressions int, err error) {
 		case withinNoise:
 			w.printf("noise: %s: %s, the bound is %s\n", v.what, text, number(v.bound()))
 		case disturbed:
-			w.printf("disturbed: %s: %s, the bound is %s: measure it again with nothing else on the machine\n", v.what, text, number(v.bound()))
+			w.printf("disturbed: %s: %s, the bound is %s: measure it again with nothing else on the machine\n", v.what, text,
+				number(v.bound()))
 		}
 		if v.loose() {
 			w.printf("hint: %s: %s, its bound of %s can be tightened (test/perf/report/goals.go)\n", v.what, text, number(v.known.bound))

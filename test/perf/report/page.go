@@ -84,7 +84,8 @@ func writePage(out io.Writer, suites map[string]*bench.Suite, verdicts []verdict
 
 func (w *writer) suite(s *bench.Suite) {
 	w.printf("\n## Suite %s\n\n    %s\n\n", s.Name, s.Command)
-	w.printf("%d × %s, %d GiB, %s, %s; begun %s.\n", s.Machine.Cores, s.Machine.Processor, s.Machine.MemoryGiB, s.Machine.Go, s.Machine.System, s.Began.Format("2006-01-02 15:04 MST"))
+	w.printf("%d × %s, %d GiB, %s, %s; begun %s.\n", s.Machine.Cores, s.Machine.Processor, s.Machine.MemoryGiB, s.Machine.Go,
+		s.Machine.System, s.Began.Format("2006-01-02 15:04 MST"))
 	for i := range s.Results {
 		r := &s.Results[i]
 		metrics := metricsOf(r)

@@ -28,10 +28,14 @@ func plots(suites map[string]*bench.Suite) (list []plot) {
 	for _, c := range []struct{ suite, prefix, by, metric, file, title, x, y string }{
 		{"cycle", "basic/", "nodes", cpu, "nodes.svg", "Processor time of a scheduling cycle", "nodes", "µs for each pod"},
 		{"cycle", "basic/", "nodes", "pods_per_s", "nodes-throughput.svg", "Scheduling cycles on one core", "nodes", "pods a second"},
-		{"cycle", "replicated/", "nodes", cpu, "replicated.svg", "The same, pods of ReplicaSets, two existing for each node", "nodes", "µs for each pod"},
-		{"cycle", "groups/in turn/", "groups", cpu, "groups.svg", "5,000 nodes, by the number of workloads", "workloads", "µs for each pod"},
-		{"cycle", "filled/", "existing", cpu, "existing.svg", "5,000 nodes, by the number of existing pods", "existing pods", "µs for each pod"},
-		{"shards", "full=90%/", "leaders", "pods_per_s", "shards.svg", "100,000 nodes, a million pods, simulated", "leaders", "pods a second"},
+		{"cycle", "replicated/", "nodes", cpu, "replicated.svg", "The same, pods of ReplicaSets, two existing for each node", "nodes",
+			"µs for each pod"},
+		{"cycle", "groups/in turn/", "groups", cpu, "groups.svg", "5,000 nodes, by the number of workloads", "workloads",
+			"µs for each pod"},
+		{"cycle", "filled/", "existing", cpu, "existing.svg", "5,000 nodes, by the number of existing pods", "existing pods",
+			"µs for each pod"},
+		{"shards", "full=90%/", "leaders", "pods_per_s", "shards.svg", "100,000 nodes, a million pods, simulated", "leaders",
+			"pods a second"},
 	} {
 		p := plot{file: c.file, title: c.title, x: c.x, y: c.y, lines: map[string][]point{}}
 		s := suites[c.suite]
@@ -69,8 +73,10 @@ var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#
 
 func (p *plot) svg() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", width, height)
-	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/><text x="%d" y="20" font-size="14">%s</text>`+"\n", width, height, left, html.EscapeString(p.title))
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", width,
+		height)
+	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/><text x="%d" y="20" font-size="14">%s</text>`+"\n", width, height, left,
+		html.EscapeString(p.title))
 	xs, ys := p.scales()
 	for _, tick := range xs.ticks() {
 		x := left + xs.at(tick)*(width-left-right)
@@ -78,10 +84,12 @@ func (p *plot) svg() []byte {
 	}
 	for _, tick := range ys.ticks() {
 		y := height - under - ys.at(tick)*(height-top-under)
-		fmt.Fprintf(&b, `<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", left, y, width-right, y, left-6, y+4, short(tick))
+		fmt.Fprintf(&b, `<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
+			left, y, width-right, y, left-6, y+4, short(tick))
 	}
 	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-12, html.EscapeString(p.x))
-	fmt.Fprintf(&b, `<text transform="translate(18 %d) rotate(-90)" text-anchor="middle">%s</text>`+"\n", (top+height-under)/2, html.EscapeString(p.y))
+	fmt.Fprintf(&b, `<text transform="translate(18 %d) rotate(-90)" text-anchor="middle">%s</text>`+"\n", (top+height-under)/2,
+		html.EscapeString(p.y))
 	// The legend has the order of the lines' ends.
 	names := slices.SortedFunc(maps.Keys(p.lines), func(a, c string) int {
 		return cmp.Or(cmp.Compare(p.lines[c][len(p.lines[c])-1].y, p.lines[a][len(p.lines[a])-1].y), cmp.Compare(a, c))

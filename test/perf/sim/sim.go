@@ -46,7 +46,8 @@ type Config struct {
 // Validate names the first field that makes no sense.
 func (c *Config) Validate() error {
 	for name, n := range map[string]int{
-		"leaders": c.Leaders, "nodes": c.Nodes, "capacity": c.Capacity, "pods": c.Pods, "workloads": c.Workloads, "binds": c.Binds, "sample": c.Sample, "inFlight": c.InFlight,
+		"leaders": c.Leaders, "nodes": c.Nodes, "capacity": c.Capacity, "pods": c.Pods, "workloads": c.Workloads, "binds": c.Binds,
+		"sample": c.Sample, "inFlight": c.InFlight,
 	} {
 		if n <= 0 {
 			return fmt.Errorf("%s: %d, must be more than 0", name, n)

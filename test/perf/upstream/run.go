@@ -131,10 +131,12 @@ func (r *runner) benchmark(ctx context.Context, dir string, w workload, args []s
 	if err := os.Mkdir(logs, 0o700); err != nil {
 		return "", err
 	}
-	args = append([]string{"-test.run=^$", "-test.benchtime=1ns", "-test.timeout=25m", fmt.Sprintf("-test.bench=^BenchmarkScheduling$/^%s$/^%s$", w.test, w.size)}, args...)
+	args = append([]string{"-test.run=^$", "-test.benchtime=1ns", "-test.timeout=25m",
+		fmt.Sprintf("-test.bench=^BenchmarkScheduling$/^%s$/^%s$", w.test, w.size)}, args...)
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), append(env, "PATH="+r.etcd+string(os.PathListSeparator)+os.Getenv("PATH"), "ARTIFACTS="+logs, bench.EnvDepth+"=")...)
+	cmd.Env = append(os.Environ(), append(env, "PATH="+r.etcd+string(os.PathListSeparator)+os.Getenv("PATH"), "ARTIFACTS="+logs,
+		bench.EnvDepth+"=")...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	// A process that is told to go takes its etcd along.
@@ -150,7 +152,8 @@ var leftGoroutine = regexp.MustCompile(`Goroutine \d+ in state .*`)
 // to be expected. A run that failed before its end has no results, which addItems finds.
 func leavesOnly(output, expected string) bool {
 	left := leftGoroutine.FindAllString(output, -1)
-	return expected != "" && len(left) > 0 && !slices.ContainsFunc(left, func(line string) bool { return !strings.Contains(line, expected) })
+	return expected != "" && len(left) > 0 &&
+		!slices.ContainsFunc(left, func(line string) bool { return !strings.Contains(line, expected) })
 }
 
 func tail(text string, lines int) string {

@@ -111,7 +111,8 @@ func create(ctx ktesting.TContext, namespace string, resource schema.GroupVersio
 	if _, err := ctx.Client().CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	_, err := ctx.Dynamic().Resource(resource).Namespace(namespace).Create(ctx, obj, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	_, err := ctx.Dynamic().Resource(resource).Namespace(namespace).Create(ctx, obj,
+		metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 	return err
 }
 

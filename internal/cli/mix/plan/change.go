@@ -90,7 +90,8 @@ func put(c *live.Cluster, m *v1alpha1.CapacityMix) error {
 	if err := c.Store.Set(m); err != nil {
 		return err
 	}
-	c.Mixes = slices.DeleteFunc(slices.Clone(c.Mixes), func(o *v1alpha1.CapacityMix) bool { return o.Namespace == m.Namespace && o.Name == m.Name })
+	c.Mixes = slices.DeleteFunc(slices.Clone(c.Mixes),
+		func(o *v1alpha1.CapacityMix) bool { return o.Namespace == m.Namespace && o.Name == m.Name })
 	c.Mixes = append(c.Mixes, m)
 	return nil
 }
@@ -131,7 +132,8 @@ func shifts(c *live.Cluster, before map[types.UID]string) []Shift {
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b Shift) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.From, b.From),
+			cmp.Compare(a.To, b.To))
 	})
 	return out
 }
@@ -161,7 +163,8 @@ func Overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []Overruled {
 		out = append(out, o)
 	}
 	slices.SortFunc(out, func(a, b Overruled) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Mix, b.Mix), cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.By, b.By))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Mix, b.Mix), cmp.Compare(a.Workload, b.Workload),
+			cmp.Compare(a.By, b.By))
 	})
 	return out
 }
@@ -183,7 +186,7 @@ func ownerOf(c *live.Cluster, p *clusterstate.Pod) string {
 // placed are the annotations that come with the binding, or the opening of the gate.
 var placed = map[string]bool{
 	v1alpha1.SlotAnnotation: true, v1alpha1.CapacityTypeAnnotation: true, v1alpha1.MixAnnotation: true,
-	v1alpha1.ClaimAnnotation: true, v1alpha1.FallbackAnnotation: true, v1alpha1.GateOpenedAnnotation: true,
+	v1alpha1.ClaimAnnotation: true, v1alpha1.FallbackAnnotation: true, v1alpha1.UngateReasonAnnotation: true,
 }
 
 // Prover is the part of a replay.Snapshot that a plan asks.

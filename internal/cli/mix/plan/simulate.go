@@ -73,7 +73,8 @@ var passing = map[rebalance.Reason]func(*rebalance.Input){
 
 // Input is a rebalance.Input for a plan: no move is under way, no budget spent,
 // and the room is for a Room to prove.
-func Input(g clusterstate.Group, s rebalance.Settings, budgets []rebalance.DisruptionBudget, schedulers []string, now time.Time) *rebalance.Input {
+func Input(g clusterstate.Group, s rebalance.Settings, budgets []rebalance.DisruptionBudget, schedulers []string,
+	now time.Time) *rebalance.Input {
 	if s.MaxConcurrent < 1 {
 		s.MaxConcurrent = 1
 	}
@@ -148,7 +149,7 @@ func step(ctx context.Context, in *rebalance.Input, room Room) (*Move, []Blocked
 
 // NoRoom is the verdict about a replica whose replacement has no room now.
 func NoRoom(in *rebalance.Input, v rebalance.Verdict, why string) rebalance.Verdict {
-	v.Reason, v.Message = rebalance.ReasonNoRoom, why
+	v.Reason, v.Message = rebalance.ReasonInsufficientCapacity, why
 	if in.Provisions() {
 		v.Reason, v.Message = rebalance.ReasonProvisioning, why+"; a placeholder pod first makes an autoscaler provide it"
 	}
@@ -212,7 +213,8 @@ func replace(g *clusterstate.Group, v rebalance.Verdict) Move {
 	p := *gone.Pod
 	p.UID, p.Ready, p.Node = "replacement of "+p.UID, true, ""
 	p.SetAnnotations(unplaced(p.AllAnnotations()))
-	seat := clusterstate.Seat{Pod: &p, Seat: split.Seat{Wants: g.Policy.Mix.TypeOf(slot), Pod: split.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target}}}
+	seat := clusterstate.Seat{Pod: &p, Seat: split.Seat{Wants: g.Policy.Mix.TypeOf(slot),
+		Pod: split.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target}}}
 	at, _ := slices.BinarySearchFunc(seats, slot, func(s clusterstate.Seat, slot int) int { return s.Slot - slot })
 	g.Seats = slices.Insert(seats, at, seat)
 	return Move{Pod: gone.Pod, From: gone.On, To: v.Target, Slot: slot}

@@ -156,8 +156,8 @@ func TestRoomIsTakenByTheMovesBefore(t *testing.T) {
 	out := simulate(t, input(placedBy(split.New(70, 2), split.New(30, 2), 10)), &little{left: 2})
 	assert.Len(t, out.Moves, 2)
 	require.Len(t, out.Blocked, 2)
-	assert.Equal(t, rebalance.ReasonNoRoom, out.Blocked[0].Reason)
-	assert.Equal(t, "no on-demand node has room for web-5", out.Blocked[0].Message)
+	assert.Equal(t, rebalance.ReasonInsufficientCapacity, out.Blocked[0].Reason)
+	assert.Equal(t, "no on-demand node has free capacity for web-5", out.Blocked[0].Message)
 	assert.Equal(t, "roomy", out.Moves[0].Node)
 }
 
@@ -168,13 +168,13 @@ func TestWhereRoomIsAskedForThePlanSaysSo(t *testing.T) {
 	assert.Len(t, out.Moves, 3)
 	require.Len(t, out.Blocked, 1)
 	assert.Equal(t, rebalance.ReasonProvisioning, out.Blocked[0].Reason)
-	assert.Equal(t, "no on-demand node has room for web-4; a placeholder pod first makes an autoscaler provide it", out.Blocked[0].Message)
+	assert.Equal(t, "no on-demand node has free capacity for web-4; a placeholder pod first makes an autoscaler provide it", out.Blocked[0].Message)
 
 	in = input(placedBy(split.New(70, 2), split.New(30, 2), 10))
 	in.Settings.Provisioning, in.Settings.Mode = rebalance.Placeholder, rebalance.Report
 	out = simulate(t, in, &little{})
 	require.NotEmpty(t, out.Blocked)
-	assert.Equal(t, rebalance.ReasonNoRoom, out.Blocked[0].Reason, "nothing is requested where nothing moves")
+	assert.Equal(t, rebalance.ReasonInsufficientCapacity, out.Blocked[0].Reason, "nothing is requested where nothing moves")
 }
 
 func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {

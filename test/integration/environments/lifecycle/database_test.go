@@ -36,7 +36,7 @@ func (s *scene) csiVolume() {
 	s.T.Cleanup(func() { _ = s.Client.Delete(s.T.Context(), v) })
 }
 
-// ENV-33: a database is dumped where there are no snapshots, and the controller leaves alone what that makes.
+// A database is dumped where there are no snapshots, and the controller leaves alone what that makes.
 func TestADatabaseIsDumped(t *testing.T) {
 	s := start(t)
 	e := environment("shop")
@@ -63,7 +63,7 @@ func TestADatabaseIsDumped(t *testing.T) {
 	require.NoError(t, s.Client.Delete(s.Ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 }
 
-// ENV-33: a snapshot takes the place of what a stopped database has, and the controller takes over the claim that is made of it.
+// A snapshot takes the place of what a stopped database has, and the controller takes over the claim that is made of it.
 func TestADatabaseComesBackFromASnapshot(t *testing.T) {
 	s := start(t)
 	s.csiVolume()

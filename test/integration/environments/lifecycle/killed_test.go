@@ -37,7 +37,7 @@ type step struct {
 	done func() []string
 }
 
-// ENV-28, ENV-52: a controller that is killed after any of its writes leaves nothing that the next one cannot go on with.
+// A controller that is killed after any of its writes leaves nothing that the next one cannot go on with.
 // Whatever there is in the end is what there is without a kill.
 func TestAControllerThatIsKilledAnywhereLeavesNothingBehind(t *testing.T) {
 	s := start(t)

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// ENV-20, ENV-41: a database that does not come up holds back all others, and its pods are gated so that no one schedules them.
+// A database that does not come up holds back all others, and its pods are gated so that no one schedules them.
 func TestAStageWaitsForTheOneBefore(t *testing.T) {
 	s := start(t)
 	e := environment("held")
@@ -60,7 +60,7 @@ func TestAStageWaitsForTheOneBefore(t *testing.T) {
 	}
 }
 
-// ENV-05, ENV-20, ENV-32: stop in reverse, keep volumes and ports, start again.
+// Stop in reverse, keep volumes and ports, start again.
 func TestAnEnvironmentStopsInReverseAndKeepsItsVolumes(t *testing.T) {
 	s := start(t)
 	e := environment("kept")
@@ -116,7 +116,7 @@ func (s *scene) watchPods(e *v1alpha1.Environment) func() []string {
 	}
 }
 
-// ENV-14, ENV-30: a change replaces only what it changes, and is kept as a revision with what changed.
+// A change replaces only what it changes, and is kept as a revision with what changed.
 func TestAChangeReplacesWhatItChanges(t *testing.T) {
 	s := start(t, func(c *controller.Configuration) { c.Environments.HistoryLimit = 3 })
 	s.Create(environment("shop"))
@@ -155,7 +155,7 @@ func TestAChangeReplacesWhatItChanges(t *testing.T) {
 	})
 }
 
-// ENV-26, ENV-43: what fails later leaves the others and the phase alone, and comes back.
+// What fails later leaves the others and the phase alone, and comes back.
 func TestAComponentThatFailsLeavesTheOthers(t *testing.T) {
 	s := start(t)
 	s.Create(environment("shop"))
@@ -182,7 +182,7 @@ func TestAComponentThatFailsLeavesTheOthers(t *testing.T) {
 	}
 }
 
-// ENV-08: a port that another environment has is refused with its name, and free again when that is gone.
+// A port that another environment has is refused with its name, and free again when that is gone.
 func TestAPortBelongsToOneEnvironment(t *testing.T) {
 	s := start(t)
 	first, second := environment("first"), environment("second")
@@ -202,7 +202,7 @@ func TestAPortBelongsToOneEnvironment(t *testing.T) {
 	s.comes("second", v1alpha1.EnvironmentRunning)
 }
 
-// ENV-34: volumes stay where they should, with their namespace and the password of what is in them: who comes back finds both.
+// Volumes stay where they should, with their namespace and the password of what is in them: who comes back finds both.
 func TestVolumesAreRetained(t *testing.T) {
 	s := start(t, func(c *controller.Configuration) {
 		c.Environments.Quota, c.Environments.DefaultLimits = map[string]string{"pods": "20"}, map[string]string{"cpu": "1"}
@@ -275,7 +275,7 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 	assert.NotEmpty(t, s.password(e))
 }
 
-// ENV-17: a restart replaces every component, each stage when the one before is ready again.
+// A restart replaces every component, each stage when the one before is ready again.
 func TestARestartGoesStageByStage(t *testing.T) {
 	s := start(t)
 	s.Create(environment("shop"))

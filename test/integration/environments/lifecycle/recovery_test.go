@@ -32,7 +32,7 @@ func (s *scene) berth(stdin string, args ...string) string {
 	return out.String()
 }
 
-// ENV-29, ENV-46: environments of which nothing is left come back from a backup, and databases with the passwords that they had.
+// Environments of which nothing is left come back from a backup, and databases with the passwords that they had.
 func TestEnvironmentsComeBackFromABackup(t *testing.T) {
 	s := start(t)
 	secret := func() *corev1.Secret {
@@ -66,7 +66,7 @@ func TestEnvironmentsComeBackFromABackup(t *testing.T) {
 	assert.Equal(t, "as it was", s.password(s.get("first")))
 }
 
-// ENV-45: what is left of an environment that no one took down is found, and goes if that is wanted; what is of others stays.
+// What is left of an environment that no one took down is found, and goes if that is wanted; what is of others stays.
 func TestOrphansAreFoundAndDeleted(t *testing.T) {
 	s := start(t)
 	small := func(name string) *v1alpha1.Environment {
@@ -98,8 +98,8 @@ func TestOrphansAreFoundAndDeleted(t *testing.T) {
 	s.deleteAll()
 }
 
-// ENV-44: what never came to run is removed after a while, if that is configured, and tried again when it is changed.
-// ENV-51: it need not be configured at the start.
+// What never came to run is removed after a while, if that is configured, and tried again when it is changed.
+// It need not be configured at the start.
 func TestAStartThatFailsIsCleanedUp(t *testing.T) {
 	s := start(t, func(c *controller.Configuration) {
 		c.Environments.StartTimeoutSeconds, c.Environments.CleanUpFailedSeconds = 600, 0

@@ -18,7 +18,6 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// ENV-04, ENV-05, ENV-10, ENV-18, ENV-21, ENV-22
 func TestAnEnvironmentRunsAndGoesAgain(t *testing.T) {
 	s := start(t)
 	s.Create(environment("shop"))
@@ -50,7 +49,6 @@ func TestAnEnvironmentRunsAndGoesAgain(t *testing.T) {
 		}
 	}
 
-	// ENV-37
 	s.Eventually("the metrics show it", func() (bool, string) {
 		running := s.Metric(s.process, "berth_environments", map[string]string{"phase": "Running"})
 		came := s.Metric(s.process, "berth_environments_phase_transitions_total", map[string]string{"phase": "Running"})

@@ -105,7 +105,6 @@ func golden() *schedulerv1.EnvironmentSpecification {
 	}
 }
 
-// ENV-02, ENV-12, ENV-13, ENV-14, ENV-15, ENV-17, ENV-18, ENV-21, ENV-30, ENV-31, ENV-35, ENV-36, ENV-47, ENV-54
 func TestTheSmokeClientSucceedsInSequence(t *testing.T) {
 	w := serve(t)
 	c, ctx := w.client(), w.as(w.served.Editor)
@@ -245,7 +244,6 @@ func changed(before, after map[string]corev1.PodTemplateSpec) (names []string) {
 	return names
 }
 
-// ENV-47
 func TestNobodyDoesWhatTheyMayNot(t *testing.T) {
 	w := serve(t)
 	c := w.client()
@@ -264,7 +262,6 @@ func TestNobodyDoesWhatTheyMayNot(t *testing.T) {
 	}
 }
 
-// ENV-08, ENV-16
 func TestWhatCannotBeIsRefusedAndNothingIsMade(t *testing.T) {
 	w := serve(t)
 	c, ctx := w.client(), w.as(w.served.Editor)

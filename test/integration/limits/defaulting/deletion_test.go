@@ -26,7 +26,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// RL-12, its guard.
+// Its guard.
 func TestALimitInUseIsNotDeleted(t *testing.T) {
 	w := testenv.New(t, fast())
 	w.Controller(testenv.Impatient)

@@ -51,7 +51,6 @@ func created(w *testenv.World, p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// RL-04, RL-05, RL-07, RL-08.
 func TestAPodIsFilledInAsItsLimitSays(t *testing.T) {
 	w := testenv.New(t, fast(), slow())
 	w.Webhook()
@@ -147,7 +146,7 @@ func orEmpty(m map[string]string) map[string]string {
 	return m
 }
 
-// RL-09: the claims are made by the real kube-controller-manager.
+// The claims are made by the real kube-controller-manager.
 func TestVolumesBecomeClaimsOfThePod(t *testing.T) {
 	w := testenv.New(t, fast())
 	w.Webhook()
@@ -185,7 +184,6 @@ func TestVolumesBecomeClaimsOfThePod(t *testing.T) {
 	}
 }
 
-// RL-10, RL-11.
 func TestAChangedLimitCountsForNewPods(t *testing.T) {
 	w := testenv.New(t, fast(), slow())
 	w.Webhook()

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// RL-05: a selector, affinity, and both, which is both at once.
+// A selector, affinity, and both, which is both at once.
 func TestRL05PodsLandOnlyOnMatchingNodes(t *testing.T) {
 	w := testenv.New(t, four()...)
 	start(w, nil)
@@ -53,7 +53,7 @@ func TestRL05PodsLandOnlyOnMatchingNodes(t *testing.T) {
 	}
 }
 
-// RL-17: no node matches, and the event names the limit.
+// No node matches, and the event names the limit.
 func TestRL17APodWithoutAMatchingNodeSaysWhichLimitKeepsIt(t *testing.T) {
 	w := testenv.New(t, four()...)
 	start(w, nil)
@@ -77,7 +77,7 @@ func TestANodeThatIsAddedAndMatchesWakesPods(t *testing.T) {
 	assert.Equal(t, map[string]int{"gpu-0": 1}, nodesOf(requireWoken(w, "web", 1)))
 }
 
-// RL-10: new pods use the new rules, running pods keep their nodes. RL-11: a
+// New pods use the new rules, running pods keep their nodes: a
 // limit without rules restricts no new pod.
 func TestRL10RL11AChangedLimitCountsForNewPodsOnly(t *testing.T) {
 	w := testenv.New(t, four()...)

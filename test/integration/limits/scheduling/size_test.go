@@ -35,7 +35,7 @@ func extra(cpu string) corev1.Container {
 	return corev1.Container{Name: "extra", Image: "example.com/extra:1", Resources: corev1.ResourceRequirements{Requests: builders.Requests(cpu, "8Mi")}}
 }
 
-// RL-07: cpuLimit, else cpu, is the most that a pod as a whole may request:
+// CpuLimit, else cpu, is the most that a pod as a whole may request:
 // with its init containers, its sidecars, what it says for all containers
 // together, and its overhead.
 func TestRL07APodAboveItsSizeWaitsAndSaysBothFigures(t *testing.T) {

@@ -141,7 +141,7 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	}
 }
 
-// RL-04, the half that Get shows, and RL-11.
+// The half that Get shows, and that later pods use the new rules.
 func TestRL04And11ALimitWithoutSchedulingHasNone(t *testing.T) {
 	s := serve(t)
 	_, err := s.any().CreateResourceLimit(s.as(s.Editor), anyLimit("x", "kubernetes.io/NodeSelector", "kubernetes.io/Affinity"))

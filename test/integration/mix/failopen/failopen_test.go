@@ -207,7 +207,7 @@ func TestTheGatesOfOthersStayAndABurstIsLetGoOldestFirst(t *testing.T) {
 	assert.Equal(t, 251, opened(w, c))
 	p := w.Live("quota")[0]
 	assert.Equal(t, []corev1.PodSchedulingGate{{Name: "example.com/quota"}}, p.Spec.SchedulingGates)
-	assert.Equal(t, v1alpha1.GateOpenedNoLeader, p.Annotations[v1alpha1.GateOpenedAnnotation])
+	assert.Equal(t, v1alpha1.UngateReasonNoLeader, p.Annotations[v1alpha1.UngateReasonAnnotation])
 	made := map[string]time.Time{}
 	for i := range pods {
 		made[pods[i].Name] = pods[i].CreationTimestamp.Time

@@ -84,7 +84,7 @@ func waitGated(w *testenv.World, app string, n int) {
 // opened is what the controller counted.
 func opened(w *testenv.World, c *cluster.Controller) int {
 	w.T.Helper()
-	return w.Metric(c, "berth_mix_gates_failed_open_total", map[string]string{"reason": v1alpha1.GateOpenedNoLeader})
+	return w.Metric(c, "berth_mix_gates_failed_open_total", map[string]string{"reason": v1alpha1.UngateReasonNoLeader})
 }
 
 // requireLetGo demands that the pods' gates were opened by the controller, and that it reports it, once.
@@ -92,8 +92,8 @@ func requireLetGo(w *testenv.World, pods []corev1.Pod) {
 	w.T.Helper()
 	for i := range pods {
 		p := &pods[i]
-		require.Equal(w.T, v1alpha1.GateOpenedNoLeader, p.Annotations[v1alpha1.GateOpenedAnnotation], p.Name)
-		require.Equal(w.T, string(p.UID)+"/"+v1alpha1.GateOpenedNoLeader, p.Annotations[v1alpha1.ClaimAnnotation], "it names the pod, so that no template can have it")
+		require.Equal(w.T, v1alpha1.UngateReasonNoLeader, p.Annotations[v1alpha1.UngateReasonAnnotation], p.Name)
+		require.Equal(w.T, string(p.UID)+"/"+v1alpha1.UngateReasonNoLeader, p.Annotations[v1alpha1.ClaimAnnotation], "it names the pod, so that no template can have it")
 		w.Eventually("an event on pod "+p.Name, func() (bool, string) {
 			for _, e := range w.Events(p.Name) {
 				if e.Reason == v1alpha1.EventReasonGateFailedOpen {

@@ -114,7 +114,7 @@ func TestSpotWaitCountsFromItsBeginning(t *testing.T) {
 	for i := range 3 { // nodes come that are too small, and wake the pods without success
 		w.AddNodes(node(fmt.Sprintf("small-%d", i), spot, "500m"))
 	}
-	require.Zero(t, len(seen.Bound("web")), "no spot node has room")
+	require.Zero(t, len(seen.Bound("web")), "no spot node has free capacity")
 	require.Less(t, time.Since(start), wait, "the small nodes came before the wait was over")
 	w.AddNodes(node("spot-0", spot, "1"))
 	for _, s := range seen.WaitBound("web", 1, wakeBound) {

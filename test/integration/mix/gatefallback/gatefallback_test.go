@@ -55,7 +55,7 @@ func TestWhereSpotDoesNotComeReplicasGoToOnDemandAndReturnInSteps(t *testing.T) 
 	assert.Equal(t, "ReplicaSet", event.InvolvedObject.Kind)
 
 	// Then spot may be tried again, and no one does: there are no nodes to move to.
-	w.WaitBlocked("web", "NoRoom", "no spot node has room")
+	w.WaitBlocked("web", "InsufficientCapacity", "no spot node has free capacity")
 	w.Eventually("the circuit breaker is half-open", func() (bool, string) {
 		n := breakers(w, s, fallback.HalfOpen)
 		return n == 1, fmt.Sprint(n)

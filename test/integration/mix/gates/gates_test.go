@@ -124,9 +124,9 @@ func TestAPodThatNamesATypeOrHasNoMixIsLetGoAsItIs(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	w.Create(builders.CapacityMix("pinned", 0, 0), builders.Deployment("pinned", 2, builders.Gated, builders.ByDefault, builders.OnNodesWith(capacity.KarpenterCapacityType, "spot")))
 	w.Create(builders.Deployment("free", 2, builders.Gated, builders.ByDefault))
-	for app, reason := range map[string]string{"pinned": v1alpha1.GateOpenedPinned, "free": v1alpha1.GateOpenedNoMix} {
+	for app, reason := range map[string]string{"pinned": v1alpha1.UngateReasonPinned, "free": v1alpha1.UngateReasonNoMix} {
 		for _, p := range w.WaitBound(app, 2) {
-			assert.Equal(t, reason, p.Annotations[v1alpha1.GateOpenedAnnotation], app)
+			assert.Equal(t, reason, p.Annotations[v1alpha1.UngateReasonAnnotation], app)
 			assert.NotContains(t, p.Annotations, v1alpha1.ClaimAnnotation, app)
 		}
 	}

@@ -27,7 +27,7 @@ func TestARefusedPlaceholderIsReportedAndNothingIsEvicted(t *testing.T) {
 	before := w.Live("web")
 	w.Quota("pods", 4)
 	c := w.Controller(testenv.Impatient)
-	w.WaitBlocked("web", "PlaceholderRefused", "no on-demand node has room", "exceeded quota")
+	w.WaitBlocked("web", "PlaceholderRefused", "no on-demand node has free capacity", "exceeded quota")
 	assert.Equal(t, 1, w.Metric(c, "berth_mix_placeholders_total", map[string]string{"result": "refused"}), "not again and again")
 	assertUntouched(w, before)
 }
@@ -48,11 +48,11 @@ func TestPlaceholdersMeetTheRestrictedStandardOfPodSecurity(t *testing.T) {
 func TestADryRunAndAModeThatOnlyReportsCreateNoPlaceholder(t *testing.T) {
 	w := strayed(t, builders.RebalanceMode(v1alpha1.RebalanceModeReport))
 	c := w.Controller(testenv.Impatient)
-	w.WaitBlocked("web", "NoRoom")
+	w.WaitBlocked("web", "InsufficientCapacity")
 	testenv.End(c, false)
 	w.ChangeMix("web", builders.RebalanceMode(v1alpha1.RebalanceModeEvict))
 	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.DryRun = true })
-	w.WaitBlocked("web", "NoRoom")
+	w.WaitBlocked("web", "InsufficientCapacity")
 	w.Always(holds, "no placeholder", func() (bool, string) { return len(holders(w)) == 0, names(holders(w)) })
 	assert.Empty(t, asked(w, "create", "pods"))
 }

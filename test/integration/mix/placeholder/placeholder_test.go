@@ -144,7 +144,7 @@ func TestAKilledControllersMoveIsCompletedByTheNext(t *testing.T) {
 	w.ChangeMix("web", builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Provisioning = v1alpha1.ProvisioningWait }))
 	w.Controller(testenv.Impatient)
 	waitHolders(w, 0)
-	w.WaitBlocked("web", "NoRoom")
+	w.WaitBlocked("web", "InsufficientCapacity")
 	assert.Equal(t, second.Name, asked(w, "delete", "pods")[1].Name)
 	assert.Len(t, w.Evictions(), 1)
 }

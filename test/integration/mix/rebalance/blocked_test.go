@@ -150,20 +150,20 @@ func reasonsOfPods() []*strayed {
 	return []*strayed{
 		{
 			lane: "too-small", node: []func(*cluster.NodeSpec){func(n *cluster.NodeSpec) { n.CPU = "1" }}, template: []func(*corev1.PodTemplateSpec){builders.CPU("2")},
-			reason: "NoRoom", words: []string{"no spot node has room", "pod too-small-"},
+			reason: "InsufficientCapacity", words: []string{"no spot node has free capacity", "pod too-small-"},
 		},
 		{
 			lane: "tainted", node: []func(*cluster.NodeSpec){func(n *cluster.NodeSpec) {
 				n.Taints = []corev1.Taint{{Key: "test.berth.dev/closed", Effect: corev1.TaintEffectNoSchedule}}
 			}},
-			reason: "NoRoom", words: []string{"pod tainted-", "1 node(s) had untolerated taint(s)"},
+			reason: "InsufficientCapacity", words: []string{"pod tainted-", "1 node(s) had untolerated taint(s)"},
 			release: func(w *testenv.World) {
 				testenv.Patch(w, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testenv.Lane("tainted").Name(spot)}}, func(n *corev1.Node) { n.Spec.Taints = nil })
 			},
 		},
 		{
 			lane: "guarded", template: []func(*corev1.PodTemplateSpec){builders.AwayFrom("guard")},
-			reason: "NoRoom", words: []string{"pod guarded-", "didn't match pod anti-affinity rules"},
+			reason: "InsufficientCapacity", words: []string{"pod guarded-", "didn't match pod anti-affinity rules"},
 			release: func(w *testenv.World) { w.Delete(&w.Live("guard")[0]) },
 		},
 		{

@@ -40,7 +40,7 @@ func TestThePlanIsWhatTheControllerThenDoes(t *testing.T) {
 	for _, b := range p.Blocked {
 		reasons[b.Reason] = true
 	}
-	assert.Contains(t, reasons, string(rebalance.ReasonNoRoom))
+	assert.Contains(t, reasons, string(rebalance.ReasonInsufficientCapacity))
 
 	w.Controller(testenv.Impatient)
 	cm := w.Mix("web")

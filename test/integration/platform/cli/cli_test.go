@@ -142,7 +142,7 @@ func explainOne(t *testing.T, p *corev1.Pod, e *mix.Explanation, text string) {
 	case e.Node.Type != e.Slot.Type:
 		require.NotNil(t, e.Borrowed)
 		assert.Equal(t, "Event", e.Borrowed.By)
-		assert.Equal(t, string(rebalance.ReasonNoRoom), e.Move.Reason, "spot is full, so nothing moves")
+		assert.Equal(t, string(rebalance.ReasonInsufficientCapacity), e.Move.Reason, "spot is full, so nothing moves")
 		assert.Contains(t, e.Move.Message, "Insufficient cpu")
 	default:
 		assert.Nil(t, e.Borrowed)
@@ -185,7 +185,7 @@ func TestPlanTellsTheMovesAndWritesNothing(t *testing.T) {
 	require.Len(t, p.Moves, 1)
 	assert.Equal(t, "on-demand-0", p.Moves[0].Node)
 	require.Len(t, p.Blocked, 3)
-	assert.Equal(t, string(rebalance.ReasonNoRoom), p.Blocked[0].Reason)
+	assert.Equal(t, string(rebalance.ReasonInsufficientCapacity), p.Blocked[0].Reason)
 	assert.Contains(t, p.Blocked[0].Message, "Insufficient cpu")
 	assert.True(t, p.Mixes[0].Validated)
 

@@ -126,7 +126,7 @@ func bothForms(namespace string) []*corev1.ConfigMap {
 	}
 }
 
-// RL-14 from the ConfigMaps as upstream writes them to the objects.
+// From the ConfigMaps as upstream writes them to the objects.
 func TestImportMakesTheSameLimitsOfBothForms(t *testing.T) {
 	w := begin(t)
 	keep(w, bothForms(w.Namespace)...)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// resourceLimitCases has the rules of ResourceLimit but those of its selector and of its node terms. RL-06, RL-07.
+// resourceLimitCases has the rules of ResourceLimit but those of its selector and of its node terms.
 var resourceLimitCases = merged(
 	quantityCases("cpu", "spec.cpu", "500m or 2", func(v string) string { return "{cpu: " + v + "}" }),
 	quantityCases("cpuLimit", "spec.cpuLimit", "500m or 2", func(v string) string { return "{cpuLimit: " + v + "}" }),

@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// TestResourceLimitSchema has what the schema itself refuses, without a CEL rule. RL-06.
+// TestResourceLimitSchema has what the schema itself refuses, without a CEL rule.
 func TestResourceLimitSchema(t *testing.T) {
 	t.Parallel()
 	many := func(n int, value string) string {

@@ -74,7 +74,7 @@ func rows(victim *appsv1.ReplicaSet) []row {
 	var all []row
 	for _, key := range []string{
 		v1alpha1.SpotPercentAnnotation, v1alpha1.MinOnDemandAnnotation, v1alpha1.SlotAnnotation, v1alpha1.CapacityTypeAnnotation,
-		v1alpha1.MixAnnotation, v1alpha1.ClaimAnnotation, v1alpha1.GateOpenedAnnotation, v1alpha1.FallbackAnnotation,
+		v1alpha1.MixAnnotation, v1alpha1.ClaimAnnotation, v1alpha1.UngateReasonAnnotation, v1alpha1.FallbackAnnotation,
 		v1alpha1.AcceptedReplicasAnnotation, v1alpha1.ResolvedLimitAnnotation, v1alpha1.ForceDeleteAnnotation,
 		disruption.DoNotDisrupt, disruption.SafeToEvictVolumes, batchv1.JobCompletionIndexAnnotation,
 	} {

@@ -31,7 +31,7 @@ func nobody(d *controller.Records) {
 func withoutHPA(d *controller.Records) { d.Features.HPA = new(false) }
 
 // What was set by measure, or by hand, is not undone by the next change of the record.
-func TestEnforcedReplicasSurviveAChange(t *testing.T) { // CR-26
+func TestEnforcedReplicasSurviveAChange(t *testing.T) {
 	s := start(t, nobody, withoutHPA)
 	s.Create(enforced("cart", "add"))
 	s.settled("cart", v1alpha1.PhaseAvailable)
@@ -53,7 +53,7 @@ func TestEnforcedReplicasSurviveAChange(t *testing.T) { // CR-26
 	})
 }
 
-func TestAnEnforcedFunctionHasAnAutoscaler(t *testing.T) { // CR-25
+func TestAnEnforcedFunctionHasAnAutoscaler(t *testing.T) {
 	s := start(t, nobody)
 	r := enforced("cart", "add")
 	r.Spec.DeploymentUnit.Functions[0].MinScale, r.Spec.DeploymentUnit.Functions[0].MaxScale = new(int32(2)), new(int32(8))
@@ -74,7 +74,7 @@ func TestAnEnforcedFunctionHasAnAutoscaler(t *testing.T) { // CR-25
 	assert.Equal(t, int32(5), *hpa().Spec.MinReplicas)
 }
 
-// A Prometheus that is not there changes nothing but a condition. CR-21, CR-23
+// A Prometheus that is not there changes nothing but a condition.
 func TestWithoutPrometheusNothingHappens(t *testing.T) {
 	s := start(t, nobody, withoutHPA)
 	s.Create(enforced("cart", "add"))

@@ -54,7 +54,7 @@ func measured(t *testing.T, records []string, changes ...func(*controller.Record
 }
 
 // Recommendations stand in the status of every record, and are applied, step by
-// step, to those that request it. CR-21 to CR-24, CR-27
+// step, to those that request it.
 func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	s := measured(t, []string{"enforced", "observed"}, withoutHPA)
 	observed := record("observed", "add")
@@ -102,7 +102,7 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	assert.Equal(t, metav1.ConditionTrue, condition(s.get("observed"), v1alpha1.ConditionNFRObserved).Status)
 }
 
-// Where there is an autoscaler its least replicas are raised, where Knative scales its minScale. CR-25
+// Where there is an autoscaler its least replicas are raised, where Knative scales its minScale.
 func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
 	s := measured(t, []string{"scaled", "kn"}, func(d *controller.Records) { d.Features.Knative, d.NFR.MaxReplicas = new(true), 2 })
 	s.serveKnative()
@@ -126,7 +126,7 @@ func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// How long a recommendation has stood outlives the controller. CR-24
+// How long a recommendation has stood outlives the controller.
 func TestARestartSkipsNoWindow(t *testing.T) {
 	const stability = 25 * time.Second
 	slow := func(d *controller.Records) {

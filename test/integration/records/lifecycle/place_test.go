@@ -45,7 +45,7 @@ func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
 }
 
 // Knative comes while the controller runs: what it can render better is rendered again.
-func TestKnativeAppearsAtRunTime(t *testing.T) { // CR-20
+func TestKnativeAppearsAtRunTime(t *testing.T) {
 	s := start(t, func(d *controller.Records) { d.Features.Knative = new(true) })
 	r := record("cart", "add")
 	r.Spec.DeploymentUnit.Functions[0].MinScale = new(int32(2))

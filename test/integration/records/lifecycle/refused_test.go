@@ -118,7 +118,7 @@ func TestAnObjectOfSomebodyElseIsNotTakenOver(t *testing.T) {
 	assert.Empty(t, s.deployments())
 }
 
-func TestADeletedRecordTakesItsChildrenAlong(t *testing.T) { // CR-11
+func TestADeletedRecordTakesItsChildrenAlong(t *testing.T) {
 	s := start(t)
 	r := record("cart", "add", "remove")
 	r.Spec.Addons = nil

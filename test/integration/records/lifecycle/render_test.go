@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-func TestARecordBecomesAvailable(t *testing.T) { // CR-12, CR-13
+func TestARecordBecomesAvailable(t *testing.T) {
 	s := start(t)
 	r := record("cart", "add")
 	r.Annotations = map[string]string{v1alpha1.CorrelationIDAnnotation: "abc-123"}
@@ -56,7 +56,7 @@ func TestARecordBecomesAvailable(t *testing.T) { // CR-12, CR-13
 	assert.Equal(t, string(d.UID), r.Status.ResourceRefs[0].UID)
 	assert.Nil(t, r.Status.ODGM)
 	s.saw("cart", v1alpha1.EventReasonApplied, v1alpha1.EventReasonAvailable)
-	assert.Contains(t, s.process.LogTail(400), "abc-123", "the correlation id is in the log") // CR-08
+	assert.Contains(t, s.process.LogTail(400), "abc-123", "the correlation id is in the log")
 	for _, e := range s.Events("cart") {
 		if e.InvolvedObject.Kind == "DeploymentRecord" {
 			assert.Equal(t, "abc-123", e.Annotations[v1alpha1.CorrelationIDAnnotation], e.Reason)
@@ -64,7 +64,7 @@ func TestARecordBecomesAvailable(t *testing.T) { // CR-12, CR-13
 	}
 }
 
-func TestFunctionsComeAndGo(t *testing.T) { // CR-14
+func TestFunctionsComeAndGo(t *testing.T) {
 	s := start(t)
 	s.Create(record("cart", "add", "remove"))
 	s.settled("cart", v1alpha1.PhaseAvailable)
@@ -85,7 +85,7 @@ func TestFunctionsComeAndGo(t *testing.T) { // CR-14
 	s.saw("cart", v1alpha1.EventReasonPruned)
 }
 
-func TestTheODGMIsAWorkloadOfItsOwn(t *testing.T) { // CR-15
+func TestTheODGMIsAWorkloadOfItsOwn(t *testing.T) {
 	s := start(t)
 	r := record("cart", "add")
 	r.Spec.Addons = nil
@@ -146,7 +146,7 @@ func TestAnODGMStaysWithoutItsImage(t *testing.T) {
 	assert.Equal(t, before.Generation, after.Generation)
 }
 
-func TestTheODGMIsOffByProfile(t *testing.T) { // CR-16, CR-17
+func TestTheODGMIsOffByProfile(t *testing.T) {
 	s := start(t, func(d *controller.Records) { d.Profile = "dev" })
 	r := record("cart", "add")
 	r.Spec.Addons = nil
@@ -160,7 +160,7 @@ func TestTheODGMIsOffByProfile(t *testing.T) { // CR-16, CR-17
 	assert.Equal(t, []string{"cart"}, s.deployments())
 }
 
-func TestWhatOthersAddStays(t *testing.T) { // CR-13
+func TestWhatOthersAddStays(t *testing.T) {
 	s := start(t)
 	s.Create(record("cart", "add"))
 	s.settled("cart", v1alpha1.PhaseAvailable)

@@ -33,7 +33,7 @@ func exposeOthers(s *source) {
 
 var rising = nfr.QueriesFor(nfr.Component{Namespace: "rising", Record: "cart", Workload: "cart"}).Memory
 
-// CR-21: first the range, and its mean; the instant only if that says nothing or 0.
+// First the range, and its mean; the instant only if that says nothing or 0.
 func TestTheRangeIsAskedFirstAndTheInstantOnlyWithoutIt(t *testing.T) {
 	scraped(t)
 	f := newFront(t)
@@ -82,7 +82,7 @@ func TestTheRangeIsAskedFirstAndTheInstantOnlyWithoutIt(t *testing.T) {
 	}
 }
 
-// CR-21: a server that is slower than five seconds. What does not answer is requested once, not once for each figure.
+// A server that is slower than five seconds. What does not answer is requested once, not once for each figure.
 func TestASlowServer(t *testing.T) {
 	scraped(t)
 	f := newFront(t)

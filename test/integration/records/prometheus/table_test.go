@@ -24,7 +24,7 @@ type row struct {
 
 const none = -1
 
-// table is CR-22, and the one of oprc-crm's own test (0→1 is no recommendation here: no CPU, nothing emitted).
+// table has the recommendations of the contract, and those of oprc-crm's own test (0→1 is no recommendation here: no CPU, nothing emitted).
 var table = rows(
 	row{load: load{cpu: 0, memory: 100, p99: none, rps: none}, memoryTarget: 120},
 	row{load: load{cpu: none, memory: 100, p99: 300, rps: 10}, memoryTarget: 120},
@@ -78,7 +78,7 @@ func scraped(t *testing.T) *prometheus.Client {
 	return c
 }
 
-// CR-21, CR-22: each row of the table, scraped, queried and worked out.
+// Each row of the table, scraped, queried and worked out.
 func TestTheRecommendationTable(t *testing.T) {
 	c := scraped(t)
 	for _, r := range table {

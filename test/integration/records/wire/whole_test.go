@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/test/wire/oaashead"
 )
 
-// From a client's Deploy to the pods' workload and back, with the controller of records. CR-02, CR-10, CR-11, CR-12
+// From a client's Deploy to the pods' workload and back, with the controller of records.
 func TestADeploymentFromItsClientToTheClusterAndBack(t *testing.T) {
 	s := serveWith(t, []string{"manifests/rbac/records", "manifests/templates"}, func(c *controller.Configuration) {
 		c.Controllers, c.Records.Profile = []string{"*", controller.ControllerRecords}, "dev"
