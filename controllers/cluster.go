@@ -26,7 +26,7 @@ import (
 	"berth.dev/berth/internal/mix/simulation"
 )
 
-// cluster is what the controllers mix and limits and the webhook know of the cluster.
+// cluster is the state that the controllers mix and limits and the webhook share.
 type cluster struct {
 	profile  *simulation.Profile
 	store    *policy.Store

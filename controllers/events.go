@@ -23,7 +23,7 @@ const (
 	maxName = 253
 	// movesAtOnce and movesPerSecond are above the pace at which the rebalancer evicts pods of one workload.
 	movesAtOnce, movesPerSecond = 1000, 10
-	// rememberedEvents is how many workloads the correlation of events about moves knows, the last ones.
+	// rememberedEvents is how many workloads the correlation of events about moves remembers.
 	rememberedEvents = 1024
 )
 

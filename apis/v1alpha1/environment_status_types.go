@@ -255,6 +255,10 @@ const (
 	ReasonAllocated = "Allocated"
 	// ReasonHostPathNotAllowed: the controller's configuration does not allow a directory of the node.
 	ReasonHostPathNotAllowed = "HostPathNotAllowed"
+	// ReasonIsolated is the reason of NetworkConfigured=True when NetworkPolicies isolate the environment.
+	ReasonIsolated = "Isolated"
+	// ReasonNotApplicable is the reason of NetworkConfigured=False.
+	ReasonNotApplicable = "NotApplicable"
 	// ReasonNotApplied: no HTTPRoute has the domains, because the environment is refused as a whole.
 	ReasonNotApplied = "NotApplied"
 )

@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
-// Usage is who has a limit, in one namespace or in all.
+// Usage are the users of a limit, in one namespace or in all.
 type Usage struct {
 	Pods      int
 	Workloads map[v1alpha1.WorkloadReference]struct{}
@@ -34,7 +34,7 @@ func (u *Usage) equal(other *Usage) bool {
 	return u.Pods == other.Pods && maps.Equal(u.Workloads, other.Workloads) && maps.Equal(u.Older, other.Older)
 }
 
-// referenced reports whether anybody has the limit.
+// referenced reports whether the limit is used.
 func (u *Usage) referenced() bool { return u.Pods > 0 || len(u.Workloads) > 0 }
 
 // add adds those of another namespace.
@@ -60,11 +60,11 @@ type census struct {
 	namespace string
 	pods      []*clusterstate.Pod
 	templates []Template
-	// limits are those of the namespace; only those with a selector are looked at.
+	// limits are those of the namespace; those without a selector are ignored.
 	limits []*v1alpha1.ResourceLimit
 }
 
-// tally counts who has which limit. It is a pure function of its arguments.
+// tally counts the users of each limit. It is a pure function of its arguments.
 func tally(
 	c census, resolve func(*corev1.Pod) registry.Resolution, above func(*clusterstate.Pod) clusterstate.Workload,
 ) map[types.NamespacedName]*Usage {

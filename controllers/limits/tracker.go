@@ -19,42 +19,42 @@ import (
 )
 
 const (
-	// together is how long changes of a namespace are collected before it is counted again.
+	// together is how long changes of a namespace are collected before it is recounted.
 	together = 500 * time.Millisecond
-	// syncedEvery is how often it is requested whether everything is known.
+	// syncedEvery is how often Synced is called until it returns true.
 	syncedEvery = 100 * time.Millisecond
 )
 
-// Pods is what a tracker asks a cluster state.
+// Pods is the part of the cluster state that a tracker reads.
 type Pods interface {
 	AllPods(namespace string) []*clusterstate.Pod
 	AllNamespaces() []string
 	Above(p *clusterstate.Pod) clusterstate.Workload
 }
 
-// Limits is what a tracker requests the limits themselves.
+// Limits finds the limit of a pod.
 type Limits interface {
 	For(pod *corev1.Pod) registry.Resolution
 }
 
-// Tracker knows who has which limit. It counts on the replica that leads only.
+// Tracker counts the users of each limit. It runs on the leader.
 type Tracker struct {
 	Pods      Pods
 	Templates *Templates
 	Limits    Limits
 	// List returns the limits of a namespace, all for "".
 	List func(ctx context.Context, namespace string) ([]*v1alpha1.ResourceLimit, error)
-	// DefaultNamespace is where names are looked for that are not in a pod's own namespace; "" for nowhere.
+	// DefaultNamespace has the limits whose names are not in a pod's own namespace; "" for none.
 	DefaultNamespace string
-	// Synced says when everything is known that is counted.
+	// Synced reports whether the informers have synced.
 	Synced func() bool
-	// Differs is called with a limit whose usage became another.
+	// Differs is called with a limit whose usage has changed.
 	Differs func(types.NamespacedName)
 
 	queue workqueue.TypedRateLimitingInterface[string]
 
 	mu sync.Mutex
-	// counted is who has what in each namespace that was counted.
+	// counted is the usage of the limits in each namespace that was counted.
 	counted map[string]map[types.NamespacedName]*Usage
 	// started is set once every namespace was counted.
 	started bool
@@ -83,7 +83,7 @@ func (t *Tracker) Start(ctx context.Context) error {
 	}
 }
 
-// NewTracker returns a tracker whose fields are still to be set.
+// NewTracker returns a tracker. The caller sets its fields.
 func NewTracker() *Tracker {
 	return &Tracker{
 		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
@@ -91,7 +91,7 @@ func NewTracker() *Tracker {
 	}
 }
 
-// first counts every namespace, once everything is known.
+// first counts every namespace, once the informers have synced.
 func (t *Tracker) first(ctx context.Context) error {
 	ticker := clock.RealClock{}.NewTicker(syncedEvery)
 	defer ticker.Stop()
@@ -113,7 +113,7 @@ func (t *Tracker) first(ctx context.Context) error {
 	return nil
 }
 
-// namespaces are those in which anybody can have a limit.
+// namespaces returns those in which a limit can be used.
 func (t *Tracker) namespaces() []string {
 	all := sets.New(t.Pods.AllNamespaces()...).Insert(t.Templates.Namespaces()...)
 	t.mu.Lock()
@@ -121,14 +121,14 @@ func (t *Tracker) namespaces() []string {
 	return sets.List(all.Union(sets.KeySet(t.counted)))
 }
 
-// Changed has a namespace counted again, soon.
+// Changed recounts a namespace, after a delay.
 func (t *Tracker) Changed(namespace string) {
 	if namespace != "" { // nodes
 		t.queue.AddAfter(namespace, together)
 	}
 }
 
-// LimitChanged has those counted again who may have the limits of a namespace.
+// LimitChanged recounts the namespaces whose pods may use the limits of a namespace.
 func (t *Tracker) LimitChanged(namespace string) {
 	t.Changed(namespace)
 	if namespace != t.DefaultNamespace {
@@ -139,7 +139,7 @@ func (t *Tracker) LimitChanged(namespace string) {
 	}
 }
 
-// count counts a namespace and says which limits that makes a difference to.
+// count counts a namespace and reports the limits whose usage differs.
 func (t *Tracker) count(ctx context.Context, namespace string) error {
 	all, err := t.List(ctx, namespace)
 	if err != nil {
@@ -164,8 +164,7 @@ func (t *Tracker) count(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// Usage returns who has a limit; false while that is not known yet. A fresh one
-// counts what changed a moment ago as well.
+// Usage returns the users of a limit; false while they are not known yet. A fresh one includes the latest changes.
 func (t *Tracker) Usage(ctx context.Context, key types.NamespacedName, fresh bool) (*Usage, bool, error) {
 	t.mu.Lock()
 	started := t.started

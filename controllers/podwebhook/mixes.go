@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 )
 
-// MixesOptions are what Mixes know and whom they ask.
+// MixesOptions are what Mixes read from.
 type MixesOptions struct {
 	// Prefixes, Store and Defaults are those of the scheduler; Defaults by the scheduler's name.
 	Prefixes []string
@@ -71,7 +71,7 @@ const (
 	patience = time.Second
 )
 
-// NewMixes returns Mixes that have asked nothing yet.
+// NewMixes returns Mixes that have read nothing yet.
 func NewMixes(o MixesOptions) *Mixes {
 	return &Mixes{
 		MixesOptions: o,
@@ -114,8 +114,7 @@ func (m *Mixes) isAsked(key podKey) bool {
 	return known
 }
 
-// ask matches a pod of an owner that nothing governs against the mixes that its
-// namespace has now.
+// ask matches a pod of an owner that nothing governs against the mixes that its namespace has now.
 func (m *Mixes) ask(ctx context.Context, pod *corev1.Pod, key podKey) *policy.Policy {
 	if !m.turns.enter(ctx, pod.Namespace) {
 		return nil

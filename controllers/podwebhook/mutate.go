@@ -20,7 +20,7 @@ const (
 	outcomeMissing = "missing"
 	// outcomeNone: the pod has no limit.
 	outcomeNone = "none"
-	// outcomeSkipped: nothing was looked at.
+	// outcomeSkipped: the pod was not evaluated.
 	outcomeSkipped = "skipped"
 	// outcomeError: the pod could not be read.
 	outcomeError = "error"
@@ -45,7 +45,7 @@ func name(pod *corev1.Pod, schedulerName string) {
 	}
 }
 
-// size makes a pod what its limit says.
+// size applies the limit of a pod.
 func size(pod *corev1.Pod, resolution registry.Resolution) (outcome string, warnings []string) {
 	switch {
 	case resolution.Missing != "":
@@ -60,7 +60,7 @@ func size(pod *corev1.Pod, resolution registry.Resolution) (outcome string, warn
 	return outcomeSized, warnings
 }
 
-// bounded cuts warnings to what clients are shown. The last says how many there are in addition.
+// bounded cuts warnings to the number and length that clients show. The last one counts the others.
 func bounded(warnings []string) []string {
 	more := 0
 	if len(warnings) > maxWarnings {

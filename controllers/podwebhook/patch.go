@@ -13,10 +13,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// patchOf returns the operations that make a pod, as the API server sent it,
-// another. They are those between before and after, not those between raw and
-// after: an API server newer than this program sends fields that it does not
-// know, and those must stay.
+// patchOf returns the operations that change a pod, as the API server sent it. They are those between before and after, not those
+// between raw and after: a newer API server sends fields that this program does not have, and those must stay.
 func patchOf(raw []byte, before, after *corev1.Pod) ([]jsonpatch.Operation, error) {
 	old, err := json.Marshal(before)
 	if err != nil {
@@ -51,10 +49,8 @@ func patchOf(raw []byte, before, after *corev1.Pod) ([]jsonpatch.Operation, erro
 // unescape reads a part of a JSON pointer.
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// addParents returns the operations that make the objects above a path which
-// are not in a document, and makes them there: what is empty may be left out by
-// whoever sent it, such as the resources of a container. It also says whether
-// what holds the path's last part is an object.
+// addParents returns the operations that add the missing objects above a path to a document, and adds them: a client may leave out
+// what is empty, such as the resources of a container. It also reports whether the parent of the path's last part is an object.
 func addParents(document any, path string) (missing []jsonpatch.Operation, object bool, err error) {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for i, part := range parts[:len(parts)-1] {

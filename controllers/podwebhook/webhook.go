@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podwebhook is the admission webhook that fills new pods in: the
-// scheduler, what their ResourceLimit says, and the gate or the tolerations of
-// their mix. It denies nothing: the scheduler enforces, with the webhook and
-// without.
+// Package podwebhook is the admission webhook that completes new pods: the scheduler, the resources of their ResourceLimit, and the
+// gate or the tolerations of their mix. It denies nothing: the scheduler enforces, with the webhook and without.
 package podwebhook
 
 import (
@@ -32,7 +30,7 @@ type Resolver interface {
 
 // Handler answers admission reviews.
 type Handler struct {
-	// Limits are requested each pod, once Synced says that all are known.
+	// Limits finds the limit of each pod, once Synced reports that all are known.
 	Limits Resolver
 	Synced func() bool
 	// SchedulerName is what pods get that name no scheduler; empty for none.
@@ -47,14 +45,13 @@ type Handler struct {
 
 var _ admission.Handler = &Handler{}
 
-// Handle implements admission.Handler. Whatever happens, the pod is allowed: an
-// answer that says no would count, unlike no answer, whatever the failurePolicy.
+// Handle implements admission.Handler. The pod is always allowed: a denial would count whatever the failurePolicy, unlike an error.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) (response admission.Response) {
 	outcome := outcomeError
 	defer func() {
 		if r := recover(); r != nil {
 			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "The pod is left as it is", "stack", string(debug.Stack()))
-			outcome, response = outcomeError, unchanged("the pod could not be decoded")
+			outcome, response = outcomeError, unchanged("it could not be evaluated")
 		}
 		admissions.WithLabelValues(outcome).Inc()
 	}()
@@ -87,8 +84,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) (response a
 	return response
 }
 
-// fill makes a pod what it should be. The pod is changed in place; its namespace
-// must be set.
+// fill completes a pod in place. Its namespace must be set.
 func (h *Handler) fill(ctx context.Context, pod *corev1.Pod) (outcome string, warnings []string) {
 	if mirrors(pod) {
 		return outcomeSkipped, nil
@@ -106,7 +102,7 @@ func (h *Handler) fill(ctx context.Context, pod *corev1.Pod) (outcome string, wa
 	return outcome, warnings
 }
 
-// mix gives a pod what its mix requests.
+// mix applies the mix of a pod.
 func (h *Handler) mix(ctx context.Context, pod *corev1.Pod) (warnings []string) {
 	if !h.Mixes.Synced() {
 		steered.WithLabelValues(outcomeUnknown).Inc()
@@ -114,7 +110,7 @@ func (h *Handler) mix(ctx context.Context, pod *corev1.Pod) (warnings []string) 
 	}
 	found, invalid := h.Mixes.For(ctx, pod)
 	for _, i := range invalid {
-		if i.Object == metav1.Object(pod) { // of an owner's no one would be told but its controller, pod by pod
+		if i.Object == metav1.Object(pod) { // the annotations of an owner would warn its controller, once per pod
 			warnings = append(warnings, i.String()+": it is ignored")
 		}
 	}

@@ -105,14 +105,14 @@ func (a *analyzer) measure(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 		return err
 	}
 	now := a.Clock.Now()
-	l := measurement{now: now, rec: rec, v: observation{children: children}}
+	m := measurement{now: now, rec: rec, v: observation{children: children}}
 	for i := range rec.Status.Functions {
 		s := &rec.Status.Functions[i]
 		f := specOf(rec, s.FunctionKey)
 		if f == nil || s.Service == "" {
 			continue
 		}
-		c := a.component(rec, f, s, l.v)
+		c := a.component(rec, f, s, m.v)
 		if o := down.Load(); o != nil {
 			c.outcome = *o
 		} else {
@@ -122,18 +122,18 @@ func (a *analyzer) measure(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 			}
 		}
 		c.recommended = nfr.Recommend(c.Workload, c.observed, &c.nfr)
-		l.components = append(l.components, c)
+		m.components = append(m.components, c)
 	}
-	if len(l.components) == 0 {
+	if len(m.components) == 0 {
 		return nil
 	}
 	if err := ctx.Err(); err != nil { // then the outcomes are not those of Prometheus
 		return err
 	}
-	status := l.status()
+	status := m.status()
 	var failed error
-	for i := range l.components {
-		failed = errors.Join(failed, a.enforce(ctx, &l, &l.components[i], &status))
+	for i := range m.components {
+		failed = errors.Join(failed, a.enforce(ctx, &m, &m.components[i], &status))
 	}
 	return errors.Join(failed, a.write(ctx, rec, status, now)) // whatever could be applied
 }
@@ -213,11 +213,11 @@ type scaleTarget struct {
 func scaleTargets(v observation, name string) (list []scaleTarget) {
 	if c := applyset.Find(v.children, scalerKind, name); c != nil {
 		if h, ok := c.Object.(*autoscalingv2.HorizontalPodAutoscaler); ok {
-			l := scaleTarget{Child: c, path: []string{"spec", "minReplicas"}, current: 1, raise: true, high: int64(h.Spec.MaxReplicas)}
+			t := scaleTarget{Child: c, path: []string{"spec", "minReplicas"}, current: 1, raise: true, high: int64(h.Spec.MaxReplicas)}
 			if h.Spec.MinReplicas != nil {
-				l.current = int64(*h.Spec.MinReplicas)
+				t.current = int64(*h.Spec.MinReplicas)
 			}
-			list = append(list, l)
+			list = append(list, t)
 		}
 	}
 	if c := applyset.Find(v.children, knativeService.GroupKind(), name); c != nil {
@@ -230,57 +230,57 @@ func scaleTargets(v observation, name string) (list []scaleTarget) {
 	}
 	if c := applyset.Find(v.children, deploymentKind, name); c != nil {
 		if d, ok := c.Object.(*appsv1.Deployment); ok {
-			l := scaleTarget{Child: c, path: []string{"spec", "replicas"}, current: 1}
+			t := scaleTarget{Child: c, path: []string{"spec", "replicas"}, current: 1}
 			if d.Spec.Replicas != nil {
-				l.current = int64(*d.Spec.Replicas)
+				t.current = int64(*d.Spec.Replicas)
 			}
-			list = append(list, l)
+			list = append(list, t)
 		}
 	}
 	return list
 }
 
 // enforce takes the next step for the replicas of a function, and adds it to the status.
-func (a *analyzer) enforce(ctx context.Context, l *measurement, c *component, status *v1alpha1.DeploymentRecordStatus) error {
-	if !render.Enforces(&l.rec.Spec, a.Settings) {
+func (a *analyzer) enforce(ctx context.Context, m *measurement, c *component, status *v1alpha1.DeploymentRecordStatus) error {
+	if !render.Enforces(&m.rec.Spec, a.Settings) {
 		return nil
 	}
-	all := scaleTargets(l.v, c.Workload)
+	all := scaleTargets(m.v, c.Workload)
 	if len(all) == 0 {
 		return nil
 	}
-	verdict := nfr.Step(l.input(c, all[0]), a.Limits)
+	verdict := nfr.Step(m.input(c, all[0]), a.Limits)
 	if verdict.Reason != nfr.ReasonApply {
-		l.keep(status, c, verdict.Window)
+		m.keep(status, c, verdict.Window)
 		return nil
 	}
 	used, err := a.scale(ctx, all, verdict.Value)
 	if err != nil {
-		l.keep(status, c, l.window(c)) // and again at the next measurement
+		m.keep(status, c, m.window(c)) // and again at the next measurement
 		return err
 	}
 	recommended := c.replicas()
-	l.applied(status, v1alpha1.AppliedRecommendation{
+	m.applied(status, v1alpha1.AppliedRecommendation{
 		NFRRecommendation: *recommended, Value: verdict.Value, Time: metav1.NewTime(verdict.At),
 	})
-	a.event(l.rec, corev1.EventTypeNormal, v1alpha1.EventReasonNFRApplied, "%s of %s from %d to %d, recommended %d: %s",
+	a.event(m.rec, corev1.EventTypeNormal, v1alpha1.EventReasonNFRApplied, "%s of %s from %d to %d, recommended %d: %s",
 		used.path[len(used.path)-1], used.Child, used.current, verdict.Value, recommended.Target, recommended.Basis)
 	return nil
 }
 
 // scale sets the replicas by the first target that can be set.
 func (a *analyzer) scale(ctx context.Context, all []scaleTarget, value int64) (used scaleTarget, err error) {
-	for _, l := range all {
+	for _, t := range all {
 		var v any = value
-		if l.text {
+		if t.text {
 			v = strconv.FormatInt(value, 10)
 		}
 		backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 3}
 		err = retry.OnError(backoff, worthRetrying, func() error {
-			return applyset.Field(ctx, a.Client, l.Kind, l.Object, l.path, v, NFROwner)
+			return applyset.Field(ctx, a.Client, t.Kind, t.Object, t.path, v, NFROwner)
 		})
 		if err == nil {
-			return l, nil
+			return t, nil
 		}
 	}
 	return used, fmt.Errorf("set the replicas: %w", err)

@@ -28,18 +28,18 @@ type measurement struct {
 }
 
 // status returns the analyzer's part of the status, without what is enforced. It is a pure function.
-func (l *measurement) status() v1alpha1.DeploymentRecordStatus {
-	s := v1alpha1.DeploymentRecordStatus{LastApplied: slices.Clone(l.rec.Status.LastApplied)}
+func (m *measurement) status() v1alpha1.DeploymentRecordStatus {
+	s := v1alpha1.DeploymentRecordStatus{LastApplied: slices.Clone(m.rec.Status.LastApplied)}
 	var outcomes []prometheus.Outcome
 	var all []v1alpha1.NFRCompliance
-	for i := range l.components {
-		c := &l.components[i]
+	for i := range m.components {
+		c := &m.components[i]
 		outcomes = append(outcomes, c.outcome)
 		s.NFRRecommendations = append(s.NFRRecommendations, c.recommended...)
 		all = append(all, nfr.Comply(c.observed, c.up, &c.nfr))
 	}
 	compliance := nfr.Merge(all...)
-	compliance.LastChecked = new(metav1.NewTime(l.now.Truncate(time.Second)))
+	compliance.LastChecked = new(metav1.NewTime(m.now.Truncate(time.Second)))
 	s.NFRCompliance = &compliance
 	o := prometheus.Merge(outcomes...)
 	c := metav1.Condition{
@@ -47,13 +47,13 @@ func (l *measurement) status() v1alpha1.DeploymentRecordStatus {
 		Status:             metav1.ConditionFalse,
 		Reason:             o.Reason,
 		Message:            applyset.Shorten(o.Message, maxMessage),
-		ObservedGeneration: l.rec.Generation,
-		LastTransitionTime: metav1.NewTime(l.now.Truncate(time.Second)),
+		ObservedGeneration: m.rec.Generation,
+		LastTransitionTime: metav1.NewTime(m.now.Truncate(time.Second)),
 	}
 	if o.OK() {
 		c.Status = metav1.ConditionTrue
 	}
-	if before := meta.FindStatusCondition(l.rec.Status.Conditions, c.Type); before != nil && before.Status == c.Status {
+	if before := meta.FindStatusCondition(m.rec.Status.Conditions, c.Type); before != nil && before.Status == c.Status {
 		c.LastTransitionTime = before.LastTransitionTime
 	}
 	s.Conditions = []metav1.Condition{c}
@@ -71,8 +71,8 @@ func (c *component) replicas() *v1alpha1.NFRRecommendation {
 }
 
 // window is what the status has kept for a function.
-func (l *measurement) window(c *component) *nfr.Window {
-	for _, w := range l.rec.Status.NFRWindows {
+func (m *measurement) window(c *component) *nfr.Window {
+	for _, w := range m.rec.Status.NFRWindows {
 		if w.Component == c.Workload && w.Dimension == v1alpha1.DimensionReplicas {
 			return &nfr.Window{Target: w.Target, Since: w.Since.Time, Seen: w.Seen.Time}
 		}
@@ -81,19 +81,19 @@ func (l *measurement) window(c *component) *nfr.Window {
 }
 
 // input is what a decision about the replicas of a function depends on.
-func (l *measurement) input(c *component, by scaleTarget) nfr.Input {
+func (m *measurement) input(c *component, by scaleTarget) nfr.Input {
 	in := nfr.Input{
-		Mode:      modeOf(l.rec),
+		Mode:      modeOf(m.rec),
 		Current:   by.current,
-		Window:    l.window(c),
-		Now:       l.now,
+		Window:    m.window(c),
+		Now:       m.now,
 		High:      by.high,
 		RaiseOnly: by.raise,
 	}
 	if r := c.replicas(); r != nil {
 		in.Target = &r.Target
 	}
-	for _, a := range l.rec.Status.LastApplied {
+	for _, a := range m.rec.Status.LastApplied {
 		if a.Component == c.Workload && a.Dimension == v1alpha1.DimensionReplicas {
 			in.LastApplied = a.Time.Time
 		}
@@ -108,7 +108,7 @@ func (l *measurement) input(c *component, by scaleTarget) nfr.Input {
 }
 
 // keep adds the window of a function to the status.
-func (l *measurement) keep(s *v1alpha1.DeploymentRecordStatus, c *component, w *nfr.Window) {
+func (m *measurement) keep(s *v1alpha1.DeploymentRecordStatus, c *component, w *nfr.Window) {
 	if w != nil {
 		s.NFRWindows = append(s.NFRWindows, v1alpha1.NFRWindow{
 			Component: c.Workload,
@@ -121,7 +121,7 @@ func (l *measurement) keep(s *v1alpha1.DeploymentRecordStatus, c *component, w *
 }
 
 // applied adds what was applied to the status.
-func (l *measurement) applied(s *v1alpha1.DeploymentRecordStatus, a v1alpha1.AppliedRecommendation) {
+func (m *measurement) applied(s *v1alpha1.DeploymentRecordStatus, a v1alpha1.AppliedRecommendation) {
 	s.LastApplied = slices.DeleteFunc(s.LastApplied, func(b v1alpha1.AppliedRecommendation) bool {
 		return b.Component == a.Component && b.Dimension == a.Dimension
 	})

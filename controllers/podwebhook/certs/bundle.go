@@ -59,7 +59,7 @@ func (b Bundle) WithAuthority(now time.Time) (Bundle, bool, error) {
 		return b, false, fmt.Errorf("make a key: %w", err)
 	}
 	made, err := issue(&x509.Certificate{
-		// A name of its own each: two authorities of one name with different keys are told apart by no one.
+		// Each has a name of its own: clients cannot distinguish two authorities of one name with different keys.
 		Subject:  pkix.Name{CommonName: "berth-webhook-ca@" + now.UTC().Format(time.RFC3339)},
 		NotAfter: now.Add(authorityLife),
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, IsCA: true,

@@ -30,13 +30,13 @@ const (
 )
 
 const (
-	// lookEvery is how often the Secret and the configuration are looked at: two reads, and a configuration that is
+	// syncInterval is how often the Secret and the configuration are read: two reads, and a configuration that is
 	// applied again is without its authority for no longer.
-	lookEvery = 10 * time.Second
+	syncInterval = 10 * time.Second
 	// retryAfter is the same where something is missing or failed.
 	retryAfter = time.Second
-	// lookTimeout bounds one look.
-	lookTimeout = 10 * time.Second
+	// syncTimeout bounds one sync.
+	syncTimeout = 10 * time.Second
 )
 
 // Options of a Keeper. All are required.
@@ -67,7 +67,7 @@ var (
 // New returns a keeper; it is a Runnable for a manager.
 func New(o Options) *Keeper {
 	k := &Keeper{Options: o}
-	k.problem.Store(new("the certificates have not been checked yet"))
+	k.problem.Store(new("the certificates were not checked yet"))
 	return k
 }
 
@@ -79,8 +79,8 @@ func (*Keeper) NeedLeaderElection() bool { return false }
 func (k *Keeper) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("webhook-certs")
 	for {
-		wait := lookEvery
-		if err := k.look(ctx); err != nil {
+		wait := syncInterval
+		if err := k.sync(ctx); err != nil {
 			wait = retryAfter
 			text := err.Error()
 			if before := k.problem.Swap(&text); *before != text {
@@ -113,11 +113,11 @@ func (k *Keeper) Ready(*http.Request) error {
 	return err
 }
 
-// look brings Secret, configuration and server up to date. The order leaves no
+// sync brings Secret, configuration and server up to date. The order leaves no
 // moment in which the API server is shown a certificate that it does not trust:
 // an authority is made known before it issues anything.
-func (k *Keeper) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+func (k *Keeper) sync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	secret, err := k.Kube.CoreV1().Secrets(k.Namespace).Get(ctx, k.Secret, metav1.GetOptions{})
 	if err != nil {

@@ -126,17 +126,17 @@ func NetworkConfigured(spec *v1alpha1.EnvironmentSpec, s *Settings) (asked bool,
 	n := spec.Network
 	switch {
 	case n == nil:
-		return true, "Configured", "nothing was requested"
+		return true, v1alpha1.ReasonConfigured, "nothing was requested"
 	case n.Subnet != "" || n.Gateway != "":
-		return false, "NotApplicable", "the cluster has one network: an environment has no subnet and no gateway of its own"
+		return false, v1alpha1.ReasonNotApplicable, "the cluster has one network: an environment has no subnet and no gateway of its own"
 	case n.Isolated && len(s.OutsideNetworks) > 0:
-		return true, "Isolated", "NetworkPolicies let no other pod of the cluster in, if its network enforces them, " +
+		return true, v1alpha1.ReasonIsolated, "NetworkPolicies let no other pod of the cluster in, if its network enforces them, " +
 			"and to the ports from outside only environments.outsideNetworks"
 	case n.Isolated:
-		return true, "Isolated", "NetworkPolicies let no other pod in, if the cluster's network enforces them; " +
+		return true, v1alpha1.ReasonIsolated, "NetworkPolicies let no other pod in, if the cluster's network enforces them; " +
 			"and no client from outside the cluster: environments.outsideNetworks names no one"
 	}
-	return true, "Configured", "the cluster's network"
+	return true, v1alpha1.ReasonConfigured, "the cluster's network"
 }
 
 // networkPolicies let no one in but the environment itself, to the ports of the frontend pods that are in no environment, to

@@ -72,13 +72,13 @@ func (s *Settings) Accepted(wanted []string, routes []*unstructured.Unstructured
 	for _, name := range wanted {
 		i := slices.IndexFunc(routes, func(u *unstructured.Unstructured) bool { return u.GetName() == name })
 		if i < 0 {
-			return Acceptance{Reason: "NotApplied", Message: fmt.Sprintf("HTTPRoute %s is not there yet", name)}
+			return Acceptance{Reason: v1alpha1.ReasonNotApplied, Message: fmt.Sprintf("HTTPRoute %s is not there yet", name)}
 		}
 		if a := s.acceptedBy(routes[i]); !a.Accepted {
 			return a
 		}
 	}
-	return Acceptance{Accepted: true, Reason: "Accepted", Message: fmt.Sprintf("Gateway %s leads them to the frontend", s.Gateway)}
+	return Acceptance{Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: fmt.Sprintf("Gateway %s leads them to the frontend", s.Gateway)}
 }
 
 // parent is what the controller of a Gateway says of a route.
@@ -99,7 +99,7 @@ func (s *Settings) acceptedBy(u *unstructured.Unstructured) Acceptance {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &status)
 	}
 	if err != nil {
-		return Acceptance{Reason: "Unreadable", Message: fmt.Sprintf("the status of HTTPRoute %s: %v", u.GetName(), err)}
+		return Acceptance{Reason: v1alpha1.ReasonUnreadable, Message: fmt.Sprintf("the status of HTTPRoute %s: %v", u.GetName(), err)}
 	}
 	accepted := false
 	for i := range status.Parents {

@@ -171,7 +171,7 @@ func (s *Situation) Statuses() (list []v1alpha1.EnvironmentComponentStatus, read
 		case Gated(e.Spec.RunPolicy, e.Status.OpenStages, c.Stage):
 			status.Reason, status.Message = "WaitsForStage", fmt.Sprintf("starts when stage %d is ready", e.Status.OpenStages+1)
 		case status.Reason == "":
-			status.Reason = "Waiting"
+			status.Reason = v1alpha1.ReasonWaiting
 		}
 		list = append(list, status)
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Covered reports whether an object has all that is wanted of it, so that there
-// is nothing to write. What others have added does not count.
+// Covered reports whether an object has all desired fields, so that there is nothing to apply. Fields that others have added do not
+// count.
 func Covered(have runtime.Object, want *unstructured.Unstructured) bool {
 	if o, ok := have.(*unstructured.Unstructured); ok {
 		return covers(o.Object, without(want.Object))
@@ -20,7 +20,7 @@ func Covered(have runtime.Object, want *unstructured.Unstructured) bool {
 	return err == nil && covers(content, without(want.Object))
 }
 
-// without leaves out what a typed object of the cache does not have.
+// without leaves out the fields that a typed object of the cache does not have.
 func without(want map[string]any) map[string]any {
 	rest := map[string]any{}
 	for k, v := range want {
@@ -31,12 +31,11 @@ func without(want map[string]any) map[string]any {
 	return rest
 }
 
-// listKeys are the fields by one of which the items of a list are told apart, in the order in which they are tried.
+// listKeys are the fields that identify the items of a list, in the order in which they are tried.
 var listKeys = []string{"name", "containerPort", "port", "uid", "type", "topologyKey", "key"}
 
-// covers reports whether a value has all of another one: maps all its fields,
-// lists of named things all its items, whatever their order, and other lists the
-// same items. What is empty or zero is left out of typed objects.
+// covers reports whether a value has all of another one: maps all its fields, lists with a key all its items in any order, and other
+// lists the same items. Typed objects leave out what is empty or zero.
 func covers(have, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:
@@ -108,7 +107,7 @@ func coversList(have, want []any) bool {
 	return true
 }
 
-// keyed reports whether the items of a list are told apart by a field, not by their place.
+// keyed reports whether a field identifies the items of a list, not their position.
 func keyed(list []any) bool {
 	for _, key := range listKeys {
 		all := len(list) > 0
@@ -123,7 +122,7 @@ func keyed(list []any) bool {
 	return false
 }
 
-// sameQuantity reports whether two texts are the same amount, as 0.5 and 500m.
+// sameQuantity reports whether two strings are the same quantity, such as 0.5 and 500m.
 func sameQuantity(a, b string) bool {
 	p, err := resource.ParseQuantity(a)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"encoding/hex"
 )
 
-// Label is the number of digits that a label's value has room for, and more than enough to tell texts apart.
+// Label is a number of digits that fits into the value of a label, and more than enough for different hashes.
 const Label = 40
 
 // Of returns the first digits, in hexadecimal, of a text's SHA-256: the same for the same text, always and everywhere. There

@@ -22,7 +22,7 @@ const (
 //
 // Latency is Violated where the 99th percentile is above maxLatencyMS. Without requests it is Unknown.
 //
-// Availability is what Uptime says.
+// Availability is the result of Uptime.
 func Comply(o Observed, up Availability, r *v1alpha1.NFRRequirements) v1alpha1.NFRCompliance {
 	if r == nil {
 		return v1alpha1.NFRCompliance{}

@@ -59,11 +59,11 @@ type Input struct {
 	// Low and High are the bounds of the function (minScale and maxScale, or the HPA's maxReplicas); 0 is none. Low goes
 	// before all others.
 	Low, High int64
-	// RaiseOnly says that it is never lowered: the minReplicas of an HPA.
+	// RaiseOnly means that it is never lowered: the minReplicas of an HPA.
 	RaiseOnly bool
 }
 
-// Reason says why a decision is what it is.
+// Reason is why a decision was made.
 type Reason string
 
 // Reasons of a Verdict.
@@ -127,7 +127,7 @@ func (in Input) clamped(s Settings) int64 {
 	return max(low, min(high, *in.Target))
 }
 
-// idle says why a target needs no change, empty if it does.
+// idle returns why a target needs no change, empty if it does.
 func (in Input) idle(target int64, s Settings) Reason {
 	switch away := max(target-in.Current, in.Current-target); {
 	case away == 0 || away*100 <= in.Current*s.TolerancePercent && in.withinBounds():
@@ -141,12 +141,12 @@ func (in Input) idle(target int64, s Settings) Reason {
 	return ""
 }
 
-// withinBounds says whether what is lies within the function's own bounds: what does not is repaired however small the way.
+// withinBounds reports whether what is lies within the function's own bounds: what does not is repaired however small the way.
 func (in Input) withinBounds() bool {
 	return in.Current >= in.Low && (in.High <= 0 || in.Current <= in.High)
 }
 
-// cooling says whether something was applied less than Cooldown ago. A time that lies ahead is of a clock that was set back
+// cooling reports whether something was applied less than Cooldown ago. A time that lies ahead is of a clock that was set back
 // or of another machine's; it must not stop everything until then.
 func (in Input) cooling(s Settings) bool {
 	if in.LastApplied.IsZero() || in.LastApplied.After(in.Now.Add(time.Second)) {

@@ -18,7 +18,7 @@ func Known(value float64) Figure {
 	return Figure{value: math.Max(0, value), known: true}
 }
 
-// Known says whether it was measured.
+// Known reports whether it was measured.
 func (f Figure) Known() bool { return f.known }
 
 // Value returns the value, 0 if it was not measured.
@@ -38,7 +38,7 @@ type Observed struct {
 // makes 500.0000000000001 of would be two replicas.
 const rounding = 1e-10
 
-// exceeds says whether a value is above a bound by more than rounding.
+// exceeds reports whether a value is above a bound by more than rounding.
 func exceeds(value, bound float64) bool { return value > bound*(1+rounding) }
 
 // ceil rounds up to a whole number, from 0 to the largest int64.

@@ -28,7 +28,7 @@ type Component struct {
 	Record string
 	// Workload is the name of the Deployment or Knative Service. The names of its pods begin with it.
 	Workload string
-	// Knative says that it is a Knative Service.
+	// Knative means that it is a Knative Service.
 	Knative bool
 }
 

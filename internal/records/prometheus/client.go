@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/internal/records/nfr"
 )
 
-// Client asks one Prometheus server. It is safe for concurrent use.
+// Client queries one Prometheus server. It is safe for concurrent use.
 type Client struct {
 	api     promv1.API
 	timeout time.Duration
@@ -64,7 +64,7 @@ func (c *Client) Measure(ctx context.Context, query string, at time.Time) (nfr.F
 	return nfr.Figure{}, worse(pastErr, nowErr)
 }
 
-// ask makes one query and sums its answer up.
+// ask makes one query and sums up its answer.
 func (c *Client) ask(ctx context.Context, query func(context.Context) (model.Value, error)) (nfr.Figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prometheus asks a Prometheus server for the figures of internal/records/nfr.
+// Package prometheus queries a Prometheus server for the figures of internal/records/nfr.
 package prometheus
 
 import (
@@ -21,7 +21,7 @@ import (
 // maxResponse is the most that is read of an answer: an answer to one of the queries has 21 points at most.
 const maxResponse = 1 << 20
 
-// Config says where Prometheus is and how it is requested.
+// Config is how Prometheus is reached.
 type Config struct {
 	// Address is its URL, with a path if it is served below one: http or https.
 	Address string
@@ -60,7 +60,7 @@ func (c *Config) httpClient() (*http.Client, error) {
 	}, nil
 }
 
-// checkAddress says what is wrong with an address.
+// checkAddress validates an address.
 func checkAddress(address string) error {
 	u, err := url.Parse(address)
 	switch {

@@ -19,7 +19,7 @@ import (
 // maxDetail is the most of a server's own text that goes into an error.
 const maxDetail = 200
 
-// Error says why a figure is not known. Its text has nothing in it that differs from one try to the next, so that a condition
+// Error is why a figure is not known. Its text has nothing in it that differs from one try to the next, so that a condition
 // with it stays as it is.
 type Error struct {
 	// Reason is one of the condition NfrObserved.
@@ -66,7 +66,7 @@ func bare(err error) error {
 	return err
 }
 
-// answerText is what an answer that is an error says, shortened. The server's text can be a whole page.
+// answerText is the shortened text of an answer that is an error, which can be a whole page.
 func answerText(e *promv1.Error) string {
 	text := e.Msg
 	if e.Detail != "" {

@@ -26,7 +26,7 @@ type Outcome struct {
 	Message string
 }
 
-// OK says whether something was measured.
+// OK reports whether something was measured.
 func (o Outcome) OK() bool { return o.Reason == v1alpha1.ReasonPrometheusOK }
 
 // Observe measures a component at a time. What could not be measured is unknown; formulas take it for 0. Where one query was

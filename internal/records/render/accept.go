@@ -14,9 +14,8 @@ import (
 // exampleImage stands for the images that a record or the controller names.
 const exampleImage = "registry.example/image:1"
 
-// CheckTemplate renders two examples with a template, one of which says all that a record can and one as little as it can,
-// and returns what is wrong with it: an *Error of reason InvalidTemplate. What the API server would refuse of the objects is
-// found only when a record is rendered.
+// CheckTemplate renders two examples with a template, one with all fields of a record and one with as few as possible, and returns an
+// *Error of reason InvalidTemplate if that fails. Objects that the API server would refuse are found only when a record is applied.
 func CheckTemplate(t *v1alpha1.DeploymentTemplate, s Settings) error {
 	s.ODGM = true
 	s.ODGMImage, s.DefaultFunctionImage = cmp.Or(s.ODGMImage, exampleImage), cmp.Or(s.DefaultFunctionImage, exampleImage)

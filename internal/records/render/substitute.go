@@ -41,7 +41,7 @@ func Substitute(path *field.Path, manifest string, vars Variables) (map[string]a
 	return out.(map[string]any), nil
 }
 
-// put returns a value with its variables replaced; left says that its field is to be left out.
+// put returns a value with its variables replaced; left means that its field is left out.
 func put(path *field.Path, v any, vars Variables) (out any, left bool, err error) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -52,7 +52,7 @@ func put(path *field.Path, v any, vars Variables) (out any, left bool, err error
 		return out, false, err
 	case string:
 		return putText(path, v, vars)
-	case float64: // JSON knows no other number; whole ones are integers to Kubernetes
+	case float64: // JSON has no other number; whole ones are integers to Kubernetes
 		if n := int64(v); float64(n) == v {
 			return n, false, nil
 		}
