@@ -113,6 +113,9 @@ type Plan struct {
 // Diff returns the plan that makes the children what is desired. Fate decides about the children that are not desired; nil
 // prunes them. It is a pure function.
 func Diff(desired []*Desired, children []Child, fate func(*Child) Fate) (p Plan) {
+	if fate == nil {
+		fate = func(*Child) Fate { return Prune }
+	}
 	wanted := map[schema.GroupKind]map[string]bool{} // whether it has to be applied
 	for _, d := range desired {
 		child := Existing(children, d.Unstructured)
@@ -135,9 +138,9 @@ func Diff(desired []*Desired, children []Child, fate func(*Child) Fate) (p Plan)
 		apply, is := wanted[c.Kind.GroupKind()][c.GetName()]
 		switch {
 		case is && apply: // the applied object takes its place
-		case is, fate != nil && fate(c) == Retain:
+		case is, fate(c) == Retain:
 			p.Keep = append(p.Keep, *c)
-		case fate != nil && fate(c) == PruneReplaced:
+		case fate(c) == PruneReplaced:
 			p.Replaced = append(p.Replaced, *c)
 		default:
 			p.Prune = append(p.Prune, *c)
