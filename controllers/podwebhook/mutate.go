@@ -55,7 +55,8 @@ func size(pod *corev1.Pod, resolution registry.Resolution) (outcome string, warn
 	}
 	warnings = defaulting.Apply(pod, resolution.Limit.Limit)
 	if excess := registry.Describe(resolution.Limit.Exceeded(pod)); excess != "" {
-		warnings = append(warnings, fmt.Sprintf("ResourceLimit %q: %s: berth-scheduler will not place the pod", resolution.Limit.Key, excess))
+		warnings = append(warnings, fmt.Sprintf("ResourceLimit %q: %s: berth-scheduler will not place the pod", resolution.Limit.Key,
+			excess))
 	}
 	return outcomeSized, warnings
 }

@@ -28,7 +28,8 @@ func (in *Input) services(c *Component) []runtime.Object {
 	for i := range c.Container.Ports {
 		p := &c.Container.Ports[i]
 		inside.Spec.Ports = append(inside.Spec.Ports, corev1.ServicePort{
-			Name: portName(p), Port: p.ContainerPort, TargetPort: intstr.FromInt32(p.ContainerPort), Protocol: corev1.Protocol(protocolOf(p)),
+			Name: portName(p), Port: p.ContainerPort, TargetPort: intstr.FromInt32(p.ContainerPort),
+			Protocol: corev1.Protocol(protocolOf(p)),
 		})
 	}
 	if len(inside.Spec.Ports) == 0 {
@@ -63,7 +64,8 @@ func (in *Input) outside(c *Component) *corev1.Service {
 	s.Spec.Type = corev1.ServiceType(exposure)
 	for i := range c.Container.Ports {
 		p := &c.Container.Ports[i]
-		port := corev1.ServicePort{Name: portName(p), TargetPort: intstr.FromInt32(p.ContainerPort), Protocol: corev1.Protocol(protocolOf(p))}
+		port := corev1.ServicePort{Name: portName(p), TargetPort: intstr.FromInt32(p.ContainerPort),
+			Protocol: corev1.Protocol(protocolOf(p))}
 		if host := in.hostPort(c.Name, p); exposure == ExposeNodePort {
 			port.Port, port.NodePort = p.ContainerPort, host
 		} else {
@@ -149,8 +151,9 @@ func (in *Input) networkPolicies(components []Component) []runtime.Object {
 		return &networkingv1.NetworkPolicy{
 			TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: in.meta(name, ""),
 			Spec: networkingv1.NetworkPolicySpec{
-				PodSelector: metav1.LabelSelector{MatchLabels: pods}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-				Ingress: []networkingv1.NetworkPolicyIngressRule{rule},
+				PodSelector: metav1.LabelSelector{MatchLabels: pods},
+				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+				Ingress:     []networkingv1.NetworkPolicyIngressRule{rule},
 			},
 		}
 	}
@@ -169,7 +172,8 @@ func (in *Input) networkPolicies(components []Component) []runtime.Object {
 	}
 	for i := range components {
 		c := &components[i]
-		if len(c.Container.Ports) > 0 && (in.Settings.Exposure != ExposeNone || c.Name == Frontend) && len(in.Settings.OutsideNetworks) > 0 {
+		if len(c.Container.Ports) > 0 && (in.Settings.Exposure != ExposeNone || c.Name == Frontend) &&
+			len(in.Settings.OutsideNetworks) > 0 {
 			out = append(out, policy(outside(c.Name), in.selects(c.Name), in.fromOutside(c)))
 		}
 	}

@@ -46,7 +46,8 @@ func fullExample() *v1alpha1.DeploymentRecord {
 	r.Spec.ODGMConfig = &v1alpha1.ODGMConfig{Collections: []string{"example"}}
 	for _, key := range []string{"first", "second"} {
 		r.Spec.DeploymentUnit.Functions = append(r.Spec.DeploymentUnit.Functions, v1alpha1.FunctionSpec{
-			FunctionKey: key, Image: exampleImage, Port: 9000, HTTP2: true, MaxConcurrency: 10, MinScale: new(int32(1)), MaxScale: new(int32(3)),
+			FunctionKey: key, Image: exampleImage, Port: 9000, HTTP2: true, MaxConcurrency: 10, MinScale: new(int32(1)),
+			MaxScale:  new(int32(3)),
 			Resources: size, AvailableLocation: "zone-a", Config: map[string]v1alpha1.ConfigValue{"KEY": "value: ${x} \"'\n- {"},
 		})
 	}
