@@ -91,7 +91,7 @@ func TestConditionsSayHowItStands(t *testing.T) {
 		"a workload without pods": {nil, nil, usage(0, "CronJob/a"), v1alpha1.ReasonAccepted, v1alpha1.ReasonReferenced, "", "0 pods of CronJob shop/a"},
 		"its deletion waits": {
 			deleting, nil, usage(1, "Pod/a"), v1alpha1.ReasonAccepted, v1alpha1.ReasonDeletionBlocked, "",
-			`it is not deleted while it is in use: 1 pod of Pod shop/a; the annotation berth.dev/force-delete: "true" lets it go`,
+			`it is not deleted while it is in use: 1 pod of Pod shop/a; the annotation berth.dev/force-delete: "true" deletes it nevertheless`,
 		},
 		"an older one": {nil, nil, conflict, v1alpha1.ReasonConflict, v1alpha1.ReasonNotReferenced, "first, second", ""},
 		"invalid":      {nil, errors.New("spec.selector: bad"), conflict, v1alpha1.ReasonInvalid, v1alpha1.ReasonNotReferenced, "spec.selector: bad", ""},

@@ -439,7 +439,7 @@ func TestTheWaitBeginsWhenNoNodeOfTheTypeHadCapacity(t *testing.T) {
 		message string
 		want    time.Time
 	}{
-		"the ledger knows":                         {ledger.Attempt{Stage: ledger.StageType, NoRoomSince: now.Add(-time.Second)}, "", now.Add(-time.Second)},
+		"the ledger knows":                         {ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: now.Add(-time.Second)}, "", now.Add(-time.Second)},
 		"after a restart the pod's condition does": {ledger.Attempt{Stage: ledger.StageType}, "0/3 nodes are available: 3 Insufficient cpu. " + stages.NoCapacity(capacity.Spot, now.Add(-30*time.Second)) + ", and more", now.Add(-30 * time.Second)},
 		"but not for another type":                 {ledger.Attempt{Stage: ledger.StageType, TypeChanged: true}, stages.NoCapacity(capacity.Spot, now.Add(-30*time.Second)), now},
 		"nor what it says of another type":         {ledger.Attempt{Stage: ledger.StageType}, stages.NoCapacity(capacity.OnDemand, now.Add(-30*time.Second)), now},
@@ -452,9 +452,9 @@ func TestTheWaitBeginsWhenNoNodeOfTheTypeHadCapacity(t *testing.T) {
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: tc.message, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
 		}}
-		assert.Equal(t, tc.want, noRoomSince(&preFilterState{attempt: tc.attempt, slotType: capacity.Spot}, pod, now), name)
+		assert.Equal(t, tc.want, noCapacitySince(&preFilterState{attempt: tc.attempt, slotType: capacity.Spot}, pod, now), name)
 	}
-	assert.Equal(t, now, noRoomSince(&preFilterState{attempt: ledger.Attempt{Stage: ledger.StageType}}, mixtest.Pod("web", 1), now), "a pod that was never unschedulable")
+	assert.Equal(t, now, noCapacitySince(&preFilterState{attempt: ledger.Attempt{Stage: ledger.StageType}}, mixtest.Pod("web", 1), now), "a pod that was never unschedulable")
 }
 
 // The symptom: a pod whose claim did not exist for twenty minutes borrowed in its first attempt.

@@ -57,12 +57,12 @@ func (pl *CapacityMix) PostFilter(
 // failure describes the attempt that found no node.
 func (pl *CapacityMix) failure(s *preFilterState, pod *corev1.Pod, now time.Time) stages.Failure {
 	f := stages.Failure{
-		Attempt:     s.attempt,
-		SlotType:    s.slotType,
-		NoRoomSince: noRoomSince(s, pod, now),
-		Now:         now,
-		Nominated:   s.nominated,
-		Terminating: s.nominated && pl.victimsTerminate(pod),
+		Attempt:         s.attempt,
+		SlotType:        s.slotType,
+		NoCapacitySince: noCapacitySince(s, pod, now),
+		Now:             now,
+		Nominated:       s.nominated,
+		Terminating:     s.nominated && pl.victimsTerminate(pod),
 	}
 	if !s.ungated && (s.attempt.Stage == ledger.StageType || s.attempt.Stage == ledger.StagePreempt) {
 		f.GrowingTo = pl.Owners.GrowingTo(pod)
@@ -93,13 +93,13 @@ func (pl *CapacityMix) limitPreemption(s *preFilterState, statuses framework.Nod
 	return true
 }
 
-// noRoomSince returns since when the pod is known to find no room on its type.
+// noCapacitySince returns since when the pod is known to find no room on its type.
 // The ledger has it unless the scheduler was restarted in between; then the pod's
 // condition has it, if this plugin wrote it: a pod can have been unschedulable
 // for another reason for long.
-func noRoomSince(s *preFilterState, pod *corev1.Pod, now time.Time) time.Time {
-	if !s.attempt.NoRoomSince.IsZero() || s.attempt.Stage == ledger.StageSample {
-		return s.attempt.NoRoomSince
+func noCapacitySince(s *preFilterState, pod *corev1.Pod, now time.Time) time.Time {
+	if !s.attempt.NoCapacitySince.IsZero() || s.attempt.Stage == ledger.StageSample {
+		return s.attempt.NoCapacitySince
 	}
 	if s.attempt.TypeChanged {
 		return now

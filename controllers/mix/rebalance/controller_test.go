@@ -355,7 +355,7 @@ func TestEventsTellOnceWhatBlocks(t *testing.T) {
 	say(rebalance.ReasonMixBudget)
 	say(rebalance.ReasonInsufficientCapacity)
 	require.Len(t, events, 1)
-	assert.Equal(t, "Normal MoveBlocked NoRoom: why", <-events)
+	assert.Equal(t, "Normal MoveBlocked InsufficientCapacity: why", <-events)
 	say(rebalance.ReasonFloor)
 	assert.Equal(t, "Normal MoveBlocked OnDemandFloor: why", <-events)
 	say(rebalance.ReasonOnTarget)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command reference writes the pages of docs/reference that are generated from the source: the events that Berth records, its metrics,
-// the help of its commands, the picture of the slots, and the table of rooms in docs/architecture.md. crd-ref-docs writes
+// the help of its commands, the picture of the slots, and the table of imports in docs/architecture.md. crd-ref-docs writes
 // docs/reference/api.md (../generate.sh).
 package main
 
@@ -22,12 +22,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"berth.dev/berth/hack/rooms"
+	"berth.dev/berth/hack/importtable"
 	"berth.dev/berth/internal/cli"
 )
 
 func main() {
-	if err := errors.Join(run("docs/reference"), rooms.Write(".")); err != nil {
+	if err := errors.Join(run("docs/reference"), importtable.Write(".")); err != nil {
 		fmt.Fprintln(os.Stderr, "reference:", err)
 		os.Exit(1)
 	}

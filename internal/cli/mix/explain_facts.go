@@ -279,7 +279,7 @@ func (e *explainer) prove(ctx context.Context, in *rebalance.Input, v *rebalance
 		return err
 	}
 	if !proof.Fits {
-		*v = plan.NoRoom(in, *v, proof.Why)
+		*v = plan.InsufficientCapacity(in, *v, proof.Why)
 	}
 	out.Node = proof.Node
 	return nil

@@ -113,7 +113,7 @@ var causes = []cause{
 	}, {
 		name: "a spot storm is on", spoil: func(in *rebalance.Input) { in.Cluster.StormUntil = noon.Add(5 * time.Minute) },
 		want: rebalance.ReasonStorm, retryAt: noon.Add(5 * time.Minute),
-		message: "many spot nodes are going away: nothing is moved until it has been quiet, at the earliest 12:05:00Z",
+		message: "spot storm: many spot nodes are departing; nothing is moved before 12:05:00Z",
 	}, {
 		name: "the workload is rolling out", spoil: func(in *rebalance.Input) {
 			in.Group.Rollout.Rolling, in.History.RollingSince = true, noon.Add(-time.Minute)

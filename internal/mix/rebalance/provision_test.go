@@ -71,7 +71,7 @@ func TestRoomIsAskedForWhereItIsAllThatIsMissing(t *testing.T) {
 	assert.Equal(t, "web-4", v.Pod.Name)
 }
 
-func TestNoRoomIsAskedForWhereSomethingElseKeepsTheReplicas(t *testing.T) {
+func TestNoCapacityIsRequestedForReplicasThatStayAnyway(t *testing.T) {
 	in := roomless()
 	in.Settings.Provisioning = rebalance.Wait
 	_, ok := rebalance.Provision(in)

@@ -34,9 +34,9 @@ func (s Stage) String() string {
 // zero value is a search that has not begun.
 type Attempt struct {
 	Stage Stage
-	// NoRoomSince is when no node of the slot's type was first found to have
+	// NoCapacitySince is when no node of the slot's type was first found to have
 	// room, zero if that has not been found.
-	NoRoomSince time.Time
+	NoCapacitySince time.Time
 	// TypeChanged: the slot's type changed while the pod was waiting. What the
 	// pod's condition has of its wait is about the other type.
 	TypeChanged bool

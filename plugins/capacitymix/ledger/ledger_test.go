@@ -182,7 +182,7 @@ func TestASearchBeginsAnewWhenTheSlotIsOfAnotherType(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		claim(t, l, name)
 	}
-	tried := ledger.Attempt{Stage: ledger.StageBorrow, NoRoomSince: time.Unix(7, 0)}
+	tried := ledger.Attempt{Stage: ledger.StageBorrow, NoCapacitySince: time.Unix(7, 0)}
 	l.SetAttempt("d", 3, tried)
 	l.SetAttempt("d", 0, ledger.Attempt{}) // of a slot that it does not hold
 	l.Forget("c")
@@ -198,14 +198,14 @@ func TestASearchBeginsAnewWhenTheSlotIsOfAnotherType(t *testing.T) {
 func TestAPodTriesASlotAheadOfItsTurnAndComesBack(t *testing.T) {
 	l := newLedger(t) // 70 %, floor 2: slots 0 and 1 are on-demand, 2 to 4 spot
 	claim(t, l, "a")
-	ahead := ledger.Attempt{Stage: ledger.StageAhead, NoRoomSince: time.Unix(7, 0), Below: 10}
+	ahead := ledger.Attempt{Stage: ledger.StageAhead, NoCapacitySince: time.Unix(7, 0), Below: 10}
 	l.SetAttempt("a", 0, ahead)
 	hold, err := l.Claim(claimOf("a"))
 	require.NoError(t, err)
 	assert.Equal(t, ledger.Hold{Slot: 2, Attempt: ahead}, hold)
 	assert.Equal(t, 0, claim(t, l, "b"), "its own slot is free for others meanwhile")
 
-	back := ledger.Attempt{Stage: ledger.StageType, NoRoomSince: time.Unix(7, 0)}
+	back := ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: time.Unix(7, 0)}
 	l.SetAttempt("a", 2, back)
 	hold, err = l.Claim(claimOf("a"))
 	require.NoError(t, err)

@@ -29,8 +29,8 @@ type Next struct {
 type Failure struct {
 	Attempt  ledger.Attempt
 	SlotType capacity.Type // of the slot that was tried
-	// NoRoomSince is when the pod was first found to have no room on its type, Now if that is this moment.
-	NoRoomSince, Now time.Time
+	// NoCapacitySince is when the pod was first found to have no room on its type, Now if that is this moment.
+	NoCapacitySince, Now time.Time
 	// GrowingTo is the size to which a rollout grows the group, 0 if none does.
 	GrowingTo int
 	// Nominated: the pod was tried on the nodes of its type only, since preemption
@@ -54,7 +54,7 @@ func After(f Failure, p *policy.Policy) Next {
 	case ledger.StageType:
 		if f.GrowingTo > 0 {
 			return Next{
-				Attempt: ledger.Attempt{Stage: ledger.StageAhead, NoRoomSince: f.NoRoomSince, Below: f.GrowingTo}, Retry: true,
+				Attempt: ledger.Attempt{Stage: ledger.StageAhead, NoCapacitySince: f.NoCapacitySince, Below: f.GrowingTo}, Retry: true,
 				Message: "the rollout is not complete: trying a later slot that is " + t.Other().String() + " next",
 			}
 		}
@@ -63,7 +63,7 @@ func After(f Failure, p *policy.Policy) Next {
 		f.SlotType = t.Other() // the slot that was tried is of the other type
 		n := afterType(f, p)
 		if n.Preempt { // not here: the nodes that were tried are those of the other type
-			n = Next{Attempt: ledger.Attempt{Stage: ledger.StagePreempt, NoRoomSince: f.NoRoomSince}, Retry: true}
+			n = Next{Attempt: ledger.Attempt{Stage: ledger.StagePreempt, NoCapacitySince: f.NoCapacitySince}, Retry: true}
 		}
 		return n
 	default:
@@ -72,7 +72,7 @@ func After(f Failure, p *policy.Policy) Next {
 		}
 		n := preempt(f, p)
 		if f.GrowingTo > 0 {
-			n.RetryAt = f.Now.Add(retryDelay(f.Now.Sub(f.NoRoomSince)))
+			n.RetryAt = f.Now.Add(retryDelay(f.Now.Sub(f.NoCapacitySince)))
 		}
 		return n
 	}
@@ -81,9 +81,9 @@ func After(f Failure, p *policy.Policy) Next {
 // preempt gives preemption its turn. A scheduler that starts reads the time back
 // from the pod's condition, if it matters: if the pod has to wait.
 func preempt(f Failure, p *policy.Policy) Next {
-	n := Next{Attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.NoRoomSince, PreemptedAt: f.Now}, Preempt: true}
+	n := Next{Attempt: ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: f.NoCapacitySince, PreemptedAt: f.Now}, Preempt: true}
 	if borrowsAfterWait(f, p) {
-		n.Message = NoCapacity(f.SlotType, f.NoRoomSince)
+		n.Message = NoCapacity(f.SlotType, f.NoCapacitySince)
 	}
 	return n
 }
@@ -105,7 +105,7 @@ func tryAll(a ledger.Attempt, t capacity.Type) Next {
 // be in progress: it could choose other pods. After that the nomination came to
 // nothing, or is not of preemption, and the pod is tried like every other one.
 func withoutVictims(f Failure, p *policy.Policy) Next {
-	attempt := ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.NoRoomSince}
+	attempt := ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: f.NoCapacitySince}
 	until := f.Attempt.PreemptedAt.Add(victimsTerminateWithin)
 	if !f.Now.Before(until) {
 		return tryAll(attempt, f.SlotType)
@@ -113,7 +113,7 @@ func withoutVictims(f Failure, p *policy.Policy) Next {
 	attempt.PreemptedAt = f.Attempt.PreemptedAt
 	n := Next{Attempt: attempt, RetryAt: until, Message: "preemption frees capacity on the nominated node"}
 	if borrowsAfterWait(f, p) {
-		n.Message += ", " + NoCapacity(f.SlotType, f.NoRoomSince)
+		n.Message += ", " + NoCapacity(f.SlotType, f.NoCapacitySince)
 	}
 	return n
 }
@@ -133,15 +133,15 @@ func afterType(f Failure, p *policy.Policy) Next {
 	if !allowed {
 		return preempt(f, p)
 	}
-	if until := f.NoRoomSince.Add(wait); f.Now.Before(until) {
+	if until := f.NoCapacitySince.Add(wait); f.Now.Before(until) {
 		return Next{
-			Attempt: ledger.Attempt{Stage: ledger.StageType, NoRoomSince: f.NoRoomSince}, RetryAt: until,
-			Message: NoCapacity(t, f.NoRoomSince) + ", " + t.Other().String() + " is allowed from " +
+			Attempt: ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: f.NoCapacitySince}, RetryAt: until,
+			Message: NoCapacity(t, f.NoCapacitySince) + ", " + t.Other().String() + " is allowed from " +
 				wholeSecond(until).Format(time.RFC3339),
 		}
 	}
 	return Next{
-		Attempt: ledger.Attempt{Stage: ledger.StageBorrow, NoRoomSince: f.NoRoomSince}, Retry: true,
+		Attempt: ledger.Attempt{Stage: ledger.StageBorrow, NoCapacitySince: f.NoCapacitySince}, Retry: true,
 		Message: "trying " + t.Other().String() + " nodes next",
 	}
 }

@@ -16,18 +16,18 @@ import (
 )
 
 // The stages as the scheduling loop runs them: every attempt fails.
-func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
+func TestStagesOfAPodThatFindsNoCapacity(t *testing.T) {
 	now := time.Unix(1000, 0)
 	mayBorrow := &policy.Policy{BorrowOnDemand: true}
 	wait := &policy.Policy{BorrowOnDemand: true, SpotWait: 10 * time.Second}
 	never := &policy.Policy{}
 	at := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s} }
-	since := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s, NoRoomSince: now} }
+	since := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s, NoCapacitySince: now} }
 	preemptedAt := func(at time.Time) ledger.Attempt {
-		return ledger.Attempt{Stage: ledger.StageType, NoRoomSince: now, PreemptedAt: at}
+		return ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: now, PreemptedAt: at}
 	}
 	preempted := preemptedAt(now)
-	promised := ledger.Attempt{Stage: ledger.StagePreempt, NoRoomSince: now, PreemptedAt: now}
+	promised := ledger.Attempt{Stage: ledger.StagePreempt, NoCapacitySince: now, PreemptedAt: now}
 	tests := map[string]struct {
 		attempt   ledger.Attempt
 		wants     capacity.Type
@@ -69,7 +69,7 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 		"a revision that still grows takes a slot of the other type ahead of its turn": {
 			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: never, now: now, growingTo: 10,
 			want: Next{
-				Attempt: ledger.Attempt{Stage: ledger.StageAhead, NoRoomSince: now, Below: 10}, Retry: true,
+				Attempt: ledger.Attempt{Stage: ledger.StageAhead, NoCapacitySince: now, Below: 10}, Retry: true,
 				Message: "the rollout is not complete: trying a later slot that is spot next",
 			},
 		},
@@ -119,18 +119,18 @@ func TestStagesOfAPodThatFindsNoRoom(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			noRoomSince := tc.attempt.NoRoomSince
-			if noRoomSince.IsZero() {
-				noRoomSince = tc.now
+			noCapacitySince := tc.attempt.NoCapacitySince
+			if noCapacitySince.IsZero() {
+				noCapacitySince = tc.now
 			}
 			got := After(Failure{
-				Attempt:     tc.attempt,
-				SlotType:    tc.wants,
-				NoRoomSince: noRoomSince,
-				Now:         tc.now,
-				GrowingTo:   tc.growingTo,
-				Nominated:   tc.nominated,
-				Terminating: tc.terminating,
+				Attempt:         tc.attempt,
+				SlotType:        tc.wants,
+				NoCapacitySince: noCapacitySince,
+				Now:             tc.now,
+				GrowingTo:       tc.growingTo,
+				Nominated:       tc.nominated,
+				Terminating:     tc.terminating,
 			}, tc.policy)
 			assert.Equal(t, tc.want, got)
 		})

@@ -142,13 +142,13 @@ func step(ctx context.Context, in *rebalance.Input, room Room) (*Move, []Blocked
 			m.Node = proof.Node
 			return &m, nil, nil
 		}
-		v = NoRoom(&asked, v, proof.Why)
+		v = InsufficientCapacity(&asked, v, proof.Why)
 		noRoom[string(v.Pod.UID)] = v
 	}
 }
 
-// NoRoom is the verdict about a replica whose replacement has no room now.
-func NoRoom(in *rebalance.Input, v rebalance.Verdict, why string) rebalance.Verdict {
+// InsufficientCapacity is the verdict about a replica whose replacement has no capacity now.
+func InsufficientCapacity(in *rebalance.Input, v rebalance.Verdict, why string) rebalance.Verdict {
 	v.Reason, v.Message = rebalance.ReasonInsufficientCapacity, why
 	if in.Provisions() {
 		v.Reason, v.Message = rebalance.ReasonProvisioning, why+"; a placeholder pod first makes an autoscaler provide it"

@@ -132,7 +132,7 @@ type little struct{ left int }
 
 func (l *little) Prove(_ context.Context, p *clusterstate.Pod, t capacity.Type) (plan.Proof, error) {
 	if l.left == 0 {
-		return plan.Proof{Why: fmt.Sprintf("no %s node has room for %s", t, p.Name)}, nil
+		return plan.Proof{Why: fmt.Sprintf("no %s node has free capacity for %s", t, p.Name)}, nil
 	}
 	l.left--
 	return plan.Proof{Fits: true, Node: "roomy"}, nil
@@ -152,7 +152,7 @@ func TestBorrowedReplicasMoveFromTheHighestSlotDown(t *testing.T) {
 	}, names(out.Moves))
 }
 
-func TestRoomIsTakenByTheMovesBefore(t *testing.T) {
+func TestCapacityIsTakenByTheMovesBefore(t *testing.T) {
 	out := simulate(t, input(placedBy(split.New(70, 2), split.New(30, 2), 10)), &little{left: 2})
 	assert.Len(t, out.Moves, 2)
 	require.Len(t, out.Blocked, 2)
@@ -161,7 +161,7 @@ func TestRoomIsTakenByTheMovesBefore(t *testing.T) {
 	assert.Equal(t, "roomy", out.Moves[0].Node)
 }
 
-func TestWhereRoomIsAskedForThePlanSaysSo(t *testing.T) {
+func TestThePlanReportsPlaceholders(t *testing.T) {
 	in := input(placedBy(split.New(70, 2), split.New(30, 2), 10))
 	in.Settings.Provisioning = rebalance.Placeholder
 	out := simulate(t, in, &little{left: 3})

@@ -68,7 +68,7 @@ func TestARollingUpdateWhoseWholeFirstStepIsOnDemandCompletes(t *testing.T) {
 	}
 }
 
-func TestARecreatedDeploymentIsExactWithNoRoomToSpare(t *testing.T) {
+func TestARecreatedDeploymentIsExactWithoutSpareCapacity(t *testing.T) {
 	r := startRollout(t, 30, 70, 3, func(d *appsv1.Deployment) {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	})

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rooms reads from `go list` which parts of Berth import which, and keeps the table of docs/architecture.md of it. The table is
+// Package importtable reads from `go list` which parts of Berth import which, and keeps the table of docs/architecture.md of it. The table is
 // the one place that allows an import: make generate writes it, and test/layout compares it with the code.
-package rooms
+package importtable
 
 import (
 	"encoding/json"
@@ -21,16 +21,16 @@ const module = "berth.dev/berth/"
 // Page has the table, between Begin and End.
 const (
 	Page  = "docs/architecture.md"
-	Begin = "<!-- rooms: make generate -->\n"
-	End   = "<!-- /rooms -->\n"
+	Begin = "<!-- imports: make generate -->\n"
+	End   = "<!-- /imports -->\n"
 )
 
-// Room is a folder that stands for all packages in it.
-type Room struct {
+// Part is a folder that stands for all packages in it.
+type Part struct {
 	Name string
 	// Packages is how many there are.
 	Packages int
-	// Imports are the other rooms whose packages it imports, in order.
+	// Imports are the other parts whose packages it imports, in order.
 	Imports []string
 }
 
@@ -40,8 +40,8 @@ type pkg struct {
 	Imports    []string
 }
 
-// Read returns the rooms of the shipped code, in order. It runs go list in a folder of the module.
-func Read(dir string) ([]Room, error) {
+// Read returns the parts of the shipped code, in order. It runs go list in a folder of the module.
+func Read(dir string) ([]Part, error) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...")
 	cmd.Dir = dir
 	out, err := cmd.Output()
@@ -65,7 +65,7 @@ func Read(dir string) ([]Room, error) {
 	}
 }
 
-// of returns the room of a package, "" if it is not shipped: the first folder for apis, the first two for the others.
+// of returns the part of a package, "" if it is not shipped: the first folder for apis, the first two for the others.
 func of(path string) string {
 	parts := strings.Split(strings.TrimPrefix(path, module), "/")
 	switch {
@@ -77,7 +77,7 @@ func of(path string) string {
 	return parts[0] + "/" + parts[1]
 }
 
-func group(packages []pkg) []Room {
+func group(packages []pkg) []Part {
 	count, imports := map[string]int{}, map[string]map[string]bool{}
 	for _, p := range packages {
 		from := of(p.ImportPath)
@@ -94,17 +94,17 @@ func group(packages []pkg) []Room {
 			}
 		}
 	}
-	var all []Room
+	var all []Part
 	for _, name := range slices.Sorted(maps.Keys(count)) {
-		all = append(all, Room{Name: name, Packages: count[name], Imports: slices.Sorted(maps.Keys(imports[name]))})
+		all = append(all, Part{Name: name, Packages: count[name], Imports: slices.Sorted(maps.Keys(imports[name]))})
 	}
 	return all
 }
 
-// Table returns the table of rooms.
-func Table(all []Room) string {
+// Table returns the table of parts.
+func Table(all []Part) string {
 	var b strings.Builder
-	b.WriteString("| room | packages | imports |\n|---|---|---|\n")
+	b.WriteString("| part | packages | imports |\n|---|---|---|\n")
 	for _, r := range all {
 		var list []string
 		for _, i := range r.Imports {
@@ -115,7 +115,7 @@ func Table(all []Room) string {
 	return b.String()
 }
 
-// Allowed reads the table of a page: the imports that each room may have.
+// Allowed reads the table of a page: the imports that each part may have.
 func Allowed(page string) (map[string][]string, error) {
 	_, rest, begins := strings.Cut(page, Begin)
 	table, _, ends := strings.Cut(rest, End)

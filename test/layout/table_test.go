@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"berth.dev/berth/hack/rooms"
+	"berth.dev/berth/hack/importtable"
 )
 
-// unallowed returns the imports between rooms that the table does not have, and the rows of rooms that do not exist.
-func unallowed(all []rooms.Room, allowed map[string][]string) (problems []string) {
+// unallowed returns the imports between parts that the table does not have, and the rows of parts that do not exist.
+func unallowed(all []importtable.Part, allowed map[string][]string) (problems []string) {
 	exists := map[string]bool{}
 	for _, r := range all {
 		exists[r.Name] = true
@@ -38,23 +38,23 @@ func unallowed(all []rooms.Room, allowed map[string][]string) (problems []string
 	return problems
 }
 
-func TestTheTableOfRoomsAllowsEveryImport(t *testing.T) {
-	page, err := os.ReadFile("../../" + rooms.Page)
+func TestTheTableOfImportsAllowsEveryImport(t *testing.T) {
+	page, err := os.ReadFile("../../" + importtable.Page)
 	require.NoError(t, err)
-	allowed, err := rooms.Allowed(string(page))
+	allowed, err := importtable.Allowed(string(page))
 	require.NoError(t, err)
-	all, err := rooms.Read("../..")
+	all, err := importtable.Read("../..")
 	require.NoError(t, err)
 	require.Greater(t, len(all), 15)
 	assert.Empty(t, unallowed(all, allowed), "run make generate, and explain the new arrow in the commit")
 	assert.Equal(t, []string{"controllers/mix imports services/server", "internal/new is not in the table", "plugins/gone is in the table and does not exist"},
-		unallowed([]rooms.Room{{Name: "controllers/mix", Imports: []string{"apis", "services/server"}}, {Name: "internal/new"}},
+		unallowed([]importtable.Part{{Name: "controllers/mix", Imports: []string{"apis", "services/server"}}, {Name: "internal/new"}},
 			map[string][]string{"controllers/mix": {"apis"}, "plugins/gone": nil}), "it can fail")
 }
 
-// internal is drawn on one sheet: few rooms, few arrows, none of them in a circle.
-func TestInternalHasFewRoomsAndNoCircle(t *testing.T) {
-	all, err := rooms.Read("../..")
+// internal is drawn on one sheet: few parts, few arrows, none of them in a circle.
+func TestInternalHasFewPartsAndNoCircle(t *testing.T) {
+	all, err := importtable.Read("../..")
 	require.NoError(t, err)
 	imports, arrows := map[string][]string{}, 0
 	for _, r := range all {
@@ -63,13 +63,13 @@ func TestInternalHasFewRoomsAndNoCircle(t *testing.T) {
 			arrows += len(imports[r.Name])
 		}
 	}
-	assert.LessOrEqual(t, len(imports), 8, "rooms")
+	assert.LessOrEqual(t, len(imports), 8, "parts")
 	assert.LessOrEqual(t, arrows, 14, "arrows")
 	assert.Empty(t, circle(imports))
 	assert.NotEmpty(t, circle(map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": nil}), "it can fail")
 }
 
-// circle returns the rooms that are left when those without imports are taken away again and again.
+// circle returns the parts that are left when those without imports are taken away again and again.
 func circle(imports map[string][]string) (left []string) {
 	gone := map[string]bool{}
 	for range imports {
