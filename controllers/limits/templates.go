@@ -126,8 +126,10 @@ func read(source string, owner metav1.Object, template *corev1.PodTemplateSpec) 
 		return Template{}, false
 	}
 	// Copies: the object, a whole page of a list maybe, must not be held by them.
-	w := v1alpha1.WorkloadReference{Kind: kinds[source], Namespace: strings.Clone(owner.GetNamespace()),
-		Name: strings.Clone(owner.GetName())}
+	w := v1alpha1.WorkloadReference{
+		Kind: kinds[source], Namespace: strings.Clone(owner.GetNamespace()),
+		Name: strings.Clone(owner.GetName()),
+	}
 	if above := metav1.GetControllerOfNoCopy(owner); above != nil {
 		if above.Kind == "Deployment" || above.Kind == "CronJob" {
 			return Template{}, false

@@ -68,18 +68,30 @@ func New(config *rest.Config, f *clusterstate.State, failed func(time.Time), opt
 	feed.kube = kube
 	core, apps, batch := kube.CoreV1().RESTClient(), kube.AppsV1().RESTClient(), kube.BatchV1().RESTClient()
 	feed.sources = []source{
-		{name: "nodes", client: core, object: &corev1.Node{}, list: func() runtime.Object { return &corev1.NodeList{} },
-			store: feed.nodes()},
-		{name: "pods", client: core, object: &corev1.Pod{}, list: func() runtime.Object { return &corev1.PodList{} }, store: feed.pods(),
-			keep: feed.keepPod},
-		{name: "deployments", client: apps, object: &appsv1.Deployment{}, list: func() runtime.Object { return &appsv1.DeploymentList{} },
-			store: feed.workloads()},
-		{name: "replicasets", client: apps, object: &appsv1.ReplicaSet{}, list: func() runtime.Object { return &appsv1.ReplicaSetList{} },
-			store: feed.workloads()},
-		{name: "statefulsets", client: apps, object: &appsv1.StatefulSet{},
-			list: func() runtime.Object { return &appsv1.StatefulSetList{} }, store: feed.workloads()},
-		{name: "jobs", client: batch, object: &batchv1.Job{}, list: func() runtime.Object { return &batchv1.JobList{} },
-			store: feed.workloads()},
+		{
+			name: "nodes", client: core, object: &corev1.Node{}, list: func() runtime.Object { return &corev1.NodeList{} },
+			store: feed.nodes(),
+		},
+		{
+			name: "pods", client: core, object: &corev1.Pod{}, list: func() runtime.Object { return &corev1.PodList{} }, store: feed.pods(),
+			keep: feed.keepPod,
+		},
+		{
+			name: "deployments", client: apps, object: &appsv1.Deployment{}, list: func() runtime.Object { return &appsv1.DeploymentList{} },
+			store: feed.workloads(),
+		},
+		{
+			name: "replicasets", client: apps, object: &appsv1.ReplicaSet{}, list: func() runtime.Object { return &appsv1.ReplicaSetList{} },
+			store: feed.workloads(),
+		},
+		{
+			name: "statefulsets", client: apps, object: &appsv1.StatefulSet{},
+			list: func() runtime.Object { return &appsv1.StatefulSetList{} }, store: feed.workloads(),
+		},
+		{
+			name: "jobs", client: batch, object: &batchv1.Job{}, list: func() runtime.Object { return &batchv1.JobList{} },
+			store: feed.workloads(),
+		},
 	}
 	for _, option := range options {
 		option(feed)

@@ -152,7 +152,8 @@ func rank(object *unstructured.Unstructured) int {
 }
 
 func applyObject(ctx context.Context, client dynamic.Interface, mapper *restmapper.DeferredDiscoveryRESTMapper,
-	object *unstructured.Unstructured) error {
+	object *unstructured.Unstructured,
+) error {
 	var mapping *meta.RESTMapping
 	gvk := object.GroupVersionKind()
 	// Discovery may lag a little behind a CRD that is established.

@@ -31,8 +31,10 @@ func newVersion(o *command.Options) *cobra.Command {
 		Example: "  kubectl berth version -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := Version{Version: buildinfo.Version(), Go: runtime.Version(), Platform: buildinfo.Platform(),
-				API: v1alpha1.SchemeGroupVersion.String()}
+			v := Version{
+				Version: buildinfo.Version(), Go: runtime.Version(), Platform: buildinfo.Platform(),
+				API: v1alpha1.SchemeGroupVersion.String(),
+			}
 			if done, err := o.Print(v); done {
 				return err
 			}

@@ -38,7 +38,8 @@ var skip = fwk.NewStatus(fwk.Skip)
 // PreFilter finds the pod's size and refuses a pod that is above it. No node and
 // no preemption can help such a pod; what can wakes it.
 func (pl *ResourceLimit) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
-	_ []fwk.NodeInfo) (*framework.PreFilterResult, *fwk.Status) {
+	_ []fwk.NodeInfo,
+) (*framework.PreFilterResult, *fwk.Status) {
 	if err := pl.wait(ctx); err != nil {
 		return nil, fwk.AsStatus(err)
 	}

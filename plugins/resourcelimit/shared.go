@@ -33,7 +33,8 @@ type shared struct {
 
 // join returns the shared part for a profile.
 func join(ctx context.Context, parts *perscheduler.Parts[*shared], handle framework.Handle,
-	args *config.ResourceLimitArgs) (*shared, error) {
+	args *config.ResourceLimitArgs,
+) (*shared, error) {
 	return parts.Join(ctx, handle,
 		func() (*shared, error) { return newShared(ctx, handle, args) },
 		func(sh *shared) error { return sh.agree(args) })

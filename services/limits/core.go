@@ -57,8 +57,10 @@ func (c *core) authorize(ctx context.Context, namespace, name string, verbs ...s
 // checkName is for names that become part of a path. Those of new limits are looked at by the API server.
 func checkName(name string) error {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return server.Invalid(server.Violation{Field: "metadata.name",
-			Description: fmt.Sprintf("is %q: %s", name, strings.Join(problems, "; "))})
+		return server.Invalid(server.Violation{
+			Field:       "metadata.name",
+			Description: fmt.Sprintf("is %q: %s", name, strings.Join(problems, "; ")),
+		})
 	}
 	return nil
 }

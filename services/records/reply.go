@@ -104,8 +104,10 @@ func references(r *record) []*oaascommon.ResourceReference {
 	var out []*oaascommon.ResourceReference
 	for i := range r.Status.ResourceRefs {
 		ref := &r.Status.ResourceRefs[i]
-		out = append(out, &oaascommon.ResourceReference{Kind: ref.Kind, Name: ref.Name, Namespace: new(r.Namespace),
-			Uid: optional(ref.UID)})
+		out = append(out, &oaascommon.ResourceReference{
+			Kind: ref.Kind, Name: ref.Name, Namespace: new(r.Namespace),
+			Uid: optional(ref.UID),
+		})
 	}
 	return out
 }

@@ -104,7 +104,8 @@ func Deployment(app string, replicas int32, template ...func(*corev1.PodTemplate
 
 // StatefulSet makes a StatefulSet of an app.
 func StatefulSet(app string, replicas int32, policy appsv1.PodManagementPolicyType,
-	template ...func(*corev1.PodTemplateSpec)) *appsv1.StatefulSet {
+	template ...func(*corev1.PodTemplateSpec),
+) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: app, Annotations: map[string]string{}},
 		Spec: appsv1.StatefulSetSpec{

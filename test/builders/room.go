@@ -50,8 +50,10 @@ func RequireNodeLabel(key string, operator corev1.NodeSelectorOperator, values .
 // PreferNodeLabel makes a template's pods prefer nodes with a label, as much as can be.
 func PreferNodeLabel(key, value string) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) {
-		term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn,
-			Values: []string{value}}}}
+		term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: key, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{value},
+		}}}
 		t.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: term}},
 		}}
@@ -101,8 +103,10 @@ func DaemonSet(app string, template ...func(*corev1.PodTemplateSpec)) *appsv1.Da
 
 // PodDisruptionBudget selects an app's pods.
 func PodDisruptionBudget(app string, changes ...func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisruptionBudget {
-	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: app},
-		Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: Labels(app)}}}
+	b := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: app},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: Labels(app)}},
+	}
 	for _, change := range changes {
 		change(b)
 	}

@@ -38,8 +38,10 @@ func SizeOnNodesWith(key, value string) func(*v1alpha1.ResourceLimitSpec) {
 func SizeRequires(key string, operator v1alpha1.NodeOperator, values ...string) func(*v1alpha1.ResourceLimitSpec) {
 	return func(s *v1alpha1.ResourceLimitSpec) {
 		s.NodeAffinity = &v1alpha1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1alpha1.NodeTerms{
-			NodeSelectorTerms: []v1alpha1.NodeTerm{{MatchExpressions: []v1alpha1.NodeRequirement{{Key: key, Operator: operator,
-				Values: values}}}},
+			NodeSelectorTerms: []v1alpha1.NodeTerm{{MatchExpressions: []v1alpha1.NodeRequirement{{
+				Key: key, Operator: operator,
+				Values: values,
+			}}}},
 		}}
 	}
 }
@@ -48,8 +50,10 @@ func SizeRequires(key string, operator v1alpha1.NodeOperator, values ...string) 
 func SizePrefers(key, value string) func(*v1alpha1.ResourceLimitSpec) {
 	return func(s *v1alpha1.ResourceLimitSpec) {
 		s.NodeAffinity = &v1alpha1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1alpha1.PreferredNodeTerm{{
-			Weight: 100, Preference: v1alpha1.NodeTerm{MatchExpressions: []v1alpha1.NodeRequirement{{Key: key, Operator: v1alpha1.NodeOpIn,
-				Values: []string{value}}}},
+			Weight: 100, Preference: v1alpha1.NodeTerm{MatchExpressions: []v1alpha1.NodeRequirement{{
+				Key: key, Operator: v1alpha1.NodeOpIn,
+				Values: []string{value},
+			}}},
 		}}}
 	}
 }

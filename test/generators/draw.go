@@ -56,8 +56,10 @@ func NodeTerm(t *rapid.T) v1alpha1.NodeTerm {
 
 func requirement(t *rapid.T) v1alpha1.NodeRequirement {
 	r := v1alpha1.NodeRequirement{Key: rapid.SampledFrom(keys).Draw(t, "key"), Operator: rapid.SampledFrom(operators).Draw(t, "operator")}
-	count := map[v1alpha1.NodeOperator]int{v1alpha1.NodeOpExists: 0, v1alpha1.NodeOpDoesNotExist: 0, v1alpha1.NodeOpGt: 1,
-		v1alpha1.NodeOpLt: 1}
+	count := map[v1alpha1.NodeOperator]int{
+		v1alpha1.NodeOpExists: 0, v1alpha1.NodeOpDoesNotExist: 0, v1alpha1.NodeOpGt: 1,
+		v1alpha1.NodeOpLt: 1,
+	}
 	n, fixed := count[r.Operator]
 	if !fixed {
 		n = rapid.IntRange(1, 4).Draw(t, "count")

@@ -194,8 +194,10 @@ func (w *World) StatefulSet(name string) *appsv1.StatefulSet {
 func (w *World) Quota(resourceName corev1.ResourceName, limit int64) {
 	w.T.Helper()
 	hard := corev1.ResourceList{resourceName: *resource.NewQuantity(limit, resource.DecimalSI)}
-	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "quota"},
-		Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+	q := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "quota"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: hard},
+	}
 	if err := w.Client.Create(w.Ctx, q); apierrors.IsAlreadyExists(err) {
 		Patch(w, q, func(q *corev1.ResourceQuota) { q.Spec.Hard = hard })
 	} else {

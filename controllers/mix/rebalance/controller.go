@@ -144,7 +144,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	return builder.TypedControllerManagedBy[policy.GroupKey](mgr).Named("rebalance").
 		WithOptions(controller.TypedOptions[policy.GroupKey]{MaxConcurrentReconciles: 1, NewQueue: c.newQueue}).
 		WatchesRawSource(source.TypedFunc[policy.GroupKey](func(ctx context.Context,
-			queue workqueue.TypedRateLimitingInterface[policy.GroupKey]) error {
+			queue workqueue.TypedRateLimitingInterface[policy.GroupKey],
+		) error {
 			go c.begin(ctx, queue)
 			return nil
 		})).

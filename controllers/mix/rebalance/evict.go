@@ -33,7 +33,8 @@ const snapshotAge = 5 * time.Second
 // prove runs the scheduler's own filters: does the replacement of a replica fit on a node of the type that its slot will have,
 // once some other pods are gone, too? It returns the node, or a hold.
 func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdict,
-	others ...types.UID) (node string, hold *workloads.Hold) {
+	others ...types.UID,
+) (node string, hold *workloads.Hold) {
 	began := c.Clock.Now()
 	defer func() { replaySeconds.Observe(c.Clock.Since(began).Seconds()) }()
 	pod, err := c.readPod(ctx, v.Pod)
@@ -133,10 +134,13 @@ func unchanged(pod *corev1.Pod, v rebalance.Verdict) bool {
 // evict moves a replica, if the decision is still the same with what the API server has now. It returns nil if the API
 // server agreed, else a hold.
 func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdict, node string,
-	again func() rebalance.Verdict) *workloads.Hold {
+	again func() rebalance.Verdict,
+) *workloads.Hold {
 	logger := log.FromContext(ctx).WithValues("pod", v.Pod.Name)
-	m := workloads.Move{UID: v.Pod.UID, Namespace: v.Pod.Namespace, Name: v.Pod.Name, Started: c.Clock.Now(),
-		Wrong: len(w.Group.WrongSide())}
+	m := workloads.Move{
+		UID: v.Pod.UID, Namespace: v.Pod.Namespace, Name: v.Pod.Name, Started: c.Clock.Now(),
+		Wrong: len(w.Group.WrongSide()),
+	}
 	if hold := c.recordMove(ctx, w, v, m); hold != nil {
 		return hold
 	}
@@ -149,8 +153,10 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 	err := c.bounded(ctx, func(ctx context.Context) error {
 		return c.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID,
-				ResourceVersion: &pod.ResourceVersion}},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+				UID:             &pod.UID,
+				ResourceVersion: &pod.ResourceVersion,
+			}},
 		})
 	})
 	if hold := w.refusal(v, err); hold != nil {
@@ -253,7 +259,8 @@ func (c *Controller) readPod(ctx context.Context, of *clusterstate.Pod) (pod *co
 // grace, the storms and the budgets of this moment, since the proof of capacity may have taken long. It returns the replica as
 // it is now, or a hold.
 func (c *Controller) confirm(ctx context.Context, w *evaluation, v rebalance.Verdict,
-	again func() rebalance.Verdict) (*corev1.Pod, *workloads.Hold) {
+	again func() rebalance.Verdict,
+) (*corev1.Pod, *workloads.Hold) {
 	if hold := c.checkScale(ctx, w, v); hold != nil {
 		return nil, hold
 	}

@@ -163,8 +163,10 @@ func (c *Controller) restore(r rebalance.Record, now time.Time) {
 	e, known := c.Workloads.Get(key)
 	if !known {
 		e = workloads.Entry{Mix: r.Mix, Restored: true, Group: clusterstate.Group{
-			Key: key, Policy: &policy.Policy{}, Workload: clusterstate.Workload{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name,
-				Revision: r.Revision, UID: types.UID(r.ID)},
+			Key: key, Policy: &policy.Policy{}, Workload: clusterstate.Workload{
+				Kind: r.Kind, Namespace: r.Namespace, Name: r.Name,
+				Revision: r.Revision, UID: types.UID(r.ID),
+			},
 		}}
 	}
 	c.journal.records[key] = r

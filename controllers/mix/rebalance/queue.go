@@ -19,8 +19,10 @@ func (c *Controller) newQueue(
 	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[policy.GroupKey]{Name: name, Clock: c.Clock, Queue: c.Order()})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[policy.GroupKey]{
 		Name: name, Clock: c.Clock,
-		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[policy.GroupKey]{Name: name,
-			Clock: c.Clock, Queue: keys}),
+		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[policy.GroupKey]{
+			Name:  name,
+			Clock: c.Clock, Queue: keys,
+		}),
 	})
 }
 

@@ -61,8 +61,10 @@ var (
 
 // Describe implements prometheus.Collector.
 func (*Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{podsDesc, desiredDesc, pendingDesc, departingDesc, deviationDesc, outDesc, blockedDesc,
-		movingDesc, provisioningDesc, stormDesc} {
+	for _, d := range []*prometheus.Desc{
+		podsDesc, desiredDesc, pendingDesc, departingDesc, deviationDesc, outDesc, blockedDesc,
+		movingDesc, provisioningDesc, stormDesc,
+	} {
 		ch <- d
 	}
 }
@@ -107,8 +109,10 @@ var (
 func (s *sums) collect(ch chan<- prometheus.Metric, namespace, mix string) {
 	name, in := label("mix", mix), label("namespace", namespace)
 	own := []*dto.LabelPair{name, in}
-	spot, onDemand, unknown := []*dto.LabelPair{name, in, ofSpot}, []*dto.LabelPair{name, in, ofOnDemand}, []*dto.LabelPair{name, in,
-		ofUnknown}
+	spot, onDemand, unknown := []*dto.LabelPair{name, in, ofSpot}, []*dto.LabelPair{name, in, ofOnDemand}, []*dto.LabelPair{
+		name, in,
+		ofUnknown,
+	}
 	gauges := [...]gauge{
 		{podsDesc, spot, float64(s.spot)},
 		{podsDesc, onDemand, float64(s.onDemand)},

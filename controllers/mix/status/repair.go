@@ -132,8 +132,10 @@ func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, s clu
 	if len(want) == 0 {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
-		"annotations": want}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
+		"annotations": want,
+	}})
 	if err != nil {
 		return err
 	}

@@ -154,8 +154,10 @@ func timeOf(t time.Time) *metav1.Time {
 // accepted reports whether the mix governs the pods that it selects.
 func accepted(invalid error, others []string) metav1.Condition {
 	if invalid != nil {
-		return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
-			Message: invalid.Error()}
+		return metav1.Condition{
+			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
+			Message: invalid.Error(),
+		}
 	}
 	if len(others) > 0 {
 		return metav1.Condition{
@@ -163,14 +165,18 @@ func accepted(invalid error, others []string) metav1.Condition {
 			Message: fmt.Sprintf("pods that this mix selects are governed by an older one: %s", some(others)),
 		}
 	}
-	return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted,
-		Message: "the pods that this mix selects follow it"}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted,
+		Message: "the pods that this mix selects follow it",
+	}
 }
 
 // satisfied reports whether all workloads have exactly their mix.
 func satisfied(mine []workloads.Entry) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionSatisfied, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonExact,
-		Message: fmt.Sprintf("all %d workloads have exactly their mix", len(mine))}
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionSatisfied, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonExact,
+		Message: fmt.Sprintf("all %d workloads have exactly their mix", len(mine)),
+	}
 	if len(mine) == 0 {
 		c.Reason, c.Message = v1alpha1.ReasonNoWorkloads, "the mix governs no pods"
 		return c

@@ -47,7 +47,7 @@ func Golden(t *testing.T, name, got string) {
 		require.NoError(t, os.MkdirAll("testdata", 0o750))
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
 	}
-	want, err := os.ReadFile(file)
+	want, err := os.ReadFile(file) //nolint:gosec // a golden file of the test
 	require.NoError(t, err)
 	assert.Equal(t, string(want), got, "%s; run the test with -update if it should be so", name)
 }
@@ -55,8 +55,10 @@ func Golden(t *testing.T, name, got string) {
 // Screen are options that print into buffers.
 func Screen(output string) (o *command.Options, out, errOut *bytes.Buffer) {
 	out, errOut = &bytes.Buffer{}, &bytes.Buffer{}
-	return &command.Options{IOStreams: genericiooptions.IOStreams{Out: out, ErrOut: errOut}, Output: output,
-		Now: func() time.Time { return Now }}, out, errOut
+	return &command.Options{
+		IOStreams: genericiooptions.IOStreams{Out: out, ErrOut: errOut}, Output: output,
+		Now: func() time.Time { return Now },
+	}, out, errOut
 }
 
 // Shop is a cluster with one of everything.
@@ -78,8 +80,10 @@ func (s *Shop) Cluster(t *testing.T) *live.Cluster {
 
 // Node adds a node.
 func (s *Shop) Node(name, capacityType string, changes ...func(*corev1.Node)) {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
-		Labels: map[string]string{"topology.kubernetes.io/zone": "a", "node.kubernetes.io/instance-type": "m5"}}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:   name,
+		Labels: map[string]string{"topology.kubernetes.io/zone": "a", "node.kubernetes.io/instance-type": "m5"},
+	}}
 	if capacityType != "" {
 		n.Labels["karpenter.sh/capacity-type"] = capacityType
 	}
@@ -91,8 +95,10 @@ func (s *Shop) Node(name, capacityType string, changes ...func(*corev1.Node)) {
 
 // Mix adds a CapacityMix.
 func (s *Shop) Mix(name string, spot, least int32, changes ...func(*v1alpha1.CapacityMix)) {
-	m := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Generation: 1,
-		CreationTimestamp: Ago(48 * time.Hour)}}
+	m := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, Generation: 1,
+		CreationTimestamp: Ago(48 * time.Hour),
+	}}
 	m.Spec.Selector.MatchLabels, m.Spec.SpotPercent, m.Spec.MinOnDemand = map[string]string{"app": name}, spot, least
 	for _, change := range changes {
 		change(m)
@@ -102,12 +108,16 @@ func (s *Shop) Mix(name string, spot, least int32, changes ...func(*v1alpha1.Cap
 
 // Deployment adds a Deployment with its ReplicaSet; slot k runs on nodes[k], "" is pending.
 func (s *Shop) Deployment(app string, annotations map[string]string, nodes ...string) []*corev1.Pod {
-	n := int32(len(nodes))
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: app, UID: types.UID(app), Annotations: annotations},
-		Spec: appsv1.DeploymentSpec{Replicas: &n}}
+	n := int32(len(nodes)) //nolint:gosec // a few nodes
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: app, UID: types.UID(app), Annotations: annotations},
+		Spec:       appsv1.DeploymentSpec{Replicas: &n},
+	}
 	d.Status.UpdatedReplicas, d.Status.Replicas = n, n
-	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: app + "-7dd8c6474c", UID: types.UID(app + "-rs"),
-		Annotations: annotations}, Spec: appsv1.ReplicaSetSpec{Replicas: &n}}
+	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: app + "-7dd8c6474c", UID: types.UID(app + "-rs"),
+		Annotations: annotations,
+	}, Spec: appsv1.ReplicaSetSpec{Replicas: &n}}
 	rs.Spec.Template.Spec.SchedulerName = "berth-scheduler"
 	rs.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: app, UID: d.UID, Controller: new(true)}}
 	rs.Status.Replicas = n
@@ -115,11 +125,15 @@ func (s *Shop) Deployment(app string, annotations map[string]string, nodes ...st
 	var pods []*corev1.Pod
 	for slot, node := range nodes {
 		p := s.Pod(app, fmt.Sprintf("%s-7dd8c6474c-%d", app, slot), node)
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: rs.Name, UID: rs.UID,
-			Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: rs.Name, UID: rs.UID,
+			Controller: new(true),
+		}}
 		if node != "" {
-			p.Annotations = map[string]string{v1alpha1.SlotAnnotation: strconv.Itoa(slot),
-				v1alpha1.PodDeletionCostAnnotation: strconv.Itoa(-slot)}
+			p.Annotations = map[string]string{
+				v1alpha1.SlotAnnotation:            strconv.Itoa(slot),
+				v1alpha1.PodDeletionCostAnnotation: strconv.Itoa(-slot),
+			}
 		}
 		pods = append(pods, p)
 	}
@@ -128,13 +142,17 @@ func (s *Shop) Deployment(app string, annotations map[string]string, nodes ...st
 
 // Pod adds a pod.
 func (s *Shop) Pod(app, name, node string) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name),
-		Labels: map[string]string{"app": app}, CreationTimestamp: Ago(time.Hour)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, UID: types.UID(name),
+		Labels: map[string]string{"app": app}, CreationTimestamp: Ago(time.Hour),
+	}}
 	p.Spec.SchedulerName, p.Spec.NodeName = "berth-scheduler", node
 	if node != "" {
 		p.Status.StartTime = new(Ago(50 * time.Minute))
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
-			LastTransitionTime: Ago(49 * time.Minute)}}
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: Ago(49 * time.Minute),
+		}}
 	}
 	s.Pods = append(s.Pods, p)
 	return p
@@ -155,8 +173,10 @@ func OneOfEach() *Shop {
 	s.Mix("api", 100, 0, func(m *v1alpha1.CapacityMix) {
 		m.Spec.MaxSpot = new(int32(10))
 		m.Status.ObservedGeneration = 1
-		m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse,
-			Reason: "InsufficientCapacity"}}
+		m.Status.Conditions = []metav1.Condition{{
+			Type: v1alpha1.ConditionRebalancing, Status: metav1.ConditionFalse,
+			Reason: "InsufficientCapacity",
+		}}
 		m.Status.Workloads = []v1alpha1.WorkloadMix{{
 			Kind: "Deployment", Name: "api", Revision: "api-7dd8c6474c", FailedMoves: 2,
 			RetryTime: new(metav1.NewTime(Now.Add(time.Minute))),
@@ -176,8 +196,10 @@ func OneOfEach() *Shop {
 	s.Deployment("db", map[string]string{v1alpha1.SpotPercentAnnotation: "50"}, "o1", "x")
 	s.Pod("lonely", "lonely", "o1").Spec.SchedulerName = "default-scheduler"
 	s.Pod("web", "stray", "o2").Spec.SchedulerName = "default-scheduler"
-	s.Pod("agent", "agent-1", "s1").OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent",
-		UID: "agent", Controller: new(true)}}
+	s.Pod("agent", "agent-1", "s1").OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent",
+		UID: "agent", Controller: new(true),
+	}}
 	return s
 }
 

@@ -119,8 +119,11 @@ type feature struct {
 
 // features are those of which no one has to say that they are on: they are checked where they are used.
 var features = []feature{
-	{"placeholders", controllerAccount, usesPlaceholders, []right{{"create", "", "pods", ""}, {"delete", "", "pods", ""}},
-		rbacFiles + "/placeholders"},
+	{
+		"placeholders", controllerAccount, usesPlaceholders,
+		[]right{{"create", "", "pods", ""}, {"delete", "", "pods", ""}},
+		rbacFiles + "/placeholders",
+	},
 	{"DeploymentRecords", controllerAccount, func(ctx context.Context, c client.Client) bool {
 		return hasAny(ctx, c, &v1alpha1.DeploymentRecordList{})
 	}, []right{
@@ -131,7 +134,8 @@ var features = []feature{
 		{"create", "autoscaling", "horizontalpodautoscalers", ""},
 	}, rbacFiles + "/records"},
 	{"Environments", "berth-environments", func(ctx context.Context,
-		c client.Client) bool {
+		c client.Client,
+	) bool {
 		return hasAny(ctx, c, &v1alpha1.EnvironmentList{})
 	}, []right{
 		{"watch", "berth.dev", "environments", ""},

@@ -137,7 +137,8 @@ func backupOf(o *command.Options, file, namespace string) ([]*unstructured.Unstr
 }
 
 func runRestore(ctx context.Context, o *command.Options, c client.Client, objects []*unstructured.Unstructured, namespace string,
-	f *restoreFlags) error {
+	f *restoreFlags,
+) error {
 	wanted, err := backup.Prepare(objects, namespace)
 	if err != nil {
 		return err

@@ -107,7 +107,8 @@ func (f *databaseWait) flags(cmd *cobra.Command, about string) {
 // await waits until a backup, or the Job that restores one, has ended, if requested. A snapshot that failed is retried by its controller,
 // so only a failed dump ends the wait.
 func (f *databaseWait) await(ctx context.Context, o *command.Options, what string,
-	read func(ctx context.Context) (render.Backup, error)) error {
+	read func(ctx context.Context) (render.Backup, error),
+) error {
 	if !f.wait {
 		return nil
 	}

@@ -237,7 +237,8 @@ func restoreDatabase(ctx context.Context, o *command.Options, c client.Client, e
 }
 
 func restoreSnapshot(ctx context.Context, o *command.Options, d *database.Database, claim *corev1.PersistentVolumeClaim, snapshot string,
-	f *restoreDatabaseFlags) error {
+	f *restoreDatabaseFlags,
+) error {
 	if err := d.RestoreSnapshot(ctx, claim, snapshot, f.replacePoll, f.timeout); err != nil {
 		return err
 	}

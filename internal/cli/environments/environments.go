@@ -121,7 +121,8 @@ func listEnvironments(o *command.Options, use string) *cobra.Command {
 
 // anEnvironment is a command about one environment.
 func anEnvironment(o *command.Options, use, short, long, example string,
-	run func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error) *cobra.Command {
+	run func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error,
+) *cobra.Command {
 	return &cobra.Command{
 		Use:               use + " NAME",
 		Short:             short,

@@ -54,8 +54,10 @@ func followLogs(ctx context.Context, o *command.Options, c client.Client, env *v
 	defer readers.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // before the wait
-	f := &follower{logsFlags: wanted, tracks: map[types.UID]*logTrack{}, lines: make(chan followedLine), ended: make(chan *logTrack),
-		first: true}
+	f := &follower{
+		logsFlags: wanted, tracks: map[types.UID]*logTrack{}, lines: make(chan followedLine), ended: make(chan *logTrack),
+		first: true,
+	}
 	tick := time.NewTicker(f.poll)
 	defer tick.Stop()
 	if _, err := f.look(ctx, c, env, &readers); err != nil {
@@ -82,7 +84,8 @@ func followLogs(ctx context.Context, o *command.Options, c client.Client, env *v
 // lookAgain looks for new containers, and says whether there will be nothing more to print. That the API server cannot say now
 // is no reason to end what is being read.
 func lookAgain(ctx context.Context, o *command.Options, f *follower, c client.Client, env *v1alpha1.Environment,
-	readers *sync.WaitGroup) bool {
+	readers *sync.WaitGroup,
+) bool {
 	gone, err := f.look(ctx, c, env, readers)
 	if err != nil && ctx.Err() == nil {
 		o.Warn("%v", err)

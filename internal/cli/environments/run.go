@@ -56,7 +56,8 @@ func newRestart(o *command.Options) *cobra.Command {
 
 // runCommand is a command that says whether an environment runs.
 func runCommand(o *command.Options, verb, done, short, long, example string,
-	once func(e *v1alpha1.Environment, f *runFlags) error) *cobra.Command {
+	once func(e *v1alpha1.Environment, f *runFlags) error,
+) *cobra.Command {
 	f := &runFlags{poll: pollInterval}
 	cmd := anEnvironment(o, verb, short, long, example, func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 		return runEnvironment(ctx, o, c, env, f, done, once)
@@ -74,7 +75,8 @@ func (f *runFlags) waitFlags(cmd *cobra.Command) {
 }
 
 func runEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *runFlags, done string,
-	once func(e *v1alpha1.Environment, f *runFlags) error) error {
+	once func(e *v1alpha1.Environment, f *runFlags) error,
+) error {
 	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) error { return once(e, f) })
 	if err != nil {
 		return err
@@ -137,7 +139,8 @@ const fieldOwner = "kubectl-berth-env"
 // changeEnvironment applies a change to an environment, again if others change it in between, and returns the result. It does not
 // write a spec that stays the same.
 func changeEnvironment(ctx context.Context, c client.Client, env *v1alpha1.Environment,
-	once func(e *v1alpha1.Environment) error) (*v1alpha1.Environment, error) {
+	once func(e *v1alpha1.Environment) error,
+) (*v1alpha1.Environment, error) {
 	who, known := "", false
 	var out *v1alpha1.Environment
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {

@@ -165,7 +165,8 @@ func replicasAt(e *v1alpha1.Environment, name string) (**int32, error) {
 }
 
 func scaleEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas,
-	f *runFlags) error {
+	f *runFlags,
+) error {
 	var did []string
 	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
 		if err := render.May(e, render.VerbUpdate); err != nil {

@@ -89,14 +89,16 @@ func Load(ctx context.Context, c client.Client, s *Settings, namespace string) (
 
 // New makes a cluster of objects that were read before.
 func New(s *Settings, pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alpha1.CapacityMix, owners []client.Object,
-	budgets []*policyv1.PodDisruptionBudget) *Cluster {
+	budgets []*policyv1.PodDisruptionBudget,
+) *Cluster {
 	out := &Cluster{Settings: s}
 	out.fill(pods, nodes, mixes, owners, budgets)
 	return out
 }
 
 func (c *Cluster) fill(pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alpha1.CapacityMix, owners []client.Object,
-	budgets []*policyv1.PodDisruptionBudget) {
+	budgets []*policyv1.PodDisruptionBudget,
+) {
 	c.Pods, c.Nodes, c.Mixes = pods, nodes, mixes
 	c.Store, c.Invalid = policy.NewStore(), map[types.NamespacedName]error{}
 	slices.SortFunc(c.Mixes, func(a, b *v1alpha1.CapacityMix) int {

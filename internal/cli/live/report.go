@@ -12,16 +12,17 @@ import (
 	"berth.dev/berth/internal/cli/printers"
 )
 
-// ReportState says what a mix's status is worth.
+// ReportState is how recent the status of a mix is.
 type ReportState string
 
+// The states of a report.
 const (
 	ReportCurrent ReportState = "Current"
 	ReportStale   ReportState = "Stale"
 	ReportAbsent  ReportState = "Absent"
 )
 
-// ReportOf says what the status of a mix is worth.
+// ReportOf returns how recent the status of a mix is.
 func ReportOf(m *v1alpha1.CapacityMix) ReportState {
 	return Reported(m.Status.ObservedGeneration, m.Generation)
 }

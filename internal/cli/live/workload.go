@@ -3,14 +3,14 @@
 package live
 
 import (
-	"berth.dev/berth/internal/mix/clusterstate"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"fmt"
-
-	corev1 "k8s.io/api/core/v1"
+	"berth.dev/berth/internal/mix/clusterstate"
 )
 
 // SourceText names the source of a mix in a sentence.

@@ -33,7 +33,7 @@ type Explanation struct {
 	// Governed is set where a mix decides about the pod's place; Why says why not, or what limits it.
 	Governed bool           `json:"governed"`
 	Why      []string       `json:"why,omitempty"`
-	Mix      *MixFacts      `json:"mix,omitempty"`
+	Mix      *Facts         `json:"mix,omitempty"`
 	Workload *WorkloadFacts `json:"workload,omitempty"`
 	// Gate is what became of the pod's scheduling gate, nil for a pod that was made without it.
 	Gate     *GateFacts    `json:"gate,omitempty"`
@@ -48,8 +48,8 @@ type Explanation struct {
 	Deletion string `json:"deletion,omitempty"`
 }
 
-// MixFacts are where a pod's mix comes from.
-type MixFacts struct {
+// Facts are where a pod's mix comes from.
+type Facts struct {
 	Source string `json:"source"`
 	Rule   string `json:"rule"`
 	// InvalidAnnotations could not be read and do not count.

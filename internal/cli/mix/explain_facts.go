@@ -45,7 +45,7 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 		return out, nil
 	}
 	out.Governed = true
-	out.Mix = &MixFacts{Source: p.Source, Rule: p.Mix.String()}
+	out.Mix = &Facts{Source: p.Source, Rule: p.Mix.String()}
 	for _, i := range invalid {
 		out.Mix.InvalidAnnotations = append(out.Mix.InvalidAnnotations, i.String())
 	}
@@ -59,8 +59,10 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 		return out, nil
 	}
 	out.Mix.Source, out.Mix.Rule = g.Policy.Source, g.Policy.Mix.String()
-	out.Workload = &WorkloadFacts{Name: live.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: live.Desired(&g),
-		Actual: live.Actual(&g), Satisfied: g.Satisfied()}
+	out.Workload = &WorkloadFacts{
+		Name: live.WorkloadText(g.Workload), Replicas: g.Replicas, Desired: live.Desired(&g),
+		Actual: live.Actual(&g), Satisfied: g.Satisfied(),
+	}
 	out.Workload.state, _ = stateOf(&g)
 	slot := e.slotOf(&g, seat)
 	out.Slot = &slot

@@ -97,8 +97,10 @@ func nodesOf(c *live.Cluster, unknown bool) *Nodes {
 		if unknown && n.Type != capacity.Unknown {
 			continue
 		}
-		out.Nodes = append(out.Nodes, NodeStatus{Name: n.Name, Type: n.Type.String(), Rule: n.Rule, Domain: n.Domain,
-			Departing: n.Departing, Accepts: n.Accepting, Pods: pods[n.Name]})
+		out.Nodes = append(out.Nodes, NodeStatus{
+			Name: n.Name, Type: n.Type.String(), Rule: n.Rule, Domain: n.Domain,
+			Departing: n.Departing, Accepts: n.Accepting, Pods: pods[n.Name],
+		})
 	}
 	for _, t := range typeNames {
 		if !unknown || t == capacity.Unknown {

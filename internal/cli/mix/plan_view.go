@@ -224,8 +224,10 @@ func (m PlannedMix) sentence() string {
 }
 
 func (p *Plan) workloadTable() *printers.Table {
-	t := &printers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "REVISION", "REPLICAS", "ACTUAL", "DESIRED-NOW", "DESIRED-THEN",
-		"TO-MOVE", "MOVES", "BLOCKED", "AFTER"}}
+	t := &printers.Table{Header: []string{
+		"NAMESPACE", "WORKLOAD", "REVISION", "REPLICAS", "ACTUAL", "DESIRED-NOW", "DESIRED-THEN",
+		"TO-MOVE", "MOVES", "BLOCKED", "AFTER",
+	}}
 	for _, w := range p.Workloads {
 		now := ""
 		if w.DesiredBefore != nil {

@@ -32,14 +32,14 @@ berth-controller.`
 
 // Status is what `status` shows.
 type Status struct {
-	Mixes     []MixStatus      `json:"mixes"`
+	Mixes     []ObjectStatus   `json:"mixes"`
 	Workloads []WorkloadStatus `json:"workloads"`
 	// Notes are for people.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// MixStatus is a CapacityMix with the sums of its workloads.
-type MixStatus struct {
+// ObjectStatus is a CapacityMix with the sums of its workloads.
+type ObjectStatus struct {
 	Namespace   string     `json:"namespace"`
 	Name        string     `json:"name"`
 	SpotPercent int32      `json:"spotPercent"`
@@ -148,9 +148,11 @@ func showStatus(o *command.Options, s *Status, namespace string) error {
 	return nil
 }
 
-func mixTable(o *command.Options, mixes []MixStatus) *printers.Table {
-	t := &printers.Table{Header: []string{"NAMESPACE", "NAME", "SPOT%", "MIN-OD", "WORKLOADS", "DESIRED", "ACTUAL", "BORROWED", "PENDING",
-		"SATISFIED", "BLOCKED", "AGE"}}
+func mixTable(o *command.Options, mixes []ObjectStatus) *printers.Table {
+	t := &printers.Table{Header: []string{
+		"NAMESPACE", "NAME", "SPOT%", "MIN-OD", "WORKLOADS", "DESIRED", "ACTUAL", "BORROWED", "PENDING",
+		"SATISFIED", "BLOCKED", "AGE",
+	}}
 	if o.Output == printers.Wide {
 		t.Header = append(t.Header, "MAX-SPOT", "PENDING-FOR", "DEPARTING", "CONTROLLER")
 	}
@@ -172,7 +174,7 @@ func mixTable(o *command.Options, mixes []MixStatus) *printers.Table {
 	return t
 }
 
-func satisfied(m MixStatus) string {
+func satisfied(m ObjectStatus) string {
 	switch {
 	case m.Invalid != "":
 		return "Invalid"
@@ -183,8 +185,10 @@ func satisfied(m MixStatus) string {
 }
 
 func workloadTable(o *command.Options, workloads []WorkloadStatus) *printers.Table {
-	t := &printers.Table{Header: []string{"NAMESPACE", "WORKLOAD", "REVISION", "MIX", "REPLICAS", "DESIRED", "ACTUAL", "BORROWED",
-		"PENDING", "DEPARTING", "STATE"}}
+	t := &printers.Table{Header: []string{
+		"NAMESPACE", "WORKLOAD", "REVISION", "MIX", "REPLICAS", "DESIRED", "ACTUAL", "BORROWED",
+		"PENDING", "DEPARTING", "STATE",
+	}}
 	if o.Output == printers.Wide {
 		t.Header = append(t.Header, "RULE", "PENDING-FOR", "FAILED-MOVES", "RETRY", "MESSAGE")
 	}
@@ -223,7 +227,7 @@ const (
 
 // statusOf counts a cluster, or one mix of it.
 func statusOf(c *live.Cluster, only string) *Status {
-	s := &Status{Mixes: []MixStatus{}, Workloads: []WorkloadStatus{}}
+	s := &Status{Mixes: []ObjectStatus{}, Workloads: []WorkloadStatus{}}
 	groups := map[string][]clusterstate.Group{} // by namespace/source
 	for _, namespace := range c.Namespaces() {
 		for _, g := range c.State.Groups(namespace) {
@@ -245,8 +249,8 @@ func statusOf(c *live.Cluster, only string) *Status {
 	return s
 }
 
-func mixStatus(c *live.Cluster, m *v1alpha1.CapacityMix, groups []clusterstate.Group) MixStatus {
-	s := MixStatus{
+func mixStatus(c *live.Cluster, m *v1alpha1.CapacityMix, groups []clusterstate.Group) ObjectStatus {
+	s := ObjectStatus{
 		Namespace: m.Namespace, Name: m.Name, SpotPercent: m.Spec.SpotPercent, MinOnDemand: m.Spec.MinOnDemand, MaxSpot: m.Spec.MaxSpot,
 		Workloads: len(groups), Satisfied: true, Controller: live.ReportOf(m), Created: m.CreationTimestamp,
 		counted: !c.Missing("pods") && !c.Missing("nodes"),

@@ -84,8 +84,10 @@ func historyOf(rec *v1alpha1.DeploymentRecord, events []corev1.Event) *History {
 		if a.Basis != "" {
 			message += ": " + a.Basis
 		}
-		h.Entries = append(h.Entries, HistoryEntry{Time: a.Time, From: "Status", Type: corev1.EventTypeNormal,
-			Reason: v1alpha1.EventReasonNFRApplied, Message: message})
+		h.Entries = append(h.Entries, HistoryEntry{
+			Time: a.Time, From: "Status", Type: corev1.EventTypeNormal,
+			Reason: v1alpha1.EventReasonNFRApplied, Message: message,
+		})
 	}
 	slices.SortStableFunc(h.Entries, func(a, b HistoryEntry) int { return a.Time.Compare(b.Time.Time) })
 	return h

@@ -144,8 +144,10 @@ func (p *recordParts) current(name string, d v1alpha1.NFRDimension) (now, floor 
 		return nil, floor
 	}
 	var replicas, cpu, memory int64
-	function := map[string]string{v1alpha1.ComponentLabel: render.ComponentFunction,
-		v1alpha1.FunctionLabel: render.Hash(p.rec.Status.Functions[i].FunctionKey)}
+	function := map[string]string{
+		v1alpha1.ComponentLabel: render.ComponentFunction,
+		v1alpha1.FunctionLabel:  render.Hash(p.rec.Status.Functions[i].FunctionKey),
+	}
 	for _, pod := range p.podsLike(function) {
 		replicas, cpu, memory = replicas+1, cpu+pod.CPU, memory+pod.Memory
 	}
@@ -179,8 +181,10 @@ func showRecommendations(o *command.Options, r *Recommendations) error {
 		o.Sentence("Nothing is recommended, and nothing was applied")
 	} else {
 		fmt.Fprintln(o.Out)
-		t := &printers.Table{Header: []string{"COMPONENT", "DIMENSION", "NOW", "RECOMMENDED", "CONFIDENCE", "WINDOW", "LAST-APPLIED",
-			"BASIS"}}
+		t := &printers.Table{Header: []string{
+			"COMPONENT", "DIMENSION", "NOW", "RECOMMENDED", "CONFIDENCE", "WINDOW", "LAST-APPLIED",
+			"BASIS",
+		}}
 		for i := range r.Recommendations {
 			t.Add(recommendationRow(o, &r.Recommendations[i])...)
 		}

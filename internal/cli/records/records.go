@@ -89,7 +89,8 @@ func listRecords(o *command.Options, use string) *cobra.Command {
 
 // aRecord is a command about one record.
 func aRecord(o *command.Options, use, short, long, example string,
-	run func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error) *cobra.Command {
+	run func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error,
+) *cobra.Command {
 	return &cobra.Command{
 		Use:               use + " NAME",
 		Short:             short,

@@ -44,7 +44,8 @@ type Warner func(format string, args ...any)
 // Read returns the objects of a backup, Secrets first: the named Environments of a namespace, or all that are not being deleted.
 // It returns nothing if anything cannot be read, because half a backup cannot be told from a whole one.
 func Read(ctx context.Context, c client.Client, namespace string, names []string, withSecrets bool,
-	warn Warner) ([]*unstructured.Unstructured, error) {
+	warn Warner,
+) ([]*unstructured.Unstructured, error) {
 	list, err := readEnvironments(ctx, c, namespace, names, warn)
 	if err != nil {
 		return nil, err
@@ -83,7 +84,8 @@ func Read(ctx context.Context, c client.Client, namespace string, names []string
 
 // readEnvironments reads Environments with all their fields, also those that this version does not have.
 func readEnvironments(ctx context.Context, c client.Client, namespace string, names []string,
-	warn Warner) (list []*unstructured.Unstructured, err error) {
+	warn Warner,
+) (list []*unstructured.Unstructured, err error) {
 	for _, name := range names {
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(environmentKind)

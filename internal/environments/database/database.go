@@ -201,7 +201,8 @@ func (d *Database) Restored(ctx context.Context, name string) (render.Backup, er
 
 // RestoreSnapshot replaces a claim by one that is created from a snapshot.
 func (d *Database) RestoreSnapshot(ctx context.Context, old *corev1.PersistentVolumeClaim, snapshot string, poll,
-	timeout time.Duration) error {
+	timeout time.Duration,
+) error {
 	key := client.ObjectKeyFromObject(old)
 	err := wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(ctx context.Context) (bool, error) {
 		return d.replaced(ctx, old, snapshot)

@@ -152,7 +152,8 @@ func among(created []metav1.PartialObjectMetadata, environments []v1alpha1.Envir
 
 // withoutEnvironment returns the objects whose labels name an Environment that does not exist, of one namespace if it is not "".
 func withoutEnvironment(created []metav1.PartialObjectMetadata, environments []v1alpha1.Environment,
-	namespace string) []metav1.PartialObjectMetadata {
+	namespace string,
+) []metav1.PartialObjectMetadata {
 	exists := map[string]bool{}
 	for i := range environments {
 		exists[environments[i].Namespace+"/"+environments[i].Name] = true

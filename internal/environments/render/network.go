@@ -64,8 +64,10 @@ func (in *Input) outside(c *Component) *corev1.Service {
 	s.Spec.Type = corev1.ServiceType(exposure)
 	for i := range c.Container.Ports {
 		p := &c.Container.Ports[i]
-		port := corev1.ServicePort{Name: portName(p), TargetPort: intstr.FromInt32(p.ContainerPort),
-			Protocol: corev1.Protocol(protocolOf(p))}
+		port := corev1.ServicePort{
+			Name: portName(p), TargetPort: intstr.FromInt32(p.ContainerPort),
+			Protocol: corev1.Protocol(protocolOf(p)),
+		}
 		if host := in.hostPort(c.Name, p); exposure == ExposeNodePort {
 			port.Port, port.NodePort = p.ContainerPort, host
 		} else {

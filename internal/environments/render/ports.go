@@ -62,8 +62,10 @@ func AllocatePorts(
 	for _, c := range Components(stack) {
 		for i := range c.Container.Ports {
 			p := &c.Container.Ports[i]
-			given := v1alpha1.AllocatedPort{Component: c.Name, ContainerPort: p.ContainerPort, HostPort: p.HostPort,
-				Protocol: protocolOf(p)}
+			given := v1alpha1.AllocatedPort{
+				Component: c.Name, ContainerPort: p.ContainerPort, HostPort: p.HostPort,
+				Protocol: protocolOf(p),
+			}
 			if given.HostPort == 0 {
 				given.HostPort = a.number(&given)
 			}

@@ -50,8 +50,10 @@ func (in *Input) route(name string, domains []string, f *v1alpha1.FrontendCompon
 		"hostnames":  hostnames,
 		"rules": []any{map[string]any{
 			"matches": []any{map[string]any{"path": map[string]any{"type": "PathPrefix", "value": "/"}}},
-			"backendRefs": []any{map[string]any{"group": "", "kind": "Service", "name": Frontend, "port": int64(domainPort(f)),
-				"weight": int64(1)}},
+			"backendRefs": []any{map[string]any{
+				"group": "", "kind": "Service", "name": Frontend, "port": int64(domainPort(f)),
+				"weight": int64(1),
+			}},
 		}},
 	}}}
 	u.SetGroupVersionKind(RouteKind)
@@ -79,8 +81,10 @@ func (s *Settings) Accepted(wanted []string, routes []*unstructured.Unstructured
 			return a
 		}
 	}
-	return Acceptance{Accepted: true, Reason: v1alpha1.ReasonAccepted,
-		Message: fmt.Sprintf("Gateway %s leads them to the frontend", s.Gateway)}
+	return Acceptance{
+		Accepted: true, Reason: v1alpha1.ReasonAccepted,
+		Message: fmt.Sprintf("Gateway %s leads them to the frontend", s.Gateway),
+	}
 }
 
 // parent is what the controller of a Gateway says of a route.

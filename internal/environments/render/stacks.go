@@ -54,8 +54,10 @@ func webPostgres() Stack {
 			Name: "web-postgres", Version: "1",
 			Database: postgresDatabase(),
 			Backend: &v1alpha1.BackendComponent{Container: v1alpha1.EnvironmentContainer{
-				Image: "node:22-alpine", Command: []string{"node", "-e",
-					"require('http').createServer((_, r) => r.end('ok')).listen(3000)"},
+				Image: "node:22-alpine", Command: []string{
+					"node", "-e",
+					"require('http').createServer((_, r) => r.end('ok')).listen(3000)",
+				},
 				Ports: tcp(3000), Resources: sized("500m", "512Mi", ""), RestartPolicy: v1alpha1.RestartUnlessStopped,
 			}},
 			Frontend: &v1alpha1.FrontendComponent{Container: v1alpha1.EnvironmentContainer{
@@ -72,8 +74,10 @@ func webPostgresRedis() Stack {
 	s.Stack.Name = s.Name
 	s.Stack.AdditionalServices = []v1alpha1.AdditionalService{{Name: "redis-cache", Container: v1alpha1.EnvironmentContainer{
 		Image: "redis:8-alpine", Ports: tcp(6379), Resources: sized("250m", "256Mi", ""), RestartPolicy: v1alpha1.RestartUnlessStopped,
-		HealthCheck: &v1alpha1.EnvironmentHealthCheck{Command: []string{"redis-cli", "ping"}, IntervalSeconds: 30, TimeoutSeconds: 5,
-			Retries: 3},
+		HealthCheck: &v1alpha1.EnvironmentHealthCheck{
+			Command: []string{"redis-cli", "ping"}, IntervalSeconds: 30, TimeoutSeconds: 5,
+			Retries: 3,
+		},
 	}}}
 	return s
 }

@@ -95,7 +95,8 @@ func (l *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 }
 
 func (l *lock) write(ctx context.Context, r resourcelock.LeaderElectionRecord,
-	send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	send func(context.Context, resourcelock.LeaderElectionRecord) error,
+) error {
 	if r.HolderIdentity != l.Identity() { // before it is sent: another replica may lead as soon as it arrives
 		l.fence.update(func(t *term, _ time.Duration) { t.release() })
 		return send(ctx, r)

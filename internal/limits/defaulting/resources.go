@@ -91,7 +91,8 @@ func limitsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Lim
 // others is what is taken in addition to the main container while it runs: by the
 // other containers, the sidecars, and the overhead of the pod's RuntimeClass.
 func others(pod *corev1.Pod, main int, name corev1.ResourceName,
-	of func(*corev1.ResourceRequirements) corev1.ResourceList) resource.Quantity {
+	of func(*corev1.ResourceRequirements) corev1.ResourceList,
+) resource.Quantity {
 	taken := pod.Spec.Overhead[name].DeepCopy()
 	add := func(c *corev1.Container) {
 		if q, set := of(&c.Resources)[name]; set {

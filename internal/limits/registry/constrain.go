@@ -64,7 +64,8 @@ func Constrain(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (conflict st
 // not. Those that it has with another value are returned as conditions, sorted,
 // and in words.
 func constrainSelector(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (conflicting []corev1.NodeSelectorRequirement,
-	conflicts []string) {
+	conflicts []string,
+) {
 	selector := maps.Clone(spec.NodeSelector)
 	for _, key := range slices.Sorted(maps.Keys(limit.Spec.NodeSelector)) {
 		value := limit.Spec.NodeSelector[key]

@@ -50,8 +50,10 @@ func (f *State) seats(m split.Mix, live []*Pod) []Seat {
 		slot := taken.Lowest()
 		taken.Take(slot)
 		t := m.TypeOf(slot)
-		seats = append(seats, Seat{Pod: p, Place: Pending,
-			Seat: split.Seat{Wants: t, Pod: split.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: t}}})
+		seats = append(seats, Seat{
+			Pod: p, Place: Pending,
+			Seat: split.Seat{Wants: t, Pod: split.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: t}},
+		})
 	}
 	slices.SortFunc(seats, func(a, b Seat) int { return cmp.Compare(a.Slot, b.Slot) })
 	return seats

@@ -96,8 +96,10 @@ func mean(value model.Value) (nfr.Figure, error) {
 			add(s.Value)
 		}
 	default:
-		return nfr.Figure{}, &Error{Reason: v1alpha1.ReasonPrometheusQueryFailed,
-			err: errors.New("the answer is neither a vector nor a matrix")}
+		return nfr.Figure{}, &Error{
+			Reason: v1alpha1.ReasonPrometheusQueryFailed,
+			err:    errors.New("the answer is neither a vector nor a matrix"),
+		}
 	}
 	figure := nfr.Known(sum / float64(n))
 	if !figure.Known() {

@@ -43,7 +43,8 @@ func (r Resource) CRD() string { return r.Name + "." + v1alpha1.GroupName }
 // the timeout, the scheduler ends with the reason. Watched reports whether the
 // watch has begun.
 func New(factory informers.SharedInformerFactory, kubeConfig *rest.Config, logger klog.Logger, r Resource,
-	timeout time.Duration) (i cache.SharedIndexInformer, watched cache.InformerSynced, err error) {
+	timeout time.Duration,
+) (i cache.SharedIndexInformer, watched cache.InformerSynced, err error) {
 	client, err := client.New(kubeConfig)
 	if err != nil {
 		return nil, nil, fmt.Errorf("client for %s: %w", r.CRD(), err)
@@ -53,8 +54,10 @@ func New(factory informers.SharedInformerFactory, kubeConfig *rest.Config, logge
 		return cache.NewSharedIndexInformer(eagerListWatch(client, r.Name, &live), r.Object, resync,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	})
-	guard := &startGuard{logger: logger, crd: r.CRD(), timeout: timeout, synced: informer.HasSynced,
-		exit: func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }}
+	guard := &startGuard{
+		logger: logger, crd: r.CRD(), timeout: timeout, synced: informer.HasSynced,
+		exit: func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) },
+	}
 	if err := informer.SetWatchErrorHandlerWithContext(guard.watchFailed); err != nil {
 		return nil, nil, fmt.Errorf("watch %s: %w", r.CRD(), err)
 	}

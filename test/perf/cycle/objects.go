@@ -140,8 +140,10 @@ func app(g int) string { return fmt.Sprintf("service-%04d", g) }
 func set(g int) appsv1.ReplicaSet {
 	return appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app(g), UID: types.UID(app(g)), ResourceVersion: "1"},
-		Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](100_000),
-			Selector: &metav1.LabelSelector{MatchLabels: builders.Labels(app(g))}},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: ptr.To[int32](100_000),
+			Selector: &metav1.LabelSelector{MatchLabels: builders.Labels(app(g))},
+		},
 	}
 }
 

@@ -107,7 +107,8 @@ func newOneNode(context.Context, runtime.Object, framework.Handle) (framework.Pl
 func (*oneNode) Name() string { return oneNodeName }
 
 func (p *oneNode) PreFilter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
-	nodes []fwk.NodeInfo) (*framework.PreFilterResult, *fwk.Status) {
+	nodes []fwk.NodeInfo,
+) (*framework.PreFilterResult, *fwk.Status) {
 	p.next++
 	return &framework.PreFilterResult{NodeNames: sets.New(nodes[p.next%len(nodes)].Node().Name)}, nil
 }

@@ -173,8 +173,10 @@ func goals() []goal {
 			return (r.Median(berth, "peak_rss_bytes") - 1.05*r.Median("P0", "peak_rss_bytes")) / 1e6
 		}, limit: 20, unit: "MB"},
 		measured("drain", "API writes for each pod, against P0", 1.0005, ratio(drain, "P0", "api_writes_per_pod")),
-		{what: "mix error at any prefix of what was decided, end to end", suite: "drain", value: worst("mix_error_decided_pods"), limit: 0,
-			unit: "pods"},
+		{
+			what: "mix error at any prefix of what was decided, end to end", suite: "drain", value: worst("mix_error_decided_pods"), limit: 0,
+			unit: "pods",
+		},
 		{what: "mix error in the end", suite: "drain", value: worst("mix_error_end_pods"), limit: 0, unit: "pods"},
 		least("upstream", "scheduler_perf, pods a second against P0", 1.15, ratio(upstream, "P0", "pods_per_s")),
 		least("upstream", "scheduler_perf, pods a second against P1", 3, ratio(upstream, "P1", "pods_per_s")),

@@ -28,14 +28,22 @@ func plots(suites map[string]*bench.Suite) (list []plot) {
 	for _, c := range []struct{ suite, prefix, by, metric, file, title, x, y string }{
 		{"cycle", "basic/", "nodes", cpu, "nodes.svg", "Processor time of a scheduling cycle", "nodes", "µs for each pod"},
 		{"cycle", "basic/", "nodes", "pods_per_s", "nodes-throughput.svg", "Scheduling cycles on one core", "nodes", "pods a second"},
-		{"cycle", "replicated/", "nodes", cpu, "replicated.svg", "The same, pods of ReplicaSets, two existing for each node", "nodes",
-			"µs for each pod"},
-		{"cycle", "groups/in turn/", "groups", cpu, "groups.svg", "5,000 nodes, by the number of workloads", "workloads",
-			"µs for each pod"},
-		{"cycle", "filled/", "existing", cpu, "existing.svg", "5,000 nodes, by the number of existing pods", "existing pods",
-			"µs for each pod"},
-		{"shards", "full=90%/", "leaders", "pods_per_s", "shards.svg", "100,000 nodes, a million pods, simulated", "leaders",
-			"pods a second"},
+		{
+			"cycle", "replicated/", "nodes", cpu, "replicated.svg", "The same, pods of ReplicaSets, two existing for each node", "nodes",
+			"µs for each pod",
+		},
+		{
+			"cycle", "groups/in turn/", "groups", cpu, "groups.svg", "5,000 nodes, by the number of workloads", "workloads",
+			"µs for each pod",
+		},
+		{
+			"cycle", "filled/", "existing", cpu, "existing.svg", "5,000 nodes, by the number of existing pods", "existing pods",
+			"µs for each pod",
+		},
+		{
+			"shards", "full=90%/", "leaders", "pods_per_s", "shards.svg", "100,000 nodes, a million pods, simulated", "leaders",
+			"pods a second",
+		},
 	} {
 		p := plot{file: c.file, title: c.title, x: c.x, y: c.y, lines: map[string][]point{}}
 		s := suites[c.suite]

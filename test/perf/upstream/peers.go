@@ -79,28 +79,44 @@ func at(nodes, groups, pods float64) map[string]float64 {
 // BERTH_BENCH_CASES=nodes=5000 has them all on many.
 var workloads = slices.Concat(
 	[]workload{
-		{name: "basic/nodes=500/pods=2000", test: "RatioBasic", size: "500Nodes_2000Pods", at: at(500, 1, 2000), mixes: groups(1),
-			peers: compared, gate: true, full: true, rounds: 3},
-		{name: "basic/nodes=5000/pods=10000", test: "RatioBasic", size: "5000Nodes_10000Pods", at: at(5000, 1, 10000), mixes: groups(1),
-			peers: compared, full: true, rounds: 5},
-		{name: "basic-others/nodes=500/pods=2000", test: "RatioBasic", size: "500Nodes_2000Pods", at: at(500, 1, 2000), mixes: groups(1),
-			peers: others, full: true, rounds: 1},
-		{name: "basic-others/nodes=5000/pods=10000", test: "RatioBasic", size: "5000Nodes_10000Pods", at: at(5000, 1, 10000),
-			mixes: groups(1), peers: others, rounds: 1},
-		{name: "many-groups/nodes=500/groups=100/pods=1000", test: "RatioManyGroups", size: "500Nodes_100Groups_1000Pods",
-			at: at(500, 100, 1000), mixes: groups(100), peers: compared, full: true, rounds: 1},
-		{name: "many-groups/nodes=5000/groups=1000/pods=10000", test: "RatioManyGroups", size: "5000Nodes_1000Groups_10000Pods",
-			at: at(5000, 1000, 10000), mixes: groups(1000), peers: compared, rounds: 1},
+		{
+			name: "basic/nodes=500/pods=2000", test: "RatioBasic", size: "500Nodes_2000Pods", at: at(500, 1, 2000), mixes: groups(1),
+			peers: compared, gate: true, full: true, rounds: 3,
+		},
+		{
+			name: "basic/nodes=5000/pods=10000", test: "RatioBasic", size: "5000Nodes_10000Pods", at: at(5000, 1, 10000), mixes: groups(1),
+			peers: compared, full: true, rounds: 5,
+		},
+		{
+			name: "basic-others/nodes=500/pods=2000", test: "RatioBasic", size: "500Nodes_2000Pods", at: at(500, 1, 2000), mixes: groups(1),
+			peers: others, full: true, rounds: 1,
+		},
+		{
+			name: "basic-others/nodes=5000/pods=10000", test: "RatioBasic", size: "5000Nodes_10000Pods", at: at(5000, 1, 10000),
+			mixes: groups(1), peers: others, rounds: 1,
+		},
+		{
+			name: "many-groups/nodes=500/groups=100/pods=1000", test: "RatioManyGroups", size: "500Nodes_100Groups_1000Pods",
+			at: at(500, 100, 1000), mixes: groups(100), peers: compared, full: true, rounds: 1,
+		},
+		{
+			name: "many-groups/nodes=5000/groups=1000/pods=10000", test: "RatioManyGroups", size: "5000Nodes_1000Groups_10000Pods",
+			at: at(5000, 1000, 10000), mixes: groups(1000), peers: compared, rounds: 1,
+		},
 	},
 	bothSizes(workload{name: "mixed", test: "RatioMixed", mixes: groups(1), peers: compared}, 1000, 5000),
 	bothSizes(workload{name: "churn", test: "RatioChurn", mixes: groups(1), peers: compared}, 1000, 10000),
 	bothSizes(workload{name: "unschedulable", test: "RatioUnschedulable", mixes: map[string]int{"group": 1, "stuck": 1}, peers: compared},
 		1000, 5000),
 	[]workload{
-		{name: "steady-state/nodes=500", test: "RatioSteadyState", size: "500Nodes_10s", at: map[string]float64{"nodes": 500},
-			mixes: groups(1), replaces: true, peers: compared, full: true, rounds: 1},
-		{name: "steady-state/nodes=5000", test: "RatioSteadyState", size: "5000Nodes_30s", at: map[string]float64{"nodes": 5000},
-			mixes: groups(1), replaces: true, peers: compared, rounds: 1},
+		{
+			name: "steady-state/nodes=500", test: "RatioSteadyState", size: "500Nodes_10s", at: map[string]float64{"nodes": 500},
+			mixes: groups(1), replaces: true, peers: compared, full: true, rounds: 1,
+		},
+		{
+			name: "steady-state/nodes=5000", test: "RatioSteadyState", size: "5000Nodes_30s", at: map[string]float64{"nodes": 5000},
+			mixes: groups(1), replaces: true, peers: compared, rounds: 1,
+		},
 	},
 	bothSizes(workload{name: "unused-basic", test: "SchedulingBasic", peers: unused}, 1000, 5000),
 	bothSizes(workload{name: "unused-topology-spreading", test: "TopologySpreading", peers: unused}, 1000, 5000),

@@ -116,8 +116,10 @@ func (r *recorder) pod(before, pod *corev1.Pod) {
 	// The update in which a pod first has a node is that of its binding, so its
 	// version tells in which order the API server took the bindings.
 	revision, _ := strconv.ParseUint(pod.ResourceVersion, 10, 64)
-	b := binding{Group: pod.Namespace, Governed: governed, Type: r.types[pod.Spec.NodeName], At: time.Since(r.began), Revision: revision,
-		Slot: split.NoSlot}
+	b := binding{
+		Group: pod.Namespace, Governed: governed, Type: r.types[pod.Spec.NodeName], At: time.Since(r.began), Revision: revision,
+		Slot: split.NoSlot,
+	}
 	if slot, err := strconv.Atoi(pod.Annotations[v1alpha1.SlotAnnotation]); err == nil {
 		b.Slot = slot
 	}

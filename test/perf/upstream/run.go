@@ -131,8 +131,10 @@ func (r *runner) benchmark(ctx context.Context, dir string, w workload, args []s
 	if err := os.Mkdir(logs, 0o700); err != nil {
 		return "", err
 	}
-	args = append([]string{"-test.run=^$", "-test.benchtime=1ns", "-test.timeout=25m",
-		fmt.Sprintf("-test.bench=^BenchmarkScheduling$/^%s$/^%s$", w.test, w.size)}, args...)
+	args = append([]string{
+		"-test.run=^$", "-test.benchtime=1ns", "-test.timeout=25m",
+		fmt.Sprintf("-test.bench=^BenchmarkScheduling$/^%s$/^%s$", w.test, w.size),
+	}, args...)
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), append(env, "PATH="+r.etcd+string(os.PathListSeparator)+os.Getenv("PATH"), "ARTIFACTS="+logs,

@@ -74,7 +74,8 @@ var passing = map[rebalance.Reason]func(*rebalance.Input){
 // Input is a rebalance.Input for a plan: no move is under way, no budget spent,
 // and the room is for a Room to prove.
 func Input(g clusterstate.Group, s rebalance.Settings, budgets []rebalance.DisruptionBudget, schedulers []string,
-	now time.Time) *rebalance.Input {
+	now time.Time,
+) *rebalance.Input {
 	if s.MaxConcurrent < 1 {
 		s.MaxConcurrent = 1
 	}
@@ -213,8 +214,10 @@ func replace(g *clusterstate.Group, v rebalance.Verdict) Move {
 	p := *gone.Pod
 	p.UID, p.Ready, p.Node = "replacement of "+p.UID, true, ""
 	p.SetAnnotations(unplaced(p.AllAnnotations()))
-	seat := clusterstate.Seat{Pod: &p, Seat: split.Seat{Wants: g.Policy.Mix.TypeOf(slot),
-		Pod: split.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target}}}
+	seat := clusterstate.Seat{Pod: &p, Seat: split.Seat{
+		Wants: g.Policy.Mix.TypeOf(slot),
+		Pod:   split.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target},
+	}}
 	at, _ := slices.BinarySearchFunc(seats, slot, func(s clusterstate.Seat, slot int) int { return s.Slot - slot })
 	g.Seats = slices.Insert(seats, at, seat)
 	return Move{Pod: gone.Pod, From: gone.On, To: v.Target, Slot: slot}

@@ -52,7 +52,7 @@ var (
 		{APIGroups: []string{"apps", "batch", "policy", "storage.k8s.io", "resource.k8s.io", "coordination.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}},
 		{APIGroups: []string{"berth.dev"}, Resources: []string{"capacitymixes", "resourcelimits"}, Verbs: []string{"get", "list"}},
 	}
-	editor        = append([]rbacv1.PolicyRule{{APIGroups: []string{"berth.dev"}, Resources: []string{"capacitymixes"}, Verbs: []string{"create", "update"}}}, viewer...)
+	editor       = append([]rbacv1.PolicyRule{{APIGroups: []string{"berth.dev"}, Resources: []string{"capacitymixes"}, Verbs: []string{"create", "update"}}}, viewer...)
 	doctorRights = append([]rbacv1.PolicyRule{
 		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 		{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get"}},
