@@ -110,8 +110,4 @@ const (
 
 	// EventReasonEnvironmentDeleting (Normal, on the Environment): its objects are being deleted.
 	EventReasonEnvironmentDeleting = "EnvironmentDeleting"
-
-	// EventReasonAudit (Normal, on the Environment, Warning if the call was rejected): a client called the gRPC service
-	// to change it. The message has the user, the call and its result.
-	EventReasonAudit = "Audit"
 )

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/tools/record"
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
@@ -32,12 +31,11 @@ type authorizer interface {
 
 // core does what the rpcs request.
 type core struct {
-	store    *store
-	access   authorizer
-	log      logr.Logger
-	recorder record.EventRecorder // nil records nothing
-	tokens   tokens
-	caller   func(context.Context) string
+	store  *store
+	access authorizer
+	log    logr.Logger
+	tokens tokens
+	caller func(context.Context) string
 	// preconditions says why a spec cannot be run as things are now. Nil checks nothing.
 	preconditions func(context.Context, *v1alpha1.EnvironmentSpec) error
 	// perNode says that a port from outside is one of each node, and not of the cluster.

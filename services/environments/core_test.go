@@ -509,11 +509,9 @@ func TestAudit(t *testing.T) {
 	for _, part := range []string{`"msg"="Audit"`, `"verb"="create"`, `"environment"="` + smokeID, `"namespace"="default"`, `"caller"="alice"`, `"code"="OK"`} {
 		assert.Contains(t, last(), part)
 	}
-	assert.Equal(t, "Normal Audit create by alice: OK", <-w.events.Events)
 	_, err = f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
 	require.Error(t, err)
 	assert.Contains(t, last(), `"code"="FAILED_PRECONDITION"`)
-	assert.Equal(t, "Warning Audit start by alice: FAILED_PRECONDITION", <-w.events.Events)
 	for verb, call := range map[string]func() error{
 		"update": func() error {
 			_, err := update(t, c, &schedulerv1.EnvironmentSpecification{Description: "x"})
@@ -525,14 +523,15 @@ func TestAudit(t *testing.T) {
 		},
 	} {
 		require.NoError(t, call())
-		assert.Equal(t, "Normal Audit "+verb+" by alice: OK", <-w.events.Events)
+		assert.Contains(t, last(), `"verb"="`+verb+`"`)
+		assert.Contains(t, last(), `"code"="OK"`)
 	}
 	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
 	require.NoError(t, err)
-	assert.Equal(t, "Normal Audit stop by alice: OK", <-w.events.Events)
+	assert.Contains(t, last(), `"verb"="stop"`)
 	_, err = f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})
 	require.NoError(t, err)
-	assert.Equal(t, "Normal Audit delete by alice: OK", <-w.events.Events)
+	assert.Contains(t, last(), `"verb"="delete"`)
 
 	n := len(w.audit)
 	w.denied["delete"] = true
@@ -544,7 +543,6 @@ func TestAudit(t *testing.T) {
 		_, _ = c.audited(t.Context(), "stop", "default", "x", func() (*environment, error) { panic("oops") })
 	})
 	assert.Contains(t, last(), `"code"="INTERNAL"`)
-	assert.Empty(t, w.events.Events)
 }
 
 func TestListPages(t *testing.T) {

@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
@@ -48,12 +47,11 @@ type world struct {
 	denied map[string]bool // verbs that no one may use
 	asked  []server.Access
 	audit  []string
-	events *record.FakeRecorder
 	server *httptest.Server
 }
 
 func newWorld(t testing.TB) (*world, *core) {
-	w := &world{environments: map[string]*environment{}, secrets: map[string]*corev1.Secret{}, denied: map[string]bool{}, events: record.NewFakeRecorder(100)}
+	w := &world{environments: map[string]*environment{}, secrets: map[string]*corev1.Secret{}, denied: map[string]bool{}}
 	s := httptest.NewServer(w)
 	t.Cleanup(s.Close)
 	w.server = s
@@ -62,7 +60,7 @@ func newWorld(t testing.TB) (*world, *core) {
 	t.Cleanup(transport.CloseIdleConnections)
 	w.config = &rest.Config{Host: s.URL, QPS: -1, Transport: transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	c, err := newCore(w, w.config, Options{
-		TokenKey: testKey, Caller: func(context.Context) string { return "alice" }, Recorder: w.events,
+		TokenKey: testKey, Caller: func(context.Context) string { return "alice" },
 		Log: funcr.New(func(_, args string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

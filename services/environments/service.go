@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
@@ -30,8 +29,6 @@ type Options struct {
 	KubeletSummary bool
 	// Log gets a line for each call that changes an environment.
 	Log logr.Logger
-	// Recorder records the same as Events. It may be nil.
-	Recorder record.EventRecorder
 	// Caller returns the name of the caller, "" if it is not known. Nil asks the server.
 	Caller func(ctx context.Context) string
 	// Preconditions says of a spec that is about to be written why it cannot be run as things are now, nil if it can. A
@@ -62,7 +59,7 @@ func newCore(access authorizer, api *rest.Config, o Options) (*core, error) {
 		return nil, err
 	}
 	return &core{
-		store: store, access: access, log: o.Log, recorder: o.Recorder, tokens: o.TokenKey, caller: o.Caller,
+		store: store, access: access, log: o.Log, tokens: o.TokenKey, caller: o.Caller,
 		preconditions: o.Preconditions, perNode: o.PortsPerNode, summary: o.KubeletSummary, now: time.Now, poll: pollInterval,
 		looks: newSharedLooks(pollInterval),
 		logPool: server.NewPool("logs of containers that are read",
