@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/config"
+	"berth.dev/berth/internal/mix/capacity"
 )
 
 func TestTheCacheKeepsTheBestThatWereNotRejected(t *testing.T) {
@@ -63,7 +64,15 @@ func TestTheCacheKeepsTheBestThatWereNotRejected(t *testing.T) {
 	})
 }
 
-func TestOldRejectionsMakeRoomForNewOnes(t *testing.T) {
+func TestRejectedNodesLeaveTheCacheOfTheirType(t *testing.T) {
+	s := NewSampler(nil, 4, config.RankSampleByLeastAllocated, "")
+	s.caches[capacity.Spot].best, s.caches[capacity.OnDemand].best = []string{"a", "b"}, []string{"a"}
+	s.Reject(capacity.Spot, sets.New("a"))
+	assert.Equal(t, []string{"b"}, s.caches[capacity.Spot].best)
+	assert.Equal(t, []string{"a"}, s.caches[capacity.OnDemand].best)
+}
+
+func TestOldRejectionsAreReplacedByNewOnes(t *testing.T) {
 	m := &cache{}
 	all := make([]candidate, 100)
 	for i := range all {
