@@ -28,11 +28,11 @@ import (
 
 // cluster is the state that the controllers mix and limits and the webhook share.
 type cluster struct {
-	profile  *simulation.Profile
-	store    *policy.Store
-	registry *registry.Registry
-	fleet    *clusterstate.State
-	feed     *state.Feed
+	profile      *simulation.Profile
+	store        *policy.Store
+	registry     *registry.Registry
+	clusterState *clusterstate.State
+	informers    *state.Informers
 	// rebalancer is nil where mix does not run, limits and templates where limits does not.
 	rebalancer *rebalance.Controller
 	limits     *limits.Tracker
@@ -71,25 +71,25 @@ func (p *parts) addState() error {
 			defaults[name] = d
 		}
 	}
-	p.fleet = clusterstate.New(clusterstate.Options{
+	p.clusterState = clusterstate.New(clusterstate.Options{
 		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver, Prefixes: p.profile.Args.AnnotationPrefixes,
 		Mixes: p.store, Defaults: defaults,
 		Changed:  p.groupChanged,
 		NodeLeft: func(name string, t capacity.Type) { p.nodeLeft(name, t) },
 	})
-	var options []func(*state.Feed)
+	var options []func(*state.Informers)
 	if p.limits != nil {
-		p.limits.Pods = p.fleet
+		p.limits.Pods = p.clusterState
 		options = append(options, state.WithTemplates(p.templates))
 	}
 	outage := func(at time.Time) { p.outage(at) }
-	if p.feed, err = state.New(p.mgr.GetConfig(), p.fleet, outage, options...); err != nil {
+	if p.informers, err = state.New(p.mgr.GetConfig(), p.clusterState, outage, options...); err != nil {
 		return err
 	}
-	if err := p.mgr.Add(p.feed); err != nil {
+	if err := p.mgr.Add(p.informers); err != nil {
 		return err
 	}
-	return p.mgr.AddReadyzCheck("feed", func(*http.Request) error {
+	return p.mgr.AddReadyzCheck("informers", func(*http.Request) error {
 		if waitingFor, ok := p.synced(); !ok {
 			return errors.New("not listed yet: " + waitingFor)
 		}
@@ -119,7 +119,7 @@ func (p *parts) outage(at time.Time) {
 	}
 }
 
-// addWatches keeps the store of mixes and the registry of limits up to date, on every replica as the feed
+// addWatches keeps the store of mixes and the registry of limits up to date, on every replica as the informers
 // does, and reconciles a namespace when its disruption budgets change.
 func (p *parts) addWatches() error {
 	return p.mgr.Add(everywhere(func(ctx context.Context) error {
@@ -158,7 +158,7 @@ func (p *parts) synced() (waitingFor string, ok bool) {
 	if p.watched.Load() < watchedKinds {
 		return "capacitymixes, poddisruptionbudgets, resourcelimits", false
 	}
-	return p.feed.Synced()
+	return p.informers.Synced()
 }
 
 func (p *parts) mixHandler() toolscache.ResourceEventHandler {

@@ -56,7 +56,7 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 		return nil, err
 	}
 	return rebalance.New(rebalance.Options{
-		State: p.fleet, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
+		State: p.clusterState, Workloads: entries, Reader: p.mgr.GetClient(), Client: p.kube, Config: p.mgr.GetConfig(), Profile: p.profile,
 		Recorder: recorder, Clock: clock.RealClock{},
 		Synced: p.synced, Decided: s.Decided,
 		Journal:    types.NamespacedName{Namespace: p.cfg.LeaderElection.Namespace, Name: p.cfg.LeaseName() + "-moves"},
@@ -79,7 +79,7 @@ func (p *parts) newGates() (*gatefailopen.Controller, error) {
 		lease = types.NamespacedName(g.SchedulerLease)
 	}
 	return gatefailopen.New(gatefailopen.Options{
-		State: p.fleet, Listed: func() bool { return p.feed.Listed("pods") },
+		State: p.clusterState, Listed: func() bool { return p.informers.Listed("pods") },
 		Kube: p.kube, Recorder: p.recorder(status.FieldOwner), Clock: clock.RealClock{},
 		Lease: lease, FailOpen: seconds(g.FailOpenSeconds), Namespaces: p.cfg.Namespaces, DryRun: p.cfg.DryRun,
 	})

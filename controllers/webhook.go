@@ -30,12 +30,12 @@ func (p *parts) addWebhook() error {
 
 // addMixes makes the webhook apply mixes to pods.
 func (p *parts) addMixes(h *podwebhook.Handler) error {
-	h.Gates, h.Pins = p.cfg.Webhook.Gates, p.fleet.Classifier.Pins
+	h.Gates, h.Pins = p.cfg.Webhook.Gates, p.clusterState.Classifier.Pins
 	h.Mixes = podwebhook.NewMixes(podwebhook.MixesOptions{
-		Prefixes: p.fleet.Prefixes,
+		Prefixes: p.clusterState.Prefixes,
 		Store:    p.store,
-		Defaults: p.fleet.Defaults,
-		Owner:    p.fleet.Owner,
+		Defaults: p.clusterState.Defaults,
+		Owner:    p.clusterState.Owner,
 		List:     p.listMixes,
 		Read: func(ctx context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
 			return controllerref.Read(ctx, p.kube, namespace, ref)

@@ -115,7 +115,7 @@ func tally(
 	return all
 }
 
-// rivals are limits that select pods. The fleet keeps a set of labels once, so
+// rivals are limits that select pods. The cluster state keeps a set of labels once, so
 // what a set is selected by is found once.
 type rivals struct {
 	limits    []*v1alpha1.ResourceLimit

@@ -24,7 +24,7 @@ type Template struct {
 	source string
 }
 
-// Templates are those of a cluster; the feed fills them. Templates that name no
+// Templates are those of a cluster; the informers fill them. Templates that name no
 // limit, which are most, take no memory. Safe for concurrent use.
 type Templates struct {
 	// Changed is called, without locks held, with the namespace of what changed.
@@ -39,7 +39,7 @@ func NewTemplates(changed func(namespace string)) *Templates {
 	return &Templates{Changed: changed, byUID: map[types.UID]Template{}}
 }
 
-// SetTemplate implements feed.Templates.
+// SetTemplate implements state.Templates.
 func (t *Templates) SetTemplate(source string, owner metav1.Object, template *corev1.PodTemplateSpec) bool {
 	next, kept := read(source, owner, template)
 	if !kept {
@@ -56,7 +56,7 @@ func (t *Templates) SetTemplate(source string, owner metav1.Object, template *co
 	return true
 }
 
-// DeleteTemplate implements feed.Templates.
+// DeleteTemplate implements state.Templates.
 func (t *Templates) DeleteTemplate(_ string, owner types.UID) {
 	t.mu.Lock()
 	before, known := t.byUID[owner]
@@ -67,7 +67,7 @@ func (t *Templates) DeleteTemplate(_ string, owner types.UID) {
 	}
 }
 
-// RetainTemplates implements feed.Templates.
+// RetainTemplates implements state.Templates.
 func (t *Templates) RetainTemplates(source string, listed map[types.UID]bool) {
 	var gone []types.UID
 	t.mu.RLock()

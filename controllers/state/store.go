@@ -95,7 +95,7 @@ func (s *stripped) add(page runtime.Object) (metav1.ListInterface, error) {
 // nothing of the object. The copy holds on to no memory of the page.
 func strip(o runtime.Object) runtime.Object {
 	switch o := o.(type) {
-	case *corev1.Pod: // see Feed.keepPod
+	case *corev1.Pod: // see Informers.keepPod
 		return clusterstate.StripPod(o)
 	case *corev1.Node:
 		kept := o.DeepCopy()

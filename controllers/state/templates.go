@@ -24,8 +24,8 @@ type Templates interface {
 
 // WithTemplates tells someone of pod templates. What is watched for the cluster state
 // is not watched twice.
-func WithTemplates(t Templates) func(*Feed) {
-	return func(f *Feed) {
+func WithTemplates(t Templates) func(*Informers) {
+	return func(f *Informers) {
 		for i := range f.sources {
 			if s := &f.sources[i]; templateOf(s.object) != nil {
 				s.tell(t)
@@ -36,7 +36,7 @@ func WithTemplates(t Templates) func(*Feed) {
 			{name: "daemonsets", client: apps, object: &appsv1.DaemonSet{}, list: func() runtime.Object { return &appsv1.DaemonSetList{} }},
 			{name: "cronjobs", client: batch, object: &batchv1.CronJob{}, list: func() runtime.Object { return &batchv1.CronJobList{} }},
 		} {
-			// The fleet has no use for them.
+			// The cluster state has no use for them.
 			s.keep = func(runtime.Object) runtime.Object { return nil }
 			s.store = &store{set: func(any) {}, remove: func(metav1.Object) {}, replace: func([]any) {}}
 			s.tell(t)

@@ -45,7 +45,7 @@ func withTemplates(t *testing.T) (*fixture, told) {
 	t.Helper()
 	f, all := newFixture(t), told{}
 	var err error
-	f.Feed, err = New(&rest.Config{Host: f.server.URL}, f.fleet, func(time.Time) { f.failed++ }, WithTemplates(all))
+	f.Informers, err = New(&rest.Config{Host: f.server.URL}, f.clusterState, func(time.Time) { f.failed++ }, WithTemplates(all))
 	require.NoError(t, err)
 	return f, all
 }
@@ -82,7 +82,7 @@ func TestTemplatesAreToldOfFromListsAndWatches(t *testing.T) {
 		first = false
 		return list()
 	}
-	_, err := s.listWatch(f.Feed.failed).ListWithContextFunc(t.Context(), metav1.ListOptions{})
+	_, err := s.listWatch(f.Informers.failed).ListWithContextFunc(t.Context(), metav1.ListOptions{})
 	require.Error(t, err)
 	assert.Len(t, all["replicasets"], 2, "what failed changes nothing")
 	f.server.pages[path] = []runtime.Object{only}

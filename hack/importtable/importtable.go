@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package importtable reads from `go list` which parts of Berth import which, and keeps the table of docs/architecture.md of it. The table is
+// Package importtable reads from `go list` which parts of Berth import which, and keeps the table of docs/architecture.md of it. The
+// table is
 // the one place that allows an import: make generate writes it, and test/layout compares it with the code.
 package importtable
 

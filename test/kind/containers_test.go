@@ -86,17 +86,17 @@ func TestAContainerThatRestartsKeepsItsSlot(t *testing.T) {
 		return false, "it is gone"
 	})
 	assert.Contains(t, logs(w, w.Namespace, "--previous", victim.Name), "asked to exit")
-	assert.Equal(t, seats(w, before), seats(w, w.RequireExact("web", split.New(60, 2), 5)))
+	assert.Equal(t, assignments(w, before), assignments(w, w.RequireExact("web", split.New(60, 2), 5)))
 }
 
-// seats is which pod has which slot on which node.
-func seats(w *testenv.World, pods []corev1.Pod) map[string]string {
+// assignments is which pod has which slot on which node.
+func assignments(w *testenv.World, pods []corev1.Pod) map[string]string {
 	w.T.Helper()
-	seats := map[string]string{}
+	assignments := map[string]string{}
 	for slot, p := range w.Slots(pods) {
-		seats[string(p.UID)] = fmt.Sprint(slot, " ", p.Spec.NodeName)
+		assignments[string(p.UID)] = fmt.Sprint(slot, " ", p.Spec.NodeName)
 	}
-	return seats
+	return assignments
 }
 
 // The webhook is called through its Service, with the certificate that the controller made for it.

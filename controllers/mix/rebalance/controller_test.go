@@ -142,7 +142,7 @@ func TestAMoveIsNotForgottenWhileTheOnlyReplicaIsGone(t *testing.T) {
 	e, known = p.Workloads.Get(keyOfSet)
 	require.True(t, known, "the replacement is about to come")
 	assert.Len(t, e.Moves, 1)
-	assert.Empty(t, e.Group.Seats)
+	assert.Empty(t, e.Group.Assignments)
 	assert.Equal(t, noon.Add(rebalance.SlowAfter), p.queue.At(keyOfSet))
 	cluster := p.Workloads.Budgets(entryIn("shop")).InFlight
 	assert.Equal(t, 1, cluster)

@@ -159,7 +159,7 @@ func (w *evaluation) holdBack(hold *workloads.Hold) {
 	}
 	held[string(hold.Verdict.Pod.UID)] = *hold
 	if !slices.Contains(ofOneReplica, hold.Verdict.Reason) {
-		for _, s := range w.Group.Seats {
+		for _, s := range w.Group.Assignments {
 			held[string(s.Pod.UID)] = *hold
 		}
 	}

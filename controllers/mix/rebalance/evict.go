@@ -180,7 +180,7 @@ func (c *Controller) evict(ctx context.Context, w *evaluation, v rebalance.Verdi
 // moveBegan notes that a replica is being moved.
 func (c *Controller) moveBegan(w *evaluation, m workloads.Move) {
 	if w.Had == 0 {
-		w.Had = len(w.Group.Seats)
+		w.Had = len(w.Group.Assignments)
 	}
 	c.Workloads.MoveBegan(w.Group.Key.Namespace)
 	w.Moves = append(slices.Clone(w.Moves), m)

@@ -117,7 +117,7 @@ func (p *fixture) reasonOf(t *testing.T, pod string) rebalance.Reason {
 	t.Helper()
 	e, known := p.Workloads.Get(strayKey)
 	require.True(t, known)
-	for _, s := range e.Group.Seats {
+	for _, s := range e.Group.Assignments {
 		if h, held := e.Held[string(s.Pod.UID)]; held && (pod == "" || s.Pod.Name == pod) {
 			return h.Verdict.Reason
 		}
@@ -132,7 +132,7 @@ func TestAnOutageThatIsNoticedDuringADecisionStopsIt(t *testing.T) {
 			p, s := strayController(t, 4)
 			s.on[verb] = func() error {
 				p.Clock.(*clocktesting.FakeClock).Step(40 * time.Second)
-				p.Outage(p.Clock.Now()) // the feed notices it
+				p.Outage(p.Clock.Now()) // the informers notices it
 				s.on[verb] = nil
 				return nil
 			}

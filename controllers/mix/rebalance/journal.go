@@ -177,7 +177,7 @@ func (c *Controller) restore(r rebalance.Record, now time.Time) {
 // recordMove writes a move down before it is begun. It returns a hold if that is not possible.
 func (c *Controller) recordMove(ctx context.Context, w *evaluation, v rebalance.Verdict, m workloads.Move) *workloads.Hold {
 	with := w.Entry
-	with.Had = cmp.Or(w.Had, len(w.Group.Seats))
+	with.Had = cmp.Or(w.Had, len(w.Group.Assignments))
 	with.Moves = append(append([]workloads.Move{}, w.Moves...), m)
 	c.journal.note(&with, w.now)
 	if err := c.writeJournal(ctx); err != nil {

@@ -82,7 +82,7 @@ func (c *Controller) vanished(e workloads.Entry) *evaluation {
 	if len(e.Moves) > 0 && c.State.Follows(e.Group.Key) {
 		// Its only replica was moved, and the replacement is about to come: that of a StatefulSet does once the old pod is
 		// gone. If the workload was forgotten, so would be that the move failed, and it would be moved again without end.
-		w.Group.Seats, w.Group.Version = nil, 0
+		w.Group.Assignments, w.Group.Version = nil, 0
 		w.Moves = slices.Clone(e.Moves)
 		for i := range w.Moves {
 			m := &w.Moves[i]
@@ -174,7 +174,7 @@ func (c *Controller) selecting(before *workloads.Entry, g *clusterstate.Group) (
 		return before.Selecting
 	}
 	var last map[string]string
-	for i, s := range g.Seats {
+	for i, s := range g.Assignments {
 		if i > 0 && maps.Equal(s.Pod.Labels, last) { // replicas mostly have the same labels
 			continue
 		}
@@ -321,8 +321,8 @@ const (
 // group and the group is whole again: as many replicas as wanted, all Ready.
 // Pods that still terminate do not count: their replacements do.
 func judge(m workloads.Move, g clusterstate.Group, wrong, want int, now time.Time, l limits) outcome {
-	there := slices.ContainsFunc(g.Seats, func(s clusterstate.Seat) bool { return s.Pod.UID == m.UID })
-	whole := !there && len(g.Seats) >= want && rebalance.Ready(&g) == len(g.Seats)
+	there := slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool { return s.Pod.UID == m.UID })
+	whole := !there && len(g.Assignments) >= want && rebalance.Ready(&g) == len(g.Assignments)
 	switch {
 	case g.Ended:
 		return abandoned

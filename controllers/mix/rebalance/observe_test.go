@@ -39,7 +39,7 @@ func group(on ...capacity.Type) clusterstate.Group {
 	for i, t := range on {
 		name := fmt.Sprintf("web-%d", i)
 		p := &clusterstate.Pod{Namespace: "shop", Name: name, UID: types.UID(name), Node: "node-" + name, Ready: true}
-		g.Seats = append(g.Seats, clusterstate.Seat{Pod: p, Seat: split.Seat{Wants: m.TypeOf(i), Pod: split.Pod{ID: name, Slot: i, On: t}}})
+		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: p, Assignment: split.Assignment{Wants: m.TypeOf(i), Pod: split.Pod{ID: name, Slot: i, On: t}}})
 	}
 	return g
 }
@@ -84,10 +84,10 @@ func TestJudge(t *testing.T) {
 		"it may not have been evicted, and lives":         {doubted(moveOf("web-4", 1, time.Minute), 0), group(od, od, sp, sp, sp), notEvicted},
 		"it may not have been evicted, and still lives":   {doubted(moveOf("web-4", 1, time.Minute), 1), group(od, od, sp, sp, sp), moving},
 		"it may not have been evicted, and is gone":       {doubted(moveOf("gone", 1, time.Minute), 0), group(od, od, sp, sp, sp), succeeded},
-		"the replacement is pending":                      {moveOf("gone", 1, time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Seats[4].Place = clusterstate.Pending }), moving},
-		"the replacement's node departs":                  {moveOf("gone", 1, time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Seats[4].Place = clusterstate.Departing }), moving},
-		"the replacement is not Ready, just in time":      {moveOf("gone", 1, 5*time.Minute-1), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Seats[4].Pod.Ready = false }), moving},
-		"the replacement is not Ready, past the time":     {moveOf("gone", 1, 5*time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Seats[4].Pod.Ready = false }), timedOut},
+		"the replacement is pending":                      {moveOf("gone", 1, time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Assignments[4].Place = clusterstate.Pending }), moving},
+		"the replacement's node departs":                  {moveOf("gone", 1, time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Assignments[4].Place = clusterstate.Departing }), moving},
+		"the replacement is not Ready, just in time":      {moveOf("gone", 1, 5*time.Minute-1), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Assignments[4].Pod.Ready = false }), moving},
+		"the replacement is not Ready, past the time":     {moveOf("gone", 1, 5*time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Assignments[4].Pod.Ready = false }), timedOut},
 		"it is complete past the time":                    {moveOf("gone", 1, time.Hour), group(od, od, sp, sp, sp), succeeded},
 		"a surplus pod of a surge does not keep it open":  {moveOf("gone", 1, time.Minute), change(group(od, od, sp, sp, sp), func(g *clusterstate.Group) { g.Replicas = 4 }), succeeded},
 		"the workload was scaled to nothing in the midst": {moveOf("gone", 1, time.Minute), clusterstate.Group{Policy: &policy.Policy{Mix: split.New(70, 2)}}, succeeded},
@@ -123,7 +123,7 @@ func TestObserveCountsFailuresAndBacksOff(t *testing.T) {
 	assert.Equal(t, noon.Add(time.Minute), e.RetryAt)
 
 	e.Moves = []workloads.Move{moveOf("b", 1, 0)}
-	wrong.Seats[0].Pod.Ready = false
+	wrong.Assignments[0].Pod.Ready = false
 	e, ended = advance(e, wrong, noon.Add(6*time.Minute), testLimits)
 	assert.Equal(t, []outcome{timedOut}, outcomes(ended))
 	assert.Equal(t, int32(2), e.Failures)
@@ -188,10 +188,10 @@ func TestAWorkloadWhoseOwnerTellsNoReplicasKeepsHowManyItHad(t *testing.T) {
 	assert.Equal(t, 6, e.Had)
 
 	six := group(od, od, sp, sp, od, sp)
-	six.Seats[5].Pod.Ready = false
+	six.Assignments[5].Pod.Ready = false
 	e, _ = advance(e, six, noon.Add(24*time.Hour), testLimits)
 	assert.Equal(t, 6, e.Had, "it is back, and not Ready")
-	six.Seats[5].Pod.Ready = true
+	six.Assignments[5].Pod.Ready = true
 	e, _ = advance(e, six, noon.Add(24*time.Hour), testLimits)
 	assert.Zero(t, e.Had)
 }

@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// holdSeat is how long a replica waits whose placeholder runs where the
+	// holdAssignment is how long a replica waits whose placeholder runs where the
 	// replacement does not fit: other pods on the node may go.
-	holdSeat = 10 * time.Second
+	holdAssignment = 10 * time.Second
 	// unseen is how long the watch may take to show a placeholder.
 	unseen = 30 * time.Second
 )
@@ -74,8 +74,8 @@ func adopt(e *workloads.Entry, there []*clusterstate.Pod, now time.Time) []workl
 		known[h.Replica] = true
 		list = append(list, h)
 	}
-	names := make(map[types.UID]string, len(e.Group.Seats))
-	for _, s := range e.Group.Seats {
+	names := make(map[types.UID]string, len(e.Group.Assignments))
+	for _, s := range e.Group.Assignments {
 		names[s.Pod.UID] = s.Pod.Name
 	}
 	for _, h := range there {
@@ -138,7 +138,7 @@ func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verd
 	node, hold := c.prove(ctx, w, v, h.UID)
 	if hold != nil {
 		if hold.Verdict.Reason == rebalance.ReasonInsufficientCapacity {
-			hold.Until = w.now.Add(holdSeat)
+			hold.Until = w.now.Add(holdAssignment)
 			hold.Verdict.RetryAt = hold.Until
 		}
 		return hold
@@ -150,7 +150,7 @@ func (c *Controller) moveTo(ctx context.Context, w *evaluation, v rebalance.Verd
 			return hold
 		}
 		if !c.end(ctx, w, h, holderUsed) {
-			return w.hold(v, ReasonCapacityUnproven, holdSeat, "placeholder %s could not be deleted", h.Name)
+			return w.hold(v, ReasonCapacityUnproven, holdAssignment, "placeholder %s could not be deleted", h.Name)
 		}
 	}
 	if hold = c.evict(ctx, w, v, node, again); hold != nil {
@@ -201,7 +201,7 @@ func (c *Controller) release(ctx context.Context, namespace, name string, uid ty
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		log.FromContext(ctx).Error(err, "Cannot delete a placeholder", "placeholder", name)
-		c.queue.AddAfter(policy.GroupKey{Namespace: namespace}, holdSeat)
+		c.queue.AddAfter(policy.GroupKey{Namespace: namespace}, holdAssignment)
 		return false
 	}
 	c.released[uid] = c.Clock.Now()
@@ -260,7 +260,7 @@ func (c *Controller) ofAnother(h *clusterstate.Pod, key policy.GroupKey) bool {
 
 // has reports whether a pod is a replica of a group.
 func has(g *clusterstate.Group, pod types.UID) bool {
-	return slices.ContainsFunc(g.Seats, func(s clusterstate.Seat) bool { return s.Pod.UID == pod })
+	return slices.ContainsFunc(g.Assignments, func(s clusterstate.Assignment) bool { return s.Pod.UID == pod })
 }
 
 // limits are the times of moves.

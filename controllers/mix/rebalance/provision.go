@@ -66,7 +66,7 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 	if err != nil {
 		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
-	return placeholder.Pod(placeholder.Seat{
+	return placeholder.Pod(placeholder.Assignment{
 		Replica: replica, Type: v.Target, Label: c.Profile.Label, Tolerations: w.Group.Policy.Tolerations[v.Target],
 		Size: c.Placeholders.SizeOf(replica), Volumes: volumes,
 	}, c.Placeholders.Image), nil

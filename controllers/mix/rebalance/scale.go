@@ -67,7 +67,7 @@ func (c *Controller) followScale(ctx context.Context, e workloads.Entry, g *clus
 // scale from here on.
 func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.Verdict) *workloads.Hold {
 	n, known, err := c.scaleOf(ctx, &w.Group)
-	have := len(w.Group.Seats) + len(w.Group.Taken)
+	have := len(w.Group.Assignments) + len(w.Group.Taken)
 	switch {
 	case err != nil:
 		return w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
@@ -76,7 +76,7 @@ func (c *Controller) checkScale(ctx context.Context, w *evaluation, v rebalance.
 	case have < n:
 		return w.hold(v, rebalance.ReasonReplicasMissing, holdRefused, "the owner has %d pods, and its scale requests %d", have, n)
 	}
-	_, w.Scaled = rebalance.FollowScale(len(w.Group.Seats), false, n)
+	_, w.Scaled = rebalance.FollowScale(len(w.Group.Assignments), false, n)
 	return nil
 }
 

@@ -90,7 +90,7 @@ func TestWhatTenantsWriteBoundsTheStatusAndTheMetrics(t *testing.T) {
 		mine    []workloads.Entry
 		others  []string
 	}{
-		"replicas 2147483647 without a pod": {mine: many(1, func(_ int, e *workloads.Entry) { e.Group.Replicas, e.Group.Seats = math.MaxInt32, nil })},
+		"replicas 2147483647 without a pod": {mine: many(1, func(_ int, e *workloads.Entry) { e.Group.Replicas, e.Group.Assignments = math.MaxInt32, nil })},
 		"replicas 2147483647 of each of 100 workloads": {mine: many(100, func(_ int, e *workloads.Entry) {
 			e.Group.Replicas, e.WrongSince, e.Verdict.Reason = math.MaxInt32, noon.Add(-time.Hour), rebalance.ReasonInsufficientCapacity
 		})},
@@ -121,7 +121,7 @@ func TestWhatTenantsWriteBoundsTheStatusAndTheMetrics(t *testing.T) {
 func TestMovesOfAnOwnerThatHasEndedAreOver(t *testing.T) {
 	e := outOfMix("job")
 	e.Moves = make([]workloads.Move, 9)
-	e.Group.Ended, e.Group.Seats, e.Group.Replicas = true, nil, 0
+	e.Group.Ended, e.Group.Assignments, e.Group.Replicas = true, nil, 0
 	s := checkStatus(t, nil, []workloads.Entry{e}, nil)
 	for _, c := range s.Conditions {
 		assert.NotContains(t, c.Message, "being moved")
@@ -141,8 +141,8 @@ func FuzzStatus(f *testing.F) {
 			e.Group.Replicas = int(min(max(replicas, math.MinInt32), math.MaxInt32)) // what an int32 of the API holds
 			e.WrongSince, e.RetryAt, e.Verdict.Message = time.Unix(at%(1<<40), 0), time.Unix(-at%(1<<40), 0), message
 			e.Group.Ended = places&8 != 0
-			for j := range e.Group.Seats {
-				e.Group.Seats[j].Place = clusterstate.Place(int(places>>(j%3)) % 3)
+			for j := range e.Group.Assignments {
+				e.Group.Assignments[j].Place = clusterstate.Place(int(places>>(j%3)) % 3)
 			}
 			for range places % 5 {
 				e.Moves = append(e.Moves, workloads.Move{Name: name})

@@ -37,7 +37,7 @@ func (r *Controller) note(d workloads.Decision) (found bool) {
 	}
 	for _, key := range d.Groups {
 		if e, known := r.Workloads.Get(key); known &&
-			slices.ContainsFunc(e.Group.Seats, func(s clusterstate.Seat) bool { return len(r.stale(&e.Group, s)) > 0 }) {
+			slices.ContainsFunc(e.Group.Assignments, func(s clusterstate.Assignment) bool { return len(r.stale(&e.Group, s)) > 0 }) {
 			r.setStale(key, true)
 			found = true
 		}
@@ -94,7 +94,7 @@ func earliest(a, b time.Duration) time.Duration {
 
 // repairGroup returns when the rest of a workload's pods may follow; 0 if nothing is left.
 func (r *Controller) repairGroup(ctx context.Context, g *clusterstate.Group) (wait time.Duration) {
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		want := r.stale(g, s)
 		if len(want) == 0 {
 			continue
@@ -117,7 +117,7 @@ func (r *Controller) repairGroup(ctx context.Context, g *clusterstate.Group) (wa
 }
 
 // repairPod patches a pod as it is now, and only if it has not changed since it was read.
-func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, s clusterstate.Seat, undone int) error {
+func (r *Controller) repairPod(ctx context.Context, g *clusterstate.Group, s clusterstate.Assignment, undone int) error {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
 	pods := r.Kube.CoreV1().Pods(s.Pod.Namespace)

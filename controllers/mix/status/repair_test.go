@@ -54,58 +54,62 @@ func TestStale(t *testing.T) {
 		return some
 	}
 	tests := map[string]struct {
-		change func(have map[string]string, s *clusterstate.Seat)
+		change func(have map[string]string, s *clusterstate.Assignment)
 		want   map[string]string
 	}{
-		"all is well": {func(map[string]string, *clusterstate.Seat) {}, nil},
+		"all is well": {func(map[string]string, *clusterstate.Assignment) {}, nil},
 		"an older pod holds the same slot": {
-			func(have map[string]string, _ *clusterstate.Seat) { have[slotKey], have[costKey] = "1", "-1" },
+			func(have map[string]string, _ *clusterstate.Assignment) { have[slotKey], have[costKey] = "1", "-1" },
 			map[string]string{slotKey: "2", costKey: "-2"},
 		},
 		"the slot was edited and the cost follows the slot that it had": {
-			func(have map[string]string, _ *clusterstate.Seat) { have[slotKey], have[costKey] = "1048575", "-9" },
+			func(have map[string]string, _ *clusterstate.Assignment) {
+				have[slotKey], have[costKey] = "1048575", "-9"
+			},
 			map[string]string{slotKey: "2", costKey: "-2"},
 		},
 		"the slot is wrong and the cost is the user's": {
-			func(have map[string]string, s *clusterstate.Seat) {
+			func(have map[string]string, s *clusterstate.Assignment) {
 				have[slotKey], have[costKey], s.Pod.CostByOthers = "1", "-1", true
 			},
 			map[string]string{slotKey: "2"},
 		},
 		"the slot is wrong and there is no cost": {
-			func(have map[string]string, _ *clusterstate.Seat) { have[slotKey] = "1"; delete(have, costKey) },
+			func(have map[string]string, _ *clusterstate.Assignment) { have[slotKey] = "1"; delete(have, costKey) },
 			map[string]string{slotKey: "2", costKey: "-2"},
 		},
-		"the cost was removed":                       {func(have map[string]string, _ *clusterstate.Seat) { delete(have, costKey) }, map[string]string{costKey: "-2"}},
-		"only the cost differs":                      {func(have map[string]string, _ *clusterstate.Seat) { have[costKey] = "5" }, map[string]string{costKey: "-2"}},
-		"only the cost differs and it is the user's": {func(have map[string]string, s *clusterstate.Seat) { have[costKey], s.Pod.CostByOthers = "5", true }, nil},
-		"the workload is older than its mix":         {func(have map[string]string, _ *clusterstate.Seat) { clear(have) }, all},
+		"the cost was removed":  {func(have map[string]string, _ *clusterstate.Assignment) { delete(have, costKey) }, map[string]string{costKey: "-2"}},
+		"only the cost differs": {func(have map[string]string, _ *clusterstate.Assignment) { have[costKey] = "5" }, map[string]string{costKey: "-2"}},
+		"only the cost differs and it is the user's": {func(have map[string]string, s *clusterstate.Assignment) {
+			have[costKey], s.Pod.CostByOthers = "5", true
+		}, nil},
+		"the workload is older than its mix": {func(have map[string]string, _ *clusterstate.Assignment) { clear(have) }, all},
 		"the same, and the cost is the user's": {
-			func(have map[string]string, s *clusterstate.Seat) {
+			func(have map[string]string, s *clusterstate.Assignment) {
 				clear(have)
 				have[costKey], s.Pod.CostByOthers = "7", true
 			}, without(costKey),
 		},
 		"the gate was opened without a slot, whichever scheduler placed it": {
-			func(have map[string]string, s *clusterstate.Seat) {
+			func(have map[string]string, s *clusterstate.Assignment) {
 				clear(have)
 				have[v1alpha1.UngateReasonAnnotation] = v1alpha1.UngateReasonNoLeader
 				s.Pod.SchedulerName, s.Pod.UsesGate = "default-scheduler", true
 			},
 			all,
 		},
-		"the pod names a capacity type itself": {func(have map[string]string, s *clusterstate.Seat) { clear(have); s.Pod.Pinned = true }, nil},
-		"another scheduler placed the pod": {func(have map[string]string, s *clusterstate.Seat) {
+		"the pod names a capacity type itself": {func(have map[string]string, s *clusterstate.Assignment) { clear(have); s.Pod.Pinned = true }, nil},
+		"another scheduler placed the pod": {func(have map[string]string, s *clusterstate.Assignment) {
 			clear(have)
 			s.Pod.SchedulerName = "default-scheduler"
 		}, nil},
-		"the mix changed the type of the slot": {func(have map[string]string, _ *clusterstate.Seat) { have[typeKey] = "on-demand" }, map[string]string{typeKey: "spot"}},
-		"another mix governs by now":           {func(have map[string]string, _ *clusterstate.Seat) { have[mixKey] = "default" }, map[string]string{mixKey: "capacitymix/web"}},
-		"the pod is about to go": {func(have map[string]string, s *clusterstate.Seat) {
+		"the mix changed the type of the slot": {func(have map[string]string, _ *clusterstate.Assignment) { have[typeKey] = "on-demand" }, map[string]string{typeKey: "spot"}},
+		"another mix governs by now":           {func(have map[string]string, _ *clusterstate.Assignment) { have[mixKey] = "default" }, map[string]string{mixKey: "capacitymix/web"}},
+		"the pod is about to go": {func(have map[string]string, s *clusterstate.Assignment) {
 			have[slotKey] = "9"
 			s.Place = clusterstate.Departing
 		}, nil},
-		"the pod has no node yet": {func(have map[string]string, s *clusterstate.Seat) {
+		"the pod has no node yet": {func(have map[string]string, s *clusterstate.Assignment) {
 			have[slotKey] = "9"
 			s.Place = clusterstate.Pending
 		}, nil},
@@ -114,7 +118,7 @@ func TestStale(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, _ := reconciler(1000)
 			e := exact("web")
-			s := &e.Group.Seats[2]
+			s := &e.Group.Assignments[2]
 			have := good()
 			s.Pod.Annotations, s.Pod.SchedulerName = have, builders.Scheduler
 			tc.change(have, s)
@@ -183,7 +187,7 @@ func TestARepairOfSomethingElseDoesNotWait(t *testing.T) {
 
 func staleEntry() workloads.Entry {
 	e := exact("web")
-	for i, s := range e.Group.Seats {
+	for i, s := range e.Group.Assignments {
 		s.Pod.Annotations = map[string]string{slotKey: "9", typeKey: s.Wants.String(), mixKey: "capacitymix/web", costKey: "-9"}
 		s.Pod.SchedulerName = builders.Scheduler
 		if i > 2 {
@@ -195,7 +199,7 @@ func staleEntry() workloads.Entry {
 
 func reconciler(perMinute int) (*Controller, *fake.Clientset) {
 	kube := fake.NewClientset()
-	for _, s := range staleEntry().Group.Seats {
+	for _, s := range staleEntry().Group.Assignments {
 		_ = kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, ResourceVersion: "7", Annotations: s.Pod.Annotations}})
 	}
 	b := workloads.NewStore()
@@ -286,7 +290,7 @@ func TestARepairReadsThePodFirst(t *testing.T) {
 			r, kube := reconciler(1000)
 			kube.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				e := staleEntry()
-				for _, s := range e.Group.Seats {
+				for _, s := range e.Group.Assignments {
 					if s.Pod.Name == a.(clienttesting.GetAction).GetName() && s.Pod.Name == "web-0" {
 						pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, Annotations: s.Pod.Annotations}}
 						change(pod)
@@ -308,7 +312,7 @@ func TestAnotherWriterIsReportedOnce(t *testing.T) {
 	r.Clock = fake
 	decided := workloads.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
 	undo := func() { // the store still has what was there before, as do the pods
-		for _, s := range staleEntry().Group.Seats {
+		for _, s := range staleEntry().Group.Assignments {
 			require.NoError(t, kube.Tracker().Update(schema.GroupVersionResource{Version: "v1", Resource: "pods"},
 				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, Annotations: s.Pod.Annotations}}, "shop"))
 		}
@@ -343,7 +347,7 @@ berth_mix_spot_storm `
 	moving.Placeholders = make([]workloads.Placeholder, 1)
 	other := entry("other", od, sp, capacity.Unknown)
 	other.Mix = ""
-	other.Group.Seats[0].Place, other.Group.Seats[1].Place = clusterstate.Departing, clusterstate.Pending
+	other.Group.Assignments[0].Place, other.Group.Assignments[1].Place = clusterstate.Departing, clusterstate.Pending
 	other.Group.Policy = &policy.Policy{Source: policy.SourceDefault, Mix: other.Group.Policy.Mix}
 	b.Put(exact("a"))
 	b.Put(outOfMix("b"))

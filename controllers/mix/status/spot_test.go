@@ -15,7 +15,7 @@ import (
 
 func TestTheStatusSaysThatSpotIsNotAvailable(t *testing.T) {
 	fell := func(e workloads.Entry, slot int, mark string) {
-		p := e.Group.Seats[slot].Pod
+		p := e.Group.Assignments[slot].Pod
 		p.Annotations = map[string]string{v1alpha1.ClaimAnnotation: string(p.UID) + "/on-demand", v1alpha1.FallbackAnnotation: mark}
 	}
 	one, other, gated := exact("one"), exact("other"), exact("web")

@@ -28,7 +28,7 @@ func (l live) Annotation(key string) (value string, found bool) {
 }
 
 // stale returns the annotations of a replica that differ from what they should be, with what they should be.
-func (r *Controller) stale(g *clusterstate.Group, s clusterstate.Seat) map[string]string {
+func (r *Controller) stale(g *clusterstate.Group, s clusterstate.Assignment) map[string]string {
 	if s.Place != clusterstate.Settled || !r.steers(s.Pod) {
 		return nil
 	}

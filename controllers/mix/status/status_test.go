@@ -51,7 +51,7 @@ func entry(name string, on ...capacity.Type) workloads.Entry {
 	for i, t := range on {
 		id := fmt.Sprintf("%s-%d", name, i)
 		p := &clusterstate.Pod{Namespace: "shop", Name: id, UID: types.UID(id), Ready: true, Labels: map[string]string{"app": name}}
-		e.Group.Seats = append(e.Group.Seats, clusterstate.Seat{Pod: p, Seat: split.Seat{Wants: m.TypeOf(i), Pod: split.Pod{ID: id, Slot: i, On: t}}})
+		e.Group.Assignments = append(e.Group.Assignments, clusterstate.Assignment{Pod: p, Assignment: split.Assignment{Wants: m.TypeOf(i), Pod: split.Pod{ID: id, Slot: i, On: t}}})
 	}
 	return e
 }
@@ -59,7 +59,7 @@ func entry(name string, on ...capacity.Type) workloads.Entry {
 // waiting is a workload whose last replicas are in a place.
 func waiting(e workloads.Entry, place clusterstate.Place, n int) workloads.Entry {
 	for i := range n {
-		e.Group.Seats[len(e.Group.Seats)-1-i].Place = place
+		e.Group.Assignments[len(e.Group.Assignments)-1-i].Place = place
 	}
 	return e
 }
@@ -69,7 +69,7 @@ func composeOf(cm *v1alpha1.CapacityMix, entries []workloads.Entry, now time.Tim
 	b := workloads.NewStore()
 	_, selector, err := policy.FromCapacityMix(cm)
 	for _, e := range entries {
-		if err == nil && slices.ContainsFunc(e.Group.Seats, func(s clusterstate.Seat) bool { return selector.Matches(labels.Set(s.Pod.Labels)) }) {
+		if err == nil && slices.ContainsFunc(e.Group.Assignments, func(s clusterstate.Assignment) bool { return selector.Matches(labels.Set(s.Pod.Labels)) }) {
 			e.Selecting = []string{cm.Name}
 		}
 		e.Group.Key.ID += e.Mix // some of these tests use one workload twice
@@ -100,7 +100,7 @@ func TestComposeSaysHowAWorkloadStands(t *testing.T) {
 	e := outOfMix("web")
 	e.Failures, e.RetryAt = 2, noon.Add(time.Minute)
 	e.Group.Replicas = 6
-	e.Group.Seats[4].Place = clusterstate.Departing
+	e.Group.Assignments[4].Place = clusterstate.Departing
 	s := composeOf(mixOf(), []workloads.Entry{e}, noon)
 	since, retry := metav1.NewTime(time.Date(2026, 6, 1, 11, 59, 0, 0, time.UTC)), metav1.NewTime(time.Date(2026, 6, 1, 12, 1, 0, 0, time.UTC))
 	assert.Equal(t, []v1alpha1.WorkloadMix{{
@@ -199,8 +199,8 @@ func drawEntry(t *rapid.T, i int) workloads.Entry {
 	e.Group.Key.ID = fmt.Sprint(i)
 	e.Mix = rapid.SampledFrom([]string{"web", "web", "web", "other", ""}).Draw(t, "mix")
 	e.Group.Replicas += rapid.IntRange(0, 2).Draw(t, "missing")
-	for j := range e.Group.Seats {
-		e.Group.Seats[j].Place = clusterstate.Place(rapid.IntRange(0, 2).Draw(t, "place"))
+	for j := range e.Group.Assignments {
+		e.Group.Assignments[j].Place = clusterstate.Place(rapid.IntRange(0, 2).Draw(t, "place"))
 	}
 	if rapid.Bool().Draw(t, "wrong") {
 		e.WrongSince = noon.Add(-time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "since")))

@@ -141,7 +141,7 @@ func (p *patient) budgets(r *Report) {
 	never := map[string]bool{}
 	for _, namespace := range p.cluster.Namespaces() {
 		for _, g := range p.cluster.State.Groups(namespace) {
-			for _, s := range g.Seats {
+			for _, s := range g.Assignments {
 				ok, reason, message := rebalance.Disruptable(p.cluster.Budgets[namespace], s.Pod.Labels, true)
 				switch {
 				case ok:

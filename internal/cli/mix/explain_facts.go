@@ -54,7 +54,7 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 		out.Why = append(out.Why, "It is terminating or finished, so it holds no slot.")
 		return out, nil
 	}
-	g, seat, ok := e.seat()
+	g, assignment, ok := e.assignment()
 	if !ok {
 		return out, nil
 	}
@@ -64,16 +64,16 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 		Actual: live.Actual(&g), Satisfied: g.Satisfied(),
 	}
 	out.Workload.state, _ = stateOf(&g)
-	slot := e.slotOf(&g, seat)
+	slot := e.slotOf(&g, assignment)
 	out.Slot = &slot
-	switch seat.Place {
+	switch assignment.Place {
 	case clusterstate.Pending:
-		out.Pending = pendingFacts(e.pod, slot.waitsFor(seat))
+		out.Pending = pendingFacts(e.pod, slot.waitsFor(assignment))
 	case clusterstate.Settled:
-		if seat.Borrowed() {
-			out.Borrowed = e.borrowing(&g, seat)
+		if assignment.Borrowed() {
+			out.Borrowed = e.borrowing(&g, assignment)
 		}
-		move, err := e.move(ctx, &g, seat)
+		move, err := e.move(ctx, &g, assignment)
 		if err != nil {
 			return nil, err
 		}
@@ -83,15 +83,15 @@ func (e *explainer) explain(ctx context.Context) (*Explanation, error) {
 	return out, nil
 }
 
-func (e *explainer) seat() (clusterstate.Group, clusterstate.Seat, bool) {
+func (e *explainer) assignment() (clusterstate.Group, clusterstate.Assignment, bool) {
 	for _, g := range e.cluster.State.Groups(e.pod.Namespace) {
-		for _, s := range g.Seats {
+		for _, s := range g.Assignments {
 			if s.Pod.UID == e.pod.UID {
 				return g, s, true
 			}
 		}
 	}
-	return clusterstate.Group{}, clusterstate.Seat{}, false
+	return clusterstate.Group{}, clusterstate.Assignment{}, false
 }
 
 // ungoverned says why no mix governs the pod.
@@ -158,15 +158,15 @@ func (e *explainer) node() *NodeFacts {
 	return facts
 }
 
-// slotFrom says who gave a seat its slot.
-func (e *explainer) slotFrom(g *clusterstate.Group, seat clusterstate.Seat) string {
+// slotFrom says who gave an assignment its slot.
+func (e *explainer) slotFrom(g *clusterstate.Group, assignment clusterstate.Assignment) string {
 	claimed, ok := policy.ClaimedSlot(e.pod)
 	switch {
 	case g.Identity:
 		return "identity"
 	case e.record.Gated:
 		return "gate"
-	case ok && claimed == seat.Slot:
+	case ok && claimed == assignment.Slot:
 		return "annotation"
 	}
 	return "count"
@@ -182,7 +182,7 @@ func pendingFacts(pod *corev1.Pod, waitsFor string) *PendingFacts {
 	return p
 }
 
-func (e *explainer) borrowing(g *clusterstate.Group, seat clusterstate.Seat) *BorrowFacts {
+func (e *explainer) borrowing(g *clusterstate.Group, assignment clusterstate.Assignment) *BorrowFacts {
 	if e.borrowed != nil {
 		return &BorrowFacts{Since: live.EventTime(e.borrowed), By: "Event", Why: e.borrowed.Message}
 	}
@@ -192,21 +192,22 @@ func (e *explainer) borrowing(g *clusterstate.Group, seat clusterstate.Seat) *Bo
 	}
 	written := e.pod.Annotations[v1alpha1.CapacityTypeAnnotation]
 	switch {
-	case seat.On == capacity.Unknown:
+	case assignment.On == capacity.Unknown:
 		b.Why = "the type of its node is unknown, which satisfies no slot"
 	case e.fellBack():
-		b.Why = fmt.Sprintf("no %s nodes became available, so it was limited to %s before it was scheduled", seat.Wants, seat.On)
+		b.Why = fmt.Sprintf("no %s nodes became available, so it was limited to %s before it was scheduled", assignment.Wants,
+			assignment.On)
 	case e.pod.Annotations[v1alpha1.UngateReasonAnnotation] == v1alpha1.UngateReasonNoLeader:
 		b.Why = "no scheduler was leading when it was created, so its scheduling gate was released without a slot"
 	case !e.cluster.Berths(e.pod.Spec.SchedulerName) && !e.record.UsesGate:
 		b.Why = fmt.Sprintf("scheduler %s, which does not apply the mix, placed it", e.pod.Spec.SchedulerName)
-	case written == seat.On.String():
+	case written == assignment.On.String():
 		b.Why = fmt.Sprintf("the mix changed after it was placed, when its slot was %s", written)
 	case written == "":
 		b.Why = "it was placed without a slot, before the mix governed it"
 	default:
-		b.Why = fmt.Sprintf("no %s node had capacity when it was scheduled", seat.Wants)
-		if _, allowed := g.Policy.MayBorrow(seat.Wants); !allowed {
+		b.Why = fmt.Sprintf("no %s node had capacity when it was scheduled", assignment.Wants)
+		if _, allowed := g.Policy.MayBorrow(assignment.Wants); !allowed {
 			b.Why += ", and the mix allowed borrowing then"
 		}
 	}
@@ -214,7 +215,7 @@ func (e *explainer) borrowing(g *clusterstate.Group, seat clusterstate.Seat) *Bo
 }
 
 // move asks the rebalancer, with what the controller reported of the workload.
-func (e *explainer) move(ctx context.Context, g *clusterstate.Group, seat clusterstate.Seat) (*MoveFacts, error) {
+func (e *explainer) move(ctx context.Context, g *clusterstate.Group, assignment clusterstate.Assignment) (*MoveFacts, error) {
 	m := e.cluster.MixOf(e.pod.Namespace, g.Policy)
 	settings, err := live.RebalanceSettings(m)
 	if err != nil {
@@ -228,12 +229,12 @@ func (e *explainer) move(ctx context.Context, g *clusterstate.Group, seat cluste
 		out.Controller = live.ReportOf(m)
 	}
 	next := whole.Reason == rebalance.ReasonMove && whole.Pod.UID == e.pod.UID
-	out.WrongSide = slices.ContainsFunc(g.WrongSide(), func(s clusterstate.Seat) bool { return s.ID == seat.ID })
+	out.WrongSide = slices.ContainsFunc(g.WrongSide(), func(s clusterstate.Assignment) bool { return s.ID == assignment.ID })
 	v := whole
 	switch {
 	case next: // also in place of one on the wrong side
 	case out.WrongSide:
-		v = plan.About(in, seat)
+		v = plan.About(in, assignment)
 	default:
 		out.Reason = string(rebalance.ReasonOnTarget)
 		return out, nil
@@ -303,7 +304,7 @@ func (e *explainer) deletion(g *clusterstate.Group) string {
 	}
 	mine := cost(e.pod.Annotations)
 	before := 0
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		if s.Pod.Ready && cost(s.Pod.AllAnnotations()) < mine {
 			before++
 		}
@@ -331,11 +332,11 @@ func cost(annotations map[string]string) int {
 // triedSlot is what the scheduler writes about nodes of the wrong type (plugins/capacitymix.ErrReasonWrongType).
 var triedSlot = regexp.MustCompile(`\bslot (\d{1,7}) needs (spot|on-demand)\b`)
 
-// slotOf is the slot of a seat and who gave it. A pending pod without a slot of its own has the one that the scheduler tried last:
+// slotOf is the slot of an assignment and who gave it. A pending pod without a slot of its own has the one that the scheduler tried last:
 // the ledger of the scheduler knows which pods wait, and by age alone another one may come out.
-func (e *explainer) slotOf(g *clusterstate.Group, seat clusterstate.Seat) SlotFacts {
-	s := SlotFacts{Number: seat.Slot, Type: seat.Wants.String(), From: e.slotFrom(g, seat)}
-	if s.From != "count" || seat.Place != clusterstate.Pending {
+func (e *explainer) slotOf(g *clusterstate.Group, assignment clusterstate.Assignment) SlotFacts {
+	s := SlotFacts{Number: assignment.Slot, Type: assignment.Wants.String(), From: e.slotFrom(g, assignment)}
+	if s.From != "count" || assignment.Place != clusterstate.Pending {
 		return s
 	}
 	for _, c := range e.pod.Status.Conditions {
@@ -354,9 +355,9 @@ func (e *explainer) slotOf(g *clusterstate.Group, seat clusterstate.Seat) SlotFa
 }
 
 // waitsFor is the type of node that a pending pod needs.
-func (s SlotFacts) waitsFor(seat clusterstate.Seat) string {
+func (s SlotFacts) waitsFor(assignment clusterstate.Assignment) string {
 	if s.From == "scheduler" {
 		return s.Type
 	}
-	return seat.On.String()
+	return assignment.On.String()
 }

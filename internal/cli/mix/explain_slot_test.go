@@ -17,7 +17,7 @@ import (
 func TestAPendingPodHasTheSlotThatTheSchedulerTried(t *testing.T) {
 	m := split.New(50, 1)
 	g := &clusterstate.Group{Policy: &policy.Policy{Mix: m}}
-	seat := clusterstate.Seat{Place: clusterstate.Pending, Seat: split.Seat{Wants: m.TypeOf(4), Pod: split.Pod{Slot: 4, On: m.TypeOf(4)}}}
+	assignment := clusterstate.Assignment{Place: clusterstate.Pending, Assignment: split.Assignment{Wants: m.TypeOf(4), Pod: split.Pod{Slot: 4, On: m.TypeOf(4)}}}
 	counted := SlotFacts{Number: 4, Type: m.TypeOf(4).String(), From: "count"}
 	two := m.TypeOf(2).String()
 	other := m.TypeOf(2).Other().String()
@@ -31,11 +31,11 @@ func TestAPendingPodHasTheSlotThatTheSchedulerTried(t *testing.T) {
 		pod := &corev1.Pod{}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}}
 		e := &explainer{pod: pod, record: &clusterstate.Pod{}}
-		got := e.slotOf(g, seat)
+		got := e.slotOf(g, assignment)
 		assert.Equal(t, want, got, message)
-		assert.Equal(t, want.Type, got.waitsFor(seat), message)
+		assert.Equal(t, want.Type, got.waitsFor(assignment), message)
 	}
-	settled := seat
+	settled := assignment
 	settled.Place = clusterstate.Settled
 	e := &explainer{pod: &corev1.Pod{}, record: &clusterstate.Pod{}}
 	assert.Equal(t, counted, e.slotOf(g, settled))

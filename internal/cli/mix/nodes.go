@@ -118,7 +118,7 @@ func podsByNode(c *live.Cluster) map[string]NodePods {
 	pods := map[string]NodePods{}
 	for _, namespace := range c.Namespaces() {
 		for _, g := range c.State.Groups(namespace) {
-			for _, s := range g.Seats {
+			for _, s := range g.Assignments {
 				p := pods[s.Pod.Node]
 				p.add(s.Wants, s.Wants != c.State.Node(s.Pod.Node).Type)
 				pods[s.Pod.Node] = p

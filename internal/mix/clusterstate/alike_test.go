@@ -39,7 +39,7 @@ func drawMixes(t *rapid.T) *policy.Store {
 	return mixes
 }
 
-// Pods have seats under the policy that the scheduler places them by, and no others have one, whatever the labels and
+// Pods have assignments under the policy that the scheduler places them by, and no others have one, whatever the labels and
 // annotations of their siblings.
 func TestResolvesAsTheSchedulerDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -64,12 +64,12 @@ func TestResolvesAsTheSchedulerDoes(t *testing.T) {
 		scheduler := policy.Resolver{Prefixes: o.Prefixes, Mixes: o.Mixes, Controllers: owners}
 		for _, namespace := range propertyNamespaces {
 			for _, g := range f.Groups(namespace) {
-				for _, s := range g.Seats {
+				for _, s := range g.Assignments {
 					want, _ := scheduler.Resolve(pods[s.Pod.UID])
 					if want == nil && policy.Governable(pods[s.Pod.UID]) {
 						want = o.Defaults[s.Pod.SchedulerName]
 					}
-					require.NotNil(t, want, "pod %s has a seat, and no mix", s.Pod.Name)
+					require.NotNil(t, want, "pod %s has an assignment, and no mix", s.Pod.Name)
 					require.Equal(t, want.Source, g.Policy.Source, "pod %s", s.Pod.Name)
 					require.Equal(t, want.Mix, g.Policy.Mix, "pod %s", s.Pod.Name)
 				}

@@ -57,7 +57,7 @@ func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := newFleet().podOf(tc.pod, nil)
+			p := newClusterState().podOf(tc.pod, nil)
 			assert.Equal(t, tc.wantOpened, p.Opened)
 			assert.Equal(t, tc.wantPinned, p.Pinned)
 			assert.Equal(t, tc.wantGated, p.Gated)
@@ -67,7 +67,7 @@ func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
 }
 
 func TestTheOpeningOfAGateIsAChange(t *testing.T) {
-	f := newFleet()
+	f := newClusterState()
 	f.SetPod(podNamed("p", gated))
 	require.Len(t, f.Gated(), 1)
 	changes := 0
@@ -80,7 +80,7 @@ func TestTheOpeningOfAGateIsAChange(t *testing.T) {
 }
 
 func TestPodsOfANodeMayBeGatedToo(t *testing.T) {
-	f := fill(newFleet(),
+	f := fill(newClusterState(),
 		podNamed("young", made(2), gated),
 		podNamed("daemon", made(1), gated, ownedBy("apps/v1", "DaemonSet", "ds", "uid-ds")),
 		podNamed("free"))
@@ -96,7 +96,7 @@ func TestPodsOfANodeMayBeGatedToo(t *testing.T) {
 // Of ten replicas, 70 % spot and a floor of 2: the slots that are on-demand.
 func TestAnOpenedPodSitsOnItsSlot(t *testing.T) {
 	rs := replicaSet("rs", 4)
-	f := fill(newFleet(), rs, nodeOf("od", capacity.OnDemand),
+	f := fill(newClusterState(), rs, nodeOf("od", capacity.OnDemand),
 		podNamed("bound", owned(rs), slot(0), on("od")),
 		// Older than the other, and on a higher slot: a lowest free one would be 1.
 		podNamed("opened", owned(rs), made(1), slot(5), opened(capacity.Spot)),
@@ -106,7 +106,7 @@ func TestAnOpenedPodSitsOnItsSlot(t *testing.T) {
 	require.Len(t, groups, 1)
 	g := groups[0]
 	var got []string
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		got = append(got, fmt.Sprintf("%s %d wants %s on %s pending %t", s.Pod.Name, s.Slot, s.Wants, s.On, s.Place == Pending))
 	}
 	assert.Equal(t, []string{
@@ -117,7 +117,7 @@ func TestAnOpenedPodSitsOnItsSlot(t *testing.T) {
 	}, got)
 	assert.True(t, g.Gated)
 	assert.Empty(t, g.WrongSide(), "a pod without a node cannot move")
-	fellBack := g.Seats[2].Pod
+	fellBack := g.Assignments[2].Pod
 	assert.Equal(t, "1/2026-01-01T00:00:00Z", fellBack.Annotations[v1alpha1.FallbackAnnotation])
 	limited, ok := gate.OpenedAs(fellBack.Annotations, string(fellBack.UID))
 	assert.True(t, ok, "what it says of the fallback is its own")
@@ -126,23 +126,23 @@ func TestAnOpenedPodSitsOnItsSlot(t *testing.T) {
 
 func TestTheSlotOfAnOpenedPodThatSaysNoneGoesByItsType(t *testing.T) {
 	rs := replicaSet("rs", 1)
-	f := fill(newFleet(), rs, podNamed("p", owned(rs), opened(capacity.Spot)))
-	s := f.Groups(namespaceName)[0].Seats[0]
+	f := fill(newClusterState(), rs, podNamed("p", owned(rs), opened(capacity.Spot)))
+	s := f.Groups(namespaceName)[0].Assignments[0]
 	assert.Equal(t, capacity.Spot, s.Wants)
 	assert.Equal(t, capacity.Spot, s.On)
 }
 
 func TestAStatefulSetsOpenedPodKeepsItsOrdinal(t *testing.T) {
 	set := statefulSet("db", 6)
-	f := fill(newFleet(), set, podNamed("db-5", owned(set), slot(2), opened(capacity.OnDemand)))
-	s := f.Groups(namespaceName)[0].Seats[0]
+	f := fill(newClusterState(), set, podNamed("db-5", owned(set), slot(2), opened(capacity.OnDemand)))
+	s := f.Groups(namespaceName)[0].Assignments[0]
 	assert.Equal(t, 5, s.Slot, "whatever is written on it")
 	assert.Equal(t, capacity.OnDemand, s.On)
 }
 
 // The records of replicas share their annotations, whatever the gate wrote.
 func TestTheClaimIsNotKeptForEachPod(t *testing.T) {
-	f := newFleet()
+	f := newClusterState()
 	f.SetPod(podNamed("a", slot(3), opened(capacity.Spot)))
 	before := f.tables()
 	for i := range 100 {
@@ -157,7 +157,7 @@ func TestTheClaimIsNotKeptForEachPod(t *testing.T) {
 func TestOpenedPodsKeepTheirSlotsWhateverElseIsThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rs := replicaSet("rs", 20)
-		f := fill(newFleet(), rs, nodeOf("od", capacity.OnDemand), nodeOf("sp", capacity.Spot))
+		f := fill(newClusterState(), rs, nodeOf("od", capacity.OnDemand), nodeOf("sp", capacity.Spot))
 		slots := rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}).Draw(t, "slots")
 		mine := map[types.UID]split.Pod{}
 		for i, n := range slots {
@@ -177,7 +177,7 @@ func TestOpenedPodsKeepTheirSlotsWhateverElseIsThere(t *testing.T) {
 			f.SetPod(p)
 		}
 		taken := map[int]bool{}
-		for _, s := range f.Groups(namespaceName)[0].Seats {
+		for _, s := range f.Groups(namespaceName)[0].Assignments {
 			require.False(t, taken[s.Slot], "slot %d twice", s.Slot)
 			taken[s.Slot] = true
 			if want, opened := mine[s.Pod.UID]; opened {

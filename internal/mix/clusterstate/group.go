@@ -49,9 +49,9 @@ const (
 	Pending
 )
 
-// Seat is a live pod of a group on its slot.
-type Seat struct {
-	split.Seat
+// Assignment is a live pod of a group on its slot.
+type Assignment struct {
+	split.Assignment
 	Pod   *Pod
 	Place Place
 }
@@ -75,11 +75,11 @@ type Group struct {
 	CountsFailures bool
 	// FixedNode is the nodeName of the owner's pod template, "" for none: no scheduler places a replacement.
 	FixedNode string
-	// Seats are the live pods, sorted by slot. A pod that is pending or on a
+	// Assignments are the live pods, sorted by slot. A pod that is pending or on a
 	// departing node counts as being on the type of its slot: there it, or its
 	// replacement, goes next. One whose gate was opened goes where it was limited to.
-	Seats   []Seat
-	Rollout Rollout
+	Assignments []Assignment
+	Rollout     Rollout
 	// Taken are slots that other live pods of the same owner hold, which this mix does not govern.
 	Taken []int
 	// SchedulerName is that of the pod template, or of the newest pod.
@@ -95,7 +95,7 @@ type Group struct {
 // Actual counts the settled pods by the type that they run on.
 func (g *Group) Actual() split.Count {
 	var c split.Count
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		if s.Place == Settled {
 			c.Add(s.On)
 		}
@@ -106,7 +106,7 @@ func (g *Group) Actual() split.Count {
 // Counts returns how many replicas have no node yet, or no pod, how many are on
 // departing nodes, and how many are settled.
 func (g *Group) Counts() (pending, departing, settled int) {
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		switch s.Place {
 		case Pending:
 			pending++
@@ -116,7 +116,7 @@ func (g *Group) Counts() (pending, departing, settled int) {
 			settled++
 		}
 	}
-	return pending + max(0, g.Replicas-len(g.Seats)), departing, settled
+	return pending + max(0, g.Replicas-len(g.Assignments)), departing, settled
 }
 
 // PendingByType counts the replicas without a node by the type that they wait
@@ -124,21 +124,21 @@ func (g *Group) Counts() (pending, departing, settled int) {
 // have no pod yet will take the lowest free slots.
 func (g *Group) PendingByType() split.Count {
 	var c split.Count
-	slots := make([]int, len(g.Seats))
-	for i := range g.Seats {
-		s := &g.Seats[i]
+	slots := make([]int, len(g.Assignments))
+	for i := range g.Assignments {
+		s := &g.Assignments[i]
 		if slots[i] = s.Slot; s.Place == Pending {
 			c.Add(s.On)
 		}
 	}
-	missing := g.Policy.Mix.Missing(g.Replicas-len(g.Seats), slots)
+	missing := g.Policy.Mix.Missing(g.Replicas-len(g.Assignments), slots)
 	c.Spot, c.OnDemand = c.Spot+missing.Spot, c.OnDemand+missing.OnDemand
 	return c
 }
 
 // Borrowed counts the settled pods that run on the other type than their slot's.
 func (g *Group) Borrowed() (n int) {
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		if s.Place == Settled && s.Borrowed() {
 			n++
 		}
@@ -155,21 +155,21 @@ func (g *Group) Satisfied() bool {
 // WrongSide returns the fewest settled pods that have to move for the group to
 // have its mix once nothing is pending, missing or departing any more, in the
 // order in which they should.
-func (g *Group) WrongSide() []Seat {
+func (g *Group) WrongSide() []Assignment {
 	if g.right() {
 		return nil
 	}
-	seats := make([]split.Seat, len(g.Seats))
-	byID := make(map[string]Seat, len(g.Seats))
-	for i, s := range g.Seats {
-		seats[i] = s.Seat
+	assignments := make([]split.Assignment, len(g.Assignments))
+	byID := make(map[string]Assignment, len(g.Assignments))
+	for i, s := range g.Assignments {
+		assignments[i] = s.Assignment
 		byID[s.ID] = s
 	}
 	// Without the replicas that have no pod yet, the group would be measured by the split of a smaller one.
-	var wrong []Seat
-	for _, s := range split.WrongSide(g.Policy.Mix, seats, g.Replicas-len(g.Seats)) {
-		if seat, there := byID[s.ID]; there && seat.Place == Settled {
-			wrong = append(wrong, seat)
+	var wrong []Assignment
+	for _, s := range split.WrongSide(g.Policy.Mix, assignments, g.Replicas-len(g.Assignments)) {
+		if assignment, there := byID[s.ID]; there && assignment.Place == Settled {
+			wrong = append(wrong, assignment)
 		}
 	}
 	return wrong
@@ -177,12 +177,12 @@ func (g *Group) WrongSide() []Seat {
 
 // right reports whether WrongSide has nothing to say, which is so of most groups.
 func (g *Group) right() bool {
-	if len(g.Seats) < g.Replicas {
+	if len(g.Assignments) < g.Replicas {
 		return false // the others count as well
 	}
 	var c split.Count
-	for i := range g.Seats {
-		c.Add(g.Seats[i].On)
+	for i := range g.Assignments {
+		c.Add(g.Assignments[i].On)
 	}
 	return g.Policy.Mix.Exact(c)
 }
@@ -193,15 +193,15 @@ func (g *Group) right() bool {
 // It is for pods that were evicted when the watch has not said so yet.
 func (g Group) Going(uids map[types.UID]bool) Group {
 	var taken split.Slots
-	seats := slices.Clone(g.Seats)
-	going := func(s *Seat) bool { return s.Place != Pending && uids[s.Pod.UID] }
-	for i := range seats {
-		if g.Identity || !going(&seats[i]) {
-			taken.Take(seats[i].Slot)
+	assignments := slices.Clone(g.Assignments)
+	going := func(s *Assignment) bool { return s.Place != Pending && uids[s.Pod.UID] }
+	for i := range assignments {
+		if g.Identity || !going(&assignments[i]) {
+			taken.Take(assignments[i].Slot)
 		}
 	}
-	for i := range seats {
-		s := &seats[i]
+	for i := range assignments {
+		s := &assignments[i]
 		if !going(s) {
 			continue
 		}
@@ -212,16 +212,16 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 		}
 		s.Place, s.On = Pending, s.Wants
 	}
-	slices.SortFunc(seats, func(a, b Seat) int { return cmp.Compare(a.Slot, b.Slot) })
-	g.Seats = seats
+	slices.SortFunc(assignments, func(a, b Assignment) int { return cmp.Compare(a.Slot, b.Slot) })
+	g.Assignments = assignments
 	return g
 }
 
 // GroupOf returns the group of a pod; ok is false for a pod that no mix governs.
 func (f *State) GroupOf(p *Pod) (g Group, ok bool) {
 	for _, g := range f.Current(p.Namespace) {
-		for i := range g.Seats {
-			if g.Seats[i].Pod.UID == p.UID {
+		for i := range g.Assignments {
+			if g.Assignments[i].Pod.UID == p.UID {
 				return *g, true
 			}
 		}
@@ -273,7 +273,7 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 			g.Replicas, g.Counted = max(0, owner.asked-others), true
 		}
 	}
-	g.Seats = f.seats(g.Policy.Mix, governed)
+	g.Assignments = f.assignments(g.Policy.Mix, governed)
 	return g, true
 }
 
@@ -307,7 +307,7 @@ func (f *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 			Key: key, Version: f.nextVersion(), Policy: policies[key], Replicas: len(live),
 			Workload:      Workload{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: key.ID},
 			SchedulerName: live[len(live)-1].SchedulerName, Gated: live[len(live)-1].UsesGate,
-			Seats: f.seats(policies[key].Mix, live),
+			Assignments: f.assignments(policies[key].Mix, live),
 		})
 	}
 	return groups

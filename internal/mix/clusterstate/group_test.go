@@ -38,9 +38,9 @@ func one(t *testing.T, f *State) Group {
 	return groups[0]
 }
 
-// lines are seats as "slot name on place".
+// lines are assignments as "slot name on place".
 func lines(g Group) (out []string) {
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		place := map[Place]string{Settled: "settled", Departing: "departing", Pending: "pending"}[s.Place]
 		out = append(out, fmt.Sprintf("%d %s on %s, %s", s.Slot, s.Pod.Name, s.On, place))
 	}
@@ -48,7 +48,7 @@ func lines(g Group) (out []string) {
 }
 
 // The default mix has the slots O O S S S S O S S S.
-func TestSeats(t *testing.T) {
+func TestAssignments(t *testing.T) {
 	rs := replicaSet("rs", 9)
 	mine := owned(rs)
 	set := statefulSet("db", 3)
@@ -103,14 +103,14 @@ func TestSeats(t *testing.T) {
 			[]metav1.Object{indexed, podNamed("x", owned(indexed), index("3")), podNamed("y", owned(indexed), index("0"), on("o"))},
 			[]string{"0 y on on-demand, settled", "3 x on spot, pending"},
 		},
-		"a second pod of an index is seated beside it": {
+		"a second pod of an index is assigned beside it": {
 			[]metav1.Object{podNamed("x", owned(indexed), index("2"), on("s")), podNamed("y", owned(indexed), index("2"), made(1))},
 			[]string{"2 x on spot, settled", "3 y on spot, pending"},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			g := one(t, fill(newFleet(), append(nodesOfEachType(), tc.objects...)...))
+			g := one(t, fill(newClusterState(), append(nodesOfEachType(), tc.objects...)...))
 			assert.Equal(t, tc.want, lines(g))
 		})
 	}
@@ -118,7 +118,7 @@ func TestSeats(t *testing.T) {
 
 func TestPodsStandOnTheSlotsThatMixAssignSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := fill(newFleet(), nodesOfEachType()[:3]...)
+		f := fill(newClusterState(), nodesOfEachType()[:3]...)
 		var pods []split.Pod
 		for i := range rapid.IntRange(1, 12).Draw(t, "pods") {
 			node := rapid.SampledFrom([]string{"s", "o", "u"}).Draw(t, "node")
@@ -131,9 +131,9 @@ func TestPodsStandOnTheSlotsThatMixAssignSays(t *testing.T) {
 			pods = append(pods, split.Pod{ID: string(p.UID), Created: p.CreationTimestamp.UnixNano(), Slot: claimed, On: f.Node(node).Type})
 		}
 		g := f.Groups(namespaceName)[0]
-		var got []split.Seat
-		for _, s := range g.Seats {
-			got = append(got, s.Seat)
+		var got []split.Assignment
+		for _, s := range g.Assignments {
+			got = append(got, s.Assignment)
 		}
 		require.Equal(t, split.Assign(g.Policy.Mix, pods), got)
 		wrong := map[string]bool{}
@@ -150,7 +150,7 @@ func TestPodsStandOnTheSlotsThatMixAssignSays(t *testing.T) {
 func TestWrongSideNamesOnlySettledPods(t *testing.T) {
 	rs := replicaSet("rs", 4)
 	mine := owned(rs)
-	g := one(t, fill(newFleet(), append(nodesOfEachType(), rs,
+	g := one(t, fill(newClusterState(), append(nodesOfEachType(), rs,
 		podNamed("a", mine, on("o"), slot(0)), podNamed("b", mine, on("gone-o"), slot(2)),
 		podNamed("c", mine, on("o"), slot(3)), podNamed("d", mine))...))
 	assert.Equal(t, []string{"0 a on on-demand, settled", "1 d on on-demand, pending", "2 b on spot, departing", "3 c on on-demand, settled"}, lines(g))
@@ -164,7 +164,7 @@ func TestWrongSideNamesOnlySettledPods(t *testing.T) {
 	assert.False(t, g.Satisfied())
 
 	// Both b and d are on spot slots too high for a group of three; b leaves by itself.
-	g = one(t, fill(newFleet(), append(nodesOfEachType(),
+	g = one(t, fill(newClusterState(), append(nodesOfEachType(),
 		podNamed("a", mine, on("s"), slot(2)), podNamed("b", mine, on("gone-s"), slot(9)), podNamed("d", mine, on("s"), slot(8)))...))
 	wrong = g.WrongSide()
 	require.Len(t, wrong, 1)
@@ -175,7 +175,7 @@ func TestWrongSideNamesOnlySettledPods(t *testing.T) {
 // no one is on the wrong side for it.
 func TestAMissingReplicaPutsNobodyOnTheWrongSide(t *testing.T) {
 	rs := replicaSet("rs", 10)
-	f := fill(newFleet(), append(nodesOfEachType(), rs)...)
+	f := fill(newClusterState(), append(nodesOfEachType(), rs)...)
 	for i := 1; i < 10; i++ {
 		node := "s"
 		if split.New(70, 2).TypeOf(i) == capacity.OnDemand {
@@ -192,7 +192,7 @@ func TestAMissingReplicaPutsNobodyOnTheWrongSide(t *testing.T) {
 func TestGoing(t *testing.T) {
 	rs := replicaSet("rs", 3)
 	mine := owned(rs)
-	f := fill(newFleet(), append(nodesOfEachType(), rs, podNamed("a", mine, on("o"), slot(1)), podNamed("b", mine, on("o"), slot(4)), podNamed("c", mine, on("o"), slot(3)))...)
+	f := fill(newClusterState(), append(nodesOfEachType(), rs, podNamed("a", mine, on("o"), slot(1)), podNamed("b", mine, on("o"), slot(4)), podNamed("c", mine, on("o"), slot(3)))...)
 	g := one(t, f)
 	before := lines(g)
 	going := g.Going(map[types.UID]bool{"uid-b": true, "uid-of-nobody": true})
@@ -202,14 +202,14 @@ func TestGoing(t *testing.T) {
 	assert.Equal(t, before, lines(g.Going(nil)))
 
 	set := statefulSet("db", 3)
-	g = one(t, fill(newFleet(), append(nodesOfEachType(), set, podNamed("db-1", owned(set), on("o")), podNamed("db-2", owned(set), on("o")))...))
+	g = one(t, fill(newClusterState(), append(nodesOfEachType(), set, podNamed("db-1", owned(set), on("o")), podNamed("db-2", owned(set), on("o")))...))
 	assert.Equal(t, []string{"1 db-1 on on-demand, settled", "2 db-2 on spot, pending"}, lines(g.Going(map[types.UID]bool{"uid-db-2": true})), "it comes back to its own slot")
 }
 
 func TestWorkloadsAreNamedAsUsersDo(t *testing.T) {
 	d, rs, lone := deployment("web", 3), replicaSet("web-7d", 3), replicaSet("lone", 2)
 	under(d)(rs)
-	f := fill(newFleet(), d, rs, lone, podNamed("a", owned(rs)), podNamed("b", owned(lone)), podNamed("c", ownedBy("apps.kruise.io/v1alpha1", "CloneSet", "clone", "uid-clone")), podNamed("d"))
+	f := fill(newClusterState(), d, rs, lone, podNamed("a", owned(rs)), podNamed("b", owned(lone)), podNamed("c", ownedBy("apps.kruise.io/v1alpha1", "CloneSet", "clone", "uid-clone")), podNamed("d"))
 	groups := f.Groups(namespaceName)
 	var names []string
 	for _, g := range groups {
@@ -232,7 +232,7 @@ func TestWorkloadsAreNamedAsUsersDo(t *testing.T) {
 func TestTheLabelsOfOnePodNeverDecideForTheOthers(t *testing.T) {
 	rs := replicaSet("rs", 4)
 	unsteered := func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }
-	f := fill(newFleet(), rs,
+	f := fill(newClusterState(), rs,
 		podNamed("old", owned(rs), annotated(v1alpha1.SpotPercentAnnotation, "10"), unsteered),
 		podNamed("new", owned(rs), made(5), annotated(v1alpha1.SpotPercentAnnotation, "90")))
 	g := one(t, f)
@@ -243,16 +243,16 @@ func TestTheLabelsOfOnePodNeverDecideForTheOthers(t *testing.T) {
 	f.SetPod(podNamed("third", owned(rs), made(6), annotated(v1alpha1.SpotPercentAnnotation, "90")))
 	g = one(t, f)
 	assert.Equal(t, int32(90), g.Policy.Mix.SpotPercent)
-	assert.Equal(t, 2, len(g.Seats), "pods that the mix does not govern have no seat, so none of them is evicted")
+	assert.Equal(t, 2, len(g.Assignments), "pods that the mix does not govern have no assignment, so none of them is evicted")
 	assert.Equal(t, 2, g.Replicas, "4 requested, 2 are other pods")
 	assert.Equal(t, []int{7}, g.Taken)
 }
 
-func TestAPodThatNoMixSelectsHasNoSeat(t *testing.T) {
+func TestAPodThatNoMixSelectsHasNoAssignment(t *testing.T) {
 	set := statefulSet("db", 3)
 	mine := ownedBy("apps/v1", "StatefulSet", "db", "uid-db")
 	unsteered := func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }
-	f := fill(newFleet(), set, podNamed("db-0", mine, unsteered), podNamed("db-1", mine, made(1), unsteered),
+	f := fill(newClusterState(), set, podNamed("db-0", mine, unsteered), podNamed("db-1", mine, made(1), unsteered),
 		podNamed("db-2", mine, made(2), annotated(v1alpha1.SpotPercentAnnotation, "90")))
 	g := one(t, f)
 	assert.Equal(t, []string{"2 db-2 on spot, pending"}, lines(g))
@@ -263,13 +263,13 @@ func TestAPodThatNoMixSelectsHasNoSeat(t *testing.T) {
 func TestAForgedReferenceChangesNoOtherPod(t *testing.T) {
 	rs := replicaSet("rs", 2)
 	forged := func(p *corev1.Pod) { p.Namespace = "aaa" }
-	f := fill(newFleet(), rs,
+	f := fill(newClusterState(), rs,
 		podNamed("forged", ownedBy("apps/v1", "DaemonSet", "d", rs.UID), forged),
 		podNamed("also", ownedBy("batch/v1", "Job", "rs", rs.UID), forged),
 		podNamed("web-1", owned(rs)), podNamed("web-2", owned(rs), made(1)))
 	g := one(t, f)
 	assert.Equal(t, "ReplicaSet rs", g.Workload.String())
-	assert.Len(t, g.Seats, 2)
+	assert.Len(t, g.Assignments, 2)
 	for name, kind := range map[string]string{"forged": "DaemonSet", "also": "Job"} {
 		p := f.Pod("aaa", name)
 		require.NotNil(t, p, name)
@@ -277,9 +277,9 @@ func TestAForgedReferenceChangesNoOtherPod(t *testing.T) {
 	}
 }
 
-func TestTwoBillionReplicasMakeNoSeats(t *testing.T) {
+func TestTwoBillionReplicasAllocateNoAssignments(t *testing.T) {
 	rs := replicaSet("rs", math.MaxInt32)
-	g := one(t, fill(newFleet(), rs, podNamed("a", owned(rs))))
+	g := one(t, fill(newClusterState(), rs, podNamed("a", owned(rs))))
 	allocated := testing.AllocsPerRun(5, func() {
 		g.WrongSide()
 		g.PendingByType()
@@ -353,11 +353,11 @@ func TestRollouts(t *testing.T) {
 	dep, rs := deployment("web", 3), replicaSet("web-7d", 3)
 	under(dep)(rs)
 	dep.Status.UpdatedReplicas = 1
-	assert.True(t, one(t, fill(newFleet(), dep, rs, podNamed("a", owned(rs)))).Rollout.Rolling, "a revision rolls with its Deployment")
+	assert.True(t, one(t, fill(newClusterState(), dep, rs, podNamed("a", owned(rs)))).Rollout.Rolling, "a revision rolls with its Deployment")
 }
 
 func TestOwnersTellWhatChanges(t *testing.T) {
-	f := newFleet()
+	f := newClusterState()
 	calls, version := 0, 0
 	f.Changed = func(key policy.GroupKey) { assert.Equal(t, namespaceName, key.Namespace); calls++ }
 	step := func(want int, why string, change func(*appsv1.Deployment)) {
@@ -391,7 +391,7 @@ func TestOwnersTellWhatChanges(t *testing.T) {
 func TestAGroupChangesWithWhatStandsAboveItsController(t *testing.T) {
 	d, rs := deployment("web", 1), replicaSet("web-7d", 1)
 	under(d)(rs)
-	f := fill(newFleet(), d, rs, podNamed("a", owned(rs)))
+	f := fill(newClusterState(), d, rs, podNamed("a", owned(rs)))
 	key := policy.GroupKey{Namespace: namespaceName, ID: string(rs.UID)}
 	require.False(t, f.Group(key).Rollout.Rolling)
 	var told []policy.GroupKey

@@ -20,9 +20,9 @@ import (
 // mostAllocated and mostTime bound what the objects of one tenant cost, with a factor for the race detector and a busy machine.
 const mostAllocated, mostTime = 32 << 20, 5 * time.Second
 
-// FuzzFleet feeds the state of the cluster what a tenant can write: a ReplicaSet and pods that refer to it, to others, or to one of
+// FuzzClusterState feeds the state of the cluster what a tenant can write: a ReplicaSet and pods that refer to it, to others, or to one of
 // another namespace.
-func FuzzFleet(f *testing.F) {
+func FuzzClusterState(f *testing.F) {
 	f.Add(int32(5), "50", "1", "0", "ReplicaSet", "apps/v1", "uid-rs", "web")
 	f.Add(int32(math.MaxInt32), "100", "2147483647", "1048575", "DaemonSet", "apps/v1", "uid-rs", "")
 	f.Add(int32(-1), "-1", "9223372036854775808", "-1", "", "", "", "\xff\x00")
@@ -31,7 +31,7 @@ func FuzzFleet(f *testing.F) {
 		rs := replicaSet("rs", replicas)
 		rs.Annotations = map[string]string{v1alpha1.SpotPercentAnnotation: percent, v1alpha1.MinOnDemandAnnotation: floor, text: text}
 		victim := replicaSet("victim", 2)
-		fl := fill(newFleet(), victim, podNamed("v-0", owned(victim)), podNamed("v-1", owned(victim), made(1)))
+		fl := fill(newClusterState(), victim, podNamed("v-0", owned(victim)), podNamed("v-1", owned(victim), made(1)))
 
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -63,7 +63,7 @@ func FuzzFleet(f *testing.F) {
 
 		for _, g := range fl.Groups(namespaceName) {
 			if g.Workload.Name == "victim" {
-				require.Len(t, g.Seats, 2, "a neighbour's group is as it was")
+				require.Len(t, g.Assignments, 2, "a neighbour's group is as it was")
 				require.Equal(t, 2, g.Replicas)
 				return
 			}

@@ -54,16 +54,16 @@ func TestJobPodsCountAsFailedUnlessTheJobOptsIn(t *testing.T) {
 			j := job("j")
 			j.Annotations = map[string]string{v1alpha1.EvictJobPodsAnnotation: test.optIn}
 			j.Spec.PodFailurePolicy = test.policy
-			f := fill(newFleet(), j, podNamed("a", ownedBy("batch/v1", "Job", "j", "uid-j"), once))
+			f := fill(newClusterState(), j, podNamed("a", ownedBy("batch/v1", "Job", "j", "uid-j"), once))
 			assert.Equal(t, test.want, one(t, f).CountsFailures)
 		})
 	}
 }
 
 func TestPodsThatRunOnceCountAsFailedWhateverTheirOwner(t *testing.T) {
-	f := fill(newFleet(), podNamed("a", ownedBy("example.com/v1", "SparkApplication", "s", "uid-s"), once))
+	f := fill(newClusterState(), podNamed("a", ownedBy("example.com/v1", "SparkApplication", "s", "uid-s"), once))
 	assert.True(t, one(t, f).CountsFailures)
-	f = fill(newFleet(), podNamed("a", ownedBy("apps.kruise.io/v1alpha1", "CloneSet", "c", "uid-c")))
+	f = fill(newClusterState(), podNamed("a", ownedBy("apps.kruise.io/v1alpha1", "CloneSet", "c", "uid-c")))
 	assert.False(t, one(t, f).CountsFailures)
 }
 
@@ -84,7 +84,7 @@ func TestAnOwnerThatMakesNoMorePodsHasEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := job("j")
-			f := fill(newFleet(), j, podNamed("a", ownedBy("batch/v1", "Job", "j", "uid-j"), once))
+			f := fill(newClusterState(), j, podNamed("a", ownedBy("batch/v1", "Job", "j", "uid-j"), once))
 			assert.False(t, one(t, f).Ended)
 			assert.True(t, f.Follows(key))
 			changed := job("j")
@@ -102,7 +102,7 @@ func TestTheReplicasOfAJobThatToleratesEvictions(t *testing.T) {
 	j.Spec.PodFailurePolicy, j.Spec.Parallelism, j.Spec.Completions = rules(ignoreDisruptions), new(int32(8)), new(int32(10))
 	j.Status.Succeeded = 3
 	j.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"x"}}
-	g := one(t, fill(newFleet(), j, podNamed("a", ownedBy("batch/v1", "Job", "j", "uid-j"), once)))
+	g := one(t, fill(newClusterState(), j, podNamed("a", ownedBy("batch/v1", "Job", "j", "uid-j"), once)))
 	assert.True(t, g.Counted)
 	assert.Equal(t, 6, g.Replicas)
 }
@@ -110,5 +110,5 @@ func TestTheReplicasOfAJobThatToleratesEvictions(t *testing.T) {
 func TestTheNodeOfATemplateIsKnown(t *testing.T) {
 	rs := replicaSet("rs", 1)
 	rs.Spec.Template.Spec.NodeName = "o"
-	assert.Equal(t, "o", one(t, fill(newFleet(), rs, podNamed("a", owned(rs)))).FixedNode)
+	assert.Equal(t, "o", one(t, fill(newClusterState(), rs, podNamed("a", owned(rs)))).FixedNode)
 }

@@ -48,8 +48,8 @@ func TestLocalData(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := podNamed("p", tc.changes...)
-			assert.Equal(t, tc.want, newFleet().podOf(p, nil).LocalData)
-			assert.Equal(t, tc.want, newFleet().podOf(StripPod(p), nil).LocalData)
+			assert.Equal(t, tc.want, newClusterState().podOf(p, nil).LocalData)
+			assert.Equal(t, tc.want, newClusterState().podOf(StripPod(p), nil).LocalData)
 		})
 	}
 }
@@ -75,7 +75,7 @@ func TestKeeps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := podNamed("p")
 			p.Annotations = tc.annotations
-			assert.Equal(t, tc.want, newFleet().podOf(p, nil).Keeps(epoch.Add(tc.after)))
+			assert.Equal(t, tc.want, newClusterState().podOf(p, nil).Keeps(epoch.Add(tc.after)))
 		})
 	}
 }

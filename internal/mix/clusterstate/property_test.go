@@ -409,12 +409,12 @@ func TestTheStateIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 	})
 }
 
-func TestAStrippedPodIsTheSameToTheFleet(t *testing.T) {
+func TestAStrippedPodGivesTheSameRecord(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPod(t)
 		before := p.DeepCopy()
 		kept := StripPod(p)
-		require.Equal(t, newFleet().podOf(p, nil), newFleet().podOf(kept, nil))
+		require.Equal(t, newClusterState().podOf(p, nil), newClusterState().podOf(kept, nil))
 		require.Equal(t, kept, StripPod(kept), "nothing more is lost the second time")
 		require.Equal(t, p.ResourceVersion, kept.ResourceVersion, "a watch goes on from there")
 		require.Equal(t, before, p, "the argument is not changed")
@@ -434,7 +434,7 @@ func (r raw) Controller(namespace string, ref *metav1.OwnerReference) metav1.Obj
 func TestAStrippedControllerIsTheSameToThePolicy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOwner(t)
-		f := newFleet()
+		f := newClusterState()
 		f.SetOwner(o)
 		kept := f.objects[o.GetUID()]
 		if rs, ok := o.(*appsv1.ReplicaSet); ok && *rs.Spec.Replicas == 0 && rs.Status.Replicas == 0 {
@@ -470,8 +470,8 @@ func TestOnlyEqualSetsShareARecord(t *testing.T) {
 	})
 }
 
-func TestReadersMayLookWhileTheFleetChanges(t *testing.T) {
-	f := newFleet()
+func TestReadersMayReadWhileTheClusterStateChanges(t *testing.T) {
+	f := newClusterState()
 	f.sweepAt = 5
 	f.Changed = func(key policy.GroupKey) { f.Group(key); f.Groups(key.Namespace) } // called without locks held
 	f.NodeLeft = func(name string, _ capacity.Type) { f.Node(name) }
@@ -500,7 +500,7 @@ func TestReadersMayLookWhileTheFleetChanges(t *testing.T) {
 			for range 100 {
 				for _, g := range f.Groups(namespaceName) {
 					g.WrongSide()
-					for _, s := range g.Seats {
+					for _, s := range g.Assignments {
 						f.GroupOf(s.Pod)
 						f.Resolve(s.Pod)
 						f.MayFit(capacity.Spot, s.Pod)

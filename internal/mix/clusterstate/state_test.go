@@ -27,7 +27,7 @@ func nameOf(o metav1.Object) types.NamespacedName {
 // A namespace that holds only pods of DaemonSets used to lose its index with
 // the first of them, and the second one to go then crashed the controller.
 func TestPodsOfDaemonSetsComeAndGoInANamespaceOfTheirOwn(t *testing.T) {
-	f := newFleet()
+	f := newClusterState()
 	daemon := ownedBy("apps/v1", "DaemonSet", "agent", "uid-agent")
 	first, second := podNamed("a", daemon, on("n")), podNamed("b", daemon, on("n"))
 	fill(f, first, second)
@@ -62,13 +62,13 @@ func TestSetPodTakesOverWhatChanges(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := fill(newFleet(), base())
+			f := fill(newClusterState(), base())
 			told := map[policy.GroupKey]int{}
 			f.Changed = func(key policy.GroupKey) { told[key]++ }
 			p := base()
 			change(p)
 			f.SetPod(p)
-			assert.Equal(t, newFleet().podOf(p, nil), f.Pod(namespaceName, "p"))
+			assert.Equal(t, newClusterState().podOf(p, nil), f.Pod(namespaceName, "p"))
 			want := map[policy.GroupKey]int{{Namespace: namespaceName}: 1} // the base has no controller
 			if len(p.OwnerReferences) > 0 {
 				want[policy.GroupKey{Namespace: namespaceName, ID: "uid-rs"}] = 1
@@ -79,14 +79,14 @@ func TestSetPodTakesOverWhatChanges(t *testing.T) {
 		})
 	}
 	t.Run("an annotation that nobody reads is no change", func(t *testing.T) {
-		f := fill(newFleet(), base())
+		f := fill(newClusterState(), base())
 		f.Changed = func(policy.GroupKey) { t.Error("called") }
 		f.SetPod(podNamed("p", asks("100m", "64Mi"), annotated("example.com/x", "y")))
 	})
 }
 
 func TestDeletePodWantsTheRightUID(t *testing.T) {
-	f := fill(newFleet(), podNamed("p"))
+	f := fill(newClusterState(), podNamed("p"))
 	f.DeletePod(nameOf(podNamed("p")), "of-another")
 	assert.NotNil(t, f.Pod(namespaceName, "p"))
 	f.DeletePod(types.NamespacedName{Namespace: namespaceName, Name: "none"}, "")
@@ -96,7 +96,7 @@ func TestDeletePodWantsTheRightUID(t *testing.T) {
 }
 
 func TestNodesTellWhenTheyLeave(t *testing.T) {
-	f := newFleet()
+	f := newClusterState()
 	var left []string
 	changes := 0
 	f.NodeLeft = func(name string, typ capacity.Type) { left = append(left, name+" "+typ.String()) }
@@ -145,14 +145,14 @@ func TestMayFit(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := fill(newFleet(), tc.objects...)
+			f := fill(newClusterState(), tc.objects...)
 			assert.Equal(t, tc.want, f.MayFit(capacity.Spot, f.podOf(tc.asks, nil)))
 		})
 	}
 }
 
 func TestReplacePodsForgetsWhatIsNotListed(t *testing.T) {
-	f := fill(newFleet(), podNamed("gone"), podNamed("stays"), podNamed("renewed"))
+	f := fill(newClusterState(), podNamed("gone"), podNamed("stays"), podNamed("renewed"))
 	renewed := podNamed("renewed")
 	renewed.UID = "second-life"
 	f.ReplacePods([]*corev1.Pod{podNamed("stays"), renewed, podNamed("new")})
@@ -166,7 +166,7 @@ func TestReplacePodsForgetsWhatIsNotListed(t *testing.T) {
 
 // Tables that only grow would leak over months.
 func TestWhatGonePodsHadInCommonIsForgotten(t *testing.T) {
-	f := newFleet()
+	f := newClusterState()
 	stays := podNamed("stays", slot(1), on("n-stays"), ownedBy("batch/v1", "Job", "j", "uid-stays"))
 	f.SetPod(stays)
 	record := f.Pod(namespaceName, "stays")
@@ -190,7 +190,7 @@ func TestWhatGonePodsHadInCommonIsForgotten(t *testing.T) {
 
 // The names of nodes alone outgrow everything else where spot nodes come and go.
 func TestNamesOfGoneNodesAreForgotten(t *testing.T) {
-	f := newFleet()
+	f := newClusterState()
 	for i := range 20_000 {
 		name := fmt.Sprintf("node-%d", i)
 		f.SetNode(nodeOf(name, capacity.Spot))

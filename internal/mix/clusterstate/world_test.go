@@ -41,7 +41,7 @@ func options() Options {
 	}
 }
 
-func newFleet() *State { return New(options()) }
+func newClusterState() *State { return New(options()) }
 
 // a changes an object of a test.
 type a[T any] func(T)

@@ -48,7 +48,7 @@ func TestWhoWroteTheAnnotationsIsReadFromTheManagedFields(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := podNamed("p", tc.changes...)
-			record := newFleet().podOf(p, nil)
+			record := newClusterState().podOf(p, nil)
 			assert.Equal(t, []bool{tc.costTheirs, tc.slotTheirs}, []bool{CostByOthers(p), record.slotByOthers})
 			assert.Equal(t, tc.costTheirs, record.CostByOthers)
 		})
@@ -71,7 +71,7 @@ func TestASlotThatAnotherClientWroteGivesNoRightToIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fill(newFleet(), append(nodesOfEachType(), podNamed("a", append(tc.pods, mine, on("s"))...), podNamed("b", mine, on("s"), slot(2)))...)
+			f := fill(newClusterState(), append(nodesOfEachType(), podNamed("a", append(tc.pods, mine, on("s"))...), podNamed("b", mine, on("s"), slot(2)))...)
 			assert.Equal(t, tc.want, lines(one(t, f)))
 		})
 	}

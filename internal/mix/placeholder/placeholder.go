@@ -33,8 +33,8 @@ const (
 	Never = v1alpha1.AnnotationPrefix + "/never-ready"
 )
 
-// Seat is the capacity that a placeholder reserves.
-type Seat struct {
+// Assignment is the capacity that a placeholder reserves.
+type Assignment struct {
 	// Replica is the live pod that is to move.
 	Replica *corev1.Pod
 	// Type is the capacity type of its replacement, Label the node label of the type, and Tolerations those that the
@@ -61,8 +61,8 @@ func Unable(p *corev1.Pod) string {
 
 // Pod returns the placeholder. It is owned by the replica, so it does not outlive it, but the replica is not its
 // controller, because disruption budgets would then request its scale.
-func Pod(seat Seat, image string) *corev1.Pod {
-	replica := seat.Replica
+func Pod(assignment Assignment, image string) *corev1.Pod {
+	replica := assignment.Replica
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: replica.Namespace, Name: Name(replica.UID),
@@ -72,7 +72,7 @@ func Pod(seat Seat, image string) *corev1.Pod {
 				"sidecar.istio.io/inject": "false",
 			},
 			Annotations: map[string]string{
-				v1alpha1.CapacityTypeAnnotation: seat.Type.String(),
+				v1alpha1.CapacityTypeAnnotation: assignment.Type.String(),
 				"linkerd.io/inject":             "disabled",
 				disruption.DoNotDisrupt:         "true",
 				disruption.SafeToEvict:          "false",
@@ -90,31 +90,31 @@ func Pod(seat Seat, image string) *corev1.Pod {
 			Containers:                    []corev1.Container{container(replica, image)},
 		},
 	}
-	if seat.Size != nil {
-		p.Labels[v1alpha1.ResourceLimitLabel] = seat.Size.Name
+	if assignment.Size != nil {
+		p.Labels[v1alpha1.ResourceLimitLabel] = assignment.Size.Name
 	}
-	place(&p.Spec, seat)
+	place(&p.Spec, assignment)
 	secure(&p.Spec, replica.Spec.OS)
 	return p
 }
 
 // place limits the placeholder to the nodes of the type that its replica may run on.
-func place(spec *corev1.PodSpec, seat Seat) {
-	own := seat.Replica.Spec.DeepCopy()
+func place(spec *corev1.PodSpec, assignment Assignment) {
+	own := assignment.Replica.Spec.DeepCopy()
 	spec.NodeSelector, spec.Affinity, spec.Tolerations = own.NodeSelector, settled(own.Affinity), own.Tolerations
-	spec.TopologySpreadConstraints = settledSpread(own.TopologySpreadConstraints, seat.Replica.Labels)
-	if _, opened := gate.Opened(seat.Replica); opened {
-		seat.Label.Unlimit(spec)
+	spec.TopologySpreadConstraints = settledSpread(own.TopologySpreadConstraints, assignment.Replica.Labels)
+	if _, opened := gate.Opened(assignment.Replica); opened {
+		assignment.Label.Unlimit(spec)
 	}
-	if seat.Size != nil {
-		registry.Constrain(spec, seat.Size)
+	if assignment.Size != nil {
+		registry.Constrain(spec, assignment.Size)
 	}
-	for _, v := range seat.Volumes {
+	for _, v := range assignment.Volumes {
 		attachable(spec, v)
 	}
-	seat.Label.Limit(spec, seat.Type)
-	if gate.Made(seat.Replica) { // the replacement has the gate too, and gets them
-		gate.Tolerate(spec, seat.Tolerations)
+	assignment.Label.Limit(spec, assignment.Type)
+	if gate.Made(assignment.Replica) { // the replacement has the gate too, and gets them
+		gate.Tolerate(spec, assignment.Tolerations)
 	}
 }
 

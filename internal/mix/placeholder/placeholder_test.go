@@ -89,7 +89,7 @@ func web() *corev1.Pod {
 func TestPlaceholderRequestsExactlyWhatItsReplicaRequests(t *testing.T) {
 	replica := web()
 	before := replica.DeepCopy()
-	p := placeholder.Pod(placeholder.Seat{
+	p := placeholder.Pod(placeholder.Assignment{
 		Replica: replica, Type: capacity.OnDemand, Label: karpenter, Tolerations: []corev1.Toleration{
 			{Key: "od", Operator: corev1.TolerationOpExists},
 		},
@@ -158,7 +158,7 @@ func TestAPlaceholderHasTheSizeOfItsReplica(t *testing.T) {
 	replica.Labels[v1alpha1.ResourceLimitLabel] = "small"
 	limit := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "small"}}
 	limit.Spec.NodeSelector = map[string]string{"pool": "batch"}
-	p := placeholder.Pod(placeholder.Seat{Replica: replica, Type: capacity.Spot, Label: karpenter, Size: limit}, image)
+	p := placeholder.Pod(placeholder.Assignment{Replica: replica, Type: capacity.Spot, Label: karpenter, Size: limit}, image)
 	assert.Equal(t, "small", p.Labels[v1alpha1.ResourceLimitLabel], "and no other limit selects it")
 	assert.Equal(
 		t, map[string]string{"arch": "arm64", "pool": "batch", karpenter.Key: "spot"}, p.Spec.NodeSelector,
@@ -175,7 +175,7 @@ func TestAPlaceholderToleratesWhatTheReplacementWill(t *testing.T) {
 		delete(replica.Annotations, v1alpha1.ClaimAnnotation)
 		change(replica)
 		p := placeholder.Pod(
-			placeholder.Seat{Replica: replica, Type: capacity.OnDemand, Label: karpenter, Tolerations: []corev1.Toleration{od}},
+			placeholder.Assignment{Replica: replica, Type: capacity.OnDemand, Label: karpenter, Tolerations: []corev1.Toleration{od}},
 			image,
 		)
 		return slices.Contains(p.Spec.Tolerations, od)
@@ -228,14 +228,14 @@ func TestAPlaceholderMayRunWhereTheReplacementMayAndNowhereElse(t *testing.T) {
 					replica.Annotations = map[string]string{v1alpha1.ClaimAnnotation: gate.ClaimOf(replica, capacity.Spot)}
 					label.Limit(&replica.Spec, capacity.Spot)
 				}
-				seat := placeholder.Seat{
+				assignment := placeholder.Assignment{
 					Replica: replica,
 					Type:    rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}).Draw(t, "type"),
 					Label:   label,
 				}
 				if rapid.Bool().Draw(t, "sized") {
-					seat.Size = generators.ResourceLimit(t, "shop", "small")
-					delete(seat.Size.Spec.NodeSelector, label.Key)
+					assignment.Size = generators.ResourceLimit(t, "shop", "small")
+					delete(assignment.Size.Spec.NodeSelector, label.Key)
 				}
 				for range rapid.IntRange(0, 2).Draw(t, "volumes") {
 					a := generators.NodeAffinity(t).AsNodeAffinity()
@@ -245,10 +245,10 @@ func TestAPlaceholderMayRunWhereTheReplacementMayAndNowhereElse(t *testing.T) {
 					nodes := a.RequiredDuringSchedulingIgnoredDuringExecution
 					// The API server rejects others.
 					if _, err := nodeaffinity.NewNodeSelector(nodes); err == nil && len(nodes.NodeSelectorTerms) > 0 {
-						seat.Volumes = append(seat.Volumes, nodes)
+						assignment.Volumes = append(assignment.Volumes, nodes)
 					}
 				}
-				p := placeholder.Pod(seat, image)
+				p := placeholder.Pod(assignment, image)
 				for range 4 {
 					n := generators.Node(t)
 					drawn := rapid.SampledFrom([]string{"", "spot", "on-demand"}).Draw(t, "node's type")
@@ -256,15 +256,15 @@ func TestAPlaceholderMayRunWhereTheReplacementMayAndNowhereElse(t *testing.T) {
 						n.Labels[label.Key] = drawn
 					}
 					value := label.Spot
-					if seat.Type == capacity.OnDemand {
+					if assignment.Type == capacity.OnDemand {
 						value = label.OnDemand
 					}
 					have, there := n.Labels[label.Key]
 					want := matches(own, n) && have == value && there == (value != "")
-					if seat.Size != nil {
-						want = want && registry.Compile(seat.Size).Matches(n)
+					if assignment.Size != nil {
+						want = want && registry.Compile(assignment.Size).Matches(n)
 					}
-					for _, v := range seat.Volumes {
+					for _, v := range assignment.Volumes {
 						want = want && attaches(v, n)
 					}
 					require.Equal(t, want, matches(p, n), "node %v, placeholder %+v %+v", n.Labels, p.Spec.NodeSelector, p.Spec.Affinity)
@@ -313,7 +313,7 @@ func TestAPlaceholderTakesAsMuchAsItsReplica(t *testing.T) {
 		if rapid.Bool().Draw(t, "as a whole") {
 			replica.Spec.Resources = &corev1.ResourceRequirements{Requests: resources("cpu", "7")}
 		}
-		p := placeholder.Pod(placeholder.Seat{Replica: replica, Type: capacity.Spot, Label: karpenter}, image)
+		p := placeholder.Pod(placeholder.Assignment{Replica: replica, Type: capacity.Spot, Label: karpenter}, image)
 		want := resourcehelper.PodRequests(replica, resourcehelper.PodResourcesOptions{})
 		got := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
 		for _, n := range names {

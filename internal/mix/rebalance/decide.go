@@ -176,39 +176,39 @@ func Choose(in *Input) Verdict {
 }
 
 // each is a sequence of the verdicts about the replicas that may move, or of
-// one about the workload as a whole, without a seat.
-func (in *Input) each(yield func(clusterstate.Seat, Verdict) (more bool)) {
+// one about the workload as a whole, without an assignment.
+func (in *Input) each(yield func(clusterstate.Assignment, Verdict) (more bool)) {
 	wrong := in.Group.WrongSide()
 	if len(wrong) == 0 {
-		yield(clusterstate.Seat{}, Verdict{Reason: ReasonOnTarget})
+		yield(clusterstate.Assignment{}, Verdict{Reason: ReasonOnTarget})
 		return
 	}
 	for _, check := range workloadChecks {
 		if v, stop := check(in); stop {
-			yield(clusterstate.Seat{}, v)
+			yield(clusterstate.Assignment{}, v)
 			return
 		}
 	}
-	for _, seat := range append(wrong, stead(in.Group, wrong)...) {
-		if !yield(seat, decideReplica(in, seat)) {
+	for _, assignment := range append(wrong, substitutes(in.Group, wrong)...) {
+		if !yield(assignment, decideReplica(in, assignment)) {
 			return
 		}
 	}
 }
 
-// stead returns the replicas that may move in the stead of those on the wrong
+// substitutes returns the replicas that may move instead of those on the wrong
 // side: borrowed ones below the lowest free slot. Where slots below the group's
 // size are free, the replacement of a replica with a high slot takes one of
 // them, and that may be of the type that is overfull already; the replacement
 // of one of these takes the slot that it leaves.
-func stead(g clusterstate.Group, wrong []clusterstate.Seat) (list []clusterstate.Seat) {
+func substitutes(g clusterstate.Group, wrong []clusterstate.Assignment) (list []clusterstate.Assignment) {
 	over := map[capacity.Type]bool{}
 	in := map[string]bool{}
 	for _, s := range wrong {
 		over[s.On], in[s.ID] = true, true
 	}
 	free := lowestFree(g, "")
-	for _, s := range slices.Backward(g.Seats) {
+	for _, s := range slices.Backward(g.Assignments) {
 		if s.Place == clusterstate.Settled && s.Borrowed() && s.Slot < free && over[s.On] && !in[s.ID] {
 			list = append(list, s)
 		}
@@ -351,10 +351,10 @@ func overBudget(in *Input) (Verdict, bool) {
 }
 
 func notReady(in *Input) (Verdict, bool) {
-	if have := len(in.Group.Seats); have < in.Group.Replicas {
+	if have := len(in.Group.Assignments); have < in.Group.Replicas {
 		return stop(ReasonNotReady, time.Time{}, "%d of %d replicas have no pod yet", in.Group.Replicas-have, in.Group.Replicas)
 	}
-	for _, s := range in.Group.Seats {
+	for _, s := range in.Group.Assignments {
 		if s.Place == clusterstate.Settled && !s.Pod.Ready {
 			return stop(ReasonNotReady, time.Time{}, "pod %s is not Ready", s.Pod.Name)
 		}
@@ -363,9 +363,9 @@ func notReady(in *Input) (Verdict, bool) {
 }
 
 // decideReplica asks about one replica.
-func decideReplica(in *Input, seat clusterstate.Seat) Verdict {
-	p := seat.Pod
-	v := Verdict{Pod: p, Target: in.Group.Policy.Mix.TypeOf(replacementSlot(in.Group, seat))}
+func decideReplica(in *Input, assignment clusterstate.Assignment) Verdict {
+	p := assignment.Pod
+	v := Verdict{Pod: p, Target: in.Group.Policy.Mix.TypeOf(replacementSlot(in.Group, assignment))}
 	refuse := func(r Reason, format string, args ...any) Verdict {
 		v.Reason, v.Message = r, fmt.Sprintf(format, args...)
 		return v
@@ -380,15 +380,15 @@ func decideReplica(in *Input, seat clusterstate.Seat) Verdict {
 		return refuse(ReasonLocalStorage, "pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name,
 			p.LocalData, disruption.SafeToEvict)
 	}
-	if v.Target == seat.On {
-		return refuse(ReasonNoGain, "the replacement of pod %s would take a free slot of type %s again", p.Name, seat.On)
+	if v.Target == assignment.On {
+		return refuse(ReasonNoGain, "the replacement of pod %s would take a free slot of type %s again", p.Name, assignment.On)
 	}
 	if v.Target == capacity.Spot {
 		if v.Reason, v.RetryAt, v.Message = spotUnavailable(in); v.Reason != "" {
 			return v
 		}
 	}
-	if floor, ready := floorOf(in.Group), readyOnDemand(in.Group); seat.On == capacity.OnDemand && ready-1 < floor {
+	if floor, ready := floorOf(in.Group), readyOnDemand(in.Group); assignment.On == capacity.OnDemand && ready-1 < floor {
 		return refuse(ReasonFloor, "%d Ready replicas are on on-demand, and %d must stay there", ready, floor)
 	}
 	if ok, reason, message := Disruptable(in.Budgets, p.Labels, p.Ready); !ok {
@@ -400,12 +400,12 @@ func decideReplica(in *Input, seat clusterstate.Seat) Verdict {
 	if !in.MayFit(v.Target, p) {
 		return refuse(ReasonInsufficientCapacity, "no %s node has free capacity for the replacement of pod %s", v.Target, p.Name)
 	}
-	return refuse(ReasonMove, "pod %s moves from %s to %s", p.Name, seat.On, v.Target)
+	return refuse(ReasonMove, "pod %s moves from %s to %s", p.Name, assignment.On, v.Target)
 }
 
 // replacementSlot is the slot that the replacement of a replica will claim: the
 // lowest free one, unless a slot comes with the pod's identity.
-func replacementSlot(g clusterstate.Group, victim clusterstate.Seat) int {
+func replacementSlot(g clusterstate.Group, victim clusterstate.Assignment) int {
 	if g.Identity {
 		return victim.Slot
 	}
@@ -418,7 +418,7 @@ func lowestFree(g clusterstate.Group, without types.UID) int {
 	for _, slot := range g.Taken {
 		taken.Take(slot)
 	}
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		if s.Pod.UID != without {
 			taken.Take(s.Slot)
 		}
@@ -428,11 +428,11 @@ func lowestFree(g clusterstate.Group, without types.UID) int {
 
 // floorOf is how many replicas the group has promised to on-demand whatever the percentage.
 func floorOf(g clusterstate.Group) int {
-	return min(int(g.Policy.Mix.MinOnDemand), len(g.Seats))
+	return min(int(g.Policy.Mix.MinOnDemand), len(g.Assignments))
 }
 
 func readyOnDemand(g clusterstate.Group) (n int) {
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		if s.Place == clusterstate.Settled && s.On == capacity.OnDemand && s.Pod.Ready {
 			n++
 		}

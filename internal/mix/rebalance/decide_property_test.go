@@ -76,14 +76,14 @@ func (s *sim) group() clusterstate.Group {
 	going := map[types.UID]bool{}
 	for _, p := range s.pods {
 		record := &clusterstate.Pod{Namespace: "shop", Name: p.id, UID: types.UID(p.id), Ready: p.ready, SchedulerName: placing, Created: p.created}
-		g.Seats = append(g.Seats, clusterstate.Seat{Pod: record, Place: p.place, Seat: split.Seat{
+		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: record, Place: p.place, Assignment: split.Assignment{
 			Wants: s.m.TypeOf(p.slot), Pod: split.Pod{ID: p.id, Created: p.created, Slot: p.slot, On: p.on},
 		}})
 		if p.evicted {
 			going[record.UID] = true
 		}
 	}
-	slices.SortFunc(g.Seats, func(a, b clusterstate.Seat) int { return a.Slot - b.Slot })
+	slices.SortFunc(g.Assignments, func(a, b clusterstate.Assignment) int { return a.Slot - b.Slot })
 	return g.Going(going)
 }
 
@@ -186,7 +186,7 @@ func (s *sim) run(limit int) rebalance.Verdict {
 }
 
 func idsOf(g clusterstate.Group) (ids []string) {
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		if s.Place == clusterstate.Settled {
 			ids = append(ids, s.ID)
 		}
@@ -248,14 +248,14 @@ func TestWithFreeSlotsEveryMoveGainsAndNoGainHidesNone(t *testing.T) {
 		}
 		require.Equal(t, rebalance.ReasonNoGain, v.Reason, v.Message)
 		over := g.WrongSide()[0].On
-		for _, seat := range g.Seats {
+		for _, assignment := range g.Assignments {
 			var taken split.Slots
-			for _, other := range g.Seats {
-				if other.ID != seat.ID {
+			for _, other := range g.Assignments {
+				if other.ID != assignment.ID {
 					taken.Take(other.Slot)
 				}
 			}
-			require.False(t, seat.On == over && s.m.TypeOf(taken.Lowest()) != over, "pod %s could have moved", seat.ID)
+			require.False(t, assignment.On == over && s.m.TypeOf(taken.Lowest()) != over, "pod %s could have moved", assignment.ID)
 		}
 	})
 }
@@ -304,8 +304,8 @@ func TestMissingReplicasMoveNobody(t *testing.T) {
 		in := outOfMix()
 		in.Group = s.group()
 		for range rapid.IntRange(1, n).Draw(t, "missing") {
-			i := rapid.IntRange(0, len(in.Group.Seats)-1).Draw(t, "who")
-			in.Group.Seats = slices.Delete(slices.Clone(in.Group.Seats), i, i+1)
+			i := rapid.IntRange(0, len(in.Group.Assignments)-1).Draw(t, "who")
+			in.Group.Assignments = slices.Delete(slices.Clone(in.Group.Assignments), i, i+1)
 		}
 		require.Equal(t, rebalance.ReasonOnTarget, rebalance.Choose(in).Reason)
 	})
@@ -327,15 +327,15 @@ func FuzzChoose(f *testing.F) {
 				continue
 			}
 			used[slot] = true
-			seat := replica(m, slot, capacity.Type(b%3))
-			seat.Place = clusterstate.Place(b / 3 % 3)
-			if seat.Place != clusterstate.Settled {
-				seat.On = seat.Wants
+			assignment := replica(m, slot, capacity.Type(b%3))
+			assignment.Place = clusterstate.Place(b / 3 % 3)
+			if assignment.Place != clusterstate.Settled {
+				assignment.On = assignment.Wants
 			}
-			in.Group.Seats = append(in.Group.Seats, seat)
+			in.Group.Assignments = append(in.Group.Assignments, assignment)
 		}
-		slices.SortFunc(in.Group.Seats, func(a, b clusterstate.Seat) int { return a.Slot - b.Slot })
-		in.Group.Replicas = len(in.Group.Seats) + int(percent%3)
+		slices.SortFunc(in.Group.Assignments, func(a, b clusterstate.Assignment) int { return a.Slot - b.Slot })
+		in.Group.Replicas = len(in.Group.Assignments) + int(percent%3)
 		v := rebalance.Choose(in)
 		if v.Reason == "" || v.Reason == rebalance.ReasonMove && (v.Pod == nil || v.Target == capacity.Unknown) {
 			t.Fatalf("%+v", v)

@@ -29,10 +29,10 @@ var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 const placing = "berth-scheduler"
 
 // replica is a settled, Ready pod on its slot.
-func replica(m split.Mix, slot int, on capacity.Type) clusterstate.Seat {
+func replica(m split.Mix, slot int, on capacity.Type) clusterstate.Assignment {
 	name := fmt.Sprintf("web-%d", slot)
 	p := &clusterstate.Pod{Namespace: "shop", Name: name, UID: types.UID(name), Node: "node", Ready: true, Labels: map[string]string{"app": "web"}, SchedulerName: placing}
-	return clusterstate.Seat{Pod: p, Seat: split.Seat{Wants: m.TypeOf(slot), Pod: split.Pod{ID: name, Slot: slot, On: on}}}
+	return clusterstate.Assignment{Pod: p, Assignment: split.Assignment{Wants: m.TypeOf(slot), Pod: split.Pod{ID: name, Slot: slot, On: on}}}
 }
 
 // groupOn is a group whose replica on slot i runs on the i-th type.
@@ -42,7 +42,7 @@ func groupOn(m split.Mix, on ...capacity.Type) clusterstate.Group {
 		Policy: &policy.Policy{Source: "capacitymix/web", Mix: m}, Replicas: len(on), SchedulerName: placing,
 	}
 	for i, t := range on {
-		g.Seats = append(g.Seats, replica(m, i, t))
+		g.Assignments = append(g.Assignments, replica(m, i, t))
 	}
 	return g
 }
@@ -89,7 +89,7 @@ type cause struct {
 
 func ofPods(change func(*clusterstate.Pod)) func(*rebalance.Input) {
 	return func(in *rebalance.Input) {
-		for _, s := range in.Group.Seats {
+		for _, s := range in.Group.Assignments {
 			change(s.Pod)
 		}
 	}
@@ -139,7 +139,7 @@ var causes = []cause{
 		name: "a replica has no pod yet", spoil: func(in *rebalance.Input) { in.Group.Replicas++ },
 		want: rebalance.ReasonNotReady, message: "1 of 6 replicas have no pod yet",
 	}, {
-		name: "a replica is not Ready", spoil: func(in *rebalance.Input) { in.Group.Seats[3].Pod.Ready = false },
+		name: "a replica is not Ready", spoil: func(in *rebalance.Input) { in.Group.Assignments[3].Pod.Ready = false },
 		want: rebalance.ReasonNotReady, message: "pod web-3 is not Ready",
 	}, {
 		name: "the pods name a capacity type", spoil: ofPods(func(p *clusterstate.Pod) { p.Pinned = true }),
@@ -154,7 +154,7 @@ var causes = []cause{
 	}, {
 		name: "the replacement would run on the same type", spoil: func(in *rebalance.Input) {
 			m := in.Group.Policy.Mix // slot 0 is free, and of on-demand
-			in.Group.Seats, in.Group.Replicas = []clusterstate.Seat{replica(m, 1, od), replica(m, 2, od), replica(m, 3, od)}, 3
+			in.Group.Assignments, in.Group.Replicas = []clusterstate.Assignment{replica(m, 1, od), replica(m, 2, od), replica(m, 3, od)}, 3
 		},
 		want: rebalance.ReasonNoGain, message: "the replacement of pod web-3 would take a free slot of type on-demand again",
 	}, {
@@ -168,7 +168,7 @@ var causes = []cause{
 	}, {
 		name: "too few Ready replicas would stay on on-demand", spoil: func(in *rebalance.Input) {
 			for _, i := range []int{0, 1} { // two more are there, but on nodes that go away
-				in.Group.Seats[i].Place = clusterstate.Departing
+				in.Group.Assignments[i].Place = clusterstate.Departing
 			}
 		},
 		want: rebalance.ReasonFloor, message: "2 Ready replicas are on on-demand, and 2 must stay there",
@@ -179,7 +179,7 @@ var causes = []cause{
 	}, {
 		name: "the replicas are held", spoil: func(in *rebalance.Input) {
 			in.Skip = map[string]rebalance.Verdict{}
-			for _, s := range in.Group.Seats {
+			for _, s := range in.Group.Assignments {
 				in.Skip[s.ID] = rebalance.Verdict{Reason: "Held", Message: "as I said", Pod: s.Pod, RetryAt: noon.Add(time.Second)}
 			}
 		},
@@ -329,18 +329,18 @@ func TestAWindowThatNeverOpensNamesNoTime(t *testing.T) {
 
 func TestAReplicaThatIsKeptDoesNotKeepTheNext(t *testing.T) {
 	in := outOfMix()
-	in.Group.Seats[4].Pod.LocalData = "scratch"
+	in.Group.Assignments[4].Pod.LocalData = "scratch"
 	v := rebalance.Decide(in)
 	assert.Equal(t, rebalance.ReasonMove, v.Reason)
 	assert.Equal(t, "web-2", v.Pod.Name)
-	in.Group.Seats[2].Pod.Pinned = true
+	in.Group.Assignments[2].Pod.Pinned = true
 	assert.Equal(t, rebalance.ReasonLocalStorage, rebalance.Decide(in).Reason, "the first of them speaks where none may move")
 }
 
 func TestPendingAndDepartingReplicasKeepNobodyAndAreNotMoved(t *testing.T) {
 	in := outOfMix()
-	in.Group.Seats[4].Place, in.Group.Seats[4].Pod.Ready = clusterstate.Pending, false
-	in.Group.Seats[4].On = in.Group.Seats[4].Wants
+	in.Group.Assignments[4].Place, in.Group.Assignments[4].Pod.Ready = clusterstate.Pending, false
+	in.Group.Assignments[4].On = in.Group.Assignments[4].Wants
 	v := rebalance.Decide(in)
 	assert.Equal(t, rebalance.ReasonMove, v.Reason)
 	assert.Equal(t, "web-2", v.Pod.Name)
@@ -352,7 +352,7 @@ func TestABorrowedReplicaBelowAFreeSlotMoves(t *testing.T) {
 	m := split.New(70, 2) // O O S S S S O S S S O
 	in := outOfMix()
 	in.Group = groupOn(m, od, od, od, sp, sp, sp)
-	in.Group.Seats = append(in.Group.Seats, replica(m, 7, od)) // slot 6, of on-demand, is free
+	in.Group.Assignments = append(in.Group.Assignments, replica(m, 7, od)) // slot 6, of on-demand, is free
 	in.Group.Replicas = 7
 	wrong := in.Group.WrongSide()
 	require.Len(t, wrong, 1)

@@ -23,12 +23,12 @@ const maxRequirements = 8
 
 // SelectorOf returns labels that all pods of a group have: who lists by them finds every pod that the group knows.
 func SelectorOf(g *clusterstate.Group) labels.Selector {
-	if len(g.Seats) == 0 {
+	if len(g.Assignments) == 0 {
 		return labels.Everything()
 	}
-	common := maps.Clone(g.Seats[0].Pod.Labels)
-	for i := range g.Seats {
-		of := g.Seats[i].Pod.Labels
+	common := maps.Clone(g.Assignments[0].Pod.Labels)
+	for i := range g.Assignments {
+		of := g.Assignments[i].Pod.Labels
 		maps.DeleteFunc(common, func(k, v string) bool { other, there := of[k]; return !there || other != v })
 	}
 	chosen := labels.Set{}
@@ -57,8 +57,8 @@ func Differs(g *clusterstate.Group, moving map[types.UID]bool, live []corev1.Pod
 			there[p.UID] = p
 		}
 	}
-	for i := range g.Seats {
-		known := g.Seats[i].Pod
+	for i := range g.Assignments {
+		known := g.Assignments[i].Pod
 		if moving[known.UID] {
 			continue
 		}

@@ -33,7 +33,7 @@ func known(live ...corev1.Pod) clusterstate.Group {
 	var g clusterstate.Group
 	for i := range live {
 		p := &live[i]
-		g.Seats = append(g.Seats, clusterstate.Seat{Pod: &clusterstate.Pod{Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Labels: p.Labels, Ready: isReady(p)}})
+		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: &clusterstate.Pod{Name: p.Name, UID: p.UID, Node: p.Spec.NodeName, Labels: p.Labels, Ready: isReady(p)}})
 	}
 	return g
 }

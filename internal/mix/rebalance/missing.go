@@ -27,8 +27,8 @@ func ownerEnded(in *Input) (Verdict, bool) {
 
 // Ready counts the replicas that are Ready, on nodes that stay.
 func Ready(g *clusterstate.Group) (n int) {
-	for i := range g.Seats {
-		if s := &g.Seats[i]; s.Place == clusterstate.Settled && s.Pod.Ready {
+	for i := range g.Assignments {
+		if s := &g.Assignments[i]; s.Place == clusterstate.Settled && s.Pod.Ready {
 			n++
 		}
 	}
@@ -45,8 +45,8 @@ func MustBeBack(g *clusterstate.Group, had int) int {
 	if g.Counted {
 		return g.Replicas
 	}
-	for i := range g.Seats {
-		text, found := g.Seats[i].Pod.Annotation(v1alpha1.AcceptedReplicasAnnotation)
+	for i := range g.Assignments {
+		text, found := g.Assignments[i].Pod.Annotation(v1alpha1.AcceptedReplicasAnnotation)
 		if !found {
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 func pods(n, ready int) clusterstate.Group {
 	var g clusterstate.Group
 	for i := range n {
-		g.Seats = append(g.Seats, clusterstate.Seat{Pod: &clusterstate.Pod{Ready: i < ready}})
+		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: &clusterstate.Pod{Ready: i < ready}})
 	}
 	g.Replicas = n
 	return g
@@ -25,7 +25,7 @@ func pods(n, ready int) clusterstate.Group {
 func TestMustBeBack(t *testing.T) {
 	accepts := func(text string) clusterstate.Group {
 		g := pods(7, 7)
-		g.Seats[3].Pod.Annotations = map[string]string{v1alpha1.AcceptedReplicasAnnotation: text}
+		g.Assignments[3].Pod.Annotations = map[string]string{v1alpha1.AcceptedReplicasAnnotation: text}
 		return g
 	}
 	counted, ended := pods(7, 7), pods(7, 7)

@@ -44,7 +44,7 @@ func Provision(in *Input) (v Verdict, ok bool) {
 	return v, ok && left > 0
 }
 
-// Handover is when a placeholder gives its seat to the replacement.
+// Handover is when a placeholder gives its capacity to the replacement.
 type Handover string
 
 const (
@@ -56,7 +56,7 @@ const (
 	OnceGone Handover = "OnceGone"
 )
 
-// HandoverOf says when the placeholder of a group's replica gives its seat away.
+// HandoverOf says when the placeholder of a group's replica gives its capacity away.
 func HandoverOf(g *clusterstate.Group, target capacity.Type) Handover {
 	borrows := g.Policy.BorrowSpot
 	if target == capacity.Spot {
@@ -129,8 +129,8 @@ func (in *Input) Next(replica types.UID, h Holder, timeout time.Duration) (Step,
 
 // settled reports whether a replica is there, on a node that stays.
 func (in *Input) settled(replica types.UID) bool {
-	return slices.ContainsFunc(in.Group.Seats,
-		func(s clusterstate.Seat) bool { return s.Pod.UID == replica && s.Place == clusterstate.Settled })
+	return slices.ContainsFunc(in.Group.Assignments,
+		func(s clusterstate.Assignment) bool { return s.Pod.UID == replica && s.Place == clusterstate.Settled })
 }
 
 // about is the verdict about one replica that has a placeholder.

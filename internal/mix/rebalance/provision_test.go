@@ -65,7 +65,7 @@ func TestRoomIsAskedForWhereItIsAllThatIsMissing(t *testing.T) {
 	in.MayFit = outOfMix().MayFit
 	_, ok = rebalance.Provision(in)
 	assert.False(t, ok, "there seems to be room")
-	in.Skip = map[string]rebalance.Verdict{"web-4": {Reason: rebalance.ReasonInsufficientCapacity, Pod: in.Group.Seats[4].Pod, Target: sp}}
+	in.Skip = map[string]rebalance.Verdict{"web-4": {Reason: rebalance.ReasonInsufficientCapacity, Pod: in.Group.Assignments[4].Pod, Target: sp}}
 	v, ok = rebalance.Provision(in)
 	require.True(t, ok, "the filters say that there is none")
 	assert.Equal(t, "web-4", v.Pod.Name)
@@ -87,7 +87,7 @@ func TestNoCapacityIsRequestedForReplicasThatStayAnyway(t *testing.T) {
 	}
 }
 
-// A replica below a free slot may move in the stead of another: there are never
+// A replica below a free slot may move instead of another: there are never
 // more placeholders than replicas that have to move.
 func TestThereAreNeverMorePlaceholdersThanReplicasThatHaveToMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -139,7 +139,7 @@ func TestTheNextStepWithAPlaceholder(t *testing.T) {
 		},
 		"its replica is in place": {replica: "web-3", holders: []func(*rebalance.Holder){running}, want: rebalance.StepDrop},
 		"its replica's node goes away": {
-			in: func(in *rebalance.Input) { in.Group.Seats[4].Place = clusterstate.Departing }, holders: []func(*rebalance.Holder){running}, want: rebalance.StepDrop,
+			in: func(in *rebalance.Input) { in.Group.Assignments[4].Place = clusterstate.Departing }, holders: []func(*rebalance.Holder){running}, want: rebalance.StepDrop,
 		},
 		"the mix requests room no longer": {
 			in: func(in *rebalance.Input) { in.Settings.Provisioning = rebalance.Wait }, holders: []func(*rebalance.Holder){running}, want: rebalance.StepDrop,
@@ -240,7 +240,7 @@ func TestAPlaceholderMovesOnlyWhatMovedIfThereWereRoom(t *testing.T) {
 		require.Equal(t, h.Target, v.Target)
 		in.MayFit, in.Skip = outOfMix().MayFit, map[string]rebalance.Verdict{}
 		in.History.InFlight, in.Cluster.InFlight = 0, 0
-		for _, s := range in.Group.Seats { // all others are left alone
+		for _, s := range in.Group.Assignments { // all others are left alone
 			if s.Pod.UID != replica {
 				in.Skip[string(s.Pod.UID)] = rebalance.Verdict{Reason: "Held"}
 			}
@@ -251,7 +251,7 @@ func TestAPlaceholderMovesOnlyWhatMovedIfThereWereRoom(t *testing.T) {
 	})
 }
 
-func TestWhenASeatIsHandedOver(t *testing.T) {
+func TestWhenASlotIsHandedOver(t *testing.T) {
 	wait := policy.Policy{Mix: split.New(70, 2)}
 	borrows := policy.Policy{Mix: split.New(70, 2), BorrowSpot: true, BorrowOnDemand: true}
 	later := borrows

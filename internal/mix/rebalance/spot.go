@@ -14,8 +14,8 @@ import (
 // FellBack returns how many replicas of a group are limited to on-demand since
 // spot nodes did not come, and the newest of what they say about that.
 func FellBack(g *clusterstate.Group) (newest fallback.Mark, replicas int) {
-	for i := range g.Seats {
-		p := g.Seats[i].Pod
+	for i := range g.Assignments {
+		p := g.Assignments[i].Pod
 		if m, ok := fallback.MarkOf(p.Annotations, string(p.UID)); ok {
 			replicas++
 			if m.Later(newest) {
@@ -46,7 +46,7 @@ func spotUnavailable(in *Input) (r Reason, retryAt time.Time, message string) {
 
 // returned counts the replicas on spot nodes that were made since a time.
 func returned(g *clusterstate.Group, since time.Time) (n int) {
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		if s.Place == clusterstate.Settled && s.On == capacity.Spot && s.Pod.Created >= since.UnixNano() {
 			n++
 		}

@@ -21,32 +21,32 @@ import (
 )
 
 // fellBack makes a replica say that it fell back.
-func fellBack(s *clusterstate.Seat, mark string) {
+func fellBack(s *clusterstate.Assignment, mark string) {
 	s.Pod.Annotations = map[string]string{v1alpha1.ClaimAnnotation: string(s.Pod.UID) + "/on-demand", v1alpha1.FallbackAnnotation: mark}
 }
 
 // Spot was tried again, and did not come: what older replicas say is over.
 func TestTheNewestOfWhatReplicasSayCounts(t *testing.T) {
 	in := outOfMix()
-	fellBack(&in.Group.Seats[4], "3/2026-06-01T11:00:00Z")
+	fellBack(&in.Group.Assignments[4], "3/2026-06-01T11:00:00Z")
 	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason)
-	fellBack(&in.Group.Seats[2], "4/2026-06-01T12:00:01Z")
+	fellBack(&in.Group.Assignments[2], "4/2026-06-01T12:00:01Z")
 	v := rebalance.Decide(in)
 	assert.Equal(t, rebalance.ReasonSpotUnavailable, v.Reason)
 	mark, n := rebalance.FellBack(&in.Group)
 	assert.Equal(t, fallback.Mark{Failures: 4, RetryAt: noon.Add(1e9)}, mark)
 	assert.Equal(t, 2, n)
-	copied := maps.Clone(in.Group.Seats[2].Pod.Annotations)
-	in.Group.Seats[2].Pod.Annotations = nil
-	in.Group.Seats[3].Pod.Annotations = copied
-	in.Group.Seats[3].Pod.UID = types.UID("another")
+	copied := maps.Clone(in.Group.Assignments[2].Pod.Annotations)
+	in.Group.Assignments[2].Pod.Annotations = nil
+	in.Group.Assignments[3].Pod.Annotations = copied
+	in.Group.Assignments[3].Pod.UID = types.UID("another")
 	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason, "the copy of an annotation says nothing")
 }
 
 func TestThatSpotDoesNotComeKeepsNoReplicaFromOnDemand(t *testing.T) {
 	in := outOfMix()
 	in.Group = groupOn(split.New(70, 2), sp, sp, sp, sp, od)
-	fellBack(&in.Group.Seats[4], "3/2026-06-01T12:20:00Z")
+	fellBack(&in.Group.Assignments[4], "3/2026-06-01T12:20:00Z")
 	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason)
 }
 
@@ -59,8 +59,8 @@ func TestReplicasReturnToSpotInStepsThatDouble(t *testing.T) {
 		on = append(on, od)
 	}
 	in.Group = groupOn(split.New(100, 2), on...)
-	for i := range in.Group.Seats {
-		fellBack(&in.Group.Seats[i], "3/2026-06-01T11:00:00Z")
+	for i := range in.Group.Assignments {
+		fellBack(&in.Group.Assignments[i], "3/2026-06-01T11:00:00Z")
 	}
 	next := 2 // slots 0 and 1 are on-demand
 	for _, allowed := range []int{1, 2, 4, 7} {
@@ -73,8 +73,8 @@ func TestReplicasReturnToSpotInStepsThatDouble(t *testing.T) {
 			require.Contains(t, v.Message, fmt.Sprintf("%d of at most %d replicas try them again", allowed, allowed))
 		}
 		for range min(allowed, 16-next) {
-			in.Group.Seats[next] = replica(in.Group.Policy.Mix, next, sp)
-			in.Group.Seats[next].Pod.Created = noon.Add(-time.Minute).UnixNano()
+			in.Group.Assignments[next] = replica(in.Group.Policy.Mix, next, sp)
+			in.Group.Assignments[next].Pod.Created = noon.Add(-time.Minute).UnixNano()
 			next++
 		}
 	}
@@ -84,12 +84,12 @@ func TestReplicasReturnToSpotInStepsThatDouble(t *testing.T) {
 func TestAfterASingleFailureReplicasReturnAsTheMixAllows(t *testing.T) {
 	in := outOfMix()
 	in.History.InFlight = 1
-	fellBack(&in.Group.Seats[4], "2/2026-06-01T11:00:00Z")
+	fellBack(&in.Group.Assignments[4], "2/2026-06-01T11:00:00Z")
 	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason)
-	fellBack(&in.Group.Seats[4], "3/2026-06-01T11:00:00Z")
+	fellBack(&in.Group.Assignments[4], "3/2026-06-01T11:00:00Z")
 	assert.Equal(t, rebalance.ReasonMixBudget, rebalance.Decide(in).Reason)
-	in.Group.Seats[2].Pod.Created = noon.UnixNano()
+	in.Group.Assignments[2].Pod.Created = noon.UnixNano()
 	assert.Equal(t, rebalance.ReasonMixBudget, rebalance.Decide(in).Reason, "one that was made since, on on-demand")
-	in.Group.Seats[3].Pod.Created = noon.Add(-59 * time.Minute).UnixNano()
+	in.Group.Assignments[3].Pod.Created = noon.Add(-59 * time.Minute).UnixNano()
 	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason, "one runs on spot since")
 }

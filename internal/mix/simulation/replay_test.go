@@ -128,7 +128,7 @@ func TestNominatedPodsKeepTheirCapacity(t *testing.T) {
 	assert.True(t, ask(t, lower, Question{Pod: pod("a", "")}).Fits)
 }
 
-func TestAnAssumedReplacementTakesItsSeat(t *testing.T) {
+func TestAnAssumedReplacementTakesItsCapacity(t *testing.T) {
 	first, second := pod("a", "n1"), pod("b", "n1")
 	s := snapshot(t, DefaultProfile(), []*corev1.Node{node("n1", "2"), node("n2", "1")}, []*corev1.Pod{first, second})
 	gone := []types.UID{"a", "b"}

@@ -28,8 +28,8 @@ type Pod struct {
 	On capacity.Type
 }
 
-// Seat is a replica with its slot.
-type Seat struct {
+// Assignment is a replica with its slot.
+type Assignment struct {
 	Pod
 	// Wants is the type of the slot.
 	Wants capacity.Type
@@ -37,7 +37,7 @@ type Seat struct {
 
 // Borrowed reports whether the pod does not run on the type of its slot. A pod on a node of unknown type is always
 // borrowed.
-func (s Seat) Borrowed() bool { return s.On != s.Wants }
+func (s Assignment) Borrowed() bool { return s.On != s.Wants }
 
 // Older orders pods by age, ties by ID: the order in which they are assigned.
 func Older(a, b Pod) int {
@@ -47,34 +47,34 @@ func Older(a, b Pod) int {
 // Assign assigns a slot to every pod of a group. Pods that claim a slot keep it. If several claim the same slot, the
 // oldest keeps it. The others, oldest first, get the lowest free slot of the type they run on, otherwise the lowest
 // free slot. The result is sorted by slot and does not depend on the order of the pods.
-func Assign(m Mix, pods []Pod) []Seat {
+func Assign(m Mix, pods []Pod) []Assignment {
 	sorted := pods
 	if !slices.IsSortedFunc(pods, Older) {
 		sorted = slices.SortedFunc(slices.Values(pods), Older)
 	}
 	var taken Slots
-	seats := make([]Seat, 0, len(pods))
+	assignments := make([]Assignment, 0, len(pods))
 	unassigned := sorted[:0:0]
 	for _, p := range sorted {
 		if p.Slot < 0 || p.Slot > MaxSlot || !taken.Take(p.Slot) {
 			unassigned = append(unassigned, p)
 			continue
 		}
-		seats = append(seats, Seat{Pod: p, Wants: m.TypeOf(p.Slot)})
+		assignments = append(assignments, Assignment{Pod: p, Wants: m.TypeOf(p.Slot)})
 	}
-	m.Float(&taken, unassigned, func(p Pod, slot int) {
+	m.Fill(&taken, unassigned, func(p Pod, slot int) {
 		p.Slot = slot
-		seats = append(seats, Seat{Pod: p, Wants: m.TypeOf(slot)})
+		assignments = append(assignments, Assignment{Pod: p, Wants: m.TypeOf(slot)})
 	})
-	slices.SortFunc(seats, func(a, b Seat) int { return cmp.Compare(a.Slot, b.Slot) })
-	return seats
+	slices.SortFunc(assignments, func(a, b Assignment) int { return cmp.Compare(a.Slot, b.Slot) })
+	return assignments
 }
 
-// Float assigns free slots to pods without a slot, which must be sorted by Older, and takes the slots.
+// Fill assigns free slots to pods without a slot, which must be sorted by Older, and takes the slots.
 //
 // A pod on a node of unknown type is assigned like a spot pod: on an on-demand slot it would be missing from
 // minOnDemand.
-func (m Mix) Float(taken *Slots, sorted []Pod, seat func(p Pod, slot int)) {
+func (m Mix) Fill(taken *Slots, sorted []Pod, assignment func(p Pod, slot int)) {
 	var next [2]int // per type: the number of its slots that were tried
 	for _, p := range sorted {
 		t, i := capacity.Spot, 0
@@ -90,7 +90,7 @@ func (m Mix) Float(taken *Slots, sorted []Pod, seat func(p Pod, slot int)) {
 			slot = taken.Lowest()
 		}
 		taken.Take(slot)
-		seat(p, slot)
+		assignment(p, slot)
 	}
 }
 

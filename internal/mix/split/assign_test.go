@@ -18,9 +18,9 @@ func pod(id string, created int64, slot int, on capacity.Type) split.Pod {
 	return split.Pod{ID: id, Created: created, Slot: slot, On: on}
 }
 
-func slotsOf(seats []split.Seat) map[string]int {
+func slotsOf(assignments []split.Assignment) map[string]int {
 	m := map[string]int{}
-	for _, s := range seats {
+	for _, s := range assignments {
 		m[s.ID] = s.Slot
 	}
 	return m
@@ -67,17 +67,17 @@ func TestAssign(t *testing.T) {
 }
 
 func TestAssignBorrowsWhereTheSequenceHasNoSlotOfTheType(t *testing.T) {
-	seats := split.Assign(split.New(0, 0), []split.Pod{pod("a", 1, split.NoSlot, capacity.Spot)})
-	require.Len(t, seats, 1)
-	assert.Equal(t, 0, seats[0].Slot)
-	assert.True(t, seats[0].Borrowed())
+	assignments := split.Assign(split.New(0, 0), []split.Pod{pod("a", 1, split.NoSlot, capacity.Spot)})
+	require.Len(t, assignments, 1)
+	assert.Equal(t, 0, assignments[0].Slot)
+	assert.True(t, assignments[0].Borrowed())
 
-	seats = split.Assign(split.New(100, 1), []split.Pod{
+	assignments = split.Assign(split.New(100, 1), []split.Pod{
 		pod("a", 1, split.NoSlot, capacity.OnDemand), pod("b", 2, split.NoSlot, capacity.OnDemand),
 	})
-	assert.Equal(t, map[string]int{"a": 0, "b": 1}, slotsOf(seats))
-	assert.False(t, seats[0].Borrowed())
-	assert.True(t, seats[1].Borrowed())
+	assert.Equal(t, map[string]int{"a": 0, "b": 1}, slotsOf(assignments))
+	assert.False(t, assignments[0].Borrowed())
+	assert.True(t, assignments[1].Borrowed())
 }
 
 func podsOf(t *rapid.T, most int) []split.Pod {
@@ -94,38 +94,38 @@ func podsOf(t *rapid.T, most int) []split.Pod {
 	return pods
 }
 
-func TestAssignSeatsEveryPodOnceWhateverTheOrder(t *testing.T) {
+func TestAssignGivesEveryPodOneSlotInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, pods := mixes().Draw(t, "mix"), podsOf(t, 25)
-		seats := split.Assign(m, pods)
-		require.Len(t, seats, len(pods))
+		assignments := split.Assign(m, pods)
+		require.Len(t, assignments, len(pods))
 		used := map[int]string{}
-		for i, s := range seats {
+		for i, s := range assignments {
 			assert.Empty(t, used[s.Slot], "slot %d is held twice", s.Slot)
 			used[s.Slot] = s.ID
 			assert.Equal(t, m.TypeOf(s.Slot), s.Wants)
 			if i > 0 {
-				assert.Less(t, seats[i-1].Slot, s.Slot)
+				assert.Less(t, assignments[i-1].Slot, s.Slot)
 			}
 		}
 		shuffled := rapid.Permutation(pods).Draw(t, "shuffled")
-		assert.Equal(t, seats, split.Assign(m, shuffled), "the order of the pods decides nothing")
+		assert.Equal(t, assignments, split.Assign(m, shuffled), "the order of the pods decides nothing")
 	})
 }
 
-func TestAssignLeavesNoSlotOfItsTypeFreeBelowAFloatingPod(t *testing.T) {
+func TestAssignLeavesNoSlotFreeBelowAnUnassignedPod(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, pods := mixes().Draw(t, "mix"), podsOf(t, 20)
-		seats := split.Assign(m, pods)
+		assignments := split.Assign(m, pods)
 		own := map[string]int{}
 		for _, p := range pods {
 			own[p.ID] = p.Slot
 		}
 		taken := map[int]bool{}
-		for _, s := range seats {
+		for _, s := range assignments {
 			taken[s.Slot] = true
 		}
-		for _, s := range seats {
+		for _, s := range assignments {
 			if own[s.ID] == s.Slot || s.Borrowed() {
 				continue
 			}
@@ -149,10 +149,10 @@ func TestGrowthIsExactAtEverySizeAndNeverMoves(t *testing.T) {
 			slot := split.Next(m, pods)
 			require.Equal(t, i, slot)
 			pods = append(pods, pod(fmt.Sprint(i), int64(i), slot, m.TypeOf(slot)))
-			seats := split.Assign(m, pods)
-			assert.True(t, m.Exact(split.CountOf(seats)))
-			assert.Empty(t, split.WrongSide(m, seats, 0))
-			for _, s := range seats {
+			assignments := split.Assign(m, pods)
+			assert.True(t, m.Exact(split.CountOf(assignments)))
+			assert.Empty(t, split.WrongSide(m, assignments, 0))
+			for _, s := range assignments {
 				assert.Equal(t, fmt.Sprint(s.Slot), s.ID, "no pod moved")
 			}
 		}
@@ -185,9 +185,9 @@ func TestRefilledHolesRestoreTheExactSplit(t *testing.T) {
 func TestWrongSideIsTheFewestMovesToTheExactSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, pods := mixes().Draw(t, "mix"), podsOf(t, 25)
-		seats := split.Assign(m, pods)
-		before := split.CountOf(seats)
-		wrong := split.WrongSide(m, seats, 0)
+		assignments := split.Assign(m, pods)
+		before := split.CountOf(assignments)
+		wrong := split.WrongSide(m, assignments, 0)
 		// At least every pod on a node of unknown type moves, and every pod above either share.
 		want := before.Unknown + max(0, before.Spot-m.Spot(before.Total())) + max(0, before.OnDemand-m.OnDemand(before.Total()))
 		assert.Len(t, wrong, want)
@@ -217,11 +217,11 @@ func TestWrongSideIsTheFewestMovesToTheExactSplit(t *testing.T) {
 
 func TestWrongSideNamesBorrowedPodsFirst(t *testing.T) {
 	m := split.New(50, 0) // slots: on-demand, spot, on-demand, spot
-	seats := split.Assign(m, []split.Pod{
+	assignments := split.Assign(m, []split.Pod{
 		pod("a", 1, 0, capacity.OnDemand), pod("b", 2, 1, capacity.OnDemand),
 		pod("c", 3, 2, capacity.OnDemand), pod("d", 4, 3, capacity.Spot),
 	})
-	wrong := split.WrongSide(m, seats, 0)
+	wrong := split.WrongSide(m, assignments, 0)
 	require.Len(t, wrong, 1)
 	assert.Equal(t, "b", wrong[0].ID)
 
@@ -248,15 +248,15 @@ func FuzzAssign(f *testing.F) {
 			}
 			pods = append(pods, pod(fmt.Sprint(i), int64(raw[i+1]>>4), slot, capacity.Type(raw[i+1]%3)))
 		}
-		seats := split.Assign(m, pods)
+		assignments := split.Assign(m, pods)
 		seen := map[int]bool{}
-		for _, s := range seats {
+		for _, s := range assignments {
 			if seen[s.Slot] || s.Slot < 0 || s.Slot > split.MaxSlot {
 				t.Fatalf("slot %d of %+v", s.Slot, m)
 			}
 			seen[s.Slot] = true
 		}
-		split.WrongSide(m, seats, 0)
+		split.WrongSide(m, assignments, 0)
 	})
 }
 

@@ -30,9 +30,9 @@ func (c *Count) Add(t capacity.Type) {
 }
 
 // CountOf counts the replicas of a group by the type they run on.
-func CountOf(seats []Seat) Count {
+func CountOf(assignments []Assignment) Count {
 	var c Count
-	for _, s := range seats {
+	for _, s := range assignments {
 		c.Add(s.On)
 	}
 	return c
@@ -47,19 +47,19 @@ func (m Mix) Exact(c Count) bool {
 // type, to a known one) for the group to have its exact split once n more replicas, which have no pod yet, have the
 // lowest free slots. Borrowed replicas come first, then the highest slots: the order in which a scale-down would remove
 // them. Its cost does not depend on n.
-func WrongSide(m Mix, seats []Seat, n int) []Seat {
-	slots := make([]int, len(seats))
-	for i, s := range seats {
+func WrongSide(m Mix, assignments []Assignment, n int) []Assignment {
+	slots := make([]int, len(assignments))
+	for i, s := range assignments {
 		slots[i] = s.Slot
 	}
 	missing := absentOf(m, n, slots)
-	c := CountOf(seats)
+	c := CountOf(assignments)
 	total := c.Total() + max(n, 0)
 	spare := map[capacity.Type]int{
 		capacity.Spot:     c.Spot + missing.from(0, capacity.Spot) - m.Spot(total),
 		capacity.OnDemand: c.OnDemand + missing.from(0, capacity.OnDemand) - m.OnDemand(total),
 	}
-	order := slices.SortedFunc(slices.Values(seats), func(a, b Seat) int {
+	order := slices.SortedFunc(slices.Values(assignments), func(a, b Assignment) int {
 		if a.Borrowed() != b.Borrowed() {
 			if a.Borrowed() {
 				return -1
@@ -68,7 +68,7 @@ func WrongSide(m Mix, seats []Seat, n int) []Seat {
 		}
 		return cmp.Compare(b.Slot, a.Slot)
 	})
-	var wrong []Seat
+	var wrong []Assignment
 	for _, s := range order {
 		left, known := spare[s.On]
 		if known && !s.Borrowed() && left > 0 {

@@ -34,7 +34,7 @@ type Observed struct {
 	CPUMillicores, MemoryBytes Figure
 }
 
-// rounding is what floating-point arithmetic may be off by, relative to the value. Without it 500 millicores that Prometheus
+// rounding is what unassigned-point arithmetic may be off by, relative to the value. Without it 500 millicores that Prometheus
 // makes 500.0000000000001 of would be two replicas.
 const rounding = 1e-10
 

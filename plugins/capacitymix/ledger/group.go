@@ -25,12 +25,12 @@ type group struct {
 	// held are the slots that pods hold as their own, and by whom.
 	held    split.Slots
 	holders map[int]*record
-	// floating are bound pods without a slot of their own. They are seated
+	// unassigned are bound pods without a slot of their own. They are assigned
 	// again on the remaining slots whenever something changed under them, so
-	// that their seats never depend on the order of events.
-	floating  map[types.UID]*record
-	taken     split.Slots // held, and the seats of the floating pods
-	unsettled bool        // taken is out of date
+	// that their assignments never depend on the order of events.
+	unassigned map[types.UID]*record
+	taken      split.Slots // held, and the assignments of the unassigned pods
+	unsettled  bool        // taken is out of date
 
 	// topPending is an upper bound of the slots that pending pods hold.
 	topPending int
@@ -46,7 +46,7 @@ func newGroup(key policy.GroupKey) *group {
 		key:        key,
 		members:    map[types.UID]*record{},
 		holders:    map[int]*record{},
-		floating:   map[types.UID]*record{},
+		unassigned: map[types.UID]*record{},
 		hosts:      map[string]int32{},
 		topPending: split.NoSlot,
 	}
@@ -54,7 +54,7 @@ func newGroup(key policy.GroupKey) *group {
 
 // lowest returns the lowest free slot.
 func (g *group) lowest() int {
-	if len(g.floating) == 0 {
+	if len(g.unassigned) == 0 {
 		return g.held.Lowest()
 	}
 	g.settle()
@@ -77,7 +77,7 @@ func (g *group) ahead(r *record) bool {
 // lowestOf returns the lowest free slot of a type below a bound.
 func (g *group) lowestOf(t capacity.Type, below int) (int, bool) {
 	taken := &g.held
-	if len(g.floating) > 0 {
+	if len(g.unassigned) > 0 {
 		g.settle()
 		taken = &g.taken
 	}
@@ -92,20 +92,20 @@ func (g *group) lowestOf(t capacity.Type, below int) (int, bool) {
 	}
 }
 
-// settle seats the floating pods, as mix.Assign does.
+// settle assigns slots to the unassigned pods, as mix.Assign does.
 func (g *group) settle() {
 	if !g.unsettled {
 		return
 	}
 	g.unsettled = false
 	g.taken.CopyFrom(&g.held)
-	pods := make([]split.Pod, 0, len(g.floating))
-	for _, r := range g.floating {
+	pods := make([]split.Pod, 0, len(g.unassigned))
+	for _, r := range g.unassigned {
 		pods = append(pods, r.pod)
 	}
 	slices.SortFunc(pods, split.Older)
-	g.rule.Float(&g.taken, pods, func(p split.Pod, slot int) {
-		g.floating[types.UID(p.ID)].seat = slot
+	g.rule.Fill(&g.taken, pods, func(p split.Pod, slot int) {
+		g.unassigned[types.UID(p.ID)].assignment = slot
 	})
 }
 
@@ -114,14 +114,14 @@ func (g *group) take(r *record, slot int) {
 	r.pod.Slot = slot
 	g.held.Take(slot)
 	g.holders[slot] = r
-	// A slot that no floating pod chose is taken from none of them, so their
-	// seats stay as they are.
+	// A slot that no unassigned pod chose is taken from none of them, so their
+	// assignments stay as they are.
 	g.taken.Take(slot)
 }
 
-// seat gives a bound pod the slot that it brings. A pending pod has to give way,
+// assign gives a bound pod the slot that it brings. A pending pod has to give way,
 // of bound pods the oldest stays; the others float.
-func (g *group) seat(r *record, slot int) {
+func (g *group) assign(r *record, slot int) {
 	if slot == split.NoSlot {
 		g.float(r, slot)
 		return
@@ -130,7 +130,7 @@ func (g *group) seat(r *record, slot int) {
 	switch {
 	case holder == nil:
 		g.take(r, slot)
-		g.unsettled = true // a floating pod may have sat there
+		g.unsettled = true // an unassigned pod may have sat there
 	case holder.state == claimed:
 		holder.pod.Slot = split.NoSlot
 		g.take(r, slot)
@@ -145,8 +145,8 @@ func (g *group) seat(r *record, slot int) {
 // float makes a pod one without a slot of its own. It remembers the slot that
 // it brought, to take it when the holder leaves.
 func (g *group) float(r *record, brought int) {
-	r.floating, r.pod.Slot = true, brought
-	g.floating[r.uid] = r
+	r.unassigned, r.pod.Slot = true, brought
+	g.unassigned[r.uid] = r
 	g.unsettled = true
 }
 
@@ -154,9 +154,9 @@ func (g *group) float(r *record, brought int) {
 func (g *group) release(r *record) {
 	slot := r.pod.Slot
 	r.pod.Slot = split.NoSlot
-	if r.floating {
-		r.floating = false
-		delete(g.floating, r.uid)
+	if r.unassigned {
+		r.unassigned = false
+		delete(g.unassigned, r.uid)
 		g.unsettled = true
 		return
 	}
@@ -166,22 +166,22 @@ func (g *group) release(r *record) {
 	g.held.Release(slot)
 	delete(g.holders, slot)
 	g.unsettled = true
-	if heir := g.heir(slot); heir != nil {
-		delete(g.floating, heir.uid)
-		heir.floating = false
-		g.take(heir, slot)
+	if successor := g.successor(slot); successor != nil {
+		delete(g.unassigned, successor.uid)
+		successor.unassigned = false
+		g.take(successor, slot)
 	}
 }
 
-// successor returns the oldest floating pod that brought a slot, nil if none did.
-func (g *group) heir(slot int) *record {
-	var heir *record
-	for _, f := range g.floating {
-		if f.pod.Slot == slot && (heir == nil || split.Older(f.pod, heir.pod) < 0) {
-			heir = f
+// successor returns the oldest unassigned pod that brought a slot, nil if none did.
+func (g *group) successor(slot int) *record {
+	var successor *record
+	for _, f := range g.unassigned {
+		if f.pod.Slot == slot && (successor == nil || split.Older(f.pod, successor.pod) < 0) {
+			successor = f
 		}
 	}
-	return heir
+	return successor
 }
 
 // waiting notes that a pod holds its slot without being bound.

@@ -33,8 +33,8 @@ func (l *Ledger) Entries(key policy.GroupKey, p *policy.Policy) []Entry {
 	entries := make([]Entry, 0, len(g.members))
 	for uid, r := range g.members {
 		slot := r.pod.Slot
-		if r.floating {
-			slot = r.seat
+		if r.unassigned {
+			slot = r.assignment
 		}
 		if slot != split.NoSlot { // a pending pod can have lost its claim
 			entries = append(entries, Entry{UID: string(uid), Slot: slot, Node: r.node, Pending: r.state != bound})

@@ -64,10 +64,10 @@ type record struct {
 	state state
 	// identity: the slot follows from what the pod is; it is not exclusive.
 	identity bool
-	// floating: bound, without a slot of its own or beaten to it; see group.settle.
-	floating bool
-	seat     int // where a floating pod sits, once settled
-	node     string
+	// unassigned: bound, without a slot of its own or beaten to it; see group.settle.
+	unassigned bool
+	assignment int // where an unassigned pod sits, once settled
+	node       string
 	// limited is the type that an opened pod was limited to; it keeps it to its end.
 	limited capacity.Type
 	// domain is the interruption domain in which the pod is counted, noDomain if
@@ -179,7 +179,7 @@ func (l *Ledger) Drop(uid types.UID) {
 	}
 }
 
-// Reserve confirms that a pod still holds a slot and seats it on a node.
+// Reserve confirms that a pod still holds a slot and assigns it to a node.
 func (l *Ledger) Reserve(uid types.UID, slot int, node string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,7 +208,7 @@ func (l *Ledger) Unreserve(uid types.UID) {
 	}
 	r.state = claimed
 	l.place(r, "")
-	if r.floating || r.group.heir(r.pod.Slot) != nil {
+	if r.unassigned || r.group.successor(r.pod.Slot) != nil {
 		// Another pod was bound with the same slot meanwhile.
 		r.group.release(r)
 	}
@@ -269,12 +269,12 @@ func (r *record) hold(slot int, identity bool) {
 	case identity:
 		r.group.release(r)
 		r.identity, r.pod.Slot = true, slot
-	case r.floating && slot == r.pod.Slot, r.pod.Slot == slot && slot != split.NoSlot && !r.identity:
+	case r.unassigned && slot == r.pod.Slot, r.pod.Slot == slot && slot != split.NoSlot && !r.identity:
 		// Holds it, or waits for it, already.
 	default:
 		r.group.release(r)
 		r.identity = false
-		r.group.seat(r, slot)
+		r.group.assign(r, slot)
 	}
 }
 
@@ -290,7 +290,7 @@ func (l *Ledger) Forget(uid types.UID) *corev1.Pod {
 		return nil
 	}
 	g, slot := r.group, r.pod.Slot
-	if r.floating || r.woken { // its seat, whichever it was, is free; or the slot that it was woken for
+	if r.unassigned || r.woken { // its assignment, whichever it was, is free; or the slot that it was woken for
 		slot = split.NoSlot
 	}
 	l.remove(r)
@@ -393,7 +393,7 @@ func (l *Ledger) place(r *record, node string) {
 	}
 	if r.pod.On != on {
 		r.pod.On = on
-		r.group.unsettled = r.group.unsettled || r.floating
+		r.group.unsettled = r.group.unsettled || r.unassigned
 	}
 	r.count(n)
 }

@@ -53,12 +53,12 @@ func Saturated(workers, n int, call func(i int) error) (took []time.Duration, al
 			return nil
 		})
 	}
-feed:
+informers:
 	for i := range n {
 		select {
 		case next <- i:
 		case <-stop:
-			break feed
+			break informers
 		}
 	}
 	close(next)

@@ -38,15 +38,15 @@ import (
 // cluster is a cluster state with its controllers.
 type cluster struct {
 	size
-	clock      *clocktesting.FakeClock
-	fleet      *clusterstate.State
-	entries    *workloads.Store
-	cache      *mixtest.Cache
-	store      *policy.Store
-	status     *status.Controller
-	rebalancer *rebalance.Controller
-	queue      *mixtest.Queue
-	requests   *fake.Clientset
+	clock        *clocktesting.FakeClock
+	clusterState *clusterstate.State
+	entries      *workloads.Store
+	cache        *mixtest.Cache
+	store        *policy.Store
+	status       *status.Controller
+	rebalancer   *rebalance.Controller
+	queue        *mixtest.Queue
+	requests     *fake.Clientset
 	// decisions counts the workloads that were decided, composed the statuses, which took composing.
 	decisions, composed int
 	composing           time.Duration
@@ -68,9 +68,9 @@ func newCluster(tb testing.TB, s size) *cluster {
 	o := clusterstate.Options{Classifier: classifier, Prefixes: []string{policy.PrefixBerth}, Mixes: c.store}
 	o.Changed = func(key policy.GroupKey) { c.rebalancer.Changed(key) }
 	o.NodeLeft = func(name string, t capacity.Type) { c.rebalancer.NodeLeft(name, t) }
-	c.fleet = clusterstate.New(o)
+	c.clusterState = clusterstate.New(o)
 	c.rebalancer, err = rebalance.New(rebalance.Options{
-		State: c.fleet, Workloads: c.entries, Reader: c.cache, Client: c.requests, Clock: c.clock, Recorder: &record.FakeRecorder{},
+		State: c.clusterState, Workloads: c.entries, Reader: c.cache, Client: c.requests, Clock: c.clock, Recorder: &record.FakeRecorder{},
 		Profile: &simulation.Profile{SchedulerNames: []string{builders.Scheduler}}, Resync: 30 * time.Second,
 		Decided: func(d workloads.Decision) { c.decided(tb, d) },
 		// Replicas would move, and stay where they are: a move is I/O, which this does not measure.
@@ -83,13 +83,13 @@ func newCluster(tb testing.TB, s size) *cluster {
 	c.queue = mixtest.NewQueue(c.rebalancer.Order(), c.clock)
 	c.rebalancer.Use(c.queue)
 	for i := range s.nodes {
-		c.fleet.SetNode(node(i))
+		c.clusterState.SetNode(node(i))
 	}
 	before := builders.Heap()
 	for w := range s.workloads {
 		d, rs := controllersOf(s, w)
-		c.fleet.SetOwner(d)
-		c.fleet.SetOwner(rs)
+		c.clusterState.SetOwner(d)
+		c.clusterState.SetOwner(rs)
 	}
 	c.owners = builders.Heap() - before
 	for w := range s.workloads {
@@ -117,7 +117,7 @@ func (c *cluster) decided(tb testing.TB, d workloads.Decision) {
 func (c *cluster) fill() {
 	for w := range c.workloads {
 		for i := range podsPerWorkload {
-			c.fleet.SetPod(pod(c.size, w, i))
+			c.clusterState.SetPod(pod(c.size, w, i))
 		}
 	}
 }
@@ -205,7 +205,7 @@ func podEvents(b *testing.B, s size, w int) {
 	began := processorTime()
 	for b.Loop() {
 		i++
-		c.fleet.SetPod(p[i%2])
+		c.clusterState.SetPod(p[i%2])
 		c.drain(b)
 	}
 	per(b, began, 1, "event")
@@ -221,7 +221,7 @@ func BenchmarkPodUpdate(b *testing.B) {
 	p := pod(small, 7, 3)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.fleet.SetPod(p)
+		c.clusterState.SetPod(p)
 	}
 }
 
@@ -249,7 +249,7 @@ func BenchmarkStorm(b *testing.B) {
 				began := processorTime()
 				for window := range windows {
 					for _, p := range states[round%2][window*n/windows : (window+1)*n/windows] {
-						c.fleet.SetPod(p)
+						c.clusterState.SetPod(p)
 					}
 					c.decisions = 0
 					c.drain(b)
@@ -297,7 +297,7 @@ func BenchmarkReclaim(b *testing.B) {
 			for b.Loop() {
 				c.decisions = 0
 				for _, n := range nodes[round%2] {
-					c.fleet.SetNode(n)
+					c.clusterState.SetNode(n)
 				}
 				c.drain(b)
 				round++
@@ -374,7 +374,7 @@ func TestWhatIsMeasured(t *testing.T) {
 
 	c.decisions = 0
 	going := pod(s, 7, 3)
-	c.fleet.DeletePod(types.NamespacedName{Namespace: going.Namespace, Name: going.Name}, "")
+	c.clusterState.DeletePod(types.NamespacedName{Namespace: going.Namespace, Name: going.Name}, "")
 	c.drain(t)
 	require.Equal(t, 1, c.decisions)
 	require.Equal(t, 21, c.cache.Writes)

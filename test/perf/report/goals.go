@@ -174,8 +174,9 @@ func goals() []goal {
 		}, limit: 20, unit: "MB"},
 		measured("drain", "API writes for each pod, against P0", 1.0005, ratio(drain, "P0", "api_writes_per_pod")),
 		{
-			what: "mix error at any prefix of what was decided, end to end", suite: "drain", value: worst("mix_error_decided_pods"), limit: 0,
-			unit: "pods",
+			what: "mix error at any prefix of what was decided, end to end", suite: "drain", value: worst("mix_error_decided_pods"),
+			limit: 0,
+			unit:  "pods",
 		},
 		{what: "mix error in the end", suite: "drain", value: worst("mix_error_end_pods"), limit: 0, unit: "pods"},
 		least("upstream", "scheduler_perf, pods a second against P0", 1.15, ratio(upstream, "P0", "pods_per_s")),

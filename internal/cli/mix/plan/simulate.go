@@ -93,7 +93,7 @@ func Simulate(ctx context.Context, given *rebalance.Input, room Room) (Outcome, 
 	out := Outcome{Before: in.Group, Wrong: len(in.Group.WrongSide())}
 	out.Waits = pass(&in)
 	// No move is needed twice: more than this would be a fault here.
-	for range 2 * len(in.Group.Seats) {
+	for range 2 * len(in.Group.Assignments) {
 		moved, blocked, err := step(ctx, &in, room)
 		if err != nil {
 			return Outcome{}, err
@@ -160,9 +160,9 @@ func InsufficientCapacity(in *rebalance.Input, v rebalance.Verdict, why string) 
 // blocked says of each replica on the wrong side what keeps it there.
 func blocked(in *rebalance.Input) []Blocked {
 	var out []Blocked
-	for _, seat := range in.Group.WrongSide() {
-		v := About(in, seat)
-		out = append(out, Blocked{Pod: seat.Pod, On: seat.On, Reason: v.Reason, Message: v.Message})
+	for _, assignment := range in.Group.WrongSide() {
+		v := About(in, assignment)
+		out = append(out, Blocked{Pod: assignment.Pod, On: assignment.On, Reason: v.Reason, Message: v.Message})
 	}
 	return out
 }
@@ -170,11 +170,11 @@ func blocked(in *rebalance.Input) []Blocked {
 // About returns the verdict about one replica of WrongSide. Decide looks at
 // borrowed replicas first and stops at one that may move: so this one is made
 // the only borrowed one, and no other has room.
-func About(given *rebalance.Input, about clusterstate.Seat) rebalance.Verdict {
+func About(given *rebalance.Input, about clusterstate.Assignment) rebalance.Verdict {
 	in := *given
-	in.Group.Seats = slices.Clone(in.Group.Seats)
-	for i := range in.Group.Seats {
-		s := &in.Group.Seats[i]
+	in.Group.Assignments = slices.Clone(in.Group.Assignments)
+	for i := range in.Group.Assignments {
+		s := &in.Group.Assignments[i]
 		s.Wants = s.On
 		if s.ID == about.ID {
 			s.Wants = other(s.On)
@@ -197,15 +197,15 @@ func other(t capacity.Type) capacity.Type {
 // type it was proven to have room on.
 func replace(g *clusterstate.Group, v rebalance.Verdict) Move {
 	taken := takenBy(g)
-	var gone clusterstate.Seat
-	seats := make([]clusterstate.Seat, 0, len(g.Seats))
-	for _, s := range g.Seats {
+	var gone clusterstate.Assignment
+	assignments := make([]clusterstate.Assignment, 0, len(g.Assignments))
+	for _, s := range g.Assignments {
 		if s.Pod.UID == v.Pod.UID {
 			gone = s
 			continue
 		}
 		taken.Take(s.Slot)
-		seats = append(seats, s)
+		assignments = append(assignments, s)
 	}
 	slot := taken.Lowest()
 	if g.Identity {
@@ -214,12 +214,12 @@ func replace(g *clusterstate.Group, v rebalance.Verdict) Move {
 	p := *gone.Pod
 	p.UID, p.Ready, p.Node = "replacement of "+p.UID, true, ""
 	p.SetAnnotations(unplaced(p.AllAnnotations()))
-	seat := clusterstate.Seat{Pod: &p, Seat: split.Seat{
+	assignment := clusterstate.Assignment{Pod: &p, Assignment: split.Assignment{
 		Wants: g.Policy.Mix.TypeOf(slot),
 		Pod:   split.Pod{ID: string(p.UID), Created: gone.Created, Slot: slot, On: v.Target},
 	}}
-	at, _ := slices.BinarySearchFunc(seats, slot, func(s clusterstate.Seat, slot int) int { return s.Slot - slot })
-	g.Seats = slices.Insert(seats, at, seat)
+	at, _ := slices.BinarySearchFunc(assignments, slot, func(s clusterstate.Assignment, slot int) int { return s.Slot - slot })
+	g.Assignments = slices.Insert(assignments, at, assignment)
 	return Move{Pod: gone.Pod, From: gone.On, To: v.Target, Slot: slot}
 }
 
@@ -248,23 +248,23 @@ const mostMissing = 10_000
 // allReady is the group once all its replicas are there and Ready, which moves wait for.
 func allReady(given clusterstate.Group) clusterstate.Group {
 	g, taken := given, takenBy(&given)
-	g.Seats = slices.Clone(g.Seats)
-	for i := range g.Seats {
-		p := *g.Seats[i].Pod
+	g.Assignments = slices.Clone(g.Assignments)
+	for i := range g.Assignments {
+		p := *g.Assignments[i].Pod
 		p.Ready = true
-		g.Seats[i].Pod = &p
-		taken.Take(g.Seats[i].Slot)
+		g.Assignments[i].Pod = &p
+		taken.Take(g.Assignments[i].Slot)
 	}
-	for g.Replicas-len(given.Seats) <= mostMissing && len(g.Seats) < g.Replicas {
+	for g.Replicas-len(given.Assignments) <= mostMissing && len(g.Assignments) < g.Replicas {
 		slot := taken.Lowest()
 		taken.Take(slot)
 		t, id := g.Policy.Mix.TypeOf(slot), fmt.Sprintf("not made yet: slot %d", slot)
-		g.Seats = append(g.Seats, clusterstate.Seat{
+		g.Assignments = append(g.Assignments, clusterstate.Assignment{
 			Place: clusterstate.Pending, Pod: &clusterstate.Pod{Namespace: g.Workload.Namespace, UID: types.UID(id)},
-			Seat: split.Seat{Wants: t, Pod: split.Pod{ID: id, Slot: slot, On: t}},
+			Assignment: split.Assignment{Wants: t, Pod: split.Pod{ID: id, Slot: slot, On: t}},
 		})
 	}
-	slices.SortFunc(g.Seats, func(a, b clusterstate.Seat) int { return a.Slot - b.Slot })
+	slices.SortFunc(g.Assignments, func(a, b clusterstate.Assignment) int { return a.Slot - b.Slot })
 	return g
 }
 

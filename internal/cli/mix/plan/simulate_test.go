@@ -37,7 +37,7 @@ func group(m split.Mix, on ...capacity.Type) clusterstate.Group {
 	for slot, t := range on {
 		id := fmt.Sprintf("web-%d", slot)
 		p := &clusterstate.Pod{Namespace: "shop", Name: id, UID: types.UID(id), Node: "n", Ready: true, SchedulerName: scheduler, Labels: map[string]string{"app": "web"}}
-		g.Seats = append(g.Seats, clusterstate.Seat{Pod: p, Seat: split.Seat{Wants: m.TypeOf(slot), Pod: split.Pod{ID: id, Slot: slot, On: t}}})
+		g.Assignments = append(g.Assignments, clusterstate.Assignment{Pod: p, Assignment: split.Assignment{Wants: m.TypeOf(slot), Pod: split.Pod{ID: id, Slot: slot, On: t}}})
 	}
 	return g
 }
@@ -62,7 +62,7 @@ func simulate(t require.TestingT, in *rebalance.Input, room plan.Room) plan.Outc
 }
 
 func onDemand(g *clusterstate.Group) (n int) {
-	for _, s := range g.Seats {
+	for _, s := range g.Assignments {
 		if s.On == capacity.OnDemand {
 			n++
 		}
@@ -86,18 +86,18 @@ type stepwise struct {
 }
 
 func (s *stepwise) Prove(_ context.Context, p *clusterstate.Pod, to capacity.Type) (plan.Proof, error) {
-	for i := range s.group.Seats {
-		seat := &s.group.Seats[i]
-		if seat.Pod.UID != p.UID {
+	for i := range s.group.Assignments {
+		assignment := &s.group.Assignments[i]
+		if assignment.Pod.UID != p.UID {
 			continue
 		}
-		assert.NotEqual(s.t, seat.On, to, "a move changes the type")
+		assert.NotEqual(s.t, assignment.On, to, "a move changes the type")
 		without := onDemand(&s.group)
-		if seat.On == capacity.OnDemand {
+		if assignment.On == capacity.OnDemand {
 			without-- // gone, and its replacement is not there yet
 		}
 		assert.GreaterOrEqual(s.t, without, min(s.floor, onDemand(&s.group)), "on-demand replicas while %s is being moved", p.Name)
-		seat.On = to
+		assignment.On = to
 	}
 	return plan.Proof{Fits: true}, nil
 }
@@ -190,14 +190,16 @@ func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
 		"one pod that must stay":    {func(in *rebalance.Input) { annotate(in, 7, disruption.DoNotDisrupt, "true") }, 4, nil},
 		"a budget that allows none": {func(in *rebalance.Input) { in.Budgets = []rebalance.DisruptionBudget{budget("tight")} }, 0, repeat(rebalance.ReasonPDB, 4)},
 		"two budgets":               {func(in *rebalance.Input) { in.Budgets = []rebalance.DisruptionBudget{budget("a"), budget("b")} }, 0, repeat(rebalance.ReasonOverlappingPDBs, 4)},
-		"two pods that must stay, and one goes in the stead": {func(in *rebalance.Input) {
+		"two pods that must stay, and one goes instead": {func(in *rebalance.Input) {
 			annotate(in, 7, disruption.DoNotDisrupt, "true")
 			annotate(in, 8, disruption.DoNotDisrupt, "true")
 		}, 3, repeat(rebalance.ReasonDoNotDisrupt, 1)},
 		"two pods with local data": {func(in *rebalance.Input) {
-			in.Group.Seats[8].Pod.LocalData, in.Group.Seats[7].Pod.LocalData = "cache", "cache"
+			in.Group.Assignments[8].Pod.LocalData, in.Group.Assignments[7].Pod.LocalData = "cache", "cache"
 		}, 3, repeat(rebalance.ReasonLocalStorage, 1)},
-		"two pods that are pinned":    {func(in *rebalance.Input) { in.Group.Seats[8].Pod.Pinned, in.Group.Seats[7].Pod.Pinned = true, true }, 3, repeat(rebalance.ReasonPinned, 1)},
+		"two pods that are pinned": {func(in *rebalance.Input) {
+			in.Group.Assignments[8].Pod.Pinned, in.Group.Assignments[7].Pod.Pinned = true, true
+		}, 3, repeat(rebalance.ReasonPinned, 1)},
 		"mode Off":                    {func(in *rebalance.Input) { in.Settings.Mode = rebalance.Off }, 0, repeat(rebalance.ReasonOff, 4)},
 		"another scheduler":           {func(in *rebalance.Input) { in.Group.SchedulerName = "default-scheduler" }, 0, repeat(rebalance.ReasonOtherScheduler, 4)},
 		"no controller":               {func(in *rebalance.Input) { in.Group.Workload.UID = "" }, 0, repeat(rebalance.ReasonNoController, 4)},
@@ -225,13 +227,13 @@ func repeat(r rebalance.Reason, n int) (out []rebalance.Reason) {
 }
 
 func annotate(in *rebalance.Input, slot int, key, value string) {
-	in.Group.Seats[slot].Pod.Annotations = map[string]string{key: value}
+	in.Group.Assignments[slot].Pod.Annotations = map[string]string{key: value}
 }
 
 func TestWhatPassesByItselfOnlyDelays(t *testing.T) {
 	g := placedBy(split.New(70, 2), split.New(30, 2), 10)
 	g.Rollout = clusterstate.Rollout{Rolling: true}
-	g.Seats[0].Pod.Ready = false
+	g.Assignments[0].Pod.Ready = false
 	out := simulate(t, input(g), plan.Ample{})
 	assert.Len(t, out.Moves, 4)
 	var waits []rebalance.Reason
@@ -239,7 +241,7 @@ func TestWhatPassesByItselfOnlyDelays(t *testing.T) {
 		waits = append(waits, v.Reason)
 	}
 	assert.Equal(t, []rebalance.Reason{rebalance.ReasonRollingOut, rebalance.ReasonNotReady}, waits)
-	assert.False(t, g.Seats[0].Pod.Ready, "the pods that were given have not changed")
+	assert.False(t, g.Assignments[0].Pod.Ready, "the pods that were given have not changed")
 }
 
 func TestAStatefulReplacementHasTheSlotOfItsPredecessor(t *testing.T) {
@@ -255,23 +257,23 @@ func TestAStatefulReplacementHasTheSlotOfItsPredecessor(t *testing.T) {
 func TestAboutIsTheVerdictAboutThatReplica(t *testing.T) {
 	in := input(placedBy(split.New(70, 2), split.New(30, 2), 10))
 	annotate(in, 8, disruption.SafeToEvict, "false")
-	for _, seat := range in.Group.WrongSide() {
-		v := plan.About(in, seat)
+	for _, assignment := range in.Group.WrongSide() {
+		v := plan.About(in, assignment)
 		require.NotNil(t, v.Pod)
-		assert.Equal(t, seat.Pod.Name, v.Pod.Name)
+		assert.Equal(t, assignment.Pod.Name, v.Pod.Name)
 		want := rebalance.ReasonMove
-		if seat.Slot == 8 {
+		if assignment.Slot == 8 {
 			want = rebalance.ReasonDoNotDisrupt
 		}
-		assert.Equal(t, want, v.Reason, seat.Pod.Name)
+		assert.Equal(t, want, v.Reason, assignment.Pod.Name)
 	}
 }
 
 // Where low slots are free, the replacement of the highest would take one of
-// the type that is overfull: another goes in its stead.
+// the type that is overfull: another goes instead.
 func TestAGapIsWorkedAround(t *testing.T) {
 	g := group(split.New(50, 0), capacity.OnDemand, capacity.OnDemand, capacity.OnDemand, capacity.OnDemand)
-	g.Seats = append(g.Seats[:2], g.Seats[3]) // slot 2, on-demand, is free
+	g.Assignments = append(g.Assignments[:2], g.Assignments[3]) // slot 2, on-demand, is free
 	g.Replicas = 3
 	out := simulate(t, input(g), plan.Ample{})
 	assert.Equal(t, []string{"web-1 on-demand>spot slot 1"}, names(out.Moves))
@@ -286,7 +288,7 @@ func TestReplicasThatAreNotMadeYetCount(t *testing.T) {
 	assert.Equal(t, rebalance.ReasonNotReady, out.Waits[0].Reason)
 	assert.Len(t, out.Moves, out.Wrong)
 	assert.Empty(t, out.Blocked)
-	assert.Len(t, out.After.Seats, 10)
+	assert.Len(t, out.After.Assignments, 10)
 }
 
 func TestAPlanCountsOnNoMillionsOfReplicas(t *testing.T) {
@@ -296,5 +298,5 @@ func TestAPlanCountsOnNoMillionsOfReplicas(t *testing.T) {
 	require.Len(t, out.Waits, 1)
 	assert.Equal(t, rebalance.ReasonNotReady, out.Waits[0].Reason)
 	assert.Empty(t, out.Moves)
-	assert.Len(t, out.After.Seats, 9)
+	assert.Len(t, out.After.Assignments, 9)
 }

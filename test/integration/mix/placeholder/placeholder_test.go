@@ -185,10 +185,10 @@ func TestTheReplacementOfAGatedPodTakesThePlaceholdersCapacity(t *testing.T) {
 	evicted, deleted := w.Evictions(), w.Audit(func(r testenv.Request) bool { return r.Verb == "delete" && r.Name == held.Name && r.OK() })
 	require.Len(t, evicted, 1)
 	require.NotEmpty(t, deleted, "by the controller or with its owner, and by KWOK if that sees it terminate")
-	assert.True(t, evicted[0].At.Before(deleted[0].At), "whoever waits for the seat lets it be kept until the replica goes")
+	assert.True(t, evicted[0].At.Before(deleted[0].At), "whoever waits for the assignment lets it be kept until the replica goes")
 }
 
-// The pods of a StatefulSet come back when the old ones are gone. The seat is
+// The pods of a StatefulSet come back when the old ones are gone. The assignment is
 // kept for that long.
 func TestAStatefulSetPlaceholderStaysUntilTheOldPodIsGone(t *testing.T) {
 	const terminates = 3 * time.Second

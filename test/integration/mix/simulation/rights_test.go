@@ -124,7 +124,7 @@ func TestASnapshotKeepsItsMomentAndNothingRuns(t *testing.T) {
 	s.Assume(p, "sp")
 	a, err = s.Fits(w.Ctx, question)
 	require.NoError(t, err)
-	require.Equal(t, "0/1 nodes are available: 1 Insufficient cpu.", a.Message(), "the seat is taken")
+	require.Equal(t, "0/1 nodes are available: 1 Insufficient cpu.", a.Message(), "the assignment is taken")
 	a, err = s.Fits(w.Ctx, simulation.Question{Pod: p, Nodes: func(*corev1.Node) bool { return false }})
 	require.NoError(t, err)
 	require.Zero(t, a.Candidates)

@@ -56,7 +56,7 @@ func TestIndexedJobSlotsFollowTheIndexAndKeepTheirType(t *testing.T) {
 		w.Create(builders.CapacityMix(l.app, 60, 2), builders.Job(l.app, 10, batchv1.IndexedCompletion))
 		w.WaitReady(l.app, 10)
 		pods := w.RequireExact(l.app, m, 10)
-		requireSeats(w, pods, m, index(t))
+		requireAssignments(w, pods, m, index(t))
 		l.lost = *w.Slots(pods)[l.index]
 		l.lose(&l.lost)
 	}
@@ -67,7 +67,7 @@ func TestIndexedJobSlotsFollowTheIndexAndKeepTheirType(t *testing.T) {
 			return again && w.SplitOf(live).Pending == 0, w.SplitOf(live).String()
 		})
 		pods := w.RequireExact(l.app, m, 10)
-		requireSeats(w, pods, m, index(t))
+		requireAssignments(w, pods, m, index(t))
 	}
 }
 

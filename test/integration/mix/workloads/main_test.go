@@ -19,9 +19,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
 
-// requireSeats demands that pods are bound, each with the slot that is wanted
+// requireAssignments demands that pods are bound, each with the slot that is wanted
 // for it and on the type of that slot.
-func requireSeats(w *testenv.World, pods []corev1.Pod, m split.Mix, want func(*corev1.Pod) int) {
+func requireAssignments(w *testenv.World, pods []corev1.Pod, m split.Mix, want func(*corev1.Pod) int) {
 	w.T.Helper()
 	types := w.Types()
 	for i := range pods {

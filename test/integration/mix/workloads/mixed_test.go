@@ -110,7 +110,7 @@ func requireBerthsOnTheirTypes(w *testenv.World, pods []corev1.Pod, m split.Mix)
 	ours := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Spec.SchedulerName != builders.Scheduler })
 	require.NotEmpty(w.T, ours)
 	w.Slots(ours)
-	requireSeats(w, ours, m, func(p *corev1.Pod) int {
+	requireAssignments(w, ours, m, func(p *corev1.Pod) int {
 		slot, _ := policy.ClaimedSlot(p)
 		return slot
 	})

@@ -56,10 +56,10 @@ func TestAStatefulSetHasItsSlotsByOrdinalAndKeepsItsTypes(t *testing.T) {
 				w.Create(builders.CapacityMix(app, 60, 2), s)
 				record := w.Record(app)
 				w.WaitReady(app, 8)
-				requireSeats(&w, w.RequireExact(app, m, 8), m, slot)
+				requireAssignments(&w, w.RequireExact(app, m, 8), m, slot)
 				for _, n := range []int{3, 10, 8} {
 					scaleSet(&w, s, n)
-					requireSeats(&w, w.RequireExact(app, m, n), m, slot)
+					requireAssignments(&w, w.RequireExact(app, m, n), m, slot)
 				}
 				record.RequireOnTheirTypes(m)
 				w.Delete(s)
@@ -91,7 +91,7 @@ func TestADeletedPodOfAStatefulSetComesBackOnItsOwnTypeAndSlot(t *testing.T) {
 				}
 				after := waitReplaced(&w, app, 8, old...)
 				w.RequireExactPods(after, m)
-				requireSeats(&w, after, m, ordinalFrom(t, start))
+				requireAssignments(&w, after, m, ordinalFrom(t, start))
 				pods = byName(after)
 			}
 			require.Len(t, seen, 2, "types of the deleted pods")

@@ -30,13 +30,13 @@ import (
 // and more, and they are dropped page by page.
 const pageSize = 500
 
-// Feed is a manager.Runnable. It runs on every replica of the controller, so
+// Informers is a manager.Runnable. It runs on every replica of the controller, so
 // that a new leader knows the cluster already.
-type Feed struct {
-	fleet   *clusterstate.State
-	kube    kubernetes.Interface
-	sources []source
-	failed  func(time.Time)
+type Informers struct {
+	clusterState *clusterstate.State
+	kube         kubernetes.Interface
+	sources      []source
+	failed       func(time.Time)
 }
 
 // source is one kind of objects.
@@ -53,50 +53,53 @@ type source struct {
 }
 
 var (
-	_ manager.Runnable               = &Feed{}
-	_ manager.LeaderElectionRunnable = &Feed{}
+	_ manager.Runnable               = &Informers{}
+	_ manager.LeaderElectionRunnable = &Informers{}
 )
 
-// New returns the feed of a cluster state. Failed is called whenever the API server
+// New returns the informers of a cluster state. Failed is called whenever the API server
 // could not be read, and when it can be again: what the cluster state shows may then be old.
-func New(config *rest.Config, f *clusterstate.State, failed func(time.Time), options ...func(*Feed)) (*Feed, error) {
-	feed := &Feed{fleet: f, failed: failed}
+func New(config *rest.Config, f *clusterstate.State, failed func(time.Time), options ...func(*Informers)) (*Informers, error) {
+	informers := &Informers{clusterState: f, failed: failed}
 	kube, err := kubernetes.NewForConfig(protobuf(config))
 	if err != nil {
-		return nil, fmt.Errorf("client of the feed: %w", err)
+		return nil, fmt.Errorf("client of the informers: %w", err)
 	}
-	feed.kube = kube
+	informers.kube = kube
 	core, apps, batch := kube.CoreV1().RESTClient(), kube.AppsV1().RESTClient(), kube.BatchV1().RESTClient()
-	feed.sources = []source{
+	informers.sources = []source{
 		{
 			name: "nodes", client: core, object: &corev1.Node{}, list: func() runtime.Object { return &corev1.NodeList{} },
-			store: feed.nodes(),
+			store: informers.nodes(),
 		},
 		{
-			name: "pods", client: core, object: &corev1.Pod{}, list: func() runtime.Object { return &corev1.PodList{} }, store: feed.pods(),
-			keep: feed.keepPod,
+			name: "pods", client: core, object: &corev1.Pod{}, list: func() runtime.Object { return &corev1.PodList{} },
+			store: informers.pods(),
+			keep:  informers.keepPod,
 		},
 		{
-			name: "deployments", client: apps, object: &appsv1.Deployment{}, list: func() runtime.Object { return &appsv1.DeploymentList{} },
-			store: feed.workloads(),
+			name: "deployments", client: apps, object: &appsv1.Deployment{},
+			list:  func() runtime.Object { return &appsv1.DeploymentList{} },
+			store: informers.workloads(),
 		},
 		{
-			name: "replicasets", client: apps, object: &appsv1.ReplicaSet{}, list: func() runtime.Object { return &appsv1.ReplicaSetList{} },
-			store: feed.workloads(),
+			name: "replicasets", client: apps, object: &appsv1.ReplicaSet{},
+			list:  func() runtime.Object { return &appsv1.ReplicaSetList{} },
+			store: informers.workloads(),
 		},
 		{
 			name: "statefulsets", client: apps, object: &appsv1.StatefulSet{},
-			list: func() runtime.Object { return &appsv1.StatefulSetList{} }, store: feed.workloads(),
+			list: func() runtime.Object { return &appsv1.StatefulSetList{} }, store: informers.workloads(),
 		},
 		{
 			name: "jobs", client: batch, object: &batchv1.Job{}, list: func() runtime.Object { return &batchv1.JobList{} },
-			store: feed.workloads(),
+			store: informers.workloads(),
 		},
 	}
 	for _, option := range options {
-		option(feed)
+		option(informers)
 	}
-	return feed, nil
+	return informers, nil
 }
 
 // protobuf requests the encoding that takes the least of both sides; what has none comes as JSON.
@@ -108,10 +111,10 @@ func protobuf(config *rest.Config) *rest.Config {
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (*Feed) NeedLeaderElection() bool { return false }
+func (*Informers) NeedLeaderElection() bool { return false }
 
 // Start watches until the context ends.
-func (f *Feed) Start(ctx context.Context) error {
+func (f *Informers) Start(ctx context.Context) error {
 	for _, s := range f.sources {
 		r := cache.NewReflectorWithOptions(s.listWatch(f.failed), s.object, s.store, cache.ReflectorOptions{Name: "berth/" + s.name})
 		go r.RunWithContext(ctx)
@@ -121,7 +124,7 @@ func (f *Feed) Start(ctx context.Context) error {
 }
 
 // Synced reports whether every kind has been listed once, and names one that has not.
-func (f *Feed) Synced() (waitingFor string, ok bool) {
+func (f *Informers) Synced() (waitingFor string, ok bool) {
 	for _, s := range f.sources {
 		if !s.store.listed.Load() {
 			return s.name, false
@@ -131,7 +134,7 @@ func (f *Feed) Synced() (waitingFor string, ok bool) {
 }
 
 // Listed reports whether a kind, named as in a URL, has been listed once.
-func (f *Feed) Listed(resource string) bool {
+func (f *Informers) Listed(resource string) bool {
 	return slices.ContainsFunc(f.sources, func(s source) bool { return s.name == resource && s.store.listed.Load() })
 }
 
@@ -182,11 +185,11 @@ func (s source) pages(ctx context.Context, request func(metav1.ListOptions) *res
 }
 
 // pods, nodes and workloads are the stores that hand objects on to the cluster state.
-func (f *Feed) pods() *store {
+func (f *Informers) pods() *store {
 	return &store{
-		set: func(o any) { f.fleet.SetPod(o.(*corev1.Pod)) },
+		set: func(o any) { f.clusterState.SetPod(o.(*corev1.Pod)) },
 		remove: func(o metav1.Object) {
-			f.fleet.DeletePod(types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, o.GetUID())
+			f.clusterState.DeletePod(types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, o.GetUID())
 		},
 		replace: func(all []any) {
 			listed := make(map[types.NamespacedName]bool, len(all))
@@ -194,28 +197,28 @@ func (f *Feed) pods() *store {
 				m := o.(metav1.Object)
 				listed[types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}] = true
 			}
-			f.fleet.RetainPods(func(name types.NamespacedName) bool { return listed[name] })
+			f.clusterState.RetainPods(func(name types.NamespacedName) bool { return listed[name] })
 		},
 	}
 }
 
 // keepPod hands a pod of a list on at once and keeps its name: ten thousand
 // pods, even stripped, would be the most memory that the controller ever takes.
-func (f *Feed) keepPod(o runtime.Object) runtime.Object {
+func (f *Informers) keepPod(o runtime.Object) runtime.Object {
 	pod := o.(*corev1.Pod)
-	f.fleet.SetPod(pod)
+	f.clusterState.SetPod(pod)
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
-func (f *Feed) nodes() *store {
+func (f *Informers) nodes() *store {
 	return &store{
-		set:     func(o any) { f.fleet.SetNode(o.(*corev1.Node)) },
-		remove:  func(o metav1.Object) { f.fleet.DeleteNode(o.GetName()) },
-		replace: func(all []any) { f.fleet.ReplaceNodes(cast[*corev1.Node](all)) },
+		set:     func(o any) { f.clusterState.SetNode(o.(*corev1.Node)) },
+		remove:  func(o metav1.Object) { f.clusterState.DeleteNode(o.GetName()) },
+		replace: func(all []any) { f.clusterState.ReplaceNodes(cast[*corev1.Node](all)) },
 	}
 }
 
-func (f *Feed) workloads() *store {
+func (f *Informers) workloads() *store {
 	// A list names no kind: these are those of this one.
 	known := map[types.UID]struct{}{}
 	s := &store{}
@@ -223,12 +226,12 @@ func (f *Feed) workloads() *store {
 	set := func(o any) {
 		w := o.(metav1.Object)
 		known[w.GetUID()] = struct{}{}
-		f.fleet.SetOwner(w)
+		f.clusterState.SetOwner(w)
 	}
 	s.set = set
 	s.remove = func(o metav1.Object) {
 		delete(known, o.GetUID())
-		f.fleet.DeleteOwner(o.GetUID())
+		f.clusterState.DeleteOwner(o.GetUID())
 	}
 	s.replace = func(all []any) {
 		gone := known
@@ -238,7 +241,7 @@ func (f *Feed) workloads() *store {
 			set(o)
 		}
 		for uid := range gone {
-			f.fleet.DeleteOwner(uid)
+			f.clusterState.DeleteOwner(uid)
 		}
 	}
 	return s

@@ -63,12 +63,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(list)
 }
 
-// fixture is a feed that reads from a server.
+// fixture has informers that read from a server.
 type fixture struct {
-	*Feed
-	server *server
-	fleet  *clusterstate.State
-	failed int
+	*Informers
+	server       *server
+	clusterState *clusterstate.State
+	failed       int
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -76,8 +76,8 @@ func newFixture(t *testing.T) *fixture {
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(t, err)
 	f := &fixture{server: newServer(t)}
-	f.fleet = clusterstate.New(clusterstate.Options{Classifier: classifier, Mixes: policy.NewStore()})
-	f.Feed, err = New(&rest.Config{Host: f.server.URL}, f.fleet, func(time.Time) { f.failed++ })
+	f.clusterState = clusterstate.New(clusterstate.Options{Classifier: classifier, Mixes: policy.NewStore()})
+	f.Informers, err = New(&rest.Config{Host: f.server.URL}, f.clusterState, func(time.Time) { f.failed++ })
 	require.NoError(t, err)
 	return f
 }
@@ -95,7 +95,7 @@ func (f *fixture) source(name string) source {
 func (f *fixture) relist(t *testing.T, name string) error {
 	t.Helper()
 	s := f.source(name)
-	list, err := s.listWatch(f.Feed.failed).ListWithContextFunc(t.Context(), metav1.ListOptions{})
+	list, err := s.listWatch(f.Informers.failed).ListWithContextFunc(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func names(f *clusterstate.State) (out []string) {
 func TestAListIsReadPageByPageAndStripped(t *testing.T) {
 	f := newFixture(t)
 	f.server.pages[podsPath] = []runtime.Object{podsNamed("a", "b"), podsNamed("c")}
-	list, err := f.source("pods").listWatch(f.Feed.failed).ListWithContextFunc(t.Context(), metav1.ListOptions{})
+	list, err := f.source("pods").listWatch(f.Informers.failed).ListWithContextFunc(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, []string{podsPath + "?limit=500", podsPath + "?continue=page-1&limit=500"}, f.server.asked)
 	items, err := meta.ExtractList(list)
@@ -141,7 +141,7 @@ func TestAListIsReadPageByPageAndStripped(t *testing.T) {
 	require.Len(t, items, 3)
 	// Of a pod the list holds no more than its name: the cluster state has it already.
 	assert.Equal(t, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}}, items[0])
-	assert.ElementsMatch(t, []string{"a", "b", "c"}, names(f.fleet))
+	assert.ElementsMatch(t, []string{"a", "b", "c"}, names(f.clusterState))
 	assert.Zero(t, f.failed)
 }
 
@@ -149,10 +149,10 @@ func TestARelistRemovesWhatIsGone(t *testing.T) {
 	f := newFixture(t)
 	f.server.pages[podsPath] = []runtime.Object{podsNamed("a", "b"), podsNamed("c")}
 	require.NoError(t, f.relist(t, "pods"))
-	assert.ElementsMatch(t, []string{"a", "b", "c"}, names(f.fleet))
+	assert.ElementsMatch(t, []string{"a", "b", "c"}, names(f.clusterState))
 	f.server.pages[podsPath] = []runtime.Object{podsNamed("c"), podsNamed("d")}
 	require.NoError(t, f.relist(t, "pods"))
-	assert.ElementsMatch(t, []string{"c", "d"}, names(f.fleet))
+	assert.ElementsMatch(t, []string{"c", "d"}, names(f.clusterState))
 	assert.Equal(t, int32(1), f.source("pods").store.relists.Load())
 
 	node := func(names ...string) runtime.Object {
@@ -164,11 +164,11 @@ func TestARelistRemovesWhatIsGone(t *testing.T) {
 	}
 	f.server.pages["/api/v1/nodes"] = []runtime.Object{node("a", "b")}
 	require.NoError(t, f.relist(t, "nodes"))
-	assert.Len(t, f.fleet.Nodes(), 2)
+	assert.Len(t, f.clusterState.Nodes(), 2)
 	f.server.pages["/api/v1/nodes"] = []runtime.Object{node("b")}
 	require.NoError(t, f.relist(t, "nodes"))
-	require.Len(t, f.fleet.Nodes(), 1)
-	assert.Equal(t, "b", f.fleet.Nodes()[0].Name)
+	require.Len(t, f.clusterState.Nodes(), 1)
+	assert.Equal(t, "b", f.clusterState.Nodes()[0].Name)
 }
 
 func replicaSets(replicas int32, names ...string) *appsv1.ReplicaSetList {
@@ -180,7 +180,7 @@ func replicaSets(replicas int32, names ...string) *appsv1.ReplicaSetList {
 }
 
 func (f *fixture) follows(uid string) bool {
-	return f.fleet.Follows(policy.GroupKey{Namespace: "shop", ID: uid})
+	return f.clusterState.Follows(policy.GroupKey{Namespace: "shop", ID: uid})
 }
 
 func TestARelistRemovesControllersOfItsKindOnly(t *testing.T) {
@@ -197,19 +197,19 @@ func TestARelistRemovesControllersOfItsKindOnly(t *testing.T) {
 	assert.True(t, f.follows("b") && f.follows("d"))
 }
 
-func TestWatchEventsReachTheFleet(t *testing.T) {
+func TestWatchEventsReachTheClusterState(t *testing.T) {
 	f := newFixture(t)
 	s := f.source("pods").store
 	p := &podsNamed("a").Items[0]
 	require.NoError(t, s.Add(p))
 	require.NoError(t, s.Update(p))
-	assert.Equal(t, []string{"a"}, names(f.fleet))
+	assert.Equal(t, []string{"a"}, names(f.clusterState))
 	other := p.DeepCopy()
 	other.UID = "another-life"
 	require.NoError(t, s.Delete(other))
-	assert.Equal(t, []string{"a"}, names(f.fleet), "a late event about a pod of the same name")
+	assert.Equal(t, []string{"a"}, names(f.clusterState), "a late event about a pod of the same name")
 	require.NoError(t, s.Delete(p))
-	assert.Empty(t, names(f.fleet))
+	assert.Empty(t, names(f.clusterState))
 	require.Error(t, s.Delete("no object"))
 	require.NoError(t, s.Resync())
 
@@ -222,7 +222,7 @@ func TestWatchEventsReachTheFleet(t *testing.T) {
 	n := f.source("nodes").store
 	require.NoError(t, n.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
 	require.NoError(t, n.Delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
-	assert.Empty(t, f.fleet.Nodes())
+	assert.Empty(t, f.clusterState.Nodes())
 }
 
 func TestFailuresAreToldAndNothingIsForgottenMeanwhile(t *testing.T) {
@@ -232,8 +232,8 @@ func TestFailuresAreToldAndNothingIsForgottenMeanwhile(t *testing.T) {
 	delete(f.server.pages, podsPath)
 	require.ErrorContains(t, f.relist(t, "pods"), "list pods: ")
 	assert.Equal(t, 1, f.failed)
-	assert.Equal(t, []string{"a"}, names(f.fleet))
-	_, err := f.source("pods").listWatch(f.Feed.failed).WatchFuncWithContext(t.Context(), metav1.ListOptions{})
+	assert.Equal(t, []string{"a"}, names(f.clusterState))
+	_, err := f.source("pods").listWatch(f.Informers.failed).WatchFuncWithContext(t.Context(), metav1.ListOptions{})
 	require.Error(t, err)
 	assert.Equal(t, 2, f.failed)
 
@@ -256,7 +256,7 @@ func TestASecondPageThatFailsFailsTheList(t *testing.T) {
 		first = false
 		return &corev1.PodList{}
 	}
-	_, err := s.listWatch(f.Feed.failed).ListWithContextFunc(t.Context(), metav1.ListOptions{})
+	_, err := s.listWatch(f.Informers.failed).ListWithContextFunc(t.Context(), metav1.ListOptions{})
 	require.ErrorContains(t, err, "list pods: ")
 	assert.Equal(t, 1, f.failed)
 }

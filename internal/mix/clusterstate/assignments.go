@@ -11,10 +11,10 @@ import (
 	"berth.dev/berth/internal/mix/split"
 )
 
-// seats puts live pods, sorted by age, on their slots: those that have a node,
+// assignments puts live pods, sorted by age, on their slots: those that have a node,
 // or had their gate opened, as mix.Assign does; the others on the lowest slots
 // that are then free, which is where the scheduler puts them.
-func (f *State) seats(m split.Mix, live []*Pod) []Seat {
+func (f *State) assignments(m split.Mix, live []*Pod) []Assignment {
 	bound := make([]split.Pod, 0, len(live))
 	var taken split.Slots
 	var waiting []*Pod
@@ -38,41 +38,41 @@ func (f *State) seats(m split.Mix, live []*Pod) []Seat {
 			waiting = append(waiting, p)
 		}
 	}
-	seats := make([]Seat, 0, len(live))
+	assignments := make([]Assignment, 0, len(live))
 	for _, s := range split.Assign(m, bound) {
 		taken.Take(s.Slot)
 		i, _ := slices.BinarySearchFunc(live, s.Pod, func(p *Pod, s split.Pod) int {
 			return cmp.Or(cmp.Compare(p.Created, s.Created), cmp.Compare(string(p.UID), s.ID))
 		})
-		seats = append(seats, f.seat(s, live[i]))
+		assignments = append(assignments, f.assignment(s, live[i]))
 	}
 	for _, p := range waiting {
 		slot := taken.Lowest()
 		taken.Take(slot)
 		t := m.TypeOf(slot)
-		seats = append(seats, Seat{
+		assignments = append(assignments, Assignment{
 			Pod: p, Place: Pending,
-			Seat: split.Seat{Wants: t, Pod: split.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: t}},
+			Assignment: split.Assignment{Wants: t, Pod: split.Pod{ID: string(p.UID), Created: p.Created, Slot: slot, On: t}},
 		})
 	}
-	slices.SortFunc(seats, func(a, b Seat) int { return cmp.Compare(a.Slot, b.Slot) })
-	return seats
+	slices.SortFunc(assignments, func(a, b Assignment) int { return cmp.Compare(a.Slot, b.Slot) })
+	return assignments
 }
 
-func (f *State) seat(s split.Seat, p *Pod) Seat {
-	seat := Seat{Seat: s, Pod: p}
+func (f *State) assignment(s split.Assignment, p *Pod) Assignment {
+	assignment := Assignment{Assignment: s, Pod: p}
 	switch n := f.nodes[p.Node]; {
 	case !p.Bound():
-		if seat.Place = Pending; p.Opened != capacity.Unknown {
-			return seat // it is limited to a type, which is not its slot's after a fallback
+		if assignment.Place = Pending; p.Opened != capacity.Unknown {
+			return assignment // it is limited to a type, which is not its slot's after a fallback
 		}
 	case n != nil && n.Departing != "":
-		seat.Place = Departing
+		assignment.Place = Departing
 	default:
-		return seat
+		return assignment
 	}
-	seat.On = seat.Wants
-	return seat
+	assignment.On = assignment.Wants
+	return assignment
 }
 
 func (f *State) typeOf(node string) capacity.Type {
