@@ -26,9 +26,9 @@ import (
 // metrics and events; they are stable.
 type Reason string
 
-// Reasons. ReasonPDB and ReasonOverlappingPDBs stand with their check.
+// Reasons of the checks in this file. Other checks have their reasons beside them.
 const (
-	// ReasonMove: the chosen replica may be evicted, once its room is proven.
+	// ReasonMove: the chosen replica may be evicted, once the capacity for its replacement is proven.
 	ReasonMove Reason = "Move"
 	// ReasonOnTarget: nothing has to move.
 	ReasonOnTarget Reason = "OnTarget"

@@ -140,7 +140,7 @@ func TestWhatIsNoProofOpensNothing(t *testing.T) {
 		{name: "dry-run", change: func(c *controller.Configuration) { c.DryRun = true }, says: "No scheduler leads"},
 		{name: "elsewhere", change: func(c *controller.Configuration) { c.Namespaces = []string{"elsewhere"} }},
 		{
-			name: "without-the-right", says: "Cannot see whether a scheduler leads",
+			name: "without-the-right", says: "Cannot determine whether a scheduler leads",
 			change: func(c *controller.Configuration) {
 				c.Mix.Gates.SchedulerLease = controller.SchedulerLease{Namespace: "kube-system", Name: "kube-scheduler"}
 			},
