@@ -28,7 +28,7 @@ type preFilterState struct {
 	attempt  ledger.Attempt
 	// ungated: slot and type were given to the pod before, by the ungater.
 	ungated bool
-	// nominated: preemption makes room for the pod on a node of its type.
+	// nominated: preemption frees capacity for the pod on a node of its type.
 	nominated bool
 	// wrongType is the reason that Filter gives for nodes of the other type, written when it is first needed.
 	wrongType atomic.Pointer[string]

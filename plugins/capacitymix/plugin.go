@@ -5,7 +5,7 @@
 //
 // A pod claims the lowest free slot of its group when it is first considered;
 // the slot determines its type. Filter limits it to nodes of that type; where they
-// have no room, PostFilter moves it from a sample of them to all of them and
+// have no free capacity, PostFilter moves it from a sample of them to all of them and
 // then, if the mix allows it, to the other type. Bind writes the slot on the
 // pod in the Binding itself, so that no call is made that the stock scheduler
 // does not make.

@@ -19,7 +19,7 @@ import (
 
 // PostFilter moves a pod that found no node to the next stage. It must stand
 // before DefaultPreemption: only in the last stage preemption has its turn, so
-// nothing is preempted while there is room elsewhere.
+// nothing is preempted while there is capacity elsewhere.
 func (pl *CapacityMix) PostFilter(
 	ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, statuses framework.NodeToStatusReader,
 ) (*framework.PostFilterResult, *fwk.Status) {
@@ -93,7 +93,7 @@ func (pl *CapacityMix) limitPreemption(s *preFilterState, statuses framework.Nod
 	return true
 }
 
-// noCapacitySince returns since when the pod is known to find no room on its type.
+// noCapacitySince returns since when the pod is known to find no free capacity on its type.
 // The ledger has it unless the scheduler was restarted in between; then the pod's
 // condition has it, if this plugin wrote it: a pod can have been unschedulable
 // for another reason for long.

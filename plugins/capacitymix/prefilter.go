@@ -99,7 +99,7 @@ func (pl *CapacityMix) sample(pod *corev1.Pod, s *preFilterState) *framework.Pre
 	return &framework.PreFilterResult{NodeNames: sample.Names}
 }
 
-// nominated reports whether preemption in this scheduler makes room for a pod on
+// nominated reports whether preemption in this scheduler frees capacity for a pod on
 // the node that its status names. Others may name a node there too: such a pod
 // is tried like every other one.
 func (pl *CapacityMix) nominated(pod *corev1.Pod) bool {

@@ -143,7 +143,7 @@ func keyOf(app string) policy.GroupKey {
 	return key
 }
 
-// roomy is a cluster of 40 nodes of which one has more room than the others.
+// roomy is a cluster of 40 nodes of which one has more capacity than the others.
 func roomy(i int, n *corev1.Node) {
 	if i == 7 {
 		n.Status.Allocatable[corev1.ResourceCPU], n.Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("1000"), resource.MustParse("1000Gi")

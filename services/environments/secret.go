@@ -95,7 +95,7 @@ func (s *store) takeAlong(
 	return out, nil
 }
 
-// clear makes room for the Secret of an environment.
+// clear frees capacity for the Secret of an environment.
 func (s *store) clear(ctx context.Context, e *environment, found *corev1.Secret) error {
 	owner := metav1.GetControllerOf(found)
 	if owner == nil || owner.Kind != environmentKind || owner.Name != e.Name {
@@ -112,7 +112,7 @@ func (s *store) clear(ctx context.Context, e *environment, found *corev1.Secret)
 	return err
 }
 
-// clearFor makes room for the Secret of an environment that is about to be made: it would begin with the password of the one
+// clearFor frees capacity for the Secret of an environment that is about to be made: it would begin with the password of the one
 // before. The Secret is read first: if there is no environment then, it belongs to none.
 func (s *store) clearFor(ctx context.Context, e *environment) error {
 	found, err := s.core.Secrets(e.Namespace).Get(ctx, secretName(e.Name), metav1.GetOptions{})

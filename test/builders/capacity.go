@@ -78,14 +78,14 @@ func Gated(t *corev1.PodTemplateSpec) {
 // ByDefault has a template's pods placed by the scheduler of those that name none.
 func ByDefault(t *corev1.PodTemplateSpec) { t.Spec.SchedulerName = corev1.DefaultSchedulerName }
 
-// WhenSpotUnavailable sets what a mix does where spot has no room.
+// WhenSpotUnavailable sets what a mix does where spot has no free capacity.
 func WhenSpotUnavailable(do v1alpha1.WhenSpotUnavailable, waitSeconds int32) func(*v1alpha1.CapacityMix) {
 	return func(m *v1alpha1.CapacityMix) {
 		m.Spec.WhenSpotUnavailable, m.Spec.SpotWaitSeconds = do, &waitSeconds
 	}
 }
 
-// WhenOnDemandUnavailable sets what a mix does where on-demand has no room.
+// WhenOnDemandUnavailable sets what a mix does where on-demand has no free capacity.
 func WhenOnDemandUnavailable(do v1alpha1.WhenOnDemandUnavailable) func(*v1alpha1.CapacityMix) {
 	return func(m *v1alpha1.CapacityMix) { m.Spec.WhenOnDemandUnavailable = do }
 }

@@ -39,7 +39,7 @@ func ExpectedValuesHold(w *testenv.World) {
 			w.Create(builders.CapacityMix(app, row.percent, row.floor), deployment)
 			pods := w.RequireExact(app, split.New(row.percent, row.floor), int(row.replicas))
 			require.Equal(t, int(row.wantSpot), w.SplitOf(pods).Spot, "pods on spot")
-			// The next one needs the room.
+			// The next one needs the capacity.
 			w.Delete(deployment)
 			w.WaitGone(pods)
 		})

@@ -176,7 +176,7 @@ func (w *World) Scale(d *appsv1.Deployment, replicas int32) {
 	Patch(w, d, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
 }
 
-// Roomy returns nodes of both types with more room than a test needs.
+// Roomy returns nodes of both types with more capacity than a test needs.
 func Roomy() []cluster.NodeSpec {
 	return append(cluster.Nodes("spot", 6), cluster.Nodes("on-demand", 4)...)
 }

@@ -44,7 +44,7 @@ func allowAll(c *fake.Clientset) {
 	c.AddReactor("list", "limitranges", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.LimitRangeList{}, nil })
 }
 
-// roomy has room for every pod.
+// roomy has free capacity for every pod.
 type roomy struct{}
 
 func (roomy) Fits(context.Context, simulation.Question) (simulation.Answer, error) {

@@ -313,7 +313,7 @@ const (
 	abandoned outcome = "abandoned"
 	// notEvicted: the API server did not carry the eviction out.
 	notEvicted outcome = "not-evicted"
-	// notProvisioned: no placeholder came to hold the room, and nothing was evicted.
+	// notProvisioned: no placeholder came to hold the capacity, and nothing was evicted.
 	notProvisioned outcome = "not-provisioned"
 )
 

@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/internal/mix/rebalance"
 )
 
-// ReasonNoPlaceholder means that no node has room, and a placeholder could not be created either.
+// ReasonNoPlaceholder means that no node has free capacity, and a placeholder could not be created either.
 const ReasonNoPlaceholder rebalance.Reason = "PlaceholderRefused"
 
 // provision requests the capacity that the replacement of a replica needs, by a placeholder pod. Either there is one then,

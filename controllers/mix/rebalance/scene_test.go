@@ -119,7 +119,7 @@ func newScene(t *rapid.T) *scene {
 }
 
 // crowd has workloads that are out of their mixes, so that they come into each
-// other's way: what one does to the budgets and to the room, others wait for.
+// other's way: what one does to the budgets and to the capacity, others wait for.
 func (w *scene) crowd(t *rapid.T) {
 	for _, ns := range sceneNamespaces {
 		cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "m"}}
@@ -174,7 +174,7 @@ func (w *scene) newSide(limit int) *side {
 	return s
 }
 
-// roomByChance has room for two pods in three.
+// roomByChance has free capacity for two pods in three.
 type roomByChance struct{}
 
 func (roomByChance) Fits(_ context.Context, q simulation.Question) (simulation.Answer, error) {

@@ -20,7 +20,7 @@ import (
 )
 
 // spotScene has one controller, a node of each type, and in namespace a a mix
-// that wants all on spot and requests room.
+// that wants all on spot and requests capacity.
 func spotScene() (*scene, *side) {
 	w := &scene{
 		pods: map[types.NamespacedName]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, owners: map[types.UID]metav1.Object{},

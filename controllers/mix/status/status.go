@@ -261,7 +261,7 @@ func rebalancing(mine []workloads.Entry) metav1.Condition {
 	return c
 }
 
-// provisioning names the replicas for which placeholders hold room or request it.
+// provisioning names the replicas for which placeholders hold capacity or request it.
 func provisioning(mine []workloads.Entry) (list []string) {
 	for _, e := range mine {
 		for _, h := range e.Placeholders {

@@ -28,14 +28,14 @@ type Move struct {
 	DoubtUntil time.Time
 	// Slow is set once it has taken so long that it does not count for other namespaces.
 	Slow bool
-	// Placeholder is the UID of one that keeps the room until the replica is gone; "" if there is none, or no more.
+	// Placeholder is the UID of one that keeps the capacity until the replica is gone; "" if there is none, or no more.
 	Placeholder types.UID
 }
 
 // Doubtful reports whether it is not known that the pod was evicted.
 func (m *Move) Doubtful() bool { return !m.DoubtUntil.IsZero() }
 
-// Placeholder is a pod that holds room for the replacement of a replica, or asks
+// Placeholder is a pod that holds capacity for the replacement of a replica, or asks
 // for it. The replica is being moved, but not evicted yet.
 type Placeholder struct {
 	UID             types.UID
@@ -76,13 +76,13 @@ type Entry struct {
 	Scaled bool
 	// Restored is set where it is what an earlier leader recorded, and the workload was not reconciled yet.
 	Restored bool
-	// Placeholders hold room for replicas that are to move next.
+	// Placeholders hold capacity for replicas that are to move next.
 	Placeholders []Placeholder
 	// Verdict is the last decision.
 	Verdict rebalance.Verdict
 	// Settings are what applied to it.
 	Settings rebalance.Settings
-	// Held are the replicas for which room was not proven or whose eviction was
+	// Held are the replicas for which capacity was not proven or whose eviction was
 	// refused, by UID, with the time until which they are left alone.
 	Held map[string]Hold
 	// Reported is the reason that the last event about it named.

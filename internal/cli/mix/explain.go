@@ -109,7 +109,7 @@ type MoveFacts struct {
 	// Workload is the verdict about the pod's workload as a whole.
 	WorkloadReason  string `json:"workloadReason"`
 	WorkloadMessage string `json:"workloadMessage,omitempty"`
-	// Node has room for the replacement.
+	// Node has free capacity for the replacement.
 	Node string `json:"node,omitempty"`
 	// Controller says what its last report is worth, "" where it makes none.
 	Controller live.ReportState `json:"controller,omitempty"`

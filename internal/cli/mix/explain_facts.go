@@ -32,7 +32,7 @@ type explainer struct {
 	record   *clusterstate.Pod
 	borrowed *corev1.Event
 	now      time.Time
-	// room is requested only where it matters.
+	// capacity is requested only where it matters.
 	room func() (plan.Room, func(), error)
 }
 

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/internal/cli/mix/plan"
 )
 
-// explained returns the explanation of every pod, as text, with room for all.
+// explained returns the explanation of every pod, as text, with capacity for all.
 func explained(t *testing.T, c *live.Cluster, event *corev1.Event) string {
 	t.Helper()
 	var text []string

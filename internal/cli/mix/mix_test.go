@@ -68,7 +68,7 @@ func TestExplain(t *testing.T) {
 	clitest.Golden(t, "explain.txt", explained(t, s.Cluster(t), event))
 }
 
-// planned is the plan of mixes for a shop, with room for so many replacements.
+// planned is the plan of mixes for a shop, with capacity for so many replacements.
 func planned(t *testing.T, s *clitest.Shop, room plan.Room, wanted ...*wantedMix) *Plan {
 	t.Helper()
 	c := s.Cluster(t)

@@ -65,7 +65,7 @@ type PlannedMove struct {
 	From      string `json:"from"`
 	To        string `json:"to"`
 	Slot      int    `json:"slot"`
-	// Node has room for the replacement; "" if that was not asked.
+	// Node has free capacity for the replacement; "" if that was not asked.
 	Node string `json:"node,omitempty"`
 }
 

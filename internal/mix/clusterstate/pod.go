@@ -61,7 +61,7 @@ type Pod struct {
 	UsesGate bool
 	// RunsOnce is set where restartPolicy is not Always: whatever controls the pod counts its end as success or failure.
 	RunsOnce bool
-	// Running is the phase of a placeholder, which holds its room then. Of other pods it is not kept.
+	// Running is the phase of a placeholder, which holds its capacity then. Of other pods it is not kept.
 	Running bool
 	// LocalData names a volume whose data is lost with the pod, "" if there is none.
 	LocalData string
@@ -361,7 +361,7 @@ func contains(list []string, name string) bool {
 }
 
 // requests is what the scheduler takes a pod to need of a node, never more, so
-// that "no node has room" is certain: the pod's own spec counts while a resize
+// that "no node has free capacity" is certain: the pod's own spec counts while a resize
 // in place goes on, and where it cannot be done what the pod has, if that is less.
 func requests(o *corev1.Pod) (cpu, memory int64) {
 	r := resourcehelper.PodRequests(o, resourcehelper.PodResourcesOptions{})

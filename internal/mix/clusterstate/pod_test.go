@@ -129,7 +129,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// "No node has room" must be certain: what a pod is taken to request, and to
+// "No node has free capacity" must be certain: what a pod is taken to request, and to
 // use, is never more than the scheduler takes it to.
 func TestAPodNeverAsksForMoreThanTheSchedulerTakesItTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -278,7 +278,7 @@ func byValue(groups []Group) []Group {
 // told is what a cluster state says has changed since someone looked.
 type told struct {
 	keys map[policy.GroupKey]bool
-	// seen are the groups and room that were there then.
+	// seen are the groups and capacity that were there then.
 	seen map[policy.GroupKey]Group
 	room map[capacity.Type]uint64
 	fits map[string]bool

@@ -53,7 +53,7 @@ type State struct {
 	// pods by name; byGroup by controller UID, by namespace for bare pods.
 	pods       map[types.NamespacedName]*Pod
 	namespaces map[string]*namespace
-	// ungoverned are the pods that no mix may govern, by namespace, and placeholders those of them that hold room.
+	// ungoverned are the pods that no mix may govern, by namespace, and placeholders those of them that hold capacity.
 	ungoverned, placeholders map[string]map[*Pod]struct{}
 	gated                    map[*Pod]struct{}
 	nodes                    map[string]*nodeState
@@ -398,7 +398,7 @@ func (f *State) Gated() []*Pod {
 	return slices.SortedFunc(maps.Keys(f.gated), older)
 }
 
-// Placeholders returns the pods that hold room for replicas of a namespace that
+// Placeholders returns the pods that hold capacity for replicas of a namespace that
 // are to move, "" for all namespaces; oldest first.
 func (f *State) Placeholders(namespace string) (list []*Pod) {
 	f.mu.RLock()

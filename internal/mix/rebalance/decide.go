@@ -5,7 +5,7 @@
 //
 // The decision is a chain of checks, each with a reason of its own. The first
 // checks ask about the workload as a whole, the later ones about one replica
-// after the other. What the chain lets through still has to prove room by the
+// after the other. What the chain lets through still has to prove capacity by the
 // scheduler's own filters (internal/mix/simulation) before anything is evicted.
 package rebalance
 
@@ -69,9 +69,9 @@ const (
 	ReasonFloor Reason = "OnDemandFloor"
 	// ReasonSpotUnavailable: replicas went to on-demand since spot nodes did not come, and spot is not tried yet.
 	ReasonSpotUnavailable Reason = "SpotUnavailable"
-	// ReasonInsufficientCapacity: no node of the type has room for the replacement.
+	// ReasonInsufficientCapacity: no node of the type has free capacity for the replacement.
 	ReasonInsufficientCapacity Reason = "InsufficientCapacity"
-	// ReasonProvisioning: a placeholder pod holds the room for the replacement, or waits for it.
+	// ReasonProvisioning: a placeholder pod holds the capacity for the replacement, or waits for it.
 	ReasonProvisioning Reason = "Provisioning"
 )
 
@@ -93,7 +93,7 @@ type Settings struct {
 	// Stabilization is how long a workload must have been out of its mix.
 	Stabilization time.Duration
 	Windows       Windows
-	// Provisioning says where the room for a replacement comes from.
+	// Provisioning says where the capacity for a replacement comes from.
 	Provisioning Provisioning
 }
 
@@ -137,9 +137,9 @@ type Input struct {
 	Group    clusterstate.Group
 	// Budgets are the PodDisruptionBudgets of the namespace.
 	Budgets []DisruptionBudget
-	// MayFit reports whether some node of the type has room by plain numbers. False is certain.
+	// MayFit reports whether some node of the type has free capacity by plain numbers. False is certain.
 	MayFit func(t capacity.Type, p *clusterstate.Pod) bool
-	// Skip leaves replicas out, by UID, and says why: those for which room could not be proven.
+	// Skip leaves replicas out, by UID, and says why: those for which capacity could not be proven.
 	Skip map[string]Verdict
 }
 
@@ -149,7 +149,7 @@ type Verdict struct {
 	Message string
 	// Pod is the replica concerned; nil where it is about the workload.
 	Pod *clusterstate.Pod
-	// Target is the type that the replacement will want; set with ReasonMove and the reasons about room.
+	// Target is the type that the replacement will want; set with ReasonMove and the reasons about capacity.
 	Target capacity.Type
 	// RetryAt is when time alone will have changed the verdict; zero: something else has to happen.
 	RetryAt time.Time

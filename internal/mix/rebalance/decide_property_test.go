@@ -30,7 +30,7 @@ type simPod struct {
 }
 
 // sim is a group with its scheduler: a new pod claims the lowest free slot and
-// finds room on the type of that slot.
+// finds capacity on the type of that slot.
 type sim struct {
 	t        *rapid.T
 	m        split.Mix

@@ -13,10 +13,10 @@ import (
 	"berth.dev/berth/internal/mix/clusterstate"
 )
 
-// Provisioning says where the room for a replacement comes from.
+// Provisioning says where the capacity for a replacement comes from.
 type Provisioning string
 
-// Where room comes from, as in CapacityMix.
+// Where capacity comes from, as in CapacityMix.
 const (
 	// Wait for a node that is there to have it.
 	Wait Provisioning = "Wait"
@@ -25,7 +25,7 @@ const (
 )
 
 // Provision returns the replica for whose replacement a placeholder may be
-// created: the first that could move if its type had room. There are never more
+// created: the first that could move if its type had capacity. There are never more
 // placeholders than replicas that have to move; Input.Skip names the replicas
 // that have one, with ReasonProvisioning.
 func Provision(in *Input) (v Verdict, ok bool) {
@@ -48,11 +48,11 @@ func Provision(in *Input) (v Verdict, ok bool) {
 type Handover string
 
 const (
-	// BeforeEviction is for a replacement that goes to the other type at once where it finds the room taken.
+	// BeforeEviction is for a replacement that goes to the other type at once where it finds the capacity taken.
 	BeforeEviction Handover = "BeforeEviction"
-	// AfterEviction is for a replacement that waits for the room, and is made at the moment of the eviction.
+	// AfterEviction is for a replacement that waits for the capacity, and is made at the moment of the eviction.
 	AfterEviction Handover = "AfterEviction"
-	// OnceGone is for a replacement that waits for the room, and is made when the replica is gone, which takes its grace period.
+	// OnceGone is for a replacement that waits for the capacity, and is made when the replica is gone, which takes its grace period.
 	OnceGone Handover = "OnceGone"
 )
 
@@ -81,7 +81,7 @@ type Holder struct {
 	// Target is the type of the node that it requests.
 	Target  capacity.Type
 	Created time.Time
-	// Running ones hold the room.
+	// Running ones hold the capacity.
 	Running bool
 	// Lost ones ended, or were taken away by another user.
 	Lost bool
@@ -111,7 +111,7 @@ var noUse = []Reason{
 
 // Next returns what is done about the placeholder of a replica, and the verdict
 // about that replica: every check is made again, but for the budgets, in which
-// it has its place already, and for room by plain numbers, which it takes itself.
+// it has its place already, and for capacity by plain numbers, which it takes itself.
 func (in *Input) Next(replica types.UID, h Holder, timeout time.Duration) (Step, Verdict) {
 	v := in.about(replica)
 	switch {

@@ -21,7 +21,7 @@ import (
 
 const patience = 10 * time.Minute
 
-// roomless is outOfMix where no node has room, and it may be requested.
+// roomless is outOfMix where no node has free capacity, and it may be requested.
 func roomless() *rebalance.Input {
 	in := outOfMix()
 	in.Settings.Provisioning = rebalance.Placeholder
@@ -177,7 +177,7 @@ func TestTheNextStepWithAPlaceholder(t *testing.T) {
 	}
 }
 
-// dropping are the causes for which no room is held; for the others it is.
+// dropping are the causes for which no free capacity is held; for the others it is.
 var dropping = map[rebalance.Reason]bool{
 	rebalance.ReasonOff: true, rebalance.ReasonNoController: true, rebalance.ReasonOtherScheduler: true, rebalance.ReasonRollingOut: true,
 	rebalance.ReasonOutsideWindow: true, rebalance.ReasonPinned: true, rebalance.ReasonDoNotDisrupt: true, rebalance.ReasonLocalStorage: true,
@@ -211,7 +211,7 @@ func TestAPlaceholderThatRunsLiftsNoCheckButRoomAndBudgets(t *testing.T) {
 	}
 }
 
-// What moves with a placeholder would have moved without one, had there been room.
+// What moves with a placeholder would have moved without one, had there been capacity.
 func TestAPlaceholderMovesOnlyWhatMovedIfThereWereRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := roomless()

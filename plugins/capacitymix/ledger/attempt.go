@@ -4,7 +4,7 @@ package ledger
 
 import "time"
 
-// Stage says which nodes a pending pod is tried on. A pod that finds no room
+// Stage says which nodes a pending pod is tried on. A pod that finds no free capacity
 // moves on to the next stage at once.
 type Stage uint8
 
@@ -35,7 +35,7 @@ func (s Stage) String() string {
 type Attempt struct {
 	Stage Stage
 	// NoCapacitySince is when no node of the slot's type was first found to have
-	// room, zero if that has not been found.
+	// capacity, zero if that has not been found.
 	NoCapacitySince time.Time
 	// TypeChanged: the slot's type changed while the pod was waiting. What the
 	// pod's condition has of its wait is about the other type.

@@ -26,7 +26,7 @@ const (
 //
 // A rollout creates the new revision a few pods at a time, and the first slots
 // are the on-demand ones. Where the old revision fills the on-demand nodes,
-// those few would wait for room that comes only when they run: a deadlock that
+// those few would wait for capacity that comes only when they run: a deadlock that
 // the workload would not have without a mix. Such a pod may take, ahead of its
 // turn, a slot of the other type that its revision will have in the end.
 func (o *Owners) GrowingTo(pod *corev1.Pod) int {

@@ -64,7 +64,7 @@ type Sample struct {
 	Spread Spread
 }
 
-// Sample returns a sample of the nodes of a type that seem to have room for a pod
+// Sample returns a sample of the nodes of a type that seem to have free capacity for a pod
 // of a group. ok is false if the pod is to be tried on all nodes of the type.
 func (s *Sampler) Sample(nodes framework.NodeInfoLister, pod *corev1.Pod, group policy.GroupKey, t capacity.Type) (sample Sample, ok bool) {
 	if s.size == 0 || s.ledger.Side(t) <= s.size || requiresParticularNodes(pod, s.typeLabel) {
@@ -128,7 +128,7 @@ func finalists(all []candidate, least crowding, by config.RankSampleBy) []candid
 	return all[:n]
 }
 
-// candidates are up to size nodes of a type that seem to have room: the cached
+// candidates are up to size nodes of a type that seem to have free capacity: the cached
 // ones, and nodes whose turn it is. The best of them are cached.
 func (s *Sampler) candidates(nodes framework.NodeInfoLister, pod *corev1.Pod, t capacity.Type) []candidate {
 	cpu, memory := requests(pod)

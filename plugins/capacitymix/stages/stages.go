@@ -29,7 +29,7 @@ type Next struct {
 type Failure struct {
 	Attempt  ledger.Attempt
 	SlotType capacity.Type // of the slot that was tried
-	// NoCapacitySince is when the pod was first found to have no room on its type, Now if that is this moment.
+	// NoCapacitySince is when the pod was first found to have no free capacity on its type, Now if that is this moment.
 	NoCapacitySince, Now time.Time
 	// GrowingTo is the size to which a rollout grows the group, 0 if none does.
 	GrowingTo int
@@ -100,7 +100,7 @@ func tryAll(a ledger.Attempt, t capacity.Type) Next {
 	return Next{Attempt: a, Retry: true, Message: "trying all " + t.String() + " nodes next"}
 }
 
-// withoutVictims decides what follows when a nominated pod found no room and no
+// withoutVictims decides what follows when a nominated pod found no free capacity and no
 // pod terminates for it. Preemption has no second turn while its first can still
 // be in progress: it could choose other pods. After that the nomination came to
 // nothing, or is not of preemption, and the pod is tried like every other one.
@@ -118,9 +118,9 @@ func withoutVictims(f Failure, p *policy.Policy) Next {
 	return n
 }
 
-// retryDelay is when a pod of a growing revision that found no room on either
+// retryDelay is when a pod of a growing revision that found no free capacity on either
 // type is tried again. Its last attempt was on one type only, so the queue has no
-// event for room on the other meanwhile. A pod that waits for long is tried as
+// event for capacity on the other meanwhile. A pod that waits for long is tried as
 // often as by the back-off of the queue.
 func retryDelay(waited time.Duration) time.Duration {
 	return min(max(waited/4, 2*time.Second), maxRetry)

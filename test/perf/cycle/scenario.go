@@ -18,7 +18,7 @@ type Scenario struct {
 	Existing int `json:"existing,omitempty"`
 	// Pods are all that can be placed, over all turns.
 	Pods int `json:"pods"`
-	// Full leaves no room on on-demand nodes.
+	// Full leaves no free capacity on on-demand nodes.
 	Full bool `json:"full,omitempty"`
 	// Ungoverned pods have no mix.
 	Ungoverned bool `json:"ungoverned,omitempty"`
@@ -33,7 +33,7 @@ type Scenario struct {
 }
 
 // rule is the mix of all groups. Its share is that of the nodes, so that a peer
-// without a mix has the same room.
+// without a mix has the same capacity.
 var rule = split.New(80, 0)
 
 // Who takes part.

@@ -36,7 +36,7 @@ type Config struct {
 	InFlight int
 	// Lag is the time from a binding until the other leaders know of it.
 	Lag time.Duration
-	// Backoff is when a pod is tried again that its node had no room for.
+	// Backoff is when a pod is tried again that its node had no free capacity for.
 	Backoff time.Duration
 	// Sample is how many nodes a leader looks at for a pod; it takes the emptiest, as it knows them.
 	Sample int
@@ -61,9 +61,9 @@ func (c *Config) Validate() error {
 
 // Outcome is what became of the pods.
 type Outcome struct {
-	// Placed pods run. Stranded ones have no room on any node that their leader may use.
+	// Placed pods run. Stranded ones have no free capacity on any node that their leader may use.
 	Placed, Stranded int
-	// Refused is how often a node had no room any more for what a leader had placed on it: two leaders had the same idea.
+	// Refused is how often a node had no free capacity any more for what a leader had placed on it: two leaders had the same idea.
 	Refused int
 	// Took is the time from the first to the last binding.
 	Took time.Duration
@@ -116,7 +116,7 @@ type leader struct {
 	// inFlight bindings; blocked while they are as many as may be.
 	inFlight int
 	blocked  bool
-	// exhausted: none of its nodes has room, and as no other user uses them none will.
+	// exhausted: none of its nodes has free capacity, and as no other user uses them none will.
 	exhausted bool
 	// assumed are the pods that it has placed and that the others do not know of yet, by node.
 	assumed map[int]int
@@ -251,7 +251,7 @@ func (s *simulation) place(at time.Duration, i int) {
 }
 
 // find returns the emptiest node of a sample, as far as a leader knows, then the
-// first with room of all its nodes; -1 if there is none.
+// first with capacity of all its nodes; -1 if there is none.
 func (s *simulation) find(l *leader) int {
 	if l.exhausted {
 		return -1

@@ -204,7 +204,7 @@ type originals interface {
 }
 
 // Replayed is a Room that the scheduler's own filters judge. Every replacement
-// that fits takes its room, so that the next one is checked what is left.
+// that fits takes its capacity, so that the next one is checked what is left.
 type Replayed struct {
 	snapshot   Prover
 	pods       originals
@@ -213,7 +213,7 @@ type Replayed struct {
 	gone []types.UID
 }
 
-// NewReplayed returns the room of a snapshot. pods finds the pods as the API has them.
+// NewReplayed returns the capacity of a snapshot. pods finds the pods as the API has them.
 func NewReplayed(snapshot Prover, pods originals, classifier *capacity.Classifier) *Replayed {
 	return &Replayed{snapshot: snapshot, pods: pods, classifier: classifier}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // Room proves that the replacement of a replica finds a node of a type, and
-// keeps that room for it while the replica itself is taken as gone.
+// keeps that capacity for it while the replica itself is taken as gone.
 type Room interface {
 	Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Type) (Proof, error)
 }
@@ -37,7 +37,7 @@ type Move struct {
 	From, To capacity.Type
 	// Slot is the one that the replacement takes.
 	Slot int
-	// Node has room for the replacement.
+	// Node has free capacity for the replacement.
 	Node string
 }
 
@@ -72,7 +72,7 @@ var passing = map[rebalance.Reason]func(*rebalance.Input){
 }
 
 // Input is a rebalance.Input for a plan: no move is under way, no budget spent,
-// and the room is for a Room to prove.
+// and the capacity is proven by a Room.
 func Input(g clusterstate.Group, s rebalance.Settings, budgets []rebalance.DisruptionBudget, schedulers []string,
 	now time.Time,
 ) *rebalance.Input {
@@ -169,7 +169,7 @@ func blocked(in *rebalance.Input) []Blocked {
 
 // About returns the verdict about one replica of WrongSide. Decide looks at
 // borrowed replicas first and stops at one that may move: so this one is made
-// the only borrowed one, and no other has room.
+// the only borrowed one, and no other has free capacity.
 func About(given *rebalance.Input, about clusterstate.Assignment) rebalance.Verdict {
 	in := *given
 	in.Group.Assignments = slices.Clone(in.Group.Assignments)
@@ -194,7 +194,7 @@ func other(t capacity.Type) capacity.Type {
 }
 
 // replace puts the replacement of a replica on its slot: a Ready one on the
-// type it was proven to have room on.
+// type it was proven to have free capacity on.
 func replace(g *clusterstate.Group, v rebalance.Verdict) Move {
 	taken := takenBy(g)
 	var gone clusterstate.Assignment

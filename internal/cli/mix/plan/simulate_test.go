@@ -127,7 +127,7 @@ func TestAPlanWithRoomEndsExactInTheFewestMovesAndKeepsTheFloor(t *testing.T) {
 	})
 }
 
-// little is room for a number of replacements.
+// little is capacity for a number of replacements.
 type little struct{ left int }
 
 func (l *little) Prove(_ context.Context, p *clusterstate.Pod, t capacity.Type) (plan.Proof, error) {

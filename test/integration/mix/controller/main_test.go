@@ -33,7 +33,7 @@ const (
 
 var seventy = split.New(70, 2)
 
-// stray makes a world with a workload that is on on-demand as a whole, and room
+// stray makes a world with a workload that is on on-demand as a whole, and capacity
 // on spot for what belongs there. Its pods take a while to be Ready, so that a
 // move takes as long.
 func stray(t *testing.T, ready time.Duration) *testenv.World {

@@ -35,7 +35,7 @@ const (
 	room = 2
 )
 
-// Each case puts five pods of one slot type on a side with room for exactly two.
+// Each case puts five pods of one slot type on a side with capacity for exactly two.
 func TestPodsBorrowOnlyWithoutCapacityAndIfTheMixAllowsIt(t *testing.T) {
 	cases := []struct {
 		name  string
@@ -102,7 +102,7 @@ func TestPodsBorrowOnlyWithoutCapacityAndIfTheMixAllowsIt(t *testing.T) {
 }
 
 // What disturbs the scheduler meanwhile must not start the wait again, and a wait
-// that room ends early is none any more.
+// that capacity ends early is none any more.
 func TestSpotWaitCountsFromItsBeginning(t *testing.T) {
 	const wait = 10 * time.Second
 	w := testenv.New(t, node("on-demand-0", onDemand, "16"))

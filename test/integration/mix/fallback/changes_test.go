@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// Each case has four pods waiting for room on one type while the other has it.
+// Each case has four pods waiting for capacity on one type while the other has it.
 func TestAChangeOfTheMixReleasesTheWaitingPodsWithinTwoSeconds(t *testing.T) {
 	const waiting = 4
 	cases := []struct {
@@ -121,7 +121,7 @@ func patchMix(change func(*v1alpha1.CapacityMix)) func(*testenv.World, *v1alpha1
 	return func(w *testenv.World, m *v1alpha1.CapacityMix, _ *appsv1.Deployment) { testenv.Patch(w, m, change) }
 }
 
-// spotWaitSeconds counts "from the moment no spot node had room": what the pod
+// spotWaitSeconds counts "from the moment no spot node had capacity": what the pod
 // waited for on-demand before is not part of it.
 func TestAPodWhoseSlotBecomesSpotWaitsForSpotFromThen(t *testing.T) {
 	const wait = 4 * time.Second

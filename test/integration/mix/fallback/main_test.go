@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fallback_test proves, on a real control plane, what happens to pods
-// whose slot's capacity type has no room: when they borrow, when they wait, what
+// whose slot's capacity type has no free capacity: when they borrow, when they wait, what
 // wakes them and what they say meanwhile.
 package fallback_test
 
@@ -35,7 +35,7 @@ const (
 // oneCPU makes every pod take a whole CPU, so that nodes are filled exactly.
 var oneCPU = builders.CPU("1")
 
-// node is one node of a type, with room for so many pods of one CPU.
+// node is one node of a type, with capacity for so many pods of one CPU.
 func node(name, capacityType, cpus string, changes ...func(*cluster.NodeSpec)) cluster.NodeSpec {
 	n := cluster.NodeSpec{Name: name, CapacityType: capacityType, CPU: cpus, Zone: "zone-a", InstanceType: "m5.large"}
 	for _, change := range changes {

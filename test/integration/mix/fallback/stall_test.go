@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// "An on-demand slot with no room never stalls the spot slots behind it, and a
+// "An on-demand slot with no free capacity never stalls the spot slots behind it, and a
 // workload never runs more spot than its rule because on-demand was full."
 func TestSlotsThatWaitDoNotStallTheSlotsBehindThem(t *testing.T) {
 	const replicas = 10

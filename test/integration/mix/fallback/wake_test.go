@@ -22,10 +22,10 @@ const (
 	departingTaint = "karpenter.sh/disrupted"
 )
 
-// cause is something that gives room to exactly one waiting pod.
+// cause is something that gives capacity to exactly one waiting pod.
 type cause struct {
 	name string
-	// node that gets room, of the lane.
+	// node that gets capacity, of the lane.
 	node string
 	do   func(w *testenv.World, l testenv.Lane, wants string)
 }

@@ -37,7 +37,7 @@ const (
 // half is the mix of the tests: of four replicas, slots 0 and 2 are on-demand.
 var half = split.New(50, 1)
 
-// placeholders makes a mix request room, and lets replicas borrow spot, which is
+// placeholders makes a mix request capacity, and lets replicas borrow spot, which is
 // how they come to be on the wrong type.
 func placeholders(m *v1alpha1.CapacityMix) {
 	builders.WhenOnDemandUnavailable(v1alpha1.WhenOnDemandUnavailableSpot)(m)
@@ -59,7 +59,7 @@ func strayed(t *testing.T, changes ...func(*v1alpha1.CapacityMix)) *testenv.Worl
 	return w
 }
 
-// launch adds an on-demand node with room for one replica, as an autoscaler does.
+// launch adds an on-demand node with capacity for one replica, as an autoscaler does.
 func launch(w *testenv.World, name string) {
 	w.T.Helper()
 	w.AddNodes(cluster.NodeSpec{Name: name, CapacityType: onDemand, CPU: "150m"})
@@ -111,7 +111,7 @@ func assertUntouched(w *testenv.World, before []corev1.Pod) {
 	}
 }
 
-// waitProvisioning waits until the status of the mix says that room is requested.
+// waitProvisioning waits until the status of the mix says that capacity is requested.
 func waitProvisioning(w *testenv.World, mix string) {
 	w.T.Helper()
 	w.WaitStatus(mix, "room is requested", func(s *v1alpha1.CapacityMixStatus) bool {

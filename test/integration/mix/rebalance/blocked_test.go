@@ -34,7 +34,7 @@ const (
 	// interval at which the impatient controller looks at everything.
 	holds = 11 * time.Second
 	// letGo bounds the time from the moment when a move becomes possible until
-	// all are made; a replica for which the filters found no room rests a minute.
+	// all are made; a replica for which the filters found no free capacity rests a minute.
 	letGo = 100 * time.Second
 )
 

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
 
-// room is one node of each type that take exactly so many pods.
+// capacity is one node of each type that take exactly so many pods.
 func room(spot, onDemand int) []cluster.NodeSpec {
 	takes := func(pods int) func(*cluster.NodeSpec) {
 		return func(n *cluster.NodeSpec) { n.Pods, n.CPU = pods, "64" }
@@ -32,7 +32,7 @@ func room(spot, onDemand int) []cluster.NodeSpec {
 	return append(cluster.Nodes("spot", 1, takes(spot)), cluster.Nodes("on-demand", 1, takes(onDemand))...)
 }
 
-// startRollout is specs.StartRollout in a world with room for exactly the
+// startRollout is specs.StartRollout in a world with capacity for exactly the
 // on-demand pods of one revision.
 func startRollout(t *testing.T, replicas, percent, floor int32, change func(*appsv1.Deployment)) specs.Rollout {
 	t.Helper()

@@ -28,7 +28,7 @@ const (
 	victim   = "victim"
 )
 
-// node is one node of a type in a zone, with room for so many pods of one CPU.
+// node is one node of a type in a zone, with capacity for so many pods of one CPU.
 func node(name, capacityType, zone, cpus string, changes ...func(*cluster.NodeSpec)) cluster.NodeSpec {
 	n := cluster.NodeSpec{Name: name, CapacityType: capacityType, CPU: cpus, Zone: "zone-" + zone, InstanceType: "m5.large"}
 	for _, change := range changes {

@@ -194,7 +194,7 @@ func (f *field) requireEachSlotOnce(recording *testenv.Recording) {
 }
 
 // Every 2 seconds all of spot vanishes or appears, for 30 seconds: all replicas
-// of spot come to be on on-demand, room on spot is there half of the time, and
+// of spot come to be on on-demand, capacity on spot is there half of the time, and
 // a controller that took each chance would move them for nothing.
 func TestWhileSpotFlapsNothingIsMovedAndAfterwardsEachReplicaOnce(t *testing.T) {
 	period, length := testenv.Length(2*time.Second, 20*time.Second), testenv.Length(30*time.Second, 5*time.Minute)

@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// On-demand has room for five of the eight replicas that have to move, and one
+// On-demand has free capacity for five of the eight replicas that have to move, and one
 // of the first of them must not be disturbed.
 func TestThePlanIsWhatTheControllerThenDoes(t *testing.T) {
 	w := begin(t, append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 1, cpus("11"))...)...)

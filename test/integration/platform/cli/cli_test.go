@@ -174,7 +174,7 @@ func TestPlanTellsTheMovesAndWritesNothing(t *testing.T) {
 	me := user(w, "planner", editor)
 	before := w.Live("web")
 
-	// 30 percent of 10 are 3 on spot, so 4 have to move; on-demand has room for
+	// 30 percent of 10 are 3 on spot, so 4 have to move; on-demand has free capacity for
 	// one: 4 CPUs, 3 of them taken.
 	file := filepath.Join(t.TempDir(), "mix.yaml")
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, allFile, 30), 0o600))

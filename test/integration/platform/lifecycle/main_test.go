@@ -31,7 +31,7 @@ const (
 	spareTries = 6
 )
 
-// wide returns nodes with room for several bursts at once.
+// wide returns nodes with capacity for several bursts at once.
 func wide() []cluster.NodeSpec {
 	return append(cluster.Nodes("spot", 8), cluster.Nodes("on-demand", 5)...)
 }

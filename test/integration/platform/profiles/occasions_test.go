@@ -70,7 +70,7 @@ func readDeployments(w *testenv.World) {
 	testenv.Kill(s)
 }
 
-// preempt has a pod of high priority take the room of one without.
+// preempt has a pod of high priority take the capacity of one without.
 func preempt(w *testenv.World) {
 	w.T.Helper()
 	high := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
