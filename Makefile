@@ -89,8 +89,8 @@ UNIT := $(shell go list ./... | grep -v -e /berth/internal/ -e /berth/plugins/ -
 	-e /test/scale -e /test/karpenter -e /test/kind -e /hack/cluster -e /hack/demo)
 # The suites on a control plane, the longest first. Each waits for much of its time, so more run at a time than there are processors.
 # With eight on two cores, suites that measure seconds starve. The vet of go test is left to the linter, which runs all of it.
-SUITES := ./test/integration/mix/moves ./test/integration/environments/lifecycle ./test/integration/records/lifecycle \
-	./test/integration/mix/controller ./test/integration/platform/lifecycle ./hack/cluster/... ./hack/demo/... ./test/integration/...
+SUITES := $(addprefix ./test/integration/,mix/moves environments/lifecycle mix/storms mix/controller records/lifecycle platform/hostile \
+	mix/rebalance platform/install platform/lifecycle) ./hack/cluster/... ./hack/demo/... ./test/integration/...
 SUITES_AT_A_TIME ?= 6
 # Lends control planes to the suites of a command, each to one suite at a time.
 POOL := go run ./hack/cluster/cmd/berth-cluster pool
