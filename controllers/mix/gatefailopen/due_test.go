@@ -76,7 +76,7 @@ func TestDueIsHowLongAPodWasSeen(t *testing.T) {
 	})
 }
 
-func TestWhichPodsMayBeLetGo(t *testing.T) {
+func TestWhichPodsMayBeUngated(t *testing.T) {
 	all := pods("a", "b", "c")
 	all[1].Terminating = true
 	all[2].Namespace = "bank"

@@ -20,7 +20,7 @@ type GateFacts struct {
 	State gateState `json:"state"`
 	// LimitedTo is the type that the pod was limited to, for Opened and FellBack.
 	LimitedTo string `json:"limitedTo,omitempty"`
-	// Reason is why it was opened without a slot, for LetGo.
+	// Reason is why the gate was removed without a slot, for UngatedWithoutSlot.
 	Reason string `json:"reason,omitempty"`
 	// Failures is how many attempts on spot had failed, RetryTime when spot is tried again, for FellBack.
 	Failures  int          `json:"failures,omitempty"`
@@ -34,7 +34,7 @@ const (
 	gateWaiting  gateState = "Waiting"
 	gateRemoved  gateState = "Ungated"
 	gateFellBack gateState = "FellBack"
-	gateLetGo    gateState = "LetGo"
+	gateNoSlot   gateState = "UngatedWithoutSlot"
 )
 
 // gateFacts reads them from a pod, nil if it never had the gate.
@@ -50,7 +50,7 @@ func gateFacts(pod *corev1.Pod) *GateFacts {
 		return f
 	}
 	if reason := pod.Annotations[v1alpha1.UngateReasonAnnotation]; reason != "" {
-		return &GateFacts{State: gateLetGo, Reason: reason}
+		return &GateFacts{State: gateNoSlot, Reason: reason}
 	}
 	return nil
 }

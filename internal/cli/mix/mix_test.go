@@ -121,7 +121,7 @@ func TestPlan(t *testing.T) {
 	clitest.Golden(t, "plan-created.txt", show(t, planned(t, s, plan.Ample{}, changed(s, "all", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 50 }))))
 
 	// A selector that lets go.
-	clitest.Golden(t, "plan-let-go.txt", show(t, planned(t, s, plan.Ample{}, changed(s, "web", func(m *v1alpha1.CapacityMix) { m.Spec.Selector.MatchLabels["tier"] = "front" }))))
+	clitest.Golden(t, "plan-ungoverned.txt", show(t, planned(t, s, plan.Ample{}, changed(s, "web", func(m *v1alpha1.CapacityMix) { m.Spec.Selector.MatchLabels["tier"] = "front" }))))
 	clitest.Golden(t, "plan-unchanged.txt", show(t, planned(t, s, plan.Ample{}, changed(s, "web", func(*v1alpha1.CapacityMix) {}))))
 
 	out, err := yaml.Marshal(planned(t, s, plan.Ample{}, changed(s, "web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 60 })))

@@ -156,7 +156,7 @@ func lax(t *testing.T, path string) string {
 }
 
 // A limit that was stored before a rule was added is not kept indefinitely.
-func TestALimitThatIsNotValidIsLetGo(t *testing.T) {
+func TestALimitThatIsNotValidCanBeDeleted(t *testing.T) {
 	w := testenv.New(t, fast())
 	crd := testenv.Path("manifests/crds/berth.dev_resourcelimits.yaml")
 	require.NoError(t, w.Cluster.Apply(w.Ctx, lax(t, crd)))

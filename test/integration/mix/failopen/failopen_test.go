@@ -49,7 +49,7 @@ func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 		return s.Spot == 7 && s.OnDemand == 13, s.String()
 	})
 	t.Logf("bound %s after the last scheduler was killed", time.Since(since).Round(time.Second))
-	requireLetGo(w, slices.DeleteFunc(w.Live("web"), func(p corev1.Pod) bool {
+	requireUngated(w, slices.DeleteFunc(w.Live("web"), func(p corev1.Pod) bool {
 		return slices.ContainsFunc(before, func(q corev1.Pod) bool { return q.UID == p.UID })
 	}))
 	assert.Equal(t, 10, opened(w, c))
@@ -121,7 +121,7 @@ func TestNothingFailsOpenWhileASchedulerLeadsByAnyClock(t *testing.T) {
 		return n == 0, fmt.Sprint(n)
 	})
 	assert.Greater(t, time.Since(renewed), 6*time.Second, "the lease was somebody's until then")
-	requireLetGo(w, w.WaitBound("web", 10))
+	requireUngated(w, w.WaitBound("web", 10))
 	assert.Equal(t, 10, opened(w, c))
 }
 
@@ -159,14 +159,14 @@ func TestWhatIsNoProofOpensNothing(t *testing.T) {
 				w.Always(5*time.Second, "the gate stays shut", func() (bool, string) { return gated(&w, tc.name) == 1, "it is open" })
 				assert.Zero(t, opened(&w, c))
 			} else {
-				requireLetGo(&w, w.WaitBound(tc.name, 1))
+				requireUngated(&w, w.WaitBound(tc.name, 1))
 			}
 			log, err := os.ReadFile(c.LogPath())
 			require.NoError(t, err)
 			assert.Contains(t, string(log), tc.says)
 			if tc.name == "dry-run" {
 				w.Reconfigure(c, func(c *controller.Configuration) { c.DryRun = false })
-				requireLetGo(&w, w.WaitBound(tc.name, 1))
+				requireUngated(&w, w.WaitBound(tc.name, 1))
 			}
 			w.Delete(&w.Live(tc.name)[0])
 		})
@@ -187,7 +187,7 @@ func TestWithoutLeaderElectionAPodThatWaitedForLongIsLetGo(t *testing.T) {
 	since := time.Now()
 	w.Within(160*time.Second, "it is let go", func() (bool, string) { return gated(w, "web") == 0, "it waits" })
 	assert.Greater(t, time.Since(since), 120*time.Second)
-	requireLetGo(w, w.WaitBound("web", 1))
+	requireUngated(w, w.WaitBound("web", 1))
 }
 
 func TestTheGatesOfOthersStayAndABurstIsLetGoOldestFirst(t *testing.T) {

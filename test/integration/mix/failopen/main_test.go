@@ -87,8 +87,8 @@ func opened(w *testenv.World, c *cluster.Controller) int {
 	return w.Metric(c, "berth_mix_gates_failed_open_total", map[string]string{"reason": v1alpha1.UngateReasonNoLeader})
 }
 
-// requireLetGo demands that the pods' gates were opened by the controller, and that it reports it, once.
-func requireLetGo(w *testenv.World, pods []corev1.Pod) {
+// requireUngated demands that the pods' gates were opened by the controller, and that it reports it, once.
+func requireUngated(w *testenv.World, pods []corev1.Pod) {
 	w.T.Helper()
 	for i := range pods {
 		p := &pods[i]
