@@ -143,7 +143,7 @@ func TestLosingAThirdOfSpotMovesNothingUntilItIsOver(t *testing.T) {
 	f.waitRunning("web")
 	f.waitRunning("other")
 	f.ChangeMix("other", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 30 })
-	f.WaitBlocked("other", "SpotStorm", "many spot nodes are going away")
+	f.WaitBlocked("other", "SpotStorm", "many spot nodes are departing")
 	f.waitStorm(false)
 	f.WaitExact("web", seventy, replicas, recovery)
 	f.WaitExact("other", split.New(30, 2), replicas, recovery)
@@ -165,7 +165,7 @@ func TestLosingAllOfSpotMovesNothingUntilItReturns(t *testing.T) {
 	f.waitRunning("web")
 	f.AddNodes(f.spot...) // there is room again, and it is not quiet yet
 	require.Less(t, time.Since(f.last), quiet, "spot is back before the storm is over")
-	f.WaitBlocked("web", "SpotStorm", "many spot nodes are going away")
+	f.WaitBlocked("web", "SpotStorm", "many spot nodes are departing")
 	require.Empty(t, f.Evictions())
 	f.WaitExact("web", seventy, replicas, recovery)
 	f.WaitSatisfied("web")
