@@ -109,6 +109,11 @@ func (s *scene) judge(t *testing.T, err error, want string) {
 func TestTheSchedulerWritesOnlyItsPartOfAPodsStatus(t *testing.T) {
 	s := start(t)
 	p := s.pod("plain", bound)
+	// An address that the kubelet adds between the read and the patch would be a second one, which is invalid.
+	s.Eventually("the pod has its address", func() (bool, string) {
+		err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(p), p)
+		return err == nil && p.Status.PodIP != "", fmt.Sprint(err, p.Status.Phase)
+	})
 	status := func(change func(*corev1.Pod)) error {
 		before := &corev1.Pod{}
 		require.NoError(t, s.Client.Get(s.Ctx, client.ObjectKeyFromObject(p), before))
