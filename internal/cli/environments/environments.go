@@ -170,10 +170,7 @@ func environmentNamed(ctx context.Context, c client.Client, namespace, name stri
 
 // unreadableEnvironment explains why environments cannot be read.
 func unreadableEnvironment(err error) error {
-	if err != nil && kinds.NotServed(err) {
-		return fmt.Errorf("the API server does not serve %s: is Berth installed, with environments?", environmentsResource)
-	}
-	return err
+	return command.Unserved(err, environmentsResource, ", with environments")
 }
 
 // parseLabels reads key=value pairs. What is after the first "=" is the value, whatever it is.

@@ -18,7 +18,7 @@ import (
 // GateFacts are what became of a pod's scheduling gate.
 type GateFacts struct {
 	State gateState `json:"state"`
-	// LimitedTo is the type that the pod was limited to, for Opened and FellBack.
+	// LimitedTo is the type that the pod was limited to, for Ungated and FellBack.
 	LimitedTo string `json:"limitedTo,omitempty"`
 	// Reason is why the gate was removed without a slot, for UngatedWithoutSlot.
 	Reason string `json:"reason,omitempty"`

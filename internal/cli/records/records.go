@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -76,7 +75,7 @@ func listRecords(o *command.Options, use string) *cobra.Command {
 			}
 			var list v1alpha1.DeploymentRecordList
 			if err := o.List(cmd.Context(), c, &list, namespace); err != nil {
-				return unreadable(err)
+				return command.Unserved(err, recordsResource, "")
 			}
 			return showRecords(o, recordsOf(list.Items), namespace)
 		},
@@ -106,19 +105,11 @@ func aRecord(o *command.Options, use, short, long, example string,
 			rec := &v1alpha1.DeploymentRecord{}
 			name := args[0][strings.LastIndex(args[0], "/")+1:] // as -o name prints it
 			if err := c.Get(cmd.Context(), client.ObjectKey{Namespace: namespace, Name: name}, rec); err != nil {
-				return unreadable(err)
+				return command.Unserved(err, recordsResource, "")
 			}
 			return run(cmd.Context(), c, rec)
 		},
 	}
-}
-
-// unreadable explains why records cannot be read.
-func unreadable(err error) error {
-	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("the API server does not serve %s: is Berth installed?", recordsResource)
-	}
-	return err
 }
 
 // recordsOf sums up records, sorted by namespace and name.
