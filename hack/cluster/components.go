@@ -132,8 +132,11 @@ func (c *Cluster) controllerManagerArgs() []string {
 		"--tls-cert-file=" + c.pki.path("server.crt"),
 		"--tls-private-key-file=" + c.pki.path("server.key"),
 		"--leader-elect=false",
-		// The TTL controller annotates every node for a kubelet, again whenever the cluster passes 100, 500, 1000, … nodes.
-		"--controllers=*,-ttl-controller",
+		// The TTL controller annotates every node for a kubelet, again whenever the cluster passes 100, 500, 1000, … nodes. No one
+		// reads Endpoints, which are written as often as EndpointSlices.
+		"--controllers=*,-ttl-controller,-endpoints-controller,-endpointslice-mirroring-controller",
+		// Of two claims that take the same volume, one is bound only at the next of these.
+		"--pvclaimbinder-sync-period=2s",
 		"--root-ca-file=" + c.pki.path("ca.crt"),
 		"--service-account-private-key-file=" + c.pki.path("sa.key"),
 		"--cluster-signing-cert-file=" + c.pki.path("ca.crt"),
