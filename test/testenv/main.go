@@ -7,6 +7,7 @@ package testenv
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,6 +67,10 @@ type Options struct {
 	// MeasuresMemory is set where tests bound the memory of Berth's programs. They are built without the race detector, which
 	// takes many times that memory, and collect garbage as they do by default, whatever the tests' own environment has.
 	MeasuresMemory bool
+	// Fills is set where tests write so much that an API server keeps hundreds of megabytes in its watch caches for as long as it
+	// lives, and collects garbage all the time. The pool does not lend it one: the suites that borrow it next would pay for that.
+	// Its own may have twice the memory of those that the Makefile bounds.
+	Fills bool
 }
 
 // Main starts the control plane and the scheduler, runs the package's tests and stops everything. Call it from TestMain:
@@ -77,14 +82,13 @@ func Main(m *testing.M, o Options) int {
 			fmt.Fprintln(os.Stderr, "write the processor times:", err)
 		}
 	}()
+	// Tests that run in parallel wait for most of their time: all of them may begin, however few processors there are.
+	if err := flag.Set("test.parallel", "32"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	if o.MeasuresMemory {
-		if err := measureMemory(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
 	if err := start(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "start the test cluster:", err)
 		if shared.cluster != nil {
@@ -116,9 +120,12 @@ func suite() string {
 	return strings.TrimPrefix(strings.TrimPrefix(dir, Path("test")+"/"), "integration/")
 }
 
-// measureMemory sets the environment in which programs are built and started.
+// memoryLimit is the variable with the soft memory limit of the Go runtime.
+const memoryLimit = "GOMEMLIMIT"
+
+// measureMemory sets the environment in which Berth's programs are built and started; the control plane has its own by then.
 func measureMemory() error {
-	return errors.Join(os.Unsetenv(cluster.RaceEnv), os.Unsetenv("GOGC"), os.Unsetenv("GOMEMLIMIT"))
+	return errors.Join(os.Unsetenv(cluster.RaceEnv), os.Unsetenv("GOGC"), os.Unsetenv(memoryLimit))
 }
 
 // On runs the package's tests on a cluster that is there, with Berth installed: one of kind. Its nodes stay, and tests
@@ -176,15 +183,29 @@ func races(logs string) []string {
 	return found
 }
 
+// startCluster borrows a control plane, or starts one if the package needs one of its own.
+func startCluster(ctx context.Context, o Options) (*cluster.Cluster, error) {
+	if len(o.ControllerManagerArgs) == 0 && !o.Fills {
+		return cluster.StartOrBorrow(ctx, os.Stderr)
+	}
+	if o.Fills && os.Getenv(memoryLimit) != "" {
+		if err := os.Setenv(memoryLimit, "2GiB"); err != nil {
+			return nil, err
+		}
+	}
+	return cluster.Start(ctx, cluster.Options{Out: os.Stderr, ControllerManagerArgs: o.ControllerManagerArgs})
+}
+
 func start(ctx context.Context, o Options) error {
 	var err error
-	if len(o.ControllerManagerArgs) == 0 {
-		shared.cluster, err = cluster.StartOrBorrow(ctx, os.Stderr)
-	} else {
-		shared.cluster, err = cluster.Start(ctx, cluster.Options{Out: os.Stderr, ControllerManagerArgs: o.ControllerManagerArgs})
-	}
+	shared.cluster, err = startCluster(ctx, o)
 	if err != nil {
 		return err
+	}
+	if o.MeasuresMemory {
+		if err := measureMemory(); err != nil {
+			return err
+		}
 	}
 	shared.kube, shared.kubeconfig = shared.cluster.Client(), shared.cluster.KubeconfigPath()
 	if shared.client, err = newClient(shared.cluster.Config()); err != nil {

@@ -12,5 +12,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, testenv.Options{MeasuresMemory: true}))
+	os.Exit(testenv.Main(m, testenv.Options{MeasuresMemory: true, Fills: true}))
 }

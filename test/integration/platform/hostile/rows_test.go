@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
 )
 
 // feed is an object that a tenant writes.
@@ -57,13 +58,18 @@ const (
 	desiredReplicas = "deployment.kubernetes.io/desired-replicas"
 	// fat is close to what the API server allows the annotations of an object, 256 KiB; obese is above.
 	fat, obese = 250_000, 300_000
-	// crowd is how many pods with such annotations there are at one time, forged how many pods with owners that are made up.
-	crowd, forged = 1000, 200
+	// forged is how many pods there are with owners that are made up.
+	forged = 200
 )
 
 var (
-	long = strings.Repeat("é\\\"%s", fat/6)
-	deep = strings.Repeat(`{"a":[`, fat/6)
+	// crowd is how many pods with such annotations there are at one time: 90 MB, of which a program that keeps them has a copy and
+	// garbage, or 250 MB.
+	crowd = testenv.Length(350, 1000)
+	// owners is how many owners one pod names. The garbage collector reads each of them.
+	owners = testenv.Length(200, 2000)
+	long   = strings.Repeat("é\\\"%s", fat/6)
+	deep   = strings.Repeat(`{"a":[`, fat/6)
 	// values are for any text that should hold a number.
 	values = []string{"0", "-1", "-0", most32, "2147483648", "9223372036854775807", beyond64, "1e9", "0x7fffffff", "", "50,50", "50%%%", long, deep}
 	// waiting has the pods of a template wait: no node has so much.
@@ -216,7 +222,7 @@ func ofOwners(victim *appsv1.ReplicaSet) []row {
 		name := fmt.Sprint("none-", i)
 		absent.add(builders.Pod("hostile", name, waiting, controlledBy("apps/v1", "ReplicaSet", name, types.UID(name))))
 	}
-	absurd := row{name: "owner references of 250 kB, and thousands of them"}
+	absurd := row{name: fmt.Sprintf("owner references of 250 kB, and %d of one pod", owners)}
 	absurd.add(builders.CapacityMix("hostile", 50, 1))
 	for i, change := range []func(*corev1.PodTemplateSpec){
 		controlledBy("apps/v1", "ReplicaSet", long, "a"), controlledBy("apps/v1", long, "n", "b"), controlledBy("apps/v1", "ReplicaSet", "n", types.UID(long)),
@@ -224,7 +230,7 @@ func ofOwners(victim *appsv1.ReplicaSet) []row {
 	} {
 		absurd.add(builders.Pod("hostile", fmt.Sprint("absurd-", i), change))
 	}
-	refs := make([]metav1.OwnerReference, 2000)
+	refs := make([]metav1.OwnerReference, owners)
 	for i := range refs {
 		refs[i] = metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "n", UID: types.UID(fmt.Sprint("many-", i))}
 	}

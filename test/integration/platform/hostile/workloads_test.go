@@ -15,14 +15,14 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
 )
 
-const (
-	// spreads and flaps are how often one mix is changed.
-	spreads, flaps = 500, 200
-	// huge is how many ReplicaSets request the highest slots.
-	huge = 10
-)
+// spreads and flaps are how often one mix is changed.
+var spreads, flaps = testenv.Length(100, 500), testenv.Length(60, 200)
+
+// huge is how many ReplicaSets request the highest slots.
+const huge = 10
 
 func replicaSet(name string, annotations map[string]string, template ...func(*corev1.PodTemplateSpec)) *appsv1.ReplicaSet {
 	return &appsv1.ReplicaSet{
