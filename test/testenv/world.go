@@ -34,10 +34,13 @@ type World struct {
 	Kube      kubernetes.Interface
 	Client    client.WithWatch
 	Namespace string
+	// guest is set in a world that has its nodes from another one.
+	guest bool
 }
 
 // New makes a namespace and nodes for a test, and removes them at its end. Tests
-// of one package must not run in parallel: they share the nodes.
+// of one package must not run in parallel, but for those of one world (In): they
+// share the nodes.
 func New(t *testing.T, nodes ...cluster.NodeSpec) *World {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -49,6 +52,17 @@ func New(t *testing.T, nodes ...cluster.NodeSpec) *World {
 		w.AddNodes(nodes...)
 	}
 	return w
+}
+
+// In returns the world of a test that runs at the same time as the one of this world, and ends before it: they share nodes and
+// programs, and each has a namespace.
+func (w *World) In(t *testing.T) *World {
+	t.Helper()
+	guest := *w
+	guest.T, guest.guest = t, true
+	guest.Namespace = guest.namespace()
+	t.Cleanup(func() { guest.cleanUp() })
+	return &guest
 }
 
 // namespace creates one with a name that is new.
@@ -78,7 +92,8 @@ func (w *World) cleanUp() {
 	w.Ctx = ctx
 	err := w.Kube.CoreV1().Namespaces().Delete(ctx, w.Namespace, metav1.DeleteOptions{})
 	require.NoError(w.T, client.IgnoreNotFound(err))
-	if w.Cluster != nil {
+	ownNodes := w.Cluster != nil && !w.guest
+	if ownNodes {
 		now := int64(0)
 		err = w.Kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
 		require.NoError(w.T, err)
@@ -86,7 +101,7 @@ func (w *World) cleanUp() {
 	w.Eventually("the pods and the nodes are gone", func() (bool, string) {
 		w.removeStuckPods(ctx)
 		pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
-		if w.Cluster == nil {
+		if !ownNodes {
 			return err == nil && len(pods.Items) == 0, fmt.Sprint(err)
 		}
 		nodes, listErr := w.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})

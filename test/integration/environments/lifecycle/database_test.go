@@ -38,7 +38,7 @@ func (s *scene) csiVolume() {
 
 // A database is dumped where there are no snapshots, and the controller leaves alone what that makes.
 func TestADatabaseIsDumped(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	e := environment("shop")
 	e.Spec.Stack.Database.PersistentStorage = true
 	e.Spec.Network = &v1alpha1.EnvironmentNetwork{Isolated: true}

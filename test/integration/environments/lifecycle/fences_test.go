@@ -60,7 +60,7 @@ func TestAnEnvironmentHasFencesByDefault(t *testing.T) {
 
 // An author does not leave what is enforced in their own namespace.
 func TestEnvironmentNamespaceEnforcesThePodSecurityOfItsAuthor(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	testenv.Patch(s.World, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}, func(n *corev1.Namespace) {
 		n.Labels[enforce], n.Labels["team"] = "restricted", "checkout"
 	})
@@ -78,7 +78,7 @@ func TestEnvironmentNamespaceEnforcesThePodSecurityOfItsAuthor(t *testing.T) {
 
 // Whoever may write an Environment must not read the password of another one by it.
 func TestTheSecretOfAnotherEnvironmentIsNotRead(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	victim := environment("victim")
 	s.Create(victim)
 	s.Create(&corev1.Secret{

@@ -83,5 +83,5 @@ func TestDomainsByAGateway(t *testing.T) {
 		have, left := s.names(e, &networkingv1.IngressList{}), s.names(e, routes)
 		return len(have) == 1 && len(left) == 0, fmt.Sprint(have, left)
 	})
-	s.deleteAll()
+	s.release()
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
@@ -49,13 +50,31 @@ func start(t *testing.T, changes ...func(*controller.Configuration)) *scene {
 	return s
 }
 
+var together testenv.Together[*scene]
+
+// share has the test run in parallel with the others that call it, in a namespace of its own: they share nodes, volumes and a
+// controller, which they neither end nor configure. No two of them may name the same host port or domain.
+func share(t *testing.T) *scene {
+	t.Helper()
+	host := together.Join(t, func() *scene {
+		s := start(t, func(c *controller.Configuration) { c.Environments.HistoryLimit = 3 })
+		for range 3 {
+			s.volume()
+		}
+		return s
+	})
+	s := &scene{World: host.In(t), process: host.process}
+	t.Cleanup(s.release)
+	return s
+}
+
 // clean has environments go while there is a controller that lets them, and makes volumes for them: nothing here does.
 func (s *scene) clean() {
 	s.T.Helper()
 	for range 3 {
 		s.volume()
 	}
-	s.T.Cleanup(s.deleteAll)
+	s.T.Cleanup(s.release)
 }
 
 // volume makes a volume for a claim. None can be claimed twice.
@@ -91,6 +110,33 @@ func (s *scene) deleteAll() {
 	}
 	for i := range all.Items {
 		s.gone(&all.Items[i])
+	}
+}
+
+// release deletes all environments of the test's namespace as deleteAll does, and lets each go when nothing but its namespace is
+// left: Kubernetes begins to delete what is in a namespace after five seconds, which the next test need not wait for.
+func (s *scene) release() {
+	s.T.Helper()
+	var all v1alpha1.EnvironmentList
+	require.NoError(s.T, s.Client.List(s.Ctx, &all, client.InNamespace(s.Namespace)))
+	for i := range all.Items {
+		require.NoError(s.T, client.IgnoreNotFound(s.Client.Delete(s.Ctx, &all.Items[i])))
+	}
+	for i := range all.Items {
+		e := &all.Items[i]
+		s.Eventually("environment "+e.Name+" is gone, or only waits for its namespace", func() (bool, string) {
+			err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(e), e)
+			if err != nil {
+				return apierrors.IsNotFound(err), err.Error()
+			}
+			ns := &corev1.Namespace{}
+			err = s.Client.Get(s.Ctx, client.ObjectKey{Name: e.Status.Namespace}, ns)
+			if err != nil || ns.DeletionTimestamp == nil {
+				return false, fmt.Sprint(e.Status.Message, err)
+			}
+			err = s.Client.Patch(s.Ctx, e, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+			return client.IgnoreNotFound(err) == nil, fmt.Sprint(err)
+		})
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 // A database that does not come up holds back all others, and its pods are gated so that no one schedules them.
 func TestAStageWaitsForTheOneBefore(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	e := environment("held")
 	e.Spec.Stack.Database.Container.Resources = &v1alpha1.EnvironmentResources{CPU: "1000"} // no node has that
 	s.Create(e)
@@ -62,7 +62,7 @@ func TestAStageWaitsForTheOneBefore(t *testing.T) {
 
 // Stop in reverse, keep volumes and ports, start again.
 func TestAnEnvironmentStopsInReverseAndKeepsItsVolumes(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	e := environment("kept")
 	e.Spec.Stack.Database.PersistentStorage = true
 	s.Create(e)
@@ -118,7 +118,7 @@ func (s *scene) watchPods(e *v1alpha1.Environment) func() []string {
 
 // A change replaces only what it changes, and is kept as a revision with what changed.
 func TestAChangeReplacesWhatItChanges(t *testing.T) {
-	s := start(t, func(c *controller.Configuration) { c.Environments.HistoryLimit = 3 })
+	s := share(t)
 	s.Create(environment("shop"))
 	e := s.comes("shop", v1alpha1.EnvironmentRunning)
 	before := s.templates(e)
@@ -157,7 +157,7 @@ func TestAChangeReplacesWhatItChanges(t *testing.T) {
 
 // What fails later leaves the others and the phase alone, and comes back.
 func TestAComponentThatFailsLeavesTheOthers(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	s.Create(environment("shop"))
 	e := s.comes("shop", v1alpha1.EnvironmentRunning)
 	uids := map[string]string{}
@@ -184,10 +184,10 @@ func TestAComponentThatFailsLeavesTheOthers(t *testing.T) {
 
 // A port that another environment has is refused with its name, and free again when that is gone.
 func TestAPortBelongsToOneEnvironment(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	first, second := environment("first"), environment("second")
 	for _, e := range []*v1alpha1.Environment{first, second} {
-		e.Spec.Stack.Frontend.Container.Ports[0].HostPort = 8080
+		e.Spec.Stack.Frontend.Container.Ports[0].HostPort = 8082
 	}
 	s.Create(first)
 	first = s.comes("first", v1alpha1.EnvironmentRunning)
@@ -195,7 +195,7 @@ func TestAPortBelongsToOneEnvironment(t *testing.T) {
 	second = s.comes("second", v1alpha1.EnvironmentFailed)
 	c := condition(second, v1alpha1.ConditionPortsAllocated)
 	assert.Equal(t, "PortTaken", c.Reason)
-	assert.Contains(t, c.Message, "frontend: host port 8080/TCP is already allocated to environment first")
+	assert.Contains(t, c.Message, "frontend: host port 8082/TCP is already allocated to environment first")
 	require.NoError(t, s.Client.Delete(s.Ctx, first))
 	s.gone(first)
 	s.change("second", func(e *v1alpha1.Environment) { e.Spec.Description = "evaluate again" })
@@ -277,7 +277,7 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 
 // A restart replaces every component, each stage when the one before is ready again.
 func TestARestartGoesStageByStage(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	s.Create(environment("shop"))
 	e := s.comes("shop", v1alpha1.EnvironmentRunning)
 	all := []string{"database", "redis-cache", "backend", "frontend"}

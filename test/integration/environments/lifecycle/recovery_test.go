@@ -34,7 +34,7 @@ func (s *scene) berth(stdin string, args ...string) string {
 
 // Environments of which nothing is left come back from a backup, and databases with the passwords that they had.
 func TestEnvironmentsComeBackFromABackup(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	secret := func() *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "given"}, Data: map[string][]byte{v1alpha1.DatabasePasswordKey: []byte("as it was")}}
 	}
@@ -95,7 +95,7 @@ func TestOrphansAreFoundAndDeleted(t *testing.T) {
 	ns, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, other.Status.Namespace, metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Nil(t, ns.DeletionTimestamp)
-	s.deleteAll()
+	s.release()
 }
 
 // What never came to run is removed after a while, if that is configured, and tried again when it is changed.

@@ -14,7 +14,7 @@ import (
 )
 
 func TestTheSampleRunsAsItsCommentsSay(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	s.Tool(cluster.Kubectl, "--namespace", s.Namespace, "apply", "-f", "manifests/samples/environment.yaml")
 	e := s.comes("shop", v1alpha1.EnvironmentRunning)
 	on := map[string]int{}

@@ -66,5 +66,5 @@ func TestWhatIsAsAskedIsNotWrittenAgain(t *testing.T) {
 		return strings.Contains(w, " last") || strings.Contains(w, "frontend") && strings.Contains(w, "env-last")
 	})
 	assert.Empty(t, after)
-	s.deleteAll()
+	s.release()
 }
