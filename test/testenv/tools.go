@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,7 +30,7 @@ func (w *World) TryTool(name string, args ...string) ([]byte, error) {
 	require.NoError(w.T, err)
 	cmd := exec.CommandContext(w.Ctx, binary, args...)
 	cmd.Dir = Path(".")
-	home := w.T.TempDir()
+	home := w.toolsHome()
 	cmd.Env = append(os.Environ(), "HOME="+home, "KUBECONFIG="+shared.kubeconfig, "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home,
 		"HELM_DATA_HOME="+home)
 	var out, said bytes.Buffer
@@ -38,6 +39,18 @@ func (w *World) TryTool(name string, args ...string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s", err, &said)
 	}
 	return out.Bytes(), nil
+}
+
+// toolsHome returns a directory that the tools of a cluster share: they keep there what the API server serves, which costs it seconds
+// to put together. They read it again when a kind is missing.
+func (w *World) toolsHome() string {
+	w.T.Helper()
+	if w.Cluster == nil {
+		return w.T.TempDir()
+	}
+	home := filepath.Join(w.Cluster.Dir(), "tools")
+	require.NoError(w.T, os.MkdirAll(home, 0o700))
+	return home
 }
 
 // BuildCLI builds kubectl-berth into a directory.
