@@ -32,7 +32,7 @@ func withoutHPA(d *controller.Records) { d.Features.HPA = new(false) }
 
 // What was set by measure, or by hand, is not undone by the next change of the record.
 func TestEnforcedReplicasSurviveAChange(t *testing.T) {
-	s := start(t, nobody, withoutHPA)
+	s := share(t)
 	s.Create(enforced("cart", "add"))
 	s.settled("cart", v1alpha1.PhaseAvailable)
 	testenv.Patch(s.World, s.deployment("cart"), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(4)) })
@@ -76,7 +76,7 @@ func TestAnEnforcedFunctionHasAnAutoscaler(t *testing.T) {
 
 // A Prometheus that is not there changes nothing but a condition.
 func TestWithoutPrometheusNothingHappens(t *testing.T) {
-	s := start(t, nobody, withoutHPA)
+	s := share(t)
 	s.Create(enforced("cart", "add"))
 	s.settled("cart", v1alpha1.PhaseAvailable)
 	s.Eventually("it reports it", func() (bool, string) {

@@ -53,6 +53,16 @@ func start(t *testing.T, changes ...func(*controller.Records)) *scene {
 	return s
 }
 
+var together testenv.Together[*scene]
+
+// share has the test run in parallel with the others that call it, in a namespace of its own: they share nodes and a controller,
+// which they neither end nor configure. It reaches no Prometheus and makes no autoscaler.
+func share(t *testing.T) *scene {
+	t.Helper()
+	host := together.Join(t, func() *scene { return start(t, nobody, withoutHPA) })
+	return &scene{World: host.In(t), process: host.process}
+}
+
 func (s *scene) run(changes ...func(*controller.Records)) {
 	s.T.Helper()
 	s.process = s.Controller(testenv.Impatient, func(c *controller.Configuration) {

@@ -48,7 +48,7 @@ func measured(t *testing.T, records []string, changes ...func(*controller.Record
 	s.ApplyFiles("manifests/rbac/records", "manifests/templates")
 	s.run(append([]func(*controller.Records){func(d *controller.Records) {
 		d.Prometheus.URL = p.URL
-		d.NFR.IntervalSeconds, d.NFR.StabilitySeconds, d.NFR.CooldownSeconds, d.NFR.MaxReplicas = 5, 5, 5, 3
+		d.NFR.IntervalSeconds, d.NFR.StabilitySeconds, d.NFR.CooldownSeconds, d.NFR.MaxReplicas = 5, 1, 1, 3
 	}}, changes...)...)
 	return s
 }
@@ -128,10 +128,10 @@ func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
 
 // How long a recommendation has stood outlives the controller.
 func TestARestartSkipsNoWindow(t *testing.T) {
-	const stability = 25 * time.Second
+	const stability = 15 * time.Second
 	slow := func(d *controller.Records) {
 		// Two and a half times the interval is how long no one may measure.
-		d.NFR.IntervalSeconds, d.NFR.StabilitySeconds = 10, int32(stability.Seconds())
+		d.NFR.IntervalSeconds, d.NFR.StabilitySeconds = 6, int32(stability.Seconds())
 	}
 	s := measured(t, []string{"cart"}, withoutHPA, slow)
 	url := s.prometheus
@@ -145,6 +145,7 @@ func TestARestartSkipsNoWindow(t *testing.T) {
 		return len(w) == 1, fmt.Sprint(w)
 	})
 	testenv.End(s.process, true)
+	s.giveUpLease()
 	s.run(withoutHPA, func(d *controller.Records) { d.Prometheus.URL = url; d.NFR.MaxReplicas = 3 }, slow)
 	s.Within(2*time.Minute, "it is applied", func() (bool, string) {
 		r := s.get("cart")

@@ -21,7 +21,7 @@ import (
 
 // The availability that is requested is a mix that the scheduler keeps.
 func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	r := record("cart", "add")
 	r.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: new("0.999")}
 	r.Spec.DeploymentUnit.Functions[0].MinScale = new(int32(10))

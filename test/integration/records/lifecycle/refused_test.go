@@ -28,7 +28,7 @@ func (s *scene) template(name string, manifests ...string) {
 }
 
 func TestRefusedRecordsLeaveNothingBehind(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	good := "{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}, spec: {ports: [{port: 80}]}}"
 	s.template("broken", good, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: \"${name}\"}, spec: {replicas: -1}}")
 	s.template("unknown-field", good, "{apiVersion: v1, kind: ConfigMap, metadata: {name: \"${name}\"}, dato: {a: b}}")
@@ -60,7 +60,7 @@ func TestRefusedRecordsLeaveNothingBehind(t *testing.T) {
 // What is known of a template is not tried again. A value that the API server refuses is found when the rest is there, which
 // is deleted then.
 func TestARecordThatIsRefusedLateLeavesNothingBehind(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	s.template("known", "{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}, spec: {ports: [{port: 80}]}}",
 		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: \"${name}\"}, spec: {selector: {matchLabels: {app: \"${name}\"}}, "+
 			"template: {metadata: {labels: {app: \"${name}\"}}, spec: {containers: [{name: function, image: \"${image}\", resources: \"${resources}\"}]}}}}")
@@ -93,7 +93,7 @@ func TestARecordThatIsRefusedLateLeavesNothingBehind(t *testing.T) {
 
 // What ran before goes on when a change of it is refused.
 func TestARefusedChangeLeavesWhatWasThere(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	s.Create(record("cart", "add"))
 	s.settled("cart", v1alpha1.PhaseAvailable)
 	before := s.deployment("cart")
@@ -108,7 +108,7 @@ func TestARefusedChangeLeavesWhatWasThere(t *testing.T) {
 }
 
 func TestAnObjectOfSomebodyElseIsNotTakenOver(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	s.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "cart"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})
 	s.Create(record("cart", "add"))
 	c := condition(s.settled("cart", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded)
@@ -119,7 +119,7 @@ func TestAnObjectOfSomebodyElseIsNotTakenOver(t *testing.T) {
 }
 
 func TestADeletedRecordTakesItsChildrenAlong(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	r := record("cart", "add", "remove")
 	r.Spec.Addons = nil
 	s.Create(r)
@@ -133,7 +133,7 @@ func TestADeletedRecordTakesItsChildrenAlong(t *testing.T) {
 
 // A record that could never be rendered can be deleted all the same.
 func TestADegradedRecordCanBeDeleted(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	r := record("cart", "add")
 	r.Spec.DeploymentUnit.Functions[0].Image = ""
 	s.Create(r)
@@ -143,7 +143,7 @@ func TestADegradedRecordCanBeDeleted(t *testing.T) {
 }
 
 func TestInvalidSpecsAreRefusedByField(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	for want, change := range map[string]func(*v1alpha1.DeploymentRecord){
 		"spec.deploymentUnit.functions[0].functionKey": func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].FunctionKey = "" },
 		"spec.addons[0]: Unsupported value: \"mesh\"":  func(r *v1alpha1.DeploymentRecord) { r.Spec.Addons = &[]v1alpha1.Addon{"mesh"} },

@@ -65,7 +65,7 @@ func TestARecordBecomesAvailable(t *testing.T) {
 }
 
 func TestFunctionsComeAndGo(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	s.Create(record("cart", "add", "remove"))
 	s.settled("cart", v1alpha1.PhaseAvailable)
 	require.Equal(t, []string{"cart-fn-0", "cart-fn-1"}, s.deployments())
@@ -86,7 +86,7 @@ func TestFunctionsComeAndGo(t *testing.T) {
 }
 
 func TestTheODGMIsAWorkloadOfItsOwn(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	r := record("cart", "add")
 	r.Spec.Addons = nil
 	r.Spec.ODGMConfig = &v1alpha1.ODGMConfig{Collections: []string{"carts"}}
@@ -138,6 +138,7 @@ func TestAnODGMStaysWithoutItsImage(t *testing.T) {
 	before := s.deployment("cart-odgm")
 
 	testenv.End(s.process, true)
+	s.giveUpLease()
 	s.run(func(d *controller.Records) { d.ODGMImage = "" })
 	assert.Equal(t, "ImageMissing", condition(s.settled("cart", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded).Reason)
 	assert.Equal(t, []string{"cart", "cart-odgm"}, s.deployments())
@@ -161,7 +162,7 @@ func TestTheODGMIsOffByProfile(t *testing.T) {
 }
 
 func TestWhatOthersAddStays(t *testing.T) {
-	s := start(t)
+	s := share(t)
 	s.Create(record("cart", "add"))
 	s.settled("cart", v1alpha1.PhaseAvailable)
 	d := s.deployment("cart")
@@ -218,6 +219,7 @@ func TestWhatIsSettledIsNotWrittenAgain(t *testing.T) {
 		s.settled(fmt.Sprint("cart-", i), v1alpha1.PhaseAvailable)
 	}
 	testenv.End(s.process, true)
+	s.giveUpLease()
 	ours := func() []testenv.Request {
 		return s.Audit(func(r testenv.Request) bool {
 			return r.Write() && strings.Contains(r.User, "berth-controller") && r.Resource != "events" &&
