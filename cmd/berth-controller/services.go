@@ -64,7 +64,6 @@ func addProducts(mgr ctrl.Manager, s *server.Server, c *controller.Configuration
 		Namespace: c.Services.Environments.Namespace, TokenKey: tokenKey(mgr.GetConfig()),
 		PortsPerNode:   environmentrender.Exposure(c.Environments.Exposure) == environmentrender.ExposeHostPort,
 		KubeletSummary: c.Services.Environments.KubeletSummary, Log: ctrl.Log.WithName("audit"),
-		Caller: server.Caller,
 	})
 }
 

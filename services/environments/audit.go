@@ -25,9 +25,7 @@ func (c *core) audited(ctx context.Context, verb, namespace, id string, do func(
 }
 
 func (c *core) audit(ctx context.Context, verb, namespace, id string, code codes.Code) {
-	c.log.Info("Audit", "verb", verb, "environment", id, "namespace", namespace, "caller", c.caller(ctx), "code", codeName(code),
+	c.log.Info("Audit", "verb", verb, "environment", id, "namespace", namespace, "caller", c.caller(ctx),
+		"code", rpccode.Code(code).String(), //nolint:gosec // a code is a small number
 		"correlation", server.Correlation(ctx))
 }
-
-// codeName is the name of a code as its specification writes it.
-func codeName(c codes.Code) string { return rpccode.Code(c).String() } //nolint:gosec // a code is a small number

@@ -30,17 +30,17 @@ func idOf(namespace, name string) (string, error) {
 	n := utf8.RuneCountInString(name)
 	switch {
 	case name == "":
-		return "", refused("spec.name", "is missing")
+		return "", server.InvalidField("spec.name", "is missing")
 	case n > maxName:
-		return "", refused("spec.name", fmt.Sprintf("has %d characters, and may have %d", n, maxName))
+		return "", server.InvalidField("spec.name", fmt.Sprintf("has %d characters, and may have %d", n, maxName))
 	case strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }), strings.TrimSpace(name) != name:
-		return "", refused("spec.name", fmt.Sprintf("is %q, and must have no control characters, and no spaces around it", name))
+		return "", server.InvalidField("spec.name", fmt.Sprintf("is %q, and must have no control characters, and no spaces around it", name))
 	case !strings.ContainsFunc(name, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }):
-		return "", refused("spec.name", fmt.Sprintf("is %q, and must have a letter or a digit", name))
+		return "", server.InvalidField("spec.name", fmt.Sprintf("is %q, and must have a letter or a digit", name))
 	}
 	id := internal.ID(namespace, name)
 	if len(id) > maxID || len(validation.IsDNS1123Label(id)) > 0 {
-		return "", refused("spec.name", fmt.Sprintf("is %q, of which no id can be made", name))
+		return "", server.InvalidField("spec.name", fmt.Sprintf("is %q, of which no id can be made", name))
 	}
 	return id, nil
 }
@@ -52,7 +52,7 @@ func check(spec *v1alpha1.EnvironmentSpec) error {
 		for _, s := range internal.Stacks() {
 			names = append(names, s.Name)
 		}
-		return refused("spec.application_stack", fmt.Sprintf(
+		return server.InvalidField("spec.application_stack", fmt.Sprintf(
 			"has no component, and its name %q is that of none of the stacks that are known: %s", spec.Stack.Name, strings.Join(names,
 				", ")))
 	}

@@ -5,7 +5,6 @@ package environments
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -24,20 +23,13 @@ const (
 	undoTimeout = 5 * time.Second
 )
 
-// authorizer refuses what the caller of ctx may not do.
-type authorizer interface {
-	Authorize(ctx context.Context, a server.Access) error
-}
-
 // core does what the rpcs request.
 type core struct {
 	store  *store
-	access authorizer
+	access server.Authorizer
 	log    logr.Logger
 	tokens tokens
 	caller func(context.Context) string
-	// preconditions says why a spec cannot be run as things are now. Nil checks nothing.
-	preconditions func(context.Context, *v1alpha1.EnvironmentSpec) error
 	// perNode says that a port from outside is one of each node, and not of the cluster.
 	perNode bool
 	// summary reads disk and network of the kubelets.
@@ -51,19 +43,15 @@ type core struct {
 }
 
 func (c *core) authorize(ctx context.Context, namespace, name, verb, subresource string) error {
-	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
-		return refused("namespace", fmt.Sprintf("is %q: %s", namespace, strings.Join(problems, "; ")))
-	}
-	return c.access.Authorize(ctx, server.Access{
-		Verb: verb, Group: v1alpha1.SchemeGroupVersion.Group, Version: v1alpha1.SchemeGroupVersion.Version, Resource: plural,
-		Subresource: subresource, Namespace: namespace, Name: name,
+	return server.AuthorizeResource(ctx, c.access, server.Access{
+		Verb: verb, Resource: plural, Subresource: subresource, Namespace: namespace, Name: name,
 	})
 }
 
 // read returns the environment of an id to someone who may do what the verb says.
 func (c *core) read(ctx context.Context, namespace, id, verb, subresource string) (*environment, error) {
 	if id == "" {
-		return nil, refused("id", "is missing")
+		return nil, server.InvalidField("id", "is missing")
 	}
 	if err := c.authorize(ctx, namespace, id, verb, subresource); err != nil {
 		return nil, err
@@ -165,14 +153,9 @@ func (c *core) check(ctx context.Context, e *environment, asked *v1alpha1.Enviro
 		if err != nil {
 			return err
 		}
-		if err := taken(e, others); err != nil {
-			return err
-		}
+		return taken(e, others)
 	}
-	if c.preconditions == nil {
-		return nil
-	}
-	return c.preconditions(ctx, &e.Spec)
+	return nil
 }
 
 // list returns a page of the environments that match, in the order of their ids, and how many match in all.

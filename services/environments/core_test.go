@@ -3,7 +3,6 @@
 package environments
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -485,19 +484,6 @@ func TestAPortOfAnotherEnvironment(t *testing.T) {
 	c.perNode = true
 	_, err = update(t, c, smoke())
 	require.NoError(t, err)
-}
-
-func TestPreconditions(t *testing.T) {
-	w, c := newWorld(t)
-	c.preconditions = func(_ context.Context, s *v1alpha1.EnvironmentSpec) error {
-		if s.Network != nil {
-			return server.Refuse(codes.FailedPrecondition, "not here")
-		}
-		return nil
-	}
-	_, err := create(t, c, smoke())
-	requireCode(t, codes.FailedPrecondition, err)
-	assert.Empty(t, w.writes)
 }
 
 func TestAudit(t *testing.T) {

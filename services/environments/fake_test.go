@@ -60,7 +60,7 @@ func newWorld(t testing.TB) (*world, *core) {
 	t.Cleanup(transport.CloseIdleConnections)
 	w.config = &rest.Config{Host: s.URL, QPS: -1, Transport: transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	c, err := newCore(w, w.config, Options{
-		TokenKey: testKey, Caller: func(context.Context) string { return "alice" },
+		TokenKey: testKey,
 		Log: funcr.New(func(_, args string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -68,6 +68,7 @@ func newWorld(t testing.TB) (*world, *core) {
 		}, funcr.Options{}),
 	})
 	require.NoError(t, err)
+	c.caller = func(context.Context) string { return "alice" }
 	c.poll = 5 * time.Millisecond
 	c.looks = newSharedLooks(c.poll)
 	return w, c

@@ -36,7 +36,7 @@ func description() *grpc.ServiceDesc {
 			server.Unary("RestartEnvironment", (*front).restart),
 			server.Unary("GetEnvironmentStatus", (*front).status),
 		},
-		Streams: []grpc.StreamDesc{{StreamName: "GetEnvironmentLogs", Handler: serveLogs, ServerStreams: true}},
+		Streams: []grpc.StreamDesc{server.Streaming("GetEnvironmentLogs", maxLogsRequest, (*front).logs)},
 	}
 }
 
@@ -52,7 +52,7 @@ func (f *front) create(ctx context.Context, req *schedulerv1.CreateEnvironmentRe
 			return nil, err
 		}
 		if req.GetSpec().GetApplicationStack() == nil {
-			return nil, refused("spec.application_stack", "is missing")
+			return nil, server.InvalidField("spec.application_stack", "is missing")
 		}
 		id, err := idOf(namespace, name)
 		if err != nil {
@@ -92,10 +92,7 @@ func (f *front) remove(ctx context.Context, req *schedulerv1.DeleteEnvironmentRe
 	_, err := f.audited(ctx, internal.VerbDelete, req.GetId(), func(namespace string) (*environment, error) {
 		return f.core.remove(ctx, namespace, req.GetId())
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &schedulerv1.DeleteEnvironmentResponse{Success: true}, nil
+	return &schedulerv1.DeleteEnvironmentResponse{Success: err == nil}, err
 }
 
 func (f *front) list(ctx context.Context, req *schedulerv1.ListEnvironmentsRequest) (*schedulerv1.ListEnvironmentsResponse, error) {
@@ -108,28 +105,19 @@ func (f *front) list(ctx context.Context, req *schedulerv1.ListEnvironmentsReque
 
 func (f *front) start(ctx context.Context, req *schedulerv1.StartEnvironmentRequest) (*schedulerv1.StartEnvironmentResponse, error) {
 	e, err := f.run(ctx, internal.VerbStart, req.GetId(), internal.Start)
-	if err != nil {
-		return nil, err
-	}
-	return &schedulerv1.StartEnvironmentResponse{Environment: e}, nil
+	return &schedulerv1.StartEnvironmentResponse{Environment: e}, err
 }
 
 func (f *front) stop(ctx context.Context, req *schedulerv1.StopEnvironmentRequest) (*schedulerv1.StopEnvironmentResponse, error) {
 	e, err := f.run(ctx, internal.VerbStop, req.GetId(), func(e *environment) error { return internal.Stop(e, req.GetForce()) })
-	if err != nil {
-		return nil, err
-	}
-	return &schedulerv1.StopEnvironmentResponse{Environment: e}, nil
+	return &schedulerv1.StopEnvironmentResponse{Environment: e}, err
 }
 
 func (f *front) restart(
 	ctx context.Context, req *schedulerv1.RestartEnvironmentRequest,
 ) (*schedulerv1.RestartEnvironmentResponse, error) {
 	e, err := f.run(ctx, internal.VerbRestart, req.GetId(), func(e *environment) error { return internal.Restart(e, f.core.now()) })
-	if err != nil {
-		return nil, err
-	}
-	return &schedulerv1.RestartEnvironmentResponse{Environment: e}, nil
+	return &schedulerv1.RestartEnvironmentResponse{Environment: e}, err
 }
 
 func (f *front) status(
@@ -142,6 +130,17 @@ func (f *front) status(
 	return &schedulerv1.GetEnvironmentStatusResponse{
 		Environment: withInstances(e, running), ContainerMetrics: f.core.metrics(ctx, e, running),
 	}, nil
+}
+
+// maxLogsRequest bounds a request for logs, in bytes: it has an id and the name of a component.
+const maxLogsRequest = 64 << 10
+
+func (f *front) logs(ctx context.Context, req *schedulerv1.GetEnvironmentLogsRequest, send sender) error {
+	namespace, err := f.namespaceOf(ctx)
+	if err != nil {
+		return err
+	}
+	return f.core.logs(ctx, namespace, req, send)
 }
 
 // run changes whether the environment of an id runs, and shows what it is then.

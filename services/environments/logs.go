@@ -50,12 +50,12 @@ type wantedLogs struct {
 func logsFromWire(req *schedulerv1.GetEnvironmentLogsRequest) (*wantedLogs, error) {
 	w := &wantedLogs{component: req.GetContainerName(), tail: int64(req.GetTailLines()), follow: req.GetFollow()}
 	if w.tail < 0 {
-		return nil, refused("tail_lines", fmt.Sprintf("is %d, and must not be negative", w.tail))
+		return nil, server.InvalidField("tail_lines", fmt.Sprintf("is %d, and must not be negative", w.tail))
 	}
 	w.tail = min(w.tail, maxTail)
 	if req.GetSince() != nil {
 		if err := req.GetSince().CheckValid(); err != nil {
-			return nil, refused("since", "is no time from the year 1 to the year 9999")
+			return nil, server.InvalidField("since", "is no time from the year 1 to the year 9999")
 		}
 		w.since = req.GetSince().AsTime()
 	}
@@ -72,11 +72,11 @@ func (w *wantedLogs) checkComponent(e *environment) error {
 			return nil
 		}
 	}
-	return refused("container_name", fmt.Sprintf("is %q, and environment %q has no such component", w.component, e.Name))
+	return server.InvalidField("container_name", fmt.Sprintf("is %q, and environment %q has no such component", w.component, e.Name))
 }
 
 // sender sends one message at a time.
-type sender func(*schedulerv1.GetEnvironmentLogsResponse) error
+type sender = func(*schedulerv1.GetEnvironmentLogsResponse) error
 
 // logs sends what an environment's containers have written, and, if wanted, what they write until the caller has enough.
 func (c *core) logs(ctx context.Context, namespace string, req *schedulerv1.GetEnvironmentLogsRequest, send sender) error {

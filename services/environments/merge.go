@@ -9,6 +9,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/services/server"
 )
 
 // merge makes a spec what an update requests. What clients do not know stays: replicas, placement, Secrets, whether it runs.
@@ -102,5 +103,5 @@ func rename(e *environment, name string) error {
 	if name == "" || name == nameOf(e) {
 		return nil
 	}
-	return refused("spec.name", fmt.Sprintf("is %q, and the environment's is %q, which cannot be changed", name, nameOf(e)))
+	return server.InvalidField("spec.name", fmt.Sprintf("is %q, and the environment's is %q, which cannot be changed", name, nameOf(e)))
 }

@@ -13,6 +13,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/services/server"
 )
 
 const (
@@ -36,7 +37,7 @@ func (c *core) query(namespace string, req *schedulerv1.ListEnvironmentsRequest)
 	size := int(req.GetPageSize())
 	switch {
 	case size < 0:
-		return nil, refused("page_size", fmt.Sprintf("is %d, and must not be negative", size))
+		return nil, server.InvalidField("page_size", fmt.Sprintf("is %d, and must not be negative", size))
 	case size == 0:
 		size = defaultPageSize
 	}
@@ -63,7 +64,7 @@ func matcher(filters map[string]string) (func(*environment) bool, error) {
 		n, known := schedulerv1.EnvironmentStatus_value[statusPrefix+strings.TrimPrefix(name, statusPrefix)]
 		status = schedulerv1.EnvironmentStatus(n)
 		if !known || status == schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_UNSPECIFIED {
-			return nil, refused("filters["+filterStatus+"]", fmt.Sprintf("is %q, which is no EnvironmentStatus", text))
+			return nil, server.InvalidField("filters["+filterStatus+"]", fmt.Sprintf("is %q, which is no EnvironmentStatus", text))
 		}
 	}
 	return func(e *environment) bool {
@@ -153,10 +154,10 @@ func (k tokens) read(text string, filter []byte) (after string, err error) {
 		}
 	}
 	if len(t.Filter) != sha256.Size || !hmac.Equal(t.Sum, k.sum(&t)) {
-		return "", refused("page_token", "is no next_page_token of this service")
+		return "", server.InvalidField("page_token", "is no next_page_token of this service")
 	}
 	if !hmac.Equal(t.Filter, filter) {
-		return "", refused("page_token", "is of a list of another namespace, or with other filters")
+		return "", server.InvalidField("page_token", "is of a list of another namespace, or with other filters")
 	}
 	return t.After, nil
 }

@@ -3,14 +3,12 @@
 package environments
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
 )
 
@@ -29,11 +27,6 @@ type Options struct {
 	KubeletSummary bool
 	// Log gets a line for each call that changes an environment.
 	Log logr.Logger
-	// Caller returns the name of the caller, "" if it is not known. Nil asks the server.
-	Caller func(ctx context.Context) string
-	// Preconditions says of a spec that is about to be written why it cannot be run as things are now, nil if it can. A
-	// *server.Error goes to the caller. Nil checks nothing.
-	Preconditions func(ctx context.Context, spec *v1alpha1.EnvironmentSpec) error
 }
 
 // Add has a server serve the Environments of an API server.
@@ -46,21 +39,18 @@ func Add(s *server.Server, api *rest.Config, o Options) error {
 	return nil
 }
 
-func newCore(access authorizer, api *rest.Config, o Options) (*core, error) {
+func newCore(access server.Authorizer, api *rest.Config, o Options) (*core, error) {
 	// With an empty key anybody could make a token.
 	if len(o.TokenKey) == 0 {
 		return nil, errors.New("the key of page tokens is empty")
-	}
-	if o.Caller == nil {
-		o.Caller = server.Caller
 	}
 	store, err := newStore(api)
 	if err != nil {
 		return nil, err
 	}
 	return &core{
-		store: store, access: access, log: o.Log, tokens: o.TokenKey, caller: o.Caller,
-		preconditions: o.Preconditions, perNode: o.PortsPerNode, summary: o.KubeletSummary, now: time.Now, poll: pollInterval,
+		store: store, access: access, log: o.Log, tokens: o.TokenKey, caller: server.Caller,
+		perNode: o.PortsPerNode, summary: o.KubeletSummary, now: time.Now, poll: pollInterval,
 		looks: newSharedLooks(pollInterval),
 		logPool: server.NewPool("logs of containers that are read",
 			server.NewLimit("logs", allLogs), server.NewLimit("logsPerCaller", callerLogs)),

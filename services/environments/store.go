@@ -35,7 +35,7 @@ type store struct {
 func newStore(config *rest.Config) (*store, error) {
 	c, err := client.NewUncached(config, fieldManager)
 	if err != nil {
-		return nil, fmt.Errorf("create a client: %w", err)
+		return nil, err
 	}
 	config = rest.CopyConfig(config)
 	config.Timeout = 0 // it would cut off logs that are followed; every call has a timeout of its own

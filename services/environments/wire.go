@@ -24,7 +24,7 @@ type asked struct {
 // update may leave any out.
 func fromWire(in *schedulerv1.EnvironmentSpecification) (*asked, error) {
 	if in == nil {
-		return nil, refused("spec", "is missing")
+		return nil, server.InvalidField("spec", "is missing")
 	}
 	var r reader
 	out := &asked{spec: v1alpha1.EnvironmentSpec{
@@ -98,10 +98,6 @@ func wrongServiceName(name string) string {
 		return "must be lower-case letters, digits and '-' that begin with a letter and end with a letter or digit"
 	}
 	return ""
-}
-
-func refused(field, description string) error {
-	return server.Invalid(server.Violation{Field: field, Description: description})
 }
 
 // typed gives the values of a map the type that a CRD has for them. One without entries is nil, as it is when it is read.

@@ -32,10 +32,10 @@ type affinityRules = v1alpha1.NodeAffinity
 // parseAffinity reads JSON text. An affinity without rules is none, nil. What a limit cannot have is refused by its name.
 func parseAffinity(b []byte) (*v1alpha1.NodeAffinity, error) {
 	if len(b) > maxRules {
-		return nil, refused(affinityField, fmt.Sprintf("has %d bytes, and must have at most %d", len(b), maxRules))
+		return nil, server.InvalidField(affinityField, fmt.Sprintf("has %d bytes, and must have at most %d", len(b), maxRules))
 	}
 	if len(bytes.TrimSpace(b)) == 0 {
-		return nil, refused(affinityField, "is empty, and must be JSON text")
+		return nil, server.InvalidField(affinityField, "is empty, and must be JSON text")
 	}
 	var a affinity
 	if err := server.Unmarshal(affinityField, b, &a); err != nil {
@@ -43,13 +43,13 @@ func parseAffinity(b []byte) (*v1alpha1.NodeAffinity, error) {
 	}
 	for name, member := range map[string]json.RawMessage{"podAffinity": a.PodAffinity, "podAntiAffinity": a.PodAntiAffinity} {
 		if len(member) > 0 && string(member) != "null" {
-			return nil, refused(affinityField+"."+name, "a limit can have nodeAffinity only")
+			return nil, server.InvalidField(affinityField+"."+name, "a limit can have nodeAffinity only")
 		}
 	}
 	inner, bare := a.Inner, hasRules(&a.affinityRules)
 	switch {
 	case inner != nil && bare:
-		return nil, refused(affinityField, "has rules within nodeAffinity and beside it")
+		return nil, server.InvalidField(affinityField, "has rules within nodeAffinity and beside it")
 	case bare:
 		inner = &a.affinityRules
 	case inner == nil || !hasRules(inner):
@@ -88,7 +88,7 @@ func complete(a *v1alpha1.NodeAffinity) {
 // parseSelector reads JSON text: an object of strings. An empty one is none.
 func parseSelector(b []byte) (map[string]string, error) {
 	if len(b) > maxRules {
-		return nil, refused(selectorField, fmt.Sprintf("has %d bytes, and must have at most %d", len(b), maxRules))
+		return nil, server.InvalidField(selectorField, fmt.Sprintf("has %d bytes, and must have at most %d", len(b), maxRules))
 	}
 	var m map[string]string
 	if err := server.Unmarshal(selectorField, b, &m); err != nil {
@@ -98,10 +98,6 @@ func parseSelector(b []byte) (map[string]string, error) {
 		return nil, nil
 	}
 	return m, nil
-}
-
-func refused(field, description string) error {
-	return server.Invalid(server.Violation{Field: field, Description: description})
 }
 
 // affinityJSON writes an Affinity. Equal rules are equal bytes.

@@ -25,29 +25,17 @@ const (
 	namedWorkloads = 5
 )
 
-// authorizer refuses what the caller of ctx may not do.
-type authorizer interface {
-	Authorize(ctx context.Context, a server.Access) error
-}
-
 // core is what both fronts stand on. Its errors name fields as the CRD does.
 type core struct {
 	store  *store
-	access authorizer
+	access server.Authorizer
 }
 
 // authorize requests each verb. Where no name is given, the request names none.
 func (c *core) authorize(ctx context.Context, namespace, name string, verbs ...string) error {
-	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
-		description := fmt.Sprintf("is %q: %s", namespace, strings.Join(problems, "; "))
-		return server.Invalid(server.Violation{Field: "namespace", Description: description})
-	}
 	for _, verb := range verbs {
-		err := c.access.Authorize(ctx, server.Access{
-			Verb: verb, Group: v1alpha1.SchemeGroupVersion.Group, Version: v1alpha1.SchemeGroupVersion.Version, Resource: plural,
-			Namespace: namespace, Name: name,
-		})
-		if err != nil {
+		access := server.Access{Verb: verb, Resource: plural, Namespace: namespace, Name: name}
+		if err := server.AuthorizeResource(ctx, c.access, access); err != nil {
 			return err
 		}
 	}
@@ -57,10 +45,7 @@ func (c *core) authorize(ctx context.Context, namespace, name string, verbs ...s
 // checkName is for names that become part of a path. Those of new limits are looked at by the API server.
 func checkName(name string) error {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return server.Invalid(server.Violation{
-			Field:       "metadata.name",
-			Description: fmt.Sprintf("is %q: %s", name, strings.Join(problems, "; ")),
-		})
+		return server.InvalidField("metadata.name", fmt.Sprintf("is %q: %s", name, strings.Join(problems, "; ")))
 	}
 	return nil
 }
@@ -202,7 +187,7 @@ func (c *core) list(ctx context.Context, namespace string, selector labels.Selec
 	n := defaultFirst
 	if first != nil {
 		if *first < 1 {
-			return nil, server.Invalid(server.Violation{Field: "first", Description: fmt.Sprintf("is %d, and must be 1 or more", *first)})
+			return nil, server.InvalidField("first", fmt.Sprintf("is %d, and must be 1 or more", *first))
 		}
 		n = min(int(*first), maxFirst)
 	}
@@ -231,7 +216,7 @@ func ofToken(err error, after string) error {
 		e.HTTPStatus = http.StatusGone
 		return e
 	case apierrors.IsBadRequest(err):
-		return server.Invalid(server.Violation{Field: "after", Description: "is no endCursor of this list"})
+		return server.InvalidField("after", "is no endCursor of this list")
 	}
 	return err
 }

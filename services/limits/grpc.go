@@ -144,7 +144,7 @@ func (f *front) options(ctx context.Context) (options, error) {
 		return options{}, err
 	}
 	if given && asked != string(formAny) && asked != string(formMap) {
-		return options{}, refused(formKey, fmt.Sprintf("is %q, and must be any or map", asked))
+		return options{}, server.InvalidField(formKey, fmt.Sprintf("is %q, and must be any or map", asked))
 	}
 	return options{namespace: namespace, form: form(asked)}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -92,9 +93,7 @@ func ours(key string) bool { return strings.HasPrefix(key, v1alpha1.AnnotationPr
 func checkLabels(labels map[string]string) error {
 	for key := range labels {
 		if ours(key) {
-			return server.Invalid(server.Violation{
-				Field: "metadata.labels", Description: "must not have " + key + ": labels with this prefix are Berth's",
-			})
+			return server.InvalidField("metadata.labels", "must not have "+key+": labels with this prefix are Berth's")
 		}
 	}
 	return nil
@@ -157,5 +156,5 @@ func rfc3339(t *metav1.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02T15:04:05Z07:00")
+	return t.UTC().Format(time.RFC3339)
 }

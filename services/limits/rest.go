@@ -59,11 +59,11 @@ type (
 func fromBody(b *request, inPath string) (*Limit, error) {
 	switch {
 	case b.Limits == nil:
-		return nil, refused("spec", "is missing")
+		return nil, server.InvalidField("spec", "is missing")
 	case inPath != "" && b.Name == "":
 		b.Name = inPath
 	case inPath != "" && b.Name != inPath:
-		return nil, refused("metadata.name", fmt.Sprintf("is %q, and %q in the path", b.Name, inPath))
+		return nil, server.InvalidField("metadata.name", fmt.Sprintf("is %q, and %q in the path", b.Name, inPath))
 	}
 	in := b.Limits
 	l := &Limit{Name: b.Name, Labels: b.Labels, Spec: spec{
@@ -153,7 +153,7 @@ func (f *web) remove(w http.ResponseWriter, r *http.Request) error {
 	force := false
 	if text, given := q["force"]; given {
 		if force, err = strconv.ParseBool(text); err != nil {
-			return refused("force", fmt.Sprintf("is %q, and must be true or false", text))
+			return server.InvalidField("force", fmt.Sprintf("is %q, and must be true or false", text))
 		}
 	}
 	message, err := f.core.remove(r.Context(), r.PathValue("namespace"), r.PathValue("name"), force)
@@ -216,12 +216,12 @@ func parseList(rawQuery string) (*listQuery, error) {
 	}
 	out := &listQuery{after: q["after"]}
 	if out.selector, err = labels.Parse(q["labelSelector"]); err != nil {
-		return nil, refused("labelSelector", err.Error())
+		return nil, server.InvalidField("labelSelector", err.Error())
 	}
 	if text, given := q["first"]; given {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
-			return nil, refused("first", fmt.Sprintf("is %q, and must be a number", text))
+			return nil, server.InvalidField("first", fmt.Sprintf("is %q, and must be a number", text))
 		}
 		out.first = new(int32(n))
 	}
@@ -236,15 +236,15 @@ func parameters(r *http.Request, known ...string) (map[string]string, error) {
 func parseQuery(raw string, known ...string) (map[string]string, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, refused("query", "is malformed")
+		return nil, server.InvalidField("query", "is malformed")
 	}
 	out := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case !slices.Contains(known, key):
-			return nil, refused(cmp.Or(key, "query"), fmt.Sprintf("has the unknown parameter %q", key))
+			return nil, server.InvalidField(cmp.Or(key, "query"), fmt.Sprintf("has the unknown parameter %q", key))
 		case len(values[key]) > 1:
-			return nil, refused(key, "is given more than once")
+			return nil, server.InvalidField(key, "is given more than once")
 		}
 		out[key] = values[key][0]
 	}

@@ -5,19 +5,20 @@ package limits
 import (
 	"k8s.io/client-go/rest"
 
+	"berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/services/server"
 )
 
 // Add has a server serve ResourceLimits of an API server. A gRPC call that names no namespace means the one given here.
 func Add(s *server.Server, api *rest.Config, namespace string) error {
-	store, err := newStore(api)
+	c, err := client.NewUncached(api, fieldManager)
 	if err != nil {
 		return err
 	}
-	c := &core{store: store, access: s}
+	limits := &core{store: &store{c}, access: s}
 	for _, d := range descriptions() {
-		s.Register(d, &front{core: c, namespace: namespace})
+		s.Register(d, &front{core: limits, namespace: namespace})
 	}
-	(&web{c}).routes(s)
+	(&web{limits}).routes(s)
 	return nil
 }

@@ -11,11 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/client"
 )
 
 const (
@@ -28,14 +26,6 @@ var kind = v1alpha1.SchemeGroupVersion.WithKind("ResourceLimit")
 
 // store reads and writes ResourceLimits. Its objects are unstructured, because the type of the API changes the text of quantities.
 type store struct{ client ctrlclient.Client }
-
-func newStore(config *rest.Config) (*store, error) {
-	c, err := client.NewUncached(config, fieldManager)
-	if err != nil {
-		return nil, fmt.Errorf("create a client: %w", err)
-	}
-	return &store{c}, nil
-}
 
 func (s *store) get(ctx context.Context, namespace, name string) (*object, error) {
 	u := named(namespace, name)

@@ -36,14 +36,14 @@ func formOf(urls map[form]string, url string) (form, bool) {
 }
 
 func unknownURL(field, url string, urls map[form]string) error {
-	return refused(field, fmt.Sprintf("has the type URL %q, and must have %s or %s", url, urls[formAny], urls[formGoogle]))
+	return server.InvalidField(field, fmt.Sprintf("has the type URL %q, and must have %s or %s", url, urls[formAny], urls[formGoogle]))
 }
 
 // fromWire reads a limit that is to be written.
 func fromWire(req *tolerantv1.WriteResourceLimitRequest) (*Limit, error) {
 	in := req.GetLimits()
 	if in == nil {
-		return nil, refused("spec", "is missing")
+		return nil, server.InvalidField("spec", "is missing")
 	}
 	l := &Limit{Name: req.GetName(), Labels: req.GetLabels(), Spec: spec{
 		Description: req.GetDescription(),
@@ -91,7 +91,7 @@ func decodeSelector(entries []*tolerantv1.Entry) (map[string]string, form, error
 	m := make(map[string]string, len(entries))
 	for _, e := range entries {
 		if !utf8.Valid(e.GetValue()) {
-			return nil, "", refused(selectorField, fmt.Sprintf("the value of %q is not UTF-8", e.GetKey()))
+			return nil, "", server.InvalidField(selectorField, fmt.Sprintf("the value of %q is not UTF-8", e.GetKey()))
 		}
 		m[e.GetKey()] = string(e.GetValue())
 	}
@@ -119,7 +119,7 @@ func decodeAffinity(b []byte) (*affinityRules, form, error) {
 	}
 	var wrapped anypb.Any
 	if err := server.Decode(b, &wrapped); err != nil || len(b) == 0 {
-		return nil, "", refused(affinityField, "is neither JSON text nor a google.protobuf.Any")
+		return nil, "", server.InvalidField(affinityField, "is neither JSON text nor a google.protobuf.Any")
 	}
 	f, known := formOf(affinityURLs, wrapped.GetTypeUrl())
 	if !known {

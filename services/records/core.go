@@ -6,47 +6,44 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/retry"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/records/render"
 	"berth.dev/berth/services/server"
 )
 
-// authorizer refuses what the caller of ctx may not do.
-type authorizer interface {
-	Authorize(ctx context.Context, a server.Access) error
-}
+const (
+	plural = "deploymentrecords"
+	// fieldManager owns what the services write.
+	fieldManager = "berth-services"
+)
+
+type record = v1alpha1.DeploymentRecord
 
 // core does what the rpcs request. Its errors name fields as the CRD does, but for the ids of requests.
 type core struct {
-	store  *store
-	access authorizer
+	client ctrlclient.Client
+	access server.Authorizer
 	// templates is the namespace of the templates that are for all.
 	templates     string
 	preconditions func(context.Context, *v1alpha1.DeploymentRecordSpec) error
 }
 
 func (c *core) authorize(ctx context.Context, namespace, name, verb string) error {
-	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
-		return refused("namespace", fmt.Sprintf("is %q: %s", namespace, strings.Join(problems, "; ")))
-	}
-	return c.access.Authorize(ctx, server.Access{
-		Verb: verb, Group: v1alpha1.SchemeGroupVersion.Group, Version: v1alpha1.SchemeGroupVersion.Version, Resource: plural,
-		Namespace: namespace, Name: name,
-	})
+	return server.AuthorizeResource(ctx, c.access, server.Access{Verb: verb, Resource: plural, Namespace: namespace, Name: name})
 }
 
 // nameOf returns the name of an id's record. Field is where the id stands in the request.
 func nameOf(field, id string) (string, error) {
 	name, err := render.RecordName(id)
 	if err != nil {
-		return "", refused(field, err.Error())
+		return "", server.InvalidField(field, err.Error())
 	}
 	return name, nil
 }
@@ -81,14 +78,14 @@ func (c *core) deploy(ctx context.Context, namespace string, u *unit) error {
 }
 
 func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) error {
-	before, err := c.store.get(ctx, namespace, name)
+	before, err := c.find(ctx, namespace, name)
 	if server.NotFound(err) {
 		r := newRecord(namespace, name, u)
 		r.mark(ctx, u)
 		if err := c.check(ctx, namespace, &r.Spec); err != nil {
 			return err
 		}
-		return c.store.create(ctx, &r.record)
+		return c.client.Create(ctx, &r.record)
 	}
 	if err != nil {
 		return err
@@ -110,7 +107,7 @@ func (c *core) deployOnce(ctx context.Context, namespace, name string, u *unit) 
 	if err := c.check(ctx, namespace, &r.Spec); err != nil {
 		return err
 	}
-	return c.store.update(ctx, &r.record)
+	return c.client.Update(ctx, &r.record) // the version that was read, and no other
 }
 
 // check refuses what could not be deployed as things are now.
@@ -118,8 +115,10 @@ func (c *core) check(ctx context.Context, namespace string, spec *v1alpha1.Deplo
 	if hint := spec.TemplateHint; hint != "" {
 		found := false
 		for _, in := range slices.Compact([]string{namespace, c.templates}) {
-			var err error
-			if found, err = c.store.template(ctx, in, hint); err != nil {
+			err := client.EachItem(ctx, c.client, &v1alpha1.DeploymentTemplateList{}, in, func(t *v1alpha1.DeploymentTemplate) {
+				found = found || render.GoesBy(t, hint)
+			})
+			if err != nil {
 				return err
 			}
 			if found {
@@ -136,9 +135,9 @@ func (c *core) check(ctx context.Context, namespace string, spec *v1alpha1.Deplo
 	return c.preconditions(ctx, spec)
 }
 
-// get returns the record of an id.
-func (c *core) get(ctx context.Context, namespace, id string) (*record, error) {
-	return c.read(ctx, namespace, id, "get")
+func (c *core) find(ctx context.Context, namespace, name string) (*record, error) {
+	r := &record{}
+	return r, c.client.Get(ctx, ctrlclient.ObjectKey{Namespace: namespace, Name: name}, r)
 }
 
 // read returns the record of an id to someone who may do what the verb says.
@@ -150,7 +149,7 @@ func (c *core) read(ctx context.Context, namespace, id, verb string) (*record, e
 	if err := c.authorize(ctx, namespace, name, verb); err != nil {
 		return nil, err
 	}
-	r, err := c.store.get(ctx, namespace, name)
+	r, err := c.find(ctx, namespace, name)
 	switch {
 	case server.NotFound(err), err == nil && idOf(r) != id:
 		return nil, server.Refuse(codes.NotFound, fmt.Sprintf("there is no deployment %q", id))
@@ -166,20 +165,22 @@ func (c *core) remove(ctx context.Context, namespace, id string) error {
 	if err != nil || r.DeletionTimestamp != nil {
 		return err
 	}
-	if err := c.store.remove(ctx, r); !server.NotFound(err) {
+	// Whatever its version, and no other of its name.
+	if err := c.client.Delete(ctx, r, ctrlclient.Preconditions{UID: &r.UID}); !server.NotFound(err) {
 		return err
 	}
 	return nil
 }
 
 // list returns the records that match, in the order of their names.
-func (c *core) list(ctx context.Context, namespace string, match func(*record) bool) ([]*record, error) {
+func (c *core) list(ctx context.Context, namespace string, match func(*record) bool) (all []*record, err error) {
 	if err := c.authorize(ctx, namespace, "", "list"); err != nil {
 		return nil, err
 	}
-	return c.store.list(ctx, namespace, match)
-}
-
-func refused(field, description string) error {
-	return server.Invalid(server.Violation{Field: field, Description: description})
+	err = client.EachItem(ctx, c.client, &v1alpha1.DeploymentRecordList{}, namespace, func(r *record) {
+		if match(r) {
+			all = append(all, r)
+		}
+	})
+	return all, err
 }

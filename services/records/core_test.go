@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
+	"berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/services/server"
 )
 
@@ -26,10 +27,10 @@ func (anybody) Authorize(context.Context, server.Access) error { return nil }
 func TestARecordWhoseCRDIsMissing(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()
-	store, err := newStore(&rest.Config{Host: api.URL})
+	uncached, err := client.NewUncached(&rest.Config{Host: api.URL}, fieldManager)
 	require.NoError(t, err)
-	c := &core{store: store, access: anybody{}}
-	_, err = c.get(t.Context(), "default", "cart-1")
+	c := &core{client: uncached, access: anybody{}}
+	_, err = c.read(t.Context(), "default", "cart-1", "get")
 	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
 	err = c.remove(t.Context(), "default", "cart-1")
 	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)

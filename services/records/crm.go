@@ -24,7 +24,7 @@ const (
 
 // crm tells of the cluster.
 type crm struct {
-	access  authorizer
+	access  server.Authorizer
 	nodes   client.Reader
 	version string
 }

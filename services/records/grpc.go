@@ -68,7 +68,7 @@ func (f *front) status(
 	if err != nil {
 		return nil, err
 	}
-	r, err := f.core.get(ctx, namespace, req.GetDeploymentId())
+	r, err := f.core.read(ctx, namespace, req.GetDeploymentId(), "get")
 	if err != nil {
 		return nil, err
 	}
@@ -84,10 +84,8 @@ func (f *front) remove(
 	if err != nil {
 		return nil, err
 	}
-	if err := f.core.remove(ctx, namespace, req.GetDeploymentId()); err != nil {
-		return nil, err
-	}
-	return &oaasdeployment.DeleteDeploymentResponse{Status: oaascommon.StatusCode_OK, Message: new("deleted")}, nil
+	err = f.core.remove(ctx, namespace, req.GetDeploymentId())
+	return &oaasdeployment.DeleteDeploymentResponse{Status: oaascommon.StatusCode_OK, Message: new("deleted")}, err
 }
 
 func (f *front) get(ctx context.Context, req *oaasdeployment.GetClassRuntimeRequest) (*oaasdeployment.GetClassRuntimeResponse, error) {
@@ -95,7 +93,7 @@ func (f *front) get(ctx context.Context, req *oaasdeployment.GetClassRuntimeRequ
 	if err != nil {
 		return nil, err
 	}
-	r, err := f.core.get(ctx, namespace, req.GetDeploymentId())
+	r, err := f.core.read(ctx, namespace, req.GetDeploymentId(), "get")
 	if err != nil {
 		return nil, err
 	}

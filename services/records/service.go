@@ -6,9 +6,10 @@ import (
 	"context"
 
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/services/server"
 )
 
@@ -21,7 +22,7 @@ type Options struct {
 	// Version is Berth's.
 	Version string
 	// Nodes reads the nodes of the cluster. It may be a cache.
-	Nodes client.Reader
+	Nodes ctrlclient.Reader
 	// Preconditions says of a spec that is about to be written why it cannot be deployed as things are now, nil if it
 	// can. A *server.Error goes to the caller. Nil checks nothing.
 	Preconditions func(ctx context.Context, spec *v1alpha1.DeploymentRecordSpec) error
@@ -29,11 +30,11 @@ type Options struct {
 
 // Add has a server serve the DeploymentRecords of an API server, and say how it and the cluster are doing.
 func Add(s *server.Server, api *rest.Config, o Options) error {
-	store, err := newStore(api)
+	uncached, err := client.NewUncached(api, fieldManager)
 	if err != nil {
 		return err
 	}
-	c := &core{store: store, access: s, templates: o.TemplateNamespace, preconditions: o.Preconditions}
+	c := &core{client: uncached, access: s, templates: o.TemplateNamespace, preconditions: o.Preconditions}
 	for _, d := range descriptions() {
 		s.Register(d, &front{core: c, namespace: o.Namespace})
 	}

@@ -45,7 +45,7 @@ func decodeSeven(elements [][]byte) (seven, error) {
 			}
 			s.bindings = append(s.bindings, &binding)
 		default:
-			return seven{}, refused(fmt.Sprintf("%s[%d]", bindingsField, i),
+			return seven{}, server.InvalidField(fmt.Sprintf("%s[%d]", bindingsField, i),
 				fmt.Sprintf("begins with 0x%02X, as neither a ClassFunctionBinding nor a NfrRequirements does", b[0]))
 		}
 	}
@@ -53,7 +53,7 @@ func decodeSeven(elements [][]byte) (seven, error) {
 	case len(nfr) == 0:
 		return s, nil
 	case len(s.bindings) > 0:
-		return seven{}, refused(bindingsField, "has NfrRequirements beside ClassFunctionBindings: a revision has one or the other")
+		return seven{}, server.InvalidField(bindingsField, "has NfrRequirements beside ClassFunctionBindings: a revision has one or the other")
 	}
 	s.nfr = &oaasdeployment.NfrRequirements{}
 	return s, within(nfrField, server.Decode(bytes.Join(nfr, nil), s.nfr))

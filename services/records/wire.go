@@ -28,7 +28,7 @@ func (r *reader) refuse(field, description string) {
 // fromWire reads a unit of either revision.
 func fromWire(in *tolerantv1.DeploymentUnit) (*unit, error) {
 	if in == nil {
-		return nil, refused("deployment_unit", "is missing")
+		return nil, server.InvalidField("deployment_unit", "is missing")
 	}
 	seven, err := decodeSeven(in.GetFunctionBindings())
 	if err != nil {

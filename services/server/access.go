@@ -10,11 +10,13 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
@@ -25,6 +27,8 @@ import (
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 // reviewTimeout is the timeout of one review by the API server.
@@ -36,6 +40,20 @@ const reviewAgain = 50 * time.Second
 // Access is one request to the API server, in the terms of RBAC.
 type Access struct {
 	Verb, Group, Version, Resource, Subresource, Namespace, Name string
+}
+
+// Authorizer refuses what the caller of a context may not do.
+type Authorizer interface {
+	Authorize(ctx context.Context, a Access) error
+}
+
+// AuthorizeResource authorizes a request for a resource of Berth's group in a namespace. It sets the group and the version.
+func AuthorizeResource(ctx context.Context, by Authorizer, a Access) error {
+	if problems := validation.IsDNS1123Label(a.Namespace); len(problems) > 0 {
+		return InvalidField("namespace", fmt.Sprintf("is %q: %s", a.Namespace, strings.Join(problems, "; ")))
+	}
+	a.Group, a.Version = v1alpha1.SchemeGroupVersion.Group, v1alpha1.SchemeGroupVersion.Version
+	return by.Authorize(ctx, a)
 }
 
 // reviews authenticates and authorizes callers with the API server.

@@ -6,30 +6,22 @@ import (
 	"net/http"
 	"strconv"
 
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
 )
 
-// codeNames are the names of the codes in their specification, which differ from the library's.
-var codeNames = map[codes.Code]string{
-	codes.OK: "OK", codes.Canceled: "CANCELLED", codes.Unknown: "UNKNOWN", codes.InvalidArgument: "INVALID_ARGUMENT",
-	codes.DeadlineExceeded: "DEADLINE_EXCEEDED", codes.NotFound: "NOT_FOUND", codes.AlreadyExists: "ALREADY_EXISTS",
-	codes.PermissionDenied: "PERMISSION_DENIED", codes.ResourceExhausted: "RESOURCE_EXHAUSTED",
-	codes.FailedPrecondition: "FAILED_PRECONDITION", codes.Aborted: "ABORTED", codes.OutOfRange: "OUT_OF_RANGE",
-	codes.Unimplemented: "UNIMPLEMENTED", codes.Internal: "INTERNAL", codes.Unavailable: "UNAVAILABLE",
-	codes.DataLoss: "DATA_LOSS", codes.Unauthenticated: "UNAUTHENTICATED",
-}
-
+// codeName is the name of a code in its specification, which differs from the library's.
 func codeName(c codes.Code) string {
-	if name, ok := codeNames[c]; ok {
+	if name, known := rpccode.Code_name[int32(c)]; known { //nolint:gosec // a code is a small number
 		return name
 	}
-	return codeNames[codes.Unknown]
+	return rpccode.Code_UNKNOWN.String()
 }
 
 // codeOfText parses a grpc-status. An invalid one is UNKNOWN.
 func codeOfText(text string) codes.Code {
 	n, err := strconv.ParseUint(text, 10, 8)
-	if _, known := codeNames[codes.Code(n)]; err != nil || !known {
+	if _, known := rpccode.Code_name[int32(n)]; err != nil || !known {
 		return codes.Unknown
 	}
 	return codes.Code(n)

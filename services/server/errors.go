@@ -64,6 +64,11 @@ func Invalid(violations ...Violation) *Error {
 	return &Error{Code: codes.InvalidArgument, Message: describe(violations), Violations: violations}
 }
 
+// InvalidField returns an INVALID_ARGUMENT about one field.
+func InvalidField(field, description string) *Error {
+	return Invalid(Violation{Field: field, Description: description})
+}
+
 func describe(violations []Violation) string {
 	var parts []string
 	for _, v := range violations {

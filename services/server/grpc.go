@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 
 	"google.golang.org/grpc"
@@ -54,7 +55,11 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerI
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	callOf(ctx).onFailure(cancel)
-	return handle(srv, endable{stream, ctx})
+	if err := handle(srv, endable{stream, ctx}); err != nil {
+		s.note(ctx, err)
+		return AsError(err).GRPCStatus().Err()
+	}
+	return nil
 }
 
 // endable is a stream that can be ended before its caller or its deadline does.
@@ -110,6 +115,28 @@ func Unary[S any, Q any, Req interface {
 		return intercept(ctx, &in, &grpc.UnaryServerInfo{Server: srv, FullMethod: name}, run)
 	}
 	return grpc.MethodDesc{MethodName: name, Handler: handler}
+}
+
+// Streaming describes an RPC that answers a request of most bytes with a stream. handle sends its messages one after the other.
+func Streaming[S any, Q any, Req interface {
+	*Q
+	proto.Message
+}, M any](name string, most int, handle func(S, context.Context, Req, func(M) error) error) grpc.StreamDesc {
+	handler := func(srv any, stream grpc.ServerStream) error {
+		var in rawMessage
+		if err := stream.RecvMsg(&in); err != nil {
+			return err
+		}
+		if n := len(in.bytes); n > most {
+			return InvalidField("request", fmt.Sprintf("is %d bytes, and may be %d", n, most))
+		}
+		req := Req(new(Q))
+		if err := Decode(in.bytes, req); err != nil {
+			return err
+		}
+		return handle(srv.(S), stream.Context(), req, func(m M) error { return stream.SendMsg(m) })
+	}
+	return grpc.StreamDesc{StreamName: name, Handler: handler, ServerStreams: true}
 }
 
 // rawMessage is a request that is not decoded yet: the library would return INTERNAL for a malformed one.

@@ -4,6 +4,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,7 @@ func NewUncached(cfg *rest.Config, owner string) (client.Client, error) {
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	c, err := client.New(cfg, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("create a client: %w", err)
 	}
 	return client.WithFieldValidation(client.WithFieldOwner(c, owner), metav1.FieldValidationStrict), nil
 }
