@@ -22,19 +22,6 @@ const (
 	NFROwner = "berth-deployments-nfr"
 )
 
-// set applies the objects of a record. All of them are validated before the first is applied, so that a refused object leaves
-// the others as they were.
-func (c *Controller) set(rec *v1alpha1.DeploymentRecord) *applyset.Set {
-	return &applyset.Set{
-		Client:        c.Client,
-		Live:          c.Live,
-		FieldOwner:    FieldOwner,
-		DefaultsOwner: NFROwner,
-		Owns:          func(o metav1.Object) bool { return metav1.IsControlledBy(o, rec) },
-		Atomic:        true,
-	}
-}
-
 // apply makes the children of a record what was rendered. The validation is left out for a first deployment with a proven
 // template: if an object is refused, what was just created is deleted again.
 func (c *Controller) apply(

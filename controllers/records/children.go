@@ -64,6 +64,19 @@ func index(ctx context.Context, cache client.FieldIndexer) error {
 	return nil
 }
 
+// set applies the objects of a record. All of them are validated before the first is applied, so that a refused object leaves
+// the others as they were.
+func (c *Controller) set(rec *v1alpha1.DeploymentRecord) *applyset.Set {
+	return &applyset.Set{
+		Client:        c.Client,
+		Live:          c.Live,
+		FieldOwner:    FieldOwner,
+		DefaultsOwner: NFROwner,
+		Owns:          func(o metav1.Object) bool { return metav1.IsControlledBy(o, rec) },
+		Atomic:        true,
+	}
+}
+
 // children returns the objects of a record.
 func (c *Controller) children(ctx context.Context, rec *v1alpha1.DeploymentRecord) ([]applyset.Child, error) {
 	set, in := c.set(rec), client.InNamespace(rec.Namespace)

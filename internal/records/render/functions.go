@@ -4,7 +4,6 @@ package render
 
 import (
 	"cmp"
-	"errors"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -23,22 +22,23 @@ type Function struct {
 	NFR      v1alpha1.NFRRequirements
 	// Availability is that of NFR as a number, 0 for none.
 	Availability float64
+	// Utilization is the share of its CPU, in percent, that a replica should use.
+	Utilization int64
+	// Split is how much of it may be on spot capacity, nil if it requires no availability.
+	Split *Split
 }
 
+// defaultUtilization is the share of its CPU, in percent, that a replica should use by default.
+const defaultUtilization = 70
+
 // functionsOf returns the functions of a record.
-func functionsOf(
-	record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, n names, odgm ODGM,
-) ([]Function, error) {
+func functionsOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, n names) ([]Function, error) {
 	spec := &record.Spec
-	if NeedsODGM(spec) && odgm.Name == "" {
-		err := errors.New("spec.addons or a WebAssembly function requests an ODGM, which is off (records.features.odgm)")
-		return nil, &Error{v1alpha1.ReasonODGMOff, err}
-	}
 	list := make([]Function, len(spec.DeploymentUnit.Functions))
 	for i := range list {
 		f := &spec.DeploymentUnit.Functions[i]
 		list[i] = Function{Spec: f, Name: n.functions[i], URL: "wasm://" + f.FunctionKey, NFR: RequirementsOf(spec, f)}
-		if runsInODGM(f) {
+		if list[i].Name == "" {
 			continue
 		}
 		if cmp.Or(f.Image, s.DefaultFunctionImage) == "" {
@@ -47,6 +47,11 @@ func functionsOf(
 		}
 		if a := list[i].NFR.Availability; a != nil {
 			list[i].Availability = Number(*a)
+			list[i].Split = new(SplitFor(list[i].Availability, s.Reliability))
+		}
+		list[i].Utilization = defaultUtilization
+		if target := list[i].NFR.CPUUtilizationTarget; target != nil {
+			list[i].Utilization = max(1, int64(100*Number(*target)+0.5))
 		}
 		list[i].URL = "http://" + list[i].Name + "." + record.Namespace + ".svc.cluster.local/"
 		list[i].Port = cmp.Or(f.Port, t.Spec.DefaultPort, 8080)
@@ -54,8 +59,6 @@ func functionsOf(
 	}
 	return list, nil
 }
-
-func runsInODGM(f *v1alpha1.FunctionSpec) bool { return f.WASMModuleURL != "" }
 
 // replicasOf returns the replicas of a function: its minimum, else what its availability requires, within its bounds.
 func replicasOf(f *Function, s Settings) int32 {

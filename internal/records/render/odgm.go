@@ -21,17 +21,23 @@ var ErrNoODGMImage = errors.New("the record has an ODGM, and records.odgmImage o
 type ODGM struct {
 	// Name is that of its workload, Service that of its Service, Address where functions reach it.
 	Name, Service, Address string
+	manifests              []string
 }
 
 // odgmOf returns the ODGM of a record.
-func odgmOf(record *v1alpha1.DeploymentRecord, s Settings, n names) (ODGM, error) {
-	switch {
-	case !HasODGM(&record.Spec, s.ODGM):
+func odgmOf(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, n names) (ODGM, error) {
+	switch on := HasODGM(&record.Spec, s.ODGM); {
+	case !on && NeedsODGM(&record.Spec):
+		err := errors.New("spec.addons or a WebAssembly function requests an ODGM, which is off (records.features.odgm)")
+		return ODGM{}, &Error{v1alpha1.ReasonODGMOff, err}
+	case !on:
 		return ODGM{}, nil
 	case s.ODGMImage == "":
 		return ODGM{}, &Error{v1alpha1.ReasonImageMissing, ErrNoODGMImage}
 	}
-	return ODGM{Name: n.odgm, Service: n.odgmService, Address: fmt.Sprintf("%s:%d", n.odgmService, ODGMPort)}, nil
+	return ODGM{
+		Name: n.odgm, Service: n.odgmService, Address: fmt.Sprintf("%s:%d", n.odgmService, ODGMPort), manifests: odgmManifests(t),
+	}, nil
 }
 
 // HasODGM reports whether a record has an ODGM: it is on, and the record names it or no addons at all.
@@ -44,6 +50,8 @@ func NeedsODGM(spec *v1alpha1.DeploymentRecordSpec) bool {
 	return spec.Addons != nil && slices.Contains(*spec.Addons, v1alpha1.AddonODGM) ||
 		slices.ContainsFunc(spec.DeploymentUnit.Functions, func(f v1alpha1.FunctionSpec) bool { return runsInODGM(&f) })
 }
+
+func runsInODGM(f *v1alpha1.FunctionSpec) bool { return f.WASMModuleURL != "" }
 
 // odgmManifests returns those of the template, else the controller's own: a Deployment and a Service, which has the advertised port
 // and port 80.

@@ -4,12 +4,16 @@ package render
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
+
+// MinScaleAnnotation is how many replicas Knative keeps at least.
+const MinScaleAnnotation = "autoscaling.knative.dev/minScale"
 
 // spreadFrom is the lowest availability whose replicas are spread over zones.
 const spreadFrom = 0.99
@@ -72,14 +76,14 @@ func limitsOf(record *v1alpha1.DeploymentRecord, n names) []*unstructured.Unstru
 
 // mixesOf returns a CapacityMix for each Deployment of the ODGM, which keeps data and stays on on-demand capacity, and of functions
 // that require an availability.
-func mixesOf(objects []object, s Settings) (mixes []*unstructured.Unstructured) {
+func mixesOf(objects []object) (mixes []*unstructured.Unstructured) {
 	for _, o := range objects {
-		if _, is := podTemplate(o.Unstructured); !is || o.function != nil && o.function.NFR.Availability == nil {
-			continue
-		}
-		split := Split{SpotPercent: 0, MinOnDemand: 1}
+		split := &Split{SpotPercent: 0, MinOnDemand: 1}
 		if o.function != nil {
-			split = SplitFor(o.function.Availability, s.Reliability)
+			split = o.function.Split
+		}
+		if _, is := podTemplate(o.Unstructured); !is || split == nil {
+			continue
 		}
 		labels := o.GetLabels()
 		mixes = append(mixes, newObject("CapacityMix", o.GetNamespace(), o.GetName(), labels, map[string]any{
@@ -90,6 +94,69 @@ func mixesOf(objects []object, s Settings) (mixes []*unstructured.Unstructured) 
 		}))
 	}
 	return mixes
+}
+
+// Enforces reports whether the replicas of a record follow the measurements.
+func Enforces(spec *v1alpha1.DeploymentRecordSpec, s Settings) bool {
+	e := spec.Enforcement
+	return s.Enforce && e != nil && e.Mode == v1alpha1.EnforcementEnforce &&
+		(len(e.Dimensions) == 0 || slices.Contains(e.Dimensions, v1alpha1.DimensionReplicas))
+}
+
+// scaling returns a HorizontalPodAutoscaler for each Deployment of a function, and the fields that set the replicas, if the
+// replicas of a record follow the measurements.
+func scaling(
+	spec *v1alpha1.DeploymentRecordSpec, objects []object, s Settings,
+) (scalers []*unstructured.Unstructured, unassigned map[string][]string) {
+	if !Enforces(spec, s) {
+		return nil, nil
+	}
+	unassigned = map[string][]string{}
+	for _, o := range objects {
+		if o.function == nil || o.GetName() != o.function.Name {
+			continue
+		}
+		switch {
+		case o.GetKind() == "Deployment":
+			unassigned[keyOf(o.Unstructured)] = []string{"spec", "replicas"}
+			if s.HPA && !has(objects, "HorizontalPodAutoscaler", o.GetName()) {
+				hpa := scaler(o, s)
+				scalers = append(scalers, hpa)
+				unassigned[keyOf(hpa)] = []string{"spec", "minReplicas"}
+			}
+		case o.GroupVersionKind().Group == "serving.knative.dev":
+			unassigned[keyOf(o.Unstructured)] = []string{"spec", "template", "metadata", "annotations", MinScaleAnnotation}
+		}
+	}
+	return scalers, unassigned
+}
+
+func keyOf(o *unstructured.Unstructured) string { return o.GetKind() + "/" + o.GetName() }
+
+func scaler(target object, s Settings) *unstructured.Unstructured {
+	f, most := target.function, s.MaxReplicas
+	if f.Spec.MaxScale != nil && *f.Spec.MaxScale > 0 {
+		most = *f.Spec.MaxScale
+	}
+	least := max(1, f.Replicas)
+	o := newObject("HorizontalPodAutoscaler", target.GetNamespace(), f.Name, target.GetLabels(), map[string]any{
+		"scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": f.Name},
+		"minReplicas":    int64(least),
+		"maxReplicas":    int64(max(least, most)),
+		"metrics": []any{map[string]any{"type": "Resource", "resource": map[string]any{
+			"name": "cpu", "target": map[string]any{"type": "Utilization", "averageUtilization": f.Utilization},
+		}}},
+	})
+	o.SetAPIVersion("autoscaling/v2")
+	return o
+}
+
+func unstructuredOf(objects []object) []*unstructured.Unstructured {
+	list := make([]*unstructured.Unstructured, len(objects))
+	for i := range objects {
+		list[i] = objects[i].Unstructured
+	}
+	return list
 }
 
 // selectorOf returns the labels that only the pods of one workload of a record have.

@@ -54,22 +54,23 @@ func (e *Error) Unwrap() error { return e.Err }
 // Render returns what a record requires, with a template. Each step is a function of the results of the steps before it.
 func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings) (*Rendered, error) {
 	names := namesOf(record)
-	odgm, err := odgmOf(record, s, names)
+	odgm, err := odgmOf(record, t, s, names)
 	if err != nil {
 		return nil, err
 	}
-	functions, err := functionsOf(record, t, s, names, odgm)
+	functions, err := functionsOf(record, t, s, names)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := objectsOf(record.Namespace, sourcesOf(record, t, s, names, functions, odgm), s)
+	sources := sourcesOf(record, t, s, names, functions, odgm)
+	objects, err := objectsOf(record.Namespace, sources, s)
 	if err != nil {
 		return nil, err
 	}
 	scalers, unassigned := scaling(&record.Spec, objects, s)
 	return &Rendered{
 		// Limits and mixes come before the pods that they are for.
-		Objects:     slices.Concat(limitsOf(record, names), mixesOf(objects, s), unstructuredOf(objects), scalers),
+		Objects:     slices.Concat(limitsOf(record, names), mixesOf(objects), unstructuredOf(objects), scalers),
 		Functions:   functions,
 		ODGM:        odgm.Name,
 		ODGMAddress: odgm.Address,
