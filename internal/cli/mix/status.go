@@ -38,26 +38,40 @@ type Status struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
+// Counts are the replicas of a workload, or of all workloads of a mix.
+type Counts struct {
+	Desired  live.Split `json:"desired"`
+	Actual   live.Split `json:"actual"`
+	Borrowed int        `json:"borrowed"`
+	Pending  int        `json:"pending"`
+	// PendingByType are those by the type that they wait for.
+	PendingByType live.Split `json:"pendingByType"`
+	Departing     int        `json:"departing"`
+	Satisfied     bool       `json:"satisfied"`
+}
+
+// add adds the replicas of a group.
+func (c *Counts) add(g *clusterstate.Group) {
+	pending, departing, _ := g.Counts()
+	c.Desired, c.Actual = c.Desired.Plus(live.Desired(g)), c.Actual.Plus(live.Actual(g))
+	c.Borrowed, c.Pending, c.Departing = c.Borrowed+g.Borrowed(), c.Pending+pending, c.Departing+departing
+	c.PendingByType = c.PendingByType.Plus(live.PendingByType(g))
+	c.Satisfied = c.Satisfied && g.Satisfied()
+}
+
 // ObjectStatus is a CapacityMix with the sums of its workloads.
 type ObjectStatus struct {
-	Namespace   string     `json:"namespace"`
-	Name        string     `json:"name"`
-	SpotPercent int32      `json:"spotPercent"`
-	MinOnDemand int32      `json:"minOnDemand"`
-	MaxSpot     *int32     `json:"maxSpot,omitempty"`
-	Workloads   int        `json:"workloads"`
-	Desired     live.Split `json:"desired"`
-	Actual      live.Split `json:"actual"`
-	Borrowed    int        `json:"borrowed"`
-	Pending     int        `json:"pending"`
-	// PendingByType are those by the type that they wait for.
-	PendingByType live.Split       `json:"pendingByType"`
-	Departing     int              `json:"departing"`
-	Satisfied     bool             `json:"satisfied"`
-	Blocked       string           `json:"blocked,omitempty"`
-	Invalid       string           `json:"invalid,omitempty"`
-	Controller    live.ReportState `json:"controller"`
-	Created       metav1.Time      `json:"created"`
+	Namespace   string `json:"namespace"`
+	Name        string `json:"name"`
+	SpotPercent int32  `json:"spotPercent"`
+	MinOnDemand int32  `json:"minOnDemand"`
+	MaxSpot     *int32 `json:"maxSpot,omitempty"`
+	Workloads   int    `json:"workloads"`
+	Counts      `json:",inline"`
+	Blocked     string           `json:"blocked,omitempty"`
+	Invalid     string           `json:"invalid,omitempty"`
+	Controller  live.ReportState `json:"controller"`
+	Created     metav1.Time      `json:"created"`
 	// counted is false if the pods could not be read.
 	counted bool
 }
@@ -69,17 +83,10 @@ type WorkloadStatus struct {
 	Name      string `json:"name"`
 	Revision  string `json:"revision,omitempty"`
 	// Source says where the mix comes from: capacitymix/<name>, annotations/pod, annotations/controller or default.
-	Source   string     `json:"source"`
-	Rule     string     `json:"rule"`
-	Replicas int        `json:"replicas"`
-	Desired  live.Split `json:"desired"`
-	Actual   live.Split `json:"actual"`
-	Borrowed int        `json:"borrowed"`
-	Pending  int        `json:"pending"`
-	// PendingByType are those by the type that they wait for.
-	PendingByType live.Split `json:"pendingByType"`
-	Departing     int        `json:"departing"`
-	Satisfied     bool       `json:"satisfied"`
+	Source   string `json:"source"`
+	Rule     string `json:"rule"`
+	Replicas int    `json:"replicas"`
+	Counts   `json:",inline"`
 	// State is one word, Message the same for people.
 	State       string       `json:"state"`
 	Message     string       `json:"message,omitempty"`
@@ -252,20 +259,14 @@ func statusOf(c *live.Cluster, only string) *Status {
 func mixStatus(c *live.Cluster, m *v1alpha1.CapacityMix, groups []clusterstate.Group) ObjectStatus {
 	s := ObjectStatus{
 		Namespace: m.Namespace, Name: m.Name, SpotPercent: m.Spec.SpotPercent, MinOnDemand: m.Spec.MinOnDemand, MaxSpot: m.Spec.MaxSpot,
-		Workloads: len(groups), Satisfied: true, Controller: live.ReportOf(m), Created: m.CreationTimestamp,
+		Workloads: len(groups), Counts: Counts{Satisfied: true}, Controller: live.ReportOf(m), Created: m.CreationTimestamp,
 		counted: !c.Missing("pods") && !c.Missing("nodes"),
 	}
 	if err := c.Invalid[client.ObjectKeyFromObject(m)]; err != nil {
 		s.Invalid, s.Satisfied = err.Error(), false
 	}
 	for i := range groups {
-		g := &groups[i]
-		s.Desired, s.Actual = s.Desired.Plus(live.Desired(g)), s.Actual.Plus(live.Actual(g))
-		s.Borrowed += g.Borrowed()
-		pending, departing, _ := g.Counts()
-		s.Pending, s.Departing = s.Pending+pending, s.Departing+departing
-		s.PendingByType = s.PendingByType.Plus(live.PendingByType(g))
-		s.Satisfied = s.Satisfied && g.Satisfied()
+		s.add(&groups[i])
 	}
 	if !s.Satisfied {
 		s.Blocked = blockedBy(m)
@@ -293,11 +294,10 @@ func blockedBy(m *v1alpha1.CapacityMix) string {
 func workloadStatus(c *live.Cluster, g *clusterstate.Group) WorkloadStatus {
 	w := WorkloadStatus{
 		Namespace: g.Workload.Namespace, Kind: g.Workload.Kind, Name: g.Workload.Name, Revision: g.Workload.Revision,
-		Source: g.Policy.Source, Rule: g.Policy.Mix.String(), Replicas: g.Replicas, Desired: live.Desired(g), Actual: live.Actual(g),
-		Borrowed: g.Borrowed(), Satisfied: g.Satisfied(), bare: g.Workload.UID == "",
+		Source: g.Policy.Source, Rule: g.Policy.Mix.String(), Replicas: g.Replicas, Counts: Counts{Satisfied: true},
+		bare: g.Workload.UID == "",
 	}
-	w.Pending, w.Departing, _ = g.Counts()
-	w.PendingByType = live.PendingByType(g)
+	w.add(g)
 	w.State, w.Message = stateOf(g)
 	if w.Satisfied {
 		return w
