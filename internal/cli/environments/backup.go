@@ -33,7 +33,7 @@ func newBackup(o *command.Options) *cobra.Command {
 		Long:    aboutBackup,
 		Example: backupExamples,
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-			return completeEnvironments(o)(cmd, nil, toComplete)
+			return environmentKind.Complete(o)(cmd, nil, toComplete)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.AllNamespaces && len(args) > 0 {
@@ -62,7 +62,7 @@ func runBackup(ctx context.Context, o *command.Options, c client.Client, namespa
 	}
 	objects, err := backup.Read(ctx, c, namespace, names, withSecrets, o.Warn)
 	if err != nil {
-		return unreadableEnvironment(err)
+		return environmentKind.Explain(err)
 	}
 	if len(objects) == 0 {
 		return fmt.Errorf("no environments found in %s", printers.InNamespace(namespace))
@@ -149,7 +149,7 @@ func runRestore(ctx context.Context, o *command.Options, c client.Client, object
 		Done: func(object, outcome string) {
 			fmt.Fprintf(o.Out, "%s %s%s\n", object, outcome, command.DryRunText(f.dryRun))
 		},
-		Failed: func(err error) { fmt.Fprintf(o.ErrOut, "error: %v\n", unreadableEnvironment(err)) },
+		Failed: func(err error) { fmt.Fprintf(o.ErrOut, "error: %v\n", environmentKind.Explain(err)) },
 		Warn:   o.Warn,
 	}
 	if f.dryRun != command.DryRunClient {

@@ -144,7 +144,7 @@ func createEnvironment(ctx context.Context, o *command.Options, c client.Client,
 	case apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("environment %q already exists in namespace %s", env.Name, env.Namespace)
 	case err != nil:
-		return unreadableEnvironment(err)
+		return environmentKind.Explain(err)
 	}
 	env.TypeMeta = kind // a client does not keep it
 	return showCreated(o, env, dryRun)

@@ -21,7 +21,6 @@ import (
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/render"
-	"berth.dev/berth/internal/kube/kinds"
 )
 
 const about = `Shows and changes Environments: whole applications that are started and stopped as one. All commands use the Kubernetes API with your own
@@ -43,8 +42,11 @@ const aboutList = `Lists the environments of a namespace, as the controller last
 
 -l selects by labels of the object, --spec-label by spec.labels, which the clients of the gRPC service set.`
 
-// environmentsResource is how messages call the resource.
-const environmentsResource = "environments." + v1alpha1.GroupName
+var environmentKind = command.Kind[*v1alpha1.Environment, *v1alpha1.EnvironmentList]{
+	Resource: "environments." + v1alpha1.GroupName, With: ", with environments",
+	New:     func() *v1alpha1.Environment { return &v1alpha1.Environment{} },
+	NewList: func() *v1alpha1.EnvironmentList { return &v1alpha1.EnvironmentList{} },
+}
 
 // Environments is what `env list` shows.
 type Environments struct {
@@ -89,33 +91,24 @@ func New(o *command.Options) *cobra.Command {
 // listEnvironments is `env`, and the same as `env list`.
 func listEnvironments(o *command.Options, use string) *cobra.Command {
 	var specLabels []string
-	cmd := &cobra.Command{
+	var wanted map[string]string
+	cmd := environmentKind.List(o, &cobra.Command{
 		Use:     use,
 		Short:   "List the environments of a namespace",
 		Long:    aboutList,
 		Example: "  kubectl berth env list -A -l team=shop\n  kubectl berth env list --spec-label environment=staging -o wide",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			wanted, err := parseLabels(specLabels)
-			if err != nil {
-				return err
-			}
-			namespace, c, err := o.Cluster()
-			if err != nil {
-				return err
-			}
-			var list v1alpha1.EnvironmentList
-			if err := o.List(cmd.Context(), c, &list, namespace); err != nil {
-				return unreadableEnvironment(err)
-			}
-			return showEnvironments(o, environmentsOf(labelled(list.Items, wanted)), namespace)
-		},
-	}
-	o.SelectorFlag(cmd)
+	}, func(list *v1alpha1.EnvironmentList, namespace string) error {
+		return showEnvironments(o, environmentsOf(labelled(list.Items, wanted)), namespace)
+	})
 	cmd.Flags().StringSliceVar(&specLabels, "spec-label", nil,
 		"Show only environments with key=value in spec.labels. Can be given several times; all must match.")
-	o.AllNamespacesFlag(cmd)
-	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if wanted, err = parseLabels(specLabels); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
 	return cmd
 }
 
@@ -123,39 +116,16 @@ func listEnvironments(o *command.Options, use string) *cobra.Command {
 func anEnvironment(o *command.Options, use, short, long, example string,
 	run func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error,
 ) *cobra.Command {
-	return &cobra.Command{
-		Use:               use + " NAME",
-		Short:             short,
-		Long:              long,
-		Example:           example,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeEnvironments(o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			namespace, c, err := o.Cluster()
-			if err != nil {
-				return err
-			}
-			env, err := environmentNamed(cmd.Context(), c, namespace, args[0])
-			if err != nil {
-				return err
-			}
-			return run(cmd.Context(), c, env)
-		},
-	}
-}
-
-func completeEnvironments(o *command.Options) cobra.CompletionFunc {
-	return o.CompleteFirst(func() client.ObjectList { return &v1alpha1.EnvironmentList{} })
+	return environmentKind.One(o, &cobra.Command{Use: use, Short: short, Long: long, Example: example}, environmentNamed, run)
 }
 
 // environmentNamed reads an environment. An error names the environment that has the name as its display name.
 func environmentNamed(ctx context.Context, c client.Client, namespace, name string) (*v1alpha1.Environment, error) {
-	env := &v1alpha1.Environment{}
-	object := name[strings.LastIndex(name, "/")+1:] // as -o name prints it
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object}, env)
-	if !apierrors.IsNotFound(err) || kinds.NotServed(err) {
-		return env, unreadableEnvironment(err)
+	env, err := environmentKind.Get(ctx, c, namespace, name)
+	if !apierrors.IsNotFound(err) {
+		return env, err
 	}
+	object := name[strings.LastIndex(name, "/")+1:]
 	var list v1alpha1.EnvironmentList
 	if c.List(ctx, &list, client.InNamespace(namespace)) == nil {
 		for i := range list.Items {
@@ -166,11 +136,6 @@ func environmentNamed(ctx context.Context, c client.Client, namespace, name stri
 		}
 	}
 	return nil, fmt.Errorf("environment %q not found in namespace %s", object, namespace)
-}
-
-// unreadableEnvironment explains why environments cannot be read.
-func unreadableEnvironment(err error) error {
-	return command.Unserved(err, environmentsResource, ", with environments")
 }
 
 // parseLabels reads key=value pairs. What is after the first "=" is the value, whatever it is.

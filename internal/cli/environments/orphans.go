@@ -69,7 +69,7 @@ func newOrphans(o *command.Options) *cobra.Command {
 func runOrphans(ctx context.Context, o *command.Options, c client.Client, namespace string, f *orphansFlags) error {
 	found, err := orphans.Find(ctx, c, namespace)
 	if err != nil {
-		return unreadableEnvironment(err)
+		return environmentKind.Explain(err)
 	}
 	for _, kind := range found.Forbidden {
 		o.Warn("not allowed: list %s of all namespaces", kind)

@@ -32,30 +32,22 @@ type componentReplicas struct {
 
 func newScale(o *command.Options) *cobra.Command {
 	f := &runFlags{poll: pollInterval}
-	cmd := &cobra.Command{
-		Use:     "scale NAME COMPONENT=REPLICAS...",
-		Short:   "Set the number of replicas of components",
-		Long:    aboutScale,
-		Example: scaleExamples,
-		Args:    cobra.MinimumNArgs(2),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-			return completeScale(o, cmd, args, toComplete)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			wanted, err := parseReplicas(args[1:])
-			if err != nil {
-				return err
-			}
-			namespace, c, err := o.Cluster()
-			if err != nil {
-				return err
-			}
-			env, err := environmentNamed(cmd.Context(), c, namespace, args[0])
-			if err != nil {
-				return err
-			}
-			return scaleEnvironment(cmd.Context(), o, c, env, wanted, f)
-		},
+	var wanted []componentReplicas
+	cmd := anEnvironment(o, "scale", "Set the number of replicas of components", aboutScale, scaleExamples,
+		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
+			return scaleEnvironment(ctx, o, c, env, wanted, f)
+		})
+	cmd.Use += " COMPONENT=REPLICAS..."
+	cmd.Args = cobra.MinimumNArgs(2)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		return completeScale(o, cmd, args, toComplete)
+	}
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if wanted, err = parseReplicas(args[1:]); err != nil {
+			return err
+		}
+		return run(cmd, args)
 	}
 	f.waitFlags(cmd)
 	return cmd
@@ -64,7 +56,7 @@ func newScale(o *command.Options) *cobra.Command {
 // completeScale completes the environment, and then its components.
 func completeScale(o *command.Options, cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
-		return completeEnvironments(o)(cmd, args, toComplete)
+		return environmentKind.Complete(o)(cmd, args, toComplete)
 	}
 	names, directive := completeComponents(o, args[0], toComplete)
 	for i := range names {

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +22,11 @@ import (
 const aboutRecords = `Shows DeploymentRecords. Phases, functions and requirements are as the controller last reported them; FUNCTIONS is ready/all. "records get"
 counts objects, replicas and pods in the cluster.`
 
-// recordsResource is how messages call the resource.
-const recordsResource = "deploymentrecords." + v1alpha1.GroupName
+var recordKind = command.Kind[*v1alpha1.DeploymentRecord, *v1alpha1.DeploymentRecordList]{
+	Resource: "deploymentrecords." + v1alpha1.GroupName,
+	New:      func() *v1alpha1.DeploymentRecord { return &v1alpha1.DeploymentRecord{} },
+	NewList:  func() *v1alpha1.DeploymentRecordList { return &v1alpha1.DeploymentRecordList{} },
+}
 
 // Records is what `records` shows.
 type Records struct {
@@ -62,54 +64,21 @@ func New(o *command.Options) *cobra.Command {
 
 // listRecords is `records`, and the same as `records list`.
 func listRecords(o *command.Options, use string) *cobra.Command {
-	cmd := &cobra.Command{
+	return recordKind.List(o, &cobra.Command{
 		Use:     use,
 		Short:   "List the records of a namespace",
 		Long:    aboutRecords,
 		Example: "  kubectl berth records\n  kubectl berth records list -A -l team=shop -o wide",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			namespace, c, err := o.Cluster()
-			if err != nil {
-				return err
-			}
-			var list v1alpha1.DeploymentRecordList
-			if err := o.List(cmd.Context(), c, &list, namespace); err != nil {
-				return command.Unserved(err, recordsResource, "")
-			}
-			return showRecords(o, recordsOf(list.Items), namespace)
-		},
-	}
-	o.AllNamespacesFlag(cmd)
-	o.SelectorFlag(cmd)
-	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
-	return cmd
+	}, func(list *v1alpha1.DeploymentRecordList, namespace string) error {
+		return showRecords(o, recordsOf(list.Items), namespace)
+	})
 }
 
 // aRecord is a command about one record.
 func aRecord(o *command.Options, use, short, long, example string,
 	run func(ctx context.Context, c client.Client, rec *v1alpha1.DeploymentRecord) error,
 ) *cobra.Command {
-	return &cobra.Command{
-		Use:               use + " NAME",
-		Short:             short,
-		Long:              long,
-		Example:           example,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: o.CompleteFirst(func() client.ObjectList { return &v1alpha1.DeploymentRecordList{} }),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			namespace, c, err := o.Cluster()
-			if err != nil {
-				return err
-			}
-			rec := &v1alpha1.DeploymentRecord{}
-			name := args[0][strings.LastIndex(args[0], "/")+1:] // as -o name prints it
-			if err := c.Get(cmd.Context(), client.ObjectKey{Namespace: namespace, Name: name}, rec); err != nil {
-				return command.Unserved(err, recordsResource, "")
-			}
-			return run(cmd.Context(), c, rec)
-		},
-	}
+	return recordKind.One(o, &cobra.Command{Use: use, Short: short, Long: long, Example: example}, recordKind.Get, run)
 }
 
 // recordsOf sums up records, sorted by namespace and name.
