@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -102,12 +103,7 @@ func missingCRDs(api resourceLister, needed []schema.GroupVersionResource) error
 }
 
 func serves(list *metav1.APIResourceList, resource string) bool {
-	for i := range list.APIResources {
-		if list.APIResources[i].Name == resource {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 }
 
 // serveNotReady answers /healthz with OK and /readyz with the reason. The manager's server, which takes its place, keeps

@@ -3,6 +3,7 @@
 package environments
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -34,11 +35,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		n[p] = 0
 	}
 	for i := range all.Items {
-		phase := all.Items[i].Status.Phase
-		if phase == "" {
-			phase = v1alpha1.EnvironmentPending
-		}
-		n[phase]++
+		n[cmp.Or(all.Items[i].Status.Phase, v1alpha1.EnvironmentPending)]++
 	}
 	for phase, count := range n {
 		ch <- prometheus.MustNewConstMetric(environmentsDesc, prometheus.GaugeValue, float64(count), string(phase))

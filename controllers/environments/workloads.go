@@ -103,10 +103,8 @@ func ofJob(o *batchv1.Job) render.Observed {
 	out := render.Observed{
 		Current:     true,
 		Replicas:    ptr.Deref(o.Spec.Completions, 1),
+		Ready:       ptr.Deref(s.Ready, 0),
 		RestartedAt: o.Spec.Template.Annotations[v1alpha1.RestartedAtAnnotation],
-	}
-	if s.Ready != nil {
-		out.Ready = *s.Ready
 	}
 	for i := range s.Conditions {
 		switch c := &s.Conditions[i]; {

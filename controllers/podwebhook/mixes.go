@@ -3,6 +3,7 @@
 package podwebhook
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -102,11 +103,7 @@ func (m *Mixes) Default(pod *corev1.Pod) *policy.Policy {
 	if !policy.Governable(pod) {
 		return nil
 	}
-	name := pod.Spec.SchedulerName
-	if name == "" {
-		name = corev1.DefaultSchedulerName
-	}
-	return m.Defaults[name]
+	return m.Defaults[cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)]
 }
 
 func (m *Mixes) isAsked(key podKey) bool {

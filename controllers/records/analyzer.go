@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -213,11 +214,10 @@ type scaleTarget struct {
 func scaleTargets(v observation, name string) (list []scaleTarget) {
 	if c := applyset.Find(v.children, scalerKind, name); c != nil {
 		if h, ok := c.Object.(*autoscalingv2.HorizontalPodAutoscaler); ok {
-			t := scaleTarget{Child: c, path: []string{"spec", "minReplicas"}, current: 1, raise: true, high: int64(h.Spec.MaxReplicas)}
-			if h.Spec.MinReplicas != nil {
-				t.current = int64(*h.Spec.MinReplicas)
-			}
-			list = append(list, t)
+			list = append(list, scaleTarget{
+				Child: c, path: []string{"spec", "minReplicas"}, current: int64(ptr.Deref(h.Spec.MinReplicas, 1)),
+				raise: true, high: int64(h.Spec.MaxReplicas),
+			})
 		}
 	}
 	if c := applyset.Find(v.children, knativeService.GroupKind(), name); c != nil {
@@ -230,11 +230,7 @@ func scaleTargets(v observation, name string) (list []scaleTarget) {
 	}
 	if c := applyset.Find(v.children, deploymentKind, name); c != nil {
 		if d, ok := c.Object.(*appsv1.Deployment); ok {
-			t := scaleTarget{Child: c, path: []string{"spec", "replicas"}, current: 1}
-			if d.Spec.Replicas != nil {
-				t.current = int64(*d.Spec.Replicas)
-			}
-			list = append(list, t)
+			list = append(list, scaleTarget{Child: c, path: []string{"spec", "replicas"}, current: int64(ptr.Deref(d.Spec.Replicas, 1))})
 		}
 	}
 	return list

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -229,10 +230,7 @@ func ofDeployment(o client.Object) workload {
 	if !ok {
 		return workload{reason: v1alpha1.ReasonUnreadable}
 	}
-	w := workload{desired: 1, ready: d.Status.ReadyReplicas}
-	if d.Spec.Replicas != nil {
-		w.desired = *d.Spec.Replicas
-	}
+	w := workload{desired: ptr.Deref(d.Spec.Replicas, 1), ready: d.Status.ReadyReplicas}
 	s := &d.Status
 	w.ok = s.ObservedGeneration >= d.Generation && min(s.UpdatedReplicas, s.AvailableReplicas) >= w.desired &&
 		s.Replicas == s.UpdatedReplicas

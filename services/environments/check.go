@@ -3,6 +3,7 @@
 package environments
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,7 +84,7 @@ func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, o outsi
 	each := func(at *field.Path, c *v1alpha1.EnvironmentContainer) {
 		for i, p := range c.Ports {
 			if p.HostPort != 0 {
-				yield(at.Child("container", "ports").Index(i).Child("hostPort"), outside{p.HostPort, protocolOf(p.Protocol)})
+				yield(at.Child("container", "ports").Index(i).Child("hostPort"), outside{p.HostPort, cmp.Or(p.Protocol, v1alpha1.ProtocolTCP)})
 			}
 		}
 	}
@@ -101,20 +102,13 @@ func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, o outsi
 	}
 }
 
-func protocolOf(p v1alpha1.EnvironmentProtocol) v1alpha1.EnvironmentProtocol {
-	if p == "" {
-		return v1alpha1.ProtocolTCP
-	}
-	return p
-}
-
 // taken refuses ports from outside that other environments have. Only those of the same namespace are named: the caller may
 // not be able to read the others.
 func taken(e *environment, others []*environment) error {
 	holders := map[outside]*environment{}
 	for _, o := range others {
 		for _, p := range internal.HostPorts(o) {
-			holders[outside{p.HostPort, protocolOf(p.Protocol)}] = o
+			holders[outside{p.HostPort, cmp.Or(p.Protocol, v1alpha1.ProtocolTCP)}] = o
 		}
 	}
 	var held []server.Violation

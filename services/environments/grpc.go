@@ -42,7 +42,7 @@ func description() *grpc.ServiceDesc {
 
 func (f *front) create(ctx context.Context, req *schedulerv1.CreateEnvironmentRequest) (*schedulerv1.CreateEnvironmentResponse, error) {
 	name := req.GetSpec().GetName()
-	namespace, bad := f.namespaceOf(ctx)
+	namespace, bad := server.Namespace(ctx, f.namespace)
 	e, err := f.core.audited(ctx, "create", namespace, internal.ID(namespace, name), func() (*environment, error) {
 		if bad != nil {
 			return nil, bad
@@ -96,7 +96,7 @@ func (f *front) remove(ctx context.Context, req *schedulerv1.DeleteEnvironmentRe
 }
 
 func (f *front) list(ctx context.Context, req *schedulerv1.ListEnvironmentsRequest) (*schedulerv1.ListEnvironmentsResponse, error) {
-	namespace, err := f.namespaceOf(ctx)
+	namespace, err := server.Namespace(ctx, f.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (f *front) status(
 const maxLogsRequest = 64 << 10
 
 func (f *front) logs(ctx context.Context, req *schedulerv1.GetEnvironmentLogsRequest, send sender) error {
-	namespace, err := f.namespaceOf(ctx)
+	namespace, err := server.Namespace(ctx, f.namespace)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (f *front) run(ctx context.Context, verb internal.Verb, id string, once fun
 
 // read returns the environment of an id, and its containers.
 func (f *front) read(ctx context.Context, id string) (*environment, []instance, error) {
-	namespace, err := f.namespaceOf(ctx)
+	namespace, err := server.Namespace(ctx, f.namespace)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,7 +172,7 @@ func (f *front) read(ctx context.Context, id string) (*environment, []instance, 
 func (f *front) audited(
 	ctx context.Context, verb internal.Verb, id string, do func(namespace string) (*environment, error),
 ) (*environment, error) {
-	namespace, err := f.namespaceOf(ctx)
+	namespace, err := server.Namespace(ctx, f.namespace)
 	return f.core.audited(ctx, string(verb), namespace, id, func() (*environment, error) {
 		if err != nil {
 			return nil, err
@@ -196,9 +196,4 @@ func withInstances(e *environment, running []instance) *schedulerv1.Environment 
 		out.Containers = append(out.Containers, running[i].toWire(e.Status.Ports))
 	}
 	return out
-}
-
-// namespaceOf is the namespace that the metadata of a call names, else the configured one.
-func (f *front) namespaceOf(ctx context.Context) (string, error) {
-	return server.Namespace(ctx, f.namespace)
 }

@@ -3,6 +3,7 @@
 package environments
 
 import (
+	"cmp"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -26,12 +27,7 @@ func toWire(e *environment) *schedulerv1.Environment {
 }
 
 // nameOf is the name that people know an environment by.
-func nameOf(e *environment) string {
-	if e.Spec.DisplayName != "" {
-		return e.Spec.DisplayName
-	}
-	return e.Name
-}
+func nameOf(e *environment) string { return cmp.Or(e.Spec.DisplayName, e.Name) }
 
 func specToWire(s *v1alpha1.EnvironmentSpec) *schedulerv1.EnvironmentSpecification {
 	out := &schedulerv1.EnvironmentSpecification{
@@ -97,10 +93,8 @@ func containerToWire(c *v1alpha1.EnvironmentContainer) *schedulerv1.ContainerCon
 
 // portToWire writes a port. Where nothing is said of the protocol it is TCP.
 func portToWire(container, host int32, protocol v1alpha1.EnvironmentProtocol) *schedulerv1.PortMapping {
-	if protocol == "" {
-		protocol = v1alpha1.ProtocolTCP
-	}
-	return &schedulerv1.PortMapping{ContainerPort: container, HostPort: host, Protocol: strings.ToLower(string(protocol))}
+	text := strings.ToLower(string(cmp.Or(protocol, v1alpha1.ProtocolTCP)))
+	return &schedulerv1.PortMapping{ContainerPort: container, HostPort: host, Protocol: text}
 }
 
 func timeToWire(t *metav1.Time) *timestamppb.Timestamp {

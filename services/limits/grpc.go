@@ -62,10 +62,10 @@ func (f *front) write(
 	}
 	l, err := fromWire(req)
 	if err != nil {
-		return nil, onWire(err)
+		return nil, server.Rename(err, wireField)
 	}
 	if l, err = do(ctx, asked.namespace, l); err != nil {
-		return nil, onWire(err)
+		return nil, server.Rename(err, wireField)
 	}
 	return asked.answer(l)
 }
@@ -77,7 +77,7 @@ func (f *front) get(ctx context.Context, req *orchestratorv1.GetResourceLimitReq
 	}
 	l, err := f.core.get(ctx, asked.namespace, req.GetName())
 	if err != nil {
-		return nil, onWire(err)
+		return nil, server.Rename(err, wireField)
 	}
 	return asked.answer(l)
 }
@@ -93,7 +93,7 @@ func (f *front) list(ctx context.Context, req *orchestratorv1.ListResourceLimits
 	}
 	p, err := f.core.list(ctx, asked.namespace, s, req.First, req.GetAfter())
 	if err != nil {
-		return nil, onWire(err)
+		return nil, server.Rename(err, wireField)
 	}
 	out := &tolerantv1.ListResourceLimitsResponse{HasNextPage: p.next != ""}
 	if p.next != "" {
@@ -118,14 +118,9 @@ func (f *front) remove(
 	}
 	message, err := f.core.remove(ctx, asked.namespace, req.GetName(), req.GetForce())
 	if err != nil {
-		return nil, onWire(err)
+		return nil, server.Rename(err, wireField)
 	}
 	return &orchestratorv1.DeleteResourceLimitResponse{Success: true, Message: message}, nil
-}
-
-// onWire has an error name fields as the proto does.
-func onWire(err error) error {
-	return server.Rename(err, wireField)
 }
 
 // options are what the metadata of a call requests.

@@ -47,7 +47,7 @@ func descriptions() []*grpc.ServiceDesc {
 }
 
 func (f *front) deploy(ctx context.Context, req *tolerantv1.DeployRequest) (*oaasdeployment.DeployResponse, error) {
-	namespace, err := f.namespaceOf(ctx)
+	namespace, err := server.Namespace(ctx, f.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (f *front) deploy(ctx context.Context, req *tolerantv1.DeployRequest) (*oaa
 		return nil, err
 	}
 	if err := f.core.deploy(ctx, namespace, u); err != nil {
-		return nil, onWire(err)
+		return nil, server.Rename(err, wireField)
 	}
 	return &oaasdeployment.DeployResponse{Status: oaascommon.StatusCode_OK, DeploymentId: u.id(), Message: new("accepted")}, nil
 }
@@ -64,7 +64,7 @@ func (f *front) deploy(ctx context.Context, req *tolerantv1.DeployRequest) (*oaa
 func (f *front) status(
 	ctx context.Context, req *oaasdeployment.GetDeploymentStatusRequest,
 ) (*tolerantv1.GetDeploymentStatusResponse, error) {
-	namespace, err := f.namespaceOf(ctx)
+	namespace, err := server.Namespace(ctx, f.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (f *front) status(
 func (f *front) remove(
 	ctx context.Context, req *oaasdeployment.DeleteDeploymentRequest,
 ) (*oaasdeployment.DeleteDeploymentResponse, error) {
-	namespace, err := f.namespaceOf(ctx)
+	namespace, err := server.Namespace(ctx, f.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (f *front) remove(
 }
 
 func (f *front) get(ctx context.Context, req *oaasdeployment.GetClassRuntimeRequest) (*oaasdeployment.GetClassRuntimeResponse, error) {
-	namespace, err := f.namespaceOf(ctx)
+	namespace, err := server.Namespace(ctx, f.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (f *front) get(ctx context.Context, req *oaasdeployment.GetClassRuntimeRequ
 func (f *front) list(
 	ctx context.Context, req *oaasdeployment.ListClassRuntimesRequest,
 ) (*oaasdeployment.ListClassRuntimesResponse, error) {
-	namespace, err := f.namespaceOf(ctx)
+	namespace, err := server.Namespace(ctx, f.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -141,11 +141,3 @@ func page(req *oaasdeployment.ListClassRuntimesRequest, records []*record) []*re
 	}
 	return records
 }
-
-// namespaceOf is the namespace that the metadata of a call names, else the configured one.
-func (f *front) namespaceOf(ctx context.Context) (string, error) {
-	return server.Namespace(ctx, f.namespace)
-}
-
-// onWire has an error name fields as the proto does.
-func onWire(err error) error { return server.Rename(err, wireField) }

@@ -11,10 +11,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/render"
 )
 
@@ -116,25 +118,15 @@ func scaled(e *v1alpha1.Environment, wanted []componentReplicas) ([]string, erro
 		if err != nil {
 			return nil, err
 		}
-		before := int32(1)
-		if *at != nil {
-			before = **at
-		}
+		before := ptr.Deref(*at, 1)
 		if before == w.replicas {
-			did = append(did, fmt.Sprintf("%s already has %s", w.component, replicaText(w.replicas)))
+			did = append(did, fmt.Sprintf("%s already has %s", w.component, printers.Count(int(w.replicas), "replica")))
 			continue
 		}
 		*at = new(w.replicas)
 		did = append(did, fmt.Sprintf("%s scaled from %d to %d", w.component, before, w.replicas))
 	}
 	return did, nil
-}
-
-func replicaText(n int32) string {
-	if n == 1 {
-		return "1 replica"
-	}
-	return fmt.Sprintf("%d replicas", n)
 }
 
 // replicasAt is where the spec has the replicas of a component.

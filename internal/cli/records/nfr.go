@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -134,10 +135,10 @@ func (p *recordParts) current(name string, d v1alpha1.NFRDimension) (now, floor 
 	i := slices.IndexFunc(p.rec.Status.Functions, func(f v1alpha1.FunctionStatus) bool { return f.Service == name })
 	if d == v1alpha1.DimensionReplicas {
 		if h := p.hpa(name); h != nil {
-			floor = new(int64(leastOf(h)))
+			floor = new(int64(ptr.Deref(h.Spec.MinReplicas, 1)))
 		}
 		if o := p.deployment(name); o != nil {
-			return new(int64(replicasOf(o))), floor
+			return new(int64(ptr.Deref(o.Spec.Replicas, 1))), floor
 		}
 	}
 	if i < 0 || p.cluster.Missing("pods") {

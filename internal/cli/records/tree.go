@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -146,13 +147,13 @@ func (p *recordParts) describe(n *RecordNode, object client.Object) {
 	case *v1alpha1.ResourceLimit:
 		n.Detail = sizeText(&o.Spec)
 	case *appsv1.Deployment:
-		n.Replicas = &ReplicaCount{Ready: o.Status.ReadyReplicas, Wanted: replicasOf(o)}
+		n.Replicas = &ReplicaCount{Ready: o.Status.ReadyReplicas, Wanted: ptr.Deref(o.Spec.Replicas, 1)}
 		if c := o.Spec.Template.Spec.Containers; len(c) > 0 {
 			n.Detail = c[0].Image
 		}
 		p.place(n, o.GetLabels())
 	case *autoscalingv2.HorizontalPodAutoscaler:
-		n.Detail = fmt.Sprintf("%d to %d replicas, desired %d", leastOf(o), o.Spec.MaxReplicas, o.Status.DesiredReplicas)
+		n.Detail = fmt.Sprintf("%d to %d replicas, desired %d", ptr.Deref(o.Spec.MinReplicas, 1), o.Spec.MaxReplicas, o.Status.DesiredReplicas)
 	case *corev1.Service:
 		var ports []string
 		for i := range o.Spec.Ports {
@@ -183,20 +184,6 @@ func (p *recordParts) place(n *RecordNode, labels map[string]string) {
 			n.Pods.Unknown++
 		}
 	}
-}
-
-func replicasOf(d *appsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
-}
-
-func leastOf(h *autoscalingv2.HorizontalPodAutoscaler) int32 {
-	if h.Spec.MinReplicas == nil {
-		return 1
-	}
-	return *h.Spec.MinReplicas
 }
 
 // sizeText is "cpu 200m, memory 256Mi, memory at most 512Mi".

@@ -25,8 +25,6 @@ type Environment struct {
 // Choice is the template of a record.
 type Choice struct {
 	Template *v1alpha1.DeploymentTemplate
-	// Score is what it had, where it was not named.
-	Score int
 	// Named means that the record requested it.
 	Named bool
 	// UnknownHint is the hint of the record that no template uses, which is then chosen by score.
@@ -61,7 +59,7 @@ func ChooseTemplate(spec *v1alpha1.DeploymentRecordSpec, templates []*v1alpha1.D
 	})
 	for _, t := range best {
 		if missingGroup(t, env) == "" && canMeet(t.Spec.Capabilities, nfr) {
-			c.Template, c.Score = t, Score(t, nfr, env)
+			c.Template = t
 			return c, nil
 		}
 	}

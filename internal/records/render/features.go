@@ -18,15 +18,13 @@ type Features struct {
 	Knative bool
 	// Prometheus measures.
 	Prometheus bool
-	// LeaderElection and MTLS are what the profile expects of the process.
-	LeaderElection, MTLS bool
 	// ODGM lets records have one.
 	ODGM bool
 }
 
 // Overrides are features that are set one by one; nil leaves the profile's.
 type Overrides struct {
-	NFREnforcement, HPA, Knative, Prometheus, LeaderElection, MTLS, ODGM *bool
+	NFREnforcement, HPA, Knative, Prometheus, ODGM *bool
 }
 
 // FeaturesOf returns the features of a profile, with those that are set one by
@@ -35,17 +33,15 @@ func FeaturesOf(profile string, o Overrides) Features {
 	var f Features
 	switch strings.ToLower(profile) {
 	case "edge":
-		f = Features{HPA: true, Prometheus: true, LeaderElection: true}
+		f = Features{HPA: true, Prometheus: true}
 	case "full", "prod", "production":
-		f = Features{NFREnforcement: true, HPA: true, Prometheus: true, LeaderElection: true, MTLS: true, ODGM: true}
+		f = Features{NFREnforcement: true, HPA: true, Prometheus: true, ODGM: true}
 	}
 	return Features{
 		NFREnforcement: ptr.Deref(o.NFREnforcement, f.NFREnforcement),
 		HPA:            ptr.Deref(o.HPA, f.HPA),
 		Knative:        ptr.Deref(o.Knative, f.Knative),
 		Prometheus:     ptr.Deref(o.Prometheus, f.Prometheus),
-		LeaderElection: ptr.Deref(o.LeaderElection, f.LeaderElection),
-		MTLS:           ptr.Deref(o.MTLS, f.MTLS),
 		ODGM:           ptr.Deref(o.ODGM, f.ODGM),
 	}
 }

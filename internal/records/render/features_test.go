@@ -9,8 +9,8 @@ import (
 )
 
 func TestProfiles(t *testing.T) {
-	dev, edge := Features{}, Features{HPA: true, Prometheus: true, LeaderElection: true}
-	full := Features{NFREnforcement: true, HPA: true, Prometheus: true, LeaderElection: true, MTLS: true, ODGM: true}
+	dev, edge := Features{}, Features{HPA: true, Prometheus: true}
+	full := Features{NFREnforcement: true, HPA: true, Prometheus: true, ODGM: true}
 	for profile, want := range map[string]Features{
 		"dev": dev, "": dev, "anything": dev, "edge": edge, "EDGE": edge, "full": full, "prod": full, "production": full,
 	} {
@@ -18,6 +18,6 @@ func TestProfiles(t *testing.T) {
 	}
 	on, off := true, false
 	assert.Equal(t, Features{Knative: true, ODGM: true}, FeaturesOf("dev", Overrides{Knative: &on, ODGM: &on}), "what is set beats the profile")
-	got := FeaturesOf("full", Overrides{NFREnforcement: &off, HPA: &off, Prometheus: &off, LeaderElection: &off, MTLS: &off, ODGM: &off})
+	got := FeaturesOf("full", Overrides{NFREnforcement: &off, HPA: &off, Prometheus: &off, ODGM: &off})
 	assert.Equal(t, Features{}, got)
 }
