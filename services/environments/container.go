@@ -12,6 +12,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/services/server"
 )
 
 const (
@@ -37,7 +38,7 @@ func (r *reader) container(path string, in *schedulerv1.ContainerConfig) v1alpha
 	}
 	out := v1alpha1.EnvironmentContainer{
 		Name: in.GetName(), Image: in.GetImage(), Command: in.GetCommand(), Args: in.GetArgs(),
-		Ports: r.ports(path+".ports", in.GetPorts()), Env: typed[v1alpha1.ConfigValue](in.GetEnvironmentVariables()),
+		Ports: r.ports(path+".ports", in.GetPorts()), Env: server.Texts[v1alpha1.ConfigValue](in.GetEnvironmentVariables()),
 		Resources:   r.resources(path+".resources", in.GetResources()),
 		HealthCheck: r.healthCheck(path+".health_check", in.GetHealthCheck()),
 	}

@@ -11,6 +11,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/services/server"
 )
 
 // toWire writes an environment for clients, but for its containers. Passwords and keys are not in it, and could not be:
@@ -31,7 +32,7 @@ func nameOf(e *environment) string { return cmp.Or(e.Spec.DisplayName, e.Name) }
 
 func specToWire(s *v1alpha1.EnvironmentSpec) *schedulerv1.EnvironmentSpecification {
 	out := &schedulerv1.EnvironmentSpecification{
-		Name: s.DisplayName, Description: s.Description, Labels: untyped(s.Labels), ApplicationStack: stackToWire(&s.Stack),
+		Name: s.DisplayName, Description: s.Description, Labels: server.Texts[string](s.Labels), ApplicationStack: stackToWire(&s.Stack),
 	}
 	if n := s.Network; n != nil {
 		out.Network = &schedulerv1.NetworkConfig{NetworkName: n.Name, Subnet: n.Subnet, Gateway: n.Gateway, Isolated: n.Isolated}
@@ -64,7 +65,7 @@ func stackToWire(s *v1alpha1.ApplicationStack) *schedulerv1.ApplicationStack {
 
 func containerToWire(c *v1alpha1.EnvironmentContainer) *schedulerv1.ContainerConfig {
 	out := &schedulerv1.ContainerConfig{
-		Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args, EnvironmentVariables: untyped(c.Env),
+		Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args, EnvironmentVariables: server.Texts[string](c.Env),
 	}
 	for _, p := range c.Ports {
 		out.Ports = append(out.Ports, portToWire(p.ContainerPort, p.HostPort, p.Protocol))

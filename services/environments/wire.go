@@ -28,7 +28,7 @@ func fromWire(in *schedulerv1.EnvironmentSpecification) (*asked, error) {
 	}
 	var r reader
 	out := &asked{spec: v1alpha1.EnvironmentSpec{
-		DisplayName: in.GetName(), Description: in.GetDescription(), Labels: typed[v1alpha1.AttributeValue](in.GetLabels()),
+		DisplayName: in.GetName(), Description: in.GetDescription(), Labels: server.Texts[v1alpha1.AttributeValue](in.GetLabels()),
 	}}
 	if n := in.GetNetwork(); n != nil {
 		out.spec.Network = &v1alpha1.EnvironmentNetwork{
@@ -98,28 +98,4 @@ func wrongServiceName(name string) string {
 		return "must be lower-case letters, digits and '-' that begin with a letter and end with a letter or digit"
 	}
 	return ""
-}
-
-// typed gives the values of a map the type that a CRD has for them. One without entries is nil, as it is when it is read.
-func typed[V ~string](in map[string]string) map[string]V {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make(map[string]V, len(in))
-	for key, value := range in {
-		out[key] = V(value)
-	}
-	return out
-}
-
-// untyped undoes typed.
-func untyped[V ~string](in map[string]V) map[string]string {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make(map[string]string, len(in))
-	for key, value := range in {
-		out[key] = string(value)
-	}
-	return out
 }

@@ -8,6 +8,7 @@ import (
 
 	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/services/server"
 )
 
 func (r *reader) odgm(path string, in *oaasdeployment.OdgmConfig) *v1alpha1.ODGMConfig {
@@ -20,7 +21,7 @@ func (r *reader) odgm(path string, in *oaasdeployment.OdgmConfig) *v1alpha1.ODGM
 		ReplicaCount:   r.optional(path+".replica_count", in.GetReplicaCount(), in.ReplicaCount != nil),
 		ShardType:      in.GetShardType(),
 		Invocations:    r.invocations(path+".invocations", in.GetInvocations()),
-		Options:        attributes(in.GetOptions()),
+		Options:        server.Texts[v1alpha1.AttributeValue](in.GetOptions()),
 		Log:            in.GetLog(),
 		NodeID:         r.optionalNode(path+".odgm_node_id", in.OdgmNodeId),
 	}

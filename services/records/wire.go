@@ -70,6 +70,7 @@ func (r *reader) function(path string, in *oaasdeployment.FunctionDeploymentSpec
 		Resources:       resources(p, in.GetResourceRequirements()),
 		NFRRequirements: r.nfr(path+".nfr_requirements", in.GetNfrRequirements()),
 		WASMModuleURL:   p.GetWasmModuleUrl(),
+		Config:          server.Texts[v1alpha1.ConfigValue](in.GetConfig()),
 	}
 	if f.MinScale == nil {
 		f.MinScale = r.optional(path+".replicas", in.GetReplicas(), in.GetReplicas() > 0)
@@ -77,12 +78,6 @@ func (r *reader) function(path string, in *oaasdeployment.FunctionDeploymentSpec
 	if p != nil && p.Port != nil {
 		if f.Port = r.int32(at+".port", p.GetPort()); f.Port == 0 {
 			r.refuse(at+".port", "is 0, and must be from 1 to 65535")
-		}
-	}
-	if len(in.GetConfig()) > 0 {
-		f.Config = map[string]v1alpha1.ConfigValue{}
-		for key, value := range in.GetConfig() {
-			f.Config[key] = v1alpha1.ConfigValue(value)
 		}
 	}
 	return f
@@ -145,23 +140,12 @@ func telemetry(in *oaasdeployment.TelemetrySpec) *v1alpha1.Telemetry {
 	}
 	t := &v1alpha1.Telemetry{
 		Enabled: in.GetEnabled(), Traces: in.Traces, Metrics: in.Metrics, Logs: in.Logs, ServiceName: in.GetServiceName(),
-		ResourceAttributes: attributes(in.GetResourceAttributes()),
+		ResourceAttributes: server.Texts[v1alpha1.AttributeValue](in.GetResourceAttributes()),
 	}
 	if in.SamplingRate != nil {
 		t.SamplingRate = decimal(in.GetSamplingRate())
 	}
 	return t
-}
-
-func attributes(in map[string]string) map[string]v1alpha1.AttributeValue {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make(map[string]v1alpha1.AttributeValue, len(in))
-	for key, value := range in {
-		out[key] = v1alpha1.AttributeValue(value)
-	}
-	return out
 }
 
 // Bounds of a time that can be written as RFC 3339, in seconds since 1970.

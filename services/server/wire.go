@@ -107,3 +107,15 @@ func wireType(k protoreflect.Kind) protowire.Type {
 		return protowire.VarintType
 	}
 }
+
+// Texts gives the values of a map another type: a CRD has a type for each. A map without entries is nil, as it is when it is read.
+func Texts[W, V ~string](in map[string]V) map[string]W {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(map[string]W, len(in))
+	for key, value := range in {
+		out[key] = W(value)
+	}
+	return out
+}
