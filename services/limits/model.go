@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -145,16 +144,9 @@ func (o *object) setForm(f form) {
 func (o *object) limit() *Limit {
 	l := &Limit{
 		Name: o.Name, Spec: o.Spec, form: form(o.Annotations[FormAnnotation]),
-		Created: rfc3339(&o.CreationTimestamp), Deleted: rfc3339(o.DeletionTimestamp),
+		Created: server.RFC3339(&o.CreationTimestamp), Deleted: server.RFC3339(o.DeletionTimestamp),
 	}
 	l.Labels = maps.Clone(o.Labels)
 	maps.DeleteFunc(l.Labels, func(key, _ string) bool { return ours(key) })
 	return l
-}
-
-func rfc3339(t *metav1.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }

@@ -12,6 +12,7 @@ import (
 	oaascommon "berth.dev/berth/apis/proto/oaas/common"
 	oaasruntime "berth.dev/berth/apis/proto/oaas/runtime"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/services/server"
 )
 
 // found is the summary of a record of which nothing is known but that it is there.
@@ -115,14 +116,14 @@ func references(r *record) []*oaascommon.ResourceReference {
 // toSummary writes a record as lists show it.
 func toSummary(r *record) *oaasruntime.ClassRuntimeSummary {
 	u, now := &r.Spec.DeploymentUnit, state(r)
-	updated := rfc3339(new(lastChange(r)))
+	updated := server.RFC3339(new(lastChange(r)))
 	out := &oaasruntime.ClassRuntimeSummary{
 		Id: idOf(r), DeploymentUnitId: u.ID, PackageName: u.PackageName, ClassKey: u.ClassKey,
 		TargetEnvironment: r.Spec.TargetEnvironment, ClusterName: optional(u.TargetCluster),
 		Status: &oaasruntime.ClassRuntimeStatus{
 			Condition: conditionOf(now), Phase: phaseOf(now), Message: new(summary(r)), LastUpdated: updated,
 		},
-		ResourceRefs: references(r), CreatedAt: rfc3339(&r.CreationTimestamp), UpdatedAt: updated, PartitionCount: 1,
+		ResourceRefs: references(r), CreatedAt: server.RFC3339(&r.CreationTimestamp), UpdatedAt: updated, PartitionCount: 1,
 	}
 	if c := r.Spec.ODGMConfig; c != nil && c.PartitionCount != nil {
 		out.PartitionCount = uint32(*c.PartitionCount) //nolint:gosec // the CRD has it above 0
@@ -133,7 +134,7 @@ func toSummary(r *record) *oaasruntime.ClassRuntimeSummary {
 	if c := r.Status.NFRCompliance; c != nil {
 		out.NfrCompliance = &oaasruntime.NfrCompliance{
 			OverallStatus: string(c.Overall), ThroughputStatus: optional(string(c.Throughput)), LatencyStatus: optional(string(c.Latency)),
-			AvailabilityStatus: optional(string(c.Availability)), LastChecked: rfc3339(c.LastChecked),
+			AvailabilityStatus: optional(string(c.Availability)), LastChecked: server.RFC3339(c.LastChecked),
 		}
 	}
 	return out
@@ -143,7 +144,7 @@ func toFunction(f *v1alpha1.FunctionStatus, template string) *oaasruntime.Functi
 	out := &oaasruntime.FunctionStatus{
 		FunctionKey: f.FunctionKey, Service: f.Service, Port: uint32(f.Port), //nolint:gosec // the CRD has it above 0
 		PredictedUrl: f.URL, Template: template, Ready: new(f.Ready),
-		Reason: optional(f.Reason), Message: optional(f.Message), LastTransitionTime: optional(rfc3339(f.LastTransitionTime)),
+		Reason: optional(f.Reason), Message: optional(f.Message), LastTransitionTime: optional(server.RFC3339(f.LastTransitionTime)),
 	}
 	if f.Ready {
 		out.ObservedUrl = optional(f.URL)
@@ -166,13 +167,6 @@ func lastChange(r *record) metav1.Time {
 		later(r.Status.Functions[i].LastTransitionTime)
 	}
 	return last
-}
-
-func rfc3339(t *metav1.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }
 
 func optional(text string) *string {

@@ -4,11 +4,13 @@ package server
 
 import (
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // wireTypes are the names of the wire types of fields.
@@ -118,4 +120,12 @@ func Texts[W, V ~string](in map[string]V) map[string]W {
 		out[key] = W(value)
 	}
 	return out
+}
+
+// RFC3339 writes a time in whole seconds, "" for none.
+func RFC3339(t *metav1.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }
