@@ -378,9 +378,9 @@ func TestEverythingIsEveryNamespaceThatMayHaveSomething(t *testing.T) {
 				continue
 			}
 			all = true
-			namespaces, err := p.namespaces(t.Context())
+			mixes, err := p.mixes(t.Context(), "")
 			require.NoError(t, err)
-			list = append(list, namespaces...)
+			list = append(list, p.namespaces(mixes)...)
 		}
 		return list, all
 	}

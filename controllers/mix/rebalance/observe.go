@@ -4,7 +4,6 @@ package rebalance
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -97,17 +96,21 @@ func (c *Controller) vanished(e workloads.Entry) *evaluation {
 	return w
 }
 
-// mixesOf returns all mixes of a namespace by name. They are the cache's and must not be changed.
-func (c *Controller) mixesOf(ctx context.Context, namespace string) (map[string]*v1alpha1.CapacityMix, error) {
-	var mixes v1alpha1.CapacityMixList
-	if err := c.Reader.List(ctx, &mixes, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+// mixes returns the mixes of a namespace, or of all, by namespace and name. They are the cache's and must not be changed.
+func (c *Controller) mixes(ctx context.Context, namespace string) (map[string]map[string]*v1alpha1.CapacityMix, error) {
+	var list v1alpha1.CapacityMixList
+	if err := c.Reader.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	byName := make(map[string]*v1alpha1.CapacityMix, len(mixes.Items))
-	for i := range mixes.Items {
-		byName[mixes.Items[i].Name] = &mixes.Items[i]
+	by := map[string]map[string]*v1alpha1.CapacityMix{}
+	for i := range list.Items {
+		cm := &list.Items[i]
+		if by[cm.Namespace] == nil {
+			by[cm.Namespace] = map[string]*v1alpha1.CapacityMix{}
+		}
+		by[cm.Namespace][cm.Name] = cm
 	}
-	return byName, nil
+	return by, nil
 }
 
 // mix returns a mix, nil if there is none of that name.
@@ -173,13 +176,10 @@ func (c *Controller) selecting(before *workloads.Entry, g *clusterstate.Group) (
 	if before.Group.Version == g.Version {
 		return before.Selecting
 	}
-	var last map[string]string
 	for i, s := range g.Assignments {
-		if i > 0 && maps.Equal(s.Pod.Labels, last) { // replicas mostly have the same labels
-			continue
+		if i == 0 || !s.Pod.SameLabels(g.Assignments[i-1].Pod) {
+			names = c.State.Mixes.Selecting(names, g.Key.Namespace, s.Pod.Labels)
 		}
-		last = s.Pod.Labels
-		names = c.State.Mixes.Selecting(names, g.Key.Namespace, last)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -4,13 +4,13 @@ package rebalance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -32,7 +32,7 @@ func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconc
 	case key == everything:
 		err = c.everything(ctx, began)
 	case key.ID == "":
-		err = c.namespace(ctx, key.Namespace, false)
+		err = c.namespace(ctx, key.Namespace)
 	default:
 		err = c.workload(ctx, key)
 	}
@@ -69,11 +69,16 @@ func (c *Controller) workload(ctx context.Context, key policy.GroupKey) error {
 
 // namespace queues the workloads of a namespace: all, or only those for which the outcome may be another one. That is not so
 // for one that is settled, as long as it is the same group with the same mix, and no replica of it has a placeholder.
-func (c *Controller) namespace(ctx context.Context, name string, all bool) error {
-	mixes, err := c.mixesOf(ctx, name)
+func (c *Controller) namespace(ctx context.Context, name string) error {
+	mixes, err := c.mixes(ctx, name)
 	if err != nil {
 		return fmt.Errorf("list the CapacityMixes of namespace %s: %w", name, err)
 	}
+	c.enqueueNamespace(ctx, name, mixes[name], false)
+	return nil
+}
+
+func (c *Controller) enqueueNamespace(ctx context.Context, name string, mixes map[string]*v1alpha1.CapacityMix, all bool) {
 	all = all || !c.Workloads.Complete()
 	holders, known := c.placeholdersIn(name), 0
 	for _, g := range c.State.Current(name) {
@@ -94,7 +99,6 @@ func (c *Controller) namespace(ctx context.Context, name string, all bool) error
 	}
 	c.decided(&workloads.Decision{Namespace: name, All: mixes})
 	c.sweep(ctx, policy.GroupKey{Namespace: name})
-	return nil
 }
 
 // round is a reconcile of everything, from its begin until the workloads that it queued are done.
@@ -104,37 +108,30 @@ type round struct {
 }
 
 // everything queues the workloads of every namespace. A new tuning may change the outcome for all of them.
-func (c *Controller) everything(ctx context.Context, now time.Time) (err error) {
+func (c *Controller) everything(ctx context.Context, now time.Time) error {
 	if c.round == nil {
 		c.round = &round{began: now, left: map[policy.GroupKey]struct{}{}}
 	}
 	all := c.applyTuning()
 	c.queue.AddAfter(everything, c.Resync)
-	namespaces, err := c.namespaces(ctx)
-	for _, name := range namespaces {
-		err = errors.Join(err, c.namespace(ctx, name, all))
+	mixes, err := c.mixes(ctx, metav1.NamespaceAll)
+	if err != nil {
+		return fmt.Errorf("list the CapacityMixes of all namespaces: %w", err)
 	}
-	return err
+	for _, name := range c.namespaces(mixes) {
+		c.enqueueNamespace(ctx, name, mixes[name], all)
+	}
+	return nil
 }
 
-// namespaces returns every namespace that has pods, has had them, or has a mix. One that has nothing but a placeholder is
+// namespaces returns every namespace that has pods, has had them, or has a mix, sorted. One that has nothing but a placeholder is
 // among them.
-func (c *Controller) namespaces(ctx context.Context) ([]string, error) {
-	list := append(c.State.Namespaces(), c.Workloads.Namespaces()...)
+func (c *Controller) namespaces(mixes map[string]map[string]*v1alpha1.CapacityMix) []string {
+	names := sets.KeySet(mixes).Insert(c.State.Namespaces()...).Insert(c.Workloads.Namespaces()...)
 	for _, h := range c.State.Placeholders("") {
-		list = append(list, h.Namespace)
+		names.Insert(h.Namespace)
 	}
-	var mixes v1alpha1.CapacityMixList
-	err := c.Reader.List(ctx, &mixes, client.UnsafeDisableDeepCopy)
-	for i := range mixes.Items {
-		list = append(list, mixes.Items[i].Namespace)
-	}
-	slices.Sort(list)
-	list = slices.DeleteFunc(slices.Compact(list), func(name string) bool { return !c.reconciles(name) })
-	if err != nil {
-		return list, fmt.Errorf("list the CapacityMixes of all namespaces: %w", err)
-	}
-	return list, nil
+	return slices.DeleteFunc(sets.List(names), func(name string) bool { return !c.reconciles(name) })
 }
 
 // enqueue queues a workload at once.

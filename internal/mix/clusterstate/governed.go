@@ -86,8 +86,11 @@ func alike(pods []*Pod) bool {
 
 // sameRule reports whether the same policy governs two pods of one owner for certain: pods share sets that are equal.
 func sameRule(a, b *Pod) bool {
-	return a.SchedulerName == b.SchedulerName && sameSet(a.Labels, b.Labels) && sameSet(a.Annotations, b.Annotations)
+	return a.SchedulerName == b.SchedulerName && a.SameLabels(b) && sameSet(a.Annotations, b.Annotations)
 }
+
+// SameLabels reports whether two pods of one state have the same labels. It is as fast as a comparison of pointers.
+func (p *Pod) SameLabels(o *Pod) bool { return sameSet(p.Labels, o.Labels) }
 
 func sameSet(a, b map[string]string) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()

@@ -81,7 +81,6 @@ func newCluster(tb testing.TB, s size) *cluster {
 	})
 	require.NoError(tb, err)
 	c.queue = mixtest.NewQueue(c.rebalancer.Order(), c.clock)
-	c.rebalancer.Use(c.queue)
 	for i := range s.nodes {
 		c.clusterState.SetNode(node(i))
 	}
@@ -120,6 +119,7 @@ func (c *cluster) fill() {
 			c.clusterState.SetPod(pod(c.size, w, i))
 		}
 	}
+	c.rebalancer.Use(c.queue) // once everything is synced, as a leader does
 }
 
 // drain reconciles what is due.
