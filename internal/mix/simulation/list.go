@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// pageSize limits the number of pods in memory that are not stripped yet.
-	pageSize = 500
+	// pageSize limits the number of pods in memory that are not stripped yet: those of 500 took as much as the whole snapshot.
+	pageSize = 100
 	// listAttempts is the number of attempts to list if the continue token expires.
 	listAttempts = 3
 	// notTerminated is the selector of the scheduler's own informer.

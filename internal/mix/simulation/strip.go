@@ -3,6 +3,8 @@
 package simulation
 
 import (
+	"reflect"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -106,7 +108,8 @@ func interchangeable(p, sibling *corev1.Pod) bool {
 	}
 	name, uid := p.Name, p.UID
 	p.Name, p.UID = sibling.Name, sibling.UID
-	equal := equality.Semantic.DeepEqual(p, sibling)
+	// Replicas mostly are equal to the letter, which takes a third of the memory to find out.
+	equal := reflect.DeepEqual(p, sibling) || equality.Semantic.DeepEqual(p, sibling)
 	p.Name, p.UID = name, uid
 	return equal
 }

@@ -148,7 +148,7 @@ func TestPodsAreListedInPagesAndAnewIfThePagesExpire(t *testing.T) {
 	expired := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		q := req.URL.Query()
-		assert.Equal(t, "500", q.Get("limit"))
+		assert.Equal(t, "100", q.Get("limit"))
 		assert.Equal(t, notTerminated, q.Get("fieldSelector"))
 		w.Header().Set("Content-Type", "application/json")
 		page := corev1.PodList{Items: []corev1.Pod{*pod("bound", "n"), *pod("waiting", "")}}
