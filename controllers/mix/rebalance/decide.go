@@ -144,6 +144,11 @@ func (w *evaluation) hold(v rebalance.Verdict, r rebalance.Reason, d time.Durati
 	return &workloads.Hold{Verdict: v, Until: v.RetryAt}
 }
 
+// changed holds a replica that is not what was decided about.
+func (w *evaluation) changed(v rebalance.Verdict) *workloads.Hold {
+	return w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
+}
+
 // ofOneReplica are the reasons of holds that do not hold for the other replicas of a workload.
 var ofOneReplica = []rebalance.Reason{rebalance.ReasonInsufficientCapacity, rebalance.ReasonReport, rebalance.ReasonDryRun, ReasonChanged}
 

@@ -4,10 +4,8 @@ package rebalance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"time"
 
@@ -16,13 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 )
@@ -37,12 +33,9 @@ func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdi
 ) (node string, hold *workloads.Hold) {
 	began := c.Clock.Now()
 	defer func() { replaySeconds.Observe(c.Clock.Since(began).Seconds()) }()
-	pod, err := c.readPod(ctx, v.Pod)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && !unchanged(pod, v):
-		return "", w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
-	case err != nil:
-		return "", w.hold(v, ReasonCapacityUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
+	pod, hold := c.replica(ctx, w, v)
+	if hold != nil {
+		return "", hold
 	}
 	if err := c.takeSnapshot(ctx); err != nil {
 		c.noteOutage(err)
@@ -63,27 +56,6 @@ func (c *Controller) prove(ctx context.Context, w *evaluation, v rebalance.Verdi
 		return "", hold
 	}
 	return answer.Node, nil
-}
-
-// creatable returns a hold if the API server would not admit the replacement of a pod.
-func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *workloads.Hold {
-	var quotas *corev1.ResourceQuotaList
-	var ranges *corev1.LimitRangeList
-	core, all := c.Client.CoreV1(), metav1.ListOptions{Limit: pageSize}
-	err := c.bounded(ctx, func(ctx context.Context) (err error) {
-		if quotas, err = core.ResourceQuotas(pod.Namespace).List(ctx, all); err != nil {
-			return err
-		}
-		ranges, err = core.LimitRanges(pod.Namespace).List(ctx, all)
-		return err
-	})
-	if err != nil {
-		return w.hold(v, ReasonCapacityUnproven, holdRefused, "read the quotas and limit ranges of the namespace: %v", err)
-	}
-	if ok, reason, message := rebalance.Creatable(pod, quotas.Items, ranges.Items); !ok {
-		return w.hold(v, reason, holdRefused, "%s", message)
-	}
-	return nil
 }
 
 // closeSnapshot drops the snapshot, if there is one.
@@ -124,11 +96,6 @@ func (c *Controller) evicted(w *evaluation) (uids []types.UID) {
 		uids = append(uids, m.UID)
 	}
 	return slices.AppendSeq(uids, maps.Keys(c.released))
-}
-
-// unchanged reports whether a pod is still what was decided about.
-func unchanged(pod *corev1.Pod, v rebalance.Verdict) bool {
-	return pod.UID == v.Pod.UID && pod.DeletionTimestamp == nil && pod.Spec.NodeName == v.Pod.Node
 }
 
 // evict moves a replica, if the decision is still the same with what the API server has now. It returns nil if the API
@@ -201,58 +168,10 @@ func (w *evaluation) refusal(v rebalance.Verdict, err error) *workloads.Hold {
 		return w.hold(v, rebalance.ReasonOverlappingPDBs, holdRefused, "the eviction of pod %s was refused: %v", v.Pod.Name, err)
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		w.count(resultChanged)
-		return w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
+		return w.changed(v)
 	}
 	w.count(resultError)
 	return w.hold(v, ReasonRefused, holdRefused, "the eviction of pod %s failed: %v", v.Pod.Name, err)
-}
-
-const (
-	// callTimeout bounds one call to the API server, for which everything else waits.
-	callTimeout = 5 * time.Second
-	// pageSize and maxPages bound the list of a workload's pods. With a larger one nothing is moved.
-	pageSize, maxPages = 500, 40
-)
-
-// bounded makes a call that ends in time. Where the API server does not answer, the grace begins again: the cluster state may
-// be old.
-func (c *Controller) bounded(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	err := call(ctx)
-	c.noteOutage(err)
-	return err
-}
-
-// noteOutage notes a call without an answer, and the first one after it that has one.
-func (c *Controller) noteOutage(err error) {
-	lost := unanswered(err)
-	if lost || c.away {
-		c.Outage(c.Clock.Now())
-	}
-	c.away = lost
-}
-
-// unanswered reports whether an error means that the API server did not answer, so that it may have carried the call out.
-func unanswered(err error) bool {
-	var timeout net.Error
-	switch {
-	case err == nil:
-		return false
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return true
-	}
-	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
-		utilnet.IsHTTP2ConnectionLost(err) ||
-		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err)
-}
-
-func (c *Controller) readPod(ctx context.Context, of *clusterstate.Pod) (pod *corev1.Pod, err error) {
-	err = c.bounded(ctx, func(ctx context.Context) error {
-		pod, err = c.Client.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
-		return err
-	})
-	return pod, err
 }
 
 // confirm decides again right before the eviction: with the pods of the workload that the API server has now, and with the
@@ -280,32 +199,9 @@ func (c *Controller) confirm(ctx context.Context, w *evaluation, v rebalance.Ver
 	}
 	pod := find(live, v.Pod.UID)
 	if pod == nil || !unchanged(pod, v) {
-		return nil, w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
+		return nil, w.changed(v)
 	}
 	return pod, nil
-}
-
-// livePods lists the pods of a workload as the API server has them at this moment.
-func (c *Controller) livePods(ctx context.Context, g *clusterstate.Group) (mine []corev1.Pod, err error) {
-	options := metav1.ListOptions{LabelSelector: rebalance.SelectorOf(g).String(), Limit: pageSize}
-	err = c.bounded(ctx, func(ctx context.Context) error {
-		for range maxPages {
-			page, err := c.Client.CoreV1().Pods(g.Key.Namespace).List(ctx, options)
-			if err != nil {
-				return err
-			}
-			for i := range page.Items {
-				if rebalance.Mine(g, &page.Items[i]) {
-					mine = append(mine, page.Items[i])
-				}
-			}
-			if options.Continue = page.Continue; options.Continue == "" {
-				return nil
-			}
-		}
-		return errors.New("there are too many")
-	})
-	return mine, err
 }
 
 func find(pods []corev1.Pod, uid types.UID) *corev1.Pod {

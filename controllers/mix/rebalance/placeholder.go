@@ -126,10 +126,22 @@ func (c *Controller) stepOf(w *evaluation, h workloads.Placeholder) (rebalance.S
 // explain notes what keeps the replicas of the placeholders of a workload. It comes last: what this reconcile held back
 // counts, for there may be no other one before the hold is over.
 func (c *Controller) explain(w *evaluation) {
-	for _, h := range w.Placeholders {
+	w.Placeholders = waiting(w.Placeholders, func(h workloads.Placeholder) rebalance.Verdict {
 		_, v := c.stepOf(w, h)
-		w.Placeholders = waiting(w.Placeholders, h.UID, v)
+		return v
+	})
+}
+
+// waiting notes what keeps the replicas of placeholders.
+func waiting(list []workloads.Placeholder, verdict func(workloads.Placeholder) rebalance.Verdict) []workloads.Placeholder {
+	list = slices.Clone(list)
+	for i := range list {
+		v := verdict(list[i])
+		if list[i].Waits = ""; v.Reason != rebalance.ReasonMove {
+			list[i].Waits = fmt.Sprintf("%s: %s", v.Reason, v.Message)
+		}
 	}
+	return list
 }
 
 // moveTo evicts a replica whose placeholder runs, if the replacement fits in the
@@ -173,21 +185,6 @@ func (c *Controller) end(ctx context.Context, w *evaluation, h workloads.Placeho
 	w.Placeholders = without(w.Placeholders, h)
 	placeholders.WithLabelValues(result).Inc()
 	return c.release(ctx, h.Namespace, h.Name, h.UID, result)
-}
-
-// waiting notes what keeps the replica of a placeholder.
-func waiting(list []workloads.Placeholder, uid types.UID, v rebalance.Verdict) []workloads.Placeholder {
-	list = slices.Clone(list)
-	for i := range list {
-		if list[i].UID != uid {
-			continue
-		}
-		list[i].Waits = ""
-		if v.Reason != rebalance.ReasonMove {
-			list[i].Waits = fmt.Sprintf("%s: %s", v.Reason, v.Message)
-		}
-	}
-	return list
 }
 
 func without(list []workloads.Placeholder, h workloads.Placeholder) []workloads.Placeholder {

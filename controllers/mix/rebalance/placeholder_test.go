@@ -165,10 +165,18 @@ func TestPlaceholdersThatNobodyNeedsAreSweptUp(t *testing.T) {
 
 func TestWhatKeepsAReplicaWithAPlaceholderIsNoted(t *testing.T) {
 	list := []workloads.Placeholder{{UID: "a"}, {UID: "b"}}
-	noted := waiting(list, "b", rebalance.Verdict{Reason: rebalance.ReasonPDB, Message: "none allowed"})
+	about := func(reason rebalance.Reason, message string) func(workloads.Placeholder) rebalance.Verdict {
+		return func(h workloads.Placeholder) rebalance.Verdict {
+			if h.UID == "b" {
+				return rebalance.Verdict{Reason: reason, Message: message}
+			}
+			return rebalance.Verdict{Reason: rebalance.ReasonMove, Message: "pod a moves"}
+		}
+	}
+	noted := waiting(list, about(rebalance.ReasonPDB, "none allowed"))
 	assert.Equal(t, []workloads.Placeholder{{UID: "a"}, {UID: "b", Waits: "DisruptionBudget: none allowed"}}, noted)
 	assert.Equal(t, []workloads.Placeholder{{UID: "a"}, {UID: "b"}}, list, "what is in the store does not change")
-	assert.Equal(t, list, waiting(noted, "b", rebalance.Verdict{Reason: rebalance.ReasonMove, Message: "pod b moves"}))
+	assert.Equal(t, list, waiting(noted, about(rebalance.ReasonMove, "pod b moves")))
 }
 
 func TestADryRunLeavesPlaceholdersAlone(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -51,18 +50,15 @@ func (c *Controller) placeholder(ctx context.Context, w *evaluation, v rebalance
 	if c.Profile.Label.Key == "" {
 		return nil, w.refused(v, "there is no node label by which a pod could be limited to %s (capacityTypeLabel)", v.Target)
 	}
-	replica, err := c.readPod(ctx, v.Pod)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && !unchanged(replica, v):
-		return nil, w.hold(v, ReasonChanged, holdChanged, "pod %s has changed", v.Pod.Name)
-	case err != nil:
-		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
+	replica, hold := c.replica(ctx, w, v)
+	if hold != nil {
+		return nil, hold
 	}
 	if what := placeholder.Unable(replica); what != "" {
 		return nil, w.refused(v, "pod %s uses %s, which a placeholder cannot hold", v.Pod.Name, what)
 	}
 	var volumes []*corev1.NodeSelector
-	err = c.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = c.volumesOf(ctx, replica); return err })
+	err := c.bounded(ctx, func(ctx context.Context) (err error) { volumes, err = c.volumesOf(ctx, replica); return err })
 	if err != nil {
 		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "%v", err)
 	}
@@ -94,36 +90,4 @@ func (c *Controller) create(ctx context.Context, w *evaluation, v rebalance.Verd
 func (w *evaluation) refused(v rebalance.Verdict, format string, args ...any) *workloads.Hold {
 	placeholders.WithLabelValues(holderRefused).Inc()
 	return w.hold(v, ReasonNoPlaceholder, holdInsufficientCapacity, "%s; no placeholder: %s", v.Message, fmt.Sprintf(format, args...))
-}
-
-// volumesOf returns the nodes that the volumes of a pod's claims can be attached
-// to. The controller may list claims and volumes, for the replay, so it lists one.
-func (c *Controller) volumesOf(ctx context.Context, pod *corev1.Pod) (nodes []*corev1.NodeSelector, err error) {
-	core := c.Client.CoreV1()
-	named := func(name string) metav1.ListOptions {
-		return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
-	}
-	for i := range pod.Spec.Volumes {
-		source := pod.Spec.Volumes[i].PersistentVolumeClaim
-		if source == nil {
-			continue
-		}
-		claims, err := core.PersistentVolumeClaims(pod.Namespace).List(ctx, named(source.ClaimName))
-		if err != nil {
-			return nil, fmt.Errorf("read claim %s: %w", source.ClaimName, err)
-		}
-		if len(claims.Items) == 0 || claims.Items[0].Spec.VolumeName == "" {
-			continue
-		}
-		volumes, err := core.PersistentVolumes().List(ctx, named(claims.Items[0].Spec.VolumeName))
-		if err != nil {
-			return nil, fmt.Errorf("read the volume of claim %s: %w", source.ClaimName, err)
-		}
-		for i := range volumes.Items {
-			if a := volumes.Items[i].Spec.NodeAffinity; a != nil {
-				nodes = append(nodes, a.Required)
-			}
-		}
-	}
-	return nodes, nil
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
@@ -23,10 +24,8 @@ type Store struct {
 	began   uint64
 	// busy are the namespaces that count in the budgets of others: those with moves, or with workloads that wait.
 	busy map[string]*namespace
-	// storm is set during a spot storm.
-	storm bool
-	// complete is set once every workload was reconciled.
-	complete bool
+	// storm is set during a spot storm, complete once every workload was reconciled.
+	storm, complete atomic.Bool
 }
 
 // namespace has the entries of one namespace, indexed by mix: a namespace can have a thousand mixes, and the status of each
@@ -314,29 +313,13 @@ func (s *Store) MoveBegan(namespace string) {
 }
 
 // SetStorm sets whether there is a spot storm.
-func (s *Store) SetStorm(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.storm = on
-}
+func (s *Store) SetStorm(on bool) { s.storm.Store(on) }
 
 // Storm reports whether there is a spot storm.
-func (s *Store) Storm() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.storm
-}
+func (s *Store) Storm() bool { return s.storm.Load() }
 
 // SetComplete notes that every workload was reconciled. Before that, the entries of a mix are fewer than its workloads.
-func (s *Store) SetComplete() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.complete = true
-}
+func (s *Store) SetComplete() { s.complete.Store(true) }
 
 // Complete reports whether every workload was reconciled.
-func (s *Store) Complete() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.complete
-}
+func (s *Store) Complete() bool { return s.complete.Load() }

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rebalance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/clusterstate"
+	"berth.dev/berth/internal/mix/rebalance"
+)
+
+const (
+	// callTimeout bounds one call to the API server, for which everything else waits.
+	callTimeout = 5 * time.Second
+	// pageSize and maxPages bound the list of a workload's pods. With a larger one nothing is moved.
+	pageSize, maxPages = 500, 40
+)
+
+// bounded makes a call that ends in time. Where the API server does not answer, the grace begins again: the cluster state may
+// be old.
+func (c *Controller) bounded(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := call(ctx)
+	c.noteOutage(err)
+	return err
+}
+
+// noteOutage notes a call without an answer, and the first one after it that has one.
+func (c *Controller) noteOutage(err error) {
+	lost := unanswered(err)
+	if lost || c.away {
+		c.Outage(c.Clock.Now())
+	}
+	c.away = lost
+}
+
+// unanswered reports whether an error means that the API server did not answer, so that it may have carried the call out.
+func unanswered(err error) bool {
+	var timeout net.Error
+	switch {
+	case err == nil:
+		return false
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return true
+	}
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+		utilnet.IsHTTP2ConnectionLost(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err)
+}
+
+// replica reads the replica of a verdict. It returns a hold if that cannot be read, or is not what was decided about.
+func (c *Controller) replica(ctx context.Context, w *evaluation, v rebalance.Verdict) (pod *corev1.Pod, hold *workloads.Hold) {
+	err := c.bounded(ctx, func(ctx context.Context) (err error) {
+		pod, err = c.Client.CoreV1().Pods(v.Pod.Namespace).Get(ctx, v.Pod.Name, metav1.GetOptions{})
+		return err
+	})
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && !unchanged(pod, v):
+		return nil, w.changed(v)
+	case err != nil:
+		return nil, w.hold(v, ReasonCapacityUnproven, holdRefused, "read pod %s: %v", v.Pod.Name, err)
+	}
+	return pod, nil
+}
+
+// unchanged reports whether a pod is still what was decided about.
+func unchanged(pod *corev1.Pod, v rebalance.Verdict) bool {
+	return pod.UID == v.Pod.UID && pod.DeletionTimestamp == nil && pod.Spec.NodeName == v.Pod.Node
+}
+
+// livePods lists the pods of a workload as the API server has them at this moment.
+func (c *Controller) livePods(ctx context.Context, g *clusterstate.Group) (mine []corev1.Pod, err error) {
+	options := metav1.ListOptions{LabelSelector: rebalance.SelectorOf(g).String(), Limit: pageSize}
+	err = c.bounded(ctx, func(ctx context.Context) error {
+		for range maxPages {
+			page, err := c.Client.CoreV1().Pods(g.Key.Namespace).List(ctx, options)
+			if err != nil {
+				return err
+			}
+			for i := range page.Items {
+				if rebalance.Mine(g, &page.Items[i]) {
+					mine = append(mine, page.Items[i])
+				}
+			}
+			if options.Continue = page.Continue; options.Continue == "" {
+				return nil
+			}
+		}
+		return errors.New("there are too many")
+	})
+	return mine, err
+}
+
+// creatable returns a hold if the API server would not admit the replacement of a pod.
+func (c *Controller) creatable(ctx context.Context, w *evaluation, v rebalance.Verdict, pod *corev1.Pod) *workloads.Hold {
+	var quotas *corev1.ResourceQuotaList
+	var ranges *corev1.LimitRangeList
+	core, all := c.Client.CoreV1(), metav1.ListOptions{Limit: pageSize}
+	err := c.bounded(ctx, func(ctx context.Context) (err error) {
+		if quotas, err = core.ResourceQuotas(pod.Namespace).List(ctx, all); err != nil {
+			return err
+		}
+		ranges, err = core.LimitRanges(pod.Namespace).List(ctx, all)
+		return err
+	})
+	if err != nil {
+		return w.hold(v, ReasonCapacityUnproven, holdRefused, "read the quotas and limit ranges of the namespace: %v", err)
+	}
+	if ok, reason, message := rebalance.Creatable(pod, quotas.Items, ranges.Items); !ok {
+		return w.hold(v, reason, holdRefused, "%s", message)
+	}
+	return nil
+}
+
+// volumesOf returns the nodes that the volumes of a pod's claims can be attached
+// to. The controller may list claims and volumes, for the replay, so it lists one.
+func (c *Controller) volumesOf(ctx context.Context, pod *corev1.Pod) (nodes []*corev1.NodeSelector, err error) {
+	core := c.Client.CoreV1()
+	named := func(name string) metav1.ListOptions {
+		return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
+	}
+	for i := range pod.Spec.Volumes {
+		source := pod.Spec.Volumes[i].PersistentVolumeClaim
+		if source == nil {
+			continue
+		}
+		claims, err := core.PersistentVolumeClaims(pod.Namespace).List(ctx, named(source.ClaimName))
+		if err != nil {
+			return nil, fmt.Errorf("read claim %s: %w", source.ClaimName, err)
+		}
+		if len(claims.Items) == 0 || claims.Items[0].Spec.VolumeName == "" {
+			continue
+		}
+		volumes, err := core.PersistentVolumes().List(ctx, named(claims.Items[0].Spec.VolumeName))
+		if err != nil {
+			return nil, fmt.Errorf("read the volume of claim %s: %w", source.ClaimName, err)
+		}
+		for i := range volumes.Items {
+			if a := volumes.Items[i].Spec.NodeAffinity; a != nil {
+				nodes = append(nodes, a.Required)
+			}
+		}
+	}
+	return nodes, nil
+}
