@@ -370,15 +370,8 @@ func decideReplica(in *Input, assignment clusterstate.Assignment) Verdict {
 		v.Reason, v.Message = r, fmt.Sprintf(format, args...)
 		return v
 	}
-	if p.Pinned {
-		return refuse(ReasonPinned, "pod %s names a capacity type in its own nodeSelector or affinity", p.Name)
-	}
-	if key := p.Keeps(in.Cluster.Now); key != "" {
-		return refuse(ReasonDoNotDisrupt, "pod %s has the annotation %s", p.Name, key)
-	}
-	if p.LocalData != "" {
-		return refuse(ReasonLocalStorage, "pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name,
-			p.LocalData, disruption.SafeToEvict)
+	if v.Reason, v.Message = mustStay(p, in.Cluster.Now); v.Reason != "" {
+		return v
 	}
 	if v.Target == assignment.On {
 		return refuse(ReasonNoGain, "the replacement of pod %s would take a free slot of type %s again", p.Name, assignment.On)
@@ -401,6 +394,20 @@ func decideReplica(in *Input, assignment clusterstate.Assignment) Verdict {
 		return refuse(ReasonInsufficientCapacity, "no %s node has free capacity for the replacement of pod %s", v.Target, p.Name)
 	}
 	return refuse(ReasonMove, "pod %s moves from %s to %s", p.Name, assignment.On, v.Target)
+}
+
+// mustStay returns why a pod must not be evicted, whatever its workload, "" if nothing forbids it.
+func mustStay(p *clusterstate.Pod, now time.Time) (Reason, string) {
+	switch key := p.Keeps(now); {
+	case p.Pinned:
+		return ReasonPinned, fmt.Sprintf("pod %s names a capacity type in its own nodeSelector or affinity", p.Name)
+	case key != "":
+		return ReasonDoNotDisrupt, fmt.Sprintf("pod %s has the annotation %s", p.Name, key)
+	case p.LocalData != "":
+		return ReasonLocalStorage, fmt.Sprintf("pod %s has data on its node in volume %s (annotation %s: \"true\" lets it move)", p.Name,
+			p.LocalData, disruption.SafeToEvict)
+	}
+	return "", ""
 }
 
 // replacementSlot is the slot that the replacement of a replica will claim: the
