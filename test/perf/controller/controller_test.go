@@ -152,15 +152,19 @@ func (c *cluster) requireNoRequests(tb testing.TB, writes int) {
 func BenchmarkFirstReconcile(b *testing.B) {
 	for _, s := range []size{small, large} {
 		b.Run(s.name, func(b *testing.B) {
+			var cpu time.Duration
 			for b.Loop() {
 				b.StopTimer()
 				c := newCluster(b, s)
 				c.fill()
 				b.StartTimer()
+				began := processorTime()
 				c.resync(b)
+				cpu += processorTime() - began
 				require.Equal(b, s.workloads, c.cache.Writes)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*s.workloads), "ns/workload")
+			b.ReportMetric(float64(cpu.Nanoseconds())/float64(b.N*s.workloads), "cpu-ns/workload")
 		})
 	}
 }
