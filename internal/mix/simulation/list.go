@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// pageSize limits the number of pods in memory that are not stripped yet: those of 500 took as much as the whole snapshot.
+	// pageSize limits the number of pods in memory that are not stripped yet: those of 500 took nearly as much as the whole snapshot.
 	pageSize = 100
 	// listAttempts is the number of attempts to list if the continue token expires.
 	listAttempts = 3
