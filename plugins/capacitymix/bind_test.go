@@ -82,8 +82,7 @@ func TestBindingsUnderWayAreBounded(t *testing.T) {
 // A process that may not lead any more binds nothing. Package ungate has the same test for its writes.
 func TestBehindAShutFenceNothingIsBound(t *testing.T) {
 	pod := mixtest.Pod("web", 0)
-	f := newFixture(t, mixtest.Args(), twoNodes, pod)
-	f.mix(t, mixtest.CapacityMix("web", 50, 0))
+	f := webFixture(t, 50, pod)
 	cycle, _ := f.filter(t, pod)
 	require.Nil(t, f.plugin.Reserve(f.ctx, cycle, pod, "o"))
 	bindings := func() (n int) {

@@ -44,8 +44,7 @@ func (f *fixture) filter(t *testing.T, pod *corev1.Pod) (fwk.CycleState, map[str
 
 func TestFilterKeepsAPodToTheTypeOfItsSlot(t *testing.T) {
 	pods := []*corev1.Pod{mixtest.Pod("web", 0), mixtest.Pod("web", 1)}
-	f := newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pods...)...)
-	f.mix(t, mixtest.CapacityMix("web", 50, 0)) // slot 0 on-demand, slot 1 spot
+	f := webFixture(t, 50, pods...) // slot 0 on-demand, slot 1 spot
 
 	_, got := f.filter(t, pods[0])
 	assert.Nil(t, got["o"])
@@ -83,8 +82,7 @@ func TestPodsWithoutAMixAreSkipped(t *testing.T) {
 		"it stands in another namespace":  inNamespace(mixtest.Pod("web", 3), "elsewhere"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, mixtest.Args(), twoNodes, pod)
-			f.mix(t, mixtest.CapacityMix("web", 50, 0))
+			f := webFixture(t, 50, pod)
 			state := framework.NewCycleState()
 			_, status := f.plugin.PreFilter(f.ctx, state, pod, f.infos)
 			assert.True(t, status.IsSkip())
@@ -114,8 +112,7 @@ func inNamespace(p *corev1.Pod, namespace string) *corev1.Pod {
 
 func TestReserveRefusesWhenTheMixChangedMeanwhile(t *testing.T) {
 	pod := mixtest.Pod("web", 0)
-	f := newFixture(t, mixtest.Args(), twoNodes, pod)
-	f.mix(t, mixtest.CapacityMix("web", 50, 0))
+	f := webFixture(t, 50, pod)
 	state, _ := f.filter(t, pod)
 	f.mix(t, mixtest.CapacityMix("web", 100, 0)) // slot 0 is spot now
 	status := f.plugin.Reserve(f.ctx, state, pod, "o")
@@ -130,8 +127,7 @@ func TestBindWritesTheSlotInTheBinding(t *testing.T) {
 	pod := mixtest.Pod("web", 0)
 	own := mixtest.Pod("web", 1)
 	own.Annotations = map[string]string{v1alpha1.PodDeletionCostAnnotation: "7"}
-	f := newFixture(t, mixtest.Args(), twoNodes, pod, own)
-	f.mix(t, mixtest.CapacityMix("web", 50, 0))
+	f := webFixture(t, 50, pod, own)
 	bindings := map[string]map[string]string{}
 	for i, p := range []*corev1.Pod{pod, own} {
 		state, _ := f.filter(t, p)
@@ -155,8 +151,7 @@ func TestBindWritesTheSlotInTheBinding(t *testing.T) {
 
 func TestABorrowedPodGetsAnEvent(t *testing.T) {
 	pod := mixtest.Pod("web", 0)
-	f := newFixture(t, mixtest.Args(), twoNodes, pod)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	f := webFixture(t, 100, pod)
 	state, _ := f.filter(t, pod)
 	require.Nil(t, f.plugin.Reserve(f.ctx, state, pod, "o"))
 	require.Nil(t, f.plugin.Bind(f.ctx, state, pod, "o"))
@@ -166,8 +161,7 @@ func TestABorrowedPodGetsAnEvent(t *testing.T) {
 
 func TestPostFilterLetsAPodBorrowInItsNextCycle(t *testing.T) {
 	pod := mixtest.Pod("web", 0)
-	f := newFixture(t, mixtest.Args(), twoNodes, pod)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	f := webFixture(t, 100, pod)
 	state, got := f.filter(t, pod)
 	assert.NotNil(t, got["o"])
 	_, status := f.plugin.PostFilter(f.ctx, state, pod, nil)
@@ -200,8 +194,7 @@ func TestPostFilterLetsAPodBorrowInItsNextCycle(t *testing.T) {
 
 func TestANominatedPodIsOnlyTriedOnItsType(t *testing.T) {
 	pod := mixtest.Pod("web", 0)
-	f := newFixture(t, mixtest.Args(), twoNodes, pod)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	f := webFixture(t, 100, pod)
 	for range 2 { // on its type, then on both
 		state, _ := f.filter(t, pod)
 		f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
@@ -220,8 +213,7 @@ func TestANominatedPodIsOnlyTriedOnItsType(t *testing.T) {
 // at once.
 func TestANominatedPodKeepsItsSlotUntilItsVictimsTerminate(t *testing.T) {
 	pod, sibling := mixtest.Pod("web", 1), mixtest.Pod("web", 0)
-	f := newFixture(t, mixtest.Args(), twoNodes, pod, sibling)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	f := webFixture(t, 100, pod, sibling)
 	clock := testingclock.NewFakeClock(mixtest.Noon)
 	f.plugin.clock = clock
 	p, _ := f.plugin.resolver.Resolve(pod)
@@ -261,8 +253,7 @@ func TestAPodThatOthersNominateBorrowsAllTheSame(t *testing.T) {
 	for name, nominated := range map[string]string{"a node of its type": "s", "one of the other type": "o", "one that is not there": "new"} {
 		t.Run(name, func(t *testing.T) {
 			pod := mixtest.Pod("web", 0)
-			f := newFixture(t, mixtest.Args(), twoNodes, pod)
-			f.mix(t, mixtest.CapacityMix("web", 100, 0))
+			f := webFixture(t, 100, pod)
 			clock := testingclock.NewFakeClock(mixtest.Noon)
 			f.plugin.clock = clock
 			borrows := 0
@@ -286,8 +277,7 @@ func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {
 	pod.Status.NominatedNodeName = "s"
 	own.Spec.Priority = new(int32(10))
 	own.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon))
-	f := newFixture(t, mixtest.Args(), twoNodes, pod)
-	f.mix(t, mixtest.CapacityMix("web", 100, 0))
+	f := webFixture(t, 100, pod)
 	info := f.infos[0].(*framework.NodeInfo)
 	info.AddPod(victim)
 	info.AddPod(own)

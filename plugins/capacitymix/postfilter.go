@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/stages"
-	"berth.dev/berth/plugins/capacitymix/wakeup"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // PostFilter moves a pod that found no node to the next stage. It must stand
@@ -39,7 +39,7 @@ func (pl *CapacityMix) PostFilter(
 		"pod", klog.KObj(pod), "slot", s.slot, "type", s.slotType, "stage", s.attempt.Stage, "next", next.Attempt.Stage, "retry",
 		next.Retry)
 	if next.Retry {
-		pl.handle.Activate(logger, wakeup.Pods(pod))
+		pl.handle.Activate(logger, perscheduler.Pods(pod))
 	}
 	if !next.RetryAt.IsZero() {
 		pl.Timers.Set(pod, next.RetryAt, next.RetryAt.Sub(now))

@@ -26,7 +26,7 @@ func (pl *CapacityMix) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Statu
 	if gate.Has(pod) {
 		return nil // the ungater holds it back
 	}
-	if pl.ActivateAfterSync(pod) {
+	if pl.Startup.Hold(pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonNotSynced)
 	}
 	if !pl.Lookups.Required(pod) {

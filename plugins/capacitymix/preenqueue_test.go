@@ -16,12 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/plugins/capacitymix/lookup"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/plugins/internal/plugintest"
 )
 
 // liveFixture is a plugin whose live look-ups the test answers.
@@ -32,7 +32,7 @@ type liveFixture struct {
 	blocked   string
 	owners    map[types.UID]metav1.Object
 	answers   chan struct{} // one for every list
-	activated chan map[string]*corev1.Pod
+	activated plugintest.Activations
 }
 
 func newLiveFixture(t *testing.T, withMixes bool, objects ...runtime.Object) *liveFixture {
@@ -41,13 +41,13 @@ func newLiveFixture(t *testing.T, withMixes bool, objects ...runtime.Object) *li
 		fixture:   newFixture(t, mixtest.Args(), twoNodes, objects...),
 		owners:    map[types.UID]metav1.Object{},
 		answers:   make(chan struct{}, 100),
-		activated: make(chan map[string]*corev1.Pod, 100),
+		activated: make(plugintest.Activations, 100),
 	}
 	o := lookup.Options{
 		Owners:     f.plugin.Owners,
 		Classifier: f.plugin.Classifier,
 		Resolver:   f.plugin.resolver,
-		Activate:   func(_ klog.Logger, pods map[string]*corev1.Pod) { f.activated <- pods },
+		Activate:   f.activated.Activate,
 		ReadOwner: func(_ context.Context, namespace string, ref *metav1.OwnerReference) (metav1.Object, error) {
 			f.reads.Add(1)
 			if namespace == f.blocked {
@@ -69,20 +69,6 @@ func newLiveFixture(t *testing.T, withMixes bool, objects ...runtime.Object) *li
 	}
 	f.plugin.Lookups = lookup.New(t.Context(), o)
 	return f
-}
-
-// next returns the names of the pods that are activated next.
-func (f *liveFixture) next(t *testing.T) (names []string) {
-	t.Helper()
-	select {
-	case pods := <-f.activated:
-		for name := range pods {
-			names = append(names, name)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("no pod is activated")
-	}
-	return names
 }
 
 func (f *liveFixture) preFilter(pod *corev1.Pod) (*preFilterState, string) {
@@ -113,7 +99,7 @@ func TestMixOnAnOwnerThatTheCachesHaveNotSeenIsRead(t *testing.T) {
 	}
 	require.Positive(t, held)
 	for released := 0; released < held; {
-		released += len(r.next(t))
+		released += len(r.activated.Next(t))
 	}
 	for _, p := range []*corev1.Pod{pod, sibling} {
 		assert.Nil(t, r.plugin.PreEnqueue(t.Context(), p))
@@ -127,7 +113,7 @@ func TestMixOnAnOwnerThatTheCachesHaveNotSeenIsRead(t *testing.T) {
 	c, message := r.preFilter(pod)
 	assert.Nil(t, c)
 	assert.Equal(t, ErrReasonLookupPending, message, "what was known when the pod was queued is looked for again")
-	r.next(t)
+	r.activated.Next(t)
 	c, _ = r.preFilter(pod)
 	assert.NotNil(t, c)
 }
@@ -151,7 +137,7 @@ func TestSchedulingReadsNoOwnersAndNamespacesDoNotWait(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return r.reads.Load() == 1 }, time.Minute, time.Millisecond, "the read that gets no answer begins")
 	require.True(t, r.held(t, neighbour))
-	assert.Equal(t, []string{"other/neighbour"}, r.next(t))
+	assert.Equal(t, []string{"other/neighbour"}, r.activated.Next(t))
 	assert.Nil(t, r.plugin.PreEnqueue(t.Context(), neighbour))
 	c, _ := r.preFilter(neighbour)
 	assert.NotNil(t, c)
@@ -165,12 +151,12 @@ func TestAnOwnerIsKnownByItsNamespaceToo(t *testing.T) {
 	foreign := mixtest.OwnedPod("foreign", "uid")
 	foreign.Namespace = "attacker"
 	require.True(t, r.held(t, foreign))
-	assert.Equal(t, []string{"attacker/foreign"}, r.next(t))
+	assert.Equal(t, []string{"attacker/foreign"}, r.activated.Next(t))
 	assert.Nil(t, r.plugin.PreEnqueue(t.Context(), foreign), "its owner is known not to exist")
 
 	r.owners["uid"] = annotatedReplicaSet("uid", "100")
 	require.True(t, r.held(t, own))
-	r.next(t)
+	r.activated.Next(t)
 	c, _ := r.preFilter(own)
 	require.NotNil(t, c)
 	assert.Equal(t, "spot", c.slotType.String())
@@ -189,7 +175,7 @@ func TestPodsOfAnyNumberOfOwnersAreHeldOnce(t *testing.T) {
 	}
 	close(f.answers)
 	for released := 0; released < owners; {
-		released += len(f.next(t))
+		released += len(f.activated.Next(t))
 	}
 	for _, pod := range pods {
 		require.Nil(t, f.plugin.PreEnqueue(t.Context(), pod), "they were there before the list")
@@ -231,15 +217,15 @@ func TestOnlyTheFirstPodsOfAWorkloadThatNothingGovernsAreHeld(t *testing.T) {
 	stranger := mixtest.OwnedPod("stranger", "stranger")
 	assert.True(t, f.held(t, stranger))
 	f.answers <- struct{}{}
-	f.next(t)
+	f.activated.Next(t)
 	assert.False(t, f.held(t, stranger))
 	assert.False(t, f.held(t, mixtest.OwnedPod("stranger-2", "stranger")))
 }
 
 func TestPodsAreHeldUntilTheLedgerHasSynced(t *testing.T) {
 	pod := mixtest.Pod("web", 0)
-	c := mixtest.NewCluster(t, twoNodes, pod)
-	pl, err := NewFactory()(c.Ctx, mixtest.Args(), c.Framework(t, nil, nil))
+	c := plugintest.NewCluster(t, twoNodes, pod)
+	pl, err := NewFactory()(c.Ctx, mixtest.Args(), c.Handle(t))
 	require.NoError(t, err)
 	f := &fixture{ctx: c.Ctx, plugin: pl.(*CapacityMix)}
 	assert.Equal(t, ErrReasonNotSynced, f.plugin.PreEnqueue(c.Ctx, pod).Message())

@@ -29,7 +29,7 @@ var errNotSynced = errors.New(ErrReasonNotSynced)
 func (pl *CapacityMix) PreFilter(
 	_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo,
 ) (*framework.PreFilterResult, *fwk.Status) {
-	if !pl.HasSynced() {
+	if !pl.Startup.HasSynced() {
 		return nil, fwk.AsStatus(errNotSynced)
 	}
 	p, invalid, known := pl.Lookups.Resolve(pl.resolver, pod)

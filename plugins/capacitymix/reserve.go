@@ -9,7 +9,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/plugins/capacitymix/wakeup"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // Reasons of a Reserve that failed; the pod is tried again at once.
@@ -45,7 +45,7 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 
 // retry rejects the pod and has it tried again: there is no event that would.
 func (pl *CapacityMix) retry(ctx context.Context, pod *corev1.Pod, reason string) *fwk.Status {
-	pl.handle.Activate(klog.FromContext(ctx), wakeup.Pods(pod))
+	pl.handle.Activate(klog.FromContext(ctx), perscheduler.Pods(pod))
 	return fwk.NewStatus(fwk.Unschedulable, reason)
 }
 

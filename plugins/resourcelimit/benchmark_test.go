@@ -32,15 +32,15 @@ func filterFixture(tb testing.TB, nodes int) (*fixture, fwk.CycleState, *corev1.
 		infos[i] = info(node(fmt.Sprintf("node-%d", i), map[string]string{"pool": []string{"batch", "web"}[i%2], "arch": "amd64", "cores": "16", "zone": "a"}))
 	}
 	state := framework.NewCycleState()
-	_, status := f.plugin.PreFilter(f.ctx, state, p, nil)
+	_, status := f.plugin.PreFilter(f.Ctx, state, p, nil)
 	require.True(tb, status.IsSuccess(), status.Message())
 	return f, state, p, infos
 }
 
 func TestFilterAllocatesNothingOnAMatch(t *testing.T) {
 	f, state, p, infos := filterFixture(t, 1)
-	require.Nil(t, f.plugin.Filter(f.ctx, state, p, infos[0]))
-	assert.Zero(t, testing.AllocsPerRun(100, func() { f.plugin.Filter(f.ctx, state, p, infos[0]) }))
+	require.Nil(t, f.plugin.Filter(f.Ctx, state, p, infos[0]))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { f.plugin.Filter(f.Ctx, state, p, infos[0]) }))
 }
 
 func BenchmarkFilter(b *testing.B) {
@@ -53,7 +53,7 @@ func BenchmarkFilter(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", name, nodes), func(b *testing.B) {
 				b.ReportAllocs()
 				for i := range b.N {
-					f.plugin.Filter(f.ctx, state, p, every(i))
+					f.plugin.Filter(f.Ctx, state, p, every(i))
 				}
 			})
 		}
@@ -66,7 +66,7 @@ func BenchmarkPreFilter(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for range b.N {
-				_, _ = f.plugin.PreFilter(f.ctx, framework.NewCycleState(), p, nil)
+				_, _ = f.plugin.PreFilter(f.Ctx, framework.NewCycleState(), p, nil)
 			}
 		})
 	}

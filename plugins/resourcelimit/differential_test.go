@@ -22,7 +22,7 @@ import (
 // fits runs PreFilter and Filter of a plugin as the scheduler does.
 func fits(t require.TestingT, f *fixture, pl framework.Plugin, p *corev1.Pod, n *corev1.Node) bool {
 	state := framework.NewCycleState()
-	result, status := pl.(framework.PreFilterPlugin).PreFilter(f.ctx, state, p, []fwk.NodeInfo{info(n)})
+	result, status := pl.(framework.PreFilterPlugin).PreFilter(f.Ctx, state, p, []fwk.NodeInfo{info(n)})
 	switch {
 	case status.IsSkip():
 		return true
@@ -33,14 +33,14 @@ func fits(t require.TestingT, f *fixture, pl framework.Plugin, p *corev1.Pod, n 
 	if !result.AllNodes() && !result.NodeNames.Has(n.Name) {
 		return false
 	}
-	return pl.(framework.FilterPlugin).Filter(f.ctx, state, p, info(n)).IsSuccess()
+	return pl.(framework.FilterPlugin).Filter(f.Ctx, state, p, info(n)).IsSuccess()
 }
 
 // The plugin says of a limit what the in-tree NodeAffinity plugin says of a pod
 // with the same terms: 10,000 selectors and affinities, each on several nodes.
 func TestFilterAgreesWithNodeAffinity(t *testing.T) {
 	f := newFixture(t, defaultArgs())
-	inTree, err := nodeaffinity.New(f.ctx, &schedulerconfig.NodeAffinityArgs{}, f.framework, feature.Features{})
+	inTree, err := nodeaffinity.New(f.Ctx, &schedulerconfig.NodeAffinityArgs{}, f.framework, feature.Features{})
 	require.NoError(t, err)
 	agree, matched := 0, 0
 	generation := int64(0)

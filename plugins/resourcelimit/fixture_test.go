@@ -12,79 +12,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/plugins/internal/plugintest"
 )
 
 // fixture is the plugin in a real scheduling framework, with another plugin to
-// compare it with. The API behind it is a fake: nothing here depends on how an
-// API server behaves. What does is tested in test/integration/limits/scheduling.
+// compare it with.
 type fixture struct {
-	ctx       context.Context
+	*plugintest.Cluster
 	plugin    *ResourceLimit
 	framework framework.Framework
-	activated activated
-}
-
-// activated records how often pods were activated.
-type activated map[string]int
-
-func (a activated) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
-	for name := range pods {
-		a[name]++
-	}
 }
 
 func newFixture(tb testing.TB, args *config.ResourceLimitArgs, objects ...runtime.Object) *fixture {
 	tb.Helper()
-	schedulermetrics.Register()
-	_, ctx := ktesting.NewTestContext(tb)
-	ctx, cancel := context.WithCancel(ctx)
-	tb.Cleanup(cancel)
-	f := &fixture{ctx: ctx, activated: activated{}}
-	client := fake.NewClientset(objects...)
-	factory := informers.NewSharedInformerFactory(client, 0)
-	registry := frameworkruntime.Registry{}
-	require.NoError(tb, registry.Register(queuesort.Name, queuesort.New))
-	require.NoError(tb, registry.Register(defaultbinder.Name, defaultbinder.New))
-	require.NoError(tb, registry.Register(Name, func(ctx context.Context, _ runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	f := &fixture{Cluster: plugintest.NewCluster(tb, nil, objects...)}
+	f.framework = f.Framework(tb, Name, func(ctx context.Context, _ runtime.Object, h framework.Handle) (framework.Plugin, error) {
 		pl, err := NewFactory()(ctx, args, h)
-		if err == nil {
-			f.plugin = pl.(*ResourceLimit)
-		}
+		f.plugin, _ = pl.(*ResourceLimit)
 		return pl, err
-	}))
-	on := func(names ...string) schedulerconfig.PluginSet {
-		var set schedulerconfig.PluginSet
-		for _, n := range names {
-			set.Enabled = append(set.Enabled, schedulerconfig.Plugin{Name: n, Weight: 1})
-		}
-		return set
-	}
-	profile := &schedulerconfig.KubeSchedulerProfile{SchedulerName: "berth-scheduler", Plugins: &schedulerconfig.Plugins{
-		QueueSort: on(queuesort.Name), Bind: on(defaultbinder.Name),
-		PreFilter: on(Name), Filter: on(Name), PreScore: on(Name), Score: on(Name),
-	}}
-	var err error
-	f.framework, err = frameworkruntime.NewFramework(ctx, registry, profile,
-		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory),
-		frameworkruntime.WithSnapshotSharedLister(cache.NewSnapshot(nil, nil)), frameworkruntime.WithPodActivator(f.activated))
-	require.NoError(tb, err)
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
+	})
+	f.Start()
+	require.NoError(tb, f.plugin.startup.Wait(f.Ctx))
 	return f
 }
 

@@ -34,6 +34,7 @@ const preFilterStateKey fwk.StateKey = "PreFilter" + Name
 type ResourceLimit struct{ *shared }
 
 var (
+	_ framework.PreEnqueuePlugin  = &ResourceLimit{}
 	_ framework.PreFilterPlugin   = &ResourceLimit{}
 	_ framework.FilterPlugin      = &ResourceLimit{}
 	_ framework.PreScorePlugin    = &ResourceLimit{}

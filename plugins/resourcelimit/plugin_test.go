@@ -44,7 +44,7 @@ func TestPreFilter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			state := framework.NewCycleState()
-			result, status := f.plugin.PreFilter(f.ctx, state, tc.pod, nil)
+			result, status := f.plugin.PreFilter(f.Ctx, state, tc.pod, nil)
 			assert.Nil(t, result)
 			assert.Equal(t, tc.wantCode, status.Code())
 			assert.Equal(t, tc.wantReason, status.Message())
@@ -62,13 +62,13 @@ func TestFilterGivesEachNodeAStatusOfItsOwn(t *testing.T) {
 	f := newFixture(t, defaultArgs())
 	f.set(limit("shop", "large", onNodes("pool", "batch")))
 	state := framework.NewCycleState()
-	_, status := f.plugin.PreFilter(f.ctx, state, pod("a", "large"), nil)
+	_, status := f.plugin.PreFilter(f.Ctx, state, pod("a", "large"), nil)
 	require.True(t, status.IsSuccess())
 
-	assert.Nil(t, f.plugin.Filter(f.ctx, state, nil, info(node("n", map[string]string{"pool": "batch"}))))
-	first := f.plugin.Filter(f.ctx, state, nil, info(node("n", map[string]string{"pool": "web"})))
+	assert.Nil(t, f.plugin.Filter(f.Ctx, state, nil, info(node("n", map[string]string{"pool": "batch"}))))
+	first := f.plugin.Filter(f.Ctx, state, nil, info(node("n", map[string]string{"pool": "web"})))
 	assert.Equal(t, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, `node(s) didn't match the node rules of ResourceLimit "shop/large"`), first)
-	assert.NotSame(t, first, f.plugin.Filter(f.ctx, state, nil, info(node("n", nil))), "the runtime writes to it from parallel goroutines")
+	assert.NotSame(t, first, f.plugin.Filter(f.Ctx, state, nil, info(node("n", nil))), "the runtime writes to it from parallel goroutines")
 }
 
 func prefers(weight int32, key, value string) func(*v1alpha1.ResourceLimitSpec) {
@@ -93,17 +93,17 @@ func TestScore(t *testing.T) {
 	}
 	score := func(p *corev1.Pod) (framework.NodeScoreList, *fwk.Status) {
 		state := framework.NewCycleState()
-		_, _ = f.plugin.PreFilter(f.ctx, state, p, nil)
-		if status := f.plugin.PreScore(f.ctx, state, p, nodes); !status.IsSuccess() {
+		_, _ = f.plugin.PreFilter(f.Ctx, state, p, nil)
+		if status := f.plugin.PreScore(f.Ctx, state, p, nodes); !status.IsSuccess() {
 			return nil, status
 		}
 		var scores framework.NodeScoreList
 		for _, n := range nodes {
-			s, status := f.plugin.Score(f.ctx, state, p, n)
+			s, status := f.plugin.Score(f.Ctx, state, p, n)
 			require.True(t, status.IsSuccess())
 			scores = append(scores, framework.NodeScore{Name: n.Node().Name, Score: s})
 		}
-		return scores, f.plugin.ScoreExtensions().NormalizeScore(f.ctx, state, p, scores)
+		return scores, f.plugin.ScoreExtensions().NormalizeScore(f.Ctx, state, p, scores)
 	}
 
 	scores, status := score(pod("a", "picky"))

@@ -28,7 +28,8 @@ type shared struct {
 	logger   klog.Logger
 	activate func(klog.Logger, map[string]*corev1.Pod)
 
-	gate perscheduler.Gate
+	// startup opens once all limits are known, and changes to them are heard of.
+	startup perscheduler.Gate
 }
 
 // join returns the shared part for a profile.
@@ -59,8 +60,9 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Resour
 		pods:     factory.Core().V1().Pods().Lister(),
 		logger:   klog.FromContext(ctx),
 		activate: handle.Activate,
+		startup:  perscheduler.Gate{Unseen: "plugin " + Name + " has not seen all ResourceLimits"},
 	}
-	if err := sh.gate.Handle("pods", factory.Core().V1().Pods().Informer(), sh.podHandler()); err != nil {
+	if err := sh.startup.Handle("pods", factory.Core().V1().Pods().Informer(), sh.podHandler()); err != nil {
 		return nil, err
 	}
 	// There is no API server in unit tests.
@@ -71,15 +73,11 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Resour
 		if err != nil {
 			return nil, err
 		}
-		sh.gate.Add(watched)
-		if err := sh.gate.Handle(resource.Name, informer, sh.limitHandler()); err != nil {
+		sh.startup.Add(watched)
+		if err := sh.startup.Handle(resource.Name, informer, sh.limitHandler()); err != nil {
 			return nil, err
 		}
 	}
+	go sh.startup.Release(ctx, sh.activate)
 	return sh, nil
-}
-
-// wait returns once all limits are known, and changes to them are heard of.
-func (sh *shared) wait(ctx context.Context) error {
-	return sh.gate.Wait(ctx, "plugin "+Name+" has not seen all ResourceLimits")
 }

@@ -161,7 +161,7 @@ func (sh *shared) podHandler() cache.ResourceEventHandler {
 				sh.waiting.forget(pod)
 			case old.Annotations[v1alpha1.ResourceLimitLabel] != pod.Annotations[v1alpha1.ResourceLimitLabel]:
 				if sh.waiting.forget(pod) {
-					sh.activate(sh.logger, map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+					sh.activate(sh.logger, perscheduler.Pods(pod))
 				}
 			}
 		},

@@ -4,6 +4,7 @@ package resourcelimit
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,23 +14,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/plugins/internal/plugintest"
 )
 
 // try runs a pod through PreFilter.
 func (f *fixture) try(pods ...*corev1.Pod) {
 	for _, p := range pods {
-		_, _ = f.plugin.PreFilter(f.ctx, framework.NewCycleState(), p, nil)
+		_, _ = f.plugin.PreFilter(f.Ctx, framework.NewCycleState(), p, nil)
 	}
-}
-
-// woken returns who was activated since the last call.
-func (f *fixture) woken() activated {
-	woken := activated{}
-	for name, n := range f.activated {
-		woken[name] = n
-		delete(f.activated, name)
-	}
-	return woken
 }
 
 func TestAChangedLimitWakesThePodsThatHaveIt(t *testing.T) {
@@ -45,25 +37,25 @@ func TestAChangedLimitWakesThePodsThatHaveIt(t *testing.T) {
 		f.set(l)
 	}
 	f.try(missing, above, selected, other, none, elsewhere)
-	require.Empty(t, f.woken())
+	require.Empty(t, f.Activated.Take())
 
 	f.set(limit("shop", "huge"))
-	assert.Equal(t, activated{"shop/missing": 1}, f.woken(), "the limit that it names appeared")
+	assert.Equal(t, map[string]int{"shop/missing": 1}, f.Activated.Take(), "the limit that it names appeared")
 	f.set(next(small, cpu("1")))
-	assert.Equal(t, activated{"shop/above": 1}, f.woken(), "the limit was raised; the other pod is on its way already")
+	assert.Equal(t, map[string]int{"shop/above": 1}, f.Activated.Take(), "the limit was raised; the other pod is on its way already")
 	f.try(missing, above)
 	status := next(small, cpu("1"))
 	status.Status.PodCount = 7
 	f.set(status)
-	assert.Empty(t, f.woken(), "a status is no change")
+	assert.Empty(t, f.Activated.Take(), "a status is no change")
 	f.plugin.limitHandler().OnDelete(cache.DeletedFinalStateUnknown{Obj: web})
-	assert.Equal(t, activated{"shop/selected": 1}, f.woken(), "nothing selects it any more")
+	assert.Equal(t, map[string]int{"shop/selected": 1}, f.Activated.Take(), "nothing selects it any more")
 	f.try(selected)
 	f.set(limit("sizes", "shared"))
-	assert.Equal(t, activated{"else/elsewhere": 1}, f.woken(), "the default namespace concerns all")
+	assert.Equal(t, map[string]int{"else/elsewhere": 1}, f.Activated.Take(), "the default namespace concerns all")
 	f.try(elsewhere)
 	f.set(limit("else", "shared"))
-	assert.Equal(t, activated{"else/elsewhere": 1}, f.woken(), "one of its own namespace goes before")
+	assert.Equal(t, map[string]int{"else/elsewhere": 1}, f.Activated.Take(), "one of its own namespace goes before")
 }
 
 func TestPodsThatDoNotWaitAreForgotten(t *testing.T) {
@@ -84,7 +76,7 @@ func TestPodsThatDoNotWaitAreForgotten(t *testing.T) {
 
 	assert.Empty(t, f.plugin.waiting.byNamespace)
 	f.set(limit("shop", "huge"))
-	assert.Empty(t, f.woken())
+	assert.Empty(t, f.Activated.Take())
 }
 
 func TestAPodIsWokenByItsAnnotation(t *testing.T) {
@@ -96,10 +88,10 @@ func TestAPodIsWokenByItsAnnotation(t *testing.T) {
 	changed := waits.DeepCopy()
 	changed.Annotations["example.com/x"] = "y"
 	f.plugin.podHandler().OnUpdate(waits, changed)
-	assert.Empty(t, f.woken())
+	assert.Empty(t, f.Activated.Take())
 	changed.Annotations[v1alpha1.ResourceLimitLabel] = "large"
 	f.plugin.podHandler().OnUpdate(waits, changed)
-	assert.Equal(t, activated{"shop/waits": 1}, f.woken())
+	assert.Equal(t, map[string]int{"shop/waits": 1}, f.Activated.Take())
 }
 
 // The queue's object is older than the cache's where the wake-up came first.
@@ -112,4 +104,22 @@ func TestTheNewestObjectSaysWhichSizeAPodHas(t *testing.T) {
 	got := f.plugin.sizeOf(stale)
 	require.NotNil(t, got.Limit)
 	assert.Equal(t, "shop/large", got.Limit.Key)
+}
+
+func TestPodsAreHeldUntilTheLimitsAreKnown(t *testing.T) {
+	t.Parallel()
+	p := pod("a", "large")
+	c := plugintest.NewCluster(t, nil, p)
+	created, err := NewFactory()(c.Ctx, defaultArgs(), c.Handle(t))
+	require.NoError(t, err)
+	pl := created.(*ResourceLimit)
+	assert.Equal(t, ErrReasonNotSynced, pl.PreEnqueue(c.Ctx, p).Message())
+	_, status := pl.PreFilter(c.Ctx, framework.NewCycleState(), p, nil)
+	require.EqualError(t, status.AsError(), ErrReasonNotSynced, "it does not wait")
+	assert.Empty(t, c.Activated.Pods())
+	c.Start()
+	require.Eventually(t, func() bool { return c.Activated.Pods()["shop/a"] == 1 }, 10*time.Second, time.Millisecond)
+	assert.Nil(t, pl.PreEnqueue(c.Ctx, p))
+	_, status = pl.PreFilter(c.Ctx, framework.NewCycleState(), p, nil)
+	assert.Equal(t, `ResourceLimit "shop/large" does not exist`, status.Message())
 }

@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/wakeup"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // Lookups looks up what the caches may not have yet of new workloads: it reads
@@ -202,7 +203,7 @@ func (l *Lookups) complete(namespace string, pods, remaining map[types.UID]*core
 	for _, pod := range remaining {
 		l.Enqueue(pod)
 	}
-	l.o.Activate(klog.FromContext(l.ctx), wakeup.Pods(completed...))
+	l.o.Activate(klog.FromContext(l.ctx), perscheduler.Pods(completed...))
 }
 
 // readOwners reads the owners of pods that the caches do not have, and returns

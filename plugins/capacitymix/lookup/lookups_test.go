@@ -17,19 +17,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/client"
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/plugins/internal/plugintest"
 	"berth.dev/berth/test/builders"
 )
 
@@ -40,12 +39,12 @@ type live struct {
 	answers   chan []Mix
 	fail      error
 	reads     atomic.Int64
-	activated chan map[string]*corev1.Pod
+	activated plugintest.Activations
 }
 
 func newLive(t *testing.T) *live {
 	t.Helper()
-	q := &live{asked: make(chan string, 100), answers: make(chan []Mix, 100), activated: make(chan map[string]*corev1.Pod, 100)}
+	q := &live{asked: make(chan string, 100), answers: make(chan []Mix, 100), activated: make(plugintest.Activations, 100)}
 	owners := newOwners()
 	classifier, err := arguments.Classifier(mixtest.Args())
 	require.NoError(t, err)
@@ -66,27 +65,13 @@ func newLive(t *testing.T) *live {
 				return nil, ctx.Err()
 			}
 		},
-		Activate: func(_ klog.Logger, pods map[string]*corev1.Pod) { q.activated <- pods },
+		Activate: q.activated.Activate,
 	})
 	return q
 }
 
 func newOwners(prefixes ...string) *Owners {
 	return NewOwners(informers.NewSharedInformerFactory(fake.NewClientset(), 0), prefixes)
-}
-
-// next returns the names of the pods that are activated next.
-func (q *live) next(t *testing.T) (names []string) {
-	t.Helper()
-	select {
-	case pods := <-q.activated:
-		for name := range pods {
-			names = append(names, name)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("no pod is activated")
-	}
-	return names
 }
 
 func TestPodsOfANamespaceShareALookupThatBeganAfterThem(t *testing.T) {
@@ -99,12 +84,12 @@ func TestPodsOfANamespaceShareALookupThatBeganAfterThem(t *testing.T) {
 		q.Enqueue(mixtest.OwnedPod(fmt.Sprintf("b%d", n), "second")) // the queue tries a held pod again on events
 	}
 	q.answers <- nil
-	assert.Equal(t, []string{"shop/a"}, q.next(t))
+	assert.Equal(t, []string{"shop/a"}, q.activated.Next(t))
 	assert.True(t, q.completed("shop", "first"))
 	assert.False(t, q.completed("shop", "second"))
 	<-q.asked
 	q.answers <- nil
-	assert.Len(t, q.next(t), 20)
+	assert.Len(t, q.activated.Next(t), 20)
 	assert.True(t, q.completed("shop", "second"))
 	assert.Empty(t, q.asked, "two questions for 21 pods")
 }
@@ -122,7 +107,7 @@ func TestPodsAreHeldUntilTheWatchDeliversTheMixes(t *testing.T) {
 	assert.False(t, q.delivered("shop", list))
 	assert.Empty(t, q.activated)
 	q.MixUpdated(&cm)
-	assert.Equal(t, []string{"shop/a"}, q.next(t))
+	assert.Equal(t, []string{"shop/a"}, q.activated.Next(t))
 	require.Eventually(t, func() bool { q.mu.Lock(); defer q.mu.Unlock(); return len(q.pending) == 0 }, 10*time.Second, time.Millisecond)
 	q.MixDeleted(&cm)
 	assert.False(t, q.delivered("shop", list))
@@ -138,7 +123,7 @@ func TestPodsAreNotHeldForAMixThatIsDeletedDuringTheRound(t *testing.T) {
 	q.MixDeleted(&cm)
 	assert.False(t, q.delivered("shop", []Mix{{Name: "web", UID: "its successor", Generation: 1}}))
 	q.answers <- []Mix{{Name: "web", UID: "web", Generation: 1}}
-	assert.Equal(t, []string{"shop/a"}, q.next(t))
+	assert.Equal(t, []string{"shop/a"}, q.activated.Next(t))
 }
 
 func TestPodsAreActivatedWhenTheAPIServerDoesNotAnswer(t *testing.T) {
@@ -146,7 +131,7 @@ func TestPodsAreActivatedWhenTheAPIServerDoesNotAnswer(t *testing.T) {
 	q.fail = errors.New("the server is away")
 	q.answers <- nil
 	q.Enqueue(mixtest.OwnedPod("a", "first"))
-	assert.Equal(t, []string{"shop/a"}, q.next(t))
+	assert.Equal(t, []string{"shop/a"}, q.activated.Next(t))
 	assert.True(t, q.completed("shop", "first"))
 }
 
@@ -161,7 +146,7 @@ func TestARoundReadsAFewOwnersAndTheOthersWaitForTheNext(t *testing.T) {
 	}
 	rounds, activated := 0, 0
 	for activated < pods {
-		n := len(q.next(t))
+		n := len(q.activated.Next(t))
 		assert.LessOrEqual(t, n, ownersPerRound)
 		activated += n
 		rounds++

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mixtest has the objects and the scheduling framework for unit tests of
-// plugin CapacityMix. The API behind it is a fake: nothing here depends on how an
-// API server behaves. What does is tested in test/integration.
+// Package mixtest has the objects for unit tests of plugin CapacityMix.
 package mixtest
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
-	"maps"
-	"sync"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,16 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/ktesting"
-	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"berth.dev/berth/apis/config"
 	configv1 "berth.dev/berth/apis/config/v1"
@@ -37,93 +23,6 @@ import (
 
 // Noon is the time at which tests with a clock begin.
 var Noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-
-// TB is what a test and a property have in common.
-type TB interface {
-	Errorf(format string, args ...any)
-	FailNow()
-}
-
-// Cluster is a fake API server with the informers of a scheduler.
-type Cluster struct {
-	Ctx       context.Context //nolint:containedctx // of the test
-	Client    *fake.Clientset
-	Informers informers.SharedInformerFactory
-	Recorder  *events.FakeRecorder
-	Activated *Activated
-	Snapshot  *cache.Snapshot
-}
-
-// NewCluster returns a cluster with nodes, and with objects (pods and their owners) in its caches.
-func NewCluster(tb testing.TB, nodes []*corev1.Node, objects ...runtime.Object) *Cluster {
-	tb.Helper()
-	schedulermetrics.Register()
-	_, ctx := ktesting.NewTestContext(tb)
-	ctx, cancel := context.WithCancel(ctx)
-	tb.Cleanup(cancel)
-	client := fake.NewClientset(objects...)
-	return &Cluster{
-		Ctx:       ctx,
-		Client:    client,
-		Informers: informers.NewSharedInformerFactory(client, 0),
-		Recorder:  events.NewFakeRecorder(100),
-		Activated: &Activated{pods: map[string]int{}},
-		Snapshot:  cache.NewSnapshot(nil, nodes),
-	}
-}
-
-// Framework returns the scheduling framework for a profile, which may be nil.
-func (c *Cluster) Framework(tb testing.TB, r frameworkruntime.Registry, profile *schedulerconfig.KubeSchedulerProfile) framework.Framework {
-	tb.Helper()
-	f, err := frameworkruntime.NewFramework(c.Ctx, r, profile,
-		frameworkruntime.WithClientSet(c.Client),
-		frameworkruntime.WithInformerFactory(c.Informers),
-		frameworkruntime.WithEventRecorder(c.Recorder),
-		frameworkruntime.WithSnapshotSharedLister(c.Snapshot),
-		frameworkruntime.WithPodActivator(c.Activated))
-	require.NoError(tb, err)
-	return f
-}
-
-// Start starts the informers.
-func (c *Cluster) Start() {
-	c.Informers.Start(c.Ctx.Done())
-	c.Informers.WaitForCacheSync(c.Ctx.Done())
-}
-
-// SetPods adds or replaces pods in the cache.
-func (c *Cluster) SetPods(tb TB, pods ...*corev1.Pod) {
-	for _, p := range pods {
-		require.NoError(tb, c.Informers.Core().V1().Pods().Informer().GetIndexer().Update(p))
-	}
-}
-
-// DeletePod deletes a pod from the cache.
-func (c *Cluster) DeletePod(tb TB, pod *corev1.Pod) {
-	require.NoError(tb, c.Informers.Core().V1().Pods().Informer().GetIndexer().Delete(pod))
-}
-
-// Activated counts how often pods were activated.
-type Activated struct {
-	mu   sync.Mutex
-	pods map[string]int
-}
-
-// Activate implements framework.PodActivator.
-func (a *Activated) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for name := range pods {
-		a.pods[name]++
-	}
-}
-
-// Pods returns the counts by namespace/name.
-func (a *Activated) Pods() map[string]int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return maps.Clone(a.pods)
-}
 
 // Args are the arguments with their defaults.
 func Args() *config.CapacityMixArgs {
@@ -218,4 +117,15 @@ func Objects(pods ...*corev1.Pod) []runtime.Object {
 		out = append(out, p)
 	}
 	return out
+}
+
+// Patched is a pod as the API server has it after a strategic merge patch.
+func Patched(t require.TestingT, pod *corev1.Pod, patch []byte) *corev1.Pod {
+	before, err := json.Marshal(pod)
+	require.NoError(t, err)
+	text, err := strategicpatch.StrategicMergePatch(before, patch, corev1.Pod{})
+	require.NoError(t, err)
+	after := &corev1.Pod{}
+	require.NoError(t, json.Unmarshal(text, after))
+	return after
 }

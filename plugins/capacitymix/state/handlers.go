@@ -26,7 +26,7 @@ import (
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
-// watch registers the event handlers, whose first lists the gate waits for, and
+// watch registers the event handlers, whose first lists Startup waits for, and
 // for the watch of CapacityMixes.
 func (s *State) watch(factory informers.SharedInformerFactory, kubeConfig *rest.Config, timeout time.Duration) error {
 	type source struct {
@@ -46,14 +46,14 @@ func (s *State) watch(factory informers.SharedInformerFactory, kubeConfig *rest.
 		if err != nil {
 			return err
 		}
-		s.gate.Add(watched)
+		s.Startup.Add(watched)
 		sources = append(sources, source{mixResource.Name, informer, s.MixHandler()})
 	}
 	if err := indexByNamespace(factory.Core().V1().Pods().Informer()); err != nil {
 		return err
 	}
 	for _, src := range sources {
-		if err := s.gate.Handle(src.name, src.informer, src.handler); err != nil {
+		if err := s.Startup.Handle(src.name, src.informer, src.handler); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (s *State) NodeHandler() cache.ResourceEventHandler {
 			// The scheduling queue gets the change by a handler of its own
 			// and may try a pod before the ledger is updated.
 			if s.Ledger.SetNode(obj.(*corev1.Node)) {
-				s.Activate(s.logger, wakeup.Pods(s.Ledger.Pending("")...))
+				s.Activate(s.logger, perscheduler.Pods(s.Ledger.Pending("")...))
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -187,7 +187,7 @@ func (s *State) observe(pod *corev1.Pod) {
 func (s *State) forget(pod *corev1.Pod) {
 	s.Timers.Stop(pod.UID)
 	if next := s.Ledger.Forget(pod.UID); next != nil {
-		s.Activate(s.logger, wakeup.Pods(next))
+		s.Activate(s.logger, perscheduler.Pods(next))
 	}
 }
 
@@ -296,6 +296,6 @@ func (s *State) activateChanged(namespace string, c wakeup.Changes) int {
 	for key := range c.Groups {
 		pods = append(pods, s.Ledger.PendingOf(key)...)
 	}
-	s.Activate(s.logger, wakeup.Pods(pods...))
+	s.Activate(s.logger, perscheduler.Pods(pods...))
 	return len(pods)
 }

@@ -51,6 +51,9 @@ type State struct {
 	Events     *events.Recorder
 	Timers     *wakeup.Timers
 	Bindings   *Bindings
+	// Startup opens once the ledger has the first list of everything that it is
+	// built from, and the watch of mixes has begun.
+	Startup perscheduler.Gate
 
 	// resolver resolves the mixes of pods of any profile, with the default of the first one.
 	resolver *policy.Resolver
@@ -59,9 +62,6 @@ type State struct {
 	queue    wakeup.Activate // of the scheduler
 	fenced   func() bool     // nil where nothing is fenced
 	logger   klog.Logger
-
-	gate     perscheduler.Gate
-	unsynced unsynced
 }
 
 // Ungater handles pods with Berth's scheduling gate, see package ungate.
@@ -92,6 +92,7 @@ func New(
 		Pods:       factory.Core().V1().Pods().Lister(),
 		Events:     events.NewRecorder(handle.EventRecorder),
 		Bindings:   NewBindings(MaxBindings, bindingTimeout),
+		Startup:    perscheduler.Gate{Unseen: "the ledger of plugin CapacityMix has not seen all nodes, pods and CapacityMixes"},
 		queue:      handle.Activate,
 		fenced:     fenced,
 		logger:     klog.FromContext(ctx),
@@ -128,7 +129,7 @@ func (s *State) Start(ctx context.Context, handle framework.Handle, ungater Unga
 	if err := s.watch(handle.SharedInformerFactory(), handle.KubeConfig(), timeout); err != nil {
 		return err
 	}
-	go s.releaseUnsynced(ctx)
+	go s.Startup.Release(ctx, s.Activate)
 	return nil
 }
 

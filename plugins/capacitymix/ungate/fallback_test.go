@@ -103,6 +103,13 @@ func (f *fallbackFixture) waits(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+// openedAndWaits is an opened pod whose wait is over.
+func (f *fallbackFixture) openedAndWaits(i int, changes ...func(*corev1.Pod)) *corev1.Pod {
+	f.t.Helper()
+	pod, _ := f.opened(i, changes...)
+	return f.waits(pod)
+}
+
 func TestATimedOutPodIsDeletedAndItsSuccessorGoesToOnDemand(t *testing.T) {
 	f := newFallbackFixture(t)
 	pod, limited := f.opened(0)
@@ -145,8 +152,7 @@ func count(t *testing.T) float64 {
 
 func TestAMixThatChangesHoldsForThePodsThatWaitAlready(t *testing.T) {
 	f := newFallbackFixture(t, patient)
-	pod, _ := f.opened(0)
-	pod = f.waits(pod)
+	pod := f.openedAndWaits(0)
 	drain(f.fallback())
 	f.mix(t, mixtest.CapacityMix("web", 100, 0))
 	f.ungater.MixHandler().OnAdd(mixtest.CapacityMix("web", 100, 0), false)
@@ -188,8 +194,7 @@ func TestWhoIsNotDeletedHoweverLongItWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFallbackFixture(t)
-			pod, _ := f.opened(0)
-			pod = f.waits(pod)
+			pod := f.openedAndWaits(0)
 			change(pod)
 			f.tell(pod)
 			f.reconcile(pod)
@@ -212,8 +217,7 @@ func TestWhoIsNotDeletedHoweverLongItWaits(t *testing.T) {
 // Its victims terminate, or an autoscaler makes the node. Who writes a node there again and again must not keep it from on-demand.
 func TestANominatedPodWaitsForAsLongAgain(t *testing.T) {
 	f := newFallbackFixture(t)
-	pod, _ := f.opened(0)
-	pod = f.waits(pod)
+	pod := f.openedAndWaits(0)
 	pod.Status.NominatedNodeName = "node"
 	f.tell(pod)
 	f.clock.SetTime(mixtest.Noon.Add(spotWait + max(spotWait, nominatedWait) - time.Second))
@@ -227,8 +231,7 @@ func TestANominatedPodWaitsForAsLongAgain(t *testing.T) {
 // The others need not wait for as long, but no one is made in its place.
 func TestAPodWithoutASuccessorIsCountedAndGivesNoCredit(t *testing.T) {
 	f := newFallbackFixture(t)
-	pod, _ := f.opened(0, func(p *corev1.Pod) { p.OwnerReferences = nil })
-	pod = f.waits(pod)
+	pod := f.openedAndWaits(0, func(p *corev1.Pod) { p.OwnerReferences = nil })
 	for range 3 {
 		f.reconcile(pod)
 	}
@@ -250,8 +253,7 @@ func TestARefusedOrUnansweredDeletionIsRetriedAndCountsOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFallbackFixture(t)
-			pod, _ := f.opened(0)
-			pod = f.waits(pod)
+			pod := f.openedAndWaits(0)
 			f.answer = answer
 			f.reconcile(pod)
 			require.Empty(t, f.fallback().pools[poolKey{"shop", "capacitymix/web"}].Mark(), "nothing is known yet")
@@ -271,8 +273,7 @@ func TestARefusedOrUnansweredDeletionIsRetriedAndCountsOnce(t *testing.T) {
 
 func TestAPodThatIsBoundInTheSameMomentIsASuccess(t *testing.T) {
 	f := newFallbackFixture(t)
-	pod, _ := f.opened(0)
-	pod = f.waits(pod)
+	pod := f.openedAndWaits(0)
 	f.answer = apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "web-0", errors.New("changed"))
 	f.reconcile(pod)
 	pod.Spec.NodeName = "node"

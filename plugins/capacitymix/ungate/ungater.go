@@ -121,7 +121,7 @@ func (u *Ungater) Run(ctx context.Context, leads <-chan struct{}) {
 		return
 	case <-leads:
 	}
-	for u.WaitForSync(ctx) != nil { // the ledger must have every pod that holds a slot
+	for u.Startup.Wait(ctx) != nil { // the ledger must have every pod that holds a slot
 		if ctx.Err() != nil {
 			return
 		}

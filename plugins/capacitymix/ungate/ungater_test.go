@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/arguments"
@@ -21,21 +20,22 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/state"
+	"berth.dev/berth/plugins/internal/plugintest"
 )
 
 // fixture is an Ungater with the state of a scheduler.
 type fixture struct {
 	ctx     context.Context
-	cluster *mixtest.Cluster
+	cluster *plugintest.Cluster
 	ungater *Ungater
 	fenced  bool
 }
 
 func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	tb.Helper()
-	c := mixtest.NewCluster(tb, nil, objects...)
+	c := plugintest.NewCluster(tb, nil, objects...)
 	f := &fixture{ctx: c.Ctx, cluster: c}
-	handle := c.Framework(tb, nil, nil)
+	handle := c.Handle(tb)
 	args := mixtest.Args()
 	classifier, err := arguments.Classifier(args)
 	require.NoError(tb, err)
@@ -47,7 +47,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	require.NoError(tb, s.Start(c.Ctx, handle, f.ungater))
 	f.ungater.AddProfile("berth-scheduler", s.Resolver(nil))
 	c.Start()
-	require.NoError(tb, s.WaitForSync(c.Ctx))
+	require.NoError(tb, s.Startup.Wait(c.Ctx))
 	return f
 }
 
@@ -65,12 +65,7 @@ func (f *fixture) ungate(tb testing.TB, pod *corev1.Pod) *corev1.Pod {
 	tb.Helper()
 	patch, _, err := f.ungater.Patch(pod)
 	require.NoError(tb, err)
-	before, err := json.Marshal(pod)
-	require.NoError(tb, err)
-	text, err := strategicpatch.StrategicMergePatch(before, patch, corev1.Pod{})
-	require.NoError(tb, err)
-	after := &corev1.Pod{}
-	require.NoError(tb, json.Unmarshal(text, after))
+	after := mixtest.Patched(tb, pod, patch)
 	f.addPod(after)
 	return after
 }

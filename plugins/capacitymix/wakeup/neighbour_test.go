@@ -16,6 +16,7 @@ import (
 	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // How long the pods of a namespace wait for their attempt while a tenant of
@@ -68,14 +69,14 @@ func neighbourWaits(b *testing.B, paced bool, lasts time.Duration) (waits []time
 		}
 	}()
 	p := NewThrottle(func(string, Changes) int {
-		q.Activate(logger, Pods(pods...))
+		q.Activate(logger, perscheduler.Pods(pods...))
 		return len(pods)
 	})
 	for i := 0; time.Now().Before(over); i++ {
 		if paced {
 			p.NamespaceChanged("shop")
 		} else {
-			q.Activate(logger, Pods(pods...))
+			q.Activate(logger, perscheduler.Pods(pods...))
 		}
 		neighbour := mixtest.Pod("neighbour", i)
 		neighbour.Annotations = map[string]string{"added": time.Now().Format(time.RFC3339Nano)}

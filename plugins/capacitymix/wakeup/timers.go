@@ -14,19 +14,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // Activate has pods scheduled again. It has the form of framework.PodActivator.
 type Activate func(klog.Logger, map[string]*corev1.Pod)
-
-// Pods is the argument of Activate.
-func Pods(pods ...*corev1.Pod) map[string]*corev1.Pod {
-	m := make(map[string]*corev1.Pod, len(pods))
-	for _, p := range pods {
-		m[p.Namespace+"/"+p.Name] = p
-	}
-	return m
-}
 
 // Timers activates pods at a time. A pod has one timer, however often it is
 // tried meanwhile, and the timer does not keep the pod in memory.
@@ -101,7 +93,7 @@ func (t *Timers) fire(name types.NamespacedName, uid types.UID, fired *timer) {
 		return
 	}
 	if pod := t.cached(name, uid); pod != nil {
-		t.activate(t.logger, Pods(pod))
+		t.activate(t.logger, perscheduler.Pods(pod))
 	}
 }
 

@@ -5,10 +5,13 @@ package perscheduler
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // syncTimeout bounds the wait for event handlers. The scheduler starts only
@@ -19,8 +22,14 @@ const syncTimeout = 30 * time.Second
 // Gate holds the first pods back until event handlers have seen everything that
 // there was at the start. The zero value is open.
 type Gate struct {
+	// Unseen completes "... within 30s", the error of a Wait that takes too long.
+	Unseen string
+
 	handlers []cache.InformerSynced
 	synced   atomic.Bool
+
+	mu   sync.Mutex
+	held []*corev1.Pod
 }
 
 // Add has the gate wait for something more. Before the first Wait only.
@@ -50,19 +59,63 @@ func (g *Gate) HasSynced() bool {
 	return true
 }
 
-// Wait returns once all is seen; unseen says what was not, if that takes too
-// long. After the first time it costs nothing.
-func (g *Gate) Wait(ctx context.Context, unseen string) error {
+// Wait returns once all is seen, or an error if that takes too long. After the
+// first time it costs nothing.
+func (g *Gate) Wait(ctx context.Context) error {
 	if g.synced.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	if !cache.WaitForCacheSync(ctx.Done(), g.handlers...) {
-		return fmt.Errorf("%s within %s", unseen, syncTimeout)
+	if !cache.WaitForCacheSync(ctx.Done(), g.HasSynced) {
+		return fmt.Errorf("%s within %s", g.Unseen, syncTimeout)
 	}
-	g.synced.Store(true)
 	return nil
+}
+
+// Hold has a pod activated by Release once all is seen. It returns false if it is,
+// so that the pod can be scheduled now. It does not block.
+func (g *Gate) Hold(pod *corev1.Pod) bool {
+	if g.synced.Load() {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.HasSynced() { // Release may have taken the others
+		return false
+	}
+	g.held = append(g.held, pod)
+	return true
+}
+
+// Release activates the held pods once all is seen, and until then logs what is
+// not. It returns early when the context ends.
+func (g *Gate) Release(ctx context.Context, activate func(klog.Logger, map[string]*corev1.Pod)) {
+	logger := klog.FromContext(ctx)
+	for {
+		err := g.Wait(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			break
+		}
+		logger.Error(err, "No pod is scheduled yet")
+	}
+	g.mu.Lock()
+	held := g.held
+	g.held = nil
+	g.mu.Unlock()
+	activate(logger, Pods(held...))
+}
+
+// Pods is the argument of framework.PodActivator.
+func Pods(pods ...*corev1.Pod) map[string]*corev1.Pod {
+	m := make(map[string]*corev1.Pod, len(pods))
+	for _, p := range pods {
+		m[p.Namespace+"/"+p.Name] = p
+	}
+	return m
 }
 
 // Deleted unwraps what an informer passes when it missed the deletion itself.

@@ -11,8 +11,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -77,23 +80,43 @@ func TestAPartThatCouldNotBeMadeIsNotKept(t *testing.T) {
 
 func TestTheGateOpensWhenAllIsSeen(t *testing.T) {
 	var empty Gate
-	require.NoError(t, empty.Wait(t.Context(), "nothing to see"))
+	require.NoError(t, empty.Wait(t.Context()))
 
-	var g Gate
+	g := Gate{Unseen: "pods are not read"}
 	var nodes, pods atomic.Bool
 	nodes.Store(true)
 	g.Add(nodes.Load)
 	g.Add(pods.Load)
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorContains(t, g.Wait(impatient, "pods are not read"), "pods are not read within")
+	require.ErrorContains(t, g.Wait(impatient), "pods are not read within")
 
 	opened := make(chan error, 1)
-	go func() { opened <- g.Wait(t.Context(), "pods are not read") }()
+	go func() { opened <- g.Wait(t.Context()) }()
 	pods.Store(true)
 	require.NoError(t, <-opened)
 	pods.Store(false)
-	require.NoError(t, g.Wait(impatient, "pods are not read"), "once open it stays open")
+	require.NoError(t, g.Wait(impatient), "once open it stays open")
+}
+
+func TestHeldPodsAreActivatedOnceAllIsSeen(t *testing.T) {
+	var g Gate
+	var seen atomic.Bool
+	g.Add(seen.Load)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
+	require.True(t, g.Hold(pod))
+	activated := make(chan map[string]*corev1.Pod, 1)
+	go g.Release(t.Context(), func(_ klog.Logger, pods map[string]*corev1.Pod) { activated <- pods })
+	assert.Empty(t, activated)
+	seen.Store(true)
+	assert.Equal(t, map[string]*corev1.Pod{"shop/web-0": pod}, <-activated)
+	assert.False(t, g.Hold(pod))
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	unsynced := Gate{Unseen: "pods are not read"}
+	unsynced.Add(func() bool { return false })
+	unsynced.Release(ended, nil) // returns, and activates none
 }
 
 func TestADeletionThatWasMissedIsUnwrapped(t *testing.T) {
