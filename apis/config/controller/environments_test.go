@@ -9,10 +9,7 @@ import (
 )
 
 func TestGateways(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(*Environments)
-		want   string // empty: no error
-	}{
+	validates(t, func(c *Configuration) *Environments { return &c.Environments }, map[string]change[Environments]{
 		"none":                      {func(*Environments) {}, ""},
 		"one":                       {func(e *Environments) { e.Gateway = "edge/public.v2" }, ""},
 		"one with another listener": {func(e *Environments) { e.Gateway, e.GatewayTLSListener = "edge/public", "https-wildcard" }, ""},
@@ -45,19 +42,7 @@ func TestGateways(t *testing.T) {
 			func(e *Environments) { e.GatewayTLSListener = "HTTPS" },
 			`environments.gatewayTLSListener: Invalid value: "HTTPS"`,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := Default()
-			tc.change(&c.Environments)
-			errs := c.Validate()
-			if tc.want == "" {
-				require.Empty(t, errs)
-				return
-			}
-			require.NotEmpty(t, errs)
-			require.ErrorContains(t, errs[0], tc.want)
-		})
-	}
+	})
 }
 
 func TestOutsideNetworks(t *testing.T) {
@@ -69,10 +54,7 @@ func TestOutsideNetworks(t *testing.T) {
 }
 
 func TestDomainsAndLabelsOfNamespaces(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(*Environments)
-		want   string // empty: no error
-	}{
+	validates(t, func(c *Configuration) *Environments { return &c.Environments }, map[string]change[Environments]{
 		"names and wildcards": {func(e *Environments) {
 			e.Domains = map[string][]string{"shop": {"a.example", "*.b.example"}, "*": {"*"}}
 		}, ""},
@@ -116,19 +98,7 @@ func TestDomainsAndLabelsOfNamespaces(t *testing.T) {
 		"ports of nodes in the namespace of the object": {
 			func(e *Environments) { e.Exposure, e.NamespacePerEnvironment = "HostPort", false }, "",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := Default()
-			tc.change(&c.Environments)
-			errs := c.Validate()
-			if tc.want == "" {
-				require.Empty(t, errs)
-				return
-			}
-			require.NotEmpty(t, errs)
-			require.ErrorContains(t, errs[0], tc.want)
-		})
-	}
+	})
 }
 
 // A file must be able to remove a default.

@@ -2,18 +2,11 @@
 
 package controller
 
-import (
-	"testing"
-
-	"github.com/stretchr/testify/require"
-)
+import "testing"
 
 func TestServices(t *testing.T) {
 	tls := func(s *Services) { s.CertFile, s.KeyFile = "/tls.crt", "/tls.key" }
-	for name, tc := range map[string]struct {
-		change func(*Services)
-		want   string
-	}{
+	validates(t, func(c *Configuration) *Services { return &c.Services }, map[string]change[Services]{
 		"nothing is served":     {func(*Services) {}, ""},
 		"loopback needs no TLS": {func(s *Services) { s.BindAddress = "127.0.0.1:3000" }, ""},
 		"loopback of IPv6":      {func(s *Services) { s.BindAddress = "[::1]:3000" }, ""},
@@ -85,17 +78,5 @@ func TestServices(t *testing.T) {
 		},
 		"no namespace":             {func(s *Services) { s.Limits.Namespace = "" }, "services.limits.namespace"},
 		"no namespace for records": {func(s *Services) { s.Records.Namespace = "a/b" }, "services.records.namespace"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := Default()
-			tc.change(&c.Services)
-			errs := c.Validate()
-			if tc.want == "" {
-				require.Empty(t, errs)
-				return
-			}
-			require.Len(t, errs, 1)
-			require.ErrorContains(t, errs[0], tc.want)
-		})
-	}
+	})
 }

@@ -14,15 +14,36 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
+// change of a valid configuration, and the only error that it has then; empty: none.
+type change[T any] struct {
+	change func(*T)
+	want   string
+}
+
+// validates applies each change to a part of the default configuration.
+func validates[T any](t *testing.T, part func(*Configuration) *T, cases map[string]change[T]) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := Default()
+			tc.change(part(c))
+			errs := c.Validate()
+			if tc.want == "" {
+				require.Empty(t, errs)
+				return
+			}
+			require.Len(t, errs, 1)
+			require.ErrorContains(t, errs[0], tc.want)
+		})
+	}
+}
+
 func TestDefaultsAreValid(t *testing.T) {
 	require.Empty(t, Default().Validate())
 }
 
 func TestValidate(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(*Configuration)
-		want   string // empty: no error
-	}{
+	validates(t, func(c *Configuration) *Configuration { return c }, map[string]change[Configuration]{
 		"a resync of 5 s is the shortest": {func(c *Configuration) { c.ResyncSeconds = 5 }, ""},
 		"a resync of 4 s is too short": {
 			func(c *Configuration) { c.ResyncSeconds = 4 },
@@ -161,19 +182,7 @@ func TestValidate(t *testing.T) {
 			`webhook.configurationName: Invalid value: "A"`,
 		},
 		"a host that cannot be": {func(c *Configuration) { c.Metrics.BindAddress = "a b:1" }, "the host must be"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := Default()
-			tc.change(c)
-			errs := c.Validate()
-			if tc.want == "" {
-				require.Empty(t, errs)
-				return
-			}
-			require.Len(t, errs, 1)
-			require.ErrorContains(t, errs[0], tc.want)
-		})
-	}
+	})
 }
 
 // A number that is added without bounds fails here.

@@ -21,30 +21,24 @@ import (
 // versions fails here.
 func TestConversionKeepsEveryField(t *testing.T) {
 	t.Parallel()
-	arguments := rapid.Make[config.CapacityMixArgs]()
-	rapid.Check(t, func(t *rapid.T) {
-		want := arguments.Draw(t, "args")
-		want.TypeMeta = metav1.TypeMeta{}
-
-		var versioned configv1.CapacityMixArgs
-		require.NoError(t, schedscheme.Scheme.Convert(want.DeepCopy(), &versioned, nil))
-		var got config.CapacityMixArgs
-		require.NoError(t, schedscheme.Scheme.Convert(&versioned, &got, nil))
-
-		require.Equal(t, want, got)
-	})
+	keepsEveryField[config.CapacityMixArgs, configv1.CapacityMixArgs](t, func(a *config.CapacityMixArgs) { a.TypeMeta = metav1.TypeMeta{} })
 }
 
 func TestConversionKeepsEveryFieldOfResourceLimitArgs(t *testing.T) {
 	t.Parallel()
-	arguments := rapid.Make[config.ResourceLimitArgs]()
+	keepsEveryField[config.ResourceLimitArgs, configv1.ResourceLimitArgs](t, func(a *config.ResourceLimitArgs) { a.TypeMeta = metav1.TypeMeta{} })
+}
+
+func keepsEveryField[Args, Versioned any](t *testing.T, withoutType func(*Args)) {
+	t.Helper()
+	arguments := rapid.Make[Args]()
 	rapid.Check(t, func(t *rapid.T) {
 		want := arguments.Draw(t, "args")
-		want.TypeMeta = metav1.TypeMeta{}
+		withoutType(&want)
 
-		var versioned configv1.ResourceLimitArgs
-		require.NoError(t, schedscheme.Scheme.Convert(want.DeepCopy(), &versioned, nil))
-		var got config.ResourceLimitArgs
+		var versioned Versioned
+		require.NoError(t, schedscheme.Scheme.Convert(any(&want).(runtime.Object).DeepCopyObject(), &versioned, nil))
+		var got Args
 		require.NoError(t, schedscheme.Scheme.Convert(&versioned, &got, nil))
 
 		require.Equal(t, want, got)
