@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,10 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // fieldManager owns what ApplyFiles and Apply write.
@@ -121,23 +118,18 @@ func decodeObjects(b []byte) ([]*unstructured.Unstructured, error) {
 }
 
 func (c *Cluster) applyObjects(ctx context.Context, objects []*unstructured.Unstructured) error {
-	client, err := dynamic.NewForConfig(c.Config())
+	client, err := NewClient(c.Config())
 	if err != nil {
 		return err
 	}
-	disco, err := discovery.NewDiscoveryClientForConfig(c.Config())
-	if err != nil {
-		return err
-	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
-	sort.SliceStable(objects, func(i, j int) bool { return rank(objects[i]) < rank(objects[j]) })
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
 	for i, object := range objects {
 		if i > 0 && rank(objects[i-1]) < len(applyFirst) && rank(object) == len(applyFirst) {
 			if err := waitEstablished(ctx, client, objects[:i]); err != nil {
 				return err
 			}
 		}
-		if err := applyObject(ctx, client, mapper, object); err != nil {
+		if err := applyObject(ctx, client, object); err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
@@ -151,48 +143,38 @@ func rank(object *unstructured.Unstructured) int {
 	return len(applyFirst)
 }
 
-func applyObject(ctx context.Context, client dynamic.Interface, mapper *restmapper.DeferredDiscoveryRESTMapper,
-	object *unstructured.Unstructured,
-) error {
-	var mapping *meta.RESTMapping
-	gvk := object.GroupVersionKind()
+func applyObject(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	// Discovery may lag a little behind a CRD that is established.
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		var err error
-		mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		namespaced, err := c.IsObjectNamespaced(object)
+		if namespaced && object.GetNamespace() == "" {
+			object.SetNamespace(metav1.NamespaceDefault)
+		}
 		if meta.IsNoMatchError(err) {
-			mapper.Reset()
 			return false, nil
 		}
 		return err == nil, err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("the cluster does not know %s", gvk)
+		return fmt.Errorf("the cluster does not know %s", object.GroupVersionKind())
 	}
 	if err != nil {
 		return err
 	}
-	var resource dynamic.ResourceInterface = client.Resource(mapping.Resource)
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		resource = client.Resource(mapping.Resource).Namespace(orDefault(object.GetNamespace(), metav1.NamespaceDefault))
-	}
-	_, err = resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-	return err
+	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldManager), client.ForceOwnership)
 }
 
 // waitEstablished waits until the API server serves the CRDs among the objects.
-func waitEstablished(ctx context.Context, client dynamic.Interface, objects []*unstructured.Unstructured) error {
+func waitEstablished(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		if object.GetKind() != "CustomResourceDefinition" {
 			continue
 		}
 		name := object.GetName()
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
-			crd, err := client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return false, err
-			}
-			return hasCondition(crd, "Established"), nil
+			crd := object.DeepCopy()
+			err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd)
+			return err == nil && hasCondition(crd, "Established"), err
 		})
 		if err != nil {
 			return fmt.Errorf("wait for CRD %s to be established: %w", name, err)

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,8 +55,8 @@ type Controller struct {
 // StartController starts a controller and, unless told not to, waits until it is ready. A replica that stands by is ready.
 func (c *Cluster) StartController(ctx context.Context, o ControllerOptions) (*Controller, error) {
 	p := &program{
-		name: orDefault(o.Name, "berth-controller"), binary: o.Binary, env: o.Env, noWait: o.NoWait,
-		user: orDefault(o.User, BerthControllerUser), groups: o.Groups, kubeconfig: o.Kubeconfig,
+		name: cmp.Or(o.Name, "berth-controller"), binary: o.Binary, env: o.Env, noWait: o.NoWait,
+		user: cmp.Or(o.User, BerthControllerUser), groups: o.Groups, kubeconfig: o.Kubeconfig,
 	}
 	if err := c.prepareProgram(p); err != nil {
 		return nil, err

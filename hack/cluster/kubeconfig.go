@@ -7,9 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
 )
 
 // Kubeconfig writes a kubeconfig with a client certificate for a user and returns its path. The user has no rights but
@@ -70,4 +75,15 @@ func (c *Cluster) writeKubeconfig(path, user string, groups ...string) error {
 
 func (c *Cluster) componentKubeconfig(name string) string {
 	return filepath.Join(c.dir, name+".kubeconfig")
+}
+
+// NewClient returns a client for the objects of Kubernetes and of Berth.
+func NewClient(config *rest.Config) (client.WithWatch, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }

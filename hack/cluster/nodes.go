@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -230,8 +231,8 @@ func (s NodeSpec) capacity() (corev1.ResourceList, error) {
 	}
 	capacity := corev1.ResourceList{}
 	for name, value := range map[corev1.ResourceName]string{
-		corev1.ResourceCPU:              orDefault(s.CPU, "16"),
-		corev1.ResourceMemory:           orDefault(s.Memory, "64Gi"),
+		corev1.ResourceCPU:              cmp.Or(s.CPU, "16"),
+		corev1.ResourceMemory:           cmp.Or(s.Memory, "64Gi"),
 		corev1.ResourceEphemeralStorage: "200Gi",
 		corev1.ResourcePods:             strconv.Itoa(pods),
 	} {
@@ -259,13 +260,6 @@ func healthy() []corev1.NodeCondition {
 		condition(corev1.NodePIDPressure, corev1.ConditionFalse),
 		condition(corev1.NodeNetworkUnavailable, corev1.ConditionFalse),
 	}
-}
-
-func orDefault(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // CreateNamespace creates a namespace and waits until pods can be created in it.

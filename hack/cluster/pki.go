@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"k8s.io/client-go/util/keyutil"
 )
 
 // certLifetime is long enough for any local cluster.
@@ -77,7 +79,7 @@ func loadPKI(dir string) (*pki, error) {
 
 // writeFiles writes what the components read from files.
 func (p *pki) writeFiles() error {
-	caKey, err := encodeKey(p.key)
+	caKey, err := keyutil.MarshalPrivateKeyToPEM(p.key)
 	if err != nil {
 		return err
 	}
@@ -93,7 +95,7 @@ func (p *pki) writeFiles() error {
 	if err != nil {
 		return err
 	}
-	accountsKey, err := encodeKey(accounts)
+	accountsKey, err := keyutil.MarshalPrivateKeyToPEM(accounts)
 	if err != nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func (p *pki) sign(template *x509.Certificate) (cert, key []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("sign certificate for %s: %w", template.Subject.CommonName, err)
 	}
-	key, err = encodeKey(priv)
+	key, err = keyutil.MarshalPrivateKeyToPEM(priv)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key, err
 }
 
@@ -143,12 +145,4 @@ func certTemplate(name string) *x509.Certificate {
 		NotAfter:     now.Add(certLifetime),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 	}
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }

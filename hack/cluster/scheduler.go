@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -53,8 +54,8 @@ type Scheduler struct{ *server }
 // StartScheduler starts a scheduler and, unless told not to, waits until it is ready.
 func (c *Cluster) StartScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
 	p := &program{
-		name: orDefault(o.Name, "berth-scheduler"), binary: o.Binary, env: o.Env, noWait: o.NoWait,
-		user: orDefault(o.User, BerthSchedulerUser), groups: o.Groups, kubeconfig: o.Kubeconfig,
+		name: cmp.Or(o.Name, "berth-scheduler"), binary: o.Binary, env: o.Env, noWait: o.NoWait,
+		user: cmp.Or(o.User, BerthSchedulerUser), groups: o.Groups, kubeconfig: o.Kubeconfig,
 	}
 	if err := c.prepareProgram(p); err != nil {
 		return nil, err

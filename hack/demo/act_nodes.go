@@ -8,8 +8,6 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -137,14 +135,9 @@ func nodesAsLabelled(pic picture) []string {
 
 // oneForEachNode returns a Deployment whose pods run on different nodes, half of them on spot.
 func oneForEachNode(replicas int) *appsv1.Deployment {
-	deployment := builders.Deployment(probe, int32(replicas), builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "50"),
-		func(t *corev1.PodTemplateSpec) {
-			t.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-					LabelSelector: &metav1.LabelSelector{MatchLabels: builders.Labels(probe)}, TopologyKey: corev1.LabelHostname,
-				}},
-			}}
-		})
+	deployment := builders.Deployment(
+		probe, int32(replicas), builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "50"), builders.AwayFrom(probe),
+	)
 	deployment.Namespace = namespace
 	return deployment
 }

@@ -10,11 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/capacity"
 )
@@ -113,19 +108,12 @@ func (d *demo) launch(ctx context.Context, p programs) (stop func(), err error) 
 	return stop, nil
 }
 
-func (d *demo) connect() error {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return err
-		}
-	}
-	var err error
+func (d *demo) connect() (err error) {
 	if d.classifier, err = capacity.NewClassifier(capacity.DefaultRules()); err != nil {
 		return err
 	}
 	d.kube = d.cluster.Client()
-	d.client, err = client.New(d.cluster.Config(), client.Options{Scheme: scheme})
+	d.client, err = cluster.NewClient(d.cluster.Config())
 	return err
 }
 

@@ -35,14 +35,20 @@ type Part struct {
 	Imports []string
 }
 
-// pkg is what `go list -json` prints of a package.
-type pkg struct {
+// Package is what `go list -json` prints of a package.
+type Package struct {
 	ImportPath string
 	Imports    []string
 }
 
 // Read returns the parts of the shipped code, in order. It runs go list in a folder of the module.
 func Read(dir string) ([]Part, error) {
+	packages, err := Packages(dir)
+	return group(packages), err
+}
+
+// Packages returns the packages of the module. It runs go list in a folder of it.
+func Packages(dir string) ([]Package, error) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...")
 	cmd.Dir = dir
 	out, err := cmd.Output()
@@ -52,12 +58,12 @@ func Read(dir string) ([]Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	var packages []pkg
+	var packages []Package
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p pkg
+		var p Package
 		err := d.Decode(&p)
 		if errors.Is(err, io.EOF) {
-			return group(packages), nil
+			return packages, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("go list: %w", err)
@@ -78,7 +84,7 @@ func of(path string) string {
 	return parts[0] + "/" + parts[1]
 }
 
-func group(packages []pkg) []Part {
+func group(packages []Package) []Part {
 	count, imports := map[string]int{}, map[string]map[string]bool{}
 	for _, p := range packages {
 		from := of(p.ImportPath)

@@ -4,25 +4,17 @@
 package layout_test
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/hack/importtable"
 )
 
 const module = "berth.dev/berth/"
-
-// imports is what `go list -json` says of a package.
-type imports struct {
-	ImportPath string
-	Imports    []string
-}
 
 // rule forbids imports. It returns why an import is not allowed, "" if it is.
 type rule func(from, to string) string
@@ -140,7 +132,8 @@ func under(pkg, folder string) bool {
 }
 
 func TestImportRules(t *testing.T) {
-	packages := list(t)
+	packages, err := importtable.Packages("../..")
+	require.NoError(t, err)
 	require.Greater(t, len(packages), 10)
 	for name, r := range rules {
 		t.Run(name, func(t *testing.T) {
@@ -172,24 +165,4 @@ func TestEveryImportRuleCanFail(t *testing.T) {
 	assert.NotEmpty(t, rules["what decides reads no API"](module+"internal/mix/rebalance", "k8s.io/client-go/kubernetes"))
 	assert.NotEmpty(t, rules["the CapacityMix plugin has extension points only"](module+"plugins/capacitymix", "k8s.io/client-go/kubernetes"))
 	assert.NotEmpty(t, rules["k8s.io/kubernetes is imported by the scheduler side only"](module+"controllers/mix/rebalance", "k8s.io/kubernetes/pkg/scheduler"))
-}
-
-func list(t *testing.T) []imports {
-	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...")
-	out, err := cmd.Output()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		t.Fatalf("go list: %s", exit.Stderr)
-	}
-	require.NoError(t, err)
-	var packages []imports
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p imports
-		err := d.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return packages
-		}
-		require.NoError(t, err)
-		packages = append(packages, p)
-	}
 }

@@ -3,18 +3,15 @@
 package layout_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/hack/codegen/metricsource"
 )
 
 // A verdict of the rebalancer is explained on the page that users read: a reason that the table does not have is no help.
@@ -37,29 +34,15 @@ func TestEveryReasonOfTheRebalancerIsDocumented(t *testing.T) {
 	assert.NotContains(t, rows.String(), "`NoSuchReason`", "it can fail")
 }
 
-// reasonsOf returns the values of the constants Reason… of a package.
+// reasonsOf are the values of a package's constants whose names begin with Reason.
 func reasonsOf(t *testing.T, dir string) (values []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	s, err := metricsource.Read(dir)
 	require.NoError(t, err)
-	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
+	for name, value := range s.Constants {
+		if strings.HasPrefix(name, "Reason") {
+			values = append(values, value)
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
-		ast.Inspect(f, func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok || !strings.HasPrefix(spec.Names[0].Name, "Reason") || len(spec.Values) == 0 {
-				return true
-			}
-			if literal, ok := spec.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
-				value, err := strconv.Unquote(literal.Value)
-				require.NoError(t, err)
-				values = append(values, value)
-			}
-			return true
-		})
 	}
 	return values
 }

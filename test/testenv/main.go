@@ -15,14 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 )
 
@@ -148,18 +144,8 @@ func connect(kubeconfig string) error {
 		return err
 	}
 	shared.kubeconfig = kubeconfig
-	shared.client, err = newClient(config)
+	shared.client, err = cluster.NewClient(config)
 	return err
-}
-
-func newClient(config *rest.Config) (client.WithWatch, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
 // races returns the reports of the race detector in the schedulers' logs that
@@ -208,7 +194,7 @@ func start(ctx context.Context, o Options) error {
 		}
 	}
 	shared.kube, shared.kubeconfig = shared.cluster.Client(), shared.cluster.KubeconfigPath()
-	if shared.client, err = newClient(shared.cluster.Config()); err != nil {
+	if shared.client, err = cluster.NewClient(shared.cluster.Config()); err != nil {
 		return err
 	}
 	if !o.NoCRDs {

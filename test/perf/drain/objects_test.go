@@ -11,11 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/split"
@@ -78,7 +74,8 @@ func (p *plane) fill(ctx context.Context, s size) []metav1.OwnerReference {
 	p.t.Helper()
 	require.NoError(p.t, p.CreateNamespace(ctx, namespace))
 	require.NoError(p.t, p.AddNodes(ctx, s.specs()...))
-	c := p.client()
+	c, err := cluster.NewClient(p.Config())
+	require.NoError(p.t, err)
 	owners := make([]metav1.OwnerReference, s.groups())
 	for g := range owners {
 		rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: app(g), Namespace: namespace}, Spec: appsv1.ReplicaSetSpec{
@@ -91,16 +88,6 @@ func (p *plane) fill(ctx context.Context, s size) []metav1.OwnerReference {
 		owners[g] = *metav1.NewControllerRef(rs, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))
 	}
 	return owners
-}
-
-func (p *plane) client() client.Client {
-	p.t.Helper()
-	scheme := runtime.NewScheme()
-	require.NoError(p.t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(p.t, v1alpha1.AddToScheme(scheme))
-	c, err := client.New(p.Config(), client.Options{Scheme: scheme})
-	require.NoError(p.t, err)
-	return c
 }
 
 // shape makes the pods of a peer: the i-th of its workload.
