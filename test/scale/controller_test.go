@@ -7,7 +7,6 @@ package scale_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,6 +23,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/perf/bench"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -201,14 +201,10 @@ func looks(t *testing.T, w *testenv.World, c *cluster.Controller) int {
 	return metric(t, w, c, `berth_mix_reconcile_duration_seconds_count\{scope="all"\}`)
 }
 
-// peakRSS is the most memory that a process has had resident, in MB.
+// peakRSS returns the largest resident memory of a process so far, in MB.
 func peakRSS(t *testing.T, pid int) int {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	p, err := bench.ReadProcess(pid)
 	require.NoError(t, err)
-	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(b)
-	require.NotNil(t, m)
-	kb, err := strconv.Atoi(string(m[1]))
-	require.NoError(t, err)
-	return kb / 1024
+	return int(p.PeakBytes) >> 20
 }

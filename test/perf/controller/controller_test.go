@@ -8,7 +8,6 @@ package controller_test
 import (
 	"fmt"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +32,7 @@ import (
 	decision "berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/perf/bench"
 )
 
 // cluster is a cluster state with its controllers.
@@ -176,7 +176,7 @@ func BenchmarkResync(b *testing.B) {
 			c := running(b, s)
 			writes := c.cache.Writes
 			b.ReportAllocs()
-			began := processorTime()
+			began := bench.ProcessorTime()
 			for b.Loop() {
 				c.resync(b)
 			}
@@ -206,7 +206,7 @@ func podEvents(b *testing.B, s size, w int) {
 	i, writes := 0, c.cache.Writes
 	c.decisions, c.composed, c.composing = 0, 0, 0
 	b.ReportAllocs()
-	began := processorTime()
+	began := bench.ProcessorTime()
 	for b.Loop() {
 		i++
 		c.clusterState.SetPod(p[i%2])
@@ -250,7 +250,7 @@ func BenchmarkStorm(b *testing.B) {
 			var cpu time.Duration
 			for b.Loop() {
 				round++
-				began := processorTime()
+				began := bench.ProcessorTime()
 				for window := range windows {
 					for _, p := range states[round%2][window*n/windows : (window+1)*n/windows] {
 						c.clusterState.SetPod(p)
@@ -259,7 +259,7 @@ func BenchmarkStorm(b *testing.B) {
 					c.drain(b)
 					most = max(most, c.decisions)
 				}
-				cpu += processorTime() - began
+				cpu += bench.ProcessorTime() - began
 			}
 			require.LessOrEqual(b, most, small.workloads, "reconciles of one workload in a window")
 			b.ReportMetric(100*cpu.Seconds()/float64(b.N), "%core")
@@ -273,16 +273,7 @@ func BenchmarkStorm(b *testing.B) {
 func per(b *testing.B, began time.Duration, n int, unit string) {
 	b.Helper()
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/"+unit)
-	b.ReportMetric(float64((processorTime()-began).Nanoseconds())/float64(b.N*n), "cpu-ns/"+unit)
-}
-
-// processorTime is what this process has used, the garbage collector included.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	b.ReportMetric(float64((bench.ProcessorTime()-began).Nanoseconds())/float64(b.N*n), "cpu-ns/"+unit)
 }
 
 // BenchmarkReclaim has one node in ten begin to depart at once, all of them spot,

@@ -5,20 +5,19 @@ package drain_test
 import (
 	"context"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/perf/bench"
 )
 
@@ -33,25 +32,15 @@ type chooser interface {
 // admissionCase measures from the first creation to the last binding, with peers
 // that decide at admission.
 func (p *plane) admissionCase(s size, owners []metav1.OwnerReference, programs *schedulers) bench.Case {
-	turn := func(start func(context.Context) (*decider, error), webhook func(context.Context) (chooser, error)) func(context.Context) (bench.Values, error) {
+	turn := func(start starter, webhook func(context.Context) chooser) func(context.Context) (bench.Values, error) {
 		return func(ctx context.Context) (bench.Values, error) {
-			if err := p.restore(ctx, "empty"); err != nil {
-				return nil, err
-			}
+			p.restore(ctx, "empty")
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			if webhook != nil {
-				c, err := webhook(ctx)
-				if err != nil {
-					return nil, err
-				}
-				stop, err := p.serve(ctx, owners[0], c)
-				if err != nil {
-					return nil, err
-				}
-				defer stop()
+				defer p.serve(ctx, owners[0], webhook(ctx))()
 			}
-			return p.created(ctx, s, owners, start)
+			return p.created(ctx, s, owners, start), nil
 		}
 	}
 	return bench.Case{
@@ -68,19 +57,12 @@ func (p *plane) admissionCase(s size, owners []metav1.OwnerReference, programs *
 
 // created has the scheduler run, creates the pods, one workload after the other
 // and so many at a time, and measures until all are bound.
-func (p *plane) created(ctx context.Context, s size, owners []metav1.OwnerReference, start func(context.Context) (*decider, error)) (bench.Values, error) {
-	d, err := start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (p *plane) created(ctx context.Context, s size, owners []metav1.OwnerReference, start starter) bench.Values {
+	p.t.Helper()
+	d := start(ctx)
 	defer d.stop()
-	if err := d.process.WaitReady(ctx); err != nil {
-		return nil, err
-	}
-	before, err := p.used(d)
-	if err != nil {
-		return nil, err
-	}
+	require.NoError(p.t, d.process.WaitReady(ctx))
+	before := p.used(d)
 	pods := p.Client().CoreV1().Pods(namespace)
 	var t tally
 	began := time.Now()
@@ -89,75 +71,41 @@ func (p *plane) created(ctx context.Context, s size, owners []metav1.OwnerRefere
 		_, err := pods.Create(ctx, makePod(owners[group], group, i, plain), metav1.CreateOptions{})
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := t.follow(ctx, p.AuditLogPath(), func() bool { return t.bindings >= s.pods }); err != nil {
-		return nil, err
-	}
-	after, err := p.used(d)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.settle(ctx, p.AuditLogPath()); err != nil {
-		return nil, err
-	}
+	require.NoError(p.t, err)
+	p.follow(ctx, &t, func() bool { return t.bindings >= s.pods })
+	after := p.used(d)
+	p.settle(ctx, &t)
 	v := bench.Values{
 		"cpu_ms_per_pod": ms(after.decider-before.decider) / float64(s.pods), "api_cpu_ms_per_pod": ms(after.api-before.api) / float64(s.pods),
 		"create_p50_ms": bench.Quantile(bench.Milliseconds(took), 0.5), "create_p99_ms": bench.Quantile(bench.Milliseconds(took), 0.99),
 	}
-	if err := d.describe(ctx, v); err != nil {
-		return nil, err
-	}
-	if err := p.judge(ctx, s, v); err != nil {
-		return nil, err
-	}
-	// From the first creation, not from the first binding.
-	last, err := p.lastBinding()
-	v["pods_per_s"] = float64(s.pods) / last.Sub(began).Seconds()
-	return v, err
-}
-
-func (p *plane) lastBinding() (time.Time, error) {
+	p.describe(ctx, d, v)
+	p.judge(ctx, s, v)
 	all, err := p.ReadAuditLog(func(e *cluster.AuditEvent) bool { return e.ObjectRef.Subresource == "binding" })
-	return written(all).last, err
+	require.NoError(p.t, err)
+	// From the first creation, not from the first binding.
+	v["pods_per_s"] = float64(s.pods) / written(all).last.Sub(began).Seconds()
+	return v
 }
 
 // serve has the API server ask a chooser about the pods of the namespace.
-func (p *plane) serve(ctx context.Context, owner metav1.OwnerReference, c chooser) (stop func(), err error) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+func (p *plane) serve(ctx context.Context, owner metav1.OwnerReference, c chooser) (stop func()) {
+	p.t.Helper()
+	config, stop := builders.PodWebhook("chooser", func(rw http.ResponseWriter, r *http.Request) {
 		if err := answer(rw, r, c); err != nil {
 			http.Error(rw, err.Error(), http.StatusInternalServerError)
 		}
-	}))
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	config := &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "chooser"},
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: "chooser.example.com",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				URL:      new(server.URL),
-				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
-			},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			}},
-			SideEffects:             new(admissionregistrationv1.SideEffectClassNoneOnDryRun),
-			AdmissionReviewVersions: []string{"v1"},
-		}},
-	}
-	if _, err = p.Client().AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, config, metav1.CreateOptions{}); err != nil {
-		server.Close()
-		return nil, err
-	}
+	})
+	p.t.Cleanup(stop) // may be called twice
+	_, err := p.Client().AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, config, metav1.CreateOptions{})
+	require.NoError(p.t, err)
 	// The API server takes a moment to see it.
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		made, err := p.Client().CoreV1().Pods(namespace).Create(ctx, makePod(owner, 0, 0, plain), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && len(made.Spec.NodeSelector) > 0, nil
 	})
-	return server.Close, err
+	require.NoError(p.t, err)
+	return stop
 }
 
 func answer(rw http.ResponseWriter, r *http.Request, c chooser) error {

@@ -4,11 +4,11 @@ package drain_test
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,12 +32,11 @@ func spotFor(all, spot int) capacity.Type {
 	return capacity.OnDemand
 }
 
-func (p *plane) admitterClient() (kubernetes.Interface, error) {
+func (p *plane) admitterClient() kubernetes.Interface {
+	p.t.Helper()
 	config, err := p.ConfigFor(admitter, "system:masters")
-	if err != nil {
-		return nil, err
-	}
-	return kubernetes.NewForConfig(config)
+	require.NoError(p.t, err)
+	return kubernetes.NewForConfigOrDie(config)
 }
 
 // cached counts the live pods of a workload in a cache, as Spotalis does: it
@@ -47,43 +46,35 @@ type cached struct {
 	owners appslisters.ReplicaSetLister
 }
 
-func (p *plane) fromCache(ctx context.Context) (chooser, error) {
-	client, err := p.admitterClient()
-	if err != nil {
-		return nil, err
-	}
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
+func (p *plane) fromCache(ctx context.Context) chooser {
+	factory := informers.NewSharedInformerFactoryWithOptions(p.admitterClient(), 0, informers.WithNamespace(namespace))
 	c := &cached{factory.Core().V1().Pods().Lister(), factory.Apps().V1().ReplicaSets().Lister()}
 	factory.Start(ctx.Done())
 	for what, synced := range factory.WaitForCacheSync(ctx.Done()) {
-		if !synced {
-			return nil, fmt.Errorf("cache of %s is not synced", what)
-		}
+		require.True(p.t, synced, "cache of %s is not synced", what)
 	}
-	return c, p.followed(ctx, c.pods)
+	p.followed(ctx, c.pods)
+	return c
 }
 
 // followed waits until a cache shows a pod that is created, and that it is gone:
 // the first watch of an API server that has just started may end at once.
-func (p *plane) followed(ctx context.Context, cache corelisters.PodLister) error {
+func (p *plane) followed(ctx context.Context, cache corelisters.PodLister) {
+	p.t.Helper()
 	probe := builders.Pod("probe", "probe", builders.SchedulerName("nobody"))
 	pods := p.Client().CoreV1().Pods(namespace)
-	seen := func(want bool) error {
-		return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	seen := func(want bool) {
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 			_, err := cache.Pods(namespace).Get(probe.Name)
 			return (err == nil) == want, nil
 		})
+		require.NoError(p.t, err)
 	}
-	if _, err := pods.Create(ctx, probe, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	if err := seen(true); err != nil {
-		return err
-	}
-	if err := pods.Delete(ctx, probe.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
-		return err
-	}
-	return seen(false)
+	_, err := pods.Create(ctx, probe, metav1.CreateOptions{})
+	require.NoError(p.t, err)
+	seen(true)
+	require.NoError(p.t, pods.Delete(ctx, probe.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+	seen(false)
 }
 
 func (c *cached) choose(_ context.Context, p *corev1.Pod) (capacity.Type, error) {
@@ -120,9 +111,8 @@ type count struct {
 	object *corev1.ConfigMap
 }
 
-func (p *plane) fromStatus(context.Context) (chooser, error) {
-	client, err := p.admitterClient()
-	return &counted{client: client, groups: map[string]*count{}}, err
+func (p *plane) fromStatus(context.Context) chooser {
+	return &counted{client: p.admitterClient(), groups: map[string]*count{}}
 }
 
 func (c *counted) group(name string) *count {

@@ -45,25 +45,22 @@ func TestDrain(t *testing.T) {
 	p := startPlane(ctx, t)
 	owners := p.fill(ctx, s)
 	p.keep("empty")
-	programs, err := p.schedulers(ctx)
-	require.NoError(t, err)
+	programs := p.schedulers(ctx)
 	suite := bench.NewSuite("drain", command)
 	t.Cleanup(func() { bench.Keep(t, suite) })
 
 	states := map[string]shape{"plain": plain, "spread": spread, "split": typed}
 	made := map[string]bool{}
-	turn := func(state string, start func(context.Context) (*decider, error)) func(context.Context) (bench.Values, error) {
+	turn := func(state string, start starter) func(context.Context) (bench.Values, error) {
 		return func(ctx context.Context) (bench.Values, error) {
 			if !made[state] { // in the first round, before anything is measured
-				require.NoError(t, p.restore(ctx, "empty"))
+				p.restore(ctx, "empty")
 				p.createPods(ctx, s, owners, states[state])
 				p.keep(state)
 				made[state] = true
 			}
-			if err := p.restore(ctx, state); err != nil {
-				return nil, err
-			}
-			return p.drained(ctx, s, func() (*decider, error) { return start(ctx) })
+			p.restore(ctx, state)
+			return p.drained(ctx, s, start), nil
 		}
 	}
 	p0 := bench.Peer{Name: "P0", Run: turn("plain", programs.stock)}

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/policy"
@@ -35,86 +37,58 @@ type decider struct {
 	stop    func()
 }
 
-func (d *decider) used() (time.Duration, error) {
-	if d.process == nil {
-		return bench.ProcessorTime(), nil
-	}
-	p, err := bench.ReadProcess(d.process.PID())
-	return p.Processor, err
-}
+// starter starts a decider.
+type starter func(ctx context.Context) *decider
 
-func (p *plane) used(d *decider) (u used, err error) {
-	if u.decider, err = d.used(); err != nil {
-		return u, err
+func (p *plane) used(d *decider) (u used) {
+	p.t.Helper()
+	if d.process == nil {
+		u.decider = bench.ProcessorTime()
+	} else {
+		u.decider = p.read(d.process.Process).Processor
 	}
 	for _, name := range []string{cluster.APIServer, cluster.Etcd} {
-		process, err := bench.ReadProcess(p.Component(name).PID())
-		if err != nil {
-			return u, err
-		}
-		u.api += process.Processor
+		u.api += p.read(p.Component(name)).Processor
 	}
-	return u, nil
+	return u
+}
+
+// read returns what a process uses.
+func (p *plane) read(process *cluster.Process) bench.Process {
+	p.t.Helper()
+	used, err := bench.ReadProcess(process.PID())
+	require.NoError(p.t, err)
+	return used
 }
 
 // follow reads the audit log until something holds.
-func (t *tally) follow(ctx context.Context, file string, until func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	tick := time.NewTicker(glance)
-	defer tick.Stop()
-	for {
-		if err := t.read(file); err != nil {
-			return err
-		}
-		if until() {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%d bindings and %d requests: %w", t.bindings, t.requests, ctx.Err())
-		case <-tick.C:
-		}
-	}
+func (p *plane) follow(ctx context.Context, t *tally, until func() bool) {
+	p.t.Helper()
+	err := wait.PollUntilContextTimeout(ctx, glance, longest, true, func(context.Context) (bool, error) {
+		err := t.read(p.AuditLogPath())
+		return until(), err
+	})
+	require.NoError(p.t, err, "%d bindings and %d requests", t.bindings, t.requests)
 }
 
 // drained measures what a decider does about pods that wait: from its first
 // binding to its last.
-func (p *plane) drained(ctx context.Context, s size, start func() (*decider, error)) (bench.Values, error) {
-	d, err := start()
-	if err != nil {
-		return nil, err
-	}
+func (p *plane) drained(ctx context.Context, s size, start starter) bench.Values {
+	p.t.Helper()
+	d := start(ctx)
 	defer d.stop()
-	zero, err := d.used()
-	if err != nil {
-		return nil, err
-	}
-	if d.process != nil {
-		zero = 0
+	var zero time.Duration
+	if d.process == nil {
+		zero = bench.ProcessorTime()
 	}
 	var t tally
-	var before, after used
-	if err := t.follow(ctx, p.AuditLogPath(), func() bool { return t.bindings > 0 }); err != nil {
-		return nil, fmt.Errorf("first binding: %w", err)
-	}
-	if before, err = p.used(d); err != nil {
-		return nil, err
-	}
+	p.follow(ctx, &t, func() bool { return t.bindings > 0 })
+	before := p.used(d)
 	profiled := d.profile(ctx)
-	if err := t.follow(ctx, p.AuditLogPath(), func() bool { return t.bindings >= s.pods }); err != nil {
-		return nil, fmt.Errorf("last binding: %w", err)
-	}
-	if after, err = p.used(d); err != nil {
-		return nil, err
-	}
-	late := t.requests
-	if err := profiled(); err != nil {
-		return nil, err
-	}
-	if err := t.settle(ctx, p.AuditLogPath()); err != nil {
-		return nil, err
-	}
+	p.follow(ctx, &t, func() bool { return t.bindings >= s.pods })
+	after, late := p.used(d), t.requests
+	require.NoError(p.t, profiled())
+	p.settle(ctx, &t)
 	n := float64(s.pods)
 	v := bench.Values{
 		// From its start: a fast scheduler has decided much before the first binding is done. To read all nodes and pods is in it.
@@ -123,34 +97,28 @@ func (p *plane) drained(ctx context.Context, s size, start func() (*decider, err
 		"api_cpu_ms_per_pod":        ms(after.api-before.api) / n,
 		"writes_after_last_per_pod": float64(t.requests-late) / n,
 	}
-	if err := d.describe(ctx, v); err != nil {
-		return nil, err
-	}
-	return v, p.judge(ctx, s, v)
+	p.describe(ctx, d, v)
+	p.judge(ctx, s, v)
+	return v
 }
 
 // describe adds what a scheduler's process says of itself.
-func (d *decider) describe(ctx context.Context, v bench.Values) error {
+func (p *plane) describe(ctx context.Context, d *decider, v bench.Values) {
+	p.t.Helper()
 	if d.process == nil {
-		return nil
+		return
 	}
-	process, err := bench.ReadProcess(d.process.PID())
-	if err != nil {
-		return err
-	}
-	v["peak_rss_bytes"] = process.PeakBytes
+	v["peak_rss_bytes"] = p.read(d.process.Process).PeakBytes
 	text, err := d.process.Get(ctx, "/metrics")
-	if err != nil {
-		return err
-	}
+	require.NoError(p.t, err)
 	v["rate_limiter_wait_p99_s"] = quantile(text, "rest_client_rate_limiter_duration_seconds", 0.99)
-	return nil
 }
 
 // settle waits until nothing more is written.
-func (t *tally) settle(ctx context.Context, file string) error {
+func (p *plane) settle(ctx context.Context, t *tally) {
+	p.t.Helper()
 	seen, at := t.requests, time.Now()
-	return t.follow(ctx, file, func() bool {
+	p.follow(ctx, t, func() bool {
 		if t.requests != seen {
 			seen, at = t.requests, time.Now()
 		}
@@ -162,11 +130,10 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 // judge adds what the audit log and the bound pods say: pace, writes, and how
 // well the pods are placed.
-func (p *plane) judge(ctx context.Context, s size, v bench.Values) error {
+func (p *plane) judge(ctx context.Context, s size, v bench.Values) {
+	p.t.Helper()
 	all, err := p.ReadAuditLog(func(e *cluster.AuditEvent) bool { return e.Stage == "ResponseComplete" })
-	if err != nil {
-		return err
-	}
+	require.NoError(p.t, err)
 	w := written(all)
 	for kind, n := range w.kinds {
 		v["writes_"+kind+"_per_pod"] = float64(n) / float64(s.pods)
@@ -177,27 +144,21 @@ func (p *plane) judge(ctx context.Context, s size, v bench.Values) error {
 	}
 	v["pods_per_s"] = float64(s.pods) / w.last.Sub(w.first).Seconds()
 	list, err := p.Client().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
+	require.NoError(p.t, err)
 	placed := make([]placement, 0, len(list.Items))
 	for i := range list.Items {
 		o := &list.Items[i]
 		version, err := strconv.ParseInt(o.ResourceVersion, 10, 64)
-		if err != nil || o.Spec.NodeName == "" {
-			return fmt.Errorf("pod %s on node %q has version %q: %w", o.Name, o.Spec.NodeName, o.ResourceVersion, err)
-		}
+		require.True(p.t, err == nil && o.Spec.NodeName != "", "pod %s on node %q has version %q: %v",
+			o.Name, o.Spec.NodeName, o.ResourceVersion, err)
 		slot, claimed := policy.ClaimedSlot(o)
 		if !claimed {
 			slot = split.NoSlot
 		}
 		placed = append(placed, placement{pod: o.Name, node: o.Spec.NodeName, committed: version, received: w.received[o.Name], slot: slot})
 	}
-	if len(placed) != s.pods {
-		return fmt.Errorf("%d pods instead of %d", len(placed), s.pods)
-	}
+	require.Len(p.t, placed, s.pods)
 	quality(placed, s.nodes, v)
-	return nil
 }
 
 // writes are the requests of an audit log by verb and resource.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,27 +54,28 @@ type schedulers struct {
 	paths struct{ stock, berth string }
 }
 
-func (p *plane) schedulers(ctx context.Context) (*schedulers, error) {
+func (p *plane) schedulers(ctx context.Context) *schedulers {
+	p.t.Helper()
 	s := &schedulers{p: p, dir: p.t.TempDir()}
 	var err error
-	if s.paths.stock, err = cluster.Binary(ctx, os.Stderr, cluster.StockScheduler); err != nil {
-		return nil, err
-	}
+	s.paths.stock, err = cluster.Binary(ctx, os.Stderr, cluster.StockScheduler)
+	require.NoError(p.t, err)
 	if s.paths.berth = os.Getenv(envBinary); s.paths.berth == "" {
 		s.paths.berth, err = cluster.BuildScheduler(ctx, testenv.Path("."), os.Stderr, false)
+		require.NoError(p.t, err)
 	}
-	return s, err
+	return s
 }
 
 // stock starts the unchanged scheduler.
-func (s *schedulers) stock(ctx context.Context) (*decider, error) {
+func (s *schedulers) stock(ctx context.Context) *decider {
 	return s.start(ctx, "stock", s.paths.stock, []byte(stockConfig))
 }
 
 // stockUnspread starts it without the constraints that it gives to pods of a
 // workload that have none: they are off in the profile that Berth ships, and
 // most of what a cycle of the stock scheduler costs in a large cluster.
-func (s *schedulers) stockUnspread(ctx context.Context) (*decider, error) {
+func (s *schedulers) stockUnspread(ctx context.Context) *decider {
 	return s.start(ctx, "stock-unspread", s.paths.stock, []byte(stockConfig), func(c testenv.Config) {
 		for _, profile := range c.Profiles() {
 			profile["pluginConfig"] = []any{map[string]any{"name": "PodTopologySpread", "args": map[string]any{"defaultingType": "List"}}}
@@ -82,12 +84,10 @@ func (s *schedulers) stockUnspread(ctx context.Context) (*decider, error) {
 }
 
 // berth starts Berth's with the profile that it ships, and a sample of so many nodes.
-func (s *schedulers) berth(sample int) func(context.Context) (*decider, error) {
-	return func(ctx context.Context) (*decider, error) {
+func (s *schedulers) berth(sample int) starter {
+	return func(ctx context.Context) *decider {
 		profile, err := os.ReadFile(testenv.Path(testenv.SecondScheduler))
-		if err != nil {
-			return nil, err
-		}
+		require.NoError(s.p.t, err)
 		return s.start(ctx, fmt.Sprintf("berth-%d", sample), s.paths.berth, profile,
 			testenv.PluginArgs("CapacityMix", map[string]any{"nodeSampleSize": sample}))
 	}
@@ -95,50 +95,35 @@ func (s *schedulers) berth(sample int) func(context.Context) (*decider, error) {
 
 // start starts a scheduler as the same user as any other: the API server's
 // priorities and its rights are the same for all.
-func (s *schedulers) start(ctx context.Context, name, binary string, config []byte, changes ...func(testenv.Config)) (*decider, error) {
+func (s *schedulers) start(ctx context.Context, name, binary string, config []byte, changes ...func(testenv.Config)) *decider {
+	t := s.p.t
+	t.Helper()
 	c := testenv.Config{}
-	if err := yaml.Unmarshal(config, &c); err != nil {
-		return nil, err
-	}
+	require.NoError(t, yaml.Unmarshal(config, &c))
 	for _, change := range append(changes, equal) {
 		change(c)
 	}
 	text, err := yaml.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
+	require.NoError(t, err)
 	file := filepath.Join(s.dir, name+".yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return nil, err
-	}
+	require.NoError(t, os.WriteFile(file, text, 0o600))
 	process, err := s.p.StartScheduler(ctx, cluster.SchedulerOptions{Name: name, Binary: binary, ConfigFile: file, NoWait: true})
-	if err != nil {
-		return nil, err
-	}
-	return &decider{process: process, stop: func() { testenv.Kill(process) }}, nil
+	require.NoError(t, err)
+	return &decider{process: process, stop: func() { testenv.Kill(process) }}
 }
 
 // floor binds every pod that waits and records the Event that a scheduler does,
 // in this process, and decides nothing: what the API server takes.
-func (p *plane) floor(workers int) func(context.Context) (*decider, error) {
-	return func(ctx context.Context) (*decider, error) {
+func (p *plane) floor(workers int) starter {
+	return func(ctx context.Context) *decider {
 		config, err := p.ConfigFor(cluster.BerthSchedulerUser)
-		if err != nil {
-			return nil, err
-		}
+		require.NoError(p.t, err)
 		config.QPS, config.Burst, config.ContentType = qps, qps, runtime.ContentTypeProtobuf
-		c, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return nil, err
-		}
+		c := kubernetes.NewForConfigOrDie(config)
 		pods, err := c.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
+		require.NoError(p.t, err)
 		nodes, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
+		require.NoError(p.t, err)
 		ctx, cancel := context.WithCancel(ctx)
 		done := make(chan error, 1)
 		go func() {
@@ -147,7 +132,7 @@ func (p *plane) floor(workers int) func(context.Context) (*decider, error) {
 			})
 			done <- err
 		}()
-		return &decider{stop: func() { cancel(); <-done }}, nil
+		return &decider{stop: func() { cancel(); <-done }}
 	}
 }
 

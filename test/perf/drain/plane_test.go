@@ -4,7 +4,6 @@ package drain_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/testenv"
 )
 
 // admitter is the user that admission webhooks write as.
@@ -48,17 +48,9 @@ func startPlane(ctx context.Context, t *testing.T) *plane {
 	require.NoError(t, err)
 	t.Cleanup(c.Stop)
 	for _, dir := range []string{"manifests/crds", "manifests/rbac"} {
-		require.NoError(t, c.ApplyFiles(ctx, path(t, dir)))
+		require.NoError(t, c.ApplyFiles(ctx, testenv.Path(dir)))
 	}
 	return &plane{t, c}
-}
-
-// path is that of a file of the repository.
-func path(t *testing.T, relative string) string {
-	t.Helper()
-	root, err := cluster.RepoRoot()
-	require.NoError(t, err)
-	return filepath.Join(root, relative)
 }
 
 func (p *plane) data() string { return filepath.Join(p.Dir(), "etcd") }
@@ -68,37 +60,25 @@ func (p *plane) kept(state string) string { return filepath.Join(p.Dir(), "state
 // keep stops the control plane and keeps its state under a name.
 func (p *plane) keep(state string) {
 	p.t.Helper()
-	require.NoError(p.t, p.halt())
+	p.halt()
 	require.NoError(p.t, os.CopyFS(p.kept(state), os.DirFS(p.data())))
 }
 
-func (p *plane) halt() error {
+func (p *plane) halt() {
+	p.t.Helper()
 	for _, name := range []string{cluster.APIServer, cluster.Etcd} {
-		if err := p.StopComponent(name); err != nil {
-			return err
-		}
+		require.NoError(p.t, p.StopComponent(name))
 	}
-	return nil
 }
 
 // restore starts the control plane again from a state, with an empty audit log.
-func (p *plane) restore(ctx context.Context, state string) error {
-	if err := p.halt(); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(p.data()); err != nil {
-		return err
-	}
-	if err := os.CopyFS(p.data(), os.DirFS(p.kept(state))); err != nil {
-		return fmt.Errorf("restore %s: %w", state, err)
-	}
-	if err := os.Remove(p.AuditLogPath()); err != nil && !os.IsNotExist(err) {
-		return err
-	}
+func (p *plane) restore(ctx context.Context, state string) {
+	p.t.Helper()
+	p.halt()
+	require.NoError(p.t, os.RemoveAll(p.data()))
+	require.NoError(p.t, os.CopyFS(p.data(), os.DirFS(p.kept(state))), "restore %s", state)
+	require.NoError(p.t, os.RemoveAll(p.AuditLogPath()))
 	for _, name := range []string{cluster.Etcd, cluster.APIServer} {
-		if err := p.StartComponent(ctx, name); err != nil {
-			return err
-		}
+		require.NoError(p.t, p.StartComponent(ctx, name))
 	}
-	return nil
 }

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,44 +103,31 @@ type server struct {
 	controllerMS, apiMS, allocations, bytes float64
 }
 
-func (s *served) server() (u server, err error) {
-	p, err := bench.ReadProcess(s.process.PID())
-	if err != nil {
-		return u, err
+func (s *served) server() (u server) {
+	s.T.Helper()
+	ms := func(pid int) float64 {
+		p, err := bench.ReadProcess(pid)
+		require.NoError(s.T, err)
+		return float64(p.Processor.Milliseconds())
 	}
-	u.controllerMS = float64(p.Processor.Milliseconds())
-	for _, name := range []string{cluster.APIServer, cluster.Etcd} {
-		if p, err = bench.ReadProcess(s.Cluster.Component(name).PID()); err != nil {
-			return u, err
-		}
-		u.apiMS += float64(p.Processor.Milliseconds())
-	}
+	u.controllerMS = ms(s.process.PID())
+	u.apiMS = ms(s.Cluster.Component(cluster.APIServer).PID()) + ms(s.Cluster.Component(cluster.Etcd).PID())
 	u.allocations = float64(s.Metric(s.process, "go_memstats_mallocs_total", nil))
 	u.bytes = float64(s.Metric(s.process, "go_memstats_alloc_bytes_total", nil))
-	return u, nil
+	return u
 }
 
 // idle waits until the controller has done what earlier turns gave it to do: it
 // looks at every limit that is written, whoever writes it. Its own pace bounds it.
-func (s *served) idle(ctx context.Context) error {
+func (s *served) idle(ctx context.Context) {
+	s.T.Helper()
 	const every, busy, longest = 500 * time.Millisecond, 10 * time.Millisecond, 2 * time.Minute
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for last := time.Duration(-1); ; {
+	last := time.Duration(-1)
+	err := wait.PollUntilContextTimeout(ctx, every, longest, true, func(context.Context) (bool, error) {
 		p, err := bench.ReadProcess(s.process.PID())
-		if err != nil {
-			return err
-		}
-		if last >= 0 && p.Processor-last <= busy {
-			return nil
-		}
+		idle := last >= 0 && p.Processor-last <= busy
 		last = p.Processor
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the controller is not idle: %w", ctx.Err())
-		case <-tick.C:
-		}
-	}
+		return idle, err
+	})
+	require.NoError(s.T, err, "the controller is not idle")
 }

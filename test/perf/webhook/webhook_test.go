@@ -10,11 +10,9 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"testing"
@@ -22,7 +20,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,7 +142,7 @@ func sizes(w *testenv.World, namespace string) {
 // idle serves a webhook that allows every pod at once: what any webhook costs a
 // pod on this machine.
 func idle(w *testenv.World) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	config, stop := builders.PodWebhook("idle", func(rw http.ResponseWriter, r *http.Request) {
 		var review struct {
 			Request struct{ UID types.UID }
 		}
@@ -154,27 +151,10 @@ func idle(w *testenv.World) {
 			return
 		}
 		fmt.Fprintf(rw, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true}}`, review.Request.UID)
-	}))
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	w.T.Cleanup(server.Close)
-	w.Create(&admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "idle"},
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: "idle.example.com",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				URL:      new(server.URL),
-				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
-			},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			}},
-			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{idleLabel: "enabled"}},
-			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
-			AdmissionReviewVersions: []string{"v1"},
-		}},
 	})
+	w.T.Cleanup(stop)
+	config.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{idleLabel: "enabled"}}
+	w.Create(config)
 }
 
 // asking sends what the API server sends.
