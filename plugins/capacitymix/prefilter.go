@@ -61,12 +61,16 @@ func (pl *CapacityMix) PreFilter(
 // claim takes or confirms the pod's slot. A pod that was ungated, and limited to
 // a type, has its slot already, and neither borrows nor takes another one.
 func (pl *CapacityMix) claim(pod *corev1.Pod, p *policy.Policy, limitedTo capacity.Type) (*preFilterState, error) {
-	s := &preFilterState{policy: p, ungated: limitedTo != capacity.Unknown, nominated: pl.nominated(pod)}
+	s := &preFilterState{policy: p, ungated: limitedTo != capacity.Unknown}
+	if s.ungated || pod.Status.NominatedNodeName != "" {
+		s.attempt = pl.Ledger.AttemptOf(pod.UID)
+		s.nominated = pl.nominated(pod, s.attempt)
+	}
 	s.group, _ = policy.GroupOf(pod, p)
 	if s.ungated {
 		final := *p
 		final.BorrowOnDemand, final.BorrowSpot = false, false
-		s.policy, s.slotType, s.attempt = &final, limitedTo, pl.Ledger.AttemptOf(pod.UID)
+		s.policy, s.slotType = &final, limitedTo
 		s.slot, _ = policy.ClaimedSlot(pod)
 	} else {
 		hold, err := pl.Claim(pod, s.group, p, s.nominated)
@@ -102,8 +106,8 @@ func (pl *CapacityMix) sample(pod *corev1.Pod, s *preFilterState) *framework.Pre
 // nominated reports whether preemption in this scheduler frees capacity for a pod on
 // the node that its status names. Others may name a node there too: such a pod
 // is tried like every other one.
-func (pl *CapacityMix) nominated(pod *corev1.Pod) bool {
-	return pod.Status.NominatedNodeName != "" && (!pl.Ledger.AttemptOf(pod.UID).PreemptedAt.IsZero() || pl.victimsTerminate(pod))
+func (pl *CapacityMix) nominated(pod *corev1.Pod, attempt ledger.Attempt) bool {
+	return pod.Status.NominatedNodeName != "" && (!attempt.PreemptedAt.IsZero() || pl.victimsTerminate(pod))
 }
 
 // victimsTerminate reports whether pods that can have been preempted for a pod are
