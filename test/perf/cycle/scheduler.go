@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -69,7 +71,18 @@ func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
 		return nil, err
 	}
 	r.framework = r.scheduler.Profiles[builders.Scheduler]
-	return r, nil
+	return r, WaitAdmitting(ctx, r.framework)
+}
+
+// WaitAdmitting waits until no plugin of a profile holds a pod back: some do until
+// they know the cluster, and return an error for pods that bypass the queue.
+func WaitAdmitting(ctx context.Context, f framework.Framework) error {
+	pod := builders.Pod("probe", "probe")
+	return wait.PollUntilContextTimeout(ctx, time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return !slices.ContainsFunc(f.PreEnqueuePlugins(), func(p framework.PreEnqueuePlugin) bool {
+			return !p.PreEnqueue(ctx, pod).IsSuccess()
+		}), nil
+	})
 }
 
 // no one reads events.

@@ -37,6 +37,7 @@ import (
 	"berth.dev/berth/plugins/resourcelimit"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/perf/bench"
+	"berth.dev/berth/test/perf/cycle"
 )
 
 const (
@@ -145,7 +146,8 @@ func newCycles(tb testing.TB, all []v1alpha1.ResourceLimit, percent int, own fun
 	require.NoError(tb, c.scheduler.WaitForHandlersSync(ctx))
 	for n, name := range profiles {
 		c.sides[n].framework = c.scheduler.Profiles[name]
-		c.run(tb, n, 0) // the caches, and the wait for the limits
+		require.NoError(tb, cycle.WaitAdmitting(ctx, c.sides[n].framework))
+		c.run(tb, n, 0) // the caches
 	}
 	return c
 }
