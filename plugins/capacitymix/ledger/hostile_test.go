@@ -48,11 +48,9 @@ func TestASlotAheadIsOneThatASetCanHold(t *testing.T) {
 				l := newLedger(t)
 				c := claimOf("a")
 				c.Policy = &policy.Policy{Mix: split.New(100, floor)}
-				hold, err := l.Claim(c)
-				require.NoError(t, err)
+				hold := held(t, l, c)
 				l.SetAttempt("a", hold.Slot, ledger.Attempt{Stage: ledger.StageAhead, Below: below})
-				bounded(t, func() { hold, err = l.Claim(c) })
-				require.NoError(t, err)
+				bounded(t, func() { hold = held(t, l, c) })
 				assert.LessOrEqual(t, hold.Slot, split.MaxSlot)
 				require.NoError(t, l.Reserve("a", hold.Slot, "n"), "the pod holds the slot")
 				l.Unreserve("a")
@@ -73,8 +71,7 @@ func TestHighSlotsOfManyGroupsCostLittle(t *testing.T) {
 			l.Observe(ledger.Bound{UID: types.UID(fmt.Sprint("b", i)), Group: key, Slot: split.NoSlot, Node: "n"})
 			c := claimOf(fmt.Sprint("c", i))
 			c.Group = key
-			_, err := l.Claim(c)
-			require.NoError(t, err)
+			held(t, l, c)
 		}
 	})
 	groups, pods := l.Size()
@@ -93,8 +90,7 @@ func TestListsOfSpreadLabelsLeaveNothingBehind(t *testing.T) {
 	bounded(t, func() {
 		for i := range 2000 {
 			c.Policy = &policy.Policy{Mix: webPolicy.Mix, SpreadSpotOver: []string{fmt.Sprint("a.example/", i)}}
-			_, err := l.Claim(c)
-			require.NoError(t, err)
+			held(t, l, c)
 		}
 	})
 	assert.EqualValues(t, 1, domainOf(l, "node-0"))
@@ -107,8 +103,7 @@ func TestLabelValuesOfDeletedNodesLeaveNothingBehind(t *testing.T) {
 	l := ledger.New(c, []string{corev1.LabelHostname})
 	own := claimOf("pending")
 	own.Group.ID, own.Policy = "own", &policy.Policy{Mix: webPolicy.Mix, SpreadSpotOver: []string{corev1.LabelHostname, corev1.LabelTopologyZone}}
-	_, err = l.Claim(own)
-	require.NoError(t, err)
+	held(t, l, own)
 	bounded(t, func() {
 		for i := range 10_000 {
 			n := node(fmt.Sprintf("node-%d", i), "spot", fmt.Sprintf("zone-%d", i))

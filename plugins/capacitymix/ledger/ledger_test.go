@@ -43,11 +43,24 @@ func claimOf(name string) ledger.Claim {
 	return ledger.Claim{Pod: podNamed(name), Group: webKey, Policy: webPolicy, Slot: split.NoSlot, Exists: func() bool { return true }}
 }
 
+// held makes a claim that succeeds.
+func held(t *testing.T, l *ledger.Ledger, c ledger.Claim) ledger.Hold {
+	t.Helper()
+	hold, err := l.Claim(c)
+	require.NoError(t, err)
+	return hold
+}
+
 func claim(t *testing.T, l *ledger.Ledger, name string) int {
 	t.Helper()
-	hold, err := l.Claim(claimOf(name))
-	require.NoError(t, err)
-	return hold.Slot
+	return held(t, l, claimOf(name)).Slot
+}
+
+func claims(t *testing.T, l *ledger.Ledger, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		claim(t, l, name)
+	}
 }
 
 func TestPendingPodsHoldTheirClaims(t *testing.T) {
@@ -92,9 +105,7 @@ func TestAPodThatIsGoneGetsNoClaim(t *testing.T) {
 
 func TestAWaitingPodMovesDownWhenALowerSlotIsFree(t *testing.T) {
 	l := newLedger(t)
-	for _, name := range []string{"a", "b", "c", "d"} {
-		claim(t, l, name)
-	}
+	claims(t, l, "a", "b", "c", "d")
 	next := l.Forget("b")
 	require.NotNil(t, next, "somebody is to be woken")
 	assert.Equal(t, "d", next.Name, "the pod with the highest slot")
@@ -110,9 +121,7 @@ func TestAWaitingPodMovesDownWhenALowerSlotIsFree(t *testing.T) {
 // The symptom: of two pods that wait, one was woken twice, and the other one not.
 func TestEveryFreedSlotWakesAPodOfItsOwn(t *testing.T) {
 	l := newLedger(t)
-	for _, name := range []string{"a", "b", "c", "d"} {
-		claim(t, l, name)
-	}
+	claims(t, l, "a", "b", "c", "d")
 	for i, name := range []string{"a", "b"} {
 		require.NoError(t, l.Reserve(types.UID(name), i, "n"))
 	}
@@ -121,9 +130,7 @@ func TestEveryFreedSlotWakesAPodOfItsOwn(t *testing.T) {
 	assert.Equal(t, 0, claim(t, l, "d"))
 	assert.Equal(t, 1, claim(t, l, "c"))
 
-	for _, name := range []string{"e", "f"} {
-		claim(t, l, name)
-	}
+	claims(t, l, "e", "f")
 	require.NoError(t, l.Reserve("d", 0, "n"))
 	assert.Equal(t, "f", l.Forget("d").Name)
 	assert.Equal(t, "e", l.Forget("f").Name, "who was woken for a slot is gone: another one is")
@@ -137,8 +144,7 @@ func TestANominatedPodKeepsItsClaim(t *testing.T) {
 	l.Forget("a")
 	c := claimOf("b")
 	c.Keep = true
-	hold, err := l.Claim(c)
-	require.NoError(t, err)
+	hold := held(t, l, c)
 	assert.Equal(t, 1, hold.Slot)
 }
 
@@ -179,19 +185,15 @@ func domainOf(l *ledger.Ledger, name string) int32 {
 
 func TestASearchBeginsAnewWhenTheSlotIsOfAnotherType(t *testing.T) {
 	l := newLedger(t) // slots 0 and 1 are on-demand, 2 and 3 spot
-	for _, name := range []string{"a", "b", "c", "d"} {
-		claim(t, l, name)
-	}
+	claims(t, l, "a", "b", "c", "d")
 	tried := ledger.Attempt{Stage: ledger.StageBorrow, NoCapacitySince: time.Unix(7, 0)}
 	l.SetAttempt("d", 3, tried)
 	l.SetAttempt("d", 0, ledger.Attempt{}) // of a slot that it does not hold
 	l.Forget("c")
-	hold, err := l.Claim(claimOf("d"))
-	require.NoError(t, err)
+	hold := held(t, l, claimOf("d"))
 	assert.Equal(t, ledger.Hold{Slot: 2, Attempt: tried}, hold, "a spot slot like the one before: it has waited for spot already")
 	l.Forget("a")
-	hold, err = l.Claim(claimOf("d"))
-	require.NoError(t, err)
+	hold = held(t, l, claimOf("d"))
 	assert.Equal(t, ledger.Hold{Slot: 0, Attempt: ledger.Attempt{TypeChanged: true}}, hold, "now it looks for on-demand")
 }
 
@@ -200,20 +202,17 @@ func TestAPodTriesASlotAheadOfItsTurnAndComesBack(t *testing.T) {
 	claim(t, l, "a")
 	ahead := ledger.Attempt{Stage: ledger.StageAhead, NoCapacitySince: time.Unix(7, 0), Below: 10}
 	l.SetAttempt("a", 0, ahead)
-	hold, err := l.Claim(claimOf("a"))
-	require.NoError(t, err)
+	hold := held(t, l, claimOf("a"))
 	assert.Equal(t, ledger.Hold{Slot: 2, Attempt: ahead}, hold)
 	assert.Equal(t, 0, claim(t, l, "b"), "its own slot is free for others meanwhile")
 
 	back := ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: time.Unix(7, 0)}
 	l.SetAttempt("a", 2, back)
-	hold, err = l.Claim(claimOf("a"))
-	require.NoError(t, err)
+	hold = held(t, l, claimOf("a"))
 	assert.Equal(t, ledger.Hold{Slot: 1, Attempt: back}, hold, "the search for on-demand goes on where it was")
 
 	l.SetAttempt("a", 1, ledger.Attempt{Stage: ledger.StageAhead, Below: 2})
-	hold, err = l.Claim(claimOf("a"))
-	require.NoError(t, err)
+	hold = held(t, l, claimOf("a"))
 	assert.Equal(t, 1, hold.Slot, "there is no spot slot below 2")
 	assert.Equal(t, ledger.StageType, hold.Attempt.Stage)
 }
@@ -222,12 +221,10 @@ func TestIdentitySlotsAreNotExclusive(t *testing.T) {
 	l := newLedger(t)
 	c := claimOf("web-3")
 	c.Slot = 3
-	hold, err := l.Claim(c)
-	require.NoError(t, err)
+	hold := held(t, l, c)
 	assert.Equal(t, 3, hold.Slot)
 	c.Pod = podNamed("web-3-again")
-	hold, err = l.Claim(c)
-	require.NoError(t, err)
+	hold = held(t, l, c)
 	assert.Equal(t, 3, hold.Slot)
 	require.NoError(t, l.Reserve("web-3-again", 3, "n"))
 }

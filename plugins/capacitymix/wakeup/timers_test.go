@@ -3,8 +3,6 @@
 package wakeup
 
 import (
-	"maps"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,25 +16,14 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/plugins/internal/plugintest"
 )
 
 func TestAPodHasOneTimerHoweverOftenItIsTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-		woken := map[string]int{}
-		var mu sync.Mutex
-		w := NewTimers(corelisters.NewPodLister(pods), func(_ klog.Logger, pods map[string]*corev1.Pod) {
-			mu.Lock()
-			defer mu.Unlock()
-			for name := range pods {
-				woken[name]++
-			}
-		}, klog.Background())
-		seen := func() map[string]int {
-			mu.Lock()
-			defer mu.Unlock()
-			return maps.Clone(woken)
-		}
+		var woken plugintest.Activated
+		w := NewTimers(corelisters.NewPodLister(pods), woken.Activate, klog.Background())
 		set := func(pod *corev1.Pod, in time.Duration) { w.Set(pod, time.Now().Add(in), in) }
 		stays, leaves, another, unknown := mixtest.Pod("web", 0), mixtest.Pod("web", 1), mixtest.Pod("web", 2), mixtest.Pod("web", 3)
 		for _, pod := range []*corev1.Pod{stays, leaves, another} {
@@ -57,10 +44,10 @@ func TestAPodHasOneTimerHoweverOftenItIsTried(t *testing.T) {
 
 		time.Sleep(time.Hour - 2*time.Second)
 		synctest.Wait()
-		assert.Empty(t, seen())
+		assert.Empty(t, woken.Pods())
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, map[string]int{"shop/web-0": 1}, seen())
+		assert.Equal(t, map[string]int{"shop/web-0": 1}, woken.Pods())
 		assert.Empty(t, w.timers)
 
 		set(stays, time.Hour)
@@ -69,6 +56,6 @@ func TestAPodHasOneTimerHoweverOftenItIsTried(t *testing.T) {
 		require.NoError(t, pods.Update(ends))
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		assert.Equal(t, map[string]int{"shop/web-0": 1}, seen(), "a pod that is being deleted is not tried")
+		assert.Equal(t, map[string]int{"shop/web-0": 1}, woken.Pods(), "a pod that is being deleted is not tried")
 	})
 }

@@ -59,7 +59,7 @@ func NewCluster(tb testing.TB, nodes []*corev1.Node, objects ...runtime.Object) 
 		Client:    client,
 		Informers: informers.NewSharedInformerFactory(client, 0),
 		Recorder:  events.NewFakeRecorder(100),
-		Activated: &Activated{pods: map[string]int{}},
+		Activated: &Activated{},
 		Snapshot:  cache.NewSnapshot(nil, nodes),
 	}
 }
@@ -125,6 +125,9 @@ type Activated struct {
 func (a *Activated) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.pods == nil {
+		a.pods = map[string]int{}
+	}
 	for name := range pods {
 		a.pods[name]++
 	}
@@ -142,7 +145,7 @@ func (a *Activated) Take() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	pods := a.pods
-	a.pods = map[string]int{}
+	a.pods = nil
 	return pods
 }
 
