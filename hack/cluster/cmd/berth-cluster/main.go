@@ -37,10 +37,14 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return fmt.Errorf("what to do is missing\n%s", usage)
+		return fmt.Errorf("missing command\n%s", usage)
 	}
-	if args[0] == "path" {
+	switch args[0] {
+	case "path":
 		return path(ctx, args[1:], out)
+	case "help", "-h", "--help":
+		_, err := fmt.Fprint(out, usage)
+		return err
 	}
 	root, err := cluster.RepoRoot()
 	if err != nil {
