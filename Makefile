@@ -6,7 +6,8 @@ SHELL := /bin/bash
 # One build cache for the control plane, the scheduler and the tests: without the race detector, cgo is off.
 export CGO_ENABLED := 0
 # grpcnotrace: without it the linker keeps every method of every type, a third more of each program (hack/cluster.BuildTags).
-export GOFLAGS := -mod=readonly -tags=grpcnotrace
+# trimpath: all checkouts share the build cache.
+export GOFLAGS := -mod=readonly -trimpath -tags=grpcnotrace
 # A go.work file of the caller must not change what is built.
 export GOWORK := off
 
@@ -39,7 +40,8 @@ demo: ## Run the demo: a local control plane, a workload placed by its mix, scal
 	@go run ./hack/demo
 
 .PHONY: test
-test: lint verify test-unit test-race test-integration ## Run everything that must pass before a commit
+test: verify lint ## Run everything that must pass before a commit
+	@$(MAKE) --no-print-directory -j2 test-integration test-unit test-race NICE='nice -n 10'
 
 ##@ Local cluster
 
@@ -87,6 +89,8 @@ RACE := ./internal/... ./plugins/... ./controllers/...
 # The other packages, but for the suites that start a control plane.
 UNIT := $(shell go list ./... | grep -v -e /berth/internal/ -e /berth/plugins/ -e /berth/controllers -e /test/integration/ \
 	-e /test/scale -e /test/karpenter -e /test/kind -e /hack/cluster -e /hack/demo)
+# make test runs the other tests beside the suites on a control plane, which wait for much of their time, at a lower priority.
+NICE ?=
 # The suites on a control plane, the longest first. Each waits for much of its time, so more run at a time than there are processors.
 # With eight on two cores, suites that measure seconds starve. The vet of go test is left to the linter, which runs all of it.
 SUITES := $(addprefix ./test/integration/,mix/moves environments/lifecycle mix/storms mix/controller records/lifecycle platform/hostile \
@@ -97,13 +101,13 @@ POOL := go run ./hack/cluster/cmd/berth-cluster pool
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests that need no race detector
-	go test -vet=off $(UNIT)
-	cd hack/images && go test .
-	cd test/perf/upstream && go test -vet=off . # vet would check all of the API server first
+	$(NICE) go test -vet=off $(UNIT)
+	cd hack/images && $(NICE) go test .
+	cd test/perf/upstream && $(NICE) go test -vet=off . # vet would check all of the API server first
 
 .PHONY: test-race
 test-race: ## Run the unit and property tests of the concurrent packages under the race detector
-	CGO_ENABLED=1 go test -race -vet=off $(RACE)
+	CGO_ENABLED=1 $(NICE) go test -race -vet=off $(RACE)
 
 # Programs that live for a minute or two collect garbage for an eighth of their CPU time: less of it then.
 .PHONY: test-integration
