@@ -142,12 +142,15 @@ func jobs(t *testing.T) (names []string) {
 	return names
 }
 
-// leaseName is the name of the controller's lease, by default.
-func leaseName(t *testing.T) string {
+// leaseNames are the leases that the programs hold with the manifests' configurations.
+func leaseNames(t *testing.T) (names []string) {
 	t.Helper()
-	c, err := controller.Parse(read(t, "manifests/controller/config.yaml"))
-	require.NoError(t, err)
-	return c.LeaseName()
+	for _, program := range []string{"controller", "environments"} {
+		c, err := controller.Parse(read(t, "manifests/"+program+"/config.yaml"))
+		require.NoError(t, err)
+		names = append(names, c.LeaseName())
+	}
+	return names
 }
 
 // catalogue is what an expression may read.
@@ -282,7 +285,7 @@ func TestAlertsReadWhatThereIs(t *testing.T) {
 	assert.ElementsMatch(t, []string{
 		"BerthMixOutOfBounds", "BerthSchedulerNotReady", "BerthPodsPending",
 		"BerthRebalancerThrashing", "BerthSpotStorm", "BerthControllerNotLeading", "BerthSpotUnavailable", "BerthGatesFailedOpen",
-		"BerthConfigurationNotInForce",
+		"BerthConfigurationNotInForce", "BerthEnvironmentsNotLeading",
 	}, names)
 }
 

@@ -124,7 +124,7 @@ func ofController(t *testing.T) map[string]*metric {
 		values []string
 	}{
 		"berth_mix_evictions_total":     {"result", constants(t, "controllers/mix/rebalance", "result")},
-		"leader_election_master_status": {"name", []string{leaseName(t)}},
+		"leader_election_master_status": {"name", leaseNames(t)},
 	} {
 		require.NotNil(t, all[name], "%s is not registered", name)
 		all[name].values[fixed.label] = fixed.values
