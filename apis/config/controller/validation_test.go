@@ -32,8 +32,10 @@ func validates[T any](t *testing.T, part func(*Configuration) *T, cases map[stri
 				require.Empty(t, errs)
 				return
 			}
-			require.Len(t, errs, 1)
-			require.ErrorContains(t, errs[0], tc.want)
+			require.NotEmpty(t, errs)
+			for _, err := range errs {
+				require.ErrorContains(t, err, tc.want)
+			}
 		})
 	}
 }

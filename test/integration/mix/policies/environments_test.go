@@ -3,6 +3,7 @@
 package policies_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,6 +49,10 @@ func TestAnEnvironmentNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 		}
 		return e
 	}
+	s.Eventually("the policy is in force", func() (bool, string) {
+		err := s.as("tenant").Create(s.Ctx, env("", "victim-credentials"), client.DryRunAll)
+		return refusedFor(err, "spec.stack.backend.secretRef.name:"), fmt.Sprint(err)
+	})
 	for name, tc := range map[string]struct {
 		user              string
 		database, backend string

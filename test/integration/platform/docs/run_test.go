@@ -90,6 +90,10 @@ metadata: {name: berth-scheduler, namespace: berth-system}
 apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata: {name: berth-controller, namespace: berth-system}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: berth-environments, namespace: berth-system}
 `
 
 // others are kinds of prometheus-operator: only that they are there.
