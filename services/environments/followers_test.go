@@ -102,6 +102,25 @@ func (c *crowd) settle(goroutines int) {
 	}
 }
 
+// steady waits until no log is read and the goroutines stay the same for a fifth of a second, and returns their number.
+func (c *crowd) steady() (goroutines int) {
+	c.t.Helper()
+	c.settle(0)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for n, same := 0, 0; same < 20; n++ {
+		require.Less(c.t, n, 1000, "the number of goroutines does not settle")
+		c.world.config.Transport.(*http.Transport).CloseIdleConnections()
+		<-tick.C
+		if now := runtime.NumGoroutine(); now != goroutines {
+			goroutines, same = now, 0
+		} else {
+			same++
+		}
+	}
+	return goroutines
+}
+
 // inUse is how many bytes are in use.
 func inUse() int64 {
 	for range 5 { // pools are emptied by the second
@@ -125,12 +144,8 @@ func TestFollowersLeaveNothingBehind(t *testing.T) {
 	c := &crowd{t: t, client: schedulerv1.NewSchedulerServiceClient(conn), world: w}
 	w.log = c.write
 
-	c.follow(ctx, 100*time.Millisecond) // what stays open between calls is there now
-	c.settle(0)
-	w.config.Transport.(*http.Transport).CloseIdleConnections()
-	goroutines := runtime.NumGoroutine()
-	c.round(ctx, total/4) // and what is kept to be used again
-	c.settle(goroutines)
+	c.round(ctx, total/4) // what stays open between calls, and what is kept to be used again, is there now
+	goroutines := c.steady()
 	before := inUse()
 
 	c.round(ctx, total)
