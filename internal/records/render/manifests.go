@@ -5,16 +5,13 @@ package render
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -36,6 +33,62 @@ var Kinds = []schema.GroupKind{
 	{Group: "serving.knative.dev", Kind: "Service"},
 	{Group: "berth.dev", Kind: "CapacityMix"},
 	{Group: "berth.dev", Kind: "ResourceLimit"},
+}
+
+// source is a list of manifests, and what they are rendered with.
+type source struct {
+	manifests []string
+	// field is that of the template.
+	field     string
+	variables Variables
+	// labels select the children of a record, its components and functions.
+	labels map[string]string
+	// service is one that the manifests must have, "" for none.
+	service string
+	// function is nil for the ODGM.
+	function *Function
+	// limit is the ResourceLimit of the pods, "" for none; nearODGM means that there is an ODGM that they should be close to.
+	limit    string
+	nearODGM bool
+}
+
+// sourcesOf returns the manifests of the ODGM, if there is one, and those of each function.
+func sourcesOf(
+	record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, n names, functions []Function, odgm ODGM,
+) (sources []source) {
+	vars := variables{record, t, s, n, functions, odgm}
+	if odgm.Name != "" {
+		sources = append(sources, source{
+			manifests: odgm.manifests,
+			field:     "odgmManifests",
+			variables: vars.ofODGM(),
+			labels:    map[string]string{v1alpha1.OwnerLabel: n.label, v1alpha1.ComponentLabel: ComponentODGM},
+			service:   odgm.Service,
+		})
+	}
+	for i := range functions {
+		f := &functions[i]
+		if f.Name == "" {
+			continue
+		}
+		src := source{
+			manifests: t.Spec.FunctionManifests,
+			field:     "functionManifests",
+			variables: vars.ofFunction(f),
+			labels: map[string]string{
+				v1alpha1.OwnerLabel:     n.label,
+				v1alpha1.ComponentLabel: ComponentFunction,
+				v1alpha1.FunctionLabel:  Hash(f.Spec.FunctionKey),
+			},
+			function: f,
+			nearODGM: odgm.Name != "" && f.NFR.MaxLatencyMS != nil,
+		}
+		if record.Spec.ResourceAllocation != nil && f.Spec.Resources == nil {
+			src.limit = n.limit
+		}
+		sources = append(sources, src)
+	}
+	return sources
 }
 
 // object is a rendered object, and the function that it is for; nil for the ODGM.
@@ -111,124 +164,4 @@ func kindNames() []string {
 		names[i] = strings.TrimPrefix(k.Group+"/"+k.Kind, "/")
 	}
 	return names
-}
-
-// variable is a reference in a scalar; a "$" before it makes it plain text.
-var variable = regexp.MustCompile(`\$?\$\{([^}]*)\}`)
-
-// Substitute parses a manifest and puts the values of variables in the places of
-// its scalars. Since it does so after parsing, a value can neither end its field
-// nor begin another. A scalar that is nothing but a variable becomes its value,
-// whatever its type; in the midst of text only texts and numbers can stand.
-func Substitute(path *field.Path, manifest string, vars Variables) (map[string]any, error) {
-	var parsed any
-	if err := yaml.UnmarshalStrict([]byte(manifest), &parsed); err != nil {
-		return nil, field.Invalid(path, shown(manifest), "is not YAML: "+err.Error())
-	}
-	object, ok := parsed.(map[string]any)
-	if !ok {
-		return nil, field.Invalid(path, shown(manifest), "is not one object")
-	}
-	out, _, err := put(path, object, vars)
-	if err != nil {
-		return nil, err
-	}
-	return out.(map[string]any), nil
-}
-
-// put returns a value with its variables replaced; left means that its field is left out.
-func put(path *field.Path, v any, vars Variables) (out any, left bool, err error) {
-	switch v := v.(type) {
-	case map[string]any:
-		out, err = putMap(path, v, vars)
-		return out, false, err
-	case []any:
-		out, err = putList(path, v, vars)
-		return out, false, err
-	case string:
-		return putText(path, v, vars)
-	case float64: // JSON has no other number; whole ones are integers to Kubernetes
-		if n := int64(v); float64(n) == v {
-			return n, false, nil
-		}
-	}
-	return v, false, nil
-}
-
-func putMap(path *field.Path, v map[string]any, vars Variables) (any, error) {
-	m := make(map[string]any, len(v))
-	for _, key := range slices.Sorted(maps.Keys(v)) {
-		if variable.MatchString(key) {
-			return nil, field.Invalid(path.Key(key), key, "variables cannot stand in the name of a field")
-		}
-		item, left, err := put(path.Child(key), v[key], vars)
-		if err != nil {
-			return nil, err
-		}
-		if !left {
-			m[key] = item
-		}
-	}
-	return m, nil
-}
-
-func putList(path *field.Path, v []any, vars Variables) (any, error) {
-	list := make([]any, 0, len(v))
-	for i := range v {
-		item, left, err := put(path.Index(i), v[i], vars)
-		if err != nil {
-			return nil, err
-		}
-		if !left {
-			list = append(list, item)
-		}
-	}
-	return list, nil
-}
-
-func putText(path *field.Path, text string, vars Variables) (out any, left bool, err error) {
-	if m := variable.FindStringSubmatch(text); m != nil && m[0] == text && !strings.HasPrefix(text, "$$") {
-		value, known := vars[m[1]]
-		if !known {
-			return nil, false, unknown(path, m[1], vars)
-		}
-		return value, value == nil, nil
-	}
-	out = variable.ReplaceAllStringFunc(text, func(ref string) string {
-		if strings.HasPrefix(ref, "$$") {
-			return ref[1:]
-		}
-		name := ref[2 : len(ref)-1]
-		value, known := vars[name]
-		switch value := value.(type) {
-		case string:
-			return value
-		case int64:
-			return strconv.FormatInt(value, 10)
-		case bool:
-			return strconv.FormatBool(value)
-		}
-		switch {
-		case err != nil:
-		case !known:
-			err = unknown(path, name, vars)
-		default:
-			err = field.Invalid(path, text, fmt.Sprintf("%s is no text, and can only stand alone", ref))
-		}
-		return ""
-	})
-	return out, false, err
-}
-
-func unknown(path *field.Path, name string, vars Variables) error {
-	return field.NotSupported(path, "${"+name+"}", slices.Sorted(maps.Keys(vars)))
-}
-
-// shown is as much of a text as an error can show.
-func shown(text string) string {
-	const most = 80
-	if line, _, more := strings.Cut(text, "\n"); more || len(text) > most {
-		return strings.ToValidUTF8(line[:min(len(line), most)], "") + "…"
-	}
-	return text
 }

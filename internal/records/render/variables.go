@@ -17,66 +17,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// Variables are what a manifest can refer to: text, int64, bool, lists and maps
-// of those. One that is nil is known, and leaves its field out.
-type Variables map[string]any
-
-// source is a list of manifests, and what they are rendered with.
-type source struct {
-	manifests []string
-	// field is that of the template.
-	field     string
-	variables Variables
-	// labels select the children of a record, its components and functions.
-	labels map[string]string
-	// service is one that the manifests must have, "" for none.
-	service string
-	// function is nil for the ODGM.
-	function *Function
-	// limit is the ResourceLimit of the pods, "" for none; nearODGM means that there is an ODGM that they should be close to.
-	limit    string
-	nearODGM bool
-}
-
-// sourcesOf returns the manifests of the ODGM, if there is one, and those of each function.
-func sourcesOf(
-	record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings, n names, functions []Function, odgm ODGM,
-) (sources []source) {
-	vars := variables{record, t, s, n, functions, odgm}
-	if odgm.Name != "" {
-		sources = append(sources, source{
-			manifests: odgm.manifests,
-			field:     "odgmManifests",
-			variables: vars.ofODGM(),
-			labels:    map[string]string{v1alpha1.OwnerLabel: n.label, v1alpha1.ComponentLabel: ComponentODGM},
-			service:   odgm.Service,
-		})
-	}
-	for i := range functions {
-		f := &functions[i]
-		if f.Name == "" {
-			continue
-		}
-		src := source{
-			manifests: t.Spec.FunctionManifests,
-			field:     "functionManifests",
-			variables: vars.ofFunction(f),
-			labels: map[string]string{
-				v1alpha1.OwnerLabel:     n.label,
-				v1alpha1.ComponentLabel: ComponentFunction,
-				v1alpha1.FunctionLabel:  Hash(f.Spec.FunctionKey),
-			},
-			function: f,
-			nearODGM: odgm.Name != "" && f.NFR.MaxLatencyMS != nil,
-		}
-		if record.Spec.ResourceAllocation != nil && f.Spec.Resources == nil {
-			src.limit = n.limit
-		}
-		sources = append(sources, src)
-	}
-	return sources
-}
-
 // env are environment variables. The first value of a name is kept.
 type env map[string]string
 
