@@ -109,10 +109,10 @@ test-unit: ## Run the unit tests that need no race detector
 test-race: ## Run the unit and property tests of the concurrent packages under the race detector
 	CGO_ENABLED=1 $(NICE) go test -race -vet=off $(RACE)
 
-# Programs that live for a minute or two collect garbage for an eighth of their CPU time: less of it then.
+# Programs that live for a minute or two collect garbage for an eighth of their processor time: less of it then.
 .PHONY: test-integration
 test-integration: ## Run the suites on a real control plane (SUITES_AT_A_TIME=6)
-	BERTH_INPUTS=$$(hack/inputs.sh) GOGC=400 GOMEMLIMIT=1GiB $(POOL) --size $(SUITES_AT_A_TIME) -- \
+	BERTH_INPUTS=$$(hack/inputs.sh) GOGC=1600 GOMEMLIMIT=2GiB $(POOL) --size $(SUITES_AT_A_TIME) -- \
 		go test -vet=off -p $(SUITES_AT_A_TIME) -timeout 30m $(SUITES)
 
 .PHONY: test-race-integration
