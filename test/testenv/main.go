@@ -65,7 +65,6 @@ type Options struct {
 	MeasuresMemory bool
 	// Fills is set where tests write so much that an API server keeps hundreds of megabytes in its watch caches for as long as it
 	// lives, and collects garbage all the time. The pool does not lend it one: the suites that borrow it next would pay for that.
-	// Its own may have twice the memory of those that the Makefile bounds.
 	Fills bool
 }
 
@@ -116,12 +115,9 @@ func suite() string {
 	return strings.TrimPrefix(strings.TrimPrefix(dir, Path("test")+"/"), "integration/")
 }
 
-// memoryLimit is the variable with the soft memory limit of the Go runtime.
-const memoryLimit = "GOMEMLIMIT"
-
 // measureMemory sets the environment in which Berth's programs are built and started; the control plane has its own by then.
 func measureMemory() error {
-	return errors.Join(os.Unsetenv(cluster.RaceEnv), os.Unsetenv("GOGC"), os.Unsetenv(memoryLimit))
+	return errors.Join(os.Unsetenv(cluster.RaceEnv), os.Unsetenv("GOGC"), os.Unsetenv("GOMEMLIMIT"))
 }
 
 // On runs the package's tests on a cluster that is there, with Berth installed: one of kind. Its nodes stay, and tests
@@ -173,11 +169,6 @@ func races(logs string) []string {
 func startCluster(ctx context.Context, o Options) (*cluster.Cluster, error) {
 	if len(o.ControllerManagerArgs) == 0 && !o.Fills {
 		return cluster.StartOrBorrow(ctx, os.Stderr)
-	}
-	if o.Fills && os.Getenv(memoryLimit) != "" {
-		if err := os.Setenv(memoryLimit, "2GiB"); err != nil {
-			return nil, err
-		}
 	}
 	return cluster.Start(ctx, cluster.Options{Out: os.Stderr, ControllerManagerArgs: o.ControllerManagerArgs})
 }
