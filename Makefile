@@ -41,7 +41,7 @@ demo: ## Run the demo: a local control plane, a workload placed by its mix, scal
 
 .PHONY: test
 test: verify lint ## Run everything that must pass before a commit
-	@$(MAKE) --no-print-directory -j2 test-integration test-unit test-race NICE='nice -n 10'
+	@$(MAKE) --no-print-directory -k -j2 test-integration test-unit test-race NICE='nice -n 10'
 
 ##@ Local cluster
 
