@@ -24,6 +24,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -258,7 +259,8 @@ func (w *World) WaitSatisfied(mix string) *v1alpha1.CapacityMix {
 	})
 }
 
-// WaitExact waits until an app has n pods, all Ready, in exactly their mix.
+// WaitExact waits until an app has n pods, all Ready, in exactly their mix. The slots are waited for, too: if a ReplicaSet creates a
+// pod too many and then deletes one by its own order, the controller repairs them afterwards.
 func (w *World) WaitExact(app string, m split.Mix, n int, within time.Duration) []corev1.Pod {
 	w.T.Helper()
 	var pods []corev1.Pod
@@ -266,7 +268,8 @@ func (w *World) WaitExact(app string, m split.Mix, n int, within time.Duration) 
 		pods = w.Live(app)
 		s := w.SplitOf(pods)
 		notReady := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return !Ready(&p) })
-		return len(pods) == n && !notReady && s.Spot == m.Spot(n) && s.OnDemand == m.OnDemand(n), s.String()
+		gap := slices.ContainsFunc(pods, func(p corev1.Pod) bool { slot, ok := policy.ClaimedSlot(&p); return !ok || slot >= n })
+		return len(pods) == n && !notReady && !gap && s.Spot == m.Spot(n) && s.OnDemand == m.OnDemand(n), fmt.Sprintf("%s, gap: %t", s, gap)
 	})
 	w.RequireExactPods(pods, m)
 	return pods
