@@ -102,12 +102,9 @@ func listEnvironments(o *command.Options, use string) *cobra.Command {
 	})
 	cmd.Flags().StringSliceVar(&specLabels, "spec-label", nil,
 		"Show only environments with key=value in spec.labels. Can be given several times; all must match.")
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if wanted, err = parseLabels(specLabels); err != nil {
-			return err
-		}
-		return run(cmd, args)
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		wanted, err = parseLabels(specLabels)
+		return err
 	}
 	return cmd
 }

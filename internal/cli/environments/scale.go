@@ -44,12 +44,9 @@ func newScale(o *command.Options) *cobra.Command {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		return completeScale(o, cmd, args, toComplete)
 	}
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if wanted, err = parseReplicas(args[1:]); err != nil {
-			return err
-		}
-		return run(cmd, args)
+	cmd.PreRunE = func(_ *cobra.Command, args []string) (err error) {
+		wanted, err = parseReplicas(args[1:])
+		return err
 	}
 	f.waitFlags(cmd)
 	return cmd
