@@ -5,7 +5,6 @@ package environments
 import (
 	"context"
 
-	rpccode "google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
 
 	"berth.dev/berth/services/server"
@@ -26,6 +25,5 @@ func (c *core) audited(ctx context.Context, verb, namespace, id string, do func(
 
 func (c *core) audit(ctx context.Context, verb, namespace, id string, code codes.Code) {
 	c.log.Info("Audit", "verb", verb, "environment", id, "namespace", namespace, "caller", c.caller(ctx),
-		"code", rpccode.Code(code).String(), //nolint:gosec // a code is a small number
-		"correlation", server.Correlation(ctx))
+		"code", server.CodeName(code), "correlation", server.Correlation(ctx))
 }

@@ -334,13 +334,13 @@ func percentEncoded(message string) string {
 // done counts the call and logs it, never its content.
 func (s *Server) done(w *recorder, r *http.Request, c *call, took time.Duration) {
 	code := w.code(r, c)
-	requests.WithLabelValues(c.service, c.method, codeName(code)).Inc()
+	requests.WithLabelValues(c.service, c.method, CodeName(code)).Inc()
 	durations.WithLabelValues(c.service, c.method).Observe(took.Seconds())
 	level := 0
 	if s.open(c) || c.cheap && !s.limits.logged.Allow() {
 		level = 4 // probes are frequent, and anyone can cause refusals
 	}
-	s.log.V(level).Info("Served a call", "service", c.service, "method", c.method, "code", codeName(code),
+	s.log.V(level).Info("Served a call", "service", c.service, "method", c.method, "code", CodeName(code),
 		"caller", Caller(context.WithValue(r.Context(), callKey{}, c)), "duration", took.String(),
 		"peer", r.RemoteAddr, "correlation", c.correlation)
 }

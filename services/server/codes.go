@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// codeName is the name of a code in its specification, which differs from the library's.
-func codeName(c codes.Code) string {
+// CodeName returns the name of a code in its specification, which differs from the library's. That of an unknown code is UNKNOWN.
+func CodeName(c codes.Code) string {
 	if name, known := rpccode.Code_name[int32(c)]; known { //nolint:gosec // a code is a small number
 		return name
 	}

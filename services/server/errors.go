@@ -36,7 +36,7 @@ type Error struct {
 }
 
 // Error returns the code and the message.
-func (e *Error) Error() string { return codeName(e.Code) + ": " + e.Message }
+func (e *Error) Error() string { return CodeName(e.Code) + ": " + e.Message }
 
 // GRPCStatus returns the error as a gRPC status, with the fields as a google.rpc.BadRequest.
 func (e *Error) GRPCStatus() *status.Status {

@@ -87,7 +87,7 @@ func writeError(w http.ResponseWriter, e *Error) {
 		Code    string      `json:"code"`
 		Message string      `json:"message"`
 		Details []Violation `json:"details,omitempty"`
-	}{codeName(e.Code), e.Message, e.Violations})
+	}{CodeName(e.Code), e.Message, e.Violations})
 }
 
 // ReadJSON decodes the body of a request into a struct. Unknown keys, keys in another case and duplicate keys are
