@@ -51,17 +51,28 @@ func TestEveryPromiseNamesATestAndItsTarget(t *testing.T) {
 }
 
 // testsOf returns the names of all tests of a repository.
-func testsOf(t *testing.T, root string) (names []string) {
+func testsOf(t *testing.T, root string) []string {
+	t.Helper()
+	return matchesIn(t, root, function, func(path string) bool { return strings.HasSuffix(path, "_test.go") })
+}
+
+// matchesIn returns the first group of each match of a pattern in the files below a folder that keep accepts.
+func matchesIn(t *testing.T, root string, pattern *regexp.Regexp, keep func(path string) bool) (found []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+		if err != nil || d.IsDir() || !keep(path) {
 			return err
 		}
 		b, err := os.ReadFile(path)
-		for _, m := range function.FindAllStringSubmatch(string(b), -1) {
-			names = append(names, m[1])
-		}
+		found = append(found, matches(pattern, b)...)
 		return err
 	}))
-	return names
+	return found
+}
+
+func matches(pattern *regexp.Regexp, text []byte) (found []string) {
+	for _, m := range pattern.FindAllSubmatch(text, -1) {
+		found = append(found, string(m[1]))
+	}
+	return found
 }

@@ -3,15 +3,14 @@
 package layout_test
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 var (
@@ -23,27 +22,12 @@ var (
 func TestEveryLabelAndAnnotationIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/labels.md")
 	require.NoError(t, err)
-	documented, inCode := names(nameInPage, page), map[string]bool{}
+	inCode := sets.New[string]()
 	for _, part := range []string{"apis", "controllers", "internal", "plugins", "services"} {
-		require.NoError(t, filepath.WalkDir("../../"+part, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			source, err := os.ReadFile(path)
-			for name := range names(nameInCode, source) {
-				inCode[name] = true
-			}
-			return err
-		}))
+		inCode.Insert(matchesIn(t, "../../"+part, nameInCode, func(path string) bool {
+			return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go")
+		})...)
 	}
 	assert.Contains(t, inCode, "spot-percent", "the constants are found")
-	assert.Equal(t, inCode, documented, "docs/labels.md and the constants below AnnotationPrefix differ")
-}
-
-func names(pattern *regexp.Regexp, text []byte) map[string]bool {
-	found := map[string]bool{}
-	for _, match := range pattern.FindAllSubmatch(text, -1) {
-		found[string(match[1])] = true
-	}
-	return found
+	assert.Equal(t, inCode, sets.New(matches(nameInPage, page)...), "docs/labels.md and the constants below AnnotationPrefix differ")
 }
