@@ -100,16 +100,23 @@ func (s *scene) serveKinds(file string, crds ...string) {
 	}
 }
 
-// deleteAll deletes all environments of the test's namespace, and waits until they are gone.
-func (s *scene) deleteAll() {
+// requestDeletion deletes all environments of the test's namespace, and returns them.
+func (s *scene) requestDeletion() []v1alpha1.Environment {
 	s.T.Helper()
 	var all v1alpha1.EnvironmentList
 	require.NoError(s.T, s.Client.List(s.Ctx, &all, client.InNamespace(s.Namespace)))
 	for i := range all.Items {
 		require.NoError(s.T, client.IgnoreNotFound(s.Client.Delete(s.Ctx, &all.Items[i])))
 	}
-	for i := range all.Items {
-		s.gone(&all.Items[i])
+	return all.Items
+}
+
+// deleteAll deletes all environments of the test's namespace, and waits until they are gone.
+func (s *scene) deleteAll() {
+	s.T.Helper()
+	all := s.requestDeletion()
+	for i := range all {
+		s.gone(&all[i])
 	}
 }
 
@@ -117,13 +124,9 @@ func (s *scene) deleteAll() {
 // left: Kubernetes begins to delete what is in a namespace after five seconds, which the next test need not wait for.
 func (s *scene) release() {
 	s.T.Helper()
-	var all v1alpha1.EnvironmentList
-	require.NoError(s.T, s.Client.List(s.Ctx, &all, client.InNamespace(s.Namespace)))
-	for i := range all.Items {
-		require.NoError(s.T, client.IgnoreNotFound(s.Client.Delete(s.Ctx, &all.Items[i])))
-	}
-	for i := range all.Items {
-		e := &all.Items[i]
+	all := s.requestDeletion()
+	for i := range all {
+		e := &all[i]
 		s.Eventually("environment "+e.Name+" is gone, or only waits for its namespace", func() (bool, string) {
 			err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(e), e)
 			if err != nil {
