@@ -110,14 +110,16 @@ test-race: ## Run the unit and property tests of the concurrent packages under t
 	CGO_ENABLED=1 $(NICE) go test -race -vet=off $(RACE)
 
 # Programs that live for a minute or two collect garbage for an eighth of their processor time: less of it then.
+LESS_GARBAGE_COLLECTION := GOGC=1600 GOMEMLIMIT=2GiB
+
 .PHONY: test-integration
 test-integration: ## Run the suites on a real control plane (SUITES_AT_A_TIME=6)
-	BERTH_INPUTS=$$(hack/inputs.sh) GOGC=1600 GOMEMLIMIT=2GiB $(POOL) --size $(SUITES_AT_A_TIME) -- \
+	BERTH_INPUTS=$$(hack/inputs.sh) $(LESS_GARBAGE_COLLECTION) $(POOL) --size $(SUITES_AT_A_TIME) -- \
 		go test -vet=off -p $(SUITES_AT_A_TIME) -timeout 30m $(SUITES)
 
 .PHONY: test-race-integration
 test-race-integration: ## Run the same suites with Berth built with the race detector (half an hour; not in `make test`)
-	BERTH_TEST_RACE=1 GOGC=400 GOMEMLIMIT=1GiB $(POOL) --size 2 -- go test -vet=off -p 2 -timeout 60m -count=1 $(SUITES)
+	BERTH_TEST_RACE=1 $(LESS_GARBAGE_COLLECTION) $(POOL) --size 2 -- go test -vet=off -p 2 -timeout 60m -count=1 $(SUITES)
 
 .PHONY: test-all
 test-all: ## Run everything that needs no Docker, with a report of what ran (hours; not in `make test`)
