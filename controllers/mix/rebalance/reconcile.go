@@ -36,6 +36,9 @@ func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconc
 	default:
 		err = c.workload(ctx, key)
 	}
+	if err == nil && key != everything {
+		c.sweep(ctx, key)
+	}
 	c.finish(key, began)
 	if c.queue.Len() == 0 {
 		c.closeSnapshot()
@@ -63,7 +66,6 @@ func (c *Controller) workload(ctx context.Context, key policy.GroupKey) error {
 		c.decide(ctx, w)
 		c.record(w)
 	}
-	c.sweep(ctx, key)
 	return nil
 }
 
@@ -74,11 +76,11 @@ func (c *Controller) namespace(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("list the CapacityMixes of namespace %s: %w", name, err)
 	}
-	c.enqueueNamespace(ctx, name, mixes[name], false)
+	c.enqueueNamespace(name, mixes[name], false)
 	return nil
 }
 
-func (c *Controller) enqueueNamespace(ctx context.Context, name string, mixes map[string]*v1alpha1.CapacityMix, all bool) {
+func (c *Controller) enqueueNamespace(name string, mixes map[string]*v1alpha1.CapacityMix, all bool) {
 	all = all || !c.Workloads.Complete()
 	holders, known := c.placeholdersIn(name), 0
 	for _, g := range c.State.Current(name) {
@@ -98,7 +100,6 @@ func (c *Controller) enqueueNamespace(ctx context.Context, name string, mixes ma
 		}
 	}
 	c.decided(&workloads.Decision{Namespace: name, All: mixes})
-	c.sweep(ctx, policy.GroupKey{Namespace: name})
 }
 
 // round is a reconcile of everything, from its begin until the workloads that it queued are done.
@@ -119,7 +120,8 @@ func (c *Controller) everything(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("list the CapacityMixes of all namespaces: %w", err)
 	}
 	for _, name := range c.namespaces(mixes) {
-		c.enqueueNamespace(ctx, name, mixes[name], all)
+		c.enqueueNamespace(name, mixes[name], all)
+		c.sweep(ctx, policy.GroupKey{Namespace: name})
 	}
 	return nil
 }
