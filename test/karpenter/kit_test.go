@@ -34,8 +34,9 @@ const (
 	poolLabel = "karpenter.sh/nodepool"
 	// patience bounds what takes node launches.
 	patience = 4 * time.Minute
-	// cpu is what a replica requests: three fit on a node.
-	cpu = "1"
+	// cpu is what a replica requests: perNode of them fit on a node.
+	cpu     = "1"
+	perNode = 3
 )
 
 // the mix of the tests: 14 of 20 on spot.
