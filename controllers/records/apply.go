@@ -34,7 +34,7 @@ func (c *Controller) apply(
 	owner := metav1.NewControllerRef(rec, recordKind)
 	desired := make([]*applyset.Desired, len(rendered.Objects))
 	for i, o := range rendered.Objects {
-		desired[i] = applyset.Prepare(o, owner, rendered.Unassigned(o))
+		desired[i] = applyset.Prepare(o.Unstructured, owner, o.Unassigned)
 	}
 	set, plan := c.set(rec), applyset.Diff(desired, children, nil)
 	first := !wasDeployed(rec) && len(children) == 0

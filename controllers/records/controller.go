@@ -220,8 +220,5 @@ func refusal(err error) *render.Error {
 	if refused, ok := errors.AsType[*applyset.RefusedError](err); ok {
 		return &render.Error{Reason: refused.Reason, Err: refused}
 	}
-	if none, ok := errors.AsType[*render.NoTemplateError](err); ok {
-		return &render.Error{Reason: v1alpha1.ReasonNoTemplate, Err: none}
-	}
 	return nil
 }

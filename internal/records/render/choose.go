@@ -31,11 +31,6 @@ type Choice struct {
 	UnknownHint string
 }
 
-// NoTemplateError is why there is none.
-type NoTemplateError struct{ Why string }
-
-func (e *NoTemplateError) Error() string { return e.Why }
-
 // ChooseTemplate returns the template of a record: the one that it names, else the one with the highest score among those whose API
 // groups are served and that can meet the requirements. The caller leaves out templates that are hidden by one of the same name.
 func ChooseTemplate(spec *v1alpha1.DeploymentRecordSpec, templates []*v1alpha1.DeploymentTemplate, env Environment) (Choice, error) {
@@ -46,7 +41,7 @@ func ChooseTemplate(spec *v1alpha1.DeploymentRecordSpec, templates []*v1alpha1.D
 				continue
 			}
 			if group := missingGroup(t, env); group != "" {
-				return c, &NoTemplateError{fmt.Sprintf("template %s needs API group %s, which is not served", t.Name, group)}
+				return c, noTemplate("template %s needs API group %s, which is not served", t.Name, group)
 			}
 			return Choice{Template: t, Named: true}, nil
 		}
@@ -64,9 +59,13 @@ func ChooseTemplate(spec *v1alpha1.DeploymentRecordSpec, templates []*v1alpha1.D
 		}
 	}
 	if len(templates) == 0 {
-		return c, &NoTemplateError{"there is no DeploymentTemplate"}
+		return c, noTemplate("there is no DeploymentTemplate")
 	}
-	return c, &NoTemplateError{fmt.Sprintf("none of the %d DeploymentTemplates can be used here and meet the requirements", len(templates))}
+	return c, noTemplate("none of the %d DeploymentTemplates can be used here and meet the requirements", len(templates))
+}
+
+func noTemplate(format string, args ...any) *Error {
+	return &Error{v1alpha1.ReasonNoTemplate, fmt.Errorf(format, args...)}
 }
 
 // GoesBy reports whether a template has a name, or an alias that is it.

@@ -4,22 +4,16 @@ package render
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"berth.dev/berth/apis/v1alpha1"
-)
-
-// Components of a record.
-const (
-	ComponentFunction = "function"
-	ComponentODGM     = "odgm"
 )
 
 // Kinds are the kinds that manifests may have. Another kind would need rights that the controller does not have.
@@ -59,7 +53,7 @@ func sourcesOf(
 	vars := variables{record, t, s, n, functions, odgm}
 	if odgm.Name != "" {
 		sources = append(sources, source{
-			manifests: odgm.manifests,
+			manifests: odgmManifests(t),
 			field:     "odgmManifests",
 			variables: vars.ofODGM(),
 			labels:    map[string]string{v1alpha1.OwnerLabel: n.label, v1alpha1.ComponentLabel: ComponentODGM},
@@ -91,60 +85,48 @@ func sourcesOf(
 	return sources
 }
 
-// object is a rendered object, and the function that it is for; nil for the ODGM.
-type object struct {
-	*unstructured.Unstructured
-	function *Function
-}
-
 // objectsOf renders manifests, and completes the objects with their labels and the placement of their pods.
-func objectsOf(namespace string, sources []source, s Settings) (objects []object, err error) {
+func objectsOf(namespace string, sources []source, s Settings) (objects []Object, err error) {
 	for i := range sources {
 		src := &sources[i]
 		for j, manifest := range src.manifests {
 			path := field.NewPath("spec", src.field).Index(j)
 			content, err := Substitute(path, manifest, src.variables)
 			if err != nil {
-				return nil, &Error{v1alpha1.ReasonInvalidTemplate, err}
+				return nil, err
 			}
 			o := &unstructured.Unstructured{Object: content}
 			if err := check(path, o, namespace); err != nil {
-				return nil, &Error{v1alpha1.ReasonInvalidTemplate, err}
+				return nil, err
 			}
 			if has(objects, o.GetKind(), o.GetName()) {
-				err := field.Duplicate(path.Child("metadata", "name"), o.GetKind()+" "+o.GetName())
-				return nil, &Error{v1alpha1.ReasonInvalidTemplate, err}
+				return nil, field.Duplicate(path.Child("metadata", "name"), o.GetKind()+" "+o.GetName())
 			}
-			labels := o.GetLabels()
-			if labels == nil {
-				labels = map[string]string{}
-			}
-			maps.Copy(labels, src.labels)
 			o.SetNamespace(namespace)
-			o.SetLabels(labels)
+			o.SetLabels(labels.Merge(o.GetLabels(), src.labels))
 			place(o, src, s)
-			objects = append(objects, object{o, src.function})
+			objects = append(objects, Object{Unstructured: o, function: src.function})
 		}
 		if src.service != "" && !has(objects, "Service", src.service) {
-			err := fmt.Errorf("spec.%s make no Service %s, which functions are configured to call", src.field, src.service)
-			return nil, &Error{v1alpha1.ReasonInvalidTemplate, err}
+			return nil, fmt.Errorf("spec.%s make no Service %s, which functions are configured to call", src.field, src.service)
 		}
 	}
 	return objects, nil
 }
 
-func has(objects []object, kind, name string) bool {
-	return slices.ContainsFunc(objects, func(o object) bool { return o.GetKind() == kind && o.GetName() == name })
+func has(objects []Object, kind, name string) bool {
+	return slices.ContainsFunc(objects, func(o Object) bool { return o.GetKind() == kind && o.GetName() == name })
 }
 
 // check refuses an object that the controller cannot, or must not, apply.
 func check(path *field.Path, o *unstructured.Unstructured, namespace string) error {
 	gv, err := schema.ParseGroupVersion(o.GetAPIVersion())
+	kind := schema.GroupKind{Group: gv.Group, Kind: o.GetKind()}
 	switch {
 	case o.GetAPIVersion() == "" || err != nil:
 		return field.Invalid(path.Child("apiVersion"), o.GetAPIVersion(), "must be a group and a version")
-	case !slices.Contains(Kinds, schema.GroupKind{Group: gv.Group, Kind: o.GetKind()}):
-		return field.NotSupported(path.Child("kind"), strings.TrimPrefix(gv.Group+"/"+o.GetKind(), "/"), kindNames())
+	case !slices.Contains(Kinds, kind):
+		return field.NotSupported(path.Child("kind"), kindName(kind), kindNames())
 	case o.GetNamespace() != "" && o.GetNamespace() != namespace:
 		return field.Invalid(path.Child("metadata", "namespace"), o.GetNamespace(), "must be that of the record, or absent")
 	case len(o.GetOwnerReferences()) > 0:
@@ -158,10 +140,11 @@ func check(path *field.Path, o *unstructured.Unstructured, namespace string) err
 	return nil
 }
 
-func kindNames() []string {
-	names := make([]string, len(Kinds))
-	for i, k := range Kinds {
-		names[i] = strings.TrimPrefix(k.Group+"/"+k.Kind, "/")
+func kindNames() (names []string) {
+	for _, k := range Kinds {
+		names = append(names, kindName(k))
 	}
 	return names
 }
+
+func kindName(k schema.GroupKind) string { return strings.TrimPrefix(k.Group+"/"+k.Kind, "/") }

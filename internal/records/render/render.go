@@ -31,12 +31,20 @@ type Settings struct {
 // Rendered is what a record requires.
 type Rendered struct {
 	// Objects are in the order in which they are applied.
-	Objects   []*unstructured.Unstructured
+	Objects   []Object
 	Functions []Function
 	// ODGM is the name of its workload, "" if there is none; ODGMAddress is where functions reach it.
 	ODGM, ODGMAddress string
-	// unassigned are the paths of the fields that are only set when an object is created.
-	unassigned map[string][]string
+}
+
+// Object is a rendered object.
+type Object struct {
+	*unstructured.Unstructured
+	// Unassigned is the path of the field that is only set when the object is created, because others set it afterwards; nil if
+	// there is none.
+	Unassigned []string
+	// function is the one that a manifest was rendered for, nil for the ODGM.
+	function *Function
 }
 
 // Error is why a record cannot be rendered.
@@ -54,7 +62,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Render returns what a record requires, with a template. Each step is a function of the results of the steps before it.
 func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s Settings) (*Rendered, error) {
 	names := namesOf(record)
-	odgm, err := odgmOf(record, t, s, names)
+	odgm, err := odgmOf(record, s, names)
 	if err != nil {
 		return nil, err
 	}
@@ -65,29 +73,13 @@ func Render(record *v1alpha1.DeploymentRecord, t *v1alpha1.DeploymentTemplate, s
 	sources := sourcesOf(record, t, s, names, functions, odgm)
 	objects, err := objectsOf(record.Namespace, sources, s)
 	if err != nil {
-		return nil, err
+		return nil, &Error{v1alpha1.ReasonInvalidTemplate, err}
 	}
-	scalers, unassigned := scaling(&record.Spec, objects, s)
 	return &Rendered{
 		// Limits and mixes come before the pods that they are for.
-		Objects:     slices.Concat(limitsOf(record, names), mixesOf(objects), unstructuredOf(objects), scalers),
+		Objects:     slices.Concat(limitsOf(record, names), mixesOf(objects), scaled(&record.Spec, objects, s)),
 		Functions:   functions,
 		ODGM:        odgm.Name,
 		ODGMAddress: odgm.Address,
-		unassigned:  unassigned,
 	}, nil
-}
-
-// Unassigned returns the field of an object that others set once it exists, nil if there is none.
-func (r *Rendered) Unassigned(o *unstructured.Unstructured) []string { return r.unassigned[keyOf(o)] }
-
-// Names returns the names of the objects of a kind, in order.
-func (r *Rendered) Names(kind string) (names []string) {
-	for _, o := range r.Objects {
-		if o.GetKind() == kind {
-			names = append(names, o.GetName())
-		}
-	}
-	slices.Sort(names)
-	return names
 }

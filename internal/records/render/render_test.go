@@ -5,6 +5,7 @@ package render
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -40,17 +42,35 @@ func rendered(t *testing.T, r *v1alpha1.DeploymentRecord, change ...func(*Settin
 	return out
 }
 
-func deployment(t *testing.T, r *Rendered, name string) *appsv1.Deployment {
+// objects are the rendered objects of a kind, by name.
+func objects[T any](t *testing.T, r *Rendered, kind string) map[string]*T {
 	t.Helper()
+	all := map[string]*T{}
 	for _, o := range r.Objects {
-		if o.GetKind() == "Deployment" && o.GetName() == name {
-			d := &appsv1.Deployment{}
-			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, d, true))
-			return d
+		if o.GetKind() == kind {
+			into := new(T)
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, into, true))
+			all[o.GetName()] = into
 		}
 	}
-	t.Fatalf("no Deployment %s, only %v", name, r.Names("Deployment"))
-	return nil
+	return all
+}
+
+func deployment(t *testing.T, r *Rendered, name string) *appsv1.Deployment {
+	t.Helper()
+	all := objects[appsv1.Deployment](t, r, "Deployment")
+	require.Contains(t, all, name)
+	return all[name]
+}
+
+func namesOfKind(r *Rendered, kind string) (names []string) {
+	for _, o := range r.Objects {
+		if o.GetKind() == kind {
+			names = append(names, o.GetName())
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func envOf(d *appsv1.Deployment) map[string]string {
@@ -63,11 +83,11 @@ func envOf(d *appsv1.Deployment) map[string]string {
 
 func TestNames(t *testing.T) {
 	one := rendered(t, recordOf("a"))
-	assert.Equal(t, []string{"web"}, one.Names("Deployment"))
-	assert.Equal(t, []string{"web"}, one.Names("Service"))
+	assert.Equal(t, []string{"web"}, namesOfKind(one, "Deployment"))
+	assert.Equal(t, []string{"web"}, namesOfKind(one, "Service"))
 	r := recordOf("a", "b", "c")
 	several := rendered(t, r)
-	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-fn-2"}, several.Names("Deployment"))
+	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-fn-2"}, namesOfKind(several, "Deployment"))
 
 	// A function keeps its name while others go and come.
 	for _, f := range several.Functions {
@@ -86,8 +106,8 @@ func TestODGM(t *testing.T) {
 	r.Spec.Addons = nil
 	r.Spec.ODGMConfig = &v1alpha1.ODGMConfig{Collections: []string{"x", "y"}, PartitionCount: new(int32(4)), NodeIDs: map[string]v1alpha1.NodeIDs{"p": {7, 3}, "q": {3}}}
 	out := rendered(t, r)
-	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-odgm"}, out.Names("Deployment"))
-	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-odgm-svc"}, out.Names("Service"))
+	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-odgm"}, namesOfKind(out, "Deployment"))
+	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-odgm-svc"}, namesOfKind(out, "Service"))
 	odgm := envOf(deployment(t, out, "web-odgm"))
 	assert.Equal(t, "x,y", odgm["ODGM_COLLECTIONS"])
 	assert.Equal(t, "3,7", odgm["ODGM_MEMBERS"])
@@ -111,24 +131,18 @@ func TestODGM(t *testing.T) {
 		e := envOf(d)
 		assert.Equal(t, []string{"true", "web-odgm-svc:8081", "x,y"}, []string{e["ODGM_ENABLED"], e["ODGM_SERVICE"], e["ODGM_COLLECTIONS"]})
 	}
-	for _, o := range out.Objects {
-		if o.GetKind() == "Service" && o.GetName() == "web-odgm-svc" {
-			s := &corev1.Service{}
-			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, s))
-			ports := map[int32]int32{}
-			for _, p := range s.Spec.Ports {
-				ports[p.Port] = p.TargetPort.IntVal
-			}
-			assert.Equal(t, map[int32]int32{80: 8081, 8081: 8081}, ports, "the advertised address is one of the Service's")
-		}
+	ports := map[int32]int32{}
+	for _, p := range objects[corev1.Service](t, out, "Service")["web-odgm-svc"].Spec.Ports {
+		ports[p.Port] = p.TargetPort.IntVal
 	}
+	assert.Equal(t, map[int32]int32{80: 8081, 8081: 8081}, ports, "the advertised address is one of the Service's")
 
 	for name, off := range map[string]func() *Rendered{
 		"the feature is off": func() *Rendered { return rendered(t, r, func(s *Settings) { s.ODGM = false }) },
 		"no addons":          func() *Rendered { r.Spec.Addons = &[]v1alpha1.Addon{}; return rendered(t, r) },
 	} {
 		out := off()
-		assert.Equal(t, []string{"web-fn-0", "web-fn-1"}, out.Names("Deployment"), name)
+		assert.Equal(t, []string{"web-fn-0", "web-fn-1"}, namesOfKind(out, "Deployment"), name)
 		assert.NotContains(t, envOf(deployment(t, out, "web-fn-0")), "ODGM_ENABLED", name)
 	}
 }
@@ -198,21 +212,10 @@ func TestWhereThePodsMayRun(t *testing.T) {
 	f[1].AvailableLocation = "eu-1a"
 	f[2].MinScale = new(int32(7))
 	out := rendered(t, r)
-	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-fn-2", "web-odgm"}, out.Names("CapacityMix"))
-	assert.Equal(t, []string{"web"}, out.Names("ResourceLimit"))
-	mixes := map[string]*v1alpha1.CapacityMix{}
-	for _, o := range out.Objects {
-		switch o.GetKind() {
-		case "CapacityMix":
-			m := &v1alpha1.CapacityMix{}
-			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, m, true))
-			mixes[o.GetName()] = m
-		case "ResourceLimit":
-			l := &v1alpha1.ResourceLimit{}
-			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, l, true))
-			assert.Equal(t, "512Mi", l.Spec.MemoryLimit.String())
-		}
-	}
+	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-fn-2", "web-odgm"}, namesOfKind(out, "CapacityMix"))
+	assert.Equal(t, []string{"web"}, namesOfKind(out, "ResourceLimit"))
+	assert.Equal(t, "512Mi", objects[v1alpha1.ResourceLimit](t, out, "ResourceLimit")["web"].Spec.MemoryLimit.String())
+	mixes := objects[v1alpha1.CapacityMix](t, out, "CapacityMix")
 	split := func(name string) []int32 {
 		return []int32{mixes[name].Spec.SpotPercent, mixes[name].Spec.MinOnDemand}
 	}
@@ -248,8 +251,8 @@ func TestWhereThePodsMayRun(t *testing.T) {
 
 func TestWithoutRequirementsNobodyIsSteered(t *testing.T) {
 	out := rendered(t, recordOf("a"))
-	assert.Empty(t, out.Names("CapacityMix"))
-	assert.Empty(t, out.Names("ResourceLimit"))
+	assert.Empty(t, namesOfKind(out, "CapacityMix"))
+	assert.Empty(t, namesOfKind(out, "ResourceLimit"))
 }
 
 func TestAllTemplatesCanBeRendered(t *testing.T) {
@@ -265,8 +268,7 @@ func TestAllTemplatesCanBeRendered(t *testing.T) {
 		if name == "knative" {
 			o := out.Objects[len(out.Objects)-2]
 			require.Equal(t, "serving.knative.dev/v1", o.GetAPIVersion())
-			tm, _ := child(o.Object, "spec", "template")
-			annotations, _ := child(tm, "metadata", "annotations")
+			annotations, _, _ := unstructured.NestedMap(o.Object, "spec", "template", "metadata", "annotations")
 			assert.Equal(t, map[string]any{
 				"autoscaling.knative.dev/minScale": "2", "autoscaling.knative.dev/maxScale": "4", "prometheus.io/scrape": "true", "prometheus.io/port": "8080",
 			}, annotations)

@@ -5,38 +5,16 @@ package render
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
-
-// env are environment variables. The first value of a name is kept.
-type env map[string]string
-
-func (e env) set(name, value string) {
-	if _, there := e[name]; !there {
-		e[name] = value
-	}
-}
-
-// list returns the variables of a container, sorted by name; nil for none.
-func (e env) list() any {
-	if len(e) == 0 {
-		return nil
-	}
-	list := make([]any, 0, len(e))
-	for _, name := range slices.Sorted(maps.Keys(e)) {
-		list = append(list, map[string]any{"name": name, "value": e[name]})
-	}
-	return list
-}
 
 // variables are what the variables of manifests follow from.
 type variables struct {
@@ -63,7 +41,7 @@ func (v *variables) ofFunction(f *Function) Variables {
 		"maxScale":    nil,
 		"concurrency": nil,
 		"resources":   nil,
-		"env":         v.functionEnv(f).list(),
+		"env":         listOf(v.functionEnv(f)),
 	})
 	if f.Spec.HTTP2 {
 		vars["portName"] = "h2c"
@@ -71,8 +49,8 @@ func (v *variables) ofFunction(f *Function) Variables {
 	if f.Spec.MinScale != nil || f.NFR.Availability != nil {
 		vars["minScale"] = strconv.Itoa(int(f.Replicas))
 	}
-	if n := f.Spec.MaxScale; n != nil && *n > 0 {
-		vars["maxScale"] = strconv.Itoa(int(*n))
+	if f.MaxReplicas > 0 {
+		vars["maxScale"] = strconv.Itoa(int(f.MaxReplicas))
 	}
 	if n := f.Spec.MaxConcurrency; n > 0 {
 		vars["concurrency"] = int64(n)
@@ -83,54 +61,50 @@ func (v *variables) ofFunction(f *Function) Variables {
 	return vars
 }
 
-// functionEnv returns the environment of a function: its configuration, the ODGM, the router and telemetry.
-func (v *variables) functionEnv(f *Function) env {
-	e := env{}
-	for name, value := range f.Spec.Config {
-		e.set(name, string(value))
-	}
+// functionEnv returns the environment of a function: the ODGM, the router, telemetry, and its configuration, which goes before them.
+func (v *variables) functionEnv(f *Function) map[string]string {
+	env := map[string]string{}
 	if v.odgm.Name != "" {
-		e.set("ODGM_ENABLED", "true")
-		e.set("ODGM_SERVICE", v.odgm.Address)
+		env["ODGM_ENABLED"] = "true"
+		env["ODGM_SERVICE"] = v.odgm.Address
 		if c := v.record.Spec.ODGMConfig; c != nil && len(c.Collections) > 0 {
-			e.set("ODGM_COLLECTIONS", strings.Join(c.Collections, ","))
+			env["ODGM_COLLECTIONS"] = strings.Join(c.Collections, ",")
 		}
 	}
-	router(e, v.settings.Router, "client")
-	telemetry(e, v.record.Spec.Telemetry, f.Name)
-	return e
+	v.setShared(env, f.Name, "client")
+	for name, value := range f.Spec.Config {
+		env[name] = string(value)
+	}
+	return env
 }
 
 // ofODGM returns what the manifests of the ODGM can refer to.
 func (v *variables) ofODGM() Variables {
-	c := v.record.Spec.ODGMConfig
-	if c == nil {
-		c = &v1alpha1.ODGMConfig{}
+	unit, c := &v.record.Spec.DeploymentUnit, ptr.Deref(v.record.Spec.ODGMConfig, v1alpha1.ODGMConfig{})
+	env := map[string]string{
+		"ODGM_CLUSTER_ID":    v.record.Name,
+		"ODGM_SHARDS":        strconv.Itoa(int(ptr.Deref(c.PartitionCount, 1))),
+		"ODGM_COLLECTIONS":   strings.Join(c.Collections, ","),
+		"OPRC_CLS_ID":        unit.ClassKey,
+		"OPRC_DEPLOYMENT_ID": cmp.Or(unit.ID, v.record.Name),
 	}
-	e := env{}
-	e.set("ODGM_CLUSTER_ID", v.record.Name)
-	e.set("ODGM_SHARDS", strconv.Itoa(int(ptr.Deref(c.PartitionCount, 1))))
-	e.set("ODGM_COLLECTIONS", strings.Join(c.Collections, ","))
-	if collections := collectionsOf(v.record.Spec.DeploymentUnit.FunctionBindings, v.functions, c); len(collections) > 0 {
+	if collections := v.collections(&c); len(collections) > 0 {
 		text, _ := json.Marshal(collections) // texts, numbers, lists and maps of them
-		e.set("ODGM_COLLECTION", string(text))
+		env["ODGM_COLLECTION"] = string(text)
 	}
 	if c.NodeID != nil {
-		e.set("ODGM_NODE_ID", strconv.FormatInt(*c.NodeID, 10))
+		env["ODGM_NODE_ID"] = strconv.FormatInt(*c.NodeID, 10)
 	}
-	if members := membersOf(c); members != "" {
-		e.set("ODGM_MEMBERS", members)
+	if members := membersOf(&c); members != "" {
+		env["ODGM_MEMBERS"] = members
 	}
 	if c.Log != "" {
-		e.set("ODGM_LOG", c.Log)
+		env["ODGM_LOG"] = c.Log
 	}
-	e.set("OPRC_CLS_ID", v.record.Spec.DeploymentUnit.ClassKey)
-	e.set("OPRC_DEPLOYMENT_ID", cmp.Or(v.record.Spec.DeploymentUnit.ID, v.record.Name))
-	router(e, v.settings.Router, "peer")
-	telemetry(e, v.record.Spec.Telemetry, v.odgm.Name)
+	v.setShared(env, v.odgm.Name, "peer")
 	vars := v.common()
 	maps.Copy(vars, Variables{
-		"name": v.odgm.Name, "service": v.odgm.Service, "image": v.settings.ODGMImage, "port": int64(ODGMPort), "env": e.list(),
+		"name": v.odgm.Name, "service": v.odgm.Service, "image": v.settings.ODGMImage, "port": int64(ODGMPort), "env": listOf(env),
 	})
 	return vars
 }
@@ -147,23 +121,19 @@ func (v *variables) common() Variables {
 	}
 }
 
-// collectionsOf are the collections in the form that ODGM images read.
-func collectionsOf(
-	methods []v1alpha1.FunctionBinding, functions []Function, c *v1alpha1.ODGMConfig,
-) (list []map[string]any) {
+// collections are the collections in the form that ODGM images read.
+func (v *variables) collections(c *v1alpha1.ODGMConfig) (list []map[string]any) {
 	for _, name := range c.Collections {
 		assignments := []map[string]any{}
 		for _, a := range c.Assignments[name] {
-			one := map[string]any{"replica": orEmpty(a.Replica), "shard_ids": orEmpty(a.ShardIDs)}
+			one := map[string]any{"replica": append([]int64{}, a.Replica...), "shard_ids": append([]int64{}, a.ShardIDs...)}
 			if a.Primary != nil {
 				one["primary"] = *a.Primary
 			}
 			assignments = append(assignments, one)
 		}
-		options := map[string]string{}
-		for k, v := range c.Options {
-			options[k] = string(v)
-		}
+		options := map[string]v1alpha1.AttributeValue{}
+		maps.Copy(options, c.Options)
 		list = append(list, map[string]any{
 			"name":              name,
 			"partition_count":   ptr.Deref(c.PartitionCount, 1),
@@ -171,103 +141,97 @@ func collectionsOf(
 			"shard_type":        cmp.Or(c.ShardType, "none"),
 			"shard_assignments": assignments,
 			"options":           options,
-			"invocations":       routesOf(methods, functions, c.Invocations),
+			"invocations":       v.invocations(ptr.Deref(c.Invocations, v1alpha1.InvocationRoutes{})),
 		})
 	}
 	return list
 }
 
-func orEmpty(ids v1alpha1.NodeIDs) []int64 {
-	if ids == nil {
-		return []int64{}
-	}
-	return ids
-}
-
-// routesOf returns where each method is called: the requested routes, and for the other methods their functions. Without bindings
+// invocations returns where each method is called: the requested routes, and for the other methods their functions. Without bindings
 // each function is a method of its own name.
-func routesOf(methods []v1alpha1.FunctionBinding, functions []Function, requested *v1alpha1.InvocationRoutes) map[string]any {
-	urls := map[string]string{}
-	for i := range functions {
-		urls[functions[i].Spec.FunctionKey] = functions[i].URL
-	}
-	disabled, routes := []string{}, map[string]any{}
-	if requested != nil {
-		disabled = append(disabled, requested.Disabled...)
-		for method, route := range requested.Routes {
-			routes[method] = map[string]any{
-				"url":          cmp.Or(route.URL, urls[route.FunctionKey]),
-				"stateless":    ptr.Deref(route.Stateless, false),
-				"standby":      ptr.Deref(route.Standby, false),
-				"active_group": orEmpty(route.ActiveGroup),
-			}
+func (v *variables) invocations(requested v1alpha1.InvocationRoutes) map[string]any {
+	urls, methods := map[string]string{}, v.record.Spec.DeploymentUnit.FunctionBindings
+	bound := len(methods) > 0
+	for i := range v.functions {
+		key := v.functions[i].Spec.FunctionKey
+		urls[key] = v.functions[i].URL
+		if !bound {
+			methods = append(methods, v1alpha1.FunctionBinding{Name: key})
 		}
 	}
-	if len(methods) == 0 {
-		for i := range functions {
-			key := functions[i].Spec.FunctionKey
-			methods = append(methods, v1alpha1.FunctionBinding{Name: key, FunctionKey: key})
+	routes := map[string]v1alpha1.FunctionRoute{}
+	for _, m := range slices.Backward(methods) { // the first of a name counts
+		if url := urls[cmp.Or(m.FunctionKey, m.Name)]; url != "" {
+			routes[m.Name] = v1alpha1.FunctionRoute{URL: url, Stateless: m.Stateless}
 		}
 	}
-	for _, m := range methods {
-		url := urls[cmp.Or(m.FunctionKey, m.Name)]
-		if _, is := routes[m.Name]; is || url == "" {
-			continue
-		}
-		routes[m.Name] = map[string]any{
-			"url":          url,
-			"stateless":    ptr.Deref(m.Stateless, false),
-			"standby":      false,
-			"active_group": []int64{},
+	maps.Copy(routes, requested.Routes)
+	written := map[string]any{}
+	for method, route := range routes {
+		written[method] = map[string]any{
+			"url":          cmp.Or(route.URL, urls[route.FunctionKey]),
+			"stateless":    ptr.Deref(route.Stateless, false),
+			"standby":      ptr.Deref(route.Standby, false),
+			"active_group": append([]int64{}, route.ActiveGroup...),
 		}
 	}
-	return map[string]any{"fn_routes": routes, "disabled_fn": disabled}
+	return map[string]any{"fn_routes": written, "disabled_fn": append([]string{}, requested.Disabled...)}
 }
 
 // membersOf are the numbers of all ODGM nodes, sorted, each once.
 func membersOf(c *v1alpha1.ODGMConfig) string {
-	var ids []int64
+	ids := sets.New[int64]()
 	for _, of := range c.NodeIDs {
-		ids = append(ids, of...)
+		ids.Insert(of...)
 	}
-	slices.Sort(ids)
 	var texts []string
-	for _, id := range slices.Compact(ids) {
+	for _, id := range sets.List(ids) {
 		texts = append(texts, strconv.FormatInt(id, 10))
 	}
 	return strings.Join(texts, ",")
 }
 
-func router(e env, address, mode string) {
-	if address != "" {
-		e.set("OPRC_ZENOH_MODE", mode)
-		e.set("OPRC_ZENOH_PEERS", address)
+// setShared adds the router and telemetry to the environment of a component.
+func (v *variables) setShared(env map[string]string, component, mode string) {
+	if v.settings.Router != "" {
+		env["OPRC_ZENOH_MODE"] = mode
+		env["OPRC_ZENOH_PEERS"] = v.settings.Router
 	}
-}
-
-func telemetry(e env, t *v1alpha1.Telemetry, name string) {
+	t := v.record.Spec.Telemetry
 	if t == nil || !t.Enabled {
 		return
 	}
-	e.set("OTEL_SERVICE_NAME", cmp.Or(t.ServiceName, name))
+	env["OTEL_SERVICE_NAME"] = cmp.Or(t.ServiceName, component)
 	for kind, on := range map[string]*bool{"TRACES": t.Traces, "METRICS": t.Metrics, "LOGS": t.Logs} {
-		if on != nil && !*on {
-			e.set(fmt.Sprintf("OTEL_%s_EXPORTER", kind), "none")
-		} else {
-			e.set(fmt.Sprintf("OTEL_%s_EXPORTER", kind), "otlp")
+		exporter := "otlp"
+		if !ptr.Deref(on, true) {
+			exporter = "none"
 		}
+		env["OTEL_"+kind+"_EXPORTER"] = exporter
 	}
 	if t.SamplingRate != "" {
-		e.set("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
-		e.set("OTEL_TRACES_SAMPLER_ARG", t.SamplingRate)
+		env["OTEL_TRACES_SAMPLER"] = "parentbased_traceidratio"
+		env["OTEL_TRACES_SAMPLER_ARG"] = t.SamplingRate
 	}
 	var attributes []string
 	for _, k := range slices.Sorted(maps.Keys(t.ResourceAttributes)) {
 		attributes = append(attributes, k+"="+string(t.ResourceAttributes[k]))
 	}
 	if len(attributes) > 0 {
-		e.set("OTEL_RESOURCE_ATTRIBUTES", strings.Join(attributes, ","))
+		env["OTEL_RESOURCE_ATTRIBUTES"] = strings.Join(attributes, ",")
 	}
+}
+
+// listOf returns the variables of a container, sorted by name; nil for none.
+func listOf(env map[string]string) any {
+	if len(env) == 0 {
+		return nil
+	}
+	list := make([]any, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, map[string]any{"name": name, "value": env[name]})
+	}
+	return list
 }
 
 // resourcesOf returns the resources of a container from the first allocation that is set, nil for none.
@@ -277,16 +241,12 @@ func resourcesOf(allocations ...*v1alpha1.ResourceAllocation) map[string]any {
 		return nil
 	}
 	out := map[string]any{}
-	for _, side := range []struct{ name, cpu, memory string }{{"requests", f.CPU, f.Memory}, {"limits", f.CPULimit, f.MemoryLimit}} {
-		m := map[string]any{}
-		if side.cpu != "" {
-			m[string(corev1.ResourceCPU)] = side.cpu
-		}
-		if side.memory != "" {
-			m[string(corev1.ResourceMemory)] = side.memory
-		}
-		if len(m) > 0 {
-			out[side.name] = m
+	for side, m := range map[string]map[string]any{
+		"requests": {"cpu": f.CPU, "memory": f.Memory},
+		"limits":   {"cpu": f.CPULimit, "memory": f.MemoryLimit},
+	} {
+		if maps.DeleteFunc(m, func(_ string, v any) bool { return v == "" }); len(m) > 0 {
+			out[side] = m
 		}
 	}
 	return out

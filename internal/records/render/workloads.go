@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth.dev/berth/apis/v1alpha1"
+)
+
+// MinScaleAnnotation is how many replicas Knative keeps at least.
+const MinScaleAnnotation = "autoscaling.knative.dev/minScale"
+
+// spreadFrom is the lowest availability whose replicas are spread over zones.
+const spreadFrom = 0.99
+
+// place sets where the pods of a Deployment run: the scheduler, the limit, the zone, the spread over zones, and the distance to the
+// ODGM. What the template sets itself stays.
+func place(o *unstructured.Unstructured, src *source, s Settings) {
+	pods, ok := podTemplate(o)
+	if !ok {
+		return
+	}
+	labels := o.GetLabels()
+	podLabels, spec := ensure(ensure(pods, "metadata"), "labels"), ensure(pods, "spec")
+	maps.Copy(podLabels, selectorOf(labels))
+	setDefault(spec, "schedulerName", s.SchedulerName != "", s.SchedulerName)
+	f := src.function
+	if f == nil {
+		return
+	}
+	if src.limit != "" {
+		podLabels[v1alpha1.ResourceLimitLabel] = src.limit
+	}
+	if f.Spec.AvailableLocation != "" {
+		ensure(spec, "nodeSelector")[corev1.LabelTopologyZone] = f.Spec.AvailableLocation
+	}
+	setDefault(spec, "affinity", src.nearODGM, nearODGM(labels[v1alpha1.OwnerLabel]))
+	setDefault(spec, "topologySpreadConstraints", f.Availability >= spreadFrom, overZones(labels))
+}
+
+// podTemplate returns that of a Deployment.
+func podTemplate(o *unstructured.Unstructured) (map[string]any, bool) {
+	template, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "template")
+	pods, is := template.(map[string]any)
+	return pods, is && o.GetKind() == "Deployment"
+}
+
+// setDefault sets a field if the condition holds and the template does not set it.
+func setDefault(m map[string]any, key string, condition bool, value any) {
+	if condition && m[key] == nil {
+		m[key] = value
+	}
+}
+
+// selectorOf returns the labels that only the pods of one workload of a record have.
+func selectorOf(labels map[string]string) map[string]any {
+	m := map[string]any{}
+	for _, key := range []string{v1alpha1.OwnerLabel, v1alpha1.ComponentLabel, v1alpha1.FunctionLabel} {
+		if labels[key] != "" {
+			m[key] = labels[key]
+		}
+	}
+	return m
+}
+
+// overZones prefers zones with few replicas. A hard rule would leave replicas without a node if a zone is full.
+func overZones(labels map[string]string) []any {
+	return []any{map[string]any{
+		"maxSkew":           int64(1),
+		"topologyKey":       corev1.LabelTopologyZone,
+		"whenUnsatisfiable": "ScheduleAnyway",
+		"labelSelector":     map[string]any{"matchLabels": selectorOf(labels)},
+	}}
+}
+
+// nearODGM prefers the node of the ODGM, and then its zone.
+func nearODGM(owner string) map[string]any {
+	pods := map[string]any{"matchLabels": map[string]any{v1alpha1.OwnerLabel: owner, v1alpha1.ComponentLabel: ComponentODGM}}
+	near := func(weight int64, key string) any {
+		return map[string]any{"weight": weight, "podAffinityTerm": map[string]any{"topologyKey": key, "labelSelector": pods}}
+	}
+	return map[string]any{"podAffinity": map[string]any{"preferredDuringSchedulingIgnoredDuringExecution": []any{
+		near(100, corev1.LabelHostname), near(50, corev1.LabelTopologyZone),
+	}}}
+}
+
+// ensure returns the map of a key, and creates it if there is none.
+func ensure(m map[string]any, key string) map[string]any {
+	if have, ok := m[key].(map[string]any); ok {
+		return have
+	}
+	made := map[string]any{}
+	m[key] = made
+	return made
+}
+
+// limitsOf returns a ResourceLimit for the allocation of a record.
+func limitsOf(record *v1alpha1.DeploymentRecord, n names) []Object {
+	a := record.Spec.ResourceAllocation
+	if a == nil {
+		return nil
+	}
+	spec, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(a) // texts, with the names that they have in a ResourceLimit
+	labels := map[string]string{v1alpha1.OwnerLabel: n.label}
+	return []Object{newObject("ResourceLimit", record.Namespace, n.limit, labels, spec)}
+}
+
+// mixesOf returns a CapacityMix for each Deployment of the ODGM, which keeps data and stays on on-demand capacity, and of functions
+// that require an availability.
+func mixesOf(objects []Object) (mixes []Object) {
+	for _, o := range objects {
+		split := &Split{SpotPercent: 0, MinOnDemand: 1}
+		if o.function != nil {
+			split = o.function.Split
+		}
+		if _, is := podTemplate(o.Unstructured); !is || split == nil {
+			continue
+		}
+		labels := o.GetLabels()
+		mixes = append(mixes, newObject("CapacityMix", o.GetNamespace(), o.GetName(), labels, map[string]any{
+			"selector":            map[string]any{"matchLabels": selectorOf(labels)},
+			"spotPercent":         int64(split.SpotPercent),
+			"minOnDemand":         int64(split.MinOnDemand),
+			"whenSpotUnavailable": "OnDemand",
+		}))
+	}
+	return mixes
+}
+
+// Enforces reports whether the replicas of a record follow the measurements.
+func Enforces(spec *v1alpha1.DeploymentRecordSpec, s Settings) bool {
+	e := spec.Enforcement
+	return s.Enforce && e != nil && e.Mode == v1alpha1.EnforcementEnforce &&
+		(len(e.Dimensions) == 0 || slices.Contains(e.Dimensions, v1alpha1.DimensionReplicas))
+}
+
+// scaled returns objects as they are, unless the replicas of the record follow the measurements: then the fields that set them are
+// unassigned, and a HorizontalPodAutoscaler for each Deployment of a function follows.
+func scaled(spec *v1alpha1.DeploymentRecordSpec, objects []Object, s Settings) []Object {
+	if !Enforces(spec, s) {
+		return objects
+	}
+	objects = slices.Clone(objects)
+	var scalers []Object
+	for i := range objects {
+		o := &objects[i]
+		switch {
+		case o.function == nil || o.GetName() != o.function.Name:
+		case o.GetKind() == "Deployment":
+			o.Unassigned = []string{"spec", "replicas"}
+			if s.HPA && !has(objects, "HorizontalPodAutoscaler", o.GetName()) {
+				scalers = append(scalers, scaler(o, s.MaxReplicas))
+			}
+		case o.GroupVersionKind().Group == "serving.knative.dev":
+			o.Unassigned = []string{"spec", "template", "metadata", "annotations", MinScaleAnnotation}
+		}
+	}
+	return append(objects, scalers...)
+}
+
+// scaler returns the HorizontalPodAutoscaler of a function, which goes up to most if the function has no bound.
+func scaler(target *Object, most int32) Object {
+	f := target.function
+	least := max(1, f.Replicas)
+	o := newObject("HorizontalPodAutoscaler", target.GetNamespace(), f.Name, target.GetLabels(), map[string]any{
+		"scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": f.Name},
+		"minReplicas":    int64(least),
+		"maxReplicas":    int64(max(least, cmp.Or(f.MaxReplicas, most))),
+		"metrics": []any{map[string]any{"type": "Resource", "resource": map[string]any{
+			"name": "cpu", "target": map[string]any{"type": "Utilization", "averageUtilization": f.Utilization},
+		}}},
+	})
+	o.SetAPIVersion("autoscaling/v2")
+	o.Unassigned = []string{"spec", "minReplicas"}
+	return o
+}
+
+func newObject(kind, namespace, name string, labels map[string]string, spec map[string]any) Object {
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	o.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	o.SetLabels(maps.Clone(labels))
+	return Object{Unstructured: o}
+}
