@@ -3,9 +3,11 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -18,8 +20,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -45,18 +49,12 @@ type analyzer struct {
 
 // Start implements manager.Runnable.
 func (a *analyzer) Start(ctx context.Context) error {
-	ticker := time.NewTicker(a.Limits.Interval)
-	defer ticker.Stop()
-	for {
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
 		if a.capabilities.settled() {
 			a.round(ctx)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
+	}, a.Limits.Interval)
+	return nil
 }
 
 // round measures every record once.
@@ -67,24 +65,15 @@ func (a *analyzer) round(ctx context.Context) {
 		return
 	}
 	var down atomic.Pointer[prometheus.Outcome] // an unreachable Prometheus is not queried for the other records
-	records := make(chan *v1alpha1.DeploymentRecord)
-	var workers sync.WaitGroup
-	for range measuredAtOnce {
-		workers.Go(func() {
-			for rec := range records {
-				if err := a.measure(ctx, rec, &down); err != nil && ctx.Err() == nil {
-					log.FromContext(ctx).Error(err, "Cannot measure a record", "record", rec.Name, "namespace", rec.Namespace)
-				}
-			}
-		})
-	}
-	for i := range list.Items {
-		if rec := &list.Items[i]; a.wanted(rec) {
-			records <- rec
+	workqueue.ParallelizeUntil(ctx, measuredAtOnce, len(list.Items), func(i int) {
+		rec := &list.Items[i]
+		if !a.wanted(rec) {
+			return
 		}
-	}
-	close(records)
-	workers.Wait()
+		if err := a.measure(ctx, rec, &down); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Cannot measure a record", "record", rec.Name, "namespace", rec.Namespace)
+		}
+	})
 	a.forget(list.Items)
 }
 
@@ -93,10 +82,7 @@ func (a *analyzer) wanted(rec *v1alpha1.DeploymentRecord) bool {
 }
 
 func modeOf(rec *v1alpha1.DeploymentRecord) v1alpha1.EnforcementMode {
-	if e := rec.Spec.Enforcement; e != nil && e.Mode != "" {
-		return e.Mode
-	}
-	return v1alpha1.EnforcementObserve
+	return cmp.Or(ptr.Deref(rec.Spec.Enforcement, v1alpha1.NFREnforcement{}).Mode, v1alpha1.EnforcementObserve)
 }
 
 // measure measures the functions of a record, decides about each, and writes the status.
@@ -136,7 +122,11 @@ func (a *analyzer) measure(ctx context.Context, rec *v1alpha1.DeploymentRecord, 
 	for i := range m.components {
 		failed = errors.Join(failed, a.enforce(ctx, &m, &m.components[i], &status))
 	}
-	return errors.Join(failed, a.write(ctx, rec, status, now)) // whatever could be applied
+	if sameMeasured(&rec.Status, &status, now) {
+		return failed
+	}
+	_, err = a.writeStatus(ctx, rec, &status, NFROwner)
+	return errors.Join(failed, err) // whatever could be applied
 }
 
 // component is a function that is measured.
@@ -174,19 +164,15 @@ func (a *analyzer) component(
 
 // forget drops the uptimes of records that are gone.
 func (a *analyzer) forget(records []v1alpha1.DeploymentRecord) {
-	there := map[types.NamespacedName]bool{}
+	there := sets.New[types.NamespacedName]()
 	for i := range records {
 		for _, f := range records[i].Status.Functions {
-			there[types.NamespacedName{Namespace: records[i].Namespace, Name: f.Service}] = true
+			there.Insert(types.NamespacedName{Namespace: records[i].Namespace, Name: f.Service})
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for key := range a.up {
-		if !there[key] {
-			delete(a.up, key)
-		}
-	}
+	maps.DeleteFunc(a.up, func(key types.NamespacedName, _ nfr.Uptime) bool { return !there.Has(key) })
 }
 
 func specOf(rec *v1alpha1.DeploymentRecord, key string) *v1alpha1.FunctionSpec {
@@ -285,15 +271,4 @@ func (a *analyzer) scale(ctx context.Context, all []scaleTarget, value int64) (u
 // worthRetrying reports whether the same request may work a moment later.
 func worthRetrying(err error) bool {
 	return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !errors.Is(err, context.Canceled)
-}
-
-// write applies the analyzer's part of a record's status if it has changed.
-func (a *analyzer) write(
-	ctx context.Context, rec *v1alpha1.DeploymentRecord, status v1alpha1.DeploymentRecordStatus, now time.Time,
-) error {
-	if sameMeasured(&rec.Status, &status, now) {
-		return nil
-	}
-	_, err := a.writeStatus(ctx, rec, &status, NFROwner)
-	return err
 }

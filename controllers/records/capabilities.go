@@ -4,10 +4,11 @@ package records
 
 import (
 	"context"
-	"sync"
-	"time"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -19,46 +20,31 @@ type capabilities struct {
 	appeared func() bool
 	changed  func()
 
-	mu    sync.RWMutex
-	known map[string]bool
-	watch bool
+	// known is nil until the groups were read once.
+	known atomic.Pointer[sets.Set[string]]
+	// watched means that Knative's Services are in the cache.
+	watched atomic.Bool
 }
 
 func (s *capabilities) served(group string) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.known[group]
-}
-
-// watched reports whether Knative's Services are in the cache.
-func (s *capabilities) watched() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.watch
+	known := s.known.Load()
+	return known != nil && known.Has(group)
 }
 
 // settled reports whether the groups are known and everything that is served can be listed. A record that is reconciled before
 // would be rendered without Knative.
 func (s *capabilities) settled() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.known != nil && (s.watch || !s.known[knativeGroup])
+	return s.known.Load() != nil && (s.watched.Load() || !s.served(knativeGroup))
 }
 
 // Start implements manager.Runnable.
 func (s *capabilities) Start(ctx context.Context) error {
-	ticker := time.NewTicker(discoveryInterval)
-	defer ticker.Stop()
-	for {
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
 		if s.discover(ctx) {
 			s.changed()
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
+	}, discoveryInterval)
+	return nil
 }
 
 // discover reads the groups once, and reports whether Knative has come or gone. If they cannot be read, they stay as they were.
@@ -68,19 +54,15 @@ func (s *capabilities) discover(ctx context.Context) (changed bool) {
 		log.FromContext(ctx).Error(err, "Cannot discover the served API groups")
 		return false
 	}
-	now := map[string]bool{}
+	now := sets.New[string]()
 	for i := range list.Groups {
-		now[list.Groups[i].Name] = true
+		now.Insert(list.Groups[i].Name)
 	}
-	s.mu.Lock()
-	changed = s.known[knativeGroup] != now[knativeGroup]
-	s.known = now
-	watch := s.watch
-	s.mu.Unlock()
-	if now[knativeGroup] && !watch && s.appeared() {
-		s.mu.Lock()
-		s.watch = true
-		s.mu.Unlock()
+	served := now.Has(knativeGroup)
+	changed = s.served(knativeGroup) != served
+	s.known.Store(&now)
+	if served && !s.watched.Load() && s.appeared() {
+		s.watched.Store(true)
 		changed = true
 	}
 	return changed

@@ -81,7 +81,7 @@ func (c *Controller) set(rec *v1alpha1.DeploymentRecord) *applyset.Set {
 func (c *Controller) children(ctx context.Context, rec *v1alpha1.DeploymentRecord) ([]applyset.Child, error) {
 	set, in := c.set(rec), client.InNamespace(rec.Namespace)
 	found, err := set.ListKinds(ctx, watched(), in, client.MatchingFields{byController: string(rec.UID)})
-	if err != nil || !c.capabilities.served(knativeGroup) || !c.capabilities.watched() {
+	if err != nil || !c.capabilities.served(knativeGroup) || !c.capabilities.watched.Load() {
 		return found, err
 	}
 	list := &unstructured.UnstructuredList{}

@@ -149,7 +149,7 @@ func (c *Controller) checkServed(rendered *render.Rendered) error {
 				Reason: v1alpha1.ReasonRefused,
 				Err:    fmt.Errorf("the API server does not serve %s of %s", o.GetKind(), o.GetAPIVersion()),
 			}
-		case !c.capabilities.watched():
+		case !c.capabilities.watched.Load():
 			return errNotWatched
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/applyset"
 	"berth.dev/berth/internal/records/nfr"
 	"berth.dev/berth/internal/records/prometheus"
 )
@@ -41,22 +40,11 @@ func (m *measurement) status() v1alpha1.DeploymentRecordStatus {
 	compliance := nfr.Merge(all...)
 	compliance.LastChecked = new(metav1.NewTime(m.now.Truncate(time.Second)))
 	s.NFRCompliance = &compliance
+	if before := meta.FindStatusCondition(m.rec.Status.Conditions, v1alpha1.ConditionNFRObserved); before != nil {
+		s.Conditions = []metav1.Condition{*before}
+	}
 	o := prometheus.Merge(outcomes...)
-	c := metav1.Condition{
-		Type:               v1alpha1.ConditionNFRObserved,
-		Status:             metav1.ConditionFalse,
-		Reason:             o.Reason,
-		Message:            applyset.Shorten(o.Message, maxMessage),
-		ObservedGeneration: m.rec.Generation,
-		LastTransitionTime: metav1.NewTime(m.now.Truncate(time.Second)),
-	}
-	if o.OK() {
-		c.Status = metav1.ConditionTrue
-	}
-	if before := meta.FindStatusCondition(m.rec.Status.Conditions, c.Type); before != nil && before.Status == c.Status {
-		c.LastTransitionTime = before.LastTransitionTime
-	}
-	s.Conditions = []metav1.Condition{c}
+	setCondition(&s.Conditions, condition(v1alpha1.ConditionNFRObserved, o.OK(), o.Reason, o.Message), m.rec.Generation, m.now)
 	return s
 }
 

@@ -107,11 +107,8 @@ func transitions(before, after *v1alpha1.DeploymentRecordStatus) []note {
 // compose returns the part of a record's status that the reconciler writes; the analyzer writes the rest. It is a pure function:
 // the same state gives the same status.
 func compose(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) v1alpha1.DeploymentRecordStatus {
-	s := v1alpha1.DeploymentRecordStatus{ObservedGeneration: rec.Generation, Template: v.template}
-	for _, c := range rec.Status.Conditions {
-		if c.Type != v1alpha1.ConditionNFRObserved {
-			s.Conditions = append(s.Conditions, c)
-		}
+	s := v1alpha1.DeploymentRecordStatus{
+		ObservedGeneration: rec.Generation, Template: v.template, Conditions: reconciled(rec.Status.Conditions),
 	}
 	if v.rendered != nil {
 		s.Functions, s.ODGM = functions(rec, v, now), odgm(v)
@@ -127,40 +124,53 @@ func compose(rec *v1alpha1.DeploymentRecord, v observation, now time.Time) v1alp
 	}
 	s.Message = applyset.Shorten(s.Message, maxMessage)
 	for _, c := range conditions {
-		c.ObservedGeneration, c.LastTransitionTime = rec.Generation, metav1.NewTime(now)
-		c.Message = applyset.Shorten(c.Message, maxMessage)
-		meta.SetStatusCondition(&s.Conditions, c)
+		setCondition(&s.Conditions, c, rec.Generation, now)
 	}
 	return s
 }
 
+// reconciled returns the conditions without that of the analyzer.
+func reconciled(conditions []metav1.Condition) []metav1.Condition {
+	return slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionNFRObserved })
+}
+
+func condition(kind string, holds bool, reason, message string) metav1.Condition {
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: applyset.Shorten(message, maxMessage)}
+	if holds {
+		c.Status = metav1.ConditionTrue
+	}
+	return c
+}
+
+func setCondition(conditions *[]metav1.Condition, c metav1.Condition, generation int64, now time.Time) {
+	c.ObservedGeneration, c.LastTransitionTime = generation, metav1.NewTime(now.Truncate(time.Second))
+	meta.SetStatusCondition(conditions, c)
+}
+
 // phase returns the phase of a record with its message, and the conditions. Waiting is what is not ready, "" if all is.
 func phase(v *observation, functions int, waiting string) (v1alpha1.DeploymentPhase, string, []metav1.Condition) {
-	is := func(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
-	}
 	ready := fmt.Sprintf("%d functions answer", functions)
-	available := is(v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonAllReady, ready)
+	available := condition(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonAllReady, ready)
 	if waiting != "" {
-		available = is(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNotReady, waiting)
+		available = condition(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNotReady, waiting)
 	}
 	if v.refused != nil {
 		reason, why := v.refused.Reason, v.refused.Error()
 		if len(v.children) == 0 {
-			available = is(v1alpha1.ConditionAvailable, metav1.ConditionFalse, reason, "nothing is deployed")
+			available = condition(v1alpha1.ConditionAvailable, false, reason, "nothing is deployed")
 		}
 		return v1alpha1.PhaseDegraded, why, []metav1.Condition{
 			available,
-			is(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonDegraded, "it cannot be deployed as configured"),
-			is(v1alpha1.ConditionDegraded, metav1.ConditionTrue, reason, why),
+			condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonDegraded, "it cannot be deployed as configured"),
+			condition(v1alpha1.ConditionDegraded, true, reason, why),
 		}
 	}
-	configured := is(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonConfigured, "deployed as configured")
+	configured := condition(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonConfigured, "deployed as configured")
 	if waiting != "" {
-		progressing := is(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonWaiting, waiting)
+		progressing := condition(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonWaiting, waiting)
 		return v1alpha1.PhaseProgressing, waiting, []metav1.Condition{available, progressing, configured}
 	}
-	settled := is(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonSettled, "nothing is being changed")
+	settled := condition(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonSettled, "nothing is being changed")
 	return v1alpha1.PhaseAvailable, "Available", []metav1.Condition{available, settled, configured}
 }
 
@@ -303,8 +313,6 @@ func refs(children []applyset.Child) []v1alpha1.ResourceRef {
 func sameStatus(have, want *v1alpha1.DeploymentRecordStatus) bool {
 	h := *have
 	h.NFRRecommendations, h.NFRCompliance, h.NFRWindows, h.LastApplied = nil, nil, nil, nil
-	h.Conditions = slices.DeleteFunc(slices.Clone(h.Conditions), func(c metav1.Condition) bool {
-		return c.Type == v1alpha1.ConditionNFRObserved
-	})
+	h.Conditions = reconciled(h.Conditions)
 	return equality.Semantic.DeepEqual(h, *want)
 }

@@ -38,7 +38,11 @@ func addTemplates(mgr manager.Manager, c *Controller) error {
 	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	err := ctrl.NewControllerManagedBy(mgr).Named("deploymenttemplate").
 		For(&v1alpha1.DeploymentTemplate{}, changed).
-		Watches(&v1alpha1.DeploymentRecord{}, t.ofRecords()).
+		// Records that are created, deleted or rendered with another template.
+		Watches(&v1alpha1.DeploymentRecord{}, applyset.Delayed(handler.EnqueueRequestsFromMapFunc(t.ofRecord), countEvery),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+				return templateOf(e.ObjectOld) != templateOf(e.ObjectNew)
+			}})).
 		// A template hides the one of the same name in TemplateNamespace.
 		Watches(&v1alpha1.DeploymentTemplate{},
 			handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
@@ -51,32 +55,20 @@ func addTemplates(mgr manager.Manager, c *Controller) error {
 	return nil
 }
 
-// ofRecords enqueues the templates of records that are created, deleted or rendered with another template.
-func (t templateController) ofRecords() handler.EventHandler {
-	enqueue := func(q applyset.Queue, o client.Object) {
-		if rec, ok := o.(*v1alpha1.DeploymentRecord); ok && rec.Status.Template != "" {
-			for _, namespace := range slices.Compact([]string{rec.Namespace, t.TemplateNamespace}) {
-				key := types.NamespacedName{Namespace: namespace, Name: rec.Status.Template}
-				q.AddAfter(reconcile.Request{NamespacedName: key}, countEvery)
-			}
-		}
+// ofRecord returns the templates that a record may be rendered with: of its own namespace, and of TemplateNamespace.
+func (t templateController) ofRecord(_ context.Context, o client.Object) (requests []reconcile.Request) {
+	name := templateOf(o)
+	if name == "" {
+		return nil
 	}
-	templateOf := func(o client.Object) string {
-		if rec, ok := o.(*v1alpha1.DeploymentRecord); ok {
-			return rec.Status.Template
-		}
-		return ""
+	for _, namespace := range slices.Compact([]string{o.GetNamespace(), t.TemplateNamespace}) {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q applyset.Queue) { enqueue(q, e.Object) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q applyset.Queue) { enqueue(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q applyset.Queue) {
-			if templateOf(e.ObjectOld) != templateOf(e.ObjectNew) {
-				enqueue(q, e.ObjectOld)
-				enqueue(q, e.ObjectNew)
-			}
-		},
-	}
+	return requests
+}
+
+func templateOf(record client.Object) string {
+	return record.(*v1alpha1.DeploymentRecord).Status.Template
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -144,19 +136,13 @@ func (t templateController) count(ctx context.Context, template *v1alpha1.Deploy
 
 // ofTemplate composes the status of a template. It is a pure function.
 func ofTemplate(template *v1alpha1.DeploymentTemplate, invalid error, records int32, now time.Time) v1alpha1.DeploymentTemplateStatus {
-	s := v1alpha1.DeploymentTemplateStatus{ObservedGeneration: template.Generation, RecordCount: records}
-	c := metav1.Condition{
-		Type:               v1alpha1.ConditionAccepted,
-		Status:             metav1.ConditionTrue,
-		Reason:             v1alpha1.ReasonAccepted,
-		Message:            "it can be rendered",
-		ObservedGeneration: template.Generation,
-		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+	s := v1alpha1.DeploymentTemplateStatus{
+		ObservedGeneration: template.Generation, RecordCount: records, Conditions: slices.Clone(template.Status.Conditions),
 	}
+	c := condition(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, "it can be rendered")
 	if invalid != nil {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidTemplate, applyset.Shorten(invalid.Error(), maxMessage)
+		c = condition(v1alpha1.ConditionAccepted, false, v1alpha1.ReasonInvalidTemplate, invalid.Error())
 	}
-	s.Conditions = slices.Clone(template.Status.Conditions)
-	meta.SetStatusCondition(&s.Conditions, c)
+	setCondition(&s.Conditions, c, template.Generation, now)
 	return s
 }
