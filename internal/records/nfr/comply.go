@@ -5,6 +5,8 @@ package nfr
 import (
 	"strconv"
 
+	"k8s.io/utils/ptr"
+
 	"berth.dev/berth/apis/v1alpha1"
 )
 
@@ -41,24 +43,28 @@ func throughput(o Observed, r *v1alpha1.NFRRequirements) v1alpha1.Compliance {
 		return v1alpha1.ComplianceUnknown
 	case !exceeds(float64(target)*ThroughputPercent, rps*100):
 		return v1alpha1.ComplianceMet
-	case rps < IdleRPS, !o.P99Milliseconds.Known():
+	case rps < IdleRPS:
 		return v1alpha1.ComplianceUnknown
 	}
-	bound := float64(SlowMilliseconds)
-	if r.MaxLatencyMS != nil {
-		bound = float64(*r.MaxLatencyMS)
-	}
-	return met(!exceeds(o.P99Milliseconds.Value(), bound))
+	return within(o, ptr.Deref(r.MaxLatencyMS, SlowMilliseconds))
 }
 
 func latency(o Observed, r *v1alpha1.NFRRequirements) v1alpha1.Compliance {
-	switch {
-	case r.MaxLatencyMS == nil:
+	if r.MaxLatencyMS == nil {
 		return ""
+	}
+	return within(o, *r.MaxLatencyMS)
+}
+
+// within reports whether the 99th percentile is at most a bound.
+func within(o Observed, milliseconds int32) v1alpha1.Compliance {
+	switch {
 	case !o.P99Milliseconds.Known():
 		return v1alpha1.ComplianceUnknown
+	case exceeds(o.P99Milliseconds.Value(), float64(milliseconds)):
+		return v1alpha1.ComplianceViolated
 	}
-	return met(!exceeds(o.P99Milliseconds.Value(), float64(*r.MaxLatencyMS)))
+	return v1alpha1.ComplianceMet
 }
 
 func availability(up Availability, r *v1alpha1.NFRRequirements) v1alpha1.Compliance {
@@ -82,13 +88,6 @@ func Merge(components ...v1alpha1.NFRCompliance) v1alpha1.NFRCompliance {
 	}
 	all.Overall = worst(all.Throughput, all.Latency, all.Availability)
 	return all
-}
-
-func met(yes bool) v1alpha1.Compliance {
-	if yes {
-		return v1alpha1.ComplianceMet
-	}
-	return v1alpha1.ComplianceViolated
 }
 
 // worst is Violated before Unknown before Met, and absent if all are.

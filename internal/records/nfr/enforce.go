@@ -184,9 +184,4 @@ func towards(current, target, percent int64) int64 {
 }
 
 // wholeSecond rounds up.
-func wholeSecond(t time.Time) time.Time {
-	if down := t.Truncate(time.Second); !down.Equal(t) {
-		return down.Add(time.Second)
-	}
-	return t
-}
+func wholeSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 
+	"k8s.io/utils/ptr"
+
 	"berth.dev/berth/apis/v1alpha1"
 )
 
@@ -71,10 +73,7 @@ func Recommend(component string, o Observed, r *v1alpha1.NFRRequirements) []v1al
 }
 
 func targetRPS(r *v1alpha1.NFRRequirements) int32 {
-	if r == nil || r.MinThroughputRPS == nil {
-		return 0
-	}
-	return *r.MinThroughputRPS
+	return ptr.Deref(ptr.Deref(r, v1alpha1.NFRRequirements{}).MinThroughputRPS, 0)
 }
 
 func replicasBasis(o Observed, target int32) string {

@@ -3,6 +3,7 @@
 package prometheus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func New(c Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{api: promv1.NewAPI(client), timeout: c.timeout()}, nil
+	return &Client{api: promv1.NewAPI(client), timeout: cmp.Or(c.Timeout, nfr.QueryTimeout)}, nil
 }
 
 // Measure returns what a query results in: the mean of all points of the ten minutes before a time, or, where there are none

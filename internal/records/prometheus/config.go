@@ -8,14 +8,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
 	"time"
-
-	"berth.dev/berth/internal/records/nfr"
 )
 
 // maxResponse is the most that is read of an answer: an answer to one of the queries has 21 points at most.
@@ -71,18 +68,8 @@ func checkAddress(address string) error {
 	return nil
 }
 
-func (c *Config) timeout() time.Duration {
-	if c.Timeout > 0 {
-		return c.Timeout
-	}
-	return nfr.QueryTimeout
-}
-
-// errToken and errTooLarge are faults that are none of the network.
-var (
-	errToken    = errors.New("read bearerTokenFile")
-	errTooLarge = fmt.Errorf("the answer is longer than %d bytes", maxResponse)
-)
+// errToken is a fault that is none of the network.
+var errToken = errors.New("read bearerTokenFile")
 
 // roundTripper adds the token and bounds the answers.
 type roundTripper struct {
@@ -104,24 +91,7 @@ func (r *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := r.next.RoundTrip(req)
 	if err == nil {
-		resp.Body = &boundedBody{body: resp.Body, left: maxResponse}
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxResponse)
 	}
 	return resp, err
 }
-
-// boundedBody ends with an error after so many bytes.
-type boundedBody struct {
-	body io.ReadCloser
-	left int
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooLarge
-	}
-	n, err := b.body.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
-}
-
-func (b *boundedBody) Close() error { return b.body.Close() }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -41,10 +42,13 @@ func (c *Client) classify(err error) error {
 		network, isNetwork = errors.AsType[net.Error](err)
 		op, isOp           = errors.AsType[*net.OpError](err)
 		_, noAnswer        = errors.AsType[*url.Error](err)
+		large, isLarge     = errors.AsType[*http.MaxBytesError](err)
 	)
 	switch {
 	case errors.Is(err, errToken):
 		return &Error{v1alpha1.ReasonPrometheusQueryFailed, bare(err)}
+	case isLarge:
+		return &Error{v1alpha1.ReasonPrometheusQueryFailed, fmt.Errorf("the answer is longer than %d bytes", large.Limit)}
 	case errors.Is(err, context.DeadlineExceeded), isNetwork && network.Timeout():
 		return &Error{v1alpha1.ReasonPrometheusUnreachable, fmt.Errorf("no answer within %s", c.timeout)}
 	case isOp:
@@ -79,23 +83,22 @@ func answerText(e *promv1.Error) string {
 	return text
 }
 
-// rank orders reasons, the worst last.
-func rank(err error) int {
-	e, ok := errors.AsType[*Error](err)
-	switch {
-	case !ok:
-		return 0
-	case e.Reason == v1alpha1.ReasonPrometheusNoData:
-		return 1
-	case e.Reason == v1alpha1.ReasonPrometheusQueryFailed:
-		return 2
+// severity orders the reasons of what is not known, the worst last.
+var severity = map[string]int{
+	v1alpha1.ReasonPrometheusNoData: 1, v1alpha1.ReasonPrometheusQueryFailed: 2, v1alpha1.ReasonPrometheusUnreachable: 3,
+}
+
+// reasonOf returns the reason of an *Error, "" for nil.
+func reasonOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Reason
 	}
-	return 3
+	return ""
 }
 
 // worse is the graver of two errors, the first if they are alike.
 func worse(a, b error) error {
-	if rank(b) > rank(a) {
+	if severity[reasonOf(b)] > severity[reasonOf(a)] {
 		return b
 	}
 	return a

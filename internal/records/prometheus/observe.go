@@ -4,7 +4,6 @@ package prometheus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -56,13 +55,12 @@ func (c *Client) Observe(ctx context.Context, component nfr.Component, at time.T
 			known++
 			continue
 		}
-		e, _ := errors.AsType[*Error](err)
-		if e != nil && e.Reason == v1alpha1.ReasonPrometheusNoData {
+		if reasonOf(err) == v1alpha1.ReasonPrometheusNoData {
 			missing = append(missing, r.what)
 			continue
 		}
 		failure = worse(failure, fmt.Errorf("%s: %w", r.what, err))
-		if e != nil && e.Reason == v1alpha1.ReasonPrometheusUnreachable {
+		if reasonOf(err) == v1alpha1.ReasonPrometheusUnreachable {
 			break
 		}
 	}
@@ -70,10 +68,9 @@ func (c *Client) Observe(ctx context.Context, component nfr.Component, at time.T
 }
 
 func outcome(failure error, missing []string, known int) Outcome {
-	e, _ := errors.AsType[*Error](failure)
 	switch {
-	case e != nil:
-		return Outcome{e.Reason, "Prometheus, queried for " + failure.Error()}
+	case failure != nil:
+		return Outcome{reasonOf(failure), "Prometheus, queried for " + failure.Error()}
 	case known == 0:
 		return Outcome{v1alpha1.ReasonPrometheusNoData, noData}
 	case len(missing) > 0:
@@ -85,15 +82,14 @@ func outcome(failure error, missing []string, known int) Outcome {
 // Merge makes one outcome of those of the components: the worst failure, the first of those that are alike; if none failed,
 // v1alpha1.ReasonPrometheusOK where something is known of any.
 func Merge(outcomes ...Outcome) Outcome {
-	order := map[string]int{v1alpha1.ReasonPrometheusQueryFailed: 1, v1alpha1.ReasonPrometheusUnreachable: 2}
 	var failure, incomplete Outcome
 	known, unknown := 0, 0
 	for _, o := range outcomes {
 		switch {
-		case order[o.Reason] > order[failure.Reason]:
-			failure = o
 		case o.Reason == v1alpha1.ReasonPrometheusNoData:
 			unknown++
+		case severity[o.Reason] > severity[failure.Reason]:
+			failure = o
 		case o.OK():
 			known++
 			if incomplete.Message == "" && o.Message != measured {
