@@ -154,17 +154,16 @@ func usedBy(s *v1alpha1.ResourceLimitStatus) string {
 	if s.PodCount == 0 && s.WorkloadCount == 0 && !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionInUse) {
 		return ""
 	}
+	var names []string
+	for _, w := range s.Workloads[:min(len(s.Workloads), namedWorkloads)] {
+		names = append(names, fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name))
+	}
+	if len(s.Workloads) > namedWorkloads {
+		names = append(names, "…")
+	}
 	who := fmt.Sprintf("%s and %s", count(s.PodCount, "pod"), count(s.WorkloadCount, "workload"))
-	for i, w := range s.Workloads {
-		switch i {
-		case 0:
-			who += ": "
-		case namedWorkloads:
-			return who + ", …"
-		default:
-			who += ", "
-		}
-		who += fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name)
+	if len(names) > 0 {
+		who += ": " + strings.Join(names, ", ")
 	}
 	return who
 }

@@ -3,6 +3,7 @@
 package limits
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -27,11 +28,11 @@ type front struct {
 // ones but the tolerant ones, which are the same on the wire.
 func descriptions() []*grpc.ServiceDesc {
 	methods := []grpc.MethodDesc{
-		server.Unary("CreateResourceLimit", (*front).create),
-		server.Unary("GetResourceLimit", (*front).get),
-		server.Unary("ListResourceLimits", (*front).list),
-		server.Unary("UpdateResourceLimit", (*front).update),
-		server.Unary("DeleteResourceLimit", (*front).remove),
+		server.Unary("CreateResourceLimit", asked((*front).create)),
+		server.Unary("GetResourceLimit", asked((*front).get)),
+		server.Unary("ListResourceLimits", asked((*front).list)),
+		server.Unary("UpdateResourceLimit", asked((*front).update)),
+		server.Unary("DeleteResourceLimit", asked((*front).remove)),
 	}
 	var out []*grpc.ServiceDesc
 	for _, name := range []string{
@@ -45,62 +46,71 @@ func descriptions() []*grpc.ServiceDesc {
 	return out
 }
 
-func (f *front) create(ctx context.Context, req *tolerantv1.WriteResourceLimitRequest) (*tolerantv1.ResourceLimitResponse, error) {
-	return f.write(ctx, req, f.core.create)
-}
-
-func (f *front) update(ctx context.Context, req *tolerantv1.WriteResourceLimitRequest) (*tolerantv1.ResourceLimitResponse, error) {
-	return f.write(ctx, req, f.core.update)
-}
-
-func (f *front) write(
-	ctx context.Context, req *tolerantv1.WriteResourceLimitRequest, do func(context.Context, string, *Limit) (*Limit, error),
-) (*tolerantv1.ResourceLimitResponse, error) {
-	asked, err := f.options(ctx)
-	if err != nil {
-		return nil, err
+// asked returns a method as the server calls it, without what the metadata of the call requests. It renames the fields of errors.
+func asked[Req, Resp any](
+	method func(f *front, ctx context.Context, o options, req Req) (Resp, error),
+) func(*front, context.Context, Req) (Resp, error) {
+	return func(f *front, ctx context.Context, req Req) (resp Resp, err error) {
+		o, err := f.options(ctx)
+		if err == nil {
+			resp, err = method(f, ctx, o, req)
+		}
+		return resp, server.Rename(err, wireField)
 	}
+}
+
+func (f *front) create(
+	ctx context.Context, o options, req *tolerantv1.WriteResourceLimitRequest,
+) (*tolerantv1.ResourceLimitResponse, error) {
+	return write(ctx, o, req, f.core.create)
+}
+
+func (f *front) update(
+	ctx context.Context, o options, req *tolerantv1.WriteResourceLimitRequest,
+) (*tolerantv1.ResourceLimitResponse, error) {
+	return write(ctx, o, req, f.core.update)
+}
+
+func write(
+	ctx context.Context, o options, req *tolerantv1.WriteResourceLimitRequest, do func(context.Context, string, *Limit) (*Limit, error),
+) (*tolerantv1.ResourceLimitResponse, error) {
 	l, err := fromWire(req)
 	if err != nil {
-		return nil, server.Rename(err, wireField)
+		return nil, err
 	}
-	if l, err = do(ctx, asked.namespace, l); err != nil {
-		return nil, server.Rename(err, wireField)
+	if l, err = do(ctx, o.namespace, l); err != nil {
+		return nil, err
 	}
-	return asked.answer(l)
+	return o.answer(l)
 }
 
-func (f *front) get(ctx context.Context, req *orchestratorv1.GetResourceLimitRequest) (*tolerantv1.ResourceLimitResponse, error) {
-	asked, err := f.options(ctx)
+func (f *front) get(
+	ctx context.Context, o options, req *orchestratorv1.GetResourceLimitRequest,
+) (*tolerantv1.ResourceLimitResponse, error) {
+	l, err := f.core.get(ctx, o.namespace, req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	l, err := f.core.get(ctx, asked.namespace, req.GetName())
-	if err != nil {
-		return nil, server.Rename(err, wireField)
-	}
-	return asked.answer(l)
+	return o.answer(l)
 }
 
-func (f *front) list(ctx context.Context, req *orchestratorv1.ListResourceLimitsRequest) (*tolerantv1.ListResourceLimitsResponse, error) {
-	asked, err := f.options(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (f *front) list(
+	ctx context.Context, o options, req *orchestratorv1.ListResourceLimitsRequest,
+) (*tolerantv1.ListResourceLimitsResponse, error) {
 	s, err := selector(req.GetLabel())
 	if err != nil {
 		return nil, err
 	}
-	p, err := f.core.list(ctx, asked.namespace, s, req.First, req.GetAfter())
+	p, err := f.core.list(ctx, o.namespace, s, req.First, req.GetAfter())
 	if err != nil {
-		return nil, server.Rename(err, wireField)
+		return nil, err
 	}
 	out := &tolerantv1.ListResourceLimitsResponse{HasNextPage: p.next != ""}
 	if p.next != "" {
 		out.EndCursor = &p.next
 	}
 	for _, l := range p.limits {
-		answer, err := asked.answer(l)
+		answer, err := o.answer(l)
 		if err != nil {
 			return nil, err
 		}
@@ -110,15 +120,11 @@ func (f *front) list(ctx context.Context, req *orchestratorv1.ListResourceLimits
 }
 
 func (f *front) remove(
-	ctx context.Context, req *orchestratorv1.DeleteResourceLimitRequest,
+	ctx context.Context, o options, req *orchestratorv1.DeleteResourceLimitRequest,
 ) (*orchestratorv1.DeleteResourceLimitResponse, error) {
-	asked, err := f.options(ctx)
+	message, err := f.core.remove(ctx, o.namespace, req.GetName(), req.GetForce())
 	if err != nil {
 		return nil, err
-	}
-	message, err := f.core.remove(ctx, asked.namespace, req.GetName(), req.GetForce())
-	if err != nil {
-		return nil, server.Rename(err, wireField)
 	}
 	return &orchestratorv1.DeleteResourceLimitResponse{Success: true, Message: message}, nil
 }
@@ -145,9 +151,5 @@ func (f *front) options(ctx context.Context) (options, error) {
 }
 
 func (o options) answer(l *Limit) (*tolerantv1.ResourceLimitResponse, error) {
-	f := o.form
-	if f == "" {
-		f = l.form
-	}
-	return toWire(l, f)
+	return toWire(l, cmp.Or(o.form, l.form))
 }

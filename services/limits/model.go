@@ -101,7 +101,6 @@ func checkLabels(labels map[string]string) error {
 // newObject is the object that a caller wants.
 func newObject(namespace string, l *Limit) *object {
 	o := &object{Spec: l.Spec}
-	o.APIVersion, o.Kind = v1alpha1.SchemeGroupVersion.String(), "ResourceLimit"
 	o.Namespace, o.Name, o.Labels = namespace, l.Name, l.Labels
 	o.setForm(l.form)
 	return o
@@ -117,36 +116,28 @@ func (o *object) replace(l *Limit) {
 		v.MountPath = before.Volumes[name].MountPath
 		o.Spec.Volumes[name] = v
 	}
-	labels := maps.Clone(l.Labels)
-	for key, value := range o.Labels {
+	labels := o.Labels
+	o.Labels = maps.Clone(l.Labels)
+	for key, value := range labels {
 		if ours(key) {
-			if labels == nil {
-				labels = map[string]string{}
-			}
-			labels[key] = value
+			metav1.SetMetaDataLabel(&o.ObjectMeta, key, value)
 		}
 	}
-	o.Labels = labels
 	o.setForm(l.form)
 }
 
 // setForm remembers the form of what was written. Who wrote no scheduling rules has shown no form.
 func (o *object) setForm(f form) {
-	if f == "" {
-		return
+	if f != "" {
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, FormAnnotation, string(f))
 	}
-	if o.Annotations == nil {
-		o.Annotations = map[string]string{}
-	}
-	o.Annotations[FormAnnotation] = string(f)
 }
 
 func (o *object) limit() *Limit {
 	l := &Limit{
-		Name: o.Name, Spec: o.Spec, form: form(o.Annotations[FormAnnotation]),
+		Name: o.Name, Labels: maps.Clone(o.Labels), Spec: o.Spec, form: form(o.Annotations[FormAnnotation]),
 		Created: server.RFC3339(&o.CreationTimestamp), Deleted: server.RFC3339(o.DeletionTimestamp),
 	}
-	l.Labels = maps.Clone(o.Labels)
 	maps.DeleteFunc(l.Labels, func(key, _ string) bool { return ours(key) })
 	return l
 }

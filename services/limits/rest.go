@@ -124,7 +124,7 @@ func (f *web) create(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (f *web) get(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parameters(r); err != nil {
+	if _, err := parseQuery(r.URL.RawQuery); err != nil {
 		return err
 	}
 	l, err := f.core.get(r.Context(), r.PathValue("namespace"), r.PathValue("name"))
@@ -146,7 +146,7 @@ func (f *web) update(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (f *web) remove(w http.ResponseWriter, r *http.Request) error {
-	q, err := parameters(r, "force")
+	q, err := parseQuery(r.URL.RawQuery, "force")
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (f *web) list(w http.ResponseWriter, r *http.Request) error {
 
 // read decodes the limit in a request.
 func read(r *http.Request, inPath string) (*Limit, error) {
-	if _, err := parameters(r); err != nil {
+	if _, err := parseQuery(r.URL.RawQuery); err != nil {
 		return nil, err
 	}
 	var b request
@@ -226,10 +226,6 @@ func parseList(rawQuery string) (*listQuery, error) {
 		out.first = new(int32(n))
 	}
 	return out, nil
-}
-
-func parameters(r *http.Request, known ...string) (map[string]string, error) {
-	return parseQuery(r.URL.RawQuery, known...)
 }
 
 // parseQuery reads a query in which each of the known parameters may stand once.

@@ -4,10 +4,12 @@ package limits
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -57,17 +59,15 @@ func fromWire(req *tolerantv1.WriteResourceLimitRequest) (*Limit, error) {
 		l.Spec.Volumes[name] = volume{Size: text(v.GetSize()), StorageClass: v.StorageClass}
 	}
 	var err error
-	var second form
 	if l.Spec.NodeSelector, l.form, err = decodeSelector(in.GetNodeSelector()); err != nil {
 		return nil, err
 	}
 	if in.NodeAffinity != nil {
+		var second form
 		if l.Spec.NodeAffinity, second, err = decodeAffinity(in.NodeAffinity); err != nil {
 			return nil, err
 		}
-	}
-	if l.form == "" {
-		l.form = second
+		l.form = cmp.Or(l.form, second)
 	}
 	return l, nil
 }
@@ -101,15 +101,9 @@ func decodeSelector(entries []*tolerantv1.Entry) (map[string]string, form, error
 func looksLikeLabel(e *tolerantv1.Entry) bool {
 	value := bytes.TrimSpace(e.GetValue())
 	text := utf8.Valid(value) && !bytes.ContainsFunc(value, unicode.IsControl)
-	return text && !bytes.HasPrefix(value, []byte("{")) && !googleURL(e.GetKey()) && len(validation.IsQualifiedName(e.GetKey())) == 0
+	return text && !bytes.HasPrefix(value, []byte("{")) && !strings.HasPrefix(e.GetKey(), "type.googleapis.com/") &&
+		len(validation.IsQualifiedName(e.GetKey())) == 0
 }
-
-// googleURL says whether a key is a type URL that no label has.
-func googleURL(key string) bool {
-	return len(key) > len(googleHost) && key[:len(googleHost)] == googleHost
-}
-
-const googleHost = "type.googleapis.com/"
 
 // decodeAffinity reads field 8: JSON text, or a serialized Any that holds it.
 func decodeAffinity(b []byte) (*affinityRules, form, error) {

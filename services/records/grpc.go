@@ -4,6 +4,7 @@ package records
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc"
 
@@ -25,14 +26,14 @@ type front struct {
 // ones but the tolerant ones, which are the same on the wire.
 func descriptions() []*grpc.ServiceDesc {
 	methods := []grpc.MethodDesc{
-		server.Unary("Deploy", (*front).deploy),
-		server.Unary("GetDeploymentStatus", (*front).status),
-		server.Unary("DeleteDeployment", (*front).remove),
-		server.Unary("ListClassRuntimes", (*front).list),
-		server.Unary("GetClassRuntime", (*front).get),
+		server.Unary("Deploy", namespaced((*front).deploy)),
+		server.Unary("GetDeploymentStatus", namespaced((*front).status)),
+		server.Unary("DeleteDeployment", namespaced((*front).remove)),
+		server.Unary("ListClassRuntimes", namespaced((*front).list)),
+		server.Unary("GetClassRuntime", namespaced((*front).get)),
 		// The names that these two had before.
-		server.Unary("ListDeploymentRecords", (*front).list),
-		server.Unary("GetDeploymentRecord", (*front).get),
+		server.Unary("ListDeploymentRecords", namespaced((*front).list)),
+		server.Unary("GetDeploymentRecord", namespaced((*front).get)),
 	}
 	return []*grpc.ServiceDesc{
 		{
@@ -46,11 +47,20 @@ func descriptions() []*grpc.ServiceDesc {
 	}
 }
 
-func (f *front) deploy(ctx context.Context, req *tolerantv1.DeployRequest) (*oaasdeployment.DeployResponse, error) {
-	namespace, err := server.Namespace(ctx, f.namespace)
-	if err != nil {
-		return nil, err
+// namespaced returns a method as the server calls it, without the namespace of the call.
+func namespaced[Req, Resp any](
+	method func(f *front, ctx context.Context, namespace string, req Req) (Resp, error),
+) func(*front, context.Context, Req) (Resp, error) {
+	return func(f *front, ctx context.Context, req Req) (resp Resp, err error) {
+		namespace, err := server.Namespace(ctx, f.namespace)
+		if err != nil {
+			return resp, err
+		}
+		return method(f, ctx, namespace, req)
 	}
+}
+
+func (f *front) deploy(ctx context.Context, namespace string, req *tolerantv1.DeployRequest) (*oaasdeployment.DeployResponse, error) {
 	u, err := fromWire(req.GetDeploymentUnit())
 	if err != nil {
 		return nil, err
@@ -62,12 +72,8 @@ func (f *front) deploy(ctx context.Context, req *tolerantv1.DeployRequest) (*oaa
 }
 
 func (f *front) status(
-	ctx context.Context, req *oaasdeployment.GetDeploymentStatusRequest,
+	ctx context.Context, namespace string, req *oaasdeployment.GetDeploymentStatusRequest,
 ) (*tolerantv1.GetDeploymentStatusResponse, error) {
-	namespace, err := server.Namespace(ctx, f.namespace)
-	if err != nil {
-		return nil, err
-	}
 	r, err := f.core.read(ctx, namespace, req.GetDeploymentId(), "get")
 	if err != nil {
 		return nil, err
@@ -78,21 +84,15 @@ func (f *front) status(
 }
 
 func (f *front) remove(
-	ctx context.Context, req *oaasdeployment.DeleteDeploymentRequest,
+	ctx context.Context, namespace string, req *oaasdeployment.DeleteDeploymentRequest,
 ) (*oaasdeployment.DeleteDeploymentResponse, error) {
-	namespace, err := server.Namespace(ctx, f.namespace)
-	if err != nil {
-		return nil, err
-	}
-	err = f.core.remove(ctx, namespace, req.GetDeploymentId())
+	err := f.core.remove(ctx, namespace, req.GetDeploymentId())
 	return &oaasdeployment.DeleteDeploymentResponse{Status: oaascommon.StatusCode_OK, Message: new("deleted")}, err
 }
 
-func (f *front) get(ctx context.Context, req *oaasdeployment.GetClassRuntimeRequest) (*oaasdeployment.GetClassRuntimeResponse, error) {
-	namespace, err := server.Namespace(ctx, f.namespace)
-	if err != nil {
-		return nil, err
-	}
+func (f *front) get(
+	ctx context.Context, namespace string, req *oaasdeployment.GetClassRuntimeRequest,
+) (*oaasdeployment.GetClassRuntimeResponse, error) {
 	r, err := f.core.read(ctx, namespace, req.GetDeploymentId(), "get")
 	if err != nil {
 		return nil, err
@@ -101,12 +101,8 @@ func (f *front) get(ctx context.Context, req *oaasdeployment.GetClassRuntimeRequ
 }
 
 func (f *front) list(
-	ctx context.Context, req *oaasdeployment.ListClassRuntimesRequest,
+	ctx context.Context, namespace string, req *oaasdeployment.ListClassRuntimesRequest,
 ) (*oaasdeployment.ListClassRuntimesResponse, error) {
-	namespace, err := server.Namespace(ctx, f.namespace)
-	if err != nil {
-		return nil, err
-	}
 	records, err := f.core.list(ctx, namespace, func(r *record) bool { return wanted(req, r) })
 	if err != nil {
 		return nil, err
@@ -121,14 +117,7 @@ func (f *front) list(
 // wanted reports whether a record is one that a list requests.
 func wanted(req *oaasdeployment.ListClassRuntimesRequest, r *record) bool {
 	u := &r.Spec.DeploymentUnit
-	is := func(asked *string, have ...string) bool {
-		for _, h := range have {
-			if asked == nil || *asked == h {
-				return true
-			}
-		}
-		return false
-	}
+	is := func(asked *string, have ...string) bool { return asked == nil || slices.Contains(have, *asked) }
 	return is(req.PackageName, u.PackageName) && is(req.ClassKey, u.ClassKey) && is(req.TargetEnv, r.Spec.TargetEnvironment) &&
 		is(req.Status, summary(r), state(r))
 }

@@ -3,6 +3,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -58,11 +59,7 @@ func newRecord(namespace, name string, u *unit) *draft {
 func (r *draft) replace(u *unit) bool {
 	before, spec := r.Spec, *u.spec.DeepCopy()
 	spec.Addons, spec.ResourceAllocation, spec.Enforcement = before.Addons, before.ResourceAllocation, before.Enforcement
-	speaks := u.revision
-	if speaks == "" {
-		speaks = revisionOf(&r.record)
-	}
-	switch speaks {
+	switch cmp.Or(u.revision, revisionOf(&r.record)) {
 	case revisionPlan:
 		spec.DeploymentUnit.FunctionBindings = before.DeploymentUnit.FunctionBindings
 	case revisionHead:
@@ -104,14 +101,11 @@ func keepConsistency(before, n *v1alpha1.NFRRequirements) *v1alpha1.NFRRequireme
 
 // mark remembers how the client spoke, and what it calls the call. Who showed no revision is treated as who came before.
 func (r *draft) mark(ctx context.Context, u *unit) {
-	if r.Annotations == nil {
-		r.Annotations = map[string]string{}
-	}
 	if u.revision != "" {
-		r.Annotations[v1alpha1.WireRevisionAnnotation] = string(u.revision)
+		metav1.SetMetaDataAnnotation(&r.ObjectMeta, v1alpha1.WireRevisionAnnotation, string(u.revision))
 	}
 	if id := server.Correlation(ctx); id != "" {
-		r.Annotations[v1alpha1.CorrelationIDAnnotation] = id
+		metav1.SetMetaDataAnnotation(&r.ObjectMeta, v1alpha1.CorrelationIDAnnotation, id)
 	} else {
 		delete(r.Annotations, v1alpha1.CorrelationIDAnnotation) // that of another call
 	}
@@ -119,8 +113,5 @@ func (r *draft) mark(ctx context.Context, u *unit) {
 
 // createdAt is when the client made the unit or, if it did not say, when the record was made.
 func createdAt(r *record) metav1.Time {
-	if t := r.Spec.DeploymentUnit.CreatedAt; t != nil {
-		return *t
-	}
-	return r.CreationTimestamp
+	return *cmp.Or(r.Spec.DeploymentUnit.CreatedAt, &r.CreationTimestamp)
 }

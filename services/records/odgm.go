@@ -17,8 +17,8 @@ func (r *reader) odgm(path string, in *oaasdeployment.OdgmConfig) *v1alpha1.ODGM
 	}
 	c := &v1alpha1.ODGMConfig{
 		Collections:    in.GetCollections(),
-		PartitionCount: r.optional(path+".partition_count", in.GetPartitionCount(), in.PartitionCount != nil),
-		ReplicaCount:   r.optional(path+".replica_count", in.GetReplicaCount(), in.ReplicaCount != nil),
+		PartitionCount: r.optional(path+".partition_count", in.PartitionCount),
+		ReplicaCount:   r.optional(path+".replica_count", in.ReplicaCount),
 		ShardType:      in.GetShardType(),
 		Invocations:    r.invocations(path+".invocations", in.GetInvocations()),
 		Options:        server.Texts[v1alpha1.AttributeValue](in.GetOptions()),

@@ -3,6 +3,7 @@
 package records
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -54,40 +55,25 @@ func summary(r *record) string {
 	return out
 }
 
-// conditionOf and phaseOf are the enums of a summary. Nothing known counts as running, as clients are used to.
-func conditionOf(state string) oaasruntime.DeploymentCondition {
-	switch state {
-	case v1alpha1.ConditionAvailable, found:
-		return oaasruntime.DeploymentCondition_RUNNING
-	case v1alpha1.ConditionProgressing:
-		return oaasruntime.DeploymentCondition_DEPLOYING
-	case v1alpha1.ConditionDegraded:
-		return oaasruntime.DeploymentCondition_DOWN
-	case string(v1alpha1.PhaseDeleting):
-		return oaasruntime.DeploymentCondition_DELETED
-	}
-	return oaasruntime.DeploymentCondition_PENDING
-}
-
-func phaseOf(state string) oaasruntime.DeploymentPhase {
-	switch state {
-	case v1alpha1.ConditionAvailable:
-		return oaasruntime.DeploymentPhase_PHASE_RUNNING
-	case v1alpha1.ConditionDegraded:
-		return oaasruntime.DeploymentPhase_FAILED
-	case v1alpha1.ConditionProgressing, string(v1alpha1.PhasePending):
-		return oaasruntime.DeploymentPhase_RESOURCE_PROVISIONING
-	}
-	return oaasruntime.DeploymentPhase_DEPLOYMENT_PHASE_UNKNOWN
+// enums are those of a state. Nothing known counts as running, as clients are used to, and any other state as pending.
+var enums = map[string]struct {
+	condition oaasruntime.DeploymentCondition
+	phase     oaasruntime.DeploymentPhase
+}{
+	v1alpha1.ConditionAvailable:    {oaasruntime.DeploymentCondition_RUNNING, oaasruntime.DeploymentPhase_PHASE_RUNNING},
+	v1alpha1.ConditionDegraded:     {oaasruntime.DeploymentCondition_DOWN, oaasruntime.DeploymentPhase_FAILED},
+	v1alpha1.ConditionProgressing:  {oaasruntime.DeploymentCondition_DEPLOYING, oaasruntime.DeploymentPhase_RESOURCE_PROVISIONING},
+	string(v1alpha1.PhasePending):  {oaasruntime.DeploymentCondition_PENDING, oaasruntime.DeploymentPhase_RESOURCE_PROVISIONING},
+	string(v1alpha1.PhaseDeleting): {oaasruntime.DeploymentCondition_DELETED, oaasruntime.DeploymentPhase_DEPLOYMENT_PHASE_UNKNOWN},
+	found:                          {oaasruntime.DeploymentCondition_RUNNING, oaasruntime.DeploymentPhase_DEPLOYMENT_PHASE_UNKNOWN},
 }
 
 // toWire writes what a status shows of a record: what both revisions have under the same number, and the environment under
 // the number that its client knows.
 func toWire(r *record) *tolerantv1.Deployment {
 	u := &r.Spec.DeploymentUnit
-	created := createdAt(r)
 	out := &tolerantv1.Deployment{
-		Id: idOf(r), PackageName: u.PackageName, ClassKey: u.ClassKey, CreatedAt: timestamp(created.Time),
+		Id: idOf(r), PackageName: u.PackageName, ClassKey: u.ClassKey, CreatedAt: timestamp(createdAt(r).Time),
 	}
 	if revisionOf(r) == revisionPlan {
 		out.PlanTargetEnv = r.Spec.TargetEnvironment
@@ -115,13 +101,14 @@ func references(r *record) []*oaascommon.ResourceReference {
 
 // toSummary writes a record as lists show it.
 func toSummary(r *record) *oaasruntime.ClassRuntimeSummary {
-	u, now := &r.Spec.DeploymentUnit, state(r)
+	u, is := &r.Spec.DeploymentUnit, enums[state(r)]
 	updated := server.RFC3339(new(lastChange(r)))
 	out := &oaasruntime.ClassRuntimeSummary{
 		Id: idOf(r), DeploymentUnitId: u.ID, PackageName: u.PackageName, ClassKey: u.ClassKey,
 		TargetEnvironment: r.Spec.TargetEnvironment, ClusterName: optional(u.TargetCluster),
 		Status: &oaasruntime.ClassRuntimeStatus{
-			Condition: conditionOf(now), Phase: phaseOf(now), Message: new(summary(r)), LastUpdated: updated,
+			Condition: cmp.Or(is.condition, oaasruntime.DeploymentCondition_PENDING), Phase: is.phase,
+			Message: new(summary(r)), LastUpdated: updated,
 		},
 		ResourceRefs: references(r), CreatedAt: server.RFC3339(&r.CreationTimestamp), UpdatedAt: updated, PartitionCount: 1,
 	}

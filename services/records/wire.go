@@ -57,7 +57,7 @@ func fromWire(in *tolerantv1.DeploymentUnit) (*unit, error) {
 }
 
 func (r *reader) function(path string, in *oaasdeployment.FunctionDeploymentSpec) v1alpha1.FunctionSpec {
-	p := in.GetProvisionConfig()
+	p := cmp.Or(in.GetProvisionConfig(), &oaasdeployment.ProvisionConfig{})
 	at := path + ".provision_config"
 	f := v1alpha1.FunctionSpec{
 		FunctionKey: in.GetFunctionKey(), Description: in.GetDescription(), AvailableLocation: in.GetAvailableLocation(),
@@ -65,17 +65,17 @@ func (r *reader) function(path string, in *oaasdeployment.FunctionDeploymentSpec
 		Image:           cmp.Or(p.GetContainerImage(), in.GetImage()),
 		HTTP2:           p.GetNeedHttp2(),
 		MaxConcurrency:  r.int32(at+".max_concurrency", p.GetMaxConcurrency()),
-		MinScale:        r.optional(at+".min_scale", p.GetMinScale(), p != nil && p.MinScale != nil),
-		MaxScale:        r.optional(at+".max_scale", p.GetMaxScale(), p != nil && p.MaxScale != nil),
+		MinScale:        r.optional(at+".min_scale", p.MinScale),
+		MaxScale:        r.optional(at+".max_scale", p.MaxScale),
 		Resources:       resources(p, in.GetResourceRequirements()),
 		NFRRequirements: r.nfr(path+".nfr_requirements", in.GetNfrRequirements()),
 		WASMModuleURL:   p.GetWasmModuleUrl(),
 		Config:          server.Texts[v1alpha1.ConfigValue](in.GetConfig()),
 	}
-	if f.MinScale == nil {
-		f.MinScale = r.optional(path+".replicas", in.GetReplicas(), in.GetReplicas() > 0)
+	if f.MinScale == nil && in.GetReplicas() > 0 {
+		f.MinScale = r.optional(path+".replicas", &in.Replicas)
 	}
-	if p != nil && p.Port != nil {
+	if p.Port != nil {
 		if f.Port = r.int32(at+".port", p.GetPort()); f.Port == 0 {
 			r.refuse(at+".port", "is 0, and must be from 1 to 65535")
 		}
@@ -101,8 +101,8 @@ func (r *reader) nfr(path string, in *oaasdeployment.NfrRequirements) *v1alpha1.
 		return nil
 	}
 	n := v1alpha1.NFRRequirements{
-		MaxLatencyMS:     r.optional(path+".max_latency_ms", in.GetMaxLatencyMs(), in.MaxLatencyMs != nil),
-		MinThroughputRPS: r.optional(path+".min_throughput_rps", in.GetMinThroughputRps(), in.MinThroughputRps != nil),
+		MaxLatencyMS:     r.optional(path+".max_latency_ms", in.MaxLatencyMs),
+		MinThroughputRPS: r.optional(path+".min_throughput_rps", in.MinThroughputRps),
 	}
 	if in.Availability != nil {
 		n.Availability = new(decimal(in.GetAvailability()))
@@ -178,9 +178,9 @@ func (r *reader) int32(path string, n uint32) int32 {
 	return int32(n)
 }
 
-func (r *reader) optional(path string, n uint32, given bool) *int32 {
-	if !given {
+func (r *reader) optional(path string, n *uint32) *int32 {
+	if n == nil {
 		return nil
 	}
-	return new(r.int32(path, n))
+	return new(r.int32(path, *n))
 }
