@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -113,11 +114,11 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	switch decide(limit, usage.referenced()) {
 	case guard:
-		return reconcile.Result{}, c.setFinalizers(ctx, limit, append(slices.Clone(limit.Finalizers), v1alpha1.ResourceLimitFinalizer))
+		return reconcile.Result{}, c.setFinalizer(ctx, limit, controllerutil.AddFinalizer)
 	case release:
-		return reconcile.Result{}, c.removeFinalizer(ctx, limit)
+		return reconcile.Result{}, c.setFinalizer(ctx, limit, controllerutil.RemoveFinalizer)
 	case force:
-		if err := c.removeFinalizer(ctx, limit); err != nil {
+		if err := c.setFinalizer(ctx, limit, controllerutil.RemoveFinalizer); err != nil {
 			return reconcile.Result{}, err
 		}
 		c.Recorder.Eventf(limit, corev1.EventTypeWarning, v1alpha1.EventReasonDeletionForced,
@@ -133,21 +134,15 @@ func (c *Controller) forget(key types.NamespacedName) {
 	delete(c.written, key)
 }
 
-// removeFinalizer removes our finalizer and no other.
-func (c *Controller) removeFinalizer(ctx context.Context, limit *v1alpha1.ResourceLimit) error {
-	rest := slices.DeleteFunc(slices.Clone(limit.Finalizers), func(f string) bool { return f == v1alpha1.ResourceLimitFinalizer })
-	return c.setFinalizers(ctx, limit, rest)
-}
-
-// setFinalizers writes the finalizers of the limit that was read, and nothing else of it.
-func (c *Controller) setFinalizers(ctx context.Context, limit *v1alpha1.ResourceLimit, finalizers []string) error {
+// setFinalizer adds our finalizer to the limit that was read, or removes it, and writes nothing else of it.
+func (c *Controller) setFinalizer(ctx context.Context, limit *v1alpha1.ResourceLimit, set func(client.Object, string) bool) error {
 	next := limit.DeepCopy()
-	next.Finalizers = finalizers
+	set(next, v1alpha1.ResourceLimitFinalizer)
 	// If the limit was stale, the update of the cache requeues it.
 	if stale, err := applyset.Finalizers(ctx, c.Client, limit, next); stale || err != nil {
 		return err
 	}
-	log.FromContext(ctx).V(2).Info("Wrote the finalizers", "finalizers", finalizers)
+	log.FromContext(ctx).V(2).Info("Wrote the finalizers", "finalizers", next.Finalizers)
 	return nil
 }
 

@@ -80,7 +80,9 @@ func inUse(limit *v1alpha1.ResourceLimit, u *Usage, workloads []v1alpha1.Workloa
 	}
 	c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonReferenced, holders(u.Pods, workloads)
 	if limit.DeletionTimestamp != nil {
-		c.Reason, c.Message = v1alpha1.ReasonDeletionBlocked, blockedBy(u.Pods, workloads)
+		c.Reason = v1alpha1.ReasonDeletionBlocked
+		c.Message = fmt.Sprintf("it is not deleted while it is in use: %s; the annotation %s: \"true\" deletes it nevertheless",
+			c.Message, v1alpha1.ForceDeleteAnnotation)
 	}
 	return c
 }
@@ -103,11 +105,6 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func blockedBy(pods int, workloads []v1alpha1.WorkloadReference) string {
-	return fmt.Sprintf("it is not deleted while it is in use: %s; the annotation %s: \"true\" deletes it nevertheless",
-		holders(pods, workloads), v1alpha1.ForceDeleteAnnotation)
 }
 
 // verdict is what has to be done with a limit in addition to its status.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/applyset"
@@ -22,16 +23,9 @@ import (
 // Usage are the users of a limit, in one namespace or in all.
 type Usage struct {
 	Pods      int
-	Workloads map[v1alpha1.WorkloadReference]struct{}
+	Workloads sets.Set[v1alpha1.WorkloadReference]
 	// Older are the names of the limits that have pods which this one selects as well.
-	Older map[string]struct{}
-}
-
-func (u *Usage) equal(other *Usage) bool {
-	if u == nil || other == nil {
-		return u == other
-	}
-	return u.Pods == other.Pods && maps.Equal(u.Workloads, other.Workloads) && maps.Equal(u.Older, other.Older)
+	Older sets.Set[string]
 }
 
 // referenced reports whether the limit is used.
@@ -45,7 +39,7 @@ func (u *Usage) add(other *Usage) {
 }
 
 func newUsage() *Usage {
-	return &Usage{Workloads: map[v1alpha1.WorkloadReference]struct{}{}, Older: map[string]struct{}{}}
+	return &Usage{Workloads: sets.New[v1alpha1.WorkloadReference](), Older: sets.New[string]()}
 }
 
 // sorted returns the workloads in the order of the status.
@@ -90,16 +84,15 @@ func tally(
 		u := of(r.Limit.Limit)
 		u.Pods++
 		w := above(p)
-		ref := v1alpha1.WorkloadReference{
+		u.Workloads.Insert(v1alpha1.WorkloadReference{
 			Kind: applyset.Shorten(w.Kind, maxKind), Namespace: w.Namespace, Name: applyset.Shorten(w.Name, maxName),
-		}
-		u.Workloads[ref] = struct{}{}
+		})
 		if registry.Named(o) != "" {
 			continue // it chose
 		}
 		for _, loser := range rivals.of(p.Labels) {
 			if loser.Name != r.Limit.Limit.Name {
-				of(loser).Older[r.Limit.Limit.Name] = struct{}{}
+				of(loser).Older.Insert(r.Limit.Limit.Name)
 			}
 		}
 	}
@@ -109,7 +102,7 @@ func tally(
 			Labels:    map[string]string{v1alpha1.ResourceLimitLabel: t.Limit},
 		}}
 		if r := resolve(o); r.Limit != nil {
-			of(r.Limit.Limit).Workloads[t.Workload] = struct{}{}
+			of(r.Limit.Limit).Workloads.Insert(t.Workload)
 		}
 	}
 	return all

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/limits/registry"
@@ -95,17 +97,14 @@ func (t *Templates) In(namespace string) (all []Template) {
 }
 
 // Namespaces returns where there are any.
-func (t *Templates) Namespaces() (all []string) {
-	seen := map[string]bool{}
+func (t *Templates) Namespaces() []string {
+	seen := sets.New[string]()
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, template := range t.byUID {
-		if n := template.Workload.Namespace; !seen[n] {
-			seen[n] = true
-			all = append(all, n)
-		}
+		seen.Insert(template.Workload.Namespace)
 	}
-	return all
+	return sets.List(seen)
 }
 
 // kinds of the sources.
@@ -134,7 +133,7 @@ func read(source string, owner metav1.Object, template *corev1.PodTemplateSpec) 
 		if above.Kind == "Deployment" || above.Kind == "CronJob" {
 			return Template{}, false
 		}
-		if rs, ok := owner.(*appsv1.ReplicaSet); ok && rs.Spec.Replicas != nil && *rs.Spec.Replicas == 0 {
+		if rs, ok := owner.(*appsv1.ReplicaSet); ok && ptr.Deref(rs.Spec.Replicas, 1) == 0 {
 			return Template{}, false // an old revision
 		}
 		w.Kind, w.Name = strings.Clone(above.Kind), strings.Clone(above.Name)

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/limits/registry"
@@ -65,10 +66,7 @@ func (t *Tracker) Start(ctx context.Context) error {
 	if err := t.first(ctx); err != nil {
 		return nil //nolint:nilerr // the context has ended, which is no failure
 	}
-	go func() {
-		<-ctx.Done()
-		t.queue.ShutDown()
-	}()
+	defer context.AfterFunc(ctx, t.queue.ShutDown)()
 	for {
 		namespace, end := t.queue.Get()
 		if end {
@@ -93,14 +91,9 @@ func NewTracker() *Tracker {
 
 // first counts every namespace, once the informers have synced.
 func (t *Tracker) first(ctx context.Context) error {
-	ticker := clock.RealClock{}.NewTicker(syncedEvery)
-	defer ticker.Stop()
-	for !t.Synced() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C():
-		}
+	synced := func(context.Context) (bool, error) { return t.Synced(), nil }
+	if err := wait.PollUntilContextCancel(ctx, syncedEvery, true, synced); err != nil {
+		return err
 	}
 	for _, namespace := range t.namespaces() {
 		if err := t.count(ctx, namespace); err != nil {
@@ -157,7 +150,7 @@ func (t *Tracker) count(ctx context.Context, namespace string) error {
 	}
 	t.mu.Unlock()
 	for key := range sets.KeySet(before).Union(sets.KeySet(now)) {
-		if !before[key].equal(now[key]) {
+		if !equality.Semantic.DeepEqual(before[key], now[key]) {
 			t.Differs(key)
 		}
 	}
