@@ -82,7 +82,8 @@ func (p *parser) name(name string) string {
 		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q must begin with %q or %q", name, FormQuoted.namePrefix(),
 			FormPlain.namePrefix()))
 	case len(validation.IsDNS1123Subdomain(short)) > 0:
-		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is no name of a ResourceLimit: lower-case letters, digits, '-' or '.', with a letter or digit at both ends", short))
+		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is no name of a ResourceLimit: "+
+			"lower-case letters, digits, '-' or '.', with a letter or digit at both ends", short))
 	case len(short) > validation.LabelValueMaxLength:
 		p.errs = append(p.errs, fmt.Errorf("metadata.name: %q is too long for a ResourceLimit: at most %d characters", short,
 			validation.LabelValueMaxLength))
@@ -207,8 +208,8 @@ func (p *parser) nodeAffinity() *v1alpha1.NodeAffinity {
 		p.note(keyNodeAffinity, "podAntiAffinity is not about nodes: left out")
 	}
 	inner, _ := json.Marshal(map[string]json.RawMessage{
-		"requiredDuringSchedulingIgnoredDuringExecution":  orNull(written.Required),
-		"preferredDuringSchedulingIgnoredDuringExecution": orNull(written.Preferred),
+		"requiredDuringSchedulingIgnoredDuringExecution":  written.Required,
+		"preferredDuringSchedulingIgnoredDuringExecution": written.Preferred,
 	})
 	if !empty(written.NodeAffinity) {
 		if !empty(written.Required) || !empty(written.Preferred) {
@@ -233,13 +234,6 @@ func (p *parser) nodeAffinity() *v1alpha1.NodeAffinity {
 }
 
 func empty(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
-
-func orNull(value json.RawMessage) json.RawMessage {
-	if len(value) == 0 {
-		return json.RawMessage("null")
-	}
-	return value
-}
 
 func (p *parser) unknownKeys() {
 	known := []string{keyCPU, keyMemory, keyCPULimit, keyMemoryLimit, keyEphemeralStorage, keyVolumes, keyNodeSelector, keyNodeAffinity}

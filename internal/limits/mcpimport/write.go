@@ -21,11 +21,12 @@ import (
 func Write(limit *v1alpha1.ResourceLimit, form Form) (cm *corev1.ConfigMap, notes []string) {
 	w := &writer{form: form, data: map[string]string{}}
 	spec := &limit.Spec
-	w.required(keyCPU, spec.CPU)
-	w.required(keyMemory, spec.Memory)
-	w.optional(keyCPULimit, spec.CPULimit)
-	w.optional(keyMemoryLimit, spec.MemoryLimit)
-	w.optional(keyEphemeralStorage, spec.EphemeralStorage)
+	// Upstream's code always has the first two: absent is an empty string.
+	w.quantity(keyCPU, spec.CPU, `""`)
+	w.quantity(keyMemory, spec.Memory, `""`)
+	w.quantity(keyCPULimit, spec.CPULimit, "null")
+	w.quantity(keyMemoryLimit, spec.MemoryLimit, "null")
+	w.quantity(keyEphemeralStorage, spec.EphemeralStorage, "null")
 	w.volumes(spec.Volumes)
 	w.object(keyNodeSelector, spec.NodeSelector, len(spec.NodeSelector) == 0)
 	w.nodeAffinity(spec.NodeAffinity)
@@ -59,25 +60,27 @@ type writer struct {
 	notes []string
 }
 
-// required is a field that upstream's code always has: absent is an empty string.
-func (w *writer) required(key string, q *resource.Quantity) {
-	if q == nil && w.form == FormQuoted {
-		w.data[key] = `""`
-		return
+// text writes a value that is text in the message of upstream's code.
+func (w *writer) text(key, value string) {
+	if w.form == FormQuoted {
+		value = compact(value)
 	}
-	w.optional(key, q)
+	w.data[key] = value
 }
 
-func (w *writer) optional(key string, q *resource.Quantity) {
-	switch {
-	case q == nil && w.form == FormQuoted:
-		w.data[key] = "null"
-	case q == nil:
-	case w.form == FormQuoted:
-		w.data[key] = compact(q.String())
-	default:
-		w.data[key] = q.String()
+// absent writes what stands for a value that is absent.
+func (w *writer) absent(key, value string) {
+	if w.form == FormQuoted {
+		w.data[key] = value
 	}
+}
+
+func (w *writer) quantity(key string, q *resource.Quantity, absent string) {
+	if q == nil {
+		w.absent(key, absent)
+		return
+	}
+	w.text(key, q.String())
 }
 
 func (w *writer) volumes(volumes map[string]v1alpha1.VolumeLimit) {
@@ -93,25 +96,20 @@ func (w *writer) volumes(volumes map[string]v1alpha1.VolumeLimit) {
 }
 
 func (w *writer) object(key string, value any, empty bool) {
-	switch {
-	case !empty:
-		w.data[key] = compact(value)
-	case w.form == FormQuoted:
-		w.data[key] = "{}"
+	if empty {
+		w.absent(key, "{}")
+		return
 	}
+	w.data[key] = compact(value)
 }
 
 // nodeAffinity is text in the message of upstream's code, so its JSON is quoted once more there.
 func (w *writer) nodeAffinity(a *v1alpha1.NodeAffinity) {
-	switch {
-	case a == nil && w.form == FormQuoted:
-		w.data[keyNodeAffinity] = "null"
-	case a == nil:
-	case w.form == FormQuoted:
-		w.data[keyNodeAffinity] = compact(compact(map[string]any{"nodeAffinity": a}))
-	default:
-		w.data[keyNodeAffinity] = compact(map[string]any{"nodeAffinity": a})
+	if a == nil {
+		w.absent(keyNodeAffinity, "null")
+		return
 	}
+	w.text(keyNodeAffinity, compact(map[string]any{"nodeAffinity": a}))
 }
 
 // compact is JSON with sorted keys. What is written here has no value that JSON cannot hold.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/nodeselector"
@@ -27,17 +29,13 @@ const maxTerms = 64
 // no node; or more than 64 required terms, which leaves out those of the limit.
 func Constrain(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (conflict string) {
 	conflicting, conflicts := constrainSelector(spec, limit)
-	affinity := limit.Spec.NodeAffinity.AsNodeAffinity()
-	var required *corev1.NodeSelector
-	var preferred []corev1.PreferredSchedulingTerm
-	if affinity != nil {
-		required, preferred = affinity.RequiredDuringSchedulingIgnoredDuringExecution,
-			affinity.PreferredDuringSchedulingIgnoredDuringExecution
-	}
+	rules := ptr.Deref(limit.Spec.NodeAffinity.AsNodeAffinity(), corev1.NodeAffinity{})
+	required, preferred := rules.RequiredDuringSchedulingIgnoredDuringExecution, rules.PreferredDuringSchedulingIgnoredDuringExecution
 	if required == nil && len(conflicting) == 0 && len(preferred) == 0 {
 		return ""
 	}
-	own := ownAffinity(spec)
+	affinity := ptr.Deref(spec.Affinity, corev1.Affinity{})
+	own := ptr.Deref(affinity.NodeAffinity, corev1.NodeAffinity{})
 	// In two steps: what is left out for its size must not depend on the first.
 	terms := own.RequiredDuringSchedulingIgnoredDuringExecution
 	if len(conflicting) > 0 {
@@ -47,12 +45,14 @@ func Constrain(spec *corev1.PodSpec, limit *v1alpha1.ResourceLimit) (conflict st
 	if merged, fits := nodeselector.Both(terms, required, maxTerms); fits {
 		terms = merged
 	} else {
-		conflicts = append(conflicts, fmt.Sprintf("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution is left out: with the pod's own there would be more than %d nodeSelectorTerms", maxTerms))
+		conflicts = append(conflicts, fmt.Sprintf("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution is left out: "+
+			"with the pod's own there would be more than %d nodeSelectorTerms", maxTerms))
 	}
 	own.RequiredDuringSchedulingIgnoredDuringExecution = terms
 	own.PreferredDuringSchedulingIgnoredDuringExecution = union(own.PreferredDuringSchedulingIgnoredDuringExecution, preferred)
 	if terms != nil || len(own.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
-		setAffinity(spec, own)
+		affinity.NodeAffinity = &own
+		spec.Affinity = &affinity
 	}
 	if len(conflicts) == 0 {
 		return ""
@@ -91,7 +91,9 @@ func union(own, others []corev1.PreferredSchedulingTerm) []corev1.PreferredSched
 	out := slices.Clone(own)
 	rest := slices.Clone(own)
 	for i := range others {
-		at := slices.IndexFunc(rest, func(p corev1.PreferredSchedulingTerm) bool { return samePreference(&p, &others[i]) })
+		at := slices.IndexFunc(rest, func(p corev1.PreferredSchedulingTerm) bool {
+			return equality.Semantic.DeepEqual(p, others[i])
+		})
 		if at < 0 {
 			out = append(out, others[i])
 			continue
@@ -99,28 +101,4 @@ func union(own, others []corev1.PreferredSchedulingTerm) []corev1.PreferredSched
 		rest = slices.Delete(rest, at, at+1)
 	}
 	return out
-}
-
-func samePreference(a, b *corev1.PreferredSchedulingTerm) bool {
-	same := func(x, y corev1.NodeSelectorRequirement) bool { return nodeselector.Same(&x, &y) }
-	return a.Weight == b.Weight &&
-		slices.EqualFunc(a.Preference.MatchExpressions, b.Preference.MatchExpressions, same) &&
-		slices.EqualFunc(a.Preference.MatchFields, b.Preference.MatchFields, same)
-}
-
-// ownAffinity returns a copy of a pod's node affinity, empty if it has none.
-func ownAffinity(spec *corev1.PodSpec) corev1.NodeAffinity {
-	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
-		return corev1.NodeAffinity{}
-	}
-	return *spec.Affinity.NodeAffinity
-}
-
-func setAffinity(spec *corev1.PodSpec, own corev1.NodeAffinity) {
-	affinity := corev1.Affinity{}
-	if spec.Affinity != nil {
-		affinity = *spec.Affinity
-	}
-	affinity.NodeAffinity = &own
-	spec.Affinity = &affinity
 }

@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -64,18 +65,15 @@ func (c *Compiled) Bounds() []Bound { return c.bounds }
 func boundsOf(spec *v1alpha1.ResourceLimitSpec) []Bound {
 	var bounds []Bound
 	for _, b := range []struct {
-		resource  corev1.ResourceName
-		most, own *resource.Quantity
+		resource corev1.ResourceName
+		most     *resource.Quantity
 	}{
-		{corev1.ResourceCPU, spec.CPULimit, spec.CPU},
-		{corev1.ResourceMemory, spec.MemoryLimit, spec.Memory},
-		{corev1.ResourceEphemeralStorage, nil, spec.EphemeralStorage},
+		{corev1.ResourceCPU, cmp.Or(spec.CPULimit, spec.CPU)},
+		{corev1.ResourceMemory, cmp.Or(spec.MemoryLimit, spec.Memory)},
+		{corev1.ResourceEphemeralStorage, spec.EphemeralStorage},
 	} {
-		switch {
-		case b.most != nil:
+		if b.most != nil {
 			bounds = append(bounds, Bound{b.resource, b.most.DeepCopy()})
-		case b.own != nil:
-			bounds = append(bounds, Bound{b.resource, b.own.DeepCopy()})
 		}
 	}
 	return bounds
@@ -102,3 +100,19 @@ func (c *Compiled) Exceeded(pod *corev1.Pod) []Excess {
 	}
 	return excess
 }
+
+// The scheduler, the replay and the command line say the same thing in the same words.
+
+// MissingReason is why a pod waits whose size does not exist.
+func MissingReason(key string) string {
+	return fmt.Sprintf("ResourceLimit %q does not exist", key)
+}
+
+// ExcessReason is why a pod waits that is above its size.
+func (c *Compiled) ExcessReason(excess []Excess) string {
+	return fmt.Sprintf("pod is above ResourceLimit %q: %s", c.Key, Describe(excess))
+}
+
+// NodeReason is why a node does not take pods of a size. It is made once: every
+// node that is refused requests it.
+func (c *Compiled) NodeReason() string { return c.nodeReason }
