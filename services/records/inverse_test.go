@@ -3,10 +3,13 @@
 package records
 
 import (
+	"math"
+	"slices"
 	"strconv"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
@@ -17,100 +20,67 @@ import (
 
 func diff(want, got proto.Message) string { return cmp.Diff(want, got, protocmp.Transform()) }
 
-var (
-	text   = rapid.StringMatching(`[a-zA-Z0-9 ./:äß-]{1,12}`)
-	share  = rapid.Float64Range(0, 1)
-	number = rapid.Uint64Range(0, 1<<62)
-)
+var text = rapid.StringMatching(`[a-zA-Z0-9 ./:äß-]{1,12}`)
 
-func maybe[T any](t *rapid.T, of *rapid.Generator[T], name string) *T {
-	return rapid.Ptr(of, true).Draw(t, name)
+// Fields that are not drawn: what a unit of the plan's revision has instead of others, and what a time loses.
+var notDrawn = []protoreflect.FullName{
+	"oaas.deployment.DeploymentUnit.target_cluster", "oaas.deployment.FunctionDeploymentSpec.replicas",
+	"oaas.deployment.FunctionDeploymentSpec.resource_requirements", "oaas.deployment.FunctionDeploymentSpec.image",
+	"oaas.common.Timestamp.nanos",
 }
 
-func drawNFR(t *rapid.T) *oaasdeployment.NfrRequirements {
-	n := rapid.Uint32Range(0, 1<<31-1)
-	return &oaasdeployment.NfrRequirements{
-		MaxLatencyMs: maybe(t, n, "latency"), MinThroughputRps: maybe(t, n, "rps"),
-		Availability: maybe(t, share, "availability"), CpuUtilizationTarget: maybe(t, share, "cpu"),
+// drawn is a message of the latest revision with fields at random. What means the same written in two ways is written in one: no
+// empty texts where a field may be absent, no empty requirements, and always a ProvisionConfig.
+func drawn[M proto.Message](t *rapid.T, message M) M {
+	m := message.ProtoReflect()
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		name := string(f.FullName())
+		switch {
+		case slices.Contains(notDrawn, f.FullName()), f.HasPresence() && f.Name() != "provision_config" && !rapid.Bool().Draw(t, name+" given"):
+		case f.IsMap():
+			for range rapid.IntRange(0, 2).Draw(t, name+" entries") {
+				key := protoreflect.ValueOfString(text.Draw(t, name+" key")).MapKey()
+				m.Mutable(f).Map().Set(key, drawValue(t, f.MapValue(), m.Mutable(f).Map().NewValue))
+			}
+		case f.IsList():
+			for range rapid.IntRange(0, 3).Draw(t, name+" elements") {
+				m.Mutable(f).List().Append(drawValue(t, f, m.Mutable(f).List().NewElement))
+			}
+		default:
+			m.Set(f, drawValue(t, f, func() protoreflect.Value { return m.NewField(f) }))
+			if f.Name() == "nfr_requirements" && proto.Size(m.Get(f).Message().Interface()) == 0 {
+				m.Clear(f)
+			}
+		}
 	}
+	return message
 }
 
-// drawUnit makes a unit of the latest revision. What means the same written in two ways is written in one: no empty texts
-// where a field may be absent, no empty message.
-func drawUnit(t *rapid.T) *oaasdeployment.DeploymentUnit {
-	texts := rapid.MapOfN(text, text, 0, 2)
-	n := rapid.Uint32Range(0, 1<<31-1)
-	u := &oaasdeployment.DeploymentUnit{
-		Id: text.Draw(t, "id"), PackageName: text.Draw(t, "package"), ClassKey: text.Draw(t, "class"), TargetEnv: text.Draw(t, "env"),
-		SelectedTemplate: maybe(t, text, "template"),
-	}
-	if rapid.Bool().Draw(t, "created") {
-		u.CreatedAt = &oaascommon.Timestamp{Seconds: rapid.Int64Range(firstSecond, lastSecond).Draw(t, "seconds")}
-	}
-	for i := range rapid.IntRange(0, 3).Draw(t, "functions") {
-		f := &oaasdeployment.FunctionDeploymentSpec{
-			FunctionKey: "f" + strconv.Itoa(i), Description: maybe(t, text, "description"), AvailableLocation: maybe(t, text, "location"),
+// drawValue draws a value of a field, an element of a list, or a value of a map.
+func drawValue(t *rapid.T, f protoreflect.FieldDescriptor, newMessage func() protoreflect.Value) protoreflect.Value {
+	name := string(f.FullName())
+	switch f.Kind() {
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(text.Draw(t, name))
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(rapid.Bool().Draw(t, name))
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(rapid.Float64Range(0, 1).Draw(t, name))
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(rapid.Uint64Range(0, 1<<62).Draw(t, name))
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(rapid.Int64Range(firstSecond, lastSecond).Draw(t, name))
+	case protoreflect.Uint32Kind:
+		if f.Name() == "port" {
+			return protoreflect.ValueOfUint32(rapid.Uint32Range(1, 65535).Draw(t, name))
 		}
-		if c := texts.Draw(t, "config"); len(c) > 0 {
-			f.Config = c
-		}
-		if nfr := drawNFR(t); proto.Size(nfr) > 0 {
-			f.NfrRequirements = nfr
-		}
-		f.ProvisionConfig = &oaasdeployment.ProvisionConfig{
-			ContainerImage: maybe(t, text, "image"), Port: maybe(t, rapid.Uint32Range(1, 65535), "port"), MaxConcurrency: n.Draw(t, "concurrency"),
-			NeedHttp2: rapid.Bool().Draw(t, "http2"), CpuRequest: maybe(t, text, "cpu"), MemoryRequest: maybe(t, text, "memory"),
-			CpuLimit: maybe(t, text, "cpu limit"), MemoryLimit: maybe(t, text, "memory limit"), MinScale: maybe(t, n, "min"), MaxScale: maybe(t, n, "max"),
-			WasmModuleUrl: maybe(t, text, "wasm"),
-		}
-		u.Functions = append(u.Functions, f)
+		return protoreflect.ValueOfUint32(rapid.Uint32Range(0, math.MaxInt32).Draw(t, name))
 	}
-	for i := range rapid.IntRange(0, 2).Draw(t, "bindings") {
-		u.FunctionBindings = append(u.FunctionBindings, &oaasdeployment.ClassFunctionBinding{
-			Name: "m" + strconv.Itoa(i), FunctionKey: text.Draw(t, "bound"), AccessModifier: maybe(t, text, "access"),
-			Stateless: maybe(t, rapid.Bool(), "stateless"), Parameters: rapid.SliceOfN(text, 0, 2).Draw(t, "parameters"),
-		})
-	}
-	if rapid.Bool().Draw(t, "telemetry") {
-		flag := rapid.Bool()
-		u.Telemetry = &oaasdeployment.TelemetrySpec{
-			Enabled: flag.Draw(t, "enabled"), Traces: maybe(t, flag, "traces"), Metrics: maybe(t, flag, "metrics"), Logs: maybe(t, flag, "logs"),
-			SamplingRate: maybe(t, share, "rate"), ServiceName: maybe(t, text, "service"), ResourceAttributes: texts.Draw(t, "attributes"),
-		}
-	}
-	if rapid.Bool().Draw(t, "odgm") {
-		u.OdgmConfig = drawODGM(t)
-	}
-	return u
-}
-
-func drawODGM(t *rapid.T) *oaasdeployment.OdgmConfig {
-	n, ids := rapid.Uint32Range(0, 1<<31-1), rapid.SliceOfN(number, 0, 3)
-	c := &oaasdeployment.OdgmConfig{
-		Collections: rapid.SliceOfN(text, 0, 3).Draw(t, "collections"), PartitionCount: maybe(t, n, "partitions"), ReplicaCount: maybe(t, n, "replicas"),
-		ShardType: maybe(t, text, "shard type"), Options: rapid.MapOfN(text, text, 0, 2).Draw(t, "options"), Log: maybe(t, text, "log"),
-		OdgmNodeId: maybe(t, number, "node"),
-	}
-	if rapid.Bool().Draw(t, "invocations") {
-		c.Invocations = &oaasdeployment.InvocationRoutes{
-			DisabledFn: rapid.SliceOfN(text, 0, 2).Draw(t, "disabled"),
-			FnRoutes: map[string]*oaasdeployment.FunctionRoute{text.Draw(t, "route"): {
-				Url: text.Draw(t, "url"), Stateless: maybe(t, rapid.Bool(), "stateless"), Standby: maybe(t, rapid.Bool(), "standby"),
-				ActiveGroup: ids.Draw(t, "group"), FunctionKey: maybe(t, text, "function"),
-			}},
-		}
-	}
-	if rapid.Bool().Draw(t, "nodes") {
-		c.EnvNodeIds = map[string]*oaasdeployment.OdgmNodeIds{text.Draw(t, "env"): {Ids: ids.Draw(t, "ids")}}
-		shards := &oaasdeployment.CollectionShardAssignments{}
-		if rapid.Bool().Draw(t, "shards") {
-			shards.Assignments = []*oaasdeployment.ShardAssignmentSpec{{}, {
-				Primary: maybe(t, number, "primary"), Replica: ids.Draw(t, "replica"), ShardIds: ids.Draw(t, "shard ids"),
-			}}
-		}
-		c.CollectionAssignments = map[string]*oaasdeployment.CollectionShardAssignments{text.Draw(t, "collection"): shards}
-	}
-	return c
+	value := newMessage()
+	drawn(t, value.Message().Interface())
+	return value
 }
 
 // unitOf writes a spec as a unit of the latest revision: it undoes fromWire, by itself.
@@ -161,6 +131,8 @@ func odgmOf(c *v1alpha1.ODGMConfig) *oaasdeployment.OdgmConfig {
 	out := &oaasdeployment.OdgmConfig{
 		Collections: c.Collections, PartitionCount: natural(c.PartitionCount), ReplicaCount: natural(c.ReplicaCount),
 		ShardType: optional(c.ShardType), Options: plain(c.Options), Log: optional(c.Log), OdgmNodeId: node(c.NodeID),
+		EnvNodeIds:            map[string]*oaasdeployment.OdgmNodeIds{},
+		CollectionAssignments: map[string]*oaasdeployment.CollectionShardAssignments{},
 	}
 	if in := c.Invocations; in != nil {
 		out.Invocations = &oaasdeployment.InvocationRoutes{DisabledFn: in.Disabled, FnRoutes: map[string]*oaasdeployment.FunctionRoute{}}
@@ -171,7 +143,7 @@ func odgmOf(c *v1alpha1.ODGMConfig) *oaasdeployment.OdgmConfig {
 		}
 	}
 	for env, list := range c.NodeIDs {
-		out.EnvNodeIds = map[string]*oaasdeployment.OdgmNodeIds{env: {Ids: nodes(list)}}
+		out.EnvNodeIds[env] = &oaasdeployment.OdgmNodeIds{Ids: nodes(list)}
 	}
 	for name, list := range c.Assignments {
 		a := &oaasdeployment.CollectionShardAssignments{}
@@ -180,7 +152,7 @@ func odgmOf(c *v1alpha1.ODGMConfig) *oaasdeployment.OdgmConfig {
 				Primary: node(s.Primary), Replica: nodes(s.Replica), ShardIds: nodes(s.ShardIDs),
 			})
 		}
-		out.CollectionAssignments = map[string]*oaasdeployment.CollectionShardAssignments{name: a}
+		out.CollectionAssignments[name] = a
 	}
 	return out
 }
@@ -206,18 +178,15 @@ func double(text *string) *float64 {
 	return &f
 }
 
-func natural(n *int32) *uint32 {
-	if n == nil {
-		return nil
-	}
-	return new(uint32(*n))
-}
+func natural(n *int32) *uint32 { return cast[uint32](n) }
 
-func node(n *int64) *uint64 {
+func node(n *int64) *uint64 { return cast[uint64](n) }
+
+func cast[To uint32 | uint64, From int32 | int64](n *From) *To {
 	if n == nil {
 		return nil
 	}
-	return new(uint64(*n))
+	return new(To(*n))
 }
 
 func nodes(in v1alpha1.NodeIDs) (out []uint64) {

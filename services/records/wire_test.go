@@ -63,7 +63,7 @@ func read(t require.TestingT, sent proto.Message) *unit {
 // Whatever a unit of the latest revision says, it can be told from the spec: nothing is lost, doubles neither.
 func TestASpecHasAllThatAUnitSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sent := drawUnit(t)
+		sent := drawn(t, &oaasdeployment.DeploymentUnit{})
 		u := read(t, sent)
 		require.Empty(t, diff(sent, unitOf(&u.spec)))
 		b, err := json.Marshal(u.spec)
@@ -75,7 +75,7 @@ func TestASpecHasAllThatAUnitSays(t *testing.T) {
 // The plan's units have the same under other numbers.
 func TestASpecHasAllThatAUnitOfThePlanSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		nfr := drawNFR(t)
+		nfr := drawn(t, &oaasdeployment.NfrRequirements{})
 		sent := &tolerantv1.DeploymentUnit{
 			Id: "x", TargetCluster: text.Draw(t, "cluster"), TargetEnv: text.Draw(t, "env"), FunctionBindings: [][]byte{encoded(t, nfr)},
 			Functions: []*oaasdeployment.FunctionDeploymentSpec{{
@@ -109,7 +109,7 @@ func TestASpecHasAllThatAUnitOfThePlanSays(t *testing.T) {
 // A retry is nothing new, whatever the unit says and however often, after the API server has had the record.
 func TestAUnitThatIsDeployedAgainChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sent := drawUnit(t)
+		sent := drawn(t, &oaasdeployment.DeploymentUnit{})
 		r := newRecord("ns", "x", read(t, sent))
 		r.mark(t.Context(), read(t, sent))
 		r = stored(t, r)
