@@ -14,100 +14,103 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// ago is a window that began so many seconds before noon and was confirmed a minute before it.
-func ago(target int64, seconds int) *Window {
-	return &Window{Target: target, Since: noon.Add(-time.Duration(seconds) * time.Second), Seen: noon.Add(-time.Minute)}
+// before is so many seconds before noon.
+func before(seconds int) time.Time { return noon.Add(-time.Duration(seconds) * time.Second) }
+
+// window is one that began, and was confirmed, so many seconds before noon.
+func window(target int64, began, seen int) *Window {
+	return &Window{Target: target, Since: before(began), Seen: before(seen)}
+}
+
+// from is an input with a recommendation.
+func from(current, target int64, w *Window) Input {
+	return Input{Current: current, Target: &target, Window: w}
 }
 
 func TestStep(t *testing.T) {
-	enforce := v1alpha1.EnforcementEnforce
-	// A window that is confirmed, or begins, at noon.
-	kept := func(target int64, seconds int) *Window {
-		return &Window{Target: target, Since: noon.Add(-time.Duration(seconds) * time.Second), Seen: noon}
+	waiting := func(target int64, w *Window) Verdict {
+		return Verdict{Reason: ReasonWaiting, Target: target, Window: w}
+	}
+	apply := func(target, value int64) Verdict {
+		return Verdict{Reason: ReasonApply, Target: target, Value: value, At: noon}
 	}
 	for name, c := range map[string]struct {
 		in       Input
 		settings func(*Settings)
 		want     Verdict
 	}{
-		"CR-23: off":                    {in: Input{Mode: v1alpha1.EnforcementOff, Current: 2, Target: ptr.To[int64](4), Window: ago(4, 600)}, want: Verdict{Reason: ReasonOff}},
-		"CR-23: observe":                {in: Input{Mode: v1alpha1.EnforcementObserve, Current: 2, Target: ptr.To[int64](4), Window: ago(4, 600)}, want: Verdict{Reason: ReasonObserving}},
-		"CR-23: no mode is observe":     {in: Input{Current: 2, Target: ptr.To[int64](4), Window: ago(4, 600)}, want: Verdict{Reason: ReasonObserving}},
-		"a window begins":               {in: Input{Current: 2, Target: ptr.To[int64](4)}, want: Verdict{Reason: ReasonWaiting, Target: 4, Window: kept(4, 0)}},
-		"it goes on":                    {in: Input{Current: 2, Target: ptr.To[int64](4), Window: ago(4, 179)}, want: Verdict{Reason: ReasonWaiting, Target: 4, Window: kept(4, 179)}},
-		"it is over":                    {in: Input{Current: 2, Target: ptr.To[int64](4), Window: ago(4, 180)}, want: Verdict{Reason: ReasonApply, Target: 4, Value: 3, At: noon}},
-		"another target restarts it":    {in: Input{Current: 2, Target: ptr.To[int64](5), Window: ago(4, 600)}, want: Verdict{Reason: ReasonWaiting, Target: 5, Window: kept(5, 0)}},
-		"so does one on the other side": {in: Input{Current: 2, Target: ptr.To[int64](1), Window: ago(4, 600)}, want: Verdict{Reason: ReasonWaiting, Target: 1, Window: kept(1, 0)}},
+		"CR-23: off":                    {in: Input{Mode: v1alpha1.EnforcementOff, Current: 2, Target: new(int64(4)), Window: window(4, 600, 60)}, want: Verdict{Reason: ReasonOff}},
+		"CR-23: observe":                {in: Input{Mode: v1alpha1.EnforcementObserve, Current: 2, Target: new(int64(4)), Window: window(4, 600, 60)}, want: Verdict{Reason: ReasonObserving}},
+		"CR-23: no mode is observe":     {in: from(2, 4, window(4, 600, 60)), want: Verdict{Reason: ReasonObserving}},
+		"a window begins":               {in: from(2, 4, nil), want: waiting(4, window(4, 0, 0))},
+		"it goes on":                    {in: from(2, 4, window(4, 179, 60)), want: waiting(4, window(4, 179, 0))},
+		"it is over":                    {in: from(2, 4, window(4, 180, 60)), want: apply(4, 3)},
+		"another target restarts it":    {in: from(2, 5, window(4, 600, 60)), want: waiting(5, window(5, 0, 0))},
+		"so does one on the other side": {in: from(2, 1, window(4, 600, 60)), want: waiting(1, window(1, 0, 0))},
 
 		"two and a half intervals without a measurement leave it": {
-			in:   Input{Current: 2, Target: ptr.To[int64](4), Window: &Window{4, noon.Add(-170 * time.Second), noon.Add(-150 * time.Second)}},
-			want: Verdict{Reason: ReasonWaiting, Target: 4, Window: kept(4, 170)},
+			in:   from(2, 4, window(4, 170, 150)),
+			want: waiting(4, window(4, 170, 0)),
 		},
-		"more restart it: the controller was down": {
-			in:   Input{Current: 2, Target: ptr.To[int64](4), Window: &Window{4, noon.Add(-time.Hour), noon.Add(-151 * time.Second)}},
-			want: Verdict{Reason: ReasonWaiting, Target: 4, Window: kept(4, 0)},
-		},
-		"one that lies ahead restarts: the clock was set back": {
-			in:   Input{Current: 2, Target: ptr.To[int64](4), Window: &Window{4, noon.Add(2 * time.Second), noon.Add(2 * time.Second)}},
-			want: Verdict{Reason: ReasonWaiting, Target: 4, Window: kept(4, 0)},
-		},
+		"more restart it: the controller was down":             {in: from(2, 4, window(4, 3600, 151)), want: waiting(4, window(4, 0, 0))},
+		"one that lies ahead restarts: the clock was set back": {in: from(2, 4, window(4, -2, -2)), want: waiting(4, window(4, 0, 0))},
 		"one that began before the last step restarts": {
-			in:   Input{Current: 2, Target: ptr.To[int64](4), Window: ago(4, 600), LastApplied: noon.Add(-130 * time.Second)},
-			want: Verdict{Reason: ReasonWaiting, Target: 4, Window: kept(4, 0)},
+			in:   Input{Current: 2, Target: new(int64(4)), Window: window(4, 600, 60), LastApplied: before(130)},
+			want: waiting(4, window(4, 0, 0)),
 		},
 		"it begins with the next whole second": {
-			in:   Input{Current: 2, Target: ptr.To[int64](4), Now: noon.Add(time.Nanosecond)},
-			want: Verdict{Reason: ReasonWaiting, Target: 4, Window: &Window{4, noon.Add(time.Second), noon.Add(time.Nanosecond)}},
+			in:   Input{Current: 2, Target: new(int64(4)), Now: noon.Add(time.Nanosecond)},
+			want: Verdict{Reason: ReasonWaiting, Target: 4, Window: &Window{4, before(-1), noon.Add(time.Nanosecond)}},
 		},
 
 		"a step counts from the next whole second": {
-			in:   Input{Current: 2, Target: ptr.To[int64](4), Window: ago(4, 600), Now: noon.Add(time.Nanosecond)},
-			want: Verdict{Reason: ReasonApply, Target: 4, Value: 3, At: noon.Add(time.Second)},
+			in:   Input{Current: 2, Target: new(int64(4)), Window: window(4, 600, 60), Now: noon.Add(time.Nanosecond)},
+			want: Verdict{Reason: ReasonApply, Target: 4, Value: 3, At: before(-1)},
 		},
 		"after a step nothing happens": {
-			in:   Input{Current: 2, Target: ptr.To[int64](4), Window: ago(4, 600), LastApplied: noon.Add(-119 * time.Second)},
+			in:   Input{Current: 2, Target: new(int64(4)), Window: window(4, 600, 60), LastApplied: before(119)},
 			want: Verdict{Reason: ReasonCoolingDown, Target: 4},
 		},
 		"until the cooldown is over: then a window begins": {
-			in:   Input{Current: 2, Target: ptr.To[int64](4), LastApplied: noon.Add(-120 * time.Second)},
-			want: Verdict{Reason: ReasonWaiting, Target: 4, Window: kept(4, 0)},
+			in:   Input{Current: 2, Target: new(int64(4)), LastApplied: before(120)},
+			want: waiting(4, window(4, 0, 0)),
 		},
 		"a step that lies ahead does not stop everything": {
-			in:   Input{Current: 2, Target: ptr.To[int64](4), Window: ago(4, 180), LastApplied: noon.Add(time.Hour)},
-			want: Verdict{Reason: ReasonApply, Target: 4, Value: 3, At: noon},
+			in:   Input{Current: 2, Target: new(int64(4)), Window: window(4, 180, 60), LastApplied: before(-3600)},
+			want: apply(4, 3),
 		},
 
 		"no recommendation changes nothing":       {in: Input{Current: 9}, want: Verdict{Reason: ReasonNoData}},
-		"nor does a recommendation of 0":          {in: Input{Current: 9, Target: ptr.To[int64](0)}, want: Verdict{Reason: ReasonNoData}},
-		"one measurement that failed is not many": {in: Input{Current: 2, Window: ago(4, 100)}, want: Verdict{Reason: ReasonNoData, Window: ago(4, 100)}},
+		"nor does a recommendation of 0":          {in: from(9, 0, nil), want: Verdict{Reason: ReasonNoData}},
+		"one measurement that failed is not many": {in: Input{Current: 2, Window: window(4, 100, 60)}, want: Verdict{Reason: ReasonNoData, Window: window(4, 100, 60)}},
 		"after many that failed the window is gone": {
-			in: Input{Current: 2, Window: &Window{4, noon.Add(-time.Hour), noon.Add(-151 * time.Second)}}, want: Verdict{Reason: ReasonNoData},
+			in: Input{Current: 2, Window: window(4, 3600, 151)}, want: Verdict{Reason: ReasonNoData},
 		},
 
-		"what is there already":                {in: Input{Current: 4, Target: ptr.To[int64](4), Window: ago(4, 600)}, want: Verdict{Reason: ReasonWithinTolerance, Target: 4}},
-		"a tenth more":                         {in: Input{Current: 10, Target: ptr.To[int64](11), Window: ago(11, 600)}, want: Verdict{Reason: ReasonWithinTolerance, Target: 11}},
-		"a tenth less":                         {in: Input{Current: 10, Target: ptr.To[int64](9), Window: ago(9, 600)}, want: Verdict{Reason: ReasonWithinTolerance, Target: 9}},
-		"more than a tenth":                    {in: Input{Current: 9, Target: ptr.To[int64](10), Window: ago(10, 600)}, want: Verdict{Reason: ReasonApply, Target: 10, Value: 10, At: noon}},
-		"a tenth, but it is above the maximum": {in: Input{Current: 10, High: 9, Target: ptr.To[int64](9), Window: ago(9, 600)}, want: Verdict{Reason: ReasonApply, Target: 9, Value: 9, At: noon}},
+		"what is there already":                {in: from(4, 4, window(4, 600, 60)), want: Verdict{Reason: ReasonWithinTolerance, Target: 4}},
+		"a tenth more":                         {in: from(10, 11, window(11, 600, 60)), want: Verdict{Reason: ReasonWithinTolerance, Target: 11}},
+		"a tenth less":                         {in: from(10, 9, window(9, 600, 60)), want: Verdict{Reason: ReasonWithinTolerance, Target: 9}},
+		"more than a tenth":                    {in: from(9, 10, window(10, 600, 60)), want: apply(10, 10)},
+		"a tenth, but it is above the maximum": {in: Input{Current: 10, High: 9, Target: new(int64(9)), Window: window(9, 600, 60)}, want: apply(9, 9)},
 
-		"at most 30 % up":              {in: Input{Current: 10, Target: ptr.To[int64](20), Window: ago(20, 600)}, want: Verdict{Reason: ReasonApply, Target: 20, Value: 13, At: noon}},
-		"at most 30 % down":            {in: Input{Current: 10, Target: ptr.To[int64](1), Window: ago(1, 600)}, want: Verdict{Reason: ReasonApply, Target: 1, Value: 7, At: noon}},
-		"rounded down":                 {in: Input{Current: 6, Target: ptr.To[int64](20), Window: ago(20, 600)}, want: Verdict{Reason: ReasonApply, Target: 20, Value: 7, At: noon}},
-		"but one is always possible":   {in: Input{Current: 1, Target: ptr.To[int64](20), Window: ago(20, 600)}, want: Verdict{Reason: ReasonApply, Target: 20, Value: 2, At: noon}},
-		"also from 0":                  {in: Input{Current: 0, Target: ptr.To[int64](3), Window: ago(3, 600)}, want: Verdict{Reason: ReasonApply, Target: 3, Value: 1, At: noon}},
-		"one down is possible as well": {in: Input{Current: 2, Target: ptr.To[int64](1), Window: ago(1, 600)}, want: Verdict{Reason: ReasonApply, Target: 1, Value: 1, At: noon}},
+		"at most 30 % up":              {in: from(10, 20, window(20, 600, 60)), want: apply(20, 13)},
+		"at most 30 % down":            {in: from(10, 1, window(1, 600, 60)), want: apply(1, 7)},
+		"rounded down":                 {in: from(6, 20, window(20, 600, 60)), want: apply(20, 7)},
+		"but one is always possible":   {in: from(1, 20, window(20, 600, 60)), want: apply(20, 2)},
+		"also from 0":                  {in: from(0, 3, window(3, 600, 60)), want: apply(3, 1)},
+		"one down is possible as well": {in: from(2, 1, window(1, 600, 60)), want: apply(1, 1)},
 
-		"no more than MaxReplicas":                   {in: Input{Current: 19, Target: ptr.To[int64](40), Window: ago(20, 600)}, settings: func(s *Settings) { s.TolerancePercent = 0 }, want: Verdict{Reason: ReasonApply, Target: 20, Value: 20, At: noon}},
-		"two targets above it are one":               {in: Input{Current: 10, Target: ptr.To[int64](41), Window: ago(20, 100)}, want: Verdict{Reason: ReasonWaiting, Target: 20, Window: kept(20, 100)}},
-		"no more than the function's maxScale":       {in: Input{Current: 2, High: 3, Target: ptr.To[int64](9), Window: ago(3, 600)}, want: Verdict{Reason: ReasonApply, Target: 3, Value: 3, At: noon}},
-		"no fewer than the function's minScale":      {in: Input{Current: 4, Low: 3, Target: ptr.To[int64](1), Window: ago(3, 600)}, want: Verdict{Reason: ReasonApply, Target: 3, Value: 3, At: noon}},
-		"minScale goes before MaxReplicas":           {in: Input{Current: 30, Low: 30, Target: ptr.To[int64](1), Window: ago(30, 600)}, want: Verdict{Reason: ReasonWithinTolerance, Target: 30}},
-		"somebody set more than MaxReplicas, needed": {in: Input{Current: 30, Target: ptr.To[int64](25), Window: ago(20, 600)}, want: Verdict{Reason: ReasonAboveMaximum, Target: 20}},
-		"somebody set more, not needed":              {in: Input{Current: 30, Target: ptr.To[int64](5), Window: ago(5, 600)}, want: Verdict{Reason: ReasonApply, Target: 5, Value: 21, At: noon}},
-		"more than the function's maxScale, needed":  {in: Input{Current: 12, High: 10, Target: ptr.To[int64](15), Window: ago(10, 600)}, want: Verdict{Reason: ReasonApply, Target: 10, Value: 10, At: noon}},
+		"no more than MaxReplicas":                   {in: from(19, 40, window(20, 600, 60)), settings: func(s *Settings) { s.TolerancePercent = 0 }, want: apply(20, 20)},
+		"two targets above it are one":               {in: from(10, 41, window(20, 100, 60)), want: waiting(20, window(20, 100, 0))},
+		"no more than the function's maxScale":       {in: Input{Current: 2, High: 3, Target: new(int64(9)), Window: window(3, 600, 60)}, want: apply(3, 3)},
+		"no fewer than the function's minScale":      {in: Input{Current: 4, Low: 3, Target: new(int64(1)), Window: window(3, 600, 60)}, want: apply(3, 3)},
+		"minScale goes before MaxReplicas":           {in: Input{Current: 30, Low: 30, Target: new(int64(1)), Window: window(30, 600, 60)}, want: Verdict{Reason: ReasonWithinTolerance, Target: 30}},
+		"somebody set more than MaxReplicas, needed": {in: from(30, 25, window(20, 600, 60)), want: Verdict{Reason: ReasonAboveMaximum, Target: 20}},
+		"somebody set more, not needed":              {in: from(30, 5, window(5, 600, 60)), want: apply(5, 21)},
+		"more than the function's maxScale, needed":  {in: Input{Current: 12, High: 10, Target: new(int64(15)), Window: window(10, 600, 60)}, want: apply(10, 10)},
 
-		"CR-25: minReplicas is not lowered": {in: Input{Current: 4, RaiseOnly: true, Target: ptr.To[int64](1), Window: ago(1, 600)}, want: Verdict{Reason: ReasonRaiseOnly, Target: 1}},
-		"CR-25: it is raised":               {in: Input{Current: 4, RaiseOnly: true, Target: ptr.To[int64](5), Window: ago(5, 600)}, want: Verdict{Reason: ReasonApply, Target: 5, Value: 5, At: noon}},
+		"CR-25: minReplicas is not lowered": {in: Input{Current: 4, RaiseOnly: true, Target: new(int64(1)), Window: window(1, 600, 60)}, want: Verdict{Reason: ReasonRaiseOnly, Target: 1}},
+		"CR-25: it is raised":               {in: Input{Current: 4, RaiseOnly: true, Target: new(int64(5)), Window: window(5, 600, 60)}, want: apply(5, 5)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := DefaultSettings
@@ -118,16 +121,11 @@ func TestStep(t *testing.T) {
 				c.in.Now = noon
 			}
 			if c.in.Mode == "" && c.want.Reason != ReasonObserving {
-				c.in.Mode = enforce
+				c.in.Mode = v1alpha1.EnforcementEnforce
 			}
-			var before Window
-			if c.in.Window != nil {
-				before = *c.in.Window
-			}
+			given := ptr.Deref(c.in.Window, Window{})
 			assert.Equal(t, c.want, Step(c.in, settings))
-			if c.in.Window != nil {
-				assert.Equal(t, before, *c.in.Window, "what was given stays")
-			}
+			assert.Equal(t, given, ptr.Deref(c.in.Window, Window{}), "what was given stays")
 		})
 	}
 }
