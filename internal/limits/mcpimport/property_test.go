@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/generators"
 )
 
 var (
@@ -33,43 +34,7 @@ func optionalQuantity(t *rapid.T, label string) *resource.Quantity {
 	if !rapid.Bool().Draw(t, label+" given") {
 		return nil
 	}
-	q := anyQuantity(t, label)
-	return &q
-}
-
-func anyTerm(t *rapid.T) v1alpha1.NodeTerm {
-	operators := []v1alpha1.NodeOperator{v1alpha1.NodeOpIn, v1alpha1.NodeOpNotIn, v1alpha1.NodeOpExists, v1alpha1.NodeOpDoesNotExist, v1alpha1.NodeOpGt}
-	term := v1alpha1.NodeTerm{}
-	for range rapid.IntRange(0, 3).Draw(t, "expressions") {
-		r := v1alpha1.NodeRequirement{Key: labelKey.Draw(t, "key"), Operator: rapid.SampledFrom(operators).Draw(t, "operator")}
-		for range rapid.IntRange(0, 3).Draw(t, "values") {
-			r.Values = append(r.Values, labelValue.Draw(t, "value"))
-		}
-		term.MatchExpressions = append(term.MatchExpressions, r)
-	}
-	if rapid.Bool().Draw(t, "fields") {
-		term.MatchFields = []v1alpha1.NodeFieldRequirement{{Key: "metadata.name", Operator: v1alpha1.NodeFieldOpNotIn, Values: []string{dnsName.Draw(t, "node")}}}
-	}
-	return term
-}
-
-func anyAffinity(t *rapid.T) *v1alpha1.NodeAffinity {
-	a := &v1alpha1.NodeAffinity{}
-	for range rapid.IntRange(0, 3).Draw(t, "required") {
-		if a.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-			a.RequiredDuringSchedulingIgnoredDuringExecution = &v1alpha1.NodeTerms{}
-		}
-		terms := &a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-		*terms = append(*terms, anyTerm(t))
-	}
-	for range rapid.IntRange(0, 3).Draw(t, "preferred") {
-		a.PreferredDuringSchedulingIgnoredDuringExecution = append(a.PreferredDuringSchedulingIgnoredDuringExecution,
-			v1alpha1.PreferredNodeTerm{Weight: rapid.Int32Range(1, 100).Draw(t, "weight"), Preference: anyTerm(t)})
-	}
-	if a.RequiredDuringSchedulingIgnoredDuringExecution == nil && a.PreferredDuringSchedulingIgnoredDuringExecution == nil {
-		return nil
-	}
-	return a
+	return new(anyQuantity(t, label))
 }
 
 // anyLimit is a limit that upstream can hold.
@@ -82,7 +47,7 @@ func anyLimit(t *rapid.T) *v1alpha1.ResourceLimit {
 			CPU:         optionalQuantity(t, "cpu"), CPULimit: optionalQuantity(t, "cpuLimit"),
 			Memory: optionalQuantity(t, "memory"), MemoryLimit: optionalQuantity(t, "memoryLimit"),
 			EphemeralStorage: optionalQuantity(t, "ephemeralStorage"),
-			NodeAffinity:     anyAffinity(t),
+			NodeAffinity:     generators.NodeAffinity(t),
 		},
 	}
 	if labels := rapid.MapOfN(labelName, labelValue, 0, 3).Draw(t, "labels"); len(labels) > 0 {

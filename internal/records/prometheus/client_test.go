@@ -40,6 +40,17 @@ func measure(t *testing.T, c Config) (nfr.Figure, error) {
 	return client.Measure(t.Context(), "up", time.Unix(1_800_000_000, 0))
 }
 
+// requireReason demands why a figure is not known.
+func requireReason(t *testing.T, err error, reason string) {
+	t.Helper()
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, reason, e.Reason)
+}
+
+// answer is a handler that answers with 7.
+func answer(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, seven) }
+
 func TestWhatIsWrongWithAConfiguration(t *testing.T) {
 	notPEM := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(notPEM, []byte("no certificate"), 0o600))
@@ -68,7 +79,7 @@ func TestTheTokenIsReadForEachRequest(t *testing.T) {
 	var got []string
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		got = append(got, r.Header.Get("Authorization"))
-		_, _ = io.WriteString(w, seven)
+		answer(w, r)
 	})
 	file := filepath.Join(t.TempDir(), "token")
 	client, err := New(Config{Address: url, BearerTokenFile: file})
@@ -82,29 +93,25 @@ func TestTheTokenIsReadForEachRequest(t *testing.T) {
 
 	require.NoError(t, os.Remove(file))
 	_, err = client.Measure(t.Context(), "up", time.Now())
-	var e *Error
-	require.ErrorAs(t, err, &e)
-	assert.Equal(t, v1alpha1.ReasonPrometheusQueryFailed, e.Reason)
+	requireReason(t, err, v1alpha1.ReasonPrometheusQueryFailed)
 	assert.Contains(t, err.Error(), "read bearerTokenFile: open ")
 	assert.Len(t, got, 2, "nothing is sent without it")
 }
 
 func TestTheTokenGoesNowhereElse(t *testing.T) {
 	asked := 0
-	other := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	other := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		asked++
-		_, _ = io.WriteString(w, seven)
+		answer(w, r)
 	})
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other, http.StatusTemporaryRedirect) })
 	_, err := measure(t, Config{Address: url})
-	var e *Error
-	require.ErrorAs(t, err, &e)
-	assert.Equal(t, v1alpha1.ReasonPrometheusQueryFailed, e.Reason)
+	requireReason(t, err, v1alpha1.ReasonPrometheusQueryFailed)
 	assert.Zero(t, asked)
 }
 
 func TestTLS(t *testing.T) {
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, seven) }))
+	s := httptest.NewTLSServer(http.HandlerFunc(answer))
 	s.Config.ErrorLog = nil
 	defer s.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
@@ -121,9 +128,7 @@ func TestTLS(t *testing.T) {
 			got, err := measure(t, x.config)
 			assert.Equal(t, x.ok, got.Known())
 			if !x.ok {
-				var e *Error
-				require.ErrorAs(t, err, &e)
-				assert.Equal(t, v1alpha1.ReasonPrometheusUnreachable, e.Reason)
+				requireReason(t, err, v1alpha1.ReasonPrometheusUnreachable)
 				assert.NotContains(t, err.Error(), s.URL)
 			}
 		})
@@ -146,9 +151,7 @@ func TestAnAnswerWithoutEnd(t *testing.T) {
 			})
 			begun := time.Now()
 			_, err := measure(t, Config{Address: url})
-			var e *Error
-			require.ErrorAs(t, err, &e)
-			assert.Equal(t, v1alpha1.ReasonPrometheusQueryFailed, e.Reason)
+			requireReason(t, err, v1alpha1.ReasonPrometheusQueryFailed)
 			assert.Contains(t, err.Error(), "longer than 1048576 bytes")
 			assert.Less(t, time.Since(begun), nfr.QueryTimeout)
 		})
@@ -161,49 +164,46 @@ func TestAnAnswerThatBreaksOff(t *testing.T) {
 		_, _ = io.WriteString(w, `{"status":`)
 	})
 	_, err := measure(t, Config{Address: url})
-	var e *Error
-	require.ErrorAs(t, err, &e)
-	assert.Equal(t, Error{v1alpha1.ReasonPrometheusUnreachable, e.err}, *e)
+	requireReason(t, err, v1alpha1.ReasonPrometheusUnreachable)
 	assert.EqualError(t, err, "the answer broke off")
 }
 
-func TestAnAddressWithAPath(t *testing.T) {
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, "/behind/a/proxy/api/v1/query") {
-			http.NotFound(w, r)
-			return
-		}
-		_, _ = io.WriteString(w, seven)
-	})
-	got, err := measure(t, Config{Address: url + "/behind/a/proxy/"})
-	require.NoError(t, err)
-	assert.InDelta(t, 7, got.Value(), 0)
-}
-
-// Some gateways take no POST.
-func TestAServerThatOnlyTakesGET(t *testing.T) {
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet {
-			w.WriteHeader(http.StatusMethodNotAllowed)
-			return
-		}
-		_, _ = io.WriteString(w, seven)
-	})
-	got, err := measure(t, Config{Address: url})
-	require.NoError(t, err)
-	assert.InDelta(t, 7, got.Value(), 0)
+func TestServersThatAnswerSomeRequestsOnly(t *testing.T) {
+	for name, x := range map[string]struct {
+		path    string
+		answers func(*http.Request) bool
+		status  int // of the others
+	}{
+		"those below a path": {"/behind/a/proxy/", func(r *http.Request) bool {
+			return strings.HasPrefix(r.URL.Path, "/behind/a/proxy/api/v1/query")
+		}, http.StatusNotFound},
+		// Some gateways take no POST.
+		"those of GET": {"", func(r *http.Request) bool { return r.Method == http.MethodGet }, http.StatusMethodNotAllowed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if !x.answers(r) {
+					w.WriteHeader(x.status)
+					return
+				}
+				answer(w, r)
+			})
+			got, err := measure(t, Config{Address: url + x.path})
+			require.NoError(t, err)
+			assert.InDelta(t, 7, got.Value(), 0)
+		})
+	}
 }
 
 func TestTheErrorIsTheSameEachTime(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		c, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
 			c.Close()
 		}
-	}))
-	defer s.Close()
-	_, first := measure(t, Config{Address: s.URL})
-	_, second := measure(t, Config{Address: s.URL})
+	})
+	_, first := measure(t, Config{Address: url})
+	_, second := measure(t, Config{Address: url})
 	require.Error(t, first)
 	assert.Equal(t, first.Error(), second.Error())
 	assert.NotContains(t, first.Error(), "127.0.0.1")

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,13 +36,6 @@ func shipped(t testing.TB) map[string]*v1alpha1.DeploymentTemplate {
 	return all
 }
 
-func list(all map[string]*v1alpha1.DeploymentTemplate) (list []*v1alpha1.DeploymentTemplate) {
-	for _, t := range all {
-		list = append(list, t)
-	}
-	return list
-}
-
 func nfr(rps, latency int32, availability string, consistency v1alpha1.Consistency) v1alpha1.NFRRequirements {
 	n := v1alpha1.NFRRequirements{Consistency: consistency}
 	if rps > 0 {
@@ -54,10 +48,6 @@ func nfr(rps, latency int32, availability string, consistency v1alpha1.Consisten
 		n.Availability = &availability
 	}
 	return n
-}
-
-func served(groups ...string) func(string) bool {
-	return func(g string) bool { return slices.Contains(groups, g) }
 }
 
 // Every row of the score table, at its threshold and one off.
@@ -109,40 +99,38 @@ func TestScores(t *testing.T) {
 }
 
 func TestChooseTemplate(t *testing.T) {
-	all := list(shipped(t))
+	all := slices.Collect(maps.Values(shipped(t)))
 	spec := func(hint string) *v1alpha1.DeploymentRecordSpec {
 		return &v1alpha1.DeploymentRecordSpec{TemplateHint: hint}
 	}
 	dc := Environment{Datacenter: true, Profile: "full"}
+	chosen := func(spec *v1alpha1.DeploymentRecordSpec) Choice {
+		got, err := ChooseTemplate(spec, all, dc)
+		require.NoError(t, err)
+		return got
+	}
 	for _, c := range []struct{ hint, want string }{
 		{"", "k8s-deployment"}, {"dev", "dev"}, {"k8s_deployment", "k8s-deployment"}, {"k8s", "k8s-deployment"}, {"nobody", "k8s-deployment"},
 	} {
-		got, err := ChooseTemplate(spec(c.hint), all, dc)
-		require.NoError(t, err)
+		got := chosen(spec(c.hint))
 		assert.Equal(t, c.want, got.Template.Name, c.hint)
 		assert.Equal(t, c.hint == "nobody", got.UnknownHint != "", c.hint)
 		assert.Equal(t, c.hint != "" && c.hint != "nobody", got.Named, c.hint)
 	}
 	_, err := ChooseTemplate(spec("kn"), all, dc)
 	require.ErrorContains(t, err, "template knative needs API group serving.knative.dev, which is not served")
-	dc.Served = served("serving.knative.dev")
-	got, err := ChooseTemplate(spec(""), all, dc)
-	require.NoError(t, err)
-	assert.Equal(t, "knative", got.Template.Name)
+	dc.Served = func(group string) bool { return group == "serving.knative.dev" }
+	assert.Equal(t, "knative", chosen(spec("")).Template.Name)
 
 	_, err = ChooseTemplate(spec(""), nil, dc)
 	require.EqualError(t, err, "there is no DeploymentTemplate")
 
 	own := shipped(t)["dev"].DeepCopy()
 	own.Name, own.Spec.Selection = "ours", v1alpha1.TemplateSelection{Base: []v1alpha1.BaseScore{{Score: 2_000_000}}}
-	got, err = ChooseTemplate(spec(""), append(all, own), dc)
-	require.NoError(t, err)
-	assert.Equal(t, "ours", got.Template.Name, "an object adds a template")
-	most := int32(100)
-	own.Spec.Capabilities = &v1alpha1.TemplateCapabilities{MaxThroughputRPS: &most}
+	all = append(all, own)
+	assert.Equal(t, "ours", chosen(spec("")).Template.Name, "an object adds a template")
+	own.Spec.Capabilities = &v1alpha1.TemplateCapabilities{MaxThroughputRPS: new(int32(100))}
 	fast := spec("")
 	fast.NFRRequirements = &v1alpha1.NFRRequirements{MinThroughputRPS: new(int32(101))}
-	got, err = ChooseTemplate(fast, append(all, own), dc)
-	require.NoError(t, err)
-	assert.Equal(t, "knative", got.Template.Name, "it cannot do that")
+	assert.Equal(t, "knative", chosen(fast).Template.Name, "it cannot do that")
 }
