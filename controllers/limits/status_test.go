@@ -3,8 +3,10 @@
 package limits
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +27,7 @@ func usage(pods int, workloads ...string) *Usage {
 	u.Pods = pods
 	for _, w := range workloads {
 		kind, name, _ := strings.Cut(w, "/")
-		u.Workloads[v1alpha1.WorkloadReference{Kind: kind, Namespace: "shop", Name: name}] = struct{}{}
+		u.Workloads.Insert(v1alpha1.WorkloadReference{Kind: kind, Namespace: "shop", Name: name})
 	}
 	return u
 }
@@ -40,31 +42,24 @@ func object(change func(*v1alpha1.ResourceLimit)) *v1alpha1.ResourceLimit {
 
 func deleting(l *v1alpha1.ResourceLimit) { l.DeletionTimestamp = new(metav1.NewTime(began)) }
 
+func annotate(l *v1alpha1.ResourceLimit, force string) {
+	metav1.SetMetaDataAnnotation(&l.ObjectMeta, v1alpha1.ForceDeleteAnnotation, force)
+}
+
 func TestDecide(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change     func(*v1alpha1.ResourceLimit)
 		referenced bool
 		want       verdict
 	}{
-		"it is guarded":            {nil, true, keep},
-		"the guard is missing":     {func(l *v1alpha1.ResourceLimit) { l.Finalizers = []string{"other"} }, false, guard},
-		"deleted, nobody has it":   {deleting, false, release},
-		"deleted, somebody has it": {deleting, true, keep},
-		"deleted by force": {func(l *v1alpha1.ResourceLimit) {
-			deleting(l)
-			l.Annotations = map[string]string{v1alpha1.ForceDeleteAnnotation: "true"}
-		}, true, force},
-		"force is true and nothing else": {func(l *v1alpha1.ResourceLimit) {
-			deleting(l)
-			l.Annotations = map[string]string{v1alpha1.ForceDeleteAnnotation: "yes"}
-		}, true, keep},
-		"force without a deletion": {func(l *v1alpha1.ResourceLimit) {
-			l.Annotations = map[string]string{v1alpha1.ForceDeleteAnnotation: "true"}
-		}, true, keep},
-		"deleted, another finalizer holds it": {func(l *v1alpha1.ResourceLimit) {
-			deleting(l)
-			l.Finalizers = []string{"other"}
-		}, false, keep},
+		"it is guarded":                       {nil, true, keep},
+		"the guard is missing":                {func(l *v1alpha1.ResourceLimit) { l.Finalizers = []string{"other"} }, false, guard},
+		"deleted, nobody has it":              {deleting, false, release},
+		"deleted, somebody has it":            {deleting, true, keep},
+		"deleted by force":                    {func(l *v1alpha1.ResourceLimit) { deleting(l); annotate(l, "true") }, true, force},
+		"force is true and nothing else":      {func(l *v1alpha1.ResourceLimit) { deleting(l); annotate(l, "yes") }, true, keep},
+		"force without a deletion":            {func(l *v1alpha1.ResourceLimit) { annotate(l, "true") }, true, keep},
+		"deleted, another finalizer holds it": {func(l *v1alpha1.ResourceLimit) { deleting(l); l.Finalizers = []string{"other"} }, false, keep},
 	} {
 		assert.Equal(t, tc.want, decide(object(tc.change), tc.referenced), name)
 	}
@@ -72,7 +67,7 @@ func TestDecide(t *testing.T) {
 
 func TestConditionsSayHowItStands(t *testing.T) {
 	conflict := usage(0)
-	conflict.Older["first"], conflict.Older["second"] = struct{}{}, struct{}{}
+	conflict.Older.Insert("first", "second")
 	many := usage(12, "Deployment/a", "Deployment/b", "Deployment/c", "Deployment/d", "Deployment/e", "StatefulSet/f", "StatefulSet/g")
 	for name, tc := range map[string]struct {
 		change            func(*v1alpha1.ResourceLimit)
@@ -116,17 +111,10 @@ func TestTheListIsBoundedAndInOrder(t *testing.T) {
 	s := compose(object(nil), errors.New(strings.Repeat("ü", 2000)), u, began)
 	assert.Len(t, s.Workloads, maxWorkloads)
 	assert.Equal(t, int32(60), s.WorkloadCount)
-	assert.IsNonDecreasing(t, namespacesOf(s.Workloads))
+	assert.True(t, slices.IsSortedFunc(s.Workloads, func(a, b v1alpha1.WorkloadReference) int { return cmp.Compare(a.Namespace, b.Namespace) }))
 	for _, c := range s.Conditions {
 		assert.LessOrEqual(t, len(c.Message), maxMessage)
 	}
-}
-
-func namespacesOf(all []v1alpha1.WorkloadReference) (out []string) {
-	for _, w := range all {
-		out = append(out, w.Namespace)
-	}
-	return out
 }
 
 // What was written is not written again: times stay while nothing changes.

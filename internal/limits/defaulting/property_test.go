@@ -21,8 +21,6 @@ import (
 	"berth.dev/berth/internal/limits/registry"
 )
 
-var resources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
-
 // drawQuantity is from 1 to 4000 of a unit that suits the resource.
 func drawQuantity(t *rapid.T, name corev1.ResourceName, label string) resource.Quantity {
 	n := int64(rapid.IntRange(1, 4000).Draw(t, label))
@@ -32,18 +30,29 @@ func drawQuantity(t *rapid.T, name corev1.ResourceName, label string) resource.Q
 	return *resource.NewQuantity(n<<20, resource.BinarySI)
 }
 
-func drawRequirements(t *rapid.T, label string, names []corev1.ResourceName) corev1.ResourceRequirements {
-	r := corev1.ResourceRequirements{}
-	for _, name := range names {
-		request, limit := drawQuantity(t, name, label), drawQuantity(t, name, label)
-		if request.Cmp(limit) > 0 {
-			request, limit = limit, request
+// drawPair is a request and a limit that is not below it, nil for those that are not set.
+func drawPair(t *rapid.T, name corev1.ResourceName, label string) (request, limit *resource.Quantity) {
+	low, high := drawQuantity(t, name, label), drawQuantity(t, name, label)
+	if low.Cmp(high) > 0 {
+		low, high = high, low
+	}
+	if rapid.Bool().Draw(t, label+" requests") {
+		request = &low
+	}
+	if rapid.Bool().Draw(t, label+" limits") {
+		limit = &high
+	}
+	return request, limit
+}
+
+func drawRequirements(t *rapid.T, label string) (r corev1.ResourceRequirements) {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		request, limit := drawPair(t, name, label)
+		if request != nil {
+			r.Requests = with(r.Requests, name, *request)
 		}
-		if rapid.Bool().Draw(t, label+" requests") {
-			r.Requests = with(r.Requests, name, request)
-		}
-		if rapid.Bool().Draw(t, label+" limits") {
-			r.Limits = with(r.Limits, name, limit)
+		if limit != nil {
+			r.Limits = with(r.Limits, name, *limit)
 		}
 	}
 	return r
@@ -51,38 +60,16 @@ func drawRequirements(t *rapid.T, label string, names []corev1.ResourceName) cor
 
 func drawLimit(t *rapid.T) *v1alpha1.ResourceLimit {
 	l := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "size", Generation: 1}}
-	pair := func(name corev1.ResourceName) (request, limit *resource.Quantity) {
-		low, high := drawQuantity(t, name, "size"), drawQuantity(t, name, "size")
-		if low.Cmp(high) > 0 {
-			low, high = high, low
+	l.Spec.CPU, l.Spec.CPULimit = drawPair(t, corev1.ResourceCPU, "size")
+	l.Spec.Memory, l.Spec.MemoryLimit = drawPair(t, corev1.ResourceMemory, "size")
+	l.Spec.EphemeralStorage, _ = drawPair(t, corev1.ResourceEphemeralStorage, "size")
+	l.Spec.Volumes = rapid.MapOfN(rapid.SampledFrom([]string{"data", "cache", "logs"}), rapid.Custom(func(t *rapid.T) v1alpha1.VolumeLimit {
+		return v1alpha1.VolumeLimit{
+			Size:      drawQuantity(t, corev1.ResourceStorage, "volume size"),
+			MountPath: rapid.SampledFrom([]string{"", "/data", "/data/", "/x"}).Draw(t, "mount path"),
 		}
-		if rapid.Bool().Draw(t, "has request") {
-			request = &low
-		}
-		if rapid.Bool().Draw(t, "has limit") {
-			limit = &high
-		}
-		return request, limit
-	}
-	l.Spec.CPU, l.Spec.CPULimit = pair(corev1.ResourceCPU)
-	l.Spec.Memory, l.Spec.MemoryLimit = pair(corev1.ResourceMemory)
-	l.Spec.EphemeralStorage, _ = pair(corev1.ResourceEphemeralStorage)
-	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"data", "cache", "logs"}), 0, 3, rapid.ID[string]).Draw(t, "volumes") {
-		if l.Spec.Volumes == nil {
-			l.Spec.Volumes = map[string]v1alpha1.VolumeLimit{}
-		}
-		l.Spec.Volumes[name] = v1alpha1.VolumeLimit{
-			Size: drawQuantity(t, corev1.ResourceStorage, name), MountPath: rapid.SampledFrom([]string{"", "/data", "/data/", "/x"}).Draw(t, "mount path"),
-		}
-	}
-	for _, key := range []string{"disk", "zone"} {
-		if rapid.Bool().Draw(t, "selects "+key) {
-			if l.Spec.NodeSelector == nil {
-				l.Spec.NodeSelector = map[string]string{}
-			}
-			l.Spec.NodeSelector[key] = rapid.SampledFrom([]string{"a", "b"}).Draw(t, key)
-		}
-	}
+	}), 0, 3).Draw(t, "volumes")
+	l.Spec.NodeSelector = rapid.MapOfN(rapid.SampledFrom([]string{"disk", "zone"}), rapid.SampledFrom([]string{"a", "b"}), 0, 2).Draw(t, "selector")
 	return l
 }
 
@@ -91,14 +78,13 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod"}}
 	for i := range rapid.IntRange(1, 3).Draw(t, "containers") {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
-			Name: fmt.Sprintf("c%d", i), Image: "image", Resources: drawRequirements(t, "container", resources),
+			Name: fmt.Sprintf("c%d", i), Image: "image", Resources: drawRequirements(t, "container"),
 		})
 	}
-	always := corev1.ContainerRestartPolicyAlways
 	for i := range rapid.IntRange(0, 2).Draw(t, "init containers") {
-		c := corev1.Container{Name: fmt.Sprintf("i%d", i), Image: "image", Resources: drawRequirements(t, "init container", resources)}
+		c := corev1.Container{Name: fmt.Sprintf("i%d", i), Image: "image", Resources: drawRequirements(t, "init container")}
 		if rapid.Bool().Draw(t, "sidecar") {
-			c.RestartPolicy = &always
+			c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 		}
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 	}

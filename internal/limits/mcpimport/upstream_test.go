@@ -82,11 +82,9 @@ func sizeOn() *v1alpha1.ResourceLimit {
 // Whatever the form, the object is the same.
 func TestBothFormsGiveTheSameObject(t *testing.T) {
 	t.Parallel()
-	with := func(data map[string]string, more map[string]string) map[string]string {
-		out := map[string]string{}
-		for _, m := range []map[string]string{data, more} {
-			maps.Copy(out, m)
-		}
+	with := func(data, more map[string]string) map[string]string {
+		out := maps.Clone(data)
+		maps.Copy(out, more)
 		return out
 	}
 	plain := map[string]string{

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"pgregory.net/rapid"
 
@@ -98,7 +97,7 @@ func required(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
 
 func TestConstrainTellsConflicts(t *testing.T) {
 	t.Parallel()
-	limit := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "small"}}
+	limit := limit("shop", "small", 0, nil)
 	limit.Spec.NodeSelector = map[string]string{"pool": "batch", "disk": "ssd", "zone": "a"}
 
 	spec := &corev1.PodSpec{NodeSelector: map[string]string{"pool": "web", "disk": "hdd", "arch": "arm64"}}
@@ -120,7 +119,7 @@ func TestConstrainCornerCases(t *testing.T) {
 			{Key: "disk", Operator: v1alpha1.NodeOpIn, Values: []string{value}},
 		}}}
 	}
-	limit := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "small"}}
+	limit := limit("shop", "small", 0, nil)
 	limit.Spec.NodeAffinity = &v1alpha1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1alpha1.PreferredNodeTerm{prefer("ssd"), prefer("ssd")}}
 	own := (&v1alpha1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1alpha1.PreferredNodeTerm{prefer("ssd"), prefer("hdd")}}).AsNodeAffinity()
 	spec := &corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: own, PodAffinity: &corev1.PodAffinity{}}}
@@ -144,7 +143,7 @@ func TestConstrainCornerCases(t *testing.T) {
 
 func TestConstrainBoundsTheTerms(t *testing.T) {
 	t.Parallel()
-	limit := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "small"}}
+	limit := limit("shop", "small", 0, nil)
 	terms := &v1alpha1.NodeTerms{}
 	limit.Spec.NodeAffinity = &v1alpha1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
 	for n := range 8 {
