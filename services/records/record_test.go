@@ -79,74 +79,53 @@ func TestFieldsHaveTheNamesOfTheProto(t *testing.T) {
 	}
 }
 
-func condition(kind string, is bool, reason, message string) metav1.Condition {
-	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	if is {
-		c.Status = metav1.ConditionTrue
-	}
-	return c
+func condition(kind string, is metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: is, Reason: reason, Message: message}
 }
 
 func TestSummaries(t *testing.T) {
-	available := condition("Available", true, "AllReady", "all is ready")
-	degradedBy := condition("Degraded", true, "ImageMissing", "f has no image")
-	progressing := condition("Progressing", true, "", "")
+	available, progressing := condition("Available", "True", "AllReady", "all is ready"), condition("Progressing", "True", "", "")
+	unavailable, degradedBy := condition("Available", "False", "", ""), condition("Degraded", "True", "ImageMissing", "f has no image")
+	has := func(phase v1alpha1.DeploymentPhase, message string, conditions ...metav1.Condition) *record {
+		return &record{Status: v1alpha1.DeploymentRecordStatus{Phase: phase, Message: message, Conditions: conditions}}
+	}
+	stale := has("", "", available)
+	stale.Generation, stale.Status.ObservedGeneration = 2, 1
+	deleted := has("", "", available)
+	deleted.DeletionTimestamp = new(metav1.Now())
+	const (
+		running, deploying = oaasruntime.DeploymentCondition_RUNNING, oaasruntime.DeploymentCondition_DEPLOYING
+		pending, down      = oaasruntime.DeploymentCondition_PENDING, oaasruntime.DeploymentCondition_DOWN
+
+		unknown, provisioning = oaasruntime.DeploymentPhase_DEPLOYMENT_PHASE_UNKNOWN, oaasruntime.DeploymentPhase_RESOURCE_PROVISIONING
+		runs, failed          = oaasruntime.DeploymentPhase_PHASE_RUNNING, oaasruntime.DeploymentPhase_FAILED
+	)
 	for name, tc := range map[string]struct {
-		status     v1alpha1.DeploymentRecordStatus
-		generation int64
-		deleted    bool
-		want       string
-		condition  oaasruntime.DeploymentCondition
-		phase      oaasruntime.DeploymentPhase
+		record    *record
+		want      string
+		condition oaasruntime.DeploymentCondition
+		phase     oaasruntime.DeploymentPhase
 	}{
-		"available comes first": {
-			status: v1alpha1.DeploymentRecordStatus{Conditions: []metav1.Condition{progressing, degradedBy, available}, Phase: "Degraded"},
-			want:   "Available", condition: oaasruntime.DeploymentCondition_RUNNING, phase: oaasruntime.DeploymentPhase_PHASE_RUNNING,
-		},
-		"degraded says why": {
-			status: v1alpha1.DeploymentRecordStatus{Conditions: []metav1.Condition{progressing, degradedBy, condition("Available", false, "", "")}},
-			want:   "Degraded (ImageMissing): f has no image", condition: oaasruntime.DeploymentCondition_DOWN, phase: oaasruntime.DeploymentPhase_FAILED,
-		},
-		"degraded without a message": {
-			status: v1alpha1.DeploymentRecordStatus{Conditions: []metav1.Condition{condition("Degraded", true, "ImageMissing", "")}},
-			want:   "Degraded (ImageMissing)", condition: oaasruntime.DeploymentCondition_DOWN, phase: oaasruntime.DeploymentPhase_FAILED,
-		},
-		"degraded without a reason": {
-			status: v1alpha1.DeploymentRecordStatus{Conditions: []metav1.Condition{condition("Degraded", true, "", "m")}},
-			want:   "Degraded: m", condition: oaasruntime.DeploymentCondition_DOWN, phase: oaasruntime.DeploymentPhase_FAILED,
-		},
-		"progressing": {
-			status: v1alpha1.DeploymentRecordStatus{Conditions: []metav1.Condition{progressing}, Phase: "Pending", Message: "m"},
-			want:   "Progressing", condition: oaasruntime.DeploymentCondition_DEPLOYING, phase: oaasruntime.DeploymentPhase_RESOURCE_PROVISIONING,
-		},
-		"the phase": {
-			status: v1alpha1.DeploymentRecordStatus{Phase: "Pending", Message: "m"},
-			want:   "Pending", condition: oaasruntime.DeploymentCondition_PENDING, phase: oaasruntime.DeploymentPhase_RESOURCE_PROVISIONING,
-		},
-		"the message": {status: v1alpha1.DeploymentRecordStatus{Message: "m"}, want: "m", condition: oaasruntime.DeploymentCondition_PENDING},
-		"nothing":     {want: "found", condition: oaasruntime.DeploymentCondition_RUNNING},
-		"conditions of a spec before": {
-			status: v1alpha1.DeploymentRecordStatus{Conditions: []metav1.Condition{available}, ObservedGeneration: 1}, generation: 2,
-			want: "Progressing", condition: oaasruntime.DeploymentCondition_DEPLOYING, phase: oaasruntime.DeploymentPhase_RESOURCE_PROVISIONING,
-		},
-		"on its way out": {
-			status: v1alpha1.DeploymentRecordStatus{Conditions: []metav1.Condition{available}}, deleted: true,
-			want: "Deleting", condition: oaasruntime.DeploymentCondition_DELETED,
-		},
+		"available comes first":       {has("Degraded", "", progressing, degradedBy, available), "Available", running, runs},
+		"degraded says why":           {has("", "", progressing, degradedBy, unavailable), "Degraded (ImageMissing): f has no image", down, failed},
+		"degraded without a message":  {has("", "", condition("Degraded", "True", "ImageMissing", "")), "Degraded (ImageMissing)", down, failed},
+		"degraded without a reason":   {has("", "", condition("Degraded", "True", "", "m")), "Degraded: m", down, failed},
+		"progressing":                 {has("Pending", "m", progressing), "Progressing", deploying, provisioning},
+		"the phase":                   {has("Pending", "m"), "Pending", pending, provisioning},
+		"the message":                 {has("", "m"), "m", pending, unknown},
+		"nothing":                     {has("", ""), "found", running, unknown},
+		"conditions of a spec before": {stale, "Progressing", deploying, provisioning},
+		"on its way out":              {deleted, "Deleting", oaasruntime.DeploymentCondition_DELETED, unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &record{ObjectMeta: metav1.ObjectMeta{Generation: tc.generation}, Status: tc.status}
-			if tc.deleted {
-				r.DeletionTimestamp = new(metav1.Now())
-			}
-			s := toSummary(r)
-			assert.Equal(t, tc.want, summary(r))
+			s := toSummary(tc.record)
+			assert.Equal(t, tc.want, summary(tc.record))
 			assert.Equal(t, tc.want, s.GetStatus().GetMessage())
 			assert.Equal(t, tc.condition, s.GetStatus().GetCondition())
 			assert.Equal(t, tc.phase, s.GetStatus().GetPhase())
-			assert.True(t, wanted(&oaasdeployment.ListClassRuntimesRequest{Status: &tc.want}, r))
-			assert.True(t, wanted(&oaasdeployment.ListClassRuntimesRequest{Status: new(state(r))}, r))
-			assert.False(t, wanted(&oaasdeployment.ListClassRuntimesRequest{Status: new("x")}, r))
+			assert.True(t, wanted(&oaasdeployment.ListClassRuntimesRequest{Status: &tc.want}, tc.record))
+			assert.True(t, wanted(&oaasdeployment.ListClassRuntimesRequest{Status: new(state(tc.record))}, tc.record))
+			assert.False(t, wanted(&oaasdeployment.ListClassRuntimesRequest{Status: new("x")}, tc.record))
 		})
 	}
 }
