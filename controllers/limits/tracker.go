@@ -64,7 +64,7 @@ type Tracker struct {
 // Start counts until the context ends. It implements manager.Runnable.
 func (t *Tracker) Start(ctx context.Context) error {
 	if err := t.first(ctx); err != nil {
-		return nil //nolint:nilerr // the context has ended, which is no failure
+		return nil // the context has ended, which is no failure
 	}
 	defer context.AfterFunc(ctx, t.queue.ShutDown)()
 	for {

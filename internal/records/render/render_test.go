@@ -5,6 +5,7 @@ package render
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -42,35 +44,30 @@ func rendered(t *testing.T, r *v1alpha1.DeploymentRecord, change ...func(*Settin
 	return out
 }
 
-// objects are the rendered objects of a kind, by name.
-func objects[T any](t *testing.T, r *Rendered, kind string) map[string]*T {
-	t.Helper()
-	all := map[string]*T{}
+// ofKind are the rendered objects of a kind, by name.
+func ofKind(r *Rendered, kind string) map[string]Object {
+	all := map[string]Object{}
 	for _, o := range r.Objects {
 		if o.GetKind() == kind {
-			into := new(T)
-			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, into, true))
-			all[o.GetName()] = into
+			all[o.GetName()] = o
 		}
 	}
 	return all
 }
 
-func deployment(t *testing.T, r *Rendered, name string) *appsv1.Deployment {
+func namesOfKind(r *Rendered, kind string) []string { return slices.Sorted(maps.Keys(ofKind(r, kind))) }
+
+func decoded[T any](t *testing.T, o Object) *T {
 	t.Helper()
-	all := objects[appsv1.Deployment](t, r, "Deployment")
-	require.Contains(t, all, name)
-	return all[name]
+	into := new(T)
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.UnstructuredContent(), into, true))
+	return into
 }
 
-func namesOfKind(r *Rendered, kind string) (names []string) {
-	for _, o := range r.Objects {
-		if o.GetKind() == kind {
-			names = append(names, o.GetName())
-		}
-	}
-	slices.Sort(names)
-	return names
+func deployment(t *testing.T, r *Rendered, name string) *appsv1.Deployment {
+	t.Helper()
+	require.Contains(t, namesOfKind(r, "Deployment"), name)
+	return decoded[appsv1.Deployment](t, ofKind(r, "Deployment")[name])
 }
 
 func envOf(d *appsv1.Deployment) map[string]string {
@@ -132,7 +129,7 @@ func TestODGM(t *testing.T) {
 		assert.Equal(t, []string{"true", "web-odgm-svc:8081", "x,y"}, []string{e["ODGM_ENABLED"], e["ODGM_SERVICE"], e["ODGM_COLLECTIONS"]})
 	}
 	ports := map[int32]int32{}
-	for _, p := range objects[corev1.Service](t, out, "Service")["web-odgm-svc"].Spec.Ports {
+	for _, p := range decoded[corev1.Service](t, ofKind(out, "Service")["web-odgm-svc"]).Spec.Ports {
 		ports[p.Port] = p.TargetPort.IntVal
 	}
 	assert.Equal(t, map[int32]int32{80: 8081, 8081: 8081}, ports, "the advertised address is one of the Service's")
@@ -153,8 +150,10 @@ func TestWhatCannotBeRendered(t *testing.T) {
 	odgm.Spec.Addons = &[]v1alpha1.Addon{v1alpha1.AddonODGM}
 	wasm := recordOf("a")
 	wasm.Spec.DeploymentUnit.Functions[0].WASMModuleURL = "https://x"
-	noODGMImage := recordOf("a")
-	noODGMImage.Spec.Addons = nil
+	noODGMImage, withODGM := recordOf("a"), recordOf("a")
+	noODGMImage.Spec.Addons, withODGM.Spec.Addons = nil, nil
+	otherService := good.DeepCopy()
+	otherService.Spec.ODGMManifests = []string{"{apiVersion: v1, kind: Service, metadata: {name: other}}"}
 	noImage := recordOf("a", "b")
 	noImage.Spec.DeploymentUnit.Functions[1].Image = ""
 	manifest := func(text string) *v1alpha1.DeploymentTemplate {
@@ -180,11 +179,7 @@ func TestWhatCannotBeRendered(t *testing.T) {
 		"owners":               {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}"), v1alpha1.ReasonInvalidTemplate, "metadata.ownerReferences"},
 		"a name twice":         {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}}"), v1alpha1.ReasonInvalidTemplate, "Duplicate"},
 		"an unfit name":        {recordOf("a"), manifest("{apiVersion: v1, kind: Service, metadata: {name: \"${deploymentID}\"}}"), v1alpha1.ReasonInvalidTemplate, `metadata.name: Invalid value: "Web!"`},
-		"no such Service": {func() *v1alpha1.DeploymentRecord { r := recordOf("a"); r.Spec.Addons = nil; return r }(), func() *v1alpha1.DeploymentTemplate {
-			c := good.DeepCopy()
-			c.Spec.ODGMManifests = []string{"{apiVersion: v1, kind: Service, metadata: {name: other}}"}
-			return c
-		}(), v1alpha1.ReasonInvalidTemplate, "web-odgm-svc"},
+		"no such Service":      {withODGM, otherService, v1alpha1.ReasonInvalidTemplate, "web-odgm-svc"},
 	} {
 		s := settings
 		if s.ODGM = c.record.Spec.Addons == nil; c.record == noODGMImage {
@@ -214,8 +209,11 @@ func TestWhereThePodsMayRun(t *testing.T) {
 	out := rendered(t, r)
 	assert.Equal(t, []string{"web-fn-0", "web-fn-1", "web-fn-2", "web-odgm"}, namesOfKind(out, "CapacityMix"))
 	assert.Equal(t, []string{"web"}, namesOfKind(out, "ResourceLimit"))
-	assert.Equal(t, "512Mi", objects[v1alpha1.ResourceLimit](t, out, "ResourceLimit")["web"].Spec.MemoryLimit.String())
-	mixes := objects[v1alpha1.CapacityMix](t, out, "CapacityMix")
+	assert.Equal(t, "512Mi", decoded[v1alpha1.ResourceLimit](t, ofKind(out, "ResourceLimit")["web"]).Spec.MemoryLimit.String())
+	mixes := map[string]*v1alpha1.CapacityMix{}
+	for name, o := range ofKind(out, "CapacityMix") {
+		mixes[name] = decoded[v1alpha1.CapacityMix](t, o)
+	}
 	split := func(name string) []int32 {
 		return []int32{mixes[name].Spec.SpotPercent, mixes[name].Spec.MinOnDemand}
 	}
@@ -231,11 +229,8 @@ func TestWhereThePodsMayRun(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, selector.Empty())
 		for name, m := range mixes {
-			got := true
-			for k, v := range m.Spec.Selector.MatchLabels {
-				got = got && d.Spec.Template.Labels[k] == v
-			}
-			assert.Equal(t, name == d.Name, got, "mix %s and pods of %s", name, d.Name)
+			selects := labels.SelectorFromSet(m.Spec.Selector.MatchLabels).Matches(labels.Set(d.Spec.Template.Labels))
+			assert.Equal(t, name == d.Name, selects, "mix %s and pods of %s", name, d.Name)
 		}
 	}
 	assert.Len(t, a.Spec.Template.Spec.TopologySpreadConstraints, 1)
@@ -268,7 +263,7 @@ func TestAllTemplatesCanBeRendered(t *testing.T) {
 		if name == "knative" {
 			o := out.Objects[len(out.Objects)-2]
 			require.Equal(t, "serving.knative.dev/v1", o.GetAPIVersion())
-			annotations, _, _ := unstructured.NestedMap(o.Object, "spec", "template", "metadata", "annotations")
+			annotations, _, _ := unstructured.NestedMap(o.UnstructuredContent(), "spec", "template", "metadata", "annotations")
 			assert.Equal(t, map[string]any{
 				"autoscaling.knative.dev/minScale": "2", "autoscaling.knative.dev/maxScale": "4", "prometheus.io/scrape": "true", "prometheus.io/port": "8080",
 			}, annotations)
