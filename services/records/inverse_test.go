@@ -16,6 +16,7 @@ import (
 	oaascommon "berth.dev/berth/apis/proto/oaas/common"
 	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/services/server"
 )
 
 func diff(want, got proto.Message) string { return cmp.Diff(want, got, protocmp.Transform()) }
@@ -106,7 +107,7 @@ func unitOf(s *v1alpha1.DeploymentRecordSpec) *oaasdeployment.DeploymentUnit {
 		}
 		g := &oaasdeployment.FunctionDeploymentSpec{
 			FunctionKey: f.FunctionKey, Description: optional(f.Description), AvailableLocation: optional(f.AvailableLocation),
-			NfrRequirements: nfrOf(f.NFRRequirements), ProvisionConfig: p, Config: plain(f.Config),
+			NfrRequirements: nfrOf(f.NFRRequirements), ProvisionConfig: p, Config: server.Texts[string](f.Config),
 		}
 		out.Functions = append(out.Functions, g)
 	}
@@ -118,7 +119,7 @@ func unitOf(s *v1alpha1.DeploymentRecordSpec) *oaasdeployment.DeploymentUnit {
 	if t := s.Telemetry; t != nil {
 		out.Telemetry = &oaasdeployment.TelemetrySpec{
 			Enabled: t.Enabled, Traces: t.Traces, Metrics: t.Metrics, Logs: t.Logs, ServiceName: optional(t.ServiceName),
-			ResourceAttributes: plain(t.ResourceAttributes), SamplingRate: double(optional(t.SamplingRate)),
+			ResourceAttributes: server.Texts[string](t.ResourceAttributes), SamplingRate: double(optional(t.SamplingRate)),
 		}
 	}
 	if c := s.ODGMConfig; c != nil {
@@ -130,7 +131,7 @@ func unitOf(s *v1alpha1.DeploymentRecordSpec) *oaasdeployment.DeploymentUnit {
 func odgmOf(c *v1alpha1.ODGMConfig) *oaasdeployment.OdgmConfig {
 	out := &oaasdeployment.OdgmConfig{
 		Collections: c.Collections, PartitionCount: natural(c.PartitionCount), ReplicaCount: natural(c.ReplicaCount),
-		ShardType: optional(c.ShardType), Options: plain(c.Options), Log: optional(c.Log), OdgmNodeId: node(c.NodeID),
+		ShardType: optional(c.ShardType), Options: server.Texts[string](c.Options), Log: optional(c.Log), OdgmNodeId: node(c.NodeID),
 		EnvNodeIds:            map[string]*oaasdeployment.OdgmNodeIds{},
 		CollectionAssignments: map[string]*oaasdeployment.CollectionShardAssignments{},
 	}
@@ -192,14 +193,6 @@ func cast[To uint32 | uint64, From int32 | int64](n *From) *To {
 func nodes(in v1alpha1.NodeIDs) (out []uint64) {
 	for _, n := range in {
 		out = append(out, uint64(n))
-	}
-	return out
-}
-
-func plain[V ~string](in map[string]V) map[string]string {
-	out := map[string]string{}
-	for key, value := range in {
-		out[key] = string(value)
 	}
 	return out
 }

@@ -37,36 +37,28 @@ func optionalQuantity(t *rapid.T, label string) *resource.Quantity {
 	return new(anyQuantity(t, label))
 }
 
+func anyVolume(t *rapid.T) v1alpha1.VolumeLimit {
+	return v1alpha1.VolumeLimit{Size: anyQuantity(t, "size"), StorageClass: rapid.Ptr(dnsName, true).Draw(t, "class")}
+}
+
 // anyLimit is a limit that upstream can hold.
 func anyLimit(t *rapid.T) *v1alpha1.ResourceLimit {
-	limit := &v1alpha1.ResourceLimit{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ResourceLimit"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: dnsName.Draw(t, "namespace"), Name: dnsName.Draw(t, "name")},
+	return &v1alpha1.ResourceLimit{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ResourceLimit"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: dnsName.Draw(t, "namespace"), Name: dnsName.Draw(t, "name"),
+			Labels: rapid.MapOfN(labelName, labelValue, 0, 3).Draw(t, "labels"),
+		},
 		Spec: v1alpha1.ResourceLimitSpec{
 			Description: rapid.String().Draw(t, "description"),
 			CPU:         optionalQuantity(t, "cpu"), CPULimit: optionalQuantity(t, "cpuLimit"),
 			Memory: optionalQuantity(t, "memory"), MemoryLimit: optionalQuantity(t, "memoryLimit"),
 			EphemeralStorage: optionalQuantity(t, "ephemeralStorage"),
+			Volumes:          rapid.MapOfN(dnsName, rapid.Custom(anyVolume), 0, 3).Draw(t, "volumes"),
+			NodeSelector:     rapid.MapOfN(labelKey, labelValue, 0, 3).Draw(t, "selector"),
 			NodeAffinity:     generators.NodeAffinity(t),
 		},
 	}
-	if labels := rapid.MapOfN(labelName, labelValue, 0, 3).Draw(t, "labels"); len(labels) > 0 {
-		limit.Labels = labels
-	}
-	if selector := rapid.MapOfN(labelKey, labelValue, 0, 3).Draw(t, "selector"); len(selector) > 0 {
-		limit.Spec.NodeSelector = selector
-	}
-	for _, name := range rapid.SliceOfNDistinct(dnsName, 0, 3, rapid.ID).Draw(t, "volumes") {
-		if limit.Spec.Volumes == nil {
-			limit.Spec.Volumes = map[string]v1alpha1.VolumeLimit{}
-		}
-		volume := v1alpha1.VolumeLimit{Size: anyQuantity(t, "size")}
-		if rapid.Bool().Draw(t, "class given") {
-			volume.StorageClass = new(dnsName.Draw(t, "class"))
-		}
-		limit.Spec.Volumes[name] = volume
-	}
-	return limit
 }
 
 func TestWhatIsWrittenIsReadAgain(t *testing.T) {
