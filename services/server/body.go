@@ -136,15 +136,20 @@ func (b *counted) Read(p []byte) (int, error) {
 
 // bounded returns the body of a gRPC call with its limits.
 func (s *Server) bounded(body io.ReadCloser, c *call) io.ReadCloser {
-	most := int(s.config.MaxRequestBytes)
-	if s.open(c) {
-		most = openBody
-	}
+	most := s.bodyBytes(c)
 	m := &messages{body: body, call: c, most: most, total: most, left: 1}
 	if c.clientStream {
 		m.left = maxMessages
 	}
 	return m
+}
+
+// bodyBytes returns the maximum size of a call's body.
+func (s *Server) bodyBytes(c *call) int {
+	if s.open(c) {
+		return openBody
+	}
+	return int(s.config.MaxRequestBytes)
 }
 
 // bodyLimit returns the name of the limit of a call's body.

@@ -164,11 +164,7 @@ func (s *Server) serve(w *recorder, r *http.Request, c *call) {
 	// After the deadline: if a connection cannot be read any more, the caller counts as gone.
 	_ = control.SetReadDeadline(deadline.Add(time.Second))
 	_ = control.SetWriteDeadline(deadline.Add(time.Second))
-	most := int64(s.config.MaxRequestBytes)
-	if s.open(c) {
-		most = openBody
-	}
-	r.Body = http.MaxBytesReader(w, &counted{r.Body, c.bytes}, most)
+	r.Body = http.MaxBytesReader(w, &counted{r.Body, c.bytes}, int64(s.bodyBytes(c)))
 	s.rest.ServeHTTP(w, r.WithContext(ctx))
 }
 

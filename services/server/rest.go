@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,16 +67,8 @@ func WriteJSON(w http.ResponseWriter, status int, value any) error {
 
 // writeError answers with an error.
 func writeError(w http.ResponseWriter, e *Error) {
-	for rec := w; rec != nil; {
-		if r, ok := rec.(*recorder); ok {
-			r.failed = e
-			break
-		}
-		u, ok := rec.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			break
-		}
-		rec = u.Unwrap()
+	if r, ok := w.(*recorder); ok {
+		r.failed = e
 	}
 	if e.Code == codes.Unauthenticated {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -137,48 +130,20 @@ func badJSON(below string, err error) Violation {
 	field, text := "", err.Error()
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		field, text = wrong.Field, fmt.Sprintf("has the JSON type %s, must be %s", wrong.Value, wrong.Type)
-	} else if t, f, ok := wrongType(text); ok {
-		field, text = f, t
 	}
 	if field == "" {
-		return Violation{Field: orBody(below), Description: "is not valid JSON: " + text}
+		return Violation{Field: cmp.Or(below, "body"), Description: "is not valid JSON: " + text}
 	}
 	return Violation{Field: join(below, field), Description: text}
-}
-
-// wrongType parses an error of the JSON library, which has no type for it: json: cannot unmarshal number into Go struct
-// field limit.limits.cpu of type string.
-func wrongType(text string) (description, field string, ok bool) {
-	rest, ok := strings.CutPrefix(text, "json: cannot unmarshal ")
-	if !ok {
-		return "", "", false
-	}
-	have, rest, ok := strings.Cut(rest, " into Go struct field ")
-	if !ok {
-		return "", "", false
-	}
-	field, want, ok := strings.Cut(rest, " of type ")
-	if !ok {
-		return "", "", false
-	}
-	_, field, ok = strings.Cut(field, ".") // without the name of the Go type
-	return fmt.Sprintf("has the JSON type %s, must be %s", have, want), field, ok
 }
 
 // badKey parses the key from an error of the JSON library: unknown field "a.b", duplicate field "a.b".
 func badKey(below string, err error) Violation {
 	what, key, ok := strings.Cut(err.Error(), ` field "`)
 	if !ok || key == `"` { // a key can be empty
-		return Violation{Field: orBody(below), Description: err.Error()}
+		return Violation{Field: cmp.Or(below, "body"), Description: err.Error()}
 	}
 	return Violation{Field: join(below, strings.TrimSuffix(key, `"`)), Description: what + " field"}
-}
-
-func orBody(below string) string {
-	if below == "" {
-		return "body"
-	}
-	return below
 }
 
 func join(below, field string) string {

@@ -100,30 +100,30 @@ func errInvalidCaller() *Error {
 
 // begin decides whether a token may be reviewed. done must be called with the result, and is nil with an error.
 func (t *tokens) begin(d digest, address string) (done func(valid, answered bool), err error) {
-	if _, known := t.known.Get(d); !known {
-		if until, is := t.invalid.Get(d); is && t.clock.Now().Before(until.(time.Time)) {
-			e := errInvalidCaller()
-			e.cheap = true // no request to the API server was made
-			return nil, e
+	if _, known := t.known.Get(d); known {
+		return func(valid, answered bool) { t.note(d, valid, answered) }, nil
+	}
+	if until, is := t.invalid.Get(d); is && t.clock.Now().Before(until.(time.Time)) {
+		e := errInvalidCaller()
+		e.cheap = true // no request to the API server was made
+		return nil, e
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.underReview[d] == 0 {
+		if err := t.charge(address); err != nil {
+			return nil, err
 		}
+	}
+	t.underReview[d]++
+	return func(valid, answered bool) {
+		t.note(d, valid, answered)
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.underReview[d] == 0 {
-			if err := t.charge(address); err != nil {
-				return nil, err
-			}
+		if t.underReview[d]--; t.underReview[d] == 0 {
+			delete(t.underReview, d)
 		}
-		t.underReview[d]++
-		return func(valid, answered bool) {
-			t.note(d, valid, answered)
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			if t.underReview[d]--; t.underReview[d] == 0 {
-				delete(t.underReview, d)
-			}
-		}, nil
-	}
-	return func(valid, answered bool) { t.note(d, valid, answered) }, nil
+	}, nil
 }
 
 // note caches the answer of the API server, if there was one.

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -85,10 +86,7 @@ func brokenValue(name string, field protoreflect.FieldDescriptor, b []byte) *Vio
 }
 
 func at(path, description string) *Violation {
-	if path == "" {
-		path = "request"
-	}
-	return &Violation{Field: path, Description: description}
+	return &Violation{Field: cmp.Or(path, "request"), Description: description}
 }
 
 func packable(f protoreflect.FieldDescriptor) bool {
