@@ -63,17 +63,7 @@ func DatabaseName(d *v1alpha1.DatabaseComponent) string { return databaseOf(d) }
 
 // ClaimOfBackups is the claim that the dumps of an environment are kept on. A class of "" is the cluster's default.
 func ClaimOfBackups(e *v1alpha1.Environment, size resource.Quantity, class string) *corev1.PersistentVolumeClaim {
-	claim := &corev1.PersistentVolumeClaim{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, ObjectMeta: backupMeta(e, BackupsClaim),
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
-		},
-	}
-	if class != "" {
-		claim.Spec.StorageClassName = &class
-	}
-	return claim
+	return claim(backupMeta(e, BackupsClaim), size, class)
 }
 
 // DataClaim is the claim that a database has its data on, "" if it has none. What runs says it: a claim of the same name may
@@ -110,21 +100,14 @@ func depth(directory string) int { return strings.Count(strings.TrimSuffix(direc
 // backupPolicies let what backs up and restores the database of an isolated environment reach it, and nothing else of it.
 func (in *Input) backupPolicies() []runtime.Object {
 	d := in.Environment.Spec.Stack.Database
-	if n := in.Environment.Spec.Network; n == nil || !n.Isolated || d == nil {
+	if !in.isolated() || d == nil {
 		return nil
 	}
 	jobs := networkingv1.NetworkPolicyPeer{
 		PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{BackupOfLabel: in.Environment.Name}},
 	}
-	return []runtime.Object{&networkingv1.NetworkPolicy{
-		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: in.meta(isolatedBackups, ""),
-		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: in.selects(Database)},
-			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-			Ingress: []networkingv1.NetworkPolicyIngressRule{{
-				From:  []networkingv1.NetworkPolicyPeer{jobs},
-				Ports: []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(portOf(d)))}},
-			}},
-		},
-	}}
+	return []runtime.Object{in.policy(isolatedBackups, in.selects(Database), networkingv1.NetworkPolicyIngressRule{
+		From:  []networkingv1.NetworkPolicyPeer{jobs},
+		Ports: []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(portOf(d)))}},
+	})}
 }

@@ -26,11 +26,7 @@ func outside(component string) string { return component + "-outside" }
 func (in *Input) services(c *Component) []runtime.Object {
 	inside := in.service(c.Name, c)
 	for i := range c.Container.Ports {
-		p := &c.Container.Ports[i]
-		inside.Spec.Ports = append(inside.Spec.Ports, corev1.ServicePort{
-			Name: portName(p), Port: p.ContainerPort, TargetPort: intstr.FromInt32(p.ContainerPort),
-			Protocol: corev1.Protocol(protocolOf(p)),
-		})
+		inside.Spec.Ports = append(inside.Spec.Ports, servicePort(&c.Container.Ports[i]))
 	}
 	if len(inside.Spec.Ports) == 0 {
 		inside.Spec.ClusterIP = corev1.ClusterIPNone // its name is that of the pods then
@@ -54,6 +50,12 @@ func (in *Input) service(name string, c *Component) *corev1.Service {
 	}
 }
 
+func servicePort(p *v1alpha1.EnvironmentPort) corev1.ServicePort {
+	return corev1.ServicePort{
+		Name: portName(p), Port: p.ContainerPort, TargetPort: intstr.FromInt32(p.ContainerPort), Protocol: corev1.Protocol(protocolOf(p)),
+	}
+}
+
 // outside is the Service of a component's ports from outside, nil if it needs none.
 func (in *Input) outside(c *Component) *corev1.Service {
 	exposure := in.Settings.Exposure
@@ -64,12 +66,9 @@ func (in *Input) outside(c *Component) *corev1.Service {
 	s.Spec.Type = corev1.ServiceType(exposure)
 	for i := range c.Container.Ports {
 		p := &c.Container.Ports[i]
-		port := corev1.ServicePort{
-			Name: portName(p), TargetPort: intstr.FromInt32(p.ContainerPort),
-			Protocol: corev1.Protocol(protocolOf(p)),
-		}
+		port := servicePort(p)
 		if host := in.hostPort(c.Name, p); exposure == ExposeNodePort {
-			port.Port, port.NodePort = p.ContainerPort, host
+			port.NodePort = host
 		} else {
 			port.Port = host
 		}
@@ -146,21 +145,11 @@ func NetworkConfigured(spec *v1alpha1.EnvironmentSpec, s *Settings) (asked bool,
 // networkPolicies let no one in but the environment itself, to the ports of the frontend pods that are in no environment, to
 // those that are published who is outside of the cluster, and to the database what backs it up.
 func (in *Input) networkPolicies(components []Component) []runtime.Object {
-	if n := in.Environment.Spec.Network; n == nil || !n.Isolated {
+	if !in.isolated() {
 		return nil
 	}
-	policy := func(name string, pods map[string]string, rule networkingv1.NetworkPolicyIngressRule) *networkingv1.NetworkPolicy {
-		return &networkingv1.NetworkPolicy{
-			TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: in.meta(name, ""),
-			Spec: networkingv1.NetworkPolicySpec{
-				PodSelector: metav1.LabelSelector{MatchLabels: pods},
-				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-				Ingress:     []networkingv1.NetworkPolicyIngressRule{rule},
-			},
-		}
-	}
 	own := map[string]string{v1alpha1.EnvironmentLabel: in.Environment.Name}
-	out := []runtime.Object{policy("isolated", own, networkingv1.NetworkPolicyIngressRule{
+	out := []runtime.Object{in.policy("isolated", own, networkingv1.NetworkPolicyIngressRule{
 		From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: own}}},
 	})}
 	if f := find(components, Frontend); f != nil && len(f.Container.Ports) > 0 {
@@ -168,7 +157,7 @@ func (in *Input) networkPolicies(components []Component) []runtime.Object {
 		none := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: v1alpha1.EnvironmentLabel, Operator: metav1.LabelSelectorOpDoesNotExist,
 		}}}
-		out = append(out, policy("isolated-frontend", in.selects(Frontend), networkingv1.NetworkPolicyIngressRule{
+		out = append(out, in.policy("isolated-frontend", in.selects(Frontend), networkingv1.NetworkPolicyIngressRule{
 			From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: none, PodSelector: none}}, Ports: policyPorts(f),
 		}))
 	}
@@ -176,10 +165,27 @@ func (in *Input) networkPolicies(components []Component) []runtime.Object {
 		c := &components[i]
 		if len(c.Container.Ports) > 0 && (in.Settings.Exposure != ExposeNone || c.Name == Frontend) &&
 			len(in.Settings.OutsideNetworks) > 0 {
-			out = append(out, policy(outside(c.Name), in.selects(c.Name), in.fromOutside(c)))
+			out = append(out, in.policy(outside(c.Name), in.selects(c.Name), in.fromOutside(c)))
 		}
 	}
 	return append(out, in.backupPolicies()...)
+}
+
+func (in *Input) isolated() bool {
+	n := in.Environment.Spec.Network
+	return n != nil && n.Isolated
+}
+
+// policy lets in to some pods what a rule says, and nothing else that no other policy does.
+func (in *Input) policy(name string, pods map[string]string, rule networkingv1.NetworkPolicyIngressRule) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: in.meta(name, ""),
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: pods},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+			Ingress:     []networkingv1.NetworkPolicyIngressRule{rule},
+		},
+	}
 }
 
 // fromOutside lets who is outside of the cluster in to the ports of a component.

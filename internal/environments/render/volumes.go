@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -113,26 +114,26 @@ func (in *Input) claims(c *Component) (out []runtime.Object) {
 		if v.lost || v.hostPath != "" {
 			continue
 		}
-		size := v.size
-		if size == "" {
-			size = in.Settings.VolumeSize
-		}
-		q, err := resource.ParseQuantity(size)
+		size, err := resource.ParseQuantity(cmp.Or(v.size, in.Settings.VolumeSize))
 		if err != nil {
 			continue // validated, as the settings are
 		}
-		claim := &corev1.PersistentVolumeClaim{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, ObjectMeta: in.meta(claimOf(c.Name, v.name),
-				c.Name),
-			Spec: corev1.PersistentVolumeClaimSpec{
-				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: q}},
-			},
-		}
-		if class := in.Settings.StorageClass; class != "" {
-			claim.Spec.StorageClassName = &class
-		}
-		out = append(out, claim)
+		out = append(out, claim(in.meta(claimOf(c.Name, v.name), c.Name), size, in.Settings.StorageClass))
+	}
+	return out
+}
+
+// claim is a claim that one node at a time may use. A class of "" is the cluster's default.
+func claim(meta metav1.ObjectMeta, size resource.Quantity, class string) *corev1.PersistentVolumeClaim {
+	out := &corev1.PersistentVolumeClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, ObjectMeta: meta,
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+		},
+	}
+	if class != "" {
+		out.Spec.StorageClassName = &class
 	}
 	return out
 }
