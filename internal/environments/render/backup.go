@@ -58,9 +58,6 @@ func backupMeta(e *v1alpha1.Environment, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: e.Status.Namespace, Labels: backupLabels(e)}
 }
 
-// DatabaseName is the name of the database of a stack, within its server.
-func DatabaseName(d *v1alpha1.DatabaseComponent) string { return databaseOf(d) }
-
 // ClaimOfBackups is the claim that the dumps of an environment are kept on. A class of "" is the cluster's default.
 func ClaimOfBackups(e *v1alpha1.Environment, size resource.Quantity, class string) *corev1.PersistentVolumeClaim {
 	return claim(backupMeta(e, BackupsClaim), size, class)

@@ -109,7 +109,7 @@ func databaseTool(d *v1alpha1.DatabaseComponent, backup, script string) corev1.C
 			{Name: backupEnv, Value: backup},
 			{Name: "PGAPPNAME", Value: "berth-backup"},
 			{Name: "PGCONNECT_TIMEOUT", Value: connectTimeout},
-			{Name: "PGDATABASE", Value: databaseOf(d)},
+			{Name: "PGDATABASE", Value: DatabaseName(d)},
 			{Name: "PGHOST", Value: Database},
 			{Name: "PGPORT", Value: fmt.Sprint(portOf(d))},
 			{Name: "PGUSER", Value: userOf(d)},

@@ -3,6 +3,8 @@
 package render
 
 import (
+	"k8s.io/utils/ptr"
+
 	"berth.dev/berth/apis/v1alpha1"
 )
 
@@ -68,10 +70,7 @@ func Components(stack *v1alpha1.ApplicationStack) []Component {
 }
 
 func component(name string, stage int32, c *v1alpha1.EnvironmentContainer, replicas *int32) Component {
-	out := Component{Name: name, Stage: stage, Container: c, Replicas: 1, Workload: OfDeployment}
-	if replicas != nil {
-		out.Replicas = *replicas
-	}
+	out := Component{Name: name, Stage: stage, Container: c, Replicas: ptr.Deref(replicas, 1), Workload: OfDeployment}
 	if c.RestartPolicy == v1alpha1.RestartNo || c.RestartPolicy == v1alpha1.RestartOnFailure {
 		out.Workload = OfJob
 	}

@@ -57,8 +57,8 @@ func (in *Input) size(c *Component) []runtime.Object {
 	if in.Settings.SchedulerName == "" {
 		return nil
 	}
-	list := asked(c, in)
-	if len(list) == 0 {
+	requests := in.requests(c)
+	if len(requests) == 0 {
 		return nil
 	}
 	limit := &v1alpha1.ResourceLimit{
@@ -71,7 +71,7 @@ func (in *Input) size(c *Component) []runtime.Object {
 		corev1.ResourceMemory:           &limit.Spec.Memory,
 		corev1.ResourceEphemeralStorage: &limit.Spec.EphemeralStorage,
 	} {
-		if q, err := resource.ParseQuantity(list[name]); err == nil {
+		if q, is := requests[name]; is {
 			*to = &q
 		}
 	}

@@ -148,10 +148,10 @@ func (in *Input) template(c *Component) corev1.PodTemplateSpec {
 }
 
 func (in *Input) container(c *Component) corev1.Container {
-	from := c.Container
+	from, requests := c.Container, in.requests(c)
 	out := corev1.Container{
 		Name: c.Name, Image: from.Image, Command: from.Command, Args: from.Args,
-		Env: in.env(c), VolumeMounts: in.mounts(c), Resources: resources(c, in),
+		Env: in.env(c), VolumeMounts: in.mounts(c), Resources: corev1.ResourceRequirements{Requests: requests, Limits: requests},
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"NET_RAW"}},
 		},
@@ -211,7 +211,7 @@ func (in *Input) databaseURL() string {
 	}
 	u := url.URL{
 		Scheme: "postgresql", User: url.UserPassword(userOf(d), in.Credentials.Password),
-		Host: net.JoinHostPort(Database, fmt.Sprint(portOf(d))), Path: "/" + databaseOf(d),
+		Host: net.JoinHostPort(Database, fmt.Sprint(portOf(d))), Path: "/" + DatabaseName(d),
 	}
 	return u.String()
 }
@@ -221,8 +221,8 @@ func userOf(d *v1alpha1.DatabaseComponent) string {
 	return cmp.Or(string(d.Container.Env[postgresUser]), d.Username, defaultUser)
 }
 
-// databaseOf is the database that is made, by default that of its user, as the image does.
-func databaseOf(d *v1alpha1.DatabaseComponent) string {
+// DatabaseName is the name of the database of a stack, within its server: by default that of its user, as the image has it.
+func DatabaseName(d *v1alpha1.DatabaseComponent) string {
 	return cmp.Or(string(d.Container.Env[postgresDB]), d.DatabaseName, userOf(d))
 }
 
@@ -242,44 +242,28 @@ func portOf(d *v1alpha1.DatabaseComponent) int32 {
 }
 
 func pathOf(d *v1alpha1.DatabaseComponent) string {
-	if d.StoragePath == "" {
-		return defaultPath
-	}
-	return path.Clean(d.StoragePath)
+	return path.Clean(cmp.Or(d.StoragePath, defaultPath))
 }
 
-// resources request what they limit: what an environment is given is there for it.
-func resources(c *Component, in *Input) corev1.ResourceRequirements {
-	list := corev1.ResourceList{}
-	for name, text := range asked(c, in) {
-		if q, err := resource.ParseQuantity(text); err == nil { // validated
-			list[name] = q
-		}
-	}
-	if len(list) == 0 {
-		return corev1.ResourceRequirements{}
-	}
-	return corev1.ResourceRequirements{Requests: list, Limits: list}
-}
-
-// asked is what a component requests that is of its node.
-func asked(c *Component, in *Input) map[corev1.ResourceName]string {
+// requests are what a component requests of its node, and what it is limited to: what an environment is given is there for it.
+func (in *Input) requests(c *Component) corev1.ResourceList {
 	r := c.Container.Resources
 	if r == nil {
 		return nil
 	}
-	out := map[corev1.ResourceName]string{}
-	for name, text := range map[corev1.ResourceName]string{
+	texts := map[corev1.ResourceName]string{
 		corev1.ResourceCPU: r.CPU, corev1.ResourceMemory: r.Memory, corev1.ResourceEphemeralStorage: r.Disk,
-	} {
-		if text != "" {
-			out[name] = text
-		}
 	}
 	if c.isDatabase() && in.Environment.Spec.Stack.Database.PersistentStorage {
-		delete(out, corev1.ResourceEphemeralStorage) // it is the size of the volume
+		delete(texts, corev1.ResourceEphemeralStorage) // it is the size of the volume
 	}
-	return out
+	list := corev1.ResourceList{}
+	for name, text := range texts {
+		if q, err := resource.ParseQuantity(text); err == nil { // it is validated, or ""
+			list[name] = q
+		}
+	}
+	return list
 }
 
 func portName(p *v1alpha1.EnvironmentPort) string {

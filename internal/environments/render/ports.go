@@ -159,10 +159,7 @@ func HostPorts(e *v1alpha1.Environment) []v1alpha1.AllocatedPort {
 }
 
 func protocolOf(p *v1alpha1.EnvironmentPort) v1alpha1.EnvironmentProtocol {
-	if p.Protocol == "" {
-		return v1alpha1.ProtocolTCP
-	}
-	return p.Protocol
+	return cmp.Or(p.Protocol, v1alpha1.ProtocolTCP)
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,14 +29,14 @@ func (in *Input) probes(c *Component, out *corev1.Container) {
 	if c.isDatabase() {
 		d := in.Environment.Spec.Stack.Database
 		// Over TCP: while the image makes its database, a server that is ended again afterwards answers on the socket.
-		ready := []string{"pg_isready", "-U", userOf(d), "-d", databaseOf(d), "-h", "localhost", "-p", fmt.Sprint(portOf(d))}
+		ready := []string{"pg_isready", "-U", userOf(d), "-d", DatabaseName(d), "-h", "localhost", "-p", fmt.Sprint(portOf(d))}
 		out.ReadinessProbe = probe(ready, startEvery, defaultTimeout, defaultRetries)
 	}
 	if command == nil {
 		return
 	}
-	interval, timeout := orElse(check.IntervalSeconds, defaultInterval), orElse(check.TimeoutSeconds, defaultTimeout)
-	retries := orElse(check.Retries, defaultRetries)
+	interval, timeout := cmp.Or(check.IntervalSeconds, defaultInterval), cmp.Or(check.TimeoutSeconds, defaultTimeout)
+	retries := cmp.Or(check.Retries, defaultRetries)
 	out.LivenessProbe = probe(command, interval, timeout, retries)
 	if out.ReadinessProbe == nil {
 		out.ReadinessProbe = probe(command, min(interval, startEvery), timeout, retries)
@@ -67,11 +68,4 @@ func probe(command []string, interval, timeout, failures int32) *corev1.Probe {
 		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: command}},
 		PeriodSeconds: interval, TimeoutSeconds: timeout, FailureThreshold: failures, SuccessThreshold: 1,
 	}
-}
-
-func orElse(value, other int32) int32 {
-	if value == 0 {
-		return other
-	}
-	return value
 }

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -24,12 +25,12 @@ func Stacks() []Stack {
 
 // FindStack returns the precomposed stack of a name.
 func FindStack(name string) (*Stack, bool) {
-	for _, s := range Stacks() {
-		if s.Name == name {
-			return &s, true
-		}
+	list := Stacks()
+	i := slices.IndexFunc(list, func(s Stack) bool { return s.Name == name })
+	if i < 0 {
+		return nil, false
 	}
-	return nil, false
+	return &list[i], true
 }
 
 // Expand makes a stack that has no component, but the name of a precomposed one, be that one. A version that it has stays:
@@ -41,9 +42,7 @@ func Expand(stack *v1alpha1.ApplicationStack) bool {
 	}
 	version := stack.Version
 	*stack = found.Stack
-	if version != "" {
-		stack.Version = version
-	}
+	stack.Version = cmp.Or(version, stack.Version)
 	return true
 }
 

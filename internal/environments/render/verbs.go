@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -42,21 +43,15 @@ func Allowed(phase v1alpha1.EnvironmentPhase, run v1alpha1.RunPolicy, verb Verb)
 	if allowed && phase != v1alpha1.EnvironmentDeleting {
 		return nil
 	}
-	if phase == "" {
-		phase = v1alpha1.EnvironmentPending
-	}
-	return fmt.Errorf("cannot %s an environment that is %s", verb, phase)
+	return fmt.Errorf("cannot %s an environment that is %s", verb, cmp.Or(phase, v1alpha1.EnvironmentPending))
 }
 
 // PhaseOf is where an environment stands. That it is being deleted counts before the controller has seen it.
 func PhaseOf(e *v1alpha1.Environment) v1alpha1.EnvironmentPhase {
-	switch {
-	case e.DeletionTimestamp != nil:
+	if e.DeletionTimestamp != nil {
 		return v1alpha1.EnvironmentDeleting
-	case e.Status.Phase == "":
-		return v1alpha1.EnvironmentPending
 	}
-	return e.Status.Phase
+	return cmp.Or(e.Status.Phase, v1alpha1.EnvironmentPending)
 }
 
 // May returns an error where a verb makes no sense as an environment is: see Allowed.
