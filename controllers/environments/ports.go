@@ -80,7 +80,7 @@ func holders(namespace string, have map[client.ObjectKey][]v1alpha1.AllocatedPor
 			name = key.Name
 		}
 		for _, p := range have[key] {
-			taken[render.PortKey{HostPort: p.HostPort, Protocol: p.Protocol}] = name
+			taken[render.PortKey{Number: p.HostPort, Protocol: p.Protocol}] = name
 		}
 	}
 	return taken

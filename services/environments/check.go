@@ -5,7 +5,6 @@ package environments
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -72,19 +71,13 @@ func hasComponent(s *v1alpha1.ApplicationStack) bool {
 	return s.Frontend != nil || s.Backend != nil || s.Database != nil || len(s.AdditionalServices) > 0
 }
 
-// outside is a port from outside, of which there is one.
-type outside struct {
-	port     int32
-	protocol v1alpha1.EnvironmentProtocol
-}
-
 // explicit calls yield for each port from outside that a spec requests by its number, with the place of the container.
-func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, o outside)) {
+func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, port internal.PortKey)) {
 	stack := field.NewPath("spec", "stack")
 	each := func(at *field.Path, c *v1alpha1.EnvironmentContainer) {
 		for i, p := range c.Ports {
 			if p.HostPort != 0 {
-				yield(at.Child("container", "ports").Index(i).Child("hostPort"), outside{p.HostPort, cmp.Or(p.Protocol, v1alpha1.ProtocolTCP)})
+				yield(at.Child("container", "ports").Index(i).Child("hostPort"), portKey(p.HostPort, p.Protocol))
 			}
 		}
 	}
@@ -102,22 +95,26 @@ func explicit(spec *v1alpha1.EnvironmentSpec, yield func(at *field.Path, o outsi
 	}
 }
 
+func portKey(number int32, protocol v1alpha1.EnvironmentProtocol) internal.PortKey {
+	return internal.PortKey{Number: number, Protocol: cmp.Or(protocol, v1alpha1.ProtocolTCP)}
+}
+
 // taken refuses ports from outside that other environments have. Only those of the same namespace are named: the caller may
 // not be able to read the others.
 func taken(e *environment, others []*environment) error {
-	holders := map[outside]*environment{}
+	holders := map[internal.PortKey]*environment{}
 	for _, o := range others {
 		for _, p := range internal.HostPorts(o) {
-			holders[outside{p.HostPort, cmp.Or(p.Protocol, v1alpha1.ProtocolTCP)}] = o
+			holders[portKey(p.HostPort, p.Protocol)] = o
 		}
 	}
 	var held []server.Violation
-	explicit(&e.Spec, func(at *field.Path, o outside) {
-		holder := holders[o]
+	explicit(&e.Spec, func(at *field.Path, port internal.PortKey) {
+		holder := holders[port]
 		if holder == nil {
 			return
 		}
-		description := fmt.Sprintf("port %d is already allocated", o.port)
+		description := fmt.Sprintf("port %d is already allocated", port.Number)
 		if holder.Namespace == e.Namespace {
 			description += fmt.Sprintf(" to environment %q", holder.Name)
 		}
@@ -133,6 +130,5 @@ func taken(e *environment, others []*environment) error {
 
 // asksForPorts says whether a spec requests a port from outside by its number.
 func asksForPorts(spec *v1alpha1.EnvironmentSpec) bool {
-	return slices.ContainsFunc(internal.HostPorts(&environment{Spec: *spec}),
-		func(p v1alpha1.AllocatedPort) bool { return p.HostPort != 0 })
+	return len(internal.HostPorts(&environment{Spec: *spec})) > 0
 }

@@ -12,6 +12,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
+	internal "berth.dev/berth/internal/environments/render"
 	"berth.dev/berth/services/server"
 )
 
@@ -59,12 +60,8 @@ func (r *reader) container(path string, in *schedulerv1.ContainerConfig) v1alpha
 }
 
 func (r *reader) ports(path string, in []*schedulerv1.PortMapping) []v1alpha1.EnvironmentPort {
-	type key struct {
-		port     int32
-		protocol v1alpha1.EnvironmentProtocol
-	}
 	var out []v1alpha1.EnvironmentPort
-	seen := map[key]bool{}
+	seen := map[internal.PortKey]bool{}
 	for i, p := range in {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if n := p.GetContainerPort(); n < 1 || n > maxPort {
@@ -81,12 +78,12 @@ func (r *reader) ports(path string, in []*schedulerv1.PortMapping) []v1alpha1.En
 		default:
 			r.refuse(at+".protocol", "is %q, and must be tcp or udp", p.GetProtocol())
 		}
-		k := key{p.GetContainerPort(), protocol}
+		k := internal.PortKey{Number: p.GetContainerPort(), Protocol: protocol}
 		if seen[k] {
-			r.refuse(at+".container_port", "is %d, which another port of this container has", k.port)
+			r.refuse(at+".container_port", "is %d, which another port of this container has", k.Number)
 		}
 		seen[k] = true
-		out = append(out, v1alpha1.EnvironmentPort{ContainerPort: k.port, HostPort: p.GetHostPort(), Protocol: protocol})
+		out = append(out, v1alpha1.EnvironmentPort{ContainerPort: k.Number, HostPort: p.GetHostPort(), Protocol: protocol})
 	}
 	return out
 }

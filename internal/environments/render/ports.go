@@ -11,9 +11,9 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// PortKey is a port from outside.
+// PortKey is what there is one port of: of a container, or from outside.
 type PortKey struct {
-	HostPort int32
+	Number   int32
 	Protocol v1alpha1.EnvironmentProtocol
 }
 
@@ -29,7 +29,7 @@ type PortTakenError struct {
 
 // Error returns the message.
 func (e *PortTakenError) Error() string {
-	message := fmt.Sprintf("%s: host port %d/%s is already allocated", e.Component, e.HostPort, e.Protocol)
+	message := fmt.Sprintf("%s: host port %d/%s is already allocated", e.Component, e.Number, e.Protocol)
 	if e.Holder != "" {
 		message += " to environment " + e.Holder
 	}
@@ -58,23 +58,16 @@ func AllocatePorts(
 		}
 		a.own[k] = true
 	}
-	var out []v1alpha1.AllocatedPort
-	for _, c := range Components(stack) {
-		for i := range c.Container.Ports {
-			p := &c.Container.Ports[i]
-			given := v1alpha1.AllocatedPort{
-				Component: c.Name, ContainerPort: p.ContainerPort, HostPort: p.HostPort,
-				Protocol: protocolOf(p),
-			}
-			if given.HostPort == 0 {
-				given.HostPort = a.number(&given)
-			}
-			if given.HostPort == 0 {
-				return nil, &NoPortsError{r}
-			}
-			a.own[PortKey{given.HostPort, given.Protocol}] = true
-			out = append(out, given)
+	out := requestedPorts(stack)
+	for i := range out {
+		p := &out[i]
+		if p.HostPort == 0 {
+			p.HostPort = a.number(p)
 		}
+		if p.HostPort == 0 {
+			return nil, &NoPortsError{r}
+		}
+		a.own[PortKey{p.HostPort, p.Protocol}] = true
 	}
 	return out, nil
 }
@@ -110,18 +103,23 @@ func (a *allocation) free(n int32, protocol v1alpha1.EnvironmentProtocol) bool {
 	return !is && !a.own[k]
 }
 
-// explicit are the ports that are requested by number.
-func explicit(stack *v1alpha1.ApplicationStack) (out []v1alpha1.AllocatedPort) {
+// requestedPorts are the ports from outside of a stack, in the order of the components. One that is not requested by number
+// has none.
+func requestedPorts(stack *v1alpha1.ApplicationStack) (out []v1alpha1.AllocatedPort) {
 	for _, c := range Components(stack) {
 		for i := range c.Container.Ports {
-			if p := &c.Container.Ports[i]; p.HostPort > 0 {
-				out = append(out, v1alpha1.AllocatedPort{
-					Component: c.Name, ContainerPort: p.ContainerPort, HostPort: p.HostPort, Protocol: protocolOf(p),
-				})
-			}
+			p := &c.Container.Ports[i]
+			out = append(out, v1alpha1.AllocatedPort{
+				Component: c.Name, ContainerPort: p.ContainerPort, HostPort: p.HostPort, Protocol: protocolOf(p),
+			})
 		}
 	}
 	return out
+}
+
+// explicit are the ports that are requested by number.
+func explicit(stack *v1alpha1.ApplicationStack) []v1alpha1.AllocatedPort {
+	return slices.DeleteFunc(requestedPorts(stack), func(p v1alpha1.AllocatedPort) bool { return p.HostPort <= 0 })
 }
 
 // had is the port that was allocated for another one before, 0 if none was.
@@ -140,10 +138,8 @@ func kept(stack *v1alpha1.ApplicationStack, before []v1alpha1.AllocatedPort, a v
 		if b.HostPort != a.HostPort || b.Protocol != a.Protocol || b.Component == a.Component && b.ContainerPort == a.ContainerPort {
 			return false
 		}
-		c := find(Components(stack), b.Component)
-		return c != nil && slices.ContainsFunc(c.Container.Ports, func(p v1alpha1.EnvironmentPort) bool {
-			return p.HostPort == 0 && p.ContainerPort == b.ContainerPort && protocolOf(&p) == b.Protocol
-		})
+		b.HostPort = 0 // as it was requested
+		return slices.Contains(requestedPorts(stack), b)
 	})
 }
 

@@ -137,11 +137,7 @@ func validateContainer(path *field.Path, c *v1alpha1.EnvironmentContainer) field
 func validatePorts(path *field.Path, ports []v1alpha1.EnvironmentPort) field.ErrorList {
 	var all field.ErrorList
 	const most = 65535
-	type key struct {
-		port     int32
-		protocol v1alpha1.EnvironmentProtocol
-	}
-	seen := map[key]bool{}
+	seen := map[PortKey]bool{}
 	for i := range ports {
 		p, at := &ports[i], path.Index(i)
 		if p.ContainerPort < 1 || p.ContainerPort > most {
@@ -155,7 +151,7 @@ func validatePorts(path *field.Path, ports []v1alpha1.EnvironmentPort) field.Err
 			protocols := []v1alpha1.EnvironmentProtocol{v1alpha1.ProtocolTCP, v1alpha1.ProtocolUDP}
 			all = append(all, field.NotSupported(at.Child("protocol"), p.Protocol, protocols))
 		}
-		k := key{p.ContainerPort, protocol}
+		k := PortKey{p.ContainerPort, protocol}
 		if seen[k] {
 			all = append(all, field.Duplicate(at.Child("containerPort"), p.ContainerPort))
 		}
@@ -167,16 +163,12 @@ func validatePorts(path *field.Path, ports []v1alpha1.EnvironmentPort) field.Err
 // validateHostPorts refuses a port from outside that is requested twice within the environment.
 func validateHostPorts(path *field.Path, stack *v1alpha1.ApplicationStack) field.ErrorList {
 	var all field.ErrorList
-	type key struct {
-		port     int32
-		protocol v1alpha1.EnvironmentProtocol
-	}
-	seen := map[key]bool{}
+	seen := map[PortKey]bool{}
 	for _, c := range Components(stack) {
 		at := containerPath(path, stack, c.Name)
 		for i := range c.Container.Ports {
 			p := &c.Container.Ports[i]
-			k := key{p.HostPort, protocolOf(p)}
+			k := PortKey{p.HostPort, protocolOf(p)}
 			if p.HostPort > 0 && seen[k] {
 				all = append(all, field.Duplicate(at.Child("ports").Index(i).Child("hostPort"), p.HostPort))
 			}
