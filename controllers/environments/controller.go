@@ -5,6 +5,7 @@
 package environments
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,10 +199,7 @@ func (c *Controller) checkAlone(ctx context.Context, env *v1alpha1.Environment) 
 }
 
 func older(a, b *v1alpha1.Environment) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.UID < b.UID
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID)) < 0
 }
 
 // setFinalizer adds the finalizer to an environment before its first object is created, or removes it.

@@ -173,12 +173,9 @@ func mounts(p *corev1.Pod, claim string) bool {
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return false
 	}
-	for i := range p.Spec.Volumes {
-		if v := p.Spec.Volumes[i].PersistentVolumeClaim; v != nil && v.ClaimName == claim {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+	})
 }
 
 // RestoreDump creates the Job that restores a dump.

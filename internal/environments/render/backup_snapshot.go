@@ -3,7 +3,6 @@
 package render
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -45,26 +44,18 @@ func Snapshot(e *v1alpha1.Environment, name, claim, class string) *unstructured.
 
 // SnapshotClass is the class for snapshots of a driver's volumes: the default one, else the first by name; "" if there is none.
 func SnapshotClass(classes []unstructured.Unstructured, driver string) string {
-	rank := func(u *unstructured.Unstructured) int {
-		if u.GetAnnotations()[defaultSnapshotClass] == "true" {
-			return 0
-		}
-		return 1
-	}
-	var best *unstructured.Unstructured
+	name, isDefault := "", false
 	for i := range classes {
 		u := &classes[i]
 		if of, _, _ := unstructured.NestedString(u.Object, "driver"); of != driver {
 			continue
 		}
-		if best == nil || cmp.Or(cmp.Compare(rank(u), rank(best)), cmp.Compare(u.GetName(), best.GetName())) < 0 {
-			best = u
+		is := u.GetAnnotations()[defaultSnapshotClass] == "true"
+		if name == "" || is && !isDefault || is == isDefault && u.GetName() < name {
+			name, isDefault = u.GetName(), is
 		}
 	}
-	if best == nil {
-		return ""
-	}
-	return best.GetName()
+	return name
 }
 
 // ClaimFrom is a claim as another one, but for its volume, which is made of a snapshot. The controller finds in it all that it

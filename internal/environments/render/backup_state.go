@@ -79,18 +79,14 @@ func BackupOfJob(job *batchv1.Job, pods []corev1.Pod) Backup {
 
 // newestPod is the last pod of a Job, one that succeeded before others; nil if there is none.
 func newestPod(job *batchv1.Job, pods []corev1.Pod) (newest *corev1.Pod) {
-	rank := func(p *corev1.Pod) int {
-		if p.Status.Phase == corev1.PodSucceeded {
-			return 1
+	newer := func(a, b *corev1.Pod) bool {
+		if done := a.Status.Phase == corev1.PodSucceeded; done != (b.Status.Phase == corev1.PodSucceeded) {
+			return done
 		}
-		return 0
+		return a.CreationTimestamp.After(b.CreationTimestamp.Time)
 	}
 	for i := range pods {
-		p := &pods[i]
-		if p.Labels[batchv1.JobNameLabel] != job.Name {
-			continue
-		}
-		if newest == nil || cmp.Or(cmp.Compare(rank(p), rank(newest)), p.CreationTimestamp.Compare(newest.CreationTimestamp.Time)) > 0 {
+		if p := &pods[i]; p.Labels[batchv1.JobNameLabel] == job.Name && (newest == nil || newer(p, newest)) {
 			newest = p
 		}
 	}

@@ -69,9 +69,7 @@ func validateAdditional(path *field.Path, list []v1alpha1.AdditionalService) fie
 		case len(s.Name) > maxService:
 			all = append(all, field.TooLong(at.Child("name"), s.Name, maxService))
 		default:
-			for _, message := range validation.IsDNS1035Label(s.Name) { // as the name of a Service
-				all = append(all, field.Invalid(at.Child("name"), s.Name, message))
-			}
+			all = append(all, invalid(at.Child("name"), s.Name, validation.IsDNS1035Label)...) // as the name of a Service
 		}
 		seen[s.Name] = true
 		all = append(all, validateContainer(at.Child("container"), &s.Container)...)
@@ -92,9 +90,15 @@ func validateDomains(path *field.Path, domains []string) field.ErrorList {
 		if strings.HasPrefix(d, "*.") {
 			check = validation.IsWildcardDNS1123Subdomain
 		}
-		for _, message := range check(d) {
-			all = append(all, field.Invalid(path.Index(i), d, message))
-		}
+		all = append(all, invalid(path.Index(i), d, check)...)
+	}
+	return all
+}
+
+// invalid has an error for each message of a check.
+func invalid(path *field.Path, value string, check func(string) []string) (all field.ErrorList) {
+	for _, message := range check(value) {
+		all = append(all, field.Invalid(path, value, message))
 	}
 	return all
 }
@@ -110,9 +114,7 @@ func validateContainer(path *field.Path, c *v1alpha1.EnvironmentContainer) field
 	all = append(all, validatePorts(path.Child("ports"), c.Ports)...)
 	all = append(all, validateVolumes(path.Child("volumes"), c.Volumes)...)
 	for _, name := range sorted(c.Env) {
-		for _, message := range validation.IsEnvVarName(name) {
-			all = append(all, field.Invalid(path.Child("env").Key(name), name, message))
-		}
+		all = append(all, invalid(path.Child("env").Key(name), name, validation.IsEnvVarName)...)
 		if strings.ContainsRune(string(c.Env[name]), 0) {
 			all = append(all, field.Invalid(path.Child("env").Key(name), c.Env[name], "must not have a zero byte"))
 		}

@@ -34,14 +34,10 @@ func validateDatabase(path *field.Path, d *v1alpha1.DatabaseComponent) field.Err
 }
 
 func validateSecret(path *field.Path, ref *v1alpha1.EnvironmentSecret) field.ErrorList {
-	var all field.ErrorList
 	if ref == nil {
 		return nil
 	}
-	for _, message := range validation.IsDNS1123Subdomain(ref.Name) {
-		all = append(all, field.Invalid(path.Child("name"), ref.Name, message))
-	}
-	return all
+	return invalid(path.Child("name"), ref.Name, validation.IsDNS1123Subdomain)
 }
 
 func validateReplicas(path *field.Path, n *int32) field.ErrorList {
