@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
@@ -77,15 +78,10 @@ func (c credentials) refer(s *v1alpha1.ApplicationStack, secret string) {
 // over returns what a Secret holds after credentials were written over it. What they do not have stays, but that API keys
 // are replaced as a whole: one that is taken away is gone.
 func (c credentials) over(held map[string][]byte) map[string][]byte {
-	out := maps.Clone(held)
-	if out == nil {
-		out = map[string][]byte{}
-	}
-	for key := range c.backend {
-		if isAPIKey(key) {
-			maps.DeleteFunc(out, func(key string, _ []byte) bool { return isAPIKey(key) })
-			break
-		}
+	out := map[string][]byte{}
+	maps.Copy(out, held)
+	if slices.ContainsFunc(slices.Collect(maps.Keys(c.backend)), isAPIKey) {
+		maps.DeleteFunc(out, func(key string, _ []byte) bool { return isAPIKey(key) })
 	}
 	for _, given := range []map[string]string{c.database, c.backend} {
 		for key, value := range given {

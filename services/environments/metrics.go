@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 )
@@ -27,7 +28,6 @@ const (
 
 // usage is what a container uses, as far as it is known.
 type usage struct {
-	known      bool
 	milliCores int64
 	memory     int64
 	disk       int64
@@ -116,7 +116,7 @@ func usageOf(pods *podMetricsList, summaries []summary, namespace string) map[us
 				continue
 			}
 			for j, c := range p.Containers {
-				u := usage{known: true, memory: c.Memory.WorkingSetBytes, disk: c.Rootfs.UsedBytes + c.Logs.UsedBytes}
+				u := usage{memory: c.Memory.WorkingSetBytes, disk: c.Rootfs.UsedBytes + c.Logs.UsedBytes}
 				if n := c.CPU.UsageNanoCores; n != nil {
 					u.milliCores = *n / 1e6
 				}
@@ -131,7 +131,7 @@ func usageOf(pods *podMetricsList, summaries []summary, namespace string) map[us
 		for _, c := range pods.Items[i].Containers {
 			key := usageKey{pods.Items[i].Metadata.Name, c.Name}
 			u := out[key]
-			u.known, u.milliCores, u.memory = true, c.Usage.Cpu().MilliValue(), c.Usage.Memory().Value()
+			u.milliCores, u.memory = c.Usage.Cpu().MilliValue(), c.Usage.Memory().Value()
 			out[key] = u
 		}
 	}
@@ -142,8 +142,8 @@ func metricsToWire(running []instance, used map[usageKey]usage) []*schedulerv1.C
 	var out []*schedulerv1.ContainerMetrics
 	for i := range running {
 		in := &running[i]
-		u := used[usageKey{in.pod.Name, in.container.Name}]
-		if !u.known {
+		u, known := used[usageKey{in.pod.Name, in.container.Name}]
+		if !known {
 			continue
 		}
 		limits := in.container.Resources.Limits
@@ -166,19 +166,16 @@ func percent(milliCores int64, limit *resource.Quantity) float64 {
 }
 
 func (s *store) podMetrics(ctx context.Context, e *environment) (podMetricsList, error) {
-	var out podMetricsList
-	b, err := s.core.RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces", e.Status.Namespace, "pods").
-		Param("labelSelector", selectorOf(e)).SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0).Do(ctx).Raw()
-	if err == nil {
-		err = json.Unmarshal(b, &out)
-	}
-	return out, err
+	return readJSON[podMetricsList](ctx, s.core.RESTClient().Get().
+		AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces", e.Status.Namespace, "pods").Param("labelSelector", selectorOf(e)))
 }
 
 func (s *store) summary(ctx context.Context, node string) (summary, error) {
-	var out summary
-	b, err := s.core.RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("stats/summary").
-		SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0).Do(ctx).Raw()
+	return readJSON[summary](ctx, s.core.RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("stats/summary"))
+}
+
+func readJSON[T any](ctx context.Context, r *rest.Request) (out T, err error) {
+	b, err := r.SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0).Do(ctx).Raw()
 	if err == nil {
 		err = json.Unmarshal(b, &out)
 	}

@@ -5,12 +5,14 @@ package environments
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
@@ -61,14 +63,25 @@ func (s *store) writeCredentialsOnce(ctx context.Context, e *environment, before
 
 // secretOf returns the Secret of an environment: the one that there is, or a new one.
 func (s *store) secretOf(ctx context.Context, e *environment) (*corev1.Secret, error) {
-	secret, err := s.core.Secrets(e.Namespace).Get(ctx, secretName(e.Name), metav1.GetOptions{})
+	found, err := s.secret(ctx, e, secretName(e.Name))
 	switch {
-	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, err
+	case found == nil:
 		return newSecret(e), nil
-	case err != nil || metav1.IsControlledBy(secret, e):
-		return secret, err
+	case metav1.IsControlledBy(found, e):
+		return found, nil
 	}
-	return newSecret(e), s.clear(ctx, e, secret)
+	return newSecret(e), s.clear(ctx, e, found)
+}
+
+// secret returns a Secret of an environment's namespace, nil if there is none.
+func (s *store) secret(ctx context.Context, e *environment, name string) (*corev1.Secret, error) {
+	secret, err := s.core.Secrets(e.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return secret, nil
 }
 
 // takeAlong adds to what a Secret holds what a backend has had in one of another owner's, which is not named any more then.
@@ -79,19 +92,13 @@ func (s *store) takeAlong(
 	if from == "" || len(given.backend) == 0 {
 		return held, nil
 	}
-	other, err := s.core.Secrets(e.Namespace).Get(ctx, from, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return held, nil
+	other, err := s.secret(ctx, e, from)
+	if other == nil || err != nil {
+		return held, err
 	}
-	if err != nil {
-		return nil, err
-	}
-	out := ofBackend(other.Data)
-	for key, value := range held {
-		if _, theirs := out[key]; !theirs {
-			out[key] = value
-		}
-	}
+	out := map[string][]byte{}
+	maps.Copy(out, held)
+	maps.Copy(out, ofBackend(other.Data))
 	return out, nil
 }
 
@@ -103,23 +110,16 @@ func (s *store) clear(ctx context.Context, e *environment, found *corev1.Secret)
 			fmt.Sprintf("there is a Secret %q that was not made for this environment", found.Name))
 	}
 	// That of one of the same name which is gone: the garbage collector would have deleted it soon.
-	err := s.core.Secrets(e.Namespace).Delete(ctx, found.Name, metav1.DeleteOptions{
+	return client.IgnoreNotFound(s.core.Secrets(e.Namespace).Delete(ctx, found.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion},
-	})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	}))
 }
 
 // clearFor frees capacity for the Secret of an environment that is about to be made: it would begin with the password of the one
 // before. The Secret is read first: if there is no environment then, it belongs to none.
 func (s *store) clearFor(ctx context.Context, e *environment) error {
-	found, err := s.core.Secrets(e.Namespace).Get(ctx, secretName(e.Name), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
+	found, err := s.secret(ctx, e, secretName(e.Name))
+	if found == nil || err != nil {
 		return err
 	}
 	if _, err := s.get(ctx, e.Namespace, e.Name); !server.NotFound(err) {
@@ -156,9 +156,6 @@ func foreign(id string, before *v1alpha1.EnvironmentSpec) string {
 
 // hasSecret says whether the Secret of an environment is there.
 func (s *store) hasSecret(ctx context.Context, e *environment) (bool, error) {
-	secret, err := s.core.Secrets(e.Namespace).Get(ctx, secretName(e.Name), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil && metav1.IsControlledBy(secret, e), err
+	secret, err := s.secret(ctx, e, secretName(e.Name))
+	return secret != nil && metav1.IsControlledBy(secret, e), err
 }
