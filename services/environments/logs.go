@@ -3,13 +3,12 @@
 package environments
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -67,10 +66,9 @@ func (w *wantedLogs) checkComponent(e *environment) error {
 	if w.component == "" {
 		return nil
 	}
-	for _, c := range internal.Components(&e.Spec.Stack) {
-		if c.Name == w.component {
-			return nil
-		}
+	is := func(c internal.Component) bool { return c.Name == w.component }
+	if slices.ContainsFunc(internal.Components(&e.Spec.Stack), is) {
+		return nil
 	}
 	return server.InvalidField("container_name", fmt.Sprintf("is %q, and environment %q has no such component", w.component, e.Name))
 }
@@ -124,53 +122,20 @@ func (c *core) whileAllowed(ctx context.Context, e *environment, send sender) se
 }
 
 // of are the containers that a call wants the logs of and that have any.
-func (w *wantedLogs) of(all []instance) []instance {
-	var out []instance
+func (w *wantedLogs) of(all []instance) []podlogs.Container {
+	var out []podlogs.Container
 	for _, i := range all {
-		if (w.component == "" || i.component == w.component) && i.started() != "" {
-			out = append(out, i)
+		if w.component != "" && i.component != w.component || i.status == nil {
+			continue
+		}
+		if id, running := podlogs.Started(i.status); id != "" {
+			out = append(out, podlogs.Container{Pod: i.pod, Name: i.container.Name, Component: i.component, ID: id, Running: running})
 		}
 	}
 	return out
 }
 
-// started is the id of the container that ran last in the place of this one, "" if none has run yet.
-func (i *instance) started() string {
-	if i.status == nil {
-		return ""
-	}
-	id, _ := podlogs.Started(i.status)
-	return id
-}
-
-// stream is the log of a container while it is read.
-type stream struct {
-	component, name string
-	body            io.ReadCloser
-	lines           *podlogs.Reader
-	// line is the one that was read last.
-	line podlogs.Line
-}
-
-func newStream(i *instance, body io.ReadCloser, from time.Time) *stream {
-	return &stream{component: i.component, name: i.component + "/" + i.pod.Name, body: body, lines: podlogs.NewReader(body, from)}
-}
-
-// close ends a stream. Nil has ended.
-func (s *stream) close() {
-	if s != nil {
-		_ = s.body.Close() // it was only read
-	}
-}
-
-// next reads a line; io.EOF says that there is none.
-func (s *stream) next() (err error) {
-	s.line, err = s.lines.Next()
-	return err
-}
-
-// logsSoFar sends the lines of all containers in the order of their times. Each is read only as far as the order needs, so
-// that one line of each is all that is held.
+// logsSoFar sends the lines of all containers in the order of their times.
 func (c *core) logsSoFar(ctx context.Context, e *environment, w *wantedLogs, send sender) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -189,54 +154,45 @@ func (c *core) logsSoFar(ctx context.Context, e *environment, w *wantedLogs, sen
 		return err
 	}
 	defer c.logPool.Free(caller, len(wanted))
+	name := func(c *podlogs.Container) string { return c.Component + "/" + c.Pod.Name }
+	slices.SortFunc(wanted, func(a, b podlogs.Container) int { return cmp.Compare(name(&a), name(&b)) })
 	streams, failed := c.store.open(ctx, wanted, w)
 	defer func() {
 		for _, s := range streams {
-			s.close()
+			s.Close()
 		}
 	}()
-	order := queue(slices.Clone(streams))
-	heap.Init(&order)
-	for len(order) > 0 {
-		s := order[0]
-		if err := send(s.toWire()); err != nil {
-			return err
-		}
-		if err := s.next(); err != nil {
-			failed = append(failed, err)
-			heap.Pop(&order)
-		} else {
-			heap.Fix(&order, 0)
-		}
+	err = podlogs.Merge(streams,
+		func(s *podlogs.Stream) error { return send(lineToWire(s.Component, &s.Line)) },
+		func(_ *podlogs.Stream, err error) { failed = append(failed, err) })
+	if err != nil {
+		return err
 	}
 	return firstOf(failed)
 }
 
 // open begins to read the logs of containers, and returns those that have a line, with that line read.
-func (s *store) open(ctx context.Context, wanted []instance, w *wantedLogs) (streams []*stream, failed []error) {
-	var mu sync.Mutex // guards both
+func (s *store) open(ctx context.Context, wanted []podlogs.Container, w *wantedLogs) (streams []*podlogs.Stream, failed []error) {
+	streams, failed = make([]*podlogs.Stream, len(wanted)), make([]error, len(wanted))
 	var opens errgroup.Group
 	opens.SetLimit(opening)
 	for n := range wanted {
 		opens.Go(func() error {
-			log, err := s.logsOf(ctx, &wanted[n], w.options(w.since, w.tail), w.since)
-			if log != nil {
-				if err = log.next(); err != nil {
-					log.close()
-				}
+			lines, err := s.logsOf(ctx, &wanted[n], w.options(w.since, w.tail), &podlogs.Position{At: w.since})
+			if failed[n] = err; lines == nil {
+				return nil
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				failed = append(failed, err)
-			} else if log != nil {
-				streams = append(streams, log)
+			log := &podlogs.Stream{Reader: lines, Component: wanted[n].Component}
+			if failed[n] = log.Advance(); failed[n] == nil {
+				streams[n] = log
+			} else {
+				log.Close()
 			}
 			return nil
 		})
 	}
 	_ = opens.Wait() // each has an error of its own
-	return streams, failed
+	return slices.DeleteFunc(streams, func(s *podlogs.Stream) bool { return s == nil }), failed
 }
 
 // firstOf is the first error that is not an end. The other containers' lines were sent before it.
@@ -247,28 +203,6 @@ func firstOf(errs []error) error {
 		}
 	}
 	return nil
-}
-
-// queue orders streams by the times of their next lines, and in the order of components where those are equal.
-type queue []*stream
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	if a, b := q[i].line.At, q[j].line.At; !a.Equal(b) {
-		return a.Before(b)
-	}
-	return q[i].name < q[j].name
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-
-// Push is what heap.Interface demands.
-func (q *queue) Push(s any) { *q = append(*q, s.(*stream)) }
-
-// Pop is what heap.Interface demands.
-func (q *queue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
 }
 
 func (w *wantedLogs) options(since time.Time, tail int64) *corev1.PodLogOptions {
@@ -283,22 +217,25 @@ func (w *wantedLogs) options(since time.Time, tail int64) *corev1.PodLogOptions 
 	return o
 }
 
-// logsOf begins to read the log of a container from a time on. A container that has none, or is gone by now, has no stream and no error.
-func (s *store) logsOf(ctx context.Context, i *instance, o *corev1.PodLogOptions, from time.Time) (*stream, error) {
-	o.Container = i.container.Name
-	body, err := s.core.Pods(i.pod.Namespace).GetLogs(i.pod.Name, o).Stream(ctx)
+// logsOf begins to read the log of a container from a position on. A container that has none, or is gone by now, has no lines
+// and no error.
+func (s *store) logsOf(
+	ctx context.Context, c *podlogs.Container, o *corev1.PodLogOptions, from *podlogs.Position,
+) (*podlogs.Reader, error) {
+	o.Container = c.Name
+	body, err := s.core.Pods(c.Pod.Namespace).GetLogs(c.Pod.Name, o).Stream(ctx)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
 		return nil, nil
 	case err != nil:
-		return nil, cannotRead(ctx, i, err)
+		return nil, cannotRead(ctx, c, err)
 	}
-	return newStream(i, body, from), nil
+	return from.Resume(body), nil
 }
 
 // cannotRead says whose log cannot be read. What the caller may not do, or no one can, is said as it is; all else may work
 // later.
-func cannotRead(ctx context.Context, i *instance, err error) error {
+func cannotRead(ctx context.Context, c *podlogs.Container, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -307,14 +244,10 @@ func cannotRead(ctx context.Context, i *instance, err error) error {
 	if e.Code == codes.PermissionDenied || e.Code == codes.ResourceExhausted {
 		code = e.Code
 	}
-	return server.Refuse(code, fmt.Sprintf("the log of %s cannot be read now: pod %s: %s", i.component, i.pod.Name, e.Message))
+	return server.Refuse(code, fmt.Sprintf("the log of %s cannot be read now: pod %s: %s", c.Component, c.Pod.Name, e.Message))
 }
 
-func (s *stream) toWire() *schedulerv1.GetEnvironmentLogsResponse {
-	return toLine(s.component, &s.line)
-}
-
-func toLine(component string, l *podlogs.Line) *schedulerv1.GetEnvironmentLogsResponse {
+func lineToWire(component string, l *podlogs.Line) *schedulerv1.GetEnvironmentLogsResponse {
 	out := &schedulerv1.GetEnvironmentLogsResponse{ContainerName: component, Message: l.Text, Level: LevelOf(l.Text)}
 	if !l.At.IsZero() {
 		out.Timestamp = timestamppb.New(l.At)

@@ -138,20 +138,12 @@ func (f *logsFlags) pods(ctx context.Context, c client.Client, env *v1alpha1.Env
 	return pods, nil
 }
 
-// logStream is the log of a container, of which the next line is read.
-type logStream struct {
-	component string
-	body      io.Closer
-	lines     *podlogs.Reader
-	line      podlogs.Line
-}
-
-// logsSoFar prints the lines of all pods in the order of their times. Of each one line at a time is held.
+// logsSoFar prints the lines of all pods in the order of their times.
 func logsSoFar(ctx context.Context, o *command.Options, pods []corev1.Pod, f *logsFlags) error {
-	var streams []*logStream
+	var streams []*podlogs.Stream
 	defer func() {
 		for _, s := range streams {
-			_ = s.body.Close()
+			s.Close()
 		}
 	}()
 	failed := false
@@ -168,34 +160,30 @@ func logsSoFar(ctx context.Context, o *command.Options, pods []corev1.Pod, f *lo
 			o.Warn("cannot read the log of %s: pod %s/%s: %v", component, pods[i].Namespace, pods[i].Name, err)
 			continue
 		}
-		streams = append(streams, &logStream{component: component, body: body, lines: podlogs.NewReader(body, time.Time{})})
+		streams = append(streams, &podlogs.Stream{Component: component, Reader: podlogs.NewReader(body, time.Time{})})
 	}
-	waiting := slices.Clone(streams)
-	waiting = slices.DeleteFunc(waiting, func(s *logStream) bool { return !nextLine(o, s, &failed) })
-	for len(waiting) > 0 {
-		first := slices.MinFunc(waiting, func(a, b *logStream) int { return a.line.At.Compare(b.line.At) })
-		if err := printLine(o, f, first.component, first.line.Text); err != nil {
-			return err
-		}
-		if !nextLine(o, first, &failed) {
-			waiting = slices.DeleteFunc(waiting, func(s *logStream) bool { return s == first })
+	ended := func(s *podlogs.Stream, err error) {
+		if !errors.Is(err, io.EOF) {
+			failed = true
+			o.Warn("the log of %s is incomplete: %v", s.Component, err)
 		}
 	}
-	if failed {
+	var waiting []*podlogs.Stream
+	for _, s := range streams {
+		if err := s.Advance(); err != nil {
+			ended(s, err)
+		} else {
+			waiting = append(waiting, s)
+		}
+	}
+	err := podlogs.Merge(waiting, func(s *podlogs.Stream) error { return printLine(o, f, s.Component, s.Line.Text) }, ended)
+	switch {
+	case err != nil:
+		return err
+	case failed:
 		return command.ErrFailed
 	}
 	return ctx.Err()
-}
-
-// nextLine reads the next line of a log, and says whether there is one.
-func nextLine(o *command.Options, s *logStream, failed *bool) bool {
-	line, err := s.lines.Next()
-	s.line = line
-	if err != nil && !errors.Is(err, io.EOF) {
-		*failed = true
-		o.Warn("the log of %s is incomplete: %v", s.component, err)
-	}
-	return err == nil
 }
 
 // printLine prints a line of a component.

@@ -29,7 +29,8 @@ type Line struct {
 
 // Reader reads the lines of a log that begin with their times.
 type Reader struct {
-	log *bufio.Reader
+	log    *bufio.Reader
+	closer io.Closer // nil if the log cannot be closed
 	// from leaves out what is earlier, and skip is how many lines of just that time were read before.
 	from time.Time
 	skip int
@@ -38,7 +39,15 @@ type Reader struct {
 // NewReader reads a log from a time on; zero is all of it. The API server knows seconds: what is too early within the first
 // one is left out.
 func NewReader(log io.Reader, from time.Time) *Reader {
-	return &Reader{log: bufio.NewReader(log), from: from}
+	closer, _ := log.(io.Closer)
+	return &Reader{log: bufio.NewReader(log), closer: closer, from: from}
+}
+
+// Close closes the log. It was only read, so that no error matters.
+func (r *Reader) Close() {
+	if r.closer != nil {
+		_ = r.closer.Close()
+	}
 }
 
 // Next reads a line; io.EOF says that there is none. A last line without its end is one too.
