@@ -43,6 +43,17 @@ func update(t *testing.T, c *core, spec *schedulerv1.EnvironmentSpecification) (
 	return out.GetEnvironment(), err
 }
 
+// created is a world with the environment of a specification, and what serves it.
+func created(t *testing.T, spec *schedulerv1.EnvironmentSpecification) (*world, *core, *front) {
+	t.Helper()
+	w, c := newWorld(t)
+	require.NoError(t, errOf(create(t, c, spec)))
+	return w, c, &front{core: c, namespace: "default"}
+}
+
+// errOf is the error of a call whose answer does not matter.
+func errOf[R any](_ R, err error) error { return err }
+
 func requireCode(t *testing.T, want codes.Code, err error) string {
 	t.Helper()
 	require.Error(t, err)
@@ -73,17 +84,14 @@ func TestCreate(t *testing.T) {
 	assert.Equal(t, secret.Name, stored.Spec.Stack.Backend.SecretRef.Name)
 	assert.Equal(t, []string{"POST environments", "POST secrets"}, w.writes, "never a Secret that nobody owns")
 
-	_, err = create(t, c, smoke())
-	assert.Contains(t, requireCode(t, codes.AlreadyExists, err), smokeID)
+	assert.Contains(t, requireCode(t, codes.AlreadyExists, errOf(create(t, c, smoke()))), smokeID)
 	for _, line := range w.audit {
 		assert.NotContains(t, line, "hunter")
 	}
 }
 
 func TestAnEnvironmentWithoutSecretsHasNone(t *testing.T) {
-	w, c := newWorld(t)
-	_, err := create(t, c, withoutSecrets(smoke()))
-	require.NoError(t, err)
+	w, _, _ := created(t, withoutSecrets(smoke()))
 	assert.Empty(t, w.secrets)
 	assert.Nil(t, w.environments["default/"+smokeID].Spec.Stack.Database.SecretRef)
 }
@@ -106,8 +114,7 @@ func TestNothingIsMadeOfWhatIsWrong(t *testing.T) {
 	}
 	// What only the API server finds has the proto's names too.
 	w.before = fails(http.MethodPost, plural, apierrors.NewInvalid(schema.GroupKind{}, "x", nil))
-	_, err := create(t, c, smoke())
-	requireCode(t, codes.InvalidArgument, err)
+	requireCode(t, codes.InvalidArgument, errOf(create(t, c, smoke())))
 	assert.Empty(t, w.writes)
 }
 
@@ -117,16 +124,14 @@ func TestAStackByItsName(t *testing.T) {
 	e, err := create(t, c, &schedulerv1.EnvironmentSpecification{Name: "mine", ApplicationStack: &schedulerv1.ApplicationStack{Name: name}})
 	require.NoError(t, err)
 	assert.NotNil(t, e.GetSpec().GetApplicationStack().GetDatabase())
-	_, err = create(t, c, &schedulerv1.EnvironmentSpecification{Name: "mine", ApplicationStack: &schedulerv1.ApplicationStack{Name: "x"}})
-	assert.Contains(t, requireCode(t, codes.InvalidArgument, err), name, "which there are")
+	assert.Contains(t, requireCode(t, codes.InvalidArgument, errOf(create(t, c, &schedulerv1.EnvironmentSpecification{Name: "mine", ApplicationStack: &schedulerv1.ApplicationStack{Name: "x"}}))), name, "which there are")
 }
 
 // Wherever a create ends, there is no Secret without its environment, and the same request completes it.
 func TestACreateThatEndedHalfWay(t *testing.T) {
 	w, c := newWorld(t)
 	w.before = fails(http.MethodPost, "secrets", apierrors.NewInternalError(errors.New("oops")))
-	_, err := create(t, c, smoke())
-	require.Error(t, err)
+	require.Error(t, errOf(create(t, c, smoke())))
 	assert.Empty(t, w.environments, "taken back")
 
 	// The program is gone before it can take anything back.
@@ -134,23 +139,19 @@ func TestACreateThatEndedHalfWay(t *testing.T) {
 		return fails(http.MethodPost, "secrets", apierrors.NewInternalError(errors.New("oops")))(rw, r) ||
 			fails(http.MethodDelete, plural, apierrors.NewInternalError(errors.New("oops")))(rw, r)
 	}
-	_, err = create(t, c, smoke())
-	require.Error(t, err)
+	require.Error(t, errOf(create(t, c, smoke())))
 	require.Len(t, w.environments, 1)
 	assert.Empty(t, w.secrets)
 	w.before = nil
 
 	other := smoke()
 	other.Description = "another"
-	_, err = create(t, c, other)
-	requireCode(t, codes.AlreadyExists, err)
+	requireCode(t, codes.AlreadyExists, errOf(create(t, c, other)))
 	assert.Empty(t, w.secrets, "not of another request")
 
-	_, err = create(t, c, smoke())
-	require.NoError(t, err)
+	require.NoError(t, errOf(create(t, c, smoke())))
 	require.Len(t, w.secrets, 1)
-	_, err = create(t, c, smoke())
-	requireCode(t, codes.AlreadyExists, err)
+	requireCode(t, codes.AlreadyExists, errOf(create(t, c, smoke())))
 }
 
 func TestASecretThatIsNotTheirs(t *testing.T) {
@@ -160,8 +161,7 @@ func TestASecretThatIsNotTheirs(t *testing.T) {
 	old.Name, old.UID = smokeID, "before"
 	w.secrets[key] = newSecret(old)
 	w.secrets[key].Name, w.secrets[key].UID, w.secrets[key].Data = smokeID+"-credentials", "s", map[string][]byte{"databasePassword": []byte("old"), "x": nil}
-	_, err := create(t, c, smoke())
-	require.NoError(t, err)
+	require.NoError(t, errOf(create(t, c, smoke())))
 	assert.Equal(t, "DELETE secrets", w.writes[0], "before the environment could begin with the old password")
 	assert.NotContains(t, w.secrets[key].Data, "x")
 
@@ -169,8 +169,7 @@ func TestASecretThatIsNotTheirs(t *testing.T) {
 	somebodys := &corev1.Secret{}
 	somebodys.Name, somebodys.Namespace = smokeID+"-credentials", "default"
 	w.secrets[key] = somebodys
-	_, err = create(t, c, smoke())
-	requireCode(t, codes.FailedPrecondition, err)
+	requireCode(t, codes.FailedPrecondition, errOf(create(t, c, smoke())))
 	assert.Empty(t, w.writes)
 }
 
@@ -202,15 +201,12 @@ func TestUpdateKeepsWhatItDoesNotHave(t *testing.T) {
 
 	// To write back what was read writes nothing.
 	before := len(w.writes)
-	_, err = update(t, c, e.GetSpec())
-	require.NoError(t, err)
+	require.NoError(t, errOf(update(t, c, e.GetSpec())))
 	assert.Len(t, w.writes, before)
 }
 
 func TestUpdateReplacesWhatItHas(t *testing.T) {
-	w, c := newWorld(t)
-	_, err := create(t, c, smoke())
-	require.NoError(t, err)
+	w, c, _ := created(t, smoke())
 	spec := smoke()
 	spec.Labels, spec.Description = map[string]string{"team": "web"}, "new"
 	spec.ApplicationStack.Frontend.Domains = nil
@@ -234,47 +230,37 @@ func TestUpdateReplacesWhatItHas(t *testing.T) {
 
 // A password does not change for an update that the API server refuses.
 func TestARefusedUpdateLeavesTheSecret(t *testing.T) {
-	w, c := newWorld(t)
-	_, err := create(t, c, smoke())
-	require.NoError(t, err)
+	w, c, _ := created(t, smoke())
 	w.before = fails(http.MethodPut, plural, apierrors.NewInvalid(schema.GroupKind{}, "x", nil))
 	spec := smoke()
 	spec.ApplicationStack.Database.Password = "other"
-	_, err = update(t, c, spec)
-	requireCode(t, codes.InvalidArgument, err)
+	requireCode(t, codes.InvalidArgument, errOf(update(t, c, spec)))
 	assert.Equal(t, "hunter2", string(w.secrets["default/"+smokeID+"-credentials"].Data["databasePassword"]))
 }
 
 func TestAnUpdateTakesOverTheKeysOfAnotherSecret(t *testing.T) {
-	w, c := newWorld(t)
-	_, err := create(t, c, withoutSecrets(smoke()))
-	require.NoError(t, err)
+	w, c, _ := created(t, withoutSecrets(smoke()))
 	w.environments["default/"+smokeID].Spec.Stack.Backend.SecretRef = &v1alpha1.EnvironmentSecret{Name: "mine"}
 	mine := &corev1.Secret{Data: map[string][]byte{"apiKeys.A": []byte("a"), "other": []byte("o"), "databaseConnectionString": []byte("old")}}
 	w.secrets["default/mine"] = mine
 	spec := withoutSecrets(smoke())
 	spec.ApplicationStack.Backend.DatabaseConnectionString = "new"
 	w.denied["get"] = true
-	_, err = update(t, c, spec)
-	requireCode(t, codes.PermissionDenied, err)
+	requireCode(t, codes.PermissionDenied, errOf(update(t, c, spec)))
 	assert.NotContains(t, w.secrets, "default/"+smokeID+"-credentials", "a caller who may not get the Secret gets no copy of it")
 	w.denied["get"] = false
-	_, err = update(t, c, spec)
-	require.NoError(t, err)
+	require.NoError(t, errOf(update(t, c, spec)))
 	assert.Equal(t, map[string][]byte{"apiKeys.A": []byte("a"), "databaseConnectionString": []byte("new")}, w.secrets["default/"+smokeID+"-credentials"].Data)
 	assert.Equal(t, smokeID+"-credentials", w.environments["default/"+smokeID].Spec.Stack.Backend.SecretRef.Name)
 }
 
 // An update does not write into a Secret that only has the right name either.
 func TestAnUpdateWithASecretThatIsNotTheirs(t *testing.T) {
-	w, c := newWorld(t)
-	_, err := create(t, c, withoutSecrets(smoke()))
-	require.NoError(t, err)
+	w, c, _ := created(t, withoutSecrets(smoke()))
 	key := "default/" + smokeID + "-credentials"
 	w.secrets[key] = &corev1.Secret{Data: map[string][]byte{"x": []byte("theirs")}}
 	w.secrets[key].Name, w.secrets[key].Namespace, w.secrets[key].UID = smokeID+"-credentials", "default", "s"
-	_, err = update(t, c, smoke())
-	requireCode(t, codes.FailedPrecondition, err)
+	requireCode(t, codes.FailedPrecondition, errOf(update(t, c, smoke())))
 	assert.Len(t, w.secrets[key].Data, 1)
 	assert.Nil(t, w.environments["default/"+smokeID].Spec.Stack.Database.SecretRef)
 }
@@ -292,10 +278,7 @@ func TestAQuantityThatIsTheSameToClientsStays(t *testing.T) {
 }
 
 func TestWritesOfOthersAreNotLost(t *testing.T) {
-	w, c := newWorld(t)
-	_, err := create(t, c, smoke())
-	require.NoError(t, err)
-	f := &front{core: c, namespace: "default"}
+	w, _, f := created(t, smoke())
 	puts := 0
 	w.before = func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPut {
@@ -305,8 +288,7 @@ func TestWritesOfOthersAreNotLost(t *testing.T) {
 		}
 		return false
 	}
-	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
-	require.NoError(t, err)
+	require.NoError(t, errOf(f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})))
 	assert.Equal(t, retry.DefaultRetry.Steps, puts)
 
 	w.before = fails(http.MethodPut, plural, apierrors.NewConflict(kind, smokeID, errors.New("old")))
@@ -318,8 +300,7 @@ func TestWritesOfOthersAreNotLost(t *testing.T) {
 		}
 		return conflict(rw, r)
 	}
-	_, err = f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
-	requireCode(t, codes.Aborted, err)
+	requireCode(t, codes.Aborted, errOf(f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})))
 	assert.Equal(t, retry.DefaultRetry.Steps, puts)
 }
 
@@ -328,20 +309,17 @@ func TestStartStopRestart(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c.now = func() time.Time { return now }
 	f := &front{core: c, namespace: "default"}
-	_, err := create(t, c, smoke())
-	require.NoError(t, err)
+	require.NoError(t, errOf(create(t, c, smoke())))
 	w.runs(smokeID, v1alpha1.EnvironmentRunning)
 	spec := func() *v1alpha1.EnvironmentSpec { return &w.environments["default/"+smokeID].Spec }
 
-	_, err = f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
-	assert.Contains(t, requireCode(t, codes.FailedPrecondition, err), "Running")
+	assert.Contains(t, requireCode(t, codes.FailedPrecondition, errOf(f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID}))), "Running")
 
 	restarted, err := f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})
 	require.NoError(t, err)
 	assert.Equal(t, schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_UPDATING, restarted.GetEnvironment().GetStatus())
 	assert.EqualValues(t, 1000, spec().RestartedAt.Unix())
-	_, err = f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})
-	require.NoError(t, err)
+	require.NoError(t, errOf(f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})))
 	assert.EqualValues(t, 1001, spec().RestartedAt.Unix(), "a restart within the same second is one too")
 
 	stopped, err := f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
@@ -350,16 +328,12 @@ func TestStartStopRestart(t *testing.T) {
 	assert.Equal(t, v1alpha1.RunPolicyStopped, spec().RunPolicy)
 	assert.False(t, spec().ForceStop)
 	w.runs(smokeID, v1alpha1.EnvironmentStopping)
-	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
-	requireCode(t, codes.FailedPrecondition, err)
-	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID, Force: true})
-	require.NoError(t, err, "who cannot wait any more")
+	requireCode(t, codes.FailedPrecondition, errOf(f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})))
+	require.NoError(t, errOf(f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID, Force: true})), "who cannot wait any more")
 	assert.True(t, spec().ForceStop)
 	w.runs(smokeID, v1alpha1.EnvironmentStopped)
-	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID, Force: true})
-	assert.Contains(t, requireCode(t, codes.FailedPrecondition, err), "Stopped")
-	_, err = f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})
-	requireCode(t, codes.FailedPrecondition, err)
+	assert.Contains(t, requireCode(t, codes.FailedPrecondition, errOf(f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID, Force: true}))), "Stopped")
+	requireCode(t, codes.FailedPrecondition, errOf(f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})))
 
 	started, err := f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
 	require.NoError(t, err)
@@ -367,10 +341,8 @@ func TestStartStopRestart(t *testing.T) {
 	assert.False(t, spec().ForceStop)
 
 	w.with(func() { w.environments["default/"+smokeID].DeletionTimestamp = &metav1.Time{Time: now} })
-	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
-	assert.Contains(t, requireCode(t, codes.FailedPrecondition, err), "Deleting")
-	_, err = update(t, c, smoke())
-	requireCode(t, codes.FailedPrecondition, err)
+	assert.Contains(t, requireCode(t, codes.FailedPrecondition, errOf(f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID}))), "Deleting")
+	requireCode(t, codes.FailedPrecondition, errOf(update(t, c, smoke())))
 	before := len(w.writes)
 	out, err := f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})
 	require.NoError(t, err)
@@ -382,63 +354,36 @@ func TestAnUnknownID(t *testing.T) {
 	_, c := newWorld(t)
 	f := &front{core: c, namespace: "default"}
 	for _, id := range []string{"shop-12345678", "No/Such", strings.Repeat("x", 1000), "../x"} {
-		_, err := f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: id})
-		requireCode(t, codes.NotFound, err)
-		_, err = f.status(t.Context(), &schedulerv1.GetEnvironmentStatusRequest{Id: id})
-		requireCode(t, codes.NotFound, err)
-		_, err = f.update(t.Context(), &schedulerv1.UpdateEnvironmentRequest{Id: id, Spec: smoke()})
-		requireCode(t, codes.NotFound, err)
-		_, err = f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: id})
-		requireCode(t, codes.NotFound, err)
-		_, err = f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: id})
-		requireCode(t, codes.NotFound, err)
-		err = c.logs(t.Context(), "default", &schedulerv1.GetEnvironmentLogsRequest{Id: id}, nil)
-		requireCode(t, codes.NotFound, err)
+		requireCode(t, codes.NotFound, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: id})))
+		requireCode(t, codes.NotFound, errOf(f.status(t.Context(), &schedulerv1.GetEnvironmentStatusRequest{Id: id})))
+		requireCode(t, codes.NotFound, errOf(f.update(t.Context(), &schedulerv1.UpdateEnvironmentRequest{Id: id, Spec: smoke()})))
+		requireCode(t, codes.NotFound, errOf(f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: id})))
+		requireCode(t, codes.NotFound, errOf(f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: id})))
+		requireCode(t, codes.NotFound, c.logs(t.Context(), "default", &schedulerv1.GetEnvironmentLogsRequest{Id: id}, nil))
 	}
-	_, err := f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{})
-	requireCode(t, codes.InvalidArgument, err)
+	requireCode(t, codes.InvalidArgument, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{})))
 }
 
 // Each rpc requests what it does, and does nothing for who may not.
 func TestAccess(t *testing.T) {
-	w, c := newWorld(t)
-	f := &front{core: c, namespace: "default"}
-	_, err := create(t, c, smoke())
-	require.NoError(t, err)
+	w, c, f := created(t, smoke())
 	w.writes = nil
 	for name, tc := range map[string]struct {
 		verb, subresource, name string
 		call                    func() error
 	}{
-		"create": {"create", "", "", func() error { _, err := create(t, c, smoke()); return err }},
-		"update": {"update", "", smokeID, func() error { _, err := update(t, c, smoke()); return err }},
-		"get": {"get", "", smokeID, func() error {
-			_, err := f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: smokeID})
-			return err
-		}},
+		"create": {"create", "", "", func() error { return errOf(create(t, c, smoke())) }},
+		"update": {"update", "", smokeID, func() error { return errOf(update(t, c, smoke())) }},
+		"get":    {"get", "", smokeID, func() error { return errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: smokeID})) }},
 		"status": {"get", "", smokeID, func() error {
-			_, err := f.status(t.Context(), &schedulerv1.GetEnvironmentStatusRequest{Id: smokeID})
-			return err
+			return errOf(f.status(t.Context(), &schedulerv1.GetEnvironmentStatusRequest{Id: smokeID}))
 		}},
-		"list": {"list", "", "", func() error {
-			_, err := f.list(t.Context(), &schedulerv1.ListEnvironmentsRequest{})
-			return err
-		}},
-		"delete": {"delete", "", smokeID, func() error {
-			_, err := f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})
-			return err
-		}},
-		"start": {"update", "", smokeID, func() error {
-			_, err := f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
-			return err
-		}},
-		"stop": {"update", "", smokeID, func() error {
-			_, err := f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
-			return err
-		}},
+		"list":   {"list", "", "", func() error { return errOf(f.list(t.Context(), &schedulerv1.ListEnvironmentsRequest{})) }},
+		"delete": {"delete", "", smokeID, func() error { return errOf(f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})) }},
+		"start":  {"update", "", smokeID, func() error { return errOf(f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})) }},
+		"stop":   {"update", "", smokeID, func() error { return errOf(f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})) }},
 		"restart": {"update", "", smokeID, func() error {
-			_, err := f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})
-			return err
+			return errOf(f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID}))
 		}},
 		"logs": {"get", "log", smokeID, func() error {
 			return c.logs(t.Context(), "default", &schedulerv1.GetEnvironmentLogsRequest{Id: smokeID}, nil)
@@ -461,68 +406,54 @@ func TestAPortOfAnotherEnvironment(t *testing.T) {
 	other.Namespace, other.Name = "default", "shop-1"
 	other.Status.Ports = []v1alpha1.AllocatedPort{{Component: "frontend", ContainerPort: 80, HostPort: 8080, Protocol: "TCP"}}
 	w.environments["default/shop-1"] = other
-	_, err := create(t, c, smoke())
-	assert.Contains(t, requireCode(t, codes.AlreadyExists, err), `"shop-1"`)
+	assert.Contains(t, requireCode(t, codes.AlreadyExists, errOf(create(t, c, smoke()))), `"shop-1"`)
 	delete(w.environments, "default/shop-1")
 
 	// The caller cannot read the environments of another namespace: their names stay there.
 	other.Namespace = "elsewhere"
 	w.environments["elsewhere/shop-1"] = other
-	_, err = create(t, c, smoke())
-	message := requireCode(t, codes.AlreadyExists, err)
+	message := requireCode(t, codes.AlreadyExists, errOf(create(t, c, smoke())))
 	assert.NotContains(t, message, "shop-1")
 	assert.NotContains(t, message, "elsewhere")
 	assert.Contains(t, message, "spec.application_stack.frontend.container.ports[0].host_port")
 	assert.Empty(t, w.writes)
 
 	other.Status.Ports[0].Protocol = "UDP"
-	_, err = create(t, c, smoke())
-	require.NoError(t, err, "another protocol")
+	require.NoError(t, errOf(create(t, c, smoke())), "another protocol")
 	other.Status.Ports[0].Protocol = "TCP"
-	_, err = update(t, c, smoke())
-	requireCode(t, codes.AlreadyExists, err)
+	requireCode(t, codes.AlreadyExists, errOf(update(t, c, smoke())))
 	c.perNode = true
-	_, err = update(t, c, smoke())
-	require.NoError(t, err)
+	require.NoError(t, errOf(update(t, c, smoke())))
 }
 
 func TestAudit(t *testing.T) {
 	w, c := newWorld(t)
 	f := &front{core: c, namespace: "default"}
 	last := func() string { return w.audit[len(w.audit)-1] }
-	_, err := create(t, c, smoke())
-	require.NoError(t, err)
+	require.NoError(t, errOf(create(t, c, smoke())))
 	for _, part := range []string{`"msg"="Audit"`, `"verb"="create"`, `"environment"="` + smokeID, `"namespace"="default"`, `"caller"="alice"`, `"code"="OK"`} {
 		assert.Contains(t, last(), part)
 	}
-	_, err = f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
-	require.Error(t, err)
+	require.Error(t, errOf(f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})))
 	assert.Contains(t, last(), `"code"="FAILED_PRECONDITION"`)
 	for verb, call := range map[string]func() error{
-		"update": func() error {
-			_, err := update(t, c, &schedulerv1.EnvironmentSpecification{Description: "x"})
-			return err
-		},
+		"update": func() error { return errOf(update(t, c, &schedulerv1.EnvironmentSpecification{Description: "x"})) },
 		"restart": func() error {
-			_, err := f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})
-			return err
+			return errOf(f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID}))
 		},
 	} {
 		require.NoError(t, call())
 		assert.Contains(t, last(), `"verb"="`+verb+`"`)
 		assert.Contains(t, last(), `"code"="OK"`)
 	}
-	_, err = f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})
-	require.NoError(t, err)
+	require.NoError(t, errOf(f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID})))
 	assert.Contains(t, last(), `"verb"="stop"`)
-	_, err = f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})
-	require.NoError(t, err)
+	require.NoError(t, errOf(f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})))
 	assert.Contains(t, last(), `"verb"="delete"`)
 
 	n := len(w.audit)
 	w.denied["delete"] = true
-	_, err = f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})
-	require.Error(t, err)
+	require.Error(t, errOf(f.remove(t.Context(), &schedulerv1.DeleteEnvironmentRequest{Id: smokeID})))
 	require.Len(t, w.audit, n+1)
 	assert.Contains(t, last(), `"code"="PERMISSION_DENIED"`)
 	assert.Panics(t, func() {
@@ -561,21 +492,16 @@ func TestTheAPIServerIsGone(t *testing.T) {
 	w, c := newWorld(t)
 	f := &front{core: c, namespace: "default"}
 	w.before = fails(http.MethodGet, plural, apierrors.NewServiceUnavailable("down"))
-	_, err := f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})
-	requireCode(t, codes.Unavailable, err)
+	requireCode(t, codes.Unavailable, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})))
 	w.before = func(rw http.ResponseWriter, _ *http.Request) bool {
 		http.NotFound(rw, nil) // as for a resource of which no one has heard
 		return true
 	}
-	_, err = f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})
-	requireCode(t, codes.Unavailable, err)
+	requireCode(t, codes.Unavailable, errOf(f.get(t.Context(), &schedulerv1.GetEnvironmentRequest{Id: "x"})))
 }
 
 func TestMetrics(t *testing.T) {
-	w, c := newWorld(t)
-	f := &front{core: c, namespace: "default"}
-	_, err := create(t, c, smoke())
-	require.NoError(t, err)
+	w, c, f := created(t, smoke())
 	w.runs(smokeID, v1alpha1.EnvironmentRunning)
 	w.pods = []corev1.Pod{*podOf("backend", "b"), *podOf("frontend", "f")}
 	for i := range w.pods {
