@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -18,8 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/apis/config/controller"
@@ -53,10 +50,7 @@ func serveBounded(t *testing.T, service *waiting, changes ...func(*controller.Se
 	}
 	s, err := New(c, &rest.Config{Host: "127.0.0.1:1"}, logr.Discard())
 	require.NoError(t, err)
-	s.reviews.authn = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
-		name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, ok, nil
-	})
+	s.reviews.authn = users(func(h http.Header) (string, bool) { return strings.CutPrefix(h.Get("Authorization"), "Bearer ") })
 	s.Register(&grpc.ServiceDesc{ServiceName: "test.Service", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
 		Unary("Wait", (*waiting).call),
 	}}, service)
@@ -64,20 +58,12 @@ func serveBounded(t *testing.T, service *waiting, changes ...func(*controller.Se
 		var v struct{}
 		return ReadJSON(r, &v)
 	}})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, listener) }()
+	address := served(t, s)
 	var p http.Protocols
 	p.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{Protocols: &p}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		cancel()
-		assert.NoError(t, <-ended)
-	})
-	return &bounded{s, t, listener.Addr().String(), &http.Client{Transport: transport}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &bounded{s, t, address, &http.Client{Transport: transport}}
 }
 
 // endless is a body without an end, up to a size that proves that nothing limits it.

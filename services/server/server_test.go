@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -36,19 +37,68 @@ import (
 	"berth.dev/berth/apis/config/controller"
 )
 
+// users authenticates callers by a function, false for no one.
+func users(nameOf func(header http.Header) (string, bool)) authenticator.Request {
+	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		name, ok := nameOf(r.Header)
+		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, ok, nil
+	})
+}
+
+// served runs a server on loopback until the test ends, and returns its address.
+func served(t *testing.T, s *Server) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, <-ended)
+	})
+	return listener.Addr().String()
+}
+
+func dial(t *testing.T, address string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// handling has calls handled without the listeners of a server, so that its log is only about calls.
+func handling(t *testing.T, s *Server) (*httptest.Server, *grpc.ClientConn) {
+	t.Helper()
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	h := httptest.NewUnstartedServer(s)
+	h.Config.Protocols = &p
+	h.Start()
+	t.Cleanup(h.Close)
+	return h, dial(t, h.Listener.Addr().String())
+}
+
+// logging is a server whose log is kept.
+func logging(t *testing.T) (*Server, *bytes.Buffer) {
+	t.Helper()
+	log := &bytes.Buffer{}
+	s, err := New(controller.Default().Services, &rest.Config{Host: "127.0.0.1:1"},
+		funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{}))
+	require.NoError(t, err)
+	return s, log
+}
+
 type panicking struct{}
 
 func (panicking) call(context.Context, *emptypb.Empty) (*emptypb.Empty, error) { panic("of gRPC") }
 
 // A panic is an INTERNAL of that call, is counted and logged, and the server continues.
 func TestAPanicEndsTheCallOnly(t *testing.T) {
-	var log bytes.Buffer
-	c := controller.Default().Services
-	s, err := New(c, &rest.Config{Host: "127.0.0.1:1"}, funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{}))
-	require.NoError(t, err)
-	s.reviews.authn = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
-		return &authenticator.Response{User: &user.DefaultInfo{Name: "alice"}}, true, nil
-	})
+	s, log := logging(t)
+	s.reviews.authn = users(func(http.Header) (string, bool) { return "alice", true })
 	s.Register(&grpc.ServiceDesc{
 		ServiceName: "test.Service", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{Unary("Call", panicking.call)},
 	}, panicking{})
@@ -57,14 +107,7 @@ func TestAPanicEndsTheCallOnly(t *testing.T) {
 		"/secret",
 		map[string]Handler{http.MethodGet: func(http.ResponseWriter, *http.Request) error { return errors.New("the secret") }},
 	)
-
-	var p http.Protocols
-	p.SetHTTP1(true)
-	p.SetUnencryptedHTTP2(true)
-	h := httptest.NewUnstartedServer(s)
-	h.Config.Protocols = &p
-	h.Start()
-	defer h.Close()
+	h, conn := handling(t, s)
 	before := testutil.ToFloat64(panics)
 	get := func(path string) (int, string) {
 		resp, err := http.Get(h.URL + path)
@@ -80,10 +123,7 @@ func TestAPanicEndsTheCallOnly(t *testing.T) {
 		assert.Contains(t, text, "INTERNAL")
 		assert.NotContains(t, text, "of REST")
 	}
-	conn, err := grpc.NewClient(h.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	defer conn.Close()
-	err = conn.Invoke(t.Context(), "/test.Service/Call", &emptypb.Empty{}, &emptypb.Empty{})
+	err := conn.Invoke(t.Context(), "/test.Service/Call", &emptypb.Empty{}, &emptypb.Empty{})
 	require.Equal(t, codes.Internal, status.Code(err), "%v", err)
 	assert.NotContains(t, err.Error(), "of gRPC")
 	assert.InDelta(t, before+3, testutil.ToFloat64(panics), 0)
@@ -191,15 +231,8 @@ func FuzzTimeouts(f *testing.F) {
 
 // The correlation ID of a caller is in every answer and in the log, unless it cannot be logged.
 func TestACallIsFoundAgainByItsCorrelation(t *testing.T) {
-	var log bytes.Buffer
-	s, err := New(
-		controller.Default().Services, &rest.Config{Host: "127.0.0.1:1"},
-		funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{}),
-	)
-	require.NoError(t, err)
-	s.reviews.authn = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
-		return &authenticator.Response{User: &user.DefaultInfo{Name: "alice"}}, r.Header.Get("Authorization") != "", nil
-	})
+	s, log := logging(t)
+	s.reviews.authn = users(func(h http.Header) (string, bool) { return "alice", h.Get("Authorization") != "" })
 	seen := ""
 	s.Register(&grpc.ServiceDesc{ServiceName: "test.Service", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
 		Unary("Works", func(_ panicking, ctx context.Context, _ *emptypb.Empty) (*emptypb.Empty, error) {
@@ -211,16 +244,7 @@ func TestACallIsFoundAgainByItsCorrelation(t *testing.T) {
 		}),
 		Unary("Panics", panicking.call),
 	}}, panicking{})
-	var p http.Protocols
-	p.SetHTTP1(true)
-	p.SetUnencryptedHTTP2(true)
-	h := httptest.NewUnstartedServer(s)
-	h.Config.Protocols = &p
-	h.Start()
-	defer h.Close()
-	conn, err := grpc.NewClient(h.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	defer conn.Close()
+	h, conn := handling(t, s)
 	call := func(method, id, token string) (codes.Code, []string) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-correlation-id", id)
 		if token != "" {
@@ -248,12 +272,10 @@ func TestACallIsFoundAgainByItsCorrelation(t *testing.T) {
 		assert.Contains(t, log.String(), fmt.Sprintf(`"correlation"=%q`, id))
 	}
 	assert.Equal(t, "id 0", seen)
-	resp, err := h.Client().Do(func() *http.Request {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.URL+"/nothing", http.NoBody)
-		require.NoError(t, err)
-		r.Header.Set("X-Correlation-Id", "rest")
-		return r
-	}())
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.URL+"/nothing", http.NoBody)
+	require.NoError(t, err)
+	r.Header.Set("X-Correlation-Id", "rest")
+	resp, err := h.Client().Do(r)
 	require.NoError(t, err)
 	resp.Body.Close()
 	assert.Equal(t, "rest", resp.Header.Get("X-Correlation-Id"))
