@@ -3,10 +3,11 @@
 package render
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -24,14 +25,9 @@ func Diff(before, after *v1alpha1.EnvironmentSpec) []string {
 	return out
 }
 
-func content(spec *v1alpha1.EnvironmentSpec) any {
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return nil // a struct of texts and numbers
-	}
-	var v any
-	_ = json.Unmarshal(text, &v)
-	return v
+func content(spec *v1alpha1.EnvironmentSpec) map[string]any {
+	fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(spec) // of texts and numbers
+	return fields
 }
 
 func differ(path string, before, after any, out *[]string) {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -22,13 +23,7 @@ func (in *Input) mixes(components []Component) (out []runtime.Object) {
 	}
 	percent, least, free := in.Settings.SpotPercent, int32(defaultMinOnDemand), false
 	if p := in.Environment.Spec.Placement; p != nil {
-		if p.SpotPercent != nil {
-			percent = *p.SpotPercent
-		}
-		if p.MinOnDemand != nil {
-			least = *p.MinOnDemand
-		}
-		free = p.DatabaseOnSpot
+		percent, least, free = ptr.Deref(p.SpotPercent, percent), ptr.Deref(p.MinOnDemand, least), p.DatabaseOnSpot
 	}
 	rest := in.mix("environment", percent, least)
 	if find(components, Database) != nil && !free {
