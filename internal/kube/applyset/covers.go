@@ -3,6 +3,7 @@
 package applyset
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,22 +14,12 @@ import (
 // Covered reports whether an object has all desired fields, so that there is nothing to apply. Fields that others have added do not
 // count.
 func Covered(have runtime.Object, want *unstructured.Unstructured) bool {
-	if o, ok := have.(*unstructured.Unstructured); ok {
-		return covers(o.Object, without(want.Object))
-	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(have)
-	return err == nil && covers(content, without(want.Object))
-}
-
-// without leaves out the fields that a typed object of the cache does not have.
-func without(want map[string]any) map[string]any {
-	rest := map[string]any{}
-	for k, v := range want {
-		if k != "apiVersion" && k != "kind" {
-			rest[k] = v
-		}
-	}
-	return rest
+	fields := maps.Clone(want.Object)
+	// A typed object of the cache does not have them.
+	delete(fields, "apiVersion")
+	delete(fields, "kind")
+	return err == nil && covers(content, fields)
 }
 
 // listKeys are the fields that identify the items of a list, in the order in which they are tried.

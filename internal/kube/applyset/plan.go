@@ -116,7 +116,11 @@ func Diff(desired []*Desired, children []Child, fate func(*Child) Fate) (p Plan)
 	if fate == nil {
 		fate = func(*Child) Fate { return Prune }
 	}
-	wanted := map[schema.GroupKind]map[string]bool{} // whether it has to be applied
+	type key struct {
+		kind schema.GroupKind
+		name string
+	}
+	wanted := map[key]bool{} // whether it has to be applied
 	for _, d := range desired {
 		child := Existing(children, d.Unstructured)
 		next := &Desired{Unstructured: d.Unstructured, Unassigned: d.Unassigned, exists: child != nil}
@@ -127,15 +131,11 @@ func Diff(desired []*Desired, children []Child, fate func(*Child) Fate) (p Plan)
 		if apply {
 			p.Apply = append(p.Apply, next)
 		}
-		kind := d.GroupVersionKind().GroupKind()
-		if wanted[kind] == nil {
-			wanted[kind] = map[string]bool{}
-		}
-		wanted[kind][d.GetName()] = apply
+		wanted[key{d.GroupVersionKind().GroupKind(), d.GetName()}] = apply
 	}
 	for i := range children {
 		c := &children[i]
-		apply, is := wanted[c.Kind.GroupKind()][c.GetName()]
+		apply, is := wanted[key{c.Kind.GroupKind(), c.GetName()}]
 		switch {
 		case is && apply: // the applied object takes its place
 		case is, fate(c) == Retain:
