@@ -101,14 +101,14 @@ func (m *messages) next(p []byte) (n int, err error) {
 		return n, err
 	}
 	if m.left--; m.left < 0 {
-		return 0, tooLarge("has more messages than the method accepts")
+		return 0, tooLarge("request", "has more messages than the method accepts")
 	}
 	size := binary.BigEndian.Uint32(p[1:messageHeader])
 	if int64(size) > int64(m.most) {
-		return 0, tooLarge(fmt.Sprintf("is %d bytes, more than the %d of %s", size, m.most, m.call.bodyLimit()))
+		return 0, tooLarge("request", fmt.Sprintf("is %d bytes, more than the %d of %s", size, m.most, m.call.bodyLimit()))
 	}
 	if m.total -= int(size); m.total < 0 {
-		return 0, tooLarge("has messages of more bytes in total than " + m.call.bodyLimit())
+		return 0, tooLarge("request", "has messages of more bytes in total than "+m.call.bodyLimit())
 	}
 	m.rest = int(size)
 	return n, nil

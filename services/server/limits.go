@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"google.golang.org/grpc/codes"
 
 	"berth.dev/berth/apis/config/controller"
 )
@@ -114,10 +113,9 @@ func (s *Server) admit(c *call, address string) (leave func(), err error) {
 	}, nil
 }
 
-// tooLarge refuses a body.
-func tooLarge(description string) *Error {
-	return &Error{
-		Code: codes.InvalidArgument, HTTPStatus: http.StatusRequestEntityTooLarge, Message: "request: " + description,
-		Violations: []Violation{{Field: "request", Description: description}},
-	}
+// tooLarge refuses a body, which is called so.
+func tooLarge(name, description string) *Error {
+	e := InvalidField(name, description)
+	e.HTTPStatus = http.StatusRequestEntityTooLarge
+	return e
 }

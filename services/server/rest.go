@@ -94,9 +94,7 @@ func ReadJSON(r *http.Request, into any) error {
 	}
 	b, err := io.ReadAll(r.Body)
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		e := Invalid(Violation{Field: "body", Description: fmt.Sprintf("has more than %d bytes", large.Limit)})
-		e.HTTPStatus = http.StatusRequestEntityTooLarge
-		return e
+		return tooLarge("body", fmt.Sprintf("has more than %d bytes", large.Limit))
 	}
 	if limited, ok := errors.AsType[*Error](err); ok {
 		return limited
@@ -105,7 +103,7 @@ func ReadJSON(r *http.Request, into any) error {
 		if r.Context().Err() != nil {
 			return r.Context().Err()
 		}
-		return Invalid(Violation{Field: "body", Description: "is truncated"})
+		return InvalidField("body", "is truncated")
 	}
 	return Unmarshal("", b, into)
 }
