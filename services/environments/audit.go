@@ -14,16 +14,14 @@ import (
 // the environment with an error too, if it is known; id is the id in the request.
 func (c *core) audited(ctx context.Context, verb, namespace, id string, do func() (*environment, error)) (e *environment, err error) {
 	code := codes.Internal // what a panic leaves
-	defer func() { c.audit(ctx, verb, namespace, id, code) }()
+	defer func() {
+		c.log.Info("Audit", "verb", verb, "environment", id, "namespace", namespace, "caller", c.caller(ctx),
+			"code", server.CodeName(code), "correlation", server.Correlation(ctx))
+	}()
 	e, err = do()
 	code = codes.OK
 	if err != nil {
 		code = server.AsError(err).Code
 	}
 	return e, err
-}
-
-func (c *core) audit(ctx context.Context, verb, namespace, id string, code codes.Code) {
-	c.log.Info("Audit", "verb", verb, "environment", id, "namespace", namespace, "caller", c.caller(ctx),
-		"code", server.CodeName(code), "correlation", server.Correlation(ctx))
 }

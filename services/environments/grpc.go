@@ -42,11 +42,8 @@ func description() *grpc.ServiceDesc {
 
 func (f *front) create(ctx context.Context, req *schedulerv1.CreateEnvironmentRequest) (*schedulerv1.CreateEnvironmentResponse, error) {
 	name := req.GetSpec().GetName()
-	namespace, bad := server.Namespace(ctx, f.namespace)
-	e, err := f.core.audited(ctx, "create", namespace, internal.ID(namespace, name), func() (*environment, error) {
-		if bad != nil {
-			return nil, bad
-		}
+	where, _ := server.Namespace(ctx, f.namespace) // changed has its error
+	e, err := f.changed(ctx, "create", internal.ID(where, name), func(namespace string) (*environment, error) {
 		a, err := fromWire(req.GetSpec())
 		if err != nil {
 			return nil, err
@@ -60,10 +57,7 @@ func (f *front) create(ctx context.Context, req *schedulerv1.CreateEnvironmentRe
 		}
 		return f.core.create(ctx, namespace, id, a)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &schedulerv1.CreateEnvironmentResponse{Environment: f.answer(ctx, e)}, nil
+	return &schedulerv1.CreateEnvironmentResponse{Environment: e}, err
 }
 
 func (f *front) get(ctx context.Context, req *schedulerv1.GetEnvironmentRequest) (*schedulerv1.GetEnvironmentResponse, error) {
@@ -75,17 +69,14 @@ func (f *front) get(ctx context.Context, req *schedulerv1.GetEnvironmentRequest)
 }
 
 func (f *front) update(ctx context.Context, req *schedulerv1.UpdateEnvironmentRequest) (*schedulerv1.UpdateEnvironmentResponse, error) {
-	e, err := f.audited(ctx, internal.VerbUpdate, req.GetId(), func(namespace string) (*environment, error) {
+	e, err := f.changed(ctx, internal.VerbUpdate, req.GetId(), func(namespace string) (*environment, error) {
 		a, err := fromWire(req.GetSpec())
 		if err != nil {
 			return nil, err
 		}
 		return f.core.update(ctx, namespace, req.GetId(), a)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &schedulerv1.UpdateEnvironmentResponse{Environment: f.answer(ctx, e)}, nil
+	return &schedulerv1.UpdateEnvironmentResponse{Environment: e}, err
 }
 
 func (f *front) remove(ctx context.Context, req *schedulerv1.DeleteEnvironmentRequest) (*schedulerv1.DeleteEnvironmentResponse, error) {
@@ -145,13 +136,24 @@ func (f *front) logs(ctx context.Context, req *schedulerv1.GetEnvironmentLogsReq
 
 // run changes whether the environment of an id runs, and shows what it is then.
 func (f *front) run(ctx context.Context, verb internal.Verb, id string, once func(*environment) error) (*schedulerv1.Environment, error) {
-	e, err := f.audited(ctx, verb, id, func(namespace string) (*environment, error) {
+	return f.changed(ctx, verb, id, func(namespace string) (*environment, error) {
 		return f.core.run(ctx, namespace, id, once)
 	})
+}
+
+// changed shows an environment as a change has left it. The change was written, even if the containers cannot be read now.
+func (f *front) changed(
+	ctx context.Context, verb internal.Verb, id string, do func(namespace string) (*environment, error),
+) (*schedulerv1.Environment, error) {
+	e, err := f.audited(ctx, verb, id, do)
 	if err != nil {
 		return nil, err
 	}
-	return f.answer(ctx, e), nil
+	running, err := f.core.store.instances(ctx, e)
+	if err != nil {
+		f.core.log.V(2).Info("The containers of an environment could not be read", "environment", e.Name, "error", err.Error())
+	}
+	return withInstances(e, running), nil
 }
 
 // read returns the environment of an id, and its containers.
@@ -179,15 +181,6 @@ func (f *front) audited(
 		}
 		return do(namespace)
 	})
-}
-
-// answer shows what was written. It was, even if its containers cannot be read now.
-func (f *front) answer(ctx context.Context, e *environment) *schedulerv1.Environment {
-	running, err := f.core.store.instances(ctx, e)
-	if err != nil {
-		f.core.log.V(2).Info("The containers of an environment could not be read", "environment", e.Name, "error", err.Error())
-	}
-	return withInstances(e, running)
 }
 
 func withInstances(e *environment, running []instance) *schedulerv1.Environment {
