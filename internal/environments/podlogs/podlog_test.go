@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,33 @@ func TestReadingGoesOnWhereItWas(t *testing.T) {
 			}
 		}
 		assert.Equal(t, want, got)
+	})
+}
+
+// The lines of several logs come in the order of their times, and those of one time in that of the logs. Each log ends once.
+func TestLogsAreMergedByTheirTimes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var streams []*Stream
+		var want []Line
+		for i := range rapid.IntRange(0, 6).Draw(t, "logs") {
+			at, log := time.Unix(0, 0).UTC(), ""
+			for range rapid.IntRange(1, 8).Draw(t, "lines") {
+				at = at.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "later")))
+				want = append(want, Line{at, fmt.Sprint(i)})
+				log += at.Format(time.RFC3339Nano) + " " + fmt.Sprint(i) + "\n"
+			}
+			streams = append(streams, &Stream{Reader: NewReader(strings.NewReader(log), time.Time{}), Component: fmt.Sprint(i)})
+			require.NoError(t, streams[i].Advance())
+		}
+		slices.SortStableFunc(want, func(a, b Line) int { return a.At.Compare(b.At) })
+		var got []Line
+		var ended []*Stream
+		require.NoError(t, Merge(streams, func(s *Stream) error { got = append(got, s.Line); return nil }, func(s *Stream, err error) {
+			require.ErrorIs(t, err, io.EOF)
+			ended = append(ended, s)
+		}))
+		require.Equal(t, want, got)
+		require.ElementsMatch(t, streams, ended)
 	})
 }
 
