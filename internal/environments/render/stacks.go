@@ -5,7 +5,6 @@ package render
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -17,11 +16,7 @@ type Stack struct {
 }
 
 // Stacks returns the precomposed stacks, by name. Each is recreated and may be changed.
-func Stacks() []Stack {
-	list := []Stack{webPostgres(), webPostgresRedis(), postgres()}
-	slices.SortFunc(list, func(a, b Stack) int { return strings.Compare(a.Name, b.Name) })
-	return list
-}
+func Stacks() []Stack { return []Stack{postgres(), webPostgres(), webPostgresRedis()} }
 
 // FindStack returns the precomposed stack of a name.
 func FindStack(name string) (*Stack, bool) {
