@@ -160,17 +160,10 @@ func (u *unavailable) Unwrap() []error {
 	return []error{u.error, Refuse(codes.Unavailable, "the API server is unavailable and cannot authenticate or authorize the caller")}
 }
 
-// credentials are what a caller is authenticated by.
-type credentials struct {
-	header  http.Header
-	tls     *tls.ConnectionState
-	address string
-}
-
 // authenticate returns the caller by the credentials of a call, within the limits for unknown tokens.
 func (s *Server) authenticate(ctx context.Context, c *call) (user.Info, error) {
-	key, done := c.credentials.address, func(bool, bool) {}
-	if token := bearer(c.credentials.header); token != "" {
+	key, done := addressOf(c.request), func(bool, bool) {}
+	if token := bearer(c.request.Header); token != "" {
 		d := s.tokens.digest(token)
 		var err error
 		if done, err = s.tokens.begin(d, key); err != nil {
@@ -183,7 +176,7 @@ func (s *Server) authenticate(ctx context.Context, c *call) (user.Info, error) {
 		return nil, err
 	}
 	defer s.limits.reviewing.Free(key, 1)
-	caller, err := s.reviews.authenticate(ctx, c.credentials.header, c.credentials.tls)
+	caller, err := s.reviews.authenticate(ctx, c.request.Header, c.request.TLS)
 	done(err == nil, err == nil || AsError(err).Code == codes.Unauthenticated)
 	if err == nil {
 		c.mu.Lock()
@@ -198,7 +191,7 @@ func (s *Server) stillValid(ctx context.Context, c *call) error {
 	c.mu.Lock()
 	fresh := time.Since(c.authenticated) < reviewAgain
 	c.mu.Unlock()
-	if fresh || c.credentials == nil {
+	if fresh || c.request == nil {
 		return nil
 	}
 	caller, err := s.authenticate(ctx, c)

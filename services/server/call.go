@@ -38,8 +38,8 @@ type call struct {
 	// streaming has messages in either direction, clientStream several requests.
 	streaming, clientStream bool
 	caller                  user.Info
-	// credentials are what the caller was authenticated by.
-	credentials *credentials
+	// request has the credentials that the caller was authenticated by, nil if it needs none.
+	request *http.Request
 	// correlation is the correlation ID of the caller, "" if there is none.
 	correlation string
 	// bytes is what the body uses of the pool.
@@ -184,7 +184,7 @@ func (s *Server) begin(ctx context.Context, r *http.Request, c *call) (deadline 
 		leave, err = s.admit(c, address)
 		return deadline, leave, err
 	}
-	c.credentials = &credentials{header: r.Header, tls: r.TLS, address: address}
+	c.request = r
 	within, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	if c.caller, err = s.authenticate(within, c); err != nil {
