@@ -51,8 +51,7 @@ func TestCallsAreCountedAndTimed(t *testing.T) {
 	conn, ctx := dial(t, w)
 	client := schedulerv1.NewSchedulerServiceClient(conn)
 	get := func(id string) error {
-		_, err := client.GetEnvironment(ctx, &schedulerv1.GetEnvironmentRequest{Id: id})
-		return err
+		return errOf(client.GetEnvironment(ctx, &schedulerv1.GetEnvironmentRequest{Id: id}))
 	}
 	logs := func(id string) error {
 		logs, err := client.GetEnvironmentLogs(ctx, &schedulerv1.GetEnvironmentLogsRequest{Id: id})
@@ -91,14 +90,12 @@ func TestTheAPIServerComesBack(t *testing.T) {
 	conn, ctx := dial(t, w)
 	client := schedulerv1.NewSchedulerServiceClient(conn)
 	get := func() codes.Code {
-		_, err := client.GetEnvironment(ctx, &schedulerv1.GetEnvironmentRequest{Id: smokeID})
-		return status.Code(err)
+		return status.Code(errOf(client.GetEnvironment(ctx, &schedulerv1.GetEnvironmentRequest{Id: smokeID})))
 	}
 	logs := func() codes.Code {
 		logs, err := client.GetEnvironmentLogs(ctx, &schedulerv1.GetEnvironmentLogsRequest{Id: smokeID})
 		require.NoError(t, err)
-		_, err = logs.Recv()
-		return status.Code(err)
+		return status.Code(errOf(logs.Recv()))
 	}
 	gone := func(rw http.ResponseWriter, _ *http.Request) bool {
 		conn, _, err := http.NewResponseController(rw).Hijack()
