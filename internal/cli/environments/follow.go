@@ -34,7 +34,7 @@ func followLogs(ctx context.Context, o *command.Options, c client.Client, env *v
 	f := &follower{logsFlags: wanted, command: o, client: c, env: env, told: map[types.UID]string{}}
 	err := podlogs.Follow(ctx, f, f.poll)
 	if ctx.Err() != nil {
-		return nil // the usual way to end it
+		return nil //nolint:nilerr // the usual way to end it
 	}
 	if err == nil {
 		fmt.Fprintf(o.ErrOut, "Environment %s/%s was deleted.\n", env.Namespace, env.Name)
