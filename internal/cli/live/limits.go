@@ -28,15 +28,12 @@ func (c *Cluster) LoadLimits(ctx context.Context, cl client.Client, namespace st
 		}
 	}
 	slices.Sort(namespaces)
+	l := &loader{ctx: ctx, client: cl}
 	for _, n := range slices.Compact(namespaces) {
-		l := &loader{ctx: ctx, client: cl, namespace: n}
-		c.Limits = append(c.Limits, objects[*v1alpha1.ResourceLimit](l, LimitsResource, &v1alpha1.ResourceLimitList{})...)
-		if l.err != nil {
-			return l.err
-		}
-		c.Problems = append(c.Problems, l.problems...)
+		c.Limits = append(c.Limits, objects[*v1alpha1.ResourceLimit](l, n, LimitsResource, &v1alpha1.ResourceLimitList{})...)
 	}
-	return nil
+	c.Problems = append(c.Problems, l.problems...)
+	return l.err
 }
 
 // LimitOf returns a pod's size as its scheduler sees it, and whether that

@@ -7,7 +7,6 @@ package live
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,7 +60,8 @@ type Cluster struct {
 	Limits []*v1alpha1.ResourceLimit
 	// Problems are the lists that are missing.
 	Problems []Problem
-	above    above
+	// above is what stands above ReplicaSets, by their UID.
+	above map[types.UID]*metav1.OwnerReference
 	// sizes are the limits by the default namespace that goes with them.
 	sizes *registry.Registries
 }
@@ -68,22 +69,21 @@ type Cluster struct {
 // Load reads a namespace, or all with "". What may not be read is a problem of
 // the result; any other failure is an error.
 func Load(ctx context.Context, c client.Client, s *Settings, namespace string) (*Cluster, error) {
-	l := &loader{ctx: ctx, client: c, namespace: namespace}
-	out := &Cluster{Settings: s}
-	pods := objects[*corev1.Pod](l, "pods", &corev1.PodList{})
-	nodes := objects[*corev1.Node](l.everywhere(), "nodes", &corev1.NodeList{})
-	mixes := objects[*v1alpha1.CapacityMix](l, "capacitymixes.berth.dev", &v1alpha1.CapacityMixList{})
+	l := &loader{ctx: ctx, client: c}
+	pods := objects[*corev1.Pod](l, namespace, "pods", &corev1.PodList{})
+	nodes := objects[*corev1.Node](l, "", "nodes", &corev1.NodeList{})
+	mixes := objects[*v1alpha1.CapacityMix](l, namespace, "capacitymixes.berth.dev", &v1alpha1.CapacityMixList{})
 	owners := slices.Concat(
-		l.list("replicasets.apps", &appsv1.ReplicaSetList{}),
-		l.list("deployments.apps", &appsv1.DeploymentList{}),
-		l.list("statefulsets.apps", &appsv1.StatefulSetList{}),
-		l.list("jobs.batch", &batchv1.JobList{}))
-	budgets := objects[*policyv1.PodDisruptionBudget](l, "poddisruptionbudgets.policy", &policyv1.PodDisruptionBudgetList{})
+		l.list(namespace, "replicasets.apps", &appsv1.ReplicaSetList{}),
+		l.list(namespace, "deployments.apps", &appsv1.DeploymentList{}),
+		l.list(namespace, "statefulsets.apps", &appsv1.StatefulSetList{}),
+		l.list(namespace, "jobs.batch", &batchv1.JobList{}))
+	budgets := objects[*policyv1.PodDisruptionBudget](l, namespace, "poddisruptionbudgets.policy", &policyv1.PodDisruptionBudgetList{})
 	if l.err != nil {
 		return nil, l.err
 	}
+	out := New(s, pods, nodes, mixes, owners, budgets)
 	out.Problems = l.problems
-	out.fill(pods, nodes, mixes, owners, budgets)
 	return out, nil
 }
 
@@ -91,16 +91,10 @@ func Load(ctx context.Context, c client.Client, s *Settings, namespace string) (
 func New(s *Settings, pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alpha1.CapacityMix, owners []client.Object,
 	budgets []*policyv1.PodDisruptionBudget,
 ) *Cluster {
-	out := &Cluster{Settings: s}
-	out.fill(pods, nodes, mixes, owners, budgets)
-	return out
-}
-
-func (c *Cluster) fill(pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alpha1.CapacityMix, owners []client.Object,
-	budgets []*policyv1.PodDisruptionBudget,
-) {
-	c.Pods, c.Nodes, c.Mixes = pods, nodes, mixes
-	c.Store, c.Invalid = policy.NewStore(), map[types.NamespacedName]error{}
+	c := &Cluster{
+		Settings: s, Pods: pods, Nodes: nodes, Mixes: mixes, Store: policy.NewStore(), Invalid: map[types.NamespacedName]error{},
+		Budgets: map[string][]rebalance.DisruptionBudget{}, above: map[types.UID]*metav1.OwnerReference{},
+	}
 	slices.SortFunc(c.Mixes, func(a, b *v1alpha1.CapacityMix) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -115,18 +109,20 @@ func (c *Cluster) fill(pods []*corev1.Pod, nodes []*corev1.Node, mixes []*v1alph
 		Mixes: c.Store, Defaults: c.Defaults,
 	})
 	c.State.ReplaceNodes(nodes)
-	c.above = aboveOf(owners)
 	for _, o := range owners {
 		c.State.SetOwner(o)
+		if ref := metav1.GetControllerOf(o); ref != nil {
+			c.above[o.GetUID()] = ref
+		}
 	}
 	c.State.ReplacePods(pods)
-	c.Budgets = map[string][]rebalance.DisruptionBudget{}
 	for _, b := range budgets {
 		// The eviction API takes a budget with an invalid selector to select no pod.
 		if budget, err := rebalance.FromPDB(b); err == nil {
 			c.Budgets[b.Namespace] = append(c.Budgets[b.Namespace], budget)
 		}
 	}
+	return c
 }
 
 // Namespaces are those that have pods or mixes, sorted.
@@ -188,23 +184,16 @@ func (c *Cluster) Missing(resource string) bool {
 
 // loader lists until something fails that is not a missing right.
 type loader struct {
-	ctx       context.Context
-	client    client.Client
-	namespace string
-	problems  []Problem
-	err       error
-	parent    *loader
-}
-
-// everywhere is a loader for kinds without a namespace, with the same result.
-func (l *loader) everywhere() *loader {
-	return &loader{ctx: l.ctx, client: l.client, parent: l, err: l.err}
+	ctx      context.Context
+	client   client.Client
+	problems []Problem
+	err      error
 }
 
 // objects lists objects of one type.
-func objects[T client.Object](l *loader, resource string, list client.ObjectList) []T {
+func objects[T client.Object](l *loader, namespace, resource string, list client.ObjectList) []T {
 	var out []T
-	for _, o := range l.list(resource, list) {
+	for _, o := range l.list(namespace, resource, list) {
 		if t, ok := o.(T); ok {
 			out = append(out, t)
 		}
@@ -212,8 +201,8 @@ func objects[T client.Object](l *loader, resource string, list client.ObjectList
 	return out
 }
 
-// list reads all pages of a list. A list whose pages expired is begun again.
-func (l *loader) list(resource string, empty client.ObjectList) []client.Object {
+// list reads all pages of a list, of all namespaces with "". A list whose pages expired is begun again.
+func (l *loader) list(namespace, resource string, empty client.ObjectList) []client.Object {
 	if l.err != nil {
 		return nil
 	}
@@ -222,13 +211,13 @@ func (l *loader) list(resource string, empty client.ObjectList) []client.Object 
 	for {
 		// A new list for each page: decoding reuses the memory of an old one.
 		page, _ := empty.DeepCopyObject().(client.ObjectList)
-		err := l.client.List(l.ctx, page, client.InNamespace(l.namespace), client.Limit(pageSize), client.Continue(token))
+		err := l.client.List(l.ctx, page, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(token))
 		if apierrors.IsResourceExpired(err) && tries < 3 {
 			all, token, tries = nil, "", tries+1
 			continue
 		}
 		if err != nil {
-			l.failed(resource, err)
+			l.failed(namespace, resource, err)
 			return nil
 		}
 		_ = meta.EachListItem(page, func(o runtime.Object) error {
@@ -243,24 +232,20 @@ func (l *loader) list(resource string, empty client.ObjectList) []client.Object 
 	}
 }
 
-func (l *loader) failed(resource string, err error) {
-	target := l
-	if l.parent != nil {
-		target = l.parent
-	}
+func (l *loader) failed(namespace, resource string, err error) {
 	where := ""
-	if l.namespace != "" {
-		where = " in namespace " + l.namespace
+	if namespace != "" {
+		where = " in namespace " + namespace
 	}
-	problem := Problem{Verb: "list", Resource: resource, Namespace: l.namespace}
+	problem := Problem{Verb: "list", Resource: resource, Namespace: namespace}
 	switch {
 	case apierrors.IsForbidden(err):
 		problem.Message = fmt.Sprintf("not allowed: list %s%s", resource, where)
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		problem.Message = fmt.Sprintf("the API server does not serve %s: is Berth installed?", resource)
 	default:
-		target.err = errors.Join(target.err, fmt.Errorf("list %s%s: %w", resource, where, err))
+		l.err = fmt.Errorf("list %s%s: %w", resource, where, err)
 		return
 	}
-	target.problems = append(target.problems, problem)
+	l.problems = append(l.problems, problem)
 }

@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/mix/clusterstate"
 )
@@ -37,19 +35,6 @@ func WorkloadText(w clusterstate.Workload) string {
 // UnknownTypeHint is what to do about a node of unknown type.
 const UnknownTypeHint = "no rule matches the labels: add a rule to nodeRules of the plugin, or label the node " +
 	"node.kubernetes.io/lifecycle=spot or =on-demand (docs/node-types.md)"
-
-// above is what stands above ReplicaSets, by their UID.
-type above map[types.UID]*metav1.OwnerReference
-
-func aboveOf(owners []client.Object) above {
-	out := above{}
-	for _, o := range owners {
-		if ref := metav1.GetControllerOf(o); ref != nil {
-			out[o.GetUID()] = ref
-		}
-	}
-	return out
-}
 
 // WorkloadOf names the workload of a pod that has a controller, whether or not
 // a mix governs it.
