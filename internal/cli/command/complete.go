@@ -18,8 +18,8 @@ import (
 // completionTimeout is how long a shell waits for names.
 const completionTimeout = 3 * time.Second
 
-// CompleteFirst completes the first argument with the names of a list.
-func (o *Options) CompleteFirst(list func() client.ObjectList) cobra.CompletionFunc {
+// CompleteFirst completes the first argument with the names of a list, which must be empty.
+func (o *Options) CompleteFirst(list client.ObjectList) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -28,7 +28,7 @@ func (o *Options) CompleteFirst(list func() client.ObjectList) cobra.CompletionF
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		return o.Complete(list(), namespace, toComplete)
+		return o.Complete(list, namespace, toComplete)
 	}
 }
 

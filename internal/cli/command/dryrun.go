@@ -24,13 +24,12 @@ func DryRunFlag(cmd *cobra.Command, value *string) {
 	cmd.Flags().StringVar(value, "dry-run", DryRunNone,
 		`One of: none, client (write nothing), server (the API server validates and stores nothing).`)
 	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !slices.Contains(values, *value) {
-			return fmt.Errorf("--dry-run is %q: it must be none, client or server", *value)
+	checkFirst(cmd, func() error {
+		if slices.Contains(values, *value) {
+			return nil
 		}
-		return run(cmd, args)
-	}
+		return fmt.Errorf("--dry-run is %q: it must be none, client or server", *value)
+	})
 }
 
 // DryRunText ends the line about an object that was not stored.

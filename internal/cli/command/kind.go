@@ -4,12 +4,14 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/kube/kinds"
 )
 
 // Kind has what the commands about the objects of one kind share.
@@ -21,8 +23,13 @@ type Kind[T client.Object, L client.ObjectList] struct {
 	NewList func() L
 }
 
-// Explain explains why objects cannot be read.
-func (k *Kind[T, L]) Explain(err error) error { return Unserved(err, k.Resource, k.With) }
+// Explain explains an error that means that the API server does not serve the resource. It returns other errors as they are.
+func (k *Kind[T, L]) Explain(err error) error {
+	if !kinds.NotServed(err) {
+		return err
+	}
+	return fmt.Errorf("the API server does not serve %s: is Berth installed%s?", k.Resource, k.With)
+}
 
 // Get reads an object by its name, which may be as -o name prints it.
 func (k *Kind[T, L]) Get(ctx context.Context, c client.Client, namespace, name string) (T, error) {
@@ -33,23 +40,19 @@ func (k *Kind[T, L]) Get(ctx context.Context, c client.Client, namespace, name s
 
 // Complete completes the first argument with names.
 func (k *Kind[T, L]) Complete(o *Options) cobra.CompletionFunc {
-	return o.CompleteFirst(func() client.ObjectList { return k.NewList() })
+	return o.CompleteFirst(k.NewList())
 }
 
 // List is a command that shows the objects of a namespace, or of all.
 func (k *Kind[T, L]) List(o *Options, cmd *cobra.Command, show func(list L, namespace string) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		namespace, c, err := o.Cluster()
-		if err != nil {
-			return err
-		}
+	cmd.RunE = o.WithCluster(func(ctx context.Context, c client.Client, namespace string, _ []string) error {
 		list := k.NewList()
-		if err := o.List(cmd.Context(), c, list, namespace); err != nil {
+		if err := o.List(ctx, c, list, namespace); err != nil {
 			return k.Explain(err)
 		}
 		return show(list, namespace)
-	}
+	})
 	o.AllNamespacesFlag(cmd)
 	o.SelectorFlag(cmd)
 	o.OutputFlag(cmd, printers.Wide, printers.JSON, printers.YAML, printers.Name)
@@ -65,16 +68,12 @@ func (k *Kind[T, L]) One(o *Options, cmd *cobra.Command, get Getter[T],
 ) *cobra.Command {
 	cmd.Use += " NAME"
 	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(1), k.Complete(o)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		namespace, c, err := o.Cluster()
+	cmd.RunE = o.WithCluster(func(ctx context.Context, c client.Client, namespace string, args []string) error {
+		object, err := get(ctx, c, namespace, args[0])
 		if err != nil {
 			return err
 		}
-		object, err := get(cmd.Context(), c, namespace, args[0])
-		if err != nil {
-			return err
-		}
-		return run(cmd.Context(), c, object)
-	}
+		return run(ctx, c, object)
+	})
 	return cmd
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -46,12 +47,22 @@ func (o *Options) OutputFlag(cmd *cobra.Command, formats ...string) {
 	formats = append([]string{printers.Text}, formats...)
 	cmd.Flags().StringVarP(&o.Output, "output", "o", formats[0], "Output format, one of: "+strings.Join(formats, ", ")+".")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	checkFirst(cmd, func() error {
 		if o.Output == "" || slices.Contains(formats, o.Output) {
-			return run(cmd, args)
+			return nil
 		}
 		return fmt.Errorf("--output is %q: it must be one of %s", o.Output, strings.Join(formats, ", "))
+	})
+}
+
+// checkFirst has a command check the values of its flags before it runs.
+func checkFirst(cmd *cobra.Command, check func() error) {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := check(); err != nil {
+			return err
+		}
+		return run(cmd, args)
 	}
 }
 
@@ -63,13 +74,12 @@ func (o *Options) AllNamespacesFlag(cmd *cobra.Command) {
 // SelectorFlag adds -l, a label selector for the objects that List reads.
 func (o *Options) SelectorFlag(cmd *cobra.Command) {
 	text := cmd.Flags().StringP("selector", "l", "", "Label selector, such as team=shop,tier!=test.")
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+	checkFirst(cmd, func() (err error) {
 		if o.selector, err = labels.Parse(*text); err != nil {
 			return fmt.Errorf("--selector is %q: %w", *text, err)
 		}
-		return run(cmd, args)
-	}
+		return nil
+	})
 }
 
 // List reads the objects of a namespace that the selector matches.
@@ -84,6 +94,22 @@ func (o *Options) Namespace() (string, error) {
 	}
 	namespace, _, err := o.Flags.ToRawKubeConfigLoader().Namespace()
 	return namespace, err
+}
+
+// GivenNamespace returns the namespace of -n, "" without it.
+func (o *Options) GivenNamespace() string { return ptr.Deref(o.Flags.Namespace, "") }
+
+// WithCluster returns a RunE that has the namespace of the command and a client.
+func (o *Options) WithCluster(
+	run func(ctx context.Context, c client.Client, namespace string, args []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		namespace, c, err := o.Cluster()
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), c, namespace, args)
+	}
 }
 
 // Cluster returns the namespace of the command and a client.
@@ -179,6 +205,13 @@ func (o *Options) Print(v any) (bool, error) {
 	return false, nil
 }
 
+// Conditions writes a sentence for each condition.
+func (o *Options) Conditions(list []metav1.Condition) {
+	for _, c := range list {
+		o.Sentence(fmt.Sprintf("%s is %s since %s ago, %s: %s", c.Type, c.Status, o.Age(c.LastTransitionTime), c.Reason, c.Message))
+	}
+}
+
 // Sentence writes a sentence as a line of its own.
 func (o *Options) Sentence(sentence string) {
 	fmt.Fprintln(o.Out, strings.ReplaceAll(strings.TrimRight(sentence, ". "), "\n", " ")+".")
@@ -200,21 +233,27 @@ func (o *Options) PrintList(v any, t *printers.Table, empty string, warnings ...
 		fmt.Fprintln(o.ErrOut, empty)
 		return nil
 	}
-	if o.Output == printers.Wide {
-		t.Header = append(t.Header, t.Wide...)
-	}
-	if err := t.Write(o.Out, t.Namespaces); err != nil {
-		return err
-	}
-	o.Warnings(warnings)
-	return nil
+	return o.WriteTables(warnings, t)
 }
 
-// Warnings writes a warning for each text.
-func (o *Options) Warnings(texts []string) {
-	for _, text := range texts {
-		o.Warn("%s", text)
+// WriteTables writes the tables that have rows, with an empty line between them, and the warnings after them.
+func (o *Options) WriteTables(warnings []string, tables ...*printers.Table) error {
+	tables = slices.DeleteFunc(tables, func(t *printers.Table) bool { return len(t.Rows) == 0 })
+	for i, t := range tables {
+		if i > 0 {
+			fmt.Fprintln(o.Out)
+		}
+		if o.Output == printers.Wide {
+			t.Header = append(t.Header, t.Wide...)
+		}
+		if err := t.Write(o.Out); err != nil {
+			return err
+		}
 	}
+	for _, warning := range warnings {
+		o.Warn("%s", warning)
+	}
+	return nil
 }
 
 // PrintObjects writes objects as one or as a List, if JSON or YAML was requested.

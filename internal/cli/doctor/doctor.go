@@ -6,6 +6,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,12 +59,7 @@ func (r *Report) add(level Level, check, next, format string, args ...any) {
 }
 
 func (r *Report) failed() bool {
-	for _, f := range r.Findings {
-		if f.Level == Fail {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Level == Fail })
 }
 
 // patient is what the checks look at.
@@ -175,7 +171,7 @@ func showReport(o *command.Options, r *Report) error {
 		if f.Next != "" {
 			message += "; fix: " + f.Next
 		}
-		t.Add(string(f.Level), f.Check, message)
+		t.Add(f.Level, f.Check, message)
 	}
 	return o.PrintList(r, t, "")
 }

@@ -35,16 +35,15 @@ func newBackup(o *command.Options) *cobra.Command {
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			return environmentKind.Complete(o)(cmd, nil, toComplete)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(_ *cobra.Command, args []string) error {
 			if o.AllNamespaces && len(args) > 0 {
 				return errors.New("NAME requires one namespace: use -n, not -A")
 			}
-			namespace, c, err := o.Cluster()
-			if err != nil {
-				return err
-			}
-			return runBackup(cmd.Context(), o, c, namespace, args, withSecrets)
+			return nil
 		},
+		RunE: o.WithCluster(func(ctx context.Context, c client.Client, namespace string, args []string) error {
+			return runBackup(ctx, o, c, namespace, args, withSecrets)
+		}),
 	}
 	cmd.Flags().BoolVar(&withSecrets, "with-secrets", false, "Add the Secrets that the environments name.")
 	o.AllNamespacesFlag(cmd)
@@ -101,22 +100,14 @@ func newRestore(o *command.Options) *cobra.Command {
 		Example:           restoreExamples,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			namespace, c, err := o.Cluster()
-			if err != nil {
-				return err
-			}
-			// The namespace of the kubeconfig is for objects without one; that of -n is for all.
-			all := ""
-			if o.Flags.Namespace != nil && *o.Flags.Namespace != "" {
-				all = namespace
-			}
+		RunE: o.WithCluster(func(ctx context.Context, c client.Client, namespace string, _ []string) error {
 			objects, err := backupOf(o, f.file, namespace)
 			if err != nil {
 				return err
 			}
-			return runRestore(cmd.Context(), o, c, objects, all, f)
-		},
+			// The namespace of the kubeconfig is for objects without one; that of -n is for all.
+			return runRestore(ctx, o, c, objects, o.GivenNamespace(), f)
+		}),
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "filename", "f", "", "The backup: a file, directory or URL; - is standard input.")

@@ -85,7 +85,7 @@ func showBackups(o *command.Options, list *DatabaseBackups) error {
 	for i := range list.Backups {
 		b := &list.Backups[i]
 		t.Names = append(t.Names, backupResource(b.Method, b.Name))
-		t.Add(b.Name, string(b.Method), string(b.State), o.Age(b.Created), b.Size, b.Message)
+		t.Add(b.Name, b.Method, b.State, o.Age(b.Created), b.Size, b.Message)
 	}
 	return o.PrintList(list, t, fmt.Sprintf("No backups found of the database of environment %s/%s.", list.Namespace, list.Name))
 }

@@ -195,7 +195,7 @@ func environmentOf(e *v1alpha1.Environment) Summary {
 
 // environmentNotes tell of environments that no one reconciles.
 func environmentNotes(list []Summary) []string {
-	var reports live.Reports
+	reports := live.Reports{}
 	for i := range list {
 		reports.Add(list[i].Namespace+"/"+list[i].Name, list[i].Controller)
 	}
@@ -210,8 +210,8 @@ func showEnvironments(o *command.Options, e *Environments, namespace string) err
 	for i := range e.Environments {
 		s := &e.Environments[i]
 		t.Names = append(t.Names, environmentName(s.Name))
-		t.Add(s.Namespace, s.Name, s.Stack, s.Version, string(s.Phase), s.Ready, o.Age(s.Created),
-			s.DisplayName, s.RunsIn, printers.Number(s.Revision), labels.Set(s.Labels).String(), string(s.Controller), s.Message)
+		t.Add(s.Namespace, s.Name, s.Stack, s.Version, s.Phase, s.Ready, o.Age(s.Created),
+			s.DisplayName, s.RunsIn, s.Revision, labels.Set(s.Labels), s.Controller, s.Message)
 	}
 	return o.PrintList(e, t, "No environments found in "+printers.InNamespace(namespace)+".", e.Notes...)
 }

@@ -112,34 +112,18 @@ func showEnvironment(o *command.Options, d *Detail) error {
 	if d.Description != "" {
 		o.Sentence(d.Description)
 	}
-	for _, c := range d.Conditions {
-		o.Sentence(fmt.Sprintf("%s is %s since %s ago, %s: %s", c.Type, c.Status, o.Age(c.LastTransitionTime), c.Reason, c.Message))
-	}
+	o.Conditions(d.Conditions)
 	fmt.Fprintln(o.Out)
-	t := &printers.Table{Header: []string{"STAGE", "COMPONENT", "READY", "RESTARTS", "REASON"}}
-	if o.Output == printers.Wide {
-		t.Header = append(t.Header, "IMAGE", "MESSAGE")
-	}
+	t := &printers.Table{Header: []string{"STAGE", "COMPONENT", "READY", "RESTARTS", "REASON"}, Wide: []string{"IMAGE", "MESSAGE"}}
 	for i := range d.Components {
 		c := &d.Components[i]
-		t.Add(printers.Number(c.Stage), c.Name, fmt.Sprintf("%d/%d", c.ReadyReplicas, c.Replicas), printers.Number(c.Restarts), c.Reason,
-			c.Image, c.Message)
+		t.Add(c.Stage, c.Name, fmt.Sprintf("%d/%d", c.ReadyReplicas, c.Replicas), c.Restarts, c.Reason, c.Image, c.Message)
 	}
-	if err := t.Write(o.Out, false); err != nil {
-		return err
+	ports := &printers.Table{Header: []string{"COMPONENT", "PORT", "FROM-OUTSIDE", "PROTOCOL"}}
+	for _, p := range d.Ports {
+		ports.Add(p.Component, p.ContainerPort, p.HostPort, p.Protocol)
 	}
-	if len(d.Ports) > 0 {
-		fmt.Fprintln(o.Out)
-		ports := &printers.Table{Header: []string{"COMPONENT", "PORT", "FROM-OUTSIDE", "PROTOCOL"}}
-		for _, p := range d.Ports {
-			ports.Add(p.Component, printers.Number(p.ContainerPort), printers.Number(p.HostPort), string(p.Protocol))
-		}
-		if err := ports.Write(o.Out, false); err != nil {
-			return err
-		}
-	}
-	o.Warnings(d.Notes)
-	return nil
+	return o.WriteTables(d.Notes, t, ports)
 }
 
 func (d *Detail) headline() string {
@@ -161,7 +145,7 @@ func (d *Detail) about() string {
 		parts = append(parts, "stack "+stack)
 	}
 	if d.Revision > 0 {
-		parts = append(parts, "revision "+printers.Number(d.Revision))
+		parts = append(parts, fmt.Sprintf("revision %d", d.Revision))
 	}
 	if d.RunsIn != "" {
 		parts = append(parts, "in namespace "+d.RunsIn)

@@ -116,7 +116,7 @@ func (h *History) find(revision int64) (*Revision, error) {
 		if h.Revisions[i].Revision == revision {
 			return &h.Revisions[i], nil
 		}
-		known = append(known, printers.Number(h.Revisions[i].Revision))
+		known = append(known, fmt.Sprint(h.Revisions[i].Revision))
 	}
 	if len(known) == 0 {
 		return nil, fmt.Errorf("%s has no revision %d: it has no revisions yet", environmentName(h.Name), revision)
@@ -140,7 +140,7 @@ func showEnvironmentHistory(o *command.Options, h *History) error {
 	t := &printers.Table{Header: []string{"REVISION", "TIME", "AGE", "ACTOR", "CHANGES"}}
 	for i := range h.Revisions {
 		r := &h.Revisions[i]
-		name := printers.Number(r.Revision)
+		name := fmt.Sprint(r.Revision)
 		if r.Current {
 			name += "*"
 		}

@@ -45,19 +45,15 @@ func newOrphans(o *command.Options) *cobra.Command {
 		Long:    aboutOrphans,
 		Example: orphansExamples,
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if f.retained && !f.remove {
 				return errors.New("--include-retained requires --delete")
 			}
-			namespace, c, err := o.Cluster()
-			if err != nil {
-				return err
-			}
-			if o.Flags.Namespace == nil || *o.Flags.Namespace == "" {
-				namespace = ""
-			}
-			return runOrphans(cmd.Context(), o, c, namespace, f)
+			return nil
 		},
+		RunE: o.WithCluster(func(ctx context.Context, c client.Client, _ string, _ []string) error {
+			return runOrphans(ctx, o, c, o.GivenNamespace(), f)
+		}),
 	}
 	cmd.Flags().BoolVar(&f.remove, "delete", false, "Delete orphans.")
 	cmd.Flags().BoolVar(&f.retained, "include-retained", false,
@@ -92,7 +88,7 @@ func showOrphans(o *command.Options, list []orphans.Orphan, none string) error {
 	for i := range list {
 		a := &list[i]
 		t.Names = append(t.Names, printers.Resource(a.GroupVersionKind(), a.Name))
-		t.Add(a.Namespace, a.Kind+"/"+a.Name, a.Environment, string(a.State), printers.Number(a.Claims), o.Age(a.Created))
+		t.Add(a.Namespace, a.Kind+"/"+a.Name, a.Environment, a.State, a.Claims, o.Age(a.Created))
 	}
 	return o.PrintList(&Orphans{Orphans: list}, t, none)
 }

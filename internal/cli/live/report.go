@@ -39,26 +39,19 @@ func Reported(observed, generation int64) ReportState {
 	return ReportCurrent
 }
 
-// Reports are the objects of which the controller says nothing, or nothing new.
-type Reports struct{ absent, stale []string }
+// Reports are the names of objects by what the controller says of them.
+type Reports map[ReportState][]string
 
-// Add adds an object if its status is not current.
-func (r *Reports) Add(name string, state ReportState) {
-	switch state {
-	case ReportAbsent:
-		r.absent = append(r.absent, name)
-	case ReportStale:
-		r.stale = append(r.stale, name)
-	}
-}
+// Add adds an object.
+func (r Reports) Add(name string, state ReportState) { r[state] = append(r[state], name) }
 
-// Notes name them, and say what follows.
-func (r *Reports) Notes(so string) (out []string) {
-	if len(r.absent) > 0 {
-		out = append(out, "no status in "+printers.Listed(r.absent)+": "+so)
+// Notes name those whose status is not current, and say what follows.
+func (r Reports) Notes(so string) (out []string) {
+	if absent := r[ReportAbsent]; len(absent) > 0 {
+		out = append(out, "no status in "+printers.Listed(absent)+": "+so)
 	}
-	if len(r.stale) > 0 {
-		out = append(out, "the status is older than the spec in "+printers.Listed(r.stale)+": "+so)
+	if stale := r[ReportStale]; len(stale) > 0 {
+		out = append(out, "the status is older than the spec in "+printers.Listed(stale)+": "+so)
 	}
 	return out
 }

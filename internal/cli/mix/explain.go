@@ -123,7 +123,7 @@ func NewExplain(o *command.Options) *cobra.Command {
 		Long:              aboutExplain,
 		Example:           "  kubectl berth explain web-7dd8c6474c-x2x4z\n  kubectl berth explain web-0 -n shop -o json",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: o.CompleteFirst(func() client.ObjectList { return &corev1.PodList{} }),
+		ValidArgsFunction: o.CompleteFirst(&corev1.PodList{}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return explain(cmd.Context(), o, strings.TrimPrefix(args[0], "pod/"))
 		},

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -160,17 +159,13 @@ func showNodes(o *command.Options, n *Nodes) error {
 	}
 	t := &printers.Table{Header: []string{"NAME", "TYPE", "RULE", "DOMAIN", "DEPARTING", "ACCEPTS", "PODS"}}
 	for _, s := range n.Nodes {
-		t.Add(s.Name, s.Type, s.Rule, s.Domain, s.Departing, strconv.FormatBool(s.Accepts), s.Pods.String())
+		t.Add(s.Name, s.Type, s.Rule, s.Domain, s.Departing, s.Accepts, s.Pods)
 	}
-	if err := t.Write(o.Out, false); err != nil {
-		return err
-	}
-	fmt.Fprintln(o.Out)
 	sums := &printers.Table{Header: []string{"TYPE", "NODES", "ACCEPTING", "DEPARTING", "PODS"}}
 	for _, s := range n.Totals {
-		sums.Add(s.Type, printers.Number(s.Nodes), printers.Number(s.Accepting), printers.Number(s.Departing), s.Pods.String())
+		sums.Add(s.Type, s.Nodes, s.Accepting, s.Departing, s.Pods)
 	}
-	if err := sums.Write(o.Out, false); err != nil {
+	if err := o.WriteTables(nil, t, sums); err != nil {
 		return err
 	}
 	if n.Hint != "" {

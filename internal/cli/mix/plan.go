@@ -51,7 +51,7 @@ func NewPlan(o *command.Options) *cobra.Command {
 		Long:              aboutPlan,
 		Example:           planExamples,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.CompleteFirst(func() client.ObjectList { return &v1alpha1.CapacityMixList{} }),
+		ValidArgsFunction: o.CompleteFirst(&v1alpha1.CapacityMixList{}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runPlan(o, cmd, f, args)
 		},
@@ -157,21 +157,6 @@ func before(c *live.Cluster, wanted []*wantedMix) map[string]live.Split {
 // groupName is unique among the groups of all namespaces.
 func groupName(g *clusterstate.Group) string {
 	return g.Key.Namespace + "/" + g.Key.ID
-}
-
-// moveLine and blockedLine are the parts of an outcome for output.
-func moveLine(i int, g *clusterstate.Group, m plan.Move) PlannedMove {
-	return PlannedMove{
-		Order: i + 1, Namespace: g.Workload.Namespace, Workload: tableName(g.Workload.Kind, g.Workload.Name, g.Workload.UID == ""),
-		Pod: m.Pod.Name, From: m.From.String(), To: m.To.String(), Slot: m.Slot, Node: m.Node,
-	}
-}
-
-func blockedLine(g *clusterstate.Group, b plan.Blocked) BlockedPod {
-	return BlockedPod{
-		Namespace: g.Workload.Namespace, Workload: tableName(g.Workload.Kind, g.Workload.Name, g.Workload.UID == ""),
-		Pod: b.Pod.Name, On: b.On.String(), Reason: string(b.Reason), Message: b.Message,
-	}
 }
 
 // wantedMix is a CapacityMix as it would be.

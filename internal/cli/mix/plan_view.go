@@ -126,11 +126,17 @@ func (p *Plan) addOutcome(before map[string]live.Split, o *plan.Outcome) {
 		w.DesiredBefore = &d
 	}
 	p.Workloads = append(p.Workloads, w)
+	workload := tableName(w.Kind, w.Name, w.bare)
 	for i, m := range o.Moves {
-		p.Moves = append(p.Moves, moveLine(i, g, m))
+		p.Moves = append(p.Moves, PlannedMove{
+			Order: i + 1, Namespace: w.Namespace, Workload: workload,
+			Pod: m.Pod.Name, From: m.From.String(), To: m.To.String(), Slot: m.Slot, Node: m.Node,
+		})
 	}
 	for _, b := range o.Blocked {
-		p.Blocked = append(p.Blocked, blockedLine(g, b))
+		p.Blocked = append(p.Blocked, BlockedPod{
+			Namespace: w.Namespace, Workload: workload, Pod: b.Pod.Name, On: b.On.String(), Reason: string(b.Reason), Message: b.Message,
+		})
 	}
 }
 
@@ -193,11 +199,11 @@ func showPlan(o *command.Options, p *Plan) error {
 		fmt.Fprintln(o.Out, m.sentence())
 	}
 	for _, t := range []*printers.Table{p.workloadTable(), p.moveTable(), p.blockedTable()} {
-		if len(t.Rows) == 0 {
+		if t.Namespaces = namespaces; len(t.Rows) == 0 {
 			continue
 		}
 		fmt.Fprintln(o.Out)
-		if err := t.Write(o.Out, namespaces); err != nil {
+		if err := t.Write(o.Out); err != nil {
 			return err
 		}
 	}
@@ -233,9 +239,8 @@ func (p *Plan) workloadTable() *printers.Table {
 		if w.DesiredBefore != nil {
 			now = w.DesiredBefore.String()
 		}
-		t.Add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, printers.Number(w.Replicas), w.Actual.String(), now,
-			w.Desired.String(),
-			printers.Number(w.WrongSide), printers.Number(w.Moves), printers.Number(w.Blocked), w.After.String())
+		t.Add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, w.Replicas, w.Actual, now, w.Desired, w.WrongSide, w.Moves,
+			w.Blocked, w.After)
 	}
 	return t
 }
@@ -243,7 +248,7 @@ func (p *Plan) workloadTable() *printers.Table {
 func (p *Plan) moveTable() *printers.Table {
 	t := &printers.Table{Header: []string{"NAMESPACE", "MOVE", "WORKLOAD", "POD", "FROM", "TO", "SLOT", "NODE"}}
 	for _, m := range p.Moves {
-		t.Add(m.Namespace, printers.Number(m.Order), m.Workload, m.Pod, m.From, m.To, printers.Number(m.Slot), m.Node)
+		t.Add(m.Namespace, m.Order, m.Workload, m.Pod, m.From, m.To, m.Slot, m.Node)
 	}
 	return t
 }

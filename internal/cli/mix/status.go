@@ -103,7 +103,7 @@ func NewStatus(o *command.Options) *cobra.Command {
 		Long:              aboutStatus,
 		Example:           "  kubectl berth status\n  kubectl berth status web -n shop -o wide\n  kubectl berth status -A",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.CompleteFirst(func() client.ObjectList { return &v1alpha1.CapacityMixList{} }),
+		ValidArgsFunction: o.CompleteFirst(&v1alpha1.CapacityMixList{}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, err := o.Namespace()
 			if err != nil {
@@ -138,45 +138,28 @@ func showStatus(o *command.Options, s *Status, namespace string) error {
 	if len(s.Mixes)+len(s.Workloads) == 0 {
 		fmt.Fprintf(o.ErrOut, "No mixes and no governed workloads found in %s.\n", printers.InNamespace(namespace))
 	}
-	if len(s.Mixes) > 0 {
-		if err := mixTable(o, s.Mixes).Write(o.Out, namespace == ""); err != nil {
-			return err
-		}
-	}
-	if len(s.Mixes) > 0 && len(s.Workloads) > 0 {
-		fmt.Fprintln(o.Out)
-	}
-	if len(s.Workloads) > 0 {
-		if err := workloadTable(o, s.Workloads).Write(o.Out, namespace == ""); err != nil {
-			return err
-		}
-	}
-	o.Warnings(s.Notes)
-	return nil
+	return o.WriteTables(s.Notes, mixTable(o, s.Mixes, namespace == ""), workloadTable(s.Workloads, namespace == ""))
 }
 
-func mixTable(o *command.Options, mixes []ObjectStatus) *printers.Table {
-	t := &printers.Table{Header: []string{
-		"NAMESPACE", "NAME", "SPOT%", "MIN-OD", "WORKLOADS", "DESIRED", "ACTUAL", "BORROWED", "PENDING",
-		"SATISFIED", "BLOCKED", "AGE",
-	}}
-	if o.Output == printers.Wide {
-		t.Header = append(t.Header, "MAX-SPOT", "PENDING-FOR", "DEPARTING", "CONTROLLER")
+func mixTable(o *command.Options, mixes []ObjectStatus, namespaces bool) *printers.Table {
+	t := &printers.Table{
+		Header: []string{
+			"NAMESPACE", "NAME", "SPOT%", "MIN-OD", "WORKLOADS", "DESIRED", "ACTUAL", "BORROWED", "PENDING", "SATISFIED", "BLOCKED", "AGE",
+		},
+		Wide: []string{"MAX-SPOT", "PENDING-FOR", "DEPARTING", "CONTROLLER"}, Namespaces: namespaces,
 	}
 	for _, m := range mixes {
-		row := []string{m.Namespace, m.Name, printers.Number(m.SpotPercent), printers.Number(m.MinOnDemand)}
-		if m.counted {
-			row = append(row, printers.Number(m.Workloads), m.Desired.String(), m.Actual.String(), printers.Number(m.Borrowed),
-				printers.Number(m.Pending), satisfied(m))
-		} else {
-			row = append(row, "<unknown>", "<unknown>", "<unknown>", "<unknown>", "<unknown>", "<unknown>")
+		counts := []any{m.Workloads, m.Desired, m.Actual, m.Borrowed, m.Pending, satisfied(m)}
+		if !m.counted {
+			counts = slices.Repeat([]any{"<unknown>"}, len(counts))
 		}
-		row = append(row, m.Blocked, o.Age(m.Created))
 		maxSpot := ""
 		if m.MaxSpot != nil {
-			maxSpot = printers.Number(*m.MaxSpot)
+			maxSpot = fmt.Sprint(*m.MaxSpot)
 		}
-		t.Add(append(row, maxSpot, m.PendingByType.String(), printers.Number(m.Departing), string(m.Controller))...)
+		t.Add(slices.Concat(
+			[]any{m.Namespace, m.Name, m.SpotPercent, m.MinOnDemand}, counts,
+			[]any{m.Blocked, o.Age(m.Created), maxSpot, m.PendingByType, m.Departing, m.Controller})...)
 	}
 	return t
 }
@@ -191,23 +174,20 @@ func satisfied(m ObjectStatus) string {
 	return "False"
 }
 
-func workloadTable(o *command.Options, workloads []WorkloadStatus) *printers.Table {
-	t := &printers.Table{Header: []string{
-		"NAMESPACE", "WORKLOAD", "REVISION", "MIX", "REPLICAS", "DESIRED", "ACTUAL", "BORROWED",
-		"PENDING", "DEPARTING", "STATE",
-	}}
-	if o.Output == printers.Wide {
-		t.Header = append(t.Header, "RULE", "PENDING-FOR", "FAILED-MOVES", "RETRY", "MESSAGE")
+func workloadTable(workloads []WorkloadStatus, namespaces bool) *printers.Table {
+	t := &printers.Table{
+		Header: []string{
+			"NAMESPACE", "WORKLOAD", "REVISION", "MIX", "REPLICAS", "DESIRED", "ACTUAL", "BORROWED", "PENDING", "DEPARTING", "STATE",
+		},
+		Wide: []string{"RULE", "PENDING-FOR", "FAILED-MOVES", "RETRY", "MESSAGE"}, Namespaces: namespaces,
 	}
 	for _, w := range workloads {
 		retry := ""
 		if w.RetryTime != nil {
 			retry = w.RetryTime.UTC().Format("15:04:05Z")
 		}
-		t.Add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, w.Source, printers.Number(w.Replicas), w.Desired.String(),
-			w.Actual.String(),
-			printers.Number(w.Borrowed), printers.Number(w.Pending), printers.Number(w.Departing), w.State, w.Rule,
-			w.PendingByType.String(), printers.Number(w.FailedMoves), retry, w.Message)
+		t.Add(w.Namespace, tableName(w.Kind, w.Name, w.bare), w.Revision, w.Source, w.Replicas, w.Desired, w.Actual, w.Borrowed, w.Pending,
+			w.Departing, w.State, w.Rule, w.PendingByType, w.FailedMoves, retry, w.Message)
 	}
 	return t
 }
@@ -352,7 +332,7 @@ func stateOf(g *clusterstate.Group) (state, message string) {
 // notes tell of mixes whose controller is not there, and of mixes that do nothing.
 func notes(s *Status) []string {
 	var out []string
-	var reports live.Reports
+	reports := live.Reports{}
 	for _, m := range s.Mixes {
 		name := m.Namespace + "/" + m.Name
 		if m.Invalid != "" {

@@ -4,9 +4,9 @@
 package printers
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,24 +37,27 @@ type Table struct {
 	Namespaces bool
 }
 
-// Add adds a row.
-func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+// Add adds a row, with the cells as fmt.Sprint prints them.
+func (t *Table) Add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		row[i] = fmt.Sprint(cell)
+	}
+	t.Rows = append(t.Rows, row)
+}
 
-// Write prints the table; namespaces is set where the rows are of several.
-func (t *Table) Write(out io.Writer, namespaces bool) error {
+// Write prints the table.
+func (t *Table) Write(out io.Writer) error {
 	first := 0
-	if !namespaces && t.Header[0] == "NAMESPACE" {
+	if !t.Namespaces && t.Header[0] == "NAMESPACE" {
 		first = 1
 	}
 	w := printers.GetNewTabWriter(out)
 	for _, row := range append([][]string{t.Header}, t.Rows...) {
 		cells := make([]string, 0, len(row))
-		for i, cell := range row[first:len(t.Header)] {
+		for _, cell := range row[first:len(t.Header)] {
 			// kubectl leaves no cell empty: scripts cut by columns.
-			if cell == "" && i+first < len(t.Header) {
-				cell = "<none>"
-			}
-			cells = append(cells, strings.ReplaceAll(cell, "\n", " "))
+			cells = append(cells, strings.ReplaceAll(cmp.Or(cell, "<none>"), "\n", " "))
 		}
 		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil {
 			return err
@@ -62,9 +65,6 @@ func (t *Table) Write(out io.Writer, namespaces bool) error {
 	}
 	return w.Flush()
 }
-
-// Number is an integer as text.
-func Number[T ~int | ~int32 | ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
 // Age is how long ago a time was, as kubectl prints it.
 func Age(now, then time.Time) string {

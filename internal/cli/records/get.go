@@ -86,28 +86,16 @@ func showRecord(o *command.Options, d *RecordDetail) error {
 	if d.Compliance != nil {
 		o.Sentence(complianceText(o, d.Compliance))
 	}
-	for _, c := range d.Conditions {
-		o.Sentence(fmt.Sprintf("%s is %s since %s ago, %s: %s", c.Type, c.Status, o.Age(c.LastTransitionTime), c.Reason, c.Message))
-	}
+	o.Conditions(d.Conditions)
 	fmt.Fprintln(o.Out)
 	t := &printers.Table{Header: []string{"RESOURCE", "READY", "PODS", "PENDING", "DETAIL"}}
-	t.Add("DeploymentRecord/"+d.Name, fmt.Sprintf("%d/%d", d.ReadyFunctions, d.Functions), "-", "-", string(d.Phase))
+	t.Add("DeploymentRecord/"+d.Name, fmt.Sprintf("%d/%d", d.ReadyFunctions, d.Functions), "-", "-", d.Phase)
 	rows(t, d.Tree, "")
-	if err := t.Write(o.Out, false); err != nil {
-		return err
+	urls := &printers.Table{Header: []string{"FUNCTION", "READY", "URL"}}
+	for _, e := range d.Endpoints {
+		urls.Add(cmp.Or(e.Function, "(ODGM)"), map[bool]string{true: "True", false: "False"}[e.Ready], e.URL)
 	}
-	if len(d.Endpoints) > 0 {
-		fmt.Fprintln(o.Out)
-		urls := &printers.Table{Header: []string{"FUNCTION", "READY", "URL"}}
-		for _, e := range d.Endpoints {
-			urls.Add(cmp.Or(e.Function, "(ODGM)"), map[bool]string{true: "True", false: "False"}[e.Ready], e.URL)
-		}
-		if err := urls.Write(o.Out, false); err != nil {
-			return err
-		}
-	}
-	o.Warnings(d.Notes)
-	return nil
+	return o.WriteTables(d.Notes, t, urls)
 }
 
 func (d *RecordDetail) headline() string {

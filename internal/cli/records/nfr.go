@@ -182,22 +182,17 @@ func showRecommendations(o *command.Options, r *Recommendations) error {
 		o.Sentence("Nothing is recommended, and nothing was applied")
 	} else {
 		fmt.Fprintln(o.Out)
-		t := &printers.Table{Header: []string{
-			"COMPONENT", "DIMENSION", "NOW", "RECOMMENDED", "CONFIDENCE", "WINDOW", "LAST-APPLIED",
-			"BASIS",
-		}}
-		for i := range r.Recommendations {
-			t.Add(recommendationRow(o, &r.Recommendations[i])...)
-		}
-		if err := t.Write(o.Out, false); err != nil {
-			return err
-		}
 	}
-	o.Warnings(r.Notes)
-	return nil
+	t := &printers.Table{Header: []string{
+		"COMPONENT", "DIMENSION", "NOW", "RECOMMENDED", "CONFIDENCE", "WINDOW", "LAST-APPLIED", "BASIS",
+	}}
+	for i := range r.Recommendations {
+		t.Add(recommendationRow(o, &r.Recommendations[i])...)
+	}
+	return o.WriteTables(r.Notes, t)
 }
 
-func recommendationRow(o *command.Options, r *RecommendationStatus) []string {
+func recommendationRow(o *command.Options, r *RecommendationStatus) []any {
 	now, recommended, confidence, applied := "<unknown>", "", "", ""
 	if r.Now != nil {
 		now = amount(r.Dimension, *r.Now)
@@ -211,7 +206,7 @@ func recommendationRow(o *command.Options, r *RecommendationStatus) []string {
 	if a := r.LastApplied; a != nil {
 		applied = fmt.Sprintf("%s, %s ago", amount(r.Dimension, a.Value), o.Age(a.Time))
 	}
-	return []string{r.Component, string(r.Dimension), now, recommended, confidence, r.Window.text(r.Dimension, o.Now()), applied, r.Basis}
+	return []any{r.Component, r.Dimension, now, recommended, confidence, r.Window.text(r.Dimension, o.Now()), applied, r.Basis}
 }
 
 // text is "4 for 80s, applied in 100s", "" for no window.
@@ -241,5 +236,5 @@ func amount(d v1alpha1.NFRDimension, n int64) string {
 		}
 		return strings.TrimSpace(resource.NewQuantity(n, resource.BinarySI).String())
 	}
-	return printers.Number(n)
+	return fmt.Sprint(n)
 }

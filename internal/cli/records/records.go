@@ -125,7 +125,7 @@ func recordOf(rec *v1alpha1.DeploymentRecord) RecordStatus {
 
 // recordNotes tell of records that no one reconciles.
 func recordNotes(records []RecordStatus) []string {
-	var reports live.Reports
+	reports := live.Reports{}
 	for i := range records {
 		reports.Add(records[i].Namespace+"/"+records[i].Name, records[i].Controller)
 	}
@@ -140,8 +140,8 @@ func showRecords(o *command.Options, r *Records, namespace string) error {
 	for i := range r.Records {
 		s := &r.Records[i]
 		t.Names = append(t.Names, "deploymentrecord."+v1alpha1.GroupName+"/"+s.Name)
-		t.Add(s.Namespace, s.Name, s.Class, s.Template, string(s.Phase), fmt.Sprintf("%d/%d", s.ReadyFunctions, s.Functions), string(s.NFR),
-			o.Age(s.Created), string(s.Enforcement), s.Environment, string(s.Controller), s.Message)
+		t.Add(s.Namespace, s.Name, s.Class, s.Template, s.Phase, fmt.Sprintf("%d/%d", s.ReadyFunctions, s.Functions), s.NFR,
+			o.Age(s.Created), s.Enforcement, s.Environment, s.Controller, s.Message)
 	}
 	return o.PrintList(r, t, "No records found in "+printers.InNamespace(namespace)+".", r.Notes...)
 }

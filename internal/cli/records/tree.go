@@ -50,10 +50,7 @@ type ReplicaCount struct {
 func (r *ReplicaCount) String() string { return fmt.Sprintf("%d/%d", r.Ready, r.Wanted) }
 
 // shownFirst is the order of kinds below one parent.
-var shownFirst = []schema.GroupKind{
-	kindMix.GroupKind(), kindLimit.GroupKind(), kindDeployment.GroupKind(), kindKnative.GroupKind(), kindHPA.GroupKind(),
-	kindService.GroupKind(),
-}
+var shownFirst = []schema.GroupVersionKind{kindMix, kindLimit, kindDeployment, kindKnative, kindHPA, kindService}
 
 // treeOf orders what the record refers to, and what is there although it does
 // not yet: the record's own objects first, then those of each function and of the ODGM.
@@ -100,7 +97,7 @@ func (p *recordParts) references() []v1alpha1.ResourceRef {
 	for _, ref := range all {
 		known[objectKey{groupKindOf(ref), ref.Name}] = true
 	}
-	for _, kind := range []schema.GroupVersionKind{kindMix, kindLimit, kindDeployment, kindKnative, kindHPA, kindService} {
+	for _, kind := range shownFirst {
 		for key := range p.objects {
 			if key.GroupKind == kind.GroupKind() && !known[key] {
 				all = append(all, v1alpha1.ResourceRef{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: key.name})
@@ -108,10 +105,11 @@ func (p *recordParts) references() []v1alpha1.ResourceRef {
 		}
 	}
 	place := func(ref v1alpha1.ResourceRef) int {
-		if i := slices.Index(shownFirst, groupKindOf(ref)); i >= 0 {
-			return i
+		i := slices.IndexFunc(shownFirst, func(kind schema.GroupVersionKind) bool { return kind.GroupKind() == groupKindOf(ref) })
+		if i < 0 {
+			return len(shownFirst)
 		}
-		return len(shownFirst)
+		return i
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.ResourceRef) int {
 		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
@@ -233,7 +231,7 @@ func rows(t *printers.Table, nodes []RecordNode, prefix string) {
 			replicas = n.Replicas.String()
 		}
 		if n.Pods != nil {
-			pods, pending = n.Pods.String(), printers.Number(n.Pending)
+			pods, pending = n.Pods.String(), fmt.Sprint(n.Pending)
 		} else if n.APIVersion != "" && n.Replicas != nil { // a workload whose pods could not be read
 			pods, pending = "<unknown>", "<unknown>"
 		}
