@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -31,6 +32,17 @@ func TestDoctorOnWorkloads(t *testing.T) {
 	require.NoError(t, showReport(o, r))
 	clitest.Golden(t, "doctor.txt", out.String())
 	assert.True(t, r.failed())
+}
+
+func TestARightIsReadFromItsText(t *testing.T) {
+	for text, want := range map[right]authv1.ResourceAttributes{
+		"list pods":                  {Verb: "list", Resource: "pods", Namespace: "shop"},
+		"create pods/eviction":       {Verb: "create", Resource: "pods", Subresource: "eviction", Namespace: "shop"},
+		"watch deployments.apps":     {Verb: "watch", Group: "apps", Resource: "deployments", Namespace: "shop"},
+		"patch mixes/status.berth.x": {Verb: "patch", Group: "berth.x", Resource: "mixes", Subresource: "status", Namespace: "shop"},
+	} {
+		assert.Equal(t, &want, text.attributes("shop"))
+	}
 }
 
 func TestALeaseThatIsNotRenewedIsNoLeader(t *testing.T) {

@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	authv1 "k8s.io/api/authorization/v1"
@@ -15,91 +16,72 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// right is something that someone has to be allowed to do.
-type right struct{ verb, group, resource, subresource string }
+// right is something that someone has to be allowed to do: "patch pods/status", "list deployments.apps".
+type right string
 
-func (a right) String() string {
-	s := a.resource
-	if a.subresource != "" {
-		s += "/" + a.subresource
-	}
-	if a.group != "" {
-		s += "." + a.group
-	}
-	return a.verb + " " + s
+func (a right) attributes(namespace string) *authv1.ResourceAttributes {
+	verb, what, _ := strings.Cut(string(a), " ")
+	what, group, _ := strings.Cut(what, ".")
+	resource, subresource, _ := strings.Cut(what, "/")
+	return &authv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace}
 }
 
 // What this CLI reads, and the rights without which scheduler and controller do
 // nothing. The full lists are in manifests/rbac.
 var (
 	ownNeeds = []right{
-		{"list", "", "pods", ""},
-		{"list", "", "nodes", ""},
-		{"list", "berth.dev", "capacitymixes", ""},
-		{"list", "berth.dev", "resourcelimits", ""},
-		{"list", "apps", "replicasets", ""},
-		{"list", "apps", "deployments", ""},
-		{"list", "apps", "statefulsets", ""},
-		{"list", "batch", "jobs", ""},
-		{"list", "policy", "poddisruptionbudgets", ""},
+		"list pods", listNodes, "list capacitymixes.berth.dev", "list resourcelimits.berth.dev", "list replicasets.apps",
+		"list deployments.apps", "list statefulsets.apps", "list jobs.batch", "list poddisruptionbudgets.policy",
 	}
 	schedulerNeeds = []right{
-		{"list", "berth.dev", "capacitymixes", ""},
-		{"watch", "berth.dev", "capacitymixes", ""},
-		{"list", "berth.dev", "resourcelimits", ""},
-		{"watch", "berth.dev", "resourcelimits", ""},
-		{"watch", "", "pods", ""},
-		{"watch", "", "nodes", ""},
-		{"watch", "apps", "replicasets", ""},
-		{"watch", "apps", "statefulsets", ""},
-		{"watch", "apps", "deployments", ""},
-		{"watch", "batch", "jobs", ""},
-		{"create", "", "pods", "binding"},
-		{"patch", "", "pods", "status"},
-		{"watch", "policy", "poddisruptionbudgets", ""},
+		"list capacitymixes.berth.dev", "watch capacitymixes.berth.dev", "list resourcelimits.berth.dev", "watch resourcelimits.berth.dev",
+		"watch pods", "watch nodes", "watch replicasets.apps", "watch statefulsets.apps", "watch deployments.apps", "watch jobs.batch",
+		"create pods/binding", "patch pods/status", "watch poddisruptionbudgets.policy",
 	}
 	controllerNeeds = []right{
-		{"watch", "berth.dev", "capacitymixes", ""},
-		{"patch", "berth.dev", "capacitymixes", "status"},
-		{"watch", "berth.dev", "resourcelimits", ""},
-		{"patch", "berth.dev", "resourcelimits", ""},
-		{"patch", "berth.dev", "resourcelimits", "status"},
-		{"watch", "", "pods", ""},
-		{"watch", "", "nodes", ""},
-		{"create", "", "pods", "eviction"},
-		{"list", "policy", "poddisruptionbudgets", ""},
-		{"list", "apps", "replicasets", ""},
+		"watch capacitymixes.berth.dev", "patch capacitymixes/status.berth.dev", "watch resourcelimits.berth.dev",
+		"patch resourcelimits.berth.dev", "patch resourcelimits/status.berth.dev", "watch pods", "watch nodes", "create pods/eviction",
+		"list poddisruptionbudgets.policy", "list replicasets.apps",
 	}
 )
 
+// listNodes is the right on objects without a namespace.
+const listNodes right = "list nodes"
+
+// denied returns the rights that a review does not allow.
+func denied(needs []right, review func(right) (allowed bool, err error)) (missing []string, err error) {
+	for _, a := range needs {
+		allowed, err := review(a)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			missing = append(missing, string(a))
+		}
+	}
+	return missing, nil
+}
+
 func (p *patient) ownRights(ctx context.Context, r *Report) {
 	const check = "your rights"
-	var missing []string
-	for _, a := range ownNeeds {
+	missing, err := denied(ownNeeds, func(a right) (bool, error) {
 		namespace := p.namespace
-		if a.resource == "nodes" {
+		if a == listNodes {
 			namespace = ""
 		}
 		review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a.attributes(namespace)}}
 		got, err := p.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		if err != nil {
-			r.add(Warn, check, "none", "the API server cannot review access: %v", err)
-			return
-		}
-		if !got.Status.Allowed {
-			missing = append(missing, a.String())
-		}
-	}
-	if len(missing) > 0 {
+		return err == nil && got.Status.Allowed, err
+	})
+	switch {
+	case err != nil:
+		r.add(Warn, check, "none", "the API server cannot review access: %v", err)
+	case len(missing) > 0:
 		r.add(Warn, check, "bind ClusterRole view, which includes berth-view, and one that lists nodes", "not allowed: %s",
 			strings.Join(missing, ", "))
-		return
+	default:
+		r.add(OK, check, "", "you may read everything that this plugin shows")
 	}
-	r.add(OK, check, "", "you may read everything that this plugin shows")
-}
-
-func (a right) attributes(namespace string) *authv1.ResourceAttributes {
-	return &authv1.ResourceAttributes{Verb: a.verb, Group: a.group, Resource: a.resource, Subresource: a.subresource, Namespace: namespace}
 }
 
 // controllerAccount is the service account of manifests/rbac/controller.yaml.
@@ -121,36 +103,33 @@ type feature struct {
 var features = []feature{
 	{
 		"placeholders", controllerAccount, usesPlaceholders,
-		[]right{{"create", "", "pods", ""}, {"delete", "", "pods", ""}},
+		[]right{"create pods", "delete pods"},
 		rbacFiles + "/placeholders",
 	},
-	{"DeploymentRecords", controllerAccount, func(ctx context.Context, c client.Client) bool {
-		return hasAny(ctx, c, &v1alpha1.DeploymentRecordList{})
-	}, []right{
-		{"watch", "berth.dev", "deploymentrecords", ""},
-		{"patch", "berth.dev", "deploymentrecords", "status"},
-		{"create", "apps", "deployments", ""},
-		{"create", "", "services", ""},
-		{"create", "autoscaling", "horizontalpodautoscalers", ""},
-	}, rbacFiles + "/records"},
-	{"Environments", "berth-environments", func(ctx context.Context,
-		c client.Client,
-	) bool {
-		return hasAny(ctx, c, &v1alpha1.EnvironmentList{})
-	}, []right{
-		{"watch", "berth.dev", "environments", ""},
-		{"patch", "berth.dev", "environments", "status"},
-		{"create", "", "namespaces", ""},
-		{"create", "", "secrets", ""},
-		{"create", "apps", "deployments", ""},
-		{"create", "apps", "statefulsets", ""},
-		{"create", "", "persistentvolumeclaims", ""},
-	}, rbacFiles + "/environments"},
+	{
+		"DeploymentRecords", controllerAccount, hasAny(&v1alpha1.DeploymentRecordList{}),
+		[]right{
+			"watch deploymentrecords.berth.dev", "patch deploymentrecords/status.berth.dev", "create deployments.apps", "create services",
+			"create horizontalpodautoscalers.autoscaling",
+		},
+		rbacFiles + "/records",
+	},
+	{
+		"Environments", "berth-environments", hasAny(&v1alpha1.EnvironmentList{}),
+		[]right{
+			"watch environments.berth.dev", "patch environments/status.berth.dev", "create namespaces", "create secrets",
+			"create deployments.apps", "create statefulsets.apps", "create persistentvolumeclaims",
+		},
+		rbacFiles + "/environments",
+	},
 }
 
 // hasAny says whether there is an object of a kind that one may list.
-func hasAny(ctx context.Context, c client.Client, list client.ObjectList) bool {
-	return c.List(ctx, list, client.Limit(1)) == nil && meta.LenList(list) > 0
+func hasAny(kind client.ObjectList) func(context.Context, client.Client) bool {
+	return func(ctx context.Context, c client.Client) bool {
+		list, _ := kind.DeepCopyObject().(client.ObjectList)
+		return c.List(ctx, list, client.Limit(1)) == nil && meta.LenList(list) > 0
+	}
 }
 
 func usesPlaceholders(ctx context.Context, c client.Client) bool {
@@ -158,12 +137,10 @@ func usesPlaceholders(ctx context.Context, c client.Client) bool {
 	if err := c.List(ctx, &mixes); err != nil {
 		return false // what may not be read is told elsewhere
 	}
-	for i := range mixes.Items {
-		if r := mixes.Items[i].Spec.Rebalance; r != nil && r.Provisioning == v1alpha1.ProvisioningPlaceholder {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(mixes.Items, func(m v1alpha1.CapacityMix) bool {
+		r := m.Spec.Rebalance
+		return r != nil && r.Provisioning == v1alpha1.ProvisioningPlaceholder
+	})
 }
 
 // accountRights checks the service accounts of manifests/rbac. If Berth runs under another identity, the result is about these all the
@@ -181,28 +158,23 @@ func (p *patient) accountRights(ctx context.Context, r *Report) {
 // rightsOf asks whether a service account may do what it needs, and says what grants it that.
 func (p *patient) rightsOf(ctx context.Context, r *Report, account, purpose string, needs []right, level Level, files string) {
 	check := "rights of " + account + purpose
-	var missing []string
-	for _, a := range needs {
+	missing, err := denied(needs, func(a right) (bool, error) {
 		got, err := p.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx,
 			&authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{
 				ResourceAttributes: a.attributes(""), User: "system:serviceaccount:" + p.systemNamespace + ":" + account,
 				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.systemNamespace, "system:authenticated"},
 			}}, metav1.CreateOptions{})
-		switch {
-		case apierrors.IsForbidden(err):
-			r.add(Warn, check, "run this command as a user who may create subjectaccessreviews",
-				"not allowed: create subjectaccessreviews.authorization.k8s.io")
-			return
-		case err != nil:
-			r.add(Warn, check, "none", "%v", err)
-			return
-		case !got.Status.Allowed:
-			missing = append(missing, a.String())
-		}
-	}
-	if len(missing) > 0 {
+		return err == nil && got.Status.Allowed, err
+	})
+	switch {
+	case apierrors.IsForbidden(err):
+		r.add(Warn, check, "run this command as a user who may create subjectaccessreviews",
+			"not allowed: create subjectaccessreviews.authorization.k8s.io")
+	case err != nil:
+		r.add(Warn, check, "none", "%v", err)
+	case len(missing) > 0:
 		r.add(level, check, files, "not allowed: %s", strings.Join(missing, ", "))
-		return
+	default:
+		r.add(OK, check, "", "service account %s/%s has the rights that it needs", p.systemNamespace, account)
 	}
-	r.add(OK, check, "", "service account %s/%s has the rights that it needs", p.systemNamespace, account)
 }
