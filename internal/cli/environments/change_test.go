@@ -75,7 +75,7 @@ func TestAChangeIsMadeToWhatThereIs(t *testing.T) {
 		return c.Patch(ctx, obj, p, opts...)
 	}}, store())
 	o, out, _ := clitest.Screen("table")
-	require.NoError(t, scaleEnvironment(t.Context(), o, c, reread(t, c), []componentReplicas{{"backend", 5}, {"frontend", 1}}, &runFlags{}))
+	require.NoError(t, scaleEnvironment(t.Context(), o, c, reread(t, c), []componentReplicas{{"backend", 5}, {"frontend", 1}}, &waitFlags{}))
 	assert.Equal(t, "environment.berth.dev/store-1a2b backend scaled from 3 to 5\nenvironment.berth.dev/store-1a2b frontend already has 1 replica\n", out.String())
 	assert.Equal(t, 2, tries)
 	now := reread(t, c)
@@ -132,7 +132,7 @@ func TestComponentsAreScaled(t *testing.T) {
 func TestAllComponentsAreScaledOrNone(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, store())
 	o, out, _ := clitest.Screen("table")
-	err := scaleEnvironment(t.Context(), o, c, reread(t, c), []componentReplicas{{"backend", 5}, {"database", 2}}, &runFlags{})
+	err := scaleEnvironment(t.Context(), o, c, reread(t, c), []componentReplicas{{"backend", 5}, {"database", 2}}, &waitFlags{})
 	require.EqualError(t, err, "environment.berth.dev/store-1a2b: database cannot be scaled: it has one replica")
 	assert.Empty(t, out.String())
 	assert.EqualValues(t, 3, *reread(t, c).Spec.Stack.Backend.Replicas)
@@ -217,7 +217,7 @@ func TestAStartIsWaitedFor(t *testing.T) {
 		return err
 	}}, e)
 	o, out, _ := clitest.Screen("table")
-	f := &runFlags{wait: true, timeout: time.Minute, poll: time.Millisecond}
+	f := &runFlags{waitFlags: waitFlags{wait: true, timeout: time.Minute, poll: time.Millisecond}}
 	start := func(e *v1alpha1.Environment, _ *runFlags) error { return render.Start(e) }
 	require.NoError(t, runEnvironment(t.Context(), o, c, reread(t, c), f, "started", start))
 	assert.Equal(t, "environment.berth.dev/store-1a2b started\nenvironment.berth.dev/store-1a2b is Running\n", out.String())

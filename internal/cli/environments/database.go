@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -90,30 +89,22 @@ func showBackups(o *command.Options, list *DatabaseBackups) error {
 	return o.PrintList(list, t, fmt.Sprintf("No backups found of the database of environment %s/%s.", list.Namespace, list.Name))
 }
 
-// databaseTimeout is the default of --timeout: a dump can take long.
-const databaseTimeout = time.Hour
+const (
+	// databaseTimeout is the default of --timeout: a dump can take long.
+	databaseTimeout      = time.Hour
+	aboutDatabaseTimeout = "How long to wait at most. What was started continues after that."
+)
 
-// databaseWait are the flags of a command that waits for a backup or a restore.
-type databaseWait struct {
-	wait          bool
-	timeout, poll time.Duration
-}
-
-func (f *databaseWait) flags(cmd *cobra.Command, about string) {
-	cmd.Flags().BoolVar(&f.wait, "wait", false, about)
-	cmd.Flags().DurationVar(&f.timeout, "timeout", databaseTimeout, "How long to wait at most. What was started continues after that.")
-}
-
-// await waits until a backup, or the Job that restores one, has ended, if requested. A snapshot that failed is retried by its controller,
+// awaitBackup waits until a backup, or the Job that restores one, has ended, if requested. A snapshot that failed is retried by its controller,
 // so only a failed dump ends the wait.
-func (f *databaseWait) await(ctx context.Context, o *command.Options, what string,
+func (f *waitFlags) awaitBackup(ctx context.Context, o *command.Options, what string,
 	read func(ctx context.Context) (render.Backup, error),
 ) error {
 	if !f.wait {
 		return nil
 	}
 	var last render.Backup
-	err := wait.PollUntilContextTimeout(ctx, f.poll, f.timeout, true, func(ctx context.Context) (done bool, err error) {
+	err := f.await(ctx, what, func(ctx context.Context) (done bool, err error) {
 		if last, err = read(ctx); err != nil {
 			return false, err
 		}
@@ -121,12 +112,9 @@ func (f *databaseWait) await(ctx context.Context, o *command.Options, what strin
 			return false, fmt.Errorf("it failed: %s", last.Message)
 		}
 		return last.State == render.BackupReady, nil
-	})
-	switch {
-	case wait.Interrupted(err) && ctx.Err() == nil:
-		return fmt.Errorf("%s is %s after %s: %s", what, last.State, f.timeout, last.Message)
-	case err != nil:
-		return fmt.Errorf("wait for %s: %w", what, err)
+	}, func() (state, message string) { return string(last.State), last.Message })
+	if err != nil {
+		return err
 	}
 	if o.ForPeople() {
 		fmt.Fprintf(o.Out, "%s completed\n", what)

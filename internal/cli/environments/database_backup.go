@@ -5,6 +5,7 @@ package environments
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,23 +42,19 @@ type backupDatabaseFlags struct {
 	method, size, class, dryRun string
 	// sized is set where the user gave a size or a class.
 	sized bool
-	databaseWait
+	waitFlags
 }
 
 func newBackupDatabase(o *command.Options) *cobra.Command {
-	f := &backupDatabaseFlags{databaseWait: databaseWait{poll: pollInterval}}
+	f := &backupDatabaseFlags{waitFlags: waitFlags{poll: pollInterval}}
 	methods := []string{string(render.BackupAuto), string(render.BackupSnapshot), string(render.BackupDump)}
 	cmd := anEnvironment(o, "backup-database", "Back up the data of an environment's database", aboutBackupDatabase, backupDatabaseExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 			return backupDatabase(ctx, o, c, env, f)
 		})
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		f.sized = cmd.Flags().Changed("size") || cmd.Flags().Changed("storage-class")
-		if err := f.check(methods); err != nil {
-			return err
-		}
-		return run(cmd, args)
+		return f.check(methods)
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.method, "method", methods[0], "The method, one of: "+strings.Join(methods, ", ")+".")
@@ -66,16 +63,14 @@ func newBackupDatabase(o *command.Options) *cobra.Command {
 		"The StorageClass of the claim for dumps, if it is created. Default: that of the cluster.")
 	// fails for a flag that does not exist
 	_ = cmd.RegisterFlagCompletionFunc("method", cobra.FixedCompletions(methods, cobra.ShellCompDirectiveNoFileComp))
-	f.flags(cmd, "Wait until the backup is Ready; exit with code 1 if it fails.")
+	f.addTo(cmd, "Wait until the backup is Ready; exit with code 1 if it fails.", databaseTimeout, aboutDatabaseTimeout)
 	command.DryRunFlag(cmd, &f.dryRun)
 	o.OutputFlag(cmd, printers.JSON, printers.YAML, printers.Name)
 	return cmd
 }
 
 func (f *backupDatabaseFlags) check(methods []string) error {
-	switch render.BackupMethod(f.method) {
-	case render.BackupAuto, render.BackupSnapshot, render.BackupDump:
-	default:
+	if !slices.Contains(methods, f.method) {
 		return fmt.Errorf("--method is %q: it must be one of %s", f.method, strings.Join(methods, ", "))
 	}
 	if size, err := resource.ParseQuantity(f.size); err != nil || size.Sign() <= 0 {
@@ -102,7 +97,7 @@ func backupDatabase(ctx context.Context, o *command.Options, c client.Client, en
 	if err := createBackup(ctx, o, d, plan, f.dryRun); err != nil || f.dryRun != command.DryRunNone {
 		return err
 	}
-	return f.await(ctx, o, backupResource(plan.Method, name), func(ctx context.Context) (render.Backup, error) {
+	return f.awaitBackup(ctx, o, backupResource(plan.Method, name), func(ctx context.Context) (render.Backup, error) {
 		list, err := readBackups(ctx, d)
 		if err != nil {
 			return render.Backup{}, err
@@ -162,11 +157,11 @@ type restoreDatabaseFlags struct {
 	from        string
 	confirm     bool
 	replacePoll time.Duration
-	databaseWait
+	waitFlags
 }
 
 func newRestoreDatabase(o *command.Options) *cobra.Command {
-	f := &restoreDatabaseFlags{replacePoll: replacePoll, databaseWait: databaseWait{poll: pollInterval}}
+	f := &restoreDatabaseFlags{replacePoll: replacePoll, waitFlags: waitFlags{poll: pollInterval}}
 	cmd := anEnvironment(o, "restore-database", "Replace the data of an environment's database by a backup", aboutRestoreDatabase,
 		restoreDatabaseExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
@@ -178,7 +173,8 @@ func newRestoreDatabase(o *command.Options) *cobra.Command {
 	_ = cmd.RegisterFlagCompletionFunc("from", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return completeBackups(o, args), cobra.ShellCompDirectiveNoFileComp
 	})
-	f.flags(cmd, "Wait until the Job of a dump has ended; exit with code 1 if it fails. The command always waits for a snapshot.")
+	f.addTo(cmd, "Wait until the Job of a dump has ended; exit with code 1 if it fails. The command always waits for a snapshot.",
+		databaseTimeout, aboutDatabaseTimeout)
 	return cmd
 }
 
@@ -254,5 +250,5 @@ func restoreDump(ctx context.Context, o *command.Options, d *database.Database, 
 	}
 	job := backupResource(render.BackupDump, name)
 	fmt.Fprintf(o.Out, "%s created\n", job)
-	return f.await(ctx, o, job, func(ctx context.Context) (render.Backup, error) { return d.Restored(ctx, name) })
+	return f.awaitBackup(ctx, o, job, func(ctx context.Context) (render.Backup, error) { return d.Restored(ctx, name) })
 }

@@ -29,7 +29,7 @@ const theSnapshot = "database-20260701-100000"
 
 func restoringFrom(from string) *restoreDatabaseFlags {
 	return &restoreDatabaseFlags{
-		from: from, confirm: true, replacePoll: time.Millisecond, databaseWait: databaseWait{timeout: time.Minute, poll: time.Millisecond},
+		from: from, confirm: true, replacePoll: time.Millisecond, waitFlags: waitFlags{timeout: time.Minute, poll: time.Millisecond},
 	}
 }
 

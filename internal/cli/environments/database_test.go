@@ -95,7 +95,7 @@ func noSnapshots() interceptor.Funcs {
 }
 
 func asAuto() *backupDatabaseFlags {
-	return &backupDatabaseFlags{method: "auto", size: "10Gi", dryRun: command.DryRunNone, databaseWait: databaseWait{timeout: time.Minute, poll: time.Millisecond}}
+	return &backupDatabaseFlags{method: "auto", size: "10Gi", dryRun: command.DryRunNone, waitFlags: waitFlags{timeout: time.Minute, poll: time.Millisecond}}
 }
 
 // backUp backs up the store, and returns what is said.

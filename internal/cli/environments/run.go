@@ -26,15 +26,19 @@ const (
 that they had.`
 	aboutStop = `Stops an environment: its components in the reverse of the order in which they start. Its volumes, ports and addresses stay. --force stops
 all components at once, without their termination grace period; it can also be given while the environment is stopping.`
+	aboutWait    = "Wait until the environment has the desired state; exit with code 1 if it fails."
+	aboutTimeout = "With --wait: how long to wait at most."
 	aboutRestart = `Replaces all pods of a running environment, stage by stage, each when the previous stage is ready again.`
 	// pollInterval is how often the state of an environment is read.
 	pollInterval = time.Second
+	// environmentTimeout is the default of --timeout.
+	environmentTimeout = 10 * time.Minute
 )
 
 // runFlags are the flags of start, stop and restart.
 type runFlags struct {
-	force, wait   bool
-	timeout, poll time.Duration
+	force bool
+	waitFlags
 }
 
 func newStart(o *command.Options) *cobra.Command {
@@ -58,20 +62,15 @@ func newRestart(o *command.Options) *cobra.Command {
 func runCommand(o *command.Options, verb, done, short, long, example string,
 	once func(e *v1alpha1.Environment, f *runFlags) error,
 ) *cobra.Command {
-	f := &runFlags{poll: pollInterval}
+	f := &runFlags{waitFlags: waitFlags{poll: pollInterval}}
 	cmd := anEnvironment(o, verb, short, long, example, func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
 		return runEnvironment(ctx, o, c, env, f, done, once)
 	})
 	if verb == "stop" {
 		cmd.Flags().BoolVar(&f.force, "force", false, "Stop all containers at once, without a grace period.")
 	}
-	f.waitFlags(cmd)
+	f.addTo(cmd, aboutWait, environmentTimeout, aboutTimeout)
 	return cmd
-}
-
-func (f *runFlags) waitFlags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.wait, "wait", false, "Wait until the environment has the desired state; exit with code 1 if it fails.")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "With --wait: how long to wait at most.")
 }
 
 func runEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *runFlags, done string,
@@ -82,16 +81,40 @@ func runEnvironment(ctx context.Context, o *command.Options, c client.Client, en
 		return err
 	}
 	fmt.Fprintf(o.Out, "%s %s\n", environmentName(env.Name), done)
-	return waitFor(ctx, o, c, after, f)
+	return f.awaitEnvironment(ctx, o, c, after)
 }
 
-// waitFor waits until an environment is where its spec wants it, if that was requested.
-func waitFor(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, f *runFlags) error {
+// waitFlags are the flags of a command that waits for what it has started.
+type waitFlags struct {
+	wait          bool
+	timeout, poll time.Duration
+}
+
+func (f *waitFlags) addTo(cmd *cobra.Command, about string, timeout time.Duration, aboutTimeout string) {
+	cmd.Flags().BoolVar(&f.wait, "wait", false, about)
+	cmd.Flags().DurationVar(&f.timeout, "timeout", timeout, aboutTimeout)
+}
+
+// await polls until something is done, for as long as --timeout says. last returns what was read of it last.
+func (f *waitFlags) await(ctx context.Context, what string, done wait.ConditionWithContextFunc, last func() (state, message string)) error {
+	err := wait.PollUntilContextTimeout(ctx, f.poll, f.timeout, true, done)
+	switch {
+	case wait.Interrupted(err) && ctx.Err() == nil:
+		state, message := last()
+		return fmt.Errorf("%s is %s after %s: %s", what, state, f.timeout, message)
+	case err != nil:
+		return fmt.Errorf("wait for %s: %w", what, err)
+	}
+	return nil
+}
+
+// awaitEnvironment waits until an environment is where its spec wants it, if that was requested.
+func (f *waitFlags) awaitEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment) error {
 	if !f.wait {
 		return nil
 	}
 	last := env
-	err := wait.PollUntilContextTimeout(ctx, f.poll, f.timeout, true, func(ctx context.Context) (bool, error) {
+	err := f.await(ctx, environmentName(env.Name), func(ctx context.Context) (bool, error) {
 		now := &v1alpha1.Environment{}
 		if err := c.Get(ctx, client.ObjectKeyFromObject(env), now); err != nil {
 			return false, err
@@ -101,12 +124,9 @@ func waitFor(ctx context.Context, o *command.Options, c client.Client, env *v1al
 		}
 		last = now
 		return arrived(now, env.Generation)
-	})
-	switch {
-	case wait.Interrupted(err) && ctx.Err() == nil:
-		return fmt.Errorf("%s is %s after %s: %s", environmentName(env.Name), render.PhaseOf(last), f.timeout, last.Status.Message)
-	case err != nil:
-		return fmt.Errorf("wait for %s: %w", environmentName(env.Name), err)
+	}, func() (state, message string) { return string(render.PhaseOf(last)), last.Status.Message })
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(o.Out, "%s is %s\n", environmentName(env.Name), render.PhaseOf(last))
 	return nil

@@ -33,7 +33,7 @@ type componentReplicas struct {
 }
 
 func newScale(o *command.Options) *cobra.Command {
-	f := &runFlags{poll: pollInterval}
+	f := &waitFlags{poll: pollInterval}
 	var wanted []componentReplicas
 	cmd := anEnvironment(o, "scale", "Set the number of replicas of components", aboutScale, scaleExamples,
 		func(ctx context.Context, c client.Client, env *v1alpha1.Environment) error {
@@ -48,7 +48,7 @@ func newScale(o *command.Options) *cobra.Command {
 		wanted, err = parseReplicas(args[1:])
 		return err
 	}
-	f.waitFlags(cmd)
+	f.addTo(cmd, aboutWait, environmentTimeout, aboutTimeout)
 	return cmd
 }
 
@@ -146,7 +146,7 @@ func replicasAt(e *v1alpha1.Environment, name string) (**int32, error) {
 }
 
 func scaleEnvironment(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, wanted []componentReplicas,
-	f *runFlags,
+	f *waitFlags,
 ) error {
 	var did []string
 	after, err := changeEnvironment(ctx, c, env, func(e *v1alpha1.Environment) (err error) {
@@ -162,5 +162,5 @@ func scaleEnvironment(ctx context.Context, o *command.Options, c client.Client, 
 	for _, line := range did {
 		fmt.Fprintf(o.Out, "%s %s\n", environmentName(env.Name), line)
 	}
-	return waitFor(ctx, o, c, after, f)
+	return f.awaitEnvironment(ctx, o, c, after)
 }
