@@ -101,11 +101,8 @@ func (p *patient) conflicts(r *Report) {
 // selected are the live pods of a mix's namespace that its selector selects.
 func (p *patient) selected(m *v1alpha1.CapacityMix, selector labels.Selector) []*clusterstate.Pod {
 	var out []*clusterstate.Pod
-	for _, o := range p.cluster.Pods {
-		if o.Namespace != m.Namespace || !policy.Governable(o) || !selector.Matches(labels.Set(o.Labels)) {
-			continue
-		}
-		if pod := p.cluster.State.Pod(o.Namespace, o.Name); pod != nil && pod.Live() {
+	for o, pod := range p.cluster.LivePods() {
+		if o.Namespace == m.Namespace && policy.Governable(o) && selector.Matches(labels.Set(o.Labels)) {
 			out = append(out, pod)
 		}
 	}
@@ -116,9 +113,8 @@ func (p *patient) selected(m *v1alpha1.CapacityMix, selector labels.Selector) []
 func (p *patient) bypasses(r *Report) {
 	const check = "scheduler names"
 	var bypass []string
-	for _, o := range p.cluster.Pods {
-		pod := p.cluster.State.Pod(o.Namespace, o.Name)
-		if pod == nil || !pod.Live() || pod.UsesGate || p.cluster.Berths(pod.SchedulerName) {
+	for o, pod := range p.cluster.LivePods() {
+		if pod.UsesGate || p.cluster.Berths(pod.SchedulerName) {
 			continue
 		}
 		if found, _ := p.cluster.State.Resolve(pod); found != nil {
@@ -193,11 +189,7 @@ type gatedPods struct {
 }
 
 func (p *patient) gatedPods() (g gatedPods) {
-	for _, o := range p.cluster.Pods {
-		pod := p.cluster.State.Pod(o.Namespace, o.Name)
-		if pod == nil || !pod.Live() {
-			continue
-		}
+	for o, pod := range p.cluster.LivePods() {
 		if pod.Gated {
 			g.waiting = append(g.waiting, podName(o))
 			if p.now.Sub(o.CreationTimestamp.Time) > gateTakesLong {
@@ -254,7 +246,7 @@ func (p *patient) limits(r *Report) {
 			broken = append(broken, l.Namespace+"/"+l.Name+": "+err.Error())
 		}
 	}
-	for _, pod := range p.cluster.Pods {
+	for pod := range p.cluster.LivePods() {
 		if why := p.waitsForLimit(pod); why != "" {
 			waiting = append(waiting, podName(pod)+": "+why)
 		}
@@ -278,10 +270,9 @@ func (p *patient) limits(r *Report) {
 	}
 }
 
-// waitsForLimit returns why a pod waits because of its limit, "" if it does not.
+// waitsForLimit returns why a live pod waits because of its limit, "" if it does not.
 func (p *patient) waitsForLimit(pod *corev1.Pod) string {
-	record := p.cluster.State.Pod(pod.Namespace, pod.Name)
-	if pod.Spec.NodeName != "" || record == nil || !record.Live() {
+	if pod.Spec.NodeName != "" {
 		return ""
 	}
 	found, enforced := p.cluster.LimitOf(pod)

@@ -15,59 +15,39 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// FieldOwner is who sets the fields, as server-side apply knows it.
-const FieldOwner = "kubectl-berth-import"
+// fieldOwner is who sets the fields, as server-side apply knows it.
+const fieldOwner = "kubectl-berth-import"
 
-// Change is what an import did to a limit.
-type Change string
-
-// Changes, as kubectl calls them.
-const (
-	Created    Change = "created"
-	Configured Change = "configured"
-	Unchanged  Change = "unchanged"
-)
-
-// applier writes limits by server-side apply.
-type applier struct {
-	Client client.Client
-	// DryRun has the API server do everything but keep it.
-	DryRun bool
-	// Force takes fields over from other owners.
-	Force bool
-}
-
-// Apply creates or changes a limit. It returns what the API server has then, and in which way that differs from before. A
-// field that another owner has set to another value is an error, unless Force is set.
-func (a *applier) Apply(ctx context.Context, limit *v1alpha1.ResourceLimit) (*unstructured.Unstructured, Change, error) {
+// apply creates or changes a limit by server-side apply. It returns what the API server has then, and in which way that differs from
+// before, as kubectl calls it. A field that another owner has set to another value is an error, unless force is set.
+func apply(ctx context.Context, c client.Client, limit *v1alpha1.ResourceLimit, force bool) (
+	_ *unstructured.Unstructured, change string, err error,
+) {
 	wanted, err := limitObject(limit)
 	if err != nil {
 		return nil, "", err
 	}
 	before := &unstructured.Unstructured{}
 	before.SetGroupVersionKind(wanted.GroupVersionKind())
-	err = a.Client.Get(ctx, client.ObjectKeyFromObject(limit), before)
+	err = c.Get(ctx, client.ObjectKeyFromObject(limit), before)
 	absent := apierrors.IsNotFound(err)
 	if err != nil && !absent {
 		return nil, "", err
 	}
-	options := []client.PatchOption{client.FieldOwner(FieldOwner)}
-	if a.DryRun {
-		options = append(options, client.DryRunAll)
-	}
-	if a.Force {
+	var options []client.PatchOption
+	if force {
 		options = append(options, client.ForceOwnership)
 	}
-	if err := a.Client.Patch(ctx, wanted, client.Apply, options...); err != nil {
+	if err := c.Patch(ctx, wanted, client.Apply, options...); err != nil {
 		return nil, "", err
 	}
 	switch {
 	case absent:
-		return wanted, Created, nil
+		return wanted, "created", nil
 	case equality.Semantic.DeepEqual(settled(before), settled(wanted)):
-		return wanted, Unchanged, nil
+		return wanted, "unchanged", nil
 	}
-	return wanted, Configured, nil
+	return wanted, "configured", nil
 }
 
 // settled is an object without what says only when it was written: a dry run has that of a write that is not made.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/limits/mcpimport"
 )
 
@@ -85,31 +86,20 @@ func (i *item) repeats(first *item) {
 // text is the labels of a form as kubectl takes them.
 func text(f mcpimport.Form) string { return f.Selector().String() }
 
-// pageSize is the limit of a list request.
-const pageSize = 500
-
 // listConfigMaps returns the ConfigMaps of a namespace that are resource limits of either form.
 func listConfigMaps(ctx context.Context, c client.Client, namespace string) ([]*corev1.ConfigMap, error) {
 	var found []*corev1.ConfigMap
 	seen := map[types.UID]bool{}
 	for _, form := range mcpimport.Forms() {
-		token := ""
-		for {
-			var page corev1.ConfigMapList
-			err := c.List(ctx, &page, client.InNamespace(namespace), client.MatchingLabels(form.Selector()), client.Limit(pageSize),
-				client.Continue(token))
-			if err != nil {
-				return nil, fmt.Errorf("list ConfigMaps of namespace %s: %w", namespace, err)
-			}
-			for i := range page.Items {
-				cm := &page.Items[i]
-				if !seen[cm.UID] { // one that has the labels of both forms
-					seen[cm.UID] = true
-					found = append(found, cm)
-				}
-			}
-			if token = page.Continue; token == "" {
-				break
+		all, err := live.List[*corev1.ConfigMap](ctx, c, &corev1.ConfigMapList{}, client.InNamespace(namespace),
+			client.MatchingLabels(form.Selector()))
+		if err != nil {
+			return nil, fmt.Errorf("list ConfigMaps of namespace %s: %w", namespace, err)
+		}
+		for _, cm := range all {
+			if !seen[cm.UID] { // one that has the labels of both forms
+				seen[cm.UID] = true
+				found = append(found, cm)
 			}
 		}
 	}

@@ -4,6 +4,7 @@
 package limits
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,16 +84,15 @@ func NewImport(o *command.Options) *cobra.Command {
 }
 
 func importLimits(ctx context.Context, o *command.Options, f *importFlags) error {
-	in := &importing{Options: o, dryRun: f.dryRun}
-	var c client.Client
-	var err error
+	in := &importing{Options: o, importFlags: f}
 	if f.file == "" || f.dryRun != command.DryRunClient { // a file is converted without a cluster
-		if c, err = o.Client(); err != nil {
+		c, err := o.Client()
+		if err != nil {
 			return err
 		}
-		in.applier = applier{Client: c, DryRun: f.dryRun == command.DryRunServer, Force: f.force}
+		in.client = command.Writer(c, f.dryRun, fieldOwner)
 	}
-	items, err := in.read(ctx, c, f)
+	items, err := in.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,36 +111,34 @@ func importLimits(ctx context.Context, o *command.Options, f *importFlags) error
 // importing is an import under way.
 type importing struct {
 	*command.Options
-	applier applier
-	dryRun  string
-	done    []*unstructured.Unstructured
-	failed  bool
+	*importFlags
+	client client.Client
+	done   []*unstructured.Unstructured
+	failed bool
 }
 
 // read converts the ConfigMaps of a file or a namespace.
-func (in *importing) read(ctx context.Context, c client.Client, f *importFlags) ([]item, error) {
+func (in *importing) read(ctx context.Context) ([]item, error) {
 	namespace, err := in.Namespace()
 	if err != nil {
 		return nil, err
 	}
-	if f.from != "" {
-		namespace = f.from
-	}
-	if f.file != "" {
-		maps, failed, err := configMapsOf(in.Options, f.file, namespace)
+	namespace = cmp.Or(in.from, namespace)
+	if in.file != "" {
+		maps, failed, err := configMapsOf(in.Options, in.file, namespace)
 		if err != nil {
 			return nil, err
 		}
-		return append(convert(maps, f.to), failed...), nil
+		return append(convert(maps, in.to), failed...), nil
 	}
-	maps, err := listConfigMaps(ctx, c, namespace)
+	maps, err := listConfigMaps(ctx, in.client, namespace)
 	if err != nil {
 		return nil, err
 	}
 	if len(maps) == 0 {
 		fmt.Fprintf(in.ErrOut, "No resource limits of the MCP orchestrator found in namespace %s.\n", namespace)
 	}
-	return convert(maps, f.to), nil
+	return convert(maps, in.to), nil
 }
 
 // take imports one limit and prints the result.
@@ -166,7 +164,7 @@ func (in *importing) take(ctx context.Context, item *item) {
 		in.did(object, "%s converted (dry run)", name)
 		return
 	}
-	object, change, err := in.applier.Apply(ctx, item.Limit)
+	object, change, err := apply(ctx, in.client, item.Limit, in.force)
 	if err != nil {
 		in.fail(ofConfigMap(item, err))
 		return
@@ -205,16 +203,15 @@ func (in *importing) print() error {
 		object.SetManagedFields(nil)
 	}
 	if in.Output == printers.YAML {
-		var errs []error
 		for i, object := range in.done {
 			if i > 0 {
-				_, err := fmt.Fprintln(in.Out, "---")
-				errs = append(errs, err)
+				fmt.Fprintln(in.Out, "---")
 			}
-			_, err := in.Print(object.Object)
-			errs = append(errs, err)
+			if _, err := in.Print(object.Object); err != nil {
+				return err
+			}
 		}
-		return errors.Join(errs...)
+		return nil
 	}
 	items := make([]any, len(in.done))
 	for i, object := range in.done {

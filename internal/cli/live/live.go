@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -74,10 +75,10 @@ func Load(ctx context.Context, c client.Client, s *Settings, namespace string) (
 	nodes := objects[*corev1.Node](l, "", "nodes", &corev1.NodeList{})
 	mixes := objects[*v1alpha1.CapacityMix](l, namespace, "capacitymixes.berth.dev", &v1alpha1.CapacityMixList{})
 	owners := slices.Concat(
-		l.list(namespace, "replicasets.apps", &appsv1.ReplicaSetList{}),
-		l.list(namespace, "deployments.apps", &appsv1.DeploymentList{}),
-		l.list(namespace, "statefulsets.apps", &appsv1.StatefulSetList{}),
-		l.list(namespace, "jobs.batch", &batchv1.JobList{}))
+		objects[client.Object](l, namespace, "replicasets.apps", &appsv1.ReplicaSetList{}),
+		objects[client.Object](l, namespace, "deployments.apps", &appsv1.DeploymentList{}),
+		objects[client.Object](l, namespace, "statefulsets.apps", &appsv1.StatefulSetList{}),
+		objects[client.Object](l, namespace, "jobs.batch", &batchv1.JobList{}))
 	budgets := objects[*policyv1.PodDisruptionBudget](l, namespace, "poddisruptionbudgets.policy", &policyv1.PodDisruptionBudgetList{})
 	if l.err != nil {
 		return nil, l.err
@@ -168,6 +169,17 @@ func (c *Cluster) Pod(namespace, name string) *corev1.Pod {
 	return nil
 }
 
+// LivePods are the pods that are neither terminating nor finished, as the API and as the state has them.
+func (c *Cluster) LivePods() iter.Seq2[*corev1.Pod, *clusterstate.Pod] {
+	return func(yield func(*corev1.Pod, *clusterstate.Pod) bool) {
+		for _, o := range c.Pods {
+			if p := c.State.Pod(o.Namespace, o.Name); p != nil && p.Live() && !yield(o, p) {
+				return
+			}
+		}
+	}
+}
+
 // Tolerations are those that a pod's mix gives to its pods of a type.
 func (c *Cluster) Tolerations(p *clusterstate.Pod, t capacity.Type) []corev1.Toleration {
 	found, _ := c.State.Resolve(p)
@@ -190,44 +202,41 @@ type loader struct {
 	err      error
 }
 
-// objects lists objects of one type.
-func objects[T client.Object](l *loader, namespace, resource string, list client.ObjectList) []T {
-	var out []T
-	for _, o := range l.list(namespace, resource, list) {
-		if t, ok := o.(T); ok {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// list reads all pages of a list, of all namespaces with "". A list whose pages expired is begun again.
-func (l *loader) list(namespace, resource string, empty client.ObjectList) []client.Object {
+// objects lists objects of one type, of all namespaces with "".
+func objects[T client.Object](l *loader, namespace, resource string, empty client.ObjectList) []T {
 	if l.err != nil {
 		return nil
 	}
-	var all []client.Object
+	all, err := List[T](l.ctx, l.client, empty, client.InNamespace(namespace))
+	if err != nil {
+		l.failed(namespace, resource, err)
+	}
+	return all
+}
+
+// List reads all pages of a list. A list whose pages expired is begun again.
+func List[T client.Object](ctx context.Context, c client.Client, empty client.ObjectList, options ...client.ListOption) ([]T, error) {
+	var all []T
 	token, tries := "", 0
 	for {
 		// A new list for each page: decoding reuses the memory of an old one.
 		page, _ := empty.DeepCopyObject().(client.ObjectList)
-		err := l.client.List(l.ctx, page, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(token))
+		err := c.List(ctx, page, append(slices.Clone(options), client.Limit(pageSize), client.Continue(token))...)
 		if apierrors.IsResourceExpired(err) && tries < 3 {
 			all, token, tries = nil, "", tries+1
 			continue
 		}
 		if err != nil {
-			l.failed(namespace, resource, err)
-			return nil
+			return nil, err
 		}
 		_ = meta.EachListItem(page, func(o runtime.Object) error {
-			if object, ok := o.(client.Object); ok {
+			if object, ok := o.(T); ok {
 				all = append(all, object)
 			}
 			return nil
 		})
 		if token = page.GetContinue(); token == "" {
-			return all
+			return all, nil
 		}
 	}
 }

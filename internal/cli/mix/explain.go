@@ -183,7 +183,7 @@ func takeSnapshot(ctx context.Context, o *command.Options, cluster *live.Cluster
 	for _, skipped := range cluster.Profile.Skipped {
 		o.Warn("free capacity is evaluated without %s, which only the scheduler can query", skipped)
 	}
-	return plan.NewReplayed(snapshot, cluster, cluster.Classifier), snapshot.Close, nil
+	return plan.NewReplayed(snapshot, cluster), snapshot.Close, nil
 }
 
 // borrowedEvent is the last event that says that a pod borrowed, nil if there is none any more.

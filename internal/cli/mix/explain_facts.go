@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
@@ -172,12 +173,19 @@ func (e *explainer) slotFrom(g *clusterstate.Group, assignment clusterstate.Assi
 	return "count"
 }
 
+// unscheduled is the condition that says why a pod has no node, nil if there is none.
+func unscheduled(pod *corev1.Pod) *corev1.PodCondition {
+	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	if c == nil || c.Status != corev1.ConditionFalse {
+		return nil
+	}
+	return c
+}
+
 func pendingFacts(pod *corev1.Pod, waitsFor string) *PendingFacts {
 	p := &PendingFacts{WaitsFor: waitsFor}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			p.Reason, p.Message = c.Reason, c.Message
-		}
+	if c := unscheduled(pod); c != nil {
+		p.Reason, p.Message = c.Reason, c.Message
 	}
 	return p
 }
@@ -336,22 +344,19 @@ var triedSlot = regexp.MustCompile(`\bslot (\d{1,7}) needs (spot|on-demand)\b`)
 // the ledger of the scheduler knows which pods wait, and by age alone another one may come out.
 func (e *explainer) slotOf(g *clusterstate.Group, assignment clusterstate.Assignment) SlotFacts {
 	s := SlotFacts{Number: assignment.Slot, Type: assignment.Wants.String(), From: e.slotFrom(g, assignment)}
-	if s.From != "count" || assignment.Place != clusterstate.Pending {
+	c := unscheduled(e.pod)
+	if c == nil || s.From != "count" || assignment.Place != clusterstate.Pending {
 		return s
 	}
-	for _, c := range e.pod.Status.Conditions {
-		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
-			continue
-		}
-		tried := triedSlot.FindStringSubmatch(c.Message)
-		if tried == nil {
-			continue
-		}
-		if n, err := strconv.Atoi(tried[1]); err == nil && g.Policy.Mix.TypeOf(n).String() == tried[2] { // else the mix has changed since
-			s = SlotFacts{Number: n, Type: tried[2], From: "scheduler"}
-		}
+	tried := triedSlot.FindStringSubmatch(c.Message)
+	if tried == nil {
+		return s
 	}
-	return s
+	n, err := strconv.Atoi(tried[1])
+	if err != nil || g.Policy.Mix.TypeOf(n).String() != tried[2] { // the mix has changed since
+		return s
+	}
+	return SlotFacts{Number: n, Type: tried[2], From: "scheduler"}
 }
 
 // waitsFor is the type of node that a pending pod needs.

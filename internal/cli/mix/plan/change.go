@@ -99,19 +99,9 @@ func put(c *live.Cluster, m *v1alpha1.CapacityMix) error {
 // governed says which source governs each live pod, by UID.
 func governed(c *live.Cluster) map[types.UID]string {
 	out := map[types.UID]string{}
-	for _, p := range livePods(c) {
+	for _, p := range c.LivePods() {
 		if found, _ := c.State.Resolve(p); found != nil {
 			out[p.UID] = found.Source
-		}
-	}
-	return out
-}
-
-func livePods(c *live.Cluster) []*clusterstate.Pod {
-	var out []*clusterstate.Pod
-	for _, o := range c.Pods {
-		if p := c.State.Pod(o.Namespace, o.Name); p != nil && p.Live() {
-			out = append(out, p)
 		}
 	}
 	return out
@@ -121,7 +111,7 @@ func livePods(c *live.Cluster) []*clusterstate.Pod {
 func shifts(c *live.Cluster, before map[types.UID]string) []Shift {
 	after := governed(c)
 	count := map[Shift]int{}
-	for _, p := range livePods(c) {
+	for _, p := range c.LivePods() {
 		if from, to := before[p.UID], after[p.UID]; from != to {
 			count[Shift{Namespace: p.Namespace, Workload: ownerOf(c, p), From: from, To: to}]++
 		}
@@ -141,14 +131,13 @@ func shifts(c *live.Cluster, before map[types.UID]string) []Shift {
 // Overrulings finds the pods that a mix selects and does not get.
 func Overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []Overruled {
 	count := map[Overruled]int{}
-	pods := livePods(c)
 	for _, m := range mixes {
 		_, selector, err := policy.FromCapacityMix(m)
 		if err != nil {
 			continue
 		}
-		for _, p := range pods {
-			if p.Namespace != m.Namespace || !selector.Matches(labelSet(p.Labels)) {
+		for _, p := range c.LivePods() {
+			if p.Namespace != m.Namespace || !selector.Matches(labels.Set(p.Labels)) {
 				continue
 			}
 			found, _ := c.State.Resolve(p)
@@ -169,8 +158,6 @@ func Overrulings(c *live.Cluster, mixes []*v1alpha1.CapacityMix) []Overruled {
 	return out
 }
 
-type labelSet = labels.Set
-
 // name is what kubectl calls a workload.
 func name(w clusterstate.Workload) string { return w.Kind + "/" + w.Name }
 
@@ -189,49 +176,34 @@ var placed = map[string]bool{
 	v1alpha1.ClaimAnnotation: true, v1alpha1.FallbackAnnotation: true, v1alpha1.UngateReasonAnnotation: true,
 }
 
-// Prover is the part of a replay.Snapshot that a plan asks.
-type Prover interface {
-	Fits(ctx context.Context, q simulation.Question) (simulation.Answer, error)
-	Assume(pod *corev1.Pod, node string)
-}
-
-// originals finds the pods that a simulation starts from: a replacement is
-// asked about by the pod that it stands for.
-type originals interface {
-	Pod(namespace, name string) *corev1.Pod
-	// Tolerations are those that a pod's mix gives to its pods of a type.
-	Tolerations(p *clusterstate.Pod, t capacity.Type) []corev1.Toleration
-}
-
 // Replayed is a Room that the scheduler's own filters judge. Every replacement
 // that fits takes its capacity, so that the next one is checked what is left.
 type Replayed struct {
-	snapshot   Prover
-	pods       originals
-	classifier *capacity.Classifier
+	snapshot *simulation.Snapshot
+	cluster  *live.Cluster
 	// gone are those that have made way.
 	gone []types.UID
 }
 
-// NewReplayed returns the capacity of a snapshot. pods finds the pods as the API has them.
-func NewReplayed(snapshot Prover, pods originals, classifier *capacity.Classifier) *Replayed {
-	return &Replayed{snapshot: snapshot, pods: pods, classifier: classifier}
+// NewReplayed returns the capacity of a snapshot of a cluster.
+func NewReplayed(snapshot *simulation.Snapshot, cluster *live.Cluster) *Replayed {
+	return &Replayed{snapshot: snapshot, cluster: cluster}
 }
 
-// Prove implements Room.
+// Prove implements Room. It asks about a replacement by the pod that it stands for.
 func (r *Replayed) Prove(ctx context.Context, p *clusterstate.Pod, t capacity.Type) (Proof, error) {
-	original := r.pods.Pod(p.Namespace, p.Name)
+	original := r.cluster.Pod(p.Namespace, p.Name)
 	if original == nil {
 		return Proof{}, fmt.Errorf("pod %s/%s no longer exists", p.Namespace, p.Name)
 	}
 	answer, err := r.snapshot.Fits(ctx, simulation.Question{
 		Pod: original, Gone: append(slices.Clone(r.gone), original.UID),
 		Nodes: func(n *corev1.Node) bool {
-			of, _ := r.classifier.Classify(n)
+			of, _ := r.cluster.Classifier.Classify(n)
 			_, departing := capacity.Departing(n)
 			return of == t && !departing
 		},
-		Wants: t, Tolerations: r.pods.Tolerations(p, t),
+		Wants: t, Tolerations: r.cluster.Tolerations(p, t),
 	})
 	switch {
 	case errors.Is(err, simulation.ErrUnknownScheduler):
