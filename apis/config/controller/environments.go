@@ -220,22 +220,12 @@ func (e *Environments) validate(at *field.Path) field.ErrorList {
 	if len(e.NamespacePrefix) > longest {
 		all = append(all, field.TooLong(at.Child("namespacePrefix"), e.NamespacePrefix, longest))
 	} else {
-		all = append(
-			all,
-			named(
-				at.Child("namespacePrefix"), e.NamespacePrefix,
-				func(prefix string) []string { return validation.IsDNS1123Label(prefix + "x") },
-			)...,
-		)
+		all = append(all, named(at.Child("namespacePrefix"), e.NamespacePrefix,
+			func(prefix string) []string { return validation.IsDNS1123Label(prefix + "x") })...)
 	}
-	if e.SchedulerName != "" {
-		all = append(all, named(at.Child("schedulerName"), e.SchedulerName, validation.IsDNS1123Subdomain)...)
-	}
-	for name, class := range map[string]string{"storageClass": e.StorageClass, "ingressClass": e.IngressClass} {
-		if class != "" {
-			all = append(all, named(at.Child(name), class, validation.IsDNS1123Subdomain)...)
-		}
-	}
+	all = append(all, namedIfSet(at.Child("schedulerName"), e.SchedulerName, validation.IsDNS1123Subdomain)...)
+	all = append(all, namedIfSet(at.Child("storageClass"), e.StorageClass, validation.IsDNS1123Subdomain)...)
+	all = append(all, namedIfSet(at.Child("ingressClass"), e.IngressClass, validation.IsDNS1123Subdomain)...)
 	all = append(all, e.validateGateway(at)...)
 	all = append(all, e.validateOutside(at)...)
 	all = append(all, e.validateDomains(at.Child("domains"))...)

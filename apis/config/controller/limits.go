@@ -18,8 +18,5 @@ type Limits struct {
 }
 
 func (l *Limits) validate(path *field.Path) field.ErrorList {
-	if l.DefaultNamespace == "" {
-		return nil
-	}
-	return named(path.Child("defaultNamespace"), l.DefaultNamespace, validation.IsDNS1123Label)
+	return namedIfSet(path.Child("defaultNamespace"), l.DefaultNamespace, validation.IsDNS1123Label)
 }

@@ -240,13 +240,8 @@ func (r *Records) validateRouter(path *field.Path) field.ErrorList {
 }
 
 func (r *Records) validate(path *field.Path) field.ErrorList {
-	var all field.ErrorList
-	if r.TemplateNamespace != "" {
-		all = append(all, named(path.Child("templateNamespace"), r.TemplateNamespace, validation.IsDNS1123Label)...)
-	}
-	if r.SchedulerName != "" {
-		all = append(all, named(path.Child("schedulerName"), r.SchedulerName, validation.IsDNS1123Subdomain)...)
-	}
+	all := namedIfSet(path.Child("templateNamespace"), r.TemplateNamespace, validation.IsDNS1123Label)
+	all = append(all, namedIfSet(path.Child("schedulerName"), r.SchedulerName, validation.IsDNS1123Subdomain)...)
 	all = append(all, r.validateRouter(path.Child("router"))...)
 	all = append(all, r.Reliability.validate(path.Child("reliability"))...)
 	all = append(all, r.Prometheus.validate(path.Child("prometheus"))...)

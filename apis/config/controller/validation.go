@@ -45,13 +45,8 @@ func (l LeaderElection) validate(path *field.Path) field.ErrorList {
 		all = append(all, field.Invalid(path.Child("retryPeriodSeconds"), l.RetryPeriodSeconds,
 			fmt.Sprintf("1.2 times of it must be less than renewDeadlineSeconds, %d", l.RenewDeadlineSeconds)))
 	}
-	if l.Namespace != "" {
-		all = append(all, named(path.Child("namespace"), l.Namespace, validation.IsDNS1123Label)...)
-	}
-	if l.Name == "" {
-		return all
-	}
-	return append(all, named(path.Child("name"), l.Name, validation.IsDNS1123Subdomain)...)
+	all = append(all, namedIfSet(path.Child("namespace"), l.Namespace, validation.IsDNS1123Label)...)
+	return append(all, namedIfSet(path.Child("name"), l.Name, validation.IsDNS1123Subdomain)...)
 }
 
 func (m Metrics) validate(path *field.Path) field.ErrorList {
@@ -63,11 +58,11 @@ func (m Metrics) validate(path *field.Path) field.ErrorList {
 }
 
 func (c ClientConnection) validate(path *field.Path) field.ErrorList {
-	all := inRange(path.Child("qps"), c.QPS, 1, 10000)
+	all, leastBurst := inRange(path.Child("qps"), c.QPS, 1, 10000), c.QPS
 	if len(all) > 0 {
-		return append(all, inRange(path.Child("burst"), c.Burst, 1, 20000)...)
+		leastBurst = 1
 	}
-	return inRange(path.Child("burst"), c.Burst, c.QPS, 20000)
+	return append(all, inRange(path.Child("burst"), c.Burst, leastBurst, 20000)...)
 }
 
 func validateNamespaces(path *field.Path, namespaces []string) field.ErrorList {
@@ -107,6 +102,14 @@ func named(path *field.Path, name string, check func(string) []string) field.Err
 		all = append(all, field.Invalid(path, name, message))
 	}
 	return all
+}
+
+// namedIfSet is named for a field that may be empty.
+func namedIfSet(path *field.Path, name string, check func(string) []string) field.ErrorList {
+	if name == "" {
+		return nil
+	}
+	return named(path, name, check)
 }
 
 func inRange(path *field.Path, value, least, most int32) field.ErrorList {

@@ -75,23 +75,14 @@ func defaultWebhook() Webhook {
 func (w Webhook) validate(path *field.Path) field.ErrorList {
 	all := validateBindAddress(path.Child("bindAddress"), w.BindAddress)
 	if w.BindAddress == Disabled {
-		all = append(
-			all,
-			field.Invalid(
-				path.Child("bindAddress"), w.BindAddress,
-				"must be host:port or :port; to disable the webhook, set enabled to false",
-			),
-		)
+		all = append(all, field.Invalid(path.Child("bindAddress"), w.BindAddress,
+			"must be host:port or :port; to disable the webhook, set enabled to false"))
 	}
 	if w.Gates && !w.Enabled {
 		all = append(all, field.Invalid(path.Child("gates"), w.Gates, "has no effect without enabled"))
 	}
-	if w.SchedulerName != "" {
-		all = append(all, named(path.Child("schedulerName"), w.SchedulerName, validation.IsDNS1123Subdomain)...)
-	}
-	if w.Namespace != "" {
-		all = append(all, named(path.Child("namespace"), w.Namespace, validation.IsDNS1123Label)...)
-	}
+	all = append(all, namedIfSet(path.Child("schedulerName"), w.SchedulerName, validation.IsDNS1123Subdomain)...)
+	all = append(all, namedIfSet(path.Child("namespace"), w.Namespace, validation.IsDNS1123Label)...)
 	all = append(all, named(path.Child("serviceName"), w.ServiceName, validation.IsDNS1035Label)...)
 	all = append(all, named(path.Child("secretName"), w.SecretName, validation.IsDNS1123Subdomain)...)
 	return append(all, named(path.Child("configurationName"), w.ConfigurationName, validation.IsDNS1123Subdomain)...)

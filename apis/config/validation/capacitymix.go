@@ -55,11 +55,8 @@ func ValidateCapacityMixArgs(path *field.Path, args *config.CapacityMixArgs) fie
 // validateCapacityTypeLabel does not check that the node rules match the values: the plugin does.
 func validateCapacityTypeLabel(path *field.Path, l *config.CapacityTypeLabel) field.ErrorList {
 	errs := validateLabelKey(path.Child("key"), l.Key)
-	for _, v := range []struct{ name, value string }{{"spot", l.Spot}, {"onDemand", l.OnDemand}} {
-		for _, message := range validation.IsValidLabelValue(v.value) {
-			errs = append(errs, field.Invalid(path.Child(v.name), v.value, message))
-		}
-	}
+	errs = append(errs, validateLabelValue(path.Child("spot"), l.Spot)...)
+	errs = append(errs, validateLabelValue(path.Child("onDemand"), l.OnDemand)...)
 	if l.Spot == l.OnDemand {
 		errs = append(errs, field.Invalid(path.Child("onDemand"), l.OnDemand, "must differ from spot"))
 	}
@@ -121,12 +118,17 @@ func validateNodeRuleValues(path *field.Path, rule *config.NodeRule) field.Error
 	if len(rule.Values) > maxNodeRuleValues {
 		errs = append(errs, field.TooMany(path, len(rule.Values), maxNodeRuleValues))
 	}
-	for i, value := range rule.Values {
-		for _, message := range validation.IsValidLabelValue(value) {
-			errs = append(errs, field.Invalid(path.Index(i), value, message))
-		}
-		if slices.Contains(rule.Values[:i], value) {
-			errs = append(errs, field.Duplicate(path.Index(i), value))
+
+	return append(errs, validateUnique(path, rule.Values, validateLabelValue)...)
+}
+
+// validateUnique validates the elements of a list in which none may be twice.
+func validateUnique(path *field.Path, list []string, validate func(*field.Path, string) field.ErrorList) field.ErrorList {
+	var errs field.ErrorList
+	for i, element := range list {
+		errs = append(errs, validate(path.Index(i), element)...)
+		if slices.Contains(list[:i], element) {
+			errs = append(errs, field.Duplicate(path.Index(i), element))
 		}
 	}
 
@@ -190,15 +192,9 @@ func validateAnnotationPrefixes(path *field.Path, prefixes []string) field.Error
 		return field.ErrorList{field.Required(path, "list at least one prefix, or remove the field to read "+annotationPrefixOurs)}
 	}
 
-	var errs field.ErrorList
-	for i, prefix := range prefixes {
-		errs = append(errs, validateEnum(path.Index(i), prefix, annotationPrefixOurs, annotationPrefixOthers)...)
-		if slices.Contains(prefixes[:i], prefix) {
-			errs = append(errs, field.Duplicate(path.Index(i), prefix))
-		}
-	}
-
-	return errs
+	return validateUnique(path, prefixes, func(path *field.Path, prefix string) field.ErrorList {
+		return validateEnum(path, prefix, annotationPrefixOurs, annotationPrefixOthers)
+	})
 }
 
 func validateSpreadKeys(path *field.Path, keys []string) field.ErrorList {
@@ -211,11 +207,13 @@ func validateSpreadKeys(path *field.Path, keys []string) field.ErrorList {
 	if len(keys) > maxSpreadKeys {
 		errs = append(errs, field.TooMany(path, len(keys), maxSpreadKeys))
 	}
-	for i, key := range keys {
-		errs = append(errs, validateLabelKey(path.Index(i), key)...)
-		if slices.Contains(keys[:i], key) {
-			errs = append(errs, field.Duplicate(path.Index(i), key))
-		}
+
+	return append(errs, validateUnique(path, keys, validateLabelKey)...)
+}
+
+func validateLabelValue(path *field.Path, value string) (errs field.ErrorList) {
+	for _, message := range validation.IsValidLabelValue(value) {
+		errs = append(errs, field.Invalid(path, value, message))
 	}
 
 	return errs
