@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"time"
 
@@ -26,29 +27,23 @@ func newOptions() *options {
 	return &options{flags: controller.Default(), logs: logOptions{format: formatText}}
 }
 
-// overrides holds what each flag changes in a configuration.
-var overrides = map[string]func(to, from *controller.Configuration){
-	"controllers": func(to, from *controller.Configuration) { to.Controllers = from.Controllers },
-	"dry-run":     func(to, from *controller.Configuration) { to.DryRun = from.DryRun },
-	"kubeconfig": func(to, from *controller.Configuration) {
-		to.ClientConnection.Kubeconfig = from.ClientConnection.Kubeconfig
-	},
-	"leader-elect":     func(to, from *controller.Configuration) { to.LeaderElection.Enabled = from.LeaderElection.Enabled },
-	"namespaces":       func(to, from *controller.Configuration) { to.Namespaces = from.Namespaces },
-	"metrics-secure":   func(to, from *controller.Configuration) { to.Metrics.Secure = from.Metrics.Secure },
-	"resync-interval":  func(to, from *controller.Configuration) { to.ResyncSeconds = from.ResyncSeconds },
-	"scheduler-config": func(to, from *controller.Configuration) { to.SchedulerConfig = from.SchedulerConfig },
-	"leader-elect-namespace": func(to, from *controller.Configuration) {
-		to.LeaderElection.Namespace = from.LeaderElection.Namespace
-	},
-	"webhook":              func(to, from *controller.Configuration) { to.Webhook.Enabled = from.Webhook.Enabled },
-	"webhook-bind-address": func(to, from *controller.Configuration) { to.Webhook.BindAddress = from.Webhook.BindAddress },
-	"metrics-bind-address": func(to, from *controller.Configuration) {
-		to.Metrics.BindAddress = from.Metrics.BindAddress
-	},
-	"health-probe-bind-address": func(to, from *controller.Configuration) {
-		to.Health.BindAddress = from.Health.BindAddress
-	},
+// fields returns a pointer to what each flag sets in a configuration.
+func fields(c *controller.Configuration) map[string]any {
+	return map[string]any{
+		"controllers":               &c.Controllers,
+		"dry-run":                   &c.DryRun,
+		"health-probe-bind-address": &c.Health.BindAddress,
+		"kubeconfig":                &c.ClientConnection.Kubeconfig,
+		"leader-elect":              &c.LeaderElection.Enabled,
+		"leader-elect-namespace":    &c.LeaderElection.Namespace,
+		"metrics-bind-address":      &c.Metrics.BindAddress,
+		"metrics-secure":            &c.Metrics.Secure,
+		"namespaces":                &c.Namespaces,
+		"resync-interval":           &c.ResyncSeconds,
+		"scheduler-config":          &c.SchedulerConfig,
+		"webhook":                   &c.Webhook.Enabled,
+		"webhook-bind-address":      &c.Webhook.BindAddress,
+	}
 }
 
 func (o *options) addFlags(sections *cliflag.NamedFlagSets) {
@@ -102,9 +97,10 @@ func (o *options) configuration(given func(flag string) bool) (*controller.Confi
 			return nil, err
 		}
 	}
-	for flag, override := range overrides {
+	set := fields(o.flags)
+	for flag, field := range fields(c) {
 		if given(flag) {
-			override(c, o.flags)
+			reflect.ValueOf(field).Elem().Set(reflect.ValueOf(set[flag]).Elem())
 		}
 	}
 	if errs := c.Validate(); len(errs) > 0 {

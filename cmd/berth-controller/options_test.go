@@ -75,7 +75,7 @@ func TestFlagWinsOverFileOverDefault(t *testing.T) {
 	}
 }
 
-// A flag that is registered but forgotten in overrides would be taken and do nothing.
+// A flag that is registered but forgotten in fields would be taken and do nothing.
 func TestEveryFlagHasItsEffect(t *testing.T) {
 	values := map[string]string{
 		"dry-run": "true", "kubeconfig": "/k", "leader-elect": "false", "leader-elect-namespace": "n", "namespaces": "n",

@@ -75,6 +75,9 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 		return nil // stopped while waiting
 	default:
 	}
+	if err := ownNamespace(&c.LeaderElection.Namespace, &c.Webhook.Namespace, &c.Records.TemplateNamespace); err != nil {
+		return err
+	}
 	o, err := managerOptions(c)
 	if err != nil {
 		return err
@@ -84,9 +87,6 @@ func run(ctx context.Context, c *controller.Configuration, src source) error {
 		return fmt.Errorf("make the manager: %w", err)
 	}
 	if err := addProbes(mgr); err != nil {
-		return err
-	}
-	if err := ownNamespace(&c.LeaderElection.Namespace, &c.Webhook.Namespace, &c.Records.TemplateNamespace); err != nil {
 		return err
 	}
 	if err := addAll(mgr, c, &reloader{source: src, running: &asRead, log: log}); err != nil {
@@ -145,10 +145,6 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 	if err != nil {
 		return ctrl.Options{}, err
 	}
-	namespace, err := leaseNamespace(c.LeaderElection.Namespace, namespaceFile)
-	if err != nil {
-		return ctrl.Options{}, err
-	}
 	return ctrl.Options{
 		Scheme: scheme,
 		// All namespaces, whichever are reconciled: pods of the others use capacity of the nodes too.
@@ -157,7 +153,7 @@ func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 		HealthProbeBindAddress:        c.Health.BindAddress,
 		LeaderElection:                c.LeaderElection.Enabled,
 		LeaderElectionID:              c.LeaseName(),
-		LeaderElectionNamespace:       namespace,
+		LeaderElectionNamespace:       c.LeaderElection.Namespace,
 		LeaderElectionReleaseOnCancel: true, // nothing runs after Start
 		LeaseDuration:                 inSeconds(c.LeaderElection.LeaseDurationSeconds),
 		RenewDeadline:                 inSeconds(c.LeaderElection.RenewDeadlineSeconds),
