@@ -153,15 +153,15 @@ func (o seenOrRead) Controller(namespace string, ref *metav1.OwnerReference) met
 		return seen
 	}
 	key := ownerKey{namespace, ref.Kind, ref.Name, ref.UID}
-	if known, ok := o.read.Get(key); ok {
-		object, _ := known.(metav1.Object)
-		return object
+	known, ok := o.read.Get(key)
+	if !ok {
+		if !o.turns.enter(o.ctx, namespace) {
+			return nil
+		}
+		defer o.turns.leave(namespace)
+		known, ok = o.read.Get(key) // another one may have read it meanwhile
 	}
-	if !o.turns.enter(o.ctx, namespace) {
-		return nil
-	}
-	defer o.turns.leave(namespace)
-	if known, ok := o.read.Get(key); ok { // while it waited
+	if ok {
 		object, _ := known.(metav1.Object)
 		return object
 	}

@@ -80,9 +80,7 @@ func TestWithoutAnswersThePodIsAsItsKnownMixesSay(t *testing.T) {
 	assert.Less(t, time.Since(start), 2*patience, "the API server waits 3 s in all")
 
 	full := gating(t, &world{there: replicaSet("a", builders.MixAnnotations(70, 2))})
-	for range readsAtOnce {
-		full.Mixes.turns.all <- struct{}{}
-	}
+	require.True(t, full.Mixes.turns.all.TryAcquire(readsAtOnce))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	p := &corev1.Pod{}

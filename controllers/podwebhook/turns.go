@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	"k8s.io/utils/lru"
 )
@@ -24,7 +25,7 @@ const (
 // turns bound the reads that admission reviews cause. Any client that reaches the port can send reviews of pods that do not
 // exist: such reads must neither take the client of the controller from its other parts, nor one namespace that of others.
 type turns struct {
-	all   chan struct{}
+	all   *semaphore.Weighted
 	rate  *rate.Limiter
 	rates *lru.Cache // of namespaces
 
@@ -34,57 +35,53 @@ type turns struct {
 
 // namespaceTurns exist while a read of the namespace waits or is under way.
 type namespaceTurns struct {
-	slots chan struct{}
+	slots *semaphore.Weighted
 	users int
 }
 
 func newTurns() *turns {
 	return &turns{
-		all: make(chan struct{}, readsAtOnce), rate: rate.NewLimiter(readsPerSecond, readBurst),
+		all: semaphore.NewWeighted(readsAtOnce), rate: rate.NewLimiter(readsPerSecond, readBurst),
 		rates: lru.New(rememberedNamespaces), of: map[string]*namespaceTurns{},
 	}
 }
 
 // enter waits until a read for a namespace may be made. If it returns true, leave must be called after the read.
 func (t *turns) enter(ctx context.Context, namespace string) bool {
-	slots := t.join(namespace)
-	if !wait(ctx, slots) {
-		t.part(namespace)
+	if t.join(namespace).Acquire(ctx, 1) != nil {
+		t.part(namespace, 0)
 		return false
 	}
-	if t.rateOf(namespace).Wait(ctx) == nil && t.rate.Wait(ctx) == nil && wait(ctx, t.all) {
+	if t.rateOf(namespace).Wait(ctx) == nil && t.rate.Wait(ctx) == nil && t.all.Acquire(ctx, 1) == nil {
 		return true
 	}
-	<-slots
-	t.part(namespace)
+	t.part(namespace, 1)
 	return false
 }
 
 func (t *turns) leave(namespace string) {
-	<-t.all
-	t.mu.Lock()
-	slots := t.of[namespace].slots
-	t.mu.Unlock()
-	<-slots
-	t.part(namespace)
+	t.all.Release(1)
+	t.part(namespace, 1)
 }
 
-func (t *turns) join(namespace string) chan struct{} {
+func (t *turns) join(namespace string) *semaphore.Weighted {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.of[namespace]
 	if n == nil {
-		n = &namespaceTurns{slots: make(chan struct{}, readsAtOncePerNamespace)}
+		n = &namespaceTurns{slots: semaphore.NewWeighted(readsAtOncePerNamespace)}
 		t.of[namespace] = n
 	}
 	n.users++
 	return n.slots
 }
 
-func (t *turns) part(namespace string) {
+// part ends a turn that has so many slots of the namespace.
+func (t *turns) part(namespace string, slots int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.of[namespace]
+	n.slots.Release(slots)
 	if n.users--; n.users == 0 {
 		delete(t.of, namespace)
 	}
@@ -99,13 +96,4 @@ func (t *turns) rateOf(namespace string) *rate.Limiter {
 	l := rate.NewLimiter(namespaceReadsPerSecond, namespaceReadBurst)
 	t.rates.Add(namespace, l)
 	return l
-}
-
-func wait(ctx context.Context, slots chan struct{}) bool {
-	select {
-	case slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -54,27 +54,22 @@ func (b Bundle) WithAuthority(now time.Time) (Bundle, bool, error) {
 	if newest, _, err := b.authority(); err == nil && fresh(newest, now) {
 		return b, false, nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return b, false, fmt.Errorf("make a key: %w", err)
-	}
-	made, err := issue(&x509.Certificate{
+	made, key, err := issue(&x509.Certificate{
 		// Each has a name of its own: clients cannot distinguish two authorities of one name with different keys.
 		Subject:  pkix.Name{CommonName: "berth-webhook-ca@" + now.UTC().Format(time.RFC3339)},
 		NotAfter: now.Add(authorityLife),
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, IsCA: true,
-	}, nil, key, key, now)
+	}, nil, nil, now)
 	if err != nil {
 		return b, false, err
 	}
-	next := Bundle{Authorities: made, Cert: b.Cert, Key: b.Key}
+	next := Bundle{Authorities: made, AuthorityKey: key, Cert: b.Cert, Key: b.Key}
 	for _, old := range parseAll(b.Authorities) {
 		if now.Before(old.NotAfter) {
 			next.Authorities = append(next.Authorities, encode("CERTIFICATE", old.Raw)...)
 		}
 	}
-	next.AuthorityKey, err = encodeKey(key)
-	return next, true, err
+	return next, true, nil
 }
 
 // WithServer returns the bundle with a server certificate for the names that the
@@ -87,22 +82,17 @@ func (b Bundle) WithServer(names Names, now time.Time) (Bundle, bool, error) {
 	if b.serves(authority, names, now) {
 		return b, false, nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return b, false, fmt.Errorf("make a key: %w", err)
-	}
-	next := b
-	next.Cert, err = issue(&x509.Certificate{
+	cert, key, err := issue(&x509.Certificate{
 		Subject:  pkix.Name{CommonName: "berth-webhook"},
 		DNSNames: names.DNS, IPAddresses: names.IPs,
 		NotAfter: now.Add(serverLife),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, authority, key, signer, now)
+	}, authority, signer, now)
 	if err != nil {
 		return b, false, err
 	}
-	next.Key, err = encodeKey(key)
-	return next, true, err
+	b.Cert, b.Key = cert, key
+	return b, true, nil
 }
 
 // authority returns the newest authority and its key.
@@ -135,33 +125,33 @@ func fresh(c *x509.Certificate, now time.Time) bool {
 	return !now.Before(c.NotBefore) && c.NotAfter.Sub(now) > c.NotAfter.Sub(c.NotBefore)/renewalShare
 }
 
-// issue signs a certificate for a key. Without a parent it signs itself.
-func issue(what, parent *x509.Certificate, key, signer crypto.Signer, now time.Time) ([]byte, error) {
+// issue makes a key and signs a certificate for it. Without a parent it signs itself.
+func issue(what, parent *x509.Certificate, signer crypto.Signer, now time.Time) (cert, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a key: %w", err)
+	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
+		return nil, nil, fmt.Errorf("make a serial number: %w", err)
 	}
 	what.SerialNumber, what.NotBefore, what.BasicConstraintsValid = serial, now.Add(-skew), true
 	if parent == nil {
-		parent = what
+		parent, signer = what, private
 	}
-	der, err := x509.CreateCertificate(rand.Reader, what, parent, key.Public(), signer)
+	der, err := x509.CreateCertificate(rand.Reader, what, parent, private.Public(), signer)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
+		return nil, nil, fmt.Errorf("make a certificate: %w", err)
 	}
-	return encode("CERTIFICATE", der), nil
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode a key: %w", err)
+	}
+	return encode("CERTIFICATE", der), encode("PRIVATE KEY", encoded), nil
 }
 
 func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encode a key: %w", err)
-	}
-	return encode("PRIVATE KEY", der), nil
 }
 
 // parseAll returns the certificates of a text that can be read.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -178,13 +179,6 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, b Bundle) (*c
 	return updated, nil
 }
 
-// operation is one of a JSON patch.
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value"`
-}
-
 // publish writes the authorities to the configuration where they are not there.
 func (k *Keeper) publish(ctx context.Context, authorities []byte) error {
 	api := k.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
@@ -196,10 +190,10 @@ func (k *Keeper) publish(ctx context.Context, authorities []byte) error {
 		return fmt.Errorf("get MutatingWebhookConfiguration %s: %w", k.Configuration, err)
 	}
 	// Other fields are their owner's, and the list must be the one that was read.
-	patch := []operation{{"test", "/metadata/resourceVersion", c.ResourceVersion}}
+	patch := []jsonpatch.Operation{jsonpatch.NewOperation("test", "/metadata/resourceVersion", c.ResourceVersion)}
 	for i := range c.Webhooks {
 		if !bytes.Equal(c.Webhooks[i].ClientConfig.CABundle, authorities) {
-			patch = append(patch, operation{"add", fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), authorities})
+			patch = append(patch, jsonpatch.NewOperation("add", fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), authorities))
 		}
 	}
 	if len(patch) == 1 {
