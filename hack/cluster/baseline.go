@@ -9,10 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -66,51 +69,46 @@ func (c *Cluster) readBaseline(ctx context.Context) (baseline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the data of a new control plane: %w", err)
 	}
-	var all struct{ Kvs []etcdPair }
-	if err := callEtcd(ctx, c.etcdURL(), "range", prefix("/registry/", false), &all); err != nil {
-		return nil, err
-	}
-	b := baseline{}
-	for _, pair := range all.Kvs {
-		b[string(pair.Key)] = pair
-	}
-	return b, nil
+	return readRange(ctx, c.etcdURL(), false)
 }
 
 // settled polls until nothing has changed for a moment.
 func settled(ctx context.Context, unchanged func() (bool, error)) error {
 	since := time.Now()
-	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); {
+	err := wait.PollUntilContextTimeout(ctx, calm/4, settleTimeout, true, func(context.Context) (bool, error) {
 		same, err := unchanged()
-		if err != nil {
-			return err
-		}
 		if !same {
 			since = time.Now()
 		}
-		if time.Since(since) >= calm {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(calm / 4):
-		}
+		return time.Since(since) >= calm, err
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return errors.New("it does not settle")
 	}
-	return errors.New("it does not settle")
+	return err
 }
 
 // readKeys returns the keys that are compared, without their values.
 func readKeys(ctx context.Context, etcd string) (baseline, error) {
+	keys, err := readRange(ctx, etcd, true)
+	maps.DeleteFunc(keys, func(key string, _ etcdPair) bool { return !compared(key) })
+	return keys, err
+}
+
+// compared reports whether a key is compared.
+func compared(key string) bool {
+	return !strings.HasPrefix(key, ownLeases) && !strings.HasPrefix(key, eventKeys)
+}
+
+// readRange returns all that the API server keeps.
+func readRange(ctx context.Context, etcd string, keysOnly bool) (baseline, error) {
 	var all struct{ Kvs []etcdPair }
-	if err := callEtcd(ctx, etcd, "range", prefix("/registry/", true), &all); err != nil {
+	if err := callEtcd(ctx, etcd, "range", prefix("/registry/", keysOnly), &all); err != nil {
 		return nil, err
 	}
 	b := baseline{}
 	for _, pair := range all.Kvs {
-		if key := string(pair.Key); !strings.HasPrefix(key, ownLeases) && !strings.HasPrefix(key, eventKeys) {
-			b[key] = pair
-		}
+		b[string(pair.Key)] = pair
 	}
 	return b, nil
 }
@@ -143,7 +141,7 @@ func (b baseline) differences(now baseline) (keys []string) {
 		}
 	}
 	for key := range b {
-		if _, there := now[key]; !there && !strings.HasPrefix(key, ownLeases) && !strings.HasPrefix(key, eventKeys) {
+		if _, there := now[key]; !there && compared(key) {
 			keys = append(keys, key)
 		}
 	}

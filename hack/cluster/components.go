@@ -8,13 +8,11 @@ import (
 	"crypto/tls"
 	"embed"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -190,21 +188,15 @@ func waitHealthy(ctx context.Context, p *Process, client *http.Client, urls ...s
 		default:
 		}
 		for _, url := range urls {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-			if err != nil {
-				return false, err
-			}
-			resp, err := client.Do(req)
-			if err != nil {
+			status, why, err := get(ctx, client, url, "")
+			switch {
+			case err != nil:
 				last = err.Error()
-				continue
-			}
-			why, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // as much of it as there is
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
+			case status == http.StatusOK:
 				return true, nil
+			default:
+				last = fmt.Sprintf("%d %s: %s", status, http.StatusText(status), bytes.TrimSpace(why))
 			}
-			last = resp.Status + ": " + strings.TrimSpace(string(why))
 		}
 		return false, nil
 	}

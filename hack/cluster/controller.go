@@ -89,7 +89,7 @@ func (c *Cluster) StartController(ctx context.Context, o ControllerOptions) (*Co
 
 // Ready asks /readyz once and returns whether the controller is ready, and what it says.
 func (c *Controller) Ready(ctx context.Context) (bool, string, error) {
-	status, body, err := c.get(ctx, c.HealthURL+"/readyz", "")
+	status, body, err := get(ctx, c.client, c.HealthURL+"/readyz", "")
 	return status == http.StatusOK, string(body), err
 }
 

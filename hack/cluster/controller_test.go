@@ -82,7 +82,7 @@ func TestControllerServesMetricsToThoseWhoMayReadThem(t *testing.T) {
 	require.Contains(t, string(metrics), "berth_build_info{")
 
 	status := func(token string) int {
-		code, _, err := c.get(t.Context(), c.URL+"/metrics", token)
+		code, _, err := get(t.Context(), c.client, c.URL+"/metrics", token)
 		require.NoError(t, err)
 		return code
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -22,26 +23,21 @@ import (
 // none are given. The API server adds system:authenticated by itself.
 func (c *Cluster) Kubeconfig(user string, groups ...string) (string, error) {
 	path := filepath.Join(c.dir, "kubeconfig-"+strings.NewReplacer(":", "-", "/", "-").Replace(user))
-	if len(groups) == 0 {
-		groups = serviceAccountGroups(user)
-	}
-	return path, c.writeKubeconfig(path, user, groups...)
+	return path, c.writeKubeconfig(path, user, groupsOf(user, groups)...)
 }
 
 // ConfigFor returns a client configuration for a user, as Kubeconfig does, without client-side rate limits.
 func (c *Cluster) ConfigFor(user string, groups ...string) (*rest.Config, error) {
-	if len(groups) == 0 {
-		groups = serviceAccountGroups(user)
-	}
-	return c.clientConfig(user, groups...)
+	return c.clientConfig(user, groupsOf(user, groups)...)
 }
 
-func serviceAccountGroups(user string) []string {
-	parts := strings.Split(user, ":")
-	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" {
-		return nil
+// groupsOf returns the given groups, or those of a service account if none are given.
+func groupsOf(user string, given []string) []string {
+	namespace, _, err := serviceaccount.SplitUsername(user)
+	if len(given) > 0 || err != nil {
+		return given
 	}
-	return []string{"system:serviceaccounts", "system:serviceaccounts:" + parts[2]}
+	return serviceaccount.MakeGroupNames(namespace)
 }
 
 func (c *Cluster) clientConfig(user string, groups ...string) (*rest.Config, error) {
@@ -80,10 +76,9 @@ func (c *Cluster) componentKubeconfig(name string) string {
 // NewClient returns a client for the objects of Kubernetes and of Berth.
 func NewClient(config *rest.Config) (client.WithWatch, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
+	kinds := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
+	if err := kinds.AddToScheme(scheme); err != nil {
+		return nil, err
 	}
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	nodeutil "k8s.io/component-helpers/node/util"
 )
 
 const (
@@ -52,10 +53,7 @@ type NodeSpec struct {
 // Nodes returns n nodes of a capacity type, named spot-0, on-demand-0 (or node-0 for none) and so on, spread over three
 // zones and two instance types. Each change is applied to every one of them.
 func Nodes(capacityType string, n int, changes ...func(*NodeSpec)) []NodeSpec {
-	prefix := capacityType
-	if prefix == "" {
-		prefix = "node"
-	}
+	prefix := cmp.Or(capacityType, "node")
 	out := make([]NodeSpec, n)
 	for i := range out {
 		out[i] = NodeSpec{
@@ -176,12 +174,8 @@ func takesPods(node *corev1.Node) bool {
 			return false
 		}
 	}
-	for _, cond := range node.Status.Conditions {
-		if cond.Type == corev1.NodeReady {
-			return cond.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	_, ready := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
+	return ready != nil && ready.Status == corev1.ConditionTrue
 }
 
 // node returns the Node object, its capacity and conditions in the status.
@@ -225,16 +219,12 @@ func (s NodeSpec) node() (*corev1.Node, error) {
 }
 
 func (s NodeSpec) capacity() (corev1.ResourceList, error) {
-	pods := s.Pods
-	if pods == 0 {
-		pods = 110
-	}
 	capacity := corev1.ResourceList{}
 	for name, value := range map[corev1.ResourceName]string{
 		corev1.ResourceCPU:              cmp.Or(s.CPU, "16"),
 		corev1.ResourceMemory:           cmp.Or(s.Memory, "64Gi"),
 		corev1.ResourceEphemeralStorage: "200Gi",
-		corev1.ResourcePods:             strconv.Itoa(pods),
+		corev1.ResourcePods:             strconv.Itoa(cmp.Or(s.Pods, 110)),
 	} {
 		q, err := resource.ParseQuantity(value)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 )
 
@@ -43,18 +44,11 @@ func newPKI(dir string) (*pki, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := certTemplate("berth-cluster-ca")
-	template.IsCA, template.BasicConstraintsValid = true, true
-	template.KeyUsage |= x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "berth-cluster-ca"}, key)
 	if err != nil {
 		return nil, fmt.Errorf("create certificate authority: %w", err)
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	p := &pki{dir: dir, cert: cert, key: key, ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), adminToken: rand.Text()}
+	p := &pki{dir: dir, cert: cert, key: key, ca: certPEM(cert.Raw), adminToken: rand.Text()}
 	return p, p.writeFiles()
 }
 
@@ -73,8 +67,7 @@ func loadPKI(dir string) (*pki, error) {
 		return nil, err
 	}
 	token, _, _ := strings.Cut(string(tokens), ",")
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Leaf.Raw})
-	return &pki{dir: dir, cert: pair.Leaf, key: key, ca: ca, adminToken: token}, nil
+	return &pki{dir: dir, cert: pair.Leaf, key: key, ca: certPEM(pair.Leaf.Raw), adminToken: token}, nil
 }
 
 // writeFiles writes what the components read from files.
@@ -131,7 +124,11 @@ func (p *pki) sign(template *x509.Certificate) (cert, key []byte, err error) {
 		return nil, nil, fmt.Errorf("sign certificate for %s: %w", template.Subject.CommonName, err)
 	}
 	key, err = keyutil.MarshalPrivateKeyToPEM(priv)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key, err
+	return certPEM(der), key, err
+}
+
+func certPEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: der})
 }
 
 func certTemplate(name string) *x509.Certificate {

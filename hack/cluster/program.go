@@ -80,15 +80,18 @@ func (s *server) WaitReady(ctx context.Context) error {
 
 // Get reads a path of the secure port, such as /metrics, as a cluster administrator.
 func (s *server) Get(ctx context.Context, path string) ([]byte, error) {
-	status, body, err := s.get(ctx, s.URL+path, s.token)
-	if err == nil && status != http.StatusOK {
+	status, body, err := get(ctx, s.client, s.URL+path, s.token)
+	if err != nil {
+		return nil, fmt.Errorf("get %s of %s: %w", s.URL+path, s.Name, err)
+	}
+	if status != http.StatusOK {
 		err = fmt.Errorf("get %s of %s: %d %s: %s", path, s.Name, status, http.StatusText(status), body)
 	}
 	return body, err
 }
 
 // get reads an address with a token, or without one if it is empty.
-func (s *server) get(ctx context.Context, url, token string) (status int, body []byte, err error) {
+func get(ctx context.Context, client *http.Client, url, token string) (status int, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, nil, err
@@ -96,13 +99,11 @@ func (s *server) get(ctx context.Context, url, token string) (status int, body [
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := s.client.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
-		return 0, nil, fmt.Errorf("get %s of %s: %w", url, s.Name, err)
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	if body, err = io.ReadAll(resp.Body); err != nil {
-		return 0, nil, fmt.Errorf("get %s of %s: %w", url, s.Name, err)
-	}
-	return resp.StatusCode, body, nil
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
 }

@@ -17,7 +17,7 @@ const quiet = 2 * time.Second
 // gets one line that counts seconds, anything else a plain line every 20 s.
 func reportProgress(out io.Writer, what string) (done func(error)) {
 	interval, format := 20*time.Second, "building %s: %d s\n"
-	if isTerminal(out) {
+	if IsTerminal(out) {
 		interval, format = time.Second, "\rbuilding %s: %d s"
 	}
 	start := time.Now()
@@ -45,7 +45,7 @@ func reportProgress(out io.Writer, what string) (done func(error)) {
 		if !said {
 			return
 		}
-		if isTerminal(out) {
+		if IsTerminal(out) {
 			fmt.Fprint(out, "\r")
 		}
 		if err == nil {
@@ -54,7 +54,8 @@ func reportProgress(out io.Writer, what string) (done func(error)) {
 	}
 }
 
-func isTerminal(out io.Writer) bool {
+// IsTerminal reports whether a user reads what is written.
+func IsTerminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	if !ok {
 		return false

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"berth.dev/berth/hack/cluster"
 )
 
 // width is the number of columns of the demo.
@@ -35,12 +37,7 @@ type screen struct {
 
 // newScreen uses colors on a terminal unless the user disabled them.
 func newScreen(out *os.File, noColour bool) *screen {
-	return &screen{out: out, colour: !noColour && os.Getenv("NO_COLOR") == "" && isTerminal(out)}
-}
-
-func isTerminal(f *os.File) bool {
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && f.Name() != os.DevNull
+	return &screen{out: out, colour: !noColour && os.Getenv("NO_COLOR") == "" && cluster.IsTerminal(out)}
 }
 
 func (s *screen) paint(i ink, text string) string {

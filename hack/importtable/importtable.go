@@ -6,10 +6,10 @@
 package importtable
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -59,17 +59,14 @@ func Packages(dir string) ([]Package, error) {
 		return nil, err
 	}
 	var packages []Package
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var p Package
-		err := d.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return packages, nil
-		}
-		if err != nil {
+		if err := d.Decode(&p); err != nil {
 			return nil, fmt.Errorf("go list: %w", err)
 		}
 		packages = append(packages, p)
 	}
+	return packages, nil
 }
 
 // of returns the part of a package, "" if it is not shipped: the first folder for apis, the first two for the others.
@@ -124,10 +121,9 @@ func Table(all []Part) string {
 
 // Allowed reads the table of a page: the imports that each part may have.
 func Allowed(page string) (map[string][]string, error) {
-	_, rest, begins := strings.Cut(page, Begin)
-	table, _, ends := strings.Cut(rest, End)
-	if !begins || !ends {
-		return nil, fmt.Errorf("%s has no table between %q and %q", Page, Begin, End)
+	_, table, _, err := cut(page)
+	if err != nil {
+		return nil, err
 	}
 	allowed := map[string][]string{}
 	for line := range strings.Lines(table) {
@@ -146,6 +142,16 @@ func Allowed(page string) (map[string][]string, error) {
 	return allowed, nil
 }
 
+// cut returns the table of a page, and what is before Begin and after End.
+func cut(page string) (before, table, after string, err error) {
+	before, rest, begins := strings.Cut(page, Begin)
+	table, after, ends := strings.Cut(rest, End)
+	if !begins || !ends {
+		err = fmt.Errorf("%s has no table between %q and %q", Page, Begin, End)
+	}
+	return before, table, after, err
+}
+
 // Write replaces the table of the page in a repository.
 func Write(root string) error {
 	all, err := Read(root)
@@ -157,10 +163,9 @@ func Write(root string) error {
 	if err != nil {
 		return err
 	}
-	before, rest, begins := strings.Cut(string(b), Begin)
-	_, after, ends := strings.Cut(rest, End)
-	if !begins || !ends {
-		return fmt.Errorf("%s has no table between %q and %q", Page, Begin, End)
+	before, _, after, err := cut(string(b))
+	if err != nil {
+		return err
 	}
 	return os.WriteFile(file, []byte(before+Begin+Table(all)+End+after), 0o600)
 }
