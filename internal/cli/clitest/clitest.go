@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
 )
@@ -59,6 +60,30 @@ func Screen(output string) (o *command.Options, out, errOut *bytes.Buffer) {
 		IOStreams: genericiooptions.IOStreams{Out: out, ErrOut: errOut}, Output: output,
 		Now: func() time.Time { return Now },
 	}, out, errOut
+}
+
+// Printed is what show prints in a format, on stdout and on stderr.
+func Printed(t *testing.T, output string, show func(o *command.Options) error) (out, errOut string) {
+	t.Helper()
+	o, stdout, stderr := Screen(output)
+	require.NoError(t, show(o))
+	return stdout.String(), stderr.String()
+}
+
+// Goldens compares what show prints with golden files, which have a format each. What it prints on stderr with a table is in the file
+// that stderr names; if that is "", it must print nothing there in any format.
+func Goldens(t *testing.T, stderr string, formats map[string]string, show func(o *command.Options) error) {
+	t.Helper()
+	for name, output := range formats {
+		out, errOut := Printed(t, output, show)
+		Golden(t, name, out)
+		switch {
+		case stderr == "":
+			assert.Empty(t, errOut, name)
+		case output == printers.Text:
+			Golden(t, stderr, errOut)
+		}
+	}
 }
 
 // Shop is a cluster with one of everything.

@@ -17,6 +17,8 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/internal/cli/printers"
 )
 
 func TestDoctorOnWorkloads(t *testing.T) {
@@ -28,9 +30,7 @@ func TestDoctorOnWorkloads(t *testing.T) {
 	for _, check := range []func(*Report){p.nodes, p.mixes, p.conflicts, p.bypasses, p.budgets, p.reports} {
 		check(r)
 	}
-	o, out, _ := clitest.Screen("table")
-	require.NoError(t, showReport(o, r))
-	clitest.Golden(t, "doctor.txt", out.String())
+	clitest.Goldens(t, "", map[string]string{"doctor.txt": printers.Text}, func(o *command.Options) error { return showReport(o, r) })
 	assert.True(t, r.failed())
 }
 

@@ -18,11 +18,9 @@ import (
 )
 
 func TestStacksAreShown(t *testing.T) {
-	for name, output := range map[string]string{"stacks.txt": "table", "stacks-wide.txt": printers.Wide, "stacks.yaml": printers.YAML, "stacks.names": printers.Name} {
-		o, out, _ := clitest.Screen(output)
-		require.NoError(t, showStacks(o, stacksOf(render.Stacks())))
-		clitest.Golden(t, name, out.String())
-	}
+	clitest.Goldens(t, "", map[string]string{
+		"stacks.txt": printers.Text, "stacks-wide.txt": printers.Wide, "stacks.yaml": printers.YAML, "stacks.names": printers.Name,
+	}, func(o *command.Options) error { return showStacks(o, stacksOf(render.Stacks())) })
 }
 
 func TestAnEnvironmentIsMadeOnce(t *testing.T) {

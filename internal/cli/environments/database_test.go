@@ -347,21 +347,19 @@ func TestBackupsOfADatabaseAreListed(t *testing.T) {
 	others.Labels[render.BackupOfLabel] = "other"
 	objects = append(objects, restore, others, store(),
 		snapshotOf("database-20260701-100000", map[string]any{"readyToUse": true, "restoreSize": "10Gi"}), snapshotOf("database-20260701-100001", nil))
-	c := envCluster(t, interceptor.Funcs{}, objects...)
-	for name, output := range map[string]string{"database-backups.txt": "table", "database-backups.json": printers.JSON, "database-backups.names": printers.Name} {
-		o, out, errOut := clitest.Screen(output)
-		list, err := readBackups(t.Context(), databaseOf(o, c, store(), command.DryRunNone))
-		require.NoError(t, err)
-		require.NoError(t, showBackups(o, list))
-		clitest.Golden(t, name, out.String())
-		assert.Empty(t, errOut.String())
+	list := func(c client.Client) func(o *command.Options) error {
+		return func(o *command.Options) error {
+			list, err := readBackups(t.Context(), databaseOf(o, c, store(), command.DryRunNone))
+			require.NoError(t, err)
+			return showBackups(o, list)
+		}
 	}
-	o, out, errOut := clitest.Screen("table")
-	list, err := readBackups(t.Context(), databaseOf(o, envCluster(t, noSnapshots()), store(), command.DryRunNone))
-	require.NoError(t, err)
-	require.NoError(t, showBackups(o, list))
-	assert.Empty(t, out.String())
-	assert.Equal(t, "No backups found of the database of environment shop/store-1a2b.\n", errOut.String())
+	clitest.Goldens(t, "", map[string]string{
+		"database-backups.txt": printers.Text, "database-backups.json": printers.JSON, "database-backups.names": printers.Name,
+	}, list(envCluster(t, interceptor.Funcs{}, objects...)))
+	out, errOut := clitest.Printed(t, printers.Text, list(envCluster(t, noSnapshots())))
+	assert.Empty(t, out)
+	assert.Equal(t, "No backups found of the database of environment shop/store-1a2b.\n", errOut)
 }
 
 func TestBackupsAreListedWithoutWhatMayNotBeRead(t *testing.T) {

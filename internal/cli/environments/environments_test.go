@@ -23,6 +23,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/render"
 )
@@ -100,18 +101,12 @@ func TestEnvironmentsAreListed(t *testing.T) {
 	old := *store()
 	old.Name, old.Generation, old.DeletionTimestamp = "old", 5, new(clitest.Ago(time.Second))
 	list := environmentsOf([]v1alpha1.Environment{*store(), old, fresh})
-	for name, output := range map[string]string{"list.txt": "table", "list-wide.txt": printers.Wide, "list.json": printers.JSON, "list.names": printers.Name} {
-		o, out, errOut := clitest.Screen(output)
-		require.NoError(t, showEnvironments(o, list, ""))
-		clitest.Golden(t, name, out.String())
-		if output == "table" {
-			clitest.Golden(t, "list.stderr", errOut.String())
-		}
-	}
-	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, showEnvironments(o, environmentsOf(nil), "shop"))
-	assert.Empty(t, out.String())
-	assert.Equal(t, "No environments found in namespace shop.\n", errOut.String())
+	clitest.Goldens(t, "list.stderr", map[string]string{
+		"list.txt": printers.Text, "list-wide.txt": printers.Wide, "list.json": printers.JSON, "list.names": printers.Name,
+	}, func(o *command.Options) error { return showEnvironments(o, list, "") })
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showEnvironments(o, environmentsOf(nil), "shop") })
+	assert.Empty(t, out)
+	assert.Equal(t, "No environments found in namespace shop.\n", errOut)
 }
 
 func TestEnvironmentsAreChosenByTheirSpecsLabels(t *testing.T) {
@@ -146,18 +141,14 @@ func TestEnvironmentsAreChosenByTheirSpecsLabels(t *testing.T) {
 }
 
 func TestAnEnvironmentIsShown(t *testing.T) {
-	for name, output := range map[string]string{"get.txt": "table", "get-wide.txt": printers.Wide, "get.json": printers.JSON, "get.yaml": printers.YAML} {
-		o, out, errOut := clitest.Screen(output)
-		require.NoError(t, showEnvironment(o, environmentDetailOf(store())))
-		clitest.Golden(t, name, out.String())
-		assert.Empty(t, errOut.String())
-	}
+	clitest.Goldens(t, "", map[string]string{
+		"get.txt": printers.Text, "get-wide.txt": printers.Wide, "get.json": printers.JSON, "get.yaml": printers.YAML,
+	}, func(o *command.Options) error { return showEnvironment(o, environmentDetailOf(store())) })
 	fresh := store()
 	fresh.Status = v1alpha1.EnvironmentStatus{}
-	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, showEnvironment(o, environmentDetailOf(fresh)))
-	clitest.Golden(t, "get-fresh.txt", out.String())
-	assert.Contains(t, errOut.String(), "no controller reconciles environments")
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showEnvironment(o, environmentDetailOf(fresh)) })
+	clitest.Golden(t, "get-fresh.txt", out)
+	assert.Contains(t, errOut, "no controller reconciles environments")
 }
 
 // What is requested to be stopped and is stopped is not called unready.
@@ -236,24 +227,20 @@ func TestTheHistoryOfAnEnvironmentIsShown(t *testing.T) {
 	c := envCluster(t, interceptor.Funcs{}, append(revisions(t), store())...)
 	h, err := readHistory(t.Context(), c, store())
 	require.NoError(t, err)
-	for name, output := range map[string]string{"history.txt": "table", "history-wide.txt": printers.Wide, "history.json": printers.JSON} {
-		o, out, _ := clitest.Screen(output)
-		require.NoError(t, showEnvironmentHistory(o, h))
-		clitest.Golden(t, name, out.String())
-	}
+	clitest.Goldens(t, "", map[string]string{"history.txt": printers.Text, "history-wide.txt": printers.Wide, "history.json": printers.JSON},
+		func(o *command.Options) error { return showEnvironmentHistory(o, h) })
 	r, err := h.find(1)
 	require.NoError(t, err)
-	o, out, _ := clitest.Screen("table")
-	require.NoError(t, showSpec(o, &r.Spec))
-	clitest.Golden(t, "revision.yaml", out.String())
+	clitest.Goldens(t, "", map[string]string{"revision.yaml": printers.Text}, func(o *command.Options) error { return showSpec(o, &r.Spec) })
 
 	_, err = h.find(4)
 	require.EqualError(t, err, "environment.berth.dev/store-1a2b has no revision 4: it has 1, 2, 3")
 	_, err = (&History{Name: "x"}).find(1)
 	require.EqualError(t, err, "environment.berth.dev/x has no revision 1: it has no revisions yet")
 
-	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, showEnvironmentHistory(o, &History{Namespace: "shop", Name: "x"}))
-	assert.Empty(t, out.String())
-	assert.Contains(t, errOut.String(), "has no revisions yet")
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error {
+		return showEnvironmentHistory(o, &History{Namespace: "shop", Name: "x"})
+	})
+	assert.Empty(t, out)
+	assert.Contains(t, errOut, "has no revisions yet")
 }

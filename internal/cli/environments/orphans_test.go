@@ -20,6 +20,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/environments/orphans"
 	"berth.dev/berth/internal/environments/render"
@@ -65,25 +66,24 @@ func litter() []client.Object {
 	}
 }
 
+// orphansOf lists or deletes the orphans of the environments of a namespace.
+func orphansOf(t *testing.T, c client.Client, namespace string, f orphansFlags) func(o *command.Options) error {
+	return func(o *command.Options) error { return runOrphans(t.Context(), o, c, namespace, &f) }
+}
+
 func TestOrphansAreListedAndLeftAlone(t *testing.T) {
 	deleted := 0
 	c := envCluster(t, interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
 		deleted++
 		return nil
 	}}, litter()...)
-	for name, output := range map[string]string{"orphans.txt": "table", "orphans.json": printers.JSON, "orphans.names": printers.Name} {
-		o, out, errOut := clitest.Screen(output)
-		require.NoError(t, runOrphans(t.Context(), o, c, "", &orphansFlags{}))
-		clitest.Golden(t, name, out.String())
-		assert.Empty(t, errOut.String())
-	}
-	o, out, _ := clitest.Screen(printers.Name)
-	require.NoError(t, runOrphans(t.Context(), o, c, "back", &orphansFlags{}))
-	assert.Equal(t, "persistentvolumeclaim/database-data\nsecret/database\nstatefulset.apps/database\n", out.String())
-	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, runOrphans(t.Context(), o, c, "elsewhere", &orphansFlags{}))
-	assert.Empty(t, out.String())
-	assert.Equal(t, "No orphans found.\n", errOut.String())
+	clitest.Goldens(t, "", map[string]string{"orphans.txt": printers.Text, "orphans.json": printers.JSON, "orphans.names": printers.Name},
+		orphansOf(t, c, "", orphansFlags{}))
+	out, _ := clitest.Printed(t, printers.Name, orphansOf(t, c, "back", orphansFlags{}))
+	assert.Equal(t, "persistentvolumeclaim/database-data\nsecret/database\nstatefulset.apps/database\n", out)
+	out, errOut := clitest.Printed(t, printers.Text, orphansOf(t, c, "elsewhere", orphansFlags{}))
+	assert.Empty(t, out)
+	assert.Equal(t, "No orphans found.\n", errOut)
 	assert.Zero(t, deleted)
 }
 
@@ -94,9 +94,8 @@ func TestOrphansAreDeletedButForVolumes(t *testing.T) {
 		require.NoError(t, client.IgnoreNotFound(err))
 		return err == nil
 	}
-	o, out, _ := clitest.Screen("table")
-	require.NoError(t, runOrphans(t.Context(), o, c, "", &orphansFlags{remove: true}))
-	clitest.Golden(t, "orphans-deleted.txt", out.String())
+	out, _ := clitest.Printed(t, printers.Text, orphansOf(t, c, "", orphansFlags{remove: true}))
+	clitest.Golden(t, "orphans-deleted.txt", out)
 	assert.False(t, there(&corev1.Namespace{}, "", spaceOf("shop", "lost")))
 	assert.False(t, there(&appsv1.StatefulSet{}, "back", "database"))
 	assert.False(t, there(&corev1.Service{}, "production", "backend"))
@@ -106,8 +105,7 @@ func TestOrphansAreDeletedButForVolumes(t *testing.T) {
 	assert.True(t, there(&corev1.PersistentVolumeClaim{}, "back", "database-data"))
 	assert.True(t, there(&corev1.Service{}, "plain", "half"))
 
-	o, _, _ = clitest.Screen("table")
-	require.NoError(t, runOrphans(t.Context(), o, c, "", &orphansFlags{remove: true, retained: true}))
+	clitest.Printed(t, printers.Text, orphansOf(t, c, "", orphansFlags{remove: true, retained: true}))
 	assert.False(t, there(&corev1.Namespace{}, "", spaceOf("shop", "kept")))
 	assert.False(t, there(&corev1.PersistentVolumeClaim{}, "back", "database-data"))
 	assert.True(t, there(&corev1.Namespace{}, "", "production"))
@@ -144,8 +142,7 @@ func TestWhatMayNotBeListedIsToldAndTheRestIsShown(t *testing.T) {
 		}
 		return c.List(ctx, list, opts...)
 	}}, madeFor(&corev1.Secret{}, "back", "database", "back", "lost"))
-	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, runOrphans(t.Context(), o, c, "", &orphansFlags{}))
-	assert.Empty(t, out.String())
-	assert.Equal(t, "Warning: not allowed: list Secret of all namespaces\nNo orphans found among what could be read.\n", errOut.String())
+	out, errOut := clitest.Printed(t, printers.Text, orphansOf(t, c, "", orphansFlags{}))
+	assert.Empty(t, out)
+	assert.Equal(t, "Warning: not allowed: list Secret of all namespaces\nNo orphans found among what could be read.\n", errOut)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/cli/printers"
@@ -22,21 +22,14 @@ import (
 
 func TestStatus(t *testing.T) {
 	c := clitest.OneOfEach().Cluster(t)
-	for name, output := range map[string]string{"status.txt": "table", "status-wide.txt": printers.Wide, "status.json": printers.JSON, "status.yaml": printers.YAML} {
-		o, out, errOut := clitest.Screen(output)
-		require.NoError(t, showStatus(o, statusOf(c, ""), "shop"))
-		clitest.Golden(t, name, out.String())
-		if output == "table" {
-			clitest.Golden(t, "status.stderr", errOut.String())
-		}
-	}
-	o, out, _ := clitest.Screen("table")
-	require.NoError(t, showStatus(o, statusOf(c, "web"), ""))
-	clitest.Golden(t, "status-mix-all-namespaces.txt", out.String())
-	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, showStatus(o, &Status{}, "empty"))
-	assert.Empty(t, out.String())
-	assert.Equal(t, "No mixes and no governed workloads found in namespace empty.\n", errOut.String())
+	clitest.Goldens(t, "status.stderr", map[string]string{
+		"status.txt": printers.Text, "status-wide.txt": printers.Wide, "status.json": printers.JSON, "status.yaml": printers.YAML,
+	}, func(o *command.Options) error { return showStatus(o, statusOf(c, ""), "shop") })
+	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, statusOf(c, "web"), "") })
+	clitest.Golden(t, "status-mix-all-namespaces.txt", out)
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, &Status{}, "empty") })
+	assert.Empty(t, out)
+	assert.Equal(t, "No mixes and no governed workloads found in namespace empty.\n", errOut)
 }
 
 func TestStatusWithoutThePodsSaysThatItDoesNotKnow(t *testing.T) {
@@ -44,18 +37,15 @@ func TestStatusWithoutThePodsSaysThatItDoesNotKnow(t *testing.T) {
 	s.Pods = nil
 	c := s.Cluster(t)
 	c.Problems = []live.Problem{{Resource: "pods"}}
-	o, out, _ := clitest.Screen("table")
-	require.NoError(t, showStatus(o, statusOf(c, "web"), "shop"))
-	assert.Contains(t, out.String(), "<unknown>")
-	assert.NotContains(t, out.String(), "True")
+	out, _ := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showStatus(o, statusOf(c, "web"), "shop") })
+	assert.Contains(t, out, "<unknown>")
+	assert.NotContains(t, out, "True")
 }
 
 func TestNodes(t *testing.T) {
 	c := clitest.OneOfEach().Cluster(t)
 	for name, unknown := range map[string]bool{"nodes.txt": false, "nodes-unknown.txt": true} {
-		o, out, _ := clitest.Screen("table")
-		require.NoError(t, showNodes(o, nodesOf(c, unknown)))
-		clitest.Golden(t, name, out.String())
+		clitest.Goldens(t, "", map[string]string{name: printers.Text}, func(o *command.Options) error { return showNodes(o, nodesOf(c, unknown)) })
 	}
 }
 
@@ -96,11 +86,11 @@ func changed(s *clitest.Shop, name string, change func(*v1alpha1.CapacityMix)) *
 	return &wantedMix{mix: m, unvalidated: "capacitymixes.berth.dev is forbidden"}
 }
 
-func show(t *testing.T, p *Plan) string {
+// golden compares the plan of a mix, with capacity for all replacements, with a golden file.
+func golden(t *testing.T, format, file string, s *clitest.Shop, wanted *wantedMix) {
 	t.Helper()
-	o, out, _ := clitest.Screen("table")
-	require.NoError(t, showPlan(o, p))
-	return out.String()
+	p := planned(t, s, plan.Ample{}, wanted)
+	clitest.Goldens(t, "", map[string]string{file: format}, func(o *command.Options) error { return showPlan(o, p) })
 }
 
 func TestPlan(t *testing.T) {
@@ -110,21 +100,19 @@ func TestPlan(t *testing.T) {
 	s.Mix("web", 70, 1)
 	s.Deployment("web", nil, "o1", "s1", "s1", "o1", "s1", "s1", "o1", "s1", "s1", "s1")
 	s.Pods[9].Annotations["karpenter.sh/do-not-disrupt"] = "true"
-	clitest.Golden(t, "plan-changed.txt", show(t, planned(t, s, plan.Ample{}, changed(s, "web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent, m.Spec.MinOnDemand = 20, 2 }))))
+	golden(t, printers.Text, "plan-changed.txt", s, changed(s, "web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent, m.Spec.MinOnDemand = 20, 2 }))
 
 	s.Budget("web", "web", 0)
-	clitest.Golden(t, "plan-blocked.txt", show(t, planned(t, s, plan.Ample{}, changed(s, "web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 60 }))))
+	golden(t, printers.Text, "plan-blocked.txt", s, changed(s, "web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 60 }))
 
 	// A new mix for everything: what is governed already stays with the older one.
 	s.Deployment("free", nil, "s1", "s1")
 	s.Pods[10].Status.Conditions[0].Status = corev1.ConditionFalse
-	clitest.Golden(t, "plan-created.txt", show(t, planned(t, s, plan.Ample{}, changed(s, "all", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 50 }))))
+	golden(t, printers.Text, "plan-created.txt", s, changed(s, "all", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 50 }))
 
 	// A selector that lets go.
-	clitest.Golden(t, "plan-ungoverned.txt", show(t, planned(t, s, plan.Ample{}, changed(s, "web", func(m *v1alpha1.CapacityMix) { m.Spec.Selector.MatchLabels["tier"] = "front" }))))
-	clitest.Golden(t, "plan-unchanged.txt", show(t, planned(t, s, plan.Ample{}, changed(s, "web", func(*v1alpha1.CapacityMix) {}))))
+	golden(t, printers.Text, "plan-ungoverned.txt", s, changed(s, "web", func(m *v1alpha1.CapacityMix) { m.Spec.Selector.MatchLabels["tier"] = "front" }))
+	golden(t, printers.Text, "plan-unchanged.txt", s, changed(s, "web", func(*v1alpha1.CapacityMix) {}))
 
-	out, err := yaml.Marshal(planned(t, s, plan.Ample{}, changed(s, "web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 60 })))
-	require.NoError(t, err)
-	clitest.Golden(t, "plan-blocked.yaml", string(out))
+	golden(t, printers.YAML, "plan-blocked.yaml", s, changed(s, "web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 60 }))
 }

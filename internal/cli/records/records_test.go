@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
 	"berth.dev/berth/internal/records/nfr"
@@ -151,43 +151,31 @@ func TestRecordsAreListed(t *testing.T) {
 	old.Name, old.Generation, old.DeletionTimestamp = "old", 3, new(clitest.Ago(time.Second))
 	old.Spec.DeploymentUnit.Functions = old.Spec.DeploymentUnit.Functions[1:] // "add" is not requested any more
 	list := recordsOf([]v1alpha1.DeploymentRecord{*cart(), old, fresh})
-	for name, output := range map[string]string{"records.txt": "table", "records-wide.txt": printers.Wide, "records.json": printers.JSON, "records.names": printers.Name} {
-		o, out, errOut := clitest.Screen(output)
-		require.NoError(t, showRecords(o, list, ""))
-		clitest.Golden(t, name, out.String())
-		if output == "table" {
-			clitest.Golden(t, "records.stderr", errOut.String())
-		}
-	}
-	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, showRecords(o, recordsOf(nil), "shop"))
-	assert.Empty(t, out.String())
-	assert.Equal(t, "No records found in namespace shop.\n", errOut.String())
+	clitest.Goldens(t, "records.stderr", map[string]string{
+		"records.txt": printers.Text, "records-wide.txt": printers.Wide, "records.json": printers.JSON, "records.names": printers.Name,
+	}, func(o *command.Options) error { return showRecords(o, list, "") })
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error { return showRecords(o, recordsOf(nil), "shop") })
+	assert.Empty(t, out)
+	assert.Equal(t, "No records found in namespace shop.\n", errOut)
 }
 
 func TestARecordIsShownWithItsTree(t *testing.T) {
-	for name, output := range map[string]string{"record.txt": "table", "record.json": printers.JSON, "record.yaml": printers.YAML} {
-		o, out, errOut := clitest.Screen(output)
-		require.NoError(t, showRecord(o, detailOf(cartParts(t))))
-		clitest.Golden(t, name, out.String())
-		assert.Empty(t, errOut.String())
-	}
+	clitest.Goldens(t, "", map[string]string{"record.txt": printers.Text, "record.json": printers.JSON, "record.yaml": printers.YAML},
+		func(o *command.Options) error { return showRecord(o, detailOf(cartParts(t))) })
 }
 
 // What may not be read is not called missing, and is shown by its name.
 func TestARecordIsShownWithoutTheRightToReadItsObjects(t *testing.T) {
 	p := cartParts(t)
 	p.objects, p.read = map[objectKey]client.Object{}, map[schema.GroupKind]bool{}
-	o, out, _ := clitest.Screen("table")
-	require.NoError(t, showRecord(o, detailOf(p)))
-	clitest.Golden(t, "record-unread.txt", out.String())
+	show := func(o *command.Options) error { return showRecord(o, detailOf(p)) }
+	clitest.Goldens(t, "", map[string]string{"record-unread.txt": printers.Text}, show)
 
 	p = cartParts(t)
 	p.cluster.Problems = []live.Problem{{Resource: "pods"}}
-	o, out, _ = clitest.Screen("table")
-	require.NoError(t, showRecord(o, detailOf(p)))
-	assert.Contains(t, out.String(), "<unknown>")
-	assert.NotContains(t, out.String(), "1/2         0", "pods that could not be read are not counted")
+	out, _ := clitest.Printed(t, printers.Text, show)
+	assert.Contains(t, out, "<unknown>")
+	assert.NotContains(t, out, "1/2         0", "pods that could not be read are not counted")
 }
 
 func TestTheSizeOfARecordIsForAllFunctions(t *testing.T) {
@@ -211,19 +199,17 @@ func TestOnlyObjectsOfTheRecordAreKept(t *testing.T) {
 }
 
 func TestRecommendationsAreShownWithWhatThereIs(t *testing.T) {
-	for name, output := range map[string]string{"recommendations.txt": "table", "recommendations.json": printers.JSON} {
-		o, out, _ := clitest.Screen(output)
-		require.NoError(t, showRecommendations(o, recommendationsOf(cartParts(t), nfr.DefaultSettings, clitest.Now)))
-		clitest.Golden(t, name, out.String())
-	}
 	p := cartParts(t)
+	show := func(o *command.Options) error {
+		return showRecommendations(o, recommendationsOf(p, nfr.DefaultSettings, clitest.Now))
+	}
+	clitest.Goldens(t, "", map[string]string{"recommendations.txt": printers.Text, "recommendations.json": printers.JSON}, show)
 	p.rec.Status.NFRRecommendations, p.rec.Status.NFRWindows, p.rec.Status.LastApplied, p.rec.Status.NFRCompliance = nil, nil, nil, nil
 	p.rec.Spec.Enforcement = nil
 	p.rec.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionNFRObserved, Status: metav1.ConditionFalse, Reason: "PrometheusUnreachable", Message: "no answer"}}
-	o, out, _ := clitest.Screen("table")
-	require.NoError(t, showRecommendations(o, recommendationsOf(p, nfr.DefaultSettings, clitest.Now)))
+	out, _ := clitest.Printed(t, printers.Text, show)
 	assert.Equal(t, "DeploymentRecord shop/cart has enforcement Observe: nothing is applied.\n"+
-		"The last measurement failed: PrometheusUnreachable: no answer.\nNothing is recommended, and nothing was applied.\n", out.String())
+		"The last measurement failed: PrometheusUnreachable: no answer.\nNothing is recommended, and nothing was applied.\n", out)
 }
 
 func TestAWindowSaysWhenItEnds(t *testing.T) {
@@ -258,13 +244,11 @@ func TestHistoryIsMergedByTime(t *testing.T) {
 		event(v1alpha1.EventReasonNFRApplied, "Normal", "replicas of Deployment cart-fn-1 from 1 to 2, recommended 5: 2400m used by all pods", 20*time.Minute),
 		event(v1alpha1.EventReasonNFRApplied, "Normal", "replicas of Deployment cart-fn-0 from 1 to 2, recommended 4: 1600m used by all pods", 2*time.Hour),
 	}
-	for name, output := range map[string]string{"history.txt": "table", "history.json": printers.JSON} {
-		o, out, _ := clitest.Screen(output)
-		require.NoError(t, showHistory(o, historyOf(cart(), events)))
-		clitest.Golden(t, name, out.String())
-	}
-	o, out, errOut := clitest.Screen("table")
-	require.NoError(t, showHistory(o, &History{Namespace: "shop", Name: "cart"}))
-	assert.Empty(t, out.String())
-	assert.Contains(t, errOut.String(), "No events found for DeploymentRecord")
+	clitest.Goldens(t, "", map[string]string{"history.txt": printers.Text, "history.json": printers.JSON},
+		func(o *command.Options) error { return showHistory(o, historyOf(cart(), events)) })
+	out, errOut := clitest.Printed(t, printers.Text, func(o *command.Options) error {
+		return showHistory(o, &History{Namespace: "shop", Name: "cart"})
+	})
+	assert.Empty(t, out)
+	assert.Contains(t, errOut, "No events found for DeploymentRecord")
 }
