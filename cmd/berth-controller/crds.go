@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"berth.dev/berth/apis/config/controller"
@@ -67,22 +68,19 @@ func waitForCRDs(ctx context.Context, api resourceLister, needed []schema.GroupV
 	if err != nil {
 		return err
 	}
-	ticker := time.NewTicker(crdPollInterval)
-	defer ticker.Stop()
-	for missing != nil {
-		select {
-		case <-ctx.Done():
-			return stop()
-		case <-ticker.C:
-		}
-		if missing = missingCRDs(api, needed); missing == nil {
-			break
+	err = wait.PollUntilContextCancel(ctx, crdPollInterval, false, func(context.Context) (bool, error) {
+		missing := missingCRDs(api, needed)
+		if missing == nil {
+			return true, nil
 		}
 		if before := reason.Swap(missing.Error()); before != missing.Error() {
 			log.Info("Still waiting for required CRDs", "missing", missing.Error())
 		}
+		return false, nil
+	})
+	if err == nil { // otherwise the context has ended
+		log.Info("All required CRDs are established")
 	}
-	log.Info("All required CRDs are established")
 	return stop()
 }
 

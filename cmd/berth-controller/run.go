@@ -136,10 +136,9 @@ func clientConfig(c controller.ClientConnection) (*rest.Config, error) {
 
 func managerOptions(c *controller.Configuration) (ctrl.Options, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return ctrl.Options{}, fmt.Errorf("make the scheme: %w", err)
-		}
+	kinds := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
+	if err := kinds.AddToScheme(scheme); err != nil {
+		return ctrl.Options{}, fmt.Errorf("make the scheme: %w", err)
 	}
 	metrics, err := metricsOptions(c.Metrics)
 	if err != nil {

@@ -24,18 +24,14 @@ func (o *Options) CompleteFirst(list client.ObjectList) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		namespace, err := o.Namespace()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		return o.Complete(list, namespace, toComplete)
+		return o.complete(list, toComplete)
 	}
 }
 
-// Complete lists names. What cannot be listed completes to nothing.
-func (o *Options) Complete(list client.ObjectList, namespace, prefix string) ([]string, cobra.ShellCompDirective) {
+// complete lists names. What cannot be listed completes to nothing.
+func (o *Options) complete(list client.ObjectList, prefix string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	err := o.CompleteWith(func(ctx context.Context, _ string, c client.Client) error {
+	err := o.CompleteWith(func(ctx context.Context, namespace string, c client.Client) error {
 		if err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(500)); err != nil {
 			return err
 		}
@@ -66,5 +62,5 @@ func (o *Options) CompleteWith(read func(ctx context.Context, namespace string, 
 
 // CompleteNamespaces completes the value of a flag with the names of namespaces.
 func (o *Options) CompleteNamespaces(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return o.Complete(&corev1.NamespaceList{}, "", prefix)
+	return o.complete(&corev1.NamespaceList{}, prefix)
 }

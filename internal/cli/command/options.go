@@ -141,10 +141,9 @@ func (o *Options) Client() (client.Client, error) {
 		return nil, err
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("build the scheme: %w", err)
-		}
+	kinds := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
+	if err := kinds.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("build the scheme: %w", err)
 	}
 	mapper, err := o.Flags.ToRESTMapper()
 	if err != nil {

@@ -58,20 +58,19 @@ func readBackups(ctx context.Context, d *database.Database) (*DatabaseBackups, e
 }
 
 // find returns the backup with a name, which may be as `database-backups -o name` prints it.
-func (l *DatabaseBackups) find(name string) (*render.Backup, error) {
+func (l *DatabaseBackups) find(name string) (render.Backup, error) {
 	var known []string
-	for i := range l.Backups {
-		b := &l.Backups[i]
+	for _, b := range l.Backups {
 		if b.Name == name || backupResource(b.Method, b.Name) == name {
 			return b, nil
 		}
 		known = append(known, b.Name)
 	}
 	if len(known) == 0 {
-		return nil, fmt.Errorf("%s has no backup %q: it has no backups (kubectl berth env backup-database %s)", environmentName(l.Name),
+		return render.Backup{}, fmt.Errorf("%s has no backup %q: it has no backups (kubectl berth env backup-database %s)", environmentName(l.Name),
 			name, l.Name)
 	}
-	return nil, fmt.Errorf("%s has no backup %q: it has %s", environmentName(l.Name), name, strings.Join(known, ", "))
+	return render.Backup{}, fmt.Errorf("%s has no backup %q: it has %s", environmentName(l.Name), name, strings.Join(known, ", "))
 }
 
 // backupResource names a backup as kubectl does.

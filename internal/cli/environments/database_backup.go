@@ -102,11 +102,7 @@ func backupDatabase(ctx context.Context, o *command.Options, c client.Client, en
 		if err != nil {
 			return render.Backup{}, err
 		}
-		b, err := list.find(backupResource(plan.Method, name))
-		if err != nil {
-			return render.Backup{}, err
-		}
-		return *b, nil
+		return list.find(backupResource(plan.Method, name))
 	})
 }
 
@@ -214,7 +210,7 @@ func restoreDatabase(ctx context.Context, o *command.Options, c client.Client, e
 	if b.State != render.BackupReady {
 		return fmt.Errorf("backup %s is %s, not Ready: %s", b.Name, b.State, b.Message)
 	}
-	claim, err := d.Replaceable(ctx, b)
+	claim, err := d.Replaceable(ctx, &b)
 	if err != nil {
 		return fmt.Errorf("%s: %w", environmentName(env.Name), err)
 	}

@@ -140,10 +140,7 @@ func (d *Detail) headline() string {
 
 // about says what runs, and where.
 func (d *Detail) about() string {
-	var parts []string
-	if stack := strings.TrimSpace(d.Stack + " " + d.Version); stack != "" {
-		parts = append(parts, "stack "+stack)
-	}
+	parts := printers.Labelled(nil, "stack ", strings.TrimSpace(d.Stack+" "+d.Version))
 	if d.Revision > 0 {
 		parts = append(parts, fmt.Sprintf("revision %d", d.Revision))
 	}
@@ -155,8 +152,5 @@ func (d *Detail) about() string {
 	if d.RunPolicy == v1alpha1.RunPolicyStopped {
 		parts = append(parts, "run policy Stopped")
 	}
-	if len(d.Labels) > 0 {
-		parts = append(parts, "labels "+labels.Set(d.Labels).String())
-	}
-	return printers.Upper(strings.Join(parts, ", "))
+	return printers.Upper(strings.Join(printers.Labelled(parts, "labels ", labels.Set(d.Labels).String()), ", "))
 }

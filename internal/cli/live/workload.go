@@ -77,14 +77,12 @@ func (s Split) Words() string {
 
 // Actual is where the replicas of a group run.
 func Actual(g *clusterstate.Group) Split {
-	c := g.Actual()
-	return Split{Spot: c.Spot, OnDemand: c.OnDemand, Unknown: c.Unknown}
+	return Split(g.Actual())
 }
 
 // PendingByType is which types the pending replicas of a group wait for.
 func PendingByType(g *clusterstate.Group) Split {
-	c := g.PendingByType()
-	return Split{Spot: c.Spot, OnDemand: c.OnDemand, Unknown: c.Unknown}
+	return Split(g.PendingByType())
 }
 
 // Desired is where the replicas of a group should run.

@@ -94,6 +94,14 @@ func Listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// Labelled adds a value with its label to a list, unless it is empty.
+func Labelled(list []string, label, value string) []string {
+	if value == "" {
+		return list
+	}
+	return append(list, label+value)
+}
+
 // InNamespace names in messages the namespace that was searched: "" is all.
 func InNamespace(namespace string) string {
 	if namespace == "" {

@@ -108,16 +108,11 @@ func (d *RecordDetail) headline() string {
 
 // about says what it is a record of.
 func (d *RecordDetail) about() string {
-	var parts []string
-	if d.Class != "" {
-		parts = append(parts, "class "+d.Class)
-	}
+	parts := printers.Labelled(nil, "class ", d.Class)
 	if d.DeploymentID != "" {
 		parts = append(parts, fmt.Sprintf("deployment id %q", d.DeploymentID))
 	}
-	if d.Environment != "" {
-		parts = append(parts, "environment "+d.Environment)
-	}
+	parts = printers.Labelled(parts, "environment ", d.Environment)
 	if d.Template != "" {
 		parts = append(parts, "rendered with template "+d.Template)
 	} else {
@@ -133,9 +128,7 @@ func complianceText(o *command.Options, c *v1alpha1.NFRCompliance) string {
 		name  string
 		state v1alpha1.Compliance
 	}{{"throughput", c.Throughput}, {"latency", c.Latency}, {"availability", c.Availability}} {
-		if s.state != "" {
-			single = append(single, s.name+" "+string(s.state))
-		}
+		single = printers.Labelled(single, s.name+" ", string(s.state))
 	}
 	text := "Requirements: " + string(cmp.Or(c.Overall, v1alpha1.ComplianceUnknown))
 	if len(single) > 0 {

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -19,7 +20,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/printers"
-	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/split"
 )
 
@@ -169,35 +169,27 @@ func (p *recordParts) place(n *RecordNode, labels map[string]string) {
 	if !p.podsRead() {
 		return
 	}
-	n.Pods = &live.Split{}
+	var placed split.Count
 	for _, pod := range p.podsLike(labels) {
-		switch {
-		case !pod.Bound():
+		if pod.Bound() {
+			placed.Add(p.cluster.State.Node(pod.Node).Type)
+		} else {
 			n.Pending++
-		case p.cluster.State.Node(pod.Node).Type == capacity.Spot:
-			n.Pods.Spot++
-		case p.cluster.State.Node(pod.Node).Type == capacity.OnDemand:
-			n.Pods.OnDemand++
-		default:
-			n.Pods.Unknown++
 		}
 	}
+	n.Pods = new(live.Split(placed))
 }
 
 // sizeText is "cpu 200m, memory 256Mi, memory at most 512Mi".
 func sizeText(s *v1alpha1.ResourceLimitSpec) string {
 	var parts []string
-	if s.CPU != nil {
-		parts = append(parts, "cpu "+s.CPU.String())
-	}
-	if s.CPULimit != nil {
-		parts = append(parts, "cpu at most "+s.CPULimit.String())
-	}
-	if s.Memory != nil {
-		parts = append(parts, "memory "+s.Memory.String())
-	}
-	if s.MemoryLimit != nil {
-		parts = append(parts, "memory at most "+s.MemoryLimit.String())
+	for _, size := range []struct {
+		label string
+		value *resource.Quantity
+	}{{"cpu ", s.CPU}, {"cpu at most ", s.CPULimit}, {"memory ", s.Memory}, {"memory at most ", s.MemoryLimit}} {
+		if size.value != nil {
+			parts = append(parts, size.label+size.value.String())
+		}
 	}
 	return strings.Join(parts, ", ")
 }
