@@ -130,15 +130,10 @@ func (pic picture) capacities(t capacity.Type) (podCapacity, free int) {
 // count counts pods by the type of their node.
 func count(pods []pod) (c split.Count, pending int) {
 	for i := range pods {
-		switch p := &pods[i]; {
-		case !p.bound():
+		if pods[i].bound() {
+			c.Add(pods[i].on)
+		} else {
 			pending++
-		case p.on == capacity.Spot:
-			c.Spot++
-		case p.on == capacity.OnDemand:
-			c.OnDemand++
-		default:
-			c.Unknown++
 		}
 	}
 	return c, pending
