@@ -19,10 +19,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
@@ -84,6 +88,20 @@ func Goldens(t *testing.T, stderr string, formats map[string]string, show func(o
 			Golden(t, stderr, errOut)
 		}
 	}
+}
+
+// Client has objects of Kubernetes and Berth.
+func Client(t testing.TB, funcs interceptor.Funcs, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	kinds := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
+	require.NoError(t, kinds.AddToScheme(scheme))
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
+}
+
+// Condition is a condition since 4 minutes.
+func Condition(name string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: status, Reason: reason, Message: message, LastTransitionTime: Ago(4 * time.Minute)}
 }
 
 // Shop is a cluster with one of everything.

@@ -16,9 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -58,23 +56,19 @@ func store() *v1alpha1.Environment {
 		{Component: "backend", ContainerPort: 3000, HostPort: 30001, Protocol: v1alpha1.ProtocolTCP},
 		{Component: "frontend", ContainerPort: 80, HostPort: 8080, Protocol: v1alpha1.ProtocolTCP},
 	}
-	condition := func(name string, status metav1.ConditionStatus, reason, message string) {
-		s.Conditions = append(s.Conditions, metav1.Condition{Type: name, Status: status, Reason: reason, Message: message, LastTransitionTime: clitest.Ago(4 * time.Minute)})
+	s.Conditions = []metav1.Condition{
+		clitest.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "CrashLoopBackOff", "redis-cache: back-off"),
+		clitest.Condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, "CrashLoopBackOff", "redis-cache: back-off"),
+		clitest.Condition(v1alpha1.ConditionNetworkConfigured, metav1.ConditionTrue, "Configured", "as configured"),
+		clitest.Condition(v1alpha1.ConditionVolumesProvisioned, metav1.ConditionFalse, "HostPathRefused", "/data is a claim"),
+		clitest.Condition(v1alpha1.ConditionPortsAllocated, metav1.ConditionTrue, "Configured", "as configured"),
 	}
-	condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "CrashLoopBackOff", "redis-cache: back-off")
-	condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, "CrashLoopBackOff", "redis-cache: back-off")
-	condition(v1alpha1.ConditionNetworkConfigured, metav1.ConditionTrue, "Configured", "as configured")
-	condition(v1alpha1.ConditionVolumesProvisioned, metav1.ConditionFalse, "HostPathRefused", "/data is a claim")
-	condition(v1alpha1.ConditionPortsAllocated, metav1.ConditionTrue, "Configured", "as configured")
 	return e
 }
 
 // envCluster has objects, and takes everybody for bob.
 func envCluster(t testing.TB, funcs interceptor.Funcs, objects ...client.Object) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	create := funcs.Create
 	funcs.Create = func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 		if review, ok := obj.(*authenticationv1.SelfSubjectReview); ok {
@@ -86,7 +80,7 @@ func envCluster(t testing.TB, funcs interceptor.Funcs, objects ...client.Object)
 		}
 		return c.Create(ctx, obj, opts...)
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
+	return clitest.Client(t, funcs, objects...)
 }
 
 func reread(t *testing.T, c client.Client) *v1alpha1.Environment {

@@ -15,13 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/simulation"
@@ -29,16 +27,13 @@ import (
 
 func load(t *testing.T, list func(list client.ObjectList, o *client.ListOptions) error) (*live.Cluster, error) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, v1alpha1.AddToScheme(scheme))
-	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+	c := clitest.Client(t, interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
 			o := &client.ListOptions{}
 			o.ApplyOptions(opts)
 			return list(l, o)
 		},
-	}).Build()
+	})
 	s, err := live.Defaults()
 	require.NoError(t, err)
 	return live.Load(t.Context(), c, s, "shop")

@@ -42,13 +42,12 @@ func cart() *v1alpha1.DeploymentRecord {
 		{FunctionKey: "count", Reason: "RunsInODGM", Ready: true},
 	}
 	s.ODGM = &v1alpha1.ODGMStatus{Service: "cart-odgm-svc", Address: "cart-odgm-svc.shop:80", Ready: true}
-	condition := func(name string, status metav1.ConditionStatus, reason, message string) {
-		s.Conditions = append(s.Conditions, metav1.Condition{Type: name, Status: status, Reason: reason, Message: message, LastTransitionTime: clitest.Ago(4 * time.Minute)})
+	s.Conditions = []metav1.Condition{
+		clitest.Condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, "Waiting", s.Message),
+		clitest.Condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "NotReady", s.Message),
+		clitest.Condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "Configured", "deployed as configured"),
+		clitest.Condition(v1alpha1.ConditionNFRObserved, metav1.ConditionTrue, "PrometheusQueryOK", "measured"),
 	}
-	condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, "Waiting", s.Message)
-	condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "NotReady", s.Message)
-	condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "Configured", "deployed as configured")
-	condition(v1alpha1.ConditionNFRObserved, metav1.ConditionTrue, "PrometheusQueryOK", "measured")
 	s.ResourceRefs = []v1alpha1.ResourceRef{
 		{APIVersion: "berth.dev/v1alpha1", Kind: "CapacityMix", Name: "cart-fn-0"},
 		{APIVersion: "v1", Kind: "ConfigMap", Name: "cart-extra"},
