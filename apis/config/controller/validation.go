@@ -5,9 +5,9 @@ package controller
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -67,13 +67,11 @@ func (c ClientConnection) validate(path *field.Path) field.ErrorList {
 
 func validateNamespaces(path *field.Path, namespaces []string) field.ErrorList {
 	var all field.ErrorList
-	seen := sets.New[string]()
 	for i, namespace := range namespaces {
 		all = append(all, named(path.Index(i), namespace, validation.IsDNS1123Label)...)
-		if seen.Has(namespace) {
+		if slices.Contains(namespaces[:i], namespace) {
 			all = append(all, field.Duplicate(path.Index(i), namespace))
 		}
-		seen.Insert(namespace)
 	}
 	return all
 }
