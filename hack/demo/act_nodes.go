@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -91,10 +92,8 @@ func (s *screen) typeTable(pic picture) []string {
 	for _, p := range providers {
 		for i := range pic.nodes {
 			if n := &pic.nodes[i]; n.name == p.name {
-				lines = append(
-					lines,
-					row(n.name, evidence(n, rules), inkOf(n.is), n.is.String(), cmp.Or(n.rule, "none"), fmt.Sprint(len(pic.on(n.name)))),
-				)
+				lines = append(lines, row(n.name, evidence(n, rules), inkOf(n.is), n.is.String(), cmp.Or(n.rule, "none"),
+					fmt.Sprint(len(pic.on(n.name)))))
 			}
 		}
 	}
@@ -103,15 +102,15 @@ func (s *screen) typeTable(pic picture) []string {
 
 // nodesAsLabelled checks that every node has the type of its labels, and that the scheduler uses it: each node of a
 // known type has one pod, with a slot of that type, and a node of unknown type has none.
-func nodesAsLabelled(pic picture) []string {
-	var differs []string
+func nodesAsLabelled(pic picture) differences {
+	var differs differences
 	found := map[string]node{}
 	for _, n := range pic.nodes {
 		found[n.name] = n
 	}
 	for _, p := range providers {
 		if is := found[p.name].is; is != p.want {
-			differs = append(differs, fmt.Sprintf("node %s is %s by rule %q instead of %s", p.name, is, found[p.name].rule, p.want))
+			differs.add("node %s is %s by rule %q instead of %s", p.name, is, found[p.name].rule, p.want)
 		}
 		pods := pic.on(p.name)
 		wantPods := 1
@@ -119,14 +118,11 @@ func nodesAsLabelled(pic picture) []string {
 			wantPods = 0
 		}
 		if len(pods) != wantPods {
-			differs = append(differs, fmt.Sprintf("node %s has %d pods instead of %d", p.name, len(pods), wantPods))
+			differs.add("node %s has %d pods instead of %d", p.name, len(pods), wantPods)
 		}
 		for i := range pods {
 			if pods[i].slotType != p.want {
-				differs = append(
-					differs,
-					fmt.Sprintf("node %s is %s, its pod %s has a slot of type %s", p.name, p.want, pods[i].name, pods[i].slotType),
-				)
+				differs.add("node %s is %s, its pod %s has a slot of type %s", p.name, p.want, pods[i].name, pods[i].slotType)
 			}
 		}
 	}
@@ -155,11 +151,5 @@ func (d *demo) newNodes(ctx context.Context) error {
 
 // waiting returns the pods that are unschedulable, with a reason.
 func waiting(pods []pod) []pod {
-	var w []pod
-	for i := range pods {
-		if !pods[i].bound() && pods[i].waits != "" {
-			w = append(w, pods[i])
-		}
-	}
-	return w
+	return slices.DeleteFunc(slices.Clone(pods), func(p pod) bool { return p.bound() || p.waits == "" })
 }
