@@ -34,24 +34,21 @@ func main() {
 }
 
 func run(out string) error {
-	events, err := eventsPage("apis/v1alpha1/events.go")
-	if err != nil {
-		return err
+	for name, page := range map[string]func() (string, error){
+		"events.md":   func() (string, error) { return eventsPage("apis/v1alpha1/events.go") },
+		"metrics.md":  metricsPage,
+		"commands.md": commandsPage,
+		"slots.svg":   func() (string, error) { return slotsPicture(), nil },
+	} {
+		text, err := page()
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(out, name), []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
-	metrics, err := metricsPage()
-	if err != nil {
-		return err
-	}
-	commands, err := commandsPage()
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(out, "events.md"), []byte(events), 0o644),
-		os.WriteFile(filepath.Join(out, "metrics.md"), []byte(metrics), 0o644),
-		os.WriteFile(filepath.Join(out, "commands.md"), []byte(commands), 0o644),
-		os.WriteFile(filepath.Join(out, "slots.svg"), []byte(slotsPicture()), 0o644),
-	)
+	return nil
 }
 
 // aboutEvent is how the comment of a reason begins: its name, type and object.
