@@ -116,10 +116,8 @@ type loan struct {
 func (l *loan) end() { _ = l.conn.Close() } // an error leaves nothing to do
 
 func (l *loan) stop(p *Process) error {
-	select {
-	case <-p.done:
+	if p.ended() {
 		return nil
-	default:
 	}
 	if _, err := l.call(poolRequest{Stop: p.Name}); err != nil {
 		return err

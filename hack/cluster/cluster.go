@@ -261,9 +261,7 @@ func (c *Cluster) StartComponent(ctx context.Context, name string) error {
 	if p == nil {
 		return fmt.Errorf("start %s: no such component", name)
 	}
-	select {
-	case <-p.Done():
-	default:
+	if !p.ended() {
 		return fmt.Errorf("start %s: it is running", name)
 	}
 	if c.pool != nil {

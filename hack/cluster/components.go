@@ -182,10 +182,8 @@ func (c *Cluster) waitReady(ctx context.Context, name string) error {
 func waitHealthy(ctx context.Context, p *Process, client *http.Client, urls ...string) error {
 	last := "no answer"
 	ok := func(ctx context.Context) (bool, error) {
-		select {
-		case <-p.Done():
+		if p.ended() {
 			return false, p.exitedError()
-		default:
 		}
 		for _, url := range urls {
 			status, why, err := get(ctx, client, url, "")

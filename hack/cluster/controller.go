@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"syscall"
 	"time"
@@ -61,24 +60,18 @@ func (c *Cluster) StartController(ctx context.Context, o ControllerOptions) (*Co
 	if err := c.prepareProgram(p); err != nil {
 		return nil, err
 	}
-	var addresses [2]string // metrics, probes
-	for i := range addresses {
-		var err error
-		if addresses[i], err = FreeAddress(); err != nil {
-			return nil, fmt.Errorf("start %s: %w", p.name, err)
-		}
-	}
+	metrics, probes := loopback(p.ports[0]), loopback(p.ports[1])
 	if o.ConfigFile != "" {
 		p.args = append(p.args, "--config="+o.ConfigFile)
 	}
 	p.args = append(p.args,
 		"--kubeconfig="+p.kubeconfig,
-		"--metrics-bind-address="+addresses[0],
-		"--health-probe-bind-address="+addresses[1],
+		"--metrics-bind-address="+metrics,
+		"--health-probe-bind-address="+probes,
 	)
 	p.args = append(p.args, o.Args...)
-	healthURL := "http://" + addresses[1]
-	p.url, p.ready = "https://"+addresses[0], []string{healthURL + "/readyz"}
+	healthURL := "http://" + probes
+	p.url, p.ready = "https://"+metrics, []string{healthURL + "/readyz"}
 	p.token = c.pki.adminToken // it takes no client certificates
 	s, err := c.startProgram(ctx, p)
 	if err != nil {

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const stateFile = "processes.json"
@@ -88,13 +91,10 @@ func StopDetached(dir string) error {
 			}
 		}
 	}
-	deadline := time.Now().Add(10 * time.Second)
 	for _, p := range all {
-		for p.Alive() {
-			if time.Now().After(deadline) {
-				return fmt.Errorf("stop %s: process %d does not end", p.Name, p.PID)
-			}
-			time.Sleep(10 * time.Millisecond)
+		ended := func(context.Context) (bool, error) { return !p.Alive(), nil }
+		if wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 10*time.Second, true, ended) != nil {
+			return fmt.Errorf("stop %s: process %d does not end", p.Name, p.PID)
 		}
 	}
 	return nil

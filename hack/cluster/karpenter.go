@@ -41,24 +41,18 @@ func (c *Cluster) StartKarpenter(ctx context.Context, out io.Writer) (*Karpenter
 	if err := c.prepareProgram(p); err != nil {
 		return nil, err
 	}
-	var ports [2]int // metrics, probes
-	for i := range ports {
-		if ports[i], err = freePort(); err != nil {
-			return nil, fmt.Errorf("start %s: %w", p.name, err)
-		}
-	}
 	p.env = []string{
 		"KUBECONFIG=" + p.kubeconfig,
 		"DISABLE_LEADER_ELECTION=true",
 		"SYSTEM_NAMESPACE=kube-system",
-		fmt.Sprintf("METRICS_PORT=%d", ports[0]),
-		fmt.Sprintf("HEALTH_PROBE_PORT=%d", ports[1]),
+		fmt.Sprintf("METRICS_PORT=%d", p.ports[0]),
+		fmt.Sprintf("HEALTH_PROBE_PORT=%d", p.ports[1]),
 		// Its defaults, named so that a caller's environment does not change them.
 		"FEATURE_GATES=NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false",
 		"INSTANCE_TYPES_FILE_PATH=",
 	}
-	p.url = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
-	p.ready = []string{fmt.Sprintf("http://127.0.0.1:%d/readyz", ports[1])}
+	p.url = "http://" + loopback(p.ports[0])
+	p.ready = []string{"http://" + loopback(p.ports[1]) + "/readyz"}
 	s, err := c.startProgram(ctx, p)
 	if err != nil {
 		return nil, err

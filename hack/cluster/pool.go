@@ -174,10 +174,8 @@ func (c *pooled) restore(ctx context.Context) error {
 	for _, name := range startOrder {
 		p := c.Component(name)
 		p.signal(syscall.SIGCONT)
-		select {
-		case <-p.Done():
+		if p.ended() {
 			return p.exitedError()
-		default:
 		}
 	}
 	if err := c.fresh.restore(ctx, c.etcdURL()); err != nil {

@@ -112,11 +112,18 @@ func (p *Process) Wait(ctx context.Context) (int, error) {
 
 // ExitCode returns the exit code, or -1 while the process runs and when a signal ended it.
 func (p *Process) ExitCode() int {
+	if p.ended() {
+		return p.state.ExitCode()
+	}
+	return -1
+}
+
+func (p *Process) ended() bool {
 	select {
 	case <-p.done:
-		return p.state.ExitCode()
+		return true
 	default:
-		return -1
+		return false
 	}
 }
 

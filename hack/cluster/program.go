@@ -17,27 +17,34 @@ type program struct {
 	groups, args, env              []string
 	noWait                         bool
 
-	// dir is its data directory, once it is prepared.
-	dir string
+	// dir is its data directory, ports are free for its servers, once it is prepared.
+	dir   string
+	ports [2]int
 	// url is where its secure port will be, token what to send there; one of ready answers OK once it is ready.
 	url, token string
 	ready      []string
 }
 
-// prepareProgram makes the program's directory, and a kubeconfig for its user unless it was given one.
-func (c *Cluster) prepareProgram(p *program) error {
+// prepareProgram makes the program's directory, finds its ports, and makes a kubeconfig for its user unless it was given one.
+func (c *Cluster) prepareProgram(p *program) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("start %s: %w", p.name, err)
+		}
+	}()
 	p.dir = filepath.Join(c.dir, p.name)
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
-		return fmt.Errorf("start %s: %w", p.name, err)
+		return err
 	}
-	if p.kubeconfig != "" {
-		return nil
+	for i := range p.ports {
+		if p.ports[i], err = freePort(); err != nil {
+			return err
+		}
 	}
-	var err error
-	if p.kubeconfig, err = c.Kubeconfig(p.user, p.groups...); err != nil {
-		return fmt.Errorf("start %s: %w", p.name, err)
+	if p.kubeconfig == "" {
+		p.kubeconfig, err = c.Kubeconfig(p.user, p.groups...)
 	}
-	return nil
+	return err
 }
 
 // server is a running program with a secure port.

@@ -65,19 +65,15 @@ func (c *Cluster) StartScheduler(ctx context.Context, o SchedulerOptions) (*Sche
 	if err := writeSchedulerConfig(config, o); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.name, err)
-	}
 	p.args = append([]string{
 		"--config=" + config,
 		"--authentication-kubeconfig=" + p.kubeconfig,
 		"--authorization-kubeconfig=" + p.kubeconfig,
 		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", port),
+		fmt.Sprintf("--secure-port=%d", p.ports[0]),
 		"--cert-dir=" + p.dir,
 	}, o.Args...)
-	p.url = fmt.Sprintf("https://127.0.0.1:%d", port)
+	p.url = "https://" + loopback(p.ports[0])
 	p.ready = []string{p.url + "/readyz", p.url + "/healthz"}
 	s, err := c.startProgram(ctx, p)
 	if err != nil {
