@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -166,16 +167,8 @@ func (p *patient) lease(ctx context.Context, r *Report, check, namespace, name s
 		r.add(Warn, check, "get the right to get leases in namespace "+namespace, "lease %s/%s: %v", namespace, name, err)
 		return true // as far as one can tell
 	}
-	holder, renewed, lasts := "", time.Time{}, 15*time.Second
-	if lease.Spec.HolderIdentity != nil {
-		holder = *lease.Spec.HolderIdentity
-	}
-	if lease.Spec.RenewTime != nil {
-		renewed = lease.Spec.RenewTime.Time
-	}
-	if s := lease.Spec.LeaseDurationSeconds; s != nil {
-		lasts = time.Duration(*s) * time.Second
-	}
+	holder, renewed := ptr.Deref(lease.Spec.HolderIdentity, ""), ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time
+	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15)) * time.Second
 	switch {
 	case holder == "":
 		r.add(level, check, next, "lease %s/%s has no holder", namespace, name)

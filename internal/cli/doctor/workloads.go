@@ -54,11 +54,11 @@ func (p *patient) mixes(r *Report) {
 	var bad []string
 	for _, m := range p.cluster.Mixes {
 		key := client.ObjectKeyFromObject(m)
-		if err := p.cluster.Invalid[key]; err != nil {
-			bad = append(bad, fmt.Sprintf("%s: %v", key, err))
-			continue
+		err := p.cluster.Invalid[key]
+		if err == nil {
+			_, err = live.RebalanceSettings(m)
 		}
-		if _, err := live.RebalanceSettings(m); err != nil {
+		if err != nil {
 			bad = append(bad, fmt.Sprintf("%s: %v", key, err))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/live"
@@ -194,10 +195,7 @@ func (e *explainer) borrowing(g *clusterstate.Group, assignment clusterstate.Ass
 	if e.borrowed != nil {
 		return &BorrowFacts{Since: live.EventTime(e.borrowed), By: "Event", Why: e.borrowed.Message}
 	}
-	b := &BorrowFacts{Since: e.pod.CreationTimestamp, By: "PodStart"}
-	if e.pod.Status.StartTime != nil {
-		b.Since = *e.pod.Status.StartTime
-	}
+	b := &BorrowFacts{Since: ptr.Deref(e.pod.Status.StartTime, e.pod.CreationTimestamp), By: "PodStart"}
 	written := e.pod.Annotations[v1alpha1.CapacityTypeAnnotation]
 	switch {
 	case assignment.On == capacity.Unknown:

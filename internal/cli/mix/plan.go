@@ -88,7 +88,7 @@ func runPlan(o *command.Options, cmd *cobra.Command, f *planFlags, args []string
 	}
 	for _, w := range wanted {
 		if err := w.validate(ctx, c); err != nil {
-			return err
+			return fmt.Errorf("CapacityMix %s: %w", client.ObjectKeyFromObject(w.given), err)
 		}
 	}
 	out, err := playPlan(ctx, o, wanted, f.noRoom)
@@ -221,14 +221,13 @@ func whatIf(ctx context.Context, c client.Client, key client.ObjectKey, f *planF
 // validate lets the API server judge the mix without keeping it: what is there
 // already is replaced, as `kubectl apply` of the whole object would.
 func (w *wantedMix) validate(ctx context.Context, c client.Client) error {
-	key := client.ObjectKeyFromObject(w.given)
 	var old v1alpha1.CapacityMix
-	err := c.Get(ctx, key, &old)
+	err := c.Get(ctx, client.ObjectKeyFromObject(w.given), &old)
 	switch {
 	case err == nil:
 		w.old = &old
 	case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
-		return fmt.Errorf("CapacityMix %s: %w", key, err)
+		return err
 	}
 	strict := client.WithFieldValidation(c, metav1.FieldValidationStrict)
 	judged := w.given.DeepCopy()
@@ -246,7 +245,7 @@ func (w *wantedMix) validate(ctx context.Context, c client.Client) error {
 		w.unvalidated = err.Error()
 		judged = w.given.DeepCopy()
 	case err != nil:
-		return fmt.Errorf("CapacityMix %s: %w", key, err)
+		return err
 	}
 	return w.decode(judged)
 }
@@ -256,17 +255,15 @@ func (w *wantedMix) decode(u *unstructured.Unstructured) error {
 	w.mix = &v1alpha1.CapacityMix{}
 	convert := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation
 	if err := convert(u.Object, w.mix, w.unvalidated != ""); err != nil {
-		return fmt.Errorf("CapacityMix %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+		return err
 	}
 	if w.old != nil {
 		w.mix.CreationTimestamp = w.old.CreationTimestamp
 	} else if w.mix.CreationTimestamp.IsZero() {
 		w.mix.CreationTimestamp = metav1.Now() // the youngest: older ones win
 	}
-	if _, _, err := policy.FromCapacityMix(w.mix); err != nil {
-		return fmt.Errorf("CapacityMix %s/%s: %w", w.mix.Namespace, w.mix.Name, err)
-	}
-	return nil
+	_, _, err := policy.FromCapacityMix(w.mix)
+	return err
 }
 
 // ruleOf is the rule of a mix as people write it.
