@@ -94,8 +94,8 @@ const (
 	aboutDatabaseTimeout = "How long to wait at most. What was started continues after that."
 )
 
-// awaitBackup waits until a backup, or the Job that restores one, has ended, if requested. A snapshot that failed is retried by its controller,
-// so only a failed dump ends the wait.
+// awaitBackup waits until a backup, or the Job that restores one, has ended, if requested.
+// A snapshot that failed is retried by its controller, so only a failed dump ends the wait.
 func (f *waitFlags) awaitBackup(ctx context.Context, o *command.Options, what string,
 	read func(ctx context.Context) (render.Backup, error),
 ) error {

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -176,11 +175,12 @@ func (e *explainer) slotFrom(g *clusterstate.Group, assignment clusterstate.Assi
 
 // unscheduled is the condition that says why a pod has no node, nil if there is none.
 func unscheduled(pod *corev1.Pod) *corev1.PodCondition {
-	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
-	if c == nil || c.Status != corev1.ConditionFalse {
-		return nil
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c
+		}
 	}
-	return c
+	return nil
 }
 
 func pendingFacts(pod *corev1.Pod, waitsFor string) *PendingFacts {
