@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/controllers/limits"
 	"berth.dev/berth/controllers/mix/rebalance"
 	"berth.dev/berth/controllers/state"
+	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/internal/mix/arguments"
 	"berth.dev/berth/internal/mix/capacity"
@@ -162,45 +163,25 @@ func (p *parts) synced() (waitingFor string, ok bool) {
 }
 
 func (p *parts) mixHandler() toolscache.ResourceEventHandler {
-	set := func(o any) {
-		cm := o.(*v1alpha1.CapacityMix)
+	set := func(cm *v1alpha1.CapacityMix) {
 		_ = p.store.Set(cm) // an invalid one governs nothing, and its status reports it
 		p.groupChanged(policy.GroupKey{Namespace: cm.Namespace})
 	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: set,
-		UpdateFunc: func(before, after any) {
-			old, cm := before.(*v1alpha1.CapacityMix), after.(*v1alpha1.CapacityMix)
+	return handler.Funcs[*v1alpha1.CapacityMix]{
+		Add: set,
+		Update: func(old, cm *v1alpha1.CapacityMix) {
 			if old.UID != cm.UID || old.Generation != cm.Generation { // a change of the status alone is our own
 				set(cm)
 			}
 		},
-		DeleteFunc: func(o any) {
-			if cm, ok := deleted(o).(*v1alpha1.CapacityMix); ok {
-				p.store.Delete(cm.Namespace, cm.Name)
-				p.groupChanged(policy.GroupKey{Namespace: cm.Namespace})
-			}
+		Delete: func(cm *v1alpha1.CapacityMix) {
+			p.store.Delete(cm.Namespace, cm.Name)
+			p.groupChanged(policy.GroupKey{Namespace: cm.Namespace})
 		},
 	}
 }
 
 func (p *parts) budgetHandler() toolscache.ResourceEventHandler {
-	changed := func(o any) {
-		if b, ok := deleted(o).(*policyv1.PodDisruptionBudget); ok {
-			p.groupChanged(policy.GroupKey{Namespace: b.Namespace})
-		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    changed,
-		UpdateFunc: func(_, after any) { changed(after) },
-		DeleteFunc: changed,
-	}
-}
-
-// deleted unwraps what an informer passes when it missed the deletion itself.
-func deleted(o any) any {
-	if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-		return unknown.Obj
-	}
-	return o
+	changed := func(b *policyv1.PodDisruptionBudget) { p.groupChanged(policy.GroupKey{Namespace: b.Namespace}) }
+	return handler.Funcs[*policyv1.PodDisruptionBudget]{Add: changed, Delete: changed}
 }

@@ -13,6 +13,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/limits"
+	"berth.dev/berth/internal/kube/handler"
 )
 
 // addLimits adds the controller of ResourceLimits. addState sets the pods that it counts.
@@ -61,19 +62,15 @@ func (p *parts) sizeOf(pod *corev1.Pod) *v1alpha1.ResourceLimit {
 
 // limitHandler keeps the registry up to date.
 func (p *parts) limitHandler() toolscache.ResourceEventHandler {
-	set := func(o any) {
-		if l := o.(*v1alpha1.ResourceLimit); p.registry.Set(l) {
-			p.limitChanged(l.Namespace)
-		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    set,
-		UpdateFunc: func(_, after any) { set(after) },
-		DeleteFunc: func(o any) {
-			if l, ok := deleted(o).(*v1alpha1.ResourceLimit); ok {
-				p.registry.Delete(l.Namespace, l.Name)
+	return handler.Funcs[*v1alpha1.ResourceLimit]{
+		Add: func(l *v1alpha1.ResourceLimit) {
+			if p.registry.Set(l) {
 				p.limitChanged(l.Namespace)
 			}
+		},
+		Delete: func(l *v1alpha1.ResourceLimit) {
+			p.registry.Delete(l.Namespace, l.Name)
+			p.limitChanged(l.Namespace)
 		},
 	}
 }

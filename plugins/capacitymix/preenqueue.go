@@ -11,23 +11,20 @@ import (
 	"berth.dev/berth/internal/mix/gate"
 )
 
-// Reasons for which PreEnqueue holds a pod back. They are logged; the pod's
-// condition does not change.
-const (
-	ErrReasonLookupPending = "the look-up of the mix of this new workload is pending"
-	ErrReasonNotSynced     = "not all nodes, pods and mixes are known yet"
-)
+// ErrReasonLookupPending is a reason for which PreEnqueue holds a pod back. It is
+// logged; the pod's condition does not change.
+const ErrReasonLookupPending = "the look-up of the mix of this new workload is pending"
 
 // PreEnqueue holds pods back until the scheduler knows the cluster, and the first
 // pods of a workload until it is certain which mix governs them, or that none does
 // (docs/decisions/0005). It is called under the lock of the scheduling queue and
 // reads caches only; what it starts runs beside it and activates the pod.
-func (pl *CapacityMix) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+func (pl *CapacityMix) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 	if gate.Has(pod) {
 		return nil // the ungater holds it back
 	}
-	if pl.Startup.Hold(pod) {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonNotSynced)
+	if held := pl.Startup.PreEnqueue(ctx, pod); held != nil {
+		return held
 	}
 	if !pl.Lookups.Required(pod) {
 		return nil

@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/plugins/capacitymix/lookup"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/plugins/capacitymix/state"
 	"berth.dev/berth/plugins/internal/plugintest"
 )
 
@@ -228,9 +229,9 @@ func TestPodsAreHeldUntilTheLedgerHasSynced(t *testing.T) {
 	pl, err := NewFactory()(c.Ctx, mixtest.Args(), c.Handle(t))
 	require.NoError(t, err)
 	f := &fixture{ctx: c.Ctx, plugin: pl.(*CapacityMix)}
-	assert.Equal(t, ErrReasonNotSynced, f.plugin.PreEnqueue(c.Ctx, pod).Message())
+	assert.Equal(t, state.ErrReasonNotSynced, f.plugin.PreEnqueue(c.Ctx, pod).Message())
 	_, status := f.plugin.PreFilter(c.Ctx, framework.NewCycleState(), pod, nil)
-	require.EqualError(t, status.AsError(), ErrReasonNotSynced, "it does not wait")
+	require.EqualError(t, status.AsError(), state.ErrReasonNotSynced, "it does not wait")
 	assert.Empty(t, c.Activated.Pods())
 	c.Start()
 	require.Eventually(t, func() bool { return c.Activated.Pods()["shop/web-0"] == 1 }, 10*time.Second, time.Millisecond)

@@ -21,16 +21,13 @@ import (
 // ErrReasonGone is the reason for a pod that was deleted meanwhile.
 const ErrReasonGone = "pod is gone"
 
-// errNotSynced is returned where PreEnqueue is disabled, which otherwise holds pods back until then.
-var errNotSynced = errors.New(ErrReasonNotSynced)
-
 // PreFilter finds the pod's mix and claims its slot. It reads caches only and does
 // not block.
 func (pl *CapacityMix) PreFilter(
 	_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo,
 ) (*framework.PreFilterResult, *fwk.Status) {
-	if !pl.Startup.HasSynced() {
-		return nil, fwk.AsStatus(errNotSynced)
+	if status := pl.Startup.NotSynced(); status != nil {
+		return nil, status
 	}
 	p, invalid, known := pl.Lookups.Resolve(pl.resolver, pod)
 	if !known {

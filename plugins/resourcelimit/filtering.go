@@ -4,7 +4,6 @@ package resourcelimit
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -36,30 +35,16 @@ func limitOf(state fwk.CycleState) *registry.Compiled {
 // costs no pod without a size an allocation.
 var skip = fwk.NewStatus(fwk.Skip)
 
-// ErrReasonNotSynced is the reason for which PreEnqueue holds a pod back. It is
-// logged; the pod's condition does not change.
+// ErrReasonNotSynced is the reason for which PreEnqueue holds a pod back.
 const ErrReasonNotSynced = "not all pods and ResourceLimits are known yet"
-
-// errNotSynced is returned where PreEnqueue is disabled, which otherwise holds pods
-// back until then. The queue tries the pod again after its back-off.
-var errNotSynced = errors.New(ErrReasonNotSynced)
-
-// PreEnqueue holds pods back until the scheduler knows the limits: a scheduling
-// cycle would have to wait for them. The pods are activated then.
-func (pl *ResourceLimit) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	if pl.startup.Hold(pod) {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonNotSynced)
-	}
-	return nil
-}
 
 // PreFilter finds the pod's size and refuses a pod that is above it. No node and
 // no preemption can help such a pod; what can wakes it.
 func (pl *ResourceLimit) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	_ []fwk.NodeInfo,
 ) (*framework.PreFilterResult, *fwk.Status) {
-	if !pl.startup.HasSynced() {
-		return nil, fwk.AsStatus(errNotSynced)
+	if status := pl.NotSynced(); status != nil {
+		return nil, status
 	}
 	size := pl.sizeOf(pod)
 	switch {

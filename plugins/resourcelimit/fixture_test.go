@@ -37,7 +37,7 @@ func newFixture(tb testing.TB, args *config.ResourceLimitArgs, objects ...runtim
 		return pl, err
 	})
 	f.Start()
-	require.NoError(tb, f.plugin.startup.Wait(f.Ctx))
+	require.NoError(tb, f.plugin.Wait(f.Ctx))
 	return f
 }
 

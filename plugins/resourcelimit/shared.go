@@ -5,7 +5,6 @@ package resourcelimit
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -21,15 +20,15 @@ import (
 
 // shared is what the profiles of one scheduler have in common.
 type shared struct {
+	// Gate has PreEnqueue hold pods back until all limits are known, and changes to them are heard of.
+	perscheduler.Gate
+
 	args     *config.ResourceLimitArgs
 	limits   *registry.Registry
 	waiting  *waiting
 	pods     corelisters.PodLister
 	logger   klog.Logger
 	activate func(klog.Logger, map[string]*corev1.Pod)
-
-	// startup opens once all limits are known, and changes to them are heard of.
-	startup perscheduler.Gate
 }
 
 // join returns the shared part for a profile.
@@ -60,24 +59,15 @@ func newShared(ctx context.Context, handle framework.Handle, args *config.Resour
 		pods:     factory.Core().V1().Pods().Lister(),
 		logger:   klog.FromContext(ctx),
 		activate: handle.Activate,
-		startup:  perscheduler.Gate{Unseen: "plugin " + Name + " has not seen all ResourceLimits"},
+		Gate:     perscheduler.Gate{Reason: ErrReasonNotSynced, Unseen: "plugin " + Name + " has not seen all ResourceLimits"},
 	}
-	if err := sh.startup.Handle("pods", factory.Core().V1().Pods().Informer(), sh.podHandler()); err != nil {
+	if err := sh.Handle("pods", factory.Core().V1().Pods().Informer(), sh.podHandler()); err != nil {
 		return nil, err
 	}
-	// There is no API server in unit tests.
-	if kubeConfig := handle.KubeConfig(); kubeConfig != nil {
-		resource := crdinformer.Resource{Name: "resourcelimits", Object: &v1alpha1.ResourceLimit{}}
-		informer, watched, err := crdinformer.New(factory, kubeConfig, sh.logger, resource,
-			time.Duration(args.SyncTimeoutSeconds)*time.Second)
-		if err != nil {
-			return nil, err
-		}
-		sh.startup.Add(watched)
-		if err := sh.startup.Handle(resource.Name, informer, sh.limitHandler()); err != nil {
-			return nil, err
-		}
+	resource := crdinformer.Resource{Name: "resourcelimits", Object: &v1alpha1.ResourceLimit{}}
+	if err := resource.Watch(ctx, handle, &sh.Gate, args.SyncTimeoutSeconds, sh.limitHandler()); err != nil {
+		return nil, err
 	}
-	go sh.startup.Release(ctx, sh.activate)
+	go sh.Release(ctx, sh.activate)
 	return sh, nil
 }

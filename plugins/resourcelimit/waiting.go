@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/limits/registry"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
@@ -119,19 +120,15 @@ func (sh *shared) unbound(pod *corev1.Pod) *corev1.Pod {
 
 // limitHandler keeps the registry, and wakes the pods whose size changes.
 func (sh *shared) limitHandler() cache.ResourceEventHandler {
-	set := func(obj any) {
-		if limit := obj.(*v1alpha1.ResourceLimit); sh.limits.Set(limit) {
-			sh.wake(limit.Namespace)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    set,
-		UpdateFunc: func(_, obj any) { set(obj) },
-		DeleteFunc: func(obj any) {
-			if limit, ok := perscheduler.Deleted(obj).(*v1alpha1.ResourceLimit); ok {
-				sh.limits.Delete(limit.Namespace, limit.Name)
+	return handler.Funcs[*v1alpha1.ResourceLimit]{
+		Add: func(limit *v1alpha1.ResourceLimit) {
+			if sh.limits.Set(limit) {
 				sh.wake(limit.Namespace)
 			}
+		},
+		Delete: func(limit *v1alpha1.ResourceLimit) {
+			sh.limits.Delete(limit.Namespace, limit.Name)
+			sh.wake(limit.Namespace)
 		},
 	}
 }
@@ -151,9 +148,8 @@ func (sh *shared) wake(namespace string) {
 // podHandler forgets pods that do not wait any more. It also wakes one that is
 // annotated to have another size: the scheduling queue has no event for that.
 func (sh *shared) podHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(before, after any) {
-			old, pod := before.(*corev1.Pod), after.(*corev1.Pod)
+	return handler.Funcs[*corev1.Pod]{
+		Update: func(old, pod *corev1.Pod) {
 			switch {
 			case old.UID != pod.UID: // a deletion was missed
 				sh.waiting.forget(old)
@@ -165,10 +161,6 @@ func (sh *shared) podHandler() cache.ResourceEventHandler {
 				}
 			}
 		},
-		DeleteFunc: func(obj any) {
-			if pod, ok := perscheduler.Deleted(obj).(*corev1.Pod); ok {
-				sh.waiting.forget(pod)
-			}
-		},
+		Delete: func(pod *corev1.Pod) { sh.waiting.forget(pod) },
 	}
 }

@@ -5,54 +5,41 @@ package state
 import (
 	"fmt"
 	"maps"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/kube/handler"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/wakeup"
-	"berth.dev/berth/plugins/internal/crdinformer"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
-// watch registers the event handlers, whose first lists Startup waits for, and
-// for the watch of CapacityMixes.
-func (s *State) watch(factory informers.SharedInformerFactory, kubeConfig *rest.Config, timeout time.Duration) error {
-	type source struct {
+// watch registers the event handlers, whose first lists Startup waits for.
+func (s *State) watch(factory informers.SharedInformerFactory) error {
+	if err := indexByNamespace(factory.Core().V1().Pods().Informer()); err != nil {
+		return err
+	}
+	for _, src := range []struct {
 		name     string
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
-	}
-	sources := []source{
+	}{
 		{"nodes", factory.Core().V1().Nodes().Informer(), s.NodeHandler()},
 		{"pods", factory.Core().V1().Pods().Informer(), s.PodHandler()},
 		{"replicasets", factory.Apps().V1().ReplicaSets().Informer(), s.ownerHandler()},
 		{"statefulsets", factory.Apps().V1().StatefulSets().Informer(), s.ownerHandler()},
 		{"jobs", factory.Batch().V1().Jobs().Informer(), s.ownerHandler()},
-	}
-	if kubeConfig != nil {
-		informer, watched, err := crdinformer.New(factory, kubeConfig, s.logger, mixResource, timeout)
-		if err != nil {
-			return err
-		}
-		s.Startup.Add(watched)
-		sources = append(sources, source{mixResource.Name, informer, s.MixHandler()})
-	}
-	if err := indexByNamespace(factory.Core().V1().Pods().Informer()); err != nil {
-		return err
-	}
-	for _, src := range sources {
+	} {
 		if err := s.Startup.Handle(src.name, src.informer, src.handler); err != nil {
 			return err
 		}
@@ -74,33 +61,27 @@ func indexByNamespace(pods cache.SharedIndexInformer) error {
 
 // NodeHandler updates the nodes of the ledger.
 func (s *State) NodeHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { s.Ledger.SetNode(obj.(*corev1.Node)) },
-		UpdateFunc: func(_, obj any) {
+	return handler.Funcs[*corev1.Node]{
+		Add: func(node *corev1.Node) { s.Ledger.SetNode(node) },
+		Update: func(_, node *corev1.Node) {
 			// The scheduling queue gets the change by a handler of its own
 			// and may try a pod before the ledger is updated.
-			if s.Ledger.SetNode(obj.(*corev1.Node)) {
+			if s.Ledger.SetNode(node) {
 				s.Activate(s.logger, perscheduler.Pods(s.Ledger.Pending("")...))
 			}
 		},
-		DeleteFunc: func(obj any) {
-			if node, ok := perscheduler.Deleted(obj).(*corev1.Node); ok {
-				s.Ledger.DeleteNode(node.Name)
-			}
-		},
+		Delete: func(node *corev1.Node) { s.Ledger.DeleteNode(node.Name) },
 	}
 }
 
 // PodHandler updates the ledger and the ungater.
 func (s *State) PodHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			pod := obj.(*corev1.Pod)
+	return handler.Funcs[*corev1.Pod]{
+		Add: func(pod *corev1.Pod) {
 			s.updateUngater(pod)
 			s.updateLedger(pod)
 		},
-		UpdateFunc: func(before, after any) {
-			old, pod := before.(*corev1.Pod), after.(*corev1.Pod)
+		Update: func(old, pod *corev1.Pod) {
 			if old.UID != pod.UID { // a deletion was missed
 				s.deletePod(old)
 			}
@@ -109,11 +90,7 @@ func (s *State) PodHandler() cache.ResourceEventHandler {
 				s.updateLedger(pod)
 			}
 		},
-		DeleteFunc: func(obj any) {
-			if pod, ok := perscheduler.Deleted(obj).(*corev1.Pod); ok {
-				s.deletePod(pod)
-			}
-		},
+		Delete: s.deletePod,
 	}
 }
 
@@ -194,16 +171,14 @@ func (s *State) forget(pod *corev1.Pod) {
 // ownerHandler handles ReplicaSets, StatefulSets and Jobs whose mix annotations
 // change, and StatefulSets whose first ordinal changes.
 func (s *State) ownerHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			owner := obj.(metav1.Object)
+	return handler.Funcs[metav1.Object]{
+		Add: func(owner metav1.Object) {
 			s.Owners.Forget(owner)
 			if firstOrdinal(owner) != 0 {
 				s.updatePodsOf(owner)
 			}
 		},
-		UpdateFunc: func(before, after any) {
-			old, owner := before.(metav1.Object), after.(metav1.Object)
+		Update: func(old, owner metav1.Object) {
 			if firstOrdinal(old) != firstOrdinal(owner) {
 				s.updatePodsOf(owner)
 			}
@@ -211,11 +186,7 @@ func (s *State) ownerHandler() cache.ResourceEventHandler {
 				s.throttle.GroupChanged(policy.GroupKey{Namespace: owner.GetNamespace(), ID: string(owner.GetUID())})
 			}
 		},
-		DeleteFunc: func(obj any) {
-			if owner, ok := perscheduler.Deleted(obj).(metav1.Object); ok {
-				s.Owners.Forget(owner)
-			}
-		},
+		Delete: s.Owners.Forget,
 	}
 }
 
@@ -248,20 +219,17 @@ func (s *State) eachPod(namespace string, f func(*corev1.Pod)) {
 
 // MixHandler updates the mixes.
 func (s *State) MixHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { s.setMix(obj.(*v1alpha1.CapacityMix)) },
-		UpdateFunc: func(before, after any) {
-			old, cm := before.(*v1alpha1.CapacityMix), after.(*v1alpha1.CapacityMix)
+	return handler.Funcs[*v1alpha1.CapacityMix]{
+		Add: s.setMix,
+		Update: func(old, cm *v1alpha1.CapacityMix) {
 			if old.UID != cm.UID || old.Generation != cm.Generation {
 				s.setMix(cm)
 			}
 		},
-		DeleteFunc: func(obj any) {
-			if cm, ok := perscheduler.Deleted(obj).(*v1alpha1.CapacityMix); ok {
-				s.Mixes.Delete(cm.Namespace, cm.Name)
-				s.mixesChanged(cm.Namespace)
-				s.Lookups.MixDeleted(cm)
-			}
+		Delete: func(cm *v1alpha1.CapacityMix) {
+			s.Mixes.Delete(cm.Namespace, cm.Name)
+			s.mixesChanged(cm.Namespace)
+			s.Lookups.MixDeleted(cm)
 		},
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -34,6 +33,9 @@ import (
 	"berth.dev/berth/plugins/internal/crdinformer"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
+
+// ErrReasonNotSynced is the reason for which PreEnqueue holds a pod back at first.
+const ErrReasonNotSynced = "not all nodes, pods and mixes are known yet"
 
 // mixResource is the resource that must be known before a pod is placed.
 var mixResource = crdinformer.Resource{Name: "capacitymixes", Object: &v1alpha1.CapacityMix{}}
@@ -92,10 +94,13 @@ func New(
 		Pods:       factory.Core().V1().Pods().Lister(),
 		Events:     events.NewRecorder(handle.EventRecorder),
 		Bindings:   NewBindings(MaxBindings, bindingTimeout),
-		Startup:    perscheduler.Gate{Unseen: "the ledger of plugin CapacityMix has not seen all nodes, pods and CapacityMixes"},
-		queue:      handle.Activate,
-		fenced:     fenced,
-		logger:     klog.FromContext(ctx),
+		Startup: perscheduler.Gate{
+			Reason: ErrReasonNotSynced,
+			Unseen: "the ledger of plugin CapacityMix has not seen all nodes, pods and CapacityMixes",
+		},
+		queue:  handle.Activate,
+		fenced: fenced,
+		logger: klog.FromContext(ctx),
 	}
 	s.resolver = s.Resolver(arguments.DefaultPolicy(args))
 	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
@@ -125,8 +130,10 @@ func New(
 // Start registers the event handlers. The scheduler starts their informers.
 func (s *State) Start(ctx context.Context, handle framework.Handle, ungater Ungater) error {
 	s.ungater = ungater
-	timeout := time.Duration(s.Args.SyncTimeoutSeconds) * time.Second
-	if err := s.watch(handle.SharedInformerFactory(), handle.KubeConfig(), timeout); err != nil {
+	if err := s.watch(handle.SharedInformerFactory()); err != nil {
+		return err
+	}
+	if err := mixResource.Watch(ctx, handle, &s.Startup, s.Args.SyncTimeoutSeconds, s.MixHandler()); err != nil {
 		return err
 	}
 	go s.Startup.Release(ctx, s.Activate)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crdinformer gives a scheduler plugin the informer of a custom
-// resource that must be known before the first pod is placed.
+// Package crdinformer watches, for a scheduler plugin, a custom resource that
+// must be known before the first pod is placed.
 package crdinformer
 
 import (
@@ -15,15 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // Resource is a custom resource of Berth's group.
@@ -37,31 +38,37 @@ type Resource struct {
 // CRD is the name of the resource's CustomResourceDefinition.
 func (r Resource) CRD() string { return r.Name + "." + v1alpha1.GroupName }
 
-// New returns the informer of a resource, which the scheduler's own factory
-// starts and waits for: one watch for all profiles, no pod placed before the
-// objects are known, and not ready until then. If they cannot be listed within
-// the timeout, the scheduler ends with the reason. Watched reports whether the
-// watch has begun.
-func New(factory informers.SharedInformerFactory, kubeConfig *rest.Config, logger klog.Logger, r Resource,
-	timeout time.Duration,
-) (i cache.SharedIndexInformer, watched cache.InformerSynced, err error) {
+// Watch adds an event handler to the informer of a resource, which the
+// scheduler's own factory starts and waits for: one watch for all profiles, no
+// pod placed before the objects are known, and not ready until then. If they
+// cannot be listed within the timeout, the scheduler ends with the reason. The
+// gate waits for the handler, and until the watch has begun.
+func (r Resource) Watch(ctx context.Context, handle framework.Handle, startup *perscheduler.Gate, timeoutSeconds int32,
+	handler cache.ResourceEventHandler,
+) error {
+	kubeConfig := handle.KubeConfig()
+	if kubeConfig == nil {
+		return nil // there is no API server in unit tests
+	}
 	client, err := client.New(kubeConfig)
 	if err != nil {
-		return nil, nil, fmt.Errorf("client for %s: %w", r.CRD(), err)
+		return fmt.Errorf("client for %s: %w", r.CRD(), err)
 	}
 	var live atomic.Bool
-	informer := factory.InformerFor(r.Object, func(_ clientset.Interface, resync time.Duration) cache.SharedIndexInformer {
+	create := func(_ clientset.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(eagerListWatch(client, r.Name, &live), r.Object, resync,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	})
+	}
+	informer := handle.SharedInformerFactory().InformerFor(r.Object, create)
 	guard := &startGuard{
-		logger: logger, crd: r.CRD(), timeout: timeout, synced: informer.HasSynced,
-		exit: func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) },
+		logger: klog.FromContext(ctx), crd: r.CRD(), timeout: time.Duration(timeoutSeconds) * time.Second,
+		synced: informer.HasSynced, exit: func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) },
 	}
 	if err := informer.SetWatchErrorHandlerWithContext(guard.watchFailed); err != nil {
-		return nil, nil, fmt.Errorf("watch %s: %w", r.CRD(), err)
+		return fmt.Errorf("watch %s: %w", r.CRD(), err)
 	}
-	return informer, live.Load, nil
+	startup.Add(live.Load)
+	return startup.Handle(r.Name, informer, handler)
 }
 
 // eagerListWatch lists and watches a resource, and sets live when a watch has

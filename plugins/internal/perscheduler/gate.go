@@ -4,6 +4,7 @@ package perscheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // syncTimeout bounds the wait for event handlers. The scheduler starts only
@@ -22,6 +24,8 @@ const syncTimeout = 30 * time.Second
 // Gate holds the first pods back until event handlers have seen everything that
 // there was at the start. The zero value is open.
 type Gate struct {
+	// Reason is why a pod is held back. It is logged; the pod's condition does not change.
+	Reason string
 	// Unseen completes "... within 30s", the error of a Wait that takes too long.
 	Unseen string
 
@@ -73,9 +77,28 @@ func (g *Gate) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Hold has a pod activated by Release once all is seen. It returns false if it is,
+// PreEnqueue holds a pod back until all is seen: a scheduling cycle would have to
+// wait for it. Release activates the pod then.
+func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if g.hold(pod) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, g.Reason)
+	}
+	return nil
+}
+
+// NotSynced is the error of a scheduling cycle that begins before all is seen,
+// where PreEnqueue is disabled; nil later. The queue tries the pod again after
+// its back-off.
+func (g *Gate) NotSynced() *fwk.Status {
+	if g.HasSynced() {
+		return nil
+	}
+	return fwk.AsStatus(errors.New(g.Reason))
+}
+
+// hold has a pod activated by Release once all is seen. It returns false if it is,
 // so that the pod can be scheduled now. It does not block.
-func (g *Gate) Hold(pod *corev1.Pod) bool {
+func (g *Gate) hold(pod *corev1.Pod) bool {
 	if g.synced.Load() {
 		return false
 	}
@@ -116,12 +139,4 @@ func Pods(pods ...*corev1.Pod) map[string]*corev1.Pod {
 		m[p.Namespace+"/"+p.Name] = p
 	}
 	return m
-}
-
-// Deleted unwraps what an informer passes when it missed the deletion itself.
-func Deleted(obj any) any {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		return unknown.Obj
-	}
-	return obj
 }

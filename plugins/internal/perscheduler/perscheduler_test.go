@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -104,22 +103,17 @@ func TestHeldPodsAreActivatedOnceAllIsSeen(t *testing.T) {
 	var seen atomic.Bool
 	g.Add(seen.Load)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
-	require.True(t, g.Hold(pod))
+	require.True(t, g.hold(pod))
 	activated := make(chan map[string]*corev1.Pod, 1)
 	go g.Release(t.Context(), func(_ klog.Logger, pods map[string]*corev1.Pod) { activated <- pods })
 	assert.Empty(t, activated)
 	seen.Store(true)
 	assert.Equal(t, map[string]*corev1.Pod{"shop/web-0": pod}, <-activated)
-	assert.False(t, g.Hold(pod))
+	assert.False(t, g.hold(pod))
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	unsynced := Gate{Unseen: "pods are not read"}
 	unsynced.Add(func() bool { return false })
 	unsynced.Release(ended, nil) // returns, and activates none
-}
-
-func TestADeletionThatWasMissedIsUnwrapped(t *testing.T) {
-	assert.Equal(t, "pod", Deleted("pod"))
-	assert.Equal(t, "pod", Deleted(cache.DeletedFinalStateUnknown{Key: "a/b", Obj: "pod"}))
 }
