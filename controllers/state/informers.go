@@ -43,10 +43,10 @@ type Informers struct {
 type source struct {
 	name   string
 	client rest.Interface
-	object runtime.Object
-	list   func() runtime.Object
-	store  *store
-	// keep is what is left of an object of a list; nil means strip.
+	// object and list are empty ones of the kind.
+	object, list runtime.Object
+	store        *store
+	// keep is what is left of an object of a list.
 	keep func(runtime.Object) runtime.Object
 	// begin is called before a list; nil for nothing.
 	begin func()
@@ -60,41 +60,24 @@ var (
 // New returns the informers of a cluster state. Failed is called whenever the API server
 // could not be read, and when it can be again: what the cluster state shows may then be old.
 func New(config *rest.Config, f *clusterstate.State, failed func(time.Time), options ...func(*Informers)) (*Informers, error) {
-	informers := &Informers{clusterState: f, failed: failed}
 	kube, err := kubernetes.NewForConfig(protobuf(config))
 	if err != nil {
 		return nil, fmt.Errorf("client of the informers: %w", err)
 	}
-	informers.kube = kube
+	informers := &Informers{clusterState: f, kube: kube, failed: failed}
 	core, apps, batch := kube.CoreV1().RESTClient(), kube.AppsV1().RESTClient(), kube.BatchV1().RESTClient()
 	informers.sources = []source{
-		{
-			name: "nodes", client: core, object: &corev1.Node{}, list: func() runtime.Object { return &corev1.NodeList{} },
-			store: informers.nodes(),
-		},
-		{
-			name: "pods", client: core, object: &corev1.Pod{}, list: func() runtime.Object { return &corev1.PodList{} },
-			store: informers.pods(),
-			keep:  informers.keepPod,
-		},
-		{
-			name: "deployments", client: apps, object: &appsv1.Deployment{},
-			list:  func() runtime.Object { return &appsv1.DeploymentList{} },
-			store: informers.workloads(),
-		},
-		{
-			name: "replicasets", client: apps, object: &appsv1.ReplicaSet{},
-			list:  func() runtime.Object { return &appsv1.ReplicaSetList{} },
-			store: informers.workloads(),
-		},
-		{
-			name: "statefulsets", client: apps, object: &appsv1.StatefulSet{},
-			list: func() runtime.Object { return &appsv1.StatefulSetList{} }, store: informers.workloads(),
-		},
-		{
-			name: "jobs", client: batch, object: &batchv1.Job{}, list: func() runtime.Object { return &batchv1.JobList{} },
-			store: informers.workloads(),
-		},
+		{name: "nodes", client: core, object: &corev1.Node{}, list: &corev1.NodeList{}, store: informers.nodes(), keep: strip},
+		{name: "pods", client: core, object: &corev1.Pod{}, list: &corev1.PodList{}, store: informers.pods(), keep: informers.keepPod},
+	}
+	for _, s := range []source{
+		{name: "deployments", client: apps, object: &appsv1.Deployment{}, list: &appsv1.DeploymentList{}},
+		{name: "replicasets", client: apps, object: &appsv1.ReplicaSet{}, list: &appsv1.ReplicaSetList{}},
+		{name: "statefulsets", client: apps, object: &appsv1.StatefulSet{}, list: &appsv1.StatefulSetList{}},
+		{name: "jobs", client: batch, object: &batchv1.Job{}, list: &batchv1.JobList{}},
+	} {
+		s.store, s.keep = informers.workloads(), strip
+		informers.sources = append(informers.sources, s)
 	}
 	for _, option := range options {
 		option(informers)
@@ -165,16 +148,16 @@ func (s source) listWatch(failed func(time.Time)) *cache.ListWatch {
 }
 
 func (s source) pages(ctx context.Context, request func(metav1.ListOptions) *rest.Request) (runtime.Object, error) {
-	all := &stripped{keep: s.keep}
+	all := &stripped{}
 	if s.begin != nil {
 		s.begin()
 	}
 	for next := ""; ; {
-		page := s.list()
+		page := s.list.DeepCopyObject()
 		if err := request(metav1.ListOptions{Limit: pageSize, Continue: next}).Do(ctx).Into(page); err != nil {
 			return nil, fmt.Errorf("list %s: %w", s.name, err)
 		}
-		meta, err := all.add(page)
+		meta, err := all.add(page, s.keep)
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", s.name, err)
 		}

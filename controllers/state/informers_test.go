@@ -111,6 +111,30 @@ func (f *fixture) relist(t *testing.T, name string) error {
 	return s.store.Replace(all, "42")
 }
 
+// expiring is an empty list. Before its second copy the token of the list expires.
+type expiring struct {
+	runtime.Object
+	copies int
+	expire func()
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *expiring) DeepCopyObject() runtime.Object {
+	if l.copies++; l.copies == 2 {
+		l.expire()
+	}
+	return l.Object.DeepCopyObject()
+}
+
+// relistWithoutSecondPage is the error of a list whose second page fails.
+func (f *fixture) relistWithoutSecondPage(t *testing.T, name, path string) error {
+	t.Helper()
+	s := f.source(name)
+	s.list = &expiring{Object: s.list, expire: func() { delete(f.server.pages, path) }}
+	_, err := s.listWatch(f.Informers.failed).ListWithContextFunc(t.Context(), metav1.ListOptions{})
+	return err
+}
+
 func podsNamed(names ...string) *corev1.PodList {
 	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
 	for _, n := range names {
@@ -247,17 +271,7 @@ func TestFailuresAreToldAndNothingIsForgottenMeanwhile(t *testing.T) {
 func TestASecondPageThatFailsFailsTheList(t *testing.T) {
 	f := newFixture(t)
 	f.server.pages[podsPath] = []runtime.Object{podsNamed("a"), podsNamed("b")}
-	s := f.source("pods")
-	first := true
-	s.list = func() runtime.Object {
-		if !first {
-			delete(f.server.pages, podsPath) // the token has expired
-		}
-		first = false
-		return &corev1.PodList{}
-	}
-	_, err := s.listWatch(f.Informers.failed).ListWithContextFunc(t.Context(), metav1.ListOptions{})
-	require.ErrorContains(t, err, "list pods: ")
+	require.ErrorContains(t, f.relistWithoutSecondPage(t, "pods", podsPath), "list pods: ")
 	assert.Equal(t, 1, f.failed)
 }
 
@@ -278,11 +292,11 @@ func TestSyncedNamesWhatIsMissing(t *testing.T) {
 }
 
 func TestWhatTheListHoldsIsAListToAReflector(t *testing.T) {
-	all := &stripped{}
-	m, err := all.add(podsNamed("a"))
+	all, keep := &stripped{}, newFixture(t).keepPod
+	m, err := all.add(podsNamed("a"), keep)
 	require.NoError(t, err)
 	assert.Empty(t, m.GetContinue())
-	_, err = all.add(&corev1.Pod{})
+	_, err = all.add(&corev1.Pod{}, keep)
 	require.Error(t, err, "no list")
 	copied := all.DeepCopyObject()
 	assert.Equal(t, all, copied)

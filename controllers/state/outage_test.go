@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -36,8 +35,7 @@ func TestAnOutageIsNotedWhenItIsSeenAndWhenItIsOver(t *testing.T) {
 	require.NoError(t, err)
 	noted := 0
 	nodes := source{
-		name: "nodes", client: kube.CoreV1().RESTClient(), object: &corev1.Node{},
-		list: func() runtime.Object { return &corev1.NodeList{} }, store: &store{},
+		name: "nodes", client: kube.CoreV1().RESTClient(), object: &corev1.Node{}, list: &corev1.NodeList{}, store: &store{}, keep: strip,
 	}
 	lw := nodes.listWatch(func(time.Time) { noted++ })
 	list := func() error {

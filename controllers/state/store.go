@@ -62,7 +62,6 @@ type stripped struct {
 	metav1.TypeMeta
 	metav1.ListMeta
 	Items []runtime.Object
-	keep  func(runtime.Object) runtime.Object
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -71,17 +70,13 @@ func (s *stripped) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// add strips the items of a page and takes them over.
-func (s *stripped) add(page runtime.Object) (metav1.ListInterface, error) {
+// add takes over what is left of the items of a page.
+func (s *stripped) add(page runtime.Object, keep func(runtime.Object) runtime.Object) (metav1.ListInterface, error) {
 	m, err := meta.ListAccessor(page)
 	if err != nil {
 		return nil, err
 	}
 	s.ResourceVersion = m.GetResourceVersion()
-	keep := s.keep
-	if keep == nil {
-		keep = strip
-	}
 	err = meta.EachListItem(page, func(o runtime.Object) error {
 		if kept := keep(o); kept != nil {
 			s.Items = append(s.Items, kept)
@@ -91,12 +86,10 @@ func (s *stripped) add(page runtime.Object) (metav1.ListInterface, error) {
 	return m, err
 }
 
-// strip returns a copy without what the cluster state does not keep, nil if it keeps
-// nothing of the object. The copy holds on to no memory of the page.
+// strip returns a copy of a node or workload without what the cluster state does not keep, nil if it
+// keeps nothing of the object. The copy holds on to no memory of the page.
 func strip(o runtime.Object) runtime.Object {
 	switch o := o.(type) {
-	case *corev1.Pod: // see Informers.keepPod
-		return clusterstate.StripPod(o)
 	case *corev1.Node:
 		kept := o.DeepCopy()
 		kept.Status.Images, kept.ManagedFields = nil, nil

@@ -33,8 +33,8 @@ func WithTemplates(t Templates) func(*Informers) {
 		}
 		apps, batch := f.kube.AppsV1().RESTClient(), f.kube.BatchV1().RESTClient()
 		for _, s := range []source{
-			{name: "daemonsets", client: apps, object: &appsv1.DaemonSet{}, list: func() runtime.Object { return &appsv1.DaemonSetList{} }},
-			{name: "cronjobs", client: batch, object: &batchv1.CronJob{}, list: func() runtime.Object { return &batchv1.CronJobList{} }},
+			{name: "daemonsets", client: apps, object: &appsv1.DaemonSet{}, list: &appsv1.DaemonSetList{}},
+			{name: "cronjobs", client: batch, object: &batchv1.CronJob{}, list: &batchv1.CronJobList{}},
 		} {
 			// The cluster state has no use for them.
 			s.keep = func(runtime.Object) runtime.Object { return nil }
@@ -68,9 +68,6 @@ func templateOf(o any) *corev1.PodTemplateSpec {
 // its page is read, since what comes out of it has no template any more.
 func (s *source) tell(t Templates) {
 	name, keep := s.name, s.keep
-	if keep == nil {
-		keep = strip
-	}
 	listed := map[types.UID]bool{}
 	s.begin = func() { listed = map[types.UID]bool{} } // a list that failed half-way does not count
 	s.keep = func(o runtime.Object) runtime.Object {

@@ -72,18 +72,7 @@ func TestTemplatesAreToldOfFromListsAndWatches(t *testing.T) {
 	only := replicaSets(0, "a")
 	only.Items[0].Spec.Template.Labels = map[string]string{"kept": "yes"}
 	f.server.pages[path] = []runtime.Object{old, old}
-	s := f.source("replicasets")
-	first := true
-	list := s.list
-	s.list = func() runtime.Object {
-		if !first {
-			delete(f.server.pages, path)
-		}
-		first = false
-		return list()
-	}
-	_, err := s.listWatch(f.Informers.failed).ListWithContextFunc(t.Context(), metav1.ListOptions{})
-	require.Error(t, err)
+	require.Error(t, f.relistWithoutSecondPage(t, "replicasets", path))
 	assert.Len(t, all["replicasets"], 2, "what failed changes nothing")
 	f.server.pages[path] = []runtime.Object{only}
 	require.NoError(t, f.relist(t, "replicasets"))

@@ -58,7 +58,7 @@ func TestResolvesAsTheSchedulerDoes(t *testing.T) {
 			p := drawPod(t)
 			if f.Pod(p.Namespace, p.Name) == nil {
 				pods[p.UID] = p
-				f.SetPod(StripPod(p))
+				f.SetPod(p)
 			}
 		}
 		scheduler := policy.Resolver{Prefixes: o.Prefixes, Mixes: o.Mixes, Controllers: owners}

@@ -46,7 +46,7 @@ func FuzzClusterState(f *testing.F) {
 			p := podNamed("p-"+string(rune('0'+i)), change, made(i), annotated(v1alpha1.SlotAnnotation, slotText), annotated(v1alpha1.AcceptedReplicasAnnotation, floor),
 				annotated(v1alpha1.PodDeletionCostAnnotation, slotText), annotated(text, text))
 			p.Namespace, p.Labels["text"] = []string{namespaceName, "aaa"}[min(i, 1)], text
-			fl.SetPod(StripPod(p))
+			fl.SetPod(p)
 		}
 		for _, namespace := range []string{"aaa", namespaceName} {
 			for _, g := range fl.Groups(namespace) {

@@ -249,67 +249,6 @@ func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 	return p
 }
 
-// StripPod returns a copy of a pod with no more than SetPod reads.
-func StripPod(o *corev1.Pod) *corev1.Pod {
-	kept := &corev1.Pod{}
-	kept.Namespace, kept.Name, kept.UID = o.Namespace, o.Name, o.UID
-	kept.ResourceVersion, kept.CreationTimestamp, kept.DeletionTimestamp = o.ResourceVersion, o.CreationTimestamp, o.DeletionTimestamp
-	kept.Labels, kept.Annotations = maps.Clone(o.Labels), keptAnnotations(o.Annotations)
-	kept.ManagedFields = strippedFields(o)
-	if ref := metav1.GetControllerOf(o); ref != nil {
-		kept.OwnerReferences = []metav1.OwnerReference{*ref}
-	}
-	kept.Status.Phase = o.Status.Phase
-	for i := range o.Status.Conditions {
-		switch c := &o.Status.Conditions[i]; c.Type {
-		case corev1.PodReady:
-			kept.Status.Conditions = append(kept.Status.Conditions,
-				corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
-		case corev1.PodResizePending:
-			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Reason: c.Reason})
-		}
-	}
-	if resourcehelper.IsPodResizeInfeasible(o) {
-		kept.Status.ContainerStatuses, kept.Status.InitContainerStatuses = onlyResources(o.Status.ContainerStatuses),
-			onlyResources(o.Status.InitContainerStatuses)
-	}
-	s := &kept.Spec
-	s.RestartPolicy = o.Spec.RestartPolicy
-	s.NodeName, s.SchedulerName, s.NodeSelector, s.Affinity = o.Spec.NodeName, o.Spec.SchedulerName, o.Spec.NodeSelector, o.Spec.Affinity
-	if gate.Has(o) {
-		s.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
-	}
-	s.Overhead = o.Spec.Overhead
-	if o.Spec.Resources != nil {
-		s.Resources = &corev1.ResourceRequirements{Requests: o.Spec.Resources.Requests}
-	}
-	s.Containers, s.InitContainers = onlyRequests(o.Spec.Containers), onlyRequests(o.Spec.InitContainers)
-	for i := range o.Spec.Volumes {
-		if v := &o.Spec.Volumes[i]; v.HostPath != nil || v.EmptyDir != nil {
-			s.Volumes = append(s.Volumes, *v.DeepCopy())
-		}
-	}
-	return kept
-}
-
-func onlyRequests(containers []corev1.Container) []corev1.Container {
-	kept := make([]corev1.Container, len(containers))
-	for i := range containers {
-		kept[i].Name, kept[i].RestartPolicy = containers[i].Name, containers[i].RestartPolicy
-		kept[i].Resources.Requests = containers[i].Resources.Requests
-	}
-	return kept
-}
-
-func onlyResources(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
-	kept := make([]corev1.ContainerStatus, len(statuses))
-	for i := range statuses {
-		kept[i].Name, kept[i].AllocatedResources, kept[i].Resources = statuses[i].Name, statuses[i].AllocatedResources,
-			statuses[i].Resources
-	}
-	return kept
-}
-
 // equal reports whether nothing changed that counts.
 func (p *Pod) equal(q *Pod) bool {
 	return p.sameState(q) && p.sameNeeds(q) && maps.Equal(p.Labels, q.Labels) && maps.Equal(p.Annotations, q.Annotations) &&

@@ -49,7 +49,6 @@ func TestLocalData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := podNamed("p", tc.changes...)
 			assert.Equal(t, tc.want, newClusterState().podOf(p, nil).LocalData)
-			assert.Equal(t, tc.want, newClusterState().podOf(StripPod(p), nil).LocalData)
 		})
 	}
 }
@@ -120,11 +119,9 @@ func TestRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := podNamed("p")
 			p.Spec = tc.spec
-			for _, o := range []*corev1.Pod{p, StripPod(p)} {
-				cpu, memory := requests(o)
-				assert.Equal(t, tc.cpu, cpu)
-				assert.Equal(t, tc.memory, memory)
-			}
+			cpu, memory := requests(p)
+			assert.Equal(t, tc.cpu, cpu)
+			assert.Equal(t, tc.memory, memory)
 		})
 	}
 }

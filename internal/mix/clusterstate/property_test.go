@@ -338,11 +338,6 @@ func TestTheStateIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"a pod is added or changed": pod,
 			"another pod is added":      pod,
-			"a stripped pod is added": func(t *rapid.T) {
-				p := StripPod(drawPod(t))
-				f.SetPod(p)
-				s.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
-			},
 			"a pod is deleted": func(t *rapid.T) {
 				p := drawPod(t)
 				name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
@@ -406,18 +401,6 @@ func TestTheStateIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 				news.check(t, f)
 			},
 		})
-	})
-}
-
-func TestAStrippedPodGivesTheSameRecord(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := drawPod(t)
-		before := p.DeepCopy()
-		kept := StripPod(p)
-		require.Equal(t, newClusterState().podOf(p, nil), newClusterState().podOf(kept, nil))
-		require.Equal(t, kept, StripPod(kept), "nothing more is lost the second time")
-		require.Equal(t, p.ResourceVersion, kept.ResourceVersion, "a watch goes on from there")
-		require.Equal(t, before, p, "the argument is not changed")
 	})
 }
 

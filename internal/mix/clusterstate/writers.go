@@ -6,7 +6,6 @@ import (
 	"bytes"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -50,19 +49,4 @@ func managedByOthers(o *corev1.Pod, owns func(fields []byte) bool) bool {
 		}
 	}
 	return false
-}
-
-// strippedFields are the managed fields of a pod as far as CostByOthers and slotByOthers read them.
-func strippedFields(o *corev1.Pod) []metav1.ManagedFieldsEntry {
-	var owned [][]byte
-	if CostByOthers(o) {
-		owned = append(owned, costField)
-	}
-	if slotByOthers(o) {
-		owned = append(owned, slotField)
-	}
-	if owned == nil {
-		return nil
-	}
-	return []metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: bytes.Join(owned, nil)}}}
 }
