@@ -68,17 +68,6 @@ func halfRegistered(node *corev1.Node) bool {
 	return false
 }
 
-// Keys returns the label keys that the rules read as capacity labels, sorted. It does not return the keys of Requires,
-// which identify the provider and not the type.
-func (c *Classifier) Keys() []string {
-	keys := make([]string, 0, len(c.keys))
-	for k := range c.keys {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // Pins reports whether the pod's own nodeSelector or required node affinity has a capacity label. The user has then
 // chosen the type, also with NotIn or in only one of several terms: such a pod is counted, not steered. Preferences are
 // no choice: the mix takes precedence over them.

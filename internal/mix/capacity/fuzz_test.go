@@ -69,7 +69,7 @@ func FuzzClassify(f *testing.F) {
 		checkTotal(t, c, rules, labels)
 		_, _ = Departing(node)
 		_ = Accepting(node)
-		_ = Domain(labels, c.Keys())
+		_ = Domain(labels, keysOf(c))
 	})
 }
 

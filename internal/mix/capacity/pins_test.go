@@ -105,7 +105,7 @@ func TestPins(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	keys := defaults(t).Keys()
+	keys := keysOf(defaults(t))
 	assert.True(t, slices.IsSorted(keys))
 	assert.Equal(t, slices.Compact(slices.Clone(keys)), keys, "each key once")
 	for _, r := range DefaultRules() {

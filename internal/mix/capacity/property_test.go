@@ -107,7 +107,7 @@ func TestPropertyClassifyDependsOnNamedLabelsAndTaintsOnly(t *testing.T) {
 
 		other := nodeWith(map[string]string{})
 		maps.Copy(other.Labels, labels)
-		named := c.Keys()
+		named := keysOf(c)
 		for _, r := range rules {
 			named = append(named, r.Requires)
 		}
@@ -191,7 +191,7 @@ func TestPropertyPinsIffAKeyIsNamed(t *testing.T) {
 		}
 		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: terms}
 
-		want := slices.ContainsFunc(named, func(k string) bool { return slices.Contains(c.Keys(), k) })
+		want := slices.ContainsFunc(named, func(k string) bool { return slices.Contains(keysOf(c), k) })
 		assert.Equal(t, want, c.Pins(spec))
 	})
 }

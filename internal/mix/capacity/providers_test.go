@@ -3,6 +3,8 @@
 package capacity
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,6 +33,9 @@ func assertType(t *testing.T, c *Classifier, want Type, wantRule string, node *c
 	assert.Equal(t, want.String(), got.String())
 	assert.Equal(t, wantRule, rule)
 }
+
+// keysOf are the label keys that a classifier reads, without those that rules require.
+func keysOf(c *Classifier) []string { return slices.Sorted(maps.Keys(c.keys)) }
 
 func defaults(t testing.TB) *Classifier {
 	t.Helper()

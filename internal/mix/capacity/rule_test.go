@@ -100,17 +100,16 @@ func TestNewClassifierRefusesWhatValidateRefuses(t *testing.T) {
 	require.ErrorContains(t, err, `name "a": already used by rule 0`)
 }
 
-func TestClassifierIsNotChangedThroughItsInputsOrOutputs(t *testing.T) {
+func TestClassifierIsNotChangedThroughItsInputs(t *testing.T) {
 	rules := []Rule{in("a", "x", Spot, "1")}
 	c, err := NewClassifier(rules)
 	require.NoError(t, err)
 
 	rules[0].Values[0] = "2"
 	rules[0].Key = "y"
-	c.Keys()[0] = "z"
 
 	assertType(t, c, Spot, "a", labelled("x", "1"))
-	assert.Equal(t, []string{"x"}, c.Keys())
+	assert.Equal(t, []string{"x"}, keysOf(c))
 }
 
 func TestDefaultRules(t *testing.T) {

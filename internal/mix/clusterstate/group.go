@@ -217,18 +217,6 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 	return g
 }
 
-// GroupOf returns the group of a pod; ok is false for a pod that no mix governs.
-func (f *State) GroupOf(p *Pod) (g Group, ok bool) {
-	for _, g := range f.Current(p.Namespace) {
-		for i := range g.Assignments {
-			if g.Assignments[i].Pod.UID == p.UID {
-				return *g, true
-			}
-		}
-	}
-	return Group{}, false
-}
-
 // Follows reports whether the controller of a group is known and makes pods.
 func (f *State) Follows(key policy.GroupKey) bool {
 	f.mu.RLock()

@@ -221,11 +221,6 @@ func TestWorkloadsAreNamedAsUsersDo(t *testing.T) {
 	assert.Equal(t, []int{1, 3, 1, 2}, []int{groups[0].Replicas, groups[1].Replicas, groups[2].Replicas, groups[3].Replicas}, "requested, else how many live")
 	assert.Empty(t, groups[2].Workload.UID, "nobody makes new bare pods")
 	assert.Equal(t, scheduler, groups[1].SchedulerName)
-	found, ok := f.GroupOf(f.Pod(namespaceName, "a"))
-	assert.True(t, ok)
-	assert.Equal(t, "Deployment web (web-7d)", found.Workload.String())
-	_, ok = f.GroupOf(&Pod{Namespace: "elsewhere"})
-	assert.False(t, ok)
 }
 
 // With equally many pods, the newest counts: it was made from the present template.

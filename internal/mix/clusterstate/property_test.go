@@ -484,7 +484,6 @@ func TestReadersMayReadWhileTheClusterStateChanges(t *testing.T) {
 				for _, g := range f.Groups(namespaceName) {
 					g.WrongSide()
 					for _, s := range g.Assignments {
-						f.GroupOf(s.Pod)
 						f.Resolve(s.Pod)
 						f.MayFit(capacity.Spot, s.Pod)
 						_ = s.Pod.Labels["i"] + s.Pod.Owner.Name

@@ -155,13 +155,9 @@ type Verdict struct {
 	RetryAt time.Time
 }
 
-// Decide returns which replica of a group moves next, or why none does.
-func Decide(in *Input) Verdict {
-	return in.Effect(Choose(in))
-}
-
-// Choose is Decide as if the mix had the mode Evict and the controller no
-// --dry-run: what would be moved is found out in the same way.
+// Choose returns which replica of a group moves next, or why none does, as if
+// the mix had the mode Evict and the controller no --dry-run: what would be moved
+// is found out in the same way. Effect says what is done about it.
 func Choose(in *Input) Verdict {
 	var first *Verdict
 	for _, v := range in.each {

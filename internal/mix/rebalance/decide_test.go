@@ -64,6 +64,9 @@ func outOfMix() *rebalance.Input {
 	}
 }
 
+// decide returns which replica moves next, or why none does.
+func decide(in *rebalance.Input) rebalance.Verdict { return in.Effect(rebalance.Choose(in)) }
+
 func budgetOf(allowed int32) []rebalance.DisruptionBudget {
 	b, err := rebalance.FromPDB(&policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
@@ -209,7 +212,7 @@ func TestEveryCauseHasItsReason(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := outOfMix()
 			c.spoil(in)
-			v := rebalance.Decide(in)
+			v := decide(in)
 			assert.Equal(t, c.want, v.Reason)
 			assert.Equal(t, c.message, v.Message)
 			assert.True(t, c.retryAt.Equal(v.RetryAt), "retry at %s", v.RetryAt)
@@ -222,7 +225,7 @@ func TestEveryCauseHasItsReason(t *testing.T) {
 
 func TestAReplicaThatNothingKeepsMoves(t *testing.T) {
 	in := outOfMix()
-	v := rebalance.Decide(in)
+	v := decide(in)
 	assert.Equal(t, rebalance.ReasonMove, v.Reason)
 	assert.Equal(t, "pod web-4 moves from on-demand to spot", v.Message)
 	assert.Equal(t, "web-4", v.Pod.Name, "of two borrowed ones the higher slot goes first")
@@ -238,7 +241,7 @@ func TestNothingElseIsAskedOfAGroupThatHasItsMix(t *testing.T) {
 			c.spoil(in)
 		}
 	}
-	assert.Equal(t, rebalance.Verdict{Reason: rebalance.ReasonOnTarget}, rebalance.Decide(in))
+	assert.Equal(t, rebalance.Verdict{Reason: rebalance.ReasonOnTarget}, decide(in))
 }
 
 func TestOfAnyTwoCausesTheFirstInTheChainSpeaks(t *testing.T) {
@@ -250,7 +253,7 @@ func TestOfAnyTwoCausesTheFirstInTheChainSpeaks(t *testing.T) {
 			in := outOfMix()
 			second.spoil(in) // so that where one mode excludes the other the first counts
 			first.spoil(in)
-			assert.Equal(t, first.want, rebalance.Decide(in).Reason, "%s, and %s", first.name, second.name)
+			assert.Equal(t, first.want, decide(in).Reason, "%s, and %s", first.name, second.name)
 		}
 	}
 }
@@ -280,7 +283,7 @@ func TestTheFirstCauseOfTheChainWins(t *testing.T) {
 				}
 			}
 		}
-		v := rebalance.Decide(in)
+		v := decide(in)
 		if first == nil {
 			require.Equal(t, rebalance.ReasonMove, v.Reason)
 			return
@@ -298,9 +301,9 @@ func TestTimeAloneEndsWhatNamesATime(t *testing.T) {
 			in := outOfMix()
 			c.spoil(in)
 			in.Cluster.Now = c.retryAt.Add(-time.Second)
-			assert.Equal(t, c.want, rebalance.Decide(in).Reason, "just before")
+			assert.Equal(t, c.want, decide(in).Reason, "just before")
 			in.Cluster.Now = c.retryAt
-			assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason, "from then on")
+			assert.Equal(t, rebalance.ReasonMove, decide(in).Reason, "from then on")
 		})
 	}
 }
@@ -309,10 +312,10 @@ func TestARolloutThatIsStuckOrEndlessDoesNotKeepReplicas(t *testing.T) {
 	in := outOfMix()
 	in.Group.Rollout = clusterstate.Rollout{Rolling: true, Stuck: true}
 	in.History.RollingSince = noon
-	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason, "its controller gave up")
+	assert.Equal(t, rebalance.ReasonMove, decide(in).Reason, "its controller gave up")
 	in.Group.Rollout.Stuck = false
 	in.History.RollingSince = time.Time{}
-	v := rebalance.Decide(in)
+	v := decide(in)
 	assert.Equal(t, rebalance.ReasonRollingOut, v.Reason)
 	assert.Zero(t, v.RetryAt, "since when it rolls is not known, so neither is the end")
 }
@@ -321,7 +324,7 @@ func TestAWindowThatNeverOpensNamesNoTime(t *testing.T) {
 	in := outOfMix()
 	in.Settings.Windows = window("0 3 29 2 *")
 	in.Cluster.Now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
-	v := rebalance.Decide(in)
+	v := decide(in)
 	assert.Equal(t, rebalance.ReasonOutsideWindow, v.Reason)
 	assert.Equal(t, "no window of rebalance.windows opens within a year", v.Message)
 	assert.Zero(t, v.RetryAt)
@@ -330,18 +333,18 @@ func TestAWindowThatNeverOpensNamesNoTime(t *testing.T) {
 func TestAReplicaThatIsKeptDoesNotKeepTheNext(t *testing.T) {
 	in := outOfMix()
 	in.Group.Assignments[4].Pod.LocalData = "scratch"
-	v := rebalance.Decide(in)
+	v := decide(in)
 	assert.Equal(t, rebalance.ReasonMove, v.Reason)
 	assert.Equal(t, "web-2", v.Pod.Name)
 	in.Group.Assignments[2].Pod.Pinned = true
-	assert.Equal(t, rebalance.ReasonLocalStorage, rebalance.Decide(in).Reason, "the first of them speaks where none may move")
+	assert.Equal(t, rebalance.ReasonLocalStorage, decide(in).Reason, "the first of them speaks where none may move")
 }
 
 func TestPendingAndDepartingReplicasKeepNobodyAndAreNotMoved(t *testing.T) {
 	in := outOfMix()
 	in.Group.Assignments[4].Place, in.Group.Assignments[4].Pod.Ready = clusterstate.Pending, false
 	in.Group.Assignments[4].On = in.Group.Assignments[4].Wants
-	v := rebalance.Decide(in)
+	v := decide(in)
 	assert.Equal(t, rebalance.ReasonMove, v.Reason)
 	assert.Equal(t, "web-2", v.Pod.Name)
 }
@@ -357,7 +360,7 @@ func TestABorrowedReplicaBelowAFreeSlotMoves(t *testing.T) {
 	wrong := in.Group.WrongSide()
 	require.Len(t, wrong, 1)
 	assert.Equal(t, "web-7", wrong[0].Pod.Name)
-	v := rebalance.Decide(in)
+	v := decide(in)
 	assert.Equal(t, rebalance.ReasonMove, v.Reason, v.Message)
 	assert.Equal(t, "web-2", v.Pod.Name)
 	assert.Equal(t, capacity.Spot, v.Target)
@@ -366,7 +369,7 @@ func TestABorrowedReplicaBelowAFreeSlotMoves(t *testing.T) {
 func TestAReplicaOnANodeOfUnknownTypeGoesToTheTypeOfItsSlot(t *testing.T) {
 	in := outOfMix()
 	in.Group = groupOn(split.New(70, 2), od, capacity.Unknown, sp, sp, sp)
-	v := rebalance.Decide(in)
+	v := decide(in)
 	assert.Equal(t, rebalance.ReasonMove, v.Reason)
 	assert.Equal(t, capacity.OnDemand, v.Target)
 	assert.Equal(t, "pod web-1 moves from unknown to on-demand", v.Message)
@@ -385,6 +388,6 @@ func TestNothingIsEvictedFromARolloutAtItsMaxUnavailable(t *testing.T) {
 	} {
 		in := outOfMix()
 		in.Group.Rollout = tc.rollout
-		assert.Equal(t, tc.want, rebalance.Decide(in).Reason, "%+v", tc.rollout)
+		assert.Equal(t, tc.want, decide(in).Reason, "%+v", tc.rollout)
 	}
 }

@@ -245,7 +245,7 @@ func TestAPlaceholderMovesOnlyWhatMovedIfThereWereRoom(t *testing.T) {
 				in.Skip[string(s.Pod.UID)] = rebalance.Verdict{Reason: "Held"}
 			}
 		}
-		alone := rebalance.Decide(in)
+		alone := decide(in)
 		require.Equal(t, rebalance.ReasonMove, alone.Reason, alone.Message)
 		require.Equal(t, replica, alone.Pod.UID)
 	})

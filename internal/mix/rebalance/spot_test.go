@@ -29,9 +29,9 @@ func fellBack(s *clusterstate.Assignment, mark string) {
 func TestTheNewestOfWhatReplicasSayCounts(t *testing.T) {
 	in := outOfMix()
 	fellBack(&in.Group.Assignments[4], "3/2026-06-01T11:00:00Z")
-	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason)
+	assert.Equal(t, rebalance.ReasonMove, decide(in).Reason)
 	fellBack(&in.Group.Assignments[2], "4/2026-06-01T12:00:01Z")
-	v := rebalance.Decide(in)
+	v := decide(in)
 	assert.Equal(t, rebalance.ReasonSpotUnavailable, v.Reason)
 	mark, n := rebalance.FellBack(&in.Group)
 	assert.Equal(t, fallback.Mark{Failures: 4, RetryAt: noon.Add(1e9)}, mark)
@@ -40,14 +40,14 @@ func TestTheNewestOfWhatReplicasSayCounts(t *testing.T) {
 	in.Group.Assignments[2].Pod.Annotations = nil
 	in.Group.Assignments[3].Pod.Annotations = copied
 	in.Group.Assignments[3].Pod.UID = types.UID("another")
-	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason, "the copy of an annotation says nothing")
+	assert.Equal(t, rebalance.ReasonMove, decide(in).Reason, "the copy of an annotation says nothing")
 }
 
 func TestThatSpotDoesNotComeKeepsNoReplicaFromOnDemand(t *testing.T) {
 	in := outOfMix()
 	in.Group = groupOn(split.New(70, 2), sp, sp, sp, sp, od)
 	fellBack(&in.Group.Assignments[4], "3/2026-06-01T12:20:00Z")
-	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason)
+	assert.Equal(t, rebalance.ReasonMove, decide(in).Reason)
 }
 
 // As many at once as the circuit breaker lets try: the others would fall back again.
@@ -65,10 +65,10 @@ func TestReplicasReturnToSpotInStepsThatDouble(t *testing.T) {
 	next := 2 // slots 0 and 1 are on-demand
 	for _, allowed := range []int{1, 2, 4, 7} {
 		for in.History.InFlight = range allowed {
-			require.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason, "%d of %d", in.History.InFlight, allowed)
+			require.Equal(t, rebalance.ReasonMove, decide(in).Reason, "%d of %d", in.History.InFlight, allowed)
 		}
 		if in.History.InFlight = allowed; allowed < 7 {
-			v := rebalance.Decide(in)
+			v := decide(in)
 			require.Equal(t, rebalance.ReasonMixBudget, v.Reason)
 			require.Contains(t, v.Message, fmt.Sprintf("%d of at most %d replicas try them again", allowed, allowed))
 		}
@@ -85,11 +85,11 @@ func TestAfterASingleFailureReplicasReturnAsTheMixAllows(t *testing.T) {
 	in := outOfMix()
 	in.History.InFlight = 1
 	fellBack(&in.Group.Assignments[4], "2/2026-06-01T11:00:00Z")
-	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason)
+	assert.Equal(t, rebalance.ReasonMove, decide(in).Reason)
 	fellBack(&in.Group.Assignments[4], "3/2026-06-01T11:00:00Z")
-	assert.Equal(t, rebalance.ReasonMixBudget, rebalance.Decide(in).Reason)
+	assert.Equal(t, rebalance.ReasonMixBudget, decide(in).Reason)
 	in.Group.Assignments[2].Pod.Created = noon.UnixNano()
-	assert.Equal(t, rebalance.ReasonMixBudget, rebalance.Decide(in).Reason, "one that was made since, on on-demand")
+	assert.Equal(t, rebalance.ReasonMixBudget, decide(in).Reason, "one that was made since, on on-demand")
 	in.Group.Assignments[3].Pod.Created = noon.Add(-59 * time.Minute).UnixNano()
-	assert.Equal(t, rebalance.ReasonMove, rebalance.Decide(in).Reason, "one runs on spot since")
+	assert.Equal(t, rebalance.ReasonMove, decide(in).Reason, "one runs on spot since")
 }

@@ -93,12 +93,3 @@ func (m Mix) Fill(taken *Slots, sorted []Pod, assignment func(p Pod, slot int)) 
 		assignment(p, slot)
 	}
 }
-
-// Next returns the slot of a new pod of the group: the lowest free one.
-func Next(m Mix, pods []Pod) int {
-	var taken Slots
-	for _, s := range Assign(m, pods) {
-		taken.Take(s.Slot)
-	}
-	return taken.Lowest()
-}

@@ -2,7 +2,15 @@
 
 package ledger
 
-import "berth.dev/berth/internal/mix/capacity"
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"berth.dev/berth/internal/mix/capacity"
+	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/internal/mix/split"
+)
 
 // Sizes returns the sizes of everything that the ledger keeps per pod, node,
 // group or label value, those that are empty left out.
@@ -34,4 +42,45 @@ func (l *Ledger) Sizes() map[string]int {
 		}
 	}
 	return sizes
+}
+
+// Entry is one pod of the ledger.
+type Entry struct {
+	UID  string
+	Slot int
+	Node string
+	// Pending says that the pod holds its slot but is not seen bound.
+	Pending bool
+}
+
+// Entries returns the pods of a group that is governed by a policy, sorted by
+// slot: what the ledger believes.
+func (l *Ledger) Entries(key policy.GroupKey, p *policy.Policy) []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.groups[key]
+	if g == nil {
+		return nil
+	}
+	l.govern(g, p)
+	g.settle()
+	entries := make([]Entry, 0, len(g.members))
+	for uid, r := range g.members {
+		slot := r.pod.Slot
+		if r.unassigned {
+			slot = r.assignment
+		}
+		if slot != split.NoSlot { // a pending pod can have lost its claim
+			entries = append(entries, Entry{UID: string(uid), Slot: slot, Node: r.node, Pending: r.state != bound})
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.UID, b.UID)) })
+	return entries
+}
+
+// Groups returns the keys of all groups, in no order.
+func (l *Ledger) Groups() []policy.GroupKey {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.groups))
 }

@@ -344,6 +344,13 @@ func (l *Ledger) AttemptOf(uid types.UID) Attempt {
 	return Attempt{}
 }
 
+// Size returns how many groups and pods the ledger holds.
+func (l *Ledger) Size() (groups, pods int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.groups), len(l.pods)
+}
+
 func (l *Ledger) add(uid types.UID, key policy.GroupKey, created int64) *record {
 	g := l.groups[key]
 	if g == nil {
