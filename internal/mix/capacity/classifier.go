@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-const taintUnregistered = "karpenter.sh/unregistered"
-
 // Classifier determines the capacity type of nodes by an ordered list of rules. It is immutable and safe for concurrent
 // use.
 type Classifier struct {
@@ -54,18 +52,13 @@ func (c *Classifier) Classify(node *corev1.Node) (Type, string) {
 // registrationTaints mark a node whose labels are not complete yet: Karpenter, the cloud controller and Cluster API add
 // their labels first and then remove the taint. Until then, an Absent rule would match a node whose label is only late.
 var registrationTaints = []string{
-	taintUnregistered,
+	"karpenter.sh/unregistered",
 	"node.cloudprovider.kubernetes.io/uninitialized",
 	"node.cluster.x-k8s.io/uninitialized",
 }
 
 func halfRegistered(node *corev1.Node) bool {
-	for i := range node.Spec.Taints {
-		if slices.Contains(registrationTaints, node.Spec.Taints[i].Key) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(registrationTaints, t.Key) })
 }
 
 // Pins reports whether the pod's own nodeSelector or required node affinity has a capacity label. The user has then

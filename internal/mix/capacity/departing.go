@@ -91,23 +91,9 @@ func Departing(node *corev1.Node) (reason string, departing bool) {
 	if node.DeletionTimestamp != nil {
 		return reasonDeleted, true
 	}
-	if reason, ok := firstTaint(node.Spec.Taints); ok {
-		return reason, true
-	}
-	if reason, ok := firstPair(departingLabels, node.Labels); ok {
-		return reason, true
-	}
-	if reason, ok := firstPair(departingAnnotations, node.Annotations); ok {
-		return reason, true
-	}
-	return firstCondition(node.Status.Conditions)
-}
-
-func firstTaint(taints []corev1.Taint) (string, bool) {
-	for i := range departingTaints {
-		s := &departingTaints[i]
-		for j := range taints {
-			if t := &taints[j]; s.key == t.Key && s.accepts(t.Value) {
+	for _, kind := range departingSignals {
+		for i := range kind.signals {
+			if s := &kind.signals[i]; kind.has(node, s) {
 				return s.reason, true
 			}
 		}
@@ -115,30 +101,29 @@ func firstTaint(taints []corev1.Taint) (string, bool) {
 	return "", false
 }
 
-func firstCondition(conditions []corev1.NodeCondition) (string, bool) {
-	for i := range departingConditions {
-		s := &departingConditions[i]
-		for j := range conditions {
-			if c := &conditions[j]; s.key == string(c.Type) && c.Status == corev1.ConditionTrue {
-				return s.reason, true
-			}
-		}
-	}
-	return "", false
+// departingSignals are all signals, in the order in which they count, with how a node has them.
+var departingSignals = []struct {
+	signals []signal
+	has     func(*corev1.Node, *signal) bool
+}{
+	{departingTaints, func(node *corev1.Node, s *signal) bool {
+		return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return s.key == t.Key && s.accepts(t.Value) })
+	}},
+	{departingLabels, func(node *corev1.Node, s *signal) bool { return s.in(node.Labels) }},
+	{departingAnnotations, func(node *corev1.Node, s *signal) bool { return s.in(node.Annotations) }},
+	{departingConditions, func(node *corev1.Node, s *signal) bool {
+		return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return s.key == string(c.Type) && c.Status == corev1.ConditionTrue
+		})
+	}},
 }
 
-func (s *signal) accepts(value string) bool {
-	return s.value == "" || s.value == value
-}
+func (s *signal) accepts(value string) bool { return s.value == "" || s.value == value }
 
-func firstPair(signals []signal, have map[string]string) (string, bool) {
-	for i := range signals {
-		s := &signals[i]
-		if value, ok := have[s.key]; ok && s.accepts(value) {
-			return s.reason, true
-		}
-	}
-	return "", false
+// in reports whether labels or annotations have the signal.
+func (s *signal) in(pairs map[string]string) bool {
+	value, ok := pairs[s.key]
+	return ok && s.accepts(value)
 }
 
 // Accepting reports whether a sample of candidates should include the node: not cordoned, not departing, ready and
@@ -147,16 +132,10 @@ func Accepting(node *corev1.Node) bool {
 	if node == nil || node.Spec.Unschedulable {
 		return false
 	}
-	for i := range node.Spec.Taints {
-		t := &node.Spec.Taints[i]
+	closed := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		hard := t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-		if hard && slices.Contains(closedTaints, t.Key) {
-			return false
-		}
-	}
-	if halfRegistered(node) {
-		return false
-	}
+		return hard && slices.Contains(closedTaints, t.Key)
+	})
 	_, departing := Departing(node)
-	return !departing
+	return !closed && !departing && !halfRegistered(node)
 }
