@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/internal/metrics"
 )
 
 // Bind binds the pod and writes its slot on it. The API server merges the
@@ -32,7 +33,7 @@ func (pl *CapacityMix) Bind(ctx context.Context, cycleState fwk.CycleState, pod 
 		return fwk.AsStatus(err)
 	}
 	n, _ := pl.Ledger.Node(nodeName)
-	placements.WithLabelValues(s.slotType.String(), n.Type.String()).Inc()
+	metrics.Placements.WithLabelValues(s.slotType.String(), n.Type.String()).Inc()
 	if n.Type != s.slotType {
 		pl.Events.Borrowed(pod, s.slot, s.slotType, n.Type, nodeName)
 	}

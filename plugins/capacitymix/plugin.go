@@ -103,7 +103,6 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle framewor
 	if err != nil {
 		return nil, err
 	}
-	registerMetrics()
 	resolver := s.Resolver(arguments.DefaultPolicy(args))
 	if profile, ok := handle.(framework.Framework); ok {
 		s.ungater.AddProfile(profile.ProfileName(), resolver)

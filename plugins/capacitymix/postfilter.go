@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/stages"
+	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
@@ -34,7 +35,7 @@ func (pl *CapacityMix) PostFilter(
 	now := pl.clock.Now()
 	next := stages.After(pl.failure(s, pod, now), s.policy)
 	pl.Ledger.SetAttempt(pod.UID, s.slot, next.Attempt)
-	stageTransitions.WithLabelValues(s.attempt.Stage.String(), next.Attempt.Stage.String()).Inc()
+	metrics.StageTransitions.WithLabelValues(s.attempt.Stage.String(), next.Attempt.Stage.String()).Inc()
 	logger.V(4).Info("No node for the pod",
 		"pod", klog.KObj(pod), "slot", s.slot, "type", s.slotType, "stage", s.attempt.Stage, "next", next.Attempt.Stage, "retry",
 		next.Retry)

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/internal/metrics"
 )
 
 // Recorder emits events. It is safe for concurrent use.
@@ -47,7 +48,6 @@ const (
 
 // NewRecorder returns a Recorder. The event recorder of a scheduler exists only after its plugins.
 func NewRecorder(recorder func() events.EventRecorder) *Recorder {
-	registerMetrics()
 	return &Recorder{recorder: recorder, emitted: lru.New(maxProblems), seed: maphash.MakeSeed()}
 }
 
@@ -73,7 +73,7 @@ func (r *Recorder) InvalidAnnotations(pod *corev1.Pod, invalid []policy.InvalidA
 		if !r.first(problem{i.Object.GetUID(), i.Key, i.Value}) {
 			continue
 		}
-		invalidPolicies.WithLabelValues("annotation").Inc()
+		metrics.InvalidPolicies.WithLabelValues("annotation").Inc()
 		object, ok := i.Object.(runtime.Object)
 		if !ok {
 			object = pod
@@ -89,7 +89,7 @@ func (r *Recorder) InvalidCapacityMix(cm *v1alpha1.CapacityMix, err error) {
 	if !r.first(problem{cm.UID, fmt.Sprint(cm.Generation), err.Error()}) {
 		return
 	}
-	invalidPolicies.WithLabelValues("capacitymix").Inc()
+	metrics.InvalidPolicies.WithLabelValues("capacitymix").Inc()
 	cm = cm.DeepCopy() // the cache's copy has no kind, which the event needs
 	cm.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"))
 	r.emit(cm, corev1.EventTypeWarning, v1alpha1.EventReasonInvalidCapacityMix, "Scheduling",

@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/wakeup"
+	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
@@ -89,7 +90,6 @@ const (
 
 // New returns Lookups that end with the context.
 func New(ctx context.Context, o Options) *Lookups {
-	registerMetrics()
 	return &Lookups{
 		o:       o,
 		ctx:     ctx,
@@ -232,7 +232,7 @@ func (l *Lookups) readOwner(ctx context.Context, namespace string, ref *metav1.O
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	owner, err := l.o.ReadOwner(ctx, namespace, ref)
-	ownerReads.Inc()
+	metrics.OwnerReads.Inc()
 	l.o.Owners.store(namespace, ref, owner, err)
 }
 
@@ -244,7 +244,7 @@ func (l *Lookups) listMixes(namespace string) (mixes []Mix, ok bool) {
 	ctx, cancel := context.WithTimeout(l.ctx, requestTimeout)
 	defer cancel()
 	mixes, err := l.o.ListMixes(ctx, namespace)
-	mixLists.Inc()
+	metrics.MixLists.Inc()
 	if err != nil {
 		klog.FromContext(l.ctx).V(2).Info("Cannot list the CapacityMixes of a namespace: new workloads are placed by those that are known",
 			"namespace", namespace, "err", err)

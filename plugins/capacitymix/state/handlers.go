@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/wakeup"
+	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
@@ -155,7 +156,7 @@ func (s *State) observe(pod *corev1.Pod) {
 		b.Slot, _ = policy.ClaimedSlot(pod)
 	}
 	if s.Ledger.Observe(b) && b.Slot == split.NoSlot {
-		podsWithoutSlot.Inc()
+		metrics.PodsWithoutSlot.Inc()
 		s.logger.Error(nil, "A pod was bound without the slot it held: does CapacityMix stand before DefaultBinder under bind?",
 			"pod", klog.KObj(pod))
 	}

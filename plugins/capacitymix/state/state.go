@@ -31,6 +31,7 @@ import (
 	"berth.dev/berth/plugins/capacitymix/lookup"
 	"berth.dev/berth/plugins/capacitymix/wakeup"
 	"berth.dev/berth/plugins/internal/crdinformer"
+	"berth.dev/berth/plugins/internal/metrics"
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
@@ -83,7 +84,7 @@ type Ungater interface {
 func New(
 	ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs, classifier *capacity.Classifier, fenced func() bool,
 ) (*State, error) {
-	registerMetrics()
+	metrics.Register()
 	factory := handle.SharedInformerFactory()
 	s := &State{
 		Args:       args,

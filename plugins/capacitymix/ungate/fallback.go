@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/state"
+	"berth.dev/berth/plugins/internal/metrics"
 )
 
 const (
@@ -214,7 +215,7 @@ func (f *spotFallback) podUpdated(pod *corev1.Pod) {
 	case f.leadsSince.IsZero():
 	case t == capacity.OnDemand:
 		if w != nil && w.verdict.Type == capacity.OnDemand {
-			spotFallbacks.WithLabelValues(reason(w.verdict)).Inc()
+			metrics.SpotFallbacks.WithLabelValues(reason(w.verdict)).Inc()
 		}
 		f.drop(pod.UID)
 	case pod.Spec.NodeName != "":
@@ -256,7 +257,7 @@ func (f *spotFallback) recordFailure(uid types.UID, w *waitingPod, deleted bool)
 	w.failed = true
 	f.poolOf(w.pool, w.wait).Failed(f.clock.Now(), w.pod(uid), deleted)
 	if deleted {
-		spotPodsDeleted.Inc()
+		metrics.SpotPodsDeleted.Inc()
 	}
 	f.updateMetrics()
 }
@@ -268,7 +269,7 @@ func (f *spotFallback) updateMetrics() {
 		states[p.State(now, p.wait)]++
 	}
 	for _, s := range []fallback.State{fallback.Open, fallback.HalfOpen} {
-		spotCircuitBreakers.WithLabelValues(string(s)).Set(float64(states[s]))
+		metrics.SpotCircuitBreakers.WithLabelValues(string(s)).Set(float64(states[s]))
 	}
 }
 

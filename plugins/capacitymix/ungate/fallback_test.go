@@ -25,6 +25,7 @@ import (
 	"berth.dev/berth/internal/mix/fallback"
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
+	"berth.dev/berth/plugins/internal/metrics"
 )
 
 // spotWait is the wait of the mixes here.
@@ -145,7 +146,7 @@ func TestATimedOutPodIsDeletedAndItsSuccessorGoesToOnDemand(t *testing.T) {
 // count is how many pods were deleted, by the metric.
 func count(t *testing.T) float64 {
 	t.Helper()
-	n, err := testutil.GetCounterMetricValue(spotPodsDeleted)
+	n, err := testutil.GetCounterMetricValue(metrics.SpotPodsDeleted)
 	require.NoError(t, err)
 	return n
 }

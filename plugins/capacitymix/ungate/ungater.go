@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/plugins/capacitymix/events"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/state"
+	"berth.dev/berth/plugins/internal/metrics"
 )
 
 const (
@@ -59,7 +60,6 @@ type Ungater struct {
 // New returns an Ungater that limits pods to their capacity type by a node
 // label; without one it removes gates without a slot.
 func New(ctx context.Context, s *state.State, client clientset.Interface, label *gate.Label) *Ungater {
-	registerMetrics()
 	u := &Ungater{
 		State:     s,
 		client:    client,
@@ -269,13 +269,13 @@ func (u *Ungater) send(ctx context.Context, key types.NamespacedName, next *unga
 		metav1.PatchOptions{FieldManager: "berth-scheduler"})
 	switch {
 	case err == nil:
-		ungatedPods.WithLabelValues(next.capacityType).Inc()
+		metrics.UngatedPods.WithLabelValues(next.capacityType).Inc()
 		logger.V(3).Info("Ungated a pod", "pod", klog.KObj(next.pod), "capacityType", next.capacityType)
 		u.queue.Forget(key)
 	case apierrors.IsNotFound(err):
 		u.queue.Forget(key)
 	default:
-		ungateFailures.Inc()
+		metrics.UngateFailures.Inc()
 		u.queue.AddRateLimited(key)
 		if !apierrors.IsConflict(err) {
 			// The error may quote the whole spec.

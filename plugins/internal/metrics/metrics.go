@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics has the metrics of the plugins, on the scheduler's own /metrics.
+// No label has a pod, a node or a workload.
+package metrics
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+const subsystem = "berth_scheduler"
+
+// Metrics of CapacityMix; their help describes them.
+var (
+	Placements = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "placements_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods bound with a slot, by the capacity type of the slot (slot_type) and of the node (node_type). " +
+			"They differ where a pod borrowed.",
+	}, []string{"slot_type", "node_type"})
+	StageTransitions = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "stage_transitions_total", StabilityLevel: metrics.ALPHA,
+		Help: "Attempts that found no node, by the stage of the attempt (from) and of the next (to).",
+	}, []string{"from", "to"})
+	PodsWithoutSlot = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "pods_bound_without_slot_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods that held a slot and were bound without it: CapacityMix does not stand before DefaultBinder under bind.",
+	})
+	OwnerReads = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "owner_live_reads_total", StabilityLevel: metrics.ALPHA,
+		Help: "Live reads of a pod's owner that the caches had not seen yet.",
+	})
+	MixLists = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "mix_live_lists_total", StabilityLevel: metrics.ALPHA,
+		Help: "Live lists of a namespace's CapacityMixes for new workloads that none of the known ones governs.",
+	})
+	InvalidPolicies = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "invalid_policies_total", StabilityLevel: metrics.ALPHA,
+		Help: "Mixes that could not be read and were ignored, by kind: annotation or capacitymix.",
+	}, []string{"kind"})
+	UngatedPods = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "ungated_pods_total", StabilityLevel: metrics.ALPHA,
+		Help: "Scheduling gates opened, by the capacity type that the pod was limited to: " +
+			"spot, on-demand, or none for a pod without a mix or with a type of its own.",
+	}, []string{"capacity_type"})
+	UngateFailures = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "ungate_failures_total", StabilityLevel: metrics.ALPHA,
+		Help: "Patches that remove a scheduling gate and that the API server rejected or did not answer. Each is retried.",
+	})
+	SpotFallbacks = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "spot_fallbacks_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods with a scheduling gate and a spot slot that were limited to on-demand, by why: " +
+			"successor of a pod that waited for spot without success, or circuit-breaker.",
+	}, []string{"reason"})
+	SpotPodsDeleted = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "spot_pods_deleted_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods with a scheduling gate that found no spot node within the wait of their mix and were deleted, " +
+			"so that their successor runs on on-demand.",
+	})
+	SpotCircuitBreakers = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Subsystem: subsystem, Name: "spot_circuit_breakers", StabilityLevel: metrics.ALPHA,
+		Help: "Mixes for whose pods with a scheduling gate spot is not tried (open), or by a few of them only (half-open). " +
+			"Of the scheduler that leads.",
+	}, []string{"state"})
+)
+
+// Register registers all metrics, once.
+var Register = sync.OnceFunc(func() {
+	schedulermetrics.RegisterMetrics(Placements, StageTransitions, PodsWithoutSlot, OwnerReads, MixLists, InvalidPolicies,
+		UngatedPods, UngateFailures, SpotFallbacks, SpotPodsDeleted, SpotCircuitBreakers)
+})
