@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/plugins/capacitymix/ledger"
@@ -105,8 +104,8 @@ func noCapacitySince(s *preFilterState, pod *corev1.Pod, now time.Time) time.Tim
 	if s.attempt.TypeChanged {
 		return now
 	}
-	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
-	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+	c := ledger.Unschedulable(pod)
+	if c == nil {
 		return now
 	}
 	since, found := stages.NoCapacitySince(c.Message, s.slotType)

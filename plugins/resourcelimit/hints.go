@@ -34,26 +34,23 @@ func (pl *ResourceLimit) nodeChanged(logger klog.Logger, pod *corev1.Pod, oldObj
 		return fwk.Queue, fmt.Errorf("want a node, got %T", newObj)
 	}
 	limit := pl.limits.For(pod).Limit
-	switch old, _ := oldObj.(*corev1.Node); {
-	case limit == nil:
+	if limit == nil {
 		logger.V(5).Info("The pod waits for its ResourceLimit, not for a node", "pod", klog.KObj(pod), "node", klog.KObj(node))
 		return fwk.QueueSkip, nil
-	case !limit.Matches(node):
-		logger.V(5).Info("The node does not match the pod's ResourceLimit", "pod", klog.KObj(pod), "node", klog.KObj(node),
-			"resourceLimit", limit.Key)
-		return fwk.QueueSkip, nil
-	case old != nil && limit.Matches(old):
-		logger.V(5).Info("The node matched the pod's ResourceLimit before", "pod", klog.KObj(pod), "node", klog.KObj(node),
-			"resourceLimit", limit.Key)
-		return fwk.QueueSkip, nil
-	case len(limit.Exceeded(pod)) > 0:
-		logger.V(5).Info("The pod is above its ResourceLimit on any node", "pod", klog.KObj(pod), "node", klog.KObj(node),
-			"resourceLimit", limit.Key)
-		return fwk.QueueSkip, nil
 	}
-	logger.V(5).Info("The node matches the pod's ResourceLimit now", "pod", klog.KObj(pod), "node", klog.KObj(node),
-		"resourceLimit", limit.Key)
-	return fwk.Queue, nil
+	hint, why := fwk.QueueSkip, ""
+	switch old, _ := oldObj.(*corev1.Node); {
+	case !limit.Matches(node):
+		why = "The node does not match the pod's ResourceLimit"
+	case old != nil && limit.Matches(old):
+		why = "The node matched the pod's ResourceLimit before"
+	case len(limit.Exceeded(pod)) > 0:
+		why = "The pod is above its ResourceLimit on any node"
+	default:
+		hint, why = fwk.Queue, "The node matches the pod's ResourceLimit now"
+	}
+	logger.V(5).Info(why, "pod", klog.KObj(pod), "node", klog.KObj(node), "resourceLimit", limit.Key)
+	return hint, nil
 }
 
 // podChanged wakes a pod whose own labels changed or that requests less.

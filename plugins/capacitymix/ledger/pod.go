@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
@@ -15,6 +16,15 @@ import (
 // Active reports whether a pod holds its slot: terminating and finished pods do not.
 func Active(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// Unschedulable returns the condition of a pod for which a scheduler found no node, nil for others.
+func Unschedulable(pod *corev1.Pod) *corev1.PodCondition {
+	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+		return nil
+	}
+	return c
 }
 
 // Annotations record the claim of a pod on the pod. The ledger is rebuilt from them.

@@ -5,10 +5,10 @@ package lookup
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
 // Required reports whether a pod may have a mix that is not known yet: its owner
@@ -50,10 +50,7 @@ func (l *Lookups) readRequired(pod *corev1.Pod) bool {
 // tried reports whether a scheduler has tried a pod before: then it is none of
 // the first of its workload. However many owners there are, and are evicted from
 // the caches, no pod is held back at each of its attempts.
-func tried(pod *corev1.Pod) bool {
-	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
-	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-}
+func tried(pod *corev1.Pod) bool { return ledger.Unschedulable(pod) != nil }
 
 // ungated reports whether a pod has its slot and its type for good.
 func ungated(pod *corev1.Pod) bool {

@@ -13,22 +13,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/fallback"
 	"berth.dev/berth/internal/mix/policy"
+	"berth.dev/berth/plugins/capacitymix/ledger"
 )
 
 // unschedulableSince returns since when a pod is reported to be unschedulable,
 // nil if it is not. For a pod that was gated that is about when it was created: a
 // condition that stays False keeps its time.
 func unschedulableSince(pod *corev1.Pod) *metav1.Time {
-	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
-	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+	c := ledger.Unschedulable(pod)
+	switch {
+	case c == nil:
 		return nil
-	}
-	if c.LastTransitionTime.IsZero() {
+	case c.LastTransitionTime.IsZero():
 		return &pod.CreationTimestamp
 	}
 	return &c.LastTransitionTime
