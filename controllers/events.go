@@ -29,7 +29,8 @@ const (
 
 // recorder returns a recorder that bounds the length of what it records.
 func (p *parts) recorder(name string) record.EventRecorder {
-	return bounded{p.mgr.GetEventRecorderFor(name)}
+	all := p.mgr.GetEventRecorderFor(name)
+	return recorder{moves: all, rest: all}
 }
 
 // moveRecorder returns the recorder of the rebalancer. By default client-go
@@ -48,15 +49,17 @@ func (p *parts) moveRecorder() (record.EventRecorder, error) {
 		context.AfterFunc(ctx, caster.Shutdown)
 		return nil
 	}))
-	return byReason{moves: bounded{moves}, rest: p.recorder(status.FieldOwner)}, err
+	return recorder{moves: moves, rest: p.mgr.GetEventRecorderFor(status.FieldOwner)}, err
 }
 
-// byReason has the events about moves recorded apart from the others.
-type byReason struct{ moves, rest record.EventRecorder }
+// recorder has the events about moves recorded apart from the others. It shortens
+// messages, and records nothing about objects that cannot exist: the owner
+// references of pods hold names of any length.
+type recorder struct{ moves, rest record.EventRecorder }
 
-var _ record.EventRecorder = byReason{}
+var _ record.EventRecorder = recorder{}
 
-func (r byReason) of(reason string) record.EventRecorder {
+func (r recorder) of(reason string) record.EventRecorder {
 	switch reason {
 	case v1alpha1.EventReasonMoved, v1alpha1.EventReasonProvisioning, v1alpha1.EventReasonMoveFailed:
 		return r.moves
@@ -64,43 +67,25 @@ func (r byReason) of(reason string) record.EventRecorder {
 	return r.rest
 }
 
-// Event implements record.EventRecorder.
-func (r byReason) Event(object runtime.Object, kind, reason, message string) {
-	r.of(reason).Event(object, kind, reason, message)
-}
-
-// Eventf implements record.EventRecorder.
-func (r byReason) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
-	r.of(reason).Eventf(object, kind, reason, format, args...)
-}
-
-// AnnotatedEventf implements record.EventRecorder.
-func (r byReason) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
-	r.of(reason).AnnotatedEventf(object, annotations, kind, reason, format, args...)
-}
-
-// bounded shortens messages, and records nothing about objects that cannot exist:
-// the owner references of pods hold names of any length.
-type bounded struct{ record.EventRecorder }
-
 func exists(object runtime.Object) bool {
 	ref, is := object.(*corev1.ObjectReference)
 	return !is || len(ref.Name) <= maxName && len(ref.Kind) <= maxName && len(ref.APIVersion) <= maxName
 }
 
 // Event implements record.EventRecorder.
-func (b bounded) Event(object runtime.Object, kind, reason, message string) {
+func (r recorder) Event(object runtime.Object, kind, reason, message string) {
 	if exists(object) {
-		b.EventRecorder.Event(object, kind, reason, applyset.Shorten(message, maxEvent))
+		r.of(reason).Event(object, kind, reason, applyset.Shorten(message, maxEvent))
 	}
 }
 
 // Eventf implements record.EventRecorder.
-func (b bounded) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
-	b.Event(object, kind, reason, fmt.Sprintf(format, args...))
+func (r recorder) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
+	r.Event(object, kind, reason, fmt.Sprintf(format, args...))
 }
 
 // AnnotatedEventf implements record.EventRecorder.
-func (b bounded) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
-	b.EventRecorder.AnnotatedEventf(object, annotations, kind, reason, "%s", applyset.Shorten(fmt.Sprintf(format, args...), maxEvent))
+func (r recorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
+	message := applyset.Shorten(fmt.Sprintf(format, args...), maxEvent)
+	r.of(reason).AnnotatedEventf(object, annotations, kind, reason, "%s", message)
 }

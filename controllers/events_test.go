@@ -16,7 +16,7 @@ import (
 
 func TestEventsAboutMovesAreRecordedApart(t *testing.T) {
 	moves, rest := record.NewFakeRecorder(10), record.NewFakeRecorder(10)
-	r := byReason{moves: bounded{moves}, rest: bounded{rest}}
+	r := recorder{moves: moves, rest: rest}
 	for _, reason := range []string{v1alpha1.EventReasonMoved, v1alpha1.EventReasonProvisioning, v1alpha1.EventReasonMoveFailed} {
 		r.Eventf(&corev1.Pod{}, corev1.EventTypeNormal, reason, "pod %s", "a")
 		assert.Equal(t, "Normal "+reason+" pod a", <-moves.Events)
@@ -30,7 +30,7 @@ func TestEventsAboutMovesAreRecordedApart(t *testing.T) {
 func TestWhatATenantWritesGetsIntoEventsInPart(t *testing.T) {
 	recorded := record.NewFakeRecorder(10)
 	hostile := strings.Repeat("é%s", 1<<17)
-	b := bounded{recorded}
+	b := recorder{moves: recorded, rest: recorded}
 	b.Event(&corev1.Pod{}, "Warning", "R", hostile)
 	b.Eventf(&corev1.Pod{}, "Warning", "R", "value %s", hostile)
 	b.AnnotatedEventf(&corev1.Pod{}, nil, "Warning", "R", "value %s", hostile)
