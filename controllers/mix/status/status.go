@@ -88,9 +88,9 @@ func workload(e *workloads.Entry) v1alpha1.WorkloadMix {
 	g := &e.Group
 	m, c := g.Policy.Mix, g.Actual()
 	pending, departing, _ := g.Counts()
+	name := shortened(g.Workload)
 	w := v1alpha1.WorkloadMix{
-		Kind: applyset.Shorten(g.Workload.Kind, maxKind), Name: applyset.Shorten(g.Workload.Name,
-			maxName), Revision: applyset.Shorten(g.Workload.Revision, maxName),
+		Kind: name.Kind, Name: name.Name, Revision: name.Revision,
 		Replicas: number(g.Replicas),
 		Desired:  v1alpha1.ReplicaSplit{Spot: number(m.Spot(g.Replicas)), OnDemand: number(m.OnDemand(g.Replicas))},
 		Actual:   v1alpha1.ReplicaSplit{Spot: number(c.Spot), OnDemand: number(c.OnDemand), Unknown: number(c.Unknown)},
@@ -103,11 +103,10 @@ func workload(e *workloads.Entry) v1alpha1.WorkloadMix {
 	return w
 }
 
-// nameOf names a workload in a message.
-func nameOf(g *clusterstate.Group) string {
-	w := g.Workload
+// shortened bounds the names of a workload.
+func shortened(w clusterstate.Workload) clusterstate.Workload {
 	w.Kind, w.Name, w.Revision = applyset.Shorten(w.Kind, maxKind), applyset.Shorten(w.Name, maxName), applyset.Shorten(w.Revision, maxName)
-	return w.String()
+	return w
 }
 
 // some joins the first names of a list, and counts the others.
@@ -151,32 +150,26 @@ func timeOf(t time.Time) *metav1.Time {
 	return &at
 }
 
+func condition(kind string, status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
 // accepted reports whether the mix governs the pods that it selects.
 func accepted(invalid error, others []string) metav1.Condition {
-	if invalid != nil {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
-			Message: invalid.Error(),
-		}
+	switch {
+	case invalid != nil:
+		return condition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonInvalid, "%v", invalid)
+	case len(others) > 0:
+		return condition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonConflict,
+			"pods that this mix selects are governed by an older one: %s", some(others))
 	}
-	if len(others) > 0 {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonConflict,
-			Message: fmt.Sprintf("pods that this mix selects are governed by an older one: %s", some(others)),
-		}
-	}
-	return metav1.Condition{
-		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted,
-		Message: "the pods that this mix selects follow it",
-	}
+	return condition(v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAccepted,
+		"the pods that this mix selects follow it")
 }
 
 // satisfied reports whether all workloads have exactly their mix.
 func satisfied(mine []workloads.Entry) metav1.Condition {
-	c := metav1.Condition{
-		Type: v1alpha1.ConditionSatisfied, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonExact,
-		Message: fmt.Sprintf("all %d workloads have exactly their mix", len(mine)),
-	}
+	c := condition(v1alpha1.ConditionSatisfied, metav1.ConditionTrue, v1alpha1.ReasonExact, "all %d workloads have exactly their mix", len(mine))
 	if len(mine) == 0 {
 		c.Reason, c.Message = v1alpha1.ReasonNoWorkloads, "the mix governs no pods"
 		return c
@@ -192,7 +185,7 @@ func satisfied(mine []workloads.Entry) metav1.Condition {
 			continue
 		}
 		a, m := g.Actual(), g.Policy.Mix
-		one := fmt.Sprintf("%s has %d spot / %d on-demand, desired %d / %d", nameOf(g), a.Spot, a.OnDemand, m.Spot(g.Replicas),
+		one := fmt.Sprintf("%s has %d spot / %d on-demand, desired %d / %d", shortened(g.Workload), a.Spot, a.OnDemand, m.Spot(g.Replicas),
 			m.OnDemand(g.Replicas))
 		if a.Unknown > 0 {
 			one += fmt.Sprintf(", %d on nodes of unknown type", a.Unknown)
@@ -219,16 +212,12 @@ func spotAvailable(mine []workloads.Entry) (c metav1.Condition, ok bool) {
 		ok = ok || n > 0 || mine[i].Group.Gated
 	}
 	if replicas == 0 {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionSpotAvailable, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNoFallback,
-			Message: "no replica is limited to on-demand because spot nodes are missing",
-		}, ok
+		return condition(v1alpha1.ConditionSpotAvailable, metav1.ConditionTrue, v1alpha1.ReasonNoFallback,
+			"no replica is limited to on-demand because spot nodes are missing"), ok
 	}
-	return metav1.Condition{
-		Type: v1alpha1.ConditionSpotAvailable, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFallback,
-		Message: fmt.Sprintf("spot nodes did not come; replicas limited to on-demand: %d; spot is tried again from %s on", replicas,
-			newest.RetryAt.Format(time.RFC3339)),
-	}, ok
+	return condition(v1alpha1.ConditionSpotAvailable, metav1.ConditionFalse, v1alpha1.ReasonFallback,
+		"spot nodes did not come; replicas limited to on-demand: %d; spot is tried again from %s on", replicas,
+		newest.RetryAt.Format(time.RFC3339)), ok
 }
 
 // rebalancing reports whether replicas are being moved, and if not, why.
@@ -253,7 +242,7 @@ func rebalancing(mine []workloads.Entry) metav1.Condition {
 	}
 	for i := range mine {
 		if reason, message := blocked(&mine[i]); reason != "" {
-			c.Reason, c.Message = string(reason), fmt.Sprintf("%s: %s", nameOf(&mine[i].Group), message)
+			c.Reason, c.Message = string(reason), fmt.Sprintf("%s: %s", shortened(mine[i].Group.Workload), message)
 			return c
 		}
 	}
