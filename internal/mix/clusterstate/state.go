@@ -423,10 +423,7 @@ func (f *State) Pods(namespace string) []*Pod {
 	if ns == nil {
 		return nil
 	}
-	var all []*Pod
-	for p := range ns.bare {
-		all = append(all, p)
-	}
+	all := slices.Collect(maps.Keys(ns.bare))
 	for _, m := range ns.owned {
 		all = append(all, m.pods...)
 	}
@@ -439,10 +436,7 @@ func (f *State) AllPods(namespace string) []*Pod {
 	all := f.Pods(namespace)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	for p := range f.ungoverned[namespace] {
-		all = append(all, p)
-	}
-	return all
+	return slices.AppendSeq(all, maps.Keys(f.ungoverned[namespace]))
 }
 
 // AllNamespaces returns the namespaces that have pods of any kind, in no order.
@@ -462,9 +456,5 @@ func (f *State) AllNamespaces() []string {
 func (f *State) Namespaces() []string {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	all := make([]string, 0, len(f.namespaces))
-	for name := range f.namespaces {
-		all = append(all, name)
-	}
-	return all
+	return slices.Collect(maps.Keys(f.namespaces))
 }

@@ -43,16 +43,12 @@ type Pool struct {
 	// succeeded is the number of successful attempts since spot is tried again. At first one attempt is allowed, and
 	// one more for each that succeeded: twice as many per round.
 	succeeded int
-	// tries are the pods that were limited to spot and have no node yet, by ID.
-	tries map[string]try
+	// tries has when the pods were limited to spot that have no node yet, by ID.
+	tries map[string]time.Time
 	// credits are for the successors of pods that waited without success, by group.
 	credits map[string]credit
 	// given are the groups of pods that used a credit and are not observed as limited to on-demand yet.
 	given map[string]string
-}
-
-type try struct {
-	began time.Time
 }
 
 // credit allows some pods of a group to be limited to on-demand until a time.
@@ -129,8 +125,8 @@ func (p *Pool) Choose(now time.Time, pod Pod) Verdict {
 // trying counts the attempts in progress. Attempts that take longer than the maximum pause of spot are blocked by
 // something else, such as another gate, and must not keep all others from spot.
 func (p *Pool) trying(now time.Time, wait time.Duration) (n int) {
-	for _, t := range p.tries {
-		if now.Before(t.began.Add(mostWaits * atLeast(wait))) {
+	for _, began := range p.tries {
+		if now.Before(began.Add(mostWaits * atLeast(wait))) {
 			n++
 		}
 	}
@@ -156,9 +152,9 @@ func (p *Pool) withdraw(now time.Time, id string) {
 // Tries records a pod that has been limited to spot since a time and has no node yet.
 func (p *Pool) Tries(began time.Time, pod Pod) {
 	if p.tries == nil {
-		p.tries = map[string]try{}
+		p.tries = map[string]time.Time{}
 	}
-	p.tries[pod.ID] = try{began: began}
+	p.tries[pod.ID] = began
 }
 
 // Gone records that a pod is deleted, or is limited to on-demand permanently.
@@ -185,7 +181,7 @@ func (p *Pool) close() { p.mark.Failures, p.succeeded = 0, 0 }
 // Failed records that a pod that was limited to spot waited without success. successor is true if the pod will be
 // replaced, and the replacement may be limited to on-demand.
 func (p *Pool) Failed(now time.Time, pod Pod, successor bool) {
-	t, tried := p.tries[pod.ID]
+	began, tried := p.tries[pod.ID]
 	if !tried {
 		return
 	}
@@ -197,7 +193,7 @@ func (p *Pool) Failed(now time.Time, pod Pod, successor bool) {
 			p.mark.Failures = 0 // the previous failures were long ago
 		}
 		p.fail(now, wait)
-	case state == HalfOpen && !t.began.Before(p.opened):
+	case state == HalfOpen && !began.Before(p.opened):
 		p.fail(now, wait)
 	}
 	if successor {
@@ -250,8 +246,5 @@ func atLeast(wait time.Duration) time.Duration { return max(wait, leastWait) }
 
 // wholeSecond rounds up: a mark has no fractions of a second.
 func wholeSecond(t time.Time) time.Time {
-	if s := t.UTC().Truncate(time.Second); !s.Before(t) {
-		return s
-	}
-	return t.UTC().Truncate(time.Second).Add(time.Second)
+	return t.UTC().Add(time.Second - 1).Truncate(time.Second)
 }
