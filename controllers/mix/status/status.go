@@ -169,7 +169,8 @@ func accepted(invalid error, others []string) metav1.Condition {
 
 // satisfied reports whether all workloads have exactly their mix.
 func satisfied(mine []workloads.Entry) metav1.Condition {
-	c := condition(v1alpha1.ConditionSatisfied, metav1.ConditionTrue, v1alpha1.ReasonExact, "all %d workloads have exactly their mix", len(mine))
+	c := condition(v1alpha1.ConditionSatisfied, metav1.ConditionTrue, v1alpha1.ReasonExact,
+		"all %d workloads have exactly their mix", len(mine))
 	if len(mine) == 0 {
 		c.Reason, c.Message = v1alpha1.ReasonNoWorkloads, "the mix governs no pods"
 		return c
