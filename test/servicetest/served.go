@@ -4,9 +4,11 @@
 package servicetest
 
 import (
+	"berth.dev/berth/test/builders"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"google.golang.org/grpc/metadata"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,9 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
@@ -81,18 +81,18 @@ func (s *Served) User(name string, verbs ...string) string {
 	s.T.Helper()
 	s.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	if len(verbs) > 0 {
-		s.Create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{"berth.dev"}, Resources: []string{s.resource}, Verbs: verbs},
-		}}, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: s.Namespace}},
-		})
+		s.Create(builders.Grant(name, builders.ServiceAccount(s.Namespace, name), builders.Rule("berth.dev", []string{s.resource}, verbs...))...)
 	}
-	token, err := s.Kube.CoreV1().ServiceAccounts(s.Namespace).CreateToken(s.Ctx, name, &authenticationv1.TokenRequest{},
-		metav1.CreateOptions{})
-	require.NoError(s.T, err)
-	return token.Status.Token
+	return s.Token(name)
+}
+
+// As is the context of a call with a token, "" for none, and more metadata, as pairs of key and value.
+func (s *Served) As(token string, more ...string) context.Context {
+	md := metadata.Pairs(more...)
+	if token != "" {
+		md.Set("authorization", "Bearer "+token)
+	}
+	return metadata.NewOutgoingContext(s.Ctx, md)
 }
 
 // Dial connects: with a configuration of TLS, else with that which the server has.
@@ -113,6 +113,24 @@ func (s *Served) Dial(config *tls.Config, options ...grpc.DialOption) *grpc.Clie
 
 // Conn connects for clients of one of the published revisions.
 func (s *Served) Conn() wire.Conn { return wire.Conn{ClientConnInterface: s.Dial(nil)} }
+
+// Err is the error of a call whose answer does not matter.
+func Err(_ any, err error) error { return err }
+
+// Raw is sent as it is, by RawCodec: bytes that are no message of the rpc.
+type Raw []byte
+
+// RawCodec takes the place of protobuf for Raw.
+type RawCodec struct{}
+
+// Marshal returns the bytes.
+func (RawCodec) Marshal(v any) ([]byte, error) { return v.(Raw), nil }
+
+// Unmarshal drops an answer.
+func (RawCodec) Unmarshal([]byte, any) error { return nil }
+
+// Name is that of what it replaces.
+func (RawCodec) Name() string { return "proto" }
 
 // Refused demands a code, and that the error names a field, as a google.rpc.BadRequest does, and has the words.
 func Refused(t *testing.T, err error, code codes.Code, field string, words ...string) {

@@ -31,9 +31,7 @@ func ExpectedValuesHold(w *testenv.World) {
 		{8, 75, 0, 6},
 		{8, 60, 1, 4},
 	} {
-		w.T.Run(fmt.Sprintf("%d replicas at %d%% floor %d", row.replicas, row.percent, row.floor), func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(fmt.Sprintf("%d replicas at %d%% floor %d", row.replicas, row.percent, row.floor), func(t *testing.T, w *testenv.World) {
 			app := fmt.Sprintf("row-%d", i)
 			deployment := builders.Deployment(app, row.replicas)
 			w.Create(builders.CapacityMix(app, row.percent, row.floor), deployment)
@@ -53,20 +51,14 @@ func ScalingIsExactAfterEveryStep(w *testenv.World, most int32) {
 	w.Create(builders.CapacityMix("web", 70, 2))
 	web := builders.Deployment("web", 0)
 	w.Create(web)
-	scale := func(n int32) {
-		w.T.Helper()
-		w.Scale(web, n)
-		w.WaitReady("web", int(n))
-		w.RequireExact("web", m, int(n))
-	}
 	for n := range most + 1 {
-		scale(n)
+		w.ScaleExactly(web, m, n)
 	}
 	for n := most - 1; n >= 0; n-- {
-		scale(n)
+		w.ScaleExactly(web, m, n)
 	}
 	for _, twentieths := range []int32{5, 15, 8, 0, 1, 10, 20, 3} {
-		scale(most * twentieths / 20)
+		w.ScaleExactly(web, m, most*twentieths/20)
 	}
 }
 

@@ -3,13 +3,10 @@
 package specs
 
 import (
-	"fmt"
-
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
@@ -68,12 +65,9 @@ func (r Rollout) Update(image string, changes ...func(*corev1.PodTemplateSpec)) 
 func (r Rollout) RequireDone(image string) {
 	r.T.Helper()
 	replicas := *r.Web.Spec.Replicas
-	r.Eventually("the rollout to "+image+" is complete", func() (bool, string) {
-		d := &appsv1.Deployment{}
-		require.NoError(r.T, r.Client.Get(r.Ctx, client.ObjectKeyFromObject(r.Web), d))
+	testenv.WaitFor(r.World, r.Web.Name, "the rollout to "+image+" is complete", func(d *appsv1.Deployment) bool {
 		s, n := d.Status, replicas
-		return s.ObservedGeneration == d.Generation && s.Replicas == n && s.UpdatedReplicas == n && s.AvailableReplicas == n,
-			fmt.Sprintf("%d replicas, %d updated, %d available; %s", s.Replicas, s.UpdatedReplicas, s.AvailableReplicas, r.Revisions("web"))
+		return s.ObservedGeneration == d.Generation && s.Replicas == n && s.UpdatedReplicas == n && s.AvailableReplicas == n
 	})
 	pods := r.Live("web")
 	require.Len(r.T, pods, int(replicas))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,13 +18,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
-	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -77,12 +76,6 @@ func (w *World) StartUnready(name string, changes ...func(*controller.Configurat
 	return w.startController(cluster.ControllerOptions{Name: name, NoWait: true}, changes...)
 }
 
-// StartControllerBy starts a replica of the controller that reaches the API server by a kubeconfig.
-func (w *World) StartControllerBy(kubeconfig string, changes ...func(*controller.Configuration)) *cluster.Controller {
-	w.T.Helper()
-	return w.startController(cluster.ControllerOptions{Name: "berth-controller", Kubeconfig: kubeconfig}, changes...)
-}
-
 func (w *World) startController(o cluster.ControllerOptions, changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
 	if shared.controller == "" {
@@ -107,12 +100,16 @@ func (w *World) startController(o cluster.ControllerOptions, changes ...func(*co
 			w.T.Log("end of the controller's log:\n" + c.LogTail(60))
 		}
 		End(c, true)
-		// The next test need not wait for the lease to end.
-		err := w.Kube.CoordinationV1().Leases("berth-system").Delete(context.WithoutCancel(w.Ctx), config.LeaseName(),
-			metav1.DeleteOptions{})
-		require.NoError(w.T, client.IgnoreNotFound(err))
+		w.DropLease("berth-system", config.LeaseName()) // the next test need not wait for it to end
 	})
 	return c
+}
+
+// DropLease deletes a lease whose holder is gone: the next one would wait for its end.
+func (w *World) DropLease(namespace, name string) {
+	w.T.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	require.NoError(w.T, client.IgnoreNotFound(w.Client.Delete(context.WithoutCancel(w.Ctx), lease)))
 }
 
 // Reconfigure changes the configuration file of a running controller, and waits
@@ -130,9 +127,7 @@ func (w *World) Reconfigure(c *cluster.Controller, change func(*controller.Confi
 // changesTold counts the fields that a controller says were changed.
 func (w *World) changesTold(c *cluster.Controller) int {
 	w.T.Helper()
-	log, err := os.ReadFile(c.LogPath())
-	require.NoError(w.T, err)
-	return strings.Count(string(log), "The configuration was changed")
+	return strings.Count(ReadFile(w.T, c.LogPath()), "The configuration was changed")
 }
 
 func (w *World) writeConfiguration(file string, config *controller.Configuration) {
@@ -160,13 +155,6 @@ func (w *World) Mix(name string) *v1alpha1.CapacityMix {
 	return Read(w, name, &v1alpha1.CapacityMix{})
 }
 
-// Read fills in an object of the test's namespace as it is now, and returns it.
-func Read[T client.Object](w *World, name string, into T) T {
-	w.T.Helper()
-	require.NoError(w.T, w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: name}, into))
-	return into
-}
-
 // ChangeMix changes a CapacityMix of the test.
 func (w *World) ChangeMix(name string, change func(*v1alpha1.CapacityMix)) {
 	w.T.Helper()
@@ -176,13 +164,9 @@ func (w *World) ChangeMix(name string, change func(*v1alpha1.CapacityMix)) {
 // WaitStatus waits until the status of a mix is as wanted.
 func (w *World) WaitStatus(mix, what string, ok func(*v1alpha1.CapacityMixStatus) bool) *v1alpha1.CapacityMix {
 	w.T.Helper()
-	var cm *v1alpha1.CapacityMix
-	w.Eventually("status of mix "+mix+": "+what, func() (bool, string) {
-		cm = w.Mix(mix)
-		b, _ := json.Marshal(cm.Status)
-		return cm.Status.ObservedGeneration == cm.Generation && ok(&cm.Status), string(b)
+	return WaitFor(w, mix, what, func(cm *v1alpha1.CapacityMix) bool {
+		return cm.Status.ObservedGeneration == cm.Generation && ok(&cm.Status)
 	})
-	return cm
 }
 
 // Condition reports whether a status has a condition that is true or false, for a reason.
@@ -275,6 +259,14 @@ func (w *World) WaitExact(app string, m split.Mix, n int, within time.Duration) 
 	return pods
 }
 
+// WaitRepaired is WaitExact, and then waits until the status of the mix of that name is as WaitSatisfied requires.
+func (w *World) WaitRepaired(app string, m split.Mix, n int, within time.Duration) []corev1.Pod {
+	w.T.Helper()
+	pods := w.WaitExact(app, m, n, within)
+	w.WaitSatisfied(app)
+	return pods
+}
+
 // End ends a program and waits until it is gone: killed with SIGKILL, or told to
 // with SIGTERM, which lets a controller give its lease back.
 func End(c *cluster.Controller, kill bool) {
@@ -290,6 +282,16 @@ func End(c *cluster.Controller, kill bool) {
 type program interface {
 	Done() <-chan struct{}
 	LogTail(lines int) string
+}
+
+// Runs reports whether a program has not ended, and the end of its log if it has.
+func Runs(p program) (bool, string) {
+	select {
+	case <-p.Done():
+		return false, p.LogTail(20)
+	default:
+		return true, ""
+	}
 }
 
 // WaitEnded waits until a program has ended by itself.
@@ -308,30 +310,4 @@ func (w *World) StatusWrites() []Request {
 	return w.Audit(func(r Request) bool {
 		return r.User == cluster.BerthControllerUser && r.Resource == "capacitymixes/status"
 	})
-}
-
-// FewestReady returns the lowest number of an app's Ready pods on a capacity
-// type, and of all, at any instant after the moment when all of them were first
-// Ready.
-func (r *Recording) FewestReady(t capacity.Type, replicas int) (onType, all int) {
-	r.w.T.Helper()
-	nodes := r.w.Types()
-	onType, all = replicas, replicas
-	began := false
-	r.Replay(func(running map[types.UID]*corev1.Pod) {
-		ready, here := 0, 0
-		for _, p := range running {
-			if !Ready(p) {
-				continue
-			}
-			ready++
-			if nodes[p.Spec.NodeName] == t {
-				here++
-			}
-		}
-		if began = began || ready == replicas; began {
-			onType, all = min(onType, here), min(all, ready)
-		}
-	})
-	return onType, all
 }

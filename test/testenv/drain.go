@@ -4,6 +4,7 @@ package testenv
 
 import (
 	"fmt"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -26,9 +27,7 @@ func (w *World) Drain(nodes ...string) []corev1.Pod {
 	w.Cordon(true, nodes...)
 	var evicted []corev1.Pod
 	for _, node := range nodes {
-		list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
-		require.NoError(w.T, err)
-		evicted = append(evicted, list.Items...)
+		evicted = append(evicted, w.Pods(client.MatchingFields{"spec.nodeName": node})...)
 	}
 	for _, p := range evicted {
 		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
@@ -41,8 +40,7 @@ func (w *World) Drain(nodes ...string) []corev1.Pod {
 func (w *World) RequireTerminating(pods []corev1.Pod) {
 	w.T.Helper()
 	for _, p := range pods {
-		now, err := w.Kube.CoreV1().Pods(p.Namespace).Get(w.Ctx, p.Name, metav1.GetOptions{})
-		require.NoError(w.T, err, "pod %s is still there", p.Name)
+		now := Read(w, p.Name, &corev1.Pod{})
 		require.Equal(w.T, p.UID, now.UID, "pod %s is still the same", p.Name)
 		require.NotNil(w.T, now.DeletionTimestamp, "pod %s is terminating", p.Name)
 	}
@@ -52,13 +50,10 @@ func (w *World) RequireTerminating(pods []corev1.Pod) {
 func (w *World) WaitGone(pods []corev1.Pod) {
 	w.T.Helper()
 	w.Eventually(fmt.Sprintf("%d pods are gone", len(pods)), func() (bool, string) {
-		list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{})
-		require.NoError(w.T, err)
+		there := w.UIDs()
 		for _, p := range pods {
-			for i := range list.Items {
-				if list.Items[i].UID == p.UID {
-					return false, p.Name
-				}
+			if _, is := there[p.UID]; is {
+				return false, p.Name
 			}
 		}
 		return true, ""

@@ -4,6 +4,7 @@ package testenv
 
 import (
 	"fmt"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
 
 	"github.com/stretchr/testify/assert"
@@ -25,10 +26,7 @@ import (
 // Live returns the pods of an app that are not terminating or finished, oldest first.
 func (w *World) Live(app string) []corev1.Pod {
 	w.T.Helper()
-	list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx,
-		metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: builders.Labels(app)})})
-	require.NoError(w.T, err)
-	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+	pods := slices.DeleteFunc(w.Pods(client.MatchingLabels(builders.Labels(app))), func(p corev1.Pod) bool {
 		return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	})
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
@@ -38,10 +36,8 @@ func (w *World) Live(app string) []corev1.Pod {
 // UIDs returns the names of the test's pods by UID: which ones they are.
 func (w *World) UIDs() map[types.UID]string {
 	w.T.Helper()
-	list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{})
-	require.NoError(w.T, err)
 	all := map[types.UID]string{}
-	for _, p := range list.Items {
+	for _, p := range w.Pods() {
 		all[p.UID] = p.Name
 	}
 	return all
@@ -50,10 +46,8 @@ func (w *World) UIDs() map[types.UID]string {
 // Types returns the capacity type of every node, by the test cluster's label.
 func (w *World) Types() map[string]capacity.Type {
 	w.T.Helper()
-	nodes, err := w.Kube.CoreV1().Nodes().List(w.Ctx, metav1.ListOptions{})
-	require.NoError(w.T, err)
 	types := map[string]capacity.Type{}
-	for _, n := range nodes.Items {
+	for _, n := range List(w, &corev1.NodeList{}).Items {
 		types[n.Name], _ = capacity.ParseType(n.Labels[cluster.CapacityTypeLabel])
 	}
 	return types
@@ -98,28 +92,26 @@ func (w *World) Split(app string) Split {
 // WaitBound waits until an app has n live pods and all are bound, and returns them.
 func (w *World) WaitBound(app string, n int) []corev1.Pod {
 	w.T.Helper()
-	var pods []corev1.Pod
-	w.Eventually(fmt.Sprintf("%s has %d pods, all bound", app, n), func() (bool, string) {
-		pods = w.Live(app)
-		s := w.SplitOf(pods)
-		return len(pods) == n && s.Pending == 0, s.String()
-	})
-	return pods
+	return w.waitPods(app, n, "bound", func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
 }
 
-// WaitReady waits until an app has n live pods and all are Ready.
+// WaitReady waits until an app has n live pods and all are Ready, and returns them.
 func (w *World) WaitReady(app string, n int) []corev1.Pod {
 	w.T.Helper()
-	var pods []corev1.Pod
-	w.Eventually(fmt.Sprintf("%s has %d pods, all Ready", app, n), func() (bool, string) {
+	return w.waitPods(app, n, "Ready", Ready)
+}
+
+func (w *World) waitPods(app string, n int, state string, is func(*corev1.Pod) bool) (pods []corev1.Pod) {
+	w.T.Helper()
+	w.Eventually(fmt.Sprintf("%s has %d pods, all %s", app, n, state), func() (bool, string) {
 		pods = w.Live(app)
-		ready := 0
+		there := 0
 		for i := range pods {
-			if Ready(&pods[i]) {
-				ready++
+			if is(&pods[i]) {
+				there++
 			}
 		}
-		return len(pods) == n && ready == n, fmt.Sprintf("%d pods, %d Ready, %s", len(pods), ready, w.SplitOf(pods))
+		return len(pods) == n && there == n, fmt.Sprintf("%d pods, %d %s, %s", len(pods), there, state, w.SplitOf(pods))
 	})
 	return pods
 }
@@ -176,17 +168,23 @@ func (w *World) Scale(d *appsv1.Deployment, replicas int32) {
 	Patch(w, d, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
 }
 
+// ScaleExactly scales a Deployment, and waits until it has so many Ready pods, exactly in their mix.
+func (w *World) ScaleExactly(d *appsv1.Deployment, m split.Mix, replicas int32) []corev1.Pod {
+	w.T.Helper()
+	w.Scale(d, replicas)
+	w.WaitReady(d.Name, int(replicas))
+	return w.RequireExact(d.Name, m, int(replicas))
+}
+
+// SetPhase writes the phase of a pod, as its kubelet would.
+func (w *World) SetPhase(pod string, phase corev1.PodPhase) error {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: pod}}
+	return w.Client.Status().Patch(w.Ctx, p, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase)))
+}
+
 // Roomy returns nodes of both types with more capacity than a test needs.
 func Roomy() []cluster.NodeSpec {
 	return append(cluster.Nodes("spot", 6), cluster.Nodes("on-demand", 4)...)
-}
-
-// StatefulSet reads a StatefulSet of the test.
-func (w *World) StatefulSet(name string) *appsv1.StatefulSet {
-	w.T.Helper()
-	s, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Get(w.Ctx, name, metav1.GetOptions{})
-	require.NoError(w.T, err)
-	return s
 }
 
 // Quota sets how much of a resource the test's namespace may have, and waits
@@ -203,10 +201,8 @@ func (w *World) Quota(resourceName corev1.ResourceName, limit int64) {
 	} else {
 		require.NoError(w.T, err)
 	}
-	w.Eventually("the quota is in force", func() (bool, string) {
-		q, err := w.Kube.CoreV1().ResourceQuotas(w.Namespace).Get(w.Ctx, q.Name, metav1.GetOptions{})
-		require.NoError(w.T, err)
+	WaitFor(w, q.Name, "it is in force", func(q *corev1.ResourceQuota) bool {
 		now, known := q.Status.Hard[resourceName]
-		return known && now.Value() == limit, fmt.Sprint(q.Status.Hard)
+		return known && now.Value() == limit
 	})
 }

@@ -4,9 +4,10 @@ package testenv
 
 import (
 	"fmt"
+	"k8s.io/apimachinery/pkg/labels"
 	"slices"
-	"strings"
 	"sync"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -20,26 +21,44 @@ import (
 	"berth.dev/berth/test/builders"
 )
 
-// Recording holds every state that the pods of an app went through.
+// Recording holds every state that pods went through since it was made, by the test's clock and without the gaps of polling.
 type Recording struct {
-	w   *World
-	app string
+	w        *World
+	selector string
 
 	mu     sync.Mutex // guards what follows
-	events []watch.Event
+	events []Event
 	broken error
+}
+
+// Event is what a watch showed of a pod.
+type Event struct {
+	Type watch.EventType
+	At   time.Time
+	Pod  *corev1.Pod
 }
 
 // Record starts to record the pods of an app, with those that exist as the first events.
 func (w *World) Record(app string) *Recording {
 	w.T.Helper()
-	r := &Recording{w: w, app: app}
-	list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, r.options())
+	return w.record(labels.FormatLabels(builders.Labels(app)))
+}
+
+// RecordAll is Record for all pods of the test's namespace.
+func (w *World) RecordAll() *Recording {
+	w.T.Helper()
+	return w.record("")
+}
+
+func (w *World) record(selector string) *Recording {
+	w.T.Helper()
+	r := &Recording{w: w, selector: selector}
+	options := metav1.ListOptions{LabelSelector: selector}
+	list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, options)
 	require.NoError(w.T, err)
 	for i := range list.Items {
 		r.add(watch.Event{Type: watch.Added, Object: &list.Items[i]})
 	}
-	options := r.options()
 	options.ResourceVersion = list.ResourceVersion
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).Watch(w.Ctx, options)
 	require.NoError(w.T, err)
@@ -48,47 +67,95 @@ func (w *World) Record(app string) *Recording {
 		for e := range pods.ResultChan() {
 			r.add(e)
 		}
+		r.add(watch.Event{Type: "END"})
 	}()
 	return r
-}
-
-func (r *Recording) options() metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: builders.Labels(r.app)})}
 }
 
 func (r *Recording) add(e watch.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := e.Object.(*corev1.Pod); !ok {
-		r.broken = fmt.Errorf("the watch of %s gave %s %v", r.app, e.Type, e.Object)
+	pod, ok := e.Object.(*corev1.Pod)
+	if !ok {
+		r.broken = fmt.Errorf("the watch of %q gave %s %v", r.selector, e.Type, e.Object)
 		return
 	}
-	r.events = append(r.events, e)
+	r.events = append(r.events, Event{Type: e.Type, At: time.Now(), Pod: pod})
+}
+
+// seen returns the events that the watch has brought.
+func (r *Recording) seen() []Event {
+	r.w.T.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	require.NoError(r.w.T, r.broken)
+	return slices.Clip(r.events)
 }
 
 // Events returns the events up to now.
-func (r *Recording) Events() []watch.Event {
+func (r *Recording) Events() (events []Event) {
 	r.w.T.Helper()
-	now, err := r.w.Kube.CoreV1().Pods(r.w.Namespace).List(r.w.Ctx, r.options())
+	now, err := r.w.Kube.CoreV1().Pods(r.w.Namespace).List(r.w.Ctx, metav1.ListOptions{LabelSelector: r.selector})
 	require.NoError(r.w.T, err)
-	var events []watch.Event
-	r.w.Eventually("the watch of "+r.app+" has caught up", func() (bool, string) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		require.NoError(r.w.T, r.broken)
-		events = slices.Clip(r.events)
-		seen := map[string]bool{}
+	r.w.Eventually(fmt.Sprintf("the watch of %q has caught up", r.selector), func() (bool, string) {
+		events = r.seen()
+		versions := map[string]bool{}
 		for _, e := range events {
-			seen[e.Object.(*corev1.Pod).ResourceVersion] = true
+			versions[e.Pod.ResourceVersion] = true
 		}
 		for _, p := range now.Items {
-			if !seen[p.ResourceVersion] {
+			if !versions[p.ResourceVersion] {
 				return false, p.Name
 			}
 		}
 		return true, ""
 	})
 	return events
+}
+
+// first returns, by name, the pods of an app in the first event that showed them in a state.
+func (r *Recording) first(app string, in func(*corev1.Pod) bool) map[string]Event {
+	r.w.T.Helper()
+	found := map[string]Event{}
+	for _, e := range r.seen() {
+		if _, known := found[e.Pod.Name]; !known && builders.IsOf(e.Pod, app) && in(e.Pod) {
+			found[e.Pod.Name] = e
+		}
+	}
+	return found
+}
+
+// Created returns when the pods of an app were first seen, by name.
+func (r *Recording) Created(app string) map[string]Event {
+	return r.first(app, func(*corev1.Pod) bool { return true })
+}
+
+// Bound returns the pods of an app in the first event that showed their node, by name.
+func (r *Recording) Bound(app string) map[string]Event {
+	return r.first(app, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+}
+
+// Nominated returns the pods of an app in the first event that showed a nominated node, by name.
+func (r *Recording) Nominated(app string) map[string]Event {
+	return r.first(app, func(p *corev1.Pod) bool { return p.Status.NominatedNodeName != "" })
+}
+
+// Deleting returns the pods of an app in the first event that showed them terminating, by name.
+func (r *Recording) Deleting(app string) map[string]Event {
+	return r.first(app, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+}
+
+// WaitBound waits until n pods of an app have been seen bound and returns those
+// that were. Unlike World.WaitBound it counts pods that are gone since.
+func (r *Recording) WaitBound(app string, n int, within time.Duration) map[string]Event {
+	r.w.T.Helper()
+	var bound map[string]Event
+	r.w.Within(within, fmt.Sprintf("%d pods of %s are bound", n, app), func() (bool, string) {
+		bound = r.Bound(app)
+		return len(bound) >= n, fmt.Sprintf("%d bound", len(bound))
+	})
+	require.Equal(r.w.T, n, len(bound), "pods of %s that were bound", app)
+	return bound
 }
 
 // RequireOnTheirTypes demands that at every instant every bound pod had a slot
@@ -98,7 +165,7 @@ func (r *Recording) RequireOnTheirTypes(m split.Mix) {
 	nodes := r.w.Types()
 	bound := 0
 	for _, e := range r.Events() {
-		p := e.Object.(*corev1.Pod)
+		p := e.Pod
 		if p.Spec.NodeName == "" {
 			continue
 		}
@@ -116,7 +183,7 @@ func (r *Recording) Replay(look func(running map[types.UID]*corev1.Pod)) {
 	r.w.T.Helper()
 	running := map[types.UID]*corev1.Pod{}
 	for _, e := range r.Events() {
-		p := e.Object.(*corev1.Pod)
+		p := e.Pod
 		delete(running, p.UID)
 		if e.Type != watch.Deleted && p.Spec.NodeName != "" && p.DeletionTimestamp == nil &&
 			p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
@@ -144,24 +211,28 @@ func (r *Recording) MostOn(t capacity.Type) int {
 	return most
 }
 
-// Revisions describes where the live pods of each owner of an app run, oldest owner first.
-func (w *World) Revisions(app string) string {
-	w.T.Helper()
-	var owners []types.UID
-	groups := map[types.UID][]corev1.Pod{}
-	for _, p := range w.Live(app) {
-		var owner types.UID
-		if ref := metav1.GetControllerOf(&p); ref != nil {
-			owner = ref.UID
+// FewestReady returns the lowest number of an app's Ready pods on a capacity
+// type, and of all, at any instant after the moment when all of them were first
+// Ready.
+func (r *Recording) FewestReady(t capacity.Type, replicas int) (onType, all int) {
+	r.w.T.Helper()
+	nodes := r.w.Types()
+	onType, all = replicas, replicas
+	began := false
+	r.Replay(func(running map[types.UID]*corev1.Pod) {
+		ready, here := 0, 0
+		for _, p := range running {
+			if !Ready(p) {
+				continue
+			}
+			ready++
+			if nodes[p.Spec.NodeName] == t {
+				here++
+			}
 		}
-		if groups[owner] == nil {
-			owners = append(owners, owner)
+		if began = began || ready == replicas; began {
+			onType, all = min(onType, here), min(all, ready)
 		}
-		groups[owner] = append(groups[owner], p)
-	}
-	parts := make([]string, 0, len(owners))
-	for _, owner := range owners {
-		parts = append(parts, w.SplitOf(groups[owner]).String())
-	}
-	return strings.Join(parts, " | ")
+	})
+	return onType, all
 }

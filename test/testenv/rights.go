@@ -4,6 +4,7 @@ package testenv
 
 import (
 	"crypto/tls"
+	corev1 "k8s.io/api/core/v1"
 	"net/http"
 
 	"github.com/stretchr/testify/assert"
@@ -40,16 +41,22 @@ func (w *World) RightsUsedBy(user string) (used map[string]bool, refused map[str
 	return used, refused
 }
 
+// Token returns one of a service account of the test's namespace.
+func (w *World) Token(serviceAccount string) string {
+	w.T.Helper()
+	request := &authenticationv1.TokenRequest{}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: serviceAccount}}
+	require.NoError(w.T, w.Client.SubResource("token").Create(w.Ctx, account, request))
+	return request.Status.Token
+}
+
 // ReadMetricsAsSomebody asks a program at a URL for its metrics with a token,
 // which it has to have reviewed. No one may read them without being allowed to.
 func (w *World) ReadMetricsAsSomebody(url string) {
 	w.T.Helper()
-	token, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).CreateToken(w.Ctx, "default", &authenticationv1.TokenRequest{},
-		metav1.CreateOptions{})
-	require.NoError(w.T, err)
 	req, err := http.NewRequestWithContext(w.Ctx, http.MethodGet, url+"/metrics", http.NoBody)
 	require.NoError(w.T, err)
-	req.Header.Set("Authorization", "Bearer "+token.Status.Token)
+	req.Header.Set("Authorization", "Bearer "+w.Token("default"))
 	anyone := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	resp, err := anyone.Do(req)
 	require.NoError(w.T, err)

@@ -3,10 +3,10 @@
 package testenv
 
 import (
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // stoppable is a program that can be stopped, and continued.
@@ -26,12 +26,7 @@ func (w *World) ShortStops(p stoppable, stop time.Duration, until func() bool) {
 	p.Pause()
 	stopped, next := true, time.Now().Add(stop)
 	w.Eventually("the short stops have their effect", func() (bool, string) {
-		select {
-		case <-p.Done():
-			return until(), p.LogTail(3)
-		default:
-		}
-		if time.Now().After(next) {
+		if runs, _ := Runs(p); runs && time.Now().After(next) {
 			if stopped {
 				p.Resume()
 				next = time.Now().Add(moment)
@@ -48,8 +43,7 @@ func (w *World) ShortStops(p stoppable, stop time.Duration, until func() bool) {
 // AcquiredAt returns when the holder of a lease acquired it.
 func (w *World) AcquiredAt(lease string) time.Time {
 	w.T.Helper()
-	l, err := w.Kube.CoordinationV1().Leases("berth-system").Get(w.Ctx, lease, metav1.GetOptions{})
-	require.NoError(w.T, err)
+	l := ReadIn(w, "berth-system", lease, &coordinationv1.Lease{})
 	require.NotNil(w.T, l.Spec.AcquireTime)
 	return l.Spec.AcquireTime.Time
 }

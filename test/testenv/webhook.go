@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -43,8 +42,14 @@ func WebhookAt(address string) func(*controller.Configuration) {
 // Inject sets the label of the test's namespace that has the webhook asked.
 func (w *World) Inject(value string) {
 	w.T.Helper()
-	Patch(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}},
-		func(n *corev1.Namespace) { n.Labels[v1alpha1.InjectLabel] = value })
+	w.LabelNamespace(v1alpha1.InjectLabel, value)
+}
+
+// LabelNamespace sets a label of the test's namespace.
+func (w *World) LabelNamespace(key, value string) {
+	w.T.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}
+	Patch(w, ns, func(n *corev1.Namespace) { n.Labels[key] = value })
 }
 
 // WaitAsked waits until pods pass the webhook: the API server takes a moment to
@@ -53,8 +58,7 @@ func (w *World) WaitAsked() {
 	w.T.Helper()
 	w.Eventually("the webhook is requested", func() (bool, string) {
 		p := builders.Pod("probe", "probe", builders.SchedulerName(""))
-		p.Namespace = w.Namespace
-		err := w.Client.Create(w.Ctx, p, client.DryRunAll)
+		err := w.DryRun(p)
 		return err == nil && p.Spec.SchedulerName == builders.Scheduler, fmt.Sprint(err, p.Spec.SchedulerName)
 	})
 }

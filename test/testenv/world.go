@@ -137,30 +137,6 @@ func (w *World) StartScheduler(o cluster.SchedulerOptions) *cluster.Scheduler {
 	return s
 }
 
-// Create creates objects in the test's namespace.
-func (w *World) Create(objects ...client.Object) {
-	w.T.Helper()
-	for _, o := range objects {
-		o.SetNamespace(w.Namespace)
-		require.NoError(w.T, w.Client.Create(w.Ctx, o), "create %T %s", o, o.GetName())
-	}
-}
-
-// Delete deletes an object.
-func (w *World) Delete(o client.Object, options ...client.DeleteOption) {
-	w.T.Helper()
-	require.NoError(w.T, w.Client.Delete(w.Ctx, o, options...), "delete %T %s", o, o.GetName())
-}
-
-// Patch reads an object again, changes it and writes the difference.
-func Patch[T client.Object](w *World, o T, change func(T)) {
-	w.T.Helper()
-	require.NoError(w.T, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(o), o))
-	before := o.DeepCopyObject().(T)
-	change(o)
-	require.NoError(w.T, w.Client.Patch(w.Ctx, o, client.MergeFrom(before)))
-}
-
 // Eventually waits until a condition holds, for a bounded time. The condition
 // says what it saw, which is part of the failure.
 func (w *World) Eventually(what string, condition func() (bool, string)) {
@@ -185,6 +161,22 @@ func (w *World) Within(bound time.Duration, what string, condition func() (bool,
 		case <-time.After(pause):
 		}
 	}
+}
+
+// Becomes waits until what is counted, or read, is as wanted.
+func Becomes[V comparable](w *World, what string, want V, read func() V) {
+	w.T.Helper()
+	w.Eventually(what, func() (bool, string) { now := read(); return now == want, fmt.Sprint(now) })
+}
+
+// Run runs a part of a test in this world.
+func (w *World) Run(name string, part func(t *testing.T, w *World)) {
+	w.T.Helper()
+	w.T.Run(name, func(t *testing.T) {
+		here := *w
+		here.T = t
+		part(t, &here)
+	})
 }
 
 // Length returns how much a test does that stands for minutes, a time or a number of times: short, or full in
@@ -217,9 +209,24 @@ func (w *World) Always(during time.Duration, what string, condition func() (bool
 // Events returns the events about an object, newest last.
 func (w *World) Events(name string) []corev1.Event {
 	w.T.Helper()
-	list, err := w.Kube.CoreV1().Events(w.Namespace).List(w.Ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
-	require.NoError(w.T, err)
-	return list.Items
+	return List(w, &corev1.EventList{}, client.MatchingFields{"involvedObject.name": name}).Items
+}
+
+// WaitEvent waits for an event about an object that matches, and returns it.
+func (w *World) WaitEvent(object, what string, match func(e *corev1.Event) bool) (found corev1.Event) {
+	w.T.Helper()
+	w.Eventually("an event about "+object+": "+what, func() (bool, string) {
+		var saw []string
+		for _, e := range w.Events(object) {
+			if match(&e) {
+				found = e
+				return true, ""
+			}
+			saw = append(saw, fmt.Sprintf("%s, %d times: %s", e.Reason, e.Count, e.Message))
+		}
+		return false, strings.Join(saw, "\n")
+	})
+	return found
 }
 
 // mostShown is how many pods Picture shows whatever they do: of more, the running ones would bury the cause of a failure.

@@ -116,15 +116,13 @@ func TestAPodIsFilledInAsItsLimitSays(t *testing.T) {
 			wantRequests: map[string]string{"cpu": "1500m", "memory": "2Gi"}, wantLimits: map[string]string{"cpu": "1500m", "memory": "2Gi"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(name, func(t *testing.T, w *testenv.World) {
 			w.Create(limit(name, tc.limit))
 			change := tc.change
 			if change == nil {
 				change = func(*corev1.PodTemplateSpec) {}
 			}
-			p := created(&w, bare(name, name, change, builders.SchedulerName("")))
+			p := created(w, bare(name, name, change, builders.SchedulerName("")))
 			got := p.Spec.Containers[0].Resources
 			assert.Equal(t, orEmpty(tc.wantRequests), texts(got.Requests), "requests")
 			assert.Equal(t, orEmpty(tc.wantLimits), texts(got.Limits), "limits")
@@ -132,7 +130,7 @@ func TestAPodIsFilledInAsItsLimitSays(t *testing.T) {
 			assert.Equal(t, tc.wantAffinity, p.Spec.Affinity != nil)
 			assert.Equal(t, w.Namespace+"/"+name+"@1", p.Annotations[v1alpha1.ResolvedLimitAnnotation])
 			assert.Equal(t, builders.Scheduler, p.Spec.SchedulerName)
-			if node := waitNode(&w, name); tc.wantNode != "" {
+			if node := waitNode(w, name); tc.wantNode != "" {
 				assert.Equal(t, tc.wantNode, node)
 			}
 		})

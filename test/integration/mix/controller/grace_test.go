@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/hack/cluster"
@@ -32,28 +31,19 @@ func TestNoMovesInTheGraceAfterAStartOrAnOutage(t *testing.T) {
 	w := stray(t, time.Second)
 	c := w.Controller(testenv.Impatient, patient)
 	w.WaitBlocked("web", "StartupGrace", "nothing is moved until")
-	lease, err := w.Kube.CoordinationV1().Leases("berth-system").Get(w.Ctx, "berth-controller", metav1.GetOptions{})
-	require.NoError(t, err)
+	leads := w.AcquiredAt("berth-controller")
 	w.Within(grace+testenv.SettleTimeout, "a pod is evicted", func() (bool, string) { return len(w.Evictions()) > 0, "" })
 	first := w.Evictions()[0].At
-	assert.GreaterOrEqual(t, first.Sub(lease.Spec.AcquireTime.Time), grace, "the first eviction after the controller came to lead")
+	assert.GreaterOrEqual(t, first.Sub(leads), grace, "the first eviction after the controller came to lead")
 
 	require.NoError(t, w.Cluster.StopComponent(cluster.APIServer))
 	down := time.Now()
 	before := len(w.Evictions()) // the audit log is a file
 	require.Less(t, before, away, "there is something left to do")
-	w.Always(outage, "the controller lives on", func() (bool, string) {
-		select {
-		case <-c.Done():
-			return false, c.LogTail(20)
-		default:
-			return true, ""
-		}
-	})
+	w.Always(outage, "the controller lives on", func() (bool, string) { return testenv.Runs(c) })
 	back := time.Now()
 	require.NoError(t, w.Cluster.StartComponent(w.Ctx, cluster.APIServer))
-	w.WaitExact("web", seventy, replicas, grace+2*testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", seventy, replicas, grace+2*testenv.SettleTimeout)
 	after := w.Evictions()[before:]
 	require.NotEmpty(t, after)
 	for _, e := range after {
@@ -61,11 +51,8 @@ func TestNoMovesInTheGraceAfterAStartOrAnOutage(t *testing.T) {
 		assert.GreaterOrEqual(t, e.At.Sub(back), grace, "%s after the API server was started again: %s", e.At.Sub(back), e)
 	}
 	assertEvicted(w, away+1) // what was on its way when the API server went may have to be moved again
-	select {
-	case <-c.Done():
-		require.Fail(t, "the controller ended", c.LogTail(20))
-	default:
-	}
+	runs, log := testenv.Runs(c)
+	require.True(t, runs, "the controller ended: %s", log)
 	testenv.End(c, false) // which gives up the lease for the next test
 	t.Logf("the first eviction came %s after the API server was started again", after[0].At.Sub(back))
 }

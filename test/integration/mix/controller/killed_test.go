@@ -34,8 +34,7 @@ func TestKillsAfterEachEvictionCauseNoExtraMove(t *testing.T) {
 		since = now
 	}
 	w.Controller(testenv.Impatient)
-	w.WaitExact("web", seventy, replicas, testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", seventy, replicas, testenv.SettleTimeout)
 	assertEvicted(w, away)
 	_, ready := recording.FewestReady(capacity.OnDemand, replicas)
 	assert.GreaterOrEqual(t, ready, replicas-2, "Ready replicas at any instant: the budget is one, and one more for a kill")
@@ -64,8 +63,7 @@ func TestStandbyTakesOverWhenTheLeaderIsKilledDuringAMove(t *testing.T) {
 	w.Within(15*time.Second, "the second leads", func() (bool, string) {
 		return w.Metric(second, "leader_election_master_status", nil) == 1, ""
 	})
-	w.WaitExact("web", seventy, replicas, testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", seventy, replicas, testenv.SettleTimeout)
 	require.Less(t, before, away, "there was something left for the second to do")
 	assertEvicted(w, away)
 	_, ready := recording.FewestReady(capacity.OnDemand, replicas)
@@ -76,8 +74,7 @@ func TestStandbyTakesOverWhenTheLeaderIsKilledDuringAMove(t *testing.T) {
 func TestALeaderThatGoesOnAfterAnotherOneTookOverWritesNothing(t *testing.T) {
 	w := stray(t, time.Second)
 	first := w.Controller(testenv.Impatient)
-	w.WaitExact("web", seventy, replicas, testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", seventy, replicas, testenv.SettleTimeout)
 	w.Eventually("no request is under way", func() (bool, string) { // which could not be taken back
 		writes := w.WritesOf("berth-controller", time.Now().Add(-testenv.Short))
 		return len(writes) == 0, strings.Join(writes, ", ")
@@ -109,8 +106,7 @@ func TestSuspendedLeaderWritesNothingOnceAnotherLeads(t *testing.T) {
 	kubeconfig, cut := w.LeaselessKubeconfig(cluster.BerthControllerUser, "berth-controller")
 	first := w.StartControllerVia(kubeconfig, "berth-controller", testenv.Impatient, slowLease)
 	defer first.Resume()
-	w.WaitExact("web", seventy, replicas, testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", seventy, replicas, testenv.SettleTimeout)
 	second := w.StartController("berth-controller-2", testenv.Impatient, slowLease)
 	cut.Store(true)
 	first.Pause()

@@ -3,11 +3,11 @@
 package controller_test
 
 import (
+	"berth.dev/berth/test/builders"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -34,8 +34,7 @@ func TestRightsThatTakeAnOccasion(t *testing.T) {
 	w.WaitEvictions(1)
 	w.ReadMetricsAsSomebody(c.URL)
 	w.WaitExact("web", seventy, replicas, testenv.SettleTimeout)
-	size := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Name: "size"}} // it is given a finalizer and a status
-	w.Create(size)
+	w.Create(builders.ResourceLimit("size")) // it is given a finalizer and a status
 	young := w.Slots(w.Live("web"))[replicas-1]
 	testenv.Patch(w, young, func(p *corev1.Pod) { p.Annotations[v1alpha1.SlotAnnotation] = "0" })
 	w.Eventually("the finalizer and the annotation are written", func() (bool, string) {

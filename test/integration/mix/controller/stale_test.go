@@ -25,7 +25,7 @@ func TestNothingIsEvictedByAStaleWatch(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", replicas))
 	w.WaitExact("web", seventy, replicas, testenv.SettleTimeout)
 	kubeconfig, stalled := w.StallingKubeconfigOf(cluster.BerthControllerUser, "pods")
-	w.StartControllerBy(kubeconfig, testenv.Impatient)
+	w.StartControllerVia(kubeconfig, "berth-controller", testenv.Impatient)
 	w.WaitSatisfied("web")
 
 	stalled.Store(true)

@@ -4,10 +4,7 @@ package failopen_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -53,10 +50,7 @@ func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 		return slices.ContainsFunc(before, func(q corev1.Pod) bool { return q.UID == p.UID })
 	}))
 	assert.Equal(t, 10, opened(w, c))
-	w.Eventually("none waits", func() (bool, string) {
-		n := w.Metric(c, "berth_mix_gated_pods", nil)
-		return n == 0, fmt.Sprint(n)
-	})
+	testenv.Becomes(w, "none waits", 0, func() int { return w.Metric(c, "berth_mix_gated_pods", nil) })
 
 	dead := holder(w)
 	startScheduler(w, "replica-3")
@@ -85,10 +79,7 @@ func TestASchedulerThatIsBackInTimeFindsAllGatesShut(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 70, 2))
 	testenv.Kill(s)
 	w.Create(builders.Deployment("web", 20, builders.Gated))
-	w.Eventually("the controller sees that they wait", func() (bool, string) {
-		n := w.Metric(c, "berth_mix_gated_pods", nil)
-		return n == 20, fmt.Sprint(n)
-	})
+	testenv.Becomes(w, "the controller sees that they wait", 20, func() int { return w.Metric(c, "berth_mix_gated_pods", nil) })
 	assert.Equal(t, 20, gated(w, "web"))
 	startScheduler(w, "replica-2")
 	w.WaitReady("web", 20)
@@ -128,8 +119,7 @@ func TestNothingFailsOpenWhileASchedulerLeadsByAnyClock(t *testing.T) {
 func TestWhatIsNoProofOpensNothing(t *testing.T) {
 	w := newWorld(t, testenv.Roomy()...)
 	w.StartStock()
-	without := filepath.Join(t.TempDir(), "scheduler.yaml")
-	require.NoError(t, os.WriteFile(without, []byte(strings.Replace(string(read(t, testenv.SecondScheduler)), "leaderElect: true", "leaderElect: false", 1)), 0o600))
+	without := withoutElection(t)
 	for _, tc := range []struct {
 		name   string
 		change func(*controller.Configuration)
@@ -149,24 +139,20 @@ func TestWhatIsNoProofOpensNothing(t *testing.T) {
 		// The same without any of it: what the others hold back does happen.
 		{name: "missing-lease", change: func(*controller.Configuration) {}, opens: true, says: "No scheduler leads"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(tc.name, func(t *testing.T, w *testenv.World) {
 			c := w.Controller(testenv.Impatient, after(time.Second), tc.change)
 			w.Create(lone(tc.name, tc.name))
 			if !tc.opens {
-				waitGated(&w, tc.name, 1)
-				w.Always(5*time.Second, "the gate stays shut", func() (bool, string) { return gated(&w, tc.name) == 1, "it is open" })
-				assert.Zero(t, opened(&w, c))
+				waitGated(w, tc.name, 1)
+				w.Always(5*time.Second, "the gate stays shut", func() (bool, string) { return gated(w, tc.name) == 1, "it is open" })
+				assert.Zero(t, opened(w, c))
 			} else {
-				requireUngated(&w, w.WaitBound(tc.name, 1))
+				requireUngated(w, w.WaitBound(tc.name, 1))
 			}
-			log, err := os.ReadFile(c.LogPath())
-			require.NoError(t, err)
-			assert.Contains(t, string(log), tc.says)
+			assert.Contains(t, testenv.ReadFile(t, c.LogPath()), tc.says)
 			if tc.name == "dry-run" {
 				w.Reconfigure(c, func(c *controller.Configuration) { c.DryRun = false })
-				requireUngated(&w, w.WaitBound(tc.name, 1))
+				requireUngated(w, w.WaitBound(tc.name, 1))
 			}
 			w.Delete(&w.Live(tc.name)[0])
 		})
@@ -180,8 +166,7 @@ func TestWithoutLeaderElectionAPodThatWaitedForLongIsLetGo(t *testing.T) {
 	}
 	w := newWorld(t, testenv.Roomy()...)
 	w.StartStock()
-	file := filepath.Join(t.TempDir(), "scheduler.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(read(t, testenv.SecondScheduler)), "leaderElect: true", "leaderElect: false", 1)), 0o600))
+	file := withoutElection(t)
 	w.Controller(testenv.Impatient, after(5*time.Second), func(c *controller.Configuration) { c.SchedulerConfig = file })
 	w.Create(lone("web", "web"))
 	since := time.Now()

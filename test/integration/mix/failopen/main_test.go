@@ -5,9 +5,9 @@
 package failopen_test
 
 import (
-	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +15,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -36,10 +35,7 @@ const (
 func newWorld(t *testing.T, nodes ...cluster.NodeSpec) *testenv.World {
 	t.Helper()
 	w := testenv.New(t, nodes...)
-	forget := func() {
-		err := w.Kube.CoordinationV1().Leases(leaseNamespace).Delete(context.WithoutCancel(w.Ctx), leaseName, metav1.DeleteOptions{})
-		require.NoError(t, client.IgnoreNotFound(err))
-	}
+	forget := func() { w.DropLease(leaseNamespace, leaseName) }
 	forget()
 	t.Cleanup(forget)
 	return w
@@ -75,10 +71,7 @@ func gated(w *testenv.World, app string) (n int) {
 // waitGated waits until so many pods of an app wait for their slot.
 func waitGated(w *testenv.World, app string, n int) {
 	w.T.Helper()
-	w.Eventually(fmt.Sprintf("%d pods of %s are gated", n, app), func() (bool, string) {
-		have := gated(w, app)
-		return have == n, fmt.Sprint(have)
-	})
+	testenv.Becomes(w, fmt.Sprintf("%d pods of %s are gated", n, app), n, func() int { return gated(w, app) })
 }
 
 // opened is what the controller counted.
@@ -94,13 +87,8 @@ func requireUngated(w *testenv.World, pods []corev1.Pod) {
 		p := &pods[i]
 		require.Equal(w.T, v1alpha1.UngateReasonNoLeader, p.Annotations[v1alpha1.UngateReasonAnnotation], p.Name)
 		require.Equal(w.T, string(p.UID)+"/"+v1alpha1.UngateReasonNoLeader, p.Annotations[v1alpha1.ClaimAnnotation], "it names the pod, so that no template can have it")
-		w.Eventually("an event on pod "+p.Name, func() (bool, string) {
-			for _, e := range w.Events(p.Name) {
-				if e.Reason == v1alpha1.EventReasonGateFailedOpen {
-					return e.Type == corev1.EventTypeWarning && e.Count == 1, fmt.Sprint(e.Type, e.Count)
-				}
-			}
-			return false, "none"
+		w.WaitEvent(p.Name, "a warning, once", func(e *corev1.Event) bool {
+			return e.Reason == v1alpha1.EventReasonGateFailedOpen && e.Type == corev1.EventTypeWarning && e.Count == 1
 		})
 	}
 }
@@ -108,16 +96,13 @@ func requireUngated(w *testenv.World, pods []corev1.Pod) {
 // holder is who has the schedulers' lease, or had it last.
 func holder(w *testenv.World) string {
 	w.T.Helper()
-	l, err := w.Kube.CoordinationV1().Leases(leaseNamespace).Get(w.Ctx, leaseName, metav1.GetOptions{})
-	require.NoError(w.T, err)
-	return *l.Spec.HolderIdentity
+	return *testenv.ReadIn(w, leaseNamespace, leaseName, &coordinationv1.Lease{}).Spec.HolderIdentity
 }
 
 // hold holds the schedulers' lease as a scheduler would that does nothing, by
 // a clock that is years behind.
 func hold(w *testenv.World, lasts time.Duration) (renew func()) {
 	w.T.Helper()
-	leases := w.Kube.CoordinationV1().Leases(leaseNamespace)
 	clock := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	spec := func() coordinationv1.LeaseSpec {
 		clock = clock.Add(time.Second)
@@ -126,12 +111,11 @@ func hold(w *testenv.World, lasts time.Duration) (renew func()) {
 			RenewTime: &metav1.MicroTime{Time: clock},
 		}
 	}
-	l, err := leases.Create(w.Ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: spec()}, metav1.CreateOptions{})
-	require.NoError(w.T, err)
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}, Spec: spec()}
+	w.CreateAsIs(l)
 	return func() {
 		l.Spec = spec()
-		l, err = leases.Update(w.Ctx, l, metav1.UpdateOptions{})
-		require.NoError(w.T, err)
+		require.NoError(w.T, w.Client.Update(w.Ctx, l))
 	}
 }
 
@@ -140,9 +124,9 @@ func lone(app, name string, changes ...func(*corev1.PodTemplateSpec)) *corev1.Po
 	return builders.Pod(app, name, append([]func(*corev1.PodTemplateSpec){builders.Gated, builders.ByDefault}, changes...)...)
 }
 
-func read(t *testing.T, file string) []byte {
+// withoutElection writes the scheduler's configuration with leader election off, and returns its file.
+func withoutElection(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile(testenv.Path(file))
-	require.NoError(t, err)
-	return b
+	config := testenv.ReadFile(t, testenv.Path(testenv.SecondScheduler))
+	return testenv.WriteFile(t, "scheduler.yaml", strings.Replace(config, "leaderElect: true", "leaderElect: false", 1))
 }

@@ -61,7 +61,7 @@ func TestPodsBorrowOnlyWithoutCapacityAndIfTheMixAllowsIt(t *testing.T) {
 		w.AddNodes(lane(i).Node("own", c.wants, fmt.Sprint(room)), lane(i).Node("foreign", other(c.wants), "16"))
 		w.Create(builders.CapacityMix(string(lane(i)), allOf(c.wants), 0, c.mix...))
 	}
-	seen := w.WatchPods()
+	seen := w.RecordAll()
 	for i := range cases {
 		cases[i].started = time.Now()
 		w.Create(builders.Deployment(string(lane(i)), pods, oneCPU, lane(i).Pods))
@@ -106,7 +106,7 @@ func TestPodsBorrowOnlyWithoutCapacityAndIfTheMixAllowsIt(t *testing.T) {
 func TestSpotWaitCountsFromItsBeginning(t *testing.T) {
 	const wait = 10 * time.Second
 	w := testenv.New(t, node("on-demand-0", onDemand, "16"))
-	seen := w.WatchPods()
+	seen := w.RecordAll()
 	w.Create(builders.CapacityMix("web", 100, 0, spotWait(10)))
 	start := time.Now()
 	w.Create(builders.Deployment("web", 2, oneCPU))

@@ -19,16 +19,14 @@ import (
 func TestABorrowedPodSaysSoAndTheOthersSayNothing(t *testing.T) {
 	types := []string{spot, onDemand}
 	w := testenv.New(t)
-	seen := w.WatchPods()
+	seen := w.RecordAll()
 	for _, wants := range types {
 		l := testenv.Lane(wants)
 		w.AddNodes(l.Node("own", wants, fmt.Sprint(room)), l.Node("foreign", other(wants), "16"))
 		w.Create(builders.CapacityMix(wants, allOf(wants), 0, spotThenOnDemand, onDemandThenSpot), builders.Deployment(wants, pods, oneCPU, l.Pods))
 	}
 	for _, wants := range types {
-		t.Run(wants+" slots", func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(wants+" slots", func(t *testing.T, w *testenv.World) {
 			bound := seen.WaitBound(wants, pods, testenv.SettleTimeout)
 			slots, borrowed := map[int]bool{}, 0
 			for _, s := range bound {
@@ -40,7 +38,7 @@ func TestABorrowedPodSaysSoAndTheOthersSayNothing(t *testing.T) {
 				assert.Equal(t, fmt.Sprintf("-%d", slot), s.Pod.Annotations[v1alpha1.PodDeletionCostAnnotation])
 				if s.Pod.Spec.NodeName == testenv.Lane(wants).Name("foreign") {
 					borrowed++
-					requireBorrowedEvent(&w, s.Pod, slot, wants)
+					requireBorrowedEvent(w, s.Pod, slot, wants)
 				}
 			}
 			for slot := range pods {

@@ -87,15 +87,13 @@ func TestAChangeOfTheMixReleasesTheWaitingPodsWithinTwoSeconds(t *testing.T) {
 	for i := range cases {
 		w.WaitUnschedulable(string(lane(i)), waiting)
 	}
-	seen := w.WatchPods()
+	seen := w.RecordAll()
 	for i, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(c.name, func(t *testing.T, w *testenv.World) {
 			app := string(lane(i))
 			require.Zero(t, len(seen.Bound(app)))
 			start := time.Now()
-			c.change(&w, mixes[i], deployments[i])
+			c.change(w, mixes[i], deployments[i])
 			w.Within(wakeBound, "they are released", func() (bool, string) {
 				n := len(seen.Bound(app))
 				return n >= c.wantBound, fmt.Sprintf("%d bound", n)
@@ -126,7 +124,7 @@ func patchMix(change func(*v1alpha1.CapacityMix)) func(*testenv.World, *v1alpha1
 func TestAPodWhoseSlotBecomesSpotWaitsForSpotFromThen(t *testing.T) {
 	const wait = 4 * time.Second
 	w := testenv.New(t, node("spot-0", spot, "500m"), node("small", onDemand, "500m"))
-	seen := w.WatchPods()
+	seen := w.RecordAll()
 	m := builders.CapacityMix("web", 0, 0, spotWait(4))
 	w.Create(m, builders.Deployment("web", 1, oneCPU))
 	w.WaitUnschedulable("web", 1)

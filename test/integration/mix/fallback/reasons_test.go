@@ -39,15 +39,8 @@ func TestAPodRejectedForItsTypeSaysSo(t *testing.T) {
 func requireReason(w *testenv.World, pod *corev1.Pod, want string) {
 	w.T.Helper()
 	assert.Truef(w.T, strings.HasPrefix(testenv.Unschedulable(pod), want), "condition:\n%s\nwant:\n%s", testenv.Unschedulable(pod), want)
-	w.Eventually("an event says why "+pod.Name+" waits: "+want, func() (bool, string) {
-		var saw []string
-		for _, e := range w.Events(pod.Name) {
-			if e.Reason == "FailedScheduling" && e.Type == corev1.EventTypeWarning && strings.HasPrefix(e.Message, want) {
-				return true, ""
-			}
-			saw = append(saw, e.Reason+": "+e.Message)
-		}
-		return false, strings.Join(saw, "\n")
+	w.WaitEvent(pod.Name, "it waits: "+want, func(e *corev1.Event) bool {
+		return e.Reason == "FailedScheduling" && e.Type == corev1.EventTypeWarning && strings.HasPrefix(e.Message, want)
 	})
 }
 
@@ -61,7 +54,7 @@ func TestNodesOfUnknownTypeAndDepartingNodesTakeNoPodOfAMix(t *testing.T) {
 		node("spot-departing", spot, "16", tainted("aws-node-termination-handler/spot-itn", corev1.TaintEffectNoSchedule)),
 		node("on-demand-departing", onDemand, "16", tainted(departingTaint, corev1.TaintEffectNoSchedule)),
 	)
-	seen := w.WatchPods()
+	seen := w.RecordAll()
 	apps := map[string]struct {
 		percent int32
 		mix     changes

@@ -51,9 +51,7 @@ func TestOnlyAPodThatNamesNoTypeItselfIsSteered(t *testing.T) {
 	}
 	w.Create(builders.CapacityMix("agent", 0, 0), builders.DaemonSet("agent"))
 	for i, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(c.name, func(t *testing.T, w *testenv.World) {
 			pods := w.WaitBound(app(i), replicas)
 			assert.True(t, c.want(nodesOf(pods)), "runs on %v", nodesOf(pods))
 			for _, p := range pods {
@@ -62,9 +60,7 @@ func TestOnlyAPodThatNamesNoTypeItselfIsSteered(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a DaemonSet runs on every node, whatever mix selects its pods", func(t *testing.T) {
-		w := *w
-		w.T = t
+	w.Run("a DaemonSet runs on every node, whatever mix selects its pods", func(t *testing.T, w *testenv.World) {
 		pods := w.WaitBound("agent", 5)
 		assert.Equal(t, map[string]int{"spot-0": 1, "spot-1": 1, "on-demand-0": 1, "on-demand-1": 1, "unknown-0": 1}, nodesOf(pods))
 		for _, p := range pods {
@@ -108,9 +104,7 @@ func TestAPodThatNamesItsTypeIsCountedInTheSlotsOfItsGroup(t *testing.T) {
 		}
 	}
 	for pinned, slots := range wantSlots {
-		t.Run("two pods pinned to "+pinned, func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run("two pods pinned to "+pinned, func(t *testing.T, w *testenv.World) {
 			pods := w.WaitBound(pinned, 8)
 			assert.Equal(t, testenv.Split{Count: split.Count{Spot: 4, OnDemand: 4}}, w.SplitOf(pods))
 			steered := slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeSelector != nil })

@@ -57,7 +57,7 @@ func named(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.Ob
 // own, and the last ones have backed off for long.
 func TestAWaitingPodIsPlacedWithinTwoSecondsOf(t *testing.T) {
 	w := testenv.New(t)
-	seen := w.WatchPods()
+	seen := w.RecordAll()
 	for _, wants := range []string{spot, onDemand} {
 		l := testenv.Lane(wants)
 		w.AddNodes(
@@ -76,14 +76,12 @@ func TestAWaitingPodIsPlacedWithinTwoSecondsOf(t *testing.T) {
 	}
 	for _, wants := range []string{spot, onDemand} {
 		for i, c := range causes() {
-			t.Run(c.name+", for "+wants+" slots", func(t *testing.T) {
-				w := *w
-				w.T = t
+			w.Run(c.name+", for "+wants+" slots", func(t *testing.T, w *testenv.World) {
 				before := seen.Bound(wants)
 				require.Equal(t, i, len(before), "pods placed by the causes before")
-				settle(&w) // so that no attempt of the cause before finds the room by chance
+				settle(w) // so that no attempt of the cause before finds the room by chance
 				start := time.Now()
-				c.do(&w, testenv.Lane(wants), wants)
+				c.do(w, testenv.Lane(wants), wants)
 				w.Within(wakeBound, "one more pod is bound", func() (bool, string) { return len(seen.Bound(wants)) > i, "none" })
 				for name, s := range seen.Bound(wants) {
 					if _, known := before[name]; !known {
@@ -136,7 +134,7 @@ func settle(w *testenv.World) {
 // moment in which the node opens.
 func TestBorrowingIsWithinTwoSecondsOfANodeOfTheOtherType(t *testing.T) {
 	w := testenv.New(t, node("spot-full", spot, "500m"), node("on-demand-full", onDemand, "500m"))
-	seen := w.WatchPods()
+	seen := w.RecordAll()
 	for i := range 8 {
 		wants := []string{spot, onDemand}[i%2]
 		app, name := fmt.Sprintf("web-%d", i), fmt.Sprintf("new-%d", i)

@@ -3,7 +3,6 @@
 package gatefallback_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -56,10 +55,7 @@ func TestWhereSpotDoesNotComeReplicasGoToOnDemandAndReturnInSteps(t *testing.T) 
 
 	// Then spot may be tried again, and no one does: there are no nodes to move to.
 	w.WaitBlocked("web", "InsufficientCapacity", "no spot node has free capacity")
-	w.Eventually("the circuit breaker is half-open", func() (bool, string) {
-		n := breakers(w, s, fallback.HalfOpen)
-		return n == 1, fmt.Sprint(n)
-	})
+	testenv.Becomes(w, "the circuit breaker is half-open", 1, func() int { return breakers(w, s, fallback.HalfOpen) })
 	assert.Len(t, deletions(w), spotSlots, "each spot replica once")
 	for _, r := range deletions(w) {
 		assert.GreaterOrEqual(t, r.At.Sub(begin), 15*time.Second, "%s was deleted before its wait was over", r.Name)
@@ -97,10 +93,7 @@ func TestAnOpenCircuitBreakerStaysOpenWhenTheSchedulerIsKilled(t *testing.T) {
 	}
 	testenv.Kill(s)
 	s = start(w)
-	w.Eventually("the circuit breaker is open", func() (bool, string) {
-		n := breakers(w, s, fallback.Open)
-		return n == 1, fmt.Sprint(n)
-	})
+	testenv.Becomes(w, "the circuit breaker is open", 1, func() int { return breakers(w, s, fallback.Open) })
 	w.Scale(web, 2*replicas)
 	pods := waitOnDemand(w, "web", 2*replicas)
 	require.Less(t, time.Now(), newest.RetryAt, "the test was too slow: spot may be tried again")
@@ -144,11 +137,8 @@ func TestPodsThatMustWaitOrThatNobodyReplacesAreNotDeleted(t *testing.T) {
 	assert.Len(t, deletions(w), 1+spotSlots, "now its wait is over")
 
 	// Why: it is the Job controller that would count.
-	require.NoError(t, w.Kube.CoreV1().Pods(w.Namespace).Delete(w.Ctx, w.Live("job")[0].Name, metav1.DeleteOptions{}))
-	w.Eventually("the Job counts the pod that was deleted as failed", func() (bool, string) {
-		j, err := w.Kube.BatchV1().Jobs(w.Namespace).Get(w.Ctx, job.Name, metav1.GetOptions{})
-		return err == nil && j.Status.Failed == 1, fmt.Sprint(err, j.Status)
-	})
+	w.Delete(&w.Live("job")[0])
+	testenv.WaitFor(w, job.Name, "it counts the pod that was deleted as failed", func(j *batchv1.Job) bool { return j.Status.Failed == 1 })
 }
 
 // The scheduler does not know yet that the pod was bound when it decides to delete it.
@@ -164,12 +154,9 @@ func TestAPodThatIsBoundInTheSameMomentIsNotDeleted(t *testing.T) {
 	// Time for the scheduler to hear that itself.
 	w.Always(testenv.Short, "it is not deleted yet", func() (bool, string) { return len(deletions(w)) == 0, "it is" })
 	stalled.Store(true)
-	require.NoError(t, w.Kube.CoreV1().Pods(w.Namespace).Bind(w.Ctx, &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: "on-demand-0"},
-	}, metav1.CreateOptions{}))
-	w.Eventually("the scheduler tried to delete it", func() (bool, string) {
-		return len(deletions(w)) > 0, "it did not"
-	})
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: "on-demand-0"}}
+	require.NoError(t, w.Client.SubResource("binding").Create(w.Ctx, &pod, binding))
+	w.Eventually("the scheduler tried to delete it", func() (bool, string) { return len(deletions(w)) > 0, "it did not" })
 	stalled.Store(false)
 	w.WaitReady("web", 1)
 	w.Eventually("the scheduler knows that it is bound", func() (bool, string) {

@@ -75,14 +75,5 @@ func breakers(w *testenv.World, s *cluster.Scheduler, state fallback.State) int 
 // spotUnavailable waits for the event that names the lack of spot nodes.
 func spotUnavailable(w *testenv.World, object string) corev1.Event {
 	w.T.Helper()
-	var found corev1.Event
-	w.Eventually("an event SpotUnavailable about "+object, func() (bool, string) {
-		events := w.Events(object)
-		i := slices.IndexFunc(events, func(e corev1.Event) bool { return e.Reason == v1alpha1.EventReasonSpotUnavailable })
-		if i >= 0 {
-			found = events[i]
-		}
-		return i >= 0, fmt.Sprintf("%d events", len(events))
-	})
-	return found
+	return w.WaitEvent(object, "SpotUnavailable", func(e *corev1.Event) bool { return e.Reason == v1alpha1.EventReasonSpotUnavailable })
 }

@@ -40,20 +40,16 @@ func TestGatedPodsAreExactWithAnyScheduler(t *testing.T) {
 	for name, scheduler := range map[string]func(*corev1.PodTemplateSpec){
 		"berth": builders.SchedulerName(builders.Scheduler), "stock": builders.ByDefault,
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(name, func(t *testing.T, w *testenv.World) {
 			m := split.New(70, 2)
 			w.Create(builders.CapacityMix(name, 70, 2))
 			web := builders.Deployment(name, 20, builders.Gated, scheduler)
 			w.Create(web)
-			requireOpened(&w, w.RequireExact(name, m, 20))
+			requireOpened(w, w.RequireExact(name, m, 20))
 			for _, n := range []int32{40, 13, 5, 20, 1, 8} {
-				w.Scale(web, n)
-				w.WaitReady(name, int(n))
-				w.RequireExact(name, m, int(n))
+				w.ScaleExactly(web, m, n)
 			}
-			testenv.Patch(&w, web, func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"revision": "2"} })
+			testenv.Patch(w, web, func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"revision": "2"} })
 			w.Eventually("the new revision runs alone", func() (bool, string) {
 				pods := w.Live(name)
 				n := 0
@@ -64,7 +60,7 @@ func TestGatedPodsAreExactWithAnyScheduler(t *testing.T) {
 				}
 				return n == 8 && len(pods) == 8, fmt.Sprintf("%d of %d", n, len(pods))
 			})
-			requireOpened(&w, w.RequireExact(name, m, 8))
+			requireOpened(w, w.RequireExact(name, m, 8))
 		})
 	}
 }

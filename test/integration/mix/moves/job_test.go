@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/test/builders"
@@ -52,8 +50,7 @@ func TestPodsOfJobsAreNotEvicted(t *testing.T) {
 	for app, job := range jobs {
 		w.Eventually("job "+app+" completes", func() (bool, string) {
 			finish(w, app, func() bool { return true })
-			j, err := w.Kube.BatchV1().Jobs(w.Namespace).Get(w.Ctx, app, metav1.GetOptions{})
-			require.NoError(t, err)
+			j := testenv.Read(w, app, &batchv1.Job{})
 			require.Zero(t, j.Status.Failed, app)
 			return j.Status.CompletionTime != nil && j.Status.Succeeded == *job.Spec.Completions, fmt.Sprintf("%d of %d succeeded", j.Status.Succeeded, *job.Spec.Completions)
 		})
@@ -66,8 +63,7 @@ func finish(w *testenv.World, app string, chosen func() bool) {
 	w.T.Helper()
 	for _, p := range w.Live(app) {
 		if p.Status.Phase == corev1.PodRunning && chosen() {
-			_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(w.Ctx, p.Name, types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
-			require.NoError(w.T, err)
+			require.NoError(w.T, w.SetPhase(p.Name, corev1.PodSucceeded))
 		}
 	}
 }

@@ -43,6 +43,23 @@ func spotPercent(n int32) func(*v1alpha1.CapacityMix) {
 	return func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = n }
 }
 
+// hasty gives a move so many seconds, and a workload a second of rest after one that failed.
+func hasty(timeout int32) func(*controller.Configuration) {
+	return func(c *controller.Configuration) {
+		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds = timeout, 1
+	}
+}
+
+// astray makes a world with a workload of ten that is on on-demand as a whole, and capacity on spot for what belongs there.
+func astray(t *testing.T) *testenv.World {
+	t.Helper()
+	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.WaitReady("web", 10)
+	w.AddNodes(cluster.Nodes(spot, 4)...)
+	return w
+}
+
 func TestAChangedMixMovesTheFewestReplicasAndScalingMovesNone(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	scaled := builders.Deployment("scaled", 5)
@@ -57,11 +74,9 @@ func TestAChangedMixMovesTheFewestReplicasAndScalingMovesNone(t *testing.T) {
 	w.ChangeMix("web", spotPercent(30))
 	for _, n := range []int32{20, 8, 31, 3, 5} { // while the other one is being moved
 		w.Scale(scaled, n)
-		w.WaitExact("scaled", split.New(70, 2), int(n), testenv.SettleTimeout)
-		w.WaitSatisfied("scaled")
+		w.WaitRepaired("scaled", split.New(70, 2), int(n), testenv.SettleTimeout)
 	}
-	w.WaitExact("web", split.New(30, 2), 20, testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", split.New(30, 2), 20, testenv.SettleTimeout)
 	assert.Len(t, w.EvictionsOf("web"), 8, "14 on spot become 6")
 
 	onDemand, all := recording.FewestReady(capacity.OnDemand, 20)
@@ -73,8 +88,7 @@ func TestAChangedMixMovesTheFewestReplicasAndScalingMovesNone(t *testing.T) {
 		spotPercent(70)(m)
 		builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.MaxConcurrent = new(int32(3)) })(m)
 	})
-	w.WaitExact("web", split.New(70, 2), 20, testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", split.New(70, 2), 20, testenv.SettleTimeout)
 	assert.Len(t, w.EvictionsOf("web"), 16, "6 on spot become 14")
 	assert.Empty(t, w.EvictionsOf("scaled"), "scaling moves nothing")
 	onDemand, all = recording.FewestReady(capacity.OnDemand, 20)
@@ -87,12 +101,11 @@ func TestStatefulSetReplicasReturnToTheTypesOfTheirOrdinals(t *testing.T) {
 	m := split.New(50, 1)
 	w.Create(builders.CapacityMix("db", 50, 1), builders.StatefulSet("db", 6, appsv1.ParallelPodManagement, builders.TerminatesFor(time.Second)))
 	w.WaitReady("db", 6)
-	before := w.StatefulSet("db")
+	before := testenv.Read(w, "db", &appsv1.StatefulSet{})
 	w.AddNodes(cluster.Nodes(spot, 4)...)
 	recording := w.Record("db")
 	w.Controller(testenv.Impatient)
-	w.WaitExact("db", m, 6, testenv.SettleTimeout)
-	w.WaitSatisfied("db")
+	w.WaitRepaired("db", m, 6, testenv.SettleTimeout)
 
 	types := w.Types()
 	for _, p := range w.Live("db") {
@@ -101,7 +114,7 @@ func TestStatefulSetReplicasReturnToTheTypesOfTheirOrdinals(t *testing.T) {
 		assert.Equal(t, fmt.Sprintf("db-%d", slot), p.Name, "a slot is an ordinal")
 		assert.Equal(t, m.TypeOf(slot), types[p.Spec.NodeName], "pod %s", p.Name)
 	}
-	after := w.StatefulSet("db")
+	after := testenv.Read(w, "db", &appsv1.StatefulSet{})
 	assert.Equal(t, before.Generation, after.Generation, "the StatefulSet is not edited")
 	assert.Equal(t, before.Status.UpdateRevision, after.Status.UpdateRevision)
 	assert.Equal(t, before.Spec, after.Spec)
@@ -126,8 +139,7 @@ func TestNewLeaderWaitsForTheMoveOfAStatefulSetReplica(t *testing.T) {
 		gone := len(w.Live("db")) // 5 until the first is back
 		return gone >= 5, fmt.Sprint(gone)
 	})
-	w.WaitExact("db", split.New(50, 1), 6, 2*testenv.SettleTimeout)
-	w.WaitSatisfied("db")
+	w.WaitRepaired("db", split.New(50, 1), 6, 2*testenv.SettleTimeout)
 	assert.Len(t, w.Evictions(), 3)
 	_, ready := recording.FewestReady(capacity.OnDemand, 6)
 	assert.GreaterOrEqual(t, ready, 5, "Ready replicas at any instant")
@@ -136,10 +148,7 @@ func TestNewLeaderWaitsForTheMoveOfAStatefulSetReplica(t *testing.T) {
 // A policy of the cluster forbids the evictions of one workload, in a way that
 // the controller cannot foresee.
 func TestARefusedEvictionBacksOffForAllReplicas(t *testing.T) {
-	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
-	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
-	w.WaitReady("web", 10)
-	w.AddNodes(cluster.Nodes(spot, 4)...)
+	w := astray(t)
 	before := w.UIDs()
 	allow := forbidEvictions(w, "web-")
 	w.Controller(testenv.Impatient)
@@ -148,8 +157,7 @@ func TestARefusedEvictionBacksOffForAllReplicas(t *testing.T) {
 	w.Always(2*holds, "the eviction is not tried again", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
 	assert.Equal(t, before, w.UIDs())
 	allow()
-	w.WaitExact("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
 	e := w.Evictions()
 	assert.Len(t, e, 1+7)
 	assert.GreaterOrEqual(t, e[1].At.Sub(began), 29*time.Second, "the rest after a refusal")
@@ -183,55 +191,39 @@ func forbid(w *testenv.World, prefix, resource string, try func() error) (allow 
 	b := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 	}}
-	require.NoError(w.T, w.Client.Create(w.Ctx, p))
-	require.NoError(w.T, w.Client.Create(w.Ctx, b))
-	remove := func() {
-		_ = w.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(w.Ctx, name, metav1.DeleteOptions{})
-		_ = w.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(w.Ctx, name, metav1.DeleteOptions{})
-	}
-	w.T.Cleanup(remove)
+	w.CreateForTest(p, b)
 	w.Eventually("requests are refused", func() (bool, string) {
 		err := try()
 		return err != nil && strings.Contains(err.Error(), "not now"), fmt.Sprint(err)
 	})
 	return func() {
 		w.T.Helper()
-		remove()
+		w.Delete(b)
+		w.Delete(p)
 		w.Eventually("requests are allowed", func() (bool, string) { err := try(); return err == nil, fmt.Sprint(err) })
 	}
 }
 
 // L6: a namespace whose quota was lowered below what runs makes no replacements.
 func TestNothingIsEvictedThatAQuotaWouldNotLetComeBack(t *testing.T) {
-	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
-	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
-	w.WaitReady("web", 10)
-	w.AddNodes(cluster.Nodes(spot, 4)...)
+	w := astray(t)
 	w.Quota("pods", 9)
 	w.Controller(testenv.Impatient)
 	w.WaitBlocked("web", "QuotaExceeded", `ResourceQuota "quota" allows 9 of pods, and 10 is used`)
 	w.Always(holds, "no replica is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 0, fmt.Sprint(n) })
 	w.Quota("pods", 100)
-	w.WaitExact("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
 	assert.Len(t, w.Evictions(), 7)
 }
 
 // A policy forbids the replacement, in a way that the controller cannot foresee: each further eviction would cost a replica
 // for good.
 func TestAWorkloadThatMissesReplicasLosesNoOther(t *testing.T) {
-	w := testenv.New(t, cluster.Nodes(onDemand, 4)...)
-	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
-	w.WaitReady("web", 10)
-	w.AddNodes(cluster.Nodes(spot, 4)...)
+	w := astray(t)
 	allow := forbid(w, "web-", "pods", func() error {
-		pod := builders.Pod("other", "web-try")
-		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(w.Ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
+		return w.DryRun(builders.Pod("other", "web-try"))
 	})
-	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) {
-		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds = 3, 1
-	})
+	c := w.Controller(testenv.Impatient, hasty(3))
 	w.Eventually("a move has timed out", func() (bool, string) {
 		n := w.Metric(c, "berth_mix_moves_total", map[string]string{"outcome": "timed-out"})
 		return n >= 1, fmt.Sprint(n)
@@ -239,7 +231,6 @@ func TestAWorkloadThatMissesReplicasLosesNoOther(t *testing.T) {
 	w.WaitBlocked("web", "NotReady", "1 of 10 replicas")
 	w.Always(holds, "no other replica is lost", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
 	allow()
-	w.WaitExact("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
 	assert.Len(t, w.Evictions(), 7)
 }

@@ -34,12 +34,27 @@ type operator struct {
 	due  []time.Time
 }
 
+// owner creates the object of a kind that Berth does not know, and returns the reference of its pods.
+func owner(w *testenv.World, app string) metav1.OwnerReference {
+	w.T.Helper()
+	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: app}}
+	w.Create(o)
+	return *metav1.NewControllerRef(o, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+}
+
+// fourOf creates the four pods of set, and waits until all are on spot.
+func fourOf(w *testenv.World, owner metav1.OwnerReference, template ...func(*corev1.PodTemplateSpec)) {
+	w.T.Helper()
+	for i := range 4 {
+		w.Create(builders.Pod("set", fmt.Sprint("set-", i), append(template, builders.OwnedBy(owner))...))
+	}
+	w.WaitExact("set", split.New(100, 0), 4, testenv.SettleTimeout)
+}
+
 func operate(w *testenv.World, app string, pods int, lag time.Duration) {
 	w.T.Helper()
-	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: app}}
-	w.Create(owner)
 	o := &operator{w: w, app: app, pods: pods, lag: lag}
-	ref := *metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	ref := owner(w, app)
 	for range pods {
 		require.NoError(w.T, o.create(w.Ctx, ref))
 	}
@@ -81,7 +96,7 @@ func (o *operator) reconcile(ctx context.Context, ref metav1.OwnerReference) {
 func (o *operator) create(ctx context.Context, ref metav1.OwnerReference) error {
 	pod := builders.Pod(o.app, fmt.Sprintf("%s-%d", o.app, o.made), builders.OwnedBy(ref))
 	pod.Namespace = o.w.Namespace
-	_, err := o.w.Kube.CoreV1().Pods(o.w.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	err := o.w.Client.Create(ctx, pod)
 	if err == nil {
 		o.made++
 	}
@@ -141,16 +156,9 @@ func TestLateReplacementsNeverExceedTheBudget(t *testing.T) {
 // An operator that was scaled down on purpose does not bring the pod back, and nothing tells Berth.
 func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
-	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "set"}}
-	w.Create(builders.CapacityMix("set", 100, 0), owner)
-	ref := *metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	for i := range 4 {
-		w.Create(builders.Pod("set", fmt.Sprint("set-", i), builders.OwnedBy(ref)))
-	}
-	w.WaitExact("set", split.New(100, 0), 4, testenv.SettleTimeout)
-	w.Controller(testenv.Impatient, func(c *controller.Configuration) {
-		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds = 2, 1
-	})
+	w.Create(builders.CapacityMix("set", 100, 0))
+	fourOf(w, owner(w, "set"))
+	w.Controller(testenv.Impatient, hasty(2))
 	w.WaitSatisfied("set")
 	w.ChangeMix("set", spotPercent(0))
 	w.WaitEvictions(1)
@@ -193,14 +201,8 @@ func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	owner.SetKind("Set")
 	owner.SetName("set")
 	w.Create(builders.CapacityMix("set", 100, 0), owner)
-	ref := *metav1.NewControllerRef(owner, owner.GroupVersionKind())
-	for i := range 4 {
-		w.Create(builders.Pod("set", fmt.Sprint("set-", i), builders.OwnedBy(ref)))
-	}
-	w.WaitExact("set", split.New(100, 0), 4, testenv.SettleTimeout)
-	w.Controller(testenv.Impatient, func(c *controller.Configuration) {
-		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds = 2, 1
-	})
+	fourOf(w, *metav1.NewControllerRef(owner, owner.GroupVersionKind()))
+	w.Controller(testenv.Impatient, hasty(2))
 	w.WaitSatisfied("set")
 	w.ChangeMix("set", spotPercent(0))
 	w.WaitBlocked("set", "ReplicasMissing", "the owner has 4 pods, and its scale requests 5")
@@ -222,21 +224,12 @@ func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 // S2: the workload gets its mix by annotations, so no status tells the next leader of the pod that did not come back.
 func TestLeadersThatFollowEachOtherEvictNoMoreThanOneWould(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
-	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "set"}}
-	w.Create(owner)
-	ref := *metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	for i := range 4 {
-		w.Create(builders.Pod("set", fmt.Sprint("set-", i), builders.OwnedBy(ref), builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "100%")))
-	}
-	w.WaitExact("set", split.New(100, 0), 4, testenv.SettleTimeout)
+	fourOf(w, owner(w, "set"), builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "100%"))
 	for _, pod := range w.Live("set") {
 		testenv.Patch(w, &pod, func(p *corev1.Pod) { p.Annotations[v1alpha1.SpotPercentAnnotation] = "0" })
 	}
-	hasty := func(c *controller.Configuration) {
-		c.Mix.Rebalance.MoveTimeoutSeconds, c.Mix.Rebalance.BackoffSeconds = 2, 1
-	}
 	for range 3 {
-		c := w.Controller(testenv.Impatient, hasty)
+		c := w.Controller(testenv.Impatient, hasty(2))
 		w.WaitEvictions(1)
 		w.Always(holds/2, "no second pod is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
 		testenv.End(c, true)

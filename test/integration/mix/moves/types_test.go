@@ -49,8 +49,7 @@ func TestReplicasOfARelabelledNodeMoveOnceIfItStaysSo(t *testing.T) {
 
 	relabel(w, "spot-0", onDemand)
 	w.WaitStatus("web", "the replicas on the converted node count as on-demand", counted)
-	w.WaitExact("web", split.New(70, 2), 10, testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", split.New(70, 2), 10, testenv.SettleTimeout)
 	moved := map[string]int{}
 	for _, e := range w.Evictions() {
 		moved[e.Name]++

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -34,11 +33,9 @@ func TestARefusedPlaceholderIsReportedAndNothingIsEvicted(t *testing.T) {
 
 func TestPlaceholdersMeetTheRestrictedStandardOfPodSecurity(t *testing.T) {
 	w := strayed(t)
-	_, err := w.Kube.CoreV1().Namespaces().Patch(w.Ctx, w.Namespace, types.StrategicMergePatchType,
-		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`), metav1.PatchOptions{})
-	require.NoError(t, err)
+	w.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
 	w.Eventually("the standard is enforced", func() (bool, string) {
-		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(w.Ctx, builders.Pod("loose", "loose"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		err := w.DryRun(builders.Pod("loose", "loose"))
 		return apierrors.IsForbidden(err), fmt.Sprint(err)
 	})
 	w.Controller(testenv.Impatient)

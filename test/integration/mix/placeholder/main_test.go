@@ -7,15 +7,14 @@ package placeholder_test
 import (
 	"fmt"
 	"os"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -68,10 +67,9 @@ func launch(w *testenv.World, name string) {
 // holders returns the placeholders of the test, oldest first.
 func holders(w *testenv.World) []corev1.Pod {
 	w.T.Helper()
-	list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{LabelSelector: v1alpha1.PlaceholderLabel})
-	require.NoError(w.T, err)
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	return list.Items
+	list := w.Pods(client.HasLabels{v1alpha1.PlaceholderLabel})
+	slices.SortFunc(list, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return list
 }
 
 // waitHolders waits until there are n placeholders.

@@ -12,9 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -58,8 +56,7 @@ func TestAReplicaIsEvictedOnlyOnceItsPlaceholderIsBound(t *testing.T) {
 	}
 	w.Always(holds, "the second replica waits for a node of its own", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
 	launch(w, "launched-1")
-	w.WaitExact("web", half, 4, testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", half, 4, testenv.SettleTimeout)
 	waitHolders(w, 0)
 
 	created, evicted, deleted := asked(w, "create", "pods"), w.Evictions(), asked(w, "delete", "pods")
@@ -109,8 +106,7 @@ func TestPlaceholdersCountInTheBudgetsOfMixAndCluster(t *testing.T) {
 	assert.Len(t, asked(w, "create", "pods"), 2, "the one of the first controller was taken over")
 	launch(w, "launched-0")
 	launch(w, "launched-1")
-	w.WaitExact("web", half, 4, testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", half, 4, testenv.SettleTimeout)
 	waitHolders(w, 0)
 	assert.Len(t, w.Evictions(), 2)
 }
@@ -129,10 +125,7 @@ func TestAKilledControllersMoveIsCompletedByTheNext(t *testing.T) {
 	w.WaitEvictions(1)
 	created := asked(w, "create", "pods")
 	require.NotEmpty(t, created)
-	w.Eventually("the placeholder has given way", func() (bool, string) {
-		_, err := w.Kube.CoreV1().Pods(w.Namespace).Get(w.Ctx, held.Name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), fmt.Sprint(err)
-	})
+	w.WaitDeleted(&held) // the placeholder has given way
 	w.Eventually("the replacement runs on the node that was launched for it", func() (bool, string) {
 		s := w.Split("web")
 		return s.OnDemand == 1 && s.Spot == 3, s.String()
@@ -153,13 +146,10 @@ func TestAPlaceholderGoesWithItsReplica(t *testing.T) {
 	w := strayed(t)
 	c := w.Controller(testenv.Impatient)
 	held := waitHolders(w, 1)[0]
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "web"}}
-	w.Scale(d, 2) // slots 0 and 1 stay; the replica of slot 2 was to move
-	w.Eventually("the placeholder of the replica that is gone is gone", func() (bool, string) {
-		_, err := w.Kube.CoreV1().Pods(w.Namespace).Get(w.Ctx, held.Name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), fmt.Sprint(err)
-	})
-	waitHolders(w, 1) // for slot 0
+	d := testenv.Read(w, "web", &appsv1.Deployment{})
+	w.Scale(d, 2)        // slots 0 and 1 stay; the replica of slot 2 was to move
+	w.WaitDeleted(&held) // the placeholder of the replica that is gone
+	waitHolders(w, 1)    // for slot 0
 	testenv.End(c, true)
 	w.Scale(d, 0)
 	waitHolders(w, 0) // no one but the garbage collector is there
@@ -179,8 +169,7 @@ func TestTheReplacementOfAGatedPodTakesThePlaceholdersCapacity(t *testing.T) {
 	assert.Equal(t, onDemand, held.Spec.NodeSelector[cluster.CapacityTypeLabel])
 	assert.Empty(t, held.Spec.SchedulingGates)
 	launch(w, "launched-0")
-	w.WaitExact("web", split.New(100, 1), 2, testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", split.New(100, 1), 2, testenv.SettleTimeout)
 	waitHolders(w, 0)
 	evicted, deleted := w.Evictions(), w.Audit(func(r testenv.Request) bool { return r.Verb == "delete" && r.Name == held.Name && r.OK() })
 	require.Len(t, evicted, 1)
@@ -205,8 +194,7 @@ func TestAStatefulSetPlaceholderStaysUntilTheOldPodIsGone(t *testing.T) {
 	waitHolders(w, 1)
 	launch(w, "launched-0")
 	w.WaitEvictions(1)
-	w.WaitExact("db", split.New(100, 1), 2, testenv.SettleTimeout)
-	w.WaitSatisfied("db")
+	w.WaitRepaired("db", split.New(100, 1), 2, testenv.SettleTimeout)
 	waitHolders(w, 0)
 	gone := w.Audit(func(r testenv.Request) bool {
 		return r.Verb == "delete" && r.Resource == "pods" && r.OK() && r.Name != "db-0" && r.Name != "db-1"
@@ -229,7 +217,7 @@ func TestEverythingIsCheckedAgainOnceThePlaceholderRuns(t *testing.T) {
 	})
 	w.Always(holds, "nothing is evicted", func() (bool, string) { return len(w.Evictions()) == 0, "" })
 	assertUntouched(w, before)
-	require.NoError(t, w.Client.Delete(w.Ctx, budget))
+	w.Delete(budget)
 	w.WaitEvictions(1)
 	w.Eventually("one replica is on on-demand", func() (bool, string) { s := w.Split("web"); return s.OnDemand == 1 && s.Spot == 3, s.String() })
 }

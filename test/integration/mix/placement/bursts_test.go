@@ -23,9 +23,7 @@ func TestABurstIsExactTheMomentAllItsPodsAreBound(t *testing.T) {
 	for _, burst := range []struct{ replicas, percent, floor int32 }{
 		{10, 70, 1}, {10, 50, 0}, {20, 80, 1}, {20, 73, 7}, {200, 70, 5}, {200, 50, 120},
 	} {
-		t.Run(fmt.Sprintf("%d pods at %d%% floor %d", burst.replicas, burst.percent, burst.floor), func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(fmt.Sprintf("%d pods at %d%% floor %d", burst.replicas, burst.percent, burst.floor), func(t *testing.T, w *testenv.World) {
 			app := fmt.Sprintf("burst-%d-%d", burst.replicas, burst.percent)
 			web := builders.Deployment(app, burst.replicas)
 			w.Create(builders.CapacityMix(app, burst.percent, burst.floor), web)
@@ -75,9 +73,7 @@ func TestThreeDeploymentsAtOnceAreExactEach(t *testing.T) {
 func TestAMixOnTheDeploymentHoldsFromItsVeryFirstPod(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	for round := range 4 {
-		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(fmt.Sprintf("round %d", round), func(t *testing.T, w *testenv.World) {
 			var objects []client.Object
 			var workloads []workload
 			for i, d := range []struct {
@@ -89,7 +85,7 @@ func TestAMixOnTheDeploymentHoldsFromItsVeryFirstPod(t *testing.T) {
 				objects = append(objects, deployment)
 				workloads = append(workloads, workload{deployment, split.New(int32(d.percent), int32(d.floor))})
 			}
-			createAtOnce(&w, objects...)
+			createAtOnce(w, objects...)
 			for _, d := range workloads {
 				pods := w.RequireExact(d.Name, d.mix, int(*d.Spec.Replicas))
 				for _, p := range pods {

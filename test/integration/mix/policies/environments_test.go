@@ -3,6 +3,7 @@
 package policies_test
 
 import (
+	"berth.dev/berth/test/builders"
 	"fmt"
 	"testing"
 
@@ -17,20 +18,13 @@ import (
 // grant gives a user rights in the test's namespace.
 func (s *scene) grant(user string, rules ...rbacv1.PolicyRule) {
 	s.T.Helper()
-	name := "of-" + user
-	s.Create(
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-		},
-	)
+	s.Create(builders.Grant("of-"+user, builders.User(user), rules...)...)
 }
 
 // Whoever may write Environments must not read Secrets by them.
 func TestAnEnvironmentNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 	s := start(t)
-	environments := rbacv1.PolicyRule{APIGroups: []string{"berth.dev"}, Resources: []string{"environments"}, Verbs: []string{"create", "update", "patch", "get"}}
+	environments := builders.Rule("berth.dev", []string{"environments"}, "create", "update", "patch", "get")
 	secrets := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"own"}, Verbs: []string{"get"}}
 	s.grant("tenant", environments)
 	s.grant("reader", environments, secrets)
@@ -74,11 +68,7 @@ func TestAnEnvironmentNamesOnlySecretsThatItsAuthorMayRead(t *testing.T) {
 	// A reference that another user set may stay, and may be removed.
 	e := env("", "victim-credentials")
 	require.NoError(t, s.Client.Create(s.Ctx, e))
-	change := func(what func(*v1alpha1.Environment)) error {
-		after := e.DeepCopy()
-		what(after)
-		return s.as("tenant").Patch(s.Ctx, after, client.MergeFrom(e), client.DryRunAll)
-	}
+	change := func(what func(*v1alpha1.Environment)) error { return patch(s, s.as("tenant"), e, what) }
 	s.judge(t, change(func(e *v1alpha1.Environment) { e.Spec.Stack.Backend.Container.Image = "node:23" }), "")
 	s.judge(t, change(func(e *v1alpha1.Environment) { e.Spec.Stack.Backend.SecretRef = nil }), "")
 	s.judge(t, change(func(e *v1alpha1.Environment) { e.Spec.Stack.Backend.SecretRef.Name = "another" }), "spec.stack.backend.secretRef.name:")

@@ -7,6 +7,7 @@ package policies_test
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,7 +53,15 @@ func (s *scene) as(user string) client.Client {
 	return c
 }
 
+// patch has a client change an object, in a dry run.
+func patch[T client.Object](s *scene, c client.Client, before T, change func(T)) error {
+	after := before.DeepCopyObject().(T)
+	change(after)
+	return c.Patch(s.Ctx, after, client.MergeFrom(before), client.DryRunAll)
+}
+
 // refusedFor reports whether a policy refuses a write for a field.
 func refusedFor(err error, field string) bool {
-	return apierrors.IsForbidden(err) && field != "" && contains(err, "ValidatingAdmissionPolicy", field)
+	return apierrors.IsForbidden(err) && field != "" &&
+		strings.Contains(err.Error(), "ValidatingAdmissionPolicy") && strings.Contains(err.Error(), field)
 }

@@ -3,6 +3,8 @@
 package policies_test
 
 import (
+	"berth.dev/berth/test/testenv"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,10 +61,9 @@ func TestEnvironmentsWritesOnlyItsSecrets(t *testing.T) {
 		if o == theirs {
 			want = "metadata.labels:"
 		}
-		after := o.DeepCopy()
-		after.Labels = ofEnvironment
-		after.Data = map[string][]byte{"a": []byte("c")}
-		s.judge(t, s.environments.Patch(s.Ctx, after, client.MergeFrom(o), client.DryRunAll), want)
+		s.judge(t, patch(s, s.environments, o, func(o *corev1.Secret) {
+			o.Labels, o.Data = ofEnvironment, map[string][]byte{"a": []byte("c")}
+		}), want)
 		s.judge(t, s.environments.Delete(s.Ctx, o, client.DryRunAll), want)
 	}
 	certs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-webhook-certs"}}
@@ -82,17 +83,15 @@ func TestEnvironmentsWritesOnlyItsNamespaces(t *testing.T) {
 	s.judge(t, create("kube-shop", ofEnvironment), "metadata.name:")
 
 	mine := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "env-", Labels: ofEnvironment}}
-	require.NoError(t, s.Client.Create(s.Ctx, mine))
-	t.Cleanup(func() { s.Delete(mine) })
+	s.CreateForTest(mine)
 	for name, want := range map[string]string{
 		mine.Name: "", s.Namespace: "metadata.labels:", "kube-system": "metadata.labels:", "default": "metadata.labels:", "kube-node-lease": "metadata.labels:",
 	} {
-		ns := &corev1.Namespace{}
-		require.NoError(t, s.Client.Get(s.Ctx, client.ObjectKey{Name: name}, ns))
-		after := ns.DeepCopy()
-		after.Labels[v1alpha1.EnvironmentLabel], after.Labels[v1alpha1.EnvironmentNamespaceLabel] = "shop", "team"
-		after.Labels[v1alpha1.RetainedLabel] = "true"
-		s.judge(t, s.environments.Patch(s.Ctx, after, client.MergeFrom(ns), client.DryRunAll), want)
+		ns := testenv.ReadIn(s.World, "", name, &corev1.Namespace{})
+		s.judge(t, patch(s, s.environments, ns, func(ns *corev1.Namespace) {
+			maps.Copy(ns.Labels, ofEnvironment)
+			ns.Labels[v1alpha1.RetainedLabel] = "true"
+		}), want)
 		if name != "default" && name != "kube-system" { // no user may delete these
 			s.judge(t, s.environments.Delete(s.Ctx, ns, client.DryRunAll), want)
 		}
@@ -130,8 +129,6 @@ func TestProgramsWriteOnlyWorkloadsOfTheirProduct(t *testing.T) {
 	}
 	theirs := builders.Deployment("theirs", 0)
 	s.Create(theirs)
-	after := theirs.DeepCopy()
-	after.Labels = ofRecord
-	s.judge(t, s.controller.Patch(s.Ctx, after, client.MergeFrom(theirs), client.DryRunAll), "metadata.labels:")
+	s.judge(t, patch(s, s.controller, theirs, func(d *appsv1.Deployment) { d.Labels = ofRecord }), "metadata.labels:")
 	s.judge(t, s.controller.Delete(s.Ctx, theirs, client.DryRunAll), "metadata.labels:")
 }

@@ -3,7 +3,6 @@
 package policies_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,15 +17,6 @@ import (
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
-
-func contains(err error, words ...string) bool {
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			return false
-		}
-	}
-	return true
-}
 
 // pod creates one that others have written to as well.
 func (s *scene) pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
@@ -85,12 +75,7 @@ func TestPodUpdatesTouchOnlyTheFieldsOfBerth(t *testing.T) {
 	} {
 		for user, c := range map[string]client.Client{"scheduler": s.scheduler, "controller": s.controller} {
 			t.Run(name+" by the "+user, func(t *testing.T) {
-				before := &corev1.Pod{}
-				require.NoError(t, s.Client.Get(s.Ctx, client.ObjectKeyFromObject(tc.pod), before))
-				after := before.DeepCopy()
-				tc.change(after)
-				err := c.Patch(s.Ctx, after, client.MergeFrom(before), client.DryRunAll)
-				s.judge(t, err, tc.want)
+				s.judge(t, patch(s, c, testenv.Read(s.World, tc.pod.Name, &corev1.Pod{}), tc.change), tc.want)
 			})
 		}
 	}
@@ -110,13 +95,9 @@ func TestTheSchedulerWritesOnlyItsPartOfAPodsStatus(t *testing.T) {
 	s := start(t)
 	p := s.pod("plain", bound)
 	// An address that the kubelet adds between the read and the patch would be a second one, which is invalid.
-	s.Eventually("the pod has its address", func() (bool, string) {
-		err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(p), p)
-		return err == nil && p.Status.PodIP != "", fmt.Sprint(err, p.Status.Phase)
-	})
+	testenv.WaitFor(s.World, p.Name, "it has its address", func(p *corev1.Pod) bool { return p.Status.PodIP != "" })
 	status := func(change func(*corev1.Pod)) error {
-		before := &corev1.Pod{}
-		require.NoError(t, s.Client.Get(s.Ctx, client.ObjectKeyFromObject(p), before))
+		before := testenv.Read(s.World, p.Name, &corev1.Pod{})
 		after := before.DeepCopy()
 		change(after)
 		// As kube-scheduler does: a JSON merge patch would take back the conditions that the kubelet writes meanwhile.
@@ -197,10 +178,8 @@ func TestPodDeletions(t *testing.T) {
 // controller.
 func (s *scene) preempt(p *corev1.Pod) {
 	s.T.Helper()
-	s.Eventually("it runs", func() (bool, string) { // KWOK, which plays the kubelet, replaces the conditions of a pod that it starts
-		err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(p), p)
-		return err == nil && testenv.Ready(p), fmt.Sprint(err)
-	})
+	// KWOK, which plays the kubelet, replaces the conditions of a pod that it starts.
+	p = testenv.WaitFor(s.World, p.Name, "it runs", testenv.Ready)
 	before := p.DeepCopy()
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler, LastTransitionTime: metav1.Now(),

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -43,10 +42,6 @@ var (
 func highPriority(w *testenv.World) string {
 	w.T.Helper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}, Value: 1000}
-	_, err := w.Kube.SchedulingV1().PriorityClasses().Create(w.Ctx, class, metav1.CreateOptions{})
-	require.NoError(w.T, err)
-	w.T.Cleanup(func() {
-		require.NoError(w.T, w.Kube.SchedulingV1().PriorityClasses().Delete(w.Ctx, class.Name, metav1.DeleteOptions{}))
-	})
+	w.CreateForTest(class)
 	return class.Name
 }

@@ -24,7 +24,7 @@ func TestASiblingBurstDoesNotTakeTheSlotOfANominatedPod(t *testing.T) {
 	w := testenv.New(t, cluster.NodeSpec{Name: "on-demand-0", CapacityType: onDemand, CPU: "1"}, cluster.NodeSpec{Name: "spot-0", CapacityType: spot})
 	high := highPriority(w)
 	w.Fill("on-demand-0", 1, builders.TerminatesFor(victimsTerminateFor))
-	seen := w.WatchPods()
+	seen := w.RecordAll()
 	w.Create(builders.CapacityMix("web", 50, 0, spotOrWait, onDemandOrWait)) // slots 1, 3, 5 are spot
 	web := builders.Deployment("web", 1, oneCPU, builders.PriorityClass(high))
 	w.Create(web)
@@ -62,7 +62,7 @@ func TestANominatedPodKeepsItsSlotWhenALowerOneBecomesFree(t *testing.T) {
 	)
 	high := highPriority(w)
 	w.Fill("on-demand-1", 1, builders.TerminatesFor(victimsTerminateFor))
-	seen := w.WatchPods()
+	seen := w.RecordAll()
 	w.Create(builders.CapacityMix("web", 50, 0, spotOrWait, onDemandOrWait)) // of slots 0, 1, 2 only 1 is spot
 	w.Create(builders.Deployment("web", 3, oneCPU, builders.PriorityClass(high)))
 	nominated := waitNominated(w, seen, "web")
@@ -84,7 +84,7 @@ func TestANominatedPodKeepsItsSlotWhenALowerOneBecomesFree(t *testing.T) {
 }
 
 // waitNominated waits until one pod of an app is nominated, and returns its name.
-func waitNominated(w *testenv.World, seen *testenv.Sightings, app string) string {
+func waitNominated(w *testenv.World, seen *testenv.Recording, app string) string {
 	w.T.Helper()
 	w.Eventually("a pod is nominated", func() (bool, string) { return len(seen.Nominated(app)) > 0, "none" })
 	nominated := slices.Collect(maps.Keys(seen.Nominated(app)))

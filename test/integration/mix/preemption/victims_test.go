@@ -71,7 +71,7 @@ func TestPreemptionStaysOnTheSlotsTypeAndComesAfterBorrowing(t *testing.T) {
 		}
 		w.Create(builders.CapacityMix(string(lane(i)), c.percent, 0, c.mix...))
 	}
-	seen := w.WatchPods()
+	seen := w.RecordAll()
 	started := make([]time.Time, len(cases))
 	for i, c := range cases {
 		started[i] = time.Now()

@@ -261,13 +261,11 @@ func TestABlockedMoveIsReportedAndNothingIsEvictedMeanwhile(t *testing.T) {
 	for _, s := range all {
 		message := w.WaitBlocked(s.name(), s.reason, s.words...)
 		t.Logf("%s: %s: %s", s.lane, s.reason, message)
-		w.Eventually("the metric reports it", func() (bool, string) {
-			n := w.Metric(c, "berth_mix_blocked_workloads", map[string]string{"namespace": w.Namespace, "mix": s.name(), "reason": s.reason})
-			return n == 1, fmt.Sprint(n)
+		testenv.Becomes(w, "the metric reports it", 1, func() int {
+			return w.Metric(c, "berth_mix_blocked_workloads", map[string]string{"namespace": w.Namespace, "mix": s.name(), "reason": s.reason})
 		})
 	}
-	w.WaitExact("plain", split.New(50, 1), 4, testenv.SettleTimeout)
-	w.WaitSatisfied("plain")
+	w.WaitRepaired("plain", split.New(50, 1), 4, testenv.SettleTimeout)
 	w.Always(holds, "only what may be moved is evicted", func() (bool, string) {
 		n := len(w.Evictions())
 		return n == 2, fmt.Sprint(n)
@@ -284,8 +282,7 @@ func TestABlockedMoveIsReportedAndNothingIsEvictedMeanwhile(t *testing.T) {
 	}
 	w.WaitExact("reported", split.New(50, 1), 4, 20*time.Second) // what was only reported does not stand in the way
 	for _, name := range released {
-		w.WaitExact(name, split.New(50, 1), 4, letGo)
-		w.WaitSatisfied(name)
+		w.WaitRepaired(name, split.New(50, 1), 4, letGo)
 		assert.Len(t, w.EvictionsOf(name), 2, "%s: half of four, and no more", name)
 	}
 	requireNothingElseWent(w, before, released...)
@@ -370,7 +367,6 @@ func TestARolloutFreezesMovesForABoundedTime(t *testing.T) {
 		delete(t.Annotations, cluster.PodReadyDelay)
 		t.Spec.Containers[0].Image = "example.com/app:2"
 	})
-	w.WaitExact("rolling", m, 8, testenv.SettleTimeout)
-	w.WaitSatisfied("rolling")
+	w.WaitRepaired("rolling", m, 8, testenv.SettleTimeout)
 	assert.Empty(t, w.EvictionsOf("rolling"))
 }

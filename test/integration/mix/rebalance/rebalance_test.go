@@ -26,14 +26,7 @@ func TestSpotComesBackAfterAFallbackOneReplicaAtATime(t *testing.T) {
 	assert.Len(t, w.Evictions(), 7, "one eviction for each replica that had to move, and none before")
 
 	writes := len(w.StatusWrites())
-	w.Always(testenv.Length(12*time.Second, 5*time.Minute), "the controller lives on", func() (bool, string) {
-		select {
-		case <-c.Done():
-			return false, c.LogTail(20)
-		default:
-			return true, ""
-		}
-	})
+	w.Always(testenv.Length(12*time.Second, 5*time.Minute), "the controller lives on", func() (bool, string) { return testenv.Runs(c) })
 	assert.Len(t, w.Evictions(), 7, "nothing more is evicted")
 	assert.Len(t, w.StatusWrites(), writes, "nothing more is written")
 }

@@ -61,9 +61,7 @@ func TestTheUsersOwnPodDeletionCostStaysOnEveryPod(t *testing.T) {
 	web := builders.Deployment("web", 10, builders.PodAnnotation(v1alpha1.PodDeletionCostAnnotation, "7"))
 	w.Create(builders.CapacityMix("web", 60, 1), web)
 	w.WaitReady("web", 10)
-	w.Scale(web, 20)
-	w.WaitReady("web", 20)
-	for _, p := range w.RequireExact("web", m, 20) {
+	for _, p := range w.ScaleExactly(web, m, 20) {
 		require.Equal(t, "7", p.Annotations[v1alpha1.PodDeletionCostAnnotation], "the deletion cost of pod %s", p.Name)
 		require.Contains(t, p.Annotations, v1alpha1.SlotAnnotation, "annotations of pod %s", p.Name)
 	}
@@ -75,9 +73,7 @@ func TestScaleUpAndDownAtSixtyPercentIsExactAfterEachStep(t *testing.T) {
 	web := builders.Deployment("web", 5)
 	w.Create(builders.CapacityMix("web", 60, 1), web)
 	for _, n := range []int32{5, 15, 8, 15, 5} {
-		w.Scale(web, n)
-		w.WaitReady("web", int(n))
-		w.RequireExact("web", m, int(n))
+		w.ScaleExactly(web, m, n)
 	}
 }
 
@@ -101,13 +97,8 @@ func TestScaleUpAndDownAtOnceHoldsNoSlotTwice(t *testing.T) {
 		w.Slots(pods) // none twice
 		t.Logf("5 -> 15 -> 8 at once: %s, exact is %d spot", w.SplitOf(pods), m.Spot(8))
 
-		w.Scale(web, 15)
-		w.WaitReady("web", 15)
-		w.RequireExact("web", m, 15)
-		for _, n := range []int32{8, 5} {
-			w.Scale(web, n)
-			w.WaitReady("web", int(n))
-			w.RequireExact("web", m, int(n))
+		for _, n := range []int32{15, 8, 5} {
+			w.ScaleExactly(web, m, n)
 		}
 	}
 	record.RequireOnTheirTypes(m)

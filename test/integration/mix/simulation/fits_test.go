@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -77,18 +76,18 @@ var rows = map[string]row{
 	"a node that the pod's ResourceLimit names": {
 		nodes:  []cluster.NodeSpec{node("od", onDemand, "b", "4"), node("sp-0", spot, "a", "4"), node("sp-1", spot, "b", "4")},
 		before: sizeInZoneB,
-		pods:   []*corev1.Pod{placed(victim, "od", ofSize("zonal"))},
+		pods:   []*corev1.Pod{placed(victim, "od", builders.OfSize("zonal"))},
 		want:   "sp-1",
 	},
 	"a ResourceLimit that no node matches": {
 		nodes:   []cluster.NodeSpec{node("od", onDemand, "b", "4"), node("sp", spot, "a", "4")},
 		before:  sizeInZoneB,
-		pods:    []*corev1.Pod{placed(victim, "od", ofSize("zonal"))},
+		pods:    []*corev1.Pod{placed(victim, "od", builders.OfSize("zonal"))},
 		reasons: map[string]int{`node(s) didn't match the node rules of ResourceLimit "{ns}/zonal"`: 1},
 	},
 	"a ResourceLimit that is gone": {
 		nodes:   []cluster.NodeSpec{node("od", onDemand, "b", "4"), node("sp", spot, "a", "4")},
-		pods:    []*corev1.Pod{placed(victim, "od", ofSize("gone"))},
+		pods:    []*corev1.Pod{placed(victim, "od", builders.OfSize("gone"))},
 		reasons: map[string]int{`ResourceLimit "{ns}/gone" does not exist`: 1},
 	},
 	"a sibling with required anti-affinity blocks": {
@@ -182,15 +181,8 @@ func tainted(key string) func(*cluster.NodeSpec) {
 	}
 }
 
-func ofSize(name string) func(*corev1.PodTemplateSpec) {
-	return func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.ResourceLimitLabel] = name }
-}
-
 func sizeInZoneB(w *testenv.World) {
-	w.Create(&v1alpha1.ResourceLimit{
-		ObjectMeta: metav1.ObjectMeta{Name: "zonal"},
-		Spec:       v1alpha1.ResourceLimitSpec{NodeSelector: map[string]string{corev1.LabelTopologyZone: "zone-b"}},
-	})
+	w.Create(builders.ResourceLimit("zonal", builders.SizeOnNodesWith(corev1.LabelTopologyZone, "zone-b")))
 }
 
 // apart keeps a workload's pods in zones of their own.

@@ -59,9 +59,7 @@ func take(w *testenv.World) *simulation.Snapshot {
 
 func live(w *testenv.World, name string) *corev1.Pod {
 	w.T.Helper()
-	p, err := w.Kube.CoreV1().Pods(w.Namespace).Get(w.Ctx, name, metav1.GetOptions{})
-	require.NoError(w.T, err)
-	return p
+	return testenv.Read(w, name, &corev1.Pod{})
 }
 
 // ask asks whether the victim's replacement fits on spot.

@@ -3,8 +3,10 @@
 package simulation_test
 
 import (
+	"berth.dev/berth/test/builders"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -31,28 +32,14 @@ var needed = map[string][]string{
 // userWith makes a user who may list what is needed, but for one resource.
 func userWith(w *testenv.World, user, without string) *rest.Config {
 	w.T.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}}
+	var rules []rbacv1.PolicyRule
 	for group, resources := range needed {
-		for _, r := range resources {
-			if r != without {
-				role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{r}, Verbs: []string{"list"}})
-			}
+		kept := slices.DeleteFunc(slices.Clone(resources), func(r string) bool { return r == without })
+		if len(kept) > 0 {
+			rules = append(rules, builders.Rule(group, kept, "list"))
 		}
 	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}
-	rbac := w.Kube.RbacV1()
-	_, err := rbac.ClusterRoles().Create(w.Ctx, role, metav1.CreateOptions{})
-	require.NoError(w.T, err)
-	_, err = rbac.ClusterRoleBindings().Create(w.Ctx, binding, metav1.CreateOptions{})
-	require.NoError(w.T, err)
-	w.T.Cleanup(func() {
-		_ = rbac.ClusterRoles().Delete(w.Ctx, user, metav1.DeleteOptions{})
-		_ = rbac.ClusterRoleBindings().Delete(w.Ctx, user, metav1.DeleteOptions{})
-	})
+	w.CreateForTest(builders.ClusterGrant(user, builders.User(user), rules...)...)
 	cfg, err := w.Cluster.ConfigFor(user)
 	require.NoError(w.T, err)
 	return cfg

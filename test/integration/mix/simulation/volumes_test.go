@@ -3,9 +3,6 @@
 package simulation_test
 
 import (
-	"fmt"
-
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,20 +33,12 @@ func volumeIn(zone string, mode corev1.PersistentVolumeAccessMode) func(*testenv
 			}}}},
 		}
 		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.test", VolumeHandle: w.Namespace}
-		_, err := w.Kube.CoreV1().PersistentVolumes().Create(w.Ctx, v, metav1.CreateOptions{})
-		require.NoError(w.T, err)
-		w.T.Cleanup(func() { _ = w.Kube.CoreV1().PersistentVolumes().Delete(w.Ctx, v.Name, metav1.DeleteOptions{}) })
+		w.CreateForTest(v)
 		// A claim that the controller sees before its volume waits for a resync.
-		w.Eventually("the volume is known", func() (bool, string) {
-			v, err := w.Kube.CoreV1().PersistentVolumes().Get(w.Ctx, v.Name, metav1.GetOptions{})
-			return err == nil && v.Status.Phase == corev1.VolumeAvailable, fmt.Sprint(err)
-		})
+		testenv.WaitForIn(w, "", v.Name, "it is known", func(v *corev1.PersistentVolume) bool { return v.Status.Phase == corev1.VolumeAvailable })
 		w.Create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim}, Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: new(""), VolumeName: v.Name, AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: size},
 		}})
-		w.Eventually("the claim is bound", func() (bool, string) {
-			c, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Get(w.Ctx, claim, metav1.GetOptions{})
-			return err == nil && c.Status.Phase == corev1.ClaimBound, fmt.Sprint(err)
-		})
+		testenv.WaitFor(w, claim, "it is bound", func(c *corev1.PersistentVolumeClaim) bool { return c.Status.Phase == corev1.ClaimBound })
 	}
 }

@@ -88,7 +88,7 @@ func (f *field) take(nodes ...cluster.NodeSpec) {
 	f.T.Helper()
 	for _, n := range nodes {
 		f.last = time.Now()
-		require.NoError(f.T, f.Kube.CoreV1().Nodes().Delete(f.Ctx, n.Name, metav1.DeleteOptions{}))
+		f.Delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}})
 	}
 	f.bury()
 }
@@ -98,11 +98,9 @@ func (f *field) take(nodes ...cluster.NodeSpec) {
 func (f *field) bury() {
 	f.T.Helper()
 	types := f.Types()
-	pods, err := f.Kube.CoreV1().Pods(f.Namespace).List(f.Ctx, metav1.ListOptions{})
-	require.NoError(f.T, err)
-	for _, p := range pods.Items {
+	for _, p := range f.Pods() {
 		if _, there := types[p.Spec.NodeName]; p.Spec.NodeName != "" && !there {
-			err := f.Kube.CoreV1().Pods(f.Namespace).Delete(f.Ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &p.UID}})
+			err := f.Client.Delete(f.Ctx, &p, client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID})
 			require.NoError(f.T, client.IgnoreNotFound(err))
 		}
 	}
@@ -133,8 +131,7 @@ func (f *field) requireQuietFirst(since time.Time) {
 func TestLosingAThirdOfSpotMovesNothingUntilItIsOver(t *testing.T) {
 	f := newField(t)
 	f.Create(builders.CapacityMix("other", 70, 2), builders.Deployment("other", replicas))
-	f.WaitExact("other", seventy, replicas, testenv.SettleTimeout)
-	f.WaitSatisfied("other")
+	f.WaitRepaired("other", seventy, replicas, testenv.SettleTimeout)
 	require.False(t, f.storm())
 	since := time.Now()
 	f.notice(f.spot[0])
@@ -167,8 +164,7 @@ func TestLosingAllOfSpotMovesNothingUntilItReturns(t *testing.T) {
 	require.Less(t, time.Since(f.last), quiet, "spot is back before the storm is over")
 	f.WaitBlocked("web", "SpotStorm", "many spot nodes are departing")
 	require.Empty(t, f.Evictions())
-	f.WaitExact("web", seventy, replicas, recovery)
-	f.WaitSatisfied("web")
+	f.WaitRepaired("web", seventy, replicas, recovery)
 	f.requireQuietFirst(since)
 	assert.Len(t, f.Evictions(), seventy.Spot(replicas), "each replica that lost its spot node moved once")
 	f.requireEachSlotOnce(recording)
@@ -179,7 +175,7 @@ func (f *field) requireEachSlotOnce(recording *testenv.Recording) {
 	f.T.Helper()
 	slots := map[string]int{}
 	for _, e := range recording.Events() {
-		p := e.Object.(*corev1.Pod)
+		p := e.Pod
 		if slot, ok := policy.ClaimedSlot(p); ok {
 			slots[p.Name] = slot
 		}
@@ -208,8 +204,7 @@ func TestWhileSpotFlapsNothingIsMovedAndAfterwardsEachReplicaOnce(t *testing.T) 
 	f.waitRunning("web")
 	before := len(f.Evictions())
 	assert.Zero(t, before, "evicted while spot flapped")
-	f.WaitExact("web", seventy, replicas, recovery+3*period)
-	f.WaitSatisfied("web")
+	f.WaitRepaired("web", seventy, replicas, recovery+3*period)
 	f.requireQuietFirst(since)
 	f.requireEachSlotOnce(recording)
 	assert.LessOrEqual(t, len(f.Evictions()), seventy.Spot(replicas))
@@ -237,7 +232,6 @@ func TestWhileOneNodeFlapsNothingIsMoved(t *testing.T) {
 	f.flap(f.spot[:1], period, length)
 	f.waitRunning("web")
 	assert.Zero(t, f.Metric(f.controller, "berth_mix_spot_storms_total", nil))
-	f.WaitExact("web", seventy, replicas, recovery)
-	f.WaitSatisfied("web")
+	f.WaitRepaired("web", seventy, replicas, recovery)
 	assert.Empty(t, f.Evictions())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"strings"
 	"testing"
 	"time"
@@ -111,8 +112,7 @@ func place(w *testenv.World, c contestant, sequence []*corev1.Pod) []string {
 	w.T.Helper()
 	s := w.RunScheduler(c.options(w))
 	defer testenv.Kill(s)
-	client := w.Kube.CoreV1().Pods(w.Namespace)
-	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	now := client.GracePeriodSeconds(0)
 	outcomes := make([]string, 0, len(sequence))
 	for _, p := range sequence {
 		p = p.DeepCopy()
@@ -120,22 +120,16 @@ func place(w *testenv.World, c contestant, sequence []*corev1.Pod) []string {
 		w.Create(p)
 		var outcome string
 		w.Eventually(p.Name+" is placed or refused", func() (bool, string) {
-			got, err := client.Get(w.Ctx, p.Name, metav1.GetOptions{})
-			require.NoError(w.T, err)
-			outcome = outcomeOf(got)
+			outcome = outcomeOf(testenv.Read(w, p.Name, &corev1.Pod{}))
 			return outcome != "", "neither"
 		})
 		outcomes = append(outcomes, p.Name+": "+outcome)
 		if outcome[0] == '0' { // refused: it must not come again in between
-			require.NoError(w.T, client.Delete(w.Ctx, p.Name, now))
+			w.Delete(p, now)
 		}
 	}
-	require.NoError(w.T, client.DeleteCollection(w.Ctx, now, metav1.ListOptions{}))
-	w.Within(20*time.Second, "no pod is left", func() (bool, string) {
-		list, err := client.List(w.Ctx, metav1.ListOptions{})
-		require.NoError(w.T, err)
-		return len(list.Items) == 0, fmt.Sprint(len(list.Items))
-	})
+	require.NoError(w.T, w.Client.DeleteAllOf(w.Ctx, &corev1.Pod{}, client.InNamespace(w.Namespace), now))
+	w.Within(20*time.Second, "no pod is left", func() (bool, string) { n := len(w.Pods()); return n == 0, fmt.Sprint(n) })
 	return outcomes
 }
 

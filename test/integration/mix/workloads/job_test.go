@@ -3,7 +3,6 @@
 package workloads_test
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
@@ -76,9 +74,7 @@ func remove(w *testenv.World) func(*corev1.Pod) { return func(p *corev1.Pod) { w
 
 func fail(w *testenv.World) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Status.Phase = corev1.PodFailed
-		_, err := w.Kube.CoreV1().Pods(p.Namespace).UpdateStatus(w.Ctx, p, metav1.UpdateOptions{})
-		require.NoError(w.T, err)
+		require.NoError(w.T, w.SetPhase(p.Name, corev1.PodFailed))
 	}
 }
 
@@ -97,10 +93,7 @@ func TestSucceededPodsFreeTheirSlotsForTheNextPodsOfTheJob(t *testing.T) {
 	w.Create(builders.CapacityMix("batch", 50, 1))
 	record := w.Record("batch")
 	w.Create(job)
-	w.Eventually("the Job is complete", func() (bool, string) {
-		require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(job), job))
-		return job.Status.Succeeded == completions, fmt.Sprintf("%d succeeded", job.Status.Succeeded)
-	})
+	testenv.WaitFor(w, "batch", "it is complete", func(j *batchv1.Job) bool { return j.Status.Succeeded == completions })
 	record.RequireOnTheirTypes(m)
 	uses := map[int]map[types.UID]bool{}
 	full := 0

@@ -37,17 +37,15 @@ func TestPodsThatTheDefaultSchedulerBoundCountInTheirGroup(t *testing.T) {
 		{"more on spot than the first slots have, as many as the last size has", 50, 2, []step{{pods: 6, stock: true, closed: "on-demand"}, {pods: 6}}},
 		{"in the middle of Berth's", 60, 1, []step{{pods: 4}, {pods: 6, stock: true, closed: "on-demand"}, {pods: 5}, {pods: 3, stock: true, closed: "spot"}, {pods: 7}}},
 	} {
-		t.Run(c.what, func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(c.what, func(t *testing.T, w *testenv.World) {
 			app := fmt.Sprintf("fleet%d", i)
 			m := split.New(c.percent, c.floor)
 			w.Create(builders.CapacityMix(app, c.percent, c.floor))
-			pods := runSteps(&w, app, c.steps)
+			pods := runSteps(w, app, c.steps)
 			split := w.SplitOf(pods)
 			require.Equal(t, m.Spot(len(pods)), split.Spot, "spot pods of %d at %s: %s", len(pods), m, split)
 			require.Equal(t, m.OnDemand(len(pods)), split.OnDemand, "on-demand pods of %d at %s: %s", len(pods), m, split)
-			requireBerthsOnTheirTypes(&w, pods, m)
+			requireBerthsOnTheirTypes(w, pods, m)
 		})
 	}
 }

@@ -47,19 +47,17 @@ func TestAStatefulSetHasItsSlotsByOrdinalAndKeepsItsTypes(t *testing.T) {
 	m := split.New(60, 2)
 	for _, policy := range []appsv1.PodManagementPolicyType{appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement} {
 		for _, start := range []int{0, 5} {
-			t.Run(fmt.Sprintf("%s from ordinal %d", policy, start), func(t *testing.T) {
-				w := *w
-				w.T = t
+			w.Run(fmt.Sprintf("%s from ordinal %d", policy, start), func(t *testing.T, w *testenv.World) {
 				app := strings.ToLower(fmt.Sprintf("web-%s-%d", policy, start))
 				slot := ordinalFrom(t, start)
 				s := set(app, 8, int32(start), policy)
 				w.Create(builders.CapacityMix(app, 60, 2), s)
 				record := w.Record(app)
 				w.WaitReady(app, 8)
-				requireAssignments(&w, w.RequireExact(app, m, 8), m, slot)
+				requireAssignments(w, w.RequireExact(app, m, 8), m, slot)
 				for _, n := range []int{3, 10, 8} {
-					scaleSet(&w, s, n)
-					requireAssignments(&w, w.RequireExact(app, m, n), m, slot)
+					scaleSet(w, s, n)
+					requireAssignments(w, w.RequireExact(app, m, n), m, slot)
 				}
 				record.RequireOnTheirTypes(m)
 				w.Delete(s)
@@ -72,9 +70,7 @@ func TestADeletedPodOfAStatefulSetComesBackOnItsOwnTypeAndSlot(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
 	m := split.New(60, 2)
 	for _, start := range []int{0, 2} {
-		t.Run(fmt.Sprintf("from ordinal %d", start), func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(fmt.Sprintf("from ordinal %d", start), func(t *testing.T, w *testenv.World) {
 			app := fmt.Sprintf("web%d", start)
 			s := set(app, 8, int32(start), appsv1.ParallelPodManagement)
 			w.Create(builders.CapacityMix(app, 60, 2), s)
@@ -89,9 +85,9 @@ func TestADeletedPodOfAStatefulSetComesBackOnItsOwnTypeAndSlot(t *testing.T) {
 					old = append(old, p)
 					w.Delete(&p)
 				}
-				after := waitReplaced(&w, app, 8, old...)
+				after := waitReplaced(w, app, 8, old...)
 				w.RequireExactPods(after, m)
-				requireAssignments(&w, after, m, ordinalFrom(t, start))
+				requireAssignments(w, after, m, ordinalFrom(t, start))
 				pods = byName(after)
 			}
 			require.Len(t, seen, 2, "types of the deleted pods")

@@ -22,8 +22,7 @@ func TestTheEventsOfAWorkloadCountEveryMove(t *testing.T) {
 	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Mix.Rebalance.ClusterMaxConcurrent = 10 })
 	w.WaitSatisfied("web")
 	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 0 })
-	w.WaitExact("web", split.New(0, 2), 40, 2*testenv.SettleTimeout)
-	w.WaitSatisfied("web")
+	w.WaitRepaired("web", split.New(0, 2), 40, 2*testenv.SettleTimeout)
 	moved := len(w.EvictionsOf("web"))
 	assert.GreaterOrEqual(t, moved, 36)
 	objects := 0

@@ -37,18 +37,16 @@ func TestAnInvalidAnnotationIsReportedAndPodsAreScheduled(t *testing.T) {
 		"bad-floor":     {map[string]string{percent: "50", floor: "one"}, floor, "one"},
 		"floor-alone":   {map[string]string{floor: "2"}, floor, "2"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(name, func(t *testing.T, w *testenv.World) {
 			const replicas = 3
 			onPods, onOwner := name+"-pods", name+"-owner"
 			w.Create(builders.Deployment(onPods, replicas, template(c.annotations)), on(builders.Deployment(onOwner, replicas), c.annotations))
-			owner := replicaSet(&w, onOwner).Name
+			owner := replicaSet(w, onOwner).Name
 			says := func(object string) {
 				t.Helper()
 				var said []string
 				w.Eventually("a warning on "+object, func() (bool, string) {
-					said = warnings(&w, object, v1alpha1.EventReasonInvalidMixAnnotation)
+					said = warnings(w, object, v1alpha1.EventReasonInvalidMixAnnotation)
 					return len(said) > 0, "none"
 				})
 				if assert.Len(t, said, 1, "warnings on %s", object) {
@@ -62,7 +60,7 @@ func TestAnInvalidAnnotationIsReportedAndPodsAreScheduled(t *testing.T) {
 			}
 			for _, p := range w.WaitBound(onOwner, replicas) {
 				assert.NotContains(t, p.Annotations, v1alpha1.SlotAnnotation)
-				assert.Empty(t, warnings(&w, p.Name, v1alpha1.EventReasonInvalidMixAnnotation), "the owner carries it, not its pods")
+				assert.Empty(t, warnings(w, p.Name, v1alpha1.EventReasonInvalidMixAnnotation), "the owner carries it, not its pods")
 			}
 			says(owner)
 		})
@@ -98,10 +96,7 @@ func TestAnInvalidAnnotationIsReportedOncePerValue(t *testing.T) {
 		return len(said) == 1, fmt.Sprint(said)
 	})
 	testenv.Patch(w, d, func(d *appsv1.Deployment) { d.Annotations[percent] = "101" })
-	w.Eventually("the ReplicaSet has the new value", func() (bool, string) {
-		got := replicaSet(w, "web").Annotations[percent]
-		return got == "101", got
-	})
+	testenv.Becomes(w, "the ReplicaSet has the new value", "101", func() string { return replicaSet(w, "web").Annotations[percent] })
 	tryAgain()
 	w.Eventually("the new value is named too", func() (bool, string) {
 		said := warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation)

@@ -35,17 +35,13 @@ var variants = map[string][]string{
 func TestTheChartAndTheOverlaysSayTheSame(t *testing.T) {
 	w := testenv.New(t)
 	for _, overlay := range slices.Sorted(maps.Keys(variants)) {
-		t.Run(overlay, func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(overlay, func(t *testing.T, w *testenv.World) {
 			byKustomize := normalise(t, w.Tool("kubectl", "kustomize", overlays+overlay))
-			byHelm := normalise(t, template(&w, namespace, variants[overlay]...))
+			byHelm := normalise(t, template(w, namespace, variants[overlay]...))
 			requireSame(t, byKustomize, byHelm)
 		})
 	}
-	t.Run("install.yaml", func(t *testing.T) {
-		w := *w
-		w.T = t
+	w.Run("install.yaml", func(t *testing.T, w *testenv.World) {
 		b, err := os.ReadFile(testenv.Path(rendered))
 		require.NoError(t, err)
 		requireSame(t, normalise(t, w.Tool("kubectl", "kustomize", overlays+"second-scheduler")), normalise(t, b))

@@ -67,11 +67,9 @@ func TestSchedulerIsNotReadyUntilItMayListWhatItNeeds(t *testing.T) {
 		{"", "pods"},
 		{"resource.k8s.io", "deviceclasses"},
 	} {
-		t.Run(c.resource, func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(c.resource, func(t *testing.T, w *testenv.World) {
 			o := testenv.SchedulerOptions(testenv.SecondScheduler)
-			o.User, o.Name, o.NoWait = without(&w, c.group, c.resource), "without-"+c.resource, true
+			o.User, o.Name, o.NoWait = without(w, c.group, c.resource), "without-"+c.resource, true
 			s := w.RunScheduler(o)
 			named := c.resource
 			if c.group != "" {
@@ -86,7 +84,7 @@ func TestSchedulerIsNotReadyUntilItMayListWhatItNeeds(t *testing.T) {
 				_, err := s.Get(w.Ctx, "/readyz")
 				return err != nil, "ready"
 			})
-			testenv.Patch(&w, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "without-" + c.resource}}, func(r *rbacv1.ClusterRole) {
+			testenv.Patch(w, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "without-" + c.resource}}, func(r *rbacv1.ClusterRole) {
 				r.Rules = append(r.Rules, rbacv1.PolicyRule{APIGroups: []string{c.group}, Resources: []string{c.resource}, Verbs: []string{"list", "watch"}})
 			})
 			require.NoError(t, s.WaitReady(w.Ctx))

@@ -79,9 +79,7 @@ func TestAnInvalidArgumentStopsTheSchedulerAndNamesTheField(t *testing.T) {
 			want:    []string{"unknown field", `permitWaitingTime\"`},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := *w
-			w.T = t
+		w.Run(name, func(t *testing.T, w *testenv.World) {
 			if c.profile == "" {
 				c.profile = testenv.SecondScheduler
 			}

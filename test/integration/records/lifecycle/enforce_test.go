@@ -39,18 +39,12 @@ func TestEnforcedReplicasSurviveAChange(t *testing.T) {
 	for i := range 2 {
 		image := fmt.Sprint("registry.example/function:", i+2)
 		s.change("cart", func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].Image = image })
-		s.Eventually("the change is there", func() (bool, string) {
-			got := s.deployment("cart").Spec.Template.Spec.Containers[0].Image
-			return got == image, got
-		})
+		testenv.Becomes(s.World, "the change is there", image, func() string { return s.deployment("cart").Spec.Template.Spec.Containers[0].Image })
 		assert.Equal(t, int32(4), *s.deployment("cart").Spec.Replicas)
 	}
 	// Where it is not enforced any more, the record says how many there are.
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) { r.Spec.Enforcement.Mode = v1alpha1.EnforcementObserve })
-	s.Eventually("the record's replicas are back", func() (bool, string) {
-		n := *s.deployment("cart").Spec.Replicas
-		return n == 1, fmt.Sprint(n)
-	})
+	testenv.Becomes(s.World, "the record's replicas are back", int32(1), func() int32 { return *s.deployment("cart").Spec.Replicas })
 }
 
 func TestAnEnforcedFunctionHasAnAutoscaler(t *testing.T) {

@@ -87,10 +87,7 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	s.change("enforced", func(r *v1alpha1.DeploymentRecord) {
 		r.Spec.DeploymentUnit.Functions[0].Image = "registry.example/function:2"
 	})
-	s.Eventually("the image is there", func() (bool, string) {
-		got := s.deployment("enforced").Spec.Template.Spec.Containers[0].Image
-		return strings.HasSuffix(got, ":2"), got
-	})
+	testenv.Becomes(s.World, "the image is there", "registry.example/function:2", func() string { return s.deployment("enforced").Spec.Template.Spec.Containers[0].Image })
 	assert.Equal(t, int32(3), *s.deployment("enforced").Spec.Replicas)
 
 	// Who only observes writes to no workload.
