@@ -12,10 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -27,13 +25,7 @@ const driver = "csi.example.com"
 // csiVolume makes a volume of a driver, smaller than others, so that it is the one that a claim takes.
 func (s *scene) csiVolume() {
 	s.T.Helper()
-	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{GenerateName: s.Namespace + "-"}}
-	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
-	v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: s.Namespace}
-	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-	require.NoError(s.T, s.Client.Create(s.Ctx, v))
-	s.T.Cleanup(func() { _ = s.Client.Delete(s.T.Context(), v) })
+	s.volumeOf("2Gi", corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: s.Namespace}})
 }
 
 // A database is dumped where there are no snapshots, and the controller leaves alone what that makes.
@@ -46,13 +38,9 @@ func TestADatabaseIsDumped(t *testing.T) {
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
 	name := strings.TrimPrefix(strings.TrimSpace(s.berth("", "env", "backup-database", "shop", "--size", "1Gi", "-o", "name")), "job.batch/")
 
-	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "evaluate again" })
-	s.Eventually("the controller has looked", func() (bool, string) {
-		e := s.get("shop")
-		return e.Status.ObservedGeneration == e.Generation, ""
-	})
-	job := &batchv1.Job{}
-	require.NoError(t, s.Client.Get(s.Ctx, types.NamespacedName{Namespace: e.Status.Namespace, Name: name}, job))
+	s.evaluateAgain("shop")
+	s.until("shop", "evaluated", func(e *v1alpha1.Environment) bool { return e.Status.ObservedGeneration == e.Generation })
+	job := in(s, e, name, &batchv1.Job{})
 	assert.Nil(t, job.DeletionTimestamp)
 	assert.Equal(t, "postgres:17", job.Spec.Template.Spec.Containers[0].Image)
 	assert.Equal(t, []string{"database-backups", "database-data"}, s.names(e, &corev1.PersistentVolumeClaimList{}))
@@ -60,7 +48,7 @@ func TestADatabaseIsDumped(t *testing.T) {
 	list := s.berth("", "env", "database-backups", "shop")
 	assert.Contains(t, list, name)
 	assert.Contains(t, list, "dump")
-	require.NoError(t, s.Client.Delete(s.Ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	s.Delete(job, client.PropagationPolicy(metav1.DeletePropagationForeground))
 }
 
 // A snapshot takes the place of what a stopped database has, and the controller takes over the claim that is made of it.
@@ -86,7 +74,7 @@ func TestADatabaseComesBackFromASnapshot(t *testing.T) {
 	snapshot := &unstructured.Unstructured{}
 	snapshot.SetGroupVersionKind(internal.SnapshotKind)
 	_, short, _ := strings.Cut(name, "/")
-	require.NoError(t, s.Client.Get(s.Ctx, types.NamespacedName{Namespace: e.Status.Namespace, Name: short}, snapshot))
+	in(s, e, short, snapshot)
 	require.NoError(t, unstructured.SetNestedMap(snapshot.Object, map[string]any{"readyToUse": true, "restoreSize": "1Gi"}, "status")) // as its controller does
 	require.NoError(t, s.Client.Status().Update(s.Ctx, snapshot))
 	s.berth("", "env", "stop", "shop", "--wait")
@@ -96,10 +84,8 @@ func TestADatabaseComesBackFromASnapshot(t *testing.T) {
 	assert.NotEqual(t, before.UID, after.UID)
 	require.NotNil(t, after.Spec.DataSource)
 	assert.Equal(t, short, after.Spec.DataSource.Name)
-	s.Eventually("the controller finds in it what it wants", func() (bool, string) {
-		e = s.get("shop")
-		c := condition(e, v1alpha1.ConditionDegraded)
-		return e.Status.ObservedGeneration == e.Generation && c.Status == metav1.ConditionFalse, c.Message
+	e = s.until("shop", "the controller finds in it what it wants", func(e *v1alpha1.Environment) bool {
+		return e.Status.ObservedGeneration == e.Generation && condition(e, v1alpha1.ConditionDegraded).Status == metav1.ConditionFalse
 	})
 	s.Always(2*time.Second, "the claim stays", func() (bool, string) {
 		c := s.claim(e)

@@ -36,10 +36,8 @@ func TestAnEnvironmentHasFencesByDefault(t *testing.T) {
 	s.Create(e)
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
 
-	var services corev1.ServiceList
-	require.NoError(t, s.Client.List(s.Ctx, &services, client.InNamespace(e.Status.Namespace)))
-	for i := range services.Items {
-		assert.Equal(t, corev1.ServiceTypeClusterIP, services.Items[i].Spec.Type, services.Items[i].Name)
+	for _, service := range testenv.List(s.World, &corev1.ServiceList{}, client.InNamespace(e.Status.Namespace)).Items {
+		assert.Equal(t, corev1.ServiceTypeClusterIP, service.Spec.Type, service.Name)
 	}
 	assert.Empty(t, s.names(e, &networkingv1.IngressList{}))
 	c := condition(e, "RoutesAccepted")
@@ -47,15 +45,11 @@ func TestAnEnvironmentHasFencesByDefault(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonDomainNotAllowed, c.Reason)
 	assert.Contains(t, c.Message, "shop.example.com")
 
-	ns, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, e.Status.Namespace, metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.Equal(t, "baseline", ns.Labels[enforce])
+	assert.Equal(t, "baseline", s.namespace(e).Labels[enforce])
 	root := builders.Pod("root", "root", func(p *corev1.PodTemplateSpec) { p.Spec.HostNetwork = true })
 	root.Namespace = e.Status.Namespace
 	require.ErrorContains(t, s.Client.Create(s.Ctx, root, client.DryRunAll), `violates PodSecurity "baseline`)
-	quota, err := s.Kube.CoreV1().ResourceQuotas(e.Status.Namespace).Get(s.Ctx, "environment", metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.EqualValues(t, 100, quota.Spec.Hard.Pods().Value())
+	assert.EqualValues(t, 100, in(s, e, "environment", &corev1.ResourceQuota{}).Spec.Hard.Pods().Value())
 }
 
 // An author does not leave what is enforced in their own namespace.

@@ -26,18 +26,14 @@ func TestDomainsByAGateway(t *testing.T) {
 	e := environment("shop")
 	e.Spec.Stack.Frontend.Domains, e.Spec.Stack.Frontend.TLSEnabled = []string{"shop.example.com"}, true
 	s.Create(e)
-	s.Eventually("it says that the cluster has no HTTPRoutes", func() (bool, string) {
-		c := condition(s.get("shop"), v1alpha1.ConditionDegraded)
-		return c.Reason == v1alpha1.ReasonRefused, c.Message
+	e = s.until("shop", "it says that the cluster has no HTTPRoutes", func(e *v1alpha1.Environment) bool {
+		return condition(e, v1alpha1.ConditionDegraded).Reason == v1alpha1.ReasonRefused
 	})
-	assert.Contains(t, condition(s.get("shop"), v1alpha1.ConditionDegraded).Message, "the CRD httproutes.gateway.networking.k8s.io is missing")
-	s.Eventually("all else runs", func() (bool, string) {
-		e = s.get("shop")
-		return e.Status.Ready == "4/4", e.Status.Ready
-	})
+	assert.Contains(t, condition(e, v1alpha1.ConditionDegraded).Message, "the CRD httproutes.gateway.networking.k8s.io is missing")
+	e = s.until("shop", "all else runs", func(e *v1alpha1.Environment) bool { return e.Status.Ready == "4/4" })
 
 	s.serveKinds("httproutes.yaml", "httproutes."+internal.RouteKind.Group)
-	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "evaluate again" })
+	s.evaluateAgain("shop")
 	route := &unstructured.Unstructured{}
 	route.SetGroupVersionKind(internal.RouteKind)
 	s.Eventually("there is an HTTPRoute", func() (bool, string) {
@@ -49,9 +45,9 @@ func TestDomainsByAGateway(t *testing.T) {
 	assert.Equal(t, []string{"shop.example.com"}, hosts)
 	assert.Empty(t, s.names(e, &networkingv1.IngressList{}))
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
-	s.Eventually("nobody has taken it", func() (bool, string) {
-		c := condition(s.get("shop"), "RoutesAccepted")
-		return c.Status == "False" && c.Reason == "Waiting", c.Reason + ": " + c.Message
+	s.until("shop", "nobody has taken the route", func(e *v1alpha1.Environment) bool {
+		c := condition(e, "RoutesAccepted")
+		return c.Status == "False" && c.Reason == "Waiting"
 	})
 
 	// What the controller of a Gateway writes.
@@ -62,13 +58,10 @@ func TestDomainsByAGateway(t *testing.T) {
 		}},
 	}}, "status", "parents"))
 	require.NoError(t, s.Client.Status().Update(s.Ctx, route))
-	s.Eventually("it is told", func() (bool, string) {
-		c := condition(s.get("shop"), "RoutesAccepted")
-		return c.Status == "True", c.Message
-	})
+	s.until("shop", "it is told", func(e *v1alpha1.Environment) bool { return condition(e, "RoutesAccepted").Status == "True" })
 
 	deleted := route.GetUID()
-	require.NoError(t, s.Client.Delete(s.Ctx, route))
+	s.Delete(route)
 	s.Eventually("what somebody deletes comes back", func() (bool, string) {
 		err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(route), route)
 		return err == nil && route.GetUID() != deleted, fmt.Sprint(err)
@@ -76,7 +69,7 @@ func TestDomainsByAGateway(t *testing.T) {
 
 	testenv.End(s.process, false)
 	s.run()
-	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "and again" })
+	s.evaluateAgain("shop")
 	s.Eventually("an Ingress has taken its place", func() (bool, string) {
 		routes := &unstructured.UnstructuredList{}
 		routes.SetGroupVersionKind(internal.RouteKind.GroupVersion().WithKind("HTTPRouteList"))

@@ -4,6 +4,7 @@ package lifecycle_test
 
 import (
 	"fmt"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -75,7 +75,7 @@ func TestAControllerThatIsKilledAnywhereLeavesNothingBehind(t *testing.T) {
 		})
 		testenv.End(s.process, true)
 		// The next need not wait for the lease to end: it would only make this longer.
-		require.NoError(t, s.Kube.CoordinationV1().Leases("berth-system").Delete(s.Ctx, "berth-environments", metav1.DeleteOptions{}))
+		s.Delete(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-environments"}})
 		s.run()
 		require.Equal(t, want[i], life[i].done(), point)
 	}
@@ -109,24 +109,16 @@ func (s *scene) life(name string) []step {
 				e.Spec.Stack.AdditionalServices[0].Container.Env = map[string]v1alpha1.ConfigValue{"A": "1"}
 			})
 		}, func() []string {
-			s.Eventually("the update is seen", func() (bool, string) {
-				e := s.get(name)
-				return e.Status.ObservedGeneration == e.Generation && e.Status.Revision == 2, fmt.Sprint(e.Status.Revision)
+			s.until(name, "the update is seen", func(e *v1alpha1.Environment) bool {
+				return e.Status.ObservedGeneration == e.Generation && e.Status.Revision == 2
 			})
 			return runs()
 		}},
-		{"delete", func() { require.NoError(s.T, s.Client.Delete(s.Ctx, s.get(name))) }, func() []string {
-			s.gone(e)
-			s.Eventually("its namespace is gone", func() (bool, string) {
-				_, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, e.Status.Namespace, metav1.GetOptions{})
-				return apierrors.IsNotFound(err), fmt.Sprint(err)
-			})
-			var have []string
-			s.Eventually("its history is collected", func() (bool, string) {
-				have = s.everything(e)
-				return len(have) == 0, strings.Join(have, "\n")
-			})
-			return have
+		{"delete", func() { s.Delete(s.get(name)) }, func() []string {
+			s.WaitDeleted(e)
+			s.WaitDeleted(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Status.Namespace}})
+			s.waitEverything(e, 0, "its history is collected")
+			return nil
 		}},
 	}
 }
@@ -141,16 +133,27 @@ func (s *scene) everything(e *v1alpha1.Environment) (all []string) {
 		gvk, err := apiutil.GVKForObject(kind, s.Client.Scheme())
 		require.NoError(s.T, err)
 		require.NoError(s.T, s.Client.List(s.Ctx, list, client.MatchingLabels(internal.Labels(e))))
-		require.NoError(s.T, eachItem(list, func(o client.Object) {
+		require.NoError(s.T, meta.EachListItem(list, func(item runtime.Object) error {
+			o := item.(client.Object)
 			name := o.GetName()
 			if _, is := o.(*corev1.Pod); is {
 				name = o.GetLabels()[v1alpha1.EnvironmentComponentLabel]
 			}
 			all = append(all, gvk.Kind+" "+name)
+			return nil
 		}))
 	}
 	slices.Sort(all)
 	return all
+}
+
+// waitEverything waits until there are so many objects of an environment.
+func (s *scene) waitEverything(e *v1alpha1.Environment, n int, what string) {
+	s.T.Helper()
+	s.Eventually(what, func() (bool, string) {
+		have := s.everything(e)
+		return len(have) == n, strings.Join(have, "\n")
+	})
 }
 
 // writes counts what the controller writes from now on, but for its lease and events.
@@ -158,12 +161,5 @@ func (s *scene) writes() func() int {
 	s.T.Helper()
 	return s.Count(func(r testenv.Request) bool {
 		return r.Write() && r.User == cluster.BerthEnvironmentsUser && r.Resource != "leases" && r.Resource != "events"
-	})
-}
-
-func eachItem(list runtime.Object, do func(client.Object)) error {
-	return meta.EachListItem(list, func(item runtime.Object) error {
-		do(item.(client.Object))
-		return nil
 	})
 }

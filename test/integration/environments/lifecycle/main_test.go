@@ -5,8 +5,6 @@
 package lifecycle_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -80,13 +77,17 @@ func (s *scene) clean() {
 // volume makes a volume for a claim. None can be claimed twice.
 func (s *scene) volume() {
 	s.T.Helper()
-	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{GenerateName: s.Namespace + "-"}}
-	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("20Gi")}
-	v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	v.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/tmp/" + s.Namespace}
-	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-	require.NoError(s.T, s.Client.Create(s.Ctx, v))
-	s.T.Cleanup(func() { _ = s.Client.Delete(context.WithoutCancel(s.Ctx), v) })
+	s.volumeOf("20Gi", corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp/" + s.Namespace}})
+}
+
+func (s *scene) volumeOf(size string, source corev1.PersistentVolumeSource) {
+	s.T.Helper()
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{GenerateName: s.Namespace + "-"}, Spec: corev1.PersistentVolumeSpec{
+		Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}, PersistentVolumeSource: source,
+		AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+	}}
+	s.CreateForTest(v)
 }
 
 // serveKinds has the API server know kinds of others until the test ends: the CRDs of a file in testdata.
@@ -103,12 +104,11 @@ func (s *scene) serveKinds(file string, crds ...string) {
 // requestDeletion deletes all environments of the test's namespace, and returns them.
 func (s *scene) requestDeletion() []v1alpha1.Environment {
 	s.T.Helper()
-	var all v1alpha1.EnvironmentList
-	require.NoError(s.T, s.Client.List(s.Ctx, &all, client.InNamespace(s.Namespace)))
-	for i := range all.Items {
-		require.NoError(s.T, client.IgnoreNotFound(s.Client.Delete(s.Ctx, &all.Items[i])))
+	all := testenv.List(s.World, &v1alpha1.EnvironmentList{}).Items
+	for i := range all {
+		require.NoError(s.T, client.IgnoreNotFound(s.Client.Delete(s.Ctx, &all[i])))
 	}
-	return all.Items
+	return all
 }
 
 // deleteAll deletes all environments of the test's namespace, and waits until they are gone.
@@ -116,7 +116,7 @@ func (s *scene) deleteAll() {
 	s.T.Helper()
 	all := s.requestDeletion()
 	for i := range all {
-		s.gone(&all[i])
+		s.WaitDeleted(&all[i])
 	}
 }
 
@@ -186,76 +186,76 @@ func (s *scene) change(name string, change func(*v1alpha1.Environment)) {
 	testenv.Patch(s.World, &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}, change)
 }
 
+// until waits until an environment is as wanted, and returns it.
+func (s *scene) until(name, what string, ok func(*v1alpha1.Environment) bool) *v1alpha1.Environment {
+	s.T.Helper()
+	return testenv.WaitFor(s.World, name, what, ok)
+}
+
 // comes waits until an environment is in a phase, as of its last change.
 func (s *scene) comes(name string, phase v1alpha1.EnvironmentPhase) *v1alpha1.Environment {
 	s.T.Helper()
-	var e *v1alpha1.Environment
-	s.Eventually(fmt.Sprintf("environment %s is %s", name, phase), func() (bool, string) {
-		e = s.get(name)
-		b, _ := json.Marshal(e.Status)
-		return e.Status.ObservedGeneration == e.Generation && e.Status.Phase == phase, string(b)
+	return s.until(name, string(phase), func(e *v1alpha1.Environment) bool {
+		return e.Status.ObservedGeneration == e.Generation && e.Status.Phase == phase
 	})
-	return e
 }
 
-// gone waits until an environment is not there any more, and its namespace neither.
-func (s *scene) gone(e *v1alpha1.Environment) {
+// evaluateAgain changes nothing that matters of an environment.
+func (s *scene) evaluateAgain(name string) {
 	s.T.Helper()
-	s.Eventually("environment "+e.Name+" is gone", func() (bool, string) {
-		err := s.Client.Get(s.Ctx, client.ObjectKeyFromObject(e), &v1alpha1.Environment{})
-		return apierrors.IsNotFound(err), fmt.Sprint(err)
-	})
+	s.change(name, func(e *v1alpha1.Environment) { e.Spec.Description += "evaluate again" })
+}
+
+// deleted deletes an environment, and waits until it is gone.
+func (s *scene) deleted(e *v1alpha1.Environment) {
+	s.T.Helper()
+	s.Delete(e)
+	s.WaitDeleted(e)
 }
 
 // names are those of the objects of a list in the environment's namespace, sorted.
-func (s *scene) names(e *v1alpha1.Environment, list client.ObjectList) (names []string) {
+func (s *scene) names(e *v1alpha1.Environment, list client.ObjectList) []string {
 	s.T.Helper()
-	require.NoError(s.T, s.Client.List(s.Ctx, list, client.InNamespace(e.Status.Namespace)))
-	items, err := meta.ExtractList(list)
-	require.NoError(s.T, err)
-	for _, item := range items {
-		if name := item.(client.Object).GetName(); !strings.HasPrefix(name, "kube-root-ca") {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	return slices.DeleteFunc(s.Names(list, client.InNamespace(e.Status.Namespace)), func(name string) bool {
+		return strings.HasPrefix(name, "kube-root-ca")
+	})
 }
 
-func (s *scene) deployment(e *v1alpha1.Environment, name string) *appsv1.Deployment {
+// in reads an object of an environment.
+func in[T client.Object](s *scene, e *v1alpha1.Environment, name string, into T) T {
 	s.T.Helper()
-	d, err := s.Kube.AppsV1().Deployments(e.Status.Namespace).Get(s.Ctx, name, metav1.GetOptions{})
-	require.NoError(s.T, err)
-	return d
+	return testenv.ReadIn(s.World, e.Status.Namespace, name, into)
+}
+
+// namespace is the one that an environment has.
+func (s *scene) namespace(e *v1alpha1.Environment) *corev1.Namespace {
+	s.T.Helper()
+	return testenv.ReadIn(s.World, "", e.Status.Namespace, &corev1.Namespace{})
 }
 
 // password is the one that an environment's database has.
 func (s *scene) password(e *v1alpha1.Environment) string {
 	s.T.Helper()
-	secret, err := s.Kube.CoreV1().Secrets(e.Status.Namespace).Get(s.Ctx, "database", metav1.GetOptions{})
-	require.NoError(s.T, err)
-	return string(secret.Data["POSTGRES_PASSWORD"])
+	return string(in(s, e, "database", &corev1.Secret{}).Data["POSTGRES_PASSWORD"])
 }
 
 // claim is that of an environment's database.
 func (s *scene) claim(e *v1alpha1.Environment) *corev1.PersistentVolumeClaim {
 	s.T.Helper()
-	claim, err := s.Kube.CoreV1().PersistentVolumeClaims(e.Status.Namespace).Get(s.Ctx, "database-data", metav1.GetOptions{})
-	require.NoError(s.T, err)
-	return claim
+	return in(s, e, "database-data", &corev1.PersistentVolumeClaim{})
 }
 
 // pods are those of a component that are not on their way out.
-func (s *scene) pods(e *v1alpha1.Environment, component string) (live []corev1.Pod) {
+func (s *scene) pods(e *v1alpha1.Environment, component string) []corev1.Pod {
 	s.T.Helper()
-	list, err := s.Kube.CoreV1().Pods(e.Status.Namespace).List(s.Ctx, metav1.ListOptions{LabelSelector: v1alpha1.EnvironmentComponentLabel + "=" + component})
-	require.NoError(s.T, err)
-	for i := range list.Items {
-		if list.Items[i].DeletionTimestamp == nil {
-			live = append(live, list.Items[i])
-		}
-	}
-	return live
+	of := client.MatchingLabels{v1alpha1.EnvironmentComponentLabel: component}
+	return slices.DeleteFunc(s.Pods(client.InNamespace(e.Status.Namespace), of), func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+}
+
+// uid is that of a component's pod.
+func (s *scene) uid(e *v1alpha1.Environment, component string) types.UID {
+	s.T.Helper()
+	return s.pods(e, component)[0].UID
 }
 
 func condition(e *v1alpha1.Environment, name string) metav1.Condition {
@@ -268,7 +268,5 @@ func condition(e *v1alpha1.Environment, name string) metav1.Condition {
 // runsOn is the capacity type of the node of a pod.
 func (s *scene) runsOn(p *corev1.Pod) string {
 	s.T.Helper()
-	n, err := s.Kube.CoreV1().Nodes().Get(s.Ctx, p.Spec.NodeName, metav1.GetOptions{})
-	require.NoError(s.T, err)
-	return n.Labels["karpenter.sh/capacity-type"]
+	return testenv.ReadIn(s.World, "", p.Spec.NodeName, &corev1.Node{}).Labels["karpenter.sh/capacity-type"]
 }

@@ -3,7 +3,10 @@
 package lifecycle_test
 
 import (
+	"berth.dev/berth/test/testenv"
 	"fmt"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -35,9 +38,9 @@ func TestAStageWaitsForTheOneBefore(t *testing.T) {
 		}
 		return e.Status.Phase == v1alpha1.EnvironmentCreating, string(e.Status.Phase)
 	})
-	s.Eventually("it says why", func() (bool, string) {
-		e = s.get("held")
-		return len(e.Status.Components) == 4 && e.Status.Components[0].Reason == "Unschedulable" && e.Status.Components[1].Reason == "WaitsForStage", fmt.Sprintf("%+v", e.Status.Components)
+	s.until("held", "it says why", func(e *v1alpha1.Environment) bool {
+		c := e.Status.Components
+		return len(c) == 4 && c[0].Reason == "Unschedulable" && c[1].Reason == "WaitsForStage"
 	})
 	s.change("held", func(e *v1alpha1.Environment) { e.Spec.Stack.Database.Container.Resources.CPU = "100m" })
 	e = s.comes("held", v1alpha1.EnvironmentRunning)
@@ -90,13 +93,12 @@ func TestAnEnvironmentStopsInReverseAndKeepsItsVolumes(t *testing.T) {
 // watchPods watches the pods of an environment and returns a function that says in which order components lost their last.
 func (s *scene) watchPods(e *v1alpha1.Environment) func() []string {
 	s.T.Helper()
-	list, err := s.Kube.CoreV1().Pods(e.Status.Namespace).List(s.Ctx, metav1.ListOptions{})
-	require.NoError(s.T, err)
+	list := testenv.List(s.World, &corev1.PodList{}, client.InNamespace(e.Status.Namespace))
 	watch, err := s.Kube.CoreV1().Pods(e.Status.Namespace).Watch(s.Ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	require.NoError(s.T, err)
 	left := map[string]int{}
-	for i := range list.Items {
-		left[list.Items[i].Labels[v1alpha1.EnvironmentComponentLabel]]++
+	for _, p := range list.Items {
+		left[p.Labels[v1alpha1.EnvironmentComponentLabel]]++
 	}
 	return func() (order []string) {
 		defer watch.Stop()
@@ -126,26 +128,14 @@ func TestAChangeReplacesWhatItChanges(t *testing.T) {
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
 	assert.Equal(t, []string{"frontend"}, changed(before, s.templates(e)))
 	assert.Equal(t, int64(2), e.Status.Revision)
-	revision, err := s.Kube.AppsV1().ControllerRevisions(s.Namespace).Get(s.Ctx, "shop-2", metav1.GetOptions{})
-	require.NoError(t, err)
+	revision := testenv.Read(s.World, "shop-2", &appsv1.ControllerRevision{})
 	assert.Equal(t, "spec.stack.frontend.container.image: nginx:1.29 -> nginx:1.30", revision.Annotations["berth.dev/changes"])
 
 	for i := range 4 {
 		s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Stack.Version = fmt.Sprint(i + 10) })
-		s.Eventually("it is kept", func() (bool, string) {
-			r := s.get("shop").Status.Revision
-			return r == int64(3+i), fmt.Sprint(r)
-		})
+		testenv.Becomes(s.World, "it is kept", int64(3+i), func() int64 { return s.get("shop").Status.Revision })
 	}
-	var list appsv1.ControllerRevisionList
-	require.NoError(t, s.Client.List(s.Ctx, &list))
-	n := 0
-	for _, c := range list.Items {
-		if c.Namespace == s.Namespace {
-			n++
-		}
-	}
-	assert.Equal(t, 3, n, "the oldest go")
+	assert.Len(t, testenv.List(s.World, &appsv1.ControllerRevisionList{}).Items, 3, "the oldest go")
 
 	// A component that is taken out goes.
 	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Stack.AdditionalServices = nil })
@@ -160,26 +150,19 @@ func TestAComponentThatFailsLeavesTheOthers(t *testing.T) {
 	s := share(t)
 	s.Create(environment("shop"))
 	e := s.comes("shop", v1alpha1.EnvironmentRunning)
-	uids := map[string]string{}
-	for _, name := range []string{"database", "frontend"} {
-		uids[name] = string(s.pods(e, name)[0].UID)
-	}
+	database, frontend := s.uid(e, "database"), s.uid(e, "frontend")
 	p := s.pods(e, "backend")[0]
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
-	_, err := s.Kube.CoreV1().Pods(p.Namespace).UpdateStatus(s.Ctx, &p, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	s.Eventually("it is said", func() (bool, string) {
-		e = s.get("shop")
-		return condition(e, v1alpha1.ConditionReady).Status == metav1.ConditionFalse && e.Status.Phase == v1alpha1.EnvironmentRunning && e.Status.Ready == "3/4", fmt.Sprintf("%+v", e.Status)
+	require.NoError(t, s.Client.Status().Update(s.Ctx, &p))
+	s.until("shop", "it is said", func(e *v1alpha1.Environment) bool {
+		notReady := condition(e, v1alpha1.ConditionReady).Status == metav1.ConditionFalse
+		return notReady && e.Status.Phase == v1alpha1.EnvironmentRunning && e.Status.Ready == "3/4"
 	})
-	require.NoError(t, s.Kube.CoreV1().Pods(p.Namespace).Delete(s.Ctx, p.Name, metav1.DeleteOptions{}))
-	s.Eventually("it is well again", func() (bool, string) {
-		e = s.get("shop")
-		return condition(e, v1alpha1.ConditionReady).Status == metav1.ConditionTrue, fmt.Sprintf("%+v", e.Status)
+	s.Delete(&p)
+	e = s.until("shop", "it is well again", func(e *v1alpha1.Environment) bool {
+		return condition(e, v1alpha1.ConditionReady).Status == metav1.ConditionTrue
 	})
-	for name, uid := range uids {
-		assert.Equal(t, uid, string(s.pods(e, name)[0].UID), name)
-	}
+	assert.Equal(t, []types.UID{database, frontend}, []types.UID{s.uid(e, "database"), s.uid(e, "frontend")})
 }
 
 // A port that another environment has is refused with its name, and free again when that is gone.
@@ -196,9 +179,8 @@ func TestAPortBelongsToOneEnvironment(t *testing.T) {
 	c := condition(second, v1alpha1.ConditionPortsAllocated)
 	assert.Equal(t, "PortTaken", c.Reason)
 	assert.Contains(t, c.Message, "frontend: host port 8082/TCP is already allocated to environment first")
-	require.NoError(t, s.Client.Delete(s.Ctx, first))
-	s.gone(first)
-	s.change("second", func(e *v1alpha1.Environment) { e.Spec.Description = "evaluate again" })
+	s.deleted(first)
+	s.evaluateAgain("second")
 	s.comes("second", v1alpha1.EnvironmentRunning)
 }
 
@@ -213,21 +195,18 @@ func TestVolumesAreRetained(t *testing.T) {
 	e := s.comes("kept", v1alpha1.EnvironmentRunning)
 	password := s.password(e)
 	claim := s.claim(e)
-	require.NoError(t, s.Client.Delete(s.Ctx, e))
-	s.gone(e)
+	s.deleted(e)
 	assert.Equal(t, []string{"database-data"}, s.names(e, &corev1.PersistentVolumeClaimList{}))
 	assert.Equal(t, []string{"database"}, s.names(e, &corev1.SecretList{}))
 	s.Create(kept.DeepCopy())
 	e = s.comes("kept", v1alpha1.EnvironmentRunning)
 	assert.Equal(t, password, s.password(e))
 	assert.Equal(t, claim.UID, s.claim(e).UID)
-	require.NoError(t, s.Client.Delete(s.Ctx, e))
-	s.gone(e)
+	s.deleted(e)
 	assert.Empty(t, s.names(e, &appsv1.DeploymentList{}))
-	ns, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, e.Status.Namespace, metav1.GetOptions{})
-	require.NoError(t, err)
+	ns := s.namespace(e)
 	assert.Equal(t, "true", ns.Labels["berth.dev/retained"])
-	t.Cleanup(func() { _ = s.Kube.CoreV1().Namespaces().Delete(s.Ctx, ns.Name, metav1.DeleteOptions{}) })
+	t.Cleanup(func() { _ = s.Client.Delete(s.Ctx, ns) })
 }
 
 // In the namespace of its object an environment shares it with what others made, and takes over nothing.
@@ -237,8 +216,8 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 	s.Create(environment("shop"))
 	e := s.comes("shop", v1alpha1.EnvironmentFailed)
 	assert.Contains(t, e.Status.Message, "Service backend already exists and belongs to no controller")
-	require.NoError(t, s.Kube.CoreV1().Services(s.Namespace).Delete(s.Ctx, "backend", metav1.DeleteOptions{}))
-	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Description = "evaluate again" })
+	s.Delete(testenv.Read(s.World, "backend", &corev1.Service{}))
+	s.evaluateAgain("shop")
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
 	assert.Equal(t, s.Namespace, e.Status.Namespace)
 	s.change("shop", func(e *v1alpha1.Environment) { // every kind that there is
@@ -258,10 +237,8 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 	s.Create(environment("second"))
 	second := s.comes("second", v1alpha1.EnvironmentFailed)
 	assert.Contains(t, second.Status.Message, "has environment shop already")
-	for _, o := range []*v1alpha1.Environment{second, e} {
-		require.NoError(t, s.Client.Delete(s.Ctx, o))
-		s.gone(o)
-	}
+	s.deleted(second)
+	s.deleted(e)
 	// What is retained is no one's: were the environment its owner, the garbage collector would take it. It collects what
 	// has an owner, and the Services are gone by it or by us.
 	s.Eventually("all else is gone", func() (bool, string) {
@@ -281,15 +258,15 @@ func TestARestartGoesStageByStage(t *testing.T) {
 	s.Create(environment("shop"))
 	e := s.comes("shop", v1alpha1.EnvironmentRunning)
 	all := []string{"database", "redis-cache", "backend", "frontend"}
-	before := map[string]string{}
+	before := map[string]types.UID{}
 	for _, name := range all {
-		before[name] = string(s.pods(e, name)[0].UID)
+		before[name] = s.uid(e, name)
 	}
 	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.RestartedAt = new(metav1.Now()) })
 	s.Eventually("every component is another", func() (bool, string) {
 		e = s.get("shop")
 		for _, name := range all {
-			if pods := s.pods(e, name); len(pods) != 1 || string(pods[0].UID) == before[name] {
+			if pods := s.pods(e, name); len(pods) != 1 || pods[0].UID == before[name] {
 				return false, name
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -51,11 +50,8 @@ func TestEnvironmentsComeBackFromABackup(t *testing.T) {
 	backup := s.berth("", "env", "backup", "--with-secrets")
 	s.deleteAll()
 	s.Delete(secret())
-	for name := range specs {
-		s.Eventually("nothing is left", func() (bool, string) {
-			have := s.everything(&v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}})
-			return len(have) == 0, strings.Join(have, "\n")
-		})
+	for _, e := range []*v1alpha1.Environment{first, second} {
+		s.waitEverything(e, 0, "nothing is left")
 	}
 
 	s.berth(backup, "env", "restore", "-f", "-")
@@ -77,24 +73,18 @@ func TestOrphansAreFoundAndDeleted(t *testing.T) {
 	s.Create(small("lost"), small("other"))
 	lost, other := s.comes("lost", v1alpha1.EnvironmentRunning), s.comes("other", v1alpha1.EnvironmentRunning)
 	testenv.End(s.process, false)
-	require.NoError(t, s.Client.Delete(s.Ctx, lost))
+	s.Delete(lost)
 	s.change("lost", func(e *v1alpha1.Environment) { e.Finalizers = nil })
-	s.gone(lost)
+	s.WaitDeleted(lost)
 
 	found := s.berth("", "env", "orphans")
 	assert.Contains(t, found, "Namespace/"+lost.Status.Namespace)
 	assert.NotContains(t, found, other.Status.Namespace)
-	_, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, lost.Status.Namespace, metav1.GetOptions{})
-	require.NoError(t, err, "to look deletes nothing")
-	s.run() // who lets ResourceLimits go
+	left := s.namespace(lost) // to look deletes nothing
+	s.run()                   // who lets ResourceLimits go
 	s.berth("", "env", "orphans", "--delete")
-	s.Eventually("it is gone", func() (bool, string) {
-		_, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, lost.Status.Namespace, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), ""
-	})
-	ns, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, other.Status.Namespace, metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.Nil(t, ns.DeletionTimestamp)
+	s.WaitDeleted(left)
+	assert.Nil(t, s.namespace(other).DeletionTimestamp)
 	s.release()
 }
 
@@ -116,16 +106,11 @@ func TestAStartThatFailsIsCleanedUp(t *testing.T) {
 		return len(have) > 2, strings.Join(have, "\n")
 	})
 	s.Reconfigure(s.process, func(c *controller.Configuration) { c.Environments.CleanUpFailedSeconds = 1 })
-	s.Eventually("it is cleaned up", func() (bool, string) {
-		e = s.get("stuck")
-		c := condition(e, v1alpha1.ConditionDegraded)
-		return c.Reason == "CleanedUp", e.Status.Message
+	e = s.until("stuck", "it is cleaned up", func(e *v1alpha1.Environment) bool {
+		return condition(e, v1alpha1.ConditionDegraded).Reason == "CleanedUp"
 	})
 	assert.Equal(t, v1alpha1.EnvironmentFailed, e.Status.Phase)
-	s.Eventually("nothing but its namespace and history is left", func() (bool, string) {
-		have := s.everything(e)
-		return len(have) == 2, strings.Join(have, "\n")
-	})
+	s.waitEverything(e, 2, "nothing but its namespace and history is left")
 	s.change("stuck", func(e *v1alpha1.Environment) { e.Spec.Stack.Database.Container.Resources.CPU = "100m" })
 	s.comes("stuck", v1alpha1.EnvironmentRunning)
 }

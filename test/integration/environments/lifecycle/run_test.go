@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/testenv"
@@ -31,12 +29,11 @@ func TestAnEnvironmentRunsAndGoesAgain(t *testing.T) {
 	}
 	require.Len(t, e.Status.Ports, 4)
 
-	backend := s.deployment(e, "backend").Spec.Template.Spec.Containers[0]
+	backend := in(s, e, "backend", &appsv1.Deployment{}).Spec.Template.Spec.Containers[0]
 	i := slices.IndexFunc(backend.Env, func(v corev1.EnvVar) bool { return v.Name == "DATABASE_URL" })
 	require.GreaterOrEqual(t, i, 0)
 	assert.Empty(t, backend.Env[i].Value, "it has a password in it")
-	secret, err := s.Kube.CoreV1().Secrets(e.Status.Namespace).Get(s.Ctx, "backend", metav1.GetOptions{})
-	require.NoError(t, err)
+	secret := in(s, e, "backend", &corev1.Secret{})
 	assert.Regexp(t, `^postgresql://shop:[A-Z2-7]{26}@database:5432/shop$`, string(secret.Data["DATABASE_URL"]))
 	for _, p := range s.pods(e, "database") {
 		assert.Equal(t, "on-demand", s.runsOn(&p), "a database is where it is safe")
@@ -56,12 +53,9 @@ func TestAnEnvironmentRunsAndGoesAgain(t *testing.T) {
 		return running == 1 && came == 1 && started == 1, fmt.Sprint(running, came, started)
 	})
 
-	require.NoError(t, s.Client.Delete(s.Ctx, e))
-	s.gone(e)
-	s.Eventually("its namespace is gone", func() (bool, string) {
-		_, err := s.Kube.CoreV1().Namespaces().Get(s.Ctx, e.Status.Namespace, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), ""
-	})
+	ns := s.namespace(e)
+	s.deleted(e)
+	s.WaitDeleted(ns)
 	// Its pods went first, then what was around them, then the namespace.
 	requests := s.AuditAll(func(r testenv.Request) bool { return r.Verb == "delete" && r.OK() && r.Namespace == e.Status.Namespace })
 	slices.SortStableFunc(requests, func(a, b testenv.Request) int { return a.At.Compare(b.At) })

@@ -3,12 +3,14 @@
 package lifecycle_test
 
 import (
-	"context"
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
 	"errors"
 	"fmt"
 	"io"
+	appsv1 "k8s.io/api/apps/v1"
 	"maps"
-	"os"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +19,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
@@ -44,13 +43,8 @@ func serve(t *testing.T, changes ...func(*controller.Configuration)) *wired {
 		c.Controllers = []string{controller.ControllerEnvironments}
 		c.Services.Environments.Namespace = s.Namespace
 	}}, changes...)...)
-	logs := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "logs"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"environments/log"}, Verbs: []string{"get"}},
-	}}
-	s.Create(logs, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "logs"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "logs"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "editor", Namespace: s.Namespace}},
-	})
+	logs := builders.Rule(v1alpha1.GroupName, []string{"environments/log"}, "get")
+	s.Create(builders.Grant("logs", builders.ServiceAccount(s.Namespace, "editor"), logs)...)
 	w := &wired{&scene{World: s.World, process: s.Process}, s}
 	w.clean()
 	return w
@@ -58,14 +52,6 @@ func serve(t *testing.T, changes ...func(*controller.Configuration)) *wired {
 
 func (w *wired) client() schedulerv1.SchedulerServiceClient {
 	return schedulerv1.NewSchedulerServiceClient(w.served.Dial(nil))
-}
-
-func (w *wired) as(token string) context.Context {
-	md := metadata.MD{}
-	if token != "" {
-		md.Set("authorization", "Bearer "+token)
-	}
-	return metadata.NewOutgoingContext(w.Ctx, md)
 }
 
 // golden is what the published smoke client sends.
@@ -107,7 +93,7 @@ func golden() *schedulerv1.EnvironmentSpecification {
 
 func TestTheSmokeClientSucceedsInSequence(t *testing.T) {
 	w := serve(t)
-	c, ctx := w.client(), w.as(w.served.Editor)
+	c, ctx := w.client(), w.served.As(w.served.Editor)
 	created, err := c.CreateEnvironment(ctx, &schedulerv1.CreateEnvironmentRequest{Spec: golden()})
 	require.NoError(t, err)
 	env := created.GetEnvironment()
@@ -166,25 +152,20 @@ func TestTheSmokeClientSucceedsInSequence(t *testing.T) {
 		Name: "test-environment", ApplicationStack: &schedulerv1.ApplicationStack{Name: "web-app", Version: "1.1.0", Backend: updated},
 	}})
 	require.NoError(t, err)
-	w.Eventually("it was updated", func() (bool, string) {
-		e := w.get(id)
-		return e.Status.ObservedGeneration == e.Generation && e.Status.Phase == v1alpha1.EnvironmentRunning && e.Status.Revision == 2, e.Status.Message
+	now := w.until(id, "it was updated", func(e *v1alpha1.Environment) bool {
+		return e.Status.ObservedGeneration == e.Generation && e.Status.Phase == v1alpha1.EnvironmentRunning && e.Status.Revision == 2
 	})
-	after := w.templates(w.get(id))
-	assert.Equal(t, []string{"backend"}, changed(before, after), "only the backend rolls")
+	assert.Equal(t, []string{"backend"}, changed(before, w.templates(now)), "only the backend rolls")
 
-	_, err = c.StopEnvironment(ctx, &schedulerv1.StopEnvironmentRequest{Id: id})
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(c.StopEnvironment(ctx, &schedulerv1.StopEnvironmentRequest{Id: id})))
 	_, err = c.StopEnvironment(ctx, &schedulerv1.StopEnvironmentRequest{Id: id})
 	servicetest.Refused(t, err, codes.FailedPrecondition, "", "stop")
 	w.comes(id, v1alpha1.EnvironmentStopped)
 	_, err = c.RestartEnvironment(ctx, &schedulerv1.RestartEnvironmentRequest{Id: id})
 	servicetest.Refused(t, err, codes.FailedPrecondition, "", "Stopped")
-	_, err = c.StartEnvironment(ctx, &schedulerv1.StartEnvironmentRequest{Id: id})
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(c.StartEnvironment(ctx, &schedulerv1.StartEnvironmentRequest{Id: id})))
 	running("it runs again")
-	_, err = c.RestartEnvironment(ctx, &schedulerv1.RestartEnvironmentRequest{Id: id})
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(c.RestartEnvironment(ctx, &schedulerv1.RestartEnvironmentRequest{Id: id})))
 	w.comes(id, v1alpha1.EnvironmentRunning)
 
 	logs, err := c.GetEnvironmentLogs(ctx, &schedulerv1.GetEnvironmentLogsRequest{Id: id, Since: timestamppb.New(time.Now().Add(-time.Hour)), TailLines: 100})
@@ -198,19 +179,16 @@ func TestTheSmokeClientSucceedsInSequence(t *testing.T) {
 	deleted, err := c.DeleteEnvironment(ctx, &schedulerv1.DeleteEnvironmentRequest{Id: id})
 	require.NoError(t, err)
 	assert.True(t, deleted.GetSuccess())
-	w.gone(stored)
-	_, err = c.GetEnvironment(ctx, &schedulerv1.GetEnvironmentRequest{Id: id})
-	servicetest.Refused(t, err, codes.NotFound, "", id)
+	w.WaitDeleted(stored)
+	servicetest.Refused(t, servicetest.Err(c.GetEnvironment(ctx, &schedulerv1.GetEnvironmentRequest{Id: id})), codes.NotFound, "", id)
 	w.logsSay(id)
 }
 
 // logsSay demands that every line that a controller logs about an environment has its id.
 func (s *scene) logsSay(id string) {
 	s.T.Helper()
-	log, err := os.ReadFile(s.process.LogPath())
-	require.NoError(s.T, err)
 	about := 0
-	for line := range strings.Lines(string(log)) {
+	for line := range strings.Lines(testenv.ReadFile(s.T, s.process.LogPath())) {
 		if strings.Contains(line, s.Namespace) && (strings.Contains(line, ` controllerKind="Environment" `) || strings.Contains(line, `] "Audit" `)) {
 			about++
 			assert.Contains(s.T, line, fmt.Sprintf(" environment=%q", id))
@@ -223,14 +201,10 @@ func (s *scene) logsSay(id string) {
 func (s *scene) templates(e *v1alpha1.Environment) map[string]corev1.PodTemplateSpec {
 	s.T.Helper()
 	out := map[string]corev1.PodTemplateSpec{}
-	all, err := s.Kube.AppsV1().Deployments(e.Status.Namespace).List(s.Ctx, metav1.ListOptions{})
-	require.NoError(s.T, err)
-	for i := range all.Items {
-		out[all.Items[i].Name] = all.Items[i].Spec.Template
+	for _, d := range testenv.List(s.World, &appsv1.DeploymentList{}, client.InNamespace(e.Status.Namespace)).Items {
+		out[d.Name] = d.Spec.Template
 	}
-	db, err := s.Kube.AppsV1().StatefulSets(e.Status.Namespace).Get(s.Ctx, "database", metav1.GetOptions{})
-	require.NoError(s.T, err)
-	out["database"] = db.Spec.Template
+	out["database"] = in(s, e, "database", &appsv1.StatefulSet{}).Spec.Template
 	return out
 }
 
@@ -247,64 +221,56 @@ func changed(before, after map[string]corev1.PodTemplateSpec) (names []string) {
 func TestNobodyDoesWhatTheyMayNot(t *testing.T) {
 	w := serve(t)
 	c := w.client()
-	_, err := c.CreateEnvironment(w.as(""), &schedulerv1.CreateEnvironmentRequest{Spec: golden()})
+	_, err := c.CreateEnvironment(w.served.As(""), &schedulerv1.CreateEnvironmentRequest{Spec: golden()})
 	servicetest.Refused(t, err, codes.Unauthenticated, "")
-	_, err = c.CreateEnvironment(w.as(w.served.Viewer), &schedulerv1.CreateEnvironmentRequest{Spec: golden()})
+	_, err = c.CreateEnvironment(w.served.As(w.served.Viewer), &schedulerv1.CreateEnvironmentRequest{Spec: golden()})
 	servicetest.Refused(t, err, codes.PermissionDenied, "", "create environments.berth.dev")
-	_, err = c.ListEnvironments(w.as(w.served.Nobody), &schedulerv1.ListEnvironmentsRequest{})
+	_, err = c.ListEnvironments(w.served.As(w.served.Nobody), &schedulerv1.ListEnvironmentsRequest{})
 	servicetest.Refused(t, err, codes.PermissionDenied, "", "list environments.berth.dev")
-	_, err = c.ListEnvironments(w.as(w.served.Viewer), &schedulerv1.ListEnvironmentsRequest{})
-	require.NoError(t, err)
-	secrets, err := w.Kube.CoreV1().Secrets(w.Namespace).List(w.Ctx, metav1.ListOptions{})
-	require.NoError(t, err)
-	for _, s := range secrets.Items {
-		assert.NotContains(t, s.Name, "credentials", "nothing was made")
+	require.NoError(t, servicetest.Err(c.ListEnvironments(w.served.As(w.served.Viewer), &schedulerv1.ListEnvironmentsRequest{})))
+	for _, name := range w.Names(&corev1.SecretList{}) {
+		assert.NotContains(t, name, "credentials", "nothing was made")
 	}
 }
 
 func TestWhatCannotBeIsRefusedAndNothingIsMade(t *testing.T) {
 	w := serve(t)
-	c, ctx := w.client(), w.as(w.served.Editor)
+	c, ctx := w.client(), w.served.As(w.served.Editor)
+	type (
+		spec      = schedulerv1.EnvironmentSpecification
+		container = schedulerv1.ContainerConfig
+	)
+	const backend = "spec.application_stack.backend.container"
 	for name, tc := range map[string]struct {
-		change func(*schedulerv1.EnvironmentSpecification)
+		change func(s *spec, backend *container)
 		field  string
 	}{
-		"no stack": {func(s *schedulerv1.EnvironmentSpecification) { s.ApplicationStack = nil }, "spec.application_stack"},
-		"no image": {func(s *schedulerv1.EnvironmentSpecification) { s.ApplicationStack.Frontend.Container.Image = "" }, "spec.application_stack.frontend.container.image"},
-		"a port": {func(s *schedulerv1.EnvironmentSpecification) {
-			s.ApplicationStack.Backend.Container.Ports[0].ContainerPort = 70000
-		}, "spec.application_stack.backend.container.ports[0].container_port"},
-		"a protocol": {func(s *schedulerv1.EnvironmentSpecification) {
-			s.ApplicationStack.Backend.Container.Ports[0].Protocol = "sctp"
-		}, "spec.application_stack.backend.container.ports[0].protocol"},
-		"resources": {func(s *schedulerv1.EnvironmentSpecification) {
-			s.ApplicationStack.Backend.Container.Resources.MemoryMb = -1
-		}, "spec.application_stack.backend.container.resources.memory_mb"},
-		"the same port": {func(s *schedulerv1.EnvironmentSpecification) {
-			s.ApplicationStack.Backend.Container.Ports[0].HostPort = 8080
-		}, ""},
-		"a service name": {func(s *schedulerv1.EnvironmentSpecification) {
+		"no stack": {func(s *spec, _ *container) { s.ApplicationStack = nil }, "spec.application_stack"},
+		"no image": {
+			func(s *spec, _ *container) { s.ApplicationStack.Frontend.Container.Image = "" },
+			"spec.application_stack.frontend.container.image",
+		},
+		"a port":        {func(_ *spec, c *container) { c.Ports[0].ContainerPort = 70000 }, backend + ".ports[0].container_port"},
+		"a protocol":    {func(_ *spec, c *container) { c.Ports[0].Protocol = "sctp" }, backend + ".ports[0].protocol"},
+		"resources":     {func(_ *spec, c *container) { c.Resources.MemoryMb = -1 }, backend + ".resources.memory_mb"},
+		"the same port": {func(_ *spec, c *container) { c.Ports[0].HostPort = 8080 }, ""},
+		"a service name": {func(s *spec, _ *container) {
 			s.ApplicationStack.AdditionalServices["Not A Name"] = s.ApplicationStack.AdditionalServices["redis-cache"]
 		}, ""},
-		"no name": {func(s *schedulerv1.EnvironmentSpecification) { s.Name = "" }, "spec.name"},
+		"no name": {func(s *spec, _ *container) { s.Name = "" }, "spec.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := golden()
-			tc.change(spec)
+			tc.change(spec, spec.GetApplicationStack().GetBackend().GetContainer())
 			_, err := c.CreateEnvironment(ctx, &schedulerv1.CreateEnvironmentRequest{Spec: spec})
 			servicetest.Refused(t, err, codes.InvalidArgument, tc.field)
 		})
 	}
-	var all v1alpha1.EnvironmentList
-	require.NoError(t, w.Client.List(w.Ctx, &all))
-	for _, e := range all.Items {
-		assert.NotEqual(t, w.Namespace, e.Namespace, "nothing was made")
-	}
+	assert.Empty(t, w.Names(&v1alpha1.EnvironmentList{}), "nothing was made")
 
-	_, err := c.CreateEnvironment(ctx, &schedulerv1.CreateEnvironmentRequest{Spec: golden()})
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(c.CreateEnvironment(ctx, &schedulerv1.CreateEnvironmentRequest{Spec: golden()})))
 	second := golden()
 	second.Name = "another"
-	_, err = c.CreateEnvironment(ctx, &schedulerv1.CreateEnvironmentRequest{Spec: second})
+	_, err := c.CreateEnvironment(ctx, &schedulerv1.CreateEnvironmentRequest{Spec: second})
 	servicetest.Refused(t, err, codes.AlreadyExists, "", "8080", "test-environment-")
 }

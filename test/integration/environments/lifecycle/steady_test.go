@@ -4,14 +4,13 @@ package lifecycle_test
 
 import (
 	"fmt"
+	networkingv1 "k8s.io/api/networking/v1"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -33,9 +32,7 @@ func TestWhatIsAsAskedIsNotWrittenAgain(t *testing.T) {
 	e.Spec.Stack.Backend.Container.HealthCheck = &v1alpha1.EnvironmentHealthCheck{Command: []string{"true"}, StartPeriodSeconds: 10}
 	s.Create(e)
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
-	policy, err := s.Kube.NetworkingV1().NetworkPolicies(e.Status.Namespace).Get(s.Ctx, "frontend-outside", metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.Len(t, policy.Spec.Ingress[0].From, 2)
+	assert.Len(t, in(s, e, "frontend-outside", &networkingv1.NetworkPolicy{}).Spec.Ingress[0].From, 2)
 	writes := func() (list []string) {
 		for _, r := range s.AuditAll(func(r testenv.Request) bool {
 			return r.Write() && r.User == cluster.BerthEnvironmentsUser && (r.Namespace == e.Status.Namespace || r.Namespace == s.Namespace) && r.Resource != "events"

@@ -3,6 +3,7 @@
 package wire_test
 
 import (
+	"berth.dev/berth/test/builders"
 	"context"
 	"net/http"
 	"strings"
@@ -11,9 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -25,26 +24,22 @@ import (
 // every is one call of each rpc that is served.
 func every(c anyform.McpOrchestratorServiceClient) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
-		"create": func(ctx context.Context) error { _, err := c.CreateResourceLimit(ctx, small("new")); return err },
+		"create": func(ctx context.Context) error { return servicetest.Err(c.CreateResourceLimit(ctx, small("new"))) },
 		"get": func(ctx context.Context) error {
-			_, err := c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "old"})
-			return err
+			return servicetest.Err(c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "old"}))
 		},
 		"list": func(ctx context.Context) error {
-			_, err := c.ListResourceLimits(ctx, &anyform.ListResourceLimitsRequest{})
-			return err
+			return servicetest.Err(c.ListResourceLimits(ctx, &anyform.ListResourceLimitsRequest{}))
 		},
 		"update": func(ctx context.Context) error {
-			_, err := c.UpdateResourceLimit(ctx, &anyform.UpdateResourceLimitRequest{Name: "old", Limits: &anyform.ResourceLimit{Cpu: "2"}})
-			return err
+			update := &anyform.UpdateResourceLimitRequest{Name: "old", Limits: &anyform.ResourceLimit{Cpu: "2"}}
+			return servicetest.Err(c.UpdateResourceLimit(ctx, update))
 		},
 		"delete": func(ctx context.Context) error {
-			_, err := c.DeleteResourceLimit(ctx, &anyform.DeleteResourceLimitRequest{Name: "old"})
-			return err
+			return servicetest.Err(c.DeleteResourceLimit(ctx, &anyform.DeleteResourceLimitRequest{Name: "old"}))
 		},
 		"force": func(ctx context.Context) error {
-			_, err := c.DeleteResourceLimit(ctx, &anyform.DeleteResourceLimitRequest{Name: "old", Force: true})
-			return err
+			return servicetest.Err(c.DeleteResourceLimit(ctx, &anyform.DeleteResourceLimitRequest{Name: "old", Force: true}))
 		},
 	}
 }
@@ -61,22 +56,16 @@ func (s *scene) calls() []testenv.Request {
 func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 	s := serve(t)
 	c := s.any()
-	_, err := c.CreateResourceLimit(s.as(s.Editor), small("old"))
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(c.CreateResourceLimit(s.as(s.Editor), small("old"))))
 	before := s.stored("old")
 	asked := len(s.calls())
 
 	parts := strings.Split(s.Editor, ".")
 	forged := parts[0] + "." + parts[1] + "." + strings.Repeat("A", len(parts[2]))
 	for verb, call := range every(c) {
-		for name, ctx := range map[string]context.Context{
-			"no token":       s.as(""),
-			"a wrong token":  s.as("nonsense"),
-			"a forged token": s.as(forged),
-			"another scheme": metadata.NewOutgoingContext(s.Ctx, metadata.Pairs("authorization", "Basic ZWRpdG9yOg==", "berth-namespace", s.Namespace)),
-		} {
+		anotherScheme := s.as("", "authorization", "Basic ZWRpdG9yOg==")
+		for _, ctx := range []context.Context{s.as(""), s.as("nonsense"), s.as(forged), anotherScheme} {
 			servicetest.Refused(t, call(ctx), codes.Unauthenticated, "")
-			_ = name
 		}
 		servicetest.Refused(t, call(s.as(s.Nobody)), codes.PermissionDenied, "", "nobody", "may not", s.Namespace)
 		if verb != "get" && verb != "list" {
@@ -84,8 +73,7 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 		}
 		// A right in one namespace is none in another.
 		servicetest.Refused(t, call(s.as(s.Editor, "berth-namespace", "default")), codes.InvalidArgument, "berth-namespace", "more than once")
-		elsewhere := metadata.NewOutgoingContext(s.Ctx, metadata.Pairs("authorization", "Bearer "+s.Editor))
-		servicetest.Refused(t, call(elsewhere), codes.PermissionDenied, "", `"default"`)
+		servicetest.Refused(t, call(s.As(s.Editor)), codes.PermissionDenied, "", `"default"`)
 	}
 	for _, token := range []string{"", "nonsense", forged} {
 		a := s.rest(token, "DELETE", "/old", "")
@@ -102,7 +90,7 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 	assert.Len(t, s.calls(), asked, "nothing was even asked of the API server")
 
 	// A right that was taken away is gone at once.
-	require.NoError(t, s.Client.Delete(s.Ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "editor"}}))
+	s.Delete(testenv.Read(s.World, "editor", &rbacv1.RoleBinding{}))
 	s.Eventually("the right is gone", func() (bool, string) {
 		err := every(c)["update"](s.as(s.Editor))
 		return code(err) == codes.PermissionDenied, err.Error()
@@ -119,21 +107,16 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 func TestWhatIsAskedIsWhatIsDone(t *testing.T) {
 	s := serve(t)
 	c := s.any()
-	_, err := c.CreateResourceLimit(s.as(s.Editor), small("old"))
-	require.NoError(t, err)
-	s.Create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"berth.dev"}, Resources: []string{"resourcelimits"}, ResourceNames: []string{"old"}, Verbs: []string{"get", "delete"}},
-	}}, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "one"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "one"},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "nobody", Namespace: s.Namespace}},
-	})
+	require.NoError(t, servicetest.Err(c.CreateResourceLimit(s.as(s.Editor), small("old"))))
+	one := builders.Rule("berth.dev", []string{"resourcelimits"}, "get", "delete")
+	one.ResourceNames = []string{"old"}
+	s.Create(builders.Grant("one", builders.ServiceAccount(s.Namespace, "nobody"), one)...)
 	ctx := s.as(s.Nobody)
 	s.Eventually("the right counts", func() (bool, string) {
 		err := every(c)["get"](ctx)
 		return err == nil, "refused"
 	})
-	_, err = c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "other"})
+	_, err := c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "other"})
 	servicetest.Refused(t, err, codes.PermissionDenied, "", `get resourcelimits.berth.dev "other"`)
 	servicetest.Refused(t, every(c)["list"](ctx), codes.PermissionDenied, "")
 	servicetest.Refused(t, every(c)["force"](ctx), codes.PermissionDenied, "", "patch")

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -28,10 +27,9 @@ func small(name string) *anyform.CreateResourceLimitRequest {
 // inUse makes a workload that has a limit, and waits until the controller has seen it.
 func (s *scene) inUse(name string) {
 	s.T.Helper()
-	s.Create(builders.Deployment("web", 3, func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.ResourceLimitLabel] = name }))
-	s.Eventually("the limit is in use", func() (bool, string) {
-		status := s.stored(name).Status
-		return status.PodCount == 3 && status.WorkloadCount == 1, fmt.Sprintf("%+v", status)
+	s.Create(builders.Deployment("web", 3, builders.OfSize(name)))
+	testenv.WaitFor(s.World, name, "it is in use", func(l *v1alpha1.ResourceLimit) bool {
+		return l.Status.PodCount == 3 && l.Status.WorkloadCount == 1
 	})
 }
 
@@ -56,10 +54,8 @@ func TestRL12Deletion(t *testing.T) {
 		return err
 	}
 	for _, name := range []string{"free", "used"} {
-		_, err := c.CreateResourceLimit(ctx, small(name))
-		require.NoError(t, err)
-		_, err = c.CreateResourceLimit(ctx, small(name))
-		servicetest.Refused(t, err, codes.AlreadyExists, "", name)
+		require.NoError(t, servicetest.Err(c.CreateResourceLimit(ctx, small(name))))
+		servicetest.Refused(t, servicetest.Err(c.CreateResourceLimit(ctx, small(name))), codes.AlreadyExists, "", name)
 	}
 	servicetest.Refused(t, remove("unknown", false), codes.NotFound, "", "unknown")
 	servicetest.Refused(t, remove("unknown", true), codes.NotFound, "", "unknown")
@@ -88,13 +84,11 @@ func TestAForcedDeletionIsMarkedForTheGuard(t *testing.T) {
 	held := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{finalizer}}}
 	s.Create(held)
 	t.Cleanup(func() {
-		l := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "held"}}
-		testenv.Patch(s.World, l, func(l *v1alpha1.ResourceLimit) { l.Finalizers = nil })
+		testenv.Patch(s.World, s.stored("held"), func(l *v1alpha1.ResourceLimit) { l.Finalizers = nil })
 	})
 	s.inUse("held")
 	for range 2 { // the second finds it on its way
-		_, err := c.DeleteResourceLimit(ctx, &anyform.DeleteResourceLimitRequest{Name: "held", Force: true})
-		require.NoError(t, err)
+		require.NoError(t, servicetest.Err(c.DeleteResourceLimit(ctx, &anyform.DeleteResourceLimitRequest{Name: "held", Force: true})))
 		l := s.stored("held")
 		assert.Equal(t, "true", l.Annotations[v1alpha1.ForceDeleteAnnotation])
 		assert.NotNil(t, l.DeletionTimestamp)
@@ -111,10 +105,8 @@ func TestUpdateReplacesWhatCallersKnowAndNothingElse(t *testing.T) {
 	ctx := s.as(s.Editor)
 	req := small("x")
 	req.Limits.Volumes = map[string]*anyform.VolumeLimit{"data": {Size: "1Gi"}}
-	_, err := c.CreateResourceLimit(ctx, req)
-	require.NoError(t, err)
-	l := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "x"}}
-	testenv.Patch(s.World, l, func(l *v1alpha1.ResourceLimit) {
+	require.NoError(t, servicetest.Err(c.CreateResourceLimit(ctx, req)))
+	testenv.Patch(s.World, s.stored("x"), func(l *v1alpha1.ResourceLimit) {
 		l.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 		data := l.Spec.Volumes["data"]
 		data.MountPath = "/data"
@@ -142,7 +134,7 @@ func TestUpdateReplacesWhatCallersKnowAndNothingElse(t *testing.T) {
 	}
 	require.NoError(t, writers.Wait())
 	assert.Contains(t, aborted, false, "somebody wrote")
-	l = s.stored("x")
+	l := s.stored("x")
 	require.NotNil(t, l.Spec.Selector)
 	assert.Equal(t, map[string]string{"app": "web"}, l.Spec.Selector.MatchLabels)
 	assert.Equal(t, "/data", l.Spec.Volumes["data"].MountPath)

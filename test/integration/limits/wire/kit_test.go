@@ -19,8 +19,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-type protoreflectFile = protoreflect.FileDescriptor
-
 // assertPlan demands the fields of the plan's ResourceLimit.
 func assertPlan(t *testing.T, d protoreflect.Descriptor) {
 	t.Helper()

@@ -30,8 +30,7 @@ func TestRL13Lists(t *testing.T) {
 			req.Labels["even"] = "yes"
 		}
 		all = append(all, req.Name)
-		_, err := c.CreateResourceLimit(s.as(s.Editor), req)
-		require.NoError(t, err)
+		require.NoError(t, servicetest.Err(c.CreateResourceLimit(s.as(s.Editor), req)))
 	}
 	// walk reads all pages.
 	walk := func(first *int32, q *anyform.LabelQuery) (names []string, pages int) {
@@ -105,7 +104,6 @@ func TestRL13Lists(t *testing.T) {
 		"label.in[1]":              {Label: &anyform.LabelQuery{In: []*kvs{{Key: "a", Values: []string{"b"}}, {Key: "a"}}}},
 		"label.not_contain_key[0]": {Label: &anyform.LabelQuery{NotContainKey: []string{""}}},
 	} {
-		_, err := c.ListResourceLimits(s.as(s.Viewer), req)
-		servicetest.Refused(t, err, codes.InvalidArgument, field)
+		servicetest.Refused(t, servicetest.Err(c.ListResourceLimits(s.as(s.Viewer), req)), codes.InvalidArgument, field)
 	}
 }

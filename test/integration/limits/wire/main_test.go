@@ -8,10 +8,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/metadata"
-	"k8s.io/apimachinery/pkg/types"
-
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/servicetest"
@@ -28,26 +24,18 @@ type scene struct{ *servicetest.Served }
 // serve starts a controller that serves on loopback.
 func serve(t *testing.T, changes ...func(*controller.Services)) *scene {
 	t.Helper()
-	return serveWith(t, func(*scene) func(*controller.Services) {
-		return func(c *controller.Services) {
-			for _, change := range changes {
-				change(c)
-			}
-		}
-	})
-}
-
-// serveWith is serve for a configuration that depends on the cluster.
-func serveWith(t *testing.T, configure func(*scene) func(*controller.Services)) *scene {
-	t.Helper()
 	s := &scene{servicetest.New(t, "resourcelimits")}
-	s.start("berth-controller", configure(s))
+	s.start("berth-controller", changes...)
 	return s
 }
 
-func (s *scene) start(name string, change func(*controller.Services)) {
+func (s *scene) start(name string, changes ...func(*controller.Services)) {
 	s.T.Helper()
-	s.Start(name, func(c *controller.Configuration) { change(&c.Services) })
+	s.Start(name, func(c *controller.Configuration) {
+		for _, change := range changes {
+			change(&c.Services)
+		}
+	})
 }
 
 func (s *scene) any() anyform.McpOrchestratorServiceClient {
@@ -60,25 +48,17 @@ func (s *scene) mapped() mapform.McpOrchestratorServiceClient {
 
 // as is the context of a call in the test's namespace.
 func (s *scene) as(token string, more ...string) context.Context {
-	md := metadata.Pairs(append([]string{"berth-namespace", s.Namespace}, more...)...)
-	if token != "" {
-		md.Set("authorization", "Bearer "+token)
-	}
-	return metadata.NewOutgoingContext(s.Ctx, md)
+	return s.As(token, append([]string{"berth-namespace", s.Namespace}, more...)...)
 }
 
 // stored is a limit as the API server has it.
 func (s *scene) stored(name string) *v1alpha1.ResourceLimit {
 	s.T.Helper()
-	var l v1alpha1.ResourceLimit
-	require.NoError(s.T, s.Client.Get(s.Ctx, types.NamespacedName{Namespace: s.Namespace, Name: name}, &l))
-	return &l
+	return testenv.Read(s.World, name, &v1alpha1.ResourceLimit{})
 }
 
 // count is how many limits the namespace has.
 func (s *scene) count() int {
 	s.T.Helper()
-	var l v1alpha1.ResourceLimitList
-	require.NoError(s.T, s.Client.List(s.Ctx, &l, inNamespace(s.Namespace)))
-	return len(l.Items)
+	return len(s.Names(&v1alpha1.ResourceLimitList{}))
 }

@@ -3,6 +3,7 @@
 package wire_test
 
 import (
+	"berth.dev/berth/test/servicetest"
 	"fmt"
 	"os"
 	"slices"
@@ -55,13 +56,11 @@ func TestRL18FiveThousandLimits(t *testing.T) {
 	}
 	name := func(i int) string { return fmt.Sprintf("limit-%04d", i) }
 	measure("create", many, ceiling, func(i int) error {
-		_, err := c.CreateResourceLimit(ctx, anyLimit(name(i), "kubernetes.io/NodeSelector", "kubernetes.io/Affinity"))
-		return err
+		return servicetest.Err(c.CreateResourceLimit(ctx, anyLimit(name(i), "kubernetes.io/NodeSelector", "kubernetes.io/Affinity")))
 	})
 	require.Equal(t, many, s.count())
 	measure("get", samples, ceiling, func(i int) error {
-		_, err := c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: name(i * many / samples)})
-		return err
+		return servicetest.Err(c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: name(i * many / samples)}))
 	})
 	for _, first := range []int32{10, 500} {
 		measure(fmt.Sprintf("list, %d to a page", first), samples, ceiling, func(int) error {

@@ -4,6 +4,7 @@ package wire_test
 
 import (
 	"context"
+	"google.golang.org/protobuf/types/known/anypb"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
@@ -49,7 +49,7 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 	}, names)
 	set := &descriptorpb.FileDescriptorSet{File: ask.Files(upstreamName)}
 	if len(set.File) == 1 { // the other one comes when it is requested
-		set.File = append([]*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(anyFile(t))}, set.File...)
+		set.File = append([]*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(anypb.File_google_protobuf_any_proto)}, set.File...)
 	}
 	registry, err := protodesc.NewFiles(set)
 	require.NoError(t, err)
@@ -67,8 +67,7 @@ func TestReflectionHealthAndMetrics(t *testing.T) {
 
 	nobody, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(s.Ctx)
 	require.NoError(t, err)
-	_, err = nobody.Recv()
-	servicetest.Refused(t, err, codes.Unauthenticated, "")
+	servicetest.Refused(t, servicetest.Err(nobody.Recv()), codes.Unauthenticated, "")
 
 	// Probes have no token.
 	for _, service := range []string{"", upstreamName, contractName} {
@@ -107,8 +106,7 @@ func TestExtraAddressesServeTheSame(t *testing.T) {
 	require.NoError(t, err)
 	s := serve(t, func(c *controller.Services) { c.ExtraBindAddresses = []string{extra} })
 	s.Address = extra
-	_, err = s.any().CreateResourceLimit(s.as(s.Editor), small("x"))
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(s.any().CreateResourceLimit(s.as(s.Editor), small("x"))))
 	assert.Equal(t, 200, s.rest(s.Viewer, "GET", "/x", "").status)
 }
 
@@ -116,12 +114,11 @@ func TestExtraAddressesServeTheSame(t *testing.T) {
 func TestEveryReplicaServesAndStopsInGoodOrder(t *testing.T) {
 	s := serve(t)
 	first := s.Process
-	s.start("second", func(*controller.Services) {})
+	s.start("second")
 	metrics, err := s.Process.Get(s.Ctx, "/metrics")
 	require.NoError(t, err)
 	require.Contains(t, string(metrics), `leader_election_master_status{name="berth-controller"} 0`)
-	_, err = s.any().CreateResourceLimit(s.as(s.Editor), small("x"))
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(s.any().CreateResourceLimit(s.as(s.Editor), small("x"))))
 
 	// A watch of the health, a call that does not end by itself, is told and cut off.
 	watch, err := healthpb.NewHealthClient(s.Dial(nil)).Watch(s.Ctx, &healthpb.HealthCheckRequest{Service: upstreamName})
@@ -139,18 +136,9 @@ func TestEveryReplicaServesAndStopsInGoodOrder(t *testing.T) {
 	assert.NotEqual(t, first.URL, s.Process.URL)
 }
 
-// raw sends bytes that are no message of the rpc.
-type raw []byte
-
-type rawCodec struct{}
-
-func (rawCodec) Marshal(v any) ([]byte, error) { return v.(raw), nil }
-func (rawCodec) Unmarshal([]byte, any) error   { return nil }
-func (rawCodec) Name() string                  { return "proto" }
-
 func TestMalformedMessagesAreRefusedByTheNameOfTheirField(t *testing.T) {
 	s := serve(t, smallRequests)
-	conn := s.Dial(nil, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
+	conn := s.Dial(nil, grpc.WithDefaultCallOptions(grpc.ForceCodec(servicetest.RawCodec{})))
 	good, err := proto.Marshal(anyLimit("x", "kubernetes.io/NodeSelector", "kubernetes.io/Affinity"))
 	require.NoError(t, err)
 	limits := func(b []byte) []byte {
@@ -173,14 +161,13 @@ func TestMalformedMessagesAreRefusedByTheNameOfTheirField(t *testing.T) {
 		"a group that never ends":   {limits(protowire.AppendTag(nil, 5, protowire.StartGroupType)), "limits.ephemeral_storage"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := conn.Invoke(s.as(s.Editor), "/"+upstreamName+"/CreateResourceLimit", raw(tc.body), nil)
+			err := conn.Invoke(s.as(s.Editor), "/"+upstreamName+"/CreateResourceLimit", servicetest.Raw(tc.body), nil)
 			servicetest.Refused(t, err, codes.InvalidArgument, tc.field)
 		})
 	}
 	large := small("x")
 	large.Description = strings.Repeat("d", 5000)
-	_, err = s.any().CreateResourceLimit(s.as(s.Editor), large)
-	servicetest.Refused(t, err, codes.InvalidArgument, "request", "5")
+	servicetest.Refused(t, servicetest.Err(s.any().CreateResourceLimit(s.as(s.Editor), large)), codes.InvalidArgument, "request", "5")
 	assert.Zero(t, s.count())
 }
 
@@ -190,8 +177,7 @@ func TestNoCallOutlastsItsDeadline(t *testing.T) {
 		c.Services.DefaultTimeoutSeconds, c.Services.MaxTimeoutSeconds = 1, 2
 	})
 	c := s.any()
-	_, err := c.CreateResourceLimit(s.as(s.Editor), small("old"))
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(c.CreateResourceLimit(s.as(s.Editor), small("old"))))
 	// Who the viewer is is known then: it is the call itself that waits, and not the review of its token.
 	require.NoError(t, every(c)["get"](s.as(s.Viewer)))
 	api := s.Cluster.Component(cluster.APIServer)
@@ -222,11 +208,4 @@ func TestNoCallOutlastsItsDeadline(t *testing.T) {
 		a := s.rest(token, "GET", "/old", "")
 		a.refuses(t, 504, "DEADLINE_EXCEEDED", "")
 	}
-}
-
-func anyFile(t *testing.T) protoreflectFile {
-	t.Helper()
-	f, err := protoregistry.GlobalFiles.FindFileByPath("google/protobuf/any.proto")
-	require.NoError(t, err)
-	return f
 }

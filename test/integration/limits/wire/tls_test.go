@@ -3,6 +3,8 @@
 package wire_test
 
 import (
+	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/test/servicetest"
@@ -38,28 +39,18 @@ func (s *scene) authority() []byte { return s.Cluster.Config().CAData }
 // pair writes the cluster's server certificate into a directory, as a Secret is mounted.
 func pair(t *testing.T, dir string) (cert, key string) {
 	t.Helper()
-	cert, key = filepath.Join(t.TempDir(), "tls.crt"), filepath.Join(t.TempDir(), "tls.key")
-	for from, to := range map[string]string{"server.crt": cert, "server.key": key} {
-		b, err := os.ReadFile(filepath.Join(dir, "pki", from))
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(to, b, 0o600))
+	file := func(kind string) string {
+		return testenv.WriteFile(t, "tls."+kind, testenv.ReadFile(t, filepath.Join(dir, "pki", "server."+kind)))
 	}
-	return cert, key
+	return file("crt"), file("key")
 }
 
 func TestTLSAndClientCertificates(t *testing.T) {
-	var cert, key string
-	s := serveWith(t, func(w *scene) func(*controller.Services) {
-		cert, key = pair(t, w.Cluster.Dir())
-		ca := filepath.Join(t.TempDir(), "ca.crt")
-		require.NoError(t, os.WriteFile(ca, w.authority(), 0o600))
-		return func(c *controller.Services) { c.CertFile, c.KeyFile, c.ClientCAFile = cert, key, ca }
-	})
-	s.Create(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "by-certificate"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "editor"},
-		Subjects:   []rbacv1.Subject{{Kind: "User", Name: "alice"}, {Kind: "Group", Name: "ops"}},
-	})
+	s := &scene{servicetest.New(t, "resourcelimits")}
+	cert, key := pair(t, s.Cluster.Dir())
+	ca := testenv.WriteFile(t, "ca.crt", string(s.authority()))
+	s.start("berth-controller", func(c *controller.Services) { c.CertFile, c.KeyFile, c.ClientCAFile = cert, key, ca })
+	s.Create(builders.RoleBinding("by-certificate", "editor", builders.User("alice"), rbacv1.Subject{Kind: "Group", Name: "ops"}))
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(s.authority()))
 	with := func(pairs ...tls.Certificate) anyform.McpOrchestratorServiceClient {
@@ -71,16 +62,12 @@ func TestTLSAndClientCertificates(t *testing.T) {
 		_, err := with(s.clientCertificate("alice")).ListResourceLimits(s.as(""), &anyform.ListResourceLimitsRequest{})
 		return err == nil, "refused"
 	})
-	_, err := with(s.clientCertificate("alice")).CreateResourceLimit(s.as(""), small("of-alice"))
-	require.NoError(t, err)
-	_, err = with(s.clientCertificate("bob", "ops")).CreateResourceLimit(s.as(""), small("of-a-group"))
-	require.NoError(t, err)
-	_, err = with(s.clientCertificate("bob")).CreateResourceLimit(s.as(""), small("of-bob"))
+	require.NoError(t, servicetest.Err(with(s.clientCertificate("alice")).CreateResourceLimit(s.as(""), small("of-alice"))))
+	require.NoError(t, servicetest.Err(with(s.clientCertificate("bob", "ops")).CreateResourceLimit(s.as(""), small("of-a-group"))))
+	_, err := with(s.clientCertificate("bob")).CreateResourceLimit(s.as(""), small("of-bob"))
 	servicetest.Refused(t, err, codes.PermissionDenied, "", `"bob"`)
-	_, err = with().CreateResourceLimit(s.as(""), small("of-nobody"))
-	servicetest.Refused(t, err, codes.Unauthenticated, "")
-	_, err = with().CreateResourceLimit(s.as(s.Editor), small("by-token"))
-	require.NoError(t, err)
+	servicetest.Refused(t, servicetest.Err(with().CreateResourceLimit(s.as(""), small("of-nobody"))), codes.Unauthenticated, "")
+	require.NoError(t, servicetest.Err(with().CreateResourceLimit(s.as(s.Editor), small("by-token"))))
 	_, err = with(selfSigned(t, "alice")).CreateResourceLimit(s.as(""), small("of-a-stranger"))
 	servicetest.Refused(t, err, codes.Unauthenticated, "")
 	assert.Equal(t, 3, s.count())

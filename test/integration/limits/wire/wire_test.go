@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/wire"
@@ -26,8 +25,6 @@ const (
 		`{"key":"gpu","operator":"In","values":["a100","h100"]},{"key":"cores","operator":"Gt","values":["8"]}]}]},` +
 		`"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":10,"preference":{"matchExpressions":[{"key":"spot","operator":"DoesNotExist"}]}}]}}`
 )
-
-func inNamespace(namespace string) client.ListOption { return client.InNamespace(namespace) }
 
 func anyLimit(name, selectorURL, affinityURL string) *anyform.CreateResourceLimitRequest {
 	return &anyform.CreateResourceLimitRequest{
@@ -86,8 +83,7 @@ func TestRL02AnUnknownTypeURLIsRefusedByTheNameOfItsField(t *testing.T) {
 	} {
 		req := anyLimit("x", "kubernetes.io/NodeSelector", "kubernetes.io/Affinity")
 		change(req.Limits)
-		_, err := s.any().CreateResourceLimit(s.as(s.Editor), req)
-		servicetest.Refused(t, err, codes.InvalidArgument, field, "type URL")
+		servicetest.Refused(t, servicetest.Err(s.any().CreateResourceLimit(s.as(s.Editor), req)), codes.InvalidArgument, field, "type URL")
 	}
 	assert.Zero(t, s.count())
 }
@@ -99,8 +95,7 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 		Cpu: "1", Memory: "1Gi", NodeSelector: map[string]string{"disktype": "ssd", "node-role.kubernetes.io/worker": "", "zone": "a"},
 		NodeAffinity: new(affinityText),
 	}}
-	_, err := s.mapped().CreateResourceLimit(s.as(s.Editor), req)
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(s.mapped().CreateResourceLimit(s.as(s.Editor), req)))
 	got, err := s.mapped().GetResourceLimit(s.as(s.Viewer), &mapform.GetResourceLimitRequest{Name: "mapped"})
 	require.NoError(t, err)
 	assert.Equal(t, req.Limits.NodeSelector, got.Limits.NodeSelector)
@@ -110,8 +105,7 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	one := &mapform.CreateResourceLimitRequest{Name: "one", Limits: &mapform.ResourceLimit{
 		Cpu: "1", Memory: "1Gi", NodeSelector: map[string]string{"node-role.kubernetes.io/worker": ""},
 	}}
-	_, err = s.mapped().CreateResourceLimit(s.as(s.Editor), one)
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(s.mapped().CreateResourceLimit(s.as(s.Editor), one)))
 	assert.Equal(t, map[string]string{"node-role.kubernetes.io/worker": ""}, s.stored("one").Spec.NodeSelector)
 
 	// Whoever requests another form gets it; a list is in the form that each was written in, unless one is requested.
@@ -125,8 +119,7 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 
 	// Written again by a client of the other form, it comes back in that one.
 	update := &anyform.UpdateResourceLimitRequest{Name: "mapped", Limits: asAny.Limits}
-	_, err = s.any().UpdateResourceLimit(s.as(s.Editor), update)
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(s.any().UpdateResourceLimit(s.as(s.Editor), update)))
 	again, err := s.any().GetResourceLimit(s.as(s.Viewer), &anyform.GetResourceLimitRequest{Name: "mapped"})
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(asAny.Limits, again.Limits))
@@ -172,14 +165,13 @@ func TestRL19TheOrderOfASelectorDoesNotMatter(t *testing.T) {
 	}
 	req := anyLimit("x", "kubernetes.io/NodeSelector", "kubernetes.io/Affinity")
 	req.Limits.NodeSelector.Value = []byte(`{"c":"3","a":"1","b":"2"}`)
-	_, err := s.any().CreateResourceLimit(ctx, req)
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(s.any().CreateResourceLimit(ctx, req)))
 	first := read()
 	assert.True(t, strings.HasPrefix(first, `{"a":"1","b":"2","c":"3"}{"nodeAffinity":{"required`), first)
 	generation := s.stored("x").Generation
 	for _, text := range []string{`{"b":"2","c":"3","a":"1"}`, ` { "a" : "1" , "c":"3", "b":"2" } `} {
 		req.Limits.NodeSelector.Value = []byte(text)
-		_, err = s.any().UpdateResourceLimit(ctx, &anyform.UpdateResourceLimitRequest{
+		_, err := s.any().UpdateResourceLimit(ctx, &anyform.UpdateResourceLimitRequest{
 			Name: "x", Description: req.Description, Labels: req.Labels, Limits: req.Limits,
 		})
 		require.NoError(t, err)

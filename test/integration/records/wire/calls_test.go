@@ -29,50 +29,33 @@ import (
 	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/testenv"
 	"berth.dev/berth/test/wire/oaashead"
-	"berth.dev/berth/test/wire/oaasplan"
 )
 
+// call makes a call of one rpc, with a request that is always the same.
+type call func(context.Context, ...grpc.CallOption) error
+
 // every is one call of each rpc.
-func (s *scene) every() map[string]func(context.Context, ...grpc.CallOption) error {
+func (s *scene) every() map[string]call {
 	conn := s.Conn()
-	c, crm, health := oaashead.NewDeploymentServiceClient(conn), oaashead.NewCrmInfoServiceClient(conn), oaashead.NewHealthServiceClient(conn)
-	raw := func(method string, req, reply proto.Message) func(context.Context, ...grpc.CallOption) error {
+	invoke := func(method string, req, reply proto.Message) call {
 		return func(ctx context.Context, o ...grpc.CallOption) error {
 			return conn.Invoke(ctx, method, req, reply, o...)
 		}
 	}
-	return map[string]func(context.Context, ...grpc.CallOption) error{
-		"Deploy": func(ctx context.Context, o ...grpc.CallOption) error {
-			_, err := c.Deploy(ctx, &oaashead.DeployRequest{DeploymentUnit: headUnit("every")}, o...)
-			return err
-		},
-		"GetDeploymentStatus": func(ctx context.Context, o ...grpc.CallOption) error {
-			_, err := c.GetDeploymentStatus(ctx, &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"}, o...)
-			return err
-		},
-		"DeleteDeployment": func(ctx context.Context, o ...grpc.CallOption) error {
-			_, err := c.DeleteDeployment(ctx, &oaashead.DeleteDeploymentRequest{DeploymentId: "known"}, o...)
-			return err
-		},
-		"ListClassRuntimes": func(ctx context.Context, o ...grpc.CallOption) error {
-			_, err := c.ListClassRuntimes(ctx, &oaashead.ListClassRuntimesRequest{}, o...)
-			return err
-		},
-		"GetClassRuntime": func(ctx context.Context, o ...grpc.CallOption) error {
-			_, err := c.GetClassRuntime(ctx, &oaashead.GetClassRuntimeRequest{DeploymentId: "known"}, o...)
-			return err
-		},
-		"ListDeploymentRecords": raw("/"+serviceName+"/ListDeploymentRecords", &oaashead.ListClassRuntimesRequest{}, &oaashead.ListClassRuntimesResponse{}),
-		"GetDeploymentRecord": raw("/"+serviceName+"/GetDeploymentRecord", &oaashead.GetClassRuntimeRequest{DeploymentId: "known"},
-			&oaashead.GetClassRuntimeResponse{}),
-		"GetEnvHealth": func(ctx context.Context, o ...grpc.CallOption) error {
-			_, err := crm.GetEnvHealth(ctx, &oaashead.CrmEnvRequest{}, o...)
-			return err
-		},
-		"Check": func(ctx context.Context, o ...grpc.CallOption) error {
-			_, err := health.Check(ctx, &oaashead.HealthCheckRequest{}, o...)
-			return err
-		},
+	const deployments = "/" + serviceName + "/"
+	list, get := &oaashead.ListClassRuntimesRequest{}, &oaashead.GetClassRuntimeRequest{DeploymentId: "known"}
+	return map[string]call{
+		"Deploy": invoke(deployments+"Deploy", &oaashead.DeployRequest{DeploymentUnit: headUnit("every")}, &oaashead.DeployResponse{}),
+		"GetDeploymentStatus": invoke(deployments+"GetDeploymentStatus", &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"},
+			&oaashead.GetDeploymentStatusResponse{}),
+		"DeleteDeployment": invoke(deployments+"DeleteDeployment", &oaashead.DeleteDeploymentRequest{DeploymentId: "known"},
+			&oaashead.DeleteDeploymentResponse{}),
+		"ListClassRuntimes":     invoke(deployments+"ListClassRuntimes", list, &oaashead.ListClassRuntimesResponse{}),
+		"GetClassRuntime":       invoke(deployments+"GetClassRuntime", get, &oaashead.GetClassRuntimeResponse{}),
+		"ListDeploymentRecords": invoke(deployments+"ListDeploymentRecords", list, &oaashead.ListClassRuntimesResponse{}),
+		"GetDeploymentRecord":   invoke(deployments+"GetDeploymentRecord", get, &oaashead.GetClassRuntimeResponse{}),
+		"GetEnvHealth":          invoke(oaashead.CrmInfoService_GetEnvHealth_FullMethodName, &oaashead.CrmEnvRequest{}, &oaashead.CrmEnvHealth{}),
+		"Check":                 invoke(oaashead.HealthService_Check_FullMethodName, &oaashead.HealthCheckRequest{}, &oaashead.HealthCheckResponse{}),
 	}
 }
 
@@ -80,10 +63,10 @@ func TestCR08ACallIsFoundAgainByItsCorrelation(t *testing.T) {
 	s := serve(t)
 	require.NoError(t, s.deploy(headUnit("known")))
 	assert.NotContains(t, s.stored("known").Annotations, v1alpha1.CorrelationIDAnnotation)
-	check := func(rpc, token string, want codes.Code, call func(context.Context, ...grpc.CallOption) error) {
+	check := func(rpc, token string, want codes.Code, call call) {
 		id := "id-of-" + rpc + "-" + want.String()
 		var header metadata.MD
-		err := call(s.as(token, "x-correlation-id", id), grpc.Header(&header))
+		err := call(s.As(token, "x-correlation-id", id), grpc.Header(&header))
 		assert.Equal(t, want, status.Code(err), "%s: %v", rpc, err)
 		assert.Equal(t, []string{id}, header.Get("x-correlation-id"), "%s: %v", rpc, err)
 		if rpc != "Check" { // probes, which come every few seconds, are not logged
@@ -108,8 +91,7 @@ func TestCR08ACallIsFoundAgainByItsCorrelation(t *testing.T) {
 	again := func(class, id string) string {
 		u := headUnit("every")
 		u.ClassKey = class
-		_, err := s.head().Deploy(s.as(s.Editor, "x-correlation-id", id), &oaashead.DeployRequest{DeploymentUnit: u})
-		require.NoError(t, err)
+		require.NoError(t, servicetest.Err(s.head().Deploy(s.As(s.Editor, "x-correlation-id", id), &oaashead.DeployRequest{DeploymentUnit: u})))
 		return s.stored("every").Annotations[v1alpha1.CorrelationIDAnnotation]
 	}
 	assert.Equal(t, "id-of-Deploy-OK", again("shop.cart", "another"))
@@ -140,8 +122,7 @@ func (s *scene) rawCall(token, rpc, timeout string, req proto.Message) (codes.Co
 	resp, err := (&http.Client{Transport: &http.Transport{Protocols: &p}}).Do(r)
 	require.NoError(s.T, err)
 	defer resp.Body.Close()
-	_, err = io.ReadAll(resp.Body)
-	require.NoError(s.T, err)
+	require.NoError(s.T, servicetest.Err(io.ReadAll(resp.Body)))
 	took := time.Since(began)
 	text := resp.Trailer.Get("Grpc-Status") + resp.Header.Get("Grpc-Status")
 	code, err := strconv.ParseUint(text, 10, 8)
@@ -152,8 +133,7 @@ func (s *scene) rawCall(token, rpc, timeout string, req proto.Message) (codes.Co
 func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
 	s := serve(t, func(c *controller.Configuration) { c.Services.TokenCacheSeconds = 300 })
 	require.NoError(t, s.deploy(headUnit("known")))
-	_, err := s.head().GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "known"})
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(s.runtime("known")))
 	api := s.Cluster.Component(cluster.APIServer)
 	api.Pause()
 	defer api.Resume()
@@ -177,10 +157,10 @@ func TestCR09NoCallOutlastsItsDeadlineWhenTheAPIServerIsStalled(t *testing.T) {
 		}
 	}
 	// And as a client sees it.
-	ctx, cancel := context.WithTimeout(s.as(s.Editor), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.As(s.Editor), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	_, err = s.head().GetDeploymentStatus(ctx, &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"})
+	_, err := s.head().GetDeploymentStatus(ctx, &oaashead.GetDeploymentStatusRequest{DeploymentId: "known"})
 	servicetest.Refused(t, err, codes.DeadlineExceeded, "")
 	assert.Less(t, time.Since(began), 300*time.Millisecond+within)
 }
@@ -195,14 +175,14 @@ func TestCR10AnAPIServerThatIsDownIsUnavailable(t *testing.T) {
 			continue
 		}
 		began := time.Now()
-		err := call(s.as(s.Editor))
+		err := call(s.As(s.Editor))
 		servicetest.Refused(t, err, codes.Unavailable, "")
 		assert.Less(t, time.Since(began), time.Second, rpc)
 	}
 	require.NoError(t, s.Cluster.StartComponent(s.Ctx, cluster.APIServer))
 	for _, rpc := range []string{"Deploy", "GetDeploymentStatus", "ListClassRuntimes", "GetEnvHealth", "DeleteDeployment"} {
 		s.Eventually(rpc+" works again, without a restart", func() (bool, string) {
-			err := calls[rpc](s.as(s.Editor))
+			err := calls[rpc](s.As(s.Editor))
 			return err == nil, status.Convert(err).Message()
 		})
 	}
@@ -226,8 +206,7 @@ func TestCR10WhatCannotBeDeployedIsRefused(t *testing.T) {
 	assert.Equal(t, "mine", s.stored("x").Spec.TemplateHint)
 	ofAll := template("of-all")
 	ofAll.Namespace = "berth-system"
-	require.NoError(t, s.Client.Create(s.Ctx, ofAll))
-	t.Cleanup(func() { _ = s.Client.Delete(context.WithoutCancel(s.Ctx), ofAll) })
+	s.CreateForTest(ofAll)
 	u.SelectedTemplate = new("of-all")
 	require.NoError(t, s.deploy(u), "of the controller's namespace")
 	s.Delete(own)
@@ -266,46 +245,37 @@ func TestCR10WhatTheCRDRefusesIsRefusedByItsNameInTheProto(t *testing.T) {
 		change(u)
 		servicetest.Refused(t, s.deploy(u), codes.InvalidArgument, field)
 	}
-	_, err := s.head().Deploy(s.as(s.Editor), &oaashead.DeployRequest{})
+	_, err := s.head().Deploy(s.As(s.Editor), &oaashead.DeployRequest{})
 	servicetest.Refused(t, err, codes.InvalidArgument, "deployment_unit", "missing")
 	assert.Zero(t, s.count())
 	// All of these are right.
 	for id, f := range map[string]float64{"zero": 0, "one": 1, "usual": 0.99999} {
 		u := planUnit(id)
 		u.NfrRequirements.Availability = &f
-		_, err := s.plan().Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: u})
-		require.NoError(t, err)
+		require.NoError(t, s.deployPlan(u))
 	}
 }
-
-type rawBytes []byte
-
-type rawCodec struct{}
-
-func (rawCodec) Name() string                  { return "proto" }
-func (rawCodec) Marshal(v any) ([]byte, error) { return v.(rawBytes), nil }
-func (rawCodec) Unmarshal([]byte, any) error   { return nil }
 
 // What field 7 of a unit may be, on the wire.
 func TestAFieldThatIsOfNoRevisionIsRefusedByItsName(t *testing.T) {
 	s := serve(t)
-	conn := s.Dial(nil, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
-	unit := func(seven ...byte) rawBytes {
+	conn := s.Dial(nil, grpc.WithDefaultCallOptions(grpc.ForceCodec(servicetest.RawCodec{})))
+	unit := func(seven ...byte) servicetest.Raw {
 		u := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "x")
 		return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), append(u, seven...))
 	}
-	for field, body := range map[string]rawBytes{
+	for field, body := range map[string]servicetest.Raw{
 		"deployment_unit.function_bindings[0]":            unit(0x3A, 2, 0x32, 0),
 		"deployment_unit.function_bindings":               unit(0x38, 1),
 		"deployment_unit.nfr_requirements.max_latency_ms": unit(0x3A, 2, 0x08, 0xff),
 		"deployment_unit.function_bindings[1].name":       unit(0x3A, 0x02, 0x0A, 0, 0x3A, 3, 0x0A, 1, 0xff),
 		"deployment_unit.nfr_requirements.availability":   unit(0x3A, 2, 0x19, 0),
 	} {
-		err := conn.Invoke(s.as(s.Editor), "/"+serviceName+"/Deploy", body, nil)
+		err := conn.Invoke(s.As(s.Editor), "/"+serviceName+"/Deploy", body, nil)
 		servicetest.Refused(t, err, codes.InvalidArgument, field)
 	}
 	assert.Zero(t, s.count())
-	require.NoError(t, conn.Invoke(s.as(s.Editor), "/"+serviceName+"/Deploy", unit(0x3A, 0), nil))
+	require.NoError(t, conn.Invoke(s.As(s.Editor), "/"+serviceName+"/Deploy", unit(0x3A, 0), nil))
 	assert.Equal(t, "plan", s.stored("x").Annotations[v1alpha1.WireRevisionAnnotation])
 }
 
@@ -314,16 +284,16 @@ func TestCR31TheNamespaceIsThatOfTheCallOrTheConfiguration(t *testing.T) {
 	other := testenv.New(t)
 	require.NoError(t, s.deploy(headUnit("x")))
 	assert.Equal(t, 1, s.count())
-	named := s.as(s.Editor, "berth-namespace", other.Namespace)
+	named := s.As(s.Editor, "berth-namespace", other.Namespace)
 	_, err := s.head().Deploy(named, &oaashead.DeployRequest{DeploymentUnit: headUnit("x")})
 	servicetest.Refused(t, err, codes.PermissionDenied, "", other.Namespace)
 	_, err = s.head().ListClassRuntimes(named, &oaashead.ListClassRuntimesRequest{})
 	servicetest.Refused(t, err, codes.PermissionDenied, "", other.Namespace)
-	_, err = s.head().ListClassRuntimes(s.as(s.Viewer, "berth-namespace", s.Namespace), &oaashead.ListClassRuntimesRequest{})
+	_, err = s.head().ListClassRuntimes(s.As(s.Viewer, "berth-namespace", s.Namespace), &oaashead.ListClassRuntimesRequest{})
 	require.NoError(t, err)
-	_, err = s.head().ListClassRuntimes(s.as(s.Viewer, "berth-namespace", "a/b"), &oaashead.ListClassRuntimesRequest{})
+	_, err = s.head().ListClassRuntimes(s.As(s.Viewer, "berth-namespace", "a/b"), &oaashead.ListClassRuntimesRequest{})
 	servicetest.Refused(t, err, codes.InvalidArgument, "namespace")
-	_, err = s.head().ListClassRuntimes(s.as(s.Viewer, "berth-namespace", "a", "berth-namespace", "b"), &oaashead.ListClassRuntimesRequest{})
+	_, err = s.head().ListClassRuntimes(s.As(s.Viewer, "berth-namespace", "a", "berth-namespace", "b"), &oaashead.ListClassRuntimesRequest{})
 	servicetest.Refused(t, err, codes.InvalidArgument, "berth-namespace", "more than once")
 }
 
@@ -343,17 +313,17 @@ func TestWhoMayNotChangesNothing(t *testing.T) {
 			continue
 		}
 		for _, token := range []string{"", "nonsense"} {
-			servicetest.Refused(t, call(s.as(token)), codes.Unauthenticated, "")
+			servicetest.Refused(t, call(s.As(token)), codes.Unauthenticated, "")
 		}
-		servicetest.Refused(t, call(s.as(s.Nobody)), codes.PermissionDenied, "", "may not")
+		servicetest.Refused(t, call(s.As(s.Nobody)), codes.PermissionDenied, "", "may not")
 		if rpc == "Deploy" || rpc == "DeleteDeployment" {
-			servicetest.Refused(t, call(s.as(s.Viewer)), codes.PermissionDenied, "", "viewer", "deploymentrecords.berth.dev")
+			servicetest.Refused(t, call(s.As(s.Viewer)), codes.PermissionDenied, "", "viewer", "deploymentrecords.berth.dev")
 		}
 	}
 	assert.Equal(t, n, asked())
 	assert.Equal(t, before.ResourceVersion, s.stored("known").ResourceVersion)
 	// Who may only create may not change what there is, and cannot find out about it.
 	creator := s.User("creator", "create")
-	_, err := s.head().Deploy(s.as(creator), &oaashead.DeployRequest{DeploymentUnit: headUnit("known")})
+	_, err := s.head().Deploy(s.As(creator), &oaashead.DeployRequest{DeploymentUnit: headUnit("known")})
 	servicetest.Refused(t, err, codes.PermissionDenied, "", `update deploymentrecords.berth.dev "known"`)
 }

@@ -6,6 +6,7 @@
 package wire_test
 
 import (
+	"berth.dev/berth/test/builders"
 	"context"
 	"os"
 	"strings"
@@ -13,11 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -49,18 +46,8 @@ func serve(t *testing.T, changes ...func(*controller.Configuration)) *scene {
 func serveWith(t *testing.T, manifests []string, changes ...func(*controller.Configuration)) *scene {
 	t.Helper()
 	s := &scene{servicetest.New(t, "deploymentrecords", manifests...)}
-	counts := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.Namespace},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "editor", Namespace: s.Namespace}},
-	}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}},
-	}}
-	for _, o := range []client.Object{role, counts} {
-		require.NoError(t, s.Client.Create(s.Ctx, o))
-		t.Cleanup(func() { _ = s.Client.Delete(context.WithoutCancel(s.Ctx), o) })
-	}
+	counts := builders.Rule("", []string{"nodes"}, "list")
+	s.CreateForTest(builders.ClusterGrant(s.Namespace, builders.ServiceAccount(s.Namespace, "editor"), counts)...)
 	here := func(c *controller.Configuration) {
 		c.Services.Records.Namespace, c.Records.ODGMImage = s.Namespace, "registry.example/odgm:1"
 	}
@@ -85,29 +72,16 @@ func (c renamed) Invoke(ctx context.Context, method string, args, reply any, opt
 	return c.ClientConnInterface.Invoke(ctx, strings.Replace(method, "/"+serviceName+"/", "/"+aliasName+"/", 1), args, reply, opts...)
 }
 
-// as is the context of a call.
-func (s *scene) as(token string, more ...string) context.Context {
-	md := metadata.Pairs(more...)
-	if token != "" {
-		md.Set("authorization", "Bearer "+token)
-	}
-	return metadata.NewOutgoingContext(s.Ctx, md)
-}
-
 // stored is a record as the API server has it.
 func (s *scene) stored(name string) *v1alpha1.DeploymentRecord {
 	s.T.Helper()
-	var r v1alpha1.DeploymentRecord
-	require.NoError(s.T, s.Client.Get(s.Ctx, types.NamespacedName{Namespace: s.Namespace, Name: name}, &r))
-	return &r
+	return testenv.Read(s.World, name, &v1alpha1.DeploymentRecord{})
 }
 
 // count is how many records the namespace has.
 func (s *scene) count() int {
 	s.T.Helper()
-	var l v1alpha1.DeploymentRecordList
-	require.NoError(s.T, s.Client.List(s.Ctx, &l, client.InNamespace(s.Namespace)))
-	return len(l.Items)
+	return len(s.Names(&v1alpha1.DeploymentRecordList{}))
 }
 
 // setStatus writes the status of a record, as the controller would.
@@ -153,6 +127,23 @@ func planUnit(id string) *oaasplan.DeploymentUnit {
 }
 
 func (s *scene) deploy(u *oaashead.DeploymentUnit) error {
-	_, err := s.head().Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: u})
-	return err
+	return servicetest.Err(s.head().Deploy(s.As(s.Editor), &oaashead.DeployRequest{DeploymentUnit: u}))
+}
+
+// deployPlan is deploy of the plan's revision.
+func (s *scene) deployPlan(u *oaasplan.DeploymentUnit) error {
+	return servicetest.Err(s.plan().Deploy(s.As(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: u}))
+}
+
+// status, runtime and remove are what the viewer and the editor get of a deployment.
+func (s *scene) status(id string) (*oaashead.GetDeploymentStatusResponse, error) {
+	return s.head().GetDeploymentStatus(s.As(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: id})
+}
+
+func (s *scene) runtime(id string) (*oaashead.GetClassRuntimeResponse, error) {
+	return s.head().GetClassRuntime(s.As(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: id})
+}
+
+func (s *scene) remove(id string) (*oaashead.DeleteDeploymentResponse, error) {
+	return s.head().DeleteDeployment(s.As(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: id})
 }

@@ -27,7 +27,7 @@ import (
 func (s *scene) gone(id string) {
 	s.T.Helper()
 	s.Eventually(id+" is gone", func() (bool, string) {
-		_, err := s.plan().GetDeploymentStatus(s.as(s.Viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: id})
+		_, err := s.plan().GetDeploymentStatus(s.As(s.Viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: id})
 		return status.Code(err) == codes.NotFound, fmt.Sprint(err)
 	})
 }
@@ -35,7 +35,7 @@ func (s *scene) gone(id string) {
 func TestCR01AClientOfThePlansRevision(t *testing.T) {
 	s := serve(t)
 	c := s.plan()
-	deployed, err := c.Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: planUnit("Shop.Cart")})
+	deployed, err := c.Deploy(s.As(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: planUnit("Shop.Cart")})
 	require.NoError(t, err)
 	assert.Equal(t, oaasplan.StatusCode_OK, deployed.Status)
 	assert.Equal(t, "Shop.Cart", deployed.DeploymentId)
@@ -54,7 +54,7 @@ func TestCR01AClientOfThePlansRevision(t *testing.T) {
 	assert.Equal(t, "0.9995", *r.Spec.NFRRequirements.Availability)
 	assert.Empty(t, u.FunctionBindings)
 
-	got, err := c.GetDeploymentStatus(s.as(s.Viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: "Shop.Cart"})
+	got, err := c.GetDeploymentStatus(s.As(s.Viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: "Shop.Cart"})
 	require.NoError(t, err)
 	assert.Equal(t, oaasplan.StatusCode_OK, got.Status)
 	assert.Equal(t, "found", got.GetMessage())
@@ -62,12 +62,12 @@ func TestCR01AClientOfThePlansRevision(t *testing.T) {
 		Key: "Shop.Cart", PackageName: "shop", ClassKey: "shop.cart", TargetEnv: "prod", CreatedAt: &oaasplan.Timestamp{Seconds: 1_700_000_000},
 	}, got.Deployment), "%v", got.Deployment)
 
-	deleted, err := c.DeleteDeployment(s.as(s.Editor), &oaasplan.DeleteDeploymentRequest{DeploymentId: "Shop.Cart"})
+	deleted, err := c.DeleteDeployment(s.As(s.Editor), &oaasplan.DeleteDeploymentRequest{DeploymentId: "Shop.Cart"})
 	require.NoError(t, err)
 	assert.Equal(t, oaasplan.StatusCode_OK, deleted.Status)
 	assert.Equal(t, "deleted", deleted.GetMessage())
 	s.gone("Shop.Cart")
-	_, err = c.DeleteDeployment(s.as(s.Editor), &oaasplan.DeleteDeploymentRequest{DeploymentId: "Shop.Cart"})
+	_, err = c.DeleteDeployment(s.As(s.Editor), &oaasplan.DeleteDeploymentRequest{DeploymentId: "Shop.Cart"})
 	servicetest.Refused(t, err, codes.NotFound, "", "Shop.Cart")
 }
 
@@ -75,7 +75,7 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 	s := serve(t)
 	s.AddNodes(cluster.Nodes("", 3)...)
 	c := s.head()
-	deployed, err := c.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("cart-1")})
+	deployed, err := c.Deploy(s.As(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("cart-1")})
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(&oaashead.DeployResponse{DeploymentId: "cart-1", Message: new("accepted")}, deployed), "%v", deployed)
 
@@ -105,7 +105,7 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 	references := []*oaashead.ResourceReference{
 		{Kind: "Deployment", Name: "cart-1", Namespace: &s.Namespace, Uid: new("u1")}, {Kind: "Service", Name: "cart-1", Namespace: &s.Namespace},
 	}
-	got, err := c.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "cart-1"})
+	got, err := c.GetDeploymentStatus(s.As(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "cart-1"})
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(&oaashead.GetDeploymentStatusResponse{
 		Deployment: &oaashead.DeploymentUnit{
@@ -114,10 +114,10 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 		Message: new("Degraded (ImageMissing): add has no image"), StatusResourceRefs: references,
 	}, got), "%v", got)
 
-	list, err := c.ListClassRuntimes(s.as(s.Viewer), &oaashead.ListClassRuntimesRequest{})
+	list, err := c.ListClassRuntimes(s.As(s.Viewer), &oaashead.ListClassRuntimesRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.Items, 1)
-	one, err := c.GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"})
+	one, err := c.GetClassRuntime(s.As(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"})
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(list.Items[0], one.Deployment))
 	d := one.Deployment
@@ -140,16 +140,15 @@ func TestCR02AClientOfTheLatestRevision(t *testing.T) {
 
 	// The names of 2025-08-15, with the same messages.
 	var old oaashead.ListClassRuntimesResponse
-	require.NoError(t, s.Dial(nil).Invoke(s.as(s.Viewer), "/"+serviceName+"/ListDeploymentRecords", &oaashead.ListClassRuntimesRequest{}, &old))
+	require.NoError(t, s.Dial(nil).Invoke(s.As(s.Viewer), "/"+serviceName+"/ListDeploymentRecords", &oaashead.ListClassRuntimesRequest{}, &old))
 	assert.True(t, proto.Equal(list, &old))
 	var oldOne oaashead.GetClassRuntimeResponse
-	require.NoError(t, s.Dial(nil).Invoke(s.as(s.Viewer), "/"+serviceName+"/GetDeploymentRecord", &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"}, &oldOne))
+	require.NoError(t, s.Dial(nil).Invoke(s.As(s.Viewer), "/"+serviceName+"/GetDeploymentRecord", &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"}, &oldOne))
 	assert.True(t, proto.Equal(one, &oldOne))
 
-	_, err = c.DeleteDeployment(s.as(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: "cart-1"})
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(c.DeleteDeployment(s.As(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: "cart-1"})))
 	s.gone("cart-1")
-	_, err = c.GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"})
+	_, err = c.GetClassRuntime(s.As(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "cart-1"})
 	servicetest.Refused(t, err, codes.NotFound, "")
 }
 
@@ -157,7 +156,7 @@ func TestCR02HealthOfTheEnvironment(t *testing.T) {
 	s := serve(t)
 	crm := oaashead.NewCrmInfoServiceClient(s.Conn())
 	ask := func() *oaashead.CrmEnvHealth {
-		h, err := crm.GetEnvHealth(s.as(s.Editor), &oaashead.CrmEnvRequest{Env: "prod"})
+		h, err := crm.GetEnvHealth(s.As(s.Editor), &oaashead.CrmEnvRequest{Env: "prod"})
 		require.NoError(t, err)
 		return h
 	}
@@ -177,14 +176,13 @@ func TestCR02HealthOfTheEnvironment(t *testing.T) {
 	assert.InDelta(t, 1, h.GetAvailability(), 0)
 	assert.Positive(t, h.GetLastSeen().GetSeconds())
 	var old oaashead.CrmEnvHealth
-	require.NoError(t, s.Dial(nil).Invoke(s.as(s.Editor), "/oaas.health.CrmInfoService/GetClusterHealth", &oaashead.CrmEnvRequest{Env: "east"}, &old))
+	require.NoError(t, s.Dial(nil).Invoke(s.As(s.Editor), "/oaas.health.CrmInfoService/GetClusterHealth", &oaashead.CrmEnvRequest{Env: "east"}, &old))
 	assert.Equal(t, "east", old.EnvName)
 	assert.EqualValues(t, 3, old.GetNodeCount())
 
-	_, err := crm.GetEnvHealth(s.as(s.Viewer), &oaashead.CrmEnvRequest{})
+	_, err := crm.GetEnvHealth(s.As(s.Viewer), &oaashead.CrmEnvRequest{})
 	servicetest.Refused(t, err, codes.PermissionDenied, "", "list nodes")
-	_, err = crm.GetEnvHealth(s.as(""), &oaashead.CrmEnvRequest{})
-	servicetest.Refused(t, err, codes.Unauthenticated, "")
+	servicetest.Refused(t, servicetest.Err(crm.GetEnvHealth(s.As(""), &oaashead.CrmEnvRequest{})), codes.Unauthenticated, "")
 }
 
 // Clients of both revisions see each other's deployments.
@@ -192,23 +190,20 @@ func TestCR03BothRevisionsAtOneServer(t *testing.T) {
 	s := serve(t)
 	conn := s.Conn()
 	plan, head := oaasplan.NewDeploymentServiceClient(conn), oaashead.NewDeploymentServiceClient(conn)
-	_, err := plan.Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: planUnit("old")})
-	require.NoError(t, err)
-	_, err = head.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("new")})
-	require.NoError(t, err)
-	list, err := head.ListClassRuntimes(s.as(s.Viewer), &oaashead.ListClassRuntimesRequest{})
+	require.NoError(t, servicetest.Err(plan.Deploy(s.As(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: planUnit("old")})))
+	require.NoError(t, servicetest.Err(head.Deploy(s.As(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("new")})))
+	list, err := head.ListClassRuntimes(s.As(s.Viewer), &oaashead.ListClassRuntimesRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.Items, 2)
 	assert.Equal(t, "east", list.Items[1].GetClusterName())
-	ofOld, err := head.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
+	ofOld, err := head.GetDeploymentStatus(s.As(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
 	require.NoError(t, err)
 	assert.Equal(t, "old", ofOld.Deployment.Id)
 	assert.Empty(t, ofOld.Deployment.TargetEnv, "it is under the number of the plan")
 
 	// A client that has changed its revision is answered in that one from then on, and keeps its requirements.
-	_, err = head.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("old")})
-	require.NoError(t, err)
-	ofOld, err = head.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
+	require.NoError(t, servicetest.Err(head.Deploy(s.As(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("old")})))
+	ofOld, err = head.GetDeploymentStatus(s.As(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
 	require.NoError(t, err)
 	assert.Equal(t, "prod", ofOld.Deployment.TargetEnv)
 	assert.Equal(t, "0.9995", *s.stored("old").Spec.NFRRequirements.Availability)
@@ -217,12 +212,11 @@ func TestCR03BothRevisionsAtOneServer(t *testing.T) {
 func TestCR04TheAliasHealthAndReflection(t *testing.T) {
 	s := serve(t)
 	alias := oaashead.NewDeploymentServiceClient(wire.Conn{ClientConnInterface: renamed{s.Dial(nil)}})
-	_, err := alias.Deploy(s.as(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("x")})
-	require.NoError(t, err)
-	got, err := alias.GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "x"})
+	require.NoError(t, servicetest.Err(alias.Deploy(s.As(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("x")})))
+	got, err := alias.GetDeploymentStatus(s.As(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "x"})
 	require.NoError(t, err)
 	assert.Equal(t, "x", got.Deployment.Id)
-	list, err := alias.ListClassRuntimes(s.as(s.Viewer), &oaashead.ListClassRuntimesRequest{})
+	list, err := alias.ListClassRuntimes(s.As(s.Viewer), &oaashead.ListClassRuntimesRequest{})
 	require.NoError(t, err)
 	assert.Len(t, list.Items, 1)
 
@@ -241,7 +235,7 @@ func TestCR04TheAliasHealthAndReflection(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, oaashead.HealthCheckResponse_SERVICE_UNKNOWN, o.Status)
 
-	ask := servicetest.Reflect(s.as(s.Nobody), t, s.Dial(nil))
+	ask := servicetest.Reflect(s.As(s.Nobody), t, s.Dial(nil))
 	assert.Subset(t, ask.Services(), append(names[1:], "grpc.health.v1.Health"))
 	file := func(symbol string) *descriptorpb.FileDescriptorProto {
 		files := ask.Files(symbol)
@@ -282,12 +276,11 @@ func TestCR32WhatIsAskedOfAnotherClusterIsKept(t *testing.T) {
 	s := serve(t)
 	u := planUnit("x")
 	u.TargetCluster, u.TargetEnv = "no such cluster", "no such environment"
-	_, err := s.plan().Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: u})
-	require.NoError(t, err)
+	require.NoError(t, s.deployPlan(u))
 	r := s.stored("x")
 	assert.Equal(t, "no such cluster", r.Spec.DeploymentUnit.TargetCluster)
 	assert.Equal(t, "no such environment", r.Spec.TargetEnvironment)
-	got, err := s.head().GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "x"})
+	got, err := s.runtime("x")
 	require.NoError(t, err)
 	assert.Equal(t, "no such cluster", got.Deployment.GetClusterName())
 	assert.Equal(t, "no such environment", got.Deployment.TargetEnvironment)

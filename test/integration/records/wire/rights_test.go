@@ -33,9 +33,9 @@ func TestEveryCallHasItsRights(t *testing.T) {
 	require.NoError(t, s.deploy(u))
 	for rpc, call := range s.every() {
 		if rpc != "DeleteDeployment" && !strings.HasPrefix(rpc, "GetDeployment") && rpc != "GetClassRuntime" {
-			require.NoError(t, call(s.as(s.Editor)), rpc)
+			require.NoError(t, call(s.As(s.Editor)), rpc)
 		}
 	}
 	require.NoError(t, s.deploy(headUnit("known")))
-	require.NoError(t, s.every()["DeleteDeployment"](s.as(s.Editor)))
+	require.NoError(t, s.every()["DeleteDeployment"](s.As(s.Editor)))
 }

@@ -21,7 +21,6 @@ import (
 	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/testenv"
 	"berth.dev/berth/test/wire/oaashead"
-	"berth.dev/berth/test/wire/oaasplan"
 )
 
 func TestCR05IDsAndNames(t *testing.T) {
@@ -36,7 +35,7 @@ func TestCR05IDsAndNames(t *testing.T) {
 		r := s.stored(name)
 		assert.Equal(t, id, r.Annotations[v1alpha1.DeploymentIDAnnotation])
 		assert.Equal(t, render.Hash(id), r.Labels[v1alpha1.DeploymentIDLabel])
-		got, err := s.head().GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: id})
+		got, err := s.status(id)
 		require.NoError(t, err)
 		assert.Equal(t, id, got.Deployment.Id)
 		require.NoError(t, s.deploy(headUnit(id)), "a retry")
@@ -44,10 +43,8 @@ func TestCR05IDsAndNames(t *testing.T) {
 	before := s.count()
 	for _, id := range []string{"", "@_.", "日本", strings.Repeat("a", 254)} {
 		servicetest.Refused(t, s.deploy(headUnit(id)), codes.InvalidArgument, "deployment_unit.id")
-		_, err := s.head().GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: id})
-		servicetest.Refused(t, err, codes.InvalidArgument, "deployment_id")
-		_, err = s.head().DeleteDeployment(s.as(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: id})
-		servicetest.Refused(t, err, codes.InvalidArgument, "deployment_id")
+		servicetest.Refused(t, servicetest.Err(s.status(id)), codes.InvalidArgument, "deployment_id")
+		servicetest.Refused(t, servicetest.Err(s.remove(id)), codes.InvalidArgument, "deployment_id")
 	}
 	assert.Equal(t, before, s.count())
 }
@@ -95,10 +92,10 @@ func TestCR06TheFirstOfTwoIDsOfOneNameKeepsIt(t *testing.T) {
 					return fmt.Errorf("%q beside %q: %w", second, first, err)
 				}
 			}
-			if _, err := s.head().GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: second}); status.Code(err) != codes.NotFound {
+			if _, err := s.status(second); status.Code(err) != codes.NotFound {
 				return fmt.Errorf("%q beside %q is found: %w", second, first, err)
 			}
-			if _, err := s.head().DeleteDeployment(s.as(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: second}); status.Code(err) != codes.NotFound {
+			if _, err := s.remove(second); status.Code(err) != codes.NotFound {
 				return fmt.Errorf("%q beside %q is deleted: %w", second, first, err)
 			}
 			if r := s.stored(name); r.Generation != 1 || r.Annotations[v1alpha1.DeploymentIDAnnotation] != first {
@@ -113,7 +110,7 @@ func TestCR06TheFirstOfTwoIDsOfOneNameKeepsIt(t *testing.T) {
 	// No one's record is not taken over.
 	s.Create(&v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}})
 	servicetest.Refused(t, s.deploy(headUnit("by-hand")), codes.AlreadyExists, "", "by-hand")
-	got, err := s.head().GetDeploymentStatus(s.as(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "by-hand"})
+	got, err := s.status("by-hand")
 	require.NoError(t, err)
 	assert.Equal(t, "by-hand", got.Deployment.Id)
 }
@@ -194,20 +191,19 @@ func TestCR11DeleteIsIdempotentWhileItIsOnItsWay(t *testing.T) {
 	require.NoError(t, s.deploy(headUnit("x")))
 	testenv.Patch(s.World, s.stored("x"), func(r *v1alpha1.DeploymentRecord) { r.Finalizers = []string{v1alpha1.RecordFinalizer} })
 	for range 3 {
-		r, err := s.head().DeleteDeployment(s.as(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: "x"})
+		r, err := s.remove("x")
 		require.NoError(t, err)
 		assert.Equal(t, "deleted", r.GetMessage())
 		assert.NotNil(t, s.stored("x").DeletionTimestamp)
 	}
-	got, err := s.head().GetClassRuntime(s.as(s.Viewer), &oaashead.GetClassRuntimeRequest{DeploymentId: "x"})
+	got, err := s.runtime("x")
 	require.NoError(t, err)
 	assert.Equal(t, oaashead.DeploymentCondition_DELETED, got.Deployment.Status.Condition)
 	assert.Equal(t, "Deleting", got.Deployment.Status.GetMessage())
 	servicetest.Refused(t, s.deploy(headUnit("x")), codes.FailedPrecondition, "", "being deleted")
 	testenv.Patch(s.World, s.stored("x"), func(r *v1alpha1.DeploymentRecord) { r.Finalizers = nil })
 	s.gone("x")
-	_, err = s.head().DeleteDeployment(s.as(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: "x"})
-	servicetest.Refused(t, err, codes.NotFound, "", `"x"`)
+	servicetest.Refused(t, servicetest.Err(s.remove("x")), codes.NotFound, "", `"x"`)
 	require.NoError(t, s.deploy(headUnit("x")), "it can be deployed again")
 }
 
@@ -216,8 +212,7 @@ func TestListsAreFilteredAndCut(t *testing.T) {
 	for i := range 7 {
 		u := planUnit(fmt.Sprintf("d%d", i))
 		u.PackageName, u.ClassKey, u.TargetEnv = fmt.Sprint("p", i%2), fmt.Sprint("c", i%3), fmt.Sprint("e", i/4)
-		_, err := s.plan().Deploy(s.as(s.Editor), &oaasplan.DeployRequest{DeploymentUnit: u})
-		require.NoError(t, err)
+		require.NoError(t, s.deployPlan(u))
 	}
 	s.setStatus("d1", func(r *v1alpha1.DeploymentRecord) {
 		r.Status.Conditions = []metav1.Condition{{Type: "Available", Status: "True"}}
@@ -246,7 +241,7 @@ func TestListsAreFilteredAndCut(t *testing.T) {
 		"beyond the end":          {&request{Offset: new(uint32(8))}, ""},
 		"a page of what is found": {&request{PackageName: new("p1"), Offset: new(uint32(1))}, "d3 d5"},
 	} {
-		list, err := s.head().ListClassRuntimes(s.as(s.Viewer), tc.req)
+		list, err := s.head().ListClassRuntimes(s.As(s.Viewer), tc.req)
 		require.NoError(t, err)
 		var ids []string
 		for _, i := range list.Items {

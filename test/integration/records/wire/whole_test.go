@@ -3,6 +3,7 @@
 package wire_test
 
 import (
+	"berth.dev/berth/test/servicetest"
 	"fmt"
 	"testing"
 
@@ -28,10 +29,9 @@ func TestADeploymentFromItsClientToTheClusterAndBack(t *testing.T) {
 			}},
 		}}
 	}
-	_, err := s.head().Deploy(s.as(s.Editor), unit("registry.example/add:1", 0))
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(s.head().Deploy(s.As(s.Editor), unit("registry.example/add:1", 0))))
 	get := func() *oaashead.GetDeploymentStatusResponse {
-		r, err := s.head().GetDeploymentStatus(s.as(s.Editor), &oaashead.GetDeploymentStatusRequest{DeploymentId: "Cart@1"})
+		r, err := s.head().GetDeploymentStatus(s.As(s.Editor), &oaashead.GetDeploymentStatusRequest{DeploymentId: "Cart@1"})
 		require.NoError(t, err)
 		return r
 	}
@@ -42,8 +42,7 @@ func TestADeploymentFromItsClientToTheClusterAndBack(t *testing.T) {
 	}
 	assert.Equal(t, []string{"Deployment/cart-1", "Service/cart-1"}, kinds)
 
-	_, err = s.head().Deploy(s.as(s.Editor), unit("registry.example/add:2", 0))
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(s.head().Deploy(s.As(s.Editor), unit("registry.example/add:2", 0))))
 	s.Eventually("the change has converged", func() (bool, string) {
 		d, err := s.Kube.AppsV1().Deployments(s.Namespace).Get(s.Ctx, "cart-1", metav1.GetOptions{})
 		require.NoError(t, err)
@@ -54,13 +53,12 @@ func TestADeploymentFromItsClientToTheClusterAndBack(t *testing.T) {
 	// An ODGM is requested, and the profile has none.
 	asks := unit("registry.example/add:1", 0)
 	asks.DeploymentUnit.Id, asks.DeploymentUnit.Functions[0].ProvisionConfig.WasmModuleUrl = "wasm", new("https://registry.example/a.wasm")
-	_, err = s.head().Deploy(s.as(s.Editor), asks)
+	_, err := s.head().Deploy(s.As(s.Editor), asks)
 	assert.Equal(t, codes.FailedPrecondition, status.Code(err), err)
 
-	_, err = s.head().DeleteDeployment(s.as(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: "Cart@1"})
-	require.NoError(t, err)
+	require.NoError(t, servicetest.Err(s.remove("Cart@1")))
 	s.Eventually("it is gone", func() (bool, string) {
-		_, err := s.head().GetDeploymentStatus(s.as(s.Editor), &oaashead.GetDeploymentStatusRequest{DeploymentId: "Cart@1"})
+		_, err := s.head().GetDeploymentStatus(s.As(s.Editor), &oaashead.GetDeploymentStatusRequest{DeploymentId: "Cart@1"})
 		return status.Code(err) == codes.NotFound, fmt.Sprint(err)
 	})
 	left, err := s.Kube.AppsV1().Deployments(s.Namespace).List(s.Ctx, metav1.ListOptions{})
