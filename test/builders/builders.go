@@ -102,6 +102,16 @@ func Deployment(app string, replicas int32, template ...func(*corev1.PodTemplate
 	}
 }
 
+// ReplicaSet makes a ReplicaSet of an app that belongs to no Deployment.
+func ReplicaSet(app string, replicas int32, template ...func(*corev1.PodTemplateSpec)) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: app, Annotations: map[string]string{}},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: new(replicas), Selector: &metav1.LabelSelector{MatchLabels: Labels(app)}, Template: PodTemplate(app, template...),
+		},
+	}
+}
+
 // StatefulSet makes a StatefulSet of an app.
 func StatefulSet(app string, replicas int32, policy appsv1.PodManagementPolicyType,
 	template ...func(*corev1.PodTemplateSpec),

@@ -78,9 +78,8 @@ func (p *plane) fill(ctx context.Context, s size) []metav1.OwnerReference {
 	require.NoError(p.t, err)
 	owners := make([]metav1.OwnerReference, s.groups())
 	for g := range owners {
-		rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: app(g), Namespace: namespace}, Spec: appsv1.ReplicaSetSpec{
-			Replicas: new(int32(groupSize)), Selector: &metav1.LabelSelector{MatchLabels: builders.Labels(app(g))}, Template: builders.PodTemplate(app(g)),
-		}}
+		rs := builders.ReplicaSet(app(g), groupSize)
+		rs.Namespace = namespace
 		require.NoError(p.t, c.Create(ctx, rs))
 		cm := builders.CapacityMix(app(g), rule.SpotPercent, rule.MinOnDemand)
 		cm.Namespace = namespace

@@ -4,7 +4,6 @@ package defaulting_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -30,8 +29,8 @@ import (
 func TestALimitInUseIsNotDeleted(t *testing.T) {
 	w := testenv.New(t, fast())
 	w.Controller(testenv.Impatient)
-	w.Create(limit("size", figures("1", "1Gi")), limit("spare", figures("1", "1Gi")))
-	waitLimit(w, "size", "nobody has it", func(l *v1alpha1.ResourceLimit) bool { return inUse(l, v1alpha1.ReasonNotReferenced) })
+	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")), builders.ResourceLimit("spare", figures("1", "1Gi")))
+	waitLimit(w, "size", "nobody has it", used(v1alpha1.ReasonNotReferenced))
 	assert.Equal(t, []string{v1alpha1.ResourceLimitFinalizer}, get(w, "size").Finalizers)
 	web := builders.Deployment("web", 3, sized("size"))
 	w.Create(web)
@@ -48,7 +47,7 @@ func TestALimitInUseIsNotDeleted(t *testing.T) {
 		return inUse(l, v1alpha1.ReasonDeletionBlocked) && strings.Contains(c.Message, "3 pods of Deployment "+w.Namespace+"/web")
 	})
 	eventSays(w, "size", v1alpha1.EventReasonDeletionBlocked, "Deployment "+w.Namespace+"/web", v1alpha1.ForceDeleteAnnotation)
-	w.Always(testenv.Short, "the limit is kept", func() (bool, string) { return get(w, "size") != nil, "it is gone" })
+	w.Always(testenv.Short, "the limit is kept", func() (bool, string) { return get(w, "size") != nil, "" })
 
 	w.Delete(web, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	waitGone(w, "size") // the last reference lets it go
@@ -57,14 +56,14 @@ func TestALimitInUseIsNotDeleted(t *testing.T) {
 func TestADeletionCanBeForced(t *testing.T) {
 	w := testenv.New(t, fast())
 	w.Controller(testenv.Impatient)
-	w.Create(limit("size", figures("1", "1Gi")), builders.Deployment("web", 2, sized("size")))
+	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")), builders.Deployment("web", 2, sized("size")))
 	waitLimit(w, "size", "it is in use", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 2 })
 	w.Delete(get(w, "size"))
-	waitLimit(w, "size", "its deletion waits", func(l *v1alpha1.ResourceLimit) bool { return inUse(l, v1alpha1.ReasonDeletionBlocked) })
+	waitLimit(w, "size", "its deletion waits", used(v1alpha1.ReasonDeletionBlocked))
 	changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) {
 		l.Annotations = map[string]string{v1alpha1.ForceDeleteAnnotation: "false"}
 	})
-	w.Always(testenv.Short, "only true forces", func() (bool, string) { return get(w, "size") != nil, "it is gone" })
+	w.Always(testenv.Short, "only true forces", func() (bool, string) { return get(w, "size") != nil, "" })
 	changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) { l.Annotations[v1alpha1.ForceDeleteAnnotation] = "true" })
 	waitGone(w, "size")
 	eventSays(w, "size", v1alpha1.EventReasonDeletionForced, "Deployment "+w.Namespace+"/web")
@@ -77,27 +76,22 @@ func TestALimitOfAWorkloadWithoutPodsIsInUse(t *testing.T) {
 	w.Controller(testenv.Impatient)
 	annotated := func(t *corev1.PodTemplateSpec) { t.Annotations[v1alpha1.ResourceLimitLabel] = "size" }
 	set := builders.StatefulSet("set", 0, appsv1.ParallelPodManagement, sized("size"))
-	daemons := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "daemons"}, Spec: appsv1.DaemonSetSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: builders.Labels("daemons")},
-		Template: builders.PodTemplate("daemons", sized("size"), func(t *corev1.PodTemplateSpec) { t.Spec.NodeSelector = map[string]string{"no": "node"} }),
-	}}
+	daemons := builders.DaemonSet("daemons", sized("size"), builders.OnNodesWith("no", "node"))
 	job := builders.Job("job", 1, batchv1.NonIndexedCompletion, sized("size"))
 	job.Spec.Suspend = new(true)
 	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "cron"}, Spec: batchv1.CronJobSpec{
 		Schedule: "0 0 1 1 *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: job.Spec.Template}},
 	}}
-	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "alone"}, Spec: appsv1.ReplicaSetSpec{
-		Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: builders.Labels("alone")}, Template: builders.PodTemplate("alone", sized("size")),
-	}}
+	rs := builders.ReplicaSet("alone", 0, sized("size"))
 	all := []client.Object{builders.Deployment("web", 0, annotated), set, daemons, job, cron, rs}
-	w.Create(limit("size", figures("1", "1Gi")))
+	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")))
 	w.Create(all...)
 	want := []string{"CronJob/cron", "DaemonSet/daemons", "Deployment/web", "Job/job", "ReplicaSet/alone", "StatefulSet/set"}
 	waitLimit(w, "size", "all six have it", func(l *v1alpha1.ResourceLimit) bool { return l.Status.WorkloadCount == 6 })
 	assert.Equal(t, want, names(get(w, "size")))
 	assert.Zero(t, get(w, "size").Status.PodCount)
 	w.Delete(get(w, "size"))
-	waitLimit(w, "size", "its deletion waits", func(l *v1alpha1.ResourceLimit) bool { return inUse(l, v1alpha1.ReasonDeletionBlocked) })
+	waitLimit(w, "size", "its deletion waits", used(v1alpha1.ReasonDeletionBlocked))
 	testenv.Patch(w, all[0].(*appsv1.Deployment), func(d *appsv1.Deployment) { delete(d.Spec.Template.Annotations, v1alpha1.ResourceLimitLabel) })
 	waitLimit(w, "size", "web does not name it any more", func(l *v1alpha1.ResourceLimit) bool { return l.Status.WorkloadCount == 5 })
 	for _, o := range all[1:] {
@@ -109,20 +103,15 @@ func TestALimitOfAWorkloadWithoutPodsIsInUse(t *testing.T) {
 func TestPodsAreCountedForTheWorkloadAtTheTop(t *testing.T) {
 	w := testenv.New(t, fast())
 	w.Controller(testenv.Impatient)
-	w.Create(limit("size", func(s *v1alpha1.ResourceLimitSpec) {
+	w.Create(builders.ResourceLimit("size", func(s *v1alpha1.ResourceLimitSpec) {
 		s.Selector = &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "app", Operator: v1alpha1.PodSelectorOpExists}}}
 	}))
-	done := builders.Pod("done", "done")
-	daemons := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "daemons"}, Spec: appsv1.DaemonSetSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: builders.Labels("daemons")}, Template: builders.PodTemplate("daemons"),
-	}}
-	w.Create(builders.Deployment("web", 2), builders.StatefulSet("db", 2, appsv1.ParallelPodManagement), builders.Pod("bare", "bare"), done, daemons)
+	w.Create(builders.Deployment("web", 2), builders.StatefulSet("db", 2, appsv1.ParallelPodManagement), builders.Pod("bare", "bare"), builders.Pod("done", "done"), builders.DaemonSet("daemons"))
 	l := waitLimit(w, "size", "seven pods have it", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 7 })
 	assert.Equal(t, []string{"DaemonSet/daemons", "Deployment/web", "Pod/bare", "Pod/done", "StatefulSet/db"}, names(l))
 	waitNode(w, "done")
 	w.Eventually("a pod is finished", func() (bool, string) {
-		done.Status.Phase = corev1.PodSucceeded
-		_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(w.Ctx, "done", "application/merge-patch+json", []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
+		err := w.SetPhase("done", corev1.PodSucceeded)
 		return err == nil, fmt.Sprint(err)
 	})
 	waitLimit(w, "size", "a finished pod does not count", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 6 && l.Status.WorkloadCount == 4 })
@@ -131,10 +120,8 @@ func TestPodsAreCountedForTheWorkloadAtTheTop(t *testing.T) {
 // lax is a CRD without its CEL rules.
 func lax(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
 	var crd any
-	require.NoError(t, yaml.Unmarshal(b, &crd))
+	require.NoError(t, yaml.Unmarshal([]byte(testenv.ReadFile(t, path)), &crd))
 	var strip func(node any)
 	strip = func(node any) {
 		switch n := node.(type) {
@@ -161,7 +148,7 @@ func TestALimitThatIsNotValidCanBeDeleted(t *testing.T) {
 	crd := testenv.Path("manifests/crds/berth.dev_resourcelimits.yaml")
 	require.NoError(t, w.Cluster.Apply(w.Ctx, lax(t, crd)))
 	t.Cleanup(func() { require.NoError(t, w.Cluster.ApplyFiles(w.Ctx, crd)) })
-	bad := limit("bad", func(s *v1alpha1.ResourceLimitSpec) {
+	bad := builders.ResourceLimit("bad", func(s *v1alpha1.ResourceLimitSpec) {
 		s.NodeAffinity = &v1alpha1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1alpha1.NodeTerms{NodeSelectorTerms: []v1alpha1.NodeTerm{{
 			MatchExpressions: []v1alpha1.NodeRequirement{{Key: disk, Operator: v1alpha1.NodeOpGt, Values: []string{"many"}}},
 		}}}}
@@ -174,9 +161,8 @@ func TestALimitThatIsNotValidCanBeDeleted(t *testing.T) {
 	})
 	require.NoError(t, w.Cluster.ApplyFiles(w.Ctx, crd))
 	w.Eventually("the rules are back", func() (bool, string) {
-		again := limit("again", func(s *v1alpha1.ResourceLimitSpec) { *s = *bad.Spec.DeepCopy() })
-		again.Namespace = w.Namespace
-		err := w.Client.Create(w.Ctx, again, client.DryRunAll)
+		again := builders.ResourceLimit("again", func(s *v1alpha1.ResourceLimitSpec) { *s = *bad.Spec.DeepCopy() })
+		err := w.DryRun(again)
 		return apierrors.IsInvalid(err), fmt.Sprint(err)
 	})
 	w.Controller(testenv.Impatient)
@@ -194,12 +180,11 @@ func TestAnOlderLimitThatSelectsTheSamePodsIsSaid(t *testing.T) {
 	selects := func(s *v1alpha1.ResourceLimitSpec) {
 		s.Selector = &v1alpha1.PodSelector{MatchLabels: builders.Labels("web")}
 	}
-	w.Create(limit("a-older", selects), builders.Deployment("web", 1))
+	w.Create(builders.ResourceLimit("a-older", selects), builders.Deployment("web", 1))
 	waitLimit(w, "a-older", "it has the pod", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 1 })
-	w.Create(limit("b-younger", selects))
+	w.Create(builders.ResourceLimit("b-younger", selects))
 	accepted := func(l *v1alpha1.ResourceLimit, reason string) bool {
-		c := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionAccepted)
-		return c != nil && c.Reason == reason && (c.Status == metav1.ConditionTrue) == (reason == v1alpha1.ReasonAccepted)
+		return conditionIs(l, v1alpha1.ConditionAccepted, reason, reason == v1alpha1.ReasonAccepted)
 	}
 	l := waitLimit(w, "b-younger", "an older one has its pods", func(l *v1alpha1.ResourceLimit) bool { return accepted(l, v1alpha1.ReasonConflict) })
 	assert.Contains(t, meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionAccepted).Message, "a-older")
@@ -220,9 +205,9 @@ func limitWrites(w *testenv.World) []testenv.Request {
 func TestARestartLeavesStatusesAlone(t *testing.T) {
 	w := testenv.New(t, fast())
 	c := w.Controller(testenv.Impatient)
-	w.Create(limit("size", figures("1", "1Gi")), limit("idle"), builders.Deployment("web", 3, sized("size")), builders.Deployment("off", 0, sized("size")))
+	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")), builders.ResourceLimit("idle"), builders.Deployment("web", 3, sized("size")), builders.Deployment("off", 0, sized("size")))
 	l := waitLimit(w, "size", "it is in use", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 3 && l.Status.WorkloadCount == 2 })
-	waitLimit(w, "idle", "it is not", func(l *v1alpha1.ResourceLimit) bool { return inUse(l, v1alpha1.ReasonNotReferenced) })
+	waitLimit(w, "idle", "it is not", used(v1alpha1.ReasonNotReferenced))
 	w.Always(testenv.Short, "all is written", func() (bool, string) { return true, "" })
 	before := len(limitWrites(w))
 	require.Positive(t, before)
@@ -240,7 +225,7 @@ func TestARestartLeavesStatusesAlone(t *testing.T) {
 func TestStatusWritesAreBounded(t *testing.T) {
 	w := testenv.New(t, fast())
 	w.Controller(testenv.Impatient)
-	w.Create(limit("size"))
+	w.Create(builders.ResourceLimit("size"))
 	waitLimit(w, "size", "it is reconciled", func(l *v1alpha1.ResourceLimit) bool { return true })
 	before := len(limitWrites(w))
 	began := time.Now()

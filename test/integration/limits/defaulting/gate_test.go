@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -61,8 +60,7 @@ func TestTheWebhookLeavesGatesToThosePodsThatNeedThem(t *testing.T) {
 	w.Webhook(withGates)
 	w.Create(tolerant("web"))
 	asked := func(p *corev1.Pod) *corev1.Pod {
-		p.Namespace = w.Namespace
-		require.NoError(t, w.Client.Create(w.Ctx, p, client.DryRunAll))
+		require.NoError(t, w.DryRun(p))
 		return p
 	}
 	w.Eventually("the mix is known", func() (bool, string) { return gate.Has(asked(builders.Pod("web", "probe"))), "" })

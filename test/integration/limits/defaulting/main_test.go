@@ -7,21 +7,16 @@ package defaulting_test
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -59,14 +54,6 @@ func sized(limit string) func(*corev1.PodTemplateSpec) {
 	}
 }
 
-func limit(name string, changes ...func(*v1alpha1.ResourceLimitSpec)) *v1alpha1.ResourceLimit {
-	l := &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	for _, change := range changes {
-		change(&l.Spec)
-	}
-	return l
-}
-
 func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 
 func figures(cpu, memory string) func(*v1alpha1.ResourceLimitSpec) {
@@ -82,48 +69,39 @@ func changeLimit(w *testenv.World, name string, change func(*v1alpha1.ResourceLi
 	testenv.Patch(w, &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}}, change)
 }
 
-// get reads a limit of the test; nil if there is none.
+// get reads a limit of the test.
 func get(w *testenv.World, name string) *v1alpha1.ResourceLimit {
 	w.T.Helper()
-	l := &v1alpha1.ResourceLimit{}
-	err := w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: name}, l)
-	require.NoError(w.T, client.IgnoreNotFound(err))
-	if err != nil {
-		return nil
-	}
-	return l
+	return testenv.Read(w, name, &v1alpha1.ResourceLimit{})
 }
 
 // waitLimit waits until a limit is as wanted.
 func waitLimit(w *testenv.World, name, what string, ok func(*v1alpha1.ResourceLimit) bool) *v1alpha1.ResourceLimit {
 	w.T.Helper()
-	var l *v1alpha1.ResourceLimit
-	w.Eventually("limit "+name+": "+what, func() (bool, string) {
-		if l = get(w, name); l == nil {
-			return false, "gone"
-		}
-		b, _ := json.Marshal(l.Status)
-		return l.Status.ObservedGeneration == l.Generation && ok(l), string(b)
+	return testenv.WaitFor(w, name, what, func(l *v1alpha1.ResourceLimit) bool {
+		return l.Status.ObservedGeneration == l.Generation && ok(l)
 	})
-	return l
+}
+
+// conditionIs reports whether a condition has a reason, and a status.
+func conditionIs(l *v1alpha1.ResourceLimit, name, reason string, is bool) bool {
+	c := meta.FindStatusCondition(l.Status.Conditions, name)
+	return c != nil && c.Reason == reason && (c.Status == metav1.ConditionTrue) == is
 }
 
 // inUse reports whether InUse has a reason.
 func inUse(l *v1alpha1.ResourceLimit, reason string) bool {
-	c := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionInUse)
-	return c != nil && c.Reason == reason && (c.Status == metav1.ConditionTrue) == (reason != v1alpha1.ReasonNotReferenced)
+	return conditionIs(l, v1alpha1.ConditionInUse, reason, reason != v1alpha1.ReasonNotReferenced)
+}
+
+// used returns the check of inUse for waitLimit.
+func used(reason string) func(*v1alpha1.ResourceLimit) bool {
+	return func(l *v1alpha1.ResourceLimit) bool { return inUse(l, reason) }
 }
 
 func waitGone(w *testenv.World, name string) {
 	w.T.Helper()
-	w.Eventually("limit "+name+" is gone", func() (bool, string) {
-		l := get(w, name)
-		if l == nil {
-			return true, ""
-		}
-		b, _ := json.Marshal(l)
-		return false, string(b)
-	})
+	w.WaitDeleted(&v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}})
 }
 
 // names are the workloads of a status, as kind/name.
@@ -137,28 +115,14 @@ func names(l *v1alpha1.ResourceLimit) (all []string) {
 // waitNode waits until a pod has a node.
 func waitNode(w *testenv.World, name string) string {
 	w.T.Helper()
-	node := ""
-	w.Eventually(name+" has a node", func() (bool, string) {
-		p, err := w.Kube.CoreV1().Pods(w.Namespace).Get(w.Ctx, name, metav1.GetOptions{})
-		require.NoError(w.T, err)
-		node = p.Spec.NodeName
-		return node != "", fmt.Sprint(p.Status.Conditions)
-	})
-	return node
+	return testenv.WaitFor(w, name, "it has a node", func(p *corev1.Pod) bool { return p.Spec.NodeName != "" }).Spec.NodeName
 }
 
 // eventSays waits for an event about an object with words in its message.
 func eventSays(w *testenv.World, name, reason string, words ...string) {
 	w.T.Helper()
-	w.Eventually("an event "+reason+" about "+name, func() (bool, string) {
-		var saw []string
-		for _, e := range w.Events(name) {
-			if e.Reason == reason && !slices.ContainsFunc(words, func(s string) bool { return !strings.Contains(e.Message, s) }) {
-				return true, ""
-			}
-			saw = append(saw, e.Reason+": "+e.Message)
-		}
-		return false, strings.Join(saw, "; ")
+	w.WaitEvent(name, reason, func(e *corev1.Event) bool {
+		return e.Reason == reason && !slices.ContainsFunc(words, func(s string) bool { return !strings.Contains(e.Message, s) })
 	})
 }
 

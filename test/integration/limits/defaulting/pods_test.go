@@ -43,8 +43,7 @@ func created(w *testenv.World, p *corev1.Pod) *corev1.Pod {
 	w.T.Helper()
 	w.Eventually("the webhook knows the limit of "+p.Name, func() (bool, string) {
 		try := p.DeepCopy()
-		try.Namespace = w.Namespace
-		err := w.Client.Create(w.Ctx, try, client.DryRunAll)
+		err := w.DryRun(try)
 		return err == nil && try.Annotations[v1alpha1.ResolvedLimitAnnotation] != "", fmt.Sprint("annotations ", try.Annotations, err)
 	})
 	w.Create(p)
@@ -117,7 +116,7 @@ func TestAPodIsFilledInAsItsLimitSays(t *testing.T) {
 		},
 	} {
 		w.Run(name, func(t *testing.T, w *testenv.World) {
-			w.Create(limit(name, tc.limit))
+			w.Create(builders.ResourceLimit(name, tc.limit))
 			change := tc.change
 			if change == nil {
 				change = func(*corev1.PodTemplateSpec) {}
@@ -152,9 +151,8 @@ func TestVolumesBecomeClaimsOfThePod(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}, Provisioner: "example.com/none",
 		VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
 	}
-	require.NoError(t, w.Client.Create(w.Ctx, class))
-	t.Cleanup(func() { w.Delete(class) })
-	w.Create(limit("with-volumes", func(s *v1alpha1.ResourceLimitSpec) {
+	w.CreateForTest(class)
+	w.Create(builders.ResourceLimit("with-volumes", func(s *v1alpha1.ResourceLimitSpec) {
 		s.Volumes = map[string]v1alpha1.VolumeLimit{
 			"data":    {Size: resource.MustParse("10Gi"), StorageClass: new(class.Name)},
 			"scratch": {Size: resource.MustParse("1Gi"), StorageClass: new(class.Name), MountPath: "/tmp/work"},
@@ -168,24 +166,18 @@ func TestVolumesBecomeClaimsOfThePod(t *testing.T) {
 	assert.Equal(t, "/volumes/data", mounts["data"])
 	assert.Equal(t, "/tmp/work", mounts["scratch"])
 	for name, size := range map[string]string{"db-data": "10Gi", "db-scratch": "1Gi"} {
-		w.Eventually("claim "+name+" is made", func() (bool, string) {
-			c, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Get(w.Ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return false, err.Error()
-			}
-			got := c.Spec.Resources.Requests[corev1.ResourceStorage]
-			assert.Equal(t, size, got.String())
-			assert.Equal(t, class.Name, *c.Spec.StorageClassName)
-			assert.Equal(t, p.UID, c.OwnerReferences[0].UID, "it goes with the pod")
-			return true, ""
-		})
+		c := testenv.WaitFor(w, name, "it is made", func(*corev1.PersistentVolumeClaim) bool { return true })
+		got := c.Spec.Resources.Requests[corev1.ResourceStorage]
+		assert.Equal(t, size, got.String())
+		assert.Equal(t, class.Name, *c.Spec.StorageClassName)
+		assert.Equal(t, p.UID, c.OwnerReferences[0].UID, "it goes with the pod")
 	}
 }
 
 func TestAChangedLimitCountsForNewPods(t *testing.T) {
 	w := testenv.New(t, fast(), slow())
 	w.Webhook()
-	w.Create(limit("size", figures("1", "1Gi"), onDisk("ssd")))
+	w.Create(builders.ResourceLimit("size", figures("1", "1Gi"), onDisk("ssd")))
 	before := created(w, bare("before", "size"))
 	assert.Equal(t, "fast", waitNode(w, "before"))
 	changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) {
@@ -194,8 +186,7 @@ func TestAChangedLimitCountsForNewPods(t *testing.T) {
 	generation := func(want string) {
 		w.Eventually("the webhook knows generation "+want, func() (bool, string) {
 			try := bare("try", "size")
-			try.Namespace = w.Namespace
-			require.NoError(t, w.Client.Create(w.Ctx, try, client.DryRunAll))
+			require.NoError(t, w.DryRun(try))
 			got := try.Annotations[v1alpha1.ResolvedLimitAnnotation]
 			return got == w.Namespace+"/size@"+want, got
 		})
@@ -206,7 +197,7 @@ func TestAChangedLimitCountsForNewPods(t *testing.T) {
 	assert.Equal(t, "slow", waitNode(w, "after"))
 	changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) { l.Spec.NodeSelector = nil })
 	generation("3")
-	free := created(w, bare("free", "size", func(t *corev1.PodTemplateSpec) { t.Spec.NodeSelector = map[string]string{disk: "ssd"} }))
+	free := created(w, bare("free", "size", builders.OnNodesWith(disk, "ssd")))
 	assert.Equal(t, map[string]string{disk: "ssd"}, free.Spec.NodeSelector, "only the pod's own")
 	assert.Equal(t, "fast", waitNode(w, "free"))
 	require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(before), before))
@@ -217,7 +208,7 @@ func TestAChangedLimitCountsForNewPods(t *testing.T) {
 func TestWhoCreatesAPodIsWarnedAndNotRefused(t *testing.T) {
 	w := testenv.New(t)
 	w.Webhook()
-	w.Create(limit("small", figures("1", "1Gi")))
+	w.Create(builders.ResourceLimit("small", figures("1", "1Gi")))
 	created(w, bare("fits", "small"))
 	config := rest.CopyConfig(w.Cluster.Config())
 	heard := &hear{}
@@ -241,7 +232,7 @@ func TestWhoCreatesAPodIsWarnedAndNotRefused(t *testing.T) {
 func TestPodsThatAreLeftAlone(t *testing.T) {
 	w := testenv.New(t, fast())
 	w.Webhook(func(c *controller.Configuration) { c.Limits.DefaultNamespace = "default" })
-	w.Create(limit("size", figures("1", "1Gi")))
+	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")))
 	created(w, bare("yes", "size"))
 	no := bare("no", "size", builders.SchedulerName(""), func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.InjectLabel] = "disabled" })
 	w.Create(no)
@@ -253,8 +244,7 @@ func TestPodsThatAreLeftAlone(t *testing.T) {
 	w.Inject("no")
 	w.Eventually("the namespace is not asked about", func() (bool, string) {
 		p := bare("outside", "size")
-		p.Namespace = w.Namespace
-		require.NoError(t, w.Client.Create(w.Ctx, p, client.DryRunAll))
+		require.NoError(t, w.DryRun(p))
 		return p.Annotations[v1alpha1.ResolvedLimitAnnotation] == "", ""
 	})
 }
@@ -263,26 +253,18 @@ func TestPodsThatAreLeftAlone(t *testing.T) {
 func TestALimitOfTheDefaultNamespace(t *testing.T) {
 	w := testenv.New(t, fast())
 	name := "shared-" + w.Namespace
-	shared := limit(name, figures("700m", "1Gi"))
+	shared := builders.ResourceLimit(name, figures("700m", "1Gi"))
 	shared.Namespace = "default"
-	require.NoError(t, w.Client.Create(w.Ctx, shared))
+	w.CreateAsIs(shared)
 	w.Webhook(func(c *controller.Configuration) { c.Limits.DefaultNamespace = "default" })
 	p := created(w, bare("p", name))
 	assert.Equal(t, "700m", texts(p.Spec.Containers[0].Resources.Requests)["cpu"])
 	assert.Equal(t, "default/"+name+"@1", p.Annotations[v1alpha1.ResolvedLimitAnnotation])
-	key := client.ObjectKeyFromObject(shared)
-	w.Eventually("the limit says who has it", func() (bool, string) {
-		require.NoError(t, w.Client.Get(w.Ctx, key, shared))
-		return shared.Status.PodCount == 1 && shared.Status.Workloads[0].Namespace == w.Namespace, ""
+	testenv.WaitForIn(w, "default", name, "it says who has it", func(l *v1alpha1.ResourceLimit) bool {
+		return l.Status.PodCount == 1 && l.Status.Workloads[0].Namespace == w.Namespace
 	})
 	w.Delete(shared)
-	w.Eventually("its deletion waits", func() (bool, string) {
-		require.NoError(t, w.Client.Get(w.Ctx, key, shared))
-		return inUse(shared, v1alpha1.ReasonDeletionBlocked), ""
-	})
+	testenv.WaitForIn(w, "default", name, "its deletion waits", used(v1alpha1.ReasonDeletionBlocked))
 	w.Delete(p, client.GracePeriodSeconds(0))
-	w.Eventually("it is gone", func() (bool, string) {
-		err := w.Client.Get(w.Ctx, key, shared)
-		return client.IgnoreNotFound(err) == nil && err != nil, ""
-	})
+	w.WaitDeleted(shared)
 }

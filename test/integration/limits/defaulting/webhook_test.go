@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -29,7 +28,7 @@ const holds = 11 * time.Second
 // The node rules hold with the webhook absent, present and failing.
 func TestNodeRulesHoldWhateverTheWebhookDoes(t *testing.T) {
 	w := testenv.New(t, fast(), slow())
-	w.Create(limit("size", figures("1", "1Gi"), onDisk("ssd")))
+	w.Create(builders.ResourceLimit("size", figures("1", "1Gi"), onDisk("ssd")))
 	absent := bare("absent", "size")
 	w.Create(absent)
 	assert.Empty(t, absent.Spec.NodeSelector)
@@ -51,16 +50,12 @@ func TestNodeRulesHoldWhateverTheWebhookDoes(t *testing.T) {
 
 func configuration(w *testenv.World) *admissionregistrationv1.MutatingWebhookConfiguration {
 	w.T.Helper()
-	c, err := w.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(w.Ctx, "berth-webhook", metav1.GetOptions{})
-	require.NoError(w.T, err)
-	return c
+	return testenv.ReadIn(w, "", "berth-webhook", &admissionregistrationv1.MutatingWebhookConfiguration{})
 }
 
 func secret(w *testenv.World) *corev1.Secret {
 	w.T.Helper()
-	s, err := w.Kube.CoreV1().Secrets("berth-system").Get(w.Ctx, "berth-webhook-certs", metav1.GetOptions{})
-	require.NoError(w.T, err)
-	return s
+	return testenv.ReadIn(w, "berth-system", "berth-webhook-certs", &corev1.Secret{})
 }
 
 func TestTheConfigurationHasTheAuthority(t *testing.T) {
@@ -71,18 +66,16 @@ func TestTheConfigurationHasTheAuthority(t *testing.T) {
 	assert.Equal(t, first, configuration(w).Webhooks[0].ClientConfig.CABundle)
 
 	// Someone applies the configuration without it.
-	testenv.Patch(w, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "berth-webhook"}},
-		func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
-			c.Webhooks[0].ClientConfig.CABundle = nil
-		})
+	testenv.Patch(w, configuration(w), func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+		c.Webhooks[0].ClientConfig.CABundle = nil
+	})
 	w.Eventually("it is back", func() (bool, string) {
 		return bytes.Equal(first, configuration(w).Webhooks[0].ClientConfig.CABundle), "another one"
 	})
 	w.WaitAsked()
 
 	// Someone empties the Secret.
-	testenv.Patch(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-webhook-certs"}},
-		func(s *corev1.Secret) { s.Data = nil })
+	testenv.Patch(w, secret(w), func(s *corev1.Secret) { s.Data = nil })
 	w.Eventually("there is a new authority", func() (bool, string) {
 		now := secret(w).Data["ca.crt"]
 		return len(now) > 0 && !bytes.Equal(now, first) && bytes.Equal(now, configuration(w).Webhooks[0].ClientConfig.CABundle), ""
@@ -93,7 +86,7 @@ func TestTheConfigurationHasTheAuthority(t *testing.T) {
 // A replica that does not lead serves as well, with the certificate of both.
 func TestEveryReplicaServes(t *testing.T) {
 	w := testenv.New(t, fast())
-	w.Create(limit("size", figures("1", "1Gi")))
+	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")))
 	w.Controller(testenv.Impatient)
 	c := webhookBeside(w)
 	created(w, bare("p", "size"))
@@ -119,10 +112,10 @@ func TestWithoutTheSecretTheControllerIsNotReadyAndSaysWhy(t *testing.T) {
 	w := testenv.New(t, fast())
 	address := w.FreeAddress()
 	w.ApplyWebhook(address)
-	require.NoError(t, w.Kube.CoreV1().Secrets("berth-system").Delete(w.Ctx, "berth-webhook-certs", metav1.DeleteOptions{}))
+	w.Delete(secret(w))
 	c := w.StartUnready("berth-controller-early", testenv.Impatient, testenv.WebhookAt(address))
-	w.Create(limit("size"))
-	waitLimit(w, "size", "the rest works", func(l *v1alpha1.ResourceLimit) bool { return inUse(l, v1alpha1.ReasonNotReferenced) })
+	w.Create(builders.ResourceLimit("size"))
+	waitLimit(w, "size", "the rest works", used(v1alpha1.ReasonNotReferenced))
 	ready, _, err := c.Ready(w.Ctx)
 	require.NoError(t, err)
 	assert.False(t, ready)
@@ -143,12 +136,12 @@ var rights = testenv.Rights{
 func TestTheWebhookReadsOwnersThatAreNew(t *testing.T) {
 	w := testenv.New(t, fast())
 	w.Webhook(withGates)
-	w.Create(limit("size", figures("1", "1Gi")))
+	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")))
 	created(w, builders.Pod("p", "p", sized("size")))
 	for _, owner := range []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet"}, {APIVersion: "apps/v1", Kind: "StatefulSet"}, {APIVersion: "batch/v1", Kind: "Job"}} {
 		p := builders.Pod("owned", "owned")
 		owner.Name, owner.UID, owner.Controller = "unseen", types.UID("unseen "+owner.Kind), new(true)
-		p.Namespace, p.OwnerReferences = w.Namespace, []metav1.OwnerReference{owner}
-		require.NoError(t, w.Client.Create(w.Ctx, p, client.DryRunAll))
+		p.OwnerReferences = []metav1.OwnerReference{owner}
+		require.NoError(t, w.DryRun(p))
 	}
 }

@@ -4,7 +4,6 @@ package scheduling_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -36,9 +35,7 @@ func TestWithoutTheCRDTheSchedulerIsNotReadyAndSaysWhatIsMissing(t *testing.T) {
 	s := w.RunScheduler(o)
 	w.Create(builders.Deployment("web", 2))
 	w.Eventually("the log names what is missing", func() (bool, string) {
-		b, err := os.ReadFile(s.LogPath())
-		require.NoError(t, err)
-		return strings.Contains(string(b), "cannot list "+crdName), s.LogTail(3)
+		return strings.Contains(testenv.ReadFile(t, s.LogPath()), "cannot list "+crdName), s.LogTail(3)
 	})
 	w.Always(testenv.Short, "it is not ready and binds nothing", func() (bool, string) {
 		_, err := s.Get(w.Ctx, "/readyz")

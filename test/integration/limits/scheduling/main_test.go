@@ -73,15 +73,8 @@ func waitReason(w *testenv.World, app string, n int, reason string) []corev1.Pod
 		return true, ""
 	})
 	for i := range pods {
-		w.Eventually("an event reports it", func() (bool, string) {
-			var saw []string
-			for _, e := range w.Events(pods[i].Name) {
-				if e.Reason == "FailedScheduling" && e.Type == corev1.EventTypeWarning && strings.HasPrefix(e.Message, reason) {
-					return true, ""
-				}
-				saw = append(saw, e.Reason+": "+e.Message)
-			}
-			return false, strings.Join(saw, "\n")
+		w.WaitEvent(pods[i].Name, "it waits", func(e *corev1.Event) bool {
+			return e.Reason == "FailedScheduling" && e.Type == corev1.EventTypeWarning && strings.HasPrefix(e.Message, reason)
 		})
 	}
 	return pods

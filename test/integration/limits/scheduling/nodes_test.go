@@ -4,13 +4,13 @@ package scheduling_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
@@ -42,11 +42,7 @@ func TestRL05PodsLandOnlyOnMatchingNodes(t *testing.T) {
 	} {
 		w.Create(builders.ResourceLimit(app, tc.rules...), builders.Deployment(app, 6, append(tc.own, builders.OfSize(app))...))
 		pods := w.WaitBound(app, 6)
-		var nodes []string
-		for name := range nodesOf(pods) {
-			nodes = append(nodes, name)
-		}
-		assert.ElementsMatch(t, tc.want, nodes, app)
+		assert.ElementsMatch(t, tc.want, slices.Collect(maps.Keys(nodesOf(pods))), app)
 		for i := range pods {
 			assert.NotContains(t, pods[i].Spec.NodeSelector, pool, "the pod itself is as it was made")
 		}
@@ -62,9 +58,7 @@ func TestRL17APodWithoutAMatchingNodeSaysWhichLimitKeepsIt(t *testing.T) {
 	staysPending(w, "web", 2)
 
 	// A label that makes a node match wakes the pods.
-	label := fmt.Sprintf(`{"metadata":{"labels":{%q:"gpu"}}}`, pool)
-	_, err := w.Kube.CoreV1().Nodes().Patch(w.Ctx, "web-a", types.MergePatchType, []byte(label), metav1.PatchOptions{})
-	require.NoError(t, err)
+	testenv.Patch(w, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "web-a"}}, func(n *corev1.Node) { n.Labels[pool] = "gpu" })
 	assert.Equal(t, map[string]int{"web-a": 2}, nodesOf(requireWoken(w, "web", 2)))
 }
 

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
@@ -25,8 +23,7 @@ func overheadClass(w *testenv.World) string {
 		ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}, Handler: "vm",
 		Overhead: &nodev1.Overhead{PodFixed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}},
 	}
-	require.NoError(w.T, w.Client.Create(w.Ctx, class))
-	w.T.Cleanup(func() { require.NoError(w.T, client.IgnoreNotFound(w.Client.Delete(w.Ctx, class))) })
+	w.CreateForTest(class)
 	return class.Name
 }
 

@@ -25,12 +25,9 @@ var spreads, flaps = testenv.Length(100, 500), testenv.Length(60, 200)
 const huge = 10
 
 func replicaSet(name string, annotations map[string]string, template ...func(*corev1.PodTemplateSpec)) *appsv1.ReplicaSet {
-	return &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
-		Spec: appsv1.ReplicaSetSpec{
-			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: builders.Labels(name)}, Template: builders.PodTemplate(name, template...),
-		},
-	}
+	rs := builders.ReplicaSet(name, 1, template...)
+	rs.Annotations = annotations
+	return rs
 }
 
 // floors are annotations of ReplicaSets, which its pods have from their controller.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,13 +32,12 @@ func withoutHPA(d *controller.Records) { d.Features.HPA = new(false) }
 // What was set by measure, or by hand, is not undone by the next change of the record.
 func TestEnforcedReplicasSurviveAChange(t *testing.T) {
 	s := share(t)
-	s.Create(enforced("cart", "add"))
-	s.settled("cart", v1alpha1.PhaseAvailable)
+	s.create(enforced("cart", "add"))
 	testenv.Patch(s.World, s.deployment("cart"), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(4)) })
 	for i := range 2 {
 		image := fmt.Sprint("registry.example/function:", i+2)
 		s.change("cart", func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].Image = image })
-		testenv.Becomes(s.World, "the change is there", image, func() string { return s.deployment("cart").Spec.Template.Spec.Containers[0].Image })
+		testenv.Becomes(s.World, "the change is there", image, func() string { return s.image("cart") })
 		assert.Equal(t, int32(4), *s.deployment("cart").Spec.Replicas)
 	}
 	// Where it is not enforced any more, the record says how many there are.
@@ -52,12 +50,9 @@ func TestAnEnforcedFunctionHasAnAutoscaler(t *testing.T) {
 	r := enforced("cart", "add")
 	r.Spec.DeploymentUnit.Functions[0].MinScale, r.Spec.DeploymentUnit.Functions[0].MaxScale = new(int32(2)), new(int32(8))
 	r.Spec.NFRRequirements = &v1alpha1.NFRRequirements{CPUUtilizationTarget: new("0.6")}
-	s.Create(r)
-	s.settled("cart", v1alpha1.PhaseAvailable)
+	s.create(r)
 	hpa := func() *autoscalingv2.HorizontalPodAutoscaler {
-		h, err := s.Kube.AutoscalingV2().HorizontalPodAutoscalers(s.Namespace).Get(s.Ctx, "cart", metav1.GetOptions{})
-		require.NoError(t, err)
-		return h
+		return testenv.Read(s.World, "cart", &autoscalingv2.HorizontalPodAutoscaler{})
 	}
 	h := hpa()
 	assert.Equal(t, []int32{2, 8, 60}, []int32{*h.Spec.MinReplicas, h.Spec.MaxReplicas, *h.Spec.Metrics[0].Resource.Target.AverageUtilization})
@@ -71,13 +66,11 @@ func TestAnEnforcedFunctionHasAnAutoscaler(t *testing.T) {
 // A Prometheus that is not there changes nothing but a condition.
 func TestWithoutPrometheusNothingHappens(t *testing.T) {
 	s := share(t)
-	s.Create(enforced("cart", "add"))
-	s.settled("cart", v1alpha1.PhaseAvailable)
-	s.Eventually("it reports it", func() (bool, string) {
-		c := condition(s.get("cart"), v1alpha1.ConditionNFRObserved)
-		return c.Status == metav1.ConditionFalse && c.Reason == "PrometheusUnreachable", fmt.Sprint(c)
+	s.create(enforced("cart", "add"))
+	r := testenv.WaitFor(s.World, "cart", "it reports it", func(r *v1alpha1.DeploymentRecord) bool {
+		c := condition(r, v1alpha1.ConditionNFRObserved)
+		return c.Status == metav1.ConditionFalse && c.Reason == "PrometheusUnreachable"
 	})
-	r := s.get("cart")
 	assert.Empty(t, r.Status.NFRRecommendations)
 	assert.Equal(t, v1alpha1.PhaseAvailable, r.Status.Phase)
 	assert.Equal(t, int32(1), *s.deployment("cart").Spec.Replicas)

@@ -9,9 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -33,8 +31,7 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 		testenv.Impatient(c)
 		c.Controllers, c.Records.ODGMImage = []string{"*", controller.ControllerRecords}, odgmImage
 	}
-	nodes := append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 2)...)
-	s := &scene{World: testenv.New(t, nodes...)}
+	s := &scene{World: testenv.New(t, append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 2)...)...)}
 	s.ApplyFiles("manifests/rbac/records", "manifests/templates")
 	writes := func() int {
 		return len(s.Audit(func(r testenv.Request) bool {
@@ -78,13 +75,13 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 		} else {
 			testenv.End(s.process, true)
 		}
-		s.giveUpLease()
+		s.DropLease("berth-system", "berth-controller")
 	}
 	s.process = s.Controller(durable)
 	var want []string
 	for i := range records {
 		if i == 2 || i == 3 {
-			s.gone(name(i))
+			s.WaitDeleted(&v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name(i)}})
 			continue
 		}
 		want = append(want, name(i)+"-fn-0", name(i)+"-fn-1")
@@ -92,30 +89,20 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 		assert.NotEmpty(t, r.Status.ResourceRefs)
 	}
 	s.Eventually("there is what the records request, and nothing else", func() (bool, string) {
-		mixes := s.names(&v1alpha1.CapacityMixList{})
+		mixes := s.Names(&v1alpha1.CapacityMixList{})
 		return slices.Equal(s.deployments(), want) && slices.Equal(s.services(), want) && slices.Equal(mixes, want), fmt.Sprint(s.deployments(), s.services(), mixes)
 	})
 	assert.Equal(t, "registry.example/function:2", s.deployment(name(1) + "-fn-0").Spec.Template.Spec.Containers[0].Image)
 }
 
-// giveUpLease deletes the lease of a controller that was killed: the next would wait seven seconds for its end, which would only
-// make a test longer.
-func (s *scene) giveUpLease() {
-	s.T.Helper()
-	err := s.Kube.CoordinationV1().Leases("berth-system").Delete(s.Ctx, "berth-controller", metav1.DeleteOptions{})
-	require.NoError(s.T, client.IgnoreNotFound(err))
-}
-
 // atRest reports whether all records that are not leaving report it of their last change.
 func (s *scene) atRest(most int) bool {
 	s.T.Helper()
-	var list v1alpha1.DeploymentRecordList
-	require.NoError(s.T, s.Client.List(s.Ctx, &list, client.InNamespace(s.Namespace)))
-	for i := range list.Items {
-		r := &list.Items[i]
+	list := testenv.List(s.World, &v1alpha1.DeploymentRecordList{}).Items
+	for _, r := range list {
 		if r.DeletionTimestamp != nil || r.Status.ObservedGeneration != r.Generation || r.Status.Phase != v1alpha1.PhaseAvailable {
 			return false
 		}
 	}
-	return len(list.Items) <= most
+	return len(list) <= most
 }

@@ -63,15 +63,11 @@ func TestEveryKindCanBeCreated(t *testing.T) {
 		}
 	}
 	for kind := range ofKind {
-		s.Eventually("the "+kind+" of somebody else is not taken over", func() (bool, string) { // Knative is seen after a while
-			c := condition(s.get("taken-"+kind), v1alpha1.ConditionDegraded)
-			return c.Reason == v1alpha1.ReasonNameTaken, c.Message
+		// Knative is seen after a while.
+		testenv.WaitFor(s.World, "taken-"+kind, "the object of somebody else is not taken over", func(r *v1alpha1.DeploymentRecord) bool {
+			return condition(r, v1alpha1.ConditionDegraded).Reason == v1alpha1.ReasonNameTaken
 		})
-		s.Eventually("a "+kind+" is made", func() (bool, string) {
-			refs := s.get("free-" + kind).Status.ResourceRefs
-			return len(refs) == 1, fmt.Sprint(refs)
-		})
-		s.Delete(s.get("free-" + kind))
-		s.gone("free-" + kind)
+		testenv.WaitFor(s.World, "free-"+kind, "one is made", func(r *v1alpha1.DeploymentRecord) bool { return len(r.Status.ResourceRefs) == 1 })
+		s.delete("free-" + kind)
 	}
 }

@@ -31,8 +31,7 @@ func (s *scene) serveKnative() {
 	require.NoError(s.T, err)
 	o := &unstructured.Unstructured{Object: content}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	require.NoError(s.T, s.Client.Create(s.Ctx, o))
-	s.T.Cleanup(func() { s.Delete(o) })
+	s.CreateForTest(o)
 }
 
 // knative is a Knative Service, nil if there is none.

@@ -5,20 +5,15 @@
 package lifecycle_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -98,53 +93,51 @@ func (s *scene) change(name string, change func(*v1alpha1.DeploymentRecord)) {
 // settled waits until a record is in a phase, as of its last change.
 func (s *scene) settled(name string, phase v1alpha1.DeploymentPhase) *v1alpha1.DeploymentRecord {
 	s.T.Helper()
-	var r *v1alpha1.DeploymentRecord
-	s.Eventually(fmt.Sprintf("record %s is %s", name, phase), func() (bool, string) {
-		r = s.get(name)
-		b, _ := json.Marshal(r.Status)
-		return r.Status.ObservedGeneration == r.Generation && r.Status.Phase == phase, string(b)
+	return testenv.WaitFor(s.World, name, string(phase), func(r *v1alpha1.DeploymentRecord) bool {
+		return r.Status.ObservedGeneration == r.Generation && r.Status.Phase == phase
 	})
-	return r
+}
+
+// create creates a record, and waits until it is Available.
+func (s *scene) create(r *v1alpha1.DeploymentRecord) *v1alpha1.DeploymentRecord {
+	s.T.Helper()
+	s.Create(r)
+	return s.settled(r.Name, v1alpha1.PhaseAvailable)
+}
+
+// degraded waits until a record is Degraded, and returns the condition that says why.
+func (s *scene) degraded(name string) metav1.Condition {
+	s.T.Helper()
+	return condition(s.settled(name, v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded)
 }
 
 // deployments are the names of those of the namespace, sorted.
-func (s *scene) deployments() []string { return s.names(&appsv1.DeploymentList{}) }
+func (s *scene) deployments() []string { return s.Names(&appsv1.DeploymentList{}) }
 
-func (s *scene) services() []string { return s.names(&corev1.ServiceList{}) }
-
-func (s *scene) names(list client.ObjectList) (names []string) {
-	s.T.Helper()
-	require.NoError(s.T, s.Client.List(s.Ctx, list, client.InNamespace(s.Namespace)))
-	items, err := meta.ExtractList(list)
-	require.NoError(s.T, err)
-	for _, item := range items {
-		names = append(names, item.(client.Object).GetName())
-	}
-	slices.Sort(names)
-	return names
-}
+func (s *scene) services() []string { return s.Names(&corev1.ServiceList{}) }
 
 func (s *scene) deployment(name string) *appsv1.Deployment {
 	s.T.Helper()
-	d, err := s.Kube.AppsV1().Deployments(s.Namespace).Get(s.Ctx, name, metav1.GetOptions{})
-	require.NoError(s.T, err)
-	return d
+	return testenv.Read(s.World, name, &appsv1.Deployment{})
 }
 
 func (s *scene) service(name string) *corev1.Service {
 	s.T.Helper()
-	o, err := s.Kube.CoreV1().Services(s.Namespace).Get(s.Ctx, name, metav1.GetOptions{})
-	require.NoError(s.T, err)
-	return o
+	return testenv.Read(s.World, name, &corev1.Service{})
 }
 
-// gone waits until a record is not there any more.
-func (s *scene) gone(name string) {
+// image is that of the function of a record.
+func (s *scene) image(name string) string {
 	s.T.Helper()
-	s.Eventually("record "+name+" is gone", func() (bool, string) {
-		err := s.Client.Get(s.Ctx, types.NamespacedName{Namespace: s.Namespace, Name: name}, &v1alpha1.DeploymentRecord{})
-		return apierrors.IsNotFound(err), fmt.Sprint(err)
-	})
+	return s.deployment(name).Spec.Template.Spec.Containers[0].Image
+}
+
+// delete deletes a record, and waits until it is gone.
+func (s *scene) delete(name string) {
+	s.T.Helper()
+	r := s.get(name)
+	s.Delete(r)
+	s.WaitDeleted(r)
 }
 
 func condition(r *v1alpha1.DeploymentRecord, name string) metav1.Condition {

@@ -4,9 +4,11 @@ package lifecycle_test
 
 import (
 	"fmt"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +55,14 @@ func measured(t *testing.T, records []string, changes ...func(*controller.Record
 	return s
 }
 
+// applied waits until the status of a record has what was applied, a value.
+func (s *scene) applied(name string, value int64) v1alpha1.AppliedRecommendation {
+	s.T.Helper()
+	return testenv.WaitFor(s.World, name, "what was applied is in the status", func(r *v1alpha1.DeploymentRecord) bool {
+		return len(r.Status.LastApplied) == 1 && r.Status.LastApplied[0].Value == value
+	}).Status.LastApplied[0]
+}
+
 // Recommendations stand in the status of every record, and are applied, step by
 // step, to those that request it.
 func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
@@ -60,10 +70,9 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	observed := record("observed", "add")
 	s.Create(enforced("enforced", "add"), observed)
 	s.settled("observed", v1alpha1.PhaseAvailable)
-	s.Eventually("the recommendation stands in the status", func() (bool, string) {
-		r := s.get("observed")
+	testenv.WaitFor(s.World, "observed", "the recommendation stands in the status", func(r *v1alpha1.DeploymentRecord) bool {
 		i := slices.IndexFunc(r.Status.NFRRecommendations, func(n v1alpha1.NFRRecommendation) bool { return n.Dimension == v1alpha1.DimensionReplicas })
-		return i >= 0 && r.Status.NFRRecommendations[i].Target == 4 && condition(r, v1alpha1.ConditionNFRObserved).Reason == "PrometheusQueryOK", fmt.Sprint(r.Status)
+		return i >= 0 && r.Status.NFRRecommendations[i].Target == 4 && condition(r, v1alpha1.ConditionNFRObserved).Reason == "PrometheusQueryOK"
 	})
 
 	var seen []int32
@@ -75,11 +84,7 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 		return n == 3, fmt.Sprint(seen, s.get("enforced").Status)
 	})
 	assert.Equal(t, []int32{1, 2, 3}, seen, "a step at a time, and no more than maxReplicas")
-	s.Eventually("what was applied is in the status", func() (bool, string) {
-		applied := s.get("enforced").Status.LastApplied
-		return len(applied) == 1 && applied[0].Value == 3, fmt.Sprint(applied)
-	})
-	applied := s.get("enforced").Status.LastApplied[0]
+	applied := s.applied("enforced", 3)
 	assert.Equal(t, []any{"enforced", v1alpha1.DimensionReplicas, int64(4), int32(60)}, []any{applied.Component, applied.Dimension, applied.Target, applied.ConfidencePercent})
 	s.saw("enforced", v1alpha1.EventReasonNFRApplied)
 
@@ -87,7 +92,7 @@ func TestRecommendationsOfARealPrometheusAreApplied(t *testing.T) {
 	s.change("enforced", func(r *v1alpha1.DeploymentRecord) {
 		r.Spec.DeploymentUnit.Functions[0].Image = "registry.example/function:2"
 	})
-	testenv.Becomes(s.World, "the image is there", "registry.example/function:2", func() string { return s.deployment("enforced").Spec.Template.Spec.Containers[0].Image })
+	testenv.Becomes(s.World, "the image is there", "registry.example/function:2", func() string { return s.image("enforced") })
 	assert.Equal(t, int32(3), *s.deployment("enforced").Spec.Replicas)
 
 	// Who only observes writes to no workload.
@@ -107,8 +112,8 @@ func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
 	scaled.Spec.TemplateHint, kn.Spec.TemplateHint = "k8s-deployment", "knative"
 	s.Create(scaled, kn)
 	s.Within(2*time.Minute, "both are at the most that may be", func() (bool, string) {
-		hpa, err := s.Kube.AutoscalingV2().HorizontalPodAutoscalers(s.Namespace).Get(s.Ctx, "scaled", metav1.GetOptions{})
-		if err != nil {
+		hpa := &autoscalingv2.HorizontalPodAutoscaler{}
+		if err := s.Client.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: "scaled"}, hpa); err != nil {
 			return false, err.Error()
 		}
 		least := s.knativeAnnotations("kn")["autoscaling.knative.dev/minScale"]
@@ -116,10 +121,7 @@ func TestMinReplicasAndMinScaleFollowWhatIsMeasured(t *testing.T) {
 	})
 	for _, name := range []string{"scaled", "kn"} {
 		s.saw(name, v1alpha1.EventReasonNFRApplied)
-		s.Eventually("what was applied is in the status", func() (bool, string) {
-			applied := s.get(name).Status.LastApplied
-			return len(applied) == 1 && applied[0].Value == 2 && applied[0].Target == 4, fmt.Sprint(applied)
-		})
+		assert.Equal(t, int64(4), s.applied(name, 2).Target)
 	}
 }
 
@@ -142,7 +144,7 @@ func TestARestartSkipsNoWindow(t *testing.T) {
 		return len(w) == 1, fmt.Sprint(w)
 	})
 	testenv.End(s.process, true)
-	s.giveUpLease()
+	s.DropLease("berth-system", "berth-controller")
 	s.run(withoutHPA, func(d *controller.Records) { d.Prometheus.URL = url; d.NFR.MaxReplicas = 3 }, slow)
 	s.Within(2*time.Minute, "it is applied", func() (bool, string) {
 		r := s.get("cart")

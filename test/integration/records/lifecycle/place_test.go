@@ -3,15 +3,14 @@
 package lifecycle_test
 
 import (
+	"berth.dev/berth/test/testenv"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -26,22 +25,18 @@ func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
 	r.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: new("0.999")}
 	r.Spec.DeploymentUnit.Functions[0].MinScale = new(int32(10))
 	r.Spec.ResourceAllocation = &v1alpha1.ResourceAllocation{CPU: "100m", Memory: "64Mi"}
-	s.Create(r)
-	s.settled("cart", v1alpha1.PhaseAvailable)
+	s.create(r)
 	want := render.SplitFor(0.999, render.DefaultReliability)
 	cm := s.Mix("cart")
 	require.Equal(t, []int32{want.SpotPercent, want.MinOnDemand}, []int32{cm.Spec.SpotPercent, cm.Spec.MinOnDemand})
-	pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(s.Ctx, metav1.ListOptions{})
-	require.NoError(t, err)
-	require.Len(t, pods.Items, 10)
-	s.RequireExactPods(pods.Items, split.New(want.SpotPercent, want.MinOnDemand))
-	for i := range pods.Items {
-		assert.Equal(t, "cart", pods.Items[i].Labels[v1alpha1.ResourceLimitLabel])
-		assert.Len(t, pods.Items[i].Spec.TopologySpreadConstraints, 1)
+	pods := s.Pods()
+	require.Len(t, pods, 10)
+	s.RequireExactPods(pods, split.New(want.SpotPercent, want.MinOnDemand))
+	for _, p := range pods {
+		assert.Equal(t, "cart", p.Labels[v1alpha1.ResourceLimitLabel])
+		assert.Len(t, p.Spec.TopologySpreadConstraints, 1)
 	}
-	limit := &v1alpha1.ResourceLimit{}
-	require.NoError(t, s.Client.Get(s.Ctx, types.NamespacedName{Namespace: s.Namespace, Name: "cart"}, limit))
-	assert.Equal(t, "100m", limit.Spec.CPU.String())
+	assert.Equal(t, "100m", testenv.Read(s.World, "cart", &v1alpha1.ResourceLimit{}).Spec.CPU.String())
 }
 
 // Knative comes while the controller runs: what it can render better is rendered again.
@@ -50,8 +45,7 @@ func TestKnativeAppearsAtRunTime(t *testing.T) {
 	r := record("cart", "add")
 	r.Spec.DeploymentUnit.Functions[0].MinScale = new(int32(2))
 	r.Spec.DeploymentUnit.Functions[0].MaxScale = new(int32(5))
-	s.Create(r)
-	r = s.settled("cart", v1alpha1.PhaseAvailable)
+	r = s.create(r)
 	require.Equal(t, "edge", r.Status.Template)
 
 	s.serveKnative()
@@ -69,6 +63,5 @@ func TestKnativeAppearsAtRunTime(t *testing.T) {
 	require.NoError(t, unstructured.SetNestedSlice(service.Object, []any{map[string]any{"type": "Ready", "status": string(corev1.ConditionTrue)}}, "status", "conditions"))
 	require.NoError(t, s.Client.Status().Update(s.Ctx, service))
 	s.settled("cart", v1alpha1.PhaseAvailable)
-	s.Delete(s.get("cart"))
-	s.gone("cart")
+	s.delete("cart")
 }

@@ -46,7 +46,7 @@ func TestRefusedRecordsLeaveNothingBehind(t *testing.T) {
 	noImage := record("no-image", "add")
 	noImage.Spec.DeploymentUnit.Functions[0].Image = ""
 	s.Create(noImage)
-	c := condition(s.settled("no-image", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded)
+	c := s.degraded("no-image")
 	assert.Equal(t, "ImageMissing", c.Reason)
 	assert.Contains(t, c.Message, "spec.deploymentUnit.functions[add].image")
 	assert.Empty(t, s.services(), "nothing half applied")
@@ -94,8 +94,7 @@ func TestARecordThatIsRefusedLateLeavesNothingBehind(t *testing.T) {
 // What ran before goes on when a change of it is refused.
 func TestARefusedChangeLeavesWhatWasThere(t *testing.T) {
 	s := share(t)
-	s.Create(record("cart", "add"))
-	s.settled("cart", v1alpha1.PhaseAvailable)
+	s.create(record("cart", "add"))
 	before := s.deployment("cart")
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) {
 		r.Spec.DeploymentUnit.Functions[0].Image = ""
@@ -111,7 +110,7 @@ func TestAnObjectOfSomebodyElseIsNotTakenOver(t *testing.T) {
 	s := share(t)
 	s.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "cart"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})
 	s.Create(record("cart", "add"))
-	c := condition(s.settled("cart", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded)
+	c := s.degraded("cart")
 	assert.Equal(t, "NameTaken", c.Reason)
 	assert.Equal(t, "Service cart already exists and belongs to no controller", c.Message)
 	assert.Equal(t, int32(1), s.service("cart").Spec.Ports[0].Port)
@@ -122,11 +121,9 @@ func TestADeletedRecordTakesItsChildrenAlong(t *testing.T) {
 	s := share(t)
 	r := record("cart", "add", "remove")
 	r.Spec.Addons = nil
-	s.Create(r)
-	s.settled("cart", v1alpha1.PhaseAvailable)
+	s.create(r)
 	require.Len(t, s.deployments(), 3)
-	s.Delete(s.get("cart"))
-	s.gone("cart")
+	s.delete("cart")
 	assert.Empty(t, s.deployments(), "the children are gone before the record is")
 	assert.Empty(t, s.services())
 }
@@ -138,8 +135,7 @@ func TestADegradedRecordCanBeDeleted(t *testing.T) {
 	r.Spec.DeploymentUnit.Functions[0].Image = ""
 	s.Create(r)
 	s.settled("cart", v1alpha1.PhaseDegraded)
-	s.Delete(s.get("cart"))
-	s.gone("cart")
+	s.delete("cart")
 }
 
 func TestInvalidSpecsAreRefusedByField(t *testing.T) {

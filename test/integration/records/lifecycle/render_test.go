@@ -4,6 +4,7 @@ package lifecycle_test
 
 import (
 	"fmt"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"slices"
 	"strings"
 	"testing"
@@ -24,8 +25,7 @@ func TestARecordBecomesAvailable(t *testing.T) {
 	s := start(t)
 	r := record("cart", "add")
 	r.Annotations = map[string]string{v1alpha1.CorrelationIDAnnotation: "abc-123"}
-	s.Create(r)
-	r = s.settled("cart", v1alpha1.PhaseAvailable)
+	r = s.create(r)
 	assert.Equal(t, []string{"cart"}, s.deployments())
 	assert.Equal(t, []string{"cart"}, s.services())
 	d, svc := s.deployment("cart"), s.service("cart")
@@ -66,18 +66,14 @@ func TestARecordBecomesAvailable(t *testing.T) {
 
 func TestFunctionsComeAndGo(t *testing.T) {
 	s := share(t)
-	s.Create(record("cart", "add", "remove"))
-	s.settled("cart", v1alpha1.PhaseAvailable)
+	s.create(record("cart", "add", "remove"))
 	require.Equal(t, []string{"cart-fn-0", "cart-fn-1"}, s.deployments())
 	kept := s.deployment("cart-fn-1")
 
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) {
 		r.Spec.DeploymentUnit.Functions = r.Spec.DeploymentUnit.Functions[1:]
 	})
-	s.Eventually("the children of the function are gone", func() (bool, string) {
-		got := fmt.Sprint(s.deployments(), s.services())
-		return got == "[cart-fn-1] [cart-fn-1]", got
-	})
+	testenv.Becomes(s.World, "the children of the function are gone", "[cart-fn-1] [cart-fn-1]", func() string { return fmt.Sprint(s.deployments(), s.services()) })
 	r := s.settled("cart", v1alpha1.PhaseAvailable)
 	assert.Equal(t, kept.UID, s.deployment("cart-fn-1").UID, "the other one was not touched")
 	assert.Equal(t, kept.Generation, s.deployment("cart-fn-1").Generation)
@@ -90,15 +86,13 @@ func TestTheODGMIsAWorkloadOfItsOwn(t *testing.T) {
 	r := record("cart", "add")
 	r.Spec.Addons = nil
 	r.Spec.ODGMConfig = &v1alpha1.ODGMConfig{Collections: []string{"carts"}}
-	s.Create(r)
-	r = s.settled("cart", v1alpha1.PhaseAvailable)
+	r = s.create(r)
 	assert.Equal(t, []string{"cart", "cart-odgm"}, s.deployments())
 	assert.Equal(t, &v1alpha1.ODGMStatus{Service: "cart-odgm-svc", Address: "cart-odgm-svc:8081", Ready: true}, r.Status.ODGM)
 	// The Service that is advertised has that port, and endpoints that serve it.
 	assert.Equal(t, int32(8081), s.service("cart-odgm-svc").Spec.Ports[1].Port)
 	s.Eventually("the address has endpoints on that port", func() (bool, string) {
-		list, err := s.Kube.DiscoveryV1().EndpointSlices(s.Namespace).List(s.Ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=cart-odgm-svc"})
-		require.NoError(t, err)
+		list := testenv.List(s.World, &discoveryv1.EndpointSliceList{}, client.MatchingLabels{discoveryv1.LabelServiceName: "cart-odgm-svc"})
 		for i := range list.Items {
 			for _, p := range list.Items[i].Ports {
 				if *p.Port == 8081 && len(list.Items[i].Endpoints) > 0 {
@@ -121,7 +115,7 @@ func TestTheODGMNeedsAnImage(t *testing.T) {
 	r := record("cart", "add")
 	r.Spec.Addons = nil
 	s.Create(r, record("plain", "add"))
-	c := condition(s.settled("cart", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded)
+	c := s.degraded("cart")
 	assert.Equal(t, "ImageMissing", c.Reason)
 	assert.Contains(t, c.Message, "records.odgmImage")
 	s.settled("plain", v1alpha1.PhaseAvailable)
@@ -133,14 +127,13 @@ func TestAnODGMStaysWithoutItsImage(t *testing.T) {
 	s := start(t)
 	r := record("cart", "add")
 	r.Spec.Addons = nil
-	s.Create(r)
-	s.settled("cart", v1alpha1.PhaseAvailable)
+	s.create(r)
 	before := s.deployment("cart-odgm")
 
 	testenv.End(s.process, true)
-	s.giveUpLease()
+	s.DropLease("berth-system", "berth-controller")
 	s.run(func(d *controller.Records) { d.ODGMImage = "" })
-	assert.Equal(t, "ImageMissing", condition(s.settled("cart", v1alpha1.PhaseDegraded), v1alpha1.ConditionDegraded).Reason)
+	assert.Equal(t, "ImageMissing", s.degraded("cart").Reason)
 	assert.Equal(t, []string{"cart", "cart-odgm"}, s.deployments())
 	after := s.deployment("cart-odgm")
 	assert.Equal(t, before.UID, after.UID)
@@ -163,8 +156,7 @@ func TestTheODGMIsOffByProfile(t *testing.T) {
 
 func TestWhatOthersAddStays(t *testing.T) {
 	s := share(t)
-	s.Create(record("cart", "add"))
-	s.settled("cart", v1alpha1.PhaseAvailable)
+	s.create(record("cart", "add"))
 	d := s.deployment("cart")
 	testenv.Patch(s.World, d, func(d *appsv1.Deployment) {
 		d.Annotations["somebody"] = "was here"
@@ -173,20 +165,15 @@ func TestWhatOthersAddStays(t *testing.T) {
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) {
 		r.Spec.DeploymentUnit.Functions[0].Image = "registry.example/function:2"
 	})
-	s.Eventually("the change is there", func() (bool, string) {
-		d = s.deployment("cart")
-		return d.Spec.Template.Spec.Containers[0].Image == "registry.example/function:2", fmt.Sprint(d.Spec.Template.Spec.Containers)
-	})
+	testenv.Becomes(s.World, "the change is there", "registry.example/function:2", func() string { return s.image("cart") })
+	d = s.deployment("cart")
 	assert.Equal(t, "was here", d.Annotations["somebody"])
 	assert.Len(t, d.Spec.Template.Spec.Containers, 2)
 
 	// What is ours comes back.
 	testenv.Patch(s.World, d, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "other:1" })
-	s.Eventually("the image is back", func() (bool, string) {
-		d = s.deployment("cart")
-		return d.Spec.Template.Spec.Containers[0].Image == "registry.example/function:2", fmt.Sprint(d.Spec.Template.Spec.Containers)
-	})
-	require.NoError(t, s.Kube.CoreV1().Services(s.Namespace).Delete(s.Ctx, "cart", metav1.DeleteOptions{}))
+	testenv.Becomes(s.World, "the image is back", "registry.example/function:2", func() string { return s.image("cart") })
+	s.Delete(s.service("cart"))
 	s.Eventually("the Service is back", func() (bool, string) { return len(s.services()) == 1, fmt.Sprint(s.services()) })
 
 	// What was ours and is not requested any more goes, and nothing else does.
@@ -219,7 +206,7 @@ func TestWhatIsSettledIsNotWrittenAgain(t *testing.T) {
 		s.settled(fmt.Sprint("cart-", i), v1alpha1.PhaseAvailable)
 	}
 	testenv.End(s.process, true)
-	s.giveUpLease()
+	s.DropLease("berth-system", "berth-controller")
 	ours := func() []testenv.Request {
 		return s.Audit(func(r testenv.Request) bool {
 			return r.Write() && strings.Contains(r.User, "berth-controller") && r.Resource != "events" &&

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -23,19 +22,16 @@ func TestTemplatesSayWhetherTheyCanBeRenderedAndByHowManyRecords(t *testing.T) {
 	s.template("mine", "{apiVersion: v1, kind: Service, metadata: {name: \"${name}\"}, spec: {ports: [{port: 80}]}}")
 	s.template("secret", "{apiVersion: v1, kind: Secret, metadata: {name: \"${name}\"}}")
 	status := func(namespace, name string) v1alpha1.DeploymentTemplateStatus {
-		var tpl v1alpha1.DeploymentTemplate
-		require.NoError(t, s.Client.Get(s.Ctx, types.NamespacedName{Namespace: namespace, Name: name}, &tpl))
-		return tpl.Status
+		return testenv.ReadIn(s.World, namespace, name, &v1alpha1.DeploymentTemplate{}).Status
 	}
 	is := func(namespace, name string, accepted metav1.ConditionStatus, records int32) *metav1.Condition {
 		t.Helper()
-		var c *metav1.Condition
-		s.Eventually(fmt.Sprintf("template %s: accepted %s, %d records", name, accepted, records), func() (bool, string) {
-			got := status(namespace, name)
-			c = meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionAccepted)
-			return c != nil && c.Status == accepted && got.RecordCount == records && got.ObservedGeneration == 1, fmt.Sprint(got)
+		what := fmt.Sprintf("accepted %s, %d records", accepted, records)
+		got := testenv.WaitForIn(s.World, namespace, name, what, func(tpl *v1alpha1.DeploymentTemplate) bool {
+			c := meta.FindStatusCondition(tpl.Status.Conditions, v1alpha1.ConditionAccepted)
+			return c != nil && c.Status == accepted && tpl.Status.RecordCount == records && tpl.Status.ObservedGeneration == 1
 		})
-		return c
+		return meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionAccepted)
 	}
 	is(s.Namespace, "mine", metav1.ConditionTrue, 0)
 	c := is(s.Namespace, "secret", metav1.ConditionFalse, 0)
@@ -51,8 +47,7 @@ func TestTemplatesSayWhetherTheyCanBeRenderedAndByHowManyRecords(t *testing.T) {
 		s.Create(r)
 	}
 	is(s.Namespace, "mine", metav1.ConditionTrue, 2)
-	s.Delete(s.get("a"))
-	s.gone("a")
+	s.delete("a")
 	is(s.Namespace, "mine", metav1.ConditionTrue, 1)
 
 	// What is of the same name in a record's own namespace hides that for all.
@@ -60,8 +55,7 @@ func TestTemplatesSayWhetherTheyCanBeRenderedAndByHowManyRecords(t *testing.T) {
 	common := &v1alpha1.DeploymentTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: s.Namespace}}
 	common.Spec.Selection.Base = []v1alpha1.BaseScore{{Score: -1000}}
 	common.Spec.FunctionManifests = []string{manifest}
-	require.NoError(t, s.Client.Create(s.Ctx, common)) // not in the test's namespace
-	t.Cleanup(func() { s.Delete(common) })
+	s.CreateForTest(common) // not in the test's namespace
 	r := record("c", "add")
 	r.Spec.TemplateHint = s.Namespace
 	s.Create(r)
@@ -93,16 +87,14 @@ func TestAServiceThatLooksLikeAZenohRouterIsNotOne(t *testing.T) {
 	s.Create(router)
 	testenv.End(s.process, false)
 	s.run() // all that a controller reads of the cluster, it has read before the first record
-	s.Create(record("cart", "add"))
-	s.settled("cart", v1alpha1.PhaseAvailable)
+	s.create(record("cart", "add"))
 	peers, mode := s.peers("cart")
 	require.Empty(t, peers+mode)
 }
 
 func TestFunctionsConnectToTheConfiguredZenohRouter(t *testing.T) {
 	s := start(t, func(d *controller.Records) { d.Router = "mesh/router:7447" })
-	s.Create(record("cart", "add"))
-	s.settled("cart", v1alpha1.PhaseAvailable)
+	s.create(record("cart", "add"))
 	peers, mode := s.peers("cart")
 	require.Equal(t, "tcp/router.mesh.svc.cluster.local:7447", peers)
 	require.Equal(t, "client", mode)
