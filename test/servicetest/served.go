@@ -4,11 +4,9 @@
 package servicetest
 
 import (
-	"berth.dev/berth/test/builders"
 	"context"
 	"crypto/tls"
 	"fmt"
-	"google.golang.org/grpc/metadata"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -27,6 +26,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 	"berth.dev/berth/test/wire"
 )

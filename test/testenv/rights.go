@@ -4,12 +4,12 @@ package testenv
 
 import (
 	"crypto/tls"
-	corev1 "k8s.io/api/core/v1"
 	"net/http"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )

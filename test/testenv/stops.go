@@ -3,10 +3,10 @@
 package testenv
 
 import (
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
 // stoppable is a program that can be stopped, and continued.

@@ -4,13 +4,13 @@ package lifecycle_test
 
 import (
 	"fmt"
-	networkingv1 "k8s.io/api/networking/v1"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"

@@ -3,7 +3,6 @@
 package wire_test
 
 import (
-	"berth.dev/berth/test/builders"
 	"context"
 	"net/http"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/testenv"
 	"berth.dev/berth/test/wire/anyform"

@@ -3,7 +3,6 @@
 package wire_test
 
 import (
-	"berth.dev/berth/test/servicetest"
 	"fmt"
 	"os"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/wire/anyform"
 )
 

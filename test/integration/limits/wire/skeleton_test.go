@@ -4,7 +4,6 @@ package wire_test
 
 import (
 	"context"
-	"google.golang.org/protobuf/types/known/anypb"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"berth.dev/berth/apis/config/controller"

@@ -3,8 +3,6 @@
 package wire_test
 
 import (
-	"berth.dev/berth/test/builders"
-	"berth.dev/berth/test/testenv"
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,7 +17,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/servicetest"
+	"berth.dev/berth/test/testenv"
 	"berth.dev/berth/test/wire"
 	"berth.dev/berth/test/wire/anyform"
 )

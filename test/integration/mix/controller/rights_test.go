@@ -3,7 +3,6 @@
 package controller_test
 
 import (
-	"berth.dev/berth/test/builders"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 

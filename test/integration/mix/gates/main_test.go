@@ -5,10 +5,10 @@
 package gates_test
 
 import (
-	"berth.dev/berth/hack/cluster"
 	"os"
 	"testing"
 
+	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/testenv"
 )
 

@@ -3,7 +3,6 @@
 package policies_test
 
 import (
-	"berth.dev/berth/test/builders"
 	"fmt"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
 )
 
 // grant gives a user rights in the test's namespace.

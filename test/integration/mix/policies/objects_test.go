@@ -3,7 +3,6 @@
 package policies_test
 
 import (
-	"berth.dev/berth/test/testenv"
 	"maps"
 	"testing"
 
@@ -15,6 +14,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/testenv"
 )
 
 var ofEnvironment = map[string]string{v1alpha1.EnvironmentLabel: "shop", v1alpha1.EnvironmentNamespaceLabel: "team"}

@@ -3,7 +3,6 @@
 package simulation_test
 
 import (
-	"berth.dev/berth/test/builders"
 	"fmt"
 	"runtime"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/internal/mix/simulation"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 

@@ -155,14 +155,13 @@ func TestPodsThatNoMixSteersAreNotMarked(t *testing.T) {
 	}
 	w.Controller(quick)
 	w.Create(builders.CapacityMix("stock", 70, 2), builders.CapacityMix("pinned", 70, 2), builders.CapacityMix("agent", 70, 2), builders.CapacityMix("web", 70, 2))
-	w.Eventually("the pods that the mix steers are marked", func() (bool, string) {
-		marked := 0
+	testenv.Becomes(w, "the pods that the mix steers are marked", 3, func() (marked int) {
 		for _, p := range w.Live("web") {
 			if costOf(&p) != "" {
 				marked++
 			}
 		}
-		return marked == 3, fmt.Sprint(marked)
+		return marked
 	})
 	w.Always(testenv.Short, "no other pod is marked", func() (bool, string) {
 		for _, app := range []string{"free", "stock", "pinned", "agent"} {

@@ -4,8 +4,7 @@ package cli_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,8 +103,7 @@ func TestStatusExplainAndNodesTellWhatIsThere(t *testing.T) {
 // explainAll explains every pod of the scenario, and compares with the pod.
 func explainAll(t *testing.T, w *testenv.World, kubeconfig string) {
 	types := w.Types()
-	list := append(append(w.Live("web"), w.Live("big")...), append(w.Live("stuck"), w.Live("annotated")...)...)
-	for _, p := range append(list, append(w.Live("lonely"), w.Live("agent")...)...) {
+	for _, p := range slices.Concat(w.Live("web"), w.Live("big"), w.Live("stuck"), w.Live("annotated"), w.Live("lonely"), w.Live("agent")) {
 		app := p.Labels["app"]
 		e := decode[mix.Explanation](t, kubectl(w, kubeconfig, "", "explain", p.Name, "-n", w.Namespace, "-o", "json"))
 		text := kubectl(w, kubeconfig, "", "explain", "pod/"+p.Name, "-n", w.Namespace).ok(t).out
@@ -176,8 +174,7 @@ func TestPlanTellsTheMovesAndWritesNothing(t *testing.T) {
 
 	// 30 percent of 10 are 3 on spot, so 4 have to move; on-demand has free capacity for
 	// one: 4 CPUs, 3 of them taken.
-	file := filepath.Join(t.TempDir(), "mix.yaml")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, allFile, 30), 0o600))
+	file := testenv.WriteFile(t, "mix.yaml", fmt.Sprintf(allFile, 30))
 	p := decode[mix.Plan](t, kubectl(w, me, "", "plan", "-f", file, "-n", w.Namespace, "-o", "json"))
 	require.Len(t, p.Workloads, 1)
 	assert.Equal(t, 4, p.Workloads[0].WrongSide)

@@ -3,8 +3,6 @@
 package cli_test
 
 import (
-	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -73,14 +71,10 @@ func TestDoctorReadsTheProfileOfASchedulerWithoutADeployment(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, doctor.Warn, found["scheduler profile"].Level, "there is no ConfigMap")
 
-	config, err := os.ReadFile(testenv.Path(testenv.SecondScheduler))
-	require.NoError(t, err)
-	stored := &corev1.ConfigMap{
+	w.CreateForTest(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-scheduler-config"},
-		Data:       map[string]string{filepath.Base(testenv.SecondScheduler): string(config)},
-	}
-	require.NoError(t, w.Client.Create(w.Ctx, stored))
-	t.Cleanup(func() { require.NoError(t, w.Client.Delete(context.WithoutCancel(w.Ctx), stored)) })
+		Data:       map[string]string{filepath.Base(testenv.SecondScheduler): testenv.ReadFile(t, testenv.Path(testenv.SecondScheduler))},
+	})
 	found, err = findings(w, me)
 	require.NoError(t, err)
 	assert.Equal(t, doctor.OK, found["scheduler profile"].Level, found["scheduler profile"].Message)
@@ -124,19 +118,15 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 // doctorOnConfigurations runs it with configurations that are not those of the scheduler that runs.
 func doctorOnConfigurations(t *testing.T, w *testenv.World, me string) {
 	t.Run("another lease", func(t *testing.T) {
-		config, err := os.ReadFile(testenv.Path(testenv.SecondScheduler))
-		require.NoError(t, err)
-		file := filepath.Join(t.TempDir(), "config.yaml")
-		other := strings.Replace(string(config), "resourceName: berth-scheduler", "resourceName: nobody", 1)
-		require.NoError(t, os.WriteFile(file, []byte(other), 0o600))
-		found, err := findings(w, me, "--scheduler-config", file)
+		config := testenv.ReadFile(t, testenv.Path(testenv.SecondScheduler))
+		other := strings.Replace(config, "resourceName: berth-scheduler", "resourceName: nobody", 1)
+		found, err := findings(w, me, "--scheduler-config", testenv.WriteFile(t, "config.yaml", other))
 		require.ErrorIs(t, err, command.ErrFailed)
 		assert.Equal(t, doctor.Fail, found["scheduler"].Level)
 		assert.Contains(t, found["scheduler"].Message, "lease berth-system/nobody does not exist")
 	})
 	t.Run("a profile without the plugin", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "config.yaml")
-		require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"), 0o600))
+		file := testenv.WriteFile(t, "config.yaml", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
 		found, err := findings(w, me, "--scheduler-config", file)
 		require.ErrorIs(t, err, command.ErrFailed)
 		assert.Equal(t, doctor.Fail, found["scheduler profile"].Level)
@@ -147,7 +137,7 @@ func doctorOnConfigurations(t *testing.T, w *testenv.World, me string) {
 func doctorOnRights(t *testing.T, w *testenv.World, me string) {
 	t.Run("missing rights", func(t *testing.T) {
 		for _, name := range []string{"berth-scheduler", "berth-controller"} {
-			require.NoError(t, w.Client.Delete(w.Ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+			w.Delete(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
 		defer w.ApplyFiles("manifests/rbac")
 		w.Eventually("the API server has heard of it", func() (bool, string) {

@@ -3,8 +3,6 @@
 package cli_test
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -109,15 +107,14 @@ func explainWithADefaultNamespace(t *testing.T, w *testenv.World, me string) {
 	require.NoError(t, w.Cluster.CreateNamespace(w.Ctx, sizes))
 	limit := builders.ResourceLimit("none", builders.SizeCPU("1", "2"))
 	limit.Namespace = sizes
-	require.NoError(t, w.Client.Create(w.Ctx, limit))
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(`apiVersion: kubescheduler.config.k8s.io/v1
+	w.CreateAsIs(limit)
+	file := testenv.WriteFile(t, "config.yaml", `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
 - schedulerName: berth-scheduler
   plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}
   pluginConfig: [{name: ResourceLimit, args: {defaultNamespace: sizes}}]
-`), 0o600))
+`)
 	out := kubectl(w, me, "", "explain", "missing", "-n", w.Namespace, "--scheduler-config", file).ok(t).out
 	assert.Contains(t, out, "sizes/none (named by label berth.dev/resource-limit, from the default namespace for limits)\n")
 

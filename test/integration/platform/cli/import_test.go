@@ -3,8 +3,6 @@
 package cli_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,13 +18,14 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/command"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
 // importer has the rights that an import takes, and no other.
 var importer = []rbacv1.PolicyRule{
-	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}},
-	{APIGroups: []string{"berth.dev"}, Resources: []string{"resourcelimits"}, Verbs: []string{"get", "create", "patch"}},
+	builders.Rule("", []string{"configmaps"}, "list"),
+	builders.Rule("berth.dev", []string{"resourcelimits"}, "get", "create", "patch"),
 }
 
 const (
@@ -83,35 +82,20 @@ func planned(namespace, name string, data map[string]string) *corev1.ConfigMap {
 // asText is a JSON text as upstream's code keeps it.
 func asText(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
 
-// keep makes a ConfigMap for the time of the test.
-func keep(w *testenv.World, maps ...*corev1.ConfigMap) {
-	for _, cm := range maps {
-		w.Create(cm)
-	}
-}
-
-func limitOf(w *testenv.World, namespace, name string) *v1alpha1.ResourceLimit {
+// versions are those of the test's limits, by name.
+func versions(w *testenv.World) map[string]string {
 	w.T.Helper()
-	limit := &v1alpha1.ResourceLimit{}
-	require.NoError(w.T, w.Client.Get(w.Ctx, types.NamespacedName{Namespace: namespace, Name: name}, limit))
-	return limit
-}
-
-func limitsIn(w *testenv.World, namespace string) map[string]string {
-	w.T.Helper()
-	var list v1alpha1.ResourceLimitList
-	require.NoError(w.T, w.Client.List(w.Ctx, &list, client.InNamespace(namespace)))
-	versions := map[string]string{}
-	for i := range list.Items {
-		versions[list.Items[i].Name] = list.Items[i].ResourceVersion
+	all := map[string]string{}
+	for _, limit := range testenv.List(w, &v1alpha1.ResourceLimitList{}).Items {
+		all[limit.Name] = limit.ResourceVersion
 	}
-	return versions
+	return all
 }
 
 // bothForms are the same four limits in both forms, with and without the scheduling keys.
-func bothForms(namespace string) []*corev1.ConfigMap {
+func bothForms(namespace string) []client.Object {
 	volumes := `{"data":{"size":"10Gi","storage_class":"fast"}}`
-	return []*corev1.ConfigMap{
+	return []client.Object{
 		coded(namespace, "coded", map[string]string{
 			"cpu": `"500m"`, "memory": `"512Mi"`, "cpu_limit": `"1"`, "memory_limit": "null", "ephemeral_storage": "null", "volumes": volumes,
 		}),
@@ -129,23 +113,23 @@ func bothForms(namespace string) []*corev1.ConfigMap {
 // From the ConfigMaps as upstream writes them to the objects.
 func TestImportMakesTheSameLimitsOfBothForms(t *testing.T) {
 	w := begin(t)
-	keep(w, bothForms(w.Namespace)...)
+	w.Create(bothForms(w.Namespace)...)
 	other := coded(w.Namespace, "app", map[string]string{"cpu": "1"})
 	other.Labels = nil
-	keep(w, other)
+	w.Create(other)
 	me := user(w, "importer", importer)
 
 	r := kubectl(w, me, "", "import", "resource-limits", "-n", w.Namespace, "--dry-run=server").ok(t)
 	assert.Equal(t, "resourcelimit.berth.dev/planned created (server dry run)", strings.Split(r.out, "\n")[0])
 	kubectl(w, me, "", "import", "resource-limits", "-n", w.Namespace, "--dry-run=client").ok(t)
-	assert.Empty(t, limitsIn(w, w.Namespace), "a dry run writes nothing")
+	assert.Empty(t, versions(w), "a dry run writes nothing")
 
 	r = kubectl(w, me, "", "import", "resource-limits", "-n", w.Namespace).ok(t)
 	assert.Equal(t, "resourcelimit.berth.dev/planned created\nresourcelimit.berth.dev/planned-on created\nresourcelimit.berth.dev/coded created\nresourcelimit.berth.dev/coded-on created\n", r.out)
 	assert.Empty(t, r.errOut)
 
 	for _, suffix := range []string{"", "-on"} {
-		a, b := limitOf(w, w.Namespace, "coded"+suffix), limitOf(w, w.Namespace, "planned"+suffix)
+		a, b := testenv.Read(w, "coded"+suffix, &v1alpha1.ResourceLimit{}), testenv.Read(w, "planned"+suffix, &v1alpha1.ResourceLimit{})
 		assert.Equal(t, a.Spec, b.Spec)
 		assert.Equal(t, map[string]string{"team": "a"}, a.Labels)
 		assert.Equal(t, a.Labels, b.Labels)
@@ -155,27 +139,27 @@ func TestImportMakesTheSameLimitsOfBothForms(t *testing.T) {
 		assert.Equal(t, "fast", *a.Spec.Volumes["data"].StorageClass)
 		assert.Equal(t, suffix != "", a.Spec.NodeAffinity != nil)
 	}
-	on := limitOf(w, w.Namespace, "coded-on")
+	on := testenv.Read(w, "coded-on", &v1alpha1.ResourceLimit{})
 	assert.Equal(t, map[string]string{"disk": "ssd"}, on.Spec.NodeSelector)
 	assert.Equal(t, []string{"7"}, on.Spec.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[1].Values)
 
-	before := limitsIn(w, w.Namespace)
+	before := versions(w)
 	r = kubectl(w, me, "", "import", "resource-limits", "--from-namespace", w.Namespace).ok(t)
 	assert.Equal(t, 4, strings.Count(r.out, " unchanged\n"))
-	assert.Equal(t, before, limitsIn(w, w.Namespace), "a second import writes nothing")
+	assert.Equal(t, before, versions(w), "a second import writes nothing")
 }
 
 func TestImportTellsAndGoesOn(t *testing.T) {
 	w := begin(t)
 	gone := coded(w.Namespace, "gone", nil)
 	gone.Finalizers = []string{"mcp-orchestrator.egoavara.net/resource-limit"}
-	keep(w, gone,
+	w.Create(gone,
 		coded(w.Namespace, "bad", map[string]string{"cpu": `"lots"`, "memory": "1GB"}),
 		coded(w.Namespace, "refused", map[string]string{"cpu": `"2"`, "cpu_limit": `"1"`}),
 		coded(w.Namespace, "good", map[string]string{"cpu": `"1"`, "gpu": "1"}),
 		coded(w.Namespace, "twice", map[string]string{"cpu": `"1"`}), planned(w.Namespace, "twice", map[string]string{"cpu": "2"}),
 	)
-	require.NoError(t, w.Client.Delete(w.Ctx, gone))
+	w.Delete(gone)
 	t.Cleanup(func() {
 		gone.Finalizers = nil
 		_ = w.Client.Patch(w.Ctx, gone, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
@@ -206,7 +190,7 @@ func TestImportTellsAndGoesOn(t *testing.T) {
 func TestImportLeavesAConflictAlone(t *testing.T) {
 	w := begin(t)
 	cm := coded(w.Namespace, "small", map[string]string{"cpu": `"1"`, "memory": `"1Gi"`})
-	keep(w, cm)
+	w.Create(cm)
 	me := user(w, "importer", importer)
 	again := func(args ...string) result {
 		return kubectl(w, me, "", append([]string{"import", "rlim", "-n", w.Namespace}, args...)...)
@@ -216,11 +200,11 @@ func TestImportLeavesAConflictAlone(t *testing.T) {
 	// What is taken out of the ConfigMap goes, what changes there changes here.
 	cm.Data = map[string]string{"cpu": `"2"`, "memory": `""`}
 	require.NoError(t, w.Client.Update(w.Ctx, cm))
-	before := limitOf(w, w.Namespace, "small").ResourceVersion
+	before := testenv.Read(w, "small", &v1alpha1.ResourceLimit{}).ResourceVersion
 	assert.Equal(t, "resourcelimit.berth.dev/small configured (server dry run)\n", again("--dry-run=server").ok(t).out)
-	assert.Equal(t, before, limitOf(w, w.Namespace, "small").ResourceVersion)
+	assert.Equal(t, before, testenv.Read(w, "small", &v1alpha1.ResourceLimit{}).ResourceVersion)
 	assert.Equal(t, "resourcelimit.berth.dev/small configured\n", again().ok(t).out)
-	limit := limitOf(w, w.Namespace, "small")
+	limit := testenv.Read(w, "small", &v1alpha1.ResourceLimit{})
 	assert.Equal(t, "2", limit.Spec.CPU.String())
 	assert.Nil(t, limit.Spec.Memory)
 
@@ -235,22 +219,22 @@ func TestImportLeavesAConflictAlone(t *testing.T) {
 		assert.Contains(t, r.errOut, ".spec.cpu")
 		assert.Contains(t, r.errOut, "--force-conflicts")
 	}
-	assert.Equal(t, limit.ResourceVersion, limitOf(w, w.Namespace, "small").ResourceVersion)
+	assert.Equal(t, limit.ResourceVersion, testenv.Read(w, "small", &v1alpha1.ResourceLimit{}).ResourceVersion)
 
 	assert.Equal(t, "resourcelimit.berth.dev/small configured\n", again("--force-conflicts").ok(t).out)
-	limit = limitOf(w, w.Namespace, "small")
+	limit = testenv.Read(w, "small", &v1alpha1.ResourceLimit{})
 	assert.Equal(t, "2", limit.Spec.CPU.String())
 	assert.Equal(t, "1Gi", limit.Spec.EphemeralStorage.String(), "what the import does not set stays")
 }
 
 func TestImportFromFiles(t *testing.T) {
 	w := begin(t)
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(upstreamFile), 0o600))
+	file := testenv.WriteFile(t, "limits.yaml", upstreamFile)
 
 	// Without a cluster.
-	nowhere := filepath.Join(t.TempDir(), "config")
-	require.NoError(t, os.WriteFile(nowhere, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c, namespace: here}}]\ncurrent-context: c\n"), 0o600))
+	nowhere := testenv.WriteFile(t, "config", "apiVersion: v1\nkind: Config\n"+
+		"clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n"+
+		"contexts: [{name: c, context: {cluster: c, namespace: here}}]\ncurrent-context: c\n")
 	r := kubectl(w, nowhere, "", "import", "resource-limits", "-f", file, "--dry-run=client").ok(t)
 	assert.Equal(t, "resourcelimit.berth.dev/large converted (dry run)\nresourcelimit.berth.dev/small converted (dry run)\n", r.out)
 	r = kubectl(w, nowhere, "", "import", "resource-limits", "-f", file, "--dry-run=client", "-o", "yaml").ok(t)
@@ -270,7 +254,7 @@ func TestImportFromFiles(t *testing.T) {
 	me := user(w, "importer", importer[1:])
 	r = kubectl(w, me, upstreamFile, "import", "resource-limits", "-f", "-", "-n", "ignored", "--to-namespace", w.Namespace).ok(t)
 	assert.Equal(t, "resourcelimit.berth.dev/large created\nresourcelimit.berth.dev/small created\n", r.out)
-	assert.Len(t, limitsIn(w, w.Namespace), 2)
+	assert.Len(t, versions(w), 2)
 	r = kubectl(w, me, "", "import", "resource-limits", "-f", file, "--to-namespace", w.Namespace).ok(t)
 	assert.Equal(t, 2, strings.Count(r.out, " unchanged\n"))
 

@@ -6,7 +6,6 @@ package cli_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"slices"
@@ -17,12 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -48,29 +46,27 @@ func begin(t *testing.T, nodes ...cluster.NodeSpec) *testenv.World {
 // cluster-wide rights of a user of the tests.
 var (
 	viewer = []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"pods", "nodes", "events", "configmaps", "namespaces", "persistentvolumes", "persistentvolumeclaims", "services", "replicationcontrollers"}, Verbs: []string{"get", "list"}},
-		{APIGroups: []string{"apps", "batch", "policy", "storage.k8s.io", "resource.k8s.io", "coordination.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}},
-		{APIGroups: []string{"berth.dev"}, Resources: []string{"capacitymixes", "resourcelimits"}, Verbs: []string{"get", "list"}},
+		builders.Rule("", []string{
+			"pods", "nodes", "events", "configmaps", "namespaces", "persistentvolumes", "persistentvolumeclaims", "services",
+			"replicationcontrollers",
+		}, "get", "list"),
+		{
+			APIGroups: []string{"apps", "batch", "policy", "storage.k8s.io", "resource.k8s.io", "coordination.k8s.io"},
+			Resources: []string{"*"}, Verbs: []string{"get", "list"},
+		},
+		builders.Rule("berth.dev", []string{"capacitymixes", "resourcelimits"}, "get", "list"),
 	}
-	editor       = append([]rbacv1.PolicyRule{{APIGroups: []string{"berth.dev"}, Resources: []string{"capacitymixes"}, Verbs: []string{"create", "update"}}}, viewer...)
+	editor       = append([]rbacv1.PolicyRule{builders.Rule("berth.dev", []string{"capacitymixes"}, "create", "update")}, viewer...)
 	doctorRights = append([]rbacv1.PolicyRule{
-		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
-		{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get"}},
+		builders.Rule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
+		builders.Rule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, "get"),
 	}, viewer...)
 )
 
 // user makes a user with rights and returns its kubeconfig.
 func user(w *testenv.World, name string, rules []rbacv1.PolicyRule) string {
 	w.T.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
-	}
-	for _, o := range []client.Object{role, binding} {
-		require.NoError(w.T, w.Client.Create(w.Ctx, o))
-		w.T.Cleanup(func() { require.NoError(w.T, w.Client.Delete(context.Background(), o)) })
-	}
+	w.CreateForTest(builders.ClusterGrant(name, builders.User(name), rules...)...)
 	path, err := w.Cluster.Kubeconfig(name)
 	require.NoError(w.T, err)
 	return path

@@ -3,6 +3,7 @@
 package cli_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
@@ -21,12 +21,13 @@ import (
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/records"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
 var recordViewer = append([]rbacv1.PolicyRule{
-	{APIGroups: []string{"berth.dev"}, Resources: []string{"deploymentrecords"}, Verbs: []string{"get", "list"}},
-	{APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"}, Verbs: []string{"get", "list"}},
+	builders.Rule("berth.dev", []string{"deploymentrecords"}, "get", "list"),
+	builders.Rule("autoscaling", []string{"horizontalpodautoscalers"}, "get", "list"),
 }, viewer...)
 
 // deployed waits until a record with two functions is Available.
@@ -44,23 +45,17 @@ func deployed(w *testenv.World) *v1alpha1.DeploymentRecord {
 		{FunctionKey: "add", Image: "registry.example/add:1", MinScale: new(int32(10))}, {FunctionKey: "remove", Image: "registry.example/remove:1"},
 	}
 	w.Create(rec)
-	w.Eventually("the record is available", func() (bool, string) {
-		require.NoError(w.T, w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: "cart"}, rec))
-		return rec.Status.Phase == v1alpha1.PhaseAvailable, rec.Status.Message
+	return testenv.WaitFor(w, "cart", "it is available", func(r *v1alpha1.DeploymentRecord) bool {
+		return r.Status.Phase == v1alpha1.PhaseAvailable
 	})
-	return rec
 }
 
 // below finds a node of a tree.
 func below(t *testing.T, nodes []records.RecordNode, kind, name string) records.RecordNode {
 	t.Helper()
-	for _, n := range nodes {
-		if n.Kind == kind && n.Name == name {
-			return n
-		}
-	}
-	require.Fail(t, "not in the tree", "%s/%s in %+v", kind, name, nodes)
-	return records.RecordNode{}
+	i := slices.IndexFunc(nodes, func(n records.RecordNode) bool { return n.Kind == kind && n.Name == name })
+	require.GreaterOrEqual(t, i, 0, "%s/%s in %+v", kind, name, nodes)
+	return nodes[i]
 }
 
 func TestRecordsTellWhatIsDeployed(t *testing.T) {

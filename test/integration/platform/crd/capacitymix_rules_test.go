@@ -2,43 +2,40 @@
 
 package crd
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// bounds are the cases of a number from least to most, above which above is. Spec is that of a mix with the number as its verb.
+func bounds(path string, least, most, above int, spec string) ruleCases {
+	message := fmt.Sprintf("%s must be between %d and %d", path[strings.LastIndex(path, ".")+1:], least, most)
+	with := func(n int) string { return fmt.Sprintf("{selector: {}, "+spec+"}", n) }
+	return ruleCases{message: {
+		accepted: []string{with(least), with(most)},
+		rejected: []rejected{
+			{with(least - 1), outOfRange(path, strconv.Itoa(least-1), fmt.Sprint("greater than or equal to ", least), message)},
+			{with(above), outOfRange(path, strconv.Itoa(above), fmt.Sprint("less than or equal to ", most), message)},
+		},
+	}}
+}
+
 // capacityMixCases has the rules of CapacityMix but those of its selector.
-var capacityMixCases = ruleCases{
-	"spotPercent must be between 0 and 100": {
-		accepted: []string{"{selector: {}, spotPercent: 0}", "{selector: {}, spotPercent: 100}"},
-		rejected: []rejected{
-			{"{selector: {}, spotPercent: 101}", outOfRange("spotPercent", "101", "less than or equal to 100", "spotPercent must be between 0 and 100")},
-			{"{selector: {}, spotPercent: -1}", outOfRange("spotPercent", "-1", "greater than or equal to 0", "spotPercent must be between 0 and 100")},
-		},
-	},
-	"minOnDemand must be between 0 and 1000000": {
-		accepted: []string{"{selector: {}, spotPercent: 50, minOnDemand: 0}", "{selector: {}, spotPercent: 50, minOnDemand: 1000000}"},
-		rejected: []rejected{
-			{"{selector: {}, spotPercent: 50, minOnDemand: -1}", outOfRange("minOnDemand", "-1", "greater than or equal to 0", "minOnDemand must be between 0 and 1000000")},
-			{"{selector: {}, spotPercent: 50, minOnDemand: 3000000000}", outOfRange("minOnDemand", "3000000000", "less than or equal to 1000000", "minOnDemand must be between 0 and 1000000")},
-		},
-	},
-	"maxConcurrent must be between 1 and 100": {
-		accepted: []string{"{selector: {}, spotPercent: 50, rebalance: {maxConcurrent: 1}}", "{selector: {}, spotPercent: 50, rebalance: {maxConcurrent: 100}}"},
-		rejected: []rejected{
-			{"{selector: {}, spotPercent: 50, rebalance: {maxConcurrent: 0}}", outOfRange("rebalance.maxConcurrent", "0", "greater than or equal to 1", "maxConcurrent must be between 1 and 100")},
-			{"{selector: {}, spotPercent: 50, rebalance: {maxConcurrent: 101}}", outOfRange("rebalance.maxConcurrent", "101", "less than or equal to 100", "maxConcurrent must be between 1 and 100")},
-		},
-	},
-	"stabilizationSeconds must be between 0 and 86400": {
-		accepted: []string{"{selector: {}, spotPercent: 50, rebalance: {stabilizationSeconds: 0}}", "{selector: {}, spotPercent: 50, rebalance: {stabilizationSeconds: 86400}}"},
-		rejected: []rejected{
-			{"{selector: {}, spotPercent: 50, rebalance: {stabilizationSeconds: -1}}", outOfRange("rebalance.stabilizationSeconds", "-1", "greater than or equal to 0", "stabilizationSeconds must be between 0 and 86400")},
-			{"{selector: {}, spotPercent: 50, rebalance: {stabilizationSeconds: 86401}}", outOfRange("rebalance.stabilizationSeconds", "86401", "less than or equal to 86400", "stabilizationSeconds must be between 0 and 86400")},
-		},
-	},
-	"durationSeconds must be between 60 and 604800": {
-		accepted: []string{"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * *', durationSeconds: 60}]}}", "{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * *', durationSeconds: 604800}]}}"},
-		rejected: []rejected{
-			{"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * *', durationSeconds: 59}]}}", outOfRange("rebalance.windows[0].durationSeconds", "59", "greater than or equal to 60", "durationSeconds must be between 60 and 604800")},
-			{"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * *', durationSeconds: 604801}]}}", outOfRange("rebalance.windows[0].durationSeconds", "604801", "less than or equal to 604800", "durationSeconds must be between 60 and 604800")},
-		},
-	},
+var capacityMixCases = merged(
+	bounds("spotPercent", 0, 100, 101, "spotPercent: %d"),
+	bounds("minOnDemand", 0, 1000000, 3000000000, "spotPercent: 50, minOnDemand: %d"),
+	bounds("maxSpot", 0, 1000000, 1000001, "spotPercent: 50, maxSpot: %d"),
+	bounds("spotWaitSeconds", 0, 86400, 86401, "spotPercent: 50, spotWaitSeconds: %d"),
+	bounds("rebalance.maxConcurrent", 1, 100, 101, "spotPercent: 50, rebalance: {maxConcurrent: %d}"),
+	bounds("rebalance.stabilizationSeconds", 0, 86400, 86401, "spotPercent: 50, rebalance: {stabilizationSeconds: %d}"),
+	bounds("rebalance.windows[0].durationSeconds", 60, 604800, 604801,
+		"spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * *', durationSeconds: %d}]}"),
+	otherCases,
+)
+
+// otherCases are of the rules that are not about how great a number is.
+var otherCases = ruleCases{
 	"schedule must have five fields separated by single spaces, as in cron: minute hour day-of-month month day-of-week": {
 		accepted: []string{"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * 1-5', durationSeconds: 3600, timeZone: Europe/Berlin}]}}"},
 		rejected: []rejected{
@@ -50,20 +47,6 @@ var capacityMixCases = ruleCases{
 				"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '@midnight', durationSeconds: 3600}]}}",
 				`spec.rebalance.windows[0].schedule: Invalid value: "string": schedule must have five fields separated by single spaces, as in cron, not '@midnight': minute hour day-of-month month day-of-week`,
 			},
-		},
-	},
-	"maxSpot must be between 0 and 1000000": {
-		accepted: []string{"{selector: {}, spotPercent: 50, maxSpot: 0}", "{selector: {}, spotPercent: 50, maxSpot: 1000000}"},
-		rejected: []rejected{
-			{"{selector: {}, spotPercent: 50, maxSpot: -1}", outOfRange("maxSpot", "-1", "greater than or equal to 0", "maxSpot must be between 0 and 1000000")},
-			{"{selector: {}, spotPercent: 50, maxSpot: 1000001}", outOfRange("maxSpot", "1000001", "less than or equal to 1000000", "maxSpot must be between 0 and 1000000")},
-		},
-	},
-	"spotWaitSeconds must be between 0 and 86400": {
-		accepted: []string{"{selector: {}, spotPercent: 50, spotWaitSeconds: 0}", "{selector: {}, spotPercent: 50, spotWaitSeconds: 86400}"},
-		rejected: []rejected{
-			{"{selector: {}, spotPercent: 50, spotWaitSeconds: -1}", outOfRange("spotWaitSeconds", "-1", "greater than or equal to 0", "spotWaitSeconds must be between 0 and 86400")},
-			{"{selector: {}, spotPercent: 50, spotWaitSeconds: 86401}", outOfRange("spotWaitSeconds", "86401", "less than or equal to 86400", "spotWaitSeconds must be between 0 and 86400")},
 		},
 	},
 	"spotWaitSeconds has no effect with whenSpotUnavailable Wait: remove it or use OnDemand": {

@@ -4,7 +4,6 @@ package docs_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -44,9 +43,7 @@ func commandsOf(t *testing.T) (all []command) {
 		pages = append(pages, "docs/"+filepath.Base(p))
 	}
 	for _, page := range pages {
-		b, err := os.ReadFile(testenv.Path(page))
-		require.NoError(t, err)
-		all = append(all, commandsIn(page, string(b))...)
+		all = append(all, commandsIn(page, testenv.ReadFile(t, testenv.Path(page)))...)
 	}
 	require.Greater(t, len(all), 80, "the pages are read otherwise than they are written")
 	return all

@@ -37,8 +37,7 @@ var elsewhere = []place{
 
 // Targets of make, packages and tests of go test, and files: whatever a command names is there.
 func TestWhatCommandsNameIsThere(t *testing.T) {
-	makefile, err := os.ReadFile(testenv.Path("Makefile"))
-	require.NoError(t, err)
+	makefile := testenv.ReadFile(t, testenv.Path("Makefile"))
 	used := make([]bool, len(elsewhere))
 	for _, c := range commandsOf(t) {
 		words := strings.Fields(assignments.ReplaceAllString(c.text, ""))
@@ -50,7 +49,7 @@ func TestWhatCommandsNameIsThere(t *testing.T) {
 		case words[0] == "make":
 			for _, target := range words[1:] {
 				if !strings.Contains(target, "=") {
-					assert.Regexp(t, `(?m)^`+regexp.QuoteMeta(target)+`:`, string(makefile), "%s", c)
+					assert.Regexp(t, `(?m)^`+regexp.QuoteMeta(target)+`:`, makefile, "%s", c)
 				}
 			}
 		case words[0] == "go":
@@ -80,6 +79,8 @@ func elsewhereOf(c command) int {
 	return slices.IndexFunc(elsewhere, func(e place) bool { return e.begin.MatchString(c.text) })
 }
 
+var function = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w*)\(`)
+
 // requireTests demands that the packages of a `go test` exist, and have what -run or -bench names.
 func requireTests(t *testing.T, c command, words []string) {
 	t.Helper()
@@ -94,9 +95,7 @@ func requireTests(t *testing.T, c command, words []string) {
 			files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 			require.NoError(t, err)
 			for _, f := range files {
-				b, err := os.ReadFile(f)
-				require.NoError(t, err)
-				for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w*)\(`).FindAllStringSubmatch(string(b), -1) {
+				for _, m := range function.FindAllStringSubmatch(testenv.ReadFile(t, f), -1) {
 					functions = append(functions, m[1])
 				}
 			}

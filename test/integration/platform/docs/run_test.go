@@ -186,10 +186,8 @@ func newShell(w *testenv.World) *shell {
 	require.NoError(w.T, err)
 	require.NoError(w.T, os.Symlink(kubectl, filepath.Join(bin, "kubectl")))
 	w.BuildCLI(bin)
-	config, err := os.ReadFile(w.Cluster.KubeconfigPath())
-	require.NoError(w.T, err)
-	kubeconfig := filepath.Join(home, "kubeconfig") // the context's namespace is changed
-	require.NoError(w.T, os.WriteFile(kubeconfig, config, 0o600))
+	// A copy: the context's namespace is changed.
+	kubeconfig := testenv.WriteFile(w.T, "kubeconfig", testenv.ReadFile(w.T, w.Cluster.KubeconfigPath()))
 	return &shell{
 		ctx: context.WithoutCancel(w.Ctx), dir: dir,
 		env: append(os.Environ(), "HOME="+home, "KUBECONFIG="+kubeconfig, "PATH="+bin+":"+os.Getenv("PATH")),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,11 +53,10 @@ type program interface {
 // peak returns the most memory that a process had since resetPeak.
 func peak(t *testing.T, p program) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
-	require.NoError(t, err)
-	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(text)
+	text := testenv.ReadFile(t, fmt.Sprintf("/proc/%d/status", p.PID()))
+	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindStringSubmatch(text)
 	require.NotNil(t, found)
-	n, err := strconv.Atoi(string(found[1]))
+	n, err := strconv.Atoi(found[1])
 	require.NoError(t, err)
 	return n << 10
 }
@@ -169,11 +169,7 @@ func (t *tenant) taken(r row) {
 		return waits == 0, fmt.Sprintf("%d pods wait for their first try", waits)
 	})
 	t.w.Eventually("the controller has a status of each mix", func() (bool, string) {
-		var mixes v1alpha1.CapacityMixList
-		if err := t.w.Client.List(t.w.Ctx, &mixes, client.InNamespace(t.namespace)); err != nil {
-			return false, err.Error()
-		}
-		for _, m := range mixes.Items {
+		for _, m := range testenv.List(t.w, &v1alpha1.CapacityMixList{}, client.InNamespace(t.namespace)).Items {
 			if m.Status.ObservedGeneration != m.Generation {
 				return false, m.Name
 			}
@@ -199,15 +195,14 @@ func (t *tenant) tried(n int) (bool, string) {
 	if there < n || waits > 0 {
 		return false, fmt.Sprintf("there are %d, and %d wait for their first try", there, waits)
 	}
-	pods, err := t.w.Kube.CoreV1().Pods(t.namespace).List(t.w.Ctx, metav1.ListOptions{})
-	require.NoError(t.w.T, err)
+	pods := t.w.Pods(client.InNamespace(t.namespace))
 	tried := 0
-	for i := range pods.Items {
-		if pods.Items[i].Spec.NodeName != "" || testenv.Unschedulable(&pods.Items[i]) != "" {
+	for i := range pods {
+		if pods[i].Spec.NodeName != "" || testenv.Unschedulable(&pods[i]) != "" {
 			tried++
 		}
 	}
-	return tried >= n, fmt.Sprintf("%d of %d were tried", tried, len(pods.Items))
+	return tried >= n, fmt.Sprintf("%d of %d were tried", tried, len(pods))
 }
 
 // place creates a neighbour's workload and returns when all of it is exactly where it should be.
@@ -279,8 +274,7 @@ func TestATenantHarmsNeitherTheProgramsNorItsNeighbours(t *testing.T) {
 	h := &host{World: w, programs: map[string]program{"scheduler": w.Scheduler(), "controller": w.Controller(testenv.Impatient)}}
 	h.pids, h.start, h.neighbours = map[string]int{}, map[string]int{}, []string{"first"}
 	place(w, "first")
-	owners, err := w.Kube.AppsV1().ReplicaSets(w.Namespace).List(w.Ctx, metav1.ListOptions{})
-	require.NoError(t, err)
+	owners := testenv.List(w, &appsv1.ReplicaSetList{})
 	for name, p := range h.programs {
 		h.pids[name], h.start[name] = p.PID(), peak(t, p)
 	}

@@ -91,26 +91,21 @@ func TestAnInvalidAnnotationIsReportedOncePerValue(t *testing.T) {
 	for range 4 {
 		tryAgain()
 	}
-	w.Eventually("one warning", func() (bool, string) {
-		said := warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation)
-		return len(said) == 1, fmt.Sprint(said)
-	})
+	said := func() []string { return warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation) }
+	w.Eventually("one warning", func() (bool, string) { now := said(); return len(now) == 1, fmt.Sprint(now) })
 	testenv.Patch(w, d, func(d *appsv1.Deployment) { d.Annotations[percent] = "101" })
 	testenv.Becomes(w, "the ReplicaSet has the new value", "101", func() string { return replicaSet(w, "web").Annotations[percent] })
 	tryAgain()
-	w.Eventually("the new value is named too", func() (bool, string) {
-		said := warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation)
-		return len(said) == 2, fmt.Sprint(said)
-	})
-	said := fmt.Sprint(warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation))
-	assert.Contains(t, said, `"abc"`)
-	assert.Contains(t, said, `"101"`)
+	w.Eventually("the new value is named too", func() (bool, string) { now := said(); return len(now) == 2, fmt.Sprint(now) })
+	both := fmt.Sprint(said())
+	assert.Contains(t, both, `"abc"`)
+	assert.Contains(t, both, `"101"`)
 	// A good value governs the pods that wait.
 	testenv.Patch(w, d, func(d *appsv1.Deployment) { d.Annotations[percent] = "50%" })
 	w.AddNodes(cluster.Nodes("spot", 1, big)...) // first, so that no one has to borrow
 	w.AddNodes(cluster.Nodes("on-demand", 1, big)...)
 	w.RequireExact("web", split.New(50, 0), 2)
-	assert.Len(t, warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation), 2)
+	assert.Len(t, said(), 2)
 }
 
 func big(n *cluster.NodeSpec) { n.Name, n.CPU = "big-"+n.Name, "40" }

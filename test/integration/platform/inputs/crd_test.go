@@ -4,7 +4,6 @@ package inputs_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -47,10 +45,8 @@ func withoutRules(node any) {
 
 func TestAMixOlderThanItsValidationRuleGovernsNothing(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
-	b, err := os.ReadFile(testenv.Path(crdFile))
-	require.NoError(t, err)
 	var crd map[string]any
-	require.NoError(t, yaml.Unmarshal(b, &crd))
+	require.NoError(t, yaml.Unmarshal([]byte(testenv.ReadFile(t, testenv.Path(crdFile))), &crd))
 	withoutRules(crd)
 	lax, err := yaml.Marshal(crd)
 	require.NoError(t, err)
@@ -67,7 +63,7 @@ func TestAMixOlderThanItsValidationRuleGovernsNothing(t *testing.T) {
 	})
 	w.ApplyFiles(crdFile)
 	w.Eventually("the rules are back", func() (bool, string) {
-		err := w.Client.Create(w.Ctx, invalid("refused"), client.DryRunAll)
+		err := w.DryRun(invalid("refused"))
 		return apierrors.IsInvalid(err), fmt.Sprint(err)
 	})
 
@@ -103,9 +99,7 @@ func TestSchedulerWithoutTheCRDIsNotReadyUntilItIsInstalled(t *testing.T) {
 	s := w.RunScheduler(o)
 	w.Create(builders.Deployment("web", 5))
 	w.Eventually("the log names what is missing", func() (bool, string) {
-		b, err := os.ReadFile(s.LogPath())
-		require.NoError(t, err)
-		log := string(b)
+		log := testenv.ReadFile(t, s.LogPath())
 		return strings.Contains(log, "cannot list "+crdName) && strings.Contains(log, "CustomResourceDefinition"), s.LogTail(3)
 	})
 	w.Always(testenv.Short, "it is not ready and binds nothing", func() (bool, string) {

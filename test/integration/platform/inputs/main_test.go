@@ -5,17 +5,17 @@
 package inputs_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -39,16 +39,11 @@ func mixSources(pods []corev1.Pod) map[string]int {
 // replicaSet returns the one ReplicaSet of an app.
 func replicaSet(w *testenv.World, app string) *appsv1.ReplicaSet {
 	w.T.Helper()
-	var found *appsv1.ReplicaSet
-	w.Eventually(app+" has a ReplicaSet", func() (bool, string) {
-		list, err := w.Kube.AppsV1().ReplicaSets(w.Namespace).List(w.Ctx, metav1.ListOptions{LabelSelector: "app=" + app})
-		require.NoError(w.T, err)
-		if len(list.Items) == 1 {
-			found = &list.Items[0]
-		}
-		return len(list.Items) == 1, fmt.Sprint(len(list.Items))
+	var found appsv1.ReplicaSetList
+	testenv.Becomes(w, "ReplicaSets of "+app, 1, func() int {
+		return len(testenv.List(w, &found, client.MatchingLabels(builders.Labels(app))).Items)
 	})
-	return found
+	return &found.Items[0]
 }
 
 // warnings returns the messages of an object's events with a reason. The same

@@ -3,7 +3,6 @@
 package inputs_test
 
 import (
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -36,8 +35,7 @@ func TestTheMetricsCountPlacementsByWhatWasWantedAndWhatWasHad(t *testing.T) {
 	assert.Equal(t, 3, moved("type", "borrow"), "one for each that borrowed")
 	assert.Equal(t, 3, w.Metric(s, "berth_scheduler_stage_transitions_total", nil), "and no other")
 	assert.Equal(t, 0, w.Metric(s, "berth_scheduler_pods_bound_without_slot_total", nil))
-	w.Eventually("an event for each that borrowed", func() (bool, string) {
-		borrowed := 0
+	testenv.Becomes(w, "an event for each that borrowed", 3, func() (borrowed int) {
 		for _, p := range pods {
 			for _, e := range w.Events(p.Name) {
 				if e.Reason == v1alpha1.EventReasonBorrowed {
@@ -45,7 +43,7 @@ func TestTheMetricsCountPlacementsByWhatWasWantedAndWhatWasHad(t *testing.T) {
 				}
 			}
 		}
-		return borrowed == 3, strconv.Itoa(borrowed)
+		return borrowed
 	})
 }
 
@@ -63,8 +61,6 @@ func TestAProfileThatBindsWithoutTheAnnotationsIsCounted(t *testing.T) {
 	pods := w.WaitBound("web", 10)
 	assert.Equal(t, map[string]int{"": 10}, mixSources(pods))
 	assert.Equal(t, split.New(70, 2).Spot(10), w.SplitOf(pods).Spot, "the split is kept all the same")
-	w.Eventually("all ten are counted", func() (bool, string) {
-		return w.Metric(s, "berth_scheduler_pods_bound_without_slot_total", nil) == 10, ""
-	})
+	testenv.Becomes(w, "all ten are counted", 10, func() int { return w.Metric(s, "berth_scheduler_pods_bound_without_slot_total", nil) })
 	assert.Equal(t, 0, w.Metric(s, "berth_scheduler_placements_total", nil))
 }

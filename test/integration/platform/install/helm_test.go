@@ -5,7 +5,6 @@ package install_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,10 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli"
@@ -32,8 +28,6 @@ import (
 	"berth.dev/berth/test/specs"
 	"berth.dev/berth/test/testenv"
 )
-
-var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // The chart's life on one cluster: installed, its programs run with exactly its
 // rights and its configuration, upgraded, rolled back, uninstalled. No custom
@@ -72,10 +66,7 @@ func TestTheChartsLife(t *testing.T) {
 	small := builders.ResourceLimit("small")
 	small.Namespace = w.Namespace
 	w.Delete(small)
-	w.Eventually("the size is let go", func() (bool, string) {
-		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(small), small)
-		return apierrors.IsNotFound(err), fmt.Sprint(err)
-	})
+	w.WaitDeleted(small)
 	testenv.End(controller, false)
 
 	assert.Contains(t, doctor(w), "CapacityMix is enabled for berth-scheduler by ConfigMap berth-system/berth-scheduler-config, key second-scheduler.yaml")
@@ -115,8 +106,7 @@ func TestInstallYAML(t *testing.T) {
 	// With the CRDs and the namespace there, the API server can say whether it takes the rest.
 	for overlay, values := range variants {
 		w.Tool("kubectl", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", overlays+overlay)
-		manifest := filepath.Join(t.TempDir(), overlay+".yaml")
-		require.NoError(t, os.WriteFile(manifest, template(w, namespace, values...), 0o600))
+		manifest := testenv.WriteFile(t, overlay+".yaml", string(template(w, namespace, values...)))
 		w.Tool("kubectl", "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", manifest)
 	}
 	for _, more := range []string{"placeholders", "gangs-and-quota"} {
@@ -145,14 +135,10 @@ func doctor(w *testenv.World) string {
 func requireRunning(w *testenv.World, tag string) {
 	w.T.Helper()
 	for _, name := range []string{"berth-scheduler", "berth-controller"} {
-		w.Eventually(name+" is rolled out", func() (bool, string) {
-			d := &appsv1.Deployment{}
-			if err := w.Client.Get(w.Ctx, types.NamespacedName{Namespace: namespace, Name: name}, d); err != nil {
-				return false, err.Error()
-			}
+		testenv.WaitForIn(w, namespace, name, "it is rolled out as "+tag, func(d *appsv1.Deployment) bool {
 			s := d.Status
 			return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == 2 && s.AvailableReplicas == 2 && s.Replicas == 2 &&
-				strings.HasSuffix(d.Spec.Template.Spec.Containers[0].Image, "/"+name+":"+tag), w.Picture(w.Ctx)
+				strings.HasSuffix(d.Spec.Template.Spec.Containers[0].Image, "/"+name+":"+tag)
 		})
 	}
 }
@@ -160,11 +146,8 @@ func requireRunning(w *testenv.World, tag string) {
 // savedConfig returns a file with the scheduler's configuration as the cluster has it.
 func savedConfig(w *testenv.World) string {
 	w.T.Helper()
-	cm, err := w.Kube.CoreV1().ConfigMaps(namespace).Get(w.Ctx, "berth-scheduler-config", metav1.GetOptions{})
-	require.NoError(w.T, err)
-	file := filepath.Join(w.T.TempDir(), "second-scheduler.yaml")
-	require.NoError(w.T, os.WriteFile(file, []byte(cm.Data["second-scheduler.yaml"]), 0o600))
-	return file
+	cm := testenv.ReadIn(w, namespace, "berth-scheduler-config", &corev1.ConfigMap{})
+	return testenv.WriteFile(w.T, "second-scheduler.yaml", cm.Data["second-scheduler.yaml"])
 }
 
 func schedulerBinary(w *testenv.World) string {
@@ -177,9 +160,7 @@ func schedulerBinary(w *testenv.World) string {
 // claimsOf is what must survive: the mixes and the pods of the test, with what Berth wrote on them.
 func claimsOf(w *testenv.World) map[string]string {
 	w.T.Helper()
-	claims := map[string]string{}
-	m := w.Mix("web")
-	claims["mix"] = string(m.UID)
+	claims := map[string]string{"mix": string(w.Mix("web").UID)}
 	for _, pod := range w.Live("web") {
 		claims[string(pod.UID)] = strings.Join([]string{
 			pod.Spec.NodeName, pod.Annotations["berth.dev/slot"], pod.Annotations["berth.dev/capacity-type"], pod.Annotations["berth.dev/mix"], pod.Annotations[corev1.PodDeletionCost],
@@ -201,9 +182,7 @@ func nextChart(w *testenv.World) string {
 // edit replaces texts of a file, which must be there.
 func edit(w *testenv.World, file string, pairs ...string) {
 	w.T.Helper()
-	b, err := os.ReadFile(file)
-	require.NoError(w.T, err)
-	text := string(b)
+	text := testenv.ReadFile(w.T, file)
 	for i := 0; i < len(pairs); i += 2 {
 		require.Contains(w.T, text, pairs[i])
 		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
@@ -213,10 +192,9 @@ func edit(w *testenv.World, file string, pairs ...string) {
 
 func crdDescription(w *testenv.World) string {
 	w.T.Helper()
-	client, err := dynamic.NewForConfig(w.Cluster.Config())
-	require.NoError(w.T, err)
-	crd, err := client.Resource(crds).Get(w.Ctx, "capacitymixes.berth.dev", metav1.GetOptions{})
-	require.NoError(w.T, err)
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	testenv.ReadIn(w, "", "capacitymixes.berth.dev", crd)
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	require.NotEmpty(w.T, versions)
 	description, _, _ := unstructured.NestedString(versions[0].(map[string]any), "schema", "openAPIV3Schema", "description")

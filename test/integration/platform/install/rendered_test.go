@@ -7,8 +7,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,9 +40,8 @@ func TestTheChartAndTheOverlaysSayTheSame(t *testing.T) {
 		})
 	}
 	w.Run("install.yaml", func(t *testing.T, w *testenv.World) {
-		b, err := os.ReadFile(testenv.Path(rendered))
-		require.NoError(t, err)
-		requireSame(t, normalise(t, w.Tool("kubectl", "kustomize", overlays+"second-scheduler")), normalise(t, b))
+		asFile := testenv.ReadFile(t, testenv.Path(rendered))
+		requireSame(t, normalise(t, w.Tool("kubectl", "kustomize", overlays+"second-scheduler")), normalise(t, []byte(asFile)))
 	})
 }
 
@@ -267,9 +264,7 @@ func controllerConfig(t *testing.T, objects map[string]map[string]any, program s
 	require.NoError(t, err)
 	b, err := yaml.Marshal(config)
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	require.NoError(t, os.WriteFile(file, b, 0o600))
-	c, err := controller.Load(file)
+	c, err := controller.Load(testenv.WriteFile(t, "config.yaml", string(b)))
 	require.NoError(t, err)
 	require.Empty(t, c.Validate())
 	return c

@@ -4,17 +4,13 @@ package install_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,8 +28,8 @@ func installed(w *testenv.World, values ...string) {
 	w.Tool("kubectl", "apply", "--server-side", "-f", "manifests/rbac/namespace.yaml")
 	w.Tool("kubectl", "apply", "--server-side", "-k", "manifests/crds")
 	w.Tool("kubectl", "wait", "--for=condition=Established", "--timeout=1m", "--all", "crd")
-	manifest := filepath.Join(w.T.TempDir(), "chart.yaml")
-	require.NoError(w.T, os.WriteFile(manifest, template(w, namespace, append(values, "scheduler.replicas=1", "controller.replicas=1", "environments.replicas=1", "crds.install=false")...), 0o600))
+	values = append(values, "scheduler.replicas=1", "controller.replicas=1", "environments.replicas=1", "crds.install=false")
+	manifest := testenv.WriteFile(w.T, "chart.yaml", string(template(w, namespace, values...)))
 	w.Tool("kubectl", "apply", "--server-side", "--force-conflicts", "-f", manifest)
 	w.T.Cleanup(func() {
 		_, err := w.TryTool("kubectl", "delete", "-f", manifest, "--wait", "--timeout=2m", "--ignore-not-found")
@@ -84,21 +80,33 @@ func environment(name string) *v1alpha1.Environment {
 	return e
 }
 
-func waitFor[T client.Object](w *testenv.World, o T, what string, ok func(T) bool) {
+// deployed waits until a record and an environment are.
+func deployed(w *testenv.World, r *v1alpha1.DeploymentRecord, e *v1alpha1.Environment) *v1alpha1.Environment {
 	w.T.Helper()
-	w.Eventually(what, func() (bool, string) {
-		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(o), o)
-		return err == nil && ok(o), fmt.Sprintf("%v %+v", err, o)
+	testenv.WaitForIn(w, r.Namespace, r.Name, "it is deployed", func(r *v1alpha1.DeploymentRecord) bool {
+		return r.Status.Phase == v1alpha1.PhaseAvailable
+	})
+	return testenv.WaitFor(w, e.Name, "it runs", func(e *v1alpha1.Environment) bool {
+		return e.Status.Phase == v1alpha1.EnvironmentRunning
 	})
 }
 
-func gone(w *testenv.World, o client.Object) {
+// end deletes objects, one after the other.
+func end(w *testenv.World, objects ...client.Object) {
 	w.T.Helper()
-	w.Delete(o)
-	w.Eventually(o.GetName()+" is gone", func() (bool, string) {
-		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(o), o)
-		return apierrors.IsNotFound(err), fmt.Sprint(err)
-	})
+	for _, o := range objects {
+		w.Delete(o)
+		w.WaitDeleted(o)
+	}
+}
+
+// moved places a workload, and moves a part of it to the other type.
+func moved(w *testenv.World) {
+	w.T.Helper()
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.RequireExact("web", split.New(70, 2), 10)
+	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 40 })
+	w.WaitExact("web", split.New(40, 2), 10, testenv.SettleTimeout)
 }
 
 // All features at once: what one may do, the policy of another must not refuse.
@@ -109,26 +117,17 @@ func TestEveryFeatureAtOnce(t *testing.T) {
 	installed(w, "webhook.enabled=true", "services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
 	w.RunScheduler(cluster.SchedulerOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
 	features(w)
-
-	web := builders.Deployment("web", 10)
-	w.Create(builders.CapacityMix("web", 70, 2), web)
-	w.RequireExact("web", split.New(70, 2), 10)
-	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 40 })
-	w.WaitExact("web", split.New(40, 2), 10, testenv.SettleTimeout)
+	moved(w)
 
 	r, e := record("cart"), environment("shop")
 	w.Create(r, e)
-	waitFor(w, r, "the record is deployed", func(r *v1alpha1.DeploymentRecord) bool { return r.Status.Phase == v1alpha1.PhaseAvailable })
-	waitFor(w, e, "the environment runs", func(e *v1alpha1.Environment) bool { return e.Status.Phase == v1alpha1.EnvironmentRunning })
-	pods, err := w.Kube.CoreV1().Pods(e.Status.Namespace).List(w.Ctx, metav1.ListOptions{})
-	require.NoError(t, err)
-	for i := range pods.Items { // that end late by themselves
-		testenv.Patch(w, &pods.Items[i], func(p *corev1.Pod) { p.Annotations[cluster.PodDeleteDelay] = "25s" })
+	e = deployed(w, r, e)
+	for _, p := range w.Pods(client.InNamespace(e.Status.Namespace)) { // that end late by themselves
+		testenv.Patch(w, &p, func(p *corev1.Pod) { p.Annotations[cluster.PodDeleteDelay] = "25s" })
 	}
 	testenv.Patch(w, e, func(e *v1alpha1.Environment) { e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyStopped, true })
-	waitFor(w, e, "the environment stops", func(e *v1alpha1.Environment) bool { return e.Status.Phase == v1alpha1.EnvironmentStopped })
-	gone(w, e)
-	gone(w, r)
+	testenv.WaitFor(w, e.Name, "it stops", func(e *v1alpha1.Environment) bool { return e.Status.Phase == v1alpha1.EnvironmentStopped })
+	end(w, e, r)
 	requireNothingRefused(w, since)
 	requireSeparated(w)
 }
@@ -139,8 +138,7 @@ func TestNamespacesNarrowTheRights(t *testing.T) {
 	w.StartStock()
 	since := time.Now()
 	second := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "second-"}}
-	require.NoError(t, w.Client.Create(w.Ctx, second))
-	t.Cleanup(func() { w.Delete(second) })
+	w.CreateForTest(second)
 	installed(w, fmt.Sprintf("controller.config.namespaces={%s,%s}", w.Namespace, second.Name), "environments.config.environments.namespacePerEnvironment=false",
 		fmt.Sprintf("environments.config.namespaces={%s,%s}", w.Namespace, second.Name),
 		"services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
@@ -149,18 +147,12 @@ func TestNamespacesNarrowTheRights(t *testing.T) {
 		c.Namespaces, c.Environments.NamespacePerEnvironment = []string{w.Namespace, second.Name}, false
 	})
 
-	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
-	w.RequireExact("web", split.New(70, 2), 10)
-	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 40 })
-	w.WaitExact("web", split.New(40, 2), 10, testenv.SettleTimeout)
+	moved(w)
 	r, e := record("cart"), environment("shop")
 	r.Namespace, e.Namespace = second.Name, w.Namespace
-	require.NoError(t, w.Client.Create(w.Ctx, r))
-	w.Create(e)
-	waitFor(w, r, "the record is deployed", func(r *v1alpha1.DeploymentRecord) bool { return r.Status.Phase == v1alpha1.PhaseAvailable })
-	waitFor(w, e, "the environment runs", func(e *v1alpha1.Environment) bool { return e.Status.Phase == v1alpha1.EnvironmentRunning })
-	gone(w, e)
-	gone(w, r)
+	w.CreateAsIs(r, e)
+	deployed(w, r, e)
+	end(w, e, r)
 	requireNothingRefused(w, since)
 
 	for user, rights := range map[string][]string{
@@ -210,10 +202,10 @@ func may(w *testenv.World, user, in, right string) bool {
 	verb, what, _ := strings.Cut(right, " ")
 	group, what, _ := strings.Cut(what, "/")
 	resource, subresource, _ := strings.Cut(what, "/")
-	review, err := w.Kube.AuthorizationV1().SubjectAccessReviews().Create(w.Ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: in, Verb: verb, Group: group, Resource: resource, Subresource: subresource},
-	}}, metav1.CreateOptions{})
-	require.NoError(w.T, err)
+	}}
+	w.CreateAsIs(review)
 	return review.Status.Allowed
 }

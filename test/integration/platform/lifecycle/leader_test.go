@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -37,10 +36,7 @@ func newPair(w *testenv.World) *pair {
 // newPairOf is newPair with other options for the one that leads.
 func newPairOf(w *testenv.World, change func(cluster.SchedulerOptions) cluster.SchedulerOptions) *pair {
 	w.T.Helper()
-	w.T.Cleanup(func() { // the next test need not wait for the lease to end
-		err := w.Kube.CoordinationV1().Leases("berth-system").Delete(w.Ctx, "berth-scheduler", metav1.DeleteOptions{})
-		require.NoError(w.T, err)
-	})
+	w.T.Cleanup(func() { w.DropLease("berth-system", "berth-scheduler") }) // the next test need not wait for the lease to end
 	p := &pair{w: w}
 	p.leader = w.RunScheduler(change(p.options()))
 	w.Eventually("the first scheduler leads", func() (bool, string) { p.leaderID = p.holder(); return p.leaderID != "", "no holder" })
@@ -96,10 +92,8 @@ func TestTheMixIsExactAfterTheLeaderIsKilledOrTerminated(t *testing.T) {
 			bursts(w, 1, []int{60}, disturbance{
 				count: func(string) int { return struck },
 				strike: func() {
-					pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{})
-					require.NoError(t, err)
 					struck = 0
-					for _, pod := range pods.Items {
+					for _, pod := range w.Pods() {
 						if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
 							struck++
 						}

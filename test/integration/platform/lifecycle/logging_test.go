@@ -4,7 +4,6 @@ package lifecycle_test
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -25,9 +24,7 @@ func TestTheSchedulerWritesEachLineAsJSONIfItIsConfiguredTo(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 5))
 	w.RequireExact("web", split.New(70, 2), 5)
 	testenv.Kill(s)
-	log, err := os.ReadFile(s.LogPath())
-	require.NoError(t, err)
-	lines := slices.Collect(strings.Lines(string(log)))
+	lines := slices.Collect(strings.Lines(testenv.ReadFile(t, s.LogPath())))
 	require.NotEmpty(t, lines)
 	for _, line := range lines {
 		var entry struct {

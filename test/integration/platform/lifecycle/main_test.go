@@ -65,7 +65,7 @@ func bursts(w *testenv.World, times int, when []int, d disturbance) {
 		already := h.Bound()
 		w.Create(builders.CapacityMix(app, m.SpotPercent, m.MinOnDemand), builders.Deployment(app, burst, d.pods...))
 		if d.schedule != nil {
-			w.Eventually("all pods of "+app+" are there", func() (bool, string) { n := len(w.Live(app)); return n == burst, fmt.Sprint(n) })
+			testenv.Becomes(w, "all pods of "+app+" are there", burst, func() int { return len(w.Live(app)) })
 			d.schedule()
 		}
 		for _, bound := range when {

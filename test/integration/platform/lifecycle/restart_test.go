@@ -51,11 +51,8 @@ func killTheAPIServer(t *testing.T, pods ...func(*corev1.PodTemplateSpec)) {
 		count:   func(string) int { return h.Bound() % burst },
 		recover: func() { require.NoError(t, w.Cluster.StartComponent(w.Ctx, cluster.APIServer)) },
 	})
-	select {
-	case <-s.Done():
-		require.Fail(t, "the scheduler ended with the API server", s.LogTail(20))
-	default:
-	}
+	runs, log := testenv.Runs(s)
+	require.True(t, runs, "the scheduler ended with the API server: %s", log)
 }
 
 // What the ReplicaSet controller makes twice, and then deletes by its own order,
@@ -71,9 +68,7 @@ func TestTheMixIsExactAfterTheAPIServerIsKilledAmongCreates(t *testing.T) {
 	require.NoError(t, w.Cluster.StartComponent(w.Ctx, cluster.APIServer))
 	w.Controller(testenv.Impatient) // one that led would have lost its lease, and would be restarted by its kubelet
 	// A slot may be left empty below another that is held, of the same type: the next pod takes it.
-	w.Eventually("all are bound, in the mix", func() (bool, string) {
-		s := w.Split("burst")
-		return s == testenv.Split{Count: split.Count{Spot: m.Spot(burst), OnDemand: m.OnDemand(burst)}}, s.String()
-	})
+	inMix := testenv.Split{Count: split.Count{Spot: m.Spot(burst), OnDemand: m.OnDemand(burst)}}
+	testenv.Becomes(w, "all are bound, in the mix", inMix, func() testenv.Split { return w.Split("burst") })
 	w.WaitSatisfied("burst")
 }

@@ -28,7 +28,7 @@ func TestAnnotationsComeWithTheFirstWatchEventOfABoundPod(t *testing.T) {
 		builders.PodAnnotation(v1alpha1.PodDeletionCostAnnotation, "42")))
 	w.RequireExact("web", m, 50)
 	w.RequireExact("own-cost", split.New(100, 0), 3)
-	w.Eventually("the watch has seen all", func() (bool, string) { return h.Bound() == 53, strconv.Itoa(h.Bound()) })
+	testenv.Becomes(w, "the watch has seen all", 53, h.Bound)
 	for _, p := range h.FirstBound() {
 		slot, err := strconv.Atoi(p.Annotations[v1alpha1.SlotAnnotation])
 		require.NoError(t, err, "%s: %v", p.Name, p.Annotations)

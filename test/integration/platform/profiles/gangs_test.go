@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"berth.dev/berth/hack/cluster"
@@ -71,14 +72,12 @@ func placesAGang(t *testing.T, template ...func(*corev1.PodTemplateSpec)) {
 	w.Create(gang)
 	w.Create(builders.CapacityMix("gang", 70, 1), builders.Deployment("gang", 10, append(template, member("gang"), builders.CPU("1"))...))
 	w.Eventually("a member was refused", func() (bool, string) {
-		for _, p := range w.Live("gang") {
-			for _, c := range p.Status.Conditions {
-				if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
-					return true, ""
-				}
-			}
+		refused := func(p corev1.Pod) bool {
+			return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated
+			})
 		}
-		return false, "no refusal"
+		return slices.ContainsFunc(w.Live("gang"), refused), "no refusal"
 	})
 	w.Always(testenv.Short, "no member is bound before all can be", func() (bool, string) { return h.Bound() == 0, fmt.Sprint(h.Bound()) })
 	w.AddNodes(cluster.NodeSpec{Name: "late", CapacityType: "on-demand", CPU: "4"})
@@ -107,14 +106,8 @@ func TestPodsWithinAnElasticQuotaHaveTheExactMix(t *testing.T) {
 	}
 	w.Eventually("the quota is used up", full)
 	w.Always(testenv.Short, "the quota is kept", full)
-	bound := w.Live("web")
-	var within []corev1.Pod
-	for _, p := range bound {
-		if p.Spec.NodeName != "" {
-			within = append(within, p)
-		}
-	}
-	w.RequireExactPods(within, split.New(60, 1))
+	bound := slices.DeleteFunc(w.Live("web"), func(p corev1.Pod) bool { return p.Spec.NodeName == "" })
+	w.RequireExactPods(bound, split.New(60, 1))
 	testenv.Patch(w, eq, func(eq *unstructured.Unstructured) { eq.Object["spec"] = quota("10") })
 	// CapacityScheduling, with or without Berth, learns of the change by another
 	// watch than the scheduling queue does: a pod that is tried in between is not
@@ -141,17 +134,8 @@ func TestGangsAndQuotaProfileNeedsOnlyTheRightsOfItsManifests(t *testing.T) {
 		return r.User == cluster.BerthSchedulerUser && r.Group == "scheduling.x-k8s.io"
 	}) {
 		assert.NotEqual(t, 403, r.Code, r)
-		used[r.Verb+" "+r.Resource] = true
+		used[r.Right()] = true
 	}
-	role, err := w.Kube.RbacV1().ClusterRoles().Get(w.Ctx, "berth-scheduler-gangs-and-quota", metav1.GetOptions{})
-	require.NoError(t, err)
-	granted := map[string]bool{}
-	for _, rule := range role.Rules {
-		for _, resource := range rule.Resources {
-			for _, verb := range rule.Verbs {
-				granted[verb+" "+resource] = true
-			}
-		}
-	}
+	granted := testenv.RightsOf(testenv.ReadIn(w, "", "berth-scheduler-gangs-and-quota", &rbacv1.ClusterRole{}).Rules)
 	assert.Equal(t, used, granted)
 }

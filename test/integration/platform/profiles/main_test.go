@@ -8,9 +8,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/testenv"
@@ -24,19 +23,12 @@ func TestMain(m *testing.M) {
 // included, and waits until it leads. The lease goes with the test.
 func asShipped(w *testenv.World, profile, leaseNamespace, lease string) *cluster.Scheduler {
 	w.T.Helper()
-	leases := w.Kube.CoordinationV1().Leases(leaseNamespace)
-	w.T.Cleanup(func() { // a killed leader leaves it behind
-		require.NoError(w.T, client.IgnoreNotFound(leases.Delete(w.Ctx, lease, metav1.DeleteOptions{})))
-	})
+	w.T.Cleanup(func() { w.DropLease(leaseNamespace, lease) }) // a killed leader leaves it behind
 	o := testenv.SchedulerOptions(profile)
 	o.LeaderElection = nil
 	s := w.RunScheduler(o)
-	w.Eventually("the scheduler leads", func() (bool, string) {
-		l, err := leases.Get(w.Ctx, lease, metav1.GetOptions{})
-		if err != nil {
-			return false, err.Error()
-		}
-		return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "", l.String()
+	testenv.WaitForIn(w, leaseNamespace, lease, "the scheduler leads", func(l *coordinationv1.Lease) bool {
+		return ptr.Deref(l.Spec.HolderIdentity, "") != ""
 	})
 	return s
 }

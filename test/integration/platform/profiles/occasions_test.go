@@ -5,7 +5,6 @@ package profiles_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -73,9 +72,7 @@ func readDeployments(w *testenv.World) {
 // preempt has a pod of high priority take the capacity of one without.
 func preempt(w *testenv.World) {
 	w.T.Helper()
-	high := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
-	require.NoError(w.T, w.Client.Create(w.Ctx, high))
-	w.T.Cleanup(func() { w.Delete(high) })
+	w.CreateForTest(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000})
 	w.AddNodes(cluster.NodeSpec{Name: "small", CapacityType: "on-demand", CPU: "1", Labels: map[string]string{"small": ""}})
 	onSmall := func(t *corev1.PodTemplateSpec) { t.Spec.NodeSelector = map[string]string{"small": ""} }
 	w.Create(builders.Pod("low", "low", onSmall, builders.CPU("1")))
@@ -90,8 +87,7 @@ func bindVolumes(w *testenv.World) {
 	w.T.Helper()
 	for name, provisioner := range map[string]string{"static": "kubernetes.io/no-provisioner", "dynamic": "example.com/nobody"} {
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)}
-		require.NoError(w.T, w.Client.Create(w.Ctx, class))
-		w.T.Cleanup(func() { w.Delete(class) })
+		w.CreateForTest(class)
 		w.Create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: &class.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -103,12 +99,11 @@ func bindVolumes(w *testenv.World) {
 		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 		PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp"}},
 	}}
-	require.NoError(w.T, w.Client.Create(w.Ctx, volume))
+	w.CreateAsIs(volume)
 	w.T.Cleanup(func() { w.Delete(volume, client.GracePeriodSeconds(0)) })
 	// Its controller writes to it at first, and whoever binds it meanwhile tries again after a minute.
-	w.Eventually("the volume is available", func() (bool, string) {
-		err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(volume), volume)
-		return err == nil && volume.Status.Phase == corev1.VolumeAvailable, string(volume.Status.Phase)
+	testenv.WaitForIn(w, "", "static", "it is available", func(v *corev1.PersistentVolume) bool {
+		return v.Status.Phase == corev1.VolumeAvailable
 	})
 	uses := func(claim string) func(*corev1.PodTemplateSpec) {
 		return func(t *corev1.PodTemplateSpec) {

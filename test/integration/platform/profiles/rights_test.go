@@ -3,7 +3,7 @@
 package profiles_test
 
 import (
-	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,51 +11,32 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
 // without makes a user that has the scheduler's rights but for one resource.
 func without(w *testenv.World, group, resource string) (user string) {
 	w.T.Helper()
-	name := "without-" + resource
-	user = "system:serviceaccount:berth-system:" + name
-	roles, bindings := w.Kube.RbacV1().ClusterRoles(), w.Kube.RbacV1().ClusterRoleBindings()
-	role, err := roles.Get(w.Ctx, "berth-scheduler", metav1.GetOptions{})
-	require.NoError(w.T, err)
-	less := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	account := builders.ServiceAccount("berth-system", "without-"+resource)
+	role := testenv.ReadIn(w, "", "berth-scheduler", &rbacv1.ClusterRole{})
+	var less []rbacv1.PolicyRule
 	taken := false
 	for _, rule := range role.Rules {
-		var kept []string
-		for _, r := range rule.Resources {
-			if r == resource && rule.APIGroups[0] == group {
-				taken = true
-				continue
-			}
-			kept = append(kept, r)
+		all := len(rule.Resources)
+		if rule.APIGroups[0] == group {
+			rule.Resources = slices.DeleteFunc(rule.Resources, func(r string) bool { return r == resource })
 		}
-		if len(kept) > 0 {
-			rule.Resources = kept
-			less.Rules = append(less.Rules, rule)
+		taken = taken || len(rule.Resources) < all
+		if len(rule.Resources) > 0 {
+			less = append(less, rule)
 		}
 	}
 	require.True(w.T, taken, "%s of %q is granted", resource, group)
-	_, err = roles.Create(w.Ctx, less, metav1.CreateOptions{})
-	require.NoError(w.T, err)
-	w.T.Cleanup(func() { _ = roles.Delete(w.Ctx, name, metav1.DeleteOptions{}) })
-	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "berth-system", Name: name}}
-	_, err = bindings.Create(w.Ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-	}, metav1.CreateOptions{})
-	require.NoError(w.T, err)
-	w.T.Cleanup(func() { _ = bindings.Delete(w.Ctx, name, metav1.DeleteOptions{}) })
-	_, err = w.Kube.RbacV1().RoleBindings("kube-system").Create(w.Ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "extension-apiserver-authentication-reader"},
-	}, metav1.CreateOptions{})
-	require.NoError(w.T, err)
-	w.T.Cleanup(func() { _ = w.Kube.RbacV1().RoleBindings("kube-system").Delete(w.Ctx, name, metav1.DeleteOptions{}) })
-	return user
+	reader := builders.RoleBinding(account.Name, "extension-apiserver-authentication-reader", account)
+	reader.Namespace = "kube-system"
+	w.CreateForTest(append(builders.ClusterGrant(account.Name, account, less...), reader)...)
+	return "system:serviceaccount:berth-system:" + account.Name
 }
 
 func TestSchedulerIsNotReadyUntilItMayListWhatItNeeds(t *testing.T) {
@@ -76,16 +57,14 @@ func TestSchedulerIsNotReadyUntilItMayListWhatItNeeds(t *testing.T) {
 				named += "." + c.group
 			}
 			w.Eventually("the log names "+named, func() (bool, string) {
-				b, err := os.ReadFile(s.LogPath())
-				require.NoError(t, err)
-				return strings.Contains(string(b), named+" is forbidden"), s.LogTail(3)
+				return strings.Contains(testenv.ReadFile(t, s.LogPath()), named+" is forbidden"), s.LogTail(3)
 			})
 			w.Always(testenv.Short, "the scheduler is not ready", func() (bool, string) {
 				_, err := s.Get(w.Ctx, "/readyz")
 				return err != nil, "ready"
 			})
 			testenv.Patch(w, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "without-" + c.resource}}, func(r *rbacv1.ClusterRole) {
-				r.Rules = append(r.Rules, rbacv1.PolicyRule{APIGroups: []string{c.group}, Resources: []string{c.resource}, Verbs: []string{"list", "watch"}})
+				r.Rules = append(r.Rules, builders.Rule(c.group, []string{c.resource}, "list", "watch"))
 			})
 			require.NoError(t, s.WaitReady(w.Ctx))
 		})

@@ -3,14 +3,12 @@
 package samples_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -27,11 +25,8 @@ func TestTheSampleOfARecordIsDeployedAsItsCommentsSay(t *testing.T) {
 	w.ApplyFiles("manifests/rbac/records", "manifests/templates")
 	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Controllers = []string{"*", controller.ControllerRecords} })
 	apply(w, recordSample)
-	w.Eventually("the record is available", func() (bool, string) {
-		rec := &v1alpha1.DeploymentRecord{}
-		require.NoError(t, w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: "cart"}, rec))
-		b, _ := json.Marshal(rec.Status)
-		return rec.Status.ObservedGeneration == rec.Generation && rec.Status.Phase == v1alpha1.PhaseAvailable, string(b)
+	testenv.WaitFor(w, "cart", "it is available", func(r *v1alpha1.DeploymentRecord) bool {
+		return r.Status.ObservedGeneration == r.Generation && r.Status.Phase == v1alpha1.PhaseAvailable
 	})
 	promised := split.New(24, 2)
 	for function, want := range map[string]struct {
@@ -40,21 +35,14 @@ func TestTheSampleOfARecordIsDeployedAsItsCommentsSay(t *testing.T) {
 	}{"add": {"cart-fn-0", 2, 8}, "remove": {"cart-fn-1", 0, 3}} {
 		found := w.Mix(want.workload)
 		require.Equal(t, promised, split.New(found.Spec.SpotPercent, found.Spec.MinOnDemand), "the mix of %s", function)
-		list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{
-			LabelSelector: labels.Set{v1alpha1.OwnerLabel: "cart", v1alpha1.FunctionLabel: render.Hash(function)}.String(),
-		})
-		require.NoError(t, err)
-		w.RequireExactPods(list.Items, promised)
-		assert.Equal(t, split.Count{Spot: want.spot, OnDemand: want.onDemand}, w.SplitOf(list.Items).Count, function)
-		for i := range list.Items {
-			p := &list.Items[i]
+		pods := w.Pods(client.MatchingLabels{v1alpha1.OwnerLabel: "cart", v1alpha1.FunctionLabel: render.Hash(function)})
+		w.RequireExactPods(pods, promised)
+		assert.Equal(t, split.Count{Spot: want.spot, OnDemand: want.onDemand}, w.SplitOf(pods).Count, function)
+		for _, p := range pods {
 			assert.Equal(t, "cart", p.Labels[v1alpha1.ResourceLimitLabel])
 			assert.Equal(t, "200m", p.Spec.Containers[0].Resources.Requests.Cpu().String(), "what resourceAllocation says")
 		}
-		_, err = w.Kube.CoreV1().Services(w.Namespace).Get(w.Ctx, want.workload, metav1.GetOptions{})
-		require.NoError(t, err)
+		testenv.Read(w, want.workload, &corev1.Service{})
 	}
-	limit := &v1alpha1.ResourceLimit{}
-	require.NoError(t, w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: "cart"}, limit))
-	assert.Equal(t, "128Mi", limit.Spec.Memory.String())
+	assert.Equal(t, "128Mi", testenv.Read(w, "cart", &v1alpha1.ResourceLimit{}).Spec.Memory.String())
 }

@@ -6,11 +6,11 @@ package samples_test
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -145,9 +145,7 @@ func apply(w *testenv.World, file string) {
 // documents returns the YAML documents of a file, as text.
 func documents(t *testing.T, path string) [][]byte {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	reader := kyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(b)))
+	reader := kyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(testenv.ReadFile(t, path))))
 	var texts [][]byte
 	for {
 		text, err := reader.Read()

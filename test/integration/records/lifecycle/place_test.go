@@ -3,7 +3,6 @@
 package lifecycle_test
 
 import (
-	"berth.dev/berth/test/testenv"
 	"fmt"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/internal/records/render"
+	"berth.dev/berth/test/testenv"
 )
 
 // The availability that is requested is a mix that the scheduler keeps.

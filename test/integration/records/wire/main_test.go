@@ -6,7 +6,6 @@
 package wire_test
 
 import (
-	"berth.dev/berth/test/builders"
 	"context"
 	"os"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/testenv"
 	"berth.dev/berth/test/wire/oaashead"

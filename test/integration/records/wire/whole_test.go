@@ -3,7 +3,6 @@
 package wire_test
 
 import (
-	"berth.dev/berth/test/servicetest"
 	"fmt"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
+	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/wire/oaashead"
 )
 
