@@ -4,10 +4,12 @@ package karpenter_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
@@ -34,13 +36,8 @@ func TestWithoutSpotFromKarpenterReplicasFallBackAndReturn(t *testing.T) {
 	began := time.Now()
 	w.Within(patience, "all replicas are Ready, 6 on spot and 14 on on-demand", func() (bool, string) {
 		pods := w.Live("web")
-		ready := 0
-		for i := range pods {
-			if testenv.Ready(&pods[i]) {
-				ready++
-			}
-		}
 		s := w.SplitOf(pods)
+		ready := len(slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !testenv.Ready(&p) }))
 		return ready == 20 && s.Spot == 6 && s.OnDemand == 14, fmt.Sprintf("%d Ready, %s", ready, s)
 	})
 	t.Logf("8 replicas fell back after %s", time.Since(began).Round(time.Second))

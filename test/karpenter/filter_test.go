@@ -5,11 +5,12 @@ package karpenter_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
@@ -72,15 +73,9 @@ func (w *autoscaled) spare() (names []string) {
 // delete takes nodes away, by their NodeClaims.
 func (w *autoscaled) delete(nodes ...string) {
 	w.T.Helper()
-	gone := map[any]bool{}
-	for _, name := range nodes {
-		gone[name] = true
-	}
-	claims := w.list(nodeClaims)
-	for i := range claims {
-		status, _ := claims[i].Object["status"].(map[string]any)
-		if gone[status["nodeName"]] {
-			require.NoError(w.T, w.Client.Delete(w.Ctx, &claims[i]))
+	for _, claim := range w.list(nodeClaims) {
+		if node, _, _ := unstructured.NestedString(claim.Object, "status", "nodeName"); slices.Contains(nodes, node) {
+			w.Delete(&claim)
 		}
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -49,8 +47,7 @@ func (w *autoscaled) waitMix(replicas int) {
 func (w *autoscaled) waitRollout(d *appsv1.Deployment) {
 	w.T.Helper()
 	w.Within(patience, "the rollout is complete", func() (bool, string) {
-		d, err := w.Kube.AppsV1().Deployments(w.Namespace).Get(w.Ctx, d.Name, metav1.GetOptions{})
-		require.NoError(w.T, err)
+		d := testenv.Read(w.World, d.Name, &appsv1.Deployment{})
 		s, n := &d.Status, *d.Spec.Replicas
 		return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == n && s.Replicas == n && s.ReadyReplicas == n,
 			fmt.Sprintf("%d replicas, %d updated, %d Ready", s.Replicas, s.UpdatedReplicas, s.ReadyReplicas)

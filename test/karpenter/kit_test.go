@@ -7,6 +7,7 @@ package karpenter_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -141,15 +142,12 @@ func (w *autoscaled) list(kind schema.GroupVersionKind) []unstructured.Unstructu
 	w.T.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
-	require.NoError(w.T, w.Client.List(w.Ctx, list))
-	return list.Items
+	return testenv.List(w.World, list).Items
 }
 
 func (w *autoscaled) nodes() []corev1.Node {
 	w.T.Helper()
-	list, err := w.Kube.CoreV1().Nodes().List(w.Ctx, metav1.ListOptions{})
-	require.NoError(w.T, err)
-	return list.Items
+	return testenv.List(w.World, &corev1.NodeList{}).Items
 }
 
 // requireKarpentersNodes demands that Karpenter launched every node.
@@ -157,8 +155,8 @@ func (w *autoscaled) requireKarpentersNodes() {
 	w.T.Helper()
 	nodes := w.nodes()
 	require.NotEmpty(w.T, nodes)
-	for i := range nodes {
-		require.Contains(w.T, nodes[i].Labels, poolLabel, "node %s", nodes[i].Name)
+	for _, n := range nodes {
+		require.Contains(w.T, n.Labels, poolLabel, "node %s", n.Name)
 	}
 }
 
@@ -168,23 +166,18 @@ type launches map[types.UID]string
 // see adds what there is now.
 func (l launches) see(w *autoscaled) {
 	w.T.Helper()
-	claims := w.list(nodeClaims)
-	for i := range claims {
+	for _, claim := range w.list(nodeClaims) {
 		// A claim gets its type with its machine.
-		if t := claims[i].GetLabels()[cluster.CapacityTypeLabel]; t != "" || l[claims[i].GetUID()] == "" {
-			l[claims[i].GetUID()] = t
+		if t := claim.GetLabels()[cluster.CapacityTypeLabel]; t != "" || l[claim.GetUID()] == "" {
+			l[claim.GetUID()] = t
 		}
 	}
 }
 
 // since returns those that are not among earlier ones.
 func (l launches) since(earlier launches) launches {
-	later := launches{}
-	for uid, t := range l {
-		if _, known := earlier[uid]; !known {
-			later[uid] = t
-		}
-	}
+	later := maps.Clone(l)
+	maps.DeleteFunc(later, func(uid types.UID, _ string) bool { _, known := earlier[uid]; return known })
 	return later
 }
 

@@ -7,8 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
@@ -37,9 +36,8 @@ func TestKarpenterLaunchesNodesForPlaceholders(t *testing.T) {
 	_, least := ready.FewestReady(capacity.Spot, 20)
 	assert.GreaterOrEqual(t, least, 20-1, "Ready replicas at any time")
 	w.Within(patience, "no placeholder is left", func() (bool, string) {
-		list, err := w.Kube.CoreV1().Pods(w.Namespace).List(w.Ctx, metav1.ListOptions{LabelSelector: v1alpha1.PlaceholderLabel})
-		require.NoError(t, err)
-		return len(list.Items) == 0, fmt.Sprint(len(list.Items))
+		left := w.Pods(client.HasLabels{v1alpha1.PlaceholderLabel})
+		return len(left) == 0, fmt.Sprint(len(left))
 	})
 	before := len(seen)
 	seen.see(w)

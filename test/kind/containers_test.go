@@ -50,14 +50,8 @@ func stuck(t *testing.T, image string, change func(*corev1.PodTemplateSpec), fai
 	before := r.Web.Spec.Template.DeepCopy()
 	// A quarter of 8 is taken away, and a quarter is made more: four pods are new.
 	r.Update(image, change)
-	r.Eventually("four new pods have failed", func() (bool, string) {
-		n := 0
-		for _, p := range r.Live("web") {
-			if failed(&p) {
-				n++
-			}
-		}
-		return n == 4, fmt.Sprint(n)
+	testenv.Becomes(r.World, "new pods that have failed", 4, func() int {
+		return len(slices.DeleteFunc(r.Live("web"), func(p corev1.Pod) bool { return !failed(&p) }))
 	})
 	ready := slices.DeleteFunc(r.Live("web"), func(p corev1.Pod) bool { return !testenv.Ready(&p) })
 	assert.Len(t, ready, 6, "Ready pods of the old revision")

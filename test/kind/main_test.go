@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/testenv"
@@ -45,14 +45,9 @@ func docker(w *testenv.World, args ...string) {
 }
 
 // nodesOf returns the names of the nodes of a capacity type.
-func nodesOf(w *testenv.World, capacityType string) (names []string) {
+func nodesOf(w *testenv.World, capacityType string) []string {
 	w.T.Helper()
-	nodes, err := w.Kube.CoreV1().Nodes().List(w.Ctx, metav1.ListOptions{LabelSelector: cluster.CapacityTypeLabel + "=" + capacityType})
-	require.NoError(w.T, err)
-	for _, n := range nodes.Items {
-		names = append(names, n.Name)
-	}
-	return names
+	return w.Names(&corev1.NodeList{}, client.MatchingLabels{cluster.CapacityTypeLabel: capacityType})
 }
 
 // probed gives a template's container a readiness probe.
@@ -66,9 +61,7 @@ func probed(t *corev1.PodTemplateSpec) {
 // berthPods returns the pods of one of Berth's programs.
 func berthPods(w *testenv.World, program string) []corev1.Pod {
 	w.T.Helper()
-	pods, err := w.Kube.CoreV1().Pods(berthNamespace).List(w.Ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + program})
-	require.NoError(w.T, err)
-	return pods.Items
+	return w.Pods(client.InNamespace(berthNamespace), client.MatchingLabels{"app.kubernetes.io/name": program})
 }
 
 // waitRolledOut waits until all pods of a program are there and Ready.

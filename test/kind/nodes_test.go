@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/split"
@@ -54,9 +54,8 @@ func TestASpotNodeVanishes(t *testing.T) {
 	t.Cleanup(func() {
 		docker(w, "start", node)
 		w.Within(startTimeout, "the node is back", func() (bool, string) {
-			n, err := w.Kube.CoreV1().Nodes().Get(w.Ctx, node, metav1.GetOptions{})
-			require.NoError(t, err)
-			return len(n.Spec.Taints) == 0, fmt.Sprint(n.Spec.Taints)
+			taints := testenv.ReadIn(w, "", node, &corev1.Node{}).Spec.Taints
+			return len(taints) == 0, fmt.Sprint(taints)
 		})
 	})
 	docker(w, "kill", node)
@@ -96,11 +95,7 @@ func TestTheLeadersAreReplaced(t *testing.T) {
 // leaderOf returns the pod that leads, by the program's lease.
 func leaderOf(w *testenv.World, program string) string {
 	w.T.Helper()
-	lease, err := w.Kube.CoordinationV1().Leases(berthNamespace).Get(w.Ctx, program, metav1.GetOptions{})
-	require.NoError(w.T, err)
-	if lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	lease := testenv.ReadIn(w, berthNamespace, program, &coordinationv1.Lease{})
+	pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
 	return pod
 }

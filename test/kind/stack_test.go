@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/testenv"
@@ -49,11 +50,7 @@ func created(w *testenv.World, stack v1alpha1.ApplicationStack) *v1alpha1.Enviro
 	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: shop}, Spec: v1alpha1.EnvironmentSpec{Stack: stack}}
 	w.Create(e)
 	w.T.Cleanup(func() { w.Tool("kubectl", "--namespace", w.Namespace, "delete", "environment", shop, "--timeout=3m") })
-	w.Eventually("the environment has a namespace", func() (bool, string) {
-		e = testenv.Read(w, shop, &v1alpha1.Environment{})
-		return e.Status.Namespace != "", fmt.Sprintf("%+v", e.Status)
-	})
-	return e
+	return testenv.WaitFor(w, shop, "it has a namespace", func(e *v1alpha1.Environment) bool { return e.Status.Namespace != "" })
 }
 
 // running makes an environment and waits until all of it is ready.
@@ -71,9 +68,8 @@ func running(w *testenv.World, stack v1alpha1.ApplicationStack) *v1alpha1.Enviro
 // podsOf are the pods of a component that are not on their way out.
 func podsOf(w *testenv.World, e *v1alpha1.Environment, component string) []corev1.Pod {
 	w.T.Helper()
-	list, err := w.Kube.CoreV1().Pods(e.Status.Namespace).List(w.Ctx, metav1.ListOptions{LabelSelector: v1alpha1.EnvironmentComponentLabel + "=" + component})
-	require.NoError(w.T, err)
-	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	all := w.Pods(client.InNamespace(e.Status.Namespace), client.MatchingLabels{v1alpha1.EnvironmentComponentLabel: component})
+	return slices.DeleteFunc(all, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
 func restarts(pods []corev1.Pod) (n int32) {
@@ -162,7 +158,7 @@ func volume(w *testenv.World, nodes []string) {
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 		}}}},
 	}
-	require.NoError(w.T, w.Client.Create(w.Ctx, v))
+	w.CreateAsIs(v)
 	w.T.Cleanup(func() {
 		_ = w.Client.Delete(context.WithoutCancel(w.Ctx), v)
 		_ = exec.Command("docker", "exec", node, "rm", "-rf", path).Run()

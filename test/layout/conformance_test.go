@@ -23,17 +23,11 @@ var (
 
 // Each row of the page names make targets that exist, and tests that exist.
 func TestEveryPromiseNamesATestAndItsTarget(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
-	require.NoError(t, err)
 	targets := []string{"by hand", "-"} // -: the row says why there is none
-	for _, m := range target.FindAllStringSubmatch(string(makefile), -1) {
-		targets = append(targets, m[1])
-	}
+	targets = append(targets, matches(target, read(t, "Makefile"))...)
 	tests := testsOf(t, "../..")
-	page, err := os.ReadFile("../../docs/conformance.md")
-	require.NoError(t, err)
 	rows := 0
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(read(t, "docs/conformance.md")) {
 		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), `\|`, ""), "|")
 		if len(cells) < 5 || strings.Contains(line, "---|") || strings.TrimSpace(cells[len(cells)-2]) == "state" {
 			continue
@@ -64,15 +58,23 @@ func matchesIn(t *testing.T, root string, pattern *regexp.Regexp, keep func(path
 			return err
 		}
 		b, err := os.ReadFile(path)
-		found = append(found, matches(pattern, b)...)
+		found = append(found, matches(pattern, string(b))...)
 		return err
 	}))
 	return found
 }
 
-func matches(pattern *regexp.Regexp, text []byte) (found []string) {
-	for _, m := range pattern.FindAllSubmatch(text, -1) {
-		found = append(found, string(m[1]))
+// read returns a file of the repository.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../..", path))
+	require.NoError(t, err)
+	return string(b)
+}
+
+func matches(pattern *regexp.Regexp, text string) (found []string) {
+	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+		found = append(found, m[1])
 	}
 	return found
 }

@@ -3,13 +3,11 @@
 package layout_test
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -20,8 +18,6 @@ var (
 
 // A user who finds one of our names on an object looks it up on the page.
 func TestEveryLabelAndAnnotationIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/labels.md")
-	require.NoError(t, err)
 	inCode := sets.New[string]()
 	for _, part := range []string{"apis", "controllers", "internal", "plugins", "services"} {
 		inCode.Insert(matchesIn(t, "../../"+part, nameInCode, func(path string) bool {
@@ -29,5 +25,6 @@ func TestEveryLabelAndAnnotationIsDocumented(t *testing.T) {
 		})...)
 	}
 	assert.Contains(t, inCode, "spot-percent", "the constants are found")
-	assert.Equal(t, inCode, sets.New(matches(nameInPage, page)...), "docs/labels.md and the constants below AnnotationPrefix differ")
+	inPage := sets.New(matches(nameInPage, read(t, "docs/labels.md"))...)
+	assert.Equal(t, inCode, inPage, "docs/labels.md and the constants below AnnotationPrefix differ")
 }

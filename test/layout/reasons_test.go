@@ -3,7 +3,6 @@
 package layout_test
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,10 +15,8 @@ import (
 
 // A verdict of the rebalancer is explained on the page that users read: a reason that the table does not have is no help.
 func TestEveryReasonOfTheRebalancerIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/rebalancing.md")
-	require.NoError(t, err)
 	var rows strings.Builder
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(read(t, "docs/rebalancing.md")) {
 		if strings.HasPrefix(line, "| `") {
 			rows.WriteString(strings.SplitN(line, "|", 3)[1])
 		}

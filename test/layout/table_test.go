@@ -3,7 +3,6 @@
 package layout_test
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -39,9 +38,7 @@ func unallowed(all []importtable.Part, allowed map[string][]string) (problems []
 }
 
 func TestTheTableOfImportsAllowsEveryImport(t *testing.T) {
-	page, err := os.ReadFile("../../" + importtable.Page)
-	require.NoError(t, err)
-	allowed, err := importtable.Allowed(string(page))
+	allowed, err := importtable.Allowed(read(t, importtable.Page))
 	require.NoError(t, err)
 	all, err := importtable.Read("../..")
 	require.NoError(t, err)

@@ -210,6 +210,14 @@ func (c *catalogue) problems(expr string, shown []string) (list []string) {
 	return list
 }
 
+// named returns the names that a pattern finds in a text, its first group.
+func named(pattern *regexp.Regexp, text string) (names []string) {
+	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
 // find returns a metric by the name of its series, and the labels of these.
 func (c *catalogue) find(series string) (*metric, []string) {
 	if m := c.metrics[series]; m != nil && !m.histogram {
@@ -261,10 +269,7 @@ func TestAlertsReadWhatThereIs(t *testing.T) {
 	for _, a := range alerts(t) {
 		names = append(names, a.Alert)
 		t.Run(a.Alert, func(t *testing.T) {
-			var labels []string
-			for _, m := range shown.FindAllStringSubmatch(a.Annotations["summary"]+a.Annotations["description"], -1) {
-				labels = append(labels, m[1])
-			}
+			labels := named(shown, a.Annotations["summary"]+a.Annotations["description"])
 			assert.Empty(t, c.problems(a.Expr, labels))
 			q, err := parse(a.Expr)
 			require.NoError(t, err)
@@ -458,14 +463,10 @@ func TestTheDashboardReadsWhatThereIs(t *testing.T) {
 		assert.NotEmpty(t, p.Targets, p.Title)
 		for _, target := range p.Targets {
 			assert.Equal(t, templated, target.Datasource, p.Title)
-			var labels []string
-			for _, m := range shown.FindAllStringSubmatch(target.LegendFormat, -1) {
-				labels = append(labels, m[1])
-			}
-			assert.Empty(t, c.problems(target.Expr, labels), p.Title)
-			for _, m := range variable.FindAllStringSubmatch(target.Expr, -1) {
-				if m[1] != "__rate_interval" {
-					assert.Contains(t, types, m[1], p.Title)
+			assert.Empty(t, c.problems(target.Expr, named(shown, target.LegendFormat)), p.Title)
+			for _, name := range named(variable, target.Expr) {
+				if name != "__rate_interval" {
+					assert.Contains(t, types, name, p.Title)
 				}
 			}
 		}

@@ -69,11 +69,11 @@ func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
 	})
 	began = time.Now()
 	w.Within(patience, "every mix has its status", func() (bool, string) {
-		n := metric(t, w, c, "berth_mix_status_writes_total")
+		n := w.Metric(c, "berth_mix_status_writes_total", nil)
 		return n >= namespaces*workloads, fmt.Sprint(n)
 	})
 	t.Logf("all statuses written %s after the controller led", time.Since(began).Round(100*time.Millisecond))
-	all, satisfied := count(t, w, names)
+	all, satisfied := count(w, names)
 	require.Equal(t, namespaces*workloads, all)
 	require.Equal(t, all, satisfied, "mixes that are satisfied")
 	rss := peakRSS(t, c.PID())
@@ -82,18 +82,16 @@ func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
 
 	// Moves need a snapshot of all pods.
 	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: names[0], Name: "app-0"}}
-	require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(cm), cm))
-	before := cm.DeepCopy()
-	cm.Spec.SpotPercent = 30
-	require.NoError(t, w.Client.Patch(w.Ctx, cm, client.MergeFrom(before)))
+	testenv.Patch(w, cm, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 30 })
 	began = time.Now()
 	w.Within(patience, "the changed mix is satisfied", func() (bool, string) {
-		require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(cm), cm))
+		testenv.ReadIn(w, cm.Namespace, cm.Name, cm)
 		return cm.Status.ObservedGeneration == cm.Generation && cm.Status.SatisfiedCount == 1 && cm.Status.Desired.Spot == 3, fmt.Sprintf("%+v", cm.Status.Conditions)
 	})
 	t.Logf("4 replicas moved in %s", time.Since(began).Round(100*time.Millisecond))
 	w.Within(patience, "a look at everything", func() (bool, string) {
-		return looks(t, w, c) >= 2, ""
+		looks := w.Metric(c, "berth_mix_reconcile_duration_seconds_count", map[string]string{"scope": "all"})
+		return looks >= 2, strconv.Itoa(looks)
 	})
 	t.Log(text(t, w, c, `berth_mix_reconcile_duration_seconds_(sum|count)\S*`), text(t, w, c, `berth_mix_simulation_duration_seconds_(sum|count)`))
 	rss = peakRSS(t, c.PID())
@@ -119,7 +117,7 @@ func fill(t *testing.T, w *testenv.World, namespaces int) (names []string) {
 		}
 		require.NoError(t, g.Wait())
 		for _, name := range some {
-			waitReady(t, w, name)
+			waitReady(w, name)
 		}
 	}
 	return names
@@ -136,35 +134,39 @@ func createWorkload(w *testenv.World, namespace, app string) error {
 	return nil
 }
 
-func waitReady(t *testing.T, w *testenv.World, namespace string) {
-	t.Helper()
-	var asked time.Time
-	ready := 0
-	w.Within(patience, "the pods of "+namespace+" are Ready", func() (bool, string) {
-		if time.Since(asked) < time.Second { // the API server has better things to do
-			return false, strconv.Itoa(ready)
-		}
-		asked = time.Now()
+func waitReady(w *testenv.World, namespace string) {
+	w.T.Helper()
+	reach(w, "Ready pods of "+namespace, workloads*replicas, time.Second, func() (ready int) {
 		list, err := w.Kube.AppsV1().Deployments(namespace).List(w.Ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
-			return false, err.Error()
+			return 0
 		}
-		ready = 0
-		for i := range list.Items {
-			ready += int(list.Items[i].Status.ReadyReplicas)
+		for _, d := range list.Items {
+			ready += int(d.Status.ReadyReplicas)
 		}
-		return ready == workloads*replicas, strconv.Itoa(ready)
+		return ready
 	})
 }
 
-func count(t *testing.T, w *testenv.World, names []string) (all, satisfied int) {
-	t.Helper()
+// reach waits until as many are counted as wanted. It does not count all the time: a list of that much keeps the API server from its
+// work.
+func reach(w *testenv.World, what string, want int, every time.Duration, count func() int) {
+	w.T.Helper()
+	n, next := 0, time.Time{}
+	w.Within(patience, what, func() (bool, string) {
+		if time.Now().After(next) {
+			n, next = count(), time.Now().Add(every)
+		}
+		return n == want, strconv.Itoa(n)
+	})
+}
+
+func count(w *testenv.World, names []string) (all, satisfied int) {
+	w.T.Helper()
 	for _, name := range names {
-		var mixes v1alpha1.CapacityMixList
-		require.NoError(t, w.Client.List(w.Ctx, &mixes, client.InNamespace(name)))
-		for i := range mixes.Items {
+		for _, m := range testenv.List(w, &v1alpha1.CapacityMixList{}, client.InNamespace(name)).Items {
 			all++
-			if testenv.Condition(&mixes.Items[i].Status, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact) {
+			if testenv.Condition(&m.Status, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact) {
 				satisfied++
 			}
 		}
@@ -182,23 +184,6 @@ func text(t *testing.T, w *testenv.World, c *cluster.Controller, name string) st
 		out += "\n" + string(line)
 	}
 	return out
-}
-
-func metric(t *testing.T, w *testenv.World, c *cluster.Controller, name string) int {
-	t.Helper()
-	m := regexp.MustCompile(` (\d+)$`).FindStringSubmatch(text(t, w, c, name))
-	if m == nil {
-		return 0
-	}
-	n, err := strconv.Atoi(m[1])
-	require.NoError(t, err)
-	return n
-}
-
-// looks is how often every workload was looked at.
-func looks(t *testing.T, w *testenv.World, c *cluster.Controller) int {
-	t.Helper()
-	return metric(t, w, c, `berth_mix_reconcile_duration_seconds_count\{scope="all"\}`)
 }
 
 // peakRSS returns the largest resident memory of a process so far, in MB.

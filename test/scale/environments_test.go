@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,12 +41,8 @@ func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
 	}
 	reached := func(phase v1alpha1.EnvironmentPhase) {
 		began := time.Now()
-		in, next := 0, time.Time{}
-		w.Within(patience, fmt.Sprintf("all environments are %s", phase), func() (bool, string) {
-			if time.Now().After(next) {
-				in, next = countEnvironments(t, w, phase), time.Now().Add(time.Second)
-			}
-			return in == environments, fmt.Sprint(in)
+		reach(w, fmt.Sprintf("all environments are %s", phase), environments, time.Second, func() int {
+			return countEnvironments(w, phase)
 		})
 		t.Logf("%d environments are %s after %s", environments, phase, time.Since(began).Round(100*time.Millisecond))
 	}
@@ -83,10 +79,9 @@ func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
 	each(func(e *v1alpha1.Environment) error { return w.Client.Delete(w.Ctx, e) })
 	began := time.Now()
 	w.Within(patience, "nothing is left", func() (bool, string) {
-		left := listEnvironments(t, w)
-		namespaces, err := w.Kube.CoreV1().Namespaces().List(w.Ctx, metav1.ListOptions{LabelSelector: v1alpha1.EnvironmentLabel})
-		require.NoError(t, err)
-		return len(left)+len(namespaces.Items) == 0, fmt.Sprintf("%d environments, %d namespaces", len(left), len(namespaces.Items))
+		left := w.Names(&v1alpha1.EnvironmentList{})
+		namespaces := w.Names(&corev1.NamespaceList{}, client.HasLabels{v1alpha1.EnvironmentLabel})
+		return len(left)+len(namespaces) == 0, fmt.Sprintf("%d environments, %d namespaces", len(left), len(namespaces))
 	})
 	t.Logf("all are gone after %s", time.Since(began).Round(100*time.Millisecond))
 }
@@ -110,9 +105,9 @@ func environmentOf(w *testenv.World, i int) *v1alpha1.Environment {
 }
 
 // countEnvironments counts those that are in a phase as of their last change.
-func countEnvironments(t *testing.T, w *testenv.World, phase v1alpha1.EnvironmentPhase) (n int) {
-	t.Helper()
-	for _, e := range listEnvironments(t, w) {
+func countEnvironments(w *testenv.World, phase v1alpha1.EnvironmentPhase) (n int) {
+	w.T.Helper()
+	for _, e := range testenv.List(w, &v1alpha1.EnvironmentList{}).Items {
 		if e.Status.ObservedGeneration == e.Generation && e.Status.Phase == phase {
 			n++
 		}
@@ -120,18 +115,11 @@ func countEnvironments(t *testing.T, w *testenv.World, phase v1alpha1.Environmen
 	return n
 }
 
-func listEnvironments(t *testing.T, w *testenv.World) []v1alpha1.Environment {
-	t.Helper()
-	var list v1alpha1.EnvironmentList
-	require.NoError(t, w.Client.List(w.Ctx, &list, client.InNamespace(w.Namespace)))
-	return list.Items
-}
-
 // assertOwnPorts demands that every port of every environment was given once.
 func assertOwnPorts(t *testing.T, w *testenv.World) {
 	t.Helper()
 	var given []int32
-	for _, e := range listEnvironments(t, w) {
+	for _, e := range testenv.List(w, &v1alpha1.EnvironmentList{}).Items {
 		for _, p := range e.Status.Ports {
 			given = append(given, p.HostPort)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
@@ -40,13 +39,8 @@ func TestAThousandRecordsAreRenderedAndThenLeftAlone(t *testing.T) {
 	began := time.Now()
 	c := w.Controller(run)
 	reached := func(what string, is func(*v1alpha1.DeploymentRecordStatus) bool) time.Duration {
-		n, next := 0, time.Time{}
-		w.Within(patience, "every record is "+what, func() (bool, string) {
-			if time.Now().After(next) { // to list a thousand records costs the API server more than to write ten
-				n, next = countRecords(t, w, is), time.Now().Add(5*time.Second)
-			}
-			return n == records, fmt.Sprint(n)
-		})
+		// To list a thousand records costs the API server more than to write ten.
+		reach(w, "every record is "+what, records, 5*time.Second, func() int { return countRecords(w, is) })
 		t.Logf("%d records with %d objects are %s after %s", records, records*functionsInRecord*2, what, time.Since(began).Round(time.Second))
 		return time.Since(began)
 	}
@@ -69,7 +63,7 @@ func TestAThousandRecordsAreRenderedAndThenLeftAlone(t *testing.T) {
 	last := recordOf("last")
 	w.Create(last) // it comes after all others in the queue
 	w.Within(recordsIn, "all have been looked at", func() (bool, string) {
-		require.NoError(t, w.Client.Get(w.Ctx, client.ObjectKeyFromObject(last), last))
+		testenv.Read(w, last.Name, last)
 		return last.Status.Phase == v1alpha1.PhaseAvailable, string(last.Status.Phase)
 	})
 	assert.Empty(t, writes()[before:], "a controller that starts again")
@@ -110,12 +104,10 @@ func together(t *testing.T, n int, do func(i int) error) {
 }
 
 // countRecords counts the records whose status, as of their last change, is as configured.
-func countRecords(t *testing.T, w *testenv.World, is func(*v1alpha1.DeploymentRecordStatus) bool) (n int) {
-	t.Helper()
-	var list v1alpha1.DeploymentRecordList
-	require.NoError(t, w.Client.List(w.Ctx, &list, client.InNamespace(w.Namespace)))
-	for i := range list.Items {
-		if s := &list.Items[i].Status; s.ObservedGeneration == list.Items[i].Generation && is(s) {
+func countRecords(w *testenv.World, is func(*v1alpha1.DeploymentRecordStatus) bool) (n int) {
+	w.T.Helper()
+	for _, r := range testenv.List(w, &v1alpha1.DeploymentRecordList{}).Items {
+		if r.Status.ObservedGeneration == r.Generation && is(&r.Status) {
 			n++
 		}
 	}

@@ -81,7 +81,8 @@ func (s *Served) User(name string, verbs ...string) string {
 	s.T.Helper()
 	s.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	if len(verbs) > 0 {
-		s.Create(builders.Grant(name, builders.ServiceAccount(s.Namespace, name), builders.Rule("berth.dev", []string{s.resource}, verbs...))...)
+		account := builders.ServiceAccount(s.Namespace, name)
+		s.Create(builders.Grant(name, account, builders.Rule("berth.dev", []string{s.resource}, verbs...))...)
 	}
 	return s.Token(name)
 }

@@ -13,9 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -23,6 +21,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/perf/bench"
 	"berth.dev/berth/test/testenv"
 )
@@ -65,22 +64,14 @@ func (s *served) caller() string {
 	const name = "caller"
 	s.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	for _, namespace := range []string{s.Namespace, s.grown} {
-		meta := metav1.ObjectMeta{Name: name, Namespace: namespace}
-		for _, o := range []client.Object{
-			&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-				{APIGroups: []string{"berth.dev"}, Resources: []string{"resourcelimits"}, Verbs: []string{"*"}},
-			}},
-			&rbacv1.RoleBinding{
-				ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: s.Namespace}},
-			},
-		} {
-			require.NoError(s.T, s.Client.Create(s.Ctx, o))
+		account := builders.ServiceAccount(s.Namespace, name)
+		grant := builders.Grant(name, account, builders.Rule("berth.dev", []string{"resourcelimits"}, "*"))
+		for _, o := range grant {
+			o.SetNamespace(namespace)
 		}
+		s.CreateAsIs(grant...)
 	}
-	token, err := s.Kube.CoreV1().ServiceAccounts(s.Namespace).CreateToken(s.Ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	require.NoError(s.T, err)
-	return token.Status.Token
+	return s.Token(name)
 }
 
 // asCaller is a plain client with the caller's token, without a limit of its own.

@@ -15,6 +15,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/wire"
 	"berth.dev/berth/test/wire/anyform"
 )
@@ -64,16 +65,15 @@ func (s *served) operations() []operation {
 		{
 			name: "create", most: created,
 			grpc: func(int) error {
-				_, err := c.CreateResourceLimit(grown, &anyform.CreateResourceLimitRequest{Name: newName(), Limits: message()})
-				return err
+				r := &anyform.CreateResourceLimitRequest{Name: newName(), Limits: message()}
+				return servicetest.Err(c.CreateResourceLimit(grown, r))
 			},
 			direct: func(int) error { return s.direct.Create(s.Ctx, object(s.grown, newName())) },
 		},
 		{
 			name: "get",
 			grpc: func(i int) error {
-				_, err := c.GetResourceLimit(here, &anyform.GetResourceLimitRequest{Name: keptName(i)})
-				return err
+				return servicetest.Err(c.GetResourceLimit(here, &anyform.GetResourceLimitRequest{Name: keptName(i)}))
 			},
 			direct: func(i int) error {
 				return s.direct.Get(s.Ctx, types.NamespacedName{Namespace: s.Namespace, Name: keptName(i)}, &v1alpha1.ResourceLimit{})
@@ -96,8 +96,7 @@ func (s *served) operations() []operation {
 			grpc: func(i int) error {
 				m := message()
 				m.Cpu = cpu(made.Add(1))
-				_, err := c.UpdateResourceLimit(here, &anyform.UpdateResourceLimitRequest{Name: keptName(i), Limits: m})
-				return err
+				return servicetest.Err(c.UpdateResourceLimit(here, &anyform.UpdateResourceLimitRequest{Name: keptName(i), Limits: m}))
 			},
 			// As the service: whoever replaces a limit reads it first.
 			direct: func(i int) error {

@@ -27,7 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/perf/bench"
@@ -94,13 +93,11 @@ func TestAHundredAdmissionsASecond(t *testing.T) {
 	idle(w)
 	address := w.FreeAddress()
 	w.ApplyWebhook(address)
-	w.Controller(func(c *controller.Configuration) { c.Webhook.Enabled, c.Webhook.BindAddress = true, address })
-	testenv.Patch(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}, func(n *corev1.Namespace) {
-		n.Labels[v1alpha1.InjectLabel] = "enabled"
-	})
+	w.Controller(testenv.WebhookAt(address))
+	w.Inject("enabled")
 	w.Eventually("the webhook is requested", func() (bool, string) {
 		p := pod(w.Namespace, 0)
-		err := w.Client.Create(w.Ctx, p, client.DryRunAll)
+		err := w.DryRun(p)
 		return err == nil && p.Annotations[v1alpha1.ResolvedLimitAnnotation] != "", fmt.Sprint(err)
 	})
 	took := make([][]float64, len(ways))
@@ -130,12 +127,12 @@ func namespace(w *testenv.World, name string, labels map[string]string) string {
 
 func sizes(w *testenv.World, namespace string) {
 	for i := range limits {
-		require.NoError(w.T, w.Client.Create(w.Ctx, &v1alpha1.ResourceLimit{
+		w.CreateAsIs(&v1alpha1.ResourceLimit{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("size-%d", i)},
 			Spec: v1alpha1.ResourceLimitSpec{
 				CPU: new(resource.MustParse("500m")), Memory: new(resource.MustParse("1Gi")), NodeSelector: map[string]string{"disk": "ssd"},
 			},
-		}))
+		})
 	}
 }
 
