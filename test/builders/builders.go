@@ -5,7 +5,9 @@
 package builders
 
 import (
+	"runtime"
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
 )
 
 // Scheduler is the schedulerName that the pods request.
@@ -146,4 +149,37 @@ func Pod(app, name string, template ...func(*corev1.PodTemplateSpec)) *corev1.Po
 	t := PodTemplate(app, template...)
 	t.Name = name
 	return &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
+}
+
+// Heap returns the bytes that are live, for what something takes to be measured.
+func Heap() uint64 {
+	runtime.GC()
+	runtime.GC() // what finalizers let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TerminatesFor makes a template's pods stay Terminating for a time.
+func TerminatesFor(d time.Duration) func(*corev1.PodTemplateSpec) {
+	return func(t *corev1.PodTemplateSpec) {
+		t.Annotations[cluster.PodDeleteDelay] = d.String()
+		t.Spec.TerminationGracePeriodSeconds = new(int64(d.Seconds()) + 1)
+	}
+}
+
+// ReadyAfter makes a template's pods Ready a time after they started.
+func ReadyAfter(d time.Duration) func(*corev1.PodTemplateSpec) {
+	return PodAnnotation(cluster.PodReadyDelay, d.String())
+}
+
+// SucceedsAfter makes a template's pods succeed a time after they became Ready.
+func SucceedsAfter(d time.Duration) func(*corev1.PodTemplateSpec) {
+	return PodAnnotation(cluster.PodCompleteDelay, d.String())
+}
+
+// OwnedBy makes an object the controller of a template's pods.
+func OwnedBy(owner metav1.OwnerReference) func(*corev1.PodTemplateSpec) {
+	owner.Controller = new(true)
+	return func(t *corev1.PodTemplateSpec) { t.OwnerReferences = []metav1.OwnerReference{owner} }
 }

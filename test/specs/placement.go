@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/internal/mix/split"
@@ -71,4 +72,16 @@ func AnnotationsAreEnough(w *testenv.World) {
 	for _, p := range w.RequireExact("web", split.New(60, 1), 8) {
 		require.Equal(w.T, "annotations/controller", p.Annotations["berth.dev/mix"], "the source of the mix of pod %s", p.Name)
 	}
+}
+
+// ASizeIsEnforced has a pod within its size placed, and one above it wait and report it.
+func ASizeIsEnforced(w *testenv.World) {
+	w.T.Helper()
+	w.Create(
+		builders.ResourceLimit("small", builders.SizeCPU("100m", "200m")),
+		builders.Deployment("within", 1, builders.OfSize("small")),
+		builders.Deployment("above", 1, builders.CPU("300m"), builders.OfSize("small")),
+	)
+	w.WaitReady("within", 1)
+	assert.Contains(w.T, testenv.Unschedulable(&w.WaitUnschedulable("above", 1)[0]), "cpu request 300m is above 200m")
 }

@@ -3,8 +3,16 @@
 package testenv
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Right is what RBAC has to grant for a request, as verb group/resource.
@@ -62,4 +71,153 @@ func (w *World) ReadMetricsAsSomebody(url string) {
 	require.NoError(w.T, err)
 	resp.Body.Close()
 	assert.Equal(w.T, http.StatusForbidden, resp.StatusCode, "a token that is known and has no rights")
+}
+
+// Rights compares, after all tests of a package, the rights that roles grant with those that a user has used: every granted right
+// is used or explained, and none is missing. It is checked only if all tests of the package ran and passed.
+type Rights struct {
+	// User is whose requests count.
+	User string
+	// ClusterRoles, and Roles of berth-system, grant the rights.
+	ClusterRoles, Roles []string
+	// NeverUsed are granted rights that the tests do not use, and SometimesUsed those that they use by chance, with the reason for
+	// which they are granted.
+	NeverUsed, SometimesUsed map[string]string
+	// Applied is set where objects are created by server-side apply. That needs the right to create, and the request is a patch.
+	Applied bool
+	// NoneRefused is set where no request may be refused. Otherwise a refused request is an error only if its right was never used
+	// with success: an API server that has just started has no roles yet, and a namespace that is being deleted takes no events.
+	NoneRefused bool
+	// Counts limits the comparison to some rights, and to requests for them. Then no other right may be used among these. Empty: all.
+	Counts func(right string, r *Request) bool
+}
+
+// rightsTimeout is how long the audit log may lag behind.
+const rightsTimeout = time.Minute
+
+// wholePackage reports whether the flags of go test let all tests of the package run.
+func wholePackage() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// checkRights returns what is wrong with the rights of a package, once that does not change any more.
+func checkRights(ctx context.Context, all []Rights) error {
+	var problems error
+	err := wait.PollUntilContextTimeout(ctx, time.Second, rightsTimeout, true, func(ctx context.Context) (bool, error) {
+		problems = nil
+		for i := range all {
+			problems = errors.Join(problems, all[i].check(ctx))
+		}
+		return problems == nil, nil
+	})
+	return errors.Join(problems, context.Cause(ctx), ignoreTimeout(err))
+}
+
+func ignoreTimeout(err error) error {
+	if wait.Interrupted(err) {
+		return nil
+	}
+	return err
+}
+
+func (r *Rights) check(ctx context.Context) error {
+	granted, err := r.granted(ctx)
+	if err != nil {
+		return err
+	}
+	used, refused, err := rightsUsed(func(q Request) bool { return q.User == r.User && (r.Counts == nil || r.Counts(q.Right(), &q)) })
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.compare(granted, used, refused)...)
+}
+
+// compare returns what is wrong.
+func (r *Rights) compare(granted, used map[string]bool, refused map[string]Request) (problems []error) {
+	report := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("rights of %s: "+format, append([]any{r.User}, args...)...))
+	}
+	for _, right := range slices.Sorted(maps.Keys(granted)) {
+		switch {
+		case used[right] && r.NeverUsed[right] != "":
+			report("%q is used and explained as never used", right)
+		case !used[right] && !r.explains(right):
+			report("%q is granted and not used", right)
+		}
+	}
+	for _, right := range slices.Sorted(maps.Keys(r.explained())) {
+		if !granted[right] {
+			report("%q is explained and not granted", right)
+		}
+	}
+	return append(problems, r.missing(granted, used, refused)...)
+}
+
+// missing returns what is wrong with the rights that are not granted.
+func (r *Rights) missing(granted, used map[string]bool, refused map[string]Request) (problems []error) {
+	for _, right := range slices.Sorted(maps.Keys(refused)) {
+		if r.NoneRefused || !used[right] {
+			problems = append(problems, fmt.Errorf("rights of %s: a request was refused: %s", r.User, refused[right]))
+		}
+	}
+	for _, right := range slices.Sorted(maps.Keys(used)) {
+		if r.Counts != nil && !granted[right] {
+			problems = append(problems, fmt.Errorf("rights of %s: %q is used and not granted", r.User, right))
+		}
+	}
+	return problems
+}
+
+func (r *Rights) explained() map[string]string {
+	all := maps.Clone(r.SometimesUsed)
+	if all == nil {
+		return r.NeverUsed
+	}
+	maps.Copy(all, r.NeverUsed)
+	return all
+}
+
+func (r *Rights) explains(right string) bool { return r.explained()[right] != "" }
+
+func (r *Rights) granted(ctx context.Context) (map[string]bool, error) {
+	var rules []rbacv1.PolicyRule
+	for _, name := range r.ClusterRoles {
+		role, err := shared.kube.RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, role.Rules...)
+	}
+	for _, name := range r.Roles {
+		role, err := shared.kube.RbacV1().Roles("berth-system").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, role.Rules...)
+	}
+	granted := RightsOf(rules)
+	maps.DeleteFunc(granted, func(right string, _ bool) bool {
+		what, creates := strings.CutPrefix(right, "create ")
+		return r.Applied && creates && granted["patch "+what] || r.Counts != nil && !r.Counts(right, nil)
+	})
+	return granted, nil
+}
+
+// rightsUsed returns the rights of the requests that match and, of those that were refused, the last request.
+func rightsUsed(match func(Request) bool) (used map[string]bool, refused map[string]Request, err error) {
+	list, err := requests(match)
+	used, refused = map[string]bool{}, map[string]Request{}
+	for _, r := range list {
+		if r.Code == http.StatusForbidden {
+			refused[r.Right()] = r
+		} else {
+			used[r.Right()] = true
+		}
+	}
+	return used, refused, err
 }

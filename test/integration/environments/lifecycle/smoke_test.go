@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
@@ -273,4 +274,20 @@ func TestWhatCannotBeIsRefusedAndNothingIsMade(t *testing.T) {
 	second.Name = "another"
 	_, err := c.CreateEnvironment(ctx, &schedulerv1.CreateEnvironmentRequest{Spec: second})
 	servicetest.Refused(t, err, codes.AlreadyExists, "", "8080", "test-environment-")
+}
+
+func TestTheSampleRunsAsItsCommentsSay(t *testing.T) {
+	s := share(t)
+	s.Tool(cluster.Kubectl, "--namespace", s.Namespace, "apply", "-f", "manifests/samples/environment.yaml")
+	e := s.comes("shop", v1alpha1.EnvironmentRunning)
+	on := map[string]int{}
+	for _, p := range s.pods(e, "backend") {
+		on[s.runsOn(&p)]++
+	}
+	assert.Equal(t, map[string]int{"spot": 2, "on-demand": 2}, on)
+	for _, p := range s.pods(e, "database") {
+		assert.Equal(t, "on-demand", s.runsOn(&p))
+	}
+	assert.Equal(t, []string{"database-data"}, s.names(e, &corev1.PersistentVolumeClaimList{}))
+	assert.Equal(t, []string{"frontend"}, s.names(e, &networkingv1.IngressList{}))
 }

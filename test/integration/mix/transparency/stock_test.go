@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package transparency_test compares where Berth and the stock scheduler place
+// pods that have no mix.
 package transparency_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +24,19 @@ import (
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true})) }
+
+// seedEnv repeats a run: the seed that it printed.
+const seedEnv = "BERTH_TEST_SEED"
+
+// firstSeed is a new one for every run, unless one is requested.
+func firstSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv(seedEnv), strconv.FormatInt(time.Now().Unix(), 10)), 10, 63)
+	require.NoError(t, err, seedEnv)
+	return seed
+}
 
 // tieFree multiplies the stock weights by more than NodeAffinity, at weight 1,
 // can give: it decides only between nodes that all else leaves equal, where the

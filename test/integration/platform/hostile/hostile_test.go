@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package hostile_test feeds the real scheduler and controller what a tenant can
+// write, and checks that both stay small and keep serving another tenant.
 package hostile_test
 
 import (
@@ -28,6 +30,10 @@ import (
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{MeasuresMemory: true, Fills: true}))
+}
 
 const (
 	// mostGrowth is how much memory each program may take at its peak beyond what it had at its start.

@@ -72,3 +72,32 @@ func TestTheMixIsExactAfterTheAPIServerIsKilledAmongCreates(t *testing.T) {
 	testenv.Becomes(w, "all are bound, in the mix", inMix, func() testenv.Split { return w.Split("burst") })
 	w.WaitSatisfied("burst")
 }
+
+var gated = []func(*corev1.PodTemplateSpec){builders.Gated}
+
+func TestGatedPodsAreExactAfterRepeatedSchedulerKills(t *testing.T) {
+	w := testenv.New(t, wide()...)
+	s := w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
+	bursts(w, testenv.Length(3, 10), []int{fewest, 100}, disturbance{
+		pods:    gated,
+		strike:  func() { testenv.Kill(s) },
+		recover: func() { s = w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler)) },
+	})
+}
+
+func TestGatedPodsAreExactAfterTheLeaderIsKilled(t *testing.T) {
+	w := testenv.New(t, wide()...)
+	p := newPair(w)
+	bursts(w, 1, []int{60}, disturbance{
+		pods: gated,
+		strike: func() {
+			p.leader.Kill()
+			<-p.leader.Done()
+		},
+		recover: p.succeed,
+	})
+}
+
+func TestGatedPodsAreExactAfterTheAPIServerIsKilled(t *testing.T) {
+	killTheAPIServer(t, gated...)
+}

@@ -3,8 +3,11 @@
 package lifecycle_test
 
 import (
+	"encoding/json"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -85,4 +88,24 @@ func TestAPodWithAMixCostsNoExtraAPIWrite(t *testing.T) {
 	t.Run("berth", func(t *testing.T) {
 		burst(t, cluster.BerthSchedulerUser, testenv.SchedulerOptions(testenv.SecondScheduler))
 	})
+}
+
+func TestTheSchedulerWritesEachLineAsJSONIfItIsConfiguredTo(t *testing.T) {
+	w := testenv.New(t, wide()...)
+	o := testenv.SchedulerOptions(testenv.SecondScheduler)
+	o.Name = "berth-scheduler-json" // with a log of its own
+	o.Args = []string{"--logging-format=json", "-v=4"}
+	s := w.RunScheduler(o)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 5))
+	w.RequireExact("web", split.New(70, 2), 5)
+	testenv.Kill(s)
+	lines := slices.Collect(strings.Lines(testenv.ReadFile(t, s.LogPath())))
+	require.NotEmpty(t, lines)
+	for _, line := range lines {
+		var entry struct {
+			Message string `json:"msg"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &entry), line)
+		require.NotEmpty(t, entry.Message, line)
+	}
 }

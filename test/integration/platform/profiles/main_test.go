@@ -9,9 +9,12 @@ import (
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -31,4 +34,27 @@ func asShipped(w *testenv.World, profile, leaseNamespace, lease string) *cluster
 		return ptr.Deref(l.Spec.HolderIdentity, "") != ""
 	})
 	return s
+}
+
+func TestSecondSchedulerPlacesOnlyItsOwnPods(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	asShipped(w, testenv.SecondScheduler, "berth-system", "berth-scheduler")
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 20),
+		builders.CapacityMix("other", 70, 2), builders.Deployment("other", 2, builders.SchedulerName(corev1.DefaultSchedulerName)))
+	w.RequireExact("web", split.New(70, 2), 20)
+	w.Eventually("the other pods are there", func() (bool, string) { s := w.Split("other"); return s.Pending == 2, s.String() })
+	w.Always(testenv.Short, "nobody binds the pods of another scheduler", func() (bool, string) { s := w.Split("other"); return s.Pending == 2, s.String() })
+}
+
+func TestReplacementSchedulerPlacesPodsOfBothNames(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.ApplyFiles("manifests/rbac/replace-default")
+	asShipped(w, testenv.ReplaceDefault, "kube-system", "kube-scheduler")
+	unnamed := builders.SchedulerName("") // the API server writes default-scheduler
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 20, unnamed),
+		builders.CapacityMix("named", 50, 1), builders.Deployment("named", 9),
+		builders.Deployment("plain", 5, unnamed))
+	w.RequireExact("web", split.New(70, 2), 20)
+	w.RequireExact("named", split.New(50, 1), 9)
+	w.WaitReady("plain", 5)
 }

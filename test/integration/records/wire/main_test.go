@@ -17,6 +17,7 @@ import (
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/servicetest"
 	"berth.dev/berth/test/testenv"
@@ -146,4 +147,32 @@ func (s *scene) runtime(id string) (*oaashead.GetClassRuntimeResponse, error) {
 
 func (s *scene) remove(id string) (*oaashead.DeleteDeploymentResponse, error) {
 	return s.head().DeleteDeployment(s.As(s.Editor), &oaashead.DeleteDeploymentRequest{DeploymentId: id})
+}
+
+// rights are checked after all tests.
+var rights = testenv.Rights{
+	User: cluster.BerthControllerUser, ClusterRoles: []string{"berth-controller-services"},
+	// The controller records, which one test runs beside the services, has another role: it watches all namespaces, and patches.
+	Counts: func(right string, r *testenv.Request) bool {
+		return strings.Contains(right, " berth.dev/deployment") && (r == nil || r.Namespace != "" && r.Verb != "patch")
+	},
+}
+
+// The rights that no other test of the package uses: every rpc is called.
+func TestEveryCallHasItsRights(t *testing.T) {
+	s := serve(t)
+	u := headUnit("x")
+	u.SelectedTemplate = new("none")
+	require.Error(t, s.deploy(u))
+	u.SelectedTemplate = nil
+	require.NoError(t, s.deploy(u))
+	u.ClassKey = "changed"
+	require.NoError(t, s.deploy(u))
+	for rpc, call := range s.every() {
+		if rpc != "DeleteDeployment" && !strings.HasPrefix(rpc, "GetDeployment") && rpc != "GetClassRuntime" {
+			require.NoError(t, call(s.As(s.Editor)), rpc)
+		}
+	}
+	require.NoError(t, s.deploy(headUnit("known")))
+	require.NoError(t, s.every()["DeleteDeployment"](s.As(s.Editor)))
 }

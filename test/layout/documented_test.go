@@ -3,15 +3,35 @@
 package layout_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"berth.dev/berth/hack/codegen/metricsource"
 )
+
+var (
+	nameInCode = regexp.MustCompile(`AnnotationPrefix \+ "/([a-z-]+)"`)
+	nameInPage = regexp.MustCompile("(?m)^\\| `berth\\.dev/([a-z-]+)`")
+)
+
+// A user who finds one of our names on an object looks it up on the page.
+func TestEveryLabelAndAnnotationIsDocumented(t *testing.T) {
+	inCode := sets.New[string]()
+	for _, part := range []string{"apis", "controllers", "internal", "plugins", "services"} {
+		inCode.Insert(matchesIn(t, "../../"+part, nameInCode, func(path string) bool {
+			return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go")
+		})...)
+	}
+	assert.Contains(t, inCode, "spot-percent", "the constants are found")
+	inPage := sets.New(matches(nameInPage, read(t, "docs/labels.md"))...)
+	assert.Equal(t, inCode, inPage, "docs/labels.md and the constants below AnnotationPrefix differ")
+}
 
 // A verdict of the rebalancer is explained on the page that users read: a reason that the table does not have is no help.
 func TestEveryReasonOfTheRebalancerIsDocumented(t *testing.T) {
