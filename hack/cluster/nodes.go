@@ -131,10 +131,14 @@ func (c *Cluster) waitNodesReady(ctx context.Context, client kubernetes.Interfac
 		missing = names.Difference(ready).Len()
 		return missing == 0, err
 	})
-	if err != nil {
-		return fmt.Errorf("wait for nodes: %d of %d not ready: %w", missing, names.Len(), err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("wait for nodes: %d of %d not ready: %w", missing, names.Len(), err)
+	if kwok := c.Component(KWOK); kwok != nil {
+		err = fmt.Errorf("%w; the last lines of KWOK:\n%s", err, kwok.LogTail(20))
+	}
+	return err
 }
 
 func (c *Cluster) readyNodes(ctx context.Context, client kubernetes.Interface) (sets.Set[string], error) {
