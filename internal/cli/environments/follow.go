@@ -25,13 +25,13 @@ type follower struct {
 	command *command.Options
 	client  client.Client
 	env     *v1alpha1.Environment
-	// told is what was said last of the log of a pod.
-	told map[types.UID]string
+	// warned is the last warning about the log of a pod.
+	warned map[types.UID]string
 }
 
 // followLogs prints lines until it is interrupted, or the environment is gone.
 func followLogs(ctx context.Context, o *command.Options, c client.Client, env *v1alpha1.Environment, wanted *logsFlags) error {
-	f := &follower{logsFlags: wanted, command: o, client: c, env: env, told: map[types.UID]string{}}
+	f := &follower{logsFlags: wanted, command: o, client: c, env: env, warned: map[types.UID]string{}}
 	err := podlogs.Follow(ctx, f, f.poll)
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the usual way to end it
@@ -98,13 +98,13 @@ func (f *follower) Send(component string, l podlogs.Line) error {
 	return printLine(f.command, f.logsFlags, component, l.Text)
 }
 
-// Ended says once why a log cannot be read. What was cut off goes on where it was the next time around.
+// Ended warns once that a log cannot be read, and why. What was cut off goes on where it was the next time around.
 func (f *follower) Ended(t *podlogs.Track, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || apierrors.IsBadRequest(err) { // one that waits to start has no log yet
 		return nil
 	}
-	if text := err.Error(); text != f.told[t.Pod.UID] {
-		f.told[t.Pod.UID] = text
+	if text := err.Error(); text != f.warned[t.Pod.UID] {
+		f.warned[t.Pod.UID] = text
 		f.command.Warn("cannot read the log of %s: %v", t.Component, err)
 	}
 	return nil

@@ -28,21 +28,21 @@ type Container struct {
 type Track struct {
 	// Container is the one that is read, as it was when that began.
 	Container
-	// First says that it is the container that was there when following began, and Reads how often its place was read, with
-	// this time. Restarted says that another container was read before.
+	// First is set for the container that was there when following began, and Reads how often its place was read, with
+	// this time. Restarted is set where another container was read before.
 	First, Restarted bool
 	Reads            int
 	// Position is what was read of it.
 	Position Position
 
-	// done says that the log of a container that had ended before it was read was read to its end.
+	// done is set once the log of a container that had ended before was read to its end.
 	reading, done bool
 	err           error
 }
 
 // Source is where the logs of a Follow come from, and where their lines go. All is called by one goroutine, but for Open.
 type Source interface {
-	// Find returns the containers that there are. io.EOF says that there will be none any more.
+	// Find returns the containers that there are. io.EOF means that there will be none any more.
 	Find(ctx context.Context) ([]Container, error)
 	// FindFailed decides whether an error of Find ends a Follow, while so many logs are read: it returns the error then.
 	FindFailed(err error, reading int) error

@@ -50,7 +50,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// Next reads a line; io.EOF says that there is none. A last line without its end is one too.
+// Next reads a line; io.EOF means that there is none. A last line without its end is one too.
 func (r *Reader) Next() (Line, error) {
 	for {
 		raw, err := r.raw()

@@ -16,7 +16,7 @@ type Stream struct {
 	place int
 }
 
-// Advance reads the next line; io.EOF says that there is none.
+// Advance reads the next line; io.EOF means that there is none.
 func (s *Stream) Advance() (err error) {
 	s.Line, err = s.Next()
 	return err
