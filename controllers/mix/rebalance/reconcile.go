@@ -26,7 +26,10 @@ func (c *Controller) Reconcile(ctx context.Context, key policy.GroupKey) (reconc
 	began := c.Clock.Now()
 	c.forgetReleased(began)
 	c.loadJournal(ctx, began)
-	c.requeueLacking()
+	if c.requeueLacking() {
+		c.queue.Add(key) // one of them may have its turn before this one: the queue knows the order
+		return reconcile.Result{}, nil
+	}
 	var err error
 	switch {
 	case key == everything:
@@ -233,8 +236,9 @@ func decisionOf(before, after *workloads.Entry) *workloads.Decision {
 	return d
 }
 
-// requeueLacking queues the workloads of which a replica would move if a type had capacity that it may have now.
-func (c *Controller) requeueLacking() {
+// requeueLacking queues the workloads of which a replica would move if a type had capacity that it may have now. It reports
+// whether there is one.
+func (c *Controller) requeueLacking() (queued bool) {
 	for t, version := range c.versions {
 		if c.State.CapacityVersion(t) == version {
 			continue
@@ -243,9 +247,11 @@ func (c *Controller) requeueLacking() {
 		for key, types := range c.lacking {
 			if _, lacks := types[t]; lacks {
 				c.queue.Add(key)
+				queued = true
 			}
 		}
 	}
+	return queued
 }
 
 // contention is how much the budget of the cluster is in demand: how many
