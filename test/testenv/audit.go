@@ -3,6 +3,7 @@
 package testenv
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -69,7 +70,7 @@ func (w *World) Audit(match func(Request) bool) []Request {
 // AuditAll returns all completed requests since the control plane was started that match.
 func (w *World) AuditAll(match func(Request) bool) []Request {
 	w.T.Helper()
-	requests, err := requests(match)
+	requests, err := requests(w.Ctx, match)
 	require.NoError(w.T, err)
 	return requests
 }
@@ -82,8 +83,9 @@ var audited struct {
 	all   []Request
 }
 
-// requests returns all completed requests since the control plane was started that match.
-func requests(match func(Request) bool) (list []Request, err error) {
+// requests returns all completed requests since the control plane was started that match, with those that were answered just
+// now: the line of a request may follow its answer by a moment, so a marked request is made after them, and its line waited for.
+func requests(ctx context.Context, match func(Request) bool) (list []Request, err error) {
 	audited.Lock()
 	defer audited.Unlock()
 	if audited.trail == nil {
@@ -91,13 +93,26 @@ func requests(match func(Request) bool) (list []Request, err error) {
 			return nil, err
 		}
 	}
-	_, err = audited.trail.Read(func(e *cluster.AuditEvent) bool {
-		// A watch is complete only when it ends; it counts from its start.
-		if e.Stage != "ResponseComplete" || e.Verb != "watch" || e.ResponseStatus.Code != 200 {
-			audited.all = append(audited.all, request(e))
+	mark := fmt.Sprintf("/version?mark=%x", time.Now().UnixNano())
+	// Where the API server is down there is nothing to wait for.
+	marked := shared.kube.CoreV1().RESTClient().Get().RequestURI(mark).Do(ctx).Error() != nil
+	for deadline := time.Now().Add(SettleTimeout); ; {
+		_, err = audited.trail.Read(func(e *cluster.AuditEvent) bool {
+			marked = marked || e.RequestURI == mark
+			// A watch is complete only when it ends; it counts from its start.
+			if e.Stage != "ResponseComplete" || e.Verb != "watch" || e.ResponseStatus.Code != 200 {
+				audited.all = append(audited.all, request(e))
+			}
+			return false
+		})
+		if err != nil || marked {
+			break
 		}
-		return false
-	})
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("the audit log has no line of %s", mark)
+		}
+		<-time.After(time.Millisecond)
+	}
 	for _, r := range audited.all {
 		if match(r) {
 			list = append(list, r)
@@ -109,6 +124,7 @@ func requests(match func(Request) bool) (list []Request, err error) {
 // Count counts the completed requests that match from now on: what it returns says how many there were.
 func (w *World) Count(match func(Request) bool) func() int {
 	w.T.Helper()
+	w.AuditAll(func(Request) bool { return false }) // what was answered before does not count
 	trail, end, err := w.Cluster.FollowAuditLog()
 	require.NoError(w.T, err)
 	w.T.Cleanup(end)

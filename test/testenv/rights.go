@@ -45,7 +45,7 @@ func RightsOf(rules []rbacv1.PolicyRule) map[string]bool {
 // those that it was refused the last request.
 func (w *World) RightsUsedBy(user string) (used map[string]bool, refused map[string]Request) {
 	w.T.Helper()
-	used, refused, err := rightsUsed(func(r Request) bool { return r.User == user })
+	used, refused, err := rightsUsed(w.Ctx, func(r Request) bool { return r.User == user })
 	require.NoError(w.T, err)
 	return used, refused
 }
@@ -130,7 +130,7 @@ func (r *Rights) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	used, refused, err := rightsUsed(func(q Request) bool { return q.User == r.User && (r.Counts == nil || r.Counts(q.Right(), &q)) })
+	used, refused, err := rightsUsed(ctx, func(q Request) bool { return q.User == r.User && (r.Counts == nil || r.Counts(q.Right(), &q)) })
 	if err != nil {
 		return err
 	}
@@ -209,8 +209,8 @@ func (r *Rights) granted(ctx context.Context) (map[string]bool, error) {
 }
 
 // rightsUsed returns the rights of the requests that match and, of those that were refused, the last request.
-func rightsUsed(match func(Request) bool) (used map[string]bool, refused map[string]Request, err error) {
-	list, err := requests(match)
+func rightsUsed(ctx context.Context, match func(Request) bool) (used map[string]bool, refused map[string]Request, err error) {
+	list, err := requests(ctx, match)
 	used, refused = map[string]bool{}, map[string]Request{}
 	for _, r := range list {
 		if r.Code == http.StatusForbidden {

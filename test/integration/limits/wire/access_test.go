@@ -4,6 +4,7 @@ package wire_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -93,7 +94,7 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 	s.Delete(testenv.Read(s.World, "editor", &rbacv1.RoleBinding{}))
 	s.Eventually("the right is gone", func() (bool, string) {
 		err := every(c)["update"](s.as(s.Editor))
-		return code(err) == codes.PermissionDenied, err.Error()
+		return code(err) == codes.PermissionDenied, fmt.Sprint(err)
 	})
 	// Tokens and bodies are no one's business.
 	log := s.Process.LogTail(100000)
