@@ -76,7 +76,7 @@ func (p *parts) addState() error {
 		Classifier: classifier, SpreadSpotOver: p.profile.Args.SpreadSpotOver, Prefixes: p.profile.Args.AnnotationPrefixes,
 		Mixes: p.store, Defaults: defaults,
 		Changed:  p.groupChanged,
-		NodeLeft: func(name string, t capacity.Type) { p.nodeLeft(name, t) },
+		NodeLeft: p.nodeLeft,
 	})
 	var options []func(*state.Informers)
 	if p.limits != nil {
@@ -108,9 +108,9 @@ func (p *parts) groupChanged(key policy.GroupKey) {
 	}
 }
 
-func (p *parts) nodeLeft(name string, t capacity.Type) {
+func (p *parts) nodeLeft(name string, t capacity.Type, staying int) {
 	if p.rebalancer != nil {
-		p.rebalancer.NodeLeft(name, t)
+		p.rebalancer.NodeLeft(name, t, staying)
 	}
 }
 

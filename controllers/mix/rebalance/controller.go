@@ -198,14 +198,17 @@ func (c *Controller) reconciles(namespace string) bool {
 	return len(c.Namespaces) == 0 || slices.Contains(c.Namespaces, namespace)
 }
 
-// NodeLeft counts a spot node that began to depart or vanished.
-func (c *Controller) NodeLeft(name string, t capacity.Type) {
+// NodeLeft counts a spot node that began to depart or vanished. Staying is how many nodes of the type are there after it.
+func (c *Controller) NodeLeft(name string, t capacity.Type, staying int) {
 	if t != capacity.Spot {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.storm.NodeLeft(name, c.Clock.Now())
+	if c.storm.NodeLeft(name, c.Clock.Now(), staying) {
+		storms.Inc()
+		c.Workloads.SetStorm(true)
+	}
 }
 
 // Outage notes that the API server could not be read. The cluster state may be old until some time after it can be.
@@ -239,18 +242,11 @@ func (c *Controller) applyTuning() (another bool) {
 
 // clusterNow is what holds for all mixes.
 func (c *Controller) clusterNow() rebalance.Cluster {
-	now, spot := c.Clock.Now(), c.State.Count(capacity.Spot)
+	now := c.Clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.storm.Count()
-	active, until := c.storm.Active(now, spot)
-	if began := c.storm.Count() - before; began > 0 {
-		storms.Add(float64(began))
-	}
+	active, until := c.storm.Active(now)
 	c.Workloads.SetStorm(active)
-	if !active {
-		until = time.Time{}
-	}
 	return rebalance.Cluster{
 		Now: now, GraceUntil: c.graceEnd, StormUntil: until, Limit: c.ClusterMaxConcurrent, DryRun: c.DryRun,
 		SchedulerNames: c.Profile.SchedulerNames, RolloutDeadline: c.MoveTimeout,

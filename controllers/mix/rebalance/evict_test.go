@@ -154,13 +154,26 @@ func TestAStormThatBeginsDuringADecisionStopsIt(t *testing.T) {
 	p, s := strayController(t, 4)
 	p.storm = rebalance.NewStorm(rebalance.StormSettings{SharePercent: 20, MinNodes: 2, Window: time.Minute, Quiet: 2 * time.Minute})
 	s.on["get"] = func() error {
-		p.NodeLeft("a", sp)
-		p.NodeLeft("b", sp)
+		p.NodeLeft("a", sp, 3)
+		p.NodeLeft("b", sp, 2)
 		return nil
 	}
 	p.reconcile(t, "shop")
 	assert.Empty(t, s.evicted)
 	assert.Equal(t, rebalance.ReasonStorm, p.reasonOf(t, ""))
+}
+
+func TestAStormBeginsWithoutADecision(t *testing.T) {
+	p, s := strayController(t, 4)
+	p.storm = rebalance.NewStorm(rebalance.StormSettings{SharePercent: 20, MinNodes: 2, Window: time.Minute, Quiet: 2 * time.Minute})
+	p.NodeLeft("a", sp, 3)
+	assert.False(t, p.Workloads.Storm())
+	p.NodeLeft("b", sp, 2)
+	assert.True(t, p.Workloads.Storm(), "the metric has it at once")
+	p.Clock.(*clocktesting.FakeClock).Step(90 * time.Second)
+	p.reconcile(t, "shop")
+	assert.Empty(t, s.evicted)
+	assert.Equal(t, rebalance.ReasonStorm, p.reasonOf(t, ""), "the first decision comes after the window in which the nodes left")
 }
 
 func TestACallThatIsNotAnsweredStartsTheGraceAgain(t *testing.T) {

@@ -6,28 +6,9 @@ import (
 	"reflect"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 )
-
-// Resolve returns the policy that governs a pod, nil if none does, with the
-// annotations that could not be read.
-func (f *State) Resolve(p *Pod) (*policy.Policy, []policy.InvalidAnnotation) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.policyOf(p, p.Object())
-}
-
-// policyOf is Resolve with the lock held, for a pod and what it is as an object.
-func (f *State) policyOf(p *Pod, o *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
-	found, invalid := f.resolver.Resolve(o)
-	if found == nil && policy.Governable(o) {
-		found = f.Defaults[p.SchedulerName]
-	}
-	return found, invalid
-}
 
 // rule tells the policies of an owner's pods apart.
 type rule struct {

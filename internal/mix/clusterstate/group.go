@@ -217,6 +217,23 @@ func (g Group) Going(uids map[types.UID]bool) Group {
 	return g
 }
 
+// Resolve returns the policy that governs a pod, nil if none does, with the
+// annotations that could not be read.
+func (f *State) Resolve(p *Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.policyOf(p, p.Object())
+}
+
+// policyOf is Resolve with the lock held, for a pod and what it is as an object.
+func (f *State) policyOf(p *Pod, o *corev1.Pod) (*policy.Policy, []policy.InvalidAnnotation) {
+	found, invalid := f.resolver.Resolve(o)
+	if found == nil && policy.Governable(o) {
+		found = f.Defaults[p.SchedulerName]
+	}
+	return found, invalid
+}
+
 // Follows reports whether the controller of a group is known and makes pods.
 func (f *State) Follows(key policy.GroupKey) bool {
 	f.mu.RLock()

@@ -31,9 +31,9 @@ type Options struct {
 	// a way that counts. It names the group that they belong to. An ID of "" stands
 	// for whatever is in the namespace, a namespace of "" for everything.
 	Changed func(policy.GroupKey)
-	// NodeLeft is called, without locks held, when a node of a type began to
-	// depart or vanished.
-	NodeLeft func(name string, t capacity.Type)
+	// NodeLeft is called, without locks held, when a node of a type began to depart or vanished. Staying is how many of the type
+	// are there after it and do not depart.
+	NodeLeft func(name string, t capacity.Type, staying int)
 }
 
 // State holds the pods, nodes and workload controllers of a cluster in brief.
@@ -278,13 +278,14 @@ func (f *State) SetNode(o *corev1.Node) {
 	left := known && before.Departing == "" && n.Departing != ""
 	t := n.Type
 	f.stay(n, 1)
+	staying := f.staying[t]
 	f.moved(n, before)
 	if !same {
 		f.freedCount[t]++
 	}
 	f.mu.Unlock()
 	if left && f.NodeLeft != nil {
-		f.NodeLeft(o.Name, t)
+		f.NodeLeft(o.Name, t, staying)
 	}
 	if !same {
 		f.changed(policy.GroupKey{})
@@ -309,6 +310,7 @@ func (f *State) DeleteNode(name string) {
 	before := n.Node
 	f.stay(n, -1)
 	left, t := n.Departing == "", n.Type
+	staying := f.staying[t]
 	n.Node, n.known = Node{Name: n.Name}, false
 	f.moved(n, before)
 	if len(n.pods) == 0 {
@@ -316,7 +318,7 @@ func (f *State) DeleteNode(name string) {
 	}
 	f.mu.Unlock()
 	if left && f.NodeLeft != nil {
-		f.NodeLeft(name, t)
+		f.NodeLeft(name, t, staying)
 	}
 	f.changed(policy.GroupKey{})
 }

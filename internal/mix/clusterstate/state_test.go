@@ -99,23 +99,26 @@ func TestNodesTellWhenTheyLeave(t *testing.T) {
 	f := newClusterState()
 	var left []string
 	changes := 0
-	f.NodeLeft = func(name string, typ capacity.Type) { left = append(left, name+" "+typ.String()) }
+	f.NodeLeft = func(name string, typ capacity.Type, staying int) {
+		left = append(left, fmt.Sprint(name, " ", typ, ", staying ", staying))
+	}
 	f.Changed = func(key policy.GroupKey) { assert.Empty(t, key); changes++ }
 	f.SetNode(nodeOf("a", capacity.Spot))
 	f.SetNode(nodeOf("a", capacity.Spot))
 	assert.Equal(t, 1, changes, "the same again is no change")
 	f.SetNode(nodeOf("b", capacity.OnDemand, departing))
 	assert.Empty(t, left, "a node that departs when it is first seen did not leave just now")
+	f.SetNode(nodeOf("d", capacity.Spot))
 	f.SetNode(nodeOf("a", capacity.Spot, departing))
 	f.SetNode(nodeOf("a", capacity.Spot, departing))
-	assert.Equal(t, []string{"a spot"}, left)
+	assert.Equal(t, []string{"a spot, staying 1"}, left)
 	f.DeleteNode("a")
-	assert.Equal(t, []string{"a spot"}, left, "it has been counted")
+	assert.Equal(t, []string{"a spot, staying 1"}, left, "it has been counted")
 	f.SetNode(nodeOf("c", capacity.Spot))
-	assert.Equal(t, 1, f.Count(capacity.Spot))
+	assert.Equal(t, 2, f.Count(capacity.Spot))
 	f.DeleteNode("c")
 	f.DeleteNode("c")
-	assert.Equal(t, []string{"a spot", "c spot"}, left)
+	assert.Equal(t, []string{"a spot, staying 1", "c spot, staying 1"}, left)
 	assert.Equal(t, 0, f.Count(capacity.OnDemand), "a departing node does not count")
 	assert.Equal(t, Node{Name: "c"}, f.Node("c"))
 	assert.Equal(t, capacity.OnDemand, f.Node("b").Type)

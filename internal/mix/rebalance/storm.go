@@ -26,9 +26,7 @@ type StormSettings struct {
 // losses, and the capacity that is there is needed for replicas that have lost their node.
 //
 // A storm begins when the nodes that left within Window are at least MinNodes, more than SharePercent of all spot nodes
-// (those that are there now and those that left within Window), and the last of them left less than Quiet ago. It ends
-// when no node left for Quiet. It begins when Active is requested, since that is when the number of nodes is known: ask at
-// least once per Window.
+// (those that are there and those that left within Window). It begins with a departure, and ends when no node left for Quiet.
 //
 // A node that reports again and again counts once, and postpones the end of a storm once, unless another one has
 // reported meanwhile. So one node that flaps neither makes a storm nor holds one open; several that flap do.
@@ -36,12 +34,11 @@ type StormSettings struct {
 // Not safe for concurrent use. It starts with no memory of departures.
 type Storm struct {
 	settings StormSettings
-	left     map[string]time.Time // the latest report of each node that left; pruned to Window by Active
+	left     map[string]time.Time // the latest report of each node that left; pruned to Window
 	oldest   time.Time            // no report in left is older; it tells when there can be something to prune
 	latest   time.Time            // when the last node left, zero if none has
 	last     string               // which node reported last
 	active   bool
-	count    int
 }
 
 // NewStorm returns a Storm that has seen no departure.
@@ -49,9 +46,21 @@ func NewStorm(settings StormSettings) *Storm {
 	return &Storm{settings: settings, left: map[string]time.Time{}}
 }
 
-// NodeLeft reports that a spot node began to depart, or that it vanished, at now. Both may be reported of one node.
-func (s *Storm) NodeLeft(name string, now time.Time) {
+// NodeLeft reports that a spot node began to depart, or that it vanished, at now, and how many spot nodes are there after it.
+// Both may be reported of one node; one that departs is not one of those that are there. It returns whether a storm began.
+func (s *Storm) NodeLeft(name string, now time.Time, spotNodes int) (began bool) {
 	s.settle(now)
+	s.note(name, now)
+	s.forget(now)
+	if s.active || s.quiet(now) || !s.tooMany(spotNodes) {
+		return false
+	}
+	s.active = true
+	return true
+}
+
+// note keeps a departure, unless there are too many of them.
+func (s *Storm) note(name string, now time.Time) {
 	before, known := s.left[name]
 	s.postpone(name, known && now.Sub(before) < s.settings.Window, now)
 	if !known && len(s.left) >= maxDepartures {
@@ -73,25 +82,14 @@ func (s *Storm) postpone(name string, again bool, now time.Time) {
 	s.last = name
 }
 
-// Active tells whether there is a storm at now, given the number of spot nodes that are there. A node that departs but
-// has not vanished is not one of them. Until is when the storm ends if no other node leaves, the zero time if there is
-// no storm.
-func (s *Storm) Active(now time.Time, spotNodes int) (active bool, until time.Time) {
+// Active returns whether there is a storm at now. Until is when it ends if no other node leaves, the zero time if there is none.
+func (s *Storm) Active(now time.Time) (active bool, until time.Time) {
 	s.settle(now)
 	s.forget(now)
-	if !s.active && !s.quiet(now) && s.tooMany(spotNodes) {
-		s.active = true
-		s.count++
-	}
 	if !s.active {
 		return false, time.Time{}
 	}
 	return true, s.latest.Add(s.settings.Quiet)
-}
-
-// Count returns how many storms have begun.
-func (s *Storm) Count() int {
-	return s.count
 }
 
 func (s *Storm) tooMany(spotNodes int) bool {

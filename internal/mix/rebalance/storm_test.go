@@ -52,117 +52,121 @@ func TestStormBegins(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, now := NewStorm(tc.settings), stormStart
+			s, now, began := NewStorm(tc.settings), stormStart, false
 			for i := range tc.reports {
 				now = after(time.Duration(i) * tc.every)
-				s.NodeLeft(fmt.Sprint(i%tc.distinct), now)
+				began = s.NodeLeft(fmt.Sprint(i%tc.distinct), now, tc.remaining) || began
 			}
-			active, until := s.Active(now, tc.remaining)
+			active, until := s.Active(now)
 			assert.Equal(t, tc.wantActive, active)
-			assert.Equal(t, tc.wantActive, s.Count() == 1)
+			assert.Equal(t, tc.wantActive, began)
 			assert.Equal(t, tc.wantActive, until.After(now))
 		})
 	}
 }
 
-// leave reports n new nodes that leave at once.
-func leave(s *Storm, n int, now time.Time) {
+// leave reports n new nodes of ten that leave at once, and returns how many storms began.
+func leave(s *Storm, n int, now time.Time) (storms int) {
 	for i := range n {
-		s.NodeLeft(fmt.Sprint(now.Unix(), "-", i), now)
+		if s.NodeLeft(fmt.Sprint(now.Unix(), "-", i), now, 9-i) {
+			storms++
+		}
 	}
+	return storms
 }
 
 func TestStormEndsWhenItIsQuiet(t *testing.T) {
 	s := NewStorm(stormDefaults)
-	leave(s, 5, stormStart)
-	active, until := s.Active(after(time.Minute), 5)
+	assert.Equal(t, 1, leave(s, 5, stormStart))
+	active, until := s.Active(after(time.Minute))
 	assert.True(t, active)
 	assert.Equal(t, after(10*time.Minute), until)
 
-	s.NodeLeft("one more", after(6*time.Minute))
-	active, until = s.Active(after(16*time.Minute-1), 4)
+	assert.False(t, s.NodeLeft("one more", after(6*time.Minute), 4))
+	active, until = s.Active(after(16*time.Minute - 1))
 	assert.True(t, active, "one more departure postpones the end, though the share is long below the limit")
 	assert.Equal(t, after(16*time.Minute), until)
 
-	active, until = s.Active(after(16*time.Minute), 4)
+	active, until = s.Active(after(16 * time.Minute))
 	assert.False(t, active)
 	assert.Zero(t, until)
-	assert.Equal(t, 1, s.Count())
 }
 
 func TestStormIsNotHeldOpenByANodeThatFlaps(t *testing.T) {
 	s := NewStorm(stormDefaults)
 	leave(s, 5, stormStart)
-	s.Active(stormStart, 5)
 	for d := time.Duration(0); d < 9*time.Minute; d += 20 * time.Second {
-		s.NodeLeft("flapping", after(d))
+		assert.False(t, s.NodeLeft("flapping", after(d), 5))
 	}
-	active, until := s.Active(after(9*time.Minute), 5)
+	active, until := s.Active(after(9 * time.Minute))
 	assert.True(t, active)
 	assert.Equal(t, after(10*time.Minute), until)
-	s.NodeLeft("flapping", after(9*time.Minute+40*time.Second))
-	active, _ = s.Active(after(10*time.Minute), 5)
+	s.NodeLeft("flapping", after(9*time.Minute+40*time.Second), 5)
+	active, _ = s.Active(after(10 * time.Minute))
 	assert.False(t, active)
 }
 
 func TestStormIsHeldOpenByNodesThatFlapTogether(t *testing.T) {
 	s := NewStorm(stormDefaults)
-	last := stormStart
+	last, storms := stormStart, 0
 	for d := time.Duration(0); d < time.Hour; d += 20 * time.Second {
 		last = after(d)
 		for i := range 5 {
-			s.NodeLeft(fmt.Sprint(i), last)
+			if s.NodeLeft(fmt.Sprint(i), last, 5) {
+				storms++
+			}
 		}
-		active, until := s.Active(last, 5)
+		active, until := s.Active(last)
 		assert.True(t, active, "after %s", d)
 		assert.Equal(t, last.Add(stormDefaults.Quiet), until)
 	}
-	active, _ := s.Active(last.Add(stormDefaults.Quiet), 5)
+	active, _ := s.Active(last.Add(stormDefaults.Quiet))
 	assert.False(t, active)
-	assert.Equal(t, 1, s.Count())
+	assert.Equal(t, 1, storms)
 }
 
 func TestStormDoesNotBeginAgainWithTheSameDepartures(t *testing.T) {
 	s := NewStorm(StormSettings{SharePercent: 30, MinNodes: 3, Window: 10 * time.Minute, Quiet: time.Minute})
-	leave(s, 5, stormStart)
-	active, _ := s.Active(stormStart, 5)
-	assert.True(t, active)
-	active, _ = s.Active(after(time.Minute), 5)
+	assert.Equal(t, 1, leave(s, 5, stormStart))
+	active, _ := s.Active(after(time.Minute))
 	assert.False(t, active, "quiet, though all five still count")
-	active, _ = s.Active(after(2*time.Minute), 5)
+	active, _ = s.Active(after(2 * time.Minute))
 	assert.False(t, active)
-	assert.Equal(t, 1, s.Count())
 
-	s.NodeLeft("late", after(3*time.Minute))
-	active, _ = s.Active(after(3*time.Minute), 4)
-	assert.True(t, active, "six within ten minutes")
-	assert.Equal(t, 2, s.Count())
+	assert.True(t, s.NodeLeft("late", after(3*time.Minute), 4), "six within ten minutes")
+	active, _ = s.Active(after(3 * time.Minute))
+	assert.True(t, active)
 }
 
-func TestStormThatEndedUnaskedIsNotTheNext(t *testing.T) {
+func TestStormThatEndedUnnoticedIsNotTheNext(t *testing.T) {
+	s := NewStorm(stormDefaults)
+	assert.Equal(t, 1, leave(s, 5, stormStart))
+	assert.False(t, s.NodeLeft("alone", after(10*time.Minute), 4), "one node, and the first storm was over when it left")
+	active, _ := s.Active(after(10 * time.Minute))
+	assert.False(t, active)
+	assert.Equal(t, 1, leave(s, 5, after(30*time.Minute)))
+}
+
+// A storm begins with the departure, whether or not anything is decided meanwhile.
+func TestStormBeginsUnnoticed(t *testing.T) {
 	s := NewStorm(stormDefaults)
 	leave(s, 5, stormStart)
-	s.Active(stormStart, 5)
-	s.NodeLeft("alone", after(10*time.Minute))
-	active, _ := s.Active(after(10*time.Minute), 4)
-	assert.False(t, active, "one node, and the first storm was over when it left")
-
-	leave(s, 5, after(30*time.Minute))
-	s.Active(after(30*time.Minute), 5)
-	assert.Equal(t, 2, s.Count())
+	active, until := s.Active(after(stormDefaults.Window + time.Minute))
+	assert.True(t, active, "the departures are older than the window, and it is not quiet yet")
+	assert.Equal(t, after(10*time.Minute), until)
 }
 
 func TestStormTakesReportsInAnyOrder(t *testing.T) {
 	s := NewStorm(stormDefaults)
-	s.NodeLeft("a", after(2*time.Minute))
-	s.NodeLeft("b", after(time.Minute))
-	s.NodeLeft("a", stormStart)
-	s.NodeLeft("c", stormStart)
-	active, until := s.Active(after(2*time.Minute), 0)
+	s.NodeLeft("a", after(2*time.Minute), 0)
+	s.NodeLeft("b", after(time.Minute), 0)
+	s.NodeLeft("a", stormStart, 0)
+	assert.True(t, s.NodeLeft("c", stormStart, 0))
+	active, until := s.Active(after(2 * time.Minute))
 	assert.True(t, active)
 	assert.Equal(t, after(12*time.Minute), until, "counted from the latest, which was reported first")
 
-	active, _ = s.Active(after(5*time.Minute), 0)
+	active, _ = s.Active(after(5 * time.Minute))
 	assert.True(t, active)
 	assert.Len(t, s.left, 2, "the older report of a did not replace the newer one, c is forgotten")
 }
@@ -170,19 +174,19 @@ func TestStormTakesReportsInAnyOrder(t *testing.T) {
 func TestStormForgets(t *testing.T) {
 	s := NewStorm(stormDefaults)
 	for i := range 3 * maxDepartures {
-		s.NodeLeft(fmt.Sprint("a", i), stormStart)
+		s.NodeLeft(fmt.Sprint("a", i), stormStart, 0)
 	}
 	assert.Len(t, s.left, maxDepartures)
-	active, _ := s.Active(stormStart, 0)
+	active, _ := s.Active(stormStart)
 	assert.True(t, active)
 
-	s.NodeLeft("not counted", after(time.Minute))
-	_, until := s.Active(after(time.Minute), 0)
+	s.NodeLeft("not counted", after(time.Minute), 0)
+	_, until := s.Active(after(time.Minute))
 	assert.Equal(t, after(11*time.Minute), until, "but it postpones the end")
 
-	s.NodeLeft("b", after(5*time.Minute))
+	s.NodeLeft("b", after(5*time.Minute), 0)
 	assert.Len(t, s.left, 1, "full of what no longer counts")
-	s.Active(after(10*time.Minute), 0)
+	s.Active(after(10 * time.Minute))
 	assert.Empty(t, s.left)
 }
 
@@ -191,7 +195,6 @@ type stormModel struct {
 	StormSettings
 	history []departure
 	active  bool
-	count   int
 }
 
 type departure struct {
@@ -209,7 +212,7 @@ func (m *stormModel) latest() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-func (m *stormModel) nodeLeft(name string, now time.Time) {
+func (m *stormModel) nodeLeft(name string, now time.Time, spotNodes int) (began bool) {
 	if latest, found := m.latest(); found && now.Sub(latest) >= m.Quiet {
 		m.active = false
 	}
@@ -218,6 +221,12 @@ func (m *stormModel) nodeLeft(name string, now time.Time) {
 		d.first = now.Sub(m.history[n-1].now) >= m.Window
 	}
 	m.history = append(m.history, d)
+	left := m.leftWithin(now)
+	latest, _ := m.latest()
+	exceeds := left*100 > int(m.SharePercent)*(left+spotNodes)
+	began = !m.active && exceeds && left >= m.MinNodes && now.Before(latest.Add(m.Quiet))
+	m.active = m.active || began
+	return began
 }
 
 func (m *stormModel) leftWithin(now time.Time) int {
@@ -230,18 +239,9 @@ func (m *stormModel) leftWithin(now time.Time) int {
 	return len(names)
 }
 
-func (m *stormModel) ask(now time.Time, spotNodes int) (bool, time.Time) {
-	left := m.leftWithin(now)
+func (m *stormModel) ask(now time.Time) (bool, time.Time) {
 	latest, found := m.latest()
-	recent := found && now.Before(latest.Add(m.Quiet))
-	exceeds := left*100 > int(m.SharePercent)*(left+spotNodes)
-	switch {
-	case !recent:
-		m.active = false
-	case !m.active && exceeds && left >= m.MinNodes:
-		m.active = true
-		m.count++
-	}
+	m.active = m.active && found && now.Before(latest.Add(m.Quiet))
 	if !m.active {
 		return false, time.Time{}
 	}
@@ -262,19 +262,20 @@ func TestStormAgreesWithAModelOfItsHistory(t *testing.T) {
 			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 2, 5, 15, 30, 61}).Draw(t, "seconds")) * time.Second)
 			if rapid.Bool().Draw(t, "leaves") {
 				name := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "node"))
-				s.NodeLeft(name, now)
-				m.nodeLeft(name, now)
+				spotNodes := rapid.IntRange(0, 12).Draw(t, "spotNodes")
+				began := s.NodeLeft(name, now, spotNodes)
+				assert.Equal(t, m.nodeLeft(name, now, spotNodes), began)
+				if began {
+					storms++
+				}
 				continue
 			}
-			spotNodes := rapid.IntRange(0, 12).Draw(t, "spotNodes")
-			active, until := s.Active(now, spotNodes)
-			wantActive, wantUntil := m.ask(now, spotNodes)
+			active, until := s.Active(now)
+			wantActive, wantUntil := m.ask(now)
 			assert.Equal(t, wantActive, active)
 			assert.Equal(t, wantUntil, until)
-			assert.Equal(t, m.count, s.Count())
 			assert.Len(t, s.left, m.leftWithin(now), "no more is remembered than counts")
 		}
-		storms += m.count
 	})
 	assert.Positive(t, storms, "the generator must produce storms")
 }

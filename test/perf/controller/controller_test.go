@@ -67,7 +67,7 @@ func newCluster(tb testing.TB, s size) *cluster {
 	require.NoError(tb, err)
 	o := clusterstate.Options{Classifier: classifier, Prefixes: []string{policy.PrefixBerth}, Mixes: c.store}
 	o.Changed = func(key policy.GroupKey) { c.rebalancer.Changed(key) }
-	o.NodeLeft = func(name string, t capacity.Type) { c.rebalancer.NodeLeft(name, t) }
+	o.NodeLeft = func(name string, t capacity.Type, staying int) { c.rebalancer.NodeLeft(name, t, staying) }
 	c.clusterState = clusterstate.New(o)
 	c.rebalancer, err = rebalance.New(rebalance.Options{
 		State: c.clusterState, Workloads: c.entries, Reader: c.cache, Client: c.requests, Clock: c.clock, Recorder: &record.FakeRecorder{},
