@@ -94,31 +94,38 @@ func requests(ctx context.Context, match func(Request) bool) (list []Request, er
 		}
 	}
 	mark := fmt.Sprintf("/version?mark=%x", time.Now().UnixNano())
-	// Where the API server is down there is nothing to wait for.
-	marked := shared.kube.CoreV1().RESTClient().Get().RequestURI(mark).Do(ctx).Error() != nil
-	for deadline := time.Now().Add(SettleTimeout); ; {
-		_, err = audited.trail.Read(func(e *cluster.AuditEvent) bool {
-			marked = marked || e.RequestURI == mark
-			// A watch is complete only when it ends; it counts from its start.
-			if e.Stage != "ResponseComplete" || e.Verb != "watch" || e.ResponseStatus.Code != 200 {
-				audited.all = append(audited.all, request(e))
-			}
-			return false
-		})
-		if err != nil || marked {
+	down := shared.kube.CoreV1().RESTClient().Get().RequestURI(mark).Do(ctx).Error()
+	for deadline := time.Now().Add(SettleTimeout); ; <-time.After(time.Millisecond) {
+		marked, err := readAudit(mark)
+		if err != nil {
+			return nil, err
+		}
+		if marked || down != nil { // without an API server there is nothing to wait for
 			break
 		}
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("the audit log has no line of %s", mark)
 		}
-		<-time.After(time.Millisecond)
 	}
 	for _, r := range audited.all {
 		if match(r) {
 			list = append(list, r)
 		}
 	}
-	return list, err
+	return list, nil
+}
+
+// readAudit reads on, and reports whether the line of the marked request was there.
+func readAudit(mark string) (marked bool, err error) {
+	_, err = audited.trail.Read(func(e *cluster.AuditEvent) bool {
+		marked = marked || e.RequestURI == mark
+		// A watch is complete only when it ends; it counts from its start.
+		if e.Stage != "ResponseComplete" || e.Verb != "watch" || e.ResponseStatus.Code != 200 {
+			audited.all = append(audited.all, request(e))
+		}
+		return false
+	})
+	return marked, err
 }
 
 // Count counts the completed requests that match from now on: what it returns says how many there were.
