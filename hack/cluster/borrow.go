@@ -4,14 +4,11 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
+	"net/rpc"
 	"os"
 	"path/filepath"
-	"sync"
 )
 
 // PoolEnv names the socket of a Pool.
@@ -34,14 +31,14 @@ func borrow(ctx context.Context, socket string) (_ *Cluster, err error) {
 			err = fmt.Errorf("borrow a control plane: %w", err)
 		}
 	}()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	client, err := rpc.Dial("unix", socket)
 	if err != nil {
 		return nil, err
 	}
-	c.pool = &loan{conn: conn, requests: json.NewEncoder(conn), replies: json.NewDecoder(conn)}
+	c.pool = &loan{Client: client}
 	defer context.AfterFunc(ctx, c.pool.end)()
-	reply, err := c.pool.reply()
-	if err != nil {
+	var reply Handover
+	if err := c.pool.call("Handover", "", &reply); err != nil {
 		return nil, err
 	}
 	if err := c.makeDir(); err != nil {
@@ -95,53 +92,36 @@ func (c *Cluster) addBorrowedTimes() {
 
 // startBorrowed has the pool start a component again: the processes of a control plane are the pool's.
 func (c *Cluster) startBorrowed(name string) error {
-	reply, err := c.pool.call(poolRequest{Start: name})
-	if err != nil {
+	var processes []DetachedProcess
+	if err := c.pool.call("Start", name, &processes); err != nil {
 		return err
 	}
-	return c.setBorrowed(reply.Processes)
+	return c.setBorrowed(processes)
 }
 
 // loan is the connection to the pool. The control plane is given back when it is closed.
 type loan struct {
-	conn     net.Conn
-	requests *json.Encoder
-	replies  *json.Decoder
+	*rpc.Client
 	// logs has the logs of the components.
 	logs string
-
-	mu sync.Mutex // one request at a time
 }
 
-func (l *loan) end() { _ = l.conn.Close() } // an error leaves nothing to do
+func (l *loan) end() { _ = l.Close() } // an error leaves nothing to do
 
 func (l *loan) stop(p *Process) error {
 	if p.ended() {
 		return nil
 	}
-	if _, err := l.call(poolRequest{Stop: p.Name}); err != nil {
+	if err := l.call("Stop", p.Name, new(string)); err != nil {
 		return err
 	}
 	close(p.done)
 	return nil
 }
 
-func (l *loan) call(request poolRequest) (poolReply, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.requests.Encode(request); err != nil {
-		return poolReply{}, fmt.Errorf("call the pool: %w", err)
+func (l *loan) call(method, argument string, reply any) error {
+	if err := l.Call(poolService+"."+method, argument, reply); err != nil {
+		return fmt.Errorf("call the pool: %w", err)
 	}
-	return l.reply()
-}
-
-func (l *loan) reply() (poolReply, error) {
-	var reply poolReply
-	if err := l.replies.Decode(&reply); err != nil {
-		return reply, fmt.Errorf("read the pool's reply: %w", err)
-	}
-	if reply.Error != "" {
-		return reply, errors.New(reply.Error)
-	}
-	return reply, nil
+	return nil
 }

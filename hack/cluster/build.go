@@ -79,29 +79,12 @@ var sources = map[string]source{
 }
 
 // Binary returns the path of a command (a component's name, StockScheduler, Kubectl, Helm, Kind, KarpenterBinary or
-// PrometheusBinary), which it builds if need be.
+// PrometheusBinary). One that is in KUBEBUILDER_ASSETS is taken from there, another one is built once and kept in the cache.
 func Binary(ctx context.Context, out io.Writer, name string) (string, error) {
-	paths, err := binaries(ctx, out, name)
-	return paths[name], err
-}
-
-// binaries returns the paths of commands. Those found in KUBEBUILDER_ASSETS are taken from there, the others are built once
-// and kept in the cache.
-func binaries(ctx context.Context, out io.Writer, names ...string) (map[string]string, error) {
-	paths := map[string]string{}
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	for _, name := range names {
-		if path := filepath.Join(assets, name); assets != "" && exists(path) {
-			paths[name] = path
-			continue
-		}
-		path, err := built(ctx, out, name)
-		if err != nil {
-			return nil, err
-		}
-		paths[name] = path
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && exists(filepath.Join(assets, name)) {
+		return filepath.Join(assets, name), nil
 	}
-	return paths, nil
+	return built(ctx, out, name)
 }
 
 // built returns a command from the cache. A build waits for any other process that builds the same one.

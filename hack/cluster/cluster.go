@@ -40,8 +40,8 @@ type Options struct {
 	// NoControllerManager leaves kube-controller-manager out. The admission plugins that count on it,
 	// ServiceAccount and TaintNodesByCondition, are then off.
 	NoControllerManager bool
-	// APIServerArgs, ControllerManagerArgs and KWOKArgs are appended to the command lines. The last value of a flag wins.
-	APIServerArgs, ControllerManagerArgs, KWOKArgs []string
+	// APIServerArgs and ControllerManagerArgs are appended to the command lines. The last value of a flag wins.
+	APIServerArgs, ControllerManagerArgs []string
 	// Detach lets the processes outlive this one; needs Dir. StopDetached(Dir) ends them.
 	Detach bool
 }
@@ -77,14 +77,16 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if o.Detach && o.Dir == "" {
 		return nil, fmt.Errorf("start cluster: Detach needs Dir")
 	}
-	c := &Cluster{opts: o, components: map[string]*Process{}}
+	c := &Cluster{opts: o, bins: map[string]string{}, components: map[string]*Process{}}
 	defer func() {
 		if err != nil {
 			c.Stop()
 		}
 	}()
-	if c.bins, err = binaries(ctx, o.Out, c.wantedComponents()...); err != nil {
-		return nil, err
+	for _, name := range c.wantedComponents() {
+		if c.bins[name], err = Binary(ctx, o.Out, name); err != nil {
+			return nil, err
+		}
 	}
 	if err = c.prepare(); err != nil {
 		return nil, fmt.Errorf("prepare cluster: %w", err)

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"embed"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -27,33 +26,8 @@ var files embed.FS
 
 var serviceIP = net.IPv4(10, 96, 0, 1)
 
-func (c *Cluster) auditPolicy() string { return filepath.Join(c.dir, "audit-policy.yaml") }
-
-func (c *Cluster) kwokConfig() string { return filepath.Join(c.dir, "kwok.yaml") }
-
 // writeComponentFiles writes the audit policy and KWOK's configuration with its stages.
-func (c *Cluster) writeComponentFiles() error {
-	policy, err := files.ReadFile("audit-policy.yaml")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(c.auditPolicy(), policy, 0o600); err != nil {
-		return err
-	}
-	stages, err := fs.Glob(files, "stages/*.yaml")
-	if err != nil {
-		return err
-	}
-	var docs [][]byte
-	for _, name := range stages {
-		b, err := files.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		docs = append(docs, b)
-	}
-	return os.WriteFile(c.kwokConfig(), bytes.Join(docs, []byte("\n---\n")), 0o600)
-}
+func (c *Cluster) writeComponentFiles() error { return os.CopyFS(c.dir, files) }
 
 // args returns a component's command line.
 func (c *Cluster) args(name string) []string {
@@ -65,7 +39,7 @@ func (c *Cluster) args(name string) []string {
 	case ControllerManager:
 		return append(c.controllerManagerArgs(), c.opts.ControllerManagerArgs...)
 	default:
-		return append(c.kwokArgs(), c.opts.KWOKArgs...)
+		return c.kwokArgs()
 	}
 }
 
@@ -108,7 +82,7 @@ func (c *Cluster) apiserverArgs() []string {
 		"--allow-privileged=true",
 		"--max-requests-inflight=3000",
 		"--max-mutating-requests-inflight=1500",
-		"--audit-policy-file=" + c.auditPolicy(),
+		"--audit-policy-file=" + filepath.Join(c.dir, "audit-policy.yaml"),
 		"--audit-log-path=" + c.AuditLogPath(),
 		// One file: a reader need not know about rotation.
 		"--audit-log-maxsize=100000",

@@ -19,29 +19,6 @@ const BerthControllerUser = "system:serviceaccount:berth-system:berth-controller
 // BerthEnvironmentsUser is that of the process which runs Environments alone.
 const BerthEnvironmentsUser = "system:serviceaccount:berth-system:berth-environments"
 
-// ControllerOptions configures StartController. Only Binary is required.
-type ControllerOptions struct {
-	// Binary is BuildController's result.
-	Binary string
-	// ConfigFile is a ControllerConfiguration. Flags give it the kubeconfig and loopback addresses. Empty means the
-	// defaults.
-	ConfigFile string
-	// Name is the replica's name: its log file, its data directory. Default: berth-controller.
-	Name string
-	// User is the identity it talks to the API server with. Default: BerthControllerUser.
-	User string
-	// Groups are the identity's.
-	Groups []string
-	// Kubeconfig is used instead of one for User, for instance one that goes through a proxy.
-	Kubeconfig string
-	// Args are added to the command line. The last value of a flag wins.
-	Args []string
-	// Env is added to the environment.
-	Env []string
-	// NoWait returns at once; WaitReady waits later.
-	NoWait bool
-}
-
 // Controller is a running controller.
 type Controller struct {
 	*server
@@ -52,24 +29,18 @@ type Controller struct {
 }
 
 // StartController starts a controller and, unless told not to, waits until it is ready. A replica that stands by is ready.
-func (c *Cluster) StartController(ctx context.Context, o ControllerOptions) (*Controller, error) {
-	p := &program{
-		name: cmp.Or(o.Name, "berth-controller"), binary: o.Binary, env: o.Env, noWait: o.NoWait,
-		user: cmp.Or(o.User, BerthControllerUser), groups: o.Groups, kubeconfig: o.Kubeconfig,
-	}
+func (c *Cluster) StartController(ctx context.Context, o ProgramOptions) (*Controller, error) {
+	o.Name, o.User = cmp.Or(o.Name, "berth-controller"), cmp.Or(o.User, BerthControllerUser)
+	p := &program{ProgramOptions: o}
 	if err := c.prepareProgram(p); err != nil {
 		return nil, err
 	}
 	metrics, probes := loopback(p.ports[0]), loopback(p.ports[1])
+	p.Args = []string{"--kubeconfig=" + p.Kubeconfig, "--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + probes}
 	if o.ConfigFile != "" {
-		p.args = append(p.args, "--config="+o.ConfigFile)
+		p.Args = append(p.Args, "--config="+o.ConfigFile)
 	}
-	p.args = append(p.args,
-		"--kubeconfig="+p.kubeconfig,
-		"--metrics-bind-address="+metrics,
-		"--health-probe-bind-address="+probes,
-	)
-	p.args = append(p.args, o.Args...)
+	p.Args = append(p.Args, o.Args...)
 	healthURL := "http://" + probes
 	p.url, p.ready = "https://"+metrics, []string{healthURL + "/readyz"}
 	p.token = c.pki.adminToken // it takes no client certificates

@@ -28,7 +28,10 @@ type DetachedProcess struct {
 }
 
 // Alive reports whether the process still runs.
-func (p DetachedProcess) Alive() bool { return alive(p.PID, p.ID) }
+func (p DetachedProcess) Alive() bool {
+	id, err := processID(p.PID)
+	return err == nil && id == p.ID
+}
 
 // record writes down the processes of a detached cluster, after every start, so that none is ever forgotten.
 func (c *Cluster) record() error {

@@ -37,12 +37,14 @@ func (c *Cluster) StartKarpenter(ctx context.Context, out io.Writer) (*Karpenter
 	if err := c.applyKarpenterCRDs(ctx); err != nil {
 		return nil, err
 	}
-	p := &program{name: KarpenterBinary, binary: binary, user: KarpenterUser, groups: []string{"system:masters"}}
+	p := &program{ProgramOptions: ProgramOptions{
+		Name: KarpenterBinary, Binary: binary, User: KarpenterUser, Groups: []string{"system:masters"},
+	}}
 	if err := c.prepareProgram(p); err != nil {
 		return nil, err
 	}
-	p.env = []string{
-		"KUBECONFIG=" + p.kubeconfig,
+	p.Env = []string{
+		"KUBECONFIG=" + p.Kubeconfig,
 		"DISABLE_LEADER_ELECTION=true",
 		"SYSTEM_NAMESPACE=kube-system",
 		fmt.Sprintf("METRICS_PORT=%d", p.ports[0]),

@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -42,9 +43,12 @@ var kwokEdits = []edit{
 }
 
 func (c *Cluster) kwokArgs() []string {
+	stages := filepath.Join(c.dir, "stages")
 	return []string{
 		"--kubeconfig=" + c.componentKubeconfig(KWOK),
-		"--config=" + c.kwokConfig(),
+		"--config=" + filepath.Join(stages, "kwok.yaml"),
+		"--config=" + filepath.Join(stages, "node.yaml"),
+		"--config=" + filepath.Join(stages, "pod.yaml"),
 		"--manage-nodes-with-annotation-selector=" + kwokNodeAnnotation + "=fake",
 		fmt.Sprintf("--server-address=127.0.0.1:%d", c.ports.KWOK),
 	}

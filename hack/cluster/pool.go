@@ -4,12 +4,12 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
+	"net/rpc"
 	"os"
 	"sync"
 	"syscall"
@@ -35,13 +35,8 @@ type pooled struct {
 	fresh baseline
 }
 
-// A borrower gets one poolReply when it has its control plane, and one for each poolRequest that it sends.
-type poolRequest struct {
-	Stop, Start string // a component
-}
-
-type poolReply struct {
-	Error     string
+// Handover describes a control plane to its borrower.
+type Handover struct {
 	Dir       string
 	Ports     ports
 	Processes []DetachedProcess
@@ -49,6 +44,9 @@ type poolReply struct {
 	AuditFrom int64
 	Since     time.Time
 }
+
+// poolService has the methods of lent.
+const poolService = "Plane"
 
 // StartPool serves size control planes at a socket until Stop.
 func StartPool(socket string, size int, out io.Writer) (*Pool, error) {
@@ -101,18 +99,14 @@ func (p *Pool) lend(conn net.Conn) {
 	case plane = <-p.free:
 	}
 	defer func() { p.free <- plane }()
-	encoder := json.NewEncoder(conn)
+	var err error
 	if plane == nil {
-		var err error
-		if plane, err = p.start(); err != nil {
-			_ = encoder.Encode(poolReply{Error: err.Error()}) // a borrower that is gone needs no answer
-			return
-		}
+		plane, err = p.start()
 	}
-	if reply, err := plane.handOver(); err == nil && encoder.Encode(reply) == nil {
-		plane.serve(p.ctx, json.NewDecoder(conn), encoder)
-	}
-	if p.ctx.Err() != nil {
+	calls := rpc.NewServer()
+	_ = calls.RegisterName(poolService, &lent{plane, err, p.ctx}) // it has methods
+	calls.ServeConn(conn)
+	if err != nil || p.ctx.Err() != nil {
 		return
 	}
 	if err := plane.restore(p.ctx); err != nil && p.ctx.Err() == nil {
@@ -135,38 +129,37 @@ func (p *Pool) start() (*pooled, error) {
 	return &pooled{c, fresh}, nil
 }
 
-// handOver describes the control plane to a borrower.
-func (c *pooled) handOver() (poolReply, error) {
-	log, err := os.Stat(c.AuditLogPath())
+// lent has what a borrower calls, until it disconnects.
+type lent struct {
+	plane *pooled
+	// err is why there is none.
+	err error
+	ctx context.Context
+}
+
+// Handover is called first.
+func (l *lent) Handover(_ string, reply *Handover) error {
+	if l.err != nil {
+		return l.err
+	}
+	log, err := os.Stat(l.plane.AuditLogPath())
 	if err != nil {
-		return poolReply{}, err
+		return err
 	}
 	// Times in the audit log have microseconds.
 	since := time.Now().Truncate(time.Microsecond)
-	return poolReply{Dir: c.dir, Ports: c.ports, Processes: c.processes(), AuditFrom: log.Size(), Since: since}, nil
+	*reply = Handover{Dir: l.plane.dir, Ports: l.plane.ports, Processes: l.plane.processes(), AuditFrom: log.Size(), Since: since}
+	return nil
 }
 
-// serve carries out a borrower's requests until it disconnects.
-func (c *pooled) serve(ctx context.Context, requests *json.Decoder, replies *json.Encoder) {
-	for {
-		var request poolRequest
-		if requests.Decode(&request) != nil {
-			return
-		}
-		var err error
-		if request.Stop != "" {
-			err = c.StopComponent(request.Stop)
-		} else {
-			err = c.StartComponent(ctx, request.Start)
-		}
-		reply := poolReply{Processes: c.processes()}
-		if err != nil {
-			reply.Error = err.Error()
-		}
-		if replies.Encode(reply) != nil {
-			return
-		}
-	}
+// Stop stops a component.
+func (l *lent) Stop(component string, _ *string) error { return l.plane.StopComponent(component) }
+
+// Start starts a component again.
+func (l *lent) Start(component string, processes *[]DetachedProcess) error {
+	err := l.plane.StartComponent(l.ctx, component)
+	*processes = l.plane.processes()
+	return err
 }
 
 // restore makes the data of a control plane that was given back what they were at first.

@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -175,13 +174,4 @@ func startOnImmortalThread(cmd *exec.Cmd) error {
 	result := make(chan error)
 	spawner() <- func() { result <- cmd.Start() }
 	return <-result
-}
-
-// alive reports whether the process with this pid is still the one that had this identity.
-func alive(pid int, id string) bool {
-	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-		return false
-	}
-	now, err := processID(pid)
-	return err == nil && now == id
 }

@@ -11,11 +11,39 @@ import (
 	"path/filepath"
 )
 
-// program is what a scheduler and a controller are started with alike.
+// ProgramOptions configures StartScheduler and StartController. Only Binary is required.
+type ProgramOptions struct {
+	// Binary is the program: what BuildScheduler or BuildController returns, or Binary for StockScheduler.
+	Binary string
+	// ConfigFile is its configuration. A scheduler gets a copy, in which only clientConnection.kubeconfig and what
+	// LeaderElection sets differ; a controller gets the kubeconfig and loopback addresses by flags. Empty means the defaults.
+	ConfigFile string
+	// Name is the replica's name: its log file, its data directory. Default: berth-scheduler or berth-controller.
+	Name string
+	// User and Groups are its identity. Default: BerthSchedulerUser or BerthControllerUser.
+	User   string
+	Groups []string
+	// Kubeconfig is used instead of one for User, for instance one that goes through a proxy.
+	Kubeconfig string
+	// LeaderElection changes the leader election of a scheduler; nil leaves it as configured.
+	LeaderElection *LeaderElection
+	// Args are added to the command line. The last value of a flag wins.
+	Args []string
+	// Env is added to the environment.
+	Env []string
+	// NoWait returns at once; WaitReady waits later.
+	NoWait bool
+}
+
+// Options of each program.
+type (
+	SchedulerOptions  = ProgramOptions
+	ControllerOptions = ProgramOptions
+)
+
+// program is one that is to be started.
 type program struct {
-	name, binary, user, kubeconfig string
-	groups, args, env              []string
-	noWait                         bool
+	ProgramOptions
 
 	// dir is its data directory, ports are free for its servers, once it is prepared.
 	dir   string
@@ -29,10 +57,10 @@ type program struct {
 func (c *Cluster) prepareProgram(p *program) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("start %s: %w", p.name, err)
+			err = fmt.Errorf("start %s: %w", p.Name, err)
 		}
 	}()
-	p.dir = filepath.Join(c.dir, p.name)
+	p.dir = filepath.Join(c.dir, p.Name)
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return err
 	}
@@ -41,8 +69,8 @@ func (c *Cluster) prepareProgram(p *program) (err error) {
 			return err
 		}
 	}
-	if p.kubeconfig == "" {
-		p.kubeconfig, err = c.Kubeconfig(p.user, p.groups...)
+	if p.Kubeconfig == "" {
+		p.Kubeconfig, err = c.Kubeconfig(p.User, p.Groups...)
 	}
 	return err
 }
@@ -63,14 +91,14 @@ type server struct {
 func (c *Cluster) startProgram(ctx context.Context, p *program) (*server, error) {
 	client, err := c.insecureClient()
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.name, err)
+		return nil, fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	process, err := c.StartProcess(ctx, ProcessSpec{Name: p.name, Path: p.binary, Args: p.args, Env: p.env})
+	process, err := c.StartProcess(ctx, ProcessSpec{Name: p.Name, Path: p.Binary, Args: p.Args, Env: p.Env})
 	if err != nil {
 		return nil, err
 	}
 	s := &server{Process: process, URL: p.url, client: client, token: p.token, ready: p.ready}
-	if p.noWait {
+	if p.NoWait {
 		return s, nil
 	}
 	if err := s.WaitReady(ctx); err != nil {

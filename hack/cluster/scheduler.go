@@ -18,30 +18,6 @@ import (
 // BerthSchedulerUser is the identity that the manifests' RBAC is written for.
 const BerthSchedulerUser = "system:serviceaccount:berth-system:berth-scheduler"
 
-// SchedulerOptions configures StartScheduler. Only Binary is required.
-type SchedulerOptions struct {
-	// Binary is a kube-scheduler of any make: BuildScheduler's result, or Binary(ctx, out, StockScheduler).
-	Binary string
-	// ConfigFile is a KubeSchedulerConfiguration. Nothing in it is changed but clientConnection.kubeconfig and what
-	// LeaderElection says. Empty means the defaults.
-	ConfigFile string
-	// Name is the replica's name: its log file, its data directory. Default: berth-scheduler.
-	Name string
-	// User and Groups are the identity it talks to the API server with. Default: BerthSchedulerUser.
-	User   string
-	Groups []string
-	// Kubeconfig is used instead of one for User, for instance one that goes through a proxy.
-	Kubeconfig string
-	// LeaderElection changes leader election; nil leaves it as the configuration says.
-	LeaderElection *LeaderElection
-	// Args are added to the command line. The last value of a flag wins.
-	Args []string
-	// Env is added to the environment.
-	Env []string
-	// NoWait returns at once; WaitReady waits later.
-	NoWait bool
-}
-
 // LeaderElection overrides fields of the configuration's leaderElection. Zero values change nothing.
 type LeaderElection struct {
 	Enabled                                   *bool
@@ -52,23 +28,20 @@ type LeaderElection struct {
 type Scheduler struct{ *server }
 
 // StartScheduler starts a scheduler and, unless told not to, waits until it is ready.
-func (c *Cluster) StartScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
-	p := &program{
-		name: cmp.Or(o.Name, "berth-scheduler"), binary: o.Binary, env: o.Env, noWait: o.NoWait,
-		user: cmp.Or(o.User, BerthSchedulerUser), groups: o.Groups, kubeconfig: o.Kubeconfig,
-	}
+func (c *Cluster) StartScheduler(ctx context.Context, o ProgramOptions) (*Scheduler, error) {
+	o.Name, o.User = cmp.Or(o.Name, "berth-scheduler"), cmp.Or(o.User, BerthSchedulerUser)
+	p := &program{ProgramOptions: o}
 	if err := c.prepareProgram(p); err != nil {
 		return nil, err
 	}
-	o.Kubeconfig = p.kubeconfig
 	config := filepath.Join(p.dir, "config.yaml")
-	if err := writeSchedulerConfig(config, o); err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.name, err)
+	if err := writeSchedulerConfig(config, p.ProgramOptions); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	p.args = append([]string{
+	p.Args = append([]string{
 		"--config=" + config,
-		"--authentication-kubeconfig=" + p.kubeconfig,
-		"--authorization-kubeconfig=" + p.kubeconfig,
+		"--authentication-kubeconfig=" + p.Kubeconfig,
+		"--authorization-kubeconfig=" + p.Kubeconfig,
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", p.ports[0]),
 		"--cert-dir=" + p.dir,
@@ -83,7 +56,7 @@ func (c *Cluster) StartScheduler(ctx context.Context, o SchedulerOptions) (*Sche
 }
 
 // writeSchedulerConfig writes the configuration with the kubeconfig and the leader election overrides put in.
-func writeSchedulerConfig(path string, o SchedulerOptions) error {
+func writeSchedulerConfig(path string, o ProgramOptions) error {
 	config := map[string]any{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 	if o.ConfigFile != "" {
 		b, err := os.ReadFile(o.ConfigFile)

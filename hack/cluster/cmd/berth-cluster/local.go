@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,11 +75,12 @@ func whatIsMissing(dead []string) string {
 }
 
 func (l local) start(ctx context.Context, s size) error {
-	scheduler, err := l.build(ctx, schedulerConfig, cluster.BuildScheduler)
+	// Built before anything is started: that is what fails in a tree that is being worked on.
+	scheduler, err := cluster.BuildScheduler(ctx, l.root, l.out, false)
 	if err != nil {
 		return err
 	}
-	controller, err := l.build(ctx, controllerConfig, cluster.BuildController)
+	controller, err := cluster.BuildController(ctx, l.root, l.out, false)
 	if err != nil {
 		return err
 	}
@@ -96,53 +96,28 @@ func (l local) start(ctx context.Context, s size) error {
 	}
 	l.say("Nodes: %d spot, %d on-demand.", s.spot, s.onDemand)
 	for _, dir := range []string{"manifests/crds", "manifests/rbac"} {
-		err := c.ApplyFiles(ctx, filepath.Join(l.root, dir))
-		if errors.Is(err, fs.ErrNotExist) {
-			l.say("%s does not exist: nothing installed from there.", dir)
-			continue
-		}
-		if err != nil {
+		if err := c.ApplyFiles(ctx, filepath.Join(l.root, dir)); err != nil {
 			return err
 		}
 		l.say("Installed %s.", dir)
 	}
-	if err := l.startScheduler(ctx, c, scheduler); err != nil {
+	schedulerConfig := filepath.Join(l.root, "manifests/scheduler/second-scheduler.yaml")
+	if _, err := c.StartScheduler(ctx, cluster.SchedulerOptions{Binary: scheduler, ConfigFile: schedulerConfig}); err != nil {
 		return err
 	}
-	return l.startController(ctx, c, controller)
-}
-
-const (
-	schedulerConfig  = "manifests/scheduler/second-scheduler.yaml"
-	controllerConfig = "manifests/controller/config.yaml"
-	// schedulerConfigMap is what manifests/scheduler calls it.
-	schedulerConfigMap = "berth-scheduler-config"
-)
-
-// build returns the path of a program, empty if there is no configuration for it. It comes before anything is started,
-// because it is what fails in a tree that is being worked on.
-func (l local) build(
-	ctx context.Context, config string, build func(ctx context.Context, root string, out io.Writer, race bool) (string, error),
-) (string, error) {
-	if _, err := os.Stat(filepath.Join(l.root, config)); errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return build(ctx, l.root, l.out, false)
-}
-
-func (l local) startScheduler(ctx context.Context, c *cluster.Cluster, binary string) error {
-	if binary == "" {
-		l.say("%s does not exist: Berth's scheduler is not started.", schedulerConfig)
-		return nil
-	}
-	file := filepath.Join(l.root, schedulerConfig)
-	if _, err := c.StartScheduler(ctx, cluster.SchedulerOptions{Binary: binary, ConfigFile: file}); err != nil {
-		return err
-	}
-	if err := publish(ctx, c, file); err != nil {
+	if err := publish(ctx, c, schedulerConfig); err != nil {
 		return err
 	}
 	l.say("Berth's scheduler is ready (schedulerName: berth-scheduler).")
+	_, err = c.StartController(ctx, cluster.ControllerOptions{
+		Binary:     controller,
+		ConfigFile: filepath.Join(l.root, "manifests/controller/config.yaml"),
+		Args:       []string{"--scheduler-config=" + schedulerConfig},
+	})
+	if err != nil {
+		return err
+	}
+	l.say("Berth's controller is ready.")
 	return nil
 }
 
@@ -154,30 +129,13 @@ func publish(ctx context.Context, c *cluster.Cluster, file string) error {
 	}
 	object, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": schedulerConfigMap, "namespace": "berth-system"},
+		"metadata": map[string]any{"name": "berth-scheduler-config", "namespace": "berth-system"},
 		"data":     map[string]any{filepath.Base(file): string(config)},
 	})
 	if err != nil {
 		return fmt.Errorf("publish the scheduler's configuration: %w", err)
 	}
 	return c.Apply(ctx, string(object))
-}
-
-func (l local) startController(ctx context.Context, c *cluster.Cluster, binary string) error {
-	if binary == "" {
-		l.say("%s does not exist: Berth's controller is not started.", controllerConfig)
-		return nil
-	}
-	_, err := c.StartController(ctx, cluster.ControllerOptions{
-		Binary:     binary,
-		ConfigFile: filepath.Join(l.root, controllerConfig),
-		Args:       []string{"--scheduler-config=" + filepath.Join(l.root, schedulerConfig)},
-	})
-	if err != nil {
-		return err
-	}
-	l.say("Berth's controller is ready.")
-	return nil
 }
 
 func (l local) hint() {

@@ -17,19 +17,20 @@ import (
 )
 
 func TestUpStaysAndDownLeavesNothing(t *testing.T) {
-	root := t.TempDir() // without manifests, as in a tree where they are not written yet
+	root, err := cluster.RepoRoot()
+	require.NoError(t, err)
 	var out bytes.Buffer
-	l := local{root: root, dir: filepath.Join(root, ".cluster"), out: &out}
+	l := local{root: root, dir: filepath.Join(t.TempDir(), ".cluster"), out: &out}
 	t.Cleanup(func() { _ = l.down() })
 
 	require.NoError(t, l.up(t.Context(), size{spot: 2, onDemand: 1, cpu: "4"}))
-	require.Contains(t, out.String(), "manifests/crds does not exist")
-	require.Contains(t, out.String(), "Berth's controller is not started")
+	require.Contains(t, out.String(), "Installed manifests/crds")
+	require.Contains(t, out.String(), "Berth's controller is ready")
 	require.Contains(t, out.String(), "export KUBECONFIG="+l.kubeconfig())
 	require.FileExists(t, l.kubeconfig())
 	processes, err := cluster.Detached(l.dir)
 	require.NoError(t, err)
-	require.Len(t, processes, 4)
+	require.Len(t, processes, 6)
 
 	out.Reset()
 	require.NoError(t, l.up(t.Context(), size{}))
