@@ -9,11 +9,7 @@ import (
 )
 
 func main() {
-	root := "."
-	if len(os.Args) > 1 {
-		root = os.Args[1]
-	}
-	found, err := check(root)
+	found, err := check(".")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "words:", err)
 		os.Exit(2)
