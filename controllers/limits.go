@@ -26,17 +26,13 @@ func (p *parts) addLimits() error {
 		_, ok := p.synced()
 		return ok
 	}
-	c, err := limits.New(limits.Options{
+	return limits.New(limits.Options{
 		Client:     p.mgr.GetClient(),
 		Recorder:   p.recorder(limits.FieldOwner),
 		Clock:      clock.RealClock{},
 		Tracker:    p.limits,
 		Namespaces: p.cfg.Namespaces,
-	})
-	if err != nil {
-		return err
-	}
-	return c.SetupWithManager(p.mgr)
+	}).SetupWithManager(p.mgr)
 }
 
 // limitsOf returns the limits of a namespace; they are shared and must not be changed.

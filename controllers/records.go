@@ -41,11 +41,7 @@ func (p *parts) addRecords() error {
 		}
 		o.Limits = nfrLimits(&r.NFR)
 	}
-	c, err := records.New(o)
-	if err != nil {
-		return err
-	}
-	return c.SetupWithManager(p.mgr)
+	return records.New(o).SetupWithManager(p.mgr)
 }
 
 func recordSettings(r *controller.Records, features render.Features) render.Settings {

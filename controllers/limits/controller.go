@@ -70,7 +70,7 @@ type Controller struct {
 var _ reconcile.Reconciler = &Controller{}
 
 // New returns a controller. SetupWithManager adds it to a manager.
-func New(o Options) (*Controller, error) {
+func New(o Options) *Controller {
 	c := &Controller{
 		Options: o,
 		differs: make(chan event.GenericEvent, 1024),
@@ -82,7 +82,7 @@ func New(o Options) (*Controller, error) {
 		l.Namespace, l.Name = key.Namespace, key.Name
 		c.differs <- event.GenericEvent{Object: l}
 	}
-	return c, nil
+	return c
 }
 
 // SetupWithManager adds the controller and its tracker to a manager. Both run on the leader.

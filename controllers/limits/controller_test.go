@@ -8,15 +8,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
 func TestWritesAreBoundedForOneAndForAll(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(began)
-	r, err := New(Options{Clock: clock, Tracker: NewTracker()})
-	require.NoError(t, err)
+	r := New(Options{Clock: clock, Tracker: NewTracker()})
 	one := types.NamespacedName{Namespace: "shop", Name: "one"}
 	assert.Zero(t, r.wait(one))
 	assert.Equal(t, writeEvery, r.wait(one), "a write a second")

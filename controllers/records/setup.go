@@ -69,7 +69,7 @@ type Controller struct {
 var _ reconcile.Reconciler = &Controller{}
 
 // New returns a controller. SetupWithManager adds it to a manager.
-func New(o Options) (*Controller, error) { return &Controller{Options: o}, nil }
+func New(o Options) *Controller { return &Controller{Options: o} }
 
 // SetupWithManager adds the controllers of records and templates to a manager that is not started yet, and the analyzer if
 // there is a Prometheus. The manager's cache must have no others of the kinds of Labelled than those with OwnerLabel.
