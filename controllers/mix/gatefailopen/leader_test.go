@@ -24,59 +24,42 @@ func of(holder string, renewed int) sighting {
 
 func TestWhoLeads(t *testing.T) {
 	type look struct {
-		at    int
-		saw   sighting
-		blind bool
+		at  int
+		saw sighting
 	}
-	var missing sighting
+	missing, failed := sighting{}, sighting{holder: "the look failed"}
+	// looks are after 0 s, 20 s and so on.
+	looks := func(saw ...sighting) (list []look) {
+		for i, s := range saw {
+			list = append(list, look{20 * i, s})
+		}
+		return list
+	}
+	a1, ahead := of("a", 1), of("a", 2_000_000_000)
 	tests := map[string]struct {
 		looks []look
 		want  bool
 	}{
-		"a lease that is renewed": {
-			[]look{{0, of("a", 1), false}, {20, of("a", 2), false}, {40, of("a", 3), false}, {60, of("a", 4), false}}, false,
-		},
-		"one that is not": {
-			[]look{{0, of("a", 1), false}, {20, of("a", 1), false}, {40, of("a", 1), false}, {60, of("a", 1), false}}, true,
-		},
-		"one that is not for just too short a time": {
-			[]look{{0, of("a", 1), false}, {20, of("a", 1), false}, {40, of("a", 1), false}, {59, of("a", 1), false}}, false,
-		},
-		"one whose holder's clock is ahead by years": {
-			[]look{{0, of("a", 2_000_000_000), false}, {20, of("a", 2_000_000_000), false}, {40, of("a", 2_000_000_000), false}, {60, of("a", 2_000_000_000), false}}, true,
-		},
-		"a clock that is set back is a renewal": {
-			[]look{{0, of("a", 9), false}, {20, of("a", 9), false}, {40, of("a", 3), false}, {60, of("a", 3), false}}, false,
-		},
-		"another holder at the same time": {
-			[]look{{0, of("a", 1), false}, {20, of("a", 1), false}, {40, of("b", 1), false}, {60, of("b", 1), false}}, false,
-		},
-		"no lease": {
-			[]look{{0, missing, false}, {20, missing, false}, {40, missing, false}, {60, missing, false}}, true,
-		},
-		"a lease that nobody holds": {
-			[]look{{0, of("", 1), false}, {20, of("", 1), false}, {40, of("", 1), false}, {60, of("", 1), false}}, true,
-		},
-		"a lease that somebody takes in time": {
-			[]look{{0, missing, false}, {20, missing, false}, {40, missing, false}, {60, of("a", 1), false}}, false,
-		},
-		"a look that failed": {
-			[]look{{0, missing, false}, {20, missing, false}, {40, missing, true}, {60, missing, false}}, false,
-		},
-		"the last look failed": {
-			[]look{{0, missing, false}, {20, missing, false}, {40, missing, false}, {60, missing, true}}, false,
-		},
-		"a process that slept": {
-			[]look{{0, missing, false}, {20, missing, false}, {60, missing, false}}, false,
-		},
-		"nothing was looked at": {nil, false},
+		"a lease that is renewed":                    {looks(a1, of("a", 2), of("a", 3), of("a", 4)), false},
+		"one that is not":                            {looks(a1, a1, a1, a1), true},
+		"one that is not for just too short a time":  {append(looks(a1, a1, a1), look{59, a1}), false},
+		"one whose holder's clock is ahead by years": {looks(ahead, ahead, ahead, ahead), true},
+		"a clock that is set back is a renewal":      {looks(of("a", 9), of("a", 9), of("a", 3), of("a", 3)), false},
+		"another holder at the same time":            {looks(a1, a1, of("b", 1), of("b", 1)), false},
+		"no lease":                                   {looks(missing, missing, missing, missing), true},
+		"a lease that nobody holds":                  {looks(of("", 1), of("", 1), of("", 1), of("", 1)), true},
+		"a lease that somebody takes in time":        {looks(missing, missing, missing, a1), false},
+		"a look that failed":                         {looks(missing, missing, failed, missing), false},
+		"the last look failed":                       {looks(missing, missing, missing, failed), false},
+		"a process that slept":                       {append(looks(missing, missing), look{60, missing}), false},
+		"nothing was looked at":                      {nil, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := watch{patience: time.Minute, gap: 25 * time.Second}
 			now := 0
 			for _, l := range tc.looks {
-				if now = l.at; l.blind {
+				if now = l.at; l.saw == failed {
 					w.blind()
 				} else {
 					w.saw(l.saw, at(l.at))

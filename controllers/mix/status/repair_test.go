@@ -42,86 +42,60 @@ const (
 )
 
 func TestStale(t *testing.T) {
+	type assignment = clusterstate.Assignment
+	type changes = []func(*assignment)
 	good := func() map[string]string {
 		return map[string]string{slotKey: "2", typeKey: "spot", mixKey: "capacitymix/web", costKey: "-2"}
 	}
-	all := good()
-	without := func(keys ...string) map[string]string {
-		some := good()
-		for _, key := range keys {
-			delete(some, key)
-		}
-		return some
+	all, allButCost := good(), good()
+	delete(allButCost, costKey)
+	set := func(key, value string) func(*assignment) {
+		return func(s *assignment) { s.Pod.Annotations[key] = value }
 	}
+	noCost := func(s *assignment) { delete(s.Pod.Annotations, costKey) }
+	bare := func(s *assignment) { clear(s.Pod.Annotations) }
+	usersCost := func(value string) func(*assignment) {
+		return func(s *assignment) { s.Pod.Annotations[costKey], s.Pod.CostByOthers = value, true }
+	}
+	elsewhere := func(s *assignment) { s.Pod.SchedulerName = "default-scheduler" }
+	place := func(p clusterstate.Place) func(*assignment) { return func(s *assignment) { s.Place = p } }
 	tests := map[string]struct {
-		change func(have map[string]string, s *clusterstate.Assignment)
-		want   map[string]string
+		changes changes
+		want    map[string]string
 	}{
-		"all is well": {func(map[string]string, *clusterstate.Assignment) {}, nil},
-		"an older pod holds the same slot": {
-			func(have map[string]string, _ *clusterstate.Assignment) { have[slotKey], have[costKey] = "1", "-1" },
-			map[string]string{slotKey: "2", costKey: "-2"},
-		},
+		"all is well":                      {},
+		"an older pod holds the same slot": {changes{set(slotKey, "1"), set(costKey, "-1")}, map[string]string{slotKey: "2", costKey: "-2"}},
 		"the slot was edited and the cost follows the slot that it had": {
-			func(have map[string]string, _ *clusterstate.Assignment) {
-				have[slotKey], have[costKey] = "1048575", "-9"
-			},
-			map[string]string{slotKey: "2", costKey: "-2"},
+			changes{set(slotKey, "1048575"), set(costKey, "-9")}, map[string]string{slotKey: "2", costKey: "-2"},
 		},
-		"the slot is wrong and the cost is the user's": {
-			func(have map[string]string, s *clusterstate.Assignment) {
-				have[slotKey], have[costKey], s.Pod.CostByOthers = "1", "-1", true
-			},
-			map[string]string{slotKey: "2"},
-		},
-		"the slot is wrong and there is no cost": {
-			func(have map[string]string, _ *clusterstate.Assignment) { have[slotKey] = "1"; delete(have, costKey) },
-			map[string]string{slotKey: "2", costKey: "-2"},
-		},
-		"the cost was removed":  {func(have map[string]string, _ *clusterstate.Assignment) { delete(have, costKey) }, map[string]string{costKey: "-2"}},
-		"only the cost differs": {func(have map[string]string, _ *clusterstate.Assignment) { have[costKey] = "5" }, map[string]string{costKey: "-2"}},
-		"only the cost differs and it is the user's": {func(have map[string]string, s *clusterstate.Assignment) {
-			have[costKey], s.Pod.CostByOthers = "5", true
-		}, nil},
-		"the workload is older than its mix": {func(have map[string]string, _ *clusterstate.Assignment) { clear(have) }, all},
-		"the same, and the cost is the user's": {
-			func(have map[string]string, s *clusterstate.Assignment) {
-				clear(have)
-				have[costKey], s.Pod.CostByOthers = "7", true
-			}, without(costKey),
-		},
+		"the slot is wrong and the cost is the user's": {changes{set(slotKey, "1"), usersCost("-1")}, map[string]string{slotKey: "2"}},
+		"the slot is wrong and there is no cost":       {changes{set(slotKey, "1"), noCost}, map[string]string{slotKey: "2", costKey: "-2"}},
+		"the cost was removed":                         {changes{noCost}, map[string]string{costKey: "-2"}},
+		"only the cost differs":                        {changes{set(costKey, "5")}, map[string]string{costKey: "-2"}},
+		"only the cost differs and it is the user's":   {changes{usersCost("5")}, nil},
+		"the workload is older than its mix":           {changes{bare}, all},
+		"the same, and the cost is the user's":         {changes{bare, usersCost("7")}, allButCost},
 		"the gate was opened without a slot, whichever scheduler placed it": {
-			func(have map[string]string, s *clusterstate.Assignment) {
-				clear(have)
-				have[v1alpha1.UngateReasonAnnotation] = v1alpha1.UngateReasonNoLeader
-				s.Pod.SchedulerName, s.Pod.UsesGate = "default-scheduler", true
-			},
-			all,
+			changes{
+				bare, set(v1alpha1.UngateReasonAnnotation, v1alpha1.UngateReasonNoLeader), elsewhere, func(s *assignment) { s.Pod.UsesGate = true },
+			}, all,
 		},
-		"the pod names a capacity type itself": {func(have map[string]string, s *clusterstate.Assignment) { clear(have); s.Pod.Pinned = true }, nil},
-		"another scheduler placed the pod": {func(have map[string]string, s *clusterstate.Assignment) {
-			clear(have)
-			s.Pod.SchedulerName = "default-scheduler"
-		}, nil},
-		"the mix changed the type of the slot": {func(have map[string]string, _ *clusterstate.Assignment) { have[typeKey] = "on-demand" }, map[string]string{typeKey: "spot"}},
-		"another mix governs by now":           {func(have map[string]string, _ *clusterstate.Assignment) { have[mixKey] = "default" }, map[string]string{mixKey: "capacitymix/web"}},
-		"the pod is about to go": {func(have map[string]string, s *clusterstate.Assignment) {
-			have[slotKey] = "9"
-			s.Place = clusterstate.Departing
-		}, nil},
-		"the pod has no node yet": {func(have map[string]string, s *clusterstate.Assignment) {
-			have[slotKey] = "9"
-			s.Place = clusterstate.Pending
-		}, nil},
+		"the pod names a capacity type itself": {changes{bare, func(s *assignment) { s.Pod.Pinned = true }}, nil},
+		"another scheduler placed the pod":     {changes{bare, elsewhere}, nil},
+		"the mix changed the type of the slot": {changes{set(typeKey, "on-demand")}, map[string]string{typeKey: "spot"}},
+		"another mix governs by now":           {changes{set(mixKey, "default")}, map[string]string{mixKey: "capacitymix/web"}},
+		"the pod is about to go":               {changes{set(slotKey, "9"), place(clusterstate.Departing)}, nil},
+		"the pod has no node yet":              {changes{set(slotKey, "9"), place(clusterstate.Pending)}, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			r, _ := reconciler(1000)
 			e := exact("web")
 			s := &e.Group.Assignments[2]
-			have := good()
-			s.Pod.Annotations, s.Pod.SchedulerName = have, builders.Scheduler
-			tc.change(have, s)
+			s.Pod.Annotations, s.Pod.SchedulerName = good(), builders.Scheduler
+			for _, change := range tc.changes {
+				change(s)
+			}
 			assert.Equal(t, tc.want, r.stale(&e.Group, *s))
 		})
 	}
@@ -197,10 +171,25 @@ func staleEntry() workloads.Entry {
 	return e
 }
 
+// stalePods are the pods of staleEntry, as the API server has them.
+func stalePods() (pods []*corev1.Pod) {
+	for _, s := range staleEntry().Group.Assignments {
+		pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, ResourceVersion: "7", Annotations: s.Pod.Annotations,
+		}})
+	}
+	return pods
+}
+
+// decided is that something was decided about staleEntry.
+func decided() workloads.Decision {
+	return workloads.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
+}
+
 func reconciler(perMinute int) (*Controller, *fake.Clientset) {
 	kube := fake.NewClientset()
-	for _, s := range staleEntry().Group.Assignments {
-		_ = kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, ResourceVersion: "7", Annotations: s.Pod.Annotations}})
+	for _, pod := range stalePods() {
+		_ = kube.Tracker().Add(pod)
 	}
 	b := workloads.NewStore()
 	b.Put(staleEntry())
@@ -241,11 +230,10 @@ func TestRepairsAreTurnedOffAndOnAgain(t *testing.T) {
 	r.SetRepairs(0)
 	assert.Zero(t, r.repair(t.Context(), "shop"), "nothing is requested again")
 	assert.Empty(t, patches(kube))
-	decided := workloads.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
-	assert.False(t, r.note(decided))
+	assert.False(t, r.note(decided()))
 
 	r.SetRepairs(1000)
-	assert.True(t, r.note(decided))
+	assert.True(t, r.note(decided()))
 	r.repair(t.Context(), "shop")
 	assert.NotEmpty(t, patches(kube))
 }
@@ -289,15 +277,9 @@ func TestARepairReadsThePodFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, kube := reconciler(1000)
 			kube.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				e := staleEntry()
-				for _, s := range e.Group.Assignments {
-					if s.Pod.Name == a.(clienttesting.GetAction).GetName() && s.Pod.Name == "web-0" {
-						pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, Annotations: s.Pod.Annotations}}
-						change(pod)
-						return true, pod, nil
-					}
-				}
-				return false, nil, nil
+				pod := stalePods()[0]
+				change(pod)
+				return a.(clienttesting.GetAction).GetName() == pod.Name, pod, nil
 			})
 			assert.Zero(t, r.repair(t.Context(), "shop"))
 			assert.Len(t, patches(kube), 2, "web-0 is left alone")
@@ -310,19 +292,13 @@ func TestAnotherWriterIsReportedOnce(t *testing.T) {
 	events := r.Recorder.(*record.FakeRecorder).Events
 	fake := clocktesting.NewFakePassiveClock(noon)
 	r.Clock = fake
-	decided := workloads.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key}}
-	undo := func() { // the store still has what was there before, as do the pods
-		for _, s := range staleEntry().Group.Assignments {
-			require.NoError(t, kube.Tracker().Update(schema.GroupVersionResource{Version: "v1", Resource: "pods"},
-				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: s.Pod.Name, UID: s.Pod.UID, Annotations: s.Pod.Annotations}}, "shop"))
-		}
-	}
-	wait := r.repair(t.Context(), "shop")
-	require.Zero(t, wait)
+	require.Zero(t, r.repair(t.Context(), "shop"))
 	for range 6 {
-		undo()
-		r.note(decided)
-		wait = r.repair(t.Context(), "shop")
+		for _, pod := range stalePods() { // undone; the store still has what was there before
+			require.NoError(t, kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace))
+		}
+		r.note(decided())
+		wait := r.repair(t.Context(), "shop")
 		require.Positive(t, wait)
 		fake.SetTime(fake.Now().Add(wait))
 		require.Zero(t, r.repair(t.Context(), "shop"))
