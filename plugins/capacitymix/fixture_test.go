@@ -9,11 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/ungate"
 	"berth.dev/berth/plugins/internal/plugintest"
@@ -83,4 +85,17 @@ func (f *fixture) ungate(tb plugintest.TB, pod *corev1.Pod) *corev1.Pod {
 	after := mixtest.Patched(tb, pod, patch)
 	f.addPod(after)
 	return after
+}
+
+// bindingOf is the Binding that an action created.
+func bindingOf(t *testing.T, action clienttesting.Action) *corev1.Binding {
+	t.Helper()
+	create, ok := action.(clienttesting.CreateAction)
+	require.True(t, ok)
+	return create.GetObject().(*corev1.Binding)
+}
+
+func typeOf(f *fixture, node string) capacity.Type {
+	n, _ := f.plugin.Ledger.Node(node)
+	return n.Type
 }

@@ -42,6 +42,18 @@ func (f *fixture) filter(t *testing.T, pod *corev1.Pod) (fwk.CycleState, map[str
 	return state, got
 }
 
+// scores runs PreScore and Score of a pod on every node.
+func (f *fixture) scores(t *testing.T, state fwk.CycleState, pod *corev1.Pod) (scores []int64) {
+	t.Helper()
+	require.Nil(t, f.plugin.PreScore(f.ctx, state, pod, f.infos))
+	for _, info := range f.infos {
+		s, status := f.plugin.Score(f.ctx, state, pod, info)
+		require.Nil(t, status)
+		scores = append(scores, s)
+	}
+	return scores
+}
+
 func TestFilterKeepsAPodToTheTypeOfItsSlot(t *testing.T) {
 	pods := []*corev1.Pod{mixtest.Pod("web", 0), mixtest.Pod("web", 1)}
 	f := webFixture(t, 50, pods...) // slot 0 on-demand, slot 1 spot
@@ -171,13 +183,8 @@ func TestPostFilterLetsAPodBorrowInItsNextCycle(t *testing.T) {
 	assert.Nil(t, got["o"])
 	assert.Nil(t, got["s"], "room that came meanwhile is taken")
 	assert.NotNil(t, got["u"], "unknown satisfies nothing")
-	score := func(node int) int64 {
-		s, status := f.plugin.Score(f.ctx, state, pod, f.infos[node])
-		require.Nil(t, status)
-		return s
-	}
-	require.Nil(t, f.plugin.PreScore(f.ctx, state, pod, f.infos))
-	assert.Greater(t, score(0), score(1), "its own type is preferred")
+	scores := f.scores(t, state, pod)
+	assert.Greater(t, scores[0], scores[1], "its own type is preferred")
 	full := framework.NewDefaultNodeToStatus()
 	for _, node := range []string{"s", "o"} {
 		full.Set(node, fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu").WithPlugin("NodeResourcesFit"))
@@ -222,11 +229,7 @@ func TestANominatedPodKeepsItsSlotUntilItsVictimsTerminate(t *testing.T) {
 		require.NoError(t, err)
 		return c, c.slot
 	}
-	fail := func(c *preFilterState) {
-		state := framework.NewCycleState()
-		state.Write(preFilterStateKey, c)
-		f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
-	}
+	fail := func(c *preFilterState) { f.fail(pod, c) }
 	_, lower := slot(sibling)
 	for range 2 { // on its type, then on both
 		c, _ := slot(pod)
@@ -247,6 +250,13 @@ func TestANominatedPodKeepsItsSlotUntilItsVictimsTerminate(t *testing.T) {
 	fail(c)
 	_, got := slot(pod)
 	assert.Equal(t, lower, got, "the nomination came to nothing")
+}
+
+// fail ends the attempt of a claim: no node fits.
+func (f *fixture) fail(pod *corev1.Pod, c *preFilterState) {
+	state := framework.NewCycleState()
+	state.Write(preFilterStateKey, c)
+	f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
 }
 
 func TestAPodThatOthersNominateBorrowsAllTheSame(t *testing.T) {
@@ -290,9 +300,7 @@ func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {
 		c, err = f.plugin.claim(pod, p, capacity.Unknown)
 		require.NoError(t, err)
 		assert.True(t, c.nominated, "also in a scheduler that has just started")
-		state := framework.NewCycleState()
-		state.Write(preFilterStateKey, c)
-		f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
+		f.fail(pod, c)
 	}
 }
 
@@ -308,13 +316,7 @@ func TestScoreSpreadsSpotPodsOverInterruptionDomains(t *testing.T) {
 		require.Nil(t, f.plugin.Reserve(f.ctx, state, pods[i], node))
 	}
 	state, _ := f.filter(t, pods[3])
-	require.Nil(t, f.plugin.PreScore(f.ctx, state, pods[3], f.infos))
-	var got []int64
-	for _, info := range f.infos {
-		s, _ := f.plugin.Score(f.ctx, state, pods[3], info)
-		got = append(got, s)
-	}
-	assert.Equal(t, []int64{0, 40, 100}, got, "25 for the domain, 10 for the zone and 25 for the node, each time")
+	assert.Equal(t, []int64{0, 40, 100}, f.scores(t, state, pods[3]), "25 for the domain, 10 for the zone and 25 for the node, each time")
 }
 
 func TestOnDemandPodsAreSpreadOverZonesAndNodes(t *testing.T) {
@@ -329,14 +331,7 @@ func TestOnDemandPodsAreSpreadOverZonesAndNodes(t *testing.T) {
 	state, _ := f.filter(t, pods[0])
 	require.Nil(t, f.plugin.Reserve(f.ctx, state, pods[0], "a1"))
 	state, _ = f.filter(t, pods[1])
-	require.Nil(t, f.plugin.PreScore(f.ctx, state, pods[1], f.infos))
-	var got []int64
-	for _, info := range f.infos {
-		s, status := f.plugin.Score(f.ctx, state, pods[1], info)
-		require.Nil(t, status)
-		got = append(got, s)
-	}
-	assert.Equal(t, []int64{65, 90, 100}, got)
+	assert.Equal(t, []int64{65, 90, 100}, f.scores(t, state, pods[1]))
 }
 
 func TestSampleNarrowsLargeSidesOnly(t *testing.T) {
@@ -422,6 +417,13 @@ func TestQueueingHints(t *testing.T) {
 	}
 }
 
+// unschedulable is a pod with a condition that a scheduler wrote.
+func unschedulable(pod *corev1.Pod, since time.Time, message string) *corev1.Pod {
+	pod = mixtest.Unschedulable(pod, since)
+	pod.Status.Conditions[0].Message = message
+	return pod
+}
+
 func TestTheWaitBeginsWhenNoNodeOfTheTypeHadCapacity(t *testing.T) {
 	now := time.Unix(1000, 0).UTC()
 	for name, tc := range map[string]struct {
@@ -438,10 +440,7 @@ func TestTheWaitBeginsWhenNoNodeOfTheTypeHadCapacity(t *testing.T) {
 		"a time before the pod was unschedulable":  {ledger.Attempt{Stage: ledger.StageType}, stages.NoCapacity(capacity.Spot, now.Add(-time.Hour)), now},
 		"no time": {ledger.Attempt{Stage: ledger.StageType}, "spot" + stages.HadNoCapacity + "long", now},
 	} {
-		pod := mixtest.Pod("web", 0)
-		pod.Status.Conditions = []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: tc.message, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
-		}}
+		pod := unschedulable(mixtest.Pod("web", 0), now.Add(-time.Minute), tc.message)
 		assert.Equal(t, tc.want, noCapacitySince(&preFilterState{attempt: tc.attempt, slotType: capacity.Spot}, pod, now), name)
 	}
 	assert.Equal(t, now, noCapacitySince(&preFilterState{attempt: ledger.Attempt{Stage: ledger.StageType}}, mixtest.Pod("web", 1), now), "a pod that was never unschedulable")
@@ -449,11 +448,7 @@ func TestTheWaitBeginsWhenNoNodeOfTheTypeHadCapacity(t *testing.T) {
 
 // The symptom: a pod whose claim did not exist for twenty minutes borrowed in its first attempt.
 func TestAPodUnschedulableForAnotherReasonWaitsForSpot(t *testing.T) {
-	pod := mixtest.Pod("web", 0)
-	pod.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-		Message: `persistentvolumeclaim "data" not found`, LastTransitionTime: metav1.NewTime(time.Now().Add(-20 * time.Minute)),
-	}}
+	pod := unschedulable(mixtest.Pod("web", 0), time.Now().Add(-20*time.Minute), `persistentvolumeclaim "data" not found`)
 	f := newFixture(t, mixtest.Args(), twoNodes, pod)
 	f.mix(t, mixtest.CapacityMix("web", 100, 0, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotWaitSeconds = new(int32(600)) }))
 	state, _ := f.filter(t, pod)
@@ -482,9 +477,7 @@ func TestTheMessageOfAWaitingPodDoesNotChange(t *testing.T) {
 	f.deletePod(pod)
 	assert.Zero(t, f.plugin.Timers.Len())
 
-	pod.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: first, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
-	}}
+	pod = unschedulable(pod, now.Add(-time.Hour), first)
 	again := newFixture(t, mixtest.Args(), twoNodes, pod)
 	again.mix(t, mixtest.CapacityMix("web", 100, 0, waits))
 	assert.Equal(t, first, attempt(again, now.Add(time.Hour)), "nor when the scheduler is restarted")

@@ -17,122 +17,98 @@ import (
 
 // The stages as the scheduling loop runs them: every attempt fails.
 func TestStagesOfAPodThatFindsNoCapacity(t *testing.T) {
+	const (
+		spot, onDemand = capacity.Spot, capacity.OnDemand
+		noSpotSince    = "spot has had no capacity for this pod since 1970-01-01T00:16:40Z"
+	)
 	now := time.Unix(1000, 0)
 	mayBorrow := &policy.Policy{BorrowOnDemand: true}
 	wait := &policy.Policy{BorrowOnDemand: true, SpotWait: 10 * time.Second}
+	mayBorrowSpot := &policy.Policy{BorrowSpot: true, SpotWait: time.Hour}
 	never := &policy.Policy{}
 	at := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s} }
 	since := func(s ledger.Stage) ledger.Attempt { return ledger.Attempt{Stage: s, NoCapacitySince: now} }
-	preemptedAt := func(at time.Time) ledger.Attempt {
-		return ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: now, PreemptedAt: at}
+	preemptedAfter := func(after time.Duration) ledger.Attempt {
+		return ledger.Attempt{Stage: ledger.StageType, NoCapacitySince: now, PreemptedAt: now.Add(after)}
 	}
-	preempted := preemptedAt(now)
+	preempted := preemptedAfter(0)
 	promised := ledger.Attempt{Stage: ledger.StagePreempt, NoCapacitySince: now, PreemptedAt: now}
+	ahead := ledger.Attempt{Stage: ledger.StageAhead, NoCapacitySince: now, Below: 10}
+	try := func(next ledger.Attempt, message string) Next {
+		return Next{Attempt: next, Retry: true, Message: message}
+	}
+	preempt := Next{Attempt: preempted, Preempt: true}
+	growing := func(f *Failure) { f.GrowingTo = 10 }
+	nominated := func(f *Failure) { f.Nominated = true }
+	terminating := func(f *Failure) { f.Nominated, f.Terminating = true, true }
 	tests := map[string]struct {
-		attempt   ledger.Attempt
-		wants     capacity.Type
-		policy    *policy.Policy
-		now       time.Time
-		want      Next
-		growingTo int
-
-		nominated, terminating bool
+		attempt ledger.Attempt
+		wants   capacity.Type
+		policy  *policy.Policy
+		after   time.Duration // how long spot has had no capacity
+		more    func(*Failure)
+		want    Next
 	}{
 		"a sample without room is followed by all nodes": {
-			attempt: at(ledger.StageSample), wants: capacity.Spot, policy: mayBorrow, now: now,
-			want: Next{Attempt: at(ledger.StageType), Retry: true, Message: "trying all spot nodes next"},
+			at(ledger.StageSample), spot, mayBorrow, 0, nil, try(at(ledger.StageType), "trying all spot nodes next"),
 		},
 		"all nodes without room are followed by borrowing": {
-			attempt: at(ledger.StageType), wants: capacity.Spot, policy: mayBorrow, now: now,
-			want: Next{Attempt: since(ledger.StageBorrow), Retry: true, Message: "trying on-demand nodes next"},
+			at(ledger.StageType), spot, mayBorrow, 0, nil, try(since(ledger.StageBorrow), "trying on-demand nodes next"),
 		},
 		"not before the wait is over": {
-			attempt: since(ledger.StageType), wants: capacity.Spot, policy: wait, now: now.Add(9 * time.Second),
-			want: Next{Attempt: since(ledger.StageType), RetryAt: now.Add(10 * time.Second), Message: "spot has had no capacity for this pod since 1970-01-01T00:16:40Z, on-demand is allowed from 1970-01-01T00:16:50Z"},
-		},
-		"but then": {
-			attempt: since(ledger.StageType), wants: capacity.Spot, policy: wait, now: now.Add(10 * time.Second),
-			want: Next{Attempt: since(ledger.StageBorrow), Retry: true, Message: "trying on-demand nodes next"},
-		},
-		"a mix that does not let it borrow leaves it to preemption": {
-			attempt: at(ledger.StageType), wants: capacity.Spot, policy: never, now: now,
-			want: Next{Attempt: preempted, Preempt: true},
-		},
-		"on-demand does not borrow from spot unless told": {
-			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: mayBorrow, now: now,
-			want: Next{Attempt: preempted, Preempt: true},
-		},
-		"on-demand borrows from spot at once when told, spotWaitSeconds or not": {
-			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: &policy.Policy{BorrowSpot: true, SpotWait: time.Hour}, now: now,
-			want: Next{Attempt: since(ledger.StageBorrow), Retry: true, Message: "trying spot nodes next"},
-		},
-		"a revision that still grows takes a slot of the other type ahead of its turn": {
-			attempt: at(ledger.StageType), wants: capacity.OnDemand, policy: never, now: now, growingTo: 10,
-			want: Next{
-				Attempt: ledger.Attempt{Stage: ledger.StageAhead, NoCapacitySince: now, Below: 10}, Retry: true,
-				Message: "the rollout is not complete: trying a later slot that is spot next",
+			since(ledger.StageType), spot, wait, 9 * time.Second, nil, Next{
+				Attempt: since(ledger.StageType), RetryAt: now.Add(10 * time.Second),
+				Message: noSpotSince + ", on-demand is allowed from 1970-01-01T00:16:50Z",
 			},
 		},
-		"and where that has no room waits for its own": {
-			attempt: since(ledger.StageAhead), wants: capacity.Spot, policy: never, now: now,
-			want: Next{Attempt: since(ledger.StagePreempt), Retry: true},
+		"but then": {
+			since(ledger.StageType), spot, wait, 10 * time.Second, nil, try(since(ledger.StageBorrow), "trying on-demand nodes next"),
 		},
+		"a mix that does not let it borrow leaves it to preemption": {at(ledger.StageType), spot, never, 0, nil, preempt},
+		"on-demand does not borrow from spot unless told":           {at(ledger.StageType), onDemand, mayBorrow, 0, nil, preempt},
+		"on-demand borrows from spot at once when told, spotWaitSeconds or not": {
+			at(ledger.StageType), onDemand, mayBorrowSpot, 0, nil, try(since(ledger.StageBorrow), "trying spot nodes next"),
+		},
+		"a revision that still grows takes a slot of the other type ahead of its turn": {
+			at(ledger.StageType), onDemand, never, 0, growing, try(ahead, "the rollout is not complete: trying a later slot that is spot next"),
+		},
+		"and where that has no room waits for its own": {since(ledger.StageAhead), spot, never, 0, nil, try(since(ledger.StagePreempt), "")},
 		"which is tried again soon": {
-			attempt: since(ledger.StagePreempt), wants: capacity.OnDemand, policy: never, now: now, growingTo: 10,
-			want: Next{Attempt: preempted, Preempt: true, RetryAt: now.Add(2 * time.Second)},
+			since(ledger.StagePreempt), onDemand, never, 0, growing, Next{Attempt: preempted, Preempt: true, RetryAt: now.Add(2 * time.Second)},
 		},
 		"or borrows for its own": {
-			attempt: since(ledger.StageAhead), wants: capacity.OnDemand, policy: mayBorrow, now: now,
-			want: Next{Attempt: since(ledger.StageBorrow), Retry: true, Message: "trying on-demand nodes next"},
+			since(ledger.StageAhead), onDemand, mayBorrow, 0, nil, try(since(ledger.StageBorrow), "trying on-demand nodes next"),
 		},
-		"no room to borrow either": {
-			attempt: since(ledger.StageBorrow), wants: capacity.Spot, policy: mayBorrow, now: now,
-			want: Next{Attempt: preempted, Preempt: true},
-		},
+		"no room to borrow either": {since(ledger.StageBorrow), spot, mayBorrow, 0, nil, preempt},
 		"a pod that waited says since when it does": {
-			attempt: since(ledger.StageBorrow), wants: capacity.Spot, policy: wait, now: now.Add(time.Minute),
-			want: Next{Attempt: preemptedAt(now.Add(time.Minute)), Preempt: true, Message: "spot has had no capacity for this pod since 1970-01-01T00:16:40Z"},
+			since(ledger.StageBorrow), spot, wait, time.Minute, nil, Next{Attempt: preemptedAfter(time.Minute), Preempt: true, Message: noSpotSince},
 		},
 		"preemption has no second turn before its victims are seen to terminate": {
-			attempt: promised, wants: capacity.Spot, policy: mayBorrow, now: now.Add(victimsTerminateWithin - 1), nominated: true,
-			want: Next{Attempt: preempted, RetryAt: now.Add(victimsTerminateWithin), Message: "preemption frees capacity on the nominated node"},
+			promised, spot, mayBorrow, victimsTerminateWithin - 1, nominated, Next{
+				Attempt: preempted, RetryAt: now.Add(victimsTerminateWithin), Message: "preemption frees capacity on the nominated node",
+			},
 		},
 		"of which a pod that waited says since when it does": {
-			attempt: promised, wants: capacity.Spot, policy: wait, now: now.Add(time.Second), nominated: true,
-			want: Next{
+			promised, spot, wait, time.Second, nominated, Next{
 				Attempt: preempted, RetryAt: now.Add(victimsTerminateWithin),
-				Message: "preemption frees capacity on the nominated node, spot has had no capacity for this pod since 1970-01-01T00:16:40Z",
+				Message: "preemption frees capacity on the nominated node, " + noSpotSince,
 			},
 		},
 		"a pod without victims is tried like every other one": {
-			attempt: promised, wants: capacity.Spot, policy: mayBorrow, now: now.Add(victimsTerminateWithin), nominated: true,
-			want: Next{Attempt: since(ledger.StageType), Retry: true, Message: "trying all spot nodes next"},
+			promised, spot, mayBorrow, victimsTerminateWithin, nominated, try(since(ledger.StageType), "trying all spot nodes next"),
 		},
 		"a pod is nominated for as long as its victims terminate": {
-			attempt: promised, wants: capacity.Spot, policy: mayBorrow, now: now.Add(time.Hour), nominated: true, terminating: true,
-			want: Next{Attempt: preemptedAt(now.Add(time.Hour)), Preempt: true},
+			promised, spot, mayBorrow, time.Hour, terminating, Next{Attempt: preemptedAfter(time.Hour), Preempt: true},
 		},
-		"preemption comes last, and the next attempt begins with all nodes": {
-			attempt: since(ledger.StagePreempt), wants: capacity.Spot, policy: mayBorrow, now: now,
-			want: Next{Attempt: preempted, Preempt: true},
-		},
+		"preemption comes last, and the next attempt begins with all nodes": {since(ledger.StagePreempt), spot, mayBorrow, 0, nil, preempt},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			noCapacitySince := tc.attempt.NoCapacitySince
-			if noCapacitySince.IsZero() {
-				noCapacitySince = tc.now
+			f := Failure{Attempt: tc.attempt, SlotType: tc.wants, NoCapacitySince: now, Now: now.Add(tc.after)}
+			if tc.more != nil {
+				tc.more(&f)
 			}
-			got := After(Failure{
-				Attempt:         tc.attempt,
-				SlotType:        tc.wants,
-				NoCapacitySince: noCapacitySince,
-				Now:             tc.now,
-				GrowingTo:       tc.growingTo,
-				Nominated:       tc.nominated,
-				Terminating:     tc.terminating,
-			}, tc.policy)
-			assert.Equal(t, tc.want, got)
+			assert.Equal(t, tc.want, After(f, tc.policy))
 		})
 	}
 }

@@ -338,8 +338,6 @@ func TestWhatAnotherProcessOpenedIsNotDeletedAsSoonAsThisOneLeads(t *testing.T) 
 	old, _ := f.opened(0)
 	young, _ := f.opened(1)
 	old, young = mixtest.Unschedulable(old, mixtest.Noon.Add(-time.Hour)), mixtest.Unschedulable(young, mixtest.Noon.Add(-spotWait+time.Minute))
-	next := newFallbackFixture(t)
-	next.cluster.SetPods(t, old, young)
 	for at, want := range map[time.Duration][2]int{0: {0, 0}, leaderGracePeriod - 1: {0, 0}, leaderGracePeriod: {1, 0}, time.Minute: {1, 1}} {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			next := newFallbackFixture(t)
