@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestLevelOf(t *testing.T) {
@@ -48,4 +49,13 @@ func TestLevelOf(t *testing.T) {
 	} {
 		assert.Equal(t, tc.want, LevelOf(tc.line), tc.line)
 	}
+}
+
+func FuzzLevelOf(f *testing.F) {
+	for _, line := range []string{"", "ERROR x", `{"level":1e999}`, "level=", "I0102", "[warn", "\xff\xfe[error]", "{\"level\":{}}"} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		require.Contains(t, []string{levelInfo, levelWarn, levelError, levelDebug}, LevelOf(line))
+	})
 }

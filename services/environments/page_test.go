@@ -150,3 +150,23 @@ func TestFilters(t *testing.T) {
 		assert.Equal(t, "filters[status]", server.AsError(err).Violations[0].Field)
 	}
 }
+
+// A token that was not written is refused, whatever it is.
+func FuzzPageTokens(f *testing.F) {
+	filter, err := hashOf("ns", nil)
+	require.NoError(f, err)
+	good, err := testKey.write("shop-1", filter)
+	require.NoError(f, err)
+	f.Add(good)
+	f.Add(good + "=")
+	f.Add("")
+	f.Add("e30")
+	f.Fuzz(func(t *testing.T, text string) {
+		after, err := testKey.read(text, filter)
+		if err != nil {
+			requireInvalid(t, err)
+			return
+		}
+		require.Equal(t, "shop-1", after, "only one was written")
+	})
+}

@@ -170,3 +170,34 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// Any bytes are a specification that is read, and read back, or one that is refused by the name of a field.
+func FuzzSpecification(f *testing.F) {
+	good, err := proto.Marshal(&schedulerv1.CreateEnvironmentRequest{Spec: smoke()})
+	require.NoError(f, err)
+	f.Add(good)
+	f.Add(good[:len(good)-3])
+	f.Add([]byte{0x0a, 0x00})
+	f.Add([]byte{0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var req schedulerv1.CreateEnvironmentRequest
+		if err := server.Decode(b, &req); err != nil {
+			requireInvalid(t, err)
+			return
+		}
+		a, err := fromWire(req.GetSpec())
+		if err == nil {
+			err = check(&a.spec)
+		}
+		if err != nil {
+			requireInvalid(t, err)
+			return
+		}
+		once := specToWire(&a.spec)
+		again, err := fromWire(once)
+		require.NoError(t, err)
+		require.True(t, sameSpec(&a.spec, &again.spec), "%s", cmp.Diff(a.spec, again.spec))
+		require.Empty(t, cmp.Diff(once, specToWire(&again.spec), protocmp.Transform()))
+		require.True(t, again.credentials.empty())
+	})
+}
