@@ -225,28 +225,29 @@ func TestBackupsReachAnIsolatedDatabase(t *testing.T) {
 
 // What the database writes to is the volume that is snapshotted, wherever its data is.
 func TestTheClaimOfADatabasesData(t *testing.T) {
+	type (
+		component = v1alpha1.DatabaseComponent
+		volume    = v1alpha1.EnvironmentVolume
+	)
+	volumes := func(list ...volume) func(*component) { return func(d *component) { d.Container.Volumes = list } }
+	pgdata := func(path string, list ...volume) func(*component) {
+		return func(d *component) {
+			d.Container.Env, d.Container.Volumes = map[string]v1alpha1.ConfigValue{pgData: v1alpha1.ConfigValue(path)}, list
+		}
+	}
 	for name, c := range map[string]struct {
-		change func(*v1alpha1.DatabaseComponent)
+		change func(*component)
 		want   string
 	}{
-		"as usual":      {func(*v1alpha1.DatabaseComponent) {}, "database-data"},
-		"does not last": {func(d *v1alpha1.DatabaseComponent) { d.PersistentStorage = false }, ""},
-		"another volume": {func(d *v1alpha1.DatabaseComponent) {
-			d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "mine", MountPath: defaultPath}}
-		}, "database-mine"},
-		"a volume in it": {func(d *v1alpha1.DatabaseComponent) {
-			d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "inner", MountPath: defaultPath + "/pgdata"}, {Name: "log", MountPath: "/var/log"}}
-		}, "database-inner"},
-		"said by PGDATA": {func(d *v1alpha1.DatabaseComponent) {
-			d.Container.Env = map[string]v1alpha1.ConfigValue{pgData: "/elsewhere/x/"}
-			d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "mine", MountPath: "/elsewhere"}}
-		}, "database-mine"},
-		"in no volume": {func(d *v1alpha1.DatabaseComponent) {
-			d.Container.Env = map[string]v1alpha1.ConfigValue{pgData: "/var/lib/postgresql/data2"}
-		}, ""},
-		"on the node": {func(d *v1alpha1.DatabaseComponent) {
-			d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "mine", MountPath: defaultPath, HostPath: "/srv/allowed/x"}}
-		}, ""},
+		"as usual":       {func(*component) {}, "database-data"},
+		"does not last":  {func(d *component) { d.PersistentStorage = false }, ""},
+		"another volume": {volumes(volume{Name: "mine", MountPath: defaultPath}), "database-mine"},
+		"a volume in it": {
+			volumes(volume{Name: "inner", MountPath: defaultPath + "/pgdata"}, volume{Name: "log", MountPath: "/var/log"}), "database-inner",
+		},
+		"said by PGDATA": {pgdata("/elsewhere/x/", volume{Name: "mine", MountPath: "/elsewhere"}), "database-mine"},
+		"in no volume":   {pgdata("/var/lib/postgresql/data2"), ""},
+		"on the node":    {volumes(volume{Name: "mine", MountPath: defaultPath, HostPath: "/srv/allowed/x"}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(t, database(c.change), func(in *Input) { in.Settings.HostPaths = []string{"/srv/allowed"} })

@@ -15,46 +15,30 @@ import (
 )
 
 func TestDiff(t *testing.T) {
+	type spec = v1alpha1.EnvironmentSpec
+	env := map[string]v1alpha1.ConfigValue{"A": "1", "NODE_ENV": "test", "LOG": "info"}
 	for name, c := range map[string]struct {
-		change func(*v1alpha1.EnvironmentSpec)
-		want   []string
+		change func(*spec)
+		want   string
 	}{
-		"nothing": {func(*v1alpha1.EnvironmentSpec) {}, nil},
-		"a value": {
-			func(s *v1alpha1.EnvironmentSpec) { s.Stack.Backend.Container.Image = "node:24" },
-			[]string{"spec.stack.backend.container.image: node:22 -> node:24"},
-		},
+		"nothing": {func(*spec) {}, ""},
+		"a value": {func(s *spec) { s.Stack.Backend.Container.Image = "node:24" }, "spec.stack.backend.container.image: node:22 -> node:24"},
 		"a value of a list": {
-			func(s *v1alpha1.EnvironmentSpec) { s.Stack.Frontend.Container.Ports[0].HostPort = 65535 },
-			[]string{"spec.stack.frontend.container.ports[0].hostPort: 8080 -> 65535"},
+			func(s *spec) { s.Stack.Frontend.Container.Ports[0].HostPort = 65535 }, "spec.stack.frontend.container.ports[0].hostPort: 8080 -> 65535",
 		},
-		"what was not there": {
-			func(s *v1alpha1.EnvironmentSpec) { s.Stack.Backend.Replicas = new(int32(3)) },
-			[]string{"spec.stack.backend.replicas: absent -> 3"},
-		},
-		"a component that goes": {
-			func(s *v1alpha1.EnvironmentSpec) { s.Stack.Frontend = nil },
-			[]string{"spec.stack.frontend: ... -> absent"},
-		},
-		"a list of another length": {
-			func(s *v1alpha1.EnvironmentSpec) { s.Stack.Backend.Container.Args = []string{"server.js"} },
-			[]string{"spec.stack.backend.container.args: ... -> ..."},
-		},
+		"what was not there":       {func(s *spec) { s.Stack.Backend.Replicas = new(int32(3)) }, "spec.stack.backend.replicas: absent -> 3"},
+		"a component that goes":    {func(s *spec) { s.Stack.Frontend = nil }, "spec.stack.frontend: ... -> absent"},
+		"a list of another length": {func(s *spec) { s.Stack.Backend.Container.Args = []string{"server.js"} }, "spec.stack.backend.container.args: ... -> ..."},
 		"the keys of a map, by name": {
-			func(s *v1alpha1.EnvironmentSpec) {
-				s.Stack.Backend.Container.Env = map[string]v1alpha1.ConfigValue{"A": "1", "NODE_ENV": "test", "LOG": "info"}
-			},
-			[]string{"spec.stack.backend.container.env.A: absent -> 1", "spec.stack.backend.container.env.NODE_ENV: production -> test"},
+			func(s *spec) { s.Stack.Backend.Container.Env = env },
+			"spec.stack.backend.container.env.A: absent -> 1\nspec.stack.backend.container.env.NODE_ENV: production -> test",
 		},
-		"a long value": {
-			func(s *v1alpha1.EnvironmentSpec) { s.Description = strings.Repeat("é", 100) },
-			[]string{"spec.description: absent -> " + strings.Repeat("é", 60) + "..."},
-		},
+		"a long value": {func(s *spec) { s.Description = strings.Repeat("é", 100) }, "spec.description: absent -> " + strings.Repeat("é", 60) + "..."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			after := complete()
 			c.change(&after.Spec)
-			assert.Equal(t, c.want, Diff(&complete().Spec, &after.Spec))
+			assert.Equal(t, c.want, strings.Join(Diff(&complete().Spec, &after.Spec), "\n"))
 		})
 	}
 }

@@ -20,28 +20,23 @@ func TestMixes(t *testing.T) {
 		return specOf(func(s *v1alpha1.EnvironmentSpec) { s.Placement = &p })
 	}
 	type mix struct{ percent, least int32 }
+	mixes := func(database, rest mix) map[string]mix {
+		return map[string]mix{Database: database, Backend: rest, Frontend: rest, "redis-cache": rest}
+	}
+	none := mixes(mix{}, mix{50, 1})
+	delete(none, Database)
 	for name, c := range map[string]struct {
 		change func(*Input)
 		want   map[string]mix // by component
 	}{
-		"by default": {func(*Input) {}, map[string]mix{Database: {0, 1}, Backend: {50, 1}, Frontend: {50, 1}, "redis-cache": {50, 1}}},
+		"by default": {func(*Input) {}, mixes(mix{0, 1}, mix{50, 1})},
 		"as configured": {
-			placed(v1alpha1.EnvironmentPlacement{SpotPercent: new(int32(80)), MinOnDemand: new(int32(0))}),
-			map[string]mix{Database: {0, 1}, Backend: {80, 0}, Frontend: {80, 0}, "redis-cache": {80, 0}},
+			placed(v1alpha1.EnvironmentPlacement{SpotPercent: new(int32(80)), MinOnDemand: new(int32(0))}), mixes(mix{0, 1}, mix{80, 0}),
 		},
-		"nothing on spot": {
-			placed(v1alpha1.EnvironmentPlacement{SpotPercent: new(int32(0))}),
-			map[string]mix{Database: {0, 1}, Backend: {0, 1}, Frontend: {0, 1}, "redis-cache": {0, 1}},
-		},
-		"the database as the rest": {
-			placed(v1alpha1.EnvironmentPlacement{DatabaseOnSpot: true}),
-			map[string]mix{Database: {50, 1}, Backend: {50, 1}, Frontend: {50, 1}, "redis-cache": {50, 1}},
-		},
-		"without a database": {
-			specOf(func(s *v1alpha1.EnvironmentSpec) { s.Stack.Database = nil }),
-			map[string]mix{Backend: {50, 1}, Frontend: {50, 1}, "redis-cache": {50, 1}},
-		},
-		"another scheduler": {func(in *Input) { in.Settings.SchedulerName = "" }, map[string]mix{}},
+		"nothing on spot":          {placed(v1alpha1.EnvironmentPlacement{SpotPercent: new(int32(0))}), mixes(mix{0, 1}, mix{0, 1})},
+		"the database as the rest": {placed(v1alpha1.EnvironmentPlacement{DatabaseOnSpot: true}), mixes(mix{50, 1}, mix{50, 1})},
+		"without a database":       {specOf(func(s *v1alpha1.EnvironmentSpec) { s.Stack.Database = nil }), none},
+		"another scheduler":        {func(in *Input) { in.Settings.SchedulerName = "" }, map[string]mix{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list := Render(input(t, c.change))

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -96,22 +97,18 @@ func TestRenderRoutes(t *testing.T) {
 
 // routed is what a route says.
 func routed(t require.TestingT, u *unstructured.Unstructured) (domains []string, listener string, port int64) {
-	domains, _, err := unstructured.NestedStringSlice(u.Object, "spec", "hostnames")
-	require.NoError(t, err)
-	parents, _, err := unstructured.NestedSlice(u.Object, "spec", "parentRefs")
-	require.NoError(t, err)
-	require.Len(t, parents, 1)
-	listener, _, err = unstructured.NestedString(parents[0].(map[string]any), "sectionName")
-	require.NoError(t, err)
-	rules, _, err := unstructured.NestedSlice(u.Object, "spec", "rules")
-	require.NoError(t, err)
-	require.Len(t, rules, 1)
-	backends, _, err := unstructured.NestedSlice(rules[0].(map[string]any), "backendRefs")
-	require.NoError(t, err)
-	require.Len(t, backends, 1)
-	port, _, err = unstructured.NestedInt64(backends[0].(map[string]any), "port")
-	require.NoError(t, err)
-	return domains, listener, port
+	var route struct {
+		Spec struct {
+			Hostnames  []string
+			ParentRefs []struct{ SectionName string }
+			Rules      []struct{ BackendRefs []struct{ Port int64 } }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(text(t, u)), &route))
+	require.Len(t, route.Spec.ParentRefs, 1)
+	require.Len(t, route.Spec.Rules, 1)
+	require.Len(t, route.Spec.Rules[0].BackendRefs, 1)
+	return route.Spec.Hostnames, route.Spec.ParentRefs[0].SectionName, route.Spec.Rules[0].BackendRefs[0].Port
 }
 
 // Whatever an environment is, each of its domains is led to its frontend once, by one kind, and in the clear only

@@ -157,15 +157,11 @@ func TestStatuses(t *testing.T) {
 
 	list, ready = situation(gone, starting(0)).Statuses()
 	assert.Zero(t, ready)
-	for i, want := range []struct{ name, reason, message string }{
-		{Database, "Waiting", ""},
-		{"redis-cache", "WaitsForStage", "starts when stage 1 is ready"},
-		{Backend, "WaitsForStage", "starts when stage 1 is ready"},
-		{Frontend, "WaitsForStage", "starts when stage 1 is ready"},
+	for i, want := range []string{
+		Database + " Waiting: ", "redis-cache WaitsForStage: starts when stage 1 is ready", Backend + " WaitsForStage: starts when stage 1 is ready",
+		Frontend + " WaitsForStage: starts when stage 1 is ready",
 	} {
-		assert.Equal(t, want.name, list[i].Name)
-		assert.Equal(t, want.reason, list[i].Reason, want.name)
-		assert.Equal(t, want.message, list[i].Message, want.name)
+		assert.Equal(t, want, list[i].Name+" "+list[i].Reason+": "+list[i].Message)
 	}
 
 	list, ready = situation(stopped).Statuses()

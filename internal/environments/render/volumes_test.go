@@ -56,45 +56,33 @@ func volumesOf(t *testing.T, in *Input, component string) map[string]string {
 // goes with its pod.
 func TestVolumesOfADatabase(t *testing.T) {
 	const data = "/var/lib/postgresql/data"
+	type (
+		component = v1alpha1.DatabaseComponent
+		volume    = v1alpha1.EnvironmentVolume
+		volumes   = map[string]string
+	)
+	said := func(persistent bool, list ...volume) func(*component) {
+		return func(d *component) { d.PersistentStorage, d.Container.Volumes = persistent, list }
+	}
 	for name, c := range map[string]struct {
-		change func(*v1alpha1.DatabaseComponent)
-		want   map[string]string
+		change func(*component)
+		want   volumes
 	}{
-		"it keeps its data": {func(*v1alpha1.DatabaseComponent) {}, map[string]string{data: "claim database-data 10Gi"}},
-		"of the default size": {
-			func(d *v1alpha1.DatabaseComponent) { d.Container.Resources = nil },
-			map[string]string{data: "claim database-data 1Gi"},
-		},
-		"elsewhere": {
-			func(d *v1alpha1.DatabaseComponent) { d.StoragePath = "/data/" },
-			map[string]string{"/data": "claim database-data 10Gi"},
-		},
-		"it does not": {
-			func(d *v1alpha1.DatabaseComponent) { d.PersistentStorage = false },
-			map[string]string{data: "lost 10Gi"},
-		},
-		"it does not, of no size": {
-			func(d *v1alpha1.DatabaseComponent) { d.PersistentStorage, d.Container.Resources = false, nil },
-			map[string]string{data: "lost"},
-		},
+		"it keeps its data":       {func(*component) {}, volumes{data: "claim database-data 10Gi"}},
+		"of the default size":     {func(d *component) { d.Container.Resources = nil }, volumes{data: "claim database-data 1Gi"}},
+		"elsewhere":               {func(d *component) { d.StoragePath = "/data/" }, volumes{"/data": "claim database-data 10Gi"}},
+		"it does not":             {func(d *component) { d.PersistentStorage = false }, volumes{data: "lost 10Gi"}},
+		"it does not, of no size": {func(d *component) { d.PersistentStorage, d.Container.Resources = false, nil }, volumes{data: "lost"}},
 		"its volume is said": {
-			func(d *v1alpha1.DatabaseComponent) {
-				d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "pg", MountPath: data + "/"}, {MountPath: "/logs"}}
-			},
-			map[string]string{data: "claim database-pg 10Gi", "/logs": "claim database-volume-2 1Gi"},
+			said(true, volume{Name: "pg", MountPath: data + "/"}, volume{MountPath: "/logs"}),
+			volumes{data: "claim database-pg 10Gi", "/logs": "claim database-volume-2 1Gi"},
 		},
 		"its volumes are said, and lost": {
-			func(d *v1alpha1.DatabaseComponent) {
-				d.PersistentStorage = false
-				d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "pg", MountPath: data}, {MountPath: "/logs"}}
-			},
-			map[string]string{data: "lost 10Gi", "/logs": "lost"},
+			said(false, volume{Name: "pg", MountPath: data}, volume{MountPath: "/logs"}), volumes{data: "lost 10Gi", "/logs": "lost"},
 		},
 		"another one has the name of its volume": {
-			func(d *v1alpha1.DatabaseComponent) {
-				d.Container.Volumes = []v1alpha1.EnvironmentVolume{{Name: "data", MountPath: "/more"}}
-			},
-			map[string]string{"/more": "claim database-data 1Gi", data: "claim database-data-2 10Gi"},
+			said(true, volume{Name: "data", MountPath: "/more"}),
+			volumes{"/more": "claim database-data 1Gi", data: "claim database-data-2 10Gi"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
