@@ -21,47 +21,33 @@ import (
 
 func TestWhatLimitsAnOpenedPodIsNotItsOwn(t *testing.T) {
 	onSpot := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"} }
+	type record struct {
+		opened                capacity.Type
+		pinned, gated, usesIt bool
+	}
+	pinnedByUs := annotated(v1alpha1.UngateReasonAnnotation, v1alpha1.UngateReasonPinned)
 	tests := map[string]struct {
-		pod        *corev1.Pod
-		wantOpened capacity.Type
-		wantPinned bool
-		wantGated  bool
-		wantUses   bool
+		pod  *corev1.Pod
+		want record
 	}{
-		"a pod like any other": {pod: podNamed("p")},
-		"one that names its type": {
-			pod: podNamed("p", onSpot), wantPinned: true,
-		},
-		"one that waits for its slot": {
-			pod: podNamed("p", gated), wantGated: true, wantUses: true,
-		},
-		"one that names its type and waits": {
-			pod: podNamed("p", gated, onSpot), wantGated: true, wantUses: true, wantPinned: true,
-		},
-		"one that was opened": {
-			pod: podNamed("p", opened(capacity.OnDemand)), wantOpened: capacity.OnDemand, wantUses: true,
-		},
+		"a pod like any other":              {podNamed("p"), record{}},
+		"one that names its type":           {podNamed("p", onSpot), record{pinned: true}},
+		"one that waits for its slot":       {podNamed("p", gated), record{gated: true, usesIt: true}},
+		"one that names its type and waits": {podNamed("p", gated, onSpot), record{gated: true, usesIt: true, pinned: true}},
+		"one that was opened":               {podNamed("p", opened(capacity.OnDemand)), record{opened: capacity.OnDemand, usesIt: true}},
 		"one with a copy of another's claim": {
-			pod:        podNamed("p", opened(capacity.Spot), annotated(v1alpha1.ClaimAnnotation, "uid-q/spot")),
-			wantPinned: true,
+			podNamed("p", opened(capacity.Spot), annotated(v1alpha1.ClaimAnnotation, "uid-q/spot")), record{pinned: true},
 		},
 		"one with a claim and a gate, which no patch of ours leaves": {
-			pod: podNamed("p", opened(capacity.Spot), gated), wantGated: true, wantUses: true, wantPinned: true,
+			podNamed("p", opened(capacity.Spot), gated), record{gated: true, usesIt: true, pinned: true},
 		},
-		"one that was let go because of missing a leader": {
-			pod: podNamed("p", gate.Release), wantUses: true,
-		},
-		"one that was let go because it names its type": {
-			pod: podNamed("p", onSpot, annotated(v1alpha1.UngateReasonAnnotation, v1alpha1.UngateReasonPinned)), wantPinned: true,
-		},
+		"one that was let go because of missing a leader": {podNamed("p", gate.Release), record{usesIt: true}},
+		"one that was let go because it names its type":   {podNamed("p", onSpot, pinnedByUs), record{pinned: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := newClusterState().podOf(tc.pod, nil)
-			assert.Equal(t, tc.wantOpened, p.Opened)
-			assert.Equal(t, tc.wantPinned, p.Pinned)
-			assert.Equal(t, tc.wantGated, p.Gated)
-			assert.Equal(t, tc.wantUses, p.UsesGate)
+			assert.Equal(t, tc.want, record{p.Opened, p.Pinned, p.Gated, p.UsesGate})
 		})
 	}
 }

@@ -91,28 +91,27 @@ func sidecar(cpu, memory string) corev1.Container {
 
 func TestRequests(t *testing.T) {
 	const mi = 1 << 20
+	type (
+		spec       = corev1.PodSpec
+		containers = []corev1.Container
+	)
+	small := containers{container("100m", "64Mi")}
 	tests := map[string]struct {
-		spec        corev1.PodSpec
+		spec        spec
 		cpu, memory int64
 	}{
-		"nothing": {corev1.PodSpec{Containers: []corev1.Container{{}}}, 0, 0},
-		"containers are summed": {
-			corev1.PodSpec{Containers: []corev1.Container{container("100m", "64Mi"), container("1", "1Mi")}}, 1100, 65 * mi,
-		},
+		"nothing":               {spec{Containers: containers{{}}}, 0, 0},
+		"containers are summed": {spec{Containers: containers{container("100m", "64Mi"), container("1", "1Mi")}}, 1100, 65 * mi},
 		"an init container counts where it is greater, by resource": {
-			corev1.PodSpec{Containers: []corev1.Container{container("100m", "64Mi")}, InitContainers: []corev1.Container{container("2", "1Mi"), container("1", "1Mi")}}, 2000, 64 * mi,
+			spec{Containers: small, InitContainers: containers{container("2", "1Mi"), container("1", "1Mi")}}, 2000, 64 * mi,
 		},
-		"a sidecar is summed": {
-			corev1.PodSpec{Containers: []corev1.Container{container("100m", "64Mi")}, InitContainers: []corev1.Container{sidecar("50m", "10Mi"), sidecar("50m", "6Mi")}}, 200, 80 * mi,
-		},
+		"a sidecar is summed": {spec{Containers: small, InitContainers: containers{sidecar("50m", "10Mi"), sidecar("50m", "6Mi")}}, 200, 80 * mi},
 		"an init container runs beside the sidecars before it": {
-			corev1.PodSpec{Containers: []corev1.Container{container("100m", "1Mi")}, InitContainers: []corev1.Container{sidecar("50m", "1Mi"), container("400m", "1Mi"), sidecar("500m", "1Mi")}}, 650, 3 * mi,
+			spec{Containers: small, InitContainers: containers{sidecar("50m", "1Mi"), container("400m", "1Mi"), sidecar("500m", "1Mi")}}, 650, 66 * mi,
 		},
-		"overhead is added": {
-			corev1.PodSpec{Containers: []corev1.Container{container("100m", "1Mi")}, Overhead: requestsOf("10m", "2Mi")}, 110, 3 * mi,
-		},
+		"overhead is added": {spec{Containers: small, Overhead: requestsOf("10m", "2Mi")}, 110, 66 * mi},
 		"the pod's own requests stand for those of its containers": {
-			corev1.PodSpec{Containers: []corev1.Container{container("100m", "1Mi")}, Resources: &corev1.ResourceRequirements{Requests: requestsOf("3", "5Mi")}}, 3000, 5 * mi,
+			spec{Containers: small, Resources: &corev1.ResourceRequirements{Requests: requestsOf("3", "5Mi")}}, 3000, 5 * mi,
 		},
 	}
 	for name, tc := range tests {

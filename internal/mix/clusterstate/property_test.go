@@ -404,16 +404,6 @@ func TestTheStateIsARecountOfTheObjectsThatSurvive(t *testing.T) {
 	})
 }
 
-// raw are controllers as the API server has them.
-type raw struct{ metav1.Object }
-
-func (r raw) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
-	if r.GetNamespace() == namespace && r.GetUID() == ref.UID {
-		return r.Object
-	}
-	return nil
-}
-
 func TestAStrippedControllerIsTheSameToThePolicy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOwner(t)
@@ -430,11 +420,11 @@ func TestAStrippedControllerIsTheSameToThePolicy(t *testing.T) {
 		resolver := *f.resolver
 		want, invalid := resolver.Resolve(p)
 		slot, identity := policy.IdentitySlot(p, resolver.Controllers)
-		resolver.Controllers = raw{o}
+		resolver.Controllers = informers{o.GetUID(): o} // as the API server has it
 		plain, plainInvalid := resolver.Resolve(p)
 		require.Equal(t, plain, want)
 		require.Equal(t, plainInvalid, invalid)
-		plainSlot, plainIdentity := policy.IdentitySlot(p, raw{o})
+		plainSlot, plainIdentity := policy.IdentitySlot(p, resolver.Controllers)
 		require.Equal(t, plainSlot, slot)
 		require.Equal(t, plainIdentity, identity)
 	})
@@ -500,4 +490,66 @@ func TestReadersMayReadWhileTheClusterStateChanges(t *testing.T) {
 	f.ReplacePods(nil)
 	assert.Empty(t, f.Groups(namespaceName))
 	assert.Empty(t, f.Namespaces())
+}
+
+// informers are controllers as the scheduler has them.
+type informers map[types.UID]metav1.Object
+
+func (i informers) Controller(namespace string, ref *metav1.OwnerReference) metav1.Object {
+	if o := i[ref.UID]; o != nil && o.GetNamespace() == namespace {
+		return o
+	}
+	return nil
+}
+
+func drawMixes(t *rapid.T) *policy.Store {
+	mixes := policy.NewStore()
+	for _, name := range []string{"first", "second"} {
+		cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
+		cm.Spec.SpotPercent = rapid.SampledFrom([]int32{0, 30, 100}).Draw(t, "percent")
+		cm.Spec.Selector = v1alpha1.PodSelector{MatchLabels: map[string]string{"app": drawText(t, "selects", "web", "db")}}
+		if rapid.Bool().Draw(t, "a mix") {
+			require.NoError(t, mixes.Set(cm))
+		}
+	}
+	return mixes
+}
+
+// Pods have assignments under the policy that the scheduler places them by, and no others have one, whatever the labels and
+// annotations of their siblings.
+func TestResolvesAsTheSchedulerDoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := options()
+		o.Mixes = drawMixes(t)
+		f, owners, pods := New(o), informers{}, map[types.UID]*corev1.Pod{}
+		for range rapid.IntRange(0, 3).Draw(t, "owners") {
+			owner := drawOwner(t)
+			if rs, is := owner.(*appsv1.ReplicaSet); is && *rs.Spec.Replicas == 0 {
+				continue // it has no pods
+			}
+			owners[owner.GetUID()] = owner
+			f.SetOwner(owner)
+		}
+		for range rapid.IntRange(1, 8).Draw(t, "pods") {
+			p := drawPod(t)
+			if f.Pod(p.Namespace, p.Name) == nil {
+				pods[p.UID] = p
+				f.SetPod(p)
+			}
+		}
+		scheduler := policy.Resolver{Prefixes: o.Prefixes, Mixes: o.Mixes, Controllers: owners}
+		for _, namespace := range propertyNamespaces {
+			for _, g := range f.Groups(namespace) {
+				for _, s := range g.Assignments {
+					want, _ := scheduler.Resolve(pods[s.Pod.UID])
+					if want == nil && policy.Governable(pods[s.Pod.UID]) {
+						want = o.Defaults[s.Pod.SchedulerName]
+					}
+					require.NotNil(t, want, "pod %s has an assignment, and no mix", s.Pod.Name)
+					require.Equal(t, want.Source, g.Policy.Source, "pod %s", s.Pod.Name)
+					require.Equal(t, want.Mix, g.Policy.Mix, "pod %s", s.Pod.Name)
+				}
+			}
+		}
+	})
 }

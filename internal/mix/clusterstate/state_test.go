@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -204,24 +203,9 @@ func TestNamesOfGoneNodesAreForgotten(t *testing.T) {
 }
 
 func TestPodsOfNodesAreThereWhenAskedFor(t *testing.T) {
-	rules, err := capacity.NewClassifier(capacity.DefaultRules())
-	require.NoError(t, err)
-	f := New(Options{Classifier: rules})
-	owned := func(name, kind, owner string) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}}
-		if kind != "" {
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner, UID: types.UID(owner), Controller: new(true)}}
-		}
-		return p
-	}
-	above := metav1.OwnerReference{Kind: "Deployment", Name: "web", UID: "web", Controller: new(true)}
-	f.SetOwner(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "web-1", OwnerReferences: []metav1.OwnerReference{above}}})
-	daemon := owned("d", "DaemonSet", "daemons")
-	daemon.Namespace = "system"
-	f.SetPod(daemon)
-	f.SetPod(owned("w", "ReplicaSet", "web-1"))
-	f.SetPod(owned("s", "StatefulSet", "db"))
-	f.SetPod(owned("b", "", ""))
+	rs := replicaSet("web-1", 1, under(deployment("web", 1)))
+	f := fill(newClusterState(), rs, podNamed("w", owned(rs)), podNamed("s", owned(statefulSet("db", 1))), podNamed("b"),
+		podNamed("d", ownedBy("apps/v1", "DaemonSet", "daemons", "daemons"), func(p *corev1.Pod) { p.Namespace = "system" }))
 	assert.Empty(t, f.Pods("system"))
 	require.Len(t, f.AllPods("system"), 1)
 	assert.ElementsMatch(t, []string{"shop", "system"}, f.AllNamespaces())

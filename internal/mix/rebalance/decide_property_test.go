@@ -119,16 +119,8 @@ func (s *sim) vanish() bool {
 	}
 	s.pods = slices.DeleteFunc(s.pods, func(p *simPod) bool { return p == old })
 	var taken split.Slots
-	for _, p := range s.pods {
-		if !p.evicted {
-			taken.Take(p.slot)
-		}
-	}
-	// Those that are still to vanish hold their slots until then.
-	for _, p := range s.pods {
-		if p.evicted {
-			taken.Take(p.slot)
-		}
+	for _, p := range s.pods { // those that are still to vanish hold their slots until then
+		taken.Take(p.slot)
 	}
 	s.add(taken.Lowest())
 	return true

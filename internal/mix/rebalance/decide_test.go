@@ -9,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -68,11 +66,7 @@ func outOfMix() *rebalance.Input {
 func decide(in *rebalance.Input) rebalance.Verdict { return in.Effect(rebalance.Choose(in)) }
 
 func budgetOf(allowed int32) []rebalance.DisruptionBudget {
-	b, err := rebalance.FromPDB(&policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
-		Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed, CurrentHealthy: 5, DesiredHealthy: 5, ExpectedPods: 5},
-	})
+	b, err := rebalance.FromPDB(pdb(figures(allowed, 5, 5, 5)))
 	if err != nil {
 		panic(err)
 	}

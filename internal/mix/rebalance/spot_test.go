@@ -5,6 +5,7 @@ package rebalance_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,11 +55,7 @@ func TestThatSpotDoesNotComeKeepsNoReplicaFromOnDemand(t *testing.T) {
 func TestReplicasReturnToSpotInStepsThatDouble(t *testing.T) {
 	in := outOfMix()
 	in.Settings.MaxConcurrent, in.Cluster.Limit = 8, 8
-	on := []capacity.Type{od, od}
-	for range 14 {
-		on = append(on, od)
-	}
-	in.Group = groupOn(split.New(100, 2), on...)
+	in.Group = groupOn(split.New(100, 2), slices.Repeat([]capacity.Type{od}, 16)...)
 	for i := range in.Group.Assignments {
 		fellBack(&in.Group.Assignments[i], "3/2026-06-01T11:00:00Z")
 	}

@@ -3,15 +3,44 @@
 package mix
 
 import (
+	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/internal/cli/clitest"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/mix/plan"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 )
+
+// explained returns the explanation of every pod, as text, with capacity for all.
+func explained(t *testing.T, c *live.Cluster, event *corev1.Event) string {
+	t.Helper()
+	var text []string
+	for _, pod := range c.Pods {
+		e := &explainer{cluster: c, pod: pod, record: c.State.Pod(pod.Namespace, pod.Name), now: clitest.Now}
+		e.room = func() (plan.Room, func(), error) { return plan.Ample{}, func() {}, nil }
+		if event != nil && event.InvolvedObject.Name == pod.Name {
+			e.borrowed = event
+		}
+		out, err := e.explain(context.Background())
+		require.NoError(t, err)
+		var block strings.Builder
+		require.NoError(t, out.write(&block, clitest.Now))
+		text = append(text, block.String())
+		asJSON, err := json.Marshal(out)
+		require.NoError(t, err)
+		assert.Contains(t, string(asJSON), `"governed":`)
+	}
+	return strings.Join(text, "\n")
+}
 
 // Explain named slot 4 of a pod of which the scheduler wrote that slot 2 needs on-demand.
 func TestAPendingPodHasTheSlotThatTheSchedulerTried(t *testing.T) {
@@ -39,4 +68,8 @@ func TestAPendingPodHasTheSlotThatTheSchedulerTried(t *testing.T) {
 	settled.Place = clusterstate.Settled
 	e := &explainer{pod: &corev1.Pod{}, record: &clusterstate.Pod{}}
 	assert.Equal(t, counted, e.slotOf(g, settled))
+}
+
+func TestExplainOfThePodsWithTheGate(t *testing.T) {
+	clitest.Golden(t, "explain-gates.txt", explained(t, clitest.GatedShop().Cluster(t), nil))
 }
