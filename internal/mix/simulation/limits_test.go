@@ -16,8 +16,6 @@ import (
 )
 
 const withDefaultNamespace = `
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
 profiles:
 - schedulerName: berth-scheduler
   plugins: {multiPoint: {enabled: [{name: CapacityMix}, {name: ResourceLimit}]}}
@@ -37,8 +35,7 @@ func sizedPod(name string) *corev1.Pod {
 }
 
 func TestAReplacementHasToDoWithItsResourceLimit(t *testing.T) {
-	p, err := ParseProfile([]byte(withDefaultNamespace))
-	require.NoError(t, err)
+	p := profileOf(t, withDefaultNamespace)
 	require.True(t, p.readsLimits())
 	require.Empty(t, p.Skipped)
 	s := snapshot(t, p, []*corev1.Node{node("n1", "8", inZone("a")), node("n2", "8", inZone("b")), node("n3", "8", inZone("b"))}, nil)
@@ -55,18 +52,13 @@ func TestAReplacementHasToDoWithItsResourceLimit(t *testing.T) {
 
 	assert.Equal(t, "n1", ask(t, s, Question{Pod: pod("a", "")}).Node, "a pod without a size")
 	assert.Equal(t, "n2", ask(t, s, Question{Pod: sizedPod("zonal")}).Node, "of the default namespace")
-	assert.Equal(
-		t, `0/3 nodes are available: 3 node(s) didn't match the node rules of ResourceLimit "ns/nowhere".`,
-		ask(t, s, Question{Pod: sizedPod("nowhere")}).Message(),
-	)
-	assert.Equal(
-		t, `0/3 nodes are available: pod is above ResourceLimit "ns/small": cpu request 1 is above 500m.`,
-		ask(t, s, Question{Pod: sizedPod("small")}).Message(),
-	)
-	assert.Equal(
-		t, `0/3 nodes are available: ResourceLimit "ns/gone" does not exist.`,
-		ask(t, s, Question{Pod: sizedPod("gone")}).Message(),
-	)
+	for name, want := range map[string]string{
+		"nowhere": `3 node(s) didn't match the node rules of ResourceLimit "ns/nowhere".`,
+		"small":   `pod is above ResourceLimit "ns/small": cpu request 1 is above 500m.`,
+		"gone":    `ResourceLimit "ns/gone" does not exist.`,
+	} {
+		assert.Equal(t, "0/3 nodes are available: "+want, ask(t, s, Question{Pod: sizedPod(name)}).Message())
+	}
 
 	elsewhere := sizedPod("gone")
 	elsewhere.Spec.SchedulerName = "plain"

@@ -46,18 +46,24 @@ func (r *requests) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-func serve(t *testing.T) (*requests, *rest.Config) {
+func serve(t *testing.T) (*requests, kubernetes.Interface) {
 	t.Helper()
 	r := &requests{seen: map[string]int{}}
-	server := httptest.NewServer(r)
+	return r, clientOf(t, r)
+}
+
+// clientOf is a client of an API server, as a snapshot uses it.
+func clientOf(t *testing.T, api http.Handler) kubernetes.Interface {
+	t.Helper()
+	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
-	return r, listOnce(&rest.Config{Host: server.URL})
+	client, err := kubernetes.NewForConfig(listOnce(&rest.Config{Host: server.URL}))
+	require.NoError(t, err)
+	return client
 }
 
 func TestOneListPerKindAndNoWatchReachesTheServer(t *testing.T) {
-	r, cfg := serve(t)
-	client, err := kubernetes.NewForConfig(cfg)
-	require.NoError(t, err)
+	r, client := serve(t)
 	f := newFactory(client, nil)
 	f.Core().V1().PersistentVolumes().Lister()
 	f.Core().V1().PersistentVolumes().Informer()
@@ -75,10 +81,8 @@ func TestOneListPerKindAndNoWatchReachesTheServer(t *testing.T) {
 }
 
 func TestAForbiddenListIsAnErrorThatNamesTheResource(t *testing.T) {
-	_, cfg := serve(t)
-	client, err := kubernetes.NewForConfig(cfg)
-	require.NoError(t, err)
-	_, err = take(t.Context(), client, DefaultProfile())
+	_, client := serve(t)
+	_, err := take(t.Context(), client, DefaultProfile())
 	require.EqualError(t, err, "list kind CSINode: csinodes.storage.k8s.io is forbidden: no")
 }
 
@@ -101,19 +105,15 @@ func TestTakeEndsWithItsContext(t *testing.T) {
 }
 
 func TestAWatchThatBeginsWithAListIsRefusedAsByAnOldServer(t *testing.T) {
-	r, cfg := serve(t)
-	client, err := kubernetes.NewForConfig(cfg)
-	require.NoError(t, err)
+	r, client := serve(t)
 	yes := true
-	_, err = client.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{SendInitialEvents: &yes})
+	_, err := client.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{SendInitialEvents: &yes})
 	require.ErrorContains(t, err, "sendInitialEvents")
 	assert.Empty(t, r.seen)
 }
 
 func TestAWatchIsSilentUntilItIsStopped(t *testing.T) {
-	_, cfg := serve(t)
-	client, err := kubernetes.NewForConfig(cfg)
-	require.NoError(t, err)
+	_, client := serve(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{})
 	require.NoError(t, err)
@@ -136,17 +136,15 @@ func requireClosed[T any](t *testing.T, c <-chan T) {
 }
 
 func TestNothingIsWritten(t *testing.T) {
-	r, cfg := serve(t)
-	client, err := kubernetes.NewForConfig(cfg)
-	require.NoError(t, err)
-	_, err = client.CoreV1().Pods("a").Create(t.Context(), &corev1.Pod{}, metav1.CreateOptions{})
+	r, client := serve(t)
+	_, err := client.CoreV1().Pods("a").Create(t.Context(), &corev1.Pod{}, metav1.CreateOptions{})
 	require.ErrorContains(t, err, "a replay does not write")
 	assert.Empty(t, r.seen)
 }
 
 func TestPodsAreListedInPagesAndAnewIfThePagesExpire(t *testing.T) {
 	expired := false
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	client := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		q := req.URL.Query()
 		assert.Equal(t, "100", q.Get("limit"))
 		assert.Equal(t, notTerminated, q.Get("fieldSelector"))
@@ -163,9 +161,6 @@ func TestPodsAreListedInPagesAndAnewIfThePagesExpire(t *testing.T) {
 		}
 		_ = json.NewEncoder(w).Encode(page)
 	}))
-	defer server.Close()
-	client, err := kubernetes.NewForConfig(listOnce(&rest.Config{Host: server.URL}))
-	require.NoError(t, err)
 	pods, err := listPods(t.Context(), client)
 	require.NoError(t, err)
 	require.Len(t, pods, 2, "of two pages, without the pods that wait")
