@@ -53,9 +53,6 @@ func TestControllersThatCannotRun(t *testing.T) {
 		require.Len(t, errs, 1, list)
 		require.ErrorContains(t, errs[0], want)
 	}
-	c := Default()
-	c.Controllers, c.Webhook.Enabled = []string{ControllerRecords}, true
-	require.ErrorContains(t, c.Validate().ToAggregate(), "webhook.enabled: Invalid value: true: requires the controller mix or limits")
 }
 
 // Two processes that run different controllers never share a lease by default.
