@@ -14,7 +14,6 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
-	"k8s.io/utils/ptr"
 	pluginsconfig "sigs.k8s.io/scheduler-plugins/apis/config"
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme" // links scheduler-plugins' registration with ours in one binary
 
@@ -41,7 +40,7 @@ profiles:
 - schedulerName: berth-scheduler
   pluginConfig:
   - name: CapacityMix
-    args:` + args
+    args: ` + args
 }
 
 func pluginArgs(t *testing.T, cfg *schedconfig.KubeSchedulerConfiguration, plugin string) runtime.Object {
@@ -89,21 +88,19 @@ func TestArgumentsReachThePlugin(t *testing.T) {
 		WhenOnDemandUnavailable: config.WhenOnDemandUnavailableWait,
 	}
 
-	cases := map[string]struct {
+	noRules := defaults
+	noRules.NodeRules = []config.NodeRule{}
+	for name, tc := range map[string]struct {
 		args string
 		want config.CapacityMixArgs
 	}{
-		"no arguments give the defaults":   {args: " {}\n", want: defaults},
-		"null arguments give the defaults": {args: "\n", want: defaults},
-		"a mix of 0 percent is a mix":      {args: "\n      defaultMix: {spotPercent: 0}\n", want: defaultsWithMix},
-		"an empty list of rules is no list": {
-			args: "\n      nodeRules: []\n",
-			want: func() config.CapacityMixArgs { a := defaults; a.NodeRules = []config.NodeRule{}; return a }(),
-		},
-		"a null list of prefixes is no list":  {args: "\n      annotationPrefixes: null\n", want: defaults},
-		"every field arrives as it was given": {args: everyField, want: everyFieldArgs()},
-	}
-	for name, tc := range cases {
+		"no arguments give the defaults":      {"{}", defaults},
+		"null arguments give the defaults":    {"", defaults},
+		"a mix of 0 percent is a mix":         {"{defaultMix: {spotPercent: 0}}", defaultsWithMix},
+		"an empty list of rules is no list":   {"{nodeRules: []}", noRules},
+		"a null list of prefixes is no list":  {"{annotationPrefixes: null}", defaults},
+		"every field arrives as it was given": {everyField, everyFieldArgs()},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg, err := load(t, withArgs(tc.args))
@@ -128,7 +125,7 @@ func everyFieldArgs() config.CapacityMixArgs {
 		},
 		BuiltinNodeRules: config.BuiltinNodeRulesOff,
 		DefaultMix: &config.MixSpec{
-			SpotPercent: 70, MinOnDemand: 2, MaxSpot: ptr.To[int32](0), SpotWaitSeconds: new(int32(5)),
+			SpotPercent: 70, MinOnDemand: 2, MaxSpot: new(int32(0)), SpotWaitSeconds: new(int32(5)),
 			WhenSpotUnavailable: config.WhenSpotUnavailableWait, WhenOnDemandUnavailable: config.WhenOnDemandUnavailableSpot,
 		},
 		AnnotationPrefixes: []string{"spotalis.io", "berth.dev"},
@@ -141,49 +138,43 @@ func everyFieldArgs() config.CapacityMixArgs {
 
 func TestWrongArgumentsStopTheSchedulerWithAMessage(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
-		args    string
-		wantErr string
-	}{
-		"an unknown field is named": {"\n      nodeSampelSize: 100\n", `unknown field "nodeSampelSize"`},
+	for name, tc := range map[string]struct{ args, wantErr string }{
+		"an unknown field is named": {"{nodeSampelSize: 100}", `unknown field "nodeSampelSize"`},
 		"an unknown field in a rule is named": {
-			"\n      nodeRules: [{key: a, operator: Exists, capacityType: spot, value: b}]\n",
-			`unknown field "nodeRules[0].value"`,
+			"{nodeRules: [{key: a, operator: Exists, capacityType: spot, value: b}]}", `unknown field "nodeRules[0].value"`,
 		},
 		"an unknown field in a mix is named": {
-			"\n      defaultMix: {spotPercent: 70, spotPercentage: 70}\n", `unknown field "defaultMix.spotPercentage"`,
+			"{defaultMix: {spotPercent: 70, spotPercentage: 70}}", `unknown field "defaultMix.spotPercentage"`,
 		},
-		"a field in the wrong case is unknown": {"\n      nodesamplesize: 100\n", `unknown field "nodesamplesize"`},
+		"a field in the wrong case is unknown": {"{nodesamplesize: 100}", `unknown field "nodesamplesize"`},
 		"a text for a number is refused": {
-			"\n      nodeSampleSize: many\n",
+			"{nodeSampleSize: many}",
 			`cannot unmarshal string into Go struct field CapacityMixArgs.nodeSampleSize of type int32`,
 		},
 		"a number beyond int32 is refused": {
-			"\n      nodeSampleSize: 3000000000\n",
+			"{nodeSampleSize: 3000000000}",
 			`cannot unmarshal number 3000000000 into Go struct field CapacityMixArgs.nodeSampleSize of type int32`,
 		},
 		"a fraction of a percent is refused": {
-			"\n      defaultMix: {spotPercent: 70.5}\n",
+			"{defaultMix: {spotPercent: 70.5}}",
 			`cannot unmarshal number 70.5 into Go struct field MixSpec.defaultMix.spotPercent of type int32`,
 		},
 		"a text for a list is refused": {
-			"\n      spreadSpotOver: zone\n",
+			"{spreadSpotOver: zone}",
 			`cannot unmarshal string into Go struct field CapacityMixArgs.spreadSpotOver of type []string`,
 		},
 		"a mix without a share is refused": {
-			"\n      defaultMix: {minOnDemand: 1}\n",
-			`defaultMix.spotPercent: Required value: must be set, from 0 to 100`,
+			"{defaultMix: {minOnDemand: 1}}", `defaultMix.spotPercent: Required value: must be set, from 0 to 100`,
 		},
 		"a field given twice is refused": {
-			"\n      nodeSampleSize: 16\n      nodeSampleSize: 32\n", `key "nodeSampleSize" already set in map`,
+			"{nodeSampleSize: 16, nodeSampleSize: 32}", `key "nodeSampleSize" already set in map`,
 		},
 		"arguments of another kind are refused": {
-			"\n      apiVersion: kubescheduler.config.k8s.io/v1\n      kind: CoschedulingArgs\n",
+			"{apiVersion: kubescheduler.config.k8s.io/v1, kind: CoschedulingArgs}",
 			`args for plugin CapacityMix were not of type CapacityMixArgs.kubescheduler.config.k8s.io, ` +
 				`got CoschedulingArgs.kubescheduler.config.k8s.io`,
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := load(t, withArgs(tc.args))
@@ -194,7 +185,7 @@ func TestWrongArgumentsStopTheSchedulerWithAMessage(t *testing.T) {
 
 func TestArgumentsOfSchedulerPluginsWorkBesideOurs(t *testing.T) {
 	t.Parallel()
-	cfg, err := load(t, withArgs(` {defaultMix: {spotPercent: 50}}
+	cfg, err := load(t, withArgs(`{defaultMix: {spotPercent: 50}}
   - name: Coscheduling
     args: {permitWaitingTimeSeconds: 7}
 `))
@@ -210,7 +201,7 @@ func TestArgumentsOfSchedulerPluginsWorkBesideOurs(t *testing.T) {
 
 func TestWrittenConfigurationCanBeReadAgain(t *testing.T) {
 	t.Parallel()
-	for name, args := range map[string]string{"defaults": " {}\n", "every field": everyField} {
+	for name, args := range map[string]string{"defaults": "{}", "every field": everyField} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg, err := load(t, withArgs(args))

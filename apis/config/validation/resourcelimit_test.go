@@ -22,16 +22,14 @@ func TestResourceLimitArgs(t *testing.T) {
 		"no default namespace is accepted": {args: config.ResourceLimitArgs{SyncTimeoutSeconds: 1}},
 		"a default namespace is accepted":  {args: config.ResourceLimitArgs{DefaultNamespace: "sizes", SyncTimeoutSeconds: 600}},
 		"what is no namespace is refused": {
-			args:    config.ResourceLimitArgs{DefaultNamespace: "My Sizes", SyncTimeoutSeconds: 60},
-			wantErr: `args.defaultNamespace: Invalid value: "My Sizes": a lowercase RFC 1123 label must consist of`,
+			config.ResourceLimitArgs{DefaultNamespace: "My Sizes", SyncTimeoutSeconds: 60},
+			`args.defaultNamespace: Invalid value: "My Sizes": a lowercase RFC 1123 label must consist of`,
 		},
 		"no time to synchronise is refused": {
-			args:    config.ResourceLimitArgs{},
-			wantErr: `args.syncTimeoutSeconds: Invalid value: 0: must be between 1 and 600`,
+			config.ResourceLimitArgs{}, `args.syncTimeoutSeconds: Invalid value: 0: must be between 1 and 600`,
 		},
 		"more than ten minutes are refused": {
-			args:    config.ResourceLimitArgs{SyncTimeoutSeconds: 601},
-			wantErr: `args.syncTimeoutSeconds: Invalid value: 601: must be between 1 and 600`,
+			config.ResourceLimitArgs{SyncTimeoutSeconds: 601}, `args.syncTimeoutSeconds: Invalid value: 601: must be between 1 and 600`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package v1_test
+package scheme_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"pgregory.net/rapid"
 
@@ -21,23 +21,24 @@ import (
 // versions fails here.
 func TestConversionKeepsEveryField(t *testing.T) {
 	t.Parallel()
-	keepsEveryField[config.CapacityMixArgs, configv1.CapacityMixArgs](t, func(a *config.CapacityMixArgs) { a.TypeMeta = metav1.TypeMeta{} })
+	keepsEveryField[config.CapacityMixArgs, configv1.CapacityMixArgs](t)
 }
 
 func TestConversionKeepsEveryFieldOfResourceLimitArgs(t *testing.T) {
 	t.Parallel()
-	keepsEveryField[config.ResourceLimitArgs, configv1.ResourceLimitArgs](t, func(a *config.ResourceLimitArgs) { a.TypeMeta = metav1.TypeMeta{} })
+	keepsEveryField[config.ResourceLimitArgs, configv1.ResourceLimitArgs](t)
 }
 
-func keepsEveryField[Args, Versioned any](t *testing.T, withoutType func(*Args)) {
+func keepsEveryField[Args, Versioned any](t *testing.T) {
 	t.Helper()
 	arguments := rapid.Make[Args]()
 	rapid.Check(t, func(t *rapid.T) {
 		want := arguments.Draw(t, "args")
-		withoutType(&want)
+		object := any(&want).(runtime.Object)
+		object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 
 		var versioned Versioned
-		require.NoError(t, schedscheme.Scheme.Convert(any(&want).(runtime.Object).DeepCopyObject(), &versioned, nil))
+		require.NoError(t, schedscheme.Scheme.Convert(object.DeepCopyObject(), &versioned, nil))
 		var got Args
 		require.NoError(t, schedscheme.Scheme.Convert(&versioned, &got, nil))
 
@@ -59,16 +60,16 @@ func TestValidArgumentsSurviveAFile(t *testing.T) {
 	})
 }
 
+func one[T any](t *rapid.T, what string, of ...T) T { return rapid.SampledFrom(of).Draw(t, what) }
+
 func drawValidArgs(t *rapid.T) *config.CapacityMixArgs {
 	labelKey := rapid.StringMatching(`([a-z0-9]{1,10}\.[a-z]{1,3}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?`)
 	labelValue := rapid.StringMatching(`([A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?)?`)
 	rule := rapid.Custom(func(t *rapid.T) config.NodeRule {
 		rule := config.NodeRule{
-			Key: labelKey.Draw(t, "key"),
-			Operator: rapid.SampledFrom(
-				[]config.NodeRuleOperator{config.NodeRuleIn, config.NodeRuleExists, config.NodeRuleAbsent},
-			).Draw(t, "operator"),
-			CapacityType: rapid.SampledFrom([]config.CapacityType{config.CapacityTypeSpot, config.CapacityTypeOnDemand}).Draw(t, "type"),
+			Key:          labelKey.Draw(t, "key"),
+			Operator:     one(t, "operator", config.NodeRuleIn, config.NodeRuleExists, config.NodeRuleAbsent),
+			CapacityType: one(t, "type", config.CapacityTypeSpot, config.CapacityTypeOnDemand),
 		}
 		switch rule.Operator {
 		case config.NodeRuleIn:
@@ -82,22 +83,16 @@ func drawValidArgs(t *rapid.T) *config.CapacityMixArgs {
 		return rule
 	})
 	args := &config.CapacityMixArgs{
-		BuiltinNodeRules: config.BuiltinNodeRulesAppend,
-		AnnotationPrefixes: rapid.SliceOfNDistinct(
-			rapid.SampledFrom([]string{"berth.dev", "spotalis.io"}), 1, 2, rapid.ID,
-		).Draw(t, "prefixes"),
-		SpreadSpotOver: rapid.SliceOfNDistinct(labelKey, 1, 4, rapid.ID).Draw(t, "spread"),
-		RankSampleBy: rapid.SampledFrom(
-			[]config.RankSampleBy{config.RankSampleByLeastAllocated, config.RankSampleByMostAllocated, config.RankSampleByOff},
-		).Draw(t, "rank"),
+		BuiltinNodeRules:   config.BuiltinNodeRulesAppend,
+		AnnotationPrefixes: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"berth.dev", "spotalis.io"}), 1, 2, rapid.ID).Draw(t, "prefixes"),
+		SpreadSpotOver:     rapid.SliceOfNDistinct(labelKey, 1, 4, rapid.ID).Draw(t, "spread"),
+		RankSampleBy:       one(t, "rank", config.RankSampleByLeastAllocated, config.RankSampleByMostAllocated, config.RankSampleByOff),
 		NodeSampleSize:     rapid.OneOf(rapid.Just[int32](0), rapid.Int32Range(16, 1000)).Draw(t, "sample"),
 		SyncTimeoutSeconds: rapid.Int32Range(1, 600).Draw(t, "timeout"),
 	}
 	if rapid.Bool().Draw(t, "has rules") {
 		args.NodeRules = rapid.SliceOfN(rule, 1, 5).Draw(t, "rules")
-		args.BuiltinNodeRules = rapid.SampledFrom(
-			[]config.BuiltinNodeRules{config.BuiltinNodeRulesAppend, config.BuiltinNodeRulesOff},
-		).Draw(t, "builtin")
+		args.BuiltinNodeRules = one(t, "builtin", config.BuiltinNodeRulesAppend, config.BuiltinNodeRulesOff)
 	}
 	if rapid.Bool().Draw(t, "has a default mix") {
 		args.DefaultMix = drawValidMix(t)
@@ -112,31 +107,17 @@ func drawValidArgs(t *rapid.T) *config.CapacityMixArgs {
 
 func drawValidMix(t *rapid.T) *config.MixSpec {
 	mix := &config.MixSpec{
-		SpotPercent: rapid.Int32Range(0, 100).Draw(t, "spotPercent"),
-		MinOnDemand: rapid.Int32Range(0, 1000000).Draw(t, "minOnDemand"),
-		MaxSpot:     rapid.Ptr(rapid.Int32Range(0, 1000000), true).Draw(t, "maxSpot"),
-		WhenSpotUnavailable: rapid.SampledFrom(
-			[]config.WhenSpotUnavailable{config.WhenSpotUnavailableOnDemand, config.WhenSpotUnavailableWait},
-		).Draw(t, "noSpot"),
-		WhenOnDemandUnavailable: rapid.SampledFrom(
-			[]config.WhenOnDemandUnavailable{config.WhenOnDemandUnavailableWait, config.WhenOnDemandUnavailableSpot},
-		).Draw(t, "noOnDemand"),
+		SpotPercent:             rapid.Int32Range(0, 100).Draw(t, "spotPercent"),
+		MinOnDemand:             rapid.Int32Range(0, 1000000).Draw(t, "minOnDemand"),
+		MaxSpot:                 rapid.Ptr(rapid.Int32Range(0, 1000000), true).Draw(t, "maxSpot"),
+		WhenSpotUnavailable:     one(t, "noSpot", config.WhenSpotUnavailableOnDemand, config.WhenSpotUnavailableWait),
+		WhenOnDemandUnavailable: one(t, "noOnDemand", config.WhenOnDemandUnavailableWait, config.WhenOnDemandUnavailableSpot),
 	}
 	if mix.WhenSpotUnavailable == config.WhenSpotUnavailableOnDemand {
 		mix.SpotWaitSeconds = rapid.Ptr(rapid.Int32Range(0, 86400), true).Draw(t, "wait")
 	}
 
 	return mix
-}
-
-// encode writes arguments as kube-scheduler does for --write-config-to.
-func encode(t require.TestingT, args *config.CapacityMixArgs) []byte {
-	info, ok := runtime.SerializerInfoForMediaType(schedscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeYAML)
-	require.True(t, ok)
-	yaml, err := runtime.Encode(schedscheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion), args)
-	require.NoError(t, err)
-
-	return yaml
 }
 
 // FuzzArguments passes bytes through decoding, defaulting, conversion and validation, as for a configuration file.
