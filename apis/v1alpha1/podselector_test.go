@@ -24,17 +24,15 @@ func TestPodSelectorSelectsLikeALabelSelector(t *testing.T) {
 		selector v1alpha1.PodSelector
 		want     bool
 	}{
-		"an empty selector selects every pod": {v1alpha1.PodSelector{}, true},
-		"labels that the pod has select it":   {v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, true},
-		"one label of another value is enough": {
-			v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web", "tier": "back"}}, false,
-		},
-		"In with the pod's value selects it":  {expression("app", v1alpha1.PodSelectorOpIn, "api", "web"), true},
-		"In without the pod's value does not": {expression("app", v1alpha1.PodSelectorOpIn, "api"), false},
-		"NotIn with the pod's value does not": {expression("app", v1alpha1.PodSelectorOpNotIn, "web"), false},
-		"NotIn of an absent label selects it": {expression("zone", v1alpha1.PodSelectorOpNotIn, "a"), true},
-		"Exists of a label the pod has":       {expression("tier", v1alpha1.PodSelectorOpExists), true},
-		"DoesNotExist of a label the pod has": {expression("tier", v1alpha1.PodSelectorOpDoesNotExist), false},
+		"an empty selector selects every pod":  {v1alpha1.PodSelector{}, true},
+		"labels that the pod has select it":    {v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, true},
+		"one label of another value is enough": {v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web", "tier": "back"}}, false},
+		"In with the pod's value selects it":   {expression("app", v1alpha1.PodSelectorOpIn, "api", "web"), true},
+		"In without the pod's value does not":  {expression("app", v1alpha1.PodSelectorOpIn, "api"), false},
+		"NotIn with the pod's value does not":  {expression("app", v1alpha1.PodSelectorOpNotIn, "web"), false},
+		"NotIn of an absent label selects it":  {expression("zone", v1alpha1.PodSelectorOpNotIn, "a"), true},
+		"Exists of a label the pod has":        {expression("tier", v1alpha1.PodSelectorOpExists), true},
+		"DoesNotExist of a label the pod has":  {expression("tier", v1alpha1.PodSelectorOpDoesNotExist), false},
 		"labels and expressions must both hold": {
 			v1alpha1.PodSelector{
 				MatchLabels:      map[string]string{"app": "web"},

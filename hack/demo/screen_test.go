@@ -86,10 +86,8 @@ func TestTheEvidenceIsTheLabelThatTheRuleRead(t *testing.T) {
 		"karpenter.sh/capacity-type=reserved": {
 			labels: map[string]string{"karpenter.sh/capacity-type": "reserved"}, rule: "karpenter-on-demand",
 		},
-		"cloud.google.com/gke-nodepool, no gke-spot": {
-			labels: map[string]string{"cloud.google.com/gke-nodepool": "a"}, rule: "gke-not-spot",
-		},
-		"no label of a rule": {labels: map[string]string{"color": "blue"}},
+		"cloud.google.com/gke-nodepool, no gke-spot": {labels: map[string]string{"cloud.google.com/gke-nodepool": "a"}, rule: "gke-not-spot"},
+		"no label of a rule":                         {labels: map[string]string{"color": "blue"}},
 	} {
 		require.Equal(t, want, evidence(&n, rules))
 	}

@@ -52,17 +52,15 @@ func TestOneEntryIsAnAnyOrALabel(t *testing.T) {
 
 func TestFieldsHaveTheNamesOfTheirFront(t *testing.T) {
 	for field, want := range map[string][2]string{
-		"metadata.name":               {"name", "name"},
-		"metadata.labels":             {"labels", "labels"},
-		"spec":                        {"limits", "limits"},
-		"spec.description":            {"description", "description"},
-		"spec.cpu":                    {"limits.cpu", "limits.cpu"},
-		"spec.cpuLimit":               {"limits.cpu_limit", "limits.cpuLimit"},
-		"spec.ephemeralStorage":       {"limits.ephemeral_storage", "limits.ephemeralStorage"},
-		"spec.nodeSelector[cpuLimit]": {"limits.node_selector[cpuLimit]", "limits.nodeSelector[cpuLimit]"},
-		"spec.volumes[v].storageClass": {
-			"limits.volumes[v].storage_class", "limits.volumes[v].storageClass",
-		},
+		"metadata.name":                {"name", "name"},
+		"metadata.labels":              {"labels", "labels"},
+		"spec":                         {"limits", "limits"},
+		"spec.description":             {"description", "description"},
+		"spec.cpu":                     {"limits.cpu", "limits.cpu"},
+		"spec.cpuLimit":                {"limits.cpu_limit", "limits.cpuLimit"},
+		"spec.ephemeralStorage":        {"limits.ephemeral_storage", "limits.ephemeralStorage"},
+		"spec.nodeSelector[cpuLimit]":  {"limits.node_selector[cpuLimit]", "limits.nodeSelector[cpuLimit]"},
+		"spec.volumes[v].storageClass": {"limits.volumes[v].storage_class", "limits.volumes[v].storageClass"},
 		"spec.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]": {
 			"limits.node_affinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]",
 			"limits.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]",

@@ -24,11 +24,9 @@ func TestGateways(t *testing.T) {
 		"a name with no namespace":   {"environments: {gateway: /public}", `environments.gateway: Invalid value: "/public": must be`},
 		"three parts":                {"environments: {gateway: a/b/c}", `environments.gateway: Invalid value: "a/b/c": must be`},
 		"a namespace that cannot be": {"environments: {gateway: a.b/c}", `environments.gateway: Invalid value: "a.b/c": must be`},
-		"a name that cannot be": {
-			"environments: {gateway: edge/Public}", `environments.gateway: Invalid value: "edge/Public": must be`,
-		},
-		"a blank":     {`environments: {gateway: " "}`, `environments.gateway: Invalid value: " ": must be`},
-		"no listener": {`environments: {gatewayTLSListener: ""}`, `environments.gatewayTLSListener: Invalid value: ""`},
+		"a name that cannot be":      {"environments: {gateway: edge/Public}", `environments.gateway: Invalid value: "edge/Public": must be`},
+		"a blank":                    {`environments: {gateway: " "}`, `environments.gateway: Invalid value: " ": must be`},
+		"no listener":                {`environments: {gatewayTLSListener: ""}`, `environments.gatewayTLSListener: Invalid value: ""`},
 		"a listener that cannot be": {
 			"environments: {gatewayTLSListener: HTTPS}", `environments.gatewayTLSListener: Invalid value: "HTTPS"`,
 		},
@@ -66,9 +64,7 @@ func TestDomainsAndLabelsOfNamespaces(t *testing.T) {
 		"directories, privileged": {
 			"environments: {hostPaths: [/data], namespaceLabels: {pod-security.kubernetes.io/enforce: privileged}}", "",
 		},
-		"ports of nodes in the namespace of the object": {
-			"environments: {exposure: HostPort, namespacePerEnvironment: false}", "",
-		},
+		"ports of nodes in the namespace of the object": {"environments: {exposure: HostPort, namespacePerEnvironment: false}", ""},
 	})
 }
 

@@ -26,9 +26,7 @@ func TestServices(t *testing.T) {
 			`services: {bindAddress: "127.0.0.1:3000", extraBindAddresses: ["127.0.0.1:3001", ":8000"]}`,
 			`services.extraBindAddresses[1]: Invalid value: ":8000": other hosts can reach it without TLS`,
 		},
-		"more addresses than none": {
-			`services: {extraBindAddresses: ["127.0.0.1:3001"]}`, "services.extraBindAddresses[0]: Forbidden",
-		},
+		"more addresses than none": {`services: {extraBindAddresses: ["127.0.0.1:3001"]}`, "services.extraBindAddresses[0]: Forbidden"},
 		"an address twice": {
 			`services: {bindAddress: "127.0.0.1:3000", extraBindAddresses: ["127.0.0.1:3000"]}`,
 			"services.extraBindAddresses[0]: Duplicate",
@@ -57,10 +55,8 @@ func TestServices(t *testing.T) {
 			"services: {requestLimits: {streamsPerCaller: 2147483647}}",
 			"services.requestLimits.streamsPerCaller: Invalid value: 2147483647: must be at most 65536",
 		},
-		"no open calls": {"services: {requestLimits: {openCalls: 0}}", "services.requestLimits.openCalls"},
-		"no open calls of an address": {
-			"services: {requestLimits: {openCallsPerAddress: 0}}", "services.requestLimits.openCallsPerAddress",
-		},
+		"no open calls":               {"services: {requestLimits: {openCalls: 0}}", "services.requestLimits.openCalls"},
+		"no open calls of an address": {"services: {requestLimits: {openCallsPerAddress: 0}}", "services.requestLimits.openCallsPerAddress"},
 		"no unknown tokens": {
 			"services: {requestLimits: {unknownTokensPerSecond: 0}}", "services.requestLimits.unknownTokensPerSecond",
 		},

@@ -73,9 +73,7 @@ func TestValidate(t *testing.T) {
 			"leaderElection.retryPeriodSeconds: Invalid value: 5: 1.2 times of it must be less than renewDeadlineSeconds, 6",
 		},
 		"a lease with a bad name": {"leaderElection: {name: A}", "leaderElection.name"},
-		"a burst below the rate": {
-			"clientConnection: {burst: 49}", "clientConnection.burst: Invalid value: 49: must be at least 300",
-		},
+		"a burst below the rate":  {"clientConnection: {burst: 49}", "clientConnection.burst: Invalid value: 49: must be at least 300"},
 		"a backoff that starts higher": {
 			"mix: {rebalance: {maxBackoffSeconds: 29}}", "mix.rebalance.maxBackoffSeconds: Invalid value: 29: must be at least 30",
 		},

@@ -166,9 +166,7 @@ func TestWrongArgumentsStopTheSchedulerWithAMessage(t *testing.T) {
 		"a mix without a share is refused": {
 			"{defaultMix: {minOnDemand: 1}}", `defaultMix.spotPercent: Required value: must be set, from 0 to 100`,
 		},
-		"a field given twice is refused": {
-			"{nodeSampleSize: 16, nodeSampleSize: 32}", `key "nodeSampleSize" already set in map`,
-		},
+		"a field given twice is refused": {"{nodeSampleSize: 16, nodeSampleSize: 32}", `key "nodeSampleSize" already set in map`},
 		"arguments of another kind are refused": {
 			"{apiVersion: kubescheduler.config.k8s.io/v1, kind: CoschedulingArgs}",
 			`args for plugin CapacityMix were not of type CapacityMixArgs.kubescheduler.config.k8s.io, ` +

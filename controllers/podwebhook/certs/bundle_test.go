@@ -110,12 +110,10 @@ func TestAnAuthorityIsReplacedWithoutAGapInTrust(t *testing.T) {
 
 func TestASecretOfNoUseIsReplaced(t *testing.T) {
 	for name, b := range map[string]Bundle{
-		"empty":       {},
-		"no PEM":      {Authorities: []byte("a"), AuthorityKey: []byte("b")},
-		"another key": {Authorities: made(t, start).Authorities, AuthorityKey: made(t, start).AuthorityKey},
-		"no authority": {
-			Authorities: made(t, start).Cert, AuthorityKey: made(t, start).Key,
-		},
+		"empty":        {},
+		"no PEM":       {Authorities: []byte("a"), AuthorityKey: []byte("b")},
+		"another key":  {Authorities: made(t, start).Authorities, AuthorityKey: made(t, start).AuthorityKey},
+		"no authority": {Authorities: made(t, start).Cert, AuthorityKey: made(t, start).Key},
 	} {
 		_, _, err := b.WithServer(names, start)
 		require.Error(t, err, name)

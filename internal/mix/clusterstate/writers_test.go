@@ -66,9 +66,7 @@ func TestASlotThatAnotherClientWroteGivesNoRightToIt(t *testing.T) {
 		"of two of the same age the one that holds it keeps it": {
 			[]a[*corev1.Pod]{slot(2), forged}, []string{"2 b on spot, settled", "3 a on spot, settled"},
 		},
-		"the highest slot that there is": {
-			[]a[*corev1.Pod]{slot(1048575), forged}, []string{"2 b on spot, settled", "3 a on spot, settled"},
-		},
+		"the highest slot that there is": {[]a[*corev1.Pod]{slot(1048575), forged}, []string{"2 b on spot, settled", "3 a on spot, settled"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fill(newClusterState(), append(nodesOfEachType(), podNamed("a", append(tc.pods, mine, on("s"))...), podNamed("b", mine, on("s"), slot(2)))...)

@@ -76,11 +76,9 @@ func TestLimit(t *testing.T) {
 		to         capacity.Type
 		spec, want corev1.PodSpec
 	}{
-		"spot by a value":      {karpenter, capacity.Spot, corev1.PodSpec{}, selecting(karpenter.Key, "spot")},
-		"on-demand by a value": {karpenter, capacity.OnDemand, corev1.PodSpec{}, selecting(karpenter.Key, "on-demand")},
-		"a selector of its own stays": {
-			gke, capacity.Spot, selecting("disk", "ssd"), selecting("disk", "ssd", gke.Key, "true"),
-		},
+		"spot by a value":                {karpenter, capacity.Spot, corev1.PodSpec{}, selecting(karpenter.Key, "spot")},
+		"on-demand by a value":           {karpenter, capacity.OnDemand, corev1.PodSpec{}, selecting(karpenter.Key, "on-demand")},
+		"a selector of its own stays":    {gke, capacity.Spot, selecting("disk", "ssd"), selecting("disk", "ssd", gke.Key, "true")},
 		"on-demand is without the label": {gke, capacity.OnDemand, corev1.PodSpec{}, requiring(term(absent(gke.Key)))},
 		"spot is without the label":      {reverse, capacity.Spot, corev1.PodSpec{}, requiring(term(absent("stays")))},
 		"every term, as one is enough": {

@@ -133,19 +133,11 @@ func TestInvalidAnnotationsNameKeyValueAndProblem(t *testing.T) {
 		annotations map[string]string
 		want        string
 	}{
-		"no number": {
-			map[string]string{percent: "abc"}, `annotation berth.dev/spot-percent: "abc" is invalid: ` + whole,
-		},
-		"negative": {
-			map[string]string{percent: "-1"}, `annotation berth.dev/spot-percent: "-1" is invalid: ` + whole,
-		},
-		"above 100": {
-			map[string]string{percent: "101"}, `annotation berth.dev/spot-percent: "101" is invalid: ` + whole,
-		},
-		"empty": {map[string]string{percent: ""}, `annotation berth.dev/spot-percent: "" is invalid: ` + whole},
-		"a fraction": {
-			map[string]string{percent: "0.7"}, `annotation berth.dev/spot-percent: "0.7" is invalid: ` + whole,
-		},
+		"no number":  {map[string]string{percent: "abc"}, `annotation berth.dev/spot-percent: "abc" is invalid: ` + whole},
+		"negative":   {map[string]string{percent: "-1"}, `annotation berth.dev/spot-percent: "-1" is invalid: ` + whole},
+		"above 100":  {map[string]string{percent: "101"}, `annotation berth.dev/spot-percent: "101" is invalid: ` + whole},
+		"empty":      {map[string]string{percent: ""}, `annotation berth.dev/spot-percent: "" is invalid: ` + whole},
+		"a fraction": {map[string]string{percent: "0.7"}, `annotation berth.dev/spot-percent: "0.7" is invalid: ` + whole},
 		"floor negative": {
 			map[string]string{percent: "7", floor: "-2"},
 			`annotation berth.dev/min-on-demand: "-2" is invalid: it must be a whole number from 0 to 1000000`,
