@@ -37,45 +37,40 @@ func TestPins(t *testing.T) {
 	const (
 		karpenter = "karpenter.sh/capacity-type"
 		zone      = "topology.kubernetes.io/zone"
+		is        = corev1.NodeSelectorOpIn
+		exists    = corev1.NodeSelectorOpExists
 	)
-	byName := requiring(
-		corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{expression("metadata.name", corev1.NodeSelectorOpIn, "n")}},
-	)
+	byName := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{expression("metadata.name", is, "n")}}
+	selecting := func(key, value string) *corev1.PodSpec {
+		return &corev1.PodSpec{NodeSelector: map[string]string{key: value}}
+	}
 	c := defaults(t)
 	for name, tc := range map[string]struct {
 		spec *corev1.PodSpec
 		want bool
 	}{
 		"nodeSelector names a capacity label": {&corev1.PodSpec{NodeSelector: map[string]string{zone: "a", karpenter: "spot"}}, true},
-		"nodeSelector with an unknown value":  {&corev1.PodSpec{NodeSelector: map[string]string{karpenter: "x"}}, true},
+		"nodeSelector with an unknown value":  {selecting(karpenter, "x"), true},
 		"nodeSelector names the label of an Absent rule": {
-			&corev1.PodSpec{NodeSelector: map[string]string{"cloud.google.com/gke-spot": "true"}}, true,
+			selecting("cloud.google.com/gke-spot", "true"), true,
 		},
-		"required affinity, In":    {requiring(term(expression(karpenter, corev1.NodeSelectorOpIn, "spot"))), true},
+		"required affinity, In":    {requiring(term(expression(karpenter, is, "spot"))), true},
 		"required affinity, NotIn": {requiring(term(expression(karpenter, corev1.NodeSelectorOpNotIn, "spot"))), true},
 		"required affinity, DoesNotExist": {
 			requiring(term(expression("cloud.google.com/gke-spot", corev1.NodeSelectorOpDoesNotExist))), true,
 		},
-		"required affinity, second expression": {
-			requiring(term(expression(zone, corev1.NodeSelectorOpExists), expression(karpenter, corev1.NodeSelectorOpExists))),
-			true,
-		},
-		"required affinity, second term": {
-			requiring(term(expression(zone, corev1.NodeSelectorOpExists)), term(expression(karpenter, corev1.NodeSelectorOpExists))),
-			true,
-		},
-		"no spec":                      {nil, false},
-		"empty spec":                   {&corev1.PodSpec{}, false},
-		"empty affinity":               {&corev1.PodSpec{Affinity: &corev1.Affinity{}}, false},
-		"nodeSelector on other labels": {&corev1.PodSpec{NodeSelector: map[string]string{zone: "a"}}, false},
-		"nodeSelector on an evidence label": {
-			&corev1.PodSpec{NodeSelector: map[string]string{"cloud.google.com/gke-nodepool": "p"}}, false,
-		},
-		"nodeSelector with the value as a key": {&corev1.PodSpec{NodeSelector: map[string]string{"spot": karpenter}}, false},
-		"required affinity on other labels":    {requiring(term(expression(zone, corev1.NodeSelectorOpIn, karpenter))), false},
+		"required affinity, second expression": {requiring(term(expression(zone, exists), expression(karpenter, exists))), true},
+		"required affinity, second term":       {requiring(term(expression(zone, exists)), term(expression(karpenter, exists))), true},
+		"no spec":                              {nil, false},
+		"empty spec":                           {&corev1.PodSpec{}, false},
+		"empty affinity":                       {&corev1.PodSpec{Affinity: &corev1.Affinity{}}, false},
+		"nodeSelector on other labels":         {selecting(zone, "a"), false},
+		"nodeSelector on an evidence label":    {selecting("cloud.google.com/gke-nodepool", "p"), false},
+		"nodeSelector with the value as a key": {selecting("spot", karpenter), false},
+		"required affinity on other labels":    {requiring(term(expression(zone, is, karpenter))), false},
 		"required affinity without terms":      {requiring(), false},
-		"required affinity by node name":       {byName, false},
-		"preferred affinity yields to the mix": {preferring(term(expression(karpenter, corev1.NodeSelectorOpIn, "spot"))), false},
+		"required affinity by node name":       {requiring(byName), false},
+		"preferred affinity yields to the mix": {preferring(term(expression(karpenter, is, "spot"))), false},
 		"a toleration for spot is no choice": {
 			&corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: karpenter, Operator: corev1.TolerationOpExists}}},
 			false,
@@ -85,14 +80,9 @@ func TestPins(t *testing.T) {
 			false,
 		},
 		"pod affinity over the label is no choice": {
-			&corev1.PodSpec{
-				Affinity: &corev1.Affinity{
-					PodAffinity: &corev1.PodAffinity{
-						RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: karpenter}},
-					},
-				},
-			},
-			false,
+			&corev1.PodSpec{Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: karpenter}},
+			}}}, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

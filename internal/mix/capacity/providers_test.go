@@ -5,6 +5,7 @@ package capacity
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,8 +23,11 @@ func labelled(pairs ...string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}}
 }
 
-func tainted(node *corev1.Node, taints ...corev1.Taint) *corev1.Node {
-	node.Spec.Taints = append(node.Spec.Taints, taints...)
+// tainted adds a taint to a node, given as for `kubectl taint`: key[=value][:effect].
+func tainted(node *corev1.Node, taint string) *corev1.Node {
+	taint, effect, _ := strings.Cut(taint, ":")
+	key, value, _ := strings.Cut(taint, "=")
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
 	return node
 }
 
@@ -62,7 +66,7 @@ func TestClassifyProviders(t *testing.T) {
 	const (
 		karpenter = "karpenter.sh/capacity-type"
 		eks       = "eks.amazonaws.com/capacityType"
-		gkePool   = "cloud.google.com/gke-nodepool"
+		gke       = "cloud.google.com/gke-"
 		aksVMSS   = "kubernetes.azure.com/scalesetpriority"
 		aksPrio   = "kubernetes.azure.com/priority"
 		aksAny    = "kubernetes.azure.com/cluster"
@@ -70,140 +74,111 @@ func TestClassifyProviders(t *testing.T) {
 		ackCharge = "node.alibabacloud.com/instance-charge-type"
 		castAny   = "provisioner.cast.ai/managed-by"
 		ocean     = "spotinst.io/node-lifecycle"
+		lifecycle = "node.kubernetes.io/lifecycle"
 	)
 	runClassify(t, map[string]classifyCase{
-		"Karpenter: spot":              {labelled(karpenter, "spot"), Spot, "karpenter-spot"},
-		"Karpenter: on-demand":         {labelled(karpenter, "on-demand"), OnDemand, "karpenter-on-demand"},
-		"Karpenter: reserved":          {labelled(karpenter, "reserved"), OnDemand, "karpenter-on-demand"},
-		"EKS: managed spot group":      {labelled(eks, "SPOT"), Spot, "eks-spot"},
-		"EKS: managed on-demand group": {labelled(eks, "ON_DEMAND"), OnDemand, "eks-on-demand"},
-		"EKS: capacity block":          {labelled(eks, "CAPACITY_BLOCK"), OnDemand, "eks-on-demand"},
-		"GKE: spot pool":               {labelled(gkePool, "p", "cloud.google.com/gke-spot", "true"), Spot, "gke-spot"},
-		"GKE: preemptible pool": {
-			labelled(gkePool, "p", "cloud.google.com/gke-preemptible", "true"), Spot, "gke-preemptible",
-		},
-		"GKE: generic label spot": {
-			labelled(gkePool, "p", "cloud.google.com/gke-provisioning", "spot"), Spot, "gke-provisioning-spot",
-		},
-		"GKE: generic label preemptible": {
-			labelled(gkePool, "p", "cloud.google.com/gke-provisioning", "preemptible"), Spot, "gke-provisioning-spot",
-		},
+		"Karpenter: spot":                {labelled(karpenter, "spot"), Spot, "karpenter-spot"},
+		"Karpenter: on-demand":           {labelled(karpenter, "on-demand"), OnDemand, "karpenter-on-demand"},
+		"Karpenter: reserved":            {labelled(karpenter, "reserved"), OnDemand, "karpenter-on-demand"},
+		"EKS: managed spot group":        {labelled(eks, "SPOT"), Spot, "eks-spot"},
+		"EKS: managed on-demand group":   {labelled(eks, "ON_DEMAND"), OnDemand, "eks-on-demand"},
+		"EKS: capacity block":            {labelled(eks, "CAPACITY_BLOCK"), OnDemand, "eks-on-demand"},
+		"GKE: spot pool":                 {labelled(gke+"nodepool", "p", gke+"spot", "true"), Spot, "gke-spot"},
+		"GKE: preemptible pool":          {labelled(gke+"nodepool", "p", gke+"preemptible", "true"), Spot, "gke-preemptible"},
+		"GKE: generic label spot":        {labelled(gke+"nodepool", "p", gke+"provisioning", "spot"), Spot, "gke-provisioning-spot"},
+		"GKE: generic label preemptible": {labelled(gke+"nodepool", "p", gke+"provisioning", "preemptible"), Spot, "gke-provisioning-spot"},
 		"GKE: generic label standard": {
-			labelled("cloud.google.com/gke-provisioning", "standard"), OnDemand, "gke-provisioning-standard",
+			labelled(gke+"provisioning", "standard"), OnDemand, "gke-provisioning-standard",
 		},
-		"GKE: no spot label at all":                {labelled(gkePool, "p"), OnDemand, "gke-not-spot"},
+		"GKE: no spot label at all":                {labelled(gke+"nodepool", "p"), OnDemand, "gke-not-spot"},
 		"AKS: spot pool":                           {labelled(aksAny, "MC_x", aksVMSS, "spot"), Spot, "aks-spot"},
 		"AKS: spot pool with the newer label only": {labelled(aksAny, "MC_x", aksPrio, "spot"), Spot, "aks-priority-spot"},
 		"AKS: regular":                             {labelled(aksAny, "MC_x", aksVMSS, "regular"), OnDemand, "aks-regular"},
 		"AKS: regular with the newer label only":   {labelled(aksAny, "MC_x", aksPrio, "regular"), OnDemand, "aks-priority-regular"},
 		"AKS: no priority label at all":            {labelled(aksAny, "MC_x"), OnDemand, "aks-not-spot"},
-		"Alibaba: spot with a price limit": {
-			labelled(ackSpot, "SpotWithPriceLimit", ackCharge, "PostPaid"), Spot, "alibaba-spot",
-		},
-		"Alibaba: spot at the market price": {labelled(ackSpot, "SpotAsPriceGo", ackCharge, "PostPaid"), Spot, "alibaba-spot"},
-		"Alibaba: NoSpot":                   {labelled(ackSpot, "NoSpot", ackCharge, "PostPaid"), OnDemand, "alibaba-no-spot"},
-		"Alibaba: PrePaid":                  {labelled(ackCharge, "PrePaid"), OnDemand, "alibaba-prepaid"},
-		"Alibaba: PostPaid alone decides nothing": {
-			labelled(ackCharge, "PostPaid", "node.alibabacloud.com/nodepool-id", "p"), Unknown, "",
-		},
+		"Alibaba: spot with a price limit":         {labelled(ackSpot, "SpotWithPriceLimit", ackCharge, "PostPaid"), Spot, "alibaba-spot"},
+		"Alibaba: spot at the market price":        {labelled(ackSpot, "SpotAsPriceGo", ackCharge, "PostPaid"), Spot, "alibaba-spot"},
+		"Alibaba: NoSpot":                          {labelled(ackSpot, "NoSpot", ackCharge, "PostPaid"), OnDemand, "alibaba-no-spot"},
+		"Alibaba: PrePaid":                         {labelled(ackCharge, "PrePaid"), OnDemand, "alibaba-prepaid"},
+		"Alibaba: PostPaid alone decides nothing":  {labelled(ackCharge, "PostPaid", "node.alibabacloud.com/nodepool-id", "p"), Unknown, ""},
 		"OpenShift: spot machine set, value is empty": {
 			labelled("machine.openshift.io/interruptible-instance", ""), Spot, "openshift-spot",
 		},
-		"OpenShift: any value counts": {
-			labelled("machine.openshift.io/interruptible-instance", "x"), Spot, "openshift-spot",
-		},
+		"OpenShift: any value counts": {labelled("machine.openshift.io/interruptible-instance", "x"), Spot, "openshift-spot"},
 		"OpenShift hosted: spot node pool": {
 			labelled("hypershift.openshift.io/interruptible-instance", ""), Spot, "openshift-hosted-spot",
 		},
-		"OpenShift: no label needs an opt-in": {labelled("node.openshift.io/os_id", "rhcos"), Unknown, ""},
-		"Cluster API: interruptible machine":  {labelled("cluster.x-k8s.io/interruptible", ""), Spot, "cluster-api-interruptible"},
-		"OKE: preemptible pool": {
-			labelled("oci.oraclecloud.com/oke-is-preemptible", "true"), Spot, "oke-preemptible",
-		},
-		"OKE: no label needs an opt-in": {labelled("oci.oraclecloud.com/fault-domain", "FD-1"), Unknown, ""},
-		"CAST: spot":                    {labelled(castAny, "cast.ai", castSpot, "true"), Spot, "cast-spot"},
-		"CAST: no spot label":           {labelled(castAny, "cast.ai"), OnDemand, "cast-not-spot"},
-		"CAST: fallback machine": {
-			labelled("scheduling.cast.ai/spot-fallback", "true"), OnDemand, "cast-spot-fallback",
-		},
-		"CAST: fallback machine of older releases": {labelled("scheduling.cast.ai/spot-backup", "true"), OnDemand, "cast-spot-backup"},
+		"OpenShift: no label needs an opt-in":        {labelled("node.openshift.io/os_id", "rhcos"), Unknown, ""},
+		"Cluster API: interruptible machine":         {labelled("cluster.x-k8s.io/interruptible", ""), Spot, "cluster-api-interruptible"},
+		"OKE: preemptible pool":                      {labelled("oci.oraclecloud.com/oke-is-preemptible", "true"), Spot, "oke-preemptible"},
+		"OKE: no label needs an opt-in":              {labelled("oci.oraclecloud.com/fault-domain", "FD-1"), Unknown, ""},
+		"CAST: spot":                                 {labelled(castAny, "cast.ai", castSpot, "true"), Spot, "cast-spot"},
+		"CAST: no spot label":                        {labelled(castAny, "cast.ai"), OnDemand, "cast-not-spot"},
+		"CAST: fallback machine":                     {labelled("scheduling.cast.ai/spot-fallback", "true"), OnDemand, "cast-spot-fallback"},
+		"CAST: fallback machine of older releases":   {labelled("scheduling.cast.ai/spot-backup", "true"), OnDemand, "cast-spot-backup"},
 		"Ocean: spot":                                {labelled(ocean, "spot"), Spot, "ocean-spot"},
 		"Ocean: preemptible":                         {labelled(ocean, "preemptible"), Spot, "ocean-spot"},
 		"Ocean: on-demand":                           {labelled(ocean, "od"), OnDemand, "ocean-on-demand"},
 		"kOps: spot worker role":                     {labelled("node-role.kubernetes.io/spot-worker", "true"), Spot, "kops-spot-worker"},
 		"kOps: spot worker role with an empty value": {labelled("node-role.kubernetes.io/spot-worker", ""), Spot, "kops-spot-worker"},
 		"kOps: worker role has no meaning":           {labelled("node-role.kubernetes.io/worker", ""), Unknown, ""},
-		"convention: lifecycle spot":                 {labelled("node.kubernetes.io/lifecycle", "spot"), Spot, "lifecycle-spot"},
-		"convention: lifecycle on-demand": {
-			labelled("node.kubernetes.io/lifecycle", "on-demand"), OnDemand, "lifecycle-on-demand",
-		},
-		"convention: lifecycle normal": {
-			labelled("node.kubernetes.io/lifecycle", "normal"), OnDemand, "lifecycle-on-demand",
-		},
-		"convention: lifecycle Ec2Spot":        {labelled("lifecycle", "Ec2Spot"), Spot, "bare-lifecycle-spot"},
-		"convention: lifecycle OnDemand":       {labelled("lifecycle", "OnDemand"), OnDemand, "bare-lifecycle-on-demand"},
-		"convention: node-lifecycle spot":      {labelled("node-lifecycle", "spot"), Spot, "node-lifecycle-spot"},
-		"convention: node-lifecycle on-demand": {labelled("node-lifecycle", "on-demand"), OnDemand, "node-lifecycle-on-demand"},
+		"convention: lifecycle spot":                 {labelled(lifecycle, "spot"), Spot, "lifecycle-spot"},
+		"convention: lifecycle on-demand":            {labelled(lifecycle, "on-demand"), OnDemand, "lifecycle-on-demand"},
+		"convention: lifecycle normal":               {labelled(lifecycle, "normal"), OnDemand, "lifecycle-on-demand"},
+		"convention: lifecycle Ec2Spot":              {labelled("lifecycle", "Ec2Spot"), Spot, "bare-lifecycle-spot"},
+		"convention: lifecycle OnDemand":             {labelled("lifecycle", "OnDemand"), OnDemand, "bare-lifecycle-on-demand"},
+		"convention: node-lifecycle spot":            {labelled("node-lifecycle", "spot"), Spot, "node-lifecycle-spot"},
+		"convention: node-lifecycle on-demand":       {labelled("node-lifecycle", "on-demand"), OnDemand, "node-lifecycle-on-demand"},
 	})
 }
 
 func TestClassifyOrder(t *testing.T) {
-	const karpenter, eks = "karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType"
+	const (
+		karpenter, eks = "karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType"
+		cast, gke, aks = "scheduling.cast.ai/", "cloud.google.com/gke-", "kubernetes.azure.com/"
+	)
 	runClassify(t, map[string]classifyCase{
 		"CAST: fallback beats the spot label that it carries too": {
-			labelled(
-				"scheduling.cast.ai/spot", "true", "scheduling.cast.ai/spot-fallback", "true",
-				"provisioner.cast.ai/managed-by", "cast.ai",
-			),
+			labelled(cast+"spot", "true", cast+"spot-fallback", "true", "provisioner.cast.ai/managed-by", "cast.ai"),
 			OnDemand, "cast-spot-fallback",
 		},
 		"CAST: older fallback beats the spot label": {
-			labelled("scheduling.cast.ai/spot", "true", "scheduling.cast.ai/spot-backup", "true"), OnDemand, "cast-spot-backup",
+			labelled(cast+"spot", "true", cast+"spot-backup", "true"), OnDemand, "cast-spot-backup",
 		},
-		"CAST: spot on GKE without the cloud's spot label": {
-			labelled("scheduling.cast.ai/spot", "true", "cloud.google.com/gke-nodepool", "p"), Spot, "cast-spot",
-		},
-		"Karpenter: spot beats an on-demand label of the cloud": {
-			labelled(karpenter, "spot", eks, "ON_DEMAND"), Spot, "karpenter-spot",
-		},
+		"CAST: spot on GKE without the cloud's spot label":      {labelled(cast+"spot", "true", gke+"nodepool", "p"), Spot, "cast-spot"},
+		"Karpenter: spot beats an on-demand label of the cloud": {labelled(karpenter, "spot", eks, "ON_DEMAND"), Spot, "karpenter-spot"},
 		"Karpenter: on-demand beats a spot label of the cloud": {
 			labelled(karpenter, "on-demand", eks, "SPOT"), OnDemand, "karpenter-on-demand",
 		},
 		"Karpenter: spot beats scalesetpriority regular on AKS": {
-			labelled(karpenter, "spot", "kubernetes.azure.com/scalesetpriority", "regular", "kubernetes.azure.com/cluster", "MC_x"),
+			labelled(karpenter, "spot", aks+"scalesetpriority", "regular", aks+"cluster", "MC_x"),
 			Spot, "karpenter-spot",
 		},
-		"Karpenter: a value it does not have leaves the word to the cloud": {
-			labelled(karpenter, "burst", eks, "SPOT"), Spot, "eks-spot",
-		},
+		"Karpenter: a value it does not have leaves the word to the cloud": {labelled(karpenter, "burst", eks, "SPOT"), Spot, "eks-spot"},
 		"cloud: spot wins a contradiction inside AKS": {
-			labelled("kubernetes.azure.com/priority", "spot", "kubernetes.azure.com/scalesetpriority", "regular"),
+			labelled(aks+"priority", "spot", aks+"scalesetpriority", "regular"),
 			Spot, "aks-priority-spot",
 		},
-		"cloud: spot wins a contradiction inside GKE": {
-			labelled("cloud.google.com/gke-spot", "true", "cloud.google.com/gke-provisioning", "standard"), Spot, "gke-spot",
-		},
+		"cloud: spot wins a contradiction inside GKE": {labelled(gke+"spot", "true", gke+"provisioning", "standard"), Spot, "gke-spot"},
 		"cloud: spot beats an on-demand label of a convention": {
 			labelled(eks, "SPOT", "node.kubernetes.io/lifecycle", "normal"), Spot, "eks-spot",
 		},
 		"cloud: on-demand beats a spot label of a convention": {
 			labelled(eks, "ON_DEMAND", "lifecycle", "Ec2Spot"), OnDemand, "eks-on-demand",
 		},
-		"convention: spot wins a contradiction": {
-			labelled("lifecycle", "OnDemand", "node-lifecycle", "spot"), Spot, "node-lifecycle-spot",
-		},
+		"convention: spot wins a contradiction": {labelled("lifecycle", "OnDemand", "node-lifecycle", "spot"), Spot, "node-lifecycle-spot"},
 		"convention: spot beats the absence of the cloud's label": {
-			labelled("cloud.google.com/gke-nodepool", "p", "node.kubernetes.io/lifecycle", "spot"), Spot, "lifecycle-spot",
+			labelled(gke+"nodepool", "p", "node.kubernetes.io/lifecycle", "spot"), Spot, "lifecycle-spot",
 		},
 		"Ocean: spot on AKS without the cloud's label": {
-			labelled("spotinst.io/node-lifecycle", "spot", "kubernetes.azure.com/cluster", "MC_x"), Spot, "ocean-spot",
+			labelled("spotinst.io/node-lifecycle", "spot", aks+"cluster", "MC_x"), Spot, "ocean-spot",
 		},
 	})
 }
 
 func TestClassifyUnknown(t *testing.T) {
 	const gkePool = "cloud.google.com/gke-nodepool"
-	unregistered := corev1.Taint{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}
+	const unregistered = "karpenter.sh/unregistered:NoExecute"
 	runClassify(t, map[string]classifyCase{
 		"no node":            {nil, Unknown, ""},
 		"no labels":          {&corev1.Node{}, Unknown, ""},
@@ -212,32 +187,25 @@ func TestClassifyUnknown(t *testing.T) {
 			labelled("node.kubernetes.io/instance-type", "m5.large", "topology.kubernetes.io/zone", "us-east-1a"),
 			Unknown, "",
 		},
-		"a spot label with another value":  {labelled("cloud.google.com/gke-spot", "false"), Unknown, ""},
-		"values are case-sensitive":        {labelled("karpenter.sh/capacity-type", "Spot"), Unknown, ""},
-		"keys are case-sensitive":          {labelled("Karpenter.sh/capacity-type", "spot"), Unknown, ""},
-		"lifecycle used for another thing": {labelled("lifecycle", "production"), Unknown, ""},
-		"GKE: a spot label with an unknown value is not absent": {
-			labelled(gkePool, "p", "cloud.google.com/gke-spot", "maybe"), Unknown, "",
-		},
+		"a spot label with another value":                       {labelled("cloud.google.com/gke-spot", "false"), Unknown, ""},
+		"values are case-sensitive":                             {labelled("karpenter.sh/capacity-type", "Spot"), Unknown, ""},
+		"keys are case-sensitive":                               {labelled("Karpenter.sh/capacity-type", "spot"), Unknown, ""},
+		"lifecycle used for another thing":                      {labelled("lifecycle", "production"), Unknown, ""},
+		"GKE: a spot label with an unknown value is not absent": {labelled(gkePool, "p", "cloud.google.com/gke-spot", "maybe"), Unknown, ""},
 		"Karpenter: half-registered, label already there": {
 			tainted(labelled("karpenter.sh/capacity-type", "spot"), unregistered), Unknown, "",
 		},
-		"Karpenter: half-registered, label still missing": {
-			tainted(labelled(gkePool, "p"), unregistered), Unknown, "",
-		},
+		"Karpenter: half-registered, label still missing": {tainted(labelled(gkePool, "p"), unregistered), Unknown, ""},
 		"cloud controller has not been there yet": {
-			tainted(
-				labelled(gkePool, "p"),
-				corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule},
-			),
+			tainted(labelled(gkePool, "p"), "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule"),
 			Unknown, "",
 		},
 		"Cluster API has not synchronised the labels yet": {
-			tainted(labelled(gkePool, "p"), corev1.Taint{Key: "node.cluster.x-k8s.io/uninitialized", Effect: corev1.TaintEffectNoSchedule}),
+			tainted(labelled(gkePool, "p"), "node.cluster.x-k8s.io/uninitialized:NoSchedule"),
 			Unknown, "",
 		},
 		"another taint changes nothing": {
-			tainted(labelled(gkePool, "p"), corev1.Taint{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoExecute}),
+			tainted(labelled(gkePool, "p"), "node.kubernetes.io/not-ready:NoExecute"),
 			OnDemand, "gke-not-spot",
 		},
 	})
