@@ -114,14 +114,9 @@ func TestASnapshotIsPutBack(t *testing.T) {
 					return err
 				}
 				left--
-				empty := databaseOfStore(t)
-				for _, o := range empty {
-					if claim, is := o.(*corev1.PersistentVolumeClaim); is {
-						claim.UID = types.UID(name + string(rune('0'+left)))
-						return c.Create(ctx, claim)
-					}
-				}
-				return nil
+				empty := one[*corev1.PersistentVolumeClaim](databaseOfStore(t))
+				empty.UID = types.UID(name + string(rune('0'+left)))
+				return c.Create(ctx, empty)
 			}}, stopped(t, readyOf("1Gi"))...)
 			old := dataOf(t, c)
 			out, errOut, err := putBack(t, c, restoringFrom(theSnapshot))
@@ -142,11 +137,7 @@ func TestASnapshotIsPutBack(t *testing.T) {
 // A claim that a pod still uses does not go, and what was begun can be gone on with.
 func TestAClaimThatDoesNotGoIsWaitedForNoLongerThanAsked(t *testing.T) {
 	objects := stopped(t, readyOf("1Gi"))
-	for _, o := range objects {
-		if _, is := o.(*corev1.PersistentVolumeClaim); is {
-			o.SetFinalizers([]string{"kubernetes.io/pvc-protection"})
-		}
-	}
+	one[*corev1.PersistentVolumeClaim](objects).Finalizers = []string{"kubernetes.io/pvc-protection"}
 	looks, ends := 0, 0
 	c := envCluster(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 		err := c.Get(ctx, key, obj, opts...)
@@ -174,13 +165,9 @@ func TestAClaimThatDoesNotGoIsWaitedForNoLongerThanAsked(t *testing.T) {
 // A snapshot can be put back twice, and the controller may be quicker between two looks.
 func TestAClaimOfTheSameSnapshotIsMadeAnewToo(t *testing.T) {
 	objects := stopped(t, readyOf("1Gi"))
-	for i, o := range objects {
-		if claim, is := o.(*corev1.PersistentVolumeClaim); is {
-			again := render.ClaimFrom(claim, theSnapshot)
-			again.UID = "old"
-			objects[i] = again
-		}
-	}
+	claim := one[*corev1.PersistentVolumeClaim](objects)
+	*claim = *render.ClaimFrom(claim, theSnapshot)
+	claim.UID = "old"
 	deleted, made := 0, 0
 	c := envCluster(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
@@ -221,11 +208,7 @@ func TestARestoreIsRefusedBeforeAnythingIsLost(t *testing.T) {
 	bare := store()
 	bare.Spec.Stack.Database = nil
 	onItsWay := stopped(t, readyOf("1Gi"))
-	for _, o := range onItsWay {
-		if e, is := o.(*v1alpha1.Environment); is {
-			e.Generation = 5
-		}
-	}
+	one[*v1alpha1.Environment](onItsWay).Generation = 5
 	dumped := func(end batchv1.JobConditionType, e *v1alpha1.Environment) []client.Object {
 		return append(dumpOf("database-1", end, "refused"), e)
 	}
@@ -260,7 +243,7 @@ func TestARestoreIsRefusedBeforeAnythingIsLost(t *testing.T) {
 			"environment.berth.dev/store-1a2b: claim database-data requests 10Gi, and snapshot " + theSnapshot + " needs 11Gi: set spec.stack.database.container.resources.disk",
 		},
 		"a snapshot, in use":   {append(stopped(t, readyOf("1Gi")), pod), theSnapshot, true, "environment.berth.dev/store-1a2b: pod look uses claim database-data"},
-		"a snapshot, no claim": {halfOf(stopped(t, readyOf("1Gi"))), theSnapshot, true, "environment.berth.dev/store-1a2b: no volume can be replaced: PersistentVolumeClaim env-store/database-data does not exist"},
+		"a snapshot, no claim": {withoutClaims(stopped(t, readyOf("1Gi"))), theSnapshot, true, "environment.berth.dev/store-1a2b: no volume can be replaced: PersistentVolumeClaim env-store/database-data does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			writes := 0
@@ -282,14 +265,4 @@ func TestARestoreIsRefusedBeforeAnythingIsLost(t *testing.T) {
 			assert.Zero(t, writes)
 		})
 	}
-}
-
-// halfOf leaves out the claim.
-func halfOf(list []client.Object) (out []client.Object) {
-	for _, o := range list {
-		if _, is := o.(*corev1.PersistentVolumeClaim); !is {
-			out = append(out, o)
-		}
-	}
-	return out
 }

@@ -5,6 +5,7 @@ package environments
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,12 +136,10 @@ func TestADatabaseIsSnapshottedWhereItCanBe(t *testing.T) {
 
 // Elsewhere it is dumped, and it is said why.
 func TestADatabaseIsDumpedWhereThereAreNoSnapshots(t *testing.T) {
-	change := func(find func(o client.Object)) []client.Object {
-		list := append(databaseOfStore(t), snapshotClass("fast", "disk.csi.example"))
-		for _, o := range list {
-			find(o)
-		}
-		return list
+	change := func(f func(all []client.Object)) []client.Object {
+		all := append(databaseOfStore(t), snapshotClass("fast", "disk.csi.example"))
+		f(all)
+		return all
 	}
 	forbidden := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 		if _, is := obj.(*corev1.PersistentVolume); is {
@@ -152,15 +151,15 @@ func TestADatabaseIsDumpedWhereThereAreNoSnapshots(t *testing.T) {
 		funcs   interceptor.Funcs
 		objects []client.Object
 	}{
-		"the API server does not serve snapshot.storage.k8s.io/v1":           {noSnapshots(), change(func(client.Object) {})},
+		"the API server does not serve snapshot.storage.k8s.io/v1":           {noSnapshots(), change(func([]client.Object) {})},
 		"no VolumeSnapshotClass is for driver disk.csi.example":              {interceptor.Funcs{}, append(databaseOfStore(t), snapshotClass("a", "other"))},
-		"you are not allowed to read PersistentVolume pv-1":                  {forbidden, change(func(client.Object) {})},
+		"you are not allowed to read PersistentVolume pv-1":                  {forbidden, change(func([]client.Object) {})},
 		"StatefulSet env-store/database does not exist":                      {interceptor.Funcs{}, nil},
-		"PersistentVolumeClaim env-store/database-data does not exist":       {interceptor.Funcs{}, onlySet(databaseOfStore(t))},
+		"PersistentVolumeClaim env-store/database-data does not exist":       {interceptor.Funcs{}, withoutClaims(databaseOfStore(t))},
 		"the data of the database is not on a volume claim":                  {interceptor.Funcs{}, change(withoutVolumes)},
 		"PersistentVolume pv-1 has no CSI driver":                            {interceptor.Funcs{}, change(ofTheNode)},
 		"claim database-data is Pending":                                     {interceptor.Funcs{}, change(unbound)},
-		`StatefulSet env-store/database belongs to another environment: its`: {interceptor.Funcs{}, change(func(o client.Object) { o.SetLabels(map[string]string{v1alpha1.EnvironmentLabel: "x"}) })},
+		`StatefulSet env-store/database belongs to another environment: its`: {interceptor.Funcs{}, change(ofAnother)},
 	} {
 		t.Run(why, func(t *testing.T) {
 			c := envCluster(t, tc.funcs, append(tc.objects, store())...)
@@ -182,31 +181,30 @@ func TestADatabaseIsDumpedWhereThereAreNoSnapshots(t *testing.T) {
 	}
 }
 
-func onlySet(list []client.Object) (out []client.Object) {
-	for _, o := range list {
-		if _, is := o.(*appsv1.StatefulSet); is {
-			out = append(out, o)
-		}
-	}
-	return out
+func is[T client.Object](o client.Object) bool {
+	_, is := o.(T)
+	return is
 }
 
-func withoutVolumes(o client.Object) {
-	if set, is := o.(*appsv1.StatefulSet); is {
-		set.Spec.Template.Spec.Volumes = nil
-	}
+// one is the object of a type.
+func one[T client.Object](all []client.Object) T { return all[slices.IndexFunc(all, is[T])].(T) }
+
+func withoutClaims(all []client.Object) []client.Object {
+	return slices.DeleteFunc(all, is[*corev1.PersistentVolumeClaim])
 }
 
-func ofTheNode(o client.Object) {
-	if v, is := o.(*corev1.PersistentVolume); is {
-		v.Spec.CSI = nil
-	}
+func withoutVolumes(all []client.Object) {
+	one[*appsv1.StatefulSet](all).Spec.Template.Spec.Volumes = nil
 }
 
-func unbound(o client.Object) {
-	if claim, is := o.(*corev1.PersistentVolumeClaim); is {
-		claim.Status.Phase = corev1.ClaimPending
-	}
+func ofAnother(all []client.Object) {
+	one[*appsv1.StatefulSet](all).Labels = map[string]string{v1alpha1.EnvironmentLabel: "x"}
+}
+
+func ofTheNode(all []client.Object) { one[*corev1.PersistentVolume](all).Spec.CSI = nil }
+
+func unbound(all []client.Object) {
+	one[*corev1.PersistentVolumeClaim](all).Status.Phase = corev1.ClaimPending
 }
 
 func TestTheClaimOfDumpsIsMadeOnce(t *testing.T) {

@@ -21,7 +21,6 @@ import (
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/ledger"
@@ -113,30 +112,29 @@ func hostilePod(uid, kind, owner string, annotations map[string]string) *corev1.
 	return pod
 }
 
+// annotating has the value in an annotation of a pod that has a mix.
+func annotating(kind, owner, annotation string) func(uid, value string) *corev1.Pod {
+	return func(uid, value string) *corev1.Pod {
+		annotations := map[string]string{v1alpha1.SpotPercentAnnotation: "50"}
+		annotations[annotation] = value
+		return hostilePod(uid, kind, owner, annotations)
+	}
+}
+
 // fields are those that hold a value, each in a pod of its own.
 var fields = map[string]func(uid, value string) *corev1.Pod{
 	"slot": func(uid, value string) *corev1.Pod {
 		return hostilePod(uid, "CloneSet", uid, map[string]string{v1alpha1.SpotPercentAnnotation: "50", v1alpha1.SlotAnnotation: value})
 	},
-	"slot of one workload": func(uid, value string) *corev1.Pod {
-		return hostilePod(uid, "CloneSet", "one", map[string]string{v1alpha1.SpotPercentAnnotation: "50", v1alpha1.SlotAnnotation: value})
-	},
-	"completion index": func(uid, value string) *corev1.Pod {
-		return hostilePod(uid, "Job", "one", map[string]string{v1alpha1.SpotPercentAnnotation: "50", batchv1.JobCompletionIndexAnnotation: value})
-	},
-	"floor": func(uid, value string) *corev1.Pod {
-		return hostilePod(uid, "CloneSet", "one", map[string]string{v1alpha1.SpotPercentAnnotation: "50", v1alpha1.MinOnDemandAnnotation: value})
-	},
-	"floor of bare pods": func(uid, value string) *corev1.Pod {
-		return hostilePod(uid, "", "", map[string]string{v1alpha1.SpotPercentAnnotation: "50", v1alpha1.MinOnDemandAnnotation: value})
-	},
+	"slot of one workload": annotating("CloneSet", "one", v1alpha1.SlotAnnotation),
+	"completion index":     annotating("Job", "one", batchv1.JobCompletionIndexAnnotation),
+	"floor":                annotating("CloneSet", "one", v1alpha1.MinOnDemandAnnotation),
+	"floor of bare pods":   annotating("", "", v1alpha1.MinOnDemandAnnotation),
+	"percent":              annotating("CloneSet", "one", v1alpha1.SpotPercentAnnotation),
 	"floor of Spotalis": func(uid, value string) *corev1.Pod {
 		pod := hostilePod(uid, "CloneSet", "one", map[string]string{"spotalis.io/min-on-demand": value})
 		pod.Labels = map[string]string{"spotalis.io/enabled": "true"}
 		return pod
-	},
-	"percent": func(uid, value string) *corev1.Pod {
-		return hostilePod(uid, "CloneSet", "one", map[string]string{v1alpha1.SpotPercentAnnotation: value})
 	},
 	"owner's UID": func(uid, value string) *corev1.Pod {
 		return hostilePod(uid, "CloneSet", uid+value, map[string]string{v1alpha1.SpotPercentAnnotation: "50"})
@@ -346,12 +344,6 @@ func (h *hostile) round() {
 	h.deleteAll()
 }
 
-// Budgets of one operation of the fuzz target.
-const (
-	fuzzBytes = hostileHeap
-	fuzzTime  = hostileTime
-)
-
 // FuzzLedger feeds a ledger a sequence of operations whose texts are the
 // fuzzer's, and bounds what each of them allocates and how long it takes.
 func FuzzLedger(f *testing.F) {
@@ -378,9 +370,9 @@ func FuzzLedger(f *testing.F) {
 			runtime.ReadMemStats(&before)
 			h.step()
 			runtime.ReadMemStats(&after)
-			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(fuzzBytes), "bytes allocated by one operation")
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(hostileHeap), "bytes allocated by one operation")
 		}
-		require.Less(t, h.slowest, fuzzTime, "the slowest call")
+		require.Less(t, h.slowest, hostileTime, "the slowest call")
 		for uid := range h.pods {
 			p := &policy.Policy{Mix: split.New(50, 1)}
 			for _, key := range h.ledger.Groups() {
@@ -514,9 +506,7 @@ func TestListsOfSpreadLabelsLeaveNothingBehind(t *testing.T) {
 
 // Nodes come and go, each with a host name of its own.
 func TestLabelValuesOfDeletedNodesLeaveNothingBehind(t *testing.T) {
-	c, err := capacity.NewClassifier(capacity.DefaultRules())
-	require.NoError(t, err)
-	l := ledger.New(c, []string{corev1.LabelHostname})
+	l := newLedger(t, corev1.LabelHostname)
 	own := claimOf("pending")
 	own.Group.ID, own.Policy = "own", &policy.Policy{Mix: webPolicy.Mix, SpreadSpotOver: []string{corev1.LabelHostname, corev1.LabelTopologyZone}}
 	held(t, l, own)

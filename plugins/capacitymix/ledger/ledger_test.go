@@ -28,11 +28,14 @@ var (
 	webPolicy = &policy.Policy{Mix: split.New(70, 2)}
 )
 
-func newLedger(tb testing.TB) *ledger.Ledger {
-	tb.Helper()
+// newLedger is a ledger that spreads over zones and types of machines, or over other labels.
+func newLedger(t require.TestingT, over ...string) *ledger.Ledger {
+	if len(over) == 0 {
+		over = []string{corev1.LabelTopologyZone, corev1.LabelInstanceTypeStable}
+	}
 	c, err := capacity.NewClassifier(capacity.DefaultRules())
-	require.NoError(tb, err)
-	return ledger.New(c, []string{corev1.LabelTopologyZone, corev1.LabelInstanceTypeStable})
+	require.NoError(t, err)
+	return ledger.New(c, over)
 }
 
 func podNamed(name string) *corev1.Pod {
@@ -139,8 +142,7 @@ func TestEveryFreedSlotWakesAPodOfItsOwn(t *testing.T) {
 
 func TestANominatedPodKeepsItsClaim(t *testing.T) {
 	l := newLedger(t)
-	claim(t, l, "a")
-	claim(t, l, "b")
+	claims(t, l, "a", "b")
 	l.Forget("a")
 	c := claimOf("b")
 	c.Keep = true
@@ -246,8 +248,7 @@ func TestGroupsAndPodsLeaveNothingBehind(t *testing.T) {
 
 func TestDropForgetsOnlyPendingPods(t *testing.T) {
 	l := newLedger(t)
-	claim(t, l, "a")
-	claim(t, l, "b")
+	claims(t, l, "a", "b")
 	require.NoError(t, l.Reserve("b", 1, "n"))
 	l.Drop("a")
 	l.Drop("b")

@@ -52,8 +52,9 @@ var spreadOver = []string{corev1.LabelTopologyZone}
 var spreadLists = [][]string{nil, {corev1.LabelHostname}, {corev1.LabelTopologyZone}, {corev1.LabelTopologyZone, corev1.LabelHostname}, {"not.there"}}
 
 func newMachine(t require.TestingT, pick func(int) int) *machine {
-	m := &machine{t: t, pick: pick, nodes: map[string]*corev1.Node{}, mixes: map[policy.GroupKey]*policy.Policy{}}
-	m.ledger = m.empty()
+	m := &machine{
+		t: t, pick: pick, ledger: newLedger(t, spreadOver...), nodes: map[string]*corev1.Node{}, mixes: map[policy.GroupKey]*policy.Policy{},
+	}
 	for i := range 3 {
 		m.mixes[policy.GroupKey{Namespace: "ns", ID: fmt.Sprint(i)}] = &policy.Policy{Mix: split.New(int32(30*i+20), int32(i))}
 	}
@@ -63,19 +64,8 @@ func newMachine(t require.TestingT, pick func(int) int) *machine {
 	return m
 }
 
-func (m *machine) empty() *ledger.Ledger {
-	c, err := capacity.NewClassifier(capacity.DefaultRules())
-	require.NoError(m.t, err)
-	return ledger.New(c, spreadOver)
-}
-
 func (m *machine) groups() []policy.GroupKey {
-	keys := make([]policy.GroupKey, 0, len(m.mixes))
-	for k := range m.mixes {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b policy.GroupKey) int { return strings.Compare(a.ID, b.ID) })
-	return keys
+	return slices.SortedFunc(maps.Keys(m.mixes), func(a, b policy.GroupKey) int { return strings.Compare(a.ID, b.ID) })
 }
 
 func (m *machine) setNode(name string) {
@@ -222,7 +212,7 @@ func (m *machine) restart() {
 	if m.pick(10) > 0 {
 		return
 	}
-	m.ledger = m.empty()
+	m.ledger = newLedger(m.t, spreadOver...)
 	for i := range m.pods { // before the nodes: the order of the informers is not given
 		p := m.pods[(i*7)%len(m.pods)]
 		if len(m.pods)%7 == 0 {
