@@ -3,8 +3,10 @@
 package podwebhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -78,16 +80,19 @@ func gating(t *testing.T, w *world, limits ...*v1alpha1.ResourceLimit) *Handler 
 	return h
 }
 
-// pod is one of an app as JSON, as it is sent.
-func pod(t *testing.T, app string, changes ...func(*corev1.PodTemplateSpec)) string {
+type change = func(*corev1.PodTemplateSpec)
+
+// pod is one of an app as JSON, as it is sent. A change that is nil is none.
+func pod(t *testing.T, app string, changes ...change) string {
 	t.Helper()
-	template := builders.PodTemplate(app, append([]func(*corev1.PodTemplateSpec){builders.SchedulerName(corev1.DefaultSchedulerName)}, changes...)...)
+	changes = slices.DeleteFunc(changes, func(c change) bool { return c == nil })
+	template := builders.PodTemplate(app, append([]change{builders.SchedulerName(corev1.DefaultSchedulerName)}, changes...)...)
 	raw, err := json.Marshal(&corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec})
 	require.NoError(t, err)
 	return string(raw)
 }
 
-func ownedBy(kind, uid string) func(*corev1.PodTemplateSpec) {
+func ownedBy(kind, uid string) change {
 	return func(t *corev1.PodTemplateSpec) {
 		t.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "owner", UID: types.UID(uid), Controller: new(true)}}
 	}
@@ -116,67 +121,52 @@ func became(t *testing.T, h *Handler, raw string) *corev1.Pod {
 
 func TestWhoIsGated(t *testing.T) {
 	const other = "example.com/other"
-	gate := func(name string) func(*corev1.PodTemplateSpec) {
+	gate := func(name string) change {
 		return func(t *corev1.PodTemplateSpec) {
 			t.Spec.SchedulingGates = append(t.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: name})
 		}
 	}
 	annotated := builders.MixAnnotations(70, 2)
-	ours := []string{v1alpha1.CapacityMixGate}
+	ours := []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
 	for name, tc := range map[string]struct {
 		app, scheduler string
-		changes        []func(*corev1.PodTemplateSpec)
-		wantGates      []string
+		change         change
+		wantGates      []corev1.PodSchedulingGate
 		wantScheduler  string
 	}{
 		"one that a mix selects": {app: "web", wantGates: ours},
-		"one with annotations":   {app: "api", changes: []func(*corev1.PodTemplateSpec){builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "70")}, wantGates: ours},
+		"one with annotations":   {app: "api", change: builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "70"), wantGates: ours},
 		"one of an annotated owner": {
-			app: "api", changes: []func(*corev1.PodTemplateSpec){ownedBy("ReplicaSet", "annotated")}, wantGates: ours,
+			app: "api", change: ownedBy("ReplicaSet", "annotated"), wantGates: ours,
 		},
 		"one of the default mix of its scheduler":           {app: "api", scheduler: "defaulting", wantGates: ours, wantScheduler: "defaulting"},
 		"one of another scheduler":                          {app: "web", scheduler: "mine", wantGates: ours, wantScheduler: "mine"},
-		"one with another gate":                             {app: "web", changes: []func(*corev1.PodTemplateSpec){gate(other)}, wantGates: []string{other, v1alpha1.CapacityMixGate}},
-		"not again":                                         {app: "web", changes: []func(*corev1.PodTemplateSpec){gate(v1alpha1.CapacityMixGate)}, wantGates: ours},
+		"one with another gate":                             {app: "web", change: gate(other), wantGates: append([]corev1.PodSchedulingGate{{Name: other}}, ours...)},
+		"not again":                                         {app: "web", change: gate(v1alpha1.CapacityMixGate), wantGates: ours},
 		"not one that nothing governs":                      {app: "api", wantScheduler: builders.Scheduler},
-		"not one that nothing governs, but it has the gate": {app: "api", changes: []func(*corev1.PodTemplateSpec){gate(v1alpha1.CapacityMixGate)}, wantGates: ours},
-		"not one with a bad annotation":                     {app: "api", changes: []func(*corev1.PodTemplateSpec){builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "many")}, wantScheduler: builders.Scheduler},
-		"not one that names a type":                         {app: "web", changes: []func(*corev1.PodTemplateSpec){builders.OnNodesWith("karpenter.sh/capacity-type", "spot")}, wantScheduler: builders.Scheduler},
-		"not one that requires a type":                      {app: "web", changes: []func(*corev1.PodTemplateSpec){builders.RequireNodeLabel("cloud.google.com/gke-spot", corev1.NodeSelectorOpDoesNotExist)}, wantScheduler: builders.Scheduler},
-		"one that prefers a type":                           {app: "web", changes: []func(*corev1.PodTemplateSpec){builders.PreferNodeLabel("karpenter.sh/capacity-type", "spot")}, wantGates: ours},
-		"not one with a node":                               {app: "web", changes: []func(*corev1.PodTemplateSpec){func(t *corev1.PodTemplateSpec) { t.Spec.NodeName = "n" }}},
-		"not one of a DaemonSet":                            {app: "web", changes: []func(*corev1.PodTemplateSpec){ownedBy("DaemonSet", "d")}, wantScheduler: builders.Scheduler},
-		"not a DaemonSet's of the default mix":              {app: "api", scheduler: "defaulting", changes: []func(*corev1.PodTemplateSpec){ownedBy("DaemonSet", "d")}, wantScheduler: "defaulting"},
-		"not a mirror of a file":                            {app: "web", changes: []func(*corev1.PodTemplateSpec){builders.PodAnnotation(corev1.MirrorPodAnnotationKey, "x")}},
+		"not one that nothing governs, but it has the gate": {app: "api", change: gate(v1alpha1.CapacityMixGate), wantGates: ours},
+		"not one with a bad annotation":                     {app: "api", change: builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "many"), wantScheduler: builders.Scheduler},
+		"not one that names a type":                         {app: "web", change: builders.OnNodesWith("karpenter.sh/capacity-type", "spot"), wantScheduler: builders.Scheduler},
+		"not one that requires a type":                      {app: "web", change: builders.RequireNodeLabel("cloud.google.com/gke-spot", corev1.NodeSelectorOpDoesNotExist), wantScheduler: builders.Scheduler},
+		"one that prefers a type":                           {app: "web", change: builders.PreferNodeLabel("karpenter.sh/capacity-type", "spot"), wantGates: ours},
+		"not one with a node":                               {app: "web", change: func(t *corev1.PodTemplateSpec) { t.Spec.NodeName = "n" }},
+		"not one of a DaemonSet":                            {app: "web", change: ownedBy("DaemonSet", "d"), wantScheduler: builders.Scheduler},
+		"not a DaemonSet's of the default mix":              {app: "api", scheduler: "defaulting", change: ownedBy("DaemonSet", "d"), wantScheduler: "defaulting"},
+		"not a mirror of a file":                            {app: "web", change: builders.PodAnnotation(corev1.MirrorPodAnnotationKey, "x")},
 		"one with a size, which our scheduler enforces": {
-			app: "web", changes: []func(*corev1.PodTemplateSpec){builders.OfSize("small")}, wantGates: ours, wantScheduler: builders.Scheduler,
+			app: "web", change: builders.OfSize("small"), wantGates: ours, wantScheduler: builders.Scheduler,
 		},
-		"one with a size that is missing": {
-			app: "web", changes: []func(*corev1.PodTemplateSpec){builders.OfSize("none")}, wantGates: ours, wantScheduler: builders.Scheduler,
-		},
-		"not one whose size names a type": {
-			app: "web", changes: []func(*corev1.PodTemplateSpec){builders.OfSize("on-spot")}, wantScheduler: builders.Scheduler,
-		},
+		"one with a size that is missing": {app: "web", change: builders.OfSize("none"), wantGates: ours, wantScheduler: builders.Scheduler},
+		"not one whose size names a type": {app: "web", change: builders.OfSize("on-spot"), wantScheduler: builders.Scheduler},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := gating(t, &world{seen: replicaSet("annotated", annotated)}, limit("small", nil), limit("on-spot", func(s *v1alpha1.ResourceLimitSpec) {
 				s.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"}
 			}))
-			changes := tc.changes
-			if tc.scheduler != "" {
-				changes = append(changes, builders.SchedulerName(tc.scheduler))
-			}
-			p := became(t, h, pod(t, tc.app, changes...))
-			var got []string
-			for _, g := range p.Spec.SchedulingGates {
-				got = append(got, g.Name)
-			}
-			assert.Equal(t, tc.wantGates, got)
-			want := tc.wantScheduler
-			if want == "" {
-				want = corev1.DefaultSchedulerName
-			}
-			assert.Equal(t, want, p.Spec.SchedulerName)
+			scheduler := builders.SchedulerName(cmp.Or(tc.scheduler, corev1.DefaultSchedulerName))
+			p := became(t, h, pod(t, tc.app, tc.change, scheduler))
+			assert.Equal(t, tc.wantGates, p.Spec.SchedulingGates)
+			assert.Equal(t, cmp.Or(tc.wantScheduler, corev1.DefaultSchedulerName), p.Spec.SchedulerName)
 			assert.Empty(t, p.Spec.Tolerations, "the scheduler adds those of the type")
 		})
 	}
@@ -200,27 +190,27 @@ func TestTheSchedulerThatAPodGetsHasADefaultForIt(t *testing.T) {
 func TestTolerationsWithoutGates(t *testing.T) {
 	spot, onDemand := corev1.Toleration(forSpot), corev1.Toleration(forOnDemand)
 	own := corev1.Toleration{Key: "own", Operator: corev1.TolerationOpExists}
-	with := func(all ...corev1.Toleration) func(*corev1.PodTemplateSpec) {
+	with := func(all ...corev1.Toleration) change {
 		return func(t *corev1.PodTemplateSpec) { t.Spec.Tolerations = all }
 	}
 	for name, tc := range map[string]struct {
-		app     string
-		changes []func(*corev1.PodTemplateSpec)
-		want    []corev1.Toleration
+		app    string
+		change change
+		want   []corev1.Toleration
 	}{
 		"none of its own":        {"web", nil, []corev1.Toleration{spot, onDemand}},
-		"beside its own":         {"web", []func(*corev1.PodTemplateSpec){with(own)}, []corev1.Toleration{own, spot, onDemand}},
-		"not twice":              {"web", []func(*corev1.PodTemplateSpec){with(onDemand)}, []corev1.Toleration{onDemand, spot}},
-		"of a mix that has none": {"api", []func(*corev1.PodTemplateSpec){builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "70")}, nil},
+		"beside its own":         {"web", with(own), []corev1.Toleration{own, spot, onDemand}},
+		"not twice":              {"web", with(onDemand), []corev1.Toleration{onDemand, spot}},
+		"of a mix that has none": {"api", builders.PodAnnotation(v1alpha1.SpotPercentAnnotation, "70"), nil},
 		"nothing governs":        {"api", nil, nil},
-		"it names a type":        {"web", []func(*corev1.PodTemplateSpec){builders.OnNodesWith("karpenter.sh/capacity-type", "spot")}, nil},
-		"it has the gate, and a type": {"web", []func(*corev1.PodTemplateSpec){func(t *corev1.PodTemplateSpec) {
+		"it names a type":        {"web", builders.OnNodesWith("karpenter.sh/capacity-type", "spot"), nil},
+		"it has the gate, and a type": {"web", func(t *corev1.PodTemplateSpec) {
 			t.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
-		}}, nil},
+		}, nil},
 	} {
 		h := gating(t, &world{})
 		h.Gates = false
-		p := became(t, h, pod(t, tc.app, tc.changes...))
+		p := became(t, h, pod(t, tc.app, tc.change))
 		assert.Equal(t, tc.want, p.Spec.Tolerations, name)
 	}
 }

@@ -3,7 +3,6 @@
 package podwebhook
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -22,6 +21,13 @@ func gated(t *testing.T, h *Handler, raw string) bool {
 	t.Helper()
 	spec, _ := at(patched(t, raw, ask(h, raw)), "spec").(map[string]any)
 	return spec["schedulingGates"] != nil
+}
+
+// podOfReplicaSet is a pod whose owner has the UID a.
+func podOfReplicaSet(namespace string) *corev1.Pod {
+	p := &corev1.Pod{}
+	p.Namespace, p.OwnerReferences = namespace, []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", UID: "a", Controller: new(true)}}
+	return p
 }
 
 // Pods come over another watch than their owners: what is not seen is read, once.
@@ -81,11 +87,7 @@ func TestWithoutAnswersThePodIsAsItsKnownMixesSay(t *testing.T) {
 
 	full := gating(t, &world{there: replicaSet("a", builders.MixAnnotations(70, 2))})
 	require.True(t, full.Mixes.turns.all.TryAcquire(readsAtOnce))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	p := &corev1.Pod{}
-	p.Namespace, p.OwnerReferences = "shop", []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", UID: "a", Controller: new(true)}}
-	found, _ := full.Mixes.For(ctx, p)
+	found, _ := full.Mixes.For(over(t), podOfReplicaSet("shop"))
 	assert.Nil(t, found, "too many questions are out")
 }
 
@@ -127,13 +129,8 @@ func TestAForgedReviewHidesNoOwner(t *testing.T) {
 func TestAnOwnerIsOfTheNamespaceOfItsPod(t *testing.T) {
 	w := &world{seen: replicaSet("a", builders.MixAnnotations(70, 2))}
 	h := gating(t, w)
-	of := func(namespace string) *corev1.Pod {
-		p := &corev1.Pod{}
-		p.Namespace, p.OwnerReferences = namespace, []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", UID: "a", Controller: new(true)}}
-		return p
-	}
-	found, _ := h.Mixes.For(t.Context(), of("shop"))
+	found, _ := h.Mixes.For(t.Context(), podOfReplicaSet("shop"))
 	assert.NotNil(t, found)
-	found, _ = h.Mixes.For(t.Context(), of("thief"))
+	found, _ = h.Mixes.For(t.Context(), podOfReplicaSet("thief"))
 	assert.Nil(t, found)
 }

@@ -83,10 +83,8 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 			c.Stop()
 		}
 	}()
-	for _, name := range c.wantedComponents() {
-		if c.bins[name], err = Binary(ctx, o.Out, name); err != nil {
-			return nil, err
-		}
+	if err = c.build(ctx); err != nil {
+		return nil, err
 	}
 	if err = c.prepare(); err != nil {
 		return nil, fmt.Errorf("prepare cluster: %w", err)
@@ -103,6 +101,16 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		}
 	}
 	return c, c.waitServing(ctx)
+}
+
+// build builds the components that are missing.
+func (c *Cluster) build(ctx context.Context) (err error) {
+	for _, name := range c.wantedComponents() {
+		if c.bins[name], err = Binary(ctx, c.opts.Out, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // waitServing waits for the components started last and for what pods need in the default namespace.

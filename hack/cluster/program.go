@@ -35,9 +35,10 @@ type ProgramOptions struct {
 	NoWait bool
 }
 
-// Options of each program.
 type (
-	SchedulerOptions  = ProgramOptions
+	// SchedulerOptions are the options of a scheduler.
+	SchedulerOptions = ProgramOptions
+	// ControllerOptions are the options of a controller.
 	ControllerOptions = ProgramOptions
 )
 

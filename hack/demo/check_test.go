@@ -56,34 +56,28 @@ func TestExactNamesWhatDiffers(t *testing.T) {
 		doctor func([]pod) []pod
 		want   string
 	}{
-		"one pod too few":      {doctor: func(pods []pod) []pod { return pods[:19] }, want: "web: 19 pods instead of 20"},
-		"a pod without a node": {doctor: unbind(19, "no free capacity"), want: "web: 1 of 20 pods have no node"},
+		"one pod too few":      {func(pods []pod) []pod { return pods[:19] }, "web: 19 pods instead of 20"},
+		"a pod without a node": {unbind(19, "no free capacity"), "web: 1 of 20 pods have no node"},
 		"a spot slot on on-demand": {
-			doctor: move(3, capacity.OnDemand),
-			want:   "web: 13 spot / 7 on-demand instead of 14 spot / 6 on-demand: mix 70% spot, at least 2 on-demand, 20 replicas",
+			move(3, capacity.OnDemand),
+			"web: 13 spot / 7 on-demand instead of 14 spot / 6 on-demand: mix 70% spot, at least 2 on-demand, 20 replicas",
 		},
-		"an on-demand slot on spot": {doctor: move(0, capacity.Spot), want: "web: slot 0 is on-demand, its pod runs on spot node spot-0"},
+		"an on-demand slot on spot": {move(0, capacity.Spot), "web: slot 0 is on-demand, its pod runs on spot node spot-0"},
 		"two pods that changed sides, which the split does not show": {
-			doctor: func(pods []pod) []pod { return move(0, capacity.Spot)(move(3, capacity.OnDemand)(pods)) },
-			want:   "web: slot 3 is spot, its pod runs on on-demand node on-demand-0",
+			func(pods []pod) []pod { return move(0, capacity.Spot)(move(3, capacity.OnDemand)(pods)) },
+			"web: slot 3 is spot, its pod runs on on-demand node on-demand-0",
 		},
 		"a pod on a node of unknown type": {
-			doctor: move(3, capacity.Unknown),
-			want: "web: 13 spot / 6 on-demand / 1 of unknown type " +
+			move(3, capacity.Unknown),
+			"web: 13 spot / 6 on-demand / 1 of unknown type " +
 				"instead of 14 spot / 6 on-demand: mix 70% spot, at least 2 on-demand, 20 replicas",
 		},
-		"a slot held twice": {
-			doctor: func(pods []pod) []pod { pods[3].slot = 2; return pods },
-			want:   "web: slot 2 is held by web-c and web-d",
-		},
-		"a slot without a pod": {doctor: func(pods []pod) []pod { pods[3].slot = 24; return pods }, want: "web: slot 3 is not held"},
-		"a pod without a slot": {
-			doctor: func(pods []pod) []pod { pods[3].slot = split.NoSlot; return pods },
-			want:   "web: pod web-d runs without a slot",
-		},
+		"a slot held twice":    {func(pods []pod) []pod { pods[3].slot = 2; return pods }, "web: slot 2 is held by web-c and web-d"},
+		"a slot without a pod": {func(pods []pod) []pod { pods[3].slot = 24; return pods }, "web: slot 3 is not held"},
+		"a pod without a slot": {func(pods []pod) []pod { pods[3].slot = split.NoSlot; return pods }, "web: pod web-d runs without a slot"},
 		"a slot marked as of the other type": {
-			doctor: func(pods []pod) []pod { pods[3].slotType = capacity.OnDemand; return pods },
-			want:   "web: slot 3 is annotated as on-demand instead of spot: mix 70% spot, at least 2 on-demand",
+			func(pods []pod) []pod { pods[3].slotType = capacity.OnDemand; return pods },
+			"web: slot 3 is annotated as on-demand instead of spot: mix 70% spot, at least 2 on-demand",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,11 +140,8 @@ func TestOnlyOnDemandWaitsNamesWhatDiffers(t *testing.T) {
 		doctor func([]pod) []pod
 		want   string
 	}{
-		"a spot slot waits too": {
-			unbind(22, "no free capacity"),
-			"web: 4 pods are pending instead of 3, of the on-demand slots 20, 23 and 26",
-		},
-		"the wrong slot waits": {unbind(20, "slot 19 needs on-demand"), `web: no pending pod has the reason "slot 20 needs on-demand"`},
+		"a spot slot waits too": {unbind(22, "no free capacity"), "web: 4 pods are pending instead of 3, of the on-demand slots 20, 23 and 26"},
+		"the wrong slot waits":  {unbind(20, "slot 19 needs on-demand"), `web: no pending pod has the reason "slot 20 needs on-demand"`},
 		"an on-demand slot borrows": {
 			move(0, capacity.Spot),
 			"web: 22 pods run on spot instead of 21: mix 70% spot, at least 2 on-demand, 30 replicas",

@@ -5,7 +5,6 @@ package environments
 import (
 	"context"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,14 +22,7 @@ func TestFollowersShareWhatTheyPoll(t *testing.T) {
 	w, c := logging(t, running("backend", "b", "1", false))
 	c.looks = newSharedLooks(time.Hour)
 	var lists atomic.Int32
-	w.with(func() {
-		w.before = func(_ http.ResponseWriter, r *http.Request) bool {
-			if strings.HasSuffix(r.URL.Path, "/pods") {
-				lists.Add(1)
-			}
-			return false
-		}
-	})
+	w.with(func() { w.before = countsPods(&lists) })
 	w.log = func(rw http.ResponseWriter, r *http.Request, _ string) {
 		flush(rw, at(1, "a line"))
 		<-r.Context().Done()

@@ -5,6 +5,8 @@ package environments
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -47,10 +49,7 @@ func TestPagesShowAllThatStaysOnce(t *testing.T) {
 					all[id] = true
 				}
 			}
-			var list []string
-			for id := range all {
-				list = append(list, id)
-			}
+			list := slices.Collect(maps.Keys(all))
 			q, err := c.query("ns", req)
 			require.NoError(t, err)
 			page, next := q.page(named(list...))

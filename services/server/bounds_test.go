@@ -74,6 +74,9 @@ type endless struct {
 
 const unbounded = 64 << 20
 
+// message is one of gRPC that is empty.
+const message = "\x00\x00\x00\x00\x00"
+
 func (e *endless) Read(p []byte) (int, error) {
 	n := copy(p, e.prefix)
 	e.prefix = e.prefix[n:]
@@ -84,18 +87,25 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// request is a POST of a user, "" for none.
+func (b *bounded) request(ctx context.Context, path, token string, body io.Reader) *http.Request {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.address+path, body)
+	require.NoError(b.t, err)
+	r.Header.Set("Content-Type", "application/grpc")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return r
+}
+
 // post sends a gRPC request with a body, and returns the status, "" if the stream was reset.
 func (b *bounded) post(method, token string, body io.Reader) (grpcStatus, message string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.address+method, io.NopCloser(body))
-	require.NoError(b.t, err)
-	r.Header.Set("Content-Type", "application/grpc")
+	r := b.request(ctx, method, token, io.NopCloser(body))
 	r.Header.Set("Te", "trailers")
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
 	resp, err := b.client.Do(r)
 	require.NoError(b.t, ctx.Err(), "the call ends")
 	if err != nil {
@@ -115,7 +125,6 @@ func TestABodyWithoutAnEndIsNotKept(t *testing.T) {
 	end := make(chan struct{})
 	b := serveBounded(t, &waiting{end})
 	defer close(end)
-	message := "\x00\x00\x00\x00\x00"
 	for name, tc := range map[string]struct{ method, token, prefix string }{
 		"a stream that is open":            {"/grpc.health.v1.Health/Watch", "", message},
 		"a call that is open":              {"/grpc.health.v1.Health/Check", "", message},
@@ -137,7 +146,6 @@ func TestABodyWithoutAnEndIsNotKept(t *testing.T) {
 func TestACallerHasNoMoreCallsInFlightThanItMay(t *testing.T) {
 	w := &waiting{make(chan struct{})}
 	b := serveBounded(t, w, func(c *controller.Services) { c.RequestLimits.CallsPerCaller = 3 })
-	const message = "\x00\x00\x00\x00\x00"
 	codes := make(chan string, 3)
 	for range 3 {
 		go func() {
@@ -176,17 +184,11 @@ func TestAnAddressHasNoMoreOpenStreamsThanItMay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 2 {
-		r, err := http.NewRequestWithContext(
-			ctx, http.MethodPost, "http://"+b.address+"/grpc.health.v1.Health/Watch",
-			strings.NewReader("\x00\x00\x00\x00\x00"),
-		)
-		require.NoError(t, err)
-		r.Header.Set("Content-Type", "application/grpc")
-		resp, err := b.client.Do(r)
+		resp, err := b.client.Do(b.request(ctx, "/grpc.health.v1.Health/Watch", "", strings.NewReader(message)))
 		require.NoError(t, err)
 		defer resp.Body.Close()
 	}
-	code, text := b.post("/grpc.health.v1.Health/Watch", "", strings.NewReader("\x00\x00\x00\x00\x00"))
+	code, text := b.post("/grpc.health.v1.Health/Watch", "", strings.NewReader(message))
 	assert.Equal(t, "8", code)
 	assert.Contains(t, text, "services.limits.openCallsPerAddress is 2")
 	resp, err := http.Get("http://" + b.address + "/health")

@@ -24,101 +24,52 @@ func TestCapacityTypeLabel(t *testing.T) {
 		r.Requires = "cloud"
 		return r
 	}
+	cheap, solid := in("pool", spot, "cheap"), in("pool", onDemand, "solid")
+	rules := func(all ...config.NodeRule) config.CapacityMixArgs { return config.CapacityMixArgs{NodeRules: all} }
+	label := func(l gate.Label, all ...config.NodeRule) config.CapacityMixArgs {
+		own := config.CapacityTypeLabel(l)
+		return config.CapacityMixArgs{NodeRules: all, CapacityTypeLabel: &own}
+	}
 	karpenter := gate.Label{Key: "karpenter.sh/capacity-type", Spot: "spot", OnDemand: "on-demand"}
 	pools := gate.Label{Key: "pool", Spot: "cheap", OnDemand: "solid"}
+	gke := gate.Label{Key: "cloud.google.com/gke-spot", Spot: "true"}
+	reserved := gate.Label{Key: karpenter.Key, Spot: "spot", OnDemand: "reserved"}
+	onlyCheap := gate.Label{Key: "pool", Spot: "cheap"}
+	off := rules(cheap)
+	off.BuiltinNodeRules = config.BuiltinNodeRulesOff
 	for name, tc := range map[string]struct {
 		args    config.CapacityMixArgs
 		want    gate.Label
 		wantNo  bool
 		wantErr string
 	}{
-		"none is set": {config.CapacityMixArgs{}, karpenter, false, ""},
-		"by its own key": {
-			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: "cloud.google.com/gke-spot", Spot: "true"}},
-			gate.Label{Key: "cloud.google.com/gke-spot", Spot: "true"},
-			false, "",
-		},
-		"set in spite of rules": {
-			config.CapacityMixArgs{
-				NodeRules:         []config.NodeRule{in("pool", spot, "cheap"), in("pool", onDemand, "solid")},
-				CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "spot", OnDemand: "reserved"},
-			},
-			gate.Label{Key: karpenter.Key, Spot: "spot", OnDemand: "reserved"},
-			false, "",
-		},
-		"of two rules": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap", "other"), in("pool", onDemand, "solid")}},
-			pools, false, "",
-		},
-		"of two rules, on-demand first": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", onDemand, "solid"), in("pool", spot, "cheap")}},
-			pools, false, "",
-		},
+		"none is set":                   {rules(), karpenter, false, ""},
+		"by its own key":                {label(gke), gke, false, ""},
+		"set in spite of rules":         {label(reserved, cheap, solid), reserved, false, ""},
+		"of two rules":                  {rules(in("pool", spot, "cheap", "other"), solid), pools, false, ""},
+		"of two rules, on-demand first": {rules(solid, cheap), pools, false, ""},
 		"of two rules that are not next": {
-			config.CapacityMixArgs{
-				NodeRules: []config.NodeRule{
-					absent, in("x", spot, "1"), in("pool", spot, "cheap"), in("pool", spot, "more"),
-					in("pool", onDemand, "solid"),
-				},
-			},
-			pools, false, "",
+			rules(absent, in("x", spot, "1"), cheap, in("pool", spot, "more"), solid), pools, false, "",
 		},
-		"of two rules that require another label": {
-			config.CapacityMixArgs{
-				NodeRules: []config.NodeRule{guarded(in("pool", spot, "cheap")), guarded(in("pool", onDemand, "solid"))},
-			}, pools, false, "",
-		},
-		"not of an empty value, which is no value": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "", "cheap"), in("pool", onDemand, "solid")}},
-			pools, false, "",
-		},
-		"not of rules of one type": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), in("pool", spot, "more")}},
-			karpenter, false, "",
-		},
-		"not of another operator": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), exists}},
-			karpenter, false,
-			"",
-		},
-		"not of another key": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap"), in("tier", onDemand, "solid")}},
-			karpenter, false, "",
-		},
-		"none without rules that know it": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{in("pool", spot, "cheap")}, BuiltinNodeRules: config.BuiltinNodeRulesOff},
-			karpenter, true, "",
-		},
-		"none where an earlier rule decides otherwise": {
-			config.CapacityMixArgs{NodeRules: []config.NodeRule{exists, in("pool", spot, "cheap"), in("pool", onDemand, "solid")}},
-			pools, true, "",
-		},
+		"of two rules that require another label":      {rules(guarded(cheap), guarded(solid)), pools, false, ""},
+		"not of an empty value, which is no value":     {rules(in("pool", spot, "", "cheap"), solid), pools, false, ""},
+		"not of rules of one type":                     {rules(cheap, in("pool", spot, "more")), karpenter, false, ""},
+		"not of another operator":                      {rules(cheap, exists), karpenter, false, ""},
+		"not of another key":                           {rules(cheap, in("tier", onDemand, "solid")), karpenter, false, ""},
+		"none without rules that know it":              {off, karpenter, true, ""},
+		"none where an earlier rule decides otherwise": {rules(exists, cheap, solid), pools, true, ""},
 		"a value for the wrong type": {
-			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "on-demand", OnDemand: "spot"}},
-			gate.Label{},
-			false,
+			label(gate.Label{Key: karpenter.Key, Spot: "on-demand", OnDemand: "spot"}), gate.Label{}, false,
 			`capacityTypeLabel.spot "on-demand": the node rules classify a node with karpenter.sh/capacity-type=on-demand as on-demand`,
 		},
 		"a value that no rule knows": {
-			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: karpenter.Key, Spot: "spot", OnDemand: "solid"}},
-			gate.Label{},
-			false,
+			label(gate.Label{Key: karpenter.Key, Spot: "spot", OnDemand: "solid"}), gate.Label{}, false,
 			`capacityTypeLabel.onDemand "solid": the node rules classify a node with karpenter.sh/capacity-type=solid as unknown`,
 		},
 		"a key that no rule knows": {
-			config.CapacityMixArgs{CapacityTypeLabel: &config.CapacityTypeLabel{Key: "pool", Spot: "cheap"}},
-			gate.Label{},
-			false,
-			`capacityTypeLabel.spot "cheap": the node rules classify a node with pool=cheap as unknown`,
+			label(onlyCheap), gate.Label{}, false, `capacityTypeLabel.spot "cheap": the node rules classify a node with pool=cheap as unknown`,
 		},
-		"a value that requires another label is known": {
-			config.CapacityMixArgs{
-				NodeRules:         []config.NodeRule{guarded(in("pool", spot, "cheap"))},
-				CapacityTypeLabel: &config.CapacityTypeLabel{Key: "pool", Spot: "cheap"},
-			},
-			gate.Label{Key: "pool", Spot: "cheap"},
-			false, "",
-		},
+		"a value that requires another label is known": {label(onlyCheap, guarded(cheap)), onlyCheap, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := arguments.Classifier(&tc.args)

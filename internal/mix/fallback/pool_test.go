@@ -4,6 +4,7 @@ package fallback
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -306,14 +307,10 @@ type model struct {
 }
 
 func (m *model) pick(t *rapid.T) (Pod, bool) {
-	ids := make([]string, 0, len(m.trying))
-	for id := range m.trying {
-		ids = append(ids, id)
-	}
+	ids := slices.Sorted(maps.Keys(m.trying))
 	if len(ids) == 0 {
 		return Pod{}, false
 	}
-	slices.Sort(ids)
 	return m.trying[rapid.SampledFrom(ids).Draw(t, "pod")], true
 }
 

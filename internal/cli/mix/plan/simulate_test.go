@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,12 +44,14 @@ func group(m split.Mix, on ...capacity.Type) clusterstate.Group {
 }
 
 // placedBy is the group of n pods that a mix placed, now under another mix.
-func placedBy(old, m split.Mix, n int) clusterstate.Group {
-	var on []capacity.Type
-	for slot := range n {
-		on = append(on, old.TypeOf(slot))
+func placedBy(old, m split.Mix, n int) clusterstate.Group { return group(m, typesOf(old, n)...) }
+
+// typesOf are the types of the first slots of a mix.
+func typesOf(m split.Mix, slots int) (out []capacity.Type) {
+	for slot := range slots {
+		out = append(out, m.TypeOf(slot))
 	}
-	return group(m, on...)
+	return out
 }
 
 func input(g clusterstate.Group, budgets ...rebalance.DisruptionBudget) *rebalance.Input {
@@ -108,9 +111,7 @@ func TestAPlanWithRoomEndsExactInTheFewestMovesAndKeepsTheFloor(t *testing.T) {
 		var on []capacity.Type
 		if rapid.Bool().Draw(t, "changed mix") {
 			old, n := aMix.Draw(t, "old mix"), rapid.IntRange(1, 40).Draw(t, "replicas")
-			for slot := range n {
-				on = append(on, old.TypeOf(slot))
-			}
+			on = typesOf(old, n)
 		} else {
 			on = rapid.SliceOfN(rapid.SampledFrom([]capacity.Type{capacity.Spot, capacity.OnDemand}), 1, 40).Draw(t, "on")
 		}
@@ -219,11 +220,8 @@ func TestWhatKeepsReplicasWhereTheyAre(t *testing.T) {
 	}
 }
 
-func repeat(r rebalance.Reason, n int) (out []rebalance.Reason) {
-	for range n {
-		out = append(out, r)
-	}
-	return out
+func repeat(r rebalance.Reason, n int) []rebalance.Reason {
+	return slices.Repeat([]rebalance.Reason{r}, n)
 }
 
 func annotate(in *rebalance.Input, slot int, key, value string) {
