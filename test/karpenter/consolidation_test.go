@@ -36,7 +36,7 @@ func TestConsolidationAndTheMixDoNotPlayPingPong(t *testing.T) {
 	w.Always(testenv.Length(time.Minute, 10*time.Minute), "the mix is exact", func() (bool, string) {
 		seen.see(w)
 		s := w.Split("web")
-		return s.Spot == web.Spot(11) && s.OnDemand == web.OnDemand(11) && s.Pending == 0, s.String()
+		return s == testenv.SplitBy(web, 11), s.String()
 	})
 	assert.Zero(t, w.evictions()-evictions, "evictions while nothing changes")
 	assert.Empty(t, seen.since(before), "launches while nothing changes")

@@ -132,9 +132,8 @@ func (w *autoscaled) end(k *cluster.Karpenter) {
 	for _, p := range w.list(nodePools) {
 		require.NoError(w.T, client.IgnoreNotFound(w.Client.Delete(w.Ctx, &p)))
 	}
-	w.Within(patience, "Karpenter has ended its nodes", func() (bool, string) {
-		claims, nodes := w.list(nodeClaims), w.nodes()
-		return len(claims)+len(nodes) == 0, fmt.Sprintf("%d NodeClaims, %d nodes", len(claims), len(nodes))
+	testenv.Becomes(w.UpTo(patience), "NodeClaims and nodes of Karpenter", 0, func() int {
+		return len(w.list(nodeClaims)) + len(w.nodes())
 	})
 }
 

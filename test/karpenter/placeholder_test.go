@@ -5,8 +5,10 @@ package karpenter_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -31,14 +33,11 @@ func TestKarpenterLaunchesNodesForPlaceholders(t *testing.T) {
 	ready := w.Record("web")
 
 	const fewer = 30
-	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = fewer })
+	w.ChangeMix("web", builders.SpotPercent(fewer))
 	w.WaitExact("web", split.New(fewer, web.MinOnDemand), 20, patience)
 	_, least := ready.FewestReady(capacity.Spot, 20)
 	assert.GreaterOrEqual(t, least, 20-1, "Ready replicas at any time")
-	w.Within(patience, "no placeholder is left", func() (bool, string) {
-		left := w.Pods(client.HasLabels{v1alpha1.PlaceholderLabel})
-		return len(left) == 0, fmt.Sprint(len(left))
-	})
+	testenv.Becomes(w.UpTo(patience), "placeholders", 0, func() int { return len(w.Pods(client.HasLabels{v1alpha1.PlaceholderLabel})) })
 	before := len(seen)
 	seen.see(w)
 	t.Logf("%d nodes before; in all %s; %d evictions", before, seen, w.evictions())
@@ -56,11 +55,44 @@ func TestReplicasMoveToANodeThatKarpenterLaunchesForAPlaceholder(t *testing.T) {
 			builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Provisioning = v1alpha1.ProvisioningPlaceholder })),
 		builders.Deployment("web", 4, builders.CPU(cpu)),
 	)
-	w.Within(patience, "all replicas run on spot", func() (bool, string) {
-		s := w.Split("web")
-		return s.Spot == 4, s.String()
-	})
+	w.UpTo(patience).WaitSplit("web", "all replicas run on spot", testenv.Split{Spot: 4})
 	w.Controller(testenv.Impatient)
 	w.WaitExact("web", split.New(50, 1), 4, patience)
+	w.requireKarpentersNodes()
+}
+
+// spotWait is how long the replicas wait for spot here: longer than Karpenter takes to launch a node, by far less than
+// the default.
+const spotWait = 20
+
+// Spot capacity ends after two nodes, which take six replicas. The other eight of the spot slots end on on-demand. When
+// there is spot again they return: placeholders make Karpenter launch the nodes.
+func TestWithoutSpotFromKarpenterReplicasFallBackAndReturn(t *testing.T) {
+	spot := pool{name: "spot", types: []string{"spot"}, cpus: "8", consolidateAfter: "Never"}
+	w := start(t, spot, pool{name: "on-demand", types: []string{"on-demand"}, consolidateAfter: "Never"})
+	w.ApplyFiles("manifests/rbac/placeholders")
+	w.Controller(testenv.Impatient)
+	w.Create(
+		builders.CapacityMix("web", web.SpotPercent, web.MinOnDemand,
+			builders.WhenSpotUnavailable(v1alpha1.WhenSpotUnavailableOnDemand, spotWait),
+			builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Provisioning = v1alpha1.ProvisioningPlaceholder })),
+		builders.Deployment("web", 20, builders.CPU(cpu), builders.Gated),
+	)
+	began := time.Now()
+	w.Within(patience, "all replicas are Ready, 6 on spot and 14 on on-demand", func() (bool, string) {
+		pods := w.Live("web")
+		s := w.SplitOf(pods)
+		ready := len(testenv.Where(pods, testenv.Ready))
+		return ready == 20 && s.Spot == 6 && s.OnDemand == 14, fmt.Sprintf("%d Ready, %s", ready, s)
+	})
+	t.Logf("8 replicas fell back after %s", time.Since(began).Round(time.Second))
+	require.Zero(t, w.evictions())
+	w.requireKarpentersNodes()
+
+	spot.cpus = "1000"
+	require.NoError(t, w.Cluster.Apply(w.Ctx, spot.manifest()))
+	began = time.Now()
+	w.waitMix(20)
+	t.Logf("they returned within %s, by %d evictions", time.Since(began).Round(time.Second), w.evictions())
 	w.requireKarpentersNodes()
 }

@@ -5,12 +5,16 @@ package kind_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
@@ -50,11 +54,8 @@ func stuck(t *testing.T, image string, change func(*corev1.PodTemplateSpec), fai
 	before := r.Web.Spec.Template.DeepCopy()
 	// A quarter of 8 is taken away, and a quarter is made more: four pods are new.
 	r.Update(image, change)
-	testenv.Becomes(r.World, "new pods that have failed", 4, func() int {
-		return len(slices.DeleteFunc(r.Live("web"), func(p corev1.Pod) bool { return !failed(&p) }))
-	})
-	ready := slices.DeleteFunc(r.Live("web"), func(p corev1.Pod) bool { return !testenv.Ready(&p) })
-	assert.Len(t, ready, 6, "Ready pods of the old revision")
+	testenv.Becomes(r.World, "new pods that have failed", 4, func() int { return len(testenv.Where(r.Live("web"), failed)) })
+	assert.Len(t, testenv.Where(r.Live("web"), testenv.Ready), 6, "Ready pods of the old revision")
 	testenv.Patch(r.World, r.Web, func(d *appsv1.Deployment) { d.Spec.Template = *before })
 	r.RequireDone(specs.First)
 	r.Record.RequireOnTheirTypes(r.Mix)
@@ -111,4 +112,54 @@ func TestTheWebhookFillsInASize(t *testing.T) {
 		return r.Requests.Cpu().String() == "20m" && r.Limits.Cpu().String() == "50m", fmt.Sprintf("%+v", r)
 	})
 	w.WaitReady("web", n)
+}
+
+// The kubelet brings a changed ConfigMap into the running pods, and every replica uses it.
+func TestAChangedConfigMapTakesEffectWithoutARestart(t *testing.T) {
+	w := testenv.New(t)
+	waitRolledOut(w, "berth-controller")
+	before := starts(w)
+	require.Len(t, before, 2)
+
+	setDryRun(w, true)
+	t.Cleanup(func() { setDryRun(w, false) })
+	waitTold(w, "from=false to=true")
+	setDryRun(w, false)
+	waitTold(w, "from=true to=false")
+	assert.Equal(t, before, starts(w), "no pod was replaced, and no container started again")
+}
+
+// starts are the restarts of the controller's containers, by pod.
+func starts(w *testenv.World) map[types.UID]int32 {
+	w.T.Helper()
+	of := map[types.UID]int32{}
+	for _, p := range berthPods(w, "berth-controller") {
+		of[p.UID] = p.Status.ContainerStatuses[0].RestartCount
+	}
+	return of
+}
+
+func setDryRun(w *testenv.World, is bool) {
+	w.T.Helper()
+	const file = "config.yaml"
+	testenv.Patch(w, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: berthNamespace, Name: "berth-controller-config"}}, func(c *corev1.ConfigMap) {
+		config := map[string]any{}
+		require.NoError(w.T, yaml.Unmarshal([]byte(c.Data[file]), &config))
+		config["dryRun"] = is
+		b, err := yaml.Marshal(config)
+		require.NoError(w.T, err)
+		c.Data[file] = string(b)
+	})
+}
+
+// waitTold waits until every replica says that dryRun was changed.
+func waitTold(w *testenv.World, change string) {
+	w.T.Helper()
+	w.Within(startTimeout, "every replica uses the changed dryRun, "+change, func() (bool, string) {
+		pods := berthPods(w, "berth-controller")
+		told := len(testenv.Where(pods, func(p *corev1.Pod) bool {
+			return strings.Contains(logs(w, berthNamespace, p.Name), fmt.Sprintf("field=%q %s", "dryRun", change))
+		}))
+		return told == len(pods), fmt.Sprintf("%d of %d", told, len(pods))
+	})
 }

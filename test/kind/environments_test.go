@@ -92,7 +92,7 @@ func TestARolloutOfAnEnvironmentFailsNoRequest(t *testing.T) {
 	})
 	w.Within(startTimeout, "all runs the new image, and nothing the old one", func() (bool, string) {
 		all := append(podsOf(w, e, "backend"), podsOf(w, e, "frontend")...)
-		fresh := slices.DeleteFunc(slices.Clone(all), func(p corev1.Pod) bool { return p.Spec.Containers[0].Image != newImage || !testenv.Ready(&p) })
+		fresh := testenv.Where(all, func(p *corev1.Pod) bool { return p.Spec.Containers[0].Image == newImage && testenv.Ready(p) })
 		return len(all) == 3 && len(fresh) == 3, fmt.Sprintf("%d pods, %d of them new", len(all), len(fresh))
 	})
 	for name, end := range said {

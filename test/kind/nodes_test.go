@@ -3,8 +3,6 @@
 package kind_test
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -53,15 +51,14 @@ func TestASpotNodeVanishes(t *testing.T) {
 	node := nodesOf(w, "spot")[1]
 	t.Cleanup(func() {
 		docker(w, "start", node)
-		w.Within(startTimeout, "the node is back", func() (bool, string) {
-			taints := testenv.ReadIn(w, "", node, &corev1.Node{}).Spec.Taints
-			return len(taints) == 0, fmt.Sprint(taints)
+		testenv.Becomes(w.UpTo(startTimeout), "taints of the node that is back", 0, func() int {
+			return len(testenv.ReadIn(w, "", node, &corev1.Node{}).Spec.Taints)
 		})
 	})
 	docker(w, "kill", node)
 	w.Within(startTimeout, "ten replicas are Ready, none where the node was", func() (bool, string) {
 		pods := w.Live("web")
-		away := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Spec.NodeName == node || !testenv.Ready(&p) })
+		away := testenv.Where(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != node && testenv.Ready(p) })
 		return len(pods) == 10 && len(away) == 10, w.SplitOf(pods).String()
 	})
 	w.RequireExact("web", split.New(70, 2), 10)

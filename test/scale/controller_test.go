@@ -68,9 +68,9 @@ func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
 		c.Mix.Rebalance.StabilizationSeconds = 0
 	})
 	began = time.Now()
-	w.Within(patience, "every mix has its status", func() (bool, string) {
-		n := w.Metric(c, "berth_mix_status_writes_total", nil)
-		return n >= namespaces*workloads, fmt.Sprint(n)
+	patient := w.UpTo(patience)
+	patient.Reaches("mixes that have their status", namespaces*workloads, func() int {
+		return w.Metric(c, "berth_mix_status_writes_total", nil)
 	})
 	t.Logf("all statuses written %s after the controller led", time.Since(began).Round(100*time.Millisecond))
 	all, satisfied := count(w, names)
@@ -82,16 +82,14 @@ func TestTheControllerLooksAfterAThousandWorkloadsInLittleMemory(t *testing.T) {
 
 	// Moves need a snapshot of all pods.
 	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: names[0], Name: "app-0"}}
-	testenv.Patch(w, cm, func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 30 })
+	testenv.Patch(w, cm, builders.SpotPercent(30))
 	began = time.Now()
-	w.Within(patience, "the changed mix is satisfied", func() (bool, string) {
-		testenv.ReadIn(w, cm.Namespace, cm.Name, cm)
-		return cm.Status.ObservedGeneration == cm.Generation && cm.Status.SatisfiedCount == 1 && cm.Status.Desired.Spot == 3, fmt.Sprintf("%+v", cm.Status.Conditions)
+	testenv.WaitForIn(patient, cm.Namespace, cm.Name, "the changed mix is satisfied", func(cm *v1alpha1.CapacityMix) bool {
+		return cm.Status.ObservedGeneration == cm.Generation && cm.Status.SatisfiedCount == 1 && cm.Status.Desired.Spot == 3
 	})
 	t.Logf("4 replicas moved in %s", time.Since(began).Round(100*time.Millisecond))
-	w.Within(patience, "a look at everything", func() (bool, string) {
-		looks := w.Metric(c, "berth_mix_reconcile_duration_seconds_count", map[string]string{"scope": "all"})
-		return looks >= 2, strconv.Itoa(looks)
+	patient.Reaches("looks at everything", 2, func() int {
+		return w.Metric(c, "berth_mix_reconcile_duration_seconds_count", map[string]string{"scope": "all"})
 	})
 	t.Log(text(t, w, c, `berth_mix_reconcile_duration_seconds_(sum|count)\S*`), text(t, w, c, `berth_mix_simulation_duration_seconds_(sum|count)`))
 	rss = peakRSS(t, c.PID())

@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -70,9 +70,8 @@ func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
 	}
 	before := len(writes())
 	c = w.Controller(run)
-	w.Within(patience, "all have been looked at", func() (bool, string) {
-		n := w.Metric(c, "controller_runtime_reconcile_total", map[string]string{"controller": "environment"})
-		return n >= environments, fmt.Sprint(n)
+	w.UpTo(patience).Reaches("environments that have been looked at", environments, func() int {
+		return w.Metric(c, "controller_runtime_reconcile_total", map[string]string{"controller": "environment"})
 	})
 	assert.Empty(t, writes()[before:], "a controller that starts again")
 
@@ -87,20 +86,8 @@ func TestAHundredEnvironmentsComeAndGoAtOnce(t *testing.T) {
 }
 
 func environmentOf(w *testenv.World, i int) *v1alpha1.Environment {
-	container := func(port int32) v1alpha1.EnvironmentContainer {
-		return v1alpha1.EnvironmentContainer{
-			Image: "example.com/app:1", Ports: []v1alpha1.EnvironmentPort{{ContainerPort: port}},
-			Resources: &v1alpha1.EnvironmentResources{CPU: "50m", Memory: "32Mi"},
-		}
-	}
-	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: fmt.Sprintf("env-%03d", i)}}
-	e.Spec.Stack = v1alpha1.ApplicationStack{
-		Name:               "shop",
-		Database:           &v1alpha1.DatabaseComponent{Container: container(5432), DatabaseName: "shop", Username: "shop"},
-		AdditionalServices: []v1alpha1.AdditionalService{{Name: "cache", Container: container(6379)}},
-		Backend:            &v1alpha1.BackendComponent{Container: container(3000)},
-		Frontend:           &v1alpha1.FrontendComponent{Container: container(80)},
-	}
+	e := builders.Environment(fmt.Sprintf("env-%03d", i))
+	e.Namespace = w.Namespace
 	return e
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -62,23 +62,19 @@ func TestAThousandRecordsAreRenderedAndThenLeftAlone(t *testing.T) {
 	c = w.Controller(run)
 	last := recordOf("last")
 	w.Create(last) // it comes after all others in the queue
-	w.Within(recordsIn, "all have been looked at", func() (bool, string) {
-		testenv.Read(w, last.Name, last)
-		return last.Status.Phase == v1alpha1.PhaseAvailable, string(last.Status.Phase)
+	testenv.WaitFor(w.UpTo(recordsIn), last.Name, "all have been looked at", func(r *v1alpha1.DeploymentRecord) bool {
+		return r.Status.Phase == v1alpha1.PhaseAvailable
 	})
 	assert.Empty(t, writes()[before:], "a controller that starts again")
 	t.Logf("peak RSS of the second: %d MB", peakRSS(t, c.PID()))
 }
 
 func recordOf(name string) *v1alpha1.DeploymentRecord {
-	r := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	r.Spec.Addons = &[]v1alpha1.Addon{}
+	r := builders.DeploymentRecord(name, "f0", "f1", "f2")
 	r.Spec.DeploymentUnit.ClassKey = "scale." + name
-	for i := range functionsInRecord {
-		r.Spec.DeploymentUnit.Functions = append(r.Spec.DeploymentUnit.Functions, v1alpha1.FunctionSpec{
-			FunctionKey: fmt.Sprint("f", i), Image: "registry.example/function:1", MinScale: new(int32(0)),
-			Config: map[string]v1alpha1.ConfigValue{"LOG_LEVEL": "info", "REGION": "eu-central-1"},
-		})
+	for i := range r.Spec.DeploymentUnit.Functions {
+		f := &r.Spec.DeploymentUnit.Functions[i]
+		f.MinScale, f.Config = new(int32(0)), map[string]v1alpha1.ConfigValue{"LOG_LEVEL": "info", "REGION": "eu-central-1"}
 	}
 	return r
 }

@@ -118,6 +118,12 @@ func (s *Served) Conn() wire.Conn { return wire.Conn{ClientConnInterface: s.Dial
 // Err is the error of a call whose answer does not matter.
 func Err(_ any, err error) error { return err }
 
+// WaitCode waits until a call is answered with a code.
+func (s *Served) WaitCode(what string, want codes.Code, call func() error) {
+	s.T.Helper()
+	s.Fails(what, func(err error) bool { return status.Code(err) == want }, call)
+}
+
 // Raw is sent as it is, by RawCodec: bytes that are no message of the rpc.
 type Raw []byte
 

@@ -39,6 +39,10 @@ func Impatient(c *controller.Configuration) {
 	c.LeaderElection.RetryPeriodSeconds = 1
 }
 
+// Holds is how long a test watches that an impatient controller does not do something: twice the interval at which it looks at
+// everything.
+const Holds = 11 * time.Second
+
 // Controller starts the companion controller, waits until it leads, and ends it
 // with the test.
 func (w *World) Controller(changes ...func(*controller.Configuration)) *cluster.Controller {
@@ -50,33 +54,24 @@ func (w *World) Controller(changes ...func(*controller.Configuration)) *cluster.
 func (w *World) NamedController(name string, changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
 	c := w.StartController(name, changes...)
-	w.Eventually("the controller leads", func() (bool, string) {
-		body, err := c.Get(w.Ctx, "/metrics")
-		return err == nil && leads(body), fmt.Sprint(err)
-	})
+	w.WaitLeads(c)
 	return c
+}
+
+// WaitLeads waits until a replica of the controller is the leader.
+func (w *World) WaitLeads(c *cluster.Controller) {
+	w.T.Helper()
+	Becomes(w, "the controller leads", 1, func() int { return w.Metric(c, "leader_election_master_status", nil) })
 }
 
 // StartController starts a replica of the controller, which may stand by.
 func (w *World) StartController(name string, changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
-	return w.startController(cluster.ControllerOptions{Name: name}, changes...)
+	return w.StartControllerWith(cluster.ControllerOptions{Name: name}, changes...)
 }
 
-// StartControllerVia starts a replica of the controller that reaches the API server by a kubeconfig.
-func (w *World) StartControllerVia(kubeconfig, name string, changes ...func(*controller.Configuration)) *cluster.Controller {
-	w.T.Helper()
-	return w.startController(cluster.ControllerOptions{Name: name, Kubeconfig: kubeconfig}, changes...)
-}
-
-// StartUnready starts a replica of the controller that is not ready before the
-// test has done something about it.
-func (w *World) StartUnready(name string, changes ...func(*controller.Configuration)) *cluster.Controller {
-	w.T.Helper()
-	return w.startController(cluster.ControllerOptions{Name: name, NoWait: true}, changes...)
-}
-
-func (w *World) startController(o cluster.ControllerOptions, changes ...func(*controller.Configuration)) *cluster.Controller {
+// StartControllerWith is StartController for a replica that reaches the API server in another way, or is not ready at first.
+func (w *World) StartControllerWith(o cluster.ControllerOptions, changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
 	if shared.controller == "" {
 		var err error
@@ -121,7 +116,7 @@ func (w *World) Reconfigure(c *cluster.Controller, change func(*controller.Confi
 	change(config)
 	said := w.changesTold(c)
 	w.writeConfiguration(c.ConfigFile, config)
-	w.Eventually("the controller uses its changed configuration", func() (bool, string) { return w.changesTold(c) > said, c.LogTail(3) })
+	w.Reaches("the controller uses its changed configuration", said+1, func() int { return w.changesTold(c) })
 }
 
 // changesTold counts the fields that a controller says were changed.
@@ -136,17 +131,6 @@ func (w *World) writeConfiguration(file string, config *controller.Configuration
 	require.NoError(w.T, err)
 	require.NoError(w.T, os.WriteFile(file+".new", b, 0o600))
 	require.NoError(w.T, os.Rename(file+".new", file)) // no one reads half of it
-}
-
-// leads reports whether a controller's metrics say that it is the leader.
-func leads(metrics []byte) bool {
-	samples := parse(metrics)
-	for _, s := range samples["leader_election_master_status"] {
-		if s.Value == 1 {
-			return true
-		}
-	}
-	return false
 }
 
 // Mix reads a CapacityMix of the test.
@@ -169,6 +153,14 @@ func (w *World) WaitStatus(mix, what string, ok func(*v1alpha1.CapacityMixStatus
 	})
 }
 
+// WaitCondition waits until a mix has a condition that is true or false, for a reason.
+func (w *World) WaitCondition(mix, name string, is bool, reason string) *v1alpha1.CapacityMix {
+	w.T.Helper()
+	return w.WaitStatus(mix, fmt.Sprintf("%s is %t: %s", name, is, reason), func(s *v1alpha1.CapacityMixStatus) bool {
+		return Condition(s, name, is, reason)
+	})
+}
+
 // Condition reports whether a status has a condition that is true or false, for a reason.
 func Condition(s *v1alpha1.CapacityMixStatus, name string, is bool, reason string) bool {
 	c := meta.FindStatusCondition(s.Conditions, name)
@@ -180,22 +172,31 @@ func BlockedBy(s *v1alpha1.CapacityMixStatus, reason string) bool {
 	return slices.ContainsFunc(s.Workloads, func(w v1alpha1.WorkloadMix) bool { return w.Blocked != nil && w.Blocked.Reason == reason })
 }
 
+// controllerRequests returns what the controller requested in the test's namespace of a resource.
+func (w *World) controllerRequests(resource string, match func(Request) bool) []Request {
+	w.T.Helper()
+	return w.Audit(func(r Request) bool {
+		return r.User == cluster.BerthControllerUser && r.Resource == resource && match(r)
+	})
+}
+
 // Evictions returns the evictions that the controller requested in the test's namespace, but for those of pods that changed
 // after they were read: each is refused with 409, changes nothing, and is requested again.
 func (w *World) Evictions() []Request {
 	w.T.Helper()
-	return w.Audit(func(r Request) bool {
-		return r.User == cluster.BerthControllerUser && r.Resource == "pods/eviction" && r.Code != http.StatusConflict
-	})
+	return w.controllerRequests("pods/eviction", func(r Request) bool { return r.Code != http.StatusConflict })
+}
+
+// Evicted is how many evictions were requested.
+func (w *World) Evicted() int {
+	w.T.Helper()
+	return len(w.Evictions())
 }
 
 // WaitEvictions waits until so many evictions were requested.
 func (w *World) WaitEvictions(n int) {
 	w.T.Helper()
-	w.Eventually(fmt.Sprintf("%d pods are evicted", n), func() (bool, string) {
-		have := len(w.Evictions())
-		return have >= n, fmt.Sprint(have)
-	})
+	w.Reaches(fmt.Sprintf("%d pods are evicted", n), n, w.Evicted)
 }
 
 // EvictionsOf returns those of a workload's pods, whether they were granted or not.
@@ -207,9 +208,7 @@ func (w *World) EvictionsOf(workload string) []Request {
 // PodPatches returns the writes of the controller to pods of the test.
 func (w *World) PodPatches() []Request {
 	w.T.Helper()
-	return w.Audit(func(r Request) bool {
-		return r.User == cluster.BerthControllerUser && r.Resource == "pods" && r.Write()
-	})
+	return w.controllerRequests("pods", Request.Write)
 }
 
 // WaitBlocked waits until the only workload of a mix that is blocked is so for a
@@ -251,9 +250,8 @@ func (w *World) WaitExact(app string, m split.Mix, n int, within time.Duration) 
 	w.Within(within, fmt.Sprintf("%s has %d Ready pods in the mix %s", app, n, m), func() (bool, string) {
 		pods = w.Live(app)
 		s := w.SplitOf(pods)
-		notReady := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return !Ready(&p) })
 		gap := slices.ContainsFunc(pods, func(p corev1.Pod) bool { slot, ok := policy.ClaimedSlot(&p); return !ok || slot >= n })
-		return len(pods) == n && !notReady && !gap && s.Spot == m.Spot(n) && s.OnDemand == m.OnDemand(n), fmt.Sprintf("%s, gap: %t", s, gap)
+		return s == SplitBy(m, n) && len(Where(pods, Ready)) == n && !gap, fmt.Sprintf("%s, gap: %t", s, gap)
 	})
 	w.RequireExactPods(pods, m)
 	return pods
@@ -282,6 +280,7 @@ func End(c *cluster.Controller, kill bool) {
 type program interface {
 	Done() <-chan struct{}
 	LogTail(lines int) string
+	LogPath() string
 }
 
 // Runs reports whether a program has not ended, and the end of its log if it has.
@@ -307,9 +306,7 @@ func (w *World) WaitEnded(p program) {
 // StatusWrites returns the writes of the controller to the status of the test's mixes.
 func (w *World) StatusWrites() []Request {
 	w.T.Helper()
-	return w.Audit(func(r Request) bool {
-		return r.User == cluster.BerthControllerUser && r.Resource == "capacitymixes/status"
-	})
+	return w.controllerRequests("capacitymixes/status", func(Request) bool { return true })
 }
 
 // stoppable is a program that can be stopped, and continued.

@@ -3,6 +3,7 @@
 package testenv
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,4 +23,45 @@ func TestOnlyRacesInBerthsOwnCodeAreReported(t *testing.T) {
 	require.NoError(t, os.WriteFile(log, []byte(upstream+"I1121 between\n"+ours), 0o600))
 	require.Len(t, races(dir), 1)
 	assert.Contains(t, races(dir)[0], "Ledger")
+}
+
+func TestRightsAreUsedOrExplainedAndNoneIsMissing(t *testing.T) {
+	set := func(list ...string) map[string]bool {
+		m := map[string]bool{}
+		for _, right := range list {
+			m[right] = true
+		}
+		return m
+	}
+	refused := map[string]Request{"delete /pods": {User: "u", Verb: "delete", Resource: "pods", Namespace: "n", Name: "p", Code: 403}}
+	counted := func(string, *Request) bool { return true }
+	why := map[string]string{"list /nodes": "a reason"}
+	for name, tc := range map[string]struct {
+		rights        Rights
+		granted, used map[string]bool
+		refused       map[string]Request
+		want          string
+	}{
+		"all used":                      {granted: set("get /pods"), used: set("get /pods", "list /pods")},
+		"one unused":                    {granted: set("get /pods", "list /nodes"), used: set("get /pods"), want: `rights of u: "list /nodes" is granted and not used`},
+		"one explained":                 {rights: Rights{NeverUsed: why}, granted: set("list /nodes")},
+		"explained and used":            {rights: Rights{NeverUsed: why}, granted: set("list /nodes"), used: set("list /nodes"), want: `rights of u: "list /nodes" is used and explained as never used`},
+		"used by chance":                {rights: Rights{SometimesUsed: why}, granted: set("list /nodes"), used: set("list /nodes")},
+		"not used by chance":            {rights: Rights{SometimesUsed: why}, granted: set("list /nodes")},
+		"explained and not granted":     {rights: Rights{SometimesUsed: why}, want: `rights of u: "list /nodes" is explained and not granted`},
+		"refused":                       {refused: refused, want: "rights of u: a request was refused: u delete /pods n/p: 403"},
+		"refused before it was granted": {used: set("delete /pods"), refused: refused},
+		"none may be refused":           {rights: Rights{NoneRefused: true}, used: set("delete /pods"), refused: refused, want: "rights of u: a request was refused: u delete /pods n/p: 403"},
+		"used and not granted":          {rights: Rights{Counts: counted}, used: set("get /pods"), want: `rights of u: "get /pods" is used and not granted`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.rights.User = "u"
+			err := errors.Join(tc.rights.compare(tc.granted, tc.used, tc.refused)...)
+			if tc.want == "" {
+				assert.NoError(t, err)
+				return
+			}
+			assert.EqualError(t, err, tc.want)
+		})
+	}
 }

@@ -40,8 +40,14 @@ func (l Lane) Pods(t *corev1.PodTemplateSpec) { builders.OnNodesWith(laneLabel, 
 func (w *World) Cordon(cordoned bool, nodes ...string) {
 	w.T.Helper()
 	for _, name := range nodes {
-		Patch(w, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(n *corev1.Node) { n.Spec.Unschedulable = cordoned })
+		w.ChangeNode(name, func(n *corev1.Node) { n.Spec.Unschedulable = cordoned })
 	}
+}
+
+// ChangeNode changes a node.
+func (w *World) ChangeNode(name string, change func(*corev1.Node)) {
+	w.T.Helper()
+	Patch(w, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, change)
 }
 
 // Drain cordons nodes and evicts the test's pods on them, as kubectl drain
@@ -73,13 +79,8 @@ func (w *World) RequireTerminating(pods []corev1.Pod) {
 // WaitGone waits until pods are gone.
 func (w *World) WaitGone(pods []corev1.Pod) {
 	w.T.Helper()
-	w.Eventually(fmt.Sprintf("%d pods are gone", len(pods)), func() (bool, string) {
+	Becomes(w, fmt.Sprintf("%d pods are gone", len(pods)), 0, func() int {
 		there := w.UIDs()
-		for _, p := range pods {
-			if _, is := there[p.UID]; is {
-				return false, p.Name
-			}
-		}
-		return true, ""
+		return len(Where(pods, func(p *corev1.Pod) bool { return there[p.UID] != "" }))
 	})
 }

@@ -5,6 +5,7 @@ package testenv
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,30 @@ func (w *World) Live(app string) []corev1.Pod {
 	return pods
 }
 
+// Where returns those of some pods that are so.
+func Where(pods []corev1.Pod, is func(*corev1.Pod) bool) []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !is(&p) })
+}
+
+// NodesOf counts pods by their node.
+func NodesOf(pods []corev1.Pod) map[string]int {
+	nodes := map[string]int{}
+	for _, p := range pods {
+		nodes[p.Spec.NodeName]++
+	}
+	return nodes
+}
+
+// PodCondition returns a condition of a pod, an empty one if there is none.
+func PodCondition(p *corev1.Pod, name corev1.PodConditionType) corev1.PodCondition {
+	for _, c := range p.Status.Conditions {
+		if c.Type == name {
+			return c
+		}
+	}
+	return corev1.PodCondition{}
+}
+
 // UIDs returns the names of the test's pods by UID: which ones they are.
 func (w *World) UIDs() map[types.UID]string {
 	w.T.Helper()
@@ -54,10 +79,10 @@ func (w *World) Types() map[string]capacity.Type {
 }
 
 // Split is where the live pods of a workload are.
-type Split struct {
-	split.Count
-	Pending int
-}
+type Split struct{ Spot, OnDemand, Unknown, Pending int }
+
+// SplitBy is where n pods of a mix are once all are bound.
+func SplitBy(m split.Mix, n int) Split { return Split{Spot: m.Spot(n), OnDemand: m.OnDemand(n)} }
 
 func (s Split) String() string {
 	return fmt.Sprintf("%d spot, %d on-demand, %d unknown, %d pending", s.Spot, s.OnDemand, s.Unknown, s.Pending)
@@ -89,10 +114,22 @@ func (w *World) Split(app string) Split {
 	return w.SplitOf(w.Live(app))
 }
 
+// WaitSplit waits until the live pods of an app are where they are wanted.
+func (w *World) WaitSplit(app, what string, want Split) {
+	w.T.Helper()
+	Becomes(w, app+": "+what, want, func() Split { return w.Split(app) })
+}
+
+// StaysSplit checks for a while that the live pods of an app are where they are wanted.
+func (w *World) StaysSplit(during time.Duration, app, what string, want Split) {
+	w.T.Helper()
+	Stays(w, during, app+": "+what, want, func() Split { return w.Split(app) })
+}
+
 // WaitBound waits until an app has n live pods and all are bound, and returns them.
 func (w *World) WaitBound(app string, n int) []corev1.Pod {
 	w.T.Helper()
-	return w.waitPods(app, n, "bound", func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+	return w.waitPods(app, n, "bound", Bound)
 }
 
 // WaitReady waits until an app has n live pods and all are Ready, and returns them.
@@ -105,22 +142,18 @@ func (w *World) waitPods(app string, n int, state string, is func(*corev1.Pod) b
 	w.T.Helper()
 	w.Eventually(fmt.Sprintf("%s has %d pods, all %s", app, n, state), func() (bool, string) {
 		pods = w.Live(app)
-		there := 0
-		for i := range pods {
-			if is(&pods[i]) {
-				there++
-			}
-		}
+		there := len(Where(pods, is))
 		return len(pods) == n && there == n, fmt.Sprintf("%d pods, %d %s, %s", len(pods), there, state, w.SplitOf(pods))
 	})
 	return pods
 }
 
+// Bound reports whether a pod has a node.
+func Bound(p *corev1.Pod) bool { return p.Spec.NodeName != "" }
+
 // Ready reports whether a pod is Ready.
 func Ready(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return PodCondition(p, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
 // RequireExact waits until an app has n pods, all bound, and then demands the
@@ -136,10 +169,8 @@ func (w *World) RequireExact(app string, m split.Mix, n int) []corev1.Pod {
 // RequireExactPods demands the exact split of one group of bound pods.
 func (w *World) RequireExactPods(pods []corev1.Pod, m split.Mix) {
 	w.T.Helper()
-	split := w.SplitOf(pods)
 	n := len(pods)
-	require.Equal(w.T, m.Spot(n), split.Spot, "spot pods of %d at %s: %s", n, m, split)
-	require.Equal(w.T, m.OnDemand(n), split.OnDemand, "on-demand pods of %d at %s: %s", n, m, split)
+	require.Equal(w.T, SplitBy(m, n), w.SplitOf(pods), "where %d pods at %s are", n, m)
 	slots := w.Slots(pods)
 	for slot := range n {
 		require.Contains(w.T, slots, slot, "slot %d of %d is held", slot, n)
@@ -210,10 +241,8 @@ func (w *World) Quota(resourceName corev1.ResourceName, limit int64) {
 // Unschedulable returns why a pod is unschedulable by its PodScheduled
 // condition; empty if it is not.
 func Unschedulable(p *corev1.Pod) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return c.Message
-		}
+	if c := PodCondition(p, corev1.PodScheduled); c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		return c.Message
 	}
 	return ""
 }
@@ -225,7 +254,7 @@ func (w *World) WaitUnschedulable(app string, n int) []corev1.Pod {
 	var pods []corev1.Pod
 	w.Eventually(fmt.Sprintf("%d pods of %s are unschedulable", n, app), func() (bool, string) {
 		live := w.Live(app)
-		pods = slices.DeleteFunc(slices.Clone(live), func(p corev1.Pod) bool { return p.Spec.NodeName != "" || Unschedulable(&p) == "" })
+		pods = Where(live, func(p *corev1.Pod) bool { return !Bound(p) && Unschedulable(p) != "" })
 		return len(pods) == n, fmt.Sprintf("%d unschedulable, %s", len(pods), w.SplitOf(live))
 	})
 	return pods

@@ -7,18 +7,20 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics/testutil"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 )
 
 // startFailureTimeout bounds the wait for a scheduler that is expected to give up.
@@ -51,10 +53,8 @@ func (w *World) StartStock() {
 	w.T.Helper()
 	binary, err := cluster.Binary(w.Ctx, os.Stderr, cluster.StockScheduler)
 	require.NoError(w.T, err)
-	config := filepath.Join(w.T.TempDir(), "stock.yaml")
-	require.NoError(w.T, os.WriteFile(config, []byte(stock), 0o600))
 	s := w.StartScheduler(cluster.SchedulerOptions{
-		Binary: binary, Name: "stock", User: "system:kube-scheduler", ConfigFile: config,
+		Binary: binary, Name: "stock", User: "system:kube-scheduler", ConfigFile: WriteFile(w.T, "stock.yaml", stock),
 		LeaderElection: &cluster.LeaderElection{Enabled: new(false)},
 	})
 	w.T.Cleanup(func() { Kill(s) })
@@ -69,18 +69,15 @@ func Kill(s *cluster.Scheduler) {
 // Variant returns options as SchedulerOptions does, for a profile file with changes.
 func (w *World) Variant(profile string, changes ...func(Config)) cluster.SchedulerOptions {
 	w.T.Helper()
-	b, err := os.ReadFile(Path(profile))
-	require.NoError(w.T, err)
 	config := Config{}
-	require.NoError(w.T, yaml.Unmarshal(b, &config))
+	require.NoError(w.T, yaml.Unmarshal([]byte(ReadFile(w.T, Path(profile))), &config))
 	for _, change := range changes {
 		change(config)
 	}
-	b, err = yaml.Marshal(config)
+	b, err := yaml.Marshal(config)
 	require.NoError(w.T, err)
 	o := SchedulerOptions(profile)
-	o.ConfigFile = filepath.Join(w.T.TempDir(), "config.yaml")
-	require.NoError(w.T, os.WriteFile(o.ConfigFile, b, 0o600))
+	o.ConfigFile = WriteFile(w.T, "config.yaml", string(b))
 	return o
 }
 
@@ -109,11 +106,9 @@ func PluginArgs(plugin string, args map[string]any) func(Config) {
 func SetPluginArgs(profile map[string]any, plugin string, args map[string]any) {
 	list, _ := profile["pluginConfig"].([]any)
 	for _, e := range list {
-		entry := e.(map[string]any)
-		if entry["name"] != plugin {
-			continue
+		if entry := e.(map[string]any); entry["name"] == plugin {
+			maps.Copy(entry["args"].(map[string]any), args)
 		}
-		maps.Copy(entry["args"].(map[string]any), args)
 	}
 }
 
@@ -142,10 +137,9 @@ func (w *World) Metric(s Measured, name string, labels map[string]string) int {
 	w.T.Helper()
 	var text []byte
 	// A scheduler that has just started may not know the tests' certificate yet.
-	w.Eventually("the metrics are served", func() (bool, string) {
-		var err error
+	w.Succeeds("the metrics are served", func() (err error) {
 		text, err = s.Get(w.Ctx, "/metrics")
-		return err == nil, fmt.Sprint(err)
+		return err
 	})
 	samples := parse(text)
 	sum := 0
@@ -191,13 +185,102 @@ func (w *World) FreeAddress() string {
 // plural, and waits until no one serves it. It does not come back by itself.
 func (w *World) RemoveCRD(resource string) {
 	w.T.Helper()
+	w.Delete(CRD(v1alpha1.Resource(resource).String()))
+	version := v1alpha1.SchemeGroupVersion.Version
+	w.Fails("nobody serves the resource", apierrors.IsNotFound, func() error {
+		return w.Kube.CoreV1().RESTClient().Get().AbsPath("/apis", v1alpha1.GroupName, version, resource).Do(w.Ctx).Error()
+	})
+}
+
+// CRD is the CustomResourceDefinition of a name.
+func CRD(name string) *unstructured.Unstructured {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	crd.SetName(v1alpha1.Resource(resource).String())
-	require.NoError(w.T, w.Client.Delete(w.Ctx, crd))
-	w.Eventually("nobody serves the resource", func() (bool, string) {
-		err := w.Kube.CoreV1().RESTClient().Get().AbsPath("/apis", v1alpha1.GroupName, v1alpha1.SchemeGroupVersion.Version,
-			resource).Do(w.Ctx).Error()
-		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	crd.SetName(name)
+	return crd
+}
+
+// crdFile is the file of the CustomResourceDefinition of a resource of Berth, by its plural.
+func crdFile(resource string) string {
+	return "manifests/crds/" + v1alpha1.GroupName + "_" + resource + ".yaml"
+}
+
+// RequireWaitsForCRD removes the CustomResourceDefinition of a resource and starts a scheduler. It demands that the scheduler reports
+// it, is not ready and binds no pod, until the CustomResourceDefinition is there.
+func (w *World) RequireWaitsForCRD(resource string) {
+	w.T.Helper()
+	w.RemoveCRD(resource)
+	w.T.Cleanup(func() { w.ApplyFiles(crdFile(resource)) })
+	o := SchedulerOptions(SecondScheduler)
+	o.Name, o.NoWait = "no-"+resource, true
+	s := w.RunScheduler(o)
+	w.Create(builders.Deployment("early", 5))
+	w.WaitLogged(s, "cannot list "+v1alpha1.Resource(resource).String(), "CustomResourceDefinition")
+	w.Always(Short, "it is not ready and binds nothing", func() (bool, string) {
+		_, err := s.Get(w.Ctx, "/readyz")
+		split := w.Split("early")
+		return err != nil && split == Split{Pending: 5}, fmt.Sprint(err, split)
 	})
+	w.ApplyFiles(crdFile(resource))
+	require.NoError(w.T, s.WaitReady(w.Ctx))
+	w.WaitBound("early", 5)
+}
+
+// RequireGivesUpWithoutCRD demands that a scheduler ends if a resource that a plugin reads is not there in time.
+func (w *World) RequireGivesUpWithoutCRD(plugin, resource string) {
+	w.T.Helper()
+	w.RemoveCRD(resource)
+	w.T.Cleanup(func() { w.ApplyFiles(crdFile(resource)) })
+	o := w.Variant(SecondScheduler, PluginArgs(plugin, map[string]any{"syncTimeoutSeconds": 2}))
+	o.Name = "gives-up"
+	started := time.Now()
+	said := w.RequireStartFails(o)
+	assert.Less(w.T, time.Since(started), 20*time.Second)
+	assert.Contains(w.T, said, "Giving up: "+v1alpha1.Resource(resource).String())
+	assert.Contains(w.T, said, "CustomResourceDefinition")
+}
+
+// WaitLogged waits until the log of a program has texts.
+func (w *World) WaitLogged(p program, texts ...string) {
+	w.T.Helper()
+	w.Eventually(fmt.Sprintf("the log has %q", texts), func() (bool, string) {
+		return containsAll(ReadFile(w.T, p.LogPath()), texts), p.LogTail(3)
+	})
+}
+
+// CreateInvalid creates an object of the test's namespace that the rules for its resource refuse, as one is that is older than a rule.
+func (w *World) CreateInvalid(resource string, o client.Object) {
+	w.T.Helper()
+	var crd map[string]any
+	require.NoError(w.T, yaml.Unmarshal([]byte(ReadFile(w.T, Path(crdFile(resource)))), &crd))
+	removeRules(crd)
+	lax, err := yaml.Marshal(crd)
+	require.NoError(w.T, err)
+	require.NoError(w.T, w.Cluster.Apply(w.Ctx, string(lax)))
+	w.T.Cleanup(func() { w.ApplyFiles(crdFile(resource)) })
+	fresh := func() client.Object { return o.DeepCopyObject().(client.Object) }
+	w.Succeeds("the rules are gone", func() error { return w.DryRun(fresh()) })
+	w.Create(fresh())
+	w.ApplyFiles(crdFile(resource))
+	o.SetName(o.GetName() + "-again")
+	w.Fails("the rules are back", apierrors.IsInvalid, func() error { return w.DryRun(fresh()) })
+}
+
+// removeRules takes the bounds and the CEL rules out of a schema.
+func removeRules(node any) {
+	switch n := node.(type) {
+	case map[string]any:
+		for _, rule := range []string{"x-kubernetes-validations", "minimum", "maximum"} {
+			if _, isField := n[rule].(map[string]any); !isField {
+				delete(n, rule)
+			}
+		}
+		for _, child := range n {
+			removeRules(child)
+		}
+	case []any:
+		for _, child := range n {
+			removeRules(child)
+		}
+	}
 }

@@ -3,10 +3,12 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,6 +38,8 @@ type World struct {
 	Namespace string
 	// guest is set in a world that has its nodes from another one.
 	guest bool
+	// bound is how long it waits for something, 0 for SettleTimeout.
+	bound time.Duration
 }
 
 // New makes a namespace and nodes for a test, and removes them at its end. Tests
@@ -141,7 +145,14 @@ func (w *World) StartScheduler(o cluster.SchedulerOptions) *cluster.Scheduler {
 // says what it saw, which is part of the failure.
 func (w *World) Eventually(what string, condition func() (bool, string)) {
 	w.T.Helper()
-	w.Within(SettleTimeout, what, condition)
+	w.Within(cmp.Or(w.bound, SettleTimeout), what, condition)
+}
+
+// UpTo is this world with another bound of what it waits for.
+func (w *World) UpTo(bound time.Duration) *World {
+	bounded := *w
+	bounded.bound = bound
+	return &bounded
 }
 
 // Within is Eventually with a bound of its own.
@@ -167,6 +178,30 @@ func (w *World) Within(bound time.Duration, what string, condition func() (bool,
 func Becomes[V comparable](w *World, what string, want V, read func() V) {
 	w.T.Helper()
 	w.Eventually(what, func() (bool, string) { now := read(); return now == want, fmt.Sprint(now) })
+}
+
+// Stays checks for a while that what is counted, or read, is as wanted.
+func Stays[V comparable](w *World, during time.Duration, what string, want V, read func() V) {
+	w.T.Helper()
+	w.Always(during, what, func() (bool, string) { now := read(); return now == want, fmt.Sprint(now) })
+}
+
+// Reaches waits until at least so many are counted.
+func (w *World) Reaches(what string, least int, count func() int) {
+	w.T.Helper()
+	w.Eventually(what, func() (bool, string) { now := count(); return now >= least, fmt.Sprint(now) })
+}
+
+// Succeeds waits until an attempt has no error.
+func (w *World) Succeeds(what string, try func() error) {
+	w.T.Helper()
+	w.Fails(what, func(err error) bool { return err == nil }, try)
+}
+
+// Fails waits until an attempt has an error of a kind, as apierrors.IsForbidden tells them.
+func (w *World) Fails(what string, kind func(error) bool, try func() error) {
+	w.T.Helper()
+	w.Eventually(what, func() (bool, string) { err := try(); return kind(err), fmt.Sprint(err) })
 }
 
 // Run runs a part of a test in this world.
@@ -272,4 +307,33 @@ func (w *World) describeMixes(ctx context.Context, b *strings.Builder) {
 				c.Reason, c.Message)
 		}
 	}
+}
+
+// Together is what tests of a package share that run in parallel, such as a world with a controller. The zero value is ready for use.
+type Together[S any] struct {
+	mu    sync.Mutex
+	host  *S
+	users sync.WaitGroup
+}
+
+// Join has the test run in parallel with the others that call it, and returns what they share. The first of them starts it, and
+// ends after all others.
+func (g *Together[S]) Join(t *testing.T, start func() S) S {
+	t.Helper()
+	g.users.Add(1) // each has done so before one of them goes on
+	t.Parallel()
+	done := sync.OnceFunc(g.users.Done)
+	t.Cleanup(done)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.host == nil {
+		host := start()
+		g.host = &host
+		t.Cleanup(func() {
+			done()
+			g.users.Wait()
+			g.host = nil
+		})
+	}
+	return *g.host
 }

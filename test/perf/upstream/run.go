@@ -16,6 +16,12 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	schedconfig "k8s.io/kube-scheduler/config/v1"
+	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/plugins/capacitymix"
 	"berth.dev/berth/test/perf/bench"
 )
 
@@ -170,4 +176,94 @@ func recorded(file string) (bench.Values, error) {
 	}
 	v := bench.Values{}
 	return v, json.Unmarshal(text, &v)
+}
+
+// addItems adds what scheduler_perf itself measured. Its latencies are in
+// milliseconds and those of all pods, also of such that were there before.
+func addItems(v bench.Values, dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return err
+	}
+	if len(files) != 1 {
+		return fmt.Errorf("%s has %d results, not one", dir, len(files))
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		return err
+	}
+	var items perf.DataItems
+	if err := json.Unmarshal(text, &items); err != nil {
+		return err
+	}
+	if len(items.DataItems) == 0 {
+		return fmt.Errorf("%s is empty: the run failed before its end", files[0])
+	}
+	for _, item := range items.DataItems {
+		add(v, item)
+	}
+	return nil
+}
+
+func add(v bench.Values, item perf.DataItem) {
+	switch item.Labels["Metric"] {
+	case "SchedulingThroughput":
+		v["upstream_pods_per_s"] = item.Data["Average"]
+	case "scheduler_scheduling_attempt_duration_seconds":
+		if item.Labels["result"] == "scheduled" {
+			v["attempt_p50_ms"], v["attempt_p99_ms"] = item.Data["Perc50"], item.Data["Perc99"]
+		}
+	case "scheduler_scheduling_algorithm_duration_seconds":
+		v["algorithm_mean_ms"] = item.Data["Average"]
+	case "scheduler_framework_extension_point_duration_seconds":
+		v[strings.ToLower(item.Labels["extension_point"])+"_mean_ms"] = item.Data["Average"]
+	case "heap_memory_usage":
+		v["heap_max_mb"] = item.Data["Max"]
+	}
+}
+
+// parallelism of the scheduler, the same for every peer.
+const parallelism = 16
+
+// manifest is the profile that Berth ships, from this module's folder.
+const manifest = "../../../manifests/scheduler/second-scheduler.yaml"
+
+// writeShipped writes Berth's profile as the other peers have theirs: under the
+// name that scheduler_perf counts, with the recorder, with no settings of its
+// own but its plugins. A pod is tried on a sample of so many nodes first.
+func writeShipped(module, to string, sample int) error {
+	text, err := os.ReadFile(filepath.Join(module, manifest))
+	if err != nil {
+		return err
+	}
+	var shipped schedconfig.KubeSchedulerConfiguration
+	if err := yaml.UnmarshalStrict(text, &shipped); err != nil {
+		return fmt.Errorf("%s: %w", manifest, err)
+	}
+	if len(shipped.Profiles) != 1 {
+		return fmt.Errorf("%s: %d profiles, want 1", manifest, len(shipped.Profiles))
+	}
+	p := shipped.Profiles[0]
+	p.SchedulerName = new(corev1.DefaultSchedulerName)
+	p.Plugins.MultiPoint.Enabled = append([]schedconfig.Plugin{{Name: recorderName}}, p.Plugins.MultiPoint.Enabled...)
+	for i := range p.PluginConfig {
+		if c := &p.PluginConfig[i]; c.Name == capacitymix.Name {
+			args := map[string]any{}
+			if err := json.Unmarshal(c.Args.Raw, &args); err != nil {
+				return fmt.Errorf("%s: arguments of %s: %w", manifest, c.Name, err)
+			}
+			args["nodeSampleSize"] = sample
+			if c.Args.Raw, err = json.Marshal(args); err != nil {
+				return err
+			}
+		}
+	}
+	out := map[string]any{
+		"apiVersion": shipped.APIVersion, "kind": shipped.Kind,
+		"parallelism": parallelism, "profiles": []schedconfig.KubeSchedulerProfile{p},
+	}
+	if text, err = yaml.Marshal(out); err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o600)
 }

@@ -3,7 +3,6 @@
 package lifecycle_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -34,12 +33,11 @@ func TestADatabaseIsDumped(t *testing.T) {
 	e := environment("shop")
 	e.Spec.Stack.Database.PersistentStorage = true
 	e.Spec.Network = &v1alpha1.EnvironmentNetwork{Isolated: true}
-	s.Create(e)
-	e = s.comes("shop", v1alpha1.EnvironmentRunning)
+	e = s.runs(e)
 	name := strings.TrimPrefix(strings.TrimSpace(s.berth("", "env", "backup-database", "shop", "--size", "1Gi", "-o", "name")), "job.batch/")
 
 	s.evaluateAgain("shop")
-	s.until("shop", "evaluated", func(e *v1alpha1.Environment) bool { return e.Status.ObservedGeneration == e.Generation })
+	s.seen("shop", "evaluated", func(*v1alpha1.Environment) bool { return true })
 	job := in(s, e, name, &batchv1.Job{})
 	assert.Nil(t, job.DeletionTimestamp)
 	assert.Equal(t, "postgres:17", job.Spec.Template.Spec.Containers[0].Image)
@@ -59,14 +57,10 @@ func TestADatabaseComesBackFromASnapshot(t *testing.T) {
 	class := &unstructured.Unstructured{Object: map[string]any{"driver": driver, "deletionPolicy": "Delete"}}
 	class.SetGroupVersionKind(internal.SnapshotClassKind)
 	class.SetName("fast")
-	s.Eventually("snapshots are served", func() (bool, string) {
-		err := s.Client.Create(s.Ctx, class.DeepCopy())
-		return err == nil, fmt.Sprint(err)
-	})
+	s.Succeeds("snapshots are served", func() error { return s.Client.Create(s.Ctx, class.DeepCopy()) })
 	e := environment("shop")
 	e.Spec.Stack.Database.PersistentStorage = true
-	s.Create(e)
-	e = s.comes("shop", v1alpha1.EnvironmentRunning)
+	e = s.runs(e)
 	before := s.claim(e)
 
 	name := strings.TrimSpace(s.berth("", "env", "backup-database", "shop", "-o", "name"))
@@ -84,8 +78,8 @@ func TestADatabaseComesBackFromASnapshot(t *testing.T) {
 	assert.NotEqual(t, before.UID, after.UID)
 	require.NotNil(t, after.Spec.DataSource)
 	assert.Equal(t, short, after.Spec.DataSource.Name)
-	e = s.until("shop", "the controller finds in it what it wants", func(e *v1alpha1.Environment) bool {
-		return e.Status.ObservedGeneration == e.Generation && condition(e, v1alpha1.ConditionDegraded).Status == metav1.ConditionFalse
+	e = s.seen("shop", "the controller finds in it what it wants", func(e *v1alpha1.Environment) bool {
+		return condition(e, v1alpha1.ConditionDegraded).Status == metav1.ConditionFalse
 	})
 	s.Always(2*time.Second, "the claim stays", func() (bool, string) {
 		c := s.claim(e)

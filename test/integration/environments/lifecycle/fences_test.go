@@ -33,8 +33,7 @@ func TestAnEnvironmentHasFencesByDefault(t *testing.T) {
 	e := environment("shop")
 	e.Spec.Stack.Frontend.Domains = []string{"shop.example.com"}
 	e.Spec.Stack.Database.PersistentStorage = true
-	s.Create(e)
-	e = s.comes("shop", v1alpha1.EnvironmentRunning)
+	e = s.runs(e)
 
 	for _, service := range testenv.List(s.World, &corev1.ServiceList{}, client.InNamespace(e.Status.Namespace)).Items {
 		assert.Equal(t, corev1.ServiceTypeClusterIP, service.Spec.Type, service.Name)
@@ -99,8 +98,7 @@ func TestAForcedStopEndsPodsWherePlaceholdersAreAllowed(t *testing.T) {
 	s := start(t)
 	s.ApplyFiles("manifests/rbac/placeholders")
 	e := environment("shop")
-	s.Create(e)
-	e = s.comes("shop", v1alpha1.EnvironmentRunning)
+	e = s.runs(e)
 	// The pods end late by themselves, as those of a node that is gone never do.
 	for _, component := range []string{"backend", "frontend"} {
 		p := s.pods(e, component)[0]

@@ -36,9 +36,8 @@ func TestDomainsByAGateway(t *testing.T) {
 	s.evaluateAgain("shop")
 	route := &unstructured.Unstructured{}
 	route.SetGroupVersionKind(internal.RouteKind)
-	s.Eventually("there is an HTTPRoute", func() (bool, string) {
-		err := s.Client.Get(s.Ctx, types.NamespacedName{Namespace: e.Status.Namespace, Name: "frontend"}, route)
-		return err == nil, fmt.Sprint(err)
+	s.Succeeds("there is an HTTPRoute", func() error {
+		return s.Client.Get(s.Ctx, types.NamespacedName{Namespace: e.Status.Namespace, Name: "frontend"}, route)
 	})
 	hosts, _, err := unstructured.NestedStringSlice(route.Object, "spec", "hostnames")
 	require.NoError(t, err)

@@ -8,17 +8,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	internal "berth.dev/berth/internal/environments/render"
@@ -74,8 +77,7 @@ func TestAControllerThatIsKilledAnywhereLeavesNothingBehind(t *testing.T) {
 			return n >= at || quiet == enough, fmt.Sprint(n)
 		})
 		testenv.End(s.process, true)
-		// The next need not wait for the lease to end: it would only make this longer.
-		s.Delete(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-environments"}})
+		s.DropLease("berth-system", "berth-environments") // the next need not wait for its end
 		s.run()
 		require.Equal(t, want[i], life[i].done(), point)
 	}
@@ -96,7 +98,7 @@ func (s *scene) life(name string) []step {
 	}
 	return []step{
 		{"create", func() {
-			s.volume()
+			s.volumes(1)
 			e = environment(name)
 			e.Spec.Stack.Database.PersistentStorage = true
 			e.Spec.Stack.Backend.Replicas = new(int32(2))
@@ -109,9 +111,7 @@ func (s *scene) life(name string) []step {
 				e.Spec.Stack.AdditionalServices[0].Container.Env = map[string]v1alpha1.ConfigValue{"A": "1"}
 			})
 		}, func() []string {
-			s.until(name, "the update is seen", func(e *v1alpha1.Environment) bool {
-				return e.Status.ObservedGeneration == e.Generation && e.Status.Revision == 2
-			})
+			s.seen(name, "the update is seen", func(e *v1alpha1.Environment) bool { return e.Status.Revision == 2 })
 			return runs()
 		}},
 		{"delete", func() { s.Delete(s.get(name)) }, func() []string {
@@ -150,10 +150,7 @@ func (s *scene) everything(e *v1alpha1.Environment) (all []string) {
 // waitEverything waits until there are so many objects of an environment.
 func (s *scene) waitEverything(e *v1alpha1.Environment, n int, what string) {
 	s.T.Helper()
-	s.Eventually(what, func() (bool, string) {
-		have := s.everything(e)
-		return len(have) == n, strings.Join(have, "\n")
-	})
+	testenv.Becomes(s.World, what, n, func() int { return len(s.everything(e)) })
 }
 
 // writes counts what the controller writes from now on, but for its lease and events.
@@ -162,4 +159,47 @@ func (s *scene) writes() func() int {
 	return s.Count(func(r testenv.Request) bool {
 		return r.Write() && r.User == cluster.BerthEnvironmentsUser && r.Resource != "leases" && r.Resource != "events"
 	})
+}
+
+// An environment that is as it should be costs no write, by whichever controller looks.
+func TestWhatIsAsAskedIsNotWrittenAgain(t *testing.T) {
+	reached := func(c *controller.Configuration) {
+		c.Environments.OutsideNetworks = []string{"10.1.0.0/16", "2001:db8::/32"}
+	}
+	s := start(t, reached)
+	e := environment("shop")
+	e.Spec.Network = &v1alpha1.EnvironmentNetwork{Isolated: true}
+	e.Spec.Stack.Frontend.Domains, e.Spec.Stack.Frontend.TLSEnabled = []string{"shop.example.com"}, true
+	e.Spec.Stack.Database.PersistentStorage = true
+	e.Spec.Stack.Backend.Replicas = new(int32(3))
+	e.Spec.Stack.Backend.Container.HealthCheck = &v1alpha1.EnvironmentHealthCheck{Command: []string{"true"}, StartPeriodSeconds: 10}
+	e = s.runs(e)
+	assert.Len(t, in(s, e, "frontend-outside", &networkingv1.NetworkPolicy{}).Spec.Ingress[0].From, 2)
+	writes := func() (list []string) {
+		for _, r := range s.AuditAll(func(r testenv.Request) bool {
+			return r.Write() && r.User == cluster.BerthEnvironmentsUser && (r.Namespace == e.Status.Namespace || r.Namespace == s.Namespace) && r.Resource != "events"
+		}) {
+			list = append(list, fmt.Sprintf("%s %s %s", r.Verb, r.Resource, r.Name))
+		}
+		return list
+	}
+	quiet, since := writes(), time.Now()
+	s.Eventually("it is quiet", func() (bool, string) { // the status of a ResourceLimit may come a second later
+		before := quiet
+		if quiet = writes(); len(quiet) > len(before) {
+			since = time.Now()
+		}
+		return len(quiet) > 0 && time.Since(since) > testenv.Short, strings.Join(quiet[len(before):], ", ")
+	})
+	for i := range 3 {
+		s.change("shop", func(e *v1alpha1.Environment) { e.Annotations = map[string]string{"look": fmt.Sprint(i)} })
+	}
+	testenv.End(s.process, false)
+	s.run(reached)
+	s.runs(small("last"))
+	after := slices.DeleteFunc(writes()[len(quiet):], func(w string) bool {
+		return strings.Contains(w, " last") || strings.Contains(w, "frontend") && strings.Contains(w, "env-last")
+	})
+	assert.Empty(t, after)
+	s.release()
 }

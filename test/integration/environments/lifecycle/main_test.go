@@ -17,13 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -55,9 +55,7 @@ func share(t *testing.T) *scene {
 	t.Helper()
 	host := together.Join(t, func() *scene {
 		s := start(t, func(c *controller.Configuration) { c.Environments.HistoryLimit = 3 })
-		for range 3 {
-			s.volume()
-		}
+		s.volumes(3)
 		return s
 	})
 	s := &scene{World: host.In(t), process: host.process}
@@ -68,16 +66,16 @@ func share(t *testing.T) *scene {
 // clean has environments go while there is a controller that lets them, and makes volumes for them: nothing here does.
 func (s *scene) clean() {
 	s.T.Helper()
-	for range 3 {
-		s.volume()
-	}
+	s.volumes(3)
 	s.T.Cleanup(s.release)
 }
 
-// volume makes a volume for a claim. None can be claimed twice.
-func (s *scene) volume() {
+// volumes makes volumes for claims. None can be claimed twice.
+func (s *scene) volumes(n int) {
 	s.T.Helper()
-	s.volumeOf("20Gi", corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp/" + s.Namespace}})
+	for range n {
+		s.volumeOf("20Gi", corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp/" + s.Namespace}})
+	}
 }
 
 func (s *scene) volumeOf(size string, source corev1.PersistentVolumeSource) {
@@ -95,9 +93,7 @@ func (s *scene) serveKinds(file string, crds ...string) {
 	s.T.Helper()
 	s.ApplyFiles("test/integration/environments/lifecycle/testdata/" + file)
 	for _, name := range crds {
-		crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-		s.T.Cleanup(func() { s.Delete(crd) })
+		s.T.Cleanup(func() { s.Delete(testenv.CRD(name)) })
 	}
 }
 
@@ -151,28 +147,13 @@ func (s *scene) run(changes ...func(*controller.Configuration)) {
 	}}, changes...)...)
 }
 
-func container(image string, port int32) v1alpha1.EnvironmentContainer {
-	return v1alpha1.EnvironmentContainer{
-		Image: image, Ports: []v1alpha1.EnvironmentPort{{ContainerPort: port}}, RestartPolicy: v1alpha1.RestartUnlessStopped,
-		Resources: &v1alpha1.EnvironmentResources{CPU: "100m", Memory: "64Mi"},
-	}
-}
+var environment, container = builders.Environment, builders.EnvironmentContainer
 
-// stack has every kind of component.
-func stack() v1alpha1.ApplicationStack {
-	return v1alpha1.ApplicationStack{
-		Name: "shop", Version: "1",
-		Database: &v1alpha1.DatabaseComponent{Container: container("postgres:17", 5432), DatabaseName: "shop", Username: "shop"},
-		Backend:  &v1alpha1.BackendComponent{Container: container("node:22", 3000)},
-		Frontend: &v1alpha1.FrontendComponent{Container: container("nginx:1.29", 80)},
-		AdditionalServices: []v1alpha1.AdditionalService{
-			{Name: "redis-cache", Container: container("redis:8", 6379)},
-		},
-	}
-}
-
-func environment(name string) *v1alpha1.Environment {
-	return &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.EnvironmentSpec{Stack: stack()}}
+// small is an environment with a frontend only.
+func small(name string) *v1alpha1.Environment {
+	e := environment(name)
+	e.Spec.Stack = v1alpha1.ApplicationStack{Frontend: e.Spec.Stack.Frontend}
+	return e
 }
 
 func (s *scene) get(name string) *v1alpha1.Environment {
@@ -192,12 +173,23 @@ func (s *scene) until(name, what string, ok func(*v1alpha1.Environment) bool) *v
 	return testenv.WaitFor(s.World, name, what, ok)
 }
 
+// seen is until of the last change of an environment.
+func (s *scene) seen(name, what string, ok func(*v1alpha1.Environment) bool) *v1alpha1.Environment {
+	s.T.Helper()
+	return s.until(name, what, func(e *v1alpha1.Environment) bool { return e.Status.ObservedGeneration == e.Generation && ok(e) })
+}
+
 // comes waits until an environment is in a phase, as of its last change.
 func (s *scene) comes(name string, phase v1alpha1.EnvironmentPhase) *v1alpha1.Environment {
 	s.T.Helper()
-	return s.until(name, string(phase), func(e *v1alpha1.Environment) bool {
-		return e.Status.ObservedGeneration == e.Generation && e.Status.Phase == phase
-	})
+	return s.seen(name, string(phase), func(e *v1alpha1.Environment) bool { return e.Status.Phase == phase })
+}
+
+// runs creates an environment, and waits until it runs.
+func (s *scene) runs(e *v1alpha1.Environment) *v1alpha1.Environment {
+	s.T.Helper()
+	s.Create(e)
+	return s.comes(e.Name, v1alpha1.EnvironmentRunning)
 }
 
 // evaluateAgain changes nothing that matters of an environment.

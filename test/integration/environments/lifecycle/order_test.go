@@ -4,6 +4,7 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +19,60 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/test/testenv"
 )
+
+func TestAnEnvironmentRunsAndGoesAgain(t *testing.T) {
+	s := start(t)
+	e := s.runs(environment("shop"))
+	assert.Equal(t, "4/4", e.Status.Ready)
+	assert.Equal(t, []string{"backend", "frontend", "redis-cache"}, s.names(e, &appsv1.DeploymentList{}))
+	assert.Equal(t, []string{"database"}, s.names(e, &appsv1.StatefulSetList{}))
+	services := s.names(e, &corev1.ServiceList{})
+	for _, name := range []string{"frontend", "backend", "database", "redis-cache"} {
+		assert.Contains(t, services, name)
+	}
+	require.Len(t, e.Status.Ports, 4)
+
+	backend := in(s, e, "backend", &appsv1.Deployment{}).Spec.Template.Spec.Containers[0]
+	i := slices.IndexFunc(backend.Env, func(v corev1.EnvVar) bool { return v.Name == "DATABASE_URL" })
+	require.GreaterOrEqual(t, i, 0)
+	assert.Empty(t, backend.Env[i].Value, "it has a password in it")
+	secret := in(s, e, "backend", &corev1.Secret{})
+	assert.Regexp(t, `^postgresql://shop:[A-Z2-7]{26}@database:5432/shop$`, string(secret.Data["DATABASE_URL"]))
+	for _, p := range s.pods(e, "database") {
+		assert.Equal(t, "on-demand", s.runsOn(&p), "a database is where it is safe")
+		assert.Equal(t, []string{"pg_isready", "-U", "shop", "-d", "shop", "-h", "localhost", "-p", "5432"}, p.Spec.Containers[0].ReadinessProbe.Exec.Command)
+	}
+	for _, name := range []string{"frontend", "backend", "redis-cache"} {
+		for _, p := range s.pods(e, name) {
+			assert.Empty(t, p.Spec.SchedulingGates)
+			assert.Equal(t, "berth-scheduler", p.Spec.SchedulerName)
+		}
+	}
+
+	s.Eventually("the metrics show it", func() (bool, string) {
+		running := s.Metric(s.process, "berth_environments", map[string]string{"phase": "Running"})
+		came := s.Metric(s.process, "berth_environments_phase_transitions_total", map[string]string{"phase": "Running"})
+		started := s.Metric(s.process, "berth_environments_start_duration_seconds_count", nil)
+		return running == 1 && came == 1 && started == 1, fmt.Sprint(running, came, started)
+	})
+
+	ns := s.namespace(e)
+	s.deleted(e)
+	s.WaitDeleted(ns)
+	// Its pods went first, then what was around them, then the namespace.
+	requests := s.AuditAll(func(r testenv.Request) bool { return r.Verb == "delete" && r.OK() && r.Namespace == e.Status.Namespace })
+	slices.SortStableFunc(requests, func(a, b testenv.Request) int { return a.At.Compare(b.At) })
+	var deleted []string
+	for _, r := range requests {
+		deleted = append(deleted, r.Resource)
+	}
+	pods, around, end := slices.Index(deleted, "pods"), slices.Index(deleted, "services"), slices.Index(deleted, "namespaces")
+	require.GreaterOrEqual(t, pods, 0, deleted)
+	require.Greater(t, around, pods, deleted)
+	assert.NotContains(t, deleted[around:], "pods", deleted)
+	require.Greater(t, end, around, deleted)
+	assert.NotContains(t, deleted[end:], "services", deleted)
+}
 
 // A database that does not come up holds back all others, and its pods are gated so that no one schedules them.
 func TestAStageWaitsForTheOneBefore(t *testing.T) {
@@ -50,16 +105,9 @@ func TestAStageWaitsForTheOneBefore(t *testing.T) {
 	for _, name := range []string{"database", "redis-cache", "backend", "frontend"} {
 		p := s.pods(e, name)[0]
 		assert.Empty(t, p.Spec.SchedulingGates, name)
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled {
-				assert.False(t, c.LastTransitionTime.Before(&last), "%s was scheduled before the stage before was ready", name)
-			}
-		}
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodReady {
-				last = c.LastTransitionTime
-			}
-		}
+		scheduled := testenv.PodCondition(&p, corev1.PodScheduled).LastTransitionTime
+		assert.False(t, scheduled.Before(&last), "%s was scheduled before the stage before was ready", name)
+		last = testenv.PodCondition(&p, corev1.PodReady).LastTransitionTime
 	}
 }
 
@@ -68,8 +116,7 @@ func TestAnEnvironmentStopsInReverseAndKeepsItsVolumes(t *testing.T) {
 	s := share(t)
 	e := environment("kept")
 	e.Spec.Stack.Database.PersistentStorage = true
-	s.Create(e)
-	e = s.comes("kept", v1alpha1.EnvironmentRunning)
+	e = s.runs(e)
 	claims, ports := s.names(e, &corev1.PersistentVolumeClaimList{}), e.Status.Ports
 	require.Equal(t, []string{"database-data"}, claims)
 
@@ -84,9 +131,7 @@ func TestAnEnvironmentStopsInReverseAndKeepsItsVolumes(t *testing.T) {
 	e = s.comes("kept", v1alpha1.EnvironmentRunning)
 	assert.Equal(t, ports, e.Status.Ports)
 
-	s.change("kept", func(e *v1alpha1.Environment) {
-		e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyStopped, true
-	})
+	s.change("kept", func(e *v1alpha1.Environment) { e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyStopped, true })
 	s.comes("kept", v1alpha1.EnvironmentStopped)
 }
 
@@ -121,8 +166,7 @@ func (s *scene) watchPods(e *v1alpha1.Environment) func() []string {
 // A change replaces only what it changes, and is kept as a revision with what changed.
 func TestAChangeReplacesWhatItChanges(t *testing.T) {
 	s := share(t)
-	s.Create(environment("shop"))
-	e := s.comes("shop", v1alpha1.EnvironmentRunning)
+	e := s.runs(environment("shop"))
 	before := s.templates(e)
 	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Stack.Frontend.Container.Image = "nginx:1.30" })
 	e = s.comes("shop", v1alpha1.EnvironmentRunning)
@@ -139,17 +183,13 @@ func TestAChangeReplacesWhatItChanges(t *testing.T) {
 
 	// A component that is taken out goes.
 	s.change("shop", func(e *v1alpha1.Environment) { e.Spec.Stack.AdditionalServices = nil })
-	s.Eventually("it is gone", func() (bool, string) {
-		names := s.names(e, &appsv1.DeploymentList{})
-		return len(names) == 2, fmt.Sprint(names)
-	})
+	testenv.Becomes(s.World, "it is gone", 2, func() int { return len(s.names(e, &appsv1.DeploymentList{})) })
 }
 
 // What fails later leaves the others and the phase alone, and comes back.
 func TestAComponentThatFailsLeavesTheOthers(t *testing.T) {
 	s := share(t)
-	s.Create(environment("shop"))
-	e := s.comes("shop", v1alpha1.EnvironmentRunning)
+	e := s.runs(environment("shop"))
 	database, frontend := s.uid(e, "database"), s.uid(e, "frontend")
 	p := s.pods(e, "backend")[0]
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
@@ -229,10 +269,7 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 		once.RestartPolicy = v1alpha1.RestartNo
 		e.Spec.Stack.AdditionalServices = append(e.Spec.Stack.AdditionalServices, v1alpha1.AdditionalService{Name: "once", Container: once})
 	})
-	s.Eventually("there is a volume", func() (bool, string) {
-		have := s.names(e, &corev1.PersistentVolumeClaimList{})
-		return len(have) == 1, fmt.Sprint(have)
-	})
+	testenv.Becomes(s.World, "there is a volume", 1, func() int { return len(s.names(e, &corev1.PersistentVolumeClaimList{})) })
 
 	s.Create(environment("second"))
 	second := s.comes("second", v1alpha1.EnvironmentFailed)
@@ -241,9 +278,8 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 	s.deleted(e)
 	// What is retained is no one's: were the environment its owner, the garbage collector would take it. It collects what
 	// has an owner, and the Services are gone by it or by us.
-	s.Eventually("all else is gone", func() (bool, string) {
-		have := append(s.names(e, &appsv1.DeploymentList{}), s.names(e, &corev1.ServiceList{})...)
-		return len(have) == 0, fmt.Sprint(have)
+	testenv.Becomes(s.World, "all else is gone", 0, func() int {
+		return len(s.names(e, &appsv1.DeploymentList{})) + len(s.names(e, &corev1.ServiceList{}))
 	})
 	claim := s.claim(e)
 	assert.Empty(t, claim.OwnerReferences)
@@ -255,8 +291,7 @@ func TestAnEnvironmentInTheNamespaceOfItsObject(t *testing.T) {
 // A restart replaces every component, each stage when the one before is ready again.
 func TestARestartGoesStageByStage(t *testing.T) {
 	s := share(t)
-	s.Create(environment("shop"))
-	e := s.comes("shop", v1alpha1.EnvironmentRunning)
+	e := s.runs(environment("shop"))
 	all := []string{"database", "redis-cache", "backend", "frontend"}
 	before := map[string]types.UID{}
 	for _, name := range all {

@@ -4,6 +4,7 @@ package lifecycle_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -38,9 +39,8 @@ func TestEnvironmentsComeBackFromABackup(t *testing.T) {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "given"}, Data: map[string][]byte{v1alpha1.DatabasePasswordKey: []byte("as it was")}}
 	}
 	s.Create(secret())
-	first, second := environment("first"), environment("second")
+	first, second := environment("first"), small("second")
 	first.Spec.Stack.Database.SecretRef = &v1alpha1.EnvironmentSecret{Name: "given"}
-	second.Spec.Stack = v1alpha1.ApplicationStack{Frontend: stack().Frontend}
 	second.Spec.Stack.Frontend.Container.Ports[0].HostPort = 8081
 	s.Create(first, second)
 	specs := map[string]v1alpha1.EnvironmentSpec{}
@@ -65,11 +65,6 @@ func TestEnvironmentsComeBackFromABackup(t *testing.T) {
 // What is left of an environment that no one took down is found, and goes if that is wanted; what is of others stays.
 func TestOrphansAreFoundAndDeleted(t *testing.T) {
 	s := start(t)
-	small := func(name string) *v1alpha1.Environment {
-		e := environment(name)
-		e.Spec.Stack = v1alpha1.ApplicationStack{Frontend: stack().Frontend}
-		return e
-	}
 	s.Create(small("lost"), small("other"))
 	lost, other := s.comes("lost", v1alpha1.EnvironmentRunning), s.comes("other", v1alpha1.EnvironmentRunning)
 	testenv.End(s.process, false)
@@ -101,10 +96,7 @@ func TestAStartThatFailsIsCleanedUp(t *testing.T) {
 	s.comes("stuck", v1alpha1.EnvironmentCreating)
 	s.Reconfigure(s.process, func(c *controller.Configuration) { c.Environments.StartTimeoutSeconds = 10 })
 	s.comes("stuck", v1alpha1.EnvironmentFailed)
-	s.Always(testenv.Short, "nothing is removed", func() (bool, string) {
-		have := s.everything(e)
-		return len(have) > 2, strings.Join(have, "\n")
-	})
+	s.Always(testenv.Short, "nothing is removed", func() (bool, string) { have := s.everything(e); return len(have) > 2, fmt.Sprint(have) })
 	s.Reconfigure(s.process, func(c *controller.Configuration) { c.Environments.CleanUpFailedSeconds = 1 })
 	e = s.until("stuck", "it is cleaned up", func(e *v1alpha1.Environment) bool {
 		return condition(e, v1alpha1.ConditionDegraded).Reason == "CleanedUp"

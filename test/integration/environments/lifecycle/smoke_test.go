@@ -153,8 +153,8 @@ func TestTheSmokeClientSucceedsInSequence(t *testing.T) {
 		Name: "test-environment", ApplicationStack: &schedulerv1.ApplicationStack{Name: "web-app", Version: "1.1.0", Backend: updated},
 	}})
 	require.NoError(t, err)
-	now := w.until(id, "it was updated", func(e *v1alpha1.Environment) bool {
-		return e.Status.ObservedGeneration == e.Generation && e.Status.Phase == v1alpha1.EnvironmentRunning && e.Status.Revision == 2
+	now := w.seen(id, "it was updated", func(e *v1alpha1.Environment) bool {
+		return e.Status.Phase == v1alpha1.EnvironmentRunning && e.Status.Revision == 2
 	})
 	assert.Equal(t, []string{"backend"}, changed(before, w.templates(now)), "only the backend rolls")
 

@@ -13,11 +13,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -27,8 +25,7 @@ import (
 
 // Its guard.
 func TestALimitInUseIsNotDeleted(t *testing.T) {
-	w := testenv.New(t, fast())
-	w.Controller(testenv.Impatient)
+	w := guarded(t)
 	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")), builders.ResourceLimit("spare", figures("1", "1Gi")))
 	waitLimit(w, "size", "nobody has it", used(v1alpha1.ReasonNotReferenced))
 	assert.Equal(t, []string{v1alpha1.ResourceLimitFinalizer}, get(w, "size").Finalizers)
@@ -54,17 +51,19 @@ func TestALimitInUseIsNotDeleted(t *testing.T) {
 }
 
 func TestADeletionCanBeForced(t *testing.T) {
-	w := testenv.New(t, fast())
-	w.Controller(testenv.Impatient)
+	w := guarded(t)
 	w.Create(builders.ResourceLimit("size", figures("1", "1Gi")), builders.Deployment("web", 2, sized("size")))
 	waitLimit(w, "size", "it is in use", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 2 })
 	w.Delete(get(w, "size"))
 	waitLimit(w, "size", "its deletion waits", used(v1alpha1.ReasonDeletionBlocked))
-	changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) {
-		l.Annotations = map[string]string{v1alpha1.ForceDeleteAnnotation: "false"}
-	})
+	force := func(value string) {
+		changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) {
+			metav1.SetMetaDataAnnotation(&l.ObjectMeta, v1alpha1.ForceDeleteAnnotation, value)
+		})
+	}
+	force("false")
 	w.Always(testenv.Short, "only true forces", func() (bool, string) { return get(w, "size") != nil, "" })
-	changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) { l.Annotations[v1alpha1.ForceDeleteAnnotation] = "true" })
+	force("true")
 	waitGone(w, "size")
 	eventSays(w, "size", v1alpha1.EventReasonDeletionForced, "Deployment "+w.Namespace+"/web")
 	w.WaitReady("web", 2) // its pods run on
@@ -72,9 +71,8 @@ func TestADeletionCanBeForced(t *testing.T) {
 
 // A template counts although it has no pod at present.
 func TestALimitOfAWorkloadWithoutPodsIsInUse(t *testing.T) {
-	w := testenv.New(t, fast())
-	w.Controller(testenv.Impatient)
-	annotated := func(t *corev1.PodTemplateSpec) { t.Annotations[v1alpha1.ResourceLimitLabel] = "size" }
+	w := guarded(t)
+	annotated := builders.PodAnnotation(v1alpha1.ResourceLimitLabel, "size")
 	set := builders.StatefulSet("set", 0, appsv1.ParallelPodManagement, sized("size"))
 	daemons := builders.DaemonSet("daemons", sized("size"), builders.OnNodesWith("no", "node"))
 	job := builders.Job("job", 1, batchv1.NonIndexedCompletion, sized("size"))
@@ -101,8 +99,7 @@ func TestALimitOfAWorkloadWithoutPodsIsInUse(t *testing.T) {
 }
 
 func TestPodsAreCountedForTheWorkloadAtTheTop(t *testing.T) {
-	w := testenv.New(t, fast())
-	w.Controller(testenv.Impatient)
+	w := guarded(t)
 	w.Create(builders.ResourceLimit("size", func(s *v1alpha1.ResourceLimitSpec) {
 		s.Selector = &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "app", Operator: v1alpha1.PodSelectorOpExists}}}
 	}))
@@ -110,61 +107,15 @@ func TestPodsAreCountedForTheWorkloadAtTheTop(t *testing.T) {
 	l := waitLimit(w, "size", "seven pods have it", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 7 })
 	assert.Equal(t, []string{"DaemonSet/daemons", "Deployment/web", "Pod/bare", "Pod/done", "StatefulSet/db"}, names(l))
 	waitNode(w, "done")
-	w.Eventually("a pod is finished", func() (bool, string) {
-		err := w.SetPhase("done", corev1.PodSucceeded)
-		return err == nil, fmt.Sprint(err)
-	})
+	w.Succeeds("a pod is finished", func() error { return w.SetPhase("done", corev1.PodSucceeded) })
 	waitLimit(w, "size", "a finished pod does not count", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 6 && l.Status.WorkloadCount == 4 })
-}
-
-// lax is a CRD without its CEL rules.
-func lax(t *testing.T, path string) string {
-	t.Helper()
-	var crd any
-	require.NoError(t, yaml.Unmarshal([]byte(testenv.ReadFile(t, path)), &crd))
-	var strip func(node any)
-	strip = func(node any) {
-		switch n := node.(type) {
-		case map[string]any:
-			delete(n, "x-kubernetes-validations")
-			for _, child := range n {
-				strip(child)
-			}
-		case []any:
-			for _, child := range n {
-				strip(child)
-			}
-		}
-	}
-	strip(crd)
-	out, err := yaml.Marshal(crd)
-	require.NoError(t, err)
-	return string(out)
 }
 
 // A limit that was stored before a rule was added is not kept indefinitely.
 func TestALimitThatIsNotValidCanBeDeleted(t *testing.T) {
 	w := testenv.New(t, fast())
-	crd := testenv.Path("manifests/crds/berth.dev_resourcelimits.yaml")
-	require.NoError(t, w.Cluster.Apply(w.Ctx, lax(t, crd)))
-	t.Cleanup(func() { require.NoError(t, w.Cluster.ApplyFiles(w.Ctx, crd)) })
-	bad := builders.ResourceLimit("bad", func(s *v1alpha1.ResourceLimitSpec) {
-		s.NodeAffinity = &v1alpha1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1alpha1.NodeTerms{NodeSelectorTerms: []v1alpha1.NodeTerm{{
-			MatchExpressions: []v1alpha1.NodeRequirement{{Key: disk, Operator: v1alpha1.NodeOpGt, Values: []string{"many"}}},
-		}}}}
-		s.CPU = quantity("-1")
-	})
-	bad.Namespace = w.Namespace
-	w.Eventually("the rules are gone", func() (bool, string) {
-		err := w.Client.Create(w.Ctx, bad)
-		return err == nil, fmt.Sprint(err)
-	})
-	require.NoError(t, w.Cluster.ApplyFiles(w.Ctx, crd))
-	w.Eventually("the rules are back", func() (bool, string) {
-		again := builders.ResourceLimit("again", func(s *v1alpha1.ResourceLimitSpec) { *s = *bad.Spec.DeepCopy() })
-		err := w.DryRun(again)
-		return apierrors.IsInvalid(err), fmt.Sprint(err)
-	})
+	w.CreateInvalid("resourcelimits", builders.ResourceLimit("bad", builders.SizeRequires(disk, v1alpha1.NodeOpGt, "many"),
+		func(s *v1alpha1.ResourceLimitSpec) { s.CPU = quantity("-1") }))
 	w.Controller(testenv.Impatient)
 	waitLimit(w, "bad", "it reports it", func(l *v1alpha1.ResourceLimit) bool {
 		c := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionAccepted)
@@ -175,11 +126,8 @@ func TestALimitThatIsNotValidCanBeDeleted(t *testing.T) {
 }
 
 func TestAnOlderLimitThatSelectsTheSamePodsIsSaid(t *testing.T) {
-	w := testenv.New(t, fast())
-	w.Controller(testenv.Impatient)
-	selects := func(s *v1alpha1.ResourceLimitSpec) {
-		s.Selector = &v1alpha1.PodSelector{MatchLabels: builders.Labels("web")}
-	}
+	w := guarded(t)
+	selects := builders.SizeSelects("web")
 	w.Create(builders.ResourceLimit("a-older", selects), builders.Deployment("web", 1))
 	waitLimit(w, "a-older", "it has the pod", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 1 })
 	w.Create(builders.ResourceLimit("b-younger", selects))
@@ -213,7 +161,7 @@ func TestARestartLeavesStatusesAlone(t *testing.T) {
 	require.Positive(t, before)
 	testenv.End(c, false)
 	w.Controller(testenv.Impatient)
-	w.Always(holds, "nothing is written", func() (bool, string) {
+	w.Always(testenv.Holds, "nothing is written", func() (bool, string) {
 		now := limitWrites(w)
 		return len(now) == before, fmt.Sprint(now[before:], l.Status, get(w, "size").Status)
 	})
@@ -223,16 +171,14 @@ func TestARestartLeavesStatusesAlone(t *testing.T) {
 // A burst of changes costs a write a second at most. Writes are counted over all
 // of the burst: on their way to the API server two may come closer together.
 func TestStatusWritesAreBounded(t *testing.T) {
-	w := testenv.New(t, fast())
-	w.Controller(testenv.Impatient)
+	w := guarded(t)
 	w.Create(builders.ResourceLimit("size"))
 	waitLimit(w, "size", "it is reconciled", func(l *v1alpha1.ResourceLimit) bool { return true })
-	before := len(limitWrites(w))
-	began := time.Now()
+	before, began := len(limitWrites(w)), time.Now()
 	for i := range 60 {
 		w.Create(bare(fmt.Sprintf("web-%d", i), "size"))
 	}
 	waitLimit(w, "size", "all have it", func(l *v1alpha1.ResourceLimit) bool { return l.Status.PodCount == 60 })
-	w.Eventually("the writes are in the audit log", func() (bool, string) { return len(limitWrites(w)) > before, "" })
+	w.Reaches("writes in the audit log", before+1, func() int { return len(limitWrites(w)) })
 	assert.LessOrEqual(t, len(limitWrites(w))-before, 2+int(time.Since(began).Seconds()), "in %s", time.Since(began))
 }

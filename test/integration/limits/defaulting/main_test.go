@@ -60,13 +60,17 @@ func figures(cpu, memory string) func(*v1alpha1.ResourceLimitSpec) {
 	return func(s *v1alpha1.ResourceLimitSpec) { s.CPU, s.Memory = quantity(cpu), quantity(memory) }
 }
 
-func onDisk(kind string) func(*v1alpha1.ResourceLimitSpec) {
-	return func(s *v1alpha1.ResourceLimitSpec) { s.NodeSelector = map[string]string{disk: kind} }
-}
-
 func changeLimit(w *testenv.World, name string, change func(*v1alpha1.ResourceLimit)) {
 	w.T.Helper()
 	testenv.Patch(w, &v1alpha1.ResourceLimit{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}}, change)
+}
+
+// guarded is a world with a controller, which guards limits.
+func guarded(t *testing.T) *testenv.World {
+	t.Helper()
+	w := testenv.New(t, fast())
+	w.Controller(testenv.Impatient)
+	return w
 }
 
 // get reads a limit of the test.

@@ -21,7 +21,11 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
+// texts are the quantities of a list as texts, nil of an empty one.
 func texts(l corev1.ResourceList) map[string]string {
+	if len(l) == 0 {
+		return nil
+	}
 	out := map[string]string{}
 	for name, q := range l {
 		out[string(name)] = q.String()
@@ -53,59 +57,56 @@ func created(w *testenv.World, p *corev1.Pod) *corev1.Pod {
 func TestAPodIsFilledInAsItsLimitSays(t *testing.T) {
 	w := testenv.New(t, fast(), slow())
 	w.Webhook()
-	affinity := &v1alpha1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1alpha1.NodeTerms{NodeSelectorTerms: []v1alpha1.NodeTerm{{
-		MatchExpressions: []v1alpha1.NodeRequirement{{Key: disk, Operator: v1alpha1.NodeOpNotIn, Values: []string{"hdd"}}},
-	}}}}
+	affinity := builders.SizeRequires(disk, v1alpha1.NodeOpNotIn, "hdd")
+	type rules = []func(*v1alpha1.ResourceLimitSpec)
 	requests := map[string]string{"cpu": "500m", "memory": "1Gi"}
 	for name, tc := range map[string]struct {
-		limit                    func(*v1alpha1.ResourceLimitSpec)
+		limit                    rules
 		change                   func(*corev1.PodTemplateSpec)
 		wantRequests, wantLimits map[string]string
 		wantSelector             map[string]string
 		wantAffinity             bool
 		wantNode                 string
 	}{
-		"rl-04-figures-only": {limit: figures("500m", "1Gi"), wantRequests: requests, wantLimits: requests},
-		"rl-05-selector":     {limit: onDisk("ssd"), wantSelector: map[string]string{disk: "ssd"}, wantNode: "fast"},
-		"rl-05-affinity":     {limit: func(s *v1alpha1.ResourceLimitSpec) { s.NodeAffinity = affinity }, wantAffinity: true, wantNode: "fast"},
+		"rl-04-figures-only": {limit: rules{figures("500m", "1Gi")}, wantRequests: requests, wantLimits: requests},
+		"rl-05-selector": {
+			limit:        rules{builders.SizeOnNodesWith(disk, "ssd")},
+			wantSelector: map[string]string{disk: "ssd"}, wantNode: "fast",
+		},
+		"rl-05-affinity": {limit: rules{affinity}, wantAffinity: true, wantNode: "fast"},
 		"rl-05-both": {
-			limit: func(s *v1alpha1.ResourceLimitSpec) {
-				s.NodeSelector, s.NodeAffinity = map[string]string{"kubernetes.io/hostname": "fast"}, affinity
-			},
+			limit:        rules{builders.SizeOnNodesWith("kubernetes.io/hostname", "fast"), affinity},
 			wantSelector: map[string]string{"kubernetes.io/hostname": "fast"}, wantAffinity: true, wantNode: "fast",
 		},
 		"rl-07-limits": {
-			limit: func(s *v1alpha1.ResourceLimitSpec) {
-				figures("500m", "1Gi")(s)
-				s.CPULimit = quantity("2")
-			},
+			limit:        rules{figures("500m", "1Gi"), func(s *v1alpha1.ResourceLimitSpec) { s.CPULimit = quantity("2") }},
 			wantRequests: requests, wantLimits: map[string]string{"cpu": "2", "memory": "1Gi"},
 		},
 		"rl-08-ephemeral-storage": {
-			limit:        func(s *v1alpha1.ResourceLimitSpec) { s.EphemeralStorage = quantity("1Gi") },
+			limit:        rules{func(s *v1alpha1.ResourceLimitSpec) { s.EphemeralStorage = quantity("1Gi") }},
 			wantRequests: map[string]string{"ephemeral-storage": "1Gi"},
 		},
 		"rl-08-with-a-limit-of-its-own": {
-			limit: func(s *v1alpha1.ResourceLimitSpec) { s.EphemeralStorage = quantity("1Gi") },
+			limit: rules{func(s *v1alpha1.ResourceLimitSpec) { s.EphemeralStorage = quantity("1Gi") }},
 			change: func(t *corev1.PodTemplateSpec) {
 				t.Spec.Containers[0].Resources.Limits = list("ephemeral-storage", "512Mi")
 			},
 			wantRequests: map[string]string{"ephemeral-storage": "512Mi"}, wantLimits: map[string]string{"ephemeral-storage": "512Mi"},
 		},
 		"its-own-values": {
-			limit:        figures("2", "2Gi"),
+			limit:        rules{figures("2", "2Gi")},
 			change:       func(t *corev1.PodTemplateSpec) { t.Spec.Containers[0].Resources.Requests = list("cpu", "300m") },
 			wantRequests: map[string]string{"cpu": "300m", "memory": "2Gi"}, wantLimits: map[string]string{"cpu": "2", "memory": "2Gi"},
 		},
 		"its-own-at-pod-level": {
-			limit: figures("2", "2Gi"),
+			limit: rules{figures("2", "2Gi")},
 			change: func(t *corev1.PodTemplateSpec) {
 				t.Spec.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "300m"), Limits: list("cpu", "1")}
 			},
 			wantRequests: map[string]string{"memory": "2Gi"}, wantLimits: map[string]string{"memory": "2Gi"},
 		},
 		"a-sidecar-has-its-share": {
-			limit: figures("2", "2Gi"),
+			limit: rules{figures("2", "2Gi")},
 			change: func(t *corev1.PodTemplateSpec) {
 				t.Spec.InitContainers = []corev1.Container{{
 					Name: "proxy", Image: "example.com/proxy:1", RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
@@ -116,15 +117,15 @@ func TestAPodIsFilledInAsItsLimitSays(t *testing.T) {
 		},
 	} {
 		w.Run(name, func(t *testing.T, w *testenv.World) {
-			w.Create(builders.ResourceLimit(name, tc.limit))
-			change := tc.change
-			if change == nil {
-				change = func(*corev1.PodTemplateSpec) {}
+			w.Create(builders.ResourceLimit(name, tc.limit...))
+			change := []func(*corev1.PodTemplateSpec){builders.SchedulerName("")}
+			if tc.change != nil {
+				change = append(change, tc.change)
 			}
-			p := created(w, bare(name, name, change, builders.SchedulerName("")))
+			p := created(w, bare(name, name, change...))
 			got := p.Spec.Containers[0].Resources
-			assert.Equal(t, orEmpty(tc.wantRequests), texts(got.Requests), "requests")
-			assert.Equal(t, orEmpty(tc.wantLimits), texts(got.Limits), "limits")
+			assert.Equal(t, tc.wantRequests, texts(got.Requests), "requests")
+			assert.Equal(t, tc.wantLimits, texts(got.Limits), "limits")
 			assert.Equal(t, tc.wantSelector, p.Spec.NodeSelector)
 			assert.Equal(t, tc.wantAffinity, p.Spec.Affinity != nil)
 			assert.Equal(t, w.Namespace+"/"+name+"@1", p.Annotations[v1alpha1.ResolvedLimitAnnotation])
@@ -134,13 +135,6 @@ func TestAPodIsFilledInAsItsLimitSays(t *testing.T) {
 			}
 		})
 	}
-}
-
-func orEmpty(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
 }
 
 // The claims are made by the real kube-controller-manager.
@@ -177,7 +171,7 @@ func TestVolumesBecomeClaimsOfThePod(t *testing.T) {
 func TestAChangedLimitCountsForNewPods(t *testing.T) {
 	w := testenv.New(t, fast(), slow())
 	w.Webhook()
-	w.Create(builders.ResourceLimit("size", figures("1", "1Gi"), onDisk("ssd")))
+	w.Create(builders.ResourceLimit("size", figures("1", "1Gi"), builders.SizeOnNodesWith(disk, "ssd")))
 	before := created(w, bare("before", "size"))
 	assert.Equal(t, "fast", waitNode(w, "before"))
 	changeLimit(w, "size", func(l *v1alpha1.ResourceLimit) {

@@ -21,14 +21,10 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
-// holds is how long something that must not happen is watched for: twice the
-// interval at which the impatient controller looks at everything.
-const holds = 11 * time.Second
-
 // The node rules hold with the webhook absent, present and failing.
 func TestNodeRulesHoldWhateverTheWebhookDoes(t *testing.T) {
 	w := testenv.New(t, fast(), slow())
-	w.Create(builders.ResourceLimit("size", figures("1", "1Gi"), onDisk("ssd")))
+	w.Create(builders.ResourceLimit("size", figures("1", "1Gi"), builders.SizeOnNodesWith(disk, "ssd")))
 	absent := bare("absent", "size")
 	w.Create(absent)
 	assert.Empty(t, absent.Spec.NodeSelector)
@@ -113,7 +109,8 @@ func TestWithoutTheSecretTheControllerIsNotReadyAndSaysWhy(t *testing.T) {
 	address := w.FreeAddress()
 	w.ApplyWebhook(address)
 	w.Delete(secret(w))
-	c := w.StartUnready("berth-controller-early", testenv.Impatient, testenv.WebhookAt(address))
+	early := cluster.ControllerOptions{Name: "berth-controller-early", NoWait: true}
+	c := w.StartControllerWith(early, testenv.Impatient, testenv.WebhookAt(address))
 	w.Create(builders.ResourceLimit("size"))
 	waitLimit(w, "size", "the rest works", used(v1alpha1.ReasonNotReferenced))
 	ready, _, err := c.Ready(w.Ctx)

@@ -49,15 +49,6 @@ func four() []cluster.NodeSpec {
 	}
 }
 
-// nodesOf returns which nodes pods run on, sorted by use in fmt.
-func nodesOf(pods []corev1.Pod) map[string]int {
-	nodes := map[string]int{}
-	for i := range pods {
-		nodes[pods[i].Spec.NodeName]++
-	}
-	return nodes
-}
-
 // waitReason waits until an app's pods, which are n, wait for a reason that
 // begins so, by their condition and by an event.
 func waitReason(w *testenv.World, app string, n int, reason string) []corev1.Pod {
@@ -83,10 +74,7 @@ func waitReason(w *testenv.World, app string, n int, reason string) []corev1.Pod
 // staysPending demands that an app's pods, which are n, are not bound for a while.
 func staysPending(w *testenv.World, app string, n int) {
 	w.T.Helper()
-	w.Always(testenv.Short, app+" is not bound", func() (bool, string) {
-		s := w.SplitOf(w.Live(app))
-		return s.Pending == n, s.String()
-	})
+	w.StaysSplit(testenv.Short, app, "it is not bound", testenv.Split{Pending: n})
 }
 
 // requireWoken demands that an app's pods, which are n, are bound in time.

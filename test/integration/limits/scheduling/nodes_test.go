@@ -42,7 +42,7 @@ func TestRL05PodsLandOnlyOnMatchingNodes(t *testing.T) {
 	} {
 		w.Create(builders.ResourceLimit(app, tc.rules...), builders.Deployment(app, 6, append(tc.own, builders.OfSize(app))...))
 		pods := w.WaitBound(app, 6)
-		assert.ElementsMatch(t, tc.want, slices.Collect(maps.Keys(nodesOf(pods))), app)
+		assert.ElementsMatch(t, tc.want, slices.Collect(maps.Keys(testenv.NodesOf(pods))), app)
 		for i := range pods {
 			assert.NotContains(t, pods[i].Spec.NodeSelector, pool, "the pod itself is as it was made")
 		}
@@ -59,7 +59,7 @@ func TestRL17APodWithoutAMatchingNodeSaysWhichLimitKeepsIt(t *testing.T) {
 
 	// A label that makes a node match wakes the pods.
 	testenv.Patch(w, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "web-a"}}, func(n *corev1.Node) { n.Labels[pool] = "gpu" })
-	assert.Equal(t, map[string]int{"web-a": 2}, nodesOf(requireWoken(w, "web", 2)))
+	assert.Equal(t, map[string]int{"web-a": 2}, testenv.NodesOf(requireWoken(w, "web", 2)))
 }
 
 func TestANodeThatIsAddedAndMatchesWakesPods(t *testing.T) {
@@ -68,7 +68,7 @@ func TestANodeThatIsAddedAndMatchesWakesPods(t *testing.T) {
 	w.Create(builders.ResourceLimit("gpu", builders.SizeOnNodesWith(pool, "gpu")), builders.Deployment("web", 1, builders.OfSize("gpu")))
 	w.WaitUnschedulable("web", 1)
 	w.AddNodes(node("gpu-0", "gpu", "zone-a"))
-	assert.Equal(t, map[string]int{"gpu-0": 1}, nodesOf(requireWoken(w, "web", 1)))
+	assert.Equal(t, map[string]int{"gpu-0": 1}, testenv.NodesOf(requireWoken(w, "web", 1)))
 }
 
 // New pods use the new rules, running pods keep their nodes: a
@@ -79,16 +79,16 @@ func TestRL10RL11AChangedLimitCountsForNewPodsOnly(t *testing.T) {
 	limit := builders.ResourceLimit("moving", builders.SizeOnNodesWith(pool, "batch"), builders.SizeRequires(corev1.LabelTopologyZone, v1alpha1.NodeOpIn, "zone-a"))
 	w.Create(limit, builders.Deployment("before", 3, builders.OfSize("moving")))
 	before := w.WaitBound("before", 3)
-	assert.Equal(t, map[string]int{"batch-a": 3}, nodesOf(before))
+	assert.Equal(t, map[string]int{"batch-a": 3}, testenv.NodesOf(before))
 
 	change(w, limit, builders.SizeOnNodesWith(pool, "web"))
 	// A pod of its own on the old nodes waits, and tells that the new rules are known.
 	w.Create(builders.Deployment("old-nodes", 1, builders.OfSize("moving"), builders.OnNodesWith(pool, "batch")))
 	waitReason(w, "old-nodes", 1, "0/4 nodes are available: ")
 	w.Create(builders.Deployment("after", 3, builders.OfSize("moving")))
-	assert.Equal(t, map[string]int{"web-a": 3}, nodesOf(w.WaitBound("after", 3)))
+	assert.Equal(t, map[string]int{"web-a": 3}, testenv.NodesOf(w.WaitBound("after", 3)))
 	now := w.Live("before")
-	assert.Equal(t, nodesOf(before), nodesOf(now), "running pods stay")
+	assert.Equal(t, testenv.NodesOf(before), testenv.NodesOf(now), "running pods stay")
 	for i := range now {
 		assert.Zero(t, now[i].Status.ContainerStatuses[0].RestartCount)
 		assert.Equal(t, before[i].UID, now[i].UID)

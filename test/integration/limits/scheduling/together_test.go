@@ -62,7 +62,7 @@ func TestTheReasonsOfAMixAndALimitStandSideBySide(t *testing.T) {
 
 	// The limit is changed, and the pod finds the place that its mix allows.
 	change(w, limit, builders.SizeOnNodesWith(pool, "web"))
-	require.Equal(t, map[string]int{"on-demand-web": 1}, nodesOf(requireWoken(w, "web", 1)))
+	require.Equal(t, map[string]int{"on-demand-web": 1}, testenv.NodesOf(requireWoken(w, "web", 1)))
 }
 
 // A pod above its size holds no slot: those that are within theirs get the lowest.
@@ -78,14 +78,9 @@ func TestAPodAboveItsSizeHoldsNoSlot(t *testing.T) {
 		w.Create(builders.Pod("web", fmt.Sprintf("within-%d", i), within))
 	}
 	var pods []corev1.Pod
-	w.Eventually("the others are placed", func() (bool, string) {
-		pods = nil
-		for _, p := range w.Live("web") {
-			if p.Labels["within"] != "" && p.Spec.NodeName != "" {
-				pods = append(pods, p)
-			}
-		}
-		return len(pods) == 4, fmt.Sprint(len(pods))
+	testenv.Becomes(w, "the others are placed", 4, func() int {
+		pods = testenv.Where(w.Live("web"), func(p *corev1.Pod) bool { return p.Labels["within"] != "" && testenv.Bound(p) })
+		return len(pods)
 	})
 	w.RequireExactPods(pods, split.New(50, 1))
 }

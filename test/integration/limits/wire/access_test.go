@@ -4,7 +4,6 @@ package wire_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,25 +23,25 @@ import (
 
 // every is one call of each rpc that is served.
 func every(c anyform.McpOrchestratorServiceClient) map[string]func(context.Context) error {
+	update := &anyform.UpdateResourceLimitRequest{Name: "old", Limits: &anyform.ResourceLimit{Cpu: "2"}}
+	forced := &anyform.DeleteResourceLimitRequest{Name: "old", Force: true}
 	return map[string]func(context.Context) error{
 		"create": func(ctx context.Context) error { return servicetest.Err(c.CreateResourceLimit(ctx, small("new"))) },
-		"get": func(ctx context.Context) error {
-			return servicetest.Err(c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "old"}))
-		},
+		"get":    func(ctx context.Context) error { return servicetest.Err(c.GetResourceLimit(ctx, named("old"))) },
 		"list": func(ctx context.Context) error {
 			return servicetest.Err(c.ListResourceLimits(ctx, &anyform.ListResourceLimitsRequest{}))
 		},
-		"update": func(ctx context.Context) error {
-			update := &anyform.UpdateResourceLimitRequest{Name: "old", Limits: &anyform.ResourceLimit{Cpu: "2"}}
-			return servicetest.Err(c.UpdateResourceLimit(ctx, update))
-		},
+		"update": func(ctx context.Context) error { return servicetest.Err(c.UpdateResourceLimit(ctx, update)) },
 		"delete": func(ctx context.Context) error {
 			return servicetest.Err(c.DeleteResourceLimit(ctx, &anyform.DeleteResourceLimitRequest{Name: "old"}))
 		},
-		"force": func(ctx context.Context) error {
-			return servicetest.Err(c.DeleteResourceLimit(ctx, &anyform.DeleteResourceLimitRequest{Name: "old", Force: true}))
-		},
+		"force": func(ctx context.Context) error { return servicetest.Err(c.DeleteResourceLimit(ctx, forced)) },
 	}
+}
+
+// named is the request for a limit.
+func named(name string) *anyform.GetResourceLimitRequest {
+	return &anyform.GetResourceLimitRequest{Name: name}
 }
 
 // calls are the services' requests about limits of the test's namespace. The controller of ResourceLimits, in the same
@@ -92,10 +91,7 @@ func TestWhoIsNotKnownOrMayNotChangesNothing(t *testing.T) {
 
 	// A right that was taken away is gone at once.
 	s.Delete(testenv.Read(s.World, "editor", &rbacv1.RoleBinding{}))
-	s.Eventually("the right is gone", func() (bool, string) {
-		err := every(c)["update"](s.as(s.Editor))
-		return code(err) == codes.PermissionDenied, fmt.Sprint(err)
-	})
+	s.WaitCode("the right is gone", codes.PermissionDenied, func() error { return every(c)["update"](s.as(s.Editor)) })
 	// Tokens and bodies are no one's business.
 	log := s.Process.LogTail(100000)
 	require.Contains(t, log, "Served a call")
@@ -113,11 +109,8 @@ func TestWhatIsAskedIsWhatIsDone(t *testing.T) {
 	one.ResourceNames = []string{"old"}
 	s.Create(builders.Grant("one", builders.ServiceAccount(s.Namespace, "nobody"), one)...)
 	ctx := s.as(s.Nobody)
-	s.Eventually("the right counts", func() (bool, string) {
-		err := every(c)["get"](ctx)
-		return err == nil, "refused"
-	})
-	_, err := c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "other"})
+	s.WaitCode("the right counts", codes.OK, func() error { return every(c)["get"](ctx) })
+	_, err := c.GetResourceLimit(ctx, named("other"))
 	servicetest.Refused(t, err, codes.PermissionDenied, "", `get resourcelimits.berth.dev "other"`)
 	servicetest.Refused(t, every(c)["list"](ctx), codes.PermissionDenied, "")
 	servicetest.Refused(t, every(c)["force"](ctx), codes.PermissionDenied, "", "patch")

@@ -35,10 +35,7 @@ func (s *scene) inUse(name string) {
 
 func (s *scene) gone(ctx context.Context, name string) {
 	s.T.Helper()
-	s.Eventually(name+" is gone", func() (bool, string) {
-		_, err := s.any().GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: name})
-		return code(err) == codes.NotFound, fmt.Sprint(err)
-	})
+	s.WaitCode(name+" is gone", codes.NotFound, func() error { return servicetest.Err(s.any().GetResourceLimit(ctx, named(name))) })
 }
 
 func TestRL12Deletion(t *testing.T) {
@@ -93,7 +90,7 @@ func TestAForcedDeletionIsMarkedForTheGuard(t *testing.T) {
 		assert.Equal(t, "true", l.Annotations[v1alpha1.ForceDeleteAnnotation])
 		assert.NotNil(t, l.DeletionTimestamp)
 	}
-	got, err := c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "held"})
+	got, err := c.GetResourceLimit(ctx, named("held"))
 	require.NoError(t, err)
 	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, got.GetDeletedAt())
 }
@@ -113,7 +110,7 @@ func TestUpdateReplacesWhatCallersKnowAndNothingElse(t *testing.T) {
 		l.Spec.Volumes["data"] = data
 		l.Labels = map[string]string{"berth.dev/own": "1", "old": "1"}
 	})
-	got, err := c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "x"})
+	got, err := c.GetResourceLimit(ctx, named("x"))
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"old": "1"}, got.Labels, "none of ours")
 

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth.dev/berth/test/testenv"
 )
 
 type answer struct {
@@ -131,10 +133,7 @@ func TestRL15RESTCreatesAndReadsWithAndWithoutTheInnerWrapper(t *testing.T) {
 	assert.Equal(t, "bare", page.Data[0].Name)
 	deleted := s.rest(s.Editor, http.MethodDelete, "/bare", "")
 	assert.Equal(t, http.StatusOK, deleted.status, deleted.body)
-	s.Eventually("it is gone", func() (bool, string) {
-		a := s.rest(s.Viewer, http.MethodGet, "/bare", "")
-		return a.status == http.StatusNotFound, a.body
-	})
+	testenv.Becomes(s.World, "it is gone", http.StatusNotFound, func() int { return s.rest(s.Viewer, http.MethodGet, "/bare", "").status })
 	s.rest(s.Viewer, http.MethodGet, "/bare", "").refuses(t, http.StatusNotFound, "NOT_FOUND", "")
 }
 

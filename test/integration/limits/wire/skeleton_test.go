@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -25,7 +26,6 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/servicetest"
-	"berth.dev/berth/test/wire/anyform"
 	"berth.dev/berth/test/wire/mapform"
 )
 
@@ -198,7 +198,7 @@ func TestNoCallOutlastsItsDeadline(t *testing.T) {
 			defer cancel()
 		}
 		began := time.Now()
-		_, err := c.GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "old"})
+		_, err := c.GetResourceLimit(ctx, named("old"))
 		took := time.Since(began)
 		servicetest.Refused(t, err, codes.DeadlineExceeded, "")
 		assert.GreaterOrEqual(t, took, tc.least-50*time.Millisecond, name)
@@ -207,5 +207,17 @@ func TestNoCallOutlastsItsDeadline(t *testing.T) {
 	for _, token := range []string{s.Viewer, s.Nobody} { // the second is not known yet
 		a := s.rest(token, "GET", "/old", "")
 		a.refuses(t, 504, "DEADLINE_EXCEEDED", "")
+	}
+}
+
+// assertPlan demands the fields of the plan's ResourceLimit.
+func assertPlan(t *testing.T, d protoreflect.Descriptor) {
+	t.Helper()
+	fields := d.(protoreflect.MessageDescriptor).Fields()
+	for number, name := range map[protoreflect.FieldNumber]string{7: "node_selector", 8: "node_affinity"} {
+		f := fields.ByNumber(number)
+		require.NotNil(t, f)
+		assert.Equal(t, name, string(f.Name()))
+		assert.Equal(t, "google.protobuf.Any", string(f.Message().FullName()))
 	}
 }

@@ -4,12 +4,19 @@ package wire_test
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -58,9 +65,8 @@ func TestTLSAndClientCertificates(t *testing.T) {
 			RootCAs: roots, ServerName: "localhost", Certificates: pairs,
 		})})
 	}
-	s.Eventually("the binding counts", func() (bool, string) {
-		_, err := with(s.clientCertificate("alice")).ListResourceLimits(s.as(""), &anyform.ListResourceLimitsRequest{})
-		return err == nil, "refused"
+	s.WaitCode("the binding counts", codes.OK, func() error {
+		return servicetest.Err(with(s.clientCertificate("alice")).ListResourceLimits(s.as(""), &anyform.ListResourceLimitsRequest{}))
 	})
 	require.NoError(t, servicetest.Err(with(s.clientCertificate("alice")).CreateResourceLimit(s.as(""), small("of-alice"))))
 	require.NoError(t, servicetest.Err(with(s.clientCertificate("bob", "ops")).CreateResourceLimit(s.as(""), small("of-a-group"))))
@@ -102,4 +108,27 @@ func TestTLSAndClientCertificates(t *testing.T) {
 		have := conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw
 		return bytes.Equal(have, renewed.Certificate[0]), "the old one"
 	})
+}
+
+// selfSigned makes a certificate that no authority signed.
+func selfSigned(t *testing.T, name string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func encode(t *testing.T, c tls.Certificate) (cert, key []byte) {
+	t.Helper()
+	der, err := x509.MarshalECPrivateKey(c.PrivateKey.(*ecdsa.PrivateKey))
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }

@@ -52,7 +52,7 @@ func TestRL01And02TheAnyFormComesBackAsItWasWritten(t *testing.T) {
 		require.NoError(t, err)
 		// The other service name is the same service.
 		other := anyform.NewResourceLimitServiceClient(wire.Conn{ClientConnInterface: s.Dial(nil)})
-		got, err := other.GetResourceLimit(s.as(s.Viewer), &anyform.GetResourceLimitRequest{Name: name})
+		got, err := other.GetResourceLimit(s.as(s.Viewer), named(name))
 		require.NoError(t, err)
 		assert.True(t, proto.Equal(created, got), "what a create answers is what a get does")
 		assert.Equal(t, name, got.Name)
@@ -109,7 +109,7 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	assert.Equal(t, map[string]string{"node-role.kubernetes.io/worker": ""}, s.stored("one").Spec.NodeSelector)
 
 	// Whoever requests another form gets it; a list is in the form that each was written in, unless one is requested.
-	asAny, err := s.any().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", "any"), &anyform.GetResourceLimitRequest{Name: "mapped"})
+	asAny, err := s.any().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", "any"), named("mapped"))
 	require.NoError(t, err)
 	assert.Equal(t, "kubernetes.io/NodeSelector", asAny.Limits.NodeSelector.TypeUrl)
 	assert.JSONEq(t, affinityText, string(asAny.Limits.NodeAffinity.Value))
@@ -120,7 +120,7 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	// Written again by a client of the other form, it comes back in that one.
 	update := &anyform.UpdateResourceLimitRequest{Name: "mapped", Limits: asAny.Limits}
 	require.NoError(t, servicetest.Err(s.any().UpdateResourceLimit(s.as(s.Editor), update)))
-	again, err := s.any().GetResourceLimit(s.as(s.Viewer), &anyform.GetResourceLimitRequest{Name: "mapped"})
+	again, err := s.any().GetResourceLimit(s.as(s.Viewer), named("mapped"))
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(asAny.Limits, again.Limits))
 	back, err := s.mapped().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", "map"), &mapform.GetResourceLimitRequest{Name: "mapped"})
@@ -129,7 +129,7 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	assert.JSONEq(t, affinityText, back.Limits.GetNodeAffinity())
 
 	for _, form := range []string{"xml", ""} {
-		_, err = s.any().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", form), &anyform.GetResourceLimitRequest{Name: "mapped"})
+		_, err = s.any().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", form), named("mapped"))
 		servicetest.Refused(t, err, codes.InvalidArgument, "berth-wire-form", "any or map")
 	}
 }
@@ -159,7 +159,7 @@ func TestRL19TheOrderOfASelectorDoesNotMatter(t *testing.T) {
 	s := serve(t)
 	ctx := s.as(s.Editor)
 	read := func() string {
-		got, err := s.any().GetResourceLimit(ctx, &anyform.GetResourceLimitRequest{Name: "x"})
+		got, err := s.any().GetResourceLimit(ctx, named("x"))
 		require.NoError(t, err)
 		return string(got.Limits.NodeSelector.Value) + string(got.Limits.NodeAffinity.Value)
 	}

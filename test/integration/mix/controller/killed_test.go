@@ -3,7 +3,6 @@
 package controller_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/split"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -36,6 +36,12 @@ func TestKillsAfterEachEvictionCauseNoExtraMove(t *testing.T) {
 	w.Controller(testenv.Impatient)
 	w.WaitRepaired("web", seventy, replicas, testenv.SettleTimeout)
 	assertEvicted(w, away)
+	assertMostReady(t, recording)
+}
+
+// assertMostReady demands that no more replicas were missing at any instant than the budget and a kill cost.
+func assertMostReady(t *testing.T, recording *testenv.Recording) {
+	t.Helper()
 	_, ready := recording.FewestReady(capacity.OnDemand, replicas)
 	assert.GreaterOrEqual(t, ready, replicas-2, "Ready replicas at any instant: the budget is one, and one more for a kill")
 }
@@ -60,14 +66,11 @@ func TestStandbyTakesOverWhenTheLeaderIsKilledDuringAMove(t *testing.T) {
 	w.WaitEvictions(3)
 	testenv.End(first, true)
 	before := len(w.Evictions())
-	w.Within(15*time.Second, "the second leads", func() (bool, string) {
-		return w.Metric(second, "leader_election_master_status", nil) == 1, ""
-	})
+	w.UpTo(15 * time.Second).WaitLeads(second)
 	w.WaitRepaired("web", seventy, replicas, testenv.SettleTimeout)
 	require.Less(t, before, away, "there was something left for the second to do")
 	assertEvicted(w, away)
-	_, ready := recording.FewestReady(capacity.OnDemand, replicas)
-	assert.GreaterOrEqual(t, ready, replicas-2, "Ready replicas at any instant: the budget is one, and one more for a kill")
+	assertMostReady(t, recording)
 }
 
 // I10: a leader that is stopped until another one has taken over, and then goes on, writes nothing and ends.
@@ -82,12 +85,10 @@ func TestALeaderThatGoesOnAfterAnotherOneTookOverWritesNothing(t *testing.T) {
 	first.Pause()
 	defer first.Resume()
 	second := w.StartController("berth-controller-2", testenv.Impatient)
-	w.Eventually("the second leads", func() (bool, string) {
-		return w.Metric(second, "leader_election_master_status", nil) == 1, second.LogTail(3)
-	})
+	w.WaitLeads(second)
 
 	// What the first finds when it goes on requests evictions, and for a status.
-	w.ChangeMix("web", func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 0 })
+	w.ChangeMix("web", builders.SpotPercent(0))
 	w.WaitEvictions(len(w.Evictions()) + 1)
 	resumed := time.Now()
 	first.Resume()
@@ -104,13 +105,14 @@ func TestSuspendedLeaderWritesNothingOnceAnotherLeads(t *testing.T) {
 	}
 	w := stray(t, time.Second)
 	kubeconfig, cut := w.LeaselessKubeconfig(cluster.BerthControllerUser, "berth-controller")
-	first := w.StartControllerVia(kubeconfig, "berth-controller", testenv.Impatient, slowLease)
+	options := cluster.ControllerOptions{Name: "berth-controller", Kubeconfig: kubeconfig}
+	first := w.StartControllerWith(options, testenv.Impatient, slowLease)
 	defer first.Resume()
 	w.WaitRepaired("web", seventy, replicas, testenv.SettleTimeout)
 	second := w.StartController("berth-controller-2", testenv.Impatient, slowLease)
 	cut.Store(true)
 	first.Pause()
-	w.ChangeMix("web", func(cm *v1alpha1.CapacityMix) { cm.Spec.SpotPercent = 0 }) // there is work for both
+	w.ChangeMix("web", builders.SpotPercent(0)) // there is work for both
 	w.ShortStops(first, 2*time.Second, func() bool { return w.Metric(second, "leader_election_master_status", nil) == 1 })
 	taken := w.AcquiredAt("berth-controller")
 	w.WaitEnded(first)
@@ -134,7 +136,7 @@ func TestFailedMovesAreRememberedByTheNextLeader(t *testing.T) {
 	testenv.End(c, true)
 	c = w.Controller(testenv.Impatient, hasty)
 	w.WaitBlocked("web", "BackingOff", "1 moves in a row failed")
-	w.Always(holds, "nothing more is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	testenv.Stays(w, testenv.Holds, "nothing more is evicted", 1, w.Evicted)
 	after := w.Mix("web").Status.Workloads[0]
 	assert.Equal(t, before.RetryTime, after.RetryTime)
 	assert.Equal(t, before.MixNotSatisfiedSince, after.MixNotSatisfiedSince)

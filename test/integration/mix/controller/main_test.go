@@ -28,9 +28,6 @@ const (
 	replicas = 10
 	// away is how many of them belong on spot and are not there.
 	away = 7
-	// holds is how long something that must not happen is watched for: twice the
-	// interval at which the impatient controller looks at everything.
-	holds = 11 * time.Second
 )
 
 var seventy = split.New(70, 2)

@@ -1,24 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package failopen_test is about pods with the scheduling gate of Berth while no
+// scheduler leads: the controller lets them go, and repairs the mix afterwards.
 package failopen_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true})) }
+
+const (
+	leaseNamespace = "berth-system"
+	leaseName      = "berth-scheduler"
+)
+
+// newWorld is a world whose lease of the schedulers is gone before and after.
+func newWorld(t *testing.T, nodes ...cluster.NodeSpec) *testenv.World {
+	t.Helper()
+	w := testenv.New(t, nodes...)
+	forget := func() { w.DropLease(leaseNamespace, leaseName) }
+	forget()
+	t.Cleanup(forget)
+	return w
+}
+
+// startScheduler starts one that takes part in the election of a leader.
+func startScheduler(w *testenv.World, name string) *cluster.Scheduler {
+	w.T.Helper()
+	o := testenv.SchedulerOptions(testenv.SecondScheduler)
+	o.Name = name
+	o.LeaderElection = &cluster.LeaderElection{
+		Enabled: new(true), LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond,
+	}
+	return w.RunScheduler(o)
+}
+
+// after has the controller wait for so long.
+func after(failOpen time.Duration) func(*controller.Configuration) {
+	return func(c *controller.Configuration) { c.Mix.Gates.FailOpenSeconds = int32(failOpen / time.Second) }
+}
+
+// gated returns how many pods of an app have the gate.
+func gated(w *testenv.World, app string) int {
+	w.T.Helper()
+	return len(testenv.Where(w.Live(app), gate.Has))
+}
+
+// waitGated waits until so many pods of an app wait for their slot.
+func waitGated(w *testenv.World, app string, n int) {
+	w.T.Helper()
+	testenv.Becomes(w, fmt.Sprintf("%d pods of %s are gated", n, app), n, func() int { return gated(w, app) })
+}
+
+// opened is what the controller counted.
+func opened(w *testenv.World, c *cluster.Controller) int {
+	w.T.Helper()
+	return w.Metric(c, "berth_mix_gates_failed_open_total", map[string]string{"reason": v1alpha1.UngateReasonNoLeader})
+}
+
+// requireUngated demands that the pods' gates were opened by the controller, and that it reports it, once.
+func requireUngated(w *testenv.World, pods []corev1.Pod) {
+	w.T.Helper()
+	for i := range pods {
+		p := &pods[i]
+		require.Equal(w.T, v1alpha1.UngateReasonNoLeader, p.Annotations[v1alpha1.UngateReasonAnnotation], p.Name)
+		require.Equal(w.T, string(p.UID)+"/"+v1alpha1.UngateReasonNoLeader, p.Annotations[v1alpha1.ClaimAnnotation], "it names the pod, so that no template can have it")
+		w.WaitEvent(p.Name, "a warning, once", func(e *corev1.Event) bool {
+			return e.Reason == v1alpha1.EventReasonGateFailedOpen && e.Type == corev1.EventTypeWarning && e.Count == 1
+		})
+	}
+}
+
+// holder is who has the schedulers' lease, or had it last.
+func holder(w *testenv.World) string {
+	w.T.Helper()
+	return *testenv.ReadIn(w, leaseNamespace, leaseName, &coordinationv1.Lease{}).Spec.HolderIdentity
+}
+
+// hold holds the schedulers' lease as a scheduler would that does nothing, by
+// a clock that is years behind.
+func hold(w *testenv.World, lasts time.Duration) (renew func()) {
+	w.T.Helper()
+	clock := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	spec := func() coordinationv1.LeaseSpec {
+		clock = clock.Add(time.Second)
+		return coordinationv1.LeaseSpec{
+			HolderIdentity: new("somebody"), LeaseDurationSeconds: new(int32(lasts / time.Second)),
+			RenewTime: &metav1.MicroTime{Time: clock},
+		}
+	}
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}, Spec: spec()}
+	w.CreateAsIs(l)
+	return func() {
+		l.Spec = spec()
+		require.NoError(w.T, w.Client.Update(w.Ctx, l))
+	}
+}
+
+// lone makes a gated pod of an app.
+func lone(app, name string, changes ...func(*corev1.PodTemplateSpec)) *corev1.Pod {
+	return builders.Pod(app, name, append([]func(*corev1.PodTemplateSpec){builders.Gated, builders.ByDefault}, changes...)...)
+}
+
+// withoutElection writes the scheduler's configuration with leader election off, and returns its file.
+func withoutElection(t *testing.T) string {
+	t.Helper()
+	config := testenv.ReadFile(t, testenv.Path(testenv.SecondScheduler))
+	return testenv.WriteFile(t, "scheduler.yaml", strings.Replace(config, "leaderElect: true", "leaderElect: false", 1))
+}
 
 var spotNodes = []string{"spot-0", "spot-1", "spot-2", "spot-3", "spot-4", "spot-5"}
 
@@ -41,13 +151,10 @@ func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 	w.Cordon(true, spotNodes...) // where the stock scheduler would put some of them by chance
 	since := time.Now()
 	w.Scale(web, 20)
-	w.Within(failOpen+30*time.Second, "all 20 run", func() (bool, string) {
-		s := w.Split("web")
-		return s.Spot == 7 && s.OnDemand == 13, s.String()
-	})
+	w.UpTo(failOpen+30*time.Second).WaitSplit("web", "all 20 run", testenv.Split{Spot: 7, OnDemand: 13})
 	t.Logf("bound %s after the last scheduler was killed", time.Since(since).Round(time.Second))
-	requireUngated(w, slices.DeleteFunc(w.Live("web"), func(p corev1.Pod) bool {
-		return slices.ContainsFunc(before, func(q corev1.Pod) bool { return q.UID == p.UID })
+	requireUngated(w, testenv.Where(w.Live("web"), func(p *corev1.Pod) bool {
+		return !slices.ContainsFunc(before, func(q corev1.Pod) bool { return q.UID == p.UID })
 	}))
 	assert.Equal(t, 10, opened(w, c))
 	testenv.Becomes(w, "none waits", 0, func() int { return w.Metric(c, "berth_mix_gated_pods", nil) })
@@ -57,14 +164,10 @@ func TestPodsAreUngatedWithoutASchedulerAndTheMixIsRestored(t *testing.T) {
 	w.Eventually("the third leads", func() (bool, string) { return holder(w) != dead, dead })
 	w.Cordon(false, spotNodes...) // now replicas can move, and who replaces them is opened by the third
 	w.Within(testenv.Length(testenv.SettleTimeout, 3*time.Minute), "the mix is repaired, and those that were let go have their slots", func() (bool, string) {
-		pods, without := w.Live("web"), 0
-		for i := range pods {
-			if _, ok := policy.ClaimedSlot(&pods[i]); !ok || !testenv.Ready(&pods[i]) {
-				without++
-			}
-		}
+		pods := w.Live("web")
+		good := len(testenv.Where(pods, func(p *corev1.Pod) bool { _, ok := policy.ClaimedSlot(p); return ok && testenv.Ready(p) }))
 		s := w.SplitOf(pods)
-		return s.Spot == 14 && s.OnDemand == 6 && without == 0, fmt.Sprintf("%s, %d without a slot or not Ready", s, without)
+		return s == testenv.SplitBy(m, 20) && good == 20, fmt.Sprintf("%s, %d with a slot and Ready", s, good)
 	})
 	w.RequireExact("web", m, 20)
 	assert.Equal(t, 10, opened(w, c), "the replacements were opened by the scheduler")
@@ -107,10 +210,7 @@ func TestNothingFailsOpenWhileASchedulerLeadsByAnyClock(t *testing.T) {
 	assert.Empty(t, w.PodPatches())
 	assert.Zero(t, opened(w, c))
 
-	w.Within(30*time.Second, "they are opened once nobody renews", func() (bool, string) {
-		n := gated(w, "web")
-		return n == 0, fmt.Sprint(n)
-	})
+	testenv.Becomes(w.UpTo(30*time.Second), "they are opened once nobody renews", 0, func() int { return gated(w, "web") })
 	assert.Greater(t, time.Since(renewed), 6*time.Second, "the lease was somebody's until then")
 	requireUngated(w, w.WaitBound("web", 10))
 	assert.Equal(t, 10, opened(w, c))
@@ -144,7 +244,7 @@ func TestWhatIsNoProofOpensNothing(t *testing.T) {
 			w.Create(lone(tc.name, tc.name))
 			if !tc.opens {
 				waitGated(w, tc.name, 1)
-				w.Always(5*time.Second, "the gate stays shut", func() (bool, string) { return gated(w, tc.name) == 1, "it is open" })
+				testenv.Stays(w, 5*time.Second, "the gate stays shut", 1, func() int { return gated(w, tc.name) })
 				assert.Zero(t, opened(w, c))
 			} else {
 				requireUngated(w, w.WaitBound(tc.name, 1))
@@ -170,7 +270,7 @@ func TestWithoutLeaderElectionAPodThatWaitedForLongIsLetGo(t *testing.T) {
 	w.Controller(testenv.Impatient, after(5*time.Second), func(c *controller.Configuration) { c.SchedulerConfig = file })
 	w.Create(lone("web", "web"))
 	since := time.Now()
-	w.Within(160*time.Second, "it is let go", func() (bool, string) { return gated(w, "web") == 0, "it waits" })
+	testenv.Becomes(w.UpTo(160*time.Second), "it is let go", 0, func() int { return gated(w, "web") })
 	assert.Greater(t, time.Since(since), 120*time.Second)
 	requireUngated(w, w.WaitBound("web", 1))
 }

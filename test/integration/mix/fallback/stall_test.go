@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
@@ -25,8 +24,8 @@ func TestSlotsThatWaitDoNotStallTheSlotsBehindThem(t *testing.T) {
 		spotCPUs, onDemandCPUs string
 		want                   testenv.Split
 	}{
-		{"room for one of three on-demand slots", "16", "1", testenv.Split{Count: split.Count{Spot: 7, OnDemand: 1}, Pending: 2}},
-		{"room for two of seven spot slots", "2", "16", testenv.Split{Count: split.Count{Spot: 2, OnDemand: 3}, Pending: 5}},
+		{"room for one of three on-demand slots", "16", "1", testenv.Split{Spot: 7, OnDemand: 1, Pending: 2}},
+		{"room for two of seven spot slots", "2", "16", testenv.Split{Spot: 2, OnDemand: 3, Pending: 5}},
 	}
 	lane := func(i int) testenv.Lane { return testenv.Lane(fmt.Sprintf("case-%d", i)) }
 	w := testenv.New(t)
@@ -39,8 +38,7 @@ func TestSlotsThatWaitDoNotStallTheSlotsBehindThem(t *testing.T) {
 		t.Helper()
 		check := func() (bool, string) {
 			for i, c := range cases {
-				live := w.Live(string(lane(i)))
-				if s := w.SplitOf(live); s != c.want || len(live) != replicas {
+				if s := w.Split(string(lane(i))); s != c.want {
 					return false, fmt.Sprintf("%s: %s", c.name, s)
 				}
 			}
@@ -53,7 +51,7 @@ func TestSlotsThatWaitDoNotStallTheSlotsBehindThem(t *testing.T) {
 
 	// Half of what runs goes; its replacements leave the waiting slots waiting too.
 	for i := range cases {
-		running := bound(w.Live(string(lane(i))))
+		running := testenv.Where(w.Live(string(lane(i))), testenv.Bound)
 		for _, p := range running[:len(running)/2] {
 			w.Delete(&p)
 		}
@@ -62,20 +60,10 @@ func TestSlotsThatWaitDoNotStallTheSlotsBehindThem(t *testing.T) {
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			types := w.Types()
-			for slot, p := range w.Slots(bound(w.Live(string(lane(i))))) {
+			for slot, p := range w.Slots(testenv.Where(w.Live(string(lane(i))), testenv.Bound)) {
 				require.Less(t, slot, replicas)
 				assert.Equal(t, m.TypeOf(slot), types[p.Spec.NodeName], "type of slot %d", slot)
 			}
 		})
 	}
-}
-
-func bound(pods []corev1.Pod) []corev1.Pod {
-	var b []corev1.Pod
-	for _, p := range pods {
-		if p.Spec.NodeName != "" {
-			b = append(b, p)
-		}
-	}
-	return b
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package gatefallback_test is about pods with the scheduling gate of Berth that
+// hold a spot slot where spot nodes do not come.
 package gatefallback_test
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +28,69 @@ import (
 	"berth.dev/berth/test/testenv"
 )
 
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{NoScheduler: true})) }
+
+const (
+	replicas = 20
+	// spotSlots are those of 20 replicas at 70 %, at least 2 on on-demand.
+	spotSlots = 14
+)
+
+// start starts Berth's scheduler for a test.
+func start(w *testenv.World) *cluster.Scheduler {
+	w.T.Helper()
+	return w.RunScheduler(testenv.SchedulerOptions(testenv.SecondScheduler))
+}
+
+// onDemandAfter lets spot slots fall back after so many seconds.
+func onDemandAfter(seconds int32) func(*v1alpha1.CapacityMix) {
+	return builders.WhenSpotUnavailable(v1alpha1.WhenSpotUnavailableOnDemand, seconds)
+}
+
+// deletions are the pods that the scheduler asked to delete, with the answer.
+func deletions(w *testenv.World) []testenv.Request {
+	w.T.Helper()
+	return w.Audit(func(r testenv.Request) bool {
+		return r.User == cluster.BerthSchedulerUser && r.Verb == "delete" && r.Resource == "pods"
+	})
+}
+
+// fellBack returns the pods that say that they fell back.
+func fellBack(pods []corev1.Pod) []corev1.Pod {
+	return testenv.Where(pods, func(p *corev1.Pod) bool { _, ok := fallback.MarkOf(p.Annotations, string(p.UID)); return ok })
+}
+
+// waitOnDemand waits until an app has n Ready pods, all on on-demand, and returns them.
+func waitOnDemand(w *testenv.World, app string, n int) []corev1.Pod {
+	w.T.Helper()
+	var pods []corev1.Pod
+	w.Eventually(fmt.Sprintf("%d pods of %s run on on-demand", n, app), func() (bool, string) {
+		pods = w.Live(app)
+		s := w.SplitOf(pods)
+		return s.OnDemand == n && len(pods) == n && len(testenv.Where(pods, testenv.Ready)) == n, s.String()
+	})
+	return pods
+}
+
+// breakers returns how many circuit breakers are in a state.
+func breakers(w *testenv.World, s *cluster.Scheduler, state fallback.State) int {
+	w.T.Helper()
+	return w.Metric(s, "berth_scheduler_spot_circuit_breakers", map[string]string{"state": string(state)})
+}
+
+// spotUnavailable waits for the event that names the lack of spot nodes.
+func spotUnavailable(w *testenv.World, object string) corev1.Event {
+	w.T.Helper()
+	return w.WaitEvent(object, "SpotUnavailable", func(e *corev1.Event) bool { return e.Reason == v1alpha1.EventReasonSpotUnavailable })
+}
+
 func TestWhereSpotDoesNotComeReplicasGoToOnDemandAndReturnInSteps(t *testing.T) {
 	w := testenv.New(t, cluster.Nodes("on-demand", 4)...)
 	s := start(w)
 	m := split.New(70, 2)
 	controller := w.Controller(testenv.Impatient)
 	// More moves at a time than may try spot at first.
-	w.Create(builders.CapacityMix("web", 70, 2, onDemandAfter(15), builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.MaxConcurrent = new(int32(4)) })))
+	w.Create(builders.CapacityMix("web", 70, 2, onDemandAfter(15), builders.MaxConcurrent(4)))
 	begin := time.Now()
 	w.Create(builders.Deployment("web", replicas, builders.Gated))
 	pods := waitOnDemand(w, "web", replicas)
@@ -69,12 +129,10 @@ func TestWhereSpotDoesNotComeReplicasGoToOnDemandAndReturnInSteps(t *testing.T) 
 	assert.Len(t, deletions(w), spotSlots)
 	assert.Len(t, w.Evictions(), spotSlots, "each moved once")
 	assert.Zero(t, w.Metric(controller, "berth_mix_moves_total", map[string]string{"outcome": "failed"}))
-	w.Eventually("the circuit breaker is closed", func() (bool, string) {
-		return breakers(w, s, fallback.HalfOpen)+breakers(w, s, fallback.Open) == 0, "it is not"
+	testenv.Becomes(w, "the circuit breaker is closed", 0, func() int {
+		return breakers(w, s, fallback.HalfOpen) + breakers(w, s, fallback.Open)
 	})
-	w.WaitStatus("web", "spot is available", func(s *v1alpha1.CapacityMixStatus) bool {
-		return testenv.Condition(s, v1alpha1.ConditionSpotAvailable, true, v1alpha1.ReasonNoFallback)
-	})
+	w.WaitCondition("web", v1alpha1.ConditionSpotAvailable, true, v1alpha1.ReasonNoFallback)
 }
 
 func TestAnOpenCircuitBreakerStaysOpenWhenTheSchedulerIsKilled(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -65,12 +64,7 @@ func TestGatedPodsAreExactWithAnyScheduler(t *testing.T) {
 			testenv.Patch(w, web, func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"revision": "2"} })
 			w.Eventually("the new revision runs alone", func() (bool, string) {
 				pods := w.Live(name)
-				n := 0
-				for i := range pods {
-					if pods[i].Annotations["revision"] == "2" && pods[i].Spec.NodeName != "" {
-						n++
-					}
-				}
+				n := len(testenv.Where(pods, func(p *corev1.Pod) bool { return p.Annotations["revision"] == "2" && testenv.Bound(p) }))
 				return n == 8 && len(pods) == 8, fmt.Sprintf("%d of %d", n, len(pods))
 			})
 			requireOpened(w, w.RequireExact(name, m, 8))
@@ -86,24 +80,6 @@ func TestABurstOf500GatedPodsCostsOnePatchAndOneBindingEach(t *testing.T) {
 	w.Create(web)
 	pods := w.RequireExact("web", m, 500)
 	requireOpened(w, pods)
-	var created, last, opened time.Time
-	for _, r := range w.Audit(func(r testenv.Request) bool { return r.OK() && r.Resource == "pods" }) {
-		switch r.Verb {
-		case "create":
-			if created.IsZero() || r.At.Before(created) {
-				created = r.At
-			}
-			if r.At.After(last) {
-				last = r.At
-			}
-		case "patch":
-			if r.At.After(opened) {
-				opened = r.At
-			}
-		}
-	}
-	t.Logf("from the first pod created to the last: %s; to the last gate opened: %s",
-		last.Sub(created).Round(time.Millisecond), opened.Sub(created).Round(time.Millisecond))
 	patches, bindings := map[string]int{}, map[string]int{}
 	for _, r := range w.Audit(func(r testenv.Request) bool { return r.Write() && r.Name != "" }) {
 		switch {
@@ -194,10 +170,7 @@ func TestAPendingReplicaKeepsItsSlotAndDoesNotBlockOthers(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 70, 2))
 	web := builders.Deployment("web", 20, builders.Gated, builders.ByDefault)
 	w.Create(web)
-	w.Eventually("the spot slots run, the on-demand ones wait", func() (bool, string) {
-		s := w.Split("web")
-		return s.Spot == 14 && s.Pending == 6, s.String()
-	})
+	w.WaitSplit("web", "the spot slots run, the on-demand ones wait", testenv.Split{Spot: 14, Pending: 6})
 	w.WaitUnschedulable("web", 6)
 	w.AddNodes(cluster.Nodes("on-demand", 1)...)
 	requireOpened(w, w.RequireExact("web", split.New(70, 2), 20))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,7 +23,6 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/capacity"
-	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
@@ -33,15 +33,7 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
 const (
 	spot     = v1alpha1.CapacityTypeSpot
 	onDemand = v1alpha1.CapacityTypeOnDemand
-
-	// holds is how long something that must not happen is watched for: twice the
-	// interval at which the impatient controller looks at everything.
-	holds = 11 * time.Second
 )
-
-func spotPercent(n int32) func(*v1alpha1.CapacityMix) {
-	return func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = n }
-}
 
 // hasty gives a move so many seconds, and a workload a second of rest after one that failed.
 func hasty(timeout int32) func(*controller.Configuration) {
@@ -71,7 +63,7 @@ func TestAChangedMixMovesTheFewestReplicasAndScalingMovesNone(t *testing.T) {
 	w.Controller(testenv.Impatient)
 	w.WaitSatisfied("web")
 
-	w.ChangeMix("web", spotPercent(30))
+	w.ChangeMix("web", builders.SpotPercent(30))
 	for _, n := range []int32{20, 8, 31, 3, 5} { // while the other one is being moved
 		w.Scale(scaled, n)
 		w.WaitRepaired("scaled", split.New(70, 2), int(n), testenv.SettleTimeout)
@@ -85,8 +77,8 @@ func TestAChangedMixMovesTheFewestReplicasAndScalingMovesNone(t *testing.T) {
 
 	recording = w.Record("web")
 	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) {
-		spotPercent(70)(m)
-		builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.MaxConcurrent = new(int32(3)) })(m)
+		builders.SpotPercent(70)(m)
+		builders.MaxConcurrent(3)(m)
 	})
 	w.WaitRepaired("web", split.New(70, 2), 20, testenv.SettleTimeout)
 	assert.Len(t, w.EvictionsOf("web"), 16, "6 on spot become 14")
@@ -108,9 +100,7 @@ func TestStatefulSetReplicasReturnToTheTypesOfTheirOrdinals(t *testing.T) {
 	w.WaitRepaired("db", m, 6, testenv.SettleTimeout)
 
 	types := w.Types()
-	for _, p := range w.Live("db") {
-		slot, ok := policy.ClaimedSlot(&p)
-		require.True(t, ok)
+	for slot, p := range w.Slots(w.Live("db")) {
 		assert.Equal(t, fmt.Sprintf("db-%d", slot), p.Name, "a slot is an ordinal")
 		assert.Equal(t, m.TypeOf(slot), types[p.Spec.NodeName], "pod %s", p.Name)
 	}
@@ -135,9 +125,9 @@ func TestNewLeaderWaitsForTheMoveOfAStatefulSetReplica(t *testing.T) {
 	w.WaitEvictions(1)
 	testenv.End(c, true)
 	w.Controller(testenv.Impatient)
-	w.Always(holds, "no other replica is evicted while the first is on its way", func() (bool, string) {
-		gone := len(w.Live("db")) // 5 until the first is back
-		return gone >= 5, fmt.Sprint(gone)
+	w.Always(testenv.Holds, "no other replica is evicted while the first is on its way", func() (bool, string) {
+		live := len(w.Live("db")) // 5 until the first is back
+		return live >= 5, fmt.Sprint(live)
 	})
 	w.WaitRepaired("db", split.New(50, 1), 6, 2*testenv.SettleTimeout)
 	assert.Len(t, w.Evictions(), 3)
@@ -154,7 +144,7 @@ func TestARefusedEvictionBacksOffForAllReplicas(t *testing.T) {
 	w.Controller(testenv.Impatient)
 	w.WaitBlocked("web", "EvictionRefused", "the eviction of pod web-", "not now")
 	began := w.Evictions()[0].At
-	w.Always(2*holds, "the eviction is not tried again", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	testenv.Stays(w, 2*testenv.Holds, "the eviction is not tried again", 1, w.Evicted)
 	assert.Equal(t, before, w.UIDs())
 	allow()
 	w.WaitRepaired("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
@@ -192,15 +182,12 @@ func forbid(w *testenv.World, prefix, resource string, try func() error) (allow 
 		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 	}}
 	w.CreateForTest(p, b)
-	w.Eventually("requests are refused", func() (bool, string) {
-		err := try()
-		return err != nil && strings.Contains(err.Error(), "not now"), fmt.Sprint(err)
-	})
+	w.Fails("requests are refused", func(err error) bool { return err != nil && strings.Contains(err.Error(), "not now") }, try)
 	return func() {
 		w.T.Helper()
 		w.Delete(b)
 		w.Delete(p)
-		w.Eventually("requests are allowed", func() (bool, string) { err := try(); return err == nil, fmt.Sprint(err) })
+		w.Succeeds("requests are allowed", try)
 	}
 }
 
@@ -210,7 +197,7 @@ func TestNothingIsEvictedThatAQuotaWouldNotLetComeBack(t *testing.T) {
 	w.Quota("pods", 9)
 	w.Controller(testenv.Impatient)
 	w.WaitBlocked("web", "QuotaExceeded", `ResourceQuota "quota" allows 9 of pods, and 10 is used`)
-	w.Always(holds, "no replica is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 0, fmt.Sprint(n) })
+	testenv.Stays(w, testenv.Holds, "no replica is evicted", 0, w.Evicted)
 	w.Quota("pods", 100)
 	w.WaitRepaired("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
 	assert.Len(t, w.Evictions(), 7)
@@ -220,17 +207,48 @@ func TestNothingIsEvictedThatAQuotaWouldNotLetComeBack(t *testing.T) {
 // for good.
 func TestAWorkloadThatMissesReplicasLosesNoOther(t *testing.T) {
 	w := astray(t)
-	allow := forbid(w, "web-", "pods", func() error {
-		return w.DryRun(builders.Pod("other", "web-try"))
-	})
+	allow := forbid(w, "web-", "pods", func() error { return w.DryRun(builders.Pod("other", "web-try")) })
 	c := w.Controller(testenv.Impatient, hasty(3))
-	w.Eventually("a move has timed out", func() (bool, string) {
-		n := w.Metric(c, "berth_mix_moves_total", map[string]string{"outcome": "timed-out"})
-		return n >= 1, fmt.Sprint(n)
+	w.Reaches("a move has timed out", 1, func() int {
+		return w.Metric(c, "berth_mix_moves_total", map[string]string{"outcome": "timed-out"})
 	})
 	w.WaitBlocked("web", "NotReady", "1 of 10 replicas")
-	w.Always(holds, "no other replica is lost", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	testenv.Stays(w, testenv.Holds, "no other replica is lost", 1, w.Evicted)
 	allow()
 	w.WaitRepaired("web", split.New(70, 2), 10, 2*testenv.SettleTimeout)
 	assert.Len(t, w.Evictions(), 7)
+}
+
+// relabel gives a node another capacity type, as when a pool is converted in place.
+func relabel(w *testenv.World, node, capacityType string) {
+	w.ChangeNode(node, func(n *corev1.Node) { n.Labels["karpenter.sh/capacity-type"] = capacityType })
+}
+
+func TestReplicasOfARelabelledNodeMoveOnceIfItStaysSo(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	pods := w.WaitExact("web", split.New(70, 2), 10, testenv.SettleTimeout)
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Mix.Rebalance.StabilizationSeconds = 8 })
+	w.WaitSatisfied("web")
+	affected := testenv.NodesOf(pods)["spot-0"]
+	require.Positive(t, affected)
+	counted := func(s *v1alpha1.CapacityMixStatus) bool {
+		return s.Actual.Spot == int32(7-affected) && s.Actual.OnDemand == int32(3+affected) && testenv.BlockedBy(s, "Stabilizing")
+	}
+
+	relabel(w, "spot-0", onDemand)
+	w.WaitStatus("web", "the replicas on the converted node count as on-demand", counted)
+	relabel(w, "spot-0", spot)
+	w.WaitSatisfied("web")
+	testenv.Stays(w, testenv.Holds, "nothing is moved for a change that did not last", 0, w.Evicted)
+
+	relabel(w, "spot-0", onDemand)
+	w.WaitStatus("web", "the replicas on the converted node count as on-demand", counted)
+	w.WaitRepaired("web", split.New(70, 2), 10, testenv.SettleTimeout)
+	moved := map[string]bool{}
+	for _, e := range w.Evictions() {
+		moved[e.Name] = true
+	}
+	assert.Len(t, moved, affected, "replicas moved: %v", moved)
+	assert.Len(t, w.Evictions(), affected, "each once")
 }

@@ -31,12 +31,8 @@ func TestTheYoungerOfTwoConflictingMixesNamesTheOlder(t *testing.T) {
 	w.WaitReady("web", 10)
 	w.Controller(testenv.Impatient)
 	w.WaitSatisfied("web")
-	w.WaitStatus("web", "accepted", func(s *v1alpha1.CapacityMixStatus) bool {
-		return testenv.Condition(s, v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted)
-	})
-	cm := w.WaitStatus("younger", "in conflict", func(s *v1alpha1.CapacityMixStatus) bool {
-		return testenv.Condition(s, v1alpha1.ConditionAccepted, false, v1alpha1.ReasonConflict)
-	})
+	w.WaitCondition("web", v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted)
+	cm := w.WaitCondition("younger", v1alpha1.ConditionAccepted, false, v1alpha1.ReasonConflict)
 	c := meta.FindStatusCondition(cm.Status.Conditions, v1alpha1.ConditionAccepted)
 	assert.Contains(t, c.Message, "governed by an older one: web")
 	for _, name := range []string{"younger", "idle"} {
@@ -110,15 +106,13 @@ func TestOnlyADuplicateSlotAndItsDeletionCostAreRepaired(t *testing.T) {
 	for _, app := range []string{"ours", "users"} {
 		oldest, youngest := byAge(w.RequireExact(app, m, 4))
 		slot := oldest.Annotations[v1alpha1.SlotAnnotation]
-		testenv.Patch(w, youngest, func(p *corev1.Pod) {
-			p.Annotations[v1alpha1.SlotAnnotation] = slot
-		})
-		w.Eventually("the slots of "+app+" are repaired", func() (bool, string) {
-			seen := map[string]string{}
+		testenv.Patch(w, youngest, func(p *corev1.Pod) { p.Annotations[v1alpha1.SlotAnnotation] = slot })
+		testenv.Becomes(w, "the slots of "+app+" are repaired", 4, func() int {
+			seen := map[string]bool{}
 			for _, p := range w.Live(app) {
-				seen[p.Annotations[v1alpha1.SlotAnnotation]] = p.Name
+				seen[p.Annotations[v1alpha1.SlotAnnotation]] = true
 			}
-			return len(seen) == 4, fmt.Sprint(seen)
+			return len(seen)
 		})
 		slots := w.Slots(w.RequireExact(app, m, 4))
 		types := w.Types()
@@ -132,10 +126,7 @@ func TestOnlyADuplicateSlotAndItsDeletionCostAreRepaired(t *testing.T) {
 			assert.Equal(t, m.TypeOf(slot).String(), p.Annotations[v1alpha1.CapacityTypeAnnotation])
 		}
 	}
-	w.Always(holds, "nothing more is patched", func() (bool, string) {
-		n := len(w.PodPatches())
-		return n == 2, fmt.Sprint(n)
-	})
+	testenv.Stays(w, testenv.Holds, "nothing more is patched", 2, func() int { return len(w.PodPatches()) })
 	for _, p := range w.PodPatches() {
 		assert.NotContains(t, p.Name, "foreign")
 	}

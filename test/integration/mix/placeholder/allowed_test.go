@@ -3,7 +3,6 @@
 package placeholder_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -34,10 +33,7 @@ func TestARefusedPlaceholderIsReportedAndNothingIsEvicted(t *testing.T) {
 func TestPlaceholdersMeetTheRestrictedStandardOfPodSecurity(t *testing.T) {
 	w := strayed(t)
 	w.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
-	w.Eventually("the standard is enforced", func() (bool, string) {
-		err := w.DryRun(builders.Pod("loose", "loose"))
-		return apierrors.IsForbidden(err), fmt.Sprint(err)
-	})
+	w.Fails("the standard is enforced", apierrors.IsForbidden, func() error { return w.DryRun(builders.Pod("loose", "loose")) })
 	w.Controller(testenv.Impatient)
 	waitHolders(w, 1)
 }
@@ -90,10 +86,7 @@ func TestTheControllerMayCreateAndDeleteNothingButPlaceholders(t *testing.T) {
 			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}}
 		},
 	} {
-		w.Eventually("a pod "+what+" is refused", func() (bool, string) {
-			err := try(change)
-			return apierrors.IsForbidden(err), fmt.Sprint(err)
-		})
+		w.Fails("a pod "+what+" is refused", apierrors.IsForbidden, func() error { return try(change) })
 	}
 	err = kube.CoreV1().Pods(w.Namespace).Delete(w.Ctx, w.Live("web")[0].Name, metav1.DeleteOptions{})
 	assert.True(t, apierrors.IsForbidden(err), "%v", err)

@@ -5,7 +5,6 @@
 package placeholder_test
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -43,10 +42,6 @@ func placeholders(m *v1alpha1.CapacityMix) {
 	builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.Provisioning = v1alpha1.ProvisioningPlaceholder })(m)
 }
 
-func concurrent(n int32) func(*v1alpha1.CapacityMix) {
-	return builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.MaxConcurrent = &n })
-}
-
 // strayed makes a world without an on-demand node, and a workload of four that
 // is on spot as a whole.
 func strayed(t *testing.T, changes ...func(*v1alpha1.CapacityMix)) *testenv.World {
@@ -76,10 +71,7 @@ func holders(w *testenv.World) []corev1.Pod {
 func waitHolders(w *testenv.World, n int) []corev1.Pod {
 	w.T.Helper()
 	var list []corev1.Pod
-	w.Eventually(fmt.Sprintf("there are %d placeholders", n), func() (bool, string) {
-		list = holders(w)
-		return len(list) == n, names(list)
-	})
+	testenv.Becomes(w, "placeholders", n, func() int { list = holders(w); return len(list) })
 	return list
 }
 

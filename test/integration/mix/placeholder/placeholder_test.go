@@ -3,7 +3,6 @@
 package placeholder_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -31,12 +30,8 @@ func TestAReplicaIsEvictedOnlyOnceItsPlaceholderIsBound(t *testing.T) {
 
 	first := waitHolders(w, 1)[0]
 	w.Eventually("autoscalers see it", func() (bool, string) {
-		for _, c := range holders(w)[0].Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				return c.Reason == corev1.PodReasonUnschedulable, c.Message
-			}
-		}
-		return false, "no condition"
+		says := testenv.Unschedulable(&holders(w)[0])
+		return says != "", says
 	})
 	assert.Equal(t, onDemand, first.Spec.NodeSelector[cluster.CapacityTypeLabel])
 	assert.Equal(t, int32(-10), *first.Spec.Priority)
@@ -54,7 +49,7 @@ func TestAReplicaIsEvictedOnlyOnceItsPlaceholderIsBound(t *testing.T) {
 	for second[0].UID == first.UID { // the list may be as of before the first went
 		second = waitHolders(w, 1)
 	}
-	w.Always(holds, "the second replica waits for a node of its own", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	testenv.Stays(w, holds, "the second replica waits for a node of its own", 1, w.Evicted)
 	launch(w, "launched-1")
 	w.WaitRepaired("web", half, 4, testenv.SettleTimeout)
 	waitHolders(w, 0)
@@ -96,7 +91,7 @@ func TestWhereNoNodeComesNoReplicaIsTouchedAndTheWorkloadRests(t *testing.T) {
 }
 
 func TestPlaceholdersCountInTheBudgetsOfMixAndCluster(t *testing.T) {
-	w := strayed(t, concurrent(2))
+	w := strayed(t, builders.MaxConcurrent(2))
 	c := w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Mix.Rebalance.ClusterMaxConcurrent = 1 })
 	waitHolders(w, 1)
 	w.Always(holds, "the cluster's budget is one", func() (bool, string) { return len(holders(w)) == 1, names(holders(w)) })
@@ -117,19 +112,15 @@ func TestAKilledControllersMoveIsCompletedByTheNext(t *testing.T) {
 	held := waitHolders(w, 1)[0]
 	testenv.End(c, true)
 	launch(w, "launched-0")
-	w.Eventually("the placeholder runs while nobody looks", func() (bool, string) {
-		p := holders(w)
-		return p[0].Status.Phase == corev1.PodRunning, names(p)
+	testenv.Becomes(w, "the placeholder runs while nobody looks", corev1.PodRunning, func() corev1.PodPhase {
+		return holders(w)[0].Status.Phase
 	})
 	c = w.Controller(testenv.Impatient)
 	w.WaitEvictions(1)
 	created := asked(w, "create", "pods")
 	require.NotEmpty(t, created)
 	w.WaitDeleted(&held) // the placeholder has given way
-	w.Eventually("the replacement runs on the node that was launched for it", func() (bool, string) {
-		s := w.Split("web")
-		return s.OnDemand == 1 && s.Spot == 3, s.String()
-	})
+	w.WaitSplit("web", "the replacement runs on the node that was launched for it", testenv.Split{OnDemand: 1, Spot: 3})
 
 	// The second replica has its placeholder; its mix stops to request one while no controller runs.
 	second := waitHolders(w, 1)[0]
@@ -215,9 +206,9 @@ func TestEverythingIsCheckedAgainOnceThePlaceholderRuns(t *testing.T) {
 		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRebalancing)
 		return c != nil && c.Reason == v1alpha1.ReasonProvisioning && strings.Contains(c.Message, `runs; DisruptionBudget: PodDisruptionBudget "web" allows 0 disruptions`)
 	})
-	w.Always(holds, "nothing is evicted", func() (bool, string) { return len(w.Evictions()) == 0, "" })
+	testenv.Stays(w, holds, "nothing is evicted", 0, w.Evicted)
 	assertUntouched(w, before)
 	w.Delete(budget)
 	w.WaitEvictions(1)
-	w.Eventually("one replica is on on-demand", func() (bool, string) { s := w.Split("web"); return s.OnDemand == 1 && s.Spot == 3, s.String() })
+	w.WaitSplit("web", "one replica is on on-demand", testenv.Split{OnDemand: 1, Spot: 3})
 }

@@ -5,7 +5,6 @@
 package policies_test
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -35,12 +34,17 @@ func start(t *testing.T) *scene {
 		s.ApplyFiles("manifests/rbac/" + feature)
 	}
 	s.scheduler, s.controller, s.environments = s.as(cluster.BerthSchedulerUser), s.as(cluster.BerthControllerUser), s.as(cluster.BerthEnvironmentsUser)
-	s.Eventually("the policies are in force", func() (bool, string) {
+	s.waitRefused("metadata.labels:", func() error {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "not-an-environment"}}
-		err := s.environments.Create(s.Ctx, ns, client.DryRunAll)
-		return refusedFor(err, "metadata.labels:"), fmt.Sprint(err)
+		return s.environments.Create(s.Ctx, ns, client.DryRunAll)
 	})
 	return s
+}
+
+// waitRefused waits until a policy is in force that refuses a write for a field.
+func (s *scene) waitRefused(field string, try func() error) {
+	s.T.Helper()
+	s.Fails("the policy of "+field+" is in force", func(err error) bool { return refusedFor(err, field) }, try)
 }
 
 // as returns a client of a user.

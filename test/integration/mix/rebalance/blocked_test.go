@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package rebalance_test breaks the mix of workloads on a real control plane,
+// and lets the real controller repair it.
 package rebalance_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -23,16 +26,30 @@ import (
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
+	"berth.dev/berth/test/specs"
 	"berth.dev/berth/test/testenv"
 )
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, testenv.Options{})) }
+
+var spotNodes = []string{"spot-0", "spot-1", "spot-2", "spot-3", "spot-4", "spot-5"}
+
+func TestSpotComesBackAfterAFallbackOneReplicaAtATime(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	c := w.Controller(testenv.Impatient)
+	specs.SpotComesBack(w, spotNodes...)
+	assert.Len(t, w.Evictions(), 7, "one eviction for each replica that had to move, and none before")
+
+	writes := len(w.StatusWrites())
+	w.Always(testenv.Length(12*time.Second, 5*time.Minute), "the controller lives on", func() (bool, string) { return testenv.Runs(c) })
+	assert.Len(t, w.Evictions(), 7, "nothing more is evicted")
+	assert.Len(t, w.StatusWrites(), writes, "nothing more is written")
+}
 
 const (
 	spot     = v1alpha1.CapacityTypeSpot
 	onDemand = v1alpha1.CapacityTypeOnDemand
 
-	// holds is how long something that must not happen is watched for: twice the
-	// interval at which the impatient controller looks at everything.
-	holds = 11 * time.Second
 	// letGo bounds the time from the moment when a move becomes possible until
 	// all are made; a replica for which the filters found no free capacity rests a minute.
 	letGo = 100 * time.Second
@@ -62,7 +79,7 @@ func (s *strayed) create(w *testenv.World) {
 	w.T.Helper()
 	template := append([]func(*corev1.PodTemplateSpec){s.lane.Pods}, s.template...)
 	if s.unready {
-		template = append(template, builders.ReadyAfter(time.Hour))
+		template = append(template, neverReady)
 	}
 	w.Create(builders.CapacityMix(s.name(), 50, 1, s.mix...))
 	w.Create(s.with...)
@@ -158,7 +175,7 @@ func reasonsOfPods() []*strayed {
 			}},
 			reason: "InsufficientCapacity", words: []string{"pod tainted-", "1 node(s) had untolerated taint(s)"},
 			release: func(w *testenv.World) {
-				testenv.Patch(w, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testenv.Lane("tainted").Name(spot)}}, func(n *corev1.Node) { n.Spec.Taints = nil })
+				w.ChangeNode(testenv.Lane("tainted").Name(spot), func(n *corev1.Node) { n.Spec.Taints = nil })
 			},
 		},
 		{
@@ -266,10 +283,7 @@ func TestABlockedMoveIsReportedAndNothingIsEvictedMeanwhile(t *testing.T) {
 		})
 	}
 	w.WaitRepaired("plain", split.New(50, 1), 4, testenv.SettleTimeout)
-	w.Always(holds, "only what may be moved is evicted", func() (bool, string) {
-		n := len(w.Evictions())
-		return n == 2, fmt.Sprint(n)
-	})
+	testenv.Stays(w, testenv.Holds, "only what may be moved is evicted", 2, w.Evicted)
 	assert.Len(t, w.EvictionsOf("plain"), 2)
 	requireNothingElseWent(w, before, "plain")
 
@@ -346,18 +360,14 @@ func TestARolloutFreezesMovesForABoundedTime(t *testing.T) {
 	w.WaitBlocked("rolling", "RollingOut", "a rollout is in progress")
 	m := split.New(50, 1)
 	ofOld := func() []corev1.Pod {
-		return slices.DeleteFunc(w.Live("stuck"), func(p corev1.Pod) bool { return p.Labels["pod-template-hash"] != old[stuck] })
+		return testenv.Where(w.Live("stuck"), func(p *corev1.Pod) bool { return p.Labels["pod-template-hash"] == old[stuck] })
 	}
-	w.Eventually("the old revision of the stuck rollout satisfies its mix", func() (bool, string) {
-		s := w.SplitOf(ofOld())
-		return s.Spot == m.Spot(8) && s.OnDemand == m.OnDemand(8), s.String()
+	testenv.Becomes(w, "the old revision of the stuck rollout satisfies its mix", testenv.SplitBy(m, 8), func() testenv.Split {
+		return w.SplitOf(ofOld())
 	})
 	w.WaitBlocked("exhausted", "MaxUnavailable", "2 replicas are unavailable in a rollout, and its maxUnavailable is 2")
 	w.WaitStatus("stuck", "its new revision is left alone", func(s *v1alpha1.CapacityMixStatus) bool { return testenv.BlockedBy(s, "NotReady") })
-	w.Always(holds, "nothing else is evicted", func() (bool, string) {
-		n := len(w.Evictions())
-		return n == m.Spot(8), fmt.Sprint(n)
-	})
+	testenv.Stays(w, testenv.Holds, "nothing else is evicted", m.Spot(8), w.Evicted)
 	for _, e := range w.Evictions() {
 		assert.Contains(t, e.Name, "stuck-"+old[stuck]+"-", "only replicas of the old revision of the stuck rollout moved")
 	}

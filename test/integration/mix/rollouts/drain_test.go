@@ -69,14 +69,8 @@ func TestDrainingTheOnDemandNodeGivesNoneOfItsFloorToSpot(t *testing.T) {
 
 func TestDrainedOnDemandReplicasWaitAndNeverRunOnSpot(t *testing.T) {
 	d := drainOnDemand(t, 10, 70, 3)
-	d.Eventually("three replacements exist", func() (bool, string) {
-		s := d.Split("web")
-		return s.Pending == 3, s.String()
-	})
-	d.Always(testenv.Short, "the replacements wait", func() (bool, string) {
-		s := d.Split("web")
-		return s.Pending == 3 && s.Spot == 7, s.String()
-	})
+	d.WaitSplit("web", "three replacements exist", testenv.Split{Pending: 3, Spot: 7})
+	d.StaysSplit(testenv.Short, "web", "the replacements wait", testenv.Split{Pending: 3, Spot: 7})
 	d.RequireTerminating(d.evicted)
 	d.AddNodes(cluster.Nodes("on-demand", 2)[1:]...)
 	d.RequireExact("web", d.mix, 10)

@@ -46,26 +46,22 @@ func tight(t *testing.T, replicas, percent, floor int32) *testenv.World {
 }
 
 func TestARolloutIsExactWithOnDemandCapacityForOneRevision(t *testing.T) {
-	for _, c := range []struct{ replicas, percent, floor int32 }{
-		{10, 70, 3}, {100, 70, 30},
-	} {
-		t.Run(fmt.Sprintf("%d replicas at %d%% floor %d", c.replicas, c.percent, c.floor), func(t *testing.T) {
-			specs.ARollingUpdateIsExact(tight(t, c.replicas, c.percent, c.floor), c.replicas, c.percent, c.floor)
-		})
-	}
+	updateExactly(t, 10, 70, 3)
+	updateExactly(t, 100, 70, 30)
+}
+
+func updateExactly(t *testing.T, replicas, percent, floor int32) {
+	t.Run(fmt.Sprintf("%d replicas at %d%% floor %d", replicas, percent, floor), func(t *testing.T) {
+		specs.ARollingUpdateIsExact(tight(t, replicas, percent, floor), replicas, percent, floor)
+	})
 }
 
 // The floor is as large as the surge and the unavailable pods together: all
 // pods that the new revision may have before the old one gives up an on-demand
 // pod have on-demand slots.
 func TestARollingUpdateWhoseWholeFirstStepIsOnDemandCompletes(t *testing.T) {
-	for _, c := range []struct{ replicas, percent, floor int32 }{
-		{10, 50, 5}, {100, 50, 50},
-	} {
-		t.Run(fmt.Sprintf("%d replicas at %d%% floor %d", c.replicas, c.percent, c.floor), func(t *testing.T) {
-			specs.ARollingUpdateIsExact(tight(t, c.replicas, c.percent, c.floor), c.replicas, c.percent, c.floor)
-		})
-	}
+	updateExactly(t, 10, 50, 5)
+	updateExactly(t, 100, 50, 50)
 }
 
 func TestARecreatedDeploymentIsExactWithoutSpareCapacity(t *testing.T) {
@@ -99,14 +95,9 @@ func TestARollbackInTheMiddleOfARolloutIsExact(t *testing.T) {
 			builders.ReadyAfter(500 * time.Millisecond)(&d.Spec.Template)
 		})
 		r.Update(specs.Second)
-		r.Eventually("a quarter of the new revision is Ready", func() (bool, string) {
-			n := 0
-			for _, p := range r.Live("web") {
-				if p.Spec.Containers[0].Image == specs.Second && testenv.Ready(&p) {
-					n++
-				}
-			}
-			return n >= 25, fmt.Sprint(n)
+		r.Reaches("a quarter of the new revision is Ready", 25, func() int {
+			fresh := func(p *corev1.Pod) bool { return p.Spec.Containers[0].Image == specs.Second && testenv.Ready(p) }
+			return len(testenv.Where(r.Live("web"), fresh))
 		})
 		r.Update(specs.First)
 		r.RequireDone(specs.First)

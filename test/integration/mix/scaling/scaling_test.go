@@ -4,7 +4,6 @@
 package scaling_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -36,9 +35,8 @@ func TestScaleDownRemovesTheHighestSlotsWithoutBerthTouchingAPod(t *testing.T) {
 		}
 	}
 
-	w.Eventually("the audit log shows the deletion of all 24 pods", func() (bool, string) {
-		deletions := w.Audit(func(r testenv.Request) bool { return r.Verb == "delete" && r.Resource == "pods" && r.OK() })
-		return len(deletions) >= 24, fmt.Sprintf("%d deletions", len(deletions))
+	w.Reaches("the audit log shows the deletion of all 24 pods", 24, func() int {
+		return len(w.Audit(func(r testenv.Request) bool { return r.Verb == "delete" && r.Resource == "pods" && r.OK() }))
 	})
 	require.Empty(t, w.Audit(func(r testenv.Request) bool {
 		return r.User == cluster.BerthSchedulerUser && r.Write() && (r.Verb != "create" || r.Resource == "pods/eviction") &&
@@ -89,9 +87,7 @@ func TestScaleUpAndDownAtOnceHoldsNoSlotTwice(t *testing.T) {
 	record := w.Record("web")
 	for range 4 {
 		w.Scale(web, 15)
-		w.Eventually("some of the new pods exist", func() (bool, string) {
-			return len(w.Live("web")) > 8, ""
-		})
+		w.Reaches("some of the new pods exist", 9, func() int { return len(w.Live("web")) })
 		w.Scale(web, 8)
 		pods := w.WaitReady("web", 8)
 		w.Slots(pods) // none twice

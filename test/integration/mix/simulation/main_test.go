@@ -87,13 +87,9 @@ func replace(w *testenv.World) (onNode, message string) {
 	w.Create(p)
 	w.Eventually("the scheduler decides on the replacement", func() (bool, string) {
 		p = live(w, p.Name)
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled {
-				onNode, message = p.Spec.NodeName, c.Message
-				return c.Status == corev1.ConditionTrue || c.Reason == corev1.PodReasonUnschedulable, fmt.Sprint(c)
-			}
-		}
-		return false, "no condition"
+		c := testenv.PodCondition(p, corev1.PodScheduled)
+		onNode, message = p.Spec.NodeName, c.Message
+		return c.Status == corev1.ConditionTrue || c.Reason == corev1.PodReasonUnschedulable, fmt.Sprint(c)
 	})
 	return onNode, message
 }

@@ -50,12 +50,9 @@ func TestListIsTheOnlyRightAndEachKindIsListedOnce(t *testing.T) {
 	w.Create(placed(victim, "od"))
 	cfg := userWith(w, "replay-reader", "")
 	var s *simulation.Snapshot
-	w.Eventually("the rights are known", func() (ok bool, saw string) {
-		var err error
-		if s, err = simulation.Take(w.Ctx, cfg, simulation.DefaultProfile()); err != nil {
-			return false, err.Error()
-		}
-		return true, ""
+	w.Succeeds("the rights are known", func() (err error) {
+		s, err = simulation.Take(w.Ctx, cfg, simulation.DefaultProfile())
+		return err
 	})
 	s.Close()
 	since := time.Now()

@@ -5,7 +5,6 @@
 package storms_test
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
@@ -69,7 +67,7 @@ func (f *field) storm() bool {
 
 func (f *field) waitStorm(on bool) {
 	f.T.Helper()
-	f.Within(quiet+testenv.SettleTimeout, fmt.Sprintf("the storm is on: %t", on), func() (bool, string) { return f.storm() == on, "" })
+	testenv.Becomes(f.UpTo(quiet+testenv.SettleTimeout), "the storm is on", on, f.storm)
 }
 
 // notice puts the mark of an interruption on nodes, as a provider does minutes before.
@@ -77,7 +75,7 @@ func (f *field) notice(nodes ...cluster.NodeSpec) {
 	f.T.Helper()
 	for _, n := range nodes {
 		f.last = time.Now()
-		testenv.Patch(f.World, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, func(o *corev1.Node) {
+		f.ChangeNode(n.Name, func(o *corev1.Node) {
 			o.Spec.Taints = append(o.Spec.Taints, corev1.Taint{Key: "aws-node-termination-handler/spot-itn", Effect: corev1.TaintEffectNoSchedule})
 		})
 	}
@@ -113,8 +111,7 @@ func (f *field) waitRunning(app string) {
 		f.bury()
 		pods := f.Live(app)
 		s := f.SplitOf(pods)
-		notReady := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return !testenv.Ready(&p) })
-		return len(pods) == replicas && s.Pending+s.Unknown == 0 && !notReady, s.String()
+		return len(pods) == replicas && s.Spot+s.OnDemand == replicas && len(testenv.Where(pods, testenv.Ready)) == replicas, s.String()
 	})
 }
 
@@ -139,7 +136,7 @@ func TestLosingAThirdOfSpotMovesNothingUntilItIsOver(t *testing.T) {
 	f.waitStorm(true)
 	f.waitRunning("web")
 	f.waitRunning("other")
-	f.ChangeMix("other", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 30 })
+	f.ChangeMix("other", builders.SpotPercent(30))
 	f.WaitBlocked("other", "SpotStorm", "many spot nodes are departing")
 	f.waitStorm(false)
 	f.WaitExact("web", seventy, replicas, recovery)

@@ -64,8 +64,7 @@ func TestIndexedJobSlotsFollowTheIndexAndKeepTheirType(t *testing.T) {
 			again := slices.ContainsFunc(live, func(p corev1.Pod) bool { return p.UID != l.lost.UID && index(t)(&p) == l.index })
 			return again && w.SplitOf(live).Pending == 0, w.SplitOf(live).String()
 		})
-		pods := w.RequireExact(l.app, m, 10)
-		requireAssignments(w, pods, m, index(t))
+		requireAssignments(w, w.RequireExact(l.app, m, 10), m, index(t))
 	}
 }
 
@@ -73,9 +72,7 @@ func TestIndexedJobSlotsFollowTheIndexAndKeepTheirType(t *testing.T) {
 func remove(w *testenv.World) func(*corev1.Pod) { return func(p *corev1.Pod) { w.Delete(p) } }
 
 func fail(w *testenv.World) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		require.NoError(w.T, w.SetPhase(p.Name, corev1.PodFailed))
-	}
+	return func(p *corev1.Pod) { require.NoError(w.T, w.SetPhase(p.Name, corev1.PodFailed)) }
 }
 
 func TestAPlainJobIsExact(t *testing.T) {

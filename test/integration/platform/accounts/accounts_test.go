@@ -184,11 +184,11 @@ func TestPodsThatNoMixSteersAreNotMarked(t *testing.T) {
 
 func TestTheEventsOfAWorkloadCountEveryMove(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
-	w.Create(builders.CapacityMix("web", 90, 2, builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.MaxConcurrent = new(int32(10)) })), builders.Deployment("web", 40))
+	w.Create(builders.CapacityMix("web", 90, 2, builders.MaxConcurrent(10)), builders.Deployment("web", 40))
 	w.WaitExact("web", split.New(90, 2), 40, testenv.SettleTimeout)
 	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Mix.Rebalance.ClusterMaxConcurrent = 10 })
 	w.WaitSatisfied("web")
-	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 0 })
+	w.ChangeMix("web", builders.SpotPercent(0))
 	w.WaitRepaired("web", split.New(0, 2), 40, 2*testenv.SettleTimeout)
 	moved := len(w.EvictionsOf("web"))
 	assert.GreaterOrEqual(t, moved, 36)

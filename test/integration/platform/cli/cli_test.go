@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli/live"
 	"berth.dev/berth/internal/cli/mix"
+	"berth.dev/berth/internal/kube/disruption"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/rebalance"
 	"berth.dev/berth/internal/mix/split"
@@ -44,10 +45,7 @@ func scenario(w *testenv.World) {
 	w.WaitReady("annotated", 2)
 	w.WaitReady("lonely", 1)
 	w.WaitReady("web", 7)
-	w.Eventually("the scheduler has said why stuck is", func() (bool, string) {
-		pods := w.Live("stuck")
-		return len(pods) == 1 && len(pods[0].Status.Conditions) > 0, ""
-	})
+	w.WaitUnschedulable("stuck", 1)
 }
 
 func TestStatusExplainAndNodesTellWhatIsThere(t *testing.T) {
@@ -257,4 +255,45 @@ func TestWhatMayNotBeReadIsSaidAndTheRestIsShown(t *testing.T) {
 	assert.ErrorContains(t, kubectl(w, little, "", "nodes").err, "cannot list nodes")
 	assert.ErrorContains(t, kubectl(w, little, "", "plan", "web", "-n", w.Namespace).err, "cannot list pods")
 	require.ErrorContains(t, kubectl(w, little, "", "status", "-o", "xml").err, `--output is "xml": it must be one of table, wide, json, yaml`)
+}
+
+// On-demand has free capacity for five of the eight replicas that have to move, and one
+// of the first of them must not be disturbed.
+func TestThePlanIsWhatTheControllerThenDoes(t *testing.T) {
+	w := begin(t, append(cluster.Nodes("spot", 2), cluster.Nodes("on-demand", 1, cpus("11"))...)...)
+	w.Create(builders.CapacityMix("web", 70, 2), builders.PodDisruptionBudget("web", builders.MaxUnavailable("1")), builders.Deployment("web", 20, builders.CPU("1")))
+	w.RequireExact("web", split.New(70, 2), 20)
+	w.WaitReady("web", 20)
+	slots := w.Slots(w.Live("web"))
+	kept := slots[18]
+	testenv.Patch(w, kept, func(p *corev1.Pod) { p.Annotations[disruption.SafeToEvict] = "false" })
+
+	me := user(w, "applier", editor)
+	p := decode[mix.Plan](t, kubectl(w, me, "", "plan", "web", "--spot-percent=30", "-n", w.Namespace, "-o", "json"))
+	require.Equal(t, 8, p.Workloads[0].WrongSide)
+	require.Len(t, p.Moves, 5)
+	require.Len(t, p.Blocked, 3)
+	reasons := map[string]bool{}
+	for _, b := range p.Blocked {
+		reasons[b.Reason] = true
+	}
+	assert.Contains(t, reasons, string(rebalance.ReasonInsufficientCapacity))
+
+	w.Controller(testenv.Impatient)
+	cm := w.Mix("web")
+	testenv.Patch(w, cm, builders.SpotPercent(30))
+	w.WaitStatus("web", "all is moved that may be", func(s *v1alpha1.CapacityMixStatus) bool {
+		return s.Actual.OnDemand == 11 && len(s.Workloads) == 1 && s.Workloads[0].Blocked != nil && reasons[s.Workloads[0].Blocked.Reason]
+	})
+	planned, evicted := make([]string, 0, len(p.Moves)), make([]string, 0, len(p.Moves))
+	for _, m := range p.Moves {
+		planned = append(planned, m.Pod)
+	}
+	for _, e := range w.Evictions() {
+		require.True(t, e.OK(), "%s", e)
+		evicted = append(evicted, e.Name)
+	}
+	assert.Equal(t, planned, evicted, "the same pods in the same order")
+	assert.NotContains(t, evicted, kept.Name)
+	w.Always(testenv.Short, "nothing more is evicted", func() (bool, string) { return len(w.Evictions()) == len(planned), fmt.Sprint(w.Evictions()) })
 }

@@ -13,7 +13,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/doctor"
@@ -21,6 +20,9 @@ import (
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
+
+// profile is the file with the configuration of the scheduler that runs.
+var profile = testenv.Path(testenv.SecondScheduler)
 
 // findings are what doctor said, by check.
 func findings(w *testenv.World, kubeconfig string, args ...string) (map[string]doctor.Finding, error) {
@@ -46,7 +48,7 @@ func TestDoctorPassesOnAGoodCluster(t *testing.T) {
 	var found map[string]doctor.Finding
 	var err error
 	w.Eventually("the controller has looked at the mix", func() (bool, string) {
-		found, err = findings(w, me, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
+		found, err = findings(w, me, "--scheduler-config", profile)
 		return found["mix status"].Level == doctor.OK, found["mix status"].Message
 	})
 	require.NoError(t, err)
@@ -56,7 +58,7 @@ func TestDoctorPassesOnAGoodCluster(t *testing.T) {
 	assert.Contains(t, found["scheduler"].Message, "berth-system/berth-scheduler")
 	assert.Contains(t, found["controller"].Message, "berth-system/berth-controller")
 
-	r := kubectl(w, me, "", "doctor", "--scheduler-config", testenv.Path(testenv.SecondScheduler)).ok(t)
+	r := kubectl(w, me, "", "doctor", "--scheduler-config", profile).ok(t)
 	assert.NotContains(t, r.out, string(doctor.Warn))
 
 	// With a controller, status has nothing to complain of.
@@ -73,7 +75,7 @@ func TestDoctorReadsTheProfileOfASchedulerWithoutADeployment(t *testing.T) {
 
 	w.CreateForTest(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-scheduler-config"},
-		Data:       map[string]string{filepath.Base(testenv.SecondScheduler): testenv.ReadFile(t, testenv.Path(testenv.SecondScheduler))},
+		Data:       map[string]string{filepath.Base(profile): testenv.ReadFile(t, profile)},
 	})
 	found, err = findings(w, me)
 	require.NoError(t, err)
@@ -118,7 +120,7 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 // doctorOnConfigurations runs it with configurations that are not those of the scheduler that runs.
 func doctorOnConfigurations(t *testing.T, w *testenv.World, me string) {
 	t.Run("another lease", func(t *testing.T) {
-		config := testenv.ReadFile(t, testenv.Path(testenv.SecondScheduler))
+		config := testenv.ReadFile(t, profile)
 		other := strings.Replace(config, "resourceName: berth-scheduler", "resourceName: nobody", 1)
 		found, err := findings(w, me, "--scheduler-config", testenv.WriteFile(t, "config.yaml", other))
 		require.ErrorIs(t, err, command.ErrFailed)
@@ -159,21 +161,19 @@ func TestDoctorAsksForTheRightsOfWhatIsUsed(t *testing.T) {
 	w := begin(t, testenv.Roomy()...)
 	const check = "rights of berth-environments for Environments"
 	admin := w.Cluster.KubeconfigPath()
-	found, _ := findings(w, admin, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
+	found, _ := findings(w, admin, "--scheduler-config", profile)
 	assert.NotContains(t, found, check)
 	assert.Equal(t, doctor.OK, found["Environment resource"].Level, found["Environment resource"].Message)
 
-	w.Create(&v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: v1alpha1.EnvironmentSpec{Stack: v1alpha1.ApplicationStack{
-		Name: "shop", Frontend: &v1alpha1.FrontendComponent{Container: v1alpha1.EnvironmentContainer{Image: "nginx"}},
-	}}})
-	found, _ = findings(w, admin, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
+	w.Create(builders.Environment("shop"))
+	found, _ = findings(w, admin, "--scheduler-config", profile)
 	assert.Equal(t, doctor.Warn, found[check].Level)
 	assert.Contains(t, found[check].Message, "create statefulsets.apps")
 	assert.Equal(t, "kubectl apply -k manifests/rbac/environments", found[check].Next)
 
 	w.ApplyFiles("manifests/rbac/environments")
 	w.Eventually("the rights are seen", func() (bool, string) {
-		found, _ = findings(w, admin, "--scheduler-config", testenv.Path(testenv.SecondScheduler))
+		found, _ = findings(w, admin, "--scheduler-config", profile)
 		return found[check].Level == doctor.OK, found[check].Message
 	})
 	assert.NotContains(t, found, "rights of berth-controller for DeploymentRecords")

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
@@ -18,13 +17,6 @@ import (
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
-
-// asks gives the only container of a template cpu.
-func asks(cpu string) func(*corev1.PodTemplateSpec) {
-	return func(t *corev1.PodTemplateSpec) {
-		t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
-	}
-}
 
 func labelled(key, value string) func(*cluster.NodeSpec) {
 	return func(s *cluster.NodeSpec) { s.Labels = map[string]string{key: value} }
@@ -40,15 +32,13 @@ func TestExplainSaysWhichSizeAPodHasAndWhatItDoes(t *testing.T) {
 		builders.ResourceLimit("chosen", builders.SizeSelects("selected")),
 	)
 	w.Create(
-		builders.Pod("ok", "fits", builders.OfSize("small"), asks("1")),
-		builders.Pod("ok", "selected", func(t *corev1.PodTemplateSpec) { t.Labels["app"] = "selected" }, asks("1")),
-		builders.Pod("waits", "above", builders.OfSize("small"), asks("3")),
+		builders.Pod("ok", "fits", builders.OfSize("small"), builders.CPU("1")),
+		builders.Pod("ok", "selected", func(t *corev1.PodTemplateSpec) { t.Labels["app"] = "selected" }, builders.CPU("1")),
+		builders.Pod("waits", "above", builders.OfSize("small"), builders.CPU("3")),
 		builders.Pod("waits", "missing", builders.OfSize("none")),
-		builders.Pod("waits", "stuck", asks("1"), func(t *corev1.PodTemplateSpec) {
-			t.Annotations = map[string]string{v1alpha1.ResourceLimitLabel: "nowhere"}
-		}),
+		builders.Pod("waits", "stuck", builders.CPU("1"), builders.PodAnnotation(v1alpha1.ResourceLimitLabel, "nowhere")),
 		builders.Pod("free", "free"),
-		builders.Pod("other", "other", builders.OfSize("small"), onNode("on-demand-0"), asks("3")),
+		builders.Pod("other", "other", builders.OfSize("small"), onNode("on-demand-0"), builders.CPU("3")),
 	)
 	w.WaitBound("ok", 1)
 	w.WaitBound("selected", 1)

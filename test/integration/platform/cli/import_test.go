@@ -56,17 +56,13 @@ metadata: {name: other}
 
 // coded is a ConfigMap as upstream's code writes it, planned one as its plan has it.
 func coded(namespace, name string, data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: "rl-" + name,
-			Labels: map[string]string{
-				"app.kubernetes.io/managed-by": "mcp-orchestrator", "mcp-orchestrator.egoavara.net/type-of": "resource-limit",
-				"namespace.mcp-orchestrator.egoavara.net/" + namespace: "1", "custom.mcp-orchestrator.egoavara.net/team": "a",
-			},
-			Annotations: map[string]string{"mcp-orchestrator.egoavara.net/description": "for servers"},
-		},
-		Data: data,
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "rl-" + name}, Data: data}
+	cm.Labels = map[string]string{
+		"app.kubernetes.io/managed-by": "mcp-orchestrator", "mcp-orchestrator.egoavara.net/type-of": "resource-limit",
+		"namespace.mcp-orchestrator.egoavara.net/" + namespace: "1", "custom.mcp-orchestrator.egoavara.net/team": "a",
 	}
+	cm.Annotations = map[string]string{"mcp-orchestrator.egoavara.net/description": "for servers"}
+	return cm
 }
 
 func planned(namespace, name string, data map[string]string) *corev1.ConfigMap {

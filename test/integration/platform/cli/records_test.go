@@ -35,15 +35,11 @@ func deployed(w *testenv.World) *v1alpha1.DeploymentRecord {
 	w.T.Helper()
 	w.ApplyFiles("manifests/rbac/records", "manifests/templates")
 	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Controllers = []string{"*", controller.ControllerRecords} })
-	rec := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: "cart"}}
-	rec.Spec.Addons = &[]v1alpha1.Addon{}
-	rec.Spec.DeploymentUnit.ClassKey = "shop.Cart"
+	rec := builders.DeploymentRecord("cart", "add", "remove")
+	rec.Spec.DeploymentUnit.Functions[0].MinScale = new(int32(10))
 	rec.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: new("0.999")}
 	rec.Spec.ResourceAllocation = &v1alpha1.ResourceAllocation{CPU: "100m", Memory: "64Mi"}
 	rec.Spec.Enforcement = &v1alpha1.NFREnforcement{Mode: v1alpha1.EnforcementEnforce}
-	rec.Spec.DeploymentUnit.Functions = []v1alpha1.FunctionSpec{
-		{FunctionKey: "add", Image: "registry.example/add:1", MinScale: new(int32(10))}, {FunctionKey: "remove", Image: "registry.example/remove:1"},
-	}
 	w.Create(rec)
 	return testenv.WaitFor(w, "cart", "it is available", func(r *v1alpha1.DeploymentRecord) bool {
 		return r.Status.Phase == v1alpha1.PhaseAvailable
@@ -102,10 +98,7 @@ func TestRecordsTellWhatIsDeployed(t *testing.T) {
 
 	// Without its controller no one would take the finalizer off.
 	w.Delete(rec)
-	w.Eventually("the record is gone", func() (bool, string) {
-		r := kubectl(w, me, "", "records", "get", "cart", "-n", ns)
-		return apierrors.IsNotFound(r.err), r.out
-	})
+	w.Fails("the record is gone", apierrors.IsNotFound, func() error { return kubectl(w, me, "", "records", "get", "cart", "-n", ns).err })
 }
 
 func recordTree(t *testing.T, w *testenv.World, me string) {

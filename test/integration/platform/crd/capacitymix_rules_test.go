@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 // bounds are the cases of a number from least to most, above which above is. Spec is that of a mix with the number as its verb.
@@ -64,13 +65,9 @@ var otherCases = ruleCases{
 			"{selector: {}, spotPercent: 50, spreadSpotOver: [topology.kubernetes.io/zone, Rack_1.a-b]}",
 			"{selector: {}, spotPercent: 50, spreadSpotOver: [" + longestPrefix + "/" + longestName + "]}",
 		},
-		rejected: []rejected{
-			{"{selector: {}, spotPercent: 50, spreadSpotOver: [zone, 'a zone']}", notALabel("spec.spreadSpotOver[1]", "string", "spreadSpotOver must hold label keys", "a zone", labelKey)},
-			{"{selector: {}, spotPercent: 50, spreadSpotOver: ['']}", notALabel("spec.spreadSpotOver[0]", "string", "spreadSpotOver must hold label keys", "", labelKey)},
-			{"{selector: {}, spotPercent: 50, spreadSpotOver: [Example.com/zone]}", notALabel("spec.spreadSpotOver[0]", "string", "spreadSpotOver must hold label keys", "Example.com/zone", labelKey)},
-			{"{selector: {}, spotPercent: 50, spreadSpotOver: [a" + longestPrefix + "/a]}", notALabel("spec.spreadSpotOver[0]", "string", "spreadSpotOver must hold label keys", "a"+longestPrefix+"/a", labelKey)},
-			{"{selector: {}, spotPercent: 50, spreadSpotOver: [a" + longestName + "]}", notALabel("spec.spreadSpotOver[0]", "string", "spreadSpotOver must hold label keys", "a"+longestName, labelKey)},
-		},
+		rejected: refuses(func(key string) string { return "{selector: {}, spotPercent: 50, spreadSpotOver: [zone, " + key + "]}" },
+			badLabel("spec.spreadSpotOver[1]", "string", "spreadSpotOver must hold label keys", labelKey),
+			"a zone", "", "Example.com/zone", "a"+longestPrefix+"/a", "a"+longestName),
 	},
 	"spreadSpotOver must not hold the same label key twice": {
 		accepted: []string{"{selector: {}, spotPercent: 50, spreadSpotOver: [a, b, c, d]}"},
@@ -78,4 +75,76 @@ var otherCases = ruleCases{
 			{"{selector: {}, spotPercent: 50, spreadSpotOver: [zone, rack, zone]}", `spec.spreadSpotOver: Invalid value: "array": spreadSpotOver must not hold the same label key twice`},
 		},
 	},
+}
+
+// tolerationCases has the rules of the tolerations that the pods of a capacity type get. What these refuse, the API
+// server would refuse of pods: their gate would stay, and the webhook would be in the way of their creation.
+func tolerationCases(capacityType string) ruleCases {
+	in := func(toleration string) string {
+		return "{selector: {}, spotPercent: 50, tolerations: {" + capacityType + ": [" + toleration + "]}}"
+	}
+	path := "spec.tolerations." + capacityType + "[0]"
+	broken := func(field, message string) string {
+		return fmt.Sprintf(`%s.%s: Invalid value: "object": %s`, path, field, message)
+	}
+
+	return ruleCases{
+		"key may be empty with operator Exists only": {
+			accepted: []string{in("{operator: Exists}"), in("{key: '', operator: Exists, effect: NoExecute}"), in("{key: spot}"), in("{key: spot, operator: Equal, value: 'true'}")},
+			rejected: []rejected{
+				{in("{}"), broken("key", "key may be empty with operator Exists only")},
+				{in("{key: '', operator: Equal, value: a}"), broken("key", "key may be empty with operator Exists only")},
+			},
+		},
+		"key must be a label key: " + labelKey: {
+			accepted: []string{in("{key: kubernetes.azure.com/scalesetpriority, value: spot}"), in("{key: " + longestPrefix + "/" + longestName + "}")},
+			rejected: refuses(func(key string) string { return in("{key: " + key + "}") },
+				badLabel(path+".key", "string", "key must be a label key", labelKey), "a taint", "a"+longestPrefix+"/a"),
+		},
+		"value must be a label value: " + labelValue: {
+			accepted: []string{in("{key: a, value: ''}"), in("{key: a, value: " + longestName + "}")},
+			rejected: []rejected{
+				{in("{key: a, value: b c}"), notALabel(path+".value", "string", "value must be a label value", "b c", labelValue)},
+			},
+		},
+		"value must be empty with operator Exists": {
+			accepted: []string{in("{key: a, operator: Exists, value: ''}"), in("{key: a, operator: Exists}")},
+			rejected: []rejected{{in("{key: a, operator: Exists, value: b}"), broken("value", "value must be empty with operator Exists")}},
+		},
+		"tolerationSeconds may be set with effect NoExecute only": {
+			accepted: []string{in("{key: a, effect: NoExecute, tolerationSeconds: 0}"), in("{key: a, effect: NoExecute, tolerationSeconds: 2147483647}")},
+			rejected: []rejected{
+				{in("{key: a, tolerationSeconds: 0}"), broken("tolerationSeconds", "tolerationSeconds may be set with effect NoExecute only")},
+				{in("{key: a, effect: NoSchedule, tolerationSeconds: 9}"), broken("tolerationSeconds", "tolerationSeconds may be set with effect NoExecute only")},
+			},
+		},
+	}
+}
+
+// TestSchemaOfGates has what the schema itself refuses of the fields for pods with a gate.
+func TestSchemaOfGates(t *testing.T) {
+	t.Parallel()
+	mix := func(fields string) string { return "{selector: {}, spotPercent: 50, " + fields + "}" }
+	several := func(n int) string {
+		return strings.TrimSuffix(strings.Repeat("{key: "+longestPrefix+"/"+longestName+", value: "+longestName+"}, ", n), ", ")
+	}
+	seconds := func(n string) string {
+		return mix("tolerations: {spot: [{key: a, effect: NoExecute, tolerationSeconds: " + n + "}]}")
+	}
+	checkSchema(t, capacityMix, map[string]schemaCase{
+		"no tolerations are accepted":            {mix("tolerations: {}"), ""},
+		"8 of the longest for each are accepted": {mix("tolerations: {spot: [" + several(8) + "], onDemand: [" + several(8) + "]}"), ""},
+		"a ninth for spot is refused":            {mix("tolerations: {spot: [" + several(9) + "]}"), "spec.tolerations.spot: Too many: 9: must have at most 8 items"},
+		"a ninth for on-demand is refused":       {mix("tolerations: {onDemand: [" + several(9) + "]}"), "spec.tolerations.onDemand: Too many: 9: must have at most 8 items"},
+		"a third type is refused":                {mix("tolerations: {reserved: []}"), `unknown field "spec.tolerations.reserved"`},
+		"an unknown operator is refused":         {mix("tolerations: {spot: [{key: a, operator: In}]}"), `spec.tolerations.spot[0].operator: Unsupported value: "In": supported values: "Equal", "Exists"`},
+		"an unknown effect is refused":           {mix("tolerations: {spot: [{key: a, effect: NoRun}]}"), `spec.tolerations.spot[0].effect: Unsupported value: "NoRun": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`},
+		"a key that is too long is refused":      {mix("tolerations: {spot: [{key: a" + longestPrefix + "/" + longestName + "}]}"), "spec.tolerations.spot[0].key: Too long: may not be more than 317 bytes"},
+		"a value that is too long is refused":    {mix("tolerations: {spot: [{key: a, value: a" + longestName + "}]}"), "spec.tolerations.spot[0].value: Too long: may not be more than 63 bytes"},
+		"less than no time is refused":           {seconds("-1"), "spec.tolerations.spot[0].tolerationSeconds in body should be greater than or equal to 0"},
+		"more time than there is is refused":     {seconds("2147483648"), "spec.tolerations.spot[0].tolerationSeconds in body should be less than or equal to 2147483647"},
+		"waiting for nodes is accepted":          {mix("rebalance: {provisioning: Wait}"), ""},
+		"asking for nodes is accepted":           {mix("rebalance: {provisioning: Placeholder}"), ""},
+		"another way to nodes is refused":        {mix("rebalance: {provisioning: Buy}"), `spec.rebalance.provisioning: Unsupported value: "Buy": supported values: "Wait", "Placeholder"`},
+	})
 }

@@ -111,3 +111,10 @@ func create(t *testing.T, k kind, spec string) (*unstructured.Unstructured, erro
 		DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
 	})
 }
+
+// store creates an object that stays.
+func store(t *testing.T, k kind, name, spec string) {
+	t.Helper()
+	_, err := objects(t, k).Create(t.Context(), object(t, k, name, spec), metav1.CreateOptions{})
+	require.NoError(t, err)
+}

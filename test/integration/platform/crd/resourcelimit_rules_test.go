@@ -38,13 +38,8 @@ var resourceLimitCases = merged(
 		},
 		"volumes must have names of at most 63 lower-case letters, digits or '-' that start and end with a letter or digit": {
 			accepted: []string{"{volumes: {data: {size: 1Gi}, a-1: {size: 1Gi}, " + longestName + ": {size: 1Gi}}}"},
-			rejected: []rejected{
-				{"{volumes: {data: {size: 1Gi}, Data: {size: 1Gi}}}", volumeName("Data")},
-				{"{volumes: {-data: {size: 1Gi}}}", volumeName("-data")},
-				{"{volumes: {'': {size: 1Gi}}}", volumeName("")},
-				{"{volumes: {my.data: {size: 1Gi}}}", volumeName("my.data")},
-				{"{volumes: {n" + longestName + ": {size: 1Gi}}}", volumeName("n" + longestName)},
-			},
+			rejected: refuses(func(name string) string { return "{volumes: {data: {size: 1Gi}, " + name + ": {size: 1Gi}}}" }, volumeName,
+				"Data", "-data", "", "my.data", "n"+longestName),
 		},
 		"volumes must not have the same mountPath twice": {
 			accepted: []string{"{volumes: {a: {size: 1Gi, mountPath: /a}, b: {size: 1Gi, mountPath: /a/b}, c: {size: 1Gi}, d: {size: 1Gi}}}"},
@@ -55,41 +50,28 @@ var resourceLimitCases = merged(
 		},
 		"storageClass must be the name of a StorageClass: lower-case letters, digits, '-' or '.', with a letter or digit at both ends": {
 			accepted: []string{"{volumes: {data: {size: 1Gi, storageClass: fast-ssd.example.com}}}"},
-			rejected: []rejected{
-				{"{volumes: {data: {size: 1Gi, storageClass: Fast}}}", storageClass("Fast")},
-				{"{volumes: {data: {size: 1Gi, storageClass: fast_ssd}}}", storageClass("fast_ssd")},
-				{"{volumes: {data: {size: 1Gi, storageClass: fast-}}}", storageClass("fast-")},
-			},
+			rejected: refuses(func(class string) string {
+				return "{volumes: {data: {size: 1Gi, storageClass: " + class + "}}}"
+			}, storageClass, "Fast", "fast_ssd", "fast-"),
 		},
 		"mountPath must be an absolute path without ':'": {
 			accepted: []string{"{volumes: {data: {size: 1Gi, mountPath: /var/lib/data}}}"},
-			rejected: []rejected{
-				{"{volumes: {data: {size: 1Gi, mountPath: data}}}", mountPath("data")},
-				{"{volumes: {data: {size: 1Gi, mountPath: /}}}", mountPath("/")},
-				{"{volumes: {data: {size: 1Gi, mountPath: ''}}}", mountPath("")},
-				{"{volumes: {data: {size: 1Gi, mountPath: '/a:/b'}}}", mountPath("/a:/b")},
-			},
+			rejected: refuses(func(path string) string { return "{volumes: {data: {size: 1Gi, mountPath: " + path + "}}}" }, mountPath,
+				"data", "/", "", "/a:/b"),
 		},
 		"nodeSelector must have label keys: " + labelKey: {
 			accepted: []string{
 				"{nodeSelector: {disk: ssd, node.kubernetes.io/Name_1: web}}",
 				"{nodeSelector: {" + longestPrefix + "/" + longestName + ": web}}",
 			},
-			rejected: []rejected{
-				{"{nodeSelector: {'my disk': ssd}}", notALabel("spec.nodeSelector", "object", "nodeSelector must have label keys", "my disk", labelKey)},
-				{"{nodeSelector: {'': ssd}}", notALabel("spec.nodeSelector", "object", "nodeSelector must have label keys", "", labelKey)},
-				{"{nodeSelector: {a/b/c: ssd}}", notALabel("spec.nodeSelector", "object", "nodeSelector must have label keys", "a/b/c", labelKey)},
-				{"{nodeSelector: {Example.com/disk: ssd}}", notALabel("spec.nodeSelector", "object", "nodeSelector must have label keys", "Example.com/disk", labelKey)},
-				{"{nodeSelector: {a" + longestPrefix + "/a: ssd}}", notALabel("spec.nodeSelector", "object", "nodeSelector must have label keys", "a"+longestPrefix+"/a", labelKey)},
-				{"{nodeSelector: {n" + longestName + ": ssd}}", notALabel("spec.nodeSelector", "object", "nodeSelector must have label keys", "n"+longestName, labelKey)},
-			},
+			rejected: refuses(func(key string) string { return "{nodeSelector: {" + key + ": ssd}}" },
+				badLabel("spec.nodeSelector", "object", "nodeSelector must have label keys", labelKey),
+				"my disk", "", "a/b/c", "Example.com/disk", "a"+longestPrefix+"/a", "n"+longestName),
 		},
 		"nodeSelector must have label values: " + labelValue: {
 			accepted: []string{"{nodeSelector: {disk: '', kind: Ssd_1.a-b, name: " + longestName + "}}"},
-			rejected: []rejected{
-				{"{nodeSelector: {disk: fast ssd}}", notALabel("spec.nodeSelector[disk]", "string", "nodeSelector must have label values", "fast ssd", labelValue)},
-				{"{nodeSelector: {disk: ssd-}}", notALabel("spec.nodeSelector[disk]", "string", "nodeSelector must have label values", "ssd-", labelValue)},
-			},
+			rejected: refuses(func(value string) string { return "{nodeSelector: {disk: " + value + "}}" },
+				badLabel("spec.nodeSelector[disk]", "string", "nodeSelector must have label values", labelValue), "fast ssd", "ssd-"),
 		},
 		"nodeSelectorTerms must have at least one term": {
 			accepted: []string{"{nodeAffinity: " + required.in("{matchExpressions: [{key: disk, operator: Exists}]}") + "}", "{nodeAffinity: {}}"},
@@ -191,10 +173,8 @@ func nodeTermCases(at termPlace) ruleCases {
 		},
 		"key must be a label key: " + labelKey: {
 			accepted: []string{label("{key: node.kubernetes.io/disk, operator: Exists}")},
-			rejected: []rejected{
-				{label("{key: my disk, operator: Exists}"), notALabel(at.path+".matchExpressions[0].key", "string", "key must be a label key", "my disk", labelKey)},
-				{label("{key: a/b/c, operator: Exists}"), notALabel(at.path+".matchExpressions[0].key", "string", "key must be a label key", "a/b/c", labelKey)},
-			},
+			rejected: refuses(func(key string) string { return label("{key: " + key + ", operator: Exists}") },
+				badLabel(at.path+".matchExpressions[0].key", "string", "key must be a label key", labelKey), "my disk", "a/b/c"),
 		},
 		"values must hold label values: " + labelValue: {
 			accepted: []string{label("{key: disk, operator: In, values: ['', ssd, Ssd_1.a-b, " + longestName + "]}")},

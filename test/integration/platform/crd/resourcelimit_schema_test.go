@@ -4,7 +4,6 @@ package crd
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -21,14 +20,6 @@ import (
 // TestResourceLimitSchema has what the schema itself refuses, without a CEL rule.
 func TestResourceLimitSchema(t *testing.T) {
 	t.Parallel()
-	many := func(n int, value string) string {
-		pairs := make([]string, n)
-		for i := range pairs {
-			pairs[i] = fmt.Sprintf("v%d: %s", i, value)
-		}
-
-		return strings.Join(pairs, ", ")
-	}
 	operator := `supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"`
 	term := func(requirement string) string {
 		return "{nodeAffinity: " + required.in("{matchExpressions: ["+requirement+"]}") + "}"
@@ -164,10 +155,7 @@ func TestResourceLimitStatusIsASubresource(t *testing.T) {
 
 func TestTableShowsTheResourceLimit(t *testing.T) {
 	t.Parallel()
-	shown := object(t, resourceLimit, "table", "{description: for small services, cpu: 1, memory: 512Mi, cpuLimit: '2'}")
-	_, err := objects(t, resourceLimit).Create(t.Context(), shown, metav1.CreateOptions{})
-	require.NoError(t, err)
-	normal, wide, cells := tableOf(t, resourceLimit, "table")
+	normal, wide, cells := tableOf(t, resourceLimit, "{description: for small services, cpu: 1, memory: 512Mi, cpuLimit: '2'}")
 	assert.Equal(t, []string{"Name", "CPU", "Memory", "Pods", "Workloads", "Age"}, normal)
 	assert.Equal(t, []string{"CPU-Limit", "Memory-Limit", "Description"}, wide)
 	// A number is shown as one that is text. No controller has written a status here.

@@ -71,6 +71,19 @@ func outOfRange(field, value, bound, message string) string {
 		field, value, bound, message)
 }
 
+// refuses are specs with values that a rule refuses, in quotes, with what the server says about each.
+func refuses(spec, says func(value string) string, values ...string) (cases []rejected) {
+	for _, v := range values {
+		cases = append(cases, rejected{spec("'" + v + "'"), says(v)})
+	}
+	return cases
+}
+
+// badLabel is notALabel for any value.
+func badLabel(path, kind, what, syntax string) func(value string) string {
+	return func(value string) string { return notALabel(path, kind, what, value, syntax) }
+}
+
 func notALabel(path, kind, what, value, syntax string) string {
 	return fmt.Sprintf(`%s: Invalid value: "%s": %s, not '%s': %s`, path, kind, what, value, syntax)
 }
@@ -191,4 +204,59 @@ func rules(schema map[string]any, path string) []rule {
 	}
 
 	return found
+}
+
+// selectorCases has the rules of a PodSelector, which several kinds have as spec.selector. In makes the rest of a spec
+// around a selector.
+func selectorCases(in func(selector string) string) ruleCases {
+	return ruleCases{
+		"matchLabels must have label keys: " + labelKey: {
+			accepted: []string{
+				in("{matchLabels: {app: web, app.kubernetes.io/Name_1: web}}"),
+				in("{matchLabels: {" + longestPrefix + "/" + longestName + ": web}}"),
+			},
+			rejected: refuses(func(key string) string { return in("{matchLabels: {" + key + ": web}}") },
+				badLabel("spec.selector.matchLabels", "object", "matchLabels must have label keys", labelKey),
+				"my app", "", "a/b/c", "a"+longestPrefix+"/a"),
+		},
+		"matchLabels must have label values: " + labelValue: {
+			accepted: []string{in("{matchLabels: {app: '', tier: Front_1.a-b, name: " + longestName + "}}")},
+			rejected: refuses(func(value string) string { return in("{matchLabels: {app: " + value + "}}") },
+				badLabel("spec.selector.matchLabels[app]", "string", "matchLabels must have label values", labelValue), "my app", "web-"),
+		},
+		"key must be a label key: " + labelKey: {
+			accepted: []string{
+				in("{matchExpressions: [{key: app.kubernetes.io/name, operator: Exists}]}"),
+				in("{matchExpressions: [{key: " + longestPrefix + "/" + longestName + ", operator: Exists}]}"),
+			},
+			rejected: refuses(func(key string) string { return in("{matchExpressions: [{key: " + key + ", operator: Exists}]}") },
+				badLabel("spec.selector.matchExpressions[0].key", "string", "key must be a label key", labelKey), "my app", "/app"),
+		},
+		"values must hold label values: " + labelValue: {
+			accepted: []string{in("{matchExpressions: [{key: app, operator: In, values: ['', web, Web_1.a-b]}]}")},
+			rejected: []rejected{
+				{in("{matchExpressions: [{key: app, operator: In, values: [web, 'my app']}]}"), notALabel("spec.selector.matchExpressions[0].values[1]", "string", "values must hold label values", "my app", labelValue)},
+			},
+		},
+		"values must not be empty when operator is In or NotIn": {
+			accepted: []string{
+				in("{matchExpressions: [{key: app, operator: In, values: [web]}]}"),
+				in("{matchExpressions: [{key: app, operator: NotIn, values: [web]}]}"),
+			},
+			rejected: []rejected{
+				{in("{matchExpressions: [{key: app, operator: In}]}"), `spec.selector.matchExpressions[0].values: Invalid value: "object": values must not be empty when operator is In or NotIn`},
+				{in("{matchExpressions: [{key: app, operator: NotIn, values: []}]}"), `spec.selector.matchExpressions[0].values: Invalid value: "object": values must not be empty when operator is In or NotIn`},
+			},
+		},
+		"values must be empty when operator is Exists or DoesNotExist": {
+			accepted: []string{
+				in("{matchExpressions: [{key: app, operator: Exists}]}"),
+				in("{matchExpressions: [{key: app, operator: DoesNotExist, values: []}]}"),
+			},
+			rejected: []rejected{
+				{in("{matchExpressions: [{key: app, operator: Exists, values: [web]}]}"), `spec.selector.matchExpressions[0].values: Invalid value: "object": values must be empty when operator is Exists or DoesNotExist`},
+				{in("{matchExpressions: [{key: app, operator: DoesNotExist, values: [web]}]}"), `spec.selector.matchExpressions[0].values: Invalid value: "object": values must be empty when operator is Exists or DoesNotExist`},
+			},
+		},
+	}
 }

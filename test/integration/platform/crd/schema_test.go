@@ -27,14 +27,7 @@ import (
 // TestSchema has what the schema itself refuses, without a CEL rule.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	labels := func(n int) string {
-		pairs := make([]string, n)
-		for i := range pairs {
-			pairs[i] = fmt.Sprintf("l%d: v", i)
-		}
-
-		return strings.Join(pairs, ", ")
-	}
+	labels := func(n int) string { return many(n, "v") }
 	cases := map[string]schemaCase{
 		"a selector of 16 labels is accepted":    {"{selector: {matchLabels: {" + labels(16) + "}}, spotPercent: 50}", ""},
 		"a selector of 17 labels is refused":     {"{selector: {matchLabels: {" + labels(17) + "}}, spotPercent: 50}", "spec.selector.matchLabels: Too many: 17: must have at most 16 items"},
@@ -51,6 +44,16 @@ func TestSchema(t *testing.T) {
 		"a label value of 64 letters is refused": {"{selector: {matchLabels: {app: a" + longestName + "}}, spotPercent: 50}", "spec.selector.matchLabels.app: Too long: may not be more than 63 bytes"},
 	}
 	checkSchema(t, capacityMix, cases)
+}
+
+// many are n entries of a map in YAML, all of one value.
+func many(n int, value string) string {
+	pairs := make([]string, n)
+	for i := range pairs {
+		pairs[i] = fmt.Sprintf("v%d: %s", i, value)
+	}
+
+	return strings.Join(pairs, ", ")
 }
 
 // schemaCase is a spec, and what the server says of it: nothing if it accepts it.
@@ -150,10 +153,7 @@ func TestStatusIsASubresource(t *testing.T) {
 
 func TestTableShowsTheMix(t *testing.T) {
 	t.Parallel()
-	shown := object(t, capacityMix, "table", "{selector: {}, spotPercent: 70, minOnDemand: 2, maxSpot: 9, whenSpotUnavailable: Wait}")
-	_, err := objects(t, capacityMix).Create(t.Context(), shown, metav1.CreateOptions{})
-	require.NoError(t, err)
-	normal, wide, cells := tableOf(t, capacityMix, "table")
+	normal, wide, cells := tableOf(t, capacityMix, "{selector: {}, spotPercent: 70, minOnDemand: 2, maxSpot: 9, whenSpotUnavailable: Wait}")
 	assert.Equal(t, []string{"Name", "Spot-Percent", "Min-On-Demand", "Spot", "On-Demand", "Satisfied", "Age"}, normal)
 	assert.Equal(t, []string{"Blocked", "Max-Spot", "No-Spot", "No-On-Demand"}, wide)
 	// No controller has written a status here.
@@ -161,15 +161,16 @@ func TestTableShowsTheMix(t *testing.T) {
 	assert.NotEmpty(t, cells[10], "age")
 }
 
-// tableOf requests an object as kubectl get does: the columns of the normal and of the wide table, and the cells of both.
-func tableOf(t *testing.T, k kind, name string) (normal, wide []string, cells []any) {
+// tableOf creates an object and requests it as kubectl get does: the columns of the normal and of the wide table, and the cells of both.
+func tableOf(t *testing.T, k kind, spec string) (normal, wide []string, cells []any) {
 	t.Helper()
+	store(t, k, "table", spec)
 	cfg := rest.CopyConfig(server.Config())
 	cfg.GroupVersion, cfg.APIPath = &v1alpha1.SchemeGroupVersion, "/apis"
 	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	restClient, err := rest.RESTClientFor(cfg)
 	require.NoError(t, err)
-	data, err := restClient.Get().Namespace(namespace).Resource(k.resource).Name(name).
+	data, err := restClient.Get().Namespace(namespace).Resource(k.resource).Name("table").
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
 	require.NoError(t, err)
 	var table metav1.Table
@@ -237,9 +238,8 @@ func TestServerSideApply(t *testing.T) {
 
 func TestPatchCannotBreakARule(t *testing.T) {
 	t.Parallel()
-	_, err := objects(t, capacityMix).Create(t.Context(), object(t, capacityMix, "patched", "{selector: {}, spotPercent: 70, spotWaitSeconds: 30}"), metav1.CreateOptions{})
-	require.NoError(t, err)
-
-	_, err = objects(t, capacityMix).Patch(t.Context(), "patched", types.MergePatchType, []byte(`{"spec":{"whenSpotUnavailable":"Wait"}}`), metav1.PatchOptions{})
+	store(t, capacityMix, "patched", "{selector: {}, spotPercent: 70, spotWaitSeconds: 30}")
+	patch := []byte(`{"spec":{"whenSpotUnavailable":"Wait"}}`)
+	_, err := objects(t, capacityMix).Patch(t.Context(), "patched", types.MergePatchType, patch, metav1.PatchOptions{})
 	assert.ErrorContains(t, err, "spotWaitSeconds has no effect with whenSpotUnavailable Wait")
 }

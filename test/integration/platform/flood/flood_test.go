@@ -23,7 +23,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"berth.dev/berth/apis/config/controller"
-	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
@@ -136,7 +135,8 @@ func TestFloods(t *testing.T) {
 	ctx, cancel := context.WithCancel(s.Ctx)
 	defer cancel()
 	known := s.alice(ctx)
-	s.Eventually("the controller is warm", func() (bool, string) { n := known.served.Load(); return n > 20, fmt.Sprint(n) })
+	served := func() int { return int(known.served.Load()) }
+	s.Reaches("the controller is warm", 21, served)
 	goroutines := s.goroutines()
 	start, err := resident(s.Process.PID())
 	require.NoError(t, err)
@@ -159,22 +159,19 @@ func TestFloods(t *testing.T) {
 		{"peers that do not read", deaf},
 	} {
 		t.Run(f.name, func(t *testing.T) {
-			evictions, served, began := len(s.Evictions()), known.served.Load(), time.Now()
+			evictions, before, began := s.Evicted(), served(), time.Now()
 			percent = 110 - percent // 70 and 40
-			s.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = percent })
+			s.ChangeMix("web", builders.SpotPercent(percent))
 			peak := s.peak(func() { f.flood(t, s) })
-			moved += len(s.Evictions()) - evictions
+			moved += s.Evicted() - evictions
 			t.Logf("%s: %d MB at most, %d goroutines after it, alice was served %d times and waited %s at most", time.Since(began).Round(time.Millisecond),
-				peak>>20, s.goroutines(), known.served.Load()-served, time.Duration(known.longest.Swap(0)).Round(time.Millisecond))
+				peak>>20, s.goroutines(), served()-before, time.Duration(known.longest.Swap(0)).Round(time.Millisecond))
 			assert.Less(t, peak-start, most, "memory above that of the start")
 			s.Within(patient, "the goroutines of the flood end", func() (bool, string) {
 				now := s.goroutines()
 				return now <= goroutines+mostGoroutines, fmt.Sprintf("%d now, %d at the start", now, goroutines)
 			})
-			s.Within(patient, "alice is served", func() (bool, string) {
-				now := known.served.Load()
-				return now > served, fmt.Sprintf("%d calls before, %d now, last error: %v", served, now, known.last.Load())
-			})
+			s.UpTo(patient).Reaches("alice is served", before+1, served)
 		})
 	}
 	assert.Zero(t, known.failed.Load(), "calls of alice's that failed: %v", known.last.Load())

@@ -170,10 +170,7 @@ func (t *tenant) change(f feed) {
 // taken waits until both programs have seen all that the tenant wrote: each pod was tried once, each mix has a status.
 func (t *tenant) taken(r row) {
 	t.w.T.Helper()
-	t.w.Eventually("the scheduler has tried all pods", func() (bool, string) {
-		waits := t.w.Metric(t.w.Scheduler(), "scheduler_pending_pods", map[string]string{"queue": "active"})
-		return waits == 0, fmt.Sprintf("%d pods wait for their first try", waits)
-	})
+	testenv.Becomes(t.w, "pods that wait for their first try", 0, t.waiting)
 	t.w.Eventually("the controller has a status of each mix", func() (bool, string) {
 		for _, m := range testenv.List(t.w, &v1alpha1.CapacityMixList{}, client.InNamespace(t.namespace)).Items {
 			if m.Status.ObservedGeneration != m.Generation {
@@ -187,6 +184,12 @@ func (t *tenant) taken(r row) {
 	}
 }
 
+// waiting is how many pods wait for the scheduler's first try.
+func (t *tenant) waiting() int {
+	t.w.T.Helper()
+	return t.w.Metric(t.w.Scheduler(), "scheduler_pending_pods", map[string]string{"queue": "active"})
+}
+
 // tried reports whether so many pods were tried. All of them are read only once they are there and none waits for its first try: a
 // list of a crowd has hundreds of megabytes.
 func (t *tenant) tried(n int) (bool, string) {
@@ -197,17 +200,11 @@ func (t *tenant) tried(n int) (bool, string) {
 	if rest := first.RemainingItemCount; rest != nil {
 		there += int(*rest)
 	}
-	waits := t.w.Metric(t.w.Scheduler(), "scheduler_pending_pods", map[string]string{"queue": "active"})
-	if there < n || waits > 0 {
+	if waits := t.waiting(); there < n || waits > 0 {
 		return false, fmt.Sprintf("there are %d, and %d wait for their first try", there, waits)
 	}
 	pods := t.w.Pods(client.InNamespace(t.namespace))
-	tried := 0
-	for i := range pods {
-		if pods[i].Spec.NodeName != "" || testenv.Unschedulable(&pods[i]) != "" {
-			tried++
-		}
-	}
+	tried := len(testenv.Where(pods, func(p *corev1.Pod) bool { return testenv.Bound(p) || testenv.Unschedulable(p) != "" }))
 	return tried >= n, fmt.Sprintf("%d of %d were tried", tried, len(pods))
 }
 
@@ -216,10 +213,7 @@ func place(w *testenv.World, app string) time.Duration {
 	w.T.Helper()
 	w.Create(builders.CapacityMix(app, neighbourMix.SpotPercent, neighbourMix.MinOnDemand), builders.Deployment(app, replicas))
 	began := time.Now()
-	w.Within(soon, "the neighbour's workload is placed", func() (bool, string) {
-		s := w.Split(app)
-		return s.Spot == neighbourMix.Spot(replicas) && s.OnDemand == neighbourMix.OnDemand(replicas), s.String()
-	})
+	w.UpTo(soon).WaitSplit(app, "the neighbour's workload is placed", testenv.SplitBy(neighbourMix, replicas))
 	return time.Since(began)
 }
 
@@ -292,9 +286,7 @@ func TestATenantHarmsNeitherTheProgramsNorItsNeighbours(t *testing.T) {
 	require.GreaterOrEqual(t, fed, 100)
 	for _, app := range h.neighbours {
 		w.RequireExact(app, neighbourMix, replicas)
-		w.WaitStatus(app, "it is satisfied", func(s *v1alpha1.CapacityMixStatus) bool {
-			return testenv.Condition(s, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact)
-		})
+		w.WaitCondition(app, v1alpha1.ConditionSatisfied, true, v1alpha1.ReasonExact)
 	}
 	assert.Empty(t, w.Evictions(), "nobody's pods are moved for what another tenant writes")
 }

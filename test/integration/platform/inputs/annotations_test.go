@@ -43,16 +43,7 @@ func TestAnInvalidAnnotationIsReportedAndPodsAreScheduled(t *testing.T) {
 			w.Create(builders.Deployment(onPods, replicas, template(c.annotations)), on(builders.Deployment(onOwner, replicas), c.annotations))
 			owner := replicaSet(w, onOwner).Name
 			says := func(object string) {
-				t.Helper()
-				var said []string
-				w.Eventually("a warning on "+object, func() (bool, string) {
-					said = warnings(w, object, v1alpha1.EventReasonInvalidMixAnnotation)
-					return len(said) > 0, "none"
-				})
-				if assert.Len(t, said, 1, "warnings on %s", object) {
-					assert.Contains(t, said[0], c.wantKey)
-					assert.Contains(t, said[0], fmt.Sprintf("%q", c.wantOne))
-				}
+				assertWarned(w, object, v1alpha1.EventReasonInvalidMixAnnotation, c.wantKey, fmt.Sprintf("%q", c.wantOne))
 			}
 			for _, p := range w.WaitBound(onPods, replicas) {
 				assert.NotContains(t, p.Annotations, v1alpha1.SlotAnnotation)
@@ -79,24 +70,24 @@ func TestAnInvalidAnnotationIsReportedOncePerValue(t *testing.T) {
 	attempts := func() int {
 		return w.Metric(s, "scheduler_schedule_attempts_total", map[string]string{"result": "unschedulable"})
 	}
-	w.Eventually("both pods were tried", func() (bool, string) { n := attempts(); return n >= 2, fmt.Sprint(n) })
+	w.Reaches("attempts for both pods", 2, attempts)
 	nodes := 0
 	tryAgain := func() {
 		t.Helper()
-		before := attempts()
 		nodes++
+		before := attempts()
 		w.AddNodes(cluster.NodeSpec{Name: fmt.Sprintf("taken-%d", nodes), CapacityType: "spot", CPU: "40", Taints: []corev1.Taint{{Key: "taken", Effect: corev1.TaintEffectNoSchedule}}})
-		w.Eventually("the pods were tried again", func() (bool, string) { n := attempts(); return n >= before+2, fmt.Sprint(n) })
+		w.Reaches("attempts, with another for both", before+2, attempts)
 	}
 	for range 4 {
 		tryAgain()
 	}
 	said := func() []string { return warnings(w, owner, v1alpha1.EventReasonInvalidMixAnnotation) }
-	w.Eventually("one warning", func() (bool, string) { now := said(); return len(now) == 1, fmt.Sprint(now) })
+	testenv.Becomes(w, "warnings", 1, func() int { return len(said()) })
 	testenv.Patch(w, d, func(d *appsv1.Deployment) { d.Annotations[percent] = "101" })
 	testenv.Becomes(w, "the ReplicaSet has the new value", "101", func() string { return replicaSet(w, "web").Annotations[percent] })
 	tryAgain()
-	w.Eventually("the new value is named too", func() (bool, string) { now := said(); return len(now) == 2, fmt.Sprint(now) })
+	testenv.Becomes(w, "warnings, with one of the new value", 2, func() int { return len(said()) })
 	both := fmt.Sprint(said())
 	assert.Contains(t, both, `"abc"`)
 	assert.Contains(t, both, `"101"`)

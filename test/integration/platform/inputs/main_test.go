@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +66,18 @@ func warnings(w *testenv.World, name, reason string) []string {
 		}
 	}
 	return messages
+}
+
+// assertWarned waits for a warning about an object, and demands that there is one, with the words.
+func assertWarned(w *testenv.World, object, reason string, words ...string) {
+	w.T.Helper()
+	w.Reaches("warnings about "+object, 1, func() int { return len(warnings(w, object, reason)) })
+	said := warnings(w, object, reason)
+	if assert.Len(w.T, said, 1, "warnings about %s", object) {
+		for _, word := range words {
+			assert.Contains(w.T, said[0], word)
+		}
+	}
 }
 
 // on makes annotations of a Deployment itself.

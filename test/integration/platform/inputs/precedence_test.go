@@ -73,10 +73,8 @@ func TestTheOldestMixGovernsUntilItIsDeleted(t *testing.T) {
 	w.Scale(web, 20)
 	pods := w.WaitBound("web", 20)
 	assert.Equal(t, map[string]int{"capacitymix/z-first": 10, "capacitymix/a-next": 10}, mixSources(pods))
-	rule := split.New(20, 0)
-	slots := w.Slots(pods)
-	types := w.Types()
-	for slot, p := range slots {
+	rule, types := split.New(20, 0), w.Types()
+	for slot, p := range w.Slots(pods) {
 		if !before[p.Name] {
 			assert.Equal(t, rule.TypeOf(slot), types[p.Spec.NodeName], "slot %d of a pod that came later", slot)
 		}
@@ -90,11 +88,11 @@ func TestADeletedMixReleasesThePodsThatWaitForIt(t *testing.T) {
 	second(w, nil)
 	m := builders.CapacityMix("web", 50, 0)
 	w.Create(m, builders.Deployment("web", 4))
-	half := func() (bool, string) { s := w.Split("web"); return s.Spot == 2 && s.Pending == 2, s.String() }
-	w.Eventually("the on-demand slots wait", half)
-	w.Always(testenv.Short, "the on-demand slots wait", half)
+	half := testenv.Split{Spot: 2, Pending: 2}
+	w.WaitSplit("web", "the on-demand slots wait", half)
+	w.StaysSplit(testenv.Short, "web", "the on-demand slots wait", half)
 	w.Delete(m)
-	w.Within(5*time.Second, "nothing keeps the pods", func() (bool, string) { s := w.Split("web"); return s.Spot == 4, s.String() })
+	w.UpTo(5*time.Second).WaitSplit("web", "nothing keeps the pods", testenv.Split{Spot: 4})
 	assert.Equal(t, map[string]int{"capacitymix/web": 2, "": 2}, mixSources(w.Live("web")))
 }
 
@@ -113,4 +111,55 @@ func TestAnEmptySelectorSelectsAllPodsOfItsNamespace(t *testing.T) {
 		assert.Equal(t, map[string]int{"capacitymix/all": 5}, mixSources(w.RequireExact(app, split.New(50, 0), 5)))
 	}
 	assert.Equal(t, map[string]int{"": 4}, mixSources(elsewhere.WaitBound("elsewhere", 4)))
+}
+
+func TestTheMetricsCountPlacementsByWhatWasWantedAndWhatWasHad(t *testing.T) {
+	few := func(n *cluster.NodeSpec) { n.Pods = 4 }
+	w := testenv.New(t, append(cluster.Nodes("spot", 1, few), cluster.Nodes("on-demand", 2)...)...)
+	s := second(w, nil)
+	w.Create(builders.CapacityMix("web", 70, 0), builders.Deployment("web", 10))
+	pods := w.WaitBound("web", 10)
+	assert.Equal(t, 4, w.SplitOf(pods).Spot, "as many as the spot nodes take")
+	w.Slots(pods)
+	placed := func(wants, on string) int {
+		return w.Metric(s, "berth_scheduler_placements_total", map[string]string{"slot_type": wants, "node_type": on})
+	}
+	assert.Equal(t, 4, placed("spot", "spot"))
+	assert.Equal(t, 3, placed("spot", "on-demand"), "borrowed")
+	assert.Equal(t, 3, placed("on-demand", "on-demand"))
+	assert.Equal(t, 0, placed("on-demand", "spot"))
+	moved := func(from, to string) int {
+		return w.Metric(s, "berth_scheduler_stage_transitions_total", map[string]string{"from": from, "to": to})
+	}
+	assert.Equal(t, 3, moved("type", "borrow"), "one for each that borrowed")
+	assert.Equal(t, 3, w.Metric(s, "berth_scheduler_stage_transitions_total", nil), "and no other")
+	assert.Equal(t, 0, w.Metric(s, "berth_scheduler_pods_bound_without_slot_total", nil))
+	testenv.Becomes(w, "an event for each that borrowed", 3, func() (borrowed int) {
+		for _, p := range pods {
+			for _, e := range w.Events(p.Name) {
+				if e.Reason == v1alpha1.EventReasonBorrowed {
+					borrowed++
+				}
+			}
+		}
+		return borrowed
+	})
+}
+
+func TestAProfileThatBindsWithoutTheAnnotationsIsCounted(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	s := w.RunScheduler(w.Variant(testenv.SecondScheduler, func(c testenv.Config) {
+		for _, profile := range c.Profiles() {
+			profile["plugins"].(map[string]any)["bind"] = map[string]any{
+				"enabled":  []any{map[string]any{"name": "DefaultBinder"}, map[string]any{"name": "CapacityMix"}},
+				"disabled": []any{map[string]any{"name": "*"}},
+			}
+		}
+	}))
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	pods := w.WaitBound("web", 10)
+	assert.Equal(t, map[string]int{"": 10}, mixSources(pods))
+	assert.Equal(t, split.New(70, 2).Spot(10), w.SplitOf(pods).Spot, "the split is kept all the same")
+	testenv.Becomes(w, "all ten are counted", 10, func() int { return w.Metric(s, "berth_scheduler_pods_bound_without_slot_total", nil) })
+	assert.Equal(t, 0, w.Metric(s, "berth_scheduler_placements_total", nil))
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package install_test installs Berth as its users do, with the real helm and
+// kubectl on a real API server: the chart, the overlays and install.yaml say the
+// same, are accepted, and what they grant is what the programs need.
 package install_test
 
 import (
@@ -17,7 +20,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"berth.dev/berth/hack/cluster"
@@ -28,6 +30,32 @@ import (
 	"berth.dev/berth/test/specs"
 	"berth.dev/berth/test/testenv"
 )
+
+const (
+	chart     = "manifests/chart"
+	overlays  = "manifests/overlays/"
+	rendered  = "manifests/install.yaml"
+	namespace = "berth-system"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, testenv.Options{NoCRDs: true, NoRBAC: true, NoScheduler: true}))
+}
+
+// template renders the chart for a namespace of a cluster that has the CRDs.
+func template(w *testenv.World, namespace string, values ...string) []byte {
+	w.T.Helper()
+	args := []string{"template", "berth", chart, "--namespace", namespace, "--api-versions", "berth.dev/v1alpha1/DeploymentTemplate", "--kube-version", "1.34"}
+	return w.Tool("helm", append(args, set(values...)...)...)
+}
+
+// set are helm's arguments for values.
+func set(values ...string) (args []string) {
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	return args
+}
 
 // The chart's life on one cluster: installed, its programs run with exactly its
 // rights and its configuration, upgraded, rolled back, uninstalled. No custom
@@ -192,9 +220,7 @@ func edit(w *testenv.World, file string, pairs ...string) {
 
 func crdDescription(w *testenv.World) string {
 	w.T.Helper()
-	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	testenv.ReadIn(w, "", "capacitymixes.berth.dev", crd)
+	crd := testenv.ReadIn(w, "", "capacitymixes.berth.dev", testenv.CRD(""))
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	require.NotEmpty(w.T, versions)
 	description, _, _ := unstructured.NestedString(versions[0].(map[string]any), "schema", "openAPIV3Schema", "description")

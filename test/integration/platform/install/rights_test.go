@@ -64,20 +64,11 @@ func requireNothingRefused(w *testenv.World, since time.Time) {
 	}
 }
 
-func record(name string) *v1alpha1.DeploymentRecord {
-	r := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	r.Spec.Addons = &[]v1alpha1.Addon{}
-	r.Spec.DeploymentUnit.ClassKey = "shop.Cart"
-	r.Spec.DeploymentUnit.Functions = []v1alpha1.FunctionSpec{{FunctionKey: "add", Image: "registry.example/function:1"}}
-	return r
-}
-
-func environment(name string) *v1alpha1.Environment {
-	e := &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	e.Spec.Stack = v1alpha1.ApplicationStack{Name: "shop", Version: "1", Backend: &v1alpha1.BackendComponent{Container: v1alpha1.EnvironmentContainer{
-		Image: "node:22", Ports: []v1alpha1.EnvironmentPort{{ContainerPort: 3000}},
-	}}}
-	return e
+// sample is a record and an environment.
+func sample() (*v1alpha1.DeploymentRecord, *v1alpha1.Environment) {
+	e := builders.Environment("shop")
+	e.Spec.Stack = v1alpha1.ApplicationStack{Name: "shop", Version: "1", Backend: e.Spec.Stack.Backend}
+	return builders.DeploymentRecord("cart", "add"), e
 }
 
 // deployed waits until a record and an environment are.
@@ -105,7 +96,7 @@ func moved(w *testenv.World) {
 	w.T.Helper()
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
 	w.RequireExact("web", split.New(70, 2), 10)
-	w.ChangeMix("web", func(m *v1alpha1.CapacityMix) { m.Spec.SpotPercent = 40 })
+	w.ChangeMix("web", builders.SpotPercent(40))
 	w.WaitExact("web", split.New(40, 2), 10, testenv.SettleTimeout)
 }
 
@@ -119,7 +110,7 @@ func TestEveryFeatureAtOnce(t *testing.T) {
 	features(w)
 	moved(w)
 
-	r, e := record("cart"), environment("shop")
+	r, e := sample()
 	w.Create(r, e)
 	e = deployed(w, r, e)
 	for _, p := range w.Pods(client.InNamespace(e.Status.Namespace)) { // that end late by themselves
@@ -148,7 +139,7 @@ func TestNamespacesNarrowTheRights(t *testing.T) {
 	})
 
 	moved(w)
-	r, e := record("cart"), environment("shop")
+	r, e := sample()
 	r.Namespace, e.Namespace = second.Name, w.Namespace
 	w.CreateAsIs(r, e)
 	deployed(w, r, e)

@@ -63,30 +63,23 @@ func writes(w *testenv.World, user string) map[string]int {
 func TestAPodWithAMixCostsNoExtraAPIWrite(t *testing.T) {
 	const pods = 100
 	want := map[string]int{"create pods/binding": pods, "create events": pods}
-	burst := func(t *testing.T, user string, o cluster.SchedulerOptions) {
+	burst := func(t *testing.T, user string, o cluster.SchedulerOptions, scheduler func(*corev1.PodTemplateSpec)) {
 		w := testenv.New(t, wide()...)
 		o.User = user
 		w.RunScheduler(o)
-		scheduler := builders.SchedulerName(builders.Scheduler)
-		if user != cluster.BerthSchedulerUser {
-			scheduler = builders.SchedulerName(corev1.DefaultSchedulerName)
-		}
 		w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", pods, scheduler))
 		w.WaitBound("web", pods)
-		w.Eventually("the events are written", func() (bool, string) {
-			n := writes(w, user)["create events"]
-			return n >= pods, strconv.Itoa(n)
-		})
+		w.Reaches("the events are written", pods, func() int { return writes(w, user)["create events"] })
 		assert.Equal(t, want, writes(w, user))
 	}
 	t.Run("stock", func(t *testing.T) {
 		stock, err := cluster.Binary(t.Context(), os.Stderr, cluster.StockScheduler)
 		require.NoError(t, err)
-		off := false
-		burst(t, "system:kube-scheduler", cluster.SchedulerOptions{Binary: stock, Name: "stock", LeaderElection: &cluster.LeaderElection{Enabled: &off}})
+		off := &cluster.LeaderElection{Enabled: new(false)}
+		burst(t, "system:kube-scheduler", cluster.SchedulerOptions{Binary: stock, Name: "stock", LeaderElection: off}, builders.ByDefault)
 	})
 	t.Run("berth", func(t *testing.T) {
-		burst(t, cluster.BerthSchedulerUser, testenv.SchedulerOptions(testenv.SecondScheduler))
+		burst(t, cluster.BerthSchedulerUser, testenv.SchedulerOptions(testenv.SecondScheduler), builders.SchedulerName(builders.Scheduler))
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -71,15 +70,13 @@ func placesAGang(t *testing.T, template ...func(*corev1.PodTemplateSpec)) {
 	gang := plugin("PodGroup", "gang", map[string]any{"minMember": int64(10), "scheduleTimeoutSeconds": int64(5)})
 	w.Create(gang)
 	w.Create(builders.CapacityMix("gang", 70, 1), builders.Deployment("gang", 10, append(template, member("gang"), builders.CPU("1"))...))
-	w.Eventually("a member was refused", func() (bool, string) {
-		refused := func(p corev1.Pod) bool {
-			return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-				return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated
-			})
-		}
-		return slices.ContainsFunc(w.Live("gang"), refused), "no refusal"
+	w.Reaches("members that were refused", 1, func() int {
+		return len(testenv.Where(w.Live("gang"), func(p *corev1.Pod) bool {
+			c := testenv.PodCondition(p, corev1.PodScheduled)
+			return c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated
+		}))
 	})
-	w.Always(testenv.Short, "no member is bound before all can be", func() (bool, string) { return h.Bound() == 0, fmt.Sprint(h.Bound()) })
+	testenv.Stays(w, testenv.Short, "no member is bound before all can be", 0, h.Bound)
 	w.AddNodes(cluster.NodeSpec{Name: "late", CapacityType: "on-demand", CPU: "4"})
 	// Coscheduling, with or without Berth, does not wake a gang for a new node,
 	// only for a new pod or a change of the PodGroup.
@@ -106,20 +103,18 @@ func TestPodsWithinAnElasticQuotaHaveTheExactMix(t *testing.T) {
 	}
 	w.Eventually("the quota is used up", full)
 	w.Always(testenv.Short, "the quota is kept", full)
-	bound := slices.DeleteFunc(w.Live("web"), func(p corev1.Pod) bool { return p.Spec.NodeName == "" })
-	w.RequireExactPods(bound, split.New(60, 1))
+	w.RequireExactPods(testenv.Where(w.Live("web"), testenv.Bound), split.New(60, 1))
 	testenv.Patch(w, eq, func(eq *unstructured.Unstructured) { eq.Object["spec"] = quota("10") })
 	// CapacityScheduling, with or without Berth, learns of the change by another
 	// watch than the scheduling queue does: a pod that is tried in between is not
 	// tried again until the quota changes once more.
 	nudges := 0
-	w.Eventually("the pods that waited are bound", func() (bool, string) {
+	testenv.Becomes(w, "the pods that waited are bound", 10, func() int {
 		nudges++
 		testenv.Patch(w, eq, func(eq *unstructured.Unstructured) {
 			eq.SetAnnotations(map[string]string{"nudges": fmt.Sprint(nudges)})
 		})
-		s := w.Split("web")
-		return s.Spot+s.OnDemand == 10, s.String()
+		return len(testenv.Where(w.Live("web"), testenv.Bound))
 	})
 	w.RequireExact("web", split.New(60, 1), 10)
 }

@@ -42,8 +42,8 @@ func TestSecondSchedulerPlacesOnlyItsOwnPods(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 20),
 		builders.CapacityMix("other", 70, 2), builders.Deployment("other", 2, builders.SchedulerName(corev1.DefaultSchedulerName)))
 	w.RequireExact("web", split.New(70, 2), 20)
-	w.Eventually("the other pods are there", func() (bool, string) { s := w.Split("other"); return s.Pending == 2, s.String() })
-	w.Always(testenv.Short, "nobody binds the pods of another scheduler", func() (bool, string) { s := w.Split("other"); return s.Pending == 2, s.String() })
+	w.WaitSplit("other", "its pods are there", testenv.Split{Pending: 2})
+	w.StaysSplit(testenv.Short, "other", "nobody binds the pods of another scheduler", testenv.Split{Pending: 2})
 }
 
 func TestReplacementSchedulerPlacesPodsOfBothNames(t *testing.T) {

@@ -4,16 +4,118 @@ package profiles_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
+
+// rights are checked after all tests.
+var rights = testenv.Rights{
+	User: cluster.BerthSchedulerUser, ClusterRoles: []string{"berth-scheduler"}, Roles: []string{"berth-scheduler"}, NoneRefused: true,
+	SometimesUsed: map[string]string{
+		"get apps/replicasets":  ownerRead,
+		"get apps/statefulsets": ownerRead,
+		"get apps/deployments":  ownerRead,
+		"get batch/jobs":        ownerRead,
+
+		"patch /events":              eventSeries,
+		"patch events.k8s.io/events": eventSeries,
+
+		"get resource.k8s.io/resourceclaims":           "DynamicResources reads a claim again after a conflict",
+		"update resource.k8s.io/resourceclaims":        "DynamicResources puts its finalizer on a claim",
+		"update resource.k8s.io/resourceclaims/status": "DynamicResources allocates and reserves a claim",
+		"patch resource.k8s.io/resourceclaims/status":  "DynamicResources gives a reservation back",
+	},
+}
+
+const (
+	ownerRead   = "CapacityMix reads an owner that its watches have not shown yet, which is a matter of milliseconds"
+	eventSeries = "the recorder increments the count of a repeated event"
+)
+
+// The rights that no other test of the package uses.
+func TestRightsThatTakeAnOccasion(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	readDeployments(w)
+	s := asShipped(w, testenv.SecondScheduler, "berth-system", "berth-scheduler")
+	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", 10))
+	w.RequireExact("web", split.New(70, 2), 10)
+	preempt(w)
+	bindVolumes(w)
+	w.ReadMetricsAsSomebody(s.URL)
+}
+
+// readDeployments starts a scheduler that reads the labels of Deployments.
+func readDeployments(w *testenv.World) {
+	w.T.Helper()
+	o := w.Variant(testenv.SecondScheduler, testenv.PluginArgs("CapacityMix", map[string]any{"annotationPrefixes": []any{"berth.dev", "spotalis.io"}}))
+	o.Name = "reads-deployments"
+	s := w.RunScheduler(o)
+	w.Reaches("watches of Deployments", 1, func() int {
+		return len(w.AuditAll(func(r testenv.Request) bool {
+			return r.User == cluster.BerthSchedulerUser && r.Resource == "deployments" && r.Verb == "watch"
+		}))
+	})
+	testenv.Kill(s)
+}
+
+// preempt has a pod of high priority take the capacity of one without.
+func preempt(w *testenv.World) {
+	w.T.Helper()
+	w.CreateForTest(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000})
+	w.AddNodes(cluster.NodeSpec{Name: "small", CapacityType: "on-demand", CPU: "1", Labels: map[string]string{"small": ""}})
+	onSmall := builders.OnNodesWith("small", "")
+	w.Create(builders.Pod("low", "low", onSmall, builders.CPU("1")))
+	w.WaitBound("low", 1)
+	w.Create(builders.Pod("high", "high", onSmall, builders.CPU("1"), builders.PriorityClass("high")))
+	w.WaitBound("high", 1)
+}
+
+// bindVolumes has a pod use a volume that exists, and another one that would
+// have to be provisioned on the pod's node.
+func bindVolumes(w *testenv.World) {
+	w.T.Helper()
+	for name, provisioner := range map[string]string{"static": "kubernetes.io/no-provisioner", "dynamic": "example.com/nobody"} {
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)}
+		w.CreateForTest(class)
+		w.Create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &class.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}})
+	}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "static"}, Spec: corev1.PersistentVolumeSpec{
+		StorageClassName: "static", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp"}},
+	}}
+	w.CreateAsIs(volume)
+	w.T.Cleanup(func() { w.Delete(volume, client.GracePeriodSeconds(0)) })
+	// Its controller writes to it at first, and whoever binds it meanwhile tries again after a minute.
+	testenv.WaitForIn(w, "", "static", "it is available", func(v *corev1.PersistentVolume) bool {
+		return v.Status.Phase == corev1.VolumeAvailable
+	})
+	uses := func(claim string) func(*corev1.PodTemplateSpec) {
+		return func(t *corev1.PodTemplateSpec) {
+			t.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+		}
+	}
+	w.Create(builders.Pod("static", "static", uses("static")), builders.Pod("dynamic", "dynamic", uses("dynamic")))
+	w.WaitBound("static", 1)
+}
 
 // without makes a user that has the scheduler's rights but for one resource.
 func without(w *testenv.World, group, resource string) (user string) {
@@ -56,9 +158,7 @@ func TestSchedulerIsNotReadyUntilItMayListWhatItNeeds(t *testing.T) {
 			if c.group != "" {
 				named += "." + c.group
 			}
-			w.Eventually("the log names "+named, func() (bool, string) {
-				return strings.Contains(testenv.ReadFile(t, s.LogPath()), named+" is forbidden"), s.LogTail(3)
-			})
+			w.WaitLogged(s, named+" is forbidden")
 			w.Always(testenv.Short, "the scheduler is not ready", func() (bool, string) {
 				_, err := s.Get(w.Ctx, "/readyz")
 				return err != nil, "ready"

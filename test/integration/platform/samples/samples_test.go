@@ -174,14 +174,14 @@ func TestTheSampleOfARecordIsDeployedAsItsCommentsSay(t *testing.T) {
 	})
 	promised := split.New(24, 2)
 	for function, want := range map[string]struct {
-		workload       string
-		spot, onDemand int
-	}{"add": {"cart-fn-0", 2, 8}, "remove": {"cart-fn-1", 0, 3}} {
+		workload string
+		split    testenv.Split
+	}{"add": {"cart-fn-0", testenv.Split{Spot: 2, OnDemand: 8}}, "remove": {"cart-fn-1", testenv.Split{OnDemand: 3}}} {
 		found := w.Mix(want.workload)
 		require.Equal(t, promised, split.New(found.Spec.SpotPercent, found.Spec.MinOnDemand), "the mix of %s", function)
 		pods := w.Pods(client.MatchingLabels{v1alpha1.OwnerLabel: "cart", v1alpha1.FunctionLabel: render.Hash(function)})
 		w.RequireExactPods(pods, promised)
-		assert.Equal(t, split.Count{Spot: want.spot, OnDemand: want.onDemand}, w.SplitOf(pods).Count, function)
+		assert.Equal(t, want.split, w.SplitOf(pods), function)
 		for _, p := range pods {
 			assert.Equal(t, "cart", p.Labels[v1alpha1.ResourceLimitLabel])
 			assert.Equal(t, "200m", p.Spec.Containers[0].Resources.Requests.Cpu().String(), "what resourceAllocation says")

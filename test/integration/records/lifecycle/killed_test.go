@@ -39,13 +39,13 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 		}))
 	}
 	name := func(i int) string { return fmt.Sprint("cart-", i) }
-	available := "0.999"
 	for i := range records {
-		r := record(name(i), "add", "remove")
+		functions := []string{"add", "remove"}
 		if i == 0 {
-			r = record(name(i), "add", "remove", "leaving")
+			functions = append(functions, "leaving")
 		}
-		r.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: &available}
+		r := record(name(i), functions...)
+		r.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: new("0.999")}
 		s.Create(r)
 	}
 	for round := range kills {
@@ -55,9 +55,7 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 			s.change(name(0), func(r *v1alpha1.DeploymentRecord) {
 				r.Spec.DeploymentUnit.Functions = r.Spec.DeploymentUnit.Functions[:2]
 			})
-			s.change(name(1), func(r *v1alpha1.DeploymentRecord) {
-				r.Spec.DeploymentUnit.Functions[0].Image = "registry.example/function:2"
-			})
+			s.setImage(name(1), newImage)
 		case 3:
 			s.Delete(s.get(name(2)))
 			s.Delete(s.get(name(3)))
@@ -67,14 +65,12 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 			n := writes() - before
 			return n >= after || round > 0 && s.atRest(records), fmt.Sprint(n)
 		})
+		api := s.Cluster.Component(cluster.APIServer)
 		if round == 4 {
-			api := s.Cluster.Component(cluster.APIServer)
 			api.Pause()
-			testenv.End(s.process, true)
-			api.Resume()
-		} else {
-			testenv.End(s.process, true)
 		}
+		testenv.End(s.process, true)
+		api.Resume()
 		s.DropLease("berth-system", "berth-controller")
 	}
 	s.process = s.Controller(durable)
@@ -92,7 +88,7 @@ func TestRecordsConvergeWhereverTheControllerIsKilled(t *testing.T) {
 		mixes := s.Names(&v1alpha1.CapacityMixList{})
 		return slices.Equal(s.deployments(), want) && slices.Equal(s.services(), want) && slices.Equal(mixes, want), fmt.Sprint(s.deployments(), s.services(), mixes)
 	})
-	assert.Equal(t, "registry.example/function:2", s.deployment(name(1) + "-fn-0").Spec.Template.Spec.Containers[0].Image)
+	assert.Equal(t, newImage, s.image(name(1)+"-fn-0"))
 }
 
 // atRest reports whether all records that are not leaving report it of their last change.

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,6 +23,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/internal/records/render"
 	"berth.dev/berth/test/testenv"
 )
@@ -58,16 +61,9 @@ func TestEveryKindCanBeCreated(t *testing.T) {
 		// Someone has an object of the name of the first record. It is left alone.
 		foreign := &unstructured.Unstructured{}
 		require.NoError(t, yaml.Unmarshal([]byte(strings.NewReplacer("${name}", "taken-"+kind, "${image}", image, "\n", " ", "\t", "").Replace(manifest)), &foreign.Object))
-		s.Eventually("there is a "+kind, func() (bool, string) {
-			foreign.SetNamespace(s.Namespace)
-			err := s.Client.Create(s.Ctx, foreign.DeepCopy())
-			return err == nil, fmt.Sprint(err) // Knative's API takes a moment
-		})
-		for _, name := range []string{"taken-" + kind, "free-" + kind} {
-			r := record(name, "add")
-			r.Spec.TemplateHint = kind
-			s.Create(r)
-		}
+		foreign.SetNamespace(s.Namespace)
+		s.Succeeds("there is a "+kind, func() error { return s.Client.Create(s.Ctx, foreign.DeepCopy()) }) // Knative's API takes a moment
+		s.Create(hinted("taken-"+kind, kind), hinted("free-"+kind, kind))
 	}
 	for kind := range ofKind {
 		// Knative is seen after a while.
@@ -82,14 +78,15 @@ func TestEveryKindCanBeCreated(t *testing.T) {
 // serveKnative has the API server serve Knative's API. No one acts on it.
 func (s *scene) serveKnative() {
 	s.T.Helper()
-	on := true
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "services.serving.knative.dev"}}
 	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
 		Group: "serving.knative.dev", Scope: apiextensionsv1.NamespaceScoped,
 		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "services", Singular: "service", Kind: "Service", ListKind: "ServiceList", ShortNames: []string{"ksvc"}},
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 			Name: "v1", Served: true, Storage: true, Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &on}},
+			Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
+			},
 		}},
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
@@ -122,4 +119,52 @@ func (s *scene) knativeAnnotations(name string) map[string]string {
 	annotations, _, err := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "annotations")
 	require.NoError(s.T, err)
 	return annotations
+}
+
+// The availability that is requested is a mix that the scheduler keeps.
+func TestPodsOfARecordArePlacedByItsAvailability(t *testing.T) {
+	s := share(t)
+	r := record("cart", "add")
+	r.Spec.NFRRequirements = &v1alpha1.NFRRequirements{Availability: new("0.999")}
+	r.Spec.DeploymentUnit.Functions[0].MinScale = new(int32(10))
+	r.Spec.ResourceAllocation = &v1alpha1.ResourceAllocation{CPU: "100m", Memory: "64Mi"}
+	s.create(r)
+	want := render.SplitFor(0.999, render.DefaultReliability)
+	cm := s.Mix("cart")
+	require.Equal(t, []int32{want.SpotPercent, want.MinOnDemand}, []int32{cm.Spec.SpotPercent, cm.Spec.MinOnDemand})
+	pods := s.Pods()
+	require.Len(t, pods, 10)
+	s.RequireExactPods(pods, split.New(want.SpotPercent, want.MinOnDemand))
+	for _, p := range pods {
+		assert.Equal(t, "cart", p.Labels[v1alpha1.ResourceLimitLabel])
+		assert.Len(t, p.Spec.TopologySpreadConstraints, 1)
+	}
+	assert.Equal(t, "100m", testenv.Read(s.World, "cart", &v1alpha1.ResourceLimit{}).Spec.CPU.String())
+}
+
+// Knative comes while the controller runs: what it can render better is rendered again.
+func TestKnativeAppearsAtRunTime(t *testing.T) {
+	s := start(t, func(d *controller.Records) { d.Features.Knative = new(true) })
+	r := record("cart", "add")
+	r.Spec.DeploymentUnit.Functions[0].MinScale = new(int32(2))
+	r.Spec.DeploymentUnit.Functions[0].MaxScale = new(int32(5))
+	r = s.create(r)
+	require.Equal(t, "edge", r.Status.Template)
+
+	s.serveKnative()
+	var service *unstructured.Unstructured
+	s.Eventually("there is a Knative Service, and no Deployment", func() (bool, string) {
+		service = s.knative("cart")
+		return service != nil && len(s.deployments()) == 0, fmt.Sprint(s.deployments())
+	})
+	annotations := s.knativeAnnotations("cart")
+	assert.Equal(t, []string{"2", "5"}, []string{annotations["autoscaling.knative.dev/minScale"], annotations["autoscaling.knative.dev/maxScale"]})
+	assert.Equal(t, "cluster-local", service.GetLabels()["networking.knative.dev/visibility"])
+	r = s.settled("cart", v1alpha1.PhaseProgressing)
+	assert.Equal(t, "knative", r.Status.Template)
+
+	require.NoError(t, unstructured.SetNestedSlice(service.Object, []any{map[string]any{"type": "Ready", "status": string(corev1.ConditionTrue)}}, "status", "conditions"))
+	require.NoError(t, s.Client.Status().Update(s.Ctx, service))
+	s.settled("cart", v1alpha1.PhaseAvailable)
+	s.delete("cart")
 }

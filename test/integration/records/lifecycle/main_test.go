@@ -5,9 +5,7 @@
 package lifecycle_test
 
 import (
-	"fmt"
 	"os"
-	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +16,7 @@ import (
 	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -26,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	image = "registry.example/function:1"
+	image, newImage = builders.FunctionImage, "registry.example/function:2"
 	// odgmImage is that of the object data grid manager.
 	odgmImage = "registry.example/odgm:1"
 )
@@ -69,15 +68,7 @@ func (s *scene) run(changes ...func(*controller.Records)) {
 }
 
 // record is one with functions, and without an ODGM.
-func record(name string, functions ...string) *v1alpha1.DeploymentRecord {
-	r := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	r.Spec.Addons = &[]v1alpha1.Addon{}
-	r.Spec.DeploymentUnit.ClassKey = "shop.Cart"
-	for _, f := range functions {
-		r.Spec.DeploymentUnit.Functions = append(r.Spec.DeploymentUnit.Functions, v1alpha1.FunctionSpec{FunctionKey: f, Image: image})
-	}
-	return r
-}
+var record = builders.DeploymentRecord
 
 func (s *scene) get(name string) *v1alpha1.DeploymentRecord {
 	s.T.Helper()
@@ -88,6 +79,20 @@ func (s *scene) get(name string) *v1alpha1.DeploymentRecord {
 func (s *scene) change(name string, change func(*v1alpha1.DeploymentRecord)) {
 	s.T.Helper()
 	testenv.Patch(s.World, &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}, change)
+}
+
+// setImage changes the image of the first function of a record.
+func (s *scene) setImage(name, image string) {
+	s.T.Helper()
+	s.change(name, func(r *v1alpha1.DeploymentRecord) { r.Spec.DeploymentUnit.Functions[0].Image = image })
+}
+
+// restart kills the controller and starts another one, which need not wait for the lease to end.
+func (s *scene) restart(changes ...func(*controller.Records)) {
+	s.T.Helper()
+	testenv.End(s.process, true)
+	s.DropLease("berth-system", "berth-controller")
+	s.run(changes...)
 }
 
 // settled waits until a record is in a phase, as of its last change.
@@ -132,6 +137,16 @@ func (s *scene) image(name string) string {
 	return s.deployment(name).Spec.Template.Spec.Containers[0].Image
 }
 
+// env are the variables of the function of a record.
+func (s *scene) env(name string) map[string]string {
+	s.T.Helper()
+	env := map[string]string{}
+	for _, e := range s.deployment(name).Spec.Template.Spec.Containers[0].Env {
+		env[e.Name] = e.Value
+	}
+	return env
+}
+
 // delete deletes a record, and waits until it is gone.
 func (s *scene) delete(name string) {
 	s.T.Helper()
@@ -150,11 +165,7 @@ func condition(r *v1alpha1.DeploymentRecord, name string) metav1.Condition {
 // saw waits for events of a record, which are recorded after its status is written.
 func (s *scene) saw(name string, reasons ...string) {
 	s.T.Helper()
-	s.Eventually("events "+fmt.Sprint(reasons), func() (bool, string) {
-		var seen []string
-		for _, e := range s.Events(name) {
-			seen = append(seen, e.Reason)
-		}
-		return !slices.ContainsFunc(reasons, func(r string) bool { return !slices.Contains(seen, r) }), fmt.Sprint(seen)
-	})
+	for _, reason := range reasons {
+		s.WaitEvent(name, reason, func(e *corev1.Event) bool { return e.Reason == reason })
+	}
 }

@@ -4,6 +4,7 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -102,11 +103,9 @@ func TestTheODGMIsAWorkloadOfItsOwn(t *testing.T) {
 		}
 		return false, fmt.Sprint(list.Items)
 	})
-	env := map[string]string{}
-	for _, e := range s.deployment("cart").Spec.Template.Spec.Containers[0].Env {
-		env[e.Name] = e.Value
-	}
-	assert.Equal(t, map[string]string{"ODGM_ENABLED": "true", "ODGM_SERVICE": "cart-odgm-svc:8081", "ODGM_COLLECTIONS": "carts"}, env)
+	assert.Equal(t, map[string]string{
+		"ODGM_ENABLED": "true", "ODGM_SERVICE": "cart-odgm-svc:8081", "ODGM_COLLECTIONS": "carts",
+	}, s.env("cart"))
 }
 
 // No image of a third party is run by default: the condition names the field.
@@ -130,9 +129,7 @@ func TestAnODGMStaysWithoutItsImage(t *testing.T) {
 	s.create(r)
 	before := s.deployment("cart-odgm")
 
-	testenv.End(s.process, true)
-	s.DropLease("berth-system", "berth-controller")
-	s.run(func(d *controller.Records) { d.ODGMImage = "" })
+	s.restart(func(d *controller.Records) { d.ODGMImage = "" })
 	assert.Equal(t, "ImageMissing", s.degraded("cart").Reason)
 	assert.Equal(t, []string{"cart", "cart-odgm"}, s.deployments())
 	after := s.deployment("cart-odgm")
@@ -162,33 +159,26 @@ func TestWhatOthersAddStays(t *testing.T) {
 		d.Annotations["somebody"] = "was here"
 		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar:1"})
 	})
-	s.change("cart", func(r *v1alpha1.DeploymentRecord) {
-		r.Spec.DeploymentUnit.Functions[0].Image = "registry.example/function:2"
-	})
-	testenv.Becomes(s.World, "the change is there", "registry.example/function:2", func() string { return s.image("cart") })
+	s.setImage("cart", newImage)
+	testenv.Becomes(s.World, "the change is there", newImage, func() string { return s.image("cart") })
 	d = s.deployment("cart")
 	assert.Equal(t, "was here", d.Annotations["somebody"])
 	assert.Len(t, d.Spec.Template.Spec.Containers, 2)
 
 	// What is ours comes back.
 	testenv.Patch(s.World, d, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "other:1" })
-	testenv.Becomes(s.World, "the image is back", "registry.example/function:2", func() string { return s.image("cart") })
+	testenv.Becomes(s.World, "the image is back", newImage, func() string { return s.image("cart") })
 	s.Delete(s.service("cart"))
-	s.Eventually("the Service is back", func() (bool, string) { return len(s.services()) == 1, fmt.Sprint(s.services()) })
+	testenv.Becomes(s.World, "the Service is back", 1, func() int { return len(s.services()) })
 
 	// What was ours and is not requested any more goes, and nothing else does.
-	variables := func() (names []string) {
-		for _, e := range s.deployment("cart").Spec.Template.Spec.Containers[0].Env {
-			names = append(names, e.Name)
-		}
-		return names
-	}
+	variables := func() string { return strings.Join(slices.Sorted(maps.Keys(s.env("cart"))), " ") }
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) {
 		r.Spec.DeploymentUnit.Functions[0].Config = map[string]v1alpha1.ConfigValue{"KEPT": "1", "LEAVING": "1"}
 	})
-	s.Eventually("both are there", func() (bool, string) { return len(variables()) == 2, fmt.Sprint(variables()) })
+	testenv.Becomes(s.World, "both are there", "KEPT LEAVING", variables)
 	s.change("cart", func(r *v1alpha1.DeploymentRecord) { delete(r.Spec.DeploymentUnit.Functions[0].Config, "LEAVING") })
-	s.Eventually("one has gone", func() (bool, string) { return slices.Equal(variables(), []string{"KEPT"}), fmt.Sprint(variables()) })
+	testenv.Becomes(s.World, "one has gone", "KEPT", variables)
 	assert.Len(t, s.deployment("cart").Spec.Template.Spec.Containers, 2)
 }
 
@@ -219,11 +209,5 @@ func TestWhatIsSettledIsNotWrittenAgain(t *testing.T) {
 	// It has looked at all of them once it makes something of a new one.
 	s.Create(record("last", "add"))
 	s.settled("last", v1alpha1.PhaseAvailable)
-	var others []testenv.Request
-	for _, w := range ours()[before:] {
-		if !strings.HasPrefix(w.Name, "last") {
-			others = append(others, w)
-		}
-	}
-	assert.Empty(t, others)
+	assert.Empty(t, slices.DeleteFunc(ours()[before:], func(r testenv.Request) bool { return strings.HasPrefix(r.Name, "last") }))
 }

@@ -181,10 +181,7 @@ func TestCR10AnAPIServerThatIsDownIsUnavailable(t *testing.T) {
 	}
 	require.NoError(t, s.Cluster.StartComponent(s.Ctx, cluster.APIServer))
 	for _, rpc := range []string{"Deploy", "GetDeploymentStatus", "ListClassRuntimes", "GetEnvHealth", "DeleteDeployment"} {
-		s.Eventually(rpc+" works again, without a restart", func() (bool, string) {
-			err := calls[rpc](s.As(s.Editor))
-			return err == nil, status.Convert(err).Message()
-		})
+		s.WaitCode(rpc+" works again, without a restart", codes.OK, func() error { return calls[rpc](s.As(s.Editor)) })
 	}
 }
 

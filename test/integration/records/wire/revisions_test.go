@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/apis/config/controller"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/servicetest"
@@ -26,9 +27,8 @@ import (
 // gone waits until a status finds nothing any more.
 func (s *scene) gone(id string) {
 	s.T.Helper()
-	s.Eventually(id+" is gone", func() (bool, string) {
-		_, err := s.plan().GetDeploymentStatus(s.As(s.Viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: id})
-		return status.Code(err) == codes.NotFound, fmt.Sprint(err)
+	s.WaitCode(id+" is gone", codes.NotFound, func() error {
+		return servicetest.Err(s.plan().GetDeploymentStatus(s.As(s.Viewer), &oaasplan.GetDeploymentStatusRequest{DeploymentId: id}))
 	})
 }
 
@@ -196,14 +196,14 @@ func TestCR03BothRevisionsAtOneServer(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list.Items, 2)
 	assert.Equal(t, "east", list.Items[1].GetClusterName())
-	ofOld, err := head.GetDeploymentStatus(s.As(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
+	ofOld, err := s.status("old")
 	require.NoError(t, err)
 	assert.Equal(t, "old", ofOld.Deployment.Id)
 	assert.Empty(t, ofOld.Deployment.TargetEnv, "it is under the number of the plan")
 
 	// A client that has changed its revision is answered in that one from then on, and keeps its requirements.
 	require.NoError(t, servicetest.Err(head.Deploy(s.As(s.Editor), &oaashead.DeployRequest{DeploymentUnit: headUnit("old")})))
-	ofOld, err = head.GetDeploymentStatus(s.As(s.Viewer), &oaashead.GetDeploymentStatusRequest{DeploymentId: "old"})
+	ofOld, err = s.status("old")
 	require.NoError(t, err)
 	assert.Equal(t, "prod", ofOld.Deployment.TargetEnv)
 	assert.Equal(t, "0.9995", *s.stored("old").Spec.NFRRequirements.Availability)
@@ -284,4 +284,50 @@ func TestCR32WhatIsAskedOfAnotherClusterIsKept(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "no such cluster", got.Deployment.GetClusterName())
 	assert.Equal(t, "no such environment", got.Deployment.TargetEnvironment)
+}
+
+// From a client's Deploy to the pods' workload and back, with the controller of records.
+func TestADeploymentFromItsClientToTheClusterAndBack(t *testing.T) {
+	s := serveWith(t, []string{"manifests/rbac/records", "manifests/templates"}, func(c *controller.Configuration) {
+		c.Controllers, c.Records.Profile = []string{"*", controller.ControllerRecords}, "dev"
+	})
+	unit := func(image string, replicas uint32) *oaashead.DeployRequest {
+		return &oaashead.DeployRequest{DeploymentUnit: &oaashead.DeploymentUnit{
+			Id: "Cart@1", ClassKey: "shop.Cart", Functions: []*oaashead.FunctionDeploymentSpec{{
+				FunctionKey: "add", ProvisionConfig: &oaashead.ProvisionConfig{ContainerImage: &image, MinScale: &replicas},
+			}},
+		}}
+	}
+	require.NoError(t, servicetest.Err(s.head().Deploy(s.As(s.Editor), unit("registry.example/add:1", 0))))
+	get := func() *oaashead.GetDeploymentStatusResponse {
+		r, err := s.head().GetDeploymentStatus(s.As(s.Editor), &oaashead.GetDeploymentStatusRequest{DeploymentId: "Cart@1"})
+		require.NoError(t, err)
+		return r
+	}
+	s.Eventually("it is available", func() (bool, string) { return get().GetMessage() == "Available", get().GetMessage() })
+	var kinds []string
+	for _, ref := range get().GetStatusResourceRefs() {
+		kinds = append(kinds, ref.GetKind()+"/"+ref.GetName())
+	}
+	assert.Equal(t, []string{"Deployment/cart-1", "Service/cart-1"}, kinds)
+
+	require.NoError(t, servicetest.Err(s.head().Deploy(s.As(s.Editor), unit("registry.example/add:2", 0))))
+	s.Eventually("the change has converged", func() (bool, string) {
+		d, err := s.Kube.AppsV1().Deployments(s.Namespace).Get(s.Ctx, "cart-1", metav1.GetOptions{})
+		require.NoError(t, err)
+		got := d.Spec.Template.Spec.Containers[0].Image
+		return got == "registry.example/add:2", got
+	})
+
+	// An ODGM is requested, and the profile has none.
+	asks := unit("registry.example/add:1", 0)
+	asks.DeploymentUnit.Id, asks.DeploymentUnit.Functions[0].ProvisionConfig.WasmModuleUrl = "wasm", new("https://registry.example/a.wasm")
+	_, err := s.head().Deploy(s.As(s.Editor), asks)
+	assert.Equal(t, codes.FailedPrecondition, status.Code(err), err)
+
+	require.NoError(t, servicetest.Err(s.remove("Cart@1")))
+	s.WaitCode("it is gone", codes.NotFound, func() error { return servicetest.Err(s.status("Cart@1")) })
+	left, err := s.Kube.AppsV1().Deployments(s.Namespace).List(s.Ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, left.Items)
 }

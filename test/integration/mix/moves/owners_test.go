@@ -5,12 +5,14 @@ package moves_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -122,7 +124,7 @@ func TestLateReplacementsNeverExceedTheBudget(t *testing.T) {
 	for _, lag := range lags {
 		for _, budget := range []int{1, 3} {
 			app := fmt.Sprintf("lag%d-k%d", int(lag.Seconds()), budget)
-			w.Create(builders.CapacityMix(app, 100, 0, builders.Rebalance(func(r *v1alpha1.RebalanceSpec) { r.MaxConcurrent = new(int32(budget)) })))
+			w.Create(builders.CapacityMix(app, 100, 0, builders.MaxConcurrent(int32(budget))))
 			operate(w, app, pods, lag)
 			all = append(all, workload{name: app, budget: budget})
 		}
@@ -137,7 +139,7 @@ func TestLateReplacementsNeverExceedTheBudget(t *testing.T) {
 	})
 	for _, one := range all {
 		w.WaitSatisfied(one.name)
-		w.ChangeMix(one.name, spotPercent(0))
+		w.ChangeMix(one.name, builders.SpotPercent(0))
 	}
 	for _, one := range all {
 		w.WaitExact(one.name, split.New(0, 0), pods, bound)
@@ -160,10 +162,10 @@ func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 	fourOf(w, owner(w, "set"))
 	w.Controller(testenv.Impatient, hasty(2))
 	w.WaitSatisfied("set")
-	w.ChangeMix("set", spotPercent(0))
+	w.ChangeMix("set", builders.SpotPercent(0))
 	w.WaitEvictions(1)
 	w.WaitBlocked("set", "ReplicasMissing", "3 of 4 pods that it had before the last move are Ready")
-	w.Always(holds, "nothing more is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	testenv.Stays(w, testenv.Holds, "nothing more is evicted", 1, w.Evicted)
 	testenv.Patch(w, &w.Live("set")[0], func(p *corev1.Pod) {
 		p.Annotations = map[string]string{v1alpha1.AcceptedReplicasAnnotation: "3"}
 	})
@@ -204,7 +206,7 @@ func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	fourOf(w, *metav1.NewControllerRef(owner, owner.GroupVersionKind()))
 	w.Controller(testenv.Impatient, hasty(2))
 	w.WaitSatisfied("set")
-	w.ChangeMix("set", spotPercent(0))
+	w.ChangeMix("set", builders.SpotPercent(0))
 	w.WaitBlocked("set", "ReplicasMissing", "the owner has 4 pods, and its scale requests 5")
 	require.Empty(t, w.Evictions())
 
@@ -216,7 +218,7 @@ func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	scale(4) // Berth evaluates again in its own time, and nothing replaces the pod that it evicts
 	w.WaitEvictions(1)
 	w.WaitBlocked("set", "ReplicasMissing", "3 of 4 pods that it had before the last move are Ready")
-	w.Always(holds, "nothing more is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+	testenv.Stays(w, testenv.Holds, "nothing more is evicted", 1, w.Evicted)
 	scale(3)
 	w.WaitEvictions(2)
 }
@@ -231,7 +233,57 @@ func TestLeadersThatFollowEachOtherEvictNoMoreThanOneWould(t *testing.T) {
 	for range 3 {
 		c := w.Controller(testenv.Impatient, hasty(2))
 		w.WaitEvictions(1)
-		w.Always(holds/2, "no second pod is evicted", func() (bool, string) { n := len(w.Evictions()); return n == 1, fmt.Sprint(n) })
+		testenv.Stays(w, testenv.Holds/2, "no second pod is evicted", 1, w.Evicted)
 		testenv.End(c, true)
+	}
+}
+
+// L1: a Job counts an evicted pod as failed, and seven of them end it. Whatever its mode, its size, its mix and the order in
+// which its pods finish, Berth evicts none.
+func TestPodsOfJobsAreNotEvicted(t *testing.T) {
+	sizes := []int32{16, 30}
+	if os.Getenv("BERTH_TEST_LONG") != "" {
+		sizes = []int32{16, 100, 200}
+	}
+	w := testenv.New(t, testenv.Roomy()...)
+	jobs := map[string]*batchv1.Job{}
+	for _, mode := range []batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion} {
+		for _, n := range sizes {
+			app := fmt.Sprintf("job-%d-%d", len(jobs), n)
+			jobs[app] = builders.Job(app, n, mode, builders.CPU("10m"))
+			jobs[app].Spec.Completions = new(2 * n)
+			w.Create(builders.CapacityMix(app, 70, 1), jobs[app])
+		}
+	}
+	for app, job := range jobs {
+		w.WaitReady(app, int(*job.Spec.Parallelism))
+	}
+	w.Controller(testenv.Impatient, func(c *controller.Configuration) { c.Mix.Rebalance.ClusterMaxConcurrent = 100 })
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, percent := range []int32{0, 100} {
+		for app := range jobs {
+			w.ChangeMix(app, builders.SpotPercent(percent))
+			w.WaitBlocked(app, "CountsAsFailure", "restartPolicy is not Always")
+			finish(w, app, func() bool { return random.IntN(4) == 0 })
+		}
+	}
+	for app, job := range jobs {
+		w.Eventually("job "+app+" completes", func() (bool, string) {
+			finish(w, app, func() bool { return true })
+			j := testenv.Read(w, app, &batchv1.Job{})
+			require.Zero(t, j.Status.Failed, app)
+			return j.Status.CompletionTime != nil && j.Status.Succeeded == *job.Spec.Completions, fmt.Sprintf("%d of %d succeeded", j.Status.Succeeded, *job.Spec.Completions)
+		})
+	}
+	assert.Empty(t, w.Evictions())
+}
+
+// finish has some of the running pods of an app succeed.
+func finish(w *testenv.World, app string, chosen func() bool) {
+	w.T.Helper()
+	for _, p := range w.Live(app) {
+		if p.Status.Phase == corev1.PodRunning && chosen() {
+			require.NoError(w.T, w.SetPhase(p.Name, corev1.PodSucceeded))
+		}
 	}
 }

@@ -67,3 +67,37 @@ func SizeSelects(app string) func(*v1alpha1.ResourceLimitSpec) {
 func OfSize(name string) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) { t.Labels[v1alpha1.ResourceLimitLabel] = name }
 }
+
+// DeploymentRecord makes a record with functions, and without an ODGM.
+func DeploymentRecord(name string, functions ...string) *v1alpha1.DeploymentRecord {
+	r := &v1alpha1.DeploymentRecord{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	r.Spec.Addons = &[]v1alpha1.Addon{}
+	unit := &r.Spec.DeploymentUnit
+	unit.ClassKey = "shop.Cart"
+	for _, f := range functions {
+		unit.Functions = append(unit.Functions, v1alpha1.FunctionSpec{FunctionKey: f, Image: FunctionImage})
+	}
+	return r
+}
+
+// FunctionImage is that of the functions of records.
+const FunctionImage = "registry.example/function:1"
+
+// Environment makes an environment with every kind of component.
+func Environment(name string) *v1alpha1.Environment {
+	return &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.EnvironmentSpec{Stack: v1alpha1.ApplicationStack{
+		Name: "shop", Version: "1",
+		Database:           &v1alpha1.DatabaseComponent{DatabaseName: "shop", Username: "shop", Container: EnvironmentContainer("postgres:17", 5432)},
+		Backend:            &v1alpha1.BackendComponent{Container: EnvironmentContainer("node:22", 3000)},
+		Frontend:           &v1alpha1.FrontendComponent{Container: EnvironmentContainer("nginx:1.29", 80)},
+		AdditionalServices: []v1alpha1.AdditionalService{{Name: "redis-cache", Container: EnvironmentContainer("redis:8", 6379)}},
+	}}}
+}
+
+// EnvironmentContainer makes the container of a component, which serves on a port.
+func EnvironmentContainer(image string, port int32) v1alpha1.EnvironmentContainer {
+	return v1alpha1.EnvironmentContainer{
+		Image: image, Ports: []v1alpha1.EnvironmentPort{{ContainerPort: port}}, RestartPolicy: v1alpha1.RestartUnlessStopped,
+		Resources: &v1alpha1.EnvironmentResources{CPU: "100m", Memory: "64Mi"},
+	}
+}
