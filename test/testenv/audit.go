@@ -94,13 +94,15 @@ func requests(ctx context.Context, match func(Request) bool) (list []Request, er
 		}
 	}
 	mark := fmt.Sprintf("/version?mark=%x", time.Now().UnixNano())
-	down := shared.kube.CoreV1().RESTClient().Get().RequestURI(mark).Do(ctx).Error()
+	soon, end := context.WithTimeout(ctx, time.Second)
+	defer end()
+	down := shared.kube.CoreV1().RESTClient().Get().RequestURI(mark).Do(soon).Error()
 	for deadline := time.Now().Add(SettleTimeout); ; <-time.After(time.Millisecond) {
 		marked, err := readAudit(mark)
 		if err != nil {
 			return nil, err
 		}
-		if marked || down != nil { // without an API server there is nothing to wait for
+		if marked || down != nil { // where it does not answer there is nothing to wait for
 			break
 		}
 		if time.Now().After(deadline) {
