@@ -59,11 +59,15 @@ func TestCapacityTypeLabel(t *testing.T) {
 		"none without rules that know it":              {off, karpenter, true, ""},
 		"none where an earlier rule decides otherwise": {rules(exists, cheap, solid), pools, true, ""},
 		"a value for the wrong type": {
-			label(gate.Label{Key: karpenter.Key, Spot: "on-demand", OnDemand: "spot"}), gate.Label{}, false,
+			label(gate.Label{Key: karpenter.Key, Spot: "on-demand", OnDemand: "spot"}),
+			gate.Label{},
+			false,
 			`capacityTypeLabel.spot "on-demand": the node rules classify a node with karpenter.sh/capacity-type=on-demand as on-demand`,
 		},
 		"a value that no rule knows": {
-			label(gate.Label{Key: karpenter.Key, Spot: "spot", OnDemand: "solid"}), gate.Label{}, false,
+			label(gate.Label{Key: karpenter.Key, Spot: "spot", OnDemand: "solid"}),
+			gate.Label{},
+			false,
 			`capacityTypeLabel.onDemand "solid": the node rules classify a node with karpenter.sh/capacity-type=solid as unknown`,
 		},
 		"a key that no rule knows": {
