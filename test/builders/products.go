@@ -87,7 +87,9 @@ const FunctionImage = "registry.example/function:1"
 func Environment(name string) *v1alpha1.Environment {
 	return &v1alpha1.Environment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.EnvironmentSpec{Stack: v1alpha1.ApplicationStack{
 		Name: "shop", Version: "1",
-		Database:           &v1alpha1.DatabaseComponent{DatabaseName: "shop", Username: "shop", Container: EnvironmentContainer("postgres:17", 5432)},
+		Database: &v1alpha1.DatabaseComponent{
+			DatabaseName: "shop", Username: "shop", Container: EnvironmentContainer("postgres:17", 5432),
+		},
 		Backend:            &v1alpha1.BackendComponent{Container: EnvironmentContainer("node:22", 3000)},
 		Frontend:           &v1alpha1.FrontendComponent{Container: EnvironmentContainer("nginx:1.29", 80)},
 		AdditionalServices: []v1alpha1.AdditionalService{{Name: "redis-cache", Container: EnvironmentContainer("redis:8", 6379)}},
