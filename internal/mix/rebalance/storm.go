@@ -50,8 +50,8 @@ func NewStorm(settings StormSettings) *Storm {
 // Both may be reported of one node; one that departs is not one of those that are there. It returns whether a storm began.
 func (s *Storm) NodeLeft(name string, now time.Time, spotNodes int) (began bool) {
 	s.settle(now)
-	s.note(name, now)
 	s.forget(now)
+	s.note(name, now)
 	if s.active || s.quiet(now) || !s.tooMany(spotNodes) {
 		return false
 	}
@@ -62,10 +62,7 @@ func (s *Storm) NodeLeft(name string, now time.Time, spotNodes int) (began bool)
 // note keeps a departure, unless there are too many of them.
 func (s *Storm) note(name string, now time.Time) {
 	before, known := s.left[name]
-	s.postpone(name, known && now.Sub(before) < s.settings.Window, now)
-	if !known && len(s.left) >= maxDepartures {
-		s.forget(now)
-	}
+	s.postpone(name, known, now)
 	if known && now.After(before) || !known && len(s.left) < maxDepartures {
 		if len(s.left) == 0 || now.Before(s.oldest) {
 			s.oldest = now
@@ -95,7 +92,7 @@ func (s *Storm) Active(now time.Time) (active bool, until time.Time) {
 func (s *Storm) tooMany(spotNodes int) bool {
 	left := int64(len(s.left))
 	all := int64(spotNodes) + left
-	return left >= int64(s.settings.MinNodes) && left*100 > int64(s.settings.SharePercent)*all
+	return s.settings.Window > 0 && left >= int64(s.settings.MinNodes) && left*100 > int64(s.settings.SharePercent)*all
 }
 
 func (s *Storm) quiet(now time.Time) bool {
