@@ -545,16 +545,3 @@ func TestMetrics(t *testing.T) {
 	}, got[0]), "%v", got[0])
 	assert.Zero(t, got[1].GetDiskUsageBytes())
 }
-
-// requireInvalid demands that an error is the caller's, and names a field of the request.
-func requireInvalid(t *testing.T, err error) {
-	t.Helper()
-	e := server.AsError(err)
-	require.Equal(t, codes.InvalidArgument, e.Code, "%v", err)
-	require.NotEmpty(t, e.Violations)
-	for _, v := range e.Violations {
-		require.NotEmpty(t, v.Field)
-		require.NotEmpty(t, v.Description)
-	}
-	require.NotNil(t, e.GRPCStatus())
-}

@@ -16,6 +16,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
+	"berth.dev/berth/services/server/servertest"
 )
 
 var testKey = tokens("a key of tests")
@@ -163,7 +164,7 @@ func FuzzPageTokens(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		after, err := testKey.read(text, filter)
 		if err != nil {
-			requireInvalid(t, err)
+			servertest.RequireInvalid(t, err)
 			return
 		}
 		require.Equal(t, "shop-1", after, "only one was written")

@@ -19,6 +19,7 @@ import (
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/services/server"
+	"berth.dev/berth/services/server/servertest"
 )
 
 // What is written into an Environment is read back, but for what must not be.
@@ -182,7 +183,7 @@ func FuzzSpecification(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var req schedulerv1.CreateEnvironmentRequest
 		if err := server.Decode(b, &req); err != nil {
-			requireInvalid(t, err)
+			servertest.RequireInvalid(t, err)
 			return
 		}
 		a, err := fromWire(req.GetSpec())
@@ -190,7 +191,7 @@ func FuzzSpecification(f *testing.F) {
 			err = check(&a.spec)
 		}
 		if err != nil {
-			requireInvalid(t, err)
+			servertest.RequireInvalid(t, err)
 			return
 		}
 		once := specToWire(&a.spec)

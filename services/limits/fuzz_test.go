@@ -11,26 +11,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	tolerantv1 "berth.dev/berth/apis/proto/berth/mcp/v1"
 	orchestratorv1 "berth.dev/berth/apis/proto/mcp/orchestrator/v1"
 	"berth.dev/berth/services/server"
+	"berth.dev/berth/services/server/servertest"
 )
 
-// requireInvalid demands that an error is the caller's, and names a field.
+// requireInvalid demands that an error is the caller's, and names a field, also as the caller names it.
 func requireInvalid(t *testing.T, err error) {
 	t.Helper()
-	e := server.AsError(err)
-	require.Equal(t, codes.InvalidArgument, e.Code, "%v", err)
-	require.NotEmpty(t, e.Violations)
-	for _, v := range e.Violations {
-		require.NotEmpty(t, v.Field)
-		require.NotEmpty(t, v.Description)
-	}
-	require.NotNil(t, e.Renamed(wireField).GRPCStatus())
+	require.NotNil(t, servertest.RequireInvalid(t, err).Renamed(wireField).GRPCStatus())
 }
 
 // requireSame compares as JSON, to which a list without elements is the same as none.

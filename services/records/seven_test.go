@@ -8,13 +8,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	tolerantv1 "berth.dev/berth/apis/proto/berth/oaas/v1"
 	oaascommon "berth.dev/berth/apis/proto/oaas/common"
 	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
-	"berth.dev/berth/services/server"
+	"berth.dev/berth/services/server/servertest"
 )
 
 func encoded(t require.TestingT, m proto.Message) []byte {
@@ -23,16 +22,9 @@ func encoded(t require.TestingT, m proto.Message) []byte {
 	return b
 }
 
-// requireInvalid demands that an error is the caller's, and names a field.
+// requireInvalid demands that an error is the caller's, and names a field first, if one is given.
 func requireInvalid(t require.TestingT, err error, field string) {
-	e := server.AsError(err)
-	require.NotNil(t, e)
-	require.Equal(t, codes.InvalidArgument, e.Code, "%v", err)
-	require.NotEmpty(t, e.Violations)
-	for _, v := range e.Violations {
-		require.NotEmpty(t, v.Field)
-		require.NotEmpty(t, v.Description)
-	}
+	e := servertest.RequireInvalid(t, err)
 	if field != "" {
 		require.Equal(t, field, e.Violations[0].Field)
 	}
