@@ -5,9 +5,11 @@
 package builders
 
 import (
+	"fmt"
 	"maps"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -345,4 +347,23 @@ func EmptyDir(name string) func(*corev1.PodTemplateSpec) {
 		t.Spec.Volumes = append(t.Spec.Volumes,
 			corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	}
+}
+
+// CRD is a definition of a namespaced kind in a group, in YAML: its objects may have any content, and these subresources.
+func CRD(group, kind, subresources string) string {
+	return fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]ss.%[2]s}
+spec:
+  group: %[2]s
+  scope: Namespaced
+  names: {kind: %[3]s, plural: %[1]ss}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {%[4]s}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`, strings.ToLower(kind), group, kind, subresources)
 }

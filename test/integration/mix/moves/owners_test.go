@@ -172,32 +172,11 @@ func TestAUserAcceptsThatFewerPodsComeBack(t *testing.T) {
 	w.WaitEvictions(2)
 }
 
-const setCRD = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: sets.test.example.com}
-spec:
-  group: test.example.com
-  scope: Namespaced
-  names: {kind: Set, listKind: SetList, plural: sets, singular: set}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources:
-      scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, properties: {replicas: {type: integer}}}
-          status: {type: object, properties: {replicas: {type: integer}}}
-`
-
 // The scale subresource of an owner of an unknown kind tells how many pods there must be, before and after a move.
 func TestTheScaleOfAnOwnerTellsHowManyPodsMustBeBack(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
-	require.NoError(t, w.Cluster.Apply(w.Ctx, setCRD))
+	scaled := "scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}"
+	require.NoError(t, w.Cluster.Apply(w.Ctx, builders.CRD("test.example.com", "Set", scaled)))
 	owner := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(5)}}}
 	owner.SetAPIVersion("test.example.com/v1")
 	owner.SetKind("Set")

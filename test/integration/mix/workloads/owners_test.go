@@ -68,29 +68,14 @@ func TestTheBarePodsOfACapacityMixAreOneGroup(t *testing.T) {
 	w.RequireExact("bare", split.New(60, 2), 12)
 }
 
-const fleetCRD = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: fleets.test.example.com}
-spec:
-  group: test.example.com
-  scope: Namespaced
-  names: {kind: State, listKind: FleetList, plural: fleets, singular: fleet}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
-
 // newFleet creates an object of a kind that Berth has never heard of and returns
 // what makes it the controller of pods.
 func newFleet(w *testenv.World, name string) func(*corev1.PodTemplateSpec) {
 	w.T.Helper()
-	require.NoError(w.T, w.Cluster.Apply(w.Ctx, fleetCRD))
+	require.NoError(w.T, w.Cluster.Apply(w.Ctx, builders.CRD("test.example.com", "Fleet", "")))
 	fleet := &unstructured.Unstructured{}
 	fleet.SetAPIVersion("test.example.com/v1")
-	fleet.SetKind("State")
+	fleet.SetKind("Fleet")
 	fleet.SetName(name)
 	w.Create(fleet)
 	return builders.OwnedBy(metav1.OwnerReference{

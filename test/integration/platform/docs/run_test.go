@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth.dev/berth/hack/cluster"
+	"berth.dev/berth/test/builders"
 	"berth.dev/berth/test/testenv"
 )
 
@@ -102,18 +103,6 @@ kind: Lease
 metadata: {name: berth-environments, namespace: berth-system}
 `
 
-// others are kinds of prometheus-operator: only that they are there.
-const others = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: %[1]ss.monitoring.coreos.com}
-spec:
-  group: monitoring.coreos.com
-  names: {kind: %[2]s, plural: %[1]ss}
-  scope: Namespaced
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
-`
-
 // Every kubectl command of the pages, plugin included, does what it is for on a cluster with Berth.
 func TestCommandsRun(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)
@@ -123,7 +112,7 @@ func TestCommandsRun(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Cluster.Apply(w.Ctx, objects))
 	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
-		require.NoError(t, w.Cluster.Apply(w.Ctx, fmt.Sprintf(others, strings.ToLower(kind), kind)))
+		require.NoError(t, w.Cluster.Apply(w.Ctx, builders.CRD("monitoring.coreos.com", kind, "")))
 	}
 	t.Cleanup(func() {
 		_, err := sh.run("kubectl delete namespace shop mcp-servers; kubectl delete -f manifests/install.yaml --ignore-not-found")
