@@ -31,7 +31,7 @@ func manifest(t *testing.T, path string) string {
 }
 
 // startController starts the repository's controller with the sample configuration.
-func startController(t *testing.T, o ControllerOptions) *Controller {
+func startController(t *testing.T, o ProgramOptions) *Controller {
 	t.Helper()
 	root, err := RepoRoot()
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func terminate(t *testing.T, c *Controller) {
 func TestControllerServesMetricsToThoseWhoMayReadThem(t *testing.T) {
 	applyController(t)
 	require.NoError(t, shared.ApplyFiles(t.Context(), manifest(t, "crds")))
-	c := startController(t, ControllerOptions{Name: "controller-metrics"})
+	c := startController(t, ProgramOptions{Name: "controller-metrics"})
 	waitLeading(t, c)
 	metrics, err := c.Get(t.Context(), "/metrics")
 	require.NoError(t, err)
@@ -107,9 +107,9 @@ func TestSecondControllerStandsByAndTakesOver(t *testing.T) {
 	quick := strings.Replace(string(sample), "retryPeriodSeconds: 2", "retryPeriodSeconds: 1", 1)
 	require.NotEqual(t, string(sample), quick)
 	require.NoError(t, os.WriteFile(config, []byte(quick), 0o600))
-	first := startController(t, ControllerOptions{Name: "controller-first", ConfigFile: config})
+	first := startController(t, ProgramOptions{Name: "controller-first", ConfigFile: config})
 	waitLeading(t, first)
-	second := startController(t, ControllerOptions{Name: "controller-second", ConfigFile: config, Args: []string{"--log-format=json"}})
+	second := startController(t, ProgramOptions{Name: "controller-second", ConfigFile: config, Args: []string{"--log-format=json"}})
 	metrics, err := second.Get(t.Context(), "/metrics")
 	require.NoError(t, err)
 	require.NotContains(t, string(metrics), leading, "it is ready but does not lead")
@@ -148,7 +148,7 @@ func TestControllerWithoutItsCRDSaysSoAndWaits(t *testing.T) {
 		return apierrors.IsNotFound(err), nil
 	})
 	// A name of its own: logs are appended to, and this one is counted in.
-	c := startController(t, ControllerOptions{Name: "controller-early-" + strings.ToLower(rand.Text()[:8]), NoWait: true})
+	c := startController(t, ProgramOptions{Name: "controller-early-" + strings.ToLower(rand.Text()[:8]), NoWait: true})
 	eventually(t, "it says what is missing", func(ctx context.Context) (bool, error) {
 		ready, text, _ := c.Ready(ctx) // an error: it does not listen yet
 		require.False(t, ready)

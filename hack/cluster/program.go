@@ -35,13 +35,6 @@ type ProgramOptions struct {
 	NoWait bool
 }
 
-type (
-	// SchedulerOptions are the options of a scheduler.
-	SchedulerOptions = ProgramOptions
-	// ControllerOptions are the options of a controller.
-	ControllerOptions = ProgramOptions
-)
-
 // program is one that is to be started.
 type program struct {
 	ProgramOptions

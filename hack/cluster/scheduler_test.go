@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func startStockScheduler(t *testing.T, o SchedulerOptions) (*Scheduler, error) {
+func startStockScheduler(t *testing.T, o ProgramOptions) (*Scheduler, error) {
 	t.Helper()
 	var err error
 	o.Binary, err = Binary(t.Context(), os.Stderr, StockScheduler)
@@ -35,7 +35,7 @@ func startStockScheduler(t *testing.T, o SchedulerOptions) (*Scheduler, error) {
 }
 
 func TestStockSchedulerPlacesPods(t *testing.T) {
-	s, err := startStockScheduler(t, SchedulerOptions{Name: "stock"}) // a leader, with the durations of a release
+	s, err := startStockScheduler(t, ProgramOptions{Name: "stock"}) // a leader, with the durations of a release
 	require.NoError(t, err)
 	createPod(t, barePod("for-the-scheduler", "", nil))
 	pod := waitPod(t, "for-the-scheduler", "pod is ready", isReady)
@@ -49,7 +49,7 @@ func TestStockSchedulerPlacesPods(t *testing.T) {
 }
 
 func TestSchedulerThatCannotStartSaysWhy(t *testing.T) {
-	_, err := startStockScheduler(t, SchedulerOptions{Name: "broken", Args: []string{"--no-such-flag"}})
+	_, err := startStockScheduler(t, ProgramOptions{Name: "broken", Args: []string{"--no-such-flag"}})
 	require.ErrorContains(t, err, "broken ended")
 	require.ErrorContains(t, err, "unknown flag: --no-such-flag")
 }
@@ -75,14 +75,14 @@ profiles:
 		return config
 	}
 
-	require.NoError(t, writeSchedulerConfig(out, SchedulerOptions{ConfigFile: in, Kubeconfig: "/k"}))
+	require.NoError(t, writeSchedulerConfig(out, ProgramOptions{ConfigFile: in, Kubeconfig: "/k"}))
 	config := read()
 	require.Equal(t, map[string]any{"qps": 5000.0, "kubeconfig": "/k"}, config["clientConnection"])
 	require.Equal(t, map[string]any{"leaderElect": true, "resourceName": "berth", "leaseDuration": "15s"}, config["leaderElection"])
 	args := config["profiles"].([]any)[0].(map[string]any)["pluginConfig"].([]any)[0].(map[string]any)["args"]
 	require.Equal(t, map[string]any{"sampleSize": 16.0, "defaultMix": map[string]any{"spotPercent": 70.0}}, args)
 
-	require.NoError(t, writeSchedulerConfig(out, SchedulerOptions{
+	require.NoError(t, writeSchedulerConfig(out, ProgramOptions{
 		ConfigFile: in, Kubeconfig: "/k",
 		LeaderElection: &LeaderElection{Enabled: new(false), RetryPeriod: 500 * time.Millisecond},
 	}))
@@ -197,7 +197,7 @@ func TestApplyOrdersCRDsAndNamespacesFirst(t *testing.T) {
 }
 
 func TestDeploymentAndJobPodsLive(t *testing.T) {
-	_, err := startStockScheduler(t, SchedulerOptions{Name: "stock-workloads", LeaderElection: &LeaderElection{Enabled: new(false)}})
+	_, err := startStockScheduler(t, ProgramOptions{Name: "stock-workloads", LeaderElection: &LeaderElection{Enabled: new(false)}})
 	require.NoError(t, err)
 	namespace := newNamespace(t)
 	t.Cleanup(func() {

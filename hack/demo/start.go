@@ -91,7 +91,7 @@ func (d *demo) launch(ctx context.Context, p programs) (stop func(), err error) 
 	d.step("install", "manifests/crds, manifests/rbac", began)
 
 	began = time.Now()
-	_, err = d.cluster.StartScheduler(ctx, cluster.SchedulerOptions{Binary: p.scheduler, ConfigFile: d.profile})
+	_, err = d.cluster.StartScheduler(ctx, cluster.ProgramOptions{Binary: p.scheduler, ConfigFile: d.profile})
 	if err != nil {
 		return stop, err
 	}
@@ -99,7 +99,7 @@ func (d *demo) launch(ctx context.Context, p programs) (stop func(), err error) 
 
 	began = time.Now()
 	_, err = d.cluster.StartController(
-		ctx, cluster.ControllerOptions{Binary: p.controller, ConfigFile: filepath.Join(d.root, controllerConfig)},
+		ctx, cluster.ProgramOptions{Binary: p.controller, ConfigFile: filepath.Join(d.root, controllerConfig)},
 	)
 	if err != nil {
 		return stop, err

@@ -67,11 +67,11 @@ func (w *World) WaitLeads(c *cluster.Controller) {
 // StartController starts a replica of the controller, which may stand by.
 func (w *World) StartController(name string, changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
-	return w.StartControllerWith(cluster.ControllerOptions{Name: name}, changes...)
+	return w.StartControllerWith(cluster.ProgramOptions{Name: name}, changes...)
 }
 
 // StartControllerWith is StartController for a replica that reaches the API server in another way, or is not ready at first.
-func (w *World) StartControllerWith(o cluster.ControllerOptions, changes ...func(*controller.Configuration)) *cluster.Controller {
+func (w *World) StartControllerWith(o cluster.ProgramOptions, changes ...func(*controller.Configuration)) *cluster.Controller {
 	w.T.Helper()
 	if shared.controller == "" {
 		var err error

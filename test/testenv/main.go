@@ -216,9 +216,9 @@ func start(ctx context.Context, o Options) error {
 // SchedulerOptions returns options that start Berth's scheduler with a profile,
 // without leader election, so that a restarted one need not wait out its own
 // dead lease.
-func SchedulerOptions(profile string) cluster.SchedulerOptions {
+func SchedulerOptions(profile string) cluster.ProgramOptions {
 	off := false
-	return cluster.SchedulerOptions{
+	return cluster.ProgramOptions{
 		Binary:         shared.binary,
 		ConfigFile:     Path(profile),
 		LeaderElection: &cluster.LeaderElection{Enabled: &off},

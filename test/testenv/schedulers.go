@@ -31,7 +31,7 @@ type Config map[string]any
 
 // RunScheduler starts a scheduler, makes it the world's, and kills it at the
 // end of the test.
-func (w *World) RunScheduler(o cluster.SchedulerOptions) *cluster.Scheduler {
+func (w *World) RunScheduler(o cluster.ProgramOptions) *cluster.Scheduler {
 	w.T.Helper()
 	s := w.StartScheduler(o)
 	w.T.Cleanup(func() { Kill(s) })
@@ -53,7 +53,7 @@ func (w *World) StartStock() {
 	w.T.Helper()
 	binary, err := cluster.Binary(w.Ctx, os.Stderr, cluster.StockScheduler)
 	require.NoError(w.T, err)
-	s := w.StartScheduler(cluster.SchedulerOptions{
+	s := w.StartScheduler(cluster.ProgramOptions{
 		Binary: binary, Name: "stock", User: "system:kube-scheduler", ConfigFile: WriteFile(w.T, "stock.yaml", stock),
 		LeaderElection: &cluster.LeaderElection{Enabled: new(false)},
 	})
@@ -67,7 +67,7 @@ func Kill(s *cluster.Scheduler) {
 }
 
 // Variant returns options as SchedulerOptions does, for a profile file with changes.
-func (w *World) Variant(profile string, changes ...func(Config)) cluster.SchedulerOptions {
+func (w *World) Variant(profile string, changes ...func(Config)) cluster.ProgramOptions {
 	w.T.Helper()
 	config := Config{}
 	require.NoError(w.T, yaml.Unmarshal([]byte(ReadFile(w.T, Path(profile))), &config))
@@ -114,7 +114,7 @@ func SetPluginArgs(profile map[string]any, plugin string, args map[string]any) {
 
 // RequireStartFails starts a scheduler, demands that it ends by itself with an
 // exit code other than zero, and returns what it said.
-func (w *World) RequireStartFails(o cluster.SchedulerOptions) string {
+func (w *World) RequireStartFails(o cluster.ProgramOptions) string {
 	w.T.Helper()
 	o.NoWait = true
 	s := w.StartScheduler(o)

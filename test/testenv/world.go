@@ -134,7 +134,7 @@ func (w *World) Scheduler() *cluster.Scheduler { return shared.scheduler }
 func (w *World) SetScheduler(s *cluster.Scheduler) { shared.scheduler = s }
 
 // StartScheduler starts a scheduler and waits until it is ready.
-func (w *World) StartScheduler(o cluster.SchedulerOptions) *cluster.Scheduler {
+func (w *World) StartScheduler(o cluster.ProgramOptions) *cluster.Scheduler {
 	w.T.Helper()
 	s, err := w.Cluster.StartScheduler(w.Ctx, o)
 	require.NoError(w.T, err)

@@ -107,7 +107,7 @@ func (s *schedulers) start(ctx context.Context, name, binary string, config []by
 	require.NoError(t, err)
 	file := filepath.Join(s.dir, name+".yaml")
 	require.NoError(t, os.WriteFile(file, text, 0o600))
-	process, err := s.p.StartScheduler(ctx, cluster.SchedulerOptions{Name: name, Binary: binary, ConfigFile: file, NoWait: true})
+	process, err := s.p.StartScheduler(ctx, cluster.ProgramOptions{Name: name, Binary: binary, ConfigFile: file, NoWait: true})
 	require.NoError(t, err)
 	return &decider{process: process, stop: func() { testenv.Kill(process) }}
 }

@@ -102,14 +102,14 @@ func (l local) start(ctx context.Context, s size) error {
 		l.say("Installed %s.", dir)
 	}
 	schedulerConfig := filepath.Join(l.root, "manifests/scheduler/second-scheduler.yaml")
-	if _, err := c.StartScheduler(ctx, cluster.SchedulerOptions{Binary: scheduler, ConfigFile: schedulerConfig}); err != nil {
+	if _, err := c.StartScheduler(ctx, cluster.ProgramOptions{Binary: scheduler, ConfigFile: schedulerConfig}); err != nil {
 		return err
 	}
 	if err := publish(ctx, c, schedulerConfig); err != nil {
 		return err
 	}
 	l.say("Berth's scheduler is ready (schedulerName: berth-scheduler).")
-	_, err = c.StartController(ctx, cluster.ControllerOptions{
+	_, err = c.StartController(ctx, cluster.ProgramOptions{
 		Binary:     controller,
 		ConfigFile: filepath.Join(l.root, "manifests/controller/config.yaml"),
 		Args:       []string{"--scheduler-config=" + schedulerConfig},

@@ -109,7 +109,7 @@ func TestWithoutTheSecretTheControllerIsNotReadyAndSaysWhy(t *testing.T) {
 	address := w.FreeAddress()
 	w.ApplyWebhook(address)
 	w.Delete(secret(w))
-	early := cluster.ControllerOptions{Name: "berth-controller-early", NoWait: true}
+	early := cluster.ProgramOptions{Name: "berth-controller-early", NoWait: true}
 	c := w.StartControllerWith(early, testenv.Impatient, testenv.WebhookAt(address))
 	w.Create(builders.ResourceLimit("size"))
 	waitLimit(w, "size", "the rest works", used(v1alpha1.ReasonNotReferenced))

@@ -67,7 +67,7 @@ func TestNothingIsEvictedByAStaleWatch(t *testing.T) {
 	w.Create(builders.CapacityMix("web", 70, 2), builders.Deployment("web", replicas))
 	w.WaitExact("web", seventy, replicas, testenv.SettleTimeout)
 	kubeconfig, stalled := w.StallingKubeconfigOf(cluster.BerthControllerUser, "pods")
-	w.StartControllerWith(cluster.ControllerOptions{Name: "berth-controller", Kubeconfig: kubeconfig}, testenv.Impatient)
+	w.StartControllerWith(cluster.ProgramOptions{Name: "berth-controller", Kubeconfig: kubeconfig}, testenv.Impatient)
 	w.WaitSatisfied("web")
 
 	stalled.Store(true)

@@ -105,7 +105,7 @@ func TestSuspendedLeaderWritesNothingOnceAnotherLeads(t *testing.T) {
 	}
 	w := stray(t, time.Second)
 	kubeconfig, cut := w.LeaselessKubeconfig(cluster.BerthControllerUser, "berth-controller")
-	options := cluster.ControllerOptions{Name: "berth-controller", Kubeconfig: kubeconfig}
+	options := cluster.ProgramOptions{Name: "berth-controller", Kubeconfig: kubeconfig}
 	first := w.StartControllerWith(options, testenv.Impatient, slowLease)
 	defer first.Resume()
 	w.WaitRepaired("web", seventy, replicas, testenv.SettleTimeout)

@@ -76,7 +76,7 @@ func unplugged(c testenv.Config) {
 // A contestant is one scheduler to place the pods.
 type contestant struct {
 	name, schedulerName string
-	options             func(w *testenv.World) cluster.SchedulerOptions
+	options             func(w *testenv.World) cluster.ProgramOptions
 }
 
 func contestants(t *testing.T) []contestant {
@@ -84,13 +84,13 @@ func contestants(t *testing.T) []contestant {
 	stock, err := cluster.Binary(t.Context(), os.Stderr, cluster.StockScheduler)
 	require.NoError(t, err)
 	return []contestant{
-		{"stock", builders.Scheduler, func(w *testenv.World) cluster.SchedulerOptions {
+		{"stock", builders.Scheduler, func(w *testenv.World) cluster.ProgramOptions {
 			o := w.Variant(testenv.SecondScheduler, unplugged, tieFree)
 			o.Binary, o.Name, o.User = stock, "stock", "system:kube-scheduler"
 			return o
 		}},
-		{"second scheduler", builders.Scheduler, func(w *testenv.World) cluster.SchedulerOptions { return w.Variant(testenv.SecondScheduler, tieFree) }},
-		{"replacement of the default scheduler", corev1.DefaultSchedulerName, func(w *testenv.World) cluster.SchedulerOptions { return w.Variant(testenv.ReplaceDefault, tieFree) }},
+		{"second scheduler", builders.Scheduler, func(w *testenv.World) cluster.ProgramOptions { return w.Variant(testenv.SecondScheduler, tieFree) }},
+		{"replacement of the default scheduler", corev1.DefaultSchedulerName, func(w *testenv.World) cluster.ProgramOptions { return w.Variant(testenv.ReplaceDefault, tieFree) }},
 	}
 }
 

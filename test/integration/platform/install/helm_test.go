@@ -71,7 +71,7 @@ func TestTheChartsLife(t *testing.T) {
 	})
 	requireRunning(w, "v0.1.0")
 
-	w.RunScheduler(cluster.SchedulerOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
+	w.RunScheduler(cluster.ProgramOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
 	controller := w.Controller(testenv.Impatient)
 	specs.ExpectedValuesHold(w)
 	specs.ASizeIsEnforced(w)

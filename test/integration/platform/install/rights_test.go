@@ -106,7 +106,7 @@ func TestEveryFeatureAtOnce(t *testing.T) {
 	w.StartStock()
 	since := time.Now()
 	installed(w, "webhook.enabled=true", "services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
-	w.RunScheduler(cluster.SchedulerOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
+	w.RunScheduler(cluster.ProgramOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
 	features(w)
 	moved(w)
 
@@ -133,7 +133,7 @@ func TestNamespacesNarrowTheRights(t *testing.T) {
 	installed(w, fmt.Sprintf("controller.config.namespaces={%s,%s}", w.Namespace, second.Name), "environments.config.environments.namespacePerEnvironment=false",
 		fmt.Sprintf("environments.config.namespaces={%s,%s}", w.Namespace, second.Name),
 		"services.enabled=true", "records.enabled=true", "environments.enabled=true", "placeholders.enabled=true")
-	w.RunScheduler(cluster.SchedulerOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
+	w.RunScheduler(cluster.ProgramOptions{Binary: schedulerBinary(w), ConfigFile: savedConfig(w)})
 	features(w, func(c *controller.Configuration) {
 		c.Namespaces, c.Environments.NamespacePerEnvironment = []string{w.Namespace, second.Name}, false
 	})

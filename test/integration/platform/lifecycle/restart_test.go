@@ -119,11 +119,11 @@ type pair struct {
 // newPair starts a scheduler that comes to lead, and then one that follows.
 func newPair(w *testenv.World) *pair {
 	w.T.Helper()
-	return newPairOf(w, func(o cluster.SchedulerOptions) cluster.SchedulerOptions { return o })
+	return newPairOf(w, func(o cluster.ProgramOptions) cluster.ProgramOptions { return o })
 }
 
 // newPairOf is newPair with other options for the one that leads.
-func newPairOf(w *testenv.World, change func(cluster.SchedulerOptions) cluster.SchedulerOptions) *pair {
+func newPairOf(w *testenv.World, change func(cluster.ProgramOptions) cluster.ProgramOptions) *pair {
 	w.T.Helper()
 	w.T.Cleanup(func() { w.DropLease("berth-system", "berth-scheduler") }) // the next test need not wait for the lease to end
 	p := &pair{w: w}
@@ -138,7 +138,7 @@ func (p *pair) start() *cluster.Scheduler {
 	return p.w.RunScheduler(p.options())
 }
 
-func (p *pair) options() cluster.SchedulerOptions {
+func (p *pair) options() cluster.ProgramOptions {
 	o := testenv.SchedulerOptions(testenv.SecondScheduler)
 	o.LeaderElection = &cluster.LeaderElection{
 		Enabled: new(true), LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond,
@@ -234,7 +234,7 @@ func TestALeaderThatGoesOnAfterAnotherOneTookOverBindsNothing(t *testing.T) {
 func TestASuspendedLeaderBindsNothingOnceAnotherLeads(t *testing.T) {
 	w := testenv.New(t, wide()...)
 	var cut *atomic.Bool
-	p := newPairOf(w, func(o cluster.SchedulerOptions) cluster.SchedulerOptions {
+	p := newPairOf(w, func(o cluster.ProgramOptions) cluster.ProgramOptions {
 		o.Kubeconfig, cut = w.LeaselessKubeconfig(cluster.BerthSchedulerUser, o.Groups...)
 		return o
 	})

@@ -63,7 +63,7 @@ func writes(w *testenv.World, user string) map[string]int {
 func TestAPodWithAMixCostsNoExtraAPIWrite(t *testing.T) {
 	const pods = 100
 	want := map[string]int{"create pods/binding": pods, "create events": pods}
-	burst := func(t *testing.T, user string, o cluster.SchedulerOptions, scheduler func(*corev1.PodTemplateSpec)) {
+	burst := func(t *testing.T, user string, o cluster.ProgramOptions, scheduler func(*corev1.PodTemplateSpec)) {
 		w := testenv.New(t, wide()...)
 		o.User = user
 		w.RunScheduler(o)
@@ -76,7 +76,7 @@ func TestAPodWithAMixCostsNoExtraAPIWrite(t *testing.T) {
 		stock, err := cluster.Binary(t.Context(), os.Stderr, cluster.StockScheduler)
 		require.NoError(t, err)
 		off := &cluster.LeaderElection{Enabled: new(false)}
-		burst(t, "system:kube-scheduler", cluster.SchedulerOptions{Binary: stock, Name: "stock", LeaderElection: off}, builders.ByDefault)
+		burst(t, "system:kube-scheduler", cluster.ProgramOptions{Binary: stock, Name: "stock", LeaderElection: off}, builders.ByDefault)
 	})
 	t.Run("berth", func(t *testing.T) {
 		burst(t, cluster.BerthSchedulerUser, testenv.SchedulerOptions(testenv.SecondScheduler), builders.SchedulerName(builders.Scheduler))
