@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"berth.dev/berth/internal/kube/leaderguard"
 )
@@ -47,8 +48,13 @@ type leaseEvents struct {
 	name string
 }
 
+var _ recorder.Provider = &leaseEvents{}
+
 // GetEventRecorderFor implements recorder.Provider.
 func (e *leaseEvents) GetEventRecorderFor(name string) record.EventRecorder {
 	e.name = name
 	return e
 }
+
+// GetEventRecorder implements recorder.Provider. The lock has events of the old kind.
+func (*leaseEvents) GetEventRecorder(string) recorder.EventRecorder { return nil }

@@ -121,8 +121,14 @@ func (f *Informers) Listed(resource string) bool {
 	return slices.ContainsFunc(f.sources, func(s source) bool { return s.name == resource && s.store.listed.Load() })
 }
 
-// listWatch lists page by page, and strips each page before it requests the next.
-func (s source) listWatch(failed func(time.Time)) *cache.ListWatch {
+// paged lists page by page, and strips each page before it requests the next. A
+// reflector would otherwise begin with a watch, whose first events it keeps whole until it has all of them.
+type paged struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported has a reflector list.
+func (paged) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (s source) listWatch(failed func(time.Time)) paged {
 	request := func(o metav1.ListOptions) *rest.Request {
 		return s.client.Get().Resource(s.name).VersionedParams(&o, scheme.ParameterCodec)
 	}
@@ -134,7 +140,7 @@ func (s source) listWatch(failed func(time.Time)) *cache.ListWatch {
 		}
 		return err
 	}
-	return &cache.ListWatch{
+	return paged{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 			list, err := s.pages(ctx, request)
 			return list, note(err)
@@ -144,7 +150,7 @@ func (s source) listWatch(failed func(time.Time)) *cache.ListWatch {
 			w, err := request(o).Watch(ctx)
 			return w, note(err)
 		},
-	}
+	}}
 }
 
 func (s source) pages(ctx context.Context, request func(metav1.ListOptions) *rest.Request) (runtime.Object, error) {

@@ -38,7 +38,7 @@ func newFixture(tb testing.TB, args *config.CapacityMixArgs, nodes []*corev1.Nod
 	tb.Helper()
 	c := plugintest.NewCluster(tb, nodes, objects...)
 	f := &fixture{ctx: c.Ctx, cluster: c}
-	f.framework = c.Framework(tb, Name, func(ctx context.Context, _ runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	f.framework = c.Framework(tb, Name, func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		factory := &factory{fenced: func() bool { return f.fenced }}
 		pl, err := factory.build(ctx, args, h)
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
+	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
@@ -39,22 +39,23 @@ const Name = "CapacityMix"
 // ledger is shared by all profiles of a scheduler and rebuilt from the API.
 type CapacityMix struct {
 	*state.State
-	handle   framework.Handle
+	handle   fwk.Handle
 	resolver *policy.Resolver
 	sampler  *nodesample.Sampler
 	clock    clock.PassiveClock
 }
 
 var (
-	_ framework.PreEnqueuePlugin  = &CapacityMix{}
-	_ framework.PreFilterPlugin   = &CapacityMix{}
-	_ framework.FilterPlugin      = &CapacityMix{}
-	_ framework.PostFilterPlugin  = &CapacityMix{}
-	_ framework.PreScorePlugin    = &CapacityMix{}
-	_ framework.ScorePlugin       = &CapacityMix{}
-	_ framework.ReservePlugin     = &CapacityMix{}
-	_ framework.BindPlugin        = &CapacityMix{}
-	_ framework.EnqueueExtensions = &CapacityMix{}
+	_ fwk.PreEnqueuePlugin  = &CapacityMix{}
+	_ fwk.PreFilterPlugin   = &CapacityMix{}
+	_ fwk.FilterPlugin      = &CapacityMix{}
+	_ fwk.PostFilterPlugin  = &CapacityMix{}
+	_ fwk.PreScorePlugin    = &CapacityMix{}
+	_ fwk.ScorePlugin       = &CapacityMix{}
+	_ fwk.ReservePlugin     = &CapacityMix{}
+	_ fwk.BindPlugin        = &CapacityMix{}
+	_ fwk.EnqueueExtensions = &CapacityMix{}
+	_ fwk.SignPlugin        = &CapacityMix{}
 )
 
 // Name returns the plugin's name.
@@ -89,7 +90,7 @@ type factory struct {
 	fenced     func() bool
 }
 
-func (f *factory) build(ctx context.Context, obj runtime.Object, handle framework.Handle) (framework.Plugin, error) {
+func (f *factory) build(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	args, ok := obj.(*config.CapacityMixArgs)
 	if !ok {
 		return nil, fmt.Errorf("want args to be of type CapacityMixArgs, got %T", obj)
@@ -104,9 +105,7 @@ func (f *factory) build(ctx context.Context, obj runtime.Object, handle framewor
 		return nil, err
 	}
 	resolver := s.Resolver(arguments.DefaultPolicy(args))
-	if profile, ok := handle.(framework.Framework); ok {
-		s.ungater.AddProfile(profile.ProfileName(), resolver)
-	}
+	s.ungater.AddProfile(handle.ProfileName(), resolver)
 	return &CapacityMix{
 		State:    s.State,
 		handle:   handle,
@@ -138,7 +137,7 @@ type sampling struct {
 	rankBy config.RankSampleBy
 }
 
-func (f *factory) newShared(ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs) (*shared, error) {
+func (f *factory) newShared(ctx context.Context, handle fwk.Handle, args *config.CapacityMixArgs) (*shared, error) {
 	classifier, err := arguments.Classifier(args)
 	if err != nil {
 		return nil, argsError(err)

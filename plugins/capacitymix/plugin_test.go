@@ -348,7 +348,7 @@ func TestSampleNarrowsLargeSidesOnly(t *testing.T) {
 	picky.Spec.NodeSelector = map[string]string{"disk": "ssd"}
 	f := newFixture(t, args, nodes, onDemand, spot, picky)
 	f.mix(t, mixtest.CapacityMix("web", 99, 1))
-	preFilter := func(p *corev1.Pod) (*framework.PreFilterResult, fwk.CycleState) {
+	preFilter := func(p *corev1.Pod) (*fwk.PreFilterResult, fwk.CycleState) {
 		state := framework.NewCycleState()
 		result, status := f.plugin.PreFilter(f.ctx, state, p, f.infos)
 		require.True(t, status.IsSuccess())

@@ -21,8 +21,8 @@ import (
 // before DefaultPreemption: only in the last stage preemption has its turn, so
 // nothing is preempted while there is capacity elsewhere.
 func (pl *CapacityMix) PostFilter(
-	ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, statuses framework.NodeToStatusReader,
-) (*framework.PostFilterResult, *fwk.Status) {
+	ctx context.Context, cycleState fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
 	s := readState(cycleState)
 	if s == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -77,7 +77,7 @@ func (pl *CapacityMix) failure(s *preFilterState, pod *corev1.Pod, now time.Time
 // the last one: only then does the queue have the reasons of the nodes of both
 // types, and wakes the pod for either. So the nodes of the other type are removed
 // from the candidates here, their reasons kept.
-func (pl *CapacityMix) limitPreemption(s *preFilterState, statuses framework.NodeToStatusReader) bool {
+func (pl *CapacityMix) limitPreemption(s *preFilterState, statuses fwk.NodeToStatusReader) bool {
 	if s.attempt.Stage != ledger.StageBorrow {
 		return true // Filter has rejected the others already
 	}

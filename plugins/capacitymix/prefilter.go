@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
@@ -25,7 +24,7 @@ const ErrReasonGone = "pod is gone"
 // not block.
 func (pl *CapacityMix) PreFilter(
 	_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo,
-) (*framework.PreFilterResult, *fwk.Status) {
+) (*fwk.PreFilterResult, *fwk.Status) {
 	if status := pl.Startup.NotSynced(); status != nil {
 		return nil, status
 	}
@@ -84,7 +83,7 @@ func (pl *CapacityMix) claim(pod *corev1.Pod, p *policy.Policy, limitedTo capaci
 
 // sample returns the sample of nodes that a new pod is tried on first. Where there
 // is none, the pod goes on to the next stage.
-func (pl *CapacityMix) sample(pod *corev1.Pod, s *preFilterState) *framework.PreFilterResult {
+func (pl *CapacityMix) sample(pod *corev1.Pod, s *preFilterState) *fwk.PreFilterResult {
 	if s.attempt.Stage != ledger.StageSample {
 		return nil
 	}
@@ -97,7 +96,7 @@ func (pl *CapacityMix) sample(pod *corev1.Pod, s *preFilterState) *framework.Pre
 	if sample.Ranked {
 		s.finalists = sample.Names
 	}
-	return &framework.PreFilterResult{NodeNames: sample.Names}
+	return &fwk.PreFilterResult{NodeNames: sample.Names}
 }
 
 // nominated reports whether preemption in this scheduler frees capacity for a pod on
@@ -125,4 +124,4 @@ func (pl *CapacityMix) victimsTerminate(pod *corev1.Pod) bool {
 // that it holds, and neither adding nor removing other pods to a node changes
 // that. The ledger counts by UID, so nominated and preempted pods are counted
 // right without being added or removed.
-func (pl *CapacityMix) PreFilterExtensions() framework.PreFilterExtensions { return nil }
+func (pl *CapacityMix) PreFilterExtensions() fwk.PreFilterExtensions { return nil }

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/nodesample"
@@ -47,4 +46,4 @@ func (pl *CapacityMix) Score(_ context.Context, cycleState fwk.CycleState, _ *co
 func Spreads(cycleState fwk.CycleState) bool { return readState(cycleState) != nil }
 
 // ScoreExtensions returns nil: scores are final.
-func (pl *CapacityMix) ScoreExtensions() framework.ScoreExtensions { return nil }
+func (pl *CapacityMix) ScoreExtensions() fwk.ScoreExtensions { return nil }

@@ -20,9 +20,9 @@ import (
 )
 
 // fits runs PreFilter and Filter of a plugin as the scheduler does.
-func fits(t require.TestingT, f *fixture, pl framework.Plugin, p *corev1.Pod, n *corev1.Node) bool {
+func fits(t require.TestingT, f *fixture, pl fwk.Plugin, p *corev1.Pod, n *corev1.Node) bool {
 	state := framework.NewCycleState()
-	result, status := pl.(framework.PreFilterPlugin).PreFilter(f.Ctx, state, p, []fwk.NodeInfo{info(n)})
+	result, status := pl.(fwk.PreFilterPlugin).PreFilter(f.Ctx, state, p, []fwk.NodeInfo{info(n)})
 	switch {
 	case status.IsSkip():
 		return true
@@ -33,7 +33,7 @@ func fits(t require.TestingT, f *fixture, pl framework.Plugin, p *corev1.Pod, n 
 	if !result.AllNodes() && !result.NodeNames.Has(n.Name) {
 		return false
 	}
-	return pl.(framework.FilterPlugin).Filter(f.Ctx, state, p, info(n)).IsSuccess()
+	return pl.(fwk.FilterPlugin).Filter(f.Ctx, state, p, info(n)).IsSuccess()
 }
 
 // The plugin says of a limit what the in-tree NodeAffinity plugin says of a pod

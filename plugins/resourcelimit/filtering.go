@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/internal/limits/registry"
 )
@@ -42,7 +41,7 @@ const ErrReasonNotSynced = "not all pods and ResourceLimits are known yet"
 // no preemption can help such a pod; what can wakes it.
 func (pl *ResourceLimit) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	_ []fwk.NodeInfo,
-) (*framework.PreFilterResult, *fwk.Status) {
+) (*fwk.PreFilterResult, *fwk.Status) {
 	if status := pl.NotSynced(); status != nil {
 		return nil, status
 	}
@@ -64,7 +63,7 @@ func (pl *ResourceLimit) PreFilter(_ context.Context, state fwk.CycleState, pod 
 }
 
 // PreFilterExtensions returns nil: other pods change nothing about a pod's size.
-func (pl *ResourceLimit) PreFilterExtensions() framework.PreFilterExtensions { return nil }
+func (pl *ResourceLimit) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter keeps the pod to the nodes of its size.
 func (pl *ResourceLimit) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {

@@ -31,7 +31,7 @@ type fixture struct {
 func newFixture(tb testing.TB, args *config.ResourceLimitArgs, objects ...runtime.Object) *fixture {
 	tb.Helper()
 	f := &fixture{Cluster: plugintest.NewCluster(tb, nil, objects...)}
-	f.framework = f.Framework(tb, Name, func(ctx context.Context, _ runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	f.framework = f.Framework(tb, Name, func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		pl, err := NewFactory()(ctx, args, h)
 		f.plugin, _ = pl.(*ResourceLimit)
 		return pl, err

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"berth.dev/berth/apis/config"
@@ -34,12 +33,13 @@ const preFilterStateKey fwk.StateKey = "PreFilter" + Name
 type ResourceLimit struct{ *shared }
 
 var (
-	_ framework.PreEnqueuePlugin  = &ResourceLimit{}
-	_ framework.PreFilterPlugin   = &ResourceLimit{}
-	_ framework.FilterPlugin      = &ResourceLimit{}
-	_ framework.PreScorePlugin    = &ResourceLimit{}
-	_ framework.ScorePlugin       = &ResourceLimit{}
-	_ framework.EnqueueExtensions = &ResourceLimit{}
+	_ fwk.PreEnqueuePlugin  = &ResourceLimit{}
+	_ fwk.PreFilterPlugin   = &ResourceLimit{}
+	_ fwk.FilterPlugin      = &ResourceLimit{}
+	_ fwk.PreScorePlugin    = &ResourceLimit{}
+	_ fwk.ScorePlugin       = &ResourceLimit{}
+	_ fwk.EnqueueExtensions = &ResourceLimit{}
+	_ fwk.SignPlugin        = &ResourceLimit{}
 )
 
 // Name returns the plugin's name.
@@ -50,7 +50,7 @@ func (pl *ResourceLimit) Name() string { return Name }
 // factory can serve several schedulers of a process, as tests run them.
 func NewFactory() frameworkruntime.PluginFactory {
 	schedulers := &perscheduler.Parts[*shared]{}
-	return func(ctx context.Context, obj runtime.Object, handle framework.Handle) (framework.Plugin, error) {
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*config.ResourceLimitArgs)
 		if !ok {
 			return nil, fmt.Errorf("want args to be of type ResourceLimitArgs, got %T", obj)

@@ -91,24 +91,24 @@ func TestScore(t *testing.T) {
 	nodes := []fwk.NodeInfo{
 		info(node("both", map[string]string{"disk": "ssd", "zone": "a"})), info(node("one", map[string]string{"zone": "a"})), info(node("none", nil)),
 	}
-	score := func(p *corev1.Pod) (framework.NodeScoreList, *fwk.Status) {
+	score := func(p *corev1.Pod) (fwk.NodeScoreList, *fwk.Status) {
 		state := framework.NewCycleState()
 		_, _ = f.plugin.PreFilter(f.Ctx, state, p, nil)
 		if status := f.plugin.PreScore(f.Ctx, state, p, nodes); !status.IsSuccess() {
 			return nil, status
 		}
-		var scores framework.NodeScoreList
+		var scores fwk.NodeScoreList
 		for _, n := range nodes {
 			s, status := f.plugin.Score(f.Ctx, state, p, n)
 			require.True(t, status.IsSuccess())
-			scores = append(scores, framework.NodeScore{Name: n.Node().Name, Score: s})
+			scores = append(scores, fwk.NodeScore{Name: n.Node().Name, Score: s})
 		}
 		return scores, f.plugin.ScoreExtensions().NormalizeScore(f.Ctx, state, p, scores)
 	}
 
 	scores, status := score(pod("a", "picky"))
 	assert.True(t, status.IsSuccess())
-	assert.Equal(t, framework.NodeScoreList{{Name: "both", Score: 100}, {Name: "one", Score: 25}, {Name: "none", Score: 0}}, scores)
+	assert.Equal(t, fwk.NodeScoreList{{Name: "both", Score: 100}, {Name: "one", Score: 25}, {Name: "none", Score: 0}}, scores)
 
 	for name, p := range map[string]*corev1.Pod{"a size without preferences": pod("a", "plain"), "no size": pod("a", "")} {
 		_, status := score(p)

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 
 	"berth.dev/berth/apis/v1alpha1"
@@ -33,9 +32,9 @@ func (pl *ResourceLimit) Score(_ context.Context, state fwk.CycleState, _ *corev
 }
 
 // ScoreExtensions returns the plugin, which normalizes.
-func (pl *ResourceLimit) ScoreExtensions() framework.ScoreExtensions { return pl }
+func (pl *ResourceLimit) ScoreExtensions() fwk.ScoreExtensions { return pl }
 
 // NormalizeScore gives the best node 100, as for a pod's own preferences.
-func (pl *ResourceLimit) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores framework.NodeScoreList) *fwk.Status {
-	return helper.DefaultNormalizeScore(framework.MaxNodeScore, false, scores)
+func (pl *ResourceLimit) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	return helper.DefaultNormalizeScore(fwk.MaxScore, false, scores)
 }

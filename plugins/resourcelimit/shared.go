@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
@@ -32,7 +32,7 @@ type shared struct {
 }
 
 // join returns the shared part for a profile.
-func join(ctx context.Context, parts *perscheduler.Parts[*shared], handle framework.Handle,
+func join(ctx context.Context, parts *perscheduler.Parts[*shared], handle fwk.Handle,
 	args *config.ResourceLimitArgs,
 ) (*shared, error) {
 	return parts.Join(ctx, handle,
@@ -50,7 +50,7 @@ func (sh *shared) agree(args *config.ResourceLimitArgs) error {
 	return nil
 }
 
-func newShared(ctx context.Context, handle framework.Handle, args *config.ResourceLimitArgs) (*shared, error) {
+func newShared(ctx context.Context, handle fwk.Handle, args *config.ResourceLimitArgs) (*shared, error) {
 	factory := handle.SharedInformerFactory()
 	sh := &shared{
 		args:     args,

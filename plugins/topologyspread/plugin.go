@@ -20,7 +20,6 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 
@@ -36,15 +35,16 @@ type Plugin struct {
 }
 
 var (
-	_ framework.PreScorePlugin    = &Plugin{}
-	_ framework.ScorePlugin       = &Plugin{}
-	_ framework.EnqueueExtensions = &Plugin{}
+	_ fwk.PreScorePlugin    = &Plugin{}
+	_ fwk.ScorePlugin       = &Plugin{}
+	_ fwk.EnqueueExtensions = &Plugin{}
+	_ fwk.SignPlugin        = &Plugin{}
 )
 
 // New returns the plugin. It has no arguments: the constraints are those that
 // PodTopologySpread has by default. A profile with other default constraints
 // leaves this plugin out.
-func New(ctx context.Context, args runtime.Object, handle framework.Handle) (framework.Plugin, error) {
+func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	if args != nil {
 		return nil, fmt.Errorf("want no args, got %T", args)
 	}
@@ -68,6 +68,11 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	return nil, nil
 }
 
+// SignPod is that of PodTopologySpread, which signs no pod while it has default constraints.
+func (pl *Plugin) SignPod(ctx context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return pl.inTree.SignPod(ctx, pod)
+}
+
 // skip is shared: the framework does not change a status that reports it.
 var skip = fwk.NewStatus(fwk.Skip)
 
@@ -85,6 +90,6 @@ func (pl *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.P
 }
 
 // ScoreExtensions normalises as PodTopologySpread does.
-func (pl *Plugin) ScoreExtensions() framework.ScoreExtensions {
+func (pl *Plugin) ScoreExtensions() fwk.ScoreExtensions {
 	return pl.inTree.ScoreExtensions()
 }

@@ -214,7 +214,7 @@ func serve[T any, O interface {
 	case http.MethodDelete:
 		delete(objects, key)
 		w.writes = append(w.writes, r.Method+" "+kind)
-		answer(rw, metav1.Status{Status: metav1.StatusSuccess}, nil)
+		answer(rw, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}, nil)
 	}
 }
 

@@ -14,8 +14,6 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
-	pluginsconfig "sigs.k8s.io/scheduler-plugins/apis/config"
-	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme" // links scheduler-plugins' registration with ours in one binary
 
 	"berth.dev/berth/apis/config"
 	_ "berth.dev/berth/apis/config/scheme"
@@ -168,9 +166,9 @@ func TestWrongArgumentsStopTheSchedulerWithAMessage(t *testing.T) {
 		},
 		"a field given twice is refused": {"{nodeSampleSize: 16, nodeSampleSize: 32}", `key "nodeSampleSize" already set in map`},
 		"arguments of another kind are refused": {
-			"{apiVersion: kubescheduler.config.k8s.io/v1, kind: CoschedulingArgs}",
+			"{apiVersion: kubescheduler.config.k8s.io/v1, kind: NodeAffinityArgs}",
 			`args for plugin CapacityMix were not of type CapacityMixArgs.kubescheduler.config.k8s.io, ` +
-				`got CoschedulingArgs.kubescheduler.config.k8s.io`,
+				`got NodeAffinityArgs.kubescheduler.config.k8s.io`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -179,22 +177,6 @@ func TestWrongArgumentsStopTheSchedulerWithAMessage(t *testing.T) {
 			assert.ErrorContains(t, err, tc.wantErr)
 		})
 	}
-}
-
-func TestArgumentsOfSchedulerPluginsWorkBesideOurs(t *testing.T) {
-	t.Parallel()
-	cfg, err := load(t, withArgs(`{defaultMix: {spotPercent: 50}}
-  - name: Coscheduling
-    args: {permitWaitingTimeSeconds: 7}
-`))
-	require.NoError(t, err)
-
-	ours, ok := pluginArgs(t, cfg, "CapacityMix").(*config.CapacityMixArgs)
-	require.True(t, ok)
-	assert.Equal(t, int32(50), ours.DefaultMix.SpotPercent)
-	theirs, ok := pluginArgs(t, cfg, "Coscheduling").(*pluginsconfig.CoschedulingArgs)
-	require.True(t, ok)
-	assert.Equal(t, int64(7), theirs.PermitWaitingTimeSeconds)
 }
 
 func TestWrittenConfigurationCanBeReadAgain(t *testing.T) {

@@ -20,8 +20,8 @@ func (s *Snapshot) replaceClaims(old, pod *corev1.Pod, gone map[types.UID]bool) 
 		i.put(o)
 		undos = append(undos, func() { i.drop(o) })
 	}
-	devices := s.informers.Resource().V1().ResourceClaims().Informer().(*informer)
-	volumes := s.informers.Core().V1().PersistentVolumeClaims().Informer().(*informer)
+	devices := s.informers.of(s.informers.Resource().V1().ResourceClaims(), &resourcev1.ResourceClaim{})
+	volumes := s.informers.of(s.informers.Core().V1().PersistentVolumeClaims(), &corev1.PersistentVolumeClaim{})
 	if hasOwnClaims(pod) {
 		pod.Name = string(pod.UID) // the claims are named after the pod, and those of the old pod may stay
 	}

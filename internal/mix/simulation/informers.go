@@ -47,13 +47,21 @@ func newFactory(client kubernetes.Interface, nodes []*corev1.Node) *factory {
 	}
 	// Filters read pods and nodes from the shared lister. The volume binding plugin requests the informers without
 	// using them.
-	f.Core().V1().Pods().Informer().(*informer).given = true
-	given := f.Core().V1().Nodes().Informer().(*informer)
+	f.of(f.Core().V1().Pods(), &corev1.Pod{}).given = true
+	given := f.of(f.Core().V1().Nodes(), &corev1.Node{})
 	given.given = true
 	for _, n := range nodes {
 		_ = given.GetIndexer().Add(n) // fails only for objects without metadata
 	}
 	return f
+}
+
+// of returns the informer of a kind, which client-go wraps in one with typed methods.
+func (f *factory) of(requested interface {
+	Informer() cache.SharedIndexInformer
+}, object runtime.Object) *informer {
+	requested.Informer()
+	return f.kinds[reflect.TypeOf(object)]
 }
 
 // InformerFor returns the informer of a kind.
@@ -62,7 +70,7 @@ func (f *factory) InformerFor(object runtime.Object, newFunc internalinterfaces.
 	if i, ok := f.kinds[kind]; ok {
 		return i
 	}
-	i := &informer{SharedIndexInformer: newFunc(f.client, 0), kind: kind.Elem().Name()}
+	i := &informer{SharedIndexInformer: newFunc(f.client, 0), kind: kind.Elem().Name(), done: make(chan struct{})}
 	f.kinds[kind] = i
 	return i
 }
@@ -130,9 +138,10 @@ type informer struct {
 	// given means that the store was filled by the caller.
 	given bool
 	// absent means that the API server does not serve the kind, so there are no objects.
-	absent    atomic.Bool
-	delivered bool
-	handlers  []cache.ResourceEventHandler
+	absent   atomic.Bool
+	handlers []cache.ResourceEventHandler
+	// done is closed once the handlers have every object.
+	done chan struct{}
 }
 
 func (i *informer) prepare(fail context.CancelCauseFunc) error {
@@ -154,12 +163,12 @@ func (i *informer) listed() bool {
 }
 
 func (i *informer) deliver() {
-	i.delivered = true
 	for _, object := range i.GetStore().List() {
 		for _, h := range i.handlers {
 			h.OnAdd(object, true)
 		}
 	}
+	close(i.done)
 }
 
 // put adds an object that the cluster does not have.
@@ -179,7 +188,16 @@ func (i *informer) drop(object any) {
 }
 
 // HasSynced reports whether the store and all handlers have every object.
-func (i *informer) HasSynced() bool { return i.delivered }
+func (i *informer) HasSynced() bool { return cache.IsDone(i) }
+
+// HasSyncedChecker returns the informer.
+func (i *informer) HasSyncedChecker() cache.DoneChecker { return i }
+
+// Name implements cache.DoneChecker.
+func (i *informer) Name() string { return i.kind }
+
+// Done implements cache.DoneChecker.
+func (i *informer) Done() <-chan struct{} { return i.done }
 
 // AddEventHandler registers a handler.
 func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {

@@ -15,8 +15,6 @@ import (
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	schedvalidation "k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
-	// The arguments of the other plugins in the scheduler's binary.
-	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
 
 	"berth.dev/berth/apis/config"
 	// The arguments of Berth's plugins.

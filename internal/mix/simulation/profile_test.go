@@ -74,8 +74,8 @@ func TestWrongConfigurationsAreRefusedByField(t *testing.T) {
 		"an unknown field of the configuration":    {head + "profilez: []\n", `unknown field "profilez"`},
 		"an unknown field of a plugin's arguments": {mix + "pluginConfig: [{name: CapacityMix, args: {nodeRulez: []}}]}]\n", `unknown field "nodeRulez"`},
 		"an unknown field of another plugin's arguments": {
-			head + "profiles: [{schedulerName: a, pluginConfig: [{name: Coscheduling, args: {permitWaiting: 1}}]}]\n",
-			`unknown field "permitWaiting"`,
+			head + "profiles: [{schedulerName: a, pluginConfig: [{name: NodeAffinity, args: {addedAffiniti: {}}}]}]\n",
+			`unknown field "addedAffiniti"`,
 		},
 		"a wrong value of a plugin's arguments": {
 			mix + "pluginConfig: [{name: CapacityMix, args: {nodeSampleSize: 3}}]}]\n", "profiles[0].pluginConfig[0].args.nodeSampleSize",

@@ -9,14 +9,19 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
@@ -40,10 +45,10 @@ type Snapshot struct {
 
 // Take lists what the profile's filters read, each kind once. It requires only the verb list on: pods, nodes,
 // namespaces, persistentvolumes, persistentvolumeclaims; csidrivers, csinodes, csistoragecapacities, storageclasses,
-// volumeattachments; deviceclasses, resourceclaims, resourceslices. A profile with hard default constraints for
-// spreading pods also reads services, replicationcontrollers, replicasets and statefulsets, and one with the plugin
-// ResourceLimit resourcelimits. A list that fails is an error, because without its objects there would appear to be
-// more free capacity.
+// volumeattachments; deviceclasses, devicetaintrules, resourceclaims, resourceslices. A profile with hard default
+// constraints for spreading pods also reads services, replicationcontrollers, replicasets and statefulsets, and one with
+// the plugin ResourceLimit resourcelimits. A list that fails is an error, because without its objects there would appear
+// to be more free capacity. A kind that an older API server does not serve has no objects.
 func Take(ctx context.Context, cfg *rest.Config, profile *Profile) (*Snapshot, error) {
 	client, err := kubernetes.NewForConfig(listOnce(cfg))
 	if err != nil {
@@ -101,20 +106,24 @@ func newSnapshot(
 
 // build creates the plugins, which register with the informers.
 func (s *Snapshot) build(ctx context.Context, client kubernetes.Interface) error {
+	var devices fwk.SharedDRAManager // of all profiles, as in a scheduler
 	for name, r := range s.profile.replays {
 		options := []frameworkruntime.Option{
 			frameworkruntime.WithClientSet(client),
 			frameworkruntime.WithInformerFactory(s.informers),
 			frameworkruntime.WithSnapshotSharedLister(s.view),
 			frameworkruntime.WithPodNominator(s.view),
+			frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(s.informers.Storage().V1().CSINodes().Lister())),
 			frameworkruntime.WithParallelism(goruntime.GOMAXPROCS(0)),
 		}
 		if r.enabled(names.DynamicResources) {
-			manager, err := s.devices(ctx)
-			if err != nil {
-				return err
+			if devices == nil {
+				var err error
+				if devices, err = s.devices(ctx); err != nil {
+					return err
+				}
 			}
-			options = append(options, frameworkruntime.WithSharedDRAManager(manager))
+			options = append(options, frameworkruntime.WithSharedDRAManager(devices))
 		}
 		// The framework keeps the profile, and snapshots share profiles.
 		f, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), r.profile.DeepCopy(), options...)
@@ -126,15 +135,31 @@ func (s *Snapshot) build(ctx context.Context, client kubernetes.Interface) error
 	return nil
 }
 
-// devices returns what the DynamicResources plugin reads. Device taints are ignored: their feature gate is off.
-func (s *Snapshot) devices(ctx context.Context) (framework.SharedDRAManager, error) {
+// devices returns what the DynamicResources plugin reads, as a scheduler creates it. Without a client the tracker writes
+// no events.
+func (s *Snapshot) devices(ctx context.Context) (fwk.SharedDRAManager, error) {
 	api := s.informers.Resource().V1()
-	slices, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: api.ResourceSlices()})
+	options := tracker.Options{
+		EnableDeviceTaintRules:   utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceTaintRules),
+		EnableConsumableCapacity: utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),
+		SliceInformer:            api.ResourceSlices(),
+	}
+	if options.EnableDeviceTaintRules {
+		options.TaintInformer = api.DeviceTaintRules()
+	}
+	slices, err := tracker.StartTracker(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("track the ResourceSlices: %w", err)
 	}
 	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), api.ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	return dynamicresources.NewDRAManager(ctx, claims, slices, s.informers), nil
+	manager := dynamicresources.NewDRAManager(ctx, claims, slices, s.informers)
+	if classes, ok := manager.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache); ok && classes != nil {
+		// It resolves extended resources that devices provide.
+		if _, err := api.DeviceClasses().Informer().AddEventHandler(classes); err != nil {
+			return nil, fmt.Errorf("watch the DeviceClasses: %w", err)
+		}
+	}
+	return manager, nil
 }
 
 // Close stops the plugins. After that the snapshot answers no questions.

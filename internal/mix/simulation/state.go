@@ -21,9 +21,12 @@ type state struct {
 	nodes []fwk.NodeInfo // ordered by name
 	// affinity and antiAffinity are the nodes with pods that have such terms.
 	affinity, antiAffinity []fwk.NodeInfo
-	position               map[string]int // of a node, by name
-	placed                 map[types.UID]placement
-	nominated              map[string][]snapshotPod // by node, pods without one
+	// wideAntiAffinity are those of antiAffinity whose terms concern more than the node itself. It is empty unless the
+	// feature gate InterPodAffinityHostnameFastPath is on.
+	wideAntiAffinity []fwk.NodeInfo
+	position         map[string]int // of a node, by name
+	placed           map[types.UID]placement
+	nominated        map[string][]snapshotPod // by node, pods without one
 }
 
 // placement is a pod's node, by position, and its resources there.
@@ -62,13 +65,16 @@ func newState(nodes []*corev1.Node, pods []snapshotPod) *state {
 }
 
 func (s *state) index() {
-	s.affinity, s.antiAffinity = nil, nil
+	s.affinity, s.antiAffinity, s.wideAntiAffinity = nil, nil, nil
 	for _, n := range s.nodes {
 		if len(n.GetPodsWithAffinity()) > 0 {
 			s.affinity = append(s.affinity, n)
 		}
 		if len(n.GetPodsWithRequiredAntiAffinity()) > 0 {
 			s.antiAffinity = append(s.antiAffinity, n)
+		}
+		if len(n.GetPodsWithRequiredNonHostScopedAntiAffinity()) > 0 {
+			s.wideAntiAffinity = append(s.wideAntiAffinity, n)
 		}
 	}
 }
@@ -133,15 +139,15 @@ func (s *state) replace(changed map[int]fwk.NodeInfo) {
 type view struct{ *state }
 
 var (
-	_ framework.SharedLister = &view{}
-	_ framework.PodNominator = &view{}
+	_ fwk.SharedLister = &view{}
+	_ fwk.PodNominator = &view{}
 )
 
 // NodeInfos returns the nodes.
-func (v *view) NodeInfos() framework.NodeInfoLister { return v }
+func (v *view) NodeInfos() fwk.NodeInfoLister { return v }
 
 // StorageInfos returns which pods use which claims.
-func (v *view) StorageInfos() framework.StorageInfoLister { return v }
+func (v *view) StorageInfos() fwk.StorageInfoLister { return v }
 
 // List returns all nodes.
 func (v *view) List() ([]fwk.NodeInfo, error) { return v.nodes, nil }
@@ -153,6 +159,24 @@ func (v *view) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) { return v.aff
 func (v *view) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
 	return v.antiAffinity, nil
 }
+
+// HavePodsWithRequiredNonHostScopedAntiAffinityList returns the nodes of pods with required anti-affinity terms that
+// concern more than the node itself.
+func (v *view) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
+	return v.wideAntiAffinity, nil
+}
+
+// PodGroups returns nil, as the following do: a replay is of single pods.
+func (v *view) PodGroups() fwk.PodGroupLister { return nil }
+
+// PodGroupStates returns nil.
+func (v *view) PodGroupStates() fwk.PodGroupStateLister { return nil }
+
+// CompositePodGroups returns nil.
+func (v *view) CompositePodGroups() fwk.CompositePodGroupLister { return nil }
+
+// CompositePodGroupStates returns nil.
+func (v *view) CompositePodGroupStates() fwk.CompositePodGroupStateLister { return nil }
 
 // Get returns a node.
 func (v *view) Get(name string) (fwk.NodeInfo, error) {
@@ -179,7 +203,7 @@ func (v *view) NominatedPodsForNode(node string) []fwk.PodInfo {
 }
 
 // AddNominatedPod does nothing: a replay nominates no pods.
-func (v *view) AddNominatedPod(klog.Logger, fwk.PodInfo, *framework.NominatingInfo) {}
+func (v *view) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
 
 // DeleteNominatedPodIfExists does nothing.
 func (v *view) DeleteNominatedPodIfExists(*corev1.Pod) {}

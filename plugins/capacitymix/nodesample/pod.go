@@ -4,10 +4,12 @@ package nodesample
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/gate"
@@ -106,7 +108,8 @@ func tolerates(pod *corev1.Pod, info fwk.NodeInfo) bool {
 	if len(taints) == 0 {
 		return true
 	}
-	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(taints, pod.Spec.Tolerations, repels)
+	comparison := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
+	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Logger{}, taints, pod.Spec.Tolerations, repels, comparison)
 	return !untolerated
 }
 
@@ -130,5 +133,5 @@ func share(part, whole int64) int64 {
 	if whole == 0 {
 		return 0
 	}
-	return part * 100 * framework.MaxNodeScore / whole
+	return part * 100 * fwk.MaxScore / whole
 }

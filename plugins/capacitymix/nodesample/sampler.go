@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/internal/mix/capacity"
@@ -66,7 +66,7 @@ type Sample struct {
 
 // Sample returns a sample of the nodes of a type that seem to have free capacity for a pod
 // of a group. ok is false if the pod is to be tried on all nodes of the type.
-func (s *Sampler) Sample(nodes framework.NodeInfoLister, pod *corev1.Pod, group policy.GroupKey, t capacity.Type) (sample Sample, ok bool) {
+func (s *Sampler) Sample(nodes fwk.NodeInfoLister, pod *corev1.Pod, group policy.GroupKey, t capacity.Type) (sample Sample, ok bool) {
 	if s.size == 0 || s.ledger.Side(t) <= s.size || requiresParticularNodes(pod, s.typeLabel) {
 		return Sample{}, false
 	}
@@ -130,7 +130,7 @@ func finalists(all []candidate, least crowding, by config.RankSampleBy) []candid
 
 // candidates are up to size nodes of a type that seem to have free capacity: the cached
 // ones, and nodes whose turn it is. The best of them are cached.
-func (s *Sampler) candidates(nodes framework.NodeInfoLister, pod *corev1.Pod, t capacity.Type) []candidate {
+func (s *Sampler) candidates(nodes fwk.NodeInfoLister, pod *corev1.Pod, t capacity.Type) []candidate {
 	cpu, memory := requests(pod)
 	all := make([]candidate, 0, s.size)
 	examine := func(name string) {

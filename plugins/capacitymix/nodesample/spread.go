@@ -6,7 +6,6 @@ import (
 	"math"
 
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
@@ -18,9 +17,9 @@ import (
 // that its zone has more, and for every one on the node itself. So domains and
 // zones stay even within a few pods however large the group is.
 const (
-	domainStep = framework.MaxNodeScore / 4
-	zoneStep   = framework.MaxNodeScore / 10
-	hostStep   = framework.MaxNodeScore / 4
+	domainStep = fwk.MaxScore / 4
+	zoneStep   = fwk.MaxScore / 10
+	hostStep   = fwk.MaxScore / 4
 )
 
 // Spread scores nodes by how few pods of a group are on them and around them.
@@ -48,7 +47,7 @@ func SpreadOf(l *ledger.Ledger, group policy.GroupKey, t capacity.Type, nodes []
 	return s
 }
 
-// Score is the score of a node, up to framework.MaxNodeScore.
+// Score is the score of a node, up to fwk.MaxScore.
 func (s *Spread) Score(n ledger.Node, name string) int64 { return s.around(n, name).score(s.least) }
 
 // crowding is how many pods of the group there are around a node.
@@ -72,5 +71,5 @@ func (k crowding) min(o crowding) crowding {
 // score is what remains of a node's score, relative to the least crowded node.
 func (k crowding) score(least crowding) int64 {
 	lost := int64(k.domain-least.domain)*domainStep + int64(k.zone-least.zone)*zoneStep + int64(k.host-least.host)*hostStep
-	return max(0, framework.MaxNodeScore-lost)
+	return max(0, fwk.MaxScore-lost)
 }

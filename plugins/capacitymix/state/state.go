@@ -14,8 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	clientevents "k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
@@ -82,7 +83,7 @@ type Ungater interface {
 // New returns the state of a scheduler. Once fenced returns true, the process
 // writes nothing any more, since another one may lead.
 func New(
-	ctx context.Context, handle framework.Handle, args *config.CapacityMixArgs, classifier *capacity.Classifier, fenced func() bool,
+	ctx context.Context, handle fwk.Handle, args *config.CapacityMixArgs, classifier *capacity.Classifier, fenced func() bool,
 ) (*State, error) {
 	metrics.Register()
 	factory := handle.SharedInformerFactory()
@@ -93,7 +94,7 @@ func New(
 		Mixes:      policy.NewStore(),
 		Owners:     lookup.NewOwners(factory, args.AnnotationPrefixes),
 		Pods:       factory.Core().V1().Pods().Lister(),
-		Events:     events.NewRecorder(handle.EventRecorder),
+		Events:     events.NewRecorder(func() clientevents.EventRecorder { return handle.EventRecorder() }),
 		Bindings:   NewBindings(MaxBindings, bindingTimeout),
 		Startup: perscheduler.Gate{
 			Reason: ErrReasonNotSynced,
@@ -129,7 +130,7 @@ func New(
 }
 
 // Start registers the event handlers. The scheduler starts their informers.
-func (s *State) Start(ctx context.Context, handle framework.Handle, ungater Ungater) error {
+func (s *State) Start(ctx context.Context, handle fwk.Handle, ungater Ungater) error {
 	s.ungater = ungater
 	if err := s.watch(handle.SharedInformerFactory()); err != nil {
 		return err

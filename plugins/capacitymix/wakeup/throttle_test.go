@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
@@ -135,21 +136,22 @@ func neighbourWaits(b *testing.B, paced bool, lasts time.Duration) (waits []time
 	if err != nil {
 		b.Fatal(err)
 	}
-	q := queue.NewTestQueue(ctx, less.(framework.QueueSortPlugin).Less)
+	q := queue.NewTestQueue(ctx, less.(fwk.QueueSortPlugin).Less)
 	pods := make([]*corev1.Pod, 5000)
 	for i := range pods {
 		pods[i] = mixtest.Pod("stuck", i)
-		q.Add(logger, pods[i])
+		q.Add(ctx, pods[i])
 	}
 	seen := make(chan struct{})
 	begun, over := time.Now(), time.Now().Add(lasts)
 	go func() { // the scheduling loop
 		defer close(seen)
 		for time.Now().Before(over) {
-			pod, err := q.Pop(logger)
-			if err != nil || pod == nil { // it is closed
+			entity, err := q.Pop(logger)
+			if err != nil || entity == nil { // it is closed
 				return
 			}
+			pod := entity.(*framework.QueuedPodInfo)
 			for spent := time.Now(); time.Since(spent) < 200*time.Microsecond; {
 			}
 			if at, _ := time.Parse(time.RFC3339Nano, pod.Pod.Annotations["added"]); !at.IsZero() {
@@ -158,7 +160,7 @@ func neighbourWaits(b *testing.B, paced bool, lasts time.Duration) (waits []time
 				continue
 			}
 			pod.UnschedulablePlugins = sets.New("CapacityMix")
-			_ = q.AddUnschedulableIfNotPresent(logger, pod, q.SchedulingCycle())
+			_ = q.AddUnschedulablePodIfNotPresent(logger, pod, q.SchedulingCycle())
 			q.Done(pod.Pod.UID)
 		}
 	}()
@@ -174,7 +176,7 @@ func neighbourWaits(b *testing.B, paced bool, lasts time.Duration) (waits []time
 		}
 		neighbour := mixtest.Pod("neighbour", i)
 		neighbour.Annotations = map[string]string{"added": time.Now().Format(time.RFC3339Nano)}
-		q.Add(logger, neighbour)
+		q.Add(ctx, neighbour)
 		time.Sleep(100 * time.Millisecond)
 	}
 	q.Close()

@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
-// Activate has pods scheduled again. It has the form of framework.PodActivator.
+// Activate has pods scheduled again. It has the form of fwk.PodActivator.
 type Activate func(klog.Logger, map[string]*corev1.Pod)
 
 // Timers activates pods at a time. A pod has one timer, however often it is

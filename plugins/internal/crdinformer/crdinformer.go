@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/kube/client"
@@ -43,7 +43,7 @@ func (r Resource) CRD() string { return r.Name + "." + v1alpha1.GroupName }
 // pod placed before the objects are known, and not ready until then. If they
 // cannot be listed within the timeout, the scheduler ends with the reason. The
 // gate waits for the handler, and until the watch has begun.
-func (r Resource) Watch(ctx context.Context, handle framework.Handle, startup *perscheduler.Gate, timeoutSeconds int32,
+func (r Resource) Watch(ctx context.Context, handle fwk.Handle, startup *perscheduler.Gate, timeoutSeconds int32,
 	handler cache.ResourceEventHandler,
 ) error {
 	kubeConfig := handle.KubeConfig()

@@ -132,7 +132,7 @@ func (g *Gate) Release(ctx context.Context, activate func(klog.Logger, map[strin
 	activate(logger, Pods(held...))
 }
 
-// Pods is the argument of framework.PodActivator.
+// Pods is the argument of fwk.PodActivator.
 func Pods(pods ...*corev1.Pod) map[string]*corev1.Pod {
 	m := make(map[string]*corev1.Pod, len(pods))
 	for _, p := range pods {

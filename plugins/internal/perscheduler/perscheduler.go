@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"k8s.io/client-go/informers"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // Parts are the shared parts of a plugin, of kind P, of several schedulers.
@@ -23,7 +23,7 @@ type Parts[P any] struct {
 // Join returns the shared part for a profile: made for the scheduler's first,
 // and for the others, which have to agree with it, that one. It is forgotten
 // when ctx, the scheduler's, ends.
-func (s *Parts[P]) Join(ctx context.Context, handle framework.Handle, create func() (P, error), agree func(P) error) (P, error) {
+func (s *Parts[P]) Join(ctx context.Context, handle fwk.Handle, create func() (P, error), agree func(P) error) (P, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := handle.SharedInformerFactory()

@@ -15,12 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // profile is a profile of the scheduler with an informer factory.
 type profile struct {
-	framework.Handle
+	fwk.Handle
 	factory informers.SharedInformerFactory
 }
 

@@ -121,7 +121,7 @@ type Activated struct {
 	pods map[string]int
 }
 
-// Activate implements framework.PodActivator.
+// Activate implements fwk.PodActivator.
 func (a *Activated) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,7 +152,7 @@ func (a *Activated) Take() map[string]int {
 // Activations receives the pods of each activation.
 type Activations chan map[string]*corev1.Pod
 
-// Activate implements framework.PodActivator.
+// Activate implements fwk.PodActivator.
 func (a Activations) Activate(_ klog.Logger, pods map[string]*corev1.Pod) { a <- pods }
 
 // Next returns the names of the pods that are activated next.

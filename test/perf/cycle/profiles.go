@@ -15,7 +15,6 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -100,7 +99,7 @@ const oneNodeName = "OneNode"
 // cycle is what every scheduler of this framework pays.
 type oneNode struct{ next int }
 
-func newOneNode(context.Context, runtime.Object, framework.Handle) (framework.Plugin, error) {
+func newOneNode(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return &oneNode{}, nil
 }
 
@@ -108,9 +107,9 @@ func (*oneNode) Name() string { return oneNodeName }
 
 func (p *oneNode) PreFilter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
 	nodes []fwk.NodeInfo,
-) (*framework.PreFilterResult, *fwk.Status) {
+) (*fwk.PreFilterResult, *fwk.Status) {
 	p.next++
-	return &framework.PreFilterResult{NodeNames: sets.New(nodes[p.next%len(nodes)].Node().Name)}, nil
+	return &fwk.PreFilterResult{NodeNames: sets.New(nodes[p.next%len(nodes)].Node().Name)}, nil
 }
 
-func (*oneNode) PreFilterExtensions() framework.PreFilterExtensions { return nil }
+func (*oneNode) PreFilterExtensions() fwk.PreFilterExtensions { return nil }

@@ -24,6 +24,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -55,8 +56,8 @@ func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	factory := scheduler.NewInformerFactory(r.cluster.client(), 0)
-	r.scheduler, err = scheduler.New(ctx, r.cluster.client(), factory, nil, func(string) events.EventRecorder { return nobody{} },
+	factory := scheduler.NewInformerFactory(r.cluster.client(), 0, nil)
+	r.scheduler, err = scheduler.New(ctx, r.cluster.client(), factory, nil, func(string) events.EventRecorderLogger { return nobody{} },
 		scheduler.WithProfiles(*profile), scheduler.WithKubeConfig(serve(ctx, s)), scheduler.WithFrameworkOutOfTreeRegistry(registry()))
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
 func WaitAdmitting(ctx context.Context, f framework.Framework) error {
 	pod := builders.Pod("probe", "probe")
 	return wait.PollUntilContextTimeout(ctx, time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		return !slices.ContainsFunc(f.PreEnqueuePlugins(), func(p framework.PreEnqueuePlugin) bool {
+		return !slices.ContainsFunc(f.PreEnqueuePlugins(), func(p fwk.PreEnqueuePlugin) bool {
 			return !p.PreEnqueue(ctx, pod).IsSuccess()
 		}), nil
 	})
@@ -89,6 +90,8 @@ func WaitAdmitting(ctx context.Context, f framework.Framework) error {
 type nobody struct{}
 
 func (nobody) Eventf(kruntime.Object, kruntime.Object, string, string, string, string, ...any) {}
+
+func (n nobody) WithLogger(klog.Logger) events.EventRecorderLogger { return n }
 
 // client answers the lists of the objects that matter, from memory and without
 // the object tracker of the fake, which is slow with many.
@@ -113,6 +116,8 @@ func serve(ctx context.Context, s Scenario) *rest.Config {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
+		case r.URL.Query().Get("sendInitialEvents") != "":
+			http.Error(w, "lists are not streamed", http.StatusUnprocessableEntity)
 		case r.URL.Query().Get("watch") != "":
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
@@ -168,12 +173,19 @@ func (r *runner) turn(pods int, most time.Duration) (bench.Values, error) {
 	}, nil
 }
 
+// Queued is a pod as the scheduling queue has it, without a signature.
+func Queued(pod *corev1.Pod) *framework.QueuedPodInfo {
+	info, _ := framework.NewPodInfo(pod) // fails for terms that no API server accepts
+	return &framework.QueuedPodInfo{PodInfo: info}
+}
+
 // place does for one pod what Scheduler.ScheduleOne does up to the binding.
 func (r *runner) place(pod *corev1.Pod) (tried int, node string, err error) {
+	queued := Queued(pod)
 	for tried = 1; tried <= attempts; tried++ {
 		state := framework.NewCycleState()
 		state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
-		result, err := r.scheduler.SchedulePod(r.ctx, r.framework, state, pod)
+		result, err := r.scheduler.SchedulePod(r.ctx, r.framework, state, queued)
 		var unfit *framework.FitError
 		switch {
 		case errors.As(err, &unfit):

@@ -74,6 +74,10 @@ func serve(tb testing.TB, all []v1alpha1.ResourceLimit) *rest.Config {
 	require.NoError(tb, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Get("sendInitialEvents") != "" {
+			http.Error(w, "lists are not streamed", http.StatusUnprocessableEntity)
+			return
+		}
 		if r.URL.Query().Get("watch") != "" {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
@@ -96,7 +100,7 @@ type cycles struct {
 
 type side struct {
 	framework framework.Framework
-	pods      []*corev1.Pod
+	pods      []*framework.QueuedPodInfo
 }
 
 var profiles = [2]string{"stock", builders.Scheduler}
@@ -131,14 +135,14 @@ func newCycles(tb testing.TB, all []v1alpha1.ResourceLimit, percent int, own fun
 			}
 			p := builders.Pod("web", fmt.Sprintf("%s-%d", name, i), append(changes, func(t *corev1.PodTemplateSpec) { t.Labels[label] = fmt.Sprintf("size-%d", i/namespaces%100) })...)
 			p.Namespace, p.UID = fmt.Sprintf("ns-%d", i%namespaces), types.UID(p.Name)
-			c.sides[n].pods = append(c.sides[n].pods, p)
+			c.sides[n].pods = append(c.sides[n].pods, cycle.Queued(p))
 			objects = append(objects, p)
 		}
 	}
 	client := fake.NewClientset(objects...)
-	factory := scheduler.NewInformerFactory(client, 0)
+	factory := scheduler.NewInformerFactory(client, 0, nil)
 	var err error
-	c.scheduler, err = scheduler.New(ctx, client, factory, nil, func(string) events.EventRecorder { return events.NewFakeRecorder(0) },
+	c.scheduler, err = scheduler.New(ctx, client, factory, nil, func(string) events.EventRecorderLogger { return events.NewFakeRecorder(0) },
 		scheduler.WithProfiles(twoProfiles(tb)...), scheduler.WithKubeConfig(serve(tb, all)),
 		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{resourcelimit.Name: resourcelimit.NewFactory()}))
 	require.NoError(tb, err)

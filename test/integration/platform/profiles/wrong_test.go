@@ -73,11 +73,6 @@ func TestAnInvalidArgumentStopsTheSchedulerAndNamesTheField(t *testing.T) {
 			change:  inSecondProfile(map[string]any{"annotationPrefixes": []any{"spotalis.io"}}),
 			want:    []string{args + "annotationPrefixes", "must be the same in all profiles"},
 		},
-		"an unknown field of Coscheduling": {
-			profile: testenv.GangsAndQuota,
-			change:  testenv.PluginArgs("Coscheduling", map[string]any{"permitWaitingTime": 60}),
-			want:    []string{"unknown field", `permitWaitingTime\"`},
-		},
 	} {
 		w.Run(name, func(t *testing.T, w *testenv.World) {
 			if c.profile == "" {

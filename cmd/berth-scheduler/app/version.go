@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"fmt"
@@ -25,8 +25,8 @@ func init() {
 
 // printVersion prints Berth's version if --version requests one. The stock
 // scheduler's line, with the version of Kubernetes, follows it.
-func printVersion(out io.Writer, flags *pflag.FlagSet) {
+func printVersion(out io.Writer, name string, flags *pflag.FlagSet) {
 	if flag := flags.Lookup("version"); flag != nil && (flag.Value.String() == "true" || flag.Value.String() == "raw") {
-		fmt.Fprintln(out, buildinfo.Line("berth-scheduler"))
+		fmt.Fprintln(out, buildinfo.Line(name))
 	}
 }

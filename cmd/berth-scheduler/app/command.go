@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/tools/cache"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	basecompatibility "k8s.io/component-base/compatibility"
@@ -30,11 +31,11 @@ import (
 // does not lead keeps its queue and its caches up to date as well, but takes
 // nothing from the queue. One that led and may have lost its lease takes
 // nothing from it either: the fence is shut then.
-func newCommand(leads func(), guard *leaderguard.Fence, plugins ...app.Option) *cobra.Command {
+func newCommand(name string, leads func(), guard *leaderguard.Fence, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
-		Use: "berth-scheduler",
-		Long: `berth-scheduler is kube-scheduler with the plugins of Berth: CapacityMix keeps
+		Use: name,
+		Long: name + ` is kube-scheduler with the plugins of Berth: CapacityMix keeps
 the mix of spot and on-demand nodes of a workload, ResourceLimit holds pods to
 their size. It runs beside the default scheduler, for pods with its
 schedulerName, or in its place. Flags and configuration are those of
@@ -57,7 +58,7 @@ kube-scheduler; the arguments of the plugins are in docs/configuration.md.`,
 }
 
 func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *leaderguard.Fence, plugins []app.Option) error {
-	printVersion(cmd.OutOrStdout(), cmd.Flags())
+	printVersion(cmd.OutOrStdout(), cmd.Name(), cmd.Flags())
 	verflag.PrintAndExitIfRequested()
 	features := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, features); err != nil {
@@ -65,6 +66,10 @@ func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *leaderg
 	}
 	cliflag.PrintFlags(cmd.Flags())
 	ctx := server.SetupSignalContext()
+	var err error
+	if opts.InformerName, err = cache.NewInformerName(cmd.Name()); err != nil {
+		return err
+	}
 	config, scheduler, err := app.Setup(ctx, opts, plugins...)
 	if err != nil {
 		return err
@@ -87,16 +92,16 @@ func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *leaderg
 		}()
 	}
 	lead := sync.OnceFunc(leads)
-	next := scheduler.NextPod
-	scheduler.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+	next := scheduler.NextEntity
+	scheduler.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		lead()
-		pod, err := next(logger)
+		entity, err := next(logger)
 		if guard.Shut() {
 			logger.V(2).Info("No more pods are scheduled", "reason", leaderguard.ErrShut)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		return pod, err
+		return entity, err
 	}
 	return app.Run(ctx, config, scheduler)
 }

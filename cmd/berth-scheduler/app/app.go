@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package app is the command of kube-scheduler with Berth's plugins, and with
+// those of the program that adds some of its own.
+package app
+
+import (
+	"github.com/spf13/cobra"
+	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client-go metrics, as in kube-scheduler
+	_ "k8s.io/component-base/metrics/prometheus/version"  // the version metric
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/utils/clock"
+
+	// The arguments of Berth's plugins, so that a wrong field stops the scheduler at start.
+	_ "berth.dev/berth/apis/config/scheme"
+	"berth.dev/berth/internal/kube/leaderguard"
+	"berth.dev/berth/plugins/capacitymix"
+	"berth.dev/berth/plugins/resourcelimit"
+	"berth.dev/berth/plugins/topologyspread"
+)
+
+// NewCommand returns the command of a program, with Berth's plugins and more.
+func NewCommand(name string, more ...app.Option) *cobra.Command {
+	leads := make(chan struct{})
+	guard := leaderguard.New(clock.RealClock{})
+	plugins := append([]app.Option{
+		app.WithPlugin(capacitymix.Name, capacitymix.NewFactory(capacitymix.WithUngater(leads), capacitymix.WithFence(guard.Shut))),
+		app.WithPlugin(resourcelimit.Name, resourcelimit.NewFactory()),
+		app.WithPlugin(topologyspread.Name, topologyspread.New),
+	}, more...)
+	return newCommand(name, func() { close(leads) }, guard, plugins...)
+}
