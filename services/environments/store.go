@@ -13,7 +13,7 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/kube/uncached"
 )
 
 const (
@@ -33,7 +33,7 @@ type store struct {
 }
 
 func newStore(config *rest.Config) (*store, error) {
-	c, err := client.NewUncached(config, fieldManager)
+	c, err := uncached.New(config, fieldManager)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (s *store) remove(ctx context.Context, e *environment) error {
 
 // list returns the environments of a namespace that match, of all namespaces if it is "".
 func (s *store) list(ctx context.Context, namespace string, match func(*environment) bool) (all []*environment, err error) {
-	err = client.EachItem(ctx, s.client, &v1alpha1.EnvironmentList{}, namespace, func(e *environment) {
+	err = uncached.EachItem(ctx, s.client, &v1alpha1.EnvironmentList{}, namespace, func(e *environment) {
 		if match(e) {
 			all = append(all, e)
 		}

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"k8s.io/client-go/rest"
 
-	"berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/kube/uncached"
 	"berth.dev/berth/services/server"
 )
 
@@ -26,9 +26,9 @@ func (anybody) Authorize(context.Context, server.Access) error { return nil }
 func TestALimitWhoseCRDIsMissing(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()
-	uncached, err := client.NewUncached(&rest.Config{Host: api.URL}, fieldManager)
+	apiClient, err := uncached.New(&rest.Config{Host: api.URL}, fieldManager)
 	require.NoError(t, err)
-	c := &core{store: &store{uncached}, access: anybody{}}
+	c := &core{store: &store{apiClient}, access: anybody{}}
 	_, err = c.read(t.Context(), "default", "small", "get")
 	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
 	_, err = c.remove(t.Context(), "default", "small", false)

@@ -5,13 +5,13 @@ package limits
 import (
 	"k8s.io/client-go/rest"
 
-	"berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/kube/uncached"
 	"berth.dev/berth/services/server"
 )
 
 // Add has a server serve ResourceLimits of an API server. A gRPC call that names no namespace means the one given here.
 func Add(s *server.Server, api *rest.Config, namespace string) error {
-	c, err := client.NewUncached(api, fieldManager)
+	c, err := uncached.New(api, fieldManager)
 	if err != nil {
 		return err
 	}

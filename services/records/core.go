@@ -13,7 +13,7 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/kube/uncached"
 	"berth.dev/berth/internal/records/render"
 	"berth.dev/berth/services/server"
 )
@@ -115,7 +115,7 @@ func (c *core) check(ctx context.Context, namespace string, spec *v1alpha1.Deplo
 	if hint := spec.TemplateHint; hint != "" {
 		found := false
 		for _, in := range slices.Compact([]string{namespace, c.templates}) {
-			err := client.EachItem(ctx, c.client, &v1alpha1.DeploymentTemplateList{}, in, func(t *v1alpha1.DeploymentTemplate) {
+			err := uncached.EachItem(ctx, c.client, &v1alpha1.DeploymentTemplateList{}, in, func(t *v1alpha1.DeploymentTemplate) {
 				found = found || render.GoesBy(t, hint)
 			})
 			if err != nil {
@@ -177,7 +177,7 @@ func (c *core) list(ctx context.Context, namespace string, match func(*record) b
 	if err := c.authorize(ctx, namespace, "", "list"); err != nil {
 		return nil, err
 	}
-	err = client.EachItem(ctx, c.client, &v1alpha1.DeploymentRecordList{}, namespace, func(r *record) {
+	err = uncached.EachItem(ctx, c.client, &v1alpha1.DeploymentRecordList{}, namespace, func(r *record) {
 		if match(r) {
 			all = append(all, r)
 		}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	oaasdeployment "berth.dev/berth/apis/proto/oaas/deployment"
-	"berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/kube/uncached"
 	"berth.dev/berth/services/server"
 )
 
@@ -27,9 +27,9 @@ func (anybody) Authorize(context.Context, server.Access) error { return nil }
 func TestARecordWhoseCRDIsMissing(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()
-	uncached, err := client.NewUncached(&rest.Config{Host: api.URL}, fieldManager)
+	apiClient, err := uncached.New(&rest.Config{Host: api.URL}, fieldManager)
 	require.NoError(t, err)
-	c := &core{client: uncached, access: anybody{}}
+	c := &core{client: apiClient, access: anybody{}}
 	_, err = c.read(t.Context(), "default", "cart-1", "get")
 	assert.Equal(t, codes.Unavailable, server.AsError(err).Code, "%v", err)
 	err = c.remove(t.Context(), "default", "cart-1")

@@ -9,7 +9,7 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/apis/v1alpha1"
-	"berth.dev/berth/internal/kube/client"
+	"berth.dev/berth/internal/kube/uncached"
 	"berth.dev/berth/services/server"
 )
 
@@ -30,11 +30,11 @@ type Options struct {
 
 // Add has a server serve the DeploymentRecords of an API server, and say how it and the cluster are doing.
 func Add(s *server.Server, api *rest.Config, o Options) error {
-	uncached, err := client.NewUncached(api, fieldManager)
+	apiClient, err := uncached.New(api, fieldManager)
 	if err != nil {
 		return err
 	}
-	c := &core{client: uncached, access: s, templates: o.TemplateNamespace, preconditions: o.Preconditions}
+	c := &core{client: apiClient, access: s, templates: o.TemplateNamespace, preconditions: o.Preconditions}
 	for _, d := range descriptions() {
 		s.Register(d, &front{core: c, namespace: o.Namespace})
 	}

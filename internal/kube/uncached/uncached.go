@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package client
+// Package uncached has the client of the services. It is apart from package client, which the scheduler uses: the client of
+// controller-runtime has its metrics linked, and they would take the gauge of the leader away from those of the scheduler.
+package uncached
 
 import (
 	"context"
@@ -17,10 +19,10 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 )
 
-// NewUncached returns a client for the namespaced kinds of Berth's group that services serve. It has no cache, so that callers
+// New returns a client for the namespaced kinds of Berth's group that services serve. It has no cache, so that callers
 // read what they wrote, and discovers nothing, so that a missing CRD is the error of a call and not of the start. It writes as
 // owner, and the API server rejects fields that it does not know.
-func NewUncached(cfg *rest.Config, owner string) (client.Client, error) {
+func New(cfg *rest.Config, owner string) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
