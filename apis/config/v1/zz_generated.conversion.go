@@ -137,9 +137,7 @@ func Convert_config_CapacityMixArgs_To_v1_CapacityMixArgs(in *config.CapacityMix
 }
 
 func autoConvert_v1_CapacityTypeLabel_To_config_CapacityTypeLabel(in *CapacityTypeLabel, out *config.CapacityTypeLabel, s conversion.Scope) error {
-	out.Key = in.Key
-	out.Spot = in.Spot
-	out.OnDemand = in.OnDemand
+	*out = *(*config.CapacityTypeLabel)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -149,9 +147,7 @@ func Convert_v1_CapacityTypeLabel_To_config_CapacityTypeLabel(in *CapacityTypeLa
 }
 
 func autoConvert_config_CapacityTypeLabel_To_v1_CapacityTypeLabel(in *config.CapacityTypeLabel, out *CapacityTypeLabel, s conversion.Scope) error {
-	out.Key = in.Key
-	out.Spot = in.Spot
-	out.OnDemand = in.OnDemand
+	*out = *(*CapacityTypeLabel)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -194,12 +190,7 @@ func Convert_config_MixSpec_To_v1_MixSpec(in *config.MixSpec, out *MixSpec, s co
 }
 
 func autoConvert_v1_NodeRule_To_config_NodeRule(in *NodeRule, out *config.NodeRule, s conversion.Scope) error {
-	out.Name = in.Name
-	out.Key = in.Key
-	out.Operator = config.NodeRuleOperator(in.Operator)
-	out.Values = *(*[]string)(unsafe.Pointer(&in.Values))
-	out.Requires = in.Requires
-	out.CapacityType = config.CapacityType(in.CapacityType)
+	*out = *(*config.NodeRule)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -209,12 +200,7 @@ func Convert_v1_NodeRule_To_config_NodeRule(in *NodeRule, out *config.NodeRule, 
 }
 
 func autoConvert_config_NodeRule_To_v1_NodeRule(in *config.NodeRule, out *NodeRule, s conversion.Scope) error {
-	out.Name = in.Name
-	out.Key = in.Key
-	out.Operator = NodeRuleOperator(in.Operator)
-	out.Values = *(*[]string)(unsafe.Pointer(&in.Values))
-	out.Requires = in.Requires
-	out.CapacityType = CapacityType(in.CapacityType)
+	*out = *(*NodeRule)(unsafe.Pointer(in))
 	return nil
 }
 
