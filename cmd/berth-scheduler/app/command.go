@@ -3,6 +3,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -57,6 +58,19 @@ kube-scheduler; the arguments of the plugins are in docs/configuration.md.`,
 	return cmd
 }
 
+// turnOffUnserved turns off the feature gates whose kind the API server does not serve.
+func turnOffUnserved(ctx context.Context, opts *options.Options, features featuregate.FeatureGate) error {
+	of, ok := features.(featuregate.MutableVersionedFeatureGate)
+	if !ok {
+		return nil
+	}
+	client, err := discoveryClient(ctx, opts)
+	if err != nil {
+		return err
+	}
+	return unserved(ctx, client, of, discoveryPause, func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) })
+}
+
 func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *leaderguard.Fence, plugins []app.Option) error {
 	printVersion(cmd.OutOrStdout(), cmd.Name(), cmd.Flags())
 	verflag.PrintAndExitIfRequested()
@@ -68,6 +82,9 @@ func run(cmd *cobra.Command, opts *options.Options, leads func(), guard *leaderg
 	ctx := server.SetupSignalContext()
 	var err error
 	if opts.InformerName, err = cache.NewInformerName(cmd.Name()); err != nil {
+		return err
+	}
+	if err := turnOffUnserved(ctx, opts, features); err != nil {
 		return err
 	}
 	config, scheduler, err := app.Setup(ctx, opts, plugins...)

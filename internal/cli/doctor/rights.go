@@ -36,7 +36,7 @@ var (
 	schedulerNeeds = []right{
 		"list capacitymixes.berth.dev", "watch capacitymixes.berth.dev", "list resourcelimits.berth.dev", "watch resourcelimits.berth.dev",
 		"watch pods", "watch nodes", "watch replicasets.apps", "watch statefulsets.apps", "watch deployments.apps", "watch jobs.batch",
-		"create pods/binding", "patch pods/status", "watch poddisruptionbudgets.policy",
+		"create pods/binding", "patch pods/status", "watch poddisruptionbudgets.policy", "watch devicetaintrules.resource.k8s.io",
 	}
 	controllerNeeds = []right{
 		"watch capacitymixes.berth.dev", "patch capacitymixes/status.berth.dev", "watch resourcelimits.berth.dev",

@@ -147,7 +147,7 @@ func (f *spotFallback) delete(ctx context.Context, key types.NamespacedName, pod
 // noSuccessor returns why the deletion of a pod would not create another one, "" if it would.
 //
 // The Job controller counts a pod that was deleted before it ran as one that
-// failed (isPodFailed in pkg/controller/job of Kubernetes 1.34; with
+// failed (isPodFailed in pkg/controller/job of Kubernetes 1.37; with
 // podReplacementPolicy Failed the pod garbage collector marks it Failed first).
 // Six of them end a Job by default, for what no pod of it did.
 func noSuccessor(pod *corev1.Pod) string {

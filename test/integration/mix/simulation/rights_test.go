@@ -25,7 +25,7 @@ import (
 var needed = map[string][]string{
 	"":                {"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims"},
 	"storage.k8s.io":  {"csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"},
-	"resource.k8s.io": {"deviceclasses", "resourceclaims", "resourceslices"},
+	"resource.k8s.io": {"deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices"},
 	"berth.dev":       {"resourcelimits"},
 }
 

@@ -34,10 +34,14 @@ var rights = testenv.Rights{
 		"patch /events":              eventSeries,
 		"patch events.k8s.io/events": eventSeries,
 
-		"get resource.k8s.io/resourceclaims":           "DynamicResources reads a claim again after a conflict",
-		"update resource.k8s.io/resourceclaims":        "DynamicResources puts its finalizer on a claim",
-		"update resource.k8s.io/resourceclaims/status": "DynamicResources allocates and reserves a claim",
-		"patch resource.k8s.io/resourceclaims/status":  "DynamicResources gives a reservation back",
+		"get resource.k8s.io/resourceclaims":            "DynamicResources reads a claim again after a conflict",
+		"update resource.k8s.io/resourceclaims":         "DynamicResources puts its finalizer on a claim",
+		"update resource.k8s.io/resourceclaims/status":  "DynamicResources allocates and reserves a claim",
+		"patch resource.k8s.io/resourceclaims/status":   "DynamicResources gives a reservation back",
+		"update resource.k8s.io/resourceclaims/binding": "the API server requires it of who allocates and reserves a claim",
+		"patch resource.k8s.io/resourceclaims/binding":  "the API server requires it of who gives a reservation back",
+		"create resource.k8s.io/resourceclaims":         "DynamicResources makes a claim for extended resources that devices provide",
+		"delete resource.k8s.io/resourceclaims":         "DynamicResources deletes that claim if the pod is not bound",
 	},
 }
 
