@@ -21,14 +21,14 @@ import (
 )
 
 // kubeVersion is the version of the Kubernetes commands; controlplane/go.mod must require the same.
-const kubeVersion = "v1.34.10"
+const kubeVersion = "v1.37.2"
 
 // ServerEnv names a minor version of Kubernetes, "1.36" say, that the API server and the controller manager are of in place
-// of ours: users upgrade those first. etcd, kubectl, the stock scheduler and Berth stay what they are.
+// of ours: users upgrade Berth before or after those. etcd, kubectl, the stock scheduler and Berth stay what they are.
 const ServerEnv = "BERTH_SERVER"
 
 // servers are the versions that ServerEnv can name; server-<minor>/go.mod must require the same.
-var servers = map[string]string{"1.36": "v1.36.3", "1.37": "v1.37.1"}
+var servers = map[string]string{"1.35": "v1.35.4", "1.36": "v1.36.3"}
 
 // Commands for Binary, beside the components.
 const (
@@ -167,17 +167,22 @@ const RaceEnv = "BERTH_TEST_RACE"
 const BuiltEnv = "BERTH_BUILT"
 
 func buildCommand(ctx context.Context, repoRoot string, out io.Writer, name string, race bool) (string, error) {
+	root, err := filepath.Abs(repoRoot)
+	if err != nil {
+		return "", err
+	}
+	return buildCommandIn(ctx, root, out, name, race, "./cmd/"+name)
+}
+
+// buildCommandIn builds a program of the module in a folder. The last of the arguments is its package.
+func buildCommandIn(ctx context.Context, module string, out io.Writer, name string, race bool, last ...string) (string, error) {
 	_ = os.Getenv(inputsEnv)
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	root, err := filepath.Abs(repoRoot)
-	if err != nil {
-		return "", err
-	}
 	// Work trees have a binary each.
-	path := filepath.Join(cache, "bin", ShortHash(root), name)
+	path := filepath.Join(cache, "bin", ShortHash(module), name)
 	args, env := []string{"build", "-tags=" + BuildTags}, []string{"CGO_ENABLED=0"}
 	if race {
 		path += "-race"
@@ -192,7 +197,7 @@ func buildCommand(ctx context.Context, repoRoot string, out io.Writer, name stri
 	}
 	defer lock.unlock()
 	// Straight to its place: the go command then sees that an unchanged one is up to date and does not link again.
-	return path, goCommand(ctx, out, filepath.Base(path), root, env, append(args, "-o", path, "./cmd/"+name)...)
+	return path, goCommand(ctx, out, filepath.Base(path), module, env, append(append(args, "-o", path), last...)...)
 }
 
 // RepoRoot returns the root of the repository that this package was built from.

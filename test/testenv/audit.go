@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ type Request struct {
 	Resource             string
 	Namespace, Name, UID string
 	Code                 int
+	// Streams is set for a watch that begins with a list.
+	Streams bool
 	// At is when the API server received it.
 	At time.Time
 }
@@ -162,5 +165,6 @@ func request(e *cluster.AuditEvent) Request {
 	if o.Subresource != "" {
 		r.Resource += "/" + o.Subresource
 	}
+	r.Streams = r.Verb == "watch" && strings.Contains(e.RequestURI, "sendInitialEvents=true")
 	return r
 }

@@ -97,6 +97,11 @@ func (w *World) proxied(modify func(*http.Response) error, refuse func(*http.Req
 			http.Error(out, "the test cut it", http.StatusServiceUnavailable)
 			return
 		}
+		if modify != nil && r.URL.Query().Has("sendInitialEvents") {
+			// Only what is watched comes late: the client lists instead.
+			http.Error(out, "lists are not streamed", http.StatusUnprocessableEntity)
+			return
+		}
 		proxy.ServeHTTP(out, r)
 	}))
 	w.T.Cleanup(func() {

@@ -15,10 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"berth.dev/berth/hack/cluster"
 )
@@ -78,6 +80,7 @@ func Main(m *testing.M, o Options) int {
 			fmt.Fprintln(os.Stderr, "write the processor times:", err)
 		}
 	}()
+	log.SetLogger(logr.Discard()) // of the clients: they complain about none
 	// Tests that run in parallel wait for most of their time: all of them may begin, however few processors there are.
 	if err := flag.Set("test.parallel", "32"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -26,6 +26,17 @@ import (
 // Right is what RBAC has to grant for a request, as verb group/resource.
 func (r Request) Right() string { return r.Verb + " " + r.Group + "/" + r.Resource }
 
+// Rights are Right, and for a watch that begins with a list the right to list: where the API server cannot stream, the client
+// lists.
+func (r Request) Rights() []string {
+	if !r.Streams {
+		return []string{r.Right()}
+	}
+	list := r
+	list.Verb = "list"
+	return []string{r.Right(), list.Right()}
+}
+
 // RightsOf returns what rules grant, as verb group/resource.
 func RightsOf(rules []rbacv1.PolicyRule) map[string]bool {
 	granted := map[string]bool{}
@@ -215,8 +226,10 @@ func rightsUsed(ctx context.Context, match func(Request) bool) (used map[string]
 	for _, r := range list {
 		if r.Code == http.StatusForbidden {
 			refused[r.Right()] = r
-		} else {
-			used[r.Right()] = true
+			continue
+		}
+		for _, right := range r.Rights() {
+			used[right] = true
 		}
 	}
 	return used, refused, err

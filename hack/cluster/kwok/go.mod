@@ -1,5 +1,5 @@
-// Module kwok only pins the KWOK command; hack/cluster builds it. Its packages do not compile against
-// Kubernetes 0.34, so it stands apart from the control plane.
+// Module kwok only pins the KWOK command; hack/cluster builds it. It stays with
+// the Kubernetes version that its release requires, so it stands apart from the control plane.
 module berth.dev/berth/hack/cluster/kwok
 
 go 1.26.0

@@ -22,7 +22,7 @@ import (
 
 // The API servers that Berth is tested with.
 const (
-	oldestServer = "1.34"
+	oldestServer = "1.35"
 	newestServer = "1.37"
 )
 

@@ -124,7 +124,7 @@ func TestFromPDB(t *testing.T) {
 	require.ErrorContains(t, err, "selector of PodDisruptionBudget shop/web: ")
 }
 
-// evictionAPI is what the eviction subresource of Kubernetes 1.34 answers for a running pod
+// evictionAPI is what the eviction subresource of Kubernetes 1.37 answers for a running pod
 // (pkg/registry/core/pod/storage/eviction.go): 200, 429, 403 or 500.
 func evictionAPI(pdbs []*policyv1.PodDisruptionBudget, podLabels map[string]string, ready bool) int {
 	var matching []*policyv1.PodDisruptionBudget

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // template renders the chart for a namespace of a cluster that has the CRDs.
 func template(w *testenv.World, namespace string, values ...string) []byte {
 	w.T.Helper()
-	args := []string{"template", "berth", chart, "--namespace", namespace, "--api-versions", "berth.dev/v1alpha1/DeploymentTemplate", "--kube-version", "1.34"}
+	args := []string{"template", "berth", chart, "--namespace", namespace, "--api-versions", "berth.dev/v1alpha1/DeploymentTemplate", "--kube-version", "1.37"}
 	return w.Tool("helm", append(args, set(values...)...)...)
 }
 
