@@ -59,15 +59,22 @@ cluster-down: ## Stop the local cluster and remove .cluster/
 build: ## Build the programs into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
+.PHONY: build-gangs
+build-gangs: ## Build bin/berth-scheduler-gangs, which has Coscheduling and CapacityScheduling of scheduler-plugins as well
+	mkdir -p bin
+	cp "$$(go run ./hack/cluster/cmd/berth-cluster path berth-scheduler-gangs)" bin/
+
 # The images' registry and, if any, the path in it; PUSH=1 pushes them there.
 REGISTRY ?= localhost
 PUSH ?=
+GANGS ?=
 PLATFORMS ?= linux/$(shell go env GOARCH)
 
 .PHONY: images
-images: ## Build the images into out/images, no container engine needed (REGISTRY=localhost VERSION= PLATFORMS= PUSH=1)
+images: ## Build the images into out/images, no container engine needed (REGISTRY=localhost VERSION= PLATFORMS= PUSH=1 GANGS=1)
+	modfile=$(if $(GANGS),$$(go run ./hack/cluster/cmd/berth-cluster modfile berth-scheduler-gangs)); \
 	cd hack/images && go run . -root $(CURDIR) -out $(CURDIR)/out/images -registry $(REGISTRY) -tag $(VERSION) \
-		-platform $(PLATFORMS) -ldflags '$(LDFLAGS)' $(if $(PUSH),-push)
+		-platform $(PLATFORMS) -ldflags '$(LDFLAGS)' $(if $(PUSH),-push) -gangs "$$modfile"
 
 .PHONY: chart
 chart: ## Package the Helm chart into out/

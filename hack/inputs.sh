@@ -7,5 +7,5 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 {
 	go list -deps -export -f '{{.ImportPath}} {{.BuildID}}' ./cmd/...
-	find manifests hack docs README.md -type f -print0 | sort -z | xargs -0 sha256sum
+	find manifests hack docs cmd/berth-scheduler-gangs README.md -type f -print0 | sort -z | xargs -0 sha256sum
 } | sha256sum | cut -c1-16

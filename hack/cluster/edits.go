@@ -7,9 +7,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -20,10 +22,6 @@ type edit struct{ module, file, old, new string }
 // them; the module cache stays as it is. A text that is not there is an error: with another version of the module the edit
 // may not be needed, or not be enough.
 func editedModules(ctx context.Context, nested, dir string, edits []edit) (string, error) {
-	modfile, err := os.ReadFile(filepath.Join(nested, "go.mod"))
-	if err != nil {
-		return "", err
-	}
 	copies := map[string]string{}
 	for _, e := range edits {
 		if copies[e.module] == "" {
@@ -35,11 +33,23 @@ func editedModules(ctx context.Context, nested, dir string, edits []edit) (strin
 			if err := os.CopyFS(copies[e.module], os.DirFS(original)); err != nil {
 				return "", err
 			}
-			modfile = fmt.Appendf(modfile, "\nreplace %s => %s\n", e.module, copies[e.module])
 		}
 		if err := e.apply(copies[e.module]); err != nil {
 			return "", err
 		}
+	}
+	return replacedIn(nested, dir, copies)
+}
+
+// replacedIn writes the go.mod file of a nested module into a directory, with copies in place of modules, and returns the flag
+// of `go build` that uses it.
+func replacedIn(nested, dir string, copies map[string]string) (string, error) {
+	modfile, err := os.ReadFile(filepath.Join(nested, "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	for _, module := range slices.Sorted(maps.Keys(copies)) {
+		modfile = fmt.Appendf(modfile, "\nreplace %s => %s\n", module, copies[module])
 	}
 	gosum, err := os.ReadFile(filepath.Join(nested, "go.sum"))
 	if err != nil {

@@ -27,6 +27,21 @@ func TestAnEditOfATextThatIsNotThereIsAnError(t *testing.T) {
 	assert.Equal(t, "listen(loopback); listen(loopback)", string(b))
 }
 
+// With another release of scheduler-plugins, or without the edits, the program is to be looked at.
+func TestTheEditsOfSchedulerPluginsFit(t *testing.T) {
+	t.Setenv("BERTH_CACHE", t.TempDir())
+	root, err := RepoRoot()
+	require.NoError(t, err)
+	modfile, err := GangsModfile(t.Context(), root)
+	require.NoError(t, err)
+	text, err := os.ReadFile(modfile)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "replace "+pluginsModule+" => "+filepath.Dir(modfile))
+	again, err := GangsModfile(t.Context(), root)
+	require.NoError(t, err)
+	assert.Equal(t, modfile, again)
+}
+
 func TestADifferentEditOrTagIsADifferentBuild(t *testing.T) {
 	plain, err := moduleKey("karpenter", source{})
 	require.NoError(t, err)

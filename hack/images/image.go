@@ -79,8 +79,12 @@ func compile(o options, program string, p *v1.Platform) ([]byte, error) {
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, program)
 	// grpcnotrace: hack/cluster.BuildTags.
-	cmd := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w "+o.ldflags, "-o", file, "./cmd/"+program)
-	cmd.Dir = o.root
+	cmd := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w "+o.ldflags, "-o", file)
+	if program == gangs {
+		cmd.Dir, cmd.Args = filepath.Join(o.root, "cmd", program), append(cmd.Args, "-modfile="+o.gangs, ".")
+	} else {
+		cmd.Dir, cmd.Args = o.root, append(cmd.Args, "./cmd/"+program)
+	}
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOOS="+p.OS, "GOARCH="+p.Architecture)
 	if p.Architecture == "arm" {
 		cmd.Env = append(cmd.Env, "GOARM="+strings.TrimPrefix(p.Variant, "v"))

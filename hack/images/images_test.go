@@ -116,6 +116,25 @@ func TestAnImageIsAStaticProgramAndAuthorities(t *testing.T) {
 	}
 }
 
+func TestTheProgramOfAnotherModuleHasAnImageOnRequest(t *testing.T) {
+	o := some(t)
+	module := filepath.Join(o.root, "cmd", gangs)
+	must(t, os.MkdirAll(module, 0o755))
+	// Without the edited file it does not compile.
+	must(t, os.WriteFile(filepath.Join(module, "go.mod"), []byte("module example.org/gangs\n\ngo 1.0\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(module, "main.go"), []byte("package main\n\nfunc main() { print(min(1, 2)) }\n"), 0o600))
+	o.gangs = filepath.Join(t.TempDir(), "go.mod")
+	must(t, os.WriteFile(o.gangs, []byte("module example.org/gangs\n\ngo 1.26\n"), 0o600))
+	must(t, run(o))
+	ref, err := name.NewTag("localhost/"+gangs+":v1", name.WeakValidation)
+	must(t, err)
+	image, err := tarball.ImageFromPath(filepath.Join(o.out, gangs+".tar"), &ref)
+	must(t, err)
+	if all := files(t, image); len(all[gangs]) == 0 {
+		t.Error("the image has no program")
+	}
+}
+
 func TestTheSameSourceGivesTheSameDigest(t *testing.T) {
 	o := some(t)
 	var digests []string

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -26,6 +27,9 @@ import (
 // programs are the images, and the packages of their programs.
 var programs = []string{"berth-scheduler", "berth-controller"}
 
+// gangs is the optional image of a program that is a module of its own.
+const gangs = "berth-scheduler-gangs"
+
 type options struct {
 	// root is the repository.
 	root string
@@ -38,6 +42,8 @@ type options struct {
 	platforms []string
 	ldflags   string
 	push      bool
+	// gangs is the go.mod file that berth-scheduler-gangs is built with; empty for no image of it.
+	gangs string
 }
 
 func main() {
@@ -51,6 +57,8 @@ func main() {
 	flag.StringVar(&platforms, "platform", "linux/amd64", "`OS/ARCH`; with -push several, separated by commas.")
 	flag.StringVar(&o.ldflags, "ldflags", "", "`Flags` for the linker, in addition to -s -w.")
 	flag.BoolVar(&o.push, "push", false, "Push the images to the registry, as the user that docker login has left.")
+	flag.StringVar(&o.gangs, "gangs", "",
+		"Build an image of berth-scheduler-gangs as well, with this go.mod `file`: berth-cluster modfile berth-scheduler-gangs.")
 	flag.Parse()
 	o.platforms = strings.Split(platforms, ",")
 	if err := run(o); err != nil {
@@ -66,7 +74,11 @@ func run(o options) error {
 	if len(o.platforms) > 1 && !o.push {
 		return fmt.Errorf("-platform %s: a tar file holds one platform; use -push", strings.Join(o.platforms, ","))
 	}
-	for _, program := range programs {
+	built := programs
+	if o.gangs != "" {
+		built = append(slices.Clone(programs), gangs)
+	}
+	for _, program := range built {
 		// weak: localhost and registries with a port are names as good as any.
 		ref, err := name.NewTag(fmt.Sprintf("%s/%s:%s", o.registry, program, o.tag), name.WeakValidation)
 		if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command berth-cluster starts and stops a local cluster with Berth that stays: `make cluster-up`, `make cluster-down`. It also
-// builds the kubectl, the helm and the kind that the tests use.
+// builds the kubectl, the helm and the kind that the tests use, and the scheduler with the plugins of scheduler-plugins.
 package main
 
 import (
@@ -21,7 +21,8 @@ import (
 
 const usage = `usage: berth-cluster up [--spot N] [--on-demand N] [--cpu CPUS] [--pods N]
        berth-cluster down
-       berth-cluster path kubectl|helm|kind
+       berth-cluster path kubectl|helm|kind|berth-scheduler-gangs
+       berth-cluster modfile berth-scheduler-gangs
        berth-cluster pool [--size N] COMMAND [ARGUMENT ...]
 `
 
@@ -42,6 +43,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	switch args[0] {
 	case "path":
 		return path(ctx, args[1:], out)
+	case "modfile":
+		return modfile(ctx, args[1:], out)
 	case "help", "-h", "--help":
 		_, err := fmt.Fprint(out, usage)
 		return err
@@ -79,10 +82,35 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 }
 
+// modfile prints where the go.mod file is that a program of edited modules is built with.
+func modfile(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) != 1 || args[0] != cluster.Gangs {
+		return fmt.Errorf("modfile needs %s\n%s", cluster.Gangs, usage)
+	}
+	return ofGangs(out, func(root string) (string, error) { return cluster.GangsModfile(ctx, root) })
+}
+
+func ofGangs(out io.Writer, get func(root string) (string, error)) error {
+	root, err := cluster.RepoRoot()
+	if err != nil {
+		return err
+	}
+	file, err := get(root)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, file)
+	return err
+}
+
 // path prints where a tool is, and builds it first if need be.
 func path(ctx context.Context, args []string, out io.Writer) error {
-	if tools := []string{cluster.Kubectl, cluster.Helm, cluster.Kind}; len(args) != 1 || !slices.Contains(tools, args[0]) {
+	tools := []string{cluster.Kubectl, cluster.Helm, cluster.Kind, cluster.Gangs}
+	if len(args) != 1 || !slices.Contains(tools, args[0]) {
 		return fmt.Errorf("path needs one of %s\n%s", strings.Join(tools, ", "), usage)
+	}
+	if args[0] == cluster.Gangs {
+		return ofGangs(out, func(root string) (string, error) { return cluster.BuildGangs(ctx, root, os.Stderr, false) })
 	}
 	file, err := cluster.Binary(ctx, os.Stderr, args[0])
 	if err != nil {

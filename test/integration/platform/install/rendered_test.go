@@ -64,6 +64,13 @@ func TestAnotherNamespaceIsTheOnlyOneThatTheChartNames(t *testing.T) {
 	assert.Contains(t, out, "system:serviceaccount:spot:berth-environments")
 }
 
+func TestTheProfileWithGangsHasItsProgram(t *testing.T) {
+	w := testenv.New(t)
+	const image = "localhost/berth-scheduler-gangs:"
+	assert.Contains(t, string(template(w, namespace, "scheduler.profile=gangs-and-quota")), image)
+	assert.NotContains(t, string(template(w, namespace)), image)
+}
+
 func TestTheChartRefusesWhatItDoesNotKnow(t *testing.T) {
 	w := testenv.New(t)
 	for value, words := range map[string][]string{

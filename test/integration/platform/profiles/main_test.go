@@ -24,11 +24,14 @@ func TestMain(m *testing.M) {
 
 // asShipped starts a scheduler with a profile as it is, leader election
 // included, and waits until it leads. The lease goes with the test.
-func asShipped(w *testenv.World, profile, leaseNamespace, lease string) *cluster.Scheduler {
+func asShipped(w *testenv.World, profile, leaseNamespace, lease string, changes ...func(*cluster.ProgramOptions)) *cluster.Scheduler {
 	w.T.Helper()
 	w.T.Cleanup(func() { w.DropLease(leaseNamespace, lease) }) // a killed leader leaves it behind
 	o := testenv.SchedulerOptions(profile)
 	o.LeaderElection = nil
+	for _, change := range changes {
+		change(&o)
+	}
 	s := w.RunScheduler(o)
 	testenv.WaitForIn(w, leaseNamespace, lease, "the scheduler leads", func(l *coordinationv1.Lease) bool {
 		return ptr.Deref(l.Spec.HolderIdentity, "") != ""

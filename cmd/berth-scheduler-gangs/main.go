@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command berth-scheduler-gangs is berth-scheduler with the plugins Coscheduling
+// and CapacityScheduling of scheduler-plugins. It is a module of its own, because
+// their releases follow those of Kubernetes late: until one compiles with ours, it
+// is built with edits (hack/cluster/gangs.go), and plain `go build` fails.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	kubescheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	// The plugins' arguments, so that a wrong field stops the scheduler at start.
+	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
+	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
+	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
+
+	"berth.dev/berth/cmd/berth-scheduler/app"
+)
+
+func main() {
+	os.Exit(cli.Run(app.NewCommand("berth-scheduler-gangs",
+		kubescheduler.WithPlugin(coscheduling.Name, coscheduling.New),
+		kubescheduler.WithPlugin(capacityscheduling.Name, capacityscheduling.New),
+	)))
+}
