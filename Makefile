@@ -72,7 +72,7 @@ PLATFORMS ?= linux/$(shell go env GOARCH)
 
 .PHONY: images
 images: ## Build the images into out/images, no container engine needed (REGISTRY=localhost VERSION= PLATFORMS= PUSH=1 GANGS=1)
-	modfile=$(if $(GANGS),$$(go run ./hack/cluster/cmd/berth-cluster modfile berth-scheduler-gangs)); \
+	modfile=$(if $(GANGS),$$(go run ./hack/cluster/cmd/berth-cluster modfile cmd/berth-scheduler-gangs)); \
 	cd hack/images && go run . -root $(CURDIR) -out $(CURDIR)/out/images -registry $(REGISTRY) -tag $(VERSION) \
 		-platform $(PLATFORMS) -ldflags '$(LDFLAGS)' $(if $(PUSH),-push) -gangs "$$modfile"
 
@@ -106,11 +106,14 @@ SUITES_AT_A_TIME ?= 6
 # Lends control planes to the suites of a command, each to one suite at a time.
 POOL := go run ./hack/cluster/cmd/berth-cluster pool
 
+# The go.mod file of the measurements, which compare with a plugin of scheduler-plugins.
+UPSTREAM := go run ./hack/cluster/cmd/berth-cluster modfile test/perf/upstream
+
 .PHONY: test-unit
 test-unit: ## Run the unit tests that need no race detector
 	$(NICE) go test -vet=off $(UNIT)
 	cd hack/images && $(NICE) go test .
-	cd test/perf/upstream && $(NICE) go test -vet=off . # vet would check all of the API server first
+	modfile=$$($(UPSTREAM)); cd test/perf/upstream && $(NICE) go test -modfile="$$modfile" -vet=off . # vet would check all of the API server
 
 .PHONY: test-race
 test-race: ## Run the unit and property tests of the concurrent packages under the race detector
@@ -195,7 +198,8 @@ bench-services: ## Measure the gRPC services under load, beside a plain client (
 
 .PHONY: bench-upstream
 bench-upstream: ## Measure end to end on the Kubernetes scheduler's own benchmark (about 45 minutes; BERTH_BENCH_CASES, BERTH_BENCH_PEERS)
-	cd test/perf/upstream && BERTH_BENCH=$${BERTH_BENCH:-full} $(BENCH) go test -timeout 120m -count=1 -v -run TestMeasure .
+	modfile=$$($(UPSTREAM)); cd test/perf/upstream && BERTH_BENCH=$${BERTH_BENCH:-full} $(BENCH) go test -modfile="$$modfile" \
+		-timeout 120m -count=1 -v -run TestMeasure .
 
 .PHONY: bench-report
 bench-report: ## Write docs/measurements from the last measurements

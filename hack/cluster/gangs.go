@@ -67,20 +67,21 @@ func BuildGangs(ctx context.Context, repoRoot string, out io.Writer, race bool) 
 	if err != nil {
 		return "", err
 	}
-	modfile, err := GangsModfile(ctx, root)
+	modfile, err := Modfile(ctx, root, gangsModule)
 	if err != nil {
 		return "", err
 	}
 	return buildCommandIn(ctx, filepath.Join(root, gangsModule), out, Gangs, race, "-modfile="+modfile, ".")
 }
 
-// GangsModfile returns the go.mod file that the program is built with. Copies of what it requires, with the edits, are made once.
-func GangsModfile(ctx context.Context, repoRoot string) (string, error) {
+// Modfile returns the go.mod file that the module in a folder of the repository, which requires scheduler-plugins, is built with.
+// The copy with the edits is made once.
+func Modfile(ctx context.Context, repoRoot, folder string) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	module := filepath.Join(repoRoot, gangsModule)
+	module := filepath.Join(repoRoot, folder)
 	key, err := moduleKey(module, source{edits: gangsEdits})
 	if err != nil {
 		return "", err
@@ -92,7 +93,7 @@ func GangsModfile(ctx context.Context, repoRoot string) (string, error) {
 	}
 	defer lock.unlock()
 	if err := editedOnce(ctx, module, dir); err != nil {
-		return "", fmt.Errorf("build %s: %w", Gangs, err)
+		return "", fmt.Errorf("build %s: %w", folder, err)
 	}
 	return filepath.Join(dir, "go.mod"), nil
 }

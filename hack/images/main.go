@@ -58,7 +58,7 @@ func main() {
 	flag.StringVar(&o.ldflags, "ldflags", "", "`Flags` for the linker, in addition to -s -w.")
 	flag.BoolVar(&o.push, "push", false, "Push the images to the registry, as the user that docker login has left.")
 	flag.StringVar(&o.gangs, "gangs", "",
-		"Build an image of berth-scheduler-gangs as well, with this go.mod `file`: berth-cluster modfile berth-scheduler-gangs.")
+		"Build an image of berth-scheduler-gangs as well, with this go.mod `file`: berth-cluster modfile cmd/berth-scheduler-gangs.")
 	flag.Parse()
 	o.platforms = strings.Split(platforms, ",")
 	if err := run(o); err != nil {

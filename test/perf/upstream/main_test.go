@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
-	"k8s.io/kubernetes/test/utils/ktesting"
+	"k8s.io/kubernetes/test/utils/client-go/ktesting"
 	// The plugins' arguments, so that a profile can have them.
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme"
 

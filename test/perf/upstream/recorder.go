@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/mix/capacity"
@@ -45,8 +44,8 @@ type recorder struct {
 }
 
 var (
-	_ framework.PostBindPlugin    = &recorder{}
-	_ framework.EnqueueExtensions = &recorder{}
+	_ fwk.PostBindPlugin    = &recorder{}
+	_ fwk.EnqueueExtensions = &recorder{}
 )
 
 func (r *recorder) Name() string { return recorderName }
@@ -59,7 +58,7 @@ func (r *recorder) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint
 	return nil, nil
 }
 
-func (r *recorder) build(ctx context.Context, _ runtime.Object, handle framework.Handle) (framework.Plugin, error) {
+func (r *recorder) build(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	r.types = map[string]capacity.Type{}
 	r.timer = time.AfterFunc(quiet, r.count)
 	r.timer.Stop()

@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
+	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/test/utils/ktesting"
+	"k8s.io/kubernetes/test/utils/client-go/ktesting"
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 	"sigs.k8s.io/yaml"
 
@@ -54,7 +54,7 @@ func registry(r *recorder, s spec) frameworkruntime.Registry {
 // scheduler_perf waits for the scheduler's informers before it calls what
 // WithPrepareFn takes, which would be too late: they would wait for that.
 func after(crds []string, build frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
-	return func(ctx context.Context, args runtime.Object, handle framework.Handle) (framework.Plugin, error) {
+	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		for _, file := range crds {
 			if err := install(ctx, handle.KubeConfig(), file); err != nil {
 				return nil, fmt.Errorf("install %s: %w", file, err)

@@ -22,7 +22,7 @@ import (
 const usage = `usage: berth-cluster up [--spot N] [--on-demand N] [--cpu CPUS] [--pods N]
        berth-cluster down
        berth-cluster path kubectl|helm|kind|berth-scheduler-gangs
-       berth-cluster modfile berth-scheduler-gangs
+       berth-cluster modfile FOLDER
        berth-cluster pool [--size N] COMMAND [ARGUMENT ...]
 `
 
@@ -82,15 +82,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 }
 
-// modfile prints where the go.mod file is that a program of edited modules is built with.
+// modfile prints where the go.mod file is that a module which requires scheduler-plugins is built with.
 func modfile(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) != 1 || args[0] != cluster.Gangs {
-		return fmt.Errorf("modfile needs %s\n%s", cluster.Gangs, usage)
+	if len(args) != 1 {
+		return fmt.Errorf("modfile needs the folder of a module\n%s", usage)
 	}
-	return ofGangs(out, func(root string) (string, error) { return cluster.GangsModfile(ctx, root) })
+	return printOf(out, func(root string) (string, error) { return cluster.Modfile(ctx, root, args[0]) })
 }
 
-func ofGangs(out io.Writer, get func(root string) (string, error)) error {
+// printOf prints a path that depends on the repository.
+func printOf(out io.Writer, get func(root string) (string, error)) error {
 	root, err := cluster.RepoRoot()
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func path(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("path needs one of %s\n%s", strings.Join(tools, ", "), usage)
 	}
 	if args[0] == cluster.Gangs {
-		return ofGangs(out, func(root string) (string, error) { return cluster.BuildGangs(ctx, root, os.Stderr, false) })
+		return printOf(out, func(root string) (string, error) { return cluster.BuildGangs(ctx, root, os.Stderr, false) })
 	}
 	file, err := cluster.Binary(ctx, os.Stderr, args[0])
 	if err != nil {
