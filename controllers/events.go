@@ -27,9 +27,15 @@ const (
 	rememberedEvents = 1024
 )
 
+// old returns a recorder of the old API of events, whose correlator bounds how many there are. That of the new API has another
+// one, and its events have other fields.
+func (p *parts) old(name string) record.EventRecorder {
+	return p.mgr.GetEventRecorderFor(name) //nolint:staticcheck // see above
+}
+
 // recorder returns a recorder that bounds the length of what it records.
 func (p *parts) recorder(name string) record.EventRecorder {
-	all := p.mgr.GetEventRecorderFor(name)
+	all := p.old(name)
 	return recorder{moves: all, rest: all}
 }
 
@@ -49,7 +55,7 @@ func (p *parts) moveRecorder() (record.EventRecorder, error) {
 		context.AfterFunc(ctx, caster.Shutdown)
 		return nil
 	}))
-	return recorder{moves: moves, rest: p.mgr.GetEventRecorderFor(status.FieldOwner)}, err
+	return recorder{moves: moves, rest: p.old(status.FieldOwner)}, err
 }
 
 // recorder has the events about moves recorded apart from the others. It shortens

@@ -38,7 +38,7 @@ func newManager(config *rest.Config, o ctrl.Options, guard *leaderguard.Fence) (
 	if err != nil {
 		return nil, err
 	}
-	events.EventRecorder = mgr.GetEventRecorderFor(events.name)
+	events.EventRecorder = mgr.GetEventRecorderFor(events.name) //nolint:staticcheck // the lock requires a recorder of the old API
 	return mgr, mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return guard.Run(ctx, limits) }))
 }
 

@@ -38,6 +38,7 @@ func apply(ctx context.Context, c client.Client, limit *v1alpha1.ResourceLimit, 
 	if force {
 		options = append(options, client.ForceOwnership)
 	}
+	//nolint:staticcheck // its successor takes generated types or unstructured objects
 	if err := c.Patch(ctx, wanted, client.Apply, options...); err != nil {
 		return nil, "", err
 	}

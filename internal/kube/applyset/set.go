@@ -205,7 +205,7 @@ func (s *Set) checkOwner(ctx context.Context, o *unstructured.Unstructured) erro
 func (s *Set) patch(ctx context.Context, o *unstructured.Unstructured, opts ...client.PatchOption) error {
 	name := o.GetKind() + " " + o.GetName()
 	strict := client.FieldValidation(metav1.FieldValidationStrict)
-	err := s.Client.Patch(ctx, o, client.Apply, append(opts, s.FieldOwner, client.ForceOwnership, strict)...)
+	err := s.Client.Patch(ctx, o, apply, append(opts, s.FieldOwner, client.ForceOwnership, strict)...)
 	switch {
 	case err == nil:
 		return nil

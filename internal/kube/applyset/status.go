@@ -16,6 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// apply is server-side apply of an object. The client has methods of their own for it now, which take other types.
+var apply = client.Apply //nolint:staticcheck // see above
+
 // StatusOption changes what Status applies.
 type StatusOption func(patch *unstructured.Unstructured, o client.Object)
 
@@ -40,7 +43,7 @@ func Status(
 		opt(patch, o)
 	}
 	patch.Object["status"] = fields
-	if err := c.Status().Patch(ctx, patch, client.Apply, owner, client.ForceOwnership); err != nil {
+	if err := c.Status().Patch(ctx, patch, apply, owner, client.ForceOwnership); err != nil {
 		return "", client.IgnoreNotFound(fmt.Errorf("write the status of %s %s: %w", kind.Kind, client.ObjectKeyFromObject(o), err))
 	}
 	return patch.GetResourceVersion(), nil
@@ -55,7 +58,7 @@ func Field(
 	if err := unstructured.SetNestedField(patch.Object, value, path...); err != nil {
 		return fmt.Errorf("set %s: %w", strings.Join(path, "."), err)
 	}
-	if err := c.Patch(ctx, patch, client.Apply, owner, client.ForceOwnership); err != nil {
+	if err := c.Patch(ctx, patch, apply, owner, client.ForceOwnership); err != nil {
 		return fmt.Errorf("set %s of %s %s: %w", strings.Join(path, "."), kind.Kind, client.ObjectKeyFromObject(o), err)
 	}
 	return nil

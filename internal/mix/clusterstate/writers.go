@@ -44,7 +44,7 @@ func slotByOthers(o *corev1.Pod) bool {
 func managedByOthers(o *corev1.Pod, owns func(fields []byte) bool) bool {
 	for i := range o.ManagedFields {
 		e := &o.ManagedFields[i]
-		if e.Manager != schedulerManager && e.Manager != controllerManager && e.FieldsV1 != nil && owns(e.FieldsV1.Raw) {
+		if e.Manager != schedulerManager && e.Manager != controllerManager && e.FieldsV1 != nil && owns(e.FieldsV1.GetRawBytes()) {
 			return true
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // managedBy adds an entry of a field manager.
 func managedBy(manager, fields string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}})
+		p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)})
 	}
 }
 

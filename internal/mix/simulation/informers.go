@@ -56,10 +56,13 @@ func newFactory(client kubernetes.Interface, nodes []*corev1.Node) *factory {
 	return f
 }
 
-// of returns the informer of a kind, which client-go wraps in one with typed methods.
-func (f *factory) of(requested interface {
+// requested is an informer of client-go, which wraps one of the factory in methods with types.
+type requested interface {
 	Informer() cache.SharedIndexInformer
-}, object runtime.Object) *informer {
+}
+
+// of returns the informer of a kind.
+func (f *factory) of(requested requested, object runtime.Object) *informer {
 	requested.Informer()
 	return f.kinds[reflect.TypeOf(object)]
 }

@@ -93,16 +93,18 @@ func (s *scene) judge(t *testing.T, err error, want string) {
 
 func TestTheSchedulerWritesOnlyItsPartOfAPodsStatus(t *testing.T) {
 	s := start(t)
-	p := s.pod("plain", bound)
+	// No scheduler runs here. The API server refuses a nominated node on a pod that is bound.
+	p, waiting := s.pod("plain", bound), s.pod("waiting")
 	// An address that the kubelet adds between the read and the patch would be a second one, which is invalid.
 	testenv.WaitFor(s.World, p.Name, "it has its address", func(p *corev1.Pod) bool { return p.Status.PodIP != "" })
-	status := func(change func(*corev1.Pod)) error {
+	status := func(p *corev1.Pod, change func(*corev1.Pod)) error {
 		before := testenv.Read(s.World, p.Name, &corev1.Pod{})
 		after := before.DeepCopy()
 		change(after)
 		// As kube-scheduler does: a JSON merge patch would take back the conditions that the kubelet writes meanwhile.
 		return s.scheduler.Status().Patch(s.Ctx, after, client.StrategicMergeFrom(before), client.DryRunAll)
 	}
+	const nominated = "a nominated node"
 	condition := func(kind corev1.PodConditionType) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
@@ -115,7 +117,7 @@ func TestTheSchedulerWritesOnlyItsPartOfAPodsStatus(t *testing.T) {
 	}{
 		"that it is not scheduled": {condition(corev1.PodScheduled), ""},
 		"that it is preempted":     {condition(corev1.DisruptionTarget), ""},
-		"a nominated node":         {func(p *corev1.Pod) { p.Status.NominatedNodeName = "on-demand-0" }, ""},
+		nominated:                  {func(p *corev1.Pod) { p.Status.NominatedNodeName = "on-demand-0" }, ""},
 		"that it is ready":         {condition("example.com/Ready"), "status.conditions:"},
 		"that it is not ready":     {condition(corev1.PodReady), "status.conditions:"},
 		"a phase":                  {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, "status:"},
@@ -123,7 +125,13 @@ func TestTheSchedulerWritesOnlyItsPartOfAPodsStatus(t *testing.T) {
 		"a label":                  {func(p *corev1.Pod) { p.Labels["app"] = "db" }, "metadata.labels:"},
 		"an annotation":            {func(p *corev1.Pod) { p.Annotations["prometheus.io/scrape"] = "true" }, "metadata.annotations:"},
 	} {
-		t.Run(name, func(t *testing.T) { s.judge(t, status(tc.change), tc.want) })
+		t.Run(name, func(t *testing.T) {
+			of := p
+			if name == nominated {
+				of = waiting
+			}
+			s.judge(t, status(of, tc.change), tc.want)
+		})
 	}
 }
 
