@@ -25,7 +25,7 @@ func bounds(path string, least, most, above int, spec string) ruleCases {
 // capacityMixCases has the rules of CapacityMix but those of its selector.
 var capacityMixCases = merged(
 	bounds("spotPercent", 0, 100, 101, "spotPercent: %d"),
-	bounds("minOnDemand", 0, 1000000, 3000000000, "spotPercent: 50, minOnDemand: %d"),
+	bounds("minOnDemand", 0, 1000000, 1000001, "spotPercent: 50, minOnDemand: %d"),
 	bounds("maxSpot", 0, 1000000, 1000001, "spotPercent: 50, maxSpot: %d"),
 	bounds("spotWaitSeconds", 0, 86400, 86401, "spotPercent: 50, spotWaitSeconds: %d"),
 	bounds("rebalance.maxConcurrent", 1, 100, 101, "spotPercent: 50, rebalance: {maxConcurrent: %d}"),
@@ -42,11 +42,11 @@ var otherCases = ruleCases{
 		rejected: []rejected{
 			{
 				"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '0 22 * * * *', durationSeconds: 3600}]}}",
-				`spec.rebalance.windows[0].schedule: Invalid value: "string": schedule must have five fields separated by single spaces, as in cron, not '0 22 * * * *': minute hour day-of-month month day-of-week`,
+				`spec.rebalance.windows[0].schedule: Invalid value: "0 22 * * * *": schedule must have five fields separated by single spaces, as in cron, not '0 22 * * * *': minute hour day-of-month month day-of-week`,
 			},
 			{
 				"{selector: {}, spotPercent: 50, rebalance: {windows: [{schedule: '@midnight', durationSeconds: 3600}]}}",
-				`spec.rebalance.windows[0].schedule: Invalid value: "string": schedule must have five fields separated by single spaces, as in cron, not '@midnight': minute hour day-of-month month day-of-week`,
+				`spec.rebalance.windows[0].schedule: Invalid value: "@midnight": schedule must have five fields separated by single spaces, as in cron, not '@midnight': minute hour day-of-month month day-of-week`,
 			},
 		},
 	},
@@ -57,7 +57,7 @@ var otherCases = ruleCases{
 			"{selector: {}, spotPercent: 50, spotWaitSeconds: 30}",
 		},
 		rejected: []rejected{
-			{"{selector: {}, spotPercent: 50, spotWaitSeconds: 30, whenSpotUnavailable: Wait}", `spec.spotWaitSeconds: Invalid value: "object": spotWaitSeconds has no effect with whenSpotUnavailable Wait: remove it or use OnDemand`},
+			{"{selector: {}, spotPercent: 50, spotWaitSeconds: 30, whenSpotUnavailable: Wait}", `spec.spotWaitSeconds: Invalid value: spotWaitSeconds has no effect with whenSpotUnavailable Wait: remove it or use OnDemand`},
 		},
 	},
 	"spreadSpotOver must hold label keys: " + labelKey: {
@@ -72,7 +72,7 @@ var otherCases = ruleCases{
 	"spreadSpotOver must not hold the same label key twice": {
 		accepted: []string{"{selector: {}, spotPercent: 50, spreadSpotOver: [a, b, c, d]}"},
 		rejected: []rejected{
-			{"{selector: {}, spotPercent: 50, spreadSpotOver: [zone, rack, zone]}", `spec.spreadSpotOver: Invalid value: "array": spreadSpotOver must not hold the same label key twice`},
+			{"{selector: {}, spotPercent: 50, spreadSpotOver: [zone, rack, zone]}", `spec.spreadSpotOver: Invalid value: spreadSpotOver must not hold the same label key twice`},
 		},
 	},
 }
@@ -85,7 +85,7 @@ func tolerationCases(capacityType string) ruleCases {
 	}
 	path := "spec.tolerations." + capacityType + "[0]"
 	broken := func(field, message string) string {
-		return fmt.Sprintf(`%s.%s: Invalid value: "object": %s`, path, field, message)
+		return fmt.Sprintf(`%s.%s: Invalid value: %s`, path, field, message)
 	}
 
 	return ruleCases{

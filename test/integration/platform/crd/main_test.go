@@ -25,8 +25,8 @@ const namespace = "crd-test"
 // server is the API server that every test of this package shares, with the CRDs installed.
 var server *cluster.Cluster
 
-// otherServer is set where the API server is of another version than the one that words what is expected here: 1.36
-// gives the value where 1.34 gives the type. What is refused, and by which rule, must be the same.
+// otherServer is set where the API server is of another version than the one that words what is expected here: 1.35
+// gives the type where 1.37 gives the value. What is refused, and by which rule, must be the same.
 var otherServer = os.Getenv(cluster.ServerEnv) != ""
 
 func TestMain(m *testing.M) {

@@ -4,6 +4,7 @@ package crd
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -19,21 +20,21 @@ var resourceLimitCases = merged(
 		"metadata.name must be at most 63 characters, so that it is a valid label value": {
 			accepted: []string{"{metadata: {name: " + longestName + "}, spec: {}}"},
 			rejected: []rejected{
-				{"{metadata: {name: n" + longestName + "}, spec: {}}", `<nil>: Invalid value: "object": metadata.name must be at most 63 characters, so that it is a valid label value`},
+				{"{metadata: {name: n" + longestName + "}, spec: {}}", `<nil>: Invalid value: metadata.name must be at most 63 characters, so that it is a valid label value`},
 			},
 		},
 		"cpuLimit must not be below cpu": {
 			accepted: []string{"{cpu: 1, cpuLimit: 1}", "{cpu: 500m, cpuLimit: 2}", "{cpu: '0.5', cpuLimit: 500m}", "{cpuLimit: 1}"},
 			rejected: []rejected{
-				{"{cpu: 2, cpuLimit: 1500m}", `spec.cpuLimit: Invalid value: "object": cpuLimit must not be below cpu: 1500m is below 2`},
-				{"{cpu: 1500m, cpuLimit: 1}", `spec.cpuLimit: Invalid value: "object": cpuLimit must not be below cpu: 1 is below 1500m`},
+				{"{cpu: 2, cpuLimit: 1500m}", `spec.cpuLimit: Invalid value: cpuLimit must not be below cpu: 1500m is below 2`},
+				{"{cpu: 1500m, cpuLimit: 1}", `spec.cpuLimit: Invalid value: cpuLimit must not be below cpu: 1 is below 1500m`},
 			},
 		},
 		"memoryLimit must not be below memory": {
 			accepted: []string{"{memory: 1Gi, memoryLimit: 1024Mi}", "{memory: 1073741824, memoryLimit: 1Gi}", "{memoryLimit: 1Gi}"},
 			rejected: []rejected{
-				{"{memory: 1Gi, memoryLimit: 1G}", `spec.memoryLimit: Invalid value: "object": memoryLimit must not be below memory: 1G is below 1Gi`},
-				{"{memory: 1073741825, memoryLimit: 1Gi}", `spec.memoryLimit: Invalid value: "object": memoryLimit must not be below memory: 1Gi is below 1073741825`},
+				{"{memory: 1Gi, memoryLimit: 1G}", `spec.memoryLimit: Invalid value: memoryLimit must not be below memory: 1G is below 1Gi`},
+				{"{memory: 1073741825, memoryLimit: 1Gi}", `spec.memoryLimit: Invalid value: memoryLimit must not be below memory: 1Gi is below 1073741825`},
 			},
 		},
 		"volumes must have names of at most 63 lower-case letters, digits or '-' that start and end with a letter or digit": {
@@ -44,8 +45,8 @@ var resourceLimitCases = merged(
 		"volumes must not have the same mountPath twice": {
 			accepted: []string{"{volumes: {a: {size: 1Gi, mountPath: /a}, b: {size: 1Gi, mountPath: /a/b}, c: {size: 1Gi}, d: {size: 1Gi}}}"},
 			rejected: []rejected{
-				{"{volumes: {a: {size: 1Gi, mountPath: /data}, b: {size: 1Gi, mountPath: /data}}}", `spec.volumes: Invalid value: "object": volumes must not have the same mountPath twice`},
-				{"{volumes: {a: {size: 1Gi, mountPath: /volumes/b}, b: {size: 1Gi}}}", `spec.volumes: Invalid value: "object": volumes must not have the same mountPath twice`},
+				{"{volumes: {a: {size: 1Gi, mountPath: /data}, b: {size: 1Gi, mountPath: /data}}}", `spec.volumes: Invalid value: volumes must not have the same mountPath twice`},
+				{"{volumes: {a: {size: 1Gi, mountPath: /volumes/b}, b: {size: 1Gi}}}", `spec.volumes: Invalid value: volumes must not have the same mountPath twice`},
 			},
 		},
 		"storageClass must be the name of a StorageClass: lower-case letters, digits, '-' or '.', with a letter or digit at both ends": {
@@ -76,7 +77,7 @@ var resourceLimitCases = merged(
 		"nodeSelectorTerms must have at least one term": {
 			accepted: []string{"{nodeAffinity: " + required.in("{matchExpressions: [{key: disk, operator: Exists}]}") + "}", "{nodeAffinity: {}}"},
 			rejected: []rejected{
-				{"{nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}", `spec.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Invalid value: "array": nodeSelectorTerms must have at least one term`},
+				{"{nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}", `spec.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Invalid value: nodeSelectorTerms must have at least one term`},
 			},
 		},
 		"weight must be between 1 and 100": {
@@ -94,10 +95,11 @@ const quantityPattern = `'^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[
 
 // quantityCases are those of a field that holds a quantity above 0. In makes the spec around a value.
 func quantityCases(field, path, example string, in func(value string) string) ruleCases {
-	// The server shows no value of a field that may be a number or a string: the message has to.
-	tooLow := func(value string) string {
-		return fmt.Sprintf(`%s: Invalid value: "": %s must be a quantity above 0, such as %s, not '%s'`, path, field, example, value)
+	// Servers of 1.35 show no value of a field that may be a number or a string: the message has to.
+	refused := func(shown, value string) string {
+		return fmt.Sprintf(`%s: Invalid value: %s: %s must be a quantity above 0, such as %s, not '%s'`, path, shown, field, example, value)
 	}
+	tooLow := func(value string) string { return refused(strconv.Quote(value), value) }
 	notOne := func(value string) string {
 		plain := strings.NewReplacer("[", ".", "]", "").Replace(path)
 		return fmt.Sprintf(`[%s: Invalid value: %q: %s in body should match %s, %s]`, plain, value, plain, quantityPattern, tooLow(value))
@@ -108,8 +110,8 @@ func quantityCases(field, path, example string, in func(value string) string) ru
 			{in("'0'"), tooLow("0")},
 			{in("0m"), tooLow("0m")},
 			{in("-1Gi"), tooLow("-1Gi")},
-			{in("0"), tooLow("0")},
-			{in("-2"), tooLow("-2")},
+			{in("0"), refused("0", "0")},
+			{in("-2"), refused("-2", "-2")},
 			{in("lots"), notOne("lots")},
 			{in("1 Gi"), notOne("1 Gi")},
 			{in("1GB"), notOne("1GB")},
@@ -119,15 +121,15 @@ func quantityCases(field, path, example string, in func(value string) string) ru
 }
 
 func volumeName(name string) string {
-	return fmt.Sprintf(`spec.volumes: Invalid value: "object": volumes must have names of at most 63 lower-case letters, digits or '-' that start and end with a letter or digit, not '%s'`, name)
+	return fmt.Sprintf(`spec.volumes: Invalid value: volumes must have names of at most 63 lower-case letters, digits or '-' that start and end with a letter or digit, not '%s'`, name)
 }
 
 func storageClass(name string) string {
-	return fmt.Sprintf(`spec.volumes[data].storageClass: Invalid value: "string": storageClass must be the name of a StorageClass, not '%s': lower-case letters, digits, '-' or '.', with a letter or digit at both ends`, name)
+	return fmt.Sprintf(`spec.volumes[data].storageClass: Invalid value: %[1]q: storageClass must be the name of a StorageClass, not '%[1]s': lower-case letters, digits, '-' or '.', with a letter or digit at both ends`, name)
 }
 
 func mountPath(path string) string {
-	return fmt.Sprintf(`spec.volumes[data].mountPath: Invalid value: "string": mountPath must be an absolute path without ':', not '%s'`, path)
+	return fmt.Sprintf(`spec.volumes[data].mountPath: Invalid value: %[1]q: mountPath must be an absolute path without ':', not '%[1]s'`, path)
 }
 
 // preferredPath is where preferences stand, below spec.
@@ -160,7 +162,9 @@ func nodeTermCases(at termPlace) ruleCases {
 	label := func(requirement string) string { return spec("{matchExpressions: [" + requirement + "]}") }
 	field := func(requirement string) string { return spec("{matchFields: [" + requirement + "]}") }
 	says := func(path, kind, message string) string {
-		return fmt.Sprintf(`%s.%s: Invalid value: "%s": %s`, at.path, path, kind, message)
+		_, value, _ := strings.Cut(message, "not '")
+		value, _, _ = strings.Cut(value, "'")
+		return fmt.Sprintf(`%s.%s: Invalid value: %s%s`, at.path, path, shown(kind, value), message)
 	}
 	empty := says("matchExpressions", "object", "matchExpressions or matchFields must have at least one condition")
 	needed := says("matchExpressions[0].values", "object", "values must not be empty when operator is In or NotIn")

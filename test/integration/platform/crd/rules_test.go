@@ -65,9 +65,9 @@ var (
 	longestPrefix = strings.Repeat("p", 253)
 )
 
-// outOfRange is what the server says about a number: once for the OpenAPI bound and once for the rule.
+// outOfRange is what the server says about a number: once for the OpenAPI bound and once for the rule, each with the number.
 func outOfRange(field, value, bound, message string) string {
-	return fmt.Sprintf(`[spec.%[1]s: Invalid value: %[2]s: spec.%[1]s in body should be %[3]s, spec.%[1]s: Invalid value: "integer": %[4]s]`,
+	return fmt.Sprintf(`[spec.%[1]s: Invalid value: %[2]s: spec.%[1]s in body should be %[3]s, spec.%[1]s: Invalid value: %[2]s: %[4]s]`,
 		field, value, bound, message)
 }
 
@@ -84,8 +84,16 @@ func badLabel(path, kind, what, syntax string) func(value string) string {
 	return func(value string) string { return notALabel(path, kind, what, value, syntax) }
 }
 
+// shown is what the server shows of a value: all of a string, nothing of an object or an array.
+func shown(kind, value string) string {
+	if kind != "string" {
+		return ""
+	}
+	return fmt.Sprintf("%q: ", value)
+}
+
 func notALabel(path, kind, what, value, syntax string) string {
-	return fmt.Sprintf(`%s: Invalid value: "%s": %s, not '%s': %s`, path, kind, what, value, syntax)
+	return fmt.Sprintf(`%s: Invalid value: %s%s, not '%s': %s`, path, shown(kind, value), what, value, syntax)
 }
 
 func TestRules(t *testing.T) {
@@ -244,8 +252,8 @@ func selectorCases(in func(selector string) string) ruleCases {
 				in("{matchExpressions: [{key: app, operator: NotIn, values: [web]}]}"),
 			},
 			rejected: []rejected{
-				{in("{matchExpressions: [{key: app, operator: In}]}"), `spec.selector.matchExpressions[0].values: Invalid value: "object": values must not be empty when operator is In or NotIn`},
-				{in("{matchExpressions: [{key: app, operator: NotIn, values: []}]}"), `spec.selector.matchExpressions[0].values: Invalid value: "object": values must not be empty when operator is In or NotIn`},
+				{in("{matchExpressions: [{key: app, operator: In}]}"), `spec.selector.matchExpressions[0].values: Invalid value: values must not be empty when operator is In or NotIn`},
+				{in("{matchExpressions: [{key: app, operator: NotIn, values: []}]}"), `spec.selector.matchExpressions[0].values: Invalid value: values must not be empty when operator is In or NotIn`},
 			},
 		},
 		"values must be empty when operator is Exists or DoesNotExist": {
@@ -254,8 +262,8 @@ func selectorCases(in func(selector string) string) ruleCases {
 				in("{matchExpressions: [{key: app, operator: DoesNotExist, values: []}]}"),
 			},
 			rejected: []rejected{
-				{in("{matchExpressions: [{key: app, operator: Exists, values: [web]}]}"), `spec.selector.matchExpressions[0].values: Invalid value: "object": values must be empty when operator is Exists or DoesNotExist`},
-				{in("{matchExpressions: [{key: app, operator: DoesNotExist, values: [web]}]}"), `spec.selector.matchExpressions[0].values: Invalid value: "object": values must be empty when operator is Exists or DoesNotExist`},
+				{in("{matchExpressions: [{key: app, operator: Exists, values: [web]}]}"), `spec.selector.matchExpressions[0].values: Invalid value: values must be empty when operator is Exists or DoesNotExist`},
+				{in("{matchExpressions: [{key: app, operator: DoesNotExist, values: [web]}]}"), `spec.selector.matchExpressions[0].values: Invalid value: values must be empty when operator is Exists or DoesNotExist`},
 			},
 		},
 	}
