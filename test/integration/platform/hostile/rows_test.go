@@ -240,7 +240,7 @@ func ofOwners(victim *appsv1.ReplicaSet) []row {
 			t.OwnerReferences = append(t.OwnerReferences, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "n", UID: uid, Controller: new(true)})
 		}
 	}))
-	absurd.refuse("metadata.ownerReferences.apiVersion", builders.Pod("hostile", "slashes", controlledBy("a/b/c", "ReplicaSet", "n", "f")))
+	absurd.refuse("metadata.ownerReferences", builders.Pod("hostile", "slashes", controlledBy("a/b/c", "ReplicaSet", "n", "f")))
 	return []row{foreign, absent, absurd}
 }
 
