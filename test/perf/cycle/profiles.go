@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
@@ -34,7 +36,11 @@ const manifest = "manifests/scheduler/second-scheduler.yaml"
 // profileOf returns the profile that a peer schedules with.
 func profileOf(peer string, s Scenario) (*schedconfig.KubeSchedulerProfile, error) {
 	if size, ok := samples[peer]; ok {
-		return shipped(size)
+		p, err := shipped(size)
+		if err == nil && peer == BerthBatching {
+			withoutDefaultConstraints(p)
+		}
+		return p, err
 	}
 	defaults, err := latest.Default()
 	if err != nil {
@@ -43,6 +49,8 @@ func profileOf(peer string, s Scenario) (*schedconfig.KubeSchedulerProfile, erro
 	p := &defaults.Profiles[0]
 	p.SchedulerName = builders.Scheduler
 	switch peer {
+	case Batching:
+		withoutDefaultConstraints(p)
 	case FewNodes:
 		p.PercentageOfNodesToScore = new(int32(max(1, 10_000/s.Nodes)))
 	case Floor:
@@ -56,7 +64,21 @@ func profileOf(peer string, s Scenario) (*schedconfig.KubeSchedulerProfile, erro
 }
 
 // samples are the peers that are Berth, with their nodeSampleSize.
-var samples = map[string]int32{Berth16: 16, Berth32: 32, Berth100: 100, BerthAll: 0}
+var samples = map[string]int32{Berth16: 16, Berth32: 32, Berth100: 100, BerthAll: 0, BerthBatching: 16}
+
+// withoutDefaultConstraints takes the default constraints out of a profile, and the plugin that stands for
+// PodTopologySpread while it has them: either signs no pod with them.
+func withoutDefaultConstraints(p *schedconfig.KubeSchedulerProfile) {
+	for _, c := range p.PluginConfig {
+		if args, ok := c.Args.(*schedconfig.PodTopologySpreadArgs); ok {
+			args.DefaultingType, args.DefaultConstraints = schedconfig.ListDefaulting, nil
+		}
+	}
+	for _, at := range []*schedconfig.PluginSet{&p.Plugins.PreScore, &p.Plugins.Score} {
+		at.Enabled = slices.DeleteFunc(at.Enabled, func(e schedconfig.Plugin) bool { return e.Name == topologyspread.Name })
+		at.Disabled = slices.DeleteFunc(at.Disabled, func(e schedconfig.Plugin) bool { return e.Name == names.PodTopologySpread })
+	}
+}
 
 // shipped is the profile of the manifest, with another nodeSampleSize.
 func shipped(sampleSize int32) (*schedconfig.KubeSchedulerProfile, error) {

@@ -67,7 +67,7 @@ func TestSiblingsOfPodsWithAMixAreNotLookedFor(t *testing.T) {
 			pod := r.cluster.pods[0].DeepCopy()
 			pod.Spec.TopologySpreadConstraints = test.constraints
 			state := framework.NewCycleState()
-			_, err = r.scheduler.SchedulePod(r.ctx, r.framework, state, Queued(pod))
+			_, err = Schedule(r.ctx, r.scheduler, r.framework, state, Queued(pod))
 			require.NoError(t, err)
 			require.False(t, state.GetSkipScorePlugins().Has("NodeResourcesFit"), "nodes were scored")
 			assert.Equal(t, test.want, state.GetSkipScorePlugins().Has(topologyspread.Name))

@@ -48,6 +48,9 @@ const (
 	Affinity = "P3"
 	// FewNodes is kube-scheduler that looks at 100 nodes, or 1 % of them, in place of its default (P5).
 	FewNodes = "P5"
+	// Batching is kube-scheduler without default spreading constraints (P6): with them it signs no pod, and without a
+	// signature it reuses nothing of the pod before.
+	Batching = "P6"
 	// Floor is the same cycle with no plugin but one that names the node (L1).
 	Floor = "L1"
 	// Berth16 and the others are Berth with its profile as shipped and a sample of so many nodes.
@@ -56,4 +59,6 @@ const (
 	Berth100 = "berth-100"
 	// BerthAll is Berth without a sample.
 	BerthAll = "berth-all"
+	// BerthBatching is Berth16 without default spreading constraints, as Batching.
+	BerthBatching = "berth-16-batching"
 )

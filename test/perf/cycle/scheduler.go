@@ -26,6 +26,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
@@ -42,6 +44,8 @@ type runner struct {
 	framework framework.Framework
 	// next pod to place.
 	next int
+	// cycles is how many scheduling cycles there were. The scheduler reuses what it knows of a pod in the next cycle only.
+	cycles cycles
 	// placed are the nodes of the pods that were placed, by their number.
 	placed map[int]string
 }
@@ -72,8 +76,19 @@ func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
 		return nil, err
 	}
 	r.framework = r.scheduler.Profiles[builders.Scheduler]
+	r.cycles.SchedulingQueue = r.scheduler.SchedulingQueue
+	r.scheduler.SchedulingQueue = &r.cycles
 	return r, WaitAdmitting(ctx, r.framework)
 }
+
+// cycles is the queue of a scheduler whose cycles are counted where they begin: no pod is popped.
+type cycles struct {
+	queue.SchedulingQueue
+	n int64
+}
+
+// SchedulingCycle returns the number of the cycle.
+func (c *cycles) SchedulingCycle() int64 { return c.n }
 
 // WaitAdmitting waits until no plugin of a profile holds a pod back: some do until
 // they know the cluster, and return an error for pods that bypass the queue.
@@ -179,13 +194,29 @@ func Queued(pod *corev1.Pod) *framework.QueuedPodInfo {
 	return &framework.QueuedPodInfo{PodInfo: info}
 }
 
-// place does for one pod what Scheduler.ScheduleOne does up to the binding.
+// Schedule is a scheduling cycle, which begins with the snapshot of the cluster.
+func Schedule(ctx context.Context, s *scheduler.Scheduler, f framework.Framework, state fwk.CycleState,
+	pod *framework.QueuedPodInfo,
+) (result scheduler.ScheduleResult, err error) {
+	snapshot, ok := f.SnapshotSharedLister().(*cache.Snapshot)
+	if !ok {
+		return result, fmt.Errorf("the snapshot is a %T", f.SnapshotSharedLister())
+	}
+	if err := s.Cache.UpdateSnapshot(klog.Logger{}, snapshot); err != nil {
+		return result, err
+	}
+	return s.SchedulePod(ctx, f, state, pod)
+}
+
+// place does for one pod what the scheduling queue does when it arrives, and Scheduler.ScheduleOne up to the binding.
 func (r *runner) place(pod *corev1.Pod) (tried int, node string, err error) {
 	queued := Queued(pod)
+	queued.PodSignature = r.framework.SignPod(r.ctx, pod)
 	for tried = 1; tried <= attempts; tried++ {
 		state := framework.NewCycleState()
 		state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
-		result, err := r.scheduler.SchedulePod(r.ctx, r.framework, state, queued)
+		r.cycles.n++
+		result, err := Schedule(r.ctx, r.scheduler, r.framework, state, queued)
 		var unfit *framework.FitError
 		switch {
 		case errors.As(err, &unfit):

@@ -49,7 +49,7 @@ const (
 	warmUp = 200
 )
 
-var everybody = []string{Stock, HardSpread, SoftSpread, Affinity, FewNodes, Floor, Berth16, Berth32, Berth100, BerthAll}
+var everybody = []string{Stock, HardSpread, SoftSpread, Affinity, FewNodes, Batching, Floor, Berth16, Berth32, Berth100, BerthAll, BerthBatching}
 
 func questions() (list []question) {
 	add := func(q question) { list = append(list, q) }
@@ -64,6 +64,16 @@ func questions() (list []question) {
 			name: fmt.Sprintf("basic/nodes=%d", nodes), at: map[string]float64{"nodes": float64(nodes)},
 			scenario: Scenario{Nodes: nodes, OnDemandPerMille: 200, Groups: 1}, peers: everybody, gate: []string{Stock, HardSpread, FewNodes, Floor, Berth16, Berth100},
 		})
+	}
+	// Where the scheduler batches: all pods are of one workload.
+	for _, nodes := range []int{5_000, 15_000} {
+		for name, ungoverned := range map[string]bool{"identical": false, "identical without a mix": true} {
+			add(question{
+				name: fmt.Sprintf("%s/nodes=%d", name, nodes), at: map[string]float64{"nodes": float64(nodes)},
+				scenario: Scenario{Nodes: nodes, OnDemandPerMille: 200, Groups: 1, Ungoverned: ungoverned},
+				peers:    []string{Batching, Stock, Berth16, BerthBatching}, gate: []string{Batching, BerthBatching}, fresh: ungoverned,
+			})
+		}
 	}
 	for _, order := range []string{"in turn", "in blocks"} {
 		for _, groups := range []int{1, 10, 100, 1000} {

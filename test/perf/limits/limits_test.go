@@ -186,7 +186,7 @@ func (c *cycles) run(tb testing.TB, n, round int) pace {
 	from := round * perRound % pods
 	began, used := time.Now(), bench.ProcessorTime()
 	for _, p := range c.sides[n].pods[from : from+perRound] {
-		if _, err := c.scheduler.SchedulePod(c.ctx, c.sides[n].framework, framework.NewCycleState(), p); err != nil {
+		if _, err := cycle.Schedule(c.ctx, c.scheduler, c.sides[n].framework, framework.NewCycleState(), p); err != nil {
 			require.NoError(tb, err)
 		}
 	}
