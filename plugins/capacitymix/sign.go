@@ -15,12 +15,10 @@ const ErrReasonNotSigned = "pods with a mix are not signable"
 // notSigned is shared, like skip: the framework does not change the status of a SignPod.
 var notSigned = fwk.NewStatus(fwk.Unschedulable, ErrReasonNotSigned)
 
-// SignPod refuses a signature to pods with a mix, or whose mix is not known yet:
-// the scheduler tries a pod first on the node that was second best for the pod
-// with the same signature before it, and the next pod of a group has another
-// slot, often of the other type. Other pods have nothing here that could
-// differ. It is called under the lock of the scheduling queue and reads caches
-// only.
+// SignPod refuses pods with a mix, and pods whose mix is not known yet: the scheduler would try the node that was second
+// best for the pod before, but the next pod of a group often has a slot of the other type, and its siblings change the
+// scores of all nodes around them. To other pods it adds nothing. It is called under the lock of the scheduling queue and
+// reads caches only.
 func (pl *CapacityMix) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if !pl.Startup.HasSynced() {
 		return nil, notSigned

@@ -8,15 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
-
-	"berth.dev/berth/apis/v1alpha1"
 )
 
-// PreScore skips a pod whose size prefers no nodes, or whose own affinity has
-// those preferences: the webhook has put them there, and they count once.
+// PreScore skips a pod for which its size prefers no nodes.
 func (pl *ResourceLimit) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	limit := limitOf(state)
-	if limit == nil || !limit.Prefers() || pod.Annotations[v1alpha1.ResolvedLimitAnnotation] == limit.Version() {
+	if limit := limitOf(state); limit == nil || !scores(limit, pod) {
 		return skip
 	}
 	return nil

@@ -46,6 +46,8 @@ type runner struct {
 	next int
 	// cycles is how many scheduling cycles there were. The scheduler reuses what it knows of a pod in the next cycle only.
 	cycles cycles
+	// before, if set, is called before every scheduling cycle.
+	before func(pod *corev1.Pod)
 	// placed are the nodes of the pods that were placed, by their number.
 	placed map[int]string
 }
@@ -53,16 +55,21 @@ type runner struct {
 // newRunner starts a scheduler up to where it would take the first pod from its
 // queue: caches and the plugins' memories are filled. It ends with ctx.
 func newRunner(ctx context.Context, peer string, s Scenario) (*runner, error) {
+	return runnerIn(ctx, peer, newCluster(s, peer), s.limits())
+}
+
+// runnerIn is newRunner for a cluster and ResourceLimits of its own.
+func runnerIn(ctx context.Context, peer string, c *cluster, limits v1alpha1.ResourceLimitList) (*runner, error) {
 	schedulermetrics.Register()
 	ctx = klog.NewContext(ctx, klog.Logger{})
-	r := &runner{ctx: ctx, cluster: newCluster(s, peer), placed: map[int]string{}}
-	profile, err := profileOf(peer, s)
+	r := &runner{ctx: ctx, cluster: c, placed: map[int]string{}}
+	profile, err := profileOf(peer, c.scenario)
 	if err != nil {
 		return nil, err
 	}
 	factory := scheduler.NewInformerFactory(r.cluster.client(), 0, nil)
 	r.scheduler, err = scheduler.New(ctx, r.cluster.client(), factory, nil, func(string) events.EventRecorderLogger { return nobody{} },
-		scheduler.WithProfiles(*profile), scheduler.WithKubeConfig(serve(ctx, s)), scheduler.WithFrameworkOutOfTreeRegistry(registry()))
+		scheduler.WithProfiles(*profile), scheduler.WithKubeConfig(serve(ctx, limits)), scheduler.WithFrameworkOutOfTreeRegistry(registry()))
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +131,8 @@ func (c *cluster) client() *fake.Clientset {
 }
 
 // serve is the API of Berth's own resources, which do not change.
-func serve(ctx context.Context, s Scenario) *rest.Config {
-	m, l := mixes(), s.limits()
+func serve(ctx context.Context, l v1alpha1.ResourceLimitList) *rest.Config {
+	m := mixes()
 	m.Kind, m.APIVersion, m.ResourceVersion = "CapacityMixList", v1alpha1.SchemeGroupVersion.String(), "1"
 	l.Kind, l.APIVersion, l.ResourceVersion = "ResourceLimitList", v1alpha1.SchemeGroupVersion.String(), "1"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -198,14 +205,18 @@ func Queued(pod *corev1.Pod) *framework.QueuedPodInfo {
 func Schedule(ctx context.Context, s *scheduler.Scheduler, f framework.Framework, state fwk.CycleState,
 	pod *framework.QueuedPodInfo,
 ) (result scheduler.ScheduleResult, err error) {
-	snapshot, ok := f.SnapshotSharedLister().(*cache.Snapshot)
-	if !ok {
-		return result, fmt.Errorf("the snapshot is a %T", f.SnapshotSharedLister())
-	}
-	if err := s.Cache.UpdateSnapshot(klog.Logger{}, snapshot); err != nil {
+	if err := updateSnapshot(s, f); err != nil {
 		return result, err
 	}
 	return s.SchedulePod(ctx, f, state, pod)
+}
+
+func updateSnapshot(s *scheduler.Scheduler, f framework.Framework) error {
+	snapshot, ok := f.SnapshotSharedLister().(*cache.Snapshot)
+	if !ok {
+		return fmt.Errorf("the snapshot is a %T", f.SnapshotSharedLister())
+	}
+	return s.Cache.UpdateSnapshot(klog.Logger{}, snapshot)
 }
 
 // place does for one pod what the scheduling queue does when it arrives, and Scheduler.ScheduleOne up to the binding.
@@ -215,6 +226,9 @@ func (r *runner) place(pod *corev1.Pod) (tried int, node string, err error) {
 	for tried = 1; tried <= attempts; tried++ {
 		state := framework.NewCycleState()
 		state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
+		if r.before != nil {
+			r.before(pod)
+		}
 		r.cycles.n++
 		result, err := Schedule(r.ctx, r.scheduler, r.framework, state, queued)
 		var unfit *framework.FitError
