@@ -23,8 +23,8 @@ import (
 // kubeVersion is the version of the Kubernetes commands; controlplane/go.mod must require the same.
 const kubeVersion = "v1.37.2"
 
-// ServerEnv names a minor version of Kubernetes, "1.36" say, that the API server and the controller manager are of in place
-// of ours: users upgrade Berth before or after those. etcd, kubectl, the stock scheduler and Berth stay what they are.
+// ServerEnv names a minor version of Kubernetes, "1.36" say, that the API server, the controller manager and the stock
+// scheduler are of in place of ours: users upgrade Berth before or after those. etcd, kubectl and Berth stay what they are.
 const ServerEnv = "BERTH_SERVER"
 
 // servers are the versions that ServerEnv can name; server-<minor>/go.mod must require the same.
@@ -55,7 +55,8 @@ func sourceOf(name string) (source, error) {
 		return source{}, fmt.Errorf("build %s: not a command of the local cluster", name)
 	}
 	src.version = kubeVersion
-	if minor := os.Getenv(ServerEnv); minor != "" && (name == APIServer || name == ControllerManager) {
+	// The scheduler of a cluster is not newer than its API server: it would wait forever for kinds that are not served.
+	if minor := os.Getenv(ServerEnv); minor != "" && slices.Contains([]string{APIServer, ControllerManager, StockScheduler}, name) {
 		if src.version, ok = servers[minor]; !ok {
 			return source{}, fmt.Errorf("%s=%s: not one of %s", ServerEnv, minor, strings.Join(slices.Sorted(maps.Keys(servers)), ", "))
 		}
