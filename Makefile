@@ -231,6 +231,10 @@ lint-fix: ## Run golangci-lint with --fix
 fmt: ## Format the code
 	hack/lint/run.sh fmt ./...
 
+.PHONY: versions
+versions: ## Print the pinned versions (hack/versions.sh v1.37.3 raises the patch version of Kubernetes)
+	@hack/versions.sh
+
 .PHONY: verify
 verify: ## Check that generated files and go.mod are up to date, and the words of texts
 	hack/verify.sh
