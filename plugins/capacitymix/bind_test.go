@@ -18,13 +18,16 @@ import (
 	"berth.dev/berth/plugins/capacitymix/state"
 )
 
+// maxBindings may be in progress in these tests.
+const maxBindings = 16
+
 // slowBindings is a fixture whose API server answers bindings when it is told to.
 func slowBindings(t *testing.T, pods []*corev1.Pod) (f *fixture, asked *atomic.Int32, answer chan struct{}) {
 	t.Helper()
 	f = newFixture(t, mixtest.Args(), twoNodes, mixtest.Objects(pods...)...)
 	f.mix(t, mixtest.CapacityMix("web", 100, 0))
 	asked, answer = &atomic.Int32{}, make(chan struct{})
-	f.plugin.Bindings = state.NewBindings(state.MaxBindings, time.Hour)
+	f.plugin.Bindings = state.NewBindings(maxBindings, time.Hour)
 	f.cluster.Client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		asked.Add(1)
 		<-answer
@@ -45,12 +48,12 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 func TestBindingsUnderWayAreBounded(t *testing.T) {
 	var pods []*corev1.Pod
-	for i := range state.MaxBindings {
+	for i := range maxBindings {
 		pods = append(pods, mixtest.Pod("web", i))
 	}
 	f, asked, answer := slowBindings(t, pods)
 	// The fake client makes one call at a time; the others wait in it.
-	eventually(t, "all have their turn", func() bool { return f.plugin.Bindings.InProgress() == state.MaxBindings })
+	eventually(t, "all have their turn", func() bool { return f.plugin.Bindings.InProgress() == maxBindings })
 
 	started := make(chan struct{})
 	ended := make(chan error, 1)
@@ -59,7 +62,7 @@ func TestBindingsUnderWayAreBounded(t *testing.T) {
 		ended <- f.plugin.Bindings.Do(f.ctx, func() error { return nil })
 	}()
 	<-started
-	next := mixtest.Pod("web", state.MaxBindings)
+	next := mixtest.Pod("web", maxBindings)
 	f.cluster.SetPods(t, next)
 	cycle, _ := f.filter(t, next)
 	reserved := make(chan bool, 1)
@@ -76,7 +79,7 @@ func TestBindingsUnderWayAreBounded(t *testing.T) {
 	require.NoError(t, <-ended)
 	assert.True(t, <-reserved)
 	close(answer)
-	eventually(t, "every binding was made", func() bool { return asked.Load() == state.MaxBindings && f.plugin.Bindings.InProgress() == 0 })
+	eventually(t, "every binding was made", func() bool { return asked.Load() == maxBindings && f.plugin.Bindings.InProgress() == 0 })
 }
 
 // A process that may not lead any more binds nothing. Package ungate has the same test for its writes.

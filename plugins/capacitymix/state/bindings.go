@@ -4,63 +4,122 @@ package state
 
 import (
 	"context"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A scheduling cycle is some ten times faster than a binding, and the scheduler
-// makes every binding in a goroutine of its own. Without a bound, a burst of
-// 10,000 pods becomes thousands of requests at a time: past the streams of one
-// connection each dials again, the API server's flow control rejects them, and
-// more time goes into requests that fail than into bindings. 64 at a time are as
-// fast as an API server on two cores makes them (docs/performance.md).
-const (
-	// MaxBindings is how many bindings are made at the same time.
-	MaxBindings = 64
-	// bindingTimeout bounds how long a scheduling cycle waits for one of them. If
-	// the API server hangs, the queue goes on, at this pace; its bindings wait.
-	bindingTimeout = time.Second
-)
+// bindingTimeout bounds how long a scheduling cycle waits for one binding. If the API server hangs, the queue goes on, at
+// this pace; its bindings wait.
+const bindingTimeout = time.Second
 
-// Bindings bounds the bindings that are made at the same time, over all profiles
-// of a scheduler.
+// Bindings bounds the bindings that are in progress at the same time, over all profiles of a scheduler. A scheduling cycle
+// is some ten times faster than a binding, and the scheduler makes every binding in a goroutine of its own. Without a
+// bound, a burst of 10,000 pods becomes thousands of requests at a time: past the streams of one connection each dials
+// again, the API server's flow control rejects them, and more time goes into requests that fail than into bindings.
 type Bindings struct {
-	slots   chan struct{}
 	timeout time.Duration
+	// turns has mostBound of them. Those that are more than may be in progress are held here.
+	turns *semaphore.Weighted
+
+	mu         sync.Mutex
+	bound      bound
+	inProgress int
+	// excess is how many more are in progress than may be, since the bound fell.
+	excess int
+	seen   window
+	since  time.Time
 }
 
-// NewBindings returns Bindings of which so many are made at the same time, and
-// for which a scheduling cycle waits up to a timeout.
-func NewBindings(most int, timeout time.Duration) *Bindings {
-	return &Bindings{slots: make(chan struct{}, most), timeout: timeout}
+// NewBindings returns Bindings of which so many are in progress at the same time at first, and for which a scheduling
+// cycle waits up to a timeout.
+func NewBindings(first int, timeout time.Duration) *Bindings {
+	b := &Bindings{timeout: timeout, turns: semaphore.NewWeighted(mostBound), bound: bound{now: first}}
+	b.turns.TryAcquire(int64(mostBound - first))
+	return b
 }
 
-// Do makes a binding as soon as there is a free slot.
+// Do makes a binding as soon as fewer than may be are in progress.
 func (b *Bindings) Do(ctx context.Context, bind func() error) error {
-	select {
-	case b.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := b.turns.Acquire(ctx, 1); err != nil {
+		return err
 	}
-	defer func() { <-b.slots }()
-	return bind()
+	b.begin()
+	err := bind()
+	b.end(err)
+	return err
 }
 
-// Wait returns when there is a free slot, or after the timeout. While all are in
-// use nothing is gained by deciding ahead, and a later decision is made on newer
-// facts.
+func (b *Bindings) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inProgress == 0 { // a window does not count the time in which there was nothing to do
+		b.seen, b.since = window{}, time.Now()
+	}
+	b.inProgress++
+}
+
+func (b *Bindings) end(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inProgress--
+	b.seen.done++
+	if overloaded(err) {
+		b.seen.overloaded++
+	}
+	if b.seen.took = time.Since(b.since); b.seen.over(b.bound.now) {
+		before := b.bound.now
+		b.bound = b.bound.next(b.seen)
+		b.seen, b.since = window{}, time.Now()
+		b.excess += before - b.bound.now
+	}
+	// Its own turn, and those by which the bound grew.
+	if free := 1 - b.excess; free > 0 {
+		b.turns.Release(int64(free))
+		b.excess = 0
+	} else {
+		b.excess--
+	}
+}
+
+// overloaded reports whether the API server had no capacity for a request.
+func overloaded(err error) bool {
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
+}
+
+// Wait returns when another binding may be made, or after the timeout. While it may not, nothing is gained by deciding
+// ahead, and a later decision is made on newer facts.
 func (b *Bindings) Wait(ctx context.Context) {
-	if len(b.slots) < cap(b.slots) {
-		return
+	if !b.turns.TryAcquire(1) {
+		b.reached()
+		ctx, cancel := context.WithTimeout(ctx, b.timeout)
+		defer cancel()
+		if b.turns.Acquire(ctx, 1) != nil {
+			return
+		}
 	}
-	timeout := time.NewTimer(b.timeout)
-	defer timeout.Stop()
-	select {
-	case b.slots <- struct{}{}:
-		<-b.slots
-	case <-timeout.C:
-	case <-ctx.Done():
-	}
+	b.turns.Release(1)
+}
+
+// reached notes that the bound held something up.
+func (b *Bindings) reached() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seen.full = true
 }
 
 // InProgress returns how many bindings are being made.
-func (b *Bindings) InProgress() int { return len(b.slots) }
+func (b *Bindings) InProgress() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inProgress
+}
+
+// Bound returns how many bindings may be in progress.
+func (b *Bindings) Bound() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bound.now
+}

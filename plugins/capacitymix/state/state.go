@@ -95,7 +95,7 @@ func New(
 		Owners:     lookup.NewOwners(factory, args.AnnotationPrefixes),
 		Pods:       factory.Core().V1().Pods().Lister(),
 		Events:     events.NewRecorder(func() clientevents.EventRecorder { return handle.EventRecorder() }),
-		Bindings:   NewBindings(MaxBindings, bindingTimeout),
+		Bindings:   NewBindings(firstBound, bindingTimeout),
 		Startup: perscheduler.Gate{
 			Reason: ErrReasonNotSynced,
 			Unseen: "the ledger of plugin CapacityMix has not seen all nodes, pods and CapacityMixes",
