@@ -154,8 +154,9 @@ SERVER_SUITES ?= mix/{placement,scaling,rollouts,workloads,preemption,gates,fall
 
 .PHONY: test-servers
 test-servers: ## Run the suites against older API servers and controller managers (SERVERS="1.35 1.36"; half an hour each; not in `make test`)
-	for version in $(SERVERS); do BERTH_SERVER=$$version $(POOL) --size 2 -- \
-		go test -p 2 -timeout 60m -count=1 $(foreach s,$(SERVER_SUITES),./test/integration/$(s)); done
+	failed=; for version in $(SERVERS); do echo "API server $$version"; BERTH_SERVER=$$version $(POOL) --size 2 -- \
+		go test -p 2 -timeout 60m -count=1 $(foreach s,$(SERVER_SUITES),./test/integration/$(s)) || failed="$$failed $$version"; done; \
+		test -z "$$failed" || { echo "failed with API server$$failed"; exit 1; }
 
 .PHONY: kind-up
 kind-up: ## Create a kind cluster with spot and on-demand nodes and install Berth in it (KIND_NODE_IMAGE=, else one is built: docs/kind.md)

@@ -42,6 +42,8 @@ var rights = testenv.Rights{
 		"patch resource.k8s.io/resourceclaims/binding":  "the API server requires it of who gives a reservation back",
 		"create resource.k8s.io/resourceclaims":         "DynamicResources makes a claim for extended resources that devices provide",
 		"delete resource.k8s.io/resourceclaims":         "DynamicResources deletes that claim if the pod is not bound",
+		"list resource.k8s.io/devicetaintrules":         "API servers before 1.37 do not serve them",
+		"watch resource.k8s.io/devicetaintrules":        "API servers before 1.37 do not serve them",
 	},
 }
 
