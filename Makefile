@@ -95,7 +95,7 @@ clean: ## Remove bin/, out/ and the cached test results
 RACE := ./internal/... ./plugins/... ./controllers/...
 # The other packages, but for the suites that start a control plane.
 UNIT := $(shell go list ./... | grep -v -e /berth/internal/ -e /berth/plugins/ -e /berth/controllers -e /test/integration/ \
-	-e /test/scale -e /test/karpenter -e /test/kind -e /hack/cluster -e /hack/demo)
+	-e /test/scale -e /test/karpenter -e /test/upgrade -e /test/kind -e /hack/cluster -e /hack/demo)
 # make test runs the other tests beside the suites on a control plane, which wait for much of their time, at a lower priority.
 NICE ?=
 # The suites on a control plane, the longest first. Each waits for much of its time, so more run at a time than there are processors.
@@ -146,6 +146,10 @@ test-scale: ## Measure memory and time of the controller with 10,000 pods of 1,0
 .PHONY: test-karpenter
 test-karpenter: ## Run beside Karpenter and its KWOK provider: the mix with the gate, the livelock without (minutes; not in `make test`)
 	go test -timeout 60m -count=1 -v ./test/karpenter/...
+
+.PHONY: test-upgrade
+test-upgrade: ## Upgrade from the last version with the libraries of Kubernetes 1.34, and roll back (minutes; not in `make test`)
+	go test -timeout 60m -count=1 -v ./test/upgrade/...
 
 # Older API servers, and the suites that run against them.
 SERVERS ?= 1.35 1.36
