@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/internal/mix/gate"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/plugins/capacitymix/ledger"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // ErrReasonGone is the reason for a pod that was deleted meanwhile.
@@ -26,6 +27,9 @@ func (pl *CapacityMix) PreFilter(
 	_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo,
 ) (*fwk.PreFilterResult, *fwk.Status) {
 	if status := pl.Startup.NotSynced(); status != nil {
+		return nil, status
+	}
+	if status := perscheduler.RefuseAlone(cycleState, pod); status != nil {
 		return nil, status
 	}
 	p, invalid, known := pl.Lookups.Resolve(pl.resolver, pod)

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/internal/limits/registry"
+	"berth.dev/berth/plugins/internal/perscheduler"
 )
 
 // cycle is the pod's size, found by PreFilter for the rest of the scheduling
@@ -43,6 +44,9 @@ func (pl *ResourceLimit) PreFilter(_ context.Context, state fwk.CycleState, pod 
 	_ []fwk.NodeInfo,
 ) (*fwk.PreFilterResult, *fwk.Status) {
 	if status := pl.NotSynced(); status != nil {
+		return nil, status
+	}
+	if status := perscheduler.RefuseAlone(state, pod); status != nil {
 		return nil, status
 	}
 	size := pl.sizeOf(pod)

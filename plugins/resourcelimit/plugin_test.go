@@ -24,6 +24,8 @@ func TestPreFilter(t *testing.T) {
 	f.set(limit("shop", "large", cpu("2"), onNodes("pool", "batch")))
 	f.set(limit("sizes", "shared", onNodes("pool", "shared")))
 	f.set(limit("shop", "free"))
+	member := pod("a", "")
+	member.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("gang")}
 	for name, tc := range map[string]struct {
 		pod        *corev1.Pod
 		wantCode   fwk.Code
@@ -34,6 +36,9 @@ func TestPreFilter(t *testing.T) {
 		"a size without node rules filters nothing, but is known": {pod: pod("a", "free"), wantCode: fwk.Skip, wantLimit: "shop/free"},
 		"a pod within its size goes on":                           {pod: pod("a", "large"), wantCode: fwk.Success, wantLimit: "shop/large"},
 		"a size of the default namespace":                         {pod: pod("a", "shared"), wantCode: fwk.Success, wantLimit: "sizes/shared"},
+		"a member of a group outside of the cycle of its group": {
+			pod: member, wantCode: fwk.UnschedulableAndUnresolvable, wantReason: perscheduler.ErrReasonGroupsOff,
+		},
 		"a size that is not there": {
 			pod: pod("a", "huge"), wantCode: fwk.UnschedulableAndUnresolvable, wantReason: `ResourceLimit "shop/huge" does not exist`,
 		},
