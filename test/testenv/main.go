@@ -59,8 +59,8 @@ type Options struct {
 	NoCRDs, NoRBAC bool
 	// Profile is the scheduler's configuration; default SecondScheduler.
 	Profile string
-	// ControllerManagerArgs are more flags of kube-controller-manager.
-	ControllerManagerArgs []string
+	// APIServerArgs and ControllerManagerArgs are more flags of kube-apiserver and kube-controller-manager.
+	APIServerArgs, ControllerManagerArgs []string
 	// Rights are compared with the audit log after all tests.
 	Rights []Rights
 	// MeasuresMemory is set where tests bound the memory of Berth's programs. They are built without the race detector, which
@@ -171,10 +171,12 @@ func races(logs string) []string {
 
 // startCluster borrows a control plane, or starts one if the package needs one of its own.
 func startCluster(ctx context.Context, o Options) (*cluster.Cluster, error) {
-	if len(o.ControllerManagerArgs) == 0 && !o.Fills {
+	if len(o.APIServerArgs)+len(o.ControllerManagerArgs) == 0 && !o.Fills {
 		return cluster.StartOrBorrow(ctx, os.Stderr)
 	}
-	return cluster.Start(ctx, cluster.Options{Out: os.Stderr, ControllerManagerArgs: o.ControllerManagerArgs})
+	return cluster.Start(ctx, cluster.Options{
+		Out: os.Stderr, APIServerArgs: o.APIServerArgs, ControllerManagerArgs: o.ControllerManagerArgs,
+	})
 }
 
 func start(ctx context.Context, o Options) error {
