@@ -34,6 +34,10 @@ type preFilterState struct {
 	wrongType atomic.Pointer[string]
 	// spread is that of the group over the sample, or set by PreScore.
 	spread nodesample.Spread
+	// member is what a member of a pod group requests of the ledger, nil for other pods and for ungated ones; tried are the members
+	// that it was tried with.
+	member *ledger.Claim
+	tried  *tried
 	// finalists are the best of the sample, where only those are tried.
 	finalists sets.Set[string]
 }

@@ -46,16 +46,17 @@ type CapacityMix struct {
 }
 
 var (
-	_ fwk.PreEnqueuePlugin  = &CapacityMix{}
-	_ fwk.PreFilterPlugin   = &CapacityMix{}
-	_ fwk.FilterPlugin      = &CapacityMix{}
-	_ fwk.PostFilterPlugin  = &CapacityMix{}
-	_ fwk.PreScorePlugin    = &CapacityMix{}
-	_ fwk.ScorePlugin       = &CapacityMix{}
-	_ fwk.ReservePlugin     = &CapacityMix{}
-	_ fwk.BindPlugin        = &CapacityMix{}
-	_ fwk.EnqueueExtensions = &CapacityMix{}
-	_ fwk.SignPlugin        = &CapacityMix{}
+	_ fwk.PreEnqueuePlugin         = &CapacityMix{}
+	_ fwk.PreFilterPlugin          = &CapacityMix{}
+	_ fwk.FilterPlugin             = &CapacityMix{}
+	_ fwk.PostFilterPlugin         = &CapacityMix{}
+	_ fwk.PreScorePlugin           = &CapacityMix{}
+	_ fwk.PodGroupPostFilterPlugin = &CapacityMix{}
+	_ fwk.ScorePlugin              = &CapacityMix{}
+	_ fwk.ReservePlugin            = &CapacityMix{}
+	_ fwk.BindPlugin               = &CapacityMix{}
+	_ fwk.EnqueueExtensions        = &CapacityMix{}
+	_ fwk.SignPlugin               = &CapacityMix{}
 )
 
 // Name returns the plugin's name.

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/stages"
 	"berth.dev/berth/plugins/internal/metrics"
@@ -108,8 +109,13 @@ func noCapacitySince(s *preFilterState, pod *corev1.Pod, now time.Time) time.Tim
 	if c == nil {
 		return now
 	}
-	since, found := stages.NoCapacitySince(c.Message, s.slotType)
-	if found && since.Before(now) && !since.Before(c.LastTransitionTime.Time) {
+	return waitBegan(c.Message, c.LastTransitionTime.Time, s.slotType, now)
+}
+
+// waitBegan is the time in the message of a condition, now if there is none that can be true.
+func waitBegan(message string, transition time.Time, t capacity.Type, now time.Time) time.Time {
+	since, found := stages.NoCapacitySince(message, t)
+	if found && since.Before(now) && !since.Before(transition) {
 		return since
 	}
 	return now

@@ -47,7 +47,7 @@ func (pl *CapacityMix) PreFilter(
 		pl.Ledger.Drop(pod.UID)
 		return nil, skip
 	}
-	s, err := pl.claim(pod, p, limitedTo)
+	s, err := pl.slotOf(cycleState, pod, p, limitedTo)
 	if errors.Is(err, ledger.ErrGone) {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReasonGone)
 	} else if err != nil {
@@ -56,6 +56,23 @@ func (pl *CapacityMix) PreFilter(
 	result := pl.sample(pod, s)
 	cycleState.Write(preFilterStateKey, s)
 	return result, nil
+}
+
+// slotOf is the pod's slot: one that it claims or, if the pod is tried with its group, one to take together with a node.
+func (pl *CapacityMix) slotOf(
+	cycleState fwk.CycleState, pod *corev1.Pod, p *policy.Policy, limitedTo capacity.Type,
+) (*preFilterState, error) {
+	if !cycleState.IsPodGroupSchedulingCycle() {
+		return pl.claim(pod, p, limitedTo)
+	}
+	if limitedTo == capacity.Unknown {
+		return pl.join(cycleState, pod, p), nil
+	}
+	s, err := pl.claim(pod, p, limitedTo)
+	if err == nil {
+		s.attempt.Stage = ledger.StageType
+	}
+	return s, err
 }
 
 // claim takes or confirms the pod's slot. A pod that was ungated, and limited to

@@ -27,7 +27,9 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 	if s == nil {
 		return nil
 	}
-	pl.Bindings.Wait(ctx)
+	if !cycleState.IsPodGroupSchedulingCycle() { // otherwise no binding follows yet
+		pl.Bindings.Wait(ctx)
+	}
 	if s.ungated {
 		// It got its slot when it was ungated. The ledger may not have that yet; then the pod is counted when it is
 		// seen bound.
@@ -37,7 +39,13 @@ func (pl *CapacityMix) Reserve(ctx context.Context, cycleState fwk.CycleState, p
 	if p, _ := pl.resolver.Resolve(pod); p == nil || p.Mix.TypeOf(s.slot) != s.slotType {
 		return pl.retry(ctx, pod, ErrReasonMixChanged)
 	}
-	if err := pl.Ledger.Reserve(pod.UID, s.slot, nodeName); err != nil {
+	var err error
+	if s.member != nil {
+		err = pl.take(cycleState, pod, s, nodeName)
+	} else {
+		err = pl.Ledger.Reserve(pod.UID, s.slot, nodeName)
+	}
+	if err != nil {
 		return pl.retry(ctx, pod, ErrReasonSlotLost)
 	}
 	return nil
@@ -49,10 +57,15 @@ func (pl *CapacityMix) retry(ctx context.Context, pod *corev1.Pod, reason string
 	return fwk.NewStatus(fwk.Unschedulable, reason)
 }
 
-// Unreserve removes the pod from its node; it keeps its claim. It is called after
-// every failure past Reserve, also for pods that Reserve rejected.
+// Unreserve removes the pod from its node; it keeps its claim, unless it is a member
+// of a pod group. It is called after every failure past Reserve, also for pods that
+// Reserve rejected.
 func (pl *CapacityMix) Unreserve(_ context.Context, cycleState fwk.CycleState, pod *corev1.Pod, _ string) {
-	if readState(cycleState) != nil {
+	switch s := readState(cycleState); {
+	case s == nil:
+	case s.member != nil:
+		pl.Ledger.Return(pod.UID)
+	default:
 		pl.Ledger.Unreserve(pod.UID)
 	}
 }

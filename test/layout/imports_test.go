@@ -123,7 +123,7 @@ var commandGroups = []string{
 // capacityMixImports are the imports between the packages of the CapacityMix plugin, without the ledger.
 var capacityMixImports = map[string][]string{
 	"ungate": {"events", "state"},
-	"state":  {"events", "lookup", "wakeup"},
+	"state":  {"events", "gangs", "lookup", "wakeup"},
 	"lookup": {"wakeup"},
 }
 

@@ -52,14 +52,17 @@ func newGroup(key policy.GroupKey) *group {
 	}
 }
 
-// lowest returns the lowest free slot.
-func (g *group) lowest() int {
+// inUse returns the slots that are not free.
+func (g *group) inUse() *split.Slots {
 	if len(g.unassigned) == 0 {
-		return g.held.Lowest()
+		return &g.held
 	}
 	g.settle()
-	return g.taken.Lowest()
+	return &g.taken
 }
+
+// lowest returns the lowest free slot.
+func (g *group) lowest() int { return g.inUse().Lowest() }
 
 // ahead gives a pod the lowest free slot of the type that it does not seek. If
 // there is none, the pod goes on with its own.
@@ -76,11 +79,7 @@ func (g *group) ahead(r *record) bool {
 
 // lowestOf returns the lowest free slot of a type below a bound.
 func (g *group) lowestOf(t capacity.Type, below int) (int, bool) {
-	taken := &g.held
-	if len(g.unassigned) > 0 {
-		g.settle()
-		taken = &g.taken
-	}
+	taken := g.inUse()
 	for k := 0; ; k++ {
 		slot, found := g.rule.SlotOf(t, k)
 		if !found || slot >= below || slot > split.MaxSlot {

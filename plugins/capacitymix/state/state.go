@@ -28,6 +28,7 @@ import (
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 	"berth.dev/berth/plugins/capacitymix/events"
+	"berth.dev/berth/plugins/capacitymix/gangs"
 	"berth.dev/berth/plugins/capacitymix/ledger"
 	"berth.dev/berth/plugins/capacitymix/lookup"
 	"berth.dev/berth/plugins/capacitymix/wakeup"
@@ -54,6 +55,7 @@ type State struct {
 	Pods       corelisters.PodLister
 	Events     *events.Recorder
 	Timers     *wakeup.Timers
+	Gangs      *gangs.Searches
 	Bindings   *Bindings
 	// Startup opens once the ledger has the first list of everything that it is
 	// built from, and the watch of mixes has begun.
@@ -95,6 +97,7 @@ func New(
 		Owners:     lookup.NewOwners(factory, args.AnnotationPrefixes),
 		Pods:       factory.Core().V1().Pods().Lister(),
 		Events:     events.NewRecorder(func() clientevents.EventRecorder { return handle.EventRecorder() }),
+		Gangs:      gangs.New(),
 		Bindings:   NewBindings(firstBound, bindingTimeout),
 		Startup: perscheduler.Gate{
 			Reason: ErrReasonNotSynced,
@@ -171,18 +174,18 @@ func (s *State) Resolver(defaultMix *policy.Policy) *policy.Resolver {
 
 // Claim takes or confirms the slot of a pod in the ledger. keep is that of ledger.Claim.
 func (s *State) Claim(pod *corev1.Pod, group policy.GroupKey, p *policy.Policy, keep bool) (ledger.Hold, error) {
+	c := s.ClaimOf(pod, group, p)
+	c.Keep = keep
+	return s.Ledger.Claim(c)
+}
+
+// ClaimOf is what a pod requests of the ledger.
+func (s *State) ClaimOf(pod *corev1.Pod, group policy.GroupKey, p *policy.Policy) ledger.Claim {
 	slot, ok := policy.IdentitySlot(pod, s.Owners)
 	if !ok {
 		slot = split.NoSlot
 	}
-	return s.Ledger.Claim(ledger.Claim{
-		Pod:    pod,
-		Group:  group,
-		Policy: p,
-		Slot:   slot,
-		Keep:   keep,
-		Exists: func() bool { return s.exists(pod) },
-	})
+	return ledger.Claim{Pod: pod, Group: group, Policy: p, Slot: slot, Exists: func() bool { return s.exists(pod) }}
 }
 
 // exists reports whether the API server is known to have the pod.

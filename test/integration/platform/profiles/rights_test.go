@@ -25,6 +25,11 @@ import (
 // rights are checked after all tests.
 var rights = testenv.Rights{
 	User: cluster.BerthSchedulerUser, ClusterRoles: []string{"berth-scheduler"}, Roles: []string{"berth-scheduler"}, NoneRefused: true,
+	NeverUsed: map[string]string{
+		"list scheduling.k8s.io/podgroups":         podGroups,
+		"watch scheduling.k8s.io/podgroups":        podGroups,
+		"patch scheduling.k8s.io/podgroups/status": podGroups,
+	},
 	SometimesUsed: map[string]string{
 		"get apps/replicasets":  ownerRead,
 		"get apps/statefulsets": ownerRead,
@@ -49,6 +54,7 @@ var rights = testenv.Rights{
 
 const (
 	ownerRead   = "CapacityMix reads an owner that its watches have not shown yet, which is a matter of milliseconds"
+	podGroups   = "for the feature gate GenericWorkload, which mix/gangs turns on"
 	eventSeries = "the recorder increments the count of a repeated event"
 )
 
