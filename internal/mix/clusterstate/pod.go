@@ -71,6 +71,8 @@ type Pod struct {
 	// annotations they would be a set of its own for every pod.
 	slot   int32
 	costly bool
+	// Grouped pods are members of a PodGroup.
+	Grouped bool
 	// CostByOthers is set where the deletion cost is the user's. slotByOthers is set where the slot is not what Berth wrote: it
 	// gives no right to a slot.
 	CostByOthers, slotByOthers bool
@@ -222,6 +224,7 @@ func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		Finished:      o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed,
 		Gated:         gate.Has(o),
 		UsesGate:      gate.Made(o),
+		Grouped:       o.Spec.SchedulingGroup != nil,
 		LocalData:     f.texts.one(localData(o)),
 		RunsOnce:      o.Spec.RestartPolicy == corev1.RestartPolicyNever || o.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
 		CostByOthers:  CostByOthers(o),
@@ -265,7 +268,7 @@ func (p *Pod) sameState(q *Pod) bool {
 // sameNeeds: a gated pod may still get a nodeSelector, and a running one other requests.
 func (p *Pod) sameNeeds(q *Pod) bool {
 	return p.Pinned == q.Pinned && p.Gated == q.Gated && p.Opened == q.Opened && p.UsesGate == q.UsesGate &&
-		p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory && p.SchedulerName == q.SchedulerName
+		p.Grouped == q.Grouped && p.LocalData == q.LocalData && p.CPU == q.CPU && p.Memory == q.Memory && p.SchedulerName == q.SchedulerName
 }
 
 func sameOwner(a, b *metav1.OwnerReference) bool {

@@ -53,6 +53,12 @@ func TestLocalData(t *testing.T) {
 	}
 }
 
+func TestMembersOfPodGroupsAreKnown(t *testing.T) {
+	member := podNamed("p", func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("gang")} })
+	assert.True(t, newClusterState().podOf(member, nil).Grouped)
+	assert.False(t, newClusterState().podOf(podNamed("p"), nil).Grouped)
+}
+
 func TestKeeps(t *testing.T) {
 	tests := map[string]struct {
 		annotations map[string]string

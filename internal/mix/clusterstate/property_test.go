@@ -178,6 +178,9 @@ func drawPodSpec(t *rapid.T, p *corev1.Pod) {
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "karpenter.sh/capacity-type", Operator: corev1.NodeSelectorOpExists}}}},
 		}}}
 	}
+	if rapid.IntRange(0, 3).Draw(t, "grouped") == 0 {
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new(drawText(t, "pod group", "gang", "other"))}
+	}
 	for _, v := range []corev1.Volume{
 		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},

@@ -59,6 +59,8 @@ const (
 	ReasonNotReady Reason = "NotReady"
 	// ReasonPinned: the pod names a capacity type itself.
 	ReasonPinned Reason = "Pinned"
+	// ReasonPodGroupMember: the pod belongs to a PodGroup, which may need all of its pods.
+	ReasonPodGroupMember Reason = "PodGroupMember"
 	// ReasonDoNotDisrupt: an annotation of the pod forbids to evict it.
 	ReasonDoNotDisrupt Reason = "DoNotDisrupt"
 	// ReasonLocalStorage: the pod has data on its node that would be lost.
@@ -397,6 +399,8 @@ func mustStay(p *clusterstate.Pod, now time.Time) (Reason, string) {
 	switch key := p.Keeps(now); {
 	case p.Pinned:
 		return ReasonPinned, fmt.Sprintf("pod %s names a capacity type in its own nodeSelector or affinity", p.Name)
+	case p.Grouped:
+		return ReasonPodGroupMember, fmt.Sprintf("pod %s is a member of a PodGroup, which may need all of its members", p.Name)
 	case key != "":
 		return ReasonDoNotDisrupt, fmt.Sprintf("pod %s has the annotation %s", p.Name, key)
 	case p.LocalData != "":

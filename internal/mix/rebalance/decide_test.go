@@ -142,6 +142,9 @@ var causes = []cause{
 		name: "the pods name a capacity type", spoil: ofPods(func(p *clusterstate.Pod) { p.Pinned = true }),
 		want: rebalance.ReasonPinned, message: "pod web-4 names a capacity type in its own nodeSelector or affinity",
 	}, {
+		name: "the pods are members of a PodGroup", spoil: ofPods(func(p *clusterstate.Pod) { p.Grouped = true }),
+		want: rebalance.ReasonPodGroupMember, message: "pod web-4 is a member of a PodGroup, which may need all of its members",
+	}, {
 		name: "an annotation forbids to disrupt the pods", spoil: ofPods(func(p *clusterstate.Pod) { p.Annotations = map[string]string{disruption.DoNotDisrupt: "true"} }),
 		want: rebalance.ReasonDoNotDisrupt, message: "pod web-4 has the annotation karpenter.sh/do-not-disrupt",
 	}, {

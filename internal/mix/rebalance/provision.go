@@ -106,7 +106,7 @@ const (
 var noUse = []Reason{
 	ReasonOnTarget, ReasonOff, ReasonNoController, ReasonOwnerEnded, ReasonCountsAsFailure, ReasonFixedNode, ReasonOtherScheduler,
 	ReasonRollingOut, ReasonOutsideWindow,
-	ReasonPinned, ReasonDoNotDisrupt, ReasonLocalStorage, ReasonNoGain, ReasonSpotUnavailable,
+	ReasonPinned, ReasonPodGroupMember, ReasonDoNotDisrupt, ReasonLocalStorage, ReasonNoGain, ReasonSpotUnavailable,
 }
 
 // Next returns what is done about the placeholder of a replica, and the verdict

@@ -181,7 +181,7 @@ func TestTheNextStepWithAPlaceholder(t *testing.T) {
 var dropping = map[rebalance.Reason]bool{
 	rebalance.ReasonOff: true, rebalance.ReasonNoController: true, rebalance.ReasonOtherScheduler: true, rebalance.ReasonRollingOut: true,
 	rebalance.ReasonOutsideWindow: true, rebalance.ReasonPinned: true, rebalance.ReasonDoNotDisrupt: true, rebalance.ReasonLocalStorage: true,
-	rebalance.ReasonNoGain: true, rebalance.ReasonSpotUnavailable: true, rebalance.ReasonReport: true, rebalance.ReasonDryRun: true,
+	rebalance.ReasonPodGroupMember: true, rebalance.ReasonNoGain: true, rebalance.ReasonSpotUnavailable: true, rebalance.ReasonReport: true, rebalance.ReasonDryRun: true,
 }
 
 func TestAPlaceholderThatRunsLiftsNoCheckButRoomAndBudgets(t *testing.T) {
