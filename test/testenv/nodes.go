@@ -4,6 +4,7 @@ package testenv
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -50,11 +51,30 @@ func (w *World) ChangeNode(name string, change func(*corev1.Node)) {
 	Patch(w, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, change)
 }
 
+// SetNodeCondition sets a condition of a node, as an administrator or a drain tool does. KWOK, like a kubelet, patches only its own
+// conditions, and keeps it.
+func (w *World) SetNodeCondition(node string, condition corev1.NodeConditionType, status corev1.ConditionStatus) {
+	w.T.Helper()
+	n := ReadIn(w, "", node, &corev1.Node{})
+	before := n.DeepCopy()
+	// The patch has this condition only; those that KWOK writes are merged with it.
+	n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == condition })
+	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: condition, Status: status, Reason: "Test"})
+	err := w.Client.Status().Patch(w.Ctx, n, client.StrategicMergeFrom(before))
+	require.NoError(w.T, err, "set condition %s of node %s", condition, node)
+}
+
 // Drain cordons nodes and evicts the test's pods on them, as kubectl drain
 // does. It returns the evicted pods.
 func (w *World) Drain(nodes ...string) []corev1.Pod {
 	w.T.Helper()
 	w.Cordon(true, nodes...)
+	return w.Evict(nodes...)
+}
+
+// Evict evicts the test's pods on nodes, and returns them.
+func (w *World) Evict(nodes ...string) []corev1.Pod {
+	w.T.Helper()
 	var evicted []corev1.Pod
 	for _, node := range nodes {
 		evicted = append(evicted, w.Pods(client.MatchingFields{"spec.nodeName": node})...)

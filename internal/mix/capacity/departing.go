@@ -66,9 +66,16 @@ var departingAnnotations = []signal{
 
 // departingConditions count with status True. Two of AKS are omitted: VMEventScheduled is also True for a freeze of a
 // few seconds and for a reboot, PreemptionScheduled also for advice. When AKS drains, its remediator taint reports it.
+//
+// MaintenancePlanned is omitted, because nothing may follow. Drained counts like the drain before it: when a drain ends,
+// the administrator may clear DrainInProgress long before the node is deleted or cleared for pods again.
 var departingConditions = []signal{
 	// The termination handler of OpenShift, on AWS, Azure and GCP alike.
 	{key: "Terminating", reason: "openshift-terminating"},
+	{key: string(corev1.NodeDrainInProgress), reason: "node-drain"},
+	{key: string(corev1.NodeDrained), reason: "node-drain"},
+	{key: string(corev1.NodeMaintenanceInProgress), reason: "node-maintenance"},
+	{key: string(corev1.NodeGracefulNodeShutdownInProgress), reason: "node-shutdown"},
 }
 
 // closedTaints currently reject nearly every pod, so a sample should not include the node. They count with effect

@@ -196,6 +196,27 @@ func TestPropertyPinsIffAKeyIsNamed(t *testing.T) {
 	})
 }
 
+// Conditions come in any order, from several writers, and stay when they are over.
+func TestPropertyDepartingIffAConditionOfADepartureIsTrue(t *testing.T) {
+	counts := []corev1.NodeConditionType{
+		"Terminating", "DrainInProgress", "Drained", "MaintenanceInProgress", "GracefulNodeShutdownInProgress",
+	}
+	types := append([]corev1.NodeConditionType{"Ready", "MemoryPressure", "MaintenancePlanned", "PreemptionScheduled", "Drain"}, counts...)
+	statuses := []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown, ""}
+	rapid.Check(t, func(t *rapid.T) {
+		node, want := nodeWith(genLabels().Draw(t, "labels")), false
+		for _, c := range rapid.SliceOfDistinct(rapid.SampledFrom(types), rapid.ID[corev1.NodeConditionType]).Draw(t, "conditions") {
+			status := rapid.SampledFrom(statuses).Draw(t, "status")
+			node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: c, Status: status})
+			want = want || status == corev1.ConditionTrue && slices.Contains(counts, c)
+		}
+		reason, departing := Departing(node)
+		assert.Equal(t, want, departing, "%v", node.Status.Conditions)
+		assert.Equal(t, want, reason != "")
+		assert.Equal(t, !want, Accepting(node))
+	})
+}
+
 // parseLabels parses "key=value" lines. A line without "=" is a key with an empty value.
 func parseLabels(text string) map[string]string {
 	labels := map[string]string{}

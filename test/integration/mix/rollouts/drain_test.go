@@ -92,3 +92,30 @@ func TestDrainedSpotReplicasReturnToSpotWhileItHasCapacity(t *testing.T) {
 	record.RequireOnTheirTypes(m)
 	require.Equal(t, m.OnDemand(20), record.MostOn(capacity.OnDemand), "most pods on on-demand at any instant")
 }
+
+// A drain that a condition of the node reports (KEP-5683): its tool may cordon the node later, or never.
+func TestADrainInProgressKeepsReplacementsFromAnUncordonedNode(t *testing.T) {
+	w := testenv.New(t, append(cluster.Nodes("spot", 4), cluster.Nodes("on-demand", 1)...)...)
+	m := split.New(70, 3)
+	w.Create(builders.CapacityMix("web", 70, 3), builders.Deployment("web", 10, builders.TerminatesFor(terminating)))
+	w.RequireExact("web", m, 10)
+	w.SetNodeCondition("on-demand-0", corev1.NodeDrainInProgress, corev1.ConditionTrue)
+	w.Create(builders.CapacityMix("probe", 0, 0), builders.Deployment("probe", 1, builders.OnNodesWith(corev1.LabelHostname, "on-demand-0")))
+	for _, p := range w.WaitUnschedulable("probe", 1) {
+		require.Contains(t, testenv.PodCondition(&p, corev1.PodScheduled).Message, "1 node(s) are departing")
+	}
+
+	record := w.Record("web")
+	evicted := w.Evict("on-demand-0")
+	require.Len(t, evicted, 3)
+	w.WaitSplit("web", "the replacements wait for another on-demand node", testenv.Split{Pending: 3, Spot: 7})
+	w.AddNodes(cluster.Nodes("on-demand", 2)[1:]...)
+	for _, p := range w.Slots(w.RequireExact("web", m, 10)) {
+		require.NotEqual(t, "on-demand-0", p.Spec.NodeName, p.Name)
+	}
+	w.RequireTerminating(evicted)
+	record.RequireOnTheirTypes(m)
+
+	w.SetNodeCondition("on-demand-0", corev1.NodeDrainInProgress, corev1.ConditionFalse)
+	w.WaitBound("probe", 1)
+}
