@@ -13,7 +13,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	apicache "k8s.io/kubernetes/pkg/scheduler/backend/api_cache"
+	apidispatcher "k8s.io/kubernetes/pkg/scheduler/backend/api_dispatcher"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	apicalls "k8s.io/kubernetes/pkg/scheduler/framework/api_calls"
 
+	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/plugins/capacitymix/mixtest"
 	"berth.dev/berth/plugins/capacitymix/state"
 )
@@ -105,4 +112,41 @@ func TestBehindAShutFenceNothingIsBound(t *testing.T) {
 	f.fenced = false
 	f.plugin.Bind(f.ctx, cycle, pod, "o")
 	assert.Equal(t, 1, bindings())
+}
+
+// With the feature gate SchedulerAsyncAPICalls (KEP-5229) the scheduler queues its writes. A Binding that did not go through that
+// queue could come before an older status patch of its pod, which would then name a nominated node for a pod that has a node.
+func TestABindingReplacesTheStatusPatchThatIsQueued(t *testing.T) {
+	pod := mixtest.Pod("web", 0)
+	f := webFixture(t, 50, pod)
+	dispatcher := apidispatcher.New(f.cluster.Client, 1, apicalls.Relevances)
+	f.framework.SetAPICacher(apicache.New(nil, cache.New(f.ctx, dispatcher, false, false)))
+	cycle, _ := f.filter(t, pod)
+	require.Nil(t, f.plugin.Reserve(f.ctx, cycle, pod, "o"))
+	writes := func() (all []clienttesting.Action) {
+		for _, a := range f.cluster.Client.Actions() {
+			if a.GetVerb() != "list" && a.GetVerb() != "watch" {
+				all = append(all, a)
+			}
+		}
+		return all
+	}
+
+	patched, bound := make(chan error, 1), make(chan *fwk.Status, 1)
+	nomination := &fwk.NominatingInfo{NominatedNodeName: "o", NominatingMode: fwk.ModeOverride}
+	require.NoError(t, dispatcher.Add(apicalls.NewPodStatusPatchCall(pod, nil, nomination), fwk.APICallOptions{OnFinish: patched}))
+	go func() { bound <- f.plugin.Bind(f.ctx, cycle, pod, "o") }()
+	select {
+	case err := <-patched:
+		require.ErrorIs(t, err, fwk.ErrCallOverwritten)
+	case <-bound:
+		t.Fatal("the Binding did not go through the queue")
+	}
+	assert.Empty(t, writes(), "the queue is not processed yet")
+
+	dispatcher.Run(klog.FromContext(f.ctx))
+	defer dispatcher.Close()
+	require.Nil(t, <-bound)
+	require.Len(t, writes(), 1)
+	assert.Equal(t, "0", bindingOf(t, writes()[0]).Annotations[v1alpha1.SlotAnnotation])
 }

@@ -259,26 +259,54 @@ func (f *fixture) fail(pod *corev1.Pod, c *preFilterState) {
 	f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
 }
 
-func TestAPodThatOthersNominateBorrowsAllTheSame(t *testing.T) {
-	for name, nominated := range map[string]string{"a node of its type": "s", "one of the other type": "o", "one that is not there": "new"} {
-		t.Run(name, func(t *testing.T) {
-			pod := mixtest.Pod("web", 0)
-			f := webFixture(t, 100, pod)
-			clock := testingclock.NewFakeClock(mixtest.Noon)
-			f.plugin.clock = clock
-			borrows := 0
-			for range 9 { // someone writes the status before every attempt
-				clock.Step(victimsTerminateWithin)
-				pod.Status.NominatedNodeName = nominated
-				state, got := f.filter(t, pod)
-				if got["o"] == nil {
-					borrows++
-				}
-				f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
-			}
-			assert.Equal(t, 3, borrows, "on its type, on both, preemption has its turn")
-		})
+// Cluster-autoscaler and Karpenter nominate a pod to the node that they launch for it (KEP-5278). They know no slots: the node may be
+// of the other type, and pods may terminate there that no one preempted.
+func TestNominationsByOthersChangeNoStage(t *testing.T) {
+	type attempt struct {
+		slot     int
+		slotType capacity.Type
+		stage    ledger.Stage
 	}
+	sequence := func(t *testing.T, nominated string) (all []attempt) {
+		t.Helper()
+		pod, leaving := mixtest.Pod("web", 0), mixtest.Pod("leaving", 0)
+		pod.Spec.Priority = new(int32(10))
+		leaving.DeletionTimestamp = new(metav1.NewTime(mixtest.Noon))
+		f := webFixture(t, 100, pod)
+		for _, info := range f.infos {
+			if info.Node().Name == "o" {
+				info.(*framework.NodeInfo).AddPod(leaving)
+			}
+		}
+		clock := testingclock.NewFakeClock(mixtest.Noon)
+		f.plugin.clock = clock
+		for range 9 { // someone writes the status before every attempt
+			clock.Step(victimsTerminateWithin)
+			pod.Status.NominatedNodeName = nominated
+			state, got := f.filter(t, pod)
+			s := readState(state)
+			all = append(all, attempt{s.slot, s.slotType, s.attempt.Stage})
+			assert.Equal(t, s.attempt.Stage == ledger.StageBorrow, got["o"] == nil, "the other type is for pods that borrow")
+			f.plugin.PostFilter(f.ctx, state, pod, framework.NewDefaultNodeToStatus())
+		}
+		return all
+	}
+	want := sequence(t, "")
+	require.Contains(t, want, attempt{0, capacity.Spot, ledger.StageBorrow})
+	for name, nominated := range map[string]string{"one of the other type": "o", "one that is not there": "new"} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, want, sequence(t, nominated)) })
+	}
+	// Preemption may have chosen this one. Once it had its turn, the pod waits for the victims, one attempt long.
+	t.Run("a node of its type", func(t *testing.T) {
+		borrows := 0
+		for _, a := range sequence(t, "s") {
+			assert.Equal(t, attempt{0, capacity.Spot, a.stage}, a)
+			if a.stage == ledger.StageBorrow {
+				borrows++
+			}
+		}
+		assert.Equal(t, 3, borrows, "on its type, on both, preemption has its turn")
+	})
 }
 
 func TestAPodKeepsToItsNominatedNodeWhileItsVictimsTerminate(t *testing.T) {

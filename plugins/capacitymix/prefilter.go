@@ -96,10 +96,16 @@ func (pl *CapacityMix) claim(pod *corev1.Pod, p *policy.Policy, limitedTo capaci
 		}
 		s.slot, s.slotType, s.attempt = hold.Slot, p.Mix.TypeOf(hold.Slot), hold.Attempt
 	}
-	if s.nominated { // no other node is tried
-		s.attempt.Stage = ledger.StagePreempt
+	if s.nominated = s.nominated && pl.typeOf(pod.Status.NominatedNodeName) == s.slotType; s.nominated {
+		s.attempt.Stage = ledger.StagePreempt // no other node is tried
 	}
 	return s, nil
+}
+
+// typeOf returns the type of a node, Unknown for one that is not there.
+func (pl *CapacityMix) typeOf(node string) capacity.Type {
+	n, _ := pl.Ledger.Node(node)
+	return n.Type
 }
 
 // sample returns the sample of nodes that a new pod is tried on first. Where there
@@ -120,9 +126,10 @@ func (pl *CapacityMix) sample(pod *corev1.Pod, s *preFilterState) *fwk.PreFilter
 	return &fwk.PreFilterResult{NodeNames: sample.Names}
 }
 
-// nominated reports whether preemption in this scheduler frees capacity for a pod on
-// the node that its status names. Others may name a node there too: such a pod
-// is tried like every other one.
+// nominated reports whether preemption in this scheduler may free capacity for a
+// pod on the node that its status names. An autoscaler names there the node that it
+// launches for the pod: such a pod is tried like every other one. Preemption
+// never chooses a node of the other type, which claim checks.
 func (pl *CapacityMix) nominated(pod *corev1.Pod, attempt ledger.Attempt) bool {
 	return pod.Status.NominatedNodeName != "" && (!attempt.PreemptedAt.IsZero() || pl.victimsTerminate(pod))
 }
