@@ -88,6 +88,11 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		}
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 	}
+	if rapid.IntRange(0, 2).Draw(t, "sets resources as a whole") == 0 {
+		pod.Spec.Resources = new(drawRequirements(t, "pod"))
+		delete(pod.Spec.Resources.Requests, corev1.ResourceEphemeralStorage) // not supported there
+		delete(pod.Spec.Resources.Limits, corev1.ResourceEphemeralStorage)
+	}
 	if rapid.Bool().Draw(t, "names its main container") {
 		pod.Annotations = map[string]string{DefaultContainerAnnotation: rapid.SampledFrom([]string{"c0", "c1", "c2"}).Draw(t, "main")}
 	}
@@ -119,7 +124,7 @@ func TestAPodThatSetsNothingHasExactlyTheFigures(t *testing.T) {
 		for i := range pod.Spec.Containers {
 			pod.Spec.Containers[i].Resources = corev1.ResourceRequirements{}
 		}
-		pod.Spec.InitContainers = nil
+		pod.Spec.InitContainers, pod.Spec.Resources = nil, nil
 		Apply(pod, limit)
 		requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
 		effective := podresource.PodLimits(pod, podresource.PodResourcesOptions{})
@@ -142,6 +147,7 @@ func TestWhatAPodSetsStays(t *testing.T) {
 		before := pod.DeepCopy()
 		Apply(pod, limit)
 		require.Equal(t, before.Spec.InitContainers, pod.Spec.InitContainers)
+		require.Equal(t, before.Spec.Resources, pod.Spec.Resources)
 		require.True(t, equality.Semantic.DeepEqual(before.Spec.Volumes, pod.Spec.Volumes[:len(before.Spec.Volumes)]))
 		require.Subset(t, pod.Spec.NodeSelector, before.Spec.NodeSelector)
 		for i := range before.Spec.Containers {
@@ -180,6 +186,9 @@ func TestTheAPIServerAcceptsWhatWasAccepted(t *testing.T) {
 		limit, pod := drawLimit(t), drawPod(t)
 		if refusal(t, pod) != "" {
 			t.Skip("refused as it was")
+		}
+		if rapid.Bool().Draw(t, "as the webhook sees it") {
+			corev1conversion.SetObjectDefaults_Pod(pod)
 		}
 		Apply(pod, limit)
 		require.Empty(t, refusal(t, pod))

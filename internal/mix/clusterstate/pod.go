@@ -309,7 +309,9 @@ func requests(o *corev1.Pod) (cpu, memory int64) {
 	r := resourcehelper.PodRequests(o, resourcehelper.PodResourcesOptions{})
 	cpu, memory = r.Cpu().MilliValue(), r.Memory().Value()
 	if resourcehelper.IsPodResizeInfeasible(o) {
-		r = resourcehelper.PodRequests(o, resourcehelper.PodResourcesOptions{UseStatusResources: true})
+		r = resourcehelper.PodRequests(o, resourcehelper.PodResourcesOptions{
+			UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
+		})
 		cpu, memory = min(cpu, r.Cpu().MilliValue()), min(memory, r.Memory().Value())
 	}
 	return cpu, memory

@@ -137,7 +137,9 @@ func TestAPodNeverAsksForMoreThanTheSchedulerTakesItTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPod(t)
 		cpu, memory := requests(p)
-		for _, o := range []resourcehelper.PodResourcesOptions{{}, {UseStatusResources: true}} {
+		for _, o := range []resourcehelper.PodResourcesOptions{
+			{}, {UseStatusResources: true}, {UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true},
+		} {
 			theirs := resourcehelper.PodRequests(p, o)
 			require.LessOrEqual(t, cpu, theirs.Cpu().MilliValue())
 			require.LessOrEqual(t, memory, theirs.Memory().Value())

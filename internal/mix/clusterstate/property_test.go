@@ -171,6 +171,10 @@ func drawPodSpec(t *rapid.T, p *corev1.Pod) {
 		p.Spec.Overhead = requestsOf("250m", "120Mi")
 	case 1:
 		p.Spec.Resources = &corev1.ResourceRequirements{Requests: requestsOf("10", "10Gi")}
+		if rapid.Bool().Draw(t, "resized as a whole") {
+			has := requestsOf(rapid.SampledFrom([]string{"5", "20"}).Draw(t, "has"), "5Gi")
+			p.Status.AllocatedResources, p.Status.Resources = has, &corev1.ResourceRequirements{Requests: has}
+		}
 	case 2:
 		p.Spec.NodeSelector = map[string]string{"karpenter.sh/capacity-type": "spot"}
 	case 3:

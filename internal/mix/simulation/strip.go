@@ -4,6 +4,7 @@ package simulation
 
 import (
 	"reflect"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/gate"
@@ -96,6 +99,7 @@ func stripPod(p *corev1.Pod) *corev1.Pod {
 		out.Status.Conditions = p.Status.Conditions
 		out.Status.ContainerStatuses = stripStatuses(p.Status.ContainerStatuses)
 		out.Status.InitContainerStatuses = stripStatuses(p.Status.InitContainerStatuses)
+		out.Status.Resources, out.Status.AllocatedResources = p.Status.Resources, p.Status.AllocatedResources
 	}
 	return out
 }
@@ -176,7 +180,25 @@ func resized(p *corev1.Pod) bool {
 			return true
 		}
 	}
-	return differs(p.Spec.Containers, p.Status.ContainerStatuses) || differs(p.Spec.InitContainers, p.Status.InitContainerStatuses)
+	return differs(p.Spec.Containers, p.Status.ContainerStatuses) || differs(p.Spec.InitContainers, p.Status.InitContainerStatuses) ||
+		differsAsAWhole(p)
+}
+
+// differsAsAWhole reports the same for what the kubelet reports for all containers together, as of Kubernetes 1.36.
+func differsAsAWhole(p *corev1.Pod) bool {
+	if p.Status.Resources == nil && p.Status.AllocatedResources == nil {
+		return false
+	}
+	spec := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{ExcludeOverhead: true})
+	reported := []corev1.ResourceList{p.Status.AllocatedResources, ptr.Deref(p.Status.Resources, corev1.ResourceRequirements{}).Requests}
+	return slices.ContainsFunc(reported, func(list corev1.ResourceList) bool {
+		for name, q := range list {
+			if q.Cmp(spec[name]) != 0 {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func differs(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
@@ -216,6 +238,7 @@ func stripNode(n *corev1.Node) *corev1.Node {
 	out.Status.Capacity, out.Status.Allocatable = n.Status.Capacity, n.Status.Allocatable
 	out.Status.Phase, out.Status.Conditions = n.Status.Phase, n.Status.Conditions
 	out.Status.RuntimeHandlers, out.Status.Features = n.Status.RuntimeHandlers, n.Status.Features
+	out.Status.DeclaredFeatures = n.Status.DeclaredFeatures
 	stripMeta(out)
 	return out
 }

@@ -62,6 +62,21 @@ func TestStrippedPodsCountAsTheWholeOnes(t *testing.T) {
 		"with pod-level resources": func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{Requests: resources("7")}
 		},
+		"with pod-level resources that are being made smaller": func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: resources("7")}
+			p.Status.AllocatedResources = resources("9")
+			p.Status.Resources = &corev1.ResourceRequirements{Requests: resources("9")}
+		},
+		"with pod-level resources that are not to be made larger": func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: resources("7")}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
+			p.Status.AllocatedResources = resources("5")
+			p.Status.Resources = &corev1.ResourceRequirements{Requests: resources("5")}
+		},
+		"whose containers have more together than they request": func(p *corev1.Pod) {
+			p.Status.AllocatedResources = resources("9")
+			p.Status.Resources = &corev1.ResourceRequirements{Requests: resources("9")}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := whole.DeepCopy()
@@ -93,8 +108,11 @@ func TestWhatNoFilterReadsIsNotHeld(t *testing.T) {
 
 	n := stripNode(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": "b", corev1.LastAppliedConfigAnnotation: "c"}},
-		Status:     corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
+		Status: corev1.NodeStatus{
+			Images: []corev1.ContainerImage{{}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}, DeclaredFeatures: []string{"A"},
+		},
 	})
+	assert.Equal(t, []string{"A"}, n.Status.DeclaredFeatures, "NodeDeclaredFeatures filters by them")
 	assert.Equal(t, map[string]string{"a": "b"}, n.Annotations)
 	assert.Empty(t, n.Status.Images)
 	assert.Len(t, n.Status.Conditions, 1)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/hack/cluster"
 	"berth.dev/berth/test/builders"
@@ -90,6 +91,17 @@ var rows = map[string]row{
 		nodes:   []cluster.NodeSpec{node("od", onDemand, "b", "4"), node("sp", spot, "a", "4")},
 		pods:    []*corev1.Pod{placed(victim, "od", builders.OfSize("gone"))},
 		reasons: map[string]int{`ResourceLimit "{ns}/gone" does not exist`: 1},
+	},
+	"nodes that do not declare a feature that the pod requires": {
+		nodes:   []cluster.NodeSpec{node("od", onDemand, "a", "4"), node("sp", spot, "a", "4")},
+		pods:    []*corev1.Pod{placed(victim, "od", restartsAll)},
+		reasons: map[string]int{"node(s) didn't match Pod's required features": 1},
+	},
+	"a node that declares it": {
+		nodes:  []cluster.NodeSpec{node("od", onDemand, "a", "4"), node("sp-0", spot, "a", "4"), node("sp-1", spot, "a", "4")},
+		before: declares("sp-1", "RestartAllContainersOnContainerExits"),
+		pods:   []*corev1.Pod{placed(victim, "od", restartsAll)},
+		want:   "sp-1",
 	},
 	"a sibling with required anti-affinity blocks": {
 		nodes:   []cluster.NodeSpec{node("od", onDemand, "b", "4"), node("sp", spot, "a", "4")},
@@ -184,6 +196,26 @@ func tainted(key string) func(*cluster.NodeSpec) {
 
 func sizeInZoneB(w *testenv.World) {
 	w.Create(builders.ResourceLimit("zonal", builders.SizeOnNodesWith(corev1.LabelTopologyZone, "zone-b")))
+}
+
+// restartsAll has a template's pods require a feature that kubelets declare.
+func restartsAll(t *corev1.PodTemplateSpec) {
+	c := &t.Spec.Containers[0]
+	c.RestartPolicy = new(corev1.ContainerRestartPolicyNever)
+	c.RestartPolicyRules = []corev1.ContainerRestartRule{{
+		Action:    corev1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+	}}
+}
+
+// declares has a node declare features, as its kubelet does.
+func declares(name string, features ...string) func(*testenv.World) {
+	return func(w *testenv.World) {
+		n := testenv.ReadIn(w, "", name, &corev1.Node{})
+		before := n.DeepCopy()
+		n.Status.DeclaredFeatures = features
+		require.NoError(w.T, w.Client.Status().Patch(w.Ctx, n, client.StrategicMergeFrom(before)))
+	}
 }
 
 // apart keeps a workload's pods in zones of their own.
