@@ -8,10 +8,13 @@ import (
 	"crypto/tls"
 	"embed"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,12 +38,24 @@ func (c *Cluster) args(name string) []string {
 	case Etcd:
 		return c.etcdArgs()
 	case APIServer:
-		return append(c.apiserverArgs(), c.opts.APIServerArgs...)
+		return slices.Concat(c.apiserverArgs(), c.featureGates("--runtime-config=api/all=true"), c.opts.APIServerArgs)
 	case ControllerManager:
-		return append(c.controllerManagerArgs(), c.opts.ControllerManagerArgs...)
+		return slices.Concat(c.controllerManagerArgs(), c.featureGates(), c.opts.ControllerManagerArgs)
 	default:
 		return c.kwokArgs()
 	}
+}
+
+// featureGates returns the flags of the feature gates, and others that go with them; none if there are no gates.
+func (c *Cluster) featureGates(others ...string) []string {
+	if len(c.opts.FeatureGates) == 0 {
+		return nil
+	}
+	var gates []string
+	for _, name := range slices.Sorted(maps.Keys(c.opts.FeatureGates)) {
+		gates = append(gates, fmt.Sprintf("%s=%t", name, c.opts.FeatureGates[name]))
+	}
+	return append(others, "--feature-gates="+strings.Join(gates, ","))
 }
 
 func (c *Cluster) etcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.ports.Etcd) }
