@@ -46,7 +46,11 @@ type cluster struct {
 
 // addProfile reads the scheduler's configuration: scheduler names, node rules and the filters that prove capacity.
 func (p *parts) addProfile() (err error) {
+	if err := simulation.SetFeatureGates(p.cfg.SchedulerFeatureGates); err != nil {
+		return err
+	}
 	p.store = policy.NewStore()
+	p.store.Comparison = simulation.ComparesTolerations()
 	p.registry = registry.NewRegistry(p.cfg.Limits.DefaultNamespace)
 	p.profile = simulation.DefaultProfile()
 	if p.cfg.SchedulerConfig != "" {

@@ -153,6 +153,7 @@ type TolerationsByType struct {
 //
 // +kubebuilder:validation:XValidation:rule=`(has(self.key) && size(self.key) > 0) || (has(self.operator) && self.operator == 'Exists')`,message=`key may be empty with operator Exists only`,fieldPath=".key"
 // +kubebuilder:validation:XValidation:rule=`!has(self.operator) || self.operator != 'Exists' || !has(self.value) || size(self.value) == 0`,message=`value must be empty with operator Exists`,fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`!has(self.operator) || !(self.operator in ['Gt', 'Lt']) || (has(self.value) && self.value.matches('^(0|[1-9][0-9]{0,17})$'))`,message=`value must be a whole number of at most 18 digits with operator Gt or Lt`,fieldPath=".value"
 // +kubebuilder:validation:XValidation:rule=`!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')`,message=`tolerationSeconds may be set with effect NoExecute only`,fieldPath=".tolerationSeconds"
 type Toleration struct {
 	// key is the taint key that the toleration applies to. It may be empty only if operator is Exists, which tolerates
@@ -163,13 +164,16 @@ type Toleration struct {
 	// +optional
 	Key string `json:"key,omitempty"`
 
-	// operator is the relation of the key to the value: Equal or Exists. Defaults to Equal.
+	// operator is the relation of the key to the value: Equal, Exists, Gt or Lt. Gt tolerates a taint whose value is a
+	// greater number, Lt one whose value is a lower number; both require the feature gate
+	// TaintTolerationComparisonOperators of Kubernetes. Defaults to Equal.
 	//
-	// +kubebuilder:validation:Enum=Equal;Exists
+	// +kubebuilder:validation:Enum=Equal;Exists;Gt;Lt
 	// +optional
 	Operator corev1.TolerationOperator `json:"operator,omitempty"`
 
-	// value is the taint value that the toleration matches. It must be empty if operator is Exists.
+	// value is the taint value that the toleration matches. It must be empty if operator is Exists, and a whole number if
+	// operator is Gt or Lt.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')`,message=`value must be a label value: empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit`,messageExpression=`"value must be a label value, not '" + self + "': empty, or at most 63 letters, digits, '-', '_' or '.' that start and end with a letter or digit"`

@@ -16,6 +16,10 @@ const (
 	// stored it, because the validation rules of the CRD are newer than the object or were removed. It governs no pod.
 	EventReasonInvalidCapacityMix = "InvalidCapacityMix"
 
+	// EventReasonTolerationsIgnored (Warning, on the CapacityMix): tolerations with the operators Gt and Lt are not added to
+	// pods, because the feature gate TaintTolerationComparisonOperators is off in the scheduler.
+	EventReasonTolerationsIgnored = "TolerationsIgnored"
+
 	// EventReasonCapacityMixConflict (Warning, on the CapacityMix that does not apply): an older CapacityMix selects the
 	// same pod and governs it.
 	EventReasonCapacityMixConflict = "CapacityMixConflict"

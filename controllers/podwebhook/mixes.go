@@ -126,7 +126,7 @@ func (m *Mixes) ask(ctx context.Context, pod *corev1.Pod, key podKey) *policy.Po
 			"namespace", pod.Namespace, "reason", err.Error())
 		return nil
 	}
-	now := policy.NewStore()
+	now := m.Store.Empty()
 	for i := range mixes {
 		_ = now.Set(&mixes[i]) // an invalid one governs nothing
 	}

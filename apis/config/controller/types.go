@@ -30,6 +30,13 @@ type Configuration struct {
 	// +optional
 	SchedulerConfig string `json:"schedulerConfig"`
 
+	// schedulerFeatureGates are the feature gates that berth-scheduler runs with (--feature-gates), by name. The controller
+	// proves capacity with them, and the webhook adds tolerations with the operators Gt and Lt only if
+	// TaintTolerationComparisonOperators is on. Defaults to empty, which means the defaults of Kubernetes.
+	//
+	// +optional
+	SchedulerFeatureGates map[string]bool `json:"schedulerFeatureGates"`
+
 	// namespaces are the namespaces whose workloads are reconciled. Pods in other namespaces are still observed,
 	// because they use capacity of the nodes. Defaults to empty, which means all.
 	//

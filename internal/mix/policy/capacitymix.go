@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,6 +68,24 @@ func tolerations(all []v1alpha1.Toleration) []corev1.Toleration {
 		out = append(out, corev1.Toleration(t))
 	}
 	return out
+}
+
+// compares reports whether a toleration compares numbers.
+func compares(t corev1.Toleration) bool {
+	return t.Operator == corev1.TolerationOpGt || t.Operator == corev1.TolerationOpLt
+}
+
+// Ignored returns the taints of a mix's tolerations that a store drops, as key and operator.
+func (s *Store) Ignored(cm *v1alpha1.CapacityMix) (taints []string) {
+	if s.Comparison || cm.Spec.Tolerations == nil {
+		return nil
+	}
+	for _, t := range slices.Concat(cm.Spec.Tolerations.Spot, cm.Spec.Tolerations.OnDemand) {
+		if compares(corev1.Toleration(t)) {
+			taints = append(taints, t.Key+" "+string(t.Operator)+" "+t.Value)
+		}
+	}
+	return taints
 }
 
 // MaxSpot converts an optional upper bound to Mix.MaxSpot.

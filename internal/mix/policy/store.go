@@ -15,6 +15,10 @@ import (
 
 // Store has the CapacityMixes of a cluster, ready for matching. It is safe for concurrent use.
 type Store struct {
+	// Comparison keeps tolerations with the operators Gt and Lt: the feature gate TaintTolerationComparisonOperators of
+	// Kubernetes is on. Otherwise they are dropped, because the API server refuses pods that have them. Set before use.
+	Comparison bool
+
 	mu          sync.RWMutex
 	byNamespace map[string]*mixes
 	changes     uint64
@@ -40,10 +44,22 @@ func NewStore() *Store {
 	return &Store{byNamespace: map[string]*mixes{}}
 }
 
+// Empty returns an empty store that converts mixes as this one does.
+func (s *Store) Empty() *Store {
+	empty := NewStore()
+	empty.Comparison = s.Comparison
+	return empty
+}
+
 // Set adds or replaces a CapacityMix. A mix that cannot be converted is removed from the store and the error returned:
 // it governs nothing.
 func (s *Store) Set(cm *v1alpha1.CapacityMix) error {
 	p, selector, err := FromCapacityMix(cm)
+	if !s.Comparison {
+		for t, all := range p.Tolerations {
+			p.Tolerations[t] = slices.DeleteFunc(all, compares)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.without(cm.Namespace, cm.Name)

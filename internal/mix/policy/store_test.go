@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
 	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
 )
 
@@ -100,4 +102,31 @@ func TestTheIndexReturnsTheMixThatAScanReturns(t *testing.T) {
 			},
 		})
 	})
+}
+
+// Until Kubernetes has its feature gate on by default, a toleration that compares would break the pods that get it.
+func TestTolerationsThatCompareNeedTheFeatureGate(t *testing.T) {
+	exists := v1alpha1.Toleration{Key: "a", Operator: corev1.TolerationOpExists}
+	more := v1alpha1.Toleration{Key: "b", Operator: corev1.TolerationOpGt, Value: "5"}
+	less := v1alpha1.Toleration{Key: "c", Operator: corev1.TolerationOpLt, Value: "7"}
+	cm := &v1alpha1.CapacityMix{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	cm.Spec.Tolerations = &v1alpha1.TolerationsByType{Spot: []v1alpha1.Toleration{more, exists}, OnDemand: []v1alpha1.Toleration{less}}
+	for _, on := range []bool{false, true} {
+		store := policy.NewStore()
+		store.Comparison = on
+		for _, s := range []*policy.Store{store, store.Empty()} {
+			require.NoError(t, s.Set(cm))
+			got := s.Match("shop", nil).Tolerations
+			if on {
+				require.Equal(t, []corev1.Toleration{corev1.Toleration(more), corev1.Toleration(exists)}, got[capacity.Spot])
+				require.Equal(t, []corev1.Toleration{corev1.Toleration(less)}, got[capacity.OnDemand])
+				require.Empty(t, s.Ignored(cm))
+				continue
+			}
+			require.Equal(t, []corev1.Toleration{corev1.Toleration(exists)}, got[capacity.Spot])
+			require.Empty(t, got[capacity.OnDemand])
+			require.Equal(t, []string{"b Gt 5", "c Lt 7"}, s.Ignored(cm))
+		}
+	}
+	require.Empty(t, policy.NewStore().Ignored(&v1alpha1.CapacityMix{}))
 }

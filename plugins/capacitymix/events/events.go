@@ -83,6 +83,14 @@ func (r *Recorder) InvalidAnnotations(pod *corev1.Pod, invalid []policy.InvalidA
 	}
 }
 
+// TolerationsIgnored warns on a CapacityMix some of whose tolerations are not added to pods.
+func (r *Recorder) TolerationsIgnored(cm *v1alpha1.CapacityMix, taints []string) {
+	if r.first(problem{cm.UID, fmt.Sprint(cm.Generation), v1alpha1.EventReasonTolerationsIgnored}) {
+		r.emitOnMix(cm, v1alpha1.EventReasonTolerationsIgnored,
+			"Ignoring tolerations %q: Gt and Lt require the feature gate TaintTolerationComparisonOperators", taints)
+	}
+}
+
 // InvalidCapacityMix warns on a CapacityMix that governs nothing because it is
 // invalid. Only an object that was stored before its validation rule existed is.
 func (r *Recorder) InvalidCapacityMix(cm *v1alpha1.CapacityMix, err error) {
@@ -90,10 +98,13 @@ func (r *Recorder) InvalidCapacityMix(cm *v1alpha1.CapacityMix, err error) {
 		return
 	}
 	metrics.InvalidPolicies.WithLabelValues("capacitymix").Inc()
+	r.emitOnMix(cm, v1alpha1.EventReasonInvalidCapacityMix, "Ignoring this CapacityMix: %v", err)
+}
+
+func (r *Recorder) emitOnMix(cm *v1alpha1.CapacityMix, reason, format string, args ...any) {
 	cm = cm.DeepCopy() // the cache's copy has no kind, which the event needs
 	cm.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"))
-	r.emit(cm, corev1.EventTypeWarning, v1alpha1.EventReasonInvalidCapacityMix, "Scheduling",
-		"Ignoring this CapacityMix: %v", err)
+	r.emit(cm, corev1.EventTypeWarning, reason, "Scheduling", format, args...)
 }
 
 // UngateFailed warns on a pod whose scheduling gate cannot be removed.

@@ -240,6 +240,9 @@ func (s *State) setMix(cm *v1alpha1.CapacityMix) {
 	if err := s.Mixes.Set(cm); err != nil {
 		s.Events.InvalidCapacityMix(cm, err)
 	}
+	if ignored := s.Mixes.Ignored(cm); len(ignored) > 0 {
+		s.Events.TolerationsIgnored(cm, ignored)
+	}
 	s.mixesChanged(cm.Namespace)
 	s.Lookups.MixUpdated(cm)
 }

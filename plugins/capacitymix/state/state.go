@@ -13,10 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	clientevents "k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 
 	"berth.dev/berth/apis/config"
 	"berth.dev/berth/apis/v1alpha1"
@@ -107,6 +109,7 @@ func New(
 		fenced: fenced,
 		logger: klog.FromContext(ctx),
 	}
+	s.Mixes.Comparison = utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
 	s.resolver = s.Resolver(arguments.DefaultPolicy(args))
 	s.Timers = wakeup.NewTimers(s.Pods, handle.Activate, s.logger)
 	s.throttle = wakeup.NewThrottle(s.activateChanged)

@@ -89,6 +89,23 @@ func TestWithoutGatesPodsGetTheTolerationsOfTheirMix(t *testing.T) {
 	}
 }
 
+// The API server refuses pods with a toleration that compares, as its feature gate is off: no pod of the mix could be created.
+func TestWithoutTheFeatureGatePodsGetNoTolerationsThatCompare(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	w.Webhook()
+	cm := tolerant("web")
+	cm.Spec.Tolerations.Spot = append(cm.Spec.Tolerations.Spot, v1alpha1.Toleration{Key: "a", Operator: corev1.TolerationOpGt, Value: "5"})
+	w.Create(cm, builders.Deployment("web", 10))
+	for _, p := range w.RequireExact("web", split.New(70, 2), 10) {
+		assert.Contains(t, p.Spec.Tolerations, corev1.Toleration(forSpot), p.Name)
+		assert.NotContains(t, p.Spec.Tolerations, corev1.Toleration(cm.Spec.Tolerations.Spot[1]), p.Name)
+	}
+	own := builders.Pod("web", "own", func(t *corev1.PodTemplateSpec) {
+		t.Spec.Tolerations = []corev1.Toleration{corev1.Toleration(cm.Spec.Tolerations.Spot[1])}
+	})
+	require.ErrorContains(t, w.DryRun(own), `Unsupported value: "Gt"`, "the gate is off")
+}
+
 // Who is not asked cannot gate: then pods are placed as without the gate.
 func TestPodsThatTheWebhookMissedArePlacedByTheirMixAllTheSame(t *testing.T) {
 	w := testenv.New(t, testenv.Roomy()...)

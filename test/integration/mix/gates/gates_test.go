@@ -7,6 +7,7 @@ package gates_test
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -153,6 +154,30 @@ func TestTolerationsOfTheTypeAreAddedAndWhatThePodAsksForStays(t *testing.T) {
 		terms := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 		assert.Equal(t, corev1.LabelOSStable, terms[0].MatchExpressions[0].Key)
 	}
+}
+
+// The API server refuses pods with such a toleration, as its feature gate is off: the gate would stay.
+func TestTolerationsThatCompareAreIgnoredWithoutTheFeatureGate(t *testing.T) {
+	w := newWorld(t, testenv.Roomy()...)
+	cm := builders.CapacityMix("web", 50, 0)
+	cm.Spec.Tolerations = &v1alpha1.TolerationsByType{Spot: []v1alpha1.Toleration{
+		{Key: "example.com/interruptions", Operator: corev1.TolerationOpLt, Value: "50"}, {Key: "spot", Operator: corev1.TolerationOpExists},
+	}}
+	w.Create(cm, builders.Deployment("web", 4, builders.Gated))
+	pods := w.RequireExact("web", split.New(50, 0), 4)
+	requireOpened(w, pods)
+	for _, p := range pods {
+		tolerated := map[string]bool{}
+		for _, t := range p.Spec.Tolerations {
+			tolerated[t.Key] = true
+		}
+		limited, _ := gate.Opened(&p)
+		assert.Equal(t, limited == capacity.Spot, tolerated["spot"], p.Name)
+		assert.NotContains(t, tolerated, "example.com/interruptions", p.Name)
+	}
+	w.WaitEvent("web", "the mix has a warning", func(e *corev1.Event) bool {
+		return e.Reason == v1alpha1.EventReasonTolerationsIgnored && strings.Contains(e.Message, `["example.com/interruptions Lt 50"]`)
+	})
 }
 
 func TestAGatedPodSeenBeforeItsMixWaitsUntilItIsCertain(t *testing.T) {

@@ -111,6 +111,15 @@ func tolerationCases(capacityType string) ruleCases {
 			accepted: []string{in("{key: a, operator: Exists, value: ''}"), in("{key: a, operator: Exists}")},
 			rejected: []rejected{{in("{key: a, operator: Exists, value: b}"), broken("value", "value must be empty with operator Exists")}},
 		},
+		"value must be a whole number of at most 18 digits with operator Gt or Lt": {
+			accepted: []string{in("{key: a, operator: Gt, value: '0'}"), in("{key: a, operator: Lt, value: '999999999999999999'}")},
+			rejected: []rejected{
+				{in("{key: a, operator: Gt}"), broken("value", "value must be a whole number of at most 18 digits with operator Gt or Lt")},
+				{in("{key: a, operator: Lt, value: many}"), broken("value", "value must be a whole number of at most 18 digits with operator Gt or Lt")},
+				{in("{key: a, operator: Lt, value: '007'}"), broken("value", "value must be a whole number of at most 18 digits with operator Gt or Lt")},
+				{in("{key: a, operator: Gt, value: '1000000000000000000'}"), broken("value", "value must be a whole number of at most 18 digits with operator Gt or Lt")},
+			},
+		},
 		"tolerationSeconds may be set with effect NoExecute only": {
 			accepted: []string{in("{key: a, effect: NoExecute, tolerationSeconds: 0}"), in("{key: a, effect: NoExecute, tolerationSeconds: 2147483647}")},
 			rejected: []rejected{
@@ -137,7 +146,7 @@ func TestSchemaOfGates(t *testing.T) {
 		"a ninth for spot is refused":            {mix("tolerations: {spot: [" + several(9) + "]}"), "spec.tolerations.spot: Too many: 9: must have at most 8 items"},
 		"a ninth for on-demand is refused":       {mix("tolerations: {onDemand: [" + several(9) + "]}"), "spec.tolerations.onDemand: Too many: 9: must have at most 8 items"},
 		"a third type is refused":                {mix("tolerations: {reserved: []}"), `unknown field "spec.tolerations.reserved"`},
-		"an unknown operator is refused":         {mix("tolerations: {spot: [{key: a, operator: In}]}"), `spec.tolerations.spot[0].operator: Unsupported value: "In": supported values: "Equal", "Exists"`},
+		"an unknown operator is refused":         {mix("tolerations: {spot: [{key: a, operator: In}]}"), `spec.tolerations.spot[0].operator: Unsupported value: "In": supported values: "Equal", "Exists", "Gt", "Lt"`},
 		"an unknown effect is refused":           {mix("tolerations: {spot: [{key: a, effect: NoRun}]}"), `spec.tolerations.spot[0].effect: Unsupported value: "NoRun": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`},
 		"a key that is too long is refused":      {mix("tolerations: {spot: [{key: a" + longestPrefix + "/" + longestName + "}]}"), "spec.tolerations.spot[0].key: Too long: may not be more than 317 bytes"},
 		"a value that is too long is refused":    {mix("tolerations: {spot: [{key: a, value: a" + longestName + "}]}"), "spec.tolerations.spot[0].value: Too long: may not be more than 63 bytes"},
