@@ -29,9 +29,8 @@ const gateOn = "--feature-gates=GenericWorkload=true"
 
 func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, testenv.Options{
-		NoScheduler:           true,
-		APIServerArgs:         []string{gateOn, "--runtime-config=scheduling.k8s.io/v1beta1=true"},
-		ControllerManagerArgs: []string{gateOn},
+		NoScheduler:  true,
+		FeatureGates: map[string]bool{"GenericWorkload": true},
 		Rights: []testenv.Rights{{
 			User: cluster.BerthSchedulerUser, ClusterRoles: []string{"berth-scheduler"}, NoneRefused: true,
 			Counts: func(right string, _ *testenv.Request) bool { return strings.Contains(right, " scheduling.k8s.io/") },
