@@ -55,7 +55,7 @@ func TestStale(t *testing.T) {
 	noCost := func(s *assignment) { delete(s.Pod.Annotations, costKey) }
 	bare := func(s *assignment) { clear(s.Pod.Annotations) }
 	usersCost := func(value string) func(*assignment) {
-		return func(s *assignment) { s.Pod.Annotations[costKey], s.Pod.CostByOthers = value, true }
+		return func(s *assignment) { s.Pod.Annotations[costKey], s.Pod.CostOrigin = value, clusterstate.CostOfUser }
 	}
 	elsewhere := func(s *assignment) { s.Pod.SchedulerName = "default-scheduler" }
 	place := func(p clusterstate.Place) func(*assignment) { return func(s *assignment) { s.Place = p } }

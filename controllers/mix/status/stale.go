@@ -32,7 +32,7 @@ func (r *Controller) stale(g *clusterstate.Group, s clusterstate.Assignment) map
 	if s.Place != clusterstate.Settled || !r.steers(s.Pod) {
 		return nil
 	}
-	return differing(s.Pod, s.Pod.CostByOthers, s.Slot, g.Policy)
+	return differing(s.Pod, s.Pod.CostOrigin != clusterstate.CostOfBerth, s.Slot, g.Policy)
 }
 
 // steers reports whether the mix gives a replica its slot: a replica of another

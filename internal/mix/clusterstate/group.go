@@ -146,6 +146,22 @@ func (g *Group) Borrowed() (n int) {
 	return n
 }
 
+// Overwritten counts the replicas whose deletion cost another client has overwritten.
+func (g *Group) Overwritten() (n int) {
+	for i := range g.Assignments {
+		if g.Assignments[i].Pod.CostOverwritten() {
+			n++
+		}
+	}
+	return n
+}
+
+// Ungated reports whether an autoscaler launches nodes for new pods of the group without regard to the mix: they have no
+// scheduling gate, and name neither a capacity type nor a node themselves.
+func (g *Group) Ungated() bool {
+	return !g.Gated && !g.Ended && g.FixedNode == "" && slices.ContainsFunc(g.Assignments, func(s Assignment) bool { return !s.Pod.Pinned })
+}
+
 // Satisfied reports whether the group has exactly its mix, with every replica in place.
 func (g *Group) Satisfied() bool {
 	c := g.Actual()

@@ -73,9 +73,10 @@ type Pod struct {
 	costly bool
 	// Grouped pods are members of a PodGroup.
 	Grouped bool
-	// CostByOthers is set where the deletion cost is the user's. slotByOthers is set where the slot is not what Berth wrote: it
-	// gives no right to a slot.
-	CostByOthers, slotByOthers bool
+	// CostOrigin is who decided the deletion cost. slotByOthers is set where the slot is not what Berth wrote: it gives no
+	// right to a slot.
+	CostOrigin   CostOrigin
+	slotByOthers bool
 }
 
 // Annotation returns the value of an annotation that Berth reads.
@@ -227,9 +228,9 @@ func (f *State) podOf(o *corev1.Pod, old *Pod) *Pod {
 		Grouped:       o.Spec.SchedulingGroup != nil,
 		LocalData:     f.texts.one(localData(o)),
 		RunsOnce:      o.Spec.RestartPolicy == corev1.RestartPolicyNever || o.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
-		CostByOthers:  CostByOthers(o),
 		slotByOthers:  slotByOthers(o),
 	}
+	p.CostOrigin, _ = CostWriter(o)
 	kept := sharedAnnotations(o)
 	p.takeSlot(kept)
 	p.Annotations = f.sets.same(old.Annotations, kept)
@@ -259,7 +260,7 @@ func (p *Pod) equal(q *Pod) bool {
 }
 
 func (p *Pod) sameState(q *Pod) bool {
-	return p.UID == q.UID && p.slot == q.slot && p.costly == q.costly && p.CostByOthers == q.CostByOthers &&
+	return p.UID == q.UID && p.slot == q.slot && p.costly == q.costly && p.CostOrigin == q.CostOrigin &&
 		p.slotByOthers == q.slotByOthers && p.Created == q.Created && p.Node == q.Node &&
 		p.Ready == q.Ready && p.ReadySince == q.ReadySince && p.Running == q.Running && p.Terminating == q.Terminating &&
 		p.Finished == q.Finished

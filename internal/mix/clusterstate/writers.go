@@ -4,8 +4,11 @@ package clusterstate
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/apis/v1alpha1"
 )
@@ -23,12 +26,53 @@ var (
 	createdField = []byte(`"f:containers"`)
 )
 
-// CostByOthers reports whether the deletion cost of a pod is the user's: another
-// field manager than Berth's owns the annotation. The API server records no
-// manager for what it merges from a Binding, so a cost without one is the scheduler's.
+// CostOrigin is who decided the deletion cost of a pod.
+type CostOrigin uint8
+
+const (
+	// CostOfBerth is that of the slot, or there is none yet.
+	CostOfBerth CostOrigin = iota
+	// CostOfUser is the user's choice: the pod was created with it, from its template or by a webhook, or a person set it
+	// with kubectl.
+	CostOfUser
+	// CostOverwritten was written by another client on a pod that existed, as Karpenter does.
+	CostOverwritten
+)
+
+// people is how the names of the field managers of kubectl begin: kubectl-annotate, kubectl-edit, kubectl-patch.
+const people = "kubectl"
+
+// CostWriter returns who decided the deletion cost of a pod, with the field manager that owns it if that is not Berth. The
+// API server records no manager for what it merges from a Binding, so a cost without one is the scheduler's. A client that
+// changes a value becomes its only owner, so the value of a pod template that was changed afterwards is no longer the user's.
+func CostWriter(o *corev1.Pod) (origin CostOrigin, manager string) {
+	if _, set := o.Annotations[v1alpha1.PodDeletionCostAnnotation]; !set {
+		return CostOfBerth, ""
+	}
+	for i := range o.ManagedFields {
+		e := &o.ManagedFields[i]
+		fields := fieldsOfOthers(e)
+		switch {
+		case !bytes.Contains(fields, costField):
+		case bytes.Contains(fields, createdField), strings.HasPrefix(e.Manager, people):
+			return CostOfUser, e.Manager
+		default:
+			origin, manager = CostOverwritten, e.Manager
+		}
+	}
+	return origin, manager
+}
+
+// CostByOthers reports whether another client than Berth decided the deletion cost of a pod. Berth never changes it then.
 func CostByOthers(o *corev1.Pod) bool {
-	_, set := o.Annotations[v1alpha1.PodDeletionCostAnnotation]
-	return set && managedByOthers(o, func(fields []byte) bool { return bytes.Contains(fields, costField) })
+	origin, _ := CostWriter(o)
+	return origin != CostOfBerth
+}
+
+// CostOverwritten reports whether a scale-down of the pod's ReplicaSet no longer removes the highest slots first because
+// another client has overwritten the deletion cost that belongs to the slot. Other owners ignore the cost.
+func (p *Pod) CostOverwritten() bool {
+	return p.CostOrigin == CostOverwritten && p.slot > 0 && !p.costly && p.Owner != nil && p.Owner.Kind == "ReplicaSet"
 }
 
 // slotByOthers reports whether another client has edited the slot of a pod since
@@ -36,17 +80,16 @@ func CostByOthers(o *corev1.Pod) bool {
 // template after the Binding has replaced its value, so its entry proves nothing.
 func slotByOthers(o *corev1.Pod) bool {
 	_, set := o.Annotations[v1alpha1.SlotAnnotation]
-	return set && managedByOthers(o, func(fields []byte) bool {
+	return set && slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		fields := fieldsOfOthers(&e)
 		return bytes.Contains(fields, slotField) && !bytes.Contains(fields, createdField)
 	})
 }
 
-func managedByOthers(o *corev1.Pod, owns func(fields []byte) bool) bool {
-	for i := range o.ManagedFields {
-		e := &o.ManagedFields[i]
-		if e.Manager != schedulerManager && e.Manager != controllerManager && e.FieldsV1 != nil && owns(e.FieldsV1.GetRawBytes()) {
-			return true
-		}
+// fieldsOfOthers returns the fields of an entry of another manager than Berth's.
+func fieldsOfOthers(e *metav1.ManagedFieldsEntry) []byte {
+	if e.Manager == schedulerManager || e.Manager == controllerManager || e.FieldsV1 == nil {
+		return nil
 	}
-	return false
+	return e.FieldsV1.GetRawBytes()
 }

@@ -50,7 +50,7 @@ func TestWhoWroteTheAnnotationsIsReadFromTheManagedFields(t *testing.T) {
 			p := podNamed("p", tc.changes...)
 			record := newClusterState().podOf(p, nil)
 			assert.Equal(t, []bool{tc.costTheirs, tc.slotTheirs}, []bool{CostByOthers(p), record.slotByOthers})
-			assert.Equal(t, tc.costTheirs, record.CostByOthers)
+			assert.Equal(t, tc.costTheirs, record.CostOrigin != CostOfBerth)
 		})
 	}
 }
