@@ -17,12 +17,17 @@ import (
 	decision "berth.dev/berth/internal/mix/rebalance"
 )
 
+// resyncsPerFind is how many times every workload is reconciled until it is read again which autoscalers there are: after
+// five minutes by default.
+const resyncsPerFind = 10
+
 // addMix adds the controllers of CapacityMixes: status, rebalancer and the removal of gates that no scheduler removes.
 func (p *parts) addMix() error {
 	entries := workloads.NewStore()
 	s, err := status.New(status.Options{
 		Client: p.mgr.GetClient(), Kube: p.kube, Workloads: entries, Clock: clock.RealClock{},
 		Recorder: p.recorder(status.FieldOwner), SchedulerNames: p.profile.SchedulerNames, RepairsPerMinute: repairsOf(p.cfg),
+		FindAutoscalersEvery: resyncsPerFind * seconds(p.cfg.ResyncSeconds),
 	})
 	if err != nil {
 		return err

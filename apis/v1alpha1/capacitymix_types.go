@@ -280,6 +280,27 @@ const (
 	// ReasonNoFallback is the reason of SpotAvailable=True.
 	ReasonNoFallback = "NoFallback"
 
+	// ConditionGatesConfigured is False while an autoscaler launches nodes and pods of a governed workload are created
+	// without the scheduling gate berth.dev/capacity-mix, so that the autoscaler cannot evaluate the mix. It is absent if
+	// no autoscaler was found.
+	ConditionGatesConfigured = "GatesConfigured"
+
+	// ReasonPodsWithoutGate is the reason of GatesConfigured=False.
+	ReasonPodsWithoutGate = "PodsWithoutGate"
+
+	// ReasonPodsGated is the reason of GatesConfigured=True.
+	ReasonPodsGated = "PodsGated"
+
+	// ConditionDeletionCostsIntact is False while another client has overwritten the deletion costs of replicas, so that a
+	// scale-down does not remove the highest slots first. It is absent if Karpenter was not found.
+	ConditionDeletionCostsIntact = "DeletionCostsIntact"
+
+	// ReasonOverwritten is the reason of DeletionCostsIntact=False.
+	ReasonOverwritten = "Overwritten"
+
+	// ReasonNotOverwritten is the reason of DeletionCostsIntact=True.
+	ReasonNotOverwritten = "NotOverwritten"
+
 	// ConditionRebalancing is True while a replica is being moved to its capacity type. While both it and Satisfied are
 	// False, the reason is what prevents moves.
 	ConditionRebalancing = "Rebalancing"

@@ -57,6 +57,14 @@ const (
 	// mix or deletion cost annotation of the workload's pods. Berth restores them at growing intervals.
 	EventReasonAnnotationConflict = "AnnotationConflict"
 
+	// EventReasonGatesMissing (Warning, on the CapacityMix): an autoscaler launches nodes, and pods of a governed workload
+	// are created without the scheduling gate.
+	EventReasonGatesMissing = "GatesMissing"
+
+	// EventReasonDeletionCostsOverwritten (Warning, on the CapacityMix): another client, such as Karpenter with its feature
+	// gate PodDeletionCostManagement, has overwritten the deletion costs of replicas. A scale-down is no longer exact.
+	EventReasonDeletionCostsOverwritten = "DeletionCostsOverwritten"
+
 	// EventReasonDeletionBlocked (Warning, on the ResourceLimit): its deletion waits for the pods and workloads that the
 	// message names. ForceDeleteAnnotation deletes it nevertheless.
 	EventReasonDeletionBlocked = "DeletionBlocked"

@@ -7,6 +7,7 @@ package status
 import (
 	"context"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +30,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/policy"
 )
 
@@ -46,6 +48,8 @@ type Options struct {
 	SchedulerNames []string
 	// RepairsPerMinute bounds how many pods are patched; 0 repairs none. SetRepairs changes it.
 	RepairsPerMinute int
+	// FindAutoscalersEvery is the time between two readings of which autoscalers launch nodes.
+	FindAutoscalersEvery time.Duration
 }
 
 // Controller writes the status of one mix per request. A request without a name
@@ -56,11 +60,15 @@ type Controller struct {
 	contest contest
 	// reported are the workloads about whose contested annotations an event was recorded.
 	reported *lru.Cache
-	decided  chan event.GenericEvent
+	// warned are the conditions of mixes that have been False.
+	warned  *lru.Cache
+	decided chan event.GenericEvent
 
 	mu sync.Mutex // guards what follows
 	// current are the versions of the mixes that have the status that they should have, as long as nothing else is decided.
 	current map[types.NamespacedName]string
+	// found are the autoscalers that were found last; it is replaced rather than changed. nil: none was looked for yet.
+	found *autoscaler.Found
 	// specs are those that were read last, with what is wrong with them.
 	specs map[types.NamespacedName]spec
 	// staleGroups are the workloads of a namespace that have annotations to be repaired.
@@ -79,7 +87,8 @@ var _ reconcile.Reconciler = &Controller{}
 func New(o Options) (*Controller, error) {
 	return &Controller{
 		Options: o,
-		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(), reported: lru.New(remembered),
+		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(),
+		reported: lru.New(remembered), warned: lru.New(remembered),
 		decided: make(chan event.GenericEvent, 1024),
 		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{},
 		staleGroups: map[string]map[policy.GroupKey]bool{},
@@ -101,6 +110,9 @@ func pace(perMinute int) (rate.Limit, int) {
 // SetupWithManager adds the controller to a manager, and the metrics of the mixes to the registry.
 func (r *Controller) SetupWithManager(mgr manager.Manager) error {
 	if err := metrics.Registry.Register(&Collector{Workloads: r.Workloads, Clock: r.Clock}); err != nil {
+		return err
+	}
+	if err := mgr.Add(manager.RunnableFunc(r.findAutoscalers)); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("capacitymix").
@@ -145,10 +157,13 @@ func (r *Controller) isCurrent(cm *v1alpha1.CapacityMix) bool {
 	return known && version == cm.ResourceVersion
 }
 
-func (r *Controller) setCurrent(name types.NamespacedName, version string) {
+// setCurrent notes that a mix has its status, as long as that was composed with the autoscalers that are there.
+func (r *Controller) setCurrent(name types.NamespacedName, version string, found *autoscaler.Found) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.current[name] = version
+	if r.found == found {
+		r.current[name] = version
+	}
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -167,7 +182,8 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	mine, others := r.Workloads.OfMix(cm.Namespace, cm.Name), r.Workloads.Others(cm.Namespace, cm.Name)
-	return reconcile.Result{}, r.write(ctx, cm, compose(cm, r.invalid(cm), mine, others, r.Clock.Now()))
+	found := r.autoscalers()
+	return reconcile.Result{}, r.write(ctx, cm, compose(cm, r.invalid(cm), mine, others, found, r.Clock.Now()), found)
 }
 
 func (r *Controller) forget(name types.NamespacedName) {
@@ -191,20 +207,23 @@ func (r *Controller) invalid(cm *v1alpha1.CapacityMix) error {
 	return known.invalid
 }
 
-// write applies a status unless it is there already. The mix is the cache's and
+// write applies a status, which was composed with these autoscalers, unless it is there already. The mix is the cache's and
 // must not be changed.
-func (r *Controller) write(ctx context.Context, cm *v1alpha1.CapacityMix, status v1alpha1.CapacityMixStatus) error {
+func (r *Controller) write(
+	ctx context.Context, cm *v1alpha1.CapacityMix, status v1alpha1.CapacityMixStatus, found *autoscaler.Found,
+) error {
 	name := client.ObjectKeyFromObject(cm)
 	if sameStatus(&cm.Status, &status) {
-		r.setCurrent(name, cm.ResourceVersion)
+		r.setCurrent(name, cm.ResourceVersion, found)
 		return nil
 	}
 	version, err := applyset.Status(ctx, r.Client, v1alpha1.SchemeGroupVersion.WithKind("CapacityMix"), cm, &status, FieldOwner)
 	if version == "" {
 		return err
 	}
-	r.setCurrent(name, version)
+	r.setCurrent(name, version, found)
 	statusWrites.Inc()
+	r.warn(cm, status.Conditions)
 	log.FromContext(ctx).V(2).Info("Wrote the status", "mix", cm.Name, "namespace", cm.Namespace, "satisfied", status.SatisfiedCount,
 		"workloads", status.WorkloadCount)
 	return nil

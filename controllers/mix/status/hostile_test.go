@@ -20,6 +20,7 @@ import (
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
+	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/rebalance"
 )
@@ -41,7 +42,7 @@ func checkStatus(t testing.TB, invalid error, mine []workloads.Entry, others []s
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began := time.Now()
-	s := compose(mixOf(), invalid, mine, others, noon)
+	s := compose(mixOf(), invalid, mine, others, &autoscaler.Found{Karpenter: true, ClusterAutoscaler: true}, noon)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(&Collector{Workloads: b, Clock: clocktesting.NewFakePassiveClock(noon)})
 	_, err := registry.Gather()

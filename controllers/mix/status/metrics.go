@@ -55,6 +55,8 @@ var (
 		"Replicas being moved: evicted, and their replacement not Ready yet.", []string{"namespace", "mix"}, nil)
 	provisioningDesc = prometheus.NewDesc("berth_mix_placeholder_pods",
 		"Placeholder pods that hold or request capacity for replicas on the wrong capacity type.", []string{"namespace", "mix"}, nil)
+	overwrittenDesc = prometheus.NewDesc("berth_mix_overwritten_cost_pods",
+		"Replicas whose deletion cost another client has overwritten, so that a scale-down is not exact.", []string{"namespace", "mix"}, nil)
 	stormDesc = prometheus.NewDesc("berth_mix_spot_storm",
 		"1 during a spot storm, in which nothing is moved.", nil, nil)
 )
@@ -63,7 +65,7 @@ var (
 func (*Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		podsDesc, desiredDesc, pendingDesc, departingDesc, deviationDesc, outDesc, blockedDesc,
-		movingDesc, provisioningDesc, stormDesc,
+		movingDesc, provisioningDesc, overwrittenDesc, stormDesc,
 	} {
 		ch <- d
 	}
@@ -73,6 +75,7 @@ func (*Collector) Describe(ch chan<- *prometheus.Desc) {
 type sums struct {
 	spot, onDemand, unknown, wantSpot, wantOnDemand int
 	pending, departing, deviation, moving, holding  int
+	overwritten                                     int
 	out                                             float64
 	blocked                                         map[string]int
 }
@@ -124,6 +127,7 @@ func (s *sums) collect(ch chan<- prometheus.Metric, namespace, mix string) {
 		{deviationDesc, own, float64(s.deviation)},
 		{movingDesc, own, float64(s.moving)},
 		{provisioningDesc, own, float64(s.holding)},
+		{overwrittenDesc, own, float64(s.overwritten)},
 		{outDesc, own, s.out},
 	}
 	for i := range gauges {
@@ -161,6 +165,7 @@ func (c *Collector) add(s *sums, e *workloads.Entry) {
 	s.pending, s.departing, s.moving = s.pending+pending, s.departing+departing, s.moving+moving(e)
 	s.deviation += len(g.WrongSide())
 	s.holding += len(e.Placeholders)
+	s.overwritten += g.Overwritten()
 	if !e.WrongSince.IsZero() {
 		s.out = max(s.out, c.Clock.Since(e.WrongSince).Seconds())
 	}

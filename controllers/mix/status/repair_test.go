@@ -368,6 +368,10 @@ berth_mix_blocked_workloads{mix="web",namespace="shop",reason="InsufficientCapac
 # TYPE berth_mix_moving_pods gauge
 berth_mix_moving_pods{mix="",namespace="shop"} 0
 berth_mix_moving_pods{mix="web",namespace="shop"} 2
+# HELP berth_mix_overwritten_cost_pods Replicas whose deletion cost another client has overwritten, so that a scale-down is not exact.
+# TYPE berth_mix_overwritten_cost_pods gauge
+berth_mix_overwritten_cost_pods{mix="",namespace="shop"} 0
+berth_mix_overwritten_cost_pods{mix="web",namespace="shop"} 0
 # HELP berth_mix_placeholder_pods Placeholder pods that hold or request capacity for replicas on the wrong capacity type.
 # TYPE berth_mix_placeholder_pods gauge
 berth_mix_placeholder_pods{mix="",namespace="shop"} 0

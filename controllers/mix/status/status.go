@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/controllers/mix/workloads"
 	"berth.dev/berth/internal/kube/applyset"
+	"berth.dev/berth/internal/mix/autoscaler"
 	"berth.dev/berth/internal/mix/clusterstate"
 	"berth.dev/berth/internal/mix/fallback"
 	"berth.dev/berth/internal/mix/rebalance"
@@ -28,11 +29,12 @@ const (
 	listed, named = 5, 3
 )
 
-// compose returns the status of a mix from what is wrong with its spec, the
-// workloads that it governs, and the names of other mixes that govern pods which
-// it selects. It is a pure function; times are those at which things were first seen, so the same state
-// gives the same status.
-func compose(cm *v1alpha1.CapacityMix, invalid error, mine []workloads.Entry, others []string, now time.Time) v1alpha1.CapacityMixStatus {
+// compose returns the status of a mix from what is wrong with its spec, the workloads that it governs, the names of other
+// mixes that govern pods which it selects, and the autoscalers. Until these were looked for, the conditions about them stay.
+// It is a pure function; times are those at which things were first seen, so the same state gives the same status.
+func compose(
+	cm *v1alpha1.CapacityMix, invalid error, mine []workloads.Entry, others []string, found *autoscaler.Found, now time.Time,
+) v1alpha1.CapacityMixStatus {
 	s := v1alpha1.CapacityMixStatus{ObservedGeneration: cm.Generation, Conditions: slices.Clone(cm.Status.Conditions)}
 	slices.SortFunc(mine, byNeed)
 	s.WorkloadCount = number(len(mine))
@@ -50,10 +52,17 @@ func compose(cm *v1alpha1.CapacityMix, invalid error, mine []workloads.Entry, ot
 	}
 	s.Desired, s.Actual = desired, actual
 	conditions := []metav1.Condition{accepted(invalid, others), satisfied(mine), rebalancing(mine)}
-	if c, ok := spotAvailable(mine); ok {
-		conditions = append(conditions, c)
-	} else if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionSpotAvailable) != nil { // removing copies the list, there or not
-		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionSpotAvailable)
+	optional := func(c metav1.Condition, applies bool) {
+		if applies {
+			conditions = append(conditions, c)
+		} else if meta.FindStatusCondition(s.Conditions, c.Type) != nil { // removing copies the list, there or not
+			meta.RemoveStatusCondition(&s.Conditions, c.Type)
+		}
+	}
+	optional(spotAvailable(mine))
+	if found != nil {
+		optional(gatesConfigured(found, mine))
+		optional(deletionCostsIntact(found, mine))
 	}
 	for _, c := range conditions {
 		c.ObservedGeneration = cm.Generation

@@ -75,7 +75,7 @@ func composeOf(cm *v1alpha1.CapacityMix, entries []workloads.Entry, now time.Tim
 		e.Group.Key.ID += e.Mix // some of these tests use one workload twice
 		b.Put(e)
 	}
-	return compose(cm, err, b.OfMix("shop", cm.Name), b.Others("shop", cm.Name), now)
+	return compose(cm, err, b.OfMix("shop", cm.Name), b.Others("shop", cm.Name), nil, now)
 }
 
 func exact(name string) workloads.Entry { return entry(name, od, od, sp, sp, sp) }
