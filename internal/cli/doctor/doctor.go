@@ -21,8 +21,8 @@ import (
 )
 
 const aboutDoctor = `Checks that Berth is installed, runs, and has the rights that it needs. Finds what prevents workloads from satisfying their mix: nodes of
-unknown type, pods that another scheduler schedules or that wait for their slot, mixes that conflict, disruption budgets that overlap, pods
-that wait because of their ResourceLimit.
+unknown type, pods that another scheduler schedules or that wait for their slot, workloads that an autoscaler cannot evaluate, deletion
+costs that were overwritten, mixes that conflict, disruption budgets that overlap, pods that wait because of their ResourceLimit.
 
 The command exits with code 1 if a check fails. It creates access reviews, which are not stored.`
 
@@ -75,7 +75,8 @@ type patient struct {
 	systemNamespace string
 	now             time.Time
 	// leaderless is set where no scheduler was found to lead.
-	leaderless bool
+	leaderless  bool
+	autoscalers autoscalers
 	// cluster is nil where the CRD is missing or the configuration is broken.
 	cluster *live.Cluster
 }
@@ -154,11 +155,13 @@ func (p *patient) examine(ctx context.Context) (*Report, error) {
 	if err := cluster.LoadLimits(ctx, p.client, p.namespace); err != nil {
 		return nil, err
 	}
-	p.cluster = cluster
+	p.cluster, p.autoscalers = cluster, p.findAutoscalers(ctx)
 	for _, problem := range cluster.Problems {
 		r.add(Warn, "read "+problem.Resource, "get the right to list them, or choose a namespace with -n", "%s", problem)
 	}
-	for _, check := range []func(*Report){p.nodes, p.mixes, p.conflicts, p.bypasses, p.gates, p.budgets, p.reports, p.limits} {
+	for _, check := range []func(*Report){
+		p.nodes, p.mixes, p.conflicts, p.bypasses, p.gates, p.ungated, p.deletionCosts, p.budgets, p.reports, p.limits,
+	} {
 		check(r)
 	}
 	return r, nil

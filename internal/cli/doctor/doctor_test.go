@@ -4,21 +4,26 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	authv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"berth.dev/berth/apis/v1alpha1"
 	"berth.dev/berth/internal/cli/clitest"
 	"berth.dev/berth/internal/cli/command"
 	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/autoscaler"
 )
 
 func TestDoctorOnWorkloads(t *testing.T) {
@@ -110,4 +115,85 @@ func TestDoctorOnGates(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestDoctorOnAutoscalers(t *testing.T) {
+	s := clitest.OneOfEach()
+	for i, p := range s.Pods[:3] { // as Karpenter writes them: the rank of the node
+		p.Annotations[v1alpha1.PodDeletionCostAnnotation] = "-2147483648"
+		p.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager:  []string{"karpenter", "karpenter", "cost-controller"}[i],
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:controller.kubernetes.io/pod-deletion-cost":{}}}}`),
+		}}
+	}
+	p := &patient{cluster: s.Cluster(t), now: clitest.Now}
+	p.autoscalers.Karpenter, p.autoscalers.ClusterAutoscaler = true, true
+	r := &Report{}
+	p.ungated(r)
+	p.deletionCosts(r)
+	clitest.Goldens(t, "", map[string]string{"autoscalers.txt": printers.Text}, func(o *command.Options) error { return showReport(o, r) })
+	assert.True(t, r.failed())
+}
+
+func TestDoctorOnAutoscalersThatDoNoHarm(t *testing.T) {
+	gated := func(s *clitest.Shop) {
+		s.Pods = s.Pods[:4]
+		for _, p := range s.Pods {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.CapacityMixGate}}
+		}
+	}
+	none, karpenter := autoscalers{}, autoscalers{Found: autoscaler.Found{Karpenter: true}}
+	enabled := karpenter
+	enabled.costGates = []string{"karpenter/karpenter"}
+	failed := autoscalers{err: errors.New("no answer")}
+	for name, tc := range map[string]struct {
+		found  autoscalers
+		change func(*clitest.Shop)
+		want   []string
+	}{
+		"none, and pods without gates": {none, func(*clitest.Shop) {}, []string{"OK neither Karpenter nor cluster-autoscaler was found"}},
+		"all pods have the gate": {karpenter, gated, []string{
+			"OK no governed workload lacks the scheduling gate while Karpenter launches nodes", "OK no client has overwritten the deletion costs of the slots",
+		}},
+		"no cost is overwritten yet": {enabled, gated, []string{
+			"OK no governed workload lacks the scheduling gate while Karpenter launches nodes",
+			"WARN the feature gate PodDeletionCostManagement of Karpenter (karpenter/karpenter) overwrites the deletion costs of pods, and a scale-down is then not exact",
+		}},
+		"no mix that it could break": {enabled, func(s *clitest.Shop) { s.Pods, s.Mixes = nil, nil }, []string{
+			"OK no governed workload lacks the scheduling gate while Karpenter launches nodes", "OK no client has overwritten the deletion costs of the slots",
+		}},
+		"they are not known": {failed, func(*clitest.Shop) {}, []string{"WARN no answer"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := clitest.OneOfEach()
+			tc.change(s)
+			p := &patient{cluster: s.Cluster(t), autoscalers: tc.found}
+			r := &Report{}
+			p.ungated(r)
+			p.deletionCosts(r)
+			var got []string
+			for _, f := range r.Findings {
+				got = append(got, string(f.Level)+" "+f.Message)
+				assert.Equal(t, f.Level == OK, f.Next == "", "what is not right has a fix")
+			}
+			assert.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestDoctorFindsTheFeatureGateOfKarpenter(t *testing.T) {
+	deployment := func(name, label, gates string) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "karpenter", Name: name, Labels: map[string]string{"app.kubernetes.io/name": label}}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Env: []corev1.EnvVar{{Name: "FEATURE_GATES", Value: gates}}}}
+		return d
+	}
+	const on = "NodeRepair=false,PodDeletionCostManagement=true"
+	kube := fake.NewClientset()
+	p := &patient{kube: kube, client: clitest.Client(t, interceptor.Funcs{},
+		deployment("karpenter", "karpenter", on), deployment("spare", "karpenter", "NodeRepair=true"), deployment("other", "other", on))}
+	assert.Empty(t, p.findAutoscalers(t.Context()).costGates, "Karpenter is not served")
+	kube.Resources = []*metav1.APIResourceList{{GroupVersion: "karpenter.sh/v1", APIResources: []metav1.APIResource{{Name: "nodepools"}}}}
+	found := p.findAutoscalers(t.Context())
+	assert.True(t, found.Karpenter)
+	assert.Equal(t, []string{"karpenter/karpenter"}, found.costGates)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,4 +178,51 @@ func TestDoctorAsksForTheRightsOfWhatIsUsed(t *testing.T) {
 		return found[check].Level == doctor.OK, found[check].Message
 	})
 	assert.NotContains(t, found, "rights of berth-controller for DeploymentRecords")
+}
+
+func TestDoctorNamesWhatAutoscalersBreak(t *testing.T) {
+	w := begin(t, testenv.Roomy()...)
+	me := user(w, "doctor", doctorRights)
+	web, m := builders.Deployment("web", 5), split.New(70, 2)
+	w.Create(builders.CapacityMix("web", 70, 2), web)
+	w.RequireExact("web", m, 5)
+	found, err := findings(w, me, "--scheduler-config", profile)
+	require.NoError(t, err)
+	assert.Equal(t, doctor.OK, found["autoscalers"].Level, found["autoscalers"].Message)
+	assert.NotContains(t, found, "deletion costs")
+
+	w.CreateForTest(testenv.StatusOfClusterAutoscaler())
+	found, err = findings(w, me, "--scheduler-config", profile)
+	require.ErrorIs(t, err, command.ErrFailed)
+	assert.Equal(t, doctor.Fail, found["autoscalers"].Level)
+	assert.Contains(t, found["autoscalers"].Message, "cluster-autoscaler cannot evaluate the mix of 1 workload without the scheduling gate: "+w.Namespace+": Deployment web")
+	assert.Contains(t, found["autoscalers"].Next, "webhook.gates=true")
+
+	w.ServeKarpenter()
+	testenv.Patch(w, web, func(d *appsv1.Deployment) { builders.Gated(&d.Spec.Template) })
+	w.Eventually("every pod had the gate", func() (bool, string) {
+		found, err = findings(w, me, "--scheduler-config", profile)
+		return found["autoscalers"].Level == doctor.OK, found["autoscalers"].Message
+	})
+	require.NoError(t, err)
+	assert.Contains(t, found["autoscalers"].Message, "Karpenter and cluster-autoscaler")
+	assert.Equal(t, doctor.OK, found["deletion costs"].Level, found["deletion costs"].Message)
+
+	karpenter := builders.Deployment("karpenter", 0, func(t *corev1.PodTemplateSpec) {
+		t.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FEATURE_GATES", Value: "NodeRepair=false,PodDeletionCostManagement=true"}}
+	})
+	karpenter.Labels = map[string]string{"app.kubernetes.io/name": "karpenter"}
+	w.Create(karpenter)
+	found, err = findings(w, me, "--scheduler-config", profile)
+	require.NoError(t, err)
+	assert.Equal(t, doctor.Warn, found["deletion costs"].Level)
+	assert.Contains(t, found["deletion costs"].Message, "PodDeletionCostManagement of Karpenter ("+w.Namespace+"/karpenter)")
+
+	for _, p := range w.WaitExact("web", m, 5, testenv.SettleTimeout) {
+		w.WriteCost(&p, "karpenter", "-99")
+	}
+	found, err = findings(w, me, "--scheduler-config", profile)
+	require.NoError(t, err)
+	assert.Equal(t, doctor.Warn, found["deletion costs"].Level)
+	assert.Contains(t, found["deletion costs"].Message, "karpenter overwrote the deletion cost of 5 pods: ")
 }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/cli/live"
+	"berth.dev/berth/internal/cli/printers"
+	"berth.dev/berth/internal/mix/autoscaler"
+	"berth.dev/berth/internal/mix/clusterstate"
+)
+
+// enableGates turns the scheduling gate on.
+const enableGates = "set the chart value webhook.gates=true, which requires webhook.enabled=true, and label the namespaces " + v1alpha1.InjectLabel +
+	"=enabled, or add the gate " + v1alpha1.CapacityMixGate + " to the pod templates; then restart the workloads (docs/autoscalers.md)"
+
+// disableCosts makes deletion costs those of the slots again.
+const disableCosts = "disable the feature gate " + autoscaler.CostGate + " of Karpenter, then remove the annotation " +
+	v1alpha1.PodDeletionCostAnnotation + " from these pods: the controller writes the cost of the slot (docs/autoscalers.md)"
+
+// autoscalers are those of the cluster, and what they do to mixes.
+type autoscalers struct {
+	autoscaler.Found
+	// err is why they are not known.
+	err error
+	// costGates are the Deployments of Karpenter that have the feature gate which overwrites deletion costs.
+	costGates []string
+}
+
+func (p *patient) findAutoscalers(ctx context.Context) (a autoscalers) {
+	if a.Found, a.err = autoscaler.Find(ctx, p.kube); !a.Karpenter {
+		return a
+	}
+	var deployments appsv1.DeploymentList
+	if p.client.List(ctx, &deployments, client.MatchingLabels{"app.kubernetes.io/name": "karpenter"}) != nil {
+		return a // what may not be read is reported elsewhere
+	}
+	for i := range deployments.Items {
+		if d := &deployments.Items[i]; autoscaler.ManagesCosts(&d.Spec.Template.Spec) {
+			a.costGates = append(a.costGates, d.Namespace+"/"+d.Name)
+		}
+	}
+	return a
+}
+
+// ungated finds workloads for which an autoscaler launches nodes without regard to their mix.
+func (p *patient) ungated(r *Report) {
+	const check = "autoscalers"
+	var names []string
+	for _, namespace := range p.cluster.Namespaces() {
+		for _, g := range p.cluster.State.Groups(namespace) {
+			if g.Ungated() {
+				names = append(names, namespace+": "+live.WorkloadText(g.Workload))
+			}
+		}
+	}
+	slices.Sort(names)
+	switch found := p.autoscalers; {
+	case found.err != nil:
+		r.add(Warn, check, "run this command again", "%v", found.err)
+	case !found.Any():
+		r.add(OK, check, "", "neither Karpenter nor cluster-autoscaler was found")
+	case len(names) > 0:
+		r.add(Fail, check, enableGates, "%s cannot evaluate the mix of %s without the scheduling gate: %s", found,
+			printers.Count(len(names), "workload"), printers.Listed(names))
+	default:
+		r.add(OK, check, "", "no governed workload lacks the scheduling gate while %s launches nodes", found)
+	}
+}
+
+// deletionCosts finds replicas whose deletion cost Karpenter, or another client beside it, has overwritten.
+func (p *patient) deletionCosts(r *Report) {
+	const check = "deletion costs"
+	var pods []string
+	writers := map[string]bool{}
+	for o, pod := range p.cluster.LivePods() {
+		if found, _ := p.cluster.State.Resolve(pod); found != nil && pod.CostOverwritten() {
+			_, manager := clusterstate.CostWriter(o)
+			pods, writers[manager] = append(pods, podName(o)), true
+		}
+	}
+	slices.Sort(pods)
+	switch found := p.autoscalers; {
+	case !found.Karpenter:
+	case len(pods) > 0:
+		r.add(Warn, check, disableCosts, "a scale-down does not remove the highest slots first: %s overwrote the deletion cost of %s: %s",
+			strings.Join(slices.Sorted(maps.Keys(writers)), ", "), printers.Count(len(pods), "pod"), printers.Listed(pods))
+	case len(found.costGates) > 0 && len(p.cluster.Mixes) > 0:
+		r.add(Warn, check, "disable that feature gate (docs/autoscalers.md)",
+			"the feature gate %s of Karpenter (%s) overwrites the deletion costs of pods, and a scale-down is then not exact",
+			autoscaler.CostGate, strings.Join(found.costGates, ", "))
+	default:
+		r.add(OK, check, "", "no client has overwritten the deletion costs of the slots")
+	}
+}
