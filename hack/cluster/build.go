@@ -135,11 +135,15 @@ func built(ctx context.Context, out io.Writer, name string) (string, error) {
 		args = append(args, flag)
 	}
 	args = append(args, src.pkg)
-	if err := goCommand(ctx, out, name, module, []string{"CGO_ENABLED=0"}, args...); err != nil {
+	if err := goCommand(ctx, out, name, module, []string{"CGO_ENABLED=0", newerGo}, args...); err != nil {
 		return "", err
 	}
 	return path, os.Rename(partial, path)
 }
+
+// newerGo lets the go command run the version of Go that a nested module requires, if it is newer than ours, whatever the
+// environment allows. The toolchain line of the module's go.mod file names that version, as Karpenter's does.
+const newerGo = "GOTOOLCHAIN=auto"
 
 // BuildTags are what Berth's programs are built with. grpcnotrace leaves gRPC's trace pages out, and with them
 // html/template: a program in which a template can be executed keeps every method of every type.

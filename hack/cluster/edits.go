@@ -79,7 +79,7 @@ func moduleDir(ctx context.Context, nested, module string) (string, error) {
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
 	cmd.Dir, cmd.Stderr = nested, &stderr
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOWORK=off", newerGo)
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("find module %s: %w\n%s%s", module, err, out, stderr.String())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 )
 
 const (
@@ -27,9 +28,9 @@ var karpenterEdits = []edit{
 type Karpenter struct{ *server }
 
 // StartKarpenter installs Karpenter's CRDs, starts Karpenter with its KWOK cloud provider and its generic instance types,
-// and waits until it is ready. It launches nothing before there is a NodePool. Killed, it leaves its nodes behind, with
-// finalizers: delete the NodePools first and let it end their nodes.
-func (c *Cluster) StartKarpenter(ctx context.Context, out io.Writer) (*Karpenter, error) {
+// with some feature gates turned on, and waits until it is ready. It launches nothing before there is a NodePool. Killed, it
+// leaves its nodes behind, with finalizers: delete the NodePools first and let it end their nodes.
+func (c *Cluster) StartKarpenter(ctx context.Context, out io.Writer, gates ...string) (*Karpenter, error) {
 	binary, err := Binary(ctx, out, KarpenterBinary)
 	if err != nil {
 		return nil, err
@@ -49,8 +50,8 @@ func (c *Cluster) StartKarpenter(ctx context.Context, out io.Writer) (*Karpenter
 		"SYSTEM_NAMESPACE=kube-system",
 		fmt.Sprintf("METRICS_PORT=%d", p.ports[0]),
 		fmt.Sprintf("HEALTH_PROBE_PORT=%d", p.ports[1]),
-		// Its defaults, named so that a caller's environment does not change them.
-		"FEATURE_GATES=NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false",
+		// A caller's environment changes neither gates nor instance types. A gate that is not named has its default.
+		"FEATURE_GATES=" + gatesOn(gates),
 		"INSTANCE_TYPES_FILE_PATH=",
 	}
 	p.url = "http://" + loopback(p.ports[0])
@@ -60,6 +61,14 @@ func (c *Cluster) StartKarpenter(ctx context.Context, out io.Writer) (*Karpenter
 		return nil, err
 	}
 	return &Karpenter{s}, nil
+}
+
+func gatesOn(names []string) string {
+	on := make([]string, len(names))
+	for i, name := range names {
+		on[i] = name + "=true"
+	}
+	return strings.Join(on, ",")
 }
 
 // applyKarpenterCRDs installs the CRDs of the version that is built.
