@@ -90,7 +90,10 @@ func TestWithoutTheGateKarpenterLaunchesNodesOfTheWrongType(t *testing.T) {
 		_, saw := stuck()
 		return len(seen.since(before)) > 0 && len(w.spare()) > 0, saw
 	})
-	w.Within(patience, "14 pods run on spot, 6 wait", stuck)
+	w.Within(patience, "14 pods run on spot, 6 wait, every node that was requested is launched", func() (bool, string) {
+		ok, saw := stuck()
+		return ok && seen.launched(), saw
+	})
 	t.Logf("first %s; for those that were reclaimed, %s", before, seen.since(before))
 	for _, capacityType := range seen {
 		assert.Equal(t, "spot", capacityType, "type of every node that Karpenter launched: %s", seen)

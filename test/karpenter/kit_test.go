@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,6 +173,9 @@ func (l launches) see(w *autoscaled) {
 		}
 	}
 }
+
+// launched reports whether all have their machines.
+func (l launches) launched() bool { return !slices.Contains(slices.Collect(maps.Values(l)), "") }
 
 // since returns those that are not among earlier ones.
 func (l launches) since(earlier launches) launches {
