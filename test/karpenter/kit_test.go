@@ -96,15 +96,17 @@ metadata: {name: default}
 `
 
 // autoscaled is a world without nodes, in which Karpenter launches them.
-type autoscaled struct{ *testenv.World }
+type autoscaled struct {
+	*testenv.World
+	karpenter *cluster.Karpenter
+}
 
 // start starts Karpenter with NodePools. With the test Karpenter's nodes end, then Karpenter.
 func start(t *testing.T, pools ...pool) *autoscaled {
 	t.Helper()
-	w := &autoscaled{testenv.New(t)}
-	k, err := w.Cluster.StartKarpenter(w.Ctx, os.Stderr)
-	require.NoError(t, err)
-	t.Cleanup(func() { w.end(k) })
+	w := &autoscaled{World: testenv.New(t)}
+	w.run()
+	t.Cleanup(w.end)
 	require.NoError(t, w.Cluster.Apply(w.Ctx, nodeClass))
 	for _, p := range pools {
 		require.NoError(t, w.Cluster.Apply(w.Ctx, p.manifest()))
@@ -112,7 +114,27 @@ func start(t *testing.T, pools ...pool) *autoscaled {
 	return w
 }
 
-func (w *autoscaled) end(k *cluster.Karpenter) {
+// run starts Karpenter with some feature gates turned on.
+func (w *autoscaled) run(gates ...string) {
+	w.T.Helper()
+	k, err := w.Cluster.StartKarpenter(w.Ctx, os.Stderr, gates...)
+	require.NoError(w.T, err)
+	w.karpenter = k
+}
+
+// restart replaces the running Karpenter by one with some feature gates turned on.
+func (w *autoscaled) restart(gates ...string) {
+	w.T.Helper()
+	w.kill()
+	w.run(gates...)
+}
+
+func (w *autoscaled) kill() {
+	w.karpenter.Kill()
+	<-w.karpenter.Done()
+}
+
+func (w *autoscaled) end() {
 	// The test's own context may have ended.
 	w.Ctx = context.WithoutCancel(w.Ctx)
 	if w.T.Failed() {
@@ -122,12 +144,9 @@ func (w *autoscaled) end(k *cluster.Karpenter) {
 				w.T.Logf("not Ready: %s since %s: %+v", pod.Name, pod.CreationTimestamp, pod.Status.Conditions)
 			}
 		}
-		w.T.Log("end of Karpenter's log:\n" + k.LogTail(60))
+		w.T.Log("end of Karpenter's log:\n" + w.karpenter.LogTail(60))
 	}
-	defer func() {
-		k.Kill()
-		<-k.Done()
-	}()
+	defer w.kill()
 	background := metav1.DeletePropagationBackground
 	require.NoError(w.T, w.Kube.AppsV1().Deployments(w.Namespace).DeleteCollection(w.Ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{}))
 	for _, p := range w.list(nodePools) {
