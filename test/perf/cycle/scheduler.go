@@ -44,7 +44,7 @@ type runner struct {
 	framework framework.Framework
 	// next pod to place.
 	next int
-	// cycles is how many scheduling cycles there were. The scheduler reuses what it knows of a pod in the next cycle only.
+	// cycles counts the scheduling cycles. What the scheduler knows of a pod it reuses in the next cycle only.
 	cycles cycles
 	// before, if set, is called before every scheduling cycle.
 	before func(pod *corev1.Pod)
