@@ -69,7 +69,8 @@ func runnerIn(ctx context.Context, peer string, c *cluster, limits v1alpha1.Reso
 	}
 	factory := scheduler.NewInformerFactory(r.cluster.client(), 0, nil)
 	r.scheduler, err = scheduler.New(ctx, r.cluster.client(), factory, nil, func(string) events.EventRecorderLogger { return nobody{} },
-		scheduler.WithProfiles(*profile), scheduler.WithKubeConfig(serve(ctx, limits)), scheduler.WithFrameworkOutOfTreeRegistry(registry()))
+		scheduler.WithProfiles(*profile), scheduler.WithKubeConfig(serve(ctx, limits)),
+		scheduler.WithFrameworkOutOfTreeRegistry(registry()))
 	if err != nil {
 		return nil, err
 	}
