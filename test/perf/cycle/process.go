@@ -92,9 +92,13 @@ type Process struct {
 	replies *json.Decoder
 }
 
-// Start starts a peer as a process of this binary and waits until its scheduler is ready.
+// Start starts a peer as a process of its own and waits until its scheduler is ready.
 func Start(ctx context.Context, peer string, s Scenario) (*Process, error) {
-	j := job{Peer: peer, Scenario: s}
+	program, name, err := programOf(ctx, peer)
+	if err != nil {
+		return nil, err
+	}
+	j := job{Peer: name, Scenario: s}
 	if dir := os.Getenv(envProfile); dir != "" {
 		j.Profile = fmt.Sprintf("%s/%s-%d.prof", dir, peer, s.Nodes)
 	}
@@ -102,7 +106,7 @@ func Start(ctx context.Context, peer string, s Scenario) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{command: exec.CommandContext(ctx, os.Args[0])}
+	p := &Process{command: exec.CommandContext(ctx, program)}
 	p.command.Env = append(os.Environ(), envPeer+"="+string(text))
 	p.command.Stderr = os.Stderr
 	if p.in, err = p.command.StdinPipe(); err != nil {

@@ -40,6 +40,9 @@ var rule = split.New(80, 0)
 const (
 	// Stock is kube-scheduler as it comes (P0).
 	Stock = "P0"
+	// Stock134 and HardSpread134 are kube-scheduler 1.34, as P0 and P1.
+	Stock134      = Stock + referenceSuffix
+	HardSpread134 = HardSpread + referenceSuffix
 	// HardSpread is kube-scheduler with a hard topology spread over five values of a label (P1).
 	HardSpread = "P1"
 	// SoftSpread is the same, preferred (P2).

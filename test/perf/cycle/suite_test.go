@@ -62,7 +62,7 @@ func questions() (list []question) {
 	for _, nodes := range []int{500, 5_000, 15_000} {
 		add(question{
 			name: fmt.Sprintf("basic/nodes=%d", nodes), at: map[string]float64{"nodes": float64(nodes)},
-			scenario: Scenario{Nodes: nodes, OnDemandPerMille: 200, Groups: 1}, peers: everybody, gate: []string{Stock, HardSpread, FewNodes, Floor, Berth16, Berth100},
+			scenario: Scenario{Nodes: nodes, OnDemandPerMille: 200, Groups: 1}, peers: append([]string{Stock134, HardSpread134}, everybody...), gate: []string{Stock, HardSpread, FewNodes, Floor, Berth16, Berth100},
 		})
 	}
 	// Where the scheduler batches: all pods are of one workload.
