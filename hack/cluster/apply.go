@@ -164,7 +164,8 @@ func applyObject(ctx context.Context, c client.Client, object *unstructured.Unst
 	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldManager), client.ForceOwnership)
 }
 
-// waitEstablished waits until the API server serves the CRDs among the objects.
+// waitEstablished waits until the API server serves the CRDs among the objects, and names their kinds in its discovery,
+// which lags a little behind.
 func waitEstablished(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		if object.GetKind() != "CustomResourceDefinition" {
@@ -174,13 +175,31 @@ func waitEstablished(ctx context.Context, c client.Client, objects []*unstructur
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
 			crd := object.DeepCopy()
 			err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd)
-			return err == nil && hasCondition(crd, "Established"), err
+			if err != nil || !hasCondition(crd, "Established") {
+				return false, err
+			}
+			_, err = c.RESTMapper().RESTMapping(kindOf(crd))
+			return err == nil, ignoreNoMatch(err)
 		})
 		if err != nil {
 			return fmt.Errorf("wait for CRD %s to be established: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// kindOf returns the kind that a CRD defines.
+func kindOf(crd *unstructured.Unstructured) schema.GroupKind {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	return schema.GroupKind{Group: group, Kind: kind}
+}
+
+func ignoreNoMatch(err error) error {
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
 }
 
 func hasCondition(object *unstructured.Unstructured, condition string) bool {
