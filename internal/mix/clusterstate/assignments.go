@@ -14,7 +14,9 @@ import (
 // assignments puts live pods, sorted by age, on their slots: those that have a node,
 // or had their gate opened, as mix.Assign does; the others on the lowest slots
 // that are then free, which is where the scheduler puts them.
-func (f *State) assignments(m split.Mix, live []*Pod) []Assignment {
+//
+// If there are exactly as many pods as the settled replicas and all of them run, gaps are closed.
+func (f *State) assignments(m split.Mix, live []*Pod, settled int) []Assignment {
 	bound := make([]split.Pod, 0, len(live))
 	var taken split.Slots
 	var waiting []*Pod
@@ -39,7 +41,11 @@ func (f *State) assignments(m split.Mix, live []*Pod) []Assignment {
 		}
 	}
 	assignments := make([]Assignment, 0, len(live))
-	for _, s := range split.Assign(m, bound) {
+	onSlots := split.Assign(m, bound)
+	if len(live) == settled && !slices.ContainsFunc(live, func(p *Pod) bool { return !p.Bound() }) {
+		m.Close(onSlots, settled)
+	}
+	for _, s := range onSlots {
 		taken.Take(s.Slot)
 		i, _ := slices.BinarySearchFunc(live, s.Pod, func(p *Pod, s split.Pod) int {
 			return cmp.Or(cmp.Compare(p.Created, s.Created), cmp.Compare(string(p.UID), s.ID))

@@ -294,8 +294,18 @@ func (f *State) group(namespace string, uid types.UID, members []*Pod) (Group, b
 			g.Replicas, g.Counted = max(0, owner.asked-others), true
 		}
 	}
-	g.Assignments = f.assignments(g.Policy.Mix, governed)
+	g.Assignments = f.assignments(g.Policy.Mix, governed, g.settled())
 	return g, true
+}
+
+// settled is how many replicas there are to be of a workload that nothing is about to change, 0 of others. A ReplicaSet
+// that has made a pod too many deletes one that is not Ready, not the one with the highest slot: its slot stays free, and the
+// next scale-down would not be exact.
+func (g *Group) settled() int {
+	if !g.Counted || g.Rollout.Rolling || g.Terminating > 0 || g.Identity || g.CountsFailures || len(g.Taken) > 0 {
+		return 0
+	}
+	return g.Replicas
 }
 
 // nextVersion is the version of a group that is composed now; f.mu is locked to write.
@@ -328,7 +338,7 @@ func (f *State) bareGroups(namespace string, pods map[*Pod]struct{}) []Group {
 			Key: key, Version: f.nextVersion(), Policy: policies[key], Replicas: len(live),
 			Workload:      Workload{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: key.ID},
 			SchedulerName: live[len(live)-1].SchedulerName, Gated: live[len(live)-1].UsesGate,
-			Assignments: f.assignments(policies[key].Mix, live),
+			Assignments: f.assignments(policies[key].Mix, live, 0),
 		})
 	}
 	return groups

@@ -189,8 +189,35 @@ func TestAMissingReplicaPutsNobodyOnTheWrongSide(t *testing.T) {
 	assert.Equal(t, []int{1, 9}, []int{pending, settled})
 }
 
+// A ReplicaSet may delete another pod than the one with the highest slot. Where more is about to change, the next pod fills the gap.
+func TestGapsAreClosedOnceNothingChanges(t *testing.T) {
+	gap := []string{"0 a on spot, settled", "1 b on on-demand, settled", "5 c on on-demand, settled"}
+	for name, c := range map[string]struct {
+		replicas int32
+		changes  func(c *corev1.Pod)
+		more     []metav1.Object
+		want     []string
+	}{
+		"all replicas run":              {replicas: 3, want: []string{"0 a on spot, settled", "1 b on on-demand, settled", "2 c on on-demand, settled"}},
+		"a replica is missing":          {replicas: 4, want: gap},
+		"there is one too many":         {replicas: 2, want: gap},
+		"another pod still terminates":  {replicas: 3, more: []metav1.Object{podNamed("z", owned(replicaSet("rs", 3)), on("o"), slot(2), terminating)}, want: gap},
+		"an evicted pod would be fatal": {replicas: 3, changes: func(c *corev1.Pod) { c.Spec.RestartPolicy = corev1.RestartPolicyNever }, want: gap},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rs := replicaSet("rs", c.replicas)
+			last := podNamed("c", owned(rs), on("o"), slot(5))
+			if c.changes != nil {
+				c.changes(last)
+			}
+			objects := append(nodesOfEachType(), rs, podNamed("a", owned(rs), on("s"), slot(0)), podNamed("b", owned(rs), on("o"), slot(1)), last)
+			assert.Equal(t, c.want, lines(one(t, fill(newClusterState(), append(objects, c.more...)...))))
+		})
+	}
+}
+
 func TestGoing(t *testing.T) {
-	rs := replicaSet("rs", 3)
+	rs := replicaSet("rs", 4)
 	mine := owned(rs)
 	f := fill(newClusterState(), append(nodesOfEachType(), rs, podNamed("a", mine, on("o"), slot(1)), podNamed("b", mine, on("o"), slot(4)), podNamed("c", mine, on("o"), slot(3)))...)
 	g := one(t, f)

@@ -93,3 +93,37 @@ func (m Mix) Fill(taken *Slots, sorted []Pod, assignment func(p Pod, slot int)) 
 		assignment(p, slot)
 	}
 }
+
+// Close moves pods from slots that n replicas do not have, the lowest first, to the lowest free slots of the same type
+// that they have. assignments are sorted by slot, before and after. A pod for whose type none of these slots is free keeps
+// its own.
+func (m Mix) Close(assignments []Assignment, n int) {
+	if len(assignments) == 0 || assignments[len(assignments)-1].Slot < n {
+		return
+	}
+	var taken Slots
+	for _, s := range assignments {
+		taken.Take(s.Slot)
+	}
+	var next [2]int // per type: the number of its slots that were tried
+	for i := range assignments {
+		s := &assignments[i]
+		if s.Slot < n {
+			continue
+		}
+		k := &next[0]
+		if s.Wants == capacity.OnDemand {
+			k = &next[1]
+		}
+		slot, found := m.SlotOf(s.Wants, *k)
+		for found && slot < n && taken.Has(slot) {
+			*k++
+			slot, found = m.SlotOf(s.Wants, *k)
+		}
+		if found && slot < n {
+			taken.Take(slot)
+			s.Slot = slot
+		}
+	}
+	slices.SortFunc(assignments, func(a, b Assignment) int { return cmp.Compare(a.Slot, b.Slot) })
+}

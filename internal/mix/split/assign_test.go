@@ -284,3 +284,36 @@ func BenchmarkAssign(b *testing.B) {
 		})
 	}
 }
+
+// Gaps are closed without a pod that changes its type, and not at the cost of others.
+func TestCloseMovesPodsOnlyToFreeSlotsOfTheirType(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := mixes().Draw(t, "mix")
+		var pods []split.Pod
+		for i, slot := range rapid.SliceOfNDistinct(rapid.IntRange(0, 40), 0, 20, rapid.ID[int]).Draw(t, "slots") {
+			pods = append(pods, pod(fmt.Sprint(i), int64(i), slot, m.TypeOf(slot)))
+		}
+		assignments, n := split.Assign(m, pods), len(pods)
+		before := slotsOf(assignments)
+		m.Close(assignments, n)
+		used, missing := map[int]bool{}, split.Count{Spot: m.Spot(n), OnDemand: m.OnDemand(n)}
+		for i, s := range assignments {
+			require.False(t, used[s.Slot], "slot %d is held twice", s.Slot)
+			used[s.Slot] = true
+			require.True(t, i == 0 || assignments[i-1].Slot < s.Slot, "they are sorted")
+			require.Equal(t, m.TypeOf(before[s.ID]), m.TypeOf(s.Slot))
+			require.True(t, s.Slot == before[s.ID] || before[s.ID] >= n && s.Slot < n, "from %d to %d", before[s.ID], s.Slot)
+			if s.On == capacity.Spot {
+				missing.Spot--
+			} else {
+				missing.OnDemand--
+			}
+		}
+		for _, s := range assignments {
+			for free := range n {
+				require.False(t, s.Slot >= n && !used[free] && m.TypeOf(free) == s.Wants, "slot %d, while %d is free", s.Slot, free)
+			}
+			require.False(t, s.Slot >= n && missing == split.Count{}, "slot %d, although the split is exact", s.Slot)
+		}
+	})
+}

@@ -133,6 +133,26 @@ func TestOnlyADuplicateSlotAndItsDeletionCostAreRepaired(t *testing.T) {
 	assert.Empty(t, w.Evictions())
 }
 
+// A scale-down that removes another pod than the one with the highest slot leaves a gap.
+func TestAGapIsClosedWithoutAMove(t *testing.T) {
+	w := testenv.New(t, testenv.Roomy()...)
+	m, d := split.New(50, 1), builders.Deployment("web", 6)
+	w.Create(builders.CapacityMix("web", 50, 1), d)
+	w.RequireExact("web", m, 6)
+	w.Controller(testenv.Impatient)
+	w.WaitSatisfied("web")
+
+	pods := w.Slots(w.Live("web"))
+	gap := slices.IndexFunc([]int{0, 1, 2, 3, 4}, func(slot int) bool { return m.TypeOf(slot) == m.TypeOf(5) })
+	victim, last := pods[gap], pods[5]
+	testenv.Patch(w, victim, func(p *corev1.Pod) { p.Annotations[v1alpha1.PodDeletionCostAnnotation] = "-1000" })
+	w.Scale(d, 5)
+	w.WaitExact("web", m, 5, testenv.SettleTimeout)
+	assert.Equal(t, last.UID, w.Slots(w.Live("web"))[gap].UID, "the pod of the highest slot has the one that became free")
+	assert.Empty(t, w.Evictions())
+	w.ScaleExactly(d, m, 4)
+}
+
 // byAge returns the pods that choose their slots first and last.
 func byAge(pods []corev1.Pod) (oldest, youngest *corev1.Pod) {
 	slices.SortFunc(pods, func(a, b corev1.Pod) int {
