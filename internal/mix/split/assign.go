@@ -75,18 +75,14 @@ func Assign(m Mix, pods []Pod) []Assignment {
 // A pod on a node of unknown type is assigned like a spot pod: on an on-demand slot it would be missing from
 // minOnDemand.
 func (m Mix) Fill(taken *Slots, sorted []Pod, assignment func(p Pod, slot int)) {
-	var next [2]int // per type: the number of its slots that were tried
+	var tried cursors
 	for _, p := range sorted {
-		t, i := capacity.Spot, 0
+		t := capacity.Spot
 		if p.On == capacity.OnDemand {
-			t, i = capacity.OnDemand, 1
+			t = capacity.OnDemand
 		}
-		slot, found := m.SlotOf(t, next[i])
-		for found && slot <= MaxSlot && taken.Has(slot) {
-			next[i]++
-			slot, found = m.SlotOf(t, next[i])
-		}
-		if !found || slot > MaxSlot {
+		slot, found := m.LowestOf(t, taken, tried.of(t), MaxSlot+1)
+		if !found {
 			slot = taken.Lowest()
 		}
 		taken.Take(slot)
@@ -105,25 +101,40 @@ func (m Mix) Close(assignments []Assignment, n int) {
 	for _, s := range assignments {
 		taken.Take(s.Slot)
 	}
-	var next [2]int // per type: the number of its slots that were tried
+	var tried cursors
 	for i := range assignments {
 		s := &assignments[i]
 		if s.Slot < n {
 			continue
 		}
-		k := &next[0]
-		if s.Wants == capacity.OnDemand {
-			k = &next[1]
-		}
-		slot, found := m.SlotOf(s.Wants, *k)
-		for found && slot < n && taken.Has(slot) {
-			*k++
-			slot, found = m.SlotOf(s.Wants, *k)
-		}
-		if found && slot < n {
+		if slot, found := m.LowestOf(s.Wants, &taken, tried.of(s.Wants), n); found {
 			taken.Take(slot)
 			s.Slot = slot
 		}
 	}
 	slices.SortFunc(assignments, func(a, b Assignment) int { return cmp.Compare(a.Slot, b.Slot) })
+}
+
+// LowestOf returns the lowest slot of a type below a bound that is not taken. from is how many slots of the type are known
+// to be taken, and is kept: while slots are only taken, the next search begins there.
+func (m Mix) LowestOf(t capacity.Type, taken *Slots, from *int, below int) (slot int, found bool) {
+	for ; ; *from++ {
+		slot, found = m.SlotOf(t, *from)
+		if !found || slot >= below {
+			return NoSlot, false
+		}
+		if !taken.Has(slot) {
+			return slot, true
+		}
+	}
+}
+
+// cursors are how many slots of each type are known to be taken.
+type cursors struct{ spot, onDemand int }
+
+func (c *cursors) of(t capacity.Type) *int {
+	if t == capacity.OnDemand {
+		return &c.onDemand
+	}
+	return &c.spot
 }

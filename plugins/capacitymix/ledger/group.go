@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/internal/mix/capacity"
 	"berth.dev/berth/internal/mix/policy"
 	"berth.dev/berth/internal/mix/split"
 )
@@ -67,7 +66,7 @@ func (g *group) lowest() int { return g.inUse().Lowest() }
 // ahead gives a pod the lowest free slot of the type that it does not seek. If
 // there is none, the pod goes on with its own.
 func (g *group) ahead(r *record) bool {
-	slot, found := g.lowestOf(r.seeks.Other(), r.attempt.Below)
+	slot, found := g.rule.LowestOf(r.seeks.Other(), g.inUse(), new(int), min(r.attempt.Below, split.MaxSlot+1))
 	if !found {
 		r.attempt.Stage = StageType
 		return false
@@ -75,20 +74,6 @@ func (g *group) ahead(r *record) bool {
 	g.release(r)
 	g.take(r, slot)
 	return true
-}
-
-// lowestOf returns the lowest free slot of a type below a bound.
-func (g *group) lowestOf(t capacity.Type, below int) (int, bool) {
-	taken := g.inUse()
-	for k := 0; ; k++ {
-		slot, found := g.rule.SlotOf(t, k)
-		if !found || slot >= below || slot > split.MaxSlot {
-			return split.NoSlot, false
-		}
-		if !taken.Has(slot) {
-			return slot, true
-		}
-	}
 }
 
 // settle assigns slots to the unassigned pods, as mix.Assign does.
