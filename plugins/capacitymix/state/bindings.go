@@ -116,10 +116,3 @@ func (b *Bindings) InProgress() int {
 	defer b.mu.Unlock()
 	return b.inProgress
 }
-
-// Bound returns how many bindings may be in progress.
-func (b *Bindings) Bound() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bound.now
-}
