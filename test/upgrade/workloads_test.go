@@ -124,7 +124,7 @@ func (t *tenant) scale(factor float64) {
 	t.exact(scaled)
 }
 
-// exact waits until all have so many Ready replicas, of what they had at first, in exactly their mixes, and until each status says so.
+// exact waits until all have so many Ready replicas, of what they had at first, in exactly their mixes, and until each status reports it.
 func (t *tenant) exact(scaled func(int32) int32) {
 	t.T.Helper()
 	for i := range t.workloads {
