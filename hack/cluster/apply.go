@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -144,24 +145,34 @@ func rank(object *unstructured.Unstructured) int {
 }
 
 func applyObject(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
-	// Discovery may lag a little behind a CRD that is established.
+	gvk := object.GroupVersionKind()
+	if err := waitKnown(ctx, c, gvk.GroupKind(), gvk.Version); err != nil {
+		return err
+	}
+	namespaced, err := c.IsObjectNamespaced(object)
+	if err != nil {
+		return err
+	}
+	if namespaced && object.GetNamespace() == "" {
+		object.SetNamespace(metav1.NamespaceDefault)
+	}
+	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldManager), client.ForceOwnership)
+}
+
+// waitKnown waits until discovery names a kind, in one of the versions if there are any: it may lag a little behind a CRD
+// that is established.
+func waitKnown(ctx context.Context, c client.Client, kind schema.GroupKind, versions ...string) error {
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		namespaced, err := c.IsObjectNamespaced(object)
-		if namespaced && object.GetNamespace() == "" {
-			object.SetNamespace(metav1.NamespaceDefault)
-		}
+		_, err := c.RESTMapper().RESTMapping(kind, versions...)
 		if meta.IsNoMatchError(err) {
 			return false, nil
 		}
 		return err == nil, err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("the cluster does not know %s", object.GroupVersionKind())
+		return fmt.Errorf("the cluster does not know %s", strings.Join(append([]string{kind.String()}, versions...), " "))
 	}
-	if err != nil {
-		return err
-	}
-	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldManager), client.ForceOwnership)
+	return err
 }
 
 // waitEstablished waits until the API server serves the CRDs among the objects, and names their kinds in its discovery,
@@ -175,14 +186,13 @@ func waitEstablished(ctx context.Context, c client.Client, objects []*unstructur
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
 			crd := object.DeepCopy()
 			err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd)
-			if err != nil || !hasCondition(crd, "Established") {
-				return false, err
-			}
-			_, err = c.RESTMapper().RESTMapping(kindOf(crd))
-			return err == nil, ignoreNoMatch(err)
+			return err == nil && hasCondition(crd, "Established"), err
 		})
 		if err != nil {
 			return fmt.Errorf("wait for CRD %s to be established: %w", name, err)
+		}
+		if err := waitKnown(ctx, c, kindOf(object)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -193,13 +203,6 @@ func kindOf(crd *unstructured.Unstructured) schema.GroupKind {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 	return schema.GroupKind{Group: group, Kind: kind}
-}
-
-func ignoreNoMatch(err error) error {
-	if meta.IsNoMatchError(err) {
-		return nil
-	}
-	return err
 }
 
 func hasCondition(object *unstructured.Unstructured, condition string) bool {
