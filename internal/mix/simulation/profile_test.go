@@ -39,7 +39,11 @@ func TestShippedProfiles(t *testing.T) {
 			assert.Same(t, p.Args, p.ArgsOf[want.schedulers[0]])
 			s := snapshot(t, p, nil, nil)
 			for _, name := range want.schedulers {
-				assert.Contains(t, s.frameworks, name)
+				require.Contains(t, s.frameworks, name)
+				if want.skipped == nil { // the others sign no pod at all
+					first := s.frameworks[name].ListPlugins().PreFilter.Enabled[0].Name
+					assert.Equal(t, names.PodTopologySpread, first, "it refuses to sign before others do in vain")
+				}
 			}
 		})
 	}
