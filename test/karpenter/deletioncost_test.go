@@ -42,6 +42,8 @@ func TestDeletionCostsOfKarpenterReplaceThoseOfBerth(t *testing.T) {
 		return r.User == cluster.KarpenterUser && r.Verb == "patch" && r.Resource == "pods" && r.OK()
 	}), "patches of pods by Karpenter")
 
+	w.WaitCondition("web", v1alpha1.ConditionDeletionCostsIntact, false, v1alpha1.ReasonOverwritten)
+
 	w.Scale(d, full/2)
 	w.UpTo(patience).WaitSplit("web", "all on-demand replicas are removed", testenv.Split{Spot: full / 2})
 	for node, n := range testenv.NodesOf(w.Live("web")) {
