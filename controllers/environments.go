@@ -18,7 +18,7 @@ import (
 // addEnvironments adds the controller of Environments.
 func (p *parts) addEnvironments() error {
 	e := &p.cfg.Environments
-	c, err := environments.New(environments.Options{
+	c := environments.New(environments.Options{
 		Client:          p.mgr.GetClient(),
 		Live:            p.mgr.GetAPIReader(),
 		Clock:           clock.RealClock{},
@@ -32,9 +32,6 @@ func (p *parts) addEnvironments() error {
 		Tuning:          environmentTuning(e),
 		Namespaces:      p.cfg.Namespaces,
 	})
-	if err != nil {
-		return err
-	}
 	p.retunes = append(p.retunes, func(cfg *controller.Configuration) { c.Retune(environmentTuning(&cfg.Environments)) })
 	return c.SetupWithManager(p.mgr)
 }

@@ -24,21 +24,16 @@ const resyncsPerFind = 10
 // addMix adds the controllers of CapacityMixes: status, rebalancer and the removal of gates that no scheduler removes.
 func (p *parts) addMix() error {
 	entries := workloads.NewStore()
-	s, err := status.New(status.Options{
+	s := status.New(status.Options{
 		Client: p.mgr.GetClient(), Kube: p.kube, Workloads: entries, Clock: clock.RealClock{},
 		Recorder: p.recorder(status.FieldOwner), SchedulerNames: p.profile.SchedulerNames, RepairsPerMinute: repairsOf(p.cfg),
 		FindAutoscalersEvery: resyncsPerFind * seconds(p.cfg.ResyncSeconds),
 	})
-	if err != nil {
-		return err
-	}
+	var err error
 	if p.rebalancer, err = p.newRebalancer(entries, s); err != nil {
 		return err
 	}
-	gates, err := p.newGates()
-	if err != nil {
-		return err
-	}
+	gates := p.newGates()
 	for _, c := range []interface {
 		SetupWithManager(mgr manager.Manager) error
 	}{s, p.rebalancer, gates} {
@@ -77,7 +72,7 @@ func (p *parts) newRebalancer(entries *workloads.Store, s *status.Controller) (*
 }
 
 // newGates returns the controller that removes the scheduling gates of pods while no scheduler does.
-func (p *parts) newGates() (*gatefailopen.Controller, error) {
+func (p *parts) newGates() *gatefailopen.Controller {
 	g := p.cfg.Mix.Gates
 	lease := types.NamespacedName(p.profile.Lease)
 	if g.SchedulerLease.Name != "" {

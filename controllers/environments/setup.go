@@ -99,10 +99,10 @@ type Controller struct {
 var _ reconcile.Reconciler = &Controller{}
 
 // New returns a controller. SetupWithManager adds it to a manager.
-func New(o Options) (*Controller, error) {
+func New(o Options) *Controller {
 	c := &Controller{Options: o, requeueAll: make(chan event.GenericEvent, 1)}
 	c.tuning.Store(&o.Tuning)
-	return c, nil
+	return c
 }
 
 // SetupWithManager adds the controller to a manager that is not started yet. The manager's cache must have no others of the kinds

@@ -70,12 +70,12 @@ type Controller struct {
 var _ manager.Runnable = &Controller{}
 
 // New returns a controller; SetupWithManager adds it to a manager.
-func New(o Options) (*Controller, error) {
+func New(o Options) *Controller {
 	c := &Controller{Options: o, waiting: waiting{}}
 	c.dryRun.Store(o.DryRun)
 	// A check may wait for the API server, and be late.
 	c.watch = watch{patience: o.FailOpen, gap: 2*c.period() + callTimeout}
-	return c, nil
+	return c
 }
 
 // SetupWithManager adds the controller to a manager. It runs on the leader only.

@@ -85,19 +85,12 @@ func TestWhichPodsMayBeUngated(t *testing.T) {
 	assert.Equal(t, []string{"a", "b", "c"}, names(all), "the argument stays as it is")
 }
 
-func newController(t *testing.T, o Options) *Controller {
-	t.Helper()
-	c, err := New(o)
-	require.NoError(t, err)
-	return c
-}
-
 // Pods that a first check missed would be released after younger ones.
 func TestNoPodBeginsToWaitBeforeAllAreListed(t *testing.T) {
 	listed := false
 	classifier, err := capacity.NewClassifier(capacity.DefaultRules())
 	require.NoError(t, err)
-	c := newController(t, Options{
+	c := New(Options{
 		State: clusterstate.New(clusterstate.Options{Classifier: classifier, Mixes: policy.NewStore()}), Listed: func() bool { return listed },
 		Clock: testingclock.NewFakeClock(at(0)), FailOpen: time.Minute,
 	})
@@ -115,10 +108,10 @@ func TestNoPodBeginsToWaitBeforeAllAreListed(t *testing.T) {
 // call that runs into its bound, the watch goes on; a pod is released in time.
 func TestThePeriodFitsTheWatch(t *testing.T) {
 	for _, failOpen := range []time.Duration{time.Second, 5 * time.Second, time.Minute, time.Hour} {
-		c := newController(t, Options{FailOpen: failOpen})
+		c := New(Options{FailOpen: failOpen})
 		assert.GreaterOrEqual(t, c.watch.gap, c.period()+callTimeout)
 		assert.LessOrEqual(t, failOpen+2*c.period(), failOpen+20*time.Second)
 		assert.Positive(t, c.period())
 	}
-	assert.Equal(t, 180*time.Second, newController(t, Options{FailOpen: time.Minute}).patience(), "without a lease")
+	assert.Equal(t, 180*time.Second, New(Options{FailOpen: time.Minute}).patience(), "without a lease")
 }

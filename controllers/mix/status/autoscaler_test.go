@@ -159,12 +159,10 @@ type scene struct {
 	events chan string
 }
 
-func newScene(t require.TestingT) *scene {
+func newScene() *scene {
 	recorder := record.NewFakeRecorder(100)
 	s := &scene{clock: clocktesting.NewFakePassiveClock(noon), cache: mixtest.NewCache(), events: recorder.Events}
-	var err error
-	s.Controller, err = New(Options{Client: s.cache, Workloads: workloads.NewStore(), Recorder: recorder, Clock: s.clock})
-	require.NoError(t, err)
+	s.Controller = New(Options{Client: s.cache, Workloads: workloads.NewStore(), Recorder: recorder, Clock: s.clock})
 	cm := mixOf()
 	cm.UID = "mix"
 	s.cache.Set(cm)
@@ -188,7 +186,7 @@ func (s *scene) recorded() (list []string) {
 }
 
 func TestOneEventForWhatKarpenterWritesAgainAndAgain(t *testing.T) {
-	s := newScene(t)
+	s := newScene()
 	s.after(t, 0, overwritten("web"))
 	assert.Empty(t, s.recorded(), "nothing is known of autoscalers yet")
 	require.True(t, s.setFound(karpenter))
@@ -208,14 +206,14 @@ func TestOneEventForWhatKarpenterWritesAgainAndAgain(t *testing.T) {
 }
 
 func TestANewLeaderRepeatsNoEvent(t *testing.T) {
-	s := newScene(t)
+	s := newScene()
 	s.setFound(karpenter)
 	s.after(t, 0, exact("web"))
 	events := s.recorded()
 	require.Len(t, events, 1)
 	assert.Contains(t, events[0], "Warning GatesMissing Karpenter cannot evaluate the mix, because pods have no scheduling gate; workloads: 1 of 1: Deployment web (web-7d)")
 
-	next := newScene(t)
+	next := newScene()
 	next.cache.Set(s.cache.Mix("shop", "web"))
 	next.after(t, time.Second, exact("web"))
 	next.setFound(karpenter)
@@ -226,7 +224,7 @@ func TestANewLeaderRepeatsNoEvent(t *testing.T) {
 }
 
 func TestOtherAutoscalersHaveEveryStatusComposedAgain(t *testing.T) {
-	s := newScene(t)
+	s := newScene()
 	before := s.autoscalers()
 	cm := s.after(t, 0, exact("web"))
 	assert.True(t, s.isCurrent(cm))

@@ -84,7 +84,7 @@ type spec struct {
 var _ reconcile.Reconciler = &Controller{}
 
 // New returns a controller; SetupWithManager adds it to a manager.
-func New(o Options) (*Controller, error) {
+func New(o Options) *Controller {
 	return &Controller{
 		Options: o,
 		repairs: rate.NewLimiter(pace(o.RepairsPerMinute)), contest: newContest(),
@@ -92,7 +92,7 @@ func New(o Options) (*Controller, error) {
 		decided: make(chan event.GenericEvent, 1024),
 		current: map[types.NamespacedName]string{}, specs: map[types.NamespacedName]spec{},
 		staleGroups: map[string]map[policy.GroupKey]bool{},
-	}, nil
+	}
 }
 
 // SetRepairs bounds how many pods are patched in a minute from now on; 0 repairs none. What a decision finds stale while it

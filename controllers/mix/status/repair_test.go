@@ -193,13 +193,10 @@ func reconciler(perMinute int) (*Controller, *fake.Clientset) {
 	}
 	b := workloads.NewStore()
 	b.Put(staleEntry())
-	r, err := New(Options{
+	r := New(Options{
 		Kube: kube, Workloads: b, Recorder: record.NewFakeRecorder(10), RepairsPerMinute: perMinute, Clock: clocktesting.NewFakePassiveClock(noon),
 		SchedulerNames: []string{builders.Scheduler},
 	})
-	if err != nil {
-		panic(err)
-	}
 	r.note(workloads.Decision{Namespace: "shop", Groups: []policy.GroupKey{staleEntry().Group.Key, exact("fine").Group.Key}})
 	return r, kube
 }
