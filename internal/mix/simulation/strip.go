@@ -37,13 +37,15 @@ type stripper struct {
 	siblings map[family]fwk.PodInfo
 }
 
-// family is an owner, and the type that its pods with the scheduling gate were limited to: pods differ by it, and are
-// listed in any order. References to an owner of another namespace may be forged, so pods share only within their
-// namespace.
+// family is an owner, and in what its pods often differ: the type that those with the scheduling gate were limited to, and
+// the zone and region, which the API server copies from the node to the labels of a pod when it is bound, as of Kubernetes
+// 1.35. Pods are listed in any order. References to an owner of another namespace may be forged, so pods share only within
+// their namespace.
 type family struct {
-	namespace string
-	owner     types.UID
-	limited   capacity.Type
+	namespace    string
+	owner        types.UID
+	limited      capacity.Type
+	zone, region string
 }
 
 func newStripper() *stripper { return &stripper{siblings: map[family]fwk.PodInfo{}} }
@@ -56,7 +58,10 @@ func (s *stripper) strip(p *corev1.Pod) snapshotPod {
 		out.info = infoOf(stripped)
 		return out
 	}
-	key := family{namespace: p.Namespace, owner: owner.UID}
+	key := family{
+		namespace: p.Namespace, owner: owner.UID,
+		zone: p.Labels[corev1.LabelTopologyZone], region: p.Labels[corev1.LabelTopologyRegion],
+	}
 	key.limited, _ = gate.Opened(p)
 	if sibling := s.siblings[key]; sibling != nil {
 		if interchangeable(stripped, sibling.GetPod()) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -149,6 +150,20 @@ func TestSiblingsShareWhatIsEqual(t *testing.T) {
 
 	assert.NotSame(t, first.info, s.strip(owned(pod("e", "n"), "y")).info, "of another owner")
 	assert.NotSame(t, s.strip(pod("f", "n")).info, s.strip(pod("g", "n")).info, "of no owner")
+}
+
+// The API server copies the zone of the node to the labels of a pod that is bound.
+func TestSiblingsShareWithinTheirZone(t *testing.T) {
+	s := newStripper()
+	in := func(name, key, value string) fwk.PodInfo {
+		return s.strip(owned(pod(name, "n", func(p *corev1.Pod) { p.Labels = map[string]string{key: value} }), "x")).info
+	}
+	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
+		a, b := in("a", key, "1"), in("b", key, "2")
+		assert.NotSame(t, a, b, "selectors can tell them apart")
+		assert.Same(t, a, in("c", key, "1"), "after one of another %s", key)
+		assert.Same(t, b, in("d", key, "2"))
+	}
 }
 
 // A pod may have a controller of another namespace, but is evaluated in its own.
