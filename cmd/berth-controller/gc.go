@@ -4,9 +4,9 @@ package main
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
 )
 
 // The controller trades processor time, of which it needs next to none, for
@@ -17,7 +17,6 @@ import (
 const (
 	leastGrowth, mostGrowth = 25, 100
 	headroom                = 12 << 20
-	adjustEvery             = 5 * time.Second
 )
 
 // growth is by how many percent a heap of so many live bytes may grow.
@@ -33,12 +32,24 @@ func collectGarbage() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	debug.SetGCPercent(leastGrowth) // until the first lists are read: they are the most there ever is at once
-	go func() {
-		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		for range time.Tick(adjustEvery) {
-			metrics.Read(live)
-			debug.SetGCPercent(growth(live[0].Value.Uint64()))
-		}
-	}()
+	debug.SetGCPercent(leastGrowth) // until the first collection
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	afterCollections(func() {
+		metrics.Read(live)
+		debug.SetGCPercent(growth(live[0].Value.Uint64()))
+	})
+}
+
+// collected is an object that only its finalizer keeps.
+type collected struct{ after func() }
+
+// afterCollections calls a function after every collection from now on. A timer would be late: a snapshot of the cluster triples
+// the live heap within a second, and must not have the growth of a small one.
+func afterCollections(call func()) {
+	runtime.SetFinalizer(&collected{call}, (*collected).finalize)
+}
+
+func (c *collected) finalize() {
+	c.after()
+	runtime.SetFinalizer(c, (*collected).finalize)
 }
