@@ -33,7 +33,7 @@ list() {
 		golangci-lint hack/lint/go.mod github.com/golangci/golangci-lint/v2
 	END
 	printf '%-36s %-12s %s\n' Go "$(sed -n 's/^go //p' go.mod)" go.mod
-	echo "The kind node image has the Kubernetes of go.mod, and other versions of its own: hack/kind/node-image/build"
+	echo "The kind node image has the Kubernetes of go.mod, with the versions that kubeadm and kind name: hack/kind/node-image/build"
 }
 
 raise() {
