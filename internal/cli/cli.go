@@ -16,11 +16,12 @@ import (
 	"berth.dev/berth/internal/cli/environments"
 	"berth.dev/berth/internal/cli/limits"
 	"berth.dev/berth/internal/cli/mix"
+	"berth.dev/berth/internal/cli/proxy"
 	"berth.dev/berth/internal/cli/records"
 )
 
 const about = `Shows whether workloads satisfy their mix of spot and on-demand nodes, why pods are on their nodes, and what a change of a mix would do.
-Only import and env change anything; all other commands only read the cluster.`
+Only import, env and the calls through proxy change anything; all other commands only read the cluster.`
 
 // New returns the command kubectl-berth.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
@@ -46,7 +47,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 			"if both exist and may be read; otherwise the built-in configuration.")
 	root.PersistentFlags().StringVar(&o.SystemNamespace, "system-namespace", "berth-system", "The namespace in which Berth is installed.")
 	root.AddCommand(mix.NewStatus(o), mix.NewExplain(o), mix.NewPlan(o), mix.NewNodes(o), doctor.New(o), records.New(o),
-		environments.New(o), limits.NewImport(o), newVersion(o))
+		environments.New(o), limits.NewImport(o), proxy.New(o), newVersion(o))
 	_ = root.RegisterFlagCompletionFunc("namespace", o.CompleteNamespaces) // fails for a flag that does not exist
 	return root
 }

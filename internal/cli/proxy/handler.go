@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+)
+
+// The targets of calls.
+const (
+	berth = iota
+	environments
+)
+
+// environmentsPath begins the paths of the gRPC service of berth-environments. All others are those of berth-controller.
+const environmentsPath = "/scheduler.v1."
+
+// namespaceHeader is the metadata with the namespace of a call.
+const namespaceHeader = "Berth-Namespace"
+
+// target is where calls are passed on to.
+type target struct {
+	url *url.URL
+	// service, if set, is the Service to whose pods connections are forwarded.
+	service, namespace string
+}
+
+// targetOf returns the target of a path.
+func targetOf(path string) int {
+	if strings.HasPrefix(path, environmentsPath) {
+		return environments
+	}
+	return berth
+}
+
+// newHandler passes calls on with other credentials than those they have, and with a namespace if they have none.
+func newHandler(targets [2]target, transport http.RoundTripper, namespace string) http.Handler {
+	proxy := &httputil.ReverseProxy{
+		Transport:     transport,
+		FlushInterval: -1, // streams
+		Rewrite: func(r *httputil.ProxyRequest) {
+			to := targets[targetOf(r.In.URL.Path)].url
+			r.SetURL(to)
+			r.Out.Host = to.Host
+			r.Out.Header.Del("Authorization")
+			if namespace != "" && r.Out.Header.Get(namespaceHeader) == "" {
+				r.Out.Header.Set(namespaceHeader, namespace)
+			}
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			refuse(w, r, http.StatusBadGateway, "the service cannot be reached: "+err.Error())
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !local(r.Host):
+			// A page of another site whose name resolves to this machine.
+			refuse(w, r, http.StatusForbidden, "the proxy is called as "+r.Host+", which is not an address of this machine")
+		case r.Header.Get("Origin") != "":
+			refuse(w, r, http.StatusForbidden, "the proxy takes no calls from web pages")
+		default:
+			proxy.ServeHTTP(w, r)
+		}
+	})
+}
+
+// local reports whether a host is this machine.
+func local(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// refuse answers a gRPC call with a status, and others with the HTTP status.
+func refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		http.Error(w, message, status)
+		return
+	}
+	code := codes.Unavailable
+	if status == http.StatusForbidden {
+		code = codes.PermissionDenied
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", strconv.Itoa(int(code)))
+	h.Set("Grpc-Message", url.PathEscape(message))
+}
