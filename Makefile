@@ -25,6 +25,8 @@ SPOT ?= 6
 ON_DEMAND ?= 4
 CPU ?=
 PODS ?= 0
+# Its features beside the mix.
+FEATURES ?= limits records environments
 
 FUZZTIME ?= 20s
 BENCHTIME ?= 1s
@@ -46,8 +48,8 @@ test: verify lint ## Run everything that must pass before a commit
 ##@ Local cluster
 
 .PHONY: cluster-up
-cluster-up: ## Start a local cluster with Berth that keeps running (SPOT=6 ON_DEMAND=4 CPU= PODS=)
-	@go run ./hack/cluster/cmd/berth-cluster up --spot=$(SPOT) --on-demand=$(ON_DEMAND) --cpu=$(CPU) --pods=$(PODS)
+cluster-up: ## Start a local cluster with Berth that keeps running (SPOT=6 ON_DEMAND=4 CPU= PODS= FEATURES=none)
+	@go run ./hack/cluster/cmd/berth-cluster up --spot=$(SPOT) --on-demand=$(ON_DEMAND) --cpu=$(CPU) --pods=$(PODS) --features="$(FEATURES)"
 
 .PHONY: cluster-down
 cluster-down: ## Stop the local cluster and remove .cluster/

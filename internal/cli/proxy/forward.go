@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -22,7 +24,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
-	k8spod "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/streaming/pkg/httpstream"
 )
 
@@ -42,7 +43,7 @@ func newTransport(config *rest.Config, certificateAuthority string, targets [2]t
 	out.Protocols.SetHTTP2(true)
 	out.Protocols.SetUnencryptedHTTP2(true)
 	if certificateAuthority != "" {
-		pem, err := os.ReadFile(certificateAuthority)
+		pem, err := os.ReadFile(filepath.Clean(certificateAuthority))
 		if err != nil {
 			return nil, fmt.Errorf("--services-ca: %w", err)
 		}
@@ -100,7 +101,7 @@ func (f *forwarder) podOf(ctx context.Context, t target) (name string, port int,
 		return "", 0, fmt.Errorf("list the pods of Service %s: %w", t.service, err)
 	}
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && k8spod.IsPodReady(pod) {
+		if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && isReady(pod) {
 			port, err = portOf(service, pod)
 			return pod.Name, port, err
 		}
@@ -108,10 +109,16 @@ func (f *forwarder) podOf(ctx context.Context, t target) (name string, port int,
 	return "", 0, fmt.Errorf("no pod of Service %s/%s is Ready", t.namespace, t.service)
 }
 
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // portOf is the port of a pod that the first port of a Service targets.
 func portOf(service *corev1.Service, pod *corev1.Pod) (int, error) {
 	if len(service.Spec.Ports) == 0 {
-		return 0, fmt.Errorf("Service %s has no port", service.Name)
+		return 0, fmt.Errorf("the Service %s has no port", service.Name)
 	}
 	to := service.Spec.Ports[0].TargetPort
 	if to.Type == intstr.Int {

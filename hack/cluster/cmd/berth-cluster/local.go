@@ -19,11 +19,13 @@ import (
 type local struct {
 	root, dir string
 	out       io.Writer
+	serve     addresses
 }
 
 type size struct {
 	spot, onDemand, pods int
 	cpu                  string
+	features             features
 }
 
 func (l local) say(format string, args ...any) { fmt.Fprintf(l.out, format+"\n", args...) }
@@ -43,11 +45,14 @@ func (l local) up(ctx context.Context, s size) error {
 	switch dead := stopped(processes); {
 	case len(processes) > 0 && len(dead) == 0 && err == nil:
 		l.say("The local cluster is already running.")
-		l.hint()
+		l.hint(addresses{})
 		return nil
 	case len(dead) < len(processes):
 		return fmt.Errorf("the local cluster runs only in part (%s): run `make cluster-down`, then `make cluster-up`",
 			whatIsMissing(dead))
+	}
+	if err := l.serve.of(s.features).areFree(ctx); err != nil {
+		return err
 	}
 	// Nothing of a former cluster runs, after a restart of the machine for instance.
 	if err := os.RemoveAll(l.dir); err != nil {
@@ -63,7 +68,7 @@ func (l local) up(ctx context.Context, s size) error {
 	if err := os.WriteFile(l.complete(), nil, 0o600); err != nil {
 		return err
 	}
-	l.hint()
+	l.hint(l.serve.of(s.features))
 	return nil
 }
 
@@ -95,7 +100,7 @@ func (l local) start(ctx context.Context, s size) error {
 		return err
 	}
 	l.say("Nodes: %d spot, %d on-demand.", s.spot, s.onDemand)
-	for _, dir := range []string{"manifests/crds", "manifests/rbac"} {
+	for _, dir := range append([]string{"manifests/crds", "manifests/rbac"}, s.features.manifests()...) {
 		if err := c.ApplyFiles(ctx, filepath.Join(l.root, dir)); err != nil {
 			return err
 		}
@@ -109,16 +114,12 @@ func (l local) start(ctx context.Context, s size) error {
 		return err
 	}
 	l.say("Berth's scheduler is ready (schedulerName: berth-scheduler).")
-	_, err = c.StartController(ctx, cluster.ProgramOptions{
-		Binary:     controller,
-		ConfigFile: filepath.Join(l.root, "manifests/controller/config.yaml"),
-		Args:       []string{"--scheduler-config=" + schedulerConfig},
-	})
-	if err != nil {
-		return err
+	if len(s.features) > 0 {
+		if err := c.Apply(ctx, client); err != nil {
+			return err
+		}
 	}
-	l.say("Berth's controller is ready.")
-	return nil
+	return l.startControllers(ctx, c, s.features, controller, schedulerConfig)
 }
 
 // publish stores the scheduler's configuration where kubectl berth finds it, as the manifests do.
@@ -138,7 +139,9 @@ func publish(ctx context.Context, c *cluster.Cluster, file string) error {
 	return c.Apply(ctx, string(object))
 }
 
-func (l local) hint() {
+func (l local) hint(serve addresses) {
+	l.say("")
+	serve.hint(l.say)
 	l.say(`
 export KUBECONFIG=%s
 

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -20,17 +21,22 @@ func TestUpStaysAndDownLeavesNothing(t *testing.T) {
 	root, err := cluster.RepoRoot()
 	require.NoError(t, err)
 	var out bytes.Buffer
-	l := local{root: root, dir: filepath.Join(t.TempDir(), ".cluster"), out: &out}
+	l := local{root: root, dir: filepath.Join(t.TempDir(), ".cluster"), out: &out, serve: freeAddresses(t)}
 	t.Cleanup(func() { _ = l.down() })
 
-	require.NoError(t, l.up(t.Context(), size{spot: 2, onDemand: 1, cpu: "4"}))
+	require.NoError(t, l.up(t.Context(), size{spot: 2, onDemand: 1, cpu: "4", features: allFeatures}))
 	require.Contains(t, out.String(), "Installed manifests/crds")
 	require.Contains(t, out.String(), "Berth's controller is ready")
 	require.Contains(t, out.String(), "export KUBECONFIG="+l.kubeconfig())
 	require.FileExists(t, l.kubeconfig())
 	processes, err := cluster.Detached(l.dir)
 	require.NoError(t, err)
-	require.Len(t, processes, 6)
+	require.Len(t, processes, 7)
+	for _, address := range []string{l.serve.berth, l.serve.environments} {
+		conn, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		_ = conn.Close()
+	}
 
 	out.Reset()
 	require.NoError(t, l.up(t.Context(), size{}))
@@ -50,6 +56,39 @@ func TestUpStaysAndDownLeavesNothing(t *testing.T) {
 	out.Reset()
 	require.NoError(t, l.down())
 	require.Contains(t, out.String(), "No local cluster is running.")
+}
+
+func TestFeatures(t *testing.T) {
+	for text, want := range map[string]features{
+		"": nil, "none": nil, "limits": {limits}, "environments, limits": {limits, environments}, "limits records environments": allFeatures,
+	} {
+		f, err := parseFeatures(text)
+		require.NoError(t, err, text)
+		require.ElementsMatch(t, want, f, text)
+	}
+	_, err := parseFeatures("limits,mix")
+	require.EqualError(t, err, `--features has "mix": it must be a list of limits, records, environments, or none`)
+}
+
+// A second cluster on one machine would fail late otherwise.
+func TestUpNamesTheAddressThatIsTaken(t *testing.T) {
+	a := freeAddresses(t)
+	listener, err := net.Listen("tcp", a.environments)
+	require.NoError(t, err)
+	defer listener.Close()
+	require.ErrorContains(t, a.of(allFeatures).areFree(t.Context()), "the services of Berth need "+a.environments)
+	require.NoError(t, a.of(features{limits}).areFree(t.Context()))
+	require.Equal(t, addresses{}, a.of(nil))
+}
+
+func freeAddresses(t *testing.T) (a addresses) {
+	t.Helper()
+	for _, address := range []*string{&a.berth, &a.environments} {
+		var err error
+		*address, err = cluster.FreeAddress()
+		require.NoError(t, err)
+	}
+	return a
 }
 
 func TestDownSparesAProcessThatTookOverAPID(t *testing.T) {

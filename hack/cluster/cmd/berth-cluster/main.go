@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/hack/cluster"
 )
 
-const usage = `usage: berth-cluster up [--spot N] [--on-demand N] [--cpu CPUS] [--pods N]
+const usage = `usage: berth-cluster up [--spot N] [--on-demand N] [--cpu CPUS] [--pods N] [--features LIST]
        berth-cluster down
        berth-cluster path kubectl|helm|kind|berth-scheduler-gangs
        berth-cluster modfile FOLDER
@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if args[0] == "pool" {
 		return pool(ctx, root, args[1:], out)
 	}
-	l := local{root: root, dir: filepath.Join(root, ".cluster"), out: out}
+	l := local{root: root, dir: filepath.Join(root, ".cluster"), out: out, serve: documented}
 	// One command at a time. The lock is not in the directory, which both remove.
 	unlock, err := cluster.Lock(ctx, l.dir)
 	if err != nil {
@@ -71,7 +71,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		flags.IntVar(&size.onDemand, "on-demand", 4, "number of on-demand nodes")
 		flags.StringVar(&size.cpu, "cpu", "", "CPUs of a node (default 16)")
 		flags.IntVar(&size.pods, "pods", 0, "pods a node takes (default 110)")
+		chosen := flags.String("features", strings.Join(allFeatures, ","), "features beside the mix; none is the mix alone")
 		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		if size.features, err = parseFeatures(*chosen); err != nil {
 			return err
 		}
 		return l.up(ctx, size)
