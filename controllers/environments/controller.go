@@ -57,15 +57,21 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !controllerutil.ContainsFinalizer(env, v1alpha1.EnvironmentFinalizer) {
 		return c.setFinalizer(ctx, env, controllerutil.AddFinalizer)
 	}
-	before := env
+	return c.run(ctx, env, c.withNamespace(env))
+}
+
+// withNamespace returns a copy of an environment with the namespace of its objects. The status may have none although they were
+// created: it is written after them, and not if the environment has changed meanwhile or the controller ends.
+func (c *Controller) withNamespace(env *v1alpha1.Environment) *v1alpha1.Environment {
 	env = env.DeepCopy()
-	if env.Status.Namespace == "" {
+	switch {
+	case env.Status.Namespace != "":
+	case c.OwnNamespaces:
+		env.Status.Namespace = render.NamespaceOf(c.Prefix, env.Namespace, env.Name)
+	default:
 		env.Status.Namespace = env.Namespace
-		if c.OwnNamespaces {
-			env.Status.Namespace = render.NamespaceOf(c.Prefix, env.Namespace, env.Name)
-		}
 	}
-	return c.run(ctx, before, env)
+	return env
 }
 
 // hasNamespace reports whether an environment has a namespace of its own.

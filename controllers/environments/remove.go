@@ -5,6 +5,7 @@ package environments
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -25,11 +26,8 @@ func (c *Controller) remove(ctx context.Context, env *v1alpha1.Environment) (rec
 		return reconcile.Result{}, nil
 	}
 	before := env
-	env = env.DeepCopy()
+	env = c.withNamespace(env)
 	v := &observation{env: env, components: render.Components(&env.Spec.Stack)}
-	if env.Status.Namespace == "" { // nothing was made yet
-		return c.setFinalizer(ctx, env, controllerutil.RemoveFinalizer)
-	}
 	left, err := c.removeAll(ctx, v)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -67,6 +65,9 @@ func (c *Controller) removeObjects(ctx context.Context, v *observation) (left st
 	if err := c.observe(ctx, v); err != nil {
 		return "", nil, err
 	}
+	if err := c.observeClaims(ctx, v); err != nil {
+		return "", nil, err
+	}
 	var workloads, others []applyset.Child
 	retain := v.env.Spec.VolumeRetention == v1alpha1.VolumeRetentionRetain && v.hasClaims()
 	for _, child := range v.children {
@@ -90,6 +91,21 @@ func (c *Controller) removeObjects(ctx context.Context, v *observation) (left st
 		left = remove[len(remove)-1].String()
 	}
 	return left, retained, applyset.DeleteAll(ctx, c.Client, remove)
+}
+
+// observeClaims reads the claims of an environment in a shared namespace from the API server. They have no owner by which the garbage
+// collector would delete them later, so one that was created just now and that the cache does not have would be left.
+func (c *Controller) observeClaims(ctx context.Context, v *observation) error {
+	if hasNamespace(v.env) {
+		return nil
+	}
+	in, ofEnvironment := client.InNamespace(v.env.Status.Namespace), client.MatchingLabels(render.Labels(v.env))
+	found, err := c.set(v.env).List(ctx, c.Live, &corev1.PersistentVolumeClaimList{}, in, ofEnvironment)
+	if err != nil {
+		return fmt.Errorf("observe the claims of Environment %s/%s: %w", v.env.Namespace, v.env.Name, err)
+	}
+	v.children = append(slices.DeleteFunc(v.children, func(child applyset.Child) bool { return child.Kind.Kind == claimKind }), found...)
+	return nil
 }
 
 // runsPods reports whether an object is the workload of a component.

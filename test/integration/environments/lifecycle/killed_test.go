@@ -126,13 +126,19 @@ func (s *scene) life(name string) []step {
 // everything is what there is of an environment in all namespaces, its pods by their components: their names are random.
 func (s *scene) everything(e *v1alpha1.Environment) (all []string) {
 	s.T.Helper()
+	return s.labelled(internal.Labels(e))
+}
+
+// labelled is what there is with some labels in all namespaces, as everything has it.
+func (s *scene) labelled(labels client.MatchingLabels) (all []string) {
+	s.T.Helper()
 	kinds := append(internal.Kinds(), &corev1.Namespace{}, &corev1.Pod{}, &appsv1.ControllerRevision{})
 	for _, kind := range kinds {
 		list, err := applyset.ListOf(kind.(client.Object), s.Client.Scheme())
 		require.NoError(s.T, err)
 		gvk, err := apiutil.GVKForObject(kind, s.Client.Scheme())
 		require.NoError(s.T, err)
-		require.NoError(s.T, s.Client.List(s.Ctx, list, client.MatchingLabels(internal.Labels(e))))
+		require.NoError(s.T, s.Client.List(s.Ctx, list, labels))
 		require.NoError(s.T, meta.EachListItem(list, func(item runtime.Object) error {
 			o := item.(client.Object)
 			name := o.GetName()
