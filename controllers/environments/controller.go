@@ -124,12 +124,13 @@ func (c *Controller) plan(ctx context.Context, env *v1alpha1.Environment) (*obse
 		return v, err
 	}
 	v.input = render.Input{
-		Environment: env,
-		Settings:    c.Settings,
-		Credentials: *credentials,
-		Namespace:   env.Status.Namespace,
-		Own:         hasNamespace(env),
-		Ports:       env.Status.Ports,
+		Environment:  env,
+		Settings:     c.Settings,
+		Credentials:  *credentials,
+		Namespace:    env.Status.Namespace,
+		Own:          hasNamespace(env),
+		Ports:        env.Status.Ports,
+		ServicePorts: v.servicePorts(),
 	}
 	return v, v.decide(c.Client.Scheme())
 }

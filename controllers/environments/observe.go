@@ -83,6 +83,17 @@ func (c *Controller) observeSecrets(ctx context.Context, v *observation) error {
 	return nil
 }
 
+// servicePorts returns the ports of the Services that exist, by their names.
+func (v *observation) servicePorts() map[string][]corev1.ServicePort {
+	out := map[string][]corev1.ServicePort{}
+	for i := range v.children {
+		if s, is := v.children[i].Object.(*corev1.Service); is {
+			out[s.Name] = s.Spec.Ports
+		}
+	}
+	return out
+}
+
 // madeFor reports whether an object was made for an environment.
 func madeFor(o metav1.Object, env *v1alpha1.Environment) bool {
 	return o.GetLabels()[v1alpha1.EnvironmentLabel] == env.Name && o.GetLabels()[v1alpha1.EnvironmentNamespaceLabel] == env.Namespace

@@ -29,6 +29,10 @@ func (in *Input) services(c *Component) []runtime.Object {
 		inside.Spec.Ports = append(inside.Spec.Ports, servicePort(&c.Container.Ports[i]))
 	}
 	if len(inside.Spec.Ports) == 0 {
+		// The API server does not let a Service lose its cluster IP, nor its last port.
+		inside.Spec.Ports = in.ServicePorts[c.Name]
+	}
+	if len(inside.Spec.Ports) == 0 {
 		inside.Spec.ClusterIP = corev1.ClusterIPNone // its name is that of the pods then
 	}
 	out := []runtime.Object{inside}

@@ -32,6 +32,13 @@ func TestNames(t *testing.T) {
 	s := one[*corev1.Service](t, list, Backend).Spec
 	assert.Equal(t, corev1.ClusterIPNone, s.ClusterIP)
 	assert.Empty(t, s.Ports)
+
+	// Its Service keeps the ports that it had: the API server does not let it become one of no cluster IP.
+	in.ServicePorts = map[string][]corev1.ServicePort{Backend: {{Name: "tcp-3000", Port: 3000}}, Frontend: {{Port: 1}}}
+	s = one[*corev1.Service](t, Render(in), Backend).Spec
+	assert.Empty(t, s.ClusterIP)
+	assert.Equal(t, in.ServicePorts[Backend], s.Ports)
+	assert.EqualValues(t, 80, one[*corev1.Service](t, Render(in), Frontend).Spec.Ports[0].Port, "what has ports has its own")
 }
 
 func TestExposures(t *testing.T) {

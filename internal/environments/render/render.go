@@ -84,6 +84,8 @@ type Input struct {
 	OpenStages int32
 	// Restarts are those of Situation.RestartOf.
 	Restarts map[string]string
+	// ServicePorts are the ports of the Services that exist, by their names.
+	ServicePorts map[string][]corev1.ServicePort
 }
 
 // Render returns the objects of an environment, in the order in which they are applied: what pods need before the pods.
