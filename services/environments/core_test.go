@@ -333,8 +333,18 @@ func TestStartStopRestart(t *testing.T) {
 	assert.True(t, spec().ForceStop)
 	w.runs(smokeID, v1alpha1.EnvironmentStopped)
 	assert.Contains(t, requireCode(t, codes.FailedPrecondition, errOf(f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID, Force: true}))), "Stopped")
-	requireCode(t, codes.FailedPrecondition, errOf(f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})))
+	restarted, err = f.restart(t.Context(), &schedulerv1.RestartEnvironmentRequest{Id: smokeID})
+	require.NoError(t, err)
+	assert.Equal(t, schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_CREATING, restarted.GetEnvironment().GetStatus())
+	assert.Equal(t, v1alpha1.RunPolicyRunning, spec().RunPolicy)
+	assert.False(t, spec().ForceStop)
 
+	w.runs(smokeID, v1alpha1.EnvironmentCreating)
+	writes := len(w.writes)
+	require.NoError(t, errOf(f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})))
+	assert.Len(t, w.writes, writes, "it is being started")
+	require.NoError(t, errOf(f.stop(t.Context(), &schedulerv1.StopEnvironmentRequest{Id: smokeID, Force: true})))
+	w.runs(smokeID, v1alpha1.EnvironmentStopped)
 	started, err := f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})
 	require.NoError(t, err)
 	assert.Equal(t, schedulerv1.EnvironmentStatus_ENVIRONMENT_STATUS_CREATING, started.GetEnvironment().GetStatus())
@@ -434,6 +444,7 @@ func TestAudit(t *testing.T) {
 	for _, part := range []string{`"msg"="Audit"`, `"verb"="create"`, `"environment"="` + smokeID, `"namespace"="default"`, `"caller"="alice"`, `"code"="OK"`} {
 		assert.Contains(t, last(), part)
 	}
+	w.runs(smokeID, v1alpha1.EnvironmentRunning)
 	require.Error(t, errOf(f.start(t.Context(), &schedulerv1.StartEnvironmentRequest{Id: smokeID})))
 	assert.Contains(t, last(), `"code"="FAILED_PRECONDITION"`)
 	for verb, call := range map[string]func() error{

@@ -109,7 +109,7 @@ func withoutSecrets(in *schedulerv1.EnvironmentSpecification) *schedulerv1.Envir
 	return out
 }
 
-// smoke is what the published smoke client creates.
+// smoke is an environment with everything that a client can send.
 func smoke() *schedulerv1.EnvironmentSpecification {
 	container := func(name, image string, port, host int32) *schedulerv1.ContainerConfig {
 		return &schedulerv1.ContainerConfig{
@@ -122,7 +122,7 @@ func smoke() *schedulerv1.EnvironmentSpecification {
 			RestartPolicy: schedulerv1.RestartPolicy_RESTART_POLICY_UNLESS_STOPPED,
 		}
 	}
-	backend, database := container("backend", "node:18-alpine", 3000, 3000), container("database", "postgres:15-alpine", 5432, 5432)
+	backend, database := container("web-backend", "node:18-alpine", 3000, 3000), container("web-database", "postgres:15-alpine", 5432, 5432)
 	backend.Volumes = []*schedulerv1.VolumeMount{{Name: "code", MountPath: "/app", HostPath: "/opt/app", ReadOnly: true}}
 	database.Volumes = []*schedulerv1.VolumeMount{{Name: "data", MountPath: "/var/lib/postgresql/data", HostPath: "/opt/data"}}
 	database.EnvironmentVariables = map[string]string{"PGDATA": "/var/lib/postgresql/data/pgdata"}
@@ -130,7 +130,7 @@ func smoke() *schedulerv1.EnvironmentSpecification {
 		Name: "example-app", Description: "a web application", Labels: map[string]string{"environment": "development", "team": "backend"},
 		ApplicationStack: &schedulerv1.ApplicationStack{
 			Name: "web", Version: "1.0.0",
-			Frontend: &schedulerv1.FrontendConfig{Container: container("frontend", "nginx:alpine", 80, 8080), Domains: []string{"localhost"}},
+			Frontend: &schedulerv1.FrontendConfig{Container: container("web-frontend", "nginx:alpine", 80, 8080), Domains: []string{"localhost"}},
 			Backend: &schedulerv1.BackendConfig{
 				Container: backend, DatabaseConnectionString: "postgresql://user:hunter2@database:5432/app",
 				ApiKeys: map[string]string{"JWT_SECRET": "hunter3"},

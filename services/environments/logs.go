@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -40,14 +41,16 @@ const (
 
 // wantedLogs is what a call requests.
 type wantedLogs struct {
-	component string // "" is all
-	since     time.Time
-	tail      int64 // 0 is all
-	follow    bool
+	// name is that of a component or of a container, "" for all. components are those that have the name, nil for all.
+	name       string
+	components []string
+	since      time.Time
+	tail       int64 // 0 is all
+	follow     bool
 }
 
 func logsFromWire(req *schedulerv1.GetEnvironmentLogsRequest) (*wantedLogs, error) {
-	w := &wantedLogs{component: req.GetContainerName(), tail: int64(req.GetTailLines()), follow: req.GetFollow()}
+	w := &wantedLogs{name: req.GetContainerName(), tail: int64(req.GetTailLines()), follow: req.GetFollow()}
 	if w.tail < 0 {
 		return nil, server.InvalidField("tail_lines", fmt.Sprintf("is %d, and must not be negative", w.tail))
 	}
@@ -61,16 +64,31 @@ func logsFromWire(req *schedulerv1.GetEnvironmentLogsRequest) (*wantedLogs, erro
 	return w, nil
 }
 
-// checkComponent refuses a component that an environment has not got.
-func (w *wantedLogs) checkComponent(e *environment) error {
-	if w.component == "" {
+// choose finds the components of an environment that a call wants the logs of: the one of that name, else those whose containers
+// the client has given the name.
+func (w *wantedLogs) choose(e *environment) error {
+	if w.name == "" {
 		return nil
 	}
-	is := func(c internal.Component) bool { return c.Name == w.component }
-	if slices.ContainsFunc(internal.Components(&e.Spec.Stack), is) {
+	var names []string
+	for _, c := range internal.Components(&e.Spec.Stack) {
+		if c.Name == w.name {
+			w.components = []string{c.Name}
+			return nil
+		}
+		if c.Container.Name == w.name {
+			w.components = append(w.components, c.Name)
+		}
+		names = append(names, c.Name)
+		if own := c.Container.Name; own != "" && own != c.Name {
+			names = append(names, own)
+		}
+	}
+	if len(w.components) > 0 {
 		return nil
 	}
-	return server.InvalidField("container_name", fmt.Sprintf("is %q, and environment %q has no such component", w.component, e.Name))
+	return server.InvalidField("container_name", fmt.Sprintf("is %q, and must be one of the names of environment %q: %s",
+		w.name, e.Name, strings.Join(names, ", ")))
 }
 
 // sender sends one message at a time.
@@ -86,7 +104,7 @@ func (c *core) logs(ctx context.Context, namespace string, req *schedulerv1.GetE
 	if err != nil {
 		return err
 	}
-	if err := w.checkComponent(e); err != nil {
+	if err := w.choose(e); err != nil {
 		return err
 	}
 	send = c.whileAllowed(ctx, e, send)
@@ -125,7 +143,7 @@ func (c *core) whileAllowed(ctx context.Context, e *environment, send sender) se
 func (w *wantedLogs) of(all []instance) []podlogs.Container {
 	var out []podlogs.Container
 	for _, i := range all {
-		if w.component != "" && i.component != w.component || i.status == nil {
+		if w.components != nil && !slices.Contains(w.components, i.component) || i.status == nil {
 			continue
 		}
 		if id, running := podlogs.Started(i.status); id != "" {

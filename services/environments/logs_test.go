@@ -107,6 +107,10 @@ func TestLogsAreInTheOrderOfTheirTimes(t *testing.T) {
 	assert.Equal(t, []string{"backend: b2 first", "backend: b2 second", "backend: b1 ERROR"}, got, "not what is earlier within the second")
 	assert.Equal(t, "container=main&sinceTime=1970-01-12T13%3A46%3A41Z&tailLines=10000&timestamps=true", asked["b1"])
 
+	got, err = collect(t.Context(), c, &schedulerv1.GetEnvironmentLogsRequest{ContainerName: "web-backend", Since: timestamppb.New(time.Unix(1_000_003, 0))})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"backend: b2 second", "backend: b1 ERROR"}, got, "by the name that the client has given the container")
+
 	var last *schedulerv1.GetEnvironmentLogsResponse
 	require.NoError(t, c.logs(t.Context(), "default", &schedulerv1.GetEnvironmentLogsRequest{Id: smokeID, ContainerName: "backend"},
 		func(m *schedulerv1.GetEnvironmentLogsResponse) error { last = m; return nil }))
@@ -122,6 +126,23 @@ func TestWhatCannotBeAskedOfLogs(t *testing.T) {
 		_, err := collect(t.Context(), c, req)
 		requireCode(t, codes.InvalidArgument, err)
 		assert.Equal(t, field, server.AsError(err).Violations[0].Field)
+	}
+	_, err := collect(t.Context(), c, &schedulerv1.GetEnvironmentLogsRequest{ContainerName: "nginx"})
+	assert.ErrorContains(t, err, `is "nginx", and must be one of the names of environment "`+smokeID+`": `+
+		"database, web-database, redis-cache, redis, backend, web-backend, frontend, web-frontend")
+}
+
+// The name of a component comes before that of a container, and a name of several containers is all of them.
+func TestNamesOfContainers(t *testing.T) {
+	_, c := logging(t)
+	e, err := c.find(t.Context(), "default", smokeID)
+	require.NoError(t, err)
+	stack := &e.Spec.Stack
+	stack.Frontend.Container.Name, stack.Backend.Container.Name, stack.Database.Container.Name = "app", "app", "redis-cache"
+	for name, want := range map[string][]string{"app": {"backend", "frontend"}, "redis-cache": {"redis-cache"}, "redis": {"redis-cache"}, "": nil} {
+		w := &wantedLogs{name: name}
+		require.NoError(t, w.choose(e))
+		assert.Equal(t, want, w.components, name)
 	}
 }
 

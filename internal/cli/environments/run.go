@@ -28,7 +28,7 @@ that they had.`
 all components at once, without their termination grace period; it can also be given while the environment is stopping.`
 	aboutWait    = "Wait until the environment has the desired state; exit with code 1 if it fails."
 	aboutTimeout = "With --wait: how long to wait at most."
-	aboutRestart = `Replaces all pods of a running environment, stage by stage, each when the previous stage is ready again.`
+	aboutRestart = `Replaces all pods of an environment, stage by stage, each when the previous stage is ready again. An environment that is stopped is started.`
 	// pollInterval is how often the state of an environment is read.
 	pollInterval = time.Second
 	// environmentTimeout is the default of --timeout.

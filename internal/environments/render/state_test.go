@@ -3,6 +3,7 @@
 package render
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,15 +21,19 @@ var phases = []v1alpha1.EnvironmentPhase{
 
 // Every phase, run policy and verb.
 func TestAllowed(t *testing.T) {
-	// What is allowed with a policy, in all phases but Deleting.
+	// What is allowed with a policy, in all phases but Deleting. What has not started yet may be started again.
 	allowed := map[v1alpha1.RunPolicy]map[Verb]bool{
 		v1alpha1.RunPolicyRunning: {VerbUpdate: true, VerbStart: false, VerbStop: true, VerbRestart: true, VerbDelete: true},
-		v1alpha1.RunPolicyStopped: {VerbUpdate: true, VerbStart: true, VerbStop: false, VerbRestart: false, VerbDelete: true},
+		v1alpha1.RunPolicyStopped: {VerbUpdate: true, VerbStart: true, VerbStop: false, VerbRestart: true, VerbDelete: true},
 		"":                        {VerbUpdate: true, VerbStart: false, VerbStop: true, VerbRestart: true, VerbDelete: true},
+	}
+	notStarted := []v1alpha1.EnvironmentPhase{
+		"", v1alpha1.EnvironmentPending, v1alpha1.EnvironmentCreating, v1alpha1.EnvironmentStopping, v1alpha1.EnvironmentStopped,
 	}
 	for run, verbs := range allowed {
 		for verb, want := range verbs {
 			for _, phase := range phases {
+				want := want || verb == VerbStart && slices.Contains(notStarted, phase)
 				if phase == v1alpha1.EnvironmentDeleting {
 					want = verb == VerbDelete
 				}
@@ -38,7 +43,7 @@ func TestAllowed(t *testing.T) {
 		}
 	}
 	assert.EqualError(t, Allowed(v1alpha1.EnvironmentStopped, v1alpha1.RunPolicyStopped, VerbStop), "cannot stop an environment that is Stopped")
-	assert.EqualError(t, Allowed("", v1alpha1.RunPolicyRunning, VerbStart), "cannot start an environment that is Pending")
+	assert.EqualError(t, Allowed("", v1alpha1.RunPolicyStopped, VerbStop), "cannot stop an environment that is Pending")
 	assert.EqualError(t, Allowed(v1alpha1.EnvironmentDeleting, v1alpha1.RunPolicyStopped, VerbStart), "cannot start an environment that is Deleting")
 	assert.Error(t, Allowed(v1alpha1.EnvironmentRunning, v1alpha1.RunPolicyRunning, "dance"))
 }

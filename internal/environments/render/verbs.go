@@ -24,9 +24,10 @@ const (
 	VerbDelete  Verb = "delete"
 )
 
-// Allowed returns an error where a verb makes no sense in the state that an environment is in: what is running cannot be
-// started, what is stopped cannot be stopped or restarted, and nothing but deletion helps what is being deleted. A start that
-// is requested while it stops, and the reverse, is one: it turns around.
+// Allowed returns an error where a verb makes no sense in the state that an environment is in: what runs cannot be started,
+// what is stopped cannot be stopped, and nothing but deletion helps what is being deleted. A start that is requested while it
+// stops, and the reverse, is one: it turns around. What is still being started may be started again, and what is stopped may
+// be restarted, so that a client need not wait for one call to take effect before the next.
 func Allowed(phase v1alpha1.EnvironmentPhase, run v1alpha1.RunPolicy, verb Verb) error {
 	stopped := run == v1alpha1.RunPolicyStopped
 	var allowed bool
@@ -34,16 +35,21 @@ func Allowed(phase v1alpha1.EnvironmentPhase, run v1alpha1.RunPolicy, verb Verb)
 	case VerbDelete:
 		return nil
 	case VerbStart:
-		allowed = stopped
-	case VerbStop, VerbRestart:
+		allowed = stopped || !started(phase)
+	case VerbStop:
 		allowed = !stopped
-	case VerbUpdate:
+	case VerbUpdate, VerbRestart:
 		allowed = true
 	}
 	if allowed && phase != v1alpha1.EnvironmentDeleting {
 		return nil
 	}
 	return fmt.Errorf("cannot %s an environment that is %s", verb, cmp.Or(phase, v1alpha1.EnvironmentPending))
+}
+
+// started reports whether an environment in a phase has been started, as far as the controller has seen.
+func started(phase v1alpha1.EnvironmentPhase) bool {
+	return phase == v1alpha1.EnvironmentRunning || phase == v1alpha1.EnvironmentUpdating || phase == v1alpha1.EnvironmentFailed
 }
 
 // PhaseOf is where an environment stands. That it is being deleted counts before the controller has seen it.
@@ -81,11 +87,12 @@ func Stop(e *v1alpha1.Environment, force bool) error {
 	return nil
 }
 
-// Restart has an environment replace all its pods. The error says why that makes no sense.
+// Restart has an environment replace all its pods, and start if it is stopped. The error says why that makes no sense.
 func Restart(e *v1alpha1.Environment, now time.Time) error {
 	if err := May(e, VerbRestart); err != nil {
 		return err
 	}
+	e.Spec.RunPolicy, e.Spec.ForceStop = v1alpha1.RunPolicyRunning, false
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	// The API server keeps seconds, and the second restart within one is a restart too. So is one by a clock that is late.
 	if last := e.Spec.RestartedAt; last != nil && !at.After(last.Time) {
