@@ -146,7 +146,7 @@ type EnvironmentVolume struct {
 	MountPath string `json:"mountPath"`
 
 	// hostPath is the requested directory of the node. If the controller's configuration does not allow it, the volume
-	// is a PersistentVolumeClaim and the condition VolumesProvisioned reports it.
+	// is a PersistentVolumeClaim, or is not mounted if it is readOnly, and the condition VolumesProvisioned reports it.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional

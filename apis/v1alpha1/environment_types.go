@@ -221,7 +221,8 @@ type DatabaseComponent struct {
 	// +optional
 	PersistentStorage bool `json:"persistentStorage,omitempty"`
 
-	// storagePath is the path of the data in the container. Defaults to /var/lib/postgresql/data.
+	// storagePath is the path of the data in the container, or the hostPath of the volume of the container that has the
+	// data. Defaults to /var/lib/postgresql/data.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/') && self.size() > 1 && !self.contains(':')",message="storagePath must be an absolute path without ':'"

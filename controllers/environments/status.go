@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -150,11 +149,6 @@ func (c *Controller) compose(v *observation, refused *applyset.RefusedError) {
 	} else {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRoutesAccepted)
 	}
-	if refusedPaths := render.RefusedHostPaths(&env.Spec, c.Settings.HostPaths); len(refusedPaths) > 0 {
-		set(v1alpha1.ConditionVolumesProvisioned, false, v1alpha1.ReasonHostPathNotAllowed,
-			"claims take the place of directories of the node, which environments.hostPaths does not allow: "+strings.Join(refusedPaths,
-				", "))
-	} else {
-		set(v1alpha1.ConditionVolumesProvisioned, true, v1alpha1.ReasonConfigured, "every volume is what was requested")
-	}
+	provisioned, reason, message := render.VolumesProvisioned(&env.Spec, c.Settings.HostPaths)
+	set(v1alpha1.ConditionVolumesProvisioned, provisioned, reason, message)
 }

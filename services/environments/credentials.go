@@ -3,6 +3,7 @@
 package environments
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 
 	schedulerv1 "berth.dev/berth/apis/proto/scheduler/v1"
 	"berth.dev/berth/apis/v1alpha1"
+	internal "berth.dev/berth/internal/environments/render"
 )
 
 // credentials are what a request has of secrets, by the keys of the Secret that they go into. They are never in a spec, a
@@ -35,7 +37,7 @@ var variableName = regexp.MustCompile(`^[-._a-zA-Z][-._a-zA-Z0-9]*$`)
 func (r *reader) credentials(path string, in *schedulerv1.ApplicationStack) credentials {
 	var out credentials
 	size := 0
-	if password := in.GetDatabase().GetPassword(); password != "" {
+	if password := r.password(path+".database", in.GetDatabase()); password != "" {
 		out.database = map[string]string{v1alpha1.DatabasePasswordKey: password}
 		size += len(password)
 	}
@@ -60,6 +62,15 @@ func (r *reader) credentials(path string, in *schedulerv1.ApplicationStack) cred
 		r.refuse(path, "has passwords and keys of %d bytes together, and may have %d", size, maxCredentials)
 	}
 	return out
+}
+
+// password is that of a database, which clients also give as the variable that PostgreSQL's image reads.
+func (r *reader) password(path string, in *schedulerv1.DatabaseConfig) string {
+	password, variable := in.GetPassword(), in.GetContainer().GetEnvironmentVariables()[internal.PostgresPassword]
+	if password != "" && variable != "" && password != variable {
+		r.refuse(fmt.Sprintf("%s.container.environment_variables[%s]", path, internal.PostgresPassword), "must be the same as password, or absent")
+	}
+	return cmp.Or(password, variable)
 }
 
 // secretName is the Secret that an environment's credentials are in.

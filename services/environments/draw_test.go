@@ -86,6 +86,9 @@ func drawSpec(t *rapid.T) *schedulerv1.EnvironmentSpecification {
 			Container: c, DatabaseName: label.Draw(t, "db"), Username: label.Draw(t, "user"), Password: text.Draw(t, "password"),
 			PersistentStorage: rapid.Bool().Draw(t, "persistent"), StoragePath: rapid.SampledFrom([]string{"", "/data"}).Draw(t, "path"),
 		}
+		if rapid.Bool().Draw(t, "password as a variable") {
+			c.EnvironmentVariables = map[string]string{"POSTGRES_PASSWORD": stack.Database.GetPassword(), "PGDATA": "/data"}
+		}
 	}
 	spec := &schedulerv1.EnvironmentSpecification{Name: label.Draw(t, "name"), Description: text.Draw(t, "description"), ApplicationStack: stack}
 	if rapid.Bool().Draw(t, "labels") {
@@ -102,6 +105,7 @@ func withoutSecrets(in *schedulerv1.EnvironmentSpecification) *schedulerv1.Envir
 	out := proto.CloneOf(in)
 	if d := out.GetApplicationStack().GetDatabase(); d != nil {
 		d.Password = ""
+		delete(d.GetContainer().GetEnvironmentVariables(), "POSTGRES_PASSWORD")
 	}
 	if b := out.GetApplicationStack().GetBackend(); b != nil {
 		b.DatabaseConnectionString, b.ApiKeys = "", nil

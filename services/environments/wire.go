@@ -68,6 +68,7 @@ func (r *reader) stack(path string, in *schedulerv1.ApplicationStack) v1alpha1.A
 			DatabaseName: d.GetDatabaseName(), Username: d.GetUsername(),
 			PersistentStorage: d.GetPersistentStorage(), StoragePath: d.GetStoragePath(),
 		}
+		delete(out.Database.Container.Env, internal.PostgresPassword) // one of the credentials
 	}
 	// A map has no order, and a list that is the same each time does not look like a change.
 	for _, name := range slices.Sorted(maps.Keys(in.GetAdditionalServices())) {

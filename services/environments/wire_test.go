@@ -59,6 +59,36 @@ func TestTheSmokeClientsSpecification(t *testing.T) {
 	assert.Equal(t, "redis-cache", a.spec.Stack.AdditionalServices[0].Name)
 }
 
+// The password of a database is one of the credentials in whichever way it is given, and never in a spec or an answer.
+func TestAPasswordThatIsAVariable(t *testing.T) {
+	variable := func(password, variable string) (*asked, error) {
+		spec := smoke()
+		d := spec.GetApplicationStack().GetDatabase()
+		d.Password, d.Container.EnvironmentVariables["POSTGRES_PASSWORD"] = password, variable
+		return fromWire(spec)
+	}
+	for name, given := range map[string][2]string{"both": {"hunter2", "hunter2"}, "a variable": {"", "hunter2"}, "a field": {"hunter2", ""}} {
+		a, err := variable(given[0], given[1])
+		require.NoError(t, err, name)
+		assert.Equal(t, map[string]string{"databasePassword": "hunter2"}, a.credentials.database, name)
+		assert.Equal(t, map[string]v1alpha1.ConfigValue{"PGDATA": "/var/lib/postgresql/data/pgdata"}, a.spec.Stack.Database.Container.Env, name)
+	}
+	_, err := variable("hunter2", "hunter3")
+	requireCode(t, codes.InvalidArgument, err)
+	assert.Equal(t, "spec.application_stack.database.container.environment_variables[POSTGRES_PASSWORD]", server.AsError(err).Violations[0].Field)
+	assert.NotContains(t, err.Error(), "hunter")
+
+	// An object that was written in another way may have it. No answer does, nor what an update makes of it.
+	a, err := variable("hunter2", "")
+	require.NoError(t, err)
+	a.spec.Stack.Database.Container.Env["POSTGRES_PASSWORD"] = "hunter2"
+	assert.NotContains(t, specToWire(&a.spec).String(), "hunter")
+	b, err := json.Marshal(merge(&a.spec, &v1alpha1.EnvironmentSpec{Description: "other"}))
+	require.NoError(t, err)
+	assert.NotContains(t, string(b), "hunter")
+	assert.Contains(t, string(b), "pgdata")
+}
+
 // violations are the fields that a specification is refused for.
 func violations(t require.TestingT, spec *schedulerv1.EnvironmentSpecification) []string {
 	a, err := fromWire(spec)

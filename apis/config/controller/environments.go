@@ -60,8 +60,8 @@ type Environments struct {
 	LastPort int32 `json:"lastPort"`
 
 	// hostPaths are the directories of nodes that volumes may mount, including everything below them. A volume with
-	// another hostPath is a PersistentVolumeClaim. Every user who can create an Environment can read and write these
-	// directories. Defaults to none.
+	// another hostPath is a PersistentVolumeClaim, or is not mounted if it is read-only. Every user who can create an
+	// Environment can read and write these directories. Defaults to none.
 	//
 	// +optional
 	// +listType=set

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -241,8 +242,19 @@ func portOf(d *v1alpha1.DatabaseComponent) int32 {
 	return cmp.Or(first, postgresPort)
 }
 
+// pathOf is the path of the data in the container. The storage path may also be a directory of the node: that of the volume with
+// the data.
 func pathOf(d *v1alpha1.DatabaseComponent) string {
-	return path.Clean(cmp.Or(d.StoragePath, defaultPath))
+	data, volumes := path.Clean(cmp.Or(d.StoragePath, defaultPath)), d.Container.Volumes
+	if slices.ContainsFunc(volumes, func(v v1alpha1.EnvironmentVolume) bool { return path.Clean(v.MountPath) == data }) {
+		return data
+	}
+	for i := range volumes {
+		if path.Clean(volumes[i].HostPath) == data {
+			return path.Clean(volumes[i].MountPath)
+		}
+	}
+	return data
 }
 
 // requests are what a component requests of its node, and what it is limited to: what an environment is given is there for it.

@@ -28,8 +28,8 @@ type volume struct {
 	readOnly                  bool
 	// size is "" for one of the default size.
 	size string
-	// lost says that it goes with the pod.
-	lost bool
+	// lost says that it goes with the pod, absent that the pod has none.
+	lost, absent bool
 }
 
 // volumesOf are the volumes of a component, that of the database's data too.
@@ -48,7 +48,7 @@ func (in *Input) volumesOf(c *Component) (list []volume) {
 		// Where a directory of the node was requested, the claim that takes its place keeps the data as it would.
 		out.lost = c.isDatabase() && !d.PersistentStorage && out.hostPath == ""
 		if out.hostPath != "" && !Allows(in.Settings.HostPaths, out.hostPath) {
-			out.hostPath = ""
+			out.hostPath, out.absent = "", v.ReadOnly
 		}
 		list = append(list, out)
 	}
@@ -59,7 +59,7 @@ func (in *Input) volumesOf(c *Component) (list []volume) {
 	if r := c.Container.Resources; r != nil {
 		size = r.Disk
 	}
-	if i := slices.IndexFunc(list, func(v volume) bool { return v.mountPath == data }); i >= 0 {
+	if i := slices.IndexFunc(list, func(v volume) bool { return v.mountPath == data && !v.absent }); i >= 0 {
 		list[i].size = size
 		return list
 	}
@@ -96,22 +96,45 @@ func Allows(allowed []string, directory string) bool {
 	return false
 }
 
-// RefusedHostPaths are the directories of nodes that an environment requests and does not get, by component.
-func RefusedHostPaths(spec *v1alpha1.EnvironmentSpec, allowed []string) (list []string) {
+// refusedHostPaths are the directories of nodes that an environment requests and does not get, by component: those that claims
+// take the place of, and those that are absent. A claim would not do for what the container may only read: no one would fill it,
+// and it would hide what the image has at that path.
+func refusedHostPaths(spec *v1alpha1.EnvironmentSpec, allowed []string) (claims, absent []string) {
 	for _, c := range Components(&spec.Stack) {
 		for i := range c.Container.Volumes {
-			if v := &c.Container.Volumes[i]; v.HostPath != "" && !Allows(allowed, v.HostPath) {
-				list = append(list, c.Name+" "+v.HostPath)
+			switch v := &c.Container.Volumes[i]; {
+			case v.HostPath == "" || Allows(allowed, v.HostPath):
+			case v.ReadOnly:
+				absent = append(absent, fmt.Sprintf("%s %s (at %s)", c.Name, v.HostPath, v.MountPath))
+			default:
+				claims = append(claims, c.Name+" "+v.HostPath)
 			}
 		}
 	}
-	return list
+	return claims, absent
+}
+
+// VolumesProvisioned says whether the volumes of an environment are as it requests them, a reason in one word, and more.
+func VolumesProvisioned(spec *v1alpha1.EnvironmentSpec, allowed []string) (asked bool, reason, message string) {
+	claims, absent := refusedHostPaths(spec, allowed)
+	var parts []string
+	if len(claims) > 0 {
+		parts = append(parts, "claims take the place of "+strings.Join(claims, ", "))
+	}
+	if len(absent) > 0 {
+		parts = append(parts, "read-only directories are not mounted: "+strings.Join(absent, ", "))
+	}
+	if len(parts) == 0 {
+		return true, v1alpha1.ReasonConfigured, "every volume is what was requested"
+	}
+	return false, v1alpha1.ReasonHostPathNotAllowed, "environments.hostPaths does not allow directories of the node: " +
+		strings.Join(parts, "; ")
 }
 
 // claims are those of the volumes that outlive the pod.
 func (in *Input) claims(c *Component) (out []runtime.Object) {
 	for _, v := range in.volumesOf(c) {
-		if v.lost || v.hostPath != "" {
+		if v.lost || v.absent || v.hostPath != "" {
 			continue
 		}
 		size, err := resource.ParseQuantity(cmp.Or(v.size, in.Settings.VolumeSize))
@@ -143,6 +166,8 @@ func (in *Input) volumes(c *Component) (out []corev1.Volume) {
 	for _, v := range in.volumesOf(c) {
 		pod := corev1.Volume{Name: v.name}
 		switch {
+		case v.absent:
+			continue
 		case v.hostPath != "":
 			pod.HostPath = &corev1.HostPathVolumeSource{Path: v.hostPath, Type: new(corev1.HostPathDirectoryOrCreate)}
 		case v.lost:
@@ -161,6 +186,9 @@ func (in *Input) volumes(c *Component) (out []corev1.Volume) {
 // mounts are where the container sees them.
 func (in *Input) mounts(c *Component) (out []corev1.VolumeMount) {
 	for _, v := range in.volumesOf(c) {
+		if v.absent {
+			continue
+		}
 		out = append(out, corev1.VolumeMount{Name: v.name, MountPath: v.mountPath, ReadOnly: v.readOnly})
 	}
 	return out

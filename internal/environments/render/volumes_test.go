@@ -73,6 +73,23 @@ func TestVolumesOfADatabase(t *testing.T) {
 		"elsewhere":               {func(d *component) { d.StoragePath = "/data/" }, volumes{"/data": "claim database-data 10Gi"}},
 		"it does not":             {func(d *component) { d.PersistentStorage = false }, volumes{data: "lost 10Gi"}},
 		"it does not, of no size": {func(d *component) { d.PersistentStorage, d.Container.Resources = false, nil }, volumes{data: "lost"}},
+		"where the volume is whose directory of the node is said": {
+			func(d *component) {
+				d.StoragePath = "/srv/pg/"
+				d.Container.Volumes = []volume{{MountPath: "/logs"}, {Name: "pg", MountPath: "/pg/", HostPath: "/srv/pg"}}
+			},
+			volumes{"/logs": "claim database-volume-1 1Gi", "/pg": "claim database-pg 10Gi"},
+		},
+		"at the path in the container, if that is said too": {
+			func(d *component) {
+				d.StoragePath = "/pg"
+				d.Container.Volumes = []volume{{Name: "x", MountPath: "/x", HostPath: "/pg"}, {Name: "pg", MountPath: "/pg"}}
+			},
+			volumes{"/x": "claim database-x 1Gi", "/pg": "claim database-pg 10Gi"},
+		},
+		"it does not lose its data for a volume that it may not write": {
+			said(true, volume{Name: "pg", MountPath: data, HostPath: "/srv/pg", ReadOnly: true}), volumes{data: "claim database-data 10Gi"},
+		},
 		"its volume is said": {
 			said(true, volume{Name: "pg", MountPath: data + "/"}, volume{MountPath: "/logs"}),
 			volumes{data: "claim database-pg 10Gi", "/logs": "claim database-volume-2 1Gi"},
@@ -117,11 +134,24 @@ func TestHostPaths(t *testing.T) {
 		"/app": "directory /srv/shop/code read-only", "/x": "claim backend-etc 1Gi",
 		"/beside": "claim backend-volume-3-2 1Gi", "/own": "claim backend-volume-3 1Gi",
 	}, volumesOf(t, in, Backend))
-	assert.Equal(t, []string{"backend /etc", "backend /srv/shop-of-others"}, RefusedHostPaths(&in.Environment.Spec, in.Settings.HostPaths))
+	is, reason, message := VolumesProvisioned(&in.Environment.Spec, in.Settings.HostPaths)
+	assert.False(t, is)
+	assert.Equal(t, v1alpha1.ReasonHostPathNotAllowed, reason)
+	assert.Equal(t, "environments.hostPaths does not allow directories of the node: "+
+		"claims take the place of backend /etc, backend /srv/shop-of-others", message)
 
+	// An empty claim that no one can fill would hide what the image has there.
 	in = input(t, at())
-	assert.Equal(t, "claim backend-code 1Gi read-only", volumesOf(t, in, Backend)["/app"])
-	assert.Len(t, RefusedHostPaths(&in.Environment.Spec, nil), 3)
+	assert.Equal(t, map[string]string{
+		"/x": "claim backend-etc 1Gi", "/beside": "claim backend-volume-3-2 1Gi", "/own": "claim backend-volume-3 1Gi",
+	}, volumesOf(t, in, Backend))
+	assert.NotContains(t, names[*corev1.PersistentVolumeClaim](Render(in)), "backend-code")
+	_, _, message = VolumesProvisioned(&in.Environment.Spec, nil)
+	assert.Contains(t, message, "; read-only directories are not mounted: backend /srv/shop/code (at /app)")
+
+	is, reason, _ = VolumesProvisioned(&in.Environment.Spec, []string{"/"})
+	assert.True(t, is)
+	assert.Equal(t, v1alpha1.ReasonConfigured, reason)
 
 	// A database that keeps nothing by itself keeps what was to be on the node.
 	in = input(t, database(func(d *v1alpha1.DatabaseComponent) {
@@ -130,7 +160,11 @@ func TestHostPaths(t *testing.T) {
 	}))
 	assert.Equal(t, map[string]string{"/var/lib/postgresql/data": "claim database-pg 10Gi"}, volumesOf(t, in, Database))
 	in.Settings.HostPaths = []string{"/srv"}
-	assert.Equal(t, map[string]string{"/var/lib/postgresql/data": "directory /srv/pg"}, volumesOf(t, in, Database))
+	for _, storage := range []string{"", "/srv/pg"} {
+		in.Environment.Spec.Stack.Database.StoragePath = storage
+		assert.Equal(t, map[string]string{"/var/lib/postgresql/data": "directory /srv/pg"}, volumesOf(t, in, Database))
+		assert.Empty(t, names[*corev1.PersistentVolumeClaim](Render(in)))
+	}
 }
 
 func TestAllows(t *testing.T) {
@@ -172,7 +206,8 @@ func TestHostPathsAreNeverIgnored(t *testing.T) {
 				}
 			}
 		}
-		assert.Equal(t, asked, got+len(RefusedHostPaths(&in.Environment.Spec, in.Settings.HostPaths)))
+		claims, absent := refusedHostPaths(&in.Environment.Spec, in.Settings.HostPaths)
+		assert.Equal(t, asked, got+len(claims)+len(absent))
 	})
 }
 
