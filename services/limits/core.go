@@ -23,6 +23,8 @@ const (
 	defaultFirst, maxFirst = 10, 500
 	// namedWorkloads is how many workloads a refused deletion names.
 	namedWorkloads = 5
+	// namedLimits is how many limits a warning names.
+	namedLimits = 10
 )
 
 // core is what both fronts stand on. Its errors name fields as the CRD does.
@@ -70,7 +72,38 @@ func (c *core) get(ctx context.Context, namespace, name string) (*Limit, error) 
 	if err != nil {
 		return nil, err
 	}
-	return o.limit(), nil
+	return shown(ctx, o)[0], nil
+}
+
+// shown returns limits as callers know them, and warns of those that are not shown as a whole.
+func shown(ctx context.Context, objects ...*object) []*Limit {
+	if text := warning(objects); text != "" {
+		server.Warn(ctx, text)
+	}
+	limits := make([]*Limit, len(objects))
+	for i, o := range objects {
+		limits[i] = o.limit()
+	}
+	return limits
+}
+
+// warning names what is left out of limits, "" for nothing.
+func warning(objects []*object) string {
+	var damaged []string
+	for _, o := range objects {
+		if len(o.unreadable) > 0 {
+			damaged = append(damaged, fmt.Sprintf("%s (%s)", o.Name, strings.Join(o.unreadable, ", ")))
+		}
+	}
+	n := len(damaged)
+	if n == 0 {
+		return ""
+	}
+	text := "fields that do not match the CRD of ResourceLimits are left out: " + strings.Join(damaged[:min(n, namedLimits)], ", ")
+	if n > namedLimits {
+		text += fmt.Sprintf(" and %d more", n-namedLimits)
+	}
+	return text
 }
 
 // read returns a limit if the caller has the verbs on it.
@@ -197,11 +230,7 @@ func (c *core) list(ctx context.Context, namespace string, selector labels.Selec
 	if err != nil {
 		return nil, ofToken(err, after)
 	}
-	p := &page{next: next}
-	for _, o := range found {
-		p.limits = append(p.limits, o.limit())
-	}
-	return p, nil
+	return &page{shown(ctx, found...), next}, nil
 }
 
 // ofToken says of errors that a token causes that it does.

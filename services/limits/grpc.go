@@ -17,16 +17,24 @@ import (
 // formKey is metadata that has the answer in a wire form: any or map.
 const formKey = "berth-wire-form"
 
-// front is the gRPC side.
+// front is the gRPC side of the service under one of its names.
 type front struct {
 	core *core
-	// namespace is where limits are unless a call says otherwise.
+	// namespace is where limits are, and form how they are answered, unless a call says otherwise.
 	namespace string
+	form      form
 }
 
-// descriptions are those of the service under its two names. They are made by hand: the messages are not the published
-// ones but the tolerant ones, which are the same on the wire.
-func descriptions() []*grpc.ServiceDesc {
+// formsOf are the wire forms of the clients of each name of the service. Each name was published with one form, and a client
+// can decode no other.
+var formsOf = map[string]form{
+	orchestratorv1.McpOrchestratorService_ServiceDesc.ServiceName: formMap,
+	orchestratorv1.ResourceLimitService_ServiceDesc.ServiceName:   formAny,
+}
+
+// describe describes the service under a name. It does so by hand: the messages are not the published ones but the tolerant
+// ones, which are the same on the wire.
+func describe(name string) *grpc.ServiceDesc {
 	methods := []grpc.MethodDesc{
 		server.Unary("CreateResourceLimit", asked((*front).create)),
 		server.Unary("GetResourceLimit", asked((*front).get)),
@@ -34,16 +42,10 @@ func descriptions() []*grpc.ServiceDesc {
 		server.Unary("UpdateResourceLimit", asked((*front).update)),
 		server.Unary("DeleteResourceLimit", asked((*front).remove)),
 	}
-	var out []*grpc.ServiceDesc
-	for _, name := range []string{
-		orchestratorv1.McpOrchestratorService_ServiceDesc.ServiceName, orchestratorv1.ResourceLimitService_ServiceDesc.ServiceName,
-	} {
-		out = append(out, &grpc.ServiceDesc{
-			ServiceName: name, HandlerType: (*any)(nil), Methods: methods,
-			Metadata: orchestratorv1.File_mcp_orchestrator_v1_orchestrator_proto.Path(),
-		})
+	return &grpc.ServiceDesc{
+		ServiceName: name, HandlerType: (*any)(nil), Methods: methods,
+		Metadata: orchestratorv1.File_mcp_orchestrator_v1_orchestrator_proto.Path(),
 	}
-	return out
 }
 
 // asked returns a method as the server calls it, without what the metadata of the call requests. It renames the fields of errors.
@@ -147,9 +149,14 @@ func (f *front) options(ctx context.Context) (options, error) {
 	if given && asked != string(formAny) && asked != string(formMap) {
 		return options{}, server.InvalidField(formKey, fmt.Sprintf("is %q, and must be any or map", asked))
 	}
-	return options{namespace: namespace, form: form(asked)}, nil
+	return options{namespace: namespace, form: cmp.Or(form(asked), f.form)}, nil
 }
 
+// answer writes a limit in the form of the call. Any has the type URLs that the limit was last written with.
 func (o options) answer(l *Limit) (*tolerantv1.ResourceLimitResponse, error) {
-	return toWire(l, cmp.Or(o.form, l.form))
+	f := o.form
+	if f == formAny && l.form == formGoogle {
+		f = formGoogle
+	}
+	return toWire(l, f)
 }

@@ -13,10 +13,11 @@ import (
 	"berth.dev/berth/services/server"
 )
 
-// FormAnnotation on a ResourceLimit is the wire form that its scheduling rules were last written in.
+// FormAnnotation on a ResourceLimit is the wire form that its scheduling rules were last written in. The type URLs of Any
+// follow from it, and nothing else.
 const FormAnnotation = v1alpha1.AnnotationPrefix + "/wire-form"
 
-// form is how node_selector and node_affinity are on the wire. The empty one is formAny.
+// form is how node_selector and node_affinity are on the wire.
 type form string
 
 const (
@@ -39,8 +40,15 @@ type Limit struct {
 	form form
 }
 
-// object is a ResourceLimit as the API server has it. Quantities are text: what was written is read back.
+// object is a ResourceLimit of the API server.
 type object struct {
+	stored
+	// unreadable are the fields that could not be decoded. They are left out.
+	unreadable []string
+}
+
+// stored is a ResourceLimit as the API server has it. Quantities are text: what was written is read back.
+type stored struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
@@ -100,7 +108,8 @@ func checkLabels(labels map[string]string) error {
 
 // newObject is the object that a caller wants.
 func newObject(namespace string, l *Limit) *object {
-	o := &object{Spec: l.Spec}
+	o := &object{}
+	o.Spec = l.Spec
 	o.Namespace, o.Name, o.Labels = namespace, l.Name, l.Labels
 	o.setForm(l.form)
 	return o

@@ -16,8 +16,8 @@ func Add(s *server.Server, api *rest.Config, namespace string) error {
 		return err
 	}
 	limits := &core{store: &store{c}, access: s}
-	for _, d := range descriptions() {
-		s.Register(d, &front{core: limits, namespace: namespace})
+	for name, form := range formsOf {
+		s.Register(describe(name), &front{core: limits, namespace: namespace, form: form})
 	}
 	(&web{limits}).routes(s)
 	return nil

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -97,7 +99,7 @@ func named(namespace, name string) *unstructured.Unstructured {
 }
 
 func encode(o *object) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&o.stored)
 	if err != nil {
 		return nil, fmt.Errorf("encode a ResourceLimit: %w", err)
 	}
@@ -106,14 +108,45 @@ func encode(o *object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// decode returns an answer of the API server, or its error.
+// decode returns an answer of the API server, or its error. Fields that are not as this version of the CRD has them, because
+// another version accepted them, are left out and named: one such limit must not hide the others, and can be deleted.
 func decode(u *unstructured.Unstructured, err error) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
 	o := &object{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o); err != nil {
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o.stored) == nil {
+		return o, nil
+	}
+	content := maps.Clone(u.Object)
+	for _, part := range []string{"spec", "status"} {
+		delete(content, part)
+	}
+	o.stored = stored{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &o.stored); err != nil {
 		return nil, fmt.Errorf("decode an answer of the API server: %w", err)
 	}
+	o.unreadable = append(readable(u.Object["spec"], "spec", &o.Spec), readable(u.Object["status"], "status", &o.Status)...)
 	return o, nil
+}
+
+// readable decodes those fields of a part of an object that can be decoded, and returns the paths of the others.
+func readable[T any](part any, path string, into *T) (unreadable []string) {
+	fields, ok := part.(map[string]any)
+	if !ok && part != nil {
+		return []string{path}
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		text, err := json.Marshal(map[string]any{name: fields[name]})
+		if err == nil {
+			err = json.Unmarshal(text, new(T)) // a field that fails may be decoded in part
+		}
+		if err == nil {
+			err = json.Unmarshal(text, into)
+		}
+		if err != nil {
+			unreadable = append(unreadable, path+"."+name)
+		}
+	}
+	return unreadable
 }

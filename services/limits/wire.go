@@ -150,9 +150,6 @@ func toWire(l *Limit, f form) (*tolerantv1.ResourceLimitResponse, error) {
 
 // encodeRules writes fields 7 and 8, if there is anything to write.
 func encodeRules(limits *tolerantv1.ResourceLimit, s *spec, f form) error {
-	if f != formMap && f != formGoogle {
-		f = formAny
-	}
 	if len(s.NodeSelector) > 0 {
 		if f == formMap {
 			for _, key := range slices.Sorted(maps.Keys(s.NodeSelector)) {

@@ -42,6 +42,8 @@ type call struct {
 	request *http.Request
 	// correlation is the correlation ID of the caller, "" if there is none.
 	correlation string
+	// warn tells the caller what is wrong with the answer.
+	warn func(context.Context, string)
 	// bytes is what the body uses of the pool.
 	bytes *account
 	// cheap is a refusal without a request to the API server.
@@ -115,6 +117,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(correlationHeader, c.correlation) // first: refusals have it too
 	}
 	rec := &recorder{ResponseWriter: w}
+	c.warn = s.warner(c, rec)
 	defer func() {
 		p := recover()
 		if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares the value itself

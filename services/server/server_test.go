@@ -288,3 +288,33 @@ func TestACallIsFoundAgainByItsCorrelation(t *testing.T) {
 		assert.Empty(t, correlationOf(r))
 	}
 }
+
+// A warning is in the answer and in the log.
+func TestAWarningIsInTheAnswerAndInTheLog(t *testing.T) {
+	s, log := logging(t)
+	s.reviews.authn = users(func(http.Header) (string, bool) { return "alice", true })
+	const text = `"small" is damaged: é`
+	s.Register(&grpc.ServiceDesc{ServiceName: "test.Service", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
+		Unary("Warns", func(_ panicking, ctx context.Context, _ *emptypb.Empty) (*emptypb.Empty, error) {
+			Warn(ctx, text)
+			return &emptypb.Empty{}, nil
+		}),
+	}}, panicking{})
+	s.Route("/warns", map[string]Handler{http.MethodGet: func(w http.ResponseWriter, r *http.Request) error {
+		Warn(r.Context(), text)
+		return WriteJSON(w, http.StatusOK, nil)
+	}})
+	h, conn := handling(t, s)
+	var header metadata.MD
+	require.NoError(t, conn.Invoke(t.Context(), "/test.Service/Warns", &emptypb.Empty{}, &emptypb.Empty{}, grpc.Header(&header)))
+	assert.Equal(t, []string{`"small" is damaged: %C3%A9`}, header.Get("berth-warning"))
+	assert.Equal(t, 1, strings.Count(log.String(), "is damaged"))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.URL+"/warns", http.NoBody)
+	require.NoError(t, err)
+	resp, err := h.Client().Do(r)
+	require.NoError(t, err)
+	resp.Body.Close()
+	assert.Equal(t, []string{`299 - "\"small\" is damaged: é"`}, resp.Header.Values("Warning"))
+	assert.Equal(t, 2, strings.Count(log.String(), "is damaged"))
+	Warn(t.Context(), text) // no call: no one to tell
+}

@@ -57,7 +57,7 @@ func object(namespace, name string) *v1alpha1.ResourceLimit {
 }
 
 func (s *served) operations() []operation {
-	c := anyform.NewMcpOrchestratorServiceClient(wire.Conn{ClientConnInterface: s.conn})
+	c := anyform.NewResourceLimitServiceClient(wire.Conn{ClientConnInterface: s.conn})
 	here, grown := s.in(s.Namespace), s.in(s.grown)
 	var made atomic.Int64
 	newName := func() string { return fmt.Sprintf("made-%d", made.Add(1)) }

@@ -946,13 +946,7 @@ const file_anyform_anyform_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value\":\n" +
 	"\x0eLabelKeyValues\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\tR\x06values2\xb3\x05\n" +
-	"\x16McpOrchestratorService\x12\x82\x01\n" +
-	"\x13CreateResourceLimit\x127.anyform.mcp.orchestrator.v1.CreateResourceLimitRequest\x1a2.anyform.mcp.orchestrator.v1.ResourceLimitResponse\x12|\n" +
-	"\x10GetResourceLimit\x124.anyform.mcp.orchestrator.v1.GetResourceLimitRequest\x1a2.anyform.mcp.orchestrator.v1.ResourceLimitResponse\x12\x85\x01\n" +
-	"\x12ListResourceLimits\x126.anyform.mcp.orchestrator.v1.ListResourceLimitsRequest\x1a7.anyform.mcp.orchestrator.v1.ListResourceLimitsResponse\x12\x82\x01\n" +
-	"\x13UpdateResourceLimit\x127.anyform.mcp.orchestrator.v1.UpdateResourceLimitRequest\x1a2.anyform.mcp.orchestrator.v1.ResourceLimitResponse\x12\x88\x01\n" +
-	"\x13DeleteResourceLimit\x127.anyform.mcp.orchestrator.v1.DeleteResourceLimitRequest\x1a8.anyform.mcp.orchestrator.v1.DeleteResourceLimitResponse2\xb1\x05\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values2\xb1\x05\n" +
 	"\x14ResourceLimitService\x12\x82\x01\n" +
 	"\x13CreateResourceLimit\x127.anyform.mcp.orchestrator.v1.CreateResourceLimitRequest\x1a2.anyform.mcp.orchestrator.v1.ResourceLimitResponse\x12|\n" +
 	"\x10GetResourceLimit\x124.anyform.mcp.orchestrator.v1.GetResourceLimitRequest\x1a2.anyform.mcp.orchestrator.v1.ResourceLimitResponse\x12\x85\x01\n" +
@@ -1010,28 +1004,18 @@ var file_anyform_anyform_proto_depIdxs = []int32{
 	12, // 13: anyform.mcp.orchestrator.v1.LabelQuery.in:type_name -> anyform.mcp.orchestrator.v1.LabelKeyValues
 	12, // 14: anyform.mcp.orchestrator.v1.LabelQuery.not_in:type_name -> anyform.mcp.orchestrator.v1.LabelKeyValues
 	0,  // 15: anyform.mcp.orchestrator.v1.ResourceLimit.VolumesEntry.value:type_name -> anyform.mcp.orchestrator.v1.VolumeLimit
-	2,  // 16: anyform.mcp.orchestrator.v1.McpOrchestratorService.CreateResourceLimit:input_type -> anyform.mcp.orchestrator.v1.CreateResourceLimitRequest
-	4,  // 17: anyform.mcp.orchestrator.v1.McpOrchestratorService.GetResourceLimit:input_type -> anyform.mcp.orchestrator.v1.GetResourceLimitRequest
-	5,  // 18: anyform.mcp.orchestrator.v1.McpOrchestratorService.ListResourceLimits:input_type -> anyform.mcp.orchestrator.v1.ListResourceLimitsRequest
-	3,  // 19: anyform.mcp.orchestrator.v1.McpOrchestratorService.UpdateResourceLimit:input_type -> anyform.mcp.orchestrator.v1.UpdateResourceLimitRequest
-	7,  // 20: anyform.mcp.orchestrator.v1.McpOrchestratorService.DeleteResourceLimit:input_type -> anyform.mcp.orchestrator.v1.DeleteResourceLimitRequest
-	2,  // 21: anyform.mcp.orchestrator.v1.ResourceLimitService.CreateResourceLimit:input_type -> anyform.mcp.orchestrator.v1.CreateResourceLimitRequest
-	4,  // 22: anyform.mcp.orchestrator.v1.ResourceLimitService.GetResourceLimit:input_type -> anyform.mcp.orchestrator.v1.GetResourceLimitRequest
-	5,  // 23: anyform.mcp.orchestrator.v1.ResourceLimitService.ListResourceLimits:input_type -> anyform.mcp.orchestrator.v1.ListResourceLimitsRequest
-	3,  // 24: anyform.mcp.orchestrator.v1.ResourceLimitService.UpdateResourceLimit:input_type -> anyform.mcp.orchestrator.v1.UpdateResourceLimitRequest
-	7,  // 25: anyform.mcp.orchestrator.v1.ResourceLimitService.DeleteResourceLimit:input_type -> anyform.mcp.orchestrator.v1.DeleteResourceLimitRequest
-	9,  // 26: anyform.mcp.orchestrator.v1.McpOrchestratorService.CreateResourceLimit:output_type -> anyform.mcp.orchestrator.v1.ResourceLimitResponse
-	9,  // 27: anyform.mcp.orchestrator.v1.McpOrchestratorService.GetResourceLimit:output_type -> anyform.mcp.orchestrator.v1.ResourceLimitResponse
-	6,  // 28: anyform.mcp.orchestrator.v1.McpOrchestratorService.ListResourceLimits:output_type -> anyform.mcp.orchestrator.v1.ListResourceLimitsResponse
-	9,  // 29: anyform.mcp.orchestrator.v1.McpOrchestratorService.UpdateResourceLimit:output_type -> anyform.mcp.orchestrator.v1.ResourceLimitResponse
-	8,  // 30: anyform.mcp.orchestrator.v1.McpOrchestratorService.DeleteResourceLimit:output_type -> anyform.mcp.orchestrator.v1.DeleteResourceLimitResponse
-	9,  // 31: anyform.mcp.orchestrator.v1.ResourceLimitService.CreateResourceLimit:output_type -> anyform.mcp.orchestrator.v1.ResourceLimitResponse
-	9,  // 32: anyform.mcp.orchestrator.v1.ResourceLimitService.GetResourceLimit:output_type -> anyform.mcp.orchestrator.v1.ResourceLimitResponse
-	6,  // 33: anyform.mcp.orchestrator.v1.ResourceLimitService.ListResourceLimits:output_type -> anyform.mcp.orchestrator.v1.ListResourceLimitsResponse
-	9,  // 34: anyform.mcp.orchestrator.v1.ResourceLimitService.UpdateResourceLimit:output_type -> anyform.mcp.orchestrator.v1.ResourceLimitResponse
-	8,  // 35: anyform.mcp.orchestrator.v1.ResourceLimitService.DeleteResourceLimit:output_type -> anyform.mcp.orchestrator.v1.DeleteResourceLimitResponse
-	26, // [26:36] is the sub-list for method output_type
-	16, // [16:26] is the sub-list for method input_type
+	2,  // 16: anyform.mcp.orchestrator.v1.ResourceLimitService.CreateResourceLimit:input_type -> anyform.mcp.orchestrator.v1.CreateResourceLimitRequest
+	4,  // 17: anyform.mcp.orchestrator.v1.ResourceLimitService.GetResourceLimit:input_type -> anyform.mcp.orchestrator.v1.GetResourceLimitRequest
+	5,  // 18: anyform.mcp.orchestrator.v1.ResourceLimitService.ListResourceLimits:input_type -> anyform.mcp.orchestrator.v1.ListResourceLimitsRequest
+	3,  // 19: anyform.mcp.orchestrator.v1.ResourceLimitService.UpdateResourceLimit:input_type -> anyform.mcp.orchestrator.v1.UpdateResourceLimitRequest
+	7,  // 20: anyform.mcp.orchestrator.v1.ResourceLimitService.DeleteResourceLimit:input_type -> anyform.mcp.orchestrator.v1.DeleteResourceLimitRequest
+	9,  // 21: anyform.mcp.orchestrator.v1.ResourceLimitService.CreateResourceLimit:output_type -> anyform.mcp.orchestrator.v1.ResourceLimitResponse
+	9,  // 22: anyform.mcp.orchestrator.v1.ResourceLimitService.GetResourceLimit:output_type -> anyform.mcp.orchestrator.v1.ResourceLimitResponse
+	6,  // 23: anyform.mcp.orchestrator.v1.ResourceLimitService.ListResourceLimits:output_type -> anyform.mcp.orchestrator.v1.ListResourceLimitsResponse
+	9,  // 24: anyform.mcp.orchestrator.v1.ResourceLimitService.UpdateResourceLimit:output_type -> anyform.mcp.orchestrator.v1.ResourceLimitResponse
+	8,  // 25: anyform.mcp.orchestrator.v1.ResourceLimitService.DeleteResourceLimit:output_type -> anyform.mcp.orchestrator.v1.DeleteResourceLimitResponse
+	21, // [21:26] is the sub-list for method output_type
+	16, // [16:21] is the sub-list for method input_type
 	16, // [16:16] is the sub-list for extension type_name
 	16, // [16:16] is the sub-list for extension extendee
 	0,  // [0:16] is the sub-list for field type_name
@@ -1055,7 +1039,7 @@ func file_anyform_anyform_proto_init() {
 			NumEnums:      0,
 			NumMessages:   17,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   1,
 		},
 		GoTypes:           file_anyform_anyform_proto_goTypes,
 		DependencyIndexes: file_anyform_anyform_proto_depIdxs,

@@ -22,7 +22,7 @@ import (
 )
 
 // every is one call of each rpc that is served.
-func every(c anyform.McpOrchestratorServiceClient) map[string]func(context.Context) error {
+func every(c anyform.ResourceLimitServiceClient) map[string]func(context.Context) error {
 	update := &anyform.UpdateResourceLimitRequest{Name: "old", Limits: &anyform.ResourceLimit{Cpu: "2"}}
 	forced := &anyform.DeleteResourceLimitRequest{Name: "old", Force: true}
 	return map[string]func(context.Context) error{

@@ -38,8 +38,8 @@ func (s *scene) start(name string, changes ...func(*controller.Services)) {
 	})
 }
 
-func (s *scene) any() anyform.McpOrchestratorServiceClient {
-	return anyform.NewMcpOrchestratorServiceClient(s.Conn())
+func (s *scene) any() anyform.ResourceLimitServiceClient {
+	return anyform.NewResourceLimitServiceClient(s.Conn())
 }
 
 func (s *scene) mapped() mapform.McpOrchestratorServiceClient {

@@ -60,8 +60,8 @@ func TestTLSAndClientCertificates(t *testing.T) {
 	s.Create(builders.RoleBinding("by-certificate", "editor", builders.User("alice"), rbacv1.Subject{Kind: "Group", Name: "ops"}))
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(s.authority()))
-	with := func(pairs ...tls.Certificate) anyform.McpOrchestratorServiceClient {
-		return anyform.NewMcpOrchestratorServiceClient(wire.Conn{ClientConnInterface: s.Dial(&tls.Config{
+	with := func(pairs ...tls.Certificate) anyform.ResourceLimitServiceClient {
+		return anyform.NewResourceLimitServiceClient(wire.Conn{ClientConnInterface: s.Dial(&tls.Config{
 			RootCAs: roots, ServerName: "localhost", Certificates: pairs,
 		})})
 	}

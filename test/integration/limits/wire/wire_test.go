@@ -3,6 +3,7 @@
 package wire_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,9 +12,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/apis/v1alpha1"
+	"berth.dev/berth/internal/limits/mcpimport"
 	"berth.dev/berth/test/servicetest"
-	"berth.dev/berth/test/wire"
 	"berth.dev/berth/test/wire/anyform"
 	"berth.dev/berth/test/wire/mapform"
 )
@@ -50,9 +54,7 @@ func TestRL01And02TheAnyFormComesBackAsItWasWritten(t *testing.T) {
 		req := anyLimit(name, urls[0], urls[1])
 		created, err := s.any().CreateResourceLimit(s.as(s.Editor), req)
 		require.NoError(t, err)
-		// The other service name is the same service.
-		other := anyform.NewResourceLimitServiceClient(wire.Conn{ClientConnInterface: s.Dial(nil)})
-		got, err := other.GetResourceLimit(s.as(s.Viewer), named(name))
+		got, err := s.any().GetResourceLimit(s.as(s.Viewer), named(name))
 		require.NoError(t, err)
 		assert.True(t, proto.Equal(created, got), "what a create answers is what a get does")
 		assert.Equal(t, name, got.Name)
@@ -108,22 +110,14 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	require.NoError(t, servicetest.Err(s.mapped().CreateResourceLimit(s.as(s.Editor), one)))
 	assert.Equal(t, map[string]string{"node-role.kubernetes.io/worker": ""}, s.stored("one").Spec.NodeSelector)
 
-	// Whoever requests another form gets it; a list is in the form that each was written in, unless one is requested.
-	asAny, err := s.any().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", "any"), named("mapped"))
+	// Whoever requests another form gets it, whatever the name of the service is.
+	asAny := &anyform.ResourceLimitResponse{}
+	err = s.Dial(nil).Invoke(s.as(s.Viewer, "berth-wire-form", "any"), "/"+upstreamName+"/GetResourceLimit", named("mapped"), asAny)
 	require.NoError(t, err)
 	assert.Equal(t, "kubernetes.io/NodeSelector", asAny.Limits.NodeSelector.TypeUrl)
 	assert.JSONEq(t, affinityText, string(asAny.Limits.NodeAffinity.Value))
-	list, err := s.any().ListResourceLimits(s.as(s.Viewer, "berth-wire-form", "any"), &anyform.ListResourceLimitsRequest{})
-	require.NoError(t, err)
-	assert.Len(t, list.Data, 2)
-
-	// Written again by a client of the other form, it comes back in that one.
-	update := &anyform.UpdateResourceLimitRequest{Name: "mapped", Limits: asAny.Limits}
-	require.NoError(t, servicetest.Err(s.any().UpdateResourceLimit(s.as(s.Editor), update)))
-	again, err := s.any().GetResourceLimit(s.as(s.Viewer), named("mapped"))
-	require.NoError(t, err)
-	assert.True(t, proto.Equal(asAny.Limits, again.Limits))
-	back, err := s.mapped().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", "map"), &mapform.GetResourceLimitRequest{Name: "mapped"})
+	back := &mapform.ResourceLimitResponse{}
+	err = s.Dial(nil).Invoke(s.as(s.Viewer, "berth-wire-form", "map"), "/"+contractName+"/GetResourceLimit", named("mapped"), back)
 	require.NoError(t, err)
 	assert.Equal(t, req.Limits.NodeSelector, back.Limits.NodeSelector)
 	assert.JSONEq(t, affinityText, back.Limits.GetNodeAffinity())
@@ -131,6 +125,59 @@ func TestRL03TheMapFormLosesNothing(t *testing.T) {
 	for _, form := range []string{"xml", ""} {
 		_, err = s.any().GetResourceLimit(s.as(s.Viewer, "berth-wire-form", form), named("mapped"))
 		servicetest.Refused(t, err, codes.InvalidArgument, "berth-wire-form", "any or map")
+	}
+}
+
+// A client of each form decodes every limit, whoever wrote it and with whatever: the name of its service tells its form.
+func TestTheNameOfTheServiceTellsTheForm(t *testing.T) {
+	s := serve(t)
+	selector := map[string]string{"disktype": "ssd", "topology.kubernetes.io/zone": "a"}
+	require.NoError(t, servicetest.Err(s.any().CreateResourceLimit(s.as(s.Editor),
+		anyLimit("by-any", "kubernetes.io/NodeSelector", "kubernetes.io/Affinity"))))
+	require.NoError(t, servicetest.Err(s.any().CreateResourceLimit(s.as(s.Editor), anyLimit("by-any-of-the-data-model",
+		"type.googleapis.com/mcp.orchestrator.NodeSelector", "type.googleapis.com/mcp.orchestrator.NodeAffinity"))))
+	require.NoError(t, servicetest.Err(s.mapped().CreateResourceLimit(s.as(s.Editor), &mapform.CreateResourceLimitRequest{
+		Name: "by-map", Limits: &mapform.ResourceLimit{Cpu: "1", Memory: "1Gi", NodeSelector: selector, NodeAffinity: new(affinityText)},
+	})))
+	body := fmt.Sprintf(`{"name":"by-rest","limits":{"cpu":"1","memory":"1Gi","nodeSelector":%s,"nodeAffinity":%s}}`, selectorJSON, affinityText)
+	require.Equal(t, 201, s.rest(s.Editor, "POST", "", body).status)
+	imported, _, err := mcpimport.Parse(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "resource-limit-rl-by-import"},
+		Data:       map[string]string{"cpu": "1", "memory": "1Gi", "node_selector": selectorJSON, "node_affinity": affinityText},
+	})
+	require.NoError(t, err)
+	byKubectl := s.stored("by-map")
+	byKubectl.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: "by-kubectl"}
+	s.CreateAsIs(imported, byKubectl)
+
+	names := s.Names(&v1alpha1.ResourceLimitList{})
+	require.Len(t, names, 6)
+	mapped, err := s.mapped().ListResourceLimits(s.as(s.Viewer), &mapform.ListResourceLimitsRequest{})
+	require.NoError(t, err)
+	require.Len(t, mapped.Data, len(names))
+	asAny, err := s.any().ListResourceLimits(s.as(s.Viewer), &anyform.ListResourceLimitsRequest{})
+	require.NoError(t, err)
+	require.Len(t, asAny.Data, len(names))
+	for i, name := range names {
+		one, err := s.mapped().GetResourceLimit(s.as(s.Viewer), &mapform.GetResourceLimitRequest{Name: name})
+		require.NoError(t, err, name)
+		for _, l := range []*mapform.ResourceLimitResponse{one, mapped.Data[i]} {
+			assert.Equal(t, name, l.Name)
+			assert.Equal(t, selector, l.Limits.NodeSelector, name)
+			assert.JSONEq(t, affinityText, l.Limits.GetNodeAffinity(), name)
+		}
+		other, err := s.any().GetResourceLimit(s.as(s.Viewer), named(name))
+		require.NoError(t, err, name)
+		prefix := "kubernetes.io/"
+		if name == "by-any-of-the-data-model" {
+			prefix = "type.googleapis.com/mcp.orchestrator."
+		}
+		for _, l := range []*anyform.ResourceLimitResponse{other, asAny.Data[i]} {
+			assert.Equal(t, name, l.Name)
+			assert.Equal(t, prefix+"NodeSelector", l.Limits.NodeSelector.GetTypeUrl(), name)
+			assert.JSONEq(t, selectorJSON, string(l.Limits.NodeSelector.GetValue()), name)
+			assert.JSONEq(t, affinityText, string(l.Limits.NodeAffinity.GetValue()), name)
+		}
 	}
 }
 

@@ -99,7 +99,7 @@ func (s *scene) alice(ctx context.Context) *alice {
 		defer cancel()
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+s.Editor, "berth-namespace", s.Namespace)
 		began := time.Now()
-		_, err := anyform.NewMcpOrchestratorServiceClient(conn).ListResourceLimits(ctx, &anyform.ListResourceLimitsRequest{})
+		_, err := anyform.NewResourceLimitServiceClient(conn).ListResourceLimits(ctx, &anyform.ListResourceLimitsRequest{})
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
 		case err != nil:
